@@ -130,7 +130,7 @@ static bool climb_given(struct machine *machine)
         const struct machine_nic *nic = assignment.list[i].nic;
         if (!nic || machine_find_rung(machine, gpu, nic->name.value, "export"))
             continue;
-        if (machine_climb(machine, gpu, nic->name.value))
+        if (machine_test_gdr(machine, gpu, nic->name.value))
             fprintf(stderr, "weft: --measure: gpu%" PRId64 " %s: %s\n", gpu, nic->name.value,
                     weft_last_error());
         else
@@ -169,7 +169,7 @@ void machine_options_measure(const struct machine_options *options, struct machi
                 options->file);
         return;
     }
-    if (machine->n_gpus && machine_ask_cuda(machine))
+    if (machine->n_gpus && machine_read_cuda(machine))
         fprintf(stderr, "weft: --measure: %s\n", weft_last_error());
     climb_ladders(machine);
     if (machine->n_gpus == 0)

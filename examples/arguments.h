@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of command-line options, and what is said of a bad one. EXAMPLE is the program's name,
- * defined before. */
+/* Parsing of command-line options and errors about them. The program defines EXAMPLE, its name,
+ * before including this. */
 #ifndef EXAMPLES_ARGUMENTS_H
 #define EXAMPLES_ARGUMENTS_H
 
@@ -12,25 +12,24 @@
 
 static inline bool bad_value(const char *what, const char *text, const char *wanted)
 {
-    fprintf(stderr, EXAMPLE ": --%s %s: %s is wanted\n", what, text, wanted);
+    fprintf(stderr, EXAMPLE ": --%s %s: expected %s\n", what, text, wanted);
     return false;
 }
 
-/* What remains behind the options: one operand where `wanted` says what it is, else none. */
+/* Checks the operands after the options: one if `wanted` describes it, else none. */
 static inline bool fits_operands(int argc, char **argv, int first, const char *wanted)
 {
     int most = wanted ? 1 : 0;
     if (argc - first == most)
         return true;
     if (wanted && argc - first < most)
-        fprintf(stderr, EXAMPLE ": %s is wanted; --help tells the options\n", wanted);
+        fprintf(stderr, EXAMPLE ": expected %s; see --help\n", wanted);
     else
-        fprintf(stderr, EXAMPLE ": %s: one operand too many; --help tells the options\n",
-                argv[first + most]);
+        fprintf(stderr, EXAMPLE ": unexpected operand %s; see --help\n", argv[first + most]);
     return false;
 }
 
-/* From 1 to `most`. */
+/* Parses a number from 1 to `most`. */
 static inline bool parse_number(const char *what, const char *text, uint64_t most, uint64_t *value)
 {
     char *end, wanted[64];

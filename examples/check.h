@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CHECK(call): ends the whole job with the library's sentence when a call fails. */
+/* CHECK(call): if the call fails, prints the library's error and ends the whole job. */
 #ifndef EXAMPLES_CHECK_H
 #define EXAMPLES_CHECK_H
 

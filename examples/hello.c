@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The smallest job: every PE says who it is.
+/* The smallest job: every PE prints its rank.
  *
  *     weft run -n 4 ./hello
  *
@@ -9,10 +9,10 @@
 int main(void)
 {
     weft_job *job = NULL;
-    CHECK(job, weft_init(&job, NULL)); /* meets the other PEs */
+    CHECK(job, weft_init(&job, NULL)); /* synchronises with the other PEs */
 
     printf("hello from PE %d of %d\n", weft_my_pe(job), weft_n_pes(job));
 
-    CHECK(job, weft_finalize(job)); /* waits for the other PEs, then lets go of everything */
+    CHECK(job, weft_finalize(job)); /* waits for the other PEs, then frees everything */
     return 0;
 }

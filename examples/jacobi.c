@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Heat in a square plate: the upper edge is held at 1, the other edges at 0, and Jacobi's method
- * finds the temperature inside. Solved serially, then over 1, 2, 4, ... PEs in two styles:
+ * computes the temperature inside. Solved serially, then by 1, 2, 4, ... PEs in two styles:
  *
- *   values  every value of a rim row is put to the neighbour as it appears
- *   rows    the finished rim row goes in one put with a signal
+ *     values  each value of a boundary row is put to the neighbour as soon as it is computed
+ *     rows    the finished boundary row is sent by one put with a signal
  *
  * Every result is compared with the serial one, bit for bit, and the times are printed:
  *
- *     weft run -n 4 ./jacobi            # 512 x 512 cells, 500 steps
- *     weft run -n 4 ./jacobi 1024 1000  # cells along an edge, steps
+ *     weft run -n 4 ./jacobi              # 512 x 512 cells, 500 steps
+ *     weft run -n 4 ./jacobi 1024 1000    # cells along an edge, steps
  *
- * The solver itself, and how it exchanges rows without a barrier, is in solver.c. */
+ * The solver, and how it exchanges rows without a barrier, is in solver.c. */
 #include "check.h"
 #include "solver.h"
 
@@ -18,8 +18,8 @@
 
 struct plate {
     size_t edge;
-    float *values;        /* the start, edge x edge */
-    unsigned char *fixed; /* the cells at the rim */
+    float *values;        /* start values, edge x edge */
+    unsigned char *fixed; /* 1 for the fixed cells at the edges */
 };
 
 static void make_plate(struct plate *plate, size_t edge)
@@ -38,7 +38,7 @@ static void make_plate(struct plate *plate, size_t edge)
     }
 }
 
-/* Solves the plate over the first `workers` PEs; PE 0 gets the result in `values`. */
+/* Solves the plate with the first `workers` PEs; PE 0 gets the result in `values`. */
 static struct solver_result solve(weft_job *job, const struct plate *plate, int workers,
                                   enum solver_style style, uint64_t steps, float *values)
 {
@@ -55,7 +55,7 @@ static struct solver_result solve(weft_job *job, const struct plate *plate, int 
     return result;
 }
 
-/* PE 0 alone judges. */
+/* Only PE 0 compares. */
 static int same_as_serial(const float *values, const float *expected, size_t cells,
                           const struct solver_result *result, const struct solver_result *serial)
 {
@@ -63,7 +63,7 @@ static int same_as_serial(const float *values, const float *expected, size_t cel
            result->residual == serial->residual && result->steps == serial->steps;
 }
 
-/* 1, 2, 4, ... and at last all PEs. */
+/* 1, 2, 4, ... and finally all PEs. */
 static int next_workers(int workers, int n)
 {
     if (workers == n)
@@ -116,7 +116,7 @@ int main(int argc, char **argv)
     free(expected);
     free(plate.fixed);
     free(plate.values);
-    if (wrong) /* known at PE 0 */
+    if (wrong) /* known at PE 0 only */
         weft_abort(job, 1);
     CHECK(job, weft_finalize(job));
     return 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plate of jacobi.c with its exchange done by kernels (solver_device.c), in two styles:
+/* The plate of jacobi.c, with the exchange done by kernels (solver_device.c), in two styles:
  *
- *   values  each thread puts its cell of a rim row to the neighbour as soon as it has it, by p
- *   rows    a block makes the rim row and sends it whole, by put_signal
+ *     values  each thread puts its cell of a boundary row to the neighbour as soon as it is
+ * computed, by p rows    a block computes the boundary row and sends it by put_signal
  *
- * Compared with the serial result, bit for bit.
+ * The result is compared with the serial one, bit for bit.
  *
- *     weft run -n 4 ./jacobi_device            # 512 x 512 cells, 500 steps
+ *     weft run -n 4 ./jacobi_device      # 512 x 512 cells, 500 steps
  *     WEFT_TARGET=simt weft run -n 4 ./jacobi_device 128 50 */
 #include "check.h"
 #include "solver_device.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <weft/launch.h>
 
-/* A square plate whose rim is given: the upper edge is 1, the others are 0. */
+/* A square plate with fixed edges: the upper edge is 1, the others are 0. */
 static void make_plate(size_t edge, float *plate, unsigned char *fixed)
 {
     for (size_t i = 0; i < edge; i++) {

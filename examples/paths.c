@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shortest paths in a graph whose edges are dealt out over the PEs, found by one kernel: no host
- * call stands between the rounds. In each round all blocks of every PE look along their PE's edges,
- * and then share one collective, which gives everyone the least distance that any PE has found
- * (weft/device/grid.h). The kernel ends when a round found nothing.
+/* Shortest paths in a graph whose edges are distributed over the PEs, found by one kernel without
+ * host calls between rounds. In each round all blocks of every PE process their PE's edges and then
+ * call one collective, which gives every PE the least distance that any PE has found
+ * (weft/device/grid.h). The kernel ends when a round changes nothing.
  *
- *     weft run -n 4 ./paths             # 20000 nodes
+ *     weft run -n 4 ./paths       # 20000 nodes
  *     WEFT_TARGET=simt weft run -n 3 ./paths 1000
  *
- * Compared with a serial search. */
+ * The result is compared with a serial search. */
 #include <weft_device.h>
 
 enum { EDGES = 8, WINDOW = 50, FAR = -1 };
 
-/* Edges into node v: its own of `each` places from v * each on, the others' at other PEs. */
+/* Edges into node v: `each` entries from v * each on; the others are at other PEs. */
 typedef struct edge {
     uint32_t from, length;
 } edge;
@@ -22,13 +22,13 @@ typedef struct graph {
     const edge *edges;
 } graph;
 
-/* What the rounds work on; `nearest` and `nearer` are symmetric, as the collective wants them. */
+/* Arrays of the search; `nearest` and `nearer` are symmetric, as the collective requires. */
 typedef struct search {
-    uint32_t *distance; /* after the last round */
-    uint32_t *nearer;   /* what this PE has found in this one */
-    uint32_t *nearest;  /* what all have */
-    uint32_t *changed;  /* [rounds] */
-    uint32_t *rounds;   /* so many there were */
+    uint32_t *distance; /* distances after the previous round */
+    uint32_t *nearer;   /* distances found by this PE in this round */
+    uint32_t *nearest;  /* least distances of all PEs */
+    uint32_t *changed;  /* [rounds] 1: the round changed something */
+    uint32_t *rounds;   /* number of rounds */
 } search;
 
 WEFT_DEV_BOTH uint32_t shorter_by(const graph *g, const uint32_t *distance, uint32_t node)
@@ -50,18 +50,18 @@ WEFT_KERNEL(find, (graph, g), (search, s))
     while (go_on) {
         for (uint32_t v = rank; v < g.nodes; v += threads)
             s.nearer[v] = shorter_by(&g, s.distance, v);
-        /* The collective reads what all blocks have found. */
+        /* The collective reads the results of all blocks, so they synchronise first. */
         if (weft_grid_meet(WEFT_DEV_WORLD))
-            return; /* a PE has failed: the host is told by weft_device_check() */
+            return; /* a PE has failed; weft_device_check() reports it to the host */
         if (weft_grid_reduce(WEFT_DEV_WORLD, s.nearest, s.nearer, g.nodes, WEFT_UINT32, WEFT_MIN))
             return;
         for (uint32_t v = rank; v < g.nodes; v += threads)
             if (s.nearest[v] != s.distance[v]) {
                 s.distance[v] = s.nearest[v];
-                s.changed[round] = 1; /* whoever stores it stores the same */
+                s.changed[round] = 1; /* all threads store the same value */
             }
-        /* All blocks see that, and the distances. Those are alike at every PE, so all end in one
-         * round. */
+        /* After this all blocks see the flag and the distances. They are the same at every PE, so
+         * all PEs end in the same round. */
         if (weft_grid_meet(WEFT_DEV_WORLD))
             return;
         go_on = s.changed[round++];
@@ -84,7 +84,7 @@ static uint32_t mixed(uint32_t x)
     return x ^ x >> 16;
 }
 
-/* Edge k into a node: from one of the WINDOW before it. */
+/* Returns edge k into a node: from one of the WINDOW nodes before it. */
 static edge edge_of(uint32_t nodes, uint32_t node, uint32_t k)
 {
     uint32_t x = mixed(node * EDGES + k + 1);
@@ -92,7 +92,7 @@ static edge edge_of(uint32_t nodes, uint32_t node, uint32_t k)
     return e;
 }
 
-/* The edges k, k + n, k + 2 n ... of every node. What is left over leads from the node to
+/* Creates the edges k, k + n, k + 2 n ... of every node. Unused entries lead from the node to
  * itself. */
 static graph make_graph(uint32_t nodes, uint32_t first, uint32_t n, edge *edges)
 {
@@ -106,7 +106,7 @@ static graph make_graph(uint32_t nodes, uint32_t first, uint32_t n, edge *edges)
     return g;
 }
 
-/* One round after the other, on all edges. */
+/* Serial search: one round after the other, over all edges. */
 static uint32_t serial(const graph *g, uint32_t *distance, uint32_t *next)
 {
     uint32_t rounds = 0;
@@ -133,7 +133,7 @@ static void put_here(weft_job *job, void *to, const void *from, size_t bytes)
     CHECK(job, weft_quiet(weft_default_ctx(job)));
 }
 
-/* Into distance[]; how many rounds it took. */
+/* Writes distance[]; returns the number of rounds. */
 static uint32_t search_by_kernels(weft_job *job, graph g, uint32_t *distance)
 {
     size_t bytes = g.nodes * sizeof *distance, edges = (size_t)g.nodes * g.each * sizeof(edge);
@@ -146,7 +146,8 @@ static uint32_t search_by_kernels(weft_job *job, graph g, uint32_t *distance)
     put_here(job, s.distance, distance, bytes);
     g.edges = here;
     CHECK(job, weft_barrier(weft_team_world(job)));
-    /* Blocks that wait for each other have to be on the GPU at a time: this launch sees to it. */
+    /* Blocks that wait for each other must be resident at the same time: this launch guarantees
+     * it. */
     CHECK(job, WEFT_LAUNCH_COOPERATIVE(find, gpu ? 32 : 4, gpu ? 256 : 32, 0, NULL, g, s));
     CHECK(job, weft_stream_synchronize(NULL));
     CHECK(job, weft_device_check(job));
@@ -176,7 +177,7 @@ int main(int argc, char **argv)
     uint32_t *next = malloc(nodes * sizeof *next);
     if (!edges || !found || !wanted || !next)
         CHECK(job, WEFT_ERR_NO_MEMORY);
-    memset(wanted, 0xff, nodes * sizeof *wanted); /* all are far but node 0 */
+    memset(wanted, 0xff, nodes * sizeof *wanted); /* all distances are infinite, except node 0 */
     wanted[0] = 0;
     memcpy(found, wanted, nodes * sizeof *found);
     uint32_t rounds = search_by_kernels(job, make_graph(nodes, me, n, edges), found);
@@ -186,7 +187,7 @@ int main(int argc, char **argv)
     if (me == 0)
         printf("%u nodes, %u PEs on %s: %u rounds in one kernel; node %u is %u away; %s\n", nodes,
                n, weft_target_name(weft_target_get()), rounds, nodes - 1, found[nodes - 1],
-               same ? "as by a serial search" : "NOT as by a serial search");
+               same ? "the same as by a serial search" : "NOT the same as by a serial search");
     free(edges);
     free(found);
     free(wanted);

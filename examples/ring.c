@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A token goes round: each PE waits for it, adds its own number, and hands it on.
+/* A token goes around a ring: each PE waits for it, adds its own number, and passes it on.
  *
  *     weft run -n 4 ./ring
  *
@@ -14,11 +14,11 @@ int main(void)
     int me = weft_my_pe(job), n = weft_n_pes(job), next = (me + 1) % n;
     weft_ctx *ctx = weft_default_ctx(job);
 
-    /* Every PE gets such a block at the same place. An address in it, together with a PE number,
+    /* Every PE gets such a block at the same offset. An address in it, together with a PE number,
      * names that PE's copy. */
     struct {
         int64_t token;
-        uint64_t lap; /* the signal: which lap the token is on */
+        uint64_t lap; /* signal: lap of the token */
     } * mine;
     void *block;
     CHECK(job, weft_alloc(job, WEFT_HOST, sizeof *mine, 0, WEFT_ALLOC_ZERO, &block));
@@ -27,13 +27,14 @@ int main(void)
     for (uint64_t lap = 1; lap <= LAPS; lap++) {
         int64_t token = 0;
         if (me != 0 || lap > 1) {
-            /* PE 0 gets the token of lap 1 back as that of lap 1, the others get it in its lap. */
+            /* PE 0 receives the token of lap 1 as that of lap 1; the other PEs receive it in its
+             * own lap. */
             uint64_t expected = me == 0 ? lap - 1 : lap;
             CHECK(job, weft_signal_wait(ctx, &mine->lap, WEFT_GE, expected, NULL));
             token = mine->token;
         }
         token += me;
-        /* The signal is never seen before the token that it announces. */
+        /* The signal never becomes visible before the token. */
         CHECK(job, weft_put_signal(ctx, &mine->token, &token, sizeof token, &mine->lap, lap,
                                    WEFT_SIGNAL_SET, next));
     }

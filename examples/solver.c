@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The solver of solver.h.
+/* Implements solver.h.
  *
- * Each PE keeps its rows twice, an old and a new copy that change roles at every step, with a halo
+ * Each PE keeps its rows twice, as an old and a new copy that swap roles at every step, with a halo
  * row above and below that the neighbours write. Step t reads copy t%2 and writes copy (t+1)%2.
- * After a PE has made its upper rim row of step t, it puts it into the upper neighbour's lower halo
- * of copy (t+1)%2 and signals t+1. A PE starts step t when both neighbours have signalled t.
+ * When a PE has computed its upper boundary row of step t, it puts it to the upper neighbour's
+ * lower halo of copy (t+1)%2 and signals t+1. A PE starts step t when both neighbours have
+ * signalled t.
  *
  * Why a neighbour never overwrites a halo that is still read: it writes the halo of copy (t+1)%2 in
- * its step t, and it starts that step only after this PE's signal t; this PE sends that signal
- * after it has made the rim row of step t-1, and only the rim row reads the halo of copy (t-1)%2,
- * which is the same copy. No barrier is needed. */
+ * its step t. It starts that step only after this PE's signal t. This PE sends that signal after it
+ * has computed the boundary row of step t-1, and only the boundary row reads the halo of copy
+ * (t-1)%2, which is the same copy. No barrier is needed. */
 #include "solver.h"
 
 #include <math.h>
@@ -24,16 +25,16 @@ enum side { UPPER, LOWER };
 struct solver {
     weft_job *job;
     weft_ctx *ctx;
-    weft_team *team; /* the workers; NULL at the others */
+    weft_team *team; /* team of the workers; NULL at other PEs */
     int me, workers;
     size_t width, height;
     size_t first, count; /* this PE's rows */
-    int neighbour[2];    /* the PE that has the row above and below, -1 at the rim of the grid */
+    int neighbour[2];    /* PEs that have the row above and below; -1 at the edge of the grid */
     size_t neighbour_count[2];
     float *copy[2];        /* symmetric: most_rows + 2 rows each; row 0 is the upper halo */
     uint64_t *arrived;     /* symmetric: signals of the upper and the lower neighbour */
-    struct report *report; /* symmetric: for the residual */
-    unsigned char *fixed;  /* count rows */
+    struct report *report; /* symmetric: to exchange the residual */
+    unsigned char *fixed;  /* 1 for fixed cells, count rows */
     uint64_t step;
 };
 
@@ -49,7 +50,8 @@ static inline float mean(float up, float down, float left, float right)
     return ((up + down) + (left + right)) * 0.25f;
 }
 
-/* One new row; `up` and `down` are the rows around it (the row itself at the rim of the grid). */
+/* Computes one new row; `up` and `down` are the adjacent rows (the row itself at the edge of the
+ * grid). */
 static void make_row(float *restrict out, const float *up, const float *row, const float *down,
                      const unsigned char *restrict fixed, size_t width)
 {
@@ -83,7 +85,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ------------------------------------------------------------------- who has which rows */
+/* ------------------------------------------------------------------------- distribution of rows */
 
 static size_t first_row(const struct solver *s, int pe)
 {
@@ -100,8 +102,8 @@ static size_t most_rows(const struct solver *s)
     return (s->height + (size_t)s->workers - 1) / (size_t)s->workers;
 }
 
-/* The nearest PE above (direction -1) or below (1) that has rows: with more workers than rows some
- * have none. */
+/* Returns the nearest PE above (direction -1) or below (1) that has rows: with more workers than
+ * rows some have none. */
 static int find_neighbour(const struct solver *s, int direction)
 {
     for (int pe = s->me + direction; pe >= 0 && pe < s->workers; pe += direction)
@@ -126,7 +128,8 @@ static void find_place(struct solver *s)
             s->neighbour_count[side] = rows_of(s, s->neighbour[side]);
 }
 
-/* Row `index` of a copy; 0 is the upper halo, 1 the first own row, count + 1 the lower halo. */
+/* Returns row `index` of a copy; 0 is the upper halo, 1 the first own row, count + 1 the lower
+ * halo. */
 static float *row_at(const struct solver *s, int copy, size_t index)
 {
     return s->copy[copy] + index * s->width;
@@ -134,7 +137,8 @@ static float *row_at(const struct solver *s, int copy, size_t index)
 
 /* ------------------------------------------------------------------------------ one step */
 
-/* The rows around own row `index` of the old copy; at the rim of the grid the row itself. */
+/* Returns the row adjacent to own row `index` of the old copy; at the edge of the grid the row
+ * itself. */
 static const float *row_above(const struct solver *s, int old, size_t index)
 {
     return row_at(s, old, index == 1 && s->neighbour[UPPER] < 0 ? index : index - 1);
@@ -151,13 +155,13 @@ static void make_inner_row(struct solver *s, int old, size_t index)
              row_below(s, old, index), s->fixed + (index - 1) * s->width, s->width);
 }
 
-/* Where the neighbour keeps the halo that this PE writes, as an address of this PE. */
+/* Returns the symmetric address of the neighbour's halo that this PE writes. */
 static float *halo_of(const struct solver *s, enum side side, int copy)
 {
     return row_at(s, copy, side == UPPER ? s->neighbour_count[UPPER] + 1 : 0);
 }
 
-/* This PE is the neighbour's lower neighbour when that is its upper one. */
+/* This PE is the lower neighbour of its upper neighbour. */
 static uint64_t *signal_of(const struct solver *s, enum side side)
 {
     return s->arrived + (side == UPPER ? LOWER : UPPER) * LINE_WORDS;
@@ -182,10 +186,10 @@ static weft_status step_by_rows(struct solver *s, int old)
         status = send_row(s, LOWER, !old, s->count);
     for (size_t index = 2; index < s->count; index++)
         make_inner_row(s, old, index);
-    return status ? status : weft_quiet(s->ctx); /* the rows sent may now be written again */
+    return status ? status : weft_quiet(s->ctx); /* after this the sent rows may be overwritten */
 }
 
-/* One cell of rim row `index` to the halo of `side`. */
+/* Puts one cell of boundary row `index` to the halo of `side`. */
 static weft_status send_value(struct solver *s, enum side side, int new, size_t index, size_t x)
 {
     bool is_rim = index == (side == UPPER ? 1 : s->count) && s->neighbour[side] >= 0;
@@ -196,8 +200,9 @@ static weft_status send_value(struct solver *s, enum side side, int new, size_t 
     return weft_p32(s->ctx, halo_of(s, side, new) + x, bits, s->neighbour[side]);
 }
 
-/* One rim row cell by cell, each put to the neighbour as it appears; a PE's only row goes to both
- * in the same pass, because a signalled neighbour may write the halo that the row is made from. */
+/* Computes one boundary row cell by cell and puts each cell at once. A PE's only row goes to both
+ * neighbours in the same pass, because a signalled neighbour may write the halo that the row is
+ * computed from. */
 static weft_status make_rim_by_values(struct solver *s, int old, size_t index)
 {
     float *out = row_at(s, !old, index);
@@ -266,7 +271,7 @@ static weft_status take_step(struct solver *s, enum solver_style style)
 
 /* --------------------------------------------------------------------------------- a run */
 
-/* The largest change in the last step, over all workers. */
+/* Finds the largest change in the last step over all workers. */
 static weft_status find_residual(struct solver *s, float *residual)
 {
     s->report->own = largest_change(row_at(s, 0, 1), row_at(s, 1, 1), s->count * s->width);
@@ -276,7 +281,7 @@ static weft_status find_residual(struct solver *s, float *residual)
     return status;
 }
 
-/* The halo of the first step: the neighbours' rim rows as they were set. */
+/* Gets the halos of the first step: the neighbours' initial boundary rows. */
 static weft_status fetch_halos(struct solver *s)
 {
     int old = s->step % 2;
@@ -293,7 +298,7 @@ static weft_status fetch_halos(struct solver *s)
 static weft_status run_worker(struct solver *s, enum solver_style style, uint64_t steps,
                               float tolerance, struct solver_result *result)
 {
-    /* Everybody's rows are set before anybody fetches, and fetched before anybody steps. */
+    /* All PEs set their rows before any PE fetches, and fetch before any PE steps. */
     weft_status status = weft_barrier(s->team);
     if (!status)
         status = fetch_halos(s);
@@ -323,7 +328,7 @@ weft_status solver_run(struct solver *s, enum solver_style style, uint64_t steps
     weft_status status = WEFT_OK;
     if (s->team)
         status = run_worker(s, style, steps, tolerance, result);
-    /* The PEs that are no workers learn the result from PE 0, which always is one. */
+    /* PE 0, which always is a worker, gives the result to the PEs that are not. */
     double seconds = result->seconds;
     s->report->result = *result;
     if (!status)
@@ -360,7 +365,7 @@ const float *solver_get_row(const struct solver *s, size_t row)
 
 weft_status solver_gather(struct solver *s, int pe, float *values)
 {
-    /* Workers agree on the number of steps, the others have counted none: ask PE 0. */
+    /* All workers have the same step number; other PEs do not count steps and get it from PE 0. */
     uint64_t step = s->step;
     s->report->result.steps = s->step;
     weft_status status = weft_barrier(weft_team_world(s->job));
@@ -413,7 +418,7 @@ weft_status solver_create(weft_job *job, int workers, size_t width, size_t heigh
     s->height = height;
     find_place(s);
     s->fixed = calloc(s->count * width + 1, 1);
-    /* PE k of this team is PE k of the job, so the default context serves. */
+    /* PE k of this team is PE k of the job, so the default context can be used. */
     weft_status status = weft_team_split_strided(weft_team_world(job), 0, 1, s->workers, &s->team);
     if (!status)
         status = allocate(s);
@@ -448,7 +453,7 @@ weft_status solver_destroy(struct solver *s)
 static float *new_rows(size_t cells)
 {
     size_t bytes = (cells * sizeof(float) + 63) / 64 * 64;
-    return aligned_alloc(64, bytes); /* as the rows of weft_alloc() are */
+    return aligned_alloc(64, bytes); /* as weft_alloc() aligns rows */
 }
 
 int solver_serial(size_t width, size_t height, float *values, const unsigned char *fixed,
@@ -456,7 +461,7 @@ int solver_serial(size_t width, size_t height, float *values, const unsigned cha
 {
     size_t cells = width * height;
     float *old = new_rows(cells), *new = new_rows(cells);
-    unsigned char *none = calloc(width, 1); /* no cell is given */
+    unsigned char *none = calloc(width, 1); /* no cell is fixed */
     *result = (struct solver_result){0};
     if (!old || !new || !none) {
         free(old);

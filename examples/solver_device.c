@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The solver of solver.h with its exchange done by the kernels themselves, one source for GPUs and
- * for CPU threads. No host call and no barrier stands between the steps: a kernel per step waits
- * for its neighbours' rows by a signal. */
+/* The solver of solver.h with the exchange done by kernels, one source for GPUs and for CPU
+ * threads. No host call and no barrier is between the steps: a kernel per step waits for its
+ * neighbours' rows by a signal. */
 #include <weft_device.h>
 
 enum { UPPER, LOWER, SIDES };
 
-/* One PE's rows, and where its neighbours' rim rows arrive: the copy of step t in halo[side][t %
- * 2], when signal[side] is t. A neighbour writes the copy of step t + 2 there only after it has had
- * our row of step t + 1, and that was made from the copy of step t. */
+/* Rows of a PE and their halos: the neighbour's boundary row of step t arrives in halo[side][t %
+ * 2], when signal[side] is t. A neighbour writes its row of step t + 2 there only after it has
+ * received this PE's row of step t + 1, which was computed from the row of step t. */
 typedef struct rows {
-    float *cells[2]; /* own rows, of even and odd steps */
+    float *cells[2]; /* own rows of even and odd steps */
     const unsigned char *fixed;
     float *halo[SIDES][2];
     uint64_t *signal; /* [SIDES] */
     size_t width, count;
     int neighbour[SIDES]; /* -1: none */
-    int values;           /* the style: 1 values, 0 rows */
+    int values;           /* style: 1 values, 0 rows */
 } rows;
 
 WEFT_DEVICE float mean(float up, float down, float left, float right)
@@ -24,7 +24,8 @@ WEFT_DEVICE float mean(float up, float down, float left, float right)
     return ((up + down) + (left + right)) * 0.25f;
 }
 
-/* Cell x of own row y at step t. At the rim of the plate a missing neighbour is the cell itself. */
+/* Returns cell x of own row y at step t. At the edge of the plate a missing neighbour is replaced
+ * by the cell itself. */
 WEFT_DEVICE float new_cell(const rows *r, size_t y, size_t x, uint64_t t)
 {
     const float *old = r->cells[(t - 1) % 2] + y * r->width;
@@ -39,7 +40,7 @@ WEFT_DEVICE float new_cell(const rows *r, size_t y, size_t x, uint64_t t)
     return mean(up[x], down[x], old[x > 0 ? x - 1 : x], old[x + 1 < r->width ? x + 1 : x]);
 }
 
-/* One own row by a block. `sides`: bit per side to whose neighbour it goes. */
+/* Computes one own row by a block. `sides`: one bit per side to whose neighbour the row is sent. */
 WEFT_DEVICE int make_row(const rows *r, size_t y, uint64_t t, unsigned sides)
 {
     float *made = r->cells[t % 2] + y * r->width;
@@ -48,7 +49,8 @@ WEFT_DEVICE int make_row(const rows *r, size_t y, uint64_t t, unsigned sides)
             return 0;
     for (size_t x = weft_dev_thread_rank(); x < r->width; x += weft_dev_block_threads()) {
         made[x] = new_cell(r, y, x, t);
-        for (int side = 0; side < SIDES; side++) /* our upper rim is the neighbour's lower halo */
+        /* the upper boundary row is the neighbour's lower halo */
+        for (int side = 0; side < SIDES; side++)
             if (sides >> side & 1 && r->values)
                 weft_thread_p_f32(r->halo[1 - side][t % 2] + x, made[x], r->neighbour[side]);
     }
@@ -58,11 +60,11 @@ WEFT_DEVICE int make_row(const rows *r, size_t y, uint64_t t, unsigned sides)
             continue;
         if (!r->values) {
             if (weft_dev_thread_rank() == 0)
-                weft_thread_fence(); /* the row of the step before is not overtaken */
+                weft_thread_fence(); /* must not overtake the row of the previous step */
             weft_block_put_signal(r->halo[1 - side][t % 2], made, r->width * sizeof *made,
                                   &r->signal[1 - side], t, WEFT_SIGNAL_SET, r->neighbour[side]);
         } else if (weft_dev_thread_rank() == 0) {
-            weft_thread_fence(); /* for the whole block, whose stores the sync put before it */
+            weft_thread_fence(); /* for the whole block, whose stores the sync has ordered before */
             weft_thread_signal(&r->signal[1 - side], t, WEFT_SIGNAL_SET, r->neighbour[side]);
         }
     }
@@ -75,8 +77,8 @@ WEFT_KERNEL(step, (rows, r), (uint64_t, t))
     unsigned above = r.neighbour[UPPER] >= 0, below = r.neighbour[LOWER] >= 0 ? 1u << LOWER : 0;
     if (r.count == 0)
         return;
-    /* The rim rows first, each by a block of its own: they are on their way while the rest is
-     * made. */
+    /* The boundary rows first, each by its own block: they are sent while the other rows are
+     * computed. */
     if (block == 0 && !make_row(&r, 0, t, r.count == 1 ? above | below : above))
         return;
     if (r.count > 1 && block == blocks - 1 && !make_row(&r, lowest, t, below))
@@ -91,7 +93,7 @@ WEFT_KERNEL(step, (rows, r), (uint64_t, t))
 
 #include <time.h>
 
-/* What a run has besides the rows that the kernels are given. */
+/* State of a run besides the kernels' rows. */
 struct run {
     weft_job *job;
     weft_ctx *ctx;
@@ -105,7 +107,7 @@ static weft_status symmetric(const struct run *run, size_t bytes, void **address
     return weft_alloc(run->job, weft_device_kind(run->job), bytes, 256, WEFT_ALLOC_ZERO, address);
 }
 
-/* The first row of PE pe: the first `height % n` PEs have one more. */
+/* Returns the first row of PE pe: the first `height % n` PEs have one more. */
 static size_t first_row(const struct run *run, int pe)
 {
     size_t n = (size_t)run->n, p = (size_t)pe, each = run->height / n, more = run->height % n;
@@ -146,7 +148,7 @@ static weft_status release(struct run *run, void *fixed)
     return status ? status : weft_free(run->job, fixed);
 }
 
-/* This PE's rows with the grid's start in them, and in the halos the neighbours' rim rows. */
+/* Sets this PE's rows to the start values, and the halos to the neighbours' boundary rows. */
 static weft_status fill(struct run *run, const float *start, const unsigned char *given,
                         unsigned char *fixed)
 {

@@ -3,13 +3,13 @@
  * include path and links with -lweft, without -rdc=true and without a device library. Everything is
  * inline, for nvcc and, on simt, for gcc and clang.
  *
- * weft-nvshmem(7) says what differs and lists what is left out (using that stops the compilation
- * with a sentence); docs/nvshmem-reference.md lists every function by name. The families are
- * generated from the type lists of weft/nvshmem/types.h:
+ * weft-nvshmem(7) lists the differences and the names that Weft does not have (using one stops the
+ * compilation with a sentence). docs/nvshmem-reference.md lists every function by name. The
+ * families are generated from the type lists of weft/nvshmem/types.h:
  *   setup.h set-up, memory, teams    rma.h put, get, signals, order    amo.h atomics
  *   wait.h waits and tests           collective.h                      stream.h on streams
  *   warpgroup.h barriers of 128 threads   qp.h operations that name a queue   hint.h regions
- *   constants.h enumerations, versions    standard.h what it includes of C, C++ and CUDA
+ *   constants.h enumerations, versions    standard.h headers of C, C++ and CUDA
  */
 #ifndef NVSHMEM_H
 #define NVSHMEM_H

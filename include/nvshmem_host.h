@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVSHMEM's functions of the host; in Weft they come with nvshmem.h, as all others. */
+/* NVSHMEM's host functions; in Weft nvshmem.h has them, as all others. */
 #ifndef NVSHMEM_HOST_H
 #define NVSHMEM_HOST_H
 

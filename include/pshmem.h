@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* OpenSHMEM 1.5, section 10: the profiling interface. pshmem_x() is shmem_x() under a name that no
- * tool replaces; a tool defines shmem_x() itself and calls it. A source file that includes this one
- * announces its tool before main; the inline functions of the program then call the symbols,
- * however the program was compiled. */
+ * tool replaces; a tool defines shmem_x() itself and calls pshmem_x(). A source file that includes
+ * this header announces its tool before main. The program's inline functions then call the
+ * library's symbols, however the program was compiled. */
 #ifndef PSHMEM_H
 #define PSHMEM_H
 
@@ -46,7 +46,8 @@ extern "C" {
 
 #include <weft/shmem/extensions.h>
 
-/* Called before main; shmem_init() then leaves the inline functions no job of their own. */
+/* Called before main. shmem_init() then leaves the inline functions without a job, so that they
+ * call the library's symbols. */
 void weft_shmem_tool_is_here(void);
 static __attribute__((__constructor__)) void weft_shmem_announce_tool(void)
 {

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weft: one symmetric memory over all PEs of a job, and one-sided operations on it. Host API.
+/* Weft: symmetric memory over all PEs of a job, and one-sided operations on it. Host API.
  *
- * A job is the PEs 0 ... n-1. Each PE has the same segments (heap, optionally the program's global
- * data); a symmetric address is an address inside an own segment and names, together with a PE
- * number, the same place at that PE.
+ * A job has the PEs 0 ... n-1. Each PE has the same segments: the heaps and, if the program asks
+ * for it, its global data. A symmetric address is an address inside one of the caller's own
+ * segments. Together with a PE number it names the same place at that PE.
  *
- * Every function that can fail returns a weft_status: WEFT_OK, or a negative code whose sentence,
- * with the values that were wrong and the remedy, weft_last_error() gives to the calling thread.
- * No function exits or prints, but weft_abort().
+ * Every function that can fail returns a weft_status: WEFT_OK or a negative code. After a failure
+ * weft_last_error() gives the calling thread a sentence with the wrong values and the remedy. No
+ * function exits or prints, except weft_abort().
  *
  * Completion and order (what a program may rely on; terms of OpenSHMEM 1.5, sections 9.5-9.11):
  *   put    returns when the source may be reused; the data is at the peer after weft_quiet().
  *   get    returns when the data has arrived.
- *   _nbi   may return at once; source and destination are the library's until weft_quiet().
+ *   _nbi   may return at once; source and destination belong to the library until weft_quiet().
  *   fence  puts, atomics and signals before it reach each PE before those after it.
  *   quiet  all operations of the context before it are complete and visible to every PE.
- *   put_signal  its signal is never visible before its data.
- *   A wait or test that succeeded orders what follows it after what the peer did before.
+ *   put_signal  the signal is never visible before the data.
+ *   A successful wait or test orders what follows it after what the peer did before its update.
  *
- * Threads: with WEFT_THREAD_MULTIPLE any thread may call at any time, except that collective calls
- * on one team, and calls on one private or serialized context, come from one thread at a time.
- */
+ * Threads: with WEFT_THREAD_MULTIPLE any thread may call at any time, with two exceptions.
+ * Collective calls on one team come from one thread at a time, and so do calls on one private or
+ * serialized context. */
 #ifndef WEFT_H
 #define WEFT_H
 
@@ -31,15 +31,15 @@
 extern "C" {
 #endif
 
-/* Of this header; weft_version() gives that of the library that was loaded. */
+/* Version of this header; weft_version() gives the version of the loaded library. */
 #define WEFT_VERSION_MAJOR 0
 #define WEFT_VERSION_MINOR 1
 #define WEFT_VERSION_PATCH 0
 
 /* ------------------------------------------------------------------------------------ status */
 
-/* X(name, value, meaning). Grouped by what the fault ends: the call (-1 ... -99), the connection to
- * a PE (-100 ... -199), the job (-200 ...). */
+/* X(name, value, meaning). The value tells what the fault ends: the call (-1 ... -99), the
+ * connection to a PE (-100 ... -199), or the job (-200 ...). */
 #define WEFT_STATUS_LIST(X)                                                                        \
     X(WEFT_OK, 0, "success")                                                                       \
     X(WEFT_ERR_ARGUMENT, -1, "an argument is null or out of its range")                            \
@@ -72,27 +72,28 @@ typedef enum weft_status {
 #undef WEFT_STATUS_ENUM
 } weft_status;
 
-/* Name of a status ("WEFT_ERR_PE"). */
+/* Returns the name of a status ("WEFT_ERR_PE"). */
 const char *weft_status_name(weft_status status);
 
-/* What a status means, in words, without the values. */
+/* Returns the meaning of a status in words, without the values of a particular fault. */
 const char *weft_status_text(weft_status status);
 
-/* The sentence of the last fault in the calling thread: what was observed, on what, and where known
- * the remedy. "" when nothing has failed. Valid until the thread's next fault. */
+/* Returns the sentence of the last fault in the calling thread: what was observed, on what and,
+ * where known, the remedy. "" when nothing has failed. The string is valid until the thread's next
+ * fault. */
 const char *weft_last_error(void);
 
-/* Version of the library, "0.1.0". */
+/* Returns the version of the library, "0.1.0". */
 const char *weft_version(void);
 
 /* ------------------------------------------------------------------------------------- types */
 
-typedef struct weft_job weft_job;     /* this PE's part in a job */
+typedef struct weft_job weft_job;     /* one PE's handle of its job */
 typedef struct weft_team weft_team;   /* an ordered set of PEs */
 typedef struct weft_ctx weft_ctx;     /* a stream of operations, ordered by fence and quiet */
 typedef struct weft_group weft_group; /* PEs that are threads of one process */
 
-/* X(name, size in bytes, C type): element types of arithmetic and comparison. */
+/* X(name, size in bytes, C type): element types for arithmetic and comparison. */
 #define WEFT_TYPE_LIST(X)                                                                          \
     X(WEFT_INT8, 1, int8_t)                                                                        \
     X(WEFT_INT16, 2, int16_t)                                                                      \
@@ -113,10 +114,10 @@ typedef enum weft_type {
     WEFT_TYPE_LIST(WEFT_TYPE_ENUM)
 #undef WEFT_TYPE_ENUM
         WEFT_TYPE_COUNT,
-    /* Types of 16 and 8 bits that C has no name for, of reductions: IEEE binary16; the upper half
-     * of a binary32; the two of OCP's FP8 (E4M3 has no infinity). Combined in binary32 and rounded
-     * once, to nearest even; an FP8 that is too large becomes the largest finite one (448, 57344),
-     * infinity too, and NaN 0x7f. */
+    /* Element types of reductions, of 16 and 8 bits, that C has no name for: IEEE binary16;
+     * bfloat16 (the upper half of a binary32); the two FP8 types of OCP (E4M3 has no infinity).
+     * Weft combines them in binary32 and rounds once, to nearest even. In FP8, too large a result
+     * and infinity become the largest finite number (448, 57344), and NaN becomes 0x7f. */
     WEFT_HALF = 100,
     WEFT_BFLOAT16 = 101,
     WEFT_FP8_E4M3 = 102,
@@ -124,19 +125,19 @@ typedef enum weft_type {
 } weft_type;
 
 typedef enum weft_op {
-    WEFT_AND, /* AND, OR, XOR: integers */
+    WEFT_AND, /* AND, OR, XOR: integer types */
     WEFT_OR,
     WEFT_XOR,
-    WEFT_MIN, /* MIN, MAX: integers and real numbers */
+    WEFT_MIN, /* MIN, MAX: integer and real types */
     WEFT_MAX,
-    WEFT_SUM, /* SUM, PROD: every type; of integers they wrap */
+    WEFT_SUM, /* SUM, PROD: every type; integers wrap */
     WEFT_PROD,
-    WEFT_AVG, /* real and complex numbers: the sum, divided once by the members. Not of integers,
-                 whose sums wrap */
+    WEFT_AVG, /* real and complex types: the sum, divided once by the number of members; not for
+                 integers, whose sums wrap */
     WEFT_OP_COUNT
 } weft_op;
 
-/* Comparison of a wait or test; the values are those of OpenSHMEM's SHMEM_CMP_* order. */
+/* Comparison of a wait or test; the values follow the order of OpenSHMEM's SHMEM_CMP_*. */
 typedef enum weft_cmp {
     WEFT_EQ,
     WEFT_NE,
@@ -150,91 +151,98 @@ typedef enum weft_cmp {
 typedef enum weft_signal_op { WEFT_SIGNAL_SET, WEFT_SIGNAL_ADD } weft_signal_op;
 
 typedef enum weft_kind {
-    WEFT_HOST, /* the host heap */
-    WEFT_GPU,  /* the GPU heap */
+    WEFT_HOST, /* memory of the host */
+    WEFT_GPU,  /* memory of this PE's GPU */
 } weft_kind;
 
 typedef enum weft_thread {
     WEFT_THREAD_SINGLE,
     WEFT_THREAD_FUNNELED,
-    WEFT_THREAD_SERIALIZED, /* one thread at a time */
-    WEFT_THREAD_MULTIPLE,   /* any thread at any time */
+    WEFT_THREAD_SERIALIZED, /* calls come from one thread at a time */
+    WEFT_THREAD_MULTIPLE,   /* any thread may call at any time */
 } weft_thread;
 
-/* The largest size_t: "no such element" of the waits over several variables. */
+/* The largest size_t: waits and tests over several variables return it for "no such element". */
 #define WEFT_NONE ((size_t)-1)
 
 /* -------------------------------------------------------------------------- set-up, a job's PEs */
 
-/* Where the PEs of a job meet, and how they know each other: bytes that the program hands to all of
- * them by means of its own (a file, MPI, a socket). They hold a secret. */
+/* Identifies one job: where its PEs connect, and a secret by which they recognise each other. The
+ * program hands these bytes to all PEs by its own means (a file, MPI, a socket) and keeps them
+ * secret. */
 typedef struct weft_unique_id {
     unsigned char bytes[128];
 } weft_unique_id;
 
-/* Makes an id for one job. To be called on the machine on which PE 0 of that job will run; the port
- * in it is free now, and PE 0 listens there from weft_init() on until all PEs have come. Not
- * collective; no job is needed. Errors: WEFT_ERR_ARGUMENT, _SYSTEM (no port, no random number). */
+/* Makes an id for one job. The caller runs on the machine on which PE 0 of that job will run. The
+ * id contains a TCP port that is free now; PE 0 listens on it from weft_init() until all PEs have
+ * connected. Not collective; no job is needed.
+ * Errors: WEFT_ERR_ARGUMENT (null), _SYSTEM (no port, no random number). */
 weft_status weft_unique_id_get(weft_unique_id *id);
 
 typedef struct weft_init_attr {
     size_t size;        /* sizeof(weft_init_attr): lets the structure grow */
-    weft_thread thread; /* SINGLE (which is 0) and FUNNELED count as SERIALIZED */
-    size_t heap_bytes;  /* host heap of each PE; 0 = WEFT_HEAP_SIZE. Alike at every PE */
-    unsigned flags;     /* WEFT_INIT_* */
-    weft_group *group;  /* PEs as threads: the group, else NULL */
-    int group_pe;       /* PEs as threads: this thread's PE number */
-    const weft_unique_id *unique_id; /* meet by this id instead of a launcher's ways; else NULL */
-    int unique_id_pe;                /* with it: this PE's number, 0 ... unique_id_npes - 1 */
-    int unique_id_npes;              /* and how many PEs there are */
+    weft_thread thread; /* SINGLE (which is 0) and FUNNELED are treated as SERIALIZED */
+    size_t heap_bytes;  /* host heap of each PE, the same at every PE; 0 = WEFT_HEAP_SIZE */
+    unsigned flags;     /* sum of WEFT_INIT_* */
+    weft_group *group;  /* group of PEs that are threads of one process; else NULL */
+    int group_pe;       /* with group: the PE number of the calling thread */
+    const weft_unique_id *unique_id; /* id to connect by in place of a launcher; else NULL */
+    int unique_id_pe;                /* with unique_id: PE number, 0 ... unique_id_npes - 1 */
+    int unique_id_npes;              /* with unique_id: number of PEs in the job */
 } weft_init_attr;
 
 #define WEFT_INIT_GLOBAL_DATA 1u /* the program's .data and .bss become a symmetric segment */
 
-/* Joins the job that the launcher started, or makes a job of one PE when there was none. Collective
- * over the job. attr may be NULL. On success *job is the handle for all else. On failure nothing is
- * left behind, and *job is NULL. May be called again after weft_finalize().
+/* Joins the job that the launcher started, or makes a job of one PE when there is no launcher.
+ * Collective over the job. attr may be NULL. On success *job is the handle for all other calls. On
+ * failure *job is NULL and everything that the call made is undone. The program may call it again
+ * after weft_finalize().
  * Launchers: `weft run`, PMIx (mpirun, srun), RANK/WORLD_SIZE/MASTER_ADDR/MASTER_PORT (torchrun);
- * or, by attr.unique_id, whatever has started the processes and handed them the id.
+ * or, with attr.unique_id, any means that starts the processes and hands them the id.
  * Errors: WEFT_ERR_ARGUMENT (attr), _CONFIG, _BOOT, _SYSTEM, _NO_MEMORY, _VERSION, _NO_PATH,
  * _TIMEOUT, _PEER_DEAD, _JOB (another PE has ended the job). */
 weft_status weft_init(weft_job **job, const weft_init_attr *attr);
 
-/* Ends this PE's part: a barrier over the job, then everything that weft_init() made is undone.
- * Before, what streams have been given and the host does in their order (toward memory that this
- * GPU has no address of, signals in host memory, files, all on simt) is done; WEFT_ERR_TIMEOUT
- * where streams come to none of it within WEFT_WAIT_LIMIT: it is then not done. What the GPU itself
- * does on streams of the program, kernels, and graphs that are being replayed must have ended.
- * Later calls with handles of this job return WEFT_ERR_FINALIZED, as do those of a child that a PE
- * has forked: it is not a PE. Collective. */
+/* Ends this PE's part in the job: a barrier over the job, then everything that weft_init() made is
+ * undone. Collective. Before that it waits for host callbacks queued on streams: operations on
+ * memory that this GPU cannot address, signals in host memory, files, and all operations on simt.
+ * Before the call the program must have waited for what the GPU itself does: its streams, its
+ * kernels, and graphs that are being replayed. Later calls with handles of this job return
+ * WEFT_ERR_FINALIZED. So do calls of a child process that a PE has forked: the child is not a PE.
+ * Errors: WEFT_ERR_TIMEOUT (the host callbacks made no progress within WEFT_WAIT_LIMIT and are
+ * dropped). */
 weft_status weft_finalize(weft_job *job);
 
-/* Ends the whole job at once with this exit code, of which the system keeps the lower eight bits (1
- * when those of another code than 0 are 0); the other PEs end with a sentence that names this one.
- * Does not return. */
+/* Ends the whole job at once with exit code `code`. The system keeps the lower eight bits of the
+ * code; where these are 0 and the code is not, the process exits with 1. Each other PE ends with a
+ * message that names this PE. Does not return. */
 void weft_abort(weft_job *job, int code) __attribute__((__noreturn__));
 
-int weft_my_pe(const weft_job *job); /* this PE's number, 0 ... n-1; -1 after finalize */
+int weft_my_pe(const weft_job *job); /* PE number of the caller, 0 ... n-1; -1 after finalize */
 int weft_n_pes(const weft_job *job); /* number of PEs in the job; -1 after finalize */
+
+/* Returns the thread level that weft_init() granted. */
 weft_thread weft_query_thread(const weft_job *job);
 
-/* PEs as threads of one process: make a group of n, start n threads, call weft_init() in each with
- * attr.group and attr.group_pe. For tests and for tools that watch one process (ThreadSanitizer).
- * Destroy the group after every member has finalized. */
+/* PEs as threads of one process: make a group of n, start n threads, and call weft_init() in each
+ * with attr.group and attr.group_pe. For tests, and for tools that watch one process
+ * (ThreadSanitizer). Destroy the group after every member has finalized.
+ * Errors of create: WEFT_ERR_ARGUMENT (null; n is not 1 ... 4096), _NO_MEMORY, _SYSTEM. */
 weft_status weft_group_create(int n, weft_group **group);
 void weft_group_destroy(weft_group *group);
 
 /* --------------------------------------------------------------------------------- memory */
 
-#define WEFT_ALLOC_ATOMICS 1u /* hint: remote atomics will touch the block */
+#define WEFT_ALLOC_ATOMICS 1u /* hint: remote atomics will access the block */
 #define WEFT_ALLOC_SIGNALS 2u /* hint: the block holds signal words */
 #define WEFT_ALLOC_ZERO    4u /* the block is filled with zeros */
 
-/* Allocates `bytes` (0 gives *address = NULL) at the same offset at every PE, aligned to `align`
- * (0 = 64; else a power of two up to 1 GiB for WEFT_HOST, 2 MiB for WEFT_GPU). `flags` is a sum of
- * WEFT_ALLOC_*. Collective over the job, with the same arguments everywhere; ends with a barrier,
- * so the block may be used remotely at once.
- * Errors: WEFT_ERR_NO_MEMORY (says what is free), _MISMATCH (names both calls), _ARGUMENT. */
+/* Allocates `bytes` bytes at the same offset at every PE; with 0 bytes *address is NULL. `align` is
+ * a power of two in bytes, up to 1 GiB for WEFT_HOST and 2 MiB for WEFT_GPU; 0 = 64 bytes. `flags`
+ * is a sum of WEFT_ALLOC_*. Collective over the job, with the same arguments at every PE. The call
+ * ends with a barrier, so peers may use the block at once.
+ * Errors: WEFT_ERR_NO_MEMORY (says how much is free), _MISMATCH (names both calls), _ARGUMENT. */
 weft_status weft_alloc(weft_job *job, weft_kind kind, size_t bytes, size_t align, unsigned flags,
                        void **address);
 
@@ -242,53 +250,60 @@ weft_status weft_alloc(weft_job *job, weft_kind kind, size_t bytes, size_t align
  * Errors: WEFT_ERR_FREE (double free, foreign pointer). */
 weft_status weft_free(weft_job *job, void *address);
 
-/* Resizes, keeping the alignment, and the contents up to the smaller size, with what was put into
- * it on default contexts before; *resized is the new block. Collective; begins with a barrier. */
+/* Resizes a block to `bytes` bytes; *resized is the new block. The block keeps its alignment and
+ * its contents up to the smaller size, including what peers put into it before on default contexts.
+ * Collective; begins with a barrier.
+ * Errors: as weft_alloc() and weft_free(). */
 weft_status weft_realloc(weft_job *job, void *address, size_t bytes, void **resized);
 
-/* Address at which this PE can load and store the object `symmetric` of PE `pe`, or NULL when the
- * path to it has none (or pe or address is not valid). */
+/* Returns the address at which this PE can load and store the object `symmetric` of PE `pe`.
+ * Returns NULL when the path to that PE has no such address, or when pe or address is not valid. */
 void *weft_ptr(const weft_job *job, const void *symmetric, int pe);
 
-/* Whether `address` is symmetric and its counterpart at `pe` can be reached: 1 or 0. */
+/* Returns 1 when `address` is symmetric and this PE can reach its counterpart at `pe`, else 0. */
 int weft_accessible(const weft_job *job, const void *address, int pe);
 
 /* ------------------------------------------------------------------------------- contexts */
 
-#define WEFT_CTX_SERIALIZED 1u /* used by one thread at a time */
-#define WEFT_CTX_PRIVATE    2u /* used only by the thread that made it */
-#define WEFT_CTX_NOSTORE    4u /* its fence and quiet need not order the program's own stores */
+#define WEFT_CTX_SERIALIZED 1u /* one thread at a time uses it */
+#define WEFT_CTX_PRIVATE    2u /* only the thread that made it uses it */
+#define WEFT_CTX_NOSTORE    4u /* its fence and quiet need not order stores by the program itself */
 
-/* The context that every PE has from the start. PE numbers in it are those of the job. */
+/* Returns the context that every PE has from the start. Its PE numbers are those of the job. */
 weft_ctx *weft_default_ctx(weft_job *job);
 
-/* Makes a context over the PEs of `team`; PE numbers in its operations are those of the team.
- * Not collective. Destroying a context completes its operations first.
- * Options are promises of the program (OpenSHMEM 1.5, 9.5.1). They save nothing today: a context
- * has no lock and no atomic of its own, and a put over a load/store path is a store of the CPU,
- * which the instruction that orders puts orders as well. WEFT_CTX_PRIVATE is checked: to another
- * thread fence, quiet, waits and whatever leaves the fast path are refused (all operations with
- * WEFT_CHECK=1). Calls that complete the contexts of all threads, and weft_ctx_destroy(), may come
- * from any thread.
- * Errors: WEFT_ERR_ARGUMENT (unknown options, named), _NO_MEMORY, _FINALIZED. */
+/* Makes a context over the PEs of `team`; operations on it take PE numbers of the team. Not
+ * collective. Destroying a context completes its operations first.
+ * `options` is a sum of WEFT_CTX_*: promises of the program (OpenSHMEM 1.5, 9.5.1). They save no
+ * time today: a context has no lock and no atomic of its own, and a put over a load/store path is a
+ * CPU store, which the fence instruction orders like every other store. Weft checks
+ * WEFT_CTX_PRIVATE: another thread gets an error from fence, quiet, waits and operations that leave
+ * the fast path (from all operations with WEFT_CHECK=1). Any thread may make calls that complete
+ * the contexts of all threads, and may call weft_ctx_destroy().
+ * Errors: WEFT_ERR_ARGUMENT (unknown options, which the sentence names), _NO_MEMORY, _FINALIZED. */
 weft_status weft_ctx_create(weft_team *team, unsigned options, weft_ctx **ctx);
 weft_status weft_ctx_destroy(weft_ctx *ctx);
+
+/* Returns the team that the context was made over. */
 weft_team *weft_ctx_team(weft_ctx *ctx);
 
 /* Errors common to all operations below: WEFT_ERR_PE, _ADDRESS, _RANGE, _ARGUMENT (null),
  * _FINALIZED, _PEER_DEAD, _NO_PATH, _TIMEOUT. `dst` of a put and `src` of a get are symmetric
- * addresses; the other side is any memory of this PE. Sizes and strides are in bytes unless
- * said. */
+ * addresses; the other buffer is any memory of this PE. Sizes and strides are in bytes unless the
+ * comment says otherwise. */
 
 /* ------------------------------------------------------------------------- put and get (RMA) */
 
+/* Copies `bytes` bytes between this PE and PE `pe`: put to its memory, get from its memory. put
+ * returns when `src` may be reused, get when `dst` has the data. The _nbi forms may return earlier:
+ * until weft_quiet() returns, the program must not change `src` or use `dst`. */
 weft_status weft_put(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe);
 weft_status weft_get(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe);
 weft_status weft_put_nbi(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe);
 weft_status weft_get_nbi(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe);
 
-/* Single values: written or read by one access of that width, so a reader never sees a part.
- * The address is aligned to the width (else WEFT_ERR_ALIGNMENT). */
+/* Single values: p writes, g reads. Each is one access of that width in bits, so a reader never
+ * sees a part of a value. The address is aligned to the width (else WEFT_ERR_ALIGNMENT). */
 weft_status weft_p8(weft_ctx *ctx, void *dst, uint8_t value, int pe);
 weft_status weft_p16(weft_ctx *ctx, void *dst, uint16_t value, int pe);
 weft_status weft_p32(weft_ctx *ctx, void *dst, uint32_t value, int pe);
@@ -298,7 +313,8 @@ weft_status weft_g16(weft_ctx *ctx, const void *src, uint16_t *value, int pe);
 weft_status weft_g32(weft_ctx *ctx, const void *src, uint32_t *value, int pe);
 weft_status weft_g64(weft_ctx *ctx, const void *src, uint64_t *value, int pe);
 
-/* n elements of `element` bytes; strides count elements (1 = contiguous), at least 1. */
+/* Strided put and get of n elements of `element` bytes. Strides are in elements, at least 1 (1 =
+ * contiguous). */
 weft_status weft_iput(weft_ctx *ctx, void *dst, const void *src, ptrdiff_t dst_stride,
                       ptrdiff_t src_stride, size_t element, size_t n, int pe);
 weft_status weft_iget(weft_ctx *ctx, void *dst, const void *src, ptrdiff_t dst_stride,
@@ -306,29 +322,32 @@ weft_status weft_iget(weft_ctx *ctx, void *dst, const void *src, ptrdiff_t dst_s
 
 /* ------------------------------------------------------------------------------------ signals */
 
-/* put, then *signal at the same PE is set to `value` or has it added; the signal is not visible
- * before the data. `signal` is a symmetric, 8-byte aligned uint64_t. */
+/* Puts `bytes` bytes at PE `pe`, then sets *signal at that PE to `value` or adds `value` to it. The
+ * signal is not visible before the data. `signal` is a symmetric uint64_t, aligned to 8 bytes. The
+ * _nbi form returns as weft_put_nbi() does. */
 weft_status weft_put_signal(weft_ctx *ctx, void *dst, const void *src, size_t bytes,
                             uint64_t *signal, uint64_t value, weft_signal_op op, int pe);
 weft_status weft_put_signal_nbi(weft_ctx *ctx, void *dst, const void *src, size_t bytes,
                                 uint64_t *signal, uint64_t value, weft_signal_op op, int pe);
 
-/* Changes a signal without data. */
+/* Sets *signal at PE `pe` to `value`, or adds `value` to it, without data. */
 weft_status weft_signal(weft_ctx *ctx, uint64_t *signal, uint64_t value, weft_signal_op op, int pe);
 
-/* Reads an own signal. */
+/* Reads a signal in the caller's own memory: *value becomes its value. */
 weft_status weft_signal_fetch(weft_ctx *ctx, const uint64_t *signal, uint64_t *value);
 
-/* Waits until the own *signal compares true with `value`; *seen (may be NULL) is what it was. */
+/* Waits until *signal in the caller's own memory compares true with `value`. *seen becomes the
+ * value that ended the wait; seen may be NULL. */
 weft_status weft_signal_wait(weft_ctx *ctx, const uint64_t *signal, weft_cmp cmp, uint64_t value,
                              uint64_t *seen);
 
 /* ----------------------------------------------------------------------------------- atomics */
 
-/* Atomic with respect to all other functions of this section, weft_signal*() and the waits, on the
- * same variable and width. The variable is aligned to its width (else WEFT_ERR_ALIGNMENT). Those
- * with a `fetched` argument return the value from before, in memory of the host. inc is add of 1;
- * on float and double, set, fetch and swap act on the bit pattern. */
+/* Each operation is atomic with respect to all other functions of this section, weft_signal*() and
+ * the waits on the same variable and width. The variable is aligned to its width (else
+ * WEFT_ERR_ALIGNMENT). Functions with a `fetched` argument store the previous value to host memory
+ * there. An increment is an add of 1. On float and double, set, fetch and swap work on the bit
+ * pattern. */
 #define WEFT_ATOMIC_WIDTH_LIST(X)                                                                  \
     X(32, uint32_t)                                                                                \
     X(64, uint64_t)
@@ -355,7 +374,7 @@ weft_status weft_signal_wait(weft_ctx *ctx, const uint64_t *signal, weft_cmp cmp
 WEFT_ATOMIC_WIDTH_LIST(WEFT_ATOMIC_DECLARE)
 #undef WEFT_ATOMIC_DECLARE
 
-/* The atomics by number, for the non-blocking form. */
+/* Codes of the atomics, for the non-blocking form. */
 typedef enum weft_amo {
     WEFT_AMO_SET,
     WEFT_AMO_ADD,
@@ -372,35 +391,41 @@ typedef enum weft_amo {
     WEFT_AMO_COUNT
 } weft_amo;
 
-/* Non-blocking: *fetched (of `width` 4 or 8 bytes, in memory of the host or of this PE's GPU; may
- * be NULL for those that fetch nothing) is there after weft_quiet(). `expected` is used by CSWAP
- * alone, and stands in front of `value` as in weft_atomic_cswap64(). */
+/* Non-blocking atomic `amo` on a variable of `width` 4 or 8 bytes. *fetched has the previous value
+ * after weft_quiet(); it is `width` bytes in memory of the host or of this PE's GPU, and may be
+ * NULL for operations that fetch nothing. Only CSWAP uses `expected`, which stands before `value`
+ * as in weft_atomic_cswap64(). */
 weft_status weft_atomic_nbi(weft_ctx *ctx, weft_amo amo, size_t width, void *dst, uint64_t expected,
                             uint64_t value, void *fetched, int pe);
 
 /* ----------------------------------------------------------------------------------- ordering */
 
+/* fence: puts, atomics and signals of the context before it reach each PE before those after it.
+ * quiet: all operations of the context before it are complete and visible to every PE. */
 weft_status weft_fence(weft_ctx *ctx);
 weft_status weft_quiet(weft_ctx *ctx);
 
 /* ----------------------------------------------------------------------------- wait and test */
 
-/* Variables are own symmetric memory, changed by peers or by other threads of this PE. `type` is
- * an integer type of 2, 4 or 8 bytes; `value` is its bit pattern, extended to 64 bits (signed types
- * by sign).
+/* Variables are in the caller's own symmetric memory; peers or other threads of this PE change
+ * them. `type` is an integer type of 2, 4 or 8 bytes. `value` is its bit pattern extended to 64
+ * bits (signed types by sign).
  *
- * Every wait, those inside collectives too, tells slowness from death. After WEFT_WAIT_WARN (60 s)
- * it says once what it waits for and what that PE does. It fails with WEFT_ERR_PEER_DEAD when a PE
- * of the job ends meanwhile, with the job's failure when there is one, and with WEFT_ERR_TIMEOUT
- * when for WEFT_WAIT_LIMIT (10 min) neither the variable has changed nor any PE it depends on has
- * begun or ended an operation. Time in which a PE is stopped, by a signal or in a debugger, does
- * not count.
+ * Every wait, also inside a collective, distinguishes a slow peer from a dead one. After
+ * WEFT_WAIT_WARN (60 s) it reports once what it waits for and what that PE does. It fails with
+ * WEFT_ERR_PEER_DEAD when a PE of the job ends meanwhile, and with the job's failure when there is
+ * one. It fails with WEFT_ERR_TIMEOUT when for WEFT_WAIT_LIMIT (10 min) the variable has not
+ * changed and no PE that it depends on has begun or ended an operation. The time in which a PE is
+ * stopped, by a signal or in a debugger, does not count.
  *
- * Forms over n variables at ivars[]: elements with a non-zero status[i] are left out (status may be
- * NULL). `all`: all compare true. `any`: *index is one that does, WEFT_NONE when none takes part.
- * `some`: indices[] gets those that do, *count their number (at least 1 unless none takes part).
- * The vector forms compare ivars[i] with element i of `values`, an array of the type.
- * Tests do not wait: *result is 1 or 0, *index WEFT_NONE, *count 0. */
+ * Forms over n variables at ivars[]: an element with a non-zero status[i] is left out (status may
+ * be NULL). `all` waits until all compare true. `any` waits for one: *index is its index, WEFT_NONE
+ * when every element is left out. `some` waits for at least one: indices[] gets the indices of all
+ * that compare true and *count their number (0 when every element is left out). The vector forms
+ * compare ivars[i] with element i of `values`, an array of the type.
+ * Tests do not wait. Where no variable compares true, *result is 0 (else 1), *index WEFT_NONE and
+ * *count 0.
+ * Errors, besides the common ones: WEFT_ERR_TYPE, _OP, _ALIGNMENT (a variable). */
 weft_status weft_wait_until(weft_ctx *ctx, weft_type type, const void *ivar, weft_cmp cmp,
                             uint64_t value);
 weft_status weft_wait_until_all(weft_ctx *ctx, weft_type type, const void *ivars, size_t n,
@@ -438,84 +463,96 @@ weft_status weft_test_some_vector(weft_ctx *ctx, weft_type type, const void *iva
 
 /* -------------------------------------------------------------------------------------- teams */
 
-weft_team *weft_team_world(weft_job *job);  /* every PE */
-weft_team *weft_team_node(weft_job *job);   /* the PEs that share this PE's kernel */
-int weft_team_my_pe(const weft_team *team); /* this PE's number in the team, -1 if not a member */
+weft_team *weft_team_world(weft_job *job);  /* all PEs of the job */
+weft_team *weft_team_node(weft_job *job);   /* the PEs that run on the same kernel (host) */
+int weft_team_my_pe(const weft_team *team); /* PE number of the caller in the team; -1 if it is
+                                               not a member */
 int weft_team_n_pes(const weft_team *team);
 
-/* The number in `to` of the PE that is `pe` in `from`, or -1. */
+/* Returns the PE number in team `to` of the PE that has number `pe` in team `from`, or -1 when it
+ * is not in `to`. */
 int weft_team_translate(const weft_team *from, int pe, const weft_team *to);
 
-/* The PEs start, start+stride, ... of `parent`, `n` of them; collective over parent. Members get
- * the new team, the others *team = NULL. stride may be negative or, with n = 1, zero. */
+/* Makes a team of `n` PEs of `parent`: start, start+stride, ... Collective over parent. Each member
+ * gets the new team in *team; each other PE gets NULL. stride may be negative or, with n = 1, zero.
+ * Errors: WEFT_ERR_ARGUMENT (null; a PE is not in parent), _NO_MEMORY (all team numbers are in
+ * use), _MISMATCH (with WEFT_CHECK=1: the PEs pass different arguments), _FINALIZED. */
 weft_status weft_team_split_strided(weft_team *parent, int start, int stride, int n,
                                     weft_team **team);
 
-/* Lays the parent's PEs out in rows of `xrange` and makes this PE's row (*xteam) and column
- * (*yteam); collective over parent. */
+/* Lays the parent's PEs out in rows of `xrange` PEs and makes two teams: this PE's row (*xteam) and
+ * column (*yteam). Collective over parent.
+ * Errors: as weft_team_split_strided(). */
 weft_status weft_team_split_2d(weft_team *parent, int xrange, weft_team **xteam, weft_team **yteam);
 
-/* Ends a team that was split off, and contexts on it; collective over the team. */
+/* Ends a team that a split made, and the contexts on it. Collective over the team. NULL is allowed.
+ * Errors: WEFT_ERR_ARGUMENT (the world or the node), _FINALIZED. */
 weft_status weft_team_destroy(weft_team *team);
 
 /* -------------------------------------------------------------------------------- collectives */
 
-/* Collective over the team, in the same order at every member, with the same sizes, types and
- * roots. Destinations and sources are symmetric; the destination at every member must be ready
- * when any member calls. Sizes are bytes per PE (per pair for alltoall). On return the local
- * destination is complete and the local source may be reused. broadcast copies to the root's own
- * destination too.
+/* Collective over the team: every member calls them in the same order, with the same sizes, types
+ * and roots. Destinations and sources are symmetric. The destination at every member must be ready
+ * when the first member calls. Sizes are in bytes per PE (per pair of PEs for alltoall). On return
+ * the caller's destination is complete and its source may be reused. broadcast copies to the root's
+ * own destination too.
+ * Errors, besides the common ones: WEFT_ERR_PE (root), _TYPE, _OP, _ALIGNMENT, _MISMATCH (with
+ * WEFT_CHECK=1: the members' calls differ).
  * Source: OpenSHMEM 1.5, section 9.9. */
 
-/* All members have arrived, and all operations on the default context and the team's contexts by
- * members before it are complete. */
+/* Returns when all members have called it and all operations that members issued before, on the
+ * default context and on the team's contexts, are complete. */
 weft_status weft_barrier(weft_team *team);
 
-/* All members have arrived; stores to own memory before it are visible. Completes no operation. */
+/* Returns when all members have called it; members' earlier stores to their own memory are visible.
+ * Completes no operation. */
 weft_status weft_sync(weft_team *team);
 
+/* broadcast: `bytes` bytes of the root's src go to dst at every member. alltoall: block i of src
+ * goes to member i, as the block of this member in its dst; blocks have `bytes` bytes. */
 weft_status weft_broadcast(weft_team *team, void *dst, const void *src, size_t bytes, int root);
 weft_status weft_alltoall(weft_team *team, void *dst, const void *src, size_t bytes);
 
-/* n elements of `element` bytes per pair, elements dst_stride and src_stride apart (in
- * elements). */
+/* As alltoall, with strides: n elements of `element` bytes for each pair of PEs, dst_stride and
+ * src_stride elements apart. */
 weft_status weft_alltoalls(weft_team *team, void *dst, const void *src, ptrdiff_t dst_stride,
                            ptrdiff_t src_stride, size_t element, size_t n);
 
-/* fcollect: `bytes` from each, in the order of the team. collect: each member's own `bytes`. */
+/* Join the members' sources in the order of the team, in dst at every member. fcollect: every
+ * member gives the same `bytes`. collect: `bytes` may differ at each member. */
 weft_status weft_fcollect(weft_team *team, void *dst, const void *src, size_t bytes);
 weft_status weft_collect(weft_team *team, void *dst, const void *src, size_t bytes);
 
-/* To and from one member. gather: block i of the root's dst becomes the `bytes` of member i.
- * scatter: member i gets block i of the root's src. dst is symmetric, and given at every member. */
+/* gather: block i of the root's dst becomes the `bytes` bytes of src at member i. scatter: dst at
+ * member i becomes block i of the root's src. dst is symmetric and every member passes it. */
 weft_status weft_gather(weft_team *team, void *dst, const void *src, size_t bytes, int root);
 weft_status weft_scatter(weft_team *team, void *dst, const void *src, size_t bytes, int root);
 
-/* send_bytes[i] bytes at src + send_at[i] go to member i, which has room for recv_bytes[j] of
- * member j at dst + recv_at[j]: arrays with a word for each member. They and src may be in memory
- * of the host or of the GPU, symmetric or not, and not alike at all members; dst is symmetric
- * memory of `room` bytes. A block that is larger than its receiver's room for it, or whose room
- * runs past `room`, is not stored: WEFT_ERR_RANGE at its sender, whose job fails; what fits arrives
- * all the same. */
+/* Sends send_bytes[i] bytes at src + send_at[i] to member i, and receives at most recv_bytes[j]
+ * bytes of member j at dst + recv_at[j]. Each array has one element per member, in bytes. The
+ * arrays and src may be in memory of the host or of the GPU, symmetric or not, and members may
+ * differ in this. dst is symmetric memory of `room` bytes. A block is not stored when it is larger
+ * than the receiver's recv_bytes for it, or when its place runs past `room`: the sender gets
+ * WEFT_ERR_RANGE and its job fails. All other blocks arrive. */
 weft_status weft_alltoallv(weft_team *team, void *dst, size_t room, const uint64_t *recv_bytes,
                            const uint64_t *recv_at, const void *src, const uint64_t *send_bytes,
                            const uint64_t *send_at);
 
-/* dst[i] = src[i] of every member combined by op, i < n, at every member with the same bits.
- * dst and src are the same block or do not overlap. */
+/* For each i < n, dst[i] becomes src[i] of all members combined by op. Every member gets the same
+ * bits. dst and src are the same block or do not overlap. */
 weft_status weft_reduce(weft_team *team, void *dst, const void *src, size_t n, weft_type type,
                         weft_op op);
 
-/* The same, for the root alone. */
+/* As weft_reduce(), but only the root gets the result. */
 weft_status weft_reduce_to(weft_team *team, void *dst, const void *src, size_t n, weft_type type,
                            weft_op op, int root);
 
-/* The sum of elements times a factor: each element of each member is multiplied by *factor, rounded
- * to the type that elements are combined in, and then added as by WEFT_SUM. Real and complex types;
- * factor points to one number of that type: float for WEFT_FLOAT, _COMPLEX_FLOAT and those of 16
- * and 8 bits, double for WEFT_DOUBLE and _COMPLEX_DOUBLE, long double for WEFT_LONG_DOUBLE. It is
- * in host memory or in memory of the GPU, and the same number at every member (compared with
- * WEFT_CHECK=1). For gradients in narrow types, whose plain sum would leave their range. */
+/* Sum of elements times a factor: each element of each member is multiplied by *factor, rounded to
+ * the type in which elements are combined, and then added as by WEFT_SUM. For real and complex
+ * types. For gradients in narrow types, whose plain sum would overflow.
+ * factor points to one number: a float for WEFT_FLOAT, _COMPLEX_FLOAT and types of 16 and 8 bits, a
+ * double for WEFT_DOUBLE and _COMPLEX_DOUBLE, a long double for WEFT_LONG_DOUBLE. It is in memory
+ * of the host or of the GPU. It is the same number at every member (checked with WEFT_CHECK=1). */
 weft_status weft_reduce_scaled(weft_team *team, void *dst, const void *src, size_t n,
                                weft_type type, const void *factor);
 weft_status weft_reduce_to_scaled(weft_team *team, void *dst, const void *src, size_t n,
@@ -523,8 +560,8 @@ weft_status weft_reduce_to_scaled(weft_team *team, void *dst, const void *src, s
 weft_status weft_reducescatter_scaled(weft_team *team, void *dst, const void *src, size_t n,
                                       weft_type type, const void *factor);
 
-/* The same with a factor of each member's own, by which its elements are multiplied (what NCCL
- * calls PreMulSum): the members tell each other their factors, and the bits are equal at all. */
+/* As the functions above, but each member's elements are multiplied by that member's own factor
+ * (NCCL's PreMulSum). The members exchange their factors, and every member gets the same bits. */
 weft_status weft_reduce_weighted(weft_team *team, void *dst, const void *src, size_t n,
                                  weft_type type, const void *factor);
 weft_status weft_reduce_to_weighted(weft_team *team, void *dst, const void *src, size_t n,
@@ -532,8 +569,8 @@ weft_status weft_reduce_to_weighted(weft_team *team, void *dst, const void *src,
 weft_status weft_reducescatter_weighted(weft_team *team, void *dst, const void *src, size_t n,
                                         weft_type type, const void *factor);
 
-/* Member m gets elements m * n ... m * n + n - 1 of the combined sources in dst[0 ... n - 1]. dst
- * is these elements of src (in place) or does not overlap it. */
+/* dst[0 ... n - 1] at member m becomes elements m * n ... m * n + n - 1 of the combined sources.
+ * dst is these elements of src (in place) or does not overlap src. */
 weft_status weft_reducescatter(weft_team *team, void *dst, const void *src, size_t n,
                                weft_type type, weft_op op);
 
@@ -541,25 +578,26 @@ weft_status weft_reducescatter(weft_team *team, void *dst, const void *src, size
 
 typedef struct weft_path_info {
     size_t size; /* set by the caller: sizeof(weft_path_info) */
-    const char
-        *name; /* "self", "p2p", "staged", "net", "gda", of tests "weak" and "slow", or "none" */
+    /* "self", "p2p", "staged", "net", "gda", "none"; in tests also "weak" and "slow" */
+    const char *name;
     int load_store;      /* 1 when weft_ptr() gives an address */
-    int proven;          /* 1 proven, 0 not tried, -1 every path between the two failed */
-    char reason[256];    /* why this path, and why no better one */
-    uint64_t operations; /* by this PE over this path to that PE's node, all contexts */
+    int proven;          /* 1 tested, 0 not tested yet, -1 every path between the two PEs failed */
+    char reason[256];    /* why this path, and why no faster one */
+    uint64_t operations; /* of this PE over this path to that PE's node, all contexts */
     uint64_t bytes;
-    weft_kind
-        kind; /* set by the caller: of which memory of that PE; a size without it: WEFT_HOST */
+    /* set by the caller: kind of memory at that PE; WEFT_HOST where `size` does not include
+     * this field */
+    weft_kind kind;
 } weft_path_info;
 
-/* How this PE reaches the memory of PE `pe` that is of kind info->kind. WEFT_ERR_UNSUPPORTED:
- * WEFT_GPU, and the job has no GPU side yet. */
+/* Reports how this PE reaches the memory of kind info->kind at PE `pe`.
+ * Errors: WEFT_ERR_UNSUPPORTED (info->kind is WEFT_GPU and the job has not set up its GPUs yet). */
 weft_status weft_path_query(weft_job *job, int pe, weft_path_info *info);
 
-/* Proves every path of the job: pair by pair, both ends exchange data patterns, flags and atomics
- * within the wait limit, and compare. A path that fails is dropped at both ends for the next one.
- * Collective; no other operation is under way. WEFT_ERR_NO_PATH when a pair is left without a path,
- * which ends the job. */
+/* Tests every path of the job. Both PEs of each pair exchange data patterns, flags and atomics
+ * within the wait limit, and compare them. When a path fails, both PEs drop it and use the next
+ * one. Collective; no other operation may be in progress.
+ * Errors: WEFT_ERR_NO_PATH (a pair has no path left, which ends the job). */
 weft_status weft_prove(weft_job *job);
 
 #ifdef __cplusplus

@@ -12,7 +12,7 @@
  *             weft_thread_p64(slot, 42, next);
  *     }
  *
- * Operations are named by the scope that calls them, weft_thread_..., weft_warp_...,
+ * The name of an operation tells the scope that calls it: weft_thread_..., weft_warp_...,
  * weft_block_...:
  *
  *   device/access.h      my PE, n PEs, weft_dev_ptr
@@ -25,24 +25,22 @@
  *                        teams
  *   device/sized.h       collect, alltoallv, alltoalls over teams
  *   device/reduce.h      reduce, reducescatter, reduce_to over teams
- *   device/room.h        packets by which members of a team tell each other what collectives need
+ *   device/room.h        staging slots through which team members exchange collectives' arguments
  *   device/grid.h        all of these by several blocks of a kernel together
- *   device/remote.h      what becomes of operations on PEs without direct addresses
- *   device/proxy.h       the ring to the thread of the host that carries them
- *   device/gda.h         operations as requests of the network adapter, given by the threads
- *                        themselves
- *   device/gda_span.h    what those are made of: places, waits, reservations
- *   device/gda_queue.h   its queues, used by many threads without a lock
- *   device/gda_wqe.h     the requests' format
- *   device/check.h       checking mode: what members compare before a collective
- *   device/run.h         which single values of a warp can go there together
- *   device/control.h     the host's side: weft_device_start, weft_team_device, weft_device_check
+ *   device/remote.h      operations on PEs without direct addresses
+ *   device/proxy.h       the ring to the host thread that carries out these operations
+ *   device/gda.h         operations as RDMA requests that the GPU's threads post to the NIC
+ *   device/gda_span.h    their parts: addresses, waits, reservations
+ *   device/gda_queue.h   the NIC's queues, used by many threads without a lock
+ *   device/gda_wqe.h     format of the work queue entries
+ *   device/check.h       checking mode: members compare their arguments before a collective
+ *   device/run.h         which single values of a warp can be sent together
+ *   device/control.h     host functions: weft_device_start, weft_team_device, weft_device_check
  *   device/simt.h        the primitives below all of them
  *   launch.h             kernels and launches on either target
  *
  * Completion, order and errors are described in device/rma.h, order.h and wait.h; docs/device.md is
- * the guide, docs/device-reference.md lists every function.
- */
+ * the guide, docs/device-reference.md lists every function. */
 #ifndef WEFT_DEVICE_H
 #define WEFT_DEVICE_H
 

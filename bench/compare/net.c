@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path net beside plain calls of libfabric, in one run of two PEs:
+/* Compares path net with plain libfabric calls, in one run of two PEs:
  *
- *   WEFT_PATH=net weft run -n 2 compare_net [ROUNDS [descriptor]]
+ *     WEFT_PATH=net weft run -n 2 compare_net [ROUNDS [descriptor]]
  *
- * PE 0 moves data to and from PE 1 by weft_put_nbi() and weft_get_nbi() and quiet, and in turn,
- * round by round, by fi_write() and fi_read() over an endpoint pair of the same provider, opened
- * beside Weft's. The plain side is as good as such a program is: up to WINDOW operations under way,
- * the completion queue polled at both ends, the arrival of the last write confirmed by a message
- * behind it. What has arrived is compared. Then one operation of 8 bytes at a time: a message and
- * its answer beside puts that each side waits for, a read beside a get, a message with its answer
- * beside a put and quiet. Prints the median of each, and the ratio. With the word "descriptor" the
- * plain side's queue has one to sleep on, as Weft's has, which is not used here and costs all the
- * same. */
+ * PE 0 transfers data to and from PE 1 by weft_put_nbi(), weft_get_nbi() and quiet. Round by round
+ * this alternates with fi_write() and fi_read() over an endpoint pair of the same provider. The
+ * libfabric side is a good program of its kind: up to WINDOW operations are outstanding, both ends
+ * poll the completion queue, and a message confirms the arrival of the last write. The received
+ * data are compared. Then it measures single operations of 8 bytes: a message and its reply vs puts
+ * that each side waits for, a read vs a get, a message with its reply vs a put and quiet. It prints
+ * the median of each, and the ratio.
+ *
+ * With the argument "descriptor" the libfabric completion queue has a wait object, as Weft's has.
+ * It is not used here but has a cost. */
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -55,7 +56,7 @@ static double now(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-/* ------------------------------------------------------------------------------- the plain side */
+/* ------------------------------------------------------------------------------------ libfabric */
 
 static struct plain {
     struct fi_info *info;
@@ -67,20 +68,20 @@ static struct plain {
     struct fid_mr *memory;
     void *descriptor;
     fi_addr_t peer;
-    uint64_t key, base; /* of the peer's buffer */
+    uint64_t key, base; /* key and address of the peer's buffer */
     char *buffer;       /* MOST_BYTES */
     char token[8];
     struct fi_context2 contexts[WINDOW], token_context, send_context;
     bool token_came;
 } plain;
 
-/* What one PE tells the other of its end. */
+/* Exchange record of a PE's endpoint. */
 struct card {
     char address[ADDRESS_BYTES];
     uint64_t key, base;
 };
 
-/* The provider and interface that Weft has taken: "net: provider tcp;ofi_rxm on lo (...)". */
+/* Finds the provider and interface that Weft uses: "net: provider tcp;ofi_rxm on lo (...)". */
 static void find_provider(weft_job *job, char *provider, char *domain)
 {
     weft_path_info path = {.size = sizeof path};
@@ -139,7 +140,7 @@ static void post_token(void)
                &plain.token_context));
 }
 
-/* Reads what has completed; returns how many remote accesses were among it. */
+/* Reads completions; returns how many of them are remote accesses. */
 static int plain_poll(void)
 {
     struct fi_cq_entry entries[16];
@@ -149,7 +150,7 @@ static int plain_poll(void)
     if (n != -FI_EAGAIN)
         FI(n);
     idle = n > 0 ? 0 : idle + 1;
-    if (idle > 100) /* a machine with other work gets its CPU back, as from Weft */
+    if (idle > 100) /* yield the CPU to other processes, as Weft does */
         sched_yield();
     for (ssize_t i = 0; i < n; i++) {
         if (entries[i].op_context == &plain.token_context)
@@ -199,7 +200,7 @@ static double plain_run(bool write, size_t bytes, int count)
     return (now() - start) / count;
 }
 
-/* The other end: it only polls. */
+/* Target side: only polls. */
 static void plain_serve(void)
 {
     await_token();
@@ -274,11 +275,11 @@ static void row(weft_job *job, bool write, size_t bytes, int rounds, char *heap,
         report(write, bytes, median(with_plain, rounds), median(with_weft, rounds));
 }
 
-/* -------------------------------------------------------------------------------- one at a time */
+/* ---------------------------------------------------------------------------- single operations */
 
 enum { TRIPS = 1000 };
 
-/* Messages there and back; a PE's share of one. */
+/* Ping-pong of messages; returns the time of one direction. */
 static double plain_trips(int me)
 {
     double start = now();

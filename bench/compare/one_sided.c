@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One-sided operations of two processes by Weft, and, compiled with -DOVER_MPI, by MPI-3: the same
- * measurements of the same buffers. The target waits in a barrier meanwhile. Prints a line for
- * each, NAME and a number in the unit that the name ends with. one_sided.sh runs both by turns. */
+/* Measures one-sided operations of two processes by Weft or, compiled with -DOVER_MPI, by MPI-3, on
+ * the same buffers. The target waits in a barrier. Prints a line for each measurement: NAME and a
+ * number; the unit is at the end of the name. one_sided.sh runs both alternately. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +10,11 @@
 
 enum { MOST_BYTES = 1 << 20, WARM = 200 };
 
-static char *local, *remote; /* MOST_BYTES; remote: the target's, as operations name it */
+/* MOST_BYTES each; remote: the target's buffer, as operations name it */
+static char *local, *remote;
 static int me;
 
-/* ------------------------------------------------------------------------------------ two sides */
+/* -------------------------------------------------------------------------------- two libraries */
 
 #ifdef OVER_MPI
 #include <mpi.h>
@@ -66,7 +67,7 @@ static void add(void)
     MPI_Win_flush(1, window);
 }
 
-/* Makes the window's memory what the process sees. */
+/* Synchronises the window's memory with the process. */
 static void look(void)
 {
     MPI_Win_sync(window);
@@ -140,7 +141,8 @@ static double now(void)
     return (double)time.tv_sec * 1e6 + (double)time.tv_nsec * 1e-3;
 }
 
-/* Microseconds of each of `count` operations, of which `window` go before they are completed. */
+/* Returns microseconds per operation for `count` operations, completed after every `window` of
+ * them. */
 static double run(void (*operation)(int bytes), int bytes, int count, int window)
 {
     double start = now();
@@ -176,7 +178,7 @@ static void add_one(int bytes)
     add();
 }
 
-/* What was put last is there, and comes back. */
+/* Checks that the last put arrived and that a get returns it. */
 static void check(void)
 {
     for (int i = 0; i < MOST_BYTES; i++)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One benchmark for every OpenSHMEM library: the same loops, compiled with each library's own
- * shmem.h. Prints a line "metric bytes microseconds" per figure; run.sh runs it in turn with
- * several libraries and takes medians. With the argument "small" it measures 8 bytes alone.
+/* One benchmark for all OpenSHMEM libraries: the same loops, compiled with each library's shmem.h.
+ * Prints "metric bytes microseconds" per figure; run.sh runs it alternately with several libraries
+ * and takes medians. The argument "small" measures 8 bytes only.
  *
- * PE 0 acts on PE 1; other PEs wait in shmem_barrier_all. Puts go back to back over the same two
- * buffers with one quiet at the end. Collectives: mean over the PEs of the time inside the call,
- * a barrier before each. Contents are checked once before each timing. Exit status 1: something
- * arrived wrong. */
+ * PE 0 accesses PE 1; other PEs wait in shmem_barrier_all. Puts are issued back to back on the same
+ * two buffers, with one quiet at the end. Collectives: mean over the PEs of the time inside the
+ * call, with a barrier before each. Contents are checked once before each timing. Exit status 1:
+ * data arrived wrong. */
 #include <shmem.h>
 
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-/* OpenSHMEM 1.5 has teams; before, collectives take a set of PEs and work arrays. */
+/* OpenSHMEM 1.5 has teams; earlier versions take a set of PEs and work arrays. */
 #if SHMEM_MAJOR_VERSION > 1 || SHMEM_MINOR_VERSION >= 5
 #define HAVE_TEAMS 1
 #endif
@@ -26,11 +26,11 @@ static const long MOST_ITERATIONS = 1000 * 1000;
 static int me, n_pes, wrong;
 static size_t largest_wanted = LARGEST;
 static char *src, *dst; /* symmetric, LARGEST each */
-static long *word;      /* symmetric, a few lines */
+static long *word;      /* symmetric, several cache lines */
 static double *times;   /* symmetric: [0] own, [1] received */
 
 #ifndef HAVE_TEAMS
-static long *sync_words; /* symmetric: work arrays, used in turn so that one can be cleared */
+static long *sync_words; /* symmetric: work arrays, used alternately so that one can be cleared */
 static long *sum_work;
 enum { SYNC_SETS = 2 };
 #define SYNC_WORDS                                                                                 \
@@ -56,7 +56,7 @@ static double now_ns(void)
 typedef struct metric metric;
 struct metric {
     const char *name;
-    int collective; /* every PE calls it, and a barrier stands before each call */
+    int collective; /* every PE calls it, with a barrier before each call */
     double (*run)(const metric *m, size_t bytes, long iterations); /* ns at this PE */
 };
 
@@ -124,7 +124,7 @@ static double run_add(const metric *m, size_t bytes, long iterations)
     return now_ns() - start;
 }
 
-/* Both PEs; the numbers go on from run to run. */
+/* Called by both PEs; sequence numbers continue from run to run. */
 static double run_ping_pong(const metric *m, size_t bytes, long iterations)
 {
     static long round;
@@ -157,9 +157,9 @@ static double run_sync(const metric *m, size_t bytes, long iterations)
     return now_ns() - start;
 }
 
-/* A grid of rows in strips, one strip per PE: each step sends the edge rows to the neighbours,
- * meets, and makes the next grid from this one. The halo rows are in two sets, used in turn, so
- * that one barrier a step is enough. */
+/* A grid divided into strips of rows, one strip per PE. Each step sends the edge rows to the
+ * neighbours, synchronises, and computes the next grid. Two sets of halo rows alternate, so that
+ * one barrier per step is enough. */
 enum { STENCIL_ROWS = 32, STENCIL_COLUMNS = 64 };
 #define STENCIL_BYTES (sizeof(double) * STENCIL_COLUMNS)
 
@@ -259,7 +259,7 @@ static double run_collective(const metric *m, size_t bytes, long iterations)
 
 /* --------------------------------------------------------------------------- checking */
 
-/* Block `block` of PE `pe`: a word at its beginning and one at its end tell where it is from. */
+/* Word at the beginning and at the end of block `block` of PE `pe`, which identifies its origin. */
 static long mark(int pe, size_t block)
 {
     return 1000 * (pe + 1) + (long)block;
@@ -345,7 +345,7 @@ static void check(const metric *m, size_t bytes)
 
 /* ----------------------------------------------------------------------------- timing */
 
-/* Mean over the PEs for collectives, else the time of PE 0; known at every PE. */
+/* Returns the mean over the PEs for collectives, else the time of PE 0, at every PE. */
 static double agreed(const metric *m, double own)
 {
     double total = 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The start-up benchmark: joins, says how much memory this PE occupies, leaves. run.sh takes the
- * wall time. */
+/* Start-up benchmark: initialises, prints the memory of this PE, finalises. run.sh measures the
+ * elapsed time. */
 #include <shmem.h>
 
 #include <stdio.h>
 #include <string.h>
 
-/* A "Name:   123 kB" line of a /proc file, in kB; -1 when there is none. */
+/* Returns the value of a "Name: 123 kB" line of a /proc file in kB, or -1. */
 static long read_kb(const char *file, const char *name)
 {
     char line[256];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weft_device_bench: device operations between two PEs, and over all of them, timed inside kernels
- * and checked outside the timing; a table with floors and aims.
+/* weft_device_bench: device operations between two PEs and of all PEs, timed inside kernels and
+ * checked outside the timing. It prints a table with the baseline and the aim of each row.
  *
  *     weft run -n 2 weft_device_bench [--json] [--log FILE] [--only PREFIX]
  *
- * On cuda buffers are GPU memory and the figures are figures of the machine. On simt everything is
- * small, in host memory, and the figures are figures of the stand-in. The rows are in
- * device_pairs.c and device_together.c, the kernels in kernels.c, how often they go round in
- * plan.h, how rows are printed in report.c. */
+ * On cuda the buffers are GPU memory and the figures are those of the machine. On simt everything
+ * is small and in host memory, and the figures are those of the stand-in. The rows are in
+ * device_pairs.c and device_together.c, the kernels in kernels.c, the repetition counts in plan.h,
+ * the output in report.c. */
 #include "device_rows.h"
 
 #include <getopt.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of weft_device_bench from one PE to another: there and back, puts of blocks, single values,
+/* Rows of weft_device_bench from one PE to another: ping-pong, puts of blocks, single values,
  * atomics. */
 #include "device_rows.h"
 
@@ -10,7 +10,7 @@ enum ping { PING_P, PING_SIGNAL, PING_PACKET };
 static void launch_ping(const struct shape *s, uint64_t warm, uint64_t rounds, int verify)
 {
     uint64_t *to = (uint64_t *)bench.dst, *from = (uint64_t *)bench.src, last = bench.base;
-    bench.base += warm + rounds; /* alike at every PE */
+    bench.base += warm + rounds; /* the same at every PE */
     if (bench.me > 1)
         return;
     if (s->what == PING_P)
@@ -32,7 +32,7 @@ static double ping(const char *row, const struct shape *s)
     return bench.me > 1 ? 0 : span_ns(row, 1) / (double)rounds / 2e3;
 }
 
-/* Messages that differ in each round, each word compared. */
+/* Sends messages that differ in each round and compares each word. */
 static void verify_ping(const char *row, const struct shape *s)
 {
     if (!wanted(row))
@@ -70,7 +70,7 @@ void pings(void)
 
 enum put { PUT_PAIR, PUT_MISALIGNED, PUT_TO_ALL };
 
-/* Bytes that all blocks of a put row write. */
+/* Returns the bytes that all blocks of a put row write. */
 static size_t extent(const struct shape *s)
 {
     return blocks_of(s) * plan_slots(s->bytes) * s->bytes;
@@ -90,7 +90,7 @@ static double put(const char *row, const struct shape *s)
 
 static double put_to_all(const char *row, const struct shape *s)
 {
-    return -greatest(-put(row, s)); /* of the slowest PE */
+    return -greatest(-put(row, s)); /* bandwidth of the slowest PE */
 }
 
 static void put_row(const char *row, measurement once, const struct shape *s)
@@ -126,7 +126,8 @@ void puts_to_all(void)
         put_row(row_name("put_to_all.all.%zu", s.bytes), put_to_all, &s);
 }
 
-/* 1 MiB from and to addresses that are 1 byte apart in their line, beside the aligned figure. */
+/* Measures 1 MiB between addresses that differ by 1 byte modulo the line size, compared with the
+ * aligned figure. */
 static double aligned_gbps;
 
 static double misaligned_ratio(const char *row, const struct shape *s)
@@ -207,7 +208,7 @@ static double fetch_add(const char *row, const struct shape *s)
     return ns / PLAN_CHAIN_PLACES / 1e3;
 }
 
-static uint64_t added; /* by all launches of add_rate, at PE 0 */
+static uint64_t added; /* added by all launches of add_rate, at PE 0 */
 
 static double add_rate(const char *row, const struct shape *s)
 {
@@ -222,7 +223,7 @@ static double add_rate(const char *row, const struct shape *s)
     return (double)all * (double)rounds / span_ns(row, ctas);
 }
 
-/* The receiver's sum, told to PE 0. */
+/* Returns the receiver's sum at PE 0. */
 static uint64_t sum_of_words(size_t words)
 {
     uint64_t sum = 0, *copy = malloc(words * 8);

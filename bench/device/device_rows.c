@@ -33,7 +33,7 @@ void barrier(void)
     CHECK(weft_barrier(bench.world));
 }
 
-/* The greatest of the PEs' values, at every PE. */
+/* Returns the maximum of the PEs' values, at every PE. */
 double greatest(double value)
 {
     static double *two;
@@ -46,10 +46,10 @@ double greatest(double value)
     return two[1];
 }
 
-/* ----------------------------------------------------------------------------- what was timed */
+/* --------------------------------------------------------------------- results of timed kernels */
 
-/* The ns from the first block's start to the last one's end. Ends the job when a block failed or
- * found wrong data. */
+/* Returns ns from the start of the first block to the end of the last one. Ends the job if a block
+ * failed or found wrong data. */
 double span_ns(const char *row, unsigned blocks)
 {
     static struct device_times seen[4096];
@@ -72,7 +72,7 @@ double span_ns(const char *row, unsigned blocks)
     return (double)(end - start);
 }
 
-/* The count of wrong words that checking kernels have made. */
+/* Returns the number of wrong words that checking kernels found. */
 uint64_t taken_wrong(void)
 {
     uint64_t found = 0;
@@ -92,7 +92,7 @@ int wanted(const char *row)
     return strncmp(row, bench.only, strlen(bench.only)) == 0;
 }
 
-/* Runs a measurement at all PEs together: once to warm up, then as often as the median needs. */
+/* Runs a measurement at all PEs together: once as warm-up, then as often as the median needs. */
 void measure(const char *row, const char *unit, measurement once, const struct shape *shape)
 {
     double values[PLAN_REPEATS];
@@ -128,7 +128,7 @@ void fill(void *words, size_t bytes, uint64_t seed)
            bytes / 8, seed);
 }
 
-/* Ends the job unless the own dst holds what the putter's src did, `shift` bytes on. */
+/* Ends the job unless this PE's dst equals the putter's src, offset by `shift` bytes. */
 void expect(const char *row, size_t bytes, size_t shift)
 {
     clear_wrong();

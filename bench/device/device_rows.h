@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the rows of weft_device_bench share: the job and its memory, the ends of a measurement, and
- * what buffers hold. The rows are in device_pairs.c (from one PE to another) and device_together.c
- * (of all PEs, of streams and of the host), what they are called for in device_bench.c. */
+/* Shared by the rows of weft_device_bench: the job and its memory, the end of a measurement, and
+ * the contents of buffers. The rows are in device_pairs.c (from one PE to another) and
+ * device_together.c (of all PEs, of streams and of the host); device_bench.c calls them. */
 #ifndef WEFT_BENCH_DEVICE_ROWS_H
 #define WEFT_BENCH_DEVICE_ROWS_H
 
@@ -20,21 +20,21 @@ enum { VERIFY_ROUNDS = 50, FILL_SEED = 17, STALE_SEED = 5 };
 
 struct device_bench {
     struct report report;
-    const char *only; /* how names of rows begin */
+    const char *only; /* prefix of the names of the rows to be run */
     weft_job *job;
     weft_ctx *ctx;
     weft_team *world;
     weft_stream stream;
     int me, n_pes, on_gpu;
-    int peer;            /* of PE 0; PE 1's is 0; both 0 when there is one PE */
-    unsigned threads;    /* of a block */
-    unsigned processors; /* blocks that "all" stands for */
+    int peer;            /* Peer of this PE: PE 0's is 1, PE 1's is 0; 0 if there is one PE. */
+    unsigned threads;    /* threads of a block */
+    unsigned processors; /* number of blocks that "all" means */
     uint64_t base;       /* number of the last round of any kernel */
-    /* Symmetric memory of the kind that device code likes. */
+    /* Symmetric memory of the kind that device code prefers. */
     char *src, *dst;
-    size_t room; /* of src and of dst */
+    size_t room; /* bytes of src and of dst */
     uint64_t *flag, *wrong;
-    char *chain; /* the words of fetching atomics */
+    char *chain; /* words for fetching atomics */
     char *packets;
     struct device_times *times;
 };
@@ -55,28 +55,28 @@ struct shape {
 };
 typedef double (*measurement)(const char *row, const struct shape *shape);
 
-/* Ends the job with what was called and the library's sentence. */
+/* Ends the job with the name of the failed call and the library's error message. */
 void give_up(const char *what, weft_status status) __attribute__((noreturn));
 void check(weft_status status, const char *call);
 double now_ns(void);
 void barrier(void);
-/* The greatest of the PEs' values, at every PE. */
+/* Returns the maximum of the PEs' values, at every PE. */
 double greatest(double value);
-/* The ns from the first block's start to the last one's end. Ends the job when a block failed or
- * found wrong data. */
+/* Returns ns from the start of the first block to the end of the last one. Ends the job if a block
+ * failed or found wrong data. */
 double span_ns(const char *row, unsigned blocks);
-/* The count of wrong words that checking kernels have made. */
+/* Returns the number of wrong words that checking kernels found. */
 uint64_t taken_wrong(void);
 void clear_wrong(void);
 int wanted(const char *row);
-/* Runs a measurement at all PEs together: once to warm up, then as often as the median needs. */
+/* Runs a measurement at all PEs together: once as warm-up, then as often as the median needs. */
 void measure(const char *row, const char *unit, measurement once, const struct shape *shape);
-/* Few on simt. */
+/* Returns a smaller count on simt. */
 uint64_t scaled(uint64_t count);
 unsigned blocks_of(const struct shape *s);
 const char *ctas_name(unsigned ctas);
 void fill(void *words, size_t bytes, uint64_t seed);
-/* Ends the job unless the own dst holds what the putter's src did, `shift` bytes on. */
+/* Ends the job unless this PE's dst equals the putter's src, offset by `shift` bytes. */
 void expect(const char *row, size_t bytes, size_t shift);
 
 /* The rows: device_pairs.c. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of weft_device_bench of all PEs: meetings and collectives; and those of streams and of the
+/* Rows of weft_device_bench of all PEs: barriers and collectives; and those of streams and of the
  * host. */
 #include "device_rows.h"
 
-/* ------------------------------------------------------------------------------- meetings */
+/* ------------------------------------------------------------------------------------- barriers */
 
 static double meet(const char *row, const struct shape *s)
 {
@@ -43,15 +43,15 @@ static int reduces(const struct shape *s)
            s->what == DEVICE_REDUCE_TO || s->what == DEVICE_WEIGHTED;
 }
 
-/* Each PE sends others what only they get. */
+/* Each PE sends every other PE different data. */
 static int to_each(const struct shape *s)
 {
     return s->what == DEVICE_ALLTOALL || s->what == DEVICE_ALLTOALLV;
 }
 
-static uint64_t *counts; /* of alltoallv */
+static uint64_t *counts; /* byte counts and offsets of alltoallv */
 
-/* Counts what is wrong. PE k's elements are i % 64 + k, weighted or not by k + 1. */
+/* Counts wrong elements. PE k's elements are i % 64 + k, optionally weighted by k + 1. */
 static void expect_floats(const struct shape *s)
 {
     int n = bench.n_pes, weighted = s->what == DEVICE_WEIGHTED;
@@ -62,7 +62,7 @@ static void expect_floats(const struct shape *s)
                weighted ? n * (n * n - 1) / 3 : n * (n - 1) / 2, bench.wrong);
 }
 
-/* Ends the job unless dst holds what the collective makes of everybody's src. */
+/* Ends the job unless dst holds the collective's result of all PEs' src. */
 static void expect_collective(const char *row, const struct shape *s)
 {
     uint64_t *words = (uint64_t *)bench.dst;
@@ -99,7 +99,7 @@ static double collective(const char *row, const struct shape *s)
     return greatest(span_ns(row, s->ctas) / (double)rounds / 1e3);
 }
 
-/* The host's reduce, which returns when the result is there. */
+/* Measures the host's reduce, which returns when the result is there. */
 static double reduce_by_host(const char *row, const struct shape *s)
 {
     uint64_t rounds = scaled(plan_collective_rounds(s->bytes));
@@ -181,7 +181,7 @@ static double put_on_stream(const char *row, const struct shape *s)
     return s->what ? (double)s->bytes / each : each / 1e3;
 }
 
-/* Back to back at every PE. */
+/* Measures barriers issued back to back at every PE. */
 static double barrier_on_stream(const char *row, const struct shape *s)
 {
     uint64_t count = scaled(PLAN_STREAM_OPERATIONS), ns = 0;
@@ -200,7 +200,7 @@ static double barrier_on_stream(const char *row, const struct shape *s)
     return greatest((double)ns / (double)count / 1e3);
 }
 
-/* what: 1 = with a quiet behind each put. */
+/* what: 1 = with a quiet after each put. */
 static double put_by_host(const char *row, const struct shape *s)
 {
     uint64_t count = scaled(PLAN_HOST_OPERATIONS);

@@ -2,7 +2,7 @@
 /* The kernels of gda_kernels.h. Every loop is bounded by its count, every wait by the job's wait
  * limit. */
 #ifndef WEFT_DEVICE_GDA
-#define WEFT_DEVICE_GDA /* one kernel takes a put apart */
+#define WEFT_DEVICE_GDA /* one kernel measures the steps of a put */
 #endif
 #include "gda_kernels.h"
 #include "timing.h"
@@ -18,8 +18,8 @@ WEFT_KERNEL(put_quiet, (uint64_t *, dst), (uint64_t *, src), (int, peer), (uint6
     end_timing(times, 0);
 }
 
-/* The same as weft_dev_gda_p_one() and the wait of a quiet do where nobody else uses the queue,
- * with a look at the clock between the steps. */
+/* Does the same as weft_dev_gda_p_one() and the wait of a quiet, for a queue that no other thread
+ * uses, and reads the clock between the steps. */
 WEFT_DEVICE int trace_put(uint64_t *dst, uint64_t value, int peer, struct gda_trace *t)
 {
     struct weft_dev_gda_queue *q = weft_dev_gda_own_queue(peer);
@@ -31,7 +31,8 @@ WEFT_DEVICE int trace_put(uint64_t *dst, uint64_t value, int peer, struct gda_tr
     t->reserved = weft_dev_clock_ns();
     uint64_t done = weft_dev_load_u64(&q->done, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU);
     uint64_t base = weft_dev_gda_whole(done, (uint32_t)(turns >> 32)), end = base + 1;
-    if (weft_dev_gda_ahead(turns)) /* others use the queue: these are not one put's times */
+    /* other threads use the queue: these are not the times of one put */
+    if (weft_dev_gda_ahead(turns))
         return WEFT_ERR_UNSUPPORTED;
     if (!weft_dev_gda_room(&q->ring, (uint32_t)done, (uint32_t)end) &&
         !weft_dev_gda_await_room(q, end, &r))
@@ -57,7 +58,7 @@ WEFT_KERNEL(gda_trace, (uint64_t *, dst), (int, peer), (uint64_t, rounds),
             (struct gda_trace *, trace), (struct device_times *, times))
 {
     int status = weft_dev_state.gda ? WEFT_OK : WEFT_ERR_UNSUPPORTED;
-    if (!status) { /* the first one of a queue goes another way */
+    if (!status) { /* the first put of a queue takes another branch */
         weft_thread_p64(dst, 0, peer);
         weft_thread_quiet();
     }

@@ -24,7 +24,7 @@ WEFT_KERNEL(ping_p, (uint64_t *, flag), (int, first), (int, peer), (uint64_t, ba
     times->wrong = 0;
 }
 
-/* What word i of a message of round `round` is. */
+/* Returns word i of the message of round `round`. */
 WEFT_DEVICE uint64_t message_word(uint64_t round, size_t i)
 {
     return (round << 20) + i;
@@ -37,17 +37,17 @@ WEFT_DEVICE void write_message(int scope, uint64_t *src, size_t words, uint64_t 
     weft_dev_scope_sync(scope);
 }
 
-/* The words that this thread has found wrong. */
+/* Returns the number of words that this thread found wrong. */
 WEFT_DEVICE uint64_t read_message(int scope, const uint64_t *dst, size_t words, uint64_t round)
 {
     uint64_t wrong = 0;
     for (size_t i = weft_dev_scope_rank(scope); i < words; i += weft_dev_scope_threads(scope))
         wrong += dst[i] != message_word(round, i);
-    weft_dev_scope_sync(scope); /* the next message may come */
+    weft_dev_scope_sync(scope); /* the next message may arrive */
     return wrong;
 }
 
-/* The same course for both kinds: `send` and `await` differ. */
+/* The same loop for both kinds: `send` and `await` differ. */
 #define PING_PONG(constant, send, await)                                                           \
     int status = WEFT_OK;                                                                          \
     uint64_t wrong = 0;                                                                            \
@@ -98,7 +98,7 @@ WEFT_DEV_SCOPE_LIST(PINGS)
 
 /* -------------------------------------------------------------------------------- put, get */
 
-/* Number of the calling unit of a scope in the grid. */
+/* Returns the index of the calling thread, warp or block in the grid. */
 WEFT_DEVICE size_t unit_of(int scope)
 {
     size_t warps = (weft_dev_block_threads() + WEFT_WARP_LANES - 1) / WEFT_WARP_LANES;
@@ -200,7 +200,7 @@ WEFT_KERNEL(atomic_latency, (uint64_t *, word), (int, what), (int, peer), (uint6
     uint64_t seen = 0;
     begin_timing(times);
     for (uint64_t i = 0; i < rounds; i++) {
-        uint64_t operand = 1 + (seen >> 63); /* always 1, and not known before `seen` is */
+        uint64_t operand = 1 + (seen >> 63); /* always 1, but depends on `seen` */
         if (what == DEVICE_ATOMIC_FETCH_ADD)
             seen = weft_thread_atomic_fetch_add64(word, operand, peer);
         else if (what == DEVICE_ATOMIC_SWAP)
@@ -289,8 +289,8 @@ WEFT_DEV_SCOPE_LIST(MEETS)
 COLLECTIVE(block)
 COLLECTIVE(grid)
 
-/* recv_bytes, recv_at, send_bytes, send_at: what goes to a PE lies at its number, and comes to lie
- * at the sender's. */
+/* Writes recv_bytes, recv_at, send_bytes, send_at: data for a PE are at that PE's index, and arrive
+ * at the sender's index. */
 WEFT_KERNEL(fill_counts, (uint64_t *, counts), (size_t, bytes), (int, pes))
 {
     for (int i = (int)weft_dev_grid_rank(); i < pes; i += (int)weft_dev_grid_threads()) {

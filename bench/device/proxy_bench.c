@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weft_proxy_bench: the proxy by itself, and the steps of an operation through it, as `weft bench
- * proxy` and its --trace, for builds without the command's libraries.
+/* weft_proxy_bench: measures the proxy alone and the steps of an operation through it, as `weft
+ * bench proxy` and its --trace do, for builds without the command's libraries.
  *
- *     weft run -n 1 weft_proxy_bench          (2: to PE 1, over the path that the host has)
+ *     weft run -n 1 weft_proxy_bench      (2: to PE 1, over the path that the host uses)
  *
- * PE 0 measures. Buffers are GPU memory on cuda and, again, pinned host memory. */
+ * PE 0 measures. Buffers are GPU memory on cuda and then pinned host memory. */
 #include "proxy_kernels.h"
 #include "report.h"
 #include "steps.h"
@@ -44,7 +44,7 @@ static void *symmetric(weft_kind kind, size_t bytes)
     return address;
 }
 
-/* The ns of one launch that has ended. */
+/* Returns the ns of a launch that has ended. */
 static double taken(void)
 {
     struct device_times seen;
@@ -55,7 +55,8 @@ static double taken(void)
     return (double)(seen.end - seen.start);
 }
 
-/* us of an operation of one thread, or million operations a second of all of a block. */
+/* Prints us per operation of one thread, or million operations per second of all threads of a
+ * block. */
 static void row(const char *name, int what, uint64_t *words, uint64_t rounds)
 {
     double values[REPEATS];
@@ -102,7 +103,8 @@ static void steps(const char *kind, uint64_t *words)
     taken();
     CHECK(proxy_trace(job, NULL, 0));
     CHECK(weft_get(weft_default_ctx(job), seen, trace, sizeof seen, me));
-    for (int i = 0; i < ROUNDS - 1; i++) /* the last is noted while it returns */
+    /* the last trace entry is written while the kernel returns */
+    for (int i = 0; i < ROUNDS - 1; i++)
         rounds[i] = round_of(&seen[i], host);
     proxy_steps_average(rounds, ROUNDS - 1, on_gpu, since_call);
     printf(

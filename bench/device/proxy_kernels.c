@@ -24,7 +24,7 @@ WEFT_DEVICE_NOINLINE struct weft_dev_request asked_for(int what, uint64_t *dst, 
     if (what == PROXIED_PUT_SIGNAL) {
         r.signal = dst + weft_dev_grid_threads();
         r.value = round + 1;
-        r.compare = src[at]; /* as weft_dev_remote_put_signal() gives few bytes */
+        r.compare = src[at]; /* as weft_dev_remote_put_signal() does for few bytes */
         r.what = WEFT_SIGNAL_SET;
     }
     return r;
@@ -46,8 +46,8 @@ WEFT_KERNEL(proxied, (int, what), (uint64_t *, dst), (uint64_t *, src), (int, pe
     end_timing(times, status);
 }
 
-/* The same as weft_dev_proxy_request() and weft_dev_proxy_order(1) do where there is room, with a
- * look at the clock between their steps. */
+/* Does the same as weft_dev_proxy_request() and weft_dev_proxy_order(1) when the ring has space,
+ * and reads the clock between the steps. */
 WEFT_DEVICE int trace_one(struct weft_dev_request *r, struct device_trace *t)
 {
     const struct weft_dev_ring *ring = &weft_dev_state.ring;

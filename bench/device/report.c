@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table and the JSON lines of report.h; and what each row should come to. */
+/* Table and JSON lines of report.h, and the reference values of rows. */
 #include "report.h"
 
 #include <stdarg.h>
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Floors and aims for two H200 over NVLink 4 without multicast; 0: none. A floor is what plain CUDA
- * code reached there: docs/benchmarks.md says how. */
+/* Baselines and aims for two H200 over NVLink 4 without multicast; 0: none. The baseline is what
+ * plain CUDA code reached there: see docs/benchmarks.md. */
 static const struct reference {
     const char *row;
     double floor, aim;
@@ -54,7 +54,7 @@ static const struct reference *find(const char *row)
     return &none;
 }
 
-/* References are figures of GPUs. */
+/* Reference values exist only for GPUs. */
 static const struct reference *reference_of(const struct report *report, const char *row)
 {
     return find(strcmp(report->target, "cuda") == 0 && report->pes > 1 ? row : "");

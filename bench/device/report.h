@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of figures: as a table with the aim and the floor of each row, and as JSON lines. Used by
+/* Rows of figures, as a table with aim and baseline of each row and as JSON lines. Used by
  * weft_device_bench and by the programs that measure other libraries with the same loops; knows
  * nothing of any of them. */
 #ifndef WEFT_BENCH_DEVICE_REPORT_H
@@ -16,18 +16,19 @@ struct report {
     const char *target; /* "cuda", "simt" */
     int pes;
     int json;        /* JSON lines instead of the table */
-    const char *log; /* JSON lines go to this file too; NULL: none */
+    const char *log; /* JSON lines are also written to this file; NULL: none */
 };
 
-/* note: what the figures are figures of. */
+/* note: describes what was measured. */
 void report_begin(const struct report *report, const char *note);
 
-/* The figure of a row: the median of n values in `unit` ("us", "s": less is better; "GB/s", "G/s",
- * "ratio": more is). Sorts the values. Returns the median. */
+/* Prints a row: the median of n values in `unit` ("us", "s": less is better; "GB/s", "G/s",
+ * "ratio": more is better). Sorts the values. Returns the median. */
 double report_row(const struct report *report, const char *row, const char *unit, double *values,
                   int n);
 
-/* Name of a row with numbers: row_name("put.%u.%zu", ...). Valid until the eighth call after. */
+/* Formats a row's name with numbers: row_name("put.%u.%zu", ...). Valid until the eighth call after
+ * this one. */
 const char *row_name(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #ifdef __cplusplus

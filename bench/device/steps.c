@@ -9,7 +9,7 @@ const char *const proxy_step_names[PROXY_STEPS] = {
     "call returned",
 };
 
-/* What to add to the host's clock to have the device's. */
+/* Returns the offset that converts the host's clock to the device's. */
 static double clock_offset(const struct proxy_round *rounds, int n)
 {
     double there = 1e300, back = 1e300;

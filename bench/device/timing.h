@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Taking the time inside kernels. Included by the kernels' files alone. */
+/* Timing inside kernels. Included only by the kernels' files. */
 #ifndef WEFT_BENCH_DEVICE_TIMING_H
 #define WEFT_BENCH_DEVICE_TIMING_H
 
@@ -9,7 +9,8 @@
 
 #define BLOCK_FIRST (weft_dev_thread_rank() == 0)
 
-/* The first thread of a block notes when the timed rounds begin; all have arrived. */
+/* The first thread of a block records when the timed rounds begin. All threads of the block have
+ * arrived. */
 WEFT_DEVICE void begin_timing(struct device_times *times)
 {
     weft_dev_sync_block();

@@ -9,7 +9,7 @@
 #include "tool/coll_rates.h"
 #include "tool/timed_stream.h"
 
-enum { COLL_WAYS = COLL_WAY_COPIES + 1, COLL_BENCH_REPETITIONS = 101 };
+enum { COLL_WAYS = COLL_ALGO_COPIES + 1, COLL_BENCH_REPETITIONS = 101 };
 
 /* The rows' operations: those of enum coll_what, and two that are others of them. */
 enum {
@@ -54,7 +54,7 @@ enum { COLL_GRAPH, COLL_STREAM, COLL_HOST, COLL_HOWS };
 
 struct coll_row {
     int op;
-    enum coll_way way, taken; /* taken is auto where no kernel runs */
+    enum coll_algorithm way, taken; /* taken is auto where no kernel runs */
     size_t bytes;
     double us[COLL_HOWS];     /* medians of the slowest PE's; negative: not measured */
     double us_min[COLL_HOWS]; /* least repetitions of it */

@@ -346,7 +346,7 @@ static weft_status prepare(struct coll_bench *b)
     if (!b->cuda)
         measure_memcpy(b);
     status = timed_stream_open(b->bench.job, &b->stream);
-    return status ? status : tool_coll_force(b->bench.world, COLL_WAY_AUTO, b->options->sms);
+    return status ? status : tool_coll_force(b->bench.world, COLL_ALGO_AUTO, b->options->sms);
 }
 
 /* -------------------------------------------------------------------------------------- points */
@@ -365,10 +365,10 @@ static void reckon(struct coll_bench *b, struct coll_row *row)
 
 static bool model(struct coll_bench *b, struct coll_row *row)
 {
-    row->taken = COLL_WAY_AUTO;
+    row->taken = COLL_ALGO_AUTO;
     row->model_us = row->floor_us = -1;
     if (!b->kernels)
-        return row->way == COLL_WAY_AUTO;
+        return row->way == COLL_ALGO_AUTO;
     int sms = b->options->sms;
     struct tool_coll_model m =
         row->op == COLL_OP_STRIDED
@@ -380,7 +380,7 @@ static bool model(struct coll_bench *b, struct coll_row *row)
         row->floor_us = m.floor_us;
         row->blocks = m.blocks;
     }
-    return row->way == COLL_WAY_AUTO || row->way == COLL_WAY_COPIES || m.us >= 0;
+    return row->way == COLL_ALGO_AUTO || row->way == COLL_ALGO_COPIES || m.us >= 0;
 }
 
 static void say_not_served(const struct coll_bench *b, const struct coll_row *row)
@@ -396,7 +396,7 @@ static weft_status run_size(struct coll_bench *b, int op, size_t bytes)
 {
     weft_status status = coll_prepare(b, op, bytes);
     for (int way = 0; way < COLL_WAYS && !status; way++) {
-        struct coll_row row = {.op = op, .way = (enum coll_way)way, .bytes = bytes};
+        struct coll_row row = {.op = op, .way = (enum coll_algorithm)way, .bytes = bytes};
         if (!b->options->ways[way])
             continue;
         if (!model(b, &row)) {

@@ -98,9 +98,9 @@ static void table_row(const struct coll_row *row)
     printf(" %8s", us_text(ratio_of(row), &text));
     printf(" %8s", us_text(row->model_us, &text));
     printf("  %s%s%s\n", found[row->verified + 1],
-           row->way == COLL_WAY_AUTO && row->taken != COLL_WAY_AUTO ? ", takes " : "",
-           row->way == COLL_WAY_AUTO && row->taken != COLL_WAY_AUTO ? coll_way_words[row->taken]
-                                                                    : "");
+           row->way == COLL_ALGO_AUTO && row->taken != COLL_ALGO_AUTO ? ", takes " : "",
+           row->way == COLL_ALGO_AUTO && row->taken != COLL_ALGO_AUTO ? coll_way_words[row->taken]
+                                                                      : "");
 }
 
 static void json_row(const struct coll_bench *b, const struct coll_row *row)
@@ -110,7 +110,7 @@ static void json_row(const struct coll_bench *b, const struct coll_row *row)
         "{s:s, s:s, s:I, s:s, s:o, s:i, s:i, s:s, s:i}", "bench", "coll", "op",
         coll_op_name(row->op), "bytes", (json_int_t)row->bytes, "way", coll_way_words[row->way],
         "taken",
-        row->taken == COLL_WAY_AUTO ? json_null() : json_string(coll_way_words[row->taken]),
+        row->taken == COLL_ALGO_AUTO ? json_null() : json_string(coll_way_words[row->taken]),
         "blocks", (int)row->blocks, "pes", b->members, "target", target_of(b), "sms",
         b->options->sms);
     for (int how = 0; how < COLL_HOWS; how++) {
@@ -144,7 +144,7 @@ static void csv_row(const struct coll_bench *b, const struct coll_row *row)
 {
     static const char *const found[] = {"", "wrong", "right"};
     printf("%s,%zu,%s,%s,%u,%d,%s,%d", coll_op_name(row->op), row->bytes, coll_way_words[row->way],
-           row->taken == COLL_WAY_AUTO ? "" : coll_way_words[row->taken], row->blocks, b->members,
+           row->taken == COLL_ALGO_AUTO ? "" : coll_way_words[row->taken], row->blocks, b->members,
            target_of(b), b->options->sms);
     for (int how = 0; how < COLL_HOWS; how++)
         csv_figure(row->us[how]);

@@ -92,9 +92,9 @@ static weft_status repeat_collective(struct coll_bench *b, int op, size_t bytes,
     return WEFT_OK;
 }
 
-static bool has_graph(const struct coll_bench *b, enum coll_way way)
+static bool has_graph(const struct coll_bench *b, enum coll_algorithm way)
 {
-    return b->kernels && way != COLL_WAY_COPIES && timed_stream_has_graphs(b->stream);
+    return b->kernels && way != COLL_ALGO_COPIES && timed_stream_has_graphs(b->stream);
 }
 
 weft_status coll_time(struct coll_bench *b, struct coll_row *row)
@@ -121,7 +121,7 @@ weft_status coll_time_one(struct coll_bench *b, int op, size_t bytes, double *us
 {
     double least;
     bool right = true;
-    int how = has_graph(b, COLL_WAY_AUTO) ? COLL_GRAPH : COLL_STREAM;
+    int how = has_graph(b, COLL_ALGO_AUTO) ? COLL_GRAPH : COLL_STREAM;
     weft_status status = coll_prepare(b, op, bytes);
     if (!status)
         status = coll_spoil(b, op, bytes);

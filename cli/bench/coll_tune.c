@@ -20,7 +20,7 @@ struct tuning {
 };
 
 /* Microseconds of a collective by a way with so many blocks; 0 after a failure. */
-static double measured_time(struct tuning *t, enum coll_what what, enum coll_way way, int sms,
+static double measured_time(struct tuning *t, enum coll_what what, enum coll_algorithm way, int sms,
                             size_t bytes)
 {
     double us = 0;
@@ -41,16 +41,16 @@ static void beginnings(struct tuning *t)
 {
     size_t n = (size_t)t->b->members, slices = n * n * 16;
     struct coll_rates *r = &t->rates;
-    r->one_trip_us = (measured_time(t, COLL_FCOLLECT, COLL_WAY_PACKETS, MOST_BLOCKS, SMALL) +
-                      measured_time(t, COLL_REDUCE, COLL_WAY_PACKETS, MOST_BLOCKS, SMALL)) /
+    r->one_trip_us = (measured_time(t, COLL_FCOLLECT, COLL_ALGO_LL, MOST_BLOCKS, SMALL) +
+                      measured_time(t, COLL_REDUCE, COLL_ALGO_LL, MOST_BLOCKS, SMALL)) /
                      2;
-    r->two_trips_us = measured_time(t, COLL_REDUCE, COLL_WAY_TWO_TRIPS, MOST_BLOCKS, slices);
+    r->two_trips_us = measured_time(t, COLL_REDUCE, COLL_ALGO_TWO_SHOT_LL, MOST_BLOCKS, slices);
     if (t->lines) {
-        r->lines_us = (measured_time(t, COLL_FCOLLECT, COLL_WAY_LINES, MOST_BLOCKS, SMALL) +
-                       measured_time(t, COLL_REDUCE, COLL_WAY_LINES, MOST_BLOCKS, SMALL)) /
+        r->lines_us = (measured_time(t, COLL_FCOLLECT, COLL_ALGO_LL128, MOST_BLOCKS, SMALL) +
+                       measured_time(t, COLL_REDUCE, COLL_ALGO_LL128, MOST_BLOCKS, SMALL)) /
                       2;
         r->two_lines_us =
-            measured_time(t, COLL_REDUCE, COLL_WAY_TWO_LINES, MOST_BLOCKS, n * n * PIECE);
+            measured_time(t, COLL_REDUCE, COLL_ALGO_TWO_SHOT_LL128, MOST_BLOCKS, n * n * PIECE);
     } else { /* never taken, and on another day perhaps */
         const struct coll_rates *was = &coll_rates_built_in;
         r->lines_us = r->one_trip_us * was->lines_us / was->one_trip_us;
@@ -58,11 +58,11 @@ static void beginnings(struct tuning *t)
         estimate(t, COLL_RATE_lines_us);
         estimate(t, COLL_RATE_two_lines_us);
     }
-    r->push_us = measured_time(t, COLL_ALLTOALL, COLL_WAY_DIRECT, MOST_BLOCKS, SMALL);
-    r->combine_us = measured_time(t, COLL_REDUCE, COLL_WAY_DIRECT, MOST_BLOCKS, SMALL);
+    r->push_us = measured_time(t, COLL_ALLTOALL, COLL_ALGO_SIMPLE, MOST_BLOCKS, SMALL);
+    r->combine_us = measured_time(t, COLL_REDUCE, COLL_ALGO_SIMPLE, MOST_BLOCKS, SMALL);
     if (n == 2)
         estimate(t, COLL_RATE_spread_us);
-    r->spread_us = n > 2 ? measured_time(t, COLL_BROADCAST, COLL_WAY_DIRECT, MOST_BLOCKS, SMALL)
+    r->spread_us = n > 2 ? measured_time(t, COLL_BROADCAST, COLL_ALGO_SIMPLE, MOST_BLOCKS, SMALL)
                          : r->push_us * coll_rates_built_in.spread_us / coll_rates_built_in.push_us;
 }
 
@@ -90,12 +90,12 @@ static void bandwidths_of_lines(struct tuning *t)
         estimate(t, COLL_RATE_block_lines_gbps);
         return;
     }
-    size_t bytes = (size_t)tool_coll_round_bytes(t->b->bench.world, COLL_FCOLLECT, COLL_WAY_LINES);
+    size_t bytes = (size_t)tool_coll_round_bytes(t->b->bench.world, COLL_FCOLLECT, COLL_ALGO_LL128);
     if (bytes > t->large)
         bytes = t->large;
-    double us = measured_time(t, COLL_FCOLLECT, COLL_WAY_LINES, MOST_BLOCKS, bytes);
+    double us = measured_time(t, COLL_FCOLLECT, COLL_ALGO_LL128, MOST_BLOCKS, bytes);
     r->lines_gbps = rate(t, COLL_RATE_lines_gbps, bytes, us, r->lines_us, r->lines_gbps);
-    us = measured_time(t, COLL_FCOLLECT, COLL_WAY_LINES, FEW_BLOCKS, bytes);
+    us = measured_time(t, COLL_FCOLLECT, COLL_ALGO_LL128, FEW_BLOCKS, bytes);
     r->block_lines_gbps = rate(t, COLL_RATE_block_lines_gbps, bytes, us, r->lines_us,
                                FEW_BLOCKS * r->block_lines_gbps) /
                           FEW_BLOCKS;
@@ -104,21 +104,20 @@ static void bandwidths_of_lines(struct tuning *t)
 static void bandwidths(struct tuning *t)
 {
     struct coll_rates *r = &t->rates;
-    size_t packets =
-        (size_t)tool_coll_round_bytes(t->b->bench.world, COLL_FCOLLECT, COLL_WAY_PACKETS);
+    size_t packets = (size_t)tool_coll_round_bytes(t->b->bench.world, COLL_FCOLLECT, COLL_ALGO_LL);
     if (packets > t->large)
         packets = t->large;
-    double us = measured_time(t, COLL_FCOLLECT, COLL_WAY_PACKETS, MOST_BLOCKS, packets);
+    double us = measured_time(t, COLL_FCOLLECT, COLL_ALGO_LL, MOST_BLOCKS, packets);
     r->packets_gbps = rate(t, COLL_RATE_packets_gbps, packets, us, r->one_trip_us, r->packets_gbps);
-    us = measured_time(t, COLL_FCOLLECT, COLL_WAY_PACKETS, FEW_BLOCKS, packets);
+    us = measured_time(t, COLL_FCOLLECT, COLL_ALGO_LL, FEW_BLOCKS, packets);
     r->block_packets_gbps = rate(t, COLL_RATE_block_packets_gbps, packets, us, r->one_trip_us,
                                  FEW_BLOCKS * r->block_packets_gbps) /
                             FEW_BLOCKS;
     bandwidths_of_lines(t);
-    us = measured_time(t, COLL_ALLTOALL, COLL_WAY_DIRECT, MOST_BLOCKS, t->large);
+    us = measured_time(t, COLL_ALLTOALL, COLL_ALGO_SIMPLE, MOST_BLOCKS, t->large);
     r->stores_gbps = rate(t, COLL_RATE_stores_gbps, t->large, us, r->push_us, r->stores_gbps);
     size_t few = t->large < SHARED ? t->large : SHARED;
-    us = measured_time(t, COLL_ALLTOALL, COLL_WAY_DIRECT, FEW_BLOCKS, few);
+    us = measured_time(t, COLL_ALLTOALL, COLL_ALGO_SIMPLE, FEW_BLOCKS, few);
     r->block_stores_gbps = rate(t, COLL_RATE_block_stores_gbps, few, us, r->push_us,
                                 FEW_BLOCKS * r->block_stores_gbps) /
                            FEW_BLOCKS;
@@ -129,10 +128,10 @@ static void bandwidths_of_scratch(struct tuning *t)
 {
     struct coll_rates *r = &t->rates;
     size_t few = t->large < SHARED ? t->large : SHARED;
-    double begin = measured_time(t, COLL_ALLTOALL, COLL_WAY_SCRATCH, MOST_BLOCKS, SMALL);
-    double us = measured_time(t, COLL_ALLTOALL, COLL_WAY_SCRATCH, MOST_BLOCKS, t->large);
+    double begin = measured_time(t, COLL_ALLTOALL, COLL_ALGO_STAGED, MOST_BLOCKS, SMALL);
+    double us = measured_time(t, COLL_ALLTOALL, COLL_ALGO_STAGED, MOST_BLOCKS, t->large);
     r->scratch_gbps = rate(t, COLL_RATE_scratch_gbps, t->large, us, begin, r->scratch_gbps);
-    us = measured_time(t, COLL_ALLTOALL, COLL_WAY_SCRATCH, FEW_BLOCKS, few);
+    us = measured_time(t, COLL_ALLTOALL, COLL_ALGO_STAGED, FEW_BLOCKS, few);
     r->block_scratch_gbps =
         rate(t, COLL_RATE_block_scratch_gbps, few, us, begin, FEW_BLOCKS * r->block_scratch_gbps) /
         FEW_BLOCKS;
@@ -143,13 +142,13 @@ static void engines(struct tuning *t)
 {
     const struct coll_rates *was = &coll_rates_built_in;
     struct coll_rates *r = &t->rates;
-    double us = measured_time(t, COLL_ALLTOALL, COLL_WAY_ENGINES, MOST_BLOCKS, SMALL);
+    double us = measured_time(t, COLL_ALLTOALL, COLL_ALGO_ENGINES, MOST_BLOCKS, SMALL);
     double share = us / (was->engines_meet_us + was->engines_first_us +
                          (t->b->members - 2) * was->engines_more_us);
     r->engines_meet_us = share * was->engines_meet_us;
     r->engines_first_us = share * was->engines_first_us;
     r->engines_more_us = share * was->engines_more_us;
-    double large = measured_time(t, COLL_ALLTOALL, COLL_WAY_ENGINES, MOST_BLOCKS, t->large);
+    double large = measured_time(t, COLL_ALLTOALL, COLL_ALGO_ENGINES, MOST_BLOCKS, t->large);
     r->engines_gbps = rate(t, COLL_RATE_engines_gbps, t->large, large, us, r->engines_gbps);
 }
 
@@ -161,7 +160,8 @@ static void shares(struct tuning *t)
     int n = 0, chosen = 0;
     size_t others = (size_t)(t->b->members > 1 ? t->b->members - 1 : 1);
     for (int blocks = 1; blocks <= MOST_BLOCKS; blocks *= 2, n++) {
-        us[n] = measured_time(t, COLL_ALLTOALL, COLL_WAY_DIRECT, blocks, SHARED / others / 16 * 16);
+        us[n] =
+            measured_time(t, COLL_ALLTOALL, COLL_ALGO_SIMPLE, blocks, SHARED / others / 16 * 16);
         best = !n || us[n] < best ? us[n] : best;
     }
     while (us[chosen] > 1.03 * best)
@@ -200,7 +200,7 @@ weft_status coll_tune(struct coll_bench *b)
     for (int i = 0; i < b->options->n_sizes; i++)
         t.large = b->options->sizes[i] > t.large ? b->options->sizes[i] : t.large;
     t.lines =
-        tool_coll_model(b->bench.world, COLL_FCOLLECT, COLL_WAY_LINES, MOST_BLOCKS, SMALL).us >= 0;
+        tool_coll_model(b->bench.world, COLL_FCOLLECT, COLL_ALGO_LL128, MOST_BLOCKS, SMALL).us >= 0;
     beginnings(&t);
     bandwidths(&t);
     bandwidths_of_scratch(&t);
@@ -211,7 +211,7 @@ weft_status coll_tune(struct coll_bench *b)
     if (b->wrong)
         return base_fail(WEFT_ERR_JOB, "data arrived wrong; nothing is kept");
     struct coll_rates measured = t.rates;
-    coll_rates_mend(&t.rates);
+    coll_rates_replace_invalid(&t.rates);
     /* One PE of each node, once all agree that the times are theirs: they are alike everywhere. */
     weft_team *node = weft_team_node(b->bench.job);
     if (weft_team_my_pe(node) == 0)

@@ -55,7 +55,7 @@ static json_t *value_json(int id, const struct profile_fact *fact)
     char text[PROFILE_TEXT + 8];
     if (!fact->known)
         return json_null();
-    return profile_infos[id].is_text || fact->least
+    return profile_infos[id].is_text || fact->at_least
                ? json_string(profile_show(id, fact, text, sizeof text))
                : json_integer(fact->number);
 }

@@ -233,7 +233,7 @@ static json_t *diagnosis_json(const struct diagnosis *d, const struct machine *m
         json_array_append_new(checks,
                               json_pack("{s:s, s:s, s:s, s:i, s:o}", "check", check->name, "title",
                                         check->title, "status", doctor_state(check), "looked_at",
-                                        check->looked_at, "findings", findings));
+                                        check->examined, "findings", findings));
     }
     return json_pack("{s:s, s:o, s:i, s:i}", "machine", machine->origin, "checks", checks, "faults",
                      d->faults, "unknown", d->unknown);
@@ -289,7 +289,7 @@ static void look_again(struct machine *machine, const struct doctor_options *a, 
         ;
     struct machine *later = machine_options_read(&a->machine);
     if (later)
-        growth_note(machine, later);
+        growth_record(machine, later);
     machine_free(later);
 }
 

@@ -18,7 +18,7 @@ char *doctor_node_write(const struct machine *machine, const struct diagnosis *d
     if (!profile)
         return NULL;
     profile_of(machine, profile);
-    node_take_faults(&node, diagnosis);
+    node_add_faults(&node, diagnosis);
     json_t *faults = json_array();
     for (size_t i = 0; i < node.n_faults; i++)
         json_array_append_new(faults,

@@ -48,10 +48,10 @@ static void print_ways(const struct tool_coll_answer *a)
                       a->ways[i].taken ? "taken: " : "", what[i]);
     }
     for (int i = 0; i < TOOL_COLL_WAYS; i++)
-        if (a->ways[i].taken && strstr(a->ways[i].name, "lines"))
+        if (a->ways[i].taken && strstr(a->ways[i].name, "LL128"))
             columns_print(stdout, HANG,
-                          "  a job's collectives go by packets where the proof at a team's first "
-                          "one saw lines in parts or PEs share a GPU, and of elements of more than "
+                          "  a job's collectives use LL where the test at a team's first "
+                          "one saw torn lines or PEs share a GPU, and for elements of more than "
                           "8 bytes, averages, scaled sums and FP8");
     if (a->wish)
         columns_print(stdout, HANG, "  WEFT_COLL asks for %s%s", a->wish,

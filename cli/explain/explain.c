@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "explain/coll.h"
 #include "columns.h"
 #include "commands.h"
+#include "explain/coll.h"
+#include "explain/pes.h"
 #include "machine/checks/checks.h"
 #include "machine/checks/explain.h"
 #include "machine/live/ladder.h"
 #include "machine_options.h"
-#include "explain/pes.h"
 #include "probe.h"
 #include "tool/file_way.h"
 #include "tool/job_gpus.h"
@@ -148,10 +148,10 @@ static void print_speed(const struct machine *machine, const char *what, int64_t
     }
     columns_print(stdout, LABEL, "  %-10s %s of %s GB/s, %s for %s", what, is,
                   show_gbps(route->mbps, of, sizeof of),
-                  mbps < check_least(machine, route->mbps) ? "degraded"
-                  : mbps < route->mbps * 90 / 100          ? "somewhat slow"
-                  : mbps > route->mbps * 110 / 100         ? "more than usual"
-                                                           : "normal",
+                  mbps < check_threshold(machine, route->mbps) ? "degraded"
+                  : mbps < route->mbps * 90 / 100              ? "somewhat slow"
+                  : mbps > route->mbps * 110 / 100             ? "more than usual"
+                                                               : "normal",
                   kind_of(route, kind, sizeof kind));
 }
 
@@ -233,8 +233,7 @@ static void print_remedy(const struct finding *f)
     columns_print(stdout, LABEL, "    %-8s %s", f->weight == WEIGHT_UNKNOWN ? "to see" : "remedy",
                   f->remedy);
     if (f->weight != WEIGHT_UNKNOWN)
-        columns_print(stdout, LABEL, "    who      %s; %s%s", r->who,
-                      strcmp(r->lasts, "nothing to apply") == 0 ? "" : "lasts ", r->lasts);
+        columns_print(stdout, LABEL, "    who      %s; %s", r->who, r->lasts);
     if (f->gain_mbps)
         printf("    brings   %s GB/s\n", show_gbps(f->gain_mbps, gain, sizeof gain));
 }
@@ -411,7 +410,7 @@ static weft_status measure_asked_pair(struct machine *machine, const struct prob
 {
     const struct endpoint *gpu = x->kind == ENDPOINT_GPU ? x : y, *other = gpu == x ? y : x;
     if (gpu->kind == ENDPOINT_GPU && other->kind == ENDPOINT_NIC)
-        return machine_climb(machine, gpu->index, other->name);
+        return machine_test_gdr(machine, gpu->index, other->name);
     const struct machine_probe *interface = probe_interface(probe);
     weft_status status = machine_measure_pair(machine, interface, x->name, y->name, false);
     return status ? status : machine_measure_pair(machine, interface, y->name, x->name, false);

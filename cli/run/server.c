@@ -142,7 +142,7 @@ static void on_lost(void *owner, int number)
     run->some_cut_off |= pe->joined;
 }
 
-static void on_room(void *owner, int number)
+static void on_unsent_changed(void *owner, int number)
 {
     struct run *run = owner;
     const struct wire *wire = &run->hub.wires[number];
@@ -196,7 +196,7 @@ bool run_open_hub(struct run *run)
         .aborted = on_aborted,
         .failed = on_failed,
         .lost = on_lost,
-        .room = on_room,
+        .unsent_changed = on_unsent_changed,
         .send = run_hosts_relay,
     };
     const int npes = run->options.npes;

@@ -46,7 +46,7 @@ static void fill_gbps(const struct topo *topo, int a, int b, struct cell *cell)
     const struct route *best = routes_best(&routes);
     int64_t want = best ? best->mbps : 0;
     int64_t got = m && best && route_is_direct(best) ? number_or(m->write_mbps, 0) : 0;
-    cell->grade = grade_of(got, want, check_least(topo->machine, want));
+    cell->grade = grade_of(got, want, check_threshold(topo->machine, want));
     show_gbps(want, expected, sizeof expected);
     if (m && text_is(m->proof, "failed")) {
         *cell = (struct cell){.grade = "bad", .value = "BAD", .beside = "the proof failed"};
@@ -77,7 +77,8 @@ static void fill_us(const struct topo *topo, int a, int b, struct cell *cell)
         *cell = (struct cell){.grade = "bad", .value = "off", .beside = "no path"};
         return;
     }
-    cell->grade = !got ? "none" : grade_of(want ? want : got, got, check_least(topo->machine, got));
+    cell->grade =
+        !got ? "none" : grade_of(want ? want : got, got, check_threshold(topo->machine, got));
     show_us(want, expected, sizeof expected);
     snprintf(cell->value, sizeof cell->value, "%s",
              got ? show_us(got, measured, sizeof measured) : expected);
@@ -151,7 +152,7 @@ void topo_html(const struct machine *machine, FILE *to)
     if (topo.gpus > 1)
         put_table(&topo, "us of 8 bytes, one way: measured beside expected", topo.gpus, fill_us,
                   to);
-    int least = (int)check_least(machine, 100);
+    int least = (int)check_threshold(machine, 100);
     if (least < 90)
         fprintf(to, "<p>Green: at least 90 %% of what is expected; yellow: at least %d %%; red: ",
                 least);

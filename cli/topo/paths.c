@@ -63,7 +63,7 @@ static enum seen judge_pair(const struct machine *machine, const struct machine_
     if (text_is(m->proof, "refused") && !host)
         return SEEN_REFUSED;
     int64_t mbps = number_or(m->write_mbps, 0);
-    if (direct && mbps && mbps < check_least(machine, best->mbps))
+    if (direct && mbps && mbps < check_threshold(machine, best->mbps))
         return SEEN_DEGRADED;
     return mbps || text_is(m->proof, "proven") ? SEEN_GOOD : SEEN_NOT;
 }

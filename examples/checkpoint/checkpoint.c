@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checkpoints of checkpoint.h. */
+/* Implements checkpoint.h. */
 #include "checkpoint.h"
 
 #include <errno.h>
@@ -30,21 +30,21 @@ struct header {
 static const char magic[8] = "WEFTCKP", name_of_new[] = ".new";
 enum { VERSION = 1, TABLE = (sizeof(struct header) + PAGE - 1) / PAGE * PAGE };
 
-/* A part of an array that one PE has written at once, or reads. */
+/* A piece of an array, which one PE writes or reads by one transfer. */
 struct piece {
     int array;
     uint64_t first, count; /* elements of the whole job's array */
-    uint64_t number;       /* among all of the file */
+    uint64_t number;       /* index among all pieces of the file */
 };
 
-/* A checkpoint that is being written or read, at one PE. */
+/* State of writing or reading a checkpoint at one PE. */
 struct work {
     weft_job *job;
     int me, n;
     const struct checkpoint_array *arrays;
     struct header header;
     weft_file *file;
-    char sentence[SENTENCE]; /* "" while all is well */
+    char sentence[SENTENCE]; /* "" while nothing has failed */
 };
 
 static char error[SENTENCE + 16];
@@ -66,7 +66,7 @@ static void come_to(const struct work *work, enum checkpoint_moment moment)
         kill(getpid(), SIGKILL);
 }
 
-/* Notes the first thing that went wrong at this PE; gives false. */
+/* Stores the first error of this PE; returns false. */
 static bool wrong(struct work *work, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static bool wrong(struct work *work, const char *format, ...)
 {
@@ -83,7 +83,7 @@ static bool well(struct work *work, weft_status status)
     return !status || wrong(work, "%s", weft_last_error());
 }
 
-/* The least of all PEs' values at each of them; -1 when the job fails. */
+/* Returns the minimum of all PEs' values at every PE; -1 if the job fails. */
 static int least(struct work *work, int value)
 {
     void *memory;
@@ -104,7 +104,8 @@ static int least(struct work *work, int value)
     return status ? -1 : result;
 }
 
-/* Whether all PEs are well. If not, `error` becomes the sentence of the lowest that is not. */
+/* Returns true if no PE has failed. Otherwise `error` becomes the message of the lowest PE that
+ * failed. */
 static bool agree(struct work *work)
 {
     int from = least(work, work->sentence[0] ? work->me : work->n);
@@ -113,7 +114,7 @@ static bool agree(struct work *work)
         return from >= 0;
     if (weft_alloc(work->job, WEFT_HOST, SENTENCE, 0, 0, &memory))
         return false;
-    if (work->me == from) /* elsewhere it may have arrived already */
+    if (work->me == from) /* at other PEs it may have arrived already */
         memcpy(memory, work->sentence, SENTENCE);
     weft_status status = weft_broadcast(weft_team_world(work->job), memory, memory, SENTENCE, from);
     snprintf(error, sizeof error, "PE %d: %s", from,
@@ -122,7 +123,7 @@ static bool agree(struct work *work)
     return false;
 }
 
-/* ------------------------------------------------------------------------------- who has what */
+/* --------------------------------------------------------------------- distribution of elements */
 
 void checkpoint_range(const struct checkpoint_array *array, int pe, int n, uint64_t *first,
                       uint64_t *count)
@@ -143,7 +144,7 @@ static uint64_t elements_of_piece(uint64_t element_bytes)
     return element_bytes < PIECE ? PIECE / element_bytes : 1;
 }
 
-/* Calls `each` for every piece of a file with so many writers, in their order; of one writer alone
+/* Calls `each` for every piece of a file with that many writers, in order; only for one writer
  * unless `writer` is -1. */
 static bool for_pieces(struct work *work, int writers, int writer,
                        bool (*each)(struct work *work, const struct piece *piece, void *with),
@@ -190,7 +191,7 @@ static uint64_t offset_of(const struct work *work, const struct piece *piece)
            piece->first * work->arrays[piece->array].element_bytes;
 }
 
-/* Where this PE has element `index` of an array, which is its own. */
+/* Returns the address of element `index` of an array; this PE owns the element. */
 static char *address_of(const struct work *work, int number, uint64_t index)
 {
     const struct checkpoint_array *array = &work->arrays[number];
@@ -199,7 +200,7 @@ static char *address_of(const struct work *work, int number, uint64_t index)
     return (char *)array->memory + (index - first) * array->element_bytes;
 }
 
-/* The header of a file that so many PEs write: where everything stands follows from it. */
+/* Creates the header of a file with that many writers. It determines where everything is. */
 static void make_header(struct work *work, int count, uint64_t step)
 {
     struct header *h = &work->header;
@@ -222,8 +223,8 @@ static void make_header(struct work *work, int count, uint64_t step)
     h->file_bytes = at;
 }
 
-/* CRC-32C, bit by bit: of the header and the table alone, which are small. The library's transfers
- * bring that of everything else. */
+/* CRC-32C, bit by bit, for the header and the table only, which are small. The library's transfers
+ * compute it for all other data. */
 static uint32_t crc32c(uint32_t crc, const void *data, size_t bytes)
 {
     const unsigned char *at = data;
@@ -246,10 +247,10 @@ static uint32_t crc_of_head(const struct header *header, const uint32_t *table)
 /* ------------------------------------------------------------------------------- writing */
 
 struct writing {
-    uint64_t done;             /* pieces begun */
-    weft_file_result *results; /* of this PE's pieces */
+    uint64_t done;             /* pieces started */
+    weft_file_result *results; /* results of this PE's pieces */
     uint32_t *table;           /* symmetric: the checksums of all pieces, gathered at PE 0 */
-    uint64_t first;            /* number of this PE's first piece */
+    uint64_t first;            /* index of this PE's first piece */
 };
 
 static bool begin_piece(struct work *work, const struct piece *piece, void *with)
@@ -264,7 +265,7 @@ static bool begin_piece(struct work *work, const struct piece *piece, void *with
                                           &w->results[w->done++]));
 }
 
-/* This PE's pieces, with their checksums at PE 0. */
+/* Writes this PE's pieces and puts their checksums to PE 0. */
 static bool write_pieces(struct work *work, struct writing *w)
 {
     bool begun = for_pieces(work, work->n, work->me, begin_piece, w);
@@ -292,7 +293,7 @@ static bool open_new(struct work *work, const char *name)
     return work->me != 0 || well(work, weft_file_resize(work->file, work->header.file_bytes));
 }
 
-/* PE 0: what says that the pieces are a checkpoint. */
+/* PE 0 writes the header and the checksums, which make the pieces a checkpoint. */
 static bool write_head(struct work *work, const struct writing *w)
 {
     struct header *h = &work->header;
@@ -303,7 +304,7 @@ static bool write_head(struct work *work, const struct writing *w)
                                        work->me, NULL)));
 }
 
-/* The name lives in the folder: that has to be safe as well. */
+/* Syncs the folder, because the name is stored there. */
 static bool sync_folder(struct work *work, const char *path)
 {
     char folder[4096];
@@ -311,7 +312,7 @@ static bool sync_folder(struct work *work, const char *path)
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1,
              slash ? path : ".");
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    /* A file system that cannot do it for folders says EINVAL. */
+    /* A file system that cannot sync folders returns EINVAL. */
     bool safe = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL);
     if (!safe)
         wrong(work, "%s: %s", folder, strerror(errno));
@@ -328,7 +329,7 @@ static bool give_name(struct work *work, const char *name, const char *path)
     return sync_folder(work, path);
 }
 
-/* Between the steps all PEs agree, so that nobody goes on alone. */
+/* After each step all PEs exchange their status, so that no PE continues alone. */
 static bool write_all(struct work *work, struct writing *w, const char *name, const char *path)
 {
     if (work->me == 0)
@@ -344,7 +345,7 @@ static bool write_all(struct work *work, struct writing *w, const char *name, co
         if (work->me != 0)
             well(work, weft_file_sync(work->file));
     }
-    if (!agree(work)) /* also: the checksums are at PE 0 */
+    if (!agree(work)) /* also a barrier: the checksums are at PE 0 */
         return false;
     if (work->me == 0 && write_head(work, w)) {
         come_to(work, CHECKPOINT_HEADED);
@@ -379,7 +380,7 @@ weft_status checkpoint_write(weft_job *job, const char *path, uint64_t step,
         snprintf(name, sizeof name, "%s%s", path, name_of_new) >= (int)sizeof name)
         return WEFT_ERR_ARGUMENT;
     make_header(&work, count, step);
-    weft_status status = weft_barrier(weft_team_world(job)); /* puts to the arrays have arrived */
+    weft_status status = weft_barrier(weft_team_world(job)); /* completes puts to the arrays */
     if (!status)
         status = allocate(&work, &w);
     if (status) {
@@ -400,23 +401,23 @@ weft_status checkpoint_write(weft_job *job, const char *path, uint64_t step,
 
 struct reading {
     uint32_t *table;
-    weft_file_result *results; /* of the pieces that lie in one PE's part as a whole */
-    struct piece *pieces;      /* which those are */
+    weft_file_result *results; /* results of the pieces that one PE holds completely */
+    struct piece *pieces;      /* those pieces */
     uint64_t begun;
-    char *cut; /* room for a piece that lies in the parts of several PEs */
+    char *cut; /* buffer for a piece that several PEs share */
 };
 
 static bool damaged(struct work *work, const struct piece *piece, uint32_t seen, uint32_t expected)
 {
     return wrong(work,
-                 "elements %llu to %llu of array %s are damaged (checksum %08x in place of %08x); "
-                 "take an older checkpoint",
+                 "elements %llu to %llu of array %s are damaged (checksum %08x instead of %08x); "
+                 "use an older checkpoint",
                  (unsigned long long)piece->first,
                  (unsigned long long)(piece->first + piece->count - 1),
                  work->arrays[piece->array].name, seen, expected);
 }
 
-/* Whether all of a piece is this PE's, and whether any of it is. */
+/* Reports whether this PE holds all of a piece, and whether it holds any of it. */
 static bool is_whole(const struct work *work, const struct piece *piece, bool *any)
 {
     uint64_t first, count, end = piece->first + piece->count;
@@ -425,8 +426,8 @@ static bool is_whole(const struct work *work, const struct piece *piece, bool *a
     return piece->first >= first && end <= first + count;
 }
 
-/* A piece that another PE needs parts of as well: all of it is read, because its checksum is of all
- * of it, and the own part is copied. */
+/* Reads a piece that several PEs share: all of it, because the checksum covers all of it, and
+ * copies the own part. */
 static bool read_cut(struct work *work, const struct piece *piece, uint64_t first, uint64_t last,
                      struct reading *r)
 {
@@ -472,12 +473,12 @@ static bool read_pieces(struct work *work, struct reading *r)
     return begun && read;
 }
 
-/* Whether the file holds the arrays that are wanted. */
+/* Checks that the file holds the expected arrays. */
 static bool fits(struct work *work, const struct header *h, const char *path, int count)
 {
     if (h->arrays != (uint32_t)count)
-        return wrong(work, "%s holds %u arrays, the program has %d: it is of another program", path,
-                     h->arrays, count);
+        return wrong(work, "%s holds %u arrays, the program has %d: it belongs to another program",
+                     path, h->arrays, count);
     for (int i = 0; i < count; i++) {
         const struct checkpoint_array *array = &work->arrays[i];
         if (memcmp(h->array[i].name, array->name, CHECKPOINT_NAME) != 0 ||
@@ -485,7 +486,7 @@ static bool fits(struct work *work, const struct header *h, const char *path, in
             h->array[i].elements != array->elements)
             return wrong(work,
                          "%s holds array %.31s of %llu elements of %llu bytes, the program has %s "
-                         "of %llu of %llu: start it as the one that wrote it",
+                         "of %llu of %llu: start it with the options of the job that wrote it",
                          path, h->array[i].name, (unsigned long long)h->array[i].elements,
                          (unsigned long long)h->array[i].element_bytes, array->name,
                          (unsigned long long)array->elements,
@@ -494,7 +495,7 @@ static bool fits(struct work *work, const struct header *h, const char *path, in
     return true;
 }
 
-/* The header as the file has it, and as it must be. */
+/* Reads the header and validates it. */
 static bool read_header(struct work *work, const char *path, int count)
 {
     struct header found = {0};
@@ -502,27 +503,29 @@ static bool read_header(struct work *work, const char *path, int count)
     if (!well(work, weft_file_size(work->file, &bytes)))
         return false;
     if (bytes < sizeof found)
-        return wrong(work, "%s has %llu bytes: it is no checkpoint", path,
+        return wrong(work, "%s has %llu bytes: it is not a checkpoint", path,
                      (unsigned long long)bytes);
     if (!well(work, weft_file_read(work->file, &found, sizeof found, 0, work->me, NULL)))
         return false;
     if (memcmp(found.magic, magic, sizeof magic) != 0)
-        return wrong(work, "%s is no checkpoint", path);
+        return wrong(work, "%s is not a checkpoint", path);
     if (found.version != VERSION || found.piece_bytes != PIECE)
         return wrong(work, "%s is a checkpoint of version %u; this program reads version %d", path,
                      found.version, VERSION);
     if (!fits(work, &found, path, count))
         return false;
     int n = work->n;
-    work->n = (int)found.writers; /* where everything stands is the writers' */
+    work->n = (int)found.writers; /* the number of writers determines the positions */
     if (found.writers > 0 && found.writers < 1u << 20)
         make_header(work, count, found.step);
     work->n = n;
     work->header.table_crc32c = found.table_crc32c;
     if (memcmp(&work->header, &found, sizeof found) != 0)
-        return wrong(work, "the header of %s is damaged; take an older checkpoint", path);
+        return wrong(work, "the header of %s is damaged; use an older checkpoint", path);
     if (bytes < found.file_bytes)
-        return wrong(work, "%s has %llu of its %llu bytes: it is cut short; take an older one",
+        return wrong(work,
+                     "%s has %llu of its %llu bytes: it is truncated; use an older "
+                     "checkpoint",
                      path, (unsigned long long)bytes, (unsigned long long)found.file_bytes);
     return true;
 }
@@ -551,7 +554,7 @@ static bool read_table(struct work *work, const char *path, struct reading *r)
                                              work->me, NULL)))
         return false;
     return crc_of_head(&work->header, r->table) == work->header.table_crc32c ||
-           wrong(work, "the checksums of %s are damaged; take an older checkpoint", path);
+           wrong(work, "the checksums of %s are damaged; use an older checkpoint", path);
 }
 
 weft_status checkpoint_read(weft_job *job, const char *path, uint64_t *step,

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints of arrays that are spread over the PEs of a job, in one file, from which a job of any
- * other number of PEs goes on. Knows nothing of what the arrays mean.
+/* Checkpoints of arrays that are distributed over the PEs of a job, in one file. A job with any
+ * number of PEs can resume from it. Knows nothing of what the arrays mean.
  *
- * An array has `elements` elements over the whole job, of which PE p holds those from elements * p
- * / n to elements * (p + 1) / n in symmetric memory, host or GPU.
+ * An array has `elements` elements over the whole job. PE p holds those from elements * p / n to
+ * elements * (p + 1) / n in symmetric memory, host or GPU.
  *
- * The file: a header, the checksums of all pieces, then the arrays one after the other in the order
- * of their indices, as if one PE had held them. A piece is what one PE has written at once: some
- * PIECE bytes at most. So whoever reads knows from the number of writers alone where pieces begin.
+ * The file contains a header, the checksums of all pieces, then the arrays in the order of their
+ * indices, as if one PE held them. A piece is what one PE writes by one transfer, at most PIECE
+ * bytes. A reader therefore needs only the number of writers to know where pieces begin.
  *
- * The file is whole at any time: a new one is written beside it (its name with .new), made safe
- * from a loss of power, and renamed. Whoever is killed meanwhile leaves the old one, and perhaps
- * the .new, which the next checkpoint writes anew. */
+ * The file is complete at any time: a new one is written next to it (its name with .new), synced to
+ * storage, and renamed. If the job is killed meanwhile, the old file remains, and perhaps the .new,
+ * which the next checkpoint overwrites. */
 #ifndef EXAMPLES_CHECKPOINT_H
 #define EXAMPLES_CHECKPOINT_H
 
@@ -23,21 +23,22 @@ struct checkpoint_array {
     char name[CHECKPOINT_NAME];
     void *memory;           /* symmetric */
     uint64_t element_bytes; /* at least 1 */
-    uint64_t elements;      /* of the whole job */
+    uint64_t elements;      /* elements of the whole job */
 };
 
-/* The elements that PE `pe` of `n` holds. */
+/* Returns the elements that PE `pe` of `n` holds. */
 void checkpoint_range(const struct checkpoint_array *array, int pe, int n, uint64_t *first,
                       uint64_t *count);
 
-/* The most elements that any PE of `n` holds: what to allocate. */
+/* Returns the most elements that any PE of `n` holds: the size to allocate. */
 uint64_t checkpoint_most(const struct checkpoint_array *array, int n);
 
-/* Writes what the arrays hold after `step`, with what is in flight to them completed first; and
- * checkpoint_read() sets them, and *step, from a file. Collective over the job, with the same
- * arguments. Every PE gets the same status; checkpoint_error() is then the sentence of the lowest
- * PE that failed. What failed leaves the file as it was; the arrays, when reading, are then of no
- * use. Of checkpoint_read(): *found is 0, and all else untouched, where there is no such file. */
+/* checkpoint_write() writes the arrays after `step`, and completes transfers to them first.
+ * checkpoint_read() reads the arrays and *step from a file. Collective over the job, with the same
+ * arguments. Every PE returns the same status; checkpoint_error() is then the message of the lowest
+ * PE that failed. On failure the file is unchanged, and the contents of the arrays are undefined
+ * after a read. checkpoint_read(): if there is no such file, *found is 0 and nothing else
+ * changes. */
 weft_status checkpoint_write(weft_job *job, const char *path, uint64_t step,
                              const struct checkpoint_array *arrays, int count);
 weft_status checkpoint_read(weft_job *job, const char *path, uint64_t *step,
@@ -46,15 +47,15 @@ weft_status checkpoint_read(weft_job *job, const char *path, uint64_t *step,
 /* "PE 3: ..." Valid until the next call. */
 const char *checkpoint_error(void);
 
-/* For tests: this PE, if it is PE 0, is killed when the next checkpoint has come so far. */
+/* For tests: PE 0 is killed at this moment of the next checkpoint. */
 enum checkpoint_moment {
     CHECKPOINT_NEVER,
-    CHECKPOINT_OPENED,  /* the new file is there, and empty */
-    CHECKPOINT_BEGUN,   /* some pieces are on their way */
+    CHECKPOINT_OPENED,  /* the new file exists and is empty */
+    CHECKPOINT_BEGUN,   /* some pieces are being written */
     CHECKPOINT_WRITTEN, /* all pieces are written */
-    CHECKPOINT_HEADED,  /* header and checksums are, too */
-    CHECKPOINT_SAFE,    /* all of it is safe */
-    CHECKPOINT_RENAMED  /* it has its name */
+    CHECKPOINT_HEADED,  /* header and checksums are written */
+    CHECKPOINT_SAFE,    /* the file is synced to storage */
+    CHECKPOINT_RENAMED  /* it is renamed */
 };
 void checkpoint_die_at(enum checkpoint_moment moment);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job that goes on where another one, of another number of PEs, has stopped:
+/* A job that resumes from the checkpoint of a job with another number of PEs:
  *
  *     weft run -n 3 ./checkpoint --steps 20 state.ckpt
- *     weft run -n 5 ./checkpoint --steps 50 state.ckpt      # from step 20 on
+ *     weft run -n 5 ./checkpoint --steps 50 state.ckpt    # resumes at step 20
  *
- * Three arrays of unlike elements are spread over the PEs and changed in every step; every so often
- * all of them are written to the file (checkpoint.h). What an element is after a step depends on
- * its index alone, so the job knows at its end, and with --check at once, whether everything is as
- * it must be. */
+ * Three arrays with different element sizes are distributed over the PEs and changed in every step.
+ * After every few steps all of them are written to the file (checkpoint.h). The value of an element
+ * after a step depends only on its index, so the job can check all elements at its end, and with
+ * --check at once. */
 #define EXAMPLE "checkpoint"
 #include "../arguments.h"
 #include "../check.h"
@@ -34,7 +34,7 @@ struct state {
     weft_ctx *ctx;
     int me, n;
     struct checkpoint_array arrays[ARRAYS];
-    unsigned char *chunk; /* where elements are changed, in host memory */
+    unsigned char *chunk; /* buffer in host memory, where elements are changed */
 };
 
 /* Source: splitmix64 (G. L. Steele et al., OOPSLA 2014). */
@@ -46,7 +46,7 @@ static uint64_t spread(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* One step of one element, of whatever size. */
+/* Changes one element by one step, whatever its size. */
 static void change(unsigned char *element, size_t bytes, uint64_t index, uint64_t step)
 {
     uint64_t by = spread(index * 3 + step * 0x10001 + bytes);
@@ -54,8 +54,8 @@ static void change(unsigned char *element, size_t bytes, uint64_t index, uint64_
         element[i] = (unsigned char)(element[i] * 5 + (by >> 8 * (i % 8)) + i);
 }
 
-/* Calls `each` for this PE's part of an array, chunk by chunk, in host memory; what it has changed
- * goes back where `changes`. */
+/* Calls `each` for this PE's part of an array, chunk by chunk, in host memory. Writes the chunk
+ * back if `changes`. */
 static weft_status for_chunks(struct state *s, struct checkpoint_array *array, bool changes,
                               uint64_t (*each)(struct state *s,
                                                const struct checkpoint_array *array, uint64_t first,
@@ -85,7 +85,7 @@ static uint64_t change_chunk(struct state *s, const struct checkpoint_array *arr
     return 0;
 }
 
-/* How many elements are not as they must be after so many steps from zeros. */
+/* Counts elements that differ from their expected value after that many steps from 0. */
 static uint64_t compare_chunk(struct state *s, const struct checkpoint_array *array, uint64_t first,
                               uint64_t count, uint64_t steps)
 {
@@ -106,7 +106,7 @@ static void take_step(struct state *s, uint64_t step)
         CHECK(s->job, for_chunks(s, &s->arrays[i], true, change_chunk, step, &none));
 }
 
-/* The same number at every PE. */
+/* Returns the number of wrong elements of all PEs, at every PE. */
 static uint64_t count_wrong(struct state *s, uint64_t step)
 {
     uint64_t wrong = 0, *shared;
@@ -125,7 +125,7 @@ static uint64_t count_wrong(struct state *s, uint64_t step)
 
 /* ------------------------------------------------------------------------------- the job */
 
-/* Elements of 8, 3 and 16 bytes, in numbers that nothing divides alike. */
+/* Elements of 8, 3 and 16 bytes, in numbers without a common divisor. */
 static void allocate(struct state *s, const struct options *options)
 {
     uint64_t e = options->elements;
@@ -173,7 +173,7 @@ static bool save(struct state *s, const struct options *options, uint64_t step)
     return true;
 }
 
-/* 0: all is as it must be. */
+/* Returns 0 if all elements are right. */
 static int work(struct state *s, const struct options *options)
 {
     uint64_t step = 0;
@@ -184,7 +184,7 @@ static int work(struct state *s, const struct options *options)
         return 2;
     }
     if (s->me == 0 && found)
-        printf("%d PEs go on from step %" PRIu64 " of %s, read in %.1f ms\n", s->n, step,
+        printf("%d PEs resume from step %" PRIu64 " of %s, read in %.1f ms\n", s->n, step,
                options->path, 1e3 * (now() - start));
     if (options->check) {
         uint64_t wrong = count_wrong(s, step);
@@ -202,7 +202,7 @@ static int work(struct state *s, const struct options *options)
     }
     uint64_t wrong = count_wrong(s, step);
     if (s->me == 0)
-        printf("step %" PRIu64 ": %s\n", step, wrong ? "WRONG" : "every element is as it must be");
+        printf("step %" PRIu64 ": %s\n", step, wrong ? "WRONG" : "all elements are right");
     return wrong != 0;
 }
 
@@ -211,11 +211,11 @@ static int work(struct state *s, const struct options *options)
 static int usage(FILE *to)
 {
     fputs("usage: checkpoint [option ...] FILE\n"
-          "  --steps N      go on until step N (default 20)\n"
+          "  --steps N      run until step N (default 20)\n"
           "  --every N      write FILE after every N steps, and at the end (default 10)\n"
           "  --elements N   elements of the largest of three arrays (default 1000003)\n"
           "  --gpu          keep them in GPU memory\n"
-          "  --check        only look whether FILE is as it must be\n"
+          "  --check        only check the contents of FILE\n"
           "  --die N        PE 0 kills itself in the second checkpoint: 1 when the new file is "
           "open,\n"
           "                 2 in the midst of writing, 3 written, 4 with its header, 5 safe, 6 "
@@ -224,7 +224,7 @@ static int usage(FILE *to)
     return to == stdout ? 0 : 2;
 }
 
-/* -1: go on; else the exit status. */
+/* Returns -1 to continue, else the exit status. */
 static int parse(int argc, char **argv, struct options *options)
 {
     static const struct option known[] = {{"steps", required_argument, NULL, 's'},
@@ -257,7 +257,7 @@ static int parse(int argc, char **argv, struct options *options)
         if (!good)
             return 2;
     }
-    if (!fits_operands(argc, argv, optind, "a FILE to write to and to go on from"))
+    if (!fits_operands(argc, argv, optind, "a FILE to write and resume from"))
         return 2;
     options->path = argv[optind];
     return -1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a mixture of experts is here: its sizes, who has which expert, what tokens, gradients and
- * experts hold, and the layout of a row. One text for kernels and for the serial reference, which
- * agree in every bit: sums of products are made by fmaf() in a stated order, so that no compiler
- * chooses what to fuse. */
+/* Definitions of the mixture of experts: its sizes, the owner of each expert, the values of tokens,
+ * gradients and experts, and the layout of a row. Kernels and the serial reference share this text
+ * and agree in every bit: sums of products use fmaf() in a fixed order, so that no compiler chooses
+ * what to fuse. */
 #ifndef EXAMPLES_EXPERTS_EXPERTS_H
 #define EXAMPLES_EXPERTS_EXPERTS_H
 
@@ -16,15 +16,17 @@ enum routing { ROUTING_UNIFORM, ROUTING_SKEWED, ROUTING_ONE };
 
 typedef struct shape {
     uint32_t pes, me;
-    uint32_t tokens, hidden; /* of each PE; hidden is a multiple of 8 */
-    uint32_t experts, top;   /* of all PEs; experts that a token goes to */
-    uint32_t capacity;       /* rows that a PE has room for from each other */
-    uint32_t parts; /* in which results come back: while one comes, the one before is added up */
+    uint32_t tokens, hidden; /* tokens of each PE; numbers of a token, a multiple of 8 */
+    uint32_t experts, top;   /* experts of all PEs; experts per token */
+    uint32_t capacity;       /* rows that a PE can receive from each other PE */
+    /* Parts in which results return: while one arrives, the previous one is added up. */
+    uint32_t parts;
     uint32_t routing;
     uint64_t seed;
 } shape;
 
-/* PE p has the experts from first_expert(p) to before first_expert(p + 1): as many, or one more. */
+/* Returns the first expert of PE pe. PE p has the experts from first_expert(p) to before
+ * first_expert(p + 1); the counts of PEs differ by at most one. */
 WEFT_DEVICE uint32_t first_expert(const shape *s, uint32_t pe)
 {
     return (uint32_t)((uint64_t)pe * s->experts / s->pes);
@@ -38,7 +40,7 @@ WEFT_DEVICE uint32_t owner_of(const shape *s, uint32_t expert)
     return pe;
 }
 
-/* ------------------------------------------------------------------------------------- numbers */
+/* --------------------------------------------------------------------------------------- values */
 
 /* Source: splitmix64 (G. L. Steele et al., OOPSLA 2014). */
 WEFT_DEVICE uint64_t spread(uint64_t x)
@@ -59,7 +61,7 @@ WEFT_DEVICE float from_bf16(uint16_t bits)
     return u.value;
 }
 
-/* To the nearest, to even where two are as near; there is no NaN here. */
+/* Rounds to nearest, ties to even; NaN does not occur. */
 WEFT_DEVICE uint16_t to_bf16(float value)
 {
     union {
@@ -70,10 +72,11 @@ WEFT_DEVICE uint16_t to_bf16(float value)
     return (uint16_t)((u.bits + 0x7fffu + (u.bits >> 16 & 1)) >> 16);
 }
 
-enum what { TOKEN, GRADIENT, EXPERT }; /* of a token; of its result; an expert's factors */
+/* values of a token, of the gradient of its result, of an expert */
+enum what { TOKEN, GRADIENT, EXPERT };
 
-/* From -1 to 1, of eight bits, large and small, so that sums of a few products round: another order
- * would be seen. */
+/* Returns a value from -1 to 1 with eight bits. Magnitudes vary, so that sums of a few products
+ * round and another order would be noticed. */
 WEFT_DEVICE uint16_t number(const shape *s, uint32_t what, uint64_t row, uint32_t column)
 {
     uint64_t bits = spread(spread(s->seed * 8 + what) ^ (row << 20 | column));
@@ -82,18 +85,18 @@ WEFT_DEVICE uint16_t number(const shape *s, uint32_t what, uint64_t row, uint32_
 
 /* ------------------------------------------------------------------------------------- routing */
 
-/* The larger, the sooner: no two are alike. */
+/* Score of an expert for a token; the highest scores are chosen, and no two are equal. */
 WEFT_DEVICE uint64_t score(const shape *s, uint64_t token, uint32_t expert)
 {
     uint64_t bits = spread(spread(~s->seed) ^ (token << 20 | expert)) >> 24 << 20;
     if (s->routing == ROUTING_ONE)
-        bits = 0; /* everyone likes the first ones best */
+        bits = 0; /* all tokens prefer the first experts */
     else if (s->routing == ROUTING_SKEWED)
         bits >>= (uint64_t)expert * 8 / s->experts;
     return bits | (0xfffff - expert);
 }
 
-/* The k-th expert of a token, given the one before it (k > 0). */
+/* Returns the k-th expert of a token, given the previous one (k > 0). */
 WEFT_DEVICE uint32_t next_expert(const shape *s, uint64_t token, uint32_t k, uint32_t before)
 {
     uint64_t limit = k ? score(s, token, before) : ~(uint64_t)0, best = 0;
@@ -108,7 +111,7 @@ WEFT_DEVICE uint32_t next_expert(const shape *s, uint64_t token, uint32_t k, uin
     return found;
 }
 
-/* Before they are divided by their sum. */
+/* Weight before normalisation. */
 WEFT_DEVICE float raw_weight(const shape *s, uint64_t token, uint32_t k)
 {
     return 1.0f + (float)(spread(spread(s->seed + 77) ^ (token << 8 | k)) & 0xff) / 256.0f;
@@ -116,10 +119,11 @@ WEFT_DEVICE float raw_weight(const shape *s, uint64_t token, uint32_t k)
 
 /* ---------------------------------------------------------------------------------------- rows */
 
-/* What a PE sends to another is rows: an entry for each of the token's experts and, from row_head()
- * on, the numbers. On the way back the entries hold the gradients of the weights. */
+/* A row is what a PE sends to another PE for a token: an entry for each of the token's experts and,
+ * from row_head() on, its values. On the way back the entries contain the gradients of the
+ * weights. */
 typedef struct entry {
-    int32_t expert; /* of all PEs */
+    int32_t expert; /* index among all PEs' experts */
     float weight;
 } entry;
 
@@ -138,8 +142,8 @@ WEFT_DEVICE size_t block_bytes(const shape *s)
     return s->capacity * row_bytes(s);
 }
 
-/* Tokens are parted in their order: part p has those from first_token(p) to before first_token(p +
- * 1). */
+/* Tokens are divided into parts in order: part p has those from first_token(p) to before
+ * first_token(p + 1). */
 enum { PARTS_MOST = 4 };
 
 WEFT_DEVICE uint32_t first_token(const shape *s, uint32_t part)
@@ -147,7 +151,8 @@ WEFT_DEVICE uint32_t first_token(const shape *s, uint32_t part)
     return (uint32_t)((uint64_t)part * s->tokens / s->parts);
 }
 
-/* Sums over a row are made by so many lanes, lane l from element l on, then in their order. */
+/* Sums over a row are computed by LANES partial sums: lane l starts at element l; then the lanes
+ * are added in order. */
 enum { LANES = 32 };
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A CUDA graph of what is put on a stream, by the driver itself: nothing else of the program is
- * bound to CUDA. */
+/* A CUDA graph captured from a stream by the driver API: nothing else in the program depends on
+ * CUDA. */
 #ifndef EXAMPLES_EXPERTS_GRAPH_H
 #define EXAMPLES_EXPERTS_GRAPH_H
 
@@ -10,12 +10,12 @@
 
 struct graph;
 
-/* NULL: there are none, since kernels run on CPU threads or the driver has no graphs. */
+/* Returns NULL if there are no graphs: kernels run on CPU threads, or the driver lacks them. */
 struct graph *graph_open(void);
 void graph_close(struct graph *graph);
 
-/* What is put on the stream between the two is kept, and not carried out. False: the driver
- * refused. */
+/* Operations enqueued between the two calls are captured and not executed. False: a driver call
+ * failed. */
 bool graph_capture(struct graph *graph, weft_stream stream);
 bool graph_captured(struct graph *graph, weft_stream stream);
 

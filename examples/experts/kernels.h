@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of examples/experts, which layer.c launches, and what they work on. */
+/* Kernels of examples/experts, which layer.c launches, and their buffers. */
 #ifndef EXAMPLES_EXPERTS_KERNELS_H
 #define EXAMPLES_EXPERTS_KERNELS_H
 
@@ -7,23 +7,24 @@
 
 #include "experts.h"
 
-/* Memory of the PE, where its kernels run. Blocks: one for each PE, block_bytes() apart. */
+/* Buffers in memory of the PE's kernels. A block holds the rows of one PE; blocks are block_bytes()
+ * apart. */
 typedef struct buffers {
-    uint16_t *x, *dy; /* tokens, and the gradients of their results */
-    uint16_t *y, *dx; /* results, and the gradients of the tokens */
-    char *entries;    /* of each token its experts and their weights, row_head() apart */
-    int32_t *owner;   /* of each of them, the PE that has it */
+    uint16_t *x, *dy; /* tokens, and gradients of their results */
+    uint16_t *y, *dx; /* results, and gradients of the tokens */
+    char *entries;    /* experts and weights of each token, row_head() apart */
+    int32_t *owner;   /* PE that owns each of these experts */
     float *dweight;
-    int32_t *place; /* of each token at each PE: its row, -1: it does not go there */
-    uint32_t *sent; /* to each PE, PARTS_MOST words: rows of the parts up to this one, whether there
-                       is room or not */
-    uint32_t *come; /* the same, from each PE */
-    uint16_t *factors; /* of the own experts */
+    int32_t *place; /* row of each token at each PE; -1: the token is not sent there */
+    /* PARTS_MOST words for each PE: rows sent up to this part, even if they exceed the capacity. */
+    uint32_t *sent;
+    uint32_t *come;    /* the same, received from each PE */
+    uint16_t *factors; /* factors of the PE's own experts */
     float *dfactors;
-    uint32_t *list, *listed; /* of each own expert the rows that have it (block * capacity + row),
-                                and how many */
-    char *out;               /* blocks of results, which go back */
-    char *in, *in_dy, *back; /* that come: tokens, gradients, results */
+    /* For each own expert: its rows (block * capacity + row), and their number. */
+    uint32_t *list, *listed;
+    char *out;               /* blocks of results to be returned */
+    char *in, *in_dy, *back; /* received blocks: tokens, gradients, returned results */
 } buffers;
 
 #if WEFT_HOST_CODE

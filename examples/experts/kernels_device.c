@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of a mixture of experts, one source for GPUs and for CPU threads. How many rows come
- * from whom comes with them: no host learns of it. Places and sums have an order of their own,
- * whoever comes first. */
+/* Kernels of a mixture of experts, one source for GPUs and for CPU threads. The number of rows from
+ * each PE arrives with the rows; no host learns it. Row positions and sums do not depend on the
+ * order of arrival. */
 #include <weft_device.h>
 
 #include "kernels.h"
@@ -12,15 +12,14 @@
 #define FOR_BLOCKS(i, n)  for (size_t i = weft_dev_block_x(); i < (n); i += weft_dev_grid_dim_x())
 #define FOR_THREADS(i, n) for (size_t i = weft_dev_thread_x(); i < (n); i += weft_dev_block_dim_x())
 
-/* 16 bytes as they are. */
+/* 16 bytes. */
 typedef struct quad {
     uint64_t lo, hi;
 } quad;
 
 enum { IN_QUAD = sizeof(quad) / sizeof(uint16_t) };
 
-/* Adds what `weight` makes of eight numbers and as many factors; factors NULL: of the numbers as
- * they are. */
+/* Adds weight * number * factor for eight numbers; factors NULL: weight * number. */
 WEFT_DEVICE void add_quad(float *sums, quad numbers, const quad *factors, float weight)
 {
     quad by = {0, 0};
@@ -57,7 +56,7 @@ WEFT_DEVICE char *row_of(char *blocks, const shape *s, size_t block, size_t row)
     return blocks + block * block_bytes(s) + row * row_bytes(s);
 }
 
-/* Rows of the parts before `part` that PE `block` has sent; never more than there is room for. */
+/* Returns the rows of the parts before `part` that PE `block` has sent, at most the capacity. */
 WEFT_DEVICE size_t rows_before(const buffers *b, const shape *s, size_t block, uint32_t part)
 {
     uint32_t rows = part ? b->come[block * PARTS_MOST + part - 1] : 0;
@@ -86,14 +85,14 @@ WEFT_DEVICE struct own own_experts(const shape *s)
     return own;
 }
 
-/* Which of them this is; own.n or more: it is none. */
+/* Returns the index of the expert among them; own.n or more: it is another PE's. */
 WEFT_DEVICE uint32_t among(struct own own, int32_t expert)
 {
     return (uint32_t)expert - own.first;
 }
 
-/* Behind the last put of a kernel. The barrier that follows on the stream completes stores; what
- * goes to a PE by another path has to be waited for here. */
+/* Called after the last put of a kernel. The barrier that follows on the stream completes stores,
+ * but puts by other paths must be completed here. */
 WEFT_DEVICE void finish_puts(const buffers *b, const shape *s)
 {
     int far = 0;
@@ -106,7 +105,7 @@ WEFT_DEVICE void finish_puts(const buffers *b, const shape *s)
         weft_thread_quiet();
 }
 
-/* ------------------------------------------------------------------------------- what is given */
+/* ----------------------------------------------------------------------------------- input data */
 
 WEFT_KERNEL(make_kernel, (buffers, b), (shape, s))
 {
@@ -122,7 +121,7 @@ WEFT_KERNEL(make_kernel, (buffers, b), (shape, s))
     b.factors[i] = number(&s, EXPERT, first + i / s.hidden, (uint32_t)(i % s.hidden));
 }
 
-/* A stand-in of the gate, whose choice a model would learn. */
+/* Replaces the gate, whose choice a model would learn. */
 WEFT_KERNEL(route_kernel, (buffers, b), (shape, s))
 {
     FOR_ALL(t, s.tokens)
@@ -152,7 +151,7 @@ WEFT_DEVICE int goes_to(const buffers *b, const shape *s, size_t t, uint32_t pe)
     return 0;
 }
 
-/* Token t is the last one of some parts: so many rows have gone to the PE by then. */
+/* Token t is the last one of some parts: records the rows sent to the PE so far. */
 WEFT_DEVICE void note_parts(const buffers *b, const shape *s, size_t t, size_t pe, uint32_t rows)
 {
     for (uint32_t part = 0; part < s->parts; part++)
@@ -162,13 +161,14 @@ WEFT_DEVICE void note_parts(const buffers *b, const shape *s, size_t t, size_t p
 
 enum { THREADS_MOST = 1024 };
 
-/* What the block's threads before this one have counted, given what this one has. */
+/* Returns the sum of the counts of the block's earlier threads, given this thread's count. */
 WEFT_DEVICE uint32_t counted_before(uint32_t *counted, uint32_t mine)
 {
     uint32_t threads = weft_dev_block_dim_x(), me = weft_dev_thread_x();
     counted[me] = mine;
     weft_dev_sync_block();
-    for (uint32_t step = 1; step < threads; step *= 2) { /* then it is those up to this thread's */
+    /* after the loop it includes this thread's count */
+    for (uint32_t step = 1; step < threads; step *= 2) {
         uint32_t before = me >= step ? counted[me - step] : 0;
         weft_dev_sync_block();
         counted[me] += before;
@@ -177,7 +177,7 @@ WEFT_DEVICE uint32_t counted_before(uint32_t *counted, uint32_t mine)
     return counted[me] - mine;
 }
 
-/* Tokens get rows at each PE in their order, however many threads count them. */
+/* Assigns rows at each PE to tokens in order, whatever the number of threads. */
 WEFT_KERNEL(place_kernel, (buffers, b), (shape, s))
 {
     WEFT_SHARED(uint32_t, counted, [THREADS_MOST]);
@@ -201,9 +201,8 @@ WEFT_KERNEL(place_kernel, (buffers, b), (shape, s))
     }
 }
 
-/* Tokens, or gradients, from where they are to where they are wanted, to each PE that has an expert
- * of the token once; and how many they are. What has no place is not put anywhere: layer_check()
- * tells. */
+/* Puts each token, or gradient, once to each PE that has an expert of the token, and the number of
+ * rows. Tokens beyond the capacity are not sent; layer_check() reports them. */
 WEFT_KERNEL(send_kernel, (buffers, b), (const uint16_t *, from), (char *, to), (shape, s))
 {
     size_t head = row_head(&s), bytes = s.hidden * sizeof(uint16_t);
@@ -225,8 +224,8 @@ WEFT_KERNEL(send_kernel, (buffers, b), (const uint16_t *, from), (char *, to), (
 
 /* ------------------------------------------------------------------------------------- experts */
 
-/* What a PE's experts make of the numbers of a row, in the order of the token's choice, to where it
- * goes back from. */
+/* Applies this PE's experts to the values of a row, in the order of the token's choice, and writes
+ * the result to the block to be returned. */
 WEFT_DEVICE void apply(const buffers *b, const shape *s, const entry *entries, const char *numbers,
                        char *to)
 {
@@ -247,7 +246,7 @@ WEFT_DEVICE void apply(const buffers *b, const shape *s, const entry *entries, c
     }
 }
 
-/* Of each row that has come. */
+/* Processes each received row. */
 WEFT_KERNEL(expert_kernel, (buffers, b), (shape, s))
 {
     FOR_BLOCKS(i, (size_t)s.pes * s.capacity)
@@ -263,7 +262,7 @@ WEFT_KERNEL(expert_kernel, (buffers, b), (shape, s))
 
 /* ------------------------------------------------------------------------------------- combine */
 
-/* What became of the tokens of a part goes back to their PEs, whose turns differ from PE to PE. */
+/* Returns the results of a part to the tokens' PEs. Each PE starts with another PE. */
 WEFT_KERNEL(return_kernel, (buffers, b), (uint32_t, part), (shape, s))
 {
     size_t most = first_token(&s, part + 1) - first_token(&s, part);
@@ -277,7 +276,7 @@ WEFT_KERNEL(return_kernel, (buffers, b), (uint32_t, part), (shape, s))
     finish_puts(&b, &s);
 }
 
-/* What has come back for each token of a part, added in the order of the PEs. */
+/* Adds the returned results of each token of a part in the order of the PEs. */
 WEFT_KERNEL(sum_kernel, (buffers, b), (uint16_t *, to), (uint32_t, part), (shape, s))
 {
     size_t quads = s.hidden / IN_QUAD, first = first_token(&s, part);
@@ -299,8 +298,8 @@ WEFT_KERNEL(sum_kernel, (buffers, b), (uint16_t *, to), (uint32_t, part), (shape
 
 /* ------------------------------------------------------------------------------------ backward */
 
-/* The gradient of a weight: what the expert makes of the token, times the gradient of the result,
- * by LANES lanes. */
+/* Gradient of a weight: dot product of the expert's result and the gradient of the result, by LANES
+ * lanes. */
 WEFT_DEVICE void dot(const uint16_t *x, const uint16_t *dy, const uint16_t *factors,
                      uint32_t hidden, float *lanes)
 {
@@ -313,8 +312,8 @@ WEFT_DEVICE void dot(const uint16_t *x, const uint16_t *dy, const uint16_t *fact
     }
 }
 
-/* Of each row: the gradient of the token as far as this PE's experts make it, and of its
- * weights. */
+/* For each row: the part of the token's gradient that this PE's experts contribute, and the
+ * gradients of its weights. */
 WEFT_KERNEL(expert_back_kernel, (buffers, b), (shape, s))
 {
     WEFT_SHARED(float, lanes, [LANES]);
@@ -348,7 +347,7 @@ WEFT_KERNEL(expert_back_kernel, (buffers, b), (shape, s))
     }
 }
 
-/* The gradients of the weights, each from the PE that has its expert. */
+/* Collects the gradients of the weights, each from the PE that has the expert. */
 WEFT_KERNEL(weights_kernel, (buffers, b), (shape, s))
 {
     FOR_ALL(i, (size_t)s.tokens * s.top)
@@ -362,7 +361,7 @@ WEFT_KERNEL(weights_kernel, (buffers, b), (shape, s))
     }
 }
 
-/* Whether row i of all that came is one, and has this PE's expert e. */
+/* Returns true if row i was received and uses this PE's expert e. */
 WEFT_DEVICE int row_has(const buffers *b, const shape *s, size_t i, struct own own, uint32_t e)
 {
     size_t pe = i / s->capacity, row = i % s->capacity;
@@ -375,8 +374,7 @@ WEFT_DEVICE int row_has(const buffers *b, const shape *s, size_t i, struct own o
     return 0;
 }
 
-/* Which rows have an expert, a block for each of them: in the order of the PEs, and of their
- * tokens. */
+/* Lists the rows of each expert, one block per expert: in the order of PEs, and of their tokens. */
 WEFT_KERNEL(list_kernel, (buffers, b), (shape, s))
 {
     WEFT_SHARED(uint32_t, counted, [THREADS_MOST]);
@@ -399,7 +397,7 @@ WEFT_KERNEL(list_kernel, (buffers, b), (shape, s))
     }
 }
 
-/* The gradients of the own experts, over all rows that have them. */
+/* Computes the gradients of the own experts over all their rows. */
 WEFT_KERNEL(factors_kernel, (buffers, b), (shape, s))
 {
     struct own own = own_experts(&s);

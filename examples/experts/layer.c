@@ -15,26 +15,26 @@
             return status_;                                                                        \
     } while (0)
 
-enum { PIECES = 18 }; /* of the memory */
+enum { PIECES = 18 }; /* buffers in the memory */
 
 struct layer {
     weft_job *job;
     shape s;
-    weft_stream stream, beside; /* beside: sums are made there while more comes back */
+    weft_stream stream, beside; /* stream; and a second one that adds results while more arrive */
     unsigned blocks, threads, many_threads;
     buffers b;
     void *memory[PIECES];
     weft_event begun[PHASES], ended[PHASES], came[PARTS_MOST], summed;
 };
 
-/* ------------------------------------------------------------------------------- what it has */
+/* --------------------------------------------------------------------------------------- memory */
 
 static uint32_t most_experts(const shape *s)
 {
     return (s->experts + s->pes - 1) / s->pes;
 }
 
-/* Bytes of each piece, the same at all PEs. */
+/* Computes the bytes of each buffer, the same at all PEs. */
 static void sizes(const shape *s, size_t *bytes)
 {
     size_t numbers = (size_t)s->tokens * s->hidden * sizeof(uint16_t);
@@ -84,7 +84,7 @@ static void name_pieces(struct layer *l)
                      .back = m[17]};
 }
 
-/* On CPUs a few lanes do what many do on a GPU. */
+/* On CPUs few lanes do the work of many on a GPU. */
 weft_status layer_create(weft_job *job, const shape *s, weft_stream stream, struct layer **made)
 {
     bool simt = weft_target_get() == WEFT_SIMT;
@@ -151,15 +151,15 @@ static weft_status end(struct layer *l, enum phase phase, bool timed)
     return timed ? weft_event_record(l->ended[phase], l->stream) : WEFT_OK;
 }
 
-/* Rows go straight to where they are wanted, and a barrier ends that. It is all the order there is:
- * who puts into a block has met its owner since that one last read it, at the barrier of the
- * exchange the other way. */
+/* Kernels put rows directly to their destination, and a barrier ends the exchange. No other
+ * synchronisation is needed: a PE that puts into a block has passed the barrier of the opposite
+ * exchange after the owner last read the block. */
 static weft_status meet(struct layer *l)
 {
     return weft_barrier_on_stream(weft_team_world(l->job), l->stream);
 }
 
-/* Part by part, so that what has come back is added up while more comes. */
+/* Returns results part by part, so that one part is added up while the next one arrives. */
 static weft_status take_back(struct layer *l, uint16_t *to)
 {
     for (uint32_t part = 0; part < l->s.parts; part++) {
@@ -208,7 +208,7 @@ weft_status layer_combine(struct layer *l, bool timed)
     return end(l, COMBINE, timed);
 }
 
-/* Behind a forward pass, whose tokens are still where they came to. */
+/* Called after a forward pass, whose tokens are still in the received blocks. */
 weft_status layer_backward(struct layer *l, bool timed)
 {
     TRY(begin(l, BACK_DISPATCH, timed));
@@ -239,7 +239,7 @@ weft_status layer_phase_ns(struct layer *l, enum phase phase, uint64_t *ns)
     return weft_event_elapsed(l->begun[phase], l->ended[phase], ns);
 }
 
-/* All words of `counts`; to be freed. */
+/* Copies `counts` to host memory that the caller frees. */
 static weft_status fetch_counts(struct layer *l, const uint32_t *counts, uint32_t **fetched)
 {
     size_t bytes = l->s.pes * PARTS_MOST * sizeof **fetched;

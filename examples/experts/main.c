@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dispatch and combine of a mixture of experts, forward and backward, over all PEs of a job.
  *
- *     weft run -n 4 ./experts                                  # 256 tokens of each PE, 4 of 32
- *     experts weft run -n 4 ./experts --tokens 4096 --hidden 7168 --experts 256 --top 8
- *     weft run -n 3 ./experts --routing one --capacity 100     # all tokens to the same experts:
- *     too many
+ *     weft run -n 4 ./experts     # 256 tokens of each PE, 4 of 32 experts
+ *     weft run -n 4 ./experts --tokens 4096 --hidden 7168 --experts 256 --top 8
+ *     weft run -n 3 ./experts --routing one --capacity 100    # all tokens to the same experts: too
+ * many
  *
- * Every run compares what came out with a serial loop, bit for bit, and prints how fast tokens went
- * over the links. */
+ * Every run compares its result with a serial loop, bit for bit, and prints the bandwidth over the
+ * links. */
 #define EXAMPLE "experts"
 #include "../arguments.h"
 #include "../check.h"
@@ -42,7 +42,8 @@ static bool speaks(const struct run *r)
     return weft_my_pe(r->job) == 0;
 }
 
-/* What has gone wrong on a stream is known to it, or to the job's next call. */
+/* Waits for the stream. Errors of stream operations are returned by the wait or by the job's next
+ * call. */
 static void finish(struct run *r)
 {
     uint32_t pe, rows;
@@ -123,7 +124,7 @@ static void report_experts(struct run *r)
         printf("%.0f experts have no token, the busiest one has %.0f\n", none, busiest);
 }
 
-/* The slowest PE's median; bytes of the busiest. */
+/* Prints the slowest PE's median, and the bytes of the busiest PE. */
 static void report(struct run *r)
 {
     static const char *const names[PHASES] = {"dispatch", "combine", "dispatch, backward",
@@ -148,7 +149,7 @@ static void report(struct run *r)
     }
 }
 
-/* Collective: whether all PEs have what they should. */
+/* Checks the results of all PEs; collective. */
 static void compare(struct run *r, bool backward, const char *how)
 {
     if (!r->options->check)
@@ -157,7 +158,7 @@ static void compare(struct run *r, bool backward, const char *how)
     bool all = over_all(r, WEFT_MIN, mine) != 0;
     r->good &= all;
     if (speaks(r) && all)
-        printf("check: %s the same in every bit as by a serial loop\n", how);
+        printf("check: %s identical in every bit to a serial loop\n", how);
 }
 
 static void forget_results(struct run *r)
@@ -177,14 +178,14 @@ static void forget_results(struct run *r)
 
 static void refused(struct run *r, const char *what)
 {
-    fprintf(stderr, "experts: PE %d: the driver refused to %s a graph\n", weft_my_pe(r->job), what);
+    fprintf(stderr, "experts: PE %d: the driver failed to %s a graph\n", weft_my_pe(r->job), what);
     weft_abort(r->job, 1);
 }
 
 enum replayed { REPLAY_DISPATCH, REPLAY_BOTH, REPLAY_ALL, REPLAYED };
 
-/* Microseconds of a replay: the slowest PE's mean. What the host does not wait for it cannot hurry,
- * so all are launched at once. */
+/* Returns microseconds per replay: the slowest PE's mean. All replays are launched at once, so the
+ * host does not limit them. */
 static double replay(struct run *r, struct graph *graph, enum replayed what)
 {
     enum { REPLAYS = 20 };
@@ -201,7 +202,7 @@ static double replay(struct run *r, struct graph *graph, enum replayed what)
         CHECK(r->job, layer_combine(r->layer, false));
     if (!graph_captured(graph, r->stream))
         refused(r, "make");
-    for (int i = 0; i <= REPLAYS; i++) { /* the first one is not counted */
+    for (int i = 0; i <= REPLAYS; i++) { /* the first replay is not timed */
         if (i == 1)
             CHECK(r->job, weft_event_record(begun, r->stream));
         if (!graph_replay(graph, r->stream))
@@ -215,7 +216,7 @@ static double replay(struct run *r, struct graph *graph, enum replayed what)
     return over_all(r, WEFT_MAX, 1e-3 * (double)ns / REPLAYS);
 }
 
-/* The forward pass as a graph: the counts are made anew by each replay, and nobody waits for a
+/* Replays the forward pass as a graph: each replay computes the counts again, and no PE waits for a
  * host. */
 static void replay_all(struct run *r)
 {
@@ -226,7 +227,7 @@ static void replay_all(struct run *r)
         struct graph *graph = graph_open();
         if (!graph) {
             if (speaks(r))
-                printf("not replayed from a graph: there are none on %s\n",
+                printf("not replayed from a graph: not supported on %s\n",
                        weft_target_name(weft_target_get()));
             return;
         }
@@ -254,7 +255,7 @@ static void run(struct run *r)
     replay_all(r);
 }
 
-/* The exit status. */
+/* Returns the exit status. */
 static int prepare_and_run(struct run *r)
 {
     struct options *o = r->options;
@@ -340,7 +341,7 @@ static bool parse_one(int option, const char *text, struct options *o)
     return false;
 }
 
-/* What goes together. */
+/* Checks that the options fit together. */
 static bool fits(struct options *o)
 {
     shape *s = &o->s;
@@ -354,13 +355,13 @@ static bool fits(struct options *o)
         snprintf(wanted, sizeof wanted, "at most --experts %u", s->experts);
         return bad_value("top", value, wanted);
     }
-    if (!s->parts) /* what comes back in 20 us is not parted */
+    if (!s->parts) /* results that return within 20 us are not divided */
         s->parts = (size_t)s->tokens * s->hidden < 8 << 20 ? 1 : PARTS_MOST;
     s->capacity = s->capacity && s->capacity < s->tokens ? s->capacity : s->tokens;
     return true;
 }
 
-/* -1: go on; else the exit status. */
+/* Returns -1 to continue, else the exit status. */
 static int parse(int argc, char **argv, struct options *options)
 {
     static const struct option known[] = {

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* A token, with what is chosen for it. */
+/* A token with its experts and weights. */
 struct token {
     float *x, *dy;
     uint32_t *expert, *owner;
@@ -17,7 +17,7 @@ struct token {
 struct reference {
     weft_job *job;
     const shape *s;
-    const float *factors; /* of all experts */
+    const float *factors; /* factors of all experts */
     struct token t;
     bool good;
 };
@@ -31,7 +31,7 @@ static void *memory(struct reference *r, size_t n, size_t bytes)
     weft_abort(r->job, 1);
 }
 
-/* This PE's own memory, as the host sees it. */
+/* Copies this PE's device memory to the host. */
 static void *fetch(struct reference *r, const void *own, size_t n, size_t bytes)
 {
     void *here = memory(r, n, bytes);
@@ -57,7 +57,8 @@ static void make_token(struct reference *r, uint64_t token, bool numbers)
     }
 }
 
-/* Element h of what comes back for a token: the parts of the PEs, each rounded, in their order. */
+/* Returns element h of a token's result: the contributions of the PEs, each rounded, added in
+ * order. */
 static uint16_t result(const struct reference *r, const float *numbers, uint32_t h)
 {
     const shape *s = r->s;
@@ -95,7 +96,7 @@ static void wrong(struct reference *r, const char *what, size_t row, size_t colu
                   double should)
 {
     if (r->good)
-        fprintf(stderr, "experts: PE %u: %s %zu, element %zu is %.9g in place of %.9g\n", r->s->me,
+        fprintf(stderr, "experts: PE %u: %s %zu, element %zu is %.9g instead of %.9g\n", r->s->me,
                 what, row, column, is, should);
     r->good = false;
 }
@@ -141,7 +142,7 @@ static void compare_tokens(struct reference *r, const buffers *b, bool backward)
     free(dweight);
 }
 
-/* Of all PEs' tokens, in their order. */
+/* Compares the experts' gradients, over all PEs' tokens in order. */
 static void compare_experts(struct reference *r, const buffers *b)
 {
     const shape *s = r->s;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVSHMEM's names: an all-to-all written with block puts and a barrier, the same by the collective
- * of a block, and the same on a stream; the three must agree. */
+/* NVSHMEM's interface: an all-to-all by block puts and a barrier, by the block collective, and on a
+ * stream. The three results must be equal. */
 #include <nvshmem.h>
 #include <nvshmemx.h>
 
@@ -74,7 +74,7 @@ int main(void)
     weft_stream_destroy(stream);
     wrong += check("on a stream", to[2], me, n);
     if (me == 0 && !wrong)
-        printf("%d PEs, %d bytes for each pair: three ways, one result\n", n, BLOCK_BYTES);
+        printf("%d PEs, %d bytes for each pair: three methods, one result\n", n, BLOCK_BYTES);
     free(values);
     nvshmem_finalize();
     return wrong != 0;

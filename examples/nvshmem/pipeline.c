@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVSHMEM's names: a message goes from PE to PE in chunks. Every block carries its own chunks; each
- * arrives with a signal, is worked on, and is sent on by put_signal while the next one is on its
- * way. */
+/* NVSHMEM's interface: a message goes from PE to PE in chunks. Each block handles its own chunks: a
+ * chunk arrives with a signal, is processed, and is sent on by put_signal while the next one
+ * arrives. */
 #include <nvshmem.h>
 #include <nvshmemx.h>
 

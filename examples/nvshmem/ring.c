@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVSHMEM's names, one source for GPUs and for CPU threads: every PE passes a value round the ring,
- * adding its number; what comes back to PE 0 is known. Device side: p, wait_until, one thread. */
+/* NVSHMEM's interface, one source for GPUs and for CPU threads: every PE passes a value around the
+ * ring and adds its number; the value that returns to PE 0 is known. Device side: p, wait_until,
+ * one thread. */
 #include <nvshmem.h>
 #include <nvshmemx.h>
 
@@ -30,7 +31,7 @@ int main(void)
     nvshmem_getmem(&got, mailbox, sizeof got, 0);
     int wanted = 1 + n * (n - 1) / 2;
     if (me == 0)
-        printf("the value that went round %d PEs is %d\n", n, got);
+        printf("the value passed around %d PEs is %d\n", n, got);
     nvshmem_free(mailbox);
     nvshmem_finalize();
     return got == wanted ? 0 : 1;

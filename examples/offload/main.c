@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trains a model whose layers take more memory than it may have: parameters and optimizer state are
- * in a file, and pass through a few slots of memory. The next layer is read and the last one
- * written back while kernels compute with another.
+/* Trains a model whose layers need more memory than allowed: parameters and optimizer state are in
+ * a file and pass through a few slots of memory. While kernels compute with one layer, the next one
+ * is read and the previous one written.
  *
- *     ./offload --memory 4M model.bin                # 12 layers of 0.8 MB each
- *     ./offload --memory 4M model.bin                # goes on where that stopped
- *     ./offload --in-memory other.bin                # the same, to compare: cmp model.bin
- *                                                    other.bin
- *     weft run -n 2 ./offload --memory 4M model.bin  # each PE has half of every layer, and of the
- *     samples
+ *     ./offload --memory 4M model.bin     # 12 layers of 0.8 MB each
+ *     ./offload --memory 4M model.bin     # resumes where that stopped
+ *     ./offload --in-memory other.bin     # the same, to compare: cmp model.bin other.bin
+ *     weft run -n 2 ./offload --memory 4M model.bin   # each PE has half of every layer, and of the
+ * samples
  *
- * The result is, bit for bit, that of the run with everything in memory by as many PEs. What limits
- * it is told: samples and bytes of the file a second, and how much of the file's time was hidden
- * behind computing. Source of the idea: S. Rajbhandari et al., "ZeRO-Infinity: Breaking the GPU
- * Memory Wall for Extreme Scale Deep Learning", SC 2021. */
+ * The result is, bit for bit, that of a run with everything in memory by the same number of PEs.
+ * The program prints samples and file bytes per second, and how much of the file's time overlaps
+ * with computing.
+ *
+ * Source of the idea: S. Rajbhandari et al., "ZeRO-Infinity: Breaking the GPU Memory Wall for
+ * Extreme Scale Deep Learning", SC 2021. */
 #define EXAMPLE "offload"
 #include "../arguments.h"
 #include "../check.h"
@@ -30,7 +31,7 @@
 #include <weft_device.h>
 
 struct options {
-    struct model_shape shape; /* the batch of all PEs until make_parts() */
+    struct model_shape shape; /* batch of all PEs until make_parts(), then of this PE */
     struct store_wish wish;
     uint64_t memory, steps;
 };
@@ -41,9 +42,9 @@ struct training {
     struct store *store;
     struct model_work *work;
     weft_event start, end;
-    uint64_t computed_ns; /* kernels were running */
-    double *losses;       /* of this PE, then of all */
-    uint64_t *moved;      /* bytes read and written by this PE, then by all */
+    uint64_t computed_ns; /* ns while kernels were running */
+    double *losses;       /* losses of this PE, then of all PEs */
+    uint64_t *moved;      /* bytes read and written by this PE, then by all PEs */
 };
 
 static bool speaks(const struct training *t)
@@ -75,7 +76,7 @@ static weft_status compute(struct training *t, uint32_t visit, float *block, uin
     return status;
 }
 
-/* Kernels with the layer of a visit, and meanwhile transfers of others. False: a transfer
+/* Runs the kernels of a visit's layer, and transfers of other layers meanwhile. False: a transfer
  * failed. */
 static bool make_visit(struct training *t, uint32_t visit, uint64_t step)
 {
@@ -93,8 +94,8 @@ static bool make_visit(struct training *t, uint32_t visit, uint64_t step)
     return begun && store_give(t->store, visit);
 }
 
-/* What the transfers of a step take with nothing to compute: the second time, when memory and file
- * have been touched. */
+/* Measures the transfers of a step without computing: the second time, when memory and file have
+ * been accessed. */
 static bool move_alone(struct training *t, uint64_t *ns)
 {
     for (int round = 0; round < 2; round++) {
@@ -108,7 +109,7 @@ static bool move_alone(struct training *t, uint64_t *ns)
     return true;
 }
 
-/* Of all samples, the same bits in every run. Collective. */
+/* Returns the mean loss of all samples, the same bits in every run. Collective. */
 static double mean_loss(struct training *t)
 {
     uint32_t pes = t->options->shape.pes;
@@ -159,10 +160,10 @@ static void introduce(const struct training *t, uint64_t first)
            1e-6 * (double)slot * store_slots(t->store), 1e-6 * (double)model_work_bytes(s),
            s->pes > 1 ? " and of a layer that is put together" : "", store_file(t->store));
     if (first)
-        printf("goes on after step %" PRIu64 "\n", first);
+        printf("resumes after step %" PRIu64 "\n", first);
 }
 
-/* Of all PEs. Collective. */
+/* Sums the figures of all PEs. Collective. */
 static void add_up(struct training *t, const struct store_figures *from)
 {
     struct store_figures to = store_figures(t->store);
@@ -191,7 +192,7 @@ static void report(struct training *t, uint64_t took_ns, uint64_t alone_ns,
     double idle = took_ns > t->computed_ns ? (double)(took_ns - t->computed_ns) / steps : 0;
     double hidden = 1 - idle / (double)alone_ns;
     printf("its transfers alone take %.2f ms a step; no kernel ran for %.2f ms: %.0f %% of the "
-           "transfers was hidden behind computing\n",
+           "transfers overlapped with computing\n",
            1e-6 * (double)alone_ns, 1e-6 * idle, hidden > 0 ? 100 * hidden : 0.0);
 }
 
@@ -200,7 +201,7 @@ static void meet(const struct training *t)
     CHECK(t->job, weft_barrier(weft_team_world(t->job)));
 }
 
-/* 0, or the exit status. */
+/* Returns 0 or the exit status. */
 static int run(struct training *t)
 {
     uint64_t first, start, alone_ns = 1;
@@ -217,7 +218,7 @@ static int run(struct training *t)
     start = now_ns();
     good = good && train(t, first);
     if (!good && o->shape.pes > 1)
-        weft_abort(t->job, 1); /* the others would wait for this one */
+        weft_abort(t->job, 1); /* otherwise the other PEs would wait for this one */
     if (good) {
         meet(t);
         report(t, now_ns() - start, alone_ns, &before);
@@ -226,7 +227,7 @@ static int run(struct training *t)
     return store_close(t->store) && good ? 0 : 1;
 }
 
-/* What layers may have of the memory; false where that is not enough for two of them. */
+/* Computes the memory for layers; false if it is too small for two of them. */
 static bool share_memory(struct options *o)
 {
     uint64_t layer = MODEL_PARTS * model_shard_bytes(&o->shape), work = model_work_bytes(&o->shape);
@@ -245,7 +246,7 @@ static bool share_memory(struct options *o)
     return false;
 }
 
-/* The PEs' shares of the samples, and of the memory. */
+/* Divides the samples and the memory among the PEs. */
 static bool make_parts(struct options *o, uint32_t pes, uint32_t me)
 {
     o->shape.pes = pes;
@@ -260,8 +261,8 @@ static bool make_parts(struct options *o, uint32_t pes, uint32_t me)
     return share_memory(o);
 }
 
-/* The host heap has room for all that is asked of it, however many PEs there are, without a word of
- * the user. */
+/* Computes the host heap size needed by the program for any number of PEs, so that the user need
+ * not set it. */
 static size_t heap_bytes(const struct options *o)
 {
     uint64_t part = model_part_bytes(&o->shape), layers = MODEL_PARTS * part * o->shape.layers;
@@ -330,7 +331,7 @@ static bool parse_one(int option, const char *text, struct options *o)
     return false;
 }
 
-/* -1: go on; else the exit status. */
+/* Returns -1 to continue, else the exit status. */
 static int parse(int argc, char **argv, struct options *options)
 {
     static const struct option known[] = {{"memory", required_argument, NULL, 'm'},

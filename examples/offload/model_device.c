@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of model.h, one source for GPUs and for CPU threads. A thread finds whole sums, from
- * the first element to the last: no atomics, no order that depends on who comes first. */
+/* Kernels of model.h, one source for GPUs and for CPU threads. A thread computes whole sums from
+ * the first element to the last, without atomics, so no order depends on timing. */
 #include <weft_device.h>
 
 #include "model.h"
@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-/* Samples that a thread works on at once: each weight that it loads is used for all of them. */
+/* Samples that a thread processes at once: each weight that it loads is used for all of them. */
 enum { TILE = 4 };
 
 typedef struct adam {
@@ -25,14 +25,15 @@ WEFT_DEVICE uint64_t spread(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* A number from -1 to 1 that belongs to (seed, index). */
+/* Returns a number from -1 to 1 that depends on (seed, index). */
 WEFT_DEVICE float uniform(uint64_t seed, uint64_t index)
 {
-    uint32_t bits = (uint32_t)(spread(spread(seed) ^ index) >> 40); /* 24 of them */
+    uint32_t bits = (uint32_t)(spread(spread(seed) ^ index) >> 40); /* 24 bits */
     return (float)bits * (2.0f / 16777216.0f) - 1.0f;
 }
 
-/* Parameters from `first` on, the first `each` floats of the block, and their moments. */
+/* Initialises parameters from `first` on, the first `each` floats of the block, and their
+ * moments. */
 WEFT_KERNEL(init_kernel, (float *, block), (uint32_t, width), (size_t, first), (size_t, each),
             (uint64_t, seed), (float, scale))
 {
@@ -77,7 +78,7 @@ WEFT_DEVICE float wanted(const float *sample, uint32_t column, uint32_t width)
     return (a > 0.0f ? a : -a) - 0.5f * b;
 }
 
-/* The gradient of the mean square error over `all` numbers, of which these are some. */
+/* Gradient of the mean square error over `all` numbers, of which these are a part. */
 WEFT_KERNEL(compare_kernel, (const float *, input), (const float *, output), (float *, gradient),
             (uint32_t, width), (uint32_t, batch), (size_t, all))
 {
@@ -89,7 +90,7 @@ WEFT_KERNEL(compare_kernel, (const float *, input), (const float *, output), (fl
     }
 }
 
-/* The error of each sample, which has a thread of its own. */
+/* Error of each sample, by one thread each. */
 WEFT_KERNEL(error_kernel, (const float *, input), (const float *, output), (float *, errors),
             (uint32_t, width), (uint32_t, batch))
 {
@@ -103,8 +104,8 @@ WEFT_KERNEL(error_kernel, (const float *, input), (const float *, output), (floa
     }
 }
 
-/* What of the gradient goes through relu. It was open where the output is more than the input;
- * where it added too little to be seen in a float, its gradient counts as none. */
+/* Gradient through relu. relu passes it where the output is greater than the input; where the added
+ * value is too small for a float, the gradient is 0. */
 WEFT_KERNEL(open_kernel, (const float *, x), (const float *, y), (const float *, gradient),
             (float *, through), (size_t, n))
 {
@@ -112,7 +113,7 @@ WEFT_KERNEL(open_kernel, (const float *, x), (const float *, y), (const float *,
         through[i] = y[i] > x[i] ? gradient[i] : 0.0f;
 }
 
-/* The gradient for the layer below: gradient + through W^T, in place. */
+/* Gradient for the layer below: gradient + through W^T, in place. */
 WEFT_KERNEL(below_kernel, (const float *, weights), (const float *, through), (float *, gradient),
             (uint32_t, width), (uint32_t, batch))
 {
@@ -131,7 +132,7 @@ WEFT_KERNEL(below_kernel, (const float *, weights), (const float *, through), (f
     }
 }
 
-/* The gradient of parameter i by these samples. */
+/* Returns the gradient of parameter i for these samples. */
 WEFT_DEVICE float gradient_of(size_t i, const float *x, const float *through, uint32_t width,
                               uint32_t batch)
 {
@@ -153,7 +154,7 @@ WEFT_DEVICE void adam_step(float *value, float *first, float *second, float grad
     *value -= a.rate * (*first / a.correct1) / (sqrtf(*second / a.correct2) + a.epsilon);
 }
 
-/* The gradient of each parameter, and with it Adam's step. */
+/* Computes the gradient of each parameter and applies Adam's step. */
 WEFT_KERNEL(update_kernel, (float *, block), (const float *, x), (const float *, through),
             (uint32_t, width), (uint32_t, batch), (adam, a))
 {
@@ -171,7 +172,7 @@ WEFT_KERNEL(gradient_kernel, (float *, gradients), (const float *, x), (const fl
         gradients[i] = gradient_of(i, x, through, width, batch);
 }
 
-/* Adam's step of `count` parameters by the sum of what each PE has found for them, `each` floats
+/* Applies Adam's step to `count` parameters with the sum of all PEs' gradients, `each` floats
  * apart. */
 WEFT_KERNEL(update_share_kernel, (float *, block), (const float *, inbox), (size_t, each),
             (size_t, count), (uint32_t, pes), (adam, a))
@@ -191,11 +192,12 @@ WEFT_KERNEL(update_share_kernel, (float *, block), (const float *, inbox), (size
 struct model_work {
     weft_job *job;
     struct model_shape shape;
-    float *inputs; /* of every layer, and the output of the last: layers + 1 times batch x width */
+    /* input of every layer, and output of the last: layers + 1 times batch x width */
+    float *inputs;
     float *gradient;     /* batch x width */
     float *through;      /* batch x width */
-    float *errors;       /* batch, in host memory, which the GPU writes */
-    struct share *share; /* NULL: alone */
+    float *errors;       /* batch, in host memory, written by the GPU */
+    struct share *share; /* NULL: one PE */
 };
 
 size_t model_part_bytes(const struct model_shape *shape)
@@ -208,7 +210,7 @@ static size_t part_floats(const struct model_shape *shape)
     return model_part_bytes(shape) / sizeof(float);
 }
 
-/* Of whole pages, as files like them best. */
+/* Rounded up to whole pages, which suits files. */
 size_t model_shard_bytes(const struct model_shape *shape)
 {
     enum { PAGE = 4096 };
@@ -281,7 +283,7 @@ weft_status model_work_destroy(struct model_work *work)
     return status;
 }
 
-/* Blocks and threads for n results. The same whatever memory layers have. */
+/* Returns the blocks for n results, independent of the memory for layers. */
 static unsigned blocks_for(size_t n)
 {
     if (weft_target_get() != WEFT_CUDA)
@@ -353,7 +355,7 @@ double model_loss(const struct model_work *work)
     return sum / work->shape.batch;
 }
 
-/* The layer's update: alone, or of this PE's share by the gradients of all. */
+/* Updates the layer: alone, or this PE's share with the gradients of all PEs. */
 static weft_status update(struct model_work *work, uint32_t layer, float *block, adam a)
 {
     const struct model_shape *s = &work->shape;

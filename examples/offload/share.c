@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See share.h. A PE's puts into the others' memory stand behind a barrier that all streams have
- * reached, so that all have done with what was there before, and in front of one that tells all
- * that they have come. */
+/* See share.h. A barrier of all streams precedes a PE's puts to the others' memory, so that all PEs
+ * have finished reading the old contents. Another barrier follows, so that all puts have
+ * arrived. */
 #include "share.h"
 
 #include <stdlib.h>
@@ -69,7 +69,7 @@ weft_status share_gather(struct share *share, const float *own)
     const struct model_shape *s = &share->shape;
     size_t bytes = model_shard_count(s, s->me) * sizeof(float);
     weft_status status = meet(share);
-    /* Each begins with the next one, so that not all go to the same. */
+    /* Each PE starts with the next PE, so that they do not all access the same one. */
     for (uint32_t i = 1; i <= s->pes && bytes && !status; i++)
         status =
             weft_put_on_stream(weft_default_ctx(share->job), share->whole + offset_of(share, s->me),

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layers of store.h.
+/* Implements store.h. A slot of memory holds a layer, or only its parameters. When a slot is
+ * needed, the layer that is needed last is evicted, because the future is known (L. A. Belady, "A
+ * study of replacement algorithms for a virtual-storage computer", 1966).
  *
- * A slot of memory holds a layer, or its parameters alone. Which layer gives way to another is
- * decided by what is known of the future: the one that is needed last (L. A. Belady, "A study of
- * replacement algorithms for a virtual-storage computer", 1966).
+ * Why a read layer is never out of date: a layer changes only in its slot, its write starts
+ * immediately after that, and the slot is reused only when the write has ended. A read from the
+ * file, needed when no slot holds the layer, therefore starts after its last write.
  *
- * Why a layer is never read while it is out of date: it is changed in its slot alone, its write
- * begins as soon as that has happened, and the slot is given to another layer only after that write
- * has ended. So whoever reads it from the file, having found no slot that has it, begins after its
- * last write.
- *
- * The file says that it is open while it is being changed. A run that was killed leaves it so, and
- * then layers of different steps may stand in it. */
+ * The file is marked open while it changes. A killed run leaves the mark, and the file may then
+ * contain layers of different steps. */
 #include "store.h"
 
 #include <inttypes.h>
@@ -35,10 +32,10 @@ static const char magic[8] = "WEFTOFF";
 
 struct slot {
     float *memory;
-    weft_file *file; /* by which it is read and written; several slots may share one */
+    weft_file *file; /* file for reads and writes; several slots may share one */
     int64_t layer;   /* -1: none */
-    uint32_t parts;  /* of it that are here, or are being read */
-    bool moving;     /* a transfer may be under way */
+    uint32_t parts;  /* parts that are in memory or are being read */
+    bool moving;     /* a transfer may be in progress */
 };
 
 struct store {
@@ -68,10 +65,11 @@ static bool is_first(const struct store *store)
     return store->shape.pes <= 1 || store->shape.me == 0;
 }
 
-/* A PE may be told before it has asked: what it is told into is its own to write to never. */
+/* Words of the exchange. A PE's outcome may arrive before the PE asks for it, so a PE never writes
+ * to the words that it receives into. */
 enum place { MY_OUTCOME, OUTCOME, MY_NUMBER, NUMBER, PLACES };
 
-/* Whether it went well at all PEs, each of which says why not itself. */
+/* Returns true if all PEs succeeded. Each PE that failed has printed why. */
 static bool agree(struct store *store, bool good)
 {
     int64_t *x = store->exchange;
@@ -83,7 +81,7 @@ static bool agree(struct store *store, bool good)
            x[OUTCOME];
 }
 
-/* PE 0's number, at all. Between two of them PEs agree on something. */
+/* Copies PE 0's number to all PEs. Between two calls the PEs exchange a status. */
 static bool learn(struct store *store, uint64_t *number)
 {
     int64_t *x = store->exchange;
@@ -96,14 +94,14 @@ static bool learn(struct store *store, uint64_t *number)
     return told;
 }
 
-/* ------------------------------------------------------------------------------- places */
+/* ---------------------------------------------------------------------------------------- slots */
 
 static size_t layer_bytes(const struct store *store)
 {
     return MODEL_PARTS * model_part_bytes(&store->shape);
 }
 
-/* What a layer takes of this PE's memory. */
+/* Returns the bytes of a layer in this PE's memory. */
 static size_t slot_bytes(const struct store *store)
 {
     return MODEL_PARTS * model_shard_bytes(&store->shape);
@@ -134,14 +132,15 @@ static struct slot *find_slot(struct store *store, uint32_t layer)
     return NULL;
 }
 
-/* How many visits after `visit` visit `next` comes, 1 at least; the steps follow each other. */
+/* Returns after how many visits, at least 1, visit `next` follows `visit`; the steps follow each
+ * other. */
 static uint32_t visits_until(const struct store *store, uint32_t next, uint32_t visit)
 {
     uint32_t round = 2 * store->shape.layers;
     return (next + round - visit - 1) % round + 1;
 }
 
-/* The same for the layer of a slot, which has a visit forward and one back. */
+/* The same for a slot's layer, which has a forward and a backward visit. */
 static uint32_t needed_in(const struct store *store, const struct slot *slot, uint32_t visit)
 {
     if (slot->layer < 0)
@@ -151,7 +150,7 @@ static uint32_t needed_in(const struct store *store, const struct slot *slot, ui
     return a < b ? a : b;
 }
 
-/* The slot that may be given away while `visit` is computed: not that of its own layer. */
+/* Returns the slot to be evicted while `visit` is computed, never that of its own layer. */
 static struct slot *find_victim(struct store *store, uint32_t visit, uint32_t *ahead)
 {
     struct slot *victim = NULL;
@@ -168,7 +167,7 @@ static struct slot *find_victim(struct store *store, uint32_t visit, uint32_t *a
 
 /* ------------------------------------------------------------------------------- transfers */
 
-/* Until no transfer of the slot is under way. */
+/* Waits for the transfers of a slot. */
 static bool settle(struct store *store, struct slot *slot)
 {
     if (!slot->moving)
@@ -177,8 +176,8 @@ static bool settle(struct store *store, struct slot *slot)
     return well(weft_file_quiet(slot->file));
 }
 
-/* Where the parts `from` to `to` of a slot's layer, this PE's share of each, are in memory and in
- * the file: one range where it has all of them. */
+/* Lists the ranges of parts `from` to `to` of a slot's layer, this PE's share of each, in memory
+ * and in the file: one range if it has all of them. */
 static size_t list_parts(const struct store *store, const struct slot *slot, uint32_t from,
                          uint32_t to, weft_file_part *list)
 {
@@ -207,7 +206,7 @@ static uint64_t bytes_of(const weft_file_part *list, size_t n)
     return bytes;
 }
 
-/* Begins to read the parts of the layer up to `parts` that are not there. */
+/* Starts reading the missing parts of the layer up to `parts`. */
 static bool read_parts(struct store *store, struct slot *slot, uint32_t parts)
 {
     weft_file_part list[MODEL_PARTS];
@@ -229,8 +228,8 @@ static bool write_layer(struct store *store, struct slot *slot)
     return begun && (!store->wish.one_by_one || settle(store, slot));
 }
 
-/* Sees to it that the layer of a visit is there or on its way, while `now` is computed. *waits: it
- * has to give way to a layer that is needed before it. */
+/* Makes sure that the layer of a visit is in memory or being read, while `now` is computed. *waits:
+ * a layer that is needed earlier keeps the slot. */
 static bool bring(struct store *store, uint32_t now, uint32_t ahead, bool *waits)
 {
     uint32_t visit = (now + ahead) % (2 * store->shape.layers), free_for = 0;
@@ -244,7 +243,7 @@ static bool bring(struct store *store, uint32_t now, uint32_t ahead, bool *waits
             *waits = true;
             return true;
         }
-        if (!settle(store, slot)) /* what it held is in the file */
+        if (!settle(store, slot)) /* its previous layer is in the file */
             return false;
         slot->layer = store_layer(store, visit);
         slot->parts = 0;
@@ -265,14 +264,14 @@ float *store_take(struct store *store, uint32_t visit)
     }
     if (slot->parts < parts && !read_parts(store, slot, parts))
         return NULL;
-    /* What is read must be here, and what is changed now must have been written. */
+    /* Reads must be complete, and earlier writes of a layer that changes now as well. */
     return settle(store, slot) ? slot->memory : NULL;
 }
 
 bool store_prefetch(struct store *store, uint32_t visit)
 {
     bool waits = false, overlaps = !store->wish.in_memory && !store->wish.one_by_one;
-    /* One slot is left to the layer that is being written. */
+    /* One slot is reserved for the layer that is being written. */
     uint32_t most = store->count > 3 ? store->count - 2 : 1;
     for (uint32_t ahead = 1; ahead <= most && !waits && overlaps; ahead++)
         if (!bring(store, visit, ahead, &waits))
@@ -314,7 +313,7 @@ static bool refuse(const char *format, const char *path)
 {
     fputs("offload: ", stderr);
     fprintf(stderr, format, path);
-    fputs("; --new makes it anew\n", stderr);
+    fputs("; --new replaces it\n", stderr);
     return false;
 }
 
@@ -331,12 +330,12 @@ static bool read_header(struct store *store, uint64_t *step)
             weft_file_read(store->files[0], &found, sizeof found, 0, weft_my_pe(store->job), NULL)))
         return false;
     if (memcmp(found.magic, magic, sizeof magic) != 0 || found.version != VERSION)
-        return refuse("%s is no model of this program", path);
+        return refuse("%s is not a model of this program", path);
     if (found.layers != store->shape.layers || found.width != store->shape.width ||
         found.seed != store->shape.seed) {
         fprintf(stderr,
-                "offload: %s is of another model: %u layers of width %u with seed %" PRIu64
-                ", not %u of %u with %" PRIu64 "; say --layers, --width and --seed as they are, "
+                "offload: %s holds another model: %u layers of width %u with seed %" PRIu64
+                ", not %u of %u with %" PRIu64 "; give its --layers, --width and --seed, "
                 "or --new\n",
                 path, found.layers, found.width, found.seed, store->shape.layers,
                 store->shape.width, store->shape.seed);
@@ -344,14 +343,14 @@ static bool read_header(struct store *store, uint64_t *step)
     }
     wanted = make_header(store, found.step, found.open);
     if (memcmp(&found, &wanted, sizeof found) != 0 || bytes < found.file_bytes)
-        return refuse("%s is damaged or cut short", path);
+        return refuse("%s is damaged or truncated", path);
     if (found.open)
-        return refuse("%s was left in the midst of a step by a run that was killed", path);
+        return refuse("%s was left in the middle of a step by a killed run", path);
     *step = found.step;
     return true;
 }
 
-/* Every layer as it is before the first step. */
+/* Writes the initial layers. */
 static bool make_layers(struct store *store)
 {
     struct slot *slot = &store->slots[0];
@@ -400,7 +399,7 @@ static bool make_slots(struct store *store)
     store->exchange = exchange;
     for (uint32_t i = 0; i < store->count; i++) {
         void *memory = NULL;
-        /* Whole pages, as files like them best. */
+        /* Whole pages, which suits files. */
         if (!well(weft_alloc(store->job, weft_device_kind(store->job), slot_bytes(store), PAGE, 0,
                              &memory)))
             return false;
@@ -422,7 +421,7 @@ static bool load_all(struct store *store)
     return true;
 }
 
-/* PE 0 makes the file, the others find it. */
+/* PE 0 creates the file, the others open it. */
 static bool open_all(struct store *store)
 {
     bool first = is_first(store);
@@ -478,7 +477,7 @@ static bool write_all(struct store *store)
     return good;
 }
 
-/* Layers first, then that they are there. */
+/* Writes the layers first, then the mark that they are complete. */
 bool store_finish(struct store *store, uint64_t step)
 {
     bool marks = is_first(store) && store->wish.in_memory;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layers of a model, more than there is memory for: some are in memory, all are in a file; of
- * PEs that train together each has its share of every layer, at the same place, and reads and
- * writes that. A step visits them from the first to the last (forward: their parameters) and back
- * (backward: all of them, which it changes), so it is known what will be needed next. While one
- * layer is computed with, the next ones are read, and the last ones written back. */
+/* Layers of a model that exceed the memory: some are in memory, all are in a file. Each PE has its
+ * share of every layer, at the same offset, and reads and writes only that. A step visits the
+ * layers from first to last (forward: their parameters) and back (backward: all of them, changed),
+ * so the next accesses are known. While one layer is used for computing, the next ones are read and
+ * the last ones written. */
 #ifndef EXAMPLES_OFFLOAD_STORE_H
 #define EXAMPLES_OFFLOAD_STORE_H
 
@@ -13,44 +13,45 @@
 
 struct store_wish {
     const char *path;
-    size_t memory;   /* bytes for layers; as many as fit are kept, at least 2 */
-    bool in_memory;  /* keep all of them, whatever `memory` is, and touch the file at both ends
-                      * alone */
-    bool one_by_one; /* read when it is needed, wait for every transfer at once */
-    bool anew;       /* make the file anew, also where it is */
+    size_t memory; /* bytes for layers; as many layers as fit are kept, at least 2 */
+    /* keep all layers whatever `memory` is; access the file only at the begin and the end */
+    bool in_memory;
+    bool one_by_one; /* read a layer when it is needed, and wait for every transfer at once */
+    bool anew;       /* create a new file even if one exists */
 };
 
-struct store_figures { /* of this PE */
+struct store_figures { /* figures of this PE */
     uint64_t read_bytes, written_bytes;
 };
 
 struct store;
 
-/* Opens the file, or makes it with layers as they are before the first step; *step is the steps
- * that they have been trained. NULL with a sentence on the standard error, at all PEs. As
- * store_finish() and store_close() collective; the others are called alike by all. The file has
- * nothing of how many PEs there were. */
+/* Opens the file, or creates it with initial layers; *step receives the steps that they were
+ * trained. Returns NULL with a message on standard error, at all PEs. Collective, like
+ * store_finish() and store_close(); all PEs call the other functions in the same order. The file
+ * does not depend on the number of PEs. */
 struct store *store_open(weft_job *job, const struct model_shape *shape,
                          const struct store_wish *wish, uint64_t *step);
 
-uint32_t store_slots(const struct store *store);   /* layers that are in memory at once */
-const char *store_file(const struct store *store); /* how the file is read and written, in words */
+uint32_t store_slots(const struct store *store);   /* layers that fit in memory */
+const char *store_file(const struct store *store); /* describes how the file is read and written */
 
-/* Visit `visit` of a step is layer `visit`, forward, for the first `layers` visits, then back. */
+/* Returns the layer of a visit: layer `visit`, forward, for the first `layers` visits, then
+ * back. */
 uint32_t store_layer(const struct store *store, uint32_t visit);
 
-/* The layer of a visit, when it is there. Valid until store_give() of the same visit. NULL: failed,
- * as all functions here say on the standard error. */
+/* Waits for the layer of a visit and returns it. Valid until store_give() of the same visit.
+ * Returns NULL on failure. All functions here print errors on standard error. */
 float *store_take(struct store *store, uint32_t visit);
 
-/* Begins to read what the next visits need: to be called when the computation of `visit` is under
- * way. */
+/* Starts reading the layers of the next visits. Called while `visit` is computed. */
 bool store_prefetch(struct store *store, uint32_t visit);
 
-/* The computation of `visit` has ended: what it has changed goes to the file. */
+/* Called when `visit` was computed: writes the changed layer to the file. */
 bool store_give(struct store *store, uint32_t visit);
 
-/* Everything is in the file, safe, with the number of steps; false at all PEs if at one. */
+/* Writes everything to the file with the number of steps and syncs it. False at all PEs if one PE
+ * failed. */
 bool store_finish(struct store *store, uint64_t step);
 
 struct store_figures store_figures(const struct store *store);

@@ -15,7 +15,7 @@ struct alone {
     size_t n;
     float rate;
     float *values, *first, *second, *gradients, *sum;
-    double *loss; /* which nobody reads */
+    double *loss; /* not used */
 };
 
 size_t alone_bytes(const model_shape *shape)
@@ -119,7 +119,7 @@ bool alone_same(weft_job *job, const model_shape *shape, float rate, struct mode
         same = compare(&a, "first moment", a.first, state.first) && same;
         same = compare(&a, "second moment", a.second, state.second) && same;
         if (same)
-            printf("check: the same in every bit as by one PE alone from step 1 to %" PRIu64 "\n",
+            printf("check: identical in every bit to one PE alone from step 1 to %" PRIu64 "\n",
                    steps);
     }
     CHECK(job, weft_barrier(weft_team_world(job)));

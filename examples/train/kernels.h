@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of the model, which model.c launches. */
+/* Kernels of the model, which model.c launches. */
 #ifndef EXAMPLES_TRAIN_KERNELS_H
 #define EXAMPLES_TRAIN_KERNELS_H
 
 #include "model.h"
 
-/* A micro-batch's rows are its tokens, sequence after sequence. */
+/* The rows of a micro-batch are its tokens, sequence after sequence. */
 typedef struct tokens {
     const uint8_t *text;
     uint64_t length;
@@ -13,7 +13,7 @@ typedef struct tokens {
     uint32_t micro;
 } tokens;
 
-/* Sums over rows are found in parts of so many. */
+/* Sums over rows are computed in parts of this many rows. */
 enum { PART_ROWS = 32 };
 #define parts_of(rows) (((rows) + PART_ROWS - 1) / PART_ROWS)
 

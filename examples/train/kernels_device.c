@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of the model, one source for GPUs and for CPU threads. A thread finds whole sums,
- * from the first element to the last: no atomics, no order that depends on who comes first or on
- * how many there are. */
+/* Kernels of the model, one source for GPUs and for CPU threads. A thread computes whole sums from
+ * the first element to the last, without atomics, so no order depends on timing or on the number of
+ * threads. */
 #include <weft_device.h>
 
 #include "kernels.h"
 
 #include <math.h>
 
-/* Rows and columns of a product that a thread finds at once: what it loads is used for all of
- * them. */
+/* Rows and columns of a product that a thread computes at once: each loaded value is used for all
+ * of them. */
 enum { TILE = 4 };
 
 #define FOR_ALL(i, n) for (size_t i = weft_dev_grid_rank(); i < (n); i += weft_dev_grid_threads())
@@ -28,13 +28,14 @@ WEFT_KERNEL(init_kernel, (float *, values), (size_t, n), (uint64_t, seed), (size
 {
     FOR_ALL(i, n)
     {
-        uint32_t bits = (uint32_t)(spread(spread(seed) ^ (first + i)) >> 40); /* 24 of them */
+        uint32_t bits = (uint32_t)(spread(spread(seed) ^ (first + i)) >> 40); /* 24 bits */
         values[i] = scale * ((float)bits * (2.0f / 16777216.0f) - 1.0f);
     }
 }
 
-/* A sequence of the text for each of the batch, from a place that (seed, step, micro-batch,
- * sequence) give: in ids the characters, and behind all of them those that come next. */
+/* Selects a sequence of the text for each of the batch, at a position given by (seed, step,
+ * micro-batch, sequence). ids receives its characters, and after all of them the characters that
+ * follow each. */
 WEFT_KERNEL(sample_kernel, (tokens, from), (uint32_t *, ids), (model_shape, s))
 {
     uint32_t rows = s.batch * s.context;
@@ -47,7 +48,7 @@ WEFT_KERNEL(sample_kernel, (tokens, from), (uint32_t *, ids), (model_shape, s))
     }
 }
 
-/* One sequence, of which there is a beginning. */
+/* Sets up one sequence from its first characters. */
 WEFT_KERNEL(given_kernel, (const uint8_t *, characters), (uint32_t, count), (uint32_t *, ids),
             (model_shape, s))
 {
@@ -66,7 +67,7 @@ WEFT_KERNEL(embed_kernel, (const uint32_t *, ids), (const float *, characters),
     }
 }
 
-/* y = x (1 + gain) / root mean square of the row; scales: 1 over that. */
+/* y = x (1 + gain) / root mean square of the row; scales: 1 / root mean square. */
 WEFT_KERNEL(norm_kernel, (const float *, x), (const float *, gain), (float *, y), (float *, scales),
             (uint32_t, rows), (uint32_t, width))
 {
@@ -83,9 +84,9 @@ WEFT_KERNEL(norm_kernel, (const float *, x), (const float *, gain), (float *, y)
     }
 }
 
-/* A tile of a product: sum[r][c] = the sum over k of a(row + r, k) b(k, column + c), where a(i, k)
- * is a[i * ai + k * ak], b(k, j) is b[k * bk + j * bj]. Beyond the last row and column, the
- * last. */
+/* A tile of a product: sum[r][c] = sum over k of a(row + r, k) b(k, column + c), where a(i, k) is
+ * a[i * ai + k * ak] and b(k, j) is b[k * bk + j * bj]. Beyond the last row and column it uses the
+ * last one. */
 WEFT_DEVICE void tile_of(float sum[TILE][TILE], const float *a, size_t ai, size_t ak,
                          const float *b, size_t bk, size_t bj, uint32_t rows, uint32_t columns,
                          uint32_t inner)
@@ -103,7 +104,7 @@ WEFT_DEVICE void tile_of(float sum[TILE][TILE], const float *a, size_t ai, size_
                 sum[i][j] += of_row[i][k * ak] * of_column[j][k * bk];
 }
 
-/* Tile `i` of a matrix: its first row and column, and how much of it is there. */
+/* Tile `i` of a matrix: its first row and column, and its size. */
 struct place {
     uint32_t row, column, rows, columns;
 };
@@ -124,7 +125,7 @@ WEFT_DEVICE size_t tiles_of(uint32_t rows, uint32_t columns)
     return (size_t)((rows + TILE - 1) / TILE) * ((columns + TILE - 1) / TILE);
 }
 
-/* out = add + a b, negative ones cut off with relu; add may be NULL. */
+/* out = add + a b, with negative values set to 0 by relu; add may be NULL. */
 WEFT_KERNEL(product_kernel, (const float *, a), (const float *, b), (const float *, add),
             (float *, out), (uint32_t, rows), (uint32_t, inner), (uint32_t, columns), (int, relu))
 {
@@ -143,7 +144,7 @@ WEFT_KERNEL(product_kernel, (const float *, a), (const float *, b), (const float
     }
 }
 
-/* The gradient of the weights of y = x w, from that of y. */
+/* Gradient of the weights of y = x w, from that of y. */
 WEFT_KERNEL(weights_kernel, (const float *, x), (const float *, dy), (float *, dw),
             (uint32_t, rows), (uint32_t, inner), (uint32_t, columns))
 {
@@ -158,7 +159,7 @@ WEFT_KERNEL(weights_kernel, (const float *, x), (const float *, dy), (float *, d
     }
 }
 
-/* The gradient of x in y = x w, from that of y; where relu made x, `open` is x. */
+/* Gradient of x in y = x w, from that of y; if relu made x, `open` is x. */
 WEFT_KERNEL(below_kernel, (const float *, dy), (const float *, w), (const float *, open),
             (float *, dx), (uint32_t, rows), (uint32_t, inner), (uint32_t, columns))
 {
@@ -176,9 +177,9 @@ WEFT_KERNEL(below_kernel, (const float *, dy), (const float *, w), (const float 
     }
 }
 
-/* Attention of one place and head: `shares` of the places up to it, which are one together, and the
- * sum of their values by these. A row of qkv has the query of every head, then the keys, then the
- * values. */
+/* Attention of one position and head: `shares` are the softmax weights of the positions up to it,
+ * and the output is the weighted sum of their values. A row of qkv has the queries of all heads,
+ * then the keys, then the values. */
 WEFT_KERNEL(attend_kernel, (const float *, qkv), (float *, shares), (float *, out),
             (model_shape, s))
 {
@@ -213,7 +214,7 @@ WEFT_KERNEL(attend_kernel, (const float *, qkv), (float *, shares), (float *, ou
     }
 }
 
-/* The gradient of what the shares were made from, before they were made one together. */
+/* Gradient of the softmax inputs. */
 WEFT_KERNEL(shares_below_kernel, (const float *, qkv), (const float *, shares),
             (const float *, dout), (float *, dshares), (model_shape, s))
 {
@@ -238,7 +239,7 @@ WEFT_KERNEL(shares_below_kernel, (const float *, qkv), (const float *, shares),
     }
 }
 
-/* The gradients of query, key and value number d of a head at one place. */
+/* Gradients of query, key and value element d of a head at one position. */
 WEFT_KERNEL(attend_below_kernel, (const float *, qkv), (const float *, shares),
             (const float *, dout), (const float *, dshares), (float *, dqkv), (model_shape, s))
 {
@@ -246,7 +247,7 @@ WEFT_KERNEL(attend_below_kernel, (const float *, qkv), (const float *, shares),
     FOR_ALL(i, (size_t)s.batch * s.context * s.width)
     {
         size_t column = i % width, row = i / width, t = row % s.context, b = row / s.context;
-        size_t first = (b * s.heads + column / each) * s.context; /* the head's rows of shares */
+        size_t first = (b * s.heads + column / each) * s.context; /* rows of shares of the head */
         const float *rows = qkv + b * s.context * row_floats + column;
         float query = 0.0f, key = 0.0f, value = 0.0f;
         for (size_t u = 0; u <= t; u++)
@@ -263,7 +264,8 @@ WEFT_KERNEL(attend_below_kernel, (const float *, qkv), (const float *, shares),
     }
 }
 
-/* The loss of each row; logits become their own gradients in the mean over all tokens of a step. */
+/* Computes the loss of each row; logits are replaced by their gradients of the mean over all tokens
+ * of a step. */
 WEFT_KERNEL(loss_kernel, (float *, logits), (const uint32_t *, ids), (float *, losses),
             (model_shape, s))
 {
@@ -280,14 +282,14 @@ WEFT_KERNEL(loss_kernel, (float *, logits), (const uint32_t *, ids), (float *, l
             of[c] = expf(of[c] - most);
             all += of[c];
         }
-        losses[row] += all > 1.0f ? logf(all) : 0.0f; /* the largest has added 1 */
+        losses[row] += all > 1.0f ? logf(all) : 0.0f; /* the largest logit contributes 1 */
         for (uint32_t c = 0; c < s.vocabulary; c++)
             of[c] = (of[c] / all - (c == next ? 1.0f : 0.0f)) * part;
     }
 }
 
-/* Sums over all rows are found in parts of some rows each, and then of these: many threads have
- * work, and which they are changes nothing. */
+/* Sums over all rows are computed in parts, and then over the parts: many threads have work, and
+ * the result does not depend on their number. */
 WEFT_DEVICE uint32_t end_of(size_t part, uint32_t rows)
 {
     return part + 1 < parts_of(rows) ? (uint32_t)(part + 1) * PART_ROWS : rows;
@@ -339,7 +341,7 @@ WEFT_KERNEL(gain_kernel, (const float *, parts), (float *, dgain), (uint32_t, ro
     }
 }
 
-/* Adds what flows back through the norm to dx, which is its first gradient or not. */
+/* Adds the gradient through the norm to dx, which may or may not have a gradient already. */
 WEFT_KERNEL(norm_below_kernel, (const float *, x), (const float *, scales), (const float *, gain),
             (const float *, dy), (float *, dx), (uint32_t, rows), (uint32_t, width), (int, first))
 {

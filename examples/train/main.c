@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trains a small transformer that learns what character comes next in a text, on all PEs of a job.
+/* Trains a small transformer that predicts the next character of a text, on all PEs of a job.
  *
- *     ./train LICENSE                                  # one PE
- *     weft run -n 4 ./train LICENSE                    # four, which share the micro-batches of
- *     every step weft run -n 4 ./train --shard --check LICENSE    # each updates a part; PE 0 does
- *     all again alone, and compares weft run -n 2 ./train --save state LICENSE
- *     weft run -n 4 ./train --resume state LICENSE     # goes on, with another number of PEs
+ *     ./train LICENSE                       # one PE
+ *     weft run -n 4 ./train LICENSE         # four PEs share the micro-batches of every step
+ *     weft run -n 4 ./train --shard --check LICENSE   # each PE updates a part; PE 0 repeats all
+ * and compares weft run -n 2 ./train --save state LICENSE weft run -n 4 ./train --resume state
+ * LICENSE    # resumes with another number of PEs
  *
- * Gradients are added up in buckets while the backward pass finds the next ones. The parameters
+ * Gradients are added up in buckets while the backward pass computes the next ones. The parameters
  * are, bit for bit, the same for every number of PEs, with and without --shard, for every --bucket,
- * and after --resume: see parallel.h. The bits of a GPU are not those of a CPU: their exponential
- * functions differ, and GPUs fuse products with sums. */
+ * and after --resume: see parallel.h. The bits of a GPU differ from those of a CPU, because their
+ * exponential functions differ and GPUs fuse products with sums. */
 #define EXAMPLE "train"
 #include "../arguments.h"
 #include "../check.h"
@@ -79,7 +79,7 @@ static void introduce(const struct training *t, uint64_t first)
         printf("%u micro-batches for %d PEs: %u of them idle in the last round of a step\n",
                s->micro, pes, (uint32_t)pes - s->micro % (uint32_t)pes);
     if (first)
-        printf("goes on after step %" PRIu64 " of %s\n", first, o->resume);
+        printf("resumes after step %" PRIu64 " of %s\n", first, o->resume);
 }
 
 static void print_loss(struct training *t, uint64_t step)
@@ -118,13 +118,13 @@ static void report(const struct training *t, double seconds, uint64_t alone_ns)
     uint64_t exchanged_ns, waited_ns;
     parallel_figures(t->parallel, &exchanged_ns, &waited_ns);
     double exchanged = (double)exchanged_ns, waited = (double)waited_ns;
-    printf("exchanges took %.2f ms a step, %.2f with nothing beside them; the model's kernels "
-           "waited %.2f ms for them and for updates: %.0f %% hidden\n",
+    printf("exchanges took %.2f ms a step, %.2f with nothing else running; the model's kernels "
+           "waited %.2f ms for them and for updates: %.0f %% overlapped\n",
            1e-6 * exchanged / steps, 1e-6 * (double)alone_ns, 1e-6 * waited / steps,
            waited < exchanged ? 100 * (1 - waited / exchanged) : 0.0);
 }
 
-/* PE 0 again, alone, from the first step on. Collective. */
+/* PE 0 repeats the training alone from the first step. Collective. */
 static bool compare(struct training *t, uint64_t last, double seconds)
 {
     const struct options *o = t->options;
@@ -140,7 +140,7 @@ static bool compare(struct training *t, uint64_t last, double seconds)
     return true;
 }
 
-/* Of this PE's parameters. */
+/* Returns the checksum of this PE's parameters. */
 static uint32_t checksum(struct training *t)
 {
     size_t bytes = model_floats(&t->options->shape) * sizeof(float);
@@ -157,7 +157,7 @@ static uint32_t checksum(struct training *t)
     return crc;
 }
 
-/* Whether all PEs have the same parameters; PE 0 says so. Collective. */
+/* Checks that all PEs have the same parameters; PE 0 prints the checksum. Collective. */
 static bool tell_checksum(struct training *t)
 {
     bool same = true;
@@ -195,7 +195,7 @@ static struct state_settings settings_of(const struct training *t)
                                              [STATE_TEXT] = t->text.crc32c}};
 }
 
-/* The exit status. */
+/* Returns the exit status. */
 static int run(struct training *t)
 {
     const struct options *o = t->options;
@@ -225,7 +225,7 @@ static int run(struct training *t)
     return good ? 0 : 1;
 }
 
-/* With the text there; the exit status. */
+/* Continues with the text in memory; returns the exit status. */
 static int prepare_and_run(struct training *t)
 {
     struct options *o = t->options;
@@ -242,7 +242,8 @@ static int prepare_and_run(struct training *t)
     return status;
 }
 
-/* On CPUs everything is in the host heap; what the text's characters are is not known yet. */
+/* Computes the host heap size. On CPUs everything is in the host heap; the number of different
+ * characters is not known yet. */
 static size_t heap_bytes(const struct options *o)
 {
     model_shape most = o->shape;
@@ -267,14 +268,14 @@ static int usage(FILE *to)
         "  --layers N     (default 2)\n"
         "  --width N      (default 64)\n"
         "  --heads N      (default 4)\n"
-        "  --rate X       of learning, after a warm-up of 10 steps (default 0.003)\n"
+        "  --rate X       learning rate, after a warm-up of 10 steps (default 0.003)\n"
         "  --seed N       of parameters and samples (default 1)\n"
         "  --bucket SIZE  gradients that are added up at once, as in 256K (default 64K)\n"
         "  --shard        every PE has the optimizer's state of its share of the parameters alone\n"
-        "  --save FILE    put parameters and the optimizer's state there when all steps are done\n"
-        "  --resume FILE  go on from there, by as many PEs as you like\n"
-        "  --check        PE 0 does all again alone, and compares bit for bit\n"
-        "  --say N        print N characters that the model finds likely behind the text's first "
+        "  --save FILE    write parameters and the optimizer's state there after the last step\n"
+        "  --resume FILE  resume from there, with any number of PEs\n"
+        "  --check        PE 0 repeats everything alone and compares bit for bit\n"
+        "  --say N        print N characters that the model predicts after the text's first "
         "ones\n"
         "  --blocks N     of a kernel (default: as many as suit the target)\n",
         to);
@@ -343,7 +344,7 @@ static bool parse_one(int option, const char *text, struct options *o)
     return false;
 }
 
-/* What goes together. */
+/* Checks that the options fit together. */
 static bool fits(const struct options *o)
 {
     const model_shape *s = &o->shape;
@@ -360,7 +361,7 @@ static bool fits(const struct options *o)
     return bad_value("batch", value, wanted);
 }
 
-/* -1: go on; else the exit status. */
+/* Returns -1 to continue, else the exit status. */
 static int parse(int argc, char **argv, struct options *options)
 {
     static const struct option known[] = {
@@ -382,7 +383,7 @@ static int parse(int argc, char **argv, struct options *options)
         if (!parse_one(option, optarg, options))
             return 2;
     }
-    if (!fits_operands(argc, argv, optind, "a TEXT to learn from, such as LICENSE,"))
+    if (!fits_operands(argc, argv, optind, "a TEXT to learn from, such as LICENSE"))
         return 2;
     options->text = argv[optind];
     return fits(options) ? -1 : 2;

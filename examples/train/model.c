@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host's side of the model: where things are, and what is launched in which order. */
+/* Host side of the model: memory, and the order of launches. */
 #include "model.h"
 #include "kernels.h"
 
@@ -8,7 +8,7 @@
 
 #include <weft_device.h>
 
-/* Where the parameters of a layer, and those before and after all layers, are in the array. */
+/* Offsets of the parameters of a layer, and of those before and after all layers, in the array. */
 struct layer_place {
     size_t second, first, gain2, join, qkv, gain1, end;
 };
@@ -16,10 +16,10 @@ struct places {
     size_t head, gain, layers, positions, characters, end;
 };
 
-/* Of one layer: what the backward pass needs. All have batch * context rows. */
+/* Activations of one layer that the backward pass needs. All have batch * context rows. */
 struct kept {
-    float *in, *norm1, *scales1, *qkv, *shares, *attended; /* attention */
-    float *middle, *norm2, *scales2, *hidden;              /* what follows it */
+    float *in, *norm1, *scales1, *qkv, *shares, *attended; /* of attention */
+    float *middle, *norm2, *scales2, *hidden;              /* of the part after attention */
 };
 
 struct model {
@@ -29,7 +29,7 @@ struct model {
     uint64_t length;
     unsigned blocks;
     weft_stream stream;
-    float *memory, *free; /* all of it, and what has not been given away */
+    float *memory, *free; /* the whole memory, and its unused rest */
     struct kept *kept;
     float *out, *normed, *scales, *logits, *losses; /* after the last layer */
     float *dx, *dnormed, *dqkv, *dhidden, *dattended, *dshares;
@@ -85,14 +85,14 @@ static size_t shares_of(const model_shape *s)
     return rows_of(s) * s->heads * s->context;
 }
 
-enum { UNIT = 64 }; /* floats: nothing shares a line with its neighbour */
+enum { UNIT = 64 }; /* floats: arrays do not share a cache line */
 
 static size_t whole_units(size_t floats)
 {
     return (floats + UNIT - 1) / UNIT * UNIT;
 }
 
-/* `floats` of the memory; with none there yet, only counts. */
+/* Takes `floats` floats of the memory; without memory it only counts them. */
 static float *take(struct model *m, size_t floats, size_t *count)
 {
     float *taken = m->free;
@@ -117,7 +117,7 @@ static void take_layer(struct model *m, struct kept *k, size_t *count)
     k->hidden = take(m, 4 * wide, count);
 }
 
-/* Floats that all of it takes. */
+/* Returns the floats of all arrays. */
 static size_t take_all(struct model *m)
 {
     size_t count = 0, rows = rows_of(&m->shape), wide = rows * m->shape.width;
@@ -184,7 +184,7 @@ weft_status model_destroy(struct model *m)
 
 /* ------------------------------------------------------------------------------- launches */
 
-/* Where nothing else is asked for: as many blocks as n results need. No result depends on it. */
+/* Returns the default number of blocks: as many as n results need. No result depends on it. */
 static unsigned blocks_for(const struct model *m, size_t n)
 {
     if (m->blocks)
@@ -228,7 +228,7 @@ static weft_status norm(struct model *m, const float *x, const float *gain, floa
     return LAUNCH(m, norm_kernel, rows, x, gain, y, scales, (uint32_t)rows, m->shape.width);
 }
 
-/* Back through y = x w. */
+/* Backward pass of y = x w. */
 static weft_status product_back(struct model *m, const float *x, const float *w, const float *dy,
                                 const float *open, float *dx, float *dw, uint32_t inner,
                                 uint32_t columns)
@@ -317,7 +317,7 @@ static weft_status layer_forward(struct model *m, const float *values, uint32_t 
                    0);
 }
 
-/* From ids to logits. */
+/* Forward pass from ids to logits. */
 static weft_status all_layers(struct model *m, const float *values, const struct model_hooks *hooks)
 {
     const model_shape *s = &m->shape;
@@ -351,7 +351,7 @@ weft_status model_forward(struct model *m, const float *values, uint64_t step, u
 weft_status model_next(struct model *m, const float *values, const uint8_t *characters,
                        uint32_t count, float *logits)
 {
-    struct model one = *m; /* sequence; the memory is there for more */
+    struct model one = *m; /* one sequence; the memory is large enough for more */
     uint32_t n = m->shape.vocabulary;
     one.shape.batch = 1;
     TRY(LAUNCH(m, given_kernel, m->shape.context, characters, count, m->ids, one.shape));
@@ -403,7 +403,7 @@ weft_status model_backward(struct model *m, const float *values, float *gradient
     return filled(hooks, p.end);
 }
 
-/* ------------------------------------------------------------------------------- on any stream */
+/* --------------------------------------------------------------------- operations on any stream */
 
 weft_status model_add(struct model *m, float *to, const float *a, const float *b, size_t n,
                       weft_stream stream)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See parallel.h. The compute stream has the model's kernels, the talk stream the exchanges and the
- * updates. A bucket goes to the talk stream when its gradients are there (`filled`); the kernels
- * that next read its parameters, or write its gradients, wait until that has done with it
- * (`done`). */
+/* See parallel.h. The compute stream runs the model's kernels; the talk stream runs exchanges and
+ * updates. A bucket goes to the talk stream when its gradients are computed (`filled`). Kernels
+ * that next read its parameters or write its gradients wait until the talk stream has finished with
+ * it (`done`). */
 #include "parallel.h"
 #include "spans.h"
 
@@ -27,23 +27,24 @@ struct parallel {
     struct model *model;
     weft_stream compute, talk;
     uint32_t pes, me, rounds, buckets;
-    size_t floats, each; /* parameters; of a bucket, a multiple of the PEs */
+    size_t floats, each; /* parameters; floats of a bucket, a multiple of the number of PEs */
 
     float *values, *gradients;
-    float *sums[2]; /* of one round, and of the next: that one is read while that of the next comes
-                       in */
+    float *sums[2]; /* Sums of one round and of the next: one is read while the other is written. */
     float *first, *second,
-        *own;       /* with shares: of the own share of every bucket, one behind the other */
-    double *losses; /* of each micro-batch: own ones, then all */
+        /* with shares: moments and sums of the own share of every bucket, one after the other */
+        *own;
+    double *losses; /* losses of each micro-batch: own ones, then all */
 
-    weft_event *filled, *done; /* of each bucket */
-    weft_event ended[2];       /* steps, of odd and even numbers */
-    struct spans waits;        /* of the compute stream for the talk stream */
-    struct spans exchanges;    /* of the talk stream */
+    weft_event *filled, *done; /* events of each bucket */
+    weft_event ended[2];       /* end of odd and even steps */
+    struct spans waits;        /* waits of the compute stream for the talk stream */
+    struct spans exchanges;    /* exchanges on the talk stream */
 
     uint64_t step;
-    uint32_t round, closed; /* what is being queued, and how many of its buckets have been */
-    unsigned turn;          /* of sums[]: this round's */
+    /* round that is being enqueued, and how many of its buckets have been */
+    uint32_t round, closed;
+    unsigned turn; /* index in sums[] of this round */
 };
 
 static size_t round_up(size_t n, size_t unit)
@@ -51,7 +52,7 @@ static size_t round_up(size_t n, size_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
-/* Floats of a bucket: shares of whole lines for all PEs. */
+/* Returns the floats of a bucket: shares of whole cache lines for all PEs. */
 static size_t bucket_floats(const model_shape *shape, const struct parallel_wish *wish, size_t pes)
 {
     size_t floats = (wish->bucket_bytes + 3) / sizeof(float), all = model_floats(shape);
@@ -63,8 +64,7 @@ static size_t padded_floats(const model_shape *shape, const struct parallel_wish
     return round_up(model_floats(shape), bucket_floats(shape, wish, pes));
 }
 
-/* The last bucket is less than a whole one; each PE's share of it has a line at most that is not
- * needed. */
+/* The last bucket may be smaller; each PE's share of it has at most one unused line. */
 size_t parallel_bytes(const model_shape *shape, const struct parallel_wish *wish)
 {
     enum { PES = 4096 };
@@ -72,7 +72,7 @@ size_t parallel_bytes(const model_shape *shape, const struct parallel_wish *wish
     return 7 * n * sizeof(float) + 2 * shape->micro * sizeof(double) + 9 * 4096;
 }
 
-/* ------------------------------------------------------------------------------- what it has */
+/* --------------------------------------------------------------------------------------- memory */
 
 static weft_status get(struct parallel *p, weft_kind kind, size_t bytes, void *memory)
 {
@@ -170,7 +170,7 @@ weft_status parallel_destroy(struct parallel *p)
 
 /* ------------------------------------------------------------------------------- waits */
 
-/* The compute stream behind what the talk stream does with the buckets from `begin` to before
+/* Makes the compute stream wait for the talk stream's work on the buckets from `begin` to before
  * `end`. */
 static weft_status wait_for(struct parallel *p, uint32_t begin, uint32_t end)
 {
@@ -180,8 +180,8 @@ static weft_status wait_for(struct parallel *p, uint32_t begin, uint32_t end)
     return spans_end(&p->waits, p->compute);
 }
 
-/* Parameters are as the last step left them when a step's first round comes to them; later ones
- * find them so. */
+/* In a step's first round the kernels must wait for the last step's updates; later rounds need
+ * not. */
 static weft_status wanted(void *with, size_t first, size_t end)
 {
     struct parallel *p = with;
@@ -232,7 +232,7 @@ static weft_status update(struct parallel *p, uint32_t bucket)
     return p->wish.shard ? give_share(p, bucket) : WEFT_OK;
 }
 
-/* The gradients of a bucket are there: on to the talk stream with it. */
+/* The gradients of a bucket are computed: passes the bucket to the talk stream. */
 static weft_status close_bucket(struct parallel *p, uint32_t bucket)
 {
     size_t at = bucket * p->each;
@@ -270,7 +270,7 @@ static weft_status run_round(struct parallel *p)
         return filled(p, p->floats);
     }
     TRY(model_forward(p->model, p->values, p->step, micro, &p->losses[micro], &hooks));
-    if (p->round) /* the gradients of the round before are still being added up */
+    if (p->round) /* the previous round's gradients are still being added up */
         TRY(wait_for(p, 0, p->buckets));
     return model_backward(p->model, p->values, p->gradients, &hooks);
 }
@@ -356,8 +356,8 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* The second time, when all has been touched. Sums come from gradients that nobody needs, and what
- * is given is what the others have. */
+/* Measures the second time, when all memory has been accessed. The data of the exchange are not
+ * used. */
 weft_status parallel_alone(struct parallel *p, uint64_t *ns)
 {
     for (int time = 0; time < 2; time++) {

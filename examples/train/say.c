@@ -5,11 +5,11 @@
 #include <math.h>
 #include <string.h>
 
-/* Characters that are given; and how much the likely ones are preferred: less is more. */
+/* Characters that are given; and the temperature: lower prefers likely characters. */
 enum { GIVEN = 8 };
 static const double temperature = 0.7;
 
-/* From 0 to 1. Source: splitmix64 (G. L. Steele et al., OOPSLA 2014). */
+/* Returns a number from 0 to 1. Source: splitmix64 (G. L. Steele et al., OOPSLA 2014). */
 static double uniform(uint64_t *state)
 {
     uint64_t x = *state += 0x9e3779b97f4a7c15u;
@@ -40,8 +40,8 @@ static void print(const struct text *text, uint8_t id)
     putchar(letter >= ' ' || letter == '\n' || letter == '\t' ? letter : '?');
 }
 
-/* `seen`: the characters so far, of which the model sees the last; then `logits`. Both in the host
- * heap. */
+/* `seen`: the characters so far, of which the model sees the last ones; then `logits`. Both in the
+ * host heap. */
 static void go_on(weft_job *job, const model_shape *shape, const struct text *text,
                   struct model *model, weft_stream stream, const float *values, uint64_t n,
                   uint8_t *seen, float *logits)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See state.h. Every PE writes, and reads, the part of each array that the checkpoint's order gives
- * it; what it has read it gives to all. */
+/* See state.h. Every PE writes and reads its part of each array in the checkpoint's order, and
+ * sends what it has read to all PEs. */
 #include "state.h"
 #include "../check.h"
 #include "../checkpoint/checkpoint.h"
@@ -17,7 +17,7 @@ struct parts {
     struct checkpoint_array arrays[ARRAYS];
 };
 
-/* The name of the arrays says the shape: whoever has another is told both. */
+/* The name of the arrays contains the shape, so an error message shows both shapes. */
 static void make_parts(struct parts *p, weft_job *job, const model_shape *shape,
                        const struct parallel_state *state, uint64_t *settings)
 {
@@ -68,7 +68,7 @@ bool state_save(weft_job *job, const char *path, const model_shape *shape,
     return !status || failed(job);
 }
 
-/* The own part of every array to all others. */
+/* Sends the own part of every array to all other PEs. */
 static void give_to_all(const struct parts *p)
 {
     weft_ctx *ctx = weft_default_ctx(p->job);
@@ -104,7 +104,7 @@ static bool same_settings(weft_job *job, const char *path, const uint64_t *found
         }
         if (weft_my_pe(job) == 0)
             fprintf(stderr,
-                    "train: %s is of a run with %s %s, not %s: go on with what it was begun with\n",
+                    "train: %s is of a run with %s %s, not %s: resume with the same settings\n",
                     path, names[i], was, is);
         return false;
     }

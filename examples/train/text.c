@@ -19,7 +19,7 @@ uint32_t text_crc32c(const void *data, size_t bytes)
     return ~crc;
 }
 
-/* The bytes of the file, TEXT_MOST at most; NULL, with a word, where there are too few. */
+/* Reads the file, at most TEXT_MOST bytes. Returns NULL with a message if it is too short. */
 static uint8_t *read_file(const char *path, uint64_t least, uint64_t *length)
 {
     FILE *file = fopen(path, "rb");
@@ -32,7 +32,7 @@ static uint8_t *read_file(const char *path, uint64_t least, uint64_t *length)
     else if (*length < least)
         fprintf(
             stderr,
-            "train: %s has %llu characters; at least %llu are wanted, two more than --context\n",
+            "train: %s has %llu characters; at least %llu are needed, two more than --context\n",
             path, (unsigned long long)*length, (unsigned long long)least);
     if (file)
         fclose(file);
@@ -43,7 +43,7 @@ static uint8_t *read_file(const char *path, uint64_t least, uint64_t *length)
     return NULL;
 }
 
-/* Numbers characters in the order of their codes. */
+/* Numbers the characters in the order of their codes. */
 static uint32_t number(uint8_t *bytes, uint64_t length, uint8_t letters[256])
 {
     uint8_t ids[256] = {0};

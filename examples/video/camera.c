@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A camera: capture by V4L2 into memory that kernels read.
+/* A camera: capture by V4L2 into memory that kernels read. Ways to get frames there, best first:
  *
- * Where its frames go, the best first:
- *   userptr  the driver writes into blocks of the job's host heap, which is pinned for the GPU
- *   mmap     the driver's own buffers, mapped here and registered, so that the GPU reads them
- *   copy     the driver's own buffers, copied by the CPU into the host heap: where neither can be
- *            had
+ *     userptr  the driver writes into blocks of the job's host heap, which is pinned for the GPU
+ *     mmap     the driver's own buffers, mapped here and registered, so that the GPU reads them
+ *     copy     the driver's own buffers, copied by the CPU into the host heap, if neither works
  *
- * Before a buffer goes to the driver marks are written into some rows of it; a mark that is still
- * there when it comes back tells that the frame was not written whole.
- * Source: Linux media documentation, part 2, "Video for Linux API". */
+ * Before a buffer goes to the driver, marks are written into some of its rows. A mark that is still
+ * there afterwards shows that the frame was not written completely. Source: Linux media
+ * documentation, part 2, "Video for Linux API". */
 #include "frame.h"
 
 #include <errno.h>
@@ -30,8 +28,8 @@
 enum { MARKS = 16, PATIENCE_MS = 5000, MOMENT = sizeof(((struct source *)0)->moment) };
 
 struct camera_buffer {
-    unsigned char *driver; /* what the driver writes */
-    unsigned char *seen;   /* what kernels read */
+    unsigned char *driver; /* memory that the driver writes */
+    unsigned char *seen;   /* memory that kernels read */
     size_t mapped;         /* bytes to unmap, 0: none */
     bool registered;
 };
@@ -61,8 +59,8 @@ static int ask(const struct camera *camera, unsigned long request, void *argumen
 
 /* ------------------------------------------------------------------------------- formats */
 
-/* Where brightness begins in a row, the bytes from pixel to pixel, and whether planes of colour,
- * half as many rows, stand behind. Of RGB green counts as brightness. */
+/* Byte offset of the luma in a row, bytes from pixel to pixel, and whether chroma planes with half
+ * as many rows follow. For RGB the green component counts as luma. */
 static const struct format {
     uint32_t fourcc, luma, step;
     bool chroma;
@@ -105,7 +103,7 @@ static void list_known(char *list, size_t size)
     }
 }
 
-/* The formats that the device offers; the first known one, or 0. */
+/* Lists the formats that the device offers; returns the first known one, or 0. */
 static uint32_t list_offered(const struct camera *camera, char *list, size_t size)
 {
     struct v4l2_fmtdesc at = {.type = V4L2_BUF_TYPE_VIDEO_CAPTURE};
@@ -127,11 +125,11 @@ static bool refuse_format(const struct camera *camera, const char *wanted)
     list_known(known, sizeof known);
     list_offered(camera, offered, sizeof offered);
     return complain(
-        "%s: pixels of format %s are not to be had; the device offers %s; known here: %s",
+        "%s: pixels of format %s are not available; the device offers %s; supported here: %s",
         camera->path, wanted, offered[0] ? offered : "none", known);
 }
 
-/* The layout of the frames that the device has agreed to. */
+/* Sets the layout of the frames that the device has accepted. */
 static void describe(struct camera *camera, const struct format *format)
 {
     const struct v4l2_pix_format *pix = &camera->format;
@@ -188,8 +186,8 @@ static bool set_format(struct camera *camera, const struct source_wish *wish)
 
 /* ------------------------------------------------------------------------------- buffers */
 
-/* The place of mark i: the beginning or the end of a row, by turns. NULL where rows are too
- * short. */
+/* Returns the address of mark i: alternately at the begin and the end of a row. NULL if rows are
+ * too short. */
 static unsigned char *mark_place(const struct camera *camera, unsigned char *data, uint32_t i)
 {
     const struct picture *p = &camera->source.picture;
@@ -238,7 +236,7 @@ static void drop_buffers(struct camera *camera)
     ask(camera, VIDIOC_REQBUFS, &none);
 }
 
-/* Asks the driver for buffers of that kind. What it refuses stands in `why`. */
+/* Requests buffers of that kind from the driver. On failure `why` says what failed. */
 static bool request(struct camera *camera, enum v4l2_memory memory, uint32_t count, char why[160])
 {
     struct v4l2_requestbuffers wanted = {
@@ -252,7 +250,7 @@ static bool request(struct camera *camera, enum v4l2_memory memory, uint32_t cou
     camera->buffer_count = camera->buffers ? wanted.count : 0;
     if (camera->buffer_count)
         return true;
-    snprintf(why, 160, "no buffer was to be had");
+    snprintf(why, 160, "no buffer is available");
     return false;
 }
 
@@ -337,7 +335,7 @@ static bool take_copy(struct camera *camera, const struct source_wish *wish, cha
     return false;
 }
 
-/* The ways to memory that both the driver and the kernels reach, the best first. */
+/* Ways to memory that both the driver and the kernels can access, best first. */
 static const struct way {
     const char *name, *words;
     bool (*take)(struct camera *camera, const struct source_wish *wish, char why[160]);
@@ -367,12 +365,12 @@ static bool take_memory(struct camera *camera, const struct source_wish *wish)
                  ways[i].name, why);
     }
     return complain("%s: no memory for frames: not %s%s", camera->path, refused,
-                    any ? "" : "; --memory auto takes what can be had");
+                    any ? "" : "; --memory auto uses what works");
 }
 
 /* ------------------------------------------------------------------------------- the device */
 
-/* What could have been named instead. */
+/* Lists the cameras that exist. */
 static void list_cameras(char *list, size_t size)
 {
     glob_t found = {0};
@@ -414,22 +412,22 @@ static bool open_device(struct camera *camera)
         return refuse_device(camera->path, why);
     }
     if (ask(camera, VIDIOC_QUERYCAP, &is) < 0)
-        return refuse_device(camera->path, "is no device of V4L2");
+        return refuse_device(camera->path, "is not a V4L2 device");
     uint32_t can = is.capabilities & V4L2_CAP_DEVICE_CAPS ? is.device_caps : is.capabilities;
     if (can & V4L2_CAP_VIDEO_CAPTURE_MPLANE && !(can & V4L2_CAP_VIDEO_CAPTURE))
         return refuse_device(camera->path,
-                             "captures planes apart (multi-planar), which this program "
-                             "does not");
+                             "captures separate planes (multi-planar), which this program does "
+                             "not support");
     if (!(can & V4L2_CAP_VIDEO_CAPTURE))
         return refuse_device(camera->path, "captures no pictures");
     if (!(can & V4L2_CAP_STREAMING))
-        return refuse_device(camera->path, "gives pictures by read() alone");
+        return refuse_device(camera->path, "supports only read()");
     snprintf(camera->source.name, sizeof camera->source.name, "%s: %.32s (driver %.16s)",
              camera->path, (const char *)is.card, (const char *)is.driver);
     return true;
 }
 
-/* A driver that cannot, or only nearly, goes on at a rate of its own; the report tells. */
+/* Sets the frame rate. If the driver cannot, it keeps its own rate; the report shows it. */
 static void set_rate(struct camera *camera, uint32_t rate)
 {
     struct v4l2_streamparm wanted = {.type = V4L2_BUF_TYPE_VIDEO_CAPTURE};
@@ -493,8 +491,8 @@ static const char *fault_of(const struct camera *camera, const struct v4l2_buffe
     return NULL;
 }
 
-/* The time of capture, where the driver tells it by the clock that we have. A time that has not
- * come yet is none: some drivers tell when the frame is due. */
+/* Returns the capture time if the driver reports it by CLOCK_MONOTONIC. A time in the future is
+ * ignored: some drivers report when the frame is due. */
 static uint64_t captured(struct camera *camera, const struct v4l2_buffer *from)
 {
     char *moment = camera->source.moment;
@@ -502,7 +500,7 @@ static uint64_t captured(struct camera *camera, const struct v4l2_buffer *from)
                                      (uint64_t)from->timestamp.tv_usec * 1000u;
     bool exposure = (from->flags & V4L2_BUF_FLAG_TSTAMP_SRC_MASK) == V4L2_BUF_FLAG_TSTAMP_SRC_SOE;
     if ((from->flags & V4L2_BUF_FLAG_TIMESTAMP_MASK) != V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC)
-        snprintf(moment, MOMENT, "its arrival here (the driver goes by another clock)");
+        snprintf(moment, MOMENT, "its arrival here (the driver uses another clock)");
     else if (stamp > now)
         snprintf(moment, MOMENT, "its arrival here (the driver's times are %.0f ms ahead)",
                  1e-6 * (double)(stamp - now));

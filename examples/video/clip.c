@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A clip: frames in a file of the format YUV4MPEG2 (.y4m), which ffmpeg and mplayer write and play,
- * read straight into memory that kernels read. A clip of clip_make() says of each frame its number
- * and its checksum, in the comment that the format allows there: "FRAME XWEFT=17:8f03...". So
- * frames that are missing, or are not as they were made, are seen. */
+ * read directly into memory that kernels read. clip_make() writes the number and checksum of each
+ * frame into the comment that the format allows there: "FRAME XWEFT=17:8f03...". Missing or changed
+ * frames are therefore detected. */
 #include "frame.h"
 
 #include <errno.h>
@@ -19,13 +19,13 @@ struct clip {
     const char *path;
     unsigned char **buffers;
     uint32_t buffer_count;
-    uint64_t frames; /* read so far */
+    uint64_t frames; /* frames read so far */
 };
 
-/* How much colour goes with w x h pixels: each of two planes has a sample for so many of them. */
+/* Chroma subsampling: each of two planes has one sample for this many pixels. */
 static const struct chroma {
     const char *name;
-    uint32_t across, down; /* 0: no colour */
+    uint32_t across, down; /* 0: no chroma */
 } chromas[] = {{"420jpeg", 2, 2}, {"420paldv", 2, 2}, {"420mpeg2", 2, 2}, {"420", 2, 2},
                {"422", 2, 1},     {"444", 1, 1},      {"411", 4, 1},      {"mono", 0, 0}};
 
@@ -46,7 +46,8 @@ static const struct chroma *find_chroma(const char *name)
     return NULL;
 }
 
-/* A line without its end. 1; 0 at the end of the file; -1 when it is too long or has no end. */
+/* Reads a line without its newline. Returns 1; 0 at the end of the file; -1 if it is too long or
+ * has no newline. */
 static int read_line(FILE *file, char line[LINE])
 {
     int c = 0;
@@ -59,7 +60,7 @@ static int read_line(FILE *file, char line[LINE])
     return c == '\n' ? 1 : -1;
 }
 
-/* A whole number up to `most`, and nothing behind it; 0 when it is none. */
+/* Parses a whole number up to `most` with nothing after it; returns 0 if it is invalid. */
 static uint32_t number_in(const char *text, uint32_t most)
 {
     char *end;
@@ -74,7 +75,7 @@ static bool parse_header(const char *path, char *line, struct picture *picture)
     char *rest, *word = strtok_r(line, " ", &rest), chroma[32] = "420";
     if (!word || strcmp(word, "YUV4MPEG2") != 0)
         return complain(
-            "%s is no clip: it does not begin with YUV4MPEG2. ffmpeg makes one: "
+            "%s is not a clip: it does not begin with YUV4MPEG2. ffmpeg makes one: "
             "ffmpeg -i FILM -pix_fmt yuv420p CLIP.y4m; and so does video --make CLIP.y4m",
             path);
     while ((word = strtok_r(NULL, " ", &rest))) {
@@ -90,7 +91,8 @@ static bool parse_header(const char *path, char *line, struct picture *picture)
                         MOST_EDGE);
     const struct chroma *found = find_chroma(chroma);
     if (!found)
-        return complain("%s: its pixels are of format C%s, which is not known here; known are C420 "
+        return complain("%s: its pixels are of format C%s, which is not supported; supported are "
+                        "C420 "
                         "(420jpeg, 420paldv, 420mpeg2), C422, C444, C411 and Cmono, of 8 bits: "
                         "ffmpeg -i CLIP -pix_fmt yuv420p OTHER.y4m",
                         path, chroma);
@@ -101,7 +103,7 @@ static bool parse_header(const char *path, char *line, struct picture *picture)
     return true;
 }
 
-/* "FRAME", perhaps with what clip_make() has said of it. */
+/* Parses "FRAME", with number and checksum if clip_make() has written them. */
 static bool parse_frame(struct clip *clip, char *line, struct frame *frame)
 {
     char *rest, *word = strtok_r(line, " ", &rest);
@@ -132,12 +134,12 @@ static enum source_next clip_next(struct source *source, struct frame *frame)
     if (got == 0 && !ferror(clip->file))
         return SOURCE_END;
     if (got < 0 && !feof(clip->file))
-        line[0] = '\0'; /* anything but a line of this format */
+        line[0] = '\0'; /* not a line of this format */
     if (!ferror(clip->file) && !parse_frame(clip, line, frame))
         return SOURCE_FAILED;
     size_t size = source->picture.bytes, read = fread(clip->buffers[buffer], 1, size, clip->file);
     if (read < size) {
-        const char *why = ferror(clip->file) ? strerror(errno) : "the file is cut short";
+        const char *why = ferror(clip->file) ? strerror(errno) : "the file is truncated";
         complain("%s: frame %llu has %zu of its %zu bytes: %s", clip->path,
                  (unsigned long long)clip->frames, read, size, why);
         return SOURCE_FAILED;
@@ -156,7 +158,7 @@ static void clip_close(struct source *source)
     struct clip *clip = (struct clip *)source;
     if (clip->file != stdin)
         fclose(clip->file);
-    free(clip->buffers); /* the frames are the job's */
+    free(clip->buffers); /* the frames belong to the job */
     free(clip);
 }
 
@@ -209,9 +211,9 @@ struct source *clip_open(const char *path, const struct source_wish *wish)
     return NULL;
 }
 
-/* ------------------------------------------------------------------------------- making one */
+/* ------------------------------------------------------------------------------- writing a clip */
 
-/* A slope of brightness that moves, and a block that moves the other way; colours that change. */
+/* Draws a moving gradient, a block that moves the other way, and changing colours. */
 static void draw(unsigned char *data, uint32_t width, uint32_t height, uint32_t number)
 {
     size_t chroma = bytes_of(&chromas[0], width, height);
@@ -245,7 +247,7 @@ bool clip_make(const char *path, uint32_t width, uint32_t height, uint32_t frame
     free(data);
     bool failed = ferror(file);
     if (fclose(file) || failed)
-        return complain("%s: could not be written: %s; what is there is no whole clip", path,
+        return complain("%s: could not be written: %s; the file is not a complete clip", path,
                         strerror(errno));
     return true;
 }

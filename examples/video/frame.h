@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A frame in memory, how its picture lies there, and where frames come from: a camera (camera.c) or
- * a clip in a file (clip.c). Knows nothing of kernels. */
+/* A frame in memory, its layout, and the sources of frames: a camera (camera.c) or a clip in a file
+ * (clip.c). Knows nothing of kernels. */
 #ifndef EXAMPLES_VIDEO_FRAME_H
 #define EXAMPLES_VIDEO_FRAME_H
 
@@ -14,42 +14,41 @@
 extern "C" {
 #endif
 
-/* Where the brightness of each pixel lies: the byte of pixel (x, y) is luma + y * stride + x *
- * step. */
+/* Position of the luma of each pixel: the byte of pixel (x, y) is luma + y * stride + x * step. */
 struct picture {
-    char format[16]; /* as the user knows it: "YUYV", "C420" */
+    char format[16]; /* name for the user: "YUYV", "C420" */
     uint32_t width, height;
     uint32_t luma, stride, step;
-    size_t bytes; /* of a whole frame, colours included */
+    size_t bytes; /* bytes of a whole frame, chroma included */
 };
 
 struct frame {
-    int buffer;                /* the source's number of it */
+    int buffer;                /* index of the buffer at the source */
     const unsigned char *data; /* in memory that kernels read, 16-byte aligned */
-    uint64_t sequence;         /* counts every frame that there was, lost ones too */
+    uint64_t sequence;         /* counts all frames, including lost ones */
     uint64_t captured_ns;      /* CLOCK_MONOTONIC */
-    bool has_checksum;         /* the source says what checksum_of() must be */
+    bool has_checksum;         /* the source gives the expected checksum_of() */
     uint64_t checksum;
-    const char *fault; /* NULL, or what the source saw: the frame is not whole */
+    const char *fault; /* NULL, or why the source considers the frame incomplete */
 };
 
-/* Where a source may put its frames, and what else it is told. */
+/* Options for a source. */
 struct source_wish {
     weft_job *job;
     const char *memory; /* "auto", "userptr", "mmap", "copy" */
-    const char *format; /* NULL: any that is known */
+    const char *format; /* NULL: any known format */
     uint32_t width, height;
     uint32_t buffers;
-    uint32_t rate; /* frames a second; 0: as it is */
-    bool gpu;      /* kernels run on a GPU: what they read must be pinned */
+    uint32_t rate; /* frames per second; 0: unchanged */
+    bool gpu;      /* kernels run on a GPU, so frames must be in pinned memory */
 };
 
 enum source_next { SOURCE_FRAME, SOURCE_END, SOURCE_FAILED };
 
 struct source;
 struct source_ops {
-    /* The next frame, which is the caller's until it is given back. At SOURCE_FAILED a sentence has
-     * been printed. */
+    /* Returns the next frame, which the caller owns until it gives it back. At SOURCE_FAILED a
+     * message was printed. */
     enum source_next (*next)(struct source *source, struct frame *frame);
     bool (*give_back)(struct source *source, const struct frame *frame);
     void (*close)(struct source *source);
@@ -58,30 +57,30 @@ struct source_ops {
 struct source {
     const struct source_ops *ops;
     struct picture picture;
-    char name[256];   /* what it is, in words */
-    char memory[512]; /* what memory its frames are in, and why */
-    char moment[96];  /* what captured_ns is the time of */
+    char name[256];   /* description of the source */
+    char memory[512]; /* memory of its frames, and why */
+    char moment[96];  /* event whose time is captured_ns */
 };
 
-/* Opens a camera or a clip. NULL, with a sentence printed, when it cannot be used. */
+/* Opens a camera or a clip. Returns NULL after printing a message if that fails. */
 struct source *camera_open(const char *path, const struct source_wish *wish);
 struct source *clip_open(const char *path, const struct source_wish *wish);
 
-/* Writes a moving picture of `frames` frames, each with its number and checksum. False, with a
- * sentence. */
+/* Writes a clip of `frames` frames, each with its number and checksum. Returns false after printing
+ * a message. */
 bool clip_make(const char *path, uint32_t width, uint32_t height, uint32_t frames);
 
-/* `bytes` of the job's host heap, page by page, which kernels of the target read. NULL with a
- * sentence. */
+/* Allocates `bytes` of the job's host heap, page-aligned, which kernels can read. Returns NULL
+ * after printing a message. */
 void *frame_memory(weft_job *job, size_t bytes);
 
-/* The checksum by which frames are compared: each 8 bytes with their place in it, so that it tells
- * when parts of two frames, or two parts of one, have changed places. Found by the CPU. */
+/* Checksum of a frame, computed by the CPU. It covers each 8 bytes with their position, so it
+ * detects swapped parts. */
 uint64_t checksum_of(const unsigned char *data, size_t bytes);
 
 uint64_t now_ns(void); /* CLOCK_MONOTONIC */
 
-/* Prints "video: ..." to the standard error; gives false. */
+/* Prints "video: ..." to standard error; returns false. */
 bool complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #ifdef __cplusplus

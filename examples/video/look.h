@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A kernel's look at a frame: its checksum and how many of its pixels have each brightness, read
- * straight from where the capture device has put them. */
+/* A kernel reads a frame where the capture device has written it, and computes its checksum and the
+ * histogram of its luma. */
 #ifndef EXAMPLES_VIDEO_LOOK_H
 #define EXAMPLES_VIDEO_LOOK_H
 
@@ -13,17 +13,17 @@ extern "C" {
 enum { BRIGHTNESSES = 256 };
 
 struct look_result {
-    uint64_t checksum; /* as checksum_of() */
+    uint64_t checksum; /* equals checksum_of() */
     uint32_t pixels[BRIGHTNESSES];
 };
 
 struct look;
 
-/* Memory of its own; collective over the job. */
+/* Allocates the kernel's memory; collective over the job. */
 weft_status look_create(weft_job *job, struct look **look);
 weft_status look_destroy(weft_job *job, struct look *look);
 
-/* Lets a kernel look at a frame, and waits for its end. The result is valid until the next call. */
+/* Runs the kernel on a frame and waits for its end. The result is valid until the next call. */
 weft_status look_at(struct look *look, const struct picture *picture, const unsigned char *data,
                     const struct look_result **result);
 

@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel of look.h, one source for GPUs and for CPU threads. Each byte of a frame is read once,
- * since on a GPU every read crosses PCIe; the result goes to pinned memory, so that nobody has to
- * copy it. */
+/* Kernel of look.h, one source for GPUs and for CPU threads. Each byte of a frame is read once,
+ * since on a GPU every read crosses PCIe. The result goes to pinned memory and needs no copy. */
 #include <weft_device.h>
 
 #include "look.h"
 
-/* What a frame adds up to while blocks work on it, in memory of the device. The last block leaves
- * zeros. */
+/* Sums of a frame while blocks process it, in device memory. The last block resets them to 0. */
 typedef struct look_sums {
     uint64_t checksum;
     uint32_t blocks_done;
     uint32_t pixels[BRIGHTNESSES];
 } look_sums;
 
-/* Spreads the bits of a word, so that all of them count wherever they are added.
- * Source: the finalizer of splitmix64 (G. L. Steele et al., "Fast Splittable Pseudorandom Number
- * Generators", OOPSLA 2014). */
+/* Mixes the bits of a word. Source: the finalizer of splitmix64 (G. L. Steele et al., "Fast
+ * Splittable Pseudorandom Number Generators", OOPSLA 2014). */
 WEFT_DEVICE uint64_t spread(uint64_t x)
 {
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
@@ -24,13 +21,13 @@ WEFT_DEVICE uint64_t spread(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* What the 8 bytes with number `index` add to the checksum. */
+/* Returns the contribution of the 8 bytes with index `index` to the checksum. */
 WEFT_DEVICE uint64_t share(uint64_t word, uint64_t index)
 {
     return spread(word + 0x9e3779b97f4a7c15u * (index + 1));
 }
 
-/* Neighbouring pixels are often alike: they are counted together, with one atomic. */
+/* Adjacent pixels are often equal: they are counted together by one atomic. */
 typedef struct run {
     uint32_t *pixels;
     uint32_t brightness, length;
@@ -52,8 +49,8 @@ WEFT_DEVICE void run_add(run *r, uint32_t brightness)
     r->length++;
 }
 
-/* The pixels among the `bytes` bytes at offset `at` of the frame; data are those bytes in two
- * words. */
+/* Counts the pixels among the `bytes` bytes at offset `at` of the frame; data are those bytes in
+ * two words. */
 WEFT_DEVICE void count_pixels(const struct picture *p, uint64_t at, uint64_t lo, uint64_t hi,
                               unsigned bytes, run *r)
 {
@@ -71,7 +68,7 @@ WEFT_DEVICE void count_pixels(const struct picture *p, uint64_t at, uint64_t lo,
     }
 }
 
-/* The last bytes of a frame whose size is no multiple of 16, with zeros behind them. */
+/* Loads the last bytes of a frame whose size is not a multiple of 16, padded with zeros. */
 WEFT_DEVICE struct weft_dev_vec16 load_rest(const unsigned char *data, unsigned bytes)
 {
     struct weft_dev_vec16 value = {0, 0};
@@ -84,7 +81,8 @@ WEFT_DEVICE struct weft_dev_vec16 load_rest(const unsigned char *data, unsigned 
     return value;
 }
 
-/* This thread's part of the frame: gives its part of the checksum, and counts its pixels. */
+/* Processes this thread's part of the frame: returns its part of the checksum, and counts its
+ * pixels. */
 WEFT_DEVICE uint64_t look_at_part(const struct picture *p, const unsigned char *data,
                                   uint32_t *pixels)
 {
@@ -103,7 +101,7 @@ WEFT_DEVICE uint64_t look_at_part(const struct picture *p, const unsigned char *
     return sum;
 }
 
-/* The last block's threads: what all blocks came to, to the host. */
+/* Called by the last block: writes the sums of all blocks to the host. */
 WEFT_DEVICE void hand_over(look_sums *sums, struct look_result *result)
 {
     for (unsigned i = weft_dev_thread_rank(); i < BRIGHTNESSES; i += weft_dev_block_threads())
@@ -140,8 +138,8 @@ WEFT_KERNEL(look_kernel, (struct picture, picture), (const unsigned char *, data
     weft_dev_sync_block();
     if (me == 0) {
         weft_dev_atomic_add_u64(&sums->checksum, checksum[0], WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
-        /* Pairs with itself in the other blocks: releases what this block has added (the sync put
-         * the other threads' part before it), and acquires what the blocks before have. */
+        /* Pairs with the same add of the other blocks: releases this block's sums (the sync has
+         * ordered the other threads' sums before it), and acquires those of earlier blocks. */
         is_last[0] = weft_dev_atomic_add_u32(&sums->blocks_done, 1, WEFT_ORDER_ACQ_REL,
                                              WEFT_SCOPE_GPU) == weft_dev_grid_blocks() - 1;
     }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames of a camera, or of a clip, looked at by kernels where the capture device has put them: in
- * pinned host memory that the GPU reads. No copy lies between the camera and the kernel.
+/* Processes frames of a camera or a clip by kernels, where the capture device has written them: in
+ * pinned host memory that the GPU reads. There is no copy between the camera and the kernel.
  *
- *     ./video                            # the camera /dev/video0
+ *     ./video                                      # the camera /dev/video0
  *     ./video --make clip.y4m && ./video clip.y4m
  *
- * Each frame is checked: it must not have changed while the kernel read it (the CPU finds the same
- * checksum afterwards), it must be whole, and no number may be missing. Told are the latency from
- * the capture to the end of the kernel, and the frames per second. */
+ * Each frame is checked: it must not have changed while the kernel read it (the CPU computes the
+ * same checksum afterwards), it must be complete, and no frame number may be missing. The program
+ * prints the latency from the capture to the end of the kernel, and the frames per second. */
 #include "../check.h"
 #include "frame.h"
 #include "look.h"
@@ -27,12 +27,12 @@ enum { LOST_SHOWN = 8 };
 struct options {
     const char *path, *make;
     struct source_wish wish;
-    uint32_t frames; /* 0: all of a clip, 120 of a camera */
-    uint32_t check;  /* of how many frames the CPU looks at one; 0: at none */
+    uint32_t frames; /* 0: all frames of a clip, 120 of a camera */
+    uint32_t check;  /* the CPU checks one of this many frames; 0: none */
     bool each;
 };
 
-/* What has been seen of the frames so far. */
+/* Statistics of the frames so far. */
 struct tally {
     uint64_t *latency_ns;
     uint64_t first_ns, last_ns, next_sequence, lost;
@@ -87,8 +87,9 @@ static bool same_pixels(const struct look_result *seen, const struct picture *p,
     return memcmp(pixels, seen->pixels, sizeof pixels) == 0;
 }
 
-/* NULL, or what is wrong with the frame. What the kernel saw is compared with what is there now: a
- * frame that is written while it is read, or was read from elsewhere, is different. */
+/* Returns NULL, or what is wrong with the frame. The kernel's result is compared with the present
+ * contents: they differ if the frame was written while it was read, or was read from another
+ * place. */
 static const char *judge(const struct picture *p, const struct frame *frame,
                          const struct look_result *seen, bool compare)
 {
@@ -99,7 +100,7 @@ static const char *judge(const struct picture *p, const struct frame *frame,
     if (compare && !same_pixels(seen, p, frame->data))
         return "the kernel counted other pixels than are there";
     if (frame->has_checksum && seen->checksum != frame->checksum)
-        return "it is not as it was made";
+        return "it differs from what was written";
     return NULL;
 }
 
@@ -110,7 +111,7 @@ static void note_sequence(struct tally *tally, const struct frame *frame)
             frame->sequence > tally->next_sequence ? frame->sequence - tally->next_sequence : 0;
         tally->lost += lost;
         if (tally->told_lost++ < LOST_SHOWN)
-            printf("%" PRIu64 " lost: %s %" PRIu64 " came where %" PRIu64 " was due\n", lost,
+            printf("%" PRIu64 " lost: %s %" PRIu64 " arrived, expected %" PRIu64 "\n", lost,
                    "frame", frame->sequence, tally->next_sequence);
     }
     tally->next_sequence = frame->sequence + 1;
@@ -185,7 +186,7 @@ static void report(const struct source *source, struct tally *tally)
            1e-6 * (double)t[((size_t)n * 99 + 99) / 100 - 1], 1e-6 * (double)t[n - 1]);
 }
 
-/* 0: all frames were good. */
+/* Returns 0 if all frames were right. */
 static int capture(weft_job *job, const struct options *options, struct source *source, bool camera)
 {
     const struct picture *p = &source->picture;
@@ -227,15 +228,15 @@ static int usage(FILE *to)
     fputs(
         "usage: video [option ...] [CAMERA | CLIP.y4m]    (neither: /dev/video0; -: a clip by the "
         "standard input)\n"
-        "  --frames N      so many frames (default: all of a clip, 120 of a camera)\n"
+        "  --frames N      number of frames (default: all of a clip, 120 of a camera)\n"
         "  --size WxH      ask the camera for frames of that size; with --make, make them so\n"
         "  --format NAME   ask the camera for pixels of that format: YUYV, UYVY, NV12, YU12,\n"
         "                  GREY, RGB3, BGR3\n"
-        "  --rate N        ask the camera for so many frames a second\n"
-        "  --memory WAY    userptr, mmap or copy (default auto: the first that can be had)\n"
+        "  --rate N        frames per second requested from the camera\n"
+        "  --memory WAY    userptr, mmap or copy (default auto: the first that works)\n"
         "  --buffers N     buffers between camera and kernel (default 4)\n"
         "  --each          a line for each frame\n"
-        "  --make FILE     write a clip (default: 30 frames of 320x180), and look at nothing\n",
+        "  --make FILE     write a clip (default: 30 frames of 320x180) and exit\n",
         to);
     return to == stdout ? 0 : 2;
 }
@@ -247,7 +248,7 @@ static bool parse_number(const char *what, const char *text, uint32_t least, uin
     errno = 0;
     unsigned long long number = strtoull(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end || errno || number < least || number > most)
-        return complain("--%s %s: a whole number from %u to %u is wanted", what, text, least, most);
+        return complain("--%s %s: expected a whole number from %u to %u", what, text, least, most);
     *value = (uint32_t)number;
     return true;
 }
@@ -258,8 +259,7 @@ static bool parse_size(const char *text, struct source_wish *wish)
     if (sscanf(text, "%5" SCNu32 "x%5" SCNu32 "%c", &wish->width, &wish->height, &rest) == 2 &&
         wish->width >= 16 && wish->height >= 16 && wish->width <= 16384 && wish->height <= 16384)
         return true;
-    return complain("--size %s: WIDTHxHEIGHT is wanted, each from 16 to 16384, as in 640x360",
-                    text);
+    return complain("--size %s: expected WIDTHxHEIGHT, each from 16 to 16384, as in 640x360", text);
 }
 
 static bool parse_memory(const char *text, struct source_wish *wish)
@@ -269,7 +269,7 @@ static bool parse_memory(const char *text, struct source_wish *wish)
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(text, known[i]) == 0)
             return true;
-    return complain("--memory %s: auto, userptr, mmap or copy is wanted", text);
+    return complain("--memory %s: expected auto, userptr, mmap or copy", text);
 }
 
 static bool parse_one(int option, const char *value, struct options *options)
@@ -300,7 +300,7 @@ static bool parse_one(int option, const char *value, struct options *options)
     return false;
 }
 
-/* -1: go on; else the exit status. */
+/* Returns -1 to continue, else the exit status. */
 static int parse(int argc, char **argv, struct options *options)
 {
     static const struct option known[] = {{"frames", required_argument, NULL, 'n'},
@@ -334,7 +334,7 @@ static bool is_camera(const char *path)
 {
     struct stat about;
     if (stat(path, &about))
-        return strncmp(path, "/dev/", 5) == 0; /* whoever names a device means one */
+        return strncmp(path, "/dev/", 5) == 0; /* a name in /dev is a camera */
     return S_ISCHR(about.st_mode);
 }
 
@@ -371,7 +371,7 @@ int main(int argc, char **argv)
         uint32_t height = options.wish.height ? options.wish.height : 180;
         return clip_make(options.make, width, height, options.frames ? options.frames : 30) ? 0 : 2;
     }
-    setlinebuf(stdout); /* what is seen is said at once, also into a pipe */
+    setlinebuf(stdout); /* print each line at once, also into a pipe */
     struct sigaction action = {.sa_handler = on_signal};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels of one source for two targets, and their launch from the host.
+/* Kernels with one source for two targets, and how the host launches them.
  *
  *     #include <weft/launch.h>
  *
@@ -21,12 +21,11 @@
  *
  * The CMake function weft_add_program() (cmake/WeftKernels.cmake) compiles such a file with the C
  * compiler for `simt` and, where nvcc is found, with nvcc for `cuda`, and links both into one
- * program. Which one runs is decided when the program runs: WEFT_TARGET=auto takes cuda when the
- * program has CUDA code and a GPU is usable, else simt.
+ * program. The target is chosen when the program runs: WEFT_TARGET=auto takes cuda when the program
+ * has CUDA code and a GPU is usable, else simt.
  *
- * libweft links no CUDA runtime: the program's own does the launches, through the table that its
- * CUDA half registers (<weft/device/launch_cuda.h>).
- */
+ * libweft links no CUDA runtime: the program's own runtime does the launches, through the table
+ * that the program's CUDA half registers (<weft/device/launch_cuda.h>). */
 #ifndef WEFT_LAUNCH_H
 #define WEFT_LAUNCH_H
 
@@ -34,8 +33,8 @@
 #include <weft/device/params.h>
 #include <weft/device/simt.h>
 
-/* 1 in the compilation that has the host's code: in a file compiled for both targets that is the C
- * compiler's, so functions and variables of the host are defined once. */
+/* 1 in the compilation that has host code. In a file compiled for both targets this is the C
+ * compiler's compilation, so that host functions and variables are defined once. */
 #define WEFT_HOST_CODE WEFT_TARGET_SIMT
 
 #ifdef __cplusplus
@@ -44,8 +43,8 @@ extern "C" {
 
 typedef enum weft_target { WEFT_SIMT, WEFT_CUDA } weft_target;
 
-/* A cudaStream_t or an executor's stream, by target. NULL is the default stream, which on simt does
- * not wait for other streams. */
+/* A cudaStream_t or a stream of the SIMT executor, depending on the target. NULL is the default
+ * stream; on simt it does not wait for other streams. */
 typedef void *weft_stream;
 typedef void *weft_event;
 
@@ -61,14 +60,16 @@ static inline weft_dim3 weft_dim(unsigned x, unsigned y, unsigned z)
 
 #define WEFT_LAUNCH_FLAG_COOPERATIVE 1u
 
-/* The target on which kernels run in this process; decided at the first call. */
+/* Returns the target on which kernels run in this process; the first call decides it. */
 weft_target weft_target_get(void);
-const char *weft_target_name(weft_target target); /* "simt" or "cuda" */
+const char *weft_target_name(weft_target target); /* returns "simt" or "cuda" */
 
-/* Streams, host calls and events, of the target in use. Errors: WEFT_ERR_KERNEL with the sentence
- * of the runtime, among them, at synchronize, the fault of a kernel; _NO_MEMORY, _SYSTEM. A host
- * call is made in stream order by a thread of the runtime and must not launch or wait for kernels.
- * elapsed: ns between the last completed records; both events have been recorded. */
+/* Streams, host calls and events of the target in use, as in CUDA. weft_stream_host_call() queues a
+ * call of fn(arg): a thread of the runtime makes the call in stream order, and fn must not launch
+ * or wait for kernels. weft_event_elapsed() gives the time in ns between the last completed records
+ * of two events; both have been recorded.
+ * Errors: WEFT_ERR_KERNEL (with the sentence of the runtime; at synchronize also the fault of a
+ * kernel), _NO_MEMORY, _SYSTEM. */
 weft_status weft_stream_create(weft_stream *stream);
 weft_status weft_stream_destroy(weft_stream stream);
 weft_status weft_stream_synchronize(weft_stream stream);
@@ -83,7 +84,7 @@ weft_status weft_event_elapsed(weft_event start, weft_event end, uint64_t *ns);
 
 /* ----------------------------------------------------------- what the macros below are made of */
 
-/* The calls of the CUDA runtime that the launches need: 0 or the runtime's own error. */
+/* The calls of the CUDA runtime that launches need. Each returns 0 or the runtime's error code. */
 struct weft_cuda_runtime {
     size_t size; /* sizeof(struct weft_cuda_runtime): lets it grow */
     int (*devices)(void);
@@ -103,7 +104,7 @@ struct weft_cuda_runtime {
     int (*event_elapsed)(weft_event start, weft_event end, uint64_t *ns);
 };
 
-/* Called by a constructor of each CUDA half; the first table is used. */
+/* A constructor of each CUDA half calls it; the first registered table is used. */
 void weft_cuda_register(const struct weft_cuda_runtime *runtime);
 
 /* The CUDA half of a kernel. */
@@ -112,18 +113,18 @@ struct weft_kernel_cuda {
     const void *function; /* for cudaLaunchKernel */
 };
 
-/* A kernel, as its simt half describes it. */
+/* Description of a kernel, made by its simt half. */
 struct weft_kernel {
     const char *name;
     void (*simt)(const void *args);
-    const struct weft_kernel_cuda *cuda; /* NULL when the program has none */
+    const struct weft_kernel_cuda *cuda; /* NULL when the program has no CUDA code */
     size_t args_bytes;
     unsigned n_params;
-    const size_t *offsets; /* of the parameters in args */
-    const size_t *sizes;   /* in bytes */
+    const size_t *offsets; /* offset of each parameter in args, in bytes */
+    const size_t *sizes;   /* size of each parameter, in bytes */
 };
 
-/* Launches on the target in use. Use WEFT_LAUNCH. */
+/* Launches a kernel on the target in use. Programs use WEFT_LAUNCH. */
 weft_status weft_launch(const struct weft_kernel *kernel, unsigned flags, weft_dim3 grid,
                         weft_dim3 block, size_t shared_bytes, weft_stream stream, void *args);
 
@@ -134,14 +135,14 @@ weft_status weft_launch(const struct weft_kernel *kernel, unsigned flags, weft_d
 /* ------------------------------------------------------------------------------- launching
  *
  * weft_status WEFT_LAUNCH(name, grid, block, shared_bytes, stream, arguments...);
- *     Queues kernel `name` on `stream` and returns. grid and block are numbers or weft_dim3. The
- *     arguments are converted to the kernel's parameters as in a function call.
+ *     Queues kernel `name` on `stream` and returns. grid and block are numbers or weft_dim3;
+ *     shared_bytes is the size of dynamic shared memory of a block in bytes. The arguments are
+ *     converted to the kernel's parameters as in a function call.
  *     Errors: WEFT_ERR_ARGUMENT (dimensions), _UNSUPPORTED (WEFT_TARGET=cuda without a GPU or
- *     without CUDA code), _KERNEL (the runtime's refusal, in words), _NO_MEMORY, _SYSTEM.
- * WEFT_LAUNCH_COOPERATIVE(...)
- *     The same; refused unless all blocks can be resident together.
+ *     without CUDA code), _KERNEL (the runtime refused; its sentence says why), _NO_MEMORY,
+ * _SYSTEM. WEFT_LAUNCH_COOPERATIVE(...) The same; fails unless all blocks can be resident together.
  * WEFT_KERNEL_DECLARE(name, (type, name)...);
- *     In another C file that launches the kernel.
+ *     Declares the kernel in another C file that launches it.
  */
 
 #ifdef __cplusplus
@@ -174,10 +175,10 @@ static inline weft_dim3 weft_dim_number(size_t x)
 /* ---------------------------------------------------------------------------- definition
  *
  * WEFT_KERNEL(name, (type, parameter)...) { body }
- *     Up to 16 parameters; a type with brackets or of a function pointer needs a typedef. The name
- *     is unique in the program. Defines, for simt, `weft_kernel_NAME` and the typed
- *     `weft_launch_NAME`; for cuda, `weft_kernel_cuda_NAME`, which the simt half finds as a weak
- *     symbol.
+ *     Defines a kernel with up to 16 parameters. A type with brackets, or of a function pointer,
+ *     needs a typedef. The name is unique in the program. For simt the macro defines
+ *     `weft_kernel_NAME` and the typed function `weft_launch_NAME`; for cuda it defines
+ *     `weft_kernel_cuda_NAME`, which the simt half refers to as a weak symbol.
  */
 
 #define WEFT_KERNEL(...) WEFT_PP_CAT(WEFT_KERNEL_, WEFT_PP_KIND(__VA_ARGS__))(__VA_ARGS__)
@@ -206,7 +207,7 @@ static inline weft_dim3 weft_dim_number(size_t x)
     WEFT_C_LINKAGE weft_status weft_launch_##name(                                                 \
         WEFT_LAUNCH_PARAMS, WEFT_PP_MAP(WEFT_PP_DECLARE, WEFT_PP_COMMA, __VA_ARGS__))
 
-/* The descriptor; the CUDA half, if it is linked, has the hidden symbol. */
+/* The kernel's descriptor. The CUDA half, if the program links it, defines the hidden symbol. */
 #define WEFT_KERNEL_DESCRIBE(name, args_bytes, n_params, offsets, sizes)                           \
     WEFT_C_LINKAGE const struct weft_kernel_cuda weft_kernel_cuda_##name                           \
         __attribute__((weak, visibility("hidden")));                                               \

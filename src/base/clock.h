@@ -7,7 +7,7 @@
 
 uint64_t clock_now_ns(void);
 
-/* The same clock, up to a few milliseconds late, at a fraction of the cost. */
+/* The same clock, up to a few milliseconds behind, at a fraction of the cost. */
 uint64_t clock_coarse_ns(void);
 
 #endif

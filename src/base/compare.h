@@ -30,7 +30,7 @@ static inline bool compare_holds(uint64_t seen, weft_cmp cmp, uint64_t value)
     }
 }
 
-/* 2, 4, 8: width of a type that waits can compare; 0: none such. */
+/* Width in bytes (2, 4, 8) of a type that waits can compare; 0: waits cannot compare the type. */
 static inline size_t compare_width(weft_type type)
 {
     switch (type) {
@@ -58,7 +58,7 @@ static inline uint64_t compare_flip(weft_type type)
     return compare_signed(type) ? 1ull << 63 : 0;
 }
 
-/* Acquire: what the writer did before its store is seen after this load. */
+/* Acquire: what the writer did before its store is visible after this load. */
 static inline uint64_t compare_load(weft_type type, const void *at)
 {
     switch (type) {

@@ -29,8 +29,8 @@ static struct value values[CONFIG_COUNT];
 static bool values_read;
 static pthread_mutex_t values_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Digits with an optional fraction. Not strtod(), which reads the decimal point of the program's
- * locale. */
+/* Digits with an optional fraction. strtod() is not used, because it reads the decimal point of the
+ * program's locale. */
 static double parse_decimal(const char *text, const char **end)
 {
     double number = 0, weight = 1;
@@ -43,7 +43,7 @@ static double parse_decimal(const char *text, const char **end)
     return number;
 }
 
-/* Number with an optional fraction, then a suffix that `scale` knows. */
+/* A number with an optional fraction, then a suffix that `scale` knows. */
 static bool parse_scaled(const char *text, double (*scale)(const char *suffix), uint64_t *result)
 {
     const char *end;
@@ -177,10 +177,10 @@ static void read_value(enum config_id id)
 {
     const struct config_var *var = &config_vars[id];
     struct value *value = &values[id];
-    /* What names a library to load is not taken from whoever starts a set-user-ID program. */
+    /* A set-user-ID program must not load a library that its caller names. */
     const char *text = id == CONFIG_HCA_LIB ? secure_getenv(var->name) : getenv(var->name);
     value->from_environment = text != NULL;
-    /* A bad value is refused by config_check(); until then the default stands in for it. */
+    /* config_check() refuses a bad value; until then the default is used. */
     if (!text || !parse_value(var, text, &value->number)) {
         text = var->preset;
         parse_value(var, text, &value->number);
@@ -188,7 +188,7 @@ static void read_value(enum config_id id)
     value->text = strdup(text);
 }
 
-static const struct value *look_up(enum config_id id)
+static const struct value *lookup_value(enum config_id id)
 {
     if (!__atomic_load_n(&values_read, __ATOMIC_ACQUIRE)) {
         pthread_mutex_lock(&values_lock);
@@ -215,38 +215,38 @@ void config_reset(void)
 
 const char *config_string(enum config_id id)
 {
-    const char *text = look_up(id)->text;
+    const char *text = lookup_value(id)->text;
     return text ? text : config_vars[id].preset;
 }
 
 int64_t config_int(enum config_id id)
 {
-    return look_up(id)->number;
+    return lookup_value(id)->number;
 }
 
 uint64_t config_size(enum config_id id)
 {
-    return (uint64_t)look_up(id)->number;
+    return (uint64_t)lookup_value(id)->number;
 }
 
 uint64_t config_duration_ns(enum config_id id)
 {
-    return (uint64_t)look_up(id)->number;
+    return (uint64_t)lookup_value(id)->number;
 }
 
 bool config_bool(enum config_id id)
 {
-    return look_up(id)->number != 0;
+    return lookup_value(id)->number != 0;
 }
 
 int config_choice(enum config_id id)
 {
-    return (int)look_up(id)->number;
+    return (int)lookup_value(id)->number;
 }
 
 const char *config_origin(enum config_id id)
 {
-    return look_up(id)->from_environment ? "environment" : "default";
+    return lookup_value(id)->from_environment ? "environment" : "default";
 }
 
 /* Edit distance (Levenshtein), for naming the nearest known variable. */
@@ -284,7 +284,7 @@ static const char *nearest_name(const char *name)
     return best;
 }
 
-static const char *accepted(const struct config_var *var)
+static const char *describe_accepted(const struct config_var *var)
 {
     switch (var->type) {
     case CONFIG_STRING:
@@ -334,7 +334,7 @@ static weft_status check_entry(const char *entry)
     int64_t ignored;
     if (!parse_value(var, text, &ignored))
         return base_fail(WEFT_ERR_CONFIG, "%s is \"%s\", which is not %s", name, text,
-                         accepted(var));
+                         describe_accepted(var));
     return WEFT_OK;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one table of configuration variables (environment, prefix WEFT_). A value is read once, at
- * the first look-up; config_check() refuses unknown names and bad values before a job starts. */
+/* The table of all configuration variables (environment, prefix WEFT_). Each value is read once, at
+ * the first access; config_check() refuses unknown names and bad values before a job starts. */
 #ifndef WEFT_BASE_CONFIG_H
 #define WEFT_BASE_CONFIG_H
 
@@ -11,7 +11,7 @@
 #include <weft.h>
 
 enum config_type {
-    CONFIG_STRING,   /* taken as it is */
+    CONFIG_STRING,   /* any text */
     CONFIG_INT,      /* whole number */
     CONFIG_POWER,    /* a power of two, 2 to 1M */
     CONFIG_CPUS,     /* near, any, or a list of CPUs such as 0-3,8 */
@@ -24,95 +24,108 @@ enum config_type {
 /* X(id, type, default, choices or NULL, one sentence). The name is "WEFT_" #id. */
 #define CONFIG_VARS(X)                                                                             \
     X(LOG, CONFIG_CHOICE, "warn", "error|warn|info|debug",                                         \
-      "What is logged to stderr: each level includes those before it.")                            \
+      "What is logged to stderr; each level includes those before it.")                            \
     X(HEAP_SIZE, CONFIG_SIZE, "4G", NULL,                                                          \
-      "Size of each PE's symmetric host heap; a reservation, a page costs memory when touched.")   \
+      "Size of each PE's symmetric host heap; only addresses are reserved, pages cost memory "     \
+      "when touched.")                                                                             \
     X(WAIT_WARN, CONFIG_DURATION, "60s", NULL,                                                     \
-      "After this time a wait says once what it waits for, and what that PE does; 0 = never.")     \
+      "Time after which a wait logs once what it waits for and what that PE does; 0 = never.")     \
     X(WAIT_LIMIT, CONFIG_DURATION, "10m", NULL,                                                    \
-      "A wait fails when the PEs it depends on have done nothing for this time; 0 = for ever.")    \
+      "A wait fails when the PEs that it depends on make no progress for this time; 0 = "          \
+      "never.")                                                                                    \
     X(WAIT_SLICE, CONFIG_DURATION, "100ms", NULL,                                                  \
-      "Time that a wait counts from one look to the next, at most, so that being stopped is "      \
-      "none.")                                                                                     \
+      "Most time that a wait counts between two checks, so that time while stopped does not "      \
+      "count.")                                                                                    \
     X(PATH, CONFIG_STRING, "", NULL,                                                               \
       "Paths that may be used, in this order, e.g. \"p2p,staged\"; \"^p2p\" excludes one.")        \
     X(SLOW, CONFIG_STRING, "", NULL,                                                               \
-      "For tests, how path slow works: order=random|given, delay=, seed=, fail=, lie=NUMBER.")     \
+      "For tests: behaviour of path slow: order=random|given, delay=, seed=, fail=, "              \
+      "lie=NUMBER.")                                                                               \
     X(FABRIC_PROVIDER, CONFIG_STRING, "", NULL,                                                    \
-      "Provider of libfabric that path net uses, such as verbs, tcp or shm; empty: the fastest.")  \
+      "libfabric provider for path net, such as verbs, tcp or shm; empty: the fastest.")           \
     X(FABRIC_INTERFACE, CONFIG_STRING, "", NULL,                                                   \
-      "Interfaces that path net may use, such as mlx5_0 or eth0,eth1; empty: those of all nodes.") \
+      "Interfaces that path net may use, such as mlx5_0 or eth0,eth1; empty: those of all "        \
+      "nodes.")                                                                                    \
     X(NET_GPU, CONFIG_CHOICE, "auto", "auto|direct|staged",                                        \
-      "GPU memory over path net: in place where the NIC reaches it, also where a CPU moves it, "   \
-      "never.")                                                                                    \
+      "GPU memory over path net: auto = by the NIC where it can, direct = also by a CPU, "         \
+      "staged = never in place.")                                                                  \
     X(NET_LOT, CONFIG_SIZE, "1M", NULL,                                                            \
-      "Bytes of GPU memory that path net takes through pinned host memory at a time, at most.")    \
+      "Largest fragment of GPU memory that path net stages through pinned host memory, in "        \
+      "bytes.")                                                                                    \
     X(NET_LOTS, CONFIG_INT, "8", NULL,                                                             \
-      "How many of them are under way to one PE; each takes WEFT_NET_LOT of host memory there.")   \
+      "Staging slots per PE of path net; each takes WEFT_NET_LOT of pinned host memory there.")    \
     X(FABRIC_RAILS, CONFIG_INT, "0", NULL,                                                         \
-      "NICs that large transfers of a PE are spread over, 1 to 8; 0 = its share of the nearest.")  \
+      "NICs that large transfers of a PE are striped over, 1 to 8; 0 = its share of the "          \
+      "nearest.")                                                                                  \
     X(FABRIC_STRIPE, CONFIG_SIZE, "1M", NULL,                                                      \
-      "Transfers from this size are spread over several NICs; 0 = never.")                         \
+      "Smallest transfer that is striped over several NICs, in bytes; 0 = never.")                 \
     X(HCA, CONFIG_STRING, "auto", NULL,                                                            \
-      "Adapters of path gda: auto, soft = the software adapter, or names such as mlx5_0,mlx5_1.")  \
+      "Adapters of path gda: auto, soft = the software HCA, or names such as mlx5_0,mlx5_1.")      \
     X(HCA_LIB, CONFIG_STRING, "", NULL,                                                            \
-      "Folder of the libibverbs and libmlx5 of path gda; empty: the system's, or what is soft.")   \
+      "Folder of libibverbs and libmlx5 for path gda; empty: the system's, or those of soft.")     \
     X(GDA_ADAPTERS, CONFIG_INT, "0", NULL,                                                         \
       "Adapters that a PE uses over path gda, 1 to 8; 0 = its share of the nearest.")              \
     X(GDA_QUEUES, CONFIG_INT, "2", NULL,                                                           \
-      "Queues of the adapter that device code has to each PE over path gda, 1 to 64.")             \
+      "Queue pairs of device code to each PE over path gda, 1 to 64.")                             \
     X(GDA_DEPTH, CONFIG_POWER, "1024", NULL,                                                       \
-      "Blocks of 64 bytes of each queue of path gda, a power of 2 from 128 to 32768.")             \
+      "Depth of each queue pair of path gda in blocks of 64 bytes, a power of 2 from 128 to "      \
+      "32768.")                                                                                    \
     X(GDA_INITIATOR, CONFIG_CHOICE, "auto", "auto|cpu",                                            \
-      "Who gives requests of device code to path gda: it itself where it can, or the proxy's "     \
-      "thread.")                                                                                   \
+      "Who posts work requests of device code to path gda: auto (the GPU, else a proxy "           \
+      "thread) or cpu (a proxy thread).")                                                          \
     X(GDA_DOORBELL, CONFIG_CHOICE, "auto", "auto|gpu|cpu",                                         \
-      "Who rings doorbells of path gda for a GPU: it, else a thread; it or nobody; the thread.")   \
+      "Who rings the NIC doorbell of path gda: auto (GPU, else a CPU thread), gpu (GPU only), "    \
+      "cpu (CPU thread only).")                                                                    \
     X(GDA_QUEUE_MEMORY, CONFIG_CHOICE, "auto", "auto|host|gpu",                                    \
-      "Where queues of a GPU's device code lie over path gda: its memory, else the host's; or "    \
-      "one.")                                                                                      \
+      "Memory of device code's queue pairs over path gda: auto (GPU memory, else host "            \
+      "memory), host, or gpu.")                                                                    \
     X(GDA_CHUNK, CONFIG_SIZE, "1G", NULL,                                                          \
-      "Segments are registered for path gda in pieces of this size, a power of 2, 64K to 1G.")     \
+      "Segments are registered for path gda in chunks of this size, a power of 2, 64K to 1G.")     \
     X(TEST_GDA, CONFIG_CHOICE, "off", "off|relaxed|apart|both",                                    \
-      "For tests: over path gda memory of the host is relaxed in order, as apart as a GPU's, "     \
+      "For tests: path gda treats host memory as relaxed in order, as separate like a GPU's, "     \
       "or both.")                                                                                  \
     X(FILE_BACKEND, CONFIG_CHOICE, "auto", "auto|uring|threads",                                   \
-      "By what files are read and written: io_uring, else threads; only io_uring; only threads.")  \
+      "How files are read and written: auto (io_uring, else threads), uring, or threads.")         \
     X(FILE_GPU, CONFIG_CHOICE, "auto", "auto|pinned|cufile|compat",                                \
-      "By what a file reaches GPU memory: cuFile where it is direct, else pinned memory; or "      \
-      "only one.")                                                                                 \
+      "How a file transfer reaches GPU memory: auto (cuFile where it is direct, else pinned "      \
+      "memory), or only one.")                                                                     \
     X(FILE_ROOT, CONFIG_STRING, "", NULL,                                                          \
-      "For tests: the folder whose proc says whether this kernel can carry cuFile.")               \
+      "For tests: folder whose proc files say whether this kernel supports cuFile.")               \
     X(FILE_DEPTH, CONFIG_INT, "0", NULL,                                                           \
-      "Requests on a file under way at once, 1 to 256; 0 = as was measured on its file system.")   \
+      "Concurrent requests on a file, 1 to 256; 0 = as measured on its file system.")              \
     X(FILE_CHUNK, CONFIG_SIZE, "0", NULL,                                                          \
-      "Bytes of one request on a file, at most, a multiple of 4K up to 64M; 0 = as was measured.") \
+      "Largest request on a file in bytes, a multiple of 4K up to 64M; 0 = as measured.")          \
     X(CHECK, CONFIG_BOOL, "0", NULL,                                                               \
-      "Check that collective calls agree between PEs, and say how they differ.")                   \
+      "Checking mode: compares the arguments of collectives between PEs and reports "              \
+      "differences.")                                                                              \
     X(SPIN, CONFIG_INT, "-1", NULL,                                                                \
-      "Polls before a waiting PE yields its CPU; -1 chooses by PEs per CPU.")                      \
+      "Polls before a waiting PE yields its CPU; -1 = chosen from the PEs per CPU.")               \
     X(BOOT, CONFIG_CHOICE, "auto", "auto|weft|pmix|tcp|single",                                    \
-      "How the PEs find each other: the launcher's socket, PMIx, RANK and MASTER_ADDR, or alone.") \
+      "How the PEs find each other: the launcher's socket, PMIx, RANK and MASTER_ADDR (tcp), "     \
+      "or a single PE.")                                                                           \
     X(BOOT_LIMIT, CONFIG_DURATION, "60s", NULL,                                                    \
-      "How long PEs look for each other and try paths at start, at most WEFT_WAIT_LIMIT; 0: as "   \
-      "it.")                                                                                       \
+      "Time limit for finding the PEs and testing paths at start, at most WEFT_WAIT_LIMIT; 0 "     \
+      "= that one.")                                                                               \
     X(BOOT_SOCKET, CONFIG_INT, "-1", NULL,                                                         \
-      "Set by `weft run`: number of the inherited socket to the launcher.")                        \
+      "Set by `weft run`: descriptor of the inherited socket to the launcher.")                    \
     X(BOOT_JOB, CONFIG_STRING, "", NULL,                                                           \
-      "Set by `weft run`: marks the processes that come from its job.")                            \
+      "Set by `weft run`: identifies the processes of its job.")                                   \
     X(BOOT_NODE, CONFIG_INT, "-1", NULL,                                                           \
-      "Set by `weft run --hosts`: number of this PE's host in the list.")                          \
+      "Set by `weft run --hosts`: index of this PE's host in the list.")                           \
     X(BOOT_HOST, CONFIG_STRING, "", NULL, "Set by `weft run --hosts`: name of this PE's host.")    \
     X(NODE_PES, CONFIG_INT, "0", NULL,                                                             \
-      "For tests: so many PEs each count as a node, though they share a kernel; 0 = as it is.")    \
+      "For tests: number of PEs that count as a node although they share a kernel; 0 = real "      \
+      "nodes.")                                                                                    \
     X(PE, CONFIG_INT, "-1", NULL, "Set by `weft run`: number of this PE, for scripts too.")        \
     X(PES, CONFIG_INT, "0", NULL, "Set by `weft run`: number of PEs in the job.")                  \
     X(BOOT_PORT, CONFIG_INT, "0", NULL,                                                            \
-      "Port at which PE 0 meets the others under RANK and MASTER_ADDR; 0 = after MASTER_PORT.")    \
+      "TCP port at which PE 0 accepts the others with RANK and MASTER_ADDR; 0 = derived from "     \
+      "MASTER_PORT.")                                                                              \
     X(SECRET, CONFIG_STRING, "", NULL,                                                             \
-      "Secret shared by the PEs of a job; authenticates TCP connections at start.")                \
+      "Secret shared by the PEs of a job, which authenticates TCP connections at start.")          \
     X(TARGET, CONFIG_CHOICE, "auto", "auto|cuda|simt",                                             \
-      "Where kernels run: on a GPU if there is one, on a GPU, or on CPU threads.")                 \
+      "Where kernels run: auto (a GPU if there is one, else CPU threads), cuda (a GPU), simt "     \
+      "(CPU threads).")                                                                            \
     X(SIMT_THREADS, CONFIG_INT, "0", NULL,                                                         \
       "Worker threads of the SIMT executor; 0 = one for each CPU.")                                \
     X(SIMT_STACK, CONFIG_SIZE, "64K", NULL,                                                        \
@@ -123,45 +136,53 @@ enum config_type {
     X(SIMT_EXITED, CONFIG_CHOICE, "report", "report|allow",                                        \
       "Whether a sync that names an exited lane is a fault of the kernel.")                        \
     X(PROXY_SLOTS, CONFIG_POWER, "4096", NULL,                                                     \
-      "Operations that device code may have given to the proxy and not had released; a power "     \
-      "of 2.")                                                                                     \
+      "Operations of device code that a proxy ring holds at the same time, a power of 2.")         \
     X(PROXY, CONFIG_CHOICE, "auto", "auto|always",                                                 \
-      "Whether the proxy of device code runs where a peer needs it, or always, to be measured.")   \
+      "Whether the proxy of device code runs: auto = where a peer needs it, always = for "         \
+      "measurements.")                                                                             \
     X(PROXY_THREADS, CONFIG_CHOICE, "1", "1|2|3|4|5|6|7|8",                                        \
-      "Threads of the proxy, each with a ring of its own for some of the PEs.")                    \
+      "Threads of the proxy, each with its own ring for some of the PEs.")                         \
     X(PROXY_CPUS, CONFIG_CPUS, "near", NULL,                                                       \
-      "CPUs of the proxy's threads: near = of those allowed the ones at the NIC or GPU, any, "     \
-      "or 0-3,8.")                                                                                 \
+      "CPUs of the proxy's threads: near = those allowed that are nearest to the NIC or GPU, "     \
+      "any, or a list.")                                                                           \
     X(GPU, CONFIG_STRING, "", NULL,                                                                \
-      "GPUs to use, one per local PE in turn: numbers, GPU-... or MIG-... names, PCI addresses.")  \
+      "GPUs to use, one per local PE in turn: numbers, GPU-... or MIG-... names, PCI "             \
+      "addresses.")                                                                                \
     X(GPU_HEAP_SIZE, CONFIG_SIZE, "0", NULL,                                                       \
-      "Addresses reserved for each PE's GPU heap; memory comes on demand. 0 = as the GPU has.")    \
+      "Addresses reserved for each PE's GPU heap; memory is added on demand; 0 = the GPU's "       \
+      "memory size.")                                                                              \
     X(COLL, CONFIG_CHOICE, "auto",                                                                 \
       "auto|packets|two|lines|twolines|direct|scratch|engines|copies",                             \
-      "Way of collectives on GPU memory: by size, or one where it can serve; copies: no kernels.") \
+      "Algorithm of GPU collectives: packets = LL, lines = LL128, two* = two-shot, copies = host " \
+      "puts.")                                                                                     \
     X(COLL_SMS, CONFIG_INT, "64", NULL,                                                            \
-      "Blocks of a collective on GPU memory, at most, each on an SM; 0 = copy engines where "      \
-      "they can.")                                                                                 \
+      "Most blocks (one per SM) of a collective on GPU memory; 0 = copy engines where "            \
+      "possible.")                                                                                 \
     X(COLL_RATES, CONFIG_STRING, "", NULL,                                                         \
-      "File with this machine's rates of collectives; empty: as `weft bench coll --tune` kept; "   \
-      "off.")                                                                                      \
+      "File with this machine's rates of collectives; empty: that of `weft bench coll "            \
+      "--tune`; off = built in.")                                                                  \
     X(GPU_STRIPE, CONFIG_SIZE, "0", NULL,                                                          \
-      "Host-initiated copies from this size are dealt out over several streams; 0 = never.")       \
+      "Smallest host-initiated copy that is split over several streams, in bytes; 0 = never.")     \
     X(STRIPES, CONFIG_INT, "0", NULL,                                                              \
-      "Ways of a large copy between GPUs: 0 = what shares no link and is faster; n = up to n.")    \
+      "Routes of a large copy between GPUs: 0 = all that share no link and are faster; n = at "    \
+      "most n.")                                                                                   \
     X(STRIPE_HOST, CONFIG_SIZE, "0", NULL,                                                         \
-      "From this size copies over NVLink may go over host memory too, where faster; 0 = never.")   \
+      "Smallest copy over NVLink that may also use host memory, where faster, in bytes; 0 = "      \
+      "never.")                                                                                    \
     X(PROVE, CONFIG_CHOICE, "cached", "always|cached|off",                                         \
-      "Whether pairs of GPUs prove peer access at first use, or trust an earlier proof.")          \
+      "Whether peer access between GPUs is tested at first use: always, cached (trusts an "        \
+      "earlier test), off.")                                                                       \
     X(MAP, CONFIG_CHOICE, "auto", "auto|dmabuf|rm|gdrdrv|none",                                    \
-      "How the CPU maps GPU memory: auto, dmabuf, rm = the driver's own interface, gdrdrv, none.") \
+      "How the CPU maps GPU memory: auto, dmabuf, rm = the driver's resource manager, gdrdrv, "    \
+      "none.")                                                                                     \
     X(COPY_THREADS, CONFIG_CHOICE, "auto", "auto|1|2|3|4|5|6|7|8",                                 \
-      "Threads of large copies between plain and GPU memory: auto = where measured; 1 = the "      \
-      "driver's.")                                                                                 \
+      "Threads for large copies between pageable and GPU memory: auto = as measured, 1 = the "     \
+      "driver's copy.")                                                                            \
     X(FAULT_PERCENT, CONFIG_INT, "80", NULL,                                                       \
-      "A rate that is measured below this percentage of what is expected is a fault, 1 to 100.")   \
+      "A measured rate below this percentage of the expected one is reported as a fault, 1 to "    \
+      "100.")                                                                                      \
     X(RSH, CONFIG_STRING, "ssh -x -o BatchMode=yes -o ConnectTimeout=10", NULL,                    \
-      "By what `weft run --hosts` reaches a host: gets its name and a command.")                   \
+      "Command by which `weft run --hosts` reaches a host; gets the host name and a command.")     \
     X(TEXT_PE, CONFIG_BOOL, "0", NULL, "`weft run` prefixes each output line with its PE.")
 
 enum config_id {
@@ -172,7 +193,7 @@ enum config_id {
 };
 
 struct config_var {
-    const char *name; /* with the prefix */
+    const char *name; /* with the prefix WEFT_ */
     enum config_type type;
     const char *preset;
     const char *choices;
@@ -191,15 +212,16 @@ int config_choice(enum config_id id);
 /* "environment" or "default". */
 const char *config_origin(enum config_id id);
 
-/* Checks every WEFT_ variable of the environment: an unknown name fails with the nearest known
- * one, a bad value with the value and what is accepted. WEFT_ERR_CONFIG. */
+/* Checks every WEFT_ variable of the environment. WEFT_ERR_CONFIG: an unknown name (the message
+ * contains the nearest known one), or a bad value (the message contains the value and what is
+ * accepted). */
 weft_status config_check(void);
 
-/* Forgets what was read, so that a test or a re-init sees a changed environment. */
+/* Discards the values that were read, so that a test or a new init sees a changed environment. */
 void config_reset(void);
 
-/* Parses `text` as bytes ("64", "4K", "1.5G") or as nanoseconds ("60s", "250ms"). False when it
- * is not such a text, or too large. */
+/* Parses `text` as bytes ("64", "4K", "1.5G") or as nanoseconds ("60s", "250ms"). False: it is no
+ * such text, or too large. */
 bool config_parse_size(const char *text, uint64_t *bytes);
 bool config_parse_duration(const char *text, uint64_t *ns);
 

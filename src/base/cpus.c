@@ -8,13 +8,13 @@
 
 enum { MOST_CPUS = 64 * 1024 };
 
-/* -1: no number of a CPU stands there. */
+/* Parses a CPU number. -1: there is none. */
 static long cpu_at(const char **text)
 {
     char *end;
     if (!isdigit((unsigned char)**text))
         return -1;
-    long cpu = strtol(*text, &end, 10); /* LONG_MAX when it is too large */
+    long cpu = strtol(*text, &end, 10); /* LONG_MAX if it is too large */
     *text = end;
     return cpu < CPU_SETSIZE ? cpu : -1;
 }

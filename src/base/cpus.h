@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of CPUs as the kernel writes them, and what a CPU does between two polls. */
+/* CPU lists in the kernel's format, and the pause instruction for polling. */
 #ifndef WEFT_BASE_CPUS_H
 #define WEFT_BASE_CPUS_H
 
@@ -7,17 +7,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* "0-3,8", a newline at the end allowed. False when it is no such list, is empty, or names a CPU
- * that no set has room for. */
+/* Parses "0-3,8"; a final newline is allowed. False: it is not such a list, is empty, or names a
+ * CPU beyond CPU_SETSIZE. */
 bool cpus_parse(const char *text, cpu_set_t *cpus);
 
-/* The CPUs that this thread may run on, a bit each. Where the kernel has more than these bits, CPU
- * n is bit n modulo their number: a count of bits is then the least that there may be. All zero:
- * not known. */
+/* The CPUs that this thread may run on, one bit each. With more CPUs than bits, CPU n is bit n
+ * modulo the number of bits, so the count of bits is a lower bound. All zero: unknown. */
 enum { CPUS_FOLDED_WORDS = 16 };
 void cpus_allowed(uint64_t folded[CPUS_FOLDED_WORDS]);
 
-/* Between two polls. */
+/* The pause between two polls. */
 static inline void cpu_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See crc32c.h. By the processor's instruction where it has one. */
+/* See crc32c.h. Uses the CPU's CRC instruction where it has one. */
 #include "base/crc32c.h"
 
 #include <pthread.h>
@@ -59,9 +59,8 @@ uint32_t crc32c(uint32_t crc, const void *data, size_t bytes)
 }
 
 /* --------------------------------------------------------------------------------------- join
- * A byte of zeros takes the state through a linear map over the field of two elements; so many
- * bytes take it through a power of that map, by squaring: the bits of the length say which squares
- * are multiplied. */
+ * Appending a zero byte maps the CRC state linearly over GF(2). Appending n zero bytes is the n-th
+ * power of that map, computed by repeated squaring. */
 
 static uint32_t apply(const uint32_t map[32], uint32_t vector)
 {

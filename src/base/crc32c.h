@@ -7,17 +7,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of the bytes behind those whose CRC is `crc`; 0 of none. */
+/* Extends the CRC `crc` of earlier bytes by these bytes; 0 is the CRC of no bytes. */
 uint32_t crc32c(uint32_t crc, const void *data, size_t bytes);
 
-/* What so many bytes behind others do to the CRC of those. Zeroed at first; kept, it spares the
- * work when the next length is the same. */
+/* Cache for crc32c_join(): the effect of `bytes` further bytes on a CRC. Zero it first; reuse saves
+ * work while the length is the same. */
 struct crc32c_shift {
     uint64_t bytes;
     uint32_t map[32];
 };
 
-/* Of two runs of bytes behind one another, from the CRC of each and the length of the second. */
+/* CRC of two consecutive ranges of bytes, from the CRC of each and the length of the second. */
 uint32_t crc32c_join(struct crc32c_shift *shift, uint32_t first, uint32_t second,
                      uint64_t second_bytes);
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations that a later call has to complete (a load-back behind stores, a flush, a wait), where
- * several threads give operations and complete them. Two counts in place of a flag: a flag has to
- * be cleared before the completing work, and between the two another thread finds nothing to do and
- * returns although nothing is complete yet (finding A7).
+/* Counters of operations that a later call must complete (by a read-back, a flush or a wait), where
+ * several threads start and complete operations. Two counters instead of a flag: a flag must be
+ * cleared before the completing work, and between the two another thread sees no pending operation
+ * and returns although nothing is complete yet (finding A7).
  *
- *     the thread that gives one        does the operation, then epoch_give()
- *     a quiet                          if (epoch_is_open(&epoch, &upto)) { complete;
- *                                      epoch_close(&epoch, upto); }
+ *     a thread that starts an operation    performs it, then calls epoch_give()
+ *     a quiet                              if (epoch_is_open(&epoch, &upto)) { complete;
+ *                                          epoch_close(&epoch, upto); }
  *
- * A quiet that is ordered behind an operation does not return before some thread has completed that
- * operation; two quiets at once both do the work. Zeros are an epoch without operations. */
+ * A quiet that is ordered after an operation does not return before some thread has completed that
+ * operation; two concurrent quiets both do the work. All zeros is an epoch without operations. */
 #ifndef WEFT_BASE_EPOCH_H
 #define WEFT_BASE_EPOCH_H
 
@@ -18,27 +18,28 @@
 #include <stdint.h>
 
 struct epoch {
-    _Atomic uint64_t given;    /* operations given */
-    _Atomic uint64_t complete; /* the first so many of them are known to be complete */
+    _Atomic uint64_t given; /* operations started */
+    /* number of operations, from the first on, that are known to be complete */
+    _Atomic uint64_t complete;
 };
 
-/* Counts one operation and returns how many were given before. Release: who sees the count sees
- * what the caller did. */
+/* Counts one operation and returns the number of earlier ones. Release: a thread that sees the
+ * counter sees what the caller did before. */
 static inline uint64_t epoch_give(struct epoch *epoch)
 {
     return atomic_fetch_add_explicit(&epoch->given, 1, memory_order_acq_rel);
 }
 
-/* Whether operations are open. *upto is what epoch_close() takes when all that were given until now
- * have been completed: it is read before that work begins. Acquire: false means that what another
- * thread completed is complete here too. */
+/* Whether operations are pending. *upto: the value for epoch_close() when all operations started
+ * until now have been completed; it is read before that work begins. Acquire: false means that
+ * operations completed by another thread are complete for this thread too. */
 static inline bool epoch_is_open(const struct epoch *epoch, uint64_t *upto)
 {
     *upto = atomic_load_explicit(&epoch->given, memory_order_acquire);
     return atomic_load_explicit(&epoch->complete, memory_order_acquire) < *upto;
 }
 
-/* Notes that the first `upto` operations are complete; the count never goes back. */
+/* Records that the first `upto` operations are complete; the counter never decreases. */
 static inline void epoch_close(struct epoch *epoch, uint64_t upto)
 {
     uint64_t now = atomic_load_explicit(&epoch->complete, memory_order_relaxed);

@@ -15,8 +15,9 @@
 static _Atomic int own_pe = -1;
 static uint64_t start_ns;
 
-/* A fault is often a process's only line; its time must tell how long the process had run. */
-static __attribute__((constructor)) void note_start(void)
+/* A failure is often the only line of a process; its time must show how long the process had
+ * run. */
+static __attribute__((constructor)) void record_start(void)
 {
     start_ns = clock_now_ns();
 }

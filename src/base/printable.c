@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Bytes of the character that begins at `at`, 0 when it is none that may be printed. */
+/* Length of the character at `at` in bytes; 0: it is not printable. */
 static size_t character_bytes(const unsigned char *at)
 {
     if (*at < 0x80)
@@ -18,7 +18,7 @@ static size_t character_bytes(const unsigned char *at)
         return 0;
     uint32_t code = *at & (0xffu >> (bytes + 1));
     for (size_t i = 1; i < bytes; i++) {
-        if ((at[i] & 0xc0) != 0x80) /* a byte that ends the string is refused here, too */
+        if ((at[i] & 0xc0) != 0x80) /* also refuses the end of the string */
             return 0;
         code = code << 6 | (at[i] & 0x3f);
     }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text that somebody else has written (names of programs, of devices): fit for a terminal and
- * JSON. */
+/* Makes text from other sources (names of programs, of devices) safe for a terminal and JSON. */
 #ifndef WEFT_BASE_PRINTABLE_H
 #define WEFT_BASE_PRINTABLE_H
 

@@ -13,8 +13,8 @@
 
 enum { PAUSE_MS = 10000, FIRST_BYTES = 64 << 10 };
 
-/* Bytes read, 0 at the end, -1: errno. A pipe that nobody has opened for writing yet reads as
- * ended, so it is waited for first. */
+/* Returns the bytes read, 0 at the end, or -1 with errno. A pipe that no process has opened for
+ * writing yet would read as ended, so this waits first. */
 static ssize_t read_some(int fd, char *to, size_t bytes)
 {
     for (;;) {
@@ -58,7 +58,7 @@ weft_status base_read_file(const char *path, size_t most, char **text, size_t *b
 {
     *text = NULL;
     *bytes = 0;
-    /* Without O_NONBLOCK the open itself would wait for a writer of a named pipe, without any
+    /* Without O_NONBLOCK the open itself would wait for a writer of a named pipe without a time
      * limit. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the sanitizers need to know. ThreadSanitizer does not model fences: where the library
- * relies on a fence before a relaxed store, the store itself is made a release under it (on x86
- * the same instruction), so that it sees the order that the fence gives. AddressSanitizer is told
- * which bytes of a buffer hold nothing. */
+/* Annotations for sanitizers. ThreadSanitizer does not model fences: where the library relies on a
+ * fence before a relaxed store, the store becomes a release under it (the same instruction on x86),
+ * so that it sees the order of the fence. AddressSanitizer gets the unused bytes of a buffer. */
 #ifndef WEFT_BASE_SANITIZER_H
 #define WEFT_BASE_SANITIZER_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SipHash-2-4 (Aumasson, Bernstein, 2012): 64 bits that nobody computes without the key, for
- * numbers that a stranger must not guess. */
+/* SipHash-2-4 (Aumasson, Bernstein, 2012): a 64-bit hash that cannot be computed without the key,
+ * for numbers that an unauthenticated peer must not guess. */
 #ifndef WEFT_BASE_SIPHASH_H
 #define WEFT_BASE_SIPHASH_H
 

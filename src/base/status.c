@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Status names and the last-error sentence of each thread. */
+/* Status names and the last error message of each thread. */
 #define WEFT_BASE_STATUS_C
 #include "base/status.h"
 
@@ -15,12 +15,12 @@ static _Thread_local char message[MESSAGE_BYTES];
 
 weft_status base_fail(weft_status status, const char *format, ...)
 {
-    char made[MESSAGE_BYTES]; /* the earlier sentence may be among the arguments */
+    char made[MESSAGE_BYTES]; /* the earlier message may be among the arguments */
     va_list args;
     va_start(args, format);
     vsnprintf(made, sizeof made, format, args);
     va_end(args);
-    /* It may repeat what a peer, a file or a host has said. */
+    /* The message may contain text from a peer, a file or a host. */
     strcpy(message, printable(made));
     return status;
 }
@@ -45,7 +45,7 @@ weft_status base_check_bits(const char *what, unsigned long given, unsigned long
     if (likely(!(given & ~known)))
         return WEFT_OK;
     return base_fail(WEFT_ERR_ARGUMENT,
-                     "%s is %#lx: the bits %#lx mean nothing here; those of %#lx do", what, given,
+                     "%s is %#lx: the bits %#lx are unknown; known are those of %#lx", what, given,
                      given & ~known, known);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Failing with a sentence: every function that can fail returns a weft_status, and the place that
- * first detects the fault says in words what was observed. Knows nothing of PEs. */
+/* Failing with a message: every function that can fail returns a weft_status, and the place that
+ * first detects the failure reports what it observed. Knows nothing of PEs. */
 #ifndef WEFT_BASE_STATUS_H
 #define WEFT_BASE_STATUS_H
 
@@ -10,39 +10,38 @@
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-/* Sets the calling thread's last-error sentence and returns `status`, so that
- * `return base_fail(WEFT_ERR_SYSTEM, "mmap of %zu bytes: %s", n, strerror(errno));` is one line. */
+/* Sets the calling thread's last error message and returns `status`, so that `return
+ * base_fail(WEFT_ERR_SYSTEM, "mmap of %zu bytes: %s", n, strerror(errno));` is one line. */
 weft_status base_fail(weft_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3), cold));
 
-/* The calling thread's sentence; "WEFT_ERR_RANGE"; "out of range ...". weft_last_error() and
- * relatives. */
+/* The calling thread's message; "WEFT_ERR_RANGE"; "out of range ...". Implement weft_last_error(),
+ * weft_status_name() and weft_status_text(). */
 const char *base_last_error(void);
 const char *base_status_name(weft_status status);
 const char *base_status_text(weft_status status);
 
-/* Puts words in front of the sentence that is already there ("heap: mmap of ..."). */
+/* Prefixes the current message with a context ("heap: mmap of ..."). */
 weft_status base_fail_context(weft_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3), cold));
 
-/* WEFT_OK, or WEFT_ERR_ARGUMENT when `given` has bits that are not in `known`; the sentence names
- * them.
- * what: "weft_alloc: hints". */
+/* Returns WEFT_OK, or WEFT_ERR_ARGUMENT if `given` has bits that are not in `known`; the message
+ * names them. what: "weft_alloc: hints". */
 weft_status base_check_bits(const char *what, unsigned long given, unsigned long known);
 
-/* For a structure of the caller's that begins with its size. WEFT_ERR_ARGUMENT: the size is below
- * `least`, or absurd, or the structure is larger than the `known` bytes and has something other
- * than 0 behind them, which would be ignored. what: "weft_init: attr". */
+/* Checks a caller's structure that begins with its size. WEFT_ERR_ARGUMENT: the size is below
+ * `least` or absurdly large, or the structure is larger than `known` bytes and a further byte is
+ * not 0, which would be ignored. what: "weft_init: attr". */
 weft_status base_check_size(const char *what, const void *given, size_t least, size_t known);
 
-/* The exit status of a process that ends the job with `code`: 0 only for 0 itself, although the
- * system keeps no more than eight bits of it. */
+/* The exit status of a process that ends the job with `code`: 0 only for code 0, although the
+ * system keeps only eight bits. */
 static inline int base_exit_status(int code)
 {
     return code & 0xff || !code ? code & 0xff : 1;
 }
 
-/* The static analyser does not look into functions with "..."; it shall know what they return. */
+/* The static analyser does not analyse variadic functions; this declares what they return. */
 #if defined(__clang_analyzer__) && !defined(WEFT_BASE_STATUS_C)
 #define base_fail(status, ...)         ((void)base_fail(status, __VA_ARGS__), (status))
 #define base_fail_context(status, ...) ((void)base_fail_context(status, __VA_ARGS__), (status))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cutting sentences. See text.h. */
+/* Shortening of text. See text.h. */
 #include "base/text.h"
 
 #include <string.h>

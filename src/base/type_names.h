@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of element types and of what combines them, for messages. */
+/* Names of element types and reduction operations, for messages. */
 #ifndef WEFT_BASE_TYPE_NAMES_H
 #define WEFT_BASE_TYPE_NAMES_H
 

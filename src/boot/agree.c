@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See agree.h. The common case, all well, moves four bytes per PE. */
+/* See agree.h. The common case, in which no PE failed, moves four bytes per PE. */
 #include "boot/agree.h"
 
 #include "base/status.h"
@@ -10,13 +10,13 @@
 
 enum { SENTENCE_BYTES = 768 };
 
-struct account {
+struct failure_record {
     char sentence[SENTENCE_BYTES];
 };
 
-/* What PEs have agreed on within something else they agree on is that of the PE that it names
- * already: "PE 1 on b: ..." */
-static const char *whose(const char *sentence, int npes, int *pe)
+/* A sentence may already begin with "PE 1 on b: ", from an agreement inside the step. Then *pe
+ * becomes that PE and the prefix is dropped. */
+static const char *strip_pe_prefix(const char *sentence, int npes, int *pe)
 {
     int number = -1, behind = 0;
     if (sscanf(sentence, "PE %d: %n", &number, &behind) < 1 || !behind)
@@ -29,15 +29,15 @@ static const char *whose(const char *sentence, int npes, int *pe)
 
 static weft_status gather_sentences(struct boot *boot, int failed, weft_status outcome)
 {
-    struct account mine, *all = calloc((size_t)boot->npes, sizeof *all);
+    struct failure_record mine, *all = calloc((size_t)boot->npes, sizeof *all);
     base_shorten(mine.sentence, sizeof mine.sentence, base_last_error());
     if (!all)
-        return base_fail(WEFT_ERR_NO_MEMORY, "PE %d failed, and there is no memory for its words",
-                         failed);
+        return base_fail(WEFT_ERR_NO_MEMORY,
+                         "PE %d failed, and there is no memory for its error message", failed);
     weft_status status = boot->ops->allgather(boot, &mine, all, sizeof mine);
     if (!status) {
         all[failed].sentence[SENTENCE_BYTES - 1] = '\0';
-        const char *sentence = whose(all[failed].sentence, boot->npes, &failed);
+        const char *sentence = strip_pe_prefix(all[failed].sentence, boot->npes, &failed);
         status = failed == boot->pe ? base_fail(outcome, "%s", sentence)
                                     : base_fail(outcome, "PE %d%s: %s", failed,
                                                 boot_where(boot, failed).text, sentence);
@@ -53,7 +53,7 @@ weft_status boot_agree(struct boot *boot, weft_status status)
     int32_t mine = (int32_t)status;
     int32_t *all = calloc((size_t)boot->npes, sizeof *all);
     if (!all)
-        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the words of %d PEs",
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the status of %d PEs",
                          boot->npes);
     weft_status gathered = boot->ops->allgather(boot, &mine, all, sizeof mine);
     int failed = -1;

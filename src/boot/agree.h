@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Agreeing on the outcome of a step that every PE takes and any PE may fail. */
+/* Agreement on the outcome of a step that every PE takes and any PE may fail. */
 #ifndef WEFT_BOOT_AGREE_H
 #define WEFT_BOOT_AGREE_H
 
 #include "boot/boot.h"
 
-/* Collective. WEFT_OK at every PE when `status` is WEFT_OK at every PE; else, at every PE, the
- * status of the lowest PE that failed, with that PE's last-error sentence ("PE 3: ..."). */
+/* Collective. Returns WEFT_OK at every PE when `status` is WEFT_OK at every PE. Else returns at
+ * every PE the status of the lowest PE that failed, with that PE's last-error sentence ("PE 3:
+ * ..."). */
 weft_status boot_agree(struct boot *boot, weft_status status);
 
 #endif

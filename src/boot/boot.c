@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choosing how this process finds the others, and what every method has in common. Knows nothing of
- * what is exchanged. */
+/* Selects the method by which this process finds the other PEs, and has the code that all methods
+ * share. Knows nothing of what is exchanged. */
 #include "boot/boot.h"
 
 #include "base/clock.h"
@@ -21,17 +21,18 @@
 #include <unistd.h>
 
 /* Two PEs are on one node when they can pass each other descriptors and name each other's
- * processes: one kernel, one network namespace (abstract sockets), one pid namespace; and, where
- * `weft run --hosts` has started them, one entry of its list, since its hosts pass none. */
+ * processes: one kernel, one network namespace (abstract sockets), one pid namespace. PEs that
+ * `weft run --hosts` started must also have the same entry of its host list, because its hosts pass
+ * no descriptors to each other. */
 struct node_identity {
-    char kernel[48]; /* boot id; the host name where /proc does not tell */
+    char kernel[48]; /* boot id; the host name where /proc has none */
     uint64_t network_namespace;
     uint64_t pid_namespace;
     int64_t entry;
-    int64_t part; /* for tests, WEFT_NODE_PES */
+    int64_t part; /* set in tests (WEFT_NODE_PES), to divide a node */
 };
 
-struct node_card {
+struct node_record {
     struct node_identity identity;
     char host[BOOT_HOST_BYTES];
 };
@@ -55,7 +56,7 @@ void boot_unset(struct boot *boot)
 
 static weft_status make_tables(struct boot *boot)
 {
-    boot_unset(boot); /* nodes may be found again */
+    boot_unset(boot); /* boot_find_nodes() may be called again */
     boot->local_pes = calloc((size_t)boot->npes, sizeof *boot->local_pes);
     boot->node_of = calloc((size_t)boot->npes, sizeof *boot->node_of);
     if (boot->local_pes && boot->node_of)
@@ -83,12 +84,12 @@ static uint64_t namespace_number(const char *path)
     return stat(path, &file) == 0 ? (uint64_t)file.st_ino : 0;
 }
 
-static void own_card(const struct boot *boot, struct node_card *card)
+static void fill_node_record(const struct boot *boot, struct node_record *record)
 {
-    struct node_identity *identity = &card->identity;
+    struct node_identity *identity = &record->identity;
     const char *host = config_string(CONFIG_BOOT_HOST);
     int64_t part = config_int(CONFIG_NODE_PES);
-    memset(card, 0, sizeof *card);
+    memset(record, 0, sizeof *record);
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     ssize_t n = -1;
     if (fd >= 0) {
@@ -100,15 +101,15 @@ static void own_card(const struct boot *boot, struct node_card *card)
         name.nodename[0] = '\0';
     if (n <= 0)
         snprintf(identity->kernel, sizeof identity->kernel, "%.47s", name.nodename);
-    snprintf(card->host, sizeof card->host, "%.63s", *host ? host : name.nodename);
+    snprintf(record->host, sizeof record->host, "%.63s", *host ? host : name.nodename);
     identity->entry = config_int(CONFIG_BOOT_NODE);
     identity->part = part > 0 ? boot->pe / part : 0;
     identity->network_namespace = namespace_number("/proc/self/ns/net");
     identity->pid_namespace = namespace_number("/proc/self/ns/pid");
 }
 
-/* Node of `pe`: that of the first PE with the same identity. */
-static int number_node(const struct node_card *all, struct boot *boot, int pe)
+/* Node of `pe`: the node of the first PE with the same identity. */
+static int number_node(const struct node_record *all, struct boot *boot, int pe)
 {
     for (int earlier = 0; earlier < pe; earlier++)
         if (memcmp(&all[earlier].identity, &all[pe].identity, sizeof all->identity) == 0)
@@ -116,8 +117,8 @@ static int number_node(const struct node_card *all, struct boot *boot, int pe)
     return boot->nodes++;
 }
 
-/* By the name that each node's first PE gives. */
-static weft_status name_hosts(struct boot *boot, const struct node_card *all)
+/* Each node gets the host name of its first PE. */
+static weft_status name_hosts(struct boot *boot, const struct node_record *all)
 {
     /* NOLINTNEXTLINE(clang-analyzer-optin.portability.UnixAPI): there is one node at least */
     boot->hosts = calloc((size_t)boot->nodes, sizeof *boot->hosts);
@@ -138,10 +139,10 @@ struct boot_where boot_where(const struct boot *boot, int pe)
 
 weft_status boot_find_nodes(struct boot *boot)
 {
-    struct node_card mine, *all = calloc((size_t)boot->npes, sizeof *all);
+    struct node_record mine, *all = calloc((size_t)boot->npes, sizeof *all);
     if (!all)
         return base_fail(WEFT_ERR_NO_MEMORY, "no memory for %d node identities", boot->npes);
-    own_card(boot, &mine);
+    fill_node_record(boot, &mine);
     weft_status status = boot->ops->allgather(boot, &mine, all, sizeof mine);
     if (!status)
         status = make_tables(boot);
@@ -214,8 +215,8 @@ bool boot_limit_poll(struct boot_limit *limit, int fd, short events)
     }
 }
 
-/* Processes of a launcher whose protocol is not spoken here each become a job of one PE. That is
- * hardly meant, so it is said. */
+/* Warns when another launcher with a protocol that Weft does not support started this process: each
+ * of its processes becomes a job of one PE, which the user hardly wants. */
 static void warn_about_unused_launcher(void)
 {
     static const struct {
@@ -223,16 +224,17 @@ static void warn_about_unused_launcher(void)
         const char *remedy;
     } launchers[] = {
         {"SLURM_NTASKS", "start with srun --mpi=pmix"},
-        {"OMPI_COMM_WORLD_SIZE", "this mpirun offers no PMIx"},
-        {"PMI_SIZE", "this launcher speaks PMI-1, not PMIx; use weft run or mpirun of Open MPI"},
+        {"OMPI_COMM_WORLD_SIZE", "this mpirun has no PMIx"},
+        {"PMI_SIZE", "this launcher has PMI-1, not PMIx; use weft run or mpirun of Open MPI"},
         {"WORLD_SIZE", "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT must all be set"},
     };
     for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
         const char *size = getenv(launchers[i].variable);
         if (size && atoi(size) > 1) {
-            log_warn("%s is %s, but this process found no way to the others and is a job of one "
-                     "PE: %s",
-                     launchers[i].variable, size, launchers[i].remedy);
+            log_warn(
+                "%s is %s, but this process found no launcher to connect to and is a job of one "
+                "PE: %s",
+                launchers[i].variable, size, launchers[i].remedy);
             return;
         }
     }
@@ -247,13 +249,13 @@ bool boot_pmix_known(void)
 weft_status boot_open_pmix(struct boot **boot)
 {
     return base_fail(WEFT_ERR_UNSUPPORTED,
-                     "this process was started by a launcher that speaks PMIx, and this Weft was "
-                     "built without it (install libpmix-dev and build again); `weft run` and "
-                     "RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT work without");
+                     "a PMIx launcher started this process, and this Weft was built without PMIx. "
+                     "Install libpmix-dev and build again, or use `weft run` or RANK, "
+                     "WORLD_SIZE, MASTER_ADDR and MASTER_PORT");
 }
 #endif
 
-/* In the order of WEFT_BOOT's choices. */
+/* In the order of the values of WEFT_BOOT. */
 enum method { METHOD_AUTO, METHOD_WEFT, METHOD_PMIX, METHOD_TCP, METHOD_SINGLE };
 
 static enum method choose_method(void)
@@ -293,7 +295,7 @@ weft_status boot_open(struct boot **boot, weft_group *group, int group_pe)
     case METHOD_PMIX:
         status = boot_open_pmix(boot);
         break;
-    case METHOD_AUTO: /* choose_method() has decided */
+    case METHOD_AUTO: /* choose_method() never returns it */
     case METHOD_SINGLE:
         if (!chosen_by_user)
             warn_about_unused_launcher();

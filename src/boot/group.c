@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PEs that are threads of one process. They meet at one mutex and condition variable; descriptors
- * are duplicated, and addresses are handed over through the group's shared slot. */
+/* PEs that are threads of one process. They synchronise with one mutex and one condition variable.
+ * Descriptors are duplicated, and addresses are passed in the group's shared slot. */
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/status.h"
@@ -19,18 +19,19 @@ enum { GROUP_MOST_PES = 4096 };
 
 struct weft_group {
     int n;
-    pthread_mutex_t lock; /* guards all below */
-    pthread_cond_t moved; /* a round was completed, or the job ended */
+    pthread_mutex_t lock; /* guards all fields below */
+    pthread_cond_t moved; /* signalled when a round is complete or the job has ended */
     int arrived;
     uint64_t round;
-    const void **mine; /* what each member gathers; valid during its round */
-    size_t *bytes;     /* and how much */
-    int shared_fd;     /* descriptor of the member that shares */
+    const void **mine; /* source of each member's gather; valid during its round */
+    size_t *bytes;     /* size of each member's source */
+    int shared_fd;     /* descriptor of the member that shares one */
     void *shared_slot; /* see boot.h */
-    bool *member;      /* which PEs are open */
-    int members;       /* how many */
-    int joined;        /* how many have opened this job, including those that have left it */
-    weft_status ended; /* not WEFT_OK: why every wait must end */
+    bool *member;      /* members that have opened this job and not left it */
+    int members;       /* number of these members */
+    int joined;        /* number of members that have opened this job, including those that have
+                          left it */
+    weft_status ended; /* not WEFT_OK: the reason for which every wait must end */
     char sentence[512];
 };
 
@@ -44,7 +45,7 @@ static weft_group *group_of(struct boot *boot)
     return ((struct group_boot *)boot)->group;
 }
 
-/* Caller holds the lock. The first reason stays. */
+/* The caller holds the lock. The first reason is kept. */
 static void end_group(weft_group *group, weft_status why, const char *sentence)
 {
     if (!group->ended) {
@@ -65,8 +66,8 @@ static struct timespec time_at(uint64_t ns)
                              .tv_nsec = (long)(ns % 1000000000)};
 }
 
-/* Waits, with the lock held, until everybody has arrived in this round. */
-static weft_status await_all(struct boot *boot)
+/* Waits until all members have arrived in this round. The caller holds the lock. */
+static weft_status await_members(struct boot *boot)
 {
     weft_group *group = group_of(boot);
     if (group->ended)
@@ -86,12 +87,12 @@ static weft_status await_all(struct boot *boot)
         if (error == ETIMEDOUT && group->round == round) {
             char sentence[160];
             snprintf(sentence, sizeof sentence,
-                     "only %d of %d PEs (threads) came to a barrier within WEFT_WAIT_LIMIT",
+                     "only %d of %d PEs (threads) reached a barrier within WEFT_WAIT_LIMIT",
                      group->arrived, group->n);
             end_group(group, WEFT_ERR_TIMEOUT, sentence);
         }
     }
-    /* A round that was completed counts even when the job ended right after it. */
+    /* A completed round counts even when the job ended directly after it. */
     return group->round != round ? WEFT_OK : group_failure(group);
 }
 
@@ -110,18 +111,18 @@ static weft_status group_allgather(struct boot *boot, const void *mine, void *al
     pthread_mutex_lock(&group->lock);
     group->mine[boot->pe] = mine;
     group->bytes[boot->pe] = bytes;
-    weft_status status = await_all(boot);
+    weft_status status = await_members(boot);
     weft_status sizes = status ? status : check_sizes(group);
     pthread_mutex_unlock(&group->lock);
 
-    if (!sizes && bytes) /* between the two barriers nobody changes what the table points to */
+    if (!sizes && bytes) /* between the two barriers no member changes its source */
         for (int pe = 0; pe < group->n; pe++)
             memmove((char *)all + (size_t)pe * bytes, group->mine[pe], bytes);
     if (status)
         return status;
 
     pthread_mutex_lock(&group->lock);
-    status = await_all(boot);
+    status = await_members(boot);
     pthread_mutex_unlock(&group->lock);
     return sizes ? sizes : status;
 }
@@ -130,7 +131,7 @@ static weft_status group_barrier(struct boot *boot)
 {
     weft_group *group = group_of(boot);
     pthread_mutex_lock(&group->lock);
-    weft_status status = await_all(boot);
+    weft_status status = await_members(boot);
     pthread_mutex_unlock(&group->lock);
     return status;
 }
@@ -142,14 +143,15 @@ static weft_status group_share_fd(struct boot *boot, int from, int fd, int *take
     pthread_mutex_lock(&group->lock);
     if (boot->pe == from)
         group->shared_fd = fd;
-    weft_status status = await_all(boot);
+    weft_status status = await_members(boot);
     weft_status copied = status;
     if (!status) {
         *taken = fcntl(group->shared_fd, F_DUPFD_CLOEXEC, 0);
         if (*taken < 0)
             copied = base_fail(WEFT_ERR_SYSTEM, "duplicating descriptor %d of PE %d: %s",
                                group->shared_fd, from, strerror(errno));
-        status = await_all(boot); /* the owner may close it, or share another, only now */
+        status = await_members(boot); /* after this barrier the owner may close it, or share
+                                         another */
     }
     pthread_mutex_unlock(&group->lock);
     if (status && *taken >= 0) {
@@ -199,8 +201,8 @@ static void group_close(struct boot *boot, bool clean)
     group->member[boot->pe] = false;
     if (!clean)
         end_group(group, WEFT_ERR_PEER_DEAD, text);
-    /* The next job of the same group begins afresh; but who comes late to a job that has failed
-     * must still be told. */
+    /* The next job of the same group begins with clean state. A member that comes late to a failed
+     * job must still get the failure. */
     if (--group->members == 0 && group->joined >= group->n) {
         group->ended = WEFT_OK;
         group->arrived = 0;
@@ -223,7 +225,7 @@ static const struct boot_ops group_ops = {
     .close = group_close,
 };
 
-static weft_status join(weft_group *group, int pe)
+static weft_status join_group(weft_group *group, int pe)
 {
     pthread_mutex_lock(&group->lock);
     bool taken = group->member[pe];
@@ -250,7 +252,7 @@ weft_status boot_open_group(struct boot **boot, weft_group *group, int pe)
     boot_set(&made->boot, &group_ops, pe, group->n);
     weft_status status = boot_one_node(&made->boot);
     if (!status)
-        status = join(group, pe);
+        status = join_group(group, pe);
     if (status) {
         boot_unset(&made->boot);
         free(made);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A PE of `weft run`, which is the hub of the job (hub.h) at the other end of an inherited socket.
- * Knows nothing of how the launcher starts and ends processes. */
+/* A PE started by `weft run`, which is the hub of the job (hub.h) at the other end of an inherited
+ * socket. Knows nothing of how the launcher starts and ends processes. */
 #include "base/config.h"
 #include "base/status.h"
 #include "boot/hub/member.h"
@@ -20,13 +20,13 @@ struct launcher_boot {
     struct member member;
 };
 
-/* The environment's variables are removed when the socket is taken over, so that children of this
- * process do not take it for theirs; a second weft_init() finds it here. */
+/* The process removes the environment variables when it takes the socket over, so that its children
+ * do not use the socket. A second weft_init() finds the socket here. */
 static struct {
     pthread_mutex_t lock;
     bool known;
     bool in_use;
-    pid_t process; /* that took it over: a child of fork() may not use it */
+    pid_t process; /* the process that took it over: a child of fork() may not use it */
     int socket;
     int pe;
     int npes;
@@ -75,7 +75,7 @@ static void launcher_forked(struct boot *boot)
     member_forked(member_of(boot));
 }
 
-static void release_claim(void)
+static void release_socket(void)
 {
     pthread_mutex_lock(&inherited.lock);
     inherited.in_use = false;
@@ -86,7 +86,7 @@ static void launcher_free(struct boot *boot)
 {
     boot_unset(boot);
     free(boot);
-    release_claim();
+    release_socket();
 }
 
 static void launcher_close(struct boot *boot, bool clean)
@@ -109,7 +109,7 @@ static const struct boot_ops launcher_ops = {
 
 /* ------------------------------------------------------------------------------------ opening */
 
-/* Of an AF_UNIX socket; -1: it is none. */
+/* Type of an AF_UNIX socket; -1: fd is not one. */
 static int socket_type(int fd)
 {
     int domain = 0, type = 0;
@@ -120,8 +120,8 @@ static int socket_type(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 ? type : -1;
 }
 
-/* Caller holds the lock of `inherited`. */
-static weft_status inherit(void)
+/* The caller holds the lock of `inherited`. */
+static weft_status inherit_socket(void)
 {
     int64_t fd = config_int(CONFIG_BOOT_SOCKET);
     int64_t pe = config_int(CONFIG_PE), npes = config_int(CONFIG_PES);
@@ -129,11 +129,11 @@ static weft_status inherit(void)
         return base_fail(WEFT_ERR_BOOT, "this process was not started by weft run: "
                                         "WEFT_BOOT_SOCKET is not set");
     if (fd <= INT32_MAX && socket_type((int)fd) == SOCK_SEQPACKET)
-        return base_fail(WEFT_ERR_VERSION, "weft run speaks the protocol of another version of "
-                                           "Weft: take the one that belongs to this library");
+        return base_fail(WEFT_ERR_VERSION, "weft run uses the protocol of another version of "
+                                           "Weft: use the weft run of this library");
     if (fd > INT32_MAX || socket_type((int)fd) != SOCK_STREAM)
         return base_fail(WEFT_ERR_BOOT,
-                         "WEFT_BOOT_SOCKET is %lld, which is no socket of weft run: a process "
+                         "WEFT_BOOT_SOCKET is %lld, which is not a socket of weft run: a process "
                          "between weft run and this one has closed it (or unset WEFT_BOOT_SOCKET)",
                          (long long)fd);
     if (npes < 1 || npes > BOOT_MOST_LAUNCHED || pe < 0 || pe >= npes)
@@ -154,18 +154,18 @@ static weft_status inherit(void)
     return WEFT_OK;
 }
 
-static weft_status claim(void)
+static weft_status claim_socket(void)
 {
     pthread_mutex_lock(&inherited.lock);
     weft_status status = WEFT_OK;
     if (inherited.known && inherited.process != getpid())
-        status =
-            base_fail(WEFT_ERR_BOOT, "this process was forked by a PE of weft run, and is none");
+        status = base_fail(WEFT_ERR_BOOT,
+                           "this process was forked by a PE of weft run, and is not a PE itself");
     else if (inherited.in_use)
         status = base_fail(WEFT_ERR_BOOT, "this process is already in the job of weft run: "
                                           "weft_finalize() first, or WEFT_BOOT=single");
     if (!status && !inherited.known)
-        status = inherit();
+        status = inherit_socket();
     if (!status)
         inherited.in_use = true;
     pthread_mutex_unlock(&inherited.lock);
@@ -173,7 +173,7 @@ static weft_status claim(void)
 }
 
 /* `weft run` without --hosts has all its PEs on one node. */
-static bool several_nodes(void)
+static bool has_several_nodes(void)
 {
     return config_int(CONFIG_BOOT_NODE) >= 0 || config_int(CONFIG_NODE_PES) > 0;
 }
@@ -189,12 +189,12 @@ bool boot_launcher_known(void)
 
 weft_status boot_open_launcher(struct boot **boot)
 {
-    weft_status status = claim();
+    weft_status status = claim_socket();
     if (status)
         return status;
     struct launcher_boot *made = calloc(1, sizeof *made);
     if (!made) {
-        release_claim();
+        release_socket();
         return base_fail(WEFT_ERR_NO_MEMORY, "no memory for the connection to the launcher");
     }
     boot_set(&made->boot, &launcher_ops, inherited.pe, inherited.npes);
@@ -203,7 +203,7 @@ weft_status boot_open_launcher(struct boot **boot)
         launcher_free(&made->boot);
         return status;
     }
-    status = several_nodes() ? boot_find_nodes(&made->boot) : boot_one_node(&made->boot);
+    status = has_several_nodes() ? boot_find_nodes(&made->boot) : boot_one_node(&made->boot);
     if (status) {
         char sentence[HUB_MOST_SENTENCE]; /* closing may fail in turn */
         snprintf(sentence, sizeof sentence, "%s", base_last_error());

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The PEs of one node, connected over abstract AF_UNIX sockets: their descriptors travel here when
- * the launcher cannot pass them on. The first PE of the node listens; the kernel tells the user of
- * whoever connects, and a random number from the job's own exchange keeps other jobs out. */
+/* Connects the PEs of one node over abstract AF_UNIX sockets, which pass their descriptors when the
+ * launcher cannot. The first PE of the node listens. The kernel reports the user of a peer, and a
+ * random number from the job's own exchange keeps other jobs out. */
 #include "boot/boot.h"
 
 #include "base/status.h"
@@ -17,24 +17,24 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* What each node's first PE tells the others of the node. */
-struct card {
+/* Exchange record of each node's first PE. */
+struct socket_record {
     uint8_t name_bytes;
-    char name[15]; /* of the abstract socket, chosen by the kernel */
+    char name[15]; /* name of the abstract socket, selected by the kernel */
     uint8_t nonce[31];
 };
 
-static weft_status listen_locally(struct card *card, int *listening)
+static weft_status listen_locally(struct socket_record *record, int *listening)
 {
     struct sockaddr_un own = {.sun_family = AF_UNIX};
-    socklen_t bytes = sizeof own.sun_family; /* no name: the kernel chooses a free one */
+    socklen_t bytes = sizeof own.sun_family; /* no name: the kernel selects a free one */
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     bool good = fd >= 0 && bind(fd, (struct sockaddr *)&own, bytes) == 0 && listen(fd, 4096) == 0;
     bytes = sizeof own;
     good = good && getsockname(fd, (struct sockaddr *)&own, &bytes) == 0;
     size_t name_bytes = good ? bytes - offsetof(struct sockaddr_un, sun_path) : 0;
-    if (!good || name_bytes > sizeof card->name ||
-        getrandom(card->nonce, sizeof card->nonce, 0) != sizeof card->nonce) {
+    if (!good || name_bytes > sizeof record->name ||
+        getrandom(record->nonce, sizeof record->nonce, 0) != sizeof record->nonce) {
         weft_status status = base_fail(
             WEFT_ERR_SYSTEM, "a local socket for passing descriptors: %s%s", strerror(errno),
             errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
@@ -42,8 +42,8 @@ static weft_status listen_locally(struct card *card, int *listening)
             close(fd);
         return status;
     }
-    card->name_bytes = (uint8_t)name_bytes;
-    memcpy(card->name, own.sun_path, name_bytes);
+    record->name_bytes = (uint8_t)name_bytes;
+    memcpy(record->name, own.sun_path, name_bytes);
     *listening = fd;
     return WEFT_OK;
 }
@@ -54,35 +54,37 @@ static weft_status job_still_runs(void *argument)
     return boot->ops->check(boot);
 }
 
-static struct rendezvous local_rendezvous(struct boot *boot, const struct card *card)
+static struct rendezvous local_rendezvous(struct boot *boot, const struct socket_record *record)
 {
     struct rendezvous rendezvous = {.what = "local start",
                                     .n = boot->local_npes,
                                     .me = boot->local_pe,
                                     .still_wanted = job_still_runs,
                                     .argument = boot};
-    for (size_t i = 0; i < sizeof card->nonce; i++)
-        snprintf(rendezvous.job + 2 * i, 3, "%02x", card->nonce[i]);
+    for (size_t i = 0; i < sizeof record->nonce; i++)
+        snprintf(rendezvous.job + 2 * i, 3, "%02x", record->nonce[i]);
     return rendezvous;
 }
 
-static weft_status connect_locally(struct boot *boot, const struct card *card, struct wire *wire)
+static weft_status connect_locally(struct boot *boot, const struct socket_record *record,
+                                   struct wire *wire)
 {
-    struct rendezvous rendezvous = local_rendezvous(boot, card);
+    struct rendezvous rendezvous = local_rendezvous(boot, record);
     struct rendezvous_address at = {0};
     struct sockaddr_un *name = (struct sockaddr_un *)&at.address;
-    if (card->name_bytes > sizeof card->name)
+    if (record->name_bytes > sizeof record->name)
         return base_fail(WEFT_ERR_BOOT, "the first PE of this node has a bad socket name");
     name->sun_family = AF_UNIX;
-    memcpy(name->sun_path, card->name, card->name_bytes);
-    at.bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + card->name_bytes);
+    memcpy(name->sun_path, record->name, record->name_bytes);
+    at.bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + record->name_bytes);
     return rendezvous_connect(&rendezvous, &at, 1, wire);
 }
 
-/* Everybody's card, of which only those of nodes' first PEs are filled. */
-static weft_status exchange_cards(struct boot *boot, const struct card *mine, struct card *leaders)
+/* Exchanges the records; only the first PE of each node has filled its record. */
+static weft_status exchange_socket_records(struct boot *boot, const struct socket_record *mine,
+                                           struct socket_record *leaders)
 {
-    struct card *all = calloc((size_t)boot->npes, sizeof *all);
+    struct socket_record *all = calloc((size_t)boot->npes, sizeof *all);
     if (!all)
         return base_fail(WEFT_ERR_NO_MEMORY, "no memory for %d PEs", boot->npes);
     weft_status status = boot->ops->allgather(boot, mine, all, sizeof *mine);
@@ -95,24 +97,24 @@ weft_status boot_local_connect(struct boot *boot, struct member *node)
 {
     bool leader = boot->local_pe == 0;
     int listening = -1;
-    struct card mine = {0}, card;
+    struct socket_record mine = {0}, record;
     weft_status status = WEFT_OK;
     if (leader && boot->local_npes > 1)
         status = listen_locally(&mine, &listening);
     if (!status)
-        status = exchange_cards(boot, &mine, &card);
+        status = exchange_socket_records(boot, &mine, &record);
     struct wire *wires = calloc(leader ? (size_t)boot->local_npes : 1, sizeof *wires);
     if (!status && !wires)
         status = base_fail(WEFT_ERR_NO_MEMORY, "no memory for %d PEs", boot->local_npes);
     if (!status && leader) {
-        struct rendezvous rendezvous = local_rendezvous(boot, &card);
+        struct rendezvous rendezvous = local_rendezvous(boot, &record);
         status = rendezvous_accept(&rendezvous, listening, wires);
         if (status) {
             member_refuse(wires, boot->local_npes, status);
             wires = NULL;
         }
     } else if (!status) {
-        status = connect_locally(boot, &card, &wires[0]);
+        status = connect_locally(boot, &record, &wires[0]);
     }
     if (listening >= 0)
         close(listening);

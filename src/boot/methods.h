@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the files of this room: one opener per method of starting, and the few things that all
- * of them need. Not for other rooms; those include boot.h. */
+/* Shared by the files of this folder: the opening function of each method of starting, and
+ * functions that all methods need. Other folders include boot.h instead. */
 #ifndef WEFT_BOOT_METHODS_H
 #define WEFT_BOOT_METHODS_H
 
@@ -14,38 +14,38 @@ weft_status boot_open_tcp(struct boot **boot);
 weft_status boot_open_pmix(struct boot **boot);
 weft_status boot_open_group(struct boot **boot, weft_group *group, int pe);
 
-enum { BOOT_MOST_LAUNCHED = 4096 }; /* PEs of one `weft run` */
+enum { BOOT_MOST_LAUNCHED = 4096 }; /* largest number of PEs of one `weft run` */
 
-/* Whether this process was started by `weft run`. */
+/* Whether `weft run` started this process. */
 bool boot_launcher_known(void);
 
 /* Whether RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are all set. */
 bool boot_tcp_known(void);
 
-/* Whether the launcher speaks PMIx. */
+/* Whether the launcher provides PMIx. */
 bool boot_pmix_known(void);
 
 /* Connects the PEs of this node over abstract AF_UNIX sockets, so that they can pass descriptors;
- * the first of them is the hub. Needs a working allgather and the node tables; collective over the
+ * the first of them is the hub. Needs a working allgather and the node tables. Collective over the
  * job. */
 struct member;
 weft_status boot_local_connect(struct boot *boot, struct member *node);
 
-/* The boot operation of a PE whose descriptors travel over these connections: `from` is a PE. */
+/* Operation share_fd of a method that passes descriptors over these connections; `from` is a PE. */
 weft_status boot_local_share(struct boot *boot, struct member *node, int from, int fd, int *taken);
 
-/* Sets what all methods have in common; the node tables are filled by one of the two below. */
+/* Sets the fields that all methods have; one of the next two functions fills the node tables. */
 void boot_set(struct boot *boot, const struct boot_ops *ops, int pe, int npes);
 
-/* All PEs share this kernel and can pass each other descriptors: no exchange is needed. */
+/* Fills the node tables without an exchange: all PEs share this kernel and can pass each other
+ * descriptors. */
 weft_status boot_one_node(struct boot *boot);
 
-/* Frees what boot_set(), boot_one_node() and boot_find_nodes() made; not the structure. */
+/* Frees what boot_set(), boot_one_node() and boot_find_nodes() allocated, but not `boot` itself. */
 void boot_unset(struct boot *boot);
 
-/* WEFT_WAIT_LIMIT as a count-down. Time in which the process was stopped (Ctrl-Z, a debugger)
- * does not count, because each wait is cut into slices and no slice counts for more than its
- * length. */
+/* WEFT_WAIT_LIMIT as a count-down. Time in which the process was stopped (Ctrl-Z, a debugger) does
+ * not count: each wait is divided into slices, and no slice counts for more than its length. */
 struct boot_limit {
     uint64_t left_ns;
     bool endless;
@@ -53,15 +53,15 @@ struct boot_limit {
 
 struct boot_limit boot_limit_start(void);
 
-/* The lesser of WEFT_BOOT_LIMIT and WEFT_WAIT_LIMIT: for PEs that look for each other.
+/* The smaller of WEFT_BOOT_LIMIT and WEFT_WAIT_LIMIT, for PEs that are still connecting.
  * BOOT_LIMIT_NAMES is for sentences. */
 struct boot_limit boot_limit_join(void);
 #define BOOT_LIMIT_NAMES "WEFT_BOOT_LIMIT (or WEFT_WAIT_LIMIT where that is less)"
 
-/* Waits a millisecond, where nothing can be waited for; false when the limit has passed. */
+/* Waits 1 ms, where there is no event to wait for. Returns false when the limit has passed. */
 bool boot_limit_pause(struct boot_limit *limit);
 
-/* Waits until fd is ready for `events` (poll); false when the limit passed first. */
+/* Waits until fd is ready for `events` (poll). Returns false when the limit passed first. */
 bool boot_limit_poll(struct boot_limit *limit, int fd, short events);
 
 #endif

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PEs started by a launcher that speaks PMIx (mpirun of Open MPI, srun --mpi=pmix, prterun). PMIx
- * carries the first exchanges: a fence of it costs much more than an exchange among PEs that are
- * connected, and it does not tell of a PE's end. So the PEs of one node then connect over AF_UNIX;
- * those of several nodes over TCP, by a unique id that PE 0 hands over here. Where they cannot
- * reach each other so, PMIx goes on carrying the exchanges, and that is said. Only standard keys
- * are used. */
+/* PEs started by a launcher that provides PMIx (mpirun of Open MPI, srun --mpi=pmix, prterun). PMIx
+ * does the first exchanges. A PMIx fence costs much more than an exchange among connected PEs, and
+ * PMIx does not report the end of a PE. The PEs of one node therefore connect over AF_UNIX, and
+ * those of several nodes over TCP, with a unique id that PE 0 distributes over PMIx. Where they
+ * cannot connect, PMIx does all exchanges, and a warning says so. Only standard keys are used. */
 #include "driver/pmix.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -24,24 +23,25 @@ struct pmix_boot {
     struct boot boot;
     const struct pmix_driver *pmix;
     pmix_proc_t self;
-    struct boot *world; /* over TCP, does all below where it is there */
+    struct boot *world; /* job over TCP, which does all operations; NULL without it */
     struct member node;
     bool has_node; /* `node` is connected */
-    bool opening;  /* the PEs still look for each other: WEFT_BOOT_LIMIT */
+    bool opening;  /* the PEs are still connecting: WEFT_BOOT_LIMIT applies */
 };
 
-/* A process that finalizes PMIx and begins anew confuses its server (the fence of another PE may
- * find it gone), so the connection lasts until the process ends, for every job that it joins. */
+/* A process that finalizes PMIx and initialises it again confuses its server (the fence of another
+ * PE may find it gone). The connection therefore lasts until the process ends, for every job that
+ * it joins. */
 static struct {
     pthread_mutex_t lock;
     const struct pmix_driver *pmix; /* NULL: not connected */
     pid_t process;
     pmix_proc_t self;
-    bool clean;         /* the last job ended well */
-    unsigned exchanges; /* keys of one job are never used again in the next */
+    bool clean;         /* the last job ended cleanly */
+    unsigned exchanges; /* number of keys used; no job reuses a key of an earlier one */
 } connection = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static struct pmix_boot *self(struct boot *boot)
+static struct pmix_boot *get_pmix_boot(struct boot *boot)
 {
     return (struct pmix_boot *)boot;
 }
@@ -52,107 +52,108 @@ static weft_status pmix_fail(const struct pmix_boot *made, const char *call, pmi
                      (int)error);
 }
 
-/* ------------------------------------------------------------------------------------- answers */
+/* --------------------------------------------------------------------------------- PMIx calls */
 
-/* Of a call that may never return, shared with the thread that waits for it; the last of the two to
- * let go frees it. */
-struct answer {
+/* A PMIx call that may never return, shared with the thread that waits for it. The last of the two
+ * to release it frees it. */
+struct pmix_call {
     pthread_mutex_t lock;
     pthread_cond_t moved;
     bool done;
     bool abandoned;
     pmix_status_t result;
     const struct pmix_driver *pmix;
-    pmix_proc_t self; /* what PMIx_Init gives */
+    pmix_proc_t self; /* result of PMIx_Init */
 };
 
-static void answer_free(struct answer *answer)
+static void pmix_call_free(struct pmix_call *call)
 {
-    pthread_cond_destroy(&answer->moved);
-    pthread_mutex_destroy(&answer->lock);
-    free(answer);
+    pthread_cond_destroy(&call->moved);
+    pthread_mutex_destroy(&call->lock);
+    free(call);
 }
 
-static void answer_come(pmix_status_t result, void *argument)
+static void pmix_call_complete(pmix_status_t result, void *argument)
 {
-    struct answer *answer = argument;
-    pthread_mutex_lock(&answer->lock);
-    answer->result = result;
-    answer->done = true;
-    bool abandoned = answer->abandoned;
-    pthread_cond_signal(&answer->moved);
-    pthread_mutex_unlock(&answer->lock);
+    struct pmix_call *call = argument;
+    pthread_mutex_lock(&call->lock);
+    call->result = result;
+    call->done = true;
+    bool abandoned = call->abandoned;
+    pthread_cond_signal(&call->moved);
+    pthread_mutex_unlock(&call->lock);
     if (abandoned)
-        answer_free(answer);
+        pmix_call_free(call);
 }
 
-static struct answer *answer_make(const struct pmix_driver *pmix)
+static struct pmix_call *pmix_call_make(const struct pmix_driver *pmix)
 {
-    struct answer *answer = calloc(1, sizeof *answer);
-    if (!answer)
+    struct pmix_call *call = calloc(1, sizeof *call);
+    if (!call)
         return NULL;
     pthread_condattr_t clock;
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&answer->moved, &clock);
+    pthread_cond_init(&call->moved, &clock);
     pthread_condattr_destroy(&clock);
-    pthread_mutex_init(&answer->lock, NULL);
-    answer->pmix = pmix;
-    return answer;
+    pthread_mutex_init(&call->lock, NULL);
+    call->pmix = pmix;
+    return call;
 }
 
-/* Waits until it has come, and returns true; else it is the other side's to free. */
-static bool answer_await(struct answer *answer, struct boot_limit limit)
+/* Waits until the call is complete, and returns true. Else returns false, and the thread of the
+ * call frees it. */
+static bool pmix_call_await(struct pmix_call *call, struct boot_limit limit)
 {
     uint64_t until_ns = clock_now_ns() + limit.left_ns;
     struct timespec until = {(time_t)(until_ns / 1000000000), (long)(until_ns % 1000000000)};
-    pthread_mutex_lock(&answer->lock);
+    pthread_mutex_lock(&call->lock);
     int error = 0;
-    while (!answer->done && !error)
-        error = limit.endless ? pthread_cond_wait(&answer->moved, &answer->lock)
-                              : pthread_cond_timedwait(&answer->moved, &answer->lock, &until);
-    bool done = answer->done;
-    answer->abandoned = !done;
-    pthread_mutex_unlock(&answer->lock);
+    while (!call->done && !error)
+        error = limit.endless ? pthread_cond_wait(&call->moved, &call->lock)
+                              : pthread_cond_timedwait(&call->moved, &call->lock, &until);
+    bool done = call->done;
+    call->abandoned = !done;
+    pthread_mutex_unlock(&call->lock);
     return done;
 }
 
 /* ---------------------------------------------------------------------------------------- fence */
 
-static pmix_info_t flag(const char *key)
+static pmix_info_t make_flag(const char *key)
 {
     pmix_info_t info = {.value = {.type = PMIX_BOOL, .data.flag = true}};
     snprintf(info.key, sizeof info.key, "%s", key);
     return info;
 }
 
-static void value_come(pmix_status_t result, pmix_value_t *value, void *argument)
+static void complete_get(pmix_status_t result, pmix_value_t *value, void *argument)
 {
-    answer_come(result, argument);
+    pmix_call_complete(result, argument);
 }
 
-/* Whether `pe` has given its part: else its own node's server waits for it. */
-static bool has_come(struct pmix_boot *made, const char *key, int pe, struct boot_limit limit)
+/* Whether `pe` has put its value; until then the server of its node waits for it. */
+static bool has_put_value(struct pmix_boot *made, const char *key, int pe, struct boot_limit limit)
 {
-    struct answer *answer = answer_make(made->pmix);
+    struct pmix_call *call = pmix_call_make(made->pmix);
     pmix_proc_t of = made->self;
     of.rank = (pmix_rank_t)pe;
-    if (!answer)
+    if (!call)
         return true;
-    pmix_status_t error = made->pmix->Get_nb(&of, key, NULL, 0, value_come, answer);
-    if (error != PMIX_SUCCESS) { /* it will not call back */
-        answer_free(answer);
+    pmix_status_t error = made->pmix->Get_nb(&of, key, NULL, 0, complete_get, call);
+    if (error != PMIX_SUCCESS) { /* there will be no callback */
+        pmix_call_free(call);
         return error == PMIX_OPERATION_SUCCEEDED;
     }
-    if (!answer_await(answer, limit))
+    if (!pmix_call_await(call, limit))
         return false;
-    bool come = answer->result == PMIX_SUCCESS;
-    answer_free(answer);
+    bool come = call->result == PMIX_SUCCESS;
+    pmix_call_free(call);
     return come;
 }
 
-/* A fence tells that somebody is missing, and not who: each is asked for. */
-static weft_status somebody_missing(struct pmix_boot *made, const char *key)
+/* A fence reports that PEs are missing, but not which: asks for the value of each PE. */
+static weft_status fail_missing_pes(struct pmix_boot *made, const char *key)
 {
     enum { ENOUGH = 100 };
     const struct boot_limit each = {.left_ns = UINT64_C(1000000000)};
@@ -160,36 +161,38 @@ static weft_status somebody_missing(struct pmix_boot *made, const char *key)
     char list[ENOUGH + 40] = "";
     int n = 0;
     for (int pe = 0; key && pe < made->boot.npes && n < ENOUGH && clock_now_ns() < until_ns; pe++)
-        if (pe != made->boot.pe && !has_come(made, key, pe, each))
+        if (pe != made->boot.pe && !has_put_value(made, key, pe, each))
             n += snprintf(list + n, sizeof list - (size_t)n, "%s PE %d%s", n ? "," : ":", pe,
                           boot_where(&made->boot, pe).text);
-    return base_fail(WEFT_ERR_TIMEOUT, "not every PE came to an exchange over PMIx within %s%s",
+    return base_fail(WEFT_ERR_TIMEOUT, "not every PE reached an exchange over PMIx within %s%s",
                      made->opening ? BOOT_LIMIT_NAMES : "WEFT_WAIT_LIMIT", list);
 }
 
-/* key: under which each PE gives something in this exchange, NULL: nothing. */
+/* Fence. key: the key of each PE's value in this exchange; NULL: there are no values. */
 static weft_status fence_all(struct pmix_boot *made, const char *key)
 {
-    pmix_info_t collect = flag(PMIX_COLLECT_DATA);
-    struct answer *answer = answer_make(made->pmix);
-    if (!answer)
+    pmix_info_t collect = make_flag(PMIX_COLLECT_DATA);
+    struct pmix_call *call = pmix_call_make(made->pmix);
+    if (!call)
         return base_fail(WEFT_ERR_NO_MEMORY, "no memory for a PMIx fence");
-    pmix_status_t error = made->pmix->Fence_nb(NULL, 0, &collect, 1, answer_come, answer);
-    if (error == PMIX_OPERATION_SUCCEEDED || error != PMIX_SUCCESS) { /* it will not call back */
-        answer_free(answer);
+    pmix_status_t error = made->pmix->Fence_nb(NULL, 0, &collect, 1, pmix_call_complete, call);
+    if (error == PMIX_OPERATION_SUCCEEDED || error != PMIX_SUCCESS) { /* there will be no
+                                                                         callback */
+        pmix_call_free(call);
         return error == PMIX_OPERATION_SUCCEEDED ? WEFT_OK
                                                  : pmix_fail(made, "PMIx_Fence_nb", error);
     }
-    if (!answer_await(answer, made->opening ? boot_limit_join() : boot_limit_start()))
-        return somebody_missing(made, key);
-    error = answer->result;
-    answer_free(answer);
+    if (!pmix_call_await(call, made->opening ? boot_limit_join() : boot_limit_start()))
+        return fail_missing_pes(made, key);
+    error = call->result;
+    pmix_call_free(call);
     return error == PMIX_SUCCESS ? WEFT_OK : pmix_fail(made, "PMIx_Fence", error);
 }
 
 /* ----------------------------------------------------------------------------------- exchange */
 
-static weft_status put(struct pmix_boot *made, const char *key, const void *mine, size_t bytes)
+static weft_status put_value(struct pmix_boot *made, const char *key, const void *mine,
+                             size_t bytes)
 {
     pmix_value_t value = {.type = PMIX_BYTE_OBJECT,
                           .data.bo = {.bytes = (char *)mine, .size = bytes}};
@@ -200,14 +203,15 @@ static weft_status put(struct pmix_boot *made, const char *key, const void *mine
     return error == PMIX_SUCCESS ? WEFT_OK : pmix_fail(made, "PMIx_Commit", error);
 }
 
-static weft_status get(struct pmix_boot *made, const char *key, int pe, void *part, size_t bytes)
+static weft_status get_value(struct pmix_boot *made, const char *key, int pe, void *part,
+                             size_t bytes)
 {
     pmix_proc_t of = made->self;
     pmix_value_t *value = NULL;
     of.rank = (pmix_rank_t)pe;
     pmix_status_t error = made->pmix->Get(&of, key, NULL, 0, &value);
     if (error != PMIX_SUCCESS)
-        return base_fail_context(pmix_fail(made, "PMIx_Get", error), "what PE %d gave", pe);
+        return base_fail_context(pmix_fail(made, "PMIx_Get", error), "the value of PE %d", pe);
     weft_status status = WEFT_OK;
     bool is_bytes = value->type == PMIX_BYTE_OBJECT;
     if (is_bytes && value->data.bo.size == bytes)
@@ -234,20 +238,21 @@ static struct key next_key(void)
     return key;
 }
 
-/* PE 0's, at every PE. */
-static weft_status hand_out(struct pmix_boot *made, void *what, size_t bytes)
+/* Copies PE 0's value to every PE. */
+static weft_status distribute_value(struct pmix_boot *made, void *what, size_t bytes)
 {
     struct key key = next_key();
-    weft_status status = made->boot.pe == 0 ? put(made, key.text, what, bytes) : WEFT_OK;
+    weft_status status = made->boot.pe == 0 ? put_value(made, key.text, what, bytes) : WEFT_OK;
     if (!status)
         status = fence_all(made, NULL);
-    return status || made->boot.pe == 0 ? status : get(made, key.text, 0, what, bytes);
+    return status || made->boot.pe == 0 ? status : get_value(made, key.text, 0, what, bytes);
 }
 
-static weft_status exchange(struct pmix_boot *made, const void *mine, void *all, size_t bytes)
+static weft_status exchange_values(struct pmix_boot *made, const void *mine, void *all,
+                                   size_t bytes)
 {
     struct key key = next_key();
-    weft_status status = put(made, key.text, mine, bytes);
+    weft_status status = put_value(made, key.text, mine, bytes);
     if (!status)
         status = fence_all(made, key.text);
     for (int pe = 0; !status && pe < made->boot.npes; pe++) {
@@ -255,19 +260,19 @@ static weft_status exchange(struct pmix_boot *made, const void *mine, void *all,
         if (pe == made->boot.pe)
             memcpy(part, mine, bytes);
         else
-            status = get(made, key.text, pe, part, bytes);
+            status = get_value(made, key.text, pe, part, bytes);
     }
     return status;
 }
 
 static weft_status pmix_allgather(struct boot *boot, const void *mine, void *all, size_t bytes)
 {
-    struct pmix_boot *made = self(boot);
+    struct pmix_boot *made = get_pmix_boot(boot);
     if (made->world)
         return made->world->ops->allgather(made->world, mine, all, bytes);
     if (made->has_node && boot->nodes == 1)
         return member_allgather(&made->node, mine, all, bytes);
-    return bytes ? exchange(made, mine, all, bytes) : fence_all(made, NULL);
+    return bytes ? exchange_values(made, mine, all, bytes) : fence_all(made, NULL);
 }
 
 static weft_status pmix_barrier(struct boot *boot)
@@ -277,7 +282,7 @@ static weft_status pmix_barrier(struct boot *boot)
 
 static weft_status pmix_share_fd(struct boot *boot, int from, int fd, int *taken)
 {
-    struct pmix_boot *made = self(boot);
+    struct pmix_boot *made = get_pmix_boot(boot);
     if (made->world)
         return made->world->ops->share_fd(made->world, from, fd, taken);
     return boot_local_share(boot, &made->node, from, fd, taken);
@@ -287,7 +292,7 @@ static weft_status pmix_share_fd(struct boot *boot, int from, int fd, int *taken
 
 static void pmix_abort(struct boot *boot, int code, const char *sentence)
 {
-    struct pmix_boot *made = self(boot);
+    struct pmix_boot *made = get_pmix_boot(boot);
     char text[400];
     snprintf(text, sizeof text, "PE %d aborted the job with code %d: %s", boot->pe, code, sentence);
     if (made->world)
@@ -299,7 +304,7 @@ static void pmix_abort(struct boot *boot, int code, const char *sentence)
 
 static void pmix_fail_job(struct boot *boot, weft_status why, const char *sentence)
 {
-    struct pmix_boot *made = self(boot);
+    struct pmix_boot *made = get_pmix_boot(boot);
     if (made->world)
         made->world->ops->fail(made->world, why, sentence);
     else if (made->has_node)
@@ -308,7 +313,7 @@ static void pmix_fail_job(struct boot *boot, weft_status why, const char *senten
 
 static weft_status pmix_check(struct boot *boot)
 {
-    struct pmix_boot *made = self(boot);
+    struct pmix_boot *made = get_pmix_boot(boot);
     if (made->world)
         return made->world->ops->check(made->world);
     return made->has_node ? member_check(&made->node) : WEFT_OK;
@@ -316,7 +321,7 @@ static weft_status pmix_check(struct boot *boot)
 
 static void pmix_forked(struct boot *boot)
 {
-    struct pmix_boot *made = self(boot);
+    struct pmix_boot *made = get_pmix_boot(boot);
     if (made->world)
         made->world->ops->forked(made->world);
     else if (made->has_node)
@@ -325,7 +330,7 @@ static void pmix_forked(struct boot *boot)
 
 static void pmix_close(struct boot *boot, bool clean)
 {
-    struct pmix_boot *made = self(boot);
+    struct pmix_boot *made = get_pmix_boot(boot);
     if (made->world)
         made->world->ops->close(made->world, clean);
     else if (made->has_node)
@@ -351,7 +356,7 @@ static const struct boot_ops pmix_ops = {
 
 /* -------------------------------------------------------------------------------------- opening */
 
-static weft_status job_size(struct pmix_boot *made, int *npes)
+static weft_status get_job_size(struct pmix_boot *made, int *npes)
 {
     pmix_proc_t job = made->self;
     pmix_value_t *value = NULL;
@@ -364,18 +369,20 @@ static weft_status job_size(struct pmix_boot *made, int *npes)
     *npes = good ? (int)value->data.uint32 : 0;
     free(value);
     if (!good)
-        return base_fail(WEFT_ERR_BOOT, "PMIx gave no job size that holds rank %u",
+        return base_fail(WEFT_ERR_BOOT, "PMIx gave a job size that does not include rank %u",
                          (unsigned)made->self.rank);
     return WEFT_OK;
 }
 
-/* One that could not connect keeps all from it: the others would wait for it. Each has said why. */
-static weft_status agree(struct pmix_boot *made, weft_status mine, weft_status *first, int *where)
+/* Exchanges whether each PE has connected: one PE that could not keeps all from using TCP, because
+ * the others would wait for it. Each such PE has logged its reason. */
+static weft_status agree_on_tcp(struct pmix_boot *made, weft_status mine, weft_status *first,
+                                int *where)
 {
     int32_t own = mine, *all = calloc((size_t)made->boot.npes, sizeof *all);
     if (!all)
         return base_fail(WEFT_ERR_NO_MEMORY, "no memory for %d PEs", made->boot.npes);
-    weft_status status = exchange(made, &own, all, sizeof own);
+    weft_status status = exchange_values(made, &own, all, sizeof own);
     *first = WEFT_OK;
     for (int pe = made->boot.npes - 1; pe >= 0 && !status; pe--)
         if (all[pe]) {
@@ -386,8 +393,8 @@ static weft_status agree(struct pmix_boot *made, weft_status mine, weft_status *
     return status;
 }
 
-/* The PEs of several nodes, over TCP. That they cannot is not the end of the job. */
-static weft_status connect_world(struct pmix_boot *made)
+/* Connects the PEs of several nodes over TCP. A failure does not end the job. */
+static weft_status connect_over_tcp(struct pmix_boot *made)
 {
     weft_unique_id id = {{0}};
     weft_status status = WEFT_OK, first = WEFT_OK;
@@ -395,8 +402,8 @@ static weft_status connect_world(struct pmix_boot *made)
     if (made->boot.pe == 0)
         status = unique_id_make(&id);
     if (status)
-        log_warn("PEs of several nodes: %s", base_last_error());
-    status = hand_out(made, &id, sizeof id);
+        log_warn("connecting the PEs of several nodes: %s", base_last_error());
+    status = distribute_value(made, &id, sizeof id);
     if (status)
         return status;
     struct boot *world = NULL;
@@ -404,7 +411,7 @@ static weft_status connect_world(struct pmix_boot *made)
     if (mine)
         log_warn("PE %d%s: %s", made->boot.pe, boot_where(&made->boot, made->boot.pe).text,
                  base_last_error());
-    status = agree(made, mine, &first, &where);
+    status = agree_on_tcp(made, mine, &first, &where);
     if (!status && !first) {
         made->world = world;
         return WEFT_OK;
@@ -412,22 +419,22 @@ static weft_status connect_world(struct pmix_boot *made)
     if (world)
         world->ops->close(world, false);
     if (!status && made->boot.pe == where)
-        log_warn("not all PEs reach PE 0 over TCP: the job goes on over PMIx alone, and a PE that "
-                 "dies on another node is noticed after WEFT_WAIT_LIMIT");
+        log_warn("not all PEs reach PE 0 over TCP: the job uses PMIx alone. It notices the death "
+                 "of a PE on another node only after WEFT_WAIT_LIMIT");
     return status;
 }
 
 static weft_status connect_pes(struct pmix_boot *made)
 {
     int npes;
-    weft_status status = job_size(made, &npes);
+    weft_status status = get_job_size(made, &npes);
     if (status)
         return status;
     boot_set(&made->boot, &pmix_ops, (int)made->self.rank, npes);
     made->opening = true;
     status = boot_find_nodes(&made->boot);
     if (!status && made->boot.nodes > 1)
-        status = connect_world(made);
+        status = connect_over_tcp(made);
     if (!status && !made->world) {
         status = boot_local_connect(&made->boot, &made->node);
         made->has_node = !status;
@@ -441,9 +448,9 @@ bool boot_pmix_known(void)
     return getenv("PMIX_NAMESPACE") && getenv("PMIX_RANK");
 }
 
-/* At the process's end. Not after a failure: the launcher shall see that this PE did not end well.
- * A child that was forked has no connection of its own. */
-static void disconnect(void)
+/* Called when the process ends. Not after a failure: the launcher must see that this PE did not end
+ * cleanly. A forked child has no connection of its own. */
+static void finalize_pmix(void)
 {
     if (connection.clean && connection.process == getpid())
         connection.pmix->Finalize(NULL, 0);
@@ -451,41 +458,41 @@ static void disconnect(void)
 
 static void *init_thread(void *argument)
 {
-    struct answer *answer = argument;
-    answer_come(answer->pmix->Init(&answer->self, NULL, 0), answer);
+    struct pmix_call *call = argument;
+    pmix_call_complete(call->pmix->Init(&call->self, NULL, 0), call);
     return NULL;
 }
 
-/* PMIx_Init waits without a limit for a launcher that does not answer, so it is another thread that
- * waits; one that it keeps for ever is left behind. */
+/* PMIx_Init waits without limit for a launcher that does not answer, so another thread calls it.
+ * When it never returns, that thread is abandoned. */
 static weft_status init_bounded(struct pmix_boot *made)
 {
-    struct answer *answer = answer_make(made->pmix);
+    struct pmix_call *call = pmix_call_make(made->pmix);
     pthread_t thread;
-    if (!answer)
+    if (!call)
         return base_fail(WEFT_ERR_NO_MEMORY, "no memory for the connection to PMIx");
-    int failed = pthread_create(&thread, NULL, init_thread, answer);
+    int failed = pthread_create(&thread, NULL, init_thread, call);
     if (failed) {
-        answer_free(answer);
+        pmix_call_free(call);
         return base_fail(WEFT_ERR_SYSTEM, "a thread for PMIx_Init: %s", strerror(failed));
     }
     pthread_detach(thread);
-    if (!answer_await(answer, boot_limit_join()))
+    if (!pmix_call_await(call, boot_limit_join()))
         return base_fail(WEFT_ERR_TIMEOUT,
                          "PMIx_Init: the launcher's PMIx server did not answer within "
                          "" BOOT_LIMIT_NAMES
                          ": it is stopped, overloaded or gone (PMIX_NAMESPACE is %s, PMIX_RANK %s)",
                          getenv("PMIX_NAMESPACE"), getenv("PMIX_RANK"));
-    pmix_status_t error = answer->result;
-    connection.self = answer->self;
-    answer_free(answer);
+    pmix_status_t error = call->result;
+    connection.self = call->self;
+    pmix_call_free(call);
     return error == PMIX_SUCCESS
                ? WEFT_OK
                : base_fail_context(pmix_fail(made, "PMIx_Init", error),
                                    "the PMIx of the launcher (PMIX_NAMESPACE is set)");
 }
 
-/* Caller holds the lock of `connection`. */
+/* The caller holds the lock of `connection`. */
 static weft_status connect_once(struct pmix_boot *made)
 {
     weft_status status = pmix_load(&made->pmix);
@@ -497,7 +504,7 @@ static weft_status connect_once(struct pmix_boot *made)
             return status;
         connection.pmix = made->pmix;
         connection.process = getpid();
-        atexit(disconnect);
+        atexit(finalize_pmix);
     }
     connection.clean = false;
     made->self = connection.self;

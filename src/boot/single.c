@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job of one PE: nobody to find. */
+/* A job of one PE: there are no others to find. */
 #include "base/status.h"
 #include "boot/methods.h"
 

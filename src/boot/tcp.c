@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PEs that know each other by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun sets them.
- * PE 0 listens. With WEFT_SECRET they meet over TCP and prove that they know it; without, only on
- * one machine, over an abstract AF_UNIX socket, where the kernel tells whose process the other is.
- * MASTER_PORT itself is left to torchrun, whose own store listens there: PE 0 takes WEFT_BOOT_PORT
- * or the first free one of the ports after MASTER_PORT, and the others look for it there. */
+/* PEs that find each other by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun sets them.
+ * PE 0 listens. With WEFT_SECRET the PEs connect over TCP and prove that they know it. Without it
+ * they connect only on one machine, over an abstract AF_UNIX socket, where the kernel reports the
+ * peer's user. torchrun's own store listens on MASTER_PORT: PE 0 takes WEFT_BOOT_PORT or the first
+ * free port after MASTER_PORT, and the others search there. */
 #include "base/config.h"
 #include "base/log.h"
 #include "base/status.h"
@@ -31,10 +31,10 @@ struct tcp_boot {
     struct member world;
     struct member node; /* the PEs of this node, for descriptors */
     bool world_is_node; /* then `world` passes descriptors, too */
-    unsigned looks;     /* check() looks at one of the two in turn */
+    unsigned checks;    /* number of checks: check() alternates between world and node */
 };
 
-/* What the environment says. */
+/* Values from the environment, or from a unique id. */
 struct environment {
     int rank;
     int size;
@@ -44,23 +44,23 @@ struct environment {
     int ports;
     const char *secret; /* NULL: none */
     size_t secret_bytes;
-    const char *job; /* what the PEs have in common besides; NULL: torchrun's variables tell */
-    bool everywhere; /* PE 0 listens at all addresses of its machine, and all are tried */
+    const char *job; /* name of the job, equal at all PEs; NULL: made from torchrun's variables */
+    bool everywhere; /* PE 0 listens at all addresses of its machine, and the others try all */
     struct rendezvous_address addresses[MOST_ADDRESSES];
     int count;
 };
 
-static struct tcp_boot *self(struct boot *boot)
+static struct tcp_boot *get_tcp_boot(struct boot *boot)
 {
     return (struct tcp_boot *)boot;
 }
 
 /* --------------------------------------------------------------------------------- operations */
 
-/* A PE hears of the end from the hub of the job or from that of its node, while others may wait at
- * the other one: so a reason that was told is passed on there. A connection that was merely found
- * closed is not: that may be an effect of what the reason tells. */
-static weft_status spread(struct tcp_boot *tcp, struct member *other, weft_status status)
+/* A PE gets the end of the job from the job's hub or from its node's hub, while others may wait at
+ * the other hub. It therefore forwards a reported reason there. It does not forward the mere loss
+ * of a connection, which may be an effect of that reason. */
+static weft_status forward_end(struct tcp_boot *tcp, struct member *other, weft_status status)
 {
     if (!status || tcp->world_is_node)
         return status;
@@ -76,8 +76,8 @@ static weft_status spread(struct tcp_boot *tcp, struct member *other, weft_statu
 
 static weft_status tcp_allgather(struct boot *boot, const void *mine, void *all, size_t bytes)
 {
-    struct tcp_boot *tcp = self(boot);
-    return spread(tcp, &tcp->node, member_allgather(&tcp->world, mine, all, bytes));
+    struct tcp_boot *tcp = get_tcp_boot(boot);
+    return forward_end(tcp, &tcp->node, member_allgather(&tcp->world, mine, all, bytes));
 }
 
 static weft_status tcp_barrier(struct boot *boot)
@@ -87,21 +87,21 @@ static weft_status tcp_barrier(struct boot *boot)
 
 static weft_status tcp_share_fd(struct boot *boot, int from, int fd, int *taken)
 {
-    struct tcp_boot *tcp = self(boot);
+    struct tcp_boot *tcp = get_tcp_boot(boot);
     struct member *local = tcp->world_is_node ? &tcp->world : &tcp->node;
-    return spread(tcp, &tcp->world, boot_local_share(boot, local, from, fd, taken));
+    return forward_end(tcp, &tcp->world, boot_local_share(boot, local, from, fd, taken));
 }
 
 static void tcp_abort(struct boot *boot, int code, const char *sentence)
 {
-    member_abort(&self(boot)->world, code, sentence);
-    if (!self(boot)->world_is_node)
-        member_abort(&self(boot)->node, code, sentence);
+    member_abort(&get_tcp_boot(boot)->world, code, sentence);
+    if (!get_tcp_boot(boot)->world_is_node)
+        member_abort(&get_tcp_boot(boot)->node, code, sentence);
 }
 
 static void tcp_fail(struct boot *boot, weft_status why, const char *sentence)
 {
-    struct tcp_boot *tcp = self(boot);
+    struct tcp_boot *tcp = get_tcp_boot(boot);
     member_fail(&tcp->world, why, sentence);
     if (!tcp->world_is_node)
         member_fail(&tcp->node, why, sentence);
@@ -109,15 +109,15 @@ static void tcp_fail(struct boot *boot, weft_status why, const char *sentence)
 
 static weft_status tcp_check(struct boot *boot)
 {
-    struct tcp_boot *tcp = self(boot);
-    bool node = __atomic_fetch_add(&tcp->looks, 1, __ATOMIC_RELAXED) % 2 && !tcp->world_is_node;
-    return node ? spread(tcp, &tcp->world, member_check(&tcp->node))
-                : spread(tcp, &tcp->node, member_check(&tcp->world));
+    struct tcp_boot *tcp = get_tcp_boot(boot);
+    bool node = __atomic_fetch_add(&tcp->checks, 1, __ATOMIC_RELAXED) % 2 && !tcp->world_is_node;
+    return node ? forward_end(tcp, &tcp->world, member_check(&tcp->node))
+                : forward_end(tcp, &tcp->node, member_check(&tcp->world));
 }
 
 static void tcp_forked(struct boot *boot)
 {
-    struct tcp_boot *tcp = self(boot);
+    struct tcp_boot *tcp = get_tcp_boot(boot);
     member_forked(&tcp->world);
     if (!tcp->world_is_node)
         member_forked(&tcp->node);
@@ -125,7 +125,7 @@ static void tcp_forked(struct boot *boot)
 
 static void tcp_close(struct boot *boot, bool clean)
 {
-    struct tcp_boot *tcp = self(boot);
+    struct tcp_boot *tcp = get_tcp_boot(boot);
     if (!tcp->world_is_node)
         member_close(&tcp->node, clean);
     member_close(&tcp->world, clean);
@@ -209,8 +209,8 @@ static void set_port(struct sockaddr_storage *address, int port)
         ((struct sockaddr_in6 *)address)->sin6_port = htons((uint16_t)port);
 }
 
-/* Every address of the host at every port that comes into question, port by port. */
-static weft_status resolve(struct environment *where)
+/* Stores every address of the host with every possible port, port by port. */
+static weft_status resolve_master(struct environment *where)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *found;
     int error = getaddrinfo(where->host, NULL, &hints, &found);
@@ -241,7 +241,7 @@ static bool is_loopback(const struct sockaddr_storage *address)
     return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
 }
 
-/* torchrun says how many of the PEs are here. */
+/* torchrun sets LOCAL_WORLD_SIZE, the number of PEs on this machine. */
 static bool is_one_machine(const struct environment *where)
 {
     const char *local = getenv("LOCAL_WORLD_SIZE");
@@ -253,7 +253,7 @@ static bool is_one_machine(const struct environment *where)
     return true;
 }
 
-/* Without a secret: over AF_UNIX instead, at a name made of what the PEs have in common. */
+/* Without a secret: AF_UNIX at a name made of values that the PEs share. */
 static void use_local_name(struct environment *where)
 {
     struct rendezvous_address *at = &where->addresses[0];
@@ -266,34 +266,34 @@ static void use_local_name(struct environment *where)
     where->count = 1;
 }
 
-/* A stranger who can reach PE 0 and knows the job's name gets a proof from it, against which
- * guesses of the secret can be tried at leisure: a short one would be found. */
+/* An unauthenticated peer that reaches PE 0 and knows the job's name gets a proof from it, and can
+ * test guesses of the secret against that proof offline. It would find a short secret. */
 static void warn_about_short_secret(const struct environment *where)
 {
     size_t length = strlen(where->secret);
     if (where->rank == 0 && length < ENOUGH_SECRET)
-        log_warn("WEFT_SECRET has only %zu characters and may be found by guessing: take at least "
-                 "%d, for example of `openssl rand -hex 16`",
+        log_warn("WEFT_SECRET has only %zu characters and can be guessed: use at least "
+                 "%d, for example from `openssl rand -hex 16`",
                  length, ENOUGH_SECRET);
 }
 
-static weft_status choose_place(struct environment *where)
+static weft_status choose_address(struct environment *where)
 {
     const struct crypto_driver *crypto;
-    weft_status status = resolve(where);
+    weft_status status = resolve_master(where);
     if (status)
         return status;
     if (where->secret) {
         warn_about_short_secret(where);
-        return crypto_load(
-            &crypto); /* a secret was asked for: a job that cannot check it must not begin */
+        /* The user set a secret: a job that cannot check it must not begin. */
+        return crypto_load(&crypto);
     }
     if (!is_one_machine(where))
         return base_fail(
             WEFT_ERR_BOOT,
-            "MASTER_ADDR is \"%s\", so this job may span machines, and anybody who can reach "
-            "PE 0 could join: set WEFT_SECRET to the same text for every PE (for example of "
-            "`openssl rand -hex 16`)",
+            "MASTER_ADDR is \"%s\", so this job may span machines, and any process that can "
+            "reach PE 0 could join: set WEFT_SECRET to the same text for every PE (for example "
+            "from `openssl rand -hex 16`)",
             where->host);
     use_local_name(where);
     return WEFT_OK;
@@ -306,7 +306,8 @@ static int listen_at(const struct rendezvous_address *at)
     int on = 1, fd = socket(at->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -1;
-    /* A second job of the same processes begins before the kernel has forgotten the first. */
+    /* A second job of the same processes may begin before the kernel releases the first job's
+     * port. */
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (bind(fd, (const struct sockaddr *)&at->address, at->bytes) == 0 && listen(fd, 4096) == 0)
         return fd;
@@ -316,7 +317,7 @@ static int listen_at(const struct rendezvous_address *at)
     return -1;
 }
 
-/* Where MASTER_ADDR is not an address of this machine's own (behind a translating router). */
+/* For a MASTER_ADDR that is not an address of this machine itself (network address translation). */
 static int listen_anywhere(const struct rendezvous_address *at)
 {
     struct rendezvous_address any = *at;
@@ -381,7 +382,7 @@ static struct rendezvous make_rendezvous(const struct environment *where)
     return rendezvous;
 }
 
-static weft_status connect_world(const struct environment *where, struct member *world)
+static weft_status connect_all_pes(const struct environment *where, struct member *world)
 {
     struct rendezvous rendezvous = make_rendezvous(where);
     struct wire *wires = calloc(where->rank == 0 ? (size_t)where->size : 1, sizeof *wires);
@@ -415,20 +416,20 @@ static weft_status connect_node(struct tcp_boot *tcp, bool over_unix)
     if (status)
         return status;
     if (over_unix && tcp->boot.nodes == 1)
-        return WEFT_OK; /* what passes frames there passes descriptors, too */
+        return WEFT_OK; /* AF_UNIX passes descriptors, too */
     status = boot_local_connect(&tcp->boot, &tcp->node);
-    tcp->world_is_node = status != WEFT_OK; /* only then there is a second hub to leave */
+    tcp->world_is_node = status != WEFT_OK; /* only then is there a second hub to leave */
     return status;
 }
 
-static weft_status open_world(struct boot **boot, struct environment *where)
+static weft_status open_tcp_job(struct boot **boot, struct environment *where)
 {
     struct tcp_boot *made = calloc(1, sizeof *made);
     if (!made)
         return base_fail(WEFT_ERR_NO_MEMORY, "no memory for the connections at start");
     made->node.epoll = -1;
     made->world_is_node = true;
-    weft_status status = connect_world(where, &made->world);
+    weft_status status = connect_all_pes(where, &made->world);
     if (status) {
         free(made);
         return status;
@@ -437,7 +438,7 @@ static weft_status open_world(struct boot **boot, struct environment *where)
     made->world.boot = &made->boot;
     status = connect_node(made, !where->secret);
     if (status) {
-        char sentence[400]; /* close() tells the others, and may fail in turn */
+        char sentence[400]; /* tcp_close() reports to the others, and may fail in turn */
         snprintf(sentence, sizeof sentence, "%s", base_last_error());
         member_fail(&made->world, status, sentence);
         tcp_close(&made->boot, false);
@@ -454,9 +455,9 @@ weft_status boot_open_id(struct boot **boot, const weft_unique_id *id, int pe, i
     if (!unique_id_good(id))
         return base_fail(WEFT_ERR_ARGUMENT,
                          "the unique id was not made by weft_unique_id_get(), or "
-                         "was not passed on whole");
+                         "is not complete");
     if (npes < 1 || npes > MOST_WORLD || pe < 0 || pe >= npes)
-        return base_fail(WEFT_ERR_ARGUMENT, "PE %d of a job of %d PEs", pe, npes);
+        return base_fail(WEFT_ERR_ARGUMENT, "PE %d is not in a job of %d PEs", pe, npes);
     if (npes == 1)
         return boot_open_single(boot);
     struct environment *where = calloc(1, sizeof *where);
@@ -472,10 +473,10 @@ weft_status boot_open_id(struct boot **boot, const weft_unique_id *id, int pe, i
     where->count = unique_id_read(id, where->addresses, MOST_ADDRESSES, secret, &keyed);
     where->secret = keyed ? (const char *)secret : NULL;
     where->secret_bytes = keyed ? sizeof secret : 0;
-    if (!keyed) /* it cannot be proven, so the kernel has to say who is who */
+    if (!keyed) /* no library can check a proof, so the kernel must authenticate peers */
         use_local_name(where);
     log_set_pe(pe);
-    weft_status status = open_world(boot, where);
+    weft_status status = open_tcp_job(boot, where);
     free(where);
     return status;
 }
@@ -490,8 +491,8 @@ weft_status boot_open_tcp(struct boot **boot)
         log_set_pe(where->rank);
         if (where->size == 1)
             status = boot_open_single(boot);
-        else if (!(status = choose_place(where)))
-            status = open_world(boot, where);
+        else if (!(status = choose_address(where)))
+            status = open_tcp_job(boot, where);
     }
     free(where);
     return status;

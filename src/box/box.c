@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The words of the black box, and its history. */
+/* Text from the black box, and its history. */
 #include "box/box.h"
 
 #include <stdio.h>
@@ -40,19 +40,18 @@ void box_wait_text(const struct box_wait *wait, char *text, size_t bytes)
     char expected[24], seen[24];
     number_text(wait, atomic_load(&wait->expected), expected, sizeof expected);
     number_text(wait, atomic_load(&wait->seen), seen, sizeof seen);
-    if (atomic_load(&wait->operation) == BOX_OP_SETTLE)
-        snprintf(text, bytes, "%s requests to the proxy are to be complete, %s are", expected,
-                 seen);
-    else if (wait->compare == BOX_COMPARE_CALLS)
-        snprintf(text, bytes, "%s calls have been put on streams, %s have been made", expected,
+    if (atomic_load(&wait->operation) == BOX_OP_DEVICE_QUIET)
+        snprintf(text, bytes, "%s of %s requests to the proxy are complete", seen, expected);
+    else if (wait->compare == BOX_COMPARE_CALLBACKS)
+        snprintf(text, bytes, "%s host callbacks are enqueued on streams, %s have run", expected,
                  seen);
     else if (wait->compare == BOX_COMPARE_REQUEST && atomic_load(&wait->expected))
         snprintf(text, bytes, "request %s of the path is not complete", expected);
     else if (wait->compare == BOX_COMPARE_REQUEST)
-        snprintf(text, bytes, "what is under way on the path is not complete");
+        snprintf(text, bytes, "pending operations of the path are not complete");
     else if (wait->team >= 0)
-        snprintf(text, bytes, "step %s of team %d awaited, which is at %s", expected, wait->team,
-                 seen);
+        snprintf(text, bytes, "awaits step %s of team %d, which is at step %s", expected,
+                 wait->team, seen);
     else
         snprintf(text, bytes, "expected %s %s, seen %s at offset %llu of the %s",
                  wait->compare < sizeof signs / sizeof signs[0] ? signs[wait->compare] : "?",
@@ -61,7 +60,7 @@ void box_wait_text(const struct box_wait *wait, char *text, size_t bytes)
                                                                       : "?");
 }
 
-/* The first wait that is entered in the box. */
+/* Returns the first wait in the box. */
 static const struct box_wait *first_wait(const struct box *box)
 {
     for (int i = 0; i < BOX_WAITS; i++)
@@ -92,7 +91,7 @@ void box_doing_text(const struct box *box, char *text, size_t bytes)
              box->pe, box->pid, box_operation_name(last));
 }
 
-uint64_t box_moves(const struct box *box)
+uint64_t box_progress_count(const struct box *box)
 {
     uint64_t moves = atomic_load_explicit(&box->steps, memory_order_relaxed) +
                      atomic_load_explicit(&box->past_count, memory_order_relaxed);
@@ -103,8 +102,8 @@ uint64_t box_moves(const struct box *box)
     return moves;
 }
 
-/* Threads of a PE may write the same entry at a time, and a reader may see one half written: so
- * entries carry their number, and are words that cannot tear. */
+/* Threads of a PE may write the same entry at the same time, and a reader may see a half-written
+ * entry. So entries contain their sequence number and consist of words that cannot tear. */
 void box_record(struct box *box, enum box_operation operation, int peer, uint64_t offset,
                 uint64_t bytes)
 {

@@ -9,10 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* X(id, name): what a PE can be in the middle of. The history lists, in order, the calls in which
- * PEs meet, fences and quiets that had something to wait for, and waits that took long. Calls on
- * one other PE (PUT to SIGNAL) are too quick and too many for that: they are counted, by context
- * and path, and the last of each is kept with its count. */
+/* X(id, name): the operations that a PE can be in. The history lists in order: collectives, fences
+ * and quiets that had to wait, and slow waits. Operations on one other PE (PUT to SIGNAL) are too
+ * fast and too many for the history: they are counted by context and path, and the last one is kept
+ * with its counter. */
 #define BOX_OPERATIONS(X)                                                                          \
     X(NONE, "nothing")                                                                             \
     X(WAIT, "wait_until")                                                                          \
@@ -41,7 +41,7 @@
     X(PROVE, "prove")                                                                              \
     X(INIT, "init")                                                                                \
     X(FINALIZE, "finalize")                                                                        \
-    X(SETTLE, "quiet of device code")                                                              \
+    X(DEVICE_QUIET, "quiet of device code")                                                        \
     X(FILE_TEAM, "file scatter or gather")                                                         \
     X(REDUCESCATTER, "reducescatter")                                                              \
     X(GATHER, "gather")                                                                            \
@@ -61,42 +61,44 @@ enum box_state { BOX_EMPTY, BOX_RUNNING, BOX_FINALIZED, BOX_ABORTED };
 enum {
     BOX_MAGIC = 0x57656674, /* "Weft" */
     BOX_VERSION = 8,
-    BOX_WAITS = 16,    /* threads of a PE that can be seen waiting at a time */
-    BOX_HISTORY = 64,  /* last operations */
-    BOX_CONTEXTS = 32, /* counter lines; contexts beyond share them */
+    BOX_WAITS = 16,    /* waiting threads of a PE that can be shown at the same time */
+    BOX_HISTORY = 64,  /* entries of the history */
+    BOX_CONTEXTS = 32, /* rows of counters; further contexts share them */
     BOX_PATHS = 12,
-    BOX_PROXIES = 8, /* threads that carry out what device code gives */
+    BOX_PROXIES = 8, /* threads of the proxy */
     BOX_BYTES = 64 * 1024,
 };
 
-/* In place of a weft_cmp: a path waits for its request number `expected`, 0: for whatever is under
- * way. */
-enum { BOX_COMPARE_REQUEST = 256, BOX_COMPARE_CALLS };
+/* Values of box_wait.compare besides weft_cmp. BOX_COMPARE_REQUEST: a path waits for its request
+ * number `expected`, or, with 0, for all pending operations. BOX_COMPARE_CALLBACKS: a wait for host
+ * callbacks on streams. */
+enum { BOX_COMPARE_REQUEST = 256, BOX_COMPARE_CALLBACKS };
 
-/* One operation in progress. Written only when a wait has become slow. */
+/* One wait in progress. Written only when a wait has become slow. */
 struct box_wait {
-    _Atomic uint32_t operation; /* enum box_operation; BOX_OP_NONE = the slot is free */
-    int32_t peer;               /* PE of the job waited for, -1 = any or unknown */
-    int32_t team;               /* slot of the team whose step is waited for, -1 = a variable */
+    _Atomic uint32_t operation; /* enum box_operation; BOX_OP_NONE: the entry is free */
+    int32_t peer;               /* awaited PE of the job; -1: any or unknown */
+    int32_t team;               /* slot of the team whose step is awaited; -1: a variable */
     uint32_t compare;           /* weft_cmp, or BOX_COMPARE_* */
-    uint64_t offset;            /* of the variable in its segment */
+    uint64_t offset;            /* offset of the variable in its segment, in bytes */
     uint32_t segment;           /* enum segment_id */
-    uint32_t is_signed;         /* the variable, and so expected and seen */
+    uint32_t is_signed;         /* the variable, expected and seen are signed */
     _Atomic uint64_t expected;
     _Atomic uint64_t seen;
-    uint64_t since_ns; /* CLOCK_MONOTONIC */
+    uint64_t since_ns; /* start of the wait, CLOCK_MONOTONIC */
     uint64_t reserved2;
 };
 
 struct box_past {
     uint32_t operation;
-    int32_t peer; /* or the root, or -1 */
+    int32_t peer; /* peer, root, or -1 */
     uint64_t offset;
     uint64_t bytes;
-    uint64_t number; /* of operations that the PE recorded before this one */
+    uint64_t number; /* number of operations that the PE recorded before this one */
 };
 
-/* Per context and path. Plain sums of one writer each (contexts beyond BOX_CONTEXTS share). */
+/* Counters of one context and path. Each has one writer, except where contexts beyond BOX_CONTEXTS
+ * share. */
 struct box_counters {
     _Atomic uint64_t operations;
     _Atomic uint64_t bytes;
@@ -104,15 +106,15 @@ struct box_counters {
     uint64_t reserved;
 };
 
-/* What a thread of the proxy does with the operations that device code gave it. Written by it
- * alone. */
+/* State of a proxy thread; only that thread writes it. */
 struct box_proxy {
-    _Atomic uint64_t carried;   /* operations carried out; 0 and `since_ns` 0: nothing came to it */
-    _Atomic uint64_t completed; /* of them, complete at every PE */
-    _Atomic uint64_t behind;    /* given and not begun, when that was looked at last */
-    _Atomic uint64_t since_ns;  /* when the one under way was begun; 0: none is */
-    _Atomic uint32_t operation; /* the one under way, as device code numbers them */
-    _Atomic int32_t peer;       /* -1: every PE */
+    /* operations performed; if this and since_ns are 0, the thread has received none */
+    _Atomic uint64_t carried;
+    _Atomic uint64_t completed; /* how many of them are complete at every PE */
+    _Atomic uint64_t behind;    /* operations received but not started, at the last update */
+    _Atomic uint64_t since_ns;  /* start of the current operation; 0: none */
+    _Atomic uint32_t operation; /* the current operation (enum weft_dev_operation) */
+    _Atomic int32_t peer;       /* its peer; -1: every PE */
 };
 
 struct box {
@@ -121,50 +123,52 @@ struct box {
     int32_t pid;
     _Atomic uint32_t state; /* enum box_state */
     int32_t exit_code;
-    int32_t gpu; /* ordinal, -1 = none in use */
+    int32_t gpu; /* CUDA ordinal; -1: no GPU in use */
     uint64_t start_ns;
     uint64_t heap_bytes;
     uint64_t wait_limit_ns;
-    uint64_t choices_offset; /* of struct box_choices, from the box on */
-    _Atomic uint64_t steps;  /* tests, and waits that took long: calls that count nowhere else */
+    uint64_t choices_offset; /* offset of struct box_choices from the start of the box, in bytes */
+    _Atomic uint64_t steps;  /* number of tests and slow waits, which no other counter includes */
     char program[64];
-    char failure[256]; /* sentence of the first fault that ended this PE's work */
+    char failure[256]; /* message of the first failure of this PE */
     struct box_proxy proxies[BOX_PROXIES];
-    _Atomic uint64_t collectives; /* calls on the world team; tells who lags behind */
+    /* number of collectives on the world team; shows which PE is behind */
+    _Atomic uint64_t collectives;
     struct box_wait waits[BOX_WAITS];
     _Atomic uint64_t past_count;
     struct box_past past[BOX_HISTORY];
-    char paths[BOX_PATHS][16]; /* names of the counter columns */
+    char paths[BOX_PATHS][16]; /* names of the columns of counters */
     _Alignas(64) struct box_counters counters[BOX_CONTEXTS][BOX_PATHS];
 };
 
-_Static_assert(sizeof(struct box) <= BOX_BYTES, "the box fits its place in the system segment");
+_Static_assert(sizeof(struct box) <= BOX_BYTES, "the box fits BOX_BYTES of the system segment");
 
 /* "wait_until", or "unknown" for a number that is none. */
 const char *box_operation_name(uint32_t operation);
 
-/* An operation on one other PE in a word: 16 bits the PE, 2 bits which, 46 bits the offset in the
- * segment. A put, which is the most frequent, has 0 there and costs no instruction for it. */
+/* Encodes an operation on one other PE in a word: 16 bits PE, 2 bits operation, 46 bits offset in
+ * the segment. A put, the most frequent operation, has 0 there and needs no instruction for it. */
 static inline uint64_t box_last(enum box_operation operation, int pe, uint64_t offset)
 {
     return ((uint64_t)(uint32_t)pe * 4 + (uint64_t)(operation - BOX_OP_PUT)) << 46 | offset;
 }
 
-/* "put to PE 3 at offset 64"; "" for counters that have counted nothing. */
+/* "put to PE 3 at offset 64"; "" if the counters are 0. */
 void box_last_text(const struct box_counters *counters, char *text, size_t bytes);
 
-/* "expected >= -3, seen 0 at offset 64 of the heap", "step 9 of team 0 awaited, which is at 8". */
+/* "expected >= -3, seen 0 at offset 64 of the heap", "awaits step 9 of team 0, which is at step 8".
+ */
 void box_wait_text(const struct box_wait *wait, char *text, size_t bytes);
 
-/* "PE 3 (pid 4711) waits in barrier for PE 2", or that it does not wait, and its last call. */
+/* "PE 3 (pid 4711) waits in barrier for PE 2", or that it does not wait, with its last call. */
 void box_doing_text(const struct box *box, char *text, size_t bytes);
 
-/* The PE's progress: a sum that changes whenever it has begun or ended an operation. Polling inside
- * one wait leaves it as it is. */
-uint64_t box_moves(const struct box *box);
+/* The PE's progress counter: a sum that changes whenever the PE starts or ends an operation.
+ * Polling inside one wait does not change it. */
+uint64_t box_progress_count(const struct box *box);
 
-/* Threads may lose a step to each other, never all of them. */
-static inline void box_moved(struct box *box)
+/* Counts one step. Concurrent threads may lose single steps, never all. */
+static inline void box_count_step(struct box *box)
 {
     atomic_store_explicit(&box->steps, atomic_load_explicit(&box->steps, memory_order_relaxed) + 1,
                           memory_order_relaxed);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reasons of chosen paths, each kept once. See choices.h. */
+/* The reasons of path choices, each stored once. See choices.h. */
 #include "box/choices.h"
 
 #include "base/text.h"
@@ -21,9 +21,10 @@ uint16_t box_reason(struct box_choices *choices, const char *text)
     if (count == BOX_REASONS)
         return BOX_REASONS;
     if (count == BOX_REASONS - 1)
-        snprintf(kept, sizeof kept, "(more reasons than are kept)");
+        snprintf(kept, sizeof kept, "(too many reasons to keep)");
     memcpy(choices->reasons[count], kept, sizeof kept);
-    /* Pairs with the acquire of a reader in another process, which copies what is counted. */
+    /* Release: pairs with the acquire of a reader in another process, which copies the counted
+     * reasons. */
     atomic_store_explicit(&choices->count, count + 1, memory_order_release);
     return (uint16_t)(count + 1);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contexts: the peers of a team as one stream of operations sees them, each over the path that the
- * job has chosen for its memory. */
+/* Contexts: a context holds the peers of a team for one ordered sequence of operations. Each peer
+ * uses the path that the job has chosen for its memory. */
 #include "job/job.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 _Thread_local bool job_acts_for_others;
 
-/* Opens what a path keeps for this context, once. */
+/* Opens the state of a path for this context, unless it is open already. */
 static weft_status open_path(struct weft_ctx *ctx, enum path_id path)
 {
     const struct path_ops *ops = path_ops_of(path);
@@ -20,12 +20,14 @@ static weft_status open_path(struct weft_ctx *ctx, enum path_id path)
         return status;
     ctx->open[ctx->open_count].ops = ops;
     ctx->open[ctx->open_count].state = ctx->states[path];
-    /* Another thread may be in a quiet of this context: it sees the entry whole or not at all. */
+    /* Release: another thread may be in a quiet of this context; it sees the whole entry or
+     * none. */
     __atomic_store_n(&ctx->open_count, ctx->open_count + 1, __ATOMIC_RELEASE);
     return WEFT_OK;
 }
 
-/* In checking mode every access to the heap takes the slow way, which looks at its books. */
+/* Sets the addresses for the fast path. In checking mode they stay NULL for the heap, so that every
+ * access takes the slow path, which checks the allocated blocks. */
 static void fill_bases(const struct weft_job *job, struct peer *peer)
 {
     bool direct = peer->kind == WEFT_HOST && peer->ops->direct;
@@ -84,7 +86,8 @@ weft_status ctx_fill(struct weft_ctx *ctx)
     return status;
 }
 
-/* The column of the black box that the fewest contexts share; 0 is the default context's. */
+/* Chooses the column of counters in the black box that the fewest contexts share. Column 0 belongs
+ * to the default context. */
 static int choose_slot(const struct weft_job *job)
 {
     int used[BOX_CONTEXTS] = {0}, slot = 0;
@@ -115,7 +118,7 @@ weft_status ctx_new(struct weft_job *job, struct weft_team *team, unsigned optio
         ctx->seg[s].base = (uintptr_t)job->segments[s].base;
         ctx->seg[s].size = job->segments[s].size;
     }
-    pthread_mutex_lock(&job->contexts_stay);
+    pthread_mutex_lock(&job->contexts_lock);
     pthread_mutex_lock(&job->lock);
     ctx->slot = choose_slot(job);
     weft_status status = ctx_fill(ctx);
@@ -124,7 +127,7 @@ weft_status ctx_new(struct weft_job *job, struct weft_team *team, unsigned optio
         job->contexts = ctx;
     }
     pthread_mutex_unlock(&job->lock);
-    pthread_mutex_unlock(&job->contexts_stay);
+    pthread_mutex_unlock(&job->contexts_lock);
     if (status) {
         ctx_free(ctx);
         return status;
@@ -149,7 +152,7 @@ void ctx_empty(struct weft_ctx *ctx)
     }
 }
 
-/* Not (any more) in the job's list. */
+/* The context must not be in the job's list. */
 void ctx_free(struct weft_ctx *ctx)
 {
     ctx_empty(ctx);

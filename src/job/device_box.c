@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What device code has reported, in words. The box may be written while it is read. */
+/* Converts the records of device code to text. Device code may write the box while it is read. */
 #include "job/device_state.h"
 
 #include "base/type_names.h"
@@ -28,8 +28,8 @@ static void text_wait(const struct weft_dev_record *record, const char *who, cha
         snprintf(
             text, bytes,
             "%s %s %.1f s for the %llu blocks of this kernel that share a collective: %llu have "
-            "come; all have to be resident at a time (WEFT_LAUNCH_COOPERATIVE sees to that), and "
-            "to call it",
+            "come; all must be resident at the same time (use WEFT_LAUNCH_COOPERATIVE) and "
+            "call it",
             who, record->state == WEFT_DEV_RECORD_WAITING ? "has been waiting" : "waited",
             (double)record->waited_ns * 1e-9, (unsigned long long)record->expected,
             (unsigned long long)record->seen);
@@ -66,7 +66,7 @@ static void text_place(uint64_t place, int pe, char *text, size_t bytes)
         snprintf(text, bytes, "no symmetric memory at PE %d", pe);
 }
 
-/* What device code alone compares. */
+/* Text of a mismatch that only device code detects. */
 static void text_places(const struct weft_dev_record *record, int pe, const char *who, char *text,
                         size_t bytes)
 {
@@ -78,12 +78,12 @@ static void text_places(const struct weft_dev_record *record, int pe, const char
                  (unsigned long long)record->expected, pe, (unsigned long long)record->seen,
                  record->peer);
     else
-        snprintf(text, bytes, "%s: %s is %s, %s; all members give the same symmetric address", who,
-                 record->address == WEFT_DEV_TOLD_FROM ? "src" : "dst", here, there);
+        snprintf(text, bytes, "%s: %s is %s, %s; all members must pass the same symmetric address",
+                 who, record->address == WEFT_DEV_TOLD_FROM ? "src" : "dst", here, there);
 }
 
-/* Members of a team called a collective differently: words of enum coll_header, of this PE and of
- * record->peer. */
+/* Text for members of a team that called a collective with different arguments. expected and seen
+ * are the words of enum coll_header of this PE and of record->peer. */
 static void text_mismatch(const struct weft_dev_record *record, int pe, const char *who, char *text,
                           size_t bytes)
 {
@@ -107,7 +107,7 @@ static void text_mismatch(const struct weft_dev_record *record, int pe, const ch
         snprintf(
             text, bytes,
             "%s: dst or src is symmetric memory at one of PE %d and PE %d and other memory, or "
-            "not aligned to elements, at the other; all members give the same kinds",
+            "not aligned to elements, at the other; all members must pass the same kinds",
             who, pe, peer);
     else if (bits(a, 56, 2) != bits(b, 56, 2))
         snprintf(text, bytes, "%s: %s at PE %d, so nothing is done", who,
@@ -144,7 +144,7 @@ static void text_refused(const struct weft_dev_record *record, int pe, const cha
         break;
     case WEFT_ERR_RANGE:
         if (record->peer >= 0 && record->operation == WEFT_DEV_OP_ALLTOALLV &&
-            record->compare == WEFT_LE) { /* seen: the room that the receiver has told */
+            record->compare == WEFT_LE) { /* seen: the space that the receiver has reported */
             snprintf(text, bytes, "%s: PE %d has room for %llu bytes of PE %d, which sends %llu",
                      who, record->peer, (unsigned long long)record->seen, pe,
                      (unsigned long long)record->expected);
@@ -152,7 +152,8 @@ static void text_refused(const struct weft_dev_record *record, int pe, const cha
         }
         if (record->peer >= 0 && (record->operation == WEFT_DEV_OP_ALLTOALLV ||
                                   record->operation == WEFT_DEV_OP_COLLECT)) {
-            char where[24] = "it"; /* whose memory is its own has no address here */
+            /* memory of the receiver that is not symmetric has no address here */
+            char where[24] = "it";
             if (address)
                 snprintf(where, sizeof where, "%#llx", address);
             snprintf(text, bytes, "%s: PE %d has no room for the %llu bytes that are sent to %s",
@@ -165,13 +166,13 @@ static void text_refused(const struct weft_dev_record *record, int pe, const cha
     case WEFT_ERR_PE:
         snprintf(text, bytes, "%s: there is no PE %d", who, record->peer);
         break;
-    case WEFT_ERR_NO_PATH: /* expected: number of the path; seen: there is a direct address */
+    case WEFT_ERR_NO_PATH: /* expected: path id; seen: a direct address exists */
         snprintf(text, bytes, "%s: device code has no %s PE %d: its path is %s", who,
                  record->seen ? "atomics at" : "direct address of", record->peer,
                  record->expected < PATH_COUNT ? path_name((enum path_id)record->expected)
                                                : "unknown");
         break;
-    case WEFT_ERR_PATH: /* expected: number of the queue; seen: vendor's word, syndrome << 8 */
+    case WEFT_ERR_PATH: /* expected: queue number; seen: vendor error | syndrome << 8 */
         snprintf(
             text, bytes,
             "%s: queue %llu of path gda to PE %d has failed: %s (syndrome %#04x, vendor %#04x)",
@@ -180,16 +181,17 @@ static void text_refused(const struct weft_dev_record *record, int pe, const cha
             (unsigned)(record->seen >> 8 & 0xff), (unsigned)(record->seen & 0xff));
         break;
     case WEFT_ERR_ARGUMENT:
-        if (record->compare == WEFT_EQ) { /* seen: bytes of dst; waited_ns: of src */
+        if (record->compare == WEFT_EQ) { /* seen: bytes of dst; waited_ns: bytes of src */
             snprintf(
                 text, bytes,
                 "%s: dst %#llx (%llu bytes) and src %#llx (%llu bytes) overlap, and neither is "
-                "the own place in the other",
+                "the own block of the other",
                 who, address, (unsigned long long)record->seen,
                 (unsigned long long)record->expected, (unsigned long long)record->waited_ns);
             break;
         }
-        if (record->compare == WEFT_GE) { /* expected: strides; seen: the element's bytes */
+        /* expected: both strides; seen: size of an element in bytes */
+        if (record->compare == WEFT_GE) {
             snprintf(
                 text, bytes,
                 "%s: strides %d and %d (dst, src), element of %llu bytes; at least 1 is needed",
@@ -197,10 +199,10 @@ static void text_refused(const struct weft_dev_record *record, int pe, const cha
                 (unsigned long long)record->seen);
             break;
         }
-        /* expected: blocks that are to take part; seen: those of the grid */
+        /* expected: blocks that shall take part; seen: blocks of the grid */
         snprintf(text, bytes,
-                 "%s: the first %llu blocks of %llu are to share it; block %u called, and may not",
-                 who, (unsigned long long)record->expected, (unsigned long long)record->seen,
+                 "%s: the first %llu blocks of %llu must share it, but block %u called it", who,
+                 (unsigned long long)record->expected, (unsigned long long)record->seen,
                  record->block);
         break;
     case WEFT_ERR_NOT_MEMBER:
@@ -229,7 +231,7 @@ void device_record_text(const struct weft_dev_record *shared, int pe, char *text
         text_wait(&record, who, text, bytes);
 }
 
-/* The earliest record of a fault that is still there. */
+/* Returns the earliest fault record that has not been overwritten. */
 static const struct weft_dev_record *first_fault(const struct weft_dev_box *box)
 {
     const struct weft_dev_record *first = NULL;
@@ -244,7 +246,7 @@ static const struct weft_dev_record *first_fault(const struct weft_dev_box *box)
     return first;
 }
 
-/* Which device it was that failed a queue. */
+/* Appends the name of the device whose queue failed. */
 static void add_device(const struct weft_job *job, const struct weft_dev_record *record,
                        char *sentence, size_t bytes)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The view of device code on cuda: where the GPU heap, the pinned part of the host heap, the team
- * areas and the tables are. */
+/* The device view on target cuda: addresses of the GPU heap, the pinned part of the host heap, the
+ * team areas and the tables. */
 #include "job/device_state.h"
 
 #include "base/log.h"
@@ -11,38 +11,40 @@
 #include <string.h>
 
 struct cuda_view {
-    struct device_view view; /* first: the functions get its address */
+    struct device_view view; /* must be first: the functions get its address */
     struct weft_job *job;
     struct gpu *gpu;
-    void **tables; /* device memory to be freed */
+    void **tables; /* device memory to free at the end */
     size_t table_count;
     void *shared;              /* pinned */
-    struct gpu_map_extra near; /* of 0 bytes: there is none */
+    struct gpu_map_extra near; /* 0 bytes: not used */
     struct gpu_map_user near_user;
 };
 
-static struct cuda_view *of(struct device_view *view)
+static struct cuda_view *cuda_view_of(struct device_view *view)
 {
     return (struct cuda_view *)view;
 }
 
-static size_t ours(const struct gpu *gpu)
+static size_t library_bytes(const struct gpu *gpu)
 {
     return gpu->system_offset + gpu->system_bytes;
 }
 
-/* The whole window: memory is put behind it as the heap grows, and the state stays as it is. */
+/* Size of the whole window: memory is added as the heap grows, so the device state never
+ * changes. */
 static size_t cuda_segment_bytes(struct device_view *view, enum weft_dev_segment_id segment)
 {
-    struct cuda_view *cuda = of(view);
+    struct cuda_view *cuda = cuda_view_of(view);
     if (segment == WEFT_DEV_HEAP)
-        return cuda->gpu->heap.size - ours(cuda->gpu);
+        return cuda->gpu->heap.size - library_bytes(cuda->gpu);
     if (segment == WEFT_DEV_OTHER && !cuda->gpu->pins.refused)
         return cuda->job->segments[SEG_HEAP].size;
     return 0;
 }
 
-/* The peer's window of the GPU heap, -1: none. The own one is there whatever path a test chose. */
+/* Slot of the peer's window of the GPU heap; -1: device code cannot access it. The own window is
+ * always accessible, whatever path a test chose. */
 static int direct_slot(const struct cuda_view *cuda, int pe)
 {
     bool direct = pe == cuda->job->pe || job_direct(cuda->job, WEFT_GPU, pe);
@@ -51,32 +53,35 @@ static int direct_slot(const struct cuda_view *cuda, int pe)
 
 static uint64_t cuda_part(struct device_view *view, enum weft_dev_segment_id segment, int pe)
 {
-    struct cuda_view *cuda = of(view);
+    struct cuda_view *cuda = cuda_view_of(view);
     if (segment == WEFT_DEV_OTHER)
         return pe == cuda->job->pe || job_direct(cuda->job, WEFT_HOST, pe)
-                   ? (uintptr_t)cuda->job->paths.map[pe][SEG_HEAP] /* one address for both */
+                   /* CPU and GPU use the same address */
+                   ? (uintptr_t)cuda->job->paths.map[pe][SEG_HEAP]
                    : 0;
     int slot = direct_slot(cuda, pe);
-    return segment != WEFT_DEV_HEAP || slot < 0 ? 0 : gpu_address(cuda->gpu, slot, ours(cuda->gpu));
+    return segment != WEFT_DEV_HEAP || slot < 0
+               ? 0
+               : gpu_address(cuda->gpu, slot, library_bytes(cuda->gpu));
 }
 
 static uint64_t cuda_areas(struct device_view *view, int pe)
 {
-    struct gpu *gpu = of(view)->gpu;
-    int slot = direct_slot(of(view), pe);
+    struct gpu *gpu = cuda_view_of(view)->gpu;
+    int slot = direct_slot(cuda_view_of(view), pe);
     return slot < 0 ? 0 : gpu_address(gpu, slot, gpu->areas_offset);
 }
 
-/* A pair whose atomics fail the proof is not mapped at all; the path to this PE itself may want the
- * own ones. */
+/* A pair whose atomics fail the path test is not mapped at all. A test may choose a path to this PE
+ * itself whose atomics differ from the GPU's. */
 static bool cuda_atomics(struct device_view *view, int pe)
 {
-    return job_direct(of(view)->job, WEFT_GPU, pe);
+    return job_direct(cuda_view_of(view)->job, WEFT_GPU, pe);
 }
 
 static weft_status cuda_table_make(struct device_view *view, size_t bytes, void **table)
 {
-    struct cuda_view *cuda = of(view);
+    struct cuda_view *cuda = cuda_view_of(view);
     CUdeviceptr address = 0;
     void **tables = realloc(cuda->tables, (cuda->table_count + 1) * sizeof *tables);
     if (!tables)
@@ -93,7 +98,7 @@ static weft_status cuda_table_make(struct device_view *view, size_t bytes, void 
 static weft_status cuda_shared_make(struct device_view *view, size_t bytes, void **host,
                                     uint64_t *seen)
 {
-    struct cuda_view *cuda = of(view);
+    struct cuda_view *cuda = cuda_view_of(view);
     struct gpu *gpu = cuda->gpu;
     CUdeviceptr address = 0;
     weft_status status = gpu_enter(&gpu->device);
@@ -112,10 +117,10 @@ static weft_status cuda_shared_make(struct device_view *view, size_t bytes, void
                   : WEFT_OK;
 }
 
-/* Without it device code waits on memory of the host, over PCIe. */
+/* Optional: without this memory device code polls host memory over PCIe. */
 static bool cuda_near_make(struct device_view *view, size_t bytes, void **mapped, uint64_t *device)
 {
-    struct cuda_view *cuda = of(view);
+    struct cuda_view *cuda = cuda_view_of(view);
     struct gpu *gpu = cuda->gpu;
     struct gpu_map *map = gpu->heap.map;
     struct gpu_map_extra extra;
@@ -132,7 +137,7 @@ static bool cuda_near_make(struct device_view *view, size_t bytes, void **mapped
     }
     gpu_leave(&gpu->device);
     if (status) {
-        log_info("the proxy's counts are in host memory: %s", base_last_error());
+        log_info("the proxy's counters are in host memory: %s", base_last_error());
         return false;
     }
     cuda->near = extra;
@@ -141,7 +146,7 @@ static bool cuda_near_make(struct device_view *view, size_t bytes, void **mapped
     return true;
 }
 
-static void drop_near(struct cuda_view *cuda)
+static void free_near_memory(struct cuda_view *cuda)
 {
     if (!cuda->near.bytes || gpu_enter(&cuda->gpu->device))
         return;
@@ -154,13 +159,13 @@ static void drop_near(struct cuda_view *cuda)
 static weft_status cuda_table_write(struct device_view *view, void *table, size_t offset,
                                     const void *from, size_t bytes)
 {
-    return gpu_copy(of(view)->gpu, 0, (char *)table + offset, from, bytes, GPU_DONE);
+    return gpu_copy(cuda_view_of(view)->gpu, 0, (char *)table + offset, from, bytes, GPU_DONE);
 }
 
 static weft_status cuda_module_symbol(struct device_view *view, void *module, const char *name,
                                       uint64_t *address, size_t *bytes)
 {
-    struct gpu *gpu = of(view)->gpu;
+    struct gpu *gpu = cuda_view_of(view)->gpu;
     CUdeviceptr found = 0;
     weft_status status = gpu_enter(&gpu->device);
     if (status)
@@ -178,13 +183,13 @@ static weft_status cuda_module_symbol(struct device_view *view, void *module, co
 static weft_status cuda_symbol_write(struct device_view *view, uint64_t address, const void *from,
                                      size_t bytes)
 {
-    return gpu_copy(of(view)->gpu, 0, (void *)(uintptr_t)address, from, bytes, GPU_DONE);
+    return gpu_copy(cuda_view_of(view)->gpu, 0, (void *)(uintptr_t)address, from, bytes, GPU_DONE);
 }
 
 static void cuda_view_close(struct device_view *view)
 {
-    struct cuda_view *cuda = of(view);
-    drop_near(cuda);
+    struct cuda_view *cuda = cuda_view_of(view);
+    free_near_memory(cuda);
     for (size_t i = 0; i < cuda->table_count; i++)
         gpu_free(cuda->gpu, (uintptr_t)cuda->tables[i]);
     if (cuda->shared && gpu_enter(&cuda->gpu->device) == WEFT_OK) {

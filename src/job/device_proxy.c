@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations that device code gave to the proxy, carried out over paths: those of each ring over a
- * context of its own, so that its fence and quiet are of what came through it. What fails becomes
- * the job's failure; everything after it is dropped, so that kernels end. */
+/* Performs the operations that device code passed to the proxy. Each ring has its own context, so
+ * its fence and quiet cover the operations of that ring only. A failed operation fails the job; all
+ * later operations are dropped, so that kernels end. */
 #include "job/device_proxy.h"
 
 #include "base/clock.h"
@@ -17,15 +17,15 @@
 #include <weft/device/arithmetic.h>
 
 _Static_assert((int)BOX_PROXIES == (int)WEFT_DEV_RINGS_MOST,
-               "each thread has its place in the box");
+               "the box has an entry for each thread");
 
 /* A ring and its thread. */
 struct ring {
     struct proxy *proxy;
     struct weft_job *job;
-    struct weft_ctx *ctx;  /* of the world; the job frees it */
-    struct box_proxy *box; /* what the thread is at */
-    uint64_t looked_ns;    /* how much is in the ring, for the black box */
+    struct weft_ctx *ctx;  /* context of the world team; the job frees it */
+    struct box_proxy *box; /* the thread's entry in the black box */
+    uint64_t shown_ns;     /* time of the last update of `behind` in the black box, ns */
 };
 
 struct device_proxy {
@@ -35,29 +35,31 @@ struct device_proxy {
     struct ring rings[WEFT_DEV_RINGS_MOST];
 };
 
-/* ------------------------------------------------------------------------------------ places */
+/* ------------------------------------------------------------------------------------ addresses */
 
-static bool inside(uintptr_t at, uintptr_t base, size_t size, size_t *offset)
+static bool is_inside(uintptr_t at, uintptr_t base, size_t size, size_t *offset)
 {
     *offset = at - base;
     return *offset < size;
 }
 
-/* From an own address as device code has it, the library's own areas included. Device code has
- * checked the range. */
-static weft_status place(const struct ring *self, uintptr_t at, int pe, struct remote *to)
+/* Resolves an address of this PE, as device code passes it, for the peer. Includes the library's
+ * own areas. Device code has checked the range. */
+static weft_status resolve(const struct ring *self, uintptr_t at, int pe, struct remote *to)
 {
     const struct weft_job *job = self->job;
     bool found = false;
     for (int s = 0; s < SEG_COUNT && !found; s++) {
         to->segment = (enum segment_id)s;
         found =
-            inside(at, (uintptr_t)job->segments[s].base, job->segments[s].size, &to->offset) ||
-            inside(at, (uintptr_t)job->paths.map[job->pe][s], job->segments[s].size, &to->offset);
+            is_inside(at, (uintptr_t)job->segments[s].base, job->segments[s].size, &to->offset) ||
+            is_inside(at, (uintptr_t)job->paths.map[job->pe][s], job->segments[s].size,
+                      &to->offset);
     }
     if (!found && job->gpu) {
         to->segment = SEG_GPU;
-        found = inside(at, gpu_heap_own(&job->gpu->heap)->base, job->gpu->heap.size, &to->offset);
+        found =
+            is_inside(at, gpu_heap_own(&job->gpu->heap)->base, job->gpu->heap.size, &to->offset);
     }
     struct peer *peers = found ? self->ctx->peers[segment_kind(to->segment)] : NULL;
     if (!peers || (unsigned)pe >= (unsigned)job->npes)
@@ -69,7 +71,7 @@ static weft_status place(const struct ring *self, uintptr_t at, int pe, struct r
 
 /* ----------------------------------------------------------------------------------- atomics */
 
-static const weft_amo with_result[] = {
+static const weft_amo fetching_amo[] = {
     [WEFT_DEV_ATOMIC_ADD] = WEFT_AMO_FETCH_ADD, [WEFT_DEV_ATOMIC_AND] = WEFT_AMO_FETCH_AND,
     [WEFT_DEV_ATOMIC_OR] = WEFT_AMO_FETCH_OR,   [WEFT_DEV_ATOMIC_XOR] = WEFT_AMO_FETCH_XOR,
     [WEFT_DEV_ATOMIC_SWAP] = WEFT_AMO_SWAP,     [WEFT_DEV_ATOMIC_CSWAP] = WEFT_AMO_CSWAP,
@@ -103,7 +105,8 @@ static uint64_t add_bf16x2(uint64_t a, uint64_t b)
     return low | high << 16;
 }
 
-/* No path adds real numbers: by compare and swap, until nobody has come between. */
+/* No path adds floating-point numbers, so this repeats compare-and-swap until no other PE changed
+ * the value in between. */
 static weft_status add_real(struct remote at, const struct proxy_request *r, uint64_t *before)
 {
     uint64_t (*add)(uint64_t, uint64_t) = r->what == WEFT_DEV_ATOMIC_ADD_F32     ? add_f32
@@ -123,18 +126,18 @@ static weft_status add_real(struct remote at, const struct proxy_request *r, uin
     return status;
 }
 
-static weft_status atomic(struct remote at, const struct proxy_request *r, uint64_t *before)
+static weft_status run_atomic(struct remote at, const struct proxy_request *r, uint64_t *before)
 {
     if (r->what >= WEFT_DEV_ATOMIC_ADD_F32)
         return add_real(at, r, before);
-    weft_amo amo = with_result[r->what];
+    weft_amo amo = fetching_amo[r->what];
     return at.peer->ops->atomic(at, amo, r->bytes, r->value, r->compare,
                                 amo == WEFT_AMO_SET ? NULL : before, false);
 }
 
 /* ------------------------------------------------------------------------- one operation each */
 
-static weft_status strided(struct remote at, const struct proxy_request *r)
+static weft_status run_strided(struct remote at, const struct proxy_request *r)
 {
     const struct path_ops *ops = at.peer->ops;
     struct path_strides strides = {.remote_step = (size_t)r->remote_stride * r->bytes,
@@ -145,8 +148,9 @@ static weft_status strided(struct remote at, const struct proxy_request *r)
                                             : ops->iget(at, r->local, &strides);
 }
 
-/* 8 bytes of a packet; its halves carry their number, so they may arrive in any order. */
-static weft_status packet(struct remote at, const struct proxy_request *r)
+/* Puts 8 bytes as an LL packet. Both halves carry the sequence number, so they may arrive in any
+ * order. */
+static weft_status put_packet(struct remote at, const struct proxy_request *r)
 {
     uint64_t wire[2] = {(r->compare & 0xffffffffu) | r->value << 32,
                         r->compare >> 32 | r->value << 32};
@@ -157,15 +161,15 @@ static weft_status put_signal(const struct ring *self, struct remote at,
                               const struct proxy_request *r)
 {
     struct remote signal;
-    weft_status status = place(self, r->signal, r->pe, &signal);
+    weft_status status = resolve(self, r->signal, r->pe, &signal);
     return status ? status
                   : at.peer->ops->put_signal(at, r->local ? r->local : &r->compare, r->bytes,
                                              signal, r->value, (weft_signal_op)r->what, false);
 }
 
-/* Paths are asked for what there is to move, here as by the host's operations. A request for
- * nothing is one by which the ring itself is measured. */
-static bool moves_nothing(const struct proxy_request *r)
+/* Whether the request moves no bytes; paths are called only for operations that move some, as in
+ * host operations. WEFT_DEV_OP_NONE measures the ring itself. */
+static bool is_empty(const struct proxy_request *r)
 {
     switch (r->operation) {
     case WEFT_DEV_OP_PUT:
@@ -179,7 +183,7 @@ static bool moves_nothing(const struct proxy_request *r)
     }
 }
 
-/* Fence or quiet of all paths that keep something. */
+/* Fence or quiet of all paths with open state. */
 static weft_status order_paths(const struct ring *self, bool quiet)
 {
     struct weft_ctx *ctx = self->ctx;
@@ -196,16 +200,16 @@ static weft_status do_request(const struct ring *self, const struct proxy_reques
                               uint64_t *before)
 {
     struct remote at;
-    if (moves_nothing(r))
+    if (is_empty(r))
         return WEFT_OK;
-    weft_status status = place(self, r->symmetric, r->pe, &at);
+    weft_status status = resolve(self, r->symmetric, r->pe, &at);
     if (status)
         return status;
     const struct path_ops *ops = at.peer->ops;
     switch (r->operation) {
     case WEFT_DEV_OP_P:
         return r->local ? ops->put(at, r->local, r->bytes, false)
-                        : ops->store(at, &r->value, r->bytes); /* little-endian, as every GPU */
+                        : ops->store(at, &r->value, r->bytes); /* little-endian, like every GPU */
     case WEFT_DEV_OP_G:
         return ops->load(at, before, r->bytes);
     case WEFT_DEV_OP_PUT:
@@ -214,11 +218,11 @@ static weft_status do_request(const struct ring *self, const struct proxy_reques
         return ops->get(at, r->local, r->bytes, r->nbi);
     case WEFT_DEV_OP_IPUT:
     case WEFT_DEV_OP_IGET:
-        return strided(at, r);
+        return run_strided(at, r);
     case WEFT_DEV_OP_ATOMIC:
-        return atomic(at, r, before);
+        return run_atomic(at, r, before);
     case WEFT_DEV_OP_FLAG:
-        /* The number of the meeting before must not come behind this one. */
+        /* The fence prevents the flag of the previous barrier from arriving after this one. */
         status = order_paths(self, false);
         return status ? status : ops->store(at, &r->value, 8);
     case WEFT_DEV_OP_SIGNAL:
@@ -227,15 +231,16 @@ static weft_status do_request(const struct ring *self, const struct proxy_reques
     case WEFT_DEV_OP_PUT_SIGNAL:
         return put_signal(self, at, r);
     case WEFT_DEV_OP_PUT_PACKET:
-        return packet(at, r);
+        return put_packet(at, r);
     default:
-        return base_fail(WEFT_ERR_UNSUPPORTED, "operation %d is not known here", r->operation);
+        return base_fail(WEFT_ERR_UNSUPPORTED, "the proxy does not know operation %d",
+                         r->operation);
     }
 }
 
-/* --------------------------------------------------------------------------- for the thread */
+/* -------------------------------------------------------------- functions that the thread calls */
 
-static void fail(struct ring *self, weft_status status, const char *what, int pe)
+static void fail_job(struct ring *self, weft_status status, const char *what, int pe)
 {
     char sentence[512], to[24] = "";
     if (pe >= 0)
@@ -247,8 +252,8 @@ static void fail(struct ring *self, weft_status status, const char *what, int pe
 
 #define SHOW(member, value) atomic_store_explicit(&(member), value, memory_order_relaxed)
 
-/* In the black box, for `weft attach`: what is under way now, and, not more often than every
- * millisecond, how much is behind it. */
+/* Records the current request in the black box, for `weft attach`, and at most once per millisecond
+ * the number of requests after it. */
 static void show_begin(struct ring *self, int operation, int pe)
 {
     enum { LOOK_NS = 1000 * 1000 };
@@ -257,11 +262,11 @@ static void show_begin(struct ring *self, int operation, int pe)
     SHOW(box->operation, (uint32_t)operation);
     SHOW(box->peer, pe);
     SHOW(box->since_ns, now);
-    if (now - self->looked_ns < LOOK_NS)
+    if (now - self->shown_ns < LOOK_NS)
         return;
-    self->looked_ns = now;
+    self->shown_ns = now;
     uint64_t taken = atomic_load_explicit(&self->proxy->taken, memory_order_relaxed);
-    uint64_t given = proxy_between(self->proxy, taken, proxy_given(self->proxy));
+    uint64_t given = proxy_between(self->proxy, taken, proxy_written_end(self->proxy));
     SHOW(box->behind, given ? given - 1 : 0);
 }
 
@@ -270,7 +275,7 @@ static void show_end(struct ring *self)
     SHOW(self->box->since_ns, 0);
 }
 
-static uint64_t carry(void *argument, const struct proxy_request *request)
+static uint64_t run_request(void *argument, const struct proxy_request *request)
 {
     struct ring *self = argument;
     struct box_proxy *box = self->box;
@@ -282,20 +287,20 @@ static uint64_t carry(void *argument, const struct proxy_request *request)
     show_end(self);
     SHOW(box->carried, atomic_load_explicit(&box->carried, memory_order_relaxed) + 1);
     if (status)
-        fail(self, status, device_operation_name((uint32_t)request->operation), request->pe);
+        fail_job(self, status, device_operation_name((uint32_t)request->operation), request->pe);
     return before;
 }
 
-static void order(struct ring *self, bool quiet)
+static void order_ring(struct ring *self, bool quiet)
 {
     weft_status status = order_paths(self, quiet);
     if (status)
-        fail(self, status, quiet ? "quiet" : "fence", -1);
+        fail_job(self, status, quiet ? "quiet" : "fence", -1);
 }
 
 static void fence(void *argument)
 {
-    order(argument, false);
+    order_ring(argument, false);
 }
 
 static void quiet(void *argument)
@@ -303,7 +308,7 @@ static void quiet(void *argument)
     struct ring *self = argument;
     struct box_proxy *box = self->box;
     show_begin(self, WEFT_DEV_OP_QUIET, -1);
-    order(self, true);
+    order_ring(self, true);
     show_end(self);
     SHOW(box->completed, atomic_load_explicit(&box->carried, memory_order_relaxed));
     SHOW(box->behind, 0);
@@ -324,17 +329,17 @@ static bool progress(void *argument)
 
 /* ---------------------------------------------------------------------------- start and stop */
 
-weft_status device_proxy_spread(const struct weft_job *job, struct weft_dev_peer *peers)
+weft_status device_proxy_assign_rings(const struct weft_job *job, struct weft_dev_peer *peers)
 {
     const int *node_of = job->boot->node_of;
     int nodes = job->boot->nodes, rings = 1 + config_choice(CONFIG_PROXY_THREADS);
-    int *size = calloc((size_t)nodes * 2, sizeof *size), *place = size + nodes;
+    int *size = calloc((size_t)nodes * 2, sizeof *size), *resolve = size + nodes;
     if (!size)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d nodes", nodes);
     for (int pe = 0; pe < job->npes; pe++)
         size[node_of[pe]]++;
     for (int pe = 0; pe < job->npes; pe++) {
-        int node = node_of[pe], from_own = place[node]++ - job->boot->local_pe % size[node];
+        int node = node_of[pe], from_own = resolve[node]++ - job->boot->local_pe % size[node];
         int apart = (node - node_of[job->pe] + nodes) % nodes;
         peers[pe].ring = (uint32_t)(((from_own + size[node]) % size[node] + apart) % rings);
     }
@@ -373,8 +378,8 @@ static weft_status start_ring(struct device_proxy *self, uint32_t number)
     ring->proxy = &self->proxies[number];
     ring->box = &job->box->proxies[number];
     weft_status status = ctx_new(job, job->world, 0, &ring->ctx);
-    const struct proxy_owner owner = {ring, carry, fence, quiet, progress};
-    uint32_t spin = device_proxy_shares(job, (int)self->n) ? 1 : job->spin;
+    const struct proxy_owner owner = {ring, run_request, fence, quiet, progress};
+    uint32_t spin = device_proxy_shares_cpus(job, (int)self->n) ? 1 : job->spin;
     if (!status)
         status = proxy_start(ring->proxy, &owner, spin);
     return status ? status : device_proxy_place(job, ring->proxy->thread);
@@ -406,9 +411,9 @@ void device_proxy_close(struct device_proxy *self)
     free(self);
 }
 
-static weft_status await_settled(struct weft_job *job, struct proxy *proxy, uint64_t end)
+static weft_status wait_completed(struct weft_job *job, struct proxy *proxy, uint64_t end)
 {
-    struct waiter waiter = WAITER(job, BOX_OP_SETTLE, -1);
+    struct waiter waiter = WAITER(job, BOX_OP_DEVICE_QUIET, -1);
     weft_status status = WEFT_OK;
     waiter.expected = proxy_between(proxy, proxy->number, end);
     while (!status && !proxy_completed(proxy, end)) {
@@ -420,17 +425,17 @@ static weft_status await_settled(struct weft_job *job, struct proxy *proxy, uint
     return status;
 }
 
-/* All are asked before any is waited for. */
-weft_status device_proxy_settle(struct device_proxy *self)
+/* Requests completion of all rings before it waits for the first. */
+weft_status device_proxy_quiet(struct device_proxy *self)
 {
     uint64_t end[WEFT_DEV_RINGS_MOST];
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; i < self->n; i++) {
-        end[i] = proxy_given(&self->proxies[i]);
-        proxy_want(&self->proxies[i], end[i]);
+        end[i] = proxy_written_end(&self->proxies[i]);
+        proxy_request_completion(&self->proxies[i], end[i]);
     }
     for (uint32_t i = 0; i < self->n && !status; i++)
-        status = await_settled(self->job, &self->proxies[i], end[i]);
+        status = wait_completed(self->job, &self->proxies[i], end[i]);
     return status;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The job's proxy: what device code gives to the host because it cannot reach a peer itself. */
+/* The job's proxy: performs operations of device code toward peers that device code cannot
+ * access. */
 #ifndef WEFT_JOB_DEVICE_PROXY_H
 #define WEFT_JOB_DEVICE_PROXY_H
 
@@ -8,28 +9,27 @@
 
 struct device_proxy;
 
-/* Which ring carries what device code has for each PE of the job, peers[npes].ring. Toward the PEs
- * of a node they take turns, and so they do toward those PEs of all nodes that have this one's
- * place there. */
-weft_status device_proxy_spread(const struct weft_job *job, struct weft_dev_peer *peers);
+/* Assigns a ring to each PE of the job (peers[npes].ring). The PEs of a node use the rings in turn;
+ * so do the PEs with the same local rank on different nodes. */
+weft_status device_proxy_assign_rings(const struct weft_job *job, struct weft_dev_peer *peers);
 
-/* Makes the rings, WEFT_PROXY_THREADS of them, in memory of the view, which frees it, and starts
- * the threads. *ring is what device code knows of them. */
+/* Creates WEFT_PROXY_THREADS rings in memory of the view, which frees it, and starts their threads.
+ * *ring: the description for device code. */
 weft_status device_proxy_open(struct weft_job *job, struct device_view *view,
                               struct weft_dev_ring *ring, struct device_proxy **proxy);
 
-/* No kernel of the job runs any more. NULL is fine. */
+/* Stops the threads. No kernel of the job may run any more. `proxy` may be NULL. */
 void device_proxy_close(struct device_proxy *proxy);
 
-/* What kernels gave that have ended is complete at every PE. WEFT_ERR_TIMEOUT after
+/* Returns when all operations of completed kernels are complete at every PE. WEFT_ERR_TIMEOUT after
  * WEFT_WAIT_LIMIT. */
-weft_status device_proxy_settle(struct device_proxy *proxy);
+weft_status device_proxy_quiet(struct device_proxy *proxy);
 
-/* Notes what happens to ticket t in times[t % n], n a power of two, until it is called with NULL.
- * The ring is empty. */
+/* Records the times of ticket t in times[t % n] (n is a power of two) until it is called with NULL.
+ * The ring must be empty. */
 void device_proxy_trace(struct device_proxy *proxy, struct proxy_times *times, uint64_t n);
 
-/* Kernels are about to be launched. */
+/* Wakes the threads before kernels are launched. */
 void device_proxy_wake(struct device_proxy *proxy);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* On which CPUs the proxy's threads run: those that WEFT_PROXY_CPUS names, or, of those that this
- * PE may use, the ones at the NIC over which it reaches a peer, or at its GPU, a socket nearer to
- * it. */
+/* Binds the proxy's threads to CPUs: those of WEFT_PROXY_CPUS, or, of the CPUs that this PE may
+ * use, those nearest to the NIC over which it reaches a peer, else those nearest to its GPU. */
 #include "job/device_proxy_place.h"
 
 #include "base/config.h"
@@ -11,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* False: the machine does not say. */
+/* CPUs nearest to the GPU. False: the machine does not report them. */
 static bool cpus_at_gpu(const struct weft_job *job, cpu_set_t *cpus)
 {
     char name[96], list[4096];
@@ -26,7 +25,7 @@ static bool cpus_at_gpu(const struct weft_job *job, cpu_set_t *cpus)
     return known;
 }
 
-/* Of the device of a path over which the proxy reaches some peer. */
+/* CPUs nearest to the device of a path over which the proxy reaches a peer. */
 static bool cpus_at_device(const struct weft_job *job, cpu_set_t *cpus)
 {
     for (int kind = 0; kind < MEMORY_KINDS; kind++)
@@ -39,8 +38,8 @@ static bool cpus_at_device(const struct weft_job *job, cpu_set_t *cpus)
     return false;
 }
 
-void device_proxy_choose(const cpu_set_t *allowed, const cpu_set_t *nic, const cpu_set_t *gpu,
-                         cpu_set_t *cpus)
+void device_proxy_choose_cpus(const cpu_set_t *allowed, const cpu_set_t *nic, const cpu_set_t *gpu,
+                              cpu_set_t *cpus)
 {
     const cpu_set_t *near[] = {nic, gpu};
     for (int i = 0; i < 2; i++) {
@@ -53,21 +52,21 @@ void device_proxy_choose(const cpu_set_t *allowed, const cpu_set_t *nic, const c
     *cpus = *allowed;
 }
 
-/* Of those that the calling thread has, which the launcher may have chosen. */
+/* Chooses among the CPUs of the calling thread, which the launcher may have restricted. */
 static void cpus_near(const struct weft_job *job, cpu_set_t *cpus)
 {
     cpu_set_t allowed = *cpus, nic, gpu;
     bool has_nic = cpus_at_device(job, &nic), has_gpu = cpus_at_gpu(job, &gpu);
-    device_proxy_choose(&allowed, has_nic ? &nic : NULL, has_gpu ? &gpu : NULL, cpus);
+    device_proxy_choose_cpus(&allowed, has_nic ? &nic : NULL, has_gpu ? &gpu : NULL, cpus);
 }
 
-bool device_proxy_shares(const struct weft_job *job, int threads)
+bool device_proxy_shares_cpus(const struct weft_job *job, int threads)
 {
     cpu_set_t own;
     const char *wanted = config_string(CONFIG_PROXY_CPUS);
     bool named = strcmp(wanted, "any") != 0 && strcmp(wanted, "near") != 0;
-    return !named &&
-           (job->crowded || sched_getaffinity(0, sizeof own, &own) || CPU_COUNT(&own) <= threads);
+    return !named && (job->oversubscribed || sched_getaffinity(0, sizeof own, &own) ||
+                      CPU_COUNT(&own) <= threads);
 }
 
 weft_status device_proxy_place(const struct weft_job *job, pthread_t thread)
@@ -78,7 +77,7 @@ weft_status device_proxy_place(const struct weft_job *job, pthread_t thread)
     if (strcmp(wanted, "any") == 0)
         return WEFT_OK;
     if (!near)
-        cpus_parse(wanted, &cpus); /* config_check() has seen that it is a list */
+        cpus_parse(wanted, &cpus); /* config_check() has checked that it is a list */
     else if (pthread_getaffinity_np(thread, sizeof cpus, &cpus) == 0)
         cpus_near(job, &cpus);
     else

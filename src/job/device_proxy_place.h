@@ -6,21 +6,21 @@
 
 #include <pthread.h>
 
-/* Of the CPUs that are allowed those next to the NIC, or else those next to the GPU, or else all.
- * NULL: there is none, or its place is not known. A pure function.
+/* Chooses, of the allowed CPUs, those nearest to the NIC, else those nearest to the GPU, else all.
+ * NULL: there is no such device, or its CPUs are unknown. A pure function.
  *
- * The NIC goes before the GPU: where they are at different sockets, each request crosses between
- * them with its doorbell, work request and completion when the thread is at the GPU, with its
- * descriptor and a count when it is at the NIC. */
-void device_proxy_choose(const cpu_set_t *allowed, const cpu_set_t *nic, const cpu_set_t *gpu,
-                         cpu_set_t *cpus);
+ * The NIC takes precedence over the GPU. If they are at different sockets, a thread at the GPU
+ * makes doorbell, work request and completion of each request cross the sockets; a thread at the
+ * NIC makes only the descriptor and a counter cross. */
+void device_proxy_choose_cpus(const cpu_set_t *allowed, const cpu_set_t *nic, const cpu_set_t *gpu,
+                              cpu_set_t *cpus);
 
-/* Places the proxy's thread, as WEFT_PROXY_CPUS says. WEFT_ERR_CONFIG: it may use none of the CPUs
- * that are named there. */
+/* Binds the proxy's thread to the CPUs of WEFT_PROXY_CPUS. WEFT_ERR_CONFIG: it may use none of
+ * them. */
 weft_status device_proxy_place(const struct weft_job *job, pthread_t thread);
 
-/* Whether other threads of the job need the CPUs that so many threads of the proxy will have: they
- * then give them away between looks. */
-bool device_proxy_shares(const struct weft_job *job, int threads);
+/* Whether other threads of the job need the CPUs that this number of proxy threads will use. The
+ * proxy threads then yield between polls. */
+bool device_proxy_shares_cpus(const struct weft_job *job, int threads);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The view of device code on simt: it runs in this process, so it sees what the host sees. A peer
- * is reached when the host's path to it is by load and store. */
+/* The device view on target simt. Device code runs in this process, so it uses the addresses of the
+ * host. It accesses a peer directly where the host's path to that peer is load/store. */
 #include "job/device_state.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ struct simt_view {
 
 static const enum segment_id segments[WEFT_DEV_SEGMENTS] = {
     [WEFT_DEV_HEAP] = SEG_HEAP,
-    [WEFT_DEV_OTHER] = SEG_COUNT, /* there is no GPU heap where there is no GPU */
+    [WEFT_DEV_OTHER] = SEG_COUNT, /* without a GPU there is no GPU heap */
     [WEFT_DEV_DATA] = SEG_DATA,
 };
 
@@ -39,7 +39,7 @@ static size_t simt_segment_bytes(struct device_view *view, enum weft_dev_segment
     return id == SEG_COUNT ? 0 : simt_view_of(view)->job->segments[id].size;
 }
 
-/* The own part is at the symmetric address itself, whatever path a test chose for it. */
+/* The own part is at the symmetric address itself, whatever path a test chose. */
 static uint64_t simt_part(struct device_view *view, enum weft_dev_segment_id segment, int pe)
 {
     const struct weft_job *job = simt_view_of(view)->job;
@@ -62,7 +62,7 @@ static uint64_t simt_areas(struct device_view *view, int pe)
 static bool simt_atomics(struct device_view *view, int pe)
 {
     const struct weft_job *job = simt_view_of(view)->job;
-    return reached(job, pe); /* of this PE, too: its path may want the own atomics */
+    return reached(job, pe); /* also for this PE: a test may choose a path with other atomics */
 }
 
 static weft_status simt_table_make(struct device_view *view, size_t bytes, void **result)
@@ -84,7 +84,7 @@ static weft_status simt_table_write(struct device_view *view, void *table, size_
     return WEFT_OK;
 }
 
-/* Lines of 64 bytes, one descriptor each. */
+/* Aligned to cache lines of 64 bytes: one descriptor each. */
 static weft_status simt_shared_make(struct device_view *view, size_t bytes, void **host,
                                     uint64_t *seen)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filling `struct weft_dev` from a job, and handing it to the translation units that hold copies.
- * What the two targets see differently comes through struct device_view. See device_state.h. */
+/* Fills `struct weft_dev` from a job and copies it to the translation units that hold a copy. The
+ * differences between the two targets are in struct device_view. See device_state.h. */
 #include "job/device_proxy.h"
 #include "job/device_watch.h"
 
@@ -15,14 +15,13 @@
 struct device_state {
     struct weft_dev dev;
     struct device_view *view;
-    struct device_proxy
-        *proxy; /* NULL: every peer is direct, or has no path at all, and nobody asks */
-    struct device_watch *watch; /* NULL: there is nobody to look after */
-    bool *pairs;                /* [npes][npes] whether the first reaches the second directly */
-    struct weft_dev_team teams[TEAM_SLOTS]; /* what the table of the device holds */
+    struct device_proxy *proxy; /* NULL: no peer needs it and WEFT_PROXY is auto */
+    struct device_watch *watch; /* NULL: no peer to watch */
+    bool *pairs;                /* [npes][npes] whether the first PE accesses the second directly */
+    struct weft_dev_team teams[TEAM_SLOTS]; /* copy of the device's table */
 };
 
-/* The units of this process, and the job whose state they have: one at a time. */
+/* The units of this process, and the one job whose state they hold. */
 static pthread_mutex_t units_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct weft_device_unit *units;
 static struct weft_job *running;
@@ -30,20 +29,21 @@ _Atomic int device_units_pending;
 
 /* ----------------------------------------------------------------------------------- units */
 
-static const struct weft_dev no_state; /* version 0: device code refuses to work */
+static const struct weft_dev no_state; /* version 0: device code refuses to run */
 
-/* Once, by one PE: the program's files are the same everywhere. */
-static void tell_of_slower_way(const struct weft_job *job, const struct weft_device_unit *unit)
+/* Warns once, at PE 0: the program's files are the same at every PE. */
+static void warn_missing_gda(const struct weft_job *job, const struct weft_device_unit *unit)
 {
-    static bool told;
+    static bool warned;
     bool lacks = !(unit->carriers >> WEFT_DEV_CARRIER_GDA & 1);
-    if (told || job->pe || !unit->cuda || !(job->device->dev.carried >> WEFT_DEV_CARRIER_GDA & 1) ||
-        unit->size < sizeof *unit || !lacks)
+    if (warned || job->pe || !unit->cuda ||
+        !(job->device->dev.carried >> WEFT_DEV_CARRIER_GDA & 1) || unit->size < sizeof *unit ||
+        !lacks)
         return;
-    told = true;
+    warned = true;
     log_warn(
-        "path gda: a file with kernels was compiled without -DWEFT_DEVICE_GDA: a thread of the "
-        "host gives its requests to the adapter");
+        "path gda: a file with kernels was compiled without -DWEFT_DEVICE_GDA, so a thread of the "
+        "host posts its requests to the NIC; compile it with that option");
 }
 
 static weft_status upload(struct weft_device_unit *unit)
@@ -53,7 +53,7 @@ static weft_status upload(struct weft_device_unit *unit)
     int ordinal = job ? job->device->view->ordinal : -1;
     unit->pending = 0;
     if (job)
-        tell_of_slower_way(job, unit);
+        warn_missing_gda(job, unit);
     int error = unit->upload(state, ordinal);
     if (!error)
         return WEFT_OK;
@@ -61,7 +61,8 @@ static weft_status upload(struct weft_device_unit *unit)
                      unit->error_text(error));
 }
 
-/* Under units_lock. Only units of the target that runs: the others' stay empty. */
+/* Uploads the state to the units of the current target; other units stay empty. The caller holds
+ * units_lock. */
 static weft_status upload_all(bool pending_only)
 {
     weft_status status = WEFT_OK;
@@ -129,7 +130,7 @@ static uint64_t part_of(struct device_view *view, int segment, int pe)
                                      : view->part(view, (enum weft_dev_segment_id)segment, pe);
 }
 
-/* The run of PEs around this one whose parts stand at equal distances. */
+/* Finds the range of PEs around this one whose parts are at equal distances. */
 static void find_window(struct weft_dev_segment *filled, const struct weft_dev_peer *peers,
                         int segment, int me, int npes)
 {
@@ -153,7 +154,7 @@ static void find_window(struct weft_dev_segment *filled, const struct weft_dev_p
 #undef PART
 }
 
-/* Segments without a part of this PE's own, because the target cannot reach them, stay empty. */
+/* Segments that the target cannot access have no own part and stay empty. */
 static void fill_segment(struct weft_job *job, struct device_view *view, struct weft_dev *dev,
                          const struct weft_dev_peer *peers, int segment)
 {
@@ -165,9 +166,9 @@ static void fill_segment(struct weft_job *job, struct device_view *view, struct 
         find_window(filled, peers, segment, job->pe, job->npes);
 }
 
-/* The path's own, 0: it has none for this target. */
-static unsigned own_carrier(const struct weft_job *job, const struct device_view *view,
-                            enum path_id path)
+/* The transport that the path itself provides for device code; 0: none for this target. */
+static unsigned own_transport(const struct weft_job *job, const struct device_view *view,
+                              enum path_id path)
 {
     const struct path_ops *ops = path_ops_of(path);
     return path == PATH_NONE || !ops->transport
@@ -175,35 +176,35 @@ static unsigned own_carrier(const struct weft_job *job, const struct device_view
                : ops->transport(job->paths.common[path], view->cuda);
 }
 
-/* By what device code's operations on a peer go that it does not reach directly. */
-static uint32_t carrier_of(const struct weft_job *job, const struct device_view *view,
-                           enum path_id path)
+/* The transport of device operations to a peer that device code cannot access directly. */
+static uint32_t transport_of(const struct weft_job *job, const struct device_view *view,
+                             enum path_id path)
 {
-    uint32_t own = own_carrier(job, view, path);
+    uint32_t own = own_transport(job, view, path);
     return path == PATH_NONE ? WEFT_DEV_CARRIER_NONE : own ? own : WEFT_DEV_CARRIER_PROXY;
 }
 
-/* Whether some peer has the path's own carrier. */
-static bool carries(const struct weft_job *job, const struct device_view *view,
-                    const struct weft_dev *dev, enum path_id path)
+/* Whether some peer uses the path's own transport. */
+static bool uses_own_transport(const struct weft_job *job, const struct device_view *view,
+                               const struct weft_dev *dev, enum path_id path)
 {
-    unsigned own = job->paths.common[path] ? own_carrier(job, view, path) : 0;
+    unsigned own = job->paths.common[path] ? own_transport(job, view, path) : 0;
     return own && dev->carried >> own & 1;
 }
 
-/* What the paths that are carriers themselves tell device code. */
-static weft_status fill_carriers(struct weft_job *job, const struct device_view *view,
-                                 struct weft_dev *dev)
+/* Lets the paths that provide their own transport fill their part of the device state. */
+static weft_status fill_transports(struct weft_job *job, const struct device_view *view,
+                                   struct weft_dev *dev)
 {
     weft_status status = WEFT_OK;
     for (int path = 0; path < PATH_COUNT && !status; path++)
-        if (carries(job, view, dev, (enum path_id)path))
+        if (uses_own_transport(job, view, dev, (enum path_id)path))
             status =
                 path_ops_of((enum path_id)path)->device(job->paths.common[path], view->cuda, dev);
     return status;
 }
 
-/* The table of peers, and the segments' windows, which follow from it. */
+/* Fills the table of peers, and the windows of the segments, which are derived from it. */
 static weft_status fill_peers(struct weft_job *job, struct device_view *view, struct weft_dev *dev)
 {
     size_t bytes = (size_t)job->npes * sizeof(struct weft_dev_peer);
@@ -219,19 +220,19 @@ static weft_status fill_peers(struct weft_job *job, struct device_view *view, st
         peers[pe].atomics = view->atomics(view, pe);
         bool direct = peers[pe].part[WEFT_DEV_AREAS] && peers[pe].atomics;
         peers[pe].carrier =
-            direct ? WEFT_DEV_CARRIER_NONE : carrier_of(job, view, (enum path_id)peers[pe].path);
+            direct ? WEFT_DEV_CARRIER_NONE : transport_of(job, view, (enum path_id)peers[pe].path);
         if (peers[pe].part[WEFT_DEV_AREAS] && !peers[pe].atomics)
             dev->all_atomics = 0;
         dev->carried |= peers[pe].carrier ? 1u << peers[pe].carrier : 0;
     }
-    if (view->cuda && dev->carried >> WEFT_DEV_CARRIER_GDA & 1) /* for units without the other */
+    if (view->cuda && dev->carried >> WEFT_DEV_CARRIER_GDA & 1) /* for units compiled without gda */
         dev->carried |= 1u << WEFT_DEV_CARRIER_PROXY;
     for (int segment = 0; segment < WEFT_DEV_PARTS; segment++)
         fill_segment(job, view, dev, peers, segment);
     void *table = NULL;
-    weft_status status = fill_carriers(job, view, dev);
+    weft_status status = fill_transports(job, view, dev);
     if (!status)
-        status = device_proxy_spread(job, peers);
+        status = device_proxy_assign_rings(job, peers);
     if (!status)
         status = view->table_make(view, bytes, &table);
     if (!status)
@@ -256,7 +257,8 @@ static bool team_is_direct(struct device_view *view, const struct weft_team *tea
     return true;
 }
 
-/* Whether every member reaches every other: known to all alike, so that they do the same. */
+/* Whether every member accesses every other directly. All members have the same data, so they
+ * choose the same algorithm. */
 static bool team_is_all_direct(const struct device_state *state, const struct weft_team *team)
 {
     size_t npes = (size_t)team->job->npes;
@@ -306,7 +308,7 @@ weft_status device_team_made(struct weft_job *job, const struct weft_team *team)
     if (team_is_strided(team, &stride)) {
         entry->stride = stride;
     } else {
-        /* Kept until finalize: such a team is rare, and its table small. */
+        /* Freed at finalize only: such teams are rare and their tables small. */
         void *pes;
         size_t bytes = (size_t)team->n * sizeof(int32_t);
         weft_status status = state->view->table_make(state->view, bytes, &pes);
@@ -332,8 +334,8 @@ static weft_status clear_areas(struct device_state *state, size_t offset, size_t
     return status;
 }
 
-/* Every member has arrived and none is in a collective of this team any more: its own area and its
- * packet room become what a new team finds. */
+/* Clears the device's data of a team: its area and its packet buffers, which a new team must find
+ * zeroed. All members have arrived, and none uses the team any more. */
 void device_team_gone(struct weft_job *job, const struct weft_team *team)
 {
     struct device_state *state = job->device;
@@ -350,7 +352,7 @@ void device_team_gone(struct weft_job *job, const struct weft_team *team)
         status = clear_areas(state, weft_dev_room_offset(job->npes, TEAM_SLOTS, team->slot),
                              weft_dev_room_bytes(job->npes, team->slot));
     if (status)
-        log_warn("the device's part of a team could not be cleared: %s", base_last_error());
+        log_warn("the device data of a team could not be cleared: %s", base_last_error());
 }
 
 /* ---------------------------------------------------------------------------- start and stop */
@@ -375,7 +377,7 @@ weft_status device_before_launch(void)
     return status;
 }
 
-static weft_status fill(struct weft_job *job, struct device_state *state)
+static weft_status fill_state(struct weft_job *job, struct device_state *state)
 {
     struct device_view *view = state->view;
     struct weft_dev *dev = &state->dev;
@@ -417,21 +419,22 @@ static void free_state(struct weft_job *job)
     struct device_state *state = job->device;
     device_watch_stop(state->watch);
     device_proxy_close(state->proxy);
-    job->device = NULL; /* its threads, which may find that the job has failed, look at this */
+    /* the threads above, which may report that the job has failed, read job->device */
+    job->device = NULL;
     state->view->close(state->view);
     free(state->pairs);
     free(state);
 }
 
-weft_status device_settle(struct weft_job *job)
+weft_status device_quiet(struct weft_job *job)
 {
     struct device_state *state = job->device;
     weft_status status = WEFT_OK;
     for (int path = 0; state && path < PATH_COUNT && !status; path++) {
-        if (carries(job, state->view, &state->dev, (enum path_id)path))
+        if (uses_own_transport(job, state->view, &state->dev, (enum path_id)path))
             status = path_ops_of((enum path_id)path)->complete_device(job->paths.common[path]);
     }
-    return state && state->proxy && !status ? device_proxy_settle(state->proxy) : status;
+    return state && state->proxy && !status ? device_proxy_quiet(state->proxy) : status;
 }
 
 weft_status device_trace_proxy(struct weft_job *job, struct proxy_times *times, uint64_t n)
@@ -443,14 +446,15 @@ weft_status device_trace_proxy(struct weft_job *job, struct proxy_times *times, 
     return WEFT_OK;
 }
 
-/* Units of programs that were compiled before the library had its own end in front of that word. */
+/* Whether a unit belongs to the library itself. Units compiled before the field `own` existed are
+ * smaller and belong to programs. */
 static bool is_own(const struct weft_device_unit *unit)
 {
     return unit->size >= offsetof(struct weft_device_unit, own) + sizeof unit->own && unit->own;
 }
 
-/* A program whose device code only nvcc compiled has nothing that could run without a GPU: its
- * kernels would not be launched, and it would go on with what they have not computed. */
+/* A program whose device code only nvcc compiled cannot run without a GPU: its kernels would not be
+ * launched, and the program would continue with missing results. */
 static weft_status check_target(void)
 {
     bool cuda = false, simt = false;
@@ -471,7 +475,7 @@ static weft_status check_target(void)
         "CMake package), or set WEFT_TARGET=simt if it launches no kernel");
 }
 
-static weft_status start(struct weft_job *job)
+static weft_status start_device(struct weft_job *job)
 {
     struct device_state *state = calloc(1, sizeof *state);
     if (!state)
@@ -484,7 +488,7 @@ static weft_status start(struct weft_job *job)
         return status;
     }
     job->device = state;
-    status = fill(job, state);
+    status = fill_state(job, state);
     if (!status)
         status = device_watch_start(job, &state->watch);
     if (status)
@@ -504,13 +508,13 @@ weft_status device_start(struct weft_job *job)
     if (!status && !job->device)
         status = check_target();
     if (!status && !job->device)
-        status = start(job);
+        status = start_device(job);
     if (status)
         return status;
     pthread_mutex_lock(&units_lock);
     if (running && running != job) {
         status = base_fail(WEFT_ERR_UNSUPPORTED,
-                           "weft_device_start: another job of this process has the device code; "
+                           "weft_device_start: another job of this process uses the device code; "
                            "finalize it first");
     } else {
         bool again = running == job;

@@ -22,8 +22,8 @@ struct device_watch {
     bool stop;
 };
 
-/* True: it is time to stop. Lock held. */
-static bool rest(struct device_watch *watch)
+/* Waits EVERY_NS. True: the thread shall stop. The caller holds the lock. */
+static bool wait_interval(struct device_watch *watch)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -41,9 +41,10 @@ static void *watch_faults(void *argument)
     struct device_watch *watch = argument;
     weft_status status = WEFT_OK;
     pthread_mutex_lock(&watch->lock);
-    while (!status && !rest(watch)) {
+    while (!status && !wait_interval(watch)) {
         pthread_mutex_unlock(&watch->lock);
-        status = life_check(watch->job); /* once the job has failed there is nothing more to find */
+        /* after a failure of the job there is nothing more to detect */
+        status = life_check(watch->job);
         pthread_mutex_lock(&watch->lock);
     }
     pthread_mutex_unlock(&watch->lock);
@@ -66,7 +67,7 @@ weft_status device_watch_start(struct weft_job *job, struct device_watch **resul
     if (error) {
         free(watch);
         return base_fail(WEFT_ERR_SYSTEM,
-                         "the thread that looks after device code: pthread_create: %s",
+                         "pthread_create for the thread that watches device code: %s",
                          strerror(error));
     }
     *result = watch;
@@ -82,7 +83,7 @@ weft_status device_watch_kernels(struct weft_job *job)
     if (!needed)
         return WEFT_OK;
     pthread_mutex_lock(&job->lock);
-    if (!job->gpu_watch) /* another thread may have come first */
+    if (!job->gpu_watch) /* another thread may have started it meanwhile */
         status = device_watch_start(job, &job->gpu_watch);
     pthread_mutex_unlock(&job->lock);
     return status;

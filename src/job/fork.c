@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What fork() does to a PE: the child has copies of the job's handles and of its connections, but
- * it is not a PE. In the child every running job is emptied as if it had been finalized, without a
- * word to anybody, so that each call on it is refused and the parent's job goes on. The fast paths
- * need no check for that: their bounds are 0 then. */
+/* Handles fork() of a PE. The child has copies of the job's handles and connections, but it is not
+ * a PE. In the child every running job is emptied as if it had been finalized, without any message,
+ * so that calls on it are refused and the parent's job continues. The fast paths need no check for
+ * that, because their bounds become 0. */
 #include "gpu/gpu.h"
 #include "gpu/map/map.h"
 #include "job/job.h"
@@ -10,15 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In memory of its own, not in a variable: the program's variables may be a segment that the child
- * still shares with its parent while the handlers of fork() run. */
+/* Allocated separately, not a global variable: the program's global variables may be a segment that
+ * the child still shares with its parent while the fork() handlers run. */
 static struct watched {
     struct weft_job *first;
     bool in_child;
 } * watched;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void disown(struct weft_job *job)
+static void empty_job(struct weft_job *job)
 {
     atomic_store(&job->state, JOB_FINALIZED);
     for (struct weft_ctx *ctx = job->contexts; ctx; ctx = ctx->next) {
@@ -32,11 +32,11 @@ static void disown(struct weft_job *job)
     job->boot->ops->forked(job->boot);
 }
 
-/* Only memory that no other process has is written here, and nothing is allocated or locked. */
+/* Writes only memory that no other process shares; allocates nothing and takes no locks. */
 static void in_child(void)
 {
     for (struct weft_job *job = watched->first; job; job = job->next_running) {
-        disown(job);
+        empty_job(job);
         watched->in_child = true;
     }
     watched->first = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The GPU side of a job, set up at the first request for GPU memory: a job that asks for none loads
- * no driver and opens no GPU. What contexts see of it is filled in here. */
+/* The GPU side of a job. It is opened at the first request for GPU memory: a job that requests none
+ * loads no driver and opens no GPU. This file also fills in what contexts see of it. */
 #include "boot/agree.h"
 #include "gpu/gpu.h"
 #include "job/device_state.h"
@@ -22,8 +22,8 @@ void job_gpu_attach(struct weft_ctx *ctx)
     __atomic_store_n(&ctx->gpu, gpu, __ATOMIC_RELEASE);
 }
 
-/* Resident kernels on both ends have proven what is mapped. What is not is proven as host memory
- * is, as soon as some pair of the job needs that. */
+/* Resident kernels at both ends have tested the mapped pairs. The other pairs are tested like host
+ * memory as soon as some pair of the job needs that. */
 static weft_status prove_unmapped(struct weft_job *job)
 {
     struct path_choice *choices = job->paths.choices[WEFT_GPU];
@@ -39,7 +39,7 @@ static weft_status prove_unmapped(struct weft_job *job)
     return status || !wanted ? status : job_prove_paths(job, WEFT_GPU);
 }
 
-static void note_proofs(struct weft_job *job)
+static void record_proofs(struct weft_job *job)
 {
     struct path_choice *choices = job->paths.choices[WEFT_GPU];
     for (int pe = 0; pe < job->npes; pe++) {
@@ -80,7 +80,8 @@ bool job_gpu_team_direct(const struct weft_team *team)
     return true;
 }
 
-/* What is chosen and proven may have better ways still. Every PE asks, since the others answer. */
+/* Lets the chosen, tested paths find faster routes. Every PE calls this, because peers must
+ * respond. */
 static weft_status refine_paths(struct weft_job *job)
 {
     struct path_choice *choices = job->paths.choices[WEFT_GPU];
@@ -108,9 +109,9 @@ weft_status job_gpu_memory(struct weft_job *job)
     return status;
 }
 
-/* Paths for GPU memory, as the windows are now, and every context sees them. A pair that the
- * machine leaves without a path is refused when it is used; one that WEFT_PATH leaves without is
- * refused now. */
+/* Chooses paths for GPU memory from the current windows and updates every context. A pair without a
+ * path because of the machine is refused when it is used; a pair without a path because of
+ * WEFT_PATH is refused now. */
 static weft_status choose_and_fill(struct weft_job *job)
 {
     weft_status status = job_choose_paths(job, WEFT_GPU);
@@ -123,7 +124,7 @@ static weft_status choose_and_fill(struct weft_job *job)
         status = job_gpu_memory(job);
     if (status)
         return status;
-    note_proofs(job);
+    record_proofs(job);
     pthread_mutex_lock(&job->lock);
     for (struct weft_ctx *ctx = job->contexts; ctx && !status; ctx = ctx->next)
         status = ctx_fill(ctx);
@@ -185,7 +186,7 @@ void job_gpu_team_gone(struct weft_job *job, const struct weft_team *team)
         return;
     CUdeviceptr area = gpu_team_address(job->gpu, job->boot->local_pe, team->slot);
     if (gpu_fill(job->gpu, (void *)(uintptr_t)area, 0, job->gpu->team_bytes))
-        log_warn("a team's place for barriers on streams could not be cleared: %s",
+        log_warn("the area of a team for barriers on streams could not be cleared: %s",
                  base_last_error());
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Joining and leaving a job. Joining meets the other PEs, makes the segments, chooses and proves a
- * path to every PE; leaving undoes all of it. A finalized job's handles stay, emptied, so that they
- * can be refused in words. */
+/* Joining and leaving a job. Joining contacts the other PEs, creates the segments, and chooses and
+ * tests a path to every PE; leaving undoes all of it. The handles of a finalized job stay, emptied,
+ * so that calls on them are refused with a message. */
 #include "job/device_state.h"
 #include "job/device_watch.h"
 
@@ -20,38 +20,40 @@
 #include <string.h>
 #include <unistd.h>
 
-/* With a CPU per PE a yield costs little, but it does cost a system call: waits of up to some 100
- * us do without. Longer ones are likely for a PE that does not run, because the machine has other
- * work. Where PEs share a CPU the awaited one is likely not running at all: each poll, and more so
- * each pause (60 ns on recent Xeons), keeps it from it. */
+/* Numbers of polls before a yield. With a CPU per PE a yield costs only a system call, so waits of
+ * up to about 100 us do without; longer ones are likely for a PE that does not run because the
+ * machine has other work. Where PEs share a CPU, the awaited PE is probably not running: each poll
+ * delays it, and each pause instruction more so (60 ns on recent Xeons). */
 enum { SPIN_SPARE_CPUS = 2000, SPIN_SHARED_CPUS = 2, SPIN_BETWEEN_LOOKS = 8, PROVE_OFF_CHOICE = 2 };
 
-/* What the PEs tell each other first. */
-struct hello {
+/* Exchange record of weft_init(). */
+struct init_record {
     char version[16];
     uint64_t heap_bytes, data_bytes;
-    uint64_t cpus[CPUS_FOLDED_WORDS]; /* those this PE may run on */
+    uint64_t cpus[CPUS_FOLDED_WORDS]; /* CPUs that this PE may run on */
     int32_t pid;
     int32_t device; /* device_wanted() */
     int32_t prove;  /* WEFT_PROVE is not off */
     uint32_t paths; /* job_paths_wanted() */
 };
 
-static void fill_hello(struct weft_job *job, const weft_init_attr *attr, struct hello *hello)
+static void fill_init_record(struct weft_job *job, const weft_init_attr *attr,
+                             struct init_record *init_record)
 {
-    *hello = (struct hello){.pid = (int32_t)getpid(),
-                            .device = device_wanted(),
-                            .prove = config_choice(CONFIG_PROVE) != PROVE_OFF_CHOICE,
-                            .paths = job_paths_wanted(job)};
-    snprintf(hello->version, sizeof hello->version, "%s", WEFT_VERSION_STRING);
-    hello->heap_bytes = attr->heap_bytes ? attr->heap_bytes : config_size(CONFIG_HEAP_SIZE);
-    hello->data_bytes =
+    *init_record = (struct init_record){.pid = (int32_t)getpid(),
+                                        .device = device_wanted(),
+                                        .prove = config_choice(CONFIG_PROVE) != PROVE_OFF_CHOICE,
+                                        .paths = job_paths_wanted(job)};
+    snprintf(init_record->version, sizeof init_record->version, "%s", WEFT_VERSION_STRING);
+    init_record->heap_bytes = attr->heap_bytes ? attr->heap_bytes : config_size(CONFIG_HEAP_SIZE);
+    init_record->data_bytes =
         attr->flags & WEFT_INIT_GLOBAL_DATA && !job->threads_are_pes ? global_data_size() : 0;
-    cpus_allowed(hello->cpus);
+    cpus_allowed(init_record->cpus);
 }
 
-/* All PEs of a node have as many CPUs as the union of their masks: each may be bound to its own. */
-static int node_cpus(const struct weft_job *job, const struct hello *all, int node, int *pes)
+/* Number of CPUs of a node's PEs: the union of their masks, because each PE may be bound to its
+ * own. */
+static int node_cpus(const struct weft_job *job, const struct init_record *all, int node, int *pes)
 {
     uint64_t any[CPUS_FOLDED_WORDS] = {0};
     int cpus = 0;
@@ -68,25 +70,25 @@ static int node_cpus(const struct weft_job *job, const struct hello *all, int no
     return cpus ? cpus : 1;
 }
 
-static bool node_crowded(const struct weft_job *job, const struct hello *all, int node)
+static bool node_oversubscribed(const struct weft_job *job, const struct init_record *all, int node)
 {
     int pes, cpus = node_cpus(job, all, node, &pes);
     return pes > cpus;
 }
 
-static bool crowded(const struct weft_job *job, const struct hello *all)
+static bool oversubscribed(const struct weft_job *job, const struct init_record *all)
 {
     int known = -1; /* nodes are numbered in the order of their first PE */
     for (int pe = 0; pe < job->npes; pe++) {
         int node = job->boot->node_of[pe];
-        if (node > known && node_crowded(job, all, node))
+        if (node > known && node_oversubscribed(job, all, node))
             return true;
         known = node > known ? node : known;
     }
     return false;
 }
 
-static weft_status compare_hellos(const struct weft_job *job, const struct hello *all)
+static weft_status compare_records(const struct weft_job *job, const struct init_record *all)
 {
     for (int pe = 1; pe < job->npes; pe++) {
         if (strncmp(all[pe].version, all[0].version, sizeof all[0].version) != 0)
@@ -96,7 +98,7 @@ static weft_status compare_hellos(const struct weft_job *job, const struct hello
         if (all[pe].heap_bytes != all[0].heap_bytes)
             return base_fail(WEFT_ERR_MISMATCH,
                              "the heap has %llu bytes at PE 0 and %llu at PE %d; WEFT_HEAP_SIZE "
-                             "must be alike everywhere",
+                             "must be the same at every PE",
                              (unsigned long long)all[0].heap_bytes,
                              (unsigned long long)all[pe].heap_bytes, pe);
         if (all[pe].data_bytes != all[0].data_bytes)
@@ -119,7 +121,7 @@ size_t choices_offset(int npes)
     return (prove_lines_offset(npes) + (size_t)npes * sizeof(struct prove_line) + 63) & ~(size_t)63;
 }
 
-static weft_status make_segments(struct weft_job *job, const struct hello *mine)
+static weft_status make_segments(struct weft_job *job, const struct init_record *mine)
 {
     size_t system_bytes = choices_offset(job->npes) + box_choices_bytes(job->npes);
     weft_status status =
@@ -154,7 +156,7 @@ static void program_name(char *name, size_t bytes)
         memmove(name, slash + 1, strlen(slash));
 }
 
-static void start_box(struct weft_job *job, const struct hello *mine)
+static void start_box(struct weft_job *job, const struct init_record *mine)
 {
     struct box *box = (struct box *)job->segments[SEG_SYSTEM].base;
     box->version = BOX_VERSION;
@@ -183,7 +185,8 @@ static void start_box(struct weft_job *job, const struct hello *mine)
     job->fault = &device_box(box)->failed;
 }
 
-/* After the barrier every local box must be what its place says: a wrong mapping shows here. */
+/* After the barrier every local box must have the PE number of its slot; this detects a wrong
+ * mapping. */
 static weft_status check_boxes(struct weft_job *job)
 {
     for (int slot = 0; slot < job->boot->local_npes; slot++) {
@@ -218,7 +221,7 @@ static weft_status make_world(struct weft_job *job)
     job->system_ctx->seg[SEG_SYSTEM].base = (uintptr_t)job->segments[SEG_SYSTEM].base;
     job->system_ctx->seg[SEG_SYSTEM].size = job->segments[SEG_SYSTEM].size;
     unsigned char *free_slots = (unsigned char *)job->box + BOX_BYTES;
-    free_slots[0] &= (unsigned char)~3u; /* world and node */
+    free_slots[0] &= (unsigned char)~3u; /* slots of the world and node teams */
     return WEFT_OK;
 }
 
@@ -233,20 +236,21 @@ void job_set_spin(struct weft_job *job, bool threads)
     bool looks = false;
     for (int path = 0; path < PATH_COUNT; path++)
         looks |= job->paths.common[path] && path_ops_of((enum path_id)path)->progress;
-    job->spin_between_looks =
+    job->spin_between_polls =
         looks && configured < 0 && job->spin > SPIN_BETWEEN_LOOKS ? SPIN_BETWEEN_LOOKS : job->spin;
 }
 
-static void look_at_cpus(struct weft_job *job, const struct hello *all)
+static void count_cpus(struct weft_job *job, const struct init_record *all)
 {
     int pes;
     job->node_cpus = job->paths.cpus = node_cpus(job, all, job->boot->node_of[job->pe], &pes);
-    job->crowded = crowded(job, all);
+    job->oversubscribed = oversubscribed(job, all);
     job_set_spin(job, false);
 }
 
-/* PEs that do not reach each other are told as soon as those that do not find each other. */
-static weft_status prove_at_first(struct weft_job *job)
+/* Tests the paths within WEFT_BOOT_LIMIT, so that PEs that cannot reach each other fail as early as
+ * PEs that cannot find each other. */
+static weft_status prove_initial(struct weft_job *job)
 {
     uint64_t limit = job->wait_limit_ns, boot = config_duration_ns(CONFIG_BOOT_LIMIT);
     if (boot && (!limit || boot < limit)) {
@@ -259,18 +263,18 @@ static weft_status prove_at_first(struct weft_job *job)
     return status;
 }
 
-static weft_status meet(struct weft_job *job, const weft_init_attr *attr)
+static weft_status join_pes(struct weft_job *job, const weft_init_attr *attr)
 {
-    struct hello mine;
-    struct hello *all = calloc((size_t)job->npes, sizeof *all);
+    struct init_record mine;
+    struct init_record *all = calloc((size_t)job->npes, sizeof *all);
     if (!all)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d PEs", job->npes);
-    fill_hello(job, attr, &mine);
+    fill_init_record(job, attr, &mine);
     weft_status status = job->boot->ops->allgather(job->boot, &mine, all, sizeof mine);
     if (!status)
-        status = compare_hellos(job, all);
+        status = compare_records(job, all);
     if (!status)
-        look_at_cpus(job, all);
+        count_cpus(job, all);
     int device = 0, prove = 0;
     uint32_t paths = 0;
     for (int pe = 0; pe < job->npes; pe++) {
@@ -287,23 +291,23 @@ static weft_status meet(struct weft_job *job, const weft_init_attr *attr)
     start_box(job, &mine);
     status = life_start(job);
     if (!status)
-        status = job_look_paths(job, paths);
+        status = job_probe_paths(job, paths);
     if (!status)
         status = job_join_paths(job, job_choose_paths(job, WEFT_HOST));
-    /* Every PE has started its box. */
+    /* Here every PE has started its box. */
     if (!status)
         status = make_world(job);
     if (!status)
         status = check_boxes(job);
     job->proving = prove;
     if (!status && prove)
-        status = prove_at_first(job);
+        status = prove_initial(job);
     return status ? status : device_init(job, device);
 }
 
 static void drop_segments(struct weft_job *job)
 {
-    /* PEs as threads: nobody may unmap while another still leaves its last barrier. */
+    /* PEs as threads: no PE may unmap while another one is still leaving its last barrier. */
     if (job->threads_are_pes)
         job->boot->ops->barrier(job->boot);
     global_data_unshare(&job->segments[SEG_DATA]);
@@ -320,44 +324,45 @@ static void empty_handles(struct weft_job *job)
     }
 }
 
-static void end_stream_calls(struct weft_job *job)
+static void end_callbacks(struct weft_job *job)
 {
-    job_calls_close(job);
-    if (job->end_far_streams)
-        job->end_far_streams(job);
-    job->end_far_streams = NULL;
+    job_callbacks_stop(job);
+    if (job->end_host_callbacks)
+        job->end_host_callbacks(job);
+    job->end_host_callbacks = NULL;
 }
 
-/* What the others and `weft attach` read of a PE that leaves. */
+/* Records the end of this PE in its black box, for the other PEs and `weft attach`. */
 static void record_end(struct box *box, weft_status why, const char *sentence)
 {
     if (why) {
-        box->exit_code = EXIT_FAILURE; /* 0 would mean that the program ended the job on purpose */
+        /* 0 would mean that the program called weft_abort() with code 0 */
+        box->exit_code = EXIT_FAILURE;
         if (!box->failure[0])
             snprintf(box->failure, sizeof box->failure, "%.255s", sentence);
     }
     atomic_store(&box->state, why ? BOX_ABORTED : BOX_FINALIZED);
 }
 
-/* In the order in which the threads of this PE use each other and what is here:
- * calls on streams, which may do all that the program may, begin watches and give the proxy work;
- * the watches, which read the black box and the control connection, also those of device code;
- * the proxy, whose contexts go over paths, and what kernels read;
- * contexts, then the paths with their threads (of net, staged, gda), which read no context that has
- * been closed and tell the black box what they find;
- * the GPU side, whose copies tell the black box too, with the mappings in it;
- * then the box, the segments, and last the connection to the others, through which a death is heard
- * of. Files have ended before (weft_finalize()), as has what the program's own threads do. */
+/* Destroys the job in the order in which the threads of this PE depend on each other:
+ * 1. host callbacks on streams, which may call everything, start watches and use the proxy;
+ * 2. the watches, also those of device code, which read the black box and the control connection;
+ * 3. the proxy, whose contexts use paths, and the device state that kernels read;
+ * 4. contexts, then the paths with their threads (net, staged, gda), which read no closed context
+ * and write findings to the black box;
+ * 5. the GPU side with its mappings, whose copies write to the black box too;
+ * 6. the box, the segments, and last the connection to the other PEs, which reports deaths.
+ * Files have been closed before (weft_finalize()), and the program's own threads have ended. */
 static void tear_down(struct weft_job *job, weft_status why, const char *sentence)
 {
     const bool clean = why == WEFT_OK;
-    /* Before anything by which the others could find out: else they would take this PE for one that
-     * has gone without a word. */
+    /* First, before the other PEs could notice the end: otherwise they would report this PE as died
+     * without a message. */
     if (!clean && job->boot)
         job->boot->ops->fail(job->boot, why, sentence);
     job->ended_well = job_ended_well(job);
     job_unwatch_fork(job);
-    end_stream_calls(job);
+    end_callbacks(job);
     device_watch_stop(job->gpu_watch);
     job->gpu_watch = NULL;
     device_stop(job);
@@ -381,22 +386,23 @@ static void tear_down(struct weft_job *job, weft_status why, const char *sentenc
     job->boot = NULL;
 }
 
-/* Handles of finalized jobs live on so that their use can be refused; this keeps them reachable. */
-static struct tombstone {
+/* List of finalized jobs: their handles stay valid, so that calls on them are refused; the list
+ * keeps them reachable for leak checkers. */
+static struct finalized_job {
     struct weft_job *job;
-    struct tombstone *next;
-} * tombstones;
-static pthread_mutex_t tombstones_lock = PTHREAD_MUTEX_INITIALIZER;
+    struct finalized_job *next;
+} * finalized_jobs;
+static pthread_mutex_t finalized_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void bury(struct weft_job *job)
+static void keep_finalized(struct weft_job *job)
 {
-    struct tombstone *tombstone = malloc(sizeof *tombstone);
-    if (!tombstone)
+    struct finalized_job *finalized_job = malloc(sizeof *finalized_job);
+    if (!finalized_job)
         return;
-    pthread_mutex_lock(&tombstones_lock);
-    *tombstone = (struct tombstone){job, tombstones};
-    tombstones = tombstone;
-    pthread_mutex_unlock(&tombstones_lock);
+    pthread_mutex_lock(&finalized_lock);
+    *finalized_job = (struct finalized_job){job, finalized_jobs};
+    finalized_jobs = finalized_job;
+    pthread_mutex_unlock(&finalized_lock);
 }
 
 static void free_contexts(struct weft_ctx *ctx)
@@ -419,13 +425,13 @@ static void free_job(struct weft_job *job)
     }
     pthread_mutex_destroy(&job->lock);
     pthread_mutex_destroy(&job->show_lock);
-    pthread_mutex_destroy(&job->contexts_stay);
-    pthread_mutex_destroy(&job->calls.lock);
-    pthread_cond_destroy(&job->calls.idle);
+    pthread_mutex_destroy(&job->contexts_lock);
+    pthread_mutex_destroy(&job->callbacks.lock);
+    pthread_cond_destroy(&job->callbacks.idle);
     free(job);
 }
 
-/* Peers are looked at often enough for the times that were set, seldom enough to cost nothing. */
+/* Checks the peers often enough for the configured times, and rarely enough to cost nothing. */
 static void set_wait_times(struct weft_job *job)
 {
     enum { MOST_NS = 1000 * 1000 * 1000, LEAST_NS = 2 * 1000 * 1000, LOOKS_PER_LIMIT = 16 };
@@ -448,9 +454,9 @@ static struct weft_job *new_job(const weft_init_attr *attr)
         return NULL;
     pthread_mutex_init(&job->lock, NULL);
     pthread_mutex_init(&job->show_lock, NULL);
-    pthread_mutex_init(&job->contexts_stay, NULL);
-    pthread_mutex_init(&job->calls.lock, NULL);
-    pthread_cond_init(&job->calls.idle, NULL);
+    pthread_mutex_init(&job->contexts_lock, NULL);
+    pthread_mutex_init(&job->callbacks.lock, NULL);
+    pthread_cond_init(&job->callbacks.idle, NULL);
     for (int s = 0; s < SEG_COUNT; s++)
         job->segments[s].fd = -1;
     job->fault = &job->no_box_fault;
@@ -478,10 +484,10 @@ weft_status job_enter(const weft_init_attr *attr, struct weft_job **result)
     }
     job->pe = job->boot->pe;
     job->npes = job->boot->npes;
-    job_tell_paths(job);
+    job_init_paths(job);
     if (!job->threads_are_pes)
         log_set_pe(job->pe);
-    status = meet(job, attr);
+    status = join_pes(job, attr);
     if (!status)
         status = job_watch_fork(job);
     if (status) {
@@ -499,7 +505,7 @@ weft_status job_enter(const weft_init_attr *attr, struct weft_job **result)
 void job_leave(struct weft_job *job, weft_status why, const char *sentence)
 {
     tear_down(job, why, sentence);
-    bury(job);
+    keep_finalized(job);
 }
 
 bool job_ended_well(const struct weft_job *job)
@@ -518,20 +524,21 @@ weft_status job_finalized(const char *function)
 {
     if (job_is_forked_child())
         return base_fail(WEFT_ERR_FINALIZED,
-                         "%s: this process was forked by a PE, whose job is not its own", function);
+                         "%s: this process was forked by a PE and is not part of its job",
+                         function);
     return base_fail(WEFT_ERR_FINALIZED, "%s: the job has been finalized", function);
 }
 
 weft_status job_fail(struct weft_job *job, weft_status status, const char *sentence)
 {
     char copy[sizeof job->failure];
-    snprintf(copy, sizeof copy, "%s", sentence); /* may be the last error itself */
+    snprintf(copy, sizeof copy, "%s", sentence); /* `sentence` may be the last error itself */
     pthread_mutex_lock(&job->lock);
     if (!atomic_load(&job->failed)) {
         snprintf(job->failure, sizeof job->failure, "%s", copy);
         snprintf(job->box->failure, sizeof job->box->failure, "%.255s", copy);
         atomic_store_explicit(&job->failed, (int)status, memory_order_release);
-        /* Pairs with nothing: whoever sees it asks for the sentence under the lock. */
+        /* Relaxed: a thread that sees the word reads the sentence under the lock. */
         __atomic_store_n(job->fault, (int32_t)status, __ATOMIC_RELAXED);
         log_info("%s", copy);
     }

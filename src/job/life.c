@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is alive. Each PE holds a POSIX record lock on one byte of the system segment's memfd; the
- * kernel drops it when the process ends in whatever way, and any PE can ask for it. That works
- * across PID namespaces, without a launcher and without a descriptor per peer. What the launcher
- * or the connections know (boot->check) comes first, because it can say how a PE died. */
+/* Detects dead PEs. Each PE holds a POSIX record lock on one byte of the system segment's memfd.
+ * The kernel releases it when the process ends for any reason, and any PE can query it. This works
+ * across PID namespaces, without a launcher, and without a descriptor per peer. Reports of the
+ * launcher or the connections (boot->check) take precedence, because they say how a PE died. */
 #include "job/job.h"
 
 #include "base/clock.h"
@@ -15,7 +15,7 @@
 
 enum {
     CHECK_EVERY_NS = 20 * 1000 * 1000,
-    GRACE_NS = 100 * 1000 * 1000, /* for the launcher's account of a death to arrive */
+    GRACE_NS = 100 * 1000 * 1000, /* time for the launcher's report of a death to arrive */
 };
 
 weft_status life_start(struct weft_job *job)
@@ -30,7 +30,7 @@ weft_status life_start(struct weft_job *job)
     return WEFT_OK;
 }
 
-/* A dead PE's number, or -1. One that has finalized is gone rightfully. */
+/* Returns the number of a dead PE, or -1. A PE that has finalized does not count. */
 static int find_dead(struct weft_job *job)
 {
     for (int slot = 0; slot < job->boot->local_npes; slot++) {
@@ -54,7 +54,8 @@ static int slot_or_first(const struct weft_job *job, int pe)
     return 0;
 }
 
-/* The launcher sees the death at the same time; a short grace lets its better account win. */
+/* Reports a death. The launcher notices it at the same time; a short wait lets its better report
+ * take precedence. */
 static weft_status report_death(struct weft_job *job, int pe)
 {
     for (uint64_t waited = 0; waited < GRACE_NS; waited += 5 * 1000 * 1000) {
@@ -72,8 +73,8 @@ static weft_status report_death(struct weft_job *job, int pe)
         snprintf(sentence, sizeof sentence,
                  "PE %d (pid %d) has ended without finalizing; PE %d cannot go on", pe, box->pid,
                  job->pe);
-    /* This PE will end because of it: it says so, or the others would take this PE for the
-     * cause. */
+    /* This PE will end because of it and reports that; otherwise the other PEs would take this PE
+     * for the cause. */
     job->boot->ops->fail(job->boot, WEFT_ERR_PEER_DEAD, sentence);
     return job_fail(job, WEFT_ERR_PEER_DEAD, sentence);
 }

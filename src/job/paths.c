@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The paths of a job: what is known of every pair, which path is chosen for it, and what becomes of
- * a pair whose path fails its proof. What paths there are and what they do is known in src/path. */
+/* The paths of a job: the facts about every pair, the path chosen for it, and the replacement of a
+ * path that fails its test. The paths themselves are in src/path. */
 #include "job/waiter.h"
 
 #include "base/config.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -------------------------------------------------------------------------------------- looking */
+/* -------------------------------------------------------------------------------------- probing */
 
 uint32_t job_paths_wanted(const struct weft_job *job)
 {
@@ -41,7 +41,7 @@ static weft_status find_path(struct weft_job *job, enum path_id path)
                                               PATH_LACKS_BYTES);
 }
 
-weft_status job_look_paths(struct weft_job *job, uint32_t wanted)
+weft_status job_probe_paths(struct weft_job *job, uint32_t wanted)
 {
     weft_status status = WEFT_OK;
     for (int path = 0; path < PATH_COUNT && !status; path++)
@@ -50,7 +50,7 @@ weft_status job_look_paths(struct weft_job *job, uint32_t wanted)
     return status;
 }
 
-static void forget_found(struct weft_job *job, enum path_id path)
+static void free_found(struct weft_job *job, enum path_id path)
 {
     struct path_found *found = job->paths.found[path];
     if (found && found->keeps && found->drop)
@@ -61,7 +61,7 @@ static void forget_found(struct weft_job *job, enum path_id path)
     job->lacks[path] = NULL;
 }
 
-/* Adds to the facts what a path has found at both ends. */
+/* Adds what a path's probe has found at both ends to the facts. */
 static void add_found(const struct weft_job *job, enum path_id path, int pe,
                       struct path_facts *facts)
 {
@@ -69,7 +69,7 @@ static void add_found(const struct weft_job *job, enum path_id path, int pe,
     if (!path_ops_of(path)->look)
         return;
     if (!lacks) {
-        facts->lacks[path] = "not looked for: when the job began no PE needed it";
+        facts->lacks[path] = "not probed: no PE needed it when the job began";
         return;
     }
     if (lacks[job->pe][0] || lacks[pe][0])
@@ -105,7 +105,7 @@ static struct path_facts facts_of(const struct weft_job *job, weft_kind kind, in
 static weft_status choose(struct weft_job *job, weft_kind kind, int pe)
 {
     struct path_facts facts = facts_of(job, kind, pe);
-    pthread_mutex_lock(&job->show_lock); /* a path may just tell what it has found */
+    pthread_mutex_lock(&job->show_lock); /* a path may report a finding at the same time */
     weft_status status = path_choose(&facts, &job->order, &job->paths.choices[kind][pe]);
     pthread_mutex_unlock(&job->show_lock);
     job_show_choice(job, kind, pe, &facts);
@@ -139,7 +139,7 @@ weft_status job_choose_paths(struct weft_job *job, weft_kind kind)
 
 /* -------------------------------------------------------------------------- joining and leaving */
 
-/* Bit per path that this PE has chosen for some peer and that keeps something for the job. */
+/* One bit for each path that this PE has chosen for some peer and that needs state for the job. */
 static uint32_t paths_to_join(const struct weft_job *job)
 {
     uint32_t wanted = 0;
@@ -152,7 +152,7 @@ static uint32_t paths_to_join(const struct weft_job *job)
     return wanted;
 }
 
-/* What the PEs want together; *failed: one of them has found no path for some peer. */
+/* The union of what all PEs want. *failed: at least one PE has found no path to some peer. */
 static weft_status gather_wanted(struct weft_job *job, weft_status chosen, uint32_t *wanted,
                                  bool *failed)
 {
@@ -193,13 +193,13 @@ void job_leave_paths(struct weft_job *job, bool clean)
     bool any = false;
     for (int path = 0; path < PATH_COUNT; path++)
         any |= job->paths.common[path] != NULL;
-    if (any && clean) /* a failure is told by whatever comes next, and nothing here can mend it */
+    if (any && clean) /* a failure is reported by the next operation; nothing can be done here */
         job->boot->ops->barrier(job->boot);
     for (int path = 0; path < PATH_COUNT; path++) {
         if (job->paths.common[path])
             path_ops_of((enum path_id)path)->leave(job->paths.common[path]);
         job->paths.common[path] = NULL;
-        forget_found(job, (enum path_id)path);
+        free_found(job, (enum path_id)path);
     }
 }
 
@@ -220,7 +220,7 @@ static weft_status wait_step(struct path_wait *wait, uint64_t seen)
         *waiter = begun;
         waiter->expected = wait->expected;
         waiter->compare = BOX_COMPARE_REQUEST;
-        waiter->spin = waiter->job->spin; /* a path that waits looks by itself */
+        waiter->spin = waiter->job->spin; /* a path that waits polls by itself */
     }
     return waiter_step(waiter, seen);
 }
@@ -230,12 +230,12 @@ static void wait_end(struct path_wait *wait)
     waiter_end(waiter_in(wait));
 }
 
-static void tell_found(const struct path_world *world, weft_kind kind, int pe, const char *found)
+static void report_found(const struct path_world *world, weft_kind kind, int pe, const char *found)
 {
     job_show_found(world->job, kind, pe, found);
 }
 
-void job_tell_paths(struct weft_job *job)
+void job_init_paths(struct weft_job *job)
 {
     job->paths.pe = job->pe;
     job->paths.npes = job->npes;
@@ -244,12 +244,12 @@ void job_tell_paths(struct weft_job *job)
     job->paths.job = job;
     job->paths.wait_step = wait_step;
     job->paths.wait_end = wait_end;
-    job->paths.tell_found = tell_found;
+    job->paths.tell_found = report_found;
 }
 
-/* --------------------------------------------------------------------- settling what was proven */
+/* ----------------------------------------------------------------------- replacing failed paths */
 
-static weft_status refill(struct weft_job *job)
+static weft_status refill_contexts(struct weft_job *job)
 {
     weft_status status = WEFT_OK;
     pthread_mutex_lock(&job->lock);
@@ -261,7 +261,7 @@ static weft_status refill(struct weft_job *job)
     return status;
 }
 
-/* The path from here to `pe` is not used any more. */
+/* Excludes the current path from here to `pe`. */
 static void drop_path(struct weft_job *job, weft_kind kind, int pe, const char *evidence)
 {
     struct path_choice *choice = &job->paths.choices[kind][pe];
@@ -272,7 +272,7 @@ static void drop_path(struct weft_job *job, weft_kind kind, int pe, const char *
     job_show_failed(job, kind, pe, choice->path, evidence);
 }
 
-/* Chooses the next one, and says of both. */
+/* Chooses the next path and records the failure of the previous one. */
 static weft_status replace_path(struct weft_job *job, weft_kind kind, int pe, enum path_id failed,
                                 const char *evidence)
 {
@@ -284,16 +284,16 @@ static weft_status replace_path(struct weft_job *job, weft_kind kind, int pe, en
     if (status) {
         char sentence[1024];
         snprintf(sentence, sizeof sentence, "%s", base_last_error());
-        return base_fail(status, "%s; what the proof of path %s saw: %s", sentence,
-                         path_name(failed), evidence);
+        return base_fail(status, "%s; the test of path %s saw: %s", sentence, path_name(failed),
+                         evidence);
     }
-    log_warn("between PE %d and PE %d path %s failed its proof (%s); %s takes its place", job->pe,
+    log_warn("between PE %d and PE %d path %s failed its test (%s); path %s replaces it", job->pe,
              pe, path_name(failed), evidence, path_name(choice->path));
     return WEFT_OK;
 }
 
-/* Paths that may be taken and that nobody has looked for, since others would do. */
-static uint32_t not_looked_for(const struct weft_job *job)
+/* Paths that may be used and have not been probed, because other paths sufficed. */
+static uint32_t unprobed_paths(const struct weft_job *job)
 {
     uint32_t paths = 0;
     for (int path = 0; path < PATH_COUNT && !job->order.forced; path++) {
@@ -304,11 +304,10 @@ static uint32_t not_looked_for(const struct weft_job *job)
     return paths & ~job->order.excluded;
 }
 
-/* Where some PE of the job has a pair with no path left (stranded), the last ones are looked
- * for. */
-static weft_status look_further(struct weft_job *job, bool stranded)
+/* Probes the remaining paths if some PE of the job has a pair without a path (stranded). */
+static weft_status probe_more_paths(struct weft_job *job, bool stranded)
 {
-    uint32_t wanted = stranded ? not_looked_for(job) : 0;
+    uint32_t wanted = stranded ? unprobed_paths(job) : 0;
     uint32_t *all = calloc((size_t)job->npes, sizeof *all);
     weft_status status = all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
     status = boot_agree(job->boot, status);
@@ -317,10 +316,10 @@ static weft_status look_further(struct weft_job *job, bool stranded)
     for (int pe = 0; pe < job->npes && !status; pe++)
         wanted |= all[pe];
     free(all);
-    return status ? status : job_look_paths(job, wanted);
+    return status ? status : job_probe_paths(job, wanted);
 }
 
-/* seen[pe]: what either end saw go wrong, "" = nothing. */
+/* seen[pe]: the error that either end saw; "": none. */
 static weft_status replace_paths(struct weft_job *job, weft_kind kind, const char **seen)
 {
     struct path_choice *choices = job->paths.choices[kind];
@@ -336,7 +335,7 @@ static weft_status replace_paths(struct weft_job *job, weft_kind kind, const cha
         stranded |= choose(job, kind, pe) != WEFT_OK;
     }
     if (!status)
-        status = look_further(job, stranded);
+        status = probe_more_paths(job, stranded);
     weft_status first = status;
     for (int pe = 0; pe < job->npes && !status; pe++) {
         weft_status one = seen[pe][0] ? replace_path(job, kind, pe, failed[pe], seen[pe]) : WEFT_OK;
@@ -346,9 +345,9 @@ static weft_status replace_paths(struct weft_job *job, weft_kind kind, const cha
     return status ? status : boot_agree(job->boot, first);
 }
 
-/* Every PE gets what any PE saw of any pair, npes * npes sentences: failures are rare. */
-static weft_status settle_failures(struct weft_job *job, weft_kind kind,
-                                   char (*mine)[PROVE_EVIDENCE_BYTES])
+/* Exchanges the errors of all pairs, npes * npes messages: failures are rare. */
+static weft_status replace_failed_paths(struct weft_job *job, weft_kind kind,
+                                        char (*mine)[PROVE_EVIDENCE_BYTES])
 {
     size_t n = (size_t)job->npes;
     char(*all)[PROVE_EVIDENCE_BYTES] = calloc(n * n, sizeof *all);
@@ -366,12 +365,12 @@ static weft_status settle_failures(struct weft_job *job, weft_kind kind,
     if (!status)
         status = job_join_paths(job, WEFT_OK);
     if (!status)
-        status = refill(job);
+        status = refill_contexts(job);
     return status || kind != WEFT_GPU ? status : job_gpu_pairs(job);
 }
 
-weft_status job_settle_proofs(struct weft_job *job, weft_kind kind,
-                              char (*evidence)[PROVE_EVIDENCE_BYTES], bool *again)
+weft_status job_drop_failed_paths(struct weft_job *job, weft_kind kind,
+                                  char (*evidence)[PROVE_EVIDENCE_BYTES], bool *again)
 {
     int32_t failures = 0, *all = malloc((size_t)job->npes * sizeof *all);
     for (int pe = 0; pe < job->npes; pe++)
@@ -388,11 +387,11 @@ weft_status job_settle_proofs(struct weft_job *job, weft_kind kind,
         job_show_proof(job, kind, pe);
     }
     if (!status && *again)
-        status = settle_failures(job, kind, evidence);
+        status = replace_failed_paths(job, kind, evidence);
     return status ? job_fail(job, status, base_last_error()) : WEFT_OK;
 }
 
-/* --------------------------------------------------------------------------- proof of the paths */
+/* ---------------------------------------------------------------------------- testing the paths */
 
 _Static_assert(sizeof(struct prove_line) <= GPU_LINE_BYTES, "a line fits its place");
 
@@ -408,7 +407,7 @@ static struct remote line_at(struct weft_job *job, weft_kind kind, int pe)
                            lines_offset(job, kind) + (size_t)job->pe * sizeof(struct prove_line)};
 }
 
-/* What the others have left in this PE's lines. */
+/* Reads what the other PEs have written into this PE's lines. */
 static weft_status read_lines(struct weft_job *job, weft_kind kind, struct prove_line *lines)
 {
     size_t bytes = (size_t)job->npes * sizeof *lines, offset = lines_offset(job, kind);
@@ -426,8 +425,8 @@ static weft_status prove_once(struct weft_job *job, weft_kind kind,
 {
     const struct path_choice *choices = job->paths.choices[kind];
     uint64_t number = ++job->proofs[kind];
-    /* Each PE begins with the next one: were the order the same everywhere, all would wait for one
-     * at a time, and over a network connect to it at once. */
+    /* Each PE starts with the PE after itself. With the same order everywhere all PEs would wait
+     * for one at a time, and connect to it at once over a network. */
     for (int i = 1; i <= job->npes; i++) {
         int pe = (job->pe + i) % job->npes;
         if (choices[pe].path != PATH_NONE)
@@ -439,11 +438,11 @@ static weft_status prove_once(struct weft_job *job, weft_kind kind,
     for (int pe = 0; pe < job->npes && !status; pe++)
         if (!evidence[pe][0] && choices[pe].path != PATH_NONE)
             prove_receive(&lines[pe], pe, job->pe, number, evidence[pe]);
-    return status ? status : job_settle_proofs(job, kind, evidence, again);
+    return status ? status : job_drop_failed_paths(job, kind, evidence, again);
 }
 
-/* A path that took another's place is proven in its turn, together with all the others: the numbers
- * of proofs must stay alike at both ends of every pair. */
+/* A replacement path is tested in the next round, together with all others: the numbers of the
+ * tests must be equal at both ends of every pair. */
 weft_status job_prove_paths(struct weft_job *job, weft_kind kind)
 {
     size_t n = (size_t)job->npes;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is told of the paths of this PE: to the program, and to other processes by the choices and
- * their reasons in the black box (box/choices.h), for `weft explain --job`. Decides nothing. */
+/* Reports the paths of this PE to the program, and publishes the choices and their reasons in the
+ * black box (box/choices.h) for `weft explain --job`. Decides nothing. */
 #include "job/job.h"
 
 #include "base/text.h"
@@ -12,20 +12,22 @@
 
 enum { SHOWN_MORE_BYTES = PATH_FOUND_BYTES + 240 };
 
-_Static_assert((int)BOX_KINDS == (int)MEMORY_KINDS, "the box has a place for every kind of memory");
+_Static_assert((int)BOX_KINDS == (int)MEMORY_KINDS,
+               "the box has an entry for every kind of memory");
 
-static struct box_choices *shown(const struct weft_job *job)
+static struct box_choices *published_choices(const struct weft_job *job)
 {
     return (struct box_choices *)(job->segments[SEG_SYSTEM].base + job->box->choices_offset);
 }
 
-static struct box_choice *shown_choice(const struct weft_job *job, weft_kind kind, int pe)
+static struct box_choice *published_choice(const struct weft_job *job, weft_kind kind, int pe)
 {
-    return &shown(job)->choices[(size_t)kind * (size_t)job->npes + (size_t)pe];
+    return &published_choices(job)->choices[(size_t)kind * (size_t)job->npes + (size_t)pe];
 }
 
-/* What is known beside why the path was chosen: "; ...", "" = nothing. */
-static void say_more(struct weft_job *job, weft_kind kind, int pe, char text[SHOWN_MORE_BYTES])
+/* Text that is appended to the reason of the choice: "; ...", or "". */
+static void format_details(struct weft_job *job, weft_kind kind, int pe,
+                           char text[SHOWN_MORE_BYTES])
 {
     const struct path_choice *choice = &job->paths.choices[kind][pe];
     char stripes[200] = "";
@@ -35,19 +37,19 @@ static void say_more(struct weft_job *job, weft_kind kind, int pe, char text[SHO
              stripes[0] ? "; large copies: " : "", stripes);
 }
 
-/* Why the path that is taken is taken, with all that is known of it. */
+/* Publishes the reason of the chosen path with all findings. */
 static void show_taken(struct weft_job *job, weft_kind kind, int pe)
 {
     const struct path_choice *choice = &job->paths.choices[kind][pe];
     char text[BOX_REASON_BYTES + SHOWN_MORE_BYTES], more[SHOWN_MORE_BYTES];
     if (choice->path == PATH_NONE || !choice->shown)
         return;
-    say_more(job, kind, pe, more);
-    snprintf(text, sizeof text, "%s%s", shown(job)->reasons[choice->shown - 1], more);
-    shown_choice(job, kind, pe)->why[choice->path] = box_reason(shown(job), text);
+    format_details(job, kind, pe, more);
+    snprintf(text, sizeof text, "%s%s", published_choices(job)->reasons[choice->shown - 1], more);
+    published_choice(job, kind, pe)->why[choice->path] = box_reason(published_choices(job), text);
 }
 
-/* By whichever thread has made the copy that told. */
+/* Called by the thread whose copy produced the finding. */
 void job_show_stripes(void *of, int pe)
 {
     struct weft_job *job = of;
@@ -56,13 +58,13 @@ void job_show_stripes(void *of, int pe)
     pthread_mutex_unlock(&job->show_lock);
 }
 
-/* Where not all of it fits, why this path is taken comes before why the others are not. */
-void job_tell_reason(struct weft_job *job, weft_kind kind, int pe, char *text, size_t bytes)
+/* Where not all text fits, the reason for this path comes before the reasons against the others. */
+void job_path_reason(struct weft_job *job, weft_kind kind, int pe, char *text, size_t bytes)
 {
     const struct path_choice *choice = &job->paths.choices[kind][pe];
     char whole[PATH_REASON_BYTES + SHOWN_MORE_BYTES + 8], more[SHOWN_MORE_BYTES];
     pthread_mutex_lock(&job->show_lock);
-    say_more(job, kind, pe, more);
+    format_details(job, kind, pe, more);
     size_t length = (size_t)snprintf(whole, sizeof whole, "%s%s", choice->reason, more);
     if (length >= bytes && choice->path != PATH_NONE)
         snprintf(whole, sizeof whole, "%s%s%s%.*s", choice->reason + choice->chosen_at, more,
@@ -75,12 +77,12 @@ void job_tell_reason(struct weft_job *job, weft_kind kind, int pe, char *text, s
 void job_show_choice(struct weft_job *job, weft_kind kind, int pe, const struct path_facts *facts)
 {
     struct path_choice *choice = &job->paths.choices[kind][pe];
-    struct box_choice *to = shown_choice(job, kind, pe);
+    struct box_choice *to = published_choice(job, kind, pe);
     pthread_mutex_lock(&job->show_lock);
     for (int path = 0; path < PATH_COUNT; path++)
-        if (!(choice->failed & 1u << path)) /* job_show_failed() has said more of those */
-            to->why[path] = box_reason(
-                shown(job), path_why((enum path_id)path, facts, &job->order, choice->path));
+        if (!(choice->failed & 1u << path)) /* job_show_failed() has published details of those */
+            to->why[path] = box_reason(published_choices(job), path_why((enum path_id)path, facts,
+                                                                        &job->order, choice->path));
     choice->shown = choice->path == PATH_NONE ? 0 : to->why[choice->path];
     show_taken(job, kind, pe);
     to->path = (uint8_t)choice->path;
@@ -91,7 +93,7 @@ void job_show_choice(struct weft_job *job, weft_kind kind, int pe, const struct 
 void job_show_proof(struct weft_job *job, weft_kind kind, int pe)
 {
     const struct path_choice *choice = &job->paths.choices[kind][pe];
-    struct box_choice *to = shown_choice(job, kind, pe);
+    struct box_choice *to = published_choice(job, kind, pe);
     to->failed = (uint16_t)choice->failed;
     to->proof = choice->proven ? BOX_PROOF_GOOD : choice->failed ? BOX_PROOF_BAD : BOX_PROOF_NONE;
 }
@@ -102,7 +104,7 @@ void job_show_failed(struct weft_job *job, weft_kind kind, int pe, enum path_id 
     char text[2 * BOX_REASON_BYTES];
     snprintf(text, sizeof text, "its path test failed: %.*s", BOX_REASON_BYTES, evidence);
     pthread_mutex_lock(&job->show_lock);
-    shown_choice(job, kind, pe)->why[path] = box_reason(shown(job), text);
+    published_choice(job, kind, pe)->why[path] = box_reason(published_choices(job), text);
     pthread_mutex_unlock(&job->show_lock);
 }
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which target device code runs on: decided once, by WEFT_TARGET, by whether the program has a CUDA
- * half (which brought its own runtime), and by whether that finds a GPU. */
+/* The target that device code runs on. It is decided once, from WEFT_TARGET, from whether the
+ * program has a CUDA half (which brings its own runtime), and from whether that runtime finds a
+ * GPU. */
 #include "base/config.h"
 #include "base/log.h"
 #include "job/device_state.h"
 
-enum { TARGET_AUTO, TARGET_CUDA, TARGET_SIMT }; /* the words of WEFT_TARGET */
+enum { TARGET_AUTO, TARGET_CUDA, TARGET_SIMT }; /* values of WEFT_TARGET */
 
 static const struct weft_cuda_runtime *cuda; /* set by constructors, before main() */
 static pthread_once_t decided = PTHREAD_ONCE_INIT;
 static weft_target target;
-static int n_devices; /* that CUDA can use; asked once, and not at all for simt */
+static int n_devices; /* number of GPUs that CUDA can use; queried once, and never for simt */
 
 void device_runtime_register(const struct weft_cuda_runtime *runtime)
 {

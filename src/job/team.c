@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Teams: their members, and where the members' synchronisation areas are. How a team comes to its
- * place among these areas is known in ops/setup/team.c. */
+/* Teams: their members and the addresses of the members' synchronisation areas. ops/setup/team.c
+ * chooses the slot of a team among these areas. */
 #include "job/device_state.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a barrier. Path net makes a message of each notification, which costs a CPU at both ends; all
- * PEs of a job have joined it or none has. */
+/* Radix of a barrier. Path net sends a message for each notification, which costs CPU time at both
+ * ends. Either all PEs of a job use path net or none does. */
 enum { RADIX_BY_STORES = 64, RADIX_BY_MESSAGES = 8 };
 
 uint64_t *team_free_slots(struct weft_job *job)
@@ -70,7 +70,7 @@ static void free_nodes(struct team_nodes *nodes)
     free(nodes);
 }
 
-/* Leaves team->nodes NULL where nodes make no difference. */
+/* Sets team->nodes; leaves it NULL where nodes make no difference. */
 static weft_status find_nodes(struct weft_team *team)
 {
     int all = team->job->boot->nodes;
@@ -141,8 +141,8 @@ weft_status team_new(struct weft_job *job, const int *pes, int n, int slot,
     return device_team_made(job, team);
 }
 
-weft_status team_take(struct weft_job *job, const int *pes, int n, int slot,
-                      struct weft_team **team)
+weft_status team_create(struct weft_job *job, const int *pes, int n, int slot,
+                        struct weft_team **team)
 {
     weft_status status = team_new(job, pes, n, slot, team);
     if (status)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The slow part of waiting: giving the CPU away, showing the wait in the black box, telling
- * slowness from death. A wait fails when a PE has died, when the job has failed, or when for the
- * whole limit neither what it waits for nor any PE it depends on has moved. */
+/* The slow part of waiting: yields the CPU, publishes the wait in the black box, and distinguishes
+ * slow from dead PEs. A wait fails when a PE has died, when the job has failed, or when neither the
+ * awaited value nor any PE that the wait depends on has made progress for the whole limit. */
 #include "job/waiter.h"
 
 #include "base/clock.h"
@@ -13,24 +13,25 @@
 #include <time.h>
 
 enum {
-    POLLS_PER_LOOK = 32,              /* at the clock, while the wait is still short */
-    LOOKS_PER_YIELD = 32,             /* at the paths, by a thread that is alone on its CPU */
-    YIELD_ALONE_NS = 1000,            /* a yield to somebody takes longer */
-    SHOW_AFTER_NS = 1000 * 1000,      /* into the black box */
-    NAP_AFTER_NS = 50 * 1000 * 1000,  /* from then on the thread sleeps between polls: */
-    NAP_SHARE = 1000,                 /* for this part of the time it has waited in vain, */
-    NAP_SHORTEST_NS = 50 * 1000,      /* at least this */
-    NAP_LONGEST_NS = 2 * 1000 * 1000, /* and at most this */
-    LOOK_SHARE = 8,                   /* of the limit, for an answer from another node */
+    POLLS_PER_CHECK = 32,  /* polls per check of the clock, while the wait is short */
+    CHECKS_PER_YIELD = 32, /* polls of the paths per yield, by a thread that is alone on its CPU */
+    YIELD_ALONE_NS = 1000, /* a yield to another thread takes longer */
+    SHOW_AFTER_NS = 1000 * 1000,        /* a wait is published in the black box after this time */
+    SLEEP_AFTER_NS = 50 * 1000 * 1000,  /* after this time the thread sleeps between polls */
+    SLEEP_SHARE = 1000,                 /* for 1 / SLEEP_SHARE of the time without progress, */
+    SLEEP_SHORTEST_NS = 50 * 1000,      /* at least this long */
+    SLEEP_LONGEST_NS = 2 * 1000 * 1000, /* at most this long */
+    /* 1 / this part of the limit is allowed for a reply from another node */
+    REMOTE_LIMIT_SHARE = 8,
 };
 
-/* This thread is in watch_far(), whose own waits neither look further nor are shown: as the look of
- * a wait they move nothing. */
-static _Thread_local bool looking_far;
+/* This thread is in watch_remote_nodes(). Its own waits do not check further nodes and are not
+ * published: as a part of a wait they count as no progress. */
+static _Thread_local bool in_remote_check;
 
-/* Other PEs, and threads that are PEs, may read meanwhile: what they act upon is a word that cannot
- * tear (watch.c). */
-static void describe(const struct waiter *waiter, struct box_wait *wait)
+/* Fills the entry in the black box. Other PEs, and threads that are PEs, may read it at the same
+ * time; the word that they act on cannot tear (watch.c). */
+static void fill_wait(const struct waiter *waiter, struct box_wait *wait)
 {
     __atomic_store_n(&wait->peer, waiter->peer, __ATOMIC_RELAXED);
     wait->team = waiter->team;
@@ -42,7 +43,7 @@ static void describe(const struct waiter *waiter, struct box_wait *wait)
     atomic_store_explicit(&wait->seen, waiter->seen, memory_order_relaxed);
 }
 
-static void enter(struct waiter *waiter, uint64_t now)
+static void publish_wait(struct waiter *waiter, uint64_t now)
 {
     struct box *box = waiter->job->box;
     for (int i = 0; i < BOX_WAITS; i++) {
@@ -50,34 +51,34 @@ static void enter(struct waiter *waiter, uint64_t now)
         uint32_t none = BOX_OP_NONE;
         if (!atomic_compare_exchange_strong(&slot->operation, &none, waiter->operation))
             continue;
-        describe(waiter, slot);
+        fill_wait(waiter, slot);
         slot->since_ns = now - waiter->waited_ns;
         waiter->slot = slot;
-        if (waiter->team < 0) /* calls on teams are in the history from their beginning */
+        if (waiter->team < 0) /* collectives are in the history from their start */
             box_record(box, waiter->operation, waiter->peer, waiter->offset, 0);
         return;
     }
 }
 
-void waiter_leave(struct waiter *waiter)
+void waiter_unpublish(struct waiter *waiter)
 {
     atomic_store_explicit(&waiter->slot->operation, BOX_OP_NONE, memory_order_release);
     waiter->slot = NULL;
-    box_moved(waiter->job->box);
+    box_count_step(waiter->job->box);
 }
 
-/* "barrier of team 0 has waited 60.0 s for PE 3: step 17 awaited, ..." */
-static void tell(const struct waiter *waiter, const char *verb, char *text, size_t bytes)
+/* "barrier of team 0 has waited 60.0 s for PE 3: awaits step 17, ..." */
+static void describe_state(const struct waiter *waiter, const char *verb, char *text, size_t bytes)
 {
     struct box_wait wait;
     char whom[32] = "", what[128], doing[256];
     atomic_init(&wait.operation, waiter->operation);
-    describe(waiter, &wait);
+    fill_wait(waiter, &wait);
     box_wait_text(&wait, what, sizeof what);
     if (waiter->peer >= 0)
         snprintf(whom, sizeof whom, " for PE %d", waiter->peer);
-    if (waiter->compare == BOX_COMPARE_CALLS)
-        snprintf(doing, sizeof doing, "streams have not come to the others");
+    if (waiter->compare == BOX_COMPARE_CALLBACKS)
+        snprintf(doing, sizeof doing, "streams have not reached the others");
     else
         watch_describe(waiter->job, waiter->peer, doing, sizeof doing);
     snprintf(text, bytes, "PE %d: %s %s %.1f s%s: %s; %s", waiter->job->pe,
@@ -88,7 +89,7 @@ static void tell(const struct waiter *waiter, const char *verb, char *text, size
 static weft_status time_out(const struct waiter *waiter)
 {
     char text[600];
-    tell(waiter, "waited", text, sizeof text);
+    describe_state(waiter, "waited", text, sizeof text);
     return base_fail(WEFT_ERR_TIMEOUT,
                      "%s; nothing has moved for %.1f s (limit %s); `weft attach %d` shows who "
                      "waits for whom",
@@ -96,52 +97,54 @@ static weft_status time_out(const struct waiter *waiter)
                      waiter->job->box->pid);
 }
 
-static void warn(struct waiter *waiter)
+static void warn_once(struct waiter *waiter)
 {
     char text[600];
     waiter->warned = true;
-    tell(waiter, "has waited", text, sizeof text);
+    describe_state(waiter, "has waited", text, sizeof text);
     log_warn("%s; `weft attach %d` shows who waits for whom", text, waiter->job->box->pid);
 }
 
-/* Where the wait depends on PEs of other nodes, and half of the limit has passed: as long as some
- * of them move, it does not go on. Time that passes because they cannot be asked is time in which
- * nothing moves. */
-static void look_far(struct waiter *waiter)
+/* Checks PEs of other nodes, once half of the limit has passed and the wait depends on them. While
+ * some of them make progress, the idle time does not increase. Time in which they cannot be read
+ * counts as time without progress. */
+static void check_remote_nodes(struct waiter *waiter)
 {
     uint64_t half = waiter->job->wait_limit_ns / 2;
-    if (!half || waiter->idle_ns <= half || looking_far) {
-        waiter->far_asked = waiter->far_asked && waiter->idle_ns;
+    if (!half || waiter->idle_ns <= half || in_remote_check) {
+        waiter->remote_checked = waiter->remote_checked && waiter->idle_ns;
         return;
     }
     uint64_t moves;
-    looking_far = true;
-    waiter->idle_ns += watch_far(waiter->job, &moves);
-    looking_far = false;
-    if (waiter->far_asked && moves != waiter->far_moves)
+    in_remote_check = true;
+    waiter->idle_ns += watch_remote_nodes(waiter->job, &moves);
+    in_remote_check = false;
+    if (waiter->remote_checked && moves != waiter->remote_moves)
         waiter->idle_ns = half;
-    waiter->far_moves = moves;
-    waiter->far_asked = true;
+    waiter->remote_moves = moves;
+    waiter->remote_checked = true;
 }
 
-/* A look at the PEs that this wait depends on: whether they move, and who is to blame. */
-static weft_status look_at_peers(struct waiter *waiter)
+/* Checks the PEs that this wait depends on: whether they make progress, and which one causes the
+ * delay. */
+static weft_status check_peers(struct waiter *waiter)
 {
     struct weft_job *job = waiter->job;
     struct watch view = watch_peers(job, waiter->peer);
     if (view.moves != waiter->moves)
         waiter->idle_ns = 0;
-    else if (view.stopped && waiter->idle_ns > waiter->watch_idle)
-        waiter->idle_ns = waiter->watch_idle; /* a stopped PE cannot move: this time is no fault */
+    else if (view.stopped && waiter->idle_ns > waiter->peers_idle_ns)
+        waiter->idle_ns =
+            waiter->peers_idle_ns; /* a stopped PE cannot make progress: this time does not count */
     waiter->moves = view.moves;
-    if (view.far)
-        look_far(waiter);
-    waiter->watch_idle = waiter->idle_ns;
-    waiter->watched_ns = waiter->waited_ns;
+    if (view.remote)
+        check_remote_nodes(waiter);
+    waiter->peers_idle_ns = waiter->idle_ns;
+    waiter->peers_checked_ns = waiter->waited_ns;
     if (job->wait_warn_ns && waiter->waited_ns >= job->wait_warn_ns && !waiter->warned &&
-        !looking_far)
-        warn(waiter);
-    uint64_t limit = looking_far ? job->wait_limit_ns / LOOK_SHARE : job->wait_limit_ns;
+        !in_remote_check)
+        warn_once(waiter);
+    uint64_t limit = in_remote_check ? job->wait_limit_ns / REMOTE_LIMIT_SHARE : job->wait_limit_ns;
     if (limit && waiter->idle_ns > limit)
         return time_out(waiter);
     return WEFT_OK;
@@ -150,10 +153,10 @@ static weft_status look_at_peers(struct waiter *waiter)
 static void count_time(struct waiter *waiter, uint64_t seen, uint64_t now)
 {
     uint64_t slice = waiter->job->wait_slice_ns;
-    uint64_t passed = waiter->looked_ns ? now - waiter->looked_ns : 0;
+    uint64_t passed = waiter->checked_ns ? now - waiter->checked_ns : 0;
     if (slice && passed > slice)
         passed = slice;
-    waiter->looked_ns = now;
+    waiter->checked_ns = now;
     waiter->waited_ns += passed;
     bool same = seen == waiter->seen && waiter->others == waiter->others_seen;
     waiter->idle_ns = same ? waiter->idle_ns + passed : 0;
@@ -161,16 +164,16 @@ static void count_time(struct waiter *waiter, uint64_t seen, uint64_t now)
     waiter->others_seen = waiter->others;
 }
 
-/* Longer the longer the wait already is: the delay stays a small part of it, and many waiting PEs
- * leave the CPUs to those that compute. */
-static void nap(uint64_t idle_ns)
+/* Sleeps longer the longer the wait already lasts: the delay stays a small share of the wait, and
+ * many waiting PEs leave the CPUs to those that compute. */
+static void sleep_briefly(uint64_t idle_ns)
 {
-    uint64_t ns = idle_ns / NAP_SHARE;
-    ns = ns < NAP_SHORTEST_NS ? NAP_SHORTEST_NS : ns > NAP_LONGEST_NS ? NAP_LONGEST_NS : ns;
+    uint64_t ns = idle_ns / SLEEP_SHARE;
+    ns = ns < SLEEP_SHORTEST_NS ? SLEEP_SHORTEST_NS : ns > SLEEP_LONGEST_NS ? SLEEP_LONGEST_NS : ns;
     nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
 }
 
-/* A death that ends a collective: which one, behind who has died. */
+/* Appends the name of the collective that a death ended to the message of the death. */
 static weft_status name_operation(const struct waiter *waiter, weft_status status)
 {
     char death[600];
@@ -179,56 +182,57 @@ static weft_status name_operation(const struct waiter *waiter, weft_status statu
                      box_operation_name(waiter->operation), waiter->team);
 }
 
-static weft_status look_around(struct waiter *waiter, uint64_t seen)
+static weft_status check_progress(struct waiter *waiter, uint64_t seen)
 {
     uint64_t now = clock_now_ns();
     count_time(waiter, seen, now);
-    if (!waiter->slot && waiter->waited_ns > SHOW_AFTER_NS && !looking_far)
-        enter(waiter, now);
+    if (!waiter->slot && waiter->waited_ns > SHOW_AFTER_NS && !in_remote_check)
+        publish_wait(waiter, now);
     if (waiter->slot)
         atomic_store_explicit(&waiter->slot->seen, seen, memory_order_relaxed);
 
     weft_status status = life_check(waiter->job);
     if (status && waiter->team >= 0)
         status = name_operation(waiter, status);
-    if (!status && waiter->waited_ns - waiter->watched_ns >= waiter->job->watch_every_ns)
-        status = look_at_peers(waiter);
-    if (!status && waiter->idle_ns > NAP_AFTER_NS)
-        nap(waiter->idle_ns);
+    if (!status && waiter->waited_ns - waiter->peers_checked_ns >= waiter->job->watch_every_ns)
+        status = check_peers(waiter);
+    if (!status && waiter->idle_ns > SLEEP_AFTER_NS)
+        sleep_briefly(waiter->idle_ns);
     return status;
 }
 
-/* Where PEs share a CPU this is what lets the awaited one run. A wake-up through a futex takes
- * twice as long on the same CPU (1.8 us against 1.2 us for a turn on a Xeon under KVM), ten times
- * as long across idle CPUs, and would put a check into every put. True: nobody else ran. */
-static bool yield(void)
+/* Yields, which lets the awaited PE run where PEs share a CPU. A wake-up through a futex takes
+ * twice as long on the same CPU (1.8 us against 1.2 us for a yield on a Xeon under KVM), ten times
+ * as long across idle CPUs, and would require a check in every put. True: no other thread ran. */
+static bool yield_cpu(void)
 {
     uint64_t before = clock_now_ns();
     sched_yield();
     return clock_now_ns() - before < YIELD_ALONE_NS;
 }
 
-/* Between looks at the paths, which are calls of the system themselves. A PE that has its CPU to
- * itself gives it away now and then only, which shows whether it still has. */
-static void yield_between_looks(struct waiter *waiter, bool came)
+/* Yields between polls of the paths, which are system calls themselves. A PE that has its CPU to
+ * itself yields only occasionally, which shows whether it still has. */
+static void yield_between_checks(struct waiter *waiter, bool came)
 {
     _Atomic bool *alone = &waiter->job->paths.alone;
     bool was = atomic_load_explicit(alone, memory_order_relaxed);
-    waiter->empty = came ? 0 : waiter->empty + 1;
-    if (came || (was && waiter->empty % LOOKS_PER_YIELD))
+    waiter->empty_polls = came ? 0 : waiter->empty_polls + 1;
+    if (came || (was && waiter->empty_polls % CHECKS_PER_YIELD))
         return;
-    bool is = yield();
+    bool is = yield_cpu();
     if (is != was)
         atomic_store_explicit(alone, is, memory_order_relaxed);
 }
 
 weft_status waiter_slow(struct waiter *waiter, uint64_t seen)
 {
-    if (unlikely(waiter->job->default_ctx->open_count)) /* it reaches every PE, over every path */
-        yield_between_looks(waiter, job_progress(waiter->job));
+    /* the default context has every path that is in use */
+    if (unlikely(waiter->job->default_ctx->open_count))
+        yield_between_checks(waiter, job_progress(waiter->job));
     else
         sched_yield();
-    if (waiter->slot || looking_far || waiter->polls % POLLS_PER_LOOK == 0)
-        return look_around(waiter, seen);
+    if (waiter->slot || in_remote_check || waiter->polls % POLLS_PER_CHECK == 0)
+        return check_progress(waiter, seen);
     return WEFT_OK;
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting with a limit. Every loop of the library that waits for another PE is
+/* Waiting with a time limit. Every loop of the library that waits for another PE is
  *
  *     struct waiter waiter = WAITER(job, BOX_OP_BARRIER, peer);
  *     while (!condition && !status)
  *         status = waiter_step(&waiter, seen);
  *     waiter_end(&waiter);
  *
- * The first polls cost nothing; then the thread gives its CPU to others between polls, shows in the
- * black box what it waits for, and looks at the clock and at the PEs it depends on (watch.h).
+ * The first polls cost nothing. After them the thread yields its CPU between polls, publishes the
+ * wait in the black box, and checks the clock and the PEs that it depends on (watch.h).
  *
- * Time counts slice by slice: from one look to the next at most WEFT_WAIT_SLICE, so that time in
- * which this process was stopped, or the machine suspended, counts next to nothing. */
+ * Between two checks at most WEFT_WAIT_SLICE is counted, so that time in which this process was
+ * stopped or the machine suspended counts almost nothing. */
 #ifndef WEFT_JOB_WAITER_H
 #define WEFT_JOB_WAITER_H
 
@@ -20,35 +20,36 @@
 struct waiter {
     struct weft_job *job;
     enum box_operation operation;
-    int peer; /* PE of the job that is waited for, -1 = any */
-    int team; /* slot, -1 = none: a variable is waited for */
+    int peer; /* awaited PE of the job; -1: any */
+    int team; /* slot of the team; -1: the wait is for a variable */
     enum segment_id segment;
-    uint64_t offset; /* of the variable */
+    uint64_t offset; /* offset of the variable */
     uint64_t expected;
-    uint32_t compare; /* weft_cmp */
+    uint32_t compare; /* a weft_cmp */
     uint32_t polls;
-    uint32_t spin;  /* so many of them before waiter_slow() */
-    uint32_t empty; /* looks at the paths in a row that brought nothing */
-    bool is_signed; /* the variable */
+    uint32_t spin;        /* number of polls before waiter_slow() */
+    uint32_t empty_polls; /* consecutive polls of the paths without a message */
+    bool is_signed;       /* the variable is signed */
     bool warned;
-    struct box_wait *slot;           /* in the black box once the wait is slow */
-    uint64_t looked_ns;              /* clock at the last look, 0: there was none */
-    uint64_t waited_ns;              /* counted time */
-    uint64_t idle_ns;                /* counted time since something moved */
-    uint64_t watched_ns, watch_idle; /* both as they were when the peers were last looked at */
-    uint64_t others;                 /* set by waits for several variables: a sum over them */
-    uint64_t seen, others_seen;      /* at the last look */
-    uint64_t moves;                  /* what watch_peers() said last */
-    uint64_t far_moves;              /* and watch_far(); */
-    bool far_asked;                  /* it was asked since something near moved */
+    struct box_wait *slot; /* entry in the black box once the wait is slow */
+    uint64_t checked_ns;   /* clock at the last check; 0: none yet */
+    uint64_t waited_ns;    /* counted waiting time */
+    uint64_t idle_ns;      /* counted time since the last progress */
+    uint64_t peers_checked_ns,
+        peers_idle_ns;          /* waited_ns and idle_ns at the last check of the peers */
+    uint64_t others;            /* waits for several variables: a hash over them */
+    uint64_t seen, others_seen; /* values at the last check */
+    uint64_t moves;             /* last result of watch_peers() */
+    uint64_t remote_moves;      /* last result of watch_remote_nodes() */
+    bool remote_checked;        /* watch_remote_nodes() was called since the last local progress */
 };
 
-/* What a peer stores is there by itself. What comes by messages comes when this PE looks for them,
- * and waiter_slow() does. */
+/* Number of polls before waiter_slow(). A peer's store arrives by itself; a message arrives only
+ * when this PE polls for it, which waiter_slow() does. */
 static inline uint32_t waiter_spin(const struct weft_job *job, int peer)
 {
     bool stores = peer >= 0 && job_direct(job, WEFT_HOST, peer);
-    return likely(stores) ? job->spin : job->spin_between_looks;
+    return likely(stores) ? job->spin : job->spin_between_polls;
 }
 
 #define WAITER(job_, operation_, peer_)                                                            \
@@ -58,10 +59,11 @@ static inline uint32_t waiter_spin(const struct weft_job *job, int peer)
     }
 
 weft_status waiter_slow(struct waiter *waiter, uint64_t seen);
-void waiter_leave(struct waiter *waiter);
+void waiter_unpublish(struct waiter *waiter);
 
-/* A poll without pause runs far ahead of the line's arrival, and the CPU then throws that work
- * away: with a pause from the fifth poll on a ping-pong takes 36 ns instead of 57 (Zen 5). */
+/* Number of polls without a pause instruction. Such a poll loop speculates far ahead of the cache
+ * line's arrival, and the CPU discards that work: with a pause from the fifth poll on, a ping-pong
+ * takes 36 ns instead of 57 ns (Zen 5). */
 enum { WAITER_EAGER_POLLS = 4 };
 
 static inline weft_status waiter_step(struct waiter *waiter, uint64_t seen)
@@ -78,7 +80,7 @@ static inline weft_status waiter_step(struct waiter *waiter, uint64_t seen)
 static inline void waiter_end(struct waiter *waiter)
 {
     if (unlikely(waiter->slot != NULL))
-        waiter_leave(waiter);
+        waiter_unpublish(waiter);
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Following waits from black box to black box. Boxes are read while they are written: a torn entry
- * leads to a wrong PE for one look, never out of bounds. */
+/* Follows waits from black box to black box. Boxes are written while they are read: a torn entry
+ * leads to a wrong PE for one check, never out of bounds. */
 #include "job/watch.h"
 
 #include "base/clock.h"
@@ -11,11 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SET_WORDS = 64, SET_BITS = 64 * SET_WORDS }; /* PEs of a node that are followed */
+/* largest number of PEs of a node that are followed */
+enum { SET_WORDS = 64, SET_BITS = 64 * SET_WORDS };
 
 struct set {
     uint64_t words[SET_WORDS];
-    bool far; /* and PEs of other nodes */
+    bool remote; /* the set also contains PEs of other nodes */
 };
 
 static bool set_has(const struct set *set, int i)
@@ -44,14 +45,14 @@ static int slots(const struct weft_job *job)
 static void add_pe(const struct weft_job *job, struct set *set, int pe)
 {
     int slot = pe < 0 ? -1 : slot_of(job, pe);
-    set->far |= slot < 0 && job->boot->nodes > 1;
+    set->remote |= slot < 0 && job->boot->nodes > 1;
     for (int i = 0; pe < 0 && i < slots(job); i++)
         set_add(set, i);
     if (slot >= 0 && slot < slots(job))
         set_add(set, slot);
 }
 
-/* Whom the waits in the box of this slot depend on. */
+/* Adds the PEs that the waits in the box of this slot depend on. */
 static void add_waits(const struct weft_job *job, struct set *set, int slot)
 {
     struct box *box = job_box(job, slot);
@@ -60,7 +61,7 @@ static void add_waits(const struct weft_job *job, struct set *set, int slot)
             add_pe(job, set, __atomic_load_n(&box->waits[i].peer, __ATOMIC_RELAXED));
 }
 
-static void depended_on(const struct weft_job *job, int pe, struct set *set)
+static void collect_dependencies(const struct weft_job *job, int pe, struct set *set)
 {
     struct set followed = {{0}, false};
     add_pe(job, set, pe);
@@ -76,7 +77,8 @@ static void depended_on(const struct weft_job *job, int pe, struct set *set)
     }
 }
 
-/* The process of a slot in this process's numbering, 0 if unknown: who holds its byte (life.c). */
+/* The process id of a slot in this process's PID namespace, from the lock on its byte (life.c); 0:
+ * unknown. */
 static pid_t pid_of(const struct weft_job *job, int slot)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1};
@@ -86,7 +88,8 @@ static pid_t pid_of(const struct weft_job *job, int slot)
     return lock.l_pid > 0 ? lock.l_pid : 0;
 }
 
-/* False too where /proc is of another PID namespace, whose numbers are other processes. */
+/* Whether a process is stopped. Also false where /proc belongs to another PID namespace, whose
+ * numbers are other processes. */
 static bool is_stopped(pid_t pid)
 {
     char path[32], text[512];
@@ -110,35 +113,35 @@ struct watch watch_peers(struct weft_job *job, int pe)
 {
     struct set set = {{0}, false};
     struct watch view = {0};
-    depended_on(job, pe, &set);
+    collect_dependencies(job, pe, &set);
     for (int slot = 0; slot < slots(job); slot++) {
         if (!set_has(&set, slot))
             continue;
-        view.moves += box_moves(job_box(job, slot));
+        view.moves += box_progress_count(job_box(job, slot));
         view.stopped = view.stopped || is_stopped(pid_of(job, slot));
     }
-    view.far = set.far;
+    view.remote = set.remote;
     return view;
 }
 
-uint64_t watch_far(struct weft_job *job, uint64_t *moves)
+uint64_t watch_remote_nodes(struct weft_job *job, uint64_t *moves)
 {
     struct box *copy = malloc(sizeof *copy);
-    uint64_t vain_ns = 0;
+    uint64_t failed_ns = 0;
     *moves = 0;
-    for (int pe = 0; copy && pe < job->npes && !vain_ns; pe++) {
+    for (int pe = 0; copy && pe < job->npes && !failed_ns; pe++) {
         const struct path_ops *ops = path_ops_of(job->paths.choices[WEFT_HOST][pe].path);
         struct remote box = {&job->system_ctx->peers[WEFT_HOST][pe], SEG_SYSTEM, 0};
-        uint64_t asked = clock_now_ns();
+        uint64_t begun_ns = clock_now_ns();
         if (slot_of(job, pe) >= 0 || !ops->get)
             continue;
         if (ops->get(box, copy, sizeof *copy, false))
-            vain_ns = clock_now_ns() - asked;
+            failed_ns = clock_now_ns() - begun_ns;
         else
-            *moves += box_moves(copy);
+            *moves += box_progress_count(copy);
     }
     free(copy);
-    return vain_ns;
+    return failed_ns;
 }
 
 void watch_describe(struct weft_job *job, int pe, char *text, size_t bytes)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of generation facts. See facts.h. */
+/* Tables of hardware generations. See facts.h. */
 #include "machine/facts.h"
 
 #include <string.h>
@@ -40,8 +40,8 @@ const struct fact_link fact_links[] = {
 };
 const int fact_n_links = sizeof fact_links / sizeof fact_links[0];
 
-/* What GPUs and NICs reach across: for QPI what all studies of that time found, for UPI a GPU and a
- * NIC at distance SYS, for AMD pairs of GPUs. */
+/* Measured peer-to-peer rates across the interconnect: QPI from studies of that time, UPI between a
+ * GPU and a NIC at distance SYS, AMD between two GPUs. */
 #define QPI_PEER                                                                                   \
     300, 0, "below 300 MB/s between the sockets of Sandy and Ivy Bridge (Potluri et al., ICPP 2013)"
 #define UPI_PEER                                                                                   \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The model's memory, its facts and looking things up. Knows neither where facts come from nor
- * what follows from them. */
+/* Memory of the model, setting and reading facts, and lookups. Independent of where facts come from
+ * and of what follows from them. */
 #include "machine/machine.h"
 
 #include <stdarg.h>
@@ -63,7 +63,7 @@ void *machine_alloc(struct machine *machine, size_t bytes)
     return memory;
 }
 
-static const char *print(struct machine *machine, const char *format, va_list arguments)
+static const char *format_text(struct machine *machine, const char *format, va_list arguments)
 {
     va_list again;
     va_copy(again, arguments);
@@ -73,21 +73,22 @@ static const char *print(struct machine *machine, const char *format, va_list ar
         return "";
     char *text = machine_alloc(machine, (size_t)length + 1);
     vsnprintf(text, (size_t)length + 1, format, arguments);
-    return printable(text); /* names of devices, from wherever the machine was read */
+    return printable(text); /* device names may contain control characters */
 }
 
 const char *machine_printf(struct machine *machine, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    const char *text = print(machine, format, arguments);
+    const char *text = format_text(machine, format, arguments);
     va_end(arguments);
     return text;
 }
 
-/* Lists grow by doubling; the old copy stays in the block until the machine is freed. */
-static void *append(struct machine *machine, void *items, size_t *count, size_t item_bytes,
-                    void **moved)
+/* Appends an item to a list, which grows by doubling; *moved is the new start of the list. The old
+ * copy stays in its block until the machine is freed. */
+static void *append_item(struct machine *machine, void *items, size_t *count, size_t item_bytes,
+                         void **moved)
 {
     size_t n = *count;
     bool full = n == 0 || (n >= 4 && (n & (n - 1)) == 0);
@@ -106,8 +107,8 @@ static void *append(struct machine *machine, void *items, size_t *count, size_t 
     struct machine_##singular *machine_add_##singular(struct machine *machine)                     \
     {                                                                                              \
         void *moved;                                                                               \
-        void *item = append(machine, machine->member, &machine->n_##member,                        \
-                            sizeof *machine->member, &moved);                                      \
+        void *item = append_item(machine, machine->member, &machine->n_##member,                   \
+                                 sizeof *machine->member, &moved);                                 \
         machine->member = moved;                                                                   \
         return item;                                                                               \
     }
@@ -119,7 +120,7 @@ void *record_append(struct machine *machine, const struct machine_record *record
     void *moved;
     void **items = (void **)((char *)machine + record->offset);
     size_t *count = (size_t *)((char *)machine + record->count_offset);
-    void *item = append(machine, *items, count, record->item_bytes, &moved);
+    void *item = append_item(machine, *items, count, record->item_bytes, &moved);
     *items = moved;
     return item;
 }
@@ -145,7 +146,7 @@ void number_unknown(struct machine *machine, struct machine_number *number, cons
 {
     va_list arguments;
     va_start(arguments, format);
-    *number = (struct machine_number){.why = print(machine, format, arguments)};
+    *number = (struct machine_number){.why = format_text(machine, format, arguments)};
     va_end(arguments);
 }
 
@@ -158,7 +159,7 @@ void text_unknown(struct machine *machine, struct machine_text *text, const char
 {
     va_list arguments;
     va_start(arguments, format);
-    *text = (struct machine_text){.why = print(machine, format, arguments)};
+    *text = (struct machine_text){.why = format_text(machine, format, arguments)};
     va_end(arguments);
 }
 
@@ -277,7 +278,7 @@ struct machine_port *machine_find_port(const struct machine *machine, const char
     return found;
 }
 
-/* The mount whose path is the longest leading part of `path`. */
+/* The mount whose path is the longest prefix of `path`, by whole folder names. */
 struct machine_mount *machine_find_mount(const struct machine *machine, const char *path)
 {
     struct machine_mount *best = NULL;
@@ -317,9 +318,9 @@ static weft_status check_tree(const struct machine *machine)
 {
     for (size_t i = 0; i < machine->n_pci; i++) {
         const struct machine_pci *at = &machine->pci[i];
-        if (at->bdf.value && !at->bdf.value[0]) /* it would be its own parent, and every root's */
+        if (at->bdf.value && !at->bdf.value[0]) /* "" as parent means a root complex */
             return base_fail(WEFT_ERR_ARGUMENT,
-                             "pci[%zu]: bdf is empty; leave it out where it is not known", i);
+                             "pci[%zu]: bdf is empty; leave it out when it is not known", i);
         for (size_t steps = 0; at && text_or(at->parent, "")[0]; steps++) {
             const struct machine_pci *above = machine_find_pci(machine, at->parent.value);
             if (!above)
@@ -334,8 +335,8 @@ static weft_status check_tree(const struct machine *machine)
     return WEFT_OK;
 }
 
-static weft_status check_gpu(const struct machine *machine, struct machine_number gpu,
-                             const char *list, size_t i)
+static weft_status check_gpu_index(const struct machine *machine, struct machine_number gpu,
+                                   const char *list, size_t i)
 {
     if (gpu.known && !machine_find_gpu(machine, gpu.value))
         return base_fail(WEFT_ERR_ARGUMENT, "%s[%zu]: there is no gpu %lld", list, i,
@@ -343,7 +344,7 @@ static weft_status check_gpu(const struct machine *machine, struct machine_numbe
     return WEFT_OK;
 }
 
-/* "gpu3", or the name of a NIC or disk. */
+/* Checks one end of distances[i]: "gpu3", or the name of a NIC or disk. */
 static weft_status check_end(const struct machine *machine, const char *name, size_t i)
 {
     char *rest = NULL;
@@ -364,14 +365,14 @@ weft_status machine_check(const struct machine *machine)
             status = base_fail(WEFT_ERR_ARGUMENT, "gpus[%zu]: index %lld appears twice", i,
                                (long long)machine->gpus[i].index.value);
     for (size_t i = 0; !status && i < machine->n_links; i++) {
-        status = check_gpu(machine, machine->links[i].gpu, "links", i);
+        status = check_gpu_index(machine, machine->links[i].gpu, "links", i);
         if (!status)
-            status = check_gpu(machine, machine->links[i].peer_gpu, "links", i);
+            status = check_gpu_index(machine, machine->links[i].peer_gpu, "links", i);
     }
     for (size_t i = 0; !status && i < machine->n_p2p; i++) {
-        status = check_gpu(machine, machine->p2p[i].a, "p2p", i);
+        status = check_gpu_index(machine, machine->p2p[i].a, "p2p", i);
         if (!status)
-            status = check_gpu(machine, machine->p2p[i].b, "p2p", i);
+            status = check_gpu_index(machine, machine->p2p[i].b, "p2p", i);
     }
     for (size_t i = 0; !status && i < machine->n_distances; i++) {
         status = check_end(machine, machine->distances[i].a.value, i);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One model of a machine, whether it was read live, from a file, or made from a description.
- * A fact is known, or unknown with the reason why: nothing is assumed. Knows nothing of PEs, jobs
- * or paths; everything above it works the same on any origin. */
+/* The model of a machine: read live, read from a file, or made from a description. Code that uses
+ * the model works the same for all three. A fact is known, or it is unknown with the reason why;
+ * no value is assumed. The model has no PEs, jobs or paths. */
 #ifndef WEFT_MACHINE_MACHINE_H
 #define WEFT_MACHINE_MACHINE_H
 
@@ -13,14 +13,15 @@
 
 #include "machine/schema.def"
 
-/* All-zero bytes are an unknown fact; `why` may then be NULL ("not recorded"). */
+/* A fact that is a number. All-zero bytes are an unknown fact; `why` may be NULL ("not recorded").
+ */
 struct machine_number {
     int64_t value;
     bool known;
     const char *why;
 };
 
-/* `value` is NULL when unknown. */
+/* A fact that is a text. `value` is NULL when unknown. */
 struct machine_text {
     const char *value;
     const char *why;
@@ -46,7 +47,7 @@ struct machine_block;
 
 struct machine {
     const char *origin; /* "live", "file NAME", "description \"...\"" */
-    const char *note;   /* free words of a machine file: what it is and from which publication */
+    const char *note;   /* free text of a machine file, such as its source; NULL when none */
 #define SINGLE(member, singular, ...) struct machine_##singular member;
     MACHINE_SINGLES(SINGLE)
 #undef SINGLE
@@ -55,7 +56,7 @@ struct machine {
     size_t n_##member;
     MACHINE_LISTS(LIST)
 #undef LIST
-    struct machine_block *blocks; /* owns every string and list */
+    struct machine_block *blocks; /* memory of every string and list */
 };
 
 enum { MACHINE_FILE_VERSION = 1 };
@@ -63,13 +64,14 @@ enum { MACHINE_FILE_VERSION = 1 };
 struct machine *machine_new(const char *origin);
 void machine_free(struct machine *machine);
 
-/* Memory that lives as long as the machine. Never NULL: the process ends when memory is out. */
+/* Allocates zeroed memory that machine_free() releases. Never NULL: the process aborts when memory
+ * runs out. */
 void *machine_alloc(struct machine *machine, size_t bytes);
 const char *machine_printf(struct machine *machine, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Appends a zeroed (all unknown) item to a list and returns it; earlier pointers into the list
- * become invalid. machine_add_gpu(m), machine_add_pci(m) ... */
+/* machine_add_gpu(m), machine_add_pci(m) ...: appends an item with all facts unknown to a list and
+ * returns it. Earlier pointers into the list become invalid. */
 #define DECLARE_ADD(member, singular, ...)                                                         \
     struct machine_##singular *machine_add_##singular(struct machine *machine);
 MACHINE_LISTS(DECLARE_ADD)
@@ -82,20 +84,20 @@ void text_set(struct machine *machine, struct machine_text *text, const char *va
 void text_unknown(struct machine *machine, struct machine_text *text, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Value, or `otherwise` when unknown. */
+/* Returns the value, or `otherwise` when it is unknown. */
 int64_t number_or(struct machine_number number, int64_t otherwise);
 const char *text_or(struct machine_text text, const char *otherwise);
 bool number_is(struct machine_number number, int64_t value); /* known and equal */
 bool text_is(struct machine_text text, const char *value);   /* known and equal */
 const char *why_unknown(const char *why);                    /* "not recorded" for NULL */
 
-/* Looking up; NULL when there is none. */
+/* Look an item up; NULL when there is none. */
 struct machine_pci *machine_find_pci(const struct machine *machine, const char *bdf);
 struct machine_gpu *machine_find_gpu(const struct machine *machine, int64_t index);
 struct machine_nic *machine_find_nic(const struct machine *machine, const char *name);
 struct machine_disk *machine_find_disk(const struct machine *machine, const char *name);
 struct machine_p2p *machine_find_p2p(const struct machine *machine, int64_t a, int64_t b);
-/* Whichever of the two stands first. */
+/* The distance between two endpoints, in either order. */
 struct machine_distance *machine_find_distance(const struct machine *machine, const char *a,
                                                const char *b);
 struct machine_numa *machine_find_numa(const struct machine *machine, int64_t index);
@@ -106,49 +108,52 @@ struct machine_rung *machine_find_rung(const struct machine *machine, int64_t gp
 struct machine_port *machine_find_port(const struct machine *machine, const char *nic);
 struct machine_mount *machine_find_mount(const struct machine *machine, const char *path);
 
-/* The GPUs sit directly on a root complex of a virtual machine, so that the tree tells nothing of
- * the real one. */
+/* True when the GPUs are directly on a root complex of a virtual machine, so that the PCI tree does
+ * not show the switches of the host. */
 bool machine_is_flat(const struct machine *machine);
 
-/* Checks that what refers to something refers to something that is there (parents, GPU numbers,
- * NICs), and that the PCI tree is a tree. WEFT_ERR_ARGUMENT with the place. */
+/* Checks that every reference (parent, GPU index, NIC name) names an existing item, and that the
+ * PCI tree is a tree. WEFT_ERR_ARGUMENT: the message names the item. */
 weft_status machine_check(const struct machine *machine);
 
 /* --- reading and writing --------------------------------------------------------------------- */
 
 struct machine_source {
-    const char *root; /* directory that holds sys, proc, dev, etc; "" is this machine */
-    bool gpus;        /* ask the GPU driver (NVML) */
-    bool here;        /* below another root too: the limits of this process and its GPU driver */
+    const char *root; /* directory with the folders sys, proc, dev, etc; "" is this machine */
+    bool gpus;        /* query the GPU driver (NVML) */
+    bool here;        /* with another root: still read the limits of this process and its driver */
 };
 
-/* Reads what is here. Never fails for something that is absent or forbidden: that is a fact. */
+/* Reads the live machine. Never fails: a file that is absent or not readable is an unknown fact. */
 struct machine *machine_read_live(const struct machine_source *source);
 
-/* A machine file, or one of another program (import.h), whichever it is by its content.
- * WEFT_ERR_ARGUMENT, with the line: of no known kind, cut off, newer version, unknown or absurd
- * field; WEFT_ERR_SYSTEM when it cannot be opened; WEFT_ERR_UNSUPPORTED for XML in a build without
- * expat. */
-/* Bytes that a machine file may have. */
+/* Largest machine file in bytes. */
 enum { MACHINE_FILE_MOST = 64 << 20 };
 
+/* Reads a machine file or a file of another program (import.h); the content decides which.
+ * WEFT_ERR_ARGUMENT with the line: unknown kind, truncated, newer version, unknown field, value out
+ * of range. WEFT_ERR_SYSTEM: the file cannot be opened. WEFT_ERR_UNSUPPORTED: XML in a build
+ * without expat. */
 weft_status machine_read_file(const char *path, struct machine **machine);
-/* A machine file alone. */
+/* Parses the text of a machine file; `name` is for messages. */
 weft_status machine_parse(const char *text, size_t length, const char *name,
                           struct machine **machine);
 
-/* JSON text of the machine, to be freed. With `anonymous`, serial numbers, names and addresses are
- * replaced by stable stand-ins (equal ones stay equal). */
+/* JSON text of the machine; the caller frees it. With `anonymous`, serial numbers, names and
+ * addresses are replaced by placeholders; equal values get equal placeholders. */
 char *machine_format(const struct machine *machine, bool anonymous);
 
-/* "2 socket, 4 gpu each, nvlink hybrid-cube-mesh, 1 nic per 2 gpu": docs/machine.md lists the
- * words. WEFT_ERR_ARGUMENT with the word that is not understood. */
+/* Makes a machine from a description such as "2 socket, 4 gpu each, nvlink hybrid-cube-mesh, 1 nic
+ * per 2 gpu". docs/machine.md lists the words. WEFT_ERR_ARGUMENT: the message has the phrase that
+ * is not understood. */
 weft_status machine_synthetic(const char *description, struct machine **machine);
 
-/* What --machine takes: the name of a file that exists, else a description. */
+/* The argument of --machine: the name of a file that exists, else a description. */
 weft_status machine_load(const char *file_or_description, struct machine **machine);
 
 /* --- the schema as data ---------------------------------------------------------------------- */
+
+/* Text that --anonymous masks. */
 
 enum machine_mask { MASK_NONE, MASK_SERIAL, MASK_ADDRESS };
 enum machine_field_type { FIELD_NUMBER, FIELD_FLAG, FIELD_WORD, FIELD_TEXT };
@@ -158,43 +163,45 @@ struct machine_field {
     enum machine_field_type type;
     size_t offset;
     int64_t low, high;
-    const char *words; /* "a|b|c" */
+    const char *words; /* of a FIELD_WORD: "a|b|c" */
     enum machine_mask mask;
     const char *about;
 };
 
 struct machine_record {
-    const char *name; /* key in the file */
+    const char *name; /* key in the machine file */
     const char *key;  /* field that names an item, "" when none */
-    bool single;
+    bool single;      /* one struct, not a list */
     size_t item_bytes;
-    size_t offset;       /* of the struct, or of the pointer to the items */
-    size_t count_offset; /* of the number of items */
+    size_t offset;       /* in struct machine: of the struct, or of the pointer to the items */
+    size_t count_offset; /* in struct machine: of the number of items */
     const struct machine_field *(*fields)(size_t *n);
 };
 
 extern const struct machine_record machine_records[];
 extern const size_t machine_n_records;
 
-/* Items of a record in a machine. */
+/* Number of items of a record, one item, a new item. */
 size_t record_count(const struct machine *machine, const struct machine_record *record);
 void *record_item(const struct machine *machine, const struct machine_record *record, size_t i);
 void *record_append(struct machine *machine, const struct machine_record *record);
 const char *record_nearest_field(const struct machine_record *record, const char *word);
 bool word_is_one_of(const char *word, const char *words);
 
-/* Makes unknown what is outside the schema's ranges and words, with what was found as the reason:
- * for facts that come from the kernel or a library and not through the file reader. */
-void machine_disbelieve(struct machine *machine);
+/* Turns facts outside the ranges and words of the schema into unknown facts; the reason has the
+ * rejected value. Needed for facts that come from the kernel or a library, which the file reader
+ * has not checked. */
+void machine_reject_invalid(struct machine *machine);
 
-/* Sets one fact by its name, e.g. "gpus[3].ecc" or "pci[0000:40:01.1].acs_control", from text
- * ("unknown" makes it unknown). With `check` the range is enforced. WEFT_ERR_ARGUMENT. */
+/* Sets one fact by its name, e.g. "gpus[3].ecc" or "pci[0000:40:01.1].acs_control", from text. The
+ * text "unknown" makes it unknown. With `check` a value out of range is an error.
+ * WEFT_ERR_ARGUMENT: no such fact, or a wrong value. */
 weft_status machine_set(struct machine *machine, const char *place, const char *value, bool check);
 
-/* A copy that shares nothing. */
+/* A deep copy. */
 struct machine *machine_copy(const struct machine *machine);
 
-/* The candidate nearest in spelling to `word`, or NULL when none is near. */
+/* The candidate with the spelling nearest to `word`, or NULL when none is near. */
 const char *machine_nearest(const char *word, const char *const *candidates, size_t n);
 
 #endif

@@ -15,7 +15,7 @@ enum {
     CAP_VENDOR = 0x09,
     CAP_EXPRESS = 0x10,
     EXT_CAP_ACS = 0x000d,
-    STEPS_MOST = 960, /* (4096 - 256) / 4: more are a loop */
+    STEPS_MOST = 960, /* (4096 - 256) / 4: a longer list has a loop */
 };
 
 static unsigned get16(const uint8_t *b)
@@ -38,18 +38,18 @@ static struct machine_number unknown_number(const char *why)
     return (struct machine_number){.why = why};
 }
 
-/* A link field of 0 or beyond what the schema allows is not a speed. */
+/* Speed or width of a link register; 0 and values above `most` are invalid. */
 static struct machine_number link_field(unsigned value, unsigned most)
 {
     return value && value <= most ? known(value)
-                                  : unknown_number("the link register holds no valid value");
+                                  : unknown_number("the link register has no valid value");
 }
 
 /* 128 bytes times a power of two, at most 4096. */
 static struct machine_number size_field(unsigned exponent)
 {
     return exponent <= 5 ? known(128 << exponent)
-                         : unknown_number("the device register holds no valid size");
+                         : unknown_number("the device register has no valid size");
 }
 
 static void read_express(const uint8_t *cap, size_t left, struct pci_config *out)
@@ -120,7 +120,7 @@ static void read_extended(const uint8_t *bytes, size_t length, struct pci_config
     }
 }
 
-static void nothing_known(struct pci_config *out, const char *why)
+static void set_all_unknown(struct pci_config *out, const char *why)
 {
     out->port_type = out->gen = out->gen_max = out->width = out->width_max = unknown_number(why);
     out->acs = out->acs_control = out->p2p_clique = unknown_number(why);
@@ -131,15 +131,15 @@ static void nothing_known(struct pci_config *out, const char *why)
 void pci_config_read(const uint8_t *bytes, size_t length, struct pci_config *out)
 {
     memset(out, 0, sizeof *out);
-    nothing_known(out, "the configuration space could not be read");
+    set_all_unknown(out, "the configuration space could not be read");
     if (length < HEADER_BYTES)
         return;
     if (get16(bytes) == 0xffff) {
-        nothing_known(out, "the device does not answer (configuration space reads all ones)");
+        set_all_unknown(out, "the device does not answer (configuration space reads all ones)");
         return;
     }
     if (length < CLASSIC_BYTES) {
-        nothing_known(out, "reading beyond 64 bytes of PCI configuration space needs root");
+        set_all_unknown(out, "reading beyond 64 bytes of PCI configuration space needs root");
         return;
     }
     read_classic(bytes, out);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Takes apart the configuration space of one PCI function. Pure: bytes in, facts out; any bytes
- * whatsoever may come in. Knows nothing of where they were read.
+/* Parses the configuration space of one PCI function. A pure function that accepts any bytes.
  * Source: PCI Express Base Specification 5.0, chapter 7; the P2P approval capability as hypervisors
  * write it for NVIDIA GPUs (vendor-specific capability with signature "P2P"). */
 #ifndef WEFT_MACHINE_PCI_CONFIG_H
@@ -24,14 +23,14 @@ enum pci_port_type {
 
 enum { ACS_SV = 1, ACS_TB = 2, ACS_RR = 4, ACS_CR = 8, ACS_UF = 16, ACS_EC = 32, ACS_DT = 64 };
 
-/* `why` of an unknown points to a string that lives for ever. */
+/* Facts of a function; `why` of an unknown fact points to a string literal. */
 struct pci_config {
     struct machine_number port_type; /* enum pci_port_type; value -1: not PCI Express */
     struct machine_number gen, gen_max, width, width_max;
     struct machine_number acs, acs_control;
     struct machine_number p2p_clique;
     struct machine_number payload, payload_max, read_request, relaxed_ordering;
-    int acs_offset; /* of the capability, 0 when none */
+    int acs_offset; /* offset of the ACS capability in bytes, 0 when none */
 };
 
 void pci_config_read(const uint8_t *bytes, size_t length, struct pci_config *out);

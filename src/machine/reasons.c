@@ -8,12 +8,12 @@
 
 #define USER     "user"
 #define ROOT     "root"
-#define REBOOT   "root, and a reboot"
+#define REBOOT   "root, then reboot"
 #define PROVIDER "provider"
-#define PROCESS  "for the process"
+#define PROCESS  "this process only"
 #define BOOT     "until reboot"
-#define FOREVER  "for good"
-#define NOTHING  "nothing to apply"
+#define FOREVER  "permanent"
+#define NOTHING  "no remedy"
 
 const struct reason_text reason_table[REASON_COUNT] = {
 #define ROW(id, code, cause, evidence, remedy, who, lasts)                                         \
@@ -32,7 +32,8 @@ const struct reason_text *reason_find(const char *code)
     return NULL;
 }
 
-static void fill(char *to, size_t size, const char *remedy, const char *device)
+/* Copies a remedy and replaces each "{dev}" by the device. */
+static void fill_remedy(char *to, size_t size, const char *remedy, const char *device)
 {
     size_t n = 0;
     while (*remedy && n + 1 < size) {
@@ -47,20 +48,21 @@ static void fill(char *to, size_t size, const char *remedy, const char *device)
     to[n] = '\0';
 }
 
-static void make_room(struct findings *findings)
+/* Grows the list so that one more finding fits. */
+static void reserve_finding(struct findings *findings)
 {
-    if (findings->n < findings->room)
+    if (findings->n < findings->capacity)
         return;
-    int room = findings->room ? 2 * findings->room : 16;
-    struct finding *larger = realloc(findings->list, (size_t)room * sizeof *larger);
+    int capacity = findings->capacity ? 2 * findings->capacity : 16;
+    struct finding *larger = realloc(findings->list, (size_t)capacity * sizeof *larger);
     if (!larger)
         abort();
     findings->list = larger;
-    findings->room = room;
+    findings->capacity = capacity;
 }
 
-/* The same is there already, with no less weight. */
-static bool told(const struct findings *findings, const struct finding *f)
+/* The list has a finding of the same reason and evidence, of the same or a more severe weight. */
+static bool has_finding(const struct findings *findings, const struct finding *f)
 {
     for (int i = 0; i < findings->n; i++)
         if (findings->list[i].reason == f->reason && findings->list[i].weight <= f->weight &&
@@ -72,7 +74,7 @@ static bool told(const struct findings *findings, const struct finding *f)
 struct finding *finding_add(struct findings *findings, enum reason reason, enum weight weight,
                             const char *device, const char *evidence_format, ...)
 {
-    make_room(findings);
+    reserve_finding(findings);
     struct finding *f = &findings->list[findings->n];
     memset(f, 0, sizeof *f);
     f->reason = reason;
@@ -83,15 +85,15 @@ struct finding *finding_add(struct findings *findings, enum reason reason, enum 
     va_end(arguments);
     snprintf(f->place, sizeof f->place, "%s", findings->place ? findings->place : "");
     snprintf(f->path, sizeof f->path, "%s", findings->path ? findings->path : "");
-    f->ways = weight == WEIGHT_OFF ? findings->ways : 0;
-    fill(f->remedy, sizeof f->remedy, reason_table[reason].remedy, device ? device : "");
-    return told(findings, f) ? NULL : &findings->list[findings->n++];
+    f->routes_off = weight == WEIGHT_OFF ? findings->routes_off : 0;
+    fill_remedy(f->remedy, sizeof f->remedy, reason_table[reason].remedy, device ? device : "");
+    return has_finding(findings, f) ? NULL : &findings->list[findings->n++];
 }
 
-bool findings_turn_off(const struct findings *findings, unsigned ways)
+bool findings_turn_off(const struct findings *findings, unsigned kinds)
 {
     for (int i = 0; i < findings->n; i++)
-        if (findings->list[i].ways & ways)
+        if (findings->list[i].routes_off & kinds)
             return true;
     return false;
 }
@@ -107,8 +109,8 @@ bool findings_have(const struct findings *findings, enum reason reason)
 void findings_merge(struct findings *to, struct findings *from)
 {
     for (int i = 0; i < from->n; i++)
-        if (!told(to, &from->list[i])) {
-            make_room(to);
+        if (!has_finding(to, &from->list[i])) {
+            reserve_finding(to);
             to->list[to->n++] = from->list[i];
         }
     findings_free(from);
@@ -131,7 +133,7 @@ void finding_repair(struct finding *finding, const char *format, ...)
 void finding_remedy(struct finding *finding, const char *remedy, const char *device)
 {
     if (finding)
-        fill(finding->remedy, sizeof finding->remedy, remedy, device);
+        fill_remedy(finding->remedy, sizeof finding->remedy, remedy, device);
 }
 
 void findings_free(struct findings *findings)
@@ -144,9 +146,9 @@ static void print_markdown(FILE *to)
 {
     fputs("# Reason codes\n\n"
           "Made from `src/machine/reasons.def` by `weft explain --codes=md`; do not edit.\n\n"
-          "`weft explain` and `weft doctor` name each cause by a code that keeps its meaning. "
-          "`{dev}` stands for the device that the finding names.\n\n"
-          "| code | cause | what is looked for | remedy | who | lasts |\n"
+          "`weft explain` and `weft doctor` name each cause by a code. The meaning of a code never "
+          "changes. `{dev}` stands for the device of the finding.\n\n"
+          "| code | cause | evidence that is checked | remedy | who | lasts |\n"
           "| --- | --- | --- | --- | --- | --- |\n",
           to);
     for (int i = 0; i < REASON_COUNT; i++) {
@@ -156,7 +158,7 @@ static void print_markdown(FILE *to)
     }
 }
 
-/* scdoc gives meaning to underscores and asterisks: those of the table are escaped. */
+/* Escapes underscores, asterisks and the like, which scdoc would read as markup. */
 static void print_escaped(FILE *to, const char *text)
 {
     for (; *text; text++) {
@@ -173,7 +175,7 @@ static void print_man(FILE *to)
           to);
     for (int i = 0; i < REASON_COUNT; i++) {
         const struct reason_text *r = &reason_table[i];
-        const char *const parts[][2] = {{"Looked for: ", r->evidence},
+        const char *const parts[][2] = {{"Evidence: ", r->evidence},
                                         {"Remedy: ", r->remedy},
                                         {"Who: ", r->who},
                                         {"Lasts: ", r->lasts}};

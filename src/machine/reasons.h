@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of reason codes as data, and findings: a reason seen at a place, with its evidence. */
+/* The table of reason codes, and findings. A finding is a reason that a check observed at a place,
+ * with its evidence. */
 #ifndef WEFT_MACHINE_REASONS_H
 #define WEFT_MACHINE_REASONS_H
 
@@ -18,8 +19,8 @@ enum reason {
 
 struct reason_text {
     const char *code, *cause, *evidence, *remedy;
-    const char *who;   /* "user", "root", "root and reboot", "provider" */
-    const char *lasts; /* "this process", "until boot", "for good", "nothing to apply" */
+    const char *who;   /* "user", "root", "root, then reboot", "provider" */
+    const char *lasts; /* "this process only", "until reboot", "permanent", "no remedy" */
 };
 
 extern const struct reason_text reason_table[REASON_COUNT];
@@ -27,12 +28,12 @@ extern const struct reason_text reason_table[REASON_COUNT];
 /* NULL when there is no such code. */
 const struct reason_text *reason_find(const char *code);
 
-/* What a finding does to the pair or the machine. */
+/* Effect of a finding on the pair or the machine, the most severe first. */
 enum weight {
-    WEIGHT_OFF,     /* a better way is off */
-    WEIGHT_SLOW,    /* works, below what it could give */
-    WEIGHT_UNKNOWN, /* could not be observed; the remedy is what would make the observation */
-    WEIGHT_NOTE,    /* good to know */
+    WEIGHT_OFF,     /* a faster route is off */
+    WEIGHT_SLOW,    /* the route works, below the rate that it could reach */
+    WEIGHT_UNKNOWN, /* the check could not observe this; the remedy makes the observation */
+    WEIGHT_NOTE,    /* information, no fault */
 };
 
 extern const char *const weight_names[];
@@ -41,51 +42,51 @@ struct finding {
     enum reason reason;
     enum weight weight;
     char place[64];     /* "gpu0 gpu1", "mlx5_0", "limits" */
-    char path[64];      /* the way that it concerns; "" when none */
-    char evidence[256]; /* as observed */
-    char remedy[400];   /* with the device filled in */
-    char
-        repair[256]; /* the change of a what-if that stands for the remedy; "" when there is none */
-    unsigned ways;   /* which ways it turns off, bits 1 << enum route_kind; 0 unless WEIGHT_OFF */
-    int64_t gain_mbps; /* what that change brings the pair; 0 when it brings nothing or cannot be
-                           told */
+    char path[64];      /* the route that it concerns; "" when none */
+    char evidence[256]; /* what the check observed */
+    char remedy[400];   /* with {dev} replaced by the device */
+    char repair[256];   /* changes (whatif.h) that have the effect of the remedy; "" when none */
+    unsigned
+        routes_off;    /* kinds of routes that it turns off: ROUTE_BIT(kind); 0 unless WEIGHT_OFF */
+    int64_t gain_mbps; /* MB/s that the repair adds to the pair; 0 when none or unknown */
 };
 
 /* All-zero bytes are an empty list; findings_free() releases it. */
 struct findings {
     struct finding *list;
-    int n, room;
-    const char *place; /* given to findings that are added */
-    const char *path;
-    unsigned ways; /* that what is off turns off */
+    int n, capacity;
+    const char *place;   /* copied to each finding that is added */
+    const char *path;    /* copied to each finding that is added */
+    unsigned routes_off; /* copied to each finding of WEIGHT_OFF that is added */
 };
 
-/* Adds a finding unless the same reason with the same evidence is there, of no less weight.
- * `device` fills {dev}. The finding holds until the next one is added; NULL: it was there. */
+/* Adds a finding, unless the list has one of the same reason and evidence with the same or a more
+ * severe weight: then returns NULL. `device` replaces {dev} in the remedy. The pointer is valid
+ * until the next finding is added. */
 struct finding *finding_add(struct findings *findings, enum reason reason, enum weight weight,
                             const char *device, const char *evidence_format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Appends a change to the repair of a finding; nothing for NULL. */
+/* Appends a change to the repair of a finding. Does nothing for NULL. */
 void finding_repair(struct finding *finding, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Another remedy than that of the table, where that cannot work on this part; {dev} stands for
- * `device`. Nothing for NULL. */
+/* Replaces the remedy of the table where it cannot work on this device; {dev} stands for `device`.
+ * Does nothing for NULL. */
 void finding_remedy(struct finding *finding, const char *remedy, const char *device);
 
 void findings_free(struct findings *findings);
 
-/* Moves the findings of `from`, which is empty then, to the end of `to`, as finding_add() does. */
+/* Moves the findings of `from` to the end of `to`, as finding_add() does. `from` is empty then. */
 void findings_merge(struct findings *to, struct findings *from);
 
-/* One of them turns off a way of the kinds `ways` (bits 1 << enum route_kind). */
-bool findings_turn_off(const struct findings *findings, unsigned ways);
+/* True when a finding turns off routes of one of these kinds (ROUTE_BIT(kind)). */
+bool findings_turn_off(const struct findings *findings, unsigned kinds);
 
-/* One of them is for this reason. */
+/* True when a finding has this reason. */
 bool findings_have(const struct findings *findings, enum reason reason);
 
-/* The whole table as docs/reasons.md ("md"), or as the manual page's source ("man"). */
+/* Prints the whole table as docs/reasons.md ("md"), or as the source of the manual page ("man"). */
 void reasons_print(FILE *to, const char *format);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The schema as data, and what is generic over it: setting a fact by name, copying a machine,
- * finding the nearest name. Knows no meaning of any fact. */
+/* The schema as data, and functions that work on any fact: setting a fact by name, copying a
+ * machine, finding the nearest name. */
 #include "machine/machine.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 
-/* Inside each function `self` is the struct whose fields are listed. */
+/* `self` is the struct whose fields are listed; each function below defines it. */
 #define NUMBER(name, lo, hi, about)                                                                \
     {#name, FIELD_NUMBER, offsetof(self, name), lo, hi, NULL, MASK_NONE, about},
 #define FLAG(name, about) {#name, FIELD_FLAG, offsetof(self, name), 0, 1, NULL, MASK_NONE, about},
@@ -59,7 +59,7 @@ bool word_is_one_of(const char *word, const char *words)
     return false;
 }
 
-/* Number of insertions, deletions and substitutions between two short words. */
+/* Number of insertions, deletions and substitutions between two words of at most 64 letters. */
 static size_t spelling_distance(const char *a, const char *b)
 {
     size_t row[65], n = strnlen(b, 64);
@@ -124,7 +124,7 @@ static const struct machine_field *find_field(const struct machine_record *recor
     return NULL;
 }
 
-/* The item whose key field equals `key`, else the item at that position. */
+/* The item whose key field equals `key`; in a list without key field, the item at that index. */
 static void *find_item(const struct machine *machine, const struct machine_record *record,
                        const char *key)
 {
@@ -176,7 +176,7 @@ static weft_status set_text(struct machine *machine, const struct machine_field 
         return WEFT_OK;
     }
     if (check && field->words && !word_is_one_of(value, field->words))
-        return base_fail(WEFT_ERR_ARGUMENT, "%s: \"%s\" is none of %s", field->name, value,
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: \"%s\" is not one of %s", field->name, value,
                          field->words);
     text_set(machine, text, value);
     return WEFT_OK;
@@ -186,7 +186,7 @@ weft_status machine_set(struct machine *machine, const char *place, const char *
 {
     const char *dot = strrchr(place, '.');
     const char *bracket = strchr(place, '[');
-    /* A key such as 0000:40:01.1 holds a dot too: the field follows the closing bracket. */
+    /* A key such as 0000:40:01.1 contains a dot, so the field is what follows the bracket. */
     const char *close = bracket ? strrchr(bracket, ']') : NULL;
     if (bracket && close)
         dot = close[1] == '.' ? close + 1 : NULL;
@@ -194,7 +194,7 @@ weft_status machine_set(struct machine *machine, const char *place, const char *
     const struct machine_record *record = find_record(place, length);
     if (!dot || !record || (bracket && !close) || record->single != !bracket)
         return base_fail(WEFT_ERR_ARGUMENT,
-                         "\"%s\" names no fact; write e.g. system.iommu_mode or gpus[0].ecc",
+                         "\"%s\" is not a fact; write e.g. system.iommu_mode or gpus[0].ecc",
                          place);
     void *item = record_item(machine, record, 0);
     if (bracket) {
@@ -248,23 +248,22 @@ struct machine *machine_copy(const struct machine *machine)
     return copy;
 }
 
-static void disbelieve_number(struct machine *machine, const struct machine_field *field,
-                              struct machine_number *number)
+static void reject_number(struct machine *machine, const struct machine_field *field,
+                          struct machine_number *number)
 {
     if (number->known && (number->value < field->low || number->value > field->high))
-        number_unknown(machine, number, "%lld was read, which is outside %lld..%lld",
+        number_unknown(machine, number, "the value read, %lld, is outside %lld..%lld",
                        (long long)number->value, (long long)field->low, (long long)field->high);
 }
 
-static void disbelieve_word(struct machine *machine, const struct machine_field *field,
-                            struct machine_text *text)
+static void reject_word(struct machine *machine, const struct machine_field *field,
+                        struct machine_text *text)
 {
     if (text->value && field->words && !word_is_one_of(text->value, field->words))
-        text_unknown(machine, text, "\"%.60s\" was read, which is none of the known words",
-                     text->value);
+        text_unknown(machine, text, "the value read, \"%.60s\", is not a known word", text->value);
 }
 
-void machine_disbelieve(struct machine *machine)
+void machine_reject_invalid(struct machine *machine)
 {
     for (size_t r = 0; r < machine_n_records; r++) {
         const struct machine_record *record = &machine_records[r];
@@ -274,9 +273,9 @@ void machine_disbelieve(struct machine *machine)
             for (size_t f = 0; f < n; f++) {
                 void *fact = (char *)record_item(machine, record, i) + fields[f].offset;
                 if (fields[f].type == FIELD_NUMBER || fields[f].type == FIELD_FLAG)
-                    disbelieve_number(machine, &fields[f], fact);
+                    reject_number(machine, &fields[f], fact);
                 else
-                    disbelieve_word(machine, &fields[f], fact);
+                    reject_word(machine, &fields[f], fact);
             }
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See core_dump.h. What was touched the memfd itself tells (SEEK_DATA), pages that are swapped out
- * included. The handler calls nothing but system calls. */
+/* See core_dump.h. SEEK_DATA on the memfd finds the touched pages, including swapped ones. The
+ * handler makes only system calls. */
 #include "memory/core_dump.h"
 
 #include <fcntl.h>
@@ -16,24 +16,24 @@
 
 enum {
     MOST_RANGES = 16,
-    LEAST_HOLE =
-        256 << 10, /* bytes: shorter ones are dumped, lest a heap become too many mappings */
+    /* bytes; shorter holes are dumped, so that a heap does not become too many mappings */
+    LEAST_HOLE = 256 << 10,
 };
 
 static const int fatal[] = {SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV};
 enum { FATAL_SIGNALS = sizeof fatal / sizeof fatal[0] };
 
-static struct range {
+static struct dump_range {
     _Atomic(char *) base; /* NULL: the entry is free */
     _Atomic size_t bytes;
     int fd;
-    size_t offset; /* of `base` in the memfd */
+    size_t offset; /* offset of `base` in the memfd */
 } ranges[MOST_RANGES];
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* not taken by the handler */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the handler does not take it */
 static bool installed;
 
-static void drop_holes(const struct range *range, char *base, size_t bytes)
+static void exclude_holes(const struct dump_range *range, char *base, size_t bytes)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const off_t end = (off_t)(range->offset + bytes);
@@ -41,7 +41,7 @@ static void drop_holes(const struct range *range, char *base, size_t bytes)
         if (at < 0)
             return;
         data = lseek(range->fd, at, SEEK_DATA);
-        if (data < 0 || data > end) /* nothing is touched from here on */
+        if (data < 0 || data > end) /* no page is touched from here on */
             data = end;
         char *hole = base + ((size_t)at - range->offset);
         size_t hole_bytes = (size_t)(data - at) & ~(page - 1);
@@ -52,24 +52,24 @@ static void drop_holes(const struct range *range, char *base, size_t bytes)
     }
 }
 
-static void handle(int number, siginfo_t *info, void *context)
+static void handle_fatal_signal(int number, siginfo_t *info, void *context)
 {
     for (int i = 0; i < MOST_RANGES; i++) {
-        /* Acquire: pairs with the release in core_dump_add(), behind what else is in the entry. */
+        /* Acquire: pairs with the release in core_dump_add(), which follows the other fields of the
+         * entry. */
         char *base = atomic_load_explicit(&ranges[i].base, memory_order_acquire);
         if (base)
-            drop_holes(&ranges[i], base, ranges[i].bytes);
+            exclude_holes(&ranges[i], base, ranges[i].bytes);
     }
     struct sigaction standard = {.sa_handler = SIG_DFL};
     sigaction(number, &standard, NULL);
-    /* A fault comes again by itself when the instruction is executed again; a signal that was sent
-     * must be sent again, as it was. */
+    /* A fault recurs when the instruction is executed again; a signal that was sent must be sent
+     * again with the same data. */
     if (info->si_code <= 0)
         syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), number, info);
 }
 
-/* Whether a process that ends by such a signal writes a core: to a file, or to a program of the
- * system. */
+/* Whether a process that ends by such a signal writes a core dump, to a file or to a program. */
 static bool cores_are_written(void)
 {
     struct rlimit limit;
@@ -87,7 +87,8 @@ static bool cores_are_written(void)
 static void install(void)
 {
     for (int i = 0; i < FATAL_SIGNALS; i++) {
-        struct sigaction old, ours = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+        struct sigaction old,
+            ours = {.sa_sigaction = handle_fatal_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
         if (sigaction(fatal[i], NULL, &old) == 0 && !(old.sa_flags & SA_SIGINFO) &&
             old.sa_handler == SIG_DFL)
             sigaction(fatal[i], &ours, NULL);
@@ -100,7 +101,7 @@ static void uninstall(void)
     for (int i = 0; i < FATAL_SIGNALS; i++) {
         struct sigaction old, standard = {.sa_handler = SIG_DFL};
         if (sigaction(fatal[i], NULL, &old) == 0 && old.sa_flags & SA_SIGINFO &&
-            old.sa_sigaction == handle)
+            old.sa_sigaction == handle_fatal_signal)
             sigaction(fatal[i], &standard, NULL);
     }
     installed = false;
@@ -108,7 +109,7 @@ static void uninstall(void)
 
 void core_dump_add(char *base, size_t bytes, int fd, size_t offset)
 {
-    struct range *free_one = NULL;
+    struct dump_range *free_one = NULL;
     pthread_mutex_lock(&lock);
     for (int i = MOST_RANGES - 1; i >= 0; i--) {
         if (ranges[i].base == base) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The program's writable data as a symmetric segment. See global_data.h. Knows of no job: it maps
- * the segment's memory at the addresses of the program's data, with the contents kept.
+ * the segment's memory at the addresses of the program's data and keeps the contents.
  *
- * While the pages are exchanged, nothing may write to them. This thread sees to that by calling
- * only syscall() in that time: any other function could be bound lazily, and the linker would write
- * its address into the very pages. Other threads are stopped by write protection: one that writes
- * gets SIGSEGV, waits in the handler until the exchange is done, and repeats the write. */
+ * While the pages are exchanged, nothing may write to them. This thread calls only syscall() in
+ * that time: any other function could be bound lazily, and the dynamic linker would write its
+ * address into these pages. Write protection stops the other threads: one that writes gets SIGSEGV,
+ * waits in the handler until the exchange is complete, and repeats the write. */
 #include "memory/global_data.h"
 
 #include "base/status.h"
@@ -26,20 +26,20 @@
 
 enum { MOST_PARTS = 4 };
 
-struct range {
+struct address_range {
     char *base;
     size_t size;
 };
 
-/* The writable parts of the program, by address, and what they span. Between two of them, where the
- * linker left a gap for an alignment, nothing is mapped and nothing will be. */
+/* The writable parts of the program in the order of addresses, and the range that they span. Gaps
+ * between them, which the linker leaves for alignment, are never mapped. */
 struct data {
-    struct range span;
-    struct range part[MOST_PARTS];
+    struct address_range span;
+    struct address_range part[MOST_PARTS];
     int parts;
 };
 
-/* What is shared now; no parts when nothing is. */
+/* The data that is shared now; parts is 0 when none is. */
 static struct data shared;
 
 /* ------------------------------------------------------------------- finding the program's data */
@@ -54,9 +54,10 @@ static uintptr_t page_up(uintptr_t address)
     return page_down(address + (uintptr_t)getpagesize() - 1);
 }
 
-/* The loader has made the whole pages of PT_GNU_RELRO read-only; they are constants by now and
- * alike at every PE but for the place where the program was loaded. */
-static struct range without_relro(const struct dl_phdr_info *info, struct range range)
+/* Removes the whole pages of PT_GNU_RELRO, which the loader has made read-only. They are constants
+ * now and the same at every PE, except for the load address of the program. */
+static struct address_range without_relro(const struct dl_phdr_info *info,
+                                          struct address_range range)
 {
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *header = &info->dlpi_phdr[i];
@@ -73,7 +74,7 @@ static struct range without_relro(const struct dl_phdr_info *info, struct range 
     return range;
 }
 
-/* The main program comes first. */
+/* The main program is the first object. */
 static int find_in_program(struct dl_phdr_info *info, size_t size, void *result)
 {
     struct data *data = result;
@@ -83,7 +84,8 @@ static int find_in_program(struct dl_phdr_info *info, size_t size, void *result)
             continue;
         uintptr_t start = page_down(info->dlpi_addr + header->p_vaddr);
         uintptr_t end = page_up(info->dlpi_addr + header->p_vaddr + header->p_memsz);
-        struct range range = without_relro(info, (struct range){(char *)start, end - start});
+        struct address_range range =
+            without_relro(info, (struct address_range){(char *)start, end - start});
         if (range.size)
             data->part[data->parts++] = range;
     }
@@ -96,7 +98,7 @@ static struct data find_data(void)
     dl_iterate_phdr(find_in_program, &data);
     if (data.parts) {
         /* Program headers are in the order of addresses. */
-        struct range *last = &data.part[data.parts - 1];
+        struct address_range *last = &data.part[data.parts - 1];
         data.span.base = data.part[0].base;
         data.span.size = (size_t)(last->base + last->size - data.span.base);
     }
@@ -110,7 +112,7 @@ size_t global_data_size(void)
 
 /* ------------------------------------------------------------------------------ stopping writes */
 
-/* In memory of its own, because everything else may be in the pages that are exchanged. */
+/* Allocated separately, because all other memory may be in the exchanged pages. */
 struct freeze {
     char *base;
     size_t size;
@@ -123,12 +125,13 @@ static UNCHECKED void wait_for_thaw(int number, siginfo_t *info, void *unused)
 {
     struct freeze *freeze = freeze_now;
     if (freeze && (size_t)((char *)info->si_addr - freeze->base) < freeze->size) {
-        /* Acquire: pairs with the release in thaw(); the new pages are there. */
+        /* Acquire: pairs with the release in thaw(), after which the new pages are mapped. */
         while (atomic_load_explicit(&freeze->active, memory_order_acquire))
             syscall(SYS_sched_yield);
         return;
     }
-    /* Not ours: the program's own handler, or death, gets it when the instruction is repeated. */
+    /* Not caused by the exchange: the program's own handler or the default action gets it when the
+     * instruction is repeated. */
     sigaction(SIGSEGV, freeze ? &freeze->before : &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
 }
 
@@ -172,14 +175,14 @@ static void thaw(void)
     if (!freeze)
         return;
     atomic_store_explicit(&freeze->active, 0, memory_order_release);
-    /* A thread may still be in the handler: the page stays, the handler goes. */
+    /* A thread may still be in the handler: the page stays mapped, the handler is removed. */
     sigaction(SIGSEGV, &freeze->before, NULL);
 }
 
 /* ----------------------------------------------------------------------------- exchanging pages */
 
-/* Copies the pages that are not all zero; `to` is zero. Without library calls, and without the
- * checks of a sanitizer, which forbids reading between variables. */
+/* Copies the pages that are not all zero; `to` is zero. Makes no library calls and has no sanitizer
+ * checks, because a sanitizer forbids reading between variables. */
 static UNCHECKED void copy_pages(char *to, const char *from, size_t size)
 {
     enum { PAGE_WORDS = 4096 / 8 };
@@ -196,25 +199,25 @@ static UNCHECKED void copy_pages(char *to, const char *from, size_t size)
     }
 }
 
-/* New pages: a part of a file that is mapped at `copy_at` too (as the span is), or private memory
- * at room[i] for part i. All are zero. */
+/* The new pages, all zero: a part of a file that is also mapped at copy_at (the whole span), or
+ * private memory, buffer[i] for part i. */
 struct pages {
     int fd; /* -1: private */
     size_t offset;
     char *copy_at;
-    char *room[MOST_PARTS];
+    char *buffer[MOST_PARTS];
 };
 
-/* In here nothing but syscall() is called. */
-static UNCHECKED long exchange(const struct data *data, const struct pages *pages)
+/* Calls only syscall(). */
+static UNCHECKED long exchange_pages(const struct data *data, const struct pages *pages)
 {
     long result = 0;
     for (int i = 0; i < data->parts && result >= 0; i++) {
-        const struct range *part = &data->part[i];
+        const struct address_range *part = &data->part[i];
         size_t at = (size_t)(part->base - data->span.base);
-        copy_pages(pages->fd < 0 ? pages->room[i] : pages->copy_at + at, part->base, part->size);
+        copy_pages(pages->fd < 0 ? pages->buffer[i] : pages->copy_at + at, part->base, part->size);
         if (pages->fd < 0)
-            result = syscall(SYS_mremap, pages->room[i], part->size, part->size,
+            result = syscall(SYS_mremap, pages->buffer[i], part->size, part->size,
                              MREMAP_MAYMOVE | MREMAP_FIXED, part->base);
         else
             result = syscall(SYS_mmap, part->base, part->size, PROT_READ | PROT_WRITE,
@@ -223,7 +226,7 @@ static UNCHECKED long exchange(const struct data *data, const struct pages *page
     return result;
 }
 
-/* `data` and `pages` are on the stack, out of the way. */
+/* `data` and `pages` must be on the stack, outside of the exchanged pages. */
 static weft_status exchange_safely(const struct data *data, const struct pages *pages)
 {
     sigset_t all, before;
@@ -233,7 +236,7 @@ static weft_status exchange_safely(const struct data *data, const struct pages *
     syscall(SYS_getpid); /* binds syscall() */
     freeze_now = NULL;
     weft_status status = other_threads_run() ? freeze_threads(data) : WEFT_OK;
-    long result = status ? 0 : exchange(data, pages);
+    long result = status ? 0 : exchange_pages(data, pages);
     int error = errno;
     if (freeze_now && (status || result < 0))
         protect(data, PROT_READ | PROT_WRITE);
@@ -241,37 +244,37 @@ static weft_status exchange_safely(const struct data *data, const struct pages *
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (result >= 0)
         return status;
-    return base_fail(WEFT_ERR_SYSTEM, "mapping %zu bytes of global data at %p anew: %s",
+    return base_fail(WEFT_ERR_SYSTEM, "remapping %zu bytes of global data at %p: %s",
                      data->span.size, (void *)data->span.base, strerror(error));
 }
 
-static void drop_rooms(const struct data *data, struct pages *pages)
+static void free_buffers(const struct data *data, struct pages *pages)
 {
     for (int i = 0; i < data->parts; i++)
-        if (pages->room[i])
-            munmap(pages->room[i], data->part[i].size);
+        if (pages->buffer[i])
+            munmap(pages->buffer[i], data->part[i].size);
 }
 
-/* Private zero pages for each part; false when there is no memory. */
-static bool make_rooms(const struct data *data, struct pages *pages)
+/* Allocates private zero pages for each part. False: no memory. */
+static bool allocate_buffers(const struct data *data, struct pages *pages)
 {
     *pages = (struct pages){.fd = -1};
     for (int i = 0; i < data->parts; i++) {
-        void *room = mmap(NULL, data->part[i].size, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (room == MAP_FAILED) {
-            drop_rooms(data, pages);
+        void *buffer = mmap(NULL, data->part[i].size, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (buffer == MAP_FAILED) {
+            free_buffers(data, pages);
             return false;
         }
-        pages->room[i] = room;
+        pages->buffer[i] = buffer;
     }
     return true;
 }
 
 /* ----------------------------------------------------------------------------------------- fork */
 
-/* A child would share the parent's variables. It gets private ones, as they were at fork(): the
- * copy is made before, because the parent goes on at once. */
+/* Without this a child would share the parent's variables. It gets private copies as of fork(). The
+ * copy is made before fork(), because the parent continues immediately. */
 static pthread_mutex_t fork_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pages fork_copy;
 static bool fork_copied;
@@ -279,15 +282,15 @@ static bool fork_copied;
 static void before_fork(void)
 {
     pthread_mutex_lock(&fork_lock);
-    fork_copied = shared.parts && make_rooms(&shared, &fork_copy);
+    fork_copied = shared.parts && allocate_buffers(&shared, &fork_copy);
     for (int i = 0; i < shared.parts && fork_copied; i++)
-        copy_pages(fork_copy.room[i], shared.part[i].base, shared.part[i].size);
+        copy_pages(fork_copy.buffer[i], shared.part[i].base, shared.part[i].size);
 }
 
 static void in_parent(void)
 {
     if (fork_copied)
-        drop_rooms(&shared, &fork_copy);
+        free_buffers(&shared, &fork_copy);
     pthread_mutex_unlock(&fork_lock);
 }
 
@@ -299,7 +302,7 @@ static void in_child(void)
     struct data data = shared;
     bool good = fork_copied || !data.parts;
     for (int i = 0; i < data.parts && good; i++)
-        good = syscall(SYS_mremap, copy.room[i], data.part[i].size, data.part[i].size,
+        good = syscall(SYS_mremap, copy.buffer[i], data.part[i].size, data.part[i].size,
                        MREMAP_MAYMOVE | MREMAP_FIXED, data.part[i].base) >= 0;
     if (!good) {
         if (write(STDERR_FILENO, sentence, sizeof sentence - 1) < 0)
@@ -339,8 +342,8 @@ void global_data_unshare(struct segment *segment)
 {
     struct data data = shared;
     struct pages pages;
-    /* Without memory for a copy the pages stay where they are; the memfd lives on under them. */
-    if (data.parts && make_rooms(&data, &pages) && exchange_safely(&data, &pages) == WEFT_OK)
+    /* Without memory for a copy the pages stay mapped, and the memfd stays alive under them. */
+    if (data.parts && allocate_buffers(&data, &pages) && exchange_safely(&data, &pages) == WEFT_OK)
         shared.parts = 0;
     segment_destroy(segment);
 }

@@ -12,11 +12,12 @@
 enum { SECOND_BITS = 4, SECONDS = 1 << SECOND_BITS, FIRSTS = 64, NIL = 0 };
 
 struct block {
-    size_t offset; /* in granules, like all sizes inside this file */
+    size_t offset; /* in granules, like all sizes in this file */
     size_t size;
-    uint32_t before, after;        /* neighbours in the range */
-    uint32_t free_prev, free_next; /* size class; free_next also chains unused records */
-    size_t align;                  /* bytes, as heap_alloc() was asked; of a used block */
+    uint32_t before, after; /* neighbours in the range */
+    /* links of the size class; free_next also links unused records */
+    uint32_t free_prev, free_next;
+    size_t align; /* alignment of a used block, as passed to heap_alloc(), in bytes */
     bool used;
 };
 
@@ -99,7 +100,7 @@ static uint32_t find_fit(const struct heap *heap, size_t size)
     return heap->lists[first][__builtin_ctz(seconds)];
 }
 
-/* Afterwards `count` calls of record_new() succeed. */
+/* Reserves memory for `count` calls of record_new(). */
 static bool records_reserve(struct heap *heap, uint32_t count)
 {
     if (heap->records + count <= heap->capacity)
@@ -170,7 +171,8 @@ static uint32_t table_find(const struct heap *heap, size_t offset)
     return at;
 }
 
-/* Deletion that keeps probe sequences whole: later entries move up into the gap (Knuth, 6.4 R). */
+/* Deletes an entry and keeps probe sequences intact: later entries move up into the gap (Knuth, 6.4
+ * R). */
 static void table_delete(struct heap *heap, uint32_t gap)
 {
     uint32_t at = gap;
@@ -218,7 +220,7 @@ void heap_destroy(struct heap *heap)
     free(heap);
 }
 
-/* Cuts the block at `index` after `size` granules; the rest becomes a free block. Takes a
+/* Splits the block at `index` after `size` granules; the rest becomes a free block. Uses one
  * record. */
 static void split(struct heap *heap, uint32_t index, size_t size)
 {
@@ -252,8 +254,8 @@ weft_status heap_alloc(struct heap *heap, size_t bytes, size_t align, size_t *of
     size_t step = align > HEAP_GRANULE ? align / HEAP_GRANULE : 1;
     if (size + step < size || size + step - 1 > heap->size + step)
         return no_memory(heap, bytes);
-    /* All that can fail comes first: a block that was cut otherwise at one PE than at the others
-     * would leave the heaps of the job different for good. */
+    /* Everything that can fail comes first: a block that is split differently at one PE would make
+     * the heaps of the job differ permanently. */
     if (!table_reserve(heap) || !records_reserve(heap, 2))
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the list of the heap's blocks");
     uint32_t index = find_fit(heap, size + step - 1);
@@ -331,7 +333,8 @@ size_t heap_block_size(const struct heap *heap, size_t offset, size_t *align)
 
 bool heap_holds(const struct heap *heap, size_t offset, size_t bytes)
 {
-    /* Record 1 is the leftmost block: cuts and joins keep the left one's record. */
+    /* Record 1 is always the leftmost block, because splits and merges keep the record of the left
+     * block. */
     for (uint32_t index = 1; index; index = heap->blocks[index].after) {
         const struct block *block = &heap->blocks[index];
         size_t start = block->offset * HEAP_GRANULE, size = block->size * HEAP_GRANULE;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The symmetric allocator: hands out offsets in a range. Its records of blocks (its books) are in
- * private memory, outside the range, so that a stray store of a program (or of a peer) cannot break
- * them, and so that it serves memory that the CPU cannot touch. Equal calls give equal offsets:
- * that is what makes the heap symmetric. Knows nothing of PEs. Not thread-safe. */
+/* The symmetric allocator: allocates offsets in a range. The allocator metadata is in private
+ * memory outside the range, so that a wrong store of the program or a peer cannot corrupt it, and
+ * so that the allocator can manage memory that the CPU cannot access. Equal calls return equal
+ * offsets, which makes the heap symmetric. Knows nothing of PEs. Not thread-safe. */
 #ifndef WEFT_MEMORY_HEAP_H
 #define WEFT_MEMORY_HEAP_H
 
@@ -14,7 +14,7 @@
 
 struct heap;
 
-enum { HEAP_GRANULE = 64 }; /* every block starts at, and is a multiple of, so many bytes */
+enum { HEAP_GRANULE = 64 }; /* alignment and granularity of blocks, in bytes */
 
 struct heap_stats {
     size_t size;         /* bytes managed */
@@ -23,22 +23,24 @@ struct heap_stats {
     size_t blocks;       /* allocated blocks */
 };
 
-/* Manages [0, size); size is rounded down to granules. NULL when out of private memory. */
+/* Creates an allocator for [0, size); size is rounded down to granules. NULL: out of private
+ * memory. */
 struct heap *heap_create(size_t size);
 void heap_destroy(struct heap *heap);
 
-/* bytes >= 1; align a power of two, at least HEAP_GRANULE is used. WEFT_ERR_NO_MEMORY says what is
- * free. Good fit in constant time (two-level segregated lists: Masmano et al., "TLSF", 2004). */
+/* Allocates bytes (>= 1) at a multiple of align (a power of two; at least HEAP_GRANULE is used).
+ * The message of WEFT_ERR_NO_MEMORY says how much is free. Good fit in constant time (two-level
+ * segregated lists: Masmano et al., "TLSF", 2004). */
 weft_status heap_alloc(struct heap *heap, size_t bytes, size_t align, size_t *offset);
 
 /* WEFT_ERR_FREE when `offset` is not the start of an allocated block. */
 weft_status heap_free(struct heap *heap, size_t offset);
 
-/* Usable bytes of the block that starts at `offset`, 0 when there is none. *align, unless NULL:
- * what heap_alloc() was asked for. */
+/* Usable bytes of the block that starts at `offset`; 0: no block starts there. *align (may be
+ * NULL): the alignment that was passed to heap_alloc(). */
 size_t heap_block_size(const struct heap *heap, size_t offset, size_t *align);
 
-/* Whether [offset, offset + bytes) lies in one allocated block. Takes a walk over all blocks. */
+/* Whether [offset, offset + bytes) lies in one allocated block. Walks over all blocks. */
 bool heap_holds(const struct heap *heap, size_t offset, size_t bytes);
 
 struct heap_stats heap_get_stats(const struct heap *heap);

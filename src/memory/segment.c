@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making, sealing, mapping and sharing the memfd of a segment. See segment.h. */
+/* Creates, seals, maps and shares the memfd of a segment. See segment.h. */
 #include "memory/segment.h"
 
 #include "base/status.h"
@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 /* ftruncate() beyond the limit of file sizes (ulimit -f) also sends SIGXFSZ, which would end the
- * process; the error says it as well. */
+ * process; this blocks the signal, and the error reports the limit. */
 static int truncate_quietly(int fd, size_t bytes)
 {
     sigset_t too_large, before, pending;
@@ -49,8 +49,8 @@ static weft_status size_memfd(const char *name, size_t bytes, int fd)
                      strerror(errno), remedy);
 }
 
-/* For this user alone, and of this size for ever: a peer that made it smaller would let every other
- * PE die of SIGBUS. */
+/* Restricts the memfd to this user and fixes its size: a peer that shrank it would kill every other
+ * PE by SIGBUS. */
 static weft_status seal_memfd(const char *name, int fd)
 {
     if (fchmod(fd, 0600) == 0 &&
@@ -74,8 +74,8 @@ static weft_status make_memfd(const char *name, size_t bytes, int *fd)
     return status;
 }
 
-/* A free range of addresses in which `own` bytes from its start lies a multiple of `align`; NULL:
- * there is none. */
+/* Reserves a range of addresses whose address at offset `own` is a multiple of `align`. NULL: no
+ * such range. */
 static char *reserve_aligned(size_t bytes, size_t own, size_t align)
 {
     char *range =
@@ -89,7 +89,7 @@ static char *reserve_aligned(size_t bytes, size_t own, size_t align)
     return range + lead;
 }
 
-/* own: where this PE's part begins in the segment. */
+/* own: offset of this PE's part in the segment. */
 static weft_status map_slots(struct segment *segment, const char *name, size_t bytes, size_t own)
 {
     char *range = reserve_aligned(bytes, own, SEGMENT_OWN_ALIGN);
@@ -105,7 +105,7 @@ static weft_status map_slots(struct segment *segment, const char *name, size_t b
                          "WEFT_HEAP_SIZE needs less address space",
                          bytes, name, segment->slot_count, segment->stride, strerror(errno));
     segment->slots = mapped;
-    /* Huge pages where the kernel gives them; a refusal only costs speed. */
+    /* Requests huge pages; a refusal only costs speed. */
     madvise(mapped, bytes, MADV_HUGEPAGE);
     madvise(mapped, bytes, MADV_DONTDUMP);
     return WEFT_OK;
@@ -144,7 +144,8 @@ static weft_status create_shared(struct segment *segment, struct boot *boot, con
         segment->fd = made;
     } else {
         status = boot->ops->share_fd(boot, boot->local_pes[0], made, &segment->fd);
-        /* Exactly one descriptor per process: closing any other would drop the life lock. */
+        /* Each process keeps exactly one descriptor: closing another one of the same file would
+         * release the lock of life.c. */
         if (made >= 0 && made != segment->fd)
             close(made);
     }

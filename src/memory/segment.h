@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Symmetric segments in host memory. Each is one memfd per node with a slot for every local PE,
- * mapped once by all of them: the local PEs' memory stands side by side, and nothing is left when
- * the last of them ends, however it ends. */
+/* Symmetric segments in host memory. Each is one memfd per node with a slot for every local PE. All
+ * local PEs map the whole memfd once, so their slots are adjacent. Nothing is left when the last of
+ * them ends, for any reason. */
 #ifndef WEFT_MEMORY_SEGMENT_H
 #define WEFT_MEMORY_SEGMENT_H
 
@@ -10,40 +10,41 @@
 
 #include "boot/boot.h"
 
-/* Where each PE's part starts, in memory and in the memfd: so that it can have huge pages of its
- * own, and so that an offset with this alignment is an address with it at every PE. */
-/* Bytes: of every PE's part; and of a PE's own part in its own address space, where there is room
- * for it. */
+/* Alignment of each PE's part in memory and in the memfd, in bytes: so that it can have its own
+ * huge pages, and so that an offset with this alignment is an address with this alignment at every
+ * PE. */
+/* SEGMENT_ALIGN: of every PE's part. SEGMENT_OWN_ALIGN: of a PE's own part in its own address
+ * space, where enough addresses are free. */
 enum { SEGMENT_ALIGN = 2 << 20, SEGMENT_OWN_ALIGN = 1 << 30 };
 
 enum segment_id {
     SEG_HEAP,   /* the host heap */
-    SEG_DATA,   /* the program's .data and .bss, when it asked for that */
-    SEG_SYSTEM, /* black box and synchronisation areas; not the program's */
+    SEG_DATA,   /* the program's .data and .bss, with WEFT_INIT_GLOBAL_DATA */
+    SEG_SYSTEM, /* black box and synchronisation areas; not for the program */
     SEG_COUNT,
-    SEG_GPU = SEG_COUNT /* the GPU heap: not in the tables of host segments */
+    SEG_GPU = SEG_COUNT /* the GPU heap; not in the tables of host segments */
 };
 
 struct segment {
-    char *base;  /* this PE's part: the symmetric address range starts here */
-    size_t size; /* bytes of each PE's part that may be addressed */
-    char *slots; /* where slot 0 of the node is mapped; slot i at slots + i * stride */
+    char *base;  /* start of this PE's part, which is the symmetric address range */
+    size_t size; /* usable bytes of each PE's part */
+    char *slots; /* address of slot 0 of the node; slot i is at slots + i * stride */
     size_t stride;
     int slot_count;
-    int fd;             /* the memfd, -1 when this PE does not hold it */
-    int shared_mapping; /* PEs as threads: the mapping belongs to the first local PE */
+    int fd;             /* the memfd; -1: this PE has no descriptor of it */
+    int shared_mapping; /* PEs as threads: 1: the first local PE owns the mapping */
 };
 
-/* Makes a segment of `size` bytes per PE for the PEs of this node. Collective over the node, with
- * the same size. `name` is seen in /proc/PID/maps. size 0 makes an empty segment. */
+/* Creates a segment of `size` bytes per PE for the PEs of this node. Collective over the node, with
+ * the same size. `name` appears in /proc/PID/maps. size 0 creates an empty segment. */
 weft_status segment_create(struct segment *segment, struct boot *boot, const char *name,
                            size_t size);
 
-/* From now on the first `bytes` bytes of this PE's part are written to core dumps, but for what no
- * PE has touched (core_dump.h); nothing is before. Peers' parts never are. */
+/* Includes the first `bytes` bytes of this PE's part in core dumps, except pages that no PE has
+ * touched (core_dump.h). Without this call no part is dumped; peers' parts never are. */
 void segment_dump(const struct segment *segment, size_t bytes);
 
-/* Unmaps and closes. PEs as threads: the caller sees to it that nobody uses it any more. */
+/* Unmaps and closes. PEs as threads: the caller ensures that no PE uses it any more. */
 void segment_destroy(struct segment *segment);
 
 /* Address of local PE `slot`'s part. */

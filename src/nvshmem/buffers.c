@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of the program's own, as symmetric memory (by the host API's function) and as a local
- * side. What nvshmemx_buffer_register() was given is noted, so that unregister_all can take all of
- * it back. A job without a GPU side needs no registration: its ranges are only noted. */
+/* Memory of the program, made symmetric (by the host API's function) or registered as a local
+ * buffer. The ranges of nvshmemx_buffer_register() are recorded, so that unregister_all can
+ * unregister all of them. A job that has not set up its GPUs needs no registration: its ranges are
+ * only recorded. */
 #include <weft/nvshmem/host.h>
 
 #include "base/status.h"
@@ -13,14 +14,14 @@
 
 struct buffer {
     void *address;
-    int registered; /* with the GPU side */
+    int registered; /* 1: registered with the GPU */
     struct buffer *next;
 };
 
 static struct buffer *buffers;
 static pthread_mutex_t buffers_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static int is_noted(const void *address)
+static int is_recorded(const void *address)
 {
     for (const struct buffer *b = buffers; b; b = b->next)
         if (b->address == address)
@@ -28,13 +29,13 @@ static int is_noted(const void *address)
     return 0;
 }
 
-static weft_status note(void *address, size_t bytes)
+static weft_status record_buffer(void *address, size_t bytes)
 {
-    if (is_noted(address))
+    if (is_recorded(address))
         return base_fail(WEFT_ERR_ARGUMENT, "%p is registered already", address);
     struct buffer *buffer = malloc(sizeof *buffer);
     if (!buffer)
-        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the note of a buffer");
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the record of a buffer");
     weft_status status = weft_register(weft_nvshmem_job(), address, bytes);
     if (status && status != WEFT_ERR_UNSUPPORTED) {
         free(buffer);
@@ -52,12 +53,12 @@ WEFT_EXPORT weft_status weft_nvshmem_buffer(void *address, size_t bytes)
     if (!weft_nvshmem_job())
         return base_fail(WEFT_ERR_ARGUMENT, "called before nvshmem_init");
     pthread_mutex_lock(&buffers_lock);
-    weft_status status = note(address, bytes);
+    weft_status status = record_buffer(address, bytes);
     pthread_mutex_unlock(&buffers_lock);
     return status;
 }
 
-static weft_status forget(struct buffer **at)
+static weft_status release_buffer(struct buffer **at)
 {
     struct buffer *buffer = *at;
     weft_status status = WEFT_OK;
@@ -74,12 +75,13 @@ WEFT_EXPORT weft_status weft_nvshmem_buffer_end(void *address)
     pthread_mutex_lock(&buffers_lock);
     if (!address) {
         while (buffers && !status)
-            status = forget(&buffers);
+            status = release_buffer(&buffers);
     } else {
         struct buffer **at = &buffers;
         while (*at && (*at)->address != address)
             at = &(*at)->next;
-        status = *at ? forget(at) : base_fail(WEFT_ERR_ADDRESS, "%p was not registered", address);
+        status = *at ? release_buffer(at)
+                     : base_fail(WEFT_ERR_ADDRESS, "%p was not registered", address);
     }
     pthread_mutex_unlock(&buffers_lock);
     return status;

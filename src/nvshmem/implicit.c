@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The implicit job of <nvshmem.h>. The predefined teams are the first four team numbers: the world,
- * the node, and the row and the column of the PEs laid out by node; a team that the program splits
- * off has the number by which device code knows it, so one number serves host and device. */
+/* The implicit job of <nvshmem.h>. The predefined teams have the first four team numbers: the
+ * world, the node, and the row and the column of the PEs laid out by node. A team that the program
+ * splits off has its device team number, so that one number serves host and device. */
 #include "nvshmem/regions.h"
 #include "nvshmem/team_meet.h"
 #include "nvshmem/unique_id.h"
@@ -13,7 +13,7 @@
 
 #include <stdlib.h>
 
-/* What nvshmemx_qp_create() has handed out. */
+/* Handles that nvshmemx_qp_create() has returned. */
 struct queues {
     struct queues *next;
     int handles[];
@@ -64,7 +64,7 @@ WEFT_EXPORT void weft_nvshmem_require(weft_status status, const char *function)
         weft_abort(implicit.job, 1);
 }
 
-/* Slots 2 and 3 are the lowest free ones at every PE when nothing was split before. */
+/* When nothing was split before, slots 2 and 3 are the lowest free ones at every PE. */
 static weft_status make_teams(weft_job *job)
 {
     weft_status status =
@@ -72,7 +72,7 @@ static weft_status make_teams(weft_job *job)
                            &implicit.row, &implicit.column);
     if (!status && (implicit.row->slot != 2 || implicit.column->slot != 3))
         return base_fail(WEFT_ERR_JOB,
-                         "the predefined teams have the places %d and %d, not 2 and 3",
+                         "the predefined teams have the numbers %d and %d, not 2 and 3",
                          implicit.row->slot, implicit.column->slot);
     return status;
 }
@@ -112,7 +112,7 @@ WEFT_EXPORT void weft_nvshmem_no_init(int shmem)
         "nvshmemx_init_attr");
 }
 
-static void drop_queues(void)
+static void free_queues(void)
 {
     while (implicit.queues) {
         struct queues *first = implicit.queues;
@@ -121,8 +121,8 @@ static void drop_queues(void)
     }
 }
 
-/* A fault of device code ends the process. When another PE does not come, because it has ended or
- * stays away beyond the wait limit, the sentence is printed and the process goes on. */
+/* A failure in device code ends the process. When another PE does not reach the finalize, because
+ * it has ended or exceeds the wait limit, the sentence is printed and the process continues. */
 WEFT_EXPORT void weft_nvshmem_finalize(void)
 {
     if (!implicit.job || --implicit.inits)
@@ -131,11 +131,11 @@ WEFT_EXPORT void weft_nvshmem_finalize(void)
     weft_nvshmem_report(weft_finalize(implicit.job), "nvshmem_finalize");
     implicit.job = NULL;
     team_meet_end();
-    drop_queues();
+    free_queues();
     regions_end();
 }
 
-/* Every PE has the same numbers, none of them a reserved one. */
+/* Every PE returns the same numbers, none of them a reserved one. */
 WEFT_EXPORT int weft_nvshmem_queues(int n, int **handles)
 {
     static int last = NVSHMEMX_QP_DEFAULT;
@@ -189,7 +189,7 @@ WEFT_EXPORT void *weft_nvshmem_alloc(size_t bytes, size_t align, int zeroed)
 WEFT_EXPORT void *weft_nvshmem_resize(void *address, size_t bytes)
 {
     void *resized = NULL;
-    if (!address || !implicit.job) /* weft_nvshmem_alloc() tells of a missing job */
+    if (!address || !implicit.job) /* weft_nvshmem_alloc() reports a missing job */
         return weft_nvshmem_alloc(bytes, 512, 0);
     weft_status status = weft_realloc(implicit.job, address, bytes, &resized);
     weft_nvshmem_report(status, "nvshmem_realloc");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations on streams and collectives of <nvshmem.h> that the host API does not have: they are
- * done by a kernel: on cuda the library's where it has one, else one that the program's own units
- * bring; on simt that of run_simt.c. Also the cooperative launch of the program's kernels. */
+/* Operations on streams and collectives of <nvshmem.h> that the host API does not have. A kernel
+ * does them: on cuda the library's kernel where it has one, else a kernel from the program's own
+ * units; on simt the one of run_simt.c. Also the cooperative launch of the program's kernels. */
 #include <weft/nvshmem/host.h>
 
 #include "base/config.h"
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct weft_nvshmem_kernels *brought; /* for cuda; set by constructors */
+static const struct weft_nvshmem_kernels *program_kernels; /* for cuda; constructors set it */
 
 WEFT_EXPORT void weft_nvshmem_register(const struct weft_nvshmem_kernels *kernels)
 {
@@ -28,14 +28,15 @@ WEFT_EXPORT void weft_nvshmem_register(const struct weft_nvshmem_kernels *kernel
             "the program was compiled against another nvshmem.h (its table of kernels has %zu "
             "bytes; this library needs %zu): they are not used",
             kernels->size, needed);
-    else if (kernels->cuda) /* for simt: of a program compiled before the library had its own */
-        __atomic_compare_exchange_n(&brought, &none, kernels, 0, __ATOMIC_RELEASE,
+    else if (kernels->cuda) /* a table for simt comes from a program compiled before the library
+                               had its own kernel */
+        __atomic_compare_exchange_n(&program_kernels, &none, kernels, 0, __ATOMIC_RELEASE,
                                     __ATOMIC_RELAXED);
 }
 
-static const struct weft_nvshmem_kernels *of_program(void)
+static const struct weft_nvshmem_kernels *get_program_kernels(void)
 {
-    return __atomic_load_n(&brought, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&program_kernels, __ATOMIC_ACQUIRE);
 }
 
 static weft_status kernels_fail(const struct weft_nvshmem_kernels *kernels, int error,
@@ -46,14 +47,14 @@ static weft_status kernels_fail(const struct weft_nvshmem_kernels *kernels, int 
                  : WEFT_OK;
 }
 
-static weft_status nobody_brings_it(void)
+static weft_status fail_without_kernel(void)
 {
     return base_fail(WEFT_ERR_UNSUPPORTED,
                      "the program has no kernel for it on cuda; include <nvshmemx.h>, without "
                      "NVSHMEM_HOSTLIB_ONLY, in a file that is compiled by nvcc");
 }
 
-/* Collectives that the library has kernels of many blocks for. */
+/* Collectives for which the library has kernels with many blocks. */
 static bool is_collective(const struct weft_nv_call *call)
 {
     return call->kind == WEFT_NV_CALL_BROADCAST || call->kind == WEFT_NV_CALL_FCOLLECT ||
@@ -61,7 +62,8 @@ static bool is_collective(const struct weft_nv_call *call)
            call->kind == WEFT_NV_CALL_REDUCESCATTER;
 }
 
-static weft_status by_library(weft_team *team, const struct weft_nv_call *call, weft_stream stream)
+static weft_status enqueue_collective(weft_team *team, const struct weft_nv_call *call,
+                                      weft_stream stream)
 {
     weft_type type = (weft_type)call->type;
     weft_op op = (weft_op)call->op;
@@ -79,18 +81,18 @@ static weft_status by_library(weft_team *team, const struct weft_nv_call *call, 
     }
 }
 
-static weft_status enqueue(const struct weft_nv_call *call, weft_stream stream)
+static weft_status enqueue_call(const struct weft_nv_call *call, weft_stream stream)
 {
-    const struct weft_nvshmem_kernels *kernels = of_program();
+    const struct weft_nvshmem_kernels *kernels = get_program_kernels();
     if (!weft_nvshmem_job())
         return base_fail(WEFT_ERR_ARGUMENT, "called before nvshmem_init");
     if (weft_target_get() == WEFT_SIMT)
         return run_simt(call, stream);
     weft_team *team = is_collective(call) ? weft_nvshmem_team(call->team) : NULL;
     if (team && coll_kernel_serves(team))
-        return by_library(team, call, stream);
+        return enqueue_collective(team, call, stream);
     if (!kernels)
-        return nobody_brings_it();
+        return fail_without_kernel();
     weft_status status = device_units_upload();
     return status ? status
                   : kernels_fail(kernels, kernels->call(call, stream), "the operation's kernel");
@@ -99,12 +101,12 @@ static weft_status enqueue(const struct weft_nv_call *call, weft_stream stream)
 WEFT_EXPORT int weft_nvshmem_enqueue(const struct weft_nv_call *call, weft_stream stream,
                                      const char *function)
 {
-    return weft_nvshmem_report(enqueue(call, stream), function);
+    return weft_nvshmem_report(enqueue_call(call, stream), function);
 }
 
 WEFT_EXPORT int weft_nvshmem_now(const struct weft_nv_call *call, const char *function)
 {
-    weft_status status = enqueue(call, NULL);
+    weft_status status = enqueue_call(call, NULL);
     if (!status)
         status = weft_stream_synchronize(NULL);
     if (!status)
@@ -114,7 +116,7 @@ WEFT_EXPORT int weft_nvshmem_now(const struct weft_nv_call *call, const char *fu
 
 /* ----------------------------------------------------------------------------- modules */
 
-static weft_status module_of(const struct gpu *gpu, CUlibrary library, CUmodule *module)
+static weft_status get_module(const struct gpu *gpu, CUlibrary library, CUmodule *module)
 {
     if (!gpu->cuda.LibraryGetModule)
         return base_fail(WEFT_ERR_UNSUPPORTED,
@@ -137,13 +139,13 @@ WEFT_EXPORT weft_status weft_nvshmem_library(void *library)
                          job ? "the library is null" : "called before nvshmem_init");
     if (!job->gpu)
         return base_fail(WEFT_ERR_UNSUPPORTED, "the job runs no device code on cuda");
-    weft_status status = module_of(job->gpu, library, &module);
+    weft_status status = get_module(job->gpu, library, &module);
     return status ? status : weft_module_init(job, module);
 }
 
 /* ---------------------------------------------------------------------------- launches */
 
-/* The executor takes the arguments as one block. */
+/* The executor takes the arguments as one block of memory. */
 static weft_status launch_simt(const struct weft_kernel *kernel, weft_dim3 grid, weft_dim3 block,
                                void **args, size_t shared_bytes, weft_stream stream)
 {
@@ -159,10 +161,10 @@ static weft_status launch_simt(const struct weft_kernel *kernel, weft_dim3 grid,
     return status;
 }
 
-/* The CUDA runtime's error for a function that is no __global__ function of the program. */
+/* The CUDA runtime's error for a function that is not a __global__ function of the program. */
 enum { CUDA_INVALID_FUNCTION = 98 };
 
-/* What the program passed may be such a function itself; the runtime knows them all by address. */
+/* Whether the program passed a __global__ function; the runtime knows all of them by address. */
 static bool is_cuda_function(const struct weft_nvshmem_kernels *kernels, const void *function)
 {
     int blocks;
@@ -172,13 +174,13 @@ static bool is_cuda_function(const struct weft_nvshmem_kernels *kernels, const v
 static weft_status launch_cuda(const struct weft_kernel *kernel, weft_dim3 grid, weft_dim3 block,
                                void **args, size_t shared_bytes, weft_stream stream)
 {
-    const struct weft_nvshmem_kernels *kernels = of_program();
+    const struct weft_nvshmem_kernels *kernels = get_program_kernels();
     const unsigned g[3] = {grid.x, grid.y, grid.z}, b[3] = {block.x, block.y, block.z};
     if (kernels && is_cuda_function(kernels, kernel))
         return kernels_fail(kernels, kernels->launch(kernel, g, b, args, shared_bytes, stream),
                             "the kernel");
     if (!kernels || !kernel->cuda)
-        return nobody_brings_it();
+        return fail_without_kernel();
     return kernels_fail(kernels,
                         kernels->launch(kernel->cuda->function, g, b, args, shared_bytes, stream),
                         kernel->name);
@@ -199,12 +201,12 @@ WEFT_EXPORT int weft_nvshmem_launch(const void *function, weft_dim3 grid, weft_d
 static weft_status launch_config_cuda(const void *config, const struct weft_kernel *kernel,
                                       void **args)
 {
-    const struct weft_nvshmem_kernels *kernels = of_program();
+    const struct weft_nvshmem_kernels *kernels = get_program_kernels();
     if (!kernels || kernels->size < sizeof *kernels || !kernels->launch_config)
-        return nobody_brings_it();
+        return fail_without_kernel();
     bool is_function = is_cuda_function(kernels, kernel);
     if (!is_function && !kernel->cuda)
-        return nobody_brings_it();
+        return fail_without_kernel();
     const void *function = is_function ? (const void *)kernel : kernel->cuda->function;
     return kernels_fail(kernels, kernels->launch_config(config, function, args), "the kernel");
 }
@@ -221,10 +223,10 @@ WEFT_EXPORT int weft_nvshmem_launch_config(const void *config, const void *funct
     return weft_nvshmem_report(status, "nvshmemx_collective_launch_attr");
 }
 
-static weft_status resident(const struct weft_kernel *kernel, unsigned threads, size_t shared_bytes,
-                            int *blocks)
+static weft_status count_resident(const struct weft_kernel *kernel, unsigned threads,
+                                  size_t shared_bytes, int *blocks)
 {
-    const struct weft_nvshmem_kernels *kernels = of_program();
+    const struct weft_nvshmem_kernels *kernels = get_program_kernels();
     if (!threads)
         return base_fail(WEFT_ERR_ARGUMENT, "a block of 0 threads");
     if (weft_target_get() == WEFT_SIMT) {
@@ -236,7 +238,7 @@ static weft_status resident(const struct weft_kernel *kernel, unsigned threads, 
         return kernels_fail(kernels, kernels->resident(kernel, threads, shared_bytes, blocks),
                             "the kernel");
     if (!kernels || !kernel->cuda)
-        return nobody_brings_it();
+        return fail_without_kernel();
     return kernels_fail(kernels,
                         kernels->resident(kernel->cuda->function, threads, shared_bytes, blocks),
                         kernel->name);
@@ -246,6 +248,6 @@ WEFT_EXPORT int weft_nvshmem_resident(const void *function, weft_dim3 block, siz
                                       int *blocks)
 {
     return weft_nvshmem_report(
-        resident(function, block.x * block.y * block.z, shared_bytes, blocks),
+        count_resident(function, block.x * block.y * block.z, shared_bytes, blocks),
         "nvshmemx_collective_launch_query_gridsize");
 }

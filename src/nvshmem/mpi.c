@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting from an MPI communicator, by the MPI library that the process has loaded; nothing is
- * loaded. Its functions are found among the symbols of the process and, where the program has
- * loaded MPI by dlopen() for itself, in that library. MPI has no common binary interface, so the
- * two families are told apart by a symbol: Open MPI's handles are addresses of its objects, MPICH's
- * (Intel's, MVAPICH's, Cray's) are numbers. */
+/* Start from an MPI communicator, with the MPI library that the process has loaded; this file loads
+ * none. It finds MPI's functions among the symbols of the process or, when the program has loaded
+ * MPI by dlopen(), in that library. MPI has no common binary interface, so a symbol distinguishes
+ * the two families: Open MPI's handles are addresses of its objects, MPICH's (Intel's, MVAPICH's,
+ * Cray's) are numbers. */
 #include <weft/nvshmem/host.h>
 
 #include "base/config.h"
@@ -13,10 +13,10 @@
 #include <link.h>
 #include <string.h>
 
-/* Of MPICH's common ABI. */
+/* Handles of MPICH's common ABI. */
 enum { MPICH_COMM_WORLD = 0x44000000, MPICH_BYTE = 0x4c00010d };
 
-/* A handle of either family: passed in one register, of which MPICH reads the lower half. */
+/* A handle of either family, passed in one register; MPICH reads the lower half. */
 typedef uintptr_t handle;
 
 struct functions {
@@ -25,8 +25,7 @@ struct functions {
     int (*bcast)(void *buffer, int count, handle type, int root, handle comm);
 };
 
-/* Of a loaded object: whether its file is that of an MPI library, of which *found then is a
- * handle. */
+/* Returns 1 when a loaded object is an MPI library; *found is then a handle of it. */
 static int open_if_mpi(struct dl_phdr_info *object, size_t bytes, void *found)
 {
     const char *slash = strrchr(object->dlpi_name, '/');
@@ -51,7 +50,7 @@ static weft_status find_mpi(const void *comm, struct weft_nv_mpi *mpi)
             WEFT_ERR_UNSUPPORTED,
             "the process has loaded no MPI library; link the program with MPI, or load "
             "MPI by dlopen() before");
-    /* The program keeps it loaded: MPI is at work. */
+    /* The program keeps the library loaded while it uses MPI. */
     void *world = dlsym(library, "ompi_mpi_comm_world");
     mpi->byte = world ? (handle)dlsym(library, "ompi_mpi_byte") : MPICH_BYTE;
     mpi->world = world ? (handle)world : MPICH_COMM_WORLD;
@@ -63,7 +62,8 @@ static weft_status find_mpi(const void *comm, struct weft_nv_mpi *mpi)
     return WEFT_OK;
 }
 
-/* A PE of `weft run` that is alone in its MPI: the program would see as many MPI worlds as PEs. */
+/* Refuses a PE of `weft run` that is alone in its MPI world: the program would have as many MPI
+ * worlds as PEs. */
 static weft_status check_world(int processes)
 {
     int64_t pes = config_int(CONFIG_PES);
@@ -76,16 +76,16 @@ static weft_status check_world(int processes)
                      (long long)pes);
 }
 
-/* Rank 0's id reaches all, or its failure does. */
+/* All ranks get rank 0's id, or its failure. */
 WEFT_EXPORT int weft_nvshmem_init_mpi_by(const struct weft_nv_mpi *mpi)
 {
     struct functions call;
     struct {
         unsigned char id[WEFT_NVSHMEM_ID_BYTES];
         int failed;
-    } told;
+    } exchanged;
     int rank, size, processes;
-    memset(&told, 0, sizeof told);
+    memset(&exchanged, 0, sizeof exchanged);
     *(void **)&call.comm_rank = mpi->comm_rank;
     *(void **)&call.comm_size = mpi->comm_size;
     *(void **)&call.bcast = mpi->bcast;
@@ -97,11 +97,11 @@ WEFT_EXPORT int weft_nvshmem_init_mpi_by(const struct weft_nv_mpi *mpi)
     if (failed)
         return failed;
     if (rank == 0)
-        told.failed = weft_nvshmem_unique_id(told.id);
-    if (call.bcast(&told, (int)sizeof told, mpi->byte, 0, mpi->comm))
+        exchanged.failed = weft_nvshmem_unique_id(exchanged.id);
+    if (call.bcast(&exchanged, (int)sizeof exchanged, mpi->byte, 0, mpi->comm))
         return weft_nvshmem_report(base_fail(WEFT_ERR_SYSTEM, "MPI_Bcast failed"),
                                    "nvshmemx_init_attr");
-    return told.failed ? told.failed : weft_nvshmem_init(told.id, rank, size);
+    return exchanged.failed ? exchanged.failed : weft_nvshmem_init(exchanged.id, rank, size);
 }
 
 WEFT_EXPORT int weft_nvshmem_init_mpi(void *comm)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The regions that the host has started: a list, the last first. Nothing is done by them; a program
- * may ask whether one is active. One thread of the host at a time, as all of <nvshmem.h>. */
+/* List of the regions that the host has started, the last first. They have no effect; a program may
+ * ask whether one is active. One thread of the host uses it at a time, as all of <nvshmem.h>. */
 #include "nvshmem/regions.h"
 
 #include "base/status.h"
@@ -14,7 +14,7 @@ struct region {
 };
 
 static struct region *regions;
-static uint64_t last_number; /* never given twice in a process */
+static uint64_t last_number; /* never reused in a process */
 
 static void drop_first(void)
 {

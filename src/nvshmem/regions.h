@@ -5,7 +5,7 @@
 
 #include <weft/nvshmem/host.h>
 
-/* Stops all. */
+/* Stops all regions. */
 void regions_end(void);
 
 #endif

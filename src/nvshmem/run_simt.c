@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel of weft/nvshmem/run.h for the target simt, compiled once, here, and not in each of a
- * program's units: it takes a compiler longer than most programs. */
+/* The kernel of weft/nvshmem/run.h for the target simt. It is compiled once, here, instead of in
+ * each unit of a program, because compiling it takes longer than compiling most programs. */
 #include "nvshmem/run_simt.h"
 
 #include <weft/nvshmem/run.h>
@@ -8,7 +8,7 @@
 
 enum { THREADS = 64 };
 
-static void kernel(const void *call)
+static void run_call(const void *call)
 {
     weft_nv_run(call);
 }
@@ -18,7 +18,7 @@ weft_status run_simt(const struct weft_nv_call *call, weft_stream stream)
     const weft_simt_launch_attr attr = {
         .size = sizeof attr,
         .name = "an operation on a stream",
-        .kernel = kernel,
+        .kernel = run_call,
         .args = call,
         .args_bytes = sizeof *call,
         .grid = {1, 1, 1},

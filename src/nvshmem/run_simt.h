@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is put on a stream of the target simt. */
+/* Operations on a stream of the target simt. */
 #ifndef WEFT_NVSHMEM_RUN_SIMT_H
 #define WEFT_NVSHMEM_RUN_SIMT_H
 

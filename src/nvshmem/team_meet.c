@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Teams among any PEs that share an id and know nothing else of each other. Each PE has one entry
- * of a symmetric table. A PE that wants to meet others writes there the id, its number among the
- * members and the bitmap of its free team slots, and reads the entries of all PEs until it has
- * found every member. All members then know the same PEs and bitmaps, and take the lowest slot that
- * is free at each of them. An entry stays until every member has read it, which the first sync of
- * the new team tells. */
+/* Teams of any PEs that share an id and know nothing else of each other. Each PE has one entry of a
+ * symmetric table. A PE writes the id, its index among the members and the bitmap of its free team
+ * slots to its entry, and reads the entries of all PEs until it has found every member. All members
+ * then know the same PEs and bitmaps, and take the lowest slot that is free at each of them. A PE
+ * keeps its entry until every member has read it, which the first sync of the new team
+ * guarantees. */
 #include "nvshmem/team_meet.h"
 
 #include "job/waiter.h"
@@ -14,16 +14,16 @@
 #include <string.h>
 #include <sys/random.h>
 
-struct entry {
-    _Atomic uint64_t
-        id; /* 0: no entry. Written last, with release; pairs with the fence in look_round() */
+struct team_entry {
+    /* 0: no entry. Stored last, with release; pairs with the fence in read_entries(). */
+    _Atomic uint64_t id;
     int32_t n, index;
     uint64_t free_slots[TEAM_SLOT_WORDS];
 };
 
-enum { REFUSED = 0 }; /* as n */
+enum { REFUSED = 0 }; /* value of n in a refused entry */
 
-static struct entry *own; /* symmetric */
+static struct team_entry *own; /* symmetric */
 
 weft_status team_meet_start(weft_job *job)
 {
@@ -49,18 +49,18 @@ WEFT_EXPORT weft_status weft_nvshmem_team_id(uint64_t *id)
     return WEFT_OK;
 }
 
-static void enter(struct weft_job *job, uint64_t id, int n, int index)
+static void publish_entry(struct weft_job *job, uint64_t id, int n, int index)
 {
-    atomic_store_explicit(&own->id, 0, memory_order_release); /* a refusal may stand there */
+    atomic_store_explicit(&own->id, 0, memory_order_release); /* the entry may still be a refusal */
     own->n = n;
     own->index = index;
     memcpy(own->free_slots, team_free_slots(job), sizeof own->free_slots);
     atomic_store_explicit(&own->id, id, memory_order_release);
 }
 
-/* A PE that gives up marks its entry as a refusal and leaves it there, so that members that still
- * look for this id fail at once and not at the wait limit. */
-static void leave(weft_status status)
+/* A PE that gives up marks its entry as refused and keeps it, so that members that still search for
+ * this id fail at once instead of at the wait limit. */
+static void withdraw_entry(weft_status status)
 {
     if (status)
         own->n = REFUSED;
@@ -68,15 +68,15 @@ static void leave(weft_status status)
         atomic_store_explicit(&own->id, 0, memory_order_release);
 }
 
-/* What is gathered of the members. */
+/* What this PE has found of the members. */
 struct meeting {
     uint64_t id;
     int n, found;
-    int *pes; /* by number in the team, -1 = not found yet */
+    int *pes; /* by index in the team, -1 = not found yet */
     uint64_t common[TEAM_SLOT_WORDS];
 };
 
-static weft_status take_entry(struct meeting *m, int pe, const struct entry *entry)
+static weft_status add_member(struct meeting *m, int pe, const struct team_entry *entry)
 {
     if (entry->n == REFUSED)
         return base_fail(WEFT_ERR_MISMATCH, "PE %d has given up making the team", pe);
@@ -95,59 +95,61 @@ static weft_status take_entry(struct meeting *m, int pe, const struct entry *ent
     return WEFT_OK;
 }
 
-static weft_status look_round(struct weft_job *job, struct meeting *m)
+static weft_status read_entries(struct weft_job *job, struct meeting *m)
 {
     weft_status status = WEFT_OK;
     for (int pe = 0; pe < job->npes && !status; pe++) {
         uint64_t id = 0;
-        struct entry entry;
+        struct team_entry entry;
         status = weft_g64(job->default_ctx, &own->id, &id, pe);
         if (status || id != m->id)
             continue;
-        atomic_thread_fence(memory_order_acquire); /* pairs with the release in enter() */
+        atomic_thread_fence(memory_order_acquire); /* pairs with the release in publish_entry() */
         status = weft_get(job->default_ctx, &entry, own, sizeof entry, pe);
         if (!status)
-            status = take_entry(m, pe, &entry);
+            status = add_member(m, pe, &entry);
     }
     return status;
 }
 
-/* Until all are found. The wait is bounded as every other; whom it lacks is not known. */
-static weft_status gather(struct weft_job *job, struct meeting *m)
+/* Reads until all members are found. The wait limit applies; the missing PEs are not known. */
+static weft_status find_members(struct weft_job *job, struct meeting *m)
 {
     struct waiter waiter = WAITER(job, BOX_OP_TEAM_SPLIT, -1);
     waiter.expected = (uint64_t)m->n;
-    weft_status status = look_round(job, m);
+    weft_status status = read_entries(job, m);
     while (m->found < m->n && !status) {
         status = waiter_step(&waiter, (uint64_t)m->found);
         if (!status)
-            status = look_round(job, m);
+            status = read_entries(job, m);
     }
     waiter_end(&waiter);
     return status;
 }
 
-static weft_status join(struct weft_job *job, const struct meeting *m, weft_team **team)
+static weft_status make_team(struct weft_job *job, const struct meeting *m, weft_team **team)
 {
     for (int word = 0; word < TEAM_SLOT_WORDS; word++)
         if (m->common[word])
-            return team_take(job, m->pes, m->n, word * 64 + __builtin_ctzll(m->common[word]), team);
-    return base_fail(WEFT_ERR_NO_MEMORY, "all %d places for teams are taken; destroy some first",
+            return team_create(job, m->pes, m->n, word * 64 + __builtin_ctzll(m->common[word]),
+                               team);
+    return base_fail(WEFT_ERR_NO_MEMORY, "all %d team slots are in use; destroy a team first",
                      TEAM_SLOTS);
 }
 
-static weft_status meet(struct weft_job *job, struct meeting *m, int index, weft_team **team)
+static weft_status meet_members(struct weft_job *job, struct meeting *m, int index,
+                                weft_team **team)
 {
     for (int i = 0; i < m->n; i++)
         m->pes[i] = -1;
     memset(m->common, 0xff, sizeof m->common);
-    enter(job, m->id, m->n, index);
-    weft_status status = gather(job, m);
+    publish_entry(job, m->id, m->n, index);
+    weft_status status = find_members(job, m);
     if (!status)
-        status = join(job, m, team);
+        status = make_team(job, m, team);
     if (!status)
-        status = weft_sync(*team); /* all have read */
-    leave(status);
+        status = weft_sync(*team); /* all members have read the entry */
+    withdraw_entry(status);
     return status;
 }
 
@@ -165,7 +167,7 @@ WEFT_EXPORT weft_status weft_nvshmem_team_meet(uint64_t id, int n, int index, we
     struct meeting m = {.id = id, .n = n, .pes = malloc((size_t)n * sizeof *m.pes)};
     if (!m.pes)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a team of %d PEs", n);
-    weft_status status = meet(job, &m, index, team);
+    weft_status status = meet_members(job, &m, index, team);
     free(m.pes);
     return status;
 }

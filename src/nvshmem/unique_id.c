@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The unique ids of NVSHMEM are those of weft.h. */
+/* Unique ids of NVSHMEM are those of weft.h. */
 #include "nvshmem/unique_id.h"
 
 #include "base/status.h"
@@ -27,8 +27,8 @@ weft_status unique_id_use(const unsigned char *bytes, int pe, int n_pes, weft_un
     memcpy(id, bytes, UNIQUE_ID_BYTES);
     if (!unique_id_good(id))
         return base_fail(WEFT_ERR_ARGUMENT,
-                         "the unique id was not made by nvshmemx_get_uniqueid(), or was not passed "
-                         "on whole");
+                         "the unique id was not made by nvshmemx_get_uniqueid(), or is not "
+                         "complete");
     attr->unique_id = id;
     attr->unique_id_pe = pe;
     attr->unique_id_npes = n_pes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What exactly is wrong with an argument. Off the fast path. */
+/* Resolves addresses off the fast path and reports what is wrong with an argument. */
 #include "ops/access.h"
 
 #include "base/compare.h"
@@ -25,7 +25,7 @@ weft_status access_foreign_thread(const char *function, const struct weft_ctx *c
         return WEFT_OK;
     return base_fail(WEFT_ERR_ARGUMENT,
                      "%s: the context was made with WEFT_CTX_PRIVATE by thread %d and is used by "
-                     "thread %d; let that thread make one of its own, or leave the option out",
+                     "thread %d; create one in that thread, or omit the option",
                      function, (int)ctx->owner_number, (int)gettid());
 }
 
@@ -48,8 +48,8 @@ static weft_status check_running(const char *function, const struct weft_ctx *ct
     return access_foreign(ctx) ? access_foreign_thread(function, ctx) : WEFT_OK;
 }
 
-/* Whether the range is memory of the program's own that weft_register_symmetric() has mapped into
- * the GPU heap's range of addresses. */
+/* Whether the range is program memory that weft_register_symmetric() has mapped into the address
+ * range of the GPU heap. */
 static bool adopted(const struct weft_ctx *ctx, const void *address, size_t bytes,
                     enum segment_id *segment, size_t *offset)
 {
@@ -96,7 +96,8 @@ static weft_status find_failed(const char *function, const struct weft_ctx *ctx,
                      (void *)(ctx->seg[SEG_HEAP].base + ctx->seg[SEG_HEAP].size));
 }
 
-/* Checking mode: blocks are allocated alike at every PE, so the own heap knows a peer's blocks. */
+/* Checking mode: checks that the range lies in one allocated block. All PEs allocate the same
+ * blocks, so this PE's allocator knows a peer's blocks. */
 static weft_status check_block(const char *function, struct weft_job *job, const void *address,
                                size_t offset, size_t bytes)
 {
@@ -159,8 +160,8 @@ weft_status access_resolve_aligned(const char *function, struct weft_ctx *ctx,
     return WEFT_OK;
 }
 
-/* The CPU polls through its mapping of the GPU's memory. False: there is none, and *status is as it
- * was. */
+/* The CPU polls through its mapping of GPU memory. False: there is no mapping, and *status is
+ * unchanged. */
 static bool wait_by_peeks(struct weft_ctx *ctx, struct waiter *waiter, const void *variable,
                           size_t width, bool is_signed, uint64_t *seen, weft_status *status)
 {

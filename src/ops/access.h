@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a symmetric address and a PE number to memory: the few instructions in front of every
- * operation. All checks of the fast path are here, in release builds too; whatever is not plainly
- * right goes to access_resolve(), which finds out what it is and says so. */
+/* Translates a symmetric address and a PE number into memory: the few instructions at the start of
+ * every operation. The fast path has all its checks here, in release builds too. Arguments that do
+ * not pass go to access_resolve(), which finds the cause and reports it. */
 #ifndef WEFT_OPS_ACCESS_H
 #define WEFT_OPS_ACCESS_H
 
@@ -11,26 +11,26 @@
 
 #include <string.h>
 
-/* Whether the job has failed: one load of a word that this PE and its device code write. */
+/* Whether the job has failed. Costs one load of a word that this PE and its device code write. */
 static inline bool access_failed(const struct weft_ctx *ctx)
 {
     return __atomic_load_n(ctx->fault, __ATOMIC_RELAXED) != 0;
 }
 
-/* Whether `pe` is one of the first n, and the job has not failed. One comparison for both: a
- * failure is a negative status, and its sign makes every number too large. */
+/* Whether pe is in 0 ... n - 1 and the job has not failed. One comparison for both: a failure is a
+ * negative status, whose sign bit makes the number larger than any n. */
 static inline bool access_is_pe(const struct weft_ctx *ctx, int pe, uint32_t n)
 {
     return (uint32_t)(pe | __atomic_load_n(ctx->fault, __ATOMIC_RELAXED)) < n;
 }
 
-/* Whether the context was made with WEFT_CTX_PRIVATE by another thread than this one. */
+/* Whether another thread than this one made the context, with WEFT_CTX_PRIVATE. */
 static inline bool access_foreign(const struct weft_ctx *ctx)
 {
     return unlikely(ctx->options & WEFT_CTX_PRIVATE) && ctx->owner != &job_acts_for_others;
 }
 
-/* As access_direct(), for a PE number that has been checked. */
+/* As access_direct(); the caller has checked pe. */
 static inline char *access_mapped(const struct weft_ctx *ctx, const void *symmetric, size_t bytes,
                                   int pe, struct peer **peer, size_t *offset)
 {
@@ -50,8 +50,8 @@ static inline char *access_mapped(const struct weft_ctx *ctx, const void *symmet
     return NULL;
 }
 
-/* As access_direct(), for jobs with a GPU, whose local side may be device memory: the caller
- * looks. */
+/* As access_direct(), also for jobs with a GPU. The local side may be device memory: the caller
+ * checks that. */
 static inline char *access_guarded(const struct weft_ctx *ctx, const void *symmetric, size_t bytes,
                                    int pe, struct peer **peer, size_t *offset)
 {
@@ -60,10 +60,11 @@ static inline char *access_guarded(const struct weft_ctx *ctx, const void *symme
     return access_mapped(ctx, symmetric, bytes, pe, peer, offset);
 }
 
-/* The address at which the peer's memory can be loaded and stored; NULL: the path has none, an
- * argument is wrong, or the job has failed: a fault of device code sets the fault word and nothing
- * else. *offset is within the segment. In jobs with a GPU the first check fails (quick_npes is 0),
- * so behind it the local side is never device memory. */
+/* Returns the address at which the CPU can load and store the peer's memory. NULL: the path has no
+ * such address, an argument is wrong, or the job has failed (device code reports a failure only by
+ * the fault word). *offset counts from the start of the program's part of the segment. In jobs with
+ * a GPU the first check fails (quick_npes is 0), so after success the local side is never device
+ * memory. */
 static inline char *access_direct(const struct weft_ctx *ctx, const void *symmetric, size_t bytes,
                                   int pe, struct peer **peer, size_t *offset)
 {
@@ -74,8 +75,8 @@ static inline char *access_direct(const struct weft_ctx *ctx, const void *symmet
     return access_mapped(ctx, symmetric, bytes, pe, peer, offset);
 }
 
-/* A place in the GPU heap, with all that access_resolve() checks of one; false: something is wrong,
- * or it is another kind of memory, and that function finds out. */
+/* Resolves an address in the GPU heap with all checks of access_resolve(). False: an argument is
+ * wrong or the address is in other memory; access_resolve() finds out which. */
 static inline bool access_gpu_heap(const struct weft_ctx *ctx, const void *symmetric, size_t bytes,
                                    int pe, struct remote *remote)
 {
@@ -90,7 +91,8 @@ static inline bool access_gpu_heap(const struct weft_ctx *ctx, const void *symme
     return true;
 }
 
-/* One writer per context as a rule; threads that share a context may lose a count, never more. */
+/* Counts an operation. Normally one thread writes the counters of a context; threads that share a
+ * context may lose counts. */
 static inline void access_count(enum box_operation operation, struct peer *peer, size_t bytes,
                                 size_t offset)
 {
@@ -105,32 +107,33 @@ static inline void access_count(enum box_operation operation, struct peer *peer,
                           memory_order_relaxed);
 }
 
-/* The full check, which says in words what is wrong. WEFT_OK: *remote is the place, and its path's
- * operations may be called. function: the public name, for the sentence. */
+/* The full check with error messages. WEFT_OK: *remote is resolved, and the functions of its path
+ * may be called. function: public name for the error message. */
 weft_status access_resolve(const char *function, struct weft_ctx *ctx, const void *symmetric,
                            size_t bytes, int pe, struct remote *remote);
 
-/* As above, and `symmetric` must be a multiple of `width`. */
+/* As access_resolve(), and `symmetric` must be a multiple of `width` bytes. */
 weft_status access_resolve_aligned(const char *function, struct weft_ctx *ctx,
                                    const void *symmetric, size_t width, int pe,
                                    struct remote *remote);
 
-/* Whether [address, address + bytes) lies in an own segment that the program may use. */
+/* Whether [address, address + bytes) lies in the part of an own segment that the program may
+ * use. */
 bool access_find(const struct weft_ctx *ctx, const void *address, size_t bytes,
                  enum segment_id *segment, size_t *offset);
 
-/* The same with words. */
+/* As access_find(), with an error message. */
 weft_status access_find_own(const char *function, const struct weft_ctx *ctx, const void *address,
                             size_t bytes, enum segment_id *segment, size_t *offset);
 
 /* WEFT_ERR_OP: the operation is neither SET nor ADD. */
 weft_status access_check_signal_op(const char *function, weft_signal_op op);
 
-/* Status of a call on a context that checking mode has kept for this. */
+/* Status of a call on a destroyed context, which checking mode keeps to detect such calls. */
 weft_status access_destroyed(const char *function);
 
-/* Status of a call of which access_foreign() is true: refused, with both threads in the
- * sentence. */
+/* Status of a call for which access_foreign() is true: an error that names both threads, or WEFT_OK
+ * where this thread may act for others. */
 weft_status access_foreign_thread(const char *function, const struct weft_ctx *ctx);
 
 /* Sets job_acts_for_others; returns what it was before. */
@@ -143,19 +146,21 @@ static inline bool access_act_for_others(bool may)
 
 struct waiter;
 
-/* Waits, as `waiter` says, for a variable in own GPU memory. The GPU polls for a slice of time at a
- * time; between slices the host looks at the limit and at the peers. *seen may be NULL. */
+/* Waits for the condition in `waiter` on a variable in own GPU memory. The GPU polls for a slice of
+ * time; between slices the host checks the time limit and the peers. *seen (may be NULL): the last
+ * value. */
 weft_status access_wait_device(struct weft_ctx *ctx, struct waiter *waiter, const void *variable,
                                size_t width, bool is_signed, uint64_t *seen);
 
-/* Whether the local side of an operation is memory that the CPU cannot touch; never so in a job
- * without a GPU side. */
+/* Whether the local side of an operation is memory that the CPU cannot access. Always false in a
+ * job without a GPU side. */
 static inline bool access_is_device(const struct weft_ctx *ctx, const void *address)
 {
     return unlikely(ctx->gpu != NULL) && gpu_place_of(ctx->gpu, address) == GPU_PLACE_DEVICE;
 }
 
-/* memcpy, with 4 to 16 bytes inline: 8 in one access, other sizes in two that may overlap. */
+/* memcpy() with an inline form for 4 to 16 bytes: 8 bytes in one access, other sizes in two
+ * accesses that may overlap. */
 static inline void access_copy(void *to, const void *from, size_t bytes)
 {
     if (bytes == 8) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be asked of a status, and of the library. */
+/* Queries of a status and of the library. */
 #include "base/status.h"
 
 WEFT_EXPORT const char *weft_last_error(void)

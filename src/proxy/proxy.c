@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See proxy.h. The thread looks at one place of the ring at a time; what it has done it tells at
- * once to those who wait, and to the others after a batch. */
+/* See proxy.h. The thread polls one descriptor of the ring at a time. It reports a completion
+ * immediately where device code waits for it, otherwise after a batch. */
 #include "proxy/proxy.h"
 
 #include "base/clock.h"
@@ -16,18 +16,19 @@
 #include <unistd.h>
 
 enum {
-    BATCH = 64,                     /* descriptors before the count is told all the same */
-    NAP_AFTER_NS = 2 * 1000 * 1000, /* of an empty ring; from then on the thread sleeps */
-    NAP_SHARE = 1000,               /* for this part of the time it has found nothing, */
-    NAP_SHORTEST_NS = 50 * 1000,    /* at least this, while a path needs looks no more, */
-    NAP_LONGEST_NS = 1000 * 1000,   /* and at most this */
-    AHEAD = 4,                      /* descriptors fetched while one is carried out */
-    BOUNCES = 1024, /* runs of values under way; more slots of a ring have no more of them */
+    BATCH = 64, /* descriptors after which the counter is published in any case */
+    SLEEP_AFTER_NS = 2 * 1000 * 1000, /* idle time after which the thread sleeps */
+    SLEEP_SHARE = 1000,               /* for 1 / SLEEP_SHARE of the idle time, */
+    /* at least this long, and exactly this while a path needs polling, */
+    SLEEP_SHORTEST_NS = 50 * 1000,
+    SLEEP_LONGEST_NS = 1000 * 1000, /* and at most this long */
+    AHEAD = 4,                      /* descriptors that are prefetched while one is performed */
+    BOUNCES = 1024,                 /* largest number of bounce buffers of a ring */
 };
 
-/* -------------------------------------------------------------------------------- the memory */
+/* -------------------------------------------------------------------------------- memory layout */
 
-/* Of the numbers of tickets; the next power of two. */
+/* Distance of a ring's tickets: the number of rings, rounded up to a power of two. */
 static uint32_t step_of(uint32_t rings)
 {
     uint32_t step = 1;
@@ -36,7 +37,7 @@ static uint32_t step_of(uint32_t rings)
     return step;
 }
 
-/* Of all rings. */
+/* Number of slots of all rings. */
 static size_t slots_of(uint32_t rings, uint32_t slot_bits)
 {
     return (size_t)step_of(rings) << slot_bits;
@@ -76,8 +77,8 @@ size_t proxy_device_begin(uint32_t rings, uint64_t *own)
     return words * sizeof *own;
 }
 
-/* `all`: where the counts of ring 0 are. */
-static void lay_out_one(struct proxy *proxy, uint32_t number, const struct proxy *all)
+/* all: a proxy with the addresses of ring 0. */
+static void init_ring(struct proxy *proxy, uint32_t number, const struct proxy *all)
 {
     uint64_t *counts = (uint64_t *)(void *)all->released + (size_t)number * WEFT_DEV_RING_APART;
     *proxy = *all;
@@ -96,9 +97,9 @@ static void lay_out_one(struct proxy *proxy, uint32_t number, const struct proxy
     atomic_init(&proxy->wanted, number);
 }
 
-/* Device code looks there, and nowhere else. */
-static void lay_out_near(struct proxy *all, uint32_t rings, const struct proxy_near *near,
-                         struct weft_dev_ring *ring)
+/* Makes device code poll the device memory only. */
+static void init_near(struct proxy *all, uint32_t rings, const struct proxy_near *near,
+                      struct weft_dev_ring *ring)
 {
     size_t counts = (size_t)rings * WEFT_DEV_RING_APART;
     all->near_counts = near->mapped;
@@ -136,9 +137,9 @@ void proxy_lay_out(struct proxy *proxies, uint32_t rings, uint32_t slot_bits, vo
     };
 #undef SEEN
     if (near)
-        lay_out_near(&all, rings, near, ring);
+        init_near(&all, rings, near, ring);
     for (uint32_t r = 0; r < rings; r++)
-        lay_out_one(&proxies[r], r, &all);
+        init_ring(&proxies[r], r, &all);
 }
 
 void proxy_trace_to(struct proxy *proxy, struct proxy_times *times, uint64_t n)
@@ -147,7 +148,7 @@ void proxy_trace_to(struct proxy *proxy, struct proxy_times *times, uint64_t n)
     atomic_store_explicit(&proxy->times, times, memory_order_release);
 }
 
-/* Where the times of a ticket go, NULL when nobody measures. */
+/* Entry for the times of a ticket; NULL: no measurement. */
 static inline struct proxy_times *times_of(struct proxy *proxy, uint64_t ticket)
 {
     struct proxy_times *times = atomic_load_explicit(&proxy->times, memory_order_acquire);
@@ -167,8 +168,8 @@ static const uint64_t *proxy_place(const uint64_t *words, uint64_t ticket, uint3
     return words + (ticket & (((uint64_t)1 << slot_bits) - 1)) * WEFT_DEV_RING_WORDS;
 }
 
-/* Acquire: pairs with the device's fence in front of the words, so that a source that they name is
- * seen. False: not all words are of this ticket yet; mostly not even the first. */
+/* Acquire: pairs with the device's fence before the words, so that the source data that they name
+ * is visible. False: not all words are of this ticket yet; usually not even the first. */
 static inline bool arrived(const uint64_t *words, uint64_t phase, uint64_t *payload)
 {
     uint64_t wrong = 0;
@@ -229,7 +230,7 @@ uint64_t proxy_between(const struct proxy *proxy, uint64_t from, uint64_t to)
     return to > from ? (to - from) / proxy->step : 0;
 }
 
-void proxy_want(struct proxy *proxy, uint64_t end)
+void proxy_request_completion(struct proxy *proxy, uint64_t end)
 {
     uint64_t before = atomic_load_explicit(&proxy->wanted, memory_order_relaxed);
     while (before < end &&
@@ -239,51 +240,53 @@ void proxy_want(struct proxy *proxy, uint64_t end)
     proxy_wake(proxy);
 }
 
-/* Sequentially consistent, as is nap(): either this sees the napper, or that sees the bell. */
+/* Sequentially consistent, like sleep_until_bell(): either this thread sees `sleeping`, or that one
+ * sees the new bell value. */
 void proxy_wake(struct proxy *proxy)
 {
     atomic_fetch_add(&proxy->bell, 1);
-    if (atomic_load(&proxy->napping))
+    if (atomic_load(&proxy->sleeping))
         syscall(SYS_futex, &proxy->bell, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
 /* ------------------------------------------------------------------------------- the thread */
 
-/* Two halves that each carry the number: the device sees both or waits. */
-static void give_result(struct proxy *proxy, uint64_t ticket, uint64_t value)
+/* Writes the result as two halves with the sequence number: the device waits until it sees both. */
+static void store_result(struct proxy *proxy, uint64_t ticket, uint64_t value)
 {
     uint64_t number = (uint64_t)weft_dev_ring_number(ticket, proxy->slot_bits) << 32;
     uint64_t *results = proxy->near_results ? proxy->near_results : proxy->results;
     uint64_t *at = results + 2 * (ticket & (proxy->slots - 1));
     if (proxy->near_results)
-        wc_fence(); /* what was stored elsewhere is in front of it */
+        wc_fence(); /* orders earlier stores before the result */
     __atomic_store_n(at, (value & 0xffffffffu) | number, __ATOMIC_RELEASE);
     __atomic_store_n(at + 1, value >> 32 | number, __ATOMIC_RELEASE);
     if (proxy->near_results)
-        wc_fence(); /* it leaves the CPU now */
+        wc_fence(); /* flushes the write-combining buffer */
 }
 
-/* Where the lanes of a run have put their values (weft_dev_proxy_run()). */
-static void *bounced(const struct proxy *proxy, uint64_t ticket, uintptr_t symmetric)
+/* Address at which the threads of a run have stored their values (weft_dev_proxy_run()). */
+static void *bounce_buffer(const struct proxy *proxy, uint64_t ticket, uintptr_t symmetric)
 {
     return proxy->bounce + (ticket & (proxy->bounces - 1)) * WEFT_DEV_BOUNCE_BYTES +
            symmetric % WEFT_DEV_BOUNCE_LINE;
 }
 
-static void carry_one(struct proxy *proxy, struct proxy_request *request, uint64_t ticket,
-                      unsigned flags)
+static void run_request(struct proxy *proxy, struct proxy_request *request, uint64_t ticket,
+                        unsigned flags)
 {
     struct proxy_owner *owner = &proxy->owner;
     if (flags & WEFT_DEV_RING_BOUNCED)
-        request->local = bounced(proxy, ticket, request->symmetric);
-    uint64_t value = owner->carry(owner->self, request);
+        request->local = bounce_buffer(proxy, ticket, request->symmetric);
+    uint64_t value = owner->run(owner->self, request);
     if (flags & WEFT_DEV_RING_FETCHES)
-        give_result(proxy, ticket, value);
+        store_result(proxy, ticket, value);
 }
 
-/* Release: who sees the count may write the places, and reads what was fetched. The fences do the
- * same for a count in memory of the device, and the second makes it leave the CPU now. */
-static void tell(struct proxy *proxy, _Atomic uint64_t *count, uint64_t value)
+/* Release: a reader of the counter may reuse the slots and read the results. For a counter in
+ * device memory the fences provide the same order, and the second one flushes the write-combining
+ * buffer. */
+static void publish_count(struct proxy *proxy, _Atomic uint64_t *count, uint64_t value)
 {
     atomic_store_explicit(count, value, memory_order_release);
     if (!proxy->near_counts || (count == proxy->released && value == proxy->near_released))
@@ -295,11 +298,11 @@ static void tell(struct proxy *proxy, _Atomic uint64_t *count, uint64_t value)
         proxy->near_released = value;
 }
 
-/* The tickets below `end` are complete. */
-static void complete(struct proxy *proxy, uint64_t end)
+/* Completes the tickets below `end`. */
+static void complete_below(struct proxy *proxy, uint64_t end)
 {
     proxy->owner.quiet(proxy->owner.self);
-    tell(proxy, proxy->completed, end);
+    publish_count(proxy, proxy->completed, end);
 }
 
 static void do_ticket(struct proxy *proxy, struct proxy_request *request, uint64_t ticket,
@@ -311,17 +314,17 @@ static void do_ticket(struct proxy *proxy, struct proxy_request *request, uint64
     else if (request->operation == WEFT_DEV_OP_QUIET)
         proxy->owner.quiet(proxy->owner.self);
     else
-        carry_one(proxy, request, ticket, flags);
+        run_request(proxy, request, ticket, flags);
     NOTE(times, returned);
     if (request->operation == WEFT_DEV_OP_QUIET)
-        tell(proxy, proxy->completed, ticket + proxy->step);
+        publish_count(proxy, proxy->completed, ticket + proxy->step);
     atomic_store_explicit(&proxy->taken, ticket + proxy->step, memory_order_release);
     if (flags & WEFT_DEV_RING_WAITED)
-        tell(proxy, proxy->released, ticket + proxy->step);
+        publish_count(proxy, proxy->released, ticket + proxy->step);
     NOTE(times, counted);
 }
 
-/* True: something was there. */
+/* Performs the requests that have arrived, at most BATCH. True: there was at least one. */
 static bool drain(struct proxy *proxy)
 {
     uint64_t taken = atomic_load_explicit(&proxy->taken, memory_order_relaxed), first = taken;
@@ -338,24 +341,24 @@ static bool drain(struct proxy *proxy)
         times = times_of(proxy, taken);
     }
     if (taken != first)
-        tell(proxy, proxy->released, taken);
+        publish_count(proxy, proxy->released, taken);
     return taken != first;
 }
 
-/* The host waits for what was given, and device code has not asked for it. */
+/* Completes requests for the host, where device code has not requested it. */
 static bool complete_for_host(struct proxy *proxy)
 {
     uint64_t taken = atomic_load_explicit(&proxy->taken, memory_order_relaxed);
     uint64_t wanted = atomic_load_explicit(&proxy->wanted, memory_order_acquire);
     if (wanted > taken || proxy_completed(proxy, wanted))
         return false;
-    complete(proxy, taken);
+    complete_below(proxy, taken);
     return true;
 }
 
-/* How long nothing has been found. */
+/* How long the ring has been empty. */
 struct idle {
-    uint32_t looks, bell;
+    uint32_t polls, bell;
     uint64_t since_ns;
 };
 
@@ -364,37 +367,39 @@ static bool has_work(struct proxy *proxy)
     uint64_t taken = atomic_load_explicit(&proxy->taken, memory_order_relaxed);
     return atomic_load_explicit(&proxy->stop, memory_order_acquire) ||
            !proxy_completed(proxy, atomic_load_explicit(&proxy->wanted, memory_order_acquire)) ||
-           proxy_given(proxy) != taken;
+           proxy_written_end(proxy) != taken;
 }
 
-static void nap(struct proxy *proxy, uint64_t idle_ns, bool busy)
+static void sleep_until_bell(struct proxy *proxy, uint64_t idle_ns, bool busy)
 {
-    uint64_t ns = idle_ns / NAP_SHARE;
-    ns = ns < NAP_SHORTEST_NS || busy ? NAP_SHORTEST_NS : ns > NAP_LONGEST_NS ? NAP_LONGEST_NS : ns;
-    atomic_store(&proxy->napping, 1);
+    uint64_t ns = idle_ns / SLEEP_SHARE;
+    ns = ns < SLEEP_SHORTEST_NS || busy ? SLEEP_SHORTEST_NS
+         : ns > SLEEP_LONGEST_NS        ? SLEEP_LONGEST_NS
+                                        : ns;
+    atomic_store(&proxy->sleeping, 1);
     uint32_t bell = atomic_load(&proxy->bell);
     if (!has_work(proxy))
         syscall(SYS_futex, &proxy->bell, FUTEX_WAIT_PRIVATE, bell,
                 &(struct timespec){.tv_nsec = (long)ns}, NULL, 0);
-    atomic_store(&proxy->napping, 0);
+    atomic_store(&proxy->sleeping, 0);
 }
 
-static void rest(struct proxy *proxy, struct idle *idle)
+static void wait_for_work(struct proxy *proxy, struct idle *idle)
 {
     bool busy = proxy->owner.progress(proxy->owner.self);
     uint32_t bell = atomic_load_explicit(&proxy->bell, memory_order_relaxed);
     if (bell != idle->bell) {
         *idle = (struct idle){.bell = bell};
     }
-    if (idle->looks < proxy->spin) {
-        idle->looks++;
+    if (idle->polls < proxy->spin) {
+        idle->polls++;
         return;
     }
     uint64_t now = clock_now_ns();
     if (!idle->since_ns)
         idle->since_ns = now;
-    if (now - idle->since_ns > NAP_AFTER_NS)
-        nap(proxy, now - idle->since_ns, busy);
+    if (now - idle->since_ns > SLEEP_AFTER_NS)
+        sleep_until_bell(proxy, now - idle->since_ns, busy);
     else
         sched_yield();
 }
@@ -409,7 +414,7 @@ static void *serve(void *argument)
         if (any)
             idle = (struct idle){.bell = idle.bell};
         else
-            rest(proxy, &idle);
+            wait_for_work(proxy, &idle);
     }
     return NULL;
 }
@@ -421,7 +426,8 @@ weft_status proxy_start(struct proxy *proxy, const struct proxy_owner *owner, ui
     int error = thread_start(&proxy->thread, serve, proxy);
     proxy->running = error == 0;
     if (!error)
-        pthread_setname_np(proxy->thread, "weft-proxy"); /* 15 letters at most; top -H shows it */
+        /* at most 15 characters; shown by top -H */
+        pthread_setname_np(proxy->thread, "weft-proxy");
     return error ? base_fail(WEFT_ERR_SYSTEM, "no thread for the proxy of device code: %s",
                              strerror(error))
                  : WEFT_OK;
@@ -437,7 +443,7 @@ void proxy_stop(struct proxy *proxy)
     proxy->running = false;
 }
 
-uint64_t proxy_given(struct proxy *proxy)
+uint64_t proxy_written_end(struct proxy *proxy)
 {
     uint64_t ticket = atomic_load_explicit(&proxy->taken, memory_order_acquire);
     for (uint32_t i = 0; i < proxy->slots; i += proxy->step, ticket += proxy->step) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host's end of a ring by which device code gives operations to it (weft/device/proxy.h): one
- * thread that reads descriptors in their order, has each carried out by its owner, and tells the
- * device what is done. Knows the ring, and nothing of segments, peers and paths. Several rings of a
- * device lie in one memory and share the numbers of tickets (struct weft_dev_ring); their threads
- * share nothing. */
+/* The host side of a ring through which device code passes operations to the host
+ * (weft/device/proxy.h). One thread reads the descriptors in order, calls its owner to perform
+ * each, and reports completions to the device. Knows the ring, and nothing of segments, peers and
+ * paths. Several rings of a device share one memory and the ticket numbers (struct weft_dev_ring);
+ * their threads share nothing. */
 #ifndef WEFT_PROXY_PROXY_H
 #define WEFT_PROXY_PROXY_H
 
@@ -16,15 +16,15 @@
 #include <weft.h>
 #include <weft/device/state.h>
 
-/* One operation that device code gave, as struct weft_dev_request has it. */
+/* One operation from device code; see struct weft_dev_request. */
 struct proxy_request {
     int operation; /* enum weft_dev_operation */
     int pe;
     int what; /* enum weft_dev_atomic or weft_signal_op */
-    bool nbi; /* nobody waits for it but by quiet */
+    bool nbi; /* completes at the next quiet; device code does not wait for it otherwise */
     uintptr_t symmetric;
-    /* Of P a run of values, of which `bytes` is the size in all. NULL: P has `value`, PUT_SIGNAL
-     * its data in `compare`. */
+    /* Local buffer. For P: a run of values of `bytes` bytes in total. NULL: P has its value in
+     * `value`, PUT_SIGNAL its data in `compare`. */
     void *local;
     uint64_t bytes, value, compare;
     uintptr_t signal;
@@ -32,20 +32,20 @@ struct proxy_request {
     int64_t remote_stride, local_stride;
 };
 
-/* What the owner does; called by the thread, one at a time. Errors are the owner's to tell: the
- * thread goes on, so that no kernel waits in vain. */
+/* Functions of the owner, which the thread calls one at a time. The owner reports errors; the
+ * thread continues, so that no kernel waits forever. */
 struct proxy_owner {
     void *self;
-    /* The value from before, of operations that fetch. */
-    uint64_t (*carry)(void *self, const struct proxy_request *request);
+    /* Performs the operation. Returns the previous value for fetching operations. */
+    uint64_t (*run)(void *self, const struct proxy_request *request);
     void (*fence)(void *self);
     void (*quiet)(void *self);
-    /* Nothing is to be done just now. False: and nothing is under way that needs this call
+    /* Called while the ring is empty. False: no operation is in progress that needs this call
      * often. */
     bool (*progress)(void *self);
 };
 
-/* When the thread did what with a request, for who measures: by clock_now_ns(). */
+/* Times of the steps of a request, for measurements, from clock_now_ns(). */
 struct proxy_times {
     uint64_t seen, decoded, handed, returned, counted;
 };
@@ -55,86 +55,86 @@ struct proxy {
     pthread_t thread;
     bool running;
     _Atomic bool stop;
-    uint32_t spin;   /* looks at an empty ring before the CPU is given away */
-    uint32_t number; /* of the ring, whose first ticket it is; the next ones are `step` apart */
+    uint32_t spin;   /* polls of an empty ring before the thread yields */
+    uint32_t number; /* index of the ring and its first ticket; its tickets are `step` apart */
     uint64_t step;
-    /* Host addresses of what the descriptor of all rings names; the counts are written here
-     * alone. */
+    /* Host addresses of the memory that struct weft_dev_ring names. Only this thread writes the
+     * counters. */
     uint32_t slots, slot_bits, bounces;
     uint64_t *words, *results;
     char *bounce;
     _Atomic uint64_t *released, *completed;
-    /* The counts and results that device code looks at, where they are in the device's own memory;
-     * NULL: those above. */
+    /* Counters and results in device memory that device code polls. NULL: device code polls those
+     * above. */
     uint64_t *near_counts, *near_results;
-    uint64_t near_released; /* as it was told last */
-    /* For `weft attach` and settling: its tickets below this are carried out. */
+    uint64_t near_released; /* last value of `released` that was written to near_counts */
+    /* Tickets of this ring below this value have been performed. */
     _Atomic uint64_t taken;
-    _Atomic uint64_t wanted;           /* the host waits until those below this are complete */
-    struct proxy_times *_Atomic times; /* NULL: nobody measures; of ticket t at t % times_n */
+    _Atomic uint64_t wanted; /* the host waits until tickets below this value are complete */
+    /* times of ticket t are at t % times_n; NULL: no measurement */
+    struct proxy_times *_Atomic times;
     uint64_t times_n;
-    /* Rung by who has something for a thread that naps. */
+    /* Futex word: incremented to wake the thread. */
     _Atomic uint32_t bell;
-    _Atomic uint32_t napping;
+    _Atomic uint32_t sleeping;
 };
 
-/* Bytes of the part of the rings that is in host memory: words, values of runs, results, the
- * counts. */
+/* Bytes of the rings in host memory: words, bounce buffers, results, counters. */
 size_t proxy_host_bytes(uint32_t rings, uint32_t slot_bits);
 
-/* Memory of the device that the host has mapped: counts and results are written there too, so that
- * those who wait look at memory of their own. Zeroed. */
+/* Zeroed device memory that the host has mapped. The thread also writes counters and results there,
+ * so that device code polls its own memory. */
 struct proxy_near {
     void *mapped;
-    uint64_t device; /* its address there */
+    uint64_t device; /* its device address */
 };
 size_t proxy_near_bytes(uint32_t rings, uint32_t slot_bits);
 
-/* Bytes of the device's own part: head, known, fenced, quieted, reading. */
+/* Bytes of the part in device memory: head, known, fenced, quieted, reading. */
 size_t proxy_device_bytes(uint32_t rings, uint32_t slot_bits);
 
-/* What its first words are to be, for `own` of WEFT_DEV_RINGS_MOST * WEFT_DEV_RING_APART; all
- * behind them is zero. How many bytes of it. */
+/* Fills `own` (WEFT_DEV_RINGS_MOST * WEFT_DEV_RING_APART words) with the initial words of the
+ * device part; the words after them are zero. Returns their number of bytes. */
 size_t proxy_device_begin(uint32_t rings, uint64_t *own);
 
-/* Lays `rings` rings of 1 << slot_bits descriptors each out, one for each of `proxies`: `host` and
- * `device` are memory of those sizes, host_as_seen the address by which device code knows `host`.
- * `host` is zeroed, `device` has what proxy_device_begin() says. near NULL: there is none. */
+/* Initializes `rings` rings of 1 << slot_bits descriptors, one for each of `proxies`. host and
+ * device: memory of the sizes above; host_as_seen: the device address of `host`. `host` is zeroed;
+ * `device` contains what proxy_device_begin() returned. near NULL: not used. */
 void proxy_lay_out(struct proxy *proxies, uint32_t rings, uint32_t slot_bits, void *host,
                    uint64_t host_as_seen, uint64_t device, const struct proxy_near *near,
                    struct weft_dev_ring *ring);
 
-/* Starts the thread. While the ring is empty it looks `spin` times, then gives its CPU away between
- * looks, then sleeps for short times that grow with the time for which it has found nothing.
- * WEFT_ERR_SYSTEM: the system has none left. */
+/* Starts the thread. While the ring is empty it polls `spin` times, then yields between polls, then
+ * sleeps for short times that grow with the idle time. WEFT_ERR_SYSTEM: the system refuses a
+ * thread. */
 weft_status proxy_start(struct proxy *proxy, const struct proxy_owner *owner, uint32_t spin);
 
-/* Ends the thread. What is in the ring is left there: settle first. */
+/* Ends the thread. Requests in the ring stay there: complete them first. */
 void proxy_stop(struct proxy *proxy);
 
-/* Notes when what is done with ticket t, in times[t % n], n a power of two; NULL: no longer. The
- * ring is empty. */
+/* Records the times of ticket t in times[t % n] (n is a power of two); NULL ends it. The ring must
+ * be empty. */
 void proxy_trace_to(struct proxy *proxy, struct proxy_times *times, uint64_t n);
 
-/* Something may come: a thread that sleeps looks at once. */
+/* Wakes the thread, because requests may follow. */
 void proxy_wake(struct proxy *proxy);
 
-/* Below which ticket device code has written all of this ring: what a kernel gave that has ended is
- * among them. proxy_want() and proxy_completed() take such a number. */
-uint64_t proxy_given(struct proxy *proxy);
+/* Returns the ticket below which device code has written all requests of this ring; they include
+ * all of kernels that have ended. proxy_request_completion() and proxy_completed() take such a
+ * value. */
+uint64_t proxy_written_end(struct proxy *proxy);
 
-/* How many requests there are from the one count to the other. */
+/* Number of requests between two ticket values. */
 uint64_t proxy_between(const struct proxy *proxy, uint64_t from, uint64_t to);
 
-/* Asks the thread to complete the tickets below `end`, which nobody on the device need have asked
- * for. */
-void proxy_want(struct proxy *proxy, uint64_t end);
+/* Requests the thread to complete the tickets below `end`, even if device code has not requested
+ * it. */
+void proxy_request_completion(struct proxy *proxy, uint64_t end);
 
 /* Whether the tickets below `end` are complete at every PE. */
 bool proxy_completed(struct proxy *proxy, uint64_t end);
 
-/* One descriptor of all rings' `words`; false when it has not arrived whole. For the thread, and
- * for tests. */
+/* Reads one descriptor. False: it has not arrived completely. For the thread, and for tests. */
 bool proxy_read(const uint64_t *words, uint64_t ticket, uint32_t slot_bits,
                 struct proxy_request *request, unsigned *flags);
 

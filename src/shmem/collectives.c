@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OpenSHMEM 1.5, section 9.9: collective routines over a team, typed, made from the lists of the
+/* OpenSHMEM 1.5, section 9.9: typed collective routines over a team, made from the lists of the
  * headers. Each is a call of the host API with sizes in bytes. */
 #include "shmem/routine.h"
 
@@ -8,7 +8,7 @@ static weft_status no_team(void)
     return base_fail(WEFT_ERR_ARGUMENT, "the team is SHMEM_TEAM_INVALID");
 }
 
-/* Defines one routine: `members` is the team in the call of the host API. */
+/* Defines one routine; `members` is the team in the call of the host API. */
 #define DEFINE(name, params, call)                                                                 \
     SHMEM_ROUTINE(int, name, params)                                                               \
     {                                                                                              \

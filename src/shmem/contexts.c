@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* OpenSHMEM 1.5, section 9.5: communication contexts. A handle is the host API's context, or the
- * small number of the default one. */
+ * small number of the default context. */
 #include "shmem/routine.h"
 
-static int create(const char *routine, weft_team *team, long options, shmem_ctx_t *ctx)
+static int create_ctx(const char *routine, weft_team *team, long options, shmem_ctx_t *ctx)
 {
     const long known = SHMEM_CTX_SERIALIZED | SHMEM_CTX_PRIVATE | SHMEM_CTX_NOSTORE;
     unsigned flags = 0;
@@ -30,12 +30,12 @@ static int create(const char *routine, weft_team *team, long options, shmem_ctx_
 
 SHMEM_ROUTINE(int, shmem_ctx_create, (long options, shmem_ctx_t *ctx))
 {
-    return create("shmem_ctx_create", shmem_team_of(SHMEM_TEAM_WORLD), options, ctx);
+    return create_ctx("shmem_ctx_create", shmem_team_of(SHMEM_TEAM_WORLD), options, ctx);
 }
 
 SHMEM_ROUTINE(int, shmem_team_create_ctx, (shmem_team_t team, long options, shmem_ctx_t *ctx))
 {
-    return create("shmem_team_create_ctx", shmem_team_of(team), options, ctx);
+    return create_ctx("shmem_team_create_ctx", shmem_team_of(team), options, ctx);
 }
 
 SHMEM_ROUTINE(void, shmem_ctx_destroy, (shmem_ctx_t ctx))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* OpenSHMEM 1.5, annex F and section 9.13: old names, and the cache routines, which do nothing
- * since caches are coherent. A file of its own, so that a static program which has a function
- * my_pe() of its own does not meet this one. */
+ * because caches are coherent. They are in a file of their own, so that a static program with its
+ * own function my_pe() does not link this one. */
 #include "shmem/routine.h"
 
 SHMEM_ROUTINE(int, _my_pe, (void))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OpenSHMEM 1.5, section 8: the environment variables of the standard. SMA_x stands in for SHMEM_x
- * where only it is set. */
+/* OpenSHMEM 1.5, section 8: the environment variables of the standard. SMA_x is used where SHMEM_x
+ * is not set. */
 #include "shmem/routine.h"
 
 #include "base/config.h"
@@ -21,7 +21,7 @@ static const struct {
     {"SHMEM_DEBUG", "when set, arguments and collective calls are checked (also WEFT_CHECK=1)"},
 };
 
-static const char *look_up(const char *name)
+static const char *get_variable(const char *name)
 {
     const char *text = getenv(name);
     if (text)
@@ -31,7 +31,7 @@ static const char *look_up(const char *name)
     return getenv(old);
 }
 
-/* A decimal number, then at most one of k, m, g, t; rounded up to whole bytes. */
+/* Parses a decimal number, followed by at most one of k, m, g, t; rounds up to whole bytes. */
 static weft_status parse_size(const char *text, size_t *bytes)
 {
     static const char letters[] = "kmgt";
@@ -52,18 +52,18 @@ static weft_status parse_size(const char *text, size_t *bytes)
                          "SHMEM_SYMMETRIC_SIZE is \"%s\", which is not a positive number with at "
                          "most one of the suffixes k, m, g, t (such as 512m or 1.5g)",
                          text);
-    /* At least what was asked for: whole pages. */
+    /* Rounded up to whole pages. */
     *bytes = ((size_t)product + 4095) & ~(size_t)4095;
     return WEFT_OK;
 }
 
 weft_status shmem_environment_read(size_t *heap_bytes)
 {
-    if (look_up("SHMEM_DEBUG") && !getenv("WEFT_CHECK")) {
+    if (get_variable("SHMEM_DEBUG") && !getenv("WEFT_CHECK")) {
         setenv("WEFT_CHECK", "1", 0);
         config_reset();
     }
-    const char *size = look_up("SHMEM_SYMMETRIC_SIZE");
+    const char *size = get_variable("SHMEM_SYMMETRIC_SIZE");
     return size ? parse_size(size, heap_bytes) : WEFT_OK;
 }
 
@@ -71,12 +71,12 @@ void shmem_environment_print(void)
 {
     if (shmem_own.my_pe != 0)
         return;
-    if (look_up("SHMEM_VERSION"))
+    if (get_variable("SHMEM_VERSION"))
         printf("Weft %s, OpenSHMEM %d.%d\n", weft_version(), SHMEM_MAJOR_VERSION,
                SHMEM_MINOR_VERSION);
-    if (look_up("SHMEM_INFO")) {
+    if (get_variable("SHMEM_INFO")) {
         for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
-            const char *value = look_up(variables[i].name);
+            const char *value = get_variable(variables[i].name);
             printf("%-20s = %s\n    %s\n", variables[i].name, value ? value : "(not set)",
                    variables[i].text);
         }

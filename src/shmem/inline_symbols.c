@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The symbols of the routines that shmem.h defines inline: for programs that take an address, that
- * are compiled without optimisation or with SHMEM_NO_INLINE, and for profiling tools. The bodies
- * are those of the headers. */
+/* Library symbols of the routines that shmem.h defines inline: for programs that take an address,
+ * that are compiled without optimisation or with SHMEM_NO_INLINE, and for profiling tools. The
+ * bodies are those of the headers. */
 #include "base/status.h"
 
 #define SHMEM_SYMBOL(ret, name, params)                                                            \
@@ -35,7 +35,7 @@
 
 #include <weft/shmem/extensions.h>
 
-/* The widths of the type lists are those of this machine. */
+/* Checks that the widths in the type lists are those of this machine. */
 #define CHECK_WIDTH(arg, NAME, TYPE, bits)                                                         \
     _Static_assert(sizeof(TYPE) * 8 == bits, #NAME " has another width here");
 WEFT_SHMEM_RMA_TYPES(CHECK_WIDTH, )

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads of one PE in front of an OpenSHMEM lock: they pass one at a time, in the order in which
- * they came. Knows nothing of other PEs. */
+/* Order of the threads of one PE at an OpenSHMEM lock: one at a time, in the order of their calls.
+ * Knows nothing of other PEs. */
 #include "shmem/routine.h"
 
 #include <pthread.h>
@@ -18,7 +18,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct guard *guards;
 
-static struct guard *find(const long *lock)
+static struct guard *find_guard(const long *lock)
 {
     struct guard *guard = guards;
     while (guard && guard->lock != lock)
@@ -26,7 +26,7 @@ static struct guard *find(const long *lock)
     return guard;
 }
 
-static struct guard *add(const long *lock)
+static struct guard *add_guard(const long *lock)
 {
     struct guard *guard = calloc(1, sizeof *guard);
     if (!guard) {
@@ -42,9 +42,9 @@ static struct guard *add(const long *lock)
 void shmem_guard_enter(const long *lock)
 {
     pthread_mutex_lock(&mutex);
-    struct guard *guard = find(lock);
+    struct guard *guard = find_guard(lock);
     if (!guard)
-        guard = add(lock);
+        guard = add_guard(lock);
     unsigned ticket = guard->next_ticket++;
     while (guard->serving != ticket)
         pthread_cond_wait(&changed, &mutex);
@@ -54,9 +54,9 @@ void shmem_guard_enter(const long *lock)
 int shmem_guard_try(const long *lock)
 {
     pthread_mutex_lock(&mutex);
-    int is_free = !find(lock);
+    int is_free = !find_guard(lock);
     if (is_free)
-        add(lock)->next_ticket++;
+        add_guard(lock)->next_ticket++;
     pthread_mutex_unlock(&mutex);
     return is_free;
 }

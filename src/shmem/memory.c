@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OpenSHMEM 1.5, section 9.3: the symmetric heap. A call that does nothing (size 0, null pointer)
- * performs no barrier. */
+/* OpenSHMEM 1.5, section 9.3: the symmetric heap. A call without effect (size 0, null pointer) does
+ * no barrier. */
 #include "shmem/routine.h"
 
-/* The barrier of these routines completes what was issued on the default context (9.3). */
+/* The barrier of these routines completes the operations of the default context (9.3). */
 static void complete_memory(const char *routine)
 {
     if (!shmem_own.job)
@@ -13,7 +13,7 @@ static void complete_memory(const char *routine)
         weft_shmem_fail(routine, status);
 }
 
-static void *allocate(const char *routine, size_t size, size_t align, unsigned hints)
+static void *allocate_block(const char *routine, size_t size, size_t align, unsigned hints)
 {
     void *address = NULL;
     if (size == 0)
@@ -27,7 +27,7 @@ static void *allocate(const char *routine, size_t size, size_t align, unsigned h
     return status ? NULL : address;
 }
 
-static void release(const char *routine, void *ptr)
+static void free_block(const char *routine, void *ptr)
 {
     if (!ptr)
         return;
@@ -37,12 +37,12 @@ static void release(const char *routine, void *ptr)
         weft_shmem_fail(routine, status);
 }
 
-static void *resize(const char *routine, void *ptr, size_t size)
+static void *resize_block(const char *routine, void *ptr, size_t size)
 {
     if (!ptr)
-        return allocate(routine, size, 0, 0);
+        return allocate_block(routine, size, 0, 0);
     if (size == 0) {
-        release(routine, ptr);
+        free_block(routine, ptr);
         return NULL;
     }
     void *resized = NULL;
@@ -57,44 +57,46 @@ static void *resize(const char *routine, void *ptr, size_t size)
     return resized;
 }
 
-/* A power of two below the size of a pointer is met by any block (programs ask for 1, 2 and 4). */
-static void *align_to(const char *routine, size_t alignment, size_t size)
+/* Every block is aligned to a pointer's size, so smaller powers of two (programs request 1, 2 and
+ * 4) need no more. */
+static void *allocate_aligned(const char *routine, size_t alignment, size_t size)
 {
     if (!alignment || (alignment & (alignment - 1))) {
         log_warn("%s: alignment %zu is not a power of two", routine, alignment);
         return NULL;
     }
-    return allocate(routine, size, alignment < sizeof(void *) ? sizeof(void *) : alignment, 0);
+    return allocate_block(routine, size, alignment < sizeof(void *) ? sizeof(void *) : alignment,
+                          0);
 }
 
 SHMEM_ROUTINE(void *, shmem_malloc, (size_t size))
 {
-    return allocate("shmem_malloc", size, 0, 0);
+    return allocate_block("shmem_malloc", size, 0, 0);
 }
 
 SHMEM_ROUTINE(void, shmem_free, (void *ptr))
 {
-    release("shmem_free", ptr);
+    free_block("shmem_free", ptr);
 }
 
 SHMEM_ROUTINE(void *, shmem_realloc, (void *ptr, size_t size))
 {
-    return resize("shmem_realloc", ptr, size);
+    return resize_block("shmem_realloc", ptr, size);
 }
 
 SHMEM_ROUTINE(void *, shmem_align, (size_t alignment, size_t size))
 {
-    return align_to("shmem_align", alignment, size);
+    return allocate_aligned("shmem_align", alignment, size);
 }
 
 SHMEM_ROUTINE(void *, shmem_malloc_with_hints, (size_t size, long hints))
 {
-    unsigned flags = 0; /* a hint that is not known changes nothing: hints are advice */
+    unsigned flags = 0; /* unknown hints are ignored: hints are advice */
     if (hints & SHMEM_MALLOC_ATOMICS_REMOTE)
         flags |= WEFT_ALLOC_ATOMICS;
     if (hints & SHMEM_MALLOC_SIGNAL_REMOTE)
         flags |= WEFT_ALLOC_SIGNALS;
-    return allocate("shmem_malloc_with_hints", size, 0, flags);
+    return allocate_block("shmem_malloc_with_hints", size, 0, flags);
 }
 
 SHMEM_ROUTINE(void *, shmem_calloc, (size_t count, size_t size))
@@ -105,25 +107,25 @@ SHMEM_ROUTINE(void *, shmem_calloc, (size_t count, size_t size))
                  size);
         return NULL;
     }
-    return allocate("shmem_calloc", bytes, 0, WEFT_ALLOC_ZERO);
+    return allocate_block("shmem_calloc", bytes, 0, WEFT_ALLOC_ZERO);
 }
 
 SHMEM_ROUTINE(void *, shmalloc, (size_t size))
 {
-    return allocate("shmalloc", size, 0, 0);
+    return allocate_block("shmalloc", size, 0, 0);
 }
 
 SHMEM_ROUTINE(void, shfree, (void *ptr))
 {
-    release("shfree", ptr);
+    free_block("shfree", ptr);
 }
 
 SHMEM_ROUTINE(void *, shrealloc, (void *ptr, size_t size))
 {
-    return resize("shrealloc", ptr, size);
+    return resize_block("shrealloc", ptr, size);
 }
 
 SHMEM_ROUTINE(void *, shmemalign, (size_t alignment, size_t size))
 {
-    return align_to("shmemalign", alignment, size);
+    return allocate_aligned("shmemalign", alignment, size);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OpenSHMEM 1.5: what can be asked of the library and of addresses (9.1), and the profiling control
- * (10), which is left to tools. */
+/* OpenSHMEM 1.5: queries of the library and of addresses (9.1), and the profiling control (10),
+ * which is for tools. */
 #include "shmem/routine.h"
 
 #include "base/clock.h"
@@ -17,8 +17,8 @@ SHMEM_ROUTINE(int, shmem_addr_accessible, (const void *addr, int pe))
     return shmem_own.job && weft_accessible(shmem_own.job, addr, pe);
 }
 
-/* The own object has its own address, though it may be mapped at another one too. */
-static void *address_of(const void *dest, int pe)
+/* This PE's own object keeps its address, although it may also be mapped at another one. */
+static void *find_address(const void *dest, int pe)
 {
     void *address = shmem_own.job ? weft_ptr(shmem_own.job, dest, pe) : NULL;
     return address && pe == shmem_own.my_pe ? (void *)dest : address;
@@ -26,7 +26,7 @@ static void *address_of(const void *dest, int pe)
 
 SHMEM_ROUTINE(void *, shmem_ptr, (const void *dest, int pe))
 {
-    return address_of(dest, pe);
+    return find_address(dest, pe);
 }
 
 SHMEM_ROUTINE(void *, shmemx_team_ptr, (shmem_team_t team, const void *dest, int pe))
@@ -35,7 +35,7 @@ SHMEM_ROUTINE(void *, shmemx_team_ptr, (shmem_team_t team, const void *dest, int
     if (!members)
         return NULL;
     int world = weft_team_translate(members, pe, weft_team_world(shmem_own.job));
-    return world < 0 ? NULL : address_of(dest, world);
+    return world < 0 ? NULL : find_address(dest, world);
 }
 
 SHMEM_ROUTINE(void, shmem_info_get_version, (int *major, int *minor))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OpenSHMEM 1.5, sections 9.1 and 9.2: joining and leaving the job, and how a fault ends it. Holds
- * the one implicit job. */
+/* OpenSHMEM 1.5, sections 9.1 and 9.2: joining and leaving the job, and how a failure ends it.
+ * Holds the one implicit job. */
 #include "shmem/routine.h"
 
 #include "base/config.h"
@@ -14,9 +14,9 @@
 
 static int thread_level;
 static bool was_open;
-static pid_t own_pid; /* a child that was forked is not a PE */
+static pid_t own_pid; /* a forked child is not a PE */
 
-static bool tool_is_here;
+static bool has_tool;
 
 static const struct weft_shmem closed = {.my_pe = -1, .n_pes = -1};
 struct weft_shmem shmem_own = {.my_pe = -1, .n_pes = -1};
@@ -25,20 +25,20 @@ WEFT_EXPORT struct weft_shmem weft_shmem = {.my_pe = -1, .n_pes = -1};
 void weft_shmem_tool_is_here(void);
 WEFT_EXPORT void weft_shmem_tool_is_here(void)
 {
-    tool_is_here = true;
+    has_tool = true;
 }
 
 WEFT_EXPORT void weft_shmem_fail(const char *routine, weft_status status)
 {
-    /* The library's own symbols carry the prefix of the profiling interface. */
+    /* The library's own symbols have the prefix of the profiling interface. */
     if (strncmp(routine, "pshmem", 6) == 0)
         routine++;
     if (!shmem_own.job) {
         log_error("%s was called before shmem_init or after shmem_finalize", routine);
         exit(EXIT_FAILURE);
     }
-    /* A PE that called shmem_global_exit(0) has cut the waits of the others short, which is no
-     * fault. */
+    /* A PE that called shmem_global_exit(0) has ended the waits of the other PEs, which is not a
+     * failure. */
     if (status <= WEFT_ERR_PEER_DEAD && job_ended_well(shmem_own.job)) {
         fflush(NULL);
         _exit(EXIT_SUCCESS);
@@ -59,7 +59,7 @@ int shmem_result(const char *routine, weft_status status)
     return status;
 }
 
-static void leave(void)
+static void finalize_job(void)
 {
     weft_job *job = shmem_own.job;
     shmem_teams_close();
@@ -70,15 +70,15 @@ static void leave(void)
 }
 
 /* A program that returns from main without shmem_finalize() is finalized here, as start_pes() has
- * promised since 1.0. One that fails is not: the launcher ends the other PEs, who may never
- * call. */
-static void at_exit(int code, void *unused)
+ * promised since 1.0. A program that fails is not: the launcher ends the other PEs, which may never
+ * call shmem_finalize(). */
+static void finalize_at_exit(int code, void *unused)
 {
     if (shmem_own.job && code == 0 && getpid() == own_pid)
-        leave();
+        finalize_job();
 }
 
-static weft_status join(int thread)
+static weft_status join_job(int thread)
 {
     static int registered;
     weft_init_attr attr = {
@@ -96,24 +96,24 @@ static weft_status join(int thread)
                                     .n_pes = weft_n_pes(job),
                                     .world = weft_team_world(job),
                                     .shared = shmem_find_shared(job)};
-    if (!tool_is_here)
+    if (!has_tool)
         weft_shmem = shmem_own;
     thread_level = thread;
     was_open = true;
     own_pid = getpid();
     if (!registered)
-        registered = on_exit(at_exit, NULL) == 0;
+        registered = on_exit(finalize_at_exit, NULL) == 0;
     shmem_environment_print();
     return WEFT_OK;
 }
 
-static void join_or_end(const char *routine, int thread)
+static void join_job_or_exit(const char *routine, int thread)
 {
     if (shmem_own.job) {
         log_warn("%s: the library is initialized already; the call has no effect", routine);
         return;
     }
-    if (join(thread)) {
+    if (join_job(thread)) {
         log_error("%s: %s", routine, weft_last_error());
         exit(EXIT_FAILURE);
     }
@@ -121,7 +121,7 @@ static void join_or_end(const char *routine, int thread)
 
 SHMEM_ROUTINE(void, shmem_init, (void))
 {
-    join_or_end("shmem_init", SHMEM_THREAD_SINGLE);
+    join_job_or_exit("shmem_init", SHMEM_THREAD_SINGLE);
 }
 
 SHMEM_ROUTINE(int, shmem_init_thread, (int requested, int *provided))
@@ -131,17 +131,17 @@ SHMEM_ROUTINE(int, shmem_init_thread, (int requested, int *provided))
                   requested);
         return WEFT_ERR_ARGUMENT;
     }
-    join_or_end("shmem_init_thread", requested);
+    join_job_or_exit("shmem_init_thread", requested);
     if (provided)
         *provided = requested;
     return 0;
 }
 
-/* May be called again without effect (9.1). */
+/* A repeated call has no effect (9.1). */
 SHMEM_ROUTINE(void, start_pes, (int npes))
 {
     if (!shmem_own.job)
-        join_or_end("start_pes", SHMEM_THREAD_SINGLE);
+        join_job_or_exit("start_pes", SHMEM_THREAD_SINGLE);
 }
 
 SHMEM_ROUTINE(void, shmem_query_thread, (int *provided))
@@ -157,7 +157,7 @@ SHMEM_ROUTINE(void, shmem_finalize, (void))
     }
     if (!shmem_own.job)
         weft_shmem_fail("shmem_finalize", WEFT_ERR_FINALIZED);
-    leave();
+    finalize_job();
 }
 
 WEFT_SHMEM_NORETURN void pshmem_global_exit(int status);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OpenSHMEM 1.5, section 9.4: teams. A handle is one of the small numbers of the predefined teams,
- * or the address of a record here that holds the host API's team and the configuration. */
+/* OpenSHMEM 1.5, section 9.4: teams. A handle is the small number of a predefined team, or the
+ * address of a record with the host API's team and the configuration. */
 #include "shmem/routine.h"
 
 #include "job/job.h"
@@ -8,12 +8,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-static struct weft_shmem_team *made;
+static struct weft_shmem_team *made_teams;
 static pthread_mutex_t made_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The standard promises that shmem_ptr() gives an address for every member of SHMEM_TEAM_SHARED.
- * Where the path to one PE of the node cannot be loaded and stored, it is this PE alone; a team of
- * one needs nobody's consent and no synchronisation area. */
+ * When the path to a PE of the node has no load/store access, the team has only this PE. A team of
+ * one needs no agreement with other PEs and no synchronisation area. */
 weft_team *shmem_find_shared(weft_job *job)
 {
     weft_team *node = weft_team_node(job);
@@ -27,9 +27,9 @@ weft_team *shmem_find_shared(weft_job *job)
 
 void shmem_teams_close(void)
 {
-    while (made) {
-        struct weft_shmem_team *team = made;
-        made = team->next;
+    while (made_teams) {
+        struct weft_shmem_team *team = made_teams;
+        made_teams = team->next;
         free(team);
     }
 }
@@ -41,14 +41,14 @@ shmem_team_t shmem_handle_of(weft_team *team)
     if (team == shmem_own.shared)
         return SHMEM_TEAM_SHARED;
     pthread_mutex_lock(&made_lock);
-    struct weft_shmem_team *record = made;
+    struct weft_shmem_team *record = made_teams;
     while (record && record->team != team)
         record = record->next;
     pthread_mutex_unlock(&made_lock);
     return record ? record : SHMEM_TEAM_INVALID;
 }
 
-static shmem_team_t record_team(weft_team *team, const shmem_team_config_t *config, long mask)
+static shmem_team_t make_record(weft_team *team, const shmem_team_config_t *config, long mask)
 {
     if (!team)
         return SHMEM_TEAM_INVALID;
@@ -61,16 +61,16 @@ static shmem_team_t record_team(weft_team *team, const shmem_team_config_t *conf
     if (config && (mask & SHMEM_TEAM_NUM_CONTEXTS))
         record->config.num_contexts = config->num_contexts;
     pthread_mutex_lock(&made_lock);
-    record->next = made;
-    made = record;
+    record->next = made_teams;
+    made_teams = record;
     pthread_mutex_unlock(&made_lock);
     return record;
 }
 
-static void forget(struct weft_shmem_team *record)
+static void free_record(struct weft_shmem_team *record)
 {
     pthread_mutex_lock(&made_lock);
-    for (struct weft_shmem_team **at = &made; *at; at = &(*at)->next) {
+    for (struct weft_shmem_team **at = &made_teams; *at; at = &(*at)->next) {
         if (*at == record) {
             *at = record->next;
             break;
@@ -80,7 +80,7 @@ static void forget(struct weft_shmem_team *record)
     free(record);
 }
 
-/* A mask that names what the standard has not, or names something in no structure, is refused. */
+/* Refuses a mask with bits that the standard does not define, or without a configuration. */
 static weft_status check_config(const char *what, const shmem_team_config_t *config, long mask)
 {
     weft_status status =
@@ -138,7 +138,7 @@ SHMEM_ROUTINE(int, shmem_team_split_strided,
     if (!status)
         status = weft_team_split_strided(parent, start, stride, size, &team);
     if (!status)
-        *new_team = record_team(team, config, config_mask);
+        *new_team = make_record(team, config, config_mask);
     return shmem_result(__func__, status);
 }
 
@@ -159,8 +159,8 @@ SHMEM_ROUTINE(int, shmem_team_split_2d,
     if (!status)
         status = weft_team_split_2d(parent, xrange, &row, &column);
     if (!status) {
-        *xaxis_team = record_team(row, xaxis_config, xaxis_mask);
-        *yaxis_team = record_team(column, yaxis_config, yaxis_mask);
+        *xaxis_team = make_record(row, xaxis_config, xaxis_mask);
+        *yaxis_team = make_record(column, yaxis_config, yaxis_mask);
     }
     return shmem_result(__func__, status);
 }
@@ -176,7 +176,7 @@ SHMEM_ROUTINE(void, shmem_team_destroy, (shmem_team_t team))
     weft_status status = weft_team_destroy(team->team);
     if (status)
         weft_shmem_fail(__func__, status);
-    forget(team);
+    free_record(team);
 }
 
 SHMEM_ROUTINE(int, shmem_team_sync, (shmem_team_t team))

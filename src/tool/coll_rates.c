@@ -86,7 +86,7 @@ int tool_coll_gpus(const weft_team *team)
     return count;
 }
 
-weft_status tool_coll_force(weft_team *team, enum coll_way way, int sms)
+weft_status tool_coll_force(weft_team *team, enum coll_algorithm way, int sms)
 {
     return coll_kernel_force(team, way, coll_blocks_of(sms));
 }
@@ -97,42 +97,43 @@ const struct coll_rates *tool_coll_rates(weft_team *team)
     return rates ? rates : &coll_rates_built_in;
 }
 
-static struct coll_question question(const weft_team *team, enum coll_what what, enum coll_way way,
-                                     int sms, uint64_t bytes)
+static struct coll_question question(const weft_team *team, enum coll_what what,
+                                     enum coll_algorithm way, int sms, uint64_t bytes)
 {
     return (struct coll_question){.what = what,
                                   .members = team->n,
                                   .bytes = bytes,
                                   .set_bytes = coll_set_bytes(team->slot),
                                   .direct = true,
-                                  .lines = coll_kernel_lines(team),
+                                  .ll128 = coll_kernel_ll128(team),
                                   .most_blocks = coll_blocks_of(sms),
-                                  .wish = way};
+                                  .forced = way};
 }
 
-static struct tool_coll_model model(weft_team *team, struct coll_question q, enum coll_way way)
+static struct tool_coll_model model(weft_team *team, struct coll_question q,
+                                    enum coll_algorithm way)
 {
     const struct coll_rates *rates = tool_coll_rates(team);
     struct tool_coll_model says = {
         .taken = way, .us = coll_cost(&q, rates, way), .floor_us = coll_floor(&q, rates)};
-    if (way == COLL_WAY_COPIES)
+    if (way == COLL_ALGO_COPIES)
         return says;
     struct coll_choice choice = coll_choose(&q, rates);
     says.blocks = choice.blocks;
-    if (way == COLL_WAY_AUTO) {
-        says.taken = choice.way;
-        says.us = coll_cost(&q, rates, choice.way);
+    if (way == COLL_ALGO_AUTO) {
+        says.taken = choice.algorithm;
+        says.us = coll_cost(&q, rates, choice.algorithm);
     }
     return says;
 }
 
-struct tool_coll_model tool_coll_model(weft_team *team, enum coll_what what, enum coll_way way,
-                                       int sms, uint64_t bytes)
+struct tool_coll_model tool_coll_model(weft_team *team, enum coll_what what,
+                                       enum coll_algorithm way, int sms, uint64_t bytes)
 {
     return model(team, question(team, what, way, sms, bytes), way);
 }
 
-struct tool_coll_model tool_coll_model_strided(weft_team *team, enum coll_way way, int sms,
+struct tool_coll_model tool_coll_model_strided(weft_team *team, enum coll_algorithm way, int sms,
                                                uint64_t bytes)
 {
     struct coll_question q = question(team, COLL_ALLTOALL, way, sms, bytes);
@@ -140,7 +141,7 @@ struct tool_coll_model tool_coll_model_strided(weft_team *team, enum coll_way wa
     return model(team, q, way);
 }
 
-uint64_t tool_coll_round_bytes(weft_team *team, enum coll_what what, enum coll_way way)
+uint64_t tool_coll_round_bytes(weft_team *team, enum coll_what what, enum coll_algorithm way)
 {
     struct coll_question q = question(team, what, way, 64, (uint64_t)1 << 40);
     return coll_choose(&q, &coll_rates_built_in).bytes;

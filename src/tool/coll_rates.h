@@ -27,21 +27,21 @@ bool tool_coll_by_kernels(weft_team *team);
 int tool_coll_gpus(const weft_team *team);
 
 /* sms: as WEFT_COLL_SMS. Collective over the team, see coll_kernel_force(). */
-weft_status tool_coll_force(weft_team *team, enum coll_way way, int sms);
+weft_status tool_coll_force(weft_team *team, enum coll_algorithm way, int sms);
 
-/* What the model says, and what is taken where the way is COLL_WAY_AUTO. us negative: the way
+/* What the model says, and what is taken where the way is COLL_ALGO_AUTO. us negative: the way
  * cannot serve. */
 struct tool_coll_model {
-    enum coll_way taken;
+    enum coll_algorithm taken;
     double us, floor_us;
     unsigned blocks;
 };
-struct tool_coll_model tool_coll_model(weft_team *team, enum coll_what what, enum coll_way way,
-                                       int sms, uint64_t bytes);
+struct tool_coll_model tool_coll_model(weft_team *team, enum coll_what what,
+                                       enum coll_algorithm way, int sms, uint64_t bytes);
 
 /* Of an alltoall whose elements lie apart: copy engines and lines do not serve, and the gaps cost
  * nothing. */
-struct tool_coll_model tool_coll_model_strided(weft_team *team, enum coll_way way, int sms,
+struct tool_coll_model tool_coll_model_strided(weft_team *team, enum coll_algorithm way, int sms,
                                                uint64_t bytes);
 
 /* Those of the team; where there is none, those that are built in. */
@@ -53,6 +53,6 @@ weft_status tool_coll_keep(weft_job *job, const struct coll_rates *rates, int pe
                            size_t bytes);
 
 /* The largest size of a block, or vector, that goes in one round. */
-uint64_t tool_coll_round_bytes(weft_team *team, enum coll_what what, enum coll_way way);
+uint64_t tool_coll_round_bytes(weft_team *team, enum coll_what what, enum coll_algorithm way);
 
 #endif

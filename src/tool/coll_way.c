@@ -48,37 +48,37 @@ bool tool_coll_way(const char *operation, uint64_t bytes, int members,
                               .bytes = bytes,
                               .set_bytes = COLL_WIDE_SET,
                               .direct = true,
-                              .lines = members > 1 && coll_prove_wanted(),
+                              .ll128 = members > 1 && coll_prove_wanted(),
                               .most_blocks = coll_blocks_of(config_int(CONFIG_COLL_SMS)),
-                              .wish = (enum coll_way)config_choice(CONFIG_COLL)};
-    bool copies = q.wish == COLL_WAY_COPIES;
+                              .forced = (enum coll_algorithm)config_choice(CONFIG_COLL)};
+    bool copies = q.forced == COLL_ALGO_COPIES;
     if (asked < 0)
         return false;
     struct coll_rates rates;
     char text[sizeof answer->rates];
     tool_coll_rates_here(&rates, text, sizeof text);
     if (copies)
-        q.wish = COLL_WAY_AUTO;
+        q.forced = COLL_ALGO_AUTO;
     struct coll_choice choice = coll_choose(&q, &rates);
     *answer = (struct tool_coll_answer){
         .operation = operations[asked],
         .blocks_each =
             q.what != COLL_REDUCE && q.what != COLL_BROADCAST && q.what != COLL_REDUCE_TO,
         .sized = q.what == COLL_COLLECT || q.what == COLL_ALLTOALLV,
-        .sized_scratch = choice.way == COLL_WAY_SCRATCH,
-        .wish = q.wish == COLL_WAY_AUTO ? NULL : coll_way_name(q.wish),
-        .wish_taken = q.wish == choice.way,
+        .sized_scratch = choice.algorithm == COLL_ALGO_STAGED,
+        .wish = q.forced == COLL_ALGO_AUTO ? NULL : coll_algorithm_name(q.forced),
+        .wish_taken = q.forced == choice.algorithm,
         .copies = copies,
         .blocks = choice.blocks,
         .threads = choice.threads,
         .chunks = choice.chunks,
-        .engines = choice.way == COLL_WAY_ENGINES,
+        .engines = choice.algorithm == COLL_ALGO_ENGINES,
         .handed_on = choice.phases > 1,
         .round_bytes = choice.bytes};
     for (int i = 0; i < TOOL_COLL_WAYS; i++) {
-        enum coll_way way = (enum coll_way)(COLL_WAY_PACKETS + i);
-        answer->ways[i] = (struct tool_coll_way){coll_way_name(way), coll_cost(&q, &rates, way),
-                                                 way == choice.way};
+        enum coll_algorithm way = (enum coll_algorithm)(COLL_ALGO_LL + i);
+        answer->ways[i] = (struct tool_coll_way){
+            coll_algorithm_name(way), coll_cost(&q, &rates, way), way == choice.algorithm};
     }
     memcpy(answer->rates, text, sizeof text);
     coll_rates_estimates(&rates, ", ", answer->estimates, sizeof answer->estimates);

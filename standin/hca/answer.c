@@ -1,43 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The requester's second half: acknowledgements, data of reads, refusals, and packets that are
- * lost. */
+/* Second half of the requester: handles ACKs, read data, NAKs and lost packets. */
 #include "hca.h"
 #include "send.h"
 
 #include <string.h>
 
-/* The first time, and how often it is doubled. */
-#define RESEND_NS UINT64_C(5000000)
-enum { RESEND_SHIFT = 5 };
+/* First early retransmission timeout in ns, and how often it is doubled. */
+#define RETRANSMIT_NS UINT64_C(5000000)
+enum { RETRANSMIT_SHIFT = 5 };
 
-static struct flight *oldest(struct qp *qp)
+static struct outstanding *oldest_outstanding(struct qp *qp)
 {
-    return qp->flight_head == qp->flight_tail ? NULL
-                                              : &qp->flights[qp->flight_head & qp->flight_mask];
+    return qp->outstanding_head == qp->outstanding_tail
+               ? NULL
+               : &qp->outstanding[qp->outstanding_head & qp->outstanding_mask];
 }
 
-static bool is_read(const struct flight *f)
+static bool is_read(const struct outstanding *f)
 {
     return f->opcode == WQE_READ || wqe_is_atomic(f->opcode);
 }
 
-/* Where SOFT_HCA_MODE=adversarial: nobody may read a slot again that is not his. */
+/* Adversarial mode: overwrites completed WQEs, so that a program that reuses a slot wrongly is
+ * noticed. */
 static void poison(struct qp *qp, uint16_t from, uint16_t to)
 {
     for (uint16_t i = from; i != to; i++)
         memset(qp->ring + (size_t)(i & (qp->blocks - 1)) * WQE_BLOCK_BYTES, 0xff, WQE_BLOCK_BYTES);
 }
 
-/* Where completions are collapsed nobody sees another than the last of several that come at
- * once. */
+/* With a collapsed CQ, a program sees only the last of several simultaneous completions. */
 void send_retire(struct qp *qp)
 {
-    struct flight *f, last = {0};
+    struct outstanding *f, last = {0};
     struct cq *cq = qp->send_cq;
     uint32_t unseen = 0;
-    while ((f = oldest(qp)) && psn_before(f->last_psn, qp->acked)) {
+    while ((f = oldest_outstanding(qp)) && psn_before(f->last_psn, qp->acked)) {
         qp->reads -= is_read(f);
-        qp->flight_head++;
+        qp->outstanding_head++;
         if (f->complete < 2)
             continue;
         last = *f;
@@ -59,86 +59,86 @@ void send_retire(struct qp *qp)
         qp_list(qp);
 }
 
-/* acknowledge: all up to psn has arrived. */
-static void acknowledge(struct qp *qp, uint32_t psn)
+/* Marks all packets up to psn as acknowledged. */
+static void acknowledge_through(struct qp *qp, uint32_t psn)
 {
     if (psn_before(psn, qp->acked))
         return;
     qp->acked = psn_add(psn, 1);
     qp->retries = qp->retry_count;
     qp->rnr_tries = qp->rnr_retry;
-    qp->lost_since = 0;
-    qp->resends = 0;
-    qp->gap = false;
+    qp->loss_noticed_at = 0;
+    qp->retransmissions = 0;
+    qp->response_lost = false;
     if (qp->window && qp->window < roce_window(qp))
         qp->window++;
     send_retire(qp);
 }
 
-/* go_back: sends again from the packet psn on, which is of a request in flight. */
-static void go_back(struct qp *qp, uint32_t psn)
+/* Retransmits from packet psn on, which belongs to an outstanding request. */
+static void retransmit_from(struct qp *qp, uint32_t psn)
 {
     qp->count_retries++;
-    uint32_t first = qp->flight_head;
-    while (first != qp->flight_tail &&
-           psn_before(qp->flights[first & qp->flight_mask].last_psn, psn))
+    uint32_t first = qp->outstanding_head;
+    while (first != qp->outstanding_tail &&
+           psn_before(qp->outstanding[first & qp->outstanding_mask].last_psn, psn))
         first++;
-    if (first == qp->flight_tail)
+    if (first == qp->outstanding_tail)
         return;
-    const struct flight *f = &qp->flights[first & qp->flight_mask];
-    qp->flight_tail = first;
-    /* What was entered behind it is entered again when it is sent again. */
+    const struct outstanding *f = &qp->outstanding[first & qp->outstanding_mask];
+    qp->outstanding_tail = first;
+    /* Later requests are added again when they are retransmitted. */
     qp->reads = 0;
-    for (uint32_t i = qp->flight_head; i != qp->flight_tail; i++)
-        qp->reads += is_read(&qp->flights[i & qp->flight_mask]);
+    for (uint32_t i = qp->outstanding_head; i != qp->outstanding_tail; i++)
+        qp->reads += is_read(&qp->outstanding[i & qp->outstanding_mask]);
     qp->taken = f->index;
     qp->psn = f->first_psn;
-    qp->resume = (psn - f->first_psn) & 0xffffff;
+    qp->resume_packets = (psn - f->first_psn) & 0xffffff;
     qp->busy = qp->begun = false;
     qp->fault = (struct fault){0};
-    qp->gap = false;
+    qp->response_lost = false;
     qp_list(qp);
 }
 
-static void give_up(struct qp *qp)
+static void fail_retry_exceeded(struct qp *qp)
 {
     char text[ADDRESS_TEXT];
-    struct flight *f = oldest(qp);
+    struct outstanding *f = oldest_outstanding(qp);
     log_error(qp->device, "QP 0x%x: no answer from QP 0x%x of %s%s", qp->qpn, qp->remote_qpn,
               address_text(qp->remote, text),
               !qp->link || atomic_load(&qp->link->dead) ? ", whose process is gone" : "");
     qp_fail(qp, f->index, f->opcode, SYNDROME_RETRY_EXCEEDED, 0);
 }
 
-/* narrow: packets were lost, and perhaps because there were too many. */
-static void narrow(struct qp *qp)
+/* Halves the window after packet loss, which may be congestion. */
+static void halve_window(struct qp *qp)
 {
     if (qp->window > 2)
         qp->window /= 2;
 }
 
-/* try_again: from the packet psn on, if one of the tries that the queue grants is left. */
-static void try_again(struct qp *qp, uint32_t psn)
+/* Retransmits from packet psn on, or fails if the retry count is exhausted. */
+static void retry_from(struct qp *qp, uint32_t psn)
 {
     if (!qp->retries) {
-        give_up(qp);
+        fail_retry_exceeded(qp);
         return;
     }
     qp->retries--;
-    qp->lost_since = 0;
-    qp->resends = 0;
-    go_back(qp, psn);
-    narrow(qp);
+    qp->loss_noticed_at = 0;
+    qp->retransmissions = 0;
+    retransmit_from(qp, psn);
+    halve_window(qp);
 }
 
-/* missing_before: the first packet before psn that was answered by data which did not arrive here:
- * what comes for a later packet acknowledges a write, and never a read or atomic. */
-static bool missing_before(struct qp *qp, uint32_t psn, uint32_t *missing)
+/* Finds the first packet before psn whose read or atomic response is missing. A later response
+ * acknowledges earlier writes, but never an earlier read or atomic. */
+static bool find_missing_response(struct qp *qp, uint32_t psn, uint32_t *missing)
 {
     if (!qp->reads)
         return false;
-    for (uint32_t i = qp->flight_head; i != qp->flight_tail; i++) {
-        struct flight *f = &qp->flights[i & qp->flight_mask];
+    for (uint32_t i = qp->outstanding_head; i != qp->outstanding_tail; i++) {
+        struct outstanding *f = &qp->outstanding[i & qp->outstanding_mask];
         if (!psn_before(f->first_psn, psn))
             return false;
         *missing = psn_before(f->first_psn, qp->acked) ? qp->acked : f->first_psn;
@@ -148,41 +148,41 @@ static bool missing_before(struct qp *qp, uint32_t psn, uint32_t *missing)
     return false;
 }
 
-/* acknowledge_most: something came for a packet behind psn, or for psn: of all before it
- * acknowledges what it can. Returns the first that is not acknowledged. */
-static uint32_t acknowledge_most(struct qp *qp, uint32_t psn)
+/* Handles the acknowledgement of all packets before psn, as far as no response is missing. Returns
+ * the first PSN that is not acknowledged. */
+static uint32_t acknowledge_up_to(struct qp *qp, uint32_t psn)
 {
     uint32_t missing;
-    if (missing_before(qp, psn, &missing))
+    if (find_missing_response(qp, psn, &missing))
         psn = missing;
     if (psn != qp->acked)
-        acknowledge(qp, psn_add(psn, 0xffffff));
+        acknowledge_through(qp, psn_add(psn, 0xffffff));
     return psn;
 }
 
-/* acknowledge_before: something came for the packet psn: all before it has arrived. False: an
- * answer before it was lost, and is asked for again. */
+/* A response to packet psn acknowledges all packets before it. False: an earlier response was lost
+ * and is requested again. */
 static bool acknowledge_before(struct qp *qp, uint32_t psn)
 {
-    uint32_t missing = acknowledge_most(qp, psn);
-    if (missing == psn || qp->gap)
+    uint32_t missing = acknowledge_up_to(qp, psn);
+    if (missing == psn || qp->response_lost)
         return missing == psn;
-    try_again(qp, missing);
-    qp->gap = true;
+    retry_from(qp, missing);
+    qp->response_lost = true;
     return false;
 }
 
-static struct flight *flight_of(struct qp *qp, uint32_t psn)
+static struct outstanding *find_outstanding(struct qp *qp, uint32_t psn)
 {
-    for (uint32_t i = qp->flight_head; i != qp->flight_tail; i++) {
-        struct flight *f = &qp->flights[i & qp->flight_mask];
+    for (uint32_t i = qp->outstanding_head; i != qp->outstanding_tail; i++) {
+        struct outstanding *f = &qp->outstanding[i & qp->outstanding_mask];
         if (!psn_before(psn, f->first_psn) && !psn_before(f->last_psn, psn))
             return f;
     }
     return NULL;
 }
 
-/* Of infiniband's table of timers (IBA, "Timer Field Values"), in units of 10 µs. */
+/* RNR timer values in units of 10 us (IBTA, "Timer Field Values"). */
 static uint64_t rnr_ns(uint8_t code)
 {
     static const uint32_t units[32] = {65536, 1,    2,    3,     4,     6,     8,     12,
@@ -192,18 +192,18 @@ static uint64_t rnr_ns(uint8_t code)
     return (uint64_t)units[code & 31] * 10000;
 }
 
-static void take_refusal(struct qp *qp, const struct packet *p)
+static void handle_nak(struct qp *qp, const struct packet *p)
 {
     if (!acknowledge_before(qp, p->psn))
         return;
-    struct flight *f = flight_of(qp, p->psn);
+    struct outstanding *f = find_outstanding(qp, p->psn);
     if (!f)
         return;
-    if (p->immediate == REFUSED_SEQUENCE) {
-        try_again(qp, p->psn);
+    if (p->immediate == NAK_PSN_SEQUENCE) {
+        retry_from(qp, p->psn);
         return;
     }
-    if (p->immediate != REFUSED_RNR) {
+    if (p->immediate != NAK_RNR) {
         qp_fail(qp, f->index, f->opcode, (uint8_t)p->immediate, 0);
         return;
     }
@@ -213,11 +213,11 @@ static void take_refusal(struct qp *qp, const struct packet *p)
         return;
     }
     qp->wait_until = qp->device->now + rnr_ns((uint8_t)p->length);
-    qp->lost_since = 0;
-    go_back(qp, p->psn);
+    qp->loss_noticed_at = 0;
+    retransmit_from(qp, p->psn);
 }
 
-/* scatter: data that came back, from byte `offset` of the request's segments on. */
+/* Writes response data to the WQE's data segments, from byte `offset` on. */
 static uint8_t scatter(struct qp *qp, uint16_t index, uint64_t offset, const uint8_t *from,
                        uint64_t bytes)
 {
@@ -247,7 +247,7 @@ static uint8_t scatter(struct qp *qp, uint16_t index, uint64_t offset, const uin
         }
         void *to = (void *)(uintptr_t)(memory + offset);
         uint32_t access = qp->device->keys.entries[s.lkey >> 8].access;
-        if (!adversary_hold_apart(qp->device, access, to, from, n) &&
+        if (!adversary_delay_apart(qp->device, access, to, from, n) &&
             !memory_put(qp->device, to, from, n))
             return SYNDROME_LOCAL_PROTECTION;
         from += n;
@@ -257,26 +257,26 @@ static uint8_t scatter(struct qp *qp, uint16_t index, uint64_t offset, const uin
     return SYNDROME_NONE;
 }
 
-static void take_data(struct qp *qp, const struct packet *p)
+static void handle_response_data(struct qp *qp, const struct packet *p)
 {
     const uint8_t *data = (const uint8_t *)(p + 1);
     if (!acknowledge_before(qp, p->psn))
         return;
-    struct flight *f = flight_of(qp, p->psn);
+    struct outstanding *f = find_outstanding(qp, p->psn);
     if (!f || !is_read(f))
         return;
     uint32_t offset = ((p->psn - f->first_psn) & 0xffffff) * qp->mtu, rest = f->length - offset;
     if ((p->kind == PACKET_READ_DATA) != (f->opcode == WQE_READ) ||
         p->bytes != (rest < qp->mtu ? rest : qp->mtu)) {
         log_error(qp->device,
-                  "QP 0x%x: the answer 0x%x to request 0x%x has %u bytes in place of %u", qp->qpn,
+                  "QP 0x%x: the response 0x%x to request 0x%x has %u bytes instead of %u", qp->qpn,
                   p->psn, f->index, p->bytes, rest < qp->mtu ? rest : qp->mtu);
         qp_fail(qp, f->index, f->opcode, SYNDROME_BAD_RESPONSE, 0);
         return;
     }
     uint8_t value[8];
     if (p->kind == PACKET_ATOMIC_VALUE && p->bytes == 4) {
-        /* A value of 8 bytes comes in the host's order, one of 4 bytes big-endian. */
+        /* An 8-byte value is in host byte order, a 4-byte value is big-endian. */
         for (unsigned i = 0; i < 4; i++)
             value[i] = data[3 - i];
         data = value;
@@ -287,40 +287,40 @@ static void take_data(struct qp *qp, const struct packet *p)
         return;
     }
     f->received = offset + p->bytes;
-    acknowledge(qp, p->psn);
+    acknowledge_through(qp, p->psn);
 }
 
-/* take_late: the answer to a packet that is about to be sent again. All that were sent again before
- * it have arrived; of a read or atomic among them the answer is still to come. A refusal holds when
- * its packet has a request again: the responder will not repeat it. */
-static void take_late(struct qp *qp, const struct packet *p)
+/* Handles a response to a packet that is about to be retransmitted. All packets retransmitted
+ * before it have arrived; responses of reads and atomics among them are still missing. A NAK is
+ * kept until its packet was retransmitted, because the responder does not repeat it. */
+static void handle_late_response(struct qp *qp, const struct packet *p)
 {
-    if (p->kind == PACKET_NAK && p->immediate != REFUSED_RNR && p->immediate != REFUSED_SEQUENCE) {
-        qp->late = (uint8_t)p->immediate;
-        qp->late_psn = p->psn;
+    if (p->kind == PACKET_NAK && p->immediate != NAK_RNR && p->immediate != NAK_PSN_SEQUENCE) {
+        qp->late_nak = (uint8_t)p->immediate;
+        qp->late_nak_psn = p->psn;
     }
-    acknowledge_most(qp, qp->psn);
+    acknowledge_up_to(qp, qp->psn);
 }
 
-void send_take_late_refusal(struct qp *qp)
+void send_apply_late_nak(struct qp *qp)
 {
-    struct packet p = {.kind = PACKET_NAK, .psn = qp->late_psn, .immediate = qp->late};
-    if (!qp->late || !psn_before(qp->late_psn, qp->psn))
+    struct packet p = {.kind = PACKET_NAK, .psn = qp->late_nak_psn, .immediate = qp->late_nak};
+    if (!qp->late_nak || !psn_before(qp->late_nak_psn, qp->psn))
         return;
-    qp->late = 0;
-    take_refusal(qp, &p);
+    qp->late_nak = 0;
+    handle_nak(qp, &p);
 }
 
-static void take_answer(struct device *d, struct link_out *link, const struct packet *p)
+static void handle_response(struct device *d, struct link_out *link, const struct packet *p)
 {
     struct qp *qp = qp_find(d, p->to_qpn);
-    /* Answers to a queue that was reset or destroyed meanwhile. */
+    /* Ignore responses to a QP that was reset or destroyed meanwhile. */
     if (!qp || qp->link != link || (qp->state != QP_RTS && qp->state != QP_SQD) ||
         p->from_qpn != qp->remote_qpn || psn_before(p->psn, qp->acked) ||
-        !psn_before(p->psn, qp->psn_most))
+        !psn_before(p->psn, qp->psn_limit))
         return;
     if (!psn_before(p->psn, qp->psn)) {
-        take_late(qp, p);
+        handle_late_response(qp, p);
         return;
     }
     switch (p->kind) {
@@ -328,67 +328,67 @@ static void take_answer(struct device *d, struct link_out *link, const struct pa
         acknowledge_before(qp, psn_add(p->psn, 1));
         break;
     case PACKET_NAK:
-        take_refusal(qp, p);
+        handle_nak(qp, p);
         break;
     case PACKET_READ_DATA:
     case PACKET_ATOMIC_VALUE:
-        take_data(qp, p);
+        handle_response_data(qp, p);
         break;
     default:
         break;
     }
 }
 
-bool send_answers(struct link_out *link, struct device *d)
+bool send_handle_responses(struct link_out *link, struct device *d)
 {
     const struct packet *p;
     char text[ADDRESS_TEXT];
     bool worked = false, broken = false;
-    while ((p = ring_peek(&link->answers, &broken))) {
-        take_answer(d, link, p);
-        ring_take(&link->answers, p);
+    while ((p = ring_peek(&link->responses, &broken))) {
+        handle_response(d, link, p);
+        ring_take(&link->responses, p);
         worked = true;
     }
     if (worked)
-        ring_release(&link->answers);
+        ring_release(&link->responses);
     if (broken && !atomic_exchange(&link->dead, true))
-        log_error(d, "the answers from %s cannot be read", address_text(link->address, text));
+        log_error(d, "the responses from %s cannot be read", address_text(link->address, text));
     return worked;
 }
 
 /* --- Lost packets --- */
 
-/* Nothing is lost on the way between two processes, but a responder drops what its queue does not
- * expect. That is certain when all packets were read there and all answers here. Over RoCE nothing
- * is certain. */
-static bool is_lost(const struct qp *qp)
+/* Returns true if outstanding packets are lost. Between two processes the link loses nothing, but a
+ * responder drops unexpected packets. That is certain when it has consumed all packets and this
+ * side all responses. Over RoCE nothing is certain. */
+static bool are_packets_lost(const struct qp *qp)
 {
     struct link_out *link = qp->link;
-    if (qp->flight_head == qp->flight_tail || qp->acked == qp->psn)
+    if (qp->outstanding_head == qp->outstanding_tail || qp->acked == qp->psn)
         return false;
     if (!link || atomic_load(&link->dead) || link->roce)
         return true;
     uint64_t read = __atomic_load_n(&link->requests.shared->head, __ATOMIC_ACQUIRE);
-    uint64_t answers = __atomic_load_n(&link->answers.shared->tail, __ATOMIC_ACQUIRE);
-    return read >= qp->link_mark && answers == link->answers.own;
+    uint64_t answers = __atomic_load_n(&link->responses.shared->tail, __ATOMIC_ACQUIRE);
+    return read >= qp->link_position && answers == link->responses.own;
 }
 
-/* resend_early: on a wire that loses packets the queue's time, which is for peers that do not
- * answer, is too long to wait for one packet. What is sent before it is over takes none of its
- * tries. */
-static void resend_early(struct qp *qp)
+/* Retransmits on a lossy network before the ACK timeout, which is meant for peers that do not
+ * answer. This does not use up the retry count. */
+static void retransmit_early(struct qp *qp)
 {
     struct device *d = qp->device;
-    if (!qp->link || !qp->link->roce || d->now < qp->resend_at)
+    if (!qp->link || !qp->link->roce || d->now < qp->retransmit_at)
         return;
-    qp->resend_at =
-        d->now + (RESEND_NS << (qp->resends < RESEND_SHIFT ? qp->resends : RESEND_SHIFT));
-    qp->resends++;
-    go_back(qp, qp->acked);
-    narrow(qp);
+    qp->retransmit_at =
+        d->now + (RETRANSMIT_NS << (qp->retransmissions < RETRANSMIT_SHIFT ? qp->retransmissions
+                                                                           : RETRANSMIT_SHIFT));
+    qp->retransmissions++;
+    retransmit_from(qp, qp->acked);
+    halve_window(qp);
 }
 
-/* send_timers: true: the queue waits for the clock, and is to be looked at again. */
+/* Handles the QP's timers. True: the QP waits for time to pass and must be visited again. */
 bool send_timers(struct qp *qp)
 {
     struct device *d = qp->device;
@@ -396,20 +396,20 @@ bool send_timers(struct qp *qp)
         return false;
     if (qp->wait_until)
         return true;
-    if (!is_lost(qp)) {
-        if (!qp->resends)
-            qp->lost_since = 0;
-        return qp->flight_head != qp->flight_tail;
+    if (!are_packets_lost(qp)) {
+        if (!qp->retransmissions)
+            qp->loss_noticed_at = 0;
+        return qp->outstanding_head != qp->outstanding_tail;
     }
-    if (!qp->lost_since)
-        qp->lost_since = d->now;
-    if (!qp->resends)
-        qp->resend_at = qp->lost_since + RESEND_NS;
-    if (!qp->timeout || d->now - qp->lost_since < UINT64_C(4096) << qp->timeout) {
-        resend_early(qp);
+    if (!qp->loss_noticed_at)
+        qp->loss_noticed_at = d->now;
+    if (!qp->retransmissions)
+        qp->retransmit_at = qp->loss_noticed_at + RETRANSMIT_NS;
+    if (!qp->timeout || d->now - qp->loss_noticed_at < UINT64_C(4096) << qp->timeout) {
+        retransmit_early(qp);
         return true;
     }
-    try_again(qp, qp->acked);
+    retry_from(qp, qp->acked);
     return true;
 }
 
@@ -436,7 +436,7 @@ bool send_target(struct qp *qp, const struct wqe_address *a)
         link_release(d, qp);
         link_attach(d, qp, link_find(d, address));
         if (!qp->link) {
-            link_want(d, address);
+            link_request(d, address);
             return false;
         }
     }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Short writes, many at a time: what stands in a send queue as plain writes of few bytes goes to
- * the peer as one packet, which is looked up, acknowledged and completed once. Every request is
- * checked as any other (send.c, respond.c); whatever is not plain, or not right, is left to them,
- * and so are all requests of the adversarial mode, which takes each by itself. */
+/* Bursts: consecutive short RDMA writes of a send queue go to the peer in one packet, with one
+ * lookup, one ACK and one completion. Each WQE is checked as usual (send.c, respond.c). Other WQEs,
+ * faulty ones and all WQEs of the adversarial mode are left to those files. */
 #include "gpu_memory.h"
 #include "hca.h"
 #include "send.h"
@@ -10,19 +9,19 @@
 #include <string.h>
 
 enum {
-    WRITE_BYTES = 256, /* of the longest that is taken; no path's MTU is less */
+    WRITE_BYTES = 256, /* longest write in bytes; no path MTU is smaller */
     HEAD_BYTES = 16,
-    BURST_BYTES = 4096, /* of a packet */
+    BURST_BYTES = 4096, /* bytes of a packet */
     UNITS_BEFORE_DATA = 2,
-    /* Of an inline write of one block: where its data begin, the most of them, and what these take
-     * in a packet; as many have room in the first of their units. */
+    /* An inline write in one block: byte offset of its data, most data bytes, bytes reserved for
+     * them in a packet, and data bytes that fit in the first unit. */
     SHORT_AT = UNITS_BEFORE_DATA * WQE_UNIT_BYTES + 4,
     SHORT_BYTES = WQE_BLOCK_BYTES - SHORT_AT,
     SHORT_ROOM = 32,
     SHORT_OF_3_UNITS = WQE_UNIT_BYTES - 4,
 };
 
-/* In the packet, before each write's data, which are padded to 8 bytes. */
+/* Header of each write in the packet. The data follow, padded to 8 bytes. */
 struct head {
     uint64_t address;
     uint32_t rkey, bytes;
@@ -36,8 +35,8 @@ static uint32_t padded(uint32_t bytes)
 
 /* --- Sending --- */
 
-/* copy_ring: bytes of the request at `taken` from its byte `offset` on; a request may go over the
- * ring's end. */
+/* Copies bytes of the WQE at `taken` from byte `offset` on; a WQE may wrap around the end of the
+ * ring. */
 static void copy_ring(const struct qp *qp, uint32_t offset, void *to, uint32_t bytes)
 {
     uint32_t size = qp->blocks * WQE_BLOCK_BYTES;
@@ -50,12 +49,12 @@ static void copy_ring(const struct qp *qp, uint32_t offset, void *to, uint32_t b
     memcpy((uint8_t *)to + rest, qp->ring, bytes - rest);
 }
 
-/* One request: what its first 48 bytes say. */
+/* A WQE, decoded from its first 48 bytes. */
 struct write {
     struct wqe wqe; /* the control segment */
     struct head head;
     bool is_inline;
-    uint64_t memory; /* of the data that are not */
+    uint64_t memory; /* address of the data if they are not inline */
 };
 
 static bool is_plain(const struct qp *qp, const struct wqe *w)
@@ -65,11 +64,11 @@ static bool is_plain(const struct qp *qp, const struct wqe *w)
            (w->opcode == WQE_WRITE || w->opcode == WQE_NOP);
 }
 
-/* read_write: false: not one for here. */
+/* Decodes the WQE at `taken`. False: it cannot be part of a burst. */
 static bool read_write(const struct qp *qp, struct write *w)
 {
     uint32_t words[12];
-    /* A linear copy: the program may change the ring although it must not. */
+    /* Copy it first: the program might change the ring, although it must not. */
     memcpy(words, qp->ring + (size_t)(qp->taken & (qp->blocks - 1)) * WQE_BLOCK_BYTES, 48);
     wqe_control(words, &w->wqe);
     w->wqe.solicited = w->wqe.complete == 3;
@@ -95,38 +94,37 @@ static bool read_write(const struct qp *qp, struct write *w)
            !gpu_memory_holds(w->memory);
 }
 
-static void enter_burst(struct qp *qp, const struct wqe *w, uint32_t psn, uint32_t packets)
+static void add_burst_request(struct qp *qp, const struct wqe *w, uint32_t psn, uint32_t packets)
 {
-    qp->flights[qp->flight_tail++ & qp->flight_mask] =
-        (struct flight){.first_psn = psn,
-                        .last_psn = psn_add(psn, packets - 1),
-                        .index = qp->taken,
-                        .opcode = w->opcode,
-                        .blocks = w->blocks,
-                        .complete = w->complete,
-                        .solicited = w->solicited};
+    qp->outstanding[qp->outstanding_tail++ & qp->outstanding_mask] =
+        (struct outstanding){.first_psn = psn,
+                             .last_psn = psn_add(psn, packets - 1),
+                             .index = qp->taken,
+                             .opcode = w->opcode,
+                             .blocks = w->blocks,
+                             .complete = w->complete,
+                             .solicited = w->solicited};
     qp->taken = (uint16_t)(qp->taken + w->blocks);
 }
 
-static bool applies(const struct qp *qp)
+static bool burst_allowed(const struct qp *qp)
 {
     const struct config *c = qp->device->config;
-    return qp->type == QP_RC && qp->link && !qp->link->roce && !qp->busy && !qp->resume &&
+    return qp->type == QP_RC && qp->link && !qp->link->roce && !qp->busy && !qp->resume_packets &&
            !qp->fault.syndrome && c->mode != MODE_ADVERSARIAL && !c->fail_at;
 }
 
-/* What is put into one packet. */
+/* A burst packet that is being built. */
 struct burst {
     uint8_t *to;
     uint32_t used, writes;
     unsigned requests;
-    bool local; /* some of them send nothing */
+    bool local; /* some of the WQEs send nothing (NOP) */
 };
 
-/* An inline write of few bytes in one block, which most requests are: what of it is to be sent, and
- * whether it asks for a completion. False: it is another. What it says of itself is compared and
- * nothing else, so that where the next one lies does not depend on what is loaded of this one,
- * which may still be on its way from another CPU. */
+/* Decodes an inline write in one block, the most frequent WQE: its header and its completion flags.
+ * False: it is another WQE. The code only compares, so that the address of the next WQE does not
+ * depend on data of this one, which may still be in another CPU's cache. */
 static inline bool read_short(const struct qp *qp, const uint8_t *at, uint16_t index,
                               struct head *head, uint32_t *flags)
 {
@@ -147,12 +145,12 @@ static inline bool read_short(const struct qp *qp, const uint8_t *at, uint16_t i
            (second & be32(0xffffff3f)) == be32(qp->qpn << 8 | units) && !(*flags >> 5 & 7);
 }
 
-/* add_shorts: such writes, as many as follow each other. */
+/* Adds consecutive such writes. */
 static void add_shorts(struct qp *qp, struct burst *b)
 {
     const uint16_t from = qp->taken, producer = qp->producer;
     const uint32_t first_psn = psn_add(qp->psn, b->writes);
-    struct flight flight = {.opcode = WQE_WRITE, .blocks = 1};
+    struct outstanding flight = {.opcode = WQE_WRITE, .blocks = 1};
     uint64_t sum = 0;
     uint32_t used = b->used, n = 0;
     for (; (uint16_t)(from + n) != producer && used + HEAD_BYTES + SHORT_ROOM <= BURST_BYTES; n++) {
@@ -173,17 +171,18 @@ static void add_shorts(struct qp *qp, struct burst *b)
         flight.index = index;
         flight.complete = flags >> 2 & 3;
         flight.solicited = flight.complete == 3;
-        qp->flights[(qp->flight_tail + n) & qp->flight_mask] = flight;
+        qp->outstanding[(qp->outstanding_tail + n) & qp->outstanding_mask] = flight;
     }
     qp->count_bytes += sum;
-    qp->flight_tail += n;
+    qp->outstanding_tail += n;
     qp->taken = (uint16_t)(from + n);
     b->used = used;
     b->writes += n;
     b->requests += n;
 }
 
-/* add_other: the next request, of any plain form. False: there is none, or no room for it. */
+/* Adds the next WQE of any form that a burst may contain. False: there is none, or no space for
+ * it. */
 static bool add_other(struct qp *qp, struct burst *b)
 {
     struct write w;
@@ -192,7 +191,7 @@ static bool add_other(struct qp *qp, struct burst *b)
     uint32_t psn = psn_add(qp->psn, b->writes), room = HEAD_BYTES + padded(w.head.bytes);
     uint8_t *to = b->to + b->used;
     if (w.wqe.opcode == WQE_NOP) {
-        enter_burst(qp, &w.wqe, psn, 0);
+        add_burst_request(qp, &w.wqe, psn, 0);
         b->local = true;
         b->requests++;
         return true;
@@ -205,14 +204,14 @@ static bool add_other(struct qp *qp, struct burst *b)
     else
         memcpy(to + HEAD_BYTES, (const void *)(uintptr_t)w.memory, w.head.bytes);
     b->used += room;
-    enter_burst(qp, &w.wqe, psn, 1);
+    add_burst_request(qp, &w.wqe, psn, 1);
     qp->count_bytes += w.head.bytes;
     b->writes++;
     b->requests++;
     return true;
 }
 
-static void give_packet(struct qp *qp, struct packet *p, const struct burst *b)
+static void commit_burst(struct qp *qp, struct packet *p, const struct burst *b)
 {
     *p = (struct packet){.bytes = b->used,
                          .kind = PACKET_WRITES,
@@ -223,18 +222,18 @@ static void give_packet(struct qp *qp, struct packet *p, const struct burst *b)
                          .length = b->writes};
     ring_commit(&qp->link->requests, p);
     qp->link->unpublished = true;
-    qp->link_mark = qp->link->requests.own;
+    qp->link_position = qp->link->requests.own;
     qp->psn = psn_add(qp->psn, b->writes);
-    if (psn_before(qp->psn_most, qp->psn))
-        qp->psn_most = qp->psn;
+    if (psn_before(qp->psn_limit, qp->psn))
+        qp->psn_limit = qp->psn;
 }
 
-/* burst_send: takes requests as long as they are plain short writes; returns how many. */
+/* Sends consecutive short writes in one packet and returns the number of WQEs. */
 unsigned burst_send(struct qp *qp)
 {
     struct burst b = {0};
     struct packet *p;
-    if (!applies(qp) || qp->taken == qp->producer ||
+    if (!burst_allowed(qp) || qp->taken == qp->producer ||
         !(p = ring_reserve(&qp->link->requests, BURST_BYTES)))
         return 0;
     b.to = (uint8_t *)(p + 1);
@@ -244,16 +243,16 @@ unsigned burst_send(struct qp *qp)
     qp->count_requests += b.requests;
     qp->device->count_requests += b.requests;
     if (b.writes)
-        give_packet(qp, p, &b);
+        commit_burst(qp, p, &b);
     if (b.local)
         send_retire(qp);
     return b.requests;
 }
 
-/* --- Carrying out --- */
+/* --- Execution by the responder --- */
 
-/* burst_next: the write at byte *at of a packet's data; false behind the last, and where what lies
- * there cannot be one. */
+/* Decodes the write at byte *at of a packet's data. False after the last one, and for invalid
+ * data. */
 bool burst_next(const uint8_t *data, uint32_t bytes, uint32_t *at, struct burst_write *out)
 {
     struct head h;

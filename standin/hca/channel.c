@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Completion channels and asynchronous events: fixed messages through a pipe, which a program may
- * poll. */
+/* Completion channels and asynchronous events: messages of fixed size through a pipe, which a
+ * program may poll. */
 #include "hca.h"
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ void channel_close(struct channel *c)
 
 void channel_send(struct channel *c, const void *event, size_t bytes)
 {
-    /* When the pipe is full the reader has events enough to wake it. */
+    /* If the pipe is full, it holds enough events to wake the reader. */
     ssize_t n = write(c->write_fd, event, bytes);
     (void)n;
 }

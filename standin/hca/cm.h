@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The connection manager: the names of librdmacm for programs that connect their queue pairs by IP
- * addresses (libfabric's provider verbs, rping, perftest with -R). A connection is a TCP connection
- * between the two programs, over which they tell each other what they need to know of the queue
- * pairs, and which says, by its end, that one of them is gone. It speaks to its own kind alone:
- * adapters use datagrams of queue pair 1.
+/* Connection manager: the interface of librdmacm, for programs that connect QPs by IP addresses
+ * (libfabric's verbs provider, rping, perftest with -R). A connection is a TCP connection between
+ * the two programs. It carries the attributes of the QPs, and its end reports that one program is
+ * gone. It works only between software HCAs, because real NICs use datagrams of QP 1 instead.
  *
- * There is no thread. The descriptor of a channel is an epoll instance of the sockets of its
- * identifiers and of a bell for events that did not come by a socket; rdma_get_cm_event() reads
- * them. One lock for all of it. */
+ * There is no thread. A channel's descriptor is an epoll instance of its identifiers' sockets and
+ * of an eventfd for events that do not come from a socket; rdma_get_cm_event() reads them. One lock
+ * protects everything. */
 #ifndef WEFT_HCA_CM_H
 #define WEFT_HCA_CM_H
 
@@ -19,9 +18,9 @@
 
 enum { CM_PRIVATE_BYTES = 196, CM_MAGIC = 0x57434d31 };
 
-enum cm_kind { CM_REQUEST = 1, CM_REPLY, CM_READY, CM_REFUSAL, CM_END, CM_END_REPLY };
+enum cm_kind { CM_REQ = 1, CM_REP, CM_RTU, CM_REJ, CM_DREQ, CM_DREP };
 
-/* What goes over the socket: all of it each time, big-endian. */
+/* The message on the socket; always complete, big-endian. */
 struct cm_message {
     uint32_t magic, kind;
     uint32_t qpn, psn;
@@ -35,15 +34,15 @@ struct cm_message {
 enum cm_state {
     CM_IDLE,
     CM_LISTENING,
-    CM_REACHING,  /* the socket connects */
-    CM_ASKING,    /* the request has gone */
-    CM_ANSWERED,  /* the reply came, and the program connects its queue pair itself */
-    CM_INCOMING,  /* a socket that was accepted; its request has not come whole */
-    CM_ASKED,     /* the program has been told of the request */
-    CM_ACCEPTING, /* the reply has gone */
+    CM_CONNECTING,   /* the socket is connecting */
+    CM_REQ_SENT,     /* the request was sent */
+    CM_REP_RECEIVED, /* the reply arrived, and the program connects its QP itself */
+    CM_REQ_EXPECTED, /* accepted a socket; its request is not complete yet */
+    CM_REQ_REPORTED, /* the request was reported to the program */
+    CM_REP_SENT,     /* the reply was sent */
     CM_CONNECTED,
-    CM_ENDING, /* this end has said so */
-    CM_OVER,   /* the program has been told that it is */
+    CM_DREQ_SENT,    /* this end has sent a disconnect request */
+    CM_DISCONNECTED, /* the end was reported to the program */
 };
 
 struct cm_event {
@@ -53,24 +52,24 @@ struct cm_event {
 };
 
 struct cm_channel {
-    struct rdma_event_channel channel; /* .fd: of epoll */
-    int bell; /* an eventfd: its count is that of `first` and those behind it */
+    struct rdma_event_channel channel; /* .fd is the epoll instance */
+    int wakeup;                        /* an eventfd that counts the events in the list */
     struct cm_event *first, **last;
     struct cm_channel *next;
 };
 
 struct cm_id {
     struct rdma_cm_id id;
-    uint64_t number; /* as epoll knows it */
+    uint64_t number; /* number in epoll events */
     enum cm_state state;
-    int fd; /* -1: none */
+    int fd; /* -1: no socket */
     bool own_channel;
     unsigned unacknowledged;
-    struct rdma_conn_param own; /* what this end has said */
+    struct rdma_conn_param own; /* parameters that this end has sent */
     uint32_t psn;
-    struct cm_message in, peer; /* being read; the peer's request or reply */
+    struct cm_message in, peer; /* message being received; the peer's request or reply */
     size_t got;
-    struct cm_id *listener; /* until the program has been told of the request */
+    struct cm_id *listener; /* NULL after the request was reported to the program */
     struct cm_id *next;
     char own_private[CM_PRIVATE_BYTES];
 };
@@ -88,35 +87,34 @@ static inline struct cm_channel *cm_channel_of(const struct cm_id *c)
     return HOLDER(c->id.channel, struct cm_channel, channel);
 }
 
-/* What follows: lock held, but for cm_now(). */
+/* The caller of the following functions holds the lock, except for cm_wait_for_event(). */
 
-/* An identifier more, in no state; NULL with errno. */
+/* Creates an identifier in state CM_IDLE. NULL with errno. */
 struct cm_id *cm_id_new(struct rdma_event_channel *channel, void *context, enum rdma_port_space ps);
 struct cm_id *cm_id_find(uint64_t number);
-/* Takes the identifier out of everything, with the events that nobody has got, and frees it. */
-void cm_id_drop(struct cm_id *c);
+/* Removes the identifier and its unread events, and frees it. */
+void cm_id_destroy(struct cm_id *c);
 
-/* Frees it, with its descriptors. */
-void cm_channel_end(struct cm_channel *channel);
+/* Frees a channel with its descriptors. */
+void cm_channel_destroy(struct cm_channel *channel);
 
-/* The device that has the identifier's source address becomes its device. -1 with errno. */
-int cm_attach(struct cm_id *c);
+/* Gives the identifier the device that has its source address. -1 with errno. */
+int cm_find_device(struct cm_id *c);
 
-/* Watches the identifier's socket for these events of epoll; 0: no longer. */
+/* Watches the identifier's socket for these epoll events; 0: stops watching. */
 void cm_watch(struct cm_id *c, uint32_t events);
 
-/* Tells the program. `said`: the peer's message that goes with it, NULL: none. */
-void cm_tell(struct cm_id *c, enum rdma_cm_event_type what, int status,
-             const struct cm_message *said);
-/* Events on their way to the program that are of this identifier go to that channel, NULL: nowhere.
- * How many. */
-unsigned cm_events_move(struct cm_id *c, struct cm_channel *to);
+/* Queues an event for the program. `said`: the peer's message that belongs to it, or NULL. */
+void cm_post_event(struct cm_id *c, enum rdma_cm_event_type what, int status,
+                   const struct cm_message *said);
+/* Moves the identifier's unread events to that channel; NULL: frees them. Returns their number. */
+unsigned cm_move_events(struct cm_id *c, struct cm_channel *to);
 
-/* Something came by the identifier's socket. */
-void cm_come(struct cm_id *c);
+/* Handles an epoll event of the identifier's socket. */
+void cm_handle_socket(struct cm_id *c);
 
-/* For identifiers without a channel of the program's: waits for the event that ends the call just
- * made, whose result was `result`. Without the lock. */
-int cm_now(struct cm_id *c, int result);
+/* For identifiers without a channel of the program: waits for the event that ends the call just
+ * made, whose result was `result`. The caller does not hold the lock. */
+int cm_wait_for_event(struct cm_id *c, int result);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections: who asks sends a request, who is asked a reply, then the first says that it is
- * ready; either end says when it has had enough, or its socket does by its end. Queue pairs that
- * belong to identifiers are moved on the way. */
+/* Connections: the active side sends REQ, the passive side answers REP, and the active side
+ * confirms with RTU. Either side ends the connection with DREQ or by closing its socket. QPs of
+ * identifiers change state along the way. */
 #include "cm.h"
 
 #include <errno.h>
@@ -13,29 +13,30 @@
 #include <unistd.h>
 
 enum {
-    REFUSED_NOBODY = 8,   /* as the communication managers of adapters number it: no such service */
-    REFUSED_PROGRAM = 28, /* the program at the other end has refused */
-    TIMEOUT = 14,         /* 67 ms to a repetition */
+    REJ_INVALID_SERVICE_ID = 8, /* IBTA rejection reason: invalid service id */
+    REJ_CONSUMER = 28,          /* IBTA rejection reason: the peer's program rejected the request */
+    TIMEOUT = 14,               /* 4.096 us << 14 = 67 ms */
     RNR_TIMER = 12,
     LISTENING_MOST = 128,
 };
 
 /* --- Queue pairs --- */
 
-static uint8_t less(uint8_t a, uint8_t b)
+static uint8_t smaller(uint8_t a, uint8_t b)
 {
     return a < b ? a : b;
 }
 
-/* What this end has to be able to do for the other, and the other for it. */
+/* Reads and atomics that the peer may have outstanding here, and that this end may have outstanding
+ * there. */
 static uint8_t reads_served(const struct cm_id *c)
 {
-    return less(less(c->own.responder_resources, c->peer.initiator_depth), MAX_READS);
+    return smaller(smaller(c->own.responder_resources, c->peer.initiator_depth), MAX_READS);
 }
 
 static uint8_t reads_under_way(const struct cm_id *c)
 {
-    return less(less(c->own.initiator_depth, c->peer.responder_resources), MAX_READS);
+    return smaller(smaller(c->own.initiator_depth, c->peer.responder_resources), MAX_READS);
 }
 
 static int attributes(struct cm_id *c, enum ibv_qp_state to, struct ibv_qp_attr *a, int *mask)
@@ -57,7 +58,8 @@ static int attributes(struct cm_id *c, enum ibv_qp_state to, struct ibv_qp_attr 
     case IBV_QPS_RTR:
         *mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-        a->path_mtu = (enum ibv_mtu)less((uint8_t)port.active_mtu, (uint8_t)be16toh(c->peer.mtu));
+        a->path_mtu =
+            (enum ibv_mtu)smaller((uint8_t)port.active_mtu, (uint8_t)be16toh(c->peer.mtu));
         a->dest_qp_num = be32toh(c->peer.qpn);
         a->rq_psn = be32toh(c->peer.psn);
         a->max_dest_rd_atomic = reads_served(c);
@@ -73,7 +75,7 @@ static int attributes(struct cm_id *c, enum ibv_qp_state to, struct ibv_qp_attr 
                  IBV_QP_MAX_QP_RD_ATOMIC;
         a->sq_psn = c->psn;
         a->timeout = TIMEOUT;
-        a->retry_cnt = c->own.retry_count ? c->own.retry_count : less(c->peer.retry_count, 7);
+        a->retry_cnt = c->own.retry_count ? c->own.retry_count : smaller(c->peer.retry_count, 7);
         a->rnr_retry = c->own.rnr_retry_count;
         a->max_rd_atomic = reads_under_way(c);
         return 0;
@@ -92,7 +94,7 @@ PUBLIC int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *a, int *
     return result;
 }
 
-static int move(struct cm_id *c, enum ibv_qp_state to)
+static int move_qp(struct cm_id *c, enum ibv_qp_state to)
 {
     struct ibv_qp_attr a;
     int mask, e;
@@ -103,9 +105,9 @@ static int move(struct cm_id *c, enum ibv_qp_state to)
     return e ? -1 : 0;
 }
 
-static int move_to_work(struct cm_id *c)
+static int move_to_rts(struct cm_id *c)
 {
-    return move(c, IBV_QPS_RTR) || move(c, IBV_QPS_RTS) ? -1 : 0;
+    return move_qp(c, IBV_QPS_RTR) || move_qp(c, IBV_QPS_RTS) ? -1 : 0;
 }
 
 /* --- Messages --- */
@@ -130,7 +132,7 @@ static int send_message(struct cm_id *c, enum cm_kind kind)
         m.lid = htobe16(port.lid);
         m.mtu = htobe16((uint16_t)port.active_mtu);
     }
-    /* A socket that has carried next to nothing has room for it. */
+    /* The socket has carried almost nothing, so its buffer has space. */
     ssize_t n = send(c->fd, &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n == (ssize_t)sizeof m)
         return 0;
@@ -139,8 +141,8 @@ static int send_message(struct cm_id *c, enum cm_kind kind)
     return -1;
 }
 
-/* What the program says of a connection; NULL: all that the HCA can. -1 with errno. */
-static int take_parameters(struct cm_id *c, const struct rdma_conn_param *p)
+/* Sets the parameters of a connection; NULL: the HCA's maxima. -1 with errno. */
+static int set_parameters(struct cm_id *c, const struct rdma_conn_param *p)
 {
     static const struct rdma_conn_param most = {.responder_resources = RDMA_MAX_RESP_RES,
                                                 .initiator_depth = RDMA_MAX_INIT_DEPTH,
@@ -152,8 +154,8 @@ static int take_parameters(struct cm_id *c, const struct rdma_conn_param *p)
         return -1;
     }
     c->own = *p;
-    c->own.responder_resources = less(p->responder_resources, MAX_READS);
-    c->own.initiator_depth = less(p->initiator_depth, MAX_READS);
+    c->own.responder_resources = smaller(p->responder_resources, MAX_READS);
+    c->own.initiator_depth = smaller(p->initiator_depth, MAX_READS);
     c->own.private_data = NULL;
     memset(c->own_private, 0, sizeof c->own_private);
     if (p->private_data && p->private_data_len)
@@ -164,7 +166,7 @@ static int take_parameters(struct cm_id *c, const struct rdma_conn_param *p)
     return 0;
 }
 
-/* --- What the program does --- */
+/* --- Calls of the program --- */
 
 PUBLIC int rdma_listen(struct rdma_cm_id *id, int backlog)
 {
@@ -191,12 +193,12 @@ static int connect_to_peer(struct cm_id *c)
         errno = EINVAL;
         return -1;
     }
-    c->state = CM_REACHING;
+    c->state = CM_CONNECTING;
     if (connect(c->fd, to, bytes) && errno != EINPROGRESS) {
-        /* As adapters have it, that is told by an event. */
-        c->state = CM_OVER;
-        cm_tell(c, errno == ECONNREFUSED ? RDMA_CM_EVENT_REJECTED : RDMA_CM_EVENT_UNREACHABLE,
-                errno == ECONNREFUSED ? REFUSED_NOBODY : -errno, NULL);
+        /* As with real NICs, the failure is reported by an event. */
+        c->state = CM_DISCONNECTED;
+        cm_post_event(c, errno == ECONNREFUSED ? RDMA_CM_EVENT_REJECTED : RDMA_CM_EVENT_UNREACHABLE,
+                      errno == ECONNREFUSED ? REJ_INVALID_SERVICE_ID : -errno, NULL);
         return 0;
     }
     cm_watch(c, EPOLLOUT);
@@ -207,9 +209,9 @@ PUBLIC int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *parameter
 {
     struct cm_id *c = cm_of(id);
     pthread_mutex_lock(&cm_lock);
-    int result = take_parameters(c, parameters) || connect_to_peer(c) ? -1 : 0;
+    int result = set_parameters(c, parameters) || connect_to_peer(c) ? -1 : 0;
     pthread_mutex_unlock(&cm_lock);
-    return cm_now(c, result);
+    return cm_wait_for_event(c, result);
 }
 
 PUBLIC int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
@@ -217,15 +219,15 @@ PUBLIC int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *parameters
     struct cm_id *c = cm_of(id);
     pthread_mutex_lock(&cm_lock);
     int result = -1;
-    if (c->state != CM_ASKED)
-        errno = c->state == CM_OVER ? ECONNRESET : EINVAL;
-    else if (!take_parameters(c, parameters) && (!id->qp || !move_to_work(c)) &&
-             !send_message(c, CM_REPLY)) {
-        c->state = CM_ACCEPTING;
+    if (c->state != CM_REQ_REPORTED)
+        errno = c->state == CM_DISCONNECTED ? ECONNRESET : EINVAL;
+    else if (!set_parameters(c, parameters) && (!id->qp || !move_to_rts(c)) &&
+             !send_message(c, CM_REP)) {
+        c->state = CM_REP_SENT;
         result = 0;
     }
     pthread_mutex_unlock(&cm_lock);
-    return cm_now(c, result);
+    return cm_wait_for_event(c, result);
 }
 
 PUBLIC int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t bytes)
@@ -234,10 +236,10 @@ PUBLIC int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t 
     const struct rdma_conn_param p = {.private_data = private_data, .private_data_len = bytes};
     pthread_mutex_lock(&cm_lock);
     int result = -1;
-    if (c->state != CM_ASKED)
+    if (c->state != CM_REQ_REPORTED)
         errno = EINVAL;
-    else if (!take_parameters(c, &p) && !send_message(c, CM_REFUSAL)) {
-        c->state = CM_OVER;
+    else if (!set_parameters(c, &p) && !send_message(c, CM_REJ)) {
+        c->state = CM_DISCONNECTED;
         cm_watch(c, 0);
         result = 0;
     }
@@ -250,9 +252,9 @@ PUBLIC int rdma_establish(struct rdma_cm_id *id)
     struct cm_id *c = cm_of(id);
     pthread_mutex_lock(&cm_lock);
     int result = -1;
-    if (c->state != CM_ANSWERED)
+    if (c->state != CM_REP_RECEIVED)
         errno = EINVAL;
-    else if (!send_message(c, CM_READY)) {
+    else if (!send_message(c, CM_RTU)) {
         c->state = CM_CONNECTED;
         result = 0;
     }
@@ -260,12 +262,12 @@ PUBLIC int rdma_establish(struct rdma_cm_id *id)
     return result;
 }
 
-static void over(struct cm_id *c, enum rdma_cm_event_type what, int status,
-                 const struct cm_message *said)
+static void end_connection(struct cm_id *c, enum rdma_cm_event_type what, int status,
+                           const struct cm_message *said)
 {
-    c->state = CM_OVER;
+    c->state = CM_DISCONNECTED;
     cm_watch(c, 0);
-    cm_tell(c, what, status, said);
+    cm_post_event(c, what, status, said);
 }
 
 PUBLIC int rdma_disconnect(struct rdma_cm_id *id)
@@ -277,30 +279,28 @@ PUBLIC int rdma_disconnect(struct rdma_cm_id *id)
     pthread_mutex_lock(&cm_lock);
     int result = 0;
     bool ends = false;
-    if (c->state == CM_CONNECTED || c->state == CM_ACCEPTING || c->state == CM_ANSWERED) {
-        c->state = CM_ENDING;
+    if (c->state == CM_CONNECTED || c->state == CM_REP_SENT || c->state == CM_REP_RECEIVED) {
+        c->state = CM_DREQ_SENT;
         ends = true;
-        if (send_message(c, CM_END))
-            over(c, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
-    } else if (c->state != CM_OVER && c->state != CM_ENDING) {
+        if (send_message(c, CM_DREQ))
+            end_connection(c, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
+    } else if (c->state != CM_DISCONNECTED && c->state != CM_DREQ_SENT) {
         errno = EINVAL;
         result = -1;
     }
     pthread_mutex_unlock(&cm_lock);
-    return ends ? cm_now(c, result) : result;
+    return ends ? cm_wait_for_event(c, result) : result;
 }
 
 PUBLIC int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 {
-    (void)id,
-        (void)
-            event; /* whom it is for knows already: connections are established by messages alone */
+    (void)id, (void)event; /* nothing to do: connections are established by messages only */
     return 0;
 }
 
-/* --- What comes --- */
+/* --- Events of sockets --- */
 
-static void come_request(struct cm_id *listener)
+static void accept_socket(struct cm_id *listener)
 {
     struct sockaddr_storage from;
     socklen_t bytes = sizeof from;
@@ -313,108 +313,109 @@ static void come_request(struct cm_id *listener)
         return;
     }
     c->fd = fd;
-    c->state = CM_INCOMING;
+    c->state = CM_REQ_EXPECTED;
     c->listener = listener;
     memcpy(&c->id.route.addr.dst_storage, &from, bytes);
     bytes = sizeof c->id.route.addr.src_storage;
-    if (getsockname(fd, &c->id.route.addr.src_addr, &bytes) || cm_attach(c))
-        cm_id_drop(c);
+    if (getsockname(fd, &c->id.route.addr.src_addr, &bytes) || cm_find_device(c))
+        cm_id_destroy(c);
     else
         cm_watch(c, EPOLLIN);
 }
 
-static void reached(struct cm_id *c)
+static void handle_connected(struct cm_id *c)
 {
     int error = 0;
     socklen_t bytes = sizeof error;
     getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
-    if (!error && send_message(c, CM_REQUEST))
+    if (!error && send_message(c, CM_REQ))
         error = errno;
     if (error) {
-        over(c, error == ECONNREFUSED ? RDMA_CM_EVENT_REJECTED : RDMA_CM_EVENT_UNREACHABLE,
-             error == ECONNREFUSED ? REFUSED_NOBODY : -error, NULL);
+        end_connection(c,
+                       error == ECONNREFUSED ? RDMA_CM_EVENT_REJECTED : RDMA_CM_EVENT_UNREACHABLE,
+                       error == ECONNREFUSED ? REJ_INVALID_SERVICE_ID : -error, NULL);
         return;
     }
-    c->state = CM_ASKING;
+    c->state = CM_REQ_SENT;
     cm_watch(c, EPOLLIN);
 }
 
-/* The other end is gone, or says what cannot be said now. */
-static void broken(struct cm_id *c)
+/* The peer is gone or sent an unexpected message. */
+static void fail_connection(struct cm_id *c)
 {
     switch (c->state) {
-    case CM_INCOMING:
-        cm_id_drop(c);
+    case CM_REQ_EXPECTED:
+        cm_id_destroy(c);
         return;
-    case CM_ASKING:
-    case CM_ASKED:
-    case CM_ACCEPTING:
-    case CM_ANSWERED:
-        over(c, RDMA_CM_EVENT_UNREACHABLE, -ECONNRESET, NULL);
+    case CM_REQ_SENT:
+    case CM_REQ_REPORTED:
+    case CM_REP_SENT:
+    case CM_REP_RECEIVED:
+        end_connection(c, RDMA_CM_EVENT_UNREACHABLE, -ECONNRESET, NULL);
         return;
     default:
-        over(c, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
+        end_connection(c, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
     }
 }
 
-static void take_reply(struct cm_id *c)
+static void handle_rep(struct cm_id *c)
 {
     c->peer = c->in;
     if (!c->id.qp) {
-        c->state = CM_ANSWERED;
-        cm_tell(c, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, &c->peer);
-    } else if (move_to_work(c) || send_message(c, CM_READY))
-        over(c, RDMA_CM_EVENT_CONNECT_ERROR, -errno, NULL);
+        c->state = CM_REP_RECEIVED;
+        cm_post_event(c, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, &c->peer);
+    } else if (move_to_rts(c) || send_message(c, CM_RTU))
+        end_connection(c, RDMA_CM_EVENT_CONNECT_ERROR, -errno, NULL);
     else {
         c->state = CM_CONNECTED;
-        cm_tell(c, RDMA_CM_EVENT_ESTABLISHED, 0, &c->peer);
+        cm_post_event(c, RDMA_CM_EVENT_ESTABLISHED, 0, &c->peer);
     }
 }
 
-static void take_message(struct cm_id *c)
+static void handle_message(struct cm_id *c)
 {
     enum cm_kind kind = (enum cm_kind)be32toh(c->in.kind);
     bool sound = c->in.magic == htobe32(CM_MAGIC) && c->in.private_bytes <= CM_PRIVATE_BYTES;
-    if (sound && kind == CM_REQUEST && c->state == CM_INCOMING && c->listener) {
+    if (sound && kind == CM_REQ && c->state == CM_REQ_EXPECTED && c->listener) {
         c->peer = c->in;
-        c->state = CM_ASKED;
-        cm_tell(c, RDMA_CM_EVENT_CONNECT_REQUEST, 0, &c->peer);
-    } else if (sound && kind == CM_REPLY && c->state == CM_ASKING)
-        take_reply(c);
-    else if (sound && kind == CM_REFUSAL && c->state == CM_ASKING)
-        over(c, RDMA_CM_EVENT_REJECTED, REFUSED_PROGRAM, &c->in);
-    else if (sound && kind == CM_READY && c->state == CM_ACCEPTING) {
+        c->state = CM_REQ_REPORTED;
+        cm_post_event(c, RDMA_CM_EVENT_CONNECT_REQUEST, 0, &c->peer);
+    } else if (sound && kind == CM_REP && c->state == CM_REQ_SENT)
+        handle_rep(c);
+    else if (sound && kind == CM_REJ && c->state == CM_REQ_SENT)
+        end_connection(c, RDMA_CM_EVENT_REJECTED, REJ_CONSUMER, &c->in);
+    else if (sound && kind == CM_RTU && c->state == CM_REP_SENT) {
         c->state = CM_CONNECTED;
-        cm_tell(c, RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
-    } else if (sound && kind == CM_END && (c->state == CM_CONNECTED || c->state == CM_ENDING)) {
-        send_message(c, CM_END_REPLY);
-        over(c, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
-    } else if (sound && kind == CM_END_REPLY && c->state == CM_ENDING)
-        over(c, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
+        cm_post_event(c, RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
+    } else if (sound && kind == CM_DREQ && (c->state == CM_CONNECTED || c->state == CM_DREQ_SENT)) {
+        send_message(c, CM_DREP);
+        end_connection(c, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
+    } else if (sound && kind == CM_DREP && c->state == CM_DREQ_SENT)
+        end_connection(c, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
     else
-        broken(c);
+        fail_connection(c);
 }
 
-void cm_come(struct cm_id *c)
+void cm_handle_socket(struct cm_id *c)
 {
     if (c->state == CM_LISTENING) {
-        come_request(c);
+        accept_socket(c);
         return;
     }
-    if (c->state == CM_REACHING) {
-        reached(c);
+    if (c->state == CM_CONNECTING) {
+        handle_connected(c);
         return;
     }
     ssize_t n = recv(c->fd, (char *)&c->in + c->got, sizeof c->in - c->got, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {
-        broken(c);
+        fail_connection(c);
         return;
     }
     c->got += (size_t)n;
     if (c->got < sizeof c->in)
         return;
     c->got = 0;
-    take_message(c);
+    handle_message(c);
 }

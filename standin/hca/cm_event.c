@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Event channels of the connection manager: what the program is told, and when. */
+/* Event channels of the connection manager. */
 #include "cm.h"
 
 #include <errno.h>
@@ -14,13 +14,13 @@
 pthread_mutex_t cm_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t cm_acknowledged = PTHREAD_COND_INITIALIZER;
 
-enum { BELL = 0 }; /* the number of an event of epoll that is no identifier's */
+enum { WAKEUP = 0 }; /* number of the eventfd in epoll events; identifiers have other numbers */
 
-/* Programs end a channel while a thread of theirs waits for it. What such a thread finds is looked
- * for here first. */
+/* All channels. A program may destroy a channel while its thread waits for it; the thread then
+ * checks here whether the channel still exists. */
 static struct cm_channel *channels;
 
-static struct cm_channel **place_of(const struct cm_channel *channel)
+static struct cm_channel **find_channel(const struct cm_channel *channel)
 {
     struct cm_channel **place = &channels;
     while (*place && *place != channel)
@@ -34,29 +34,29 @@ PUBLIC struct rdma_event_channel *rdma_create_event_channel(void)
     if (!channel)
         return NULL;
     channel->last = &channel->first;
-    channel->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
+    channel->wakeup = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
     channel->channel.fd = epoll_create1(EPOLL_CLOEXEC);
-    struct epoll_event event = {.events = EPOLLIN, .data.u64 = BELL};
-    if (channel->bell >= 0 && channel->channel.fd >= 0 &&
-        !epoll_ctl(channel->channel.fd, EPOLL_CTL_ADD, channel->bell, &event)) {
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = WAKEUP};
+    if (channel->wakeup >= 0 && channel->channel.fd >= 0 &&
+        !epoll_ctl(channel->channel.fd, EPOLL_CTL_ADD, channel->wakeup, &event)) {
         pthread_mutex_lock(&cm_lock);
         channel->next = channels;
         channels = channel;
         pthread_mutex_unlock(&cm_lock);
         return &channel->channel;
     }
-    cm_channel_end(channel);
+    cm_channel_destroy(channel);
     return NULL;
 }
 
-void cm_channel_end(struct cm_channel *channel)
+void cm_channel_destroy(struct cm_channel *channel)
 {
-    struct cm_channel **place = place_of(channel);
+    struct cm_channel **place = find_channel(channel);
     int e = errno;
     if (*place)
         *place = channel->next;
-    if (channel->bell >= 0)
-        close(channel->bell);
+    if (channel->wakeup >= 0)
+        close(channel->wakeup);
     if (channel->channel.fd >= 0)
         close(channel->channel.fd);
     free(channel);
@@ -66,33 +66,33 @@ void cm_channel_end(struct cm_channel *channel)
 PUBLIC void rdma_destroy_event_channel(struct rdma_event_channel *public)
 {
     pthread_mutex_lock(&cm_lock);
-    cm_channel_end(HOLDER(public, struct cm_channel, channel));
+    cm_channel_destroy(HOLDER(public, struct cm_channel, channel));
     pthread_mutex_unlock(&cm_lock);
 }
 
-/* --- What the program has not got yet --- */
+/* --- Unread events --- */
 
 static void put_event(struct cm_channel *channel, struct cm_event *event)
 {
     event->next = NULL;
     *channel->last = event;
     channel->last = &event->next;
-    eventfd_write(channel->bell, 1);
+    eventfd_write(channel->wakeup, 1);
 }
 
-static struct cm_event *take(struct cm_channel *channel, struct cm_event **place)
+static struct cm_event *remove_event(struct cm_channel *channel, struct cm_event **place)
 {
     struct cm_event *event = *place;
     eventfd_t one;
     *place = event->next;
     if (!*place)
         channel->last = place;
-    eventfd_read(channel->bell, &one);
+    eventfd_read(channel->wakeup, &one);
     return event;
 }
 
-void cm_tell(struct cm_id *c, enum rdma_cm_event_type what, int status,
-             const struct cm_message *said)
+void cm_post_event(struct cm_id *c, enum rdma_cm_event_type what, int status,
+                   const struct cm_message *said)
 {
     struct cm_event *event = calloc(1, sizeof *event);
     if (!event)
@@ -102,7 +102,7 @@ void cm_tell(struct cm_id *c, enum rdma_cm_event_type what, int status,
         event->event.listen_id = &c->listener->id;
     if (said) {
         memcpy(event->private_data, said->private_data, sizeof event->private_data);
-        /* What the other end asks for is what this one has to have. */
+        /* The peer's initiator depth is what this end must serve, and vice versa. */
         event->event.param.conn = (struct rdma_conn_param){
             .private_data = said->private_bytes ? event->private_data : NULL,
             .private_data_len = said->private_bytes,
@@ -118,7 +118,7 @@ void cm_tell(struct cm_id *c, enum rdma_cm_event_type what, int status,
     put_event(cm_channel_of(c), event);
 }
 
-unsigned cm_events_move(struct cm_id *c, struct cm_channel *to)
+unsigned cm_move_events(struct cm_id *c, struct cm_channel *to)
 {
     unsigned moved = 0;
     struct cm_channel *from = cm_channel_of(c);
@@ -127,7 +127,7 @@ unsigned cm_events_move(struct cm_id *c, struct cm_channel *to)
             place = &(*place)->next;
             continue;
         }
-        struct cm_event *event = take(from, place);
+        struct cm_event *event = remove_event(from, place);
         moved++;
         if (to)
             put_event(to, event);
@@ -139,25 +139,25 @@ unsigned cm_events_move(struct cm_id *c, struct cm_channel *to)
     return moved;
 }
 
-/* --- What the program gets --- */
+/* --- Reading events --- */
 
-/* Looks at the sockets of the channel with that descriptor once. */
-static int look(int fd, int timeout_ms)
+/* Polls the sockets of a channel once. */
+static int poll_sockets(int fd, int timeout_ms)
 {
     struct epoll_event events[16];
     int n = epoll_wait(fd, events, 16, timeout_ms);
     pthread_mutex_lock(&cm_lock);
     for (int i = 0; i < n; i++) {
-        struct cm_id *c = events[i].data.u64 == BELL ? NULL : cm_id_find(events[i].data.u64);
+        struct cm_id *c = events[i].data.u64 == WAKEUP ? NULL : cm_id_find(events[i].data.u64);
         if (c)
-            cm_come(c);
+            cm_handle_socket(c);
     }
     pthread_mutex_unlock(&cm_lock);
     return n;
 }
 
-/* Whose channel has ended meanwhile waits for ever, as for a descriptor that is closed: programs
- * (rping) leave such a thread behind when they end, and take an error for a failure. */
+/* A thread whose channel was destroyed waits forever, as for a closed descriptor: programs (rping)
+ * leave such a thread behind at exit and would take an error for a failure. */
 static _Noreturn void wait_for_ever(void)
 {
     for (;;)
@@ -169,20 +169,21 @@ PUBLIC int rdma_get_cm_event(struct rdma_event_channel *public, struct rdma_cm_e
     struct cm_channel *channel = HOLDER(public, struct cm_channel, channel);
     for (int timeout_ms = 0;;) {
         pthread_mutex_lock(&cm_lock);
-        if (!*place_of(channel)) {
+        if (!*find_channel(channel)) {
             pthread_mutex_unlock(&cm_lock);
             wait_for_ever();
         }
-        int fd = public->fd; /* not before: the channel may have ended */
-        struct cm_event *event = channel->first ? take(channel, &channel->first) : NULL;
+        int fd = public->fd; /* only now: the channel may have been destroyed */
+        struct cm_event *event = channel->first ? remove_event(channel, &channel->first) : NULL;
+        /* from now on the identifier belongs to the program */
         if (event)
-            cm_of(event->event.id)->listener = NULL; /* from now on it is the program's */
+            cm_of(event->event.id)->listener = NULL;
         pthread_mutex_unlock(&cm_lock);
         if (event) {
             *out = &event->event;
             return 0;
         }
-        int n = look(fd, timeout_ms);
+        int n = poll_sockets(fd, timeout_ms);
         if (n < 0)
             return -1;
         if (n)
@@ -209,7 +210,7 @@ PUBLIC int rdma_ack_cm_event(struct rdma_cm_event *event)
     return 0;
 }
 
-int cm_now(struct cm_id *c, int result)
+int cm_wait_for_event(struct cm_id *c, int result)
 {
     struct rdma_cm_event *event;
     if (result || !c->own_channel)
@@ -226,7 +227,7 @@ int cm_now(struct cm_id *c, int result)
     return status ? -1 : 0;
 }
 
-/* For programs that wait for channels by it. There are no sockets of RDMA here, so all are plain
+/* For programs that poll channels with it. There are no RDMA sockets here, so all are plain
  * descriptors. */
 PUBLIC int rpoll(struct pollfd *fds, nfds_t count, int timeout_ms)
 {

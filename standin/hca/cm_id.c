@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Identifiers of the connection manager: which address and so which device each has, its queue
- * pair. */
+/* Identifiers of the connection manager: their address, device and QP. */
 #include "cm.h"
 
 #include <arpa/inet.h>
@@ -18,8 +17,8 @@ enum { CM_DEVICES = 8 };
 static struct cm_id *ids;
 static uint64_t ids_made;
 
-/* One context of each device for all identifiers, and a protection domain for those that bring
- * none. */
+/* One context of each device for all identifiers, and a protection domain for identifiers without
+ * one. */
 static struct ibv_context *contexts[CM_DEVICES];
 static struct ibv_pd *domains[CM_DEVICES];
 
@@ -60,7 +59,7 @@ PUBLIC void rdma_free_devices(struct ibv_context **list)
     free(list);
 }
 
-/* The IPv4 address in the host's order, 0: it is any, or another kind's. */
+/* Returns the IPv4 address in host byte order; 0: any address, or another family. */
 static uint32_t ipv4_of(const struct sockaddr_storage *address)
 {
     struct sockaddr_in in;
@@ -68,9 +67,8 @@ static uint32_t ipv4_of(const struct sockaddr_storage *address)
     return in.sin_family == AF_INET ? ntohl(in.sin_addr.s_addr) : 0;
 }
 
-/* A device whose address it is. Those that have none of their own reach every HCA of this host, by
- * whatever address.
- * NULL: there is none. */
+/* Returns a device with that address, or NULL. Devices without an IPv4 address reach every HCA of
+ * this host by any address. */
 static struct ibv_context *device_at(const struct sockaddr_storage *place, uint32_t *own)
 {
     unsigned n = open_devices();
@@ -82,7 +80,7 @@ static struct ibv_context *device_at(const struct sockaddr_storage *place, uint3
     return NULL;
 }
 
-int cm_attach(struct cm_id *c)
+int cm_find_device(struct cm_id *c)
 {
     uint32_t own;
     struct ibv_context *context = device_at(&c->id.route.addr.src_storage, &own);
@@ -122,28 +120,28 @@ struct cm_id *cm_id_find(uint64_t number)
     return c;
 }
 
-void cm_id_drop(struct cm_id *c)
+void cm_id_destroy(struct cm_id *c)
 {
     struct cm_id **place = &ids;
     while (*place != c)
         place = &(*place)->next;
     *place = c->next;
-    cm_events_move(c, NULL);
+    cm_move_events(c, NULL);
     for (struct cm_id *child = ids, *next; child; child = next) {
         next = child->next;
         if (child->listener != c)
             continue;
         child->listener = NULL;
-        /* Nobody will ever hear of it. */
-        if (child->state == CM_INCOMING || cm_events_move(child, NULL)) {
-            cm_id_drop(child);
+        /* The program will never learn of it. */
+        if (child->state == CM_REQ_EXPECTED || cm_move_events(child, NULL)) {
+            cm_id_destroy(child);
             next = ids;
         }
     }
     if (c->fd >= 0)
         close(c->fd);
     if (c->own_channel)
-        cm_channel_end(cm_channel_of(c));
+        cm_channel_destroy(cm_channel_of(c));
     free(c);
 }
 
@@ -161,7 +159,7 @@ PUBLIC int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id 
                           enum rdma_port_space ps)
 {
     if (ps != RDMA_PS_TCP && ps != RDMA_PS_IB) {
-        errno = EPROTONOSUPPORT; /* the HCA has no datagrams */
+        errno = EPROTONOSUPPORT; /* the HCA has no UD QPs */
         return -1;
     }
     struct rdma_event_channel *own = channel ? channel : rdma_create_event_channel();
@@ -184,10 +182,10 @@ PUBLIC int rdma_destroy_id(struct rdma_cm_id *id)
 {
     struct cm_id *c = cm_of(id);
     pthread_mutex_lock(&cm_lock);
-    cm_events_move(c, NULL);
+    cm_move_events(c, NULL);
     while (c->unacknowledged)
         pthread_cond_wait(&cm_acknowledged, &cm_lock);
-    cm_id_drop(c);
+    cm_id_destroy(c);
     pthread_mutex_unlock(&cm_lock);
     return 0;
 }
@@ -208,12 +206,12 @@ PUBLIC int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *cha
         return -1;
     pthread_mutex_lock(&cm_lock);
     bool watched = c->fd >= 0 && !epoll_ctl(old->fd, EPOLL_CTL_DEL, c->fd, NULL);
-    cm_events_move(c, HOLDER(to, struct cm_channel, channel));
+    cm_move_events(c, HOLDER(to, struct cm_channel, channel));
     bool own = c->own_channel;
     id->channel = to;
     c->own_channel = !channel;
     if (watched)
-        cm_watch(c, c->state == CM_REACHING ? EPOLLOUT : EPOLLIN);
+        cm_watch(c, c->state == CM_CONNECTING ? EPOLLOUT : EPOLLIN);
     pthread_mutex_unlock(&cm_lock);
     if (own)
         rdma_destroy_event_channel(old);
@@ -223,8 +221,8 @@ PUBLIC int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *cha
 PUBLIC int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t bytes)
 {
     (void)id, (void)value, (void)bytes;
-    /* Type of service, address reuse, one family alone, time to an acknowledgement: TCP and the
-     * software HCA have their own way with each. */
+    /* Accepts and ignores type of service, address reuse, IPv6 only and ACK timeout: they have no
+     * effect on TCP and the software HCA. */
     if (level == RDMA_OPTION_ID && name <= RDMA_OPTION_ID_ACK_TIMEOUT)
         return 0;
     errno = ENOSYS;
@@ -248,7 +246,7 @@ static bool is_any(const struct sockaddr_storage *address)
                                          : IN6_IS_ADDR_UNSPECIFIED(&in6.sin6_addr);
 }
 
-/* A socket with that address of this host, whose port the system chooses where it is 0. */
+/* Binds a socket to that local address; the kernel chooses the port if it is 0. */
 static int bind_to(struct cm_id *c, const struct sockaddr *address)
 {
     static const int one = 1;
@@ -264,7 +262,7 @@ static int bind_to(struct cm_id *c, const struct sockaddr *address)
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     socklen_t whole = sizeof *src;
     if (bind(fd, address, bytes) || getsockname(fd, (struct sockaddr *)src, &whole) ||
-        (!is_any(src) && cm_attach(c))) {
+        (!is_any(src) && cm_find_device(c))) {
         int e = errno;
         close(fd);
         memset(src, 0, sizeof *src);
@@ -285,13 +283,13 @@ PUBLIC int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *address)
 
 static void clear_port(struct sockaddr_storage *address)
 {
-    struct sockaddr_in in; /* the port stands at the same place in either kind */
+    struct sockaddr_in in; /* the port is at the same offset in both families */
     memcpy(&in, address, sizeof in);
     in.sin_port = 0;
     memcpy(address, &in, sizeof in);
 }
 
-/* The address of this host from which that one is reached. */
+/* Finds the local address from which the kernel reaches that address. */
 static int source_towards(const struct sockaddr *to, struct sockaddr_storage *src)
 {
     socklen_t bytes = sizeof *src;
@@ -323,31 +321,31 @@ static int resolve(struct cm_id *c, const struct sockaddr *from, const struct so
     uint32_t own = 0;
     bool given = src.ss_family && !is_any(&src);
     if (!given && device_at(&address->dst_storage, &own) && own) {
-        /* One's own; the system would take 127.0.0.1 for all of that network. */
+        /* A local address; the kernel would choose 127.0.0.1 for the whole network. */
         memcpy(&src, to, length_of(to));
         clear_port(&src);
     } else if (!given && source_towards(to, &src))
         return -1;
     if (!bound)
         return bind_to(c, (struct sockaddr *)&src);
-    /* To a port of every address: the one that leads there is known now. */
+    /* It was bound to any address: now the address that leads to the peer is known. */
     in_port_t port = address->src_sin.sin_port;
     memcpy(&address->src_storage, &src, sizeof src);
     address->src_sin.sin_port = port;
-    return cm_attach(c);
+    return cm_find_device(c);
 }
 
 PUBLIC int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *from, struct sockaddr *to,
                              int timeout_ms)
 {
-    (void)timeout_ms; /* nobody has to be asked */
+    (void)timeout_ms; /* no path query is needed */
     struct cm_id *c = cm_of(id);
     pthread_mutex_lock(&cm_lock);
     int result = resolve(c, from, to);
     if (!result)
-        cm_tell(c, RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL);
+        cm_post_event(c, RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL);
     pthread_mutex_unlock(&cm_lock);
-    return cm_now(c, result);
+    return cm_wait_for_event(c, result);
 }
 
 PUBLIC int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
@@ -357,9 +355,9 @@ PUBLIC int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
     pthread_mutex_lock(&cm_lock);
     int result = id->verbs ? 0 : (errno = EINVAL, -1);
     if (!result)
-        cm_tell(c, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
+        cm_post_event(c, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
     pthread_mutex_unlock(&cm_lock);
-    return cm_now(c, result);
+    return cm_wait_for_event(c, result);
 }
 
 PUBLIC __be16 rdma_get_src_port(struct rdma_cm_id *id)
@@ -438,7 +436,7 @@ PUBLIC void rdma_freeaddrinfo(struct rdma_addrinfo *info)
 
 /* --- Queue pairs --- */
 
-/* A protection domain for who brings none. */
+/* Returns the protection domain for identifiers without one. */
 static struct ibv_pd *domain_of(const struct ibv_context *context)
 {
     struct ibv_pd *pd = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one table of the variables SOFT_HCA_*, described for users in docs/hca.md. */
+/* Table of the environment variables SOFT_HCA_*, documented in docs/hca.md. */
 #include "config.h"
 
 #include <arpa/inet.h>
@@ -18,7 +18,7 @@ static bool values_good;
 
 static const struct variable {
     const char *name;
-    const char *words; /* a choice: its words, separated by blanks; else a number, or TEXT */
+    const char *words; /* a choice: its words, separated by blanks; NULL: a number; or TEXT */
     unsigned standard, least, most;
     size_t offset;
 } variables[] = {
@@ -77,14 +77,14 @@ static bool known(const char *entry)
     for (unsigned i = 0; i < VARIABLES; i++)
         if (strlen(variables[i].name) == length && !strncmp(entry, variables[i].name, length))
             return true;
-    fprintf(stderr, "soft HCA: there is no variable %.*s; there are", (int)length, entry);
+    fprintf(stderr, "soft HCA: unknown variable %.*s; known are", (int)length, entry);
     for (unsigned i = 0; i < VARIABLES; i++)
         fprintf(stderr, " %s", variables[i].name);
     fputc('\n', stderr);
     return false;
 }
 
-/* read_addresses: IPv4 addresses between commas, or "lo". */
+/* Reads IPv4 addresses separated by commas, or "lo". */
 static bool read_addresses(struct config *c)
 {
     char one[INET_ADDRSTRLEN + 1];
@@ -100,7 +100,7 @@ static bool read_addresses(struct config *c)
             a.s_addr = htonl(CONFIG_LOOPBACK);
         } else if (n >= INET_ADDRSTRLEN || inet_pton(AF_INET, one, &a) != 1 ||
                    !(ntohl(a.s_addr) >> 24)) {
-            fprintf(stderr, "soft HCA: SOFT_HCA_ADDRESS: \"%.*s\" is no IPv4 address, nor lo\n",
+            fprintf(stderr, "soft HCA: SOFT_HCA_ADDRESS: \"%.*s\" is not an IPv4 address or lo\n",
                     (int)n, at);
             return false;
         }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The variables SOFT_HCA_*: read once, when the first device is looked for. */
+/* Values of the environment variables SOFT_HCA_*. They are read once, when the program first lists
+ * devices. */
 #ifndef WEFT_HCA_CONFIG_H
 #define WEFT_HCA_CONFIG_H
 
@@ -8,7 +9,7 @@
 
 enum {
     CONFIG_ADDRESSES = 64,
-    CONFIG_LOOPBACK = 127 << 24, /* "lo": any of that network */
+    CONFIG_LOOPBACK = 127 << 24, /* "lo": any address of that network */
 };
 
 enum config_mode { MODE_STRICT, MODE_ADVERSARIAL, MODE_LENIENT };
@@ -22,25 +23,24 @@ struct config {
     unsigned link;    /* enum config_link */
     unsigned devices; /* 1..8 */
     unsigned log;     /* enum config_log */
-    unsigned seed;    /* of the adversarial mode */
-    unsigned idle_us; /* the longest sleep of an engine that finds nothing to do */
+    unsigned seed;    /* seed of the adversarial mode */
+    unsigned idle_us; /* longest sleep of an idle engine, in us */
     unsigned weak_atomics;
+    unsigned apart; /* treat memory that peers may access like GPU memory: see adversary.c */
     unsigned
-        apart; /* memory that others may reach is a place of its own, as a GPU's: adversary.c */
-    unsigned
-        fail_at; /* the request of this number, counted from 1 over the process, fails; 0: none */
-    unsigned ring_kib;   /* of each direction between two processes */
-    unsigned check_icrc; /* of what comes by RoCE */
-    const char *address; /* SOFT_HCA_ADDRESS, NULL: unset; and the IPv4 addresses in it */
+        fail_at; /* the request with this number, counted from 1 in the process, fails; 0: none */
+    unsigned ring_kib;   /* kiB of each ring between two processes */
+    unsigned check_icrc; /* check the ICRC of received RoCE packets */
+    const char *address; /* SOFT_HCA_ADDRESS, NULL: unset. Its IPv4 addresses follow. */
     uint32_t addresses[CONFIG_ADDRESSES];
     unsigned address_count;
     const char *capture; /* NULL: unset */
     unsigned gpu;        /* enum config_gpu: how GPU memory can be registered */
-    unsigned engine;     /* enum config_engine: of queues in GPU memory */
+    unsigned engine;     /* enum config_engine: which engine runs send queues in GPU memory */
 };
 
-/* config_get: the variables' values. A value that cannot be used is an error: the sentence goes to
- * standard error, *good is false, and there are no devices. */
+/* config_get: returns the values. If a value is invalid, a message goes to standard error, *good is
+ * false, and there are no devices. */
 const struct config *config_get(bool *good);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The objects that programs hold, around those of the HCA. Every public structure lies inside one
- * of these. */
+/* Objects that programs hold. Each contains the public verbs structure and refers to an object of
+ * the HCA. */
 #ifndef WEFT_HCA_CONTEXT_H
 #define WEFT_HCA_CONTEXT_H
 
@@ -17,22 +17,22 @@ enum { VENDOR_ID = 0x02c9, VENDOR_PART = 0x1021 };
 
 struct hca_context {
     struct device *device;
-    struct channel events;      /* asynchronous ones */
-    struct verbs_context verbs; /* last: its `context` is what the program sees */
+    struct channel events;      /* asynchronous events */
+    struct verbs_context verbs; /* last member: its `context` is what the program sees */
 };
 
 struct hca_pd {
     struct ibv_pd pd;
     uint32_t number;
-    struct hca_pd *parent; /* of a parent domain */
+    struct hca_pd *parent; /* the protection domain of a parent domain */
     unsigned users;
 };
 
 struct hca_mr {
     struct ibv_mr mr;
-    void *mapped; /* of a dma-buf */
+    void *mapped; /* mapping of a dma-buf */
     size_t mapped_bytes;
-    bool on_gpu; /* gpu_memory.h knows its range */
+    bool on_gpu; /* its range is in gpu_memory.h's list */
 };
 
 struct hca_cq {
@@ -42,7 +42,7 @@ struct hca_cq {
     size_t bytes;
     pthread_mutex_t lock;
     uint32_t consumer;
-    uint32_t events; /* got so far; the sequence number of the next arming */
+    uint32_t events; /* events received; sequence number of the next arm */
 };
 
 struct hca_srq {
@@ -53,12 +53,11 @@ struct hca_srq {
     pthread_mutex_t lock;
     uint64_t *wr_ids;
     uint32_t max_sge, count;
-    uint16_t head, tail; /* of the list of free entries */
+    uint16_t head, tail; /* head and tail of the free list */
     uint16_t posted;
 };
 
-/* A queue pair of the plain verbs. A request's bookkeeping stands at the index of its first
- * block. */
+/* A verbs QP. The records of a request are stored at the index of its first block. */
 struct hca_qp {
     union {
         struct ibv_qp qp;
@@ -70,17 +69,17 @@ struct hca_qp {
     size_t bytes;
     struct ibv_qp_cap cap;
     bool signal_all;
-    struct ibv_qp_attr attributes; /* as they were set */
+    struct ibv_qp_attr attributes; /* attributes as set by the program */
     pthread_mutex_t send_lock, receive_lock;
     /* Send queue. */
-    uint16_t next;         /* block */
-    uint32_t posted, done; /* requests */
+    uint16_t next;         /* next free block */
+    uint32_t posted, done; /* request counts */
     uint64_t *send_ids;
-    uint32_t *send_numbers; /* `posted` before the request */
+    uint32_t *send_numbers; /* value of `posted` before each request */
     /* Receive queue. */
     uint16_t received_posted, received_done;
     uint64_t *receive_ids;
-    /* The request that ibv_wr_*() functions are building. */
+    /* The request that ibv_wr_*() functions build. */
     struct ibv_send_wr building;
     struct ibv_sge sges[32];
     uint8_t inline_data[1024];
@@ -118,7 +117,7 @@ static inline struct hca_qp *qp_of(struct ibv_qp *qp)
     return (struct hca_qp *)qp;
 }
 
-/* What the tables of the context name. */
+/* Functions in the context's tables. */
 int verbs_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int verbs_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 int verbs_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
@@ -128,7 +127,7 @@ struct ibv_qp *verbs_create_qp_ex(struct ibv_context *context, struct ibv_qp_ini
 struct ibv_srq *verbs_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *a);
 void verbs_fill_wr(struct hca_qp *q);
 void srq_free_entry(struct hca_srq *s, uint16_t index);
-/* queue_memory: zeroed pages that a child of the process does not get. */
+/* queue_memory: zeroed pages that a forked child does not inherit. */
 void *queue_memory(size_t bytes);
 
 static inline struct hca_context *context_of(struct ibv_context *c)
@@ -143,46 +142,46 @@ static inline struct hca_pd *pd_of(struct ibv_pd *pd)
 
 /* verbs_device.c */
 int device_number(struct ibv_device *device);
-/* The port as ibv_query_port() shows it. */
+/* Describes the port as ibv_query_port() does. */
 void port_describe(const struct device *d, struct ibv_port_attr *out);
 void gid_of(const struct config *c, uint16_t lid, union ibv_gid *out);
 unsigned gid_count(const struct device *d);
-/* path_refusal: why a queue pair cannot be connected to that address from that GID; NULL: it
- * can. */
+/* path_refusal: why a QP cannot connect from that GID to that address; NULL: it can. */
 const char *path_refusal(const struct device *d, unsigned gid_index, uint32_t address,
                          uint32_t mtu);
 
-/* The tables of functions that inline functions of verbs.h call. */
+/* Fills the function tables that inline functions of verbs.h call. */
 void verbs_fill(struct hca_context *c);
 
 /* uar.c */
-/* may_be_far: who rings may be device code of the GPU that has an engine. */
-struct uar *uar_add(struct device *d, bool may_be_far);
+/* may_be_on_gpu: device code of the engine's GPU may ring the doorbell, so the register may be in
+ * GPU memory. */
+struct uar *uar_add(struct device *d, bool may_be_on_gpu);
 void uar_remove(struct uar *u);
 
 /* cq_table.c */
 struct cq *cq_add(struct device *d);
 void cq_remove(struct cq *cq);
 
-/* move.c: what a program may ask of a queue; as ibv_modify_qp() and the DevX commands say it. */
-struct qp_move {
+/* objects.c: a QP modification, as requested by ibv_modify_qp() or a DevX command. */
+struct qp_modify {
     unsigned to; /* enum qp_state */
     uint32_t remote_qpn, receive_psn, send_psn;
     uint32_t remote;            /* address */
-    uint32_t mtu;               /* bytes */
-    uint16_t source_port;       /* of UDP; 0: ROCE_PORT */
-    uint8_t access, access_set; /* MR_REMOTE_*, and which of them are taken over */
+    uint32_t mtu;               /* path MTU in bytes */
+    uint16_t source_port;       /* UDP source port; 0: ROCE_PORT */
+    uint8_t access, access_set; /* MR_REMOTE_* flags, and a mask of those that are set */
     uint8_t max_reads, timeout, retry_count, rnr_retry, rnr_timer;
 };
-/* Each of the parts of `what` that is named is taken over. */
+/* Bits of `what`: the groups of attributes to be set. */
 enum {
-    MOVE_ACCESS = 1,
-    MOVE_TIMER = 2,
-    MOVE_PATH = 4,
-    MOVE_SEND = 8,
+    MODIFY_ACCESS = 1,
+    MODIFY_TIMER = 2,
+    MODIFY_PATH = 4,
+    MODIFY_SEND = 8,
 };
-/* qp_move: 0, EINVAL (a transition that does not exist) or ENOMEM. May wait for the peer's process:
- * never under the lock. */
-int qp_move(struct qp *qp, const struct qp_move *m, unsigned what);
+/* qp_modify: returns 0, EINVAL (no such state transition) or ENOMEM. It may wait for the peer's
+ * process, so the caller must not hold the lock. */
+int qp_modify(struct qp *qp, const struct qp_modify *m, unsigned what);
 
 #endif

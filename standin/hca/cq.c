@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Completion queues: entries of 64 bytes as in struct mlx5_cqe64, in a ring or all in entry 0
+/* Completion queues: CQEs of 64 bytes as in struct mlx5_cqe64, in a ring or all in entry 0
  * (collapsed). */
 #include "hca.h"
 
@@ -12,11 +12,11 @@ enum {
     CQE_RESPONSE_ERROR = 14,
 };
 
-/* What of an entry differs. */
+/* Fields of a CQE that differ. */
 struct entry {
-    uint8_t kind; /* opcode of the CQE */
+    uint8_t kind; /* CQE opcode */
     bool solicited;
-    uint8_t opcode; /* of the request */
+    uint8_t opcode; /* WQE opcode */
     uint16_t index;
     uint32_t bytes, immediate, number;
     uint8_t syndrome, vendor;
@@ -40,18 +40,18 @@ static bool overrun(struct cq *cq)
     return true;
 }
 
-/* Where the entry is in GPU memory: what comes first is there first. */
-static void put_far(struct cq *cq, uint8_t *at, const void *words, const uint8_t *tail)
+/* Writes a CQE in GPU memory: the last 8 bytes after the rest. */
+static void write_gpu_entry(struct cq *cq, uint8_t *at, const void *words, const uint8_t *tail)
 {
     (void)(memory_put(cq->device, at, words, 56) && memory_put(cq->device, at + 56, tail, 8) &&
-           memory_settle(cq->device));
+           memory_flush(cq->device));
 }
 
 static void put_entry(struct cq *cq, const struct qp *qp, const struct entry *e)
 {
     if (overrun(cq))
         return;
-    memory_settle(cq->device);
+    memory_flush(cq->device);
     uint32_t slot = cq->collapsed ? 0 : cq->producer & ((1u << cq->log_size) - 1);
     uint8_t *at = cq->buffer + (size_t)slot * 64;
     uint32_t words[16] = {0};
@@ -72,13 +72,13 @@ static void put_entry(struct cq *cq, const struct qp *qp, const struct entry *e)
     tail[7] = (uint8_t)(e->kind << 4 | (e->solicited ? 2 : 0) | owner);
     uint64_t last;
     memcpy(&last, tail, 8);
-    if (cq->far)
-        put_far(cq, at, words, tail);
+    if (cq->on_gpu)
+        write_gpu_entry(cq, at, words, tail);
     else
         memcpy(at, words, 56);
-    /* Pairs with the poller's load of the last byte or word: the rest of the entry, and all that
-     * the completion stands for, is there before. */
-    if (!cq->far)
+    /* Pairs with the poller's load of the last byte or word: the rest of the CQE, and everything
+     * that the completion covers, was written before. */
+    if (!cq->on_gpu)
         __atomic_store_n((uint64_t *)(at + 56), last, __ATOMIC_RELEASE);
     cq->producer++;
     if (e->solicited || e->syndrome)
@@ -87,7 +87,7 @@ static void put_entry(struct cq *cq, const struct qp *qp, const struct entry *e)
         cq_notify(cq);
 }
 
-void cq_write_request(struct cq *cq, const struct qp *qp, const struct flight *f)
+void cq_write_request(struct cq *cq, const struct qp *qp, const struct outstanding *f)
 {
     struct entry e = {.kind = CQE_REQUEST,
                       .solicited = f->solicited,
@@ -122,9 +122,8 @@ void cq_write_receive(struct cq *cq, const struct qp *qp, uint8_t kind, uint16_t
     put_entry(cq, qp, &e);
 }
 
-/* cq_notify: sends the event that was asked for, when there is something behind the consumer index
- * that came with the request. The arming word: sequence << 28 | solicited only << 24 | consumer
- * index. */
+/* Sends the completion event that the program armed, if there is a CQE after the consumer index of
+ * the arm word. Arm word: sequence << 28 | solicited only << 24 | consumer index. */
 bool cq_notify(struct cq *cq)
 {
     uint32_t word = be32(__atomic_load_n(&cq->record[1], __ATOMIC_ACQUIRE));

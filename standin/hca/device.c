@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices of this process: each is one HCA with one port and one LID of its own, shared by all
- * contexts that are opened on it, with an engine and a door thread while any is open. */
+/* Devices of this process. Each is an HCA with one port and its own LID. All contexts opened on it
+ * share it. Its engine and connector threads run while a context is open. */
 #include "gpu_engine.h"
 #include "hca.h"
 
@@ -29,25 +29,25 @@ void device_unlock(struct device *d)
 
 void device_wake(struct device *d)
 {
-    link_ring(d->bell);
+    link_wake_engine(d->wakeup);
 }
 
-void device_knock(struct device *d)
+void device_wake_connector(struct device *d)
 {
-    /* When the pipe is full the thread is awake anyway. */
+    /* If the pipe is full, the thread is awake already. */
     ssize_t n = write(d->wake[1], "", 1);
     (void)n;
 }
 
 void device_changes(struct device *d)
 {
-    /* Pairs with the load of who keeps keys (gpu_engine.c). */
-    __atomic_add_fetch(&d->bell[2], 1, __ATOMIC_RELEASE);
+    /* Pairs with the load of a process that caches keys (gpu_engine.c). */
+    __atomic_add_fetch(&d->wakeup[2], 1, __ATOMIC_RELEASE);
 }
 
 int start_thread(pthread_t *t, void *(*body)(void *), struct device *d)
 {
-    /* Signals are for the program's threads. */
+    /* Block all signals: they belong to the program's threads. */
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -59,9 +59,9 @@ int start_thread(pthread_t *t, void *(*body)(void *), struct device *d)
 static void stop_threads(struct device *d, bool engine)
 {
     atomic_store(&d->stop, true);
-    device_knock(d);
+    device_wake_connector(d);
     device_wake(d);
-    pthread_join(d->door, NULL);
+    pthread_join(d->connector, NULL);
     if (engine)
         pthread_join(d->engine, NULL);
 }
@@ -93,7 +93,7 @@ static struct device *make_device(unsigned number)
         errno = e;
         return NULL;
     }
-    int e = start_thread(&d->door, door_main, d);
+    int e = start_thread(&d->connector, connector_main, d);
     if (!e && (e = start_thread(&d->engine, engine_main, d)))
         stop_threads(d, false);
     if (e) {
@@ -144,8 +144,8 @@ void device_close(struct device *d)
         destroy(d);
 }
 
-/* A program that ends without closing its devices: the engine must not touch memory that is going
- * away. A child that it has forked has none of the threads. */
+/* Stops the threads of a program that exits without closing its devices, so that the engine does
+ * not access memory that is being freed. A forked child has none of the threads. */
 __attribute__((destructor)) static void stop_all(void)
 {
     for (unsigned i = 0; i < 8; i++)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands of the device as DevX gives them: buffers in the device's own format, big-endian.
- * Offsets are those of the published interface of the device family, written down here as a table
- * of what is used. */
+/* DevX commands: buffers in the device's big-endian format. Field offsets are those of the
+ * published device interface; the tables below list the fields that are used. */
 #include "context.h"
 #include "gpu_engine.h"
 
@@ -24,7 +23,7 @@ enum {
     CMD_2RST = 0x50a,
     CMD_QUERY_QP = 0x50b,
     CMD_INIT2INIT = 0x50e,
-    /* Status bytes of an answer. */
+    /* Command status values. */
     STATUS_OK = 0x00,
     STATUS_BAD_OP = 0x02,
     STATUS_BAD_PARAM = 0x03,
@@ -41,7 +40,7 @@ enum {
     ANSWER_BYTES = 16,
 };
 
-/* A field: the byte offset of its dword, its shift there, its width. */
+/* A field of a command: byte offset of its dword, shift, width in bits. */
 struct field {
     uint16_t at;
     uint8_t shift, width;
@@ -49,13 +48,13 @@ struct field {
 
 static const struct field in_opcode = {0, 16, 16}, in_modifier = {4, 0, 16}, in_number = {8, 0, 24},
                           out_status = {0, 24, 8}, out_number = {8, 0, 24};
-/* Behind the 16 bytes of CREATE_CQ. */
+/* CQ context, after the 16-byte header of CREATE_CQ. */
 enum { CQC = 0x10, CQC_RECORD_ADDRESS = CQC + 0x38, CQ_UMEM_OFFSET = 0x50 };
 static const struct field cqc_record_valid = {CQC, 25, 1}, cqc_size = {CQC, 21, 3},
                           cqc_collapsed = {CQC, 20, 1}, cqc_ignore_overrun = {CQC, 17, 1},
                           cqc_record_umem = {CQC + 4, 0, 32}, cqc_log_size = {CQC + 0xc, 24, 5},
                           cq_umem = {0x58, 0, 32}, cq_umem_valid = {0x5c, 31, 1};
-/* Behind the 24 bytes of CREATE_QP and of the moves. */
+/* QP context, after the 24-byte header of CREATE_QP and of the state transitions. */
 enum {
     QPC = 0x18,
     ADS = QPC + 0x18,
@@ -121,8 +120,7 @@ static void set(uint8_t *out, struct field f, uint32_t v)
     memcpy(out + f.at, &w, 4);
 }
 
-/* refuse: the answer's status, and why in the error log. Returns what the public functions
- * return. */
+/* Rejects a command: sets its status and logs the reason. Returns the public function's result. */
 static int refuse_command(struct command *c, uint8_t status, const char *why)
 {
     set(c->out, out_status, status);
@@ -136,7 +134,7 @@ static int refuse_command(struct command *c, uint8_t status, const char *why)
     return EREMOTEIO;
 }
 
-/* begin: both buffers are there and long enough. The answer is cleared. */
+/* Checks that both buffers exist and are long enough, and clears the output. */
 static int begin_command(struct command *c, size_t in_least, size_t out_least)
 {
     if (!c->in || !c->out || c->in_bytes < ANSWER_BYTES || c->out_bytes < ANSWER_BYTES) {
@@ -153,7 +151,7 @@ static int begin_command(struct command *c, size_t in_least, size_t out_least)
 
 /* --- Memory given by the program --- */
 
-/* piece: `bytes` at `offset` of a registered range; NULL: not inside it, or not aligned. */
+/* Returns the address of `bytes` at `offset` of a umem. NULL: outside of it, or not aligned. */
 static void *piece(struct device *d, uint32_t id, uint64_t offset, uint64_t bytes, uint64_t align,
                    struct umem **owner)
 {
@@ -191,7 +189,7 @@ static int query_caps(struct command *c)
         set(c->out, size_qp, 0xc);
         set(c->out, size_dc, 0xc);
     } else {
-        return refuse_command(c, STATUS_BAD_PARAM, "capabilities of this kind are not kept");
+        return refuse_command(c, STATUS_BAD_PARAM, "unknown capability group");
     }
     return 0;
 }
@@ -219,9 +217,9 @@ static const char *fill_cq(struct command *c, struct cq *cq)
     cq->record = piece(d, get(c, cqc_record_umem), get_be64(c, CQC_RECORD_ADDRESS), 8, 8, &record);
     if (!cq->record)
         return "the doorbell record is outside its umem, or not aligned to 8 bytes";
-    cq->far = buffer->far;
-    if (record->far || cq->far) {
-        if (!cq->far || !cq->collapsed || !cq->ignore_overrun)
+    cq->on_gpu = buffer->on_gpu;
+    if (record->on_gpu || cq->on_gpu) {
+        if (!cq->on_gpu || !cq->collapsed || !cq->ignore_overrun)
             return "completions in GPU memory are collapsed, and ignore overrun (cc, oi)";
     }
     cq->memories[0] = buffer;
@@ -271,11 +269,12 @@ static const char *fill_rings(struct command *c, struct qp *qp)
     qp->record = piece(d, get(c, qpc_record_umem), get_be64(c, QPC_RECORD_ADDRESS), 8, 8, &record);
     if (!qp->record)
         return "the doorbell record is outside its umem, or not aligned to 8 bytes";
-    if (wq->far != record->far)
+    if (wq->on_gpu != record->on_gpu)
         return "one of ring and record is in GPU memory";
-    if (wq->far && (own_rq || !sq))
+    if (wq->on_gpu && (own_rq || !sq))
         return "receive queues in GPU memory are not kept";
-    if (sq && !(wq->far ? qp_set_far_ring : qp_set_ring)(qp, at + rq_bytes, UINT32_C(1) << log_sq))
+    if (sq &&
+        !(wq->on_gpu ? qp_set_gpu_ring : qp_set_ring)(qp, at + rq_bytes, UINT32_C(1) << log_sq))
         return "no memory";
     if (own_rq)
         qp->receive = (struct receive_queue){
@@ -342,24 +341,24 @@ static int create_qp(struct command *c, struct mlx5dv_devx_obj *o)
     if (wrong)
         return refuse_command(c, STATUS_BAD_PARAM, wrong);
     o->qp = qp;
-    if (qp->far_ring && !qp->uar->pinned)
-        gpu_engine_pin(c->device, qp->uar);
-    device_lock(c->device); /* the engine looks at both */
-    qp->uar->for_gpu = qp->far_ring != 0;
+    if (qp->gpu_ring && !qp->uar->pinned)
+        gpu_engine_map_doorbell(c->device, qp->uar);
+    device_lock(c->device); /* the engine reads both */
+    qp->uar->for_gpu = qp->gpu_ring != 0;
     device_unlock(c->device);
     set(c->out, out_number, qp->qpn);
     return 0;
 }
 
-/* --- Moving --- */
+/* --- State transitions --- */
 
 static uint8_t log_reads(uint32_t log)
 {
     return (uint8_t)(log > 4 ? MAX_READS : 1u << log);
 }
 
-/* Which of what the peer may do the command sets: from RESET all, later what its mask of optional
- * fields names. */
+/* Returns which remote access flags the command sets: all on the transition from RESET, later those
+ * in its optional-parameter mask. */
 static uint8_t access_set(const struct command *c, uint32_t opcode)
 {
     static const struct field optional = {0x10, 0, 32};
@@ -370,7 +369,7 @@ static uint8_t access_set(const struct command *c, uint32_t opcode)
                      (mask & OPTIONAL_ATOMIC ? MR_REMOTE_ATOMIC : 0));
 }
 
-static unsigned read_move(const struct command *c, uint32_t opcode, struct qp_move *m)
+static unsigned read_move(const struct command *c, uint32_t opcode, struct qp_modify *m)
 {
     bool roce = c->device->config->link == LINK_ROCE;
     switch (opcode) {
@@ -408,10 +407,10 @@ static unsigned read_move(const struct command *c, uint32_t opcode, struct qp_mo
     m->rnr_retry = (uint8_t)get(c, qpc_rnr_retry);
     m->max_reads = log_reads(get(c, qpc_log_sra));
     if (m->to == QP_INIT)
-        return MOVE_ACCESS;
+        return MODIFY_ACCESS;
     if (m->to == QP_RTR)
-        return MOVE_ACCESS | MOVE_TIMER | MOVE_PATH;
-    return opcode == CMD_RTR2RTS ? MOVE_ACCESS | MOVE_SEND : MOVE_ACCESS;
+        return MODIFY_ACCESS | MODIFY_TIMER | MODIFY_PATH;
+    return opcode == CMD_RTR2RTS ? MODIFY_ACCESS | MODIFY_SEND : MODIFY_ACCESS;
 }
 
 static bool is_move(uint32_t opcode)
@@ -425,27 +424,27 @@ static int modify_qp(struct command *c, struct qp *qp)
 {
     uint32_t opcode = get(c, in_opcode);
     bool short_form = opcode == CMD_2ERR || opcode == CMD_2RST;
-    struct qp_move m = {0};
+    struct qp_modify m = {0};
     if (c->in_bytes < (short_form ? ANSWER_BYTES : MODIFY_BYTES))
         return refuse_command(c, STATUS_BAD_INPUT_LENGTH, "input too short");
     if (get(c, in_number) != qp->qpn)
         return refuse_command(c, STATUS_BAD_INDEX, "the queue number is not the object's");
     unsigned what = read_move(c, opcode, &m);
-    uint32_t code = what & MOVE_PATH ? get(c, qpc_mtu) : 1;
+    uint32_t code = what & MODIFY_PATH ? get(c, qpc_mtu) : 1;
     if (code < 1 || code > 5)
-        return refuse_command(c, STATUS_BAD_PARAM, "mtu is none of 1 (256 bytes) to 5 (4096)");
+        return refuse_command(c, STATUS_BAD_PARAM, "mtu is not 1 (256 bytes) to 5 (4096)");
     const char *why = NULL;
-    if (what & MOVE_PATH && qp->type == QP_RC)
+    if (what & MODIFY_PATH && qp->type == QP_RC)
         why = path_refusal(c->device, get(c, ads_gid_index), m.remote, m.mtu);
     if (why)
         return refuse_command(c, STATUS_BAD_PARAM, why);
-    /* The command names the state that is left, too. */
+    /* The command also implies the current state. */
     if ((opcode == CMD_RST2INIT && qp->state != QP_RESET) ||
         (opcode == CMD_RTR2RTS && qp->state != QP_RTR) ||
         (opcode == CMD_RTS2RTS && qp->state != QP_RTS) ||
         (opcode == CMD_INIT2INIT && qp->state != QP_INIT))
         return refuse_command(c, STATUS_BAD_STATE, "the queue is in another state");
-    if (qp_move(qp, &m, what))
+    if (qp_modify(qp, &m, what))
         return refuse_command(c, STATUS_BAD_STATE, "the queue is in another state");
     return 0;
 }
@@ -453,7 +452,8 @@ static int modify_qp(struct command *c, struct qp *qp)
 static int query_qp(struct command *c, struct qp *qp)
 {
     static const uint8_t states[] = {0, 1, 2, 3,
-                                     5, 4, 6}; /* of the device: RST INIT RTR RTS SQER SQD ERR */
+                                     /* device encoding of RST INIT RTR RTS SQER SQD ERR */
+                                     5, 4, 6};
     if (c->out_bytes < CREATE_BYTES)
         return refuse_command(c, STATUS_BAD_OUTPUT_LENGTH, "output too short");
     device_lock(c->device);
@@ -462,7 +462,7 @@ static int query_qp(struct command *c, struct qp *qp)
     set(c->out, qpc_pd, qp->pd);
     set(c->out, qpc_send_cq, qp->send_cq->cqn);
     set(c->out, qpc_send_psn, qp->psn);
-    set(c->out, qpc_receive_psn, qp->stream.expected);
+    set(c->out, qpc_receive_psn, qp->responder.expected_psn);
     device_unlock(c->device);
     return 0;
 }
@@ -480,9 +480,8 @@ PUBLIC int mlx5dv_devx_general_cmd(struct ibv_context *context, const void *in, 
     if (get(&c, in_opcode) == CMD_QUERY_HCA_CAP)
         return query_caps(&c);
     if (get(&c, in_opcode) == CMD_QUERY_HCA_VPORT_CONTEXT)
-        return begin_command(
-            &c, ANSWER_BYTES,
-            0x10 + 512); /* all zeros: packets keep their order at every service level */
+        /* All zeros: packets stay in order at every service level. */
+        return begin_command(&c, ANSWER_BYTES, 0x10 + 512);
     return refuse_command(&c, STATUS_BAD_OP, "no such general command here");
 }
 
@@ -546,8 +545,8 @@ PUBLIC int mlx5dv_devx_obj_query(struct mlx5dv_devx_obj *obj, const void *in, si
 PUBLIC int mlx5dv_devx_obj_destroy(struct mlx5dv_devx_obj *obj)
 {
     struct device *d = obj->device;
-    if (obj->qp && obj->qp->far_ring)
-        gpu_engine_leave(d, obj->qp);
+    if (obj->qp && obj->qp->gpu_ring)
+        gpu_engine_release_queue(d, obj->qp);
     device_lock(d);
     if (obj->cq && obj->cq->users) {
         log_error(d, "CQ 0x%x cannot be destroyed: %u queues use it", obj->cq->cqn, obj->cq->users);
@@ -557,8 +556,8 @@ PUBLIC int mlx5dv_devx_obj_destroy(struct mlx5dv_devx_obj *obj)
     }
     if (obj->cq)
         cq_remove(obj->cq);
-    /* What stands in its register is nobody's any more. */
-    if (obj->qp && obj->qp->far_ring && obj->qp->uar)
+    /* The value in the doorbell register no longer belongs to a QP. */
+    if (obj->qp && obj->qp->gpu_ring && obj->qp->uar)
         obj->qp->uar->by_cpu = false;
     if (obj->qp)
         qp_remove(obj->qp);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine: a thread that polls the doorbells, carries out queues, and lies down when there is
- * nothing to do. */
+/* The CPU engine: a thread that polls doorbells, runs QPs, and sleeps when there is nothing to
+ * do. */
 #include "hca.h"
 
 #include <linux/futex.h>
@@ -10,29 +10,31 @@
 #include <time.h>
 #include <unistd.h>
 
-/* An engine without work first lets others have its CPU: those who wait for it do the same, so that
- * a turn takes no longer than their looks, and whoever gives requests meanwhile gives many. Beside
- * a thread that keeps the CPU for its whole slice that would take milliseconds: then, and when
- * nothing has come for YIELD_NS, it sleeps, from which it is woken before those who spin. A sleep
- * is a timer, which costs more than a look where the CPU is virtual. */
+/* An idle engine first yields its CPU. Programs that wait for it do the same, so a turn takes only
+ * a few polls, and a program posts many WQEs meanwhile. If another thread keeps the CPU for its
+ * whole time slice, or nothing has arrived for YIELD_NS, the engine sleeps; a sleeper is scheduled
+ * before spinning threads. A sleep needs a timer, which costs more than a poll on a virtual CPU. */
 enum {
     YIELD_NS = 200 * 1000,
-    SLICE_NS = 1500 * 1000,            /* away for so long: somebody computes here */
-    AFTER_SLICE_NS = 20 * 1000 * 1000, /* and is taken to do so for that long */
+    /* a yield that takes this long: another thread computes on this CPU */
+    SLICE_NS = 1500 * 1000,
+    /* the engine then sleeps instead of yielding for this long */
+    AFTER_SLICE_NS = 20 * 1000 * 1000,
     SHORTEST_SLEEP_NS = 10000,
-    FAR_LOOK_NS = 200 * 1000,
+    GPU_POLL_NS = 200 * 1000,
 };
 
-/* False: not now. */
-static bool look_at(struct device *d, struct uar *u, uint64_t *value)
+/* Reads a doorbell register. False: not in this pass. */
+static bool read_doorbell(struct device *d, struct uar *u, uint64_t *value)
 {
-    if (u->far) {
-        if (d->now < u->look_at)
+    if (u->on_gpu) {
+        if (d->now < u->next_poll_ns)
             return false;
-        u->look_at = d->now + FAR_LOOK_NS;
+        u->next_poll_ns = d->now + GPU_POLL_NS;
         return memory_get(d, value, u->reg, sizeof *value);
     }
-    /* Pairs with the doorbell's store: the requests and the doorbell record were written before. */
+    /* Pairs with the doorbell's store: the program wrote the WQEs and the doorbell record
+     * before. */
     *value = __atomic_load_n(u->reg, __ATOMIC_ACQUIRE);
     return true;
 }
@@ -45,19 +47,19 @@ static bool poll_doorbells(struct device *d)
         if (!u || (u->for_gpu && !u->by_cpu))
             continue;
         uint64_t value;
-        if (!look_at(d, u, &value))
+        if (!read_doorbell(d, u, &value))
             continue;
         u->owed = false;
         if (value == u->seen)
             continue;
-        if (adversary_skips(d)) {
-            worked = true; /* it is looked at again */
+        if (adversary_skips_step(d)) {
+            worked = true; /* it is polled again */
             continue;
         }
         u->seen = value;
         send_doorbell(u, value);
-        if (adversary_skips(d))
-            send_doorbell(u, value); /* once more */
+        if (adversary_skips_step(d))
+            send_doorbell(u, value); /* handled twice */
         worked = true;
     }
     return worked;
@@ -90,11 +92,11 @@ static void publish(struct device *d)
         l->unpublished = false;
         ring_publish(&l->requests);
         if (!l->self)
-            link_ring(l->bell);
+            link_wake_engine(l->wakeup);
     }
 }
 
-/* engine_pass: one look at everything. *timed: something waits for the clock. */
+/* One pass over doorbells, QPs and links. *timed: something waits for time to pass. */
 bool engine_pass(struct device *d, bool *timed)
 {
     bool worked = false;
@@ -107,39 +109,40 @@ bool engine_pass(struct device *d, bool *timed)
     for (unsigned i = 0; i < d->in_count; i++)
         worked |= respond_run(d->in[i], d);
     for (unsigned i = 0; i < d->in_count; i++)
-        *timed |= d->in[i]->held.count != 0;
-    *timed |= adversary_expire(d, &d->apart);
-    for (unsigned i = 0; i < d->out_count && !adversary_skips(d); i++)
-        worked |= send_answers(d->out[i], d);
+        *timed |= d->in[i]->delayed.count != 0;
+    *timed |= adversary_flush_expired(d, &d->apart);
+    for (unsigned i = 0; i < d->out_count && !adversary_skips_step(d); i++)
+        worked |= send_handle_responses(d->out[i], d);
     for (unsigned i = 0; i < d->notify_count; i++)
         worked |= cq_notify(d->notify[i]);
     worked |= roce_send(d);
     return worked;
 }
 
-/* A doorbell is a plain store, which wakes nobody: the longer nothing came, the longer the engine
- * sleeps. Peers and the plain verbs ring the bell. */
-static void lie_down(struct device *d, uint64_t idle_ns, bool timed)
+/* Sleeps. A doorbell is a plain store, which wakes no thread: the longer nothing arrived, the
+ * longer the sleep. Peers and the verbs functions wake the engine through its futex word. */
+static void sleep_idle(struct device *d, uint64_t idle_ns, bool timed)
 {
     uint64_t most = (uint64_t)d->config->idle_us * 1000, sleep = idle_ns / 8;
     if (timed && most > 50000)
         most = 50000;
     sleep = sleep < SHORTEST_SLEEP_NS ? SHORTEST_SLEEP_NS : sleep > most ? most : sleep;
     struct timespec t = {(time_t)(sleep / 1000000000), (long)(sleep % 1000000000)};
-    uint32_t seen = __atomic_load_n(&d->bell[0], __ATOMIC_RELAXED);
-    __atomic_store_n(&d->bell[1], 1, __ATOMIC_RELAXED);
-    /* Pairs with the fence of link_ring(): after it, what was published without a ring is seen. */
+    uint32_t seen = __atomic_load_n(&d->wakeup[0], __ATOMIC_RELAXED);
+    __atomic_store_n(&d->wakeup[1], 1, __ATOMIC_RELAXED);
+    /* Pairs with the fence of link_wake_engine(): after it, everything that was published without a
+     * wake-up is visible. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     device_lock(d);
     bool unused, worked = engine_pass(d, &unused);
     device_unlock(d);
     if (!worked && !atomic_load(&d->stop))
-        syscall(SYS_futex, d->bell, FUTEX_WAIT, seen, &t, NULL, 0);
-    __atomic_store_n(&d->bell[1], 0, __ATOMIC_RELAXED);
+        syscall(SYS_futex, d->wakeup, FUTEX_WAIT, seen, &t, NULL, 0);
+    __atomic_store_n(&d->wakeup[1], 0, __ATOMIC_RELAXED);
 }
 
-/* step_aside: for others of this CPU. Returns until when to sleep instead. */
-static uint64_t step_aside(uint64_t now)
+/* Yields the CPU. Returns until when to sleep instead, or 0. */
+static uint64_t yield_cpu(uint64_t now)
 {
     sched_yield();
     uint64_t back = clock_ns();
@@ -153,7 +156,7 @@ void *engine_main(void *device)
     prctl(PR_SET_TIMERSLACK, 1000UL);
     while (!atomic_load(&d->stop)) {
         bool timed;
-        /* Others come first: they want the lock once, the engine all the time. */
+        /* Other threads come first: they need the lock once, the engine all the time. */
         while (atomic_load(&d->wanted))
             sched_yield();
         pthread_mutex_lock(&d->lock);
@@ -163,9 +166,9 @@ void *engine_main(void *device)
         if (worked)
             last = now;
         else if (now - last < YIELD_NS && now >= sleep_until)
-            sleep_until = step_aside(now);
+            sleep_until = yield_cpu(now);
         else
-            lie_down(d, now - last, timed);
+            sleep_idle(d, now - last, timed);
     }
     return NULL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks the driver's functions up. See gpu_driver.h. */
+/* Looks up the driver's functions. See gpu_driver.h. */
 #include "gpu_driver.h"
 
 #include <dlfcn.h>
@@ -61,7 +61,7 @@ const struct gpu_driver *gpu_driver(void)
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static bool usable;
     pthread_mutex_lock(&lock);
-    usable = usable || load_driver(); /* a program may load it late */
+    usable = usable || load_driver(); /* the program may load the driver late */
     bool now = usable;
     pthread_mutex_unlock(&lock);
     return now ? &table : NULL;

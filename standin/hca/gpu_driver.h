@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CUDA driver of the process as a table of what the engine on a GPU needs of it. The driver is
- * looked for, not loaded. Functions return 0 or the driver's number of why not. */
+/* Table of the CUDA driver functions that the GPU engine uses. The process must have loaded the
+ * driver; it is never loaded here. Functions return 0 or the driver's error number. */
 #ifndef WEFT_HCA_GPU_DRIVER_H
 #define WEFT_HCA_GPU_DRIVER_H
 
@@ -18,7 +18,7 @@ enum {
     DRIVER_STREAM_NON_BLOCKING = 1,
 };
 
-/* As the driver lays it out. */
+/* Layout of the driver's structure. */
 struct driver_access {
     int location, device, flags;
 };
@@ -36,7 +36,7 @@ struct gpu_driver {
     int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                   void *, void **, void **);
     int (*stream_create)(void **, unsigned);
-    int (*stream_create_priority)(void **, unsigned, int); /* NULL: not there */
+    int (*stream_create_priority)(void **, unsigned, int); /* NULL: the driver lacks it */
     int (*stream_query)(void *);
     int (*synchronize)(void *);
     int (*copy)(uint64_t, uint64_t, size_t, void *);
@@ -56,10 +56,10 @@ struct gpu_driver {
     int (*set_access)(uint64_t, size_t, const struct driver_access *, size_t);
 };
 
-/* gpu_driver: NULL: the process has not loaded it, or it lacks something. */
+/* gpu_driver: NULL: the process has not loaded the driver, or a function is missing. */
 const struct gpu_driver *gpu_driver(void);
 
-/* gpu_driver_owner: the GPU that the memory is of, -1: none's. */
+/* gpu_driver_owner: returns the GPU that owns the memory, or -1. */
 int gpu_driver_owner(const struct gpu_driver *driver, uint64_t address);
 
 #endif

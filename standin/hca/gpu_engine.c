@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread that gives queues to the kernel, launches its slices and takes back what it leaves.
- * See gpu_engine.h.
+/* Thread of the GPU engine: hands QPs to the kernel, launches slices, and reclaims the QPs that the
+ * kernel returns. See gpu_engine.h.
  *
- * A queue is the kernel's while qp->by_gpu is set, which only this thread changes, between slices
- * and under the lock. The engine on the CPU does not look at such a queue. */
+ * The kernel owns a QP while qp->by_gpu is set. Only this thread changes it, between slices and
+ * under the lock. The CPU engine does not access such a QP. */
 #include "gpu_engine.h"
 #include "gpu_driver.h"
 #include "gpu_memory.h"
@@ -15,10 +15,10 @@
 
 enum {
     SLICE_NS = 4 * 1000 * 1000,
-    LOOK_NS = 20 * 1000,  /* between looks whether a slice has ended */
-    REST_NS = 500 * 1000, /* without a queue */
-    RETURNS = 64,         /* so often a queue may be left to the CPU; then it stays there */
-    BLOCKS_MOST = 64,     /* of threads; as QUEUES_A_BLOCK of gpu_kernel.h has it: */
+    POLL_NS = 20 * 1000,  /* interval of polling for the end of a slice */
+    IDLE_NS = 500 * 1000, /* sleep when the kernel has no QP */
+    RETURNS_MOST = 64,    /* after so many returns a QP stays with the CPU */
+    BLOCKS_MOST = 64,     /* thread blocks. QUEUES_EACH equals QUEUES_A_BLOCK of gpu_kernel.h: */
     QUEUES_EACH = 32,
     REGISTER_BYTES = 128,
 };
@@ -29,21 +29,22 @@ struct gpu_engine {
     void *context, *stream, *function;
     pthread_t thread;
     atomic_bool stop;
-    pthread_cond_t ended;     /* a slice, or the time without one; with the device's lock */
-    uint64_t slices;          /* so many */
-    uint32_t *words;          /* pinned; [0]: stop */
-    uint64_t words_seen;      /* by the GPU */
-    struct gpu_queue *queues; /* pinned */
+    /* signalled at the end of a slice or of a sleep; used with the device's lock */
+    pthread_cond_t ended;
+    uint64_t slices;          /* slices that have ended */
+    uint32_t *words;          /* pinned host memory; [0]: stop */
+    uint64_t words_seen;      /* address of `words` on the GPU */
+    struct gpu_queue *queues; /* pinned host memory */
     uint64_t queues_there, keys_there, attention_there;
     struct qp *owners[GPU_QUEUES];
     uint32_t count;
-    uint64_t registers; /* doorbells, in the GPU's memory */
+    uint64_t registers; /* doorbell registers in GPU memory */
     bool register_used[GPU_QUEUES];
     struct gpu_keys keys;
-    uint64_t changes; /* sum of the counts of changes when the table was cleared */
+    uint64_t changes; /* sum of all change counts when the table was cleared */
 };
 
-/* The kernel's text, which the driver compiles. */
+/* PTX of the kernel, which the driver compiles. */
 __asm__(".pushsection .rodata\n"
         ".globl weft_hca_image\n"
         ".hidden weft_hca_image\n"
@@ -58,16 +59,16 @@ static void pause_ns(long ns)
     nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
 }
 
-/* --- Giving and taking --- */
+/* --- Handing QPs to the kernel and back --- */
 
-static bool is_for_gpu(const struct qp *qp)
+static bool is_gpu_runnable(const struct qp *qp)
 {
-    return qp->far_ring && !qp->by_gpu && !qp->leaves && qp->returns < RETURNS &&
-           qp->type == QP_RC && qp->state == QP_RTS && qp->send_cq->far &&
+    return qp->gpu_ring && !qp->by_gpu && !qp->leaves && qp->returns < RETURNS_MOST &&
+           qp->type == QP_RC && qp->state == QP_RTS && qp->send_cq->on_gpu &&
            qp->send_cq->users <= 2 && qp->uar && qp->uar->queues == 1 && qp->uar->pinned &&
            !qp->uar->owed && qp->link && !qp->link->roce && !atomic_load(&qp->link->dead) &&
            !qp->fault.syndrome && !qp->busy && qp->taken == qp->producer &&
-           qp->flight_head == qp->flight_tail;
+           qp->outstanding_head == qp->outstanding_tail;
 }
 
 static void give_queue(struct gpu_engine *g, struct qp *qp)
@@ -75,7 +76,7 @@ static void give_queue(struct gpu_engine *g, struct qp *qp)
     const struct cq *cq = qp->send_cq;
     g->owners[g->count] = qp;
     g->queues[g->count++] = (struct gpu_queue){
-        .ring = qp->far_ring,
+        .ring = qp->gpu_ring,
         .record = (uintptr_t)qp->record,
         .doorbell = qp->uar->pinned,
         .completion = (uintptr_t)cq->buffer,
@@ -108,8 +109,9 @@ static void count(struct qp *qp, struct gpu_queue *k)
     k->requests = k->bytes = k->doorbells = 0;
 }
 
-/* The CPU goes on where the kernel has stopped: the doorbell's last value is new to it. */
-static void take_back(struct gpu_engine *g, uint32_t i)
+/* Returns a QP to the CPU engine, which continues where the kernel stopped. It has not yet seen the
+ * doorbell's last value. */
+static void reclaim_queue(struct gpu_engine *g, uint32_t i)
 {
     struct qp *qp = g->owners[i];
     const struct gpu_queue *k = &g->queues[i];
@@ -132,15 +134,16 @@ static bool must_leave(const struct qp *qp, const struct gpu_queue *k)
 
 static uint64_t count_changes(const struct gpu_engine *g, const struct device *d)
 {
-    uint64_t sum = __atomic_load_n(&d->bell[2], __ATOMIC_ACQUIRE);
+    uint64_t sum = __atomic_load_n(&d->wakeup[2], __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < g->count; i++)
-        if (g->owners[i]->link && g->owners[i]->link->bell)
-            sum += (uint64_t)__atomic_load_n(&g->owners[i]->link->bell[2], __ATOMIC_ACQUIRE) << 20;
+        if (g->owners[i]->link && g->owners[i]->link->wakeup)
+            sum += (uint64_t)__atomic_load_n(&g->owners[i]->link->wakeup[2], __ATOMIC_ACQUIRE)
+                   << 20;
     return sum + g->count;
 }
 
-/* Under the lock: who has the kernel's queues in the next slice. */
-static void deal(struct device *d, struct gpu_engine *g)
+/* Decides which QPs the kernel runs in the next slice; under the lock. */
+static void update_owners(struct device *d, struct gpu_engine *g)
 {
     for (uint32_t i = 0; i < g->count; i++) {
         struct qp *qp = g->owners[i];
@@ -148,13 +151,13 @@ static void deal(struct device *d, struct gpu_engine *g)
         if (!must_leave(qp, &g->queues[i]))
             continue;
         qp->returns += g->queues[i].parked == GPU_UNUSUAL;
-        take_back(g, i--);
+        reclaim_queue(g, i--);
     }
     for (unsigned n = 1; n < MAX_QPS; n++) {
         struct qp *qp = d->qps[n];
-        if (qp && is_for_gpu(qp) && g->count < GPU_QUEUES)
+        if (qp && is_gpu_runnable(qp) && g->count < GPU_QUEUES)
             give_queue(g, qp);
-        else if (qp && qp->far_ring && qp->uar && !qp->by_gpu && qp->state != QP_RESET)
+        else if (qp && qp->gpu_ring && qp->uar && !qp->by_gpu && qp->state != QP_RESET)
             qp->uar->by_cpu = true;
     }
     uint64_t changes = count_changes(g, d);
@@ -163,7 +166,8 @@ static void deal(struct device *d, struct gpu_engine *g)
     g->changes = changes;
 }
 
-/* What a queue lacks is looked for, without the lock; where it is not found the queue leaves. */
+/* Finds the keys that QPs lack, without the lock. A QP whose key is not found returns to the
+ * CPU. */
 static bool find_keys(struct device *d, struct gpu_engine *g)
 {
     bool left = false;
@@ -171,11 +175,12 @@ static bool find_keys(struct device *d, struct gpu_engine *g)
         struct gpu_queue *k = &g->queues[i];
         if (k->parked != GPU_LACKS_KEY)
             continue;
-        const struct gpu_want want = {.key = (uint32_t)k->lacks,
-                                      .number = k->number,
-                                      .peer = k->peer,
-                                      .remote = g->owners[i]->remote,
-                                      .far = k->lacks >> 32 == k->peer && k->peer != k->number};
+        const struct gpu_key_request want = {.key = (uint32_t)k->lacks,
+                                             .number = k->number,
+                                             .peer = k->peer,
+                                             .remote = g->owners[i]->remote,
+                                             .is_remote =
+                                                 k->lacks >> 32 == k->peer && k->peer != k->number};
         bool found = gpu_keys_add(d, &g->keys, g->driver, g->gpu, &want);
         k->parked = found ? GPU_RUNS : GPU_UNUSUAL;
         left |= !found;
@@ -217,7 +222,7 @@ static int run_slice(struct gpu_engine *g)
 {
     int result = launch(g);
     while (!result && (result = g->driver->stream_query(g->stream)) == DRIVER_NOT_READY) {
-        pause_ns(LOOK_NS);
+        pause_ns(POLL_NS);
         result = 0;
     }
     return result;
@@ -237,11 +242,11 @@ static void *conduct(void *device)
     int result = g->driver->push(g->context);
     device_lock(d);
     while (!atomic_load(&g->stop) && !result) {
-        deal(d, g);
+        update_owners(d, g);
         end_slice(d, g);
         device_unlock(d);
         if (!g->count)
-            pause_ns(REST_NS);
+            pause_ns(IDLE_NS);
         else if (!find_keys(d, g))
             result = run_slice(g);
         device_lock(d);
@@ -249,14 +254,14 @@ static void *conduct(void *device)
     if (result)
         log_error(d, "the engine on GPU %d ends: the CUDA driver says %d", g->gpu, result);
     while (g->count)
-        take_back(g, 0);
+        reclaim_queue(g, 0);
     atomic_store(&g->stop, true);
     end_slice(d, g);
     device_unlock(d);
     return NULL;
 }
 
-/* --- Beginning and end --- */
+/* --- Start and stop --- */
 
 static int make_memory(struct gpu_engine *g)
 {
@@ -289,7 +294,8 @@ static int make_memory(struct gpu_engine *g)
     return result;
 }
 
-/* The slices' blocks of threads begin before those of the program's kernels that wait for room. */
+/* Creates a stream of high priority, so that slices start before kernels of the program that wait
+ * for free multiprocessors. */
 static int make_stream(struct gpu_engine *g)
 {
     enum { HIGHEST = -5 }; /* or the highest that there is */
@@ -298,13 +304,13 @@ static int make_stream(struct gpu_engine *g)
                : g->driver->stream_create(&g->stream, DRIVER_STREAM_NON_BLOCKING);
 }
 
-/* The GPU of the queues rings. */
+/* Lets the GPU that owns the queues write the doorbell registers. */
 static void open_registers(struct gpu_engine *g, int gpu)
 {
     void *context, *popped;
     if (gpu == g->gpu || g->driver->retain(&context, gpu) || g->driver->push(context))
         return;
-    g->driver->enable_peer(g->context, 0); /* it may be there already */
+    g->driver->enable_peer(g->context, 0); /* peer access may be enabled already */
     g->driver->pop(&popped);
 }
 
@@ -327,7 +333,7 @@ static int make_engine(struct gpu_engine *g)
     return result;
 }
 
-/* The engine's GPU: that of the queues, or the one behind it. */
+/* Chooses the engine's GPU: the one of the queues, or the next one. */
 static int choose_gpu(const struct gpu_driver *driver, const struct config *c, int gpu)
 {
     int n = 1;
@@ -341,7 +347,7 @@ static void clear_registers(struct gpu_engine *g)
     static const uint8_t zeros[REGISTER_BYTES];
     for (uint32_t i = 0; i < GPU_QUEUES; i++)
         gpu_memory_put(g->registers + (uint64_t)i * REGISTER_BYTES, zeros, sizeof zeros);
-    gpu_memory_settle();
+    gpu_memory_flush();
 }
 
 static struct gpu_engine *start_engine(struct device *d, int gpu)
@@ -368,7 +374,7 @@ static struct gpu_engine *start_engine(struct device *d, int gpu)
     log_error(d, "no engine on GPU %d: %d", g->gpu, result);
     device_unlock(d);
     d->gpu = NULL;
-    free(g); /* what the driver has made lives as long as the process */
+    free(g); /* driver objects live as long as the process */
     return NULL;
 }
 
@@ -402,15 +408,15 @@ void gpu_engine_stop(struct device *d)
     d->gpu = NULL;
 }
 
-/* --- For those who change something --- */
+/* --- Interface for other threads --- */
 
-bool gpu_engine_pin(struct device *d, struct uar *uar)
+bool gpu_engine_map_doorbell(struct device *d, struct uar *uar)
 {
     struct gpu_engine *g = d->gpu;
     void *popped;
     if (!g || g->driver->push(g->context))
         return false;
-    /* Whoever rings may have pinned it. */
+    /* The program may have registered it already. */
     int result = g->driver->host_register(uar->page, UAR_BYTES, DRIVER_HOST_PORTABLE_MAPPED);
     uar->registered = !result;
     if (result == DRIVER_ALREADY_REGISTERED)
@@ -421,18 +427,18 @@ bool gpu_engine_pin(struct device *d, struct uar *uar)
     return !result;
 }
 
-bool gpu_engine_open(struct device *d, uint64_t memory, uint64_t bytes)
+bool gpu_engine_map(struct device *d, uint64_t memory, uint64_t bytes)
 {
     struct gpu_engine *g = d->gpu;
     void *popped;
     if (g->driver->push(g->context))
         return false;
-    bool open = gpu_keys_open(g->driver, g->gpu, memory, bytes);
+    bool open = gpu_keys_map(g->driver, g->gpu, memory, bytes);
     g->driver->pop(&popped);
     return open;
 }
 
-/* The same register is not given out again: it keeps its last value. */
+/* A register is not reused, because it keeps its last value. */
 uint64_t gpu_engine_register(struct device *d)
 {
     struct gpu_engine *g = d->gpu;
@@ -454,7 +460,7 @@ static void await_slice(struct device *d, struct gpu_engine *g)
     }
 }
 
-void gpu_engine_leave(struct device *d, struct qp *qp)
+void gpu_engine_release_queue(struct device *d, struct qp *qp)
 {
     device_lock(d);
     qp->leaves = true;
@@ -463,7 +469,7 @@ void gpu_engine_leave(struct device *d, struct qp *qp)
     device_unlock(d);
 }
 
-void gpu_engine_settle(struct device *d)
+void gpu_engine_flush(struct device *d)
 {
     struct gpu_engine *g = d->gpu;
     if (!g)

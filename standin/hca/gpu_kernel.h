@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine as a kernel: a block of threads polls the doorbells of its queues, reads requests by
- * whole blocks, checks each as strict mode does, and carries out writes, reads and atomics on
- * memory that its GPU reaches. Whatever else stands in a queue, or is wrong with it, it leaves to
- * the host's engine (gpu_engine.c), with the queue.
+/* The GPU engine's kernel. A thread block polls the doorbells of its queues, reads whole blocks of
+ * WQEs, checks each as strict mode does, and executes writes, reads and atomics on memory that its
+ * GPU can access. If a queue contains anything else, or a faulty WQE, the kernel returns the queue
+ * to the host's engine (gpu_engine.c). The same text compiles for GPUs and CPUs: gpu_lanes.h
+ * defines what a thread block is. Accesses to memory that others use while the kernel runs bypass
+ * the L1 cache.
  *
- * The same text for GPUs and for CPUs: gpu_lanes.h of each says what a block of threads is.
- * Everything that others write or read while the kernel runs is read and written around the caches
- * of one multiprocessor.
- *
- * Order: what a batch of requests stores is visible before its completion and before what comes
- * behind it. Within a batch only writes into memory of relaxed ordering go side by side, as do
- * reads, and atomics on such memory; a request with a fence, and one of another kind than that
- * before it, waits until all before it is visible. */
+ * Order: the stores of a batch of WQEs are visible before its completion and before later WQEs run.
+ * Within a batch, only writes with relaxed ordering run in parallel, and so do reads, and atomics
+ * on such memory. A WQE with a fence, or of another kind than the one before it, waits until all
+ * earlier stores are visible. */
 #ifndef WEFT_HCA_GPU_KERNEL_H
 #define WEFT_HCA_GPU_KERNEL_H
 
@@ -21,34 +19,35 @@
 #include "wqe.h"
 
 enum {
-    BATCH = 256,         /* blocks of a queue that are looked at together */
-    QUEUES_A_BLOCK = 32, /* of threads */
-    SMALL = 32,          /* bytes that one thread moves by itself */
-    PIECE = 1 << 20,     /* of a long request, before the clock is looked at */
+    BATCH = 256,         /* blocks of a queue that are processed together */
+    QUEUES_A_BLOCK = 32, /* queues of a thread block */
+    SMALL = 32,          /* most bytes that one thread moves alone */
+    PIECE = 1 << 20,     /* bytes of a long request that are moved between checks of the clock */
     WARP = 32,
-    STRIDE = 20, /* words from one block of the batch to the next: fewer of them share a bank */
-    UNITS_IN_LINE = STRIDE / 4, /* of a request, that follow each other there */
+    /* words from one block of the batch to the next, chosen to reduce bank conflicts */
+    STRIDE = 20,
+    UNITS_IN_LINE = STRIDE / 4, /* contiguous units of a WQE in the batch */
     IDLE_NS = 100,
-    STOP_NS = 20000, /* between looks at the host's word */
+    STOP_NS = 20000, /* ns between checks of the host's stop word */
 };
 
 enum kind { KIND_NONE, KIND_NOP, KIND_WRITE, KIND_INLINE, KIND_READ, KIND_ATOMIC };
 
-/* A request that is to be carried out. */
+/* A WQE to be executed. */
 struct work {
-    uint64_t to, from; /* of KIND_INLINE `from` counts bytes of the batch */
+    uint64_t to, from; /* for KIND_INLINE, `from` is a byte offset in the batch */
     uint32_t bytes;
-    uint16_t part; /* of the batch: parts follow each other */
+    uint16_t part; /* part of the batch; parts run one after another */
     uint8_t kind, complete, waits, opcode, blocks, parked, pad[4];
 };
 
-/* Behind the words of each block stands once more the first unit of the next one. */
+/* The words of each block are followed by a copy of the next block's first unit. */
 struct shared {
     uint32_t words[BATCH * STRIDE] __attribute__((aligned(16)));
     struct work work[BATCH];
     uint64_t bell[QUEUES_A_BLOCK];
     uint32_t bad, last, completes, parts, requests, run, end, attention;
-    uint32_t longers; /* requests of `longer`: those that a warp moves together */
+    uint32_t longers; /* number of WQEs in `longer`, which a warp moves together */
     uint64_t bytes;
     uint16_t longer[BATCH], jump[2][BATCH];
     uint8_t begins[BATCH];
@@ -65,7 +64,7 @@ LANES_FN void keep_unit(struct shared *s, uint32_t i, struct lanes_16 v)
         lanes_put_16(to - 4, v);
 }
 
-/* Four units of each thread are on their way at a time. */
+/* Each thread has four loads in flight. */
 LANES_FN void load_batch(struct shared *s, const struct gpu_queue *q, uint32_t n)
 {
     for (uint32_t first = lanes_rank(); first < n * 4; first += 4 * LANES) {
@@ -87,7 +86,7 @@ LANES_FN uint32_t blocks_at(const struct shared *s, uint32_t i)
     return blocks ? blocks : 1;
 }
 
-/* s->begins: whether a request begins there. After each round what 2, 4, 8 … requests lead to is
+/* Computes s->begins: 1 where a WQE begins. After round k, the targets of chains of 2^k WQEs are
  * known. */
 LANES_FN void find_begins(struct shared *s, uint32_t n)
 {
@@ -108,7 +107,7 @@ LANES_FN void find_begins(struct shared *s, uint32_t n)
     }
 }
 
-/* Marks where requests begin; s->end: blocks of those that are whole. */
+/* Marks where WQEs begin. s->end receives the number of blocks of complete WQEs. */
 LANES_FN void find_requests(struct shared *s, uint32_t n)
 {
     int single = 1;
@@ -132,7 +131,7 @@ LANES_FN void find_requests(struct shared *s, uint32_t n)
 
 /* --- Checking --- */
 
-/* 0: it is not in the table. */
+/* Returns 0 if the key is not in the table. */
 LANES_FN const struct gpu_key *find_key(const struct gpu_key *keys, uint32_t number, uint32_t key)
 {
     uint64_t name = (uint64_t)number << 32 | key;
@@ -144,7 +143,7 @@ LANES_FN const struct gpu_key *find_key(const struct gpu_key *keys, uint32_t num
     }
 }
 
-/* Why a request is not carried out here. */
+/* Why the kernel does not execute a WQE. */
 struct refusal {
     uint32_t parked;
     uint64_t lacks;
@@ -168,7 +167,7 @@ LANES_FN int reach(const struct gpu_key *keys, uint32_t number, uint32_t key, ui
     return 1;
 }
 
-/* A write or read of one segment. */
+/* Checks a write or read of one segment. */
 LANES_FN int check_move(const struct gpu_queue *q, const struct gpu_key *keys, const uint32_t *w,
                         uint32_t units, uint32_t at, struct work *r, uint32_t *access,
                         struct refusal *why)
@@ -215,7 +214,7 @@ LANES_FN int check_atomic(const struct gpu_queue *q, const struct gpu_key *keys,
            !((wqe->remote | r->to | r->from) & (r->bytes - 1));
 }
 
-/* 0: not one for here. */
+/* Returns 0 if the kernel does not execute the WQE. */
 LANES_FN int check(const struct shared *s, const struct gpu_queue *q, const struct gpu_key *keys,
                    uint32_t at, struct work *r, struct refusal *why)
 {
@@ -242,8 +241,8 @@ LANES_FN int check(const struct shared *s, const struct gpu_queue *q, const stru
     return good;
 }
 
-/* s->bad: the first that is not for here; why stands in its place. A long one ends the batch, or is
- * alone in it. */
+/* s->bad receives the first WQE that the kernel does not execute, and its slot the reason. A long
+ * WQE ends the batch, or is alone in it. */
 LANES_FN void check_all(struct shared *s, const struct gpu_queue *q, const struct gpu_key *keys)
 {
     for (uint32_t i = lanes_rank(); i < s->end; i += LANES) {
@@ -264,7 +263,7 @@ LANES_FN void check_all(struct shared *s, const struct gpu_queue *q, const struc
     lanes_meet();
 }
 
-/* --- Which go side by side --- */
+/* --- Which WQEs run in parallel --- */
 
 LANES_FN void part_serially(struct shared *s, uint32_t n)
 {
@@ -310,7 +309,7 @@ LANES_FN void part(struct shared *s, uint32_t n)
     lanes_meet();
 }
 
-/* --- Carrying out --- */
+/* --- Execution --- */
 
 LANES_FN void store_some(uint64_t to, uint64_t value, uint32_t bytes)
 {
@@ -332,19 +331,19 @@ LANES_FN uint64_t load_some(uint64_t from, uint32_t bytes)
                         : lanes_load_1(from);
 }
 
-/* The widest store that the rest and the alignment of `at` allow. */
+/* Returns the widest store that the remaining bytes and the alignment of `at` allow. */
 LANES_FN uint32_t widest(uint64_t at, uint32_t rest)
 {
     return !(at & 7) && rest >= 8 ? 8 : !(at & 3) && rest >= 4 ? 4 : !(at & 1) && rest >= 2 ? 2 : 1;
 }
 
-/* The word in which byte `at` of the batch stands. */
+/* Returns the index of the word that contains byte `at` of the batch. */
 LANES_FN uint32_t word_at(const struct shared *s, uint32_t at)
 {
     return s->words[at / 64 * STRIDE + at / 4 % 16];
 }
 
-/* So many bytes of the batch, from byte `at` on. */
+/* Returns bytes of the batch from byte `at` on. */
 LANES_FN uint64_t inline_bytes(const struct shared *s, uint32_t at, uint32_t bytes)
 {
     uint64_t value = 0;
@@ -392,7 +391,7 @@ LANES_FN void move_16(uint64_t to, uint64_t from, uint64_t bytes, uint32_t lane,
         lanes_store_16(to + i, lanes_load_16(from + i));
 }
 
-/* By `lanes` threads, of which this is number `lane`. */
+/* Moves bytes by `lanes` threads; the calling thread is number `lane`. */
 LANES_FN void move(uint64_t to, uint64_t from, uint64_t bytes, uint32_t lane, uint32_t lanes)
 {
     uint64_t differ = to ^ from;
@@ -414,7 +413,8 @@ LANES_FN void move(uint64_t to, uint64_t from, uint64_t bytes, uint32_t lane, ui
         lanes_store_1(to + i, lanes_load_1(from + i));
 }
 
-/* By this thread alone; words of 8 bytes and less, such as flags, by one store each. */
+/* Moves a short request by one thread. Values of up to 8 bytes, such as flags, are one store
+ * each. */
 LANES_FN void move_small(const struct work *r)
 {
     for (uint32_t i = 0, n, other; i < r->bytes; i += n) {
@@ -430,7 +430,7 @@ LANES_FN void move_small(const struct work *r)
     }
 }
 
-/* The old value comes back in the host's order, of 4 bytes big-endian. */
+/* Executes an atomic. The old value is returned in host byte order, 4-byte values big-endian. */
 LANES_FN void change(const struct shared *s, const struct work *r, uint32_t at)
 {
     const uint32_t *w = &s->words[at * STRIDE];
@@ -456,7 +456,7 @@ LANES_FN void change(const struct shared *s, const struct work *r, uint32_t at)
     store_some(r->from, old, r->bytes);
 }
 
-/* Short ones by a thread each, longer ones by a warp each. */
+/* Moves each short request by one thread, each longer one by a warp. */
 LANES_FN void run_part(const struct shared *s, uint32_t n, uint32_t number)
 {
     uint32_t warps = LANES > WARP ? LANES / WARP : 1, lanes = LANES < WARP ? LANES : WARP;
@@ -483,7 +483,7 @@ LANES_FN void run_part(const struct shared *s, uint32_t n, uint32_t number)
     }
 }
 
-/* All that was stored by all threads is visible to everybody. */
+/* Makes all stores of all threads visible to everyone. */
 LANES_FN void settle(void)
 {
     lanes_meet();
@@ -492,7 +492,7 @@ LANES_FN void settle(void)
     lanes_meet();
 }
 
-/* A piece of a request that is longer than that; 1: its last. */
+/* Moves one piece of a long request. Returns 1 if it was the last. */
 LANES_FN int run_long(struct shared *s, struct gpu_queue *q)
 {
     struct work *r = &s->work[0];
@@ -512,7 +512,7 @@ LANES_FN uint32_t swapped(uint32_t v)
     return wqe_u32(&v, 0);
 }
 
-/* By one thread: the entry of the last of the requests that want one. */
+/* Writes the CQE of the last WQE that requests a completion. Called by one thread. */
 LANES_FN void complete(struct shared *s, struct gpu_queue *q)
 {
     const struct work *r = &s->work[s->last];
@@ -535,7 +535,7 @@ LANES_FN void complete(struct shared *s, struct gpu_queue *q)
     q->released = (uint16_t)(index + r->blocks);
 }
 
-/* `n` blocks are done. */
+/* Records that `n` blocks are done. */
 LANES_FN void finish(struct shared *s, struct gpu_queue *q, uint32_t n)
 {
     uint64_t bytes = 0;
@@ -567,7 +567,7 @@ LANES_FN void finish(struct shared *s, struct gpu_queue *q, uint32_t n)
 
 /* --- One queue --- */
 
-/* What the doorbell says is what counts; the record is checked against it. */
+/* Handles a doorbell. The doorbell's value counts; the doorbell record is checked against it. */
 LANES_FN void take_bell(struct gpu_queue *q, uint64_t bell)
 {
     uint32_t words[2] = {(uint32_t)bell, (uint32_t)(bell >> 32)};
@@ -600,7 +600,7 @@ LANES_FN void begin_batch(struct shared *s, struct gpu_queue *q, uint64_t bell)
     s->bytes = 0;
 }
 
-/* The batch is carried out as far as it is for here; 0: nothing was done. */
+/* Executes the batch as far as the kernel supports it. Returns 0 if nothing was done. */
 LANES_FN int run_batch(struct shared *s, struct gpu_queue *q, const struct gpu_key *keys)
 {
     load_batch(s, q, s->run);
@@ -640,14 +640,14 @@ LANES_FN int run_queue(struct shared *s, struct gpu_queue *q, uint64_t bell,
 
 /* --- A slice --- */
 
-/* The queues of this block of threads: those whose number has the same rest. */
+/* Polls the queues of this thread block: those with the same index modulo the number of blocks. */
 LANES_FN int look_round(struct shared *s, const struct gpu_slice *slice, struct gpu_queue *queues)
 {
     int worked = 0;
     uint32_t mine = lanes_block(), blocks = lanes_blocks(), k = 0;
     for (uint32_t i = mine + lanes_rank() * blocks, at = lanes_rank();
          i < slice->count && at < QUEUES_A_BLOCK; i += LANES * blocks, at += LANES)
-        /* Pairs with the store of whoever rings: requests and record were written before. */
+        /* Pairs with the store of the thread that rings: it wrote WQEs and record before. */
         s->bell[at] = lanes_acquire_8(queues[i].doorbell);
     if (lanes_rank() == LANES - 1)
         s->attention = lanes_load_4(slice->attention);
@@ -664,7 +664,8 @@ LANES_FN int look_round(struct shared *s, const struct gpu_slice *slice, struct 
     return worked;
 }
 
-/* Memory of the host is far: one block looks there, now and then, and tells the others. */
+/* A load from host memory is slow: only one thread block checks the host's word, at intervals, and
+ * notifies the others. */
 LANES_FN int slice_ends(const struct shared *s, const struct gpu_slice *slice, uint64_t begun,
                         uint64_t *looked)
 {

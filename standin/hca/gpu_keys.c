@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys for the kernel. One of this process names memory that the engine's GPU reaches, or is given
- * access to. One of a peer's is asked for: the answer brings the allocation behind it, which is
- * mapped here. Every key is asked for when a request first needs it, and all are forgotten when one
- * of them may have changed (struct device: bell[2]). */
+/* Memory keys for the kernel. A key of this process names memory that the engine's GPU can access
+ * or gets access to. For a key of a peer, a query returns the allocation behind it, which is mapped
+ * here. A key is resolved when a WQE first needs it. All keys are discarded when one of them may
+ * have changed (struct device: wakeup[2]). */
 #include "gpu_driver.h"
 #include "gpu_engine.h"
 
@@ -14,12 +14,12 @@
 
 enum { ANSWER_MS = 2000, UNIT_BYTES = 2 << 20 };
 
-struct question {
-    char word[sizeof GPU_KEYS_QUESTION]; /* first: by it the question is known */
-    uint32_t key, number, asking;        /* queue that it is for, queue that asks */
+struct key_query {
+    char word[sizeof GPU_KEYS_QUERY]; /* first, because it identifies the query */
+    uint32_t key, number, asking;     /* key; QP that the key is for; QP that asks */
 };
 
-struct answer {
+struct key_reply {
     uint64_t address, bytes;
     uint32_t access, valid;
 };
@@ -66,8 +66,7 @@ static bool enter_key(struct gpu_keys *keys, const struct gpu_key *key)
 
 /* --- Keys of this process --- */
 
-/* Under the lock. `asking`: the queue at the other end, 0: the key is for the queue's own
- * memory. */
+/* Looks a key up; under the lock. `asking`: the peer's QP, or 0 for an lkey. */
 static bool look_up_key(struct device *d, uint32_t key, uint32_t number, uint32_t asking,
                         struct mr_entry *out)
 {
@@ -97,9 +96,9 @@ static bool look_up_locking(struct device *d, uint32_t key, uint32_t number, uin
     return found;
 }
 
-/* Memory of another GPU than the engine's: mappings are opened to it, other allocations by their
- * context. */
-bool gpu_keys_open(const struct gpu_driver *driver, int gpu, uint64_t memory, uint64_t bytes)
+/* Gives the engine's GPU access to memory of another GPU: to mappings by set_access, to other
+ * allocations by their context. */
+bool gpu_keys_map(const struct gpu_driver *driver, int gpu, uint64_t memory, uint64_t bytes)
 {
     const struct driver_access access = {DRIVER_LOCATION_DEVICE, gpu, DRIVER_READ_WRITE};
     int owner = gpu_driver_owner(driver, memory);
@@ -119,12 +118,13 @@ static bool add_own(struct gpu_keys *keys, const struct gpu_driver *driver, int 
                     const struct mr_entry *e)
 {
     const struct gpu_key key = {name, e->address, e->bytes, e->memory, e->access, 0};
-    return gpu_keys_open(driver, gpu, e->memory, e->bytes) && enter_key(keys, &key);
+    return gpu_keys_map(driver, gpu, e->memory, e->bytes) && enter_key(keys, &key);
 }
 
 /* --- Keys of a peer's --- */
 
-/* A file descriptor of the allocation that lies there, -1: it is none, or not that alone. */
+/* Exports the allocation at that address as a file descriptor. -1: it is not exactly one
+ * allocation. */
 static int export_memory(const struct gpu_driver *driver, uint64_t memory, uint64_t bytes)
 {
     uint64_t handle = 0, last = 0, before = 0;
@@ -132,7 +132,7 @@ static int export_memory(const struct gpu_driver *driver, uint64_t memory, uint6
     bool first;
     if (driver->handle_of(&handle, (void *)(uintptr_t)memory))
         return -1;
-    /* One allocation, which begins where the key does. */
+    /* It must be one allocation that begins where the key does. */
     bool whole = !driver->handle_of(&last, (void *)(uintptr_t)(memory + bytes - 1));
     first = driver->handle_of(&before, (void *)(uintptr_t)(memory - 1)) || before != handle;
     if (!whole || last != handle || !first ||
@@ -146,7 +146,7 @@ static int export_memory(const struct gpu_driver *driver, uint64_t memory, uint6
     return fd;
 }
 
-static void send_answer(int socket, const struct answer *a, int fd)
+static void send_answer(int socket, const struct key_reply *a, int fd)
 {
     union {
         char bytes[CMSG_SPACE(sizeof(int))];
@@ -164,13 +164,13 @@ static void send_answer(int socket, const struct answer *a, int fd)
         memcpy(CMSG_DATA(c), &fd, sizeof fd);
     }
     ssize_t n = sendmsg(socket, &m, MSG_NOSIGNAL);
-    (void)n; /* who has gone needs none */
+    (void)n; /* a peer that is gone needs no reply */
 }
 
-void gpu_keys_answer(struct device *d, int socket)
+void gpu_keys_answer_query(struct device *d, int socket)
 {
-    struct question q;
-    struct answer a = {0};
+    struct key_query q;
+    struct key_reply a = {0};
     struct mr_entry e;
     const struct gpu_driver *driver = gpu_driver();
     int fd = -1;
@@ -180,16 +180,17 @@ void gpu_keys_answer(struct device *d, int socket)
         gpu_driver_owner(driver, e.memory) >= 0)
         fd = export_memory(driver, e.memory, e.bytes);
     if (fd >= 0)
-        a = (struct answer){.address = e.address, .bytes = e.bytes, .access = e.access, .valid = 1};
+        a = (struct key_reply){
+            .address = e.address, .bytes = e.bytes, .access = e.access, .valid = 1};
     send_answer(socket, &a, fd);
     if (fd >= 0)
         close(fd);
 }
 
-/* A file descriptor, or -1. */
-static int ask(const struct gpu_want *want, struct answer *a)
+/* Queries a peer's key. Returns a file descriptor, or -1. */
+static int request_key(const struct gpu_key_request *want, struct key_reply *a)
 {
-    const struct question q = {GPU_KEYS_QUESTION, want->key, want->peer, want->number};
+    const struct key_query q = {GPU_KEYS_QUERY, want->key, want->peer, want->number};
     union {
         char bytes[CMSG_SPACE(sizeof(int))];
         struct cmsghdr align;
@@ -199,7 +200,7 @@ static int ask(const struct gpu_want *want, struct answer *a)
                        .msg_iovlen = 1,
                        .msg_control = control.bytes,
                        .msg_controllen = sizeof control.bytes};
-    int s = link_call(want->remote), fd = -1;
+    int s = link_open_socket(want->remote), fd = -1;
     struct pollfd p = {.fd = s, .events = POLLIN};
     if (s < 0)
         return -1;
@@ -208,7 +209,7 @@ static int ask(const struct gpu_want *want, struct answer *a)
         struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&m);
         if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
             memcpy(&fd, CMSG_DATA(c), sizeof fd);
-        /* Of another length it is no answer, and its file is closed. */
+        /* A message of another length is not a reply; its file is closed. */
         if (fd >= 0 && n != sizeof *a) {
             close(fd);
             fd = -1;
@@ -227,7 +228,7 @@ static bool import_memory(const struct gpu_driver *driver, int gpu, int fd, stru
     bool reserved = !driver->reserve(&m->at, m->bytes, 0, 0, 0);
     bool mapped = reserved && !driver->map(m->at, m->bytes, 0, handle, 0);
     bool open = mapped && !driver->set_access(m->at, m->bytes, &access, 1);
-    driver->release(handle); /* the mapping keeps it */
+    driver->release(handle); /* the mapping keeps the memory */
     if (mapped && !open)
         driver->unmap(m->at, m->bytes);
     if (reserved && !open)
@@ -235,17 +236,18 @@ static bool import_memory(const struct gpu_driver *driver, int gpu, int fd, stru
     return open;
 }
 
-/* Asked for each queue by itself, mapped once. */
-static struct gpu_mapping *map_far(struct gpu_keys *keys, const struct gpu_driver *driver, int gpu,
-                                   const struct gpu_want *want, struct answer *what)
+/* Maps a peer's allocation: queried for each QP, mapped once. */
+static struct gpu_mapping *map_remote(struct gpu_keys *keys, const struct gpu_driver *driver,
+                                      int gpu, const struct gpu_key_request *want,
+                                      struct key_reply *what)
 {
     struct gpu_mapping *m, *made = calloc(1, sizeof *made);
-    int fd = made ? ask(want, what) : -1;
+    int fd = made ? request_key(want, what) : -1;
     for (m = keys->mappings; m; m = m->next)
         if (fd >= 0 && m->remote == want->remote && m->key == want->key)
             break;
     if (fd >= 0 && !m) {
-        /* Allocations are of whole units. */
+        /* Allocations have whole units. */
         uint64_t whole = (what->bytes + UNIT_BYTES - 1) & ~(uint64_t)(UNIT_BYTES - 1);
         *made = (struct gpu_mapping){.remote = want->remote, .key = want->key, .bytes = whole};
         if (what->valid && import_memory(driver, gpu, fd, made)) {
@@ -262,16 +264,16 @@ static struct gpu_mapping *map_far(struct gpu_keys *keys, const struct gpu_drive
 }
 
 bool gpu_keys_add(struct device *d, struct gpu_keys *keys, const struct gpu_driver *driver, int gpu,
-                  const struct gpu_want *want)
+                  const struct gpu_key_request *want)
 {
-    uint64_t name = (uint64_t)(want->far ? want->peer : want->number) << 32 | want->key;
+    uint64_t name = (uint64_t)(want->is_remote ? want->peer : want->number) << 32 | want->key;
     struct mr_entry e;
-    if (!want->far || want->remote == d->lid)
-        return look_up_locking(d, want->key, want->far ? want->peer : want->number,
-                               want->far ? want->number : 0, &e) &&
+    if (!want->is_remote || want->remote == d->lid)
+        return look_up_locking(d, want->key, want->is_remote ? want->peer : want->number,
+                               want->is_remote ? want->number : 0, &e) &&
                add_own(keys, driver, gpu, name, &e);
-    struct answer a = {0};
-    const struct gpu_mapping *m = map_far(keys, driver, gpu, want, &a);
+    struct key_reply a = {0};
+    const struct gpu_mapping *m = map_remote(keys, driver, gpu, want, &a);
     if (!m)
         return false;
     const struct gpu_key key = {name, a.address, a.bytes, m->at, a.access, 0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the engine's kernel is written in: on a GPU a block of LANES threads, on a CPU one thread.
- * Loads and stores of memory that others use are relaxed, of the system's scope; lanes_fence()
- * orders them, and with a meeting before it those of all threads of the block. */
+/* Execution model of the engine's kernel: a block of LANES threads on a GPU, one thread on a CPU.
+ * Loads and stores of shared memory are relaxed with system scope. lanes_fence() orders them; after
+ * a barrier it also orders those of all threads of the block. */
 #ifndef WEFT_HCA_GPU_LANES_H
 #define WEFT_HCA_GPU_LANES_H
 
@@ -62,19 +62,19 @@ LANES_FN void lanes_min(uint32_t *at, uint32_t v)
 {
     atomicMin(at, v);
 }
-/* The next number, from 0 on. */
+/* Returns the next number, starting at 0. */
 LANES_FN uint32_t lanes_next(uint32_t *count)
 {
     return atomicAdd(count, 1u);
 }
-/* Into the block's own memory, at a place of 16 bytes. */
+/* Stores to the thread block's shared memory, 16-byte aligned. */
 LANES_FN void lanes_put_16(uint32_t *to, struct lanes_16 v)
 {
     *(uint4 *)to = make_uint4((uint32_t)v.low, (uint32_t)(v.low >> 32), (uint32_t)v.high,
                               (uint32_t)(v.high >> 32));
 }
 
-/* By all threads together. */
+/* Called by all threads together. */
 LANES_FN void lanes_sum_long(uint64_t *at, uint64_t v)
 {
     for (int by = 16; by; by /= 2)
@@ -97,7 +97,7 @@ LANES_FN void lanes_most(uint32_t *at, uint32_t v)
         atomicMax(at, v);
 }
 
-/* What was written before this value is seen behind the load. */
+/* Acquire: writes before this value are visible after the load. */
 LANES_FN uint64_t lanes_acquire_8(uint64_t at)
 {
     uint64_t v;
@@ -192,7 +192,7 @@ LANES_FN uint32_t lanes_swap_4(uint64_t at, uint32_t seen, uint32_t v)
 #define LANES    1u
 #define LANES_FN static inline __attribute__((unused))
 
-/* Where the number of an address is not the address itself. */
+/* For platforms where the number of an address is not the address itself. */
 #ifndef LANES_AT
 #define LANES_AT(address) ((void *)(uintptr_t)(address))
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_memory.h by the driver's asynchronous copies, on a stream of our own in each GPU's primary
- * context: they wait for no kernel of the program, also for one that waits for them. The driver is
- * the program's, and is only looked for; what it needs is made when memory is registered, since a
- * driver call that makes something may wait for kernels. */
+/* Implements gpu_memory.h by asynchronous copies on a separate stream of each GPU's primary
+ * context. They do not wait for kernels of the program, even for a kernel that waits for them. The
+ * driver is the program's. Streams and buffers are created when memory is registered, because a
+ * driver call that creates something may wait for kernels. */
 #include "gpu_memory.h"
 
 #include <dlfcn.h>
@@ -13,8 +13,8 @@
 enum {
     MAX_GPUS = 64,
     STAGE_BYTES = 64 << 10,
-    UNKNOWN_ADDRESS = 1, /* as the driver says it */
-    /* Of the driver's interface. */
+    UNKNOWN_ADDRESS = 1, /* error number of the driver */
+    /* Constants of the driver's interface. */
     POINTER_MEMORY_TYPE = 2,
     POINTER_DEVICE_ORDINAL = 9,
     MEMORY_TYPE_DEVICE = 2,
@@ -48,15 +48,14 @@ static const struct {
     {&driver.host_alloc, "cuMemHostAlloc"},
 };
 
-/* A GPU's stream, and pinned memory that its copies go through: the driver makes copies from other
- * memory wait for each other. `used` bytes of it are the sources of copies under way. They live as
- * long as the process. */
-static struct lane {
+/* Stream and pinned staging buffer of a GPU: the driver serializes copies from other memory. `used`
+ * bytes of the buffer are sources of copies in progress. They live as long as the process. */
+static struct copy_stream {
     void *context, *stream;
     uint8_t *stage;
     size_t used;
-} lanes[MAX_GPUS];
-static struct lane *busy; /* the one with copies under way, of which there is one at most */
+} copy_streams[MAX_GPUS];
+static struct copy_stream *busy; /* the only stream that may have copies in progress */
 
 static struct range {
     uint64_t address, bytes;
@@ -68,7 +67,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* --- The driver --- */
 
-/* A program may load it late. */
+/* The program may load the driver late. */
 static bool find_driver(void)
 {
     void *library = driver.usable ? NULL : dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
@@ -83,7 +82,7 @@ static bool find_driver(void)
     return driver.usable = true;
 }
 
-/* The GPU that the address is of, or -1. */
+/* Returns the GPU that owns the address, or -1. */
 static int gpu_of(uint64_t address)
 {
     unsigned type = 0;
@@ -101,18 +100,18 @@ static void leave(void)
     driver.pop(&popped);
 }
 
-/* Makes what is missing of a GPU's lane. 0, or the driver's result. */
-static int open_lane(struct lane *lane, int gpu)
+/* Creates what is missing of a GPU's stream. Returns 0 or the driver's error. */
+static int open_copy_stream(struct copy_stream *s, int gpu)
 {
-    int result = lane->context ? 0 : driver.retain(&lane->context, gpu);
+    int result = s->context ? 0 : driver.retain(&s->context, gpu);
     if (!result)
-        result = driver.push(lane->context);
+        result = driver.push(s->context);
     if (result)
         return result;
-    if (!lane->stream)
-        result = driver.stream_create(&lane->stream, STREAM_NON_BLOCKING);
-    if (!result && !lane->stage)
-        result = driver.host_alloc((void **)&lane->stage, STAGE_BYTES, HOST_ALLOC_PORTABLE);
+    if (!s->stream)
+        result = driver.stream_create(&s->stream, STREAM_NON_BLOCKING);
+    if (!result && !s->stage)
+        result = driver.host_alloc((void **)&s->stage, STAGE_BYTES, HOST_ALLOC_PORTABLE);
     leave();
     return result;
 }
@@ -162,7 +161,7 @@ static enum gpu_memory_kind add_locked(uint64_t address, uint64_t bytes)
         return GPU_MEMORY_NONE;
     if (address + bytes < address || gpu_of(address + bytes - 1) != gpu)
         return GPU_MEMORY_REFUSED;
-    bool ready = !open_lane(&lanes[gpu], gpu) && note(address, bytes, gpu);
+    bool ready = !open_copy_stream(&copy_streams[gpu], gpu) && note(address, bytes, gpu);
     return ready ? GPU_MEMORY_THERE : GPU_MEMORY_REFUSED;
 }
 
@@ -197,70 +196,71 @@ bool gpu_memory_holds(uint64_t address)
 
 /* --- Copies --- */
 
-static int settle_locked(void)
+static int flush_locked(void)
 {
-    struct lane *lane = busy;
-    if (!lane)
+    struct copy_stream *s = busy;
+    if (!s)
         return 0;
     busy = NULL;
-    lane->used = 0;
-    return driver.synchronize(lane->stream);
+    s->used = 0;
+    return driver.synchronize(s->stream);
 }
 
-/* Makes the lane of what lies there the busy one, with its context current. 0, or why not. */
-static int enter_lane(uint64_t address, struct lane **lane)
+/* Selects the stream of the GPU that owns the memory and makes its context current. Returns 0 or an
+ * error. */
+static int select_copy_stream(uint64_t address, struct copy_stream **s)
 {
     const struct range *r = find_around(address);
     if (!r)
         return UNKNOWN_ADDRESS;
-    *lane = &lanes[r->gpu];
-    int result = busy && busy != *lane ? settle_locked() : 0;
+    *s = &copy_streams[r->gpu];
+    int result = busy && busy != *s ? flush_locked() : 0;
     if (result)
         return result;
-    busy = *lane;
-    return driver.push((*lane)->context);
+    busy = *s;
+    return driver.push((*s)->context);
 }
 
-static int put_pieces(struct lane *lane, uint64_t to, const uint8_t *from, size_t bytes)
+static int put_pieces(struct copy_stream *s, uint64_t to, const uint8_t *from, size_t bytes)
 {
     int result = 0;
     for (size_t n; !result && bytes; to += n, from += n, bytes -= n) {
-        if (lane->used == STAGE_BYTES) {
-            result = settle_locked();
-            busy = lane;
+        if (s->used == STAGE_BYTES) {
+            result = flush_locked();
+            busy = s;
         }
-        n = bytes < STAGE_BYTES - lane->used ? bytes : STAGE_BYTES - lane->used;
-        uint8_t *piece = lane->stage + lane->used;
+        n = bytes < STAGE_BYTES - s->used ? bytes : STAGE_BYTES - s->used;
+        uint8_t *piece = s->stage + s->used;
         memcpy(piece, from, n);
         if (!result)
-            result = driver.copy(to, (uintptr_t)piece, n, lane->stream);
-        /* A copy is of whole words, so that what is one store to who polls for it stays one. */
-        lane->used += (n + 15) & ~(size_t)15;
+            result = driver.copy(to, (uintptr_t)piece, n, s->stream);
+        /* Copies use aligned words, so that one store of the program's view stays one store. */
+        s->used += (n + 15) & ~(size_t)15;
     }
     return result;
 }
 
-static int get_pieces(struct lane *lane, uint8_t *to, uint64_t from, size_t bytes)
+static int get_pieces(struct copy_stream *s, uint8_t *to, uint64_t from, size_t bytes)
 {
-    int result = settle_locked(); /* its memory is used for what comes back */
+    int result = flush_locked(); /* the staging buffer is used for the data read */
     for (size_t n; !result && bytes; to += n, from += n, bytes -= n) {
         n = bytes < STAGE_BYTES ? bytes : STAGE_BYTES;
-        result = driver.copy((uintptr_t)lane->stage, from, n, lane->stream);
+        result = driver.copy((uintptr_t)s->stage, from, n, s->stream);
         if (!result)
-            result = driver.synchronize(lane->stream);
+            result = driver.synchronize(s->stream);
         if (!result)
-            memcpy(to, lane->stage, n);
+            memcpy(to, s->stage, n);
     }
     return result;
 }
 
 int gpu_memory_put(uint64_t to, const void *from, size_t bytes)
 {
-    struct lane *lane;
+    struct copy_stream *s;
     pthread_mutex_lock(&lock);
-    int result = enter_lane(to, &lane);
+    int result = select_copy_stream(to, &s);
     if (!result) {
-        result = put_pieces(lane, to, from, bytes);
+        result = put_pieces(s, to, from, bytes);
         leave();
     }
     pthread_mutex_unlock(&lock);
@@ -269,23 +269,23 @@ int gpu_memory_put(uint64_t to, const void *from, size_t bytes)
 
 int gpu_memory_get(void *to, uint64_t from, size_t bytes)
 {
-    struct lane *lane;
+    struct copy_stream *s;
     pthread_mutex_lock(&lock);
-    int result = enter_lane(from, &lane);
+    int result = select_copy_stream(from, &s);
     if (!result) {
-        result = get_pieces(lane, to, from, bytes);
+        result = get_pieces(s, to, from, bytes);
         leave();
     }
     pthread_mutex_unlock(&lock);
     return result;
 }
 
-int gpu_memory_settle(void)
+int gpu_memory_flush(void)
 {
     if (!__atomic_load_n(&range_count, __ATOMIC_ACQUIRE))
         return 0;
     pthread_mutex_lock(&lock);
-    int result = settle_locked();
+    int result = flush_locked();
     pthread_mutex_unlock(&lock);
     return result;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory behind a key: the engine reaches it through the CUDA driver, where the process has
- * loaded that. Slow (some microseconds an access) and, as behind a real adapter, not atomic against
- * the GPU's own accesses. Knows nothing of keys and queues. */
+/* GPU memory that keys name. The engine accesses it through the CUDA driver, if the process has
+ * loaded that. An access takes several microseconds and, as with a real NIC, is not atomic with
+ * accesses of the GPU. Knows nothing of keys and queues. */
 #ifndef WEFT_HCA_GPU_MEMORY_H
 #define WEFT_HCA_GPU_MEMORY_H
 
@@ -10,26 +10,25 @@
 #include <stdint.h>
 
 enum gpu_memory_kind {
-    GPU_MEMORY_NONE,    /* no GPU's: the CPU reaches it, or nobody does */
-    GPU_MEMORY_THERE,   /* all of it is one GPU's, and can be reached */
-    GPU_MEMORY_REFUSED, /* a GPU's, but not all of it, or the driver refuses what reaching it
-                         * needs */
+    GPU_MEMORY_NONE,    /* not GPU memory */
+    GPU_MEMORY_THERE,   /* memory of one GPU that can be accessed */
+    GPU_MEMORY_REFUSED, /* GPU memory, but not all of one GPU, or a driver call failed */
 };
 
-/* gpu_memory_add: notes that a key names this range, if it is a GPU's; gpu_memory_remove() undoes
- * that. The engine takes no notice of GPU memory that nobody has added. */
+/* gpu_memory_add: adds a range to the list of registered GPU memory, if it is GPU memory.
+ * gpu_memory_remove() removes it. The engine treats only listed ranges as GPU memory. */
 enum gpu_memory_kind gpu_memory_add(uint64_t address, uint64_t bytes);
 void gpu_memory_remove(uint64_t address, uint64_t bytes);
 
-/* gpu_memory_holds: whether the address lies in a range that was added. One load where there is
- * none. */
+/* gpu_memory_holds: returns true if the address is in a listed range. One load if the list is
+ * empty. */
 bool gpu_memory_holds(uint64_t address);
 
-/* All return 0, or the driver's number of why not. What is put becomes visible in the order of the
- * calls, and is when gpu_memory_settle() has returned, to kernels that acquire behind it; its
- * source may be reused at once. A get sees what was put before. */
+/* All return 0 or the driver's error number. Puts become visible in the order of the calls, at the
+ * latest when gpu_memory_flush() returns, to kernels that then acquire. The source of a put may be
+ * reused at once. A get sees earlier puts. */
 int gpu_memory_put(uint64_t to, const void *from, size_t bytes);
 int gpu_memory_get(void *to, uint64_t from, size_t bytes);
-int gpu_memory_settle(void);
+int gpu_memory_flush(void);
 
 #endif

@@ -1,56 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the engine's kernel on a GPU (gpu_kernel.h) and the thread that launches it (gpu_engine.c)
- * share: queues, keys, and how a slice of it ends. Compiles for a CPU and for a GPU. Addresses are
- * numbers: those of the engine's GPU. */
+/* Shared by the GPU engine's kernel (gpu_kernel.h) and the thread that launches it (gpu_engine.c):
+ * queues, keys, and how a slice ends. Compiles for a CPU and for a GPU. Addresses are those of the
+ * engine's GPU. */
 #ifndef WEFT_HCA_GPU_QUEUE_H
 #define WEFT_HCA_GPU_QUEUE_H
 
 #include <stdint.h>
 
 enum {
-    GPU_KEYS = 4096,      /* places of the table of keys, a power of two */
-    GPU_KEYS_MOST = 2048, /* of which so many are used */
+    GPU_KEYS = 4096,      /* slots of the hash table of keys, a power of two */
+    GPU_KEYS_MOST = 2048, /* slots that may be used */
     GPU_QUEUES = 1024,
 };
 
-/* Why the kernel has left a queue to the host. */
+/* Why the kernel returned a queue to the host. */
 enum gpu_parked {
     GPU_RUNS = 0,
-    GPU_LACKS_KEY, /* `lacks` is not in the table */
-    GPU_UNUSUAL,   /* the kernel does not carry this out: what is wrong, and what is rare */
+    GPU_LACKS_KEY, /* the key `lacks` is not in the table */
+    GPU_UNUSUAL,   /* the kernel does not execute the WQE: it is wrong or rare */
 };
 
-/* A key, for requests of a queue (its own number: local keys) or to one (the peer's number: remote
- * keys). */
+/* A memory key. With the queue's own number it is an lkey, with the peer's number an rkey. */
 struct gpu_key {
-    uint64_t name; /* queue's number << 32 | key; 0: nothing stands here */
+    uint64_t name; /* QP number << 32 | key; 0: empty slot */
     uint64_t address, bytes;
-    uint64_t memory; /* where that is for the engine's GPU */
+    uint64_t memory; /* address for the engine's GPU */
     uint32_t access; /* MR_* */
     uint32_t pad;
 };
 
-/* A send queue as the kernel has it. Indices count blocks, in 16 bits: released <= taken <=
+/* A send queue as the kernel sees it. Indices count blocks modulo 2^16: released <= taken <=
  * producer. */
 struct gpu_queue {
     uint64_t ring, record, doorbell, completion;
     uint32_t blocks, number, peer, user_index;
     uint32_t strict, log_completions;
-    /* What changes. */
+    /* Fields below change while the kernel runs. */
     uint64_t lacks;
-    uint64_t rung; /* the doorbell's last value */
+    uint64_t rung; /* last value of the doorbell register */
     uint32_t parked;
-    uint32_t completions; /* entries written, which the owner's bit follows */
-    uint32_t offset;      /* bytes of the request at `taken` that are done */
+    uint32_t completions; /* CQEs written; the owner bit follows from it */
+    uint32_t offset;      /* bytes of the WQE at `taken` that are done */
     uint16_t producer, taken, released, pad;
     uint64_t requests, bytes, doorbells;
 };
 
-/* How a slice ends before its time. */
+/* Arguments of a slice, and how it ends early. */
 struct gpu_slice {
     uint64_t ns;
-    uint64_t stop;      /* a word that the host writes: not 0: now */
-    uint64_t attention; /* a word of the GPU's: a queue was parked, or the host has said stop */
+    uint64_t stop; /* address of a word of the host; nonzero: stop now */
+    /* address of a word in GPU memory: a queue was returned, or the host requested a stop */
+    uint64_t attention;
     uint64_t queues, keys;
     uint32_t count, pad;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The objects of the HCA and who may touch them. All of a device's objects are changed under its
- * lock; the engine holds the lock for one pass at a time, and whoever wants it says so
- * (device_lock()). */
+/* Objects of the software HCA, and who may access them. All objects of a device change only under
+ * its lock. The engine holds the lock for one pass at a time; a thread that needs the lock
+ * announces itself (device_lock()). */
 #ifndef WEFT_HCA_HCA_H
 #define WEFT_HCA_HCA_H
 
@@ -15,7 +15,7 @@
 #include <sys/types.h>
 
 enum {
-    MAX_LIDS = 4095, /* a LID is also the upper 12 bits of the numbers of its queues */
+    MAX_LIDS = 4095, /* a LID is also the upper 12 bits of the device's QP numbers */
     MAX_QPS = 4096,
     MAX_CQS = 8192,
     MAX_SRQS = 1024,
@@ -25,17 +25,17 @@ enum {
     MAX_UARS = 8192,
     MAX_LINKS = 4096,
     MAX_QUEUE_BLOCKS = 16384,
-    MAX_SRQ_ENTRIES = 32767, /* their list has numbers of 16 bits, and one is always free */
+    MAX_SRQ_ENTRIES = 32767, /* the list has 16-bit indices, and one entry is always free */
     MAX_CQ_LOG = 22,
     MAX_READS = 16,
     LOG_LINES = 64,
     LOG_LINE_BYTES = 240,
-    HELD_WRITES = 64,
-    HELD_BYTES = 4096, /* the largest MTU */
+    DELAYED_WRITES = 64,
+    DELAYED_BYTES = 4096, /* the largest MTU */
     UAR_BYTES = 4096,
 };
 
-/* Values of enum ibv_qp_state. */
+/* Same values as enum ibv_qp_state. */
 enum qp_state { QP_RESET, QP_INIT, QP_RTR, QP_RTS, QP_SQD, QP_SQE, QP_ERROR };
 enum qp_type { QP_RC, QP_DCI, QP_DCT };
 
@@ -47,53 +47,57 @@ struct uar {
     struct device *device;
     uint32_t page_id;
     uint8_t *page;
-    uint64_t *reg;   /* the doorbell register */
-    uint64_t seen;   /* its value at the engine's last look */
-    unsigned queues; /* that name this page */
-    struct qp *only; /* the queue, where there is but one */
-    /* For the engine on a GPU: where that reads the register, 0: it does not; and whose turn it
-     * is. */
+    uint64_t *reg;   /* doorbell register */
+    uint64_t seen;   /* value at the engine's last poll */
+    unsigned queues; /* QPs that use this page */
+    struct qp *only; /* the QP, if only one uses the page */
+    /* Address of the register for the engine on a GPU; 0: that engine does not read it. */
     uint64_t pinned;
     bool registered;
-    bool far;     /* the register is in the memory of the engine's GPU */
-    bool for_gpu; /* its queue is in GPU memory: that engine has it but where `by_cpu` says else, */
-    bool by_cpu;  /* because the kernel has left the queue, or cannot take it; */
-    bool owed;    /* and the one on the CPU has not looked at it yet */
-    uint64_t look_at; /* ns; far: that engine's next look, which takes the driver */
+    bool on_gpu; /* the register is in GPU memory */
+    /* The QP's send queue is in GPU memory, so the GPU engine polls the register unless by_cpu is
+     * set. */
+    bool for_gpu;
+    /* The CPU engine polls the register, because the kernel has returned the QP or cannot run
+     * it. */
+    bool by_cpu;
+    bool owed; /* the CPU engine has not polled the register since by_cpu was set */
+    /* ns; time of the next poll of a register in GPU memory, which takes a driver call */
+    uint64_t next_poll_ns;
 };
 
 struct umem {
     uint8_t *address;
     uint64_t bytes;
     unsigned users;
-    bool far; /* of a GPU: reached through memory.c, or by the engine there */
+    bool on_gpu; /* GPU memory, accessed through memory.c or by the GPU engine */
 };
 
 struct cq {
     struct device *device;
     uint32_t cqn;
-    uint8_t *buffer; /* entries of 64 bytes */
+    uint8_t *buffer; /* CQEs of 64 bytes */
     uint32_t log_size;
     uint32_t producer;
-    uint32_t *record; /* [0] consumer index, [1] arming; big-endian */
+    uint32_t *record; /* doorbell record: [0] consumer index, [1] arm word; big-endian */
     bool collapsed, ignore_overrun, dead;
-    bool far; /* the entries are in GPU memory */
+    bool on_gpu; /* CQEs are in GPU memory */
     unsigned users;
     struct umem *memories[2];
-    struct channel *channel; /* completion events; NULL: none */
-    struct channel *events;  /* asynchronous ones, of the context */
-    void *owner;             /* what an event names */
-    uint32_t fired;          /* the arming word whose event was sent */
-    uint32_t solicited;      /* producer index behind the last solicited entry */
+    struct channel *channel; /* completion channel; NULL: none */
+    struct channel *events;  /* asynchronous events of the context */
+    void *owner;             /* the program's object that events name */
+    uint32_t fired;          /* arm word of the last event that was sent */
+    uint32_t solicited;      /* producer index after the last solicited CQE */
 };
 
 struct receive_queue {
     uint8_t *ring;
     uint32_t log_count, log_stride;
-    uint32_t *record; /* the producer's 16-bit counter, big-endian */
+    uint32_t *record; /* doorbell record: the program's 16-bit producer counter, big-endian */
     uint16_t taken;
-    uint16_t next; /* linked: the entry that is taken next */
-    bool linked;   /* of an SRQ: entries begin with a segment that names the next */
+    uint16_t next; /* linked: index of the next WQE to be consumed */
+    bool linked;   /* SRQ: each WQE begins with a segment that names the next one */
 };
 
 struct srq {
@@ -104,16 +108,16 @@ struct srq {
     void *owner;
 };
 
-/* A request that was sent and is not yet acknowledged. */
-struct flight {
+/* An outstanding request: sent and not yet acknowledged. */
+struct outstanding {
     uint32_t first_psn, last_psn;
-    uint32_t length;   /* of the message */
-    uint32_t received; /* bytes of a read's data */
+    uint32_t length;   /* length of the message in bytes */
+    uint32_t received; /* bytes of RDMA read data received */
     uint16_t index;
     uint8_t opcode, blocks, complete, solicited;
 };
 
-/* Why a request may not be carried out. vendor tells apart what has one syndrome. */
+/* Why a WQE fails. `vendor` distinguishes causes with the same syndrome. */
 struct fault {
     uint8_t syndrome, vendor;
 };
@@ -121,47 +125,48 @@ struct fault {
 /* Vendor syndromes of this HCA. */
 enum {
     VENDOR_NONE = 0,
-    VENDOR_RECORD_BEHIND = 0x81, /* doorbell record behind the doorbell */
-    VENDOR_OVERRUN = 0x82,       /* slots used again before their completion */
-    VENDOR_WRONG_INDEX = 0x83,   /* index in the request is not its place */
-    VENDOR_WRONG_QPN = 0x84,     /* queue number in the request */
-    VENDOR_MALFORMED = 0x85,     /* the request cannot be read */
-    VENDOR_INCOMPLETE = 0x86,    /* longer than what was published */
-    VENDOR_KEY = 0x87,           /* local key refused */
+    VENDOR_RECORD_BEHIND = 0x81, /* doorbell record is older than the doorbell */
+    VENDOR_OVERRUN = 0x82,       /* WQE slots reused before their completion */
+    VENDOR_WRONG_INDEX = 0x83,   /* WQE index does not match its slot */
+    VENDOR_WRONG_QPN = 0x84,     /* QP number in the WQE does not match */
+    VENDOR_MALFORMED = 0x85,     /* WQE cannot be decoded */
+    VENDOR_INCOMPLETE = 0x86,    /* WQE extends beyond the doorbell */
+    VENDOR_KEY = 0x87,           /* lkey check failed */
     VENDOR_INJECTED = 0x88,      /* SOFT_HCA_FAIL_AT */
     VENDOR_LENGTH = 0x89,
-    VENDOR_NO_READS = 0x8a, /* read or atomic where the queue allows none */
-    VENDOR_ADDRESS = 0x8b,  /* the request names no address that its queue reaches */
-    VENDOR_NO_FORM = 0x8c,  /* an atomic that the wire has no form for */
+    VENDOR_NO_READS = 0x8a, /* read or atomic, but max_rd_atomic is 0 */
+    VENDOR_ADDRESS = 0x8b,  /* WQE names an address that the QP cannot reach */
+    VENDOR_NO_FORM = 0x8c,  /* atomic without a RoCE packet format */
 };
 
-/* What an atomic found, for the case that its answer is lost. */
+/* Result of an atomic, kept so that the response can be sent again. */
 struct replay {
     uint32_t psn;
-    uint8_t bytes; /* 0: none */
+    uint8_t bytes; /* 0: entry is unused */
     uint64_t value;
 };
 
-/* What a responder remembers of the one who sends to it. */
-struct stream {
-    uint32_t qpn, from; /* `from`: an address, see address_of_gid() */
-    bool refused;       /* packets behind one that was not accepted are dropped */
-    bool acknowledge;   /* that is still to be said: */
-    uint32_t said_last; /* the last packet that an acknowledgement may name: never a read's or an
-                           atomic's */
-    uint32_t expected;
-    uint32_t messages; /* completed, in 24 bits */
-    bool receiving;    /* a message, into the entry receive_index */
-    uint32_t received; /* bytes of it */
+/* Responder state of one connection. */
+struct responder {
+    uint32_t qpn, from; /* Requester: QP number and address (address_of_gid()). */
+    /* a NAK was sent; later packets are dropped until the expected PSN arrives */
+    bool nak_sent;
+    bool ack_pending; /* an ACK is to be sent */
+    /* PSN of the last packet that an ACK may name; never that of a read or atomic. */
+    uint32_t ack_psn;
+    uint32_t expected_psn;
+    uint32_t msn;      /* message sequence number: completed messages, 24 bits */
+    bool receiving;    /* a send message is being received into WQE receive_index */
+    uint32_t received; /* bytes received of it */
     uint16_t receive_index;
-    /* A message of several packets: its kind (PACKET_PAD: none) and, of a write, where the rest
-     * goes. */
+    /* The current message of several packets: its kind (PACKET_PAD: none), and for a write the
+     * rkey, the remaining bytes and the next address. */
     uint8_t message;
     uint32_t rkey, rest;
     uint64_t address;
     struct replay replays[MAX_READS];
     unsigned replay_next;
-    struct stream *next;
+    struct responder *next;
 };
 
 struct qp {
@@ -173,26 +178,30 @@ struct qp {
     struct srq *srq;
     struct umem *memories[2];
     struct uar *uar;
-    uint32_t *record; /* doorbell records: [0] receive, [1] send */
+    uint32_t *record; /* doorbell record: [0] receive queue, [1] send queue */
 
-    /* Send queue. Indices count blocks, in 16 bits: released ≤ taken ≤ producer. */
+    /* Send queue. Indices count 64-byte blocks modulo 2^16: released <= taken <= producer. */
     uint8_t *ring;
     uint32_t blocks;
-    uint64_t far_ring; /* in GPU memory, as the record is; `ring` is what was read of it. 0: no */
-    bool by_gpu;       /* the kernel has it (gpu_engine.h) */
-    bool leaves;       /* ... and is not to have it */
-    unsigned returns;  /* so often it came back with what the kernel does not do */
+    /* Address of the send queue if it is in GPU memory, with the doorbell record; else 0. `ring` is
+     * then a copy of what was fetched. */
+    uint64_t gpu_ring;
+    bool by_gpu; /* the GPU kernel runs this QP (gpu_engine.h) */
+    bool leaves; /* the kernel must stop running it */
+    /* times that the kernel returned the QP with a WQE that it does not execute */
+    unsigned returns;
     uint16_t producer, taken, released;
-    bool listed;        /* the engine visits it */
-    struct fault fault; /* found at `taken`; raised when all before is complete */
-    struct flight *flights;
-    uint32_t flight_head, flight_tail, flight_mask;
+    bool listed; /* the QP is in the engine's work list */
+    /* found in the WQE at `taken`; reported when all earlier ones are complete */
+    struct fault fault;
+    struct outstanding *outstanding;
+    uint32_t outstanding_head, outstanding_tail, outstanding_mask;
     unsigned reads;
 
-    /* The request at `taken`, of which `offset` bytes were sent. */
+    /* The WQE at `taken`, of which `offset` bytes were sent. */
     bool busy;
-    bool begun;      /* its flight is entered */
-    uint32_t resume; /* packets of it that need not be sent again */
+    bool begun;              /* it is in the outstanding list */
+    uint32_t resume_packets; /* first packets of it that need not be retransmitted */
     uint32_t offset;
     struct wqe wqe;
     uint32_t words[WQE_MAX_UNITS * 4 + 4];
@@ -204,35 +213,37 @@ struct qp {
     struct link_out *link;
     uint32_t mtu;
     uint16_t source_port; /* of UDP; 0: ROCE_PORT */
-    uint32_t psn, acked;  /* next to send; all before `acked` are acknowledged */
-    uint32_t psn_most;    /* behind the last that was ever sent */
-    uint8_t late; /* syndrome of a refusal of late_psn, which is about to be sent again; 0: none */
-    uint32_t late_psn;
+    uint32_t psn, acked;  /* PSN of the next packet; all packets before `acked` are acknowledged */
+    uint32_t psn_limit;   /* PSN after the last packet ever sent */
+    /* Syndrome of a NAK for late_nak_psn, which is about to be retransmitted; 0: none. */
+    uint8_t late_nak;
+    uint32_t late_nak_psn;
     uint32_t first_psn;
     uint8_t max_reads, timeout, retry_count, rnr_retry, retries, rnr_tries;
-    bool opens;          /* DC: the next packet opens a connection */
-    bool gap;            /* sent again because an answer was missing; no progress since */
-    uint16_t counted;    /* requests before this index were counted by the device */
-    uint64_t wait_until; /* ns; nothing is sent before */
-    uint64_t lost_since; /* ns; when the packets were known to be lost */
-    uint32_t window;     /* of a wire that loses packets: so many may be under way; 0: any */
-    uint64_t resend_at;  /* ns; there, they are sent again before the queue's time is over */
-    unsigned resends;    /* so often since the last progress */
-    uint64_t link_mark;  /* of the link's ring behind the last packet */
+    bool opens;               /* DC: the next packet opens a connection */
+    bool response_lost;       /* Retransmitted because a response was missing; no progress since. */
+    uint16_t counted_end;     /* requests before this index were counted for SOFT_HCA_FAIL_AT */
+    uint64_t wait_until;      /* ns; no packet is sent before this time */
+    uint64_t loss_noticed_at; /* ns; when packet loss was noticed; 0: none */
+    uint32_t window;          /* Packets that may be outstanding on a lossy network; 0: no limit. */
+    /* ns; time of the next early retransmission, before the ACK timeout */
+    uint64_t retransmit_at;
+    unsigned retransmissions; /* early retransmissions since the last progress */
+    uint64_t link_position;   /* position in the link's request ring after the QP's last packet */
 
     /* Responder. */
-    struct stream stream; /* DC target: head of a list */
+    struct responder responder; /* DC target: head of a list */
     struct receive_queue receive;
     uint8_t access; /* MR_REMOTE_* */
     uint8_t rnr_timer;
     uint64_t dc_key;
-    uint8_t attribute_memory[8]; /* min_rnr, rd_atomic and the like as they were set */
+    uint8_t attribute_memory[8]; /* QP attributes as they were set, for queries */
 
     uint64_t count_requests, count_bytes, count_completions, count_received, count_errors,
         count_retries;
 };
 
-/* Requests of this process to the HCA of one address, and the answers. */
+/* Connection to the HCA of one address: a ring of requests and a ring of responses. */
 struct link_out {
     uint32_t address;
     atomic_bool dead;
@@ -241,25 +252,25 @@ struct link_out {
     int fd;
     void *memory;
     size_t bytes;
-    struct ring requests, answers;
-    uint32_t *bell; /* of the peer's engine */
+    struct ring requests, responses;
+    uint32_t *wakeup; /* wake word of the peer's engine */
     bool unpublished;
-    struct roce_peer *roce; /* the far end, where it is the wire of RoCE */
+    struct roce_peer *roce; /* remote end of a RoCE link */
 };
 
-/* Writes that the adversary has not placed yet. */
-struct held {
-    struct held_write {
-        const void *owner; /* the connection */
+/* Writes that the adversarial mode delays. */
+struct delayed_writes {
+    struct delayed_write {
+        const void *owner; /* the connection that wrote */
         void *to;
-        uint64_t until; /* ns */
+        uint64_t until; /* time in ns when it is written at the latest */
         uint32_t bytes;
-        uint8_t data[HELD_BYTES];
+        uint8_t data[DELAYED_BYTES];
     } * writes;
     unsigned count;
 };
 
-/* Requests of another HCA to this one. */
+/* Connection from another HCA: its requests, and the responses to it. */
 struct link_in {
     uint32_t address;
     atomic_bool dead;
@@ -267,13 +278,14 @@ struct link_in {
     int fd;
     void *memory;
     size_t bytes;
-    struct ring requests, answers;
-    uint32_t *bell;
-    uint32_t read_offset;   /* of the read that waits for room for its data */
-    struct qp *pending[64]; /* queues that have something to acknowledge */
-    struct stream *pending_streams[64];
+    struct ring requests, responses;
+    uint32_t *wakeup;
+    /* progress of the RDMA read that waits for space in the response ring, bytes */
+    uint32_t read_offset;
+    struct qp *pending[64]; /* QPs with a pending ACK */
+    struct responder *pending_responders[64];
     unsigned pending_count;
-    struct held held; /* adversarial mode */
+    struct delayed_writes delayed; /* adversarial mode */
 };
 
 struct log_line {
@@ -282,26 +294,26 @@ struct log_line {
 };
 
 struct device {
-    unsigned number; /* mlx5_softN */
+    unsigned number; /* N of mlx5_softN */
     uint16_t lid;
     unsigned users; /* contexts */
-    pid_t pid;      /* whose threads these are */
+    pid_t pid;      /* process that owns the threads */
     const struct config *config;
 
     pthread_mutex_t lock;
-    atomic_uint wanted; /* threads that wait for the lock */
-    pthread_t engine, door;
+    atomic_uint wanted; /* threads waiting for the lock */
+    pthread_t engine, connector;
     atomic_bool stop;
     int listener, wake[2];
-    /* In memory that peers map: [0] the bell; [1]: the engine sleeps; [2] counts changes of keys
-     * and of what queues permit. */
-    uint32_t *bell;
-    int bell_fd;
+    /* Shared with peers: [0] futex word that wakes the engine, [1] 1 while the engine sleeps, [2]
+     * count of changes of memory keys and QP permissions. */
+    uint32_t *wakeup;
+    int wakeup_fd;
 
     struct mr_table keys;
     uint32_t key_next;
     struct qp *qps[MAX_QPS];
-    _Atomic(void *) owners[MAX_QPS]; /* of plain queue pairs; read without the lock */
+    _Atomic(void *) owners[MAX_QPS]; /* Program objects of verbs QPs; read without the lock. */
     uint32_t qp_next;
     struct cq *cqs[MAX_CQS];
     uint32_t cq_next;
@@ -309,46 +321,48 @@ struct device {
     uint32_t srq_next;
     struct umem *umems[MAX_UMEMS];
     struct uar *uars[MAX_UARS];
-    unsigned uar_top;         /* one more than the highest used */
-    unsigned pds[MAX_PDS];    /* users of each, 0: free; 1: allocated */
-    struct qp *work[MAX_QPS]; /* queues that have something to send or to wait for */
+    unsigned uar_top;         /* 1 + highest used index */
+    unsigned pds[MAX_PDS];    /* users + 1 of each protection domain; 0: free */
+    struct qp *work[MAX_QPS]; /* QPs that have something to send or wait for a timer */
     unsigned work_count;
-    struct cq *notify[MAX_CQS]; /* completion queues with a channel */
+    struct cq *notify[MAX_CQS]; /* CQs with a completion channel */
     unsigned notify_count;
     struct link_out *out[MAX_LINKS];
     unsigned out_count;
     struct link_in *in[MAX_LINKS];
     unsigned in_count;
 
-    struct held apart; /* what was read into memory that is taken for a GPU's */
+    struct delayed_writes apart; /* delayed results of reads (SOFT_HCA_APART) */
 
-    uint32_t wanted_links[64]; /* addresses that the door thread is to connect */
-    unsigned wanted_count;
+    uint32_t requested_links[64]; /* addresses that the connector thread must connect to */
+    unsigned requested_count;
 
-    uint64_t now; /* ns, of this pass */
+    uint64_t now; /* ns; time of this pass */
     uint64_t random;
     struct log_line lines[LOG_LINES];
     uint64_t line_count;
     uint64_t count_requests, count_errors, count_doorbells, count_damaged;
-    uint64_t count_by_gpu;  /* requests that the engine on a GPU has carried out */
-    struct roce *roce;      /* NULL: no address */
-    struct gpu_engine *gpu; /* NULL: no queue lies in GPU memory */
+    uint64_t count_by_gpu;  /* requests executed by the GPU engine */
+    struct roce *roce;      /* NULL: no RoCE address */
+    struct gpu_engine *gpu; /* NULL: no send queue is in GPU memory */
 };
 
 /* device.c */
-struct device *device_open(unsigned number); /* NULL: errno */
+struct device *device_open(unsigned number); /* NULL with errno */
 void device_close(struct device *d);
 void device_lock(struct device *d);
 void device_unlock(struct device *d);
-void device_wake(struct device *d);    /* the engine */
-void device_knock(struct device *d);   /* the door thread */
-void device_changes(struct device *d); /* a key or a queue is not what it was to others */
+void device_wake(struct device *d);           /* wakes the engine */
+void device_wake_connector(struct device *d); /* wakes the connector thread */
+/* reports a change of a key or of a QP's permissions to peers */
+void device_changes(struct device *d);
 int start_thread(pthread_t *t, void *(*body)(void *), struct device *d);
 
-/* verbs_device.c: the address that a GID of a soft HCA stands for, 0: none (roce.h). */
+/* Returns the address that a GID of a software HCA stands for; 0: none (roce.h). In
+ * verbs_device.c. */
 uint32_t address_of_gid(const uint8_t *gid);
 
-/* log.c: a line in the error log; the caller holds the lock. */
+/* log.c: adds a line to the error log; the caller holds the lock. */
 void log_error(struct device *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* address_text: "LID 5" or "10.0.0.1", in `text`. */
 enum { ADDRESS_TEXT = 24 };
@@ -356,16 +370,16 @@ const char *address_text(uint32_t address, char *text);
 
 /* mr.c */
 uint32_t mr_add(struct device *d, uint32_t pd, uint64_t address, uint64_t memory, uint64_t bytes,
-                uint32_t access); /* 0: the table is full */
-uint32_t mr_first(void);          /* of a device's `key_next` */
+                uint32_t access); /* returns the key; 0: the table is full */
+uint32_t mr_first(void);          /* random first index for `key_next` */
 int mr_remove(struct device *d, uint32_t key);
-/* mr_invalidate: a message of the peer ends what the key permits to others; false: no such key of
- * this domain. */
+/* mr_invalidate: removes the remote permissions of a key (SEND with invalidate). Returns false if
+ * the protection domain has no such key. */
 bool mr_invalidate(struct device *d, uint32_t key, uint32_t pd);
 const char *mr_refusal_text(enum mr_refusal r);
 
 /* cq.c */
-void cq_write_request(struct cq *cq, const struct qp *qp, const struct flight *f);
+void cq_write_request(struct cq *cq, const struct qp *qp, const struct outstanding *f);
 void cq_write_error(struct cq *cq, const struct qp *qp, bool responder, uint16_t index,
                     uint8_t opcode, uint8_t syndrome, uint8_t vendor);
 void cq_write_receive(struct cq *cq, const struct qp *qp, uint8_t kind, uint16_t index,
@@ -382,32 +396,33 @@ void channel_send(struct channel *c, const void *event, size_t bytes);
 void cq_async_event(struct cq *cq, int event);
 
 /* qp.c */
-struct qp *qp_add(struct device *d); /* numbered, in RESET; NULL: none left */
+struct qp *qp_add(struct device *d); /* a numbered QP in RESET; NULL: none left */
 void qp_remove(struct qp *qp);
 void qp_reset(struct qp *qp);
 void qp_to_error(struct qp *qp);
 void qp_fail(struct qp *qp, uint16_t index, uint8_t opcode, uint8_t syndrome, uint8_t vendor);
-void qp_list(struct qp *qp); /* the engine visits it from now on */
+void qp_list(struct qp *qp); /* puts the QP into the engine's work list */
 struct qp *qp_find(struct device *d, uint32_t qpn);
 bool qp_set_ring(struct qp *qp, void *ring, uint32_t blocks);
-/* qp_set_far_ring: the same in GPU memory. qp_fetch: the blocks before `end` that are new.
- * qp_record: a doorbell record, [0] or [1]. False: the CUDA driver refuses. */
-bool qp_set_far_ring(struct qp *qp, void *ring, uint32_t blocks);
+/* qp_set_gpu_ring: the same for a send queue in GPU memory. qp_fetch: copies the new blocks up to
+ * `end`. qp_record: reads doorbell record [0] or [1]. False: a CUDA driver call failed. */
+bool qp_set_gpu_ring(struct qp *qp, void *ring, uint32_t blocks);
 bool qp_fetch(struct qp *qp, uint16_t end);
 bool qp_record(struct qp *qp, unsigned which, uint16_t *value);
 
 /* send.c: the requester. */
 bool send_run(struct qp *qp);
-bool send_answers(struct link_out *link, struct device *d);
+bool send_handle_responses(struct link_out *link, struct device *d);
 void send_doorbell(struct uar *uar, uint64_t value);
 bool send_timers(struct qp *qp);
 
 /* respond.c */
 bool respond_run(struct link_in *link, struct device *d);
-void respond_forget(struct device *d, struct qp *qp);
-void respond_place(struct device *d); /* all that is held back, before memory goes */
+void respond_drop_acks(struct device *d, struct qp *qp);
+/* performs all delayed writes, before memory is deregistered */
+void respond_flush(struct device *d);
 
-/* burst.c: short writes, many in a packet. */
+/* burst.c: many short RDMA writes in one packet. */
 struct burst_write {
     uint64_t address;
     uint32_t rkey, bytes;
@@ -423,45 +438,46 @@ uint8_t receive_scatter(struct qp *qp, uint16_t index, uint64_t offset, const vo
 void receive_flush(struct qp *qp);
 
 /* report.c */
-#define REPORT_QUESTION "show"
+#define REPORT_QUERY "show"
 void report_answer(struct device *d, int socket);
 
 /* link.c */
 struct link_out *link_connect(struct device *d,
-                              uint32_t address);                /* may wait; not under the lock */
+                              uint32_t address);                /* may wait; never under the lock */
 struct link_out *link_find(struct device *d, uint32_t address); /* under the lock */
-void link_want(struct device *d, uint32_t address);             /* has it connected soon */
+/* asks the connector thread to connect */
+void link_request(struct device *d, uint32_t address);
 void link_attach(struct device *d, struct qp *qp, struct link_out *link); /* under the lock */
 void link_release(struct device *d, struct qp *qp);
-int link_open(struct device *d); /* claims a LID and listens */
+int link_open(struct device *d); /* claims a LID and listens there */
 void link_close(struct device *d);
-void link_ring(uint32_t *bell);
-int link_call(uint32_t lid); /* a socket to whoever has that LID, -1: nobody */
+void link_wake_engine(uint32_t *wakeup);
+int link_open_socket(uint32_t lid); /* returns a socket to the HCA with that LID, or -1 */
 
 void link_dead(struct device *d, struct link_out *l);
-void *door_main(void *device);
+void *connector_main(void *device);
 
 /* engine.c */
 void *engine_main(void *device);
 bool engine_pass(struct device *d, bool *timed);
 
 /* adversary.c */
-bool adversary_skips(struct device *d);
-unsigned adversary_budget(struct device *d, unsigned usual);
-bool adversary_hold(struct device *d, struct held *h, const struct stream *owner, void *to,
-                    const void *from, uint32_t bytes);
-bool adversary_hold_apart(struct device *d, uint32_t access, void *to, const void *from,
-                          uint64_t bytes);
-void adversary_place(struct device *d, struct held *h, const struct stream *owner);
-bool adversary_expire(struct device *d, struct held *h);
+bool adversary_skips_step(struct device *d);
+unsigned adversary_limit(struct device *d, unsigned usual);
+bool adversary_delay(struct device *d, struct delayed_writes *h, const struct responder *owner,
+                     void *to, const void *from, uint32_t bytes);
+bool adversary_delay_apart(struct device *d, uint32_t access, void *to, const void *from,
+                           uint64_t bytes);
+void adversary_flush(struct device *d, struct delayed_writes *h, const struct responder *owner);
+bool adversary_flush_expired(struct device *d, struct delayed_writes *h);
 
-/* memory.c: the memory that keys name, of the host or of a GPU; `at`, `to` and `from` of it are the
- * program's addresses. A reader in another thread may follow a put. False: the CUDA driver refuses,
- * which is in the log. */
+/* memory.c: access to memory that keys name, of the host or of a GPU. Addresses are the program's.
+ * A thread that polls may read a value as soon as it is put. False: a CUDA driver call failed; the
+ * error log says why. */
 bool memory_put(struct device *d, void *to, const void *from, size_t bytes);
 bool memory_get(struct device *d, void *to, const void *from, size_t bytes);
-bool memory_change(struct device *d, void *at, const struct wqe_atomic *a, uint64_t *old);
-bool memory_settle(struct device *d); /* what was put is visible */
+bool memory_atomic(struct device *d, void *at, const struct wqe_atomic *a, uint64_t *old);
+bool memory_flush(struct device *d); /* makes all previous puts visible */
 uint64_t clock_ns(void);
 uint32_t random_next(struct device *d);
 
@@ -475,7 +491,7 @@ static inline uint64_t be64(uint64_t v)
     return __builtin_bswap64(v);
 }
 
-/* psn_before: a comes before b, in 24 bits. */
+/* psn_before: a is before b in 24-bit PSN order. */
 static inline bool psn_before(uint32_t a, uint32_t b)
 {
     return (int32_t)((a - b) << 8) < 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Links to other HCAs. How those of a host find each other: a LID is claimed by binding an abstract
- * UNIX socket of its name, which vanishes with the process; whoever wants to send there connects
- * and passes the memory of two rings, one for requests and one for answers. Each side rings the
- * other's bell, a futex in shared memory. */
+/* Links to other HCAs. HCAs of a host find each other by LID: a device claims a LID by binding an
+ * abstract UNIX socket of that name, which disappears with the process. A requester connects to it
+ * and passes the memory of two rings, one for requests and one for responses. Each side wakes the
+ * other's engine by a futex word in shared memory. */
 #include "gpu_engine.h"
 #include "hca.h"
 
@@ -20,15 +20,20 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { HELLO_MAGIC = 0x57686361, HELLO_VERSION = 3, HANDSHAKE_MS = 5000, BELL_BYTES = 4096 };
+enum {
+    HANDSHAKE_MAGIC = 0x57686361,
+    HANDSHAKE_VERSION = 3,
+    HANDSHAKE_MS = 5000,
+    WAKEUP_BYTES = 4096
+};
 
-struct hello {
+struct handshake {
     uint32_t magic, version;
     uint32_t lid;
     uint32_t ring_bytes;
 };
 
-/* --- Memory of rings and bells --- */
+/* --- Shared memory of rings and wake words --- */
 
 static size_t ring_total(uint64_t size)
 {
@@ -40,7 +45,7 @@ static void ring_place(struct ring *r, void *memory, uint64_t size)
     *r = (struct ring){.shared = memory, .size = size};
 }
 
-/* A memory file that cannot shrink under who maps it. */
+/* Creates a memory file that is sealed, so that it cannot shrink while another process maps it. */
 static int shared_memory(size_t bytes, void **at)
 {
     int fd = memfd_create("weft-hca", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -64,17 +69,17 @@ static void *map_received(int fd, size_t bytes)
     return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 }
 
-void link_ring(uint32_t *bell)
+void link_wake_engine(uint32_t *wakeup)
 {
-    if (!bell)
+    if (!wakeup)
         return;
-    /* Pairs with the fence of an engine that lies down: either it sees what was published before,
-     * or this sees that it sleeps. */
+    /* Pairs with the fence of an engine that goes to sleep: either the engine sees what was
+     * published before, or this thread sees that the engine sleeps. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (!__atomic_load_n(&bell[1], __ATOMIC_RELAXED))
+    if (!__atomic_load_n(&wakeup[1], __ATOMIC_RELAXED))
         return;
-    __atomic_add_fetch(&bell[0], 1, __ATOMIC_RELAXED);
-    syscall(SYS_futex, bell, FUTEX_WAKE, 1, NULL, NULL, 0);
+    __atomic_add_fetch(&wakeup[0], 1, __ATOMIC_RELAXED);
+    syscall(SYS_futex, wakeup, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
 /* --- Names --- */
@@ -86,15 +91,15 @@ static socklen_t name_of(unsigned lid, struct sockaddr_un *a)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (unsigned)n);
 }
 
-/* link_open: claims a LID and listens there. 0, or -1 with errno. */
+/* Claims a LID and listens there. Returns 0, or -1 with errno. */
 int link_open(struct device *d)
 {
     struct sockaddr_un a;
-    void *bell;
+    void *wakeup;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -1;
-    /* Begin at a place of the process's own, so that a LID is not used again soon. */
+    /* Start at a number that depends on the process, so that a LID is not reused soon. */
     unsigned begin = (unsigned)getpid() * 8 + d->number, lid = 0;
     for (unsigned i = 0; i < MAX_LIDS; i++) {
         lid = (begin + i) % MAX_LIDS + 1;
@@ -107,16 +112,16 @@ int link_open(struct device *d)
         if (errno != EADDRINUSE)
             break;
     }
-    d->bell_fd = lid && !listen(fd, 256) ? shared_memory(BELL_BYTES, &bell) : -1;
-    if (d->bell_fd < 0 || pipe2(d->wake, O_CLOEXEC | O_NONBLOCK)) {
+    d->wakeup_fd = lid && !listen(fd, 256) ? shared_memory(WAKEUP_BYTES, &wakeup) : -1;
+    if (d->wakeup_fd < 0 || pipe2(d->wake, O_CLOEXEC | O_NONBLOCK)) {
         int e = errno;
         close(fd);
-        if (d->bell_fd >= 0)
-            close(d->bell_fd);
+        if (d->wakeup_fd >= 0)
+            close(d->wakeup_fd);
         errno = e;
         return -1;
     }
-    d->bell = bell;
+    d->wakeup = wakeup;
     d->lid = (uint16_t)lid;
     d->listener = fd;
     return 0;
@@ -127,21 +132,21 @@ static void free_out(struct link_out *l)
     if (l->fd >= 0)
         close(l->fd);
     munmap(l->memory, l->bytes);
-    if (l->bell && !l->self)
-        munmap(l->bell, BELL_BYTES);
-    roce_part(l);
+    if (l->wakeup && !l->self)
+        munmap(l->wakeup, WAKEUP_BYTES);
+    roce_detach(l);
     free(l);
 }
 
 static void free_in(struct link_in *l)
 {
-    free(l->held.writes);
+    free(l->delayed.writes);
     if (l->fd >= 0)
         close(l->fd);
     if (l->memory)
         munmap(l->memory, l->bytes);
-    if (l->bell)
-        munmap(l->bell, BELL_BYTES);
+    if (l->wakeup)
+        munmap(l->wakeup, WAKEUP_BYTES);
     free(l);
 }
 
@@ -155,13 +160,13 @@ void link_close(struct device *d)
     close(d->listener);
     close(d->wake[0]);
     close(d->wake[1]);
-    munmap(d->bell, BELL_BYTES);
-    close(d->bell_fd);
+    munmap(d->wakeup, WAKEUP_BYTES);
+    close(d->wakeup_fd);
 }
 
 /* --- Messages with file descriptors --- */
 
-static int send_hello(int fd, const struct hello *h, const int *fds, unsigned count)
+static int send_handshake(int fd, const struct handshake *h, const int *fds, unsigned count)
 {
     union {
         char bytes[CMSG_SPACE(2 * sizeof(int))];
@@ -187,8 +192,9 @@ static bool is_same_user(int s)
     return !getsockopt(s, SOL_SOCKET, SO_PEERCRED, &peer, &length) && peer.uid == getuid();
 }
 
-/* receive_hello: with exactly `count` file descriptors, or -1 with none left open. */
-static int receive_hello(int fd, struct hello *h, int *fds, unsigned count)
+/* Receives a handshake with exactly `count` file descriptors. Returns -1, with none left open, on
+ * failure. */
+static int receive_handshake(int fd, struct handshake *h, int *fds, unsigned count)
 {
     union {
         char bytes[CMSG_SPACE(2 * sizeof(int))];
@@ -208,10 +214,10 @@ static int receive_hello(int fd, struct hello *h, int *fds, unsigned count)
     int all[2];
     if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
         got = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-        memcpy(all, CMSG_DATA(c), got * sizeof(int)); /* the kernel gives no more than have room */
+        memcpy(all, CMSG_DATA(c), got * sizeof(int)); /* the kernel passes no more than fit */
     }
-    if (n == sizeof *h && got == count && is_same_user(fd) && h->magic == HELLO_MAGIC &&
-        h->version == HELLO_VERSION) {
+    if (n == sizeof *h && got == count && is_same_user(fd) && h->magic == HANDSHAKE_MAGIC &&
+        h->version == HANDSHAKE_VERSION) {
         memcpy(fds, all, count * sizeof(int));
         return 0;
     }
@@ -237,11 +243,11 @@ static struct link_out *new_out(struct device *d, uint32_t address, int *fd)
         return NULL;
     }
     ring_place(&l->requests, l->memory, size);
-    ring_place(&l->answers, (char *)l->memory + ring_total(size), size);
+    ring_place(&l->responses, (char *)l->memory + ring_total(size), size);
     return l;
 }
 
-int link_call(uint32_t lid)
+int link_open_socket(uint32_t lid)
 {
     struct sockaddr_un a;
     int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -253,24 +259,24 @@ int link_call(uint32_t lid)
     return s;
 }
 
-static int shake_hands(struct device *d, struct link_out *l, int memory_fd)
+static int exchange_handshake(struct device *d, struct link_out *l, int memory_fd)
 {
     struct sockaddr_un a;
-    struct hello h = {HELLO_MAGIC, HELLO_VERSION, d->lid, (uint32_t)l->requests.size};
-    int fds[2] = {memory_fd, d->bell_fd}, bell = -1;
+    struct handshake h = {HANDSHAKE_MAGIC, HANDSHAKE_VERSION, d->lid, (uint32_t)l->requests.size};
+    int fds[2] = {memory_fd, d->wakeup_fd}, wakeup = -1;
     int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     socklen_t n = name_of(l->address, &a);
     if (s < 0)
         return -1;
-    if (connect(s, (struct sockaddr *)&a, n) || send_hello(s, &h, fds, 2) ||
-        receive_hello(s, &h, &bell, 1)) {
+    if (connect(s, (struct sockaddr *)&a, n) || send_handshake(s, &h, fds, 2) ||
+        receive_handshake(s, &h, &wakeup, 1)) {
         close(s);
         return -1;
     }
-    l->bell = map_received(bell, BELL_BYTES);
-    close(bell);
-    if (l->bell == MAP_FAILED) {
-        l->bell = NULL;
+    l->wakeup = map_received(wakeup, WAKEUP_BYTES);
+    close(wakeup);
+    if (l->wakeup == MAP_FAILED) {
+        l->wakeup = NULL;
         close(s);
         return -1;
     }
@@ -278,7 +284,7 @@ static int shake_hands(struct device *d, struct link_out *l, int memory_fd)
     return 0;
 }
 
-/* A link to this process itself: the same rings, seen from the other side. */
+/* Connects a link to this process itself: the same rings, seen from the other side. */
 static bool connect_self(struct device *d, struct link_out *l)
 {
     struct link_in *in = calloc(1, sizeof *in);
@@ -290,12 +296,12 @@ static bool connect_self(struct device *d, struct link_out *l)
     in->address = l->address;
     in->fd = -1;
     ring_place(&in->requests, l->requests.shared, l->requests.size);
-    ring_place(&in->answers, l->answers.shared, l->answers.size);
+    ring_place(&in->responses, l->responses.shared, l->responses.size);
     d->in[d->in_count++] = in;
     return true;
 }
 
-/* A link over RoCE, whose far ends are in this process too (roce.c). */
+/* Connects a link over RoCE, whose remote ends are in this process too (roce.c). */
 static bool connect_roce(struct device *d, struct link_out *l)
 {
     struct link_in *in = calloc(1, sizeof *in);
@@ -308,8 +314,8 @@ static bool connect_roce(struct device *d, struct link_out *l)
     close(fd);
     *in = (struct link_in){.address = l->address, .fd = -1, .memory = memory, .bytes = l->bytes};
     ring_place(&in->requests, memory, l->requests.size);
-    ring_place(&in->answers, (char *)memory + ring_total(l->requests.size), l->requests.size);
-    if (!roce_join(d, l, in)) {
+    ring_place(&in->responses, (char *)memory + ring_total(l->requests.size), l->requests.size);
+    if (!roce_attach(d, l, in)) {
         free_in(in);
         return false;
     }
@@ -317,7 +323,7 @@ static bool connect_roce(struct device *d, struct link_out *l)
     return true;
 }
 
-/* connect_here: makes the far end of a link that has it in this process. */
+/* Creates the remote end of a link, if it is in this process. */
 static bool connect_here(struct device *d, struct link_out *l)
 {
     if (address_is_ipv4(l->address))
@@ -325,7 +331,7 @@ static bool connect_here(struct device *d, struct link_out *l)
     return l->address != d->lid || connect_self(d, l);
 }
 
-/* link_find: the link to an address, if need be a dead one. */
+/* Returns the link to an address; a dead one only if there is no other. */
 struct link_out *link_find(struct device *d, uint32_t address)
 {
     struct link_out *found = NULL;
@@ -341,8 +347,8 @@ static struct link_out *find_alive(struct device *d, uint32_t address)
     return l && !atomic_load(&l->dead) ? l : NULL;
 }
 
-/* link_connect: a link to that address. When nobody is there, it is a dead one, in which packets
- * are lost. NULL: no memory. */
+/* Returns a link to that address. If no HCA has it, the link is dead, and its packets are lost.
+ * NULL: out of memory. */
 struct link_out *link_connect(struct device *d, uint32_t address)
 {
     int fd;
@@ -354,7 +360,7 @@ struct link_out *link_connect(struct device *d, uint32_t address)
     l = new_out(d, address, &fd);
     if (!l)
         return NULL;
-    if (address != d->lid && !address_is_ipv4(address) && shake_hands(d, l, fd))
+    if (address != d->lid && !address_is_ipv4(address) && exchange_handshake(d, l, fd))
         atomic_store(&l->dead, true);
     close(fd);
     device_lock(d);
@@ -366,7 +372,7 @@ struct link_out *link_connect(struct device *d, uint32_t address)
         d->out[d->out_count++] = l;
     }
     device_unlock(d);
-    device_knock(d);
+    device_wake_connector(d);
     return l;
 }
 
@@ -389,44 +395,44 @@ void link_release(struct device *d, struct qp *qp)
     free_out(l);
 }
 
-void link_want(struct device *d, uint32_t address)
+void link_request(struct device *d, uint32_t address)
 {
-    for (unsigned i = 0; i < d->wanted_count; i++)
-        if (d->wanted_links[i] == address)
+    for (unsigned i = 0; i < d->requested_count; i++)
+        if (d->requested_links[i] == address)
             return;
-    if (d->wanted_count == 64)
+    if (d->requested_count == 64)
         return;
-    d->wanted_links[d->wanted_count++] = address;
-    device_knock(d);
+    d->requested_links[d->requested_count++] = address;
+    device_wake_connector(d);
 }
 
-/* --- The side that is connected to --- */
+/* --- The side that receives requests --- */
 
-/* One who asks instead of sending (report.c, gpu_keys.c). */
-static bool answer_question(struct device *d, int s)
+/* Answers a connection that sends a query instead of a handshake (report.c, gpu_keys.c). */
+static bool answer_query(struct device *d, int s)
 {
-    char word[sizeof REPORT_QUESTION];
+    char word[sizeof REPORT_QUERY];
     struct pollfd p = {.fd = s, .events = POLLIN};
     ssize_t n = poll(&p, 1, HANDSHAKE_MS) == 1 ? recv(s, word, sizeof word, MSG_PEEK) : -1;
-    bool shows = n == sizeof word - 1 && !memcmp(word, REPORT_QUESTION, sizeof word - 1);
-    bool key = n == sizeof word && !memcmp(word, GPU_KEYS_QUESTION, sizeof word);
+    bool shows = n == sizeof word - 1 && !memcmp(word, REPORT_QUERY, sizeof word - 1);
+    bool key = n == sizeof word && !memcmp(word, GPU_KEYS_QUERY, sizeof word);
     if (shows && is_same_user(s))
         report_answer(d, s);
     if (key && is_same_user(s))
-        gpu_keys_answer(d, s);
+        gpu_keys_answer_query(d, s);
     return shows || key;
 }
 
-static void take_visitor(struct device *d, int s)
+static void accept_connection(struct device *d, int s)
 {
-    if (answer_question(d, s)) {
+    if (answer_query(d, s)) {
         close(s);
         return;
     }
-    struct hello h, mine = {HELLO_MAGIC, HELLO_VERSION, d->lid, 0};
+    struct handshake h, mine = {HANDSHAKE_MAGIC, HANDSHAKE_VERSION, d->lid, 0};
     int fds[2];
     struct link_in *in = calloc(1, sizeof *in);
-    if (!in || receive_hello(s, &h, fds, 2)) {
+    if (!in || receive_handshake(s, &h, fds, 2)) {
         free(in);
         close(s);
         return;
@@ -437,22 +443,22 @@ static void take_visitor(struct device *d, int s)
     in->fd = s;
     in->bytes = 2 * ring_total(h.ring_bytes);
     in->memory = sane ? map_received(fds[0], in->bytes) : MAP_FAILED;
-    in->bell = map_received(fds[1], BELL_BYTES);
+    in->wakeup = map_received(fds[1], WAKEUP_BYTES);
     close(fds[0]);
     close(fds[1]);
-    if (in->memory == MAP_FAILED || (void *)in->bell == MAP_FAILED) {
+    if (in->memory == MAP_FAILED || (void *)in->wakeup == MAP_FAILED) {
         if (in->memory != MAP_FAILED)
             munmap(in->memory, in->bytes);
-        if ((void *)in->bell != MAP_FAILED)
-            munmap(in->bell, BELL_BYTES);
+        if ((void *)in->wakeup != MAP_FAILED)
+            munmap(in->wakeup, WAKEUP_BYTES);
         close(s);
         free(in);
         return;
     }
     ring_place(&in->requests, in->memory, h.ring_bytes);
-    ring_place(&in->answers, (char *)in->memory + ring_total(h.ring_bytes), h.ring_bytes);
+    ring_place(&in->responses, (char *)in->memory + ring_total(h.ring_bytes), h.ring_bytes);
     device_lock(d);
-    bool room = d->in_count < MAX_LINKS && !send_hello(s, &mine, &d->bell_fd, 1);
+    bool room = d->in_count < MAX_LINKS && !send_handshake(s, &mine, &d->wakeup_fd, 1);
     if (room)
         d->in[d->in_count++] = in;
     device_unlock(d);
@@ -466,11 +472,11 @@ static void drop_in(struct device *d, int fd)
     for (unsigned i = 0; i < d->in_count; i++) {
         if (d->in[i]->fd != fd)
             continue;
-        /* What had arrived is carried out before the link goes. */
+        /* Execute requests that have arrived before the link is removed. */
         for (unsigned n = 0; n < 1000 && respond_run(d->in[i], d); n++)
             ;
         for (unsigned k = 0; k < d->in[i]->pending_count; k++)
-            d->in[i]->pending_streams[k]->acknowledge = false;
+            d->in[i]->pending_responders[k]->ack_pending = false;
         free_in(d->in[i]);
         d->in[i] = d->in[--d->in_count];
         break;
@@ -482,7 +488,7 @@ static void drop_in(struct device *d, int fd)
     device_wake(d);
 }
 
-/* link_dead: the peer is gone. Who uses the link finds out (send_timers()). */
+/* Marks a link as dead: the peer is gone. The QPs that use it notice in send_timers(). */
 void link_dead(struct device *d, struct link_out *l)
 {
     atomic_store(&l->dead, true);
@@ -490,11 +496,11 @@ void link_dead(struct device *d, struct link_out *l)
     l->fd = -1;
 }
 
-static void connect_wanted(struct device *d)
+static void connect_requested(struct device *d)
 {
     for (;;) {
         device_lock(d);
-        uint32_t address = d->wanted_count ? d->wanted_links[--d->wanted_count] : 0;
+        uint32_t address = d->requested_count ? d->requested_links[--d->requested_count] : 0;
         device_unlock(d);
         if (!address)
             return;
@@ -503,8 +509,8 @@ static void connect_wanted(struct device *d)
     }
 }
 
-/* door_main: the thread that lets visitors in and notices who has gone. */
-void *door_main(void *device)
+/* The connector thread: accepts connections of peers and notices peers that are gone. */
+void *connector_main(void *device)
 {
     struct device *d = device;
     struct pollfd *fds = NULL;
@@ -531,12 +537,12 @@ void *door_main(void *device)
             ;
         int s = fds[0].revents ? accept4(d->listener, NULL, NULL, SOCK_CLOEXEC) : -1;
         if (s >= 0)
-            take_visitor(d, s);
-        /* Nobody speaks after the handshake: whatever comes is the end. */
+            accept_connection(d, s);
+        /* Peers send nothing after the handshake, so any event is the end of the connection. */
         for (unsigned i = 2; i < n; i++)
             if (fds[i].fd >= 0 && fds[i].revents)
                 drop_in(d, fds[i].fd);
-        connect_wanted(d);
+        connect_requested(d);
     }
     free(fds);
     return NULL;

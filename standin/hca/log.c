@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The error log of a device: the last lines in memory, and standard error as SOFT_HCA_LOG says. */
+/* Error log of a device: the last lines in memory, and on standard error as SOFT_HCA_LOG says. */
 #include "hca.h"
 
 #include <stdarg.h>

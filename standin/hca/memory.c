@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stores into memory that a program polls, the clock, and random numbers. */
+/* Stores to memory that a program polls, the clock, and random numbers. */
 #include "hca.h"
 
 #include "gpu_memory.h"
@@ -8,9 +8,9 @@
 #include <string.h>
 #include <time.h>
 
-/* A store of up to 8 bytes at an address of that alignment is one store, and releases all before:
- * such words are the flags that programs wait for. Of 16 each half is one: packets whose halves
- * both bear their number. */
+/* Writes bytes. An aligned value of up to 8 bytes is one store that releases everything before,
+ * because programs wait for such words. Of 16 bytes each half is one store, for LL128-like packets
+ * whose halves both contain a sequence number. */
 static void put_word(void *to, const void *from, size_t bytes)
 {
     uintptr_t at = (uintptr_t)to;
@@ -45,7 +45,7 @@ static bool gpu_does(struct device *d, int result, const char *what, uintptr_t a
     return !result;
 }
 
-/* What went into GPU memory before is there before this is seen in the host's. */
+/* Earlier writes to GPU memory are completed before a write to host memory becomes visible. */
 bool memory_put(struct device *d, void *to, const void *from, size_t bytes)
 {
     if (!bytes)
@@ -53,7 +53,7 @@ bool memory_put(struct device *d, void *to, const void *from, size_t bytes)
     if (gpu_memory_holds((uintptr_t)to))
         return gpu_does(d, gpu_memory_put((uintptr_t)to, from, bytes), "written", (uintptr_t)to,
                         bytes);
-    bool settled = memory_settle(d);
+    bool settled = memory_flush(d);
     put_word(to, from, bytes);
     return settled;
 }
@@ -68,14 +68,14 @@ bool memory_get(struct device *d, void *to, const void *from, size_t bytes)
     return true;
 }
 
-bool memory_settle(struct device *d)
+bool memory_flush(struct device *d)
 {
-    return gpu_does(d, gpu_memory_settle(), "written", 0, 0);
+    return gpu_does(d, gpu_memory_flush(), "written", 0, 0);
 }
 
-/* An adapter's atomic on GPU memory is a read and a write: what comes between, of the GPU itself,
- * is lost. One engine carries out all that come to a process. */
-static bool change_far(struct device *d, void *at, const struct wqe_atomic *a, uint64_t *old)
+/* Executes an atomic on GPU memory as a read and a write; a concurrent access of the GPU itself may
+ * be lost. One engine executes all atomics that arrive at a process. */
+static bool gpu_atomic(struct device *d, void *at, const struct wqe_atomic *a, uint64_t *old)
 {
     uint64_t value;
     *old = 0;
@@ -85,18 +85,18 @@ static bool change_far(struct device *d, void *at, const struct wqe_atomic *a, u
     return memory_put(d, at, &value, a->bytes);
 }
 
-/* Between the load and the store of a weak one, where others might come in between. */
-static void dawdle(struct device *d)
+/* Yields between the load and the store of a weak atomic, to let other accesses in between. */
+static void yield_between(struct device *d)
 {
-    if (adversary_skips(d))
+    if (adversary_skips_step(d))
         sched_yield();
 }
 
-static uint64_t change_8(struct device *d, uint64_t *at, const struct wqe_atomic *a)
+static uint64_t atomic_8(struct device *d, uint64_t *at, const struct wqe_atomic *a)
 {
     uint64_t old = __atomic_load_n(at, __ATOMIC_ACQUIRE);
     if (d->config->weak_atomics) {
-        dawdle(d);
+        yield_between(d);
         __atomic_store_n(at, wqe_atomic_apply(a, old), __ATOMIC_RELEASE);
         return old;
     }
@@ -106,11 +106,11 @@ static uint64_t change_8(struct device *d, uint64_t *at, const struct wqe_atomic
     return old;
 }
 
-static uint32_t change_4(struct device *d, uint32_t *at, const struct wqe_atomic *a)
+static uint32_t atomic_4(struct device *d, uint32_t *at, const struct wqe_atomic *a)
 {
     uint32_t old = __atomic_load_n(at, __ATOMIC_ACQUIRE);
     if (d->config->weak_atomics) {
-        dawdle(d);
+        yield_between(d);
         __atomic_store_n(at, (uint32_t)wqe_atomic_apply(a, old), __ATOMIC_RELEASE);
         return old;
     }
@@ -120,12 +120,12 @@ static uint32_t change_4(struct device *d, uint32_t *at, const struct wqe_atomic
     return old;
 }
 
-bool memory_change(struct device *d, void *at, const struct wqe_atomic *a, uint64_t *old)
+bool memory_atomic(struct device *d, void *at, const struct wqe_atomic *a, uint64_t *old)
 {
     if (gpu_memory_holds((uintptr_t)at))
-        return change_far(d, at, a, old);
-    bool settled = memory_settle(d);
-    *old = a->bytes == 8 ? change_8(d, at, a) : change_4(d, at, a);
+        return gpu_atomic(d, at, a, old);
+    bool settled = memory_flush(d);
+    *old = a->bytes == 8 ? atomic_8(d, at, a) : atomic_4(d, at, a);
     return settled;
 }
 
@@ -136,7 +136,7 @@ uint64_t clock_ns(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* splitmix64, its upper half. */
+/* Upper half of splitmix64. */
 uint32_t random_next(struct device *d)
 {
     uint64_t z = d->random += 0x9e3779b97f4a7c15u;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions of mlx5dv.h but for commands (devx.c): doorbell pages, memory of queues, what lies
- * inside the objects of the plain verbs. */
+/* Functions of mlx5dv.h except commands (devx.c): doorbell pages, umems, and the inside of verbs
+ * objects. */
 #include "context.h"
 #include "gpu_driver.h"
 #include "gpu_engine.h"
@@ -52,7 +52,7 @@ PUBLIC int mlx5dv_devx_query_eqn(struct ibv_context *context, uint32_t vector, u
     return 0;
 }
 
-/* --- Doorbell pages: a register of its own for everybody who asks --- */
+/* --- Doorbell pages: each caller gets its own register --- */
 
 PUBLIC struct mlx5dv_devx_uar *mlx5dv_devx_alloc_uar(struct ibv_context *context, uint32_t flags)
 {
@@ -90,16 +90,16 @@ PUBLIC void mlx5dv_devx_free_uar(struct mlx5dv_devx_uar *devx_uar)
 
 /* --- Memory of queues --- */
 
-/* Memory of a GPU takes an engine there. False: there is none. */
-static bool reach_umem(struct device *d, struct umem *u)
+/* GPU memory needs an engine on that GPU. False: there is none. */
+static bool map_umem(struct device *d, struct umem *u)
 {
     const struct gpu_driver *driver = gpu_driver();
     int gpu = driver ? gpu_driver_owner(driver, (uintptr_t)u->address) : -1;
     if (gpu < 0)
         return true;
-    u->far = gpu_engine_start(d, gpu) && gpu_engine_open(d, (uintptr_t)u->address, u->bytes) &&
-             gpu_memory_add((uintptr_t)u->address, u->bytes) == GPU_MEMORY_THERE;
-    return u->far;
+    u->on_gpu = gpu_engine_start(d, gpu) && gpu_engine_map(d, (uintptr_t)u->address, u->bytes) &&
+                gpu_memory_add((uintptr_t)u->address, u->bytes) == GPU_MEMORY_THERE;
+    return u->on_gpu;
 }
 
 PUBLIC struct mlx5dv_devx_umem *mlx5dv_devx_umem_reg(struct ibv_context *context, void *addr,
@@ -116,7 +116,7 @@ PUBLIC struct mlx5dv_devx_umem *mlx5dv_devx_umem_reg(struct ibv_context *context
     }
     u->address = addr;
     u->bytes = size;
-    if (!reach_umem(d, u)) {
+    if (!map_umem(d, u)) {
         free(h);
         free(u);
         errno = EOPNOTSUPP;
@@ -143,7 +143,7 @@ PUBLIC struct mlx5dv_devx_umem *mlx5dv_devx_umem_reg(struct ibv_context *context
 PUBLIC struct mlx5dv_devx_umem *mlx5dv_devx_umem_reg_ex(struct ibv_context *context,
                                                         struct mlx5dv_devx_umem_in *in)
 {
-    /* Memory that is named by a dma-buf alone has no address here. */
+    /* Memory that is named only by a dma-buf has no address here. */
     if (in->comp_mask) {
         errno = EOPNOTSUPP;
         return NULL;
@@ -158,14 +158,13 @@ PUBLIC int mlx5dv_devx_umem_dereg(struct mlx5dv_devx_umem *umem)
     device_lock(d);
     struct umem *u = d->umems[umem->umem_id];
     if (u->users) {
-        log_error(d, "umem %u cannot be deregistered: %u objects lie in it", umem->umem_id,
-                  u->users);
+        log_error(d, "umem %u cannot be deregistered: %u objects use it", umem->umem_id, u->users);
         device_unlock(d);
         return EREMOTEIO;
     }
     d->umems[umem->umem_id] = NULL;
     device_unlock(d);
-    if (u->far)
+    if (u->on_gpu)
         gpu_memory_remove((uintptr_t)u->address, u->bytes);
     free(u);
     free(h);
@@ -184,7 +183,7 @@ static void show_qp(struct hca_qp *q, struct mlx5dv_qp *out)
     out->rq.buf = qp->receive.ring;
     out->rq.wqe_cnt = qp->receive.ring ? 1u << qp->receive.log_count : 0;
     out->rq.stride = qp->receive.ring ? 1u << qp->receive.log_stride : 0;
-    out->bf.reg = qp->uar->reg; /* of size 0: no BlueFlame, 8 bytes of doorbell only */
+    out->bf.reg = qp->uar->reg; /* size 0: no BlueFlame, only doorbells of 8 bytes */
 }
 
 PUBLIC int mlx5dv_init_obj(struct mlx5dv_obj *obj, uint64_t type)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of memory keys: who gets which. */
+/* Table of memory keys: allocation and removal. */
 #include "hca.h"
 
 #include <errno.h>
 #include <sys/random.h>
 
-/* Not the one that the index had before. */
+/* Returns a tag different from the index's previous one. */
 static uint8_t new_tag(uint8_t before)
 {
     uint8_t step = 0;
@@ -14,7 +14,7 @@ static uint8_t new_tag(uint8_t before)
     return (uint8_t)(before + step);
 }
 
-/* A key is a number that the sender of a packet must know: it begins anywhere. */
+/* The first index is random, because the sender of a packet must know the key. */
 uint32_t mr_first(void)
 {
     uint32_t first = 0;
@@ -26,8 +26,8 @@ uint32_t mr_first(void)
 uint32_t mr_add(struct device *d, uint32_t pd, uint64_t address, uint64_t memory, uint64_t bytes,
                 uint32_t access)
 {
-    /* The next free index and not the lowest: a key that was given back stays unknown for long, and
-     * its tag changes besides. */
+    /* Uses the next free index, not the lowest: a removed key stays invalid for long, and its tag
+     * changes as well. */
     for (uint32_t tries = 1; tries < MAX_MRS; tries++) {
         uint32_t index = d->key_next++ % (MAX_MRS - 1) + 1;
         struct mr_entry *e = &d->keys.entries[index];
@@ -51,7 +51,7 @@ int mr_remove(struct device *d, uint32_t key)
     if (index >= MAX_MRS || !d->keys.entries[index].valid ||
         d->keys.entries[index].tag != (key & 0xff))
         return EINVAL;
-    respond_place(d);
+    respond_flush(d);
     d->keys.entries[index].valid = false;
     device_changes(d);
     return 0;
@@ -62,7 +62,9 @@ bool mr_invalidate(struct device *d, uint32_t key, uint32_t pd)
     uint32_t index = key >> 8;
     struct mr_entry *e = &d->keys.entries[index < MAX_MRS ? index : 0];
     if (!e->valid || e->tag != (key & 0xff) || e->pd != pd) {
-        log_error(d, "key 0x%x, which a message is to invalidate, is none of its queue's domain",
+        log_error(d,
+                  "key 0x%x, which a message is to invalidate, does not belong to the queue's "
+                  "protection domain",
                   key);
         return false;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory keys: which bytes a key names, for whom, and for what. A key is an index of 24 bits and a
- * tag of 8 that changes whenever the index is given out again, so that a key of memory that was
- * deregistered is refused. The check is free of the C library (see wqe.h). */
+/* Memory keys (MTT): which bytes a key names, for which protection domain and for which access. A
+ * key is a 24-bit index and an 8-bit tag. The tag changes whenever the index is reused, so a key of
+ * deregistered memory is rejected. The check calls no function of the C library (see wqe.h). */
 #ifndef WEFT_HCA_MR_H
 #define WEFT_HCA_MR_H
 
@@ -17,9 +17,9 @@ enum {
 };
 
 struct mr_entry {
-    uint64_t address; /* as the key's user counts (iova) */
+    uint64_t address; /* address that users of the key use (iova) */
     uint64_t bytes;
-    uint64_t memory; /* where that lies in this process */
+    uint64_t memory; /* address in this process */
     uint32_t pd;
     uint32_t access;
     uint8_t tag;
@@ -31,7 +31,7 @@ struct mr_table {
     uint32_t count;
 };
 
-/* Why a key was refused; words for it in mr_refusal_text(). */
+/* Why a key was rejected; text in mr_refusal_text(). */
 enum mr_refusal {
     MR_FINE,
     MR_NO_SUCH_KEY,
@@ -41,8 +41,8 @@ enum mr_refusal {
     MR_OUT_OF_BOUNDS,
 };
 
-/* mr_find: where address … address + bytes of a key lie in this process; *memory is set when all is
- * fine. */
+/* mr_find: translates address ... address + bytes of a key to an address of this process. *memory
+ * is set only if the access is allowed. */
 WQE_INLINE enum mr_refusal mr_find(const struct mr_table *t, uint32_t key, uint32_t pd,
                                    uint32_t need, uint64_t address, uint64_t bytes,
                                    uint64_t *memory)
@@ -57,7 +57,7 @@ WQE_INLINE enum mr_refusal mr_find(const struct mr_table *t, uint32_t key, uint3
         return MR_OTHER_DOMAIN;
     if ((e->access & need) != need)
         return MR_NOT_PERMITTED;
-    /* Nothing here may overflow: address + bytes is never formed. */
+    /* No overflow: address + bytes is never computed. */
     if (address < e->address || bytes > e->bytes || address - e->address > e->bytes - bytes)
         return MR_OUT_OF_BOUNDS;
     *memory = e->memory + (address - e->address);

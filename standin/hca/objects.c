@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Doorbell pages, completion queues and moves of queue pairs: what the plain verbs and DevX have in
- * common. */
+/* Doorbell pages, completion queues and QP state transitions, shared by verbs and DevX. */
 #include "context.h"
 #include "gpu_driver.h"
 #include "gpu_engine.h"
@@ -13,13 +12,13 @@
 
 enum { UAR_REGISTER = 0x800 };
 
-static bool make_register(struct uar *u, bool may_be_far)
+static bool make_register(struct uar *u, bool may_be_on_gpu)
 {
-    u->pinned = may_be_far ? gpu_engine_register(u->device) : 0;
-    u->far = u->pinned;
+    u->pinned = may_be_on_gpu ? gpu_engine_register(u->device) : 0;
+    u->on_gpu = u->pinned;
     u->reg = (uint64_t *)(uintptr_t)u->pinned;
     u->page = (uint8_t *)u->reg;
-    if (u->far)
+    if (u->on_gpu)
         return true;
     u->page = mmap(NULL, UAR_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (u->page == MAP_FAILED)
@@ -28,7 +27,7 @@ static bool make_register(struct uar *u, bool may_be_far)
     return true;
 }
 
-struct uar *uar_add(struct device *d, bool may_be_far)
+struct uar *uar_add(struct device *d, bool may_be_on_gpu)
 {
     for (uint32_t i = 1; i < MAX_UARS; i++) {
         if (d->uars[i])
@@ -38,7 +37,7 @@ struct uar *uar_add(struct device *d, bool may_be_far)
             return NULL;
         u->device = d;
         u->page_id = i;
-        if (!make_register(u, may_be_far)) {
+        if (!make_register(u, may_be_on_gpu)) {
             free(u);
             return NULL;
         }
@@ -58,7 +57,7 @@ void uar_remove(struct uar *u)
     d->uars[u->page_id] = NULL;
     while (d->uar_top > 1 && !d->uars[d->uar_top - 1])
         d->uar_top--;
-    if (!u->far)
+    if (!u->on_gpu)
         munmap(u->page, UAR_BYTES);
     free(u);
 }
@@ -93,9 +92,9 @@ void cq_remove(struct cq *cq)
     free(cq);
 }
 
-/* The moves of an RC queue pair; from any state to RESET and ERROR besides. A DC target stays in
- * RTR, an initiator has no peer. */
-static bool move_exists(const struct qp *qp, unsigned to)
+/* Returns true if the state transition exists for an RC QP. RESET and ERROR can be entered from any
+ * state. A DC target stays in RTR; a DC initiator has no peer. */
+static bool transition_exists(const struct qp *qp, unsigned to)
 {
     unsigned from = qp->state;
     if (to == QP_RESET || to == QP_ERROR)
@@ -110,24 +109,24 @@ static bool move_exists(const struct qp *qp, unsigned to)
     return to == QP_SQD && from == QP_RTS;
 }
 
-static void take_over(struct qp *qp, const struct qp_move *m, unsigned what)
+static void apply_attributes(struct qp *qp, const struct qp_modify *m, unsigned what)
 {
-    if (what & MOVE_ACCESS)
+    if (what & MODIFY_ACCESS)
         qp->access = (uint8_t)((qp->access & ~m->access_set) | (m->access & m->access_set));
-    if (what & MOVE_TIMER)
+    if (what & MODIFY_TIMER)
         qp->rnr_timer = m->rnr_timer;
-    if (what & MOVE_PATH) {
+    if (what & MODIFY_PATH) {
         qp->remote_qpn = m->remote_qpn;
         qp->remote = m->remote;
         qp->mtu = m->mtu;
         qp->source_port = m->source_port;
-        qp->stream.expected = m->receive_psn & 0xffffff;
-        qp->stream.said_last = psn_add(qp->stream.expected, 0xffffff);
-        qp->stream.qpn = m->remote_qpn;
-        qp->stream.from = m->remote;
+        qp->responder.expected_psn = m->receive_psn & 0xffffff;
+        qp->responder.ack_psn = psn_add(qp->responder.expected_psn, 0xffffff);
+        qp->responder.qpn = m->remote_qpn;
+        qp->responder.from = m->remote;
     }
-    if (what & MOVE_SEND) {
-        qp->psn = qp->acked = qp->psn_most = m->send_psn & 0xffffff;
+    if (what & MODIFY_SEND) {
+        qp->psn = qp->acked = qp->psn_limit = m->send_psn & 0xffffff;
         qp->max_reads = m->max_reads < MAX_READS ? m->max_reads : MAX_READS;
         qp->timeout = m->timeout & 31;
         qp->retry_count = qp->retries = m->retry_count & 7;
@@ -135,20 +134,20 @@ static void take_over(struct qp *qp, const struct qp_move *m, unsigned what)
     }
 }
 
-int qp_move(struct qp *qp, const struct qp_move *m, unsigned what)
+int qp_modify(struct qp *qp, const struct qp_modify *m, unsigned what)
 {
     struct device *d = qp->device;
     struct link_out *link = NULL;
-    if (m->to != QP_RTS && qp->far_ring)
-        gpu_engine_leave(d, qp);
-    if (m->to == QP_RTR && qp->type == QP_RC && (what & MOVE_PATH)) {
+    if (m->to != QP_RTS && qp->gpu_ring)
+        gpu_engine_release_queue(d, qp);
+    if (m->to == QP_RTR && qp->type == QP_RC && (what & MODIFY_PATH)) {
         link = link_connect(d, m->remote);
         if (!link)
             return ENOMEM;
     }
     device_lock(d);
-    if (!move_exists(qp, m->to)) {
-        log_error(d, "QP 0x%x: no move from state %u to %u", qp->qpn, qp->state, m->to);
+    if (!transition_exists(qp, m->to)) {
+        log_error(d, "QP 0x%x: no transition from state %u to %u", qp->qpn, qp->state, m->to);
         device_unlock(d);
         return EINVAL;
     }
@@ -157,10 +156,10 @@ int qp_move(struct qp *qp, const struct qp_move *m, unsigned what)
     else if (m->to == QP_ERROR)
         qp_to_error(qp);
     else
-        take_over(qp, m, what);
+        apply_attributes(qp, m, what);
     if (link) {
         link_release(d, qp);
-        /* It may have died, and been freed, since it was connected. */
+        /* The link may have died and been freed since it was connected. */
         link_attach(d, qp, link_find(d, m->remote));
         qp->window = roce_window(qp);
     }
@@ -168,8 +167,8 @@ int qp_move(struct qp *qp, const struct qp_move *m, unsigned what)
         qp->state = m->to;
     if (m->to == QP_RTS)
         qp_list(qp);
-    if (m->to == QP_RTS && qp->far_ring && qp->uar)
-        qp->uar->by_cpu = false; /* until the kernel leaves it */
+    if (m->to == QP_RTS && qp->gpu_ring && qp->uar)
+        qp->uar->by_cpu = false; /* until the kernel returns the QP */
     qp->leaves = false;
     device_changes(d);
     device_unlock(d);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queue pairs: their numbers, their states, and what becomes of their requests when they fail. The
- * moves between states that a program may ask for are checked by those who read the question
- * (devx.c, verbs_qp.c). */
+/* Queue pairs: numbers, states, and what happens to their requests on failure. Requested state
+ * transitions are validated by devx.c and verbs_qp.c. */
 #include "hca.h"
 
 #include <infiniband/verbs.h>
@@ -18,7 +17,7 @@ struct qp *qp_add(struct device *d)
     struct qp *qp = calloc(1, sizeof *qp);
     if (!qp)
         return NULL;
-    /* A number comes again as late as it can: packets to the old queue may still be under way. */
+    /* A QP number is reused as late as possible: packets to the old QP may still be in transit. */
     for (unsigned tries = 1; tries < MAX_QPS; tries++) {
         uint32_t n = d->qp_next++ % (MAX_QPS - 1) + 1;
         if (d->qps[n])
@@ -34,32 +33,32 @@ struct qp *qp_add(struct device *d)
     return NULL;
 }
 
-/* qp_set_ring: false: no memory. */
+/* Sets the send queue. False: out of memory. */
 bool qp_set_ring(struct qp *qp, void *ring, uint32_t blocks)
 {
     qp->ring = ring;
     qp->blocks = blocks;
-    qp->flight_mask = blocks ? blocks - 1 : 0;
-    qp->flights = calloc(blocks ? blocks : 1, sizeof *qp->flights);
-    return qp->flights;
+    qp->outstanding_mask = blocks ? blocks - 1 : 0;
+    qp->outstanding = calloc(blocks ? blocks : 1, sizeof *qp->outstanding);
+    return qp->outstanding;
 }
 
-/* The ring here is empty, and is filled as doorbells come. */
-bool qp_set_far_ring(struct qp *qp, void *ring, uint32_t blocks)
+/* The local copy of the ring is empty and is filled by doorbells. */
+bool qp_set_gpu_ring(struct qp *qp, void *ring, uint32_t blocks)
 {
     void *here = calloc(blocks, WQE_BLOCK_BYTES);
-    qp->far_ring = (uintptr_t)ring;
+    qp->gpu_ring = (uintptr_t)ring;
     return here && qp_set_ring(qp, here, blocks);
 }
 
 bool qp_fetch(struct qp *qp, uint16_t end)
 {
     uint16_t at = qp->producer;
-    while (qp->far_ring && at != end) {
+    while (qp->gpu_ring && at != end) {
         uint32_t slot = at & (qp->blocks - 1), n = (uint16_t)(end - at);
         n = n < qp->blocks - slot ? n : qp->blocks - slot;
         size_t offset = (size_t)slot * WQE_BLOCK_BYTES;
-        if (!memory_get(qp->device, qp->ring + offset, (void *)(uintptr_t)(qp->far_ring + offset),
+        if (!memory_get(qp->device, qp->ring + offset, (void *)(uintptr_t)(qp->gpu_ring + offset),
                         (size_t)n * WQE_BLOCK_BYTES))
             return false;
         at = (uint16_t)(at + n);
@@ -71,7 +70,7 @@ bool qp_record(struct qp *qp, unsigned which, uint16_t *value)
 {
     uint32_t word = 0;
     bool there = true;
-    if (qp->far_ring)
+    if (qp->gpu_ring)
         there = memory_get(qp->device, &word, &qp->record[which], sizeof word);
     else
         word = __atomic_load_n(&qp->record[which], __ATOMIC_ACQUIRE);
@@ -86,7 +85,7 @@ void qp_remove(struct qp *qp)
     for (unsigned i = 0; i < d->work_count; i++)
         if (d->work[i] == qp)
             d->work[i--] = d->work[--d->work_count];
-    respond_forget(d, qp);
+    respond_drop_acks(d, qp);
     d->qps[qp->qpn & (MAX_QPS - 1)] = NULL;
     if (qp->uar) {
         qp->uar->queues--;
@@ -102,34 +101,34 @@ void qp_remove(struct qp *qp)
         qp->receive_cq->users--;
     if (qp->srq)
         qp->srq->users--;
-    if (qp->far_ring)
+    if (qp->gpu_ring)
         free(qp->ring);
-    free(qp->flights);
+    free(qp->outstanding);
     free(qp);
 }
 
 void qp_reset(struct qp *qp)
 {
     link_release(qp->device, qp);
-    for (struct stream *s = qp->stream.next, *next; s; s = next) {
+    for (struct responder *s = qp->responder.next, *next; s; s = next) {
         next = s->next;
         free(s);
     }
-    respond_forget(qp->device, qp);
-    memset(&qp->stream, 0, sizeof qp->stream);
+    respond_drop_acks(qp->device, qp);
+    memset(&qp->responder, 0, sizeof qp->responder);
     qp->producer = qp->taken = qp->released = 0;
-    qp->flight_head = qp->flight_tail = 0;
+    qp->outstanding_head = qp->outstanding_tail = 0;
     qp->reads = 0;
     qp->busy = qp->begun = false;
-    qp->resume = 0;
+    qp->resume_packets = 0;
     qp->offset = 0;
     qp->fault = (struct fault){0};
-    qp->late = 0;
-    qp->psn = qp->acked = qp->psn_most = 0;
-    qp->wait_until = qp->lost_since = 0;
-    qp->counted = 0;
-    qp->gap = false;
-    qp->resends = 0;
+    qp->late_nak = 0;
+    qp->psn = qp->acked = qp->psn_limit = 0;
+    qp->wait_until = qp->loss_noticed_at = 0;
+    qp->counted_end = 0;
+    qp->response_lost = false;
+    qp->retransmissions = 0;
     qp->receive.taken = 0;
     qp->state = QP_RESET;
     device_changes(qp->device);
@@ -144,26 +143,26 @@ void qp_list(struct qp *qp)
     d->work[d->work_count++] = qp;
 }
 
-/* qp_to_error: all requests that are not complete will be flushed, by the engine (send_run()). */
+/* Moves the QP to ERROR. The engine flushes all incomplete requests (send_run()). */
 void qp_to_error(struct qp *qp)
 {
     if (qp->state == QP_ERROR || qp->state == QP_RESET)
         return;
-    if (qp->flight_head != qp->flight_tail)
-        qp->taken = qp->flights[qp->flight_head & qp->flight_mask].index;
-    qp->flight_head = qp->flight_tail;
+    if (qp->outstanding_head != qp->outstanding_tail)
+        qp->taken = qp->outstanding[qp->outstanding_head & qp->outstanding_mask].index;
+    qp->outstanding_head = qp->outstanding_tail;
     qp->reads = 0;
     qp->busy = qp->begun = false;
-    qp->resume = 0;
+    qp->resume_packets = 0;
     qp->fault = (struct fault){0};
-    qp->late = 0;
+    qp->late_nak = 0;
     qp->state = QP_ERROR;
     device_changes(qp->device);
     receive_flush(qp);
     qp_list(qp);
 }
 
-/* qp_fail: the request at index ends with an error, whether it asked for a completion or not. */
+/* Completes the request at index with an error, whether it requested a completion or not. */
 void qp_fail(struct qp *qp, uint16_t index, uint8_t opcode, uint8_t syndrome, uint8_t vendor)
 {
     uint32_t control[4];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Receive queues, of a queue pair's own and shared ones: entries are lists of data segments,
- * published by the doorbell record alone. */
+/* Receive queues of a QP and shared receive queues: WQEs are lists of data segments. The doorbell
+ * record alone publishes them. */
 #include "hca.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ static const uint8_t *entry_at(const struct receive_queue *q, uint16_t index)
     return q->ring + ((size_t)slot << q->log_stride);
 }
 
-/* receive_take: the next entry that was posted; false: there is none. */
+/* Consumes the next posted receive WQE. False: there is none. */
 bool receive_take(struct qp *qp, uint16_t *index)
 {
     struct receive_queue *q = queue_of(qp);
@@ -36,8 +36,7 @@ bool receive_take(struct qp *qp, uint16_t *index)
     return true;
 }
 
-/* receive_scatter: bytes of a message from its byte `offset` on, into the entry. Returns a
- * syndrome. */
+/* Writes bytes of a message, from its byte `offset` on, to the receive WQE. Returns a syndrome. */
 uint8_t receive_scatter(struct qp *qp, uint16_t index, uint64_t offset, const void *data,
                         uint64_t bytes)
 {
@@ -76,8 +75,7 @@ uint8_t receive_scatter(struct qp *qp, uint16_t index, uint64_t offset, const vo
     return bytes ? SYNDROME_LOCAL_LENGTH : SYNDROME_NONE;
 }
 
-/* receive_flush: the queue failed; what was posted to it comes back. Entries of a shared queue stay
- * there. */
+/* Flushes the receive queue of a failed QP. WQEs of a shared receive queue stay there. */
 void receive_flush(struct qp *qp)
 {
     uint16_t index;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a device tells whoever asks at its socket (`weft hca`): itself, its queues, its memory keys
- * and the last lines of its error log, as one JSON object. It is read under the device's lock and
- * sent without it, by the thread that lets visitors in; one who does not read is left after a
- * moment. */
+/* The report of a device for `weft hca`: the device, its QPs, its memory keys and the last lines of
+ * its error log as one JSON object. The connector thread reads them under the device's lock and
+ * sends them without it; a client that does not read is dropped after SEND_MS. */
 #include "hca.h"
 
 #include <stdio.h>
@@ -43,7 +42,7 @@ static void put_queue(FILE *to, const struct qp *qp)
             "\"received\":%llu,\"bytes\":%llu,\"errors\":%llu,\"retries\":%llu}",
             qp->qpn, type_names[qp->type], state_names[qp->state], peer, qp->remote_qpn,
             (unsigned long long)qp->count_requests, (uint16_t)(qp->producer - qp->taken),
-            qp->flight_tail - qp->flight_head, (unsigned long long)qp->count_completions,
+            qp->outstanding_tail - qp->outstanding_head, (unsigned long long)qp->count_completions,
             (unsigned long long)qp->count_received, (unsigned long long)qp->count_bytes,
             (unsigned long long)qp->count_errors, (unsigned long long)qp->count_retries);
 }
@@ -131,13 +130,13 @@ static char *describe_device(struct device *d, size_t *bytes)
     return text;
 }
 
-/* report_answer: to a visitor who has said REPORT_QUESTION. */
+/* Answers a client that has sent REPORT_QUERY. */
 void report_answer(struct device *d, int socket)
 {
     struct timeval patience = {SEND_MS / 1000, SEND_MS % 1000 * 1000};
     size_t bytes = 0;
     char *text = describe_device(d, &bytes), question[16];
-    /* A socket that is closed with something unread takes the answer back. */
+    /* Consume the query: closing a socket with unread data would discard the answer. */
     if (recv(socket, question, sizeof question, MSG_DONTWAIT) < 0)
         bytes = 0;
     setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);

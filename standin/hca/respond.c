@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The responder: carries out what arrives, in this process's own memory, by its own keys, and
- * answers. */
+/* The responder: executes arriving requests in this process's memory by its own memory keys, and
+ * sends responses. */
 #include "hca.h"
 
 #include <infiniband/verbs.h>
@@ -8,15 +8,15 @@
 #include <string.h>
 
 enum {
-    PACKETS_A_PASS = 256, /* and short writes */
+    PACKETS_A_PASS = 256, /* packets, and short writes in them */
     CQE_WRITE_IMMEDIATE = 1,
     CQE_SEND = 2,
     CQE_SEND_IMMEDIATE = 3,
     CQE_SEND_INVALIDATE = 4,
-    MAX_DC_STREAMS = 4096,
+    MAX_DC_RESPONDERS = 4096,
 };
 
-/* A packet that is being carried out. */
+/* A request packet that is being executed. */
 struct request {
     struct device *device;
     struct link_in *link;
@@ -24,140 +24,141 @@ struct request {
     const uint8_t *data;
     uint32_t bytes;
     struct qp *qp;
-    struct stream *stream;
+    struct responder *responder;
     uint32_t rkey;
     uint64_t address;
 };
 
-/* --- Answers --- */
+/* --- Responses --- */
 
-static struct packet *answer(struct request *r, uint8_t kind, uint32_t payload)
+static struct packet *new_response(struct request *r, uint8_t kind, uint32_t payload)
 {
-    struct packet *p = ring_reserve(&r->link->answers, payload);
+    struct packet *p = ring_reserve(&r->link->responses, payload);
     if (p)
         *p = (struct packet){.bytes = payload,
                              .kind = kind,
                              .to_qpn = r->packet->from_qpn,
                              .from_qpn = r->qp->qpn,
                              .psn = r->packet->psn,
-                             .messages = r->stream->messages};
+                             .msn = r->responder->msn};
     return p;
 }
 
-/* refuse: a negative answer. Room for it was seen before (respond_run()). What follows is
- * dropped. */
-static bool refuse_request(struct request *r, uint8_t syndrome, uint32_t timer)
+/* Sends a NAK. respond_run() has reserved space for it. Later packets are dropped until the
+ * expected PSN arrives. */
+static bool send_nak(struct request *r, uint8_t syndrome, uint32_t timer)
 {
-    struct packet *p = answer(r, PACKET_NAK, 0);
+    struct packet *p = new_response(r, PACKET_NAK, 0);
     p->immediate = syndrome;
     p->length = timer;
-    if (syndrome == REFUSED_SEQUENCE)
-        p->psn = r->stream->expected;
-    ring_commit(&r->link->answers, p);
-    r->stream->refused = true;
-    if (syndrome != REFUSED_RNR && syndrome != REFUSED_SEQUENCE && r->qp->type == QP_RC)
+    if (syndrome == NAK_PSN_SEQUENCE)
+        p->psn = r->responder->expected_psn;
+    ring_commit(&r->link->responses, p);
+    r->responder->nak_sent = true;
+    if (syndrome != NAK_RNR && syndrome != NAK_PSN_SEQUENCE && r->qp->type == QP_RC)
         qp_to_error(r->qp);
     return true;
 }
 
-/* An acknowledgement that bore the number of a read or atomic would tell the other end that this is
- * complete without its answer. */
+/* Queues an ACK for the connection. It must never name the PSN of a read or atomic: the requester
+ * would take that for complete without its response. */
 static void acknowledge_later(struct request *r)
 {
-    if (r->stream->acknowledge)
+    if (r->responder->ack_pending)
         return;
-    r->stream->acknowledge = true;
+    r->responder->ack_pending = true;
     r->link->pending[r->link->pending_count] = r->qp;
-    r->link->pending_streams[r->link->pending_count++] = r->stream;
+    r->link->pending_responders[r->link->pending_count++] = r->responder;
 }
 
-/* What is in GPU memory that has failed is not acknowledged: who waits for it gives up. */
+/* Sends all pending ACKs. If GPU memory has failed, nothing is acknowledged, and the requester's
+ * retries run out. */
 static bool acknowledge_all(struct link_in *link, struct device *d)
 {
-    if (!memory_settle(d))
+    if (!memory_flush(d))
         return false;
     while (link->pending_count) {
-        struct packet *p = ring_reserve(&link->answers, 0);
+        struct packet *p = ring_reserve(&link->responses, 0);
         if (!p)
             return false;
         struct qp *qp = link->pending[--link->pending_count];
-        struct stream *s = link->pending_streams[link->pending_count];
+        struct responder *s = link->pending_responders[link->pending_count];
         *p = (struct packet){.kind = PACKET_ACK,
                              .to_qpn = s->qpn,
                              .from_qpn = qp->qpn,
-                             .psn = s->said_last,
-                             .messages = s->messages};
-        ring_commit(&link->answers, p);
-        s->acknowledge = false;
+                             .psn = s->ack_psn,
+                             .msn = s->msn};
+        ring_commit(&link->responses, p);
+        s->ack_pending = false;
     }
     return true;
 }
 
-static void forget_at(struct link_in *l, unsigned place)
+static void drop_ack(struct link_in *l, unsigned place)
 {
-    l->pending_streams[place]->acknowledge = false;
+    l->pending_responders[place]->ack_pending = false;
     l->pending_count--;
     l->pending[place] = l->pending[l->pending_count];
-    l->pending_streams[place] = l->pending_streams[l->pending_count];
+    l->pending_responders[place] = l->pending_responders[l->pending_count];
 }
 
-/* A read's or atomic's answer tells of all before it, so nothing else need. False: that cannot be
- * told. */
-static bool acknowledge_by_answer(struct request *r)
+/* Drops the connection's pending ACK if the response of a read or atomic acknowledges the same
+ * packets. False: GPU memory has failed, so nothing may be acknowledged. */
+static bool acknowledge_by_response(struct request *r)
 {
-    if (!r->stream->acknowledge || r->packet->psn != r->stream->expected)
+    if (!r->responder->ack_pending || r->packet->psn != r->responder->expected_psn)
         return true;
-    if (!memory_settle(r->device))
+    if (!memory_flush(r->device))
         return false;
     for (unsigned i = 0; i < r->link->pending_count; i++)
-        if (r->link->pending_streams[i] == r->stream)
-            forget_at(r->link, i--);
+        if (r->link->pending_responders[i] == r->responder)
+            drop_ack(r->link, i--);
     return true;
 }
 
-void respond_place(struct device *d)
+void respond_flush(struct device *d)
 {
     for (unsigned i = 0; i < d->in_count; i++)
-        adversary_place(d, &d->in[i]->held, NULL);
-    adversary_place(d, &d->apart, NULL);
+        adversary_flush(d, &d->in[i]->delayed, NULL);
+    adversary_flush(d, &d->apart, NULL);
 }
 
-/* respond_forget: nothing is acknowledged any more in the name of this queue. */
-void respond_forget(struct device *d, struct qp *qp)
+/* Drops all pending ACKs of a QP. */
+void respond_drop_acks(struct device *d, struct qp *qp)
 {
-    respond_place(d); /* they name its connections */
+    respond_flush(d); /* delayed writes refer to its connections */
     for (unsigned i = 0; i < d->in_count; i++) {
         struct link_in *l = d->in[i];
         for (unsigned k = 0; k < l->pending_count; k++) {
             if (l->pending[k] == qp)
-                forget_at(l, k--);
+                drop_ack(l, k--);
         }
     }
 }
 
-static void end_message(struct stream *s)
+static void end_message(struct responder *s)
 {
-    s->messages = psn_add(s->messages, 1);
+    s->msn = psn_add(s->msn, 1);
     s->message = PACKET_PAD;
 }
 
-/* done: the packet was carried out. */
-static bool done(struct request *r)
+/* Records that a packet was executed, and queues its ACK. */
+static bool finish_packet(struct request *r)
 {
-    struct stream *s = r->stream;
-    s->expected = psn_add(r->packet->psn, 1);
+    struct responder *s = r->responder;
+    s->expected_psn = psn_add(r->packet->psn, 1);
     s->message = r->packet->kind;
     if (r->packet->flags & PACKET_LAST)
         end_message(s);
-    s->said_last = r->packet->psn;
+    s->ack_psn = r->packet->psn;
     acknowledge_later(r);
     return true;
 }
 
 /* --- Memory --- */
 
-/* reach: where the remote address lies; NULL: refused, and the answer was given. */
-static void *target_of(struct request *r, uint32_t need, uint64_t bytes)
+/* Translates the remote address of a request. NULL: access was rejected, and a NAK was sent. */
+static void *resolve_target(struct request *r, uint32_t need, uint64_t bytes)
 {
     const struct packet *p = r->packet;
     char text[ADDRESS_TEXT];
@@ -168,41 +169,41 @@ static void *target_of(struct request *r, uint32_t need, uint64_t bytes)
         why = mr_find(&r->device->keys, r->rkey, r->qp->pd, need, r->address, bytes, &memory);
     if (!why)
         return (void *)(uintptr_t)memory;
-    log_error(r->device, "QP 0x%x: QP 0x%x of %s asks for 0x%llx + %llu with rkey 0x%x (%s): %s",
+    log_error(r->device, "QP 0x%x: QP 0x%x of %s requests 0x%llx + %llu with rkey 0x%x (%s): %s",
               r->qp->qpn, p->from_qpn, address_text(r->link->address, text),
               (unsigned long long)r->address, (unsigned long long)bytes, r->rkey,
               need == MR_REMOTE_WRITE  ? "write"
               : need == MR_REMOTE_READ ? "read"
                                        : "atomic",
               by_queue ? "not permitted by the queue's access flags" : mr_refusal_text(why));
-    refuse_request(r, SYNDROME_REMOTE_ACCESS, 0);
+    send_nak(r, SYNDROME_REMOTE_ACCESS, 0);
     return NULL;
 }
 
 /* --- Receiving --- */
 
-static bool not_ready(struct request *r)
+static bool send_rnr_nak(struct request *r)
 {
-    return refuse_request(r, REFUSED_RNR, r->qp->rnr_timer);
+    return send_nak(r, NAK_RNR, r->qp->rnr_timer);
 }
 
 static bool complete_receive(struct request *r, uint8_t kind, uint32_t bytes)
 {
     const struct packet *p = r->packet;
-    r->stream->receiving = false;
+    r->responder->receiving = false;
     r->qp->count_received++;
-    cq_write_receive(r->qp->receive_cq, r->qp, kind, r->stream->receive_index, bytes, p->immediate,
-                     p->flags & PACKET_SOLICITED);
-    return done(r);
+    cq_write_receive(r->qp->receive_cq, r->qp, kind, r->responder->receive_index, bytes,
+                     p->immediate, p->flags & PACKET_SOLICITED);
+    return finish_packet(r);
 }
 
 static bool run_send(struct request *r)
 {
     const struct packet *p = r->packet;
-    struct stream *s = r->stream;
+    struct responder *s = r->responder;
     if (!s->receiving) {
         if (!receive_take(r->qp, &s->receive_index))
-            return not_ready(r);
+            return send_rnr_nak(r);
         s->receiving = true;
         s->received = 0;
     }
@@ -218,19 +219,18 @@ static bool run_send(struct request *r)
                       r->qp->qpn, s->received + p->length, s->receive_index);
         s->receiving = false;
         cq_write_error(r->qp->receive_cq, r->qp, true, s->receive_index, 0, syndrome, 0);
-        return refuse_request(
-            r, length ? SYNDROME_REMOTE_INVALID_REQUEST : SYNDROME_REMOTE_OPERATION, 0);
+        return send_nak(r, length ? SYNDROME_REMOTE_INVALID_REQUEST : SYNDROME_REMOTE_OPERATION, 0);
     }
     s->received += r->bytes;
     if (!(p->flags & PACKET_LAST))
-        return done(r);
+        return finish_packet(r);
     uint8_t kind = p->flags & PACKET_IMMEDIATE ? CQE_SEND_IMMEDIATE : CQE_SEND;
     if (p->flags & PACKET_INVALIDATE)
         kind = CQE_SEND_INVALIDATE;
     return complete_receive(r, kind, s->received);
 }
 
-/* is_relaxed: writes into this key's memory may pass each other. */
+/* Returns true if writes with this key may pass each other. */
 static bool is_relaxed(const struct request *r)
 {
     uint32_t index = r->rkey >> 8;
@@ -238,64 +238,64 @@ static bool is_relaxed(const struct request *r)
            r->device->keys.entries[index].access & MR_RELAXED_ORDERING;
 }
 
-/* place_before: what comes may pass nothing that its connection, or this process' reads, wrote
- * before. */
-static void place_before(struct request *r)
+/* Performs the delayed writes of the connection and of this process's reads: the request must not
+ * pass them. */
+static void flush_delayed(struct request *r)
 {
-    adversary_place(r->device, &r->link->held, r->stream);
-    adversary_place(r->device, &r->device->apart, NULL);
+    adversary_flush(r->device, &r->link->delayed, r->responder);
+    adversary_flush(r->device, &r->device->apart, NULL);
 }
 
 static bool run_write(struct request *r)
 {
     const struct packet *p = r->packet;
-    struct stream *s = r->stream;
+    struct responder *s = r->responder;
     uint32_t rest = p->flags & PACKET_FIRST ? p->length : s->rest;
-    /* The whole rest of the message must lie in the key's memory before its first byte is
+    /* All remaining bytes of the message must be inside the key's memory before the first is
      * written. */
-    void *to = rest ? target_of(r, MR_REMOTE_WRITE, rest) : NULL;
+    void *to = rest ? resolve_target(r, MR_REMOTE_WRITE, rest) : NULL;
     if (rest && !to)
         return true;
     bool immediate = p->flags & PACKET_IMMEDIATE;
     if (immediate && !receive_take(r->qp, &s->receive_index))
-        return not_ready(r);
+        return send_rnr_nak(r);
     bool relaxed = !immediate && is_relaxed(r);
-    if (!relaxed || !adversary_hold(r->device, &r->link->held, s, to, r->data, r->bytes)) {
+    if (!relaxed || !adversary_delay(r->device, &r->link->delayed, s, to, r->data, r->bytes)) {
         if (!relaxed)
-            place_before(r);
+            flush_delayed(r);
         if (!memory_put(r->device, to, r->data, r->bytes))
-            return refuse_request(r, SYNDROME_REMOTE_OPERATION, 0);
+            return send_nak(r, SYNDROME_REMOTE_OPERATION, 0);
     }
     s->received = p->flags & PACKET_FIRST ? p->length : s->received;
     s->rkey = r->rkey;
     s->address = r->address + r->bytes;
     s->rest = rest - r->bytes;
-    return immediate ? complete_receive(r, CQE_WRITE_IMMEDIATE, s->received) : done(r);
+    return immediate ? complete_receive(r, CQE_WRITE_IMMEDIATE, s->received) : finish_packet(r);
 }
 
-/* run_writes: short ones in one packet. Those of them that were carried out before are passed over;
- * from one that is refused on nothing is. */
+/* Executes the short writes of one packet. It skips those that were executed before, and stops at
+ * the first that is rejected. */
 static bool run_writes(struct request *r)
 {
     const struct packet *whole = r->packet;
-    struct stream *s = r->stream;
+    struct responder *s = r->responder;
     struct packet one = *whole;
     struct burst_write w;
     uint32_t at = 0;
     r->packet = &one;
     for (uint32_t n = 0; n < whole->length && burst_next(r->data, r->bytes, &at, &w); n++) {
         one.psn = psn_add(whole->psn, n);
-        if (one.psn != s->expected)
+        if (one.psn != s->expected_psn)
             continue;
         r->rkey = w.rkey;
         r->address = w.address;
-        void *to = target_of(r, MR_REMOTE_WRITE, w.bytes);
+        void *to = resolve_target(r, MR_REMOTE_WRITE, w.bytes);
         if (!to)
             return true;
         if (!memory_put(r->device, to, w.data, w.bytes))
-            return refuse_request(r, SYNDROME_REMOTE_OPERATION, 0);
-        s->expected = psn_add(one.psn, 1);
-        s->said_last = one.psn;
+            return send_nak(r, SYNDROME_REMOTE_OPERATION, 0);
+        s->expected_psn = psn_add(one.psn, 1);
+        s->ack_psn = one.psn;
         end_message(s);
     }
     acknowledge_later(r);
@@ -304,66 +304,66 @@ static bool run_writes(struct request *r)
 
 /* --- Reading --- */
 
-/* run_read: false when the ring of answers is full; it goes on there next time. */
+/* Executes an RDMA read. False: the response ring is full; the read continues in the next pass. */
 static bool run_read(struct request *r)
 {
     const struct packet *p = r->packet;
     uint32_t offset = r->link->read_offset, psn = psn_add(p->psn, offset / p->mtu);
-    const uint8_t *from = p->length ? target_of(r, MR_REMOTE_READ, p->length) : NULL;
+    const uint8_t *from = p->length ? resolve_target(r, MR_REMOTE_READ, p->length) : NULL;
     if (p->length && !from)
         return true;
-    if (!acknowledge_by_answer(r))
-        return refuse_request(r, SYNDROME_REMOTE_OPERATION, 0);
-    if (!offset && p->psn == r->stream->expected)
-        end_message(r->stream);
+    if (!acknowledge_by_response(r))
+        return send_nak(r, SYNDROME_REMOTE_OPERATION, 0);
+    if (!offset && p->psn == r->responder->expected_psn)
+        end_message(r->responder);
     do {
         uint32_t rest = p->length - offset, n = rest < p->mtu ? rest : p->mtu;
-        struct packet *a = answer(r, PACKET_READ_DATA, n);
+        struct packet *a = new_response(r, PACKET_READ_DATA, n);
         if (!a) {
             r->link->read_offset = offset;
             return false;
         }
         if (!memory_get(r->device, a + 1, from + offset, n))
-            return refuse_request(r, SYNDROME_REMOTE_OPERATION, 0);
+            return send_nak(r, SYNDROME_REMOTE_OPERATION, 0);
         a->psn = psn;
         a->flags = offset ? 0 : PACKET_FIRST;
         psn = psn_add(psn, 1);
         offset += n;
         a->flags |= offset == p->length ? PACKET_LAST : 0;
-        ring_commit(&r->link->answers, a);
+        ring_commit(&r->link->responses, a);
     } while (offset < p->length);
-    if (p->psn == r->stream->expected)
-        r->stream->expected = psn;
+    if (p->psn == r->responder->expected_psn)
+        r->responder->expected_psn = psn;
     return true;
 }
 
 /* --- Atomics --- */
 
-/* answer_atomic: false: no room. */
-static bool answer_atomic(struct request *r, uint64_t value, uint32_t bytes)
+/* Sends the result of an atomic. False: the response ring is full. */
+static bool respond_atomic(struct request *r, uint64_t value, uint32_t bytes)
 {
-    struct packet *v = answer(r, PACKET_ATOMIC_VALUE, bytes);
+    struct packet *v = new_response(r, PACKET_ATOMIC_VALUE, bytes);
     if (!v)
         return false;
     memcpy(v + 1, &value, bytes);
     v->flags = PACKET_FIRST | PACKET_LAST;
-    ring_commit(&r->link->answers, v);
+    ring_commit(&r->link->responses, v);
     return true;
 }
 
-/* replay_atomic: its answer was lost. What it did is not done twice. */
+/* Sends the response of an atomic again. The atomic itself is not executed twice. */
 static void replay_atomic(struct request *r)
 {
-    const struct stream *s = r->stream;
+    const struct responder *s = r->responder;
     for (unsigned i = 0; i < MAX_READS; i++)
         if (s->replays[i].bytes && s->replays[i].psn == r->packet->psn)
-            answer_atomic(r, s->replays[i].value, s->replays[i].bytes);
+            respond_atomic(r, s->replays[i].value, s->replays[i].bytes);
 }
 
 static bool run_atomic(struct request *r)
 {
     const struct packet *p = r->packet;
-    struct stream *s = r->stream;
+    struct responder *s = r->responder;
     uint64_t operands[4], old;
     memcpy(operands, r->data, sizeof operands);
     struct wqe_atomic a = {.compare_swap = p->immediate >> 8 & 1,
@@ -375,45 +375,45 @@ static bool run_atomic(struct request *r)
     if ((p->address & (a.bytes - 1u)) || (a.bytes != 4 && a.bytes != 8)) {
         log_error(r->device, "QP 0x%x: atomic of %u bytes at 0x%llx, which is not aligned",
                   r->qp->qpn, a.bytes, (unsigned long long)p->address);
-        return refuse_request(r, SYNDROME_REMOTE_INVALID_REQUEST, 0);
+        return send_nak(r, SYNDROME_REMOTE_INVALID_REQUEST, 0);
     }
-    void *at = target_of(r, MR_REMOTE_ATOMIC, a.bytes);
+    void *at = resolve_target(r, MR_REMOTE_ATOMIC, a.bytes);
     if (!at)
         return true;
-    if (!acknowledge_by_answer(r) || !memory_change(r->device, at, &a, &old))
-        return refuse_request(r, SYNDROME_REMOTE_OPERATION, 0);
+    if (!acknowledge_by_response(r) || !memory_atomic(r->device, at, &a, &old))
+        return send_nak(r, SYNDROME_REMOTE_OPERATION, 0);
     s->replays[s->replay_next++ % MAX_READS] = (struct replay){p->psn, a.bytes, old};
     end_message(s);
-    s->expected = psn_add(p->psn, 1);
-    return answer_atomic(r, old, a.bytes);
+    s->expected_psn = psn_add(p->psn, 1);
+    return respond_atomic(r, old, a.bytes);
 }
 
-/* --- Whose packet it is --- */
+/* --- QP and connection of a packet --- */
 
-static struct stream *dc_stream(struct qp *qp, const struct packet *p, uint32_t from)
+static struct responder *find_dc_responder(struct qp *qp, const struct packet *p, uint32_t from)
 {
     unsigned count = 0;
-    struct stream *s;
-    for (s = qp->stream.next; s; s = s->next, count++)
+    struct responder *s;
+    for (s = qp->responder.next; s; s = s->next, count++)
         if (s->qpn == p->from_qpn && s->from == from)
             break;
-    if (!s && count < MAX_DC_STREAMS && (s = calloc(1, sizeof *s))) {
-        s->next = qp->stream.next;
-        qp->stream.next = s;
+    if (!s && count < MAX_DC_RESPONDERS && (s = calloc(1, sizeof *s))) {
+        s->next = qp->responder.next;
+        qp->responder.next = s;
         s->qpn = p->from_qpn;
         s->from = from;
     }
     if (s && p->flags & PACKET_OPENS) {
-        s->expected = p->psn;
-        s->said_last = psn_add(p->psn, 0xffffff);
-        s->refused = s->receiving = false;
+        s->expected_psn = p->psn;
+        s->ack_psn = psn_add(p->psn, 0xffffff);
+        s->nak_sent = s->receiving = false;
         s->message = PACKET_PAD;
         memset(s->replays, 0, sizeof s->replays);
     }
     return s;
 }
 
-static bool find_stream(struct request *r)
+static bool find_responder(struct request *r)
 {
     const struct packet *p = r->packet;
     struct qp *qp = qp_find(r->device, p->to_qpn);
@@ -423,7 +423,7 @@ static bool find_stream(struct request *r)
         return false;
     r->qp = qp;
     if (!dc) {
-        r->stream = &qp->stream;
+        r->responder = &qp->responder;
         return qp->type == QP_RC && qp->remote_qpn == p->from_qpn && qp->remote == r->link->address;
     }
     uint64_t key;
@@ -431,27 +431,27 @@ static bool find_stream(struct request *r)
         return false;
     memcpy(&key, r->data, 8);
     if (key != qp->dc_key) {
-        log_error(r->device, "DCT 0x%x: QP 0x%x of LID %u comes with the wrong access key", qp->qpn,
+        log_error(r->device, "DCT 0x%x: QP 0x%x of LID %u uses the wrong access key", qp->qpn,
                   p->from_qpn, r->link->address);
         return false;
     }
     r->data += 8;
     r->bytes -= 8;
-    r->stream = dc_stream(qp, p, r->link->address);
-    return r->stream;
+    r->responder = find_dc_responder(qp, p, r->link->address);
+    return r->responder;
 }
 
-/* in_turn: is this the packet that the stream expects? One that was carried out before is answered
- * again; where one is missing, that is said once. */
-static bool in_turn(struct request *r)
+/* Returns true if the packet has the expected PSN. A duplicate gets its response again. After a
+ * gap, one NAK is sent. */
+static bool check_psn(struct request *r)
 {
-    struct stream *s = r->stream;
-    if (r->packet->psn == s->expected) {
-        s->refused = false;
+    struct responder *s = r->responder;
+    if (r->packet->psn == s->expected_psn) {
+        s->nak_sent = false;
         return true;
     }
-    if (psn_before(r->packet->psn, s->expected)) {
-        /* The data of a read is read again. */
+    if (psn_before(r->packet->psn, s->expected_psn)) {
+        /* Duplicate reads are executed again. */
         if (r->packet->kind == PACKET_READ || r->packet->kind == PACKET_WRITES)
             return true;
         if (r->packet->kind == PACKET_ATOMIC)
@@ -460,20 +460,20 @@ static bool in_turn(struct request *r)
             acknowledge_later(r);
         return false;
     }
-    if (s->refused)
+    if (s->nak_sent)
         return false;
     log_error(r->device, "QP 0x%x: packet 0x%x of QP 0x%x where 0x%x is expected; it is dropped",
-              r->qp->qpn, r->packet->psn, r->packet->from_qpn, s->expected);
-    refuse_request(r, REFUSED_SEQUENCE, 0);
+              r->qp->qpn, r->packet->psn, r->packet->from_qpn, s->expected_psn);
+    send_nak(r, NAK_PSN_SEQUENCE, 0);
     return false;
 }
 
-/* fits_message: does the packet go on with the message that was begun, or begin one where none is?
- * Where the rest goes is told by the first packet alone. */
-static bool fits_message(struct request *r)
+/* Returns true if the packet continues the current message, or begins one if there is none. Only
+ * the first packet of a write names its address. */
+static bool check_sequence(struct request *r)
 {
     const struct packet *p = r->packet;
-    const struct stream *s = r->stream;
+    const struct responder *s = r->responder;
     bool first = p->flags & PACKET_FIRST, last = p->flags & PACKET_LAST;
     bool parts = p->kind == PACKET_SEND || p->kind == PACKET_WRITE;
     uint32_t rest = first ? p->length : s->rest;
@@ -481,7 +481,7 @@ static bool fits_message(struct request *r)
     r->address = p->address;
     if (p->kind == PACKET_INVALID || (p->kind == PACKET_READ && (p->mtu < 256 || p->mtu > 4096)))
         return false;
-    if (p->psn != s->expected)
+    if (p->psn != s->expected_psn)
         return true;
     if (!parts)
         return s->message == PACKET_PAD;
@@ -496,21 +496,21 @@ static bool fits_message(struct request *r)
     return last ? rest == r->bytes : rest > r->bytes;
 }
 
-/* carry_out: false: there is no room for the answer yet. */
-static bool carry_out(struct request *r)
+/* Executes a packet. False: there is no space for the response yet. */
+static bool execute_request(struct request *r)
 {
-    if (!find_stream(r) || !in_turn(r))
+    if (!find_responder(r) || !check_psn(r))
         return true;
-    if (!fits_message(r)) {
-        log_error(r->device, "QP 0x%x: packet 0x%x of QP 0x%x does not belong where it comes: %s",
-                  r->qp->qpn, r->packet->psn, r->packet->from_qpn,
+    if (!check_sequence(r)) {
+        log_error(r->device, "QP 0x%x: packet 0x%x of QP 0x%x is not valid here: %s", r->qp->qpn,
+                  r->packet->psn, r->packet->from_qpn,
                   r->packet->kind == PACKET_INVALID
-                      ? "no such opcode, or a length that does not go with the path MTU"
-                      : "another message is not complete, or not as long as was said");
-        return refuse_request(r, SYNDROME_REMOTE_INVALID_REQUEST, 0);
+                      ? "unknown opcode, or a length that does not match the path MTU"
+                      : "another message is incomplete, or the length is wrong");
+        return send_nak(r, SYNDROME_REMOTE_INVALID_REQUEST, 0);
     }
     if (r->packet->kind != PACKET_WRITE)
-        place_before(r);
+        flush_delayed(r);
     switch (r->packet->kind) {
     case PACKET_SEND:
         return run_send(r);
@@ -527,22 +527,21 @@ static bool carry_out(struct request *r)
     }
 }
 
-/* What orders another process' request with this one's own accesses goes through that process,
- * where ThreadSanitizer sees nothing of it: what is done for one, as by a NIC, is nothing that it
- * should look at. Releases still count. */
+/* Hides the execution of another process's request from ThreadSanitizer, which cannot see the
+ * synchronization through that process. It is memory access of a NIC. Releases still count. */
 #if defined __SANITIZE_THREAD__
 void AnnotateIgnoreReadsBegin(const char *file, int line);
 void AnnotateIgnoreReadsEnd(const char *file, int line);
 void AnnotateIgnoreWritesBegin(const char *file, int line);
 void AnnotateIgnoreWritesEnd(const char *file, int line);
 
-static void unseen(bool begins)
+static void hide_from_tsan(bool begins)
 {
     (begins ? AnnotateIgnoreReadsBegin : AnnotateIgnoreReadsEnd)(__FILE__, __LINE__);
     (begins ? AnnotateIgnoreWritesBegin : AnnotateIgnoreWritesEnd)(__FILE__, __LINE__);
 }
 #else
-static void unseen(bool begins)
+static void hide_from_tsan(bool begins)
 {
     (void)begins;
 }
@@ -553,10 +552,10 @@ static bool run_requests(struct link_in *link, struct device *d)
     const struct packet *p;
     char text[ADDRESS_TEXT];
     bool broken = false;
-    uint64_t before = link->answers.own;
-    unsigned n = 0, most = adversary_budget(d, PACKETS_A_PASS);
-    adversary_expire(d, &link->held);
-    if (adversary_skips(d))
+    uint64_t before = link->responses.own;
+    unsigned n = 0, most = adversary_limit(d, PACKETS_A_PASS);
+    adversary_flush_expired(d, &link->delayed);
+    if (adversary_skips_step(d))
         return ring_peek(&link->requests, &broken);
     for (; n < most && (p = ring_peek(&link->requests, &broken)); n++) {
         struct request r = {.device = d,
@@ -564,27 +563,28 @@ static bool run_requests(struct link_in *link, struct device *d)
                             .packet = p,
                             .data = (const uint8_t *)(p + 1),
                             .bytes = p->bytes};
-        if (!ring_reserve(&link->answers, 64) ||
+        if (!ring_reserve(&link->responses, 64) ||
             (link->pending_count == 64 && !acknowledge_all(link, d)))
             break;
-        if (!carry_out(&r))
+        if (!execute_request(&r))
             break;
         link->read_offset = 0;
-        /* So that what is done is acknowledged in between, also where requests come as fast as they
-         * are carried out. */
+        /* A burst counts each of its writes, so that ACKs are sent in between even if requests
+         * arrive as fast as they are executed. */
         if (p->kind == PACKET_WRITES)
             n += p->length;
         ring_take(&link->requests, p);
     }
     bool pending = link->pending_count;
     acknowledge_all(link, d);
-    /* Also a part of a read's data, which go on when the peer has taken these. */
-    bool answered = link->answers.own != before;
+    /* Also part of an RDMA read's data; the rest follows when the peer has consumed these. */
+    bool answered = link->responses.own != before;
     if (n || answered) {
-        /* In this order: who sees its requests read and no answer may take them for lost. */
-        ring_publish(&link->answers);
+        /* In this order: a requester that sees its requests consumed but no response assumes packet
+         * loss. */
+        ring_publish(&link->responses);
         ring_release(&link->requests);
-        link_ring(link->bell);
+        link_wake_engine(link->wakeup);
     }
     if (broken && !atomic_exchange(&link->dead, true))
         log_error(d, "the requests of %s cannot be read", address_text(link->address, text));
@@ -595,8 +595,8 @@ bool respond_run(struct link_in *link, struct device *d)
 {
     if (link->self)
         return run_requests(link, d);
-    unseen(true);
+    hide_from_tsan(true);
     bool worked = run_requests(link, d);
-    unseen(false);
+    hide_from_tsan(false);
     return worked;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets between the HCAs of two processes: their form, and a ring of them in memory that both
- * map, with one producer and one consumer. Says nothing of what a packet does. */
+/* Packets between the HCAs of two processes: their format, and a ring of packets in shared memory
+ * with one producer and one consumer. Knows nothing of what a packet does. */
 #ifndef WEFT_HCA_RING_H
 #define WEFT_HCA_RING_H
 
@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 enum packet_kind {
-    PACKET_PAD, /* the rest of the ring up to its end */
+    PACKET_PAD, /* unused bytes up to the end of the ring */
     PACKET_SEND,
     PACKET_WRITE,
     PACKET_READ,
@@ -18,10 +18,10 @@ enum packet_kind {
     PACKET_NAK,
     PACKET_READ_DATA,
     PACKET_ATOMIC_VALUE,
-    PACKET_WRITES,  /* `length` short ones (burst.c), of consecutive numbers */
-    PACKET_INVALID, /* a request that no responder knows */
-    PACKET_WHO,     /* RoCE: is the other end an HCA of this kind? */
-    PACKET_I_AM,    /* it is */
+    PACKET_WRITES,      /* `length` short writes (burst.c) with consecutive PSNs */
+    PACKET_INVALID,     /* a request that cannot be decoded */
+    PACKET_PROBE,       /* RoCE: asks whether the peer is a software HCA */
+    PACKET_PROBE_REPLY, /* RoCE: the peer is a software HCA */
 };
 
 enum {
@@ -29,41 +29,42 @@ enum {
     PACKET_LAST = 2,
     PACKET_IMMEDIATE = 4,
     PACKET_SOLICITED = 8,
-    PACKET_DC = 16,         /* begins with the access key; the sender is a DC initiator */
-    PACKET_OPENS = 32,      /* of DC: forget what came from this initiator before */
-    PACKET_INVALIDATE = 64, /* `immediate` is a key of the responder that ends with the message */
+    /* DC: the payload begins with the access key; the sender is a DC initiator */
+    PACKET_DC = 16,
+    PACKET_OPENS = 32,      /* DC: opens a connection; the responder discards the previous state */
+    PACKET_INVALIDATE = 64, /* `immediate` is a key of the responder, to be invalidated */
     PACKET_MAX_PAYLOAD = 4096 + 8,
 };
 
 struct packet {
-    uint32_t bytes; /* of payload behind the header; the whole is rounded up to 8 */
+    uint32_t bytes; /* bytes of payload after the header; a packet is rounded up to 8 bytes */
     uint8_t kind, flags;
-    uint16_t mtu; /* of READ: bytes that each packet of the answer is to bring */
+    uint16_t mtu; /* READ: payload bytes of each response packet */
     uint32_t to_qpn, from_qpn;
-    /* A read takes as many numbers as its answer has packets; each of those has its own. */
+    /* A read uses as many PSNs as its response has packets; each of those has its own PSN. */
     uint32_t psn;
-    uint32_t
-        length;    /* FIRST: of the whole message; of NAK for want of a receive: the timer's code */
-    uint32_t rkey; /* FIRST */
-    uint32_t immediate; /* of NAK: why; of ATOMIC: bytes, and bit 8: compare and swap */
-    uint32_t messages;  /* of answers: how many messages are complete at the responder */
+    uint32_t length;    /* FIRST: bytes of the message; RNR NAK: timer code */
+    uint32_t rkey;      /* FIRST */
+    uint32_t immediate; /* NAK: syndrome; ATOMIC: bytes, and bit 8: compare and swap */
+    uint32_t msn;       /* responses: message sequence number of the responder */
     uint64_t address;   /* FIRST */
 };
 
-/* Why: a syndrome of a completion, or one of these. */
+/* Values of `immediate` of a NAK besides completion syndromes. */
 enum {
-    REFUSED_SEQUENCE = 0xfe, /* another packet is expected: the one that the answer names */
-    REFUSED_RNR = 0xff,      /* there is no receive */
+    NAK_PSN_SEQUENCE = 0xfe, /* PSN sequence error: the response's PSN is the expected one */
+    NAK_RNR = 0xff,          /* receiver not ready: no receive WQE is posted */
 };
 
 struct ring_shared {
     _Alignas(
-        64) uint64_t tail; /* bytes produced; release by the producer, acquire by the consumer */
-    _Alignas(64) uint64_t head; /* bytes consumed; the other way round */
+        64) uint64_t tail; /* bytes produced; released by the producer, acquired by the consumer */
+    /* bytes consumed; released by the consumer, acquired by the producer */
+    _Alignas(64) uint64_t head;
     _Alignas(64) uint8_t data[];
 };
 
-/* One side's view. `other` is the last that was seen of the other's counter. */
+/* One side's view of a ring. `other` is the last value read of the other side's counter. */
 struct ring {
     struct ring_shared *shared;
     uint64_t size, own, other;
@@ -74,7 +75,7 @@ static inline uint64_t packet_size(const struct packet *p)
     return sizeof *p + (((uint64_t)p->bytes + 7) & ~UINT64_C(7));
 }
 
-/* ring_reserve: room for a packet of so much payload, contiguous, or NULL. */
+/* ring_reserve: returns contiguous space for a packet with that payload, or NULL. */
 static inline struct packet *ring_reserve(struct ring *r, uint32_t payload)
 {
     uint64_t need = sizeof(struct packet) + (((uint64_t)payload + 7) & ~UINT64_C(7));
@@ -86,7 +87,7 @@ static inline struct packet *ring_reserve(struct ring *r, uint32_t payload)
             return NULL;
     }
     if (need > rest) {
-        /* Eight bytes are always there; kind and rest are all that is read of it. */
+        /* At least 8 bytes remain; only `bytes` and `kind` of a pad are read. */
         struct packet *pad = (struct packet *)(r->shared->data + at);
         pad->bytes = (uint32_t)rest;
         pad->kind = PACKET_PAD;
@@ -101,13 +102,14 @@ static inline void ring_commit(struct ring *r, const struct packet *p)
     r->own += packet_size(p);
 }
 
-/* ring_publish: what was committed may be read by the other side. */
+/* ring_publish: lets the other side read the committed packets. */
 static inline void ring_publish(struct ring *r)
 {
     __atomic_store_n(&r->shared->tail, r->own, __ATOMIC_RELEASE);
 }
 
-/* ring_peek: the next packet, or NULL. *broken is set when what lies there cannot be one. */
+/* ring_peek: returns the next packet, or NULL. *broken is set if the data are not a valid
+ * packet. */
 static inline const struct packet *ring_peek(struct ring *r, bool *broken)
 {
     for (;;) {
@@ -136,7 +138,7 @@ static inline void ring_take(struct ring *r, const struct packet *p)
     r->own += packet_size(p);
 }
 
-/* ring_release: what was taken may be overwritten by the producer. */
+/* ring_release: lets the producer overwrite the consumed packets. */
 static inline void ring_release(struct ring *r)
 {
     __atomic_store_n(&r->shared->head, r->own, __ATOMIC_RELEASE);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RoCE v2 over a plain UDP socket. The socket is not connected and forbids fragments: so the kernel
- * sends every datagram with identification 0, which the packets' check covers. What a queue pair
- * does is decided elsewhere (send.c, respond.c): this takes packets out of the rings of its links,
- * and puts those that come into them. */
+/* RoCE v2 over a UDP socket. The socket is unconnected and forbids fragmentation, so the kernel
+ * sends every datagram with identification 0, which the ICRC covers. QPs are handled elsewhere
+ * (send.c, respond.c): this file sends packets from the rings of its links and puts received
+ * packets into them. */
 #include "roce.h"
 #include "hca.h"
 #include "roce_capture.h"
@@ -22,19 +22,21 @@
 
 enum {
     BATCH = 32,
-    WINDOW_BYTES = 64 << 10, /* under way of a queue: receivers' sockets hold not much more */
-    WINDOW_PACKETS = 64,     /* soft RoCE of Linux keeps 128 */
-    SOURCES_MOST = 64,       /* source ports of a device */
-    HEADERS_MOST = 80,       /* what a path MTU leaves of a network's for all headers */
+    /* outstanding bytes of a QP; socket buffers of receivers hold not much more */
+    WINDOW_BYTES = 64 << 10,
+    WINDOW_PACKETS = 64, /* linux soft RoCE queues 128 */
+    SOURCES_MOST = 64,   /* source ports of a device */
+    /* bytes of all headers that a network MTU must hold besides a path MTU */
+    HEADERS_MOST = 80,
     ASK_EACH_NS = 20000000,
-    ASK_TIMES = 50, /* a second */
+    ASK_TIMES = 50, /* one second in all */
 };
 
-/* The far ends of a link: these rings are the other process's view of them. */
+/* Remote ends of a link: the other process's view of the rings. */
 struct roce_peer {
-    struct ring requests, answers; /* to the peer, from it: of its responder */
-    struct ring arriving, leaving; /* from the peer, to it: of its requester */
-    enum roce_other kind;
+    struct ring requests, responses; /* requests to the peer, and its responses */
+    struct ring arriving, leaving;   /* requests from the peer, and responses to it */
+    enum roce_peer_kind kind;
     unsigned asked;
     uint64_t asked_at;
 };
@@ -42,12 +44,12 @@ struct roce_peer {
 struct datagram {
     struct sockaddr_in other;
     int socket;
-    uint16_t port; /* that it leaves from, or came from */
+    uint16_t port; /* local source port, or the sender's port */
     uint32_t bytes;
-    uint8_t data[ROCE_MOST];
+    uint8_t data[ROCE_BYTES_MOST];
 };
 
-/* A port that packets of some queues leave from. What comes, comes to ROCE_PORT. */
+/* A UDP source port of some QPs. All packets arrive at ROCE_PORT. */
 struct source {
     uint16_t port;
     int socket;
@@ -61,7 +63,7 @@ struct roce {
     struct roce_capture *capture;
     struct datagram out[BATCH], in[BATCH];
     unsigned out_count;
-    bool too_long; /* was said */
+    bool too_long; /* already reported */
 };
 
 /* --- Address and socket --- */
@@ -81,7 +83,7 @@ static int open_socket(uint32_t address, uint16_t port)
         errno = e;
         return -1;
     }
-    /* As much as the system grants. */
+    /* The kernel may grant less. */
     if (setsockopt(s, SOL_SOCKET, SO_RCVBUFFORCE, &buffer, sizeof buffer))
         setsockopt(s, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);
     return s;
@@ -93,11 +95,11 @@ static bool has_address(const struct ifaddrs *i, uint32_t address)
         return false;
     uint32_t own = ntohl(((struct sockaddr_in *)(void *)i->ifa_addr)->sin_addr.s_addr);
     uint32_t mask = ntohl(((struct sockaddr_in *)(void *)i->ifa_netmask)->sin_addr.s_addr);
-    /* All of the network of a loopback is its own. */
+    /* All addresses of a loopback network belong to the interface. */
     return own == address || (i->ifa_flags & IFF_LOOPBACK && !((own ^ address) & mask));
 }
 
-/* The interface's MTU, less the headers, rounded down to a path MTU. */
+/* Returns the interface's MTU less the headers, rounded down to a path MTU. */
 static uint32_t mtu_of(int s, uint32_t address)
 {
     struct ifaddrs *all = NULL;
@@ -119,8 +121,8 @@ static uint32_t mtu_of(int s, uint32_t address)
     return mtu;
 }
 
-/* open_loopback: an address that goes with the LID, which no other process has, so that it is free
- * but by chance. */
+/* Binds a loopback address that contains the LID. No other process has the LID, so the address is
+ * normally free. */
 static int open_loopback(uint16_t lid, uint32_t *address)
 {
     enum { TRIES = 16 };
@@ -132,8 +134,8 @@ static int open_loopback(uint16_t lid, uint32_t *address)
     return s;
 }
 
-/* take_address: the first of the list that nobody has. */
-static int take_address(const struct device *d, uint32_t *address, int *error)
+/* Binds the first free address of the list. */
+static int bind_free_address(const struct device *d, uint32_t *address, int *error)
 {
     const struct config *c = d->config;
     *error = EADDRNOTAVAIL;
@@ -157,7 +159,7 @@ int roce_open(struct device *d)
     int error;
     if (!c->address_count)
         return 0;
-    int s = take_address(d, &address, &error);
+    int s = bind_free_address(d, &address, &error);
     if (s < 0) {
         fprintf(
             stderr,
@@ -205,20 +207,20 @@ uint32_t roce_mtu(const struct device *d)
 
 /* --- Links --- */
 
-bool roce_join(struct device *d, struct link_out *out, struct link_in *in)
+bool roce_attach(struct device *d, struct link_out *out, struct link_in *in)
 {
     struct roce_peer *p = calloc(1, sizeof *p);
     if (!p)
         return false;
     p->requests = (struct ring){.shared = out->requests.shared, .size = out->requests.size};
-    p->answers = (struct ring){.shared = out->answers.shared, .size = out->answers.size};
+    p->responses = (struct ring){.shared = out->responses.shared, .size = out->responses.size};
     p->arriving = (struct ring){.shared = in->requests.shared, .size = in->requests.size};
-    p->leaving = (struct ring){.shared = in->answers.shared, .size = in->answers.size};
+    p->leaving = (struct ring){.shared = in->responses.shared, .size = in->responses.size};
     out->roce = p;
     return true;
 }
 
-void roce_part(struct link_out *out)
+void roce_detach(struct link_out *out)
 {
     free(out->roce);
     out->roce = NULL;
@@ -234,9 +236,9 @@ uint32_t roce_window(const struct qp *qp)
 
 /* --- Sending --- */
 
-/* source_of: where packets of that queue leave from. A port that another process has on this
- * address is not had. */
-static struct source source_of(struct device *d, uint32_t qpn)
+/* Returns the source port of a QP's packets. If another process uses the port on this address, it
+ * is ROCE_PORT. */
+static struct source source_port_of(struct device *d, uint32_t qpn)
 {
     struct roce *r = d->roce;
     const struct qp *qp = qp_find(d, qpn);
@@ -255,8 +257,8 @@ static struct source source_of(struct device *d, uint32_t qpn)
     return s < 0 ? usual : *new;
 }
 
-/* like_first: how many datagrams from `at` on leave by the same socket. */
-static unsigned like_first(const struct roce *r, unsigned at)
+/* Returns how many datagrams from `at` on use the same socket. */
+static unsigned same_socket_count(const struct roce *r, unsigned at)
 {
     unsigned end = at;
     while (end < r->out_count && r->out[end].socket == r->out[at].socket)
@@ -264,8 +266,8 @@ static unsigned like_first(const struct roce *r, unsigned at)
     return end - at;
 }
 
-/* push: what is collected leaves, as far as the kernel takes it. */
-static void push(struct roce *r)
+/* Sends the queued datagrams, as far as the kernel accepts them. */
+static void flush_datagrams(struct roce *r)
 {
     struct mmsghdr messages[BATCH];
     struct iovec parts[BATCH];
@@ -278,10 +280,11 @@ static void push(struct roce *r)
                                               .msg_iovlen = 1};
     }
     while (sent < r->out_count) {
-        int n = sendmmsg(r->out[sent].socket, messages + sent, like_first(r, sent), MSG_DONTWAIT);
+        int n = sendmmsg(r->out[sent].socket, messages + sent, same_socket_count(r, sent),
+                         MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == EINTR))
             break;
-        /* One that cannot leave is lost, as on any network. */
+        /* A datagram that cannot be sent is lost, as on any network. */
         sent += n < 0 ? 1 : (unsigned)n;
     }
     for (unsigned i = 0; i < sent && r->capture; i++)
@@ -293,8 +296,8 @@ static void push(struct roce *r)
     memmove(r->out, r->out + sent, r->out_count * sizeof *r->out);
 }
 
-/* misbehave: what an adversarial network does to the last datagram that was collected. */
-static void misbehave(struct device *d)
+/* Adversarial mode: loses, duplicates, reorders or damages the last queued datagram. */
+static void distort_last(struct device *d)
 {
     struct roce *r = d->roce;
     struct datagram *last = &r->out[r->out_count - 1];
@@ -318,7 +321,7 @@ static void misbehave(struct device *d)
             *last = held;
         }
         break;
-    case 5: /* damaged, where that is seen */
+    case 5: /* damaged, if receivers check the ICRC */
         if (d->config->check_icrc)
             last->data[which / 8 % last->bytes] ^= (uint8_t)(1u << which % 8);
         break;
@@ -327,14 +330,15 @@ static void misbehave(struct device *d)
     }
 }
 
-/* collect: one packet more to send; false: no room until some have left. */
-static bool collect(struct device *d, uint32_t to, const struct packet *p, const uint8_t *payload)
+/* Queues one packet. False: no space until some datagrams were sent. */
+static bool add_datagram(struct device *d, uint32_t to, const struct packet *p,
+                         const uint8_t *payload)
 {
     struct roce *r = d->roce;
-    struct source source = source_of(d, p->from_qpn);
+    struct source source = source_port_of(d, p->from_qpn);
     struct roce_route route = {r->address, to, source.port, ROCE_PORT};
     if (r->out_count == BATCH)
-        push(r);
+        flush_datagrams(r);
     if (r->out_count == BATCH)
         return false;
     struct datagram *g = &r->out[r->out_count];
@@ -346,15 +350,15 @@ static bool collect(struct device *d, uint32_t to, const struct packet *p, const
     g->other = (struct sockaddr_in){
         .sin_family = AF_INET, .sin_port = htons(ROCE_PORT), .sin_addr.s_addr = htonl(to)};
     r->out_count++;
-    misbehave(d);
+    distort_last(d);
     return true;
 }
 
-static bool drain(struct device *d, uint32_t to, struct ring *ring)
+static bool send_ring(struct device *d, uint32_t to, struct ring *ring)
 {
     const struct packet *p;
     bool broken = false, worked = false;
-    while ((p = ring_peek(ring, &broken)) && collect(d, to, p, (const uint8_t *)(p + 1))) {
+    while ((p = ring_peek(ring, &broken)) && add_datagram(d, to, p, (const uint8_t *)(p + 1))) {
         ring_take(ring, p);
         worked = true;
     }
@@ -372,44 +376,44 @@ bool roce_send(struct device *d)
         struct link_out *l = d->out[i];
         if (!l->roce)
             continue;
-        worked |= drain(d, l->address, &l->roce->leaving);
-        worked |= drain(d, l->address, &l->roce->requests);
+        worked |= send_ring(d, l->address, &l->roce->leaving);
+        worked |= send_ring(d, l->address, &l->roce->requests);
     }
     if (d->roce->out_count)
-        push(d->roce);
+        flush_datagrams(d->roce);
     return worked;
 }
 
-/* --- Asking who is there --- */
+/* --- Probing the peer's kind --- */
 
 static void send_control(struct qp *qp, uint8_t kind)
 {
     struct packet p = {.kind = kind, .to_qpn = qp->remote_qpn, .from_qpn = qp->qpn, .psn = qp->psn};
-    collect(qp->device, qp->link->address, &p, NULL);
+    add_datagram(qp->device, qp->link->address, &p, NULL);
 }
 
-enum roce_other roce_knows_own(struct qp *qp)
+enum roce_peer_kind roce_query_peer(struct qp *qp)
 {
     struct roce_peer *p = qp->link ? qp->link->roce : NULL;
     uint64_t now = qp->device->now;
     if (!p)
-        return ROCE_OWN_KIND;
-    if (p->kind != ROCE_ASKED || (p->asked && now - p->asked_at < ASK_EACH_NS))
+        return ROCE_PEER_SOFT;
+    if (p->kind != ROCE_PEER_UNKNOWN || (p->asked && now - p->asked_at < ASK_EACH_NS))
         return p->kind;
     if (p->asked == ASK_TIMES) {
-        /* Who comes to this address later is asked anew. */
+        /* A later HCA at this address is probed again. */
         p->asked = 0;
-        return ROCE_OTHER_KIND;
+        return ROCE_PEER_OTHER;
     }
     p->asked++;
     p->asked_at = now;
-    send_control(qp, PACKET_WHO);
+    send_control(qp, PACKET_PROBE);
     return p->kind;
 }
 
 /* --- Receiving --- */
 
-/* put: the packet into a ring; where it is full the packet is lost. */
+/* Puts a packet into a ring. If the ring is full, the packet is lost. */
 static void put_packet(struct ring *ring, const struct packet *p, const uint8_t *payload)
 {
     struct packet *to = ring_reserve(ring, p->bytes);
@@ -422,7 +426,8 @@ static void put_packet(struct ring *ring, const struct packet *p, const uint8_t 
     ring_publish(ring);
 }
 
-void roce_take(struct device *d, const uint8_t *bytes, uint32_t n, uint32_t from, uint16_t port)
+void roce_handle_datagram(struct device *d, const uint8_t *bytes, uint32_t n, uint32_t from,
+                          uint16_t port)
 {
     struct roce_route route = {from, d->roce->address, port, ROCE_PORT};
     struct packet p;
@@ -440,16 +445,15 @@ void roce_take(struct device *d, const uint8_t *bytes, uint32_t n, uint32_t from
     }
     if (!roce_decode(bytes, n, qp->mtu, &p, &payload, scratch))
         return;
-    /* Packets do not say from which queue they are: from the one that this queue is connected
-     * to. */
+    /* Packets do not name their source QP: it is the one that this QP is connected to. */
     p.from_qpn = qp->remote_qpn;
     struct roce_peer *peer = qp->link->roce;
-    if (p.kind == PACKET_WHO)
-        send_control(qp, PACKET_I_AM);
-    else if (p.kind == PACKET_I_AM)
-        peer->kind = ROCE_OWN_KIND;
+    if (p.kind == PACKET_PROBE)
+        send_control(qp, PACKET_PROBE_REPLY);
+    else if (p.kind == PACKET_PROBE_REPLY)
+        peer->kind = ROCE_PEER_SOFT;
     else
-        put_packet(roce_is_answer(p.kind) ? &peer->answers : &peer->arriving, &p, payload);
+        put_packet(roce_is_response(p.kind) ? &peer->responses : &peer->arriving, &p, payload);
 }
 
 bool roce_receive(struct device *d)
@@ -475,7 +479,7 @@ bool roce_receive(struct device *d)
         if (r->capture)
             roce_capture_add(r->capture, &(struct roce_route){from, r->address, port, ROCE_PORT},
                              r->in[i].data, messages[i].msg_len);
-        roce_take(d, r->in[i].data, messages[i].msg_len, from, port);
+        roce_handle_datagram(d, r->in[i].data, messages[i].msg_len, from, port);
     }
     return n > 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The wire of RoCE v2 over UDP: what the rest of the HCA knows of it. To the engine it is a link as
- * any other, two pairs of rings; this side stands at their far ends in place of another process. */
+/* Interface of RoCE v2 over UDP. For the engine a RoCE link is like any other, two pairs of rings;
+ * this module takes the place of the other process at their remote ends. */
 #ifndef WEFT_HCA_ROCE_H
 #define WEFT_HCA_ROCE_H
 
@@ -12,42 +12,42 @@ struct link_in;
 struct link_out;
 struct qp;
 
-/* An address of a port is one number: a LID, or an IPv4 address in the host's order, which is
- * larger. */
+/* A port address is one number: a LID, or an IPv4 address in host byte order, which is larger. */
 enum { ADDRESS_IPV4_LEAST = 1 << 24 };
 static inline bool address_is_ipv4(uint32_t address)
 {
     return address >= ADDRESS_IPV4_LEAST;
 }
 
-/* roce_open: takes an address of SOFT_HCA_ADDRESS that is free, if there are any. 0, or -1 with
- * errno and a sentence on standard error. */
+/* roce_open: binds a free address of SOFT_HCA_ADDRESS, if there are any. Returns 0, or -1 with
+ * errno and a message on standard error. */
 int roce_open(struct device *d);
 void roce_close(struct device *d);
 
-/* The device's address, 0: none; and the largest path MTU, in bytes, that the network there carries
- * whole. */
+/* The device's IPv4 address, 0: none; and the largest path MTU in bytes that its network carries
+ * without fragmentation. */
 uint32_t roce_address(const struct device *d);
 uint32_t roce_mtu(const struct device *d);
 
-/* roce_join: stands at the far ends of a pair of links. False: no memory. */
-bool roce_join(struct device *d, struct link_out *out, struct link_in *in);
-void roce_part(struct link_out *out);
+/* roce_attach: attaches to the remote ends of a pair of links. False: no memory. */
+bool roce_attach(struct device *d, struct link_out *out, struct link_in *in);
+void roce_detach(struct link_out *out);
 
-/* roce_receive: brings what has come into the rings; roce_send: sends what stands in them. True:
- * there was some. */
+/* roce_receive: moves received packets into the rings. roce_send: sends the packets in the rings.
+ * True: there were some. */
 bool roce_receive(struct device *d);
 bool roce_send(struct device *d);
 
-/* roce_take: one datagram that came from that address and port. */
-void roce_take(struct device *d, const uint8_t *bytes, uint32_t n, uint32_t from, uint16_t port);
+/* roce_handle_datagram: handles a datagram received from that address and port. */
+void roce_handle_datagram(struct device *d, const uint8_t *bytes, uint32_t n, uint32_t from,
+                          uint16_t port);
 
-/* Packets that a queue may have under way, in numbers; 0: any. */
+/* Returns the number of packets that a QP may have outstanding; 0: no limit. */
 uint32_t roce_window(const struct qp *qp);
 
-/* roce_knows_own: is the other end an HCA of this kind, with the forms that are not of the
- * standard? It is asked until it answers, or has not for so long that it is another. */
-enum roce_other { ROCE_ASKED, ROCE_OWN_KIND, ROCE_OTHER_KIND };
-enum roce_other roce_knows_own(struct qp *qp);
+/* roce_query_peer: returns whether the peer is a software HCA, which knows packet formats beyond
+ * the standard. The peer is asked repeatedly until it responds or a limit is reached. */
+enum roce_peer_kind { ROCE_PEER_UNKNOWN, ROCE_PEER_SOFT, ROCE_PEER_OTHER };
+enum roce_peer_kind roce_query_peer(struct qp *qp);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Datagrams as IPv4 packets in a pcap file. The header before them is the one that the kernel
- * sends, but for the time to live, and for the UDP checksum, which is left out. */
+/* Writes datagrams as IPv4 packets to a pcap file. The IPv4 header is what the kernel sends, except
+ * for the time to live and the UDP checksum, which is left out. */
 #include "roce_capture.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ struct roce_capture *roce_capture_open(const char *name, unsigned device)
     snprintf(path, sizeof path, "%s.%ld.%u.pcap", name, (long)getpid(), device);
     c->file = fopen(path, "we");
     if (!c->file) {
-        fprintf(stderr, "soft HCA: nothing is captured: %s: %s (SOFT_HCA_CAPTURE)\n", path,
+        fprintf(stderr, "soft HCA: cannot capture packets: %s: %s (SOFT_HCA_CAPTURE)\n", path,
                 strerror(errno));
         free(c);
         return NULL;
@@ -57,7 +57,7 @@ void roce_capture_add(struct roce_capture *c, const struct roce_route *route, co
     for (unsigned i = 0; i < 20; i += 2)
         sum += (uint32_t)head[i] << 8 | head[i + 1];
     sum = (sum & 0xffff) + (sum >> 16);
-    sum = ~(sum + (sum >> 16)); /* the sum of both halves may have a carry, too */
+    sum = ~(sum + (sum >> 16)); /* the sum of both halves may carry again */
     head[10] = (uint8_t)(sum >> 8);
     head[11] = (uint8_t)sum;
     uint32_t record[4] = {(uint32_t)t.tv_sec, (uint32_t)t.tv_nsec, (uint32_t)sizeof head + n,

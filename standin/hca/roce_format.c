@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets of the HCA as datagrams of RoCE v2, and back; the check over them. One table says what
- * each opcode is. */
+/* Encodes and decodes RoCE v2 datagrams, and computes the ICRC. One table describes all opcodes. */
 #include "roce_format.h"
 
 #include "wqe.h"
@@ -8,15 +7,15 @@
 #include <pthread.h>
 #include <string.h>
 
-/* Extended headers, in the order in which they follow the transport header. */
+/* Extended transport headers, in the order in which they follow the BTH. */
 enum {
     HAS_ADDRESS = 1, /* RETH: address, key, length */
     HAS_ATOMIC = 2,  /* AtomicETH: address, key, swap or add, compare */
-    HAS_MASKED = 4,  /* of this HCA: address, key, form, four operands */
-    HAS_ACK = 8,     /* AETH: syndrome, number of messages */
-    HAS_VALUE = 16,  /* 8 bytes */
+    HAS_MASKED = 4,  /* format of this HCA: address, key, form, four operands */
+    HAS_ACK = 8,     /* AETH: syndrome, message sequence number */
+    HAS_VALUE = 16,  /* AtomicAckETH: 8 bytes */
     HAS_VALUE_4 = 32,
-    HAS_WORD = 64, /* immediate data, or the key to be invalidated */
+    HAS_WORD = 64, /* ImmDt or IETH: immediate data, or the key to be invalidated */
     HAS_PAYLOAD = 128,
 };
 
@@ -25,8 +24,8 @@ enum {
     FIRST = PACKET_FIRST,
     LAST = PACKET_LAST,
     ONLY = PACKET_FIRST | PACKET_LAST,
-    RELIABLE = 0x00, /* the upper three bits of an opcode: reliable connection */
-    OWN = 0xc0,      /* two of them: left to manufacturers */
+    RELIABLE = 0x00, /* upper three bits of an RC opcode */
+    OWN = 0xc0,      /* manufacturer-defined opcodes */
 };
 
 static const struct form {
@@ -55,9 +54,9 @@ static const struct form {
     {0x14, PACKET_ATOMIC, 0, HAS_ATOMIC}, /* fetch and add */
     {0x16, PACKET_SEND, LAST | PACKET_INVALIDATE, HAS_WORD | HAS_PAYLOAD},
     {0x17, PACKET_SEND, ONLY | PACKET_INVALIDATE, HAS_WORD | HAS_PAYLOAD},
-    /* Between two of these HCAs. */
-    {0xc0, PACKET_WHO, 0, 0},
-    {0xc1, PACKET_I_AM, 0, 0},
+    /* Only between two software HCAs. */
+    {0xc0, PACKET_PROBE, 0, 0},
+    {0xc1, PACKET_PROBE_REPLY, 0, 0},
     {0xc2, PACKET_ATOMIC, 0, HAS_MASKED},
     {0xc3, PACKET_ATOMIC_VALUE, 0, HAS_ACK | HAS_VALUE_4},
 };
@@ -68,10 +67,10 @@ enum {
     MASKED = 0xc2,
     VALUE = 0x12,
     VALUE_4 = 0xc3,
-    COMPARE_BIT = 1 << 8, /* of the field `immediate` of an atomic */
+    COMPARE_BIT = 1 << 8, /* in `immediate` of an atomic packet */
 };
 
-/* Codes of the header AETH. */
+/* AETH syndrome codes. */
 enum {
     AETH_ACK = 0x1f,
     AETH_RNR = 0x20,
@@ -89,13 +88,14 @@ static const struct form *form_of(uint8_t opcode)
     return NULL;
 }
 
-bool roce_is_answer(uint8_t kind)
+bool roce_is_response(uint8_t kind)
 {
     return kind == PACKET_READ_DATA || kind == PACKET_ACK || kind == PACKET_NAK ||
            kind == PACKET_ATOMIC_VALUE;
 }
 
-bool roce_has_form(bool compare_swap, uint32_t bytes, uint64_t operand_mask, uint64_t compare_mask)
+bool roce_is_standard_atomic(bool compare_swap, uint32_t bytes, uint64_t operand_mask,
+                             uint64_t compare_mask)
 {
     if (bytes != 8)
         return false;
@@ -178,10 +178,10 @@ void roce_pseudo_header(const struct roce_route *route, size_t bytes,
     put16(out + 24, (uint32_t)(8 + bytes));
 }
 
-/* check_of: over a datagram of n bytes without its check. What routers change counts as ones: type
- * of service, time to live, both checksums, and the byte of the transport header that tells of
- * congestion. */
-static uint32_t check_of(const uint8_t *bytes, size_t n, const struct roce_route *route)
+/* Computes the ICRC of a datagram of n bytes without ICRC. Fields that routers change count as
+ * ones: type of service, time to live, both checksums, and the BTH byte with the congestion
+ * bits. */
+static uint32_t crc_of(const uint8_t *bytes, size_t n, const struct roce_route *route)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     uint8_t head[8 + ROCE_PSEUDO_BYTES + 8];
@@ -197,7 +197,7 @@ static uint32_t check_of(const uint8_t *bytes, size_t n, const struct roce_route
 
 static void put_check(uint8_t *bytes, size_t n, const struct roce_route *route)
 {
-    uint32_t crc = check_of(bytes, n, route);
+    uint32_t crc = crc_of(bytes, n, route);
     for (unsigned i = 0; i < 4; i++)
         bytes[n + i] = (uint8_t)(crc >> 8 * i);
 }
@@ -207,7 +207,7 @@ bool roce_is_whole(const uint8_t *bytes, size_t n, const struct roce_route *rout
     if (n < ROCE_TRANSPORT_BYTES + ROCE_CHECK_BYTES)
         return false;
     n -= ROCE_CHECK_BYTES;
-    uint32_t crc = check_of(bytes, n, route), there = 0;
+    uint32_t crc = crc_of(bytes, n, route), there = 0;
     for (unsigned i = 0; i < 4; i++)
         there |= (uint32_t)bytes[n + i] << 8 * i;
     return crc == there;
@@ -219,7 +219,7 @@ static const struct form *form_for(const struct packet *p, const uint64_t *opera
 {
     if (p->kind == PACKET_ATOMIC) {
         bool swap = p->immediate & COMPARE_BIT;
-        if (!roce_has_form(swap, p->immediate & 0xff, operands[1], operands[3]))
+        if (!roce_is_standard_atomic(swap, p->immediate & 0xff, operands[1], operands[3]))
             return form_of(MASKED);
         return form_of(swap ? COMPARE_SWAP : FETCH_ADD);
     }
@@ -239,9 +239,9 @@ static uint8_t ack_code(const struct packet *p)
     if (p->kind != PACKET_NAK)
         return AETH_ACK;
     switch (p->immediate) {
-    case REFUSED_RNR:
+    case NAK_RNR:
         return (uint8_t)(AETH_RNR | (p->length & 31));
-    case REFUSED_SEQUENCE:
+    case NAK_PSN_SEQUENCE:
         return AETH_SEQUENCE;
     case SYNDROME_REMOTE_INVALID_REQUEST:
         return AETH_INVALID;
@@ -276,7 +276,7 @@ static uint8_t *put_headers(uint8_t *at, const struct packet *p, const struct fo
         at += 36;
     }
     if (f->headers & HAS_ACK) {
-        put32(at, (uint32_t)ack_code(p) << 24 | p->messages);
+        put32(at, (uint32_t)ack_code(p) << 24 | p->msn);
         at += 4;
     }
     if (f->headers & HAS_VALUE) {
@@ -288,7 +288,7 @@ static uint8_t *put_headers(uint8_t *at, const struct packet *p, const struct fo
         at += 4;
     }
     if (f->headers & HAS_WORD) {
-        memcpy(at, &p->immediate, 4); /* as it lies in memory */
+        memcpy(at, &p->immediate, 4); /* byte order as in memory */
         at += 4;
     }
     return at;
@@ -303,8 +303,8 @@ size_t roce_encode(const struct packet *p, const uint8_t *payload, const struct 
         memcpy(numbers, payload, p->bytes < sizeof numbers ? p->bytes : sizeof numbers);
     const struct form *f = form_for(p, numbers);
     uint32_t bytes = f && f->headers & HAS_PAYLOAD ? p->bytes : 0, pad = -bytes & 3;
-    bool request = !roce_is_answer(p->kind);
-    bool ask = request && (p->flags & LAST || p->psn % ROCE_ASK_EACH == ROCE_ASK_EACH - 1);
+    bool request = !roce_is_response(p->kind);
+    bool ask = request && (p->flags & LAST || p->psn % ROCE_ACK_INTERVAL == ROCE_ACK_INTERVAL - 1);
     if (!f || bytes > 4096)
         return 0;
     out[0] = f->opcode;
@@ -325,10 +325,10 @@ size_t roce_encode(const struct packet *p, const uint8_t *payload, const struct 
 
 bool roce_target(const uint8_t *bytes, size_t n, uint32_t *qpn)
 {
-    if (n < ROCE_TRANSPORT_BYTES + ROCE_CHECK_BYTES || n > ROCE_MOST)
+    if (n < ROCE_TRANSPORT_BYTES + ROCE_CHECK_BYTES || n > ROCE_BYTES_MOST)
         return false;
     *qpn = get32(bytes + 4) & 0xffffff;
-    /* Version 0; the default partition, as a full or a limited member. */
+    /* Version 0; default P_Key, full or limited member. */
     return !(bytes[1] & 0xf) && (bytes[2] & 0x7f) == 0x7f && bytes[3] == 0xff;
 }
 
@@ -341,17 +341,17 @@ static size_t headers_bytes(const struct form *f)
     return n;
 }
 
-/* get_ack: an acknowledgement or why not; false: a code that says neither. */
+/* Decodes an AETH. False: an unknown code. */
 static bool get_ack(struct packet *p, const uint8_t *at)
 {
-    static const uint8_t reasons[] = {REFUSED_SEQUENCE, SYNDROME_REMOTE_INVALID_REQUEST,
+    static const uint8_t reasons[] = {NAK_PSN_SEQUENCE, SYNDROME_REMOTE_INVALID_REQUEST,
                                       SYNDROME_REMOTE_ACCESS, SYNDROME_REMOTE_OPERATION};
-    p->messages = get32(at) & 0xffffff;
+    p->msn = get32(at) & 0xffffff;
     if (p->kind != PACKET_ACK || at[0] <= AETH_ACK)
         return at[0] <= AETH_ACK;
     p->kind = PACKET_NAK;
     if (at[0] >> 5 == AETH_RNR >> 5) {
-        p->immediate = REFUSED_RNR;
+        p->immediate = NAK_RNR;
         p->length = at[0] & 31;
         return true;
     }
@@ -377,7 +377,7 @@ static void get_operands(struct packet *p, const struct form *f, const uint8_t *
     scratch[3] = ~UINT64_C(0);
 }
 
-/* get_headers: false: what is said there means nothing. */
+/* Decodes the extended headers. False: their values are invalid. */
 static bool get_headers(struct packet *p, const struct form *f, const uint8_t *at,
                         uint64_t scratch[4])
 {
@@ -410,8 +410,9 @@ static bool get_headers(struct packet *p, const struct form *f, const uint8_t *a
     return true;
 }
 
-/* fits: all packets of a message but the last are as long as the path MTU. */
-static bool fits(const struct form *f, uint32_t bytes, uint32_t mtu)
+/* Returns true if the payload has a valid length: every packet of a message except the last has the
+ * path MTU. */
+static bool is_length_valid(const struct form *f, uint32_t bytes, uint32_t mtu)
 {
     if (!(f->headers & HAS_PAYLOAD))
         return !bytes;
@@ -432,8 +433,8 @@ bool roce_decode(const uint8_t *bytes, size_t n, uint32_t mtu, struct packet *p,
     if (!f)
         return bytes[0] >> 5 == RELIABLE >> 5;
     size_t head = headers_bytes(f), rest = n - ROCE_CHECK_BYTES, pad = bytes[1] >> 4 & 3;
-    bool request = !roce_is_answer(f->kind);
-    if (head + pad > rest || !fits(f, (uint32_t)(rest - head - pad), mtu))
+    bool request = !roce_is_response(f->kind);
+    if (head + pad > rest || !is_length_valid(f, (uint32_t)(rest - head - pad), mtu))
         return request && f->opcode >> 5 == RELIABLE >> 5;
     p->kind = f->kind;
     p->flags = (uint8_t)(f->flags | (bytes[1] & 0x80 && f->flags & LAST ? PACKET_SOLICITED : 0));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The requester: doorbells, taking requests off the ring, and sending them in packets. What comes
- * back is taken in answer.c. */
+/* The requester: handles doorbells, reads WQEs and sends their packets. Responses are handled in
+ * answer.c. */
 #include "send.h"
 #include "hca.h"
 #include "roce_format.h"
@@ -10,7 +10,8 @@
 enum {
     REQUESTS_A_PASS = 256,
     BYTES_A_PASS = 256 << 10,
-    NUMBERS_TOLD_APART = 1 << 22, /* before and after, in 24 bits */
+    /* half of the 24-bit PSN space, so that "before" and "after" are distinct */
+    PSN_HALF_RANGE = 1 << 22,
 };
 
 static void raise_fault(struct qp *qp, uint8_t syndrome, uint8_t vendor)
@@ -22,8 +23,8 @@ static void raise_fault(struct qp *qp, uint8_t syndrome, uint8_t vendor)
 
 /* --- Doorbells --- */
 
-/* What the doorbell says is what counts; the record is checked against it. */
-static void ring_bell(struct qp *qp, uint16_t index)
+/* Handles a doorbell. The doorbell's value counts; the doorbell record is checked against it. */
+static void handle_doorbell(struct qp *qp, uint16_t index)
 {
     struct device *d = qp->device;
     uint16_t record, other = 0;
@@ -32,7 +33,8 @@ static void ring_bell(struct qp *qp, uint16_t index)
         return;
     d->count_doorbells++;
     if (qp->state != QP_RTS && qp->state != QP_SQD && qp->state != QP_ERROR) {
-        log_error(d, "QP 0x%x: doorbell 0x%x in state %u; it is lost", qp->qpn, index, qp->state);
+        log_error(d, "QP 0x%x: doorbell 0x%x in state %u; it is ignored", qp->qpn, index,
+                  qp->state);
         return;
     }
     if ((int16_t)(record - index) < 0 && strict) {
@@ -45,8 +47,8 @@ static void ring_bell(struct qp *qp, uint16_t index)
         raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_RECORD_BEHIND);
         return;
     }
-    /* A later doorbell of the same register may have been overwritten by an earlier one that came
-     * late: the record has both. */
+    /* An earlier doorbell that arrived late may have overwritten a later one in the register. The
+     * record covers both. */
     if ((int16_t)(record - index) > 0)
         index = record;
     if ((int16_t)(index - qp->producer) <= 0)
@@ -54,7 +56,7 @@ static void ring_bell(struct qp *qp, uint16_t index)
     uint16_t used = (uint16_t)(index - qp->released);
     if (used > qp->blocks) {
         log_error(d,
-                  "QP 0x%x: doorbell 0x%x is %u blocks ahead of 0x%x, behind which nothing has "
+                  "QP 0x%x: doorbell 0x%x is %u blocks ahead of 0x%x, after which nothing has "
                   "completed, "
                   "in a ring of %u: slots were used again before their completion",
                   qp->qpn, index, used, qp->released, qp->blocks);
@@ -82,23 +84,23 @@ void send_doorbell(struct uar *uar, uint64_t value)
         log_error(d, "doorbell for QP 0x%x on UAR %u; the queue was created on UAR %u", qpn,
                   uar->page_id, qp->uar ? qp->uar->page_id : 0);
     } else {
-        ring_bell(qp, index);
+        handle_doorbell(qp, index);
     }
     if (uar->queues < 2)
         return;
-    /* Several queues share the register, which remembers one doorbell: the others' records tell of
-     * theirs. */
+    /* If several QPs share the register, it holds only the last doorbell. The records of the other
+     * QPs show theirs. */
     for (unsigned n = 1; n < MAX_QPS; n++) {
         struct qp *other = d->qps[n];
         uint16_t record;
         if (!other || other == qp || other->uar != uar || !other->ring || other->state != QP_RTS)
             continue;
         if (qp_record(other, 1, &record) && (int16_t)(record - other->producer) > 0)
-            ring_bell(other, record);
+            handle_doorbell(other, record);
     }
 }
 
-/* --- Requests --- */
+/* --- WQEs --- */
 
 void send_load(const struct qp *qp, uint16_t index, uint32_t *words, struct wqe *wqe)
 {
@@ -120,8 +122,7 @@ static bool check_request(struct qp *qp, const struct wqe *w)
     struct device *d = qp->device;
     bool strict = d->config->mode != MODE_LENIENT;
     if (strict && w->index != qp->taken) {
-        log_error(d, "QP 0x%x: the request at 0x%x says that it is 0x%x", qp->qpn, qp->taken,
-                  w->index);
+        log_error(d, "QP 0x%x: the request at 0x%x has index 0x%x", qp->qpn, qp->taken, w->index);
         raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_WRONG_INDEX);
     } else if (strict && w->qpn != qp->qpn) {
         log_error(d, "QP 0x%x: the request at 0x%x is for QP 0x%x", qp->qpn, qp->taken, w->qpn);
@@ -134,18 +135,18 @@ static bool check_request(struct qp *qp, const struct wqe *w)
     return !qp->fault.syndrome;
 }
 
-/* is_due_to_fail: counts the request, the first time that it is taken, for SOFT_HCA_FAIL_AT. */
-static bool is_due_to_fail(struct qp *qp)
+/* Counts a WQE when it is first loaded, and returns true if SOFT_HCA_FAIL_AT makes it fail. */
+static bool must_inject_failure(struct qp *qp)
 {
     struct device *d = qp->device;
-    if ((int16_t)(qp->taken - qp->counted) < 0)
+    if ((int16_t)(qp->taken - qp->counted_end) < 0)
         return false;
-    qp->counted = (uint16_t)(qp->taken + 1);
+    qp->counted_end = (uint16_t)(qp->taken + 1);
     return ++d->count_requests == d->config->fail_at;
 }
 
-/* take: the request at `taken` becomes the current one, or the queue has a fault. */
-static bool take_work(struct qp *qp)
+/* Loads the WQE at `taken`. False: the QP has a fault. */
+static bool load_next_wqe(struct qp *qp)
 {
     struct wqe *w = &qp->wqe;
     send_load(qp, qp->taken, qp->words, w);
@@ -154,14 +155,14 @@ static bool take_work(struct qp *qp)
     uint8_t syndrome = wqe_decode(qp->words, qp->type == QP_DCI, w);
     if (syndrome) {
         log_error(qp->device,
-                  "QP 0x%x: the request at 0x%x (opcode 0x%02x, %u units) cannot be read", qp->qpn,
-                  qp->taken, w->opcode, w->units);
+                  "QP 0x%x: the request at 0x%x (opcode 0x%02x, %u units) cannot be decoded",
+                  qp->qpn, qp->taken, w->opcode, w->units);
         raise_fault(qp, syndrome, VENDOR_MALFORMED);
         return false;
     }
-    if (is_due_to_fail(qp)) {
-        log_error(qp->device, "QP 0x%x: request 0x%x fails because SOFT_HCA_FAIL_AT=%u asks for it",
-                  qp->qpn, qp->taken, qp->device->config->fail_at);
+    if (must_inject_failure(qp)) {
+        log_error(qp->device, "QP 0x%x: request 0x%x fails because of SOFT_HCA_FAIL_AT=%u", qp->qpn,
+                  qp->taken, qp->device->config->fail_at);
         raise_fault(qp, SYNDROME_REMOTE_OPERATION, VENDOR_INJECTED);
         return false;
     }
@@ -175,7 +176,7 @@ static bool take_work(struct qp *qp)
     uint32_t address = w->address.present ? send_target_address(qp, &w->address) : 1;
     if (!address || address_is_ipv4(address)) {
         log_error(qp->device, "QP 0x%x: the request at 0x%x names %s", qp->qpn, qp->taken,
-                  address ? "an IPv4 address, where DC does not go"
+                  address ? "an IPv4 address, which DC does not support"
                           : "no LID or GID of a software HCA");
         raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_ADDRESS);
         return false;
@@ -185,11 +186,11 @@ static bool take_work(struct qp *qp)
     return true;
 }
 
-/* must_wait: something before has to complete first. */
-static bool must_wait(struct qp *qp)
+/* Returns true if earlier requests must complete first. */
+static bool is_blocked(struct qp *qp)
 {
     const struct wqe *w = &qp->wqe;
-    bool idle = qp->flight_head == qp->flight_tail,
+    bool idle = qp->outstanding_head == qp->outstanding_tail,
          read = w->opcode == WQE_READ || wqe_is_atomic(w->opcode);
     if ((w->fence == 2 || w->fence == 4) && qp->reads)
         return true;
@@ -200,7 +201,7 @@ static bool must_wait(struct qp *qp)
     return w->address.present && !idle && !send_same_target(qp, &w->address);
 }
 
-/* gather: the message's bytes from `offset` on, to `to`; with NULL they are only looked at. */
+/* Copies bytes of the message from `offset` to `to`; with NULL it only checks the keys. */
 static uint8_t gather(struct qp *qp, uint64_t offset, uint8_t *to, uint64_t bytes)
 {
     struct wqe_segment s;
@@ -236,33 +237,33 @@ static uint8_t gather(struct qp *qp, uint64_t offset, uint8_t *to, uint64_t byte
     return SYNDROME_NONE;
 }
 
-static uint32_t packets_of(const struct qp *qp, uint64_t bytes)
+static uint32_t packet_count(const struct qp *qp, uint64_t bytes)
 {
     return bytes ? (uint32_t)((bytes + qp->mtu - 1) / qp->mtu) : 1;
 }
 
-static struct flight *begin_flight(struct qp *qp)
+static struct outstanding *add_outstanding(struct qp *qp)
 {
     const struct wqe *w = &qp->wqe;
-    struct flight *f = &qp->flights[qp->flight_tail & qp->flight_mask];
+    struct outstanding *f = &qp->outstanding[qp->outstanding_tail & qp->outstanding_mask];
     bool read = w->opcode == WQE_READ || wqe_is_atomic(w->opcode);
-    uint32_t packets = wqe_is_local(w->opcode) ? 0 : packets_of(qp, w->length);
-    *f = (struct flight){.first_psn = qp->psn,
-                         .last_psn = psn_add(qp->psn, packets - 1),
-                         .length = (uint32_t)w->length,
-                         .index = qp->taken,
-                         .opcode = w->opcode,
-                         .blocks = w->blocks,
-                         .complete = w->complete,
-                         .solicited = w->complete == 3};
-    qp->flight_tail++;
+    uint32_t packets = wqe_is_local(w->opcode) ? 0 : packet_count(qp, w->length);
+    *f = (struct outstanding){.first_psn = qp->psn,
+                              .last_psn = psn_add(qp->psn, packets - 1),
+                              .length = (uint32_t)w->length,
+                              .index = qp->taken,
+                              .opcode = w->opcode,
+                              .blocks = w->blocks,
+                              .complete = w->complete,
+                              .solicited = w->complete == 3};
+    qp->outstanding_tail++;
     qp->reads += read;
     qp->count_requests++;
     qp->count_bytes += w->length;
     return f;
 }
 
-static void finish(struct qp *qp)
+static void finish_wqe(struct qp *qp)
 {
     qp->taken = (uint16_t)(qp->taken + qp->wqe.blocks);
     qp->busy = qp->begun = false;
@@ -322,14 +323,14 @@ static void fill_kind(const struct wqe *w, struct packet *p, bool last)
     }
 }
 
-/* admitted: how many numbers the next packet may take, 0: none now. There is a bound to what is
- * under way, a low one where packets may be lost. A read that is longer is asked for in parts, one
- * at a time. Their ends do not depend on what was lost: a responder takes no request of which it
- * has executed a part. */
-static uint32_t admitted(const struct qp *qp, uint32_t numbers)
+/* Returns how many PSNs the next packet may use, 0: none now. The number of outstanding packets is
+ * limited, to a low number on a lossy network. A longer read is requested in parts, one at a time.
+ * The parts do not depend on packet loss, because a responder rejects a request that it has
+ * executed in part. */
+static uint32_t allowed_packets(const struct qp *qp, uint32_t numbers)
 {
     uint32_t under_way = (qp->psn - qp->acked) & 0xffffff, part = roce_window(qp);
-    part = part ? part : NUMBERS_TOLD_APART;
+    part = part ? part : PSN_HALF_RANGE;
     if (qp->wqe.opcode == WQE_READ) {
         uint32_t to_end = part - qp->offset / qp->mtu % part;
         numbers = numbers < to_end ? numbers : to_end;
@@ -339,16 +340,16 @@ static uint32_t admitted(const struct qp *qp, uint32_t numbers)
     return !under_way || under_way + numbers <= (qp->window ? qp->window : part) ? numbers : 0;
 }
 
-/* send_packet: the next packet of the current request. False: no room now, or a fault. */
+/* Sends the next packet of the current WQE. False: there is no space now, or a fault. */
 static bool send_packet(struct qp *qp)
 {
     const struct wqe *w = &qp->wqe;
     bool read = w->opcode == WQE_READ, atomic = wqe_is_atomic(w->opcode);
     uint64_t rest = w->length - qp->offset;
-    uint32_t numbers = admitted(qp, read ? packets_of(qp, rest) : 1);
+    uint32_t numbers = allowed_packets(qp, read ? packet_count(qp, rest) : 1);
     if (!numbers)
         return false;
-    /* What of the message the packet brings or asks for. */
+    /* Bytes of the message that the packet carries or requests. */
     uint64_t most = (uint64_t)numbers * qp->mtu;
     uint32_t part = (uint32_t)(rest < most ? rest : most);
     uint32_t payload = read ? 0 : atomic ? 32 : part;
@@ -362,9 +363,8 @@ static bool send_packet(struct qp *qp)
         p->length = part;
     uint8_t syndrome = fill_payload(qp, p, payload);
     if (syndrome) {
-        /* What was sent of the message stays without its end; the request is not in flight any
-         * more. */
-        qp->flight_tail--;
+        /* The message stays incomplete at the responder; the request is no longer outstanding. */
+        qp->outstanding_tail--;
         qp->reads -= atomic;
         qp->busy = qp->begun = false;
         raise_fault(qp, syndrome, VENDOR_KEY);
@@ -372,20 +372,20 @@ static bool send_packet(struct qp *qp)
     }
     ring_commit(&qp->link->requests, p);
     qp->link->unpublished = true;
-    qp->link_mark = qp->link->requests.own;
+    qp->link_position = qp->link->requests.own;
     qp->opens = false;
     qp->psn = psn_add(qp->psn, numbers);
-    if (psn_before(qp->psn_most, qp->psn))
-        qp->psn_most = qp->psn;
+    if (psn_before(qp->psn_limit, qp->psn))
+        qp->psn_limit = qp->psn;
     qp->offset += part;
     if (last)
-        finish(qp);
-    send_take_late_refusal(qp);
+        finish_wqe(qp);
+    send_apply_late_nak(qp);
     return true;
 }
 
-/* run_local: a request that sends nothing. It completes in its turn. */
-static void run_local(struct qp *qp)
+/* Executes a WQE without packets. It completes in order. */
+static void run_local_wqe(struct qp *qp)
 {
     uint8_t syndrome = gather(qp, 0, NULL, qp->wqe.length);
     if (syndrome) {
@@ -393,29 +393,30 @@ static void run_local(struct qp *qp)
         raise_fault(qp, syndrome, VENDOR_KEY);
         return;
     }
-    if (qp->wqe.opcode == WQE_DUMP) /* a read of own memory, which brings what was written there */
-        adversary_place(qp->device, &qp->device->apart, NULL);
-    begin_flight(qp);
-    finish(qp);
+    /* DUMP reads local memory, which makes earlier NIC writes to it visible */
+    if (qp->wqe.opcode == WQE_DUMP)
+        adversary_flush(qp->device, &qp->device->apart, NULL);
+    add_outstanding(qp);
+    finish_wqe(qp);
     send_retire(qp);
 }
 
-/* is_understood: atomics with masks and of 4 bytes have a form of RoCE between two HCAs of this
- * kind only. False: that is not known yet, or the other end is of another kind. */
-static bool is_understood(struct qp *qp)
+/* Masked and 4-byte atomics have a RoCE packet format only between two software HCAs. False: the
+ * peer's kind is not known yet, or it is another kind. */
+static bool check_atomic_form(struct qp *qp)
 {
     const struct wqe_atomic *a = &qp->wqe.atomic;
     char text[ADDRESS_TEXT];
     if (!wqe_is_atomic(qp->wqe.opcode) ||
-        roce_has_form(a->compare_swap, a->bytes, a->operand_mask, a->compare_mask))
+        roce_is_standard_atomic(a->compare_swap, a->bytes, a->operand_mask, a->compare_mask))
         return true;
-    enum roce_other other = roce_knows_own(qp);
-    if (other != ROCE_OTHER_KIND)
-        return other == ROCE_OWN_KIND;
+    enum roce_peer_kind other = roce_query_peer(qp);
+    if (other != ROCE_PEER_OTHER)
+        return other == ROCE_PEER_SOFT;
     log_error(
         qp->device,
-        "QP 0x%x: the atomic at 0x%x, %u bytes%s, has no form in RoCE, and what is at %s is no "
-        "HCA of this kind, or does not answer",
+        "QP 0x%x: the atomic at 0x%x, %u bytes%s, has no RoCE packet format, and the peer at %s "
+        "is not a software HCA, or does not answer",
         qp->qpn, qp->taken, a->bytes, a->bytes == 8 ? " with a mask" : "",
         address_text(qp->remote, text));
     qp->busy = false;
@@ -423,35 +424,34 @@ static bool is_understood(struct qp *qp)
     return false;
 }
 
-/* start: enters the current request among those in flight. False: something has to happen
- * before. */
-static bool start_next(struct qp *qp)
+/* Adds the current WQE to the outstanding requests. False: something must happen first. */
+static bool start_wqe(struct qp *qp)
 {
-    if (must_wait(qp))
+    if (is_blocked(qp))
         return false;
     if (qp->wqe.address.present && !send_target(qp, &qp->wqe.address))
         return false;
-    if (!qp->link || !ring_reserve(&qp->link->requests, qp->mtu + 8) || !is_understood(qp))
+    if (!qp->link || !ring_reserve(&qp->link->requests, qp->mtu + 8) || !check_atomic_form(qp))
         return false;
-    begin_flight(qp);
+    add_outstanding(qp);
     qp->begun = true;
-    qp->psn = psn_add(qp->psn, qp->resume);
-    qp->offset = qp->resume * qp->mtu;
-    qp->resume = 0;
+    qp->psn = psn_add(qp->psn, qp->resume_packets);
+    qp->offset = qp->resume_packets * qp->mtu;
+    qp->resume_packets = 0;
     return true;
 }
 
 static bool run_request(struct qp *qp, uint64_t *bytes)
 {
-    if (!qp->busy && !take_work(qp))
+    if (!qp->busy && !load_next_wqe(qp))
         return false;
     if (wqe_is_local(qp->wqe.opcode)) {
-        if (must_wait(qp))
+        if (is_blocked(qp))
             return false;
-        run_local(qp);
+        run_local_wqe(qp);
         return true;
     }
-    if (!qp->begun && !start_next(qp))
+    if (!qp->begun && !start_wqe(qp))
         return false;
     while (qp->busy && *bytes < BYTES_A_PASS) {
         *bytes += qp->mtu;
@@ -478,8 +478,8 @@ static void flush(struct qp *qp)
     }
 }
 
-/* send_run: what this queue can do now. False: nothing, and it need not be visited before its next
- * doorbell or answer. */
+/* Processes a QP as far as possible now. False: nothing was done, and it need not be visited before
+ * its next doorbell or response. */
 bool send_run(struct qp *qp)
 {
     uint64_t bytes = 0;
@@ -493,7 +493,7 @@ bool send_run(struct qp *qp)
     if (qp->state != QP_RTS || (qp->wait_until && qp->device->now < qp->wait_until))
         return false;
     qp->wait_until = 0;
-    unsigned most = adversary_budget(qp->device, REQUESTS_A_PASS);
+    unsigned most = adversary_limit(qp->device, REQUESTS_A_PASS);
     for (unsigned n = 0; n < most && bytes < BYTES_A_PASS; n++) {
         if (qp->state != QP_RTS || qp->fault.syndrome || (!qp->busy && qp->taken == qp->producer))
             break;
@@ -506,7 +506,7 @@ bool send_run(struct qp *qp)
             break;
         worked = true;
     }
-    if (qp->fault.syndrome && qp->flight_head == qp->flight_tail) {
+    if (qp->fault.syndrome && qp->outstanding_head == qp->outstanding_tail) {
         struct fault f = qp->fault;
         qp_fail(qp, qp->taken, qp->wqe.opcode, f.syndrome, f.vendor);
         worked = true;

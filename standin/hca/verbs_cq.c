@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Completion queues and channels of the plain verbs: read as the provider of a NIC reads them. */
+/* Completion queues and channels of the verbs interface; CQEs are read as a NIC's provider reads
+ * them. */
 #include "context.h"
 
 #include <errno.h>
@@ -27,7 +28,7 @@ PUBLIC struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *
         errno = EINVAL;
         return NULL;
     }
-    /* One entry stays free. */
+    /* One CQE stays free. */
     while (1 << log <= cqe)
         log++;
     struct hca_cq *h = calloc(1, sizeof *h);
@@ -169,7 +170,7 @@ static bool translate(struct hca_cq *h, const struct mlx5_cqe64 *e, struct ibv_w
 {
     uint32_t qpn = be32toh(e->sop_drop_qpn) & 0xffffff;
     struct hca_qp *q = atomic_load(&h->of->device->owners[qpn & (MAX_QPS - 1)]);
-    /* Completions of a queue that was destroyed are forgotten. */
+    /* Completions of a destroyed QP are skipped. */
     if (!q || q->of->qpn != qpn)
         return false;
     const struct mlx5_err_cqe *error = (const struct mlx5_err_cqe *)e;
@@ -297,5 +298,5 @@ PUBLIC int ibv_get_async_event(struct ibv_context *context, struct ibv_async_eve
 
 PUBLIC void ibv_ack_async_event(struct ibv_async_event *event)
 {
-    /* Nothing waits for it: objects are destroyed without. */
+    /* Nothing to do: no object's destruction waits for it. */
 }

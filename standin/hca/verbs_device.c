@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices, ports and addresses as the verbs show them. */
+/* Devices, ports and addresses of the verbs interface. */
 #include "context.h"
 
 #include <arpa/inet.h>
@@ -27,13 +27,12 @@ static void describe_verbs_device(struct ibv_device *v, unsigned i)
     v->transport_type = IBV_TRANSPORT_IB;
     snprintf(v->name, sizeof v->name, "mlx5_soft%u", i);
     snprintf(v->dev_name, sizeof v->dev_name, "uverbs_soft%u", i);
-    /* There is no such folder: whoever looks there finds nothing, as on a system without the
-     * driver. */
+    /* The folder does not exist, as on a system without the driver. */
     snprintf(v->dev_path, sizeof v->dev_path, "/sys/class/infiniband_verbs/uverbs_soft%u", i);
     snprintf(v->ibdev_path, sizeof v->ibdev_path, "/sys/class/infiniband/mlx5_soft%u", i);
 }
 
-/* Once: a program may list them in several threads. */
+/* Called once, because several threads may list devices. */
 static void describe_all(void)
 {
     for (unsigned i = 0; i < MAX_DEVICES; i++)
@@ -189,7 +188,7 @@ void port_describe(const struct device *d, struct ibv_port_attr *out)
 PUBLIC int ibv_query_port(struct ibv_context *context, uint8_t port,
                           struct _compat_ibv_port_attr *out)
 {
-    /* Older callers have no more than this of the structure. */
+    /* Older callers pass only the first part of the structure. */
     struct ibv_port_attr a;
     if (port != 1)
         return EINVAL;
@@ -198,8 +197,8 @@ PUBLIC int ibv_query_port(struct ibv_context *context, uint8_t port,
     return 0;
 }
 
-/* --- Addresses. GID 0: fe80::0257:48ff:fe00:LID, for HCAs of this host. GID 1, where the device
- * has an IPv4 address of its own: ::ffff:ADDRESS, for those that are reached by RoCE v2 --- */
+/* --- Addresses. GID 0: fe80::0257:48ff:fe00:LID, for HCAs of this host. GID 1, if the device has
+ * an IPv4 address: ::ffff:ADDRESS, for peers reached by RoCE v2 --- */
 
 void gid_of(const struct config *c, uint16_t lid, union ibv_gid *out)
 {

@@ -57,7 +57,7 @@ PUBLIC int ibv_dealloc_pd(struct ibv_pd *ibpd)
     return 0;
 }
 
-/* is_mapped: every page of the range is mapped in this process. */
+/* Returns true if every page of the range is mapped in this process. */
 static bool is_mapped(uint64_t address, uint64_t bytes)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), first = address & ~(page - 1);
@@ -106,7 +106,7 @@ static struct ibv_mr *add_mr(struct ibv_pd *ibpd, uint64_t memory, uint64_t byte
     return &mr->mr;
 }
 
-/* Of GPU memory, by dma-buf or by its address, which a NIC's driver cannot turn into pages without
+/* Registers GPU memory, by dma-buf or by its address. A NIC's driver cannot pin its pages without
  * the GPU's driver. */
 static struct ibv_mr *add_gpu_mr(struct ibv_pd *pd, uint64_t memory, uint64_t bytes, uint64_t iova,
                                  int access, enum config_gpu way, bool *is_gpu)
@@ -153,8 +153,8 @@ PUBLIC struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t leng
     return ibv_reg_mr_iova2(pd, addr, length, iova, (unsigned)access);
 }
 
-/* A dma-buf is reached where the program has mapped it already, when that is what the address says,
- * else by mapping it. One of GPU memory says by the address which that is. */
+/* A dma-buf is accessed at the address where the program has mapped it already, or else is mapped
+ * here. For GPU memory the address names it. */
 PUBLIC struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
                                         uint64_t iova, int fd, int access)
 {
@@ -194,7 +194,7 @@ PUBLIC int ibv_dereg_mr(struct ibv_mr *mr)
     if (e)
         return e;
     if (m->on_gpu)
-        gpu_engine_settle(d);
+        gpu_engine_flush(d);
     if (m->on_gpu)
         gpu_memory_remove((uintptr_t)mr->addr, mr->length);
     if (m->mapped)
@@ -206,7 +206,7 @@ PUBLIC int ibv_dereg_mr(struct ibv_mr *mr)
 PUBLIC int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
                         int access)
 {
-    /* Says that the region is as it was. */
+    /* Not supported; the region is unchanged. */
     errno = EOPNOTSUPP;
     return IBV_REREG_MR_ERR_INPUT;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Address handles, words for numbers, and functions that have nothing to do here. */
+/* Address handles, names of enum values, and functions that need to do nothing here. */
 #include "context.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@ PUBLIC int ibv_destroy_ah(struct ibv_ah *ah)
     return 0;
 }
 
-/* Datagrams, which these belong to, are not there. */
+/* For UD QPs, which do not exist here. */
 PUBLIC int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc *wc,
                                struct ibv_grh *grh, struct ibv_ah_attr *a)
 {
@@ -64,7 +64,7 @@ PUBLIC int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_
     return EOPNOTSUPP;
 }
 
-/* --- Words --- */
+/* --- Names --- */
 
 PUBLIC const char *ibv_wc_status_str(enum ibv_wc_status status)
 {
@@ -108,7 +108,7 @@ PUBLIC const char *ibv_event_type_str(enum ibv_event_type event)
 
 static const struct {
     enum ibv_rate rate;
-    int multiple, mbps; /* of 2.5 Gb/s */
+    int multiple, mbps; /* multiple of 2.5 Gb/s */
 } rates[] = {
     {IBV_RATE_2_5_GBPS, 1, 2500},  {IBV_RATE_5_GBPS, 2, 5000},    {IBV_RATE_10_GBPS, 4, 10000},
     {IBV_RATE_20_GBPS, 8, 20000},  {IBV_RATE_30_GBPS, 12, 30000}, {IBV_RATE_40_GBPS, 16, 40000},
@@ -152,7 +152,7 @@ PUBLIC enum ibv_rate mbps_to_ibv_rate(int mbps)
 
 PUBLIC int ibv_fork_init(void)
 {
-    /* Memory of queues is not given to children; that of programs is theirs to keep apart. */
+    /* Queue memory is not inherited by children; programs must keep theirs apart. */
     return 0;
 }
 
@@ -161,7 +161,7 @@ PUBLIC enum ibv_fork_status ibv_is_fork_initialized(void)
     return IBV_FORK_UNNEEDED;
 }
 
-/* Not of verbs.h, but a name of the library all the same. */
+/* Not in verbs.h, but exported by libibverbs. */
 PUBLIC const char *ibv_get_sysfs_path(void);
 PUBLIC const char *ibv_get_sysfs_path(void)
 {
@@ -185,7 +185,7 @@ PUBLIC int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, 
 
 PUBLIC int mlx5dv_modify_qp_udp_sport(struct ibv_qp *qp, uint16_t sport)
 {
-    /* All that goes by UDP leaves from one port (roce.c). */
+    /* All UDP packets use one port (roce.c). */
     return 0;
 }
 
@@ -194,7 +194,7 @@ PUBLIC int mlx5dv_map_ah_to_qp(struct ibv_ah *ah, uint32_t qpn)
     return EOPNOTSUPP;
 }
 
-/* Keys of many ranges, signatures and encryption. */
+/* Keys of several ranges, signatures and encryption: not supported. */
 PUBLIC struct mlx5dv_mkey *mlx5dv_create_mkey(struct mlx5dv_mkey_init_attr *a)
 {
     errno = EOPNOTSUPP;

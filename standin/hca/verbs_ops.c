@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables that the inline functions of verbs.h call through the context. */
+/* Function tables that the inline functions of verbs.h call through the context. */
 #include "context.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ static int query_device_ex(struct ibv_context *context,
     return 0;
 }
 
-/* A parent domain is the domain itself with a name of its own: locks are not left out here. */
+/* A parent domain is the same domain under another pointer: locks are never omitted here. */
 static struct ibv_pd *alloc_parent_domain(struct ibv_context *context,
                                           struct ibv_parent_domain_init_attr *attr)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Posting with the plain verbs: requests are written into the queue's ring in the device's format,
- * and rung for by doorbell record and doorbell, as the provider of a NIC does. */
+/* Posting with the verbs interface: WQEs are written to the ring in the device's format, then the
+ * doorbell record and the doorbell, as a NIC's provider does. */
 #include "context.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static const struct {
     [IBV_WR_SEND_WITH_INV] = {WQE_SEND_INVALIDATE, false, false},
 };
 
-/* A request is put together in one piece and copied into the ring block by block. */
+/* A WQE is built in contiguous memory and copied to the ring block by block. */
 struct draft {
     uint8_t bytes[WQE_MAX_UNITS * WQE_UNIT_BYTES];
     size_t used;
@@ -60,7 +60,7 @@ static int add_data(struct draft *w, const struct hca_qp *q, const struct ibv_se
         return wr->num_sge ? add_inline(w, wr, q->cap.max_inline_data) : 0;
     for (int i = 0; i < wr->num_sge; i++) {
         const struct ibv_sge *s = &wr->sg_list[i];
-        /* In the format a length of 0 stands for 2 GiB. */
+        /* A length of 0 means 2 GiB in the device's format. */
         if (s->length)
             mlx5dv_set_data_seg(extend(w, 16), s->length, s->lkey, s->addr);
     }
@@ -113,7 +113,7 @@ static int compose(struct draft *w, struct hca_qp *q, const struct ibv_send_wr *
     return 0;
 }
 
-/* write_request: into the ring; not yet rung for. The caller holds send_lock. */
+/* Writes a WQE to the ring without a doorbell. The caller holds send_lock. */
 static int write_request(struct hca_qp *q, const struct ibv_send_wr *wr)
 {
     struct draft w;
@@ -140,7 +140,7 @@ static void ring_doorbell(struct hca_qp *q)
     uint32_t words[2] = {htobe32((uint32_t)q->next << 8), htobe32(q->of->qpn << 8)};
     uint64_t value;
     memcpy(&value, words, 8);
-    /* The record is there before the doorbell, and the requests before the record. */
+    /* The WQEs must be visible before the record, and the record before the doorbell. */
     __atomic_store_n(&q->of->record[1], htobe32(q->next), __ATOMIC_RELEASE);
     __atomic_store_n(q->of->uar->reg, value, __ATOMIC_RELEASE);
     device_wake(q->of->device);
@@ -207,7 +207,7 @@ int verbs_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_w
     }
     __atomic_store_n(r->record, htobe32(q->received_posted), __ATOMIC_RELEASE);
     pthread_mutex_unlock(&q->receive_lock);
-    /* To a queue that has failed: it comes back at once. */
+    /* The queue has failed: the WQE is flushed at once. */
     if (__atomic_load_n(&q->of->state, __ATOMIC_RELAXED) == QP_ERROR) {
         device_lock(q->of->device);
         receive_flush(q->of);
@@ -218,8 +218,7 @@ int verbs_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_w
     return e;
 }
 
-/* The list of free entries: `head` is posted next, `tail` is the last of the list and stays
- * free. */
+/* Appends to the free list: `head` is posted next, `tail` is the last entry and stays free. */
 void srq_free_entry(struct hca_srq *s, uint16_t index)
 {
     pthread_mutex_lock(&s->lock);
@@ -257,14 +256,14 @@ int verbs_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_
     return e;
 }
 
-/* --- ibv_wr_*(): the same requests, put together by calls --- */
+/* --- ibv_wr_*(): the same requests, built by several calls --- */
 
 static struct hca_qp *of_ex(struct ibv_qp_ex *ex)
 {
     return HOLDER(ex, struct hca_qp, ex);
 }
 
-/* The request that was being built is complete when the next begins. */
+/* Completes the request that is being built when the next one begins. */
 static void close_request(struct hca_qp *q)
 {
     if (q->is_building && !q->build_error)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names by which rdma-core's own libraries (providers of other NICs, the connection manager) are
- * bound to libibverbs when they are loaded, which programs linked with them insist on. A provider
- * registers here and is never given a device, so that its other calls cannot come; if one does, it
- * fails. */
+/* Private symbols of libibverbs that rdma-core's own libraries (providers of other NICs, librdmacm)
+ * require at load time. A provider registers here and never gets a device, so its other calls do
+ * not occur; if one does, it fails. */
 #include "context.h"
 
 #include <errno.h>

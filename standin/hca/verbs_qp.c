@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queue pairs and shared receive queues of the plain verbs: their rings are made here, in the
- * device's format. */
+/* Queue pairs of the verbs interface: their rings are allocated here, in the device's format. */
 #include "context.h"
 
 #include <errno.h>
@@ -23,9 +22,9 @@ static uint32_t log_of(uint32_t power)
     return (uint32_t)__builtin_ctz(power);
 }
 
-/* What a queue pair is made of. */
+/* Sizes of a QP. */
 struct plan {
-    uint32_t blocks; /* of the send ring */
+    uint32_t blocks; /* blocks of the send ring */
     uint32_t receive_count, receive_log;
 };
 
@@ -71,7 +70,7 @@ static bool fill_verbs_qp(struct hca_qp *q, struct qp *qp, const struct plan *p,
     return true;
 }
 
-/* make: a queue pair of the HCA with its rings. NULL: errno. */
+/* Creates the HCA's QP with its rings. NULL with errno. */
 static struct qp *make_qp(struct hca_qp *q, struct device *d, const struct plan *p)
 {
     q->bytes = (((size_t)p->receive_count << p->receive_log) + 63) & ~(size_t)63;
@@ -248,7 +247,7 @@ static uint32_t address_of(const struct device *d, const struct ibv_ah_attr *ah)
     return ah->dlid;
 }
 
-/* The port that RoCE makes of a flow label (rdma_flow_label_to_udp_sport() of Linux). */
+/* Returns the RoCE source port of a flow label (rdma_flow_label_to_udp_sport() of Linux). */
 static uint16_t source_port(const struct ibv_ah_attr *ah)
 {
     uint32_t label = ah->is_global ? ah->grh.flow_label & 0xfffff : 0;
@@ -256,18 +255,18 @@ static uint16_t source_port(const struct ibv_ah_attr *ah)
 }
 
 static unsigned read_attributes(const struct device *d, const struct ibv_qp_attr *a, int mask,
-                                struct qp_move *m)
+                                struct qp_modify *m)
 {
     unsigned what = 0;
     if (mask & IBV_QP_ACCESS_FLAGS) {
         m->access =
             (uint8_t)(a->qp_access_flags & (MR_REMOTE_WRITE | MR_REMOTE_READ | MR_REMOTE_ATOMIC));
         m->access_set = MR_REMOTE_WRITE | MR_REMOTE_READ | MR_REMOTE_ATOMIC;
-        what |= MOVE_ACCESS;
+        what |= MODIFY_ACCESS;
     }
     if (mask & IBV_QP_MIN_RNR_TIMER) {
         m->rnr_timer = a->min_rnr_timer & 31;
-        what |= MOVE_TIMER;
+        what |= MODIFY_TIMER;
     }
     if (mask & IBV_QP_AV) {
         m->remote = address_of(d, &a->ah_attr);
@@ -275,7 +274,7 @@ static unsigned read_attributes(const struct device *d, const struct ibv_qp_attr
         m->receive_psn = a->rq_psn;
         m->mtu = 128u << a->path_mtu;
         m->source_port = source_port(&a->ah_attr);
-        what |= MOVE_PATH;
+        what |= MODIFY_PATH;
     }
     if (mask & IBV_QP_SQ_PSN) {
         m->send_psn = a->sq_psn;
@@ -283,12 +282,13 @@ static unsigned read_attributes(const struct device *d, const struct ibv_qp_attr
         m->timeout = a->timeout;
         m->retry_count = a->retry_cnt;
         m->rnr_retry = a->rnr_retry;
-        what |= MOVE_SEND;
+        what |= MODIFY_SEND;
     }
     return what;
 }
 
-/* What a move needs (IBA, "QP State Transition Properties"), of an RC queue pair. */
+/* Required attributes of a state transition of an RC QP (IBTA, "QP State Transition
+ * Properties"). */
 static int needed(unsigned to)
 {
     if (to == IBV_QPS_INIT)
@@ -370,13 +370,13 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *a, int mask)
 {
     struct hca_qp *q = qp_of(qp);
     struct device *d = q->of->device;
-    struct qp_move m = {.to = mask & IBV_QP_STATE ? a->qp_state : q->of->state};
+    struct qp_modify m = {.to = mask & IBV_QP_STATE ? a->qp_state : q->of->state};
     if (mask & IBV_QP_CUR_STATE && a->cur_qp_state != (enum ibv_qp_state)q->of->state)
         return EINVAL;
     if (!acceptable(q, a, mask))
         return EINVAL;
     unsigned what = read_attributes(d, a, mask, &m);
-    int e = qp_move(q->of, &m, what);
+    int e = qp_modify(q->of, &m, what);
     if (e)
         return e;
     if (q->of->type == QP_DCI && m.to == QP_RTR)
@@ -400,7 +400,7 @@ PUBLIC int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *a, int mask,
     device_lock(d);
     a->qp_state = a->cur_qp_state = (enum ibv_qp_state)q->of->state;
     a->sq_psn = q->of->psn;
-    a->rq_psn = q->of->stream.expected;
+    a->rq_psn = q->of->responder.expected_psn;
     device_unlock(d);
     qp->state = a->qp_state;
     a->cap = q->cap;

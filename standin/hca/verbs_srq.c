@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared receive queues of the plain verbs. */
+/* Shared receive queues of the verbs interface. */
 #include "context.h"
 
 #include <errno.h>
@@ -109,7 +109,7 @@ struct ibv_srq *verbs_create_srq_ex(struct ibv_context *context, struct ibv_srq_
 
 PUBLIC int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *a, int mask)
 {
-    /* Neither another size nor events at a limit. */
+    /* Resizing and limit events are not supported. */
     return mask ? EOPNOTSUPP : 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The format of a work request (WQE): what a linear copy of one says. Knows nothing of queues, keys
- * or memory, calls no function of the C library and follows no pointer but the one it is given, so
- * that the same text compiles for a CPU and for a GPU. Formats are those of infiniband/mlx5dv.h. */
+/* Format of a work queue element (WQE): decodes a contiguous copy. Knows nothing of queues, keys or
+ * memory, calls no function of the C library and follows no pointer except its argument, so that
+ * the same text compiles for a CPU and for a GPU. Formats are those of infiniband/mlx5dv.h. */
 #ifndef WEFT_HCA_WQE_H
 #define WEFT_HCA_WQE_H
 
@@ -53,7 +53,8 @@ enum {
     SYNDROME_RNR_EXCEEDED = 0x16,
 };
 
-/* Atomic operations as one form: v becomes v with the operand's bits added or put in. */
+/* An atomic operation in one form for all kinds: the operand's bits are added to the value, or
+ * replace its bits. */
 struct wqe_atomic {
     bool compare_swap; /* else fetch-add */
     uint8_t bytes;     /* 4 or 8 */
@@ -62,7 +63,7 @@ struct wqe_atomic {
 };
 
 struct wqe_address {
-    bool present, full; /* full: 48 bytes with a GID, else 16 */
+    bool present, full; /* full: 48 bytes with a GID, otherwise 16 bytes */
     uint32_t dctn;
     uint64_t key;
     uint16_t lid;
@@ -72,12 +73,12 @@ struct wqe_address {
 struct wqe {
     uint8_t opcode, modifier, units, blocks;
     uint8_t fence;    /* 0..7, bits 7:5 of the control segment */
-    uint8_t complete; /* 2: completion, 3: with event, 0: only an error completes */
+    uint8_t complete; /* 2: completion, 3: completion with event, 0: completion only on error */
     bool solicited;
-    uint8_t data; /* the unit at which the data segments begin */
+    uint8_t data; /* first 16-byte unit of the data segments */
     uint16_t index;
     uint32_t qpn;
-    uint32_t immediate; /* as it lies in memory */
+    uint32_t immediate; /* byte order as in memory */
     uint32_t rkey;
     uint64_t remote;
     uint64_t length; /* bytes of all data segments */
@@ -87,9 +88,9 @@ struct wqe {
 
 struct wqe_segment {
     bool is_inline;
-    uint32_t bytes; /* 2^31 too */
+    uint32_t bytes; /* up to 2^31 */
     uint32_t lkey;
-    uint64_t address; /* inline: offset in the request, in bytes */
+    uint64_t address; /* inline: byte offset in the WQE */
 };
 
 WQE_INLINE uint32_t wqe_u32(const uint32_t *w, unsigned i)
@@ -108,8 +109,8 @@ WQE_INLINE unsigned wqe_blocks(unsigned units)
     return (units + 3) / 4;
 }
 
-/* wqe_segment_next: the data segment at unit *at of a request of so many units; false behind the
- * last, or when it does not fit, which *fits tells apart. */
+/* wqe_segment_next: reads the data segment at unit *at of a WQE of that many units. False after the
+ * last one, or if it does not fit; *fits distinguishes the two. */
 WQE_INLINE bool wqe_segment_next(const uint32_t *w, unsigned units, unsigned *at,
                                  struct wqe_segment *out, bool *fits)
 {
@@ -147,8 +148,8 @@ WQE_INLINE uint8_t wqe_sum_segments(const uint32_t *w, struct wqe *out)
     return out->length > WQE_MAX_MESSAGE ? SYNDROME_LOCAL_LENGTH : SYNDROME_NONE;
 }
 
-/* The operands stand behind the remote address, at unit `at`. Returns the units taken, 0 for a form
- * that does not exist. */
+/* Decodes the operands, which follow the remote address at unit `at`. Returns the units used, 0 for
+ * an invalid form. */
 WQE_INLINE unsigned wqe_atomic_decode(const uint32_t *w, unsigned at, unsigned units,
                                       const struct wqe *r, struct wqe_atomic *a)
 {
@@ -180,8 +181,8 @@ WQE_INLINE unsigned wqe_atomic_decode(const uint32_t *w, unsigned at, unsigned u
     return 2;
 }
 
-/* wqe_atomic_apply: what v becomes. The mask of a fetch-add marks the last bit of each field that
- * is added for itself: no carry leaves a marked bit. */
+/* wqe_atomic_apply: returns the new value. The mask of a fetch-add marks the last bit of each field
+ * that is added separately: no carry leaves a marked bit. */
 WQE_INLINE uint64_t wqe_atomic_apply(const struct wqe_atomic *a, uint64_t v)
 {
     uint64_t m = a->operand_mask;
@@ -211,7 +212,7 @@ WQE_INLINE unsigned wqe_address_decode(const uint32_t *w, unsigned at, unsigned 
     return 3;
 }
 
-/* wqe_control: the control segment alone. */
+/* wqe_control: decodes the control segment only. */
 WQE_INLINE void wqe_control(const uint32_t *w, struct wqe *out)
 {
     uint32_t first = wqe_u32(w, 0), second = wqe_u32(w, 1), third = wqe_u32(w, 2);
@@ -238,9 +239,9 @@ WQE_INLINE bool wqe_is_local(uint8_t opcode)
     return opcode == WQE_NOP || opcode == WQE_DUMP;
 }
 
-/* wqe_decode: what the linear copy w of a request says, whose control segment out has
- * (wqe_control()) and of which out->units units lie there. dc: the queue is a DC initiator, whose
- * requests carry an address. Returns a syndrome. */
+/* wqe_decode: decodes a contiguous copy of a WQE, of which out->units units are present and whose
+ * control segment wqe_control() has decoded. dc: the QP is a DC initiator, whose WQEs contain an
+ * address. Returns a syndrome. */
 WQE_INLINE uint8_t wqe_decode(const uint32_t *w, bool dc, struct wqe *out)
 {
     unsigned at = 1, taken;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A block: which of its lanes runs next, how lanes start and end, the barrier, and what is said
- * when it is used wrongly. All of it runs on the one worker thread that holds the block. */
+/* A block: which lane runs next, start and end of lanes, the barrier, and the errors of wrong use.
+ * All of it runs on the worker thread that holds the block. */
 #include "simt.h"
 
 #include "base/clock.h"
@@ -71,8 +71,8 @@ static void lane_fail(const struct lane *lane, const char *format, ...)
     va_end(args);
 }
 
-/* Leaves the running lane for ever, for the worker. */
-static _Noreturn void abandon(struct block *block)
+/* Leaves the running lane forever and switches to the worker. */
+static _Noreturn void leave_to_worker(struct block *block)
 {
     struct lane *running = simt_current;
     block->abandoned = true;
@@ -87,7 +87,7 @@ _Noreturn void block_fail(struct lane *lane, const char *format, ...)
     va_start(args, format);
     lane_vfail(lane, format, args);
     va_end(args);
-    abandon(lane->warp->block);
+    leave_to_worker(lane->warp->block);
 }
 
 /* ------------------------------------------------------------------------------- scheduling */
@@ -104,8 +104,8 @@ static bool lane_start(struct lane *lane)
                   strerror(errno));
         return false;
     }
-    /* Stacks lie a multiple of a page apart: tops at different offsets, or the lanes of a warp
-     * would all compete for one set of the cache. */
+    /* Stacks are a multiple of a page apart. Their tops use different offsets, or the lanes of a
+     * warp would compete for one cache set. */
     size_t colour = lane->self.lane % 16 * 256;
     context_init(&lane->context, stack, stack_bytes() - colour, lane_entry);
     lane->warp->started |= lane_bit(lane);
@@ -119,8 +119,8 @@ static void lane_drop_stack(struct lane *lane)
     lane->warp->started &= ~lane_bit(lane);
 }
 
-/* Called first by what runs after a switch: the lane that was switched from may have ended. */
-static void reap(struct block *block)
+/* Called first after every switch: frees the stack of the previous lane if it has exited. */
+static void release_exited_stack(struct block *block)
 {
     if (!block->dead)
         return;
@@ -128,8 +128,8 @@ static void reap(struct block *block)
     block->dead = NULL;
 }
 
-/* The next lane that has not run in this slice, NULL when there is none. */
-static struct lane *pick(struct block *block)
+/* Returns the next lane that has not run in this slice, or NULL. */
+static struct lane *next_lane(struct block *block)
 {
     for (unsigned n = 0; n < block->warps; n++) {
         struct warp *warp = &block->warp[block->current_warp];
@@ -146,25 +146,25 @@ static struct lane *pick(struct block *block)
     return NULL;
 }
 
-/* From the running lane to `next`, or to the worker when it is NULL. */
+/* Switches from the running lane to `next`, or to the worker if it is NULL. */
 static void switch_to(struct block *block, struct lane *running, struct lane *next, bool last)
 {
     if (next && !(next->warp->started & lane_bit(next)) && !lane_start(next))
-        abandon(block);
+        leave_to_worker(block);
     simt_current = next;
     context_switch(&running->context, next ? &next->context : block->worker, last);
-    reap(block);
+    release_exited_stack(block);
 }
 
-void block_give_way(struct lane *lane)
+void block_yield(struct lane *lane)
 {
     struct block *block = lane->warp->block;
-    struct lane *next = pick(block);
+    struct lane *next = next_lane(block);
     if (next != lane)
         switch_to(block, lane, next, false);
 }
 
-/* Begins a new count of what the lane polls; whether it has written something since the last
+/* Begins a new count of polled addresses. Returns true if the lane has written since the last
  * one. */
 static bool begin_polls(struct lane *lane)
 {
@@ -179,33 +179,33 @@ static bool begin_polls(struct lane *lane)
     self->low = UINTPTR_MAX;
     self->high = 0;
     self->wrote = 0;
-    self->budget = BUDGET;
+    self->budget = POLL_BUDGET;
     return wrote;
 }
 
-/* A lane that is alone with its worker has nobody to give way to: while it writes it comes to the
- * worker, which takes further blocks, once in so many times. */
-static bool goes_on(struct block *block)
+/* A lane that is alone with its worker has no other lane to yield to. While it writes, it yields to
+ * the worker, which starts further blocks, only once in YIELDS_SKIPPED times. */
+static bool continues_without_yield(struct block *block)
 {
-    return block->only && block->alive == 1 && ++block->went_on % YIELDS_ALONE;
+    return block->only && block->alive == 1 && ++block->yields_skipped % YIELDS_SKIPPED;
 }
 
 WEFT_EXPORT void weft_simt_yield(void)
 {
     struct lane *lane = simt_current;
     if (!lane)
-        weft_simt_self()->budget = BUDGET;
-    else if (!begin_polls(lane) || !goes_on(lane->warp->block))
-        block_give_way(lane);
+        weft_simt_self()->budget = POLL_BUDGET;
+    else if (!begin_polls(lane) || !continues_without_yield(lane->warp->block))
+        block_yield(lane);
 }
 
 void block_pause(struct lane *lane)
 {
     begin_polls(lane);
-    block_give_way(lane);
+    block_yield(lane);
 }
 
-void block_spend(struct lane *lane)
+void block_count_poll(struct lane *lane)
 {
     if (--lane->self.budget <= 0)
         weft_simt_yield();
@@ -220,8 +220,8 @@ static const char *const barrier_names[] = {
     [WEFT_SIMT_SYNC_BLOCK_OR] = "sync_block_or",
 };
 
-/* The first lane of the block that is in the set at `offset` of its warp. */
-static struct lane *first_in(struct block *block, size_t offset)
+/* Returns the first lane of the block in the set at `offset` of its warp. */
+static struct lane *first_lane_in(struct block *block, size_t offset)
 {
     for (unsigned w = 0; w < block->warps; w++) {
         uint32_t set = *(const uint32_t *)((const char *)&block->warp[w] + offset);
@@ -231,7 +231,7 @@ static struct lane *first_in(struct block *block, size_t offset)
     return NULL;
 }
 
-#define FIRST_IN(block, set) first_in(block, offsetof(struct warp, set))
+#define FIRST_IN(block, set) first_lane_in(block, offsetof(struct warp, set))
 
 static unsigned rank_of(const struct lane *lane)
 {
@@ -242,15 +242,15 @@ static void barrier_open(struct block *block)
 {
     switch (block->barrier_op) {
     case WEFT_SIMT_SYNC_BLOCK_COUNT:
-        block->barrier_result = (int)block->agreed;
+        block->barrier_result = (int)block->pred_count;
         break;
     case WEFT_SIMT_SYNC_BLOCK_AND:
-        block->barrier_result = block->agreed == block->arrived;
+        block->barrier_result = block->pred_count == block->arrived;
         break;
     default:
-        block->barrier_result = block->agreed != 0;
+        block->barrier_result = block->pred_count != 0;
     }
-    block->arrived = block->agreed = 0;
+    block->arrived = block->pred_count = 0;
     block->progress = true;
     for (unsigned w = 0; w < block->warps; w++) {
         struct warp *warp = &block->warp[w];
@@ -260,7 +260,7 @@ static void barrier_open(struct block *block)
     }
 }
 
-/* Refuses what could never open. */
+/* Fails the block if the barrier could never open. */
 static void barrier_check(struct block *block, struct lane *lane, enum weft_simt_block_op op)
 {
     if (block->arrived && block->barrier_op != op) {
@@ -289,20 +289,20 @@ WEFT_EXPORT int weft_simt_block(enum weft_simt_block_op op, int pred)
     if (!lane)
         return op != WEFT_SIMT_SYNC_BLOCK && pred != 0;
     struct block *block = lane->warp->block;
-    block_spend(lane);
+    block_count_poll(lane);
     barrier_check(block, lane, op);
 
     tsan_release(&block->barrier_tag);
     block->barrier_op = op;
     block->arrived++;
-    block->agreed += pred != 0;
+    block->pred_count += pred != 0;
     lane->warp->in_block |= lane_bit(lane);
     lane->warp->ready &= ~lane_bit(lane);
     if (block->arrived == block->alive) {
         barrier_open(block);
-        lane->warp->todo &= ~lane_bit(lane); /* goes on at once */
+        lane->warp->todo &= ~lane_bit(lane); /* continues at once */
     } else {
-        block_give_way(lane);
+        block_yield(lane);
     }
     tsan_acquire(&block->barrier_tag);
     return block->barrier_result;
@@ -333,9 +333,9 @@ static void lane_exit(struct lane *lane)
     warp_lane_exited(warp, lane);
     barrier_lane_exited(block, lane);
 
-    struct lane *next = pick(block);
+    struct lane *next = next_lane(block);
     if (next && !(next->warp->started & lane_bit(next))) {
-        /* A lane that has not begun takes over the stack: no switch. */
+        /* A lane that has not started takes over the stack without a switch. */
         next->context = lane->context;
         next->warp->started |= lane_bit(next);
         warp->started &= ~lane_bit(lane);
@@ -347,12 +347,12 @@ static void lane_exit(struct lane *lane)
     __builtin_unreachable();
 }
 
-/* Where every context begins. Under ThreadSanitizer lanes never take over stacks: all of them were
- * started with the block. */
+/* Entry of every context. Under ThreadSanitizer lanes never take over stacks: all are started with
+ * the block. */
 static void lane_entry(void)
 {
     context_entered();
-    reap(simt_current->warp->block);
+    release_exited_stack(simt_current->warp->block);
     for (;;) {
         struct grid *grid = simt_current->warp->block->grid;
         tsan_acquire(&grid->start_tag);
@@ -372,7 +372,7 @@ static void wake_sleepers(struct warp *warp, uint64_t now)
     }
 }
 
-/* Every lane that remains waits. Says what the first one waits in, and for whom. */
+/* Reports that every remaining lane waits: what the first one waits for, and which lane. */
 static void report_deadlock(struct block *block)
 {
     const struct lane *lane = FIRST_IN(block, in_block);
@@ -414,13 +414,13 @@ enum slice block_slice(struct block *block, struct context *worker)
             wake_sleepers(warp, now ? now : (now = clock_now_ns()));
         warp->todo = warp->ready & ~warp->sleeping;
     }
-    struct lane *first = pick(block);
+    struct lane *first = next_lane(block);
     if (first) {
         if (!(first->warp->started & lane_bit(first)) && !lane_start(first))
             return SLICE_ENDED;
         simt_current = first;
         context_switch(worker, &first->context, false);
-        reap(block);
+        release_exited_stack(block);
     }
     if (block->abandoned || !block->alive)
         return SLICE_ENDED;
@@ -431,7 +431,7 @@ enum slice block_slice(struct block *block, struct context *worker)
     return block->progress ? SLICE_PROGRESS : SLICE_IDLE;
 }
 
-/* -------------------------------------------------------------------------- start and end of it */
+/* --------------------------------------------------------------------- start and end of a block */
 
 static void lanes_init(struct block *block)
 {
@@ -446,7 +446,7 @@ static void lanes_init(struct block *block)
             .block_dim = {attr->block[0], attr->block[1], attr->block[2]},
             .grid_dim = {attr->grid[0], attr->grid[1], attr->grid[2]},
             .lane = i % LANES,
-            .budget = BUDGET,
+            .budget = POLL_BUDGET,
             .state = block->grid->state,
         };
     }
@@ -464,14 +464,14 @@ struct block *block_create(struct grid *grid, uint64_t number)
 {
     unsigned lanes = grid->block_lanes, warps = (lanes + LANES - 1) / LANES;
     size_t room = sizeof(struct block) + warps * sizeof(struct warp) + lanes * sizeof(struct lane);
-    struct block *block = room_alloc(room);
+    struct block *block = lane_memory_alloc(room);
     if (!block) {
         grid_fail(grid, "no memory for a block of %u lanes", lanes);
         return NULL;
     }
     memset(block, 0, room);
     block->grid = grid;
-    block->room_bytes = room;
+    block->memory_bytes = room;
     block->lanes = block->alive = lanes;
     block->warps = warps;
     block->lane = (struct lane *)(block + 1);
@@ -481,7 +481,7 @@ struct block *block_create(struct grid *grid, uint64_t number)
     block->index[2] = (unsigned)(number / grid->attr.grid[0] / grid->attr.grid[1]);
     lanes_init(block);
     if (grid->attr.shared_bytes) {
-        block->dynamic = room_alloc(grid->attr.shared_bytes);
+        block->dynamic = lane_memory_alloc(grid->attr.shared_bytes);
         if (!block->dynamic) {
             grid_fail(grid, "no memory for %zu bytes of shared memory", grid->attr.shared_bytes);
             block->abandoned = true;
@@ -490,11 +490,13 @@ struct block *block_create(struct grid *grid, uint64_t number)
         memset(block->dynamic, SHARED_FILL, grid->attr.shared_bytes);
     }
 #if CONTEXT_TSAN
-    /* Mapped here and not by the lane that is first to need it: a mapping counts as a write. */
-    block->arena = room_alloc(SITE_STATIC_BYTES);
+    /* Mapped here and not by the first lane that needs it, because ThreadSanitizer treats a mapping
+     * as a write. */
+    block->arena = lane_memory_alloc(SITE_STATIC_BYTES);
     if (block->arena)
         memset(block->arena, SHARED_FILL, SITE_STATIC_BYTES);
-    /* A fiber begins after what its creator did: created by another lane it would hide races. */
+    /* Created here, because a fiber inherits its creator's history: created by another lane it
+     * would hide races. */
     for (unsigned i = 0; i < lanes && !block->abandoned; i++)
         block->abandoned = !lane_start(&block->lane[i]);
 #endif
@@ -507,11 +509,11 @@ void block_destroy(struct block *block)
         for (uint32_t set = block->warp[w].started; set; set &= set - 1)
             lane_drop_stack(&block->warp[w].lanes[__builtin_ctz(set)]);
 #if CONTEXT_TSAN
-    room_free(block->arena, SITE_STATIC_BYTES);
+    lane_memory_free(block->arena, SITE_STATIC_BYTES);
 #else
     for (unsigned i = 0; i < block->n_sites; i++)
-        room_free(block->sites[i].memory, block->sites[i].bytes);
+        lane_memory_free(block->sites[i].memory, block->sites[i].bytes);
 #endif
-    room_free(block->dynamic, block->grid->attr.shared_bytes);
-    room_free(block, block->room_bytes);
+    lane_memory_free(block->dynamic, block->grid->attr.shared_bytes);
+    lane_memory_free(block, block->memory_bytes);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The switch between stacks, and what the sanitizers have to be told about it. See context.h. */
+/* Switching between stacks, and the calls that inform the sanitizers. See context.h. */
 #include "context.h"
 
 #include <pthread.h>
@@ -16,7 +16,8 @@ void *__tsan_get_current_fiber(void);
 void *__tsan_create_fiber(unsigned flags);
 void __tsan_destroy_fiber(void *fiber);
 void __tsan_switch_to_fiber(void *fiber, unsigned flags);
-enum { TSAN_NO_SYNC = 1 }; /* a switch is no synchronisation: lanes share a thread by accident */
+/* a switch is not a synchronisation: lanes share a thread only by chance */
+enum { TSAN_NO_SYNC = 1 };
 #endif
 
 #ifdef WEFT_SIMT_UCONTEXT
@@ -25,7 +26,7 @@ enum { TSAN_NO_SYNC = 1 }; /* a switch is no synchronisation: lanes share a thre
 
 static void prepare(struct context *context, void (*entry)(void))
 {
-    /* The state lies at the top of the stack it belongs to. */
+    /* The state is at the top of its stack. */
     uintptr_t top = (uintptr_t)context->stack + context->bytes - sizeof(ucontext_t);
     ucontext_t *state = (ucontext_t *)(top & ~(uintptr_t)63);
     getcontext(state);
@@ -39,7 +40,7 @@ static void prepare(struct context *context, void (*entry)(void))
 static void jump(struct context *from, struct context *to)
 {
     ucontext_t own;
-    /* A thread's own context has no place prepared; it lives here while it is switched out. */
+    /* A thread's own context has no prepared place; it is stored here while it is switched out. */
     if (from->of_thread)
         from->sp = &own;
     swapcontext(from->sp, to->sp);
@@ -47,8 +48,8 @@ static void jump(struct context *from, struct context *to)
 
 #else
 
-/* void simt_switch(void **save_sp, void *load_sp): the registers that a called function must keep,
- * but for the floating-point control words, which are the thread's and not the lane's. */
+/* void simt_switch(void **save_sp, void *load_sp): saves and loads the callee-saved registers,
+ * except the floating-point control words, which belong to the thread and not to the lane. */
 void simt_switch(void **save_sp, void *load_sp) __attribute__((visibility("hidden")));
 
 #if defined(__x86_64__)
@@ -77,8 +78,8 @@ __asm__(".text\n"
 
 static void prepare(struct context *context, void (*entry)(void))
 {
-    /* As simt_switch leaves it: six registers, the address to return to, and above it where the
-     * caller of entry() would go on: nowhere. At entry() the stack is 8 past a multiple of 16. */
+    /* Same layout as simt_switch leaves: six registers, the return address, and above it the return
+     * address of entry(), which never returns. At entry() the stack pointer is 8 modulo 16. */
     uintptr_t *sp = (uintptr_t *)(((uintptr_t)context->stack + context->bytes) & ~(uintptr_t)15);
     *--sp = 0;
     *--sp = (uintptr_t)entry;
@@ -194,7 +195,7 @@ __attribute__((no_sanitize("address"))) void context_switch(struct context *from
 void context_fini(struct context *context)
 {
 #if CONTEXT_ASAN
-    /* A lane that was ended in the middle of a function left that function's guard zones behind. */
+    /* A lane that was ended in a function has left guard zones of that function. */
     __asan_unpoison_memory_region(context->stack, context->bytes);
 #endif
 #if CONTEXT_TSAN

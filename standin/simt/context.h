@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contexts: a stack and the place where its execution stands, and the switch from one to another
- * on the same thread. Knows nothing of lanes. */
+/* Execution contexts (fibers): a stack with a saved stack pointer, and the switch between contexts
+ * on one thread. Knows nothing of lanes. */
 #ifndef WEFT_STANDIN_CONTEXT_H
 #define WEFT_STANDIN_CONTEXT_H
 
@@ -23,38 +23,41 @@
 #define CONTEXT_TSAN 0
 #endif
 
-/* Which switch: our own for x86-64 and 64-bit Arm, ucontext elsewhere or by WEFT_SIMT_UCONTEXT. */
+/* Implementation of the switch: assembly for x86-64 and 64-bit Arm, ucontext elsewhere or with
+ * WEFT_SIMT_UCONTEXT. */
 #if !defined(__x86_64__) && !defined(__aarch64__) && !defined(WEFT_SIMT_UCONTEXT)
 #define WEFT_SIMT_UCONTEXT 1
 #endif
 
 struct context {
-    void *sp;       /* while switched out; a ucontext_t with WEFT_SIMT_UCONTEXT */
+    /* saved stack pointer while switched out; a ucontext_t with WEFT_SIMT_UCONTEXT */
+    void *sp;
     char *stack;    /* lowest usable byte */
-    size_t bytes;   /* of the stack */
-    void *fiber;    /* ThreadSanitizer's */
-    bool of_thread; /* the thread's own; no stack of the pool */
+    size_t bytes;   /* bytes of the stack */
+    void *fiber;    /* threadSanitizer's fiber */
+    bool of_thread; /* the thread's own context, without a stack of the pool */
 };
 
-/* The thread's own context, as something to switch from and back to. */
+/* Initialises the context of the calling thread. */
 void context_of_thread(struct context *context);
 
-/* A context on `stack` that will run entry() when first switched to. entry never returns. With
- * ThreadSanitizer what the caller did before happens before entry(). */
+/* Initialises a context on `stack` that calls entry() when first switched to. entry() never
+ * returns. For ThreadSanitizer, the caller's earlier accesses happen before entry(). */
 void context_init(struct context *context, char *stack, size_t bytes, void (*entry)(void));
 
-/* To be called first by entry(). */
+/* entry() calls this first. */
 void context_entered(void);
 
-/* Saves this execution in `from`, goes on with `to`. `last`: from will never be resumed. */
+/* Saves the running context in `from` and continues with `to`. `last`: `from` is never resumed. */
 void context_switch(struct context *from, struct context *to, bool last);
 
-/* The context is not running and will not be resumed. */
+/* Destroys a context that is not running and will not be resumed. */
 void context_fini(struct context *context);
 
 /* ------------------------------------------------------------------------------ stacks.c */
 
-/* A stack of stack_bytes() with a guard page below, NULL (errno) when the system gives none. */
+/* Returns a stack of stack_bytes() with a guard page below it. NULL with errno if there is no
+ * memory. */
 char *stack_get(void);
 void stack_put(char *stack);
 size_t stack_bytes(void);
@@ -62,7 +65,7 @@ size_t stack_bytes(void);
 /* Unmaps the pool; the size is read from WEFT_SIMT_STACK again at the next stack_get(). */
 void stack_release_all(void);
 
-/* ---------------------------------------------------------------- words to ThreadSanitizer */
+/* -------------------------------------------------------------- annotations for ThreadSanitizer */
 
 #if CONTEXT_TSAN
 void __tsan_acquire(void *address);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The primitives of device code at which no lanes meet: who am I, polling, clock, shared memory,
- * and what ThreadSanitizer is told of fences. */
+/* Device primitives that do not synchronise lanes: indices, polling, clock, shared memory, and the
+ * annotations of fences for ThreadSanitizer. */
 #include "simt.h"
 
 #include "base/clock.h"
@@ -14,11 +14,11 @@
 #include <sys/auxv.h>
 #endif
 
-/* What a caller outside kernels is. */
+/* The lane of a caller outside kernels. */
 static _Thread_local struct weft_simt_lane outside = {
     .block_dim = {1, 1, 1},
     .grid_dim = {1, 1, 1},
-    .budget = BUDGET,
+    .budget = POLL_BUDGET,
 };
 
 WEFT_EXPORT struct weft_simt_lane *weft_simt_self(void)
@@ -63,7 +63,7 @@ WEFT_EXPORT void weft_simt_nanosleep(uint32_t ns)
 
 /* -------------------------------------------------------------------------- shared memory */
 
-void *room_alloc(size_t bytes)
+void *lane_memory_alloc(size_t bytes)
 {
 #if CONTEXT_TSAN
     void *room = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -74,7 +74,7 @@ void *room_alloc(size_t bytes)
 #endif
 }
 
-void room_free(void *room, size_t bytes)
+void lane_memory_free(void *room, size_t bytes)
 {
 #if CONTEXT_TSAN
     if (room)
@@ -85,14 +85,14 @@ void room_free(void *room, size_t bytes)
 #endif
 }
 
-/* Memory for one declaration: from malloc, so that AddressSanitizer watches its ends. */
+/* Allocates memory for one declaration, by malloc, so that AddressSanitizer checks its bounds. */
 static void *site_alloc(struct block *block, size_t bytes)
 {
 #if CONTEXT_TSAN
     return block->arena ? block->arena + block->static_bytes : NULL;
 #else
     (void)block;
-    void *memory = room_alloc(bytes);
+    void *memory = lane_memory_alloc(bytes);
     if (memory)
         memset(memory, SHARED_FILL, bytes);
     return memory;
@@ -150,24 +150,25 @@ WEFT_EXPORT int weft_simt_is_private(const void *p)
     return 0;
 }
 
-/* ------------------------------------------------------------------------- what the CPU does */
+/* --------------------------------------------------------------------------------- CPU features */
 
 WEFT_EXPORT int weft_simt_vec16_unit(void)
 {
 #if defined(__x86_64__)
     return __builtin_cpu_supports("avx") ? 16 : 8;
 #elif defined(__aarch64__)
-    enum { USCAT = 1 << 25 }; /* HWCAP: aligned 16-byte accesses are whole (LSE2) */
+    enum { USCAT = 1 << 25 }; /* HWCAP: aligned 16-byte accesses are atomic (LSE2) */
     return getauxval(AT_HWCAP) & USCAT ? 16 : 8;
 #else
     return 8;
 #endif
 }
 
-/* ------------------------------------------------------------------------- ThreadSanitizer
+/* --------------------------------------------------------------------------------- ThreadSanitizer
  *
- * It follows releases and acquires of single atomics, not fences. So a fence is remembered by the
- * lane: relaxed stores after it release, and what relaxed loads before it saw is acquired at it. */
+ * It models releases and acquires of single atomics, but not fences. The lane therefore remembers a
+ * fence: later relaxed stores release, and the fence acquires the addresses of earlier relaxed
+ * loads. */
 
 WEFT_EXPORT void weft_simt_tsan_poll(const volatile void *p, int wrote)
 {
@@ -181,7 +182,7 @@ WEFT_EXPORT void weft_simt_tsan_poll(const volatile void *p, int wrote)
         weft_simt_yield();
 }
 
-/* The host runs the same text (weft/device/gda_queue.h) in threads of its own. */
+/* Host threads run the same code (weft/device/gda_queue.h). */
 static _Thread_local struct {
     const volatile void *loaded[sizeof((struct lane *)0)->loaded / sizeof(void *)];
     unsigned loads;

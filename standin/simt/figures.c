@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints what the executor's own operations cost on this machine; no test, a person judges. The
- * figures are those of the stand-in and say nothing about a GPU. */
+/* Prints the cost of the executor's operations on this machine. It is not a test. The figures
+ * describe the stand-in and not a GPU. */
 #include <weft/launch.h>
 #include <weft/simt_executor.h>
 
@@ -12,7 +12,7 @@ enum { ROUNDS = 200000, LAUNCHES = 20000, BLOCKS = 20000 };
 WEFT_KERNEL(yields, (unsigned, n))
 {
     for (unsigned i = 0; i < n; i++) {
-        weft_simt_self()->wrote = 1; /* or the worker would take the lane for one that waits */
+        weft_simt_self()->wrote = 1; /* otherwise the worker takes the lane for a waiting one */
         weft_simt_yield();
     }
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of the SIMT executor: lanes, warps, blocks, grids, and who calls whom.
+/* Internal interface of the SIMT executor: lanes, warps, blocks, grids.
  *
- *   stream.c  queues of grids, host calls and events; starts the head of each queue
- *   worker.c  threads that take blocks of the running grids and run them slice by slice
- *   block.c   which lane of a block runs next; start, end and failure of lanes; barriers
- *   warp.c    operations at which lanes of a warp meet
- *   device.c  the primitives that need no meeting: who am I, polling, clock, shared memory
- *   context.c switching between stacks, stacks.c their pool
+ *     stream.c  queues of grids, host calls and events; starts the head of each queue
+ *     worker.c  threads that start blocks of the running grids and run them slice by slice
+ *     block.c   which lane of a block runs next; start, end and failure of lanes; barriers
+ *     warp.c    operations that synchronise lanes of a warp
+ *     device.c  primitives without synchronisation: indices, polling, clock, shared memory
+ *     context.c switching between stacks, stacks.c their pool
  *
- * A block belongs to one worker from its start to its end, so nothing in it is locked. These files
- * are never instrumented by ThreadSanitizer: what a kernel may rely on is told to it in words
- * (tsan_*), so that it finds races between lanes although they share a thread. */
+ * One worker runs a block from its start to its end, so nothing in a block is locked.
+ * ThreadSanitizer never instruments these files. They annotate (tsan_*) what a kernel may rely on,
+ * so that ThreadSanitizer finds races between lanes although they share a thread. */
 #ifndef WEFT_STANDIN_SIMT_H
 #define WEFT_STANDIN_SIMT_H
 
@@ -25,8 +25,8 @@
 
 enum { LANES = WEFT_WARP_LANES, SITES = 64, SITE_STATIC_BYTES = 48 * 1024 };
 
-/* Polls before a lane gives way; and how often it does so for its worker alone. */
-enum { BUDGET = 64, YIELDS_ALONE = 16 };
+/* Polls before a lane yields; and how many yields to the worker a lone lane skips. */
+enum { POLL_BUDGET = 64, YIELDS_SKIPPED = 16 };
 
 /* Shared memory is not initialised; this byte makes that visible. */
 enum { SHARED_FILL = 0xa5 };
@@ -38,16 +38,16 @@ struct lane {
     struct weft_simt_lane self; /* first: device code holds pointers to it */
     struct context context;
     struct warp *warp;
-    uint64_t wake_ns;    /* while in warp->sleeping */
-    uintptr_t low, high; /* addresses polled before it last gave way */
+    uint64_t wake_ns;    /* wake-up time, while in warp->sleeping */
+    uintptr_t low, high; /* range of addresses polled before it last yielded */
     /* The warp operation that the lane waits in, and its result. */
     enum weft_simt_warp_op op;
     uint32_t mask;
     unsigned arg;
     uint64_t value;
     uint64_t result;
-    const void *site; /* of active_mask, */
-    size_t depth;     /* and how much of the stack is used there */
+    const void *site; /* call site of active_mask */
+    size_t depth;     /* bytes of stack used there */
     /* ThreadSanitizer's model of fences. */
     bool fenced;
     unsigned loads;
@@ -61,15 +61,15 @@ struct warp {
     struct block *block;
     struct lane *lanes;
     uint32_t existing;
-    uint32_t started; /* has a stack */
+    uint32_t started; /* have a stack */
     uint32_t exited;
     uint32_t ready;     /* may run */
-    uint32_t todo;      /* of ready: has not run in this slice */
-    uint32_t sleeping;  /* of ready: not before wake_ns */
-    uint32_t in_warp;   /* waits in a warp operation */
-    uint32_t in_block;  /* waits at the barrier */
-    uint32_t in_active; /* waits for active_mask */
-    /* The operation of the lanes in in_warp, unless it is not the same for all. */
+    uint32_t todo;      /* subset of ready: have not run in this slice */
+    uint32_t sleeping;  /* subset of ready: not before wake_ns */
+    uint32_t in_warp;   /* wait in a warp operation */
+    uint32_t in_block;  /* wait at the barrier */
+    uint32_t in_active; /* wait for active_mask */
+    /* Operation and mask of the lanes in in_warp, unless `mixed`: they differ. */
     enum weft_simt_warp_op op;
     uint32_t mask;
     bool mixed;
@@ -83,41 +83,41 @@ struct site {
 
 struct block {
     struct grid *grid;
-    struct block *next; /* of the worker */
+    struct block *next; /* next block of the worker */
     unsigned index[3];
     unsigned lanes, warps;
     unsigned alive;
     unsigned current_warp;
-    bool progress;  /* in this slice: a lane ended, met others, or wrote */
-    bool abandoned; /* a lane of it failed */
+    bool progress;  /* in this slice a lane ended, synchronised with others, or wrote */
+    bool abandoned; /* a lane failed */
     bool only;      /* its worker holds no other block */
-    unsigned went_on;
+    unsigned yields_skipped;
     struct context *worker;
-    struct lane *dead; /* has exited; its stack goes back once another one runs */
+    struct lane *dead; /* an exited lane, whose stack is freed once another one runs */
     /* The barrier. */
     enum weft_simt_block_op barrier_op;
-    unsigned arrived, agreed; /* lanes there; those with pred != 0 */
+    unsigned arrived, pred_count; /* lanes that have arrived; those with pred != 0 */
     int barrier_result;
     char barrier_tag;
     /* Shared memory. */
     void *dynamic;
-    char *arena; /* ThreadSanitizer: where the declared arrays lie */
+    char *arena; /* ThreadSanitizer: memory of the declared arrays */
     struct site sites[SITES];
     unsigned n_sites;
     size_t static_bytes;
-    size_t room_bytes; /* of this structure with its warps and lanes */
-    struct warp *warp; /* array */
-    struct lane *lane; /* array, by thread rank */
+    size_t memory_bytes; /* bytes of this structure with its warps and lanes */
+    struct warp *warp;   /* array */
+    struct lane *lane;   /* array, by thread rank */
 };
 
 struct grid {
-    struct grid *next; /* of the running ones */
+    struct grid *next; /* next running grid */
     weft_simt_launch_attr attr;
     struct stream_op *op;
-    void *state; /* of the thread that launched */
+    void *state; /* device state of the launching thread */
     uint64_t blocks;
     unsigned block_lanes;
-    /* Under pool lock. */
+    /* Protected by the pool lock. */
     uint64_t started, resident;
     /* Set by the first fault, read by every slice. */
     int claimed, failed;
@@ -136,26 +136,27 @@ void block_destroy(struct block *block);
 
 enum slice { SLICE_IDLE, SLICE_PROGRESS, SLICE_ENDED };
 
-/* Runs every lane that can run until each has met, given way or ended. */
+/* Runs every lane that can run until it synchronises, yields or ends. */
 enum slice block_slice(struct block *block, struct context *worker);
 
-/* Gives up the thread: to another lane of the block, else to the worker. */
-void block_give_way(struct lane *lane);
+/* Yields the thread to another lane of the block, or else to the worker. */
+void block_yield(struct lane *lane);
 
-/* The same as it wishes, and not because it has polled so often. */
+/* The same at the lane's own request, not because its poll budget is used up. */
 void block_pause(struct lane *lane);
 
-/* Takes one poll from the lane's budget; gives way when it is spent. */
-void block_spend(struct lane *lane);
+/* Counts a poll of the lane; yields when its budget is used up. */
+void block_count_poll(struct lane *lane);
 
-/* Wrong use by `lane`: ends the grid with this sentence after kernel, block and lane. */
+/* Reports wrong use by `lane` and ends the grid. The message gets kernel, block and lane as
+ * prefix. */
 _Noreturn void block_fail(struct lane *lane, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Records the first fault of a grid and logs it. */
 void grid_fail(struct grid *grid, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Whether a sync that names an exited lane is a fault (WEFT_SIMT_EXITED). */
+/* Returns true if a sync that names an exited lane is an error (WEFT_SIMT_EXITED). */
 bool block_exited_is_fault(void);
 
 /* Reads the configuration; before any worker runs. */
@@ -163,13 +164,14 @@ void block_configure(void);
 
 /* -------------------------------------------------------------------------------- warp.c */
 
-/* What a lane waits in, for a report: "ballot with mask 0x...". */
+/* Describes what a lane waits for: "ballot with mask 0x...". */
 void warp_describe_wait(const struct lane *lane, char *text, size_t bytes);
 
-/* `lane` has exited: completes or refuses what the others of its warp wait in. */
+/* Called when `lane` has exited: completes the operations that other lanes of its warp wait in, or
+ * fails them. */
 void warp_lane_exited(struct warp *warp, struct lane *lane);
 
-/* No lane of the warp can run any more: those at active_mask go on in groups. */
+/* Called when no lane of the warp can run: lanes that wait for active_mask continue in groups. */
 void warp_resolve_active(struct warp *warp);
 
 static inline uint32_t lane_bit(const struct lane *lane)
@@ -186,8 +188,8 @@ void pool_unlock(void);
 /* With the lock held. */
 weft_status pool_start(void);
 void pool_add(struct grid *grid);
-void pool_wait(void);   /* until something is done */
-void pool_notify(void); /* something is done */
+void pool_wait(void);   /* waits for a notification */
+void pool_notify(void); /* wakes all waiters */
 void pool_wait_on(pthread_cond_t *condition);
 
 void pool_shutdown(void);
@@ -199,9 +201,9 @@ uint64_t pool_lane_limit(void);
 /* A grid has ended; lock held. */
 void stream_grid_done(struct grid *grid);
 
-/* Memory that lanes see is mapped afresh under ThreadSanitizer, which would take its reuse for a
- * race; else it comes from malloc, where AddressSanitizer watches its ends. */
-void *room_alloc(size_t bytes);
-void room_free(void *room, size_t bytes);
+/* Memory that lanes access. Under ThreadSanitizer it is newly mapped, because reuse would look like
+ * a race; otherwise it comes from malloc, so that AddressSanitizer checks its bounds. */
+void *lane_memory_alloc(size_t bytes);
+void lane_memory_free(void *room, size_t bytes);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pool of lane stacks. Stacks are mapped a slab at a time, each with an inaccessible page below
- * it, so that a lane that overruns its stack is stopped by SIGSEGV in place of damaging another. */
+/* Pool of lane stacks. Stacks are mapped in slabs, each with an inaccessible page below it, so that
+ * a stack overflow ends in SIGSEGV instead of damaging another stack. */
 #include "context.h"
 
 #include "base/config.h"
@@ -16,8 +16,8 @@
 
 enum { SLAB_STACKS = 16, SMALLEST = 16 * 1024 };
 
-/* A stack that is not in use begins with the address of the next such. The page is its lowest,
- * which a lane touches last; so the link lies at the top, which is warm. */
+/* A free stack contains a pointer to the next free one. It is at the top, which is in the cache,
+ * and not in the lowest page, which a lane touches last. */
 struct link {
     char *next;
 };
@@ -56,22 +56,22 @@ static bool add_slab(void)
         page = (size_t)sysconf(_SC_PAGESIZE);
         usable = wanted_bytes();
     }
-    size_t step = page + usable;
+    size_t start_head_op = page + usable;
     struct slab *slab = malloc(sizeof *slab);
     if (!slab)
         return false;
-    slab->bytes = step * SLAB_STACKS;
+    slab->bytes = start_head_op * SLAB_STACKS;
     slab->start = mmap(NULL, slab->bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (slab->start == MAP_FAILED)
         goto no_memory;
     for (size_t i = 0; i < SLAB_STACKS; i++)
-        if (mprotect(slab->start + i * step, page, PROT_NONE))
+        if (mprotect(slab->start + i * start_head_op, page, PROT_NONE))
             goto no_guard;
     slab->next = slabs;
     slabs = slab;
     for (size_t i = SLAB_STACKS; i-- > 0;) {
-        char *stack = slab->start + i * step + page;
+        char *stack = slab->start + i * start_head_op + page;
         link_of(stack)->next = idle;
         idle = stack;
     }
@@ -94,7 +94,8 @@ char *stack_get(void)
     }
     pthread_mutex_unlock(&lock);
 #if CONTEXT_TSAN
-    /* Fresh pages: what the last lane did on this stack is not a race with the next one. */
+    /* New pages, so that accesses of the previous lane on this stack are no race with the next
+     * one. */
     if (stack)
         stack = mmap(stack, usable, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams and events: queues of grids, host calls, records and waits. The head of each queue is
- * started when the one before it is done; all under the pool's one lock. */
+ * started when the previous operation is complete. One lock, the pool's, protects everything. */
 #include "simt.h"
 
 #include "base/clock.h"
@@ -19,13 +19,14 @@ struct stream_op {
     void (*fn)(void *arg);
     void *arg;
     weft_simt_event *event;
-    uint64_t number; /* of the record: that this is, or that this waits for */
+    /* record number: of this record, or of the record that this operation waits for */
+    uint64_t number;
 };
 
 struct weft_simt_stream {
-    weft_simt_stream *next; /* of all */
+    weft_simt_stream *next; /* list of all streams */
     struct stream_op *first, **last;
-    bool busy; /* the first one has been started */
+    bool busy; /* the first operation has been started */
     weft_status status;
     char report[512];
     char tag;
@@ -36,13 +37,13 @@ struct weft_simt_stream {
 };
 
 struct weft_simt_event {
-    uint64_t recorded, completed; /* numbers of records */
-    uint64_t time_ns;             /* of the last completed */
-    unsigned users;               /* operations in queues */
+    uint64_t recorded, completed; /* record numbers */
+    uint64_t time_ns;             /* time of the last completed record */
+    unsigned users;               /* operations in queues that use the event */
     char tag;
 };
 
-static weft_simt_stream *streams; /* all of them */
+static weft_simt_stream *streams; /* list of all streams */
 static weft_simt_stream *default_stream;
 
 /* --------------------------------------------------------------------- running, lock held */
@@ -50,7 +51,7 @@ static weft_simt_stream *default_stream;
 static void free_grid(struct grid *grid)
 {
     if (grid)
-        room_free(grid, sizeof *grid + grid->attr.args_bytes);
+        lane_memory_free(grid, sizeof *grid + grid->attr.args_bytes);
 }
 
 static void pop(weft_simt_stream *stream)
@@ -77,14 +78,14 @@ static void complete_record(weft_simt_stream *stream, const struct stream_op *op
     event->time_ns = clock_now_ns();
 }
 
-/* Starts or completes the first operation. False when it has to wait. */
-static bool step(weft_simt_stream *stream, bool *recorded)
+/* Starts or completes the first operation. Returns false if it must wait. */
+static bool start_head_op(weft_simt_stream *stream, bool *recorded)
 {
     struct stream_op *op = stream->first;
     switch (op->kind) {
     case OP_GRID:
         if (stream->status)
-            break; /* after a fault, until it has been read */
+            break; /* after a fault, until the program has read it */
         tsan_acquire(&stream->tag);
         tsan_release(&op->grid->start_tag);
         stream->busy = true;
@@ -109,16 +110,16 @@ static bool step(weft_simt_stream *stream, bool *recorded)
     return true;
 }
 
-/* Until nothing more can be started; a record may let other streams go on. */
-static void advance(weft_simt_stream *stream)
+/* Starts operations until none can be started; a completed record may unblock other streams. */
+static void advance_stream(weft_simt_stream *stream)
 {
     bool recorded = false;
-    while (stream->first && !stream->busy && step(stream, &recorded))
+    while (stream->first && !stream->busy && start_head_op(stream, &recorded))
         ;
     while (recorded) {
         recorded = false;
         for (stream = streams; stream; stream = stream->next)
-            while (stream->first && !stream->busy && step(stream, &recorded))
+            while (stream->first && !stream->busy && start_head_op(stream, &recorded))
                 ;
     }
 }
@@ -133,7 +134,7 @@ void stream_grid_done(struct grid *grid)
         memcpy(stream->report, grid->report, sizeof stream->report);
     }
     pop(stream);
-    advance(stream);
+    advance_stream(stream);
 }
 
 static void *host_main(void *argument)
@@ -149,7 +150,7 @@ static void *host_main(void *argument)
             pool_lock();
             tsan_release(&stream->tag);
             pop(stream);
-            advance(stream);
+            advance_stream(stream);
         } else if (stream->stop) {
             break;
         } else {
@@ -179,8 +180,8 @@ static weft_simt_stream *new_stream(void)
     return stream;
 }
 
-/* Queues an operation; lock taken. Owns op. */
-static weft_status submit(struct stream_op *op, weft_simt_stream *stream)
+/* Queues an operation and takes ownership of it. Takes the lock. */
+static weft_status submit_op(struct stream_op *op, weft_simt_stream *stream)
 {
     if (!stream && !default_stream)
         default_stream = new_stream();
@@ -193,7 +194,7 @@ static weft_status submit(struct stream_op *op, weft_simt_stream *stream)
     *stream->last = op;
     stream->last = &op->next;
     tsan_release(&stream->tag);
-    advance(stream);
+    advance_stream(stream);
     return WEFT_OK;
 }
 
@@ -208,7 +209,7 @@ WEFT_EXPORT weft_status weft_simt_stream_create(weft_simt_stream **stream)
 }
 
 /* Lock held. */
-static weft_status drain(weft_simt_stream *stream)
+static weft_status drain_stream(weft_simt_stream *stream)
 {
     while (stream->first)
         pool_wait();
@@ -237,7 +238,7 @@ WEFT_EXPORT weft_status weft_simt_stream_destroy(weft_simt_stream *stream)
     if (simt_current)
         return in_kernel("weft_simt_stream_destroy");
     pool_lock();
-    weft_status status = drain(stream);
+    weft_status status = drain_stream(stream);
     for (weft_simt_stream **at = &streams; *at; at = &(*at)->next) {
         if (*at == stream) {
             *at = stream->next;
@@ -258,7 +259,7 @@ WEFT_EXPORT weft_status weft_simt_stream_synchronize(weft_simt_stream *stream)
     pool_lock();
     if (!stream)
         stream = default_stream;
-    weft_status status = stream ? drain(stream) : WEFT_OK;
+    weft_status status = stream ? drain_stream(stream) : WEFT_OK;
     pool_unlock();
     return status;
 }
@@ -285,7 +286,7 @@ WEFT_EXPORT weft_status weft_simt_synchronize(void)
     weft_status first = WEFT_OK;
     pool_lock();
     weft_simt_stream *stream = streams;
-    /* The list may change while one is waited for, so begin again after each wait. */
+    /* The list may change during a wait, so start again after each wait. */
     while (stream) {
         bool waits = stream->first;
         if (waits)
@@ -293,7 +294,7 @@ WEFT_EXPORT weft_status weft_simt_synchronize(void)
         stream = waits ? streams : stream->next;
     }
     for (stream = streams; stream; stream = stream->next) {
-        weft_status status = first ? WEFT_OK : drain(stream);
+        weft_status status = first ? WEFT_OK : drain_stream(stream);
         if (status)
             first = status;
         stream->status = WEFT_OK;
@@ -369,10 +370,10 @@ static struct stream_op *new_grid(const weft_simt_launch_attr *attr, uint64_t bl
 {
     struct stream_op *op = calloc(1, sizeof *op);
     size_t room = sizeof(struct grid) + attr->args_bytes;
-    struct grid *grid = room_alloc(room);
+    struct grid *grid = lane_memory_alloc(room);
     if (!op || !grid) {
         free(op);
-        room_free(grid, room);
+        lane_memory_free(grid, room);
         return NULL;
     }
     memset(grid, 0, sizeof *grid);
@@ -404,7 +405,7 @@ WEFT_EXPORT weft_status weft_simt_launch(const weft_simt_launch_attr *attr,
     pool_lock();
     status = pool_start();
     if (!status)
-        status = submit(op, stream);
+        status = submit_op(op, stream);
     pool_unlock();
     if (status) {
         free_grid(op->grid);
@@ -448,7 +449,7 @@ WEFT_EXPORT weft_status weft_simt_host_call(weft_simt_stream *stream, void (*fn)
     weft_status status = stream ? start_host_thread(stream)
                                 : base_fail(WEFT_ERR_NO_MEMORY, "simt: no memory for a stream");
     if (!status)
-        status = submit(op, stream);
+        status = submit_op(op, stream);
     pool_unlock();
     if (status)
         free(op);
@@ -493,7 +494,7 @@ static weft_status submit_event(enum op_kind kind, weft_simt_event *event, weft_
     op->event = event;
     op->number = kind == OP_RECORD ? ++event->recorded : event->recorded;
     event->users++;
-    weft_status status = submit(op, stream);
+    weft_status status = submit_op(op, stream);
     if (status)
         event->users--;
     pool_unlock();

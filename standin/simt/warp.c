@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations at which lanes of a warp meet. The last lane to arrive computes the result of all and
- * goes on; the others become ready. What can never complete is refused where it is first certain:
- * at the arrival that makes it so, or when no lane of the block can run (block.c). */
+/* Operations that synchronise lanes of a warp. The last lane to arrive computes all results and
+ * continues; the others become ready. An operation that can never complete fails as soon as that is
+ * certain: at the arrival of a lane, or when no lane of the block can run (block.c). */
 #include "simt.h"
 
 #include <stdio.h>
@@ -44,7 +44,7 @@ void warp_describe_wait(const struct lane *lane, char *text, size_t bytes)
 
 /* --------------------------------------------------------------------------------- results */
 
-/* The lane whose value `lane` gets from a shuffle. */
+/* Returns the lane whose value `lane` gets from a shuffle. */
 static unsigned shuffle_source(const struct lane *lane)
 {
     unsigned own = lane->self.lane;
@@ -107,8 +107,8 @@ static uint64_t common_result(struct warp *warp, enum weft_simt_warp_op op, uint
     }
 }
 
-/* All of `mask` have arrived at one operation: compute, and let them go on. */
-static void resolve(struct warp *warp, enum weft_simt_warp_op op, uint32_t mask)
+/* Completes an operation at which all lanes of `mask` have arrived, and makes them ready. */
+static void complete_operation(struct warp *warp, enum weft_simt_warp_op op, uint32_t mask)
 {
     if (op >= WEFT_SIMT_SHUFFLE) {
         shuffle(warp, mask);
@@ -126,8 +126,8 @@ static void resolve(struct warp *warp, enum weft_simt_warp_op op, uint32_t mask)
 
 /* --------------------------------------------------------------------------------- arrival */
 
-/* Lanes that an operation with `mask` is still about: those that never existed do not count, and
- * those that exited only where that is allowed. */
+/* Returns the lanes that an operation with `mask` waits for. Lanes that never existed do not count,
+ * and exited lanes count only if naming them is an error. */
 static uint32_t participants(const struct warp *warp, uint32_t mask)
 {
     mask &= warp->existing;
@@ -136,8 +136,8 @@ static uint32_t participants(const struct warp *warp, uint32_t mask)
     return mask;
 }
 
-/* `lane` waits for `other`. Refuses what can never be: the other has exited, or waits, elsewhere,
- * for this lane. */
+/* Fails if `lane` can never meet `other`: it has exited, or it waits for this lane in another
+ * operation. */
 static void check_pair(struct lane *lane, struct lane *other)
 {
     struct warp *warp = lane->warp;
@@ -156,8 +156,8 @@ static void check_pair(struct lane *lane, struct lane *other)
                op_names[lane->op], lane->mask, other->self.lane, state);
 }
 
-/* Whether everyone that the lane's operation names is there, at the same operation. */
-static bool complete(const struct warp *warp, const struct lane *lane, uint32_t mask)
+/* Returns true if all lanes that the lane's operation names have arrived at the same operation. */
+static bool have_all_arrived(const struct warp *warp, const struct lane *lane, uint32_t mask)
 {
     if (mask & ~warp->in_warp)
         return false;
@@ -172,7 +172,7 @@ static bool complete(const struct warp *warp, const struct lane *lane, uint32_t 
     return true;
 }
 
-/* Keeps warp->mixed; returns the lanes that may wait at another operation than `lane`. */
+/* Updates warp->mixed. Returns the lanes that may wait at another operation than `lane`. */
 static uint32_t compare_with_waiting(struct warp *warp, const struct lane *lane)
 {
     if (!warp->in_warp) {
@@ -203,11 +203,11 @@ static uint64_t meet(struct lane *lane)
         tsan_release(&leader->meet_tag);
     warp->in_warp |= bit;
     warp->ready &= ~bit;
-    if (complete(warp, lane, mask)) {
-        resolve(warp, lane->op, mask);
-        warp->todo &= ~bit; /* goes on at once */
+    if (have_all_arrived(warp, lane, mask)) {
+        complete_operation(warp, lane->op, mask);
+        warp->todo &= ~bit; /* continues at once */
     } else {
-        block_give_way(lane);
+        block_yield(lane);
     }
     if (orders)
         tsan_acquire(&leader->meet_tag);
@@ -215,7 +215,7 @@ static uint64_t meet(struct lane *lane)
 }
 
 /* A caller outside a kernel is alone in its warp. */
-static uint64_t alone(enum weft_simt_warp_op op, uint64_t value)
+static uint64_t single_lane_result(enum weft_simt_warp_op op, uint64_t value)
 {
     switch (op) {
     case WEFT_SIMT_SYNC_WARP:
@@ -233,8 +233,8 @@ WEFT_EXPORT uint64_t weft_simt_warp(enum weft_simt_warp_op op, uint32_t mask, ui
 {
     struct lane *lane = simt_current;
     if (!lane)
-        return alone(op, value);
-    block_spend(lane);
+        return single_lane_result(op, value);
+    block_count_poll(lane);
     lane->op = op;
     lane->mask = mask;
     lane->value = value;
@@ -254,32 +254,32 @@ void warp_lane_exited(struct warp *warp, struct lane *lane)
             block_fail(other, "%s with mask 0x%08x names lane %u, which has exited",
                        op_names[other->op], other->mask, lane->self.lane);
         uint32_t mask = participants(warp, other->mask);
-        if (complete(warp, other, mask))
-            resolve(warp, other->op, mask);
+        if (have_all_arrived(warp, other, mask))
+            complete_operation(warp, other->op, mask);
     }
 }
 
-/* ----------------------------------------------------------------------------- active_mask
+/* ------------------------------------------------------------------------------------- active_mask
  *
- * The lanes that stand at the same call when no lane of the warp can go on otherwise: as much
- * convergence as a GPU would show, and never a wait for a lane that is elsewhere. Lanes that have
- * come to a function by different calls are not together on a GPU; here they are told apart by how
- * deep their stacks are. */
+ * Returns the lanes at the same call when no lane of the warp can continue otherwise. That is as
+ * much convergence as a GPU shows, and never waits for a lane that is elsewhere. Lanes that have
+ * reached a function by different calls are not converged on a GPU; here the depth of their stacks
+ * distinguishes them. */
 
 WEFT_EXPORT uint32_t weft_simt_active_mask(void)
 {
     struct lane *lane = simt_current;
     if (!lane)
         return 1;
-    block_spend(lane);
+    block_count_poll(lane);
     if ((lane->warp->existing & ~lane->warp->exited) == lane_bit(lane))
-        return lane_bit(lane); /* there is nobody to wait for */
+        return lane_bit(lane); /* there is no other lane to wait for */
     lane->site = __builtin_return_address(0);
     lane->depth =
         (size_t)(lane->context.stack + lane->context.bytes - (char *)__builtin_frame_address(0));
     lane->warp->in_active |= lane_bit(lane);
     lane->warp->ready &= ~lane_bit(lane);
-    block_give_way(lane);
+    block_yield(lane);
     return (uint32_t)lane->result;
 }
 

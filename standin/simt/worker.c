@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Worker threads. Each takes blocks of the running grids, and runs the blocks it holds in turn,
- * slice by slice, until they end. */
+/* Worker threads. Each starts blocks of the running grids and runs its blocks in turn, slice by
+ * slice, until they end. */
 #include "simt.h"
 
 #include "base/clock.h"
@@ -14,12 +14,13 @@
 #include <string.h>
 #include <time.h>
 
-/* A worker whose lanes all only poll yields its CPU each round, and after this long sleeps a little
- * in between: what they wait for is another process, or far away. */
+/* A worker whose lanes only poll yields its CPU each round. After IDLE_BEFORE_SLEEP_NS it also
+ * sleeps IDLE_SLEEP_NS in between, because its lanes wait for another process or a slow
+ * operation. */
 enum { IDLE_BEFORE_SLEEP_NS = 1000000, IDLE_SLEEP_NS = 50000 };
 
-/* A worker that makes progress still takes one more block every so many rounds, in case the
- * progress is lanes that wait for a block not yet started. */
+/* A worker that makes progress starts one more block every so many rounds, in case its lanes wait
+ * for a block that has not started. */
 enum { ROUNDS_BETWEEN_BLOCKS = 16 };
 
 /* ThreadSanitizer's limit of threads and fibers in a process is 8128 (gcc 12). */
@@ -28,14 +29,14 @@ enum { TSAN_LANE_LIMIT = 4096, MOST_THREADS = 1024 };
 struct worker {
     pthread_t thread;
     struct context context;
-    struct block *first, **last; /* the blocks it holds */
+    struct block *first, **last; /* blocks of the worker */
     unsigned rounds;
-    uint64_t idle_since; /* 0 = not idle */
+    uint64_t idle_since; /* ns; 0 = not idle */
 };
 
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t work; /* blocks to start, or the end */
+    pthread_cond_t work; /* there are blocks to start, or the pool ends */
     pthread_cond_t done;
     struct grid *running; /* grids with blocks not yet started, in order of arrival */
     uint64_t resident_lanes, lane_limit;
@@ -100,7 +101,7 @@ void pool_add(struct grid *grid)
     pthread_cond_broadcast(&pool.work);
 }
 
-/* The first grid that may have one more block resident; *number is the block's. */
+/* Returns the first grid that may have one more resident block, and that block's number. */
 static struct grid *next_block(uint64_t *number)
 {
     for (struct grid *grid = pool.running; grid; grid = grid->next) {
@@ -110,7 +111,7 @@ static struct grid *next_block(uint64_t *number)
         grid->resident++;
         pool.resident_lanes += grid->block_lanes;
         unlink_running(grid);
-        /* To the end, so that grids side by side get blocks in turn. */
+        /* Moved to the end, so that concurrent grids get blocks in turn. */
         if (grid->started < grid->blocks)
             link_running(grid);
         return grid;
@@ -151,9 +152,9 @@ static void take(struct worker *worker, struct grid *grid, uint64_t number)
     worker->idle_since = 0;
 }
 
-/* Takes one block if there is one to start. A worker without blocks waits for one; false when it is
- * to end. */
-static bool take_block(struct worker *worker)
+/* Starts one block if there is one to start. A worker without blocks waits for one. Returns false
+ * if the worker must end. */
+static bool start_block(struct worker *worker)
 {
     uint64_t number = 0;
     struct grid *grid;
@@ -171,7 +172,7 @@ static bool take_block(struct worker *worker)
     return true;
 }
 
-/* One slice of every block. Whether any made progress. */
+/* Runs one slice of every block. Returns true if any made progress. */
 static bool run_round(struct worker *worker)
 {
     bool progress = false;
@@ -214,7 +215,7 @@ static void *worker_main(void *argument)
     context_of_thread(&worker->context);
     worker->last = &worker->first;
     bool more = true;
-    while (!more || take_block(worker)) {
+    while (!more || start_block(worker)) {
         bool progress = run_round(worker);
         more = !worker->first || !progress || ++worker->rounds % ROUNDS_BETWEEN_BLOCKS == 0;
         if (progress)
@@ -256,7 +257,7 @@ weft_status pool_start(void)
     pool.workers = calloc(n, sizeof *pool.workers);
     if (!pool.workers)
         return base_fail(WEFT_ERR_NO_MEMORY, "simt: no memory for %u worker threads", n);
-    /* The program's signals are for its own threads. */
+    /* Block all signals: they belong to the program's threads. */
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);

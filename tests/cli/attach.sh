@@ -23,7 +23,7 @@ for attempt in {1..200}; do
         grep -q 'PE 1 --barrier-->' "$folder/text" && break
 done
 grep -q "^PE 0  pid $pid  .*h?\[31m?ng  running for " "$folder/text" || fail "PE 0's line"
-grep -qE '^    waiting [0-9.]+ s in barrier for PE [02]: step [0-9]+ of team 0 awaited' "$folder/text" || fail "the wait"
+grep -qE '^    waiting [0-9.]+ s in barrier for PE [02]: awaits step [0-9]+ of team 0' "$folder/text" || fail "the wait"
 grep -qE '^1 of 3 PEs wait, directly or through others, for PE [02] \(pid [0-9]+\), which is not waiting' \
     "$folder/text" || fail "the diagnosis"
 LC_ALL=C grep -q "$(printf '[\001-\011\013-\037\177-\377]')" "$folder/text" &&

@@ -116,7 +116,7 @@ grep -q "rates: built in$" <<< "$explained" || fail "off is not off: $explained"
 # PEs with different rates choose by those built in, and say so.
 THERE=WEFT_COLL_RATES=off LD_LIBRARY_PATH=$stand_in "$weft" run -n 2 bash ./one "$weft" bench coll --target cuda --ops reduce,fcollect --sizes 8,64K,1M -i 2 --repetitions 1 > rows 2> words ||
     fail "different rates: status $?: $(cat words)"
-grep -q "have different rates of collectives: those that are built in serve" words || fail "different rates: not told: $(cat words)"
+grep -q "have different rates of collectives, so the built-in rates are used" words || fail "different rates: not told: $(cat words)"
 grep -q "by rates built in, since the PEs have different ones" rows || fail "different rates: $(head -n 2 rows)"
 grep -qE "^reduce +8 B auto .* 4\.00  right, takes packets" rows || fail "different rates: not those built in: $(cat rows)"
 
@@ -124,7 +124,7 @@ grep -qE "^reduce +8 B auto .* 4\.00  right, takes packets" rows || fail "differ
 cp "$file" whole
 head -c 200 whole > "$file"
 on_gpus --ops reduce --sizes 8 --ways auto > rows 2> words || fail "cut off: status $?"
-[ "$(grep -c "cut off or was changed; measure anew" words)" = 1 ] || fail "cut off: $(cat words)"
+[ "$(grep -c "cut off or was changed; measure again" words)" = 1 ] || fail "cut off: $(cat words)"
 grep -q "right" rows || fail "cut off: $(cat rows)"
 case $(rates) in "built in: $file: it is cut off"*) ;; *) fail "cut off, and env says $(rates)" ;; esac
 cp whole "$file"

@@ -139,7 +139,7 @@ static void a_box_is_decoded(void **state)
     assert_int_equal(strlen(pe.failure), sizeof box->failure - 1);
 
     assert_int_equal(pe.n_waits, 4);
-    assert_string_equal(pe.waits[0].what, "step 5 of team 3 awaited, which is at 4");
+    assert_string_equal(pe.waits[0].what, "awaits step 5 of team 3, which is at step 4");
     assert_string_equal(pe.waits[1].what, "expected ? 1, seen 0 at offset 0 of the GPU heap");
     assert_string_equal(pe.waits[2].what,
                         "expected < -5, seen -9223372036854775808 at offset 24 of "

@@ -954,8 +954,8 @@ static int dump_coll(int argc, char **argv)
         coll_print_head(&b);
     for (int i = 0; i < COLL_OPS * 2; i++) {
         struct coll_row row = {.op = i % COLL_OPS,
-                               .way = (enum coll_way)(i % COLL_WAYS),
-                               .taken = (enum coll_way)((i * 2 + 1) % COLL_WAYS),
+                               .way = (enum coll_algorithm)(i % COLL_WAYS),
+                               .taken = (enum coll_algorithm)((i * 2 + 1) % COLL_WAYS),
                                .bytes = (size_t)24 << i,
                                .us = {i % 3 ? 1.5 + i : -1, 99.94 + 0.01 * i, i % 4 ? 7 : -1},
                                .us_min = {i % 3 ? 1.25 + i : -1, 88.8, i % 4 ? 6.5 : -1},

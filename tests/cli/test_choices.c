@@ -107,7 +107,7 @@ static void a_reason_is_kept_once_and_room_is_bounded(void **state)
         assert_int_equal(number, 4 + i < BOX_REASONS ? 4 + i : BOX_REASONS);
     }
     assert_int_equal(table->count, BOX_REASONS);
-    assert_string_equal(table->reasons[BOX_REASONS - 1], "(more reasons than are kept)");
+    assert_string_equal(table->reasons[BOX_REASONS - 1], "(too many reasons to keep)");
     assert_int_equal(box_reason(table, "it is quick"), 2);
 }
 

@@ -370,7 +370,7 @@ static void too_many(void)
 {
     LAUNCH_FAILING(share, 2, 32, 0, NULL, SYNC, 9, WEFT_DEV_WORLD, dst, src, 0, 0, WEFT_FLOAT,
                    WEFT_SUM, 0.0, result);
-    FAILS(weft_device_check(job), WEFT_ERR_ARGUMENT, "the first 9 blocks of 2 are to share it");
+    FAILS(weft_device_check(job), WEFT_ERR_ARGUMENT, "the first 9 blocks of 2 must share it");
     told();
 }
 

@@ -26,15 +26,15 @@ on_gpus() { LD_LIBRARY_PATH=$fake_cuda job "$@" --gpu; }
 pes_before=
 for pes in 3 5 1 7 2; do
     job 0 $pes --steps $((10 * ${step:=1})) --every 4 state
-    says "^step $((10 * step)): every element is as it must be$"
-    [ -z "$pes_before" ] || says "^$pes PEs go on from step $((10 * step - 10)) of state, read in"
+    says "^step $((10 * step)): all elements are right$"
+    [ -z "$pes_before" ] || says "^$pes PEs resume from step $((10 * step - 10)) of state, read in"
     pes_before=$pes step=$((step + 1))
     if [ $pes = 1 ]; then
         on_gpus 0 3 --check state
         says ': 0 elements are wrong'
         on_gpus 0 2 --steps $((10 * step)) state
-        says "^2 PEs go on from step $((10 * step - 10))"
-        says "^step $((10 * step)): every element is as it must be$"
+        says "^2 PEs resume from step $((10 * step - 10))"
+        says "^step $((10 * step)): all elements are right$"
         step=$((step + 1))
     fi
 done
@@ -82,21 +82,21 @@ damage() {
     job 2 "${3:-3}" --check damaged
     says "^checkpoint: PE [0-2]: $1"
 }
-damage 'damaged is no checkpoint' 1
+damage 'damaged is not a checkpoint' 1
 damage 'damaged is a checkpoint of version [0-9]+; this program reads version 1' 9
-damage 'the checksums of damaged are damaged; take an older checkpoint' 17
+damage 'the checksums of damaged are damaged; use an older checkpoint' 17
 damage 'the header of damaged is damaged' 33
 damage 'damaged holds array .ield of' 64
 damage 'the checksums of damaged are damaged' 4096
 damage 'elements 0 to 30005 of array field are damaged' 100000 2 # as many as have written it
-damage 'elements [0-9]+ to [0-9]+ of array field are damaged \(checksum [0-9a-f]{8} in place of [0-9a-f]{8}\); take an older' 300000
+damage 'elements [0-9]+ to [0-9]+ of array field are damaged \(checksum [0-9a-f]{8} instead of [0-9a-f]{8}\); use an older' 300000
 damage 'elements [0-9]+ to [0-9]+ of array pair are damaged' $((size - 4096))
 head -c $((size - 4096)) state >damaged
 job 2 2 --check damaged
-says 'damaged has [0-9]+ of its [0-9]+ bytes: it is cut short'
+says 'damaged has [0-9]+ of its [0-9]+ bytes: it is truncated'
 head -c 100 state >damaged
 job 2 2 --check damaged
-says 'damaged has 100 bytes: it is no checkpoint'
+says 'damaged has 100 bytes: it is not a checkpoint'
 elements=60017 job 2 2 --check state
 says 'state holds array field of 60013 elements of 8 bytes, the program has field of 60017 of 8: start it as'
 mkdir place

@@ -21,7 +21,7 @@ run() {
 says() { grep -qE -- "$1" out || { echo "nobody says: $1" && sed 's/^/    /' out && bad=1; }; }
 right() {
     run 0 "$@"
-    says '^check: results, and gradients of tokens, weights and experts, are the same in every bit as by a serial loop$'
+    says '^check: results, and gradients of tokens, weights and experts, are identical in every bit to a serial loop$'
 }
 
 for pes in 1 2 3 4; do
@@ -32,7 +32,7 @@ for pes in 1 2 3 4; do
     right --experts 3 --top 3 --tokens 1 --hidden 8 --parts 4 # with 4 PEs one has none; three parts are empty
 done
 says '^kernels on simt; experts of a PE: 0 to 1$'
-says '^not replayed from a graph: there are none on simt$'
+says '^not replayed from a graph: not supported on simt$'
 [ "$(grep -cE '^(dispatch|combine)(, backward)? +[0-9.]+ us, [0-9.]+ GB/s over the links$' out)" = 4 ] ||
     { echo "not four figures" && cat out && bad=1; }
 pes=2
@@ -56,7 +56,7 @@ cat > one << 'END'
 exec "$@"
 END
 timeout 60 "$weft" run -n 2 bash ./one "$experts" --tokens 9 --hidden 16 --steps 1 >out 2>&1 && { echo "not seen" && bad=1; }
-says '^experts: PE [01]: .*element [0-9]+ is .* in place of '
+says '^experts: PE [01]: .*element [0-9]+ is .* instead of '
 
 # A PE that is killed: the others end, and are told of it.
 cat > dies << 'END'
@@ -73,13 +73,13 @@ refused() { # WORDS OPTION...
     run 2 "${@:2}"
     says "^experts: $1"
 }
-refused '--hidden 12: a multiple of 8 is wanted' --hidden 12
-refused '--top 11: at most --experts 10 is wanted' --top 11
-refused '--tokens 0: a whole number from 1 to 1048576 is wanted' --tokens 0
-refused '--routing away: uniform, skewed or one is wanted' --routing away
+refused '--hidden 12: expected a multiple of 8' --hidden 12
+refused '--top 11: expected at most --experts 10' --top 11
+refused '--tokens 0: expected a whole number from 1 to 1048576' --tokens 0
+refused '--routing away: expected uniform, skewed or one' --routing away
 refused '--capacity x: a whole number' --capacity x
-refused '--parts 5: a whole number from 1 to 4 is wanted' --parts 5
-refused 'more: one operand too many' more
+refused '--parts 5: expected a whole number from 1 to 4' --parts 5
+refused 'unexpected operand more; see --help' more
 run 2 --no-such
 says '^usage: experts'
 run 0 --help

@@ -42,9 +42,9 @@ same model
 # Stopped and gone on, once in memory; made anew over what is there.
 run 0 --steps 4 --memory 101K --new model
 run 0 --steps 1 --in-memory model
-says '^goes on after step 4$'
+says '^resumes after step 4$'
 run 0 --steps 4 --memory 200K model
-says '^goes on after step 5$'
+says '^resumes after step 5$'
 same model
 run 0 --steps 9 --memory 101K --seed 2 --new model
 ! cmp -s model expected || { echo "another seed gives the same model" && bad=1; }
@@ -56,16 +56,16 @@ refused() {
 }
 refused '--memory 100352 is too small: two layers of 43920 bytes and 13440 of activations need 101280 \(--memory 99K\)' \
     --memory 98K model
-refused 'model is of another model: 5 layers of width 60 with seed 2, not 5 of 60 with 1; say' model
-refused 'model is of another model: 5 layers of width 60 with seed 2, not 4 of 60 with 2; say' --layers 4 --seed 2 model
+refused 'model holds another model: 5 layers of width 60 with seed 2, not 5 of 60 with 1; give' model
+refused 'model holds another model: 5 layers of width 60 with seed 2, not 4 of 60 with 2; give' --layers 4 --seed 2 model
 head -c 4095 expected >short
-refused 'short is damaged or cut short; --new makes it anew' short
+refused 'short is damaged or truncated; --new replaces it' short
 printf 'WEFTCKP and more than that, so that it is as long as a header of this program would be' >other
-refused 'other is no model of this program' other
+refused 'other is not a model of this program' other
 refused '.*nowhere/model.*No such file or directory' nowhere/model
 refused '.*directory' .
-refused '--memory 4Q: a size as 65536, 512K, 4M or 1G is wanted' --memory 4Q model
-refused '--width 0: a whole number from 1 to 16384 is wanted' --width 0 model
+refused '--memory 4Q: expected a size as 65536, 512K, 4M or 1G' --memory 4Q model
+refused '--width 0: expected a whole number from 1 to 16384' --width 0 model
 
 # Several PEs: each reads and writes its share of every layer. 60 * 61 floats are 14,640 bytes, which 2 PEs hold in two
 # pages each, 4 in one: nothing is left for the last of 5.
@@ -91,14 +91,14 @@ for pes in 2 3 5; do
     same model
     run 0 --steps 4 --memory 190K --new model
     run 0 --steps 5 --memory 230K model
-    says '^goes on after step 4$'
+    says '^resumes after step 4$'
     same model
 done
 # The file says nothing of how many there were.
 pes=3 && run 0 --steps 4 --memory 190K --new model
 pes=2 && run 0 --steps 4 --memory 230K model
 pes=1 && run 0 --steps 1 --memory 230K model
-says '^goes on after step 8$'
+says '^resumes after step 8$'
 sed -n 's/^step 9: loss //p' out | paste - <(tail -n 1 alone) | awk '{ d = $1 - $2; exit d > 1e-4 * $2 || -d > 1e-4 * $2 }' ||
     { echo "with other numbers of PEs it learns something else" && tail -n 1 out alone && bad=1; }
 pes=2
@@ -108,7 +108,7 @@ pes=7
 refused '--batch 60 is no multiple of the 7 PEs' model
 # What PE 0 finds wrong with the file ends all, and is said once.
 pes=3
-refused 'other is no model of this program' other
+refused 'other is not a model of this program' other
 [ "$(grep -c '^offload:' out)" = 1 ] || { echo "not said once" && cat out && bad=1; }
 
 # Killed in the midst of steps: told, not gone on with.
@@ -120,5 +120,5 @@ done
 kill -9 $!
 wait $! 2>/dev/null
 timeout 60 "$offload" killed >out 2>&1 && bad=1
-says '^offload: killed was left in the midst of a step by a run that was killed; --new makes it anew'
+says '^offload: killed was left in the middle of a step by a killed run; --new replaces it'
 exit $bad

@@ -32,7 +32,7 @@ pes=2 && run 0 --steps 200 --rate 0.01 --say 46 letters
 says '^abcdefghijklmnopqrstuvwxyz abcdefghijklmnopqrstuvwxyz $'
 pes=1
 run 0 --steps 6 --check "$text"
-says '^check: the same in every bit as by one PE alone from step 1 to 6$'
+says '^check: identical in every bit to one PE alone from step 1 to 6$'
 says '^one PE alone: [0-9]+ tokens/s; 1 PE: [0-9.]+ times that$'
 expected=$(sum)
 [ -n "$expected" ] || { echo "no checksum" && bad=1; }
@@ -54,7 +54,7 @@ for pes in 2 4; do
         same "$pes PEs, shares, buckets of $bucket"
         says '^check: the same in every bit'
     done
-    says '^exchanges took .* ms a step, .* with nothing beside them; the model.s kernels waited .* ms for .*: [0-9]+ % hidden'
+    says '^exchanges took .* ms a step, .* with nothing else running; the model.s kernels waited .* ms for .*: [0-9]+ % overlapped'
 done
 # Over paths that delay and reorder, and that copy twice.
 pes=2
@@ -75,11 +75,11 @@ done
 # Stopped and gone on with by others.
 pes=4 && run 0 --steps 2 --shard --bucket 4K --save state "$text"
 pes=3 && run 0 --steps 1 --resume state --save state "$text"
-says '^goes on after step 2 of state$'
+says '^resumes after step 2 of state$'
 pes=1 && run 0 --steps 1 --resume state --save state "$text"
 pes=2 && run 0 --steps 2 --shard --resume state --check "$text"
-says '^goes on after step 4 of state$'
-says '^check: the same in every bit as by one PE alone from step 1 to 6$'
+says '^resumes after step 4 of state$'
+says '^check: identical in every bit to one PE alone from step 1 to 6$'
 same "in four runs"
 [ "$(grep '^step 6' steps)" = "$(grep '^step 6' out)" ] || { echo "other losses after a resume" && cat out steps && bad=1; }
 
@@ -89,19 +89,19 @@ refused() {
     run 2 "${@:2}"
     says "^train: $1"
 }
-refused 'state is of a run with --micro 4, not 2: go on with what it was begun with' --micro 2 --resume state "$text"
+refused 'state is of a run with --micro 4, not 2: resume with the same settings' --micro 2 --resume state "$text"
 refused 'state is of a run with --rate 0.003, not 0.01: go on' --rate 0.01 --resume state "$text"
 refused '.*state holds array 2x24 context 12 .*, the program has 1x24 context 12 .*: start it as' --layers 1 --resume state "$text"
 refused '--resume nothing: there is no such file' --resume nothing "$text"
 refused 'nothing: No such file or directory' nothing
 printf 'only thirteen' >short
-refused 'short has 13 characters; at least 14 are wanted, two more than --context' short
-refused '--heads 5: a number that divides --width 24 is wanted' --heads 5 "$text"
-refused '--bucket 4Q: a size as 4096, 64K, 4M or 1G is wanted' --bucket 4Q "$text"
-refused '--rate nan: a number above 0, at most 1 is wanted' --rate nan "$text"
-refused '--micro 0: a whole number from 1 to 65536 is wanted' --micro 0 "$text"
-refused 'a TEXT to learn from, such as LICENSE, is wanted; --help'
-refused 'short: one operand too many' "$text" short
+refused 'short has 13 characters; at least 14 are needed, two more than --context' short
+refused '--heads 5: expected a number that divides --width 24' --heads 5 "$text"
+refused '--bucket 4Q: expected a size as 4096, 64K, 4M or 1G' --bucket 4Q "$text"
+refused '--rate nan: expected a number above 0, at most 1' --rate nan "$text"
+refused '--micro 0: expected a whole number from 1 to 65536' --micro 0 "$text"
+refused 'expected a TEXT to learn from, such as LICENSE; see --help'
+refused 'unexpected operand short; see --help' "$text" short
 run 2 --no-such
 says '^usage: train'
 run 0 --help

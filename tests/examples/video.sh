@@ -45,19 +45,19 @@ says 'brightness 72 to 73, mean 72.12,'
 # Frame 4 is missing; in frame 3 the lower half is that of frame 2; frame 8 ends early.
 { head -c $((first + 4 * frame)) clip.y4m && tail -c +$((first + 5 * frame + 1)) clip.y4m; } >lost.y4m
 run 0 "$video" lost.y4m
-says '^1 lost: frame 5 came where 4 was due$'
+says '^1 lost: frame 5 arrived, expected 4$'
 says '^8 frames in .*; 1 lost, 0 bad$'
 cp clip.y4m torn.y4m
 dd if=clip.y4m of=torn.y4m bs=1 skip=$((first + 2 * frame + 2000)) seek=$((first + 3 * frame + 2000)) \
     count=1500 conv=notrunc 2>dd.err || cat dd.err
 run 1 "$video" torn.y4m
-says '^frame 3 is bad: it is not as it was made$'
+says '^frame 3 is bad: it differs from what was written$'
 says '^9 frames in .*; 0 lost, 1 bad$'
 run 1 "$video" --check 0 torn.y4m # the kernel's checksum alone tells
 says '^9 frames in .*; 0 lost, 1 bad$'
 head -c $((first + 8 * frame + 500)) clip.y4m >short.y4m
 run 1 "$video" short.y4m
-says '^video: short.y4m: frame 8 has 469 of its 4175 bytes: the file is cut short$'
+says '^video: short.y4m: frame 8 has 469 of its 4175 bytes: the file is truncated$'
 says '^8 frames in .*; 0 lost, 0 bad$'
 { head -c $((first + 2 * frame)) clip.y4m && printf 'FRUME\n'; } >damaged.y4m
 run 1 "$video" damaged.y4m
@@ -74,17 +74,17 @@ printf 'RIFF and more' >film.avi
 printf 'YUV4MPEG2 W4 H2 C420p10\nFRAME\n' >deep.y4m
 printf 'YUV4MPEG2 W4 H-2\nFRAME\n' >size.y4m
 printf 'YUV4MPEG2 W99999 H2\nFRAME\n' >wide.y4m
-refused 2 'film.avi is no clip: it does not begin with YUV4MPEG2. ffmpeg makes one' film.avi
-refused 2 'deep.y4m: its pixels are of format C420p10, which is not known here; known are C420' deep.y4m
+refused 2 'film.avi is not a clip: it does not begin with YUV4MPEG2. ffmpeg makes one' film.avi
+refused 2 'deep.y4m: its pixels are of format C420p10, which is not supported; supported are C420' deep.y4m
 refused 2 'size.y4m: its first line gives no width \(W\) and height \(H\) from 1 to 16384' size.y4m
 refused 2 'wide.y4m: its first line gives no width' wide.y4m
 refused 2 'absent.y4m: No such file or directory. Without a camera, make a clip: video --make' absent.y4m
 refused 2 '\. is a folder; give a camera \(/dev/video0\) or a clip' .
-refused 2 '/dev/null is no device of V4L2' /dev/null
+refused 2 '/dev/null is not a V4L2 device' /dev/null
 refused 2 '/dev/video63 cannot be opened: No such file or directory' /dev/video63
 refused 2 '--frames 0: a whole number from 1 to ' --frames 0 clip.y4m
-refused 2 '--size 7: WIDTHxHEIGHT is wanted' --size 7 clip.y4m
-refused 2 '--memory heap: auto, userptr, mmap or copy is wanted' --memory heap clip.y4m
+refused 2 '--size 7: expected WIDTHxHEIGHT' --size 7 clip.y4m
+refused 2 '--memory heap: expected auto, userptr, mmap or copy' --memory heap clip.y4m
 refused 2 '/dev/full: could not be written: No space left on device' --make /dev/full
 refused 2 'nowhere/clip.y4m: No such file or directory' --make nowhere/clip.y4m
 run 2 "$video" --no-such-option

@@ -22,7 +22,7 @@
 
 #include <cmocka.h>
 
-enum { HELLO_BYTES = 120 }; /* struct handshake_hello */
+enum { HELLO_BYTES = 120 }; /* struct handshake_record */
 
 static char *victim_program;
 static int port;
@@ -139,7 +139,7 @@ static void missing_pe_is_named(void **state)
     faults_wait(second, &outcomes[1]);
     faults_expect(
         &outcomes[0], 3,
-        "1 of 2 members did not come within WEFT_BOOT_LIMIT (or WEFT_WAIT_LIMIT where that is "
+        "1 of 2 members did not connect within WEFT_BOOT_LIMIT (or WEFT_WAIT_LIMIT where that is "
         "less): 2");
     assert_int_equal(outcomes[1].status, 3);
 }
@@ -148,7 +148,7 @@ static void nobody_listens(void **state)
 {
     setenv("WEFT_WAIT_LIMIT", "300ms", 1);
     faults_wait(start_rank(1, "nobody", "9"), &outcomes[0]);
-    faults_expect(&outcomes[0], 3, "nobody answered there; is the first PE running");
+    faults_expect(&outcomes[0], 3, "no process answered there; is the first PE running");
 }
 
 /* ------------------------------------------------------------------------------------ strangers */
@@ -216,7 +216,7 @@ static void strangers_at_tcp(void **state)
     close(fd);
     for (int i = 0; i < SILENT; i++)
         close(fds[i]);
-    faults_expect(&outcomes[0], 0, "TCP start: dropped a stranger, 127.0.0.1:");
+    faults_expect(&outcomes[0], 0, "TCP start: dropped an unauthenticated peer, 127.0.0.1:");
     faults_expect(&outcomes[0], 0, "it does not speak Weft's protocol");
     faults_expect(&outcomes[0], 0, "PE 0 of 2");
     faults_expect(&outcomes[1], 0, "PE 1 of 2");
@@ -231,9 +231,9 @@ static void wrong_secret(void **state)
     pid_t second = start_rank(1, "nobody", "9");
     faults_wait(second, &outcomes[1]);
     faults_wait(first, &outcomes[0]);
-    faults_expect(&outcomes[0], 3, "on our proof: its WEFT_SECRET differs, or it is a stranger");
     faults_expect(&outcomes[0], 3,
-                  "WEFT_SECRET has only 4 characters and may be found by guessing");
+                  "after the hub's proof: its WEFT_SECRET differs, or it is not of this job");
+    faults_expect(&outcomes[0], 3, "WEFT_SECRET has only 4 characters and can be guessed");
     faults_expect(&outcomes[1], 3, "does not know this PE's WEFT_SECRET");
     faults_expect(&outcomes[1], 3, "or the first PE was given another secret");
 }
@@ -347,7 +347,7 @@ static void numbers_out_of_range(void **state)
         close(fd);
     }
     faults_await(first, "its number is not in this job");
-    faults_await(first, "it is of another version of Weft");
+    faults_await(first, "it runs another version of Weft");
     pid_t second = start_rank(1, "nobody", "9");
     faults_wait(second, &outcomes[1]);
     faults_wait(first, &outcomes[0]);
@@ -363,7 +363,7 @@ static void silent_peer_is_dropped(void **state)
     int fd = connect_unix();
     while (recv(fd, byte, sizeof byte, 0) > 0) /* the greeting, then the end */
         ;
-    faults_await(first, "it did not prove itself in time");
+    faults_await(first, "it did not authenticate itself in time");
     close(fd);
     pid_t second = start_rank(1, "nobody", "9");
     faults_wait(second, &outcomes[1]);
@@ -497,7 +497,7 @@ static void other_user_as_hub(void **state)
     close(ready[1]);
     faults_expect(&outcomes[0], 3, "is another job with the same MASTER_PORT running?");
     faults_expect(&outcomes[1], 3,
-                  "something answered that is not this job, or belongs to another user");
+                  "a process answered that is not of this job, or belongs to another user");
 }
 
 /* --------------------------------------------------------------------------- wrong environment */

@@ -106,7 +106,7 @@ static void never_joins(void **state)
     run_victim("3", "early", "1");
     faults_expect(&outcome, 1, "before it joined the job that others wait in");
     run_victim("3", "closed", "1");
-    faults_expect(&outcome, 3, "is no socket of weft run");
+    faults_expect(&outcome, 3, "is not a socket of weft run");
     /* It has ended when the others join. */
     faults_run((char *[]){weft, "run", "-n", "3", "/bin/sh", "-c",
                           "[ $WEFT_PE -eq 1 ] && exit 0; sleep 0.3; exec $0 nobody 0",
@@ -474,7 +474,7 @@ static void versions_are_mixed(void **state)
     setenv("WEFT_PE", "0", 1);
     setenv("WEFT_PES", "2", 1);
     faults_run((char *[]){victim_program, "nobody", "0", NULL}, &outcome);
-    faults_expect(&outcome, 3, "WEFT_ERR_VERSION: weft run speaks the protocol of another version");
+    faults_expect(&outcome, 3, "WEFT_ERR_VERSION: weft run uses the protocol of another version");
     unsetenv("WEFT_BOOT_SOCKET");
     unsetenv("WEFT_PE");
     unsetenv("WEFT_PES");
@@ -495,7 +495,7 @@ static void launcher_variables_are_checked(void **state)
     setenv("WEFT_PE", "0", 1);
     setenv("WEFT_PES", "2", 1);
     faults_run((char *[]){victim_program, "nobody", "0", NULL}, &outcome);
-    faults_expect(&outcome, 3, "WEFT_BOOT_SOCKET is 0, which is no socket of weft run");
+    faults_expect(&outcome, 3, "WEFT_BOOT_SOCKET is 0, which is not a socket of weft run");
     unsetenv("WEFT_BOOT_SOCKET");
     unsetenv("WEFT_PE");
     unsetenv("WEFT_PES");

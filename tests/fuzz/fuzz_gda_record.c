@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a peer tells over path gda, of any bytes (finding A23): what is let through is used as
- * gda_connect.c, gda_far.c and gda_open.c use it, in memory that is no longer than what came. */
+ * connect.c, far.c and open.c of path gda use it, in memory that is no longer than what came. */
 #include "path/gda/record.h"
 
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static void pick(const uint8_t *data, size_t size)
     struct gda_picked picked;
     if (!gda_candidates_fault(&all[0]) && !gda_candidates_fault(&all[1]))
         for (int pe = 0; pe < 2; pe++) {
-            gda_pick(all, node_of, 2, pe, &picked);
+            gda_pick_adapters(all, node_of, 2, pe, &picked);
             for (uint32_t i = 0; i < picked.count; i++)
                 if (picked.count > GDA_ADAPTERS_MOST || (int32_t)picked.which[i] >= all[pe].count)
                     abort();

@@ -283,10 +283,10 @@ static void doorbell(uint8_t how)
     if (how % 16 == 3)
         index = record = (uint16_t)(m.released + BLOCKS + 1);
     a.qp_record[1] = htobe32(record);
-    uint32_t bell[2] = {htobe32((uint32_t)index << 8), htobe32(a.qpn << 8)};
-    memcpy(a.uar->reg_addr, bell, 8);
+    uint32_t wakeup[2] = {htobe32((uint32_t)index << 8), htobe32(a.qpn << 8)};
+    memcpy(a.uar->reg_addr, wakeup, 8);
     uint64_t value;
-    memcpy(&value, bell, 8);
+    memcpy(&value, wakeup, 8);
     /* A register that has the same value as before has not rung. */
     if (value != last_bell)
         model_doorbell(index, record);

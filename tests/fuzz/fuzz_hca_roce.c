@@ -83,9 +83,9 @@ static void pass(void)
  * that are due. */
 static void arrive(uint8_t opcode, uint8_t flags, int8_t offset, const uint8_t *rest, size_t n)
 {
-    uint8_t bytes[ROCE_MOST];
+    uint8_t bytes[ROCE_BYTES_MOST];
     bool answer = opcode >= 0x0d && opcode <= 0x12;
-    uint32_t base = answer || opcode == 0xc3 ? queue->acked : queue->stream.expected;
+    uint32_t base = answer || opcode == 0xc3 ? queue->acked : queue->responder.expected_psn;
     uint32_t numbers[3] = {0, htobe32(c.qpn), htobe32((base + (uint32_t)offset) & 0xffffff)};
     memcpy(bytes, numbers, 12);
     bytes[0] = opcode;
@@ -110,7 +110,7 @@ static void arrive(uint8_t opcode, uint8_t flags, int8_t offset, const uint8_t *
     }
     memset(bytes + 12 + n, 0, 4);
     device_lock(device);
-    roce_take(device, bytes, (uint32_t)(12 + n + 4), PEER, ROCE_PORT);
+    roce_handle_datagram(device, bytes, (uint32_t)(12 + n + 4), PEER, ROCE_PORT);
     device_unlock(device);
 }
 
@@ -138,14 +138,14 @@ static void post(uint8_t what, uint8_t size)
 
 static void check(void)
 {
-    uint32_t flights = queue->flight_tail - queue->flight_head;
+    uint32_t flights = queue->outstanding_tail - queue->outstanding_head;
     if (flights > queue->blocks || queue->reads > flights)
         abort();
     /* A request that is sent again in part begins before what is acknowledged, and goes on behind
      * it. */
-    uint32_t next = psn_add(queue->psn, queue->resume);
+    uint32_t next = psn_add(queue->psn, queue->resume_packets);
     if (queue->state == QP_RTS &&
-        (psn_before(next, queue->acked) || psn_before(queue->psn_most, next)))
+        (psn_before(next, queue->acked) || psn_before(queue->psn_limit, next)))
         abort();
     if ((int16_t)(queue->producer - queue->taken) < 0 || queue->retries > queue->retry_count)
         abort();

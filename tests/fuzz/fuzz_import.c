@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *text = (const char *)data;
     struct import im = {.machine = machine_new("fuzz"), .name = "fuzz"};
     if (IMPORTER(&im, text, size) == WEFT_OK) {
-        machine_disbelieve(im.machine);
+        machine_reject_invalid(im.machine);
         if (machine_check(im.machine) == WEFT_OK) {
             record_and_read(im.machine);
             ask(im.machine);

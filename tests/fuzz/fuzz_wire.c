@@ -35,15 +35,15 @@ static void judge(const uint8_t *bytes, size_t size)
 {
     struct rendezvous rendezvous = {.what = "fuzz", .n = 8, .key = "secret", .key_bytes = 6};
     struct handshake_greeting greeting = {0};
-    struct handshake_hello hello = {0};
+    struct handshake_record hello = {0};
     struct handshake_proof proof = {0};
     size_t first = size < sizeof hello ? size : sizeof hello;
     memcpy(&hello, bytes, first);
     memcpy(&proof, bytes + first, size - first < sizeof proof ? size - first : sizeof proof);
-    if (handshake_proven(&rendezvous, HANDSHAKE_MEMBER, &greeting, &hello, &proof) ||
-        handshake_proven(&rendezvous, HANDSHAKE_HUB, &greeting, &hello, &proof))
+    if (handshake_check_proof(&rendezvous, HANDSHAKE_MEMBER, &greeting, &hello, &proof) ||
+        handshake_check_proof(&rendezvous, HANDSHAKE_HUB, &greeting, &hello, &proof))
         abort();
-    if (!handshake_judge(&rendezvous, &hello) && (hello.member < 1 || hello.member >= 8))
+    if (!handshake_check_record(&rendezvous, &hello) && (hello.member < 1 || hello.member >= 8))
         abort();
 }
 

@@ -181,7 +181,7 @@ static void exchange(const struct members *t, const struct way *way, enum kind d
 {
     bool serves = coll_kernel_serves(t->team);
     if (!t->team->coll) /* which begins at a number of its own */
-        OK(coll_kernel_force(t->team, COLL_WAY_AUTO, 64));
+        OK(coll_kernel_force(t->team, COLL_ALGO_AUTO, 64));
     uint64_t before = serves ? rounds(t) : 0;
     struct sizes s = make(t, most, 900 + most);
     OK(call(t, way, dst, &s));

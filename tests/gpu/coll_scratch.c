@@ -206,7 +206,7 @@ static void every_operation(const struct members *t)
 static void slices(const struct members *t)
 {
     static const size_t sizes[] = {3000017, 3000016, 700001, 65536};
-    OK(coll_kernel_force(t->team, COLL_WAY_SCRATCH, 4));
+    OK(coll_kernel_force(t->team, COLL_ALGO_STAGED, 4));
     for (int i = 0; i < 8; i++) {
         struct call c = {.what = BROADCAST, .t = t, .count = sizes[i % 4], .root = i % t->n};
         if (i % 3 == 1 && t->me == (c.root + 1 + i) % t->n)
@@ -236,20 +236,20 @@ static void numbers(bool lines)
     memset(seen, me + 1, SMALL);
     to_gpu(factor_room, seen, SMALL);
     one(small, SOURCE_OWN, 0); /* the team is ready */
-    CHECK(!lines || coll_kernel_lines(world));
+    CHECK(!lines || coll_kernel_ll128(world));
     for (int turn = 0; turn < 8; turn++) {
         uint64_t number;
         OK(weft_barrier(world));
         OK(gpu_coll_number(job->gpu, 0, &number));
         fill_numbers(number + 2 + (uint64_t)(turn / 2 % 2), lines, BYTES);
         to_gpu(own_src, mine, BYTES);
-        OK(coll_kernel_force(world, COLL_WAY_SCRATCH, BLOCKS));
+        OK(coll_kernel_force(world, COLL_ALGO_STAGED, BLOCKS));
         if (turn % 2) /* whose sizes the GPUs alone know */
             OK(weft_collect_on_stream(world, own_dst, own_src, BYTES, stream));
         else
             OK(weft_fcollect_on_stream(world, own_dst, own_src, BYTES, stream));
         synchronize();
-        OK(coll_kernel_force(world, lines ? COLL_WAY_LINES : COLL_WAY_PACKETS, BLOCKS));
+        OK(coll_kernel_force(world, lines ? COLL_ALGO_LL128 : COLL_ALGO_LL, BLOCKS));
         for (int k = 0; k < 2; k++) {
             if (me == turn % n)
                 usleep(3000);

@@ -393,9 +393,9 @@ static void misuse(void)
           WEFT_ERR_ARGUMENT, "overlap");
     FAILS(weft_reducescatter_on_stream(world, heap_dst + 400 * me + 4, heap_dst, 100, WEFT_FLOAT,
                                        WEFT_SUM, stream),
-          WEFT_ERR_ARGUMENT, "may be the own place of the other, or lie apart");
+          WEFT_ERR_ARGUMENT, "they must be disjoint or in place");
     FAILS(weft_alltoall_on_stream(world, heap_dst, heap_dst, 8, stream), WEFT_ERR_ARGUMENT,
-          "they may only lie apart");
+          "they must be disjoint");
     FAILS(weft_reduce_on_stream(world, heap_dst, heap_src, 8, (weft_type)77, WEFT_SUM, stream),
           WEFT_ERR_TYPE, "type 77 is not a weft_type");
     FAILS(weft_reduce_on_stream(world, heap_dst, heap_src, 8, WEFT_FLOAT, (weft_op)9, stream),
@@ -421,7 +421,7 @@ static void misuse(void)
     void *host = NULL;
     OK(weft_alloc(job, WEFT_HOST, 64, 0, 0, &host));
     FAILS(weft_collect_on_stream(world, host, heap_src, 8, stream), WEFT_ERR_UNSUPPORTED,
-          "symmetric memory of the host");
+          "is symmetric host memory");
     OK(weft_free(job, host));
     FAILS(weft_alltoallv_on_stream(world, heap_dst, 64, words, words, heap_src, words,
                                    (uint64_t *)(void *)plain, stream),
@@ -527,7 +527,7 @@ static int expires(bool backwards)
 
 static struct coll_choice choice_of(enum coll_what what)
 {
-    struct coll_ask ask = {.what = what, .type = WEFT_FLOAT, .op = WEFT_SUM};
+    struct coll_request ask = {.what = what, .type = WEFT_FLOAT, .op = WEFT_SUM};
     ask.bytes = what == COLL_REDUCE ? 8 << 20 : 8 << 10; /* large ones go by engines unasked too */
     return coll_kernel_choice(weft_team_world(job), &ask, true);
 }
@@ -542,13 +542,13 @@ static void limits(void)
         OK(weft_team_limit_sms(world, sms[i]));
         mixed(12);
         CHECK(choice_of(COLL_REDUCE).blocks == blocks[i]);
-        CHECK((choice_of(COLL_ALLTOALL).way == COLL_WAY_ENGINES) == (sms[i] == 0));
+        CHECK((choice_of(COLL_ALLTOALL).algorithm == COLL_ALGO_ENGINES) == (sms[i] == 0));
         OK(weft_team_limit_sms(world, me == (int)i % n ? 2 : 40)); /* the least of all */
         CHECK(choice_of(COLL_REDUCE).blocks == 2);
         mixed(4);
         weft_status status = weft_team_limit_sms(world, me == n - 1 ? -2 : 40);
         CHECK(status == WEFT_ERR_ARGUMENT);
-        CHECK(strstr(weft_last_error(), me == n - 1 ? "-2 SMs" : "named less than -1 SMs"));
+        CHECK(strstr(weft_last_error(), me == n - 1 ? "-2 SMs" : "passed less than -1 SMs"));
         CHECK(choice_of(COLL_REDUCE).blocks == 2); /* as it was */
     }
     CHECK(n_teams < 2 || weft_team_limit_sms(teams[1].team, 7) == WEFT_OK); /* each its own */

@@ -19,8 +19,8 @@ static void refused(weft_status status, const char *name)
 {
     char words[160];
     const struct gpu_device *device = &job->gpu->device;
-    snprintf(words, sizeof words, "%s: the stream is of GPU %d, this PE's is GPU %d (", name,
-             (device->ordinal + 1) % device->visible, device->ordinal);
+    snprintf(words, sizeof words, "%s: the stream belongs to GPU %d, but this PE uses GPU %d (",
+             name, (device->ordinal + 1) % device->visible, device->ordinal);
     CHECK(status == WEFT_ERR_ARGUMENT);
     CHECK(strstr(weft_last_error(), words));
 }

@@ -82,7 +82,7 @@ static void through_a_mapping(int pe)
     CHECK(memcmp(came, sent, LARGE) == 0);
     OK(weft_unmap(job, mapped));
     OK(weft_unmap(job, again));
-    FAILS(weft_unmap(job, mapped), WEFT_ERR_ADDRESS, "has not given");
+    FAILS(weft_unmap(job, mapped), WEFT_ERR_ADDRESS, "was not returned by weft_map()");
 }
 
 static void mappings(void)
@@ -294,7 +294,7 @@ static void host_memory(void)
     FAILS(weft_map(job, &job, 8, me, (void **)&mapped), WEFT_ERR_ADDRESS, "nor registered");
     FAILS(weft_map(job, host, 8, me, NULL), WEFT_ERR_ARGUMENT, "mapped is null");
     FAILS(weft_map(NULL, host, 8, me, (void **)&mapped), WEFT_ERR_ARGUMENT, "job is null");
-    FAILS(weft_unmap(job, host), WEFT_ERR_ADDRESS, "has not given");
+    FAILS(weft_unmap(job, host), WEFT_ERR_ADDRESS, "was not returned by weft_map()");
     OK(weft_free(job, host));
 }
 

@@ -156,16 +156,16 @@ static void mismatches(void)
     struct piece piece = shareable(PIECE);
     char *base = (char *)(uintptr_t)piece.base;
     FAILS(weft_register_symmetric(job, base, me ? 64 : 128, &symmetric), WEFT_ERR_MISMATCH,
-          "it must be the same everywhere");
+          "it must be the same at every PE");
     FAILS(weft_register_symmetric(job, base + (me ? 0 : 64), 64, &symmetric), WEFT_ERR_MISMATCH,
-          "it must be the same everywhere");
+          "it must be the same at every PE");
     struct piece larger = shareable(me ? PIECE : 2 * PIECE);
     FAILS(weft_register_symmetric(job, (void *)(uintptr_t)larger.base, 64, &symmetric),
-          WEFT_ERR_MISMATCH, "it must be the same everywhere");
+          WEFT_ERR_MISMATCH, "it must be the same at every PE");
     drop_piece(&cuda, larger);
     static char host[64];
     FAILS(weft_register_symmetric(job, me == n - 1 ? host : base, 64, &symmetric), WEFT_ERR_ADDRESS,
-          me == n - 1 ? "is not memory of cuMemCreate()" : "because PE");
+          me == n - 1 ? "is not memory of cuMemCreate()" : " failed: ");
     drop_piece(&cuda, piece);
 }
 

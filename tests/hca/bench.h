@@ -35,9 +35,9 @@ enum {
 /* A link's two rings with their far ends, as the peer sees them. */
 struct bench_rings {
     uint64_t requests[(sizeof(struct ring_shared) + RING_DATA) / 8] __attribute__((aligned(64)));
-    uint64_t answers[(sizeof(struct ring_shared) + RING_DATA) / 8] __attribute__((aligned(64)));
-    struct ring far_requests, far_answers;
-    uint32_t bell[4];
+    uint64_t responses[(sizeof(struct ring_shared) + RING_DATA) / 8] __attribute__((aligned(64)));
+    struct ring far_requests, far_responses;
+    uint32_t wakeup[4];
 };
 
 static struct config config;
@@ -45,7 +45,7 @@ static struct device device;
 static struct mr_entry entries[MAX_MRS];
 static uint8_t memory[MEMORY_BYTES] __attribute__((aligned(64)));
 static uint8_t memory_before[MEMORY_BYTES];
-static uint32_t bell[4];
+static uint32_t wakeup[4];
 static struct bench_rings out_rings[2], in_rings;
 static struct link_out links_out[2];
 static struct link_in link_in;
@@ -63,8 +63,8 @@ static unsigned changes, wanted, rings_of_bell;
 static uint64_t bench_clock;
 
 /* What is made up. */
-static uint32_t wire_window;       /* roce_window() of links with a wire */
-static enum roce_other wire_other; /* roce_knows_own() */
+static uint32_t wire_window;           /* roce_window() of links with a wire */
+static enum roce_peer_kind wire_other; /* roce_query_peer() */
 static unsigned far_puts, far_gets, far_settles, far_fail_at; /* 0: none fails */
 static bool far_is_held;
 
@@ -86,9 +86,9 @@ void device_unlock(struct device *d)
     pthread_mutex_unlock(&d->lock);
 }
 
-void link_ring(uint32_t *at)
+void link_wake_engine(uint32_t *at)
 {
-    rings_of_bell += at == in_rings.bell || at == out_rings[0].bell ? 1 : 100;
+    rings_of_bell += at == in_rings.wakeup || at == out_rings[0].wakeup ? 1 : 100;
 }
 
 struct link_out *link_find(struct device *d, uint32_t address)
@@ -99,7 +99,7 @@ struct link_out *link_find(struct device *d, uint32_t address)
     return NULL;
 }
 
-void link_want(struct device *d, uint32_t address)
+void link_request(struct device *d, uint32_t address)
 {
     (void)d;
     wanted = address;
@@ -131,9 +131,9 @@ uint32_t roce_window(const struct qp *qp)
     return qp->link && qp->link->roce ? wire_window : 0;
 }
 
-enum roce_other roce_knows_own(struct qp *qp)
+enum roce_peer_kind roce_query_peer(struct qp *qp)
 {
-    return qp->link->roce ? wire_other : ROCE_OWN_KIND;
+    return qp->link->roce ? wire_other : ROCE_PEER_SOFT;
 }
 
 bool gpu_memory_holds(uint64_t address)
@@ -165,7 +165,7 @@ int gpu_memory_get(void *to, uint64_t from, size_t bytes)
     return far_result();
 }
 
-int gpu_memory_settle(void)
+int gpu_memory_flush(void)
 {
     if (!far_is_held)
         return 0;
@@ -213,7 +213,7 @@ static inline void bench_begin(void)
     device.config = &config;
     device.lid = LOCAL_LID;
     device.random = 1;
-    device.bell = bell;
+    device.wakeup = wakeup;
     device.uar_top = 1;
     device.keys = (struct mr_table){entries, MAX_MRS};
     bench_clock = device.now = 5000000000;
@@ -237,9 +237,9 @@ static inline void bench_begin(void)
     for (unsigned i = 0; i < 2; i++) {
         struct bench_rings *r = &out_rings[i];
         ring_make(&links_out[i].requests, &r->far_requests, r->requests, RING_DATA);
-        ring_make(&links_out[i].answers, &r->far_answers, r->answers, RING_DATA);
+        ring_make(&links_out[i].responses, &r->far_responses, r->responses, RING_DATA);
         links_out[i].address = REMOTE_LID + i;
-        links_out[i].bell = r->bell;
+        links_out[i].wakeup = r->wakeup;
         links_out[i].fd = -1;
         device.out[device.out_count++] = &links_out[i];
         cqs[i] = (struct cq){.device = &device,
@@ -249,9 +249,9 @@ static inline void bench_begin(void)
                              .record = cq_records[i]};
     }
     ring_make(&link_in.requests, &in_rings.far_requests, in_rings.requests, RING_DATA);
-    ring_make(&link_in.answers, &in_rings.far_answers, in_rings.answers, RING_DATA);
+    ring_make(&link_in.responses, &in_rings.far_responses, in_rings.responses, RING_DATA);
     link_in.address = REMOTE_LID;
-    link_in.bell = in_rings.bell;
+    link_in.wakeup = in_rings.wakeup;
     link_in.fd = -1;
     device.in[device.in_count++] = &link_in;
     for (unsigned i = 0; i < 3; i++) {
@@ -263,7 +263,7 @@ static inline void bench_begin(void)
     lines_seen = 0;
     changes = wanted = rings_of_bell = 0;
     wire_window = 0;
-    wire_other = ROCE_ASKED;
+    wire_other = ROCE_PEER_UNKNOWN;
     far_puts = far_gets = far_settles = far_fail_at = 0;
     far_is_held = false;
 }
@@ -273,7 +273,7 @@ static inline void bench_end(void)
     for (unsigned i = 0; i < MAX_QPS; i++)
         if (device.qps[i])
             qp_remove(device.qps[i]);
-    free(link_in.held.writes);
+    free(link_in.delayed.writes);
     free(device.apart.writes);
     pthread_mutex_destroy(&device.lock);
 }
@@ -298,7 +298,7 @@ static inline struct qp *queue_make(enum qp_type type)
     qp->record = queue_records[n];
     qp->state = QP_RTS;
     qp->mtu = 256;
-    qp->psn = qp->acked = qp->psn_most = 0xfffffd;
+    qp->psn = qp->acked = qp->psn_limit = 0xfffffd;
     qp->max_reads = 2;
     qp->retries = qp->retry_count = 2;
     qp->rnr_tries = qp->rnr_retry = 1;
@@ -309,10 +309,10 @@ static inline struct qp *queue_make(enum qp_type type)
         qp->remote_qpn = REMOTE_QPN + n;
         qp->remote = REMOTE_LID;
         link_attach(&device, qp, &links_out[0]);
-        qp->stream.qpn = qp->remote_qpn;
-        qp->stream.from = REMOTE_LID;
-        qp->stream.expected = 0xfffffe;
-        qp->stream.said_last = 0xfffffd;
+        qp->responder.qpn = qp->remote_qpn;
+        qp->responder.from = REMOTE_LID;
+        qp->responder.expected_psn = 0xfffffe;
+        qp->responder.ack_psn = 0xfffffd;
     }
     return qp;
 }
@@ -481,7 +481,7 @@ static inline void say_packet(const struct packet *p)
     say("  packet %u flags %02x mtu %u to %x from %x psn %06x length %u rkey %x word %x "
         "messages %x at %llx: ",
         p->kind, p->flags, p->mtu, p->to_qpn, p->from_qpn, p->psn, p->length, p->rkey, p->immediate,
-        p->messages, (unsigned long long)p->address);
+        p->msn, (unsigned long long)p->address);
     say_bytes(p + 1, p->bytes);
     say("\n");
 }
@@ -550,12 +550,12 @@ static inline void say_log(void)
     }
 }
 
-static inline void say_stream(const struct stream *s)
+static inline void say_stream(const struct responder *s)
 {
-    say("  stream %x from %u: expected %06x said %06x messages %u", s->qpn, s->from, s->expected,
-        s->said_last, s->messages);
-    if (s->refused | s->acknowledge | s->receiving)
-        say("%s%s%s", s->refused ? " refused" : "", s->acknowledge ? " acknowledge" : "",
+    say("  stream %x from %u: expected %06x said %06x messages %u", s->qpn, s->from,
+        s->expected_psn, s->ack_psn, s->msn);
+    if (s->nak_sent | s->ack_pending | s->receiving)
+        say("%s%s%s", s->nak_sent ? " refused" : "", s->ack_pending ? " acknowledge" : "",
             s->receiving ? " receiving" : "");
     if (s->message)
         say(" message %u rkey %x rest %u at %llx", s->message, s->rkey, s->rest,
@@ -569,39 +569,40 @@ static inline void say_queue(const struct qp *qp)
 {
     say("  qp %x state %u blocks %x/%x/%x%s psn %06x/%06x/%06x reads %u", qp->qpn, qp->state,
         qp->released, qp->taken, qp->producer, qp->listed ? " listed" : "", qp->acked, qp->psn,
-        qp->psn_most, qp->reads);
-    for (uint32_t i = qp->flight_head; i != qp->flight_tail; i++) {
-        const struct flight *f = &qp->flights[i & qp->flight_mask];
+        qp->psn_limit, qp->reads);
+    for (uint32_t i = qp->outstanding_head; i != qp->outstanding_tail; i++) {
+        const struct outstanding *f = &qp->outstanding[i & qp->outstanding_mask];
         say(" [%x %02x %06x-%06x %u/%u blocks %u complete %u%s]", f->index, f->opcode, f->first_psn,
             f->last_psn, f->received, f->length, f->blocks, f->complete,
             f->solicited ? " solicited" : "");
     }
     if (qp->busy)
         say(" busy%s at %u", qp->begun ? " begun" : "", qp->offset);
-    if (qp->resume)
-        say(" resume %u", qp->resume);
+    if (qp->resume_packets)
+        say(" resume %u", qp->resume_packets);
     if (qp->fault.syndrome)
         say(" fault %x %x", qp->fault.syndrome, qp->fault.vendor);
-    if (qp->late)
-        say(" late %x %06x", qp->late, qp->late_psn);
-    if (qp->gap | qp->opens)
-        say("%s%s", qp->gap ? " gap" : "", qp->opens ? " opens" : "");
+    if (qp->late_nak)
+        say(" late %x %06x", qp->late_nak, qp->late_nak_psn);
+    if (qp->response_lost | qp->opens)
+        say("%s%s", qp->response_lost ? " gap" : "", qp->opens ? " opens" : "");
     if (qp->window)
         say(" window %u", qp->window);
     if (qp->wait_until)
         say(" waits %lld", (long long)(qp->wait_until - device.now));
-    if (qp->lost_since)
-        say(" lost %lld", (long long)(qp->lost_since - device.now));
-    if (qp->resends)
-        say(" resends %u at %lld", qp->resends, (long long)(qp->resend_at - device.now));
+    if (qp->loss_noticed_at)
+        say(" lost %lld", (long long)(qp->loss_noticed_at - device.now));
+    if (qp->retransmissions)
+        say(" resends %u at %lld", qp->retransmissions,
+            (long long)(qp->retransmit_at - device.now));
     say(" tries %u %u counts %llu %llu %llu %llu %llu %llu\n", qp->retries, qp->rnr_tries,
         (unsigned long long)qp->count_requests, (unsigned long long)qp->count_bytes,
         (unsigned long long)qp->count_completions, (unsigned long long)qp->count_received,
         (unsigned long long)qp->count_errors, (unsigned long long)qp->count_retries);
-    if (qp->state == QP_RTR || qp->stream.expected != 0xfffffe || qp->stream.refused ||
-        qp->stream.receiving)
-        say_stream(&qp->stream);
-    for (const struct stream *s = qp->stream.next; s; s = s->next)
+    if (qp->state == QP_RTR || qp->responder.expected_psn != 0xfffffe || qp->responder.nak_sent ||
+        qp->responder.receiving)
+        say_stream(&qp->responder);
+    for (const struct responder *s = qp->responder.next; s; s = s->next)
         say_stream(s);
 }
 
@@ -628,7 +629,7 @@ static inline void look(const char *what)
         links_out[i].unpublished = false;
         say_ring(&out_rings[i].far_requests);
     }
-    say_ring(&in_rings.far_answers);
+    say_ring(&in_rings.far_responses);
     say_completions();
     say_memory();
     say_log();
@@ -661,7 +662,7 @@ static inline void go(struct qp *qp, const char *what)
 static inline void put_answer(struct qp *qp, struct packet p, const void *payload)
 {
     struct bench_rings *r = &out_rings[0];
-    struct packet *to = ring_reserve(&r->far_answers, p.bytes);
+    struct packet *to = ring_reserve(&r->far_responses, p.bytes);
     assert_non_null(to);
     if (!p.to_qpn)
         p.to_qpn = qp->qpn;
@@ -670,15 +671,15 @@ static inline void put_answer(struct qp *qp, struct packet p, const void *payloa
     *to = p;
     if (payload)
         memcpy(to + 1, payload, p.bytes);
-    ring_commit(&r->far_answers, to);
-    ring_publish(&r->far_answers);
+    ring_commit(&r->far_responses, to);
+    ring_publish(&r->far_responses);
 }
 
 static inline void take_answers(const char *what)
 {
     char line[160];
-    bool worked = send_answers(&links_out[0], &device);
-    assert_int_equal(links_out[0].answers.shared->head, links_out[0].answers.own);
+    bool worked = send_handle_responses(&links_out[0], &device);
+    assert_int_equal(links_out[0].responses.shared->head, links_out[0].responses.own);
     snprintf(line, sizeof line, "%s%s", what, worked ? " (answers)" : "");
     look(line);
 }

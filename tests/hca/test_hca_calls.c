@@ -70,8 +70,8 @@ void __wrap_gpu_memory_remove(uint64_t address, uint64_t bytes)
     gpu_removed += address == (uintptr_t)&gpu_kind && bytes == 77;
 }
 
-void __wrap_gpu_engine_settle(struct device *of);
-void __wrap_gpu_engine_settle(struct device *of)
+void __wrap_gpu_engine_flush(struct device *of);
+void __wrap_gpu_engine_flush(struct device *of)
 {
     assert_int_equal(gpu_removed, 0); /* before the memory goes */
     gpu_settled++;
@@ -200,7 +200,7 @@ static void say_qp(const struct qp *q)
     say("  qp %x state %u to %x at %u mtu %u port %x psn %x %x access %x timer %u "
         "reads %u timeout %u tries %u %u link %d\n",
         q->qpn & 0xfff, q->state, q->remote_qpn & 0xfff, q->remote, q->mtu, q->source_port,
-        q->stream.expected, q->psn, q->access, q->rnr_timer, q->max_reads, q->timeout,
+        q->responder.expected_psn, q->psn, q->access, q->rnr_timer, q->max_reads, q->timeout,
         q->retry_count, q->rnr_retry, q->link != NULL);
 }
 
@@ -891,7 +891,8 @@ static void completions(void)
     for (unsigned i = 0; i < 4; i++)
         q->receive_ids[i] = 0x600 + i;
     for (unsigned i = 0; i < sizeof opcodes; i++) {
-        struct flight f = {.index = (uint16_t)(i + 17), .opcode = opcodes[i], .received = 99 + i};
+        struct outstanding f = {
+            .index = (uint16_t)(i + 17), .opcode = opcodes[i], .received = 99 + i};
         cq_write_request(of, q->of, &f);
         assert_int_equal(ibv_poll_cq(cq, 8, wc), 1);
         say_wc(wc);
@@ -1365,13 +1366,13 @@ static void contexts(void)
     }
     other = whole_open(1);
     assert_int_equal(ibv_close_device(other), 0);
-    uint32_t before = d->bell[2];
+    uint32_t before = d->wakeup[2];
     device_changes(d);
-    assert_int_equal(d->bell[2], before + 1);
+    assert_int_equal(d->wakeup[2], before + 1);
     char byte;
     while (read(d->wake[0], &byte, 1) == 1)
         ;
-    device_knock(d);
+    device_wake_connector(d);
     assert_int_equal(read(d->wake[0], &byte, 1), 1);
     unsigned wanted = atomic_load(&d->wanted);
     device_lock(d);
@@ -1433,17 +1434,17 @@ static void passes(void)
     q->of->uar->for_gpu = false;
     say("  doorbells %llu\n", (unsigned long long)(d->count_doorbells - bells));
     /* A register in memory of a GPU is looked at now and then. */
-    q->of->uar->far = true;
-    uint64_t at = q->of->uar->look_at;
+    q->of->uar->on_gpu = true;
+    uint64_t at = q->of->uar->next_poll_ns;
     assert_int_equal(at, 0);
     assert_false(engine_pass(d, &timed));
-    assert_int_equal(q->of->uar->look_at, d->now + 200000);
+    assert_int_equal(q->of->uar->next_poll_ns, d->now + 200000);
     *q->of->uar->reg += 1;
     assert_false(engine_pass(d, &timed));
     whole_clock += 200000;
     assert_true(engine_pass(d, &timed));
-    assert_int_equal(q->of->uar->look_at, d->now + 200000);
-    q->of->uar->far = false;
+    assert_int_equal(q->of->uar->next_poll_ns, d->now + 200000);
+    q->of->uar->on_gpu = false;
     whole_config()->mode = MODE_ADVERSARIAL;
     for (unsigned i = 0; i < 12; i++) {
         *q->of->uar->reg += 1;
@@ -1479,8 +1480,8 @@ static void reports(void)
             of->count_retries = 6;
             of->producer = 9;
             of->taken = 2;
-            of->flight_tail = 3;
-            of->flight_head = 1;
+            of->outstanding_tail = 3;
+            of->outstanding_head = 1;
             of->state = QP_SQE;
             of->type = QP_DCT;
             d->count_doorbells = 7;
@@ -1518,7 +1519,7 @@ static void reports(void)
             say_bytes(said, used_of), say("%.300s\n%s", said, said + used_of - 300);
     }
     qp_of(qp)->of->type = QP_RC;
-    qp_of(qp)->of->flight_head = qp_of(qp)->of->flight_tail = 0;
+    qp_of(qp)->of->outstanding_head = qp_of(qp)->of->outstanding_tail = 0;
     memset(d->keys.entries, 0, MAX_MRS * sizeof *d->keys.entries);
     d->line_count = 0;
     assert_int_equal(ibv_destroy_qp(qp) | ibv_destroy_qp(second), 0);

@@ -119,20 +119,20 @@ static void wrong_ones_are_named(void **state)
           "soft HCA: SOFT_HCA_MODE=stricter is none of: strict adversarial lenient\n");
     gives("SOFT_HCA_ICRC=1", "soft HCA: SOFT_HCA_ICRC=1 is none of: ignore check\n");
     gives("SOFT_HCA_MOD=strict",
-          "soft HCA: there is no variable SOFT_HCA_MOD; there are SOFT_HCA_MODE SOFT_HCA_LINK ");
-    gives("SOFT_HCA_MODES=strict", "soft HCA: there is no variable SOFT_HCA_MODES; there are ");
+          "soft HCA: unknown variable SOFT_HCA_MOD; known are SOFT_HCA_MODE SOFT_HCA_LINK ");
+    gives("SOFT_HCA_MODES=strict", "soft HCA: unknown variable SOFT_HCA_MODES; known are ");
     gives("SOFT_HCA_ADDRESS=10.0.0.1",
           "soft HCA: SOFT_HCA_ADDRESS is for SOFT_HCA_LINK=roce, which is not set\n");
     gives("SOFT_HCA_LINK=roce SOFT_HCA_ADDRESS=10.0.0",
-          "soft HCA: SOFT_HCA_ADDRESS: \"10.0.0\" is no IPv4 address, nor lo\n");
+          "soft HCA: SOFT_HCA_ADDRESS: \"10.0.0\" is not an IPv4 address or lo\n");
     gives("SOFT_HCA_LINK=roce SOFT_HCA_ADDRESS=lo,,lo",
-          "soft HCA: SOFT_HCA_ADDRESS: \"\" is no IPv4 address, nor lo\n");
+          "soft HCA: SOFT_HCA_ADDRESS: \"\" is not an IPv4 address or lo\n");
     gives("SOFT_HCA_LINK=roce SOFT_HCA_ADDRESS=0.1.2.3",
-          "soft HCA: SOFT_HCA_ADDRESS: \"0.1.2.3\" is no IPv4 address, nor lo\n");
+          "soft HCA: SOFT_HCA_ADDRESS: \"0.1.2.3\" is not an IPv4 address or lo\n");
     gives("SOFT_HCA_LINK=roce SOFT_HCA_ADDRESS=100.100.100.1000",
-          "soft HCA: SOFT_HCA_ADDRESS: \"100.100.100.1000\" is no IPv4 address, nor lo\n");
+          "soft HCA: SOFT_HCA_ADDRESS: \"100.100.100.1000\" is not an IPv4 address or lo\n");
     gives("SOFT_HCA_LINK=roce SOFT_HCA_ADDRESS=lop",
-          "soft HCA: SOFT_HCA_ADDRESS: \"lop\" is no IPv4 address, nor lo\n");
+          "soft HCA: SOFT_HCA_ADDRESS: \"lop\" is not an IPv4 address or lo\n");
     char many[600] = "SOFT_HCA_LINK=roce SOFT_HCA_ADDRESS=lo", sentence[100];
     for (int i = 1; i < CONFIG_ADDRESSES; i++)
         strcat(many, ",lo");

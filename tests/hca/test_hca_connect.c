@@ -207,7 +207,7 @@ static unsigned watched(const struct cm_id *c)
 static void come(struct cm_id *c)
 {
     pthread_mutex_lock(&cm_lock);
-    cm_come(c);
+    cm_handle_socket(c);
     pthread_mutex_unlock(&cm_lock);
 }
 
@@ -226,23 +226,23 @@ static struct ibv_qp *queue(void)
 
 static void messages_in_states(void)
 {
-    for (unsigned state = CM_ASKING; state <= CM_OVER; state++)
-        for (unsigned kind = 0; kind <= CM_END_REPLY + 4; kind++) {
+    for (unsigned state = CM_REQ_SENT; state <= CM_DISCONNECTED; state++)
+        for (unsigned kind = 0; kind <= CM_DREP + 4; kind++) {
             int peer;
             struct cm_id *c = id_at((enum cm_state)state, &peer), *listener = NULL;
             struct cm_message m = message_of((enum cm_kind)kind);
             size_t bytes = sizeof m;
-            if (state == CM_INCOMING && kind % 2)
+            if (state == CM_REQ_EXPECTED && kind % 2)
                 c->listener = listener = id_make();
-            if (kind > CM_END_REPLY)
-                m = message_of(CM_END);
-            if (kind == CM_END_REPLY + 1)
+            if (kind > CM_DREP)
+                m = message_of(CM_DREQ);
+            if (kind == CM_DREP + 1)
                 m.magic++;
-            if (kind == CM_END_REPLY + 2)
+            if (kind == CM_DREP + 2)
                 m.private_bytes = CM_PRIVATE_BYTES + 1;
-            if (kind == CM_END_REPLY + 3)
+            if (kind == CM_DREP + 3)
                 m.private_bytes = CM_PRIVATE_BYTES;
-            if (kind == CM_END_REPLY + 4)
+            if (kind == CM_DREP + 4)
                 bytes = 0;
             assert_int_equal(__real_send(peer, &m, bytes, 0), bytes);
             if (!bytes)
@@ -269,16 +269,16 @@ static void messages_in_states(void)
 static void messages_in_pieces(void)
 {
     int peer;
-    struct cm_id *c = id_at(CM_ASKING, &peer);
-    struct cm_message m = message_of(CM_REFUSAL);
+    struct cm_id *c = id_at(CM_REQ_SENT, &peer);
+    struct cm_message m = message_of(CM_REJ);
     come(c); /* nothing there */
-    assert_int_equal(c->state, CM_ASKING);
+    assert_int_equal(c->state, CM_REQ_SENT);
     for (size_t at = 0; at < sizeof m; at += 60) {
         size_t n = sizeof m - at < 60 ? sizeof m - at : 60;
         assert_int_equal(c->got, at);
         assert_int_equal(__real_send(peer, (char *)&m + at, n, 0), n);
         come(c);
-        assert_int_equal(c->state, at + n < sizeof m ? CM_ASKING : CM_OVER);
+        assert_int_equal(c->state, at + n < sizeof m ? CM_REQ_SENT : CM_DISCONNECTED);
     }
     say_events();
     c->state = CM_CONNECTED;
@@ -287,7 +287,7 @@ static void messages_in_pieces(void)
     assert_int_equal(c->state, CM_CONNECTED);
     fail_next("recv", 1, ECONNRESET);
     come(c);
-    assert_int_equal(c->state, CM_OVER);
+    assert_int_equal(c->state, CM_DISCONNECTED);
     say_events();
     assert_int_equal(rdma_destroy_id(&c->id), 0);
     say_sent(peer);
@@ -300,7 +300,7 @@ static void say_queue(const struct ibv_qp *qp)
     const struct qp *q = qp_of((struct ibv_qp *)(uintptr_t)qp)->of;
     say("  qp state %u to %x at %u mtu %u expected %x psn %x access %x timer %u reads %u "
         "timeout %u tries %u %u\n",
-        q->state, short_qpn(q->remote_qpn), q->remote, q->mtu, q->stream.expected, q->psn,
+        q->state, short_qpn(q->remote_qpn), q->remote, q->mtu, q->responder.expected_psn, q->psn,
         q->access, q->rnr_timer, q->max_reads, q->timeout, q->retry_count, q->rnr_retry);
 }
 
@@ -308,8 +308,8 @@ static void replies(void)
 {
     for (unsigned i = 0; i < 6; i++) {
         int peer;
-        struct cm_id *c = id_at(CM_ASKING, &peer);
-        struct cm_message m = message_of(CM_REPLY);
+        struct cm_id *c = id_at(CM_REQ_SENT, &peer);
+        struct cm_message m = message_of(CM_REP);
         c->id.qp = queue();
         struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT};
         int mask;
@@ -342,8 +342,8 @@ static void replies(void)
 static void attributes(void)
 {
     int peer;
-    struct cm_id *c = id_at(CM_ASKED, &peer);
-    c->peer = message_of(CM_REQUEST);
+    struct cm_id *c = id_at(CM_REQ_REPORTED, &peer);
+    c->peer = message_of(CM_REQ);
     for (unsigned state = IBV_QPS_RESET; state <= IBV_QPS_ERR; state++) {
         struct ibv_qp_attr a = {.qp_state = (enum ibv_qp_state)state};
         int mask = -1;
@@ -374,7 +374,7 @@ static void attributes(void)
 static void calls_in_states(void)
 {
     for (unsigned call = 0; call < 6; call++)
-        for (unsigned state = CM_IDLE; state <= CM_OVER; state++)
+        for (unsigned state = CM_IDLE; state <= CM_DISCONNECTED; state++)
             for (unsigned cut = 0; cut < 2; cut++) {
                 static const char data[200] = "qrst";
                 struct rdma_conn_param p = {.private_data = data,
@@ -428,7 +428,7 @@ static void parameters(void)
 {
     int peer;
     char data[200] = "0123456789";
-    struct cm_id *c = id_at(CM_ASKED, &peer);
+    struct cm_id *c = id_at(CM_REQ_REPORTED, &peer);
     struct rdma_conn_param p = {.private_data = data, .private_data_len = CM_PRIVATE_BYTES + 1};
     errno = 0;
     assert_int_equal(rdma_accept(&c->id, &p), -1);
@@ -447,24 +447,24 @@ static void parameters(void)
     assert_int_equal(be32toh(m.psn), c->psn);
     assert_memory_equal(c->own_private, data, CM_PRIVATE_BYTES);
     assert_null(c->own.private_data);
-    c->state = CM_ASKED;
+    c->state = CM_REQ_REPORTED;
     p.private_data = NULL;
     p.private_data_len = 5;
     assert_int_equal(rdma_accept(&c->id, &p), 0);
     assert_int_equal(c->own_private[0], 0);
     assert_int_equal(c->psn, 0x5c5c5c);
-    c->state = CM_ASKED;
+    c->state = CM_REQ_REPORTED;
     assert_int_equal(rdma_accept(&c->id, NULL), 0);
     say("most: %u %u %u %u\n", c->own.responder_resources, c->own.initiator_depth,
         c->own.retry_count, c->own.rnr_retry_count);
     /* With a queue pair, which cannot be moved from here. */
-    c->state = CM_ASKED;
+    c->state = CM_REQ_REPORTED;
     c->id.qp = queue();
-    c->peer = message_of(CM_REQUEST);
+    c->peer = message_of(CM_REQ);
     errno = 0;
     assert_int_equal(rdma_accept(&c->id, NULL), -1);
     assert_int_equal(errno, EINVAL);
-    assert_int_equal(c->state, CM_ASKED);
+    assert_int_equal(c->state, CM_REQ_REPORTED);
     struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT};
     int mask;
     assert_int_equal(rdma_init_qp_attr(&c->id, &a, &mask), 0);
@@ -474,7 +474,7 @@ static void parameters(void)
     c->state = CM_CONNECTED;
     assert_int_equal(rdma_disconnect(&c->id), 0);
     say_queue(c->id.qp);
-    assert_int_equal(c->state, CM_ENDING);
+    assert_int_equal(c->state, CM_DREQ_SENT);
     assert_int_equal(rdma_notify(&c->id, IBV_EVENT_COMM_EST), 0);
     for (unsigned i = 0; i < 6; i++)
         say_sent(peer);
@@ -509,7 +509,7 @@ static void passive(void)
     assert_int_equal(rdma_listen(&listener->id, 0), -1);
     for (unsigned i = 0; i < 6; i++) {
         int s = __real_socket(AF_INET, SOCK_STREAM, 0);
-        struct cm_message m = message_of(CM_REQUEST);
+        struct cm_message m = message_of(CM_REQ);
         struct sockaddr_in mine;
         socklen_t bytes = sizeof mine;
         assert_int_equal(__real_connect(s, (struct sockaddr *)&any, sizeof any), 0);
@@ -534,7 +534,7 @@ static void passive(void)
                 struct cm_id *c = NULL;
                 for (uint64_t n = listener->number + 1; !c || c->listener != listener; n++)
                     c = cm_id_find(n);
-                cm_come(c);
+                cm_handle_socket(c);
                 pthread_mutex_unlock(&cm_lock);
                 close(s);
                 break;
@@ -545,7 +545,7 @@ static void passive(void)
             assert_int_equal(e->event, RDMA_CM_EVENT_CONNECT_REQUEST);
             assert_ptr_equal(c->id.context, listener->id.context);
             assert_int_equal(c->id.ps, RDMA_PS_TCP);
-            assert_int_equal(c->state, CM_ASKED);
+            assert_int_equal(c->state, CM_REQ_REPORTED);
             assert_ptr_equal(c->id.verbs, context);
             assert_int_equal(c->id.port_num, 1);
             assert_int_equal(rdma_get_dst_port(&c->id), mine.sin_port);
@@ -555,14 +555,14 @@ static void passive(void)
             assert_int_equal(rdma_accept(&c->id, NULL), 0);
             assert_int_equal(__real_recv(s, &m, sizeof m, MSG_WAITALL), sizeof m);
             say("  reply kind %u\n", be32toh(m.kind));
-            m = message_of(CM_READY);
+            m = message_of(CM_RTU);
             assert_int_equal(__real_send(s, &m, sizeof m, 0), sizeof m);
             await();
             say_events();
             close(s);
             await();
             say_events();
-            assert_int_equal(c->state, CM_OVER);
+            assert_int_equal(c->state, CM_DISCONNECTED);
             assert_int_equal(rdma_disconnect(&c->id), 0);
             assert_int_equal(rdma_destroy_id(&c->id), 0);
             continue;
@@ -602,14 +602,14 @@ static void active(void)
             close(door);
         assert_int_equal(rdma_connect(&c->id, NULL), 0);
         if (i == 1 || i == 2) {
-            assert_int_equal(c->state, CM_OVER);
+            assert_int_equal(c->state, CM_DISCONNECTED);
             fails = "";
             say("connect %u\n", i);
             say_events();
             assert_int_equal(rdma_destroy_id(&c->id), 0);
             continue;
         }
-        if (c->state == CM_REACHING)
+        if (c->state == CM_CONNECTING)
             await();
         say("connect %u\n", i);
         say_events();
@@ -621,13 +621,13 @@ static void active(void)
                 assert_int_equal(__real_recv(s, &m, sizeof m, MSG_WAITALL), sizeof m);
                 say("  request kind %u reads %u %u tries %u %u\n", be32toh(m.kind),
                     m.responder_resources, m.initiator_depth, m.retry_count, m.rnr_retry_count);
-                m = message_of(i == 4 ? CM_REFUSAL : CM_REPLY);
+                m = message_of(i == 4 ? CM_REJ : CM_REP);
                 assert_int_equal(__real_send(s, &m, sizeof m, 0), sizeof m);
                 await();
                 say_events();
             }
             if (i == 0) {
-                assert_int_equal(c->state, CM_ANSWERED);
+                assert_int_equal(c->state, CM_REP_RECEIVED);
                 assert_int_equal(rdma_establish(&c->id), 0);
                 assert_int_equal(__real_recv(s, &m, sizeof m, MSG_WAITALL), sizeof m);
                 say("  ready kind %u\n", be32toh(m.kind));
@@ -713,7 +713,7 @@ static void identifiers(void)
 static void tell(struct cm_id *c, int status)
 {
     pthread_mutex_lock(&cm_lock);
-    cm_tell(c, RDMA_CM_EVENT_ADDR_RESOLVED, status, NULL);
+    cm_post_event(c, RDMA_CM_EVENT_ADDR_RESOLVED, status, NULL);
     pthread_mutex_unlock(&cm_lock);
 }
 
@@ -755,7 +755,7 @@ static void events_are_in_order(void)
     tell(b, 8);
     tell(b, 9);
     pthread_mutex_lock(&cm_lock);
-    assert_int_equal(cm_events_move(b, NULL), 2);
+    assert_int_equal(cm_move_events(b, NULL), 2);
     pthread_mutex_unlock(&cm_lock);
     assert_int_equal(b->unacknowledged, 0);
     assert_int_equal(bell_of(channel), 0);
@@ -796,38 +796,41 @@ static void calls_of_ones_own_channel(void)
     for (unsigned i = 0; i < 3; i++) {
         tell(cm_of(id), cases[i].status);
         errno = 99;
-        assert_int_equal(cm_now(cm_of(id), 0), cases[i].result);
+        assert_int_equal(cm_wait_for_event(cm_of(id), 0), cases[i].result);
         assert_int_equal(errno, cases[i].error);
         assert_int_equal(cm_of(id)->unacknowledged, 0);
     }
-    assert_int_equal(cm_now(cm_of(id), -1), -1);
+    assert_int_equal(cm_wait_for_event(cm_of(id), -1), -1);
     cm_of(id)->own_channel = false;
-    assert_int_equal(cm_now(cm_of(id), 0), 0);
+    assert_int_equal(cm_wait_for_event(cm_of(id), 0), 0);
     cm_of(id)->own_channel = true;
     assert_int_equal(fcntl(id->channel->fd, F_SETFL, O_NONBLOCK), 0);
-    assert_int_equal(cm_now(cm_of(id), 0), -1);
+    assert_int_equal(cm_wait_for_event(cm_of(id), 0), -1);
     assert_int_equal(errno, EAGAIN);
     assert_int_equal(rdma_destroy_id(id), 0);
     /* Without a channel of the program's a call ends with what it has brought about. */
     for (unsigned i = 0; i < 4; i++) {
         int fds[2];
-        struct cm_message m = message_of(i < 2 ? CM_END_REPLY : i == 2 ? CM_READY : CM_REPLY);
+        struct cm_message m = message_of(i < 2 ? CM_DREP : i == 2 ? CM_RTU : CM_REP);
         assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
         struct cm_id *c = cm_of(id);
         c->fd = fds[0];
         c->id.verbs = context;
-        c->state = i == 0 ? CM_CONNECTED : i == 1 ? CM_ENDING : i == 2 ? CM_ASKED : CM_OVER;
+        c->state = i == 0   ? CM_CONNECTED
+                   : i == 1 ? CM_DREQ_SENT
+                   : i == 2 ? CM_REQ_REPORTED
+                            : CM_DISCONNECTED;
         pthread_mutex_lock(&cm_lock);
         cm_watch(c, EPOLLIN);
         pthread_mutex_unlock(&cm_lock);
         assert_int_equal(__real_send(fds[1], &m, sizeof m, 0), sizeof m);
         assert_int_equal(i == 2 ? rdma_accept(id, NULL) : rdma_disconnect(id), 0);
         /* One that ends or is over is not waited for. */
-        assert_int_equal(c->state, i == 0   ? CM_OVER
-                                   : i == 1 ? CM_ENDING
+        assert_int_equal(c->state, i == 0   ? CM_DISCONNECTED
+                                   : i == 1 ? CM_DREQ_SENT
                                    : i == 2 ? CM_CONNECTED
-                                            : CM_OVER);
+                                            : CM_DISCONNECTED);
         assert_int_equal(c->unacknowledged, 0);
         assert_int_equal(rdma_destroy_id(id), 0);
         close(fds[1]);

@@ -70,8 +70,8 @@ static void say_qp(const struct qp *qp)
         qp->srq ? qp->srq->number : 0, qp->memories[0]->users, qp->memories[1]->users);
     say("  to %x at %u mtu %u port %x psn %x/%x/%x expected %x said %x from %x %u\n",
         short_qpn(qp->remote_qpn), qp->remote, qp->mtu, qp->source_port, qp->psn, qp->acked,
-        qp->psn_most, qp->stream.expected, qp->stream.said_last, short_qpn(qp->stream.qpn),
-        qp->stream.from);
+        qp->psn_limit, qp->responder.expected_psn, qp->responder.ack_psn,
+        short_qpn(qp->responder.qpn), qp->responder.from);
     say("  access %x timer %u reads %u timeout %u tries %u %u %u %u link %d window %u%s\n",
         qp->access, qp->rnr_timer, qp->max_reads, qp->timeout, qp->retry_count, qp->retries,
         qp->rnr_retry, qp->rnr_tries, qp->link != NULL, qp->window, qp->listed ? " listed" : "");
@@ -547,7 +547,7 @@ static void pages_and_memory(void)
         assert_int_equal(more[i]->page_id, top + i);
         assert_ptr_equal(more[i]->reg_addr, (char *)more[i]->base_addr + 0x800);
         assert_ptr_equal(d->uars[top + i]->reg, more[i]->reg_addr);
-        assert_false(d->uars[top + i]->far);
+        assert_false(d->uars[top + i]->on_gpu);
     }
     assert_int_equal(d->uar_top, top + 3);
     mlx5dv_devx_free_uar(more[1]);
@@ -592,7 +592,7 @@ static void pages_and_memory(void)
     assert_int_equal(third->umem_id, 3);
     assert_ptr_equal(d->umems[3]->address, arena + 64);
     assert_int_equal(d->umems[3]->bytes, 77);
-    assert_false(d->umems[3]->far);
+    assert_false(d->umems[3]->on_gpu);
     wanted.comp_mask = 1;
     assert_null(mlx5dv_devx_umem_reg_ex(context, &wanted));
     assert_int_equal(errno, EOPNOTSUPP);

@@ -17,7 +17,7 @@
 
 static struct config config;
 static struct device device;
-static uint32_t bell[4];
+static uint32_t wakeup[4];
 static uint64_t clock_now;
 
 /* --- What is made up --- */
@@ -71,13 +71,13 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *m)
 
 static bool skips[64]; /* answers of the adversary, one after the other */
 static unsigned skip_count;
-bool adversary_skips(struct device *d)
+bool adversary_skips_step(struct device *d)
 {
     return skip_count < 64 && skips[skip_count++];
 }
 
 static bool expires[3]; /* of the device */
-bool adversary_expire(struct device *d, struct held *h)
+bool adversary_flush_expired(struct device *d, struct delayed_writes *h)
 {
     assert_ptr_equal(h, &d->apart);
     return expires[0];
@@ -130,7 +130,7 @@ bool respond_run(struct link_in *link, struct device *d)
     return answer_of('i');
 }
 
-bool send_answers(struct link_out *link, struct device *d)
+bool send_handle_responses(struct link_out *link, struct device *d)
 {
     return answer_of('o');
 }
@@ -163,7 +163,7 @@ bool roce_send(struct device *d)
 
 static uint32_t *bells_rung[4];
 static unsigned bells;
-void link_ring(uint32_t *at)
+void link_wake_engine(uint32_t *at)
 {
     bells_rung[bells++ % 4] = at;
 }
@@ -192,14 +192,14 @@ long __wrap_syscall(long number, long a0, long a1, long a2, long a3, long a4, lo
     if (number != SYS_futex)
         return __real_syscall(number, a0, a1, a2, a3, a4, a5);
     const struct timespec *t = (const struct timespec *)a3;
-    assert_ptr_equal((const uint32_t *)a0, bell);
+    assert_ptr_equal((const uint32_t *)a0, wakeup);
     assert_int_equal((int)a1, FUTEX_WAIT);
     assert_int_equal(a4, 0);
     assert_int_equal((int)a5, 0);
     assert_int_equal(lock_depth, 0);
     sleeps.calls++;
     sleeps.seen = (uint32_t)a2;
-    sleeps.asleep = bell[1];
+    sleeps.asleep = wakeup[1];
     sleeps.time = *t;
     clock_now += (uint64_t)t->tv_sec * 1000000000 + (uint64_t)t->tv_nsec;
     say("  sleeps %lld.%09ld\n", (long long)t->tv_sec, t->tv_nsec);
@@ -277,7 +277,7 @@ void qp_list(struct qp *qp)
     say("  list\n");
 }
 
-void gpu_engine_leave(struct device *d, struct qp *qp)
+void gpu_engine_release_queue(struct device *d, struct qp *qp)
 {
     assert_ptr_equal(d, &device);
     assert_int_equal(lock_depth, 0);
@@ -339,9 +339,9 @@ static int setup(void **state)
     memset(&device, 0, sizeof device);
     config = (struct config){.idle_us = 1000};
     device.config = &config;
-    device.bell = bell;
+    device.wakeup = wakeup;
     device.uar_top = 1;
-    memset(bell, 0, sizeof bell);
+    memset(wakeup, 0, sizeof wakeup);
     memset(skips, 0, sizeof skips);
     memset(&sleeps, 0, sizeof sleeps);
     skip_count = rings = bells = far_reads = calls = yields = wakes = changes = slacks = 0;
@@ -411,9 +411,9 @@ static void doorbells_are_seen_once(void **state)
     assert_false(uars[1].owed);
     uars[1].for_gpu = false;
     /* In memory of a GPU: now and then. */
-    uars[1].far = true;
+    uars[1].on_gpu = true;
     registers[1] = 8;
-    uars[1].look_at = clock_now + 1;
+    uars[1].next_poll_ns = clock_now + 1;
     uars[1].owed = true;
     assert_false(pass(&timed));
     assert_int_equal(far_reads, 0);
@@ -421,9 +421,9 @@ static void doorbells_are_seen_once(void **state)
     clock_now++;
     assert_true(pass(&timed));
     assert_int_equal(far_reads, 1);
-    assert_int_equal(uars[1].look_at, clock_now + 200000);
+    assert_int_equal(uars[1].next_poll_ns, clock_now + 200000);
     assert_int_equal(rung_with[0], 8);
-    uars[1].look_at = 0;
+    uars[1].next_poll_ns = 0;
     registers[1] = 9;
     far_fails = true;
     assert_false(pass(&timed));
@@ -479,8 +479,8 @@ static void all_that_may_work_has_its_turn(void **state)
     static struct cq cqs[2];
     uint32_t peer[4];
     bool timed;
-    links[0] = (struct link_out){.unpublished = true, .bell = peer};
-    links[1] = (struct link_out){.self = true, .unpublished = true, .bell = bell};
+    links[0] = (struct link_out){.unpublished = true, .wakeup = peer};
+    links[1] = (struct link_out){.self = true, .unpublished = true, .wakeup = wakeup};
     struct ring_shared *shared = calloc(2, sizeof *shared);
     for (unsigned i = 0; i < 2; i++) {
         links[i].requests = (struct ring){.shared = &shared[i], .own = 77 + i};
@@ -508,10 +508,10 @@ static void all_that_may_work_has_its_turn(void **state)
         assert_int_equal(strlen(called), 8);
     }
     worked_mask = 0;
-    in[1].held.count = 1;
+    in[1].delayed.count = 1;
     assert_false(pass(&timed));
     assert_true(timed);
-    in[1].held.count = 0;
+    in[1].delayed.count = 0;
     expires[0] = true;
     assert_false(pass(&timed));
     assert_true(timed);
@@ -546,11 +546,11 @@ static void sleeps_get_longer(void **state)
     passes_left = 60;
     works_at = 0;
     away = 30000;
-    bell[0] = 41;
+    wakeup[0] = 41;
     atomic_store(&device.wanted, 1);
     run_engine(300);
     say("  yields %u, slack %u, asleep %u seen %u now %u\n", yields, slacks, sleeps.asleep,
-        sleeps.seen, bell[1]);
+        sleeps.seen, wakeup[1]);
 }
 
 static void work_ends_the_sleep(void **state)
@@ -607,7 +607,7 @@ static void pages(void **state)
         assert_int_equal(u[i]->page_id, i + 1);
         assert_ptr_equal(u[i]->device, &device);
         assert_ptr_equal(u[i]->reg, u[i]->page + 0x800);
-        assert_false(u[i]->far);
+        assert_false(u[i]->on_gpu);
         assert_int_equal(u[i]->pinned, 0);
         assert_int_equal(device.uar_top, i + 2);
     }
@@ -621,7 +621,7 @@ static void pages(void **state)
     assert_int_equal(device.uar_top, 4);
     far_register = 0x123400;
     u[3] = uar_add(&device, true);
-    assert_true(u[3]->far);
+    assert_true(u[3]->on_gpu);
     assert_int_equal(u[3]->pinned, 0x123400);
     assert_int_equal((uintptr_t)u[3]->reg, 0x123400);
     assert_ptr_equal(u[3]->page, u[3]->reg);
@@ -629,13 +629,13 @@ static void pages(void **state)
     uar_remove(u[3]);
     assert_int_equal(maps, 3);
     u[3] = uar_add(&device, false); /* not in memory of a GPU */
-    assert_false(u[3]->far);
+    assert_false(u[3]->on_gpu);
     u[3]->registered = true;
     uar_remove(u[3]);
     assert_int_equal(unregistered, 1);
     far_register = 0;
     u[3] = uar_add(&device, true);
-    assert_false(u[3]->far);
+    assert_false(u[3]->on_gpu);
     u[3]->registered = true;
     no_driver = true;
     uar_remove(u[3]);
@@ -704,27 +704,27 @@ static void numbers_of_completion_queues(void **state)
 
 static void moves(void **state)
 {
-    static const struct qp_move all = {.remote_qpn = 0x111,
-                                       .receive_psn = 0x3000005,
-                                       .send_psn = 0x4000006,
-                                       .remote = 9,
-                                       .mtu = 512,
-                                       .source_port = 0xc001,
-                                       .access = 6,
-                                       .access_set = 10,
-                                       .max_reads = 17,
-                                       .timeout = 0x3f,
-                                       .retry_count = 0xfe,
-                                       .rnr_retry = 0xfd,
-                                       .rnr_timer = 7};
+    static const struct qp_modify all = {.remote_qpn = 0x111,
+                                         .receive_psn = 0x3000005,
+                                         .send_psn = 0x4000006,
+                                         .remote = 9,
+                                         .mtu = 512,
+                                         .source_port = 0xc001,
+                                         .access = 6,
+                                         .access_set = 10,
+                                         .max_reads = 17,
+                                         .timeout = 0x3f,
+                                         .retry_count = 0xfe,
+                                         .rnr_retry = 0xfd,
+                                         .rnr_timer = 7};
     say("# moves\n");
     for (unsigned type = QP_RC; type <= QP_DCT; type++)
         for (unsigned from = QP_RESET; from <= QP_ERROR; from++)
             for (unsigned to = QP_RESET; to <= QP_ERROR; to++) {
                 struct qp qp = {.device = &device, .qpn = 3, .type = type, .state = from};
-                struct qp_move m = all;
+                struct qp_modify m = all;
                 m.to = to;
-                int e = qp_move(&qp, &m, 0);
+                int e = qp_modify(&qp, &m, 0);
                 say("type %u from %u to %u: %d, %u\n", type, from, to, e, qp.state);
             }
     for (unsigned i = 0; i < 14; i++) {
@@ -736,8 +736,8 @@ static void moves(void **state)
                         .access = 5,
                         .link = &links[0],
                         .uar = i == 12 ? NULL : &u,
-                        .far_ring = i >= 9};
-        struct qp_move m = all;
+                        .gpu_ring = i >= 9};
+        struct qp_modify m = all;
         wakes = changes = 0;
         links_fail = i == 7;
         m.max_reads = i == 13 ? 16 : i == 3 ? 15 : 17;
@@ -746,14 +746,15 @@ static void moves(void **state)
             qp.state = QP_RTR;
         if (i == 13)
             m.to = QP_RTS;
-        int e = qp_move(&qp, &m, i < 4 ? 1u << i : i == 4 ? 0 : 15);
+        int e = qp_modify(&qp, &m, i < 4 ? 1u << i : i == 4 ? 0 : 15);
         say("move %u: %d state %u access %x timer %u to %x at %u mtu %u port %x "
             "expected %x said %x stream %x %u psn %x %x %x reads %u timeout %u "
             "tries %u %u %u %u link %d window %u\n",
             i, e, qp.state, qp.access, qp.rnr_timer, qp.remote_qpn, qp.remote, qp.mtu,
-            qp.source_port, qp.stream.expected, qp.stream.said_last, qp.stream.qpn, qp.stream.from,
-            qp.psn, qp.acked, qp.psn_most, qp.max_reads, qp.timeout, qp.retry_count, qp.retries,
-            qp.rnr_retry, qp.rnr_tries, qp.link == &links[1] ? 2 : qp.link == &links[0], qp.window);
+            qp.source_port, qp.responder.expected_psn, qp.responder.ack_psn, qp.responder.qpn,
+            qp.responder.from, qp.psn, qp.acked, qp.psn_limit, qp.max_reads, qp.timeout,
+            qp.retry_count, qp.retries, qp.rnr_retry, qp.rnr_tries,
+            qp.link == &links[1] ? 2 : qp.link == &links[0], qp.window);
         say("  cpu %d leaves %d wakes %u changes %u\n", u.by_cpu, qp.leaves, wakes, changes);
     }
 }

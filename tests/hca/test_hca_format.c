@@ -21,7 +21,7 @@ static void say_packet(const uint8_t *bytes, size_t n, uint32_t mtu)
     say("  %s kind %u flags %x bytes %u mtu %u qpn %x psn %x length %u rkey %x immediate %x "
         "messages %x address %llx",
         good ? "read" : "refused", p.kind, p.flags, p.bytes, p.mtu, p.to_qpn, p.psn, p.length,
-        p.rkey, p.immediate, p.messages, (unsigned long long)p.address);
+        p.rkey, p.immediate, p.msn, (unsigned long long)p.address);
     for (uint32_t i = 0; good && i < p.bytes && i < 32; i++)
         say("%s%02x", i ? "" : " ", payload[i]);
     say("\n");
@@ -29,14 +29,14 @@ static void say_packet(const uint8_t *bytes, size_t n, uint32_t mtu)
 
 static void one(struct packet p, const void *payload)
 {
-    uint8_t out[ROCE_MOST + 8];
+    uint8_t out[ROCE_BYTES_MOST + 8];
     uint32_t qpn = 0;
     memset(out, 0xee, sizeof out);
     p.to_qpn = 0x123456;
     p.address = 0x1122334455667788;
     p.rkey = 0x99aabbcc;
     p.psn += 0xabcd00;
-    p.messages = 0x654321;
+    p.msn = 0x654321;
     size_t n = roce_encode(&p, payload, &route, out);
     say("kind %u flags %x bytes %u: ", p.kind, p.flags, p.bytes);
     for (size_t i = 0; i < n && i < 96; i++)
@@ -64,8 +64,8 @@ static void as_written(void **state)
     static uint8_t payload[5000];
     static const uint32_t sizes[] = {0, 1, 3, 4, 13, 1024, 1025, 4096, 4097};
     static const uint8_t kinds[] = {PACKET_SEND, PACKET_WRITE, PACKET_READ_DATA};
-    static const uint32_t why[] = {REFUSED_RNR,
-                                   REFUSED_SEQUENCE,
+    static const uint32_t why[] = {NAK_RNR,
+                                   NAK_PSN_SEQUENCE,
                                    SYNDROME_REMOTE_INVALID_REQUEST,
                                    SYNDROME_REMOTE_ACCESS,
                                    SYNDROME_REMOTE_OPERATION,
@@ -88,8 +88,8 @@ static void as_written(void **state)
                             .bytes = sizes[i]},
             payload);
     one((struct packet){.kind = PACKET_READ, .length = 77777}, NULL);
-    one((struct packet){.kind = PACKET_WHO}, NULL);
-    one((struct packet){.kind = PACKET_I_AM}, NULL);
+    one((struct packet){.kind = PACKET_PROBE}, NULL);
+    one((struct packet){.kind = PACKET_PROBE_REPLY}, NULL);
     one((struct packet){.kind = PACKET_ACK}, NULL);
     one((struct packet){.kind = PACKET_PAD}, NULL);
     one((struct packet){.kind = PACKET_INVALID}, NULL);
@@ -150,13 +150,13 @@ static void as_written(void **state)
 
 static void targets(void **state)
 {
-    uint8_t bytes[ROCE_MOST + 1] = {0x0a, 0x40, 0xff, 0xff, 0xff, 0x12, 0x34, 0x56};
+    uint8_t bytes[ROCE_BYTES_MOST + 1] = {0x0a, 0x40, 0xff, 0xff, 0xff, 0x12, 0x34, 0x56};
     uint32_t qpn = 0;
     assert_true(roce_target(bytes, 16, &qpn));
     assert_int_equal(qpn, 0x123456);
     assert_false(roce_target(bytes, 15, &qpn));
-    assert_true(roce_target(bytes, ROCE_MOST, &qpn));
-    assert_false(roce_target(bytes, ROCE_MOST + 1, &qpn));
+    assert_true(roce_target(bytes, ROCE_BYTES_MOST, &qpn));
+    assert_false(roce_target(bytes, ROCE_BYTES_MOST + 1, &qpn));
     bytes[2] = 0x7f; /* a limited member */
     assert_true(roce_target(bytes, 16, &qpn));
     bytes[2] = 0xfe;
@@ -173,12 +173,12 @@ static void targets(void **state)
 static void forms_of_atomics(void **state)
 {
     const uint64_t all = ~UINT64_C(0);
-    assert_true(roce_has_form(true, 8, all, all));
-    assert_false(roce_has_form(true, 8, all - 1, all));
-    assert_false(roce_has_form(true, 8, all, all - 1));
-    assert_false(roce_has_form(true, 4, all, all));
-    assert_true(roce_has_form(false, 8, 0, 5));
-    assert_false(roce_has_form(false, 8, 1, 0));
+    assert_true(roce_is_standard_atomic(true, 8, all, all));
+    assert_false(roce_is_standard_atomic(true, 8, all - 1, all));
+    assert_false(roce_is_standard_atomic(true, 8, all, all - 1));
+    assert_false(roce_is_standard_atomic(true, 4, all, all));
+    assert_true(roce_is_standard_atomic(false, 8, 0, 5));
+    assert_false(roce_is_standard_atomic(false, 8, 1, 0));
 }
 
 /* --- Captures --- */
@@ -249,7 +249,7 @@ static void captures(void **state)
     assert_null(roce_capture_open("/no/such/folder/x", 7));
     say_stderr();
     assert_string_equal(text,
-                        "soft HCA: nothing is captured: /no/such/folder/x.4321.7.pcap: No such "
+                        "soft HCA: cannot capture packets: /no/such/folder/x.4321.7.pcap: No such "
                         "file or directory (SOFT_HCA_CAPTURE)\n");
 }
 

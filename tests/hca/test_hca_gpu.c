@@ -457,7 +457,7 @@ struct qp *qp_find(struct device *d, uint32_t qpn)
 
 /* Who has that LID, at the other end of a pair of sockets. */
 static int answers_to = -1;
-int link_call(uint32_t lid)
+int link_open_socket(uint32_t lid)
 {
     assert_int_equal(lid, PEER_LID);
     int s = answers_to;
@@ -512,7 +512,7 @@ void *__wrap_calloc(size_t count, size_t bytes)
 }
 
 static struct mr_entry keys_of_device[64];
-static uint32_t bell[4], peer_bell[4];
+static uint32_t wakeup[4], peer_bell[4];
 
 static void begin(void)
 {
@@ -521,9 +521,9 @@ static void begin(void)
     config = (struct config){.engine = ENGINE_GPU};
     device.config = &config;
     device.lid = OWN_LID;
-    device.bell = bell;
+    device.wakeup = wakeup;
     device.keys = (struct mr_table){keys_of_device, 64};
-    memset(bell, 0, sizeof bell);
+    memset(wakeup, 0, sizeof wakeup);
     fails = "";
     depth = 0;
     quiet = false;
@@ -591,7 +591,7 @@ static void ranges(void)
     uint64_t at = (uintptr_t)gpus[0] + 0x1000, other = (uintptr_t)gpus[1] + 0x2000;
     uint8_t data[64] = "to and from a GPU", back[64] = "";
     assert_false(gpu_memory_holds(at));
-    assert_int_equal(gpu_memory_settle(), 0);
+    assert_int_equal(gpu_memory_flush(), 0);
     assert_int_equal(gpu_memory_add(at, 0), GPU_MEMORY_NONE);
     assert_int_equal(gpu_memory_add((uintptr_t)data, 8), GPU_MEMORY_NONE);
     static const char *const none[] = {"type_host", "attribute_type", "attribute_gpu"};
@@ -635,10 +635,10 @@ static void ranges(void)
     assert_int_equal(gpu_memory_get(back, at + 8, 20), 0);
     assert_memory_equal(back, gpus[0] + 0x1000 + 8, 20);
     say("settled\n");
-    assert_int_equal(gpu_memory_settle(), 0);
+    assert_int_equal(gpu_memory_flush(), 0);
     assert_int_equal(gpu_memory_put(at + 8, data, 1), 0);
-    assert_int_equal(gpu_memory_settle(), 0);
-    assert_int_equal(gpu_memory_settle(), 0);
+    assert_int_equal(gpu_memory_flush(), 0);
+    assert_int_equal(gpu_memory_flush(), 0);
     say("the other GPU\n");
     assert_int_equal(gpu_memory_put(at + 8, data, 1), 0);
     assert_int_equal(gpu_memory_put(other, data, 1), 0);
@@ -653,13 +653,13 @@ static void ranges(void)
         memset(back, 0, sizeof back);
         say(" %d\n", gpu_memory_get(back, at + 8, 5));
         say(" %d\n", gpu_memory_put(other, data, 1));
-        say(" %d\n", gpu_memory_settle());
+        say(" %d\n", gpu_memory_flush());
         assert_int_equal(depth, 0);
     }
     fails = "";
     gpu_memory_remove(at + 8, 100);
     gpu_memory_remove(other, 1);
-    assert_int_equal(gpu_memory_settle(), 0);
+    assert_int_equal(gpu_memory_flush(), 0);
     assert_false(gpu_memory_holds(other));
 }
 
@@ -680,13 +680,13 @@ static void long_copies(void)
     for (unsigned i = 1; i < 4; i++) {
         fail_next("copy", i, 0);
         assert_int_equal(gpu_memory_put(at, data, sizeof data), 700);
-        assert_int_equal(gpu_memory_settle(), 0);
+        assert_int_equal(gpu_memory_flush(), 0);
         fail_next("synchronize", i, 0);
         int result = gpu_memory_put(at, data, sizeof data);
         say("%d\n", result);
     }
     fails = "";
-    gpu_memory_settle();
+    gpu_memory_flush();
     /* As many ranges as there are. */
     quiet = true;
     for (unsigned i = 0; i < 100; i++)
@@ -700,7 +700,7 @@ static void long_copies(void)
         assert_int_equal(gpu_memory_holds(at + i), i % 2 == 0 && i / 2 % 3 != 0);
     for (unsigned i = 0; i < 100; i++)
         gpu_memory_remove(at + 2 * i, 1);
-    assert_int_equal(gpu_memory_settle(), 0);
+    assert_int_equal(gpu_memory_flush(), 0);
 }
 
 /* --- Keys --- */
@@ -754,7 +754,7 @@ static void own_keys(void)
     struct gpu_keys keys;
     for (unsigned i = 0; i < 16; i++) {
         begin_keys(&keys);
-        struct gpu_want want = {6 << 8 | 2, queue.qpn, 0x777, PEER_LID, false};
+        struct gpu_key_request want = {6 << 8 | 2, queue.qpn, 0x777, PEER_LID, false};
         int gpu = 0;
         if (i == 1)
             want.key++;
@@ -771,7 +771,7 @@ static void own_keys(void)
         if (i >= 7 && i <= 10)
             fail_next("set_access", 1, 0);
         if (i >= 11) { /* a queue of this device to another of it */
-            want = (struct gpu_want){6 << 8 | 2, 0x777, queue.qpn, OWN_LID, true};
+            want = (struct gpu_key_request){6 << 8 | 2, 0x777, queue.qpn, OWN_LID, true};
             queue.state = i == 12 ? QP_INIT : i == 13 ? QP_RTR : QP_RTS;
             queue.type = i == 14 ? QP_DCI : QP_RC;
             queue.remote_qpn += i == 15;
@@ -805,7 +805,7 @@ static void opened_otherwise(void)
         table.set_access = refuse_access;
         fail_next(calls[i], 1, 0);
         say("by its context %u\n", i);
-        say("  %d\n", gpu_keys_open(&table, 1, (uintptr_t)gpus[0], 64));
+        say("  %d\n", gpu_keys_map(&table, 1, (uintptr_t)gpus[0], 64));
     }
 }
 
@@ -814,7 +814,7 @@ static void full_table(void)
     struct gpu_keys keys;
     begin_keys(&keys);
     quiet = true;
-    struct gpu_want want = {6 << 8 | 2, queue.qpn, 0, PEER_LID, false};
+    struct gpu_key_request want = {6 << 8 | 2, queue.qpn, 0, PEER_LID, false};
     unsigned last = 0;
     for (unsigned i = 0; i < GPU_KEYS_MOST; i++) {
         queue.qpn = OWN_LID << 12 | (i + 1);
@@ -910,14 +910,14 @@ static void questions(void)
             fail_next("handle_of", 3, 0);
         say("question %u\n", i);
         assert_int_equal(send(s[0], &q, sizeof q, 0), sizeof q);
-        gpu_keys_answer(&device, s[1]);
+        gpu_keys_answer_query(&device, s[1]);
         int fd = take_answer(s[0], &a);
         say("  answer %llx %llx access %x valid %u file %d\n", (unsigned long long)a.address,
             (unsigned long long)a.bytes, a.access, a.valid, fd >= 0);
         if (fd >= 0)
             close(fd);
         assert_int_equal(send(s[0], &q, sizeof q - 1, 0), sizeof q - 1);
-        gpu_keys_answer(&device, s[1]);
+        gpu_keys_answer_query(&device, s[1]);
         assert_int_equal(take_answer(s[0], &a), -2); /* that was no question */
         close(s[0]);
         close(s[1]);
@@ -951,7 +951,7 @@ static void keys_of_peers(void)
 {
     struct gpu_keys keys;
     begin_keys(&keys);
-    struct gpu_want want = {0x1234, queue.qpn, 0x777, PEER_LID, true};
+    struct gpu_key_request want = {0x1234, queue.qpn, 0x777, PEER_LID, true};
     unsigned files = open_files();
     for (unsigned i = 0; i < 14; i++) {
         int s[2];
@@ -1020,7 +1020,7 @@ static void queues_make(void)
     memset(peer_bell, 0, sizeof peer_bell);
     memset(&peer_link, 0, sizeof peer_link);
     peer_link.address = PEER_LID;
-    peer_link.bell = peer_bell;
+    peer_link.wakeup = peer_bell;
     for (unsigned i = 0; i < 3; i++) {
         uars[i] = (struct uar){.device = &device,
                                .page_id = i + 1,
@@ -1028,7 +1028,7 @@ static void queues_make(void)
                                .pinned = 0x10000 + i,
                                .seen = 0x1111 * (i + 1)};
         cqs[i] = (struct cq){.device = &device,
-                             .far = true,
+                             .on_gpu = true,
                              .users = 1,
                              .buffer = (uint8_t *)(uintptr_t)(0x20000 + i),
                              .log_size = 3 + i,
@@ -1041,7 +1041,7 @@ static void queues_make(void)
                                 .send_cq = &cqs[i],
                                 .uar = &uars[i],
                                 .record = (uint32_t *)(uintptr_t)(0x30000 + i),
-                                .far_ring = 0x40000 + i,
+                                .gpu_ring = 0x40000 + i,
                                 .blocks = 64u << i,
                                 .remote_qpn = 0x900 + i,
                                 .remote = PEER_LID,
@@ -1126,7 +1126,7 @@ static void kernel(struct gpu_slice *slice)
         k[0].lacks = (uint64_t)k[0].peer << 32 | 78;
     }
     if (slices_seen == 5)
-        bell[2]++;
+        wakeup[2]++;
     if (slices_seen == 6)
         queues[0].state = QP_ERROR;
     if (slices_seen == 7)
@@ -1173,9 +1173,9 @@ static void starts(void)
     assert_false(gpu_engine_start(&device, 0));
     assert_null(device.gpu);
     assert_int_equal(gpu_engine_register(&device), 0);
-    assert_false(gpu_engine_pin(&device, &uars[0]));
+    assert_false(gpu_engine_map_doorbell(&device, &uars[0]));
     gpu_engine_stop(&device);
-    gpu_engine_settle(&device);
+    gpu_engine_flush(&device);
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         begin();
         quiet = true;
@@ -1212,15 +1212,15 @@ static void starts(void)
         uint8_t page[8];
         struct uar u = {.page = page, .reg = (uint64_t *)(uintptr_t)0x8800};
         fail_next(calls[i], 1, 0);
-        bool pinned = gpu_engine_pin(&device, &u);
+        bool pinned = gpu_engine_map_doorbell(&device, &u);
         say("  %d pinned %llx registered %d\n", pinned, (unsigned long long)u.pinned, u.registered);
         assert_int_equal(depth, 0);
     }
     fail_next("push", 1, 0);
-    assert_false(gpu_engine_open(&device, (uintptr_t)gpus[0], 8));
-    assert_true(gpu_engine_open(&device, (uintptr_t)gpus[0], 8));
-    assert_true(gpu_engine_open(&device, (uintptr_t)gpus[1], 8));
-    assert_false(gpu_engine_open(&device, (uintptr_t)&config, 8));
+    assert_false(gpu_engine_map(&device, (uintptr_t)gpus[0], 8));
+    assert_true(gpu_engine_map(&device, (uintptr_t)gpus[0], 8));
+    assert_true(gpu_engine_map(&device, (uintptr_t)gpus[1], 8));
+    assert_false(gpu_engine_map(&device, (uintptr_t)&config, 8));
     assert_int_equal(depth, 0);
     joins = 0;
     config.log = LOG_ALL;
@@ -1275,7 +1275,7 @@ static void slices(void)
                                           .access = 1,
                                           .tag = 2,
                                           .valid = true};
-    queues[2].far_ring = 0; /* not in memory of a GPU */
+    queues[2].gpu_ring = 0; /* not in memory of a GPU */
     in_slice = kernel;
     in_pause = stop_the_engine;
     slices_seen = 0;
@@ -1299,14 +1299,14 @@ static void given(void)
         struct gpu_engine *g = device.gpu;
         queues_make();
         struct qp *q = &queues[1];
-        queues[0].far_ring = 0;
+        queues[0].gpu_ring = 0;
         queues[2].state = QP_RESET;
-        q->far_ring = i == 1 ? 0 : q->far_ring;
+        q->gpu_ring = i == 1 ? 0 : q->gpu_ring;
         q->leaves = i == 2;
         q->returns = i == 3 ? 64 : 63;
         q->type = i == 4 ? QP_DCI : QP_RC;
         q->state = i == 5 ? QP_SQD : QP_RTS;
-        cqs[1].far = i != 6;
+        cqs[1].on_gpu = i != 6;
         cqs[1].users = i == 7 ? 3 : 2;
         q->uar = i == 8 ? NULL : &uars[1];
         uars[1].queues = i == 9 ? 2 : 1;
@@ -1318,10 +1318,10 @@ static void given(void)
         q->fault.syndrome = i == 15;
         q->busy = i == 16;
         q->taken -= i == 17;
-        q->flight_tail += i == 18;
+        q->outstanding_tail += i == 18;
         config.mode = i == 19 ? MODE_LENIENT : MODE_STRICT;
         q->by_gpu = i == 20;
-        peer_link.bell = i == 21 ? NULL : peer_bell;
+        peer_link.wakeup = i == 21 ? NULL : peer_bell;
         queues[2].by_gpu = i == 22;
         in_slice = kernel;
         slices_seen = 20;
@@ -1346,10 +1346,10 @@ static void leaving(void)
     start_quietly();
     struct gpu_engine *g = device.gpu;
     queues_make();
-    gpu_engine_leave(&device, &queues[0]);
+    gpu_engine_release_queue(&device, &queues[0]);
     assert_true(queues[0].leaves);
     assert_int_equal(waits, 0);
-    gpu_engine_settle(&device);
+    gpu_engine_flush(&device);
     assert_int_equal(waits, 0);
     assert_false(locked);
     free(g);

@@ -219,7 +219,7 @@ void device_wake(struct device *d)
     wakes++;
 }
 
-void device_knock(struct device *d)
+void device_wake_connector(struct device *d)
 {
     assert_non_null(d);
     knocks++;
@@ -242,7 +242,7 @@ void report_answer(struct device *d, int socket)
     reports++;
 }
 
-void gpu_keys_answer(struct device *d, int socket)
+void gpu_keys_answer_query(struct device *d, int socket)
 {
     assert_ptr_equal(d, b);
     assert_true(socket >= 0);
@@ -251,7 +251,7 @@ void gpu_keys_answer(struct device *d, int socket)
 
 static bool joins = true;
 static unsigned joined;
-bool roce_join(struct device *d, struct link_out *out, struct link_in *in)
+bool roce_attach(struct device *d, struct link_out *out, struct link_in *in)
 {
     assert_ptr_equal(d, a);
     assert_int_equal(out->requests.size, in->requests.size);
@@ -260,7 +260,7 @@ bool roce_join(struct device *d, struct link_out *out, struct link_in *in)
     return joins;
 }
 
-void roce_part(struct link_out *out)
+void roce_detach(struct link_out *out)
 {
     out->roce = NULL;
 }
@@ -271,7 +271,7 @@ static void door_of(struct device *d)
 {
     in_door = true;
     atomic_store(&d->stop, false);
-    assert_null(door_main(d));
+    assert_null(connector_main(d));
     in_door = false;
 }
 
@@ -345,15 +345,16 @@ static void a_lid_is_the_first_that_is_free(void **state)
         assert_int_equal(fcntl(d->wake[0], F_GETFL) & O_NONBLOCK, O_NONBLOCK);
         assert_int_equal(fcntl(d->wake[1], F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
         assert_int_equal(fcntl(d->listener, F_GETFL) & O_NONBLOCK, O_NONBLOCK);
-        assert_int_equal(fcntl(d->bell_fd, F_GET_SEALS), F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
-        assert_int_equal(__real_lseek(d->bell_fd, 0, SEEK_END), BELL);
-        d->bell[1023] = 7;
-        int caller = link_call(lid);
+        assert_int_equal(fcntl(d->wakeup_fd, F_GET_SEALS),
+                         F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+        assert_int_equal(__real_lseek(d->wakeup_fd, 0, SEEK_END), BELL);
+        d->wakeup[1023] = 7;
+        int caller = link_open_socket(lid);
         assert_true(caller >= 0);
         close(caller);
         link_close(d);
         unsigned files = open_files();
-        assert_int_equal(link_call(lid), -1);
+        assert_int_equal(link_open_socket(lid), -1);
         assert_int_equal(open_files(), files);
     }
     __real_free(d);
@@ -418,21 +419,21 @@ static void opening_fails_and_leaves_nothing(void **state)
 static void a_bell_wakes_who_sleeps(void **state)
 {
     (void)state;
-    uint32_t bell[3] = {41, 0, 9};
+    uint32_t wakeup[3] = {41, 0, 9};
     futex.calls = 0;
-    link_ring(NULL);
-    link_ring(bell);
+    link_wake_engine(NULL);
+    link_wake_engine(wakeup);
     assert_int_equal(futex.calls, 0);
-    assert_int_equal(bell[0], 41);
-    bell[1] = 1;
-    link_ring(bell);
+    assert_int_equal(wakeup[0], 41);
+    wakeup[1] = 1;
+    link_wake_engine(wakeup);
     assert_int_equal(futex.calls, 1);
-    assert_ptr_equal(futex.at, bell);
+    assert_ptr_equal(futex.at, wakeup);
     assert_int_equal(futex.operation, FUTEX_WAKE);
     assert_int_equal(futex.count, 1);
-    assert_int_equal(bell[0], 42);
-    assert_int_equal(bell[1], 1);
-    assert_int_equal(bell[2], 9);
+    assert_int_equal(wakeup[0], 42);
+    assert_int_equal(wakeup[1], 1);
+    assert_int_equal(wakeup[2], 9);
 }
 
 /* --- Connecting --- */
@@ -474,23 +475,23 @@ static void two_devices_share_rings_and_bells(void **state)
     assert_false(l->self);
     assert_int_equal(l->address, b->lid);
     assert_int_equal(l->requests.size, RING);
-    assert_int_equal(l->answers.size, RING);
+    assert_int_equal(l->responses.size, RING);
     assert_int_equal(l->bytes, 2 * RING_TOTAL);
     assert_int_equal(knocks, 1);
     struct link_in *in = b->in[0];
     assert_int_equal(in->address, a->lid);
     assert_int_equal(in->requests.size, RING);
-    assert_int_equal(in->answers.size, RING);
+    assert_int_equal(in->responses.size, RING);
     assert_int_equal(in->bytes, 2 * RING_TOTAL);
     assert_false(in->self);
     commit(&l->requests, 11);
-    commit(&in->answers, 22);
+    commit(&in->responses, 22);
     assert_int_equal(next_word(&in->requests), 11);
-    assert_int_equal(next_word(&l->answers), 22);
-    a->bell[5] = 55;
-    b->bell[5] = 66;
-    assert_int_equal(in->bell[5], 55);
-    assert_int_equal(l->bell[5], 66);
+    assert_int_equal(next_word(&l->responses), 22);
+    a->wakeup[5] = 55;
+    b->wakeup[5] = 66;
+    assert_int_equal(in->wakeup[5], 55);
+    assert_int_equal(l->wakeup[5], 66);
     /* Again it is the same one; a dead one is not. */
     assert_ptr_equal(link_connect(a, b->lid), l);
     assert_int_equal(a->out_count, 1);
@@ -529,7 +530,7 @@ static void nobody_there_is_a_dead_link(void **state)
         assert_non_null(l);
         assert_true(atomic_load(&l->dead));
         assert_int_equal(l->fd, -1);
-        assert_null(l->bell);
+        assert_null(l->wakeup);
         assert_int_equal(a->out_count, 1);
         if (!deaf)
             assert_int_equal(fails_at, 0);
@@ -592,10 +593,10 @@ static void a_device_reaches_itself(void **state)
     assert_int_equal(in->address, a->lid);
     assert_int_equal(in->fd, -1);
     assert_int_equal(in->requests.size, RING);
-    assert_int_equal(in->answers.size, RING);
+    assert_int_equal(in->responses.size, RING);
     assert_ptr_equal(in->requests.shared, l->requests.shared);
-    assert_ptr_equal(in->answers.shared, l->answers.shared);
-    assert_ptr_not_equal(in->answers.shared, in->requests.shared);
+    assert_ptr_equal(in->responses.shared, l->responses.shared);
+    assert_ptr_not_equal(in->responses.shared, in->requests.shared);
     assert_int_equal(open_files(), files);
     assert_null(l->roce);
     atomic_store(&l->dead, true);
@@ -626,10 +627,10 @@ static void a_wire_has_its_far_ends_here(void **state)
     assert_int_equal(in->fd, -1);
     assert_int_equal(in->bytes, 2 * RING_TOTAL);
     assert_ptr_equal(in->requests.shared, in->memory);
-    assert_ptr_equal(in->answers.shared, (char *)in->memory + RING_TOTAL);
-    assert_int_equal(in->answers.size, RING);
+    assert_ptr_equal(in->responses.shared, (char *)in->memory + RING_TOTAL);
+    assert_int_equal(in->responses.size, RING);
     assert_ptr_not_equal(in->memory, l->memory);
-    assert_null(in->bell);
+    assert_null(in->wakeup);
     static const struct {
         const char *call;
         unsigned at;
@@ -679,33 +680,33 @@ static void wanted_links_are_connected_by_the_door(void **state)
 {
     (void)state;
     unsigned before = knocks;
-    link_want(b, a->lid);
-    link_want(b, a->lid);
-    assert_int_equal(b->wanted_count, 1);
+    link_request(b, a->lid);
+    link_request(b, a->lid);
+    assert_int_equal(b->requested_count, 1);
     assert_int_equal(knocks, before + 1);
-    link_want(b, b->lid);
-    assert_int_equal(b->wanted_count, 2);
+    link_request(b, b->lid);
+    assert_int_equal(b->requested_count, 2);
     b_is_deaf = true;
     assert_int_equal(write(b->wake[1], "abc", 3), 3);
     unsigned woken = wakes;
     door_of(b);
-    assert_int_equal(b->wanted_count, 0);
+    assert_int_equal(b->requested_count, 0);
     assert_int_equal(b->out_count, 2);
     assert_int_equal(wakes, woken + 2);
     char byte;
     assert_int_equal(read(b->wake[0], &byte, 1), -1); /* the pipe is empty */
     for (unsigned i = 1; i <= 70; i++)
-        link_want(b, i);
-    assert_int_equal(b->wanted_count, 64);
-    assert_int_equal(b->wanted_links[63], 64);
-    b->wanted_count = 0;
+        link_request(b, i);
+    assert_int_equal(b->requested_count, 64);
+    assert_int_equal(b->requested_links[63], 64);
+    b->requested_count = 0;
 }
 
 /* --- The door --- */
 
 static int visitor(void)
 {
-    int s = link_call(b->lid);
+    int s = link_open_socket(b->lid);
     assert_true(s >= 0);
     return s;
 }
@@ -727,7 +728,7 @@ static int memory_file(size_t bytes, int seals)
     return fd;
 }
 
-struct hello {
+struct handshake {
     uint32_t magic, version, lid, ring_bytes;
 };
 
@@ -756,7 +757,7 @@ static void visitors_who_are_not_let_in(void **state)
     (void)state;
     enum { MAGIC = 0x57686361, LEAST = 16384, ALL = F_SEAL_SHRINK | F_SEAL_GROW };
     static const struct {
-        struct hello hello;
+        struct handshake hello;
         unsigned bytes, count;
         size_t ring_file, bell_file;
         int ring_seals, bell_seals;
@@ -803,9 +804,9 @@ static void visitors_who_are_not_let_in(void **state)
         if (b->in_count != (unsigned)cases[i].in)
             fail_msg("case %u", i);
         if (cases[i].in) {
-            struct hello mine;
+            struct handshake mine;
             assert_int_equal(b->in[0]->address, 7);
-            assert_int_equal(b->in[0]->answers.size, LEAST);
+            assert_int_equal(b->in[0]->responses.size, LEAST);
             assert_int_equal(recv(s, &mine, sizeof mine, MSG_DONTWAIT), sizeof mine);
             assert_int_equal(mine.magic, MAGIC);
             assert_int_equal(mine.version, 3);
@@ -828,7 +829,7 @@ static void visitors_who_are_not_let_in(void **state)
 static void rings_of_a_visitor(void **state)
 {
     (void)state;
-    struct hello hello = {0x57686361, 3, 0x10007, 16384};
+    struct handshake hello = {0x57686361, 3, 0x10007, 16384};
     int s = visitor(),
         fds[2] = {memory_file(2 * (16384 + 128), F_SEAL_SHRINK), memory_file(BELL, F_SEAL_SHRINK)};
     greet(s, &hello, sizeof hello, fds, 2);
@@ -836,7 +837,7 @@ static void rings_of_a_visitor(void **state)
     assert_int_equal(b->in_count, 1);
     assert_int_equal(b->in[0]->address, 7); /* of 16 bits */
     assert_ptr_equal(b->in[0]->requests.shared, b->in[0]->memory);
-    assert_ptr_equal(b->in[0]->answers.shared, (char *)b->in[0]->memory + 16384 + 128);
+    assert_ptr_equal(b->in[0]->responses.shared, (char *)b->in[0]->memory + 16384 + 128);
     close(fds[0]);
     close(fds[1]);
     close(s);
@@ -845,7 +846,7 @@ static void rings_of_a_visitor(void **state)
 static void a_full_device_lets_nobody_in(void **state)
 {
     (void)state;
-    struct hello hello = {0x57686361, 3, 7, 16384};
+    struct handshake hello = {0x57686361, 3, 7, 16384};
     static struct link_in other = {.fd = -1};
     for (unsigned full = 0; full < 2; full++) {
         unsigned files = open_files();
@@ -909,7 +910,7 @@ static void questions_are_answered(void **state)
 static void who_goes_is_noticed(void **state)
 {
     (void)state;
-    struct stream streams[2] = {{.acknowledge = true}, {.acknowledge = true}};
+    struct responder streams[2] = {{.ack_pending = true}, {.ack_pending = true}};
     struct link_out *there, *l = link_connect(a, b->lid), *second = link_connect(a, a->lid);
     (void)second;
     b_is_deaf = true;
@@ -918,8 +919,8 @@ static void who_goes_is_noticed(void **state)
     b->in[0] = &own;
     b->in_count = 2;
     b->in[1]->pending_count = 2;
-    b->in[1]->pending_streams[0] = &streams[0];
-    b->in[1]->pending_streams[1] = &streams[1];
+    b->in[1]->pending_responders[0] = &streams[0];
+    b->in[1]->pending_responders[1] = &streams[1];
     to_respond = 3;
     unsigned woken = wakes;
     link_dead(a, l);
@@ -930,7 +931,7 @@ static void who_goes_is_noticed(void **state)
     assert_int_equal(to_respond, 0);
     assert_int_equal(b->in_count, 1);
     assert_ptr_equal(b->in[0], &own);
-    assert_false(streams[0].acknowledge || streams[1].acknowledge);
+    assert_false(streams[0].ack_pending || streams[1].ack_pending);
     assert_int_equal(wakes, woken + 1);
     b->in_count = 0;
     /* The other way round: the one who speaks sees that the other's socket is over. */

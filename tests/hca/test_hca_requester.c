@@ -102,8 +102,8 @@ static void far_rings(void)
     /* The ring lies in the second half of the memory, the record behind it. */
     far_is_held = true;
     uint8_t *far = memory + MEMORY_BYTES / 2;
-    free(qp->flights);
-    assert_true(qp_set_far_ring(qp, far, BLOCKS));
+    free(qp->outstanding);
+    assert_true(qp_set_gpu_ring(qp, far, BLOCKS));
     qp->record = (uint32_t *)(far + 4096);
     qp->record[0] = big(0x77);
     post_inline(qp, 30, COMPLETES);
@@ -213,7 +213,7 @@ static void bad_answers_of_reads(void)
         {{.kind = PACKET_READ_DATA, .bytes = 255, .psn = 0xfffffd}, "too few bytes"},
         {{.kind = PACKET_READ_DATA, .bytes = 45, .psn = 0xfffffe}, "too many at the end"},
         {{.kind = PACKET_ATOMIC_VALUE, .bytes = 256, .psn = 0xfffffd}, "an atomic's"},
-        {{.kind = PACKET_ATOMIC_VALUE, .bytes = 4, .psn = 0xffffff}, "4 bytes in place of 8"},
+        {{.kind = PACKET_ATOMIC_VALUE, .bytes = 4, .psn = 0xffffff}, "4 bytes instead of 8"},
         {{.kind = PACKET_READ_DATA, .bytes = 8, .psn = 0xffffff}, "a read's"},
         {{.kind = PACKET_READ_DATA, .bytes = 8, .psn = 0}, "data of a write"},
         {{.kind = PACKET_READ_DATA, .bytes = 8, .psn = 1}, "data of what was never sent"},
@@ -235,9 +235,9 @@ static void bad_answers_of_reads(void)
         if (!i)
             look("a read of two packets, a fetch-add, a write");
         if (cases[i].packet.psn - 0xfffffe < 2) /* what is before has come */
-            qp->flights[0].first_psn = qp->flights[0].last_psn = qp->acked = 0xfffffe;
+            qp->outstanding[0].first_psn = qp->outstanding[0].last_psn = qp->acked = 0xfffffe;
         if (cases[i].packet.psn == 0xffffff) {
-            qp->flight_head++;
+            qp->outstanding_head++;
             qp->acked = 0xffffff;
             qp->reads--;
         }
@@ -353,7 +353,7 @@ static void refusals(void)
         if (i == 15) {
             links_out[0].roce = (void *)&wire_window;
             wire_window = 16;
-            wire_other = ROCE_OTHER_KIND;
+            wire_other = ROCE_PEER_OTHER;
             post_masked(qp, QUIET);
             request_begin(qp, WQE_MASKED_FETCH_ADD, 9, QUIET);
             put_remote(0x4400000000, 0x5505);
@@ -385,7 +385,7 @@ static void incomplete(void)
     bench_end();
     bench_begin();
     qp = queue_make(QP_RC);
-    qp->producer = qp->taken = qp->released = qp->counted = queue_next[0] = 6;
+    qp->producer = qp->taken = qp->released = qp->counted_end = queue_next[0] = 6;
     post_nop(qp, COMPLETES);
     post_inline(qp, 150, COMPLETES);
     go(qp, "over the end of the ring");
@@ -469,11 +469,11 @@ static void bounds(void)
     }
     go(qp, "reads of more numbers than can be told apart");
     static uint8_t ring[512 * 64];
-    free(qp->flights);
+    free(qp->outstanding);
     qp_set_ring(qp, ring, 512);
-    qp->psn = qp->psn_most = qp->acked = 0;
+    qp->psn = qp->psn_limit = qp->acked = 0;
     qp->busy = qp->begun = false;
-    qp->flight_head = qp->flight_tail = 0;
+    qp->outstanding_head = qp->outstanding_tail = 0;
     qp->reads = 0;
     qp->taken = qp->released = 0;
     for (unsigned i = 0; i < 400; i++) {
@@ -518,8 +518,8 @@ static void targets_of_dc(void)
         put_answer(qp, ack, NULL);
         take_answers("it is complete");
     }
-    qp->psn = qp->acked = qp->psn_most = 77;
-    qp->flight_head = qp->flight_tail;
+    qp->psn = qp->acked = qp->psn_limit = 77;
+    qp->outstanding_head = qp->outstanding_tail;
     for (unsigned i = 0; i < 5; i++) {
         request_begin(qp, i ? WQE_FETCH_ADD : WQE_SEND, 0, COMPLETES);
         put_address(3, i < 3 ? 4 : 4 | 1u << 31, i == 1 ? 0 : 77);
@@ -537,12 +537,12 @@ static void targets_of_dc(void)
             put_long(0);
         }
         put_segment(MEMORY, 8, LKEY);
-        qp->taken = qp->released = qp->producer = qp->counted = request_end(qp);
+        qp->taken = qp->released = qp->producer = qp->counted_end = request_end(qp);
         config.link = i >= 3 ? LINK_ROCE : LINK_IB;
         qp->busy = qp->begun = false;
         qp->fault = (struct fault){0};
         qp->state = QP_RTS;
-        qp->flight_head = qp->flight_tail;
+        qp->outstanding_head = qp->outstanding_tail;
         go(qp, "addresses: nobody's, none, IPv4, a GID's");
     }
 }
@@ -575,7 +575,7 @@ static void refused_by_the_peer(void)
         case 2:
         case 3:
             for (unsigned k = 0; k < 3; k++) {
-                refused(qp, 0, REFUSED_RNR, "no receive");
+                refused(qp, 0, NAK_RNR, "no receive");
                 run(qp, "waits");
                 assert_int_equal(send_timers(qp), qp->state == QP_RTS);
                 device.now = qp->wait_until - 1;
@@ -590,7 +590,7 @@ static void refused_by_the_peer(void)
             break;
         case 4:
             for (unsigned k = 0; k < 4; k++) {
-                refused(qp, 0xfffffe + (k > 1), REFUSED_SEQUENCE, "another packet is expected");
+                refused(qp, 0xfffffe + (k > 1), NAK_PSN_SEQUENCE, "another packet is expected");
                 run(qp, "from there on");
             }
             break;
@@ -602,9 +602,9 @@ static void refused_by_the_peer(void)
             refused(qp, 0xfffffc, 0x77, "what is long complete");
             break;
         default:
-            refused(qp, 2, REFUSED_SEQUENCE, "all but the read has come");
+            refused(qp, 2, NAK_PSN_SEQUENCE, "all but the read has come");
             run(qp, "which goes again");
-            refused(qp, 2, REFUSED_SEQUENCE, "again");
+            refused(qp, 2, NAK_PSN_SEQUENCE, "again");
             acked(qp, 2, "an acknowledgement of a read is none");
             break;
         }
@@ -641,8 +641,8 @@ static void gaps(void)
         post_write(qp, 100, COMPLETES);
         ring_doorbell(qp);
         send_run(qp);
-        refused(qp, 0xfffffe, REFUSED_SEQUENCE, "from the second packet on");
-        static const uint32_t why[] = {SYNDROME_REMOTE_ACCESS, REFUSED_RNR, REFUSED_SEQUENCE, 0};
+        refused(qp, 0xfffffe, NAK_PSN_SEQUENCE, "from the second packet on");
+        static const uint32_t why[] = {SYNDROME_REMOTE_ACCESS, NAK_RNR, NAK_PSN_SEQUENCE, 0};
         if (i < 3)
             refused(qp, 0, why[i], "and the fourth is refused meanwhile");
         else
@@ -670,12 +670,12 @@ static void timers(void)
     assert_true(send_timers(qp));
     look("read by the peer: lost");
     device.now += 1000;
-    out_rings[0].far_answers.own += 64;
-    ring_publish(&out_rings[0].far_answers);
+    out_rings[0].far_responses.own += 64;
+    ring_publish(&out_rings[0].far_responses);
     assert_true(send_timers(qp));
     look("an answer is there that was not read");
-    out_rings[0].far_answers.own -= 64;
-    ring_publish(&out_rings[0].far_answers);
+    out_rings[0].far_responses.own -= 64;
+    ring_publish(&out_rings[0].far_responses);
     for (unsigned i = 0; i < 3; i++) {
         assert_true(send_timers(qp));
         look("lost");
@@ -724,14 +724,14 @@ static void timers(void)
     qp->acked = qp->psn;
     assert_true(send_timers(qp));
     look("nothing is lost");
-    qp->flight_head = qp->flight_tail;
-    qp->resends = 0;
-    qp->lost_since = 99;
+    qp->outstanding_head = qp->outstanding_tail;
+    qp->retransmissions = 0;
+    qp->loss_noticed_at = 99;
     assert_false(send_timers(qp));
     look("nothing is under way");
     qp->link->users--;
     qp->link = NULL;
-    qp->flight_tail++;
+    qp->outstanding_tail++;
     qp->acked--;
     qp->timeout = 31;
     assert_true(send_timers(qp));
@@ -836,7 +836,7 @@ static void short_writes_apart(void)
         qp->link = i == 4 ? NULL : &links_out[0];
         links_out[0].roce = i == 5 ? (void *)&wire_window : NULL;
         qp->busy = i == 6;
-        qp->resume = i == 7;
+        qp->resume_packets = i == 7;
         qp->fault.syndrome = i == 8;
         qp->producer -= i == 9 ? 2 : 0;
         links_out[0].requests.own += i == 10 ? RING_DATA - 4096 : 0;
@@ -850,7 +850,7 @@ static void long_bursts(void)
     static uint8_t ring[512 * 64];
     struct qp *qp = queue_make(QP_RC);
     config.fail_at = 0;
-    free(qp->flights);
+    free(qp->outstanding);
     qp_set_ring(qp, ring, 512);
     for (unsigned k = 0; k < 3; k++) {
         for (unsigned i = 0; i < 130; i++) {
@@ -948,7 +948,7 @@ static void asked_kinds(void)
     post_fetch_add(qp, 5, COMPLETES);
     post_masked(qp, COMPLETES);
     go(qp, "an atomic that all know, one whose form is not known to be understood");
-    wire_other = ROCE_OWN_KIND;
+    wire_other = ROCE_PEER_SOFT;
     run(qp, "now it is");
 }
 
@@ -991,9 +991,9 @@ static void progress(void)
     post_write(qp, 600, COMPLETES);
     go(qp, "three packets");
     unlist(qp);
-    qp->lost_since = device.now - 5;
-    qp->resend_at = device.now + 7;
-    qp->resends = 3;
+    qp->loss_noticed_at = device.now - 5;
+    qp->retransmit_at = device.now + 7;
+    qp->retransmissions = 3;
     qp->retries = qp->rnr_tries = 0;
     acked(qp, 0xfffffd, "the first has come");
     post_send(qp, WQE_SEND, 10, COMPLETES);
@@ -1018,13 +1018,13 @@ static void progress(void)
         request_end(qp);
         ring_doorbell(qp);
         send_run(qp);
-        qp->resends = 4;
-        qp->resend_at = device.now;
-        qp->lost_since = device.now - 9;
-        qp->gap = window % 2;
+        qp->retransmissions = 4;
+        qp->retransmit_at = device.now;
+        qp->loss_noticed_at = device.now - 9;
+        qp->response_lost = window % 2;
         qp->window = window;
         unlist(qp);
-        refused(qp, 0xfffffe, REFUSED_SEQUENCE, "back, which forgets the fault behind it");
+        refused(qp, 0xfffffe, NAK_PSN_SEQUENCE, "back, which forgets the fault behind it");
     }
     run(qp, "and finds it again");
     bench_end();
@@ -1034,7 +1034,7 @@ static void progress(void)
     ring_doorbell(qp);
     send_run(qp);
     unlist(qp);
-    refused(qp, 0xfffffd, REFUSED_SEQUENCE, "all of it again");
+    refused(qp, 0xfffffd, NAK_PSN_SEQUENCE, "all of it again");
 }
 
 /* What comes before the data of a read have come asks for these again. */
@@ -1059,7 +1059,7 @@ static void ahead_of_data(void)
         if (i == 2)
             take_answers("a value");
         if (i == 3)
-            refused(qp, 0xfffffe, REFUSED_RNR, "of the read itself");
+            refused(qp, 0xfffffe, NAK_RNR, "of the read itself");
         run(qp, "then");
     }
 }
@@ -1117,7 +1117,7 @@ static void late_refusals(void)
         ring_doorbell(qp);
         send_run(qp);
         say_ring(&out_rings[0].far_requests);
-        refused(qp, 0xfffffe, REFUSED_SEQUENCE, "from the second on");
+        refused(qp, 0xfffffe, NAK_PSN_SEQUENCE, "from the second on");
         refused(qp, 1 + i / 2, SYNDROME_REMOTE_OPERATION, "refused meanwhile");
         links_out[0].requests.size = RING_DATA;
         qp->window = 2;

@@ -59,13 +59,13 @@ static void respond(const char *what)
     snprintf(line, sizeof line, "%s%s", what, worked ? " (worked)" : "");
     look(line);
     say_memory();
-    if (link_in.pending_count | link_in.read_offset | link_in.held.count)
+    if (link_in.pending_count | link_in.read_offset | link_in.delayed.count)
         say("  pending %u offset %u held %u\n", link_in.pending_count, link_in.read_offset,
-            link_in.held.count);
+            link_in.delayed.count);
     assert_true(in_rings.far_requests.shared->head <= in_rings.far_requests.shared->tail);
     say("  read %llu\n", (unsigned long long)in_rings.far_requests.shared->head);
     if (device.qps[1])
-        next_psn = device.qps[1]->stream.expected;
+        next_psn = device.qps[1]->responder.expected_psn;
 }
 
 static struct packet write_of(uint32_t bytes, unsigned flags, uint32_t length, uint64_t at)
@@ -107,7 +107,7 @@ static void writes(void)
     p.psn = 1;
     arrives(qp, p, data);
     respond("one of two packets, for which there is no receive");
-    next_psn = qp->stream.expected;
+    next_psn = qp->responder.expected_psn;
     entry(1, 0, MEMORY, 10, LKEY);
     p.psn = 0;
     arrives(qp, p, data);
@@ -311,11 +311,11 @@ static void reads(void)
     respond("an old one behind a write");
     for (unsigned i = 0; i < 2; i++) {
         p.mtu = i ? 4097 : 255;
-        next_psn = qp->stream.expected;
+        next_psn = qp->responder.expected_psn;
         arrives(qp, p, NULL);
         respond("of another MTU");
         qp->state = QP_RTR;
-        qp->stream.refused = false;
+        qp->responder.nak_sent = false;
     }
     static const uint32_t keys[] = {LKEY, RKEY + 1, RKEY};
     p.mtu = 256;
@@ -325,7 +325,7 @@ static void reads(void)
         arrives(qp, p, NULL);
         respond("with a key that does not permit it, or a queue");
         qp->state = QP_RTR;
-        qp->stream.refused = false;
+        qp->responder.nak_sent = false;
     }
 }
 
@@ -333,7 +333,7 @@ static void reads(void)
 static void long_reads(void)
 {
     struct qp *qp = responder(QP_RC);
-    link_in.answers.size = in_rings.far_answers.size = 4096 * 4;
+    link_in.responses.size = in_rings.far_responses.size = 4096 * 4;
     struct packet p = {.kind = PACKET_READ,
                        .mtu = 4096,
                        .length = 4096 * 7 + 5,
@@ -346,10 +346,10 @@ static void long_reads(void)
     p = write_of(9, ONLY, 9, 8);
     p.psn = 0;
     arrives(qp, p, data);
-    link_in.answers.other = link_in.answers.own - link_in.answers.size + 64;
-    in_rings.far_answers.shared->head = link_in.answers.other;
+    link_in.responses.other = link_in.responses.own - link_in.responses.size + 64;
+    in_rings.far_responses.shared->head = link_in.responses.other;
     respond("no room for any answer");
-    in_rings.far_answers.shared->head = link_in.answers.own;
+    in_rings.far_responses.shared->head = link_in.responses.own;
     respond("there is now");
 }
 
@@ -388,8 +388,8 @@ static void atomics(void)
             respond("a write, the same");
         }
         qp->state = QP_RTR;
-        qp->stream.refused = false;
-        next_psn = qp->stream.expected;
+        qp->responder.nak_sent = false;
+        next_psn = qp->responder.expected_psn;
     }
     next_psn = 0xfffffe;
     for (unsigned i = 0; i < 4; i++) {
@@ -399,7 +399,7 @@ static void atomics(void)
     }
     p.psn = 0;
     p.bytes = 31;
-    next_psn = qp->stream.expected;
+    next_psn = qp->responder.expected_psn;
     arrives(qp, p, cases[0].operands);
     respond("without its operands");
     p.bytes = 32;
@@ -423,7 +423,7 @@ static void more_atomics_than_are_remembered(void)
     for (unsigned i = 0; i < MAX_READS + 2; i++) {
         arrives(qp, p, operands);
         respond_run(&link_in, &device);
-        next_psn = qp->stream.expected;
+        next_psn = qp->responder.expected_psn;
     }
     look("eighteen atomics");
     next_psn = 0xfffffe;
@@ -506,22 +506,22 @@ static void many_at_once(void)
     /* So many connections that their acknowledgements have no room. */
     bench_end();
     bench_begin();
-    static struct stream streams[64];
+    static struct responder streams[64];
     memset(streams, 0, sizeof streams);
     qp = responder(QP_RC);
     for (unsigned i = 0; i < 64; i++) {
         streams[i].qpn = 0x100 + i;
-        streams[i].said_last = i;
-        streams[i].acknowledge = true;
+        streams[i].ack_psn = i;
+        streams[i].ack_pending = true;
         link_in.pending[i] = qp;
-        link_in.pending_streams[i] = &streams[i];
+        link_in.pending_responders[i] = &streams[i];
     }
     link_in.pending_count = 64;
     arrives(qp, write_of(1, ONLY, 1, 7), data);
     respond("sixty-four to be acknowledged before there is room for one more");
-    assert_false(streams[0].acknowledge);
+    assert_false(streams[0].ack_pending);
     link_in.pending_count = 64;
-    link_in.answers.own = link_in.answers.other + RING_DATA - 3 * 56;
+    link_in.responses.own = link_in.responses.other + RING_DATA - 3 * 56;
     arrives(qp, write_of(1, ONLY, 1, 9), data);
     assert_true(respond_run(&link_in, &device));
     say("  pending %u\n", link_in.pending_count);
@@ -553,7 +553,7 @@ static void bursts(void)
     arrives(qp, p, burst);
     respond("the second is refused");
     qp->state = QP_RTR;
-    qp->stream.refused = false;
+    qp->responder.nak_sent = false;
     burst[1].key = RKEY;
     far_is_held = true;
     far_fail_at = 1;
@@ -563,7 +563,7 @@ static void bursts(void)
     respond("the driver refuses the second");
     far_is_held = false;
     qp->state = QP_RTR;
-    qp->stream.refused = false;
+    qp->responder.nak_sent = false;
     p.length = 2;
     arrives(qp, p, burst);
     respond("two of three");
@@ -613,7 +613,7 @@ static void targets_of_dc(void)
     struct qp *qp = responder(QP_DCT);
     uint8_t keyed[100] = {8, 7, 6, 5, 4, 3, 2, 1, 'a', 'b', 'c', 'd'};
     qp->dc_key = 0x0102030405060708;
-    qp->stream.expected = 0xfffffe;
+    qp->responder.expected_psn = 0xfffffe;
     struct packet p = write_of(12, ONLY | PACKET_DC | PACKET_OPENS, 4, 5);
     p.from_qpn = 0x7001;
     p.psn = 10;
@@ -639,7 +639,7 @@ static void targets_of_dc(void)
     arrives(qp, p, keyed);
     respond("the same number from elsewhere");
     link_in.address--;
-    qp->stream.next->next->message = PACKET_SEND;
+    qp->responder.next->next->message = PACKET_SEND;
     p.flags = ONLY | PACKET_DC | PACKET_OPENS;
     p.psn = 500;
     arrives(qp, p, keyed);
@@ -672,35 +672,35 @@ static void targets_of_dc(void)
         respond_run(&link_in, &device);
         struct packet const *taken;
         bool broken = false;
-        while ((taken = ring_peek(&in_rings.far_answers, &broken)))
-            ring_take(&in_rings.far_answers, taken);
-        ring_release(&in_rings.far_answers);
+        while ((taken = ring_peek(&in_rings.far_responses, &broken)))
+            ring_take(&in_rings.far_responses, taken);
+        ring_release(&in_rings.far_responses);
     }
     unsigned count = 0;
-    for (const struct stream *s = qp->stream.next; s; s = s->next)
+    for (const struct responder *s = qp->responder.next; s; s = s->next)
         count++;
     say("  %u streams\n", count);
     qp_reset(qp);
-    assert_null(qp->stream.next);
+    assert_null(qp->responder.next);
 }
 
 static void acknowledgements_are_forgotten(void)
 {
     struct qp *a = responder(QP_RC), *b = queue_make(QP_RC);
-    static struct stream streams[5];
+    static struct responder streams[5];
     memset(streams, 0, sizeof streams);
     for (unsigned i = 0; i < 5; i++) {
-        streams[i] = (struct stream){.qpn = i, .acknowledge = true};
+        streams[i] = (struct responder){.qpn = i, .ack_pending = true};
         link_in.pending[i] = i % 3 == 2 ? b : a;
-        link_in.pending_streams[i] = &streams[i];
+        link_in.pending_responders[i] = &streams[i];
     }
     link_in.pending_count = 5;
-    respond_forget(&device, a);
+    respond_drop_acks(&device, a);
     assert_int_equal(link_in.pending_count, 1);
     assert_ptr_equal(link_in.pending[0], b);
-    assert_ptr_equal(link_in.pending_streams[0], &streams[2]);
+    assert_ptr_equal(link_in.pending_responders[0], &streams[2]);
     for (unsigned i = 0; i < 5; i++)
-        assert_int_equal(streams[i].acknowledge, i == 2);
+        assert_int_equal(streams[i].ack_pending, i == 2);
     link_in.pending_count = 0;
 }
 
@@ -716,10 +716,10 @@ static void broken_rings(void)
     assert_true(atomic_load(&link_in.dead));
     respond("that is said once");
     qp->state = QP_RTS;
-    p = ring_reserve(&out_rings[0].far_answers, 100);
+    p = ring_reserve(&out_rings[0].far_responses, 100);
     *p = (struct packet){.kind = PACKET_ACK, .bytes = 5000};
-    ring_commit(&out_rings[0].far_answers, p);
-    ring_publish(&out_rings[0].far_answers);
+    ring_commit(&out_rings[0].far_responses, p);
+    ring_publish(&out_rings[0].far_responses);
     take_answers("an answer that cannot be one");
     assert_true(atomic_load(&links_out[0].dead));
     take_answers("that is said once");
@@ -741,7 +741,7 @@ static void adversarial(void)
         respond("of an adversary");
         device.now += 200000;
     }
-    next_psn = qp->stream.expected;
+    next_psn = qp->responder.expected_psn;
     entry(0, 0, MEMORY + 0x8000, 60, LKEY);
     struct packet p = write_of(9, ONLY | PACKET_IMMEDIATE, 9, 0x3000);
     p.rkey = RELAXED_KEY;
@@ -750,46 +750,46 @@ static void adversarial(void)
         respond("one with immediate data is placed");
     for (unsigned i = 0; i < 200; i++) {
         uint8_t byte = (uint8_t)(i + 100);
-        adversary_hold_apart(&device, MR_REMOTE_WRITE, memory + 0x4000 + i, &byte, 1);
+        adversary_delay_apart(&device, MR_REMOTE_WRITE, memory + 0x4000 + i, &byte, 1);
     }
     look("more than can be held");
     say("  held %u\n", device.apart.count);
-    assert_false(adversary_hold_apart(&device, MR_LOCAL_WRITE | MR_REMOTE_READ, memory, data, 1));
-    assert_false(adversary_hold_apart(&device, MR_REMOTE_WRITE, memory, data, 0));
-    assert_false(adversary_hold_apart(&device, MR_REMOTE_WRITE, memory, data, HELD_BYTES + 1));
-    assert_true(adversary_hold_apart(&device, MR_REMOTE_WRITE, memory, data, HELD_BYTES));
-    say("  expires %d", adversary_expire(&device, &device.apart));
+    assert_false(adversary_delay_apart(&device, MR_LOCAL_WRITE | MR_REMOTE_READ, memory, data, 1));
+    assert_false(adversary_delay_apart(&device, MR_REMOTE_WRITE, memory, data, 0));
+    assert_false(adversary_delay_apart(&device, MR_REMOTE_WRITE, memory, data, DELAYED_BYTES + 1));
+    assert_true(adversary_delay_apart(&device, MR_REMOTE_WRITE, memory, data, DELAYED_BYTES));
+    say("  expires %d", adversary_flush_expired(&device, &device.apart));
     device.now += 2000000;
-    say(" %d", adversary_expire(&device, &device.apart));
+    say(" %d", adversary_flush_expired(&device, &device.apart));
     look(" after 2 ms");
     device.now += 2000000;
-    assert_false(adversary_expire(&device, &device.apart));
+    assert_false(adversary_flush_expired(&device, &device.apart));
     look("after 4 ms");
-    struct held h = {0};
+    struct delayed_writes h = {0};
     uint64_t until[8];
     for (unsigned i = 0; i < 8; i++) {
-        while (!adversary_hold(&device, &h, (const void *)(uintptr_t)(i % 3 + 1),
-                               memory + 0x5000 + 2 * i, data + 50 * i, i + 1))
+        while (!adversary_delay(&device, &h, (const void *)(uintptr_t)(i % 3 + 1),
+                                memory + 0x5000 + 2 * i, data + 50 * i, i + 1))
             ;
         until[i] = h.writes[i].until - device.now;
         say("  until %llu\n", (unsigned long long)until[i]);
     }
-    adversary_place(&device, &h, (const void *)(uintptr_t)2);
+    adversary_flush(&device, &h, (const void *)(uintptr_t)2);
     look("those of one connection");
     say("  held %u\n", h.count);
-    respond_place(&device);
+    respond_flush(&device);
     config.mode = MODE_STRICT;
-    assert_false(adversary_hold(&device, &h, NULL, memory, data, 1));
-    adversary_place(&device, &h, NULL);
+    assert_false(adversary_delay(&device, &h, NULL, memory, data, 1));
+    adversary_flush(&device, &h, NULL);
     look("all");
     free(h.writes);
     config.mode = MODE_ADVERSARIAL;
     for (unsigned i = 0; i < 12; i++)
-        say("%d %u ", adversary_skips(&device), adversary_budget(&device, 100));
+        say("%d %u ", adversary_skips_step(&device), adversary_limit(&device, 100));
     config.mode = MODE_LENIENT;
-    say("%d %u\n", adversary_skips(&device), adversary_budget(&device, 100));
+    say("%d %u\n", adversary_skips_step(&device), adversary_limit(&device, 100));
     config.apart = 0;
-    assert_false(adversary_hold_apart(&device, MR_REMOTE_WRITE, memory, data, 1));
+    assert_false(adversary_delay_apart(&device, MR_REMOTE_WRITE, memory, data, 1));
 }
 
 /* --- Completion queues --- */
@@ -806,7 +806,7 @@ static void completion_queues(void)
     fcntl(events.read_fd, F_SETFL, O_NONBLOCK);
     fcntl(completions.read_fd, F_SETFL, O_NONBLOCK);
     struct cq *cq = &cqs[1];
-    struct flight f = {.index = 0xabcd, .opcode = WQE_READ, .received = 77, .solicited = true};
+    struct outstanding f = {.index = 0xabcd, .opcode = WQE_READ, .received = 77, .solicited = true};
     cq->log_size = 2;
     cq->events = &events;
     cq->owner = &cqs[1];
@@ -899,7 +899,7 @@ static void completion_queues(void)
     struct srq srq = {.number = 0x778899};
     qp->srq = &srq;
     far_is_held = true;
-    cq->far = true;
+    cq->on_gpu = true;
     cq->buffer = memory + MEMORY_BYTES / 2;
     cq->producer = 0;
     cq_write_error(cq, qp, true, 5, 6, 7, 8);
@@ -968,9 +968,9 @@ static void keys(void)
     assert_int_equal(mr_remove(&device, 0xffffffff), EINVAL);
     assert_int_equal(mr_remove(&device, MAX_MRS << 8), EINVAL);
     assert_int_equal(changes, 0);
-    link_in.held.count = 0;
+    link_in.delayed.count = 0;
     config.apart = 1;
-    assert_true(adversary_hold_apart(&device, MR_REMOTE_WRITE, memory + 5, "z", 1));
+    assert_true(adversary_delay_apart(&device, MR_REMOTE_WRITE, memory + 5, "z", 1));
     assert_int_equal(mr_remove(&device, a), 0);
     assert_int_equal(memory[5], 'z'); /* what was held back is placed before the key goes */
     assert_int_equal(changes, 1);
@@ -1058,29 +1058,29 @@ static void queue_numbers(void)
 static void resets(void)
 {
     struct qp *qp = responder(QP_RC);
-    free(qp->flights);
+    free(qp->outstanding);
     assert_true(qp_set_ring(qp, NULL, 0));
-    assert_int_equal(qp->flight_mask, 0);
-    free(qp->flights);
+    assert_int_equal(qp->outstanding_mask, 0);
+    free(qp->outstanding);
     assert_true(qp_set_ring(qp, queue_rings[0], BLOCKS));
-    assert_int_equal(qp->flight_mask, BLOCKS - 1);
+    assert_int_equal(qp->outstanding_mask, BLOCKS - 1);
     for (unsigned round = 0; round < 2; round++) {
         qp->producer = 5;
         qp->taken = 4;
         qp->released = 2;
-        qp->flight_head = 3;
-        qp->flight_tail = round ? 3 : 4;
-        qp->flights[3].index = 2;
+        qp->outstanding_head = 3;
+        qp->outstanding_tail = round ? 3 : 4;
+        qp->outstanding[3].index = 2;
         qp->reads = 2;
         qp->busy = qp->begun = true;
-        qp->resume = 2;
+        qp->resume_packets = 2;
         qp->offset = 3;
         qp->fault = (struct fault){1, 2};
-        qp->late = 3;
-        qp->wait_until = qp->lost_since = device.now;
-        qp->counted = 4;
-        qp->gap = true;
-        qp->resends = 2;
+        qp->late_nak = 3;
+        qp->wait_until = qp->loss_noticed_at = device.now;
+        qp->counted_end = 4;
+        qp->response_lost = true;
+        qp->retransmissions = 2;
         qp->receive.taken = 1;
         entry(2, 0, MEMORY, 1, LKEY);
         qp->state = QP_RTS;
@@ -1090,8 +1090,8 @@ static void resets(void)
         qp_to_error(qp);
         look("once");
         qp_reset(qp);
-        say("  offset %u counted %u taken %u link %d\n", qp->offset, qp->counted, qp->receive.taken,
-            qp->link != NULL);
+        say("  offset %u counted %u taken %u link %d\n", qp->offset, qp->counted_end,
+            qp->receive.taken, qp->link != NULL);
         look("reset");
         qp_to_error(qp);
         look("not from there");
@@ -1162,12 +1162,12 @@ static void held_writes_are_placed(void)
     config.apart = 1;
     for (unsigned i = 0; i < 8; i++) {
         uint8_t byte = (uint8_t)(0xf0 + i);
-        struct stream other = {.qpn = 1};
-        const struct stream *owner = i % 2 ? &qp->stream : &other;
+        struct responder other = {.qpn = 1};
+        const struct responder *owner = i % 2 ? &qp->responder : &other;
         config.mode = MODE_ADVERSARIAL;
-        while (!adversary_hold(&device, &link_in.held, owner, memory + 0x100 + i, &byte, 1))
+        while (!adversary_delay(&device, &link_in.delayed, owner, memory + 0x100 + i, &byte, 1))
             ;
-        assert_true(adversary_hold_apart(&device, MR_REMOTE_WRITE, memory + 0x200 + i, &byte, 1));
+        assert_true(adversary_delay_apart(&device, MR_REMOTE_WRITE, memory + 0x200 + i, &byte, 1));
         config.mode = MODE_STRICT;
         struct packet p = {.kind = PACKET_READ, .mtu = 256, .rkey = RKEY, .address = MEMORY};
         p.address += 0x100 + i;
@@ -1182,15 +1182,15 @@ static void held_writes_are_placed(void)
             arrives(qp, p, i / 2 == 2 ? (const void *)operands : data);
             respond("a read, a write, an atomic");
         } else if (i == 6) {
-            respond_place(&device);
+            respond_flush(&device);
             look("all are placed");
         } else {
-            respond_forget(&device, qp);
+            respond_drop_acks(&device, qp);
             look("the queue goes");
         }
-        say("  held %u %u\n", link_in.held.count, device.apart.count);
+        say("  held %u %u\n", link_in.delayed.count, device.apart.count);
         config.mode = MODE_STRICT;
-        adversary_place(&device, &link_in.held, NULL);
+        adversary_flush(&device, &link_in.delayed, NULL);
         say_memory();
     }
 }
@@ -1206,9 +1206,9 @@ static void reopened_connections(void)
     next_psn = 0;
     arrives(qp, p, key);
     respond("opened");
-    struct stream *s = qp->stream.next;
+    struct responder *s = qp->responder.next;
     assert_non_null(s);
-    s->refused = s->receiving = true;
+    s->nak_sent = s->receiving = true;
     s->message = PACKET_WRITE;
     s->replays[0] = (struct replay){50, 8, 9};
     s->replays[MAX_READS - 1] = (struct replay){51, 8, 9};
@@ -1218,9 +1218,9 @@ static void reopened_connections(void)
     respond("opened anew");
     for (unsigned i = 0; i < MAX_READS; i++)
         assert_int_equal(s->replays[i].bytes, 0);
-    assert_int_equal(s->said_last, 49);
-    assert_int_equal(s->expected, 50);
-    assert_false(s->refused || s->receiving || s->message);
+    assert_int_equal(s->ack_psn, 49);
+    assert_int_equal(s->expected_psn, 50);
+    assert_false(s->nak_sent || s->receiving || s->message);
 }
 
 /* A read that is old, in the midst of a message; acknowledgements without a packet; an atomic that
@@ -1238,16 +1238,16 @@ static void odds(void)
     arrives(qp, p, NULL);
     respond("the read again");
     link_in.pending[0] = qp;
-    link_in.pending_streams[0] = &qp->stream;
+    link_in.pending_responders[0] = &qp->responder;
     link_in.pending_count = 1;
-    qp->stream.acknowledge = true;
+    qp->responder.ack_pending = true;
     respond("what is still to be acknowledged");
     respond("nothing");
     link_in.self = true;
-    next_psn = qp->stream.expected;
+    next_psn = qp->responder.expected_psn;
     arrives(qp, write_of(256, 0, 600, 0), data);
     respond("of this process itself");
-    qp->stream.message = PACKET_PAD;
+    qp->responder.message = PACKET_PAD;
     uint64_t operands[4] = {0x55, ~0ull, 0, ~0ull};
     memcpy(&operands[2], memory + 0x1000, 8);
     p = (struct packet){.kind = PACKET_ATOMIC,
@@ -1285,14 +1285,14 @@ static void odds(void)
     qp->producer = 5;
     qp->taken = 4;
     qp->released = 2;
-    qp->flight_head = 3;
-    qp->flight_tail = 5;
+    qp->outstanding_head = 3;
+    qp->outstanding_tail = 5;
     qp->reads = 2;
     qp->busy = qp->begun = true;
-    qp->resume = 2;
+    qp->resume_packets = 2;
     qp->fault = (struct fault){1, 2};
-    qp->late = 3;
-    qp->psn = qp->acked = qp->psn_most = 77;
+    qp->late_nak = 3;
+    qp->psn = qp->acked = qp->psn_limit = 77;
     qp_reset(qp);
     look("reset from where all is under way");
 }
@@ -1315,7 +1315,7 @@ static void weak_atomics(void)
         config.mode = i & 2 ? MODE_ADVERSARIAL : MODE_STRICT;
         config.weak_atomics = i >> 2 & 1;
         far_is_held = i >> 3;
-        bool fine = memory_change(&device, memory + MEMORY_BYTES / 2 + 64 + 8 * i, &a, &old);
+        bool fine = memory_atomic(&device, memory + MEMORY_BYTES / 2 + 64 + 8 * i, &a, &old);
         say("  %d %llx random %llx yields %u\n", fine, (unsigned long long)old,
             (unsigned long long)device.random, yields);
         say_memory();

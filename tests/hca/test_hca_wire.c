@@ -152,7 +152,7 @@ int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 
 /* What comes. */
 static struct arrival {
-    uint8_t bytes[ROCE_MOST];
+    uint8_t bytes[ROCE_BYTES_MOST];
     unsigned count, flags;
     uint32_t from;
     uint16_t port;
@@ -176,7 +176,7 @@ int __wrap_recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
                                    .sin_addr.s_addr = htonl(arrivals[i].from)};
         assert_int_equal(m->msg_namelen, sizeof from);
         assert_int_equal(m->msg_iovlen, 1);
-        assert_int_equal(m->msg_iov->iov_len, ROCE_MOST);
+        assert_int_equal(m->msg_iov->iov_len, ROCE_BYTES_MOST);
         memcpy(m->msg_name, &from, sizeof from);
         memcpy(m->msg_iov->iov_base, arrivals[i].bytes, arrivals[i].count);
         messages[i].msg_len = arrivals[i].count;
@@ -274,7 +274,7 @@ static void begin(unsigned addresses)
 static void end(void)
 {
     for (unsigned i = 0; i < 2; i++)
-        roce_part(&out[i]);
+        roce_detach(&out[i]);
     roce_close(&device);
     assert_null(device.roce);
     assert_int_equal(open_sockets, 0);
@@ -287,11 +287,11 @@ static void begin_links(void)
     assert_int_equal(roce_open(&device), 0);
     for (unsigned i = 0; i < 2; i++) {
         ring_make(&out[i].requests, 4 * i);
-        ring_make(&out[i].answers, 4 * i + 1);
+        ring_make(&out[i].responses, 4 * i + 1);
         ring_make(&in[i].requests, 4 * i + 2);
-        ring_make(&in[i].answers, 4 * i + 3);
+        ring_make(&in[i].responses, 4 * i + 3);
         out[i].address = in[i].address = PEER + i;
-        assert_true(roce_join(&device, &out[i], &in[i]));
+        assert_true(roce_attach(&device, &out[i], &in[i]));
         device.out[device.out_count++] = &out[i];
     }
     for (unsigned i = 0; i < 4; i++)
@@ -353,7 +353,7 @@ static void say_ring(const char *name, struct ring *r)
 static void say_arrived(void)
 {
     for (unsigned i = 0; i < 2; i++) {
-        say_ring(i ? "second answer" : "first answer", &out[i].answers);
+        say_ring(i ? "second answer" : "first answer", &out[i].responses);
         say_ring(i ? "second request" : "first request", &in[i].requests);
     }
 }
@@ -431,7 +431,7 @@ static void addresses(void)
     no_memory = true;
     assert_int_equal(opened("no memory"), -1);
     assert_int_equal(open_sockets, 0);
-    assert_false(roce_join(&device, &out[0], &in[0]));
+    assert_false(roce_attach(&device, &out[0], &in[0]));
     no_memory = false;
 }
 
@@ -503,14 +503,14 @@ static void packets_leave(void)
     begin_links();
     leaves(&out[0].requests, write_of(0, 5));
     leaves(&out[0].requests, write_of(1, 9));
-    leaves(&in[0].answers, (struct packet){.kind = PACKET_ACK, .to_qpn = 0x9002, .psn = 3});
+    leaves(&in[0].responses, (struct packet){.kind = PACKET_ACK, .to_qpn = 0x9002, .psn = 3});
     leaves(&out[1].requests, write_of(2, 100));
     leaves(&out[1].requests, (struct packet){.kind = PACKET_PAD + 9, .to_qpn = 1});
     assert_true(roce_send(&device));
     say("nothing more\n");
     assert_false(roce_send(&device));
     assert_int_equal(out[0].requests.shared->head, out[0].requests.own);
-    assert_int_equal(in[0].answers.shared->head, in[0].answers.own);
+    assert_int_equal(in[0].responses.shared->head, in[0].responses.own);
     say("ports of their own\n");
     queues[0].source_port = 0xc123;
     queues[1].source_port = ROCE_PORT;
@@ -586,11 +586,11 @@ static void captured(void)
     config.capture = "file";
     assert_int_equal(roce_open(&device), 0);
     ring_make(&out[0].requests, 0);
-    ring_make(&out[0].answers, 1);
+    ring_make(&out[0].responses, 1);
     ring_make(&in[0].requests, 2);
-    ring_make(&in[0].answers, 3);
+    ring_make(&in[0].responses, 3);
     out[0].address = PEER;
-    assert_true(roce_join(&device, &out[0], &in[0]));
+    assert_true(roce_attach(&device, &out[0], &in[0]));
     struct link_out near = {0};
     device.out[0] = &near;
     device.out[1] = &out[0];
@@ -656,7 +656,7 @@ static void packets_come(void)
 {
     static uint8_t data[1024] = "what comes";
     begin_links();
-    struct packet ack = {.kind = PACKET_ACK, .to_qpn = 0x5001, .psn = 3, .messages = 7};
+    struct packet ack = {.kind = PACKET_ACK, .to_qpn = 0x5001, .psn = 3, .msn = 7};
     struct packet request = {.kind = PACKET_WRITE,
                              .flags = PACKET_FIRST | PACKET_LAST,
                              .bytes = 11,
@@ -731,16 +731,16 @@ static void who_is_there(void)
     begin_links();
     struct link_out near = {0};
     queues[3].link = &near;
-    assert_int_equal(roce_knows_own(&queues[3]), ROCE_OWN_KIND);
+    assert_int_equal(roce_query_peer(&queues[3]), ROCE_PEER_SOFT);
     queues[3].link = NULL;
-    assert_int_equal(roce_knows_own(&queues[3]), ROCE_OWN_KIND);
+    assert_int_equal(roce_query_peer(&queues[3]), ROCE_PEER_SOFT);
     for (unsigned round = 0; round < 2; round++) {
         for (unsigned i = 0; i < 51; i++) {
-            enum roce_other now = roce_knows_own(&queues[0]);
-            assert_int_equal(now, i == 50 ? ROCE_OTHER_KIND : ROCE_ASKED);
+            enum roce_peer_kind now = roce_query_peer(&queues[0]);
+            assert_int_equal(now, i == 50 ? ROCE_PEER_OTHER : ROCE_PEER_UNKNOWN);
             device.now += 19999999;
             if (i < 50)
-                assert_int_equal(roce_knows_own(&queues[0]), ROCE_ASKED);
+                assert_int_equal(roce_query_peer(&queues[0]), ROCE_PEER_UNKNOWN);
             device.now += 1;
             if (i == 0 || i == 49)
                 roce_send(&device);
@@ -748,14 +748,14 @@ static void who_is_there(void)
     }
     roce_send(&device);
     say("asked by the other\n");
-    arrives((struct packet){.kind = PACKET_WHO, .to_qpn = 0x5002}, NULL, PEER, OWN);
+    arrives((struct packet){.kind = PACKET_PROBE, .to_qpn = 0x5002}, NULL, PEER, OWN);
     roce_receive(&device);
     roce_send(&device);
     say("answered\n");
-    arrives((struct packet){.kind = PACKET_I_AM, .to_qpn = 0x5002}, NULL, PEER, OWN);
+    arrives((struct packet){.kind = PACKET_PROBE_REPLY, .to_qpn = 0x5002}, NULL, PEER, OWN);
     roce_receive(&device);
-    assert_int_equal(roce_knows_own(&queues[0]), ROCE_OWN_KIND);
-    assert_int_equal(roce_knows_own(&queues[2]), ROCE_ASKED);
+    assert_int_equal(roce_query_peer(&queues[0]), ROCE_PEER_SOFT);
+    assert_int_equal(roce_query_peer(&queues[2]), ROCE_PEER_UNKNOWN);
     say_arrived();
     end();
 }

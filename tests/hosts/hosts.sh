@@ -102,11 +102,11 @@ rank_early() {
     export WEFT_BOOT_LIMIT=2s
     # shellcheck disable=SC2016
     by_rank "3 3 137 3" "a a b b" sh -c 'test $RANK != 2 || kill -9 $$; exec "$0" nobody 9' "$build/bin/boot_victim"
-    [ "$(grep -c 'WEFT_ERR_TIMEOUT: TCP start: 1 of 3 members did not come within WEFT_BOOT_LIMIT .*: 2$' "$out")" = 3 ] ||
+    [ "$(grep -c 'WEFT_ERR_TIMEOUT: TCP start: 1 of 3 members did not connect within WEFT_BOOT_LIMIT .*: 2$' "$out")" = 3 ] ||
         fail "not all three were told of PE 2"
     # shellcheck disable=SC2016
     by_rank "137 3 3" "a b b" sh -c 'test $RANK != 0 || kill -9 $$; exec "$0" nobody 9' "$build/bin/boot_victim"
-    says 'nobody answered there; is the first PE running, .*tried 10\.77\.0\.1:29501: Connection refused'
+    says 'no process answered there; is the first PE running, .*tried 10\.77\.0\.1:29501: Connection refused'
     export WEFT_BOOT_LIMIT=20s
 }
 
@@ -116,10 +116,10 @@ rank_strangers() {
     # shellcheck disable=SC2016
     by_rank "3 3 3" "a a b" sh -c 'test $RANK != 2 || WEFT_SECRET=98765432109876543210; exec "$0" nobody 9' \
         "$build/bin/boot_victim"
-    says 'dropped a stranger, 10\.77\.0\.2:[0-9]+: it closed the connection on our proof: its WEFT_SECRET differs'
-    says 'what listens at 10\.77\.0\.1:29501 does not know this PE.s WEFT_SECRET'
+    says 'dropped an unauthenticated peer, 10\.77\.0\.2:[0-9]+: it closed the connection after the hub.s proof: its WEFT_SECRET differs'
+    says 'the process that listens at 10\.77\.0\.1:29501 does not know this PE.s WEFT_SECRET'
     says 'or the first PE was given another secret'
-    says '1 of 2 members did not come within WEFT_BOOT_LIMIT .*: 2$'
+    says '1 of 2 members did not connect within WEFT_BOOT_LIMIT .*: 2$'
     SECRET='' by_rank "3 3" "a b" "$build/bin/boot_victim" nobody 9
     says 'MASTER_ADDR is "10.77.0.1", so this job may span machines, .*set WEFT_SECRET'
     export WEFT_BOOT_LIMIT=20s
@@ -130,7 +130,7 @@ rank_strangers() {
     ip -n b route add unreachable 10.77.0.1
     by_rank "3 3 3" "a a b" "$build/bin/boot_victim" nobody 9
     says 'no connection within WEFT_BOOT_LIMIT .*tried 10\.77\.0\.1:29501: No route to host'
-    says '1 of 2 members did not come within WEFT_BOOT_LIMIT .*: 2$'
+    says '1 of 2 members did not connect within WEFT_BOOT_LIMIT .*: 2$'
     ip -n b route del unreachable 10.77.0.1
     export WEFT_BOOT_LIMIT=20s
 }
@@ -163,7 +163,7 @@ id_early() {
         ! wait "$pe" || fail "a PE has not noticed"
     done
     rm -f "$out".id.*
-    [ "$(grep -c '1 of 3 members did not come within WEFT_BOOT_LIMIT .*: 3$' "$out")" = 3 ] ||
+    [ "$(grep -c '1 of 3 members did not connect within WEFT_BOOT_LIMIT .*: 3$' "$out")" = 3 ] ||
         fail "not all three were told of PE 3"
     export WEFT_BOOT_LIMIT=20s
     gone
@@ -363,8 +363,8 @@ strangers() {
     export WEFT_BOOT_LIMIT=2s
     tamper 's/^secret=......../secret=00000000/'
     run 1 "$weft" run --rsh "$out.sh" --hosts a,b true
-    says 'weft run --hosts: dropped a stranger, 10.77.0.[12]:[0-9]+: it closed the connection on our proof'
-    says 'weft run on [ab]: connecting to the launcher: .*what answered does not know the secret of this job'
+    says 'weft run --hosts: dropped an unauthenticated peer, 10.77.0.[12]:[0-9]+: it closed the connection after the hub.s proof'
+    says 'weft run on [ab]: connecting to the launcher: .*the process that answered does not know the secret of this job'
     tamper 's/version=./version=9/'
     run 1 "$weft" run --rsh "$out.sh" --hosts a,b true
     says 'weft run on [ab]: the launcher is Weft 9.* and this host has Weft '
@@ -378,7 +378,7 @@ unreachable() {
     cut_off b
     run 1 "$weft" run --hosts a,b true
     says 'weft run on b: connecting to the launcher: .*10\.77\.0\.254:[0-9]+: (No route to host|Connection timed out)'
-    says 'weft run: (host b: .* ended with status 1 before weft was there|weft run --hosts: 1 of 2 members did not come .*: b$)'
+    says 'weft run: (host b: .* ended with status 1 before weft was there|weft run --hosts: 1 of 2 members did not connect .*: b$)'
     join_again b
     run 1 "$weft" run --hosts a,nowhere true
     says 'weft run: host nowhere: .ip netns exec nowhere .* ended with status'

@@ -144,7 +144,7 @@ early() {
     export WEFT_BOOT_LIMIT=3s KILL=0
     if [ "$launcher" = srun ]; then
         run_on 137 4 2 sh -c "$victim" "$build/bin/boot_victim"
-        says 'survivor -1: WEFT_ERR_TIMEOUT: not every PE came to an exchange over PMIx within WEFT_BOOT_LIMIT .*: PE 3$'
+        says 'survivor -1: WEFT_ERR_TIMEOUT: not every PE reached an exchange over PMIx within WEFT_BOOT_LIMIT .*: PE 3$'
     else # they end the job themselves
         run_on 137 4 2 sh -c "$victim" "$build/bin/boot_victim"
         says 'rank 3 with PID [0-9]+ on node b exited on'
@@ -160,9 +160,9 @@ parted_hosts() {
     ip -n a route add unreachable 10.77.0.2
     ip -n b route add unreachable 10.77.0.1
     run_on 0 3 2 "$build/bin/job_boot_exchange" 3 2
-    says 'PE 2 on b: TCP start: no connection within WEFT_BOOT_LIMIT .*: nobody answered there; .*tried 10\.77\.0\.1:[0-9]+: No route to host'
-    says 'PE 0 on a: TCP start: 1 of 2 members did not come within WEFT_BOOT_LIMIT .*: 2$'
-    says 'not all PEs reach PE 0 over TCP: the job goes on over PMIx alone'
+    says 'PE 2 on b: TCP start: no connection within WEFT_BOOT_LIMIT .*: no process answered there; .*tried 10\.77\.0\.1:[0-9]+: No route to host'
+    says 'PE 0 on a: TCP start: 1 of 2 members did not connect within WEFT_BOOT_LIMIT .*: 2$'
+    says 'not all PEs reach PE 0 over TCP: the job uses PMIx alone'
     ip -n a route del unreachable 10.77.0.2
     ip -n b route del unreachable 10.77.0.1
     export WEFT_BOOT_LIMIT=20s

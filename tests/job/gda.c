@@ -55,7 +55,7 @@ static int fewer(void)
     int me = weft_my_pe(job), to = (me + 1) % weft_n_pes(job);
     OK(weft_path_query(job, to, &info));
     CHECK(strstr(info.reason, "requests to mlx5_soft0, port 1"));
-    CHECK(!strstr(info.reason, "PE 0 has no more") == (me == 0));
+    CHECK(!strstr(info.reason, "limited by PE 0") == (me == 0));
     OK(weft_alloc(job, WEFT_HOST, sizeof *word, 0, WEFT_ALLOC_ZERO, (void **)&word));
     OK(weft_atomic_add64(weft_default_ctx(job), word, 7, to));
     OK(weft_quiet(weft_default_ctx(job)));

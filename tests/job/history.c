@@ -197,7 +197,7 @@ int main(void)
     seen[BOX_OP_FINALIZE] = true;
     /* Of GPU memory alone: tests/gpu/symmetric.c. */
     seen[BOX_OP_REGISTER] = seen[BOX_OP_UNREGISTER] = true;
-    seen[BOX_OP_SETTLE] = true; /* of a job with device code */
+    seen[BOX_OP_DEVICE_QUIET] = true; /* of a job with device code */
     for (int operation = BOX_OP_NONE + 1; operation < BOX_OP_COUNT; operation++) {
         bool never_waits = me == 0 && (operation == BOX_OP_WAIT || operation == BOX_OP_SIGNAL_WAIT);
         if (!seen[operation] && !never_waits) {

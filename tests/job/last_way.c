@@ -15,10 +15,10 @@
 
 void __real_prove_send(struct remote to, uint64_t number, char evidence[PROVE_EVIDENCE_BYTES]);
 void __wrap_prove_send(struct remote to, uint64_t number, char evidence[PROVE_EVIDENCE_BYTES]);
-weft_status __real_job_settle_proofs(struct weft_job *job, weft_kind kind,
-                                     char (*evidence)[PROVE_EVIDENCE_BYTES], bool *again);
-weft_status __wrap_job_settle_proofs(struct weft_job *job, weft_kind kind,
-                                     char (*evidence)[PROVE_EVIDENCE_BYTES], bool *again);
+weft_status __real_job_drop_failed_paths(struct weft_job *job, weft_kind kind,
+                                         char (*evidence)[PROVE_EVIDENCE_BYTES], bool *again);
+weft_status __wrap_job_drop_failed_paths(struct weft_job *job, weft_kind kind,
+                                         char (*evidence)[PROVE_EVIDENCE_BYTES], bool *again);
 void *__real_dlopen(const char *name, int flags);
 void *__wrap_dlopen(const char *name, int flags);
 
@@ -41,12 +41,12 @@ void __wrap_prove_send(struct remote to, uint64_t number, char evidence[PROVE_EV
 }
 
 /* Of weft_prove(). */
-weft_status __wrap_job_settle_proofs(struct weft_job *job, weft_kind kind,
-                                     char (*evidence)[PROVE_EVIDENCE_BYTES], bool *again)
+weft_status __wrap_job_drop_failed_paths(struct weft_job *job, weft_kind kind,
+                                         char (*evidence)[PROVE_EVIDENCE_BYTES], bool *again)
 {
     for (int pe = 0; pe < job->npes; pe++)
         lie(job->pe, pe, job->paths.choices[kind][pe].path, evidence[pe]);
-    return __real_job_settle_proofs(job, kind, evidence, again);
+    return __real_job_drop_failed_paths(job, kind, evidence, again);
 }
 
 void *__wrap_dlopen(const char *name, int flags)
@@ -133,7 +133,7 @@ static void fails(const char *lacks)
     CHECK(strstr(said, "from PE ") &&
           strstr(said, "p2p: its path test failed; staged: its path test failed"));
     CHECK(strstr(said, lacks));
-    CHECK(strstr(said, "what the proof of path staged saw: made to lie"));
+    CHECK(strstr(said, "the test of path staged saw: made to lie"));
 }
 
 int main(int argc, char **argv)

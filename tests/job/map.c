@@ -44,7 +44,7 @@ static void mappings(void)
         OK(weft_map_flush(job, mapped));
         OK(weft_unmap(job, mapped));
         OK(weft_unmap(job, again));
-        FAILS(weft_unmap(job, mapped), WEFT_ERR_ADDRESS, "has not given");
+        FAILS(weft_unmap(job, mapped), WEFT_ERR_ADDRESS, "was not returned by weft_map()");
         OK(weft_barrier(world));
         for (size_t i = 0; i < ROOM; i++)
             CHECK(heap[i] == (i < lead || i >= lead + bytes
@@ -62,7 +62,7 @@ static void taken_back(void)
         OK(weft_map(job, heap + i * 5000, 100, me, &mapped[i]));
     for (size_t i = 0; i < 3; i++) {
         OK(weft_unmap(job, mapped[i]));
-        FAILS(weft_unmap(job, mapped[i]), WEFT_ERR_ADDRESS, "has not given");
+        FAILS(weft_unmap(job, mapped[i]), WEFT_ERR_ADDRESS, "was not returned by weft_map()");
     }
 }
 
@@ -140,7 +140,7 @@ static void refused(void)
     CHECK(mapped == NULL); /* and not what it was */
     FAILS(weft_map(job, heap + 1, beyond, me, &mapped), WEFT_ERR_RANGE, "past the end");
     FAILS(weft_map(job, heap + 1, SIZE_MAX, next, &mapped), WEFT_ERR_RANGE, "past the end");
-    FAILS(weft_unmap(job, heap), WEFT_ERR_ADDRESS, "has not given");
+    FAILS(weft_unmap(job, heap), WEFT_ERR_ADDRESS, "was not returned by weft_map()");
     FAILS(weft_unmap(job, NULL), WEFT_ERR_ARGUMENT, "mapped is null");
     FAILS(weft_map_flush(job, NULL), WEFT_ERR_ARGUMENT, "mapped is null");
     FAILS(weft_copy_to(NULL, heap, model, 8), WEFT_ERR_ARGUMENT, "job is null");

@@ -119,7 +119,7 @@ int main(void)
     FAILS(weft_reducescatter_weighted(world, dst, src, 4, WEFT_INT32, src), WEFT_ERR_TYPE,
           "real and complex");
     FAILS(weft_reducescatter(world, (float *)src + 4 * me + 1, src, 4, WEFT_FLOAT, WEFT_SUM),
-          WEFT_ERR_ARGUMENT, "may be this member's block of src, or lie apart");
+          WEFT_ERR_ARGUMENT, "must be this member's block of src, or disjoint");
     FAILS(weft_reducescatter(NULL, dst, src, 4, WEFT_FLOAT, WEFT_SUM), WEFT_ERR_ARGUMENT,
           "team is null");
     FAILS(weft_reducescatter(world, dst, src, 4, WEFT_FLOAT, WEFT_AND), WEFT_ERR_TYPE,

@@ -93,7 +93,7 @@ static void test_moved_for_another(void **state)
     assert_non_null(a.list[1].nic);
     assert_ptr_not_equal(a.list[0].nic, a.list[1].nic);
     assert_int_equal(a.rails, 2);
-    assert_non_null(strstr(a.list[0].why, "whether its port is up is unknown"));
+    assert_non_null(strstr(a.list[0].why, "its port state is unknown"));
     assignment_free(&a);
     machine_free(machine);
 }

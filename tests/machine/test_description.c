@@ -170,22 +170,24 @@ static void test_models(void **state)
 static void test_refused(void **state)
 {
     static const char *const cases[][2] = {
-        {"200 h100", "at most 144 GPUs, the description has 200"},
-        {"9999 node, 9999 socket, 9999 gpu each", "at most 144 GPUs, the description has 9999"},
-        {"4 h100, 100 node", "at most 72 nodes, the description has 100"},
-        {"8 h100, 9 numa per socket", "at most 8 NUMA nodes in a socket, the description has 9"},
+        {"200 h100", "the description has 200 GPUs; at most 144 are possible"},
+        {"9999 node, 9999 socket, 9999 gpu each",
+         "the description has 9999 GPUs; at most 144 are possible"},
+        {"4 h100, 100 node", "the description has 100 nodes; at most 72 are possible"},
+        {"8 h100, 9 numa per socket",
+         "the description has 9 NUMA nodes in a socket; at most 8 are possible"},
         {"8 h100, 3 node", "8 GPUs do not spread evenly over 3 nodes"},
-        {"4 h100, nic beside gpu9", "a NIC is beside gpu9, and there are 4 GPUs"},
+        {"4 h100, nic beside gpu9", "a NIC is beside gpu9, but there are 4 GPUs"},
         {"8 l40s, nvlink mesh", "NVIDIA L40S has no NVLink"},
         {"8 mi250x, xgmi mesh", "AMD Instinct MI250X has 4 links, too few for a mesh of 8"},
         {"2 h100, no pcie-switch, 2 pcie-switch per pcie-switch",
-         "switches above switches, and none at all, are said both"},
+         "the description has both no PCIe switches and switches above switches"},
         {"8 v100, nvlink hybrid-cube-mesh, 2 node",
-         "a hybrid cube mesh has 8 GPUs, the description 4"},
-        {"8 h100, 4 gpu each", "the number of GPUs is said twice"},
+         "a hybrid cube mesh has 8 GPUs, but the description has 4"},
+        {"8 h100, 4 gpu each", "the description has the number of GPUs twice"},
         {"16 h100, 8 gpu per pcie-switch, 4 nic beside gpu3",
-         "a PCIe switch or root complex here has 11 ports for GPUs and NICs; at most 8 switches "
-         "below another, and 12 disks"},
+         "too many devices: a PCIe switch or root complex has 11 ports for GPUs and NICs, at most "
+         "8 switches below it, and 12 disks"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct machine *m;

@@ -82,7 +82,7 @@ static void test_bad_input(void **state)
     parse_fails("[]", "m.json:1", "expected an object");
     parse_fails("{}", "m.json:1", "weft-machine");
     parse_fails("{\n \"weft-machine\": 1,\n \"gpus\": [\n  {\"index\": 0}, {\"ind", "m.json:4",
-                "cut off");
+                "truncated");
     parse_fails("{\n\n \"weft-machine\": 2}", "m.json:3", "newer");
     parse_fails("{\"weft-machine\": 1,\n \"gpu\": []}", "m.json:2", "nearest: gpus");
     parse_fails("{\"weft-machine\": 1,\n \"gpus\": {}}", "m.json:2", "expected a list");
@@ -135,9 +135,8 @@ static void test_lines(void **state)
          "\"d\": 1}]}",
          "m.json:3: p2p[0].kind: there is no such fact"},
         {"{\"weft-machine\": 0}",
-         "m.json:1: the file has format version 0, this weft reads version 1: no such version was "
-         "ever "
-         "written"},
+         "m.json:1: the file has format version 0, but this weft reads version 1: this version "
+         "never existed"},
         {"{\"weft-machine\": 1, \"weft-machine\": 1}", "m.json:1: duplicate object key"},
         {"{\"weft-machine\": 1,\n\n\"qqqqqqqq\": []}",
          "m.json:3: machine.qqqqqqqq: there is no such list"},
@@ -184,13 +183,12 @@ static void test_words_and_ranges(void **state)
     assert_int_equal(machine_set(m, "system.iommu_mode", "of", false), WEFT_OK);
     assert_int_equal(machine_set(m, "system.arch", "unknown", true), WEFT_OK);
     assert_string_equal(m->system.arch.why, "set to unknown");
-    machine_disbelieve(m);
-    assert_string_equal(m->system.cpu_family.why, "4097 was read, which is outside 0..4096");
-    assert_string_equal(m->system.iommu_mode.why,
-                        "\"of\" was read, which is none of the known words");
+    machine_reject_invalid(m);
+    assert_string_equal(m->system.cpu_family.why, "the value read, 4097, is outside 0..4096");
+    assert_string_equal(m->system.iommu_mode.why, "the value read, \"of\", is not a known word");
     assert_false(m->system.cpu_family.known || m->system.iommu_mode.value);
     assert_int_equal(machine_set(m, "system.cpu_family", "4096", true), WEFT_OK);
-    machine_disbelieve(m);
+    machine_reject_invalid(m);
     assert_true(number_is(m->system.cpu_family, 4096));
     machine_free(m);
 }

@@ -42,7 +42,7 @@ static void try_counter(struct machine *m, struct machine *later, void *of, void
         *number_at(same, counter->offset) =
             (struct machine_number){.known = true, .value = after[i]};
         *grown = (struct machine_number){.known = false};
-        growth_note(m, later);
+        growth_record(m, later);
         if (!number_is(*grown, sum[i]))
             fail_msg("%s: grown by %d, expected %d", counter->where, (int)grown->value,
                      (int)sum[i]);
@@ -54,7 +54,7 @@ static void try_counter(struct machine *m, struct machine *later, void *of, void
         number_at(i ? of : same, counter->offset)->known = false;
         number_at(i ? same : of, counter->offset)->known = true;
         *grown = (struct machine_number){.known = false};
-        growth_note(m, later);
+        growth_record(m, later);
         assert_false(grown->known);
     }
     number_at(of, counter->offset)->known = number_at(same, counter->offset)->known = false;
@@ -90,7 +90,7 @@ static void test_links(void **state)
         number_set(number_at(&m->links[3], counters[i].offset), 2);
         number_set(number_at(&later->links[3], counters[i].offset), 4 + (int64_t)i);
     }
-    growth_note(m, later);
+    growth_record(m, later);
     assert_true(number_is(m->links[3].errors_grown, 5));
     assert_string_equal(m->links[3].errors_where.value, "CRC +2, replays +3");
     machine_free(later);
@@ -140,7 +140,7 @@ static void test_gone(void **state)
     number_set(&later->ports[1].link_downed, 9);
     number_set(&later->ports[1].port, 77);
     m->links[3].errors_grown.known = m->ports[1].errors_grown.known = false;
-    growth_note(m, later);
+    growth_record(m, later);
     assert_false(m->links[3].errors_grown.known);
     assert_false(m->ports[1].errors_grown.known);
     machine_free(later);

@@ -83,8 +83,8 @@ static void test_bad_answers(void **state)
     expect_refused(mad, sizeof mad, "another"); /* the question itself */
     answer_to(mad, &ndr);
     memcpy(good, mad, sizeof good);
-    expect_refused(mad, sizeof mad - 1, "cut off");
-    expect_refused(mad, 0, "cut off");
+    expect_refused(mad, sizeof mad - 1, "truncated");
+    expect_refused(mad, 0, "truncated");
     mad[17] = 0x11; /* NodeInfo */
     expect_refused(mad, sizeof mad, "another");
     memcpy(mad, good, sizeof mad);
@@ -284,7 +284,7 @@ static void test_live(void **state)
     put("sys/devices/pci0000:c0/0000:c0:01.0/0000:c1:00.0/vpd", vpd, sizeof vpd);
     expect_rate(200000, true);
     kernel.refuse = EPERM;
-    expect_unknown("root may");
+    expect_unknown("needs root");
     kernel.refuse = 0;
     kernel.status = ETIMEDOUT;
     expect_unknown("timed out");

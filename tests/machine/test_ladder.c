@@ -31,8 +31,8 @@ static void test_no_gpu(void **state)
     struct machine *m;
     assert_int_equal(machine_synthetic("1 h100, nic", &m), WEFT_OK);
     text_set(m, &m->gpus[0].bdf, "ffff:1f:1f.7");
-    assert_int_equal(machine_climb(m, 0, "mlx5_0"), WEFT_ERR_UNSUPPORTED);
-    assert_int_equal(machine_climb(m, 5, "mlx5_0"), WEFT_ERR_UNSUPPORTED);
+    assert_int_equal(machine_test_gdr(m, 0, "mlx5_0"), WEFT_ERR_UNSUPPORTED);
+    assert_int_equal(machine_test_gdr(m, 5, "mlx5_0"), WEFT_ERR_UNSUPPORTED);
     assert_int_equal(m->n_ladder, 0);
     machine_free(m);
 }

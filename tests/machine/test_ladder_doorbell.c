@@ -30,7 +30,7 @@ static bool told(enum reason reason, const char *registers)
     text_set(m, &nic->name, "mlx5_soft0");
     text_set(m, &nic->driver, "mlx5_core");
     setenv("FAKE_CUDA_REGISTER", registers, 1);
-    if (machine_climb(m, 0, "mlx5_soft0"))
+    if (machine_test_gdr(m, 0, "mlx5_soft0"))
         fail_msg("%s", weft_last_error());
     assert_non_null(machine_find_rung(m, 0, "mlx5_soft0", "doorbell"));
     assert_non_null(machine_find_rung(m, 0, "mlx5_soft0", "queues"));

@@ -32,7 +32,7 @@ static void answer(void *argument, void *reg, struct rung_result *r)
 
 static void climb(const char *nic, int error)
 {
-    struct ladder_bell bell = {.try = answer, .argument = &error};
+    struct ladder_doorbell bell = {.try = answer, .argument = &error};
     asked = 0;
     ladder_mlx5(nic, &bell, &queues, &doorbell);
 }
@@ -45,7 +45,7 @@ static void all_is_had(void **state)
     assert_int_equal(queues.error, 0);
     assert_int_equal(asked, 1);
     assert_string_equal(queues.detail,
-                        "capabilities, queues in own memory and a doorbell register are had");
+                        "capabilities, own memory and a doorbell register are available");
 }
 
 static void the_doorbell_is_refused(void **state)
@@ -73,7 +73,7 @@ static void there_is_no_register(void **state)
     assert_int_equal(queues.error, ENOMEM);
     assert_int_equal(asked, 0);
     assert_string_equal(queues.detail, "mlx5dv_devx_alloc_uar: Cannot allocate memory");
-    assert_string_equal(doorbell.detail, "the rung below failed");
+    assert_string_equal(doorbell.detail, "an earlier step failed");
     while (count)
         lib.dv.free_uar(taken[--count]);
     lib.verbs.close_device(context);

@@ -70,8 +70,8 @@ static void assert_rung(int rung, bool tried, int error, const char *detail)
 
 static void assert_good_transfer(void)
 {
-    assert_rung(RUNG_TRANSFER, true, 0, "4096 bytes written and read back equal");
-    assert_rung(RUNG_SPEED, true, 0, "RDMA writes from host memory, looped through the NIC");
+    assert_rung(RUNG_TRANSFER, true, 0, "4096 bytes written and read back correctly");
+    assert_rung(RUNG_SPEED, true, 0, "RDMA writes from host memory, looped back in the NIC");
     assert_true(results[RUNG_SPEED].mbps > 0);
     for (int i = 0; i < CHECKED; i++)
         assert_int_equal(memory[i], (char)(i * 131 + 7));
@@ -122,8 +122,8 @@ static void test_one_way_is_enough(void **state)
     assert_good_transfer();
     setenv("FAKE_VERBS_FAIL", "reg_gpu=14", 1);
     assert_int_equal(climb("mlx5_0", -1), WEFT_OK);
-    assert_rung(RUNG_TRANSFER, false, 0, "the rung below failed");
-    assert_rung(RUNG_SPEED, false, 0, "the rung below failed");
+    assert_rung(RUNG_TRANSFER, false, 0, "an earlier step failed");
+    assert_rung(RUNG_SPEED, false, 0, "an earlier step failed");
 }
 
 /* Each refusal on the way of the data is told with the call and its errno; no speed is told
@@ -146,15 +146,15 @@ static void test_refusals(void **state)
         {"post_send=12", ENOMEM, "ibv_post_send: Cannot allocate memory"},
         {"completion=129", EIO,
          "completion: remote access error, vendor syndrome 0x81: Input/output error"},
-        {"poll_cq=5", EIO, "waiting for the completion: Input/output error"},
-        {"silence=0", ETIMEDOUT, "waiting for the completion: Connection timed out"},
+        {"poll_cq=5", EIO, "wait for a completion: Input/output error"},
+        {"silence=0", ETIMEDOUT, "wait for a completion: Connection timed out"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         setenv("FAKE_VERBS_FAIL", rows[i].fail, 1);
         assert_int_equal(climb("mlx5_0", -1), WEFT_OK);
         assert_rung(RUNG_PEERMEM, true, 0, "ibv_reg_mr of GPU memory");
         assert_rung(RUNG_TRANSFER, true, rows[i].error, rows[i].detail);
-        assert_rung(RUNG_SPEED, false, 0, "the rung below failed");
+        assert_rung(RUNG_SPEED, false, 0, "an earlier step failed");
         assert_int_equal(results[RUNG_SPEED].mbps, 0);
     }
 }
@@ -164,9 +164,8 @@ static void test_lie(void **state)
     (void)state;
     setenv("FAKE_VERBS_LIE", "1", 1);
     assert_int_equal(climb("mlx5_0", -1), WEFT_OK);
-    assert_rung(RUNG_TRANSFER, true, EIO,
-                "what was written and what was read back are compared: Input/output error");
-    assert_rung(RUNG_SPEED, false, 0, "the rung below failed");
+    assert_rung(RUNG_TRANSFER, true, EIO, "compare written and read data: Input/output error");
+    assert_rung(RUNG_SPEED, false, 0, "an earlier step failed");
 }
 
 /* Nothing could be tried at all: one sentence, and no rung. */
@@ -177,7 +176,7 @@ static void test_no_device(void **state)
         const char *fail, *devices, *nic, *sentence;
     } rows[] = {
         {"get_device_list=38", "mlx5_0", "mlx5_0",
-         "ibv_get_device_list, which is to find mlx5_0: Function not implemented"},
+         "cannot find mlx5_0: ibv_get_device_list: Function not implemented"},
         {"", "", "mlx5_0", "mlx5_0 among 0 RDMA devices: libibverbs does not list it"},
         {"", "mlx5_0,mlx5_1", "mlx5_7", "mlx5_7 among 2 RDMA devices: libibverbs does not list it"},
         {"open_device=13", "mlx5_0,mlx5_1", "mlx5_1",
@@ -224,7 +223,7 @@ static void test_climb(void **state)
 {
     (void)state;
     struct machine *m = one_gpu();
-    if (machine_climb(m, 0, "mlx5_0"))
+    if (machine_test_gdr(m, 0, "mlx5_0"))
         fail_msg("%s", weft_last_error());
     assert_int_equal(m->n_ladder, 5);
     assert_recorded(m, "export", "ok", 0,
@@ -232,14 +231,14 @@ static void test_climb(void **state)
                     "stand-in)");
     assert_recorded(m, "dmabuf", "ok", 0, "ibv_reg_dmabuf_mr");
     assert_recorded(m, "peermem", "ok", 0, "ibv_reg_mr of GPU memory");
-    assert_recorded(m, "transfer", "ok", 0, "4096 bytes written and read back equal");
+    assert_recorded(m, "transfer", "ok", 0, "4096 bytes written and read back correctly");
     assert_true(machine_find_rung(m, 0, "mlx5_0", "speed")->mbps.value > 0);
     assert_true(number_is(m->gpus[0].dmabuf, 1) && number_is(m->gpus[0].rdma, 1) &&
                 number_is(m->gpus[0].vmm, 1));
     /* Climbed again, the rungs are replaced. */
     setenv("FAKE_CUDA_DMABUF", "0", 1);
     setenv("FAKE_VERBS_FAIL", "to_receive=110", 1);
-    assert_int_equal(machine_climb(m, 0, "mlx5_0"), WEFT_OK);
+    assert_int_equal(machine_test_gdr(m, 0, "mlx5_0"), WEFT_OK);
     assert_int_equal(m->n_ladder, 5);
     assert_recorded(m, "export", "failed", EOPNOTSUPP,
                     "cuMemGetHandleForAddressRange of 4194304 bytes: CUDA_ERROR_NOT_SUPPORTED "
@@ -247,7 +246,7 @@ static void test_climb(void **state)
     assert_recorded(m, "dmabuf", "not-tried", 0, "there is no dma-buf to register");
     assert_recorded(m, "peermem", "ok", 0, "ibv_reg_mr of GPU memory");
     assert_recorded(m, "transfer", "failed", ETIMEDOUT, "ibv_modify_qp: Connection timed out");
-    assert_recorded(m, "speed", "not-tried", 0, "the rung below failed");
+    assert_recorded(m, "speed", "not-tried", 0, "an earlier step failed");
     assert_nothing_left();
     machine_free(m);
 }
@@ -255,7 +254,7 @@ static void test_climb(void **state)
 /* No rung is recorded where nothing could be tried. */
 static void assert_refused(struct machine *m, weft_status status, const char *sentence)
 {
-    assert_int_equal(machine_climb(m, 0, "mlx5_0"), status);
+    assert_int_equal(machine_test_gdr(m, 0, "mlx5_0"), status);
     if (!strstr(weft_last_error(), sentence))
         fail_msg("%s\n   expected: %s", weft_last_error(), sentence);
     assert_int_equal(m->n_ladder, 0);
@@ -289,11 +288,11 @@ static void test_ask_cuda(void **state)
 {
     (void)state;
     struct machine *m = one_gpu();
-    assert_int_equal(machine_ask_cuda(m), WEFT_OK);
+    assert_int_equal(machine_read_cuda(m), WEFT_OK);
     assert_true(number_is(m->gpus[0].dmabuf, 1));
     cuda_fault_plan("DeviceGetAttribute", 1, CUDA_ERROR_INVALID_VALUE);
     m->gpus[0].dmabuf = m->gpus[0].rdma = (struct machine_number){0};
-    assert_int_equal(machine_ask_cuda(m), WEFT_OK);
+    assert_int_equal(machine_read_cuda(m), WEFT_OK);
     assert_false(number_is(m->gpus[0].dmabuf, 1));
     assert_true(number_is(m->gpus[0].rdma, 1));
     assert_nothing_left();
@@ -309,7 +308,7 @@ static bool told(enum reason reason, const char *flavor, bool peermem, int64_t p
     text_set(m, &m->drivers.nvidia_flavor, flavor);
     number_set(&m->drivers.nvidia_peermem, peermem);
     number_set(&m->limits.fault_percent, percent);
-    if (machine_climb(m, 0, "mlx5_0") || explain_pair(m, "gpu0", "mlx5_0", &v))
+    if (machine_test_gdr(m, 0, "mlx5_0") || explain_pair(m, "gpu0", "mlx5_0", &v))
         fail_msg("%s", weft_last_error());
     bool yes = findings_have(&v.findings, reason);
     verdict_free(&v);

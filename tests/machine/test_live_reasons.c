@@ -371,12 +371,12 @@ static void test_xids(void **state)
         const char *line, *when;
     } times[] = {
         {"<4>[196399.5] NVRM: Xid (PCI:0000:10:00): 79, x\n",
-         "the last of the hardware 1 h ago: Xid (PCI:0000:10:00): 79, x"},
+         "the last hardware error 1 h ago: Xid (PCI:0000:10:00): 79, x"},
         {"4,1,192800000000,-;NVRM: Xid (PCI:0000:10:00): 79, x\n",
-         "the last of the hardware 2 h ago: "},
-        {"NVRM: Xid (PCI:0000:10:00): 79, x\n", "the last of the hardware at an unknown time: "},
+         "the last hardware error 2 h ago: "},
+        {"NVRM: Xid (PCI:0000:10:00): 79, x\n", "the last hardware error at an unknown time: "},
         {"4,1,900000000000,-;NVRM: Xid (PCI:0000:10:00): 79, x\n",
-         "the last of the hardware at an unknown time: "},
+         "the last hardware error at an unknown time: "},
         {"NVRM: Xid (PCI:0000:10:00): 31, x\n",
          "the last at an unknown time: Xid (PCI:0000:10:00): 31, x"},
     };
@@ -473,7 +473,7 @@ static void test_nvlink5(void **state)
     struct machine *later = machine_read_live(&source);
     assert_true(number_is(later->links[0].receive_errors, 1));
     assert_false(later->links[0].integrity_errors.known);
-    growth_note(later, m);
+    growth_record(later, m);
     assert_true(number_is(later->links[0].errors_grown, 30 + 191));
     assert_string_equal(later->links[0].errors_where.value, "receive +30, discards +191");
     machine_free(later);
@@ -633,7 +633,7 @@ static void test_growth(void **state)
     put_text(RDMA "ports/1/hw_counters/out_of_sequence", "10\n");
     setenv("FAKE_NVML_FACTS", "mig=0,persistence=1,replays=7", 1);
     struct machine *m = machine_read_live(&source), *later = machine_read_live(&source);
-    growth_note(m, later);
+    growth_record(m, later);
     assert_true(number_is(m->ports[0].errors_grown, 0));
     assert_true(number_is(m->gpus[1].replays_grown, 0));
     machine_free(later);
@@ -642,7 +642,7 @@ static void test_growth(void **state)
     put_text(RDMA "ports/1/counters/link_downed", "2\n");
     setenv("FAKE_NVML_FACTS", "mig=0,persistence=1,replays=8", 1);
     later = machine_read_live(&source);
-    growth_note(m, later);
+    growth_record(m, later);
     assert_true(number_is(machine_find_pci(m, "0000:00:02.0")->aer_grown, 4));
     assert_true(number_is(m->ports[0].errors_grown, 2));
     assert_string_equal(m->ports[0].errors_where.value, "link down +2");

@@ -95,7 +95,7 @@ static void test_hypervisors(void **state)
         if (cases[i].name ? !name || strcmp(name, cases[i].name) != 0 : name != NULL)
             fail_msg("case %zu: %s, expected %s", i, name, cases[i].name);
         if (!name)
-            assert_string_equal(m->system.hypervisor.why, "neither CPUID nor DMI tells");
+            assert_string_equal(m->system.hypervisor.why, "neither CPUID nor DMI shows it");
         free_tree(m);
     }
 }
@@ -130,7 +130,7 @@ static void test_fabric_manager_version(void **state)
     } cases[] = {
         {"#!/bin/sh\necho Fabric Manager version is : 570.86.15\n", "570.86.15", NULL},
         {"#!/bin/sh\necho '7 1a.2 3.x'; sleep 0.05; echo '12.34'\n", "12.34", NULL},
-        {"#!/bin/sh\necho no number\n", NULL, " --version tells no version"},
+        {"#!/bin/sh\necho no number\n", NULL, " --version prints no version"},
         {"#!/bin/sh\nexit 0\n", NULL, " --version: Connection timed out"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -153,7 +153,7 @@ static void test_absurd_in_memory(void **state)
                         number_set((struct machine_number *)(void *)fact, numbers[v]);
                     else
                         text_set(m, (struct machine_text *)(void *)fact, v % 2 ? "" : "%s%n\n\xff");
-                    machine_disbelieve(m);
+                    machine_reject_invalid(m);
                     ask(m, NULL);
                 }
                 memcpy(fact, kept,

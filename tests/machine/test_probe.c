@@ -152,7 +152,7 @@ static void slow_direction(void **state)
     doctor_examine(m, &d);
     const struct finding *weak = find(&d.findings, REASON_P2P_ONE_WAY);
     assert_non_null(weak);
-    assert_string_equal(weak->evidence, "gpu1 to gpu0 200.0 GB/s, back 400.0");
+    assert_string_equal(weak->evidence, "gpu1 to gpu0 200.0 GB/s, the other direction 400.0");
     const struct finding *slow = find(&d.findings, REASON_P2P_SLOW);
     assert_non_null(slow);
     assert_non_null(strstr(slow->evidence, "gpu1 gpu0: 200.0 of 395.9 GB/s"));

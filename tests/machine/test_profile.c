@@ -112,7 +112,7 @@ static void test_margins(void **state)
     seen.number = 5000;
     assert_int_equal(profile_compare(speed, &wanted, &seen), PROFILE_AS_EXPECTED);
     assert_int_equal(profile_compare(PROFILE_gpus, &wanted, &seen), PROFILE_DIFFERS);
-    wanted.least = true;
+    wanted.at_least = true;
     assert_int_equal(profile_compare(PROFILE_gpus, &wanted, &seen), PROFILE_AS_EXPECTED);
     static const struct {
         const char *wanted, *seen;
@@ -123,7 +123,7 @@ static void test_margins(void **state)
                     {"570", "1000.1", PROFILE_AS_EXPECTED},
                     {"570.1", "570", PROFILE_DIFFERS}};
     for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++) {
-        struct profile_fact old = {.known = true, .least = true}, now = {.known = true};
+        struct profile_fact old = {.known = true, .at_least = true}, now = {.known = true};
         strcpy(old.text, versions[i].wanted);
         strcpy(now.text, versions[i].seen);
         if (profile_compare(PROFILE_driver, &old, &now) != versions[i].match)
@@ -160,13 +160,13 @@ static void test_bad_files(void **state)
     refuse("{\"weft-expect\": 1, \"gpu\": 8}", "nearest: gpus");
     refuse("{\"weft-expect\": 2}", "newer weft");
     refuse("{\"weft-expect\": \"one\"}", "not a version");
-    refuse("{\"weft-expect\": 1, \"gpus\": \"many\"}", "\"many\"; a whole number");
+    refuse("{\"weft-expect\": 1, \"gpus\": \"many\"}", "\"many\"; expected a whole number");
     refuse("{\"weft-expect\": 1, \"gpus\": 7.5}", "gpus is not a whole number");
     refuse("{\"weft-expect\": 1, \"driver\": 550}", "driver is not a text");
     refuse("{\"weft-expect\": 1, \"gpus\": 8, \"gpus\": 8}", "duplicate");
     refuse("{\"weft-expect\": 1, \"gpus\": 8", ":1:");
-    refuse("{\"hosts\": 1}", "none of the known kinds");
-    refuse("[]", "none of the known kinds");
+    refuse("{\"hosts\": 1}", "has no known format");
+    refuse("[]", "has no known format");
     refuse("{\"weft-machine\": 99}", "newer");
     assert_int_not_equal(profile_load("/nowhere/to.json", &expected), WEFT_OK);
 }

@@ -342,7 +342,7 @@ static void test_gain(void **state)
 /* What is told twice counts once, unless it weighs more; what was merged is empty. */
 static void test_merge(void **state)
 {
-    struct findings to = {.place = "a", .path = "p", .ways = 6}, from = {.place = "b"};
+    struct findings to = {.place = "a", .path = "p", .routes_off = 6}, from = {.place = "b"};
     for (int i = 0; i < 40; i++) /* more than the first room */
         assert_non_null(finding_add(&to, REASON_GPU_ECC, WEIGHT_SLOW, "7", "%d errors", i));
     assert_null(finding_add(&to, REASON_GPU_ECC, WEIGHT_SLOW, "7", "39 errors"));

@@ -99,7 +99,7 @@ static void refusals(void)
     refused(NVSHMEMX_INIT_WITH_UNIQUEID, &attr, "was not made by nvshmemx_get_uniqueid()");
     CHECK(!nvshmemx_get_uniqueid(&id), "%s", weft_last_error());
     nvshmemx_set_attr_uniqueid_args(2, 2, &id, &attr);
-    refused(NVSHMEMX_INIT_WITH_UNIQUEID, &attr, "PE 2 of a job of 2 PEs");
+    refused(NVSHMEMX_INIT_WITH_UNIQUEID, &attr, "PE 2 is not in a job of 2 PEs");
     /* Finding D: these were refused without a word. */
     CHECK(nvshmemx_init_attr(NVSHMEMX_INIT_WITH_SHMEM, &attr) == NVSHMEMX_ERROR_NOT_SUPPORTED &&
               strstr(weft_last_error(), "NVSHMEMX_INIT_WITH_SHMEM is not supported"),

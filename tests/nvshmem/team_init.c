@@ -150,8 +150,7 @@ static void full(void)
            !nvshmemx_team_init(&teams[n], &config, NVSHMEM_TEAM_CONFIG_MASK_UNIQUEID, 1, 0))
         n++;
     CHECK(n > 1000 && n < MOST, "%d teams", n);
-    CHECK(strstr(weft_last_error(), "all 1024 places for teams are taken"), "%s",
-          weft_last_error());
+    CHECK(strstr(weft_last_error(), "all 1024 team slots are in use"), "%s", weft_last_error());
     nvshmem_team_destroy(teams[n / 2]);
     nvshmem_team_t again = made(config.uniqueid, 1, 0);
     CHECK(again == teams[n / 2], "the place %d, not %d", again, teams[n / 2]);

@@ -33,7 +33,7 @@ enum {
 
 /* What a member sends the others, as ops/coll/kernel.c has it. */
 struct sent {
-    int32_t status, most_blocks, wish, has;
+    int32_t status, most_blocks, forced, has;
     uint64_t number;
     uint32_t rates;
     int32_t rates_agree;
@@ -186,9 +186,9 @@ bool __wrap_coll_prove_wanted(void)
     return !beneath.proofs_off;
 }
 
-weft_status __wrap_coll_prove_lines(struct weft_team *of, struct coll_call *call, int blocks,
+weft_status __wrap_coll_prove_ll128(struct weft_team *of, struct coll_call *call, int blocks,
                                     bool *proven);
-weft_status __wrap_coll_prove_lines(struct weft_team *of, struct coll_call *call, int blocks,
+weft_status __wrap_coll_prove_ll128(struct weft_team *of, struct coll_call *call, int blocks,
                                     bool *proven)
 {
     assert_ptr_equal(of, &team);
@@ -263,10 +263,10 @@ weft_status __wrap_gpu_coll_launch(struct gpu *g, enum coll_kernel kernel, unsig
     return beneath.launch_fails_in-- ? WEFT_OK : base_fail(WEFT_ERR_SYSTEM, "no launch");
 }
 
-weft_status __wrap_coll_engines_put(struct gpu *g, const struct coll_call *call, int phases,
-                                    unsigned threads, CUstream stream);
-weft_status __wrap_coll_engines_put(struct gpu *g, const struct coll_call *call, int phases,
-                                    unsigned threads, CUstream stream)
+weft_status __wrap_coll_engines_enqueue(struct gpu *g, const struct coll_call *call, int phases,
+                                        unsigned threads, CUstream stream);
+weft_status __wrap_coll_engines_enqueue(struct gpu *g, const struct coll_call *call, int phases,
+                                        unsigned threads, CUstream stream)
 {
     assert_ptr_equal(g, &gpu);
     assert_int_equal(beneath.mode, CU_STREAM_CAPTURE_MODE_RELAXED);
@@ -408,7 +408,7 @@ static int set_up(void **state)
     beneath.number = 40;
     beneath.ints[CONFIG_COLL_SMS] = 16;
     beneath.choice = (struct coll_choice){
-        .way = COLL_WAY_DIRECT, .bytes = UINT64_MAX, .blocks = 4, .threads = 512};
+        .algorithm = COLL_ALGO_SIMPLE, .bytes = UINT64_MAX, .blocks = 4, .threads = 512};
     cuda.ThreadExchangeStreamCaptureMode = exchange_mode;
     cuda.PointerGetAttribute = pointer_attribute;
     cuda.driver_version = 13010;
@@ -454,21 +454,21 @@ static int tear_down(void **state)
 
 static inline void make_ready(void)
 {
-    assert_int_equal(coll_kernel_force(&team, COLL_WAY_AUTO, 16), WEFT_OK);
+    assert_int_equal(coll_kernel_force(&team, COLL_ALGO_AUTO, 16), WEFT_OK);
     assert_non_null(team.coll);
 }
 
-static inline struct coll_ask ask_of(enum coll_what what, uintptr_t dst, uintptr_t src,
-                                     uint64_t bytes)
+static inline struct coll_request ask_of(enum coll_what what, uintptr_t dst, uintptr_t src,
+                                         uint64_t bytes)
 {
-    return (struct coll_ask){.function = "some_call",
-                             .what = what,
-                             .dst = (void *)dst,
-                             .src = (const void *)src,
-                             .bytes = bytes,
-                             .root = ME,
-                             .type = WEFT_FLOAT,
-                             .op = WEFT_SUM};
+    return (struct coll_request){.function = "some_call",
+                                 .what = what,
+                                 .dst = (void *)dst,
+                                 .src = (const void *)src,
+                                 .bytes = bytes,
+                                 .root = ME,
+                                 .type = WEFT_FLOAT,
+                                 .op = WEFT_SUM};
 }
 
 #endif

@@ -18,7 +18,7 @@ static char calls[4096];  /* all calls, one behind the other */
 static const char *fails; /* the call that fails; NULL = none */
 static int blocks;        /* of memory, that are not freed */
 static bool no_memory;
-static struct coll_share shares[MOST_MEMBERS];
+static struct coll_block_record shares[MOST_MEMBERS];
 static char source[4 * BIG], own[4 * BIG], large[OPS_PES][2 * BIG];
 static struct mailbox mailboxes[OPS_PES][MOST_MEMBERS];
 static struct mailbox *mailbox_at[MOST_MEMBERS];
@@ -66,16 +66,18 @@ weft_status __wrap_coll_begin(const char *function, struct weft_team *team,
                   (unsigned long long)detail);
 }
 
-weft_status __wrap_coll_place(const char *function, const char *argument, struct weft_team *team,
-                              const void *address, size_t bytes, struct place *place);
-weft_status __wrap_coll_place(const char *function, const char *argument, struct weft_team *team,
-                              const void *address, size_t bytes, struct place *place)
+weft_status __wrap_coll_find_range(const char *function, const char *argument,
+                                   struct weft_team *team, const void *address, size_t bytes,
+                                   struct symmetric_range *range);
+weft_status __wrap_coll_find_range(const char *function, const char *argument,
+                                   struct weft_team *team, const void *address, size_t bytes,
+                                   struct symmetric_range *range)
 {
     (void)function;
     assert_ptr_equal(team, &ops.team);
-    *place = (struct place){SEG_HEAP, (size_t)((uintptr_t)address - (uintptr_t)own)};
+    *range = (struct symmetric_range){SEG_HEAP, (size_t)((uintptr_t)address - (uintptr_t)own)};
     if (!strcmp(argument, "src"))
-        *place = (struct place){SEG_HEAP, (size_t)in_source(address)};
+        *range = (struct symmetric_range){SEG_HEAP, (size_t)in_source(address)};
     return called("place", " %s %zu", argument, bytes);
 }
 
@@ -96,10 +98,12 @@ weft_status __wrap_coll_await_slow(struct weft_team *team, int member, uint64_t 
     return called("await", " %d %d", member, (int)phase);
 }
 
-weft_status __wrap_coll_put_notify_slow(struct weft_team *team, int member, struct place to,
-                                        const void *src, size_t bytes, uint64_t phase, bool nbi);
-weft_status __wrap_coll_put_notify_slow(struct weft_team *team, int member, struct place to,
-                                        const void *src, size_t bytes, uint64_t phase, bool nbi)
+weft_status __wrap_coll_put_notify_slow(struct weft_team *team, int member,
+                                        struct symmetric_range to, const void *src, size_t bytes,
+                                        uint64_t phase, bool nbi);
+weft_status __wrap_coll_put_notify_slow(struct weft_team *team, int member,
+                                        struct symmetric_range to, const void *src, size_t bytes,
+                                        uint64_t phase, bool nbi)
 {
     assert_ptr_equal(team, &ops.team);
     return called("put", " %d %zu<%ld %zu %d%s", member, to.offset,
@@ -113,7 +117,7 @@ weft_status __wrap_coll_exchange(struct weft_team *team, enum box_operation oper
                                  const void *mine, void *all, size_t bytes)
 {
     if (operation == BOX_OP_COLLECT) {
-        shares[team->me] = *(const struct coll_share *)mine;
+        shares[team->me] = *(const struct coll_block_record *)mine;
         memcpy(all, shares, (size_t)team->n * sizeof *shares);
         return called("shares", " %zu", bytes);
     }
@@ -129,10 +133,10 @@ weft_status __wrap_coll_exchange_each(struct weft_team *team, enum box_operation
     return called("exchange_each", " %ld %zu", in_source(mine), bytes);
 }
 
-weft_status __wrap_coll_nodes_broadcast(struct weft_team *team, struct place to, const void *src,
-                                        size_t bytes, int root, uint64_t phase);
-weft_status __wrap_coll_nodes_broadcast(struct weft_team *team, struct place to, const void *src,
-                                        size_t bytes, int root, uint64_t phase)
+weft_status __wrap_coll_nodes_broadcast(struct weft_team *team, struct symmetric_range to,
+                                        const void *src, size_t bytes, int root, uint64_t phase);
+weft_status __wrap_coll_nodes_broadcast(struct weft_team *team, struct symmetric_range to,
+                                        const void *src, size_t bytes, int root, uint64_t phase)
 {
     (void)team;
     return called("nodes_broadcast", " %zu<%ld %zu from %d %d", to.offset, in_source(src), bytes,
@@ -140,10 +144,10 @@ weft_status __wrap_coll_nodes_broadcast(struct weft_team *team, struct place to,
 }
 
 weft_status __wrap_coll_nodes_collect(struct weft_team *team, enum box_operation operation,
-                                      struct place to, const void *src, const size_t *at,
+                                      struct symmetric_range to, const void *src, const size_t *at,
                                       const size_t *bytes, uint64_t phase);
 weft_status __wrap_coll_nodes_collect(struct weft_team *team, enum box_operation operation,
-                                      struct place to, const void *src, const size_t *at,
+                                      struct symmetric_range to, const void *src, const size_t *at,
                                       const size_t *bytes, uint64_t phase)
 {
     (void)team, (void)operation;
@@ -181,21 +185,22 @@ weft_status __wrap_coll_gpu_blocks(struct weft_team *team, enum box_operation op
     return called("gpu_blocks", " %zu %zu %zu", src_step, bytes, at);
 }
 
-struct coll_share __wrap_coll_gpu_share(const struct weft_team *team, const void *dst,
-                                        const void *src, size_t bytes);
-struct coll_share __wrap_coll_gpu_share(const struct weft_team *team, const void *dst,
-                                        const void *src, size_t bytes)
+struct coll_block_record __wrap_coll_gpu_block_record(const struct weft_team *team, const void *dst,
+                                                      const void *src, size_t bytes);
+struct coll_block_record __wrap_coll_gpu_block_record(const struct weft_team *team, const void *dst,
+                                                      const void *src, size_t bytes)
 {
     (void)team;
     assert_true(dst != src);
     assert_true(dst == own || dst == own + TO || (uintptr_t)dst == OPS_GPU);
-    return (struct coll_share){bytes, 5};
+    return (struct coll_block_record){bytes, 5};
 }
 
 weft_status __wrap_coll_gpu_collect(struct weft_team *team, void *dst, const void *src,
-                                    const struct coll_share *of, size_t before, size_t total);
+                                    const struct coll_block_record *of, size_t before,
+                                    size_t total);
 weft_status __wrap_coll_gpu_collect(struct weft_team *team, void *dst, const void *src,
-                                    const struct coll_share *of, size_t before, size_t total)
+                                    const struct coll_block_record *of, size_t before, size_t total)
 {
     (void)team, (void)dst, (void)src;
     return called("gpu_collect", " %d+%d+%d %zu %zu", (int)of[0].bytes, (int)of[1].bytes,

@@ -174,29 +174,34 @@ bool __wrap_handshake_same_user(int fd)
     return !net.foreign_user;
 }
 
-bool __wrap_handshake_greet(const struct rendezvous *rendezvous,
-                            struct handshake_greeting *greeting);
-bool __wrap_handshake_greet(const struct rendezvous *rendezvous,
-                            struct handshake_greeting *greeting)
+bool __wrap_handshake_make_greeting(const struct rendezvous *rendezvous,
+                                    struct handshake_greeting *greeting);
+bool __wrap_handshake_make_greeting(const struct rendezvous *rendezvous,
+                                    struct handshake_greeting *greeting)
 {
     *greeting =
         (struct handshake_greeting){.magic = HANDSHAKE_MAGIC, .keyed = rendezvous->key != NULL};
     return !net.no_greet;
 }
 
-bool __wrap_handshake_answer(const struct rendezvous *rendezvous, struct handshake_hello *hello);
-bool __wrap_handshake_answer(const struct rendezvous *rendezvous, struct handshake_hello *hello)
+bool __wrap_handshake_make_record(const struct rendezvous *rendezvous,
+                                  struct handshake_record *hello);
+bool __wrap_handshake_make_record(const struct rendezvous *rendezvous,
+                                  struct handshake_record *hello)
 {
-    *hello = (struct handshake_hello){.magic = HANDSHAKE_MAGIC, .member = (uint32_t)rendezvous->me};
+    *hello =
+        (struct handshake_record){.magic = HANDSHAKE_MAGIC, .member = (uint32_t)rendezvous->me};
     return !net.no_answer;
 }
 
-bool __wrap_handshake_prove(const struct rendezvous *rendezvous, enum handshake_side side,
-                            const struct handshake_greeting *greeting,
-                            const struct handshake_hello *hello, struct handshake_proof *proof);
-bool __wrap_handshake_prove(const struct rendezvous *rendezvous, enum handshake_side side,
-                            const struct handshake_greeting *greeting,
-                            const struct handshake_hello *hello, struct handshake_proof *proof)
+bool __wrap_handshake_make_proof(const struct rendezvous *rendezvous, enum handshake_side side,
+                                 const struct handshake_greeting *greeting,
+                                 const struct handshake_record *hello,
+                                 struct handshake_proof *proof);
+bool __wrap_handshake_make_proof(const struct rendezvous *rendezvous, enum handshake_side side,
+                                 const struct handshake_greeting *greeting,
+                                 const struct handshake_record *hello,
+                                 struct handshake_proof *proof)
 {
     (void)rendezvous;
     assert_true(greeting->magic == HANDSHAKE_MAGIC && hello->magic == HANDSHAKE_MAGIC);
@@ -206,14 +211,14 @@ bool __wrap_handshake_prove(const struct rendezvous *rendezvous, enum handshake_
     return !net.no_prove;
 }
 
-bool __wrap_handshake_proven(const struct rendezvous *rendezvous, enum handshake_side side,
-                             const struct handshake_greeting *greeting,
-                             const struct handshake_hello *hello,
-                             const struct handshake_proof *proof);
-bool __wrap_handshake_proven(const struct rendezvous *rendezvous, enum handshake_side side,
-                             const struct handshake_greeting *greeting,
-                             const struct handshake_hello *hello,
-                             const struct handshake_proof *proof)
+bool __wrap_handshake_check_proof(const struct rendezvous *rendezvous, enum handshake_side side,
+                                  const struct handshake_greeting *greeting,
+                                  const struct handshake_record *hello,
+                                  const struct handshake_proof *proof);
+bool __wrap_handshake_check_proof(const struct rendezvous *rendezvous, enum handshake_side side,
+                                  const struct handshake_greeting *greeting,
+                                  const struct handshake_record *hello,
+                                  const struct handshake_proof *proof)
 {
     (void)rendezvous;
     assert_true(greeting->magic == HANDSHAKE_MAGIC && hello->magic == HANDSHAKE_MAGIC);
@@ -223,11 +228,11 @@ bool __wrap_handshake_proven(const struct rendezvous *rendezvous, enum handshake
 
 weft_status __wrap_handshake_finish(const struct rendezvous *rendezvous,
                                     const struct handshake_greeting *greeting,
-                                    const struct handshake_hello *hello, int fd, bool connecting,
+                                    const struct handshake_record *hello, int fd, bool connecting,
                                     struct wire *wire);
 weft_status __wrap_handshake_finish(const struct rendezvous *rendezvous,
                                     const struct handshake_greeting *greeting,
-                                    const struct handshake_hello *hello, int fd, bool connecting,
+                                    const struct handshake_record *hello, int fd, bool connecting,
                                     struct wire *wire)
 {
     (void)rendezvous, (void)hello;

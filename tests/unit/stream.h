@@ -164,15 +164,15 @@ weft_status __wrap_job_check_failed(struct weft_job *job)
     return beneath.failed ? base_fail(WEFT_ERR_KERNEL, "a PE is dead") : WEFT_OK;
 }
 
-void __wrap_job_call_given(struct weft_job *job);
-void __wrap_job_call_given(struct weft_job *job)
+void __wrap_job_callback_enqueued(struct weft_job *job);
+void __wrap_job_callback_enqueued(struct weft_job *job)
 {
     assert_ptr_equal(job, &ops.job);
     beneath.given++;
 }
 
-bool __wrap_job_call_make(struct weft_job *job, void (*run)(void *), void *argument);
-bool __wrap_job_call_make(struct weft_job *job, void (*run)(void *), void *argument)
+bool __wrap_job_callback_run(struct weft_job *job, void (*run)(void *), void *argument);
+bool __wrap_job_callback_run(struct weft_job *job, void (*run)(void *), void *argument)
 {
     assert_ptr_equal(job, &ops.job);
     beneath.made++;
@@ -357,9 +357,9 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    while (ops.job.stream_calls) {
-        void *first = ops.job.stream_calls;
-        ops.job.stream_calls = *(void **)first;
+    while (ops.job.captured_signals) {
+        void *first = ops.job.captured_signals;
+        ops.job.captured_signals = *(void **)first;
         free(first);
     }
     assert_int_equal(beneath.entered, 0);

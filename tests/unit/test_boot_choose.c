@@ -143,11 +143,11 @@ static void a_launcher_that_is_not_used(void **state)
         const char *name, *value, *choice, *words;
     } rows[] = {
         {"SLURM_NTASKS", "2", "auto",
-         "SLURM_NTASKS is 2, but this process found no way to the others and is a job of one PE: "
-         "start with srun --mpi=pmix"},
+         "SLURM_NTASKS is 2, but this process found no launcher to connect to and is a job of one "
+         "PE: start with srun --mpi=pmix"},
         {"SLURM_NTASKS", "1", "auto", ""},
         {"SLURM_NTASKS", "2", "single", ""},
-        {"OMPI_COMM_WORLD_SIZE", "4", "auto", "this mpirun offers no PMIx"},
+        {"OMPI_COMM_WORLD_SIZE", "4", "auto", "this mpirun has no PMIx"},
         {"PMI_SIZE", "4", "auto", "PMI-1"},
         {"WORLD_SIZE", "4", "auto", "must all be set"},
     };

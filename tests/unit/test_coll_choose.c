@@ -15,8 +15,8 @@
 
 static struct coll_question ask(enum coll_what what, int members, uint64_t bytes)
 {
-    return (struct coll_question){what, members, bytes,         COLL_WIDE_SET, false,
-                                  true, 64,      COLL_WAY_AUTO, false,         false};
+    return (struct coll_question){what, members, bytes,          COLL_WIDE_SET, false,
+                                  true, 64,      COLL_ALGO_AUTO, false,         false};
 }
 
 static void sizes(void **state)
@@ -26,41 +26,41 @@ static void sizes(void **state)
         enum coll_what what;
         int members;
         uint64_t bytes;
-        enum coll_way way;
+        enum coll_algorithm way;
     } rows[] = {
-        {COLL_REDUCE, 2, 8, COLL_WAY_PACKETS},
-        {COLL_REDUCE, 2, 64 << 10, COLL_WAY_PACKETS},
-        {COLL_REDUCE, 2, 4 << 20, COLL_WAY_DIRECT},
-        {COLL_REDUCE, 4, 4 << 10, COLL_WAY_PACKETS},
-        {COLL_REDUCE, 4, 64 << 10, COLL_WAY_TWO_TRIPS},
-        {COLL_REDUCE, 4, 256 << 10, COLL_WAY_DIRECT},
-        {COLL_REDUCE, 4, 16 << 20, COLL_WAY_DIRECT},
-        {COLL_FCOLLECT, 4, 8, COLL_WAY_PACKETS},
-        {COLL_FCOLLECT, 4, 16 << 10, COLL_WAY_PACKETS},
-        {COLL_FCOLLECT, 4, 64 << 10, COLL_WAY_DIRECT},
-        {COLL_FCOLLECT, 4, 1 << 20, COLL_WAY_DIRECT},
-        {COLL_ALLTOALL, 2, 64 << 10, COLL_WAY_PACKETS},
-        {COLL_ALLTOALL, 2, 4 << 20, COLL_WAY_DIRECT},
-        {COLL_ALLTOALL, 2, 64 << 20, COLL_WAY_ENGINES},
-        {COLL_ALLTOALL, 4, 4 << 20, COLL_WAY_DIRECT},
-        {COLL_FCOLLECT, 4, 64 << 20, COLL_WAY_ENGINES},
-        {COLL_SCATTER, 4, 64 << 20, COLL_WAY_ENGINES},
-        {COLL_GATHER, 4, 64 << 20, COLL_WAY_ENGINES},
-        {COLL_BROADCAST, 2, 256 << 20, COLL_WAY_ENGINES},
-        {COLL_BROADCAST, 4, 1000, COLL_WAY_PACKETS},
-        {COLL_BROADCAST, 4, 64 << 20, COLL_WAY_DIRECT},
-        {COLL_REDUCESCATTER, 8, 8, COLL_WAY_PACKETS},
-        {COLL_REDUCESCATTER, 8, 8 << 20, COLL_WAY_DIRECT},
-        {COLL_REDUCE_TO, 4, 64 << 10, COLL_WAY_PACKETS},
-        {COLL_REDUCE_TO, 4, 64 << 20, COLL_WAY_SCRATCH}, /* it has no direct way */
+        {COLL_REDUCE, 2, 8, COLL_ALGO_LL},
+        {COLL_REDUCE, 2, 64 << 10, COLL_ALGO_LL},
+        {COLL_REDUCE, 2, 4 << 20, COLL_ALGO_SIMPLE},
+        {COLL_REDUCE, 4, 4 << 10, COLL_ALGO_LL},
+        {COLL_REDUCE, 4, 64 << 10, COLL_ALGO_TWO_SHOT_LL},
+        {COLL_REDUCE, 4, 256 << 10, COLL_ALGO_SIMPLE},
+        {COLL_REDUCE, 4, 16 << 20, COLL_ALGO_SIMPLE},
+        {COLL_FCOLLECT, 4, 8, COLL_ALGO_LL},
+        {COLL_FCOLLECT, 4, 16 << 10, COLL_ALGO_LL},
+        {COLL_FCOLLECT, 4, 64 << 10, COLL_ALGO_SIMPLE},
+        {COLL_FCOLLECT, 4, 1 << 20, COLL_ALGO_SIMPLE},
+        {COLL_ALLTOALL, 2, 64 << 10, COLL_ALGO_LL},
+        {COLL_ALLTOALL, 2, 4 << 20, COLL_ALGO_SIMPLE},
+        {COLL_ALLTOALL, 2, 64 << 20, COLL_ALGO_ENGINES},
+        {COLL_ALLTOALL, 4, 4 << 20, COLL_ALGO_SIMPLE},
+        {COLL_FCOLLECT, 4, 64 << 20, COLL_ALGO_ENGINES},
+        {COLL_SCATTER, 4, 64 << 20, COLL_ALGO_ENGINES},
+        {COLL_GATHER, 4, 64 << 20, COLL_ALGO_ENGINES},
+        {COLL_BROADCAST, 2, 256 << 20, COLL_ALGO_ENGINES},
+        {COLL_BROADCAST, 4, 1000, COLL_ALGO_LL},
+        {COLL_BROADCAST, 4, 64 << 20, COLL_ALGO_SIMPLE},
+        {COLL_REDUCESCATTER, 8, 8, COLL_ALGO_LL},
+        {COLL_REDUCESCATTER, 8, 8 << 20, COLL_ALGO_SIMPLE},
+        {COLL_REDUCE_TO, 4, 64 << 10, COLL_ALGO_LL},
+        {COLL_REDUCE_TO, 4, 64 << 20, COLL_ALGO_STAGED}, /* it has no direct way */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct coll_question q = ask(rows[i].what, rows[i].members, rows[i].bytes);
         struct coll_choice choice = coll_choose(&q, &coll_rates_built_in);
-        if (choice.way != rows[i].way)
-            print_error("row %zu: %s and not %s\n", i, coll_way_name(choice.way),
-                        coll_way_name(rows[i].way));
-        assert_int_equal(choice.way, rows[i].way);
+        if (choice.algorithm != rows[i].way)
+            print_error("row %zu: %s and not %s\n", i, coll_algorithm_name(choice.algorithm),
+                        coll_algorithm_name(rows[i].way));
+        assert_int_equal(choice.algorithm, rows[i].way);
     }
 }
 
@@ -72,46 +72,48 @@ static void lines(void **state)
         enum coll_what what;
         int members;
         uint64_t bytes;
-        enum coll_way way;
+        enum coll_algorithm way;
     } rows[] = {
-        {COLL_REDUCE, 2, 8, COLL_WAY_LINES},
-        {COLL_REDUCE, 4, 4 << 10, COLL_WAY_LINES},
-        {COLL_REDUCE, 4, 64 << 10, COLL_WAY_LINES},
-        {COLL_REDUCE, 4, 256 << 10, COLL_WAY_TWO_LINES},
-        {COLL_REDUCE, 4, 512 << 10, COLL_WAY_DIRECT},
-        {COLL_REDUCE, 4, 16 << 20, COLL_WAY_DIRECT},
-        {COLL_FCOLLECT, 4, 64 << 10, COLL_WAY_LINES},
-        {COLL_ALLTOALL, 2, 64 << 10, COLL_WAY_LINES},
-        {COLL_ALLTOALL, 4, 4 << 20, COLL_WAY_DIRECT},
-        {COLL_BROADCAST, 4, 64 << 10, COLL_WAY_LINES},
-        {COLL_GATHER, 4, 64 << 10, COLL_WAY_LINES},
-        {COLL_SCATTER, 4, 64 << 10, COLL_WAY_LINES},
-        {COLL_REDUCE_TO, 4, 64 << 10, COLL_WAY_LINES},
-        {COLL_REDUCE_TO, 4, 64 << 20, COLL_WAY_SCRATCH},
+        {COLL_REDUCE, 2, 8, COLL_ALGO_LL128},
+        {COLL_REDUCE, 4, 4 << 10, COLL_ALGO_LL128},
+        {COLL_REDUCE, 4, 64 << 10, COLL_ALGO_LL128},
+        {COLL_REDUCE, 4, 256 << 10, COLL_ALGO_TWO_SHOT_LL128},
+        {COLL_REDUCE, 4, 512 << 10, COLL_ALGO_SIMPLE},
+        {COLL_REDUCE, 4, 16 << 20, COLL_ALGO_SIMPLE},
+        {COLL_FCOLLECT, 4, 64 << 10, COLL_ALGO_LL128},
+        {COLL_ALLTOALL, 2, 64 << 10, COLL_ALGO_LL128},
+        {COLL_ALLTOALL, 4, 4 << 20, COLL_ALGO_SIMPLE},
+        {COLL_BROADCAST, 4, 64 << 10, COLL_ALGO_LL128},
+        {COLL_GATHER, 4, 64 << 10, COLL_ALGO_LL128},
+        {COLL_SCATTER, 4, 64 << 10, COLL_ALGO_LL128},
+        {COLL_REDUCE_TO, 4, 64 << 10, COLL_ALGO_LL128},
+        {COLL_REDUCE_TO, 4, 64 << 20, COLL_ALGO_STAGED},
     };
     struct coll_rates estimated = coll_rates_built_in;
     estimated.estimates = 1u << COLL_RATE_lines_gbps;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct coll_question q = ask(rows[i].what, rows[i].members, rows[i].bytes);
-        q.lines = true;
+        q.ll128 = true;
         struct coll_choice choice = coll_choose(&q, &estimated);
-        assert_true(choice.way != COLL_WAY_LINES && choice.way != COLL_WAY_TWO_LINES);
+        assert_true(choice.algorithm != COLL_ALGO_LL128 &&
+                    choice.algorithm != COLL_ALGO_TWO_SHOT_LL128);
         choice = coll_choose(&q, &coll_rates_built_in);
-        if (choice.way != rows[i].way)
-            print_error("row %zu: %s and not %s\n", i, coll_way_name(choice.way),
-                        coll_way_name(rows[i].way));
-        assert_int_equal(choice.way, rows[i].way);
+        if (choice.algorithm != rows[i].way)
+            print_error("row %zu: %s and not %s\n", i, coll_algorithm_name(choice.algorithm),
+                        coll_algorithm_name(rows[i].way));
+        assert_int_equal(choice.algorithm, rows[i].way);
         q.strided = true; /* packets, stores or engines */
         choice = coll_choose(&q, &coll_rates_built_in);
-        assert_true(choice.way != COLL_WAY_LINES && choice.way != COLL_WAY_TWO_LINES);
+        assert_true(choice.algorithm != COLL_ALGO_LL128 &&
+                    choice.algorithm != COLL_ALGO_TWO_SHOT_LL128);
     }
     struct coll_question q = ask(COLL_FCOLLECT, 4, 16 << 10); /* not proven */
-    q.wish = COLL_WAY_LINES;
-    assert_int_equal(coll_choose(&q, &coll_rates_built_in).way, COLL_WAY_PACKETS);
-    assert_true(coll_cost(&q, &coll_rates_built_in, COLL_WAY_LINES) < 0);
-    q.lines = true;
+    q.forced = COLL_ALGO_LL128;
+    assert_int_equal(coll_choose(&q, &coll_rates_built_in).algorithm, COLL_ALGO_LL);
+    assert_true(coll_cost(&q, &coll_rates_built_in, COLL_ALGO_LL128) < 0);
+    q.ll128 = true;
     q.bytes = 8;
-    assert_int_equal(coll_choose(&q, &coll_rates_built_in).way, COLL_WAY_LINES);
+    assert_int_equal(coll_choose(&q, &coll_rates_built_in).algorithm, COLL_ALGO_LL128);
     q.bytes = 480 * 4; /* a warp for each piece, two in a block */
     struct coll_choice choice = coll_choose(&q, &coll_rates_built_in);
     assert_int_equal(choice.blocks, 2);
@@ -126,33 +128,33 @@ static void scratch(void **state)
         enum coll_what what;
         int members;
         uint64_t bytes;
-        enum coll_way way;
+        enum coll_algorithm way;
     } rows[] = {
-        {COLL_REDUCE, 4, 8, COLL_WAY_PACKETS},
-        {COLL_REDUCE, 4, 256 << 10, COLL_WAY_TWO_TRIPS},
-        {COLL_REDUCE, 4, 16 << 20, COLL_WAY_SCRATCH},
-        {COLL_REDUCE, 2, 16 << 20, COLL_WAY_SCRATCH},
-        {COLL_REDUCESCATTER, 4, 16 << 20, COLL_WAY_SCRATCH},
-        {COLL_FCOLLECT, 4, 64 << 10, COLL_WAY_PACKETS},
-        {COLL_FCOLLECT, 4, 16 << 20, COLL_WAY_SCRATCH},
-        {COLL_ALLTOALL, 2, 256 << 20, COLL_WAY_SCRATCH},
-        {COLL_BROADCAST, 4, 64 << 20, COLL_WAY_SCRATCH},
-        {COLL_GATHER, 4, 4 << 20, COLL_WAY_SCRATCH},
-        {COLL_SCATTER, 4, 4 << 20, COLL_WAY_SCRATCH},
+        {COLL_REDUCE, 4, 8, COLL_ALGO_LL},
+        {COLL_REDUCE, 4, 256 << 10, COLL_ALGO_TWO_SHOT_LL},
+        {COLL_REDUCE, 4, 16 << 20, COLL_ALGO_STAGED},
+        {COLL_REDUCE, 2, 16 << 20, COLL_ALGO_STAGED},
+        {COLL_REDUCESCATTER, 4, 16 << 20, COLL_ALGO_STAGED},
+        {COLL_FCOLLECT, 4, 64 << 10, COLL_ALGO_LL},
+        {COLL_FCOLLECT, 4, 16 << 20, COLL_ALGO_STAGED},
+        {COLL_ALLTOALL, 2, 256 << 20, COLL_ALGO_STAGED},
+        {COLL_BROADCAST, 4, 64 << 20, COLL_ALGO_STAGED},
+        {COLL_GATHER, 4, 4 << 20, COLL_ALGO_STAGED},
+        {COLL_SCATTER, 4, 4 << 20, COLL_ALGO_STAGED},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct coll_question q = ask(rows[i].what, rows[i].members, rows[i].bytes);
-        assert_true(coll_choose(&q, &coll_rates_built_in).way != COLL_WAY_SCRATCH);
+        assert_true(coll_choose(&q, &coll_rates_built_in).algorithm != COLL_ALGO_STAGED);
         q.direct = false;
         struct coll_choice choice = coll_choose(&q, &coll_rates_built_in);
-        if (choice.way != rows[i].way)
-            print_error("row %zu: %s and not %s\n", i, coll_way_name(choice.way),
-                        coll_way_name(rows[i].way));
-        assert_int_equal(choice.way, rows[i].way);
+        if (choice.algorithm != rows[i].way)
+            print_error("row %zu: %s and not %s\n", i, coll_algorithm_name(choice.algorithm),
+                        coll_algorithm_name(rows[i].way));
+        assert_int_equal(choice.algorithm, rows[i].way);
         q.checked = true; /* it stands behind the comparison */
-        assert_int_equal(coll_choose(&q, &coll_rates_built_in).way, rows[i].way);
+        assert_int_equal(coll_choose(&q, &coll_rates_built_in).algorithm, rows[i].way);
         q.strided = rows[i].what == COLL_ALLTOALL; /* and takes elements that lie apart */
-        assert_int_equal(coll_choose(&q, &coll_rates_built_in).way, rows[i].way);
+        assert_int_equal(coll_choose(&q, &coll_rates_built_in).algorithm, rows[i].way);
     }
     static const struct {
         int members;
@@ -162,24 +164,24 @@ static void scratch(void **state)
                       {2, 256 << 20, 1}, {64, 64 << 10, 1}, {64, 1 << 20, 2}};
     for (size_t i = 0; i < sizeof broadcasts / sizeof *broadcasts; i++) {
         struct coll_question q = ask(COLL_BROADCAST, broadcasts[i].members, broadcasts[i].bytes);
-        q.wish = COLL_WAY_SCRATCH;
+        q.forced = COLL_ALGO_STAGED;
         assert_int_equal(coll_choose(&q, &coll_rates_built_in).phases, broadcasts[i].phases);
-        q.wish = COLL_WAY_AUTO; /* each link carries each byte once, behind two flags more than
+        q.forced = COLL_ALGO_AUTO; /* each link carries each byte once, behind two flags more than
                                    straight stores */
         if (broadcasts[i].phases == 2)
-            assert_true(coll_cost(&q, &coll_rates_built_in, COLL_WAY_SCRATCH) <
-                        1.5 * coll_cost(&q, &coll_rates_built_in, COLL_WAY_DIRECT));
+            assert_true(coll_cost(&q, &coll_rates_built_in, COLL_ALGO_STAGED) <
+                        1.5 * coll_cost(&q, &coll_rates_built_in, COLL_ALGO_SIMPLE));
     }
     struct coll_rates slow =
         coll_rates_built_in; /* what could be stored where it belongs stays with that */
     slow.spread_us = 1000;
     struct coll_question q = ask(COLL_BROADCAST, 4, 4 << 20);
-    assert_true(coll_cost(&q, &slow, COLL_WAY_SCRATCH) < coll_cost(&q, &slow, COLL_WAY_PACKETS));
-    assert_true(coll_choose(&q, &slow).way != COLL_WAY_SCRATCH);
+    assert_true(coll_cost(&q, &slow, COLL_ALGO_STAGED) < coll_cost(&q, &slow, COLL_ALGO_LL));
+    assert_true(coll_choose(&q, &slow).algorithm != COLL_ALGO_STAGED);
     q = ask(COLL_FCOLLECT, 64, 1 << 20); /* slots of some size: fewer blocks */
     q.direct = false;
     q.set_bytes = COLL_NARROW_SET;
-    q.wish = COLL_WAY_SCRATCH;
+    q.forced = COLL_ALGO_STAGED;
     assert_int_equal(coll_choose(&q, &coll_rates_built_in).blocks, 2);
 }
 
@@ -242,16 +244,16 @@ static void no_sms(void **state)
             struct coll_choice choice = coll_choose(&q, &coll_rates_built_in);
             assert_int_equal(choice.blocks, 1);
             if (what < COLL_REDUCE)
-                assert_int_equal(choice.way, COLL_WAY_ENGINES);
+                assert_int_equal(choice.algorithm, COLL_ALGO_ENGINES);
             else
-                assert_true(choice.way != COLL_WAY_ENGINES);
-            q.wish = COLL_WAY_PACKETS;
-            assert_int_equal(coll_choose(&q, &coll_rates_built_in).way,
-                             coll_cost(&q, &coll_rates_built_in, q.wish) < 0 ? COLL_WAY_DIRECT
-                                                                             : COLL_WAY_PACKETS);
+                assert_true(choice.algorithm != COLL_ALGO_ENGINES);
+            q.forced = COLL_ALGO_LL;
+            assert_int_equal(coll_choose(&q, &coll_rates_built_in).algorithm,
+                             coll_cost(&q, &coll_rates_built_in, q.forced) < 0 ? COLL_ALGO_SIMPLE
+                                                                               : COLL_ALGO_LL);
         }
     struct coll_question q = ask(COLL_BROADCAST, 4, 1 << 30);
-    q.wish = COLL_WAY_ENGINES;
+    q.forced = COLL_ALGO_ENGINES;
     assert_int_equal(coll_choose(&q, &coll_rates_built_in).phases, 2); /* each link carries less */
     q.members = 2;
     assert_int_equal(coll_choose(&q, &coll_rates_built_in).phases, 1);
@@ -275,45 +277,45 @@ static void check(const struct coll_question *q)
     assert_true(choice.threads >= 32 && choice.threads <= 512 && choice.threads % 32 == 0);
     assert_true(choice.chunks < COLL_CHUNKS);
     assert_true(choice.us > 0);
-    if (choice.way == COLL_WAY_PACKETS) /* a slot takes it */
+    if (choice.algorithm == COLL_ALGO_LL) /* a slot takes it */
         assert_true(units * COLL_UNIT_WIRE <= q->set_bytes / n);
-    if (choice.way == COLL_WAY_TWO_TRIPS) {
+    if (choice.algorithm == COLL_ALGO_TWO_SHOT_LL) {
         assert_int_equal(q->what, COLL_REDUCE);
         assert_true((units + n - 1) / n * COLL_UNIT_WIRE <= q->set_bytes / (2 * n));
         uint64_t slice = (units + n - 1) / n;
         assert_true(slice * (n - 1) < units); /* no slice is empty: all pairs exchange packets */
     }
-    if (choice.way == COLL_WAY_LINES)
+    if (choice.algorithm == COLL_ALGO_LL128)
         assert_true(pieces * COLL_PIECE_WIRE <= q->set_bytes / n);
-    if (choice.way == COLL_WAY_TWO_LINES) {
+    if (choice.algorithm == COLL_ALGO_TWO_SHOT_LL128) {
         assert_int_equal(q->what, COLL_REDUCE);
         assert_true((pieces + n - 1) / n * COLL_PIECE_WIRE <= q->set_bytes / (2 * n));
         assert_true((pieces + n - 1) / n * (n - 1) < pieces);
     }
-    if (choice.way == COLL_WAY_LINES || choice.way == COLL_WAY_TWO_LINES)
-        assert_true(q->lines && !q->strided && choice.threads <= 256);
-    if (choice.way == COLL_WAY_SCRATCH)
+    if (choice.algorithm == COLL_ALGO_LL128 || choice.algorithm == COLL_ALGO_TWO_SHOT_LL128)
+        assert_true(q->ll128 && !q->strided && choice.threads <= 256);
+    if (choice.algorithm == COLL_ALGO_STAGED)
         check_scratch(q, &choice, sized ? 1 : choice.bytes); /* of other sizes the kernel knows */
-    if (choice.way == COLL_WAY_DIRECT || choice.way == COLL_WAY_ENGINES)
+    if (choice.algorithm == COLL_ALGO_SIMPLE || choice.algorithm == COLL_ALGO_ENGINES)
         assert_true(choice.bytes == q->bytes);
-    assert_int_equal(choice.phases > 0,
-                     choice.way == COLL_WAY_ENGINES || (choice.way == COLL_WAY_SCRATCH && !sized));
-    if (choice.way == COLL_WAY_ENGINES)
+    assert_int_equal(choice.phases > 0, choice.algorithm == COLL_ALGO_ENGINES ||
+                                            (choice.algorithm == COLL_ALGO_STAGED && !sized));
+    if (choice.algorithm == COLL_ALGO_ENGINES)
         assert_true(!q->strided && !q->checked);
-    if (choice.way == COLL_WAY_ENGINES)
+    if (choice.algorithm == COLL_ALGO_ENGINES)
         assert_true(q->what < COLL_REDUCE && choice.threads >= (unsigned)n && choice.blocks == 1);
     if (choice.phases == 2) /* slices of whole pages, none empty */
         assert_true(q->what == COLL_BROADCAST && q->bytes / (n - 1) >= 4096);
     if (sized)
-        assert_int_equal(choice.way, n == 1 || (q->direct && q->wish != COLL_WAY_SCRATCH)
-                                         ? COLL_WAY_DIRECT
-                                         : COLL_WAY_SCRATCH);
+        assert_int_equal(choice.algorithm, n == 1 || (q->direct && q->forced != COLL_ALGO_STAGED)
+                                               ? COLL_ALGO_SIMPLE
+                                               : COLL_ALGO_STAGED);
     else if (!q->direct)
-        assert_true(choice.way != COLL_WAY_DIRECT && choice.way != COLL_WAY_ENGINES);
+        assert_true(choice.algorithm != COLL_ALGO_SIMPLE && choice.algorithm != COLL_ALGO_ENGINES);
     if (choice.chunks)
-        assert_true(q->what == COLL_BROADCAST && n > 2 && choice.way == COLL_WAY_DIRECT);
-    if (q->wish != COLL_WAY_AUTO && coll_cost(q, &coll_rates_built_in, q->wish) >= 0)
-        assert_int_equal(choice.way, q->wish);
+        assert_true(q->what == COLL_BROADCAST && n > 2 && choice.algorithm == COLL_ALGO_SIMPLE);
+    if (q->forced != COLL_ALGO_AUTO && coll_cost(q, &coll_rates_built_in, q->forced) >= 0)
+        assert_int_equal(choice.algorithm, q->forced);
 }
 
 static void every_answer(void **state)
@@ -326,9 +328,9 @@ static void every_answer(void **state)
                 for (int k = 0; k < 5 * 8 * 8; k++) {
                     struct coll_question q = ask((enum coll_what)what, n, bytes);
                     q.most_blocks = limits[k % 5];
-                    q.wish = (enum coll_way)(k / 5 % 8);
+                    q.forced = (enum coll_algorithm)(k / 5 % 8);
                     q.direct = k / 40 & 1;
-                    q.lines = k / 40 & 4;
+                    q.ll128 = k / 40 & 4;
                     q.checked = bytes % 3 == 1;
                     q.set_bytes = k / 40 & 2 ? COLL_WIDE_SET : COLL_NARROW_SET;
                     check(&q);
@@ -369,21 +371,22 @@ static void as_written(void **state)
                 struct coll_question q = ask((enum coll_what)what, members[m], sizes[b]);
                 used += (size_t)snprintf(text + used, sizeof text - used, "%d of %d, %llu:", what,
                                          q.members, (unsigned long long)q.bytes);
-                for (int way = -1; way <= COLL_WAY_COPIES + 1; way++) {
-                    q.lines = true;
+                for (int way = -1; way <= COLL_ALGO_COPIES + 1; way++) {
+                    q.ll128 = true;
                     used += (size_t)snprintf(text + used, sizeof text - used, " %.4g",
-                                             coll_cost(&q, &measured, (enum coll_way)way));
+                                             coll_cost(&q, &measured, (enum coll_algorithm)way));
                 }
                 for (int k = 0; k < 4; k++) {
-                    q.lines = k == 1;
+                    q.ll128 = k == 1;
                     q.direct = k < 2;
                     q.strided = k == 2;
                     q.most_blocks = k == 3 ? 5 : 64;
                     q.set_bytes = k == 3 ? COLL_NARROW_SET : COLL_WIDE_SET;
                     struct coll_choice c = coll_choose(&q, &measured);
-                    used += (size_t)snprintf(
-                        text + used, sizeof text - used, "; %d %llu %ux%u %u %d %.4g", (int)c.way,
-                        (unsigned long long)c.bytes, c.blocks, c.threads, c.chunks, c.phases, c.us);
+                    used += (size_t)snprintf(text + used, sizeof text - used,
+                                             "; %d %llu %ux%u %u %d %.4g", (int)c.algorithm,
+                                             (unsigned long long)c.bytes, c.blocks, c.threads,
+                                             c.chunks, c.phases, c.us);
                 }
                 used += (size_t)snprintf(text + used, sizeof text - used, "; %.4g\n",
                                          coll_floor(&q, &measured));
@@ -412,14 +415,14 @@ static void edges_as_written(void **state)
                 used += (size_t)snprintf(text + used, sizeof text - used,
                                          "%d of %d, %llu:", (int)whats[w], members[m],
                                          (unsigned long long)sizes[b]);
-                for (int way = COLL_WAY_PACKETS; way <= COLL_WAY_ENGINES; way++) {
+                for (int way = COLL_ALGO_LL; way <= COLL_ALGO_ENGINES; way++) {
                     struct coll_question q = ask(whats[w], members[m], sizes[b]);
-                    q.lines = true;
-                    q.wish = (enum coll_way)way;
-                    q.most_blocks = way == COLL_WAY_DIRECT ? 64 : 16;
+                    q.ll128 = true;
+                    q.forced = (enum coll_algorithm)way;
+                    q.most_blocks = way == COLL_ALGO_SIMPLE ? 64 : 16;
                     struct coll_choice c = coll_choose(&q, &coll_rates_built_in);
                     used += (size_t)snprintf(
-                        text + used, sizeof text - used, " %d:%llu,%ux%u,%u,%d", (int)c.way,
+                        text + used, sizeof text - used, " %d:%llu,%ux%u,%u,%d", (int)c.algorithm,
                         (unsigned long long)c.bytes, c.blocks, c.threads, c.chunks, c.phases);
                 }
                 used += (size_t)snprintf(

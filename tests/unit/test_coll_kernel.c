@@ -29,9 +29,9 @@ static void kernels_serve_teams_of_gpus_that_reach_each_other(void **state)
         assert_int_equal(coll_kernel_serves(&team), choice != 2);
     }
     beneath.choices[CONFIG_TARGET] = 1;
-    beneath.choices[CONFIG_COLL] = COLL_WAY_COPIES;
+    beneath.choices[CONFIG_COLL] = COLL_ALGO_COPIES;
     assert_false(coll_kernel_serves(&team));
-    beneath.choices[CONFIG_COLL] = COLL_WAY_ENGINES;
+    beneath.choices[CONFIG_COLL] = COLL_ALGO_ENGINES;
     assert_true(coll_kernel_serves(&team));
     beneath.not_direct = true;
     assert_false(coll_kernel_serves(&team));
@@ -56,10 +56,10 @@ static void every_member_must_be_on_this_node(void **state)
 static void a_team_forced_to_copies_is_not_served(void **state)
 {
     (void)state;
-    assert_int_equal(coll_kernel_force(&team, COLL_WAY_COPIES, 8), WEFT_OK);
+    assert_int_equal(coll_kernel_force(&team, COLL_ALGO_COPIES, 8), WEFT_OK);
     assert_non_null(team.coll);
     assert_false(coll_kernel_serves(&team));
-    assert_int_equal(coll_kernel_force(&team, COLL_WAY_DIRECT, 8), WEFT_OK);
+    assert_int_equal(coll_kernel_force(&team, COLL_ALGO_SIMPLE, 8), WEFT_OK);
     assert_true(coll_kernel_serves(&team));
     assert_int_equal(beneath.exchanges, 1);
 }
@@ -68,10 +68,10 @@ static void a_team_that_is_not_served_agrees_on_nothing(void **state)
 {
     (void)state;
     beneath.not_direct = true;
-    assert_int_equal(coll_kernel_force(&team, COLL_WAY_DIRECT, 8), WEFT_OK);
+    assert_int_equal(coll_kernel_force(&team, COLL_ALGO_SIMPLE, 8), WEFT_OK);
     assert_null(team.coll);
     assert_null(coll_kernel_rates(&team));
-    assert_false(coll_kernel_lines(&team));
+    assert_false(coll_kernel_ll128(&team));
     assert_int_equal(beneath.exchanges, 0);
 }
 
@@ -80,12 +80,12 @@ static void a_team_that_is_not_served_agrees_on_nothing(void **state)
 static void members_exchange_what_they_have(void **state)
 {
     (void)state;
-    beneath.choices[CONFIG_COLL] = COLL_WAY_LINES;
+    beneath.choices[CONFIG_COLL] = COLL_ALGO_LL128;
     bool pays;
-    assert_int_equal(coll_kernel_pays(&team, 1, &pays), WEFT_OK);
+    assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_OK);
     assert_int_equal(beneath.sent.status, WEFT_OK);
     assert_int_equal(beneath.sent.most_blocks, 16);
-    assert_int_equal(beneath.sent.wish, COLL_WAY_LINES);
+    assert_int_equal(beneath.sent.forced, COLL_ALGO_LL128);
     assert_int_equal(beneath.sent.has, 3);
     assert_int_equal(beneath.sent.number, 40);
     assert_int_equal(beneath.sent.rates, coll_rates_hash(&file_rates));
@@ -95,14 +95,14 @@ static void members_exchange_what_they_have(void **state)
     assert_int_equal(beneath.proof_blocks, 16);
     assert_int_equal(beneath.proof.operation, WEFT_DEV_OP_ALLTOALL);
     assert_int_equal(beneath.proof.members, MEMBERS);
-    assert_true(coll_kernel_lines(&team));
+    assert_true(coll_kernel_ll128(&team));
     assert_memory_equal(coll_kernel_rates(&team), &file_rates, sizeof file_rates);
     assert_int_equal(beneath.warnings + beneath.debugs, 0);
     assert_string_equal(beneath.machine.gpu, "some GPU");
     assert_int_equal(beneath.machine.gpus, 3);
     assert_int_equal(beneath.machine.driver, 13010);
-    coll_kernel_choice(&team, &(struct coll_ask){.what = COLL_FCOLLECT}, true);
-    assert_int_equal(beneath.question.wish, COLL_WAY_LINES);
+    coll_kernel_choice(&team, &(struct coll_request){.what = COLL_FCOLLECT}, true);
+    assert_int_equal(beneath.question.forced, COLL_ALGO_LL128);
     assert_int_equal(beneath.question.most_blocks, 16);
 }
 
@@ -111,16 +111,16 @@ static void what_a_member_lacks_it_does_not_offer(void **state)
     (void)state;
     map.way = NULL;
     bool pays;
-    assert_int_equal(coll_kernel_pays(&team, 1, &pays), WEFT_OK);
+    assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_OK);
     assert_int_equal(beneath.sent.has, 2);
     free(team.coll);
     team.coll = NULL;
     map.way = some_way;
     beneath.proofs_off = true;
-    assert_int_equal(coll_kernel_pays(&team, 1, &pays), WEFT_OK);
+    assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_OK);
     assert_int_equal(beneath.sent.has, 1);
     assert_int_equal(beneath.proofs, 1);
-    assert_false(coll_kernel_lines(&team));
+    assert_false(coll_kernel_ll128(&team));
     assert_int_equal(beneath.debugs, 0); /* only member 0 reports */
 }
 
@@ -155,10 +155,10 @@ static void fewest_blocks_and_highest_number_count(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         bool pays;
         beneath.patch = rows[i].patch;
-        assert_int_equal(coll_kernel_pays(&team, 1, &pays), WEFT_OK);
+        assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_OK);
         assert_int_equal(beneath.begun_at, rows[i].number + 2);
         assert_int_equal(beneath.proof_blocks, rows[i].blocks);
-        coll_kernel_choice(&team, &(struct coll_ask){.what = COLL_FCOLLECT}, true);
+        coll_kernel_choice(&team, &(struct coll_request){.what = COLL_FCOLLECT}, true);
         assert_int_equal(beneath.question.most_blocks, rows[i].blocks);
         free(team.coll);
         team.coll = NULL;
@@ -168,19 +168,19 @@ static void fewest_blocks_and_highest_number_count(void **state)
 static void last_wants_another_way(void *all, size_t bytes)
 {
     (void)bytes;
-    ((struct sent *)all)[2].wish = COLL_WAY_PACKETS;
+    ((struct sent *)all)[2].forced = COLL_ALGO_LL;
 }
 
 static void second_wants_another_way(void *all, size_t bytes)
 {
     (void)bytes;
-    ((struct sent *)all)[1].wish = COLL_WAY_PACKETS;
+    ((struct sent *)all)[1].forced = COLL_ALGO_LL;
 }
 
 static void beyond_the_last_wants_another_way(void *all, size_t bytes)
 {
     (void)bytes;
-    ((struct sent *)all)[3].wish = COLL_WAY_PACKETS;
+    ((struct sent *)all)[3].forced = COLL_ALGO_LL;
 }
 
 static void different_wishes_are_none(void **state)
@@ -190,11 +190,11 @@ static void different_wishes_are_none(void **state)
                                                beyond_the_last_wants_another_way};
     for (int i = 0; i < 3; i++) {
         bool pays;
-        beneath.choices[CONFIG_COLL] = COLL_WAY_DIRECT;
+        beneath.choices[CONFIG_COLL] = COLL_ALGO_SIMPLE;
         beneath.patch = patches[i];
-        assert_int_equal(coll_kernel_pays(&team, 1, &pays), WEFT_OK);
-        coll_kernel_choice(&team, &(struct coll_ask){.what = COLL_FCOLLECT}, true);
-        assert_int_equal(beneath.question.wish, i == 2 ? COLL_WAY_DIRECT : COLL_WAY_AUTO);
+        assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_OK);
+        coll_kernel_choice(&team, &(struct coll_request){.what = COLL_FCOLLECT}, true);
+        assert_int_equal(beneath.question.forced, i == 2 ? COLL_ALGO_SIMPLE : COLL_ALGO_AUTO);
         free(team.coll);
         team.coll = NULL;
     }
@@ -217,14 +217,14 @@ static void all_members_must_have_it(void **state)
     (void)state;
     bool pays = true;
     beneath.patch = first_makes_no_proofs;
-    assert_int_equal(coll_kernel_pays(&team, 1, &pays), WEFT_OK);
+    assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_OK);
     assert_false(pays); /* the CPU's loads are quicker */
     assert_int_equal(beneath.proofs, 0);
-    assert_false(coll_kernel_lines(&team));
+    assert_false(coll_kernel_ll128(&team));
     free(team.coll);
     team.coll = NULL;
     beneath.patch = last_maps_nothing;
-    assert_int_equal(coll_kernel_pays(&team, 1, &pays), WEFT_OK);
+    assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_OK);
     assert_true(pays);
     assert_int_equal(beneath.proofs, 1);
 }
@@ -241,7 +241,7 @@ static void kernels_pay_for_many_bytes_or_members(void **state)
         bool pays = !rows[i].pays;
         team.n = rows[i].members;
         pes[MEMBERS] = 4;
-        assert_int_equal(coll_kernel_pays(&team, rows[i].bytes, &pays), WEFT_OK);
+        assert_int_equal(coll_kernel_is_faster(&team, rows[i].bytes, &pays), WEFT_OK);
         assert_int_equal(pays, rows[i].pays);
     }
     assert_int_equal(beneath.exchanges, 1);
@@ -277,7 +277,7 @@ static void different_rates_give_way_to_those_built_in(void **state)
         beneath.warnings = 0;
         beneath.patch = patches[i % 3];
         team.me = i / 3 ? 0 : ME;
-        assert_int_equal(coll_kernel_pays(&team, 1, &pays), WEFT_OK);
+        assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_OK);
         assert_memory_equal(coll_kernel_rates(&team),
                             i % 3 == 2 ? &file_rates : &coll_rates_built_in, sizeof file_rates);
         assert_int_equal(beneath.warnings, team.me == 0 && i % 3 != 2);
@@ -295,7 +295,7 @@ static void member_0_reports_which_rates_serve(void **state)
         beneath.warnings = beneath.debugs = 0;
         snprintf(beneath.why_not, sizeof beneath.why_not, "%s", i / 2 == 1 ? "it is torn" : "");
         snprintf(beneath.own_rates, sizeof beneath.own_rates, "%s", i / 2 == 2 ? "/a/file" : "");
-        assert_int_equal(coll_kernel_pays(&team, 1, &pays), WEFT_OK);
+        assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_OK);
         assert_int_equal(beneath.warnings, i == 2);
         assert_int_equal(beneath.debugs, i / 2 == 2);
         if (i == 2)
@@ -311,16 +311,16 @@ static void lines_serve_as_many_blocks_as_were_proven(void **state)
 {
     (void)state;
     make_ready();
-    assert_true(coll_kernel_lines(&team));
-    assert_int_equal(coll_kernel_force(&team, COLL_WAY_AUTO, 8), WEFT_OK);
-    assert_true(coll_kernel_lines(&team));
-    assert_int_equal(coll_kernel_force(&team, COLL_WAY_AUTO, 32), WEFT_OK);
-    assert_false(coll_kernel_lines(&team));
+    assert_true(coll_kernel_ll128(&team));
+    assert_int_equal(coll_kernel_force(&team, COLL_ALGO_AUTO, 8), WEFT_OK);
+    assert_true(coll_kernel_ll128(&team));
+    assert_int_equal(coll_kernel_force(&team, COLL_ALGO_AUTO, 32), WEFT_OK);
+    assert_false(coll_kernel_ll128(&team));
     free(team.coll);
     team.coll = NULL;
     beneath.torn = true;
-    assert_int_equal(coll_kernel_force(&team, COLL_WAY_AUTO, 0), WEFT_OK);
-    assert_false(coll_kernel_lines(&team));
+    assert_int_equal(coll_kernel_force(&team, COLL_ALGO_AUTO, 0), WEFT_OK);
+    assert_false(coll_kernel_ll128(&team));
 }
 
 static void without_sms_one_block_proves_lines(void **state)
@@ -328,10 +328,10 @@ static void without_sms_one_block_proves_lines(void **state)
     (void)state;
     beneath.ints[CONFIG_COLL_SMS] = 0;
     bool pays;
-    assert_int_equal(coll_kernel_pays(&team, 1, &pays), WEFT_OK);
+    assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_OK);
     assert_int_equal(beneath.proof_blocks, 1);
-    assert_true(coll_kernel_lines(&team));
-    coll_kernel_choice(&team, &(struct coll_ask){.what = COLL_FCOLLECT}, true);
+    assert_true(coll_kernel_ll128(&team));
+    coll_kernel_choice(&team, &(struct coll_request){.what = COLL_FCOLLECT}, true);
     assert_int_equal(beneath.question.most_blocks, 0);
 }
 
@@ -349,7 +349,7 @@ static void one_member_has_nobody_to_prove_lines_with(void **state)
         team.me = rows[i].me;
         make_ready();
         assert_int_equal(beneath.proofs, 0);
-        assert_false(coll_kernel_lines(&team));
+        assert_false(coll_kernel_ll128(&team));
         assert_int_equal(beneath.debugs, rows[i].debugs);
         free(team.coll);
         team.coll = NULL;
@@ -370,7 +370,7 @@ static void a_step_that_fails_is_what_all_members_hear(void **state)
         char words[32];
         beneath.fails = steps[i];
         snprintf(words, sizeof words, "call %d failed", (int)steps[i]);
-        assert_int_equal(coll_kernel_force(&team, COLL_WAY_AUTO, 8), WEFT_ERR_SYSTEM);
+        assert_int_equal(coll_kernel_force(&team, COLL_ALGO_AUTO, 8), WEFT_ERR_SYSTEM);
         assert_string_equal(base_last_error(), words);
         assert_int_equal(beneath.exchanges, i + 1);
         assert_int_equal(beneath.sent.status, WEFT_ERR_SYSTEM);
@@ -379,11 +379,11 @@ static void a_step_that_fails_is_what_all_members_hear(void **state)
     }
     beneath.fails = CALL_NONE;
     callocs.left = 0;
-    assert_int_equal(coll_kernel_force(&team, COLL_WAY_AUTO, 8), WEFT_ERR_NO_MEMORY);
+    assert_int_equal(coll_kernel_force(&team, COLL_ALGO_AUTO, 8), WEFT_ERR_NO_MEMORY);
     callocs.left = -1;
     assert_int_equal(beneath.sent.status, WEFT_ERR_NO_MEMORY);
     beneath.ints[CONFIG_COLL_SMS] = -1;
-    assert_int_equal(coll_kernel_force(&team, COLL_WAY_AUTO, 8), WEFT_ERR_CONFIG);
+    assert_int_equal(coll_kernel_force(&team, COLL_ALGO_AUTO, 8), WEFT_ERR_CONFIG);
     assert_non_null(strstr(base_last_error(), "WEFT_COLL_SMS is -1"));
     assert_int_equal(beneath.sent.status, WEFT_ERR_CONFIG);
     assert_int_equal(beneath.begins, 0);
@@ -401,7 +401,7 @@ static void a_step_behind_the_exchange_that_fails_ends_it(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         beneath.begins = beneath.proofs = 0;
         beneath.fails = rows[i].step;
-        assert_int_equal(coll_kernel_force(&team, COLL_WAY_AUTO, 8), WEFT_ERR_SYSTEM);
+        assert_int_equal(coll_kernel_force(&team, COLL_ALGO_AUTO, 8), WEFT_ERR_SYSTEM);
         assert_int_equal(beneath.begins, rows[i].begins);
         assert_int_equal(beneath.proofs, rows[i].proofs);
         assert_null(team.coll);
@@ -426,19 +426,19 @@ static void the_first_member_that_fails_is_named(void **state)
 {
     (void)state;
     beneath.patch = two_fail;
-    assert_int_equal(coll_kernel_force(&team, COLL_WAY_AUTO, 8), WEFT_ERR_NO_PATH);
+    assert_int_equal(coll_kernel_force(&team, COLL_ALGO_AUTO, 8), WEFT_ERR_NO_PATH);
     assert_non_null(strstr(base_last_error(), "PE 4 "));
     beneath.patch = last_fails;
-    assert_int_equal(coll_kernel_force(&team, COLL_WAY_AUTO, 8), WEFT_ERR_NO_MEMORY);
+    assert_int_equal(coll_kernel_force(&team, COLL_ALGO_AUTO, 8), WEFT_ERR_NO_MEMORY);
     assert_non_null(strstr(base_last_error(), "PE 7 "));
     beneath.fails = CALL_EXCHANGE;
-    assert_int_equal(coll_kernel_force(&team, COLL_WAY_AUTO, 8), WEFT_ERR_SYSTEM);
+    assert_int_equal(coll_kernel_force(&team, COLL_ALGO_AUTO, 8), WEFT_ERR_SYSTEM);
     beneath.fails = CALL_WATCH; /* its own failure says more */
-    assert_int_equal(coll_kernel_force(&team, COLL_WAY_AUTO, 8), WEFT_ERR_SYSTEM);
+    assert_int_equal(coll_kernel_force(&team, COLL_ALGO_AUTO, 8), WEFT_ERR_SYSTEM);
     assert_string_equal(base_last_error(), "call 3 failed");
     assert_null(team.coll);
     bool pays = false;
-    assert_int_equal(coll_kernel_pays(&team, 1, &pays), WEFT_ERR_SYSTEM);
+    assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_ERR_SYSTEM);
     assert_true(pays);
 }
 
@@ -457,7 +457,7 @@ static void others_limit(void *all, size_t bytes)
 
 static int limit_now(void)
 {
-    coll_kernel_choice(&team, &(struct coll_ask){.what = COLL_FCOLLECT}, true);
+    coll_kernel_choice(&team, &(struct coll_request){.what = COLL_FCOLLECT}, true);
     return beneath.question.most_blocks;
 }
 
@@ -485,8 +485,8 @@ static void less_than_no_sms_are_refused_at_all_members(void **state)
         const char *words;
     } rows[] = {{-2, {99, 99, 99, 99}, "weft_team_limit_sms: -2 SMs"},
                 {-2, {99, 99, -1, 99}, "weft_team_limit_sms: -2 SMs"},
-                {4, {-1, 99, -1, 99}, "PE 4 named"},
-                {4, {99, 99, -1, -1}, "PE 7 named"}};
+                {4, {-1, 99, -1, 99}, "PE 4 passed"},
+                {4, {99, 99, -1, -1}, "PE 7 passed"}};
     beneath.patch = others_limit;
     make_ready();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -18,7 +18,7 @@ static void each_way_has_its_kernels(void **state)
 {
     (void)state;
     const struct {
-        enum coll_way way;
+        enum coll_algorithm way;
         enum coll_what what;
         enum coll_kernel kernel;
         weft_type type;
@@ -28,50 +28,50 @@ static void each_way_has_its_kernels(void **state)
         uint32_t chunks;
     } rows[] = {
 #define KERNEL(name) COLL_weft_coll_##name, WEFT_FLOAT, WEFT_SUM, 0, 0, 0
-        {COLL_WAY_TWO_LINES, COLL_REDUCE, KERNEL(reduce_two_lines)},
-        {COLL_WAY_LINES, COLL_REDUCE, KERNEL(reduce_one_lines)},
-        {COLL_WAY_LINES, COLL_ALLTOALL, KERNEL(send_lines)},
-        {COLL_WAY_SCRATCH, COLL_COLLECT, KERNEL(sized_scratch)},
-        {COLL_WAY_DIRECT, COLL_COLLECT, KERNEL(push_sized)},
-        {COLL_WAY_DIRECT, COLL_ALLTOALLV, KERNEL(push_sized)},
-        {COLL_WAY_SCRATCH, COLL_BROADCAST, KERNEL(push_scratch)},
-        {COLL_WAY_SCRATCH, COLL_REDUCE_TO, KERNEL(reduce_scratch)},
-        {COLL_WAY_TWO_TRIPS, COLL_REDUCE, KERNEL(reduce_two)},
-        {COLL_WAY_PACKETS, COLL_BROADCAST, KERNEL(send)},
-        {COLL_WAY_PACKETS, COLL_REDUCESCATTER, KERNEL(reduce_one)},
-        {COLL_WAY_DIRECT, COLL_REDUCE, KERNEL(combine)},
-        {COLL_WAY_DIRECT, COLL_BROADCAST, KERNEL(push)},
+        {COLL_ALGO_TWO_SHOT_LL128, COLL_REDUCE, KERNEL(reduce_two_lines)},
+        {COLL_ALGO_LL128, COLL_REDUCE, KERNEL(reduce_one_lines)},
+        {COLL_ALGO_LL128, COLL_ALLTOALL, KERNEL(send_lines)},
+        {COLL_ALGO_STAGED, COLL_COLLECT, KERNEL(sized_scratch)},
+        {COLL_ALGO_SIMPLE, COLL_COLLECT, KERNEL(push_sized)},
+        {COLL_ALGO_SIMPLE, COLL_ALLTOALLV, KERNEL(push_sized)},
+        {COLL_ALGO_STAGED, COLL_BROADCAST, KERNEL(push_scratch)},
+        {COLL_ALGO_STAGED, COLL_REDUCE_TO, KERNEL(reduce_scratch)},
+        {COLL_ALGO_TWO_SHOT_LL, COLL_REDUCE, KERNEL(reduce_two)},
+        {COLL_ALGO_LL, COLL_BROADCAST, KERNEL(send)},
+        {COLL_ALGO_LL, COLL_REDUCESCATTER, KERNEL(reduce_one)},
+        {COLL_ALGO_SIMPLE, COLL_REDUCE, KERNEL(combine)},
+        {COLL_ALGO_SIMPLE, COLL_BROADCAST, KERNEL(push)},
 #undef KERNEL
 #define KERNEL(name, type, op) COLL_weft_coll_##name, type, op, 0, 0, 0
-        {COLL_WAY_SCRATCH, COLL_REDUCE, KERNEL(reduce_scratch_more, WEFT_FLOAT, WEFT_AVG)},
-        {COLL_WAY_SCRATCH, COLL_REDUCE, KERNEL(reduce_scratch_more, WEFT_FP8_E5M2, WEFT_SUM)},
-        {COLL_WAY_TWO_TRIPS, COLL_REDUCE, KERNEL(reduce_two_more, WEFT_FLOAT, WEFT_DEV_SCALED)},
-        {COLL_WAY_PACKETS, COLL_REDUCE_TO, KERNEL(reduce_one_more, WEFT_FLOAT, WEFT_AVG)},
-        {COLL_WAY_PACKETS, COLL_BROADCAST, KERNEL(send, WEFT_FP8_E4M3, WEFT_AVG)},
-        {COLL_WAY_DIRECT, COLL_REDUCESCATTER, KERNEL(combine_more, WEFT_FLOAT, WEFT_AVG)},
-        {COLL_WAY_DIRECT, COLL_REDUCE, KERNEL(combine, WEFT_HALF, WEFT_PROD)},
+        {COLL_ALGO_STAGED, COLL_REDUCE, KERNEL(reduce_scratch_more, WEFT_FLOAT, WEFT_AVG)},
+        {COLL_ALGO_STAGED, COLL_REDUCE, KERNEL(reduce_scratch_more, WEFT_FP8_E5M2, WEFT_SUM)},
+        {COLL_ALGO_TWO_SHOT_LL, COLL_REDUCE, KERNEL(reduce_two_more, WEFT_FLOAT, WEFT_DEV_SCALED)},
+        {COLL_ALGO_LL, COLL_REDUCE_TO, KERNEL(reduce_one_more, WEFT_FLOAT, WEFT_AVG)},
+        {COLL_ALGO_LL, COLL_BROADCAST, KERNEL(send, WEFT_FP8_E4M3, WEFT_AVG)},
+        {COLL_ALGO_SIMPLE, COLL_REDUCESCATTER, KERNEL(combine_more, WEFT_FLOAT, WEFT_AVG)},
+        {COLL_ALGO_SIMPLE, COLL_REDUCE, KERNEL(combine, WEFT_HALF, WEFT_PROD)},
 #undef KERNEL
 #define KERNEL(name, element, phases, chunks)                                                      \
     COLL_weft_coll_##name, WEFT_FLOAT, WEFT_SUM, element, phases, chunks
-        {COLL_WAY_SCRATCH, COLL_ALLTOALL, KERNEL(push_strided_scratch, 4, 0, 0)},
-        {COLL_WAY_PACKETS, COLL_ALLTOALL, KERNEL(send_strided, 4, 0, 0)},
-        {COLL_WAY_DIRECT, COLL_ALLTOALL, KERNEL(push_strided, 4, 0, 0)},
-        {COLL_WAY_SCRATCH, COLL_BROADCAST, KERNEL(spread_scratch, 0, 2, 0)},
-        {COLL_WAY_SCRATCH, COLL_BROADCAST, KERNEL(push_scratch, 0, 1, 0)},
-        {COLL_WAY_DIRECT, COLL_BROADCAST, KERNEL(spread, 0, 0, 7)},
+        {COLL_ALGO_STAGED, COLL_ALLTOALL, KERNEL(push_strided_scratch, 4, 0, 0)},
+        {COLL_ALGO_LL, COLL_ALLTOALL, KERNEL(send_strided, 4, 0, 0)},
+        {COLL_ALGO_SIMPLE, COLL_ALLTOALL, KERNEL(push_strided, 4, 0, 0)},
+        {COLL_ALGO_STAGED, COLL_BROADCAST, KERNEL(spread_scratch, 0, 2, 0)},
+        {COLL_ALGO_STAGED, COLL_BROADCAST, KERNEL(push_scratch, 0, 1, 0)},
+        {COLL_ALGO_SIMPLE, COLL_BROADCAST, KERNEL(spread, 0, 0, 7)},
 #undef KERNEL
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct coll_ask ask = ask_of(rows[i].what, GPU_HEAP, OWN_GPU, 64);
+        struct coll_request ask = ask_of(rows[i].what, GPU_HEAP, OWN_GPU, 64);
         ask.type = rows[i].type;
         ask.op = rows[i].op;
         ask.element = rows[i].element;
         ask.dst_stride = ask.src_stride = 2;
-        beneath.choice.way = rows[i].way;
+        beneath.choice.algorithm = rows[i].way;
         beneath.choice.phases = rows[i].phases;
         beneath.choice.chunks = rows[i].chunks;
         beneath.launches = 0;
-        assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_OK);
+        assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
         assert_int_equal(beneath.launches, 1);
         if (beneath.launched[0].kernel != rows[i].kernel)
             fail_msg("row %zu launches kernel %d", i, (int)beneath.launched[0].kernel);
@@ -86,7 +86,7 @@ static void a_kernel_is_given_the_call(void **state)
 {
     (void)state;
     job.checking = false;
-    struct coll_ask ask = ask_of(COLL_REDUCE_TO, GPU_HEAP + 0x3000, OWN_GPU + 0x40, 4096);
+    struct coll_request ask = ask_of(COLL_REDUCE_TO, GPU_HEAP + 0x3000, OWN_GPU + 0x40, 4096);
     ask.root = OTHER_MEMBER;
     ask.factor = 2.5;
     ask.factor_at = (const void *)OWN_GPU;
@@ -94,7 +94,7 @@ static void a_kernel_is_given_the_call(void **state)
     ask.type = WEFT_DOUBLE;
     ask.op = WEFT_MAX;
     ask.room = 777;
-    assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_OK);
+    assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
     const struct coll_call *call = &beneath.launched[0].call;
     assert_int_equal(call->area, 0x700000 + coll_area_offset(5));
     assert_ptr_equal(call->dst, GPU_HEAP + 0x3000);
@@ -140,13 +140,13 @@ static void steps_are_those_of_blocks(void **state)
         {COLL_SCATTER, true, false, true, false},       {COLL_REDUCE, false, false, false, true},
         {COLL_REDUCESCATTER, true, false, false, false}};
     for (size_t i = 0; i < 2 * sizeof rows / sizeof *rows; i++) {
-        struct coll_ask ask = ask_of(rows[i / 2].what, GPU_HEAP, OWN_GPU, 48);
+        struct coll_request ask = ask_of(rows[i / 2].what, GPU_HEAP, OWN_GPU, 48);
         bool strided = i % 2;
         ask.element = strided ? 2 : 0;
         ask.src_stride = 3;
         ask.dst_stride = 5;
         beneath.launches = 0;
-        assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_OK);
+        assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
         const struct coll_call *call = &beneath.launched[0].call;
         assert_int_equal(call->src_step, rows[i / 2].from ? strided ? 144 : 48 : 0);
         assert_int_equal(call->dst_step, rows[i / 2].to ? strided ? 240 : 48 : 0);
@@ -167,12 +167,12 @@ static void the_grain_divides_elements_and_addresses(void **state)
     } rows[] = {{16, 0, 0, 8}, {8, 0, 16, 8}, {12, 0, 0, 4},
                 {16, 4, 0, 4}, {16, 8, 2, 2}, {16, 0, 1, 1}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct coll_ask ask =
+        struct coll_request ask =
             ask_of(COLL_ALLTOALL, GPU_HEAP + rows[i].dst, OWN_GPU + rows[i].src, 48);
         ask.element = rows[i].element;
         ask.src_stride = ask.dst_stride = 2;
         beneath.launches = 0;
-        assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_OK);
+        assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
         assert_int_equal(beneath.launched[0].call.grain, rows[i].grain);
     }
 }
@@ -195,13 +195,13 @@ static void the_room_of_a_collect_ends_with_its_memory(void **state)
         {OWN_GPU + 0x100, OWN_GPU, 0x1000, false, true, UINT64_MAX},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct coll_ask ask = ask_of(COLL_COLLECT, rows[i].dst, OWN_GPU, 48);
+        struct coll_request ask = ask_of(COLL_COLLECT, rows[i].dst, OWN_GPU, 48);
         beneath.allocation = rows[i].start;
         beneath.allocation_bytes = rows[i].bytes;
         beneath.no_start = rows[i].no_start;
         beneath.no_range = rows[i].no_range;
         beneath.launches = 0;
-        assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_OK);
+        assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
         assert_int_equal(beneath.launched[0].call.room, rows[i].room);
     }
 }
@@ -232,13 +232,13 @@ static void the_question_names_what_the_choice_depends_on(void **state)
     };
     team.slot = 1;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct coll_ask ask = ask_of(rows[i].what, rows[i].dst, rows[i].src, 48);
+        struct coll_request ask = ask_of(rows[i].what, rows[i].dst, rows[i].src, 48);
         ask.type = rows[i].type;
         beneath.launches = 0;
-        assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_OK);
+        assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
         const struct coll_question *q = &beneath.question;
-        if (q->direct != rows[i].direct || q->lines != rows[i].lines)
-            fail_msg("row %zu: %d %d", i, q->direct, q->lines);
+        if (q->direct != rows[i].direct || q->ll128 != rows[i].lines)
+            fail_msg("row %zu: %d %d", i, q->direct, q->ll128);
         assert_int_equal(q->what, rows[i].what);
         assert_int_equal(q->members, MEMBERS);
         assert_int_equal(q->bytes, 48);
@@ -246,12 +246,12 @@ static void the_question_names_what_the_choice_depends_on(void **state)
         assert_false(q->strided);
         assert_false(q->checked);
     }
-    struct coll_ask ask = ask_of(COLL_ALLTOALL, GPU_HEAP, OWN_GPU, 48);
+    struct coll_request ask = ask_of(COLL_ALLTOALL, GPU_HEAP, OWN_GPU, 48);
     ask.element = 1;
     ask.op = WEFT_AVG;
     job.checking = true;
     coll_kernel_choice(&team, &ask, false);
-    assert_true(beneath.question.strided && beneath.question.checked && beneath.question.lines);
+    assert_true(beneath.question.strided && beneath.question.checked && beneath.question.ll128);
 }
 
 /* --------------------------------------------------------------------------------------- rounds */
@@ -259,12 +259,12 @@ static void the_question_names_what_the_choice_depends_on(void **state)
 static void what_is_too_much_for_one_round_goes_in_several(void **state)
 {
     (void)state;
-    struct coll_ask ask = ask_of(COLL_BROADCAST, GPU_HEAP, OWN_GPU, 250);
-    beneath.choice = (struct coll_choice){COLL_WAY_PACKETS, 100, 2, 64, 0, 0, 1};
+    struct coll_request ask = ask_of(COLL_BROADCAST, GPU_HEAP, OWN_GPU, 250);
+    beneath.choice = (struct coll_choice){COLL_ALGO_LL, 100, 2, 64, 0, 0, 1};
     for (int strided = 0; strided < 2; strided++) {
         ask.element = strided ? 2 : 0;
         beneath.launches = 0;
-        assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_OK);
+        assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
         assert_int_equal(beneath.launches, 3);
         for (unsigned i = 0; i < 3; i++) {
             const struct coll_call *call = &beneath.launched[i].call;
@@ -276,19 +276,19 @@ static void what_is_too_much_for_one_round_goes_in_several(void **state)
     }
     beneath.launches = 0;
     beneath.launch_fails_in = 1;
-    assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_ERR_SYSTEM);
+    assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_ERR_SYSTEM);
     assert_int_equal(beneath.launches, 2);
 }
 
 static void the_rest_of_slices_is_chosen_anew(void **state)
 {
     (void)state;
-    static const enum coll_way ways[] = {COLL_WAY_TWO_TRIPS, COLL_WAY_TWO_LINES};
+    static const enum coll_algorithm ways[] = {COLL_ALGO_TWO_SHOT_LL, COLL_ALGO_TWO_SHOT_LL128};
     for (int i = 0; i < 2; i++) {
-        struct coll_ask ask = ask_of(COLL_REDUCE, GPU_HEAP, OWN_GPU, 250);
+        struct coll_request ask = ask_of(COLL_REDUCE, GPU_HEAP, OWN_GPU, 250);
         beneath.choice = (struct coll_choice){ways[i], 100, 2, 64, 0, 0, 1};
         beneath.launches = 0;
-        assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_OK);
+        assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
         assert_int_equal(beneath.question.bytes, 50);
         assert_int_equal(beneath.launches, 3);
         const struct coll_call *rest = &beneath.launched[2].call;
@@ -325,11 +325,11 @@ static void one_member_copies(void **state)
                 {COLL_COLLECT, OWN_GPU, GPU_BACKED + 1, 0, WEFT_SUM, 0, 1},
                 {COLL_BROADCAST, OWN_GPU, GPU_BACKED + 1, 0, WEFT_SUM, 1, 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct coll_ask ask = ask_of(rows[i].what, GPU_HEAP, rows[i].src, rows[i].bytes);
+        struct coll_request ask = ask_of(rows[i].what, GPU_HEAP, rows[i].src, rows[i].bytes);
         ask.element = rows[i].element;
         ask.op = rows[i].op;
         beneath.launches = beneath.copies = 0;
-        assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_OK);
+        assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
         if (beneath.copies != rows[i].copies || beneath.launches != rows[i].launches)
             fail_msg("row %zu: %d copies, %d launches", i, beneath.copies, beneath.launches);
         if (!beneath.copies)
@@ -339,17 +339,17 @@ static void one_member_copies(void **state)
         assert_int_equal(beneath.copy_bytes, rows[i].bytes);
         assert_ptr_equal(beneath.copy_stream, 0x55);
     }
-    struct coll_ask ask = ask_of(COLL_BROADCAST, GPU_HEAP, OWN_GPU, 48);
+    struct coll_request ask = ask_of(COLL_BROADCAST, GPU_HEAP, OWN_GPU, 48);
     beneath.fails = CALL_COPY;
-    assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_ERR_SYSTEM);
+    assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_ERR_SYSTEM);
 }
 
 static void copy_engines_may_make_streams_during_a_capture(void **state)
 {
     (void)state;
-    struct coll_ask ask = ask_of(COLL_BROADCAST, GPU_HEAP, OWN_GPU, 48);
-    beneath.choice = (struct coll_choice){COLL_WAY_ENGINES, 48, 1, 32, 0, 2, 1};
-    assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_OK);
+    struct coll_request ask = ask_of(COLL_BROADCAST, GPU_HEAP, OWN_GPU, 48);
+    beneath.choice = (struct coll_choice){COLL_ALGO_ENGINES, 48, 1, 32, 0, 2, 1};
+    assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
     assert_int_equal(beneath.engines, 1);
     assert_int_equal(beneath.launches, 0);
     assert_int_equal(beneath.phases, 2);
@@ -357,13 +357,13 @@ static void copy_engines_may_make_streams_during_a_capture(void **state)
     assert_ptr_equal(beneath.launched[0].stream, 0x55);
     assert_int_equal(beneath.modes, 4);
     beneath.fails = CALL_ENGINES;
-    assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_ERR_SYSTEM);
+    assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_ERR_SYSTEM);
     assert_int_equal(beneath.mode, 0);
     /* A driver without the call. */
     beneath.fails = CALL_NONE;
     gpu.cuda.ThreadExchangeStreamCaptureMode = NULL;
     beneath.mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_OK);
+    assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
     beneath.mode = 0;
 }
 
@@ -371,13 +371,13 @@ static void checking_mode_compares_members_first(void **state)
 {
     (void)state;
     job.checking = true;
-    struct coll_ask ask = ask_of(COLL_REDUCE_TO, GPU_HEAP, OWN_GPU, 4096);
+    struct coll_request ask = ask_of(COLL_REDUCE_TO, GPU_HEAP, OWN_GPU, 4096);
     ask.type = WEFT_DOUBLE;
     ask.op = WEFT_DEV_SCALED;
     ask.weighted = true;
     ask.root = OTHER_MEMBER;
     beneath.choice.chunks = 3;
-    assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_OK);
+    assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
     assert_int_equal(beneath.launches, 2);
     const struct launched *check = beneath.launched;
     assert_int_equal(check->kernel, COLL_weft_coll_check);
@@ -401,20 +401,20 @@ static void checking_mode_compares_members_first(void **state)
     ask.element = 4;
     ask.dst_stride = 6;
     ask.src_stride = ((uint64_t)1 << 32) + 7;
-    assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_OK);
+    assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
     assert_int_equal(check->call.header[COLL_HEADER_DETAIL], (uint64_t)6 << 32 | 7);
     assert_int_equal(check->call.header[COLL_HEADER_KIND] >> 24 & 0xffff, 0);
 
     beneath.launches = 0; /* members have their own sizes */
     ask = ask_of(COLL_COLLECT, GPU_HEAP, OWN_GPU, 48);
-    assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_OK);
+    assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
     assert_int_equal(check->call.header[COLL_HEADER_BYTES], 0);
     assert_int_equal(beneath.launches, 2);
     assert_int_equal(beneath.launched[1].call.bytes, 48);
 
     beneath.launches = 0;
     beneath.launch_fails_in = 0;
-    assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_ERR_SYSTEM);
+    assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_ERR_SYSTEM);
     assert_int_equal(beneath.launches, 1);
 }
 
@@ -424,16 +424,16 @@ static void nothing_is_launched_behind_a_failure(void **state)
 {
     (void)state;
     static const enum call steps[] = {CALL_READY, CALL_QUIET, CALL_ENTER};
-    struct coll_ask ask = ask_of(COLL_BROADCAST, GPU_HEAP, OWN_GPU, 48);
+    struct coll_request ask = ask_of(COLL_BROADCAST, GPU_HEAP, OWN_GPU, 48);
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         beneath.fails = steps[i];
         beneath.quiets = 0;
-        assert_int_equal(coll_kernel_put(&team, &ask, (weft_stream)0x55), WEFT_ERR_SYSTEM);
+        assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_ERR_SYSTEM);
         assert_int_equal(beneath.launches, 0);
         assert_int_equal(beneath.quiets, i > 0);
         assert_int_equal(beneath.mode, 0);
         beneath.quiets = 0;
-        assert_int_equal(coll_kernel_call(&team, &ask), WEFT_ERR_SYSTEM);
+        assert_int_equal(coll_kernel_run(&team, &ask), WEFT_ERR_SYSTEM);
         assert_int_equal(beneath.launches, 0);
         assert_int_equal(beneath.quiets, i > 0);
         assert_int_equal(beneath.waits, 0);
@@ -443,9 +443,9 @@ static void nothing_is_launched_behind_a_failure(void **state)
 static void the_host_waits_for_its_own_stream(void **state)
 {
     (void)state;
-    struct coll_ask ask = ask_of(COLL_BROADCAST, GPU_HEAP, OWN_GPU, 48);
+    struct coll_request ask = ask_of(COLL_BROADCAST, GPU_HEAP, OWN_GPU, 48);
     ask.send_bytes = (const uint64_t *)PLAIN;
-    assert_int_equal(coll_kernel_call(&team, &ask), WEFT_OK);
+    assert_int_equal(coll_kernel_run(&team, &ask), WEFT_OK);
     assert_int_equal(beneath.launches, 1);
     assert_ptr_equal(beneath.launched[0].stream, gpu_coll.stream);
     assert_ptr_equal(beneath.launched[0].call.counts, PLAIN); /* it is no alltoallv's */
@@ -453,10 +453,10 @@ static void the_host_waits_for_its_own_stream(void **state)
     assert_int_equal(beneath.sizes, 0);
     assert_int_equal(beneath.exchanges, 1);
     beneath.fails = CALL_CHECK_FAILED;
-    assert_int_equal(coll_kernel_call(&team, &ask), WEFT_ERR_SYSTEM);
+    assert_int_equal(coll_kernel_run(&team, &ask), WEFT_ERR_SYSTEM);
     assert_string_equal(base_last_error(), "call 13 failed");
     beneath.fails = CALL_WAIT;
-    assert_int_equal(coll_kernel_call(&team, &ask), WEFT_ERR_SYSTEM);
+    assert_int_equal(coll_kernel_run(&team, &ask), WEFT_ERR_SYSTEM);
     assert_string_equal(base_last_error(), "call 12 failed");
     assert_int_equal(beneath.exchanges, 1);
 }
@@ -464,13 +464,13 @@ static void the_host_waits_for_its_own_stream(void **state)
 static void sizes_of_the_host_are_copied_where_the_kernel_reads_them(void **state)
 {
     (void)state;
-    struct coll_ask ask = ask_of(COLL_ALLTOALLV, GPU_HEAP, OWN_GPU, 0);
+    struct coll_request ask = ask_of(COLL_ALLTOALLV, GPU_HEAP, OWN_GPU, 0);
     ask.send_bytes = (const uint64_t *)PLAIN;
     ask.send_at = (const uint64_t *)OWN_GPU;
     ask.recv_bytes = (const uint64_t *)(PLAIN + 16);
     ask.recv_at = (const uint64_t *)(PLAIN + 24);
     ask.room = 99;
-    assert_int_equal(coll_kernel_call(&team, &ask), WEFT_OK);
+    assert_int_equal(coll_kernel_run(&team, &ask), WEFT_OK);
     const struct coll_call *call = &beneath.launched[0].call;
     assert_ptr_equal(call->counts, PINNED + 0x100);
     assert_ptr_equal(call->src_at, OWN_GPU);

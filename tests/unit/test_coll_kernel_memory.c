@@ -71,9 +71,10 @@ static void memory_of_gpu_or_symmetric_memory_is_accepted(void **state)
         {COLL_REDUCE, OWN_GPU, OWN_GPU + 64, 64, -1, WEFT_OK, false, NULL},
         {COLL_REDUCE, OWN_GPU + 64, OWN_GPU, 64, -1, WEFT_OK, false, NULL},
         {COLL_REDUCE, OWN_GPU, OWN_GPU + 63, 64, -1, WEFT_ERR_ARGUMENT, false,
-         "dst 0x30000000 (64 bytes) and src 0x3000003f (64 bytes) overlap; they may be the own"},
+         "dst 0x30000000 (64 bytes) and src 0x3000003f (64 bytes) overlap; they must be disjoint or in place"},
         {COLL_REDUCE, OWN_GPU + 63, OWN_GPU, 64, -1, WEFT_ERR_ARGUMENT, false, "overlap"},
-        {COLL_ALLTOALL, OWN_GPU, OWN_GPU, 64, -1, WEFT_ERR_ARGUMENT, false, "may only lie apart"},
+        {COLL_ALLTOALL, OWN_GPU, OWN_GPU, 64, -1, WEFT_ERR_ARGUMENT, false,
+         "they must be disjoint"},
         {COLL_ALLTOALL, OWN_GPU, OWN_GPU + 192, 64, -1, WEFT_OK, false, NULL},
         {COLL_FCOLLECT, OWN_GPU, OWN_GPU + 64, 64, -1, WEFT_OK, false, NULL},
         {COLL_FCOLLECT, OWN_GPU, OWN_GPU, 64, -1, WEFT_ERR_ARGUMENT, false, "overlap"},
@@ -93,7 +94,7 @@ static void memory_of_gpu_or_symmetric_memory_is_accepted(void **state)
         {COLL_REDUCE, OWN_GPU, PINNED, SIZE_MAX / 2 / 3 + 1, -1, range, false, "of 3 PEs are"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct coll_ask ask = ask_of(rows[i].what, rows[i].dst, rows[i].src, rows[i].bytes);
+        struct coll_request ask = ask_of(rows[i].what, rows[i].dst, rows[i].src, rows[i].bytes);
         bool host = true;
         ask.root = rows[i].root;
         if (coll_kernel_memory(&team, &ask, &host) != rows[i].status)
@@ -114,7 +115,7 @@ static void gaps_of_strided_blocks_count(void **state)
     const size_t to = ((MEMBERS * elements - 1) * dst_stride + 1) * element,
                  from = ((MEMBERS * elements - 1) * src_stride + 1) * element;
     for (int i = 0; i < 4; i++) {
-        struct coll_ask ask =
+        struct coll_request ask =
             ask_of(COLL_ALLTOALL, i < 2 ? end - to + (uintptr_t)(i & 1) : OWN_GPU,
                    i < 2 ? OWN_GPU : end - from + (uintptr_t)(i & 1), elements * element);
         bool host;
@@ -125,14 +126,14 @@ static void gaps_of_strided_blocks_count(void **state)
     }
     /* The wider stride decides whether all can be counted. */
     for (int i = 0; i < 3; i++) {
-        struct coll_ask ask = ask_of(COLL_ALLTOALL, OWN_GPU, PINNED, 16);
+        struct coll_request ask = ask_of(COLL_ALLTOALL, OWN_GPU, PINNED, 16);
         bool host;
         ask.element = i < 2 ? 8 : 0;
         ask.dst_stride = i == 1 ? 2 : (uint64_t)1 << 60;
         ask.src_stride = i == 1 ? (uint64_t)1 << 60 : 2;
         assert_int_equal(coll_kernel_memory(&team, &ask, &host), i == 2 ? WEFT_OK : WEFT_ERR_RANGE);
     }
-    struct coll_ask ask = ask_of(COLL_ALLTOALL, OWN_GPU, PINNED, 1);
+    struct coll_request ask = ask_of(COLL_ALLTOALL, OWN_GPU, PINNED, 1);
     bool host;
     team.n = 2;
     ask.bytes = SIZE_MAX / 4; /* the most of two members */
@@ -158,9 +159,10 @@ static void sized_ones_have_memory_of_the_gpu(void **state)
         {COLL_COLLECT, end - 63, OWN_GPU, 64, 0, -1, WEFT_ERR_RANGE, "argument dst"},
         {COLL_COLLECT, end - 1, PLAIN, 0, 0, -1, WEFT_OK, NULL}, /* this member has nothing */
         {COLL_COLLECT, end, PLAIN, 0, 0, -1, WEFT_ERR_RANGE, "argument dst"},
-        {COLL_COLLECT, HOST_HEAP, OWN_GPU, 64, 0, -1, WEFT_ERR_UNSUPPORTED, "memory of the host"},
+        {COLL_COLLECT, HOST_HEAP, OWN_GPU, 64, 0, -1, WEFT_ERR_UNSUPPORTED,
+         "symmetric host memory"},
         {COLL_COLLECT, HOST_HEAP + HOST_HEAP_BYTES - 1, OWN_GPU, 64, 0, -1, WEFT_ERR_UNSUPPORTED,
-         "memory of the host"},
+         "symmetric host memory"},
         {COLL_COLLECT, OWN_GPU, OWN_GPU, 64, 0, -1, WEFT_OK, NULL},
         {COLL_COLLECT, PLAIN, OWN_GPU, 64, 0, -1, WEFT_ERR_ADDRESS, "dst (0x50000000) is no"},
         {COLL_COLLECT, 0, OWN_GPU, 64, 0, -1, WEFT_ERR_ARGUMENT, "dst is null"},
@@ -181,7 +183,7 @@ static void sized_ones_have_memory_of_the_gpu(void **state)
         {COLL_ALLTOALLV, GPU_HEAP, OWN_GPU, 0, 64, 7, WEFT_ERR_ARGUMENT, "recv_at is null"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct coll_ask ask = ask_of(rows[i].what, rows[i].dst, rows[i].src, rows[i].bytes);
+        struct coll_request ask = ask_of(rows[i].what, rows[i].dst, rows[i].src, rows[i].bytes);
         const uint64_t **arrays[] = {&ask.send_bytes, &ask.send_at, &ask.recv_bytes, &ask.recv_at};
         bool host = true;
         ask.room = rows[i].room;

@@ -68,7 +68,7 @@ weft_status __wrap_weft_fence(weft_ctx *ctx)
 weft_status __wrap_weft_quiet(weft_ctx *ctx);
 weft_status __wrap_weft_quiet(weft_ctx *ctx)
 {
-    locked_quiets += is_held(&ops.job.contexts_stay);
+    locked_quiets += is_held(&ops.job.contexts_lock);
     others_may = job_acts_for_others;
     return called("quiet", " %d", (int)ctx->options);
 }
@@ -140,8 +140,8 @@ weft_status __wrap_waiter_slow(struct waiter *waiter, uint64_t seen)
     return called("await", " %d %d", member, (int)waiter->expected);
 }
 
-void __wrap_waiter_leave(struct waiter *waiter);
-void __wrap_waiter_leave(struct waiter *waiter)
+void __wrap_waiter_unpublish(struct waiter *waiter);
+void __wrap_waiter_unpublish(struct waiter *waiter)
 {
     assert_ptr_equal(waiter->slot, &wait_slot);
     left++;
@@ -154,8 +154,8 @@ weft_status __wrap_job_check_failed(struct weft_job *job)
     return job_failed_ ? base_fail(WEFT_ERR_PEER_DEAD, "a PE is dead") : WEFT_OK;
 }
 
-weft_status __wrap_device_settle(struct weft_job *job);
-weft_status __wrap_device_settle(struct weft_job *job)
+weft_status __wrap_device_quiet(struct weft_job *job);
+weft_status __wrap_device_quiet(struct weft_job *job)
 {
     assert_ptr_equal(job, &ops.job);
     return called("settle", "%s", "");
@@ -268,7 +268,7 @@ static void bytes_are_put_at_the_place_of_a_member(void **state)
 {
     (void)state;
     static const char source[] = "twenty-four bytes of it.";
-    const struct place to = {SEG_HEAP, TO};
+    const struct symmetric_range to = {SEG_HEAP, TO};
     ops.map[pes[2] % 3][SEG_HEAP] = ops_heaps[2];
     assert_calls(WEFT_OK, "put 3 64 24; ", coll_put(&ops.team, 3, to, source, 24));
     assert_calls(WEFT_OK, "fence; put_signal 3 64 24 flag 9; fence; ",
@@ -547,7 +547,7 @@ static void members_that_call_differently_are_told(void **state)
         {BOX_OP_FCOLLECT, {BOX_OP_FCOLLECT, 24, 3, 0x507}, "between PE 1 (0x506) and PE"},
         {BOX_OP_REDUCE, {BOX_OP_REDUCE, 24, 3, 0x507}, "f: type and operation are "},
         {BOX_OP_REDUCESCATTER, {BOX_OP_REDUCESCATTER, 24, 3, 0x406}, "f: type and operation are "},
-        {BOX_OP_REDUCE_TO, {BOX_OP_REDUCE_TO, 24, 3, 0x10506}, "f: the factor of PE 1 is not that"},
+        {BOX_OP_REDUCE_TO, {BOX_OP_REDUCE_TO, 24, 3, 0x10506}, "f: the factors of PE 1 and PE "},
     };
     ops.job.checking = true;
     team_of(2, 1, 2);
@@ -581,17 +581,19 @@ static void members_that_call_differently_are_told(void **state)
 static void roots_and_places_are_checked(void **state)
 {
     (void)state;
-    struct place place;
+    struct symmetric_range range;
     assert_int_equal(coll_check_root("f", &ops.team, 0), WEFT_OK);
     assert_int_equal(coll_check_root("f", &ops.team, 4), WEFT_OK);
     assert_int_equal(coll_check_root("f", &ops.team, 5), WEFT_ERR_PE);
     assert_string_equal(base_last_error(), "f: root 5; the team's PEs are 0 ... 4");
     assert_int_equal(coll_check_root("f", &ops.team, -1), WEFT_ERR_PE);
-    assert_int_equal(coll_place("f", "dst", &ops.team, ops_heaps[OPS_PE] + TO, 8, &place), WEFT_OK);
-    assert_int_equal(place.segment, SEG_HEAP);
-    assert_int_equal(place.offset, TO);
-    assert_int_equal(coll_place("f", "dst", &ops.team, ops_heaps[OPS_PE] + TO, OPS_HEAP, &place),
-                     WEFT_ERR_RANGE);
+    assert_int_equal(coll_find_range("f", "dst", &ops.team, ops_heaps[OPS_PE] + TO, 8, &range),
+                     WEFT_OK);
+    assert_int_equal(range.segment, SEG_HEAP);
+    assert_int_equal(range.offset, TO);
+    assert_int_equal(
+        coll_find_range("f", "dst", &ops.team, ops_heaps[OPS_PE] + TO, OPS_HEAP, &range),
+        WEFT_ERR_RANGE);
     assert_non_null(strstr(base_last_error(), "argument dst"));
 }
 

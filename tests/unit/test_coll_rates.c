@@ -134,7 +134,7 @@ static void cut_or_changed(void **state)
     text[length] = '\0';
     text[length] = '\0';
     put(text, length + 1); /* the byte 0 behind it */
-    refused(&machine, "it is no file of rates");
+    refused(&machine, "it is not a rates file");
     put(text, length - 1);
     file = fopen(path, "a"); /* the CRC is right, the line is not */
     fputs(" \n", file);
@@ -168,9 +168,9 @@ static void not_rates(void **state)
     put_changed("estimates ", "guesses ");
     refused(&machine, "the line of estimates is missing");
     put_changed("estimates lines_us", "estimates lines");
-    refused(&machine, "\"lines\" among the estimates is no rate");
+    refused(&machine, "\"lines\" among the estimates is not the name of a rate");
     put_changed("crc32c ", "more_us 1\ncrc32c ");
-    refused(&machine, "lines that do not belong");
+    refused(&machine, "it contains unknown lines");
     put_changed("combine_us 6\n", "combine_us \n");
     refused(&machine, "combine_us is missing or holds no number");
     static const char *const heads[][2] = {
@@ -187,14 +187,14 @@ static void not_rates(void **state)
     };
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         put_changed(heads[i][0], heads[i][1]);
-        refused(&machine, "does not say of which machine");
+        refused(&machine, "does not say which machine");
     }
     struct coll_rates rates;
     struct coll_measured when;
     struct coll_machine of;
     put_changed("NVIDIA H200", "01234567890123456789012345678901234567890123456789"
                                "012345678901234567890123456789012345678901234");
-    refused(&machine, "it is of 4 0123456789");
+    refused(&machine, "it is for 4 0123456789");
     put_changed("pes 4", "pes 1");
     assert_int_equal(coll_rates_read(path, NULL, &rates, &when, &of), WEFT_OK);
     assert_int_equal(when.pes, 1);
@@ -214,11 +214,11 @@ static void mended(void **state)
         struct coll_measured when;
         rates.engines_gbps = wrong[i];
         rates.one_trip_us = wrong[i] > 1e5 ? 1e5 : wrong[i]; /* its last value is in its range */
-        assert_int_equal(coll_rates_mend(&rates), wrong[i] > 1e5 ? 1 : 2);
+        assert_int_equal(coll_rates_replace_invalid(&rates), wrong[i] > 1e5 ? 1 : 2);
         assert_true(rates.engines_gbps == coll_rates_built_in.engines_gbps);
         assert_true(rates.one_trip_us == (wrong[i] > 1e5 ? 1e5 : coll_rates_built_in.one_trip_us));
         assert_true(rates.push_us == written.push_us && rates.stores_gbps == written.stores_gbps);
-        assert_int_equal(coll_rates_mend(&rates), 0);
+        assert_int_equal(coll_rates_replace_invalid(&rates), 0);
         assert_int_equal(coll_rates_write(path, &machine, &rates, &measured), WEFT_OK);
         assert_int_equal(coll_rates_read(path, &machine, &read, &when, NULL), WEFT_OK);
         assert_memory_equal(&read, &rates, sizeof rates);
@@ -267,19 +267,19 @@ static void estimates(void **state)
         assert_int_equal(coll_rates_read(path, &machine, &read, &when, NULL), WEFT_OK);
         assert_memory_equal(&read, &rates, sizeof rates);
         rates.engines_gbps = NAN;
-        coll_rates_mend(&rates);
+        coll_rates_replace_invalid(&rates);
         assert_true(coll_rates_estimated(&rates, COLL_RATE_engines_gbps));
         coll_rates_estimates(&rates, ", ", names, sizeof names);
         assert_string_equal(names, "engines_gbps");
     }
     struct coll_question q = {COLL_ALLTOALL, 4,  64 << 20,         COLL_WIDE_SET, false,
-                              false,         64, COLL_WAY_SCRATCH, false,         false};
+                              false,         64, COLL_ALGO_STAGED, false,         false};
     rates.scratch_gbps = 100;
-    double slow = coll_cost(&q, &rates, COLL_WAY_SCRATCH);
+    double slow = coll_cost(&q, &rates, COLL_ALGO_STAGED);
     rates.scratch_gbps = 200;
-    assert_true(slow > 1.9 * coll_cost(&q, &rates, COLL_WAY_SCRATCH));
+    assert_true(slow > 1.9 * coll_cost(&q, &rates, COLL_ALGO_STAGED));
     rates.block_scratch_gbps = 200.0 / 64 / 4;
-    assert_true(slow < 0.6 * coll_cost(&q, &rates, COLL_WAY_SCRATCH));
+    assert_true(slow < 0.6 * coll_cost(&q, &rates, COLL_ALGO_STAGED));
 }
 
 static void other_machines(void **state)
@@ -289,7 +289,7 @@ static void other_machines(void **state)
     static const struct coll_machine others[] = {
         {"NVIDIA H100", 4, 13000}, {"NVIDIA H200", 8, 13000}, {"NVIDIA H200", 4, 12040}};
     for (size_t i = 0; i < 3; i++)
-        refused(&others[i], "it is of 4 NVIDIA H200 with CUDA 13000, and here are");
+        refused(&others[i], "it is for 4 NVIDIA H200 with CUDA 13000; this machine has");
 }
 
 static void where(void **state)
@@ -457,16 +457,16 @@ static void not_written(void **state)
 static void choice(void **state)
 {
     (void)state;
-    struct coll_question q = {COLL_FCOLLECT, 2,  128 << 10,     COLL_WIDE_SET, false,
-                              true,          64, COLL_WAY_AUTO, false,         false};
+    struct coll_question q = {COLL_FCOLLECT, 2,  128 << 10,      COLL_WIDE_SET, false,
+                              true,          64, COLL_ALGO_AUTO, false,         false};
     struct coll_rates rates = coll_rates_built_in;
-    assert_int_equal(coll_choose(&q, &rates).way, COLL_WAY_PACKETS);
+    assert_int_equal(coll_choose(&q, &rates).algorithm, COLL_ALGO_LL);
     rates.packets_gbps = 20;
-    assert_int_equal(coll_choose(&q, &rates).way, COLL_WAY_DIRECT);
+    assert_int_equal(coll_choose(&q, &rates).algorithm, COLL_ALGO_SIMPLE);
     rates.push_us = 40;
-    assert_int_equal(coll_choose(&q, &rates).way, COLL_WAY_PACKETS);
+    assert_int_equal(coll_choose(&q, &rates).algorithm, COLL_ALGO_LL);
     q.bytes = 16 << 20;
-    q.wish = COLL_WAY_DIRECT;
+    q.forced = COLL_ALGO_SIMPLE;
     assert_int_equal(coll_choose(&q, &rates).blocks, 64);
     rates.block_share_bytes = 1 << 20;
     assert_int_equal(coll_choose(&q, &rates).blocks, 16);
@@ -479,7 +479,7 @@ static void choice(void **state)
     assert_float_equal(coll_least_bytes(&q), 311000, 1e-9);
     q.what = COLL_ALLTOALL;
     assert_float_equal(coll_least_bytes(&q), 3 * 311000, 1e-9);
-    assert_true(coll_cost(&q, &rates, COLL_WAY_COPIES) < 0);
+    assert_true(coll_cost(&q, &rates, COLL_ALGO_COPIES) < 0);
 }
 
 static int end(void **state)

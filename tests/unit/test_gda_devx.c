@@ -100,7 +100,7 @@ static const struct mlx5 lib = {
     .dv = {.general_cmd = ask, .obj_create = create, .obj_modify = modify}};
 static struct mlx5dv_devx_uar uar = {.page_id = BEYOND | 0x123456};
 static struct gda_adapter adapter;
-static struct gda_link link_;
+static struct gda_qp link_;
 
 static int setup(void **state)
 {
@@ -113,7 +113,7 @@ static int setup(void **state)
                                    .port = {.active_mtu = 4},
                                    .gid_index = 0x75a,
                                    .log_reads = 8 | 5};
-    link_ = (struct gda_link){.adapter = &adapter, .uar = &uar, .umem = 0x92345678};
+    link_ = (struct gda_qp){.adapter = &adapter, .uar = &uar, .umem = 0x92345678};
     memset(sent, 0, sizeof sent);
     memset(capabilities, 0, sizeof capabilities);
     memset(vport, 0, sizeof vport);
@@ -176,11 +176,11 @@ static void queue_pairs(void **state)
     assert_int_equal(number, NUMBER);
 }
 
-static const struct gda_ends ends = {.number = BEYOND | 0x135791,
-                                     .peer_number = BEYOND | 0x246802,
-                                     .psn = BEYOND | 0x918273,
-                                     .peer_psn = BEYOND | 0x645546,
-                                     .sport = 0xfffbc123};
+static const struct gda_connection ends = {.number = BEYOND | 0x135791,
+                                           .peer_number = BEYOND | 0x246802,
+                                           .psn = BEYOND | 0x918273,
+                                           .peer_psn = BEYOND | 0x645546,
+                                           .sport = 0xfffbc123};
 
 static void connected_over_infiniband(void **state)
 {
@@ -237,7 +237,7 @@ static void refusals(void **state)
         assert_int_equal(gda_connect_qp(&link_, &ends, &peer), WEFT_ERR_SYSTEM);
         assert_int_equal(commands, i + 1);
         snprintf(wanted, sizeof wanted,
-                 "path gda: mlx5_3 refuses %s: Remote I/O error, status 0x3, syndrome 0x89abcdef",
+                 "path gda: mlx5_3 rejected %s: Remote I/O error, status 0x3, syndrome 0x89abcdef",
                  names[i]);
         assert_string_equal(base_last_error(), wanted);
     }
@@ -245,13 +245,13 @@ static void refusals(void **state)
     link_.qp = object;
     fails_at = 1;
     assert_int_equal(gda_create_cq(&link_, 128, 0, 64), WEFT_ERR_SYSTEM);
-    assert_string_equal(base_last_error(), "path gda: mlx5_3 refuses CREATE_CQ: Remote I/O error, "
+    assert_string_equal(base_last_error(), "path gda: mlx5_3 rejected CREATE_CQ: Remote I/O error, "
                                            "status 0x3, syndrome 0x89abcdef");
     assert_int_equal(link_.cq_number, 0);
     commands = 0;
     assert_int_equal(gda_create_qp(&link_, 128, 0, 64, &number), WEFT_ERR_SYSTEM);
     link_.qp = object;
-    assert_string_equal(base_last_error(), "path gda: mlx5_3 refuses CREATE_QP: Remote I/O error, "
+    assert_string_equal(base_last_error(), "path gda: mlx5_3 rejected CREATE_QP: Remote I/O error, "
                                            "status 0x3, syndrome 0x89abcdef");
     assert_int_equal(number, 77);
     error = 0; /* an error of before is not told as its own */

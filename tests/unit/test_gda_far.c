@@ -51,16 +51,16 @@ static uint64_t entry(unsigned opcode, unsigned index)
 static weft_status await(uint64_t known, uint64_t target)
 {
     static struct weft_dev_gda_queue queues[2 * EACH], there[2 * EACH];
-    static struct gda_link links[2 * EACH];
+    static struct gda_qp links[2 * EACH];
     static struct gda_adapter adapter = {.name = "the adapter"};
     struct path_world world = {.wait_step = step, .wait_end = end};
-    struct gda_far far = {.links = links, .queues = there};
-    struct gda gda = {.world = &world, .each = EACH, .queues = queues, .far = &far};
+    struct gda_gpu_queues far = {.qps = links, .queues = there};
+    struct gda gda = {.world = &world, .each = EACH, .queues = queues, .gpu_queues = &far};
     links[QUEUE].adapter = &adapter;
     there[QUEUE].completion = &page[1];
     queues[QUEUE].done = known;
     looks = steps = ends = 0;
-    weft_status status = gda_await_far(&gda, QUEUE, target);
+    weft_status status = gda_await_gpu_queue(&gda, QUEUE, target);
     assert_int_equal(ends, 1);
     return status;
 }

@@ -214,19 +214,21 @@ static struct {
 } rung[COUNT];
 static int rung_count;
 static uint32_t bell_lines;
-weft_status __wrap_gda_bell_start(struct gda_bell **bell, uint32_t count);
-weft_status __wrap_gda_bell_start(struct gda_bell **bell, uint32_t count)
+weft_status __wrap_gda_doorbell_start(struct gda_doorbell_thread **bell, uint32_t count);
+weft_status __wrap_gda_doorbell_start(struct gda_doorbell_thread **bell, uint32_t count)
 {
     if (fails())
         return base_fail(WEFT_ERR_SYSTEM, "no thread");
-    *bell = (struct gda_bell *)(void *)&bells;
+    *bell = (struct gda_doorbell_thread *)(void *)&bells;
     bells++;
     bell_lines = count;
     return WEFT_OK;
 }
 
-void __wrap_gda_bell_add(struct gda_bell *bell, const uint64_t *word, uint64_t *doorbell);
-void __wrap_gda_bell_add(struct gda_bell *bell, const uint64_t *word, uint64_t *doorbell)
+void __wrap_gda_doorbell_add(struct gda_doorbell_thread *bell, const uint64_t *word,
+                             uint64_t *doorbell);
+void __wrap_gda_doorbell_add(struct gda_doorbell_thread *bell, const uint64_t *word,
+                             uint64_t *doorbell)
 {
     assert_ptr_equal(bell, &bells);
     assert_int_equal(*word, 0);
@@ -234,8 +236,8 @@ void __wrap_gda_bell_add(struct gda_bell *bell, const uint64_t *word, uint64_t *
     rung[rung_count++].doorbell = doorbell;
 }
 
-void __wrap_gda_bell_stop(struct gda_bell *bell);
-void __wrap_gda_bell_stop(struct gda_bell *bell)
+void __wrap_gda_doorbell_stop(struct gda_doorbell_thread *bell);
+void __wrap_gda_doorbell_stop(struct gda_doorbell_thread *bell)
 {
     bells -= bell != NULL;
 }
@@ -335,17 +337,17 @@ static int umem_dereg(struct mlx5dv_devx_umem *umem)
 }
 
 static struct {
-    struct gda_link *link;
-    struct gda_parts at;
+    struct gda_qp *link;
+    struct gda_layout at;
     char *area;
 } made[COUNT];
 static int made_count;
-weft_status __wrap_gda_make_queue(struct gda *gda, struct gda_link *link,
-                                  struct weft_dev_gda_queue *q, const struct gda_parts *at,
-                                  char *area);
-weft_status __wrap_gda_make_queue(struct gda *gda, struct gda_link *link,
-                                  struct weft_dev_gda_queue *q, const struct gda_parts *at,
-                                  char *area)
+weft_status __wrap_gda_create_queue(struct gda *gda, struct gda_qp *link,
+                                    struct weft_dev_gda_queue *q, const struct gda_layout *at,
+                                    char *area);
+weft_status __wrap_gda_create_queue(struct gda *gda, struct gda_qp *link,
+                                    struct weft_dev_gda_queue *q, const struct gda_layout *at,
+                                    char *area)
 {
     (void)gda;
     for (size_t i = at->completions; i < at->page; i++)
@@ -362,21 +364,21 @@ weft_status __wrap_gda_make_queue(struct gda *gda, struct gda_link *link,
     return WEFT_OK;
 }
 
-void __wrap_gda_free_link(struct gda_link *link);
-void __wrap_gda_free_link(struct gda_link *link)
+void __wrap_gda_destroy_qp(struct gda_qp *link);
+void __wrap_gda_destroy_qp(struct gda_qp *link)
 {
     for (int i = 0; i < made_count; i++)
         live_links -= made[i].link == link;
 }
 
 static struct {
-    struct gda_ends ends;
+    struct gda_connection ends;
     const struct gda_address *peer;
 } connected[COUNT];
 static int connected_count, connect_fails_at;
-weft_status __wrap_gda_connect_qp(const struct gda_link *link, const struct gda_ends *ends,
+weft_status __wrap_gda_connect_qp(const struct gda_qp *link, const struct gda_connection *ends,
                                   const struct gda_address *peer);
-weft_status __wrap_gda_connect_qp(const struct gda_link *link, const struct gda_ends *ends,
+weft_status __wrap_gda_connect_qp(const struct gda_qp *link, const struct gda_connection *ends,
                                   const struct gda_address *peer)
 {
     assert_ptr_equal(link, made[connected_count].link);
@@ -438,7 +440,7 @@ static char *maps[PES][SEG_COUNT];
 static struct path_world world = {.pe = ME, .npes = PES, .boot = &boot, .gpu = &gpu, .map = maps};
 static struct gda gda;
 static struct weft_dev_gda_queue queues[COUNT + PES * ADAPTERS];
-static struct gda_link links[COUNT + PES * ADAPTERS];
+static struct gda_qp links[COUNT + PES * ADAPTERS];
 static struct gda_address addresses[PES * ADAPTERS];
 static uint64_t seeds[PES] = {5, 77}, host_bases[PES * SEG_COUNT];
 static uint32_t host_local[ADAPTERS * CHUNKS], host_remote[2 * ADAPTERS * PES * CHUNKS];
@@ -446,16 +448,16 @@ _Alignas(GDA_PAGE) static char area[COUNT * GDA_PAGE];
 
 /* Queues in GPU memory, in tests that are of the keys alone. */
 static enum { NONE, FAKE, REAL } far_queues;
-static struct gda_far fake_far;
-weft_status __real_gda_open_far(struct gda *of, char *lacks, size_t bytes);
-weft_status __wrap_gda_open_far(struct gda *of, char *lacks, size_t bytes);
-weft_status __wrap_gda_open_far(struct gda *of, char *lacks, size_t bytes)
+static struct gda_gpu_queues fake_far;
+weft_status __real_gda_open_gpu_queues(struct gda *of, char *lacks, size_t bytes);
+weft_status __wrap_gda_open_gpu_queues(struct gda *of, char *lacks, size_t bytes);
+weft_status __wrap_gda_open_gpu_queues(struct gda *of, char *lacks, size_t bytes)
 {
     memset(lacks, 'x', bytes);
     if (far_queues == REAL)
-        return __real_gda_open_far(of, lacks, bytes);
+        return __real_gda_open_gpu_queues(of, lacks, bytes);
     snprintf(lacks, bytes, "none in this test");
-    of->far = far_queues == FAKE ? &fake_far : NULL;
+    of->gpu_queues = far_queues == FAKE ? &fake_far : NULL;
     return WEFT_OK;
 }
 
@@ -527,7 +529,7 @@ static int setup(void **state)
                        .area = area,
                        .area_bytes = sizeof area,
                        .queues = queues,
-                       .links = links,
+                       .qps = links,
                        .addresses = addresses,
                        .seeds = seeds,
                        .bases = host_bases,
@@ -559,8 +561,8 @@ static int setup(void **state)
 static void end(void)
 {
     gda_close_cuda(&gda);
-    if (gda.far != &fake_far)
-        gda_close_far(&gda);
+    if (gda.gpu_queues != &fake_far)
+        gda_close_gpu_queues(&gda);
     gda_free_gpu(&gda);
     gda_free_gpu(&gda);
     assert_null(gda.gpu);
@@ -690,8 +692,8 @@ static void registered_by_address(void **state)
         if (way % 3 == 2)
             adapters.lib.verbs.reg_dmabuf_mr = NULL;
         snprintf(why, sizeof why,
-                 "path gda: mlx5_0 reaches no GPU memory: 4 MiB of it can be registered neither by "
-                 "dma-buf (%s) nor by address (ibv_reg_mr: Bad address%s)",
+                 "path gda: mlx5_0 cannot register 4 MiB of GPU memory, by dma-buf (%s) or by "
+                 "address (ibv_reg_mr: Bad address%s)",
                  causes[way % 3], peermem ? "" : " (load nvidia-peermem)");
         assert_int_equal(begin(), WEFT_ERR_NO_PATH);
         assert_string_equal(base_last_error(), why);
@@ -737,7 +739,7 @@ static void memory_is_missing(void **state)
             memory_fails_at = call;
             weft_status status = begin();
             if (!status && gda.cuda)
-                status = gda_tell_cuda(&gda, &(struct weft_dev){0});
+                status = gda_write_cuda_table(&gda, &(struct weft_dev){0});
             bool ended = memory_calls < call;
             if (!ended)
                 assert_true(status == WEFT_ERR_NO_MEMORY ||
@@ -754,11 +756,11 @@ static void memory_is_missing(void **state)
 static void writes_are_flushed(void **state)
 {
     (void)state;
-    assert_int_equal(gda_flush(&gda), WEFT_OK); /* there is no GPU memory */
+    assert_int_equal(gda_flush_gpu_writes(&gda), WEFT_OK); /* there is no GPU memory */
     assert_int_equal(begin(), WEFT_OK);
     assert_false(gda.gpu->flushed);
     assert_false(gda.gpu->dumps);
-    assert_int_equal(gda_flush(&gda), WEFT_OK);
+    assert_int_equal(gda_flush_gpu_writes(&gda), WEFT_OK);
     assert_int_equal(flushes, 0);
     end();
     setup(state);
@@ -766,7 +768,7 @@ static void writes_are_flushed(void **state)
     sees = false;
     assert_int_equal(begin(), WEFT_OK);
     assert_true(gda.gpu->dumps);
-    assert_int_equal(gda_flush(&gda), WEFT_ERR_TIMEOUT);
+    assert_int_equal(gda_flush_gpu_writes(&gda), WEFT_ERR_TIMEOUT);
     assert_int_equal(flushes, 1);
     end();
     setup(state);
@@ -783,7 +785,7 @@ static void the_other_pe_fails(void **state)
     their_base = 0;
     assert_int_equal(begin(), WEFT_ERR_MISMATCH);
     assert_string_equal(base_last_error(),
-                        "path gda: PE 0 tells of memory at addresses that do not exist");
+                        "path gda: PE 0 sent an invalid exchange record: invalid memory addresses");
     end();
     setup(state);
     assert_int_equal(begin(), WEFT_OK);
@@ -812,7 +814,7 @@ static void queues_in_gpu_memory(void **state)
     (void)state;
     far_queues = REAL;
     assert_int_equal(begin(), WEFT_OK);
-    const struct gda_far *far = gda.far;
+    const struct gda_gpu_queues *far = gda.gpu_queues;
     assert_non_null(far);
     assert_string_equal(gda.gpu->why_host, "");
     assert_int_equal(far->bytes, 2 << 20);
@@ -821,18 +823,18 @@ static void queues_in_gpu_memory(void **state)
     assert_int_equal(connected_count, COUNT);
     for (uint32_t i = 0; i < COUNT; i++) {
         uint32_t pe = i / EACH, k = i % EACH, a = k % ADAPTERS;
-        struct gda_parts at = gda_parts_of(&gda, i);
-        assert_ptr_equal(made[i].link, &far->links[i]);
+        struct gda_layout at = gda_layout_of(&gda, i);
+        assert_ptr_equal(made[i].link, &far->qps[i]);
         assert_memory_equal(&made[i].at, &at, sizeof at);
         assert_ptr_equal(made[i].area, (void *)(uintptr_t)far->area);
-        assert_ptr_equal(far->links[i].adapter, &adapters.one[a]);
-        assert_int_equal(far->links[i].umem, umems[a].umem_id);
+        assert_ptr_equal(far->qps[i].adapter, &adapters.one[a]);
+        assert_int_equal(far->qps[i].umem, umems[a].umem_id);
         assert_int_equal(far->queues[i].name, k);
         assert_int_equal(far->queues[i].results_key, htobe32(far->regions[a]->lkey));
         assert_int_equal(far->queues[i].done | far->queues[i].turns, 0);
         assert_int_equal(my_row[1 + i], far->queues[i].number);
         uint32_t its = pe == ME ? far->queues[ME * EACH + k].number : 0x9000 + ME * EACH + k;
-        struct gda_ends ends = gda_ends_of(&gda, far->queues[i].number, (int)pe, its);
+        struct gda_connection ends = gda_connection_of(&gda, far->queues[i].number, (int)pe, its);
         assert_memory_equal(&connected[i].ends, &ends, sizeof ends);
         assert_ptr_equal(connected[i].peer, &addresses[pe * ADAPTERS + a]);
     }
@@ -847,14 +849,14 @@ static void queues_in_gpu_memory(void **state)
     }
     assert_ptr_equal(gda.gpu->data_keys, gda.gpu->remote_keys + ADAPTERS * PES * UNITS);
     end();
-    assert_null(gda.far);
+    assert_null(gda.gpu_queues);
     setup(state); /* by its address, for want of dma-bufs */
     far_queues = REAL;
     no_dmabuf = true;
     assert_int_equal(begin(), WEFT_OK);
     assert_int_equal(umems_by_dmabuf, 0);
     assert_false(regions[0].dmabuf);
-    assert_int_equal(regions[1].address, gda.far->area);
+    assert_int_equal(regions[1].address, gda.gpu_queues->area);
     assert_int_equal(regions[1].access, IBV_ACCESS_LOCAL_WRITE);
     end();
     setup(state);
@@ -883,11 +885,11 @@ static void no_queues_in_gpu_memory(void **state)
         {"WEFT_GDA_QUEUE_MEMORY", "gpu", true, false, true, false,
          "another PE cannot have its queues in GPU memory"},
         {"WEFT_GDA_QUEUE_MEMORY", "gpu", false, true, false, false,
-         "mlx5_0 takes no queues in GPU memory (mlx5dv_devx_umem_reg: Bad address)"},
+         "mlx5_0 does not support queues in GPU memory (mlx5dv_devx_umem_reg: Bad address)"},
         {"WEFT_GDA_DOORBELL", "cpu", false, true, true, true,
          "a thread cannot ring the doorbells of mlx5_0"},
         {"WEFT_GDA_QUEUE_MEMORY", "auto", false, true, false, false,
-         "mlx5_0 takes no queues in GPU memory (mlx5dv_devx_umem_reg: Bad address)"},
+         "mlx5_0 does not support queues in GPU memory (mlx5dv_devx_umem_reg: Bad address)"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         bool wanted = strcmp(rows[i].value, "gpu") == 0;
@@ -900,7 +902,7 @@ static void no_queues_in_gpu_memory(void **state)
         doorbells_of_device = rows[i].place;
         their_row[0] = rows[i].there;
         assert_int_equal(begin(), wanted ? WEFT_ERR_NO_PATH : WEFT_OK);
-        assert_null(gda.far);
+        assert_null(gda.gpu_queues);
         assert_int_equal(connected_count, 0);
         assert_string_equal(gda.gpu->why_host, rows[i].lacks);
         assert_ptr_equal(gda.gpu->data_keys, gda.gpu->remote_keys);
@@ -915,21 +917,21 @@ static void no_queues_in_gpu_memory(void **state)
     far_queues = REAL;
     doorbells_of_device = true;
     assert_int_equal(begin(), WEFT_OK);
-    assert_non_null(gda.far);
+    assert_non_null(gda.gpu_queues);
     end();
     setup(state); /* a thread that can ring them */
     setenv("WEFT_GDA_DOORBELL", "cpu", 1);
     config_reset();
     far_queues = REAL;
     assert_int_equal(begin(), WEFT_OK);
-    assert_non_null(gda.far);
+    assert_non_null(gda.gpu_queues);
     end();
     setup(state);
     far_queues = REAL;
     their_row[COUNT] = 0; /* the last number */
     assert_int_equal(begin(), WEFT_ERR_MISMATCH);
     assert_string_equal(base_last_error(),
-                        "path gda: PE 0 tells of a number that no queue pair has");
+                        "path gda: PE 0 sent an invalid exchange record: invalid QP number");
     end();
     for (int i = 1; i <= COUNT; i++) {
         setup(state);
@@ -953,7 +955,7 @@ static void making_queues_fails(void **state)
         fails_at = call;
         assert_int_equal(begin(), WEFT_OK);
         bool ended = calls < call;
-        if (!gda.far) {
+        if (!gda.gpu_queues) {
             failed++;
             assert_int_not_equal(gda.gpu->why_host[0], '\0');
             assert_int_equal(live_regions | live_umems | live_links | allocated, 0);
@@ -970,7 +972,8 @@ static void making_queues_fails(void **state)
     no_dmabuf = true;
     no_address = true;
     assert_int_equal(begin(), WEFT_OK);
-    assert_string_equal(gda.gpu->why_host, "mlx5_0 takes no results in GPU memory (Bad address)");
+    assert_string_equal(gda.gpu->why_host, "mlx5_0 does not support results in GPU memory (Bad "
+                                           "address)");
     end();
 }
 
@@ -992,7 +995,7 @@ static void tables_of_device_code(void **state)
         gda.data_keys = host_remote + (relaxed ? ADAPTERS * PES * CHUNKS : 0);
         dev.gda = NULL;
         assert_int_equal(begin(), WEFT_OK);
-        assert_int_equal(gda_tell_cuda(&gda, &dev), WEFT_OK);
+        assert_int_equal(gda_write_cuda_table(&gda, &dev), WEFT_OK);
         const struct weft_dev_gda *table = (const void *)dev.gda;
         const uint32_t chunks = CHUNKS + UNITS;
         assert_non_null(table);
@@ -1053,7 +1056,7 @@ static void tables_of_device_code(void **state)
         assert_int_equal(begin(), WEFT_OK);
         assert_int_equal(first->local_keys[CHUNKS + 7], gda.gpu->local_keys[7]);
         assert_int_not_equal(first->local_keys[CHUNKS + 7], 0);
-        assert_int_equal(gda_tell_cuda(&gda, &dev), WEFT_OK);
+        assert_int_equal(gda_write_cuda_table(&gda, &dev), WEFT_OK);
         assert_ptr_equal(dev.gda, table);
         assert_int_equal(allocated, tables);
         /* What device code has counted. */
@@ -1061,7 +1064,7 @@ static void tables_of_device_code(void **state)
             struct weft_dev_gda_queue *q = &table->queues[i];
             q->turns = 100 + i, q->done = 200 + i, q->open = 300 + i, q->flushed = 400 + i;
         }
-        assert_int_equal(gda_read_cuda(&gda), WEFT_OK);
+        assert_int_equal(gda_read_cuda_counts(&gda), WEFT_OK);
         for (uint32_t i = 0; i < COUNT; i++) {
             assert_int_equal(queues[i].turns, 100 + i);
             assert_int_equal(queues[i].done, 200 + i);
@@ -1071,7 +1074,7 @@ static void tables_of_device_code(void **state)
         calls = 0;
         fails_at = 1;
         queues[COUNT - 1].done = 17;
-        assert_int_equal(gda_read_cuda(&gda), WEFT_ERR_TIMEOUT);
+        assert_int_equal(gda_read_cuda_counts(&gda), WEFT_ERR_TIMEOUT);
         assert_int_equal(queues[COUNT - 1].done, 17);
         end();
     }
@@ -1084,10 +1087,10 @@ static void tables_that_fail(void **state)
         setup(state);
         device_code = true;
         assert_int_equal(begin(), WEFT_OK);
-        assert_int_equal(gda_read_cuda(&gda), WEFT_OK); /* there is nothing to read yet */
+        assert_int_equal(gda_read_cuda_counts(&gda), WEFT_OK); /* there is nothing to read yet */
         calls = 0;
         fails_at = call;
-        weft_status status = gda_tell_cuda(&gda, &dev);
+        weft_status status = gda_write_cuda_table(&gda, &dev);
         if (calls < call)
             assert_int_equal(status, WEFT_OK);
         else
@@ -1147,7 +1150,7 @@ static void doorbells(void **state)
                 gda_describe_cuda(&gda, text, room);
                 assert_int_equal(strlen(text), strlen(wanted) < room ? strlen(wanted) : room - 1);
             }
-            assert_int_equal(gda_tell_cuda(&gda, &dev), WEFT_OK);
+            assert_int_equal(gda_write_cuda_table(&gda, &dev), WEFT_OK);
             const struct weft_dev_gda *table = (const void *)dev.gda;
             for (int k = 0; k < COUNT; k++)
                 assert_int_equal((uintptr_t)table->queues[k].ring.doorbell,
@@ -1175,9 +1178,9 @@ static void without_device_code(void **state)
         {"WEFT_GDA_DOORBELL", "auto", 1, 0, COUNT, WEFT_OK, "nothing can be pinned"},
         {"WEFT_GDA_DOORBELL", "auto", 2, 0, COUNT, WEFT_OK, "the GPU sees nothing"},
         {"WEFT_GDA_DOORBELL", "auto", 0, 8, COUNT, WEFT_OK,
-         "GPU 3 sees memory of the host at other addresses than the host does"},
+         "GPU 3 maps host memory at different addresses than the host"},
         {"WEFT_GDA_DOORBELL", "gpu", 0, 8, COUNT, WEFT_ERR_UNSUPPORTED,
-         "GPU 3 sees memory of the host at other addresses than the host does"},
+         "GPU 3 maps host memory at different addresses than the host"},
         {"WEFT_GDA_DOORBELL", "cpu", 3, 0, COUNT, WEFT_OK, "no thread"},
         {"WEFT_GDA_DOORBELL", "auto", 3, 0, 1, WEFT_OK, "no thread"},
         {"WEFT_GDA_DOORBELL", "gpu", 0, 0, 1, WEFT_ERR_NO_PATH,
@@ -1204,8 +1207,8 @@ static void without_device_code(void **state)
         snprintf(wanted, sizeof wanted, "device code goes through the proxy: %.120s",
                  rows[i].lacks);
         assert_string_equal(text, wanted);
-        assert_int_equal(gda_read_cuda(&gda), WEFT_OK);
-        assert_int_equal(gda_tell_keys(&gda), WEFT_OK);
+        assert_int_equal(gda_read_cuda_counts(&gda), WEFT_OK);
+        assert_int_equal(gda_write_cuda_keys(&gda), WEFT_OK);
         end();
     }
 }

@@ -63,8 +63,8 @@ void __wrap_gda_close_cuda(struct gda *of)
     closed_cuda++;
 }
 
-void __wrap_gda_close_far(struct gda *of);
-void __wrap_gda_close_far(struct gda *of)
+void __wrap_gda_close_gpu_queues(struct gda *of);
+void __wrap_gda_close_gpu_queues(struct gda *of)
 {
     assert_non_null(of->adapters);
     closed_far++;
@@ -311,7 +311,7 @@ static int close_device(struct ibv_context *context)
 static struct told {
     struct gda_record record;
     uint32_t words[ADAPTERS * CHUNKS * 2 + PES * (EACH + ADAPTERS) + 1];
-} candidates[PES];
+} told[PES];
 static uint32_t sizes[PES][4];
 static bool other_sizes;
 static int agreements, disagrees_at, gathers, gather_fails_at;
@@ -329,7 +329,7 @@ weft_status __wrap_boot_agree(struct boot *boot, weft_status status)
 
 static size_t keys_told(void)
 {
-    return (size_t)ADAPTERS * CHUNKS * (1 + candidates[ME].record.relaxed);
+    return (size_t)ADAPTERS * CHUNKS * (1 + told[ME].record.relaxed);
 }
 
 static weft_status gather(struct boot *boot, const void *mine, void *all, size_t bytes)
@@ -345,15 +345,15 @@ static weft_status gather(struct boot *boot, const void *mine, void *all, size_t
         memcpy(all, sizes, sizeof sizes);
         return WEFT_OK;
     }
-    assert_in_range(bytes, sizeof candidates[0].record, sizeof candidates[0]);
+    assert_in_range(bytes, sizeof told[0].record, sizeof told[0]);
     told_bytes = bytes;
-    memset(candidates, 0, sizeof candidates);
-    memcpy(&candidates[ME], mine, bytes);
+    memset(told, 0, sizeof told);
+    memcpy(&told[ME], mine, bytes);
     for (int pe = 0; pe < PES; pe++) {
-        struct told *one = &candidates[pe];
+        struct told *one = &told[pe];
         if (pe == ME)
             continue;
-        one->record = candidates[ME].record;
+        one->record = told[ME].record;
         one->record.seed = 0x1234567 * ((uint64_t)pe + 1);
         for (int a = 0; a < ADAPTERS; a++) {
             one->record.addresses[a].lid = 0x100 * (uint32_t)pe + (uint32_t)a + 1;
@@ -367,7 +367,7 @@ static weft_status gather(struct boot *boot, const void *mine, void *all, size_t
     if (spoil)
         spoil();
     for (int pe = 0; pe < PES; pe++)
-        memcpy((char *)all + (size_t)pe * bytes, &candidates[pe], bytes);
+        memcpy((char *)all + (size_t)pe * bytes, &told[pe], bytes);
     return WEFT_OK;
 }
 
@@ -495,7 +495,7 @@ static void chunks_are_registered(void **state)
                     assert_int_equal(region->access, again ? OPEN | RELAXED : OPEN);
                     assert_ptr_equal(gda->regions[at + (again ? ADAPTERS * CHUNKS : 0)],
                                      &region->mr);
-                    assert_int_equal(candidates[ME].words[at + (again ? ADAPTERS * CHUNKS : 0)],
+                    assert_int_equal(told[ME].words[at + (again ? ADAPTERS * CHUNKS : 0)],
                                      htobe32(region->mr.rkey));
                     if (again == relaxed)
                         assert_int_equal(gda->local_keys[at], htobe32(region->mr.lkey));
@@ -562,14 +562,14 @@ static void parts_of_the_area(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const struct gda of = {.depth = rows[i].depth};
-        struct gda_parts at = gda_parts_of(&of, 3);
+        struct gda_layout at = gda_layout_of(&of, 3);
         size_t bytes = 2 * rows[i].ring + 4096 + rows[i].results;
         assert_int_equal(at.bytes, bytes);
         assert_int_equal(at.ring, 3 * bytes);
         assert_int_equal(at.completions, at.ring + rows[i].ring);
         assert_int_equal(at.page, at.completions + rows[i].ring);
         assert_int_equal(at.results, at.page + 4096);
-        assert_int_equal(gda_parts_of(&of, 0).ring, 0);
+        assert_int_equal(gda_layout_of(&of, 0).ring, 0);
     }
 }
 
@@ -627,8 +627,8 @@ static void queues_are_made(void **state)
             assert_int_equal(q->name, k);
             assert_int_equal(q->turns, 0xffffffff);
             assert_int_equal(q->done | q->looks | q->open | q->flushing | q->flushed, 0);
-            assert_int_equal(gda->links[number].umem, umems[a].umem_id);
-            assert_int_equal(candidates[ME].words[keys_told() + (size_t)made], qp->number);
+            assert_int_equal(gda->qps[number].umem, umems[a].umem_id);
+            assert_int_equal(told[ME].words[keys_told() + (size_t)made], qp->number);
         }
     leave();
 }
@@ -650,36 +650,33 @@ static void queues_are_connected(void **state)
             for (uint32_t k = 0; k < EACH + ADAPTERS; k++, made++) {
                 const struct object *qp = &objects[2 * made + 1];
                 uint32_t a = (k < EACH ? k : k - EACH) % ADAPTERS;
-                uint32_t its = candidates[pe].words[keys_told() + ME * (EACH + ADAPTERS) + k];
-                struct gda_ends ends = gda_ends_of(gda, qp->number, pe, its);
-                assert_int_equal(gda->seeds[pe], candidates[pe].record.seed);
+                uint32_t its = told[pe].words[keys_told() + ME * (EACH + ADAPTERS) + k];
+                struct gda_connection ends = gda_connection_of(gda, qp->number, pe, its);
+                assert_int_equal(gda->seeds[pe], told[pe].record.seed);
                 assert_int_equal(qp->steps, 3);
                 assert_int_equal(word(qp->receive, 0x2c), its);
                 assert_int_equal(word(qp->receive, 0xac) & 0xffffff, ends.peer_psn);
                 assert_int_equal(word(qp->send, 0x90), ends.psn);
                 assert_in_range(ends.sport, 0xc000, 0xffff);
                 if (ethernet) {
-                    assert_memory_equal(qp->receive + 0x56, candidates[pe].record.addresses[a].mac,
-                                        6);
-                    assert_memory_equal(qp->receive + 0x40, candidates[pe].record.addresses[a].gid,
-                                        16);
+                    assert_memory_equal(qp->receive + 0x56, told[pe].record.addresses[a].mac, 6);
+                    assert_memory_equal(qp->receive + 0x40, told[pe].record.addresses[a].gid, 16);
                     assert_int_equal(word(qp->receive, 0x50), ends.sport);
                 } else {
-                    assert_int_equal(word(qp->receive, 0x34),
-                                     candidates[pe].record.addresses[a].lid);
+                    assert_int_equal(word(qp->receive, 0x34), told[pe].record.addresses[a].lid);
                 }
             }
         for (int pe = 0; pe < PES; pe++)
             for (uint32_t a = 0; a < ADAPTERS; a++) {
                 size_t at = gda_keys_at(gda, a, pe);
-                const uint32_t *keys = candidates[pe].words + a * CHUNKS;
+                const uint32_t *keys = told[pe].words + a * CHUNKS;
                 assert_memory_equal(gda->remote_keys + at, keys, CHUNKS * 4);
                 assert_memory_equal(gda->data_keys + at, keys + (relaxed ? ADAPTERS * CHUNKS : 0),
                                     CHUNKS * 4);
                 assert_memory_equal(&gda->addresses[(size_t)pe * ADAPTERS + a],
-                                    &candidates[pe].record.addresses[a], sizeof gda->addresses[0]);
-                assert_memory_equal(gda->bases + pe * SEG_COUNT, candidates[pe].record.bases,
-                                    sizeof candidates[pe].record.bases);
+                                    &told[pe].record.addresses[a], sizeof gda->addresses[0]);
+                assert_memory_equal(gda->bases + pe * SEG_COUNT, told[pe].record.bases,
+                                    sizeof told[pe].record.bases);
             }
         leave();
     }
@@ -692,7 +689,7 @@ static void what_is_told(void **state)
         setup(state);
         ethernet = i == 1;
         assert_int_equal(join(), WEFT_OK);
-        const struct gda_record *mine = &candidates[ME].record;
+        const struct gda_record *mine = &told[ME].record;
         assert_int_equal(told_bytes % 8, 0);
         assert_int_equal(mine->each, EACH);
         assert_int_equal(mine->chunks, CHUNKS);
@@ -736,7 +733,7 @@ static void every_call_fails(void **state)
     static const char *const whys[] = {
         "path gda: mlx5_%d cannot register ",  "path gda: mlx5_%d: ibv_reg_mr of ",
         "path gda: mlx5_%d: mlx5dv_devx_umem", "path gda: mlx5dv_devx_alloc_uar on mlx5_%d: Can",
-        "path gda: mlx5_%d refuses ",          "path gda: ibv_create_ah on mlx5_%d, which ",
+        "path gda: mlx5_%d rejected ",         "path gda: cannot read the MAC of mlx5_%d: ",
     };
     int seen[6] = {0}, others = 0;
     for (int kind = 0; kind <= 1; kind++) {
@@ -792,20 +789,20 @@ static void every_call_fails(void **state)
     assert_string_equal(
         base_last_error(),
         "path gda: mlx5_1 cannot register 65536 bytes of the host heap (ibv_reg_mr: "
-        "Cannot allocate memory); the limit of locked memory (ulimit -l), or "
-        "WEFT_HEAP_SIZE, is to be changed");
+        "Cannot allocate memory); raise the limit of locked memory (ulimit -l) or reduce "
+        "WEFT_HEAP_SIZE");
     leave();
 }
 
 static void spoil_number(void)
 {
-    candidates[2].words[keys_told() + 3] = 0;
+    told[2].words[keys_told() + 3] = 0;
 }
 
 static int spoiled_link;
 static void spoil_link(void)
 {
-    candidates[2].record.addresses[spoiled_link] =
+    told[2].record.addresses[spoiled_link] =
         (struct gda_address){.mtu = 3, .ethernet = 1, .gid = {1}, .mac = {2}};
 }
 
@@ -832,7 +829,7 @@ static void others_that_differ(void **state)
     spoil = spoil_number;
     assert_int_equal(join(), WEFT_ERR_MISMATCH);
     assert_string_equal(base_last_error(),
-                        "path gda: PE 2 tells of a number that no queue pair has");
+                        "path gda: PE 2 sent an invalid exchange record: invalid QP number");
     assert_int_equal(modifications, 0); /* all are looked at before any is used */
     leave();
     spoil = spoil_link;
@@ -901,7 +898,7 @@ static void keys_of_places(void **state)
         for (uint32_t a = 0; a < ADAPTERS; a++) {
             const struct remote at = {&peer, rows[i].segment, rows[i].offset};
             size_t bytes = rows[i].wanted;
-            struct weft_dev_gda_place place = gda_there(gda, a, at, &bytes);
+            struct weft_dev_gda_place place = gda_resolve_remote(gda, a, at, &bytes);
             uint64_t base = (uint64_t)3 << 40 | (uint64_t)rows[i].segment << 32;
             uint32_t key = 0x30100 + a * CHUNKS + (uint32_t)rows[i].chunk;
             assert_int_equal(place.address, base + rows[i].offset);
@@ -912,18 +909,18 @@ static void keys_of_places(void **state)
             const char *local =
                 (rows[i].segment == SEG_HEAP ? heap : system_segment) + rows[i].offset;
             bytes = rows[i].wanted;
-            assert_true(gda_here(gda, a, local, &bytes, &place));
+            assert_true(gda_resolve_local(gda, a, local, &bytes, &place));
             assert_int_equal(bytes, rows[i].bytes);
             assert_int_equal(place.address, (uintptr_t)local);
             assert_int_equal(place.key, gda->local_keys[a * CHUNKS + (uint32_t)rows[i].chunk]);
         }
     struct weft_dev_gda_place place;
     size_t bytes = 100;
-    assert_true(
-        gda_here(gda, 1, heap + HEAP - 3, &bytes, &place)); /* no further than the segment */
+    assert_true(gda_resolve_local(gda, 1, heap + HEAP - 3, &bytes,
+                                  &place)); /* no further than the segment */
     assert_int_equal(bytes, 3);
-    assert_false(gda_here(gda, 0, heap + HEAP, &bytes, &place));
-    assert_false(gda_here(gda, 0, system_segment + SYSTEM, &bytes, &place));
+    assert_false(gda_resolve_local(gda, 0, heap + HEAP, &bytes, &place));
+    assert_false(gda_resolve_local(gda, 0, system_segment + SYSTEM, &bytes, &place));
     leave();
     setup(state);
     assert_int_equal(join(), WEFT_OK);
@@ -957,7 +954,7 @@ static void keys_of_gpu_memory(void **state)
             const struct remote at = {&peer, SEG_GPU, unit * UNIT + 5};
             uint32_t row = (a * PES + 2) * UNITS + (uint32_t)unit;
             size_t bytes = UNIT;
-            place = gda_there(gda, a, at, &bytes);
+            place = gda_resolve_remote(gda, a, at, &bytes);
             assert_int_equal(bytes, UNIT - 5);
             assert_int_equal(place.address, bases[2] + at.offset);
             assert_int_equal(place.key, 1000 + row);
@@ -970,7 +967,7 @@ static void keys_of_gpu_memory(void **state)
             bytes = UNIT;
             const char *here = (const char *)(uintptr_t)(bases[ME] + at.offset);
             bool known = local[a * UNITS + unit] != 0;
-            assert_int_equal(gda_here(gda, a, here, &bytes, &place), known);
+            assert_int_equal(gda_resolve_local(gda, a, here, &bytes, &place), known);
             assert_int_equal(bytes, UNIT - 5);
             if (known) {
                 assert_int_equal(place.address, (uintptr_t)here);
@@ -979,9 +976,10 @@ static void keys_of_gpu_memory(void **state)
         }
     size_t bytes = 8;
     const char *last = (const char *)(uintptr_t)(bases[ME] + UNITS * UNIT - 8);
-    assert_true(gda_here(gda, 0, last, &bytes, &place));
-    assert_false(gda_here(gda, 0, last + 8, &bytes, &place));
-    assert_false(gda_here(gda, 0, (const char *)(uintptr_t)(bases[ME] - 1), &bytes, &place));
+    assert_true(gda_resolve_local(gda, 0, last, &bytes, &place));
+    assert_false(gda_resolve_local(gda, 0, last + 8, &bytes, &place));
+    assert_false(
+        gda_resolve_local(gda, 0, (const char *)(uintptr_t)(bases[ME] - 1), &bytes, &place));
     gda->gpu = NULL;
     leave();
 }

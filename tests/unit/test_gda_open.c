@@ -105,10 +105,10 @@ void __wrap_mlx5_close(struct mlx5 *mlx5)
     libraries--;
 }
 
-void __wrap_gda_look_at(struct gda_adapter *adapter, struct ibv_device *listed, char *lacks,
-                        size_t bytes);
-void __wrap_gda_look_at(struct gda_adapter *adapter, struct ibv_device *listed, char *lacks,
-                        size_t bytes)
+void __wrap_gda_probe_adapter(struct gda_adapter *adapter, struct ibv_device *listed, char *lacks,
+                              size_t bytes);
+void __wrap_gda_probe_adapter(struct gda_adapter *adapter, struct ibv_device *listed, char *lacks,
+                              size_t bytes)
 {
     const struct device *device = (const void *)listed;
     int place = (int)(device - devices);
@@ -215,7 +215,7 @@ static weft_status find(void)
     memset(&candidates, 0, sizeof candidates);
     memset(has, 0, sizeof has);
     found = (void *)&devices;
-    return gda_find(&world, &found, lacks, sizeof lacks, has, has_bytes);
+    return gda_find_adapters(&world, &found, lacks, sizeof lacks, has, has_bytes);
 }
 
 /* "a b": those that are taken. All others that were opened are closed, each once. */
@@ -352,8 +352,7 @@ static void those_that_weft_hca_names(void **state)
     }
     setenv("WEFT_HCA", "y1", 1);
     assert_int_equal(find(), WEFT_OK);
-    assert_string_equal(lacks, "libibverbs lists 3 RDMA devices, none of those that WEFT_HCA "
-                               "names: y1");
+    assert_string_equal(lacks, "libibverbs lists 3 RDMA devices, none named by WEFT_HCA: y1");
     expect_taken("");
     device_count = 0;
     no_list = true;
@@ -384,8 +383,8 @@ static void adapters_are_alike(void **state)
             if (refused && wanted) {
                 assert_int_equal(find(), WEFT_ERR_CONFIG);
                 assert_string_equal(base_last_error(),
-                                    "WEFT_GDA_ADAPTERS is 2, but b alone can be used; c lacks the "
-                                    "kind of link of b: it is to be 1 or less, 0 for this PE's "
+                                    "WEFT_GDA_ADAPTERS is 2, but only b can be used; c lacks the "
+                                    "link type of b: set it to 1 or less, or to 0 for this PE's "
                                     "share");
                 expect_taken("");
             } else {
@@ -402,8 +401,8 @@ static void more_than_there_are(void **state)
     setenv("WEFT_GDA_ADAPTERS", "6", 1);
     assert_int_equal(find(), WEFT_ERR_CONFIG);
     assert_string_equal(base_last_error(),
-                        "WEFT_GDA_ADAPTERS is 6, but b, c, d, a and e alone can be used: it is to "
-                        "be 5 or less, 0 for this PE's share");
+                        "WEFT_GDA_ADAPTERS is 6, but only b, c, d, a and e can be used: set it to "
+                        "5 or less, or to 0 for this PE's share");
     expect_taken("");
     for (int i = 0; i < device_count; i++)
         devices[i].lacks = i % 2 ? "a port" : "atomics";
@@ -444,7 +443,7 @@ static void libraries_that_are_opened(void **state)
     setenv("WEFT_HCA_LIB", "/a/folder", 1);
     assert_int_equal(find(), WEFT_OK);
     assert_string_equal(opened_folder, "/a/folder");
-    assert_string_equal(has, "requests to b, port 1 (InfiniBand), libraries of their own");
+    assert_string_equal(has, "requests to b, port 1 (InfiniBand), not the system's libraries");
     expect_taken("b");
     setenv("WEFT_HCA", "soft", 1);
     assert_int_equal(find(), WEFT_OK);
@@ -503,10 +502,11 @@ static void folder_of_the_software_adapter(void **state)
         if (rows[i].folder) {
             snprintf(wanted, sizeof wanted, "%s/%s", real, rows[i].folder);
             assert_string_equal(opened_folder, wanted);
-            assert_string_equal(has, "requests to b, port 1 (InfiniBand), libraries of their own");
+            assert_string_equal(has, "requests to b, port 1 (InfiniBand), not the system's "
+                                     "libraries");
         } else {
-            assert_string_equal(lacks, "WEFT_HCA=soft: no folder weft-hca beside libweft; "
-                                       "WEFT_HCA_LIB names another");
+            assert_string_equal(lacks, "WEFT_HCA=soft: no folder weft-hca next to libweft; set "
+                                       "WEFT_HCA_LIB to its folder");
         }
         expect_taken(rows[i].folder ? "b" : "");
     }
@@ -526,7 +526,7 @@ static void long_names(void **state)
     assert_int_equal(find(), WEFT_OK);
     assert_non_null(strstr(has, "requests to 0_is_a_name_of_many_letters_xx, 1_is"));
     assert_non_null(
-        strstr(has, "letters_xx, 3_is_a_name_of_many_let, port 1 (InfiniBand); PE 0 has no more;"
+        strstr(has, "letters_xx, 3_is_a_name_of_many_let, port 1 (InfiniBand); limited by PE 0;"
                     " WEFT_GDA_QUEUES 2 raised to 7"));
     gda_drop_adapters(found);
     for (has_bytes = 1; has_bytes < 230; has_bytes++) {
@@ -604,12 +604,12 @@ static void shared_with_other_pes(void **state)
     setenv("WEFT_GDA_QUEUES", "4", 1);
     their_counts[2] = 3;
     assert_int_equal(find(), WEFT_OK);
-    assert_string_equal(has, "requests to a, b and c, port 1 (RoCE); PE 2 has no more");
+    assert_string_equal(has, "requests to a, b and c, port 1 (RoCE); limited by PE 2");
     expect_taken("a b c");
     their_counts[0] = 1; /* fewer still; and one that has none does not count */
     their_counts[2] = 0;
     assert_int_equal(find(), WEFT_OK);
-    assert_string_equal(has, "requests to a, port 1 (RoCE); PE 0 has no more");
+    assert_string_equal(has, "requests to a, port 1 (RoCE); limited by PE 0");
     expect_taken("a");
 }
 
@@ -621,25 +621,26 @@ static void what_others_tell(void **state)
     theirs[0].count = -1;
     assert_int_equal(find(), WEFT_ERR_MISMATCH);
     assert_string_equal(base_last_error(),
-                        "path gda: PE 0 tells of a number of adapters that does not exist");
+                        "path gda: PE 0 sent an invalid exchange record: invalid number of "
+                        "adapters");
     expect_taken("");
     theirs[2].count = GDA_CANDIDATES + 1; /* the first one is told of */
     assert_int_equal(find(), WEFT_ERR_MISMATCH);
-    assert_non_null(strstr(base_last_error(), "PE 0 tells"));
+    assert_non_null(strstr(base_last_error(), "PE 0 sent an invalid"));
     expect_taken("");
     theirs[0].count = 0;
     assert_int_equal(find(), WEFT_ERR_MISMATCH);
-    assert_non_null(strstr(base_last_error(), "PE 2 tells"));
+    assert_non_null(strstr(base_last_error(), "PE 2 sent an invalid"));
     expect_taken("");
     theirs[2].count = 0;
     their_counts[2] = 9;
     assert_int_equal(find(), WEFT_ERR_MISMATCH);
     assert_string_equal(base_last_error(),
-                        "path gda: PE 2 tells of more adapters than a PE may use");
+                        "path gda: PE 2 sent an invalid exchange record: too many adapters");
     expect_taken("");
     their_counts[0] = 9;
     assert_int_equal(find(), WEFT_ERR_MISMATCH);
-    assert_non_null(strstr(base_last_error(), "PE 0 tells"));
+    assert_non_null(strstr(base_last_error(), "PE 0 sent an invalid"));
     expect_taken("");
     their_counts[0] = 0;
     their_counts[2] = 8;
@@ -671,8 +672,8 @@ static void weak_atomics(void **state)
     add("b", NET_DISTANCE_PIX);
     devices[1].weak = true;
     assert_int_equal(find(), WEFT_OK);
-    assert_string_equal(lacks, "atomics of a are not atomic with those of CPUs: all must go by it "
-                               "(WEFT_PATH=gda, and no other path)");
+    assert_string_equal(lacks, "atomics of a are not atomic with those of CPUs: use path gda "
+                               "alone (WEFT_PATH=gda)");
     expect_taken("");
     setenv("WEFT_PATH", "gda", 1);
     assert_int_equal(find(), WEFT_OK);

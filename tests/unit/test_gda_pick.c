@@ -94,7 +94,7 @@ static void the_rows(void **state)
         add_what_does_not_count(&job);
         for (int pe = 0; pe < job.npes; pe++) {
             struct gda_picked picked;
-            gda_pick(job.all, job.node_of, job.npes, pe, &picked);
+            gda_pick_adapters(job.all, job.node_of, job.npes, pe, &picked);
             *at++ = '/';
             for (uint32_t k = 0; k < picked.count; k++)
                 *at++ = (char)job.all[pe].list[picked.which[k]].name;

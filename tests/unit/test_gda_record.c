@@ -20,39 +20,39 @@ static const struct gda_shape shape = {.adapters = 2,
 static struct {
     struct gda_record record;
     uint32_t words[2 * 5 * 2 + 2 * (3 + 2)];
-} candidates;
+} told;
 
 static int setup(void **state)
 {
     (void)state;
-    memset(&candidates, 0, sizeof candidates);
-    candidates.record = (struct gda_record){
+    memset(&told, 0, sizeof told);
+    told.record = (struct gda_record){
         .each = 3, .chunks = 5, .chunk_bits = 16, .relaxed = 1, .bases = {0x7f0000000000, 0, 4096}};
     for (int a = 0; a < 2; a++)
-        candidates.record.addresses[a] = (struct gda_address){.lid = 17, .mtu = 5};
-    for (size_t i = 0; i < sizeof candidates.words / sizeof *candidates.words; i++)
-        candidates.words[i] = 0x123456 + (uint32_t)i;
+        told.record.addresses[a] = (struct gda_address){.lid = 17, .mtu = 5};
+    for (size_t i = 0; i < sizeof told.words / sizeof *told.words; i++)
+        told.words[i] = 0x123456 + (uint32_t)i;
     for (size_t i = 0; i < 20; i++)
-        candidates.words[i] = 0xffffff00 + (uint32_t)i; /* keys may be any */
+        told.words[i] = 0xffffff00 + (uint32_t)i; /* keys may be any */
     return 0;
 }
 
 static const char *fault(void)
 {
-    return gda_record_fault(&shape, &candidates.record);
+    return gda_record_fault(&shape, &told.record);
 }
 
 static void lengths(void **state)
 {
     (void)state;
     assert_int_equal(gda_record_keys(&shape), 20);
-    assert_int_equal(gda_record_bytes(&shape), sizeof candidates);
+    assert_int_equal(gda_record_bytes(&shape), sizeof told);
     assert_null(fault());
-    uint32_t *const sizes[] = {&candidates.record.each, &candidates.record.chunks,
-                               &candidates.record.chunk_bits, &candidates.record.relaxed};
+    uint32_t *const sizes[] = {&told.record.each, &told.record.chunks, &told.record.chunk_bits,
+                               &told.record.relaxed};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         ++*sizes[i];
-        assert_string_equal(fault(), "other sizes than it told before");
+        assert_string_equal(fault(), "sizes differ from those it sent before");
         --*sizes[i];
     }
     assert_null(fault());
@@ -70,59 +70,59 @@ static void lengths(void **state)
 static void addresses(void **state)
 {
     (void)state;
-    candidates.record.addresses[1].mtu = 6;
-    assert_string_equal(fault(), "a path MTU that does not exist");
-    candidates.record.addresses[1].mtu = 0;
+    told.record.addresses[1].mtu = 6;
+    assert_string_equal(fault(), "invalid path MTU");
+    told.record.addresses[1].mtu = 0;
     assert_non_null(fault());
-    candidates.record.addresses[1] = (struct gda_address){.lid = 0xc000, .mtu = 1};
-    assert_string_equal(fault(), "a LID that no port has");
-    candidates.record.addresses[1].lid = 0;
-    assert_string_equal(fault(), "a LID that no port has");
-    candidates.record.addresses[1].lid = 0xbfff;
+    told.record.addresses[1] = (struct gda_address){.lid = 0xc000, .mtu = 1};
+    assert_string_equal(fault(), "invalid LID");
+    told.record.addresses[1].lid = 0;
+    assert_string_equal(fault(), "invalid LID");
+    told.record.addresses[1].lid = 0xbfff;
     assert_null(fault());
-    candidates.record.addresses[0].mtu = 0; /* of the first, though the second is right */
-    assert_string_equal(fault(), "a path MTU that does not exist");
-    candidates.record.addresses[0].mtu = 5;
-    candidates.record.addresses[1] = (struct gda_address){.ethernet = 1, .mtu = 1};
+    told.record.addresses[0].mtu = 0; /* of the first, though the second is right */
+    assert_string_equal(fault(), "invalid path MTU");
+    told.record.addresses[0].mtu = 5;
+    told.record.addresses[1] = (struct gda_address){.ethernet = 1, .mtu = 1};
     assert_string_equal(fault(), "no GID");
-    candidates.record.addresses[1].mac[5] = 2; /* behind the GID */
-    candidates.record.addresses[1].mac[0] = 2; /* its own, not of a group */
+    told.record.addresses[1].mac[5] = 2; /* behind the GID */
+    told.record.addresses[1].mac[0] = 2; /* its own, not of a group */
     assert_string_equal(fault(), "no GID");
-    candidates.record.addresses[1].gid[15] = 1;
+    told.record.addresses[1].gid[15] = 1;
     assert_null(fault());
-    candidates.record.addresses[1].gid[15] = 0;
-    candidates.record.addresses[1].gid[0] = 1;
+    told.record.addresses[1].gid[15] = 0;
+    told.record.addresses[1].gid[0] = 1;
     assert_null(fault());
-    candidates.record.addresses[1].mac[0] = 3;
-    assert_string_equal(fault(), "the MAC of a group");
-    candidates.record.addresses[1].ethernet = 2;
-    assert_string_equal(fault(), "a kind of link that does not exist");
+    told.record.addresses[1].mac[0] = 3;
+    assert_string_equal(fault(), "multicast MAC");
+    told.record.addresses[1].ethernet = 2;
+    assert_string_equal(fault(), "invalid link layer");
     /* Of the third there is none. */
     setup(state);
-    candidates.record.addresses[2].mtu = 99;
+    told.record.addresses[2].mtu = 99;
     assert_null(fault());
 }
 
 static void places_and_numbers(void **state)
 {
     (void)state;
-    candidates.record.bases[0] = UINT64_MAX - 300000;
+    told.record.bases[0] = UINT64_MAX - 300000;
     assert_null(fault());
-    candidates.record.bases[0]++;
-    assert_string_equal(fault(), "memory at addresses that do not exist");
+    told.record.bases[0]++;
+    assert_string_equal(fault(), "invalid memory addresses");
     assert_null(gda_window_fault(4096, 0));
     assert_non_null(gda_window_fault(0, 0));
     setup(state);
-    candidates.record.bases[2] = 0;
-    assert_string_equal(fault(), "memory at addresses that do not exist");
+    told.record.bases[2] = 0;
+    assert_string_equal(fault(), "invalid memory addresses");
     setup(state);
-    candidates.words[20] = 0xffffff;
+    told.words[20] = 0xffffff;
     assert_null(fault());
-    candidates.words[20] = 0x1000000;
-    assert_string_equal(fault(), "a number that no queue pair has");
+    told.words[20] = 0x1000000;
+    assert_string_equal(fault(), "invalid QP number");
     setup(state);
-    candidates.words[29] = 0;
-    assert_string_equal(fault(), "a number that no queue pair has");
+    told.words[29] = 0;
+    assert_string_equal(fault(), "invalid QP number");
 }
 
 static void candidates(void **state)
@@ -131,35 +131,31 @@ static void candidates(void **state)
     (void)state;
     assert_null(gda_candidates_fault(&c));
     c.list[0].near = 4;
-    assert_string_equal(gda_candidates_fault(&c),
-                        "adapters that are not in the order of their distance");
+    assert_string_equal(gda_candidates_fault(&c), "adapters not sorted by distance");
     c.list[0].near = 3; /* as near as the second */
     assert_null(gda_candidates_fault(&c));
     c.list[1].near = 16;
     assert_null(gda_candidates_fault(&c));
     c.list[1].near = 17;
-    assert_string_equal(gda_candidates_fault(&c),
-                        "adapters that are not in the order of their distance");
+    assert_string_equal(gda_candidates_fault(&c), "adapters not sorted by distance");
     c.list[1].near = 3;
     c.list[0].near = 17;
-    assert_string_equal(gda_candidates_fault(&c),
-                        "adapters that are not in the order of their distance");
+    assert_string_equal(gda_candidates_fault(&c), "adapters not sorted by distance");
     c.list[0].near = 3;
     c.wanted = 3;
-    assert_string_equal(gda_candidates_fault(&c), "fewer adapters than it wants");
+    assert_string_equal(gda_candidates_fault(&c), "fewer adapters than it requests");
     c.wanted = -1;
-    assert_string_equal(gda_candidates_fault(&c), "a number of adapters that does not exist");
+    assert_string_equal(gda_candidates_fault(&c), "invalid number of adapters");
     c = (struct gda_candidates){.count = 1, .wanted = 1, .list = {{1, 17}}};
-    assert_string_equal(gda_candidates_fault(&c),
-                        "adapters that are not in the order of their distance");
+    assert_string_equal(gda_candidates_fault(&c), "adapters not sorted by distance");
     c = (struct gda_candidates){.count = GDA_CANDIDATES, .wanted = GDA_ADAPTERS_MOST};
     assert_null(gda_candidates_fault(&c));
     c.wanted++;
-    assert_string_equal(gda_candidates_fault(&c), "a number of adapters that does not exist");
+    assert_string_equal(gda_candidates_fault(&c), "invalid number of adapters");
     c = (struct gda_candidates){.count = GDA_CANDIDATES + 1};
-    assert_string_equal(gda_candidates_fault(&c), "a number of adapters that does not exist");
+    assert_string_equal(gda_candidates_fault(&c), "invalid number of adapters");
     c = (struct gda_candidates){.count = -1};
-    assert_string_equal(gda_candidates_fault(&c), "a number of adapters that does not exist");
+    assert_string_equal(gda_candidates_fault(&c), "invalid number of adapters");
     c = (struct gda_candidates){.count = 1}; /* as many as its share */
     assert_null(gda_candidates_fault(&c));
     c = (struct gda_candidates){.wanted = 2}; /* it has none */
@@ -176,8 +172,8 @@ static void first_packets(void **state)
     struct gda ends[2] = {{.world = &worlds[0], .seeds = seeds},
                           {.world = &worlds[1], .seeds = seeds}};
     (void)state;
-    struct gda_ends here = gda_ends_of(&ends[0], 70, 1, 90),
-                    there = gda_ends_of(&ends[1], 90, 0, 70);
+    struct gda_connection here = gda_connection_of(&ends[0], 70, 1, 90),
+                          there = gda_connection_of(&ends[1], 90, 0, 70);
     assert_int_equal(here.psn, there.peer_psn);
     assert_int_equal(here.peer_psn, there.psn);
     assert_int_not_equal(here.psn, 0);
@@ -188,10 +184,10 @@ static void first_packets(void **state)
     assert_int_equal(here.peer_psn, 0xa07943);
     assert_int_equal(here.sport, 0xd090);
     assert_int_equal(there.sport, 0xe7a6);
-    assert_int_equal(gda_ends_of(&ends[0], 0x123456, 1, 0xabcdef).sport, 0xf39c);
-    assert_int_not_equal(gda_ends_of(&ends[0], 71, 1, 90).psn, here.psn);
+    assert_int_equal(gda_connection_of(&ends[0], 0x123456, 1, 0xabcdef).sport, 0xf39c);
+    assert_int_not_equal(gda_connection_of(&ends[0], 71, 1, 90).psn, here.psn);
     seeds[0]++;
-    assert_int_not_equal(gda_ends_of(&ends[0], 70, 1, 90).psn, here.psn);
+    assert_int_not_equal(gda_connection_of(&ends[0], 70, 1, 90).psn, here.psn);
 }
 
 int main(void)

@@ -56,10 +56,10 @@ static struct weft_dev_gda_queue queues[QUEUES];
 
 static weft_status await(uint64_t first, uint64_t target)
 {
-    static struct gda_link links[QUEUES];
+    static struct gda_qp links[QUEUES];
     static struct gda_adapter adapter = {.name = "the adapter"};
     static struct path_world world = {.wait_step = step, .wait_end = end};
-    struct gda gda = {.world = &world, .queues = queues, .links = links};
+    struct gda gda = {.world = &world, .queues = queues, .qps = links};
     links[QUEUE].adapter = &adapter;
     queues[QUEUE] = (struct weft_dev_gda_queue){.completion = &page[1], .number = 0x1234};
     page[0] = 0;
@@ -119,12 +119,12 @@ static void one_adapter_that_may_reorder(void **state)
     struct gda gda = {.adapters = &adapters, .count = 2};
     (void)state;
     adapters.one[2].may_reorder = true; /* it is not used */
-    assert_int_equal(gda_ordered(&gda), 0);
+    assert_int_equal(gda_order_flags(&gda), 0);
     adapters.one[0].may_reorder = true;
-    assert_int_equal(gda_ordered(&gda), WEFT_DEV_GDA_ORDERED);
+    assert_int_equal(gda_order_flags(&gda), WEFT_DEV_GDA_ORDERED);
     adapters.one[0].may_reorder = false;
     adapters.one[1].may_reorder = true;
-    assert_int_equal(gda_ordered(&gda), WEFT_DEV_GDA_ORDERED);
+    assert_int_equal(gda_order_flags(&gda), WEFT_DEV_GDA_ORDERED);
 }
 
 static void expect_rung(const uint64_t *doorbell, uint64_t value)
@@ -139,16 +139,16 @@ static void expect_rung(const uint64_t *doorbell, uint64_t value)
 static void doorbells_are_passed_on(void **state)
 {
     static uint64_t words[3], doorbells[3] = {1, 1, 1};
-    struct gda_bell *bell;
+    struct gda_doorbell_thread *bell;
     (void)state;
-    assert_int_equal(gda_bell_start(&bell, 3), WEFT_OK);
-    gda_bell_add(bell, &words[0], &doorbells[0]);
+    assert_int_equal(gda_doorbell_start(&bell, 3), WEFT_OK);
+    gda_doorbell_add(bell, &words[0], &doorbells[0]);
     for (uint64_t value = 7; value < 10; value++) {
         __atomic_store_n(&words[0], value, __ATOMIC_RELEASE);
         expect_rung(&doorbells[0], value);
     }
-    gda_bell_add(bell, &words[1], &doorbells[1]);
-    gda_bell_add(bell, &words[2], &doorbells[2]);
+    gda_doorbell_add(bell, &words[1], &doorbells[1]);
+    gda_doorbell_add(bell, &words[2], &doorbells[2]);
     __atomic_store_n(&words[2], 77, __ATOMIC_RELEASE);
     expect_rung(&doorbells[2], 77);
     assert_int_equal(doorbells[1], 1); /* what has not changed is not rung */
@@ -156,8 +156,8 @@ static void doorbells_are_passed_on(void **state)
     __atomic_store_n(&words[1], 78, __ATOMIC_RELEASE);
     expect_rung(&doorbells[1], 78);
     assert_int_equal(doorbells[0], 1);
-    gda_bell_stop(bell);
-    gda_bell_stop(NULL);
+    gda_doorbell_stop(bell);
+    gda_doorbell_stop(NULL);
 }
 
 int main(void)

@@ -230,7 +230,7 @@ static void nobody_comes(void **state)
     (void)state;
     assert_int_equal(own->ops->barrier(own), WEFT_ERR_TIMEOUT);
     assert_string_equal(base_last_error(),
-                        "only 1 of 2 PEs (threads) came to a barrier within WEFT_WAIT_LIMIT");
+                        "only 1 of 2 PEs (threads) reached a barrier within WEFT_WAIT_LIMIT");
     assert_int_equal(beneath.broadcasts, 1);
     assert_int_equal(other->ops->barrier(other), WEFT_ERR_TIMEOUT);
     assert_int_equal(beneath.waits, 1);

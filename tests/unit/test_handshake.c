@@ -39,14 +39,14 @@ static struct rendezvous job(const char *key)
 static void what_a_member_says_is_judged(void **state)
 {
     struct rendezvous here = job(NULL);
-    struct handshake_hello good, hello;
-    assert_true(handshake_answer(&here, &good));
-    assert_null(handshake_judge(&here, &good));
+    struct handshake_record good, hello;
+    assert_true(handshake_make_record(&here, &good));
+    assert_null(handshake_check_record(&here, &good));
     assert_int_equal(good.member, 2);
     assert_int_equal(good.members, 4);
     for (int i = 0; i < 8; i++) {
         static const char *const whys[] = {"it does not speak Weft's protocol",
-                                           "it is of another version of Weft",
+                                           "it runs another version of Weft",
                                            "it belongs to another job",
                                            "its number is not in this job",
                                            "its number is not in this job",
@@ -70,7 +70,7 @@ static void what_a_member_says_is_judged(void **state)
             hello.member = 1;
         if (i == 7)
             hello.member = 3;
-        const char *why = handshake_judge(&here, &hello);
+        const char *why = handshake_check_record(&here, &hello);
         if (whys[i])
             assert_string_equal(why, whys[i]);
         else
@@ -84,28 +84,28 @@ static void proofs_are_of_what_was_said(void **state)
     const struct crypto_driver *crypto;
     struct rendezvous hub = job("a secret"), other = job("another"), open = job(NULL);
     struct handshake_greeting greeting, second;
-    struct handshake_hello hello;
+    struct handshake_record hello;
     struct handshake_proof proof;
-    assert_true(handshake_greet(&open, &greeting));
+    assert_true(handshake_make_greeting(&open, &greeting));
     assert_true(greeting.magic == HANDSHAKE_MAGIC && greeting.version == HANDSHAKE_VERSION &&
                 !greeting.keyed);
-    assert_true(handshake_answer(&open, &hello));
-    assert_true(handshake_prove(&open, HANDSHAKE_HUB, &greeting, &hello, &proof));
-    assert_true(handshake_proven(&open, HANDSHAKE_HUB, &greeting, &hello, &proof));
+    assert_true(handshake_make_record(&open, &hello));
+    assert_true(handshake_make_proof(&open, HANDSHAKE_HUB, &greeting, &hello, &proof));
+    assert_true(handshake_check_proof(&open, HANDSHAKE_HUB, &greeting, &hello, &proof));
     proof.magic++; /* no proof at all */
-    assert_false(handshake_proven(&open, HANDSHAKE_HUB, &greeting, &hello, &proof));
+    assert_false(handshake_check_proof(&open, HANDSHAKE_HUB, &greeting, &hello, &proof));
     if (crypto_load(&crypto))
         skip();
-    assert_true(handshake_greet(&hub, &greeting));
-    assert_true(handshake_greet(&hub, &second));
+    assert_true(handshake_make_greeting(&hub, &greeting));
+    assert_true(handshake_make_greeting(&hub, &second));
     assert_true(greeting.keyed == 1 && memcmp(greeting.nonce, second.nonce, 32) != 0);
-    assert_true(handshake_prove(&hub, HANDSHAKE_MEMBER, &greeting, &hello, &proof));
-    assert_true(handshake_proven(&hub, HANDSHAKE_MEMBER, &greeting, &hello, &proof));
-    assert_false(handshake_proven(&hub, HANDSHAKE_HUB, &greeting, &hello, &proof));
-    assert_false(handshake_proven(&other, HANDSHAKE_MEMBER, &greeting, &hello, &proof));
-    assert_false(handshake_proven(&hub, HANDSHAKE_MEMBER, &second, &hello, &proof));
+    assert_true(handshake_make_proof(&hub, HANDSHAKE_MEMBER, &greeting, &hello, &proof));
+    assert_true(handshake_check_proof(&hub, HANDSHAKE_MEMBER, &greeting, &hello, &proof));
+    assert_false(handshake_check_proof(&hub, HANDSHAKE_HUB, &greeting, &hello, &proof));
+    assert_false(handshake_check_proof(&other, HANDSHAKE_MEMBER, &greeting, &hello, &proof));
+    assert_false(handshake_check_proof(&hub, HANDSHAKE_MEMBER, &second, &hello, &proof));
     for (int i = 0; i < 4; i++) {
-        struct handshake_hello changed = hello;
+        struct handshake_record changed = hello;
         if (i == 0)
             changed.member++;
         if (i == 1)
@@ -114,10 +114,10 @@ static void proofs_are_of_what_was_said(void **state)
             changed.job[0]++;
         if (i == 3)
             changed.nonce[31]++;
-        assert_false(handshake_proven(&hub, HANDSHAKE_MEMBER, &greeting, &changed, &proof));
+        assert_false(handshake_check_proof(&hub, HANDSHAKE_MEMBER, &greeting, &changed, &proof));
     }
     proof.mac[31] ^= 1;
-    assert_false(handshake_proven(&hub, HANDSHAKE_MEMBER, &greeting, &hello, &proof));
+    assert_false(handshake_check_proof(&hub, HANDSHAKE_MEMBER, &greeting, &hello, &proof));
     /* Each direction has a key of its own, and both sides the same two. */
     struct wire one, two;
     assert_int_equal(handshake_finish(&hub, &greeting, &hello, -1, true, &one), WEFT_OK);

@@ -71,12 +71,12 @@ static void on_lost(void *owner, int member)
     hear("lost", member);
 }
 
-static void on_room(void *owner, int member)
+static void on_unsent_changed(void *owner, int member)
 {
 }
 
-static const struct hub_events events = {on_joined, on_left, on_aborted, on_failed,
-                                         on_lost,   on_room, NULL};
+static const struct hub_events events = {on_joined, on_left,           on_aborted, on_failed,
+                                         on_lost,   on_unsent_changed, NULL};
 
 struct star {
     struct hub hub;
@@ -279,7 +279,7 @@ static void who_has_not_joined_is_not_heard(void **state)
     struct star star;
     open_star(&star, false);
     say(&star, 1, FRAME_PART, 0, "part", 4);
-    expect_failure(1, WEFT_ERR_BOOT, "PE 1 spoke before it joined the job");
+    expect_failure(1, WEFT_ERR_BOOT, "PE 1 sent a frame before it joined the job");
     assert_null(star.hub.answer);
     say(&star, 1, FRAME_ABORT, 3, "end it", 6);
     assert_int_equal(heard.count, 2);

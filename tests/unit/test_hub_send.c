@@ -119,7 +119,7 @@ static void on_lost(void *o, int member)
     did.lost_one = member;
 }
 
-static void on_room(void *o, int member)
+static void on_unsent_changed(void *o, int member)
 {
     assert_ptr_equal(o, &owner);
     did.rooms++;
@@ -138,7 +138,9 @@ static void on_send(void *o, int member, enum frame_type type, int number, const
     did.sent[did.count++].elsewhere = true;
 }
 
-static const struct hub_events events = {.failed = on_failed, .lost = on_lost, .room = on_room},
+static const struct hub_events events = {.failed = on_failed,
+                                         .lost = on_lost,
+                                         .unsent_changed = on_unsent_changed},
                                with_send = {.failed = on_failed, .send = on_send};
 
 static int open_hub(void **state)

@@ -213,15 +213,15 @@ static void what_is_not_from_weft_run_is_refused(void **state)
     refused(WEFT_ERR_BOOT, "WEFT_BOOT_SOCKET is not set");
     environment(packets[0], "1", "3");
     assert_true(boot_launcher_known());
-    refused(WEFT_ERR_VERSION, "weft run speaks the protocol of another version");
+    refused(WEFT_ERR_VERSION, "weft run uses the protocol of another version");
     environment(other, "1", "3");
-    snprintf(words, sizeof words, "WEFT_BOOT_SOCKET is %d, which is no socket", other);
+    snprintf(words, sizeof words, "WEFT_BOOT_SOCKET is %d, which is not a socket", other);
     refused(WEFT_ERR_BOOT, words);
     environment(998, "1", "3");
-    refused(WEFT_ERR_BOOT, "WEFT_BOOT_SOCKET is 998, which is no socket");
+    refused(WEFT_ERR_BOOT, "WEFT_BOOT_SOCKET is 998, which is not a socket");
     setenv("WEFT_BOOT_SOCKET", "4294967296", 1); /* whose lower bits are 0 */
     config_reset();
-    refused(WEFT_ERR_BOOT, "WEFT_BOOT_SOCKET is 4294967296, which is no socket");
+    refused(WEFT_ERR_BOOT, "WEFT_BOOT_SOCKET is 4294967296, which is not a socket");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         environment(local[0], rows[i].pe, rows[i].npes);
         snprintf(words, sizeof words, "WEFT_PE is %s and WEFT_PES is %s: ", rows[i].pe,

@@ -80,7 +80,7 @@ static void registered_memory_is_mapped_here_alone(void **state)
     assert_int_equal(map_it(own_gpu(0xfff), 1, OPS_PE, &at), WEFT_ERR_ADDRESS);
     assert_int_equal(map_it(some_memory + 1, sizeof some_memory, OPS_PE, &at), WEFT_ERR_ADDRESS);
     assert_int_equal(map_it(some_memory, 8, 2, &at), WEFT_ERR_ADDRESS);
-    assert_non_null(strstr(base_last_error(), "PE 2 has no such"));
+    assert_non_null(strstr(base_last_error(), "PE 2 has none there"));
     beneath.no_own = true;
     assert_int_equal(map_it(own_gpu(0x1040), 8, OPS_PE, &at), WEFT_ERR_UNSUPPORTED);
     assert_string_equal(base_last_error(), "weft_map: BAR1 is full");

@@ -29,7 +29,7 @@ char *__wrap_gpu_map_test_area(const struct gpu_map *map, int slot)
     other = NULL;
     if (m) {
         unsigned before = loads[slot];
-        mapped_settle(m);
+        mapped_flush(m);
         loads_of_other = loads[slot] - before;
     }
     return memory[slot];
@@ -77,17 +77,17 @@ static void quiet_loads_back_what_was_stored(void **state)
 {
     (void)state;
     store(1, 7);
-    mapped_settle(&context);
+    mapped_flush(&context);
     assert_int_equal(loads[2], 1);
     assert_int_equal(loads[1], 0);
-    mapped_settle(&context); /* nothing is under way */
+    mapped_flush(&context); /* nothing is under way */
     assert_int_equal(loads[2], 1);
     store(1, 7);
-    mapped_settle(&context);
+    mapped_flush(&context);
     assert_int_equal(loads[2], 2);
     store(0, 8);
     store(0, 9);
-    mapped_settle(&context);
+    mapped_flush(&context);
     assert_int_equal(loads[1], 1);
     assert_int_equal(loads[2], 2);
 }
@@ -97,7 +97,7 @@ static void a_second_quiet_does_not_return_before_the_load_back(void **state)
     (void)state;
     store(1, 7);
     other = &context;
-    mapped_settle(&context);
+    mapped_flush(&context);
     assert_int_equal(loads_of_other, 1);
 }
 
@@ -110,7 +110,7 @@ static void what_comes_meanwhile_is_left(void **state)
     assert_true(epoch_is_open(&context.stores[2], &upto));
     store(1, 8);
     epoch_close(&context.stores[2], upto);
-    mapped_settle(&context);
+    mapped_flush(&context);
     assert_int_equal(loads[2], 1);
 }
 

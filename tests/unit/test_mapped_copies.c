@@ -168,7 +168,7 @@ static struct remote at(enum segment_id segment, size_t offset)
 static void expect_settled(int slot)
 {
     memset(settled, 0, sizeof settled);
-    mapped_settle(&context);
+    mapped_flush(&context);
     for (int i = 0; i < SLOTS; i++)
         assert_int_equal(settled[i], i == slot);
 }

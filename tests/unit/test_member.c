@@ -26,9 +26,9 @@ static void an_answer_of_another_size(void **state)
     (void)state;
     say(0, FRAME_ALL, 0, whole, 5);
     assert_int_equal(member_allgather(&m, &mine, all, sizeof mine), WEFT_ERR_BOOT);
-    assert_string_equal(base_last_error(), "PE 4 gathered 5 bytes where 12 were meant");
+    assert_string_equal(base_last_error(), "PE 4 gathered 5 bytes instead of 12");
     expect_frame(0, FRAME_PART, 0, &mine, sizeof mine);
-    expect_sentence(0, FRAME_FAILED, WEFT_ERR_BOOT, "PE 4 gathered 5 bytes where 12 were meant");
+    expect_sentence(0, FRAME_FAILED, WEFT_ERR_BOOT, "PE 4 gathered 5 bytes instead of 12");
 }
 
 /* What came before the end counts; then the end does, in this call and all later ones. */
@@ -144,7 +144,7 @@ static void who_is_missing(void)
 static void the_limit_passes(void **state)
 {
     int all[N];
-    const char *sentence = "PE 4 did not come to an exchange within WEFT_WAIT_LIMIT";
+    const char *sentence = "PE 4 did not reach an exchange within WEFT_WAIT_LIMIT";
     (void)state;
     assert_int_equal(member_allgather(&m, &mine, all, sizeof mine), WEFT_ERR_TIMEOUT);
     assert_string_equal(base_last_error(), sentence);
@@ -170,8 +170,9 @@ static void a_descriptor_is_taken(void **state)
         weft_status status;
         const char *words;
     } rows[] = {{1, 1, WEFT_OK, NULL},
-                {0, 1, WEFT_ERR_MISMATCH, "PE 9 expects a descriptor of another PE than is shared"},
-                {1, -1, WEFT_ERR_SYSTEM, "a descriptor of PE 6 was lost on the way: "}};
+                {0, 1, WEFT_ERR_MISMATCH,
+                 "PE 9 expects a descriptor of another PE than the one that shares it"},
+                {1, -1, WEFT_ERR_SYSTEM, "a descriptor of PE 6 did not arrive: "}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         int taken = -5;
         if (i) {
@@ -302,12 +303,12 @@ static void the_launcher_is_joined(void **state)
     say(0, FRAME_ALL, 0, whole, 7);
     assert_int_equal(member_allgather(&m, &mine, all, sizeof mine), WEFT_ERR_BOOT);
     assert_string_equal(base_last_error(),
-                        "the launcher (weft run) gathered 7 bytes where 12 were meant");
+                        "the launcher (weft run) gathered 7 bytes instead of 12");
     member_close(&m, true);
     assert_true(fcntl(launched_fd, F_GETFD) >= 0); /* the next job uses it too */
     expect_frame(0, FRAME_PART, 0, &mine, sizeof mine);
     expect_sentence(0, FRAME_FAILED, WEFT_ERR_BOOT,
-                    "the launcher (weft run) gathered 7 bytes where 12 were meant");
+                    "the launcher (weft run) gathered 7 bytes instead of 12");
     expect_frame(0, FRAME_BYE, 1, "", 0);
     assert_int_equal(member_init_launched(&m, N, 1, launched_fd), WEFT_OK);
     wire_close(&far[0]);

@@ -213,7 +213,7 @@ static void a_descriptor_is_taken(void **state)
     assert_int_equal(member_share_fd(&m, 1, -1, NULL, 0, &taken), WEFT_ERR_MISMATCH);
     assert_int_equal(taken, -1);
     assert_string_equal(base_last_error(),
-                        "PE 4 expects a descriptor of another PE than is shared");
+                        "PE 4 expects a descriptor of another PE than the one that shares it");
 }
 
 static void calls_that_do_not_fit(void **state)
@@ -348,8 +348,9 @@ static void events_fail(void **state)
     assert_int_equal(member_check(&m), WEFT_OK);
     waits.wait_error = EBADF;
     assert_int_equal(member_check(&m), WEFT_ERR_SYSTEM);
-    assert_string_equal(base_last_error(),
-                        "PE 4 can no longer hear of the others: epoll_wait: Bad file descriptor");
+    assert_string_equal(
+        base_last_error(),
+        "PE 4 cannot receive from other PEs any more: epoll_wait: Bad file descriptor");
     expect_sentence(1, FRAME_END, WEFT_ERR_SYSTEM, base_last_error());
 }
 

@@ -16,7 +16,7 @@
 static void the_root_puts_to_all_and_others_wait(void **state)
 {
     (void)state;
-    ops.job.crowded = true;
+    ops.job.oversubscribed = true;
     assert_calls(WEFT_OK,
                  "begin weft_broadcast 1 24 0; place dst 24; put 2 512<8 24 100; put 0 512<8 24 "
                  "100; ",
@@ -28,7 +28,7 @@ static void the_root_puts_to_all_and_others_wait(void **state)
                  weft_broadcast(&ops.team, own + TO, source, 24, 2));
     assert_memory_equal(own + TO, source + 8, 24); /* the root puts it there */
     assert_int_equal(ops.team.leader, 2);
-    ops.job.crowded = false;
+    ops.job.oversubscribed = false;
     memset(own, 0x5a, sizeof own);
     assert_calls(WEFT_OK,
                  "begin weft_broadcast 1 24 0; place dst 24; put 2 512<8 24 100; put 0 512<8 24 "
@@ -47,7 +47,7 @@ static void a_broadcast_of_nodes_goes_by_node(void **state)
 {
     (void)state;
     ops.team.nodes = &nodes;
-    ops.job.crowded = true;
+    ops.job.oversubscribed = true;
     ops.team.direct = true;
     assert_calls(
         WEFT_OK,

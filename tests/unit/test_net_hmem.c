@@ -112,18 +112,18 @@ static void the_same_interface_is_found_with_hmem(void **context)
                 copies_left = 0;
             }
         library_version = row ? VERSION_NEW : VERSION_OLD;
-        struct fi_info *selection = net_add_hmem(&lib, &plain, why, sizeof why);
+        struct fi_info *info = net_add_hmem(&lib, &plain, why, sizeof why);
         if (row < 6) {
             assert_string_equal(why, "");
-            assert_ptr_equal(selection, &copy_of[1]);
-            assert_int_equal(selection->mode, 42);
+            assert_ptr_equal(info, &copy_of[1]);
+            assert_int_equal(info->mode, 42);
             assert_int_equal(freed_count, 3);
             assert_true(was_freed(&plain));
             assert_int_equal(wanted_version, row ? VERSION_NEW : FI_VERSION(1, 11));
         } else {
             assert_string_equal(why,
                                 "provider verbs;ofi_rxm of libfabric 1.20 has no FI_HMEM here");
-            assert_ptr_equal(selection, &plain);
+            assert_ptr_equal(info, &plain);
             assert_false(was_freed(&plain));
             assert_int_equal(freed_count, row == 6 ? 2 : 0);
         }
@@ -159,9 +159,9 @@ static void the_user_says_whether_it_is_tried(void **context)
         for (int n = 0; n < 3; n++)
             offered_fabric[n].prov_name = rows[i].provider;
         strcpy(why, "before");
-        struct fi_info *selection = net_add_hmem(&lib, &plain, why, sizeof why);
+        struct fi_info *info = net_add_hmem(&lib, &plain, why, sizeof why);
         assert_string_equal(why, rows[i].why);
-        assert_ptr_equal(selection, rows[i].why[0] ? &plain : &copy_of[1]);
+        assert_ptr_equal(info, rows[i].why[0] ? &plain : &copy_of[1]);
     }
     unsetenv("WEFT_NET_GPU");
     config_reset();
@@ -495,10 +495,10 @@ static void places_of_all_peers_are_freed(void **context)
     peer = &end.peers[END_PES];
     peer->gpu_access = NET_GPU_DIRECT;
     net_get_gpu_keys(&end.state, peer, START, &bytes, keys);
-    struct net_extents *unacknowledged = peer->gpu_regions;
+    struct net_extents *regions = peer->gpu_regions;
     net_free_regions(&end.net);
-    assert_ptr_equal(peer->gpu_regions, unacknowledged);
-    end.peers[0].gpu_regions = unacknowledged;
+    assert_ptr_equal(peer->gpu_regions, regions);
+    end.peers[0].gpu_regions = regions;
     peer->gpu_regions = NULL;
     assert_int_equal(d.asked, END_PES + 1);
 }

@@ -122,7 +122,7 @@ uint64_t __wrap_net_choose_networks(const struct net_provider_entry *entries, si
     return c.networks;
 }
 
-static struct net_exchange_record candidates, others[PES];
+static struct net_exchange_record own_record, others[PES];
 static int gathers, takes, agrees;
 static weft_status gather_status, agreed;
 static struct net_exchange_record both;
@@ -132,11 +132,11 @@ static weft_status gather(struct boot *boot, const void *mine, void *all, size_t
 {
     struct net_exchange_record *into = all;
     (void)boot;
-    assert_int_equal(bytes, sizeof candidates);
-    memcpy(&candidates, mine, bytes);
+    assert_int_equal(bytes, sizeof own_record);
+    memcpy(&own_record, mine, bytes);
     gathers++;
     for (int pe = 0; pe < PES; pe++)
-        into[pe] = pe == 1 ? candidates : others[pe];
+        into[pe] = pe == 1 ? own_record : others[pe];
     return gather_status;
 }
 
@@ -473,9 +473,9 @@ static void all_have_the_rows_of_each(void **context)
     others[2].rows = 5;
     others[0].networks = 10;
     assert_int_equal(find(), WEFT_OK);
-    assert_int_equal(candidates.rows, 12);
-    assert_int_equal(candidates.networks, 3);
-    assert_string_equal(candidates.lacks, "");
+    assert_int_equal(own_record.rows, 12);
+    assert_int_equal(own_record.networks, 3);
+    assert_string_equal(own_record.lacks, "");
     assert_int_equal(both.rows, 12 & 14 & 5);
     assert_int_equal(both.networks, 3 & 10 & 6);
     assert_int_equal(takes, 1);
@@ -505,8 +505,8 @@ static void what_this_pe_lacks_is_reported_to_all(void **context)
     (void)context;
     open_status = WEFT_ERR_UNSUPPORTED;
     assert_int_equal(find(), WEFT_OK);
-    assert_int_equal(candidates.rows, 0);
-    assert_string_equal(candidates.lacks, "there is no libfabric");
+    assert_int_equal(own_record.rows, 0);
+    assert_string_equal(own_record.lacks, "there is no libfabric");
     assert_string_equal(found.lacks, "PE 1: there is no libfabric");
     assert_int_equal(f.frees, 0);
     static const struct {
@@ -524,7 +524,7 @@ static void what_this_pe_lacks_is_reported_to_all(void **context)
         f.errors[0] = rows[i].error;
         callocs.left = rows[i].blocks;
         assert_int_equal(find(), WEFT_OK);
-        assert_string_equal(candidates.lacks, rows[i].lacks);
+        assert_string_equal(own_record.lacks, rows[i].lacks);
         assert_int_equal(f.frees, rows[i].frees);
         assert_int_equal(c.chosen, 0);
     }
@@ -570,7 +570,7 @@ static void what_cannot_be_used_is_named_with_all_in_view(void **context)
             continue;
         assert_false(f.hinted[1]);
         assert_int_equal(c.counts[1], 2);
-        assert_int_equal(gathers ? candidates.rows : 0, 0);
+        assert_int_equal(gathers ? own_record.rows : 0, 0);
     }
     prepare(NULL);
     c.status[0] = WEFT_ERR_CONFIG;

@@ -213,14 +213,14 @@ static struct {
         uint64_t network, bytes;
         unsigned char name[120];
     } rail[NET_RAILS];
-} candidates, all[PES];
+} own_record, all[PES];
 
 static weft_status gather(struct boot *boot, const void *mine, void *to, size_t bytes)
 {
     (void)boot;
-    assert_int_equal(bytes, sizeof candidates);
-    memcpy(&candidates, mine, bytes);
-    all[1] = candidates;
+    assert_int_equal(bytes, sizeof own_record);
+    memcpy(&own_record, mine, bytes);
+    all[1] = own_record;
     memcpy(to, all, sizeof all);
     return o.gather;
 }
@@ -377,13 +377,13 @@ static void the_selection_is_opened(void **context)
     assert_int_equal(o.freed, NICS);
     assert_string_equal(net->gpu_lacks, "");
     /* What the others get. */
-    assert_int_equal(candidates.count, NICS);
-    assert_int_equal(candidates.key[0], 0x11);
-    assert_int_equal(candidates.key[SIPHASH_KEY_BYTES - 1], 0x11);
+    assert_int_equal(own_record.count, NICS);
+    assert_int_equal(own_record.key[0], 0x11);
+    assert_int_equal(own_record.key[SIPHASH_KEY_BYTES - 1], 0x11);
     for (int i = 0; i < NICS; i++) {
-        assert_int_equal(candidates.rail[i].network, 70 + i);
-        assert_int_equal(candidates.rail[i].bytes, 6);
-        assert_string_equal(candidates.rail[i].name, i ? "nic11" : "nic10");
+        assert_int_equal(own_record.rail[i].network, 70 + i);
+        assert_int_equal(own_record.rail[i].bytes, 6);
+        assert_string_equal(own_record.rail[i].name, i ? "nic11" : "nic10");
     }
     /* The key of the job is that of PE 0. */
     assert_int_equal(derived[0], 0x30);

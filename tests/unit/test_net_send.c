@@ -139,13 +139,13 @@ static void a_new_message_is_new(void **context)
 static void buffers_come_from_slabs(void **context)
 {
     (void)context;
-    struct net_message *selection[200];
+    struct net_message *drained[200];
     int left = free_count();
     for (int i = 0; i <= left; i++)
-        assert_non_null(selection[i] = net_alloc_message(&end.net));
+        assert_non_null(drained[i] = net_alloc_message(&end.net));
     assert_int_equal(free_count(), 31);
     for (int i = 0; i <= left; i++)
-        net_free_message(&end.net, selection[i]);
+        net_free_message(&end.net, drained[i]);
 }
 
 /* To the last byte, and no further. */

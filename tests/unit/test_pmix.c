@@ -112,7 +112,7 @@ static void the_size_of_the_job_must_hold_the_rank(void **state)
             boot->ops->close(boot, true);
             boot = NULL;
         } else {
-            assert_says("PMIx gave no job size that holds rank 1");
+            assert_says("PMIx gave a job size that does not include rank 1");
         }
     }
     server.size = PMIX_ERR_NOT_FOUND;
@@ -244,7 +244,7 @@ static void who_is_missing_is_named(void **state)
     server.missing = 2;
     assert_calls(WEFT_ERR_TIMEOUT, "put; commit; fence; look 0; look 2; ",
                  boot->ops->allgather(boot, &mine, all, 4));
-    assert_says("not every PE came to an exchange over PMIx within WEFT_WAIT_LIMIT: PE 2");
+    assert_says("not every PE reached an exchange over PMIx within WEFT_WAIT_LIMIT: PE 2");
     assert_null(strstr(base_last_error(), "PE 0"));
     int before = callocs.memory;
     server.come(PMIX_SUCCESS, server.come_argument); /* too late: it frees what is left */
@@ -306,7 +306,7 @@ static void exchanges_that_fail_are_told(void **state)
     server.get = PMIX_ERR_NOT_FOUND;
     assert_calls(WEFT_ERR_BOOT, "put; commit; fence; get 0; ",
                  boot->ops->allgather(boot, &mine, all, 4));
-    assert_says("what PE 0 gave: PMIx_Get: not found");
+    assert_says("the value of PE 0: PMIx_Get: not found");
     server.get = PMIX_SUCCESS;
     server.part_bytes = 5;
     assert_calls(WEFT_ERR_MISMATCH, "put; commit; fence; get 0; ",

@@ -219,7 +219,7 @@ static void laps(void **state)
         for (uint64_t i = 0; i < 3000; i++)
             assert_true(noted.request[i].value == (i << 53 | i));
         /* A quiet is a descriptor, too. */
-        assert_int_equal(proxy_given(&proxy), 3001);
+        assert_int_equal(proxy_written_end(&proxy), 3001);
         assert_true(proxy_completed(&proxy, 3001) && !proxy_completed(&proxy, 3002));
         drop();
     }
@@ -246,7 +246,7 @@ static void order(void **state)
     start(3);
     weft_dev_proxy_order(0); /* nothing to order */
     weft_dev_proxy_order(1);
-    assert_int_equal(proxy_given(&proxy), 0);
+    assert_int_equal(proxy_written_end(&proxy), 0);
     struct weft_dev_request r = word(WEFT_DEV_OP_P, 1);
     weft_dev_proxy_request(&r);
     weft_dev_proxy_order(0);
@@ -263,7 +263,7 @@ static void order(void **state)
     assert_int_equal(noted.fences, 2);
     assert_int_equal(noted.at_quiet, 2);
     assert_int_equal(noted.quiets, 2);
-    assert_int_equal(proxy_given(&proxy), 6);
+    assert_int_equal(proxy_written_end(&proxy), 6);
     drop();
 }
 
@@ -276,10 +276,10 @@ static void host_asks(void **state)
         struct weft_dev_request r = word(WEFT_DEV_OP_G, i);
         weft_dev_proxy_request(&r);
     }
-    assert_int_equal(proxy_given(&proxy), 5);
+    assert_int_equal(proxy_written_end(&proxy), 5);
     assert_false(proxy_completed(&proxy, 1));
-    proxy_want(&proxy, 5);
-    proxy_want(&proxy, 3); /* less than what is wanted already */
+    proxy_request_completion(&proxy, 5);
+    proxy_request_completion(&proxy, 3); /* less than what is wanted already */
     for (int i = 0; i < 20000 && !proxy_completed(&proxy, 5); i++)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     assert_true(proxy_completed(&proxy, 5) && !proxy_completed(&proxy, 6));
@@ -393,7 +393,7 @@ static void late_reader(void **state)
     assert_true(weft_dev_proxy_request(&r) == 0);
     assert_int_equal(box.failed, WEFT_ERR_TIMEOUT);
     assert_true(box.records[0].expected == 7 && box.records[0].seen == 6);
-    assert_int_equal(proxy_given(&proxy), 5);
+    assert_int_equal(proxy_written_end(&proxy), 5);
     drop();
 }
 
@@ -408,7 +408,7 @@ static void nobody_drains(void **state)
         weft_dev_proxy_request(&r);
     }
     assert_int_equal(box.tickets, 0);
-    assert_int_equal(proxy_given(&proxy), 2);
+    assert_int_equal(proxy_written_end(&proxy), 2);
     struct weft_dev_request r = word(WEFT_DEV_OP_G, 1);
     assert_true(weft_dev_proxy_request(&r) == 0);
     assert_int_equal(box.failed, WEFT_ERR_TIMEOUT);
@@ -418,7 +418,7 @@ static void nobody_drains(void **state)
     assert_int_equal(record->operation, WEFT_DEV_OP_G);
     assert_int_equal(record->peer, 2);
     assert_true(record->expected == 1 && record->seen == 0);
-    assert_int_equal(proxy_given(&proxy), 2);
+    assert_int_equal(proxy_written_end(&proxy), 2);
     drop();
 }
 
@@ -490,14 +490,14 @@ static void three_rings(void **state)
             const struct proxy_request *r = &apart[number].request[next[number]++];
             assert_true(r->value == (i << 53 | i) && r->pe == (number ? 2 : 1));
         }
-        uint64_t given = proxy_given(&three[1]);
+        uint64_t given = proxy_written_end(&three[1]);
         assert_int_equal(proxy_between(&three[1], 1, given), 50);
         assert_true(proxy_completed(&three[1], given) && !proxy_completed(&three[1], given + 1));
-        assert_int_equal(proxy_given(&three[2]), 2);
+        assert_int_equal(proxy_written_end(&three[2]), 2);
         struct weft_dev_request late = word(WEFT_DEV_OP_G, 9);
         late.pe = 0;
         assert_true(weft_dev_proxy_request(&late) == ~(uint64_t)9);
-        proxy_want(&three[2], proxy_given(&three[2]));
+        proxy_request_completion(&three[2], proxy_written_end(&three[2]));
         for (int i = 0; i < 20000 && !proxy_completed(&three[2], 6); i++)
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         assert_true(proxy_completed(&three[2], 6) && apart[2].at_quiet == 1);
@@ -575,7 +575,7 @@ static void sleeper(void **state)
         struct weft_dev_request r = word(WEFT_DEV_OP_G, 5);
         assert_true(weft_dev_proxy_request(&r) == ~(uint64_t)5);
         nanosleep(&(struct timespec){.tv_nsec = 8000000}, NULL);
-        proxy_want(&proxy, (uint64_t)i + 1);
+        proxy_request_completion(&proxy, (uint64_t)i + 1);
         while (!proxy_completed(&proxy, (uint64_t)i + 1))
             sched_yield();
         proxy_wake(&proxy);
@@ -608,7 +608,8 @@ static void places_of_threads(void **state)
             nic = cpus_of(rows[i][1]);
         if (rows[i][2])
             gpu = cpus_of(rows[i][2]);
-        device_proxy_choose(&allowed, rows[i][1] ? &nic : NULL, rows[i][2] ? &gpu : NULL, &got);
+        device_proxy_choose_cpus(&allowed, rows[i][1] ? &nic : NULL, rows[i][2] ? &gpu : NULL,
+                                 &got);
         assert_true(CPU_EQUAL(&got, &expected));
     }
 }

@@ -67,8 +67,8 @@ static void others_move(void)
         struct end *end = &net.ends[i];
         if (!end->open)
             continue;
-        struct handshake_hello hello = {.magic = caller->magic ? caller->magic : HANDSHAKE_MAGIC,
-                                        .member = (uint32_t)caller->member};
+        struct handshake_record hello = {.magic = caller->magic ? caller->magic : HANDSHAKE_MAGIC,
+                                         .member = (uint32_t)caller->member};
         struct handshake_proof proof = {.magic = 0x7777 + HANDSHAKE_MEMBER};
         if (caller->says_hello && !end->queued && net.now_ns >= caller->comes_ns + caller->hello_ns)
             arrives(FIRST_FD + i, &hello, caller->only ? caller->only : sizeof hello);
@@ -89,10 +89,10 @@ static bool knocks_at(int fd)
     return accepted < count && callers[accepted].comes_ns <= net.now_ns;
 }
 
-const char *__wrap_handshake_judge(const struct rendezvous *rendezvous,
-                                   const struct handshake_hello *hello);
-const char *__wrap_handshake_judge(const struct rendezvous *rendezvous,
-                                   const struct handshake_hello *hello)
+const char *__wrap_handshake_check_record(const struct rendezvous *rendezvous,
+                                          const struct handshake_record *hello);
+const char *__wrap_handshake_check_record(const struct rendezvous *rendezvous,
+                                          const struct handshake_record *hello)
 {
     assert_string_equal(rendezvous->what, "a start");
     assert_true(hello->member < MEMBERS);
@@ -191,18 +191,20 @@ static void strangers_are_dropped_with_a_reason(void **state)
         set_up(state);
         static const char *const reasons[] = {
             "it belongs to another user",
-            "it could not be greeted",
-            "it could not be greeted",
+            "the greeting could not be sent to it",
+            "the greeting could not be sent to it",
             "it says so",
             "a member with its number is already here",
             "it closed the connection",
             "it does not know the job's secret (WEFT_SECRET)",
             "it does not know the job's secret",
-            "it closed the connection before it proved itself",
+            "it closed the connection before it authenticated itself",
             "it does not speak Weft's protocol",
-            "it closed the connection on our proof: its WEFT_SECRET differs, or it is a stranger",
-            "it closed the connection on our proof: its secret differs, or it is a stranger",
-            "it closed the connection before it proved itself",
+            "it closed the connection after the hub's proof: its WEFT_SECRET differs, or it is "
+            "not of this job",
+            "it closed the connection after the hub's proof: its secret differs, or it is not of "
+            "this job",
+            "it closed the connection before it authenticated itself",
         };
         struct caller *caller = add(2);
         net.limit.left_ns = 1000 * MS;
@@ -238,9 +240,9 @@ static void strangers_are_dropped_with_a_reason(void **state)
             caller->hangs_up_on_proof = true;
         }
         assert_int_equal(welcome(), WEFT_ERR_TIMEOUT);
-        assert_says(i == 4 ? "2 of 3 members did not come" : "3 of 3 members did not come");
+        assert_says(i == 4 ? "2 of 3 members did not connect" : "3 of 3 members did not connect");
         char words[256];
-        snprintf(words, sizeof words, "a start: dropped a stranger, peer %d: %s",
+        snprintf(words, sizeof words, "a start: dropped an unauthenticated peer, peer %d: %s",
                  FIRST_FD + (i == 4 && caller_of[1] == 1 && wires[2].fd == FIRST_FD), reasons[i]);
         if (net.warnings != 1 || (i != 4 && strcmp(net.line, words) != 0) ||
             !strstr(net.line, reasons[i]))
@@ -259,12 +261,13 @@ static void who_says_nothing_is_dropped_in_time(void **state)
     net.limit.left_ns = 8000 * MS;
     assert_int_equal(welcome(), WEFT_ERR_TIMEOUT);
     assert_int_equal(net.warnings, 1);
-    assert_string_equal(net.line,
-                        "a start: dropped a stranger, peer 0: it did not prove itself in time");
+    assert_string_equal(
+        net.line,
+        "a start: dropped an unauthenticated peer, peer 0: it did not authenticate itself in time");
     assert_int_equal(wires[3].fd, FIRST_FD + 1);
     assert_int_equal(wires[2].fd, -1);
     assert_int_equal(open_ends(), 1);
-    assert_says("2 of 3 members did not come within " BOOT_LIMIT_NAMES ": 1, 2");
+    assert_says("2 of 3 members did not connect within " BOOT_LIMIT_NAMES ": 1, 2");
 }
 
 static void two_that_come_as_one_member_are_one(void **state)
@@ -330,7 +333,7 @@ static void only_the_first_strangers_of_a_kind_are_logged(void **state)
     assert_int_equal(welcome(), WEFT_ERR_TIMEOUT);
     assert_int_equal(net.describes, 7);
     assert_int_equal(net.warnings, 8);
-    assert_string_equal(net.line, "a start: dropped 12 strangers in all");
+    assert_string_equal(net.line, "a start: dropped 12 unauthenticated peers in total");
     set_up(state);
     for (int i = 0; i < 4; i++)
         add(1)->magic = 5;
@@ -348,7 +351,7 @@ static void the_oldest_makes_room_in_a_crowd(void **state)
         add(member);
     assert_int_equal(welcome(), WEFT_OK);
     assert_int_equal(net.warnings, 4);
-    assert_non_null(strstr(net.line, "others wait, and it has not proved itself yet"));
+    assert_non_null(strstr(net.line, "others wait, and it has not authenticated itself yet"));
     assert_int_equal(open_ends(), 3);
 }
 
@@ -387,7 +390,8 @@ static void the_missing_are_named(void **state)
     add(2);
     rendezvous.names = names;
     assert_int_equal(welcome(), WEFT_ERR_TIMEOUT);
-    assert_says("a start: 2 of 3 members did not come within " BOOT_LIMIT_NAMES ": first, third");
+    assert_says("a start: 2 of 3 members did not connect within " BOOT_LIMIT_NAMES
+                ": first, third");
     assert_null(strstr(base_last_error(), "..."));
     set_up(state);
     static struct wire many[200];

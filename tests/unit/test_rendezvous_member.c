@@ -212,7 +212,7 @@ static void the_hub_is_found_at_one_of_its_addresses(void **state)
             assert_int_equal(net.proved, HANDSHAKE_MEMBER);
             assert_int_equal(net.proves, 1);
             assert_int_equal(end->sends, 2);
-            struct handshake_hello hello;
+            struct handshake_record hello;
             struct handshake_proof proof;
             memcpy(&hello, end->sent, sizeof hello);
             memcpy(&proof, end->sent + sizeof hello, sizeof proof);
@@ -267,7 +267,7 @@ static void nobody_is_told_with_what_was_tried(void **state)
     places[2].connect_error = EINPROGRESS;
     places[2].connects_ns = UINT64_MAX;
     assert_int_equal(look(MOST), WEFT_ERR_TIMEOUT);
-    assert_says("a start: no connection within " BOOT_LIMIT_NAMES ": nobody answered there");
+    assert_says("a start: no connection within " BOOT_LIMIT_NAMES ": no process answered there");
     assert_says(" (tried address 0: Connection refused; address 1: No route to host");
     assert_int_equal(open_ends(), 0);
     assert_true(net.now_ns >= 3000 * MS && net.now_ns < 3100 * MS);
@@ -301,7 +301,7 @@ static void an_address_that_never_answers_is_tried_again(void **state)
     assert_int_equal(look(1), WEFT_ERR_TIMEOUT);
     assert_int_equal(places[0].tries, 2);
     assert_int_equal(places[0].tried_at_ns[1], (1000 + RENDEZVOUS_SECONDS * 1000 + 2) * MS);
-    assert_says("something answered that is not this job");
+    assert_says("a process answered that is not of this job");
     assert_null(strstr(base_last_error(), "tried"));
     assert_int_equal(open_ends(), 0);
 }
@@ -330,7 +330,7 @@ static void what_is_not_this_job_is_told_apart(void **state)
         }
         places[1].connect_error = ECONNREFUSED;
         assert_int_equal(look(2), WEFT_ERR_TIMEOUT);
-        assert_says("something answered that is not this job, or belongs to another user");
+        assert_says("a process answered that is not of this job, or belongs to another user");
         assert_int_equal(net.proves, i == 4 ? net.finishes : 0);
         assert_int_equal(open_ends(), 0);
         assert_true(places[0].tries > 5);
@@ -347,16 +347,17 @@ static void who_does_not_know_the_secret_gets_no_proof(void **state)
     net.not_known = true;
     places[1].greets = false;
     assert_int_equal(look(2), WEFT_ERR_TIMEOUT);
-    assert_says("what answered does not know WEFT_SECRET as this PE does");
+    assert_says("the process that answered has another WEFT_SECRET");
     assert_int_equal(net.proves, 0);
     assert_int_equal(net.warnings, 1);
-    assert_string_equal(net.line, "a start: what listens at peer 0 does not know this PE's "
-                                  "WEFT_SECRET; waiting for the first PE of this job");
+    assert_string_equal(net.line,
+                        "a start: the process that listens at peer 0 does not know this PE's "
+                        "WEFT_SECRET; waiting for the first PE of this job");
     set_up(state);
     rendezvous.secret = "the secret of PMIx";
     net.not_known = true;
     assert_int_equal(look(1), WEFT_ERR_TIMEOUT);
-    assert_says(": what answered does not know the secret of this job");
+    assert_says(": the process that answered does not know the secret of this job");
     assert_non_null(strstr(net.line, "this PE's the secret of PMIx; waiting"));
 }
 
@@ -391,7 +392,7 @@ static void refusals_of_a_stranger_do_not_count(void **state)
     net.not_known = true;
     assert_int_equal(look(1), WEFT_ERR_TIMEOUT);
     assert_true(places[0].tries > 20);
-    assert_says("what answered does not know WEFT_SECRET");
+    assert_says("the process that answered has another WEFT_SECRET");
     assert_int_equal(net.warnings, 1);
 }
 

@@ -163,8 +163,8 @@ void __wrap_mapped_open(struct mapped *m, const struct path_world *of)
     opened = m;
 }
 
-void __wrap_mapped_settle(struct mapped *m);
-void __wrap_mapped_settle(struct mapped *m)
+void __wrap_mapped_flush(struct mapped *m);
+void __wrap_mapped_flush(struct mapped *m)
 {
     assert_ptr_equal(m, opened);
     log_call("settle ");

@@ -44,7 +44,7 @@ static void bits_and_sizes_are_checked(void **state)
     } given = {.size = 24};
     assert_int_equal(base_check_bits("flags", 5, 7), WEFT_OK);
     assert_int_equal(base_check_bits("flags", 0x15, 7), WEFT_ERR_ARGUMENT);
-    assert_non_null(strstr(base_last_error(), "flags is 0x15: the bits 0x10 mean nothing here"));
+    assert_non_null(strstr(base_last_error(), "flags is 0x15: the bits 0x10 are unknown"));
     assert_int_equal(base_check_size("attr", &given, 24, 32), WEFT_OK);
     given.size = 23;
     assert_int_equal(base_check_size("attr", &given, 24, 32), WEFT_ERR_ARGUMENT);

@@ -18,7 +18,8 @@ static void a_stream_of_another_gpu_is_refused(void **state)
     beneath.other_context = true;
     beneath.device = 5;
     assert_int_equal(stream_check("f", &ops.job, some_stream), WEFT_ERR_ARGUMENT);
-    assert_non_null(strstr(base_last_error(), "of GPU 5, this PE's is GPU 2 (some GPU)"));
+    assert_non_null(
+        strstr(base_last_error(), "belongs to GPU 5, but this PE uses GPU 2 (some GPU)"));
     for (uintptr_t handle = 0; handle < 3; handle++) /* default streams */
         assert_int_equal(stream_check("f", &ops.job, (weft_stream)handle), WEFT_OK);
     beneath.device = 2;
@@ -289,7 +290,7 @@ static void a_captured_signal_of_the_host_is_kept(void **state)
     beneath.capturing = true;
     assert_int_equal(signal_on(host_at(24), WEFT_SIGNAL_ADD), WEFT_OK);
     void *first = beneath.host_argument;
-    assert_ptr_equal(ops.job.stream_calls, first);
+    assert_ptr_equal(ops.job.captured_signals, first);
     assert_int_equal(beneath.given, 0);
     for (int replay = 1; replay <= 3; replay++) {
         beneath.host_function(first);
@@ -298,7 +299,7 @@ static void a_captured_signal_of_the_host_is_kept(void **state)
         assert_int_equal(beneath.made, replay);
     }
     assert_int_equal(signal_on(host_at(24), WEFT_SIGNAL_SET), WEFT_OK);
-    assert_ptr_equal(ops.job.stream_calls, beneath.host_argument);
+    assert_ptr_equal(ops.job.captured_signals, beneath.host_argument);
     assert_ptr_equal(*(void **)beneath.host_argument, first);
     beneath.no_host_call = true; /* what is kept stays */
     assert_true(signal_on(host_at(24), WEFT_SIGNAL_SET) != WEFT_OK);

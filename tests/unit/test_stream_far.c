@@ -95,15 +95,15 @@ bool __wrap_stream_capturing(struct gpu *gpu, weft_stream stream)
     return beneath.capturing;
 }
 
-void __wrap_job_call_given(struct weft_job *job);
-void __wrap_job_call_given(struct weft_job *job)
+void __wrap_job_callback_enqueued(struct weft_job *job);
+void __wrap_job_callback_enqueued(struct weft_job *job)
 {
     assert_ptr_equal(job, &ops.job);
     beneath.given++;
 }
 
-bool __wrap_job_call_make(struct weft_job *job, void (*run)(void *), void *argument);
-bool __wrap_job_call_make(struct weft_job *job, void (*run)(void *), void *argument)
+bool __wrap_job_callback_run(struct weft_job *job, void (*run)(void *), void *argument);
+bool __wrap_job_callback_run(struct weft_job *job, void (*run)(void *), void *argument)
 {
     assert_ptr_equal(job, &ops.job);
     beneath.made++;
@@ -260,9 +260,9 @@ static int tear_down(void **state)
     (void)state;
     beneath.passes = true;
     beneath.no_enter = false;
-    if (ops.job.far_streams)
-        ops.job.end_far_streams(&ops.job);
-    assert_null(ops.job.far_streams);
+    if (ops.job.host_callbacks)
+        ops.job.end_host_callbacks(&ops.job);
+    assert_null(ops.job.host_callbacks);
     assert_false(ops.gpu.work_left);
     assert_int_equal(beneath.blocks, 0);
     assert_int_equal(beneath.frees, beneath.allocs);
@@ -281,7 +281,7 @@ static weft_status call(int number, int stream)
 {
     int *argument = calloc(1, sizeof *argument);
     *argument = number;
-    return stream_far_call(&ops.job, (weft_stream)(uintptr_t)(0x700 + stream), run, argument);
+    return stream_callback(&ops.job, (weft_stream)(uintptr_t)(0x700 + stream), run, argument);
 }
 
 /* Lets the thread of a stream do what it can. */
@@ -436,15 +436,15 @@ static void a_captured_call_is_made_for_each_replay(void **state)
     assert_int_equal(ran[1], 1);
     /* It stays, with all of it, for graphs that live longer than the job. */
     beneath.passes = true;
-    ops.job.end_far_streams(&ops.job);
-    assert_non_null(ops.job.far_streams);
+    ops.job.end_host_callbacks(&ops.job);
+    assert_non_null(ops.job.host_callbacks);
     assert_false(ops.gpu.work_left);
     beneath.words[0]->done = 0;
     beneath.come_to(beneath.host_argument[0]);
     assert_int_equal(beneath.words[0]->done, 1); /* the stream goes on */
     assert_int_equal(ran[0], 5);
     assert_int_equal(beneath.given, 6);
-    ops.job.far_streams = NULL;
+    ops.job.host_callbacks = NULL;
     assert_int_equal(beneath.blocks, 4); /* the call, its argument, the page and the lists */
     beneath.blocks = 0;
     beneath.frees = beneath.allocs;
@@ -459,9 +459,9 @@ static void a_stream_that_has_not_passed_keeps_its_words(void **state)
     assert_int_equal(call(1, 0), WEFT_OK);
     beneath.words[0]->go = 1;
     let_run(0);
-    ops.job.end_far_streams(&ops.job);
+    ops.job.end_host_callbacks(&ops.job);
     assert_true(ops.gpu.work_left);
-    assert_non_null(ops.job.far_streams);
+    assert_non_null(ops.job.host_callbacks);
     assert_int_equal(beneath.frees, 0);
     assert_int_equal(beneath.joins, 1);
     assert_int_equal(ran[1], 0);
@@ -469,7 +469,7 @@ static void a_stream_that_has_not_passed_keeps_its_words(void **state)
     assert_int_equal(beneath.blocks, 2);         /* the page and the lists */
     beneath.blocks = 0;
     beneath.frees = beneath.allocs;
-    ops.job.far_streams = NULL;
+    ops.job.host_callbacks = NULL;
     ops.gpu.work_left = false;
 }
 
@@ -483,10 +483,10 @@ static void the_last_call_must_have_been_passed(void **state)
         let_run(0);
         beneath.passes = passes;
         beneath.naps = 0;
-        ops.job.end_far_streams(&ops.job);
+        ops.job.end_host_callbacks(&ops.job);
         assert_int_equal(beneath.naps, passes ? 1 : 50000);
         assert_int_equal(ops.gpu.work_left, !passes);
-        assert_int_equal(ops.job.far_streams == NULL, passes);
+        assert_int_equal(ops.job.host_callbacks == NULL, passes);
         assert_int_equal(beneath.frees, passes);
         if (!passes)
             continue;
@@ -499,9 +499,9 @@ static void a_function_that_is_still_to_come_keeps_all(void **state)
     (void)state;
     ops.gpu.cuda.StreamWriteValue64 = NULL;
     assert_int_equal(call(0, 0), WEFT_OK);
-    ops.job.end_far_streams(&ops.job);
+    ops.job.end_host_callbacks(&ops.job);
     assert_true(ops.gpu.work_left);
-    assert_non_null(ops.job.far_streams);
+    assert_non_null(ops.job.host_callbacks);
     assert_int_equal(beneath.blocks, 4);
     beneath.come_to(beneath.host_argument[0]); /* frees the call and its argument */
     assert_int_equal(beneath.words[0]->done, 1);
@@ -509,7 +509,7 @@ static void a_function_that_is_still_to_come_keeps_all(void **state)
     assert_int_equal(beneath.blocks, 2);
     beneath.blocks = 0;
     beneath.frees = beneath.allocs;
-    ops.job.far_streams = NULL;
+    ops.job.host_callbacks = NULL;
     ops.gpu.work_left = false;
 }
 

@@ -132,7 +132,7 @@ static void a_member_out_of_reach_is_named(void **state)
         ops_path(WEFT_GPU, 2, i == 1 ? PATH_STAGED : PATH_P2P);
         ops.windows[2].mapped = i != 2;
         assert_int_equal(weft_barrier_on_stream(&ops.team, some_stream), WEFT_ERR_NO_PATH);
-        assert_non_null(strstr(base_last_error(), "kernels of PE 1 do not reach the GPU memory of "
+        assert_non_null(strstr(base_last_error(), "kernels of PE 1 cannot access the GPU memory of "
                                                   "PE 2 by load and store (it is far)"));
     }
     assert_int_equal(beneath.launches + beneath.quiets + beneath.watches, 0);

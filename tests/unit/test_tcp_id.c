@@ -75,7 +75,7 @@ static void what_is_no_pe_of_a_job_is_refused(void **state)
         given.fd = os.fd;
         weft_status status = open_id(&boot, rows[i].pe, rows[i].npes);
         assert_int_equal(status, rows[i].ok ? WEFT_OK : WEFT_ERR_ARGUMENT);
-        snprintf(words, sizeof words, "PE %d of a job of %d PEs", rows[i].pe, rows[i].npes);
+        snprintf(words, sizeof words, "PE %d is not in a job of %d PEs", rows[i].pe, rows[i].npes);
         if (!rows[i].ok)
             assert_string_equal(base_last_error(), words);
         assert_int_equal(os.singles, rows[i].ok && rows[i].npes == 1);

@@ -85,10 +85,10 @@ uint64_t *__wrap_team_free_slots(struct weft_job *job)
     return free_slots;
 }
 
-weft_status __wrap_team_take(struct weft_job *job, const int *of, int n, int slot,
-                             struct weft_team **team);
-weft_status __wrap_team_take(struct weft_job *job, const int *of, int n, int slot,
-                             struct weft_team **team)
+weft_status __wrap_team_create(struct weft_job *job, const int *of, int n, int slot,
+                               struct weft_team **team);
+weft_status __wrap_team_create(struct weft_job *job, const int *of, int n, int slot,
+                               struct weft_team **team)
 {
     char list[128] = "";
     assert_ptr_equal(job, &ops.job);
@@ -259,7 +259,7 @@ static void the_lowest_slot_that_is_free_everywhere_is_taken(void **state)
     slots_of[0][TEAM_SLOT_WORDS - 1] = 0;
     assert_calls(WEFT_ERR_NO_MEMORY, "sync; sync; ",
                  weft_team_split_strided(&ops.team, 1, 2, 2, &team));
-    assert_non_null(strstr(base_last_error(), "all 1024 places"));
+    assert_non_null(strstr(base_last_error(), "all 1024 team slots"));
     assert_null(team);
 }
 

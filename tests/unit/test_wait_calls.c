@@ -117,8 +117,8 @@ weft_status __wrap_waiter_slow(struct waiter *waiter, uint64_t seen)
     return beneath.slow_fails_in-- ? WEFT_OK : base_fail(WEFT_ERR_TIMEOUT, "too long");
 }
 
-void __wrap_waiter_leave(struct waiter *waiter);
-void __wrap_waiter_leave(struct waiter *waiter)
+void __wrap_waiter_unpublish(struct waiter *waiter);
+void __wrap_waiter_unpublish(struct waiter *waiter)
 {
     assert_ptr_equal(waiter->slot, &wait_slot);
     beneath.left++;
@@ -439,7 +439,7 @@ static void the_gpu_reads_what_the_cpu_cannot(void **state)
         WEFT_ERR_PEER_DEAD);
     beneath.failed = beneath.no_access = false;
     /* After a look the waiter is slow at once. */
-    ops.job.spin_between_looks = 1000;
+    ops.job.spin_between_polls = 1000;
     beneath.no_peek = false;
     beneath.slow_fails_in = 0;
     assert_int_equal(

@@ -410,7 +410,7 @@ static void so_many_frames_wait_and_no_more(void **state)
         assert_int_equal(wire_post(&pair.a, 1, i, NULL, 0, i < 5 ? STDERR_FILENO : -1), WEFT_OK);
     assert_int_equal(pair.a.unsent_count, WIRE_MOST_UNSENT);
     assert_int_equal(wire_post(&pair.a, 1, 0, NULL, 0, -1), WEFT_ERR_BOOT);
-    assert_non_null(strstr(weft_last_error(), "takes nothing"));
+    assert_non_null(strstr(weft_last_error(), "receives nothing"));
     assert_int_equal(answered, 1);
     scripted = false;
     close_pair(&pair);

@@ -232,7 +232,7 @@ static void nothing_goes_where_no_connection_is(void **state)
     assert_int_equal(here.unsent_count, 1);
     assert_int_equal(wire_post(&here, 1, 0, "two", 3, -1), WEFT_ERR_PEER_DEAD);
     assert_int_equal(wire_read(&here), WEFT_ERR_PEER_DEAD);
-    assert_string_equal(base_last_error(), "the other side has closed the connection");
+    assert_string_equal(base_last_error(), "the peer has closed the connection");
     assert_int_equal(os.sends, 1);
     here.fd = fd;
 }
@@ -277,7 +277,7 @@ static void it_is_waited_for_room_or_memory(void **state)
         if (!rows[i].status)
             expect_text("abc", false);
         if (rows[i].status == WEFT_ERR_TIMEOUT)
-            assert_non_null(strstr(base_last_error(), "took nothing within WEFT_WAIT_LIMIT"));
+            assert_non_null(strstr(base_last_error(), "received nothing within WEFT_WAIT_LIMIT"));
     }
 }
 
@@ -317,13 +317,13 @@ static void what_arrives_finds_no_memory(void **state)
     assert_int_equal(wire_post(&here, 1, 0, "abc", 3, -1), WEFT_OK);
     os.left = 0;
     assert_int_equal(wire_read(&there), WEFT_ERR_NO_MEMORY);
-    assert_string_equal(base_last_error(), "no memory for what arrives");
+    assert_string_equal(base_last_error(), "no memory for received data");
     os.left = 1;
     assert_int_equal(wire_read(&there), WEFT_ERR_NO_MEMORY);
     assert_string_equal(base_last_error(), "no memory for a frame of 3 bytes");
     os.left = 0;
     assert_int_equal(wire_feed(&here, bytes, sizeof bytes), WEFT_ERR_NO_MEMORY);
-    assert_string_equal(base_last_error(), "no memory for what arrives on a boot connection");
+    assert_string_equal(base_last_error(), "no memory for data received on a boot connection");
     os.left = -1;
     close_wires(state);
     open_wires(state);

@@ -111,9 +111,9 @@ words() {
     frames 2 /dev/video7
     says '^video: /dev/video7 cannot be opened: No such file or directory; cameras here: /dev/video0'
     frames 2 /dev/null
-    says '^video: /dev/null is no device of V4L2; cameras here: /dev/video0'
+    says '^video: /dev/null is not a V4L2 device; cameras here: /dev/video0'
     frames 2 --format MJPG
-    says '^video: /dev/video0: pixels of format MJPG are not to be had; the device offers YUYV, .*; known here: YUYV, UYVY, NV12, YU12, GREY, RGB3, BGR3'
+    says '^video: /dev/video0: pixels of format MJPG are not available; the device offers YUYV, .*; supported here: YUYV, UYVY, NV12, YU12, GREY, RGB3, BGR3'
     v4l2-ctl -d /dev/video0 --stream-mmap --stream-count=200 >/dev/null 2>&1 &
     sleep 1
     frames 2 --frames 3 --size 320x180

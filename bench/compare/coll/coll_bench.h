@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the programs of bench/compare/coll share: the rows, the loops around a collective on a
- * stream, in a graph and called by the host, the check of what has come, and the lines that each
- * process prints. A program defines, before it includes this, how its library joins, takes memory
- * and calls (see side_*). Times are of this process; run.sh takes the slowest's. */
+/* Shared by the programs of bench/compare/coll: the rows, the loops around a collective on a
+ * stream, in a graph and called by the host, the check of the result, and the lines that each
+ * process prints. Before including it, a program defines how its library initialises, allocates
+ * memory and calls collectives (see side_*). Times are those of this process; run.sh takes the
+ * slowest process. */
 #ifndef WEFT_COMPARE_COLL_BENCH_H
 #define WEFT_COMPARE_COLL_BENCH_H
 
@@ -14,9 +15,9 @@ enum op { OP_REDUCE, OP_FCOLLECT, OP_REDUCESCATTER, OP_ALLTOALL, OP_BROADCAST, O
 static const char *const op_names[OP_COUNT] = {"reduce", "fcollect", "reducescatter", "alltoall",
                                                "broadcast"};
 
-/* Of the library: its name, or that of the way it is used; joining (sets me and n_pes); memory of
- * both sides, and how a stream is given a collective of `bytes` (of the vector, or of a block).
- * host NULL: the host cannot call it. */
+/* A library: its name, or the name of the mode; initialisation (sets me and n_pes); allocation of
+ * both buffers; and the call that enqueues a collective of `bytes` (of the vector, or of a block)
+ * on a stream. host NULL: the host cannot call it. */
 struct side {
     const char *name;
     void (*join)(void);
@@ -66,7 +67,7 @@ static void bench_fill(void)
                     cudaMemcpyHostToDevice));
 }
 
-/* Every word up to 1 MiB, then every 61st. */
+/* Checks every word up to 1 MiB, then every 61st. */
 static void bench_check(const struct side *side, enum op op, size_t bytes, const char *how)
 {
     size_t words = bytes / 4, all = words * blocks_of(op, 1);
@@ -99,7 +100,7 @@ static double events_us(cudaEvent_t from, cudaEvent_t to, int calls)
     return 1e3 * (double)ms / calls;
 }
 
-/* The least of several: `calls` calls each, from a graph or one by one. */
+/* Returns the minimum of several measurements of `calls` calls each, in a graph or one by one. */
 static double on_stream(const struct side *side, enum op op, size_t bytes, int calls, int graph)
 {
     cudaGraph_t captured;
@@ -119,7 +120,7 @@ static double on_stream(const struct side *side, enum op op, size_t bytes, int c
     }
     for (int repeat = 0; repeat < REPEATS; repeat++) {
         side->barrier();
-        if (graph) { /* a first one that is not counted: all begin together */
+        if (graph) { /* an untimed first run, so that all PEs start together */
             CUDA(cudaGraphLaunch(made, bench_stream));
             CUDA(cudaEventRecord(from, bench_stream));
             CUDA(cudaGraphLaunch(made, bench_stream));
@@ -173,7 +174,7 @@ static void measure(const struct side *side, enum op op, size_t bytes)
     bench_row(side, op, bytes, "host", us);
 }
 
-/* COLL_SIZES, COLL_OPS: comma-separated, fewer rows. */
+/* COLL_SIZES, COLL_OPS: comma-separated lists that select rows. */
 static int is_wanted(const char *list, const char *word)
 {
     size_t length = strlen(word);

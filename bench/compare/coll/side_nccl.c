@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL's side of bench/compare/coll. COLL_SYMMETRIC=1: memory of ncclMemAlloc, registered as
+/* NCCL's part of bench/compare/coll. COLL_SYMMETRIC=1: memory of ncclMemAlloc, registered as
  * symmetric windows. */
 #include "coll_bench.h"
 

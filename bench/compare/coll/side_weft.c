@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weft's side of bench/compare/coll. */
+/* Weft's part of bench/compare/coll. */
 #include "coll_bench.h"
 
 #include <weft.h>

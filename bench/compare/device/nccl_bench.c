@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of weft_device_bench that NCCL has too, with the same sizes and counts: send and receive
- * on a stream beside put_on_stream, and an all-reduce that the host waits for. NCCL has no single
- * values, signals and atomics to compare. */
+/* Rows of weft_device_bench that NCCL can measure too, with the same sizes and counts: send and
+ * receive on a stream, compared with put_on_stream, and an all-reduce that the host waits for. NCCL
+ * has no single values, signals and atomics. */
 #include "bench/device/plan.h"
 #include "bench/device/report.h"
 #include "pes.h"
@@ -29,7 +29,7 @@ static void barrier(void)
     CUDA(cudaStreamSynchronize(stream));
 }
 
-/* Rank 0 sends to rank 1, back to back. */
+/* Rank 0 sends to rank 1 back to back. */
 static double send_receive(size_t bytes)
 {
     int count = bytes > (1 << 20) ? 20 : PLAN_STREAM_OPERATIONS;
@@ -77,7 +77,7 @@ static void measure(const char *row, const char *unit, double (*once)(size_t), s
         report_row(&report, row, unit, values, PLAN_REPEATS);
 }
 
-/* Ones everywhere: the sum of the last all-reduce is the number of ranks. */
+/* All elements are 1: the result of the last all-reduce is the number of ranks. */
 static void check_sum(size_t bytes)
 {
     float *seen = malloc(bytes);

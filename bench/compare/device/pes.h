@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the processes of a peer library's benchmark find each other without a launcher of that
- * library: PEER_RANK, PEER_PES and PEER_FILE say who this is, how many there are, and through which
- * new file rank 0 gives the others the library's own unique id. Each uses the GPU of its rank. */
+/* Start-up of another library's benchmark without that library's launcher. PEER_RANK and PEER_PES
+ * are this process's rank and the number of processes; rank 0 passes the library's unique id
+ * through the new file PEER_FILE. Each process uses the GPU of its rank. */
 #ifndef WEFT_COMPARE_DEVICE_PES_H
 #define WEFT_COMPARE_DEVICE_PES_H
 
@@ -63,7 +63,7 @@ static void put_file(const char *path, const void *id, size_t bytes)
     }
 }
 
-/* The id of rank 0, at every rank; waits for it for at most 20 s. */
+/* Copies rank 0's id to every rank; waits for it for at most 20 s. */
 static void share_id(void *id, size_t bytes)
 {
     const char *path = from_environment("PEER_FILE");

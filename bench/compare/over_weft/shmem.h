@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The OpenSHMEM names that the comparison uses, directly over weft.h: what Weft's own API costs
- * without the OpenSHMEM layer. Not an OpenSHMEM implementation. */
+/* OpenSHMEM names used by the comparison, implemented directly by weft.h. It shows what Weft's own
+ * API costs without the OpenSHMEM layer. It is not an OpenSHMEM implementation. */
 #ifndef COMPARE_OVER_WEFT_SHMEM_H
 #define COMPARE_OVER_WEFT_SHMEM_H
 

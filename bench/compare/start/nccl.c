@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL: the first send and receive, or with argument "sum" the first all-reduce, over GPU memory,
+/* NCCL: the first send and receive, or with argument "sum" the first all-reduce, on GPU memory,
  * verified. */
 #include "start.h"
 

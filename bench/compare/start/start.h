@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the three programs of start.sh share: times from the begin of main, what is moved, and the
- * line that each process prints. */
+/* Shared by the three programs of start.sh: times since the start of main, the data, and the line
+ * that each process prints. */
 #ifndef WEFT_COMPARE_START_H
 #define WEFT_COMPARE_START_H
 
@@ -25,7 +25,7 @@ static double since_start(void)
     return now_ms() - start_ms;
 }
 
-/* What PE `pe` sends. */
+/* Word i that PE `pe` sends. */
 static float word_of(int pe, int i)
 {
     return (float)(1000 * (pe + 1) + i % 977);
@@ -61,8 +61,8 @@ static void check_sums(const char *what, const float *words, int n)
     }
 }
 
-/* Milliseconds from the begin of main until: the library was set up; the memory was there; the
- * first operation was verified. */
+/* Prints milliseconds from the start of main until the library was initialised, the memory was
+ * allocated, and the first operation was verified. */
 static void print_line(const char *side, const char *what, int pe, int n, double set_up,
                        double memory, double verified)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weft: the first put, or with argument "sum" the first collective, over GPU memory, verified. */
+/* Weft: the first put, or with argument "sum" the first collective, on GPU memory, verified. */
 #include "start.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a symmetric address and a PE number to an address, in a few instructions; scopes; records of
- * what goes wrong. Every operation starts here; remote.h goes on where there is no such address. */
+/* Translates a symmetric address and a PE number to a direct address, in a few instructions;
+ * defines scopes; writes fault records. Every operation starts here. remote.h handles PEs without a
+ * direct address. */
 #ifndef WEFT_DEVICE_ACCESS_H
 #define WEFT_DEVICE_ACCESS_H
 
@@ -8,7 +9,8 @@
 
 /* ----------------------------------------------------------------------------------- scopes
  *
- * Operations exist in three scopes, named by who calls together, with the same arguments:
+ * Operations exist in three scopes. The name tells which threads call together, with the same
+ * arguments:
  *   weft_thread_NAME   one thread
  *   weft_warp_NAME     all threads of the calling warp
  *   weft_block_NAME    all threads of the block
@@ -23,7 +25,7 @@
     X(warp, WEFT_DEV_WARP)                                                                         \
     X(block, WEFT_DEV_BLOCK)
 
-/* Lanes of the calling warp that exist: fewer than 32 in the last warp of an uneven block. */
+/* Number of threads in the calling warp: fewer than 32 in the last warp of an uneven block. */
 WEFT_DEVICE unsigned weft_dev_warp_threads(void)
 {
     unsigned left = weft_dev_block_threads() - weft_dev_warp() * WEFT_WARP_LANES;
@@ -49,7 +51,7 @@ WEFT_DEVICE unsigned weft_dev_scope_threads(int scope)
                                     : weft_dev_block_threads();
 }
 
-/* All threads of the scope meet, and their memory is ordered among them. */
+/* Barrier of all threads of the scope, which also orders their memory accesses among them. */
 WEFT_DEVICE void weft_dev_scope_sync(int scope)
 {
     if (scope == WEFT_DEV_WARP)
@@ -58,7 +60,7 @@ WEFT_DEVICE void weft_dev_scope_sync(int scope)
         weft_dev_sync_block();
 }
 
-/* The same, and: did any of them have pred? */
+/* The same barrier; returns 1 when `pred` is true in any of the threads, else 0. */
 WEFT_DEVICE int weft_dev_scope_any(int scope, int pred)
 {
     if (scope == WEFT_DEV_WARP) {
@@ -72,9 +74,9 @@ WEFT_DEVICE int weft_dev_scope_any(int scope, int pred)
 
 /* ---------------------------------------------------------------------------------- records */
 
-/* Writes a record into the black box and gives 1 + its number, 0 when there is no box. The box may
- * be host memory behind a bus without atomics, so the place is taken by a counter of the device's
- * own. */
+/* Writes a record into the black box and returns 1 + its index, or 0 when there is no black box.
+ * The black box may be host memory behind a bus without atomics, so a counter in device memory
+ * assigns the index. */
 WEFT_DEVICE_NOINLINE uint64_t weft_dev_record_write(struct weft_dev_record *from)
 {
     struct weft_dev_box *box = weft_dev_state.box;
@@ -88,17 +90,17 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_record_write(struct weft_dev_record *from
     struct weft_dev_record *record = &box->records[from->ticket % WEFT_DEV_RECORDS];
     weft_dev_store_u32(&record->state, WEFT_DEV_RECORD_FREE, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
     WEFT_NO_UNROLL
-    for (int i = 1; i < WORDS; i++) /* the state is word 0 */
+    for (int i = 1; i < WORDS; i++) /* word 0 is the state */
         /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): the record is read word by word */
         weft_dev_store_u32((weft_dev_any_u32 *)record + i, ((const weft_dev_any_u32 *)from)[i],
                            WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-    /* Release: a reader that sees the state sees the rest. */
+    /* Release: a reader that sees the state sees the other words. */
     weft_dev_store_u32(&record->state, from->state, WEFT_ORDER_RELEASE, WEFT_SCOPE_SYS);
     return from->ticket + 1;
 }
 
-/* Through memory, not by arguments: a call with eleven of them at the end of every chain of calls
- * would cost each kernel that many registers. */
+/* Passes the record in memory, not as arguments: a call with eleven arguments at the end of every
+ * chain of calls would cost each kernel that many registers. */
 WEFT_DEVICE uint64_t weft_dev_record(int state, int operation, int status, int peer, int team,
                                      const void *address, unsigned cmp, uint64_t expected,
                                      uint64_t seen, uint64_t waited_ns)
@@ -117,20 +119,20 @@ WEFT_DEVICE uint64_t weft_dev_record(int state, int operation, int status, int p
     return weft_dev_record_write(&r);
 }
 
-/* Makes the host's next call fail. The first status stays. */
+/* Makes the host's next call fail with `status`. The first status is kept. */
 WEFT_DEVICE_NOINLINE void weft_dev_fail(int status)
 {
     struct weft_dev_box *box = weft_dev_state.box;
     if (!box || weft_dev_load_u32((uint32_t *)&box->failed, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS))
         return;
-    /* Release: pairs with the host's acquire; the record is visible before. */
+    /* Release: pairs with the host's acquire, so the host sees the record too. */
     weft_dev_store_u32((uint32_t *)&box->failed, (uint32_t)status, WEFT_ORDER_RELEASE,
                        WEFT_SCOPE_SYS);
 }
 
 /* -------------------------------------------------------------------------------- addresses */
 
-/* Where PE pe's part of a segment is; 0: no direct address. */
+/* Address of PE pe's copy of a segment; 0: no direct address. */
 WEFT_DEVICE uint64_t weft_dev_part(int segment, int pe)
 {
     const struct weft_dev_segment *s = &weft_dev_state.segment[segment];
@@ -141,8 +143,9 @@ WEFT_DEVICE uint64_t weft_dev_part(int segment, int pe)
                : 0;
 }
 
-/* The segment that holds bytes [symmetric, symmetric + bytes) of this PE, and the offset in it.
- * WEFT_ERR_ADDRESS, or WEFT_ERR_RANGE when only the start is in one. */
+/* Finds the segment of this PE that holds bytes [symmetric, symmetric + bytes), and the offset in
+ * it. Returns WEFT_ERR_ADDRESS when no segment does, WEFT_ERR_RANGE when a segment holds only the
+ * start. */
 WEFT_DEVICE int weft_dev_find(const void *symmetric, size_t bytes, int *segment, uint64_t *offset)
 {
     for (*segment = 0; *segment < WEFT_DEV_SEGMENTS; ++*segment) {
@@ -154,20 +157,21 @@ WEFT_DEVICE int weft_dev_find(const void *symmetric, size_t bytes, int *segment,
     return WEFT_ERR_ADDRESS;
 }
 
-/* No memory is below: a null pointer, with or without an offset, is at fault. */
+/* The lowest address of real memory: a lower one is a null pointer with an offset, which is a
+ * fault. */
 #define WEFT_DEV_LOWEST_ADDRESS 65536
 
-/* Whether PE pe is this one and the address, in no segment, is taken as it stands: a solver that
- * runs against itself needs no symmetric memory. */
+/* Whether PE pe is this PE and the address is in no segment; the address is then used unchanged. A
+ * program that communicates with itself needs no symmetric memory. */
 WEFT_DEVICE int weft_dev_is_own(const void *address, int pe)
 {
     return pe == weft_dev_state.me && weft_dev_state.version &&
            (uintptr_t)address >= WEFT_DEV_LOWEST_ADDRESS;
 }
 
-/* weft_dev_direct() for what weft_dev_in_window() does not cover: another segment than the first, a
- * PE that is not mapped at an equal distance, and (unless `symmetric_only`) memory of this PE that
- * is not symmetric. NULL: none of these. */
+/* weft_dev_direct() for cases that weft_dev_in_window() does not cover: a segment other than the
+ * first, a PE that is not mapped at an equal distance, and (unless `symmetric_only`) memory of this
+ * PE that is not symmetric. NULL: none of these. */
 WEFT_DEVICE_NOINLINE char *weft_dev_direct_slow(const void *symmetric, size_t bytes, int pe,
                                                 int symmetric_only)
 {
@@ -182,8 +186,8 @@ WEFT_DEVICE_NOINLINE char *weft_dev_direct_slow(const void *symmetric, size_t by
     return own ? (char *)(uintptr_t)symmetric : NULL;
 }
 
-/* Whether weft_dev_window() gives the address at PE pe, by arithmetic alone. Segments are multiples
- * of a page, so for a variable of at most 8 bytes, aligned to its size, the start alone decides. */
+/* Whether weft_dev_window() can compute the address at PE pe. Segments are multiples of a page, so
+ * for a variable of at most 8 bytes, aligned to its size, the start alone decides. */
 WEFT_DEVICE int weft_dev_in_window(const void *symmetric, int pe)
 {
     const struct weft_dev_segment *heap = &weft_dev_state.segment[WEFT_DEV_HEAP];
@@ -191,7 +195,8 @@ WEFT_DEVICE int weft_dev_in_window(const void *symmetric, int pe)
            (uint32_t)(pe - heap->first) < heap->count;
 }
 
-/* Written so that in a loop over addresses of one PE the compiler can compute the distance once. */
+/* Address at PE pe, by arithmetic alone. In a loop over addresses of one PE the compiler can
+ * compute the distance once. */
 WEFT_DEVICE char *weft_dev_window(const void *symmetric, int pe)
 {
     const struct weft_dev_segment *heap = &weft_dev_state.segment[WEFT_DEV_HEAP];
@@ -199,8 +204,8 @@ WEFT_DEVICE char *weft_dev_window(const void *symmetric, int pe)
     return (char *)((uintptr_t)symmetric + distance);
 }
 
-/* Where this device loads and stores `bytes` at `symmetric` of PE pe. NULL: there is no direct
- * address, and the operation goes to weft_dev_remote() (remote.h). */
+/* Address at which this device loads and stores `bytes` bytes at `symmetric` of PE pe. NULL: there
+ * is no direct address, and the operation goes to weft_dev_remote() (remote.h). */
 WEFT_DEVICE char *weft_dev_direct(const void *symmetric, size_t bytes, int pe)
 {
     const struct weft_dev_segment *heap = &weft_dev_state.segment[WEFT_DEV_HEAP];
@@ -211,7 +216,7 @@ WEFT_DEVICE char *weft_dev_direct(const void *symmetric, size_t bytes, int pe)
     return weft_dev_direct_slow(symmetric, bytes, pe, 0);
 }
 
-/* The same for one variable, of which weft_dev_in_window() says what it may be. */
+/* The same for one variable of a size and alignment that weft_dev_in_window() allows. */
 WEFT_DEVICE char *weft_dev_direct_word(const void *symmetric, int pe)
 {
     if (WEFT_DEV_LIKELY(weft_dev_in_window(symmetric, pe)))
@@ -219,8 +224,8 @@ WEFT_DEVICE char *weft_dev_direct_word(const void *symmetric, int pe)
     return weft_dev_direct_slow(symmetric, 1, pe, 0);
 }
 
-/* Whether the device's own atomics are not to be used at PE pe, where they are not everywhere.
- * Memory of this PE that is in no segment nobody else reaches. */
+/* Whether the device's own atomics do not work on this variable at PE pe. Called where they do not
+ * work at every PE. Only this PE reaches its memory outside the segments, so atomics work there. */
 WEFT_DEVICE_NOINLINE int weft_dev_lacks_atomics(const void *symmetric, int pe)
 {
     int segment;
@@ -229,7 +234,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_lacks_atomics(const void *symmetric, int pe)
            weft_dev_find(symmetric, 1, &segment, &offset) == WEFT_OK;
 }
 
-/* The same for the device's atomics, which do not work over every link: NULL where they do not. */
+/* weft_dev_direct_word() for atomics of the device; NULL where the link does not support them. */
 WEFT_DEVICE char *weft_dev_direct_atomic(const void *symmetric, int pe)
 {
     char *at = weft_dev_direct_word(symmetric, pe);
@@ -238,7 +243,7 @@ WEFT_DEVICE char *weft_dev_direct_atomic(const void *symmetric, int pe)
 
 /* ------------------------------------------------------------------------------ the job */
 
-/* This PE's number, and how many there are; 0 when no job runs. */
+/* PE number of the caller, and number of PEs in the job; 0 when no job runs. */
 WEFT_DEVICE int weft_dev_my_pe(void)
 {
     return weft_dev_state.me;
@@ -249,8 +254,8 @@ WEFT_DEVICE int weft_dev_n_pes(void)
     return weft_dev_state.n_pes;
 }
 
-/* Address at which device code of this PE loads and stores `symmetric` of PE pe; NULL when there is
- * none. Nothing goes on record. */
+/* Returns the address at which device code of this PE loads and stores `symmetric` of PE pe; NULL
+ * when there is none. Writes no fault record. */
 WEFT_DEVICE void *weft_dev_ptr(const void *symmetric, int pe)
 {
     if (WEFT_DEV_LIKELY(weft_dev_in_window(symmetric, pe)))

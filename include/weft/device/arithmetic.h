@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arithmetic of reductions on 16 bytes of elements at a time: every type and operation of the
- * host's but long double, and scaled sums. Knows nothing of memory and PEs. */
+/* Arithmetic of reductions on 16 bytes of elements at a time: every type and operation of the host
+ * API except long double, and scaled sums. Knows nothing of memory and PEs. */
 #ifndef WEFT_DEVICE_ARITHMETIC_H
 #define WEFT_DEVICE_ARITHMETIC_H
 
@@ -8,12 +8,12 @@
 #include <weft/device/narrow.h>
 #include <weft/device/simt.h>
 
-/* A sum of elements that are multiplied by a factor before: no weft_op, since it needs the
- * factor. */
+/* Operation code of a sum of elements multiplied by a factor. It is not a weft_op, because it needs
+ * the factor. */
 #define WEFT_DEV_SCALED ((weft_op)100)
 
-/* Products of which a sum is made: rounded before it, so that no compiler makes one operation of
- * both and the bits depend on no target. */
+/* Products that are added afterwards: each product is rounded before the sum, so that no compiler
+ * fuses both operations and every target gives the same bits. */
 #if WEFT_TARGET_CUDA
 
 WEFT_DEVICE float weft_dev_mul_f32(float a, float b)
@@ -100,7 +100,7 @@ WEFT_DEVICE size_t weft_dev_type_bytes(weft_type type)
     }
 }
 
-/* Whether a reduction is defined, and done here. */
+/* Whether the operation is defined for the type and implemented here. */
 WEFT_DEVICE int weft_dev_reducible(weft_type type, weft_op op)
 {
     if (!weft_dev_type_bytes(type) || ((unsigned)op >= WEFT_OP_COUNT && op != WEFT_DEV_SCALED))
@@ -110,7 +110,7 @@ WEFT_DEVICE int weft_dev_reducible(weft_type type, weft_op op)
     return type <= WEFT_UINT64 ? op < WEFT_AVG : op >= WEFT_MIN;
 }
 
-/* By what two elements are combined: averages and scaled sums are sums. */
+/* The operation that combines two elements: averages and scaled sums use sums. */
 WEFT_DEVICE weft_op weft_dev_pair_op(weft_op op)
 {
     return op == WEFT_AVG || op == WEFT_DEV_SCALED ? WEFT_SUM : op;
@@ -128,8 +128,8 @@ WEFT_DEV_REAL(f32, float)
 WEFT_DEV_REAL(f64, double)
 #undef WEFT_DEV_REAL
 
-/* The lowest `width` bytes of a and b as integers; sums and products wrap, so their sign is of no
- * account. */
+/* Combines the lowest `width` bytes of a and b as integers. Sums and products wrap, so their sign
+ * does not matter. */
 WEFT_DEVICE uint64_t weft_dev_combine_integer(weft_op op, int is_signed, unsigned width, uint64_t a,
                                               uint64_t b)
 {
@@ -209,8 +209,8 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_complex_f64(weft_op op, struct weft_d
     return v;
 }
 
-/* X(type): each case below has its element size as a constant. Not of 8 bits: these are combined in
- * binary32 alone. */
+/* X(type): types combined in their own format; each case below has its element size as a constant.
+ * Types of 8 bits are missing: they are combined in binary32 only. */
 #define WEFT_DEV_COMBINED_TYPES(X)                                                                 \
     X(WEFT_INT8)                                                                                   \
     X(WEFT_INT16)                                                                                  \
@@ -220,9 +220,9 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_complex_f64(weft_op op, struct weft_d
     X(WEFT_UINT16)                                                                                 \
     X(WEFT_UINT32) X(WEFT_UINT64) X(WEFT_FLOAT) X(WEFT_DOUBLE) X(WEFT_DEV_HALF) X(WEFT_DEV_BFLOAT16)
 
-/* Out of line: once in a program and not once per load of every reduction. An SM has some 70
- * instructions of a warp for each 16 bytes per lane that arrive over a link, so the call is
- * free. */
+/* Not inlined: the code is in a program once, not at every load of every reduction. An SM can issue
+ * about 70 warp instructions for each 16 bytes per lane that arrive over a link, so the call costs
+ * no time. */
 WEFT_DEVICE_NOINLINE struct weft_dev_vec16
 weft_dev_combine_any(weft_type type, weft_op op, struct weft_dev_vec16 a, struct weft_dev_vec16 b)
 {
@@ -256,7 +256,8 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_combine(weft_type type, weft_op op,
 
 /* ---------------------------------------------------------------------- averages, scaled sums */
 
-/* A sum divided by the members. A power of two divides like its inverse, whatever the sum. */
+/* A sum divided by the number of members. For a power of two, multiplying by its inverse gives the
+ * same bits for every sum. */
 WEFT_DEVICE float weft_dev_mean_f32(float sum, int members)
 {
     if (members & (members - 1))
@@ -265,7 +266,7 @@ WEFT_DEVICE float weft_dev_mean_f32(float sum, int members)
                             weft_dev_f32_bits(0x7f000000u - weft_dev_bits_f32((float)members)));
 }
 
-/* Both parts, or both elements, of 8 bytes of floats. */
+/* Applies the division or the factor to both floats in 8 bytes. */
 WEFT_DEVICE uint64_t weft_dev_each_f32(uint64_t v, int members, float factor)
 {
     float a = weft_dev_f32_bits((uint32_t)v), b = weft_dev_f32_bits((uint32_t)(v >> 32));
@@ -281,8 +282,8 @@ WEFT_DEVICE uint64_t weft_dev_each_f64(uint64_t v, int members, double factor)
                                      : weft_dev_mul_f64(a, factor));
 }
 
-/* Elements of binary32 or binary64 divided by `members`, or with 0 of them times the factor. Out of
- * line, as weft_dev_combine_any(). */
+/* Elements of binary32 or binary64 divided by `members` or, with members = 0, multiplied by the
+ * factor. Not inlined, as weft_dev_combine_any(). */
 WEFT_DEVICE_NOINLINE struct weft_dev_vec16 weft_dev_each(weft_type type, struct weft_dev_vec16 v,
                                                          int members, double factor)
 {
@@ -298,23 +299,24 @@ WEFT_DEVICE_NOINLINE struct weft_dev_vec16 weft_dev_each(weft_type type, struct 
 
 /* ----------------------------------------------------------------------------------- many
  *
- * What is combined of several members before it is rounded: for the types of 16 and 8 bits their
- * elements in binary32, else the elements as they are. */
+ * The combined value of several members before it is rounded. Types of 16 and 8 bits have their
+ * elements in binary32 (f); other types have their elements unchanged (v). */
 struct weft_dev_wide {
     struct weft_dev_vec16 v;
     float f[16];
 };
 
-/* How a reduction combines. Where `widened` and `more` are constants of the caller, what they rule
- * out is not compiled. */
+/* How a reduction combines. Where `widened` and `more` are constants of the caller, the compiler
+ * leaves out code that they exclude. */
 struct weft_dev_how {
     weft_type type;
-    weft_op op;    /* WEFT_DEV_SCALED too */
-    int widened;   /* elements of a vector that are combined in binary32: 16, 8, 1 (the rest is not
-                      used), or 0 */
-    int more;      /* it may be an average or a scaled sum */
-    int members;   /* of an average */
-    double factor; /* of a scaled sum; of what is combined in binary32: rounded to that */
+    weft_op op;    /* may also be WEFT_DEV_SCALED */
+    int widened;   /* number of elements of a vector combined in binary32: 16, 8 or 1 (the others
+                      are unused); 0: none */
+    int more;      /* 1: op may be an average or a scaled sum */
+    int members;   /* of an average: number of members */
+    double factor; /* of a scaled sum; rounded to binary32 where elements are combined in
+                      binary32 */
 };
 
 WEFT_DEVICE int weft_dev_widened(weft_type type)
@@ -322,7 +324,7 @@ WEFT_DEVICE int weft_dev_widened(weft_type type)
     return weft_dev_is_fp8(type) ? 16 : weft_dev_is_narrow(type) ? 8 : 0;
 }
 
-/* Element i of a vector of 16 or 8, or the first one. */
+/* Element i of a vector with `of` = 16 or 8 elements, or the first element, in binary32. */
 WEFT_DEVICE float weft_dev_narrow_load(weft_type type, struct weft_dev_vec16 v, int i, int of)
 {
     if (of == 16) {
@@ -347,8 +349,8 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_plain_load(struct weft_dev_how h,
     return h.more && h.op == WEFT_DEV_SCALED ? weft_dev_each(h.type, v, 0, h.factor) : v;
 }
 
-/* EACH(i, elements of the vector): the loops have constant bounds, so that their elements stay in
- * registers. */
+/* EACH(i, number of elements of the vector) for each element: the loops have constant bounds, so
+ * the elements stay in registers. */
 #define WEFT_DEV_WIDENED(h, EACH)                                                                  \
     if ((h).widened == 16) {                                                                       \
         WEFT_UNROLL                                                                                \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Atomics of device code on a variable of any PE, by the device's own instructions: relaxed, of
- * system scope. They exist in scope thread. The variable is symmetric and aligned to its width.
+/* Atomics of device code on a variable of any PE, with the device's own instructions: relaxed, of
+ * system scope. Only scope thread has them. The variable is symmetric and aligned to its width.
  *
  * W is 32 or 64, T is uint32_t or uint64_t:
  *   void weft_thread_atomic_set##W(void *dst, T value, int pe), _add, _inc, _and, _or, _xor
@@ -8,19 +8,19 @@
  *   T    weft_thread_atomic_swap##W(void *dst, T value, int pe)
  *   T    weft_thread_atomic_cswap##W(void *dst, T expected, T value, int pe)
  *   T    weft_thread_atomic_fetch_add##W(void *dst, T value, int pe), _inc, _and, _or, _xor
- * Real numbers (F is f32, f64; f16x2 and bf16x2 are two 16-bit reals in a uint32_t, each added to
- * its own; in hardware on cuda, bf16x2 from sm_90 on):
+ * Real numbers (F is f32, f64, f16x2 or bf16x2; the last two are two 16-bit reals in a uint32_t,
+ * each added to its counterpart; in hardware on cuda, bf16x2 from sm_90 on):
  *   void weft_thread_atomic_add_F(void *dst, T value, int pe)
  *   T    weft_thread_atomic_fetch_add_F(void *dst, T value, int pe)
- * Those that fetch give the value from before, 0 when it cannot be done. */
+ * Fetching atomics return the previous value, or 0 when the operation fails. */
 #ifndef WEFT_DEVICE_ATOMICS_H
 #define WEFT_DEVICE_ATOMICS_H
 
 #include <weft/device/arithmetic.h>
 #include <weft/device/rma.h>
 
-/* Declares the local `T *at`; where there is no direct address the request goes on, and its result
- * (bits) is returned as `result` makes it. */
+/* Declares the local `T *at`. Where there is no direct address, the macro sends the request to
+ * weft_dev_remote() and returns its result (bits), converted by `result`. */
 #define WEFT_DEV_ATOMIC_AT(T, symmetric, ID, bits, compare, result)                                \
     T *at = (T *)weft_dev_direct_atomic(symmetric, pe);                                            \
     if (!at)                                                                                       \
@@ -34,8 +34,8 @@
         return weft_dev_atomic_##primitive##_u##W(at, value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);  \
     }
 
-/* A result that is not used lets the compiler take the form without one, and nobody waits for
- * it. */
+/* In the form without a fetch the result is unused, so the compiler can use an instruction that
+ * returns nothing and no thread waits for it. */
 #define WEFT_DEV_AMO_BOTH(W, name, ID)                                                             \
     WEFT_DEV_AMO(W, fetch_##name, name, ID)                                                        \
     WEFT_DEVICE void weft_thread_atomic_##name##W(void *dst, uint##W##_t value, int pe)            \
@@ -80,7 +80,7 @@ WEFT_DEV_AMO_WIDTH(64)
 #undef WEFT_DEV_AMO_BOTH
 #undef WEFT_DEV_AMO
 
-/* Adds a pair by compare and swap. */
+/* Adds a pair of 16-bit reals by compare and swap. */
 #define WEFT_DEV_PAIR_LOOP(from, to)                                                               \
     uint32_t seen = weft_dev_load_u32(at, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS), old;                \
     do {                                                                                           \

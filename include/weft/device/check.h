@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checking mode of device code (WEFT_CHECK=1): what a member is about to do in a collective, as it
- * is compared with the others', and what of it a member sees by itself. Knows neither teams nor how
- * members tell each other, which room.h does. On a GPU it is compiled in files with
- * -DWEFT_DEVICE_CHECK alone, since calls that may be made cost a kernel registers. */
+/* Checking mode of device code (WEFT_CHECK=1): the arguments of a collective that members compare,
+ * and the errors that a member finds by itself. Knows neither teams nor how members exchange
+ * arguments; room.h does that. On a GPU it is compiled only in files with -DWEFT_DEVICE_CHECK,
+ * because possible calls cost a kernel registers. */
 #ifndef WEFT_DEVICE_CHECK_H
 #define WEFT_DEVICE_CHECK_H
 
@@ -14,17 +14,17 @@
 #define WEFT_DEV_CHECKS 0
 #endif
 
-/* Addresses as numbers, 0 where there is none. */
+/* Arguments of a collective. Addresses are numbers; 0: none. */
 struct weft_dev_asked {
-    int operation, type, op, root; /* 0, 0 and -1 where there are none */
-    uint64_t bytes;                /* 0 where members have their own */
-    uint64_t detail;               /* strides, or bits of a factor */
-    uint64_t element;              /* with strides */
-    uint64_t to, from; /* the same symmetric places at every member: of dst, and of src */
-    /* What is written here or at others from here, and what is read here: they lie apart, or src is
-     * `same`. */
+    int operation, type, op, root; /* 0, 0 and -1: the operation has none */
+    uint64_t bytes;                /* 0: each member has its own */
+    uint64_t detail;               /* strides, or the bits of a factor */
+    uint64_t element;              /* bytes of an element, with strides */
+    uint64_t to, from; /* symmetric addresses of dst and src that must be equal at all members */
+    /* Range that this call writes, here or at other members, and range that it reads here. They
+     * must not overlap, unless src is equal to `same`. */
     uint64_t dst, dst_bytes, src, src_bytes, same;
-    int grid; /* 1: by blocks of a grid, 0: by one thread, warp or block */
+    int grid; /* 1: called by blocks of a grid; 0: by one thread, warp or block */
     enum weft_dev_wrong wrong;
 };
 
@@ -35,8 +35,8 @@ WEFT_DEVICE struct weft_dev_asked weft_dev_asked_of(int operation, uint64_t byte
     return asked;
 }
 
-/* dst_bytes: 0 where no more than its place is known; src_bytes: 0 where this member's is not read.
- * same: where src may be though that is in dst, or dst in it; 0: nowhere. */
+/* Sets the memory arguments. dst_bytes: 0 when only the address is known. src_bytes: 0 when this
+ * member's src is not read. same: the only address at which src may overlap dst; 0: none. */
 WEFT_DEVICE void weft_dev_asked_memory(struct weft_dev_asked *asked, const void *dst,
                                        uint64_t dst_bytes, const void *src, uint64_t src_bytes,
                                        uint64_t same)
@@ -48,7 +48,7 @@ WEFT_DEVICE void weft_dev_asked_memory(struct weft_dev_asked *asked, const void 
     asked->same = same;
 }
 
-/* a * b, or the largest number where that is more. */
+/* a * b, or UINT64_MAX when the product is larger. */
 WEFT_DEVICE uint64_t weft_dev_times(uint64_t a, uint64_t b)
 {
     return a && b > UINT64_MAX / a ? UINT64_MAX : a * b;
@@ -75,8 +75,8 @@ WEFT_DEVICE enum weft_dev_wrong weft_dev_asked_wrong(const struct weft_dev_asked
                : WEFT_DEV_WRONG_NOTHING;
 }
 
-/* A place as it is compared: that of the same symmetric address is the same number at every PE; 0:
- * it is none. */
+/* The form in which members compare an address: the same symmetric address gives the same number at
+ * every PE. 0: no address. */
 WEFT_DEVICE uint64_t weft_dev_place_told(uint64_t address)
 {
     int segment;
@@ -86,11 +86,11 @@ WEFT_DEVICE uint64_t weft_dev_place_told(uint64_t address)
     return WEFT_DEV_PLACE(segment, offset);
 }
 
-/* room.h */
+/* Defined in room.h. */
 WEFT_DEVICE_NOINLINE int weft_dev_compare_asked(int scope, int team, struct weft_dev_asked asked);
 
-/* WEFT_OK, or, at all members alike but for what it is, what is wrong. By a scope whose group has
- * begun. */
+/* Compares the members' arguments; returns WEFT_OK or an error. All members get an error when one
+ * does, but the codes may differ. Called by a scope whose group has begun. */
 WEFT_DEVICE int weft_dev_agree(int scope, int team, struct weft_dev_asked asked)
 {
     if (!WEFT_DEV_CHECKS || WEFT_DEV_LIKELY(!weft_dev_state.checking))

@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of device code over teams, in scopes thread, warp and block: the protocol, meetings,
- * and those that move data (reductions are in reduce.h).
+/* Collectives of device code over teams, in scopes thread, warp and block: the protocol,
+ * synchronisation, and collectives that move data (reductions are in reduce.h).
  *
  * Each member calls from one thread, warp or block, in the same order at every member, with the
  * same sizes, types and roots. Destinations and sources are symmetric; the destination at every
- * member must be ready when any member calls. On return the own destination is complete and the own
- * source may be reused. What another thread of the scope wrote to a source must have been
- * synchronised before. All return WEFT_OK, or, the same for all threads of the scope,
- * WEFT_ERR_TIMEOUT, _NOT_MEMBER (no such team, or this PE is not in it), _NO_PATH (a member is not
- * reached at all), _ADDRESS, _RANGE, _TYPE; then the job fails at the host's next call.
+ * member must be ready when the first member calls. On return the caller's destination is complete
+ * and its source may be reused. The caller synchronises with other threads that wrote to a source
+ * before the call. All functions return WEFT_OK or, the same for all threads of the scope,
+ * WEFT_ERR_TIMEOUT, _NOT_MEMBER (no such team, or this PE is not in it), _NO_PATH (a member cannot
+ * be reached), _ADDRESS, _RANGE, _TYPE. After an error the job fails at the host's next call.
  *
- * `team` is what weft_team_device() gives; WEFT_DEV_WORLD is all PEs, WEFT_DEV_NODE those of the
- * node.
+ * `team` is the number from weft_team_device(); WEFT_DEV_WORLD has all PEs, WEFT_DEV_NODE those of
+ * the node.
  *
- * Checking mode (WEFT_CHECK=1), on simt, and on a GPU in files compiled with -DWEFT_DEVICE_CHECK,
- * since calls that may be made cost a kernel registers: before each collective the members compare
- * operation, form (that of a grid or of one thread, warp or block), size, types, root, factor,
- * strides, and the places of symmetric memory, two or three trips over the link more. A difference
- * is WEFT_ERR_MISMATCH at all, before anything is moved, and the job's failure names two members
- * and what differs. Memory that overlaps where it may not is WEFT_ERR_ARGUMENT at the member that
- * gives it and WEFT_ERR_MISMATCH, which names that one, at the others; a range past the end of its
- * segment WEFT_ERR_RANGE likewise. All files of a program that call collectives on a GPU are
- * compiled alike. Members that call over different teams wait for each other until the limit.
+ * Checking mode (WEFT_CHECK=1) works on simt, and on a GPU in files compiled with
+ * -DWEFT_DEVICE_CHECK, because possible calls cost a kernel registers. Before each collective the
+ * members compare operation, form (of a grid, or of one thread, warp or block), size, types, root,
+ * factor, strides, and the symmetric addresses; this takes two or three more one-way latencies of
+ * the link. A difference gives WEFT_ERR_MISMATCH at all members, before any data moves, and the
+ * job's failure names two members and what differs. Forbidden overlap of memory gives
+ * WEFT_ERR_ARGUMENT at the member that passed it, and WEFT_ERR_MISMATCH, which names that member,
+ * at the others. A range past the end of its segment gives WEFT_ERR_RANGE in the same way. All
+ * files of a program that call collectives on a GPU must be compiled alike. Members that call over
+ * different teams wait for each other until the wait limit.
  *
- * Protocol. A PE has, per team, an area that the members store to (struct weft_dev_area). Its flags
- * are, for each member i, arrived[i], the number of the latest sync in which it has arrived, and
- * phase[i], the number of the latest data collective in which it has delivered. Both only grow, and
- * a waiter compares by >=, so that members that deliver nothing (all but the root of a broadcast)
- * need not store the number of that call. */
+ * Protocol. A PE has, per team, an area that the members store to (struct weft_dev_area). It has
+ * two flags for each member i: arrived[i], the sequence number of the latest sync in which the
+ * member has arrived, and phase[i], the sequence number of the latest data collective in which it
+ * has delivered. Both only grow, and a waiter compares by >=. Members that deliver nothing (all but
+ * the root of a broadcast) therefore need not store the sequence number of that call. */
 #ifndef WEFT_DEVICE_COLLECTIVE_H
 #define WEFT_DEVICE_COLLECTIVE_H
 
@@ -43,11 +44,12 @@ struct weft_dev_members {
     int n, me;
     int start, stride;
     const int32_t *pes; /* NULL: start + i * stride */
-    int number;         /* of the team */
+    int number;         /* number of the team */
     int direct;
 };
 
-/* The world needs no look into memory. n = 0: there is no such team, or this PE is not in it. */
+/* The members of a team. The world team needs no load from memory. n = 0: there is no such team, or
+ * this PE is not in it. */
 WEFT_DEVICE struct weft_dev_members weft_dev_members_of(int team)
 {
     struct weft_dev_members m = {weft_dev_state.n_pes, weft_dev_state.me, 0, 1, NULL, team, 0};
@@ -72,7 +74,7 @@ WEFT_DEVICE int weft_dev_member_pe(const struct weft_dev_members *m, int i)
     return m->pes ? m->pes[i] : m->start + i * m->stride;
 }
 
-/* Own number in the team and its size; -1 when there is no such team. */
+/* PE number of the caller in the team, and size of the team; -1 when there is no such team. */
 WEFT_DEVICE int weft_dev_team_my_pe(int team)
 {
     struct weft_dev_members m = weft_dev_members_of(team);
@@ -85,7 +87,8 @@ WEFT_DEVICE int weft_dev_team_n_pes(int team)
     return m.n ? m.n : -1;
 }
 
-/* The number in `to` of the PE that is `pe` in `from`, or -1. */
+/* Returns the PE number in team `to` of the PE that has number `pe` in team `from`, or -1 when it
+ * is not in `to`. */
 WEFT_DEVICE int weft_dev_team_translate(int from, int pe, int to)
 {
     struct weft_dev_members a = weft_dev_members_of(from), b = weft_dev_members_of(to);
@@ -104,7 +107,7 @@ struct weft_dev_group {
     struct weft_dev_members m;
     int scope, operation;
     unsigned rank, threads;
-    uint64_t number; /* of this call: what flags of members must reach */
+    uint64_t number; /* sequence number of this call, which members' flags must reach */
 };
 
 WEFT_DEVICE struct weft_dev_area *weft_dev_area_at(const struct weft_dev_group *g, int pe)
@@ -132,10 +135,11 @@ WEFT_DEVICE_NOINLINE int weft_dev_refuse(int operation, int team, int status, co
     return status;
 }
 
-/* For a team with members that have no direct address: WEFT_OK when each of those has a carrier.
- * Else, with `record`, a record names the first without one, and its path as
- * weft_dev_request_refuse() does. Takes the team's number and not a pointer to the group: a group
- * whose address is taken is kept in memory, and each acquiring poll drops it from the cache. */
+/* For a team with members that have no direct address: returns WEFT_OK when each of them has a
+ * transport. Else, with `record`, it writes a record that names the first member without a
+ * transport and its path, as weft_dev_request_refuse() does. It takes the team's number and not a
+ * pointer to the group: a group whose address is taken is kept in memory, and each acquiring poll
+ * would drop it from the cache. */
 WEFT_DEVICE_NOINLINE int weft_dev_check_members(int operation, int team, int record)
 {
     struct weft_dev_members m = weft_dev_members_of(team);
@@ -168,8 +172,8 @@ WEFT_DEVICE int weft_dev_group_begin(struct weft_dev_group *g, int scope, int te
                   : weft_dev_refuse(operation, team, WEFT_ERR_NOT_MEMBER, NULL, 0, g->rank == 0);
 }
 
-/* Sets flag `i` of member `member`'s area: a store, or a request to what carries operations
- * there. */
+/* Sets flag `i` in the area of member `member`: by a store, or by a request to the transport that
+ * reaches the member. */
 WEFT_DEVICE void weft_dev_flag_set(const struct weft_dev_group *g, int member, int i)
 {
     int pe = weft_dev_member_pe(&g->m, member);
@@ -182,8 +186,8 @@ WEFT_DEVICE void weft_dev_flag_set(const struct weft_dev_group *g, int member, i
                              pe);
 }
 
-/* Waits for one flag of the own area. Acquire: pairs with the fence of the member that set it; meet
- * has none, and promises no order. */
+/* Waits for one flag of this PE's area. Acquire: pairs with the fence of the member that set the
+ * flag. meet has no such fence, and promises no order. */
 WEFT_DEVICE int weft_dev_flag_await(const struct weft_dev_group *g, const uint64_t *flag,
                                     int member)
 {
@@ -203,7 +207,7 @@ WEFT_DEVICE int weft_dev_flag_await(const struct weft_dev_group *g, const uint64
     return status;
 }
 
-/* The end of a collective: all threads have the same status, and a fault becomes the job's. */
+/* Ends a collective: all threads return the same status, and an error makes the job fail. */
 WEFT_DEVICE int weft_dev_group_end(const struct weft_dev_group *g, uint64_t *count, int status)
 {
     if (g->rank == 0)
@@ -218,19 +222,19 @@ WEFT_DEVICE int weft_dev_group_end(const struct weft_dev_group *g, uint64_t *cou
 /* ------------------------------------------------------------------- meet, sync and barrier
  *
  * int weft_{thread,warp,block}_meet(int team)
- *     All members have arrived. Says nothing about memory: for programs whose data carry their own
- *     order (packets), or that only keep in step.
+ *     Returns when all members have called it. Does not order memory: for programs whose data carry
+ *     their own order (packets), or that only keep in step.
  * int weft_{thread,warp,block}_sync(int team)
- *     All members have arrived, and stores to own memory before it are visible to all.
+ *     As meet; members' earlier stores to their own memory are visible to all.
  * int weft_{thread,warp,block}_barrier(int team)
- *     Moreover all operations of the calling threads before it are complete and visible.
+ *     As sync; all earlier operations of the calling threads are complete and visible.
  */
 enum weft_dev_meeting { WEFT_DEV_MEET, WEFT_DEV_SYNC, WEFT_DEV_BARRIER };
 
-/* sync and barrier fence before they set their flags. The fence orders what this thread did and
- * what the threads did that it has met in the scope's sync. Flags are relaxed stores behind one
- * fence, not releases, so that a thread that sets several pays for it once. Litmus tests barrier
- * and sync fail with meet in their place. */
+/* sync and barrier fence before they set their flags. The fence orders what this thread did, and
+ * what other threads of the scope did before the scope's sync. Flags are relaxed stores after one
+ * fence, not releases, so that a thread that sets several flags pays for one fence. Litmus tests
+ * barrier and sync fail with meet in their place. */
 WEFT_DEVICE void weft_dev_arrive(const struct weft_dev_group *g, enum weft_dev_meeting meeting)
 {
     if (meeting != WEFT_DEV_MEET && g->rank < (unsigned)g->m.n)
@@ -246,8 +250,7 @@ WEFT_DEVICE int weft_dev_meeting(struct weft_dev_group *g, enum weft_dev_meeting
     int status = WEFT_OK;
     g->number = weft_dev_load_u64(&own->syncs, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) + 1;
     if (meeting == WEFT_DEV_BARRIER && weft_dev_state.carried) {
-        weft_dev_scope_sync(
-            g->scope); /* nobody waits for what others of the scope are about to give */
+        weft_dev_scope_sync(g->scope); /* waits only for requests that the scope issued before */
         weft_dev_remote_order(1);
     }
     weft_dev_scope_sync(g->scope);
@@ -285,10 +288,11 @@ WEFT_DEV_SCOPE_LIST(WEFT_DEV_MEETINGS)
 
 /* ----------------------------------------------------------------------- moving to members */
 
-/* Which members a thread sends to (first, first + step, ...), and its rank among the threads that
- * send to them. The warps of a block are dealt out over the members, so that all links are in use
- * at once; a scope with fewer warps than members sends to one after the other. Members are counted
- * from the one after this PE (weft_dev_turned_member()), so that not all begin with the same. */
+/* The members that a thread sends to (first, first + step, ...), and its rank among the threads
+ * that send to them. The warps of a block are distributed over the members, so that all links are
+ * in use at once; a scope with fewer warps than members sends to one after the other. Each PE
+ * counts members from the next member after itself (weft_dev_turned_member()), so that not all PEs
+ * begin with the same member. */
 struct weft_dev_share {
     int first, step;
     unsigned rank, threads;
@@ -308,7 +312,7 @@ WEFT_DEVICE struct weft_dev_share weft_dev_share_of(const struct weft_dev_group 
     return share;
 }
 
-/* The member that is i + 1 places after this PE in the team; the last one is this PE. */
+/* Rotated rank: the member i + 1 positions after this PE in the team; the last one is this PE. */
 WEFT_DEVICE int weft_dev_turned_member(const struct weft_dev_group *g, int i)
 {
     int member = g->m.me + 1 + i;
@@ -325,8 +329,9 @@ WEFT_DEVICE_NOINLINE int weft_dev_check_slow(int operation, int team, const void
     return status ? weft_dev_refuse(operation, team, status, address, bytes, record) : WEFT_OK;
 }
 
-/* Whether an own range is symmetric; weft_dev_ptr() then gives its place at each member. Without
- * segment and offset to keep, an alltoall of 8 bytes takes 3.15 in place of 3.36 us (H200). */
+/* Whether a range of this PE is symmetric; weft_dev_ptr() then gives its address at each member.
+ * Because segment and offset are not kept, an alltoall of 8 bytes takes 3.15 us instead of 3.36 us
+ * (H200). */
 WEFT_DEVICE int weft_dev_check(const struct weft_dev_group *g, const void *address, size_t bytes)
 {
     const struct weft_dev_segment *heap = &weft_dev_state.segment[WEFT_DEV_HEAP];
@@ -336,8 +341,8 @@ WEFT_DEVICE int weft_dev_check(const struct weft_dev_group *g, const void *addre
     return weft_dev_check_slow(g->operation, g->m.number, address, bytes, g->rank == 0);
 }
 
-/* Finds the segment of an own symmetric range, and its offset there, once: weft_dev_place_at() then
- * gives its place at a member by one addition, in loops over the range. */
+/* Finds once the segment of a symmetric range of this PE, and the offset in it. In loops over the
+ * range, weft_dev_place_at() then gives the address at a member by one addition. */
 WEFT_DEVICE int weft_dev_place(const struct weft_dev_group *g, const void *address, size_t bytes,
                                int *segment, uint64_t *offset)
 {
@@ -353,8 +358,9 @@ WEFT_DEVICE char *weft_dev_place_at(const struct weft_dev_group *g, int segment,
     return (char *)(uintptr_t)(weft_dev_part(segment, weft_dev_member_pe(&g->m, member)) + offset);
 }
 
-/* Tells each member that what the threads of the scope have moved is there. The scope's sync and
- * the fence of the threads that set flags order the data before the flags, as in put_signal. */
+/* Sets the flag that reports to each member that the data moved by the threads of the scope has
+ * arrived. The scope's sync and the fence of the threads that set flags order the data before the
+ * flags, as in put_signal. */
 WEFT_DEVICE void weft_dev_deliver(const struct weft_dev_group *g)
 {
     weft_dev_scope_sync(g->scope);
@@ -368,8 +374,9 @@ WEFT_DEVICE void weft_dev_deliver(const struct weft_dev_group *g)
             weft_dev_flag_set(g, i, weft_dev_state.n_pes + g->m.me);
 }
 
-/* Moves from own memory to `symmetric` (an own address) of a member: by all `threads` of the share,
- * or, where the member has no direct address, by the first of them as a request. */
+/* Moves data from this PE's memory to `symmetric` (an address of this PE) at a member. All
+ * `threads` of the share move it; where the member has no direct address, the first of them sends a
+ * request. */
 WEFT_DEVICE void weft_dev_move_to(const struct weft_dev_group *g, int member, void *symmetric,
                                   const char *from, size_t bytes, unsigned rank, unsigned threads)
 {
@@ -401,17 +408,22 @@ WEFT_DEVICE void weft_dev_data_begin(struct weft_dev_group *g)
 
 /* ---------------------------------------------------------------------- moving collectives
  *
- * int weft_{thread,warp,block}_broadcast(int team, void *dst, const void *src, size_t bytes, int
- * root) The root's own destination gets a copy unless dst is NULL there or is src. int
- * weft_{thread,warp,block}_fcollect(int team, void *dst, const void *src, size_t bytes) `bytes`
- * from each, in the order of the team. src is the own place in dst, or does not overlap it. int
- * weft_{thread,warp,block}_alltoall(int team, void *dst, const void *src, size_t bytes) `bytes` for
- * each pair. Source and destination do not overlap. int weft_{thread,warp,block}_gather(int team,
- * void *dst, const void *src, size_t bytes, int root) Block i of the root's dst becomes the `bytes`
- * of member i. dst is given at every member, and written at the root alone; the others' calls
- * return when their source may be used again. The root's src is its place in dst, or apart. int
- * weft_{thread,warp,block}_scatter(int team, void *dst, const void *src, size_t bytes, int root)
- *     Member i gets block i of the root's src. The root's dst is its own block there, or apart.
+ * int weft_{thread,warp,block}_broadcast(int team, void *dst, const void *src, size_t bytes,
+ *                                        int root)
+ *     `bytes` bytes of the root's src go to dst at every member. The root's own dst gets a copy,
+ *     unless it is NULL there or equal to src.
+ * int weft_{thread,warp,block}_fcollect(int team, void *dst, const void *src, size_t bytes)
+ *     `bytes` bytes from each member, in the order of the team. src is this member's block of dst,
+ *     or does not overlap dst.
+ * int weft_{thread,warp,block}_alltoall(int team, void *dst, const void *src, size_t bytes)
+ *     `bytes` bytes for each pair of PEs. Source and destination do not overlap.
+ * int weft_{thread,warp,block}_gather(int team, void *dst, const void *src, size_t bytes, int root)
+ *     Block i of the root's dst becomes the `bytes` bytes of member i. Every member passes dst, and
+ *     only the root's is written; a call of another member returns when its source may be reused.
+ *     The root's src is its block of dst, or does not overlap dst.
+ * int weft_{thread,warp,block}_scatter(int team, void *dst, const void *src, size_t bytes, int
+ * root) Member i gets block i of the root's src. The root's dst is its own block of src, or does
+ * not overlap src.
  */
 WEFT_DEVICE struct weft_dev_asked weft_dev_broadcast_asked(const struct weft_dev_group *g,
                                                            const void *dst, const void *src,
@@ -461,7 +473,8 @@ WEFT_DEVICE struct weft_dev_asked weft_dev_exchange_asked(const struct weft_dev_
     return asked;
 }
 
-/* each: fcollect sends all members the same, alltoall each its own block. */
+/* Sends to every member. each = 0: the same block to all (fcollect); 1: each member its own block
+ * (alltoall). */
 WEFT_DEVICE int weft_dev_exchange(int scope, int team, int operation, void *dst, const void *src,
                                   size_t bytes, int each)
 {
@@ -485,8 +498,8 @@ WEFT_DEVICE int weft_dev_exchange(int scope, int team, int operation, void *dst,
     return weft_dev_receive(&g, 0, g.m.n);
 }
 
-/* Gather, where each sends to the root, or scatter, where the root sends to each. Up to the
- * sending: all but telling the members and waiting for them. */
+/* Gather (each member sends to the root) or scatter (the root sends to each member). The following
+ * functions do all up to the sending; flags are set and awaited afterwards. */
 WEFT_DEVICE int weft_dev_rooted_check(const struct weft_dev_group *g, const void *dst, size_t bytes,
                                       int root)
 {
@@ -528,7 +541,8 @@ WEFT_DEVICE void weft_dev_rooted_send(const struct weft_dev_group *g, void *dst,
     }
 }
 
-/* Who sends tells so, and who receives waits for these members: *from ... *to - 1. */
+/* Whether this PE is a sender, which sets flags. A receiver waits for the flags of members *from
+ * ... *to - 1. */
 WEFT_DEVICE int weft_dev_rooted_tells(const struct weft_dev_group *g, int root, int *from, int *to)
 {
     int gather = g->operation == WEFT_DEV_OP_GATHER, is_root = g->m.me == root;
@@ -553,7 +567,7 @@ WEFT_DEVICE int weft_dev_rooted(int scope, int team, int operation, void *dst, c
     if (weft_dev_rooted_tells(&g, root, &from, &to))
         weft_dev_deliver(&g);
     else
-        weft_dev_scope_sync(scope); /* all have read the count before one of them raises it */
+        weft_dev_scope_sync(scope); /* all threads have read the count before one increments it */
     return weft_dev_receive(&g, from, to);
 }
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The carrier `gda`: operations on PEs without direct addresses become requests that the calling
- * threads themselves store into a send queue of the network adapter, publish and see completed
- * (gda_queue.h); no thread of the host has a part in it.
+/* The transport `gda`: operations on PEs without direct addresses become RDMA requests. The calling
+ * GPU threads themselves write the requests to a send queue of the NIC, ring its doorbell and poll
+ * for completion (gda_queue.h); no host thread takes part.
  *
- * To each PE lead several queues. A block uses one of them for what it puts and gets; atomics and
- * signals on one address go by one queue, whoever gives them. What one queue carries arrives in its
- * order, but for bulk data where there are keys of relaxed order: of those a completion says that
- * the peer's adapter has them, and a flush, a read behind them in the same queue, that they are in
- * their place. Values, signals, flags and packets go by keys of strict order, and pass nothing.
- * Between queues only completion orders, so a fence waits for it. Lanes of a warp that give values
- * or fetch together reserve, publish and wait as one; values that stand next to each other go in
- * one inline write, which each lane stores its own part of.
+ * Several queues lead to each PE. A block uses one of them for its puts and gets. Atomics and
+ * signals on one address use one queue, whichever thread issues them. A queue delivers in its
+ * order, except bulk data where memory keys with relaxed ordering exist. For these a completion
+ * says only that the peer's NIC has the data; a flush (a read after them in the same queue) says
+ * that they are in memory. Values, signals, flags and packets use keys with strict ordering, and
+ * never overtake. Between queues only completion orders, so a fence waits for it. Lanes of a warp
+ * that write values or fetch together reserve, publish and wait together. Adjacent values go into
+ * one inline write, and each lane stores its own value into it.
  *
- * A put whose source is not registered is copied into the requests; what is got there comes through
- * the queue's places for results. An error completion leaves a record with the queue and the
- * syndrome, and the job fails. */
+ * A put whose source is not registered is copied into the requests (inline). A get into memory that
+ * is not registered goes through the queue's result slots. An error completion leaves a record with
+ * the queue and the syndrome, and the job fails. */
 #ifndef WEFT_DEVICE_GDA_H
 #define WEFT_DEVICE_GDA_H
 
@@ -24,8 +24,8 @@
 
 /* ------------------------------------------------------------------------------- single values */
 
-/* A lane's part of an inline write: in words of at most 4 bytes, as the data begin at an odd
- * one. */
+/* Stores one lane's value into an inline write, in words of at most 4 bytes, because inline data
+ * begin 4 bytes after a multiple of 8. */
 WEFT_DEVICE void weft_dev_gda_part(const struct weft_dev_gda_ring *ring, uint64_t index,
                                    uint32_t at, uint64_t value, unsigned bytes)
 {
@@ -43,7 +43,7 @@ WEFT_DEVICE void weft_dev_gda_part(const struct weft_dev_gda_ring *ring, uint64_
     }
 }
 
-/* One value, of a reservation of one block that found `turns`. */
+/* One value, in one block whose reservation returned `turns`. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_p_late(struct weft_dev_gda_queue *q,
                                               const struct weft_dev_request *r,
                                               struct weft_dev_gda_place at, uint64_t turns)
@@ -55,9 +55,10 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_p_late(struct weft_dev_gda_queue *q,
     weft_dev_gda_give(&span);
 }
 
-/* One value by one thread, in a block by itself. The usual way, in its turn and with room, is
- * written out, with counts of 32 bits that do not come round: of this most of all each instruction
- * counts (tools/gda_instructions.sh). 0: it is another; the block that is reserved found *turns. */
+/* One value from one thread, in a block of its own. Handles only the common case inline: it is this
+ * block's turn and the ring has space, with 32-bit counts that do not wrap. Here the number of
+ * instructions matters most (tools/gda_instructions.sh). Returns 0 in other cases; *turns is what
+ * the reservation of the block returned. */
 WEFT_DEVICE int weft_dev_gda_p_at_once(struct weft_dev_gda_queue *q, struct weft_dev_gda_place at,
                                        uint64_t value, uint32_t bytes, uint64_t *turns)
 {
@@ -83,7 +84,7 @@ WEFT_DEVICE void weft_dev_gda_p_one(struct weft_dev_gda_queue *q, const struct w
         weft_dev_gda_p_late(q, r, at, turns);
 }
 
-/* p: each run of neighbours is one inline write; the runs toward one PE are one span. */
+/* p: each run of adjacent values is one inline write; the runs toward one PE are one span. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_p(struct weft_dev_request *r)
 {
     struct weft_dev_gda_queue *q = weft_dev_gda_own_queue(r->pe);
@@ -117,12 +118,11 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_p(struct weft_dev_request *r)
     weft_dev_sync_warp(run.mask);
     if (run.leads && begun)
         weft_dev_gda_give_group(&g);
-    weft_dev_sync_warp(together); /* they stay so */
+    weft_dev_sync_warp(together); /* the lanes stay converged */
 }
 
 #if WEFT_TARGET_SIMT
-/* The same from its arguments, which a block of one thread, that never meets another, gives at
- * once. */
+/* The same with plain arguments. A block of one thread needs no other lanes and sends at once. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_p_value(const void *symmetric, unsigned bytes,
                                                uint64_t value, int pe)
 {
@@ -145,7 +145,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_p_value(const void *symmetric, unsigned b
 
 /* ------------------------------------------------------------------------- fetching, atomics */
 
-/* What the adapter does for an atomic; FETCH adds nothing. */
+/* The NIC's operation for an atomic; FETCH is an ADD of 0. */
 WEFT_DEVICE int weft_dev_gda_does(int what)
 {
     return what == WEFT_DEV_ATOMIC_AND                                   ? WEFT_DEV_GDA_AND
@@ -170,7 +170,8 @@ WEFT_DEVICE void weft_dev_gda_store_atomic(const struct weft_dev_gda_ring *ring,
         weft_dev_gda_atomic8(ring, index, does, at, to, value, r->compare, flags);
 }
 
-/* The place of a lane's result is its own until it has read it. */
+/* Waits until the result slot of `index` is free, and takes it until the lane has read the
+ * result. */
 WEFT_DEVICE int weft_dev_gda_take_result(struct weft_dev_gda_queue *q, uint64_t index,
                                          const struct weft_dev_request *r)
 {
@@ -188,7 +189,7 @@ WEFT_DEVICE int weft_dev_gda_take_result(struct weft_dev_gda_queue *q, uint64_t 
     return 1;
 }
 
-/* The sum of real numbers. */
+/* The sum of real numbers, as bit patterns. */
 WEFT_DEVICE uint64_t weft_dev_gda_added(int what, uint64_t a, uint64_t b)
 {
     if (what == WEFT_DEV_ATOMIC_ADD_F32)
@@ -206,8 +207,7 @@ WEFT_DEVICE uint64_t weft_dev_gda_added(int what, uint64_t a, uint64_t b)
                << 16;
 }
 
-/* g and atomics. Lanes whose requests go by one queue give them as one span and wait for it
- * together. */
+/* g and atomics. Lanes whose requests use one queue issue them as one span and wait together. */
 WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_fetch(struct weft_dev_request *r)
 {
     int atomic = r->operation == WEFT_DEV_OP_ATOMIC, fetches = !atomic || !r->nbi;
@@ -225,7 +225,7 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_fetch(struct weft_dev_request *r)
     uint32_t flags = g.ends ? WEFT_DEV_GDA_SIGNALED : 0;
     struct weft_dev_gda_place to = fetches ? weft_dev_gda_result(q, g.at) : weft_dev_gda_sink(q);
     if (fetches && !weft_dev_gda_take_result(q, g.at, r))
-        to = weft_dev_gda_sink(q); /* the job has failed; the span is given all the same */
+        to = weft_dev_gda_sink(q); /* the job has failed; the span is published all the same */
     at = weft_dev_gda_keyed(q, at);
     if (atomic)
         weft_dev_gda_store_atomic(&q->ring, g.at, r, at, to, flags);
@@ -245,7 +245,7 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_fetch(struct weft_dev_request *r)
     return value;
 }
 
-/* Real numbers: by compare and swap, until nobody has come between. */
+/* Atomics on real numbers: compare and swap, until no other update comes in between. */
 WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_add_real(struct weft_dev_request *r)
 {
     struct weft_dev_request one = *r;
@@ -265,7 +265,7 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_add_real(struct weft_dev_request *r)
 
 /* ----------------------------------------------------------------------------- bulk, one thread */
 
-/* The data of an inline write. */
+/* Stores the data of an inline write. */
 WEFT_DEVICE void weft_dev_gda_inline_data(const struct weft_dev_gda_ring *ring, uint64_t index,
                                           const char *src, uint32_t bytes)
 {
@@ -277,8 +277,8 @@ WEFT_DEVICE void weft_dev_gda_inline_data(const struct weft_dev_gda_ring *ring, 
     }
 }
 
-/* One inline write of up to WEFT_DEV_GDA_INLINE_MOST bytes from memory that is not registered, or
- * that is free again at once. */
+/* One inline write of up to WEFT_DEV_GDA_INLINE_MOST bytes, from memory that is not registered or
+ * that the caller may reuse at once. */
 WEFT_DEVICE_NOINLINE int weft_dev_gda_put_inline(struct weft_dev_gda_queue *q,
                                                  const struct weft_dev_request *r, const char *dst,
                                                  const char *src, uint32_t bytes)
@@ -298,7 +298,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_put_inline(struct weft_dev_gda_queue *q,
     return 1;
 }
 
-/* Bytes of the next inline write to `dst`: none goes over the end of a key. */
+/* Bytes of the next inline write to `dst`, which does not cross the end of a key's range. */
 WEFT_DEVICE uint32_t weft_dev_gda_inline_piece(const char *dst, int pe, uint64_t bytes)
 {
     uint64_t most = WEFT_DEV_GDA_INLINE_MOST, piece = bytes < most ? bytes : most;
@@ -306,12 +306,12 @@ WEFT_DEVICE uint32_t weft_dev_gda_inline_piece(const char *dst, int pe, uint64_t
     return (uint32_t)piece;
 }
 
-/* Puts are copied up to this size, where their source is to be free on return: no completion is
- * waited for then. */
+/* Largest put, in bytes, that is copied inline when its source must be free on return; no
+ * completion is waited for then. */
 enum { WEFT_DEV_GDA_COPIED = 2 * WEFT_DEV_GDA_BLOCK - WEFT_DEV_GDA_INLINE_AT };
 
-/* One request by which registered memory is moved in place; `open`: its completion does not say
- * that the data are in their place. */
+/* One request that moves registered memory in place. `open`: its completion does not say that the
+ * data are in memory. */
 WEFT_DEVICE_NOINLINE int weft_dev_gda_move_one(struct weft_dev_gda_queue *q,
                                                const struct weft_dev_request *r, uint32_t opcode,
                                                struct weft_dev_gda_place there,
@@ -329,7 +329,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_move_one(struct weft_dev_gda_queue *q,
     return 1;
 }
 
-/* *end: how much of the queue must be complete before the source is free; 0: it is. */
+/* *end: block count that the queue must complete before the source may be reused; 0: it may be
+ * reused now. */
 WEFT_DEVICE_NOINLINE int weft_dev_gda_put(struct weft_dev_gda_queue *q,
                                           const struct weft_dev_request *r, uint64_t *end)
 {
@@ -358,7 +359,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_put(struct weft_dev_gda_queue *q,
     return 1;
 }
 
-/* What is read into memory that is not registered comes through the places for results, some at a
+/* A get into memory that is not registered goes through the result slots, at most this many at a
  * time: `n` elements of at most WEFT_DEV_GDA_RESULT bytes. */
 enum { WEFT_DEV_GDA_READS = 16 };
 
@@ -394,8 +395,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_read_some(struct weft_dev_gda_queue *q,
     return there;
 }
 
-/* Up to WEFT_DEV_GDA_READS * WEFT_DEV_GDA_RESULT bytes that end before the next key; how many it
- * were, 0 when it cannot be done. */
+/* Gets up to WEFT_DEV_GDA_READS * WEFT_DEV_GDA_RESULT bytes that end before the next key. Returns
+ * the number of bytes, or 0 after an error. */
 WEFT_DEVICE uint64_t weft_dev_gda_get_through(struct weft_dev_gda_queue *q,
                                               const struct weft_dev_request *r, const char *from,
                                               char *to, uint64_t bytes)
@@ -410,10 +411,10 @@ WEFT_DEVICE uint64_t weft_dev_gda_get_through(struct weft_dev_gda_queue *q,
     return !done ? 0 : whole ? (uint64_t)whole * WEFT_DEV_GDA_RESULT : bytes;
 }
 
-/* Gives a flush behind all that the queue was given, which is complete when `*end` blocks are: a
- * read of the peer's memory, which brings what was written there, where writes are relaxed; a DUMP
- * of own memory behind all reads, where this GPU needs one. Both read the team areas, which lie
- * where the data do. */
+/* Issues a flush after all requests of the queue; it is complete when `*end` blocks are. Where
+ * writes are relaxed, it is a read of the peer's memory, which completes the earlier writes there.
+ * Where this GPU needs it, it is also a DUMP of own memory after all reads. Both read the team
+ * areas, which are in the same memory as the data. */
 WEFT_DEVICE_NOINLINE int weft_dev_gda_flush(struct weft_dev_gda_queue *q,
                                             const struct weft_dev_request *r, uint64_t *end)
 {
@@ -474,7 +475,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_get(const struct weft_dev_request *r)
 
 /* ------------------------------------------------------------------------------------ strided */
 
-/* One column of the elements: `width` bytes at the start of each. */
+/* One column of a strided transfer: `width` bytes at the start of each element. */
 WEFT_DEVICE_NOINLINE int weft_dev_gda_column(const struct weft_dev_request *r, const char *there,
                                              char *here, uint32_t width)
 {
@@ -493,7 +494,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_column(const struct weft_dev_request *r, c
     return done;
 }
 
-/* Elements of 16 bytes that are aligned to 8 may go over the end of a key: as two columns. */
+/* Strided transfers. An element of 16 bytes that is aligned to 8 may cross the end of a key's
+ * range, and then goes as two columns. */
 WEFT_DEVICE void weft_dev_gda_strided(const struct weft_dev_request *r)
 {
     const char *there = (const char *)r->symmetric;
@@ -508,7 +510,7 @@ WEFT_DEVICE void weft_dev_gda_strided(const struct weft_dev_request *r)
 
 /* ---------------------------------------------------------------------- signals, flags, packets */
 
-/* A signal's request at `index`, the last of its span. */
+/* Stores the request of a signal at `index`, the last of its span. */
 WEFT_DEVICE void weft_dev_gda_store_signal(struct weft_dev_gda_queue *q, uint64_t index,
                                            struct weft_dev_gda_place at, uint64_t value, int add,
                                            uint32_t flags)
@@ -520,7 +522,7 @@ WEFT_DEVICE void weft_dev_gda_store_signal(struct weft_dev_gda_queue *q, uint64_
         weft_dev_gda_value(&q->ring, index, at, value, 8, flags);
 }
 
-/* A word of 8 bytes, which is at `spot`: set by an inline write, added to by an atomic. */
+/* Updates an 8-byte word at `spot`: an inline write sets it, an atomic adds to it. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_signal(struct weft_dev_gda_queue *q,
                                               const struct weft_dev_request *r,
                                               struct weft_dev_gda_place spot, int add,
@@ -534,14 +536,14 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_signal(struct weft_dev_gda_queue *q,
     weft_dev_gda_give(&span);
 }
 
-/* A word of 8 bytes at the request's PE. */
+/* Address and key of an 8-byte word at PE pe. */
 WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_word_spot(const void *word, int pe)
 {
     uint64_t whole = 8;
     return weft_dev_gda_spot(word, pe, &whole);
 }
 
-/* By the queue of the word. */
+/* The same on the queue of the word's address. */
 WEFT_DEVICE void weft_dev_gda_signal_word(const struct weft_dev_request *r, const void *word,
                                           int add)
 {
@@ -549,9 +551,9 @@ WEFT_DEVICE void weft_dev_gda_signal_word(const struct weft_dev_request *r, cons
     weft_dev_gda_signal(weft_dev_gda_word_queue(spot.address, r->pe), r, spot, add, 0);
 }
 
-/* Data that are one request, and the signal, in one span: one doorbell for both. Only the signal's
- * completion is asked for. 0: they are more than one request, or cannot be given; *end is then as
- * weft_dev_gda_put() has it. */
+/* Issues data that fit one request, and the signal, in one span with one doorbell. Only the signal
+ * requests a completion. Returns 0 when the data need more than one request or memory is not
+ * registered; *end is as in weft_dev_gda_put(). */
 WEFT_DEVICE int weft_dev_gda_put_signal_at_once(struct weft_dev_gda_queue *q,
                                                 const struct weft_dev_request *r,
                                                 struct weft_dev_gda_place signal, int add,
@@ -591,10 +593,10 @@ WEFT_DEVICE int weft_dev_gda_put_signal_at_once(struct weft_dev_gda_queue *q,
     return 1;
 }
 
-/* The signal follows in the same queue by a key of strict order, so that it passes no data, and is
- * carried out behind them also where the network takes several ways (`ordered`); one that is added
- * to in the queue of its word where there are several adapters. Data of 8 bytes and less are in the
- * request itself. */
+/* The signal follows the data in the same queue with a strict-order key, so that it does not
+ * overtake them. `ordered` keeps this order also where the network uses several routes. With
+ * several NICs, a signal that is added to uses the queue of its word. Data of at most 8 bytes are
+ * in the request itself. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_put_signal(struct weft_dev_request *r)
 {
     struct weft_dev_gda_place signal = weft_dev_gda_word_spot(r->signal, r->pe);
@@ -612,7 +614,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_put_signal(struct weft_dev_request *r)
         weft_dev_gda_await(q, r, end);
 }
 
-/* 8 bytes of a packet: both halves carry its number. */
+/* 8 bytes of a packet: both halves carry its sequence number. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_packet(const struct weft_dev_request *r)
 {
     uint64_t wire[2];
@@ -624,9 +626,9 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_packet(const struct weft_dev_request *r)
 
 /* ---------------------------------------------------------------------------------- own memory
  *
- * Where the adapter's atomics are not atomic with the device's own, those on this PE's own segments
- * go by the adapter too, on a queue that leads back here. Memory in no segment nobody else
- * reaches. */
+ * Where the NIC's atomics are not atomic with the device's own, atomics on this PE's own segments
+ * also go through the NIC, on a queue that leads back to this PE. Only this PE reaches its memory
+ * outside the segments. */
 
 WEFT_DEVICE void weft_dev_gda_own_signal(const struct weft_dev_request *r, const void *signal)
 {
@@ -638,7 +640,8 @@ WEFT_DEVICE void weft_dev_gda_own_signal(const struct weft_dev_request *r, const
         weft_dev_signal_at((char *)(uintptr_t)signal, r->value, (weft_signal_op)r->what);
 }
 
-/* 1: it is done. Data are moved by this thread; what it stored is visible before the signal. */
+/* Returns 1 when it has done the request. This thread moves the data itself; what it stored is
+ * visible before the signal. */
 WEFT_DEVICE_NOINLINE int weft_dev_gda_own(struct weft_dev_request *r)
 {
     if (r->operation == WEFT_DEV_OP_SIGNAL) {
@@ -655,9 +658,9 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_own(struct weft_dev_request *r)
     return 0;
 }
 
-/* ----------------------------------------------------------------------------- as a carrier */
+/* ----------------------------------------------------------------------------- as a transport */
 
-/* Gives a flush to each used queue that needs one, so that all of them are under way at once. */
+/* Issues a flush to each used queue that needs one, so that all flushes are in flight at once. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_flush_all(struct weft_dev_request *r)
 {
     const struct weft_dev_gda *gda = weft_dev_state.gda;
@@ -676,8 +679,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_flush_all(struct weft_dev_request *r)
     }
 }
 
-/* Waits until everything that was given to the used queues is in its place; queues of which that is
- * known cost two loads. */
+/* Waits until the data of all requests on the used queues are in memory. A queue that is already
+ * known to be complete costs two loads. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_complete(const struct weft_dev_request *r)
 {
     const struct weft_dev_gda *gda = weft_dev_state.gda;
@@ -703,9 +706,9 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_complete(const struct weft_dev_request *r
     }
 }
 
-/* Called by each thread; of those that are here together one looks. One queue to a PE keeps the
- * order by itself, but for data in relaxed order. The quiet's fence stands between what came before
- * and what comes behind it. */
+/* Fence or quiet. Every thread calls it; one of the lanes that call together checks the queues. One
+ * queue to a PE keeps the order by itself, except for data in relaxed order. The quiet's fence
+ * orders earlier operations before later ones. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_order(int quiet)
 {
     struct weft_dev_request r =
@@ -721,8 +724,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_order(int quiet)
         weft_dev_fence(WEFT_ORDER_SEQ_CST, WEFT_SCOPE_SYS);
 }
 
-/* Called by one thread for its scope. What it put before in memory of this PE is visible to the
- * adapter by the fence before the doorbell. */
+/* Called by one thread for its scope. The fence before the doorbell makes its earlier stores to
+ * memory of this PE visible to the NIC. */
 WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_request(struct weft_dev_request *r)
 {
     uint64_t end;
@@ -760,8 +763,8 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_request(struct weft_dev_request *r)
         weft_dev_gda_packet(r);
         return 0;
     case WEFT_DEV_OP_FLAG:
-        /* The number of the meeting before must not come behind this one: one queue for all of
-         * them. */
+        /* The flag of the previous synchronisation must not arrive after this one: all flags use
+         * one queue. */
         weft_dev_gda_order(0);
         weft_dev_gda_signal(weft_dev_gda_queue_of(r->pe, 0), r,
                             weft_dev_gda_word_spot(r->symmetric, r->pe), 0,

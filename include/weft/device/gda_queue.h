@@ -1,88 +1,90 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A send queue that several threads use without a lock: who wants to give requests
+/* A send queue that several threads use without a lock. A thread that issues requests
  *
- *     reserves blocks of the ring by an atomic add        weft_dev_gda_reserve()
- *     waits until the ring has room for them              weft_dev_gda_room()
+ *     reserves 64-byte blocks of the ring by an atomic add  weft_dev_gda_reserve()
+ *     waits until the ring has space for them               weft_dev_gda_room()
  *     stores its requests (gda_wqe.h), the last signalled
- *     publishes them                                      weft_dev_gda_publish()
- *     and looks how much is complete                      weft_dev_gda_done()
+ *     publishes them                                        weft_dev_gda_publish()
+ *     and polls for completion                              weft_dev_gda_done()
  *
- * Reservations are published in their order. Whose turn it is, because all before it is published,
- * rings the doorbell and then passes the turn on. Both counts, of what is reserved and of what is
- * published, are halves of one word: the add that reserves tells whether it is the caller's turn,
- * and the one that passes the turn on whether anybody has reserved behind it. So a put to which
- * nobody comes in between takes two atomics, and no compare and swap. Nobody waits for a turn: who
- * comes too early marks its blocks and goes, and whoever has passed the turn on to a block with a
- * mark takes it back, for all marks that follow each other, and rings once for all of them. The
- * last request of a reservation takes one block and is signalled.
+ * Reservations are published in their order. A reservation has its turn when all reservations
+ * before it are published: its thread then rings the doorbell and passes the turn on to the next
+ * reservation. The counts of reserved and of published blocks are the halves of one word. The add
+ * that reserves therefore returns whether the reservation already has its turn, and the add that
+ * passes the turn on returns whether there is a later reservation. A put without concurrent puts
+ * takes two atomics and no compare and swap. No thread waits for its turn: a thread that comes too
+ * early marks its blocks as stored and returns. The thread that passes the turn on to a marked
+ * block takes the turn back for all marks in sequence, and rings the doorbell once for all of them.
+ * The last request of a reservation takes one block and is signalled.
  *
- * Completions are collapsed: the adapter keeps one entry, of the last request that completed, whose
- * index has 16 bits. `done` is what is known of the whole count. Every reservation raises it to
- * what it needs before its requests are stored, so it is never more than a ring behind, and the
- * index tells the rest.
+ * The completion queue is collapsed: the NIC keeps one entry, for the last completed request, with
+ * an index of 16 bits. `done` is the known part of the full count. Every reservation raises `done`
+ * to the value it needs before its requests are stored, so `done` is never more than one ring
+ * behind, and the index gives the rest.
  *
- * For device code and for the host. Knows nothing of PEs, keys and of how to wait. */
+ * For device code and for the host. Knows nothing of PEs, of keys and of how to wait. */
 #ifndef WEFT_DEVICE_GDA_QUEUE_H
 #define WEFT_DEVICE_GDA_QUEUE_H
 
 #include <weft/device/gda_wqe.h>
 
 enum {
-    WEFT_DEV_GDA_RESULT = 64, /* bytes of a place for results */
+    WEFT_DEV_GDA_RESULT = 64, /* bytes of a result slot */
     WEFT_DEV_GDA_LINE = 64,
 };
 
-/* In memory of who gives requests; words that are written stand on lines of their own.
- * `completion`: the last 8 bytes of the entry. A block has a place for what a read or an atomic in
- * it brings, and behind those of all blocks stands one for results that nobody wants. */
+/* In memory of the GPU or CPU that issues requests; words that are written are on separate cache
+ * lines. Each block has a result slot for what its read or atomic returns. One more slot after them
+ * takes results that are not used. */
 struct weft_dev_gda_queue {
     struct weft_dev_gda_ring ring;
-    const uint64_t *completion; /* written by the adapter */
-    uint64_t *marks;      /* [depth / 64] a bit for each block: it is stored, and to be published */
-    uint32_t *busy;       /* [depth] 1: the result has not been read yet */
-    char *results;        /* [depth + 1][WEFT_DEV_GDA_RESULT] registered */
-    uint32_t results_key; /* as requests have it */
-    uint32_t number;      /* of the queue pair */
-    uint32_t name;        /* number of the queue among those to its peer, for messages */
+    const uint64_t *completion; /* last 8 bytes of the completion entry; the NIC writes it */
+    uint64_t *marks;            /* [depth / 64] one bit per block: it is stored and waits to be
+                                   published */
+    uint32_t *busy;             /* [depth] 1: the result has not been read yet */
+    char *results;              /* [depth + 1][WEFT_DEV_GDA_RESULT] registered result slots */
+    uint32_t results_key;       /* in the byte order of requests */
+    uint32_t number;            /* queue pair number */
+    uint32_t name;              /* index of the queue among those to its peer, for messages */
     uint32_t reserved;
-    const uint32_t *remote_keys; /* of the peer's chunks, at the adapter that the queue leads to, */
-    const uint32_t
-        *local_keys; /* and of own ones at the one that it begins at; as requests have them */
+    const uint32_t *remote_keys; /* keys of the peer's chunks, at the NIC that the queue leads to */
+    const uint32_t *local_keys;  /* keys of own chunks, at the NIC where the queue begins; both in
+                                    the byte order of requests */
     uint32_t reserved_too[4];
     uint64_t turns; /* blocks reserved << 32 | blocks published, each modulo 2^32 */
     uint64_t turns_line[7];
-    uint64_t done;  /* blocks known to be complete, from the first one on */
-    uint64_t looks; /* 1: a thread that waits looks at the completion now */
-    /* An epoch, counted in blocks (see base/epoch.h): the end of the last request whose completion
-     * does not say that its data are in their place, of the last flush that was given, and of the
-     * last one that is complete. */
+    uint64_t done;  /* blocks known to be complete, counted from the first one on */
+    uint64_t looks; /* 1: a waiting thread is polling the completion entry now */
+    /* An epoch, counted in blocks (see base/epoch.h). open: end of the last request whose
+     * completion does not say that its data are in memory. flushing: end of the last issued flush.
+     * flushed: end of the last completed flush. */
     uint64_t open, flushing, flushed;
     uint64_t done_line[3];
 };
 
-/* `turns` of a new queue. What is published is no reservation's turn, so that the first one goes
- * the way of those that come too early. */
+/* `turns` of a new queue. Its published count gives no reservation the turn, so the first
+ * reservation takes the same code as one that comes too early. */
 #define WEFT_DEV_GDA_UNUSED ((uint64_t)0xffffffffu)
 
-/* 2^32 / each, rounded up; of 1 it is 0: what weft_dev_gda_queue_of() takes. */
+/* 2^32 / each, rounded up (0 for each = 1): the factor that weft_dev_gda_queue_of() uses. */
 WEFT_DEV_BOTH uint32_t weft_dev_gda_fraction(uint32_t each)
 {
     return (uint32_t)((((uint64_t)1 << 32) + each - 1) / each);
 }
 
-/* Which queue what changes one word goes by, host and device alike: found from its address at its
- * PE, so that it is the same adapter there whoever gives it. Adapters are atomic each with itself
- * alone. */
+/* Selects the queue for updates of one word, on host and device. It depends only on the word's
+ * address at its PE, so that all updates go through the same NIC there, whichever PE issues them: a
+ * NIC's atomics are atomic only with its own. */
 WEFT_DEV_BOTH uint32_t weft_dev_gda_word(uint64_t address)
 {
     return (uint32_t)(address >> 3) * 0x9e3779b1u >> 16;
 }
 
-/* A count of blocks that no queue comes to: the queue has failed, or was given up. Far enough from
- * 2^64 that a ring added to it is no small number. */
+/* A block count that no queue reaches: the queue has failed, or was abandoned. It is far enough
+ * from 2^64 that adding a ring size does not give a small number. */
 #define WEFT_DEV_GDA_FAILED ((uint64_t)3 << 62)
 
-/* What of a queue never changes, in registers. */
+/* The constant part of a queue, in registers. */
 WEFT_DEVICE struct weft_dev_gda_ring weft_dev_gda_ring_of(const struct weft_dev_gda_queue *q)
 {
     struct weft_dev_gda_ring ring;
@@ -101,7 +103,7 @@ WEFT_DEVICE struct weft_dev_gda_ring weft_dev_gda_ring_of(const struct weft_dev_
     return ring;
 }
 
-/* The parts of the completion's last 8 bytes. */
+/* Opcodes in the last 8 bytes of a completion entry. */
 enum { WEFT_DEV_GDA_CQE_OK = 0, WEFT_DEV_GDA_CQE_ERROR = 13, WEFT_DEV_GDA_CQE_NONE = 15 };
 
 WEFT_DEV_BOTH uint32_t weft_dev_gda_cqe_opcode(uint64_t word)
@@ -114,29 +116,30 @@ WEFT_DEV_BOTH uint16_t weft_dev_gda_cqe_index(uint64_t word)
     return (uint16_t)((word >> 40 & 0xff) | (word >> 32 & 0xff) << 8);
 }
 
-/* The whole count that ends in the 32 bits of `low`, of blocks that are not known to be complete
- * yet or have just become so. */
+/* The full 64-bit count that ends in the 32 bits of `low`, for blocks that are not known to be
+ * complete, or have just become complete. */
 WEFT_DEV_BOTH uint64_t weft_dev_gda_whole(uint64_t done, uint32_t low)
 {
     return done + (uint64_t)(int64_t)(int32_t)(low - (uint32_t)done);
 }
 
-/* `turns` as it was before: where the reservation begins << 32 | where what is published ends. */
+/* Returns `turns` from before: start of the reservation << 32 | end of published blocks. */
 WEFT_DEVICE uint64_t weft_dev_gda_reserve(struct weft_dev_gda_queue *q, uint32_t blocks)
 {
     return weft_dev_global_add_u64(&q->turns, (uint64_t)blocks << 32, WEFT_ORDER_RELAXED,
                                    WEFT_SCOPE_GPU);
 }
 
-/* How many blocks before it were not published yet. 0: it is the caller's turn; what the one before
- * did comes before its record and its doorbell by the fence between. */
+/* Number of earlier blocks that are not published yet. 0: it is the caller's turn. The fence in
+ * between orders the previous thread's doorbell record and doorbell before the caller's. */
 WEFT_DEVICE uint32_t weft_dev_gda_ahead(uint64_t turns)
 {
     return (uint32_t)(turns >> 32) - (uint32_t)turns;
 }
 
-/* Blocks complete, or WEFT_DEV_GDA_FAILED. What is known is read first: an index that is older than
- * it would be taken for one that is a round further. Acquire: results are read behind it. */
+/* Returns the number of complete blocks, or WEFT_DEV_GDA_FAILED. It reads the known count first: an
+ * index older than that count would look like one of the next round. Acquire: results are read
+ * after it. */
 WEFT_DEVICE uint64_t weft_dev_gda_done(const struct weft_dev_gda_queue *q)
 {
     uint64_t known = weft_dev_load_u64(&q->done, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU);
@@ -149,8 +152,8 @@ WEFT_DEVICE uint64_t weft_dev_gda_done(const struct weft_dev_gda_queue *q)
     return opcode == WEFT_DEV_GDA_CQE_NONE ? known : WEFT_DEV_GDA_FAILED;
 }
 
-/* The same, noted for those who come next. What is noted already is not written again: a lane of
- * simt that writes does not wait. */
+/* The same; also stores the count in `done` for other threads. It does not store an unchanged
+ * count: on simt a lane that writes does not yield. */
 WEFT_DEVICE uint64_t weft_dev_gda_note(struct weft_dev_gda_queue *q, uint64_t done)
 {
     if (done != WEFT_DEV_GDA_FAILED &&
@@ -164,35 +167,35 @@ WEFT_DEVICE uint64_t weft_dev_gda_look(struct weft_dev_gda_queue *q)
     return weft_dev_gda_note(q, weft_dev_gda_done(q));
 }
 
-/* How much must be complete before blocks up to `end` are stored. */
+/* Blocks that must be complete before blocks up to `end` may be stored. */
 WEFT_DEVICE uint64_t weft_dev_gda_needed(const struct weft_dev_gda_queue *q, uint64_t end)
 {
     return end > q->ring.last ? end - q->ring.last - 1 : 0;
 }
 
-/* Whether the first `target` blocks are known to be complete; never of a queue that was given up,
+/* Whether the first `target` blocks are known to be complete. Never true for an abandoned queue,
  * whose count is negative here. */
 WEFT_DEVICE int weft_dev_gda_reached(const struct weft_dev_gda_queue *q, uint64_t target)
 {
     return (int64_t)(weft_dev_load_u64(&q->done, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU) - target) >= 0;
 }
 
-/* Whether there is room for blocks up to `end` when `done` are complete: the adapter has read what
- * stood there. The low halves of both suffice while the queue has not been given up, as it is not
- * when it is the caller's turn: who gave it up has left a gap before. */
+/* Whether the ring has space for blocks up to `end` when `done` blocks are complete, so that the
+ * NIC has read the old contents. The low halves of both counts suffice while the queue is not
+ * abandoned. When it is the caller's turn it is not: abandoning leaves an earlier gap. */
 WEFT_DEVICE int weft_dev_gda_room(const struct weft_dev_gda_ring *ring, uint32_t done, uint32_t end)
 {
     return end - 1 - done <= ring->last;
 }
 
-/* The same of a reservation whose turn it need not be. */
+/* The same for a reservation that may not have its turn. */
 WEFT_DEVICE int weft_dev_gda_room_late(const struct weft_dev_gda_queue *q, uint64_t done,
                                        uint32_t end)
 {
     return done != WEFT_DEV_GDA_FAILED && weft_dev_gda_room(&q->ring, (uint32_t)done, end);
 }
 
-/* Blocks reserved; of a queue that was given up a count that it never comes to. */
+/* Number of reserved blocks; for an abandoned queue, a count that it never reaches. */
 WEFT_DEVICE uint64_t weft_dev_gda_head(const struct weft_dev_gda_queue *q)
 {
     uint64_t done = weft_dev_load_u64(&q->done, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
@@ -201,15 +204,16 @@ WEFT_DEVICE uint64_t weft_dev_gda_head(const struct weft_dev_gda_queue *q)
                                        : weft_dev_gda_whole(done, (uint32_t)(turns >> 32));
 }
 
-/* Gives the queue up: who has reserved blocks and cannot store requests there leaves a gap that
- * nothing behind it passes. All waits for the queue end at once from now on. */
+/* Abandons the queue: a thread that has reserved blocks but cannot store requests leaves a gap, and
+ * no later reservation gets its turn. From now on all waits for the queue end at once. */
 WEFT_DEVICE void weft_dev_gda_abandon(struct weft_dev_gda_queue *q)
 {
     weft_dev_atomic_max_u64(&q->done, WEFT_DEV_GDA_FAILED, WEFT_ORDER_RELEASE, WEFT_SCOPE_GPU);
 }
 
-/* Both as the adapter reads them, the record first: it may be read any time after the doorbell. 16
- * bits of the count, the highest byte first. By whose turn it is. */
+/* Doorbell record and doorbell in the NIC's formats. The record comes first: the NIC may read it
+ * any time after the doorbell. It has 16 bits of the count, in big-endian order. Only the thread
+ * whose turn it is calls them. */
 WEFT_DEVICE void weft_dev_gda_record_end(const struct weft_dev_gda_ring *ring, uint32_t end)
 {
     weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
@@ -223,9 +227,9 @@ WEFT_DEVICE void weft_dev_gda_bell(const struct weft_dev_gda_ring *ring, uint32_
     weft_dev_store_u64(ring->doorbell, bell, WEFT_ORDER_RELEASE, WEFT_SCOPE_SYS);
 }
 
-/* Passes the turn on from `base` to `end`. 1: somebody has reserved behind it, and may have left a
- * mark. Release: the next one's doorbell comes behind this one's. A count that comes round does not
- * carry into the other one. */
+/* Passes the turn on from `base` to `end`. Returns 1 when there is a later reservation, which may
+ * have left a mark. Release: the next doorbell comes after this one. A count that wraps does not
+ * carry into the other count. */
 WEFT_DEVICE int weft_dev_gda_pass(struct weft_dev_gda_queue *q, uint32_t base, uint32_t end)
 {
     uint64_t more = (end - base) | (uint64_t)(end < base ? 0xffffffffu : 0) << 32;
@@ -233,13 +237,13 @@ WEFT_DEVICE int weft_dev_gda_pass(struct weft_dev_gda_queue *q, uint32_t base, u
     return (uint32_t)(turns >> 32) != end;
 }
 
-/* --- Marks: a bit for each block of the ring, 64 to a word. --- */
+/* --- Marks: one bit for each block of the ring, 64 to a word. --- */
 
 enum { WEFT_DEV_GDA_MARKS = 64 };
 
-/* Takes the mark of the block at `base`, to which the turn has been passed on; 1: the reservation
- * that begins there is the caller's to publish now; 0: nobody has left a mark, or another has taken
- * it. Acquire: its requests are there. */
+/* Takes the mark of the block at `base`, to which the turn has been passed on. Returns 1: the
+ * caller must publish the reservation that begins there. Returns 0: there is no mark, or another
+ * thread has taken it. Acquire: the reservation's requests are stored. */
 WEFT_DEVICE int weft_dev_gda_take_mark(struct weft_dev_gda_queue *q, uint32_t base)
 {
     uint32_t at = base & q->ring.last;
@@ -249,9 +253,9 @@ WEFT_DEVICE int weft_dev_gda_take_mark(struct weft_dev_gda_queue *q, uint32_t ba
            (weft_dev_atomic_and_u64(word, ~bit, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU) & bit);
 }
 
-/* Takes all marks that follow each other from `from` on, by whose turn it is: nobody else takes
- * any. Returns where they end. That the marks are gone is visible before the doorbell, so before
- * anybody marks these blocks again. */
+/* Takes all marks in sequence from `from` on, and returns the end of the sequence. Only the thread
+ * whose turn it is calls it, so no other thread takes marks. The cleared marks are visible before
+ * the doorbell, so before a thread marks these blocks again. */
 WEFT_DEVICE uint32_t weft_dev_gda_take_marks(struct weft_dev_gda_queue *q, uint32_t from)
 {
     uint32_t n;
@@ -271,8 +275,8 @@ WEFT_DEVICE uint32_t weft_dev_gda_take_marks(struct weft_dev_gda_queue *q, uint3
     return from;
 }
 
-/* Marks blocks `base` to `end`, the word of the first one last: whoever finds that one finds all of
- * them. */
+/* Marks blocks `base` to `end`, with the word of the first block last: a thread that finds the
+ * first mark finds all of them. */
 WEFT_DEVICE void weft_dev_gda_set_marks(struct weft_dev_gda_queue *q, uint32_t base, uint32_t end)
 {
     WEFT_NO_UNROLL
@@ -287,9 +291,10 @@ WEFT_DEVICE void weft_dev_gda_set_marks(struct weft_dev_gda_queue *q, uint32_t b
     }
 }
 
-/* Leaves marks for whoever passes the turn on to `base`; 1: that has happened before, and the turn
- * is the caller's. The add of nothing stands in the order of changes of `turns`: whoever passes the
- * turn on behind it sees the mark, and of what was passed on before it tells. */
+/* Leaves marks for the thread that passes the turn on to `base`. Returns 1 when that has already
+ * happened and the caller has the turn. The add of 0 has a place in the modification order of
+ * `turns`: a thread that passes the turn on after it sees the mark, and its result shows a turn
+ * that was passed on before it. */
 WEFT_DEVICE int weft_dev_gda_mark(struct weft_dev_gda_queue *q, uint32_t base, uint32_t end)
 {
     weft_dev_gda_set_marks(q, base, end);
@@ -297,7 +302,7 @@ WEFT_DEVICE int weft_dev_gda_mark(struct weft_dev_gda_queue *q, uint32_t base, u
     return (uint32_t)turns == base && weft_dev_gda_take_mark(q, base);
 }
 
-/* Rings for what is published up to `end`, and passes the turn on from `base`; `ring` is the
+/* Rings the doorbell for blocks up to `end`, and passes the turn on from `base`. `ring` is the
  * queue's, or a copy. */
 WEFT_DEVICE int weft_dev_gda_ring_for(struct weft_dev_gda_queue *q,
                                       const struct weft_dev_gda_ring *ring, uint32_t base,
@@ -308,9 +313,9 @@ WEFT_DEVICE int weft_dev_gda_ring_for(struct weft_dev_gda_queue *q,
     return weft_dev_gda_pass(q, base, end);
 }
 
-/* The turn is the caller's, as is the mark of the block at `base`. Rings for it and for all marks
- * that follow, also for those that come while it rings, then passes the turn on; and again where
- * somebody has left a mark in between. */
+/* The caller has the turn and has taken the mark of the block at `base`. Rings the doorbell for
+ * that reservation and for all marks in sequence, also those that appear meanwhile, and passes the
+ * turn on. Repeats this when another thread has left a mark in between. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_serve(struct weft_dev_gda_queue *q, uint32_t base)
 {
     uint32_t end, more;
@@ -330,7 +335,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_serve(struct weft_dev_gda_queue *q, uint3
     } while (weft_dev_gda_take_mark(q, base));
 }
 
-/* The turn was passed on to `end`, which somebody has reserved: takes it back where there is a
+/* The turn was passed on to `end`, where there is a reservation. Takes the turn back if that has a
  * mark. The fence is the acquire that the pass left out. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_follow(struct weft_dev_gda_queue *q, uint32_t end)
 {
@@ -339,8 +344,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_follow(struct weft_dev_gda_queue *q, uint
         weft_dev_gda_serve(q, end);
 }
 
-/* Of a reservation that came too early, or is the first one of the queue. Whether its turn has come
- * since is worth a look only where about one was ahead of it. */
+/* Publishes a reservation that came too early, or is the first one of the queue. It checks whether
+ * its turn has come since only when about one reservation was ahead of it. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_publish_late(struct weft_dev_gda_queue *q, uint64_t base,
                                                     uint64_t end, uint32_t ahead)
 {
@@ -357,8 +362,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_publish_late(struct weft_dev_gda_queue *q
         weft_dev_gda_follow(q, (uint32_t)end);
 }
 
-/* Publishes blocks `base` to `end`, which the calling thread and those that it has met have stored.
- * `ahead` is what the reservation told: when 0, the turn is the caller's, and nobody else's. */
+/* Publishes blocks `base` to `end`, which the calling thread, and threads that it has synchronised
+ * with, have stored. `ahead` is the result of the reservation; 0: the caller alone has the turn. */
 WEFT_DEVICE void weft_dev_gda_publish(struct weft_dev_gda_queue *q,
                                       const struct weft_dev_gda_ring *ring, uint64_t base,
                                       uint64_t end, uint32_t ahead)
@@ -369,11 +374,11 @@ WEFT_DEVICE void weft_dev_gda_publish(struct weft_dev_gda_queue *q,
         weft_dev_gda_follow(q, (uint32_t)end);
 }
 
-/* --- Requests whose completion does not say that their data are in their place: writes in relaxed
- * order, and where the GPU needs a DUMP also reads. A flush behind them in the same queue, when it
- * is complete, says so. --- */
+/* --- Requests whose completion does not say that their data are in memory: writes in relaxed order
+ * and, where the GPU needs a DUMP, also reads. A completed flush after them in the same queue says
+ * so. --- */
 
-/* Before the request, which ends at `end`, is published. */
+/* Called before the request, which ends at `end`, is published. */
 WEFT_DEVICE void weft_dev_gda_leave_open(struct weft_dev_gda_queue *q, uint64_t end)
 {
     weft_dev_atomic_max_u64(&q->open, end, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
@@ -385,20 +390,20 @@ WEFT_DEVICE int weft_dev_gda_is_open(const struct weft_dev_gda_queue *q)
            weft_dev_load_u64(&q->flushed, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU);
 }
 
-/* Before the flush, which ends at `end`, is published. */
+/* Called before the flush, which ends at `end`, is published. */
 WEFT_DEVICE void weft_dev_gda_flush_given(struct weft_dev_gda_queue *q, uint64_t end)
 {
     weft_dev_atomic_max_u64(&q->flushing, end, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
 }
 
-/* The queue is complete up to `given`, which `flushing` was before the wait. */
+/* The queue is complete up to `given`, the value of `flushing` before the wait. */
 WEFT_DEVICE void weft_dev_gda_flush_done(struct weft_dev_gda_queue *q, uint64_t given)
 {
     if (given > weft_dev_load_u64(&q->flushed, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU))
         weft_dev_atomic_max_u64(&q->flushed, given, WEFT_ORDER_RELEASE, WEFT_SCOPE_GPU);
 }
 
-/* The place for what the request at `index` brings. */
+/* The result slot of the request at `index`. */
 WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_result(const struct weft_dev_gda_queue *q,
                                                           uint64_t index)
 {
@@ -408,7 +413,7 @@ WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_result(const struct weft_dev_
     return at;
 }
 
-/* The one for results that nobody wants. */
+/* The slot for results that are not used. */
 WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_sink(const struct weft_dev_gda_queue *q)
 {
     struct weft_dev_gda_place at;
@@ -417,8 +422,8 @@ WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_sink(const struct weft_dev_gd
     return at;
 }
 
-/* Whether who had the place for results of that block before has read it; then it is the caller's,
- * until weft_dev_gda_result_read(). Who has it now gets it after a round of the ring. */
+/* Whether the previous owner of that block's result slot has read its result. The slot then belongs
+ * to the caller until weft_dev_gda_result_read(). The next owner is one round of the ring later. */
 WEFT_DEVICE int weft_dev_gda_result_free(const struct weft_dev_gda_queue *q, uint64_t index)
 {
     return !weft_dev_load_u32(&q->busy[index & q->ring.last], WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU);
@@ -434,7 +439,7 @@ WEFT_DEVICE void weft_dev_gda_result_read(struct weft_dev_gda_queue *q, uint64_t
     weft_dev_store_u32(&q->busy[index & q->ring.last], 0, WEFT_ORDER_RELEASE, WEFT_SCOPE_GPU);
 }
 
-/* A result of `width` bytes; of an atomic of 4 bytes it is in big-endian order. */
+/* A result of `width` bytes. The NIC stores the result of a 4-byte atomic in big-endian order. */
 WEFT_DEVICE uint64_t weft_dev_gda_result_value(const struct weft_dev_gda_queue *q, uint64_t index,
                                                unsigned width, int atomic)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the operations of carrier `gda` (gda.h) are made of: which queue, which place and key a
- * symmetric address is, bounded waits for completions, and blocks reserved by one thread or by
+/* Building blocks of transport `gda` (gda.h): selection of a queue, address and key of a symmetric
+ * address, bounded waits for completions, and reservations of blocks by one thread or by several
  * lanes together. Knows no operation. */
 #ifndef WEFT_DEVICE_GDA_SPAN_H
 #define WEFT_DEVICE_GDA_SPAN_H
@@ -9,11 +9,11 @@
 #include <weft/device/remote.h>
 #include <weft/device/wait.h>
 
-/* ------------------------------------------------------------------------------- queues, places */
+/* ---------------------------------------------------------------------------- queues, addresses */
 
-/* `which`: any number; the same one leads to the same queue, and as many that follow each other as
- * there are queues lead to all of them. That is which % each by two multiplications, exactly while
- * `which` is less than 2^26. */
+/* The queue to PE pe number `which` modulo `each`, the number of queues to a PE: equal numbers give
+ * the same queue, and consecutive numbers use all queues. Two multiplications compute which % each,
+ * exactly while `which` is less than 2^26. */
 WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_queue_of(int pe, uint32_t which)
 {
     const struct weft_dev_gda *gda = weft_dev_state.gda;
@@ -26,14 +26,15 @@ WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_own_queue(int pe)
     return weft_dev_gda_queue_of(pe, weft_dev_block_rank());
 }
 
-/* Of what is done to one word, whatever block does it; `address`: as that PE has it. */
+/* The queue for updates of one word, whichever block issues them; `address` is the word's address
+ * at that PE. */
 WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_word_queue(uint64_t address, int pe)
 {
     return weft_dev_gda_queue_of(pe, weft_dev_gda_word(address));
 }
 
-/* The part that a symmetric address is in, the team areas included, and its offset from the first
- * chunk; it has been checked. */
+/* Segment of a checked symmetric address, with the team areas as one more segment, and its offset
+ * from the first chunk in bytes. */
 WEFT_DEVICE int weft_dev_gda_find(const void *symmetric, uint64_t *offset)
 {
     int part;
@@ -45,8 +46,8 @@ WEFT_DEVICE int weft_dev_gda_find(const void *symmetric, uint64_t *offset)
     return part;
 }
 
-/* Where `symmetric` is at PE pe, with the number of the chunk in the place of its key; *bytes is
- * cut where another one begins. */
+/* Address of `symmetric` at PE pe, with the chunk number in place of its key. *bytes is cut at the
+ * end of the chunk. */
 WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_spot(const void *symmetric, int pe,
                                                         uint64_t *bytes)
 {
@@ -62,8 +63,8 @@ WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_spot(const void *symmetric, i
     return at;
 }
 
-/* The same as a request of that queue has it. In strict order: what goes there passes nothing that
- * the queue wrote before. */
+/* The same with the key for requests of that queue. The key has strict ordering: a write never
+ * overtakes earlier writes of the queue. */
 WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_keyed(const struct weft_dev_gda_queue *q,
                                                          struct weft_dev_gda_place spot)
 {
@@ -71,7 +72,8 @@ WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_keyed(const struct weft_dev_g
     return spot;
 }
 
-/* In relaxed order, where there is such a key: for data alone, never for what is waited for. */
+/* With a relaxed-ordering key where there is one: for data only, never for words that are
+ * polled. */
 WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_keyed_data(const struct weft_dev_gda_queue *q,
                                                               struct weft_dev_gda_place spot)
 {
@@ -86,7 +88,7 @@ WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_there(const struct weft_dev_g
     return weft_dev_gda_keyed(q, weft_dev_gda_spot(symmetric, pe, bytes));
 }
 
-/* The local side of a transfer, likewise; 0: it is not registered. */
+/* The same for the local buffer of a transfer; 0: it is not registered. */
 WEFT_DEVICE int weft_dev_gda_here(const struct weft_dev_gda_queue *q, const void *local,
                                   uint64_t *bytes, struct weft_dev_gda_place *at)
 {
@@ -108,8 +110,8 @@ WEFT_DEVICE int weft_dev_gda_here(const struct weft_dev_gda_queue *q, const void
 
 /* ------------------------------------------------------------------------------------- waits */
 
-/* The queue has failed: its syndrome and the vendor's word go on record with its number. One that
- * was given up has no syndrome; why is on record. */
+/* The queue has failed: records its syndrome, the vendor's syndrome and its index. An abandoned
+ * queue has no syndrome; its cause is already recorded. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_broken(const struct weft_dev_gda_queue *q,
                                               const struct weft_dev_request *r)
 {
@@ -125,35 +127,35 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_broken(const struct weft_dev_gda_queue *q
 }
 
 enum {
-    WEFT_DEV_GDA_POLLS = 64, /* between two looks at the clock */
+    WEFT_DEV_GDA_POLLS = 64, /* between two readings of the clock */
     WEFT_DEV_GDA_PAUSE_NS = 40,
-    WEFT_DEV_GDA_TURN = 8, /* polls of the completion by one thread, before others may */
+    WEFT_DEV_GDA_TURN = 8, /* polls of the completion entry by one thread, before others may poll */
 };
 
-/* `polls` looks at the completion, fewer when it comes to `target`. Each is noted at once: others
- * may wait for less. */
+/* Polls the completion entry `polls` times, or until it reaches `target`. Each count is stored at
+ * once, because other threads may wait for less. */
 WEFT_DEVICE uint64_t weft_dev_gda_look_for(struct weft_dev_gda_queue *q, uint64_t target, int polls)
 {
     uint64_t seen = 0;
     WEFT_NO_UNROLL
     for (int i = 0; i < polls && seen < target; i++) {
-        if (i && !WEFT_DEV_HOST_IN_TURN) /* the adapter's engine may want this CPU */
+        if (i && !WEFT_DEV_HOST_IN_TURN) /* the stand-in's NIC thread may need this CPU */
             weft_dev_nanosleep(0);
         seen = weft_dev_gda_look(q);
     }
     return seen;
 }
 
-/* Whether the caller is the one that looks at the completion from now on, as long as it likes. */
+/* Makes the caller the only thread that polls the completion entry; returns 1 if it is. */
 WEFT_DEVICE int weft_dev_gda_take_looks(struct weft_dev_gda_queue *q)
 {
     return !weft_dev_load_u64(&q->looks, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) &&
            !weft_dev_atomic_cas_u64(&q->looks, 0, 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
 }
 
-/* 1: `target` blocks are complete; 0: not yet; -1: the queue has failed. Of those who wait for a
- * queue one at a time looks into memory of the host, and the others at what it notes
- * (WEFT_DEV_HOST_IN_TURN): see weft_dev_ring_poll() of proxy.h. */
+/* 1: `target` blocks are complete; 0: not yet; -1: the queue has failed. With
+ * WEFT_DEV_HOST_IN_TURN, one waiting thread at a time polls host memory, and the others read the
+ * count that it stores: see weft_dev_ring_poll() of proxy.h. */
 WEFT_DEVICE_NOINLINE int weft_dev_gda_poll(struct weft_dev_gda_queue *q, uint64_t target,
                                            uint64_t *seen)
 {
@@ -168,15 +170,14 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_poll(struct weft_dev_gda_queue *q, uint64_
         }
         if (*seen >= target)
             break;
-        /* Lanes of this warp that have gone another way may have to publish first: they get their
-         * turn. */
+        /* Diverged lanes of this warp may have to publish first: the sleep lets them run. */
         weft_dev_nanosleep(WEFT_DEV_GDA_PAUSE_NS);
     }
     return *seen == WEFT_DEV_GDA_FAILED ? -1 : *seen >= target;
 }
 
-/* Waits until the first `target` blocks are complete; 0 when the queue fails or the wait runs out,
- * which is on record, and the job fails. */
+/* Waits until the first `target` blocks are complete. Returns 0 when the queue fails or the wait
+ * times out; a record has the cause, and the job fails. */
 WEFT_DEVICE_NOINLINE int weft_dev_gda_await(struct weft_dev_gda_queue *q,
                                             const struct weft_dev_request *r, uint64_t target)
 {
@@ -192,7 +193,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_await(struct weft_dev_gda_queue *q,
                                                                q->completion, WEFT_GE, target));
         while (!(there = weft_dev_gda_poll(q, target, &seen))) {
             polls += WEFT_DEV_GDA_POLLS;
-            if (!polls) /* come round */
+            if (!polls) /* wrapped */
                 polls = 1u << 30;
             if (weft_dev_patience_slow(&patience, polls, seen)) {
                 weft_dev_fail(WEFT_ERR_TIMEOUT);
@@ -208,18 +209,18 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_await(struct weft_dev_gda_queue *q,
 
 /* ----------------------------------------------------------------------------------- spans */
 
-/* Blocks of a queue that one thread has reserved, for itself or for lanes that it has met. */
+/* Blocks of a queue that one thread has reserved, for itself or for several lanes. */
 struct weft_dev_gda_span {
     struct weft_dev_gda_queue *q;
-    struct weft_dev_gda_ring ring; /* the queue's */
+    struct weft_dev_gda_ring ring; /* copy of the queue's */
     uint64_t base, end;
-    uint32_t ahead; /* blocks that were reserved before and not published; 0: it is its turn */
+    uint32_t ahead; /* earlier blocks that are not published; 0: it is this span's turn */
 };
 
-/* Notes that the queue is used: fences and quiets visit no others. Every reservation that is not in
- * its turn does, before its put returns. One that is in its turn need not: the first reservation is
- * never in its turn, has noted the queue before it passed the turn on (release), and the fence of
- * the publishing makes that visible here (acquire). Spin model gda_used. */
+/* Marks the queue as used: fences and quiets check only used queues. Every reservation without its
+ * turn calls it before its put returns. A reservation with its turn need not: the first reservation
+ * never has its turn and has marked the queue before it passed the turn on (release), and the fence
+ * of the publishing makes the mark visible here (acquire). Spin model gda_used. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_note_used(const struct weft_dev_gda_queue *q)
 {
     const struct weft_dev_gda *gda = weft_dev_state.gda;
@@ -229,10 +230,10 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_note_used(const struct weft_dev_gda_queue
         weft_dev_atomic_or_u64(word, bit, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
 }
 
-/* Of a reservation whose room has to be waited for. On simt until a quarter of the ring is free,
- * since each wait gives a CPU away; on a GPU that took 16 full queues of 1024 blocks half their
- * rate, and 64 five sixths. All that is waited for was reserved before. Without room the
- * reservation is a gap in the queue. */
+/* For a reservation that must wait for space in the ring. On simt it waits until a quarter of the
+ * ring is free, because each wait yields a CPU. On a GPU that halved the rate of 16 full queues of
+ * 1024 blocks, and took five sixths of the rate of 64. The reservation waits only for earlier ones.
+ * Without space the reservation remains a gap in the queue. */
 WEFT_DEVICE_NOINLINE int weft_dev_gda_await_room(struct weft_dev_gda_queue *q, uint64_t end,
                                                  const struct weft_dev_request *r)
 {
@@ -243,7 +244,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_await_room(struct weft_dev_gda_queue *q, u
     return 0;
 }
 
-/* Of a reservation that is not in its turn, or has no room: 0 when it never gets room. */
+/* For a reservation without its turn, or without space. Returns 0 when it never gets space. */
 WEFT_DEVICE_NOINLINE int weft_dev_gda_begin_late(struct weft_dev_gda_queue *q, uint32_t ahead,
                                                  uint64_t end, uint64_t done,
                                                  const struct weft_dev_request *r)
@@ -253,8 +254,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_begin_late(struct weft_dev_gda_queue *q, u
     return weft_dev_gda_room_late(q, done, (uint32_t)end) || weft_dev_gda_await_room(q, end, r);
 }
 
-/* Goes on with a reservation that found `turns` (weft_dev_gda_reserve()). 0: there is never room
- * for it, which is on record. */
+/* Continues a reservation that returned `turns` (weft_dev_gda_reserve()). Returns 0 when it never
+ * gets space; a record has the cause. */
 WEFT_DEVICE int weft_dev_gda_begin_at(struct weft_dev_gda_span *span, struct weft_dev_gda_queue *q,
                                       const struct weft_dev_request *r, uint32_t blocks,
                                       uint64_t turns)
@@ -271,7 +272,7 @@ WEFT_DEVICE int weft_dev_gda_begin_at(struct weft_dev_gda_span *span, struct wef
            weft_dev_gda_begin_late(q, span->ahead, span->end, done, r);
 }
 
-/* Reserves blocks, with room for them. */
+/* Reserves blocks, and waits until the ring has space for them. */
 WEFT_DEVICE int weft_dev_gda_begin(struct weft_dev_gda_span *span, struct weft_dev_gda_queue *q,
                                    const struct weft_dev_request *r, uint32_t blocks)
 {
@@ -283,17 +284,17 @@ WEFT_DEVICE void weft_dev_gda_give(const struct weft_dev_gda_span *span)
     weft_dev_gda_publish(span->q, &span->ring, span->base, span->end, span->ahead);
 }
 
-/* The same for lanes `mask`, which are here together and have the same queue: the caller's blocks
- * begin at *base. The last lane's request may take several blocks; then a NOP ends the span. 0 at
- * all of them when it cannot be done. */
+/* A reservation for the lanes in `mask`, which are converged and have the same queue. The caller's
+ * blocks begin at `at`. The last lane's request may take several blocks; then a NOP ends the span.
+ * Returns 0 at all lanes after an error. */
 struct weft_dev_gda_group {
     struct weft_dev_gda_span span;
-    uint32_t mask, first, last; /* lanes; the first one publishes */
-    uint64_t at;                /* of the caller's blocks */
+    uint32_t mask, first, last; /* bit mask and indices of lanes; the first lane publishes */
+    uint64_t at;                /* start of the caller's blocks */
     uint32_t ends;              /* 1: the caller's request is the last, and takes one block */
 };
 
-/* Of one lane: nobody is to be met. */
+/* For one lane alone. */
 WEFT_DEVICE int weft_dev_gda_begin_one(struct weft_dev_gda_group *g, uint32_t mask,
                                        struct weft_dev_gda_queue *q,
                                        const struct weft_dev_request *r, uint32_t blocks)
@@ -343,8 +344,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_begin_group(struct weft_dev_gda_group *g, 
     g->at = g->span.base + at;
     g->ends = lane == g->last && !nop;
     begun = weft_dev_all(mask, begun);
-    weft_dev_sync_warp(
-        mask); /* all store behind what the first one has seen complete; a vote does not order */
+    weft_dev_sync_warp(mask); /* all lanes store after the completion that the first lane has seen;
+                                 a vote does not order memory */
     return begun;
 }
 
@@ -354,7 +355,7 @@ WEFT_DEVICE void weft_dev_gda_give_group(const struct weft_dev_gda_group *g)
     weft_dev_sync_warp(g->mask);
     if (weft_dev_lane() == g->first)
         weft_dev_gda_give(&g->span);
-    weft_dev_sync_warp(g->mask); /* else each would give its next request by itself */
+    weft_dev_sync_warp(g->mask); /* without it each lane would publish its next request alone */
 }
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work requests of an mlx5 send queue, composed in registers and stored into the queue's ring. The
- * same text for device code and for the host, so that a request has the same bytes whoever gives
- * it. Formats and names of fields are those of <infiniband/mlx5dv.h>. Knows nothing of PEs and of
- * how a request is published (gda_queue.h).
+/* Work queue entries (WQEs) of an mlx5 send queue, composed in registers and stored into the
+ * queue's ring. Device code and the host use the same text, so that a request has the same bytes
+ * from both. Formats and names of fields are those of <infiniband/mlx5dv.h>. Knows nothing of PEs
+ * and of how a request is published (gda_queue.h).
  *
- * A ring consists of blocks of 64 bytes, a request of segments of 16. A request begins at a block
- * and may go over the ring's end. Its first two segments are the control segment and the remote
- * address. */
+ * A ring consists of blocks of 64 bytes, a request of segments of 16 bytes. A request begins at a
+ * block and may wrap around the ring's end. Its first two segments are the control segment and the
+ * remote address. */
 #ifndef WEFT_DEVICE_GDA_WQE_H
 #define WEFT_DEVICE_GDA_WQE_H
 
@@ -21,48 +21,51 @@ enum weft_dev_gda_opcode {
     WEFT_DEV_GDA_FA = 0x12, /* fetch and add, 8 bytes */
     WEFT_DEV_GDA_MASKED_CS = 0x14,
     WEFT_DEV_GDA_MASKED_FA = 0x15,
-    WEFT_DEV_GDA_DUMP = 0x23, /* a read of own memory, which it makes consistent */
+    WEFT_DEV_GDA_DUMP = 0x23, /* a read of own memory, which makes earlier writes there visible */
 };
 
-/* Of a masked atomic, with its opcode. */
+/* Modifier of the opcode of a masked atomic. */
 enum weft_dev_gda_modifier { WEFT_DEV_GDA_4_BYTES = 0x08, WEFT_DEV_GDA_8_BYTES = 0x09 };
 
 enum weft_dev_gda_flag {
-    WEFT_DEV_GDA_SIGNALED = 2 << 2, /* a completion is written; without, only of an error */
-    WEFT_DEV_GDA_FENCED = 2 << 5,   /* begun when all reads and atomics before it are complete */
-    WEFT_DEV_GDA_ORDERED = 3 << 5,  /* strong order: begun when all before it is complete */
+    WEFT_DEV_GDA_SIGNALED = 2 << 2, /* write a completion; without it, only for an error */
+    WEFT_DEV_GDA_FENCED = 2 << 5,   /* begin when all earlier reads and atomics are complete */
+    WEFT_DEV_GDA_ORDERED = 3 << 5,  /* strong ordering: begin when all earlier requests are
+                                       complete */
 };
 
 enum {
     WEFT_DEV_GDA_BLOCK = 64,
     WEFT_DEV_GDA_SEGMENT = 16,
-    WEFT_DEV_GDA_INLINE_AT = 36, /* where the data of an inline write begin in it, */
-    WEFT_DEV_GDA_INLINE_ONE = WEFT_DEV_GDA_BLOCK - WEFT_DEV_GDA_INLINE_AT, /* that fit one block, */
-    WEFT_DEV_GDA_INLINE_BLOCKS = 5, /* and the blocks of the longest: 284 bytes of data */
+    WEFT_DEV_GDA_INLINE_AT = 36, /* offset of the data in an inline write */
+    /* bytes of data in an inline write of one block */
+    WEFT_DEV_GDA_INLINE_ONE = WEFT_DEV_GDA_BLOCK - WEFT_DEV_GDA_INLINE_AT,
+    WEFT_DEV_GDA_INLINE_BLOCKS = 5, /* blocks of the longest inline write: 284 bytes of data */
     WEFT_DEV_GDA_INLINE_MOST =
         WEFT_DEV_GDA_INLINE_BLOCKS * WEFT_DEV_GDA_BLOCK - WEFT_DEV_GDA_INLINE_AT,
 };
 
-/* Where requests stand, and where the adapter is told of them: what of a queue never changes, made
- * by weft_dev_gda_ring_set(). In pieces of 16 bytes, each of which one load brings. */
+/* Addresses of the ring and of its doorbell: the constant part of a queue, made by
+ * weft_dev_gda_ring_set(). Each group of 16 bytes takes one load. */
 struct weft_dev_gda_ring {
-    uint32_t
-        write[4]; /* the control segment of a signalled write of one block, but for its index */
+    /* control segment of a signalled write of one block, without its index */
+    uint32_t write[4];
     char *blocks;
-    uint32_t last;      /* blocks of the ring - 1: 127 ... 32767, of all bits 1 */
-    uint32_t number_be; /* of the queue pair, << 8, as the adapter reads it */
-    uint32_t *record;   /* of the send doorbell */
-    uint64_t *doorbell; /* register of the adapter */
+    uint32_t last;      /* number of blocks - 1: 127 ... 32767, all bits 1 */
+    uint32_t number_be; /* queue pair number << 8, in the NIC's byte order */
+    uint32_t *record;   /* doorbell record of the send queue */
+    uint64_t *doorbell; /* doorbell register of the NIC */
 };
 
-/* A remote or local place; the key in the order in which requests have it, as in all tables. */
+/* Address and key of remote or local memory; the key is in the byte order of requests, as in all
+ * tables. */
 struct weft_dev_gda_place {
     uint64_t address;
     uint32_t key;
 };
 
-/* Bytes of x (0 ... 3, the lowest first) and y (4 ... 7); the lowest digit of `which` says the
- * lowest byte. */
+/* Selects bytes of x (0 ... 3, lowest first) and y (4 ... 7); the lowest hex digit of `which`
+ * selects the lowest byte. */
 WEFT_DEV_BOTH uint32_t weft_dev_bytes_of(uint32_t x, uint32_t y, uint32_t which)
 {
 #if defined(__CUDA_ARCH__)
@@ -114,19 +117,19 @@ WEFT_DEV_BOTH void weft_dev_gda_ring_set(struct weft_dev_gda_ring *ring, char *b
 
 /* ---------------------------------------------------------------------------------- segments */
 
-/* `segments`: of the whole request. */
+/* `segments`: number of segments of the whole request. */
 WEFT_DEV_BOTH struct weft_dev_vec16 weft_dev_gda_control(const struct weft_dev_gda_ring *ring,
                                                          uint64_t index, uint32_t opcode,
                                                          uint32_t modifier, uint32_t segments,
                                                          uint32_t flags)
 {
-    /* modifier, 16 bits of the index, opcode, the highest byte first */
+    /* modifier, 16 bits of the index and opcode, in big-endian order */
     return weft_dev_gda_words(weft_dev_bytes_of((uint32_t)index, 0, 0x4014) | opcode << 24 |
                                   modifier,
                               ring->number_be | segments << 24, flags << 24, 0);
 }
 
-/* Of a write of three segments, signalled. */
+/* Control segment of a signalled write with three segments. */
 WEFT_DEV_BOTH struct weft_dev_vec16 weft_dev_gda_write_control(const struct weft_dev_gda_ring *ring,
                                                                uint64_t index)
 {
@@ -142,7 +145,7 @@ WEFT_DEV_BOTH struct weft_dev_vec16 weft_dev_gda_remote(struct weft_dev_gda_plac
     return v;
 }
 
-/* 1 ... 2^31 - 1 bytes. */
+/* Data segment for registered memory of 1 ... 2^31 - 1 bytes. */
 WEFT_DEV_BOTH struct weft_dev_vec16 weft_dev_gda_local(struct weft_dev_gda_place at, uint32_t bytes)
 {
     struct weft_dev_vec16 v;
@@ -151,7 +154,7 @@ WEFT_DEV_BOTH struct weft_dev_vec16 weft_dev_gda_local(struct weft_dev_gda_place
     return v;
 }
 
-/* The first 8 of at most 255 bytes of inline data, in the segment of its length. */
+/* The segment with the length of inline data (at most 255 bytes) and its first 8 bytes. */
 WEFT_DEV_BOTH struct weft_dev_vec16 weft_dev_gda_inline(uint32_t bytes, uint64_t first)
 {
     return weft_dev_gda_words(bytes << 24 | 0x80, (uint32_t)first, (uint32_t)(first >> 32), 0);
@@ -186,8 +189,8 @@ WEFT_DEVICE void weft_dev_gda_store(const struct weft_dev_gda_ring *ring, uint64
 
 /* ------------------------------------------------------------------------------ whole requests
  *
- * Those of one block find it before they store: a store into the ring could have changed the ring's
- * description, which would be read again for each segment. */
+ * Functions for requests of one block compute its address before they store. A store into the ring
+ * could alias the ring's description, and the compiler would read that again for each segment. */
 
 WEFT_DEVICE void weft_dev_gda_nop(const struct weft_dev_gda_ring *ring, uint64_t index,
                                   uint32_t flags)
@@ -196,7 +199,7 @@ WEFT_DEVICE void weft_dev_gda_nop(const struct weft_dev_gda_ring *ring, uint64_t
                        weft_dev_gda_control(ring, index, WEFT_DEV_GDA_NOP, 0, 1, flags));
 }
 
-/* WRITE of registered memory, or READ into it. */
+/* RDMA WRITE from registered memory, or RDMA READ into it. */
 WEFT_DEVICE void weft_dev_gda_move(const struct weft_dev_gda_ring *ring, uint64_t index,
                                    uint32_t opcode, struct weft_dev_gda_place remote,
                                    struct weft_dev_gda_place local, uint32_t bytes, uint32_t flags)
@@ -208,8 +211,8 @@ WEFT_DEVICE void weft_dev_gda_move(const struct weft_dev_gda_ring *ring, uint64_
     weft_dev_store_vec16(at + 2 * WEFT_DEV_GDA_SEGMENT, weft_dev_gda_local(local, bytes));
 }
 
-/* A read of own registered memory that goes nowhere: what was written there before it is in its
- * place. */
+/* A read of own registered memory without a destination: data written there before it are then
+ * visible. */
 WEFT_DEVICE void weft_dev_gda_dump(const struct weft_dev_gda_ring *ring, uint64_t index,
                                    struct weft_dev_gda_place local, uint32_t bytes, uint32_t flags)
 {
@@ -218,13 +221,13 @@ WEFT_DEVICE void weft_dev_gda_dump(const struct weft_dev_gda_ring *ring, uint64_
     weft_dev_store_vec16(at + WEFT_DEV_GDA_SEGMENT, weft_dev_gda_local(local, bytes));
 }
 
-/* Blocks of an inline write. */
+/* Number of blocks of an inline write. */
 WEFT_DEV_BOTH uint32_t weft_dev_gda_inline_blocks(uint32_t bytes)
 {
     return (WEFT_DEV_GDA_INLINE_AT + bytes + WEFT_DEV_GDA_BLOCK - 1) / WEFT_DEV_GDA_BLOCK;
 }
 
-/* An inline write but for its data, which stand at WEFT_DEV_GDA_INLINE_AT. */
+/* An inline write without its data, which begin at offset WEFT_DEV_GDA_INLINE_AT. */
 WEFT_DEVICE void weft_dev_gda_inline_head(const struct weft_dev_gda_ring *ring, uint64_t index,
                                           struct weft_dev_gda_place remote, uint32_t bytes,
                                           uint32_t flags)
@@ -238,7 +241,7 @@ WEFT_DEVICE void weft_dev_gda_inline_head(const struct weft_dev_gda_ring *ring, 
         weft_dev_be32(bytes | 0x80000000u);
 }
 
-/* An inline write of up to 8 bytes, signalled, with these flags besides. */
+/* A signalled inline write of up to 8 bytes, with additional flags. */
 WEFT_DEVICE void weft_dev_gda_value(const struct weft_dev_gda_ring *ring, uint64_t index,
                                     struct weft_dev_gda_place remote, uint64_t value,
                                     uint32_t bytes, uint32_t flags)
@@ -251,8 +254,8 @@ WEFT_DEVICE void weft_dev_gda_value(const struct weft_dev_gda_ring *ring, uint64
     weft_dev_store_vec16(at + 2 * WEFT_DEV_GDA_SEGMENT, weft_dev_gda_inline(bytes, value));
 }
 
-/* Of one word: what stood there goes to `local`, of 4 bytes in big-endian order, of 8 in the
- * host's. */
+/* Atomics on one word: the previous value goes to `local`, in big-endian order for 4 bytes, in the
+ * host's byte order for 8 bytes. */
 enum weft_dev_gda_atomic {
     WEFT_DEV_GDA_ADD,
     WEFT_DEV_GDA_XOR,
@@ -262,7 +265,7 @@ enum weft_dev_gda_atomic {
     WEFT_DEV_GDA_CSWAP
 };
 
-/* Blocks of an atomic: swaps under a mask of 8 bytes take two, all others one. */
+/* Number of blocks of an atomic: 8-byte masked swaps take two, all others one. */
 WEFT_DEV_BOTH uint32_t weft_dev_gda_atomic_blocks(int what, unsigned width)
 {
     return width == 8 && (what == WEFT_DEV_GDA_AND || what == WEFT_DEV_GDA_OR ||
@@ -271,7 +274,8 @@ WEFT_DEV_BOTH uint32_t weft_dev_gda_atomic_blocks(int what, unsigned width)
                : 1;
 }
 
-/* 4 bytes: always masked; an addition carries over every bit but those of the boundary. */
+/* 4 bytes: always a masked atomic; an addition carries over every bit that is not a boundary
+ * bit. */
 WEFT_DEVICE void weft_dev_gda_atomic4(const struct weft_dev_gda_ring *ring, uint64_t index,
                                       int what, struct weft_dev_gda_place remote,
                                       struct weft_dev_gda_place local, uint32_t value,
@@ -296,7 +300,7 @@ WEFT_DEVICE void weft_dev_gda_atomic4(const struct weft_dev_gda_ring *ring, uint
     weft_dev_gda_store(ring, index, 3, weft_dev_gda_local(local, 4));
 }
 
-/* 8 bytes: plain where that does. */
+/* 8 bytes: a plain atomic where the operation has one. */
 WEFT_DEVICE void weft_dev_gda_atomic8(const struct weft_dev_gda_ring *ring, uint64_t index,
                                       int what, struct weft_dev_gda_place remote,
                                       struct weft_dev_gda_place local, uint64_t value,

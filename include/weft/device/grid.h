@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives that several blocks of a kernel share: their threads move or combine the bytes
- * together, so that a GPU's links are full, which takes more SMs than one block has. See
- * collective.h for teams, memory and statuses.
+ * together, because one block uses one SM and cannot saturate a GPU's links. See collective.h for
+ * teams, memory and statuses.
  *
  *   int weft_grid_meet(int team), weft_grid_sync(int team), weft_grid_barrier(int team)
  *   int weft_grid_broadcast(int team, void *dst, const void *src, size_t bytes, int root)
@@ -10,52 +10,53 @@
  *   int weft_grid_gather(int team, void *dst, const void *src, size_t bytes, int root)
  *   int weft_grid_scatter(int team, void *dst, const void *src, size_t bytes, int root)
  *   int weft_grid_collect(int team, void *dst, const void *src, size_t bytes)
- *   int weft_grid_alltoallv(int team, void *dst, size_t room, const uint64_t *recv_bytes, const
- *                           uint64_t *recv_at, const void *src, const uint64_t *send_bytes, const
- *                           uint64_t *send_at)
- *   int weft_grid_alltoalls(int team, void *dst, const void *src, ptrdiff_t dst_stride, ptrdiff_t
- *                           src_stride, size_t element, size_t n)
- *   int weft_grid_reduce(int team, void *dst, const void *src, size_t n, weft_type type, weft_op
- *                        op)
+ *   int weft_grid_alltoallv(int team, void *dst, size_t room, const uint64_t *recv_bytes,
+ *                           const uint64_t *recv_at, const void *src, const uint64_t *send_bytes,
+ *                           const uint64_t *send_at)
+ *   int weft_grid_alltoalls(int team, void *dst, const void *src, ptrdiff_t dst_stride,
+ *                           ptrdiff_t src_stride, size_t element, size_t n)
+ *   int weft_grid_reduce(int team, void *dst, const void *src, size_t n, weft_type type,
+ *                        weft_op op)
  *   int weft_grid_reducescatter(int team, void *dst, const void *src, size_t n, weft_type type,
  *                               weft_op op)
- *   int weft_grid_reduce_to(int team, void *dst, const void *src, size_t n, weft_type type, weft_op
- *                           op, int root)
+ *   int weft_grid_reduce_to(int team, void *dst, const void *src, size_t n, weft_type type,
+ *                           weft_op op, int root)
  *   int weft_grid_reduce_scaled(int team, void *dst, const void *src, size_t n, weft_type type,
  *                               double factor)
- *   int weft_grid_reducescatter_scaled(int team, void *dst, const void *src, size_t n, weft_type
- *                                      type, double factor)
+ *   int weft_grid_reducescatter_scaled(int team, void *dst, const void *src, size_t n,
+ *                                      weft_type type, double factor)
  *   int weft_grid_reduce_to_scaled(int team, void *dst, const void *src, size_t n, weft_type type,
  *                                  double factor, int root)
  *   weft_grid_reduce_weighted(), _reducescatter_weighted() and _reduce_to_weighted() likewise
- *       Called by all threads of all blocks of the grid, with the same arguments.
- *   int weft_blocks_meet(unsigned blocks, int team), and so on for each
- *       Called by those of the first `blocks` blocks of the grid (weft_dev_block_rank() < blocks),
- *       which may be fewer than there are; the others go on with what they do.
+ *       All threads of all blocks of the grid call them, with the same arguments.
+ *   int weft_blocks_meet(unsigned blocks, int team), and the same form of each function above
+ *       The threads of the first `blocks` blocks of the grid call them (weft_dev_block_rank() <
+ *       blocks). The grid may have more blocks, which do not wait.
  *
- * Residency. The blocks that take part wait for one another, so all of them have to be resident on
- * the GPU at a time: WEFT_LAUNCH_COOPERATIVE() refuses a grid of which that is not so, and a kernel
- * of the program that is launched otherwise has to have no more blocks than fit beside what else
- * runs. Blocks that never come are a wait that runs out: after WEFT_WAIT_LIMIT the call returns
- * WEFT_ERR_TIMEOUT in the others, and the job's failure tells how many have come.
+ * Residency. The blocks that take part wait for one another, so all of them must be resident on the
+ * GPU at the same time. WEFT_LAUNCH_COOPERATIVE() fails for a grid that cannot be. A kernel that is
+ * launched otherwise must not have more blocks than fit on the GPU along with the other running
+ * kernels. If some blocks never arrive, the wait times out: after WEFT_WAIT_LIMIT the call returns
+ * WEFT_ERR_TIMEOUT in the others, and the job's failure says how many have arrived.
  *
  * All members call the grid form, in the same order as their other device collectives of the team;
  * numbers of blocks and threads may differ between members and from call to call. One collective of
- * a team is under way at a time in a PE; but blocks that are not among the first ones may be at the
- * next one of the grid form already. Calls of the blocks form with different numbers are apart by
- * one of the grid form.
- * Sources: what other blocks wrote there must have been synchronised over the grid, which
- * weft_grid_meet() does; on return all blocks see the destination and what stood before the call in
- * this PE. The status is the same for all blocks, but where some have never come.
- * WEFT_ERR_ARGUMENT, besides: `blocks` is more than the grid has, or the calling block is none of
- * them. Bits of reductions are those of the block forms, and of the host. Epochs are in the PE's
+ * a team runs at a time in a PE; but blocks outside the first ones may already be in the next one
+ * of the grid form. Between two calls of the blocks form with different numbers there must be one
+ * of the grid form.
+ * Sources: the program must synchronise what other blocks wrote there over the grid, which
+ * weft_grid_meet() does. On return all blocks see the destination, and what this PE's blocks wrote
+ * before the call. The status is the same for all blocks, unless some have never arrived.
+ * WEFT_ERR_ARGUMENT, besides: `blocks` is more than the grid has, or the calling block is not among
+ * them. Reductions give the same bits as the block forms and the host. Epochs are in the PE's
  * device memory: a captured kernel may be replayed.
  *
- * How. Blocks move their parts, then arrive at a counter of the PE; the one that comes last does
- * the rest of the protocol with the other members, as a block does alone (fence, flags, waiting),
- * and lets its fellows go on. So a member has one fence and one set of flags for each step,
- * whatever its number of blocks. Broadcasts of SPREAD bytes and more to several others are slices
- * for each of them, which they hand on: each link carries each byte once, in two steps. */
+ * Implementation. Blocks move their parts, then arrive at a counter of the PE. The last block to
+ * arrive does the rest of the protocol with the other members, as a single block does (fence,
+ * flags, waiting), and then releases the other blocks. A member therefore has one fence and one set
+ * of flags for each step, whatever its number of blocks. A broadcast of WEFT_DEV_SPREAD bytes and
+ * more to several members is cut into one slice for each of them, which they forward to each other:
+ * each link carries each byte once, in two steps. */
 #ifndef WEFT_DEVICE_GRID_H
 #define WEFT_DEVICE_GRID_H
 
@@ -65,15 +66,15 @@
 
 enum { WEFT_DEV_SPREAD = 256 * 1024 };
 
-/* What the block that comes last does for all. */
+/* What the last block to arrive does for all blocks. */
 enum weft_dev_grid_what {
-    WEFT_DEV_GRID_MEETING, /* at: enum weft_dev_meeting */
-    WEFT_DEV_GRID_SEND,   /* tells the members that what was moved to them is there, and awaits from
-                             ... to - 1 */
-    WEFT_DEV_GRID_TAKE,   /* awaits these alone */
-    WEFT_DEV_GRID_TELL,   /* tells the members two words, and awaits theirs */
-    WEFT_DEV_GRID_AGREE,  /* compares with the members what is asked for */
-    WEFT_DEV_GRID_REDUCE, /* all of a reduction */
+    WEFT_DEV_GRID_MEETING, /* a synchronisation; at: enum weft_dev_meeting */
+    WEFT_DEV_GRID_SEND,    /* sets the members' flags after data were moved to them, and awaits
+                              the flags from ... to - 1 */
+    WEFT_DEV_GRID_TAKE,    /* only awaits these flags */
+    WEFT_DEV_GRID_TELL,    /* sends two words to each member, and awaits theirs */
+    WEFT_DEV_GRID_AGREE,   /* compares the call's arguments with the members' */
+    WEFT_DEV_GRID_REDUCE,  /* does the whole reduction */
 };
 
 struct weft_dev_grid_step {
@@ -84,7 +85,7 @@ struct weft_dev_grid_step {
     const struct weft_dev_asked *asked;
 };
 
-/* A reduction, as it is called. */
+/* Arguments of a reduction. */
 struct weft_dev_grid_reduction {
     void *dst;
     const void *src;
@@ -104,8 +105,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_refuse(int operation, int team, unsigned 
     return WEFT_ERR_ARGUMENT;
 }
 
-/* The threads of all blocks as one group. Its rank and threads are good for shares of bytes; flags
- * are set and awaited by a group of one block. */
+/* The threads of all blocks as one group. Its rank and number of threads serve to divide bytes; a
+ * group of one block sets and awaits flags. */
 WEFT_DEVICE int weft_dev_grid_begin(struct weft_dev_group *g, unsigned blocks, int team,
                                     int operation)
 {
@@ -122,8 +123,9 @@ WEFT_DEVICE int weft_dev_grid_begin(struct weft_dev_group *g, unsigned blocks, i
                   : weft_dev_refuse(operation, team, WEFT_ERR_NOT_MEMBER, NULL, 0, g->rank == 0);
 }
 
-/* The job has failed while a block waited for its fellows: some of these may have left before, and
- * nobody waits for another PE. What a fellow leaves that does goes before it. */
+/* The job has failed while a block waited for the other blocks. Some blocks may have returned
+ * before, so the cause is not another PE: records the operation that was left, unless an earlier
+ * block has recorded one. */
 WEFT_DEVICE void weft_dev_grid_leave(int operation, int team)
 {
     struct weft_dev_box *box = weft_dev_state.box;
@@ -133,9 +135,10 @@ WEFT_DEVICE void weft_dev_grid_leave(int operation, int team)
                            WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
 }
 
-/* Of one thread of each block that was not the last: returns when the one that was has done its
- * step. *released: as it was before this block arrived, and is then. Once all blocks are here no
- * limit counts: each wait of the last one has its own. */
+/* Called by one thread of each block but the last one to arrive. Returns when the last block has
+ * done its step. *released: the value before this block arrived; becomes the new value. Once all
+ * blocks have arrived there is no time limit here: each wait of the last block has its own
+ * limit. */
 WEFT_DEVICE_NOINLINE int weft_dev_grid_await(const struct weft_dev_area *own, int form,
                                              unsigned blocks, int operation, int team,
                                              uint64_t *released)
@@ -146,7 +149,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_await(const struct weft_dev_area *own, in
     struct weft_dev_awaited what = weft_dev_awaited_of(WEFT_DEV_OP_GRID, weft_dev_state.me, team,
                                                        &own->grid_arrived[form], WEFT_GE, blocks);
     int status = WEFT_OK;
-    /* Acquire: pairs with the release of the block that came last. */
+    /* Acquire: pairs with the release of the block that arrived last. */
     while ((*released = weft_dev_load_u64(&own->grid_released[form], WEFT_ORDER_ACQUIRE,
                                           WEFT_SCOPE_GPU)) == before &&
            !status) {
@@ -185,10 +188,10 @@ WEFT_DEVICE int weft_dev_grid_members(int team, const struct weft_dev_grid_step 
     return weft_dev_receive(&g, step->from, step->to);
 }
 
-/* All blocks arrive, and go on when the last of them has done the step with the other members. What
- * the blocks did before is ordered before the step, and it before what they do next: each block's
- * sync and its arrival, which the last one's acquires; the last one's sync and release, which the
- * others' loads acquire. */
+/* All blocks arrive, and continue when the last one has done the step with the other members. What
+ * the blocks did before is ordered before the step, by each block's sync and its arrival, which the
+ * last block's arrival acquires. The step is ordered before what they do next, by the last block's
+ * sync and release, which the other blocks' loads acquire. */
 WEFT_DEVICE int weft_dev_grid_step(unsigned blocks, int team, const struct weft_dev_grid_step *step,
                                    const struct weft_dev_grid_reduction *r)
 {
@@ -222,8 +225,8 @@ WEFT_DEVICE int weft_dev_grid_step(unsigned blocks, int team, const struct weft_
     return weft_dev_sync_block_or(failed) ? WEFT_ERR_TIMEOUT : WEFT_OK;
 }
 
-/* The last block compares for all; the members' blocks learn no more than that there is a
- * difference, which is on record. */
+/* The last block compares the arguments for all. The other blocks learn only that there is a
+ * difference; the fault record has it. */
 WEFT_DEVICE int weft_dev_grid_agree(unsigned blocks, int team, struct weft_dev_asked asked)
 {
     struct weft_dev_grid_step step = {
@@ -254,8 +257,8 @@ WEFT_DEVICE int weft_dev_grid_told(const struct weft_dev_group *g, unsigned bloc
     return weft_dev_grid_step(blocks, g->m.number, &step, NULL);
 }
 
-/* Where slice `place` of a broadcast begins, which is that of the member so many places behind the
- * root, from 0 on. */
+/* Offset in bytes of slice `place` of a broadcast, the slice of the member that is `place` + 1
+ * positions after the root. */
 WEFT_DEVICE size_t weft_dev_grid_slice(size_t bytes, int others, int place)
 {
     size_t slice = ((bytes + (size_t)others - 1) / (size_t)others + 15) & ~(size_t)15;
@@ -263,7 +266,8 @@ WEFT_DEVICE size_t weft_dev_grid_slice(size_t bytes, int others, int place)
     return begin < bytes ? begin : bytes;
 }
 
-/* All threads: slice `place` of what lies at `from` to a member's own place of `symmetric`. */
+/* All threads move slice `place` of the data at `from` to the same slice of `symmetric` at a
+ * member. */
 WEFT_DEVICE void weft_dev_grid_send_slice(const struct weft_dev_group *g, int member, int place,
                                           char *symmetric, const char *from, size_t bytes,
                                           unsigned rank, unsigned threads)
@@ -426,7 +430,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_alltoalls(unsigned blocks, int team, void
     return weft_dev_grid_told(&g, blocks, WEFT_DEV_GRID_SEND, 0, g.m.n);
 }
 
-/* The slices of large ones, as in weft_dev_reduce_slices(). */
+/* The slices of large reductions, as in weft_dev_reduce_slices(). */
 WEFT_DEVICE int weft_dev_grid_reduce_slices(struct weft_dev_reduction *r, unsigned blocks, int team)
 {
     struct weft_dev_grid_step step = {WEFT_DEV_GRID_MEETING, r->g.operation, 0,   0,
@@ -470,7 +474,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_reduce(unsigned blocks, int team, void *d
     return weft_dev_grid_reduce_slices(&r, blocks, team);
 }
 
-/* X(name of the form, its own parameters, how many blocks) */
+/* X(name of the form, its own parameters, number of blocks) */
 #define WEFT_DEV_GRID_FORMS(X)                                                                     \
     X(grid, int team, weft_dev_grid_blocks())                                                      \
     X(blocks, WEFT_DEV_GRID_FIRST, blocks)

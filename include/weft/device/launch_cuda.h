@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CUDA half of <weft/launch.h>, seen by nvcc only: kernel definitions, and the table of the
- * program's own CUDA runtime that libweft launches through. */
+/* The CUDA half of <weft/launch.h>, which only nvcc compiles: kernel definitions, and the table of
+ * the program's own CUDA runtime through which libweft launches. */
 #ifndef WEFT_DEVICE_LAUNCH_CUDA_H
 #define WEFT_DEVICE_LAUNCH_CUDA_H
 
@@ -13,7 +13,7 @@ static int weft_cuda_devices(void)
     int n = 0;
     if (cudaGetDeviceCount(&n) == cudaSuccess)
         return n;
-    cudaGetLastError(); /* no GPU is an answer, not a fault to be found later */
+    cudaGetLastError(); /* no GPU is an answer, not an error that a later call should return */
     return 0;
 }
 
@@ -126,11 +126,12 @@ __attribute__((constructor)) static void weft_cuda_register_here(void)
 #define WEFT_KERNEL_DECLARE_0(name)      struct weft_kernel
 #define WEFT_KERNEL_DECLARE_N(name, ...) struct weft_kernel
 
-/* Most threads of a block that kernels of this file are launched with. At 1024 the compiler keeps
- * every kernel within 64 registers, so that none fails to launch for want of them; a file whose
- * blocks are smaller may say so before it includes <weft_device.h>. Said with the bound: one block
- * on a multiprocessor is enough. Without that word the compiler may halve a kernel's registers to
- * fit two, and put the rest on the stack: single values then go at half the rate (H200). */
+/* Largest number of threads of a block with which kernels of this file are launched. At 1024 the
+ * compiler keeps every kernel within 64 registers, so that no launch fails for lack of registers. A
+ * file with smaller blocks may define it before it includes <weft_device.h>. The launch bound also
+ * says that one block per multiprocessor is enough. Without this the compiler may halve a kernel's
+ * registers to fit two blocks, and spill the rest to the stack: single values then go at half the
+ * rate (H200). */
 #ifndef WEFT_KERNEL_THREADS
 #define WEFT_KERNEL_THREADS 1024
 #endif

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Moving bytes by the threads of a scope: 16 bytes per access, several loads in flight per thread,
- * edges peeled, and a source that stands otherwise than its destination read by 16-byte loads too
- * and shifted in registers. Knows nothing of PEs.
+/* Copies bytes with the threads of a scope: 16 bytes per access, several loads in flight per
+ * thread. The unaligned edges are copied in smaller units. A source with a different alignment than
+ * its destination is also read by 16-byte loads, and shifted in registers. Knows nothing of PEs.
  *
- * `far_source`: the source is a peer's memory. Its loads go past the L1 cache, which does not hear
- * of stores to a peer's memory by others. Stores are plain: a fence and a flag follow. */
+ * `far_source`: the source is a peer's memory. Its loads bypass the L1 cache, which is not coherent
+ * with stores by other PEs to a peer's memory. Stores are plain: a fence and a flag follow. */
 #ifndef WEFT_DEVICE_MOVE_H
 #define WEFT_DEVICE_MOVE_H
 
 #include <weft/device/simt.h>
 
-/* Loads in flight per thread. At 1024 threads 4 * 16 bytes each are 64 KiB per SM: more than the
- * 45 GB/s that an SM can send need at 1 us; and they fit the 64 registers such a block has. */
+/* Loads in flight per thread. At 1024 threads, 4 * 16 bytes each are 64 KiB per SM: more than the
+ * 45 KB that an SM has in flight at 45 GB/s and 1 us. They fit the 64 registers per thread of such
+ * a block. */
 enum { WEFT_DEV_UNROLL = 4 };
 
 WEFT_DEVICE struct weft_dev_vec16 weft_dev_move_load(const char *p, int far_source)
@@ -19,7 +20,7 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_move_load(const char *p, int far_sour
     return far_source ? weft_dev_load_vec16_relaxed(p) : weft_dev_load_vec16(p);
 }
 
-/* n units of 16 bytes, both sides aligned. */
+/* Copies n units of 16 bytes; both addresses are aligned. */
 WEFT_DEVICE void weft_dev_move_vec16(char *dst, const char *src, size_t n, unsigned rank,
                                      unsigned threads, int far_source)
 {
@@ -41,8 +42,8 @@ WEFT_DEVICE void weft_dev_move_vec16(char *dst, const char *src, size_t n, unsig
     }
     if (i >= n)
         return;
-    /* What is left, fewer than UNROLL units per thread, in flight together as well: loads beyond
-     * the end load the last unit again. */
+    /* The rest, fewer than UNROLL units per thread, is also in flight together: loads beyond the
+     * end load the last unit again. */
     WEFT_UNROLL
     for (int u = 0; u < WEFT_DEV_UNROLL - 1; u++) {
         size_t at = i + (size_t)u * threads;
@@ -54,7 +55,7 @@ WEFT_DEVICE void weft_dev_move_vec16(char *dst, const char *src, size_t n, unsig
             weft_dev_store_vec16(dst + 16 * (i + (size_t)u * threads), v[u]);
 }
 
-/* A few bytes, in units of what address and size are all multiples of. */
+/* A few bytes, in the largest unit to which both addresses and the size are aligned. */
 #define WEFT_DEV_MOVE_UNITS(N)                                                                     \
     for (size_t i = rank; i < bytes / (N / 8); i += threads)                                       \
     weft_dev_store_u##N((uint##N##_t *)dst + i,                                                    \
@@ -76,7 +77,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_move_small(char *dst, const char *src, size_t
         WEFT_DEV_MOVE_UNITS(8);
 }
 
-/* 16 bytes that begin `shift` (1 ... 15) bytes into `a`, of which `b` is the continuation. */
+/* The 16 bytes that begin `shift` (1 ... 15) bytes into `a` and continue in `b`. */
 WEFT_DEVICE struct weft_dev_vec16 weft_dev_shifted(struct weft_dev_vec16 a, struct weft_dev_vec16 b,
                                                    unsigned shift)
 {
@@ -90,8 +91,9 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_shifted(struct weft_dev_vec16 a, stru
     return v;
 }
 
-/* n units; dst is aligned, src + shift is where the first begins, src is aligned. Reads src to
- * src + 16 * (n + 1). The second load of a pair is the neighbour's first: it comes from L1. */
+/* Copies n units to an aligned dst. src is aligned, and the data begin at src + shift. Reads src to
+ * src + 16 * (n + 1). The second load of a pair is the next thread's first load, so it comes from
+ * L1. */
 WEFT_DEVICE void weft_dev_move_shifted(char *dst, const char *src, unsigned shift, size_t n,
                                        unsigned rank, unsigned threads, int far_source)
 {
@@ -113,7 +115,7 @@ WEFT_DEVICE void weft_dev_move_shifted(char *dst, const char *src, unsigned shif
     }
 }
 
-/* Any addresses, any size. No byte outside source and destination is touched. */
+/* Any addresses, any size. Accesses no byte outside source and destination. */
 WEFT_DEVICE_NOINLINE void weft_dev_move_any(char *dst, const char *src, size_t bytes, unsigned rank,
                                             unsigned threads, int far_source)
 {
@@ -123,12 +125,12 @@ WEFT_DEVICE_NOINLINE void weft_dev_move_any(char *dst, const char *src, size_t b
         return;
     }
     unsigned shift = (unsigned)((uintptr_t)src + head) & 15;
-    size_t first = 0, end = (bytes - head) / 16; /* units moved as vectors */
+    size_t first = 0, end = (bytes - head) / 16; /* units copied as vectors */
     if (!shift) {
         weft_dev_move_vec16(dst + head, src + head, end, rank, threads, far_source);
     } else {
-        /* Unit i is read from the aligned 32 bytes that begin `shift` before it: the first and the
-         * last units are left to the edges where those reach over the source's ends. */
+        /* Unit i is read from the aligned 32 bytes that begin `shift` bytes before it. The first
+         * and last units are copied with the edges when those 32 bytes would exceed the source. */
         first = head < shift;
         end = (bytes - head + shift) / 16 - 1;
         weft_dev_move_shifted(dst + head + 16 * first, src + head + 16 * first - shift, shift,
@@ -155,8 +157,8 @@ WEFT_DEVICE void weft_dev_move(char *dst, const char *src, size_t bytes, unsigne
 
 /* ------------------------------------------------------------------------------ one element
  *
- * Of 1, 2, 4, 8 or 16 bytes, aligned to its size but for 16, whose halves are moved by
- * themselves. */
+ * An element has 1, 2, 4, 8 or 16 bytes and is aligned to its size. One of 16 bytes needs only
+ * 8-byte alignment, because its halves are moved separately. */
 WEFT_DEVICE struct weft_dev_vec16 weft_dev_element_load(const char *p, size_t bytes)
 {
     struct weft_dev_vec16 v = {0, 0};

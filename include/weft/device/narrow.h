@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Real types that C has no name for, of 16 and 8 bits, to binary32 and back: rounded to nearest,
- * ties to even. Knows nothing of reductions. */
+/* Conversion between binary32 and the 16- and 8-bit real types that C has no name for: rounded to
+ * nearest, ties to even. Knows nothing of reductions. */
 #ifndef WEFT_DEVICE_NARROW_H
 #define WEFT_DEVICE_NARROW_H
 
@@ -22,7 +22,7 @@ WEFT_DEVICE uint16_t weft_dev_bf16_f32(float x)
 {
     uint32_t bits = weft_dev_bits_f32(x);
     if ((bits & 0x7fffffffu) > 0x7f800000u)
-        return (uint16_t)(bits >> 16 | 0x40); /* NaN stays one */
+        return (uint16_t)(bits >> 16 | 0x40); /* a NaN stays a NaN */
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
@@ -74,12 +74,13 @@ WEFT_DEVICE uint16_t weft_dev_f16_f32(float x)
 
 #endif
 
-/* FP8 as the Open Compute Project has it (OCP 8-bit Floating Point Specification, revision 1.0).
- * E4M3: bias 7, no infinity, NaN is all bits but the sign; E5M2: bias 15, infinity and NaN as in
- * IEEE 754. What is too large becomes the largest finite number, 448 or 57344, infinity too, and
- * NaN 0x7f: the specification's saturating conversion, as CUDA's __NV_SATFINITE. Without a GPU's
- * own instructions for it, which come with sm_89: all targets give the same. */
-/* The fraction and exponent as those of a binary32, subnormal ones too, times the difference of the
+/* FP8 of the Open Compute Project (OCP 8-bit Floating Point Specification, revision 1.0). E4M3:
+ * bias 7, no infinity, NaN has all bits but the sign set. E5M2: bias 15, infinity and NaN as in
+ * IEEE 754. Too large a number, and infinity, becomes the largest finite number, 448 or 57344, and
+ * NaN becomes 0x7f: the specification's saturating conversion, as CUDA's __NV_SATFINITE. The code
+ * does not use a GPU's own conversion instructions (from sm_89 on): all targets give the same
+ * bits. */
+/* Fraction and exponent as those of a binary32, also for subnormals, times the difference of the
  * biases: exact. Not flushed to zero, however the program is compiled. */
 WEFT_DEVICE float weft_dev_fp8_scaled(uint32_t bits, float by)
 {
@@ -100,20 +101,20 @@ WEFT_DEVICE float weft_dev_f32_e4m3(uint8_t x)
     return weft_dev_f32_bits((magnitude == 0x7f ? 0x7fc00000u : bits) | (uint32_t)(x & 0x80) << 24);
 }
 
-/* The upper half of a binary16. */
+/* An E5M2 has the upper half of the bits of a binary16. */
 WEFT_DEVICE float weft_dev_f32_e5m2(uint8_t x)
 {
     return weft_dev_f32_f16((uint16_t)((uint32_t)x << 8));
 }
 
-/* The bits of a binary32 as an FP8 with `digits` of the fraction: those of its least normal number
- * and of its largest one, the number whose last place is the unit of the subnormals, and the result
- * for the largest. */
+/* Converts the bits of a binary32 to an FP8 with `digits` bits of fraction. normal and largest:
+ * bits of its smallest normal and its largest number. unit: the number whose last bit is the unit
+ * of the subnormals. saturated: the result for larger numbers. */
 WEFT_DEVICE uint8_t weft_dev_fp8_bits(uint32_t bits, unsigned digits, uint32_t normal,
                                       uint32_t largest, float unit, uint32_t saturated)
 {
     uint32_t sign = bits >> 24 & 0x80, drop = 23 - digits, magnitude = bits & 0x7fffffffu;
-    /* The sum rounds at the unit of the subnormals. */
+    /* The sum rounds to a multiple of the smallest subnormal. */
     float shifted = weft_dev_f32_bits(magnitude < normal ? magnitude : 0) + unit;
     uint32_t subnormal = weft_dev_bits_f32(shifted) - weft_dev_bits_f32(unit);
     uint32_t rounded = magnitude + ((uint32_t)1 << (drop - 1)) - 1 + (magnitude >> drop & 1);

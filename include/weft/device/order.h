@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fence and quiet of device code. Where all peers have direct addresses both are fences of the
- * memory model; what carries operations to others (remote.h) is asked first. */
+ * memory model. Otherwise they first complete or order the requests of the transports
+ * (remote.h). */
 #ifndef WEFT_DEVICE_ORDER_H
 #define WEFT_DEVICE_ORDER_H
 
@@ -10,15 +11,16 @@
  *     Puts, atomics and signals of the calling threads before it reach each PE before those after
  *     it.
  * weft_{thread,warp,block}_quiet()
- *     They are complete and visible to every PE.
+ *     Puts, atomics and signals of the calling threads before it are complete and visible to every
+ *     PE.
  *
- * In the scopes warp and block the threads meet, and then each of them fences: the memory model
- * gives a thread that stores a flag afterwards nothing by another thread's fence (PTX ISA, "Release
- * and Acquire Patterns"). Where one thread speaks for the block, weft_dev_sync_block() and that
- * thread's weft_thread_fence() are enough, and cheaper; put_signal and barrier do that.
+ * In the scopes warp and block the threads synchronise, and then each of them fences: in the memory
+ * model another thread's fence does not order a flag that this thread stores afterwards (PTX ISA,
+ * "Release and Acquire Patterns"). Where one thread acts for the block, weft_dev_sync_block() and
+ * that thread's weft_thread_fence() are enough, and cheaper; put_signal and barrier do that.
  *
  * fence is acquire-release, which is all that message passing needs; quiet is sequentially
- * consistent, because after it a PE may read what another wrote before that one's own quiet (store
+ * consistent, because after it a PE may read what another PE wrote before its own quiet (store
  * buffering). Litmus tests message_passing and store_buffering. */
 WEFT_DEVICE void weft_thread_fence(void)
 {

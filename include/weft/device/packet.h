@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets: a put whose words carry their own flag, so that neither side needs a fence. For messages
- * of up to some KiB, where the fence of put_signal would be most of the time.
+/* Packets: a put whose words carry their own flag, so that neither PE needs a fence (NCCL's LL
+ * protocol). For messages of up to a few KiB, where the fence of put_signal would take most of the
+ * time.
  *
- * On the wire each 8 bytes are 4 bytes of payload and the 4-byte number of the packet. A store of 8
- * bytes is never torn, so a half whose number is right has the right payload, whatever the order of
- * arrival; two halves travel in one 16-byte store. Nothing is cleared between uses: a buffer that
- * holds packet k takes k + 1 next. Litmus test packet.
+ * In memory each 8 bytes are 4 bytes of payload and the 4-byte sequence number of the packet. A
+ * store of 8 bytes is never torn, so an 8-byte half with the right sequence number has the right
+ * payload, whatever the order of arrival; two halves travel in one 16-byte store. Nothing is
+ * cleared between uses: a buffer that holds packet k takes packet k + 1 next. Litmus test packet.
  *
- * The buffer is symmetric, 16-byte aligned, weft_packet_bytes(n) long, zeroed before its first use
- * (WEFT_ALLOC_ZERO). Numbers begin with 1 and must differ from the one before in the same buffer. A
- * packet may be put when the receiver has taken the one before from that buffer: two buffers used
- * in turn are enough for an exchange in which each side answers. */
+ * The buffer is symmetric, 16-byte aligned, weft_packet_bytes(n) bytes long, and zeroed before its
+ * first use (WEFT_ALLOC_ZERO). Sequence numbers begin with 1 and must differ from the previous one
+ * in the same buffer. A packet may be put when the receiver has taken the previous one from that
+ * buffer: two buffers used in turn are enough for an exchange in which each PE answers. */
 #ifndef WEFT_DEVICE_PACKET_H
 #define WEFT_DEVICE_PACKET_H
 
 #include <weft/device/packet_unit.h>
 #include <weft/device/wait.h>
 
-/* Bytes of a buffer for packets of up to `bytes` of payload. Host and device. */
+/* Bytes of a buffer for packets of up to `bytes` bytes of payload. Host and device. */
 #if WEFT_TARGET_CUDA
 __host__ __device__
 #endif
@@ -27,7 +28,7 @@ __host__ __device__
     return (bytes + 7) / 8 * 16;
 }
 
-/* Waits for the unit at `at`. `v` is what a load has seen there. */
+/* Waits for the unit at `at`. `v` is the result of an earlier load of it. */
 WEFT_DEVICE int weft_dev_packet_await(const char *at, uint32_t number, int team,
                                       struct weft_dev_vec16 *v)
 {
@@ -50,22 +51,24 @@ WEFT_DEVICE int weft_dev_packet_await(const char *at, uint32_t number, int team,
  *
  * void weft_{thread,warp,block}_put_packet(void *buffer, const void *src, size_t bytes,
  *                                          uint32_t number, int pe)
- *     Does not meet: the source is free after a sync of the scope.
+ *     Puts packet `number` into the buffer at PE pe. Does not synchronise the scope: the source may
+ *     be reused after a sync of the scope.
  * int weft_{thread,warp,block}_take_packet(void *dst, const void *buffer, size_t bytes,
  *                                          uint32_t number)
- *     Waits for packet `number` in the own buffer and copies its payload to dst, for all threads of
- *     the scope to see. WEFT_OK or WEFT_ERR_TIMEOUT, the same for all.
+ *     Waits for packet `number` in the caller's buffer and copies its payload to dst, visible to
+ *     all threads of the scope. Returns WEFT_OK or WEFT_ERR_TIMEOUT, the same for all.
  * void weft_thread_put_packet64(void *buffer, uint64_t value, uint32_t number, int pe)
  * int  weft_thread_take_packet64(const void *buffer, uint32_t number, uint64_t *value)
  *     The same for one value in a register.
- * `bytes` must be what the sender put.
+ * `bytes` must be the size that the sender put.
  */
 WEFT_DEVICE void weft_dev_packet_put(int scope, void *buffer, const void *src, size_t bytes,
                                      uint32_t number, int pe)
 {
     unsigned rank = weft_dev_scope_rank(scope), threads = weft_dev_scope_threads(scope);
     size_t units = (bytes + 7) / 8;
-    if (rank >= units) /* most warps of a block have nothing to do, and should not take its time */
+    if (rank >= units) /* most warps of a block have nothing to do here, and should not use issue
+                          slots */
         return;
     char *to = weft_dev_direct(buffer, units * 16, pe);
     if (!to) {
@@ -78,7 +81,8 @@ WEFT_DEVICE void weft_dev_packet_put(int scope, void *buffer, const void *src, s
             to + 16 * i, weft_dev_packet_payload((const char *)src + 8 * i, bytes - 8 * i), number);
 }
 
-/* Waits for two units at a time, whose loads are under way together; they may be the same one. */
+/* Waits for two units at a time, with both loads in flight together; both addresses may be
+ * equal. */
 WEFT_DEVICE int weft_dev_packet_await_two(const char *first, const char *second, uint32_t number,
                                           struct weft_dev_vec16 *a, struct weft_dev_vec16 *b)
 {

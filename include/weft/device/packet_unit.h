@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a packet is on the wire, and its loads and stores: 16 bytes that hold 8 bytes of payload,
- * each half of them beside the number of the packet. A store of 8 bytes is never torn, so a half
- * whose number is right has the right payload, whatever the order of arrival. Knows nothing of PEs,
- * teams and waiting: see packet.h, and the library's own collectives. */
+/* Format of a packet, and its loads and stores: units of 16 bytes with 8 bytes of payload, each 4
+ * bytes of it next to the sequence number of the packet. A store of 8 bytes is never torn, so a
+ * half with the right sequence number has the right payload, whatever the order of arrival. Knows
+ * nothing of PEs, teams and waiting: see packet.h, and the library's own collectives. */
 #ifndef WEFT_DEVICE_PACKET_UNIT_H
 #define WEFT_DEVICE_PACKET_UNIT_H
 
 #include <weft/device/simt.h>
 
-/* 8 bytes of payload at src, or the `left` < 8 that there are. */
+/* 8 bytes of payload at src, or the last `left` < 8 bytes. */
 WEFT_DEVICE uint64_t weft_dev_packet_payload(const char *src, size_t left)
 {
     uint64_t value = 0;
@@ -47,7 +47,7 @@ WEFT_DEVICE uint64_t weft_dev_packet_value(struct weft_dev_vec16 v)
     return (v.lo & 0xffffffffu) | v.hi << 32;
 }
 
-/* Unit `unit`, 16 bytes, of the `bytes` at src; zeros behind their end. */
+/* 16-byte unit number `unit` of the `bytes` bytes at src, padded with zeros. */
 WEFT_DEVICE struct weft_dev_vec16 weft_dev_unit_load(const char *src, uint64_t bytes, uint64_t unit)
 {
     struct weft_dev_vec16 v = {0, 0};

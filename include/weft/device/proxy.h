@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The carrier `proxy`: operations on PEs without direct addresses are given to threads of the host
- * through rings (struct weft_dev_ring), which carry them out over the path that the host has
- * chosen. Many device threads write a ring, one host thread reads it.
+/* The transport `proxy`: device threads write operations on PEs without direct addresses into rings
+ * (struct weft_dev_ring). Host threads read the rings and do the operations over the path that the
+ * host has chosen. Many device threads write a ring, one host thread reads it.
  *
- * What is given for one PE goes into one ring, whoever gives it (struct weft_dev_peer): so whatever
- * order there is toward a PE does not depend on how many rings there are. Fence and quiet go into
- * each ring that was used since the last one.
+ * All requests for one PE go into one ring, whichever thread issues them (struct weft_dev_peer).
+ * The order toward a PE therefore does not depend on the number of rings. Fence and quiet go into
+ * each ring that was used since the last fence or quiet.
  *
  * A thread takes a ticket, waits while the ring is full, and writes the descriptor of its request.
- * The host carries the tickets of a ring out in their order and tells two counts: of those it has
- * carried out (their sources are free, their gets have arrived) and of those that are complete at
- * every PE. Fence and quiet are descriptors of their own; quiet then waits for the second count. A
- * value from before comes back in the ticket's place for results, which the device polls.
- * Neighbouring single values that lanes of a warp give together go as one request (run.h): each
- * lane writes its own into a place of the ring for them, which is used again when the ticket has
- * been carried out.
+ * The host executes the tickets of a ring in order and publishes two counts: of executed tickets
+ * (their sources may be reused, their gets have arrived), and of tickets that are complete at every
+ * PE. Fence and quiet have descriptors of their own; quiet then waits for the second count. A
+ * fetched value comes back in the ticket's result slot, which the device polls. Adjacent single
+ * values that lanes of a warp issue together go as one request (run.h): each lane writes its value
+ * into a slot of the ring's bounce buffer, which is used again when the ticket has been executed.
  *
- * Local sides are memory that the host reaches: remote.h sees to it. */
+ * Local buffers are memory that the host reaches; remote.h ensures it. */
 #ifndef WEFT_DEVICE_PROXY_H
 #define WEFT_DEVICE_PROXY_H
 
@@ -24,37 +23,40 @@
 #include <weft/device/run.h>
 #include <weft/device/wait.h>
 
-/* What follows is out of line, in functions that call little and keep what they have in memory: the
- * compiler gives every kernel the registers that the longest chain of calls below it needs, also
- * one that never gets here. What a request takes from memory it takes before the first load that
- * acquires: those behind it go past the L1 cache. */
+/* The functions below are not inlined, call few others, and keep their data in memory: the compiler
+ * gives every kernel the registers that the longest call chain below it needs, even if the kernel
+ * never takes that chain. A request reads its data from memory before its first acquiring load,
+ * because loads after that bypass the L1 cache. */
 
 /* ------------------------------------------------------------------------------------- waits */
 
-/* A wait for memory that the host or another thread writes: in memory, so that a call keeps
- * nothing. */
+/* A wait for memory that the host or another thread writes. It is in memory, so that a call keeps
+ * nothing in registers. */
 struct weft_dev_ring_wait {
     const uint64_t *at;
-    uint64_t target; /* at least; of a result the number in the upper halves of both words */
+    uint64_t target; /* smallest value that ends the wait; for a result: its sequence number in
+                        the upper half of both words */
     uint64_t seen;
-    uint64_t value; /* of a result */
+    uint64_t value; /* the fetched value, for a result */
     uint32_t polls;
     struct weft_dev_patience patience;
 };
 
 enum {
-    WEFT_DEV_RING_POLLS = 64, /* between two looks at the clock */
-    WEFT_DEV_RING_TURN = 8,   /* of the host's count by one thread, before another may */
+    WEFT_DEV_RING_POLLS = 64, /* between two readings of the clock */
+    WEFT_DEV_RING_TURN = 8,   /* polls of the host's count by one thread, before another may poll */
 };
 
 enum weft_dev_ring_awaited {
-    WEFT_DEV_RING_COUNT, /* a count of the host, or of the device, that stands for an own request */
-    WEFT_DEV_RING_ROOM,  /* the same, for room: there will be many who wait, and long */
-    WEFT_DEV_RING_RESULT, /* a value from before */
+    WEFT_DEV_RING_COUNT,  /* a count of the host, or of the device, that the thread's own request
+                             needs */
+    WEFT_DEV_RING_ROOM,   /* the same, for space in the ring: many threads wait, and for a long
+                             time */
+    WEFT_DEV_RING_RESULT, /* a fetched value */
 };
 
-/* Where the device notes what it has seen of a count of the host, with the word by which threads
- * take turns behind it; NULL for what is no such count. */
+/* Device word where threads store what they have read from a count of the host; the lock by which
+ * they take turns follows it. NULL when `count` is not such a count. */
 WEFT_DEVICE uint64_t *weft_dev_ring_note(const uint64_t *count)
 {
     const struct weft_dev_ring *ring = &weft_dev_state.ring;
@@ -65,10 +67,10 @@ WEFT_DEVICE uint64_t *weft_dev_ring_note(const uint64_t *count)
            (at % WEFT_DEV_RING_APART ? WEFT_DEV_RING_DONE : WEFT_DEV_RING_KNOWN);
 }
 
-/* Looks that many times at what is waited for. A count of the host is noted for those who come
- * next, so that of all the tickets that use the places once, few look. A slower thread may
- * overwrite a note by an older one; then one more look is taken, nothing else. Release: who finds
- * the note sees what the count stands for; pairs with the fence of weft_dev_ring_bounce(), too. */
+/* Polls the word up to `polls` times. It stores a count of the host for other threads, so that few
+ * of them read host memory. A slower thread may overwrite the stored count with an older one; this
+ * costs one more poll. Release: a thread that reads the stored count sees what the host did before
+ * it; pairs also with the fence of weft_dev_ring_bounce(). */
 WEFT_DEVICE_NOINLINE uint64_t weft_dev_ring_look(const struct weft_dev_ring_wait *w, uint64_t *note,
                                                  int polls)
 {
@@ -84,12 +86,12 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_ring_look(const struct weft_dev_ring_wait
     return seen;
 }
 
-/* Of those who wait for the same count, one at a time looks into memory of the host, and the others
- * at its note (WEFT_DEV_HOST_IN_TURN): where several multiprocessors poll a line of the host,
- * copies to the host by the same GPU's copy engine take the longer, on an H200 7 us with one of
- * them, 17 with four, 257 with 64.
- * Acquire: pairs with the note's release. What is no count of the host is polled by each who waits
- * for it. */
+/* With WEFT_DEV_HOST_IN_TURN, one thread at a time of those that wait for a count polls host
+ * memory, and the others read the count that it stores. The reason: when several multiprocessors
+ * poll a cache line of the host, copies to the host by the same GPU's copy engine take longer, on
+ * an H200 7 us with one multiprocessor, 17 us with four, 257 us with 64. Other words are polled by
+ * each thread that waits for them.
+ * Acquire: pairs with the release of the stored count. */
 WEFT_DEVICE_NOINLINE int weft_dev_ring_poll(struct weft_dev_ring_wait *w)
 {
     uint64_t *note = weft_dev_ring_note(w->at), seen = 0;
@@ -109,7 +111,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_ring_poll(struct weft_dev_ring_wait *w)
     return seen >= w->target;
 }
 
-/* Both halves have the number of this use. Relaxed: the value is in the words themselves. */
+/* Both halves must have the sequence number of this use. Relaxed: the value is in the words
+ * themselves. */
 WEFT_DEVICE_NOINLINE int weft_dev_ring_poll_result(struct weft_dev_ring_wait *w)
 {
     const uint64_t *at = w->at;
@@ -133,8 +136,8 @@ WEFT_DEVICE int weft_dev_ring_poll_for(struct weft_dev_ring_wait *w,
     return what == WEFT_DEV_RING_RESULT ? weft_dev_ring_poll_result(w) : weft_dev_ring_poll(w);
 }
 
-/* Waits until *at is at least `target`, or is the result of that number; 0 when the wait runs out,
- * which is on record, and the job fails. */
+/* Waits until *at is at least `target`, or is the result with that sequence number. Returns 0 when
+ * the wait times out; a record has the cause, and the job fails. */
 WEFT_DEVICE int weft_dev_ring_await(struct weft_dev_ring_wait *w, const struct weft_dev_request *r,
                                     const uint64_t *at, uint64_t target,
                                     enum weft_dev_ring_awaited what)
@@ -152,7 +155,7 @@ WEFT_DEVICE int weft_dev_ring_await(struct weft_dev_ring_wait *w, const struct w
     w->polls = 0;
     do {
         w->polls += WEFT_DEV_RING_POLLS;
-        if (!w->polls) /* come round */
+        if (!w->polls) /* wrapped */
             w->polls = 1u << 30;
         if (weft_dev_patience_slow(p, w->polls, w->seen)) {
             weft_dev_fail(WEFT_ERR_TIMEOUT);
@@ -165,8 +168,8 @@ WEFT_DEVICE int weft_dev_ring_await(struct weft_dev_ring_wait *w, const struct w
 
 /* ------------------------------------------------------------------------------------- words */
 
-/* The first half of a request's words: proxy_read() of the host knows which are which. `flags` are
- * of enum weft_dev_ring_flag. */
+/* The first half of a request's words; proxy_read() of the host decodes them. `flags` are of enum
+ * weft_dev_ring_flag. */
 struct weft_dev_ring_words {
     uint64_t word[WEFT_DEV_RING_WORDS / 2];
 };
@@ -183,7 +186,7 @@ WEFT_DEVICE struct weft_dev_ring_words weft_dev_ring_words_of(const struct weft_
     return w;
 }
 
-/* The second half; of words, that is. */
+/* The second half of a request's words. */
 WEFT_DEVICE struct weft_dev_ring_words weft_dev_ring_more_words(const struct weft_dev_request *r)
 {
     int strided = r->operation == WEFT_DEV_OP_IPUT || r->operation == WEFT_DEV_OP_IGET;
@@ -195,7 +198,8 @@ WEFT_DEVICE struct weft_dev_ring_words weft_dev_ring_more_words(const struct wef
     return w;
 }
 
-/* A pair of words goes in one store; each has its phase, so that pairs may arrive in any order. */
+/* One store writes a pair of words. Each word has the ring's phase, so pairs may arrive in any
+ * order. */
 WEFT_DEVICE void weft_dev_ring_store(const struct weft_dev_ring_words *w, uint64_t *to,
                                      uint64_t phase)
 {
@@ -208,8 +212,9 @@ WEFT_DEVICE void weft_dev_ring_store(const struct weft_dev_ring_words *w, uint64
     }
 }
 
-/* By halves, for want of registers. The first is in those already; the second is read here, but for
- * plain puts and gets, which have nothing in it: behind their fence it would be a trip to L2. */
+/* Stores the descriptor in halves, to save registers. The first half is in registers already. The
+ * second is read here, except for plain puts and gets, which leave it empty: after their fence the
+ * read would go to L2. */
 WEFT_DEVICE void weft_dev_ring_store_both(const struct weft_dev_request *r,
                                           const struct weft_dev_ring_words *first, uint64_t ticket)
 {
@@ -239,15 +244,15 @@ WEFT_DEVICE uint64_t *weft_dev_ring_own(uint32_t of)
     return weft_dev_state.ring.head + of * WEFT_DEV_RING_APART;
 }
 
-/* A ticket of ring `of`; *room: none of the `places` (at most as many as there are slots) that it
- * takes in turn is in use, as far as is known. All that it waits for is in the device's own memory.
+/* Takes a ticket of ring `of`. *room: 1 when none of the `places` slots (at most the number of
+ * slots) that tickets use in turn can still be in use. It waits only for the device's own memory.
  *
- * What is known is read first, so that both are under way at once; it may be older than the ticket,
- * which errs to the safe side. It is relaxed: the words are stored only if the place is free, and
- * no target stores before the load that decides on it; the host, which has released the place, has
- * read it. The host reads a `source` behind the words, so what this thread knows of it is made
- * visible before them, while the ticket is on its way. Pairs with the acquiring loads of arrived()
- * of the host. */
+ * The known count is loaded before the atomic, so that both are in flight together; the count may
+ * be older than the ticket, which is safe. The load is relaxed: the words are stored only if the
+ * slot is free, and no target stores before the load that decides this; the host has read the slot
+ * before it released it. The host reads a `source` after the words, so a fence makes what this
+ * thread knows of the source visible before them, while the ticket's atomic is in flight. Pairs
+ * with the acquiring loads of arrived() of the host. */
 WEFT_DEVICE uint64_t weft_dev_ring_ticket(uint32_t of, int source, uint64_t places, int *room)
 {
     const struct weft_dev_ring *ring = &weft_dev_state.ring;
@@ -266,13 +271,14 @@ WEFT_DEVICE const uint64_t *weft_dev_ring_released(uint32_t of)
     return weft_dev_state.ring.released + of * WEFT_DEV_RING_APART;
 }
 
-/* The thread whose ticket had the place for results before may be late to read: its ticket is
- * released, its value is not taken. Each counts when it begins, with room for its words, and when
- * it has read. An odd count: the one before reads; then r->n is the count that it makes, and 0 is
- * returned.
+/* The thread with the previous ticket of a result slot may read late: its ticket is released, but
+ * its value is not read yet. Each thread increments the slot's count when it begins, with space for
+ * its words, and when it has read. An odd count means that the previous thread has not read yet:
+ * r->n is then the count to wait for, and the function returns 0.
  *
- * Relaxed: the words of a request, upon which the host writes the place, are stored only when this
- * has come back, and who has the place next begins when the host has released them. */
+ * Relaxed: a thread stores the words of its request, after which the host writes the slot, only
+ * when the atomic has returned. The next owner of the slot begins when the host has released those
+ * words. */
 WEFT_DEVICE int weft_dev_ring_reads(struct weft_dev_request *r, uint64_t ticket)
 {
     const struct weft_dev_ring *ring = &weft_dev_state.ring;
@@ -282,7 +288,7 @@ WEFT_DEVICE int weft_dev_ring_reads(struct weft_dev_request *r, uint64_t ticket)
     return !(count & 1);
 }
 
-/* Of a ticket whose words have not been written, for want of room or because of a late reader. */
+/* Flag of a ticket whose words have not been written, because of a full ring or a late reader. */
 #define WEFT_DEV_RING_UNWRITTEN ((uint64_t)1 << 63)
 
 WEFT_DEVICE uint64_t weft_dev_ring_places(uint32_t flags)
@@ -290,8 +296,8 @@ WEFT_DEVICE uint64_t weft_dev_ring_places(uint32_t flags)
     return flags & WEFT_DEV_RING_BOUNCED ? weft_dev_state.ring.bounces : weft_dev_state.ring.slots;
 }
 
-/* Takes a ticket of ring r->queue, and writes the request but for a run, whose values are not there
- * yet. */
+/* Takes a ticket of ring r->queue and writes the request. It does not write a run, whose values are
+ * not in the bounce buffer yet. */
 WEFT_DEVICE_NOINLINE uint64_t weft_dev_ring_give(struct weft_dev_request *r, uint32_t flags)
 {
     struct weft_dev_ring_words w = weft_dev_ring_words_of(r, flags);
@@ -307,7 +313,7 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_ring_give(struct weft_dev_request *r, uin
     return ticket;
 }
 
-/* The same, of a ticket that could not be written at once; *to is it. 0 when it never could. */
+/* The same for ticket *to, which could not be written at once. Returns 0 when it never can. */
 WEFT_DEVICE int weft_dev_ring_give_late(struct weft_dev_ring_wait *w, struct weft_dev_request *r,
                                         uint32_t flags, uint64_t *to)
 {
@@ -344,10 +350,10 @@ WEFT_DEVICE void weft_dev_ring_value(char *to, const struct weft_dev_request *r)
         weft_dev_store_u8((uint8_t *)to, (uint8_t)r->value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
 }
 
-/* Each lane of a run writes its value into the place of the leader's ticket, and the leader's
- * request becomes that of all. The first fence and sync: a place is written after the host has read
- * from it what it held before, which whoever wrote `known` has seen. The second pair: the host,
- * which acquires the descriptor behind them, reads what all lanes wrote. */
+/* Each lane of a run writes its value into the bounce slot of the leader's ticket, and the leader
+ * writes one request for all. First fence and sync: lanes write a slot after the host has read its
+ * old contents, which the thread that stored the known count has seen. Second pair: the host, which
+ * acquires the descriptor, reads what all lanes wrote. */
 WEFT_DEVICE_NOINLINE void weft_dev_ring_bounce(struct weft_dev_request *r,
                                                const struct weft_dev_run *run, uint64_t ticket)
 {
@@ -369,11 +375,11 @@ WEFT_DEVICE_NOINLINE void weft_dev_ring_bounce(struct weft_dev_request *r,
         weft_dev_ring_write(r, WEFT_DEV_RING_BOUNCED, ticket);
 }
 
-/* ----------------------------------------------------------------------------- as a carrier */
+/* ----------------------------------------------------------------------------- as a transport */
 
-/* Called by one thread for its scope. Gives the operation to the host, and waits as long as its
- * kind demands: for the value from before, or until it is carried out, or not at all. Of single
- * values of lanes that have the same place one is enough: nobody can say which came last. */
+/* Called by one thread for its scope. Gives the operation to the host, and waits for the fetched
+ * value, or until the operation is executed, or not at all, depending on the operation. Of several
+ * lanes' single values for the same address it sends one: their order is not defined. */
 WEFT_DEVICE_NOINLINE uint64_t weft_dev_proxy_request(struct weft_dev_request *r)
 {
     const struct weft_dev_ring *ring = &weft_dev_state.ring;
@@ -412,15 +418,15 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_proxy_request(struct weft_dev_request *r)
                              (uint64_t)weft_dev_ring_number(ticket, ring->slot_bits) << 32,
                              WEFT_DEV_RING_RESULT))
         return 0;
-    /* Stored only when the value has come: see weft_dev_ring_reads(). */
+    /* The thread adds 1 only when the value has arrived: see weft_dev_ring_reads(). */
     weft_dev_atomic_add_u64(ring->reading + (w.at - ring->results) / 2, 1, WEFT_ORDER_RELAXED,
                             WEFT_SCOPE_GPU);
     return w.value;
 }
 
-/* Into ring r->queue. A fence or quiet right behind another of its kind would do nothing more and
- * is left out, so that of the threads of a block few write one. r->n: where its `head` stood
- * before; 0 when nothing is to be waited for. */
+/* Writes a fence or quiet into ring r->queue. One directly after another of its kind has no effect
+ * and is left out, so that few of the threads of a block write one. r->n: the previous value of its
+ * `head`; 0 when there is nothing to wait for. */
 WEFT_DEVICE void weft_dev_ring_order(struct weft_dev_ring_wait *w, struct weft_dev_request *r)
 {
     const struct weft_dev_ring *ring = &weft_dev_state.ring;
@@ -434,16 +440,15 @@ WEFT_DEVICE void weft_dev_ring_order(struct weft_dev_ring_wait *w, struct weft_d
     if (!WEFT_DEV_LIKELY(!(ticket & WEFT_DEV_RING_UNWRITTEN)) &&
         !weft_dev_ring_give_late(w, r, 0, &ticket))
         r->n = 0;
-    else if (ticket == r->n) /* nobody has given anything between */
+    else if (ticket == r->n) /* no request in between */
         weft_dev_store_u64(weft_dev_ring_own(r->queue) + (r->operation == WEFT_DEV_OP_QUIET
                                                               ? WEFT_DEV_RING_QUIETED
                                                               : WEFT_DEV_RING_FENCED),
                            ticket + ring->step, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
 }
 
-/* In all rings before it waits for any. The fence of a quiet stands between what came before, and
- * what comes behind the acquiring loads of the counts; it is on its way while the host is at
- * work. */
+/* Writes to all rings before it waits for any. The fence of a quiet orders earlier operations
+ * before those after the acquiring loads of the counts; it is in flight while the host works. */
 WEFT_DEVICE_NOINLINE void weft_dev_proxy_order(int quiet)
 {
     struct weft_dev_ring_wait w;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions of device code over teams: combining the members' sources, the same bits at every
- * member. Two ways, chosen by size alone, so that all members choose alike: packets for what fits a
- * slot of the team's packet room (state.h), slices for the rest; and one for teams in which some
- * member does not reach another by load and store. See collective.h for teams and statuses. */
+/* Reductions of device code over teams: combine the members' sources, with the same bits at every
+ * member. The size alone selects the algorithm, so that all members select the same: packets
+ * (one-shot) for sizes that fit a slot of the team's staging buffer (state.h), slices (two-shot)
+ * for larger ones. Teams in which some members cannot load and store each other's memory use a
+ * third algorithm. See collective.h for teams and statuses. */
 #ifndef WEFT_DEVICE_REDUCE_H
 #define WEFT_DEVICE_REDUCE_H
 
@@ -10,39 +11,40 @@
 
 /* int weft_{thread,warp,block}_reduce(int team, void *dst, const void *src, size_t n,
  *                                     weft_type type, weft_op op)
- *     dst[i] = src[i] of every member combined by op, i < n, at every member with the same bits.
- *     dst and src are the same block or do not overlap.
+ *     For each i < n, dst[i] becomes src[i] of all members combined by op, at every member with the
+ *     same bits. dst and src are the same block or do not overlap.
  * int weft_{thread,warp,block}_reducescatter(int team, void *dst, const void *src, size_t n,
  *                                            weft_type type, weft_op op)
  *     Member m gets elements m * n ... m * n + n - 1 of the combined sources, in dst[0 ... n - 1].
- *     dst is these elements of src, or does not overlap it.
+ *     dst is these elements of src, or does not overlap src.
  * int weft_{thread,warp,block}_reduce_to(int team, void *dst, const void *src, size_t n,
  *                                        weft_type type, weft_op op, int root)
- *     The same as reduce for the root alone: dst is given at every member, and written at the root;
- *     the others' calls return when their source may be used again, which for a small one is as
- *     soon as it is sent.
+ *     As reduce, but only the root gets the result. Every member passes dst, and only the root's is
+ *     written. A call of another member returns when its source may be reused, which for a small
+ *     reduction is as soon as it is sent.
  * int weft_{thread,warp,block}_reduce_scaled(int team, void *dst, const void *src, size_t n,
  *                                            weft_type type, double factor)
- * int weft_{thread,warp,block}_reducescatter_scaled(...), _reduce_to_scaled(..., double factor, int
- *                                                   root)
- *     The same by WEFT_SUM, of elements that are multiplied by the factor before, as
- *     weft_reduce_scaled() does; the same factor at every member. Where elements are combined in
- *     binary32, it is rounded to that.
+ * int weft_{thread,warp,block}_reducescatter_scaled(...), _reduce_to_scaled(..., double factor,
+ *                                                                           int root)
+ *     The same by WEFT_SUM of elements that are first multiplied by the factor, as
+ *     weft_reduce_scaled() does; the factor is the same at every member. Where elements are
+ *     combined in binary32, the factor is rounded to binary32.
  * int weft_{thread,warp,block}_reduce_weighted(...), _reducescatter_weighted(...),
  *                                              _reduce_to_weighted(...)
- *     With a factor of each member's own, by which its elements are multiplied, as
- *     weft_reduce_weighted() has it. A small one takes a single trip over the link, as without a
- *     factor; before a large one the members tell each other theirs.
- * Types are the host's but WEFT_LONG_DOUBLE; WEFT_DEV_HALF, _BFLOAT16, _FP8_E4M3 and _FP8_E5M2 are
- * WEFT_HALF and so on. Elements are combined in the order of the team, those of 16 and 8 bits in
- * binary32 and rounded once: the same bits from every way, scope and target, and from the host and
- * streams. */
+ *     The same with each member's own factor for its elements, as weft_reduce_weighted(). A small
+ *     reduction takes the latency of the link once, as without a factor; before a large one the
+ *     members exchange their factors.
+ * Types are those of the host API except WEFT_LONG_DOUBLE; WEFT_DEV_HALF, _BFLOAT16, _FP8_E4M3 and
+ * _FP8_E5M2 are WEFT_HALF and so on. Elements are combined in the order of the team, those of 16
+ * and 8 bits in binary32, and rounded once: every algorithm, scope and target, the host and streams
+ * give the same bits. */
 
 /* ------------------------------------------------------------------------------- operations */
 
-/* The check of a call and each of its three ways (packets, slices, carried) are functions out of
- * line that make a reduction of their own from arguments by value: each keeps in registers only
- * what it needs itself. A block of 1024 threads leaves 64 registers to a thread. */
+/* The check of a call, and each of its three algorithms (packets, slices, carried), are functions
+ * that are not inlined and that make their own struct weft_dev_reduction from arguments by value.
+ * Each keeps in registers only what it needs itself. In a block of 1024 threads each thread has 64
+ * registers. */
 WEFT_DEVICE void weft_dev_reduce_fill(struct weft_dev_reduction *r, void *dst, const void *src,
                                       size_t n, struct weft_dev_combining what)
 {
@@ -73,7 +75,7 @@ WEFT_DEVICE int weft_dev_reduce_begin(struct weft_dev_reduction *r, int scope, i
     return status;
 }
 
-/* The members have told each other the factors of a weighted sum. */
+/* After the members have exchanged the factors of a weighted sum: finds these factors. */
 WEFT_DEVICE void weft_dev_reduce_told(struct weft_dev_reduction *r)
 {
     const struct weft_dev_room none = {0, 0, 0};
@@ -87,7 +89,7 @@ WEFT_DEVICE int weft_dev_reduce_places(struct weft_dev_reduction *r)
     return status ? status : weft_dev_place(&r->g, r->dst, r->bytes, &r->to_segment, &r->to);
 }
 
-/* A factor that is each member's own is not compared. */
+/* Members do not compare a factor that each has its own of. */
 WEFT_DEVICE struct weft_dev_asked weft_dev_reduce_compared(const struct weft_dev_reduction *r,
                                                            uint64_t n,
                                                            struct weft_dev_combining what)
@@ -105,7 +107,7 @@ WEFT_DEVICE struct weft_dev_asked weft_dev_reduce_compared(const struct weft_dev
                                                      : bytes,
                           here);
     asked.from = asked.src;
-    if (what.to == WEFT_DEV_EACH) /* whose place is each member's own */
+    if (what.to == WEFT_DEV_EACH) /* the address of the result is each member's own */
         asked.to = 0;
     asked.type = (int)what.type;
     asked.op = (int)what.op + what.weighted;
@@ -114,7 +116,7 @@ WEFT_DEVICE struct weft_dev_asked weft_dev_reduce_compared(const struct weft_dev
     return asked;
 }
 
-/* WEFT_OK, or what is wrong with type, operation or root, which is on record. */
+/* Returns WEFT_OK, or the error in type, operation or root, which it records. */
 WEFT_DEVICE int weft_dev_reduce_asked(const struct weft_dev_reduction *r,
                                       struct weft_dev_combining what)
 {
@@ -126,7 +128,7 @@ WEFT_DEVICE int weft_dev_reduce_asked(const struct weft_dev_reduction *r,
                   : WEFT_OK;
 }
 
-/* The same of all arguments. */
+/* The same for all arguments. */
 WEFT_DEVICE_NOINLINE int weft_dev_reduce_check(int scope, int team, void *dst, const void *src,
                                                size_t n, struct weft_dev_combining what)
 {
@@ -176,8 +178,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_reduce_small_to(int scope, int team, void *dst
     return weft_dev_reduce_packets(&r, r.how, 1);
 }
 
-/* The reduction is passed on by its address, which keeps it in memory: the loop over the slices
- * needs the registers. */
+/* The reduction is passed by its address, which keeps it in memory: the loop over the slices needs
+ * the registers. */
 WEFT_DEVICE_NOINLINE int weft_dev_reduce_large(int scope, int team, void *dst, const void *src,
                                                size_t n, struct weft_dev_combining what)
 {
@@ -188,7 +190,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_reduce_large(int scope, int team, void *dst, c
     return weft_dev_reduce_slices(&r);
 }
 
-/* The same of the host's operations but the average, on types of 16 bits and more. */
+/* The same for the host's operations except the average, on types of 16 bits and more. */
 WEFT_DEVICE_NOINLINE int weft_dev_reduce_large_plain(int scope, int team, void *dst,
                                                      const void *src, size_t n,
                                                      struct weft_dev_combining what)
@@ -234,13 +236,13 @@ WEFT_DEVICE int weft_dev_reduce(int scope, int team, void *dst, const void *src,
                : weft_dev_reduce_small(scope, team, dst, src, n, what);
 }
 
-/* What is no operation of the host's is refused. */
+/* An `op` that is not of the host API becomes one that is refused. */
 WEFT_DEVICE weft_op weft_dev_op_of(weft_op op)
 {
     return (unsigned)op < WEFT_OP_COUNT ? op : WEFT_OP_COUNT;
 }
 
-/* What is no member is refused. */
+/* A `root` that cannot be a member becomes one that is refused. */
 WEFT_DEVICE int weft_dev_root_of(int root)
 {
     return root < 0 ? WEFT_DEV_EACH - 1 : root;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How reductions of device code are done, once it is known what is asked for (reduce.h): by slices,
- * by packets to all or to a root, and piece by piece over other paths. All combine in the order of
- * the team.
+/* The algorithms of device reductions (reduce.h checks the arguments): slices (two-shot), packets
+ * to all or to a root (one-shot), and fragments over other paths. All combine in the order of the
+ * team.
  *
- * Who combines the elements of a weighted sum needs the factors of all, since those of 16 and 8
- * bits are multiplied in binary32, which no way carries. By packets the factor travels in front of
- * the elements, in the same trip; for slices and pieces the members tell each other their factors
- * first (room.h). */
+ * The member that combines the elements of a weighted sum needs the factors of all members, because
+ * elements of 16 and 8 bits are multiplied in binary32, and no algorithm sends binary32 elements.
+ * With packets the factor travels in front of the elements, in the same message. For slices and
+ * fragments the members exchange their factors first (room.h). */
 #ifndef WEFT_DEVICE_REDUCE_WAYS_H
 #define WEFT_DEVICE_REDUCE_WAYS_H
 
@@ -17,28 +17,29 @@
 
 /* ----------------------------------------------------------------------------------- slices
  *
- * Member i combines slice i of all sources, reading them in the order of the team, and (reduce)
- * stores the result into all destinations: every element is combined once, so all have the same
- * bits, and each link carries each byte once in and once out. */
+ * Two-shot: member i combines slice i of all sources, which it reads in the order of the team, and
+ * (for reduce) stores the result into all destinations. Every element is combined once, so all
+ * members have the same bits, and each link carries each byte once in and once out. */
 struct weft_dev_reduction {
     struct weft_dev_group g;
     char *dst;
     const char *src;
-    uint64_t bytes; /* of a result */
+    uint64_t bytes; /* size of a result */
     int from_segment, to_segment;
-    uint64_t from, to; /* offsets of src and dst there */
+    uint64_t from, to; /* offsets of src and dst in these segments */
     struct weft_dev_room room;
-    int each;     /* each member has a result of its own; else there is one, which goes to */
-    int root;     /* this member, or WEFT_DEV_ALL */
-    int weighted; /* how.factor is this member's own, */
-    struct weft_dev_room told; /* and the others' are here */
+    int each;                  /* 1: each member has its own result; 0: there is one result */
+    int root;                  /* member that gets the one result, or WEFT_DEV_ALL */
+    int weighted;              /* 1: how.factor is this member's own factor */
+    struct weft_dev_room told; /* staging buffer with the other members' factors */
     struct weft_dev_how how;
 };
 
-/* Where results go: to all, or each member's own, or to the member with this number. */
+/* Value of `to`: all members get the result, each gets its own, or the number of the one that gets
+ * it. */
 enum { WEFT_DEV_ALL = -1, WEFT_DEV_EACH = -2 };
 
-/* What a call asks for. op: WEFT_DEV_SCALED too. */
+/* Arguments of a call. op may be WEFT_DEV_SCALED. */
 struct weft_dev_combining {
     weft_type type;
     weft_op op;
@@ -47,8 +48,9 @@ struct weft_dev_combining {
     int weighted;
 };
 
-/* What a thread loads, combines and stores at a time: `bytes` (16, or one element's) at each of
- * `places` (at most WEFT_DEV_UNROLL) that are `step` apart. Places from `end` on are left alone. */
+/* The elements that a thread loads, combines and stores at a time: `bytes` bytes (16, or one
+ * element's) at each of `places` (at most WEFT_DEV_UNROLL) offsets, `step` bytes apart. Offsets
+ * from `end` on are not accessed. */
 struct weft_dev_stripe {
     struct weft_dev_vec16 v[WEFT_DEV_UNROLL];
 };
@@ -86,7 +88,7 @@ WEFT_DEVICE const char *weft_dev_source_of(const struct weft_dev_reduction *r, i
     return weft_dev_place_at(&r->g, r->from_segment, r->from, member);
 }
 
-/* How many members what this one combines goes to, and which is the i-th of them. */
+/* Number of members that get what this member combines, and the i-th of them. */
 WEFT_DEVICE int weft_dev_results(const struct weft_dev_reduction *r)
 {
     return !r->each && r->root < 0 ? r->g.m.n : 1;
@@ -99,7 +101,7 @@ WEFT_DEVICE int weft_dev_result_at(const struct weft_dev_reduction *r, int i)
     return r->root < 0 ? weft_dev_turned_member(&r->g, i) : r->root;
 }
 
-/* Of a weighted sum whose factors have been told. */
+/* A member's factor in a weighted sum, after the factors have been exchanged. */
 WEFT_DEVICE double weft_dev_factor_of(const struct weft_dev_reduction *r, int member)
 {
     if (member == r->g.m.me)
@@ -107,13 +109,13 @@ WEFT_DEVICE double weft_dev_factor_of(const struct weft_dev_reduction *r, int me
     return weft_dev_f64_bits(weft_dev_told(&r->told, member, 0));
 }
 
-/* Combines bytes begin ... end of the sources. r->to is such that the result of a byte has the same
- * offset from r->to as the byte has in the sources. The loads from one member do not wait for one
- * another: up to WEFT_DEV_UNROLL of each thread are under way together. */
+/* Combines bytes begin ... end of the sources. r->to is an offset such that the result of a byte is
+ * at the same distance from it as the byte is from the start of the sources. Up to WEFT_DEV_UNROLL
+ * loads of each thread from one member are in flight together. */
 WEFT_DEVICE void weft_dev_reduce_range(const struct weft_dev_reduction *r, struct weft_dev_how h,
                                        uint64_t begin, uint64_t end, unsigned bytes, int whole)
 {
-    /* What is widened takes registers, and what is more, text. */
+    /* Widened elements need registers; averages and scaled sums need code. */
     const int unroll = !h.more ? WEFT_DEV_UNROLL : h.widened == 8 ? 2 : 1;
     uint64_t step = (uint64_t)r->g.threads * bytes;
     for (uint64_t at = begin + r->g.rank * bytes; at < end; at += (uint64_t)unroll * step) {
@@ -145,8 +147,9 @@ WEFT_DEVICE void weft_dev_reduce_range(const struct weft_dev_reduction *r, struc
     }
 }
 
-/* The host's operations but the average, on types of more than 16 bits; on those of 16 bits, which
- * take more registers; and the rest. Functions of their own, so that none is slower for another. */
+/* Separate functions for: operations except the average, on types of more than 16 bits; the same on
+ * types of 16 bits, which take more registers; and all others. Separate, so that none slows down
+ * another. */
 WEFT_DEVICE_NOINLINE void weft_dev_reduce_vectors(const struct weft_dev_reduction *r,
                                                   uint64_t begin, uint64_t end)
 {
@@ -199,7 +202,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_reduce_more(const struct weft_dev_reduction *
     }
 }
 
-/* more: 0 where the caller knows that r->how.more is 0, so that its text is left out. */
+/* more: 0 when the caller knows that r->how.more is 0, so that its code is left out. */
 WEFT_DEVICE void weft_dev_reduce_slice(const struct weft_dev_reduction *r, uint64_t begin,
                                        uint64_t end, int more)
 {
@@ -218,8 +221,8 @@ WEFT_DEVICE void weft_dev_reduce_slice(const struct weft_dev_reduction *r, uint6
     }
 }
 
-/* The bytes of the result that this member combines; from here on the sources begin where that
- * result does. */
+/* The range of the result, in bytes, that this member combines. From here on the sources begin
+ * where that member's result does. */
 WEFT_DEVICE void weft_dev_reduce_part(struct weft_dev_reduction *r, uint64_t *begin, uint64_t *end)
 {
     uint64_t n = (uint64_t)r->g.m.n, me = (uint64_t)r->g.m.me, slice = r->bytes;
@@ -228,7 +231,7 @@ WEFT_DEVICE void weft_dev_reduce_part(struct weft_dev_reduction *r, uint64_t *be
         r->from += me * r->bytes;
         r->src += me * r->bytes;
     } else {
-        /* Slices are multiples of 16 bytes but the last. */
+        /* All slices but the last are multiples of 16 bytes. */
         slice = ((r->bytes + n - 1) / n + 15) & ~(uint64_t)15;
         *begin = slice * me < r->bytes ? slice * me : r->bytes;
     }
@@ -258,37 +261,38 @@ WEFT_DEVICE_NOINLINE int weft_dev_reduce_slices_plain(struct weft_dev_reduction 
 
 /* ---------------------------------------------------------------------------------- packets
  *
- * One shot: each member stores its source into its slot of the packet room at every other (for
- * reducescatter that member's part of it), or at the root alone, and who receives combines what it
- * finds in its own slots. A packet carries its number, so there is neither fence nor sync: one trip
- * over the link, for which only those wait that receive. 2 x (n - 1) x bytes leave each member, to
- * a root 2 x bytes, and 16 more to each receiver in a weighted sum. See room.h for the slots. */
+ * One-shot: each member stores its source (for reducescatter, the receiver's part of it) into its
+ * slot of the staging buffer at every other member, or at the root alone. A receiver combines the
+ * contents of its own slots. A packet carries its sequence number, so there is neither fence nor
+ * sync: the latency is one trip over the link, for which only receivers wait. Each member
+ * sends 2 x (n - 1) x bytes, to a root 2 x bytes, and 16 bytes more to each receiver in a weighted
+ * sum. See room.h for the slots. */
 
-/* In front of the elements of a weighted sum stands the sender's factor, in one unit's place. */
+/* In a weighted sum the sender's factor stands before the elements, in the space of one unit. */
 enum { WEFT_DEV_FACTOR_WIRE = 32, WEFT_DEV_FACTOR_PAYLOAD = 16 };
 
-/* Whether a reduction of `bytes` goes by packets, where the members reach each other by load and
- * store. */
+/* Whether a reduction of `bytes` bytes uses packets, in a team whose members can load and store
+ * each other's memory. */
 WEFT_DEVICE int weft_dev_reduce_is_small(int team, size_t bytes, int weighted)
 {
     size_t most = weft_dev_room_payload(team), factor = weighted ? WEFT_DEV_FACTOR_PAYLOAD : 0;
     return bytes <= most - factor;
 }
 
-/* What is known when the function is compiled: h.more, and whether a root is all that receives. */
+/* Space of the factor in a slot. h.more is a compile-time constant in the callers. */
 WEFT_DEVICE uint32_t weft_dev_factor_wire(const struct weft_dev_reduction *r, struct weft_dev_how h)
 {
     return h.more && r->weighted ? WEFT_DEV_FACTOR_WIRE : 0;
 }
 
-/* The own slot at a member. */
+/* This member's slot at another member. */
 WEFT_DEVICE char *weft_dev_slot_there(const struct weft_dev_reduction *r, int member)
 {
     return (char *)(uintptr_t)(weft_dev_part(WEFT_DEV_AREAS, weft_dev_member_pe(&r->g.m, member)) +
                                r->room.offset + (uint64_t)(uint32_t)r->g.m.me * r->room.slot);
 }
 
-/* A round that renews slots sends all of them, to all. */
+/* A round that renews slots sends all slots whole, to all members. */
 WEFT_DEVICE int weft_dev_reduce_sends_to(const struct weft_dev_reduction *r, int member, int rooted,
                                          int whole)
 {
@@ -334,7 +338,7 @@ WEFT_DEVICE void weft_dev_reduce_send(const struct weft_dev_reduction *r, struct
     }
 }
 
-/* The packets of a unit in a member's slot, and of its factor. */
+/* The packets of one unit in a member's slot, and of its factor. */
 struct weft_dev_taken {
     struct weft_dev_vec16 lo, hi, factor;
 };
@@ -350,8 +354,8 @@ WEFT_DEVICE struct weft_dev_taken weft_dev_taken_load(const char *slot, const ch
     return t;
 }
 
-/* The unit of another member, and how its elements are combined; *status tells of a wait that ran
- * out. The loads of its packets are under way together. */
+/* Returns the unit of another member, and sets how its elements are combined; *status gets the
+ * error of a wait that times out. The loads of its packets are in flight together. */
 WEFT_DEVICE struct weft_dev_vec16 weft_dev_reduce_take(const struct weft_dev_reduction *r,
                                                        const char *slot, uint32_t unit, int member,
                                                        struct weft_dev_how *h, int *status)
@@ -404,16 +408,16 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_reduce_unit(const struct weft_dev_red
     return weft_dev_wide_end(h, &wide);
 }
 
-/* Threads that have units to send and to combine: all, or of a block that has few the first warp.
- * The others know nothing of the round: they may come so late that the first thread has raised the
- * count already. */
+/* Number of threads that send and combine units: all, or the first warp of a block with few units.
+ * The other threads do not read the round's counts: they may come so late that the first thread has
+ * already incremented them. */
 WEFT_DEVICE unsigned weft_dev_round_threads(const struct weft_dev_group *g, size_t bytes)
 {
     int few = g->scope == WEFT_DEV_BLOCK && bytes <= 16 * WEFT_WARP_LANES;
     return few && g->threads > WEFT_WARP_LANES ? WEFT_WARP_LANES : g->threads;
 }
 
-/* Meets them: all have read the counts before the first of them changes these. */
+/* Sync of these threads: all have read the counts before the first thread changes them. */
 WEFT_DEVICE void weft_dev_round_sync(const struct weft_dev_group *g, unsigned active)
 {
     if (g->scope == WEFT_DEV_BLOCK && active > WEFT_WARP_LANES)
@@ -422,8 +426,8 @@ WEFT_DEVICE void weft_dev_round_sync(const struct weft_dev_group *g, unsigned ac
         weft_dev_sync_warp(weft_dev_warp_mask());
 }
 
-/* What this thread has of the round. It sends and combines the same units, so that dst may be src.
- * A root sends nothing but what renews slots. */
+/* This thread's part of the round. It sends and combines the same units, so that dst may be src. A
+ * root sends only what renews slots. */
 WEFT_DEVICE int weft_dev_reduce_round(struct weft_dev_reduction *r, struct weft_dev_how h,
                                       unsigned active, int rooted, uint64_t before)
 {
@@ -445,10 +449,10 @@ WEFT_DEVICE int weft_dev_reduce_round(struct weft_dev_reduction *r, struct weft_
     return status;
 }
 
-/* The root tells the others when none of its threads reads the slots of the round any more, for
- * which they wait in a later one (room.h); by relaxed stores, since what its threads have loaded
- * they have used. In front of the sync that ends the call, behind which any thread may set these
- * flags in a further one. */
+/* The root sets a flag at the other members when none of its threads reads the slots of the round
+ * any more; they wait for the flag in a later round (room.h). Relaxed stores suffice, because its
+ * threads have used what they loaded. The flags are set before the sync that ends the call: after
+ * that sync any thread may set them again in a later call. */
 WEFT_DEVICE void weft_dev_rooted_tell(const struct weft_dev_reduction *r, unsigned active,
                                       uint64_t flag)
 {
@@ -460,7 +464,7 @@ WEFT_DEVICE void weft_dev_rooted_tell(const struct weft_dev_reduction *r, unsign
             weft_dev_flag_set(&g, i, weft_dev_state.n_pes + r->root);
 }
 
-/* rooted: to r->root alone. */
+/* rooted: only r->root gets the result. */
 WEFT_DEVICE int weft_dev_reduce_packets(struct weft_dev_reduction *r, struct weft_dev_how h,
                                         int rooted)
 {
@@ -486,10 +490,10 @@ WEFT_DEVICE int weft_dev_reduce_packets(struct weft_dev_reduction *r, struct wef
 
 /* ----------------------------------------------------------------------------------- carried
  *
- * Slices for a team with members that do not reach each other by load and store. Such a team sends
- * no packets of elements: each member fetches its slice of all sources into its own slot of its own
- * room, piece by piece, combines them, and puts the result into all destinations. */
-/* begin: `into` takes the elements of `with`. */
+ * Slices for a team with members that cannot load and store each other's memory. Such a team sends
+ * no packets of elements. Each member gets its slice of all sources, in fragments, into its own
+ * slot of its own staging buffer, combines them, and puts the result into all destinations. */
+/* Combines the elements of `with` into `into`. begin: `into` becomes a copy of `with`. */
 WEFT_DEVICE_NOINLINE void weft_dev_combine_range(int scope, char *into, const char *with,
                                                  uint64_t bytes, struct weft_dev_how h, int begin)
 {
@@ -531,7 +535,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_widen_range(int scope, char *into, const char
     }
 }
 
-/* What is combined of all, as it is stored. */
+/* Converts the combined values to the form of the result. */
 WEFT_DEVICE_NOINLINE void weft_dev_end_range(int scope, char *to, const char *from, uint64_t bytes,
                                              struct weft_dev_how h)
 {
@@ -546,14 +550,15 @@ WEFT_DEVICE_NOINLINE void weft_dev_end_range(int scope, char *to, const char *fr
     }
 }
 
-/* `bytes` at offset `at` of the source of a member, to `to`. All threads of the scope call. */
+/* Gets `bytes` bytes at offset `at` of a member's source to `to`. All threads of the scope call
+ * it. */
 WEFT_DEVICE void weft_dev_piece_get(const struct weft_dev_reduction *r, int member, uint64_t at,
                                     char *to, uint64_t bytes)
 {
     weft_dev_get(r->g.scope, to, r->src + at, bytes, weft_dev_member_pe(&r->g.m, member), 0);
 }
 
-/* Gives where the result is. */
+/* Combines one fragment of all members; returns the address of the result. */
 WEFT_DEVICE char *weft_dev_combine_pieces(const struct weft_dev_reduction *r, char *room,
                                           uint64_t from, uint64_t bytes)
 {

@@ -1,47 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations on what device code has no direct address of. Every operation is written
+/* Operations on memory for which device code has no direct address. Every operation does
  *
- *     direct address?  load, store, move
- *     otherwise        one thread of its scope calls weft_dev_remote()
+ *     with a direct address  load, store, move
+ *     otherwise              one thread of its scope calls weft_dev_remote()
  *
- * and this file gives the request to what carries operations to that peer (WEFT_DEV_CARRIERS in
- * state.h: a proxy's ring, queues of a NIC), or, where nothing does, says so in a record. It knows
- * no carrier but by that list, and nothing of how requests travel.
+ * and this file gives the request to the transport for that peer (WEFT_DEV_CARRIERS in state.h: a
+ * proxy's ring, queues of a NIC). Where there is no transport, it writes a fault record. It knows
+ * transports only by that list, and not how requests travel.
  *
- * A carrier gets requests whose address is in a segment and whose PE exists, and whose local side
- * is memory of the device or the host: what only a thread or a block sees (shared memory, a stack)
- * is given to it word by word. The payload of a packet of 8 bytes is in `compare`, without a local
- * side. The request is the carrier's to change. It returns when an operation of that kind may
- * return: with the source of a put reusable and the result of a get or of a fetching atomic there,
- * unless nbi. Its order(quiet) is called by every thread that fences (quiet = 0: what this thread
- * gave it before reaches each PE before what it gives later) or quiets (quiet = 1: it is complete,
- * and what the thread did without a carrier is behind a sequentially consistent fence of the
- * system). */
+ * A transport gets requests whose address is in a segment and whose PE exists. The local buffer is
+ * memory of the device or the host; data that only a thread or a block can access (shared memory, a
+ * stack) are passed word by word. The payload of a packet of 8 bytes is in `compare`, without a
+ * local buffer. The transport may change the request. It returns when an operation of that kind may
+ * return: with the source of a put reusable, and with the result of a get or of a fetching atomic
+ * present, unless nbi. Every thread that fences or quiets calls the transport's order(quiet). quiet
+ * = 0: the thread's earlier requests reach each PE before its later ones. quiet = 1: its earlier
+ * requests are complete, and its operations without a transport are ordered by a sequentially
+ * consistent fence of the system. */
 #ifndef WEFT_DEVICE_REMOTE_H
 #define WEFT_DEVICE_REMOTE_H
 
 #include <weft/device/access.h>
 
-/* One operation, as its caller gave it; fields that it has no use for are 0. */
+/* One operation with its arguments; unused fields are 0. */
 struct weft_dev_request {
     int32_t operation;     /* enum weft_dev_operation */
     int32_t pe;            /* the peer */
-    const void *symmetric; /* the variable, destination or source at PE pe, as an own address */
-    void *local;           /* the other side of a put or get; a put only reads it */
-    uint64_t bytes;        /* of the operation; of an element of iput and iget */
-    uint64_t value;        /* of p, atomics (bits of real ones), signals; number of a packet */
-    uint64_t compare;      /* cswap: stored where this was */
-    uint64_t *signal;      /* put_signal: an own address, too */
-    uint64_t n;            /* iput, iget: elements, at strides in elements */
+    const void *symmetric; /* variable, destination or source at PE pe, as an address of this PE */
+    void *local;           /* local buffer of a put or get; a put only reads it */
+    uint64_t bytes;        /* size of the operation; for iput and iget, of an element */
+    uint64_t value;        /* of p, atomics (bits of real ones), signals; sequence number of a
+                              packet */
+    uint64_t compare;      /* cswap: the value is stored when the word equals this */
+    uint64_t *signal;      /* put_signal: the signal, as an address of this PE */
+    uint64_t n;            /* iput, iget: number of elements, at strides in elements */
     int64_t remote_stride, local_stride;
     int32_t what; /* ATOMIC: enum weft_dev_atomic; SIGNAL, PUT_SIGNAL: weft_signal_op */
-    /* 1: may return before it is complete, which the next quiet completes. Of an atomic: its result
-     * is not wanted. */
+    /* 1: may return before it is complete; the next quiet completes it. For an atomic: the result
+     * is not used. */
     int32_t nbi;
-    uint32_t queue; /* for the carrier: which of its queues the request goes into */
+    uint32_t queue; /* for the transport: the queue that the request goes into */
 };
 
-/* With an atomic's number: its result is not wanted. */
+/* Added to an atomic's code: the result is not used. */
 #define WEFT_DEV_WITHOUT_RESULT 0x100
 
 WEFT_DEVICE struct weft_dev_request weft_dev_request_of(int operation, const void *symmetric,
@@ -63,7 +64,7 @@ WEFT_DEV_CARRIERS(WEFT_DEV_CARRIER_DECLARE)
 WEFT_DEV_VALUE_CARRIERS(WEFT_DEV_CARRIER_DECLARE)
 #undef WEFT_DEV_CARRIER_DECLARE
 
-/* Bytes that a request touches at the peer. */
+/* Range that a request accesses at the peer, in bytes. */
 WEFT_DEVICE uint64_t weft_dev_request_extent(const struct weft_dev_request *r)
 {
     if (r->operation == WEFT_DEV_OP_IPUT || r->operation == WEFT_DEV_OP_IGET)
@@ -71,14 +72,14 @@ WEFT_DEVICE uint64_t weft_dev_request_extent(const struct weft_dev_request *r)
     return r->operation == WEFT_DEV_OP_PUT_PACKET ? (r->bytes + 7) / 8 * 16 : r->bytes;
 }
 
-/* Why device code cannot do it by itself: WEFT_ERR_NO_PATH when there is no direct address, else
- * what is wrong, WEFT_ERR_PE, _ADDRESS or _RANGE; and at which address. */
+/* Why device code cannot do the request itself: WEFT_ERR_NO_PATH when there is no direct address,
+ * else the error, WEFT_ERR_PE, _ADDRESS or _RANGE. *at: the address with the error. */
 WEFT_DEVICE_NOINLINE int weft_dev_request_fault(const struct weft_dev_request *r, const void **at)
 {
     uint64_t bytes = weft_dev_request_extent(r), offset;
     int segment, status = WEFT_OK;
     *at = r->symmetric;
-    if (r->operation == WEFT_DEV_OP_FLAG) /* a flag's is in the library's own areas */
+    if (r->operation == WEFT_DEV_OP_FLAG) /* a flag is in the library's own areas */
         return WEFT_ERR_NO_PATH;
     if ((uint32_t)r->pe >= (uint32_t)weft_dev_state.n_pes)
         return WEFT_ERR_PE;
@@ -91,9 +92,9 @@ WEFT_DEVICE_NOINLINE int weft_dev_request_fault(const struct weft_dev_request *r
     return status ? status : WEFT_ERR_NO_PATH;
 }
 
-/* The operation is not done: a record, and the job fails. For want of a path the record has the
- * number of the peer's in `expected`, and in `seen` whether there is a direct address, so that only
- * atomics lack one; else the size. */
+/* Refuses the operation: writes a record, and the job fails. Without a path, `expected` in the
+ * record is the number of the peer's path, and `seen` says whether there is a direct address, so
+ * that only atomics have no path. With other errors `expected` is the size in bytes. */
 WEFT_DEVICE_NOINLINE uint64_t weft_dev_request_refuse(const struct weft_dev_request *r, int status,
                                                       const void *at)
 {
@@ -108,8 +109,8 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_request_refuse(const struct weft_dev_requ
     return 0;
 }
 
-/* Whether `bytes` at `symmetric` are in the heap, and PE pe has no direct address of its own: most
- * of what comes here is so, and needs no longer look. */
+/* Whether `bytes` bytes at `symmetric` are in the heap, and PE pe has no direct address. This is
+ * the common case here, and needs no further check. */
 WEFT_DEVICE int weft_dev_is_far(const void *symmetric, uint64_t bytes, int pe)
 {
     const struct weft_dev_segment *heap = &weft_dev_state.segment[WEFT_DEV_HEAP];
@@ -120,9 +121,9 @@ WEFT_DEVICE int weft_dev_is_far(const void *symmetric, uint64_t bytes, int pe)
            !weft_dev_state.peers[pe].part[WEFT_DEV_HEAP];
 }
 
-/* Called by one thread for its scope. The value from before, of operations that fetch; 0 when it
- * cannot be done, which is on record. Inline, as is what gives it to the carrier: each function
- * that the carrier's are called through costs every kernel registers. */
+/* Called by one thread for its scope. Returns the fetched value, or 0 when the operation is
+ * refused, with a record. Inline, like the calls to the transport: each function between a kernel
+ * and the transport's functions costs every kernel registers. */
 WEFT_DEVICE uint64_t weft_dev_remote(struct weft_dev_request *request)
 {
     const void *at = request->symmetric;
@@ -147,7 +148,7 @@ WEFT_DEVICE uint64_t weft_dev_remote(struct weft_dev_request *request)
     return weft_dev_request_refuse(request, status, at);
 }
 
-/* A word of `bytes` bytes: p, g, signal, atomic, 8 bytes of a packet, a flag. */
+/* An operation on a word of `bytes` bytes: p, g, signal, atomic, 8 bytes of a packet, a flag. */
 WEFT_DEVICE_NOINLINE uint64_t weft_dev_remote_word(int operation, int what, const void *symmetric,
                                                    unsigned bytes, uint64_t value, uint64_t compare,
                                                    int pe)
@@ -160,7 +161,7 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_remote_word(int operation, int what, cons
     return weft_dev_remote(&r);
 }
 
-/* p of a word that is far (weft_dev_is_far()). */
+/* p of a word without a direct address (weft_dev_is_far()). */
 WEFT_DEVICE void weft_dev_remote_p(const void *symmetric, unsigned bytes, uint64_t value, int pe)
 {
     switch (weft_dev_state.peers[pe].carrier) {
@@ -185,11 +186,11 @@ WEFT_DEVICE void weft_dev_carried_order(int quiet)
     (void)quiet;
 }
 
-/* ------------------------------------------------------- local sides that only threads see
+/* ------------------------------------------------------- local buffers that only threads access
  *
- * In words of up to 8 bytes, each aligned to its size at the peer. */
+ * These operations go in words of up to 8 bytes, each aligned to its size at the peer. */
 
-/* Up to 8 bytes that begin anywhere; one load where they are 8 that are aligned. */
+/* Loads up to 8 bytes at any alignment; one load when they are 8 aligned bytes. */
 WEFT_DEVICE uint64_t weft_dev_word_of(const char *src, unsigned bytes)
 {
     uint64_t value = 0;
@@ -228,8 +229,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_remote_get_words(char *dst, const char *src, 
     }
 }
 
-/* Whether a carrier takes operations there. 0 too when PE or address are wrong: weft_dev_remote()
- * tells of that. */
+/* Whether a transport takes operations for that address. Returns 0 also when PE or address are
+ * wrong: weft_dev_remote() reports that. */
 WEFT_DEVICE int weft_dev_is_carried(const void *symmetric, uint64_t bytes, int pe)
 {
     int segment;
@@ -238,7 +239,8 @@ WEFT_DEVICE int weft_dev_is_carried(const void *symmetric, uint64_t bytes, int p
            weft_dev_find(symmetric, bytes, &segment, &offset) == WEFT_OK;
 }
 
-/* The same, and the local side is memory that only threads see, which a carrier does not reach. */
+/* The same, and the local buffer is memory that only threads access, which a transport does not
+ * reach. */
 WEFT_DEVICE int weft_dev_remote_by_words(const void *symmetric, uint64_t bytes, const void *local,
                                          int pe)
 {
@@ -247,8 +249,8 @@ WEFT_DEVICE int weft_dev_remote_by_words(const void *symmetric, uint64_t bytes, 
 
 /* ------------------------------------------------------------------------- puts and gets */
 
-/* A put or get of bytes in one piece. What fits a word is put as a value: its source is free at
- * once, and neighbours in the warp may go with it. */
+/* A put or get of contiguous bytes. A put of at most 8 bytes goes as a value: its source may be
+ * reused at once, and adjacent values in the warp may go with it. */
 WEFT_DEVICE_NOINLINE void weft_dev_remote_move(int operation, const void *symmetric, void *local,
                                                uint64_t bytes, int pe, int nbi)
 {
@@ -273,7 +275,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_remote_move(int operation, const void *symmet
     weft_dev_remote(&r);
 }
 
-/* The payload of a packet, 8 bytes and less at a time. */
+/* The payload of a packet, up to 8 bytes at a time. */
 WEFT_DEVICE_NOINLINE void weft_dev_remote_packet(void *buffer, const char *src, uint64_t bytes,
                                                  uint32_t number, int pe)
 {
@@ -285,7 +287,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_remote_packet(void *buffer, const char *src, 
     }
 }
 
-/* Up to 8 bytes go with the request: the source is free at once, and the host need not read it. */
+/* Up to 8 bytes go in the request: the source may be reused at once, and the host need not read
+ * it. */
 WEFT_DEVICE_NOINLINE void weft_dev_remote_put_signal(void *dst, const void *src, uint64_t bytes,
                                                      uint64_t *signal, uint64_t value, int what,
                                                      int pe, int nbi)
@@ -333,9 +336,9 @@ WEFT_DEVICE_NOINLINE void weft_dev_remote_strided(int operation, const void *sym
     }
 }
 
-/* Fence and quiet of what was carried: every fence and quiet calls it first. Costs nothing where
- * there are no carriers, a test where no peer has one. 1: a carrier has quieted, and fenced with
- * it. */
+/* Fence and quiet of the transports; every fence and quiet calls it first. It costs nothing where
+ * no transport is compiled in, and one test where no peer has one. Returns 1 when a transport has
+ * quieted and fenced. */
 WEFT_DEVICE int weft_dev_remote_order(int quiet)
 {
     if (WEFT_DEV_CARRIER_END <= WEFT_DEV_CARRIER_NONE + 1 ||

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Put, get and signals of device code.
  *
- * The destination of a put and the source of a get are symmetric addresses, or, where pe is this
- * PE, any address that the device reaches; the other side is any memory of this PE; sizes are
- * bytes. Nothing is returned: an operation that cannot be done (a peer's address in no segment, no
- * such PE, no path: remote.h) does nothing, leaves a record with its address, and makes the job
- * fail at the host's next call.
+ * The destination of a put and the source of a get are symmetric addresses or, where pe is this PE,
+ * any address that the device reaches. The other buffer is any memory of this PE. Sizes are in
+ * bytes. The functions return no status: an operation that is refused (a peer's address in no
+ * segment, no such PE, no path: remote.h) does nothing, leaves a record with its address, and makes
+ * the job fail at the host's next call.
  *
- * In the scopes warp and block all threads call with the same arguments. What another thread wrote
- * to a source must have been synchronised before (weft_dev_sync_block()). Blocking forms end with a
- * sync of the scope; _nbi forms do not meet at all: source and destination are the library's until
- * a quiet of the scope, or until a sync of the scope and a quiet by one of its threads. */
+ * In the scopes warp and block all threads call with the same arguments. The caller synchronises
+ * with threads that wrote to a source before the call (weft_dev_sync_block()). Blocking forms end
+ * with a sync of the scope. The _nbi forms do not sync: source and destination belong to the
+ * library until a quiet of the scope, or until a sync of the scope and a quiet by one of its
+ * threads. */
 #ifndef WEFT_DEVICE_RMA_H
 #define WEFT_DEVICE_RMA_H
 
@@ -21,17 +22,18 @@
  *
  * void weft_thread_p8(void *dst, uint8_t value, int pe), _p16, _p32, _p64, _p_f32, _p_f64
  * uint8_t weft_thread_g8(const void *src, int pe), _g16, _g32, _g64, _g_f32, _g_f64
- *     One store, one load of that width, so that a reader never sees a part; aligned to the width.
- *     g reads the peer's memory itself at each call, past the L1 cache, so that a loop of g sees
- * what the peer has stored meanwhile. It gives 0 when it cannot be done. uint8_t
- * weft_thread_g8_cached(const void *src, int pe), _g16, _g32, _g64 For memory that nobody writes
- * while the kernel runs: a plain load, which the L1 cache may serve and the compiler may move or
- * make once for several. Repeated and neighbouring reads cost a fraction of g's. What was written
- * before the kernel began (in stream order, or before a barrier of the hosts) is seen; what is
- * written while it runs may be seen, or
- * not. */
+ *     One store or one load of that width, so that a reader never sees a part of a value. The
+ *     address is aligned to the width. Each call of g reads the peer's memory and bypasses the L1
+ *     cache, so that a loop of g sees what the peer stores meanwhile. g returns 0 when it is
+ *     refused.
+ * uint8_t weft_thread_g8_cached(const void *src, int pe), _g16, _g32, _g64
+ *     For memory that nothing writes while the kernel runs: a plain load, which the L1 cache may
+ *     serve, and which the compiler may move or merge with others. Repeated and adjacent reads cost
+ *     a fraction of g's. The load sees what was written before the kernel began (in stream order,
+ *     or before a barrier of the hosts); it may or may not see what is written while the kernel
+ *     runs. */
 
-/* p of an address that weft_dev_in_window() does not cover. */
+/* p at an address that weft_dev_in_window() does not cover. */
 WEFT_DEVICE_NOINLINE void weft_dev_p_slow(void *dst, uint64_t value, unsigned bytes, int pe)
 {
     if (WEFT_TARGET_SIMT && weft_dev_is_far(dst, bytes, pe)) {
@@ -51,8 +53,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_p_slow(void *dst, uint64_t value, unsigned by
         weft_dev_store_u8((uint8_t *)to, (uint8_t)value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
 }
 
-/* The rate of a block that does nothing but p is bound by the instructions that it issues, so the
- * fast branch of p calls weft_dev_window(), whose result needs no test for NULL. */
+/* Instruction issue limits the rate of a block that only does p. The fast branch of p therefore
+ * calls weft_dev_window(), whose result needs no test for NULL. */
 #define WEFT_DEV_P_G(N)                                                                            \
     WEFT_DEVICE void weft_thread_p##N(void *dst, uint##N##_t value, int pe)                        \
     {                                                                                              \
@@ -106,11 +108,13 @@ WEFT_DEVICE double weft_thread_g_f64(const void *src, int pe)
 /* --------------------------------------------------------------------------------- put, get
  *
  * void weft_{thread,warp,block}_put(void *dst, const void *src, size_t bytes, int pe), _put_nbi
+ *     Copies `bytes` bytes from src to dst at PE pe.
  * void weft_{thread,warp,block}_get(void *dst, const void *src, size_t bytes, int pe), _get_nbi
+ *     Copies `bytes` bytes from src at PE pe to dst.
  */
 
-/* Small puts of a block that does not meet between them are given to different warps, chosen by
- * their destination, so that several are on their way at a time. */
+/* Rotates a thread's rank: small puts of a block without syncs in between use different warps,
+ * selected by their destination, so that several are in flight at a time. */
 WEFT_DEVICE unsigned weft_dev_turned(unsigned rank, unsigned threads, const void *dst)
 {
     uint32_t warps = (threads + WEFT_WARP_LANES - 1) / WEFT_WARP_LANES;
@@ -119,7 +123,8 @@ WEFT_DEVICE unsigned weft_dev_turned(unsigned rank, unsigned threads, const void
     return rank >= start ? rank - start : rank + threads - start;
 }
 
-/* On simt what is far is seen at once; on a GPU the instructions in every put would cost more. */
+/* On simt an indirect destination is detected here; on a GPU the instructions in every put would
+ * cost more. */
 WEFT_DEVICE char *weft_dev_put_to(void *dst, size_t bytes, int pe)
 {
     return WEFT_TARGET_SIMT && weft_dev_is_far(dst, bytes, pe) ? NULL
@@ -184,8 +189,8 @@ WEFT_DEV_SCOPE_LIST(WEFT_DEV_PUT_GET)
  *
  * void weft_{thread,warp,block}_iput(void *dst, const void *src, ptrdiff_t dst_stride,
  *                                    ptrdiff_t src_stride, size_t element, size_t n, int pe), _iget
- *     n elements of `element` bytes (1, 2, 4, 8 or 16), aligned to min(element, 8); strides count
- *     elements, at least 1.
+ *     Copies n elements of `element` bytes (1, 2, 4, 8 or 16), aligned to min(element, 8) bytes.
+ *     Strides are in elements, at least 1.
  */
 WEFT_DEVICE void weft_dev_move_element(char *dst, const char *src, size_t element)
 {
@@ -253,12 +258,14 @@ WEFT_DEV_SCOPE_LIST(WEFT_DEV_STRIDED)
  *
  * void weft_{thread,warp,block}_put_signal(void *dst, const void *src, size_t bytes,
  *                     uint64_t *signal, uint64_t value, weft_signal_op op, int pe), _put_signal_nbi
- *     A put, and then *signal (symmetric, 8-byte aligned) at the same PE is set or added to, once
- *     for the scope. The signal is not visible before the data. If either address is refused,
- *     neither is done. The nbi form may read the source until the next quiet.
+ *     A put, after which *signal (symmetric, 8-byte aligned) at the same PE is set to `value`, or
+ *     has `value` added, once for the scope. The signal is not visible before the data. If either
+ *     address is refused, neither is done. The nbi form may read the source until the next quiet.
  * void weft_thread_signal(uint64_t *signal, uint64_t value, weft_signal_op op, int pe)
+ *     Sets *signal at PE pe to `value`, or adds `value` to it.
  * uint64_t weft_thread_signal_fetch(const uint64_t *signal)
- *     An own signal. What follows is ordered after what the signaller did before.
+ *     Returns a signal in the caller's own memory. Later operations are ordered after what the
+ *     signaller did before it signalled.
  */
 
 WEFT_DEVICE char *weft_dev_direct_signal(const uint64_t *signal, weft_signal_op op, int pe)
@@ -289,10 +296,10 @@ WEFT_DEVICE uint64_t weft_thread_signal_fetch(const uint64_t *signal)
     return weft_dev_load_u64(signal, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
 }
 
-/* The sync orders the stores of all threads before the first one's fence, and that fence, being
- * cumulative, before the signal: one fence of the system instead of one per thread. Litmus test
- * put_signal. It also frees the source, so the nbi form is the same but for what a carrier takes:
- * that returns when data and signal are given (finding A6). */
+/* The sync orders the stores of all threads before the first thread's fence, and that cumulative
+ * fence orders them before the signal: one fence of the system instead of one per thread. Litmus
+ * test put_signal. The sync also makes the source reusable, so the nbi form differs only with a
+ * transport, where it returns when data and signal are issued (finding A6). */
 WEFT_DEVICE void weft_dev_put_signal(int scope, void *dst, const void *src, size_t bytes,
                                      uint64_t *signal, uint64_t value, weft_signal_op op, int pe,
                                      int nbi)

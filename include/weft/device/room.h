@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The packet room of a team (state.h): its slots, the numbers of its rounds, and waiting for a
- * packet in it; and the round in which members tell each other two words each, by which they also
- * compare their calls in checking mode. Knows nothing of what packets carry otherwise; reduce.h
- * sends its elements in them.
+/* The packet staging buffer of a team (state.h): its slots, the sequence numbers of its rounds, and
+ * waiting for a packet. Also the round in which members exchange two words each, which checking
+ * mode uses to compare calls. Knows nothing else of the contents of packets; reduce.h sends its
+ * elements in them.
  *
- * A packet carries its number, so there is neither fence nor sync: one trip over the link. The room
- * has two sets of slots, used in turn, and who sends in round r has to know that nobody still reads
- * what stands in this set, of round r - 2 or before. In most rounds all send to all; in some
- * (reduce_to) all send to one, the root, and nobody else waits for anything.
+ * A packet carries its sequence number, so there is neither fence nor sync: it takes the latency of
+ * the link once. The staging buffer has two sets of slots, used in turn. A member that sends in
+ * round r must know that no PE still reads the contents of this set, which are of round r - 2 or
+ * earlier. In most rounds all members send to all; in some (reduce_to) all send to one, the root,
+ * and no other member waits.
  *
- *   Round r - 1 was to all: this member has had a packet of it from every other, sent when all
- *     threads of that one had ended round r - 2. So it is, too, where round r - 1 was to this
+ *   Round r - 1 was to all: this member has a packet of it from every other member, sent when all
+ *     threads of that member had ended round r - 2. The same holds where round r - 1 was to this
  *     member.
- *   Rounds r - 1 and r - 2 were to one each: of r - 2 its root alone has read anything. It sets a
- *     flag at the others when all of its threads have ended that round, and this member waits for
- *     the flag. The root had heard from all by then, packets that were sent when their senders had
- *     ended round r - 3: so nobody reads an older one of this set.
- *   Round r - 1 was to one, r - 2 to all: the flag of the root of r - 1 says that it has heard from
- *     all in r - 1, so that all have ended r - 2. This member waits for that.
+ *   Rounds r - 1 and r - 2 were each to one root: only the root of r - 2 has read anything of r -
+ *     2. It sets a flag at the others when all its threads have ended that round, and this member
+ *     waits for the flag. By then the root had packets from all members, sent when their senders
+ *     had ended round r - 3: so no PE reads an older packet of this set.
+ *   Round r - 1 was to one root, r - 2 to all: the flag of the root of r - 1 says that it has
+ *     packets of r - 1 from all, so that all have ended r - 2. This member waits for that flag.
  *
- * So a root is two rounds late at most, and who sends on and on to one root waits for a flag that
- * was set a round ago. What is to be awaited is noted when a round to one ends
- * (weft_dev_rooted_end()), which is all that such rounds cost others: one comparison. The flags are
- * those of data collectives, whose numbers only grow. Litmus tests reduce and rooted;
- * tests/model/room.pml.
+ * A root is therefore at most two rounds late, and a member that repeatedly sends to one root waits
+ * for a flag that was set a round ago. At the end of a round to one root, weft_dev_rooted_end()
+ * stores which flag gates the reuse of the slots; other rounds pay one comparison for this. The
+ * flags are those of data collectives, whose sequence numbers only grow. Litmus tests reduce and
+ * rooted; tests/model/room.pml.
  *
- * The own slot of the own room nobody sends to: what a team over other paths combines stands
- * there. */
+ * No member sends to a PE's own slot in its own staging buffer: a team over other paths combines
+ * its fragments there. */
 #ifndef WEFT_DEVICE_ROOM_H
 #define WEFT_DEVICE_ROOM_H
 
@@ -34,18 +35,19 @@
 #include <weft/device/packet.h>
 
 enum {
-    WEFT_DEV_NUMBER_BIT = 0x40000000, /* numbers have it: never 0, as in a new room */
-    WEFT_DEV_RENEW_MASK = 0x1fffffff, /* of rounds, see weft_dev_renews() */
+    WEFT_DEV_NUMBER_BIT = 0x40000000, /* set in all sequence numbers, so that none is 0, the
+                                         value in a new buffer */
+    WEFT_DEV_RENEW_MASK = 0x1fffffff, /* bits of the round number, see weft_dev_renews() */
 };
 
-/* Where the packets of a round are. */
+/* Location of the packets of a round. */
 struct weft_dev_room {
-    uint64_t offset; /* of this round's set, from the start of the areas */
-    uint32_t slot;   /* bytes */
+    uint64_t offset; /* offset of this round's set from the start of the areas, in bytes */
+    uint32_t slot;   /* size of a slot in bytes */
     uint32_t number;
 };
 
-/* Payload bytes that a slot of the team takes. */
+/* Largest payload of a slot of the team, in bytes. */
 WEFT_DEVICE size_t weft_dev_room_payload(int team)
 {
     return weft_dev_state.slot_bytes[team >= WEFT_DEV_WIDE_TEAMS] / 2;
@@ -66,24 +68,24 @@ WEFT_DEVICE struct weft_dev_room weft_dev_room_of(int team, uint64_t round)
     return room;
 }
 
-/* Slot `member` of the own room. */
+/* Address of member `member`'s slot in this PE's staging buffer. */
 WEFT_DEVICE char *weft_dev_room_slot(const struct weft_dev_room *room, int member)
 {
     return (char *)(uintptr_t)(weft_dev_state.segment[WEFT_DEV_AREAS].base + room->offset +
                                (uint64_t)(uint32_t)member * room->slot);
 }
 
-/* Whether this round sends whole slots. Numbers come again after 2^30 rounds, and a packet that has
- * not been written since would look new; so two rounds, one for each set, of every 2^29 write
- * all. */
+/* Whether this round sends whole slots. Sequence numbers repeat after 2^30 rounds, and a packet
+ * that has not been written since would look new. Two rounds of every 2^29, one for each set,
+ * therefore write all packets. */
 WEFT_DEVICE int weft_dev_renews(uint64_t round)
 {
     return (round & WEFT_DEV_RENEW_MASK) < 2;
 }
 
-/* Polls until the packet at `at` has the number. Out of line, since a thread that waits has time
- * and the code around needs the registers; with its arguments by value, since a structure whose
- * address is taken would be kept in memory. */
+/* Polls until the packet at `at` has the sequence number. Not inlined, because a waiting thread has
+ * time and the code around it needs the registers. Arguments are passed by value, because a
+ * structure whose address is taken would be kept in memory. */
 WEFT_DEVICE_NOINLINE int weft_dev_slot_wait(int operation, int team, int member, const char *at,
                                             uint32_t number)
 {
@@ -104,8 +106,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_slot_wait(int operation, int team, int member,
     return status;
 }
 
-/* Before this member sends in round `number`, which is behind one to a root. Out of line, as
- * weft_dev_slot_wait(). */
+/* Waits at the reuse gate before this member sends in round `number`, which follows a round to one
+ * root. Not inlined, as weft_dev_slot_wait(). */
 WEFT_DEVICE_NOINLINE int weft_dev_owed_wait(int operation, int team, uint64_t number)
 {
     struct weft_dev_group g;
@@ -117,7 +119,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_owed_wait(int operation, int team, uint64_t nu
     return weft_dev_flag_await(&g, &own->flags[weft_dev_state.n_pes + by], by);
 }
 
-/* By each thread that sends in round g->number; rooted: of the own area. */
+/* Called by each thread that sends in round g->number; `rooted` is the field of this PE's area. */
 WEFT_DEVICE int weft_dev_set_await(const struct weft_dev_group *g, uint64_t rooted)
 {
     if (WEFT_DEV_LIKELY(rooted + 1 != g->number))
@@ -131,10 +133,11 @@ WEFT_DEVICE void weft_dev_owe(struct weft_dev_area *own, uint64_t round, uint64_
     weft_dev_store_u64(&own->owed_by[round & 1], (uint64_t)by, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
 }
 
-/* By one thread, when the others that know of the round have read the area: round g->number was to
- * `root`, which sets its flag to `flag` when it has ended it. What is owed to the round after the
- * next; to the next one, the same where the round before was to all, else what is noted. A root has
- * heard from all, and waits for nothing. */
+/* Ends round g->number, which was to `root`; the root sets its flag to `flag` at its end. One
+ * thread calls it, after the other threads of the round have read the area. It stores the reuse
+ * gate of the round after the next. The next round gets the same gate when the previous round was
+ * to all; otherwise it keeps the stored gate. A root has packets from all members, and waits for
+ * nothing. */
 WEFT_DEVICE void weft_dev_rooted_end(const struct weft_dev_group *g, struct weft_dev_area *own,
                                      int root, uint64_t flag)
 {
@@ -147,20 +150,22 @@ WEFT_DEVICE void weft_dev_rooted_end(const struct weft_dev_group *g, struct weft
     weft_dev_store_u64(&own->phases, flag, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
 }
 
-/* Whether all of the team reach each other by load and store; the same answer at every member. */
+/* Whether all members can load and store each other's memory; the same answer at every member. */
 WEFT_DEVICE int weft_dev_team_all_direct(int team)
 {
     return WEFT_DEV_LIKELY(weft_dev_state.all_direct) || weft_dev_state.teams[team].all_direct;
 }
 
-/* ---------------------------------------------------------------------------------- telling
+/* ---------------------------------------------------------------------------------- exchange
  *
- * Each member tells every other two words, which stay to be read until this PE begins another round
- * of the team: sizes that the others do not know, places for their blocks, factors. */
+ * Each member sends two words to every other member: sizes that the others do not know, addresses
+ * for their blocks, factors. The words can be read until this PE begins another round of the
+ * team. */
 struct weft_dev_words {
-    uint64_t word[2];           /* for all alike, unless `at`: */
-    const uint64_t *at, *bytes; /* by member: at[i], and bytes[i], or 0 where these do not end */
-    uint64_t end;               /* by here */
+    uint64_t word[2];           /* the same words for all members, when `at` is NULL */
+    const uint64_t *at, *bytes; /* per member: words at[i] and bytes[i]; bytes[i] is replaced by
+                                   0 when the block exceeds `end` */
+    uint64_t end;               /* end of the receive buffer */
 };
 
 WEFT_DEVICE struct weft_dev_words weft_dev_words_of(uint64_t first, uint64_t second)
@@ -177,8 +182,8 @@ WEFT_DEVICE uint64_t weft_dev_word_for(const struct weft_dev_words *words, int m
     return k == 0 ? at : at <= words->end && bytes <= words->end - at ? bytes : 0;
 }
 
-/* By one thread: packet k of the member's slot there. To one without direct address as two words,
- * each of which carries the number. */
+/* Called by one thread: sends packet k to this member's slot at `member`. Without a direct address
+ * it sends two words, each with the sequence number. */
 WEFT_DEVICE void weft_dev_tell_to(const struct weft_dev_group *g, const struct weft_dev_room *room,
                                   int member, int k, uint64_t value)
 {
@@ -195,7 +200,7 @@ WEFT_DEVICE void weft_dev_tell_to(const struct weft_dev_group *g, const struct w
     weft_dev_remote_word(WEFT_DEV_OP_FLAG, 0, own + 8, 8, value >> 32 | number, 0, pe);
 }
 
-/* Two packets to each other member, and the rest of its slot where the round renews it. */
+/* Sends two packets to each other member, and the rest of its slot where the round renews it. */
 WEFT_DEVICE void weft_dev_tell_all(const struct weft_dev_group *g, const struct weft_dev_room *room,
                                    const struct weft_dev_words *words)
 {
@@ -209,8 +214,8 @@ WEFT_DEVICE void weft_dev_tell_all(const struct weft_dev_group *g, const struct 
     }
 }
 
-/* Called by a scope, all members alike, with arguments that have been checked; returns when all
- * others have told. */
+/* Exchange of words. The same scope of every member calls it with checked arguments; it returns
+ * when the words of all other members have arrived. */
 WEFT_DEVICE_NOINLINE int weft_dev_tell(int scope, int team, int operation,
                                        struct weft_dev_words words)
 {
@@ -222,7 +227,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_tell(int scope, int team, int operation,
     g.number = weft_dev_load_u64(&own->packets, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) + 1;
     uint64_t rooted = weft_dev_load_u64(&own->rooted, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
     struct weft_dev_room room = weft_dev_room_of(team, g.number);
-    weft_dev_scope_sync(scope); /* all have read the count, and what they were told before */
+    weft_dev_scope_sync(scope); /* all threads have read the count and the words of the previous
+                                   exchange */
     status = weft_dev_set_await(&g, rooted);
     if (!status)
         weft_dev_tell_all(&g, &room, &words);
@@ -233,7 +239,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_tell(int scope, int team, int operation,
     return weft_dev_group_end(&g, &own->packets, status);
 }
 
-/* Of the round in which the members have told each other last. */
+/* The staging buffer of the last exchange. */
 WEFT_DEVICE struct weft_dev_room weft_dev_told_room(const struct weft_dev_group *g)
 {
     return weft_dev_room_of(g->m.number, weft_dev_load_u64(&weft_dev_own_area(g)->packets,
@@ -249,8 +255,8 @@ WEFT_DEVICE uint64_t weft_dev_told(const struct weft_dev_room *room, int member,
 
 /* --------------------------------------------------------------------------- checking mode
  *
- * Words are those of enum weft_dev_told (state.h), the first of which are as the kernels of streams
- * have them, so that the host tells of both alike. A round takes two of them. */
+ * The words are those of enum weft_dev_told (state.h). The first of them are the same as in stream
+ * kernels, so that the host reports both in the same way. A round carries two of them. */
 WEFT_DEVICE uint64_t weft_dev_kind_of(const struct weft_dev_asked *asked, int members)
 {
     return (uint64_t)(uint8_t)asked->operation | (uint64_t)(uint8_t)asked->type << 8 |
@@ -259,7 +265,7 @@ WEFT_DEVICE uint64_t weft_dev_kind_of(const struct weft_dev_asked *asked, int me
            (uint64_t)(asked->grid != 0) << 63;
 }
 
-/* What this member itself sees wrong in its call. */
+/* Refuses a call with an error that this member finds by itself. */
 WEFT_DEVICE_NOINLINE int weft_dev_refuse_asked(int team, const struct weft_dev_asked *asked,
                                                int record)
 {
@@ -275,15 +281,15 @@ WEFT_DEVICE_NOINLINE int weft_dev_refuse_asked(int team, const struct weft_dev_a
     return status;
 }
 
-/* Tells two words, which are `first` and `second` of enum weft_dev_told, and looks at all members':
- * each thread does, so that all have the same answer. What is wrong here is told to the others
- * before it is on record. */
+/* Exchanges two words, `first` and `second` of enum weft_dev_told, and compares all members' words.
+ * Each thread compares, so that all have the same result. A member sends the code of its own error
+ * to the others before it records the error. */
 WEFT_DEVICE int weft_dev_compare_words(const struct weft_dev_group *g,
                                        const struct weft_dev_asked *asked,
                                        struct weft_dev_words own, int first, int second)
 {
     int status = weft_dev_tell(g->scope, g->m.number, g->operation, own);
-    if (!WEFT_DEV_LIKELY(g->m.direct)) { /* what carries operations stops when the job fails */
+    if (!WEFT_DEV_LIKELY(g->m.direct)) { /* transports stop when the job fails */
         weft_dev_remote_order(1);
         weft_dev_scope_sync(g->scope);
     }
@@ -307,7 +313,7 @@ WEFT_DEVICE int weft_dev_compare_words(const struct weft_dev_group *g,
     return WEFT_OK;
 }
 
-/* Whether there is a third round, by what has been found equal in the others. */
+/* Whether there is a third round; depends on arguments that the other rounds have found equal. */
 WEFT_DEVICE int weft_dev_has_more(const struct weft_dev_asked *asked)
 {
     return asked->operation == WEFT_DEV_OP_REDUCE ||
@@ -315,7 +321,7 @@ WEFT_DEVICE int weft_dev_has_more(const struct weft_dev_asked *asked)
            (asked->operation == WEFT_DEV_OP_ALLTOALL && asked->detail);
 }
 
-/* All threads of the scope have looked before one of them goes on to what may be the next round. */
+/* All threads of the scope have compared before one of them begins what may be the next round. */
 WEFT_DEVICE_NOINLINE int weft_dev_compare_asked(int scope, int team, struct weft_dev_asked asked)
 {
     struct weft_dev_group g;

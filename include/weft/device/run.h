@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Neighbouring single values that lanes of a warp give at the same time: which of them stand next
- * to each other at one peer, so that a carrier can send them in one piece. Knows nothing of
- * carriers.
+/* Adjacent single values that lanes of a warp issue at the same time: finds which of them are next
+ * to each other at one peer, so that a transport can send them as one request. Knows nothing of
+ * transports.
  *
- * Lanes that are here together (weft_dev_active_mask()) are taken in their order, those that are
- * not here are left out of it. A run goes on from one lane to the next when both have values of one
- * size for one PE and the next one's stands right behind it, or in the same place. */
+ * It takes the converged lanes (weft_dev_active_mask()) in their order, and ignores the others. A
+ * run continues from one lane to the next when both have values of one size for one PE, and the
+ * next value's address is directly after the first's, or the same. */
 #ifndef WEFT_DEVICE_RUN_H
 #define WEFT_DEVICE_RUN_H
 
 #include <weft/device/access.h>
 
 struct weft_dev_run {
-    uint32_t mask;   /* lanes of the run, the caller among them */
-    uint32_t leader; /* its first lane, whose value stands first; */
-    uint32_t leads;  /* 1: the caller is it */
-    uint32_t at;     /* where the caller's value stands, in values */
-    uint32_t values; /* places; fewer than lanes where several have the same */
-    uint32_t stands; /* 1: of lanes with the same place it is the last, whose value stands there */
+    uint32_t mask;   /* lanes of the run, including the caller */
+    uint32_t leader; /* first lane of the run, whose value is the first */
+    uint32_t leads;  /* 1: the caller is the leader */
+    uint32_t at;     /* index of the caller's value in the run */
+    uint32_t values; /* number of values; fewer than lanes where several have the same address */
+    uint32_t stands; /* 1: the caller's value is the one sent, as the last lane with its address */
 };
 
-/* No run goes over the end of a segment into another one that is mapped behind it: segments are
- * multiples of this. */
+/* No run crosses the end of a segment into another segment that is mapped after it: segments are
+ * multiples of this, in bytes. */
 enum { WEFT_DEV_RUN_PAGE = 4096 };
 
-/* Called by all lanes that are here together, which are `mask`. `bytes` is 1, 2, 4 or 8, and the
- * address a multiple. */
+/* Called by all converged lanes, which are `mask`. `bytes` is 1, 2, 4 or 8, and the address is a
+ * multiple of it. */
 WEFT_DEVICE_NOINLINE void weft_dev_run_find(struct weft_dev_run *run, uint32_t mask,
                                             uint64_t address, unsigned bytes, int pe)
 {
@@ -36,7 +36,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_run_find(struct weft_dev_run *run, uint32_t m
     run->at = 0;
     run->values = 1;
     run->stands = 1;
-    if (!(mask & (mask - 1))) /* one lane alone */
+    if (!(mask & (mask - 1))) /* only one lane */
         return;
     uint32_t up_to_me = (2u << lane) - 1;
     uint32_t before = mask & up_to_me >> 1;

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The primitives of device code: all that differs between the targets `cuda` and `simt`.
+/* The primitives of device code: everything that differs between the targets `cuda` and `simt`.
  *
  * Device code written with these names, in the common subset of C11 and CUDA C, compiles with gcc
  * and clang (C11, C++17) for `simt`, where grids run on CPU threads, and with nvcc for `cuda`. This
- * file is the contract; target_cuda.h (sm_70 and newer) and target_simt.h are its two bodies. It
- * knows nothing of PEs, heaps or operations.
+ * file specifies the primitives; target_cuda.h (sm_70 and newer) and target_simt.h implement them.
+ * It knows nothing of PEs, heaps or operations.
  *
- * Kernels are defined and launched with <weft/launch.h>.
- */
+ * <weft/launch.h> defines and launches kernels. */
 #ifndef WEFT_DEVICE_SIMT_H
 #define WEFT_DEVICE_SIMT_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Which target this compilation is for: exactly one is 1. */
+/* The target of this compilation: exactly one of the two is 1. */
 #ifdef __CUDACC__
 #define WEFT_TARGET_CUDA 1
 #define WEFT_TARGET_SIMT 0
@@ -26,21 +25,21 @@
 /* ------------------------------------------------------------------------------- qualifiers
  *
  * WEFT_DEVICE            a device function: static, inline. `WEFT_DEVICE int f(int x) { ... }`
- * WEFT_DEVICE_NOINLINE   the same, kept out of line (cold paths)
+ * WEFT_DEVICE_NOINLINE   the same, not inlined (cold paths)
  * WEFT_GLOBAL            a static variable in device memory, at file scope: `WEFT_GLOBAL int n;`
- * WEFT_CONST             a static variable in constant memory, at file scope, written by the host
+ * WEFT_CONST             a static variable in constant memory, at file scope; the host writes it
  * WEFT_RESTRICT          restrict
- * WEFT_UNROLL            before a loop: unroll it whole (cuda)
- * WEFT_NO_UNROLL         before a loop: leave it as it is (cuda)
+ * WEFT_UNROLL            before a loop: unroll it fully (cuda)
+ * WEFT_NO_UNROLL         before a loop: do not unroll it (cuda)
  *
  * WEFT_SHARED(type, name, dims);
  *     An array in the block's shared memory, inside a device function:
  *         WEFT_SHARED(float, tile, [32][33]);      tile[y][x] = 1;
  *         WEFT_SHARED(int, count, [1]);            count[0] = 0;
- *     One array per block and declaration, uninitialised, 16-byte aligned. Always an array; on simt
- *     the name is a pointer to its first element, so sizeof(name) must not be used.
+ *     One array per block and declaration, uninitialised, 16-byte aligned. It is always an array;
+ *     on simt the name is a pointer to its first element, so sizeof(name) must not be used.
  * WEFT_SHARED_DYNAMIC(type, name);
- *     The shared memory asked for at launch, 16-byte aligned: `type *name`.
+ *     The dynamic shared memory of the launch, 16-byte aligned: `type *name`.
  */
 
 /* ------------------------------------------------------------------------------- constants */
@@ -58,13 +57,13 @@
 #define WEFT_ORDER_SEQ_CST  4
 #define WEFT_ORDER_VOLATILE 5
 
-/* Who an access or a fence is ordered for: the block, the GPU, the system (other GPUs, CPU, NIC).
- * On simt every scope is the system. */
+/* Observers for which an access or a fence is ordered: the block, the GPU, the system (other GPUs,
+ * CPU, NIC). On simt every scope is the system. */
 #define WEFT_SCOPE_CTA 0
 #define WEFT_SCOPE_GPU 1
 #define WEFT_SCOPE_SYS 2
 
-/* 16 bytes that move as one vector; whatever is stored there, as what type ever. */
+/* 16 bytes that move as one vector, and that may hold any type. */
 struct weft_dev_vec16 {
     uint64_t lo, hi;
 #ifdef __CUDACC__
@@ -96,9 +95,10 @@ typedef uint64_t __attribute__((may_alias)) weft_dev_any_u64;
 
 /* ------------------------------------------------------------------- functions of both targets
  *
- * Everything below is a device function. Pointers are generic addresses unless said.
+ * Everything below is a device function. Pointers are generic addresses unless the text says
+ * otherwise.
  *
- * Where am I
+ * Position
  *   unsigned weft_dev_thread_x(), _y(), _z()        index in the block (threadIdx)
  *   unsigned weft_dev_block_x(), _y(), _z()         index in the grid (blockIdx)
  *   unsigned weft_dev_block_dim_x(), _y(), _z()     threads of a block (blockDim)
@@ -114,21 +114,21 @@ typedef uint64_t __attribute__((may_alias)) weft_dev_any_u64;
  *
  * Warp. `mask` names the lanes that take part: every lane in it calls the same function with the
  * same mask, and the caller is in it (CUDA C Programming Guide, "Warp Vote Functions").
- *   uint32_t weft_dev_active_mask()                 lanes that are here together; the caller is
- *                                                   among them, nothing else is promised
+ *   uint32_t weft_dev_active_mask()                 lanes that are converged now, including the
+ *                                                   caller; no other guarantee
  *   uint32_t weft_dev_ballot(mask, pred)            bit i: lane i of mask has pred != 0
  *   int      weft_dev_any(mask, pred), weft_dev_all(mask, pred)                      1 or 0
- *   uint32_t weft_dev_match_any_u32(mask, value), _u64     lanes of mask that have my value
+ *   uint32_t weft_dev_match_any_u32(mask, value), _u64     lanes of mask with the caller's value
  *   uint32_t weft_dev_match_all_u32(mask, value), _u64     mask if all have one value, else 0
  *   uint32_t weft_dev_shuffle_u32(mask, value, lane), _u64        value of `lane` (modulo 32)
- *   uint32_t weft_dev_shuffle_up_u32(mask, value, delta), _u64    of my lane - delta, mine if none
- *   uint32_t weft_dev_shuffle_down_u32(mask, value, delta), _u64  of my lane + delta, mine if none
- *   uint32_t weft_dev_shuffle_xor_u32(mask, value, bits), _u64    of my lane ^ bits
- *   void     weft_dev_sync_warp(mask)               meets, and orders memory among the lanes
+ *   uint32_t weft_dev_shuffle_up_u32(mask, value, delta), _u64    of own lane - delta, own if none
+ *   uint32_t weft_dev_shuffle_down_u32(mask, value, delta), _u64  of own lane + delta, own if none
+ *   uint32_t weft_dev_shuffle_xor_u32(mask, value, bits), _u64    of own lane ^ bits
+ *   void     weft_dev_sync_warp(mask)               barrier; orders memory among the lanes
  *
  * Block. Every thread of the block calls the same function.
- *   void weft_dev_sync_block()                      meets, and orders memory in the block
- *   int  weft_dev_sync_block_count(pred)            also: how many have pred != 0
+ *   void weft_dev_sync_block()                      barrier; orders memory in the block
+ *   int  weft_dev_sync_block_count(pred)            also: number of threads with pred != 0
  *   int  weft_dev_sync_block_and(pred), weft_dev_sync_block_or(pred)     1 or 0
  *
  * Memory, naturally aligned; order and scope are constants.
@@ -139,29 +139,32 @@ typedef uint64_t __attribute__((may_alias)) weft_dev_any_u64;
  *   struct weft_dev_vec16 weft_dev_load_vec16_once(const void *p)       plain; the line will not be
  *   void weft_dev_store_vec16_once(void *p, struct weft_dev_vec16 v)    used again: evict first
  *   struct weft_dev_vec16 weft_dev_load_vec16_relaxed(const void *p)    relaxed, system scope, in
- *   void weft_dev_store_vec16_relaxed(void *p, struct weft_dev_vec16 v) units of
- *   int  weft_dev_is_global(const void *p)   0: shared memory or a thread's own, out of the host's
- * reach int  weft_dev_vec16_unit()      16 when a relaxed vec16 access is never torn, 8 when its
+ *   void weft_dev_store_vec16_relaxed(void *p, struct weft_dev_vec16 v) units of vec16_unit bytes
+ *   int  weft_dev_vec16_unit()      16 when a relaxed vec16 access is never torn, 8 when its
  *                                   halves are not
+ *   int  weft_dev_is_global(const void *p)   0: shared memory or a thread's own memory, which the
+ *                                            host cannot reach
  *
- *   WEFT_DEV_HOST_IN_TURN           1: threads that wait for one word of the host look at it in
- * turns, since many that poll it hold others up; 0: each looks for itself. On simt a turn is a
- * write, and who writes does not wait: its CPU is not given away
+ *   WEFT_DEV_HOST_IN_TURN    1: threads that wait for one word of the host poll it in turns,
+ * because many pollers delay other traffic; 0: each thread polls. On simt taking a turn is a write,
+ * and a thread that writes does not yield its CPU
  *
- * Atomics return the value before.
+ * Atomics return the previous value.
  *   T weft_dev_atomic_add_{u32,u64,f32,f64}(T *p, T value, order, scope)
  *   T weft_dev_atomic_exch_{u32,u64}(T *p, T value, order, scope)
  *   T weft_dev_atomic_cas_{u32,u64}(T *p, T expected, T desired, order, scope)
  *   T weft_dev_atomic_{and,or,xor}_{u32,u64}(T *p, T value, order, scope)
  *   T weft_dev_atomic_{min,max}_{u32,u64,i32,i64}(T *p, T value, order, scope)
- *   uint64_t weft_dev_global_add_u64(p, value, order, scope)   the same as atomic_add of what is
- * neither shared memory nor a thread's own: fewer instructions void weft_dev_fence(order, scope)
+ *   uint64_t weft_dev_global_add_u64(p, value, order, scope)   atomic_add for an address that is
+ *                            neither shared memory nor a thread's own: fewer instructions
+ *   void weft_dev_fence(order, scope)
  *
  * Time
  *   uint64_t weft_dev_clock_ns()       ns of a clock that all SMs (simt: all threads) share. On a
- *                                      GPU its step may be as long as 1 us
+ *                                      GPU its resolution may be as coarse as 1 us
  *   uint64_t weft_dev_clock_cycles()   cycles of this SM (simt: the same as clock_ns)
- *   void     weft_dev_nanosleep(uint32_t ns)        gives way to others for about ns, at most 1 ms
+ *   void     weft_dev_nanosleep(uint32_t ns)        yields to others for about `ns` ns, at most 1
+ * ms
  *
  * Bits and bit patterns
  *   unsigned weft_dev_popcount_u32(x), _u64         bits set
@@ -170,7 +173,7 @@ typedef uint64_t __attribute__((may_alias)) weft_dev_any_u64;
  *   uint32_t weft_dev_bits_f32(float), float weft_dev_f32_bits(uint32_t)
  *   uint64_t weft_dev_bits_f64(double), double weft_dev_f64_bits(uint64_t)
  *
- * Waiting for a value that another thread writes: poll with weft_dev_load_* (not with a plain or a
+ * To wait for a value that another thread writes, poll with weft_dev_load_* (not with a plain or a
  * C volatile load). On simt these, the atomics, the clock and nanosleep are the points at which a
  * spinning lane lets others run.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of device code over teams that move blocks of unlike sizes, or with gaps, in scopes
- * thread, warp and block: collect, alltoallv and alltoalls. See collective.h for teams, memory,
- * statuses and the protocol; grid.h has the forms of several blocks. */
+/* Collectives of device code over teams that move blocks of different sizes, or with strides, in
+ * scopes thread, warp and block: collect, alltoallv and alltoalls. See collective.h for teams,
+ * memory, statuses and the protocol; grid.h has the forms for several blocks. */
 #ifndef WEFT_DEVICE_SIZED_H
 #define WEFT_DEVICE_SIZED_H
 
@@ -10,31 +10,31 @@
 #include <weft/device/room.h>
 
 /* int weft_{thread,warp,block}_collect(int team, void *dst, const void *src, size_t bytes)
- *     Each member's own `bytes`, which may be 0, joined in the order of the team at every member.
- *     src is the own place in dst, or does not overlap it. WEFT_ERR_RANGE, at all members: the
- *     blocks run past the end of the segment.
- * int weft_{thread,warp,block}_alltoallv(int team, void *dst, size_t room, const uint64_t
- *                                        *recv_bytes, const uint64_t *recv_at, const void *src,
- *                                        const uint64_t *send_bytes, const uint64_t *send_at)
- *     send_bytes[i] bytes at src + send_at[i] go to member i, which has room for recv_bytes[j] of
- *     member j at dst + recv_at[j]. Arrays of as many words as the team has members, in memory of
- *     this PE; no host looks at them. dst is the same symmetric address at every member, of `room`
- *     bytes here. A block that is larger than its receiver's room for it, or whose room runs past
- *     the receiver's `room`, is not stored: WEFT_ERR_RANGE at its sender, and the job fails. The
- *     own block may stand where it goes; else source and destination do not overlap.
+ *     Joins the members' `bytes` bytes, which may differ and may be 0, in the order of the team at
+ *     every member. src is this member's block of dst, or does not overlap dst. WEFT_ERR_RANGE, at
+ *     all members: the blocks run past the end of the segment.
+ * int weft_{thread,warp,block}_alltoallv(int team, void *dst, size_t room,
+ *                                        const uint64_t *recv_bytes, const uint64_t *recv_at,
+ *                                        const void *src, const uint64_t *send_bytes,
+ *                                        const uint64_t *send_at)
+ *     Sends send_bytes[i] bytes at src + send_at[i] to member i, and receives at most recv_bytes[j]
+ *     bytes of member j at dst + recv_at[j]. Each array has one element per member, in memory of
+ *     this PE; the host does not read them. dst is the same symmetric address at every member, of
+ *     `room` bytes here. A block is not stored when it is larger than the receiver's recv_bytes for
+ *     it, or when its place runs past the receiver's `room`: the sender gets WEFT_ERR_RANGE, and
+ *     the job fails. A member's block for itself may already be in its place; otherwise source and
+ *     destination do not overlap.
  * int weft_{thread,warp,block}_alltoalls(int team, void *dst, const void *src, ptrdiff_t
- *                                        dst_stride, ptrdiff_t src_stride, size_t element, size_t
- *                                        n)
- *     n elements of `element` bytes for each pair, dst_stride and src_stride elements apart, each
- *     at least 1, and so from one member's block to the next one's; what lies between them stays as
- *     it is. Any size and alignment of an element; quickest where it is of 4, 8 or 16 bytes and
- *     aligned to that. Source and destination do not overlap.
- *     WEFT_ERR_ARGUMENT: a stride or the element is less than 1.
+ * dst_stride, ptrdiff_t src_stride, size_t element, size_t n) As alltoall, with n elements of
+ * `element` bytes for each pair of PEs, dst_stride and src_stride elements apart (at least 1), also
+ * from one member's block to the next. Memory between the elements of dst keeps its contents. An
+ * element may have any size and alignment; fastest with 4, 8 or 16 bytes, aligned to that. Source
+ * and destination do not overlap. WEFT_ERR_ARGUMENT: a stride or the element is less than 1.
  *
- * Collect and alltoallv have a trip over the link more than fcollect and alltoall, in which the
- * members tell each other sizes and places; it has no fence. */
+ * Collect and alltoallv take one more one-way latency of the link than fcollect and alltoall, in
+ * which the members exchange sizes and addresses without a fence. */
 
-/* A block is larger than the place that its receiver has for it. */
+/* A block is larger than its receiver's recv_bytes for it. */
 WEFT_DEVICE_NOINLINE int weft_dev_refuse_block(int operation, int team, int pe, const void *to,
                                                uint64_t bytes, int record)
 {
@@ -48,7 +48,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_refuse_block(int operation, int team, int pe, 
 
 /* ---------------------------------------------------------------------------------- collect */
 
-/* When the members have told their sizes: where the own block goes. The same status at all. */
+/* After the members have exchanged their sizes: offset of this member's block. The same status at
+ * all members. */
 WEFT_DEVICE int weft_dev_collect_place(const struct weft_dev_group *g, const void *dst,
                                        uint64_t bytes, uint64_t *before)
 {
@@ -74,8 +75,9 @@ WEFT_DEVICE struct weft_dev_asked weft_dev_collect_asked(const void *dst)
     return asked;
 }
 
-/* In checking mode, when the own place is known: whether the source is it or apart from the whole.
- * A member whose source is neither sends nothing, and the others go on. */
+/* In checking mode, when the offset of this member's block is known: whether the source is that
+ * block, or does not overlap dst. A member whose source overlaps otherwise sends nothing, and the
+ * others continue. */
 WEFT_DEVICE int weft_dev_collect_apart(const struct weft_dev_group *g, const void *dst,
                                        const void *src, uint64_t bytes, uint64_t before)
 {
@@ -140,8 +142,8 @@ WEFT_DEVICE struct weft_dev_words weft_dev_offers_of(const struct weft_dev_block
     return words;
 }
 
-/* What member `member` has told this one, or this one itself: 0: where the block goes, 1: how long
- * it may be. */
+/* What member `member` (which may be this one) has sent: 0: the offset for the block, 1: its
+ * largest size. */
 WEFT_DEVICE uint64_t weft_dev_offer(const struct weft_dev_group *g,
                                     const struct weft_dev_room *room,
                                     const struct weft_dev_blocks *b, int member, int k)
@@ -150,8 +152,8 @@ WEFT_DEVICE uint64_t weft_dev_offer(const struct weft_dev_group *g,
     return member == g->m.me ? weft_dev_word_for(&own, member, k) : weft_dev_told(room, member, k);
 }
 
-/* In checking mode each thread looks at all blocks: the first that overlaps what is received, or
- * else none. */
+/* In checking mode each thread checks all blocks: returns the first that overlaps what is received,
+ * or none. */
 WEFT_DEVICE struct weft_dev_asked weft_dev_blocks_asked(const struct weft_dev_group *g,
                                                         const struct weft_dev_blocks *b)
 {
@@ -169,7 +171,7 @@ WEFT_DEVICE struct weft_dev_asked weft_dev_blocks_asked(const struct weft_dev_gr
     return asked;
 }
 
-/* Whether all of the own blocks have room; each thread looks at all, so that all have the same
+/* Whether all blocks of this member fit. Each thread checks all blocks, so that all have the same
  * answer. */
 WEFT_DEVICE int weft_dev_blocks_fit(const struct weft_dev_group *g,
                                     const struct weft_dev_room *room,
@@ -184,7 +186,7 @@ WEFT_DEVICE int weft_dev_blocks_fit(const struct weft_dev_group *g,
     return status;
 }
 
-/* When the members have told each other their offers: the blocks that have room. */
+/* After the members have exchanged offsets and sizes: sends the blocks that fit. */
 WEFT_DEVICE int weft_dev_blocks_send(const struct weft_dev_group *g,
                                      const struct weft_dev_blocks *b)
 {
@@ -227,10 +229,11 @@ struct weft_dev_gaps {
     const char *src;
     uint64_t dst_apart, src_apart; /* bytes from one element to the next */
     uint64_t element, n;
-    unsigned grain; /* what is loaded and stored at a time; elements are whole ones of it */
+    unsigned grain; /* bytes loaded and stored at a time; an element is a multiple of it */
 };
 
-/* Strides in elements. WEFT_OK and what is to be done, or what is wrong, which is on record. */
+/* Strides are in elements. Returns WEFT_OK and the transfer in *s, or an error, which it
+ * records. */
 WEFT_DEVICE int weft_dev_gaps_begin(const struct weft_dev_group *g, struct weft_dev_gaps *s,
                                     int64_t dst_stride, int64_t src_stride)
 {
@@ -258,8 +261,8 @@ WEFT_DEVICE int weft_dev_gaps_begin(const struct weft_dev_group *g, struct weft_
                                                           : bytes + (places ? s->element : 0));
 }
 
-/* Bytes from the first to the last of all members' elements; 0 where there are none, or strides
- * that will be refused. */
+/* Bytes from the first to the last of all members' elements; 0 when there are none, or when the
+ * strides will be refused. */
 WEFT_DEVICE uint64_t weft_dev_gaps_extent(const struct weft_dev_gaps *s, int members,
                                           int64_t stride)
 {
@@ -270,7 +273,7 @@ WEFT_DEVICE uint64_t weft_dev_gaps_extent(const struct weft_dev_gaps *s, int mem
     return bytes > UINT64_MAX - s->element ? UINT64_MAX : bytes + s->element;
 }
 
-/* Before weft_dev_gaps_begin(). */
+/* Called before weft_dev_gaps_begin(). */
 WEFT_DEVICE struct weft_dev_asked weft_dev_gaps_asked(const struct weft_dev_group *g,
                                                       const struct weft_dev_gaps *s,
                                                       int64_t dst_stride, int64_t src_stride)
@@ -283,7 +286,7 @@ WEFT_DEVICE struct weft_dev_asked weft_dev_gaps_asked(const struct weft_dev_grou
     return asked;
 }
 
-/* A block of elements; the loads of a thread do not wait for one another. */
+/* Moves a block of elements; the loads of a thread are in flight together. */
 WEFT_DEVICE void weft_dev_gaps_move(const struct weft_dev_gaps *s, char *to, const char *from,
                                     unsigned rank, unsigned threads)
 {
@@ -309,8 +312,8 @@ WEFT_DEVICE void weft_dev_gaps_move(const struct weft_dev_gaps *s, char *to, con
     }
 }
 
-/* To a member without direct address, by one thread: carriers take elements of up to 16 bytes with
- * gaps, aligned to that. */
+/* Called by one thread for a member without a direct address: transports take strided elements of
+ * up to 16 bytes, aligned to their size. */
 WEFT_DEVICE void weft_dev_gaps_carry(const struct weft_dev_gaps *s, char *symmetric,
                                      const char *from, int pe)
 {

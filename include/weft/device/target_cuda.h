@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Body of <weft/device/simt.h> for nvcc, sm_70 and newer: CUDA's intrinsics where there are any,
- * PTX for accesses with order and scope (PTX ISA 6.0 and newer). Included by simt.h only. */
+/* Implementation of <weft/device/simt.h> for nvcc, sm_70 and newer: CUDA's intrinsics where they
+ * exist, PTX for accesses with order and scope (PTX ISA 6.0 and newer). Only simt.h includes it. */
 #ifndef WEFT_DEVICE_TARGET_CUDA_H
 #define WEFT_DEVICE_TARGET_CUDA_H
 
@@ -23,7 +23,7 @@
 #define WEFT_DEV_HOST_IN_TURN 1
 #endif
 
-/* ------------------------------------------------------------------------------ where am I */
+/* ------------------------------------------------------------------------------ position */
 
 #define WEFT_CUDA_INDEX(name, builtin)                                                             \
     WEFT_DEVICE unsigned name##_x(void)                                                            \
@@ -137,15 +137,15 @@ WEFT_DEVICE int weft_dev_sync_block_or(int pred)
 
 /* -------------------------------------------------------------------------- loads and stores
  *
- * A volatile access of C is a relaxed one of system scope (PTX ISA, "ld.volatile"). Unlike an asm
- * that clobbers memory it leaves the compiler free to keep other variables in registers: in a loop
- * the device state is not read again behind each access (p of one block: 6.2 in place of 4.0 G/s on
- * an H200). Every asm clobbers memory, relaxed ones too, because the compiler must not move a plain
- * access of the same location across it. `order` and `scope` are constants, so of the branches
- * below one remains.
+ * A volatile access of C is a relaxed access of system scope (PTX ISA, "ld.volatile"). Unlike an
+ * asm statement that clobbers memory, it lets the compiler keep other variables in registers: in a
+ * loop the device state is not loaded again after each access (p of one block: 6.2 instead of 4.0
+ * G/s on an H200). Every asm clobbers memory, also the relaxed ones, because the compiler must not
+ * move a plain access of the same location across it. `order` and `scope` are constants, so the
+ * compiler keeps one of the branches below.
  */
 
-/* ASM(how, scope, operation and type, asm constraint) in the scope asked for. */
+/* ASM(how, scope, operation and type, asm constraint) with the given scope. */
 #define WEFT_CUDA_SCOPES(ASM, how, scope, op, C)                                                   \
     do {                                                                                           \
         if ((scope) == WEFT_SCOPE_CTA)                                                             \
@@ -161,7 +161,7 @@ WEFT_DEVICE int weft_dev_sync_block_or(int pred)
 #define WEFT_CUDA_ST(how, s, op, C)                                                                \
     asm volatile("st." how "." s "." op " [%0], %1;" : : "l"(p), C(v) : "memory")
 
-/* Bits, C type of the register, asm constraint. An 8-bit value travels in a 32-bit register. */
+/* Bits, C type of the register, asm constraint. An 8-bit value uses a 32-bit register. */
 #define WEFT_CUDA_MEMORY(N, reg, C)                                                                \
     WEFT_DEVICE uint##N##_t weft_dev_load_u##N(const volatile uint##N##_t *p, int order,           \
                                                int scope)                                          \
@@ -196,7 +196,7 @@ WEFT_CUDA_MEMORY(64, uint64_t, "l")
 #undef WEFT_CUDA_LD
 #undef WEFT_CUDA_ST
 
-/* Plain vectors are ordinary accesses, which the compiler may batch and move. */
+/* Plain vectors are ordinary accesses, which the compiler may combine and move. */
 WEFT_DEVICE struct weft_dev_vec16 weft_dev_load_vec16(const void *p)
 {
     return *(const struct weft_dev_vec16 *)p;
@@ -220,8 +220,8 @@ WEFT_DEVICE void weft_dev_store_vec16_once(void *p, struct weft_dev_vec16 v)
     __stcs((ulonglong2 *)p, raw);
 }
 
-/* One access of 128 bits since PTX ISA 8.3; before, and in PTX text that old drivers are to take
- * (WEFT_OLD_PTX), a vector of two that are each whole. */
+/* One access of 128 bits since PTX ISA 8.3. Before, and in PTX text for old drivers (WEFT_OLD_PTX),
+ * a vector of two halves, each of which is a single access. */
 #if !defined WEFT_OLD_PTX &&                                                                       \
     (__CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 3))
 #define WEFT_CUDA_VEC16_UNIT 16
@@ -305,8 +305,8 @@ WEFT_CUDA_ATOMIC(max_i32, int32_t, "max.s32", "r")
 WEFT_CUDA_ATOMIC(max_i64, int64_t, "max.s64", "l")
 #undef WEFT_CUDA_ATOMIC
 
-/* Of memory that is known to be global: an instruction of any memory is made with a branch for the
- * shared one. */
+/* For memory that is known to be global: the compiler makes a generic atomic with a branch for
+ * shared memory. */
 WEFT_DEVICE uint64_t weft_dev_global_add_u64(volatile uint64_t *address, uint64_t value, int order,
                                              int scope)
 {

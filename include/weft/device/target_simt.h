@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Body of <weft/device/simt.h> for gcc and clang: GNU atomics, and calls to the executor in libweft
- * (standin/simt) where lanes meet. Included by simt.h only; C11 and C++17.
+/* Implementation of <weft/device/simt.h> for gcc and clang: GNU atomics, and calls to the executor
+ * in libweft (standin/simt) where lanes synchronise. Only simt.h includes it; C11 and C++17.
  *
- * Outside a kernel a caller counts as a grid of one thread, so that device functions can be tested
+ * Outside a kernel a caller counts as a grid of one thread, so that tests can call device functions
  * as plain functions. */
 #ifndef WEFT_DEVICE_TARGET_SIMT_H
 #define WEFT_DEVICE_TARGET_SIMT_H
 
 #include <string.h>
 
-/* A file with very many operations is compiled in a fraction of the time when it defines this
- * without always_inline. */
+/* A file with very many operations compiles in a fraction of the time when it defines this without
+ * always_inline. */
 #ifndef WEFT_DEVICE
 #define WEFT_DEVICE static inline __attribute__((always_inline, unused))
 #endif
@@ -38,16 +38,16 @@
 #define WEFT_SIMT_TSAN 0
 #endif
 
-/* -------------------------------------------------- what the executor offers to device code */
+/* ------------------------------------------------ the executor's interface for device code */
 
-/* The part of a lane that device code may see. Layout is part of the library's ABI. */
+/* The part of a lane that device code may access. The layout is part of the library's ABI. */
 struct weft_simt_lane {
     unsigned thread[3], block[3], block_dim[3], grid_dim[3];
-    unsigned lane;               /* in the warp */
-    int budget;                  /* polls left before the lane gives way */
-    int wrote;                   /* has stored or changed something since it last gave way */
+    unsigned lane;               /* index in the warp */
+    int budget;                  /* polls left before the lane yields */
+    int wrote;                   /* 1: the lane has stored to memory since it last yielded */
     const volatile void *polled; /* address of the last poll */
-    uintptr_t low, high;         /* addresses polled since it last gave way */
+    uintptr_t low, high;         /* range of addresses polled since the lane last yielded */
     void *state;                 /* weft_simt_set_state() of the thread that launched */
 };
 
@@ -74,9 +74,9 @@ enum weft_simt_block_op {
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* The calling lane; the same for the whole activation of a function, hence const. */
+/* Returns the calling lane; constant during the whole activation of a function, hence const. */
 struct weft_simt_lane *weft_simt_self(void) __attribute__((const));
-int weft_simt_in_kernel(void); /* 0 when the caller is not a lane of a kernel */
+int weft_simt_in_kernel(void); /* returns 0 when the caller is not a lane of a kernel */
 uint64_t weft_simt_warp(enum weft_simt_warp_op op, uint32_t mask, uint64_t value, unsigned arg);
 int weft_simt_block(enum weft_simt_block_op op, int pred);
 uint32_t weft_simt_active_mask(void);
@@ -86,8 +86,8 @@ uint64_t weft_simt_clock_ns(void);
 void weft_simt_nanosleep(uint32_t ns);
 void weft_simt_yield(void);
 int weft_simt_vec16_unit(void);
-/* Of the calling lane's stack or its block's shared memory, which the host would reach here, and
- * does not on a GPU. */
+/* Whether p is on the calling lane's stack or in its block's shared memory. The host could access
+ * these here, but cannot on a GPU. */
 int weft_simt_is_private(const void *p);
 /* ThreadSanitizer knows no fences and must not see the lane's own fields. */
 void weft_simt_tsan_poll(const volatile void *p, int wrote);
@@ -102,8 +102,8 @@ void weft_simt_tsan_fence(void);
 #define WEFT_DEV_HOST_IN_TURN 0
 #endif
 
-/* Called before each load or atomic, which a lane might spin on. Polling one address gives way
- * soon. */
+/* Called before each load or atomic, because a lane might spin on it. A lane that polls one address
+ * yields soon. */
 WEFT_DEVICE void weft_simt_poll(const volatile void *p, int wrote)
 {
 #if WEFT_SIMT_TSAN
@@ -113,7 +113,7 @@ WEFT_DEVICE void weft_simt_poll(const volatile void *p, int wrote)
     self->budget -= self->polled == p ? 16 : 1;
     self->polled = p;
     if (wrote) {
-        self->wrote = 1; /* which is progress, whatever it polled */
+        self->wrote = 1; /* counts as progress, whatever the lane polled */
     } else {
         self->low = (uintptr_t)p < self->low ? (uintptr_t)p : self->low;
         self->high = (uintptr_t)p > self->high ? (uintptr_t)p : self->high;
@@ -123,7 +123,7 @@ WEFT_DEVICE void weft_simt_poll(const volatile void *p, int wrote)
 #endif
 }
 
-/* Called before each store: nobody spins on one. A lane that stores makes progress. */
+/* Called before each store, on which no lane spins. A lane that stores makes progress. */
 WEFT_DEVICE void weft_simt_writes(const volatile void *p)
 {
 #if WEFT_SIMT_TSAN
@@ -139,7 +139,8 @@ WEFT_DEVICE int weft_dev_is_global(const void *p)
     return !weft_simt_is_private(p); /* as on a GPU, where no window of private memory holds 0 */
 }
 
-/* A static array of one byte is the key by which the lanes of a block find the same memory. */
+/* The address of a static array of one byte is the key by which the lanes of a block find the same
+ * memory. */
 #define WEFT_SHARED(type, name, dims)                                                              \
     typedef type weft_shared_type_##name dims;                                                     \
     static char weft_shared_site_##name;                                                           \
@@ -148,7 +149,7 @@ WEFT_DEVICE int weft_dev_is_global(const void *p)
             &weft_shared_site_##name, #name, sizeof(weft_shared_type_##name))
 #define WEFT_SHARED_DYNAMIC(type, name) type *const name = (type *)weft_simt_shared_dynamic()
 
-/* ------------------------------------------------------------------------------ where am I */
+/* ------------------------------------------------------------------------------ position */
 
 #define WEFT_SIMT_INDEX(name, field)                                                               \
     WEFT_DEVICE unsigned name##_x(void)                                                            \
@@ -254,8 +255,8 @@ WEFT_DEVICE int weft_dev_sync_block_or(int pred)
 
 /* -------------------------------------------------------------------------- loads and stores
  *
- * Under ThreadSanitizer a fence is told to it at the accesses around: a relaxed store or atomic
- * after a fence releases, and a fence acquires from the addresses loaded before it.
+ * ThreadSanitizer learns of a fence through the accesses around it: a relaxed store or atomic after
+ * a fence releases, and a fence acquires from the addresses loaded before it.
  */
 
 #if WEFT_SIMT_TSAN
@@ -314,8 +315,8 @@ WEFT_DEVICE void weft_dev_store_vec16_once(void *p, struct weft_dev_vec16 v)
     weft_dev_store_vec16(p, v);
 }
 
-/* x86-64 with AVX and Arm with LSE2 make an aligned 16-byte access whole (Intel SDM 3A, 9.1.1; AMD
- * APM 2, 7.3.2; Arm ARM, B2.2.1): weft_dev_vec16_unit() says whether this CPU does. */
+/* x86-64 with AVX and Arm with LSE2 do an aligned 16-byte access as one (Intel SDM 3A, 9.1.1; AMD
+ * APM 2, 7.3.2; Arm ARM, B2.2.1); weft_dev_vec16_unit() says whether this CPU does. */
 WEFT_DEVICE struct weft_dev_vec16 weft_dev_load_vec16_relaxed(const void *p)
 {
     struct weft_dev_vec16 v;
@@ -360,7 +361,7 @@ WEFT_DEVICE int weft_dev_vec16_unit(void)
 
 /* --------------------------------------------------------------------------------- atomics */
 
-/* The C order of an atomic. Under ThreadSanitizer a fence before it counts, see above. */
+/* The C order of an atomic. Under ThreadSanitizer a preceding fence strengthens it, see above. */
 WEFT_DEVICE int weft_simt_order(int order)
 {
 #if WEFT_SIMT_TSAN
@@ -416,8 +417,8 @@ WEFT_SIMT_FETCH(xor_u32, uint32_t, __atomic_fetch_xor)
 WEFT_SIMT_FETCH(xor_u64, uint64_t, __atomic_fetch_xor)
 #undef WEFT_SIMT_FETCH
 
-/* What C has no builtin for: an exchange loop on the word that holds the value. `wanted` is the new
- * value in terms of `old` and `value`. */
+/* Atomics without a C builtin: a compare-and-swap loop on the word that holds the value. `wanted`
+ * is the new value, an expression of `old` and `value`. */
 #define WEFT_SIMT_LOOP(name, type, word, wanted)                                                   \
     WEFT_DEVICE type weft_dev_atomic_##name(volatile type *p, type value, int order, int scope)    \
     {                                                                                              \

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* This translation unit's copy of the device state, and its registration with the library. Without
- * relocatable device code every unit has its own copy, so there is nothing to link on the device.
- * Included by <weft_device.h> only. */
+ * relocatable device code every unit has its own copy, so nothing needs linking on the device. Only
+ * <weft_device.h> includes it. */
 #ifndef WEFT_DEVICE_UNIT_H
 #define WEFT_DEVICE_UNIT_H
 
 #include <weft/device/control.h>
 #include <weft/device/simt.h>
 
-/* Written by the host alone, never while kernels run. weft_module_init() finds it by this name. */
+/* Only the host writes it, never while kernels run. weft_module_init() finds it by this name. */
 WEFT_CONST struct weft_dev weft_dev_state;
 
 #if WEFT_TARGET_CUDA

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting and testing in device code. Every wait is bounded by the job's wait limit
- * (WEFT_WAIT_LIMIT, counted from the last change of what is waited for): when it passes, a record
- * is left in the black box and WEFT_ERR_TIMEOUT returned. The same is returned at once, without a
- * record, when the job has failed meanwhile, on the host or in another kernel: what is waited for
- * may never come. A wait that has lasted 100 ms shows in the black box, for the host and for `weft
- * attach`.
+/* Waiting and testing in device code. The job's wait limit (WEFT_WAIT_LIMIT, counted from the last
+ * change of the variable) bounds every wait. When it passes, the wait leaves a record in the black
+ * box and returns WEFT_ERR_TIMEOUT. It returns the same at once, without a record, when the job has
+ * failed meanwhile, on the host or in another kernel: the update may then never come. A wait that
+ * has lasted 100 ms is visible in the black box, for the host and for `weft attach`.
  *
  * Types, values, status[] and the results of the forms over several variables are those of the host
- * (weft.h, "wait and test"). Variables are own symmetric memory. A wait or test that succeeded
- * orders what follows it after what the peer did before. */
+ * API (weft.h, "wait and test"). Variables are in the caller's own symmetric memory. A successful
+ * wait or test orders what follows it after what the peer did before its update. */
 #ifndef WEFT_DEVICE_WAIT_H
 #define WEFT_DEVICE_WAIT_H
 
 #include <weft/device/rma.h>
 
-/* ---------------------------------------------------------------------------------- patience */
+/* ------------------------------------------------------------------------------ bounded waiting */
 
 enum {
-    WEFT_DEV_EAGER_POLLS = 256,   /* before the first look at the clock */
-    WEFT_DEV_POLLS_PER_LOOK = 16, /* divides it: the first look begins the patience */
+    WEFT_DEV_EAGER_POLLS = 256,   /* polls before the first reading of the clock */
+    WEFT_DEV_POLLS_PER_LOOK = 16, /* polls between later readings; divides EAGER_POLLS, so that
+                                     the first reading starts the wait's record */
     WEFT_DEV_SHOW_NS = 100 * 1000 * 1000,
 };
 
-/* What a wait is for, as its records have it. */
+/* What a wait is for; its records have the same fields. */
 struct weft_dev_awaited {
     int32_t operation, peer, team;
     const void *address;
@@ -30,16 +30,16 @@ struct weft_dev_awaited {
     uint64_t expected;
 };
 
-/* Of a wait that has come to its first look at the clock; untouched before, since it is in memory:
- * an acquiring poll drops it from the L1 cache, and to read it then is a trip to L2 (0.2 us of 1 on
- * an H200). */
+/* State of a wait that has reached its first reading of the clock. Not accessed before, because it
+ * is in memory: an acquiring poll evicts it from the L1 cache, and reading it then goes to L2 (0.2
+ * us of 1 us on an H200). */
 struct weft_dev_patience {
-    struct weft_dev_record what; /* but for its place and what has been seen */
+    struct weft_dev_record what; /* without its index and the value seen */
     uint64_t since, changed, seen;
-    uint64_t record; /* 1 + number of the record that shows it; 0: none yet */
+    uint64_t record; /* 1 + index of the record that shows the wait; 0: none yet */
 };
 
-/* The record of a wait, unless a later one has taken its place. */
+/* The record of a wait; NULL when a later record has overwritten it. */
 WEFT_DEVICE struct weft_dev_record *weft_dev_patience_record(const struct weft_dev_patience *p)
 {
     struct weft_dev_record *record =
@@ -48,7 +48,7 @@ WEFT_DEVICE struct weft_dev_record *weft_dev_patience_record(const struct weft_d
     return ticket == p->record - 1 ? record : NULL;
 }
 
-/* Whether the job has failed. Looks now and then: the word is in memory of the host. */
+/* Whether the job has failed. Reads the word only at some polls, because it is in host memory. */
 WEFT_DEVICE int weft_dev_job_failed(uint32_t polls)
 {
     const struct weft_dev_box *box = weft_dev_state.box;
@@ -56,9 +56,9 @@ WEFT_DEVICE int weft_dev_job_failed(uint32_t polls)
            weft_dev_load_u32((const uint32_t *)&box->failed, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
 }
 
-/* A wait in a collective that is left since the job has failed: no fault of its own, and no record,
- * of which there are few; the host adds to its sentence what was left, and for whom it waited.
- * Blocks of the own kernel are nobody. */
+/* A wait in a collective that ends because the job has failed. This is no failure of its own and
+ * takes no record, of which there are few. It stores the collective and the PE that it waited for,
+ * and the host adds these to its sentence. Waits for blocks of the own kernel are not stored. */
 WEFT_DEVICE void weft_dev_leave(const struct weft_dev_record *what)
 {
     if (what->team >= 0 && what->operation != WEFT_DEV_OP_GRID)
@@ -67,8 +67,8 @@ WEFT_DEVICE void weft_dev_leave(const struct weft_dev_record *what)
                            WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
 }
 
-/* A look at the clock: shows a long wait in the black box, and ends one that has reached its limit
- * or whose job has failed. Out of line: a thread that waits has time, and the code around needs the
+/* Reads the clock: shows a long wait in the black box, and ends a wait that has reached its limit
+ * or whose job has failed. Not inlined: a waiting thread has time, and the code around needs the
  * registers. */
 WEFT_DEVICE_NOINLINE int weft_dev_patience_slow(struct weft_dev_patience *p, uint32_t polls,
                                                 uint64_t seen)
@@ -129,8 +129,8 @@ WEFT_DEVICE void weft_dev_patience_begin(struct weft_dev_patience *p, struct wef
     p->record = 0;
 }
 
-/* After a poll that was in vain: WEFT_OK to go on, WEFT_ERR_TIMEOUT when the wait has run out.
- * *polls is the caller's own count, in a register, and *p of the same wait. */
+/* Called after an unsuccessful poll. Returns WEFT_OK to continue, WEFT_ERR_TIMEOUT when the wait
+ * has timed out. *polls is the caller's count, in a register; *p belongs to the same wait. */
 WEFT_DEVICE int weft_dev_patience_step(struct weft_dev_patience *p, struct weft_dev_awaited what,
                                        uint32_t *polls, uint64_t seen)
 {
@@ -139,7 +139,7 @@ WEFT_DEVICE int weft_dev_patience_step(struct weft_dev_patience *p, struct weft_
         return WEFT_OK;
     if (*polls == WEFT_DEV_EAGER_POLLS)
         weft_dev_patience_begin(p, what);
-    if (*polls >> 31) /* never comes round to 0 */
+    if (*polls >> 31) /* never wraps to 0 */
         *polls = 1u << 30;
     return weft_dev_patience_slow(p, *polls, seen);
 }
@@ -152,7 +152,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_patience_close(const struct weft_dev_patience
                            WEFT_SCOPE_SYS);
 }
 
-/* The wait is over: the record that shows it in the black box is freed. */
+/* The wait has ended: frees the record that shows it in the black box. */
 WEFT_DEVICE void weft_dev_patience_end(const struct weft_dev_patience *p, uint32_t polls)
 {
     if (!WEFT_DEV_LIKELY(polls < WEFT_DEV_EAGER_POLLS))
@@ -192,7 +192,8 @@ WEFT_DEVICE int weft_dev_compare(int is_signed, weft_cmp cmp, uint64_t a, uint64
     }
 }
 
-/* Element i, extended to 64 bits. Acquire: pairs with the release or fence of whoever stored it. */
+/* Element i, extended to 64 bits. Acquire: pairs with the release or fence of the PE that stored
+ * it. */
 WEFT_DEVICE uint64_t weft_dev_load_typed(weft_type type, const void *base, size_t i)
 {
     if (weft_dev_type_width(type) == 8)
@@ -206,7 +207,7 @@ WEFT_DEVICE uint64_t weft_dev_load_typed(weft_type type, const void *base, size_
     return type == WEFT_INT16 ? (uint64_t)(int64_t)(int16_t)v : v;
 }
 
-/* Element i of an array of values; plain memory of the caller. */
+/* Element i of an array of values, in plain memory of the caller. */
 WEFT_DEVICE uint64_t weft_dev_value_typed(weft_type type, const void *values, size_t i)
 {
     switch (type) {
@@ -228,9 +229,10 @@ WEFT_DEVICE uint64_t weft_dev_value_typed(weft_type type, const void *values, si
  * int weft_{thread,warp,block}_wait_until(weft_type type, const void *ivar, weft_cmp cmp,
  *                                         uint64_t value)
  * int weft_{thread,warp,block}_signal_wait(const uint64_t *signal, weft_cmp cmp, uint64_t value)
- *     WEFT_OK or WEFT_ERR_TIMEOUT, the same for all threads of the scope. One of them polls.
+ *     Waits until the variable compares true with `value`. One thread of the scope polls. Returns
+ *     WEFT_OK or WEFT_ERR_TIMEOUT, the same for all threads of the scope.
  * int weft_thread_test(weft_type type, const void *ivar, weft_cmp cmp, uint64_t value)
- *     1 or 0.
+ *     Returns 1 when the variable compares true with `value`, else 0.
  */
 WEFT_DEVICE int weft_dev_wait_one(int operation, weft_type type, const void *base, size_t i,
                                   weft_cmp cmp, uint64_t value)
@@ -251,7 +253,7 @@ WEFT_DEVICE int weft_dev_wait_one(int operation, weft_type type, const void *bas
     return status;
 }
 
-/* The others follow the one that polled: the sync orders them after its acquire. */
+/* The sync orders the other threads after the acquire of the polling thread. */
 WEFT_DEVICE int weft_dev_wait(int scope, int operation, weft_type type, const void *ivar,
                               weft_cmp cmp, uint64_t value)
 {
@@ -283,20 +285,20 @@ WEFT_DEVICE int weft_thread_test(weft_type type, const void *ivar, weft_cmp cmp,
 
 /* ------------------------------------------------------------------------- several variables
  *
- * `value` is for all of them; the _vector forms take values[n] of the type instead.
+ * `value` is for all variables; the _vector forms take values[n] of the type instead.
  *   int weft_{thread,warp,block}_wait_until_all(type, ivars, n, status, cmp, value)
  *   int weft_{thread,warp,block}_wait_until_all_vector(type, ivars, n, status, cmp, values)
- *       In scope warp and block the threads share the variables out among them.
+ *       In scope warp and block the threads divide the variables among them.
  *   int weft_thread_wait_until_any(type, ivars, n, status, cmp, value, size_t *index), _any_vector
  *   int weft_thread_wait_until_some(type, ivars, n, indices, status, cmp, value, size_t *count),
  *       _some_vector
- *       WEFT_OK or WEFT_ERR_TIMEOUT.
+ *       The waits return WEFT_OK or WEFT_ERR_TIMEOUT.
  *   int    weft_thread_test_all(type, ivars, n, status, cmp, value), _all_vector       1 or 0
  *   size_t weft_thread_test_any(type, ivars, n, status, cmp, value), _any_vector       or WEFT_NONE
  *   size_t weft_thread_test_some(type, ivars, n, indices, status, cmp, value), _some_vector
  */
 
-/* What a call over several variables compares. */
+/* The variables that a call compares, and with what. */
 struct weft_dev_set {
     weft_type type;
     const void *ivars;
@@ -343,8 +345,9 @@ WEFT_DEVICE int weft_dev_wait_all(int scope, const struct weft_dev_set *set)
     return weft_dev_scope_any(scope, status != WEFT_OK) ? WEFT_ERR_TIMEOUT : WEFT_OK;
 }
 
-/* Indices of those that compare true, at most `most`; *any says whether any takes part, *mix is a
- * mixture of what was seen, so that any change counts as progress. */
+/* Returns the number of variables that compare true, at most `most`, with their indices. *any: 1
+ * when any variable is not left out. *mix: a combination of the values seen, so that any change
+ * counts as progress. */
 WEFT_DEVICE size_t weft_dev_scan(const struct weft_dev_set *set, size_t *indices, size_t most,
                                  int *any, uint64_t *mix)
 {
@@ -363,7 +366,7 @@ WEFT_DEVICE size_t weft_dev_scan(const struct weft_dev_set *set, size_t *indices
     return found;
 }
 
-/* Waits until at least one of the set is met. *found = 0: none takes part. */
+/* Waits until at least one variable compares true. *found = 0: all variables are left out. */
 WEFT_DEVICE int weft_dev_wait_some(int operation, const struct weft_dev_set *set, size_t *indices,
                                    size_t most, size_t *found)
 {
@@ -413,7 +416,7 @@ WEFT_DEVICE size_t weft_dev_test_any(const struct weft_dev_set *set)
     return first;
 }
 
-/* The forms: with one value, and with an array of them. */
+/* Both forms: with one value, and with an array of values. */
 #define WEFT_DEV_SET(value, values)                                                                \
     const struct weft_dev_set set = weft_dev_set_of(type, ivars, n, status, cmp, value, values)
 

@@ -5,7 +5,8 @@
 
 #include <weft/nvshmem/types.h>
 
-/* Every atomic is one of the host API's numbers, on the bit pattern, of a constant width. */
+/* Every atomic is one weft_amo of the host API, on the bit pattern, with a constant width in
+ * bytes. */
 WEFT_NV_HOST uint64_t weft_nv_amo_host(weft_amo amo, size_t width, void *dest, uint64_t value,
                                        uint64_t expected, int pe)
 {
@@ -68,7 +69,7 @@ WEFT_NV_BOTH uint64_t weft_nv_amo(weft_amo amo, size_t width, void *dest, uint64
     uint64_t bits = 0;                                                                             \
     memcpy(&bits, &value, sizeof(T))
 
-/* name of the atomic, its number; without and with a result */
+/* Name of the atomic and its weft_amo; the forms without and with a result. */
 #define WEFT_NV_AMO_DO(type, T, name, amo)                                                         \
     WEFT_NV_BOTH void nvshmem_##type##_atomic_##name(T *dest, T value, int pe)                     \
     {                                                                                              \
@@ -129,7 +130,7 @@ WEFT_NV_AMO_EXTENDED_TYPES(WEFT_NV_AMO_EXTENDED)
 #undef WEFT_NV_AMO_FETCH
 #undef WEFT_NV_BITS
 
-/* Of device code alone. */
+/* Only device code has these. */
 #if WEFT_NV_DEVICE_PART
 #define WEFT_NV_AMO_REAL(type, T, suffix)                                                          \
     WEFT_NV_DEVICE void nvshmemx_##type##_atomic_add(T *dest, T value, int pe)                     \

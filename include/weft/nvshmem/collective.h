@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* <nvshmem.h>: collectives on the host, of a thread, a warp and a block. What the host API does not
- * have (reducescatter, 16-bit reals) is done on the host by a kernel on the default stream. */
+/* <nvshmem.h>: collectives of the host, a thread, a warp and a block. What the host API does not
+ * have (reducescatter, 16-bit reals) the host does with a kernel on the default stream. */
 #ifndef WEFT_NVSHMEM_COLLECTIVE_H
 #define WEFT_NVSHMEM_COLLECTIVE_H
 
@@ -25,7 +25,7 @@ WEFT_NV_BOTH int nvshmem_team_sync(nvshmem_team_t team)
     WEFT_NV_SPLIT(return weft_thread_sync(team), return weft_nv_barrier_host(team, 1));
 }
 
-/* The name of nvshmem_team_sync() in the manual of NVSHMEM. */
+/* The name of nvshmem_team_sync() in NVSHMEM's manual. */
 WEFT_NV_BOTH int nvshmem_sync(nvshmem_team_t team)
 {
     return nvshmem_team_sync(team);
@@ -66,8 +66,9 @@ WEFT_NV_GROUPS(WEFT_NV_MEETINGS)
 #undef WEFT_NV_MEETINGS
 
 /* ---------------------------------------------------------------- names of data and reductions
- * Device code names: nvshmem_ for a thread, nvshmemx_..._warp, _block. On streams and on the host:
- * stream_call.h has the kernel, stream.h the names; the host's are those of a thread. */
+ * Names in device code: nvshmem_ for a thread, nvshmemx_..._warp, _block. On streams and on the
+ * host: stream_call.h describes the kernel's call, stream.h has the names; the host uses the names
+ * of a thread. */
 
 WEFT_NV_HOST int weft_nv_data_host(weft_status status)
 {
@@ -102,7 +103,7 @@ WEFT_NV_HOST int weft_nv_data_host(weft_status status)
                 weft_alltoall(weft_nvshmem_team(team), dest, source, nelems *(unit))));            \
     }
 
-/* A thread's names are the host's too; warp and block are of device code. */
+/* The host has the names of a thread too; only device code has those of a warp and a block. */
 #define WEFT_NV_COLLECTIVE_thread WEFT_NV_BOTH
 #define WEFT_NV_COLLECTIVE_warp   WEFT_NV_DEVICE
 #define WEFT_NV_COLLECTIVE_block  WEFT_NV_DEVICE
@@ -134,8 +135,8 @@ WEFT_NV_COLLECTIVES(WEFT_NV_ALLTOALL, alltoallmem, void, 1)
 #undef WEFT_NV_ALLTOALL
 #undef WEFT_NV_COLLECTIVES
 
-/* nvshmem_TYPE_alltoalls: element k of the block from PE i of the team is dest[(i * nelems + k) *
- * dst], and source[(j * nelems + k) * sst] the one for PE j. */
+/* nvshmem_TYPE_alltoalls: dest[(i * nelems + k) * dst] becomes element k of the block from PE i of
+ * the team. source[(j * nelems + k) * sst] is element k of the block for PE j. */
 #define WEFT_NV_ALLTOALLS(name, T)                                                                 \
     WEFT_NV_BOTH int nvshmem_##name##_alltoalls(nvshmem_team_t team, T *dest, const T *source,     \
                                                 ptrdiff_t dst, ptrdiff_t sst, size_t nelems)       \
@@ -148,8 +149,8 @@ WEFT_NV_COLLECTIVES(WEFT_NV_ALLTOALL, alltoallmem, void, 1)
 WEFT_NV_RMA_TYPES(WEFT_NV_ALLTOALLS)
 #undef WEFT_NV_ALLTOALLS
 
-/* nvshmem_TYPE_OP_reduce, _reducescatter and their warp and block forms. On the host: the host
- * API's reduction where it knows the type, else the kernel of <nvshmemx.h>. */
+/* nvshmem_TYPE_OP_reduce, _reducescatter and their warp and block forms. The host uses the host
+ * API's reduction where it has the type, else the kernel of <nvshmemx.h>. */
 WEFT_NV_HOST int weft_nv_reduce_host(struct weft_nv_call c)
 {
     if (c.kind == WEFT_NV_CALL_REDUCE && c.type < WEFT_TYPE_COUNT)
@@ -196,8 +197,8 @@ WEFT_NV_REDUCE_TYPES(WEFT_NV_REDUCE_ARITHMETIC)
 #undef WEFT_NV_REDUCE_SCOPE
 
 /* --------------------------------------------------------------------------------- maxloc
- * The pair {value, place} with the largest value of all members, of those the one with the lowest
- * place; element by element. Every member reads the sources of all, when all are ready. */
+ * For each element, the pair {value, index} with the largest value of all members and, among
+ * equals, the lowest index. Every member reads the sources of all members once all are ready. */
 #if WEFT_NV_DEVICE_PART
 
 #ifdef __CUDACC__
@@ -232,7 +233,7 @@ WEFT_NV_DEVICE int nvshmemx_double2_maxloc_reduce_block(nvshmem_team_t team, wef
         weft_nv_double2 best = {0, 0};
         if (i < nreduce)
             best = weft_nv_maxloc_at(team, source + i);
-        status = weft_block_sync(team); /* dest may be source: all have read this stretch */
+        status = weft_block_sync(team); /* dest may be source: all members have read this part */
         if (i < nreduce)
             dest[i] = best;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* <nvshmem.h>: versions and enumerations. The values are those of NVSHMEM's interface, so that
- * numbers which a program stores, prints or passes between languages mean the same. */
+ * numbers that a program stores, prints or passes between languages keep their meaning. */
 #ifndef WEFT_NVSHMEM_CONSTANTS_H
 #define WEFT_NVSHMEM_CONSTANTS_H
 
@@ -8,12 +8,12 @@
 
 #include <weft.h>
 
-/* Of the OpenSHMEM standard that the names follow. */
+/* Version of the OpenSHMEM standard that the names follow. */
 #define NVSHMEM_MAJOR_VERSION 1
 #define NVSHMEM_MINOR_VERSION 3
 
-/* Of the interface that this header offers: programs ask for features by it. The string begins as
- * NVSHMEM's own does, so that what reads three numbers out of it finds them. */
+/* Version of the interface that this header offers; programs test it for features. The string
+ * begins as NVSHMEM's does, so that programs that parse three numbers from it find them. */
 #define NVSHMEM_VENDOR_MAJOR_VERSION   3
 #define NVSHMEM_VENDOR_MINOR_VERSION   5
 #define NVSHMEM_VENDOR_PATCH_VERSION   0
@@ -24,7 +24,7 @@
 #define NVSHMEM_VENDOR_STRING "NVSHMEM v3.5.0 (Weft)"
 #define NVSHMEM_MAX_NAME_LEN  256
 
-/* The end of enumerations whose range is part of the interface. */
+/* Last value of enumerations whose range is part of the interface. */
 #define WEFT_NV_SENTINEL 32767
 
 typedef enum nvshmemx_status {
@@ -80,8 +80,8 @@ typedef enum nvshmemx_signal_op {
     NVSHMEM_SIGNAL_ADD = 10
 } nvshmemx_signal_op_t;
 
-/* Teams by number: the predefined ones come first, those of the program after them. Of the indices
- * from SAME_GPU on Weft has no teams; the names are there for programs that mention them. */
+/* Teams by number: the predefined teams come first, those of the program after them. Weft has no
+ * teams for the indices from SAME_GPU on; the names exist for programs that mention them. */
 typedef int32_t nvshmem_team_t;
 typedef nvshmem_team_t nvshmemx_team_t;
 typedef enum nvshmem_team_id {
@@ -106,7 +106,7 @@ typedef enum nvshmem_pe_index {
     NVSHMEMX_PE_ALL = 1 << 15
 } nvshmem_pe_index_t;
 
-/* Queue pairs: handles are numbers, and Weft chooses queues itself (qp.h). */
+/* Queue pairs: handles are numbers, and Weft selects queues itself (qp.h). */
 typedef int nvshmemx_qp_handle_t;
 typedef enum nvshmemx_qp_handle_index {
     NVSHMEMX_QP_HOST = 0,
@@ -115,7 +115,7 @@ typedef enum nvshmemx_qp_handle_index {
     NVSHMEMX_QP_ALL = WEFT_NV_SENTINEL
 } nvshmemx_qp_handle_index_t;
 
-/* Of benchmarks: a line on stderr. */
+/* For benchmark programs: prints a line on stderr. */
 #define NVSHMEMI_ERROR_PRINT(...)                                                                  \
     do {                                                                                           \
         fprintf(stderr, "%s:%d: ", __FILE__, __LINE__);                                            \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* <nvshmem.h>: hints, which a program may give and Weft does not need. Regions say that the nbi
- * operations between start and stop may be sent together: Weft sends each at once, and fence and
- * quiet complete them inside a region as outside. Shared memory of a kernel is given for copies
- * that go through it: Weft's do not. */
+/* <nvshmem.h>: hints, which a program may give and Weft does not need. A region says that the nbi
+ * operations between its start and stop may be sent together. Weft sends each at once, and fence
+ * and quiet complete them inside a region as outside. A program may lend a kernel's shared memory
+ * for copies; Weft's copies do not use it. */
 #ifndef WEFT_NVSHMEM_HINT_H
 #define WEFT_NVSHMEM_HINT_H
 
@@ -15,7 +15,7 @@ typedef enum nvshmemx_region_hint {
     NVSHMEMX_REGION_HINT_BATCH_RMA = 1
 } nvshmemx_region_hint_t;
 
-/* 64 bytes, a part of the interface. */
+/* 64 bytes, fixed by the interface. */
 typedef struct nvshmemx_region_attrs {
     uint32_t hints; /* bits of nvshmemx_region_hint_t */
     char reserved[60];
@@ -28,7 +28,7 @@ typedef struct nvshmemx_region_attrs {
         }                                                                                          \
     }
 
-/* Device code checks the arguments and keeps no record of regions: its handles are all 1. */
+/* Device code checks the arguments but does not track regions: all its handles are 1. */
 WEFT_NV_BOTH int weft_nv_region_start(nvshmemx_region_handle_t *handle, uint32_t hints)
 {
     if (!handle || hints & ~(uint32_t)NVSHMEMX_REGION_HINT_BATCH_RMA)
@@ -37,14 +37,16 @@ WEFT_NV_BOTH int weft_nv_region_start(nvshmemx_region_handle_t *handle, uint32_t
     return *handle ? NVSHMEMX_SUCCESS : NVSHMEMX_ERROR_OUT_OF_MEMORY;
 }
 
-/* attrs: NULL is no hint. NVSHMEMX_ERROR_INVALID_VALUE: no handle, or unknown hints. */
+/* attrs: NULL means no hint. Returns NVSHMEMX_ERROR_INVALID_VALUE for a null handle or unknown
+ * hints. */
 WEFT_NV_BOTH int nvshmemx_region_start(nvshmemx_region_handle_t *handle,
                                        const nvshmemx_region_attrs_t *attrs)
 {
     return weft_nv_region_start(handle, attrs ? attrs->hints : 0);
 }
 
-/* NVSHMEMX_ERROR_INVALID_VALUE: the handle is not that of the region that was started last. */
+/* Returns NVSHMEMX_ERROR_INVALID_VALUE when the handle is not that of the region that was started
+ * last. */
 WEFT_NV_BOTH int nvshmemx_region_stop(nvshmemx_region_handle_t handle)
 {
     WEFT_NV_SPLIT(return handle == 1 ? NVSHMEMX_SUCCESS : NVSHMEMX_ERROR_INVALID_VALUE,
@@ -52,7 +54,7 @@ WEFT_NV_BOTH int nvshmemx_region_stop(nvshmemx_region_handle_t handle)
                                                                  : NVSHMEMX_ERROR_INVALID_VALUE);
 }
 
-/* *active: whether a region is open that has all of `hints`. In device code 0. */
+/* *active becomes 1 when a region with all of `hints` is open, else 0. Always 0 in device code. */
 WEFT_NV_BOTH int nvshmemx_region_is_active(uint32_t hints, int *active)
 {
     if (!active || hints & ~(uint32_t)NVSHMEMX_REGION_HINT_BATCH_RMA)
@@ -68,7 +70,7 @@ typedef enum nvshmemx_smem_amount {
     NVSHMEMX_SMEM_AMOUNT_MAX = 2147483647
 } nvshmemx_smem_amount_t;
 
-/* How many bytes of shared memory a kernel should give: none. */
+/* Returns the bytes of shared memory that a kernel should lend: none. */
 WEFT_NV_BOTH int nvshmemx_ask_smem(nvshmemx_smem_amount_t amount)
 {
     (void)amount;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel of one block on a GPU that does what <nvshmemx.h> puts on a stream and <weft/stream.h>
- * has no function for, and its registration with the library (host.h). On simt the library has its
- * own. */
+/* The kernel of one block on a GPU for operations of <nvshmemx.h> on streams for which
+ * <weft/stream.h> has no function, and its registration with the library (host.h). On simt the
+ * library has its own kernel. */
 #ifndef WEFT_NVSHMEM_KERNEL_H
 #define WEFT_NVSHMEM_KERNEL_H
 
 #include <weft/nvshmem/types.h>
 
 #if WEFT_TARGET_CUDA
-/* As nvshmemx_collective_launch_attr(). */
+/* See nvshmemx_collective_launch_attr(). */
 static inline int weft_nv_kernel_launch_config(const void *given, const void *function, void **args)
 {
-    enum { MOST = 32 }; /* more than there are kinds */
+    enum { MOST = 32 }; /* more than the number of attribute kinds */
     cudaLaunchConfig_t config = *(const cudaLaunchConfig_t *)given;
     cudaLaunchAttribute attributes[MOST + 1];
     if (config.numAttrs > MOST || (config.numAttrs && !config.attrs))

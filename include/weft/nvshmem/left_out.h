@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names of NVSHMEM that Weft does not have: using one stops the compilation with a sentence that
- * names it. The list is weft-nvshmem(7)'s too; the tests compare. */
+ * names it. weft-nvshmem(7) has the same list; a test compares the two. */
 #ifndef WEFT_NVSHMEM_LEFT_OUT_H
 #define WEFT_NVSHMEM_LEFT_OUT_H
 
@@ -35,7 +35,7 @@
 #define nvshmem_half_atomic_swap(...)                                                              \
     WEFT_NV_LEFT_OUT("nvshmem_half_atomic_swap", WEFT_NV_NO_HALF_ACCESS)
 
-/* Tiles are templates of a namespace, so they are that here. */
+/* In NVSHMEM tiles are templates of a namespace, and so are these. */
 #ifdef __cplusplus
 #ifdef __CUDACC__
 #define WEFT_NV_TILE_FN static __host__ __device__
@@ -44,7 +44,7 @@
 #endif
 namespace nvshmemx
 {
-/* Each name is of a thread, and of a warp, a warpgroup and a block with their suffix. */
+/* Each name exists for a thread, and with a suffix for a warp, a warpgroup and a block. */
 #define WEFT_NV_TILE(name)                                                                         \
     WEFT_NV_TILE_OF(name)                                                                          \
     WEFT_NV_TILE_OF(name##_warp)                                                                   \

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* <nvshmem.h>: operations that name a queue pair. Weft chooses the queues itself, so a handle says
- * nothing: each function does what the one without qp_ does, and completing or ordering one queue
- * completes or orders what the calling threads did on all of them. */
+/* <nvshmem.h>: operations that name a queue pair. Weft selects the queues itself, so a handle has
+ * no effect: each function does the same as the one without qp_. Completing or ordering one queue
+ * completes or orders what the calling threads did on all queues. */
 #ifndef WEFT_NVSHMEM_QP_H
 #define WEFT_NVSHMEM_QP_H
 
 #include <weft/nvshmem/rma.h>
 
-/* *handles is an array of n handles, the library's until nvshmem_finalize(). */
+/* *handles becomes an array of n handles, which belongs to the library until nvshmem_finalize(). */
 WEFT_NV_HOST int nvshmemx_qp_create(int n, nvshmemx_qp_handle_t **handles)
 {
     return weft_nvshmem_queues(n, handles) ? NVSHMEMX_ERROR_INVALID_VALUE : NVSHMEMX_SUCCESS;
@@ -65,7 +65,7 @@ WEFT_NV_DEVICE void nvshmemx_qp_signal_op(uint64_t *sig_addr, uint64_t signal, i
     nvshmemx_signal_op(sig_addr, signal, sig_op, pe);
 }
 
-/* Of PE pe, or of all (NVSHMEMX_PE_ALL). */
+/* For PE pe, or for all PEs (NVSHMEMX_PE_ALL). */
 #define WEFT_NV_QP_ORDER(name, as)                                                                 \
     WEFT_NV_DEVICE void nvshmemx_qp_##name(int pe, nvshmemx_qp_handle_t *qps, int n)               \
     {                                                                                              \

@@ -7,7 +7,7 @@
 #include <weft/nvshmem/types.h>
 
 #define WEFT_NV_HOST_DO(call, name) weft_nvshmem_require(call, name)
-/* The same; where the own PE's address `remote` is not symmetric, it is used as it stands. */
+/* The same; an address `remote` of this PE that is not symmetric is used as a plain address. */
 #define WEFT_NV_HOST_MOVE(call, remote, name)                                                      \
     weft_nvshmem_require(weft_nvshmem_or_own(call, remote, dest, src, 1, 1, 1, bytes, pe), name)
 #define WEFT_NV_HOST_STRIDED(call, remote, name)                                                   \
@@ -15,8 +15,8 @@
                          name)
 
 /* ----------------------------------------------------------------------- the untyped functions
- * Warp and block forms begin with a sync of the scope: programs of this API expect that what other
- * threads wrote to the source is sent. */
+ * Warp and block forms begin with a sync of the scope: programs for this API expect that data that
+ * other threads wrote to the source are sent. */
 
 WEFT_NV_BOTH void weft_nv_put(void *dest, const void *src, size_t bytes, int pe)
 {
@@ -89,7 +89,7 @@ WEFT_NV_DEVICE void weft_nv_p_device(void *dest, uint64_t bits, size_t bytes, in
 }
 #endif
 
-/* One access of `bytes`, a constant, of the bit pattern. */
+/* One access of `bytes` bytes, a constant, with the bit pattern `bits`. */
 WEFT_NV_BOTH void weft_nv_p(void *dest, uint64_t bits, size_t bytes, int pe)
 {
     WEFT_NV_SPLIT(weft_nv_p_device(dest, bits, bytes, pe), weft_nv_p_host(dest, bits, bytes, pe));
@@ -113,8 +113,8 @@ WEFT_NV_HOST uint64_t weft_nv_g_host(const void *src, size_t bytes, int pe)
     return bits.v64;
 }
 
-/* g of device code reads the peer's memory itself. A unit that defines WEFT_NVSHMEM_CACHED_G before
- * it includes <nvshmem.h> gets weft_thread_g*_cached() instead, for data that stay as they are
+/* g in device code reads the peer's memory at each call. A unit that defines WEFT_NVSHMEM_CACHED_G
+ * before it includes <nvshmem.h> gets weft_thread_g*_cached() instead, for data that do not change
  * while a kernel runs; it must not wait for a value in a loop of g. */
 #if WEFT_NV_DEVICE_PART
 WEFT_NV_DEVICE uint64_t weft_nv_g_device(const void *src, size_t bytes, int pe)
@@ -183,7 +183,7 @@ WEFT_NV_GROUPS(WEFT_NV_UNTYPED_GROUP)
 
 /* -------------------------------------------------------------------------- families of names */
 
-/* put, get and nbi: `unit` bytes each, on T. */
+/* put, get and nbi of elements of `unit` bytes, type T. */
 #define WEFT_NV_MOVE_FAMILY(put, put_nbi, get, get_nbi, T, unit)                                   \
     WEFT_NV_BOTH void nvshmem_##put(T *dest, const T *source, size_t nelems, int pe)               \
     {                                                                                              \
@@ -228,7 +228,7 @@ WEFT_NV_GROUPS(WEFT_NV_UNTYPED_GROUP)
 #define WEFT_NV_MOVE_GROUP(put, put_nbi, get, get_nbi, T, unit, scope)
 #endif
 
-/* put_signal is of device code; the nbi form is the same. */
+/* Only device code has put_signal; its nbi form is the same. */
 #if WEFT_NV_DEVICE_PART
 #define WEFT_NV_SIGNAL_ONE(name, T, unit, how)                                                     \
     WEFT_NV_DEVICE void name(T *dest, const T *source, size_t nelems, uint64_t *sig_addr,          \
@@ -316,8 +316,8 @@ WEFT_NV_MOVE_FAMILY(putmem, putmem_nbi, getmem, getmem_nbi, void, 1)
 WEFT_NV_SIGNAL_FAMILY(putmem_signal, void, 1)
 
 #if WEFT_NV_DEVICE_PART
-/* By all threads of a block: a put whose bytes are added to a signal of PE pe when they are
- * there. */
+/* Called by all threads of a block: a put that adds its size in bytes to a signal at PE pe when the
+ * data have arrived. */
 WEFT_NV_DEVICE int nvshmemx_putmem_signal_counted_nbi_block(void *dest, const void *source,
                                                             size_t bytes, uint64_t *signal_addr,
                                                             int pe)
@@ -361,7 +361,7 @@ WEFT_NV_BOTH uint64_t nvshmem_signal_fetch(uint64_t *sig_addr)
                          return weft_nv_signal_fetch_host(sig_addr));
 }
 
-/* A counted signal of this PE is 0 again. */
+/* Sets a counted signal of this PE to 0. */
 WEFT_NV_BOTH void nvshmemx_signal_counted_reset(uint64_t *signal_addr)
 {
     nvshmemx_signal_op(signal_addr, 0, NVSHMEM_SIGNAL_SET, nvshmem_my_pe());
@@ -379,7 +379,7 @@ WEFT_NV_BOTH void nvshmem_quiet(void)
                   WEFT_NV_HOST_DO(weft_quiet(weft_nvshmem_ctx()), "nvshmem_quiet"));
 }
 
-/* The sources of earlier nbi puts may be used again. Quiet says that and more. */
+/* Returns when the sources of earlier nbi puts may be reused. A quiet guarantees that and more. */
 WEFT_NV_BOTH void nvshmemx_flush(void)
 {
     nvshmem_quiet();

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is put on a stream and <weft/stream.h> has no function for, as one block of threads does it.
- * Part of the kernel that each unit brings on cuda (kernel.h); on simt the library has it. */
+/* Stream operations for which <weft/stream.h> has no function, done by one block of threads. On
+ * cuda this is part of the kernel in each unit (kernel.h); on simt the library has it. */
 #ifndef WEFT_NVSHMEM_RUN_H
 #define WEFT_NVSHMEM_RUN_H
 
 #include <weft/nvshmem/host.h>
 #include <weft_device.h>
 
-/* A reduction of NVSHMEM's types and operations: as weft_block_reduce(), without the text for
- * averages, scaled sums and types of 8 bits, since each unit compiles this kernel. */
+/* A reduction of NVSHMEM's types and operations: as weft_block_reduce(), without the code for
+ * averages, scaled sums and types of 8 bits, because each unit compiles this kernel. */
 WEFT_DEVICE int weft_nv_run_reduce(const struct weft_nv_call *c, int to)
 {
     const int scope = WEFT_DEV_BLOCK, team = c->team;
@@ -27,8 +27,8 @@ WEFT_DEVICE int weft_nv_run_reduce(const struct weft_nv_call *c, int to)
                : weft_dev_reduce_small(scope, team, c->dst, c->src, n, what);
 }
 
-/* By all threads of the block. Collectives report themselves; a wait that ran out is reported
- * here. */
+/* Called by all threads of the block. Collectives report their own errors; a wait that timed out is
+ * reported here. */
 WEFT_DEVICE void weft_nv_run(const struct weft_nv_call *c)
 {
     int status = WEFT_OK;

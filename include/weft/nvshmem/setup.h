@@ -7,8 +7,9 @@
 
 /* ------------------------------------------------------------------------------ init, finalize */
 
-/* The sizes are part of the interface: 128, 24, 128 and 144 bytes. Names with a version mean the
- * same types: NVSHMEM's versions have equal sizes, and what one does not have is reserved in it. */
+/* The sizes are fixed by the interface: 128, 24, 128 and 144 bytes. Names with a version are names
+ * of the same types: NVSHMEM's versions have equal sizes, and fields that a version does not have
+ * are reserved in it. */
 typedef struct nvshmemx_uniqueid {
     int version;
     char internal[WEFT_NVSHMEM_ID_BYTES];
@@ -25,7 +26,7 @@ typedef nvshmemx_uniqueid_args_t nvshmemx_uniqueid_args_v1;
 typedef struct nvshmemx_init_args {
     int version;
     nvshmemx_uniqueid_args_t uid_args;
-    int cuda_device_id; /* in code that nvcc compiles: the device to use, -1 = no choice */
+    int cuda_device_id; /* in code that nvcc compiles: the device to use, -1 = no preference */
     char reserved[92];
 } nvshmemx_init_args_t;
 typedef nvshmemx_init_args_t nvshmemx_init_args_v1;
@@ -69,7 +70,7 @@ WEFT_NV_HOST void nvshmem_init(void)
         exit(1);
 }
 
-/* One thread at a time, whatever is asked for. */
+/* Serialized: calls come from one thread at a time, whatever level is requested. */
 WEFT_NV_HOST int nvshmem_init_thread(int requested, int *provided)
 {
     (void)requested;
@@ -114,10 +115,10 @@ WEFT_NV_HOST int nvshmemx_set_attr_mpi_comm_args(void *mpi_comm, nvshmemx_init_a
     return 0;
 }
 
-/* The PEs of a communicator meet by a unique id of its rank 0. The library looks for MPI in the
- * process; a program that includes <mpi.h> before this header may also have linked MPI as an
- * archive, whose functions no search finds. They are referred to so that a program without them
- * links too. */
+/* The PEs of a communicator connect by a unique id of its rank 0. The library searches the process
+ * for MPI. A program that includes <mpi.h> before this header may also have linked MPI as an
+ * archive, whose functions that search does not find. Weak references to them let a program without
+ * MPI link too. */
 #ifdef MPI_VERSION
 static int weft_nv_mpi_rank(MPI_Comm comm, int *rank) __attribute__((weakref("MPI_Comm_rank")));
 static int weft_nv_mpi_size(MPI_Comm comm, int *size) __attribute__((weakref("MPI_Comm_size")));
@@ -140,9 +141,9 @@ WEFT_NV_HOST int weft_nv_init_mpi(void *mpi_comm)
 }
 #endif
 
-/* The device that the attributes ask for, -1: none. Some programs only clear the attributes, or
- * fill in only what they use: without the version that the initializer sets, the device's field
- * counts for nothing. */
+/* The device that the attributes request, -1: none. Some programs only clear the attributes, or set
+ * only the fields that they use: without the version that the initializer sets, the device field is
+ * ignored. */
 WEFT_NV_HOST int weft_nv_device_of(const nvshmemx_init_attr_t *attr)
 {
     return attr && attr->args.version == WEFT_NV_VERSION(nvshmemx_init_args_t)
@@ -150,7 +151,7 @@ WEFT_NV_HOST int weft_nv_device_of(const nvshmemx_init_attr_t *attr)
                : -1;
 }
 
-/* The device that is current when the job begins is the one that is used. */
+/* Makes `device` current: the job uses the device that is current when it begins. */
 WEFT_NV_HOST int weft_nv_choose_device(int device)
 {
 #ifdef __CUDACC__
@@ -208,7 +209,7 @@ WEFT_NV_BOTH int nvshmem_n_pes(void)
     WEFT_NV_SPLIT(return weft_dev_n_pes(), return weft_n_pes(weft_nvshmem_job()));
 }
 
-/* In device code: the job fails at the host's next call; a kernel cannot end a process. */
+/* In device code the job fails at the host's next call, because a kernel cannot end a process. */
 WEFT_NV_BOTH void nvshmem_global_exit(int code)
 {
     (void)code;
@@ -221,7 +222,7 @@ WEFT_NV_BOTH void nvshmem_info_get_version(int *major, int *minor)
     *minor = NVSHMEM_MINOR_VERSION;
 }
 
-/* NVSHMEM_VENDOR_STRING: "NVSHMEM v" and three numbers come first. */
+/* Copies NVSHMEM_VENDOR_STRING, which begins with "NVSHMEM v" and three numbers. */
 WEFT_NV_BOTH void nvshmem_info_get_name(char *name)
 {
     const char text[] = NVSHMEM_VENDOR_STRING;
@@ -236,7 +237,7 @@ WEFT_NV_BOTH void nvshmemx_vendor_get_version_info(int *major, int *minor, int *
     *patch = NVSHMEM_VENDOR_PATCH_VERSION;
 }
 
-/* A module that was loaded through the driver API gets the device state; see weft_module_init(). */
+/* Gives the device state to a module loaded through the driver API; see weft_module_init(). */
 WEFT_NV_HOST int nvshmemx_cumodule_init(void *module)
 {
     return weft_nvshmem_report(weft_module_init(weft_nvshmem_job(), module),
@@ -278,14 +279,14 @@ WEFT_NV_HOST void *nvshmem_align(size_t alignment, size_t size)
     return weft_nvshmem_alloc(size, alignment, 0);
 }
 
-/* As much of the old block as fits the new one is kept. A null ptr: nvshmem_malloc(); a size of 0:
- * nvshmem_free(). */
+/* Keeps the contents of the old block up to the smaller size. A null ptr makes it nvshmem_malloc(),
+ * a size of 0 bytes nvshmem_free(). */
 WEFT_NV_HOST void *nvshmem_realloc(void *ptr, size_t size)
 {
     return weft_nvshmem_resize(ptr, size);
 }
 
-/* After nvshmem_finalize() all is freed: then it does nothing. */
+/* nvshmem_finalize() frees all blocks: after it this function does nothing. */
 WEFT_NV_HOST void nvshmem_free(void *ptr)
 {
     if (weft_nvshmem_job())
@@ -297,8 +298,8 @@ WEFT_NV_BOTH void *nvshmem_ptr(const void *dest, int pe)
     WEFT_NV_SPLIT(return weft_dev_ptr(dest, pe), return weft_ptr(weft_nvshmem_job(), dest, pe));
 }
 
-/* A multicast address, at which a store reaches the memory of all PEs of a team. Weft has no
- * multicast, so it is NULL, as on hardware that has none. */
+/* The multicast address of a team, at which a store reaches the memory of all its PEs. Weft has no
+ * multicast, so it is NULL, as on hardware without multicast. */
 WEFT_NV_BOTH void *nvshmemx_mc_ptr(nvshmem_team_t team, const void *ptr)
 {
     (void)team;
@@ -306,7 +307,7 @@ WEFT_NV_BOTH void *nvshmemx_mc_ptr(nvshmem_team_t team, const void *ptr)
     return NULL;
 }
 
-/* Memory of the program's own allocator may be a local source or destination unregistered too. */
+/* Unregistered memory of the program's own allocator may also be a local source or destination. */
 WEFT_NV_HOST int nvshmemx_buffer_register(void *addr, size_t length)
 {
     return weft_nvshmem_report(weft_nvshmem_buffer(addr, length), "nvshmemx_buffer_register")
@@ -326,7 +327,7 @@ WEFT_NV_HOST void nvshmemx_buffer_unregister_all(void)
     weft_nvshmem_require(weft_nvshmem_buffer_end(NULL), "nvshmemx_buffer_unregister_all");
 }
 
-/* The name of what a function of nvshmemx returned, "unknown status" of any other number. */
+/* Returns the name of a status that a nvshmemx function returned, or "unknown status". */
 WEFT_NV_BOTH const char *nvshmemx_status_string(int status)
 {
     switch (status) {
@@ -351,14 +352,15 @@ WEFT_NV_BOTH const char *nvshmemx_status_string(int status)
     }
 }
 
-/* Makes memory of cuMemCreate() symmetric and gives the address by which all PEs reach it; NULL on
- * failure. Collective, with equal lengths; flags is 0. See weft_register_symmetric(). */
+/* Makes `size` bytes of memory of cuMemCreate() symmetric and returns the address by which all PEs
+ * reach it; NULL on failure. Collective, with equal sizes; flags is 0. See
+ * weft_register_symmetric(). */
 WEFT_NV_HOST void *nvshmemx_buffer_register_symmetric(void *buf_ptr, size_t size, int flags)
 {
     return weft_nvshmem_buffer_symmetric(buf_ptr, size, flags);
 }
 
-/* Takes back all that was registered under that address; collective. */
+/* Ends the registration at that address, whatever `size` is; collective. */
 WEFT_NV_HOST int nvshmemx_buffer_unregister_symmetric(void *mmap_ptr, size_t size)
 {
     (void)size;
@@ -373,7 +375,7 @@ WEFT_NV_HOST int nvshmemx_buffer_unregister_symmetric(void *mmap_ptr, size_t siz
 typedef uint64_t nvshmemx_team_uniqueid_t;
 typedef nvshmemx_team_uniqueid_t nvshmemx_team_uniqueid_v1;
 
-/* 64 bytes, a part of the interface. */
+/* 64 bytes, fixed by the interface. */
 typedef struct nvshmem_team_config {
     int version;
     int num_contexts;
@@ -389,7 +391,7 @@ typedef nvshmem_team_config_t nvshmem_team_config_v2;
             0                                                                                      \
         }                                                                                          \
     }
-/* What of a config counts. */
+/* Fields of a config that have an effect. */
 #define NVSHMEM_TEAM_NUM_CONTEXTS             (1l << 0)
 #define NVSHMEM_TEAM_CONFIG_MASK_NUM_CONTEXTS NVSHMEM_TEAM_NUM_CONTEXTS
 #define NVSHMEM_TEAM_CONFIG_MASK_UNIQUEID     (1l << 1)
@@ -458,10 +460,10 @@ WEFT_NV_HOST int nvshmem_team_split_2d(nvshmem_team_t parent, int xrange,
     return failed;
 }
 
-/* A team among any PEs: one of them gets an id, the program passes it on to the others, and each
- * calls with the id in its config, the number of members and its own number among them, 0 ... npes
- * -
- * 1. Collective over those PEs alone; it waits for them as every wait does. */
+/* Makes an id for a team of any PEs. One of the PEs gets the id and the program passes it on to the
+ * others. Each calls with the id in its config, the number of members, and its own number among
+ * them, 0 ... npes - 1. Collective over those PEs alone; it waits for them with the limits of every
+ * wait. */
 WEFT_NV_HOST int nvshmemx_team_get_uniqueid(nvshmemx_team_uniqueid_t *id)
 {
     return weft_nvshmem_report(weft_nvshmem_team_id(id), "nvshmemx_team_get_uniqueid")

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The headers that programs expect <nvshmem.h> to bring: C's and C++'s everyday ones and, where
- * they are in the include path, CUDA's driver, runtime and 16-bit reals, for host compilers too;
- * cooperative groups for nvcc. Defines WEFT_NV_CUDA_HEADERS and, where CUDA's headers are not here,
- * cudaStream_t. */
+/* Headers that programs expect <nvshmem.h> to include: common ones of C and C++ and, where they are
+ * in the include path, CUDA's driver, runtime and 16-bit reals, for host compilers too; cooperative
+ * groups for nvcc. Defines WEFT_NV_CUDA_HEADERS and, without CUDA's headers, cudaStream_t. */
 #ifndef WEFT_NVSHMEM_STANDARD_H
 #define WEFT_NVSHMEM_STANDARD_H
 
@@ -26,8 +25,8 @@
 #include <string>
 #endif
 
-/* WEFT_NV_CUDA_HEADERS: 1 when CUDA's headers are here, so that its types are known. A unit may
- * define it as 0 to do without them. */
+/* WEFT_NV_CUDA_HEADERS: 1 when CUDA's headers are included and its types are known. A unit may
+ * define it as 0 to compile without them. */
 #if defined WEFT_NV_CUDA_HEADERS
 #elif defined __CUDACC__
 #define WEFT_NV_CUDA_HEADERS 1
@@ -49,7 +48,7 @@
 #include <cooperative_groups.h>
 #endif
 #else
-/* The type that CUDA's headers declare, which may come before or after. */
+/* The same type as in CUDA's headers, which may be included before or after. */
 typedef struct CUstream_st *cudaStream_t;
 #endif
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* <nvshmemx.h>: the functions on streams, and launches of kernels that use the device API. On
- * simt `stream` is a stream of the executor, a weft_stream. */
+/* <nvshmemx.h>: functions on streams, and launches of kernels that use the device API. On simt
+ * `stream` is a stream of the executor, a weft_stream. */
 #ifndef WEFT_NVSHMEM_STREAM_H
 #define WEFT_NVSHMEM_STREAM_H
 
@@ -77,7 +77,7 @@ WEFT_NV_HOST int weft_nv_enqueue(struct weft_nv_call call, cudaStream_t stream)
         return weft_nv_enqueue(weft_nv_call_of(KIND, team, dest, source, nelems * (unit), 0),      \
                                stream);                                                            \
     }
-/* As nvshmem_TYPE_alltoalls, of which the standard has no form on streams. */
+/* As nvshmem_TYPE_alltoalls; NVSHMEM has no such form on streams. */
 #define WEFT_NV_STREAM_ALLTOALLS(name, T)                                                          \
     WEFT_NV_HOST int nvshmemx_##name##_alltoalls_on_stream(                                        \
         nvshmem_team_t team, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,               \
@@ -192,7 +192,7 @@ WEFT_NV_WAIT_TYPES(WEFT_NV_STREAM_WAIT)
 #undef WEFT_NV_STREAM_ARITHMETIC
 #undef WEFT_NV_STREAM_WAIT
 
-/* ----------------------------------------------------------------- signals, ordering, meeting */
+/* ------------------------------------------------------- signals, ordering, synchronisation */
 
 WEFT_NV_HOST void nvshmemx_signal_op_on_stream(uint64_t *sig_addr, uint64_t signal, int sig_op,
                                                int pe, cudaStream_t stream)
@@ -249,15 +249,15 @@ WEFT_NV_HOST void nvshmemx_sync_all_on_stream(cudaStream_t stream)
 }
 
 /* --------------------------------------------------------------------------------- launching
- * A kernel whose blocks wait for other PEs must be resident as a whole: a cooperative launch.
+ * All blocks of a kernel whose blocks wait for other PEs must be resident: a cooperative launch.
  * `func` is a __global__ function in code that nvcc compiles. In the C half of a program for both
- * targets it is NVSHMEMX_KERNEL(name), of a kernel that WEFT_KERNEL() defined. A host file of a
+ * targets it is NVSHMEMX_KERNEL(name), with a kernel that WEFT_KERNEL() defined. A host file of a
  * CUDA program may also pass the address of a __global__ function of another file. */
 #if WEFT_NV_CUDA_HEADERS
-/* What nvshmemx_collective_launch_attr() is told. */
+/* Attributes of nvshmemx_collective_launch_attr(). */
 typedef struct nvshmemx_collective_launch_attr {
-    cudaLaunchConfig_t
-        cuda_config; /* a cooperative launch, whether its attributes ask for it or not */
+    /* always a cooperative launch, even when its attributes do not request one */
+    cudaLaunchConfig_t cuda_config;
 } nvshmemx_collective_launch_attr_t;
 #endif
 
@@ -287,7 +287,7 @@ WEFT_NV_HOST int nvshmemx_collective_launch_attr(const nvshmemx_collective_launc
                   NVSHMEMX_ERROR_COLLECTIVE_LAUNCH_FAILED);
 }
 
-/* The largest grid that such a launch takes. */
+/* *gridsize becomes the largest number of blocks that such a launch accepts. */
 WEFT_NV_HOST int nvshmemx_collective_launch_query_gridsize(const void *func, dim3 blockDims,
                                                            void **args, size_t sharedMem,
                                                            int *gridsize)

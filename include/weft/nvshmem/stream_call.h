@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fills in what the kernel of kernel.h is asked to do. */
+/* Fills in the arguments of the kernel of kernel.h. */
 #ifndef WEFT_NVSHMEM_STREAM_CALL_H
 #define WEFT_NVSHMEM_STREAM_CALL_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the layers of <nvshmem.h> share: the type lists, one for each family of functions, and how
- * one function serves the host and device code.
+/* Definitions that all parts of <nvshmem.h> share: the type lists, one for each family of
+ * functions, and how one function serves host and device code.
  *
- * A function of both sides is one text: nvcc compiles each half for its side; on simt, where both
- * are one compilation, the calling thread decides when it runs. */
+ * A function for both has one text. nvcc compiles each half for its side; on simt, where both are
+ * one compilation, the calling thread decides at run time. */
 #ifndef WEFT_NVSHMEM_TYPES_H
 #define WEFT_NVSHMEM_TYPES_H
 
@@ -14,7 +14,7 @@
 #include <weft/nvshmem/constants.h>
 #include <weft/nvshmem/host.h>
 
-/* NVSHMEM_HOSTLIB_ONLY: this unit gets what the host calls, and no device code. */
+/* NVSHMEM_HOSTLIB_ONLY: this unit gets the host functions and no device code. */
 #ifdef NVSHMEM_HOSTLIB_ONLY
 #define WEFT_NV_DEVICE_PART 0
 #else
@@ -22,8 +22,8 @@
 #include <weft_device.h>
 #endif
 
-/* What each definition begins with: for the host and device code, for device code, for the host.
- * tests/nvshmem/functions.sh puts marks in their place, by which it lists the functions. */
+/* Qualifiers of each definition: for host and device code, for device code, for the host.
+ * tests/nvshmem/functions.sh replaces them with markers, by which it lists the functions. */
 #ifdef WEFT_NV_MARKS
 #define WEFT_NV_BOTH   WEFT_MARK_BOTH
 #define WEFT_NV_DEVICE WEFT_MARK_DEVICE
@@ -59,8 +59,8 @@
     } while (0)
 #endif
 
-/* Reals of 16 bits: CUDA's types in C++ where its headers are. C has none, and gets none from them:
- * there they travel as bits, and are added up by the reductions. */
+/* 16-bit reals: CUDA's types in C++ with its headers. In C they have no type: they are passed as
+ * bits, and reductions add them. */
 #ifdef __CUDA_FP16_TYPES_EXIST__
 typedef __half weft_nv_half;
 #else
@@ -76,7 +76,7 @@ typedef struct weft_nv_bfloat16 {
 } weft_nv_bfloat16;
 #endif
 
-/* As <weft/device/arithmetic.h> has them. */
+/* The same values as in <weft/device/narrow.h>. */
 #define WEFT_NV_HALF     ((weft_type)100)
 #define WEFT_NV_BFLOAT16 ((weft_type)101)
 
@@ -132,7 +132,7 @@ typedef struct weft_nv_bfloat16 {
     X(size, size_t)                                                                                \
     X(ptrdiff, ptrdiff_t)
 
-/* X(name, C type): bitwise atomics; the standard ones; and those that set and fetch. */
+/* X(name, C type): bitwise atomics; the standard atomics; the atomics that set and fetch. */
 #define WEFT_NV_AMO_BITWISE_TYPES(X)                                                               \
     X(uint, unsigned int)                                                                          \
     X(ulong, unsigned long)                                                                        \

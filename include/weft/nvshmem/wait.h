@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* <nvshmem.h>: waits and tests of device code. The waits return nothing in this API: one that runs
- * out of time leaves its record and makes the job fail at the host's next call. */
+/* <nvshmem.h>: waits and tests of device code. The waits return nothing in this API: a wait that
+ * times out leaves its record and makes the job fail at the host's next call. */
 #ifndef WEFT_NVSHMEM_WAIT_H
 #define WEFT_NVSHMEM_WAIT_H
 
@@ -25,8 +25,8 @@ WEFT_NV_DEVICE uint64_t nvshmemx_signal_counted_load(const uint64_t *signal_addr
     return weft_thread_signal_fetch(signal_addr);
 }
 
-/* Until a signal has counted `expected`, past 2^64 too: it has when it is at most 2^63 - 1
- * ahead. */
+/* Waits until a signal has counted to `expected`, also past 2^64: the count has reached it when it
+ * is at most 2^63 - 1 ahead. */
 WEFT_NV_DEVICE void nvshmemx_signal_counted_wait_until(const uint64_t *signal_addr,
                                                        uint64_t expected)
 {
@@ -52,7 +52,7 @@ WEFT_NV_DEVICE void nvshmemx_signal_counted_wait_until(const uint64_t *signal_ad
     WEFT_NV_WAIT_SET(name, T, , T cmp_value, (uint64_t)cmp_value)                                  \
     WEFT_NV_WAIT_SET(name, T, _vector, T *cmp_value, cmp_value)
 
-/* The forms over several variables: suffix, last parameter, and how it is passed on. */
+/* The forms over several variables: suffix, last parameter, and the argument for it. */
 #define WEFT_NV_WAIT_SET(name, T, suffix, last, passed)                                            \
     WEFT_NV_DEVICE void nvshmem_##name##_wait_until_all##suffix(T *ivars, size_t nelems,           \
                                                                 const int *status, int cmp, last)  \

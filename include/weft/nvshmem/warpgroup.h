@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* <nvshmem.h>: barriers and syncs of a warpgroup, four warps of a block that follow one another.
- * All its threads call together; fewer in the last warpgroup of a block that is no multiple of 128.
- * On cuda warpgroup g of a block meets at hardware barrier 15 - g: a kernel that uses named
- * barriers of its own leaves those of its warpgroups alone. */
+/* <nvshmem.h>: barriers and syncs of a warpgroup, four consecutive warps of a block. All its
+ * threads call together; the last warpgroup of a block whose size is no multiple of 128 has fewer.
+ * On cuda warpgroup g of a block uses hardware barrier 15 - g: a kernel that uses named barriers
+ * itself must not use those of its warpgroups. */
 #ifndef WEFT_NVSHMEM_WARPGROUP_H
 #define WEFT_NVSHMEM_WARPGROUP_H
 
@@ -20,7 +20,7 @@ WEFT_NV_DEVICE unsigned weft_nv_warpgroup_warps(void)
     return left < WEFT_NV_WARPGROUP_WARPS ? left : WEFT_NV_WARPGROUP_WARPS;
 }
 
-/* All threads of the warpgroup meet, and their memory is ordered among them. */
+/* Barrier of all threads of the warpgroup, which also orders their memory accesses among them. */
 #if WEFT_TARGET_CUDA
 WEFT_NV_DEVICE void weft_nv_warpgroup_sync(void)
 {
@@ -29,8 +29,8 @@ WEFT_NV_DEVICE void weft_nv_warpgroup_sync(void)
                  : "memory");
 }
 #else
-/* In shared memory, which the executor does not initialise: on simt the lanes of a block run one at
- * a time, and the first one to come sets it up. */
+/* State of a barrier in shared memory, which the executor does not initialise: on simt the lanes of
+ * a block run one at a time, and the first lane to arrive initialises it. */
 struct weft_nv_gathering {
     uint32_t ready, arrived, round;
 };
@@ -47,8 +47,8 @@ WEFT_NV_DEVICE void weft_nv_warpgroup_sync(void)
             g->arrived = g->round = 0;
         }
         uint32_t round = g->round;
-        /* The last one's store of the round is seen by the others' acquire, and orders for them
-         * what all had done before they arrived. */
+        /* The other warps' acquire sees the last warp's store of the round, which orders for them
+         * what all warps did before they arrived. */
         if (weft_dev_atomic_add_u32(&g->arrived, 1, WEFT_ORDER_ACQ_REL, WEFT_SCOPE_CTA) + 1 ==
             weft_nv_warpgroup_warps()) {
             g->arrived = 0;
@@ -62,8 +62,9 @@ WEFT_NV_DEVICE void weft_nv_warpgroup_sync(void)
 }
 #endif
 
-/* Its first warp meets the other PEs, for all: what the others did is ordered before by the first
- * sync, and what the PEs did after by the second. */
+/* The first warp of the warpgroup synchronises with the other PEs for all of its threads. The first
+ * sync orders what the other threads did before, and the second what the PEs did for their later
+ * accesses. */
 WEFT_NV_DEVICE int weft_nv_warpgroup_meet(nvshmem_team_t team, int barrier)
 {
     WEFT_SHARED(int, status, [WEFT_NV_WARPGROUPS]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OpenSHMEM 1.5: collective routines over an active set (9.9), which the standard has deprecated
- * since teams exist: the PEs PE_start, PE_start + 2^logPE_stride, ... PE_size of them. */
+/* OpenSHMEM 1.5: collective routines over an active set (9.9), deprecated in favour of teams. An
+ * active set is PE_size PEs: PE_start, PE_start + 2^logPE_stride, ... */
 
 #define WEFT_SHMEM_ACTIVE_SET int PE_start, int logPE_stride, int PE_size
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* OpenSHMEM 1.5: atomic memory operations (9.7), blocking and non-blocking. */
 
-/* Each macro describes the two forms of a routine: on the default context and on a given one.
- * The last argument is the operand as the host API takes it. */
+/* Each macro describes the two forms of a routine: on the default context and on a given one. The
+ * last argument is the operand in the form of the host API. */
 #define WEFT_SHMEM_AMO_SET(NAME, TYPE, form, call, ...)                                            \
     WEFT_SHMEM_INLINE_VOID(shmem_##NAME##_atomic_##form, (TYPE * dest, TYPE value, int pe),        \
                            (dest, value, pe),                                                      \

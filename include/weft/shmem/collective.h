@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OpenSHMEM 1.5: collective routines over a team (9.9). Sizes count elements. Those that move data
- * are not inline: beside what they do, a call costs nothing. */
+/* OpenSHMEM 1.5: collective routines over a team (9.9). Sizes are in elements. Routines that move
+ * data are not inline: compared with their work, a call costs nothing. */
 
 WEFT_SHMEM_GROUP("9.9", "shmem_barrier_all")
 WEFT_SHMEM_INLINE_VOID(shmem_barrier_all, (void), (),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OpenSHMEM in C++: the complex reductions also take std::complex, which has the layout of the C
- * types, where <complex> was included before shmem.h. */
+/* OpenSHMEM in C++: where <complex> was included before shmem.h, the complex reductions also take
+ * std::complex, which has the layout of the C types. */
 #ifndef WEFT_SHMEM_CXX_H
 #define WEFT_SHMEM_CXX_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* OpenSHMEM: names that the standard deprecated in 1.1 to 1.4 (annex F of 1.5, all still required),
- * and a few older ones that programs for SGI SHMEM use. */
+ * and a few older names that programs for SGI SHMEM use. */
 
 WEFT_SHMEM_GROUP("9.1", "start_pes")
 WEFT_SHMEM_EXTERN(void, start_pes, (int npes))
@@ -13,7 +13,7 @@ WEFT_SHMEM_EXTERN(void, shfree, (void *ptr))
 WEFT_SHMEM_EXTERN(void *, shrealloc, (void *ptr, size_t size))
 WEFT_SHMEM_EXTERN(void *, shmemalign, (size_t alignment, size_t size))
 
-/* Before 1.0. */
+/* Names from before OpenSHMEM 1.0. */
 WEFT_SHMEM_GROUP("annex F", "my_pe")
 WEFT_SHMEM_EXTERN(int, my_pe, (void))
 WEFT_SHMEM_EXTERN(int, num_pes, (void))

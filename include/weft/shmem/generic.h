@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OpenSHMEM 1.5: the C11 type-generic routines. A macro picks the typed routine by the type of an
+/* OpenSHMEM 1.5: the C11 type-generic routines. A macro selects the typed routine by the type of an
  * argument, and the form with a context when the first argument is a shmem_ctx_t. Qualifiers of the
- * object that a pointer names do not matter to the choice. */
+ * object that a pointer points to do not affect the selection. */
 #ifndef WEFT_SHMEM_GENERIC_H
 #define WEFT_SHMEM_GENERIC_H
 
-/* Chosen for a type that the routine does not support; the call then fails to compile. */
+/* Selected for a type that the routine does not support; the call then fails to compile. */
 struct weft_shmem_type_is_not_supported_by_this_routine {
     int none;
 };
@@ -15,7 +15,8 @@ void weft_shmem_unsupported(struct weft_shmem_type_is_not_supported_by_this_rout
 #define WEFT_SHMEM_ARG2_(a, b, ...) b
 #define WEFT_SHMEM_ARG2(...)        WEFT_SHMEM_ARG2_(__VA_ARGS__, 0)
 
-/* One association of a selection: pointer to the type, however qualified, to the routine. */
+/* One association of a selection: from a pointer to the type, with any qualifiers, to the
+ * routine. */
 #define WEFT_SHMEM_TO(form, NAME, TYPE, x)                                                         \
     TYPE * : shmem_##NAME##_##form,                                                                \
              const TYPE * : shmem_##NAME##_##form,                                                 \
@@ -27,8 +28,8 @@ void weft_shmem_unsupported(struct weft_shmem_type_is_not_supported_by_this_rout
                             volatile TYPE * : shmem_ctx_##NAME##_##form,                           \
                                               const volatile TYPE * : shmem_ctx_##NAME##_##form,
 
-/* By the type of one argument; by the first, or after a context the second; by the one after a
- * team. */
+/* Selection by the type of: one argument; the first argument or, after a context, the second; the
+ * argument after a team. */
 #define WEFT_SHMEM_BY(LIST, form, pointer)                                                         \
     _Generic((pointer), LIST(WEFT_SHMEM_TO, form) default : weft_shmem_unsupported)
 #define WEFT_SHMEM_BY_CTX(LIST, form, ...)                                                         \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OpenSHMEM: how one description of a routine becomes a definition. Every routine is described
- * once, in the headers beside this file, by WEFT_SHMEM_INLINE or _INLINE_VOID (with its body) or
- * WEFT_SHMEM_EXTERN (its body is in libweft). A program gets inline functions and prototypes; the
+/* OpenSHMEM: how one description of a routine becomes a definition. The headers in this folder
+ * describe every routine once, by WEFT_SHMEM_INLINE or _INLINE_VOID (with its body) or
+ * WEFT_SHMEM_EXTERN (its body is in libweft). A program gets inline functions and prototypes. The
  * library, pshmem.h and the reference page define these macros differently before they include the
  * headers. */
 #ifndef WEFT_SHMEM_HOOKS_H
@@ -9,17 +9,18 @@
 
 #include <weft/shmem/types.h>
 
-/* A gnu_inline function is inlined where the compiler optimises and else is the library's symbol:
- * its address is the same everywhere, and an unused one costs nothing. While there is no job, or a
- * profiling tool wants to see the calls (pshmem.h), the inlined body calls the symbol. With
- * SHMEM_NO_INLINE every call does. params: with types; args: the names alone. */
+/* The compiler inlines a gnu_inline function when it optimises, and otherwise calls the library's
+ * symbol: the function's address is the same everywhere, and an unused function costs nothing.
+ * While there is no job, or when a profiling tool intercepts the calls (pshmem.h), the inlined body
+ * calls the symbol. With SHMEM_NO_INLINE every call goes to the symbol. params: with types; args:
+ * only the names. */
 #ifndef WEFT_SHMEM_INLINE
 #ifdef SHMEM_NO_INLINE
 #define WEFT_SHMEM_INLINE(ret, name, params, args, ...) ret name params;
 #else
 /* The library's symbol of an inline routine, for a call from that routine's own inline body. Its
- * address passes through weft_shmem_hide(), whose result the compiler does not know: else it would
- * take the call for one of the function to itself, and make it a loop. */
+ * address passes through weft_shmem_hide(), whose result the compiler does not know. Otherwise the
+ * compiler would treat the call as recursion and make it a loop. */
 #define WEFT_SHMEM_SYMBOL(name) ((__typeof__(&name))weft_shmem_hide((weft_shmem_routine)name))
 #define WEFT_SHMEM_INLINE(ret, name, params, args, ...)                                            \
     extern __inline__ __attribute__((__gnu_inline__)) ret name params                              \
@@ -52,7 +53,7 @@
 #define WEFT_SHMEM_HELPER                                                                          \
     extern __inline__ __attribute__((__gnu_inline__, __always_inline__, __artificial__))
 
-/* Starts a group of routines: section of OpenSHMEM 1.5 and the group's name, for the tables. */
+/* Starts a group of routines: section of OpenSHMEM 1.5 and name of the group, for the tables. */
 #ifndef WEFT_SHMEM_GROUP
 #define WEFT_SHMEM_GROUP(section, name)
 #endif
@@ -61,18 +62,18 @@
 extern "C" {
 #endif
 
-/* The implicit job, as inline functions see it: filled by shmem_init(), unless a profiling tool is
- * there. Before shmem_init() and after shmem_finalize() `ctx` is null, with a tool always. */
+/* The implicit job for inline functions. shmem_init() fills it, unless a profiling tool is present.
+ * `ctx` is null before shmem_init() and after shmem_finalize(), and always with a tool. */
 struct weft_shmem {
     weft_ctx *ctx; /* the default context */
     weft_job *job;
     int my_pe;
     int n_pes;
     weft_team *world;
-    weft_team *shared; /* behind SHMEM_TEAM_SHARED */
+    weft_team *shared; /* team of SHMEM_TEAM_SHARED */
 };
 extern struct weft_shmem weft_shmem;
-#ifdef WEFT_SHMEM_JOB /* the library's own, which no tool empties */
+#ifdef WEFT_SHMEM_JOB /* the library's own copy, which is filled with a tool too */
 extern struct weft_shmem WEFT_SHMEM_JOB;
 #else
 #define WEFT_SHMEM_JOB weft_shmem
@@ -86,11 +87,11 @@ WEFT_SHMEM_HELPER weft_shmem_routine weft_shmem_hide(weft_shmem_routine symbol)
     return symbol;
 }
 
-/* Ends the program with one sentence: the routine and what was observed. */
+/* Ends the program with one sentence that names the routine and what was observed. */
 void weft_shmem_fail(const char *routine, weft_status status)
     __attribute__((__cold__, __noreturn__));
 
-/* In a routine that has no way to report a fault. */
+/* Checks a call in a routine that cannot return an error. */
 #define WEFT_SHMEM_CHECK(call)                                                                     \
     do {                                                                                           \
         weft_status weft_status_ = (call);                                                         \
@@ -103,7 +104,7 @@ WEFT_SHMEM_HELPER weft_ctx *weft_shmem_ctx(shmem_ctx_t ctx)
     return ctx == SHMEM_CTX_DEFAULT ? WEFT_SHMEM_JOB.ctx : ctx;
 }
 
-/* Values of any type of 8 to 128 bits as one access of that width (128: as a copy). */
+/* Values of any type of 8 to 128 bits, accessed once with that width (128: by a copy). */
 #define WEFT_SHMEM_VALUE_ACCESS(bits)                                                              \
     WEFT_SHMEM_HELPER weft_status weft_shmem_p##bits(weft_ctx *ctx, void *dest, const void *value, \
                                                      int pe)                                       \
@@ -136,7 +137,7 @@ WEFT_SHMEM_HELPER weft_status weft_shmem_g128(weft_ctx *ctx, const void *source,
     return weft_get(ctx, value, source, 16, pe);
 }
 
-/* The bit pattern of a value, for the atomics that act on it. */
+/* The bit pattern of a value, for atomics on bit patterns. */
 #define WEFT_SHMEM_BITS(bits)                                                                      \
     WEFT_SHMEM_HELPER uint##bits##_t weft_shmem_bits##bits(const void *value)                      \
     {                                                                                              \

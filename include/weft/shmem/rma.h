@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OpenSHMEM 1.5: remote memory access (9.6) and signalling (9.8). Sizes count elements. */
+/* OpenSHMEM 1.5: remote memory access (9.6) and signalling (9.8). Sizes are in elements. */
 
-/* The two forms of a routine: on the default context, and on the one that is given. */
+/* The two forms of a routine: on the default context and on a given one. */
 #define WEFT_SHMEM_PUT_PAIR(form, TYPE, call, bytes)                                               \
     WEFT_SHMEM_INLINE_VOID(                                                                        \
         shmem_##form, (TYPE * dest, const TYPE *source, size_t nelems, int pe),                    \

@@ -70,7 +70,7 @@ WEFT_SHMEM_EXTERN(void, shmem_ctx_destroy, (shmem_ctx_t ctx))
 WEFT_SHMEM_GROUP("9.5", "shmem_ctx_get_team")
 WEFT_SHMEM_EXTERN(int, shmem_ctx_get_team, (shmem_ctx_t ctx, shmem_team_t *team))
 
-/* Nothing was issued on SHMEM_CTX_INVALID: fence and quiet of it do nothing (9.11.1, 9.11.2). */
+/* SHMEM_CTX_INVALID has no operations: fence and quiet on it do nothing (9.11.1, 9.11.2). */
 WEFT_SHMEM_GROUP("9.11", "shmem_fence")
 WEFT_SHMEM_INLINE_VOID(shmem_fence, (void), (), WEFT_SHMEM_CHECK(weft_fence(WEFT_SHMEM_JOB.ctx));)
 WEFT_SHMEM_INLINE_VOID(shmem_ctx_fence, (shmem_ctx_t ctx), (ctx),

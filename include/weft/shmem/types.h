@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OpenSHMEM: constants, handles and the type lists. Each list stands here and nowhere else; the
- * routines, the C11 selections, the symbols of the library, the tests and the reference page are
- * all made from it. Knows nothing of any routine. */
+/* OpenSHMEM: constants, handles and the type lists. Each list is defined only here; the routines,
+ * the C11 selections, the symbols of the library, the tests and the reference page are all made
+ * from it. Knows nothing of any routine. */
 #ifndef WEFT_SHMEM_TYPES_H
 #define WEFT_SHMEM_TYPES_H
 
@@ -15,8 +15,8 @@
 #define SHMEM_MAX_NAME_LEN  64
 #define SHMEM_VENDOR_STRING "Weft 0.1"
 
-/* Handles are opaque and compare with ==. The small numbers are resolved by the library, so that
- * the constants can be used in initialisers of static variables. */
+/* Handles are opaque and compare with ==. The library resolves the small numbers, so that static
+ * variables can be initialised with the constants. */
 typedef struct weft_ctx *shmem_ctx_t;
 typedef struct weft_shmem_team *shmem_team_t;
 
@@ -27,7 +27,7 @@ typedef struct weft_shmem_team *shmem_team_t;
 #define SHMEM_TEAM_SHARED  ((shmem_team_t)2)
 
 typedef struct shmem_team_config {
-    int num_contexts; /* how many contexts the program wants to make on the team */
+    int num_contexts; /* number of contexts that the program wants to make on the team */
 } shmem_team_config_t;
 
 #define SHMEM_TEAM_NUM_CONTEXTS     1L
@@ -56,8 +56,8 @@ enum shmem_cmp {
     SHMEM_CMP_GE
 };
 
-/* pSync arrays of the active-set collectives, in elements of long. The words are semaphores that
- * are zero between calls; see src/shmem/active_set.c for what each is used for. */
+/* pSync arrays of the active-set collectives, in elements of type long. The words are semaphores
+ * that are zero between calls; src/shmem/active_set.c says what each is used for. */
 #define SHMEM_SYNC_VALUE              0L
 #define SHMEM_SYNC_SIZE               72
 #define SHMEM_BARRIER_SYNC_SIZE       SHMEM_SYNC_SIZE
@@ -68,9 +68,9 @@ enum shmem_cmp {
 #define SHMEM_ALLTOALLS_SYNC_SIZE     SHMEM_SYNC_SIZE
 #define SHMEM_REDUCE_MIN_WRKDATA_SIZE 1
 
-/* Type lists. X(arg, name, C type, bits): `arg` is handed through from the call of the list. The
- * _BASE lists hold each C type once, as a _Generic selection needs it; the types of the second half
- * of a list are other names of those. */
+/* Type lists. X(arg, name, C type, bits): `arg` is passed on from the user of the list. The _BASE
+ * lists have each C type once, as a _Generic selection needs it; the types in the second half of a
+ * list are other names of the same types. */
 
 /* Standard RMA types: 9.6. */
 #define WEFT_SHMEM_RMA_BASE(X, arg)                                                                \
@@ -130,7 +130,7 @@ enum shmem_cmp {
     WEFT_SHMEM_AMO_REAL(X, arg)                                                                    \
     WEFT_SHMEM_AMO_TYPES(X, arg)
 
-/* Bitwise AMO types: 9.7. In a selection int32_t and int64_t are int and long. */
+/* Bitwise AMO types: 9.7. A selection uses int and long for int32_t and int64_t. */
 #define WEFT_SHMEM_AMO_BITWISE_BASE(X, arg)                                                        \
     X(arg, uint, unsigned int, 32)                                                                 \
     X(arg, ulong, unsigned long, 64)                                                               \
@@ -161,9 +161,9 @@ enum shmem_cmp {
     X(arg, size, size_t, WEFT_UINT64)                                                              \
     X(arg, ptrdiff, ptrdiff_t, WEFT_INT64)
 
-/* Team reductions: 9.9.9. X(arg, name, C type, weft_type). The bitwise operations take
- * the unsigned and the exact-width types; min and max add the signed and the real ones; sum and
- * prod add the complex ones. */
+/* Team reductions: 9.9.9. X(arg, name, C type, weft_type). The bitwise operations take the unsigned
+ * and the exact-width types; min and max also the signed and the real types; sum and prod also the
+ * complex types. */
 #define WEFT_SHMEM_REDUCE_UNSIGNED(X, arg)                                                         \
     X(arg, uchar, unsigned char, WEFT_UINT8)                                                       \
     X(arg, ushort, unsigned short, WEFT_UINT16)                                                    \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OpenSHMEM 1.5: point-to-point synchronisation (9.10). The value of a signed type is extended by
- * sign on its way to 64 bits, as the host API asks. */
+/* OpenSHMEM 1.5: point-to-point synchronisation (9.10). The value of a signed type is sign-extended
+ * to 64 bits, as the host API requires. */
 
 WEFT_SHMEM_GROUP("9.10", "shmem_wait_until")
 #define WEFT_SHMEM_TYPED(arg, NAME, TYPE, code)                                                    \

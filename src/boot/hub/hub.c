@@ -11,15 +11,15 @@
 #include <string.h>
 #include <unistd.h>
 
-static int pe_of(const struct hub *hub, int member)
+static int get_member_pe(const struct hub *hub, int member)
 {
     return hub->pes ? hub->pes[member] : member;
 }
 
-static void fail(struct hub *hub, int member, weft_status status, const char *format, ...)
+static void report_failure(struct hub *hub, int member, weft_status status, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-static void fail(struct hub *hub, int member, weft_status status, const char *format, ...)
+static void report_failure(struct hub *hub, int member, weft_status status, const char *format, ...)
 {
     char sentence[HUB_MOST_SENTENCE + 1];
     va_list args;
@@ -31,21 +31,21 @@ static void fail(struct hub *hub, int member, weft_status status, const char *fo
 
 /* ------------------------------------------------------------------------------------ sending */
 
-static void tell_of_room(struct hub *hub, int member, bool before)
+static void report_unsent(struct hub *hub, int member, bool before)
 {
     if (before != (hub->wires[member].unsent != NULL) || hub->wires[member].starved)
-        hub->events->room(hub->owner, member);
+        hub->events->unsent_changed(hub->owner, member);
 }
 
 static void send_local(struct hub *hub, enum frame_type type, int number, const void *payload,
                        size_t bytes, int fd)
 {
-    int own = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1; /* -1: the member says so */
+    int own = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1; /* -1: the member reports the failure */
     struct wire_frame *frame = wire_frame_make(type, number, payload, bytes, own);
     if (frame)
         wire_push(hub->local, frame);
     else
-        fail(hub, 0, WEFT_ERR_NO_MEMORY, "no memory for a frame of %zu bytes", bytes);
+        report_failure(hub, 0, WEFT_ERR_NO_MEMORY, "no memory for a frame of %zu bytes", bytes);
 }
 
 void hub_send(struct hub *hub, int to, enum frame_type type, int number, const void *payload,
@@ -62,10 +62,11 @@ void hub_send(struct hub *hub, int to, enum frame_type type, int number, const v
         return;
     bool waited = wire->unsent != NULL;
     weft_status status = wire_post(wire, type, number, payload, bytes, fd);
-    if (status && status != WEFT_ERR_PEER_DEAD) /* else its end will be read */
-        fail(hub, to, status, "sending to PE %d: %s", pe_of(hub, to), base_last_error());
+    if (status && status != WEFT_ERR_PEER_DEAD) /* when the peer is dead, reading reports its end */
+        report_failure(hub, to, status, "sending to PE %d: %s", get_member_pe(hub, to),
+                       base_last_error());
     else
-        tell_of_room(hub, to, waited);
+        report_unsent(hub, to, waited);
 }
 
 void hub_flush(struct hub *hub, int member)
@@ -74,9 +75,10 @@ void hub_flush(struct hub *hub, int member)
     bool waited = wire->unsent != NULL;
     weft_status status = wire_flush(wire);
     if (status && status != WEFT_ERR_PEER_DEAD)
-        fail(hub, member, status, "sending to PE %d: %s", pe_of(hub, member), base_last_error());
+        report_failure(hub, member, status, "sending to PE %d: %s", get_member_pe(hub, member),
+                       base_last_error());
     else if (!status)
-        tell_of_room(hub, member, waited);
+        report_unsent(hub, member, waited);
 }
 
 /* ---------------------------------------------------------------------------------- exchanges */
@@ -92,15 +94,16 @@ void hub_forget_exchange(struct hub *hub)
 static bool begin_exchange(struct hub *hub, int member, size_t bytes)
 {
     if (bytes > hub_slice(hub->n)) {
-        fail(hub, member, WEFT_ERR_BOOT,
-             "PE %d sent %zu bytes at once, more than the protocol allows", pe_of(hub, member),
-             bytes);
+        report_failure(hub, member, WEFT_ERR_BOOT,
+                       "PE %d sent %zu bytes at once, more than the protocol allows",
+                       get_member_pe(hub, member), bytes);
         return false;
     }
     hub->answer = malloc(bytes * (size_t)hub->n + 1);
     hub->part_bytes = bytes;
     if (!hub->answer)
-        fail(hub, member, WEFT_ERR_NO_MEMORY, "the hub of the job has no memory for an exchange");
+        report_failure(hub, member, WEFT_ERR_NO_MEMORY,
+                       "the hub of the job has no memory for an exchange");
     return hub->answer != NULL;
 }
 
@@ -115,20 +118,21 @@ static void end_exchange(struct hub *hub)
     free(answer);
 }
 
-static void take_part(struct hub *hub, int member, const struct wire_frame *frame)
+static void add_part(struct hub *hub, int member, const struct wire_frame *frame)
 {
     if (hub->gathering[member]) {
-        fail(hub, member, WEFT_ERR_BOOT, "PE %d began an exchange while it was in one",
-             pe_of(hub, member));
+        report_failure(hub, member, WEFT_ERR_BOOT, "PE %d began an exchange while it was in one",
+                       get_member_pe(hub, member));
         return;
     }
     if (!hub->answer && !begin_exchange(hub, member, frame->bytes))
         return;
     if (frame->bytes != hub->part_bytes) {
-        fail(hub, member, WEFT_ERR_MISMATCH,
-             "PE %d exchanges %zu bytes where others exchange %zu: the PEs do not make the same "
-             "calls, or run different programs",
-             pe_of(hub, member), frame->bytes, hub->part_bytes);
+        report_failure(
+            hub, member, WEFT_ERR_MISMATCH,
+            "PE %d exchanges %zu bytes where others exchange %zu: the PEs do not make the same "
+            "calls, or run different programs",
+            get_member_pe(hub, member), frame->bytes, hub->part_bytes);
         return;
     }
     memcpy(hub->answer + (size_t)member * frame->bytes, frame->payload, frame->bytes);
@@ -139,7 +143,7 @@ static void take_part(struct hub *hub, int member, const struct wire_frame *fram
 
 void hub_describe_missing(const struct hub *hub, int asking, char *text, size_t size)
 {
-    const int room = 100; /* for what comes after the list */
+    const int room = 100; /* for the text after the list */
     int n = 0, missing = 0;
     for (int member = 0; member < hub->n; member++) {
         if (hub->gathering[member] || member == asking)
@@ -147,7 +151,8 @@ void hub_describe_missing(const struct hub *hub, int asking, char *text, size_t 
         missing++;
         if (n < (int)size - room)
             n += snprintf(text + n, size - (size_t)n, "%s%d%s", missing > 1 ? ", " : "PE ",
-                          pe_of(hub, member), hub->in_job[member] ? "" : " (not in the job)");
+                          get_member_pe(hub, member),
+                          hub->in_job[member] ? "" : " (not in the job)");
     }
     snprintf(text + n, size - (size_t)n, "%s did not reach the exchange",
              n >= (int)size - room ? ", ..." : "");
@@ -158,10 +163,11 @@ void hub_describe_missing(const struct hub *hub, int asking, char *text, size_t 
 static void pass_descriptor(struct hub *hub, int from, const struct wire_frame *frame)
 {
     if (frame->fd < 0) {
-        fail(hub, from, WEFT_ERR_SYSTEM,
-             "a descriptor of PE %d did not arrive at the hub of the job: raise the limit of open "
-             "files (ulimit -n)",
-             pe_of(hub, from));
+        report_failure(
+            hub, from, WEFT_ERR_SYSTEM,
+            "a descriptor of PE %d did not arrive at the hub of the job: raise the limit of open "
+            "files (ulimit -n)",
+            get_member_pe(hub, from));
         return;
     }
     size_t listed = frame->bytes / sizeof(int32_t);
@@ -176,8 +182,8 @@ static void pass_descriptor(struct hub *hub, int from, const struct wire_frame *
 
 /* ---------------------------------------------------------------------------------- receiving */
 
-/* What a member says goes to terminals and logs. */
-static void clean_sentence(const struct wire_frame *frame, char *clean)
+/* Replaces control characters: a member's sentence goes to terminals and logs. */
+static void copy_sentence(const struct wire_frame *frame, char *clean)
 {
     size_t n = frame->bytes < HUB_MOST_SENTENCE ? frame->bytes : HUB_MOST_SENTENCE;
     for (size_t i = 0; i < n; i++)
@@ -185,45 +191,46 @@ static void clean_sentence(const struct wire_frame *frame, char *clean)
     clean[n] = '\0';
 }
 
-static void join(struct hub *hub, int member, pid_t sender)
+static void join_member(struct hub *hub, int member, pid_t sender)
 {
     if (hub->in_job[member]) {
-        fail(hub, member, WEFT_ERR_BOOT, "PE %d joined the job twice without weft_finalize",
-             pe_of(hub, member));
+        report_failure(hub, member, WEFT_ERR_BOOT,
+                       "PE %d joined the job twice without weft_finalize",
+                       get_member_pe(hub, member));
         return;
     }
     hub->in_job[member] = true;
     hub->events->joined(hub->owner, member, sender);
 }
 
-static void answer_who(struct hub *hub, int asking)
+static void send_missing(struct hub *hub, int asking)
 {
     char text[HUB_MOST_SENTENCE];
     hub_describe_missing(hub, asking, text, sizeof text);
     hub_send(hub, asking, FRAME_MISSING, 0, text, strlen(text), -1);
 }
 
-static void act_on(struct hub *hub, int member, const struct wire_frame *frame)
+static void handle_frame(struct hub *hub, int member, const struct wire_frame *frame)
 {
     char sentence[HUB_MOST_SENTENCE + 1];
     if (!hub->in_job[member] && frame->type != FRAME_JOIN) {
-        fail(hub, member, WEFT_ERR_BOOT, "PE %d spoke before it joined the job",
-             pe_of(hub, member));
+        report_failure(hub, member, WEFT_ERR_BOOT, "PE %d sent a frame before it joined the job",
+                       get_member_pe(hub, member));
         return;
     }
-    clean_sentence(frame, sentence);
+    copy_sentence(frame, sentence);
     switch (frame->type) {
     case FRAME_JOIN:
-        join(hub, member, frame->sender);
+        join_member(hub, member, frame->sender);
         break;
     case FRAME_PART:
-        take_part(hub, member, frame);
+        add_part(hub, member, frame);
         break;
     case FRAME_FD:
         pass_descriptor(hub, member, frame);
         break;
     case FRAME_WHO:
-        answer_who(hub, member);
+        send_missing(hub, member);
         break;
     case FRAME_BYE:
         hub->in_job[member] = false;
@@ -238,14 +245,14 @@ static void act_on(struct hub *hub, int member, const struct wire_frame *frame)
                             sentence);
         break;
     default:
-        fail(hub, member, WEFT_ERR_VERSION, "PE %d sent a frame of unknown type %u",
-             pe_of(hub, member), frame->type);
+        report_failure(hub, member, WEFT_ERR_VERSION, "PE %d sent a frame of unknown type %u",
+                       get_member_pe(hub, member), frame->type);
     }
 }
 
 void hub_handle(struct hub *hub, int member, struct wire_frame *frame)
 {
-    act_on(hub, member, frame);
+    handle_frame(hub, member, frame);
     wire_frame_free(frame);
 }
 
@@ -267,8 +274,8 @@ void hub_read(struct hub *hub, int member)
     if (status == WEFT_ERR_PEER_DEAD)
         hub->events->lost(hub->owner, member);
     else if (status)
-        fail(hub, member, status, "the connection to PE %d failed: %s", pe_of(hub, member),
-             sentence);
+        report_failure(hub, member, status, "the connection to PE %d failed: %s",
+                       get_member_pe(hub, member), sentence);
 }
 
 /* ------------------------------------------------------------------------------------- set-up */

@@ -31,7 +31,8 @@ void wire_init(struct wire *wire, int fd, const uint8_t (*keys)[WIRE_KEY_BYTES],
 
 /* ------------------------------------------------------------------------------------ tagging */
 
-/* The tag of frame number `place` in its direction: `frame` has room for the place in front. */
+/* Tag of frame number `place` in its direction; `frame` has space for the number before the
+ * contents. */
 static bool make_tag(const uint8_t *key, uint64_t place, char *frame, size_t bytes, uint8_t *tag)
 {
     const struct crypto_driver *crypto;
@@ -76,8 +77,9 @@ static ssize_t send_some(struct wire *wire, const char *data, size_t bytes, int 
     return sendmsg(wire->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* Sends on until it has all gone or there is no room. */
-static weft_status send_on(struct wire *wire, const char *data, size_t bytes, size_t *done, int fd)
+/* Sends until all bytes are sent or the socket accepts no more. */
+static weft_status send_rest(struct wire *wire, const char *data, size_t bytes, size_t *done,
+                             int fd)
 {
     wire->starved = false;
     while (*done < bytes) {
@@ -85,7 +87,7 @@ static weft_status send_on(struct wire *wire, const char *data, size_t bytes, si
         if (n >= 0) {
             *done += (size_t)n;
         } else if (errno == EPIPE || errno == ECONNRESET) {
-            return base_fail(WEFT_ERR_PEER_DEAD, "the other side has closed the connection");
+            return base_fail(WEFT_ERR_PEER_DEAD, "the peer has closed the connection");
         } else if (errno == ETIMEDOUT || errno == EHOSTUNREACH || errno == ENETUNREACH) {
             wire->error = errno;
             return base_fail(WEFT_ERR_PEER_DEAD, "the other side does not answer any more: %s",
@@ -102,11 +104,11 @@ static weft_status send_on(struct wire *wire, const char *data, size_t bytes, si
     return WEFT_OK;
 }
 
-static weft_status keep_unsent(struct wire *wire, const char *data, size_t bytes, size_t done,
-                               int fd)
+static weft_status queue_unsent(struct wire *wire, const char *data, size_t bytes, size_t done,
+                                int fd)
 {
     if (wire->unsent_count == WIRE_MOST_UNSENT)
-        return base_fail(WEFT_ERR_BOOT, "the other side of a boot connection takes nothing");
+        return base_fail(WEFT_ERR_BOOT, "the peer of a boot connection receives nothing");
     struct wire_unsent *unsent = malloc(sizeof *unsent + bytes);
     if (!unsent)
         return base_fail(WEFT_ERR_NO_MEMORY, "no memory for a frame of %zu bytes", bytes);
@@ -125,7 +127,7 @@ static weft_status keep_unsent(struct wire *wire, const char *data, size_t bytes
     return WEFT_OK;
 }
 
-static void drop_unsent(struct wire *wire)
+static void free_first_unsent(struct wire *wire)
 {
     struct wire_unsent *unsent = wire->unsent;
     wire->unsent = unsent->next;
@@ -141,12 +143,13 @@ weft_status wire_flush(struct wire *wire)
 {
     while (wire->unsent && wire->fd >= 0) {
         struct wire_unsent *unsent = wire->unsent;
-        weft_status status = send_on(wire, unsent->data, unsent->bytes, &unsent->done, unsent->fd);
+        weft_status status =
+            send_rest(wire, unsent->data, unsent->bytes, &unsent->done, unsent->fd);
         if (status)
             return status;
         if (unsent->done < unsent->bytes)
             return WEFT_OK;
-        drop_unsent(wire);
+        free_first_unsent(wire);
     }
     return WEFT_OK;
 }
@@ -157,7 +160,7 @@ weft_status wire_post(struct wire *wire, uint32_t type, int number, const void *
     const size_t place = sizeof(uint64_t);
     struct wire_header header = {WIRE_MAGIC, type, number, (uint32_t)bytes};
     if (wire->fd < 0)
-        return base_fail(WEFT_ERR_PEER_DEAD, "the other side has closed the connection");
+        return base_fail(WEFT_ERR_PEER_DEAD, "the peer has closed the connection");
     char *frame = malloc(place + sizeof header + bytes + CRYPTO_MAC_BYTES);
     if (!frame)
         return base_fail(WEFT_ERR_NO_MEMORY, "no memory for a frame of %zu bytes", bytes);
@@ -171,10 +174,10 @@ weft_status wire_post(struct wire *wire, uint32_t type, int number, const void *
             status = base_fail(WEFT_ERR_SYSTEM, "HMAC-SHA256 of a frame could not be computed");
         total += CRYPTO_MAC_BYTES;
     }
-    if (!status && !wire->unsent) /* else it waits behind what waits already */
-        status = send_on(wire, frame + place, total, &done, fd);
+    if (!status && !wire->unsent) /* else it is queued after the unsent frames */
+        status = send_rest(wire, frame + place, total, &done, fd);
     if (!status && done < total)
-        status = keep_unsent(wire, frame + place, total, done, fd);
+        status = queue_unsent(wire, frame + place, total, done, fd);
     wire->sent++;
     free(frame);
     return status;
@@ -187,7 +190,7 @@ weft_status wire_send(struct wire *wire, struct boot_limit *limit, uint32_t type
     while (!status && wire->unsent) {
         if (!limit ||
             !(wire->starved ? boot_limit_pause(limit) : boot_limit_poll(limit, wire->fd, POLLOUT)))
-            return base_fail(WEFT_ERR_TIMEOUT, "the other side of a boot connection took nothing "
+            return base_fail(WEFT_ERR_TIMEOUT, "the peer of a boot connection received nothing "
                                                "within WEFT_WAIT_LIMIT");
         status = wire_flush(wire);
     }
@@ -196,7 +199,7 @@ weft_status wire_send(struct wire *wire, struct boot_limit *limit, uint32_t type
 
 /* ---------------------------------------------------------------------------------- receiving */
 
-static void take_control(struct wire *wire, struct msghdr *message)
+static void read_control(struct wire *wire, struct msghdr *message)
 {
     const int room = (int)(sizeof wire->fds / sizeof wire->fds[0]);
     for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
@@ -237,7 +240,7 @@ static weft_status queue_frame(struct wire *wire, const struct wire_header *head
                                const char *payload)
 {
     if (wire->frames >= WIRE_MOST_FRAMES)
-        return base_fail(WEFT_ERR_BOOT, "the other side of a boot connection sends without end");
+        return base_fail(WEFT_ERR_BOOT, "the peer of a boot connection sends too many frames");
     struct wire_frame *frame =
         wire_frame_make(header->type, header->number, payload, header->bytes, -1);
     if (!frame)
@@ -249,8 +252,8 @@ static weft_status queue_frame(struct wire *wire, const struct wire_header *head
     return WEFT_OK;
 }
 
-/* Cuts complete frames off the front of what has arrived. */
-static weft_status cut_frames(struct wire *wire)
+/* Splits the received bytes into complete frames. */
+static weft_status split_frames(struct wire *wire)
 {
     const size_t tag_bytes = wire->keyed ? CRYPTO_MAC_BYTES : 0;
     size_t at = 0;
@@ -259,8 +262,8 @@ static weft_status cut_frames(struct wire *wire)
         struct wire_header header;
         memcpy(&header, wire->in + at, sizeof header);
         if (header.magic != WIRE_MAGIC || header.bytes > WIRE_MOST_PAYLOAD)
-            return base_fail(WEFT_ERR_BOOT, "what arrived on a boot connection is no frame of "
-                                            "this version of Weft");
+            return base_fail(WEFT_ERR_BOOT, "received data on a boot connection that are no "
+                                            "frame of this version of Weft");
         size_t whole = sizeof header + header.bytes;
         if (wire->in_used - at < whole + tag_bytes)
             break;
@@ -277,7 +280,7 @@ static weft_status cut_frames(struct wire *wire)
     return status;
 }
 
-static bool reserve(struct wire *wire, size_t more)
+static bool reserve_input(struct wire *wire, size_t more)
 {
     size_t size = wire->in_size ? wire->in_size : READ_BYTES;
     while (size < wire->in_used + more)
@@ -294,11 +297,11 @@ static bool reserve(struct wire *wire, size_t more)
 
 weft_status wire_feed(struct wire *wire, const void *bytes, size_t count)
 {
-    if (!reserve(wire, count))
-        return base_fail(WEFT_ERR_NO_MEMORY, "no memory for what arrives on a boot connection");
+    if (!reserve_input(wire, count))
+        return base_fail(WEFT_ERR_NO_MEMORY, "no memory for data received on a boot connection");
     memcpy(wire->in + wire->in_used, bytes, count);
     wire->in_used += count;
-    return cut_frames(wire);
+    return split_frames(wire);
 }
 
 weft_status wire_read(struct wire *wire)
@@ -309,9 +312,9 @@ weft_status wire_read(struct wire *wire)
     } control;
     for (;;) {
         if (wire->fd < 0)
-            return base_fail(WEFT_ERR_PEER_DEAD, "the other side has closed the connection");
-        if (!reserve(wire, READ_BYTES / 2))
-            return base_fail(WEFT_ERR_NO_MEMORY, "no memory for what arrives");
+            return base_fail(WEFT_ERR_PEER_DEAD, "the peer has closed the connection");
+        if (!reserve_input(wire, READ_BYTES / 2))
+            return base_fail(WEFT_ERR_NO_MEMORY, "no memory for received data");
         size_t room = wire->in_size - wire->in_used;
         struct iovec part = {wire->in + wire->in_used, room};
         struct msghdr message = {.msg_iov = &part,
@@ -319,20 +322,19 @@ weft_status wire_read(struct wire *wire)
                                  .msg_control = &control,
                                  .msg_controllen = sizeof control.bytes};
         ssize_t n = recvmsg(wire->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-        if (n < 0 &&
-            errno ==
-                ECONNRESET) /* told once; what had arrived before the reset can be read after it */
+        /* The kernel reports a reset once; data from before it can still be read afterwards. */
+        if (n < 0 && errno == ECONNRESET)
             n = recvmsg(wire->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return WEFT_OK;
         if (n < 0 && errno != ECONNRESET)
             wire->error = errno;
         if (n <= 0)
-            return base_fail(WEFT_ERR_PEER_DEAD, "the other side has closed the connection%s%s",
+            return base_fail(WEFT_ERR_PEER_DEAD, "the peer has closed the connection%s%s",
                              n < 0 ? ": " : "", n < 0 ? strerror(errno) : "");
-        take_control(wire, &message);
+        read_control(wire, &message);
         wire->in_used += (size_t)n;
-        weft_status status = cut_frames(wire);
+        weft_status status = split_frames(wire);
         if (status || (size_t)n < room)
             return status;
     }
@@ -346,7 +348,7 @@ void wire_close(struct wire *wire)
     while ((frame = wire_take(wire)))
         wire_frame_free(frame);
     while (wire->unsent)
-        drop_unsent(wire);
+        free_first_unsent(wire);
     while (wire->nfds > 0)
         close(wire->fds[--wire->nfds]);
     free(wire->in);

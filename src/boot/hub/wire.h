@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames over one connected stream socket (TCP or AF_UNIX), received and sent without waiting. With
- * a key every frame carries a tag over its place in the stream and its contents, so that nothing
- * can be put into, taken out of or changed in a connection after its start. Knows nothing of what
- * frames mean. */
+ * a key every frame has an authentication tag over its position in the stream and its contents, so
+ * that no process can insert, remove or change frames of an established connection. Knows nothing
+ * of what frames mean. */
 #ifndef WEFT_BOOT_WIRE_H
 #define WEFT_BOOT_WIRE_H
 
@@ -31,18 +31,18 @@ struct wire_header {
 
 struct wire_frame {
     struct wire_frame *next;
-    int fd; /* came with it, or -1 */
+    int fd; /* descriptor that came with the frame, or -1 */
     uint32_t type;
     int32_t number;
     pid_t sender; /* over AF_UNIX with SO_PASSCRED: the process that sent it; else 0 */
     size_t bytes;
-    char payload[]; /* and a zero after it */
+    char payload[]; /* followed by a zero byte */
 };
 
-/* A frame, or the rest of one, for which there was no room. */
+/* A frame, or the rest of one, that the socket did not accept yet. */
 struct wire_unsent {
     struct wire_unsent *next;
-    int fd; /* a duplicate, or -1 when there is none or it has gone */
+    int fd; /* a duplicate; -1: none, or it has been sent */
     size_t bytes;
     size_t done;
     char data[];
@@ -55,51 +55,52 @@ struct wire {
     uint8_t receive_key[WIRE_KEY_BYTES];
     uint64_t sent;
     uint64_t received;
-    char *in; /* bytes that are no whole frame yet */
+    char *in; /* received bytes that are not a complete frame yet */
     size_t in_used;
     size_t in_size;
-    int fds[16]; /* descriptors whose frame is not complete yet */
+    int fds[16]; /* received descriptors whose frame is not complete yet */
     int nfds;
-    pid_t sender; /* of what has arrived last */
+    pid_t sender; /* process that sent the last received data */
     struct wire_unsent *unsent;
     struct wire_unsent *unsent_last;
     int unsent_count;
-    int error;                /* errno that broke the connection; 0: the other side closed it */
-    bool starved;             /* there was no memory for sending: no event tells when there is */
+    int error;                /* errno that broke the connection; 0: the peer closed it */
+    bool starved;             /* the kernel had no memory for sending: no event reports when it
+                                 has */
     struct wire_frame *first; /* complete frames */
     struct wire_frame *last;
     int frames;
 };
 
-/* Takes the connected socket over; it becomes non-blocking. key: NULL for none, else two keys, the
- * first for what the connecting side sends. */
+/* Takes the connected socket over and makes it non-blocking. keys: NULL for none, else two keys,
+ * the first for the direction from the connecting side. */
 void wire_init(struct wire *wire, int fd, const uint8_t (*keys)[WIRE_KEY_BYTES], bool connecting);
 void wire_close(struct wire *wire);
 
-/* Sends one frame, with a descriptor or -1 (which stays the caller's). What does not go at once is
- * kept in wire->unsent until wire_flush() finds room. */
+/* Sends one frame, with a descriptor or -1 (the caller keeps it). What the socket does not accept
+ * is kept in wire->unsent until wire_flush() can send it. */
 weft_status wire_post(struct wire *wire, uint32_t type, int number, const void *payload,
                       size_t bytes, int fd);
 weft_status wire_flush(struct wire *wire);
 
-/* The same, but waits until all has gone, as long as the limit allows. */
+/* The same, but waits until everything is sent, at most for the limit. */
 weft_status wire_send(struct wire *wire, struct boot_limit *limit, uint32_t type, int number,
                       const void *payload, size_t bytes, int fd);
 
-/* Takes in what has arrived, without waiting. WEFT_ERR_PEER_DEAD: the other side has closed it
- * (what came before can still be taken); WEFT_ERR_BOOT: what arrived is not from our peer. */
+/* Reads what has arrived, without waiting. WEFT_ERR_PEER_DEAD: the peer has closed the connection
+ * (earlier frames can still be taken). WEFT_ERR_BOOT: the data are not from a peer of this job. */
 weft_status wire_read(struct wire *wire);
 
-/* Takes bytes that were read by other means, as wire_read() does; for tests. */
+/* Handles bytes that were read by other means, as wire_read() does; for tests. */
 weft_status wire_feed(struct wire *wire, const void *bytes, size_t count);
 
-/* The oldest complete frame, or NULL; the caller frees it, and closes its descriptor. */
+/* Returns the oldest complete frame, or NULL; the caller frees it and closes its descriptor. */
 struct wire_frame *wire_take(struct wire *wire);
 
-/* A frame without a wire, and putting one (back) at the end of a wire's complete frames. */
+/* Make a frame without a wire, and put a frame at the end of a wire's complete frames. */
 struct wire_frame *wire_frame_make(uint32_t type, int number, const void *payload, size_t bytes,
                                    int fd);
 void wire_push(struct wire *wire, struct wire_frame *frame);
-void wire_frame_free(struct wire_frame *frame); /* and closes its descriptor */
+void wire_frame_free(struct wire_frame *frame); /* also closes its descriptor */
 
 #endif

@@ -12,8 +12,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* Everything a proof is over; the word in front keeps the two directions, and proofs and keys,
- * apart from each other. */
+/* The text that a proof authenticates. `purpose` separates the two directions, and proofs from
+ * keys. */
 struct proof_text {
     char purpose[16];
     uint8_t hub_nonce[32];
@@ -24,17 +24,17 @@ struct proof_text {
 };
 
 static bool make_mac(const struct rendezvous *rendezvous, const char *purpose,
-                     const struct handshake_greeting *greeting, const struct handshake_hello *hello,
-                     uint8_t mac[CRYPTO_MAC_BYTES])
+                     const struct handshake_greeting *greeting,
+                     const struct handshake_record *record, uint8_t mac[CRYPTO_MAC_BYTES])
 {
     const struct crypto_driver *crypto;
-    struct proof_text text = {.member = hello->member, .members = hello->members};
+    struct proof_text text = {.member = record->member, .members = record->members};
     if (crypto_load(&crypto))
         return false;
     snprintf(text.purpose, sizeof text.purpose, "%s", purpose);
     memcpy(text.hub_nonce, greeting->nonce, sizeof text.hub_nonce);
-    memcpy(text.member_nonce, hello->nonce, sizeof text.member_nonce);
-    memcpy(text.job, hello->job, sizeof text.job);
+    memcpy(text.member_nonce, record->nonce, sizeof text.member_nonce);
+    memcpy(text.job, record->job, sizeof text.job);
     return crypto->hmac_sha256(rendezvous->key, rendezvous->key_bytes, &text, sizeof text, mac);
 }
 
@@ -43,77 +43,79 @@ static bool random_bytes(uint8_t *bytes, size_t count)
     return getrandom(bytes, count, 0) == (ssize_t)count;
 }
 
-bool handshake_greet(const struct rendezvous *rendezvous, struct handshake_greeting *greeting)
+bool handshake_make_greeting(const struct rendezvous *rendezvous,
+                             struct handshake_greeting *greeting)
 {
     *greeting = (struct handshake_greeting){
         .magic = HANDSHAKE_MAGIC, .version = HANDSHAKE_VERSION, .keyed = rendezvous->key != NULL};
     return random_bytes(greeting->nonce, sizeof greeting->nonce);
 }
 
-bool handshake_answer(const struct rendezvous *rendezvous, struct handshake_hello *hello)
+bool handshake_make_record(const struct rendezvous *rendezvous, struct handshake_record *record)
 {
-    *hello = (struct handshake_hello){.magic = HANDSHAKE_MAGIC,
-                                      .version = HANDSHAKE_VERSION,
-                                      .member = (uint32_t)rendezvous->me,
-                                      .members = (uint32_t)rendezvous->n};
-    memcpy(hello->job, rendezvous->job, sizeof hello->job);
-    return random_bytes(hello->nonce, sizeof hello->nonce);
+    *record = (struct handshake_record){.magic = HANDSHAKE_MAGIC,
+                                        .version = HANDSHAKE_VERSION,
+                                        .member = (uint32_t)rendezvous->me,
+                                        .members = (uint32_t)rendezvous->n};
+    memcpy(record->job, rendezvous->job, sizeof record->job);
+    return random_bytes(record->nonce, sizeof record->nonce);
 }
 
-static const char *word_of(enum handshake_side side)
+static const char *purpose_of(enum handshake_side side)
 {
     return side == HANDSHAKE_HUB ? "weft hub" : "weft member";
 }
 
-bool handshake_prove(const struct rendezvous *rendezvous, enum handshake_side side,
-                     const struct handshake_greeting *greeting, const struct handshake_hello *hello,
-                     struct handshake_proof *proof)
+bool handshake_make_proof(const struct rendezvous *rendezvous, enum handshake_side side,
+                          const struct handshake_greeting *greeting,
+                          const struct handshake_record *record, struct handshake_proof *proof)
 {
     *proof = (struct handshake_proof){.magic = HANDSHAKE_MAGIC};
-    return !rendezvous->key || make_mac(rendezvous, word_of(side), greeting, hello, proof->mac);
+    return !rendezvous->key || make_mac(rendezvous, purpose_of(side), greeting, record, proof->mac);
 }
 
-bool handshake_proven(const struct rendezvous *rendezvous, enum handshake_side side,
-                      const struct handshake_greeting *greeting,
-                      const struct handshake_hello *hello, const struct handshake_proof *proof)
+bool handshake_check_proof(const struct rendezvous *rendezvous, enum handshake_side side,
+                           const struct handshake_greeting *greeting,
+                           const struct handshake_record *record,
+                           const struct handshake_proof *proof)
 {
     uint8_t mac[CRYPTO_MAC_BYTES];
     if (proof->magic != HANDSHAKE_MAGIC)
         return false;
-    return !rendezvous->key || (make_mac(rendezvous, word_of(side), greeting, hello, mac) &&
+    return !rendezvous->key || (make_mac(rendezvous, purpose_of(side), greeting, record, mac) &&
                                 crypto_equal(mac, proof->mac));
 }
 
-const char *handshake_judge(const struct rendezvous *rendezvous,
-                            const struct handshake_hello *hello)
+const char *handshake_check_record(const struct rendezvous *rendezvous,
+                                   const struct handshake_record *record)
 {
-    if (hello->magic != HANDSHAKE_MAGIC)
+    if (record->magic != HANDSHAKE_MAGIC)
         return "it does not speak Weft's protocol";
-    if (hello->version != HANDSHAKE_VERSION)
-        return "it is of another version of Weft";
-    if (memcmp(hello->job, rendezvous->job, sizeof hello->job) != 0)
+    if (record->version != HANDSHAKE_VERSION)
+        return "it runs another version of Weft";
+    if (memcmp(record->job, rendezvous->job, sizeof record->job) != 0)
         return "it belongs to another job";
-    if (hello->members != (uint32_t)rendezvous->n || hello->member < 1 ||
-        hello->member >= (uint32_t)rendezvous->n)
+    if (record->members != (uint32_t)rendezvous->n || record->member < 1 ||
+        record->member >= (uint32_t)rendezvous->n)
         return "its number is not in this job";
     return NULL;
 }
 
 weft_status handshake_finish(const struct rendezvous *rendezvous,
                              const struct handshake_greeting *greeting,
-                             const struct handshake_hello *hello, int fd, bool connecting,
+                             const struct handshake_record *record, int fd, bool connecting,
                              struct wire *wire)
 {
     uint8_t keys[2][WIRE_KEY_BYTES];
-    if (rendezvous->key && (!make_mac(rendezvous, "weft key member", greeting, hello, keys[0]) ||
-                            !make_mac(rendezvous, "weft key hub", greeting, hello, keys[1])))
+    if (rendezvous->key && (!make_mac(rendezvous, "weft key member", greeting, record, keys[0]) ||
+                            !make_mac(rendezvous, "weft key hub", greeting, record, keys[1])))
         return base_fail(WEFT_ERR_SYSTEM, "HMAC-SHA256 could not be computed");
     wire_init(wire, fd, rendezvous->key ? (const uint8_t(*)[WIRE_KEY_BYTES])keys : NULL,
               connecting);
     return WEFT_OK;
 }
 
-/* ------------------------------------------------------------------------------ the other end */
+/* -------------------------------------------------------------------------------- the peer */
 
 bool handshake_same_user(int fd)
 {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a hub and a member say to each other before they trust each other, and how it is judged:
+/* Authentication of a hub and a member to each other:
  *
- *   hub     greeting  a random number
- *   member  hello     its own random number, which member of which job it is
- *   hub     proof     HMAC-SHA256 with the job's secret over all of that
- *   member  proof     the same with another word in front
+ *   hub     greeting  a random number (nonce)
+ *   member  record    its own nonce, and which member of which job it is
+ *   hub     proof     HMAC-SHA256 of all of these with the job's secret
+ *   member  proof     the same with another purpose in the text
  *
- * The hub comes first, and only to a member that it lacks: whoever has merely taken the hub's port
- * gets nothing from which the secret could be guessed. The keys of the connection are made from the
- * secret and the two numbers, so that none is ever used twice. Over AF_UNIX there is no secret, and
- * the proofs are empty. Knows nothing of sockets but what it asks the kernel about their peers. */
+ * The hub proves itself first, and only to a member that has not connected yet: a process that
+ * merely listens on the hub's port gets nothing against which it could test guesses of the secret.
+ * The connection's keys are derived from the secret and both nonces, so that no key is used twice.
+ * Over AF_UNIX there is no secret, and the proofs are empty. Of sockets it knows only how to ask
+ * the kernel about a peer. */
 #ifndef WEFT_BOOT_HANDSHAKE_H
 #define WEFT_BOOT_HANDSHAKE_H
 
@@ -26,7 +27,7 @@ struct handshake_greeting {
     uint8_t nonce[32];
 };
 
-struct handshake_hello {
+struct handshake_record {
     uint64_t magic;
     uint32_t version;
     uint32_t member;
@@ -43,36 +44,38 @@ struct handshake_proof {
 
 enum handshake_side { HANDSHAKE_HUB, HANDSHAKE_MEMBER };
 
-/* Both false when the system gives no random number, or HMAC-SHA256 cannot be computed. */
-bool handshake_greet(const struct rendezvous *rendezvous, struct handshake_greeting *greeting);
-bool handshake_answer(const struct rendezvous *rendezvous, struct handshake_hello *hello);
+/* Both return false when the system has no random numbers, or HMAC-SHA256 cannot be computed. */
+bool handshake_make_greeting(const struct rendezvous *rendezvous,
+                             struct handshake_greeting *greeting);
+bool handshake_make_record(const struct rendezvous *rendezvous, struct handshake_record *record);
 
-bool handshake_prove(const struct rendezvous *rendezvous, enum handshake_side side,
-                     const struct handshake_greeting *greeting, const struct handshake_hello *hello,
-                     struct handshake_proof *proof);
+bool handshake_make_proof(const struct rendezvous *rendezvous, enum handshake_side side,
+                          const struct handshake_greeting *greeting,
+                          const struct handshake_record *record, struct handshake_proof *proof);
 
-/* Whether the other side, `side`, knows the secret. */
-bool handshake_proven(const struct rendezvous *rendezvous, enum handshake_side side,
-                      const struct handshake_greeting *greeting,
-                      const struct handshake_hello *hello, const struct handshake_proof *proof);
+/* Whether the peer, which is `side`, knows the secret. */
+bool handshake_check_proof(const struct rendezvous *rendezvous, enum handshake_side side,
+                           const struct handshake_greeting *greeting,
+                           const struct handshake_record *record,
+                           const struct handshake_proof *proof);
 
-/* Judges what a would-be member says of itself; NULL when it is good, else why not. */
-const char *handshake_judge(const struct rendezvous *rendezvous,
-                            const struct handshake_hello *hello);
+/* Checks a member's record. Returns NULL when it is valid, else the reason why not. */
+const char *handshake_check_record(const struct rendezvous *rendezvous,
+                                   const struct handshake_record *record);
 
-/* The connection, with its keys. Takes fd over when it succeeds. */
+/* Initialises the connection with its keys. On success `wire` owns fd. */
 weft_status handshake_finish(const struct rendezvous *rendezvous,
                              const struct handshake_greeting *greeting,
-                             const struct handshake_hello *hello, int fd, bool connecting,
+                             const struct handshake_record *record, int fd, bool connecting,
                              struct wire *wire);
 
-/* Over AF_UNIX only: the process at the other end belongs to our user. */
+/* Over AF_UNIX only: whether the peer's process belongs to this process's user. */
 bool handshake_same_user(int fd);
 
-/* An IPv4 or IPv6 address and its port, in words. */
+/* Formats an IPv4 or IPv6 address and its port. */
 void handshake_describe_address(const struct sockaddr_storage *address, char *text, size_t size);
 
-/* The other end in words: an address, or process and user. */
+/* Formats a peer: an address, or process and user. */
 void handshake_describe_peer(int fd, char *text, size_t size);
 
 #endif

@@ -42,7 +42,7 @@ int listen_everywhere(int *port)
     return fd;
 }
 
-static socklen_t take_address(struct rendezvous_address *at, const struct sockaddr *from, int port)
+static socklen_t store_address(struct rendezvous_address *at, const struct sockaddr *from, int port)
 {
     struct sockaddr_in *v4 = (struct sockaddr_in *)&at->address;
     struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&at->address;
@@ -54,7 +54,7 @@ static socklen_t take_address(struct rendezvous_address *at, const struct sockad
         memcpy(v6, from, at->bytes = sizeof *v6);
         v6->sin6_port = htons((uint16_t)port);
         if (IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr))
-            at->bytes = 0; /* its scope is a number that means nothing elsewhere */
+            at->bytes = 0; /* its scope id has no meaning on another machine */
     }
     return at->bytes;
 }
@@ -65,12 +65,12 @@ int listen_addresses(struct rendezvous_address *addresses, int most, int port)
     int count = 0;
     if (getifaddrs(&all) < 0)
         return 0;
-    /* Loopback last: of use only to those who are here. */
+    /* Loopback addresses come last: only processes of this machine can use them. */
     for (int loopback = 0; loopback < 2; loopback++)
         for (struct ifaddrs *one = all; one && count < most; one = one->ifa_next)
             if (one->ifa_addr && one->ifa_flags & IFF_UP &&
                 !(one->ifa_flags & IFF_LOOPBACK) == !loopback)
-                count += take_address(&addresses[count], one->ifa_addr, port) > 0;
+                count += store_address(&addresses[count], one->ifa_addr, port) > 0;
     freeifaddrs(all);
     return count;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A member's side of the rendezvous: the hub may be at any of several addresses, at others may be
- * servers that say nothing or something else. So all are tried side by side, each again when it has
- * failed, and the first that proves to be this job's hub is taken. See rendezvous.h. */
+/* A member's side of the rendezvous. The hub may be at any of several addresses; other addresses
+ * may have servers that send nothing or something else. The member tries all addresses
+ * concurrently, each again after a failure, and takes the first that proves to be this job's hub.
+ * See rendezvous.h. */
 #include "boot/rendezvous/handshake.h"
 
 #include "base/clock.h"
@@ -22,19 +23,19 @@
 #define MILLISECOND_NS UINT64_C(1000000)
 
 enum {
-    MOST_REFUSALS = 12, /* fewer may be the doing of a crowd that pushed us out */
+    MOST_REFUSALS = 12, /* fewer may be due to many peers at the hub, which displaced this member */
     FIRST_PAUSE_MS = 2, /* before an address is tried again; doubled each time */
     MOST_PAUSE_MS = 100,
-    STEP_MS = 100, /* between two looks whether the job has ended */
+    STEP_MS = 100, /* between two checks whether the job has ended */
 };
 
-/* What an address turned out to be, from the least to the most telling. */
+/* Result of an attempt at one address, from the least to the most informative. */
 enum answer {
-    ANSWER_NOBODY,   /* nothing there (yet) */
-    ANSWER_OTHER,    /* something, but not this job's hub */
-    ANSWER_UNPROVEN, /* it speaks our protocol, and does not know the secret */
-    ANSWER_REFUSED,  /* this job's hub, which dropped us */
-    ANSWER_WELCOME,
+    ANSWER_NONE,         /* no process there (yet) */
+    ANSWER_OTHER,        /* a process, but not this job's hub */
+    ANSWER_WRONG_SECRET, /* a process with this protocol that does not know the secret */
+    ANSWER_REFUSED,      /* this job's hub, which dropped this member */
+    ANSWER_ACCEPTED,
     ANSWER_PENDING, /* not known yet */
 };
 
@@ -42,15 +43,16 @@ enum stage { STAGE_CONNECT, STAGE_GREETING, STAGE_PROOF };
 
 struct attempt {
     const struct rendezvous_address *at;
-    int fd; /* -1: between two tries */
+    int fd; /* -1: between two attempts */
     enum stage stage;
-    uint64_t until_ns; /* give up, or when fd is -1: try again */
+    uint64_t until_ns; /* when to give up or, with fd -1, to try again */
     uint64_t pause_ms;
     size_t got;
-    int error;     /* errno of the last connection that did not come about */
-    bool unproven; /* what is there did not know the secret: that it hangs up says no more */
+    int error;         /* errno of the last failed connection */
+    bool wrong_secret; /* the process there did not know the secret: if it closes a connection,
+                          that is not a refusal */
     struct handshake_greeting greeting;
-    struct handshake_hello hello;
+    struct handshake_record record;
     struct handshake_proof proof;
 };
 
@@ -61,15 +63,15 @@ struct search {
     int count;
     enum answer best;
     int refusals;
-    int error; /* errno of socket(), which no address can help */
+    int error; /* errno of socket(), which fails for every address */
     bool warned;
     struct wire *wire;
 };
 
-/* A machine that is cut off or without power closes no connection. The kernels ask each other
- * whether they are still there, and call a silent one dead after half of WEFT_WAIT_LIMIT, at most a
- * minute. What is stopped or busy still has a kernel that answers. All fails on AF_UNIX, where it
- * is not needed. */
+/* A machine that is cut off or without power closes no connection. The kernels probe each other
+ * (TCP keepalive), and report a silent peer dead after half of WEFT_WAIT_LIMIT, at most 60 s. The
+ * kernel of a stopped or busy process still answers. All options fail on AF_UNIX, where they are
+ * not needed. */
 void rendezvous_tune(int fd)
 {
     enum { LEAST_MS = 2000, MOST_MS = 60000 };
@@ -87,12 +89,12 @@ void rendezvous_tune(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &between_s, sizeof between_s);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &tries, sizeof tries);
-    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead_ms, sizeof dead_ms); /* of what was sent */
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead_ms, sizeof dead_ms); /* for sent data */
 }
 
 /* ---------------------------------------------------------------------------------- one address */
 
-static void start(struct search *search, struct attempt *attempt, uint64_t now)
+static void start_attempt(struct search *search, struct attempt *attempt, uint64_t now)
 {
     attempt->stage = STAGE_CONNECT;
     attempt->got = 0;
@@ -115,8 +117,8 @@ static void start(struct search *search, struct attempt *attempt, uint64_t now)
         attempt->pause_ms * 2 < MOST_PAUSE_MS ? attempt->pause_ms * 2 : MOST_PAUSE_MS;
 }
 
-/* One look at what has arrived; true when all of it is there. *gone: the other side has closed. */
-static bool receive(struct attempt *attempt, void *into, size_t wanted, bool *gone)
+/* Reads once; returns true when all `wanted` bytes have arrived. *gone: the peer has closed. */
+static bool receive_bytes(struct attempt *attempt, void *into, size_t wanted, bool *gone)
 {
     ssize_t n = recv(attempt->fd, (char *)into + attempt->got, wanted - attempt->got, MSG_DONTWAIT);
     *gone = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
@@ -130,98 +132,100 @@ static enum answer finish_connecting(struct attempt *attempt)
     socklen_t size = sizeof error;
     if (getsockopt(attempt->fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0 || error) {
         attempt->error = error;
-        return ANSWER_NOBODY;
+        return ANSWER_NONE;
     }
     rendezvous_tune(attempt->fd);
     attempt->stage = STAGE_GREETING;
     return ANSWER_PENDING;
 }
 
-static enum answer hear_greeting(struct search *search, struct attempt *attempt)
+static enum answer receive_greeting(struct search *search, struct attempt *attempt)
 {
     const struct rendezvous *rendezvous = search->rendezvous;
     bool gone;
     if (!rendezvous->key && !handshake_same_user(attempt->fd))
         return ANSWER_OTHER;
-    if (!receive(attempt, &attempt->greeting, sizeof attempt->greeting, &gone))
+    if (!receive_bytes(attempt, &attempt->greeting, sizeof attempt->greeting, &gone))
         return gone ? ANSWER_OTHER : ANSWER_PENDING;
     if (attempt->greeting.magic != HANDSHAKE_MAGIC ||
         attempt->greeting.keyed != (rendezvous->key != NULL))
         return ANSWER_OTHER;
-    if (!handshake_answer(rendezvous, &attempt->hello) ||
-        send(attempt->fd, &attempt->hello, sizeof attempt->hello, MSG_NOSIGNAL) !=
-            sizeof attempt->hello)
+    if (!handshake_make_record(rendezvous, &attempt->record) ||
+        send(attempt->fd, &attempt->record, sizeof attempt->record, MSG_NOSIGNAL) !=
+            sizeof attempt->record)
         return ANSWER_REFUSED;
     attempt->stage = STAGE_PROOF;
     attempt->got = 0;
     return ANSWER_PENDING;
 }
 
-/* It would be a secret told to a stranger if we answered a hub that has not proved itself. */
-static enum answer hear_proof(struct search *search, struct attempt *attempt)
+/* Does not answer a hub that has not proved itself: an unauthenticated peer could test guesses of
+ * the secret against the answer. */
+static enum answer receive_proof(struct search *search, struct attempt *attempt)
 {
     const struct rendezvous *rendezvous = search->rendezvous;
     struct handshake_proof own;
     bool gone;
-    if (!receive(attempt, &attempt->proof, sizeof attempt->proof, &gone))
+    if (!receive_bytes(attempt, &attempt->proof, sizeof attempt->proof, &gone))
         return gone ? ANSWER_REFUSED : ANSWER_PENDING;
-    if (!handshake_proven(rendezvous, HANDSHAKE_HUB, &attempt->greeting, &attempt->hello,
-                          &attempt->proof))
-        return ANSWER_UNPROVEN;
-    if (!handshake_prove(rendezvous, HANDSHAKE_MEMBER, &attempt->greeting, &attempt->hello, &own) ||
+    if (!handshake_check_proof(rendezvous, HANDSHAKE_HUB, &attempt->greeting, &attempt->record,
+                               &attempt->proof))
+        return ANSWER_WRONG_SECRET;
+    if (!handshake_make_proof(rendezvous, HANDSHAKE_MEMBER, &attempt->greeting, &attempt->record,
+                              &own) ||
         send(attempt->fd, &own, sizeof own, MSG_NOSIGNAL) != sizeof own)
         return ANSWER_REFUSED;
-    return handshake_finish(rendezvous, &attempt->greeting, &attempt->hello, attempt->fd, true,
+    return handshake_finish(rendezvous, &attempt->greeting, &attempt->record, attempt->fd, true,
                             search->wire)
                ? ANSWER_OTHER
-               : ANSWER_WELCOME;
+               : ANSWER_ACCEPTED;
 }
 
-static const char *secret_of(const struct search *search)
+static const char *get_secret_name(const struct search *search)
 {
     return search->rendezvous->secret ? search->rendezvous->secret : "WEFT_SECRET";
 }
 
-static void note(struct search *search, struct attempt *attempt, enum answer answer)
+static void record_answer(struct search *search, struct attempt *attempt, enum answer answer)
 {
     char peer[96];
-    attempt->unproven |= answer == ANSWER_UNPROVEN;
-    if (answer == ANSWER_REFUSED && attempt->unproven)
+    attempt->wrong_secret |= answer == ANSWER_WRONG_SECRET;
+    if (answer == ANSWER_REFUSED && attempt->wrong_secret)
         return;
     search->refusals += answer == ANSWER_REFUSED;
     if (answer > search->best)
         search->best = answer;
-    if (answer != ANSWER_UNPROVEN || search->warned)
+    if (answer != ANSWER_WRONG_SECRET || search->warned)
         return;
     search->warned = true;
     handshake_describe_peer(attempt->fd, peer, sizeof peer);
-    log_warn("%s: what listens at %s does not know this PE's %s; waiting for the first PE of this "
-             "job",
-             search->rendezvous->what, peer, secret_of(search));
+    log_warn("%s: the process that listens at %s does not know this PE's %s; waiting for the first "
+             "PE of this job",
+             search->rendezvous->what, peer, get_secret_name(search));
 }
 
-/* Something has happened at its socket, or its time is over. */
-static enum answer step(struct search *search, struct attempt *attempt, bool ready)
+/* Handles an event at the attempt's socket, or its timeout. */
+static enum answer advance_attempt(struct search *search, struct attempt *attempt, bool ready)
 {
     enum answer answer = ANSWER_PENDING, before;
     do {
         before = answer;
         enum stage stage = attempt->stage;
         if (!ready) {
-            answer = stage == STAGE_CONNECT ? ANSWER_NOBODY : ANSWER_OTHER;
+            answer = stage == STAGE_CONNECT ? ANSWER_NONE : ANSWER_OTHER;
             attempt->error = stage == STAGE_CONNECT ? ETIMEDOUT : 0;
         } else if (stage == STAGE_CONNECT)
             answer = finish_connecting(attempt);
         else if (stage == STAGE_GREETING)
-            answer = hear_greeting(search, attempt);
+            answer = receive_greeting(search, attempt);
         else
-            answer = hear_proof(search, attempt);
+            answer = receive_proof(search, attempt);
         if (attempt->stage == stage)
-            break; /* nothing more for now */
+            break; /* wait for the next event */
     } while (answer == before);
-    if (answer == ANSWER_PENDING || answer == ANSWER_WELCOME)
+    if (answer == ANSWER_PENDING || answer == ANSWER_ACCEPTED)
         return answer;
-    note(search, attempt, answer);
+    record_answer(search, attempt, answer);
     close(attempt->fd);
     attempt->fd = -1;
     attempt->until_ns = clock_now_ns() + attempt->pause_ms * MILLISECOND_NS;
@@ -232,14 +236,14 @@ static enum answer step(struct search *search, struct attempt *attempt, bool rea
 
 /* -------------------------------------------------------------------------------- all addresses */
 
-/* Starts what is due, and returns for how long to wait at most. */
-static int start_due(struct search *search)
+/* Starts attempts that are due; returns the longest time to wait, in ms. */
+static int start_due_attempts(struct search *search)
 {
     uint64_t now = clock_now_ns(), wait_ns = STEP_MS * MILLISECOND_NS;
     for (int i = 0; i < search->count; i++) {
         struct attempt *attempt = &search->attempts[i];
         if (attempt->fd < 0 && now >= attempt->until_ns)
-            start(search, attempt, now);
+            start_attempt(search, attempt, now);
         search->watched[i] = (struct pollfd){
             .fd = attempt->fd, .events = attempt->stage == STAGE_CONNECT ? POLLOUT : POLLIN};
         uint64_t left = attempt->until_ns > now ? attempt->until_ns - now : 0;
@@ -250,7 +254,7 @@ static int start_due(struct search *search)
 
 static bool search_once(struct search *search)
 {
-    int wait_ms = start_due(search);
+    int wait_ms = start_due_attempts(search);
     if (poll(search->watched, (nfds_t)search->count, wait_ms) < 0)
         return false;
     uint64_t now = clock_now_ns();
@@ -259,45 +263,45 @@ static bool search_once(struct search *search)
         bool ready = search->watched[i].revents != 0;
         if (attempt->fd < 0 || (!ready && now < attempt->until_ns))
             continue;
-        if (step(search, attempt, ready) != ANSWER_WELCOME)
+        if (advance_attempt(search, attempt, ready) != ANSWER_ACCEPTED)
             continue;
-        attempt->fd = -1; /* the wire's */
+        attempt->fd = -1; /* `wire` owns it */
         return true;
     }
     return false;
 }
 
-/* " (tried 10.0.0.1:4001: No route to host; ...)"; the first few, and nothing over AF_UNIX. */
+/* Formats " (tried 10.0.0.1:4001: No route to host; ...)": the first few, and "" over AF_UNIX. */
 static void describe_tries(const struct search *search, char *text, size_t size)
 {
     enum { ROOM = 100 };
     size_t used = 0;
-    int told = 0;
+    int listed = 0;
     text[0] = '\0';
     for (int i = 0; i < search->count && used + ROOM < size; i++) {
         const struct attempt *attempt = &search->attempts[i];
         char address[96];
         int error = attempt->error;
         if (!error && attempt->fd >= 0 && attempt->stage == STAGE_CONNECT)
-            error = ETIMEDOUT; /* under way, and nobody has answered yet */
+            error = ETIMEDOUT; /* in progress without an answer */
         if (!error || attempt->at->address.ss_family == AF_UNIX)
             continue;
         handshake_describe_address(&attempt->at->address, address, sizeof address);
-        used += (size_t)snprintf(text + used, size - used, "%s%s: %s", told++ ? "; " : " (tried ",
+        used += (size_t)snprintf(text + used, size - used, "%s%s: %s", listed++ ? "; " : " (tried ",
                                  address, strerror(error));
     }
-    if (told)
+    if (listed)
         snprintf(text + used, size - used, ")");
 }
 
-static weft_status failure(const struct search *search)
+static weft_status fail_search(const struct search *search)
 {
     static const char *const seen[] = {
-        [ANSWER_NOBODY] = "nobody answered there; is the first PE running, and is the address "
-                          "right?",
-        [ANSWER_OTHER] = "something answered that is not this job, or belongs to another user",
-        [ANSWER_UNPROVEN] = "what answered does not know WEFT_SECRET as this PE does: it is not "
-                            "this job, or the first PE was given another secret",
+        [ANSWER_NONE] = "no process answered there; is the first PE running, and is the address "
+                        "right?",
+        [ANSWER_OTHER] = "a process answered that is not of this job, or belongs to another user",
+        [ANSWER_WRONG_SECRET] = "the process that answered has another WEFT_SECRET: it is not of "
+                                "this job, or the first PE was given another secret",
         [ANSWER_REFUSED] = "the first PE refused this one; its log says why (the number of PEs, "
                            "the job or its version differ)",
     };
@@ -311,8 +315,8 @@ static weft_status failure(const struct search *search)
     char tried[200];
     describe_tries(search, tried, sizeof tried);
     const char *answer = seen[search->best];
-    if (search->best == ANSWER_UNPROVEN && search->rendezvous->secret)
-        answer = "what answered does not know the secret of this job";
+    if (search->best == ANSWER_WRONG_SECRET && search->rendezvous->secret)
+        answer = "the process that answered does not know the secret of this job";
     return base_fail(WEFT_ERR_TIMEOUT, "%s: no connection within " BOOT_LIMIT_NAMES ": %s%s", what,
                      answer, tried);
 }
@@ -321,7 +325,8 @@ static weft_status search_until_found(struct search *search)
 {
     struct boot_limit limit = boot_limit_join();
     const struct rendezvous *rendezvous = search->rendezvous;
-    const uint64_t longest_ns = 2 * STEP_MS * MILLISECOND_NS; /* else we were stopped */
+    const uint64_t longest_ns = 2 * STEP_MS * MILLISECOND_NS; /* a longer step means that this
+                                                                 process was stopped */
     for (;;) {
         uint64_t before = clock_now_ns();
         if (search_once(search))
@@ -334,7 +339,7 @@ static weft_status search_until_found(struct search *search)
         passed = passed < longest_ns ? passed : longest_ns;
         if (search->error || search->refusals >= MOST_REFUSALS ||
             (!limit.endless && passed >= limit.left_ns))
-            return failure(search);
+            return fail_search(search);
         limit.left_ns -= limit.endless ? 0 : passed;
     }
 }

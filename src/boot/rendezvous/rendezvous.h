@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How members connect to a hub that listens where others can connect too. Over TCP both sides prove
- * that they know the job's secret (handshake.h); over AF_UNIX the kernel tells the other side's
- * user. Whoever does not belong to the job is dropped and logged, costs no more than a descriptor,
- * and nobody waits for it. Knows nothing of what the connections are used for. */
+/* How members connect to a hub whose socket other processes can reach too. Over TCP hub and member
+ * prove to each other that they know the job's secret (handshake.h). Over AF_UNIX the kernel
+ * reports the peer's user. The hub drops and logs an unauthenticated peer, which costs it only a
+ * descriptor; no member waits for such a peer. Knows nothing of how the connections are used. */
 #ifndef WEFT_BOOT_RENDEZVOUS_H
 #define WEFT_BOOT_RENDEZVOUS_H
 
@@ -12,15 +12,16 @@
 
 struct rendezvous {
     const char *what; /* "TCP start"; for the log */
-    int n;            /* members; the hub is member 0 */
+    int n;            /* number of members; the hub is member 0 */
     int me;
-    const void *key; /* the job's secret; NULL: AF_UNIX, the user is checked instead */
+    const void *key; /* the job's secret; NULL: AF_UNIX, where the user is checked instead */
     size_t key_bytes;
-    const char *secret;       /* what the secret is called in sentences; NULL: WEFT_SECRET */
-    const char *const *names; /* of the members, for sentences; NULL: their numbers */
-    bool many_addresses;      /* members reach the hub at several, and hang up at all but one */
+    const char *secret;       /* name of the secret in sentences; NULL: WEFT_SECRET */
+    const char *const *names; /* names of the members in sentences; NULL: their numbers */
+    bool many_addresses;      /* members reach the hub at several addresses, and close all
+                                 connections but one */
     char job[64];             /* must be equal at all members; padded with zeros */
-    /* Asked now and then while waiting: not WEFT_OK ends the wait. May be NULL. */
+    /* Called at intervals while waiting; a status other than WEFT_OK ends the wait. May be NULL. */
     weft_status (*still_wanted)(void *argument);
     void *argument;
 };
@@ -30,22 +31,22 @@ struct rendezvous_address {
     socklen_t bytes;
 };
 
-/* What the side that has connected gets to prove itself, before it is dropped. */
+/* Seconds in which a peer must authenticate itself before it is dropped. */
 enum { RENDEZVOUS_SECONDS = 5 };
 
-/* The hub: accepts at the listening socket until every member has come. wires: n of them, zeroed;
- * fd is -1 at wires[0], and, when this fails, at those that have not come: the others are to be
- * told why. The listening socket stays the caller's. */
+/* The hub: accepts connections at the listening socket until every member has connected. wires: n
+ * of them, zeroed. wires[0] gets fd -1. On failure members that have not connected also have fd -1;
+ * the caller reports the reason to the others. The caller keeps the listening socket. */
 weft_status rendezvous_accept(const struct rendezvous *rendezvous, int listening,
                               struct wire *wires);
 
-/* A member: connects to whichever of the addresses the hub of this job answers at. All are tried
- * side by side and again, until one does or WEFT_BOOT_LIMIT has passed. */
+/* A member: connects to the address at which the hub of this job answers. It tries all addresses
+ * concurrently and repeatedly, until one succeeds or WEFT_BOOT_LIMIT has passed. */
 weft_status rendezvous_connect(const struct rendezvous *rendezvous,
                                const struct rendezvous_address *addresses, int count,
                                struct wire *wire);
 
-/* Of a connected socket: no delay, dead peers noticed. For both sides. */
+/* Sets options of a connected socket, for hub and member: no delay, detection of dead peers. */
 void rendezvous_tune(int fd);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A unique id: where PE 0 of a job will listen, and the secret that its PEs prove to each other, in
- * 128 bytes that the program hands to them. Knows nothing of how it does so. */
+/* A unique id: the addresses at which PE 0 of a job will listen, and the secret that its PEs prove
+ * to each other, in 128 bytes that the program passes to them. Knows nothing of how it does so. */
 #include "boot/rendezvous/unique_id.h"
 
 #include "base/status.h"
@@ -23,9 +23,9 @@ struct id {
     uint32_t magic;
     uint16_t port;
     uint8_t addresses;
-    uint8_t keyed; /* 0: no library could check a secret; the PEs can only meet on one machine */
+    uint8_t keyed; /* 0: no library can check a secret; the PEs can only connect on one machine */
     uint8_t secret[SECRET_BYTES];
-    uint8_t room[ADDRESS_ROOM]; /* each: 4 or 16, and so many bytes */
+    uint8_t room[ADDRESS_ROOM]; /* per address: its size in bytes (4 or 16), then the address */
 };
 
 _Static_assert(sizeof(struct id) == UNIQUE_ID_BYTES && sizeof(struct id) <= sizeof(weft_unique_id),

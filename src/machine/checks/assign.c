@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gives NICs to GPUs: candidates by speed and distance, then a matching. See assign.h. */
+/* Assigns NICs to GPUs: candidates by rate and distance, then a bipartite matching. See assign.h.
+ */
 #include "machine/checks/assign.h"
 
 #include <inttypes.h>
@@ -9,19 +10,19 @@
 
 #include "machine/checks/explain.h"
 
-/* Candidates of each GPU, and how many GPUs a NIC has by now. */
+/* State of the matching. */
 struct work {
     const struct machine *machine;
     struct assignment *result;
     size_t n_nics;
-    bool *may;     /* [GPU * n_nics + NIC] it is as good as the best */
-    int64_t *mbps; /* expected of each pair */
-    int *given;    /* NIC of each GPU, -1 */
-    int *load;     /* GPUs of each NIC */
-    bool *visited; /* NICs, in one search */
+    bool *candidate; /* [GPU * n_nics + NIC]: the NIC is a candidate of the GPU */
+    int64_t *mbps;   /* [GPU * n_nics + NIC]: expected rate, MB/s */
+    int *given;      /* [GPU]: index of its NIC, -1 when none yet */
+    int *load;       /* [NIC]: number of GPUs that have it */
+    bool *visited;   /* [NIC]: seen in the current search */
 };
 
-static void *room(size_t n, size_t bytes)
+static void *alloc_zeroed(size_t n, size_t bytes)
 {
     void *memory = calloc(n ? n : 1, bytes);
     if (!memory)
@@ -51,7 +52,7 @@ static bool any_state_known(const struct machine *machine, const struct machine_
     return false;
 }
 
-bool assign_takes(const struct machine *machine, const struct machine_nic *nic)
+bool assign_can_use(const struct machine *machine, const struct machine_nic *nic)
 {
     return nic->name.value && (assign_port(machine, nic) || !any_state_known(machine, nic));
 }
@@ -63,13 +64,13 @@ static int64_t expected_mbps(const struct machine *machine, const struct endpoin
 {
     static struct routes routes;
     if (!machine_find_gpu(machine, gpu->index) || !machine_find_nic(machine, nic->name))
-        return 0; /* of one without a number or name of its own nothing can be asked */
+        return 0; /* without an index or name of its own, a lookup would find another device */
     explain_routes(machine, gpu, nic, &routes);
     const struct route *best = routes_best(&routes);
     return best ? best->mbps : 0;
 }
 
-/* Marks the NICs that are good for GPU `g`. */
+/* Marks the candidates of GPU `g`. */
 static void find_candidates(struct work *w, int g)
 {
     const struct machine *m = w->machine;
@@ -78,35 +79,36 @@ static void find_candidates(struct work *w, int g)
     int64_t most = 0;
     for (size_t i = 0; i < w->n_nics; i++) {
         struct endpoint nic = endpoint_of_nic(m, &m->nics[i]);
-        if (!assign_takes(m, &m->nics[i]))
+        if (!assign_can_use(m, &m->nics[i]))
             continue;
         w->mbps[(size_t)g * w->n_nics + i] = expected_mbps(m, &gpu, &nic);
         most =
             w->mbps[(size_t)g * w->n_nics + i] > most ? w->mbps[(size_t)g * w->n_nics + i] : most;
     }
-    for (int pass = 0; pass < 2; pass++) /* the least distance, then all that have it */
+    for (int pass = 0; pass < 2; pass++) /* finds the smallest distance, then marks NICs at it */
         for (size_t i = 0; i < w->n_nics; i++) {
             struct endpoint nic = endpoint_of_nic(m, &m->nics[i]);
             enum level level = routes_level(m, gpu.pci, nic.pci);
             bool fast = w->mbps[(size_t)g * w->n_nics + i] * 11 / 10 >= most;
-            if (!assign_takes(m, &m->nics[i]) || !fast)
+            if (!assign_can_use(m, &m->nics[i]) || !fast)
                 continue;
             nearest = pass == 0 && level < nearest ? level : nearest;
-            w->may[(size_t)g * w->n_nics + i] = pass == 1 && level == nearest;
+            w->candidate[(size_t)g * w->n_nics + i] = pass == 1 && level == nearest;
         }
 }
 
 /* --- matching --------------------------------------------------------------------------------- */
 
-static bool good(const struct work *w, int g, size_t nic)
+static bool is_candidate(const struct work *w, int g, size_t nic)
 {
-    return w->may[(size_t)g * w->n_nics + nic];
+    return w->candidate[(size_t)g * w->n_nics + nic];
 }
 
-static bool give_free(struct work *w, int g, int most)
+/* Gives GPU `g` a candidate that fewer than `most` GPUs have. */
+static bool give_free_nic(struct work *w, int g, int most)
 {
     for (size_t i = 0; i < w->n_nics; i++)
-        if (good(w, g, i) && w->load[i] < most) {
+        if (is_candidate(w, g, i) && w->load[i] < most) {
             w->given[g] = (int)i;
             w->load[i]++;
             return true;
@@ -114,19 +116,19 @@ static bool give_free(struct work *w, int g, int most)
     return false;
 }
 
-/* Finds a NIC with fewer than `most` GPUs for GPU `g`, and moves others to make room where there is
- * none. */
-static bool place(struct work *w, int g, int most)
+/* Gives GPU `g` a candidate with fewer than `most` GPUs; when there is none, moves another GPU to
+ * one of its other candidates (an augmenting path). */
+static bool give_nic(struct work *w, int g, int most)
 {
-    if (give_free(w, g, most))
+    if (give_free_nic(w, g, most))
         return true;
     for (size_t i = 0; i < w->n_nics; i++) {
-        if (!good(w, g, i) || w->visited[i])
+        if (!is_candidate(w, g, i) || w->visited[i])
             continue;
         w->visited[i] = true;
         for (int other = 0; other < w->result->n; other++)
-            if (w->given[other] == (int)i && place(w, other, most)) {
-                w->given[g] = (int)i; /* `other` has left, and g takes its place */
+            if (w->given[other] == (int)i && give_nic(w, other, most)) {
+                w->given[g] = (int)i; /* `other` has another NIC now */
                 return true;
             }
     }
@@ -136,12 +138,13 @@ static bool place(struct work *w, int g, int most)
 static bool has_candidate(const struct work *w, int g)
 {
     for (size_t i = 0; i < w->n_nics; i++)
-        if (good(w, g, i))
+        if (is_candidate(w, g, i))
             return true;
     return false;
 }
 
-static void match(struct work *w)
+/* Matches GPUs and NICs: first at most one GPU per NIC, then two, and so on. */
+static void match_gpus(struct work *w)
 {
     int left = 0;
     for (int g = 0; g < w->result->n; g++)
@@ -149,7 +152,7 @@ static void match(struct work *w)
     for (int most = 1; left > 0 && most <= w->result->n; most++)
         for (int g = 0; g < w->result->n; g++) {
             memset(w->visited, 0, w->n_nics * sizeof *w->visited);
-            if (w->given[g] < 0 && has_candidate(w, g) && place(w, g, most))
+            if (w->given[g] < 0 && has_candidate(w, g) && give_nic(w, g, most))
                 left--;
         }
 }
@@ -170,7 +173,7 @@ static void explain_nic(const struct work *w, int g, struct assigned *a)
     int alike = 0;
     size_t used = 0;
     for (size_t i = 0; i < w->n_nics; i++)
-        alike += good(w, g, i);
+        alike += is_candidate(w, g, i);
     a->in_turn = alike > 1;
     if (a->level == LEVEL_UNKNOWN)
         used = (size_t)snprintf(a->why, sizeof a->why, "distance unknown%s",
@@ -180,13 +183,14 @@ static void explain_nic(const struct work *w, int g, struct assigned *a)
                                 alike > 1 ? "the nearest are" : "the nearest is",
                                 level_name(a->level));
     if (alike > 1)
-        used += (size_t)snprintf(a->why + used, sizeof a->why - used, "%s %d alike, in turn",
-                                 a->level == LEVEL_UNKNOWN ? ";" : ",", alike);
+        used +=
+            (size_t)snprintf(a->why + used, sizeof a->why - used, "%s %d equal NICs, round-robin",
+                             a->level == LEVEL_UNKNOWN ? ";" : ",", alike);
     if (a->sharers > 1)
         used += (size_t)snprintf(a->why + used, sizeof a->why - used, "; shared by %d GPUs",
                                  a->sharers);
     if (!any_state_known(w->machine, a->nic))
-        snprintf(a->why + used, sizeof a->why - used, "; whether its port is up is unknown");
+        snprintf(a->why + used, sizeof a->why - used, "; its port state is unknown");
 }
 
 static void explain_choice(struct work *w, int g)
@@ -215,30 +219,30 @@ static void explain_choice(struct work *w, int g)
 void assign_nics(const struct machine *machine, struct assignment *result)
 {
     size_t gpus = machine->n_gpus, nics = machine->n_nics;
-    *result = (struct assignment){.list = room(gpus, sizeof *result->list), .n = (int)gpus};
+    *result = (struct assignment){.list = alloc_zeroed(gpus, sizeof *result->list), .n = (int)gpus};
     struct work w = {.machine = machine,
                      .result = result,
                      .n_nics = nics,
-                     .may = room(gpus * nics, sizeof *w.may),
-                     .mbps = room(gpus * nics, sizeof *w.mbps),
-                     .given = room(gpus, sizeof *w.given),
-                     .load = room(nics, sizeof *w.load),
-                     .visited = room(nics, sizeof *w.visited)};
+                     .candidate = alloc_zeroed(gpus * nics, sizeof *w.candidate),
+                     .mbps = alloc_zeroed(gpus * nics, sizeof *w.mbps),
+                     .given = alloc_zeroed(gpus, sizeof *w.given),
+                     .load = alloc_zeroed(nics, sizeof *w.load),
+                     .visited = alloc_zeroed(nics, sizeof *w.visited)};
     for (size_t i = 0; i < nics; i++)
-        result->down += !assign_takes(machine, &machine->nics[i]);
+        result->down += !assign_can_use(machine, &machine->nics[i]);
     for (int g = 0; g < result->n; g++) {
         result->list[g].gpu = &machine->gpus[g];
         w.given[g] = -1;
         find_candidates(&w, g);
     }
-    match(&w);
+    match_gpus(&w);
     for (int g = 0; g < result->n; g++)
         explain_choice(&w, g);
     for (size_t i = 0; i < nics; i++) {
         result->rails += w.load[i] > 0;
-        result->unused += assign_takes(machine, &machine->nics[i]) && !w.load[i];
+        result->unused += assign_can_use(machine, &machine->nics[i]) && !w.load[i];
     }
-    free(w.may);
+    free(w.candidate);
     free(w.mbps);
     free(w.given);
     free(w.load);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which NIC each GPU of a machine should use. A pure function of the model. Knows nothing of the
- * libraries that are told of it. */
+/* Assigns NICs to the GPUs of a machine. A pure function of the model. */
 #ifndef WEFT_MACHINE_ASSIGN_H
 #define WEFT_MACHINE_ASSIGN_H
 
@@ -8,37 +7,37 @@
 
 enum { ASSIGN_WHY = 240 };
 
-/* One GPU. `nic` is NULL when there is none for it, and `why` says why. */
+/* The NIC of one GPU. `nic` is NULL when no NIC can be assigned; `why` has the reason. */
 struct assigned {
     const struct machine_gpu *gpu;
     const struct machine_nic *nic;
-    int64_t port;     /* the active port of it with the highest rate; 1 when ports are unknown */
-    enum level level; /* distance of the two; LEVEL_UNKNOWN in a flat virtual machine */
-    int64_t mbps;     /* expected of the best path of the two; 0 when it cannot be told */
-    int rail;         /* place of the NIC among those that are used, in the machine's order; -1 */
-    int sharers;      /* GPUs that use this NIC, this one included */
-    bool in_turn;     /* several NICs were as good, and were given out in turn */
-    char why[ASSIGN_WHY];
+    int64_t port;     /* its active port with the highest rate; 1 when ports are unknown */
+    enum level level; /* distance of GPU and NIC; LEVEL_UNKNOWN in a flat virtual machine */
+    int64_t mbps;     /* expected rate of their best route, MB/s; 0 when unknown */
+    int rail;     /* index of the NIC among the assigned ones, in the machine's order; -1: none */
+    int sharers;  /* number of GPUs that use this NIC, including this one */
+    bool in_turn; /* several NICs were equally good and are assigned round-robin */
+    char why[ASSIGN_WHY]; /* the reason for this choice, as text */
 };
 
 struct assignment {
     struct assigned *list; /* one for each GPU, in their order */
     int n;
-    int rails;  /* NICs that are used */
-    int unused; /* NICs with an active port that no GPU uses */
-    int down;   /* NICs without one */
+    int rails;  /* number of NICs that GPUs use */
+    int unused; /* number of NICs with an active port that no GPU uses */
+    int down;   /* number of NICs without an active port */
 };
 
-/* A GPU uses the NIC to which more than 10 % more is expected than to any other, else of these the
- * nearest. Where several are alike, as many GPUs as possible get one of their own before any is
- * shared, and shared ones are given out in turn. A NIC takes part when it has an active port, or
- * when no state of its ports is known. assignment_free() releases the result. */
+/* Candidates of a GPU are the NICs whose expected rate is within 10 % of the best, and of these the
+ * nearest. As many GPUs as possible get a NIC of their own before NICs are shared; shared NICs are
+ * assigned round-robin. NICs without an active port are left out, unless the state of all their
+ * ports is unknown. assignment_free() releases the result. */
 void assign_nics(const struct machine *machine, struct assignment *assignment);
 void assignment_free(struct assignment *assignment);
 
-/* Whether a NIC takes part, and the port of it to use: active, and the fastest. NULL: none is known
- * to be active. */
-bool assign_takes(const struct machine *machine, const struct machine_nic *nic);
+/* True when the NIC can be assigned: a port is active, or the state of all its ports is unknown. */
+bool assign_can_use(const struct machine *machine, const struct machine_nic *nic);
+/* The fastest active port of the NIC; NULL when no port is known to be active. */
 const struct machine_port *assign_port(const struct machine *machine,
                                        const struct machine_nic *nic);
 

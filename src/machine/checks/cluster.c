@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares each node with what is expected, and puts those together that deviate in the same way.
- * See cluster.h. */
+/* Compares each node with the expectation, and groups nodes with equal deviations. See cluster.h.
+ */
 #include "machine/checks/cluster.h"
 
 #include <ctype.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void node_take_faults(struct node *node, const struct diagnosis *diagnosis)
+void node_add_faults(struct node *node, const struct diagnosis *diagnosis)
 {
     const struct findings *all = &diagnosis->findings;
     node->faults = calloc((size_t)diagnosis->faults + 1, sizeof *node->faults);
@@ -24,14 +24,15 @@ void node_take_faults(struct node *node, const struct diagnosis *diagnosis)
     }
 }
 
-/* --- what most have --------------------------------------------------------------------------- */
+/* --- the value of most nodes ------------------------------------------------------------------ */
 
 static bool same_fact(int id, const struct profile_fact *a, const struct profile_fact *b)
 {
     return profile_infos[id].is_text ? strcmp(a->text, b->text) == 0 : a->number == b->number;
 }
 
-static void take_majority(const struct cluster *cluster, int id, struct profile_fact *expected)
+/* Sets *expected to the value of the fact that most nodes have. */
+static void find_majority(const struct cluster *cluster, int id, struct profile_fact *expected)
 {
     size_t most = 0;
     for (size_t i = 0; i < cluster->n_nodes; i++) {
@@ -52,7 +53,7 @@ static void take_majority(const struct cluster *cluster, int id, struct profile_
 
 /* --- one node --------------------------------------------------------------------------------- */
 
-static void tell_facts(FILE *to, const struct node *node, const struct profile *expected)
+static void print_fact_deviations(FILE *to, const struct node *node, const struct profile *expected)
 {
     char seen[PROFILE_TEXT + 8], wanted[PROFILE_TEXT + 8];
     const char *gap = "";
@@ -71,7 +72,8 @@ static void tell_facts(FILE *to, const struct node *node, const struct profile *
     }
 }
 
-static bool told_before(const struct node *node, size_t fault)
+/* An earlier fault of the node has the same code. */
+static bool is_repeated_code(const struct node *node, size_t fault)
 {
     for (size_t i = 0; i < fault; i++)
         if (strcmp(node->faults[i].code, node->faults[fault].code) == 0)
@@ -79,12 +81,12 @@ static bool told_before(const struct node *node, size_t fault)
     return false;
 }
 
-/* Each code once, with its places. */
-static void tell_faults(FILE *to, const struct node *node, bool first)
+/* Prints each code once, with all its places. */
+static void print_faults(FILE *to, const struct node *node, bool first)
 {
     for (size_t i = 0; i < node->n_faults; i++) {
         const char *between = " at ";
-        if (told_before(node, i))
+        if (is_repeated_code(node, i))
             continue;
         fprintf(to, "%s%s", first ? "" : "; ", node->faults[i].code);
         first = false;
@@ -111,8 +113,8 @@ static void judge_node(struct node *node, const struct profile *expected)
     if (!node->reached) {
         fprintf(line, "not reached: %s", node->why);
     } else {
-        tell_facts(line, node, expected);
-        tell_faults(line, node, node->differs + node->not_seen == 0);
+        print_fact_deviations(line, node, expected);
+        print_faults(line, node, node->differs + node->not_seen == 0);
     }
     fclose(line);
 }
@@ -124,7 +126,7 @@ void cluster_judge(struct cluster *cluster, const struct profile *expected)
     if (expected)
         cluster->expected = *expected;
     for (int id = 0; !expected && id < PROFILE_COUNT; id++)
-        take_majority(cluster, id, &cluster->expected.facts[id]);
+        find_majority(cluster, id, &cluster->expected.facts[id]);
     for (size_t i = 0; i < cluster->n_nodes; i++) {
         struct node *node = &cluster->nodes[i];
         judge_node(node, &cluster->expected);
@@ -151,14 +153,14 @@ void cluster_free(struct cluster *cluster)
     *cluster = (struct cluster){.nodes = NULL};
 }
 
-/* --- names in short --------------------------------------------------------------------------- */
+/* --- short form of names ---------------------------------------------------------------------- */
 
-/* A name as what stands before its last number, the number with its digits, and what stands
- * behind. */
+/* A name, split at its last number. */
 struct split {
-    int before, digits;
-    const char *behind;
-    unsigned long long number;
+    int before;                /* letters before the number */
+    int digits;                /* digits of the number, leading zeros included */
+    const char *behind;        /* text after the number */
+    unsigned long long number; /* 0 when there are no digits */
 };
 
 static struct split split_name(const char *name)
@@ -175,19 +177,20 @@ static struct split split_name(const char *name)
                           .number = end > start ? strtoull(name + start, NULL, 10) : 0};
 }
 
-/* Both are the same around their numbers, which have the same digits: "n07" and "n12". */
-static bool alike(const char *a, struct split x, const char *b, struct split y)
+/* The names differ only in their numbers, which have equally many digits: "n07" and "n12". */
+static bool differ_in_number(const char *a, struct split x, const char *b, struct split y)
 {
     return x.digits && x.digits == y.digits && x.before == y.before &&
            strncmp(a, b, (size_t)x.before) == 0 && strcmp(x.behind, y.behind) == 0;
 }
 
-/* Returns how many names from the first on went into the brackets. */
-static size_t fold_some(FILE *to, const char *const *names, size_t n)
+/* Prints the first name, or the first names that fit into one pair of brackets. Returns their
+ * number. */
+static size_t fold_first(FILE *to, const char *const *names, size_t n)
 {
     struct split first = split_name(names[0]);
     size_t used = 1;
-    while (used < n && alike(names[0], first, names[used], split_name(names[used])))
+    while (used < n && differ_in_number(names[0], first, names[used], split_name(names[used])))
         used++;
     if (used == 1) {
         fputs(names[0], to);
@@ -215,7 +218,7 @@ char *cluster_fold_names(const char *const *names, size_t n)
         return NULL;
     for (size_t i = 0; i < n;) {
         fputs(i ? "," : "", to);
-        i += fold_some(to, names + i, n - i);
+        i += fold_first(to, names + i, n - i);
     }
     fclose(to);
     return text;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Judges the nodes of a cluster beside an expectation, or beside each other. Pure; knows nothing of
- * how the reports of the nodes came here. */
+/* Compares the nodes of a cluster with an expectation, or with each other. Pure functions; the
+ * caller collects the reports of the nodes. */
 #ifndef WEFT_MACHINE_CLUSTER_H
 #define WEFT_MACHINE_CLUSTER_H
 
@@ -8,43 +8,45 @@
 #include "machine/describe/profile.h"
 
 struct node_fault {
-    char code[32];      /* of a reason */
+    char code[32];      /* reason code */
     char place[64];     /* gpu0, mlx5_0; may be empty */
-    char evidence[256]; /* as that node observed it */
+    char evidence[256]; /* what the node observed */
 };
 
-/* All-zero bytes are a node that has not been reached. node_free() releases what it holds. */
+/* A node of the cluster. All-zero bytes are a node that was not reached. */
 struct node {
     char name[128];
     bool reached;
-    char why[400]; /* not reached: why */
+    char why[400]; /* why the node was not reached */
     struct profile profile;
     struct node_fault *faults;
     size_t n_faults;
-    /* filled in by cluster_judge(): */
+    /* cluster_judge() sets these: */
     enum profile_match matches[PROFILE_COUNT];
-    int differs, not_seen; /* how many facts do so */
-    char *deviation;       /* in one line; "" when it is as expected */
-    size_t group;          /* nodes of one group have the same line; the first one's index */
+    int differs;     /* number of facts that differ from the expected ones */
+    int not_seen;    /* number of expected facts that the node does not know */
+    char *deviation; /* all deviations in one line; "" when the node is as expected */
+    size_t group;    /* index of the first node with the same line */
 };
 
 struct cluster {
     struct node *nodes;
     size_t n_nodes;
     struct profile expected;
-    bool by_majority; /* expected is what most nodes have */
-    size_t as_expected, deviating, not_reached;
+    bool by_majority;                           /* `expected` is what most nodes have */
+    size_t as_expected, deviating, not_reached; /* numbers of nodes */
 };
 
-/* Takes over what the diagnosis calls a fault. */
-void node_take_faults(struct node *node, const struct diagnosis *diagnosis);
+/* Copies the faults of a diagnosis into the node. */
+void node_add_faults(struct node *node, const struct diagnosis *diagnosis);
 
-/* `expected` NULL: of each fact what most of the nodes that were reached have, of equally many what
- * the first of them has. A node deviates when a fact differs or its own diagnosis found a fault. */
+/* Compares each node with `expected`. NULL: for each fact the value that most reached nodes have is
+ * expected; with equally frequent values, the value of the first node. A node deviates when a fact
+ * differs or its own diagnosis found a fault. */
 void cluster_judge(struct cluster *cluster, const struct profile *expected);
 
-/* "n[01-04,07], login": names with numbers in short, in the order given. To be freed; NULL: no
- * memory. */
+/* Short form of a list of names, in the order given: "n[01-04,07],login". The caller frees it.
+ * NULL: no memory. */
 char *cluster_fold_names(const char *const *names, size_t n);
 
 void cluster_free(struct cluster *cluster);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the checks over everything that the machine has. See doctor.h. */
+/* Runs the checks over all devices and pairs of the machine. See doctor.h. */
 #include "machine/checks/doctor.h"
 
 #include <inttypes.h>
@@ -9,9 +9,9 @@
 #include "machine/checks/checks.h"
 #include "machine/checks/explain.h"
 
-/* Reasons that follow from how a machine is built, or that name a feature nobody has asked for.
- * They may decide which way a pair takes, but of the whole machine they are notes and no faults. */
-static bool is_nature(enum reason reason)
+/* Reasons that follow from how a machine is built, or that name an optional feature. They may
+ * decide the route of a pair, but for the whole machine they are notes, not faults. */
+static bool is_by_design(enum reason reason)
 {
     switch (reason) {
     case REASON_P2P_SOCKET:
@@ -51,16 +51,18 @@ static bool is_nature(enum reason reason)
     }
 }
 
-/* False for a GPU without a number of its own: nothing can be asked by that name. */
-static bool find_askable_gpu(const struct machine *machine, size_t i, struct endpoint *end)
+/* Sets the endpoint of a GPU. False when the GPU has no index of its own: lookups by its name would
+ * find another one. */
+static bool endpoint_of_indexed_gpu(const struct machine *machine, size_t i, struct endpoint *end)
 {
     const struct machine_gpu *gpu = &machine->gpus[i];
     *end = endpoint_of_gpu(machine, gpu);
     return machine_find_gpu(machine, end->index) == gpu;
 }
 
-static bool find_askable_nic(const struct machine *machine, const struct machine_nic *nic,
-                             struct endpoint *end)
+/* The same for a NIC and its name. */
+static bool endpoint_of_named_nic(const struct machine *machine, const struct machine_nic *nic,
+                                  struct endpoint *end)
 {
     *end = endpoint_of_nic(machine, nic);
     return machine_find_nic(machine, end->name) == nic;
@@ -90,7 +92,7 @@ static void check_each_gpu(const struct machine *machine, struct findings *findi
 {
     for (size_t i = 0; i < machine->n_gpus; i++) {
         struct endpoint end;
-        if (!find_askable_gpu(machine, i, &end))
+        if (!endpoint_of_indexed_gpu(machine, i, &end))
             continue;
         findings->place = end.name;
         first(machine, &machine->gpus[i], findings);
@@ -116,7 +118,7 @@ static int examine_pcie(const struct machine *machine, struct findings *findings
     int n = 0;
     for (size_t i = 0; i < machine->n_gpus; i++, n++) {
         struct endpoint end;
-        if (!find_askable_gpu(machine, i, &end))
+        if (!endpoint_of_indexed_gpu(machine, i, &end))
             continue;
         findings->place = end.name;
         check_pcie(machine, &end, findings);
@@ -135,25 +137,26 @@ static int examine_pcie(const struct machine *machine, struct findings *findings
     return n;
 }
 
-/* One finding for all pairs that nobody has proven, not one for each. */
-static void add_unproven(int unproven, int n, struct findings *findings)
+/* Adds one finding for all pairs without a test, not one for each. */
+static void add_untested(int untested, int n, struct findings *findings)
 {
     findings->place = "";
     findings->path = "";
-    if (unproven)
+    if (untested)
         finding_add(findings, REASON_P2P_UNPROVEN, WEIGHT_UNKNOWN, "gpu0 gpu1",
-                    "%d of %d pairs: no proof is recorded", unproven, n);
+                    "%d of %d pairs: no test result is recorded", untested, n);
 }
 
 static int examine_pairs(const struct machine *machine, struct findings *findings)
 {
-    int n = 0, unproven = 0;
+    int n = 0, untested = 0;
     for (size_t i = 0; i < machine->n_gpus; i++)
         for (size_t j = 0; j < machine->n_gpus; j++) {
             static struct routes routes;
             struct endpoint a, b;
             char place[140];
-            if (i == j || !find_askable_gpu(machine, i, &a) || !find_askable_gpu(machine, j, &b))
+            if (i == j || !endpoint_of_indexed_gpu(machine, i, &a) ||
+                !endpoint_of_indexed_gpu(machine, j, &b))
                 continue;
             snprintf(place, sizeof place, "%s %s", a.name, b.name);
             findings->place = place;
@@ -163,13 +166,13 @@ static int examine_pairs(const struct machine *machine, struct findings *finding
             check_measured(machine, &a, &b, &routes, findings);
             bool tried = machine_find_measured(machine, a.name, b.name) != NULL;
             struct findings one = {.n = 0};
-            unproven += check_proven(machine, &a, &b, &routes, tried ? findings : &one);
+            untested += check_tested(machine, &a, &b, &routes, tried ? findings : &one);
             findings_free(&one);
             explain_gains(machine, &a, &b, NULL, findings, first);
             findings->place = NULL;
             n++;
         }
-    add_unproven(unproven, n, findings);
+    add_untested(untested, n, findings);
     return n;
 }
 
@@ -183,28 +186,28 @@ static bool was_tried(const struct machine *machine, const struct endpoint *gpu,
            machine_find_rung(machine, gpu->index, nic->name.value, "export");
 }
 
-/* A GPU and the NIC that it was given. Where these two were not tried, but others were, they may
- * have made the difference: they are looked at as well. */
-static bool is_pair(const struct machine *machine, const struct assigned *given,
-                    const struct endpoint *gpu, const struct machine_nic *nic)
+/* True for a GPU and its assigned NIC. When the ladder did not run for these two, pairs for which
+ * it did run are examined as well: their results may have changed the assignment. */
+static bool is_examined_pair(const struct machine *machine, const struct assigned *given,
+                             const struct endpoint *gpu, const struct machine_nic *nic)
 {
     return given->nic == nic ||
            (!was_tried(machine, gpu, given->nic) && was_tried(machine, gpu, nic));
 }
 
-/* Returns how many pairs there are. */
+/* Returns the number of pairs. */
 static int check_each_nic(const struct machine *machine, const struct assignment *assignment,
                           struct findings *findings, bool nvidia, pair_check *check)
 {
     int n = 0;
     for (size_t i = 0; i < machine->n_gpus; i++) {
         struct endpoint gpu, nic;
-        if (!find_askable_gpu(machine, i, &gpu) ||
+        if (!endpoint_of_indexed_gpu(machine, i, &gpu) ||
             (nvidia && !text_is(machine->gpus[i].vendor, "nvidia")))
             continue;
         for (size_t k = 0; k < machine->n_nics; k++) {
-            if (!find_askable_nic(machine, &machine->nics[k], &nic) ||
-                !is_pair(machine, &assignment->list[i], &gpu, &machine->nics[k]))
+            if (!endpoint_of_named_nic(machine, &machine->nics[k], &nic) ||
+                !is_examined_pair(machine, &assignment->list[i], &gpu, &machine->nics[k]))
                 continue;
             findings->place = gpu.name;
             check(machine, &gpu, &nic, findings);
@@ -226,7 +229,7 @@ static int examine_rdma(const struct machine *machine, struct findings *findings
 {
     for (size_t i = 0; i < machine->n_nics; i++) {
         struct endpoint nic;
-        if (!find_askable_nic(machine, &machine->nics[i], &nic))
+        if (!endpoint_of_named_nic(machine, &machine->nics[i], &nic))
             continue;
         findings->place = nic.name;
         check_nic(machine, &nic, findings);
@@ -255,7 +258,7 @@ static int examine_gda(const struct machine *machine, struct findings *findings)
     return n;
 }
 
-/* Each mount with the GPU nearest to its disk. */
+/* Checks each mount with the GPU nearest to its disk. */
 static int examine_storage(const struct machine *machine, struct findings *findings)
 {
     int n = check_raids(machine, findings);
@@ -267,9 +270,9 @@ static int examine_storage(const struct machine *machine, struct findings *findi
         enum level least = LEVEL_UNKNOWN;
         if (mount->type.value && word_is_one_of(mount->type.value, "tmpfs|overlay"))
             continue;
-        bool any = find_askable_gpu(machine, 0, &best);
+        bool any = endpoint_of_indexed_gpu(machine, 0, &best);
         for (size_t g = 0; g < machine->n_gpus; g++) {
-            bool known = find_askable_gpu(machine, g, &gpu);
+            bool known = endpoint_of_indexed_gpu(machine, g, &gpu);
             enum level here = routes_level(machine, gpu.pci, pci);
             if (known && (here < least || !any)) {
                 any = true;
@@ -286,15 +289,15 @@ static int examine_storage(const struct machine *machine, struct findings *findi
     return n;
 }
 
-/* What a machine does not have, or was never meant to do. */
+/* The finding says that the machine lacks a feature, not that the feature is broken. */
 static bool is_absent(const struct finding *f)
 {
     bool closed = f->reason == REASON_NIC_NO_NODE || f->reason == REASON_NIC_NO_VERBS;
     return f->reason == REASON_GDA_NIC || (closed && f->weight == WEIGHT_NOTE) ||
-           (f->weight == WEIGHT_OFF && is_nature(f->reason));
+           (f->weight == WEIGHT_OFF && is_by_design(f->reason));
 }
 
-/* How many places of a check have none of what it is about. */
+/* Number of places of a check that lack its feature. */
 static int count_absent(const struct findings *findings, const struct doctor_check *check)
 {
     int n = 0;
@@ -311,17 +314,17 @@ static int count_absent(const struct findings *findings, const struct doctor_che
 
 const char *doctor_state(const struct doctor_check *check)
 {
-    return check->looked_at == 0               ? "absent"
-           : check->faults                     ? "fault"
-           : check->unknown                    ? "unknown"
-           : check->absent >= check->looked_at ? "not-offered"
-           : check->absent                     ? "in-part"
-                                               : "good";
+    return check->examined == 0               ? "absent"
+           : check->faults                    ? "fault"
+           : check->unknown                   ? "unknown"
+           : check->absent >= check->examined ? "not-offered"
+           : check->absent                    ? "in-part"
+                                              : "good";
 }
 
-/* What decides the way of one pair may be a note for another: it is told once, by its greatest
- * weight. */
-static void drop_lesser(struct findings *findings, int first)
+/* The same finding may be a fault for one pair and a note for another: keeps only the one of the
+ * most severe weight. */
+static void drop_less_severe(struct findings *findings, int first)
 {
     int kept = first;
     for (int i = first; i < findings->n; i++) {
@@ -336,14 +339,14 @@ static void drop_lesser(struct findings *findings, int first)
     findings->n = kept;
 }
 
-static void finish(struct diagnosis *d, struct doctor_check *check)
+static void count_findings(struct diagnosis *d, struct doctor_check *check)
 {
-    drop_lesser(&d->findings, check->first);
+    drop_less_severe(&d->findings, check->first);
     check->n = d->findings.n - check->first;
     check->absent = count_absent(&d->findings, check);
     for (int i = check->first; i < d->findings.n; i++) {
         struct finding *f = &d->findings.list[i];
-        if (f->weight <= WEIGHT_SLOW && is_nature(f->reason))
+        if (f->weight <= WEIGHT_SLOW && is_by_design(f->reason))
             f->weight = WEIGHT_NOTE;
         check->faults += f->weight <= WEIGHT_SLOW;
         check->unknown += f->weight == WEIGHT_UNKNOWN;
@@ -359,7 +362,7 @@ void doctor_examine(const struct machine *machine, struct diagnosis *diagnosis)
         int (*examine)(const struct machine *machine, struct findings *findings);
     } checks[DOCTOR_CHECKS] = {
         {"drivers", "drivers and libraries", examine_drivers},
-        {"limits", "what this process may do", examine_limits},
+        {"limits", "limits of this process", examine_limits},
         {"gpus", "GPUs", examine_gpus},
         {"links", "NVLink and xGMI links", examine_links},
         {"pcie", "PCIe links", examine_pcie},
@@ -375,8 +378,8 @@ void doctor_examine(const struct machine *machine, struct diagnosis *diagnosis)
             .name = checks[i].name, .title = checks[i].title, .first = diagnosis->findings.n};
         diagnosis->findings.place = NULL;
         diagnosis->findings.path = NULL;
-        check->looked_at = checks[i].examine(machine, &diagnosis->findings);
-        finish(diagnosis, check);
+        check->examined = checks[i].examine(machine, &diagnosis->findings);
+        count_findings(diagnosis, check);
     }
     diagnosis->findings.place = NULL;
     diagnosis->findings.path = NULL;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every check over the whole machine at once; nothing stops at the first fault. Pure functions of
- * the model. */
+/* Runs every check over the whole machine; no fault ends the run. Pure functions of the model. */
 #ifndef WEFT_MACHINE_DOCTOR_H
 #define WEFT_MACHINE_DOCTOR_H
 
@@ -10,12 +9,12 @@
 enum { DOCTOR_CHECKS = 9 };
 
 struct doctor_check {
-    const char *name;  /* stable, for JSON */
-    const char *title; /* for people */
-    int first, n;      /* findings of this check */
-    int faults, unknown;
-    int looked_at; /* GPUs, pairs, NICs ... that were examined */
-    int absent;    /* of these, where nothing offers what the check is about */
+    const char *name;    /* stable name, for JSON */
+    const char *title;   /* shown to the user */
+    int first, n;        /* index of its first finding, and their number */
+    int faults, unknown; /* number of its findings of WEIGHT_OFF or _SLOW, and of WEIGHT_UNKNOWN */
+    int examined;        /* GPUs, pairs, NICs ... that were examined */
+    int absent;          /* of these, the ones without the feature of this check */
 };
 
 struct diagnosis {
@@ -24,11 +23,11 @@ struct diagnosis {
     int faults, unknown;
 };
 
-/* "absent" (nothing to look at), "fault", "unknown" (not all could be seen), "not-offered" (nowhere
- * is what the check is about), "in-part" (somewhere it is not), "good". */
+/* "absent" (nothing to examine), "fault", "unknown" (some facts could not be observed),
+ * "not-offered" (no device has the feature), "in-part" (some devices lack it), "good". */
 const char *doctor_state(const struct doctor_check *check);
 
-/* To be ended with findings_free(&diagnosis->findings). */
+/* The caller releases the result with findings_free(&diagnosis->findings). */
 void doctor_examine(const struct machine *machine, struct diagnosis *diagnosis);
 
 #endif

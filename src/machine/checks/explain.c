@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Puts the checks of a pair together. See explain.h. */
+/* Runs the checks of a pair. See explain.h. */
 #include "machine/checks/explain.h"
 
 #include <stdio.h>
@@ -9,19 +9,20 @@
 #include "machine/checks/checks.h"
 #include "machine/routes/whatif.h"
 
-/* What lies right below /dev is a device; folders there (/dev/shm) have files. */
+/* "/dev/NAME" is a device; a path below a folder of /dev (/dev/shm/x) is a file. */
 static bool is_path(const char *name)
 {
     bool in_dev = strncmp(name, "/dev/", 5) == 0;
     return strchr(in_dev ? name + 5 : name, '/') != NULL;
 }
 
-/* A file is reached through the disk below its mount; a remote file system has none. */
+/* The endpoint of a file is the disk of its mount; a remote file system has no disk. */
 static weft_status find_file(const struct machine *machine, const char *path,
                              struct verdict *verdict, struct endpoint *end)
 {
     if (*path != '/')
-        return base_fail(WEFT_ERR_ARGUMENT, "\"%s\": a file is named by its whole path", path);
+        return base_fail(WEFT_ERR_ARGUMENT, "\"%s\" is not an absolute path: write a file as /...",
+                         path);
     verdict->mount = machine_find_mount(machine, path);
     const char *disk = verdict->mount ? text_or(verdict->mount->disk, "") : "";
     if (*disk && machine_find_disk(machine, disk) && endpoint_find(machine, disk, end) == WEFT_OK) {
@@ -33,7 +34,7 @@ static weft_status find_file(const struct machine *machine, const char *path,
     return WEFT_OK;
 }
 
-/* A disk is asked about by the file system that lies on it. */
+/* The first mount on a disk. */
 static const struct machine_mount *mount_of(const struct machine *machine,
                                             const struct endpoint *disk)
 {
@@ -61,7 +62,7 @@ static void explain_gpus(const struct machine *machine, const struct endpoint *a
     check_peer(machine, a, b, routes, findings);
     check_links(machine, a, b, routes, findings);
     check_measured(machine, a, b, routes, findings);
-    check_proven(machine, a, b, routes, findings);
+    check_tested(machine, a, b, routes, findings);
     const struct route *best = routes_best(routes);
     findings->path = "PCIe";
     if (best && best->kind != ROUTE_LINK && best->kind != ROUTE_RELAY) {
@@ -87,7 +88,7 @@ static void explain_host(const struct machine *machine, const struct endpoint *d
                          struct findings *findings)
 {
     findings->path = "PCIe";
-    findings->ways = WAYS_ALL;
+    findings->routes_off = ROUTE_BITS_ALL;
     if (device->kind == ENDPOINT_GPU) {
         const struct machine_gpu *gpu = machine_find_gpu(machine, device->index);
         check_gpu(machine, gpu, findings);
@@ -108,7 +109,7 @@ static void explain_kinds(const struct machine *machine, const struct endpoint *
     const struct endpoint *gpu = a->kind == ENDPOINT_GPU ? a : b;
     const struct endpoint *other = gpu == a ? b : a;
     if (!routes->n && routes_apart(machine, a, b) == LEVEL_NET)
-        return; /* two hosts of a description share nothing that could be off */
+        return; /* devices of two hosts share no hardware that a check could examine */
     if (a->kind == ENDPOINT_HOST || b->kind == ENDPOINT_HOST) {
         explain_host(machine, a->kind == ENDPOINT_HOST ? b : a, findings);
     } else if (gpu->kind != ENDPOINT_GPU) {
@@ -123,7 +124,7 @@ static void explain_kinds(const struct machine *machine, const struct endpoint *
     }
 }
 
-/* What the graph offers is not yet what works: findings decide. */
+/* Finds all routes of the pair, then marks those that a finding turns off. */
 static void find_routes(const struct machine *machine, const struct endpoint *a,
                         const struct endpoint *b, const struct machine_mount *mount,
                         struct routes *routes)
@@ -134,10 +135,10 @@ static void find_routes(const struct machine *machine, const struct endpoint *a,
     if (routes->n)
         explain_kinds(machine, a, b, mount, routes, &findings);
     for (int i = 0; i < findings.n; i++)
-        off |= findings.list[i].ways;
+        off |= findings.list[i].routes_off;
     findings_free(&findings);
     for (int i = 0; i < routes->n; i++)
-        if (off & WAY(routes->list[i].kind))
+        if (off & ROUTE_BIT(routes->list[i].kind))
             routes->list[i].usable = ANSWER_NO;
     routes_sort(routes);
 }
@@ -149,7 +150,7 @@ void explain_routes(const struct machine *machine, const struct endpoint *a,
     find_routes(machine, a, b, mount ? mount : mount_of(machine, b), routes);
 }
 
-/* --- what a remedy brings --------------------------------------------------------------------- */
+/* --- gain of a remedy ------------------------------------------------------------------------- */
 
 static int64_t best_mbps(const struct machine *machine, const struct endpoint *a,
                          const struct endpoint *b, const struct machine_mount *mount)
@@ -160,7 +161,7 @@ static int64_t best_mbps(const struct machine *machine, const struct endpoint *a
     return best ? best->mbps : 0;
 }
 
-/* The same end on a copy of the machine. */
+/* The same endpoint on a copy of the machine. */
 static struct endpoint end_on(const struct machine *machine, const struct endpoint *end)
 {
     struct endpoint same = *end;
@@ -215,7 +216,7 @@ weft_status explain_pair(const struct machine *machine, const char *a, const cha
                          b);
     if (strcmp(v->a.name, v->b.name) == 0 ||
         (v->a.kind == ENDPOINT_HOST && v->b.kind == ENDPOINT_HOST))
-        return base_fail(WEFT_ERR_ARGUMENT, "%s %s: both are the same place", a, b);
+        return base_fail(WEFT_ERR_ARGUMENT, "%s %s: both name the same device", a, b);
     char place[140];
     snprintf(place, sizeof place, "%s %s", v->a.name, v->b.name);
     v->findings.place = place;

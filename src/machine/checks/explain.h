@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verdict on one pair: which way is taken, what it gives, which better ones are off and why.
- * Pure functions of the model, measured results included where they are recorded in it. */
+/* The verdict on one pair: the route that Weft uses, its expected rate, the faster routes that are
+ * off and why. Pure functions of the model, which may contain measured results. */
 #ifndef WEFT_MACHINE_EXPLAIN_H
 #define WEFT_MACHINE_EXPLAIN_H
 
@@ -9,36 +9,36 @@
 
 struct verdict {
     struct endpoint a, b;
-    const struct machine_mount *mount; /* for files, else NULL */
+    const struct machine_mount *mount; /* of a file or disk, else NULL */
     struct routes routes;
-    const struct route *chosen;   /* NULL: this version of Weft has no way */
-    const struct route *possible; /* the best that the machine could; NULL: there is none */
+    const struct route *chosen;   /* the route that Weft uses; NULL when it supports none */
+    const struct route *possible; /* the best usable route of the machine; NULL when none */
     const struct machine_measured *measured, *measured_back; /* NULL: not measured */
-    const struct machine_rung *ladder[8];                    /* for GPU and NIC */
+    const struct machine_rung *ladder[8];                    /* results for a GPU and a NIC */
     int n_ladder;
     struct findings findings;
 };
 
-/* Names as endpoint_find() takes them, or a file path (with a '/') beside a GPU or "host".
- * WEFT_ERR_ARGUMENT names what is wrong and what is near. */
+/* `a` and `b` are names as endpoint_find() takes them; one may be a file path (with a '/') when the
+ * other is a GPU or "host". WEFT_ERR_ARGUMENT: the message has the wrong name and similar ones. */
 weft_status explain_pair(const struct machine *machine, const char *a, const char *b,
                          struct verdict *verdict);
 
-/* Every way between two endpoints, best first, and those that a finding turns off are off: what
- * each table, drawing and answer shows, so that none contradicts the verdict. */
+/* Every route between two endpoints, best first. Routes that a finding turns off are not usable.
+ * All tables and drawings use this, so that none contradicts the verdict. */
 void explain_routes(const struct machine *machine, const struct endpoint *a,
                     const struct endpoint *b, struct routes *routes);
 
-/* Sets, of the findings from `first` on that are of this pair, what the repair of each brings: the
- * best way expected after it less the best of now. `mount` as in a verdict. */
+/* Sets gain_mbps of the findings of this pair from index `first` on: the rate of the best route
+ * after the repair minus the rate of the best route now. `mount` as in a verdict. */
 void explain_gains(const struct machine *machine, const struct endpoint *a,
                    const struct endpoint *b, const struct machine_mount *mount,
                    struct findings *findings, int first);
 
-/* Releases what a verdict owns; needed after a failure too. */
+/* Releases a verdict; also needed after explain_pair() failed. */
 void verdict_free(struct verdict *verdict);
 
-/* A finding turns a better way off, or makes this one slow. */
+/* True when a finding turns a faster route off or makes this one slow. */
 bool verdict_has_fault(const struct verdict *verdict);
 
 #endif

@@ -9,8 +9,8 @@
 #include "machine/pci_config.h"
 
 enum {
-    /* NVML clock event reasons that someone should look at: hardware slowdown, software and
-     * hardware thermal, power brake */
+    /* NVML clock event reasons that are a fault: hardware slowdown, software and hardware thermal
+     * slowdown, power brake */
     CLOCKS_HELD = 0x8 | 0x20 | 0x40 | 0x80,
     REPLAYS_MANY = 100,
 };
@@ -27,8 +27,8 @@ static const char *index_text(const struct machine_gpu *gpu)
     return text;
 }
 
-/* The remedy of the table is one of NVIDIA's tools: of other vendors' GPUs it is the like of it. */
-static void suit_vendor(const struct machine_gpu *gpu, struct finding *finding)
+/* The remedies of the table use NVIDIA's tools; GPUs of AMD get the command of amd-smi. */
+static void set_vendor_remedy(const struct machine_gpu *gpu, struct finding *finding)
 {
     static const struct {
         enum reason reason;
@@ -38,9 +38,9 @@ static void suit_vendor(const struct machine_gpu *gpu, struct finding *finding)
         {REASON_NVLINK_DOWN,
          "amd-smi reset --gpureset --gpu {dev} (no job may run); if it stays: replace the board"},
         {REASON_NVLINK_BRIDGE,
-         "amd-smi xgmi --link-status; have the bridge or board of gpu{dev} looked at"},
+         "amd-smi xgmi --link-status; ask the provider to check the bridge or board of gpu{dev}"},
         {REASON_NVLINK_SPEED, "amd-smi reset --gpureset --gpu {dev}"},
-        {REASON_GPU_ECC, "amd-smi reset --gpureset --gpu {dev}; if they return: replace it"},
+        {REASON_GPU_ECC, "amd-smi reset --gpureset --gpu {dev}; if they return: replace the GPU"},
         {REASON_GPU_CLOCKS,
          "check cooling and power: amd-smi metric --clock --power --temperature --gpu {dev}"},
     };
@@ -56,12 +56,12 @@ static void suit_vendor(const struct machine_gpu *gpu, struct finding *finding)
 static void check_prohibited(const struct machine_gpu *gpu, struct findings *findings)
 {
     const char *index = index_text(gpu);
-    unsigned ways = findings->ways;
-    findings->ways = WAYS_ALL;
+    unsigned routes_off = findings->routes_off;
+    findings->routes_off = ROUTE_BITS_ALL;
     finding_repair(finding_add(findings, REASON_GPU_PROHIBITED, WEIGHT_OFF, index,
                                "gpu%s: compute mode prohibited", index),
                    "set gpus[%s].compute_mode default", index);
-    findings->ways = ways;
+    findings->routes_off = routes_off;
 }
 
 void check_gpu(const struct machine *machine, const struct machine_gpu *gpu,
@@ -69,24 +69,25 @@ void check_gpu(const struct machine *machine, const struct machine_gpu *gpu,
 {
     const char *index = index_text(gpu);
     if (number_or(gpu->ecc_uncorrected, 0) > 0)
-        suit_vendor(gpu, finding_add(findings, REASON_GPU_ECC, WEIGHT_SLOW, index,
-                                     "gpu%s: %" PRId64 " uncorrected ECC errors", index,
-                                     gpu->ecc_uncorrected.value));
+        set_vendor_remedy(gpu, finding_add(findings, REASON_GPU_ECC, WEIGHT_SLOW, index,
+                                           "gpu%s: %" PRId64 " uncorrected ECC errors", index,
+                                           gpu->ecc_uncorrected.value));
     if (is_nvidia(gpu) && text_is(gpu->compute_mode, "prohibited"))
         check_prohibited(gpu, findings);
     if (gpu->clock_reasons.known && (gpu->clock_reasons.value & CLOCKS_HELD))
-        suit_vendor(gpu, finding_add(findings, REASON_GPU_CLOCKS, WEIGHT_SLOW, index,
-                                     "gpu%s: clock reasons 0x%" PRIx64 ", SM clock %" PRId64
-                                     " of %" PRId64 " MHz",
-                                     index, gpu->clock_reasons.value, number_or(gpu->sm_mhz, 0),
-                                     number_or(gpu->sm_mhz_max, 0)));
+        set_vendor_remedy(gpu,
+                          finding_add(findings, REASON_GPU_CLOCKS, WEIGHT_SLOW, index,
+                                      "gpu%s: clock reasons 0x%" PRIx64 ", SM clock %" PRId64
+                                      " of %" PRId64 " MHz",
+                                      index, gpu->clock_reasons.value, number_or(gpu->sm_mhz, 0),
+                                      number_or(gpu->sm_mhz_max, 0)));
     if (is_nvidia(gpu) && number_is(gpu->persistence, 0))
         finding_add(findings, REASON_GPU_PERSISTENCE, WEIGHT_NOTE, index,
                     "gpu%s: persistence mode is off", index);
     if (number_or(gpu->pcie_replays, 0) > REPLAYS_MANY)
         finding_add(findings, REASON_PCIE_REPLAYS, WEIGHT_NOTE, index,
                     "gpu%s: %" PRId64 " PCIe replays", index, gpu->pcie_replays.value);
-    /* where the tree tells the width, check_pcie() compares it */
+    /* check_pcie() compares the width where the PCI tree has it */
     const struct machine_pci *pci = machine_find_pci(machine, gpu->bdf.value);
     bool in_tree = pci && pci->width.known && *text_or(pci->parent, "");
     if (!in_tree && gpu->pcie_width.known && gpu->pcie_width_max.known &&
@@ -98,7 +99,7 @@ void check_gpu(const struct machine *machine, const struct machine_gpu *gpu,
                        "set gpus[%s].pcie_width %" PRId64, index, gpu->pcie_width_max.value);
 }
 
-/* Under WSL there is no such node, and cannot be. */
+/* WSL never has /dev/nvidiactl, so there the finding is another one. */
 static void check_map_node(const struct machine *machine, const char *index,
                            struct findings *findings)
 {
@@ -113,9 +114,9 @@ static void check_map_node(const struct machine *machine, const char *index,
                     "/dev/nvidiactl cannot be opened");
 }
 
-/* What was tried decides over what is known of such machines. */
-static void check_map_ways(const struct machine *machine, const struct machine_gpu *gpu,
-                           struct findings *findings)
+/* The result of a mapping test takes precedence over what is known of the device nodes. */
+static void check_map_backends(const struct machine *machine, const struct machine_gpu *gpu,
+                               struct findings *findings)
 {
     const char *index = index_text(gpu);
     char name[32];
@@ -136,7 +137,7 @@ static void check_map_ways(const struct machine *machine, const struct machine_g
                     text_or(m->evidence, "the driver refused"));
     else if (m && text_is(m->proof, "failed"))
         finding_add(findings, REASON_MAP_PROOF, WEIGHT_OFF, index, "%s: %s", name,
-                    text_or(m->evidence, "the proof failed"));
+                    text_or(m->evidence, "the mapping test failed"));
     else if (number_is(gpu->mig, 1))
         finding_add(findings, REASON_MAP_MIG, WEIGHT_NOTE, name, "%s: MIG mode is on", name);
 }
@@ -145,21 +146,21 @@ void check_mapping(const struct machine *machine, const struct machine_gpu *gpu,
                    struct findings *findings)
 {
     const char *index = index_text(gpu), *path = findings->path;
-    unsigned ways = findings->ways;
-    findings->path = "CPU mapping"; /* a way beside copies, which need none */
-    findings->ways = 0;
+    unsigned routes_off = findings->routes_off;
+    findings->path = "CPU mapping"; /* turns no route off: copies need no mapping */
+    findings->routes_off = 0;
     if (gpu->bar1_bytes.known && gpu->memory_bytes.known &&
         gpu->bar1_bytes.value < gpu->memory_bytes.value)
         finding_add(findings, REASON_BAR1_SMALL, WEIGHT_SLOW, index,
                     "gpu%s: BAR1 %" PRId64 " MiB, memory %" PRId64 " MiB", index,
                     gpu->bar1_bytes.value >> 20, gpu->memory_bytes.value >> 20);
     if (is_nvidia(gpu))
-        check_map_ways(machine, gpu, findings);
+        check_map_backends(machine, gpu, findings);
     if (number_is(machine->drivers.gdrdrv, 1) && number_is(machine->limits.gdrdrv_node, 0))
         finding_add(findings, REASON_MAP_GDRDRV, WEIGHT_NOTE, index,
                     "gdrdrv is loaded, /dev/gdrdrv cannot be opened");
     findings->path = path;
-    findings->ways = ways;
+    findings->routes_off = routes_off;
 }
 
 static int64_t line_speed(const struct machine_link *link)
@@ -171,7 +172,7 @@ static int64_t line_speed(const struct machine_link *link)
 
 struct link_count {
     int all, up;
-    int peers_up;  /* of these not to a CPU */
+    int peers_up;  /* active links that do not lead to a CPU */
     char down[64]; /* "3, 7" */
 };
 
@@ -199,12 +200,12 @@ static void check_link_state(const struct machine *machine, const struct machine
     const char *index = index_text(gpu);
     struct link_count count = count_links(machine, gpu->index.value);
     if (count.all && !count.up)
-        suit_vendor(gpu, finding_add(findings, REASON_NVLINK_BRIDGE, WEIGHT_OFF, index,
-                                     "gpu%s: none of its %d links is up", index, count.all));
+        set_vendor_remedy(gpu, finding_add(findings, REASON_NVLINK_BRIDGE, WEIGHT_OFF, index,
+                                           "gpu%s: none of its %d links is up", index, count.all));
     else if (count.up < count.all)
-        suit_vendor(gpu, finding_add(findings, REASON_NVLINK_DOWN, WEIGHT_SLOW, index,
-                                     "gpu%s: %d of %d links up; down: %s", index, count.up,
-                                     count.all, count.down));
+        set_vendor_remedy(gpu, finding_add(findings, REASON_NVLINK_DOWN, WEIGHT_SLOW, index,
+                                           "gpu%s: %d of %d links up; down: %s", index, count.up,
+                                           count.all, count.down));
 }
 
 struct link_errors {
@@ -213,7 +214,7 @@ struct link_errors {
     char list[80]; /* "0-6, 8" */
 };
 
-/* Adds `link` to a list of ranges; links come in ascending order. */
+/* Appends `link` to e->list as a number or a range; the caller passes links in ascending order. */
 static void list_link(struct link_errors *e, int64_t link, int64_t *first, int64_t *last)
 {
     size_t n = strlen(e->list);
@@ -249,8 +250,8 @@ static struct link_errors sum_link_errors(const struct machine *machine, int64_t
     return e;
 }
 
-/* The counters are totals of a long time: one note for the GPU. Whether they still grow is seen in
- * a measured transfer (check_speed()). */
+/* The counters are lifetime totals, so they make one note per GPU. check_speed() reports counters
+ * that grow during a measured transfer. */
 static void check_link_errors(const struct machine *machine, const struct machine_gpu *gpu,
                               struct findings *findings)
 {
@@ -258,7 +259,7 @@ static void check_link_errors(const struct machine *machine, const struct machin
     struct link_errors e = sum_link_errors(machine, number_or(gpu->index, -1));
     if (e.links)
         finding_add(findings, REASON_NVLINK_ERRORS, WEIGHT_NOTE, index,
-                    "gpu%s in all: crc %" PRId64 ", replay %" PRId64 ", recovery %" PRId64
+                    "gpu%s, all links: crc %" PRId64 ", replay %" PRId64 ", recovery %" PRId64
                     ", ecc %" PRId64 "; on link%s %s",
                     index, e.crc, e.replays, e.recoveries, e.ecc, e.links == 1 ? "" : "s", e.list);
 }
@@ -275,9 +276,10 @@ void check_gpu_links(const struct machine *machine, const struct machine_gpu *gp
             continue;
         int64_t line = line_speed(link);
         if (line && link->mbps.known && link->mbps.value < line * 95 / 100)
-            suit_vendor(gpu, finding_add(findings, REASON_NVLINK_SPEED, WEIGHT_SLOW, index,
-                                         "gpu%s link %" PRId64 ": %" PRId64 " of %" PRId64 " MB/s",
-                                         index, number_or(link->link, -1), link->mbps.value, line));
+            set_vendor_remedy(
+                gpu, finding_add(findings, REASON_NVLINK_SPEED, WEIGHT_SLOW, index,
+                                 "gpu%s link %" PRId64 ": %" PRId64 " of %" PRId64 " MB/s", index,
+                                 number_or(link->link, -1), link->mbps.value, line));
     }
 }
 
@@ -326,13 +328,13 @@ void check_links(const struct machine *machine, const struct endpoint *a, const 
     const struct machine_gpu *y = machine_find_gpu(machine, b->index);
     struct link_count from = count_links(machine, a->index), to = count_links(machine, b->index);
     findings->path = "NVLink";
-    findings->ways = WAY(ROUTE_LINK);
+    findings->routes_off = ROUTE_BIT(ROUTE_LINK);
     if (from.peers_up && to.peers_up && !routes_links(machine, a->index, b->index).links) {
         const struct route *best = routes_best(routes);
         finding_add(findings, REASON_NVLINK_NONE, WEIGHT_NOTE, NULL,
-                    "%s has %d links up, %s %d, none leads to the other%s%s", a->name,
+                    "%s has %d links up, %s has %d, none connects the two%s%s", a->name,
                     from.peers_up, b->name, to.peers_up,
-                    best && best->kind == ROUTE_RELAY ? "; taken: " : "",
+                    best && best->kind == ROUTE_RELAY ? "; Weft uses: " : "",
                     best && best->kind == ROUTE_RELAY ? best->text : "");
     }
     check_clique(x, y, findings);
@@ -342,8 +344,9 @@ void check_links(const struct machine *machine, const struct endpoint *a, const 
     check_gpu_links(machine, y, findings);
 }
 
-/* What the driver says of the way that a pair would take: a refusal of any kind decides. */
-static struct machine_text driver_word(const struct machine_p2p *p, bool linked)
+/* The driver's peer status of the route that the pair would use (NVLink when `linked`, else PCIe).
+ * A refusal of writes decides in both cases. */
+static struct machine_text peer_status(const struct machine_p2p *p, bool linked)
 {
     struct machine_text none = {.value = NULL};
     if (!p)
@@ -352,9 +355,9 @@ static struct machine_text driver_word(const struct machine_p2p *p, bool linked)
     return linked || refused || !p->pci.value || text_is(p->pci, "unknown") ? p->write : p->pci;
 }
 
-/* The driver's word changes with what it follows from. */
-static void repair_word(const struct machine *machine, const struct machine_p2p *p,
-                        struct finding *finding)
+/* Adds "peer status ok" to a repair: the driver's status follows from the cause that it removes. */
+static void repair_peer_status(const struct machine *machine, const struct machine_p2p *p,
+                               struct finding *finding)
 {
     if (!p)
         return;
@@ -365,39 +368,39 @@ static void repair_word(const struct machine *machine, const struct machine_p2p 
         finding_repair(finding, "set p2p[%zu].pci ok", i);
 }
 
-/* What the driver's word means, given what else is seen. */
-static void check_driver_word(const struct machine *machine, const struct endpoint *a,
+/* Adds the reason for the driver's refusal, from its status, the GPU model and the distance. */
+static void check_peer_status(const struct machine *machine, const struct endpoint *a,
                               const struct endpoint *b, const struct machine_p2p *p,
-                              const char *word, enum weight weight, struct findings *findings)
+                              const char *status, enum weight weight, struct findings *findings)
 {
     const struct machine_gpu *x = machine_find_gpu(machine, a->index);
     bool geforce = x && x->name.value && strstr(x->name.value, "GeForce");
     enum level level = routes_apart(machine, a, b);
     enum reason reason = REASON_P2P_GPU;
-    if (strcmp(word, "disabled-by-regkey") == 0)
+    if (strcmp(status, "disabled-by-regkey") == 0)
         reason = REASON_P2P_REGKEY;
     else if (geforce)
         reason = REASON_P2P_GEFORCE;
-    else if (strcmp(word, "topology-not-supported") == 0 && level == LEVEL_SYS)
+    else if (strcmp(status, "topology-not-supported") == 0 && level == LEVEL_SYS)
         reason = REASON_P2P_SOCKET;
-    else if (strcmp(word, "chipset-not-supported") == 0 ||
-             strcmp(word, "topology-not-supported") == 0)
+    else if (strcmp(status, "chipset-not-supported") == 0 ||
+             strcmp(status, "topology-not-supported") == 0)
         reason = REASON_P2P_CHIPSET;
     struct finding *f = finding_add(
-        findings, reason, weight, NULL, "the driver says %s for %s %s (distance %s)%s%s", word,
+        findings, reason, weight, NULL, "the driver reports %s for %s %s (distance %s)%s%s", status,
         a->name, b->name, level_name(level), geforce ? ", " : "", geforce ? x->name.value : "");
     if (reason == REASON_P2P_REGKEY)
-        repair_word(machine, p, f);
+        repair_peer_status(machine, p, f);
 }
 
-/* In a virtual machine with a flat tree: what the hypervisor told of the real one decides, unless
- * the driver says that the pair works. Returns whether the way is off for it. */
+/* In a virtual machine with a flat PCI tree the P2P cliques of the hypervisor decide, unless the
+ * driver reports that the pair works. Returns true when they turn the route off. */
 static bool check_flat(const struct machine *machine, const struct endpoint *a,
-                       const struct endpoint *b, const struct machine_p2p *p, const char *word,
+                       const struct endpoint *b, const struct machine_p2p *p, const char *status,
                        struct findings *findings)
 {
-    if (!machine_is_flat(machine) || !a->pci || !b->pci || strcmp(word, "ok") == 0 ||
-        strcmp(word, "gpu-not-supported") == 0)
+    if (!machine_is_flat(machine) || !a->pci || !b->pci || strcmp(status, "ok") == 0 ||
+        strcmp(status, "gpu-not-supported") == 0)
         return false;
     struct machine_number x = a->pci->p2p_clique, y = b->pci->p2p_clique;
     if (x.known && y.known && x.value != y.value) {
@@ -410,19 +413,19 @@ static bool check_flat(const struct machine *machine, const struct endpoint *a,
         return false;
     struct finding *f =
         finding_add(findings, REASON_P2P_VM_FLAT, WEIGHT_OFF, NULL,
-                    "hypervisor %s, %s and %s stand at the root complex without a P2P capability "
+                    "hypervisor %s, %s and %s are at the root complex without a P2P capability "
                     "(%s)",
                     text_or(machine->system.hypervisor, "?"), a->name, b->name,
                     why_unknown(x.known ? y.why : x.why));
     finding_repair(f, "set pci[%s].p2p_clique 0; set pci[%s].p2p_clique 0",
                    text_or(a->pci->bdf, "?"), text_or(b->pci->bdf, "?"));
-    repair_word(machine, p, f);
+    repair_peer_status(machine, p, f);
     return true;
 }
 
-/* How a GPU is set up. `p` is what the driver says of the pair, which follows from it. */
+/* Checks the modes of a GPU. `p` is the driver's status of the pair, which follows from them. */
 static void check_modes(const struct machine *machine, const struct machine_gpu *gpu,
-                        const struct machine_p2p *p, const char *word, struct findings *findings)
+                        const struct machine_p2p *p, const char *status, struct findings *findings)
 {
     const char *index = index_text(gpu);
     if (!is_nvidia(gpu) && gpu->vendor.value)
@@ -431,15 +434,14 @@ static void check_modes(const struct machine *machine, const struct machine_gpu 
         struct finding *f = finding_add(findings, REASON_P2P_MIG, WEIGHT_OFF, index,
                                         "gpu%s: MIG mode is on", index);
         finding_repair(f, "set gpus[%s].mig no", index);
-        repair_word(machine, p, f);
+        repair_peer_status(machine, p, f);
     }
-    if (text_is(gpu->virtualization,
-                "vgpu")) { /* some profiles have peer access: the driver tells */
-        bool works = strcmp(word, "ok") == 0;
+    if (text_is(gpu->virtualization, "vgpu")) {
+        bool works = strcmp(status, "ok") == 0; /* some vGPU profiles have peer access */
         struct finding *f = finding_add(findings, REASON_P2P_VGPU, works ? WEIGHT_NOTE : WEIGHT_OFF,
                                         index, "gpu%s is a vGPU", index);
         finding_repair(f, "set gpus[%s].virtualization passthrough", index);
-        repair_word(machine, p, f);
+        repair_peer_status(machine, p, f);
     }
     if (text_is(gpu->compute_mode, "prohibited"))
         check_prohibited(gpu, findings);
@@ -448,7 +450,7 @@ static void check_modes(const struct machine *machine, const struct machine_gpu 
                     index, gpu->compute_mode.value);
 }
 
-/* The driver was not asked, but the place in the tree says it. */
+/* Without a driver status: an older Intel interconnect (QPI, UPI) carries no peer traffic. */
 static void check_socket(const struct machine *machine, const struct endpoint *a,
                          const struct endpoint *b, struct findings *findings)
 {
@@ -456,26 +458,27 @@ static void check_socket(const struct machine *machine, const struct endpoint *a
     if (routes_apart(machine, a, b) == LEVEL_SYS &&
         (strcmp(link, "qpi") == 0 || strcmp(link, "upi") == 0))
         finding_add(findings, REASON_P2P_SOCKET, WEIGHT_OFF, NULL,
-                    "%s is near NUMA node %" PRId64 ", %s near %" PRId64 ", between them %s",
-                    a->name, routes_numa_of(machine, a), b->name, routes_numa_of(machine, b), link);
+                    "%s is on NUMA node %" PRId64 ", %s on %" PRId64 ", connected by %s", a->name,
+                    routes_numa_of(machine, a), b->name, routes_numa_of(machine, b), link);
 }
 
-/* What turns peer access off by the settings of the GPUs, whatever lies between them. Returns
- * whether something does: then the driver's word follows from that. */
+/* Checks settings of the GPUs that turn peer access off on every route. Returns true when one does:
+ * the driver's status of the pair then follows from it. */
 static bool check_settings(const struct machine *machine, const struct endpoint *a,
-                           const struct endpoint *b, const struct machine_p2p *p, const char *word,
-                           struct findings *findings)
+                           const struct endpoint *b, const struct machine_p2p *p,
+                           const char *status, struct findings *findings)
 {
-    struct findings own = {.place = findings->place, .path = findings->path, .ways = WAYS_DIRECT};
-    check_modes(machine, machine_find_gpu(machine, a->index), p, word, &own);
-    check_modes(machine, machine_find_gpu(machine, b->index), p, word, &own);
+    struct findings own = {
+        .place = findings->place, .path = findings->path, .routes_off = ROUTE_BITS_DIRECT};
+    check_modes(machine, machine_find_gpu(machine, a->index), p, status, &own);
+    check_modes(machine, machine_find_gpu(machine, b->index), p, status, &own);
     if (number_is(machine->drivers.conf_compute, 1)) {
         struct finding *f = finding_add(&own, REASON_P2P_CC, WEIGHT_OFF, NULL,
                                         "nvmlSystemGetConfComputeState: feature on");
         finding_repair(f, "set drivers.conf_compute no");
-        repair_word(machine, p, f);
+        repair_peer_status(machine, p, f);
     }
-    bool off = findings_turn_off(&own, WAYS_DIRECT);
+    bool off = findings_turn_off(&own, ROUTE_BITS_DIRECT);
     findings_merge(findings, &own);
     return off;
 }
@@ -486,28 +489,30 @@ void check_peer(const struct machine *machine, const struct endpoint *a, const s
     const struct machine_p2p *p = machine_find_p2p(machine, a->index, b->index);
     const struct route *best = routes_best(routes);
     bool linked = routes_links(machine, a->index, b->index).links > 0;
-    const char *word = text_or(driver_word(p, linked), "unknown");
-    bool told = strcmp(word, "unknown") != 0;
+    const char *status = text_or(peer_status(p, linked), "unknown");
+    bool known = strcmp(status, "unknown") != 0;
     findings->path = linked ? "NVLink" : "PCIe peer-to-peer";
-    bool explained = check_settings(machine, a, b, p, word, findings);
-    findings->ways = linked ? WAY(ROUTE_LINK) : WAY(ROUTE_PEER);
-    bool flat = !linked && check_flat(machine, a, b, p, word, findings);
-    if (told && strcmp(word, "ok") != 0 && !flat)
-        check_driver_word(machine, a, b, p, word, explained ? WEIGHT_NOTE : WEIGHT_OFF, findings);
-    if (!told && !linked)
+    bool explained = check_settings(machine, a, b, p, status, findings);
+    findings->routes_off = linked ? ROUTE_BIT(ROUTE_LINK) : ROUTE_BIT(ROUTE_PEER);
+    bool flat = !linked && check_flat(machine, a, b, p, status, findings);
+    if (known && strcmp(status, "ok") != 0 && !flat)
+        check_peer_status(machine, a, b, p, status, explained ? WEIGHT_NOTE : WEIGHT_OFF, findings);
+    if (!known && !linked)
         check_socket(machine, a, b, findings);
-    if (!told)
-        suit_vendor(machine_find_gpu(machine, a->index),
-                    finding_add(findings, REASON_P2P_UNTOLD, WEIGHT_UNKNOWN, NULL,
-                                "no peer status of %s %s: %s", a->name, b->name,
-                                p ? why_unknown(driver_word(p, linked).why) : "not recorded"));
-    if (!linked) /* of a way that is off for another cause, this is only good to know */
-        check_pcie_way(machine, a, b, best && best->kind == ROUTE_PEER ? WEIGHT_SLOW : WEIGHT_NOTE,
-                       findings);
+    if (!known)
+        set_vendor_remedy(
+            machine_find_gpu(machine, a->index),
+            finding_add(findings, REASON_P2P_UNTOLD, WEIGHT_UNKNOWN, NULL,
+                        "no peer status of %s %s: %s", a->name, b->name,
+                        p ? why_unknown(peer_status(p, linked).why) : "not recorded"));
+    if (!linked) /* only a note when the route is off for another cause */
+        check_pcie_route(machine, a, b,
+                         best && best->kind == ROUTE_PEER ? WEIGHT_SLOW : WEIGHT_NOTE, findings);
     if (best && (best->kind == ROUTE_LINK || best->kind == ROUTE_PEER) && p && p->atomics.value &&
         !text_is(p->atomics, "ok"))
         finding_add(findings, REASON_P2P_NO_ATOMICS, WEIGHT_NOTE, NULL,
-                    "the driver says %s for atomics of %s %s", p->atomics.value, a->name, b->name);
+                    "the driver reports %s for atomics of %s %s", p->atomics.value, a->name,
+                    b->name);
 }
 
 /* --- PCIe ------------------------------------------------------------------------------------- */
@@ -519,7 +524,7 @@ static void describe_acs(int64_t control, char *text, size_t size)
              control & ACS_UF ? "UpstreamFwd+ " : "", control);
 }
 
-/* Turns the redirection of a whole way off: of one bridge alone it brings nothing. */
+/* Repairs all bridges of the route: without redirection at one bridge alone nothing gets faster. */
 static void repair_acs(const struct machine_pci *const *bridges, int n, struct finding *finding)
 {
     enum { NAMED_MOST = 8 };
@@ -540,28 +545,29 @@ static void check_acs_read(const struct machine *machine, const struct machine_p
                         text_or(at->bdf, "?"), why_unknown(at->acs_control.why));
 }
 
-/* Peer-to-peer is made for one root complex: says what happens where there is none in common. */
+/* Adds a finding when the two devices share no root complex: the CPU or the interconnect between
+ * CPU packages carries their peer traffic. */
 static void check_roots(const struct machine *machine, const struct endpoint *a,
                         const struct endpoint *b, enum weight weight, struct findings *findings)
 {
     const char *x = text_or(a->pci->root, ""), *y = text_or(b->pci->root, "");
-    bool crosses = routes_peer_way(machine, a->pci, b->pci).crosses == ANSWER_YES;
+    bool crosses = routes_peer_route(machine, a->pci, b->pci).crosses == ANSWER_YES;
     if (!*x || !*y || strcmp(x, y) == 0 || findings_have(findings, REASON_P2P_SOCKET))
         return;
-    char limit[96], rate[48] = "", what[64] = "the CPU forwards between them";
+    char limit[96], rate[48] = "", what[64] = "the CPU forwards their traffic";
     int64_t mbps = routes_peer_mbps(machine, a->pci, b->pci, 1000, limit, sizeof limit);
     if (mbps)
         snprintf(rate, sizeof rate, "; %.1f GB/s at most", (double)mbps / 1000);
     if (crosses)
-        snprintf(what, sizeof what, "between their packages %s",
-                 text_or(machine->system.socket_link, "an interconnect that is not known"));
+        snprintf(what, sizeof what, "their CPU packages are connected by %s",
+                 text_or(machine->system.socket_link, "an unknown interconnect"));
     finding_add(findings, REASON_P2P_ROOTS, crosses ? weight : WEIGHT_NOTE, NULL,
                 "%s is below root complex %s, %s below %s, %s%s", a->name, x, b->name, y, what,
                 rate);
 }
 
-void check_pcie_way(const struct machine *machine, const struct endpoint *a,
-                    const struct endpoint *b, enum weight weight, struct findings *findings)
+void check_pcie_route(const struct machine *machine, const struct endpoint *a,
+                      const struct endpoint *b, enum weight weight, struct findings *findings)
 {
     const struct machine_pci *bridges[32];
     if (!a->pci || !b->pci)
@@ -569,7 +575,8 @@ void check_pcie_way(const struct machine *machine, const struct endpoint *a,
     const struct machine_pci *common = routes_common_bridge(machine, a->pci, b->pci);
     int n = routes_acs_bridges(machine, a->pci, common, bridges, 16);
     n += routes_acs_bridges(machine, b->pci, common, bridges + n, 16);
-    /* a translating IOMMU redirects by itself, so it stands first, and its remedy has both */
+    /* a translating IOMMU redirects by itself, so its finding comes first and repairs ACS as well
+     */
     if (text_is(machine->system.iommu_mode, "translated")) {
         struct finding *f = finding_add(findings, REASON_P2P_IOMMU, weight, NULL,
                                         "IOMMU groups are of type DMA; kernel options \"%s\"",
@@ -579,7 +586,7 @@ void check_pcie_way(const struct machine *machine, const struct endpoint *a,
     }
     for (int i = 0; i < n; i++) {
         char bits[80];
-        /* what goes to the root complex anyway, a switch cannot send there */
+        /* traffic that crosses the root complex anyway is not slowed by redirection in a switch */
         bool matters = common || text_is(bridges[i]->kind, "root-port");
         describe_acs(bridges[i]->acs_control.value, bits, sizeof bits);
         repair_acs(bridges, n,
@@ -628,7 +635,7 @@ void check_pcie(const struct machine *machine, const struct endpoint *device,
          at = machine_find_pci(machine, at->parent.value)) {
         const struct machine_pci *above = machine_find_pci(machine, at->parent.value);
         bool top = text_is(at->kind, "downstream") || text_is(at->kind, "root-port");
-        /* ports of a virtual machine tell made-up speeds */
+        /* ports of a virtual machine report made-up speeds */
         if (above && !top && !machine_is_flat(machine))
             check_port_link(at, above, gpu, findings);
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of settings and counters of devices, which say nothing of a way between two ends: `doctor`
- * alone makes them. A counter of old errors is a note; what grows between two looks is a fault. */
+/* Checks of settings and counters of devices. They concern no route between two endpoints, so only
+ * `doctor` makes them. A counter above 0 is a note; a counter that grew between two readings is a
+ * fault. */
 #include "machine/checks/checks.h"
 
 #include <inttypes.h>
@@ -11,9 +12,9 @@ enum { READ_REQUEST_LEAST = 512 };
 
 /* --- PCIe ------------------------------------------------------------------------------------- */
 
-/* The most that the device and every bridge above it take, 0: not known of all of them, or nothing
- * stands above it, as in a virtual machine that shows no bridges. */
-static int64_t payload_of_way(const struct machine *machine, const struct machine_pci *device)
+/* Largest MaxPayload in bytes that the device and every bridge above it support. 0 when one of them
+ * is not known, or when the device has no bridge above it, as in a flat virtual machine. */
+static int64_t payload_of_route(const struct machine *machine, const struct machine_pci *device)
 {
     int64_t least = 0;
     int bridges = 0;
@@ -34,7 +35,7 @@ static void check_packets(const struct machine *machine, const struct endpoint *
 {
     const struct machine_pci *pci = device->pci;
     const char *bdf = text_or(pci->bdf, "?");
-    int64_t possible = machine_is_flat(machine) ? 0 : payload_of_way(machine, pci);
+    int64_t possible = machine_is_flat(machine) ? 0 : payload_of_route(machine, pci);
     if (pci->payload_bytes.known && pci->payload_bytes.value < possible)
         finding_add(findings, REASON_PCIE_PAYLOAD, WEIGHT_SLOW, bdf,
                     "%s (%s): MaxPayload %" PRId64 " of %" PRId64 " bytes", device->name, bdf,
@@ -48,7 +49,8 @@ static void check_packets(const struct machine *machine, const struct endpoint *
                     "%s (%s): relaxed ordering is off", device->name, bdf);
 }
 
-/* Of the device and of each bridge above it: a link has two ends, and either may count. */
+/* Checks the AER counters of the device and of each bridge above it: either end of a link may count
+ * its errors. */
 static void check_errors(const struct machine *machine, const struct endpoint *device,
                          struct findings *findings)
 {
@@ -62,7 +64,8 @@ static void check_errors(const struct machine *machine, const struct endpoint *d
                         "%s: AER counters grew by %" PRId64, bdf, at->aer_grown.value);
         if (corrected || lost)
             finding_add(findings, REASON_PCIE_AER, WEIGHT_NOTE, bdf,
-                        "%s: %" PRId64 " errors corrected, %" PRId64 " not", bdf, corrected, lost);
+                        "%s: %" PRId64 " corrected errors, %" PRId64 " uncorrected", bdf, corrected,
+                        lost);
         if (!*text_or(at->parent, ""))
             break;
     }
@@ -88,8 +91,9 @@ static bool same_model(const struct machine *machine, const struct machine_port 
            strcmp(x->model.value, y->model.value) == 0;
 }
 
-/* What the model can do nobody tells; what most others of its kind do here, it can. Where they are
- * two groups of a size, they may be meant for two networks. */
+/* No table has the rate of a NIC model, so the rate that most ports of the model run at here is
+ * expected. Where the fastest are not the majority, the ports may belong to two networks: a note.
+ */
 static void check_port_rate(const struct machine *machine, const struct machine_port *port,
                             struct findings *findings)
 {
@@ -111,7 +115,7 @@ static void check_port_rate(const struct machine *machine, const struct machine_
         }
         fastest += other->mbit.value == best->mbit.value;
     }
-    /* by itself it may be as its network is */
+    /* a port without a faster one to compare with may run at the rate of its network */
     if (best == port && port->mbit_max.known && port->mbit.value < port->mbit_max.value)
         finding_add(findings, REASON_NIC_RATE, WEIGHT_NOTE, text_or(port->nic, "?"),
                     "%s port %" PRId64 ": %" PRId64 " of %" PRId64 " Mbit/s",
@@ -121,10 +125,9 @@ static void check_port_rate(const struct machine *machine, const struct machine_
         finding_add(findings, REASON_NIC_RATE, 2 * fastest > alike ? WEIGHT_SLOW : WEIGHT_NOTE,
                     text_or(port->nic, "?"),
                     "%s port %" PRId64 ": %" PRId64
-                    " Mbit/s; %d of %d of its model, %s among them, "
-                    "have %" PRId64,
+                    " Mbit/s; %d of %d ports of its model run at %" PRId64 ", e.g. %s",
                     text_or(port->nic, "?"), number_or(port->port, 0), port->mbit.value, fastest,
-                    alike, text_or(best->nic, "?"), best->mbit.value);
+                    alike, best->mbit.value, text_or(best->nic, "?"));
 }
 
 static void check_port_counters(const struct machine_port *port, struct findings *findings)
@@ -135,11 +138,12 @@ static void check_port_counters(const struct machine_port *port, struct findings
         finding_add(findings, REASON_ROCE_PFC, WEIGHT_NOTE, netdev, "%s: PFC is off", netdev);
     if (number_or(port->errors_grown, 0) > 0)
         finding_add(findings, REASON_NIC_GROWING, WEIGHT_SLOW, nic,
-                    "%s port %" PRId64 ": grown by %" PRId64 " (%s)", nic, number_or(port->port, 0),
-                    port->errors_grown.value, text_or(port->errors_where, "?"));
+                    "%s port %" PRId64 ": counters grew by %" PRId64 " (%s)", nic,
+                    number_or(port->port, 0), port->errors_grown.value,
+                    text_or(port->errors_where, "?"));
     if (number_or(port->retransmits, 0) > 0)
         finding_add(findings, REASON_NIC_LOSS, WEIGHT_NOTE, nic,
-                    "%s port %" PRId64 ": %" PRId64 " sequence errors and time-outs", nic,
+                    "%s port %" PRId64 ": %" PRId64 " sequence errors and timeouts", nic,
                     number_or(port->port, 0), port->retransmits.value);
 }
 
@@ -170,7 +174,7 @@ void check_bonds(const struct machine *machine, struct findings *findings)
                         n->bond_mode.value, n->bond_members_up.value, members);
         if (text_is(n->bond_mode, "active-backup") && members > 1)
             finding_add(findings, REASON_BOND_BACKUP, WEIGHT_NOTE, name,
-                        "%s: mode active-backup of %" PRId64 " members", name, members);
+                        "%s: mode active-backup with %" PRId64 " members", name, members);
     }
 }
 
@@ -182,10 +186,10 @@ static void check_rows(const struct machine_gpu *gpu, const char *index, struct 
     int64_t uncorrected = number_or(gpu->rows_uncorrected, 0);
     if (number_is(gpu->rows_failed, 1))
         finding_add(findings, REASON_GPU_ROWS_FAILED, WEIGHT_SLOW, index,
-                    "gpu%s: a remapping of a row has failed", index);
+                    "gpu%s: a row remapping has failed", index);
     if (number_is(gpu->rows_pending, 1))
         finding_add(findings, REASON_GPU_ROWS_PENDING, WEIGHT_SLOW, index,
-                    "gpu%s: a remapping of a row is pending", index);
+                    "gpu%s: a row remapping is pending", index);
     if (corrected || uncorrected)
         finding_add(findings, REASON_GPU_ROWS, WEIGHT_NOTE, index,
                     "gpu%s: %" PRId64 " rows remapped after corrected errors, %" PRId64
@@ -193,7 +197,8 @@ static void check_rows(const struct machine_gpu *gpu, const char *index, struct 
                     index, corrected, uncorrected);
 }
 
-/* An old one may long be repaired: the log does not say. */
+/* The hardware behind an old Xid may be repaired since, which the log does not record: only a
+ * hardware error of the last 24 hours is a fault. */
 static void check_xids(const struct machine_gpu *gpu, const char *index, struct findings *findings)
 {
     enum { RECENT_S = 24 * 3600 };
@@ -205,7 +210,7 @@ static void check_xids(const struct machine_gpu *gpu, const char *index, struct 
     if (number_or(gpu->xids, 0) > 0 && gpu->xid.known)
         finding_add(findings, REASON_GPU_XID, hardware && recent ? WEIGHT_SLOW : WEIGHT_NOTE, index,
                     "gpu%s: %" PRId64 " since boot, the last%s %s: %.150s", index, gpu->xids.value,
-                    hardware ? " of the hardware" : "", when, text_or(gpu->xid_text, "?"));
+                    hardware ? " hardware error" : "", when, text_or(gpu->xid_text, "?"));
 }
 
 void check_gpu_health(const struct machine *machine, const struct machine_gpu *gpu,
@@ -293,6 +298,7 @@ int check_raids(const struct machine *machine, struct findings *findings)
     return n;
 }
 
+/* Returns the smallest distance of a PCI device to a GPU, and the index of that GPU. */
 static enum level nearest_gpu(const struct machine *machine, const struct machine_pci *pci,
                               int64_t *index)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of drivers, libraries and of what this process is allowed. See checks.h. */
+/* Checks of drivers, libraries and the limits of this process. See checks.h. */
 #include "machine/checks/checks.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 enum {
     MEMLOCK_LEAST = 64 << 20,
     FILES_LEAST = 4096,
-    CUDA_LEAST = 11020, /* as the table of the CUDA driver needs it */
+    CUDA_LEAST = 11020, /* 11.2: src/driver/cuda.c needs its functions */
 };
 
 static bool has_nvidia(const struct machine *machine)
@@ -24,11 +24,11 @@ static void check_versions(const struct machine *machine, struct findings *findi
     const struct machine_driver *d = &machine->drivers;
     if (d->nvidia_module.value && d->driver.value &&
         strcmp(d->nvidia_module.value, d->driver.value) != 0)
-        finding_add(findings, REASON_DRV_MISMATCH, WEIGHT_OFF, NULL, "kernel module %s, library %s",
+        finding_add(findings, REASON_DRV_MISMATCH, WEIGHT_OFF, NULL, "kernel module %s, NVML %s",
                     d->nvidia_module.value, d->driver.value);
     if (d->cuda.known && d->cuda.value < CUDA_LEAST)
         finding_add(findings, REASON_DRV_OLD, WEIGHT_OFF, NULL,
-                    "driver %s offers CUDA %" PRId64 ".%" PRId64, text_or(d->driver, "?"),
+                    "driver %s supports CUDA %" PRId64 ".%" PRId64, text_or(d->driver, "?"),
                     d->cuda.value / 1000, d->cuda.value % 1000 / 10);
 }
 
@@ -46,15 +46,16 @@ void check_drivers(const struct machine *machine, struct findings *findings)
         finding_add(findings, REASON_DRV_UVM, WEIGHT_OFF, NULL, "module nvidia_uvm is not loaded");
     if (text_is(d->fabric_manager, "stopped"))
         finding_add(findings, REASON_FABRIC_MANAGER, WEIGHT_OFF, NULL,
-                    "/usr/bin/nv-fabricmanager is installed, no such process runs");
+                    "/usr/bin/nv-fabricmanager is installed but does not run");
 }
 
-/* All zeros stand for no cluster: NVLink ends within the node. A masked number tells nothing. */
+/* All zeros mean no cluster: the NVLink domain is within the node. A cluster id that --anonymous
+ * has masked is not hexadecimal, so it counts as no cluster. */
 static bool in_cluster(const struct machine_gpu *gpu)
 {
     const char *cluster = text_or(gpu->fabric_cluster, "");
-    bool told = strspn(cluster, "0123456789abcdefABCDEF-") == strlen(cluster);
-    return told && text_is(gpu->fabric_state, "completed") &&
+    bool is_id = strspn(cluster, "0123456789abcdefABCDEF-") == strlen(cluster);
+    return is_id && text_is(gpu->fabric_state, "completed") &&
            strspn(cluster, "0-") < strlen(cluster);
 }
 
@@ -65,10 +66,10 @@ static void check_imex(const struct machine *machine, struct findings *findings)
         members += in_cluster(&machine->gpus[i]);
     if (members && text_is(machine->drivers.imex, "stopped"))
         finding_add(findings, REASON_IMEX_STOPPED, WEIGHT_NOTE, NULL,
-                    "%" PRId64 " GPUs of a fabric cluster, no process nvidia-imex", members);
+                    "%" PRId64 " GPUs are in a fabric cluster, no process nvidia-imex", members);
     if (members && number_is(machine->limits.imex_channel_node, 0))
         finding_add(findings, REASON_LIMIT_IMEX, WEIGHT_NOTE, NULL,
-                    "%" PRId64 " GPUs of a fabric cluster, no channel in "
+                    "%" PRId64 " GPUs are in a fabric cluster, no channel in "
                     "/dev/nvidia-caps-imex-channels",
                     members);
 }
@@ -82,7 +83,7 @@ static void check_gpu_nodes(const struct machine *machine, struct findings *find
     if (on_bus > 0 && (nodes < on_bus || seen < on_bus))
         finding_add(findings, REASON_LIMIT_GPUS, WEIGHT_NOTE, NULL,
                     "%" PRId64 " NVIDIA GPUs on the bus, %" PRId64 " device nodes, %" PRId64
-                    " offered by the driver",
+                    " listed by the driver",
                     on_bus, nodes, seen);
     if (!has_nvidia(machine))
         return;
@@ -113,7 +114,7 @@ static void check_memory(const struct machine *machine, struct findings *finding
                     l->shm_bytes.value >> 20);
     if (text_is(l->transparent_huge_pages, "never") && number_is(l->huge_pages, 0))
         finding_add(findings, REASON_LIMIT_HUGE_PAGES, WEIGHT_NOTE, NULL,
-                    "transparent huge pages never, 0 reserved");
+                    "transparent huge pages: never; huge pages: 0 reserved");
 }
 
 void check_limits(const struct machine *machine, struct findings *findings)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of what was measured and proven, beside what is expected. See checks.h. */
+/* Checks of measured rates and of peer access tests against the expected results. See checks.h. */
 #include "machine/checks/checks.h"
 
 #include <inttypes.h>
@@ -7,14 +7,14 @@
 
 enum { FAULT_PERCENT = 80 };
 
-int64_t check_least(const struct machine *machine, int64_t expected_mbps)
+int64_t check_threshold(const struct machine *machine, int64_t expected_mbps)
 {
     return expected_mbps * number_or(machine->limits.fault_percent, FAULT_PERCENT) / 100;
 }
 
 /* --- GPU and host ----------------------------------------------------------------------------- */
 
-/* A GPU lowers the generation of its link when idle, and raises it for work. */
+/* A GPU lowers the generation of its PCIe link when idle, so only the one under load counts. */
 static void check_under_load(const struct machine *machine, const struct machine_gpu *gpu,
                              const struct machine_measured *m, struct findings *findings)
 {
@@ -51,7 +51,7 @@ void check_host_speed(const struct machine *machine, const struct endpoint *gpu,
     int64_t to = number_or(back ? m->read_mbps : m->write_mbps, 0);
     int64_t from = number_or(back ? m->write_mbps : m->read_mbps, 0);
     int64_t less = to && (!from || to < from) ? to : from;
-    if (!less || !expected || less >= check_least(machine, expected))
+    if (!less || !expected || less >= check_threshold(machine, expected))
         return;
     struct finding *f = finding_add(
         findings, REASON_HOST_SLOW, WEIGHT_SLOW, gpu->name,
@@ -72,21 +72,22 @@ static void check_speed(const struct machine *machine, const struct machine_meas
     char pair[140];
     snprintf(pair, sizeof pair, "%s %s", a->name, b->name);
     struct finding *f = NULL;
-    if (out && best->mbps && out < check_least(machine, best->mbps))
+    if (out && best->mbps && out < check_threshold(machine, best->mbps))
         f = finding_add(findings, REASON_P2P_SLOW, WEIGHT_SLOW, pair,
                         "%s: %.1f of %.1f GB/s over %s", pair, (double)out / 1000,
                         (double)best->mbps / 1000, best->text);
     if (f)
         f->gain_mbps = best->mbps - out;
     f = NULL;
-    if (out && in && out < check_least(machine, in))
+    if (out && in && out < check_threshold(machine, in))
         f = finding_add(findings, REASON_P2P_ONE_WAY, WEIGHT_SLOW, pair,
-                        "%s to %s %.1f GB/s, back %.1f", a->name, b->name, (double)out / 1000,
-                        (double)in / 1000);
+                        "%s to %s %.1f GB/s, the other direction %.1f", a->name, b->name,
+                        (double)out / 1000, (double)in / 1000);
     if (f)
         f->gain_mbps = in - out;
-    bool lower = strcmp(a->name, b->name) < 0; /* counted for both directions together */
-    /* Links correct a trickle of errors without loss; a fault is what costs speed. */
+    /* Errors are counted for both directions together: both findings name the pair in one order. */
+    bool lower = strcmp(a->name, b->name) < 0;
+    /* Links correct a few errors without loss; only errors that cost bandwidth are a fault. */
     bool at_speed = out && best->mbps && out >= best->mbps * 95 / 100;
     if (number_or(m->errors_grown, 0) > 0)
         finding_add(findings, REASON_NVLINK_GROWING, at_speed ? WEIGHT_NOTE : WEIGHT_SLOW, a->name,
@@ -104,22 +105,22 @@ void check_measured(const struct machine *machine, const struct endpoint *a,
     char pair[140];
     snprintf(pair, sizeof pair, "%s %s", a->name, b->name);
     findings->path = "peer access";
-    findings->ways = WAY(ROUTE_LINK) | WAY(ROUTE_PEER);
+    findings->routes_off = ROUTE_BIT(ROUTE_LINK) | ROUTE_BIT(ROUTE_PEER);
     struct finding *f = NULL;
     if (m && text_is(m->proof, "failed"))
         f = finding_add(findings, REASON_P2P_PROOF, WEIGHT_OFF, pair, "%s: %s", pair,
-                        text_or(m->evidence, "the proof failed"));
+                        text_or(m->evidence, "the peer access test failed"));
     if (m && text_is(m->proof, "refused"))
         f = finding_add(findings, REASON_P2P_REFUSED, WEIGHT_OFF, pair, "%s: %s", pair,
                         text_or(m->evidence, "the driver refused"));
     if (m)
         finding_repair(f, "set measured[%zu].proof proven", (size_t)(m - machine->measured));
-    if (m && best && (best->kind == ROUTE_LINK || best->kind == ROUTE_PEER)) /* what was measured */
+    if (m && best && (best->kind == ROUTE_LINK || best->kind == ROUTE_PEER)) /* a direct route */
         check_speed(machine, m, machine_find_measured(machine, b->name, a->name), best, a, b,
                     findings);
 }
 
-bool check_proven(const struct machine *machine, const struct endpoint *a, const struct endpoint *b,
+bool check_tested(const struct machine *machine, const struct endpoint *a, const struct endpoint *b,
                   const struct routes *routes, struct findings *findings)
 {
     const struct machine_measured *m = machine_find_measured(machine, a->name, b->name);
@@ -128,7 +129,7 @@ bool check_proven(const struct machine *machine, const struct endpoint *a, const
     bool direct = best && (best->kind == ROUTE_LINK || best->kind == ROUTE_PEER);
     if (m && m->proof.value && !text_is(m->proof, "not-run"))
         return false;
-    /* a proof that was tried and could not be made is a fault: the driver offers this access */
+    /* the driver offers this access, so a test that could not run is a fault */
     const char *why = m && m->evidence.value && *m->evidence.value ? m->evidence.value
                       : m                                          ? m->proof.why
                                                                    : NULL;
@@ -136,10 +137,10 @@ bool check_proven(const struct machine *machine, const struct endpoint *a, const
         return false;
     snprintf(pair, sizeof pair, "%s %s", a->name, b->name);
     findings->path = direct ? best->text : "peer access";
-    findings->ways = WAY(ROUTE_LINK) | WAY(ROUTE_PEER);
+    findings->routes_off = ROUTE_BIT(ROUTE_LINK) | ROUTE_BIT(ROUTE_PEER);
     struct finding *f =
         finding_add(findings, REASON_P2P_UNPROVEN, why ? WEIGHT_OFF : WEIGHT_UNKNOWN, pair,
-                    "%s: %s", pair, why ? why : "no proof is recorded");
+                    "%s: %s", pair, why ? why : "no test result is recorded");
     if (m)
         finding_repair(f, "set measured[%zu].proof proven", (size_t)(m - machine->measured));
     return !why;

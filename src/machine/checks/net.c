@@ -9,8 +9,8 @@
 
 enum { ROCE_MTU_LEAST = 4200 };
 
-static enum level level_to(const struct machine *machine, const struct endpoint *gpu,
-                           const struct machine_nic *nic)
+static enum level nic_distance(const struct machine *machine, const struct endpoint *gpu,
+                               const struct machine_nic *nic)
 {
     struct endpoint end = endpoint_of_nic(machine, nic);
     return routes_apart(machine, gpu, &end);
@@ -26,7 +26,7 @@ static bool any_port_active(const struct machine *machine, const char *nic)
     return false;
 }
 
-/* One port of several may be down: the NIC works over another. */
+/* A port that is down is a note when another port of the NIC is active. */
 static void check_port(const struct machine *machine, const struct machine_port *port,
                        struct findings *findings)
 {
@@ -42,15 +42,16 @@ static void check_port(const struct machine *machine, const struct machine_port 
                        "set ports[%zu].state active", number);
     if (number_or(port->symbol_errors, 0) > 0 || number_or(port->link_downed, 0) > 1)
         finding_add(findings, REASON_NIC_ERRORS, WEIGHT_NOTE, nic,
-                    "%s port %" PRId64 ": %" PRId64 " symbol errors, link down %" PRId64 " times",
+                    "%s port %" PRId64 ": %" PRId64 " symbol errors, link was down %" PRId64
+                    " times",
                     nic, number_or(port->port, 0), number_or(port->symbol_errors, 0),
                     number_or(port->link_downed, 0));
     if (!text_is(port->layer, "roce"))
         return;
     if (port->roce.value && !text_is(port->roce, "v2"))
         finding_repair(finding_add(findings, REASON_ROCE_GID, WEIGHT_OFF, netdev,
-                                   "%s port %" PRId64 ": newest GID type %s of %" PRId64, nic,
-                                   number_or(port->port, 0), port->roce.value,
+                                   "%s port %" PRId64 ": newest RoCE version %s, %" PRId64 " GIDs",
+                                   nic, number_or(port->port, 0), port->roce.value,
                                    number_or(port->gids, 0)),
                        "set ports[%zu].roce v2", number);
     if (port->mtu.known && port->mtu.value < ROCE_MTU_LEAST)
@@ -74,8 +75,8 @@ static void check_access(const struct machine *machine, struct findings *finding
 
 void check_nic(const struct machine *machine, const struct endpoint *nic, struct findings *findings)
 {
-    unsigned ways = findings->ways;
-    findings->ways = WAYS_ALL; /* without the NIC there is no way to it at all */
+    unsigned routes_off = findings->routes_off;
+    findings->routes_off = ROUTE_BITS_ALL; /* a NIC that does not work has no route */
     for (size_t i = 0; i < machine->n_ports; i++)
         if (text_is(machine->ports[i].nic, nic->name))
             check_port(machine, &machine->ports[i], findings);
@@ -88,11 +89,12 @@ void check_nic(const struct machine *machine, const struct endpoint *nic, struct
     }
     check_access(machine, findings);
     check_pcie(machine, nic, findings);
-    findings->ways = ways;
+    findings->routes_off = routes_off;
 }
 
 /* --- GPUDirect RDMA --------------------------------------------------------------------------- */
 
+/* The step `name` of the GPU-NIC ladder when it has this result, else NULL. */
 static const struct machine_rung *rung(const struct machine *machine, const struct endpoint *gpu,
                                        const struct endpoint *nic, const char *name,
                                        const char *result)
@@ -110,7 +112,7 @@ static struct finding *rung_finding(struct findings *findings, enum reason reaso
                        number_or(r->err, 0));
 }
 
-/* The rung comes out well; registration of any kind is followed by a transfer. */
+/* Adds "this step of the ladder succeeds" to a repair. */
 static void repair_rung(const struct machine *machine, const struct endpoint *gpu,
                         const struct endpoint *nic, const char *name, struct finding *finding)
 {
@@ -119,7 +121,7 @@ static void repair_rung(const struct machine *machine, const struct endpoint *gp
         finding_repair(finding, "set ladder[%zu].result ok", (size_t)(r - machine->ladder));
 }
 
-/* The module is loaded, and nobody has tried to register with it. */
+/* nvidia_peermem is loaded, and the ladder has not tried a registration with it. */
 static bool may_register(const struct machine *machine, const struct endpoint *gpu,
                          const struct endpoint *nic)
 {
@@ -127,18 +129,20 @@ static bool may_register(const struct machine *machine, const struct endpoint *g
            rung(machine, gpu, nic, "peermem", "not-tried");
 }
 
-/* The open kernel module, which exports dma-buf, needs a GPU System Processor: Turing and newer. */
-static void suit_generation(const struct machine_gpu *gpu, struct finding *finding)
+/* The open kernel module, which exports dma-buf, needs a GPU System Processor (Turing and newer),
+ * so older GPUs get another remedy. */
+static void set_generation_remedy(const struct machine_gpu *gpu, struct finding *finding)
 {
     int64_t major = number_or(gpu->cc_major, 99), minor = number_or(gpu->cc_minor, 0);
     if (major < 7 || (major == 7 && minor < 5))
         finding_remedy(finding,
-                       "modprobe nvidia_peermem (dma-buf is no way here: the open kernel module, "
-                       "which exports it, does not drive {dev})",
+                       "modprobe nvidia_peermem (dma-buf is not possible: the open kernel module, "
+                       "which exports it, does not support {dev})",
                        text_or(gpu->name, "this GPU"));
 }
 
-/* Two ways of registration: one that fails while the other works is only good to know. */
+/* Checks the two kinds of registration (dma-buf and peermem). A failure of one is a note when the
+ * other works or has not been tried. */
 static void check_registration(const struct machine *machine, const struct endpoint *gpu,
                                const struct endpoint *nic, struct findings *findings)
 {
@@ -148,14 +152,14 @@ static void check_registration(const struct machine *machine, const struct endpo
     enum weight weight = works || may ? WEIGHT_NOTE : WEIGHT_OFF;
     if (may)
         finding_add(findings, REASON_GDR_UNTRIED, WEIGHT_UNKNOWN, nic->name,
-                    "%s %s: no registration was tried with nvidia_peermem", gpu->name, nic->name);
+                    "%s %s: registration with nvidia_peermem is not tested", gpu->name, nic->name);
     const struct machine_rung *failed;
     bool closed = text_is(machine->drivers.nvidia_flavor, "closed");
     struct finding *f;
     if ((failed = rung(machine, gpu, nic, "export", "failed"))) {
         f = rung_finding(findings, closed && !works ? REASON_GDR_CLOSED : REASON_GDR_NO_DMABUF,
                          weight, failed);
-        suit_generation(machine_find_gpu(machine, gpu->index), f);
+        set_generation_remedy(machine_find_gpu(machine, gpu->index), f);
         repair_rung(machine, gpu, nic, "export", f);
         repair_rung(machine, gpu, nic, "dmabuf", f);
     }
@@ -173,15 +177,15 @@ static void check_registration(const struct machine *machine, const struct endpo
     }
 }
 
-/* Nothing was tried: what is already known to be in the way. */
+/* Without test results: adds what is already known to prevent registration. */
 static void check_untried(const struct machine *machine, const struct endpoint *gpu,
                           const struct endpoint *nic, const struct machine_gpu *g,
                           struct findings *findings)
 {
     char pair[140];
     snprintf(pair, sizeof pair, "%s %s", gpu->name, nic->name);
-    finding_add(findings, REASON_GDR_UNTRIED, WEIGHT_UNKNOWN, pair, "%s: no registration was tried",
-                pair);
+    finding_add(findings, REASON_GDR_UNTRIED, WEIGHT_UNKNOWN, pair,
+                "%s: registration is not tested", pair);
     if (!text_is(g->vendor, "nvidia"))
         return;
     bool closed = text_is(machine->drivers.nvidia_flavor, "closed");
@@ -190,41 +194,42 @@ static void check_untried(const struct machine *machine, const struct endpoint *
     if (number_is(g->dmabuf, 0)) {
         f = finding_add(findings, REASON_GDR_NO_DMABUF, no_peermem ? WEIGHT_OFF : WEIGHT_NOTE, NULL,
                         "%s: CUDA attribute 124 (dma-buf) is 0", gpu->name);
-        suit_generation(g, f);
+        set_generation_remedy(g, f);
         finding_repair(f, "load module nvidia_peermem");
     }
     if (closed && no_peermem) {
         f = finding_add(findings, REASON_GDR_CLOSED, WEIGHT_OFF, NULL,
                         "closed kernel module %s, nvidia_peermem is not loaded",
                         text_or(machine->drivers.nvidia_module, "?"));
-        suit_generation(g, f);
+        set_generation_remedy(g, f);
         finding_repair(f, "load module nvidia_peermem");
     } else if (no_peermem)
         finding_add(findings, REASON_GDR_NO_PEERMEM, WEIGHT_NOTE, NULL,
-                    "nvidia_peermem is not loaded; dma-buf may do without it");
+                    "nvidia_peermem is not loaded; dma-buf may work without it");
 }
 
-/* By more than a tenth, as far as their ports tell. */
+/* The port of the NIC is known, and its rate is more than 10 % below `mbit`. */
 static bool is_slower(const struct machine *machine, const struct machine_nic *nic, int64_t mbit)
 {
     const struct machine_port *port = assign_port(machine, nic);
     return port && port->mbit.known && port->mbit.value * 11 / 10 < mbit;
 }
 
-/* The nearest active NIC that is as fast, of several that are equally near the one that comes in
- * turn; asked for every pair of a table, so without sharing out among all GPUs. */
-static const struct machine_nic *near_in_turn(const struct machine *machine,
-                                              const struct endpoint *gpu, int64_t mbit,
-                                              enum level *level)
+/* The nearest active NIC that is not slower than `mbit`. Of several equally near ones, GPU indices
+ * select one in round-robin order. This runs for every pair of a table, so it does not compute the
+ * assignment of all GPUs (assign.h). */
+static const struct machine_nic *nearest_nic(const struct machine *machine,
+                                             const struct endpoint *gpu, int64_t mbit,
+                                             enum level *level)
 {
     const struct machine_nic *near[8] = {NULL};
     size_t n = 0;
     *level = LEVEL_UNKNOWN;
     for (size_t i = 0; i < machine->n_nics; i++) {
-        if (!assign_takes(machine, &machine->nics[i]) ||
+        if (!assign_can_use(machine, &machine->nics[i]) ||
             is_slower(machine, &machine->nics[i], mbit))
             continue;
-        enum level here = level_to(machine, gpu, &machine->nics[i]);
+        enum level here = nic_distance(machine, gpu, &machine->nics[i]);
         if (here < *level)
             n = 0;
         *level = here < *level ? here : *level;
@@ -234,7 +239,7 @@ static const struct machine_nic *near_in_turn(const struct machine *machine,
     return n ? near[(size_t)gpu->index % n] : NULL;
 }
 
-/* The way between a GPU and a NIC with no CPU in it, in MB/s; 0: it cannot be told. */
+/* Expected rate of GPUDirect RDMA between a GPU and a NIC in MB/s; 0 when unknown. */
 static int64_t direct_mbps(const struct machine *machine, const struct endpoint *gpu,
                            const struct endpoint *nic)
 {
@@ -246,8 +251,8 @@ static int64_t direct_mbps(const struct machine *machine, const struct endpoint 
     return 0;
 }
 
-/* `direct`: expected of this NIC. One that is nearer and slower, for ACS on its way or its port, is
- * no better. */
+/* `direct`: expected rate of this NIC in MB/s. A nearer NIC that is slower (ACS on its route, a
+ * slower port) is no better, so it makes no finding. */
 static void check_far(const struct machine *machine, const struct endpoint *gpu,
                       const struct endpoint *nic, int64_t direct, struct findings *findings)
 {
@@ -257,7 +262,7 @@ static void check_far(const struct machine *machine, const struct endpoint *gpu,
     const struct machine_nic *near =
         here == LEVEL_UNKNOWN
             ? NULL
-            : near_in_turn(machine, gpu, port ? number_or(port->mbit, 0) : 0, &nearest);
+            : nearest_nic(machine, gpu, port ? number_or(port->mbit, 0) : 0, &nearest);
     if (!near || nearest >= here)
         return;
     struct endpoint end = endpoint_of_nic(machine, near);
@@ -286,16 +291,16 @@ static void add_gdr(const struct machine *machine, const struct endpoint *gpu,
         repair_rung(machine, gpu, nic, "transfer",
                     rung_finding(findings, REASON_GDR_DATA, WEIGHT_OFF, r));
     r = rung(machine, gpu, nic, "speed", "ok");
-    if (r && direct && number_or(r->mbps, direct) < check_least(machine, direct))
+    if (r && direct && number_or(r->mbps, direct) < check_threshold(machine, direct))
         finding_add(findings, REASON_GDR_SLOW, WEIGHT_SLOW, NULL,
                     "%s %s: %" PRId64 " of %" PRId64 " MB/s", gpu->name, nic->name, r->mbps.value,
                     direct);
     check_far(machine, gpu, nic, direct, findings);
     check_nic(machine, nic, findings);
-    /* of a way that is off for another cause, this is only good to know */
-    check_pcie_way(machine, gpu, nic,
-                   findings_turn_off(findings, WAY(ROUTE_PEER)) ? WEIGHT_NOTE : WEIGHT_SLOW,
-                   findings);
+    /* only a note when the route is off for another cause */
+    check_pcie_route(machine, gpu, nic,
+                     findings_turn_off(findings, ROUTE_BIT(ROUTE_PEER)) ? WEIGHT_NOTE : WEIGHT_SLOW,
+                     findings);
     check_mapping(machine, g, findings);
 }
 
@@ -303,7 +308,7 @@ void check_gdr(const struct machine *machine, const struct endpoint *gpu,
                const struct endpoint *nic, struct findings *findings)
 {
     struct findings own = {
-        .place = findings->place, .path = "GPUDirect RDMA", .ways = WAY(ROUTE_PEER)};
+        .place = findings->place, .path = "GPUDirect RDMA", .routes_off = ROUTE_BIT(ROUTE_PEER)};
     findings->path = own.path;
     add_gdr(machine, gpu, nic, &own);
     findings_merge(findings, &own);
@@ -311,15 +316,15 @@ void check_gdr(const struct machine *machine, const struct endpoint *gpu,
 
 /* --- GPU-initiated ---------------------------------------------------------------------------- */
 
-/* Without the NIC there are no queues; that it cannot be opened is told, and counted, as the NIC's
- * own fault. */
-static void check_opened(const struct machine *machine, const struct endpoint *gpu,
-                         const struct endpoint *nic, struct findings *findings)
+/* A process that cannot open the NIC has no queues. This is a note: check_nic() reports the fault.
+ */
+static void check_nic_open(const struct machine *machine, const struct endpoint *gpu,
+                           const struct endpoint *nic, struct findings *findings)
 {
     bool library = !text_is(machine->drivers.libibverbs, "");
     if (!library || number_is(machine->limits.uverbs_nodes, 0))
         finding_add(findings, library ? REASON_NIC_NO_NODE : REASON_NIC_NO_VERBS, WEIGHT_NOTE, NULL,
-                    "%s %s: no queues without the NIC", gpu->name, nic->name);
+                    "%s %s: no queues, because the NIC cannot be opened", gpu->name, nic->name);
 }
 
 void check_gda(const struct machine *machine, const struct endpoint *gpu,
@@ -329,13 +334,13 @@ void check_gda(const struct machine *machine, const struct endpoint *gpu,
     const struct machine_rung *doorbell = rung(machine, gpu, nic, "doorbell", "failed");
     const struct machine_rung *queues = rung(machine, gpu, nic, "queues", "failed");
     findings->path = "GPU-initiated RDMA";
-    findings->ways = 0; /* who posts the requests, not where the data goes */
+    findings->routes_off = 0; /* concerns who posts the requests, not the route of the data */
     if (n->driver.value && strncmp(n->driver.value, "mlx5", 4) != 0) {
-        finding_add(findings, REASON_GDA_NIC, WEIGHT_NOTE, nic->name, "%s is driven by %s",
-                    nic->name, *n->driver.value ? n->driver.value : "no driver");
+        finding_add(findings, REASON_GDA_NIC, WEIGHT_NOTE, nic->name, "%s has %s%s", nic->name,
+                    *n->driver.value ? "driver " : "no driver", n->driver.value);
         return;
     }
-    check_opened(machine, gpu, nic, findings);
+    check_nic_open(machine, gpu, nic, findings);
     if (text_is(machine->drivers.libmlx5, ""))
         finding_add(findings, REASON_GDA_LIB, WEIGHT_OFF, NULL, "libmlx5.so.1 not found");
     if (queues)
@@ -365,7 +370,7 @@ void check_shared_nics(const struct machine *machine, const struct assignment *a
         }
         if (gpus > 1)
             finding_add(findings, REASON_NIC_SHARED, WEIGHT_NOTE, machine->nics[n].name.value,
-                        "%s is the NIC of %s", text_or(machine->nics[n].name, "?"), names);
+                        "%s is assigned to %s", text_or(machine->nics[n].name, "?"), names);
     }
 }
 
@@ -396,8 +401,8 @@ static void check_mount(const struct machine_mount *mount, struct findings *find
                     path, type, options);
 }
 
-/* NVIDIA names RAID 0 and 1. Parity the CPU computes from what is written, so it has to see it; of
- * the others nothing is said. */
+/* NVIDIA lists RAID 0 and 1 as supported. Parity RAIDs cannot work: the CPU must see the data to
+ * compute parity. NVIDIA says nothing about other levels. */
 static void check_raid_level(const struct machine_disk *disk, struct findings *findings)
 {
     const char *level = text_or(disk->raid_level, ""), *name = text_or(disk->name, "?");
@@ -405,8 +410,8 @@ static void check_raid_level(const struct machine_disk *disk, struct findings *f
         return;
     bool parity = word_is_one_of(level, "raid4|raid5|raid6");
     finding_repair(finding_add(findings, REASON_FILE_RAID_LEVEL,
-                               parity ? WEIGHT_OFF : WEIGHT_UNKNOWN, name, "%s is of level %s",
-                               name, level),
+                               parity ? WEIGHT_OFF : WEIGHT_UNKNOWN, name, "%s has level %s", name,
+                               level),
                    "set disks[%s].raid_level raid0", name);
 }
 
@@ -420,7 +425,7 @@ static void check_disk(const struct machine *machine, const struct endpoint *gpu
     if (remote)
         return;
     if (!disk || !disk->kind.value || !word_is_one_of(disk->kind.value, "nvme|nvme-of|raid")) {
-        finding_add(findings, REASON_FILE_DEVICE, WEIGHT_OFF, name, "%s lies on %s (%s)",
+        finding_add(findings, REASON_FILE_DEVICE, WEIGHT_OFF, name, "%s is on %s (%s)",
                     text_or(mount->path, "?"), *name ? name : "no block device",
                     disk ? text_or(disk->kind, "kind not known") : "not a disk of this machine");
         return;
@@ -448,8 +453,8 @@ static bool has_word(const char *text, const char *word)
     return false;
 }
 
-/* The kernel's own way for peer-to-peer transfers does without the module, but not for a RAID. */
-static bool p2pdma_serves(const struct machine *machine, const struct machine_mount *mount)
+/* The kernel's P2PDMA needs no nvidia_fs; cuFile does not use it for a RAID. */
+static bool p2pdma_works(const struct machine *machine, const struct machine_mount *mount)
 {
     const struct machine_disk *disk = machine_find_disk(machine, text_or(mount->disk, ""));
     return number_is(machine->drivers.nvme_p2pdma, 1) && !(disk && text_is(disk->kind, "raid"));
@@ -459,19 +464,19 @@ static void check_module(const struct machine *machine, const struct machine_mou
                          struct findings *findings)
 {
     bool kernel = number_is(machine->drivers.nvme_p2pdma, 1);
-    bool serves = p2pdma_serves(machine, mount);
+    bool works = p2pdma_works(machine, mount);
     if (!number_is(machine->drivers.nvidia_fs, 0))
         return;
     struct finding *f =
-        finding_add(findings, REASON_FILE_NO_FS_MODULE, serves ? WEIGHT_NOTE : WEIGHT_OFF, NULL,
+        finding_add(findings, REASON_FILE_NO_FS_MODULE, works ? WEIGHT_NOTE : WEIGHT_OFF, NULL,
                     "module nvidia_fs is not loaded%s",
-                    kernel && !serves ? ", and by P2PDMA cuFile takes no RAID" : "");
-    if (kernel && !serves)
+                    kernel && !works ? ", and cuFile does not use P2PDMA for a RAID" : "");
+    if (kernel && !works)
         finding_remedy(f, "modprobe nvidia_fs (package nvidia-gds)", "");
     finding_repair(f, "load module nvidia_fs");
 }
 
-/* The module is there, but nothing of this disk's kind has registered with it. */
+/* nvidia_fs is loaded, but no driver of this kind of disk has registered with it. */
 static void check_nvme_driver(const struct machine *machine, const struct machine_mount *mount,
                               struct findings *findings)
 {
@@ -485,14 +490,15 @@ static void check_nvme_driver(const struct machine *machine, const struct machin
         has_word(d->nvidia_fs_modules.value, wanted))
         return;
     finding_repair(finding_add(findings, REASON_FILE_NVME_DRIVER,
-                               p2pdma_serves(machine, mount) ? WEIGHT_NOTE : WEIGHT_OFF, NULL,
+                               p2pdma_works(machine, mount) ? WEIGHT_NOTE : WEIGHT_OFF, NULL,
                                "registered with nvidia_fs: %s; %s is not",
                                *d->nvidia_fs_modules.value ? d->nvidia_fs_modules.value : "nothing",
                                wanted),
                    "set drivers.nvidia_fs_modules %s", wanted);
 }
 
-/* Last of all: where a direct way is there, cuFile's other one is of no matter. */
+/* Runs after all other checks: cuFile's compatibility mode matters only where no direct route
+ * works, or where it is forced. */
 static void check_compat(const struct machine *machine, struct findings *findings)
 {
     const struct machine_driver *d = &machine->drivers;
@@ -500,9 +506,10 @@ static void check_compat(const struct machine *machine, struct findings *finding
         finding_repair(finding_add(findings, REASON_FILE_COMPAT, WEIGHT_OFF, NULL,
                                    "force_compat_mode is true in cufile.json"),
                        "set drivers.cufile_compat allowed");
-    else if (text_is(d->cufile_compat, "allowed") && findings_turn_off(findings, WAY(ROUTE_PEER)))
+    else if (text_is(d->cufile_compat, "allowed") &&
+             findings_turn_off(findings, ROUTE_BIT(ROUTE_PEER)))
         finding_add(findings, REASON_FILE_COMPAT, WEIGHT_NOTE, NULL,
-                    "allow_compat_mode is true for cuFile, and no direct way is there");
+                    "allow_compat_mode is true for cuFile, and no direct route works");
 }
 
 static void add_file(const struct machine *machine, const struct endpoint *gpu, const char *path,
@@ -534,15 +541,15 @@ static void add_file(const struct machine *machine, const struct endpoint *gpu, 
                        "set drivers.libcufile libcufile.so.0");
     else if (number_is(machine->limits.udev_data, 0))
         finding_repair(finding_add(findings, REASON_FILE_CUFILE, WEIGHT_OFF, NULL,
-                                   "/run/udev/data is not here"),
+                                   "/run/udev/data does not exist"),
                        "set limits.udev_data yes");
     if (text_is(machine->system.iommu_mode, "translated"))
-        finding_repair(
-            finding_add(findings, REASON_P2P_IOMMU,
-                        findings_turn_off(findings, WAY(ROUTE_PEER)) ? WEIGHT_NOTE : WEIGHT_SLOW,
-                        NULL, "IOMMU groups are of type DMA; kernel options \"%s\"",
-                        text_or(machine->system.iommu_options, "")),
-            "set iommu passthrough");
+        finding_repair(finding_add(findings, REASON_P2P_IOMMU,
+                                   findings_turn_off(findings, ROUTE_BIT(ROUTE_PEER)) ? WEIGHT_NOTE
+                                                                                      : WEIGHT_SLOW,
+                                   NULL, "IOMMU groups are of type DMA; kernel options \"%s\"",
+                                   text_or(machine->system.iommu_options, "")),
+                       "set iommu passthrough");
     check_compat(machine, findings);
 }
 
@@ -550,14 +557,14 @@ void check_file(const struct machine *machine, const struct endpoint *gpu, const
                 const struct machine_mount *mount, struct findings *findings)
 {
     struct findings own = {
-        .place = findings->place, .path = "GPUDirect Storage", .ways = WAY(ROUTE_PEER)};
+        .place = findings->place, .path = "GPUDirect Storage", .routes_off = ROUTE_BIT(ROUTE_PEER)};
     findings->path = own.path;
     add_file(machine, gpu, path, mount, &own);
     findings_merge(findings, &own);
 }
 
-/* The kernel's RDMA driver for a network controller that may be an RDMA NIC. Source: the tables of
- * PCI devices in the kernel's drivers, and the PCI ID repository. */
+/* Name of the kernel's RDMA driver for a network controller that may be an RDMA NIC, else NULL.
+ * Source: the PCI device tables of the kernel's drivers, and the PCI ID repository. */
 static const char *rdma_driver(const struct machine_pci *pci)
 {
     static const struct {
@@ -605,5 +612,5 @@ void check_no_nic(const struct machine *machine, struct findings *findings)
         }
     }
     finding_add(findings, REASON_NIC_ABSENT, WEIGHT_NOTE, NULL,
-                "no RDMA device in /sys/class/infiniband, and no PCI device that could be one");
+                "no RDMA device in /sys/class/infiniband, and no PCI device that may be one");
 }

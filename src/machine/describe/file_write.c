@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes a machine as JSON that a person can read: one fact a line for what there is one of, one
- * item a line for lists. Unknown facts are written with their reason. Knows only the schema. */
+/* Writes a machine as readable JSON: one fact per line for structs, one item per line for lists.
+ * Unknown facts have their reason. Uses only the schema. */
 #include "machine/machine.h"
 
 #include <inttypes.h>
@@ -12,14 +12,14 @@
 struct writer {
     FILE *to;
     bool anonymous;
-    const char *seen[4096]; /* masked texts, so that equal ones get equal stand-ins */
+    const char *seen[4096]; /* masked texts; the index makes the placeholder */
     size_t n_seen;
 };
 
 static void write_string(struct writer *w, const char *text)
 {
     json_t *string = json_string(text);
-    if (!string) /* not UTF-8: what the system gave cannot be quoted as it is */
+    if (!string) /* JSON cannot hold a text that is not UTF-8 */
         string = json_string("(not UTF-8)");
     char *quoted = json_dumps(string, JSON_ENCODE_ANY);
     fputs(quoted ? quoted : "\"\"", w->to);
@@ -66,8 +66,8 @@ static void write_text(struct writer *w, const struct machine_field *field,
         write_string(w, text->value);
 }
 
-/* A fact that is unknown and has no reason is left out: it reads back the same. */
-static bool is_silent(const struct machine_field *field, const void *fact)
+/* An unknown fact without a reason is left out: the reader sets it to the same. */
+static bool is_left_out(const struct machine_field *field, const void *fact)
 {
     if (field->type == FIELD_NUMBER || field->type == FIELD_FLAG) {
         const struct machine_number *number = fact;
@@ -85,7 +85,7 @@ static void write_item(struct writer *w, const struct machine_record *record, co
     fputc('{', w->to);
     for (size_t i = 0; i < n; i++) {
         const void *fact = (const char *)item + fields[i].offset;
-        if (is_silent(&fields[i], fact))
+        if (is_left_out(&fields[i], fact))
             continue;
         fputs(first ? "" : ",", w->to);
         fputs(record->single ? "\n    " : first ? "" : " ", w->to);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Subtracts the counters of two readings. See growth.h. */
+/* Subtracts the error counters of two readings. See growth.h. */
 #include "machine/describe/growth.h"
 
 #include <inttypes.h>
@@ -12,8 +12,8 @@ struct growth {
     char where[128]; /* "symbol errors +3, link down +1" */
 };
 
-static void add_error(struct growth *growth, struct machine_number before,
-                      struct machine_number after, const char *name)
+static void add_growth(struct growth *growth, struct machine_number before,
+                       struct machine_number after, const char *name)
 {
     if (!before.known || !after.known)
         return;
@@ -26,46 +26,46 @@ static void add_error(struct growth *growth, struct machine_number before,
              name, after.value - before.value);
 }
 
-static void report_growth(const struct growth *growth, struct machine_number *to)
+static void set_growth(const struct growth *growth, struct machine_number *to)
 {
     if (growth->known)
         number_set(to, growth->sum);
 }
 
-static void note_pci(struct machine_pci *before, const struct machine_pci *after)
+static void record_pci_growth(struct machine_pci *before, const struct machine_pci *after)
 {
     struct growth growth = {.known = false};
-    add_error(&growth, before->aer_correctable, after->aer_correctable, "corrected");
-    add_error(&growth, before->aer_uncorrectable, after->aer_uncorrectable, "not corrected");
-    report_growth(&growth, &before->aer_grown);
+    add_growth(&growth, before->aer_correctable, after->aer_correctable, "corrected");
+    add_growth(&growth, before->aer_uncorrectable, after->aer_uncorrectable, "not corrected");
+    set_growth(&growth, &before->aer_grown);
 }
 
-static void note_port(struct machine *machine, struct machine_port *before,
-                      const struct machine_port *after)
+static void record_port_growth(struct machine *machine, struct machine_port *before,
+                               const struct machine_port *after)
 {
     struct growth growth = {.known = false};
-    add_error(&growth, before->symbol_errors, after->symbol_errors, "symbol errors");
-    add_error(&growth, before->link_downed, after->link_downed, "link down");
-    add_error(&growth, before->retransmits, after->retransmits, "retransmits");
-    report_growth(&growth, &before->errors_grown);
+    add_growth(&growth, before->symbol_errors, after->symbol_errors, "symbol errors");
+    add_growth(&growth, before->link_downed, after->link_downed, "link down");
+    add_growth(&growth, before->retransmits, after->retransmits, "retransmits");
+    set_growth(&growth, &before->errors_grown);
     if (growth.known)
         text_set(machine, &before->errors_where, growth.where);
 }
 
-static void note_link(struct machine *machine, struct machine_link *before,
-                      const struct machine_link *after)
+static void record_link_growth(struct machine *machine, struct machine_link *before,
+                               const struct machine_link *after)
 {
     struct growth growth = {.known = false};
-    add_error(&growth, before->crc_errors, after->crc_errors, "CRC");
-    add_error(&growth, before->replays, after->replays, "replays");
-    add_error(&growth, before->recoveries, after->recoveries, "recoveries");
-    add_error(&growth, before->ecc_errors, after->ecc_errors, "ECC");
-    add_error(&growth, before->receive_errors, after->receive_errors, "receive");
-    add_error(&growth, before->integrity_errors, after->integrity_errors, "integrity");
-    add_error(&growth, before->discards, after->discards, "discards");
-    add_error(&growth, before->failed_recoveries, after->failed_recoveries, "failed recoveries");
-    add_error(&growth, before->effective_errors, after->effective_errors, "effective");
-    report_growth(&growth, &before->errors_grown);
+    add_growth(&growth, before->crc_errors, after->crc_errors, "CRC");
+    add_growth(&growth, before->replays, after->replays, "replays");
+    add_growth(&growth, before->recoveries, after->recoveries, "recoveries");
+    add_growth(&growth, before->ecc_errors, after->ecc_errors, "ECC");
+    add_growth(&growth, before->receive_errors, after->receive_errors, "receive");
+    add_growth(&growth, before->integrity_errors, after->integrity_errors, "integrity");
+    add_growth(&growth, before->discards, after->discards, "discards");
+    add_growth(&growth, before->failed_recoveries, after->failed_recoveries, "failed recoveries");
+    add_growth(&growth, before->effective_errors, after->effective_errors, "effective");
+    set_growth(&growth, &before->errors_grown);
     if (growth.known)
         text_set(machine, &before->errors_where, growth.where);
 }
@@ -90,29 +90,29 @@ static const struct machine_link *find_link(const struct machine *machine,
     return NULL;
 }
 
-void growth_note(struct machine *machine, const struct machine *later)
+void growth_record(struct machine *machine, const struct machine *later)
 {
     for (size_t i = 0; i < machine->n_pci; i++) {
         const struct machine_pci *after = machine_find_pci(later, machine->pci[i].bdf.value);
         if (after)
-            note_pci(&machine->pci[i], after);
+            record_pci_growth(&machine->pci[i], after);
     }
     for (size_t i = 0; i < machine->n_ports; i++) {
         const struct machine_port *after = find_port(later, &machine->ports[i]);
         if (after)
-            note_port(machine, &machine->ports[i], after);
+            record_port_growth(machine, &machine->ports[i], after);
     }
     for (size_t i = 0; i < machine->n_links; i++) {
         const struct machine_link *after = find_link(later, &machine->links[i]);
         if (after)
-            note_link(machine, &machine->links[i], after);
+            record_link_growth(machine, &machine->links[i], after);
     }
     for (size_t i = 0; i < machine->n_gpus; i++) {
         struct growth growth = {.known = false};
         const struct machine_gpu *after =
             machine_find_gpu(later, number_or(machine->gpus[i].index, -1));
         if (after)
-            add_error(&growth, machine->gpus[i].pcie_replays, after->pcie_replays, "replays");
-        report_growth(&growth, &machine->gpus[i].replays_grown);
+            add_growth(&growth, machine->gpus[i].pcie_replays, after->pcie_replays, "replays");
+        set_growth(&growth, &machine->gpus[i].replays_grown);
     }
 }

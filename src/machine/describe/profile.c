@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Draws the facts of a profile from the model, and compares them with what is expected. See
- * profile.h. Reading and writing is profile_file.c. */
+/* Computes the facts of a profile from the model, and compares them with expected ones. See
+ * profile.h. profile_file.c reads and writes profiles. */
 #include "machine/describe/profile.h"
 
 #include <ctype.h>
@@ -19,12 +19,12 @@ const struct profile_info profile_infos[PROFILE_COUNT] = {
 
 /* --- from the model --------------------------------------------------------------------------- */
 
-static void set(struct profile_fact *to, int64_t value)
+static void set_number_fact(struct profile_fact *to, int64_t value)
 {
     *to = (struct profile_fact){.known = true, .number = value};
 }
 
-static void unknown_fact(struct profile_fact *to, const char *why)
+static void set_unknown_fact(struct profile_fact *to, const char *why)
 {
     *to = (struct profile_fact){.known = false};
     snprintf(to->text, sizeof to->text, "%s", why_unknown(why));
@@ -33,27 +33,27 @@ static void unknown_fact(struct profile_fact *to, const char *why)
 static void from_number(struct profile_fact *to, struct machine_number number)
 {
     if (number.known)
-        set(to, number.value);
+        set_number_fact(to, number.value);
     else
-        unknown_fact(to, number.why);
+        set_unknown_fact(to, number.why);
 }
 
 static void from_text(struct profile_fact *to, struct machine_text text)
 {
-    unknown_fact(to, text.why);
+    set_unknown_fact(to, text.why);
     if (!text.value)
         return;
     to->known = true;
     snprintf(to->text, sizeof to->text, "%s", text.value);
 }
 
-/* The least of what is known; of one that is not known nothing can be said of the least. */
-static void least(struct profile_fact *to, struct machine_number number, bool first)
+/* Keeps the minimum of several numbers. It is unknown when one of them is unknown. */
+static void keep_minimum(struct profile_fact *to, struct machine_number number, bool first)
 {
     if (first)
         from_number(to, number);
     else if (!number.known)
-        unknown_fact(to, number.why);
+        set_unknown_fact(to, number.why);
     else if (to->known && number.value < to->number)
         to->number = number.value;
 }
@@ -63,7 +63,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* "NVIDIA H100, NVIDIA H200": each once, in the order of the alphabet. */
+/* Lists each text once, in alphabetical order: "NVIDIA H100, NVIDIA H200". */
 static void list_texts(struct profile_fact *to, const char **texts, size_t n)
 {
     *to = (struct profile_fact){.known = true};
@@ -77,7 +77,7 @@ static void list_texts(struct profile_fact *to, const char **texts, size_t n)
     }
 }
 
-/* Over the text facts at `offset` of all items; unknown when one of them is. */
+/* Lists the text facts at `offset` of all items; unknown when one of them is unknown. */
 static void list_items(struct profile_fact *to, const void *items, size_t n, size_t item_bytes,
                        size_t offset)
 {
@@ -88,7 +88,7 @@ static void list_items(struct profile_fact *to, const void *items, size_t n, siz
         const char *item = (const char *)items + i * item_bytes;
         const struct machine_text *text = (const struct machine_text *)(item + offset);
         if (!text->value) {
-            unknown_fact(to, text->why);
+            set_unknown_fact(to, text->why);
             free(texts);
             return;
         }
@@ -99,7 +99,7 @@ static void list_items(struct profile_fact *to, const void *items, size_t n, siz
     free(texts);
 }
 
-static void draw_host(const struct machine *m, struct profile_fact *f)
+static void fill_host(const struct machine *m, struct profile_fact *f)
 {
     struct machine_number threads = {.known = true}, bytes = {.known = true};
     for (size_t i = 0; i < m->n_packages; i++) {
@@ -110,7 +110,7 @@ static void draw_host(const struct machine *m, struct profile_fact *f)
         bytes.known &= m->numa[i].memory_bytes.known;
         bytes.value += number_or(m->numa[i].memory_bytes, 0);
     }
-    set(&f[PROFILE_packages], (int64_t)m->n_packages);
+    set_number_fact(&f[PROFILE_packages], (int64_t)m->n_packages);
     if (m->n_packages)
         from_number(&f[PROFILE_cpu_threads], threads);
     if (m->n_numa)
@@ -121,7 +121,7 @@ static void draw_host(const struct machine *m, struct profile_fact *f)
     from_text(&f[PROFILE_iommu_mode], m->system.iommu_mode);
 }
 
-static void draw_drivers(const struct machine *m, struct profile_fact *f)
+static void fill_drivers(const struct machine *m, struct profile_fact *f)
 {
     const struct machine_driver *d = &m->drivers;
     from_text(&f[PROFILE_driver], d->driver);
@@ -138,19 +138,19 @@ static void draw_drivers(const struct machine *m, struct profile_fact *f)
     from_text(&f[PROFILE_libfabric], d->libfabric);
 }
 
-static void draw_gpus(const struct machine *m, struct profile_fact *f)
+static void fill_gpus(const struct machine *m, struct profile_fact *f)
 {
     int64_t ecc = 0, mig = 0;
     bool ecc_known = true, mig_known = true;
-    set(&f[PROFILE_gpus], (int64_t)m->n_gpus);
+    set_number_fact(&f[PROFILE_gpus], (int64_t)m->n_gpus);
     list_items(&f[PROFILE_gpu_models], m->gpus, m->n_gpus, sizeof *m->gpus,
                offsetof(struct machine_gpu, name));
     for (size_t i = 0; i < m->n_gpus; i++) {
         const struct machine_gpu *g = &m->gpus[i];
-        least(&f[PROFILE_gpu_memory_bytes], g->memory_bytes, i == 0);
-        least(&f[PROFILE_gpu_bar1_bytes], g->bar1_bytes, i == 0);
-        least(&f[PROFILE_gpu_pcie_gen], g->pcie_gen_max, i == 0);
-        least(&f[PROFILE_gpu_pcie_width], g->pcie_width, i == 0);
+        keep_minimum(&f[PROFILE_gpu_memory_bytes], g->memory_bytes, i == 0);
+        keep_minimum(&f[PROFILE_gpu_bar1_bytes], g->bar1_bytes, i == 0);
+        keep_minimum(&f[PROFILE_gpu_pcie_gen], g->pcie_gen_max, i == 0);
+        keep_minimum(&f[PROFILE_gpu_pcie_width], g->pcie_width, i == 0);
         ecc += number_is(g->ecc, 1);
         mig += number_is(g->mig, 1);
         ecc_known &= g->ecc.known;
@@ -162,8 +162,8 @@ static void draw_gpus(const struct machine *m, struct profile_fact *f)
     from_number(&f[PROFILE_gpus_mig], (struct machine_number){.known = mig_known, .value = mig});
 }
 
-/* A machine that was described or imported may tell the links and not their state. */
-static void draw_links(const struct machine *m, struct profile_fact *f)
+/* A described or imported machine may have links of unknown state. */
+static void fill_links(const struct machine *m, struct profile_fact *f)
 {
     int64_t up = 0;
     bool known = true;
@@ -172,16 +172,16 @@ static void draw_links(const struct machine *m, struct profile_fact *f)
         known &= link->active.known;
         if (!number_is(link->active, 1))
             continue;
-        least(&f[PROFILE_link_mbytes_per_s], link->mbps, up == 0);
+        keep_minimum(&f[PROFILE_link_mbytes_per_s], link->mbps, up == 0);
         up++;
     }
     from_number(&f[PROFILE_links], (struct machine_number){.known = known, .value = up});
 }
 
-static void draw_nics(const struct machine *m, struct profile_fact *f)
+static void fill_nics(const struct machine *m, struct profile_fact *f)
 {
     int64_t active = 0, with_mtu = 0;
-    set(&f[PROFILE_nics], (int64_t)m->n_nics);
+    set_number_fact(&f[PROFILE_nics], (int64_t)m->n_nics);
     list_items(&f[PROFILE_nic_models], m->nics, m->n_nics, sizeof *m->nics,
                offsetof(struct machine_nic, model));
     list_items(&f[PROFILE_nic_drivers], m->nics, m->n_nics, sizeof *m->nics,
@@ -193,30 +193,30 @@ static void draw_nics(const struct machine *m, struct profile_fact *f)
         const struct machine_pci *pci = machine_find_pci(m, m->nics[i].bdf.value);
         if (!pci)
             continue;
-        least(&f[PROFILE_nic_pcie_gen], pci->gen, on_pci == 0);
-        least(&f[PROFILE_nic_pcie_width], pci->width, on_pci == 0);
+        keep_minimum(&f[PROFILE_nic_pcie_gen], pci->gen, on_pci == 0);
+        keep_minimum(&f[PROFILE_nic_pcie_width], pci->width, on_pci == 0);
         on_pci++;
     }
     for (size_t i = 0; i < m->n_ports; i++) {
         const struct machine_port *port = &m->ports[i];
         if (!text_is(port->state, "active"))
             continue;
-        least(&f[PROFILE_port_mbit_per_s], port->mbit, active == 0);
+        keep_minimum(&f[PROFILE_port_mbit_per_s], port->mbit, active == 0);
         active++;
         if (!*text_or(port->netdev, ""))
             continue;
-        least(&f[PROFILE_port_mtu_bytes], port->mtu, with_mtu == 0);
+        keep_minimum(&f[PROFILE_port_mtu_bytes], port->mtu, with_mtu == 0);
         with_mtu++;
     }
-    set(&f[PROFILE_ports_active], active);
+    set_number_fact(&f[PROFILE_ports_active], active);
 }
 
-static void draw_rest(const struct machine *m, struct profile_fact *f)
+static void fill_rest(const struct machine *m, struct profile_fact *f)
 {
     int64_t nvme = 0, proven = 0, speeds = 0;
     for (size_t i = 0; i < m->n_disks; i++)
         nvme += m->disks[i].kind.value && word_is_one_of(m->disks[i].kind.value, "nvme");
-    set(&f[PROFILE_nvme_disks], nvme);
+    set_number_fact(&f[PROFILE_nvme_disks], nvme);
     for (size_t i = 0; i < m->n_measured; i++) {
         const struct machine_measured *pair = &m->measured[i];
         if (strncmp(text_or(pair->a, ""), "gpu", 3) || strncmp(text_or(pair->b, ""), "gpu", 3))
@@ -224,34 +224,34 @@ static void draw_rest(const struct machine *m, struct profile_fact *f)
         proven += text_is(pair->proof, "proven");
         if (!pair->write_mbps.known || !pair->write_mbps.value)
             continue;
-        least(&f[PROFILE_pair_write_mbytes_per_s], pair->write_mbps, speeds == 0);
+        keep_minimum(&f[PROFILE_pair_write_mbytes_per_s], pair->write_mbps, speeds == 0);
         speeds++;
     }
     if (m->n_gpus < 2)
         return;
     if (m->n_measured)
-        set(&f[PROFILE_pairs_proven], proven);
+        set_number_fact(&f[PROFILE_pairs_proven], proven);
     else
-        unknown_fact(&f[PROFILE_pairs_proven], "nothing was measured");
+        set_unknown_fact(&f[PROFILE_pairs_proven], "nothing was measured");
     if (!speeds)
-        unknown_fact(&f[PROFILE_pair_write_mbytes_per_s], "nothing was measured");
+        set_unknown_fact(&f[PROFILE_pair_write_mbytes_per_s], "nothing was measured");
 }
 
 void profile_of(const struct machine *machine, struct profile *profile)
 {
     for (int id = 0; id < PROFILE_COUNT; id++)
-        unknown_fact(&profile->facts[id], PROFILE_NONE);
-    draw_host(machine, profile->facts);
-    draw_drivers(machine, profile->facts);
-    draw_gpus(machine, profile->facts);
-    draw_links(machine, profile->facts);
-    draw_nics(machine, profile->facts);
-    draw_rest(machine, profile->facts);
+        set_unknown_fact(&profile->facts[id], PROFILE_NONE);
+    fill_host(machine, profile->facts);
+    fill_drivers(machine, profile->facts);
+    fill_gpus(machine, profile->facts);
+    fill_links(machine, profile->facts);
+    fill_nics(machine, profile->facts);
+    fill_rest(machine, profile->facts);
 }
 
 /* --- comparing -------------------------------------------------------------------------------- */
 
-/* As people order versions: number by number; "550.54" < "550.144" < "570". */
+/* Compares versions number by number: "550.54" < "550.144" < "570". */
 static int compare_versions(const char *a, const char *b)
 {
     while (*a || *b) {
@@ -278,13 +278,13 @@ enum profile_match profile_compare(enum profile_id id, const struct profile_fact
     const struct profile_info *info = &profile_infos[id];
     if (!expected->known)
         return PROFILE_AS_EXPECTED;
-    if (!seen->known) /* of no GPU, no NIC ... nothing can be told: their number differs */
+    if (!seen->known) /* a machine without GPUs or NICs differs in their number only */
         return strcmp(seen->text, PROFILE_NONE) == 0 ? PROFILE_AS_EXPECTED : PROFILE_NOT_SEEN;
     bool good;
     if (info->is_text)
-        good = expected->least ? compare_versions(seen->text, expected->text) >= 0
-                               : strcmp(seen->text, expected->text) == 0;
-    else if (expected->least)
+        good = expected->at_least ? compare_versions(seen->text, expected->text) >= 0
+                                  : strcmp(seen->text, expected->text) == 0;
+    else if (expected->at_least)
         good = seen->number >= expected->number;
     else if (info->percent < 100)
         good = seen->number >= expected->number / 100 * info->percent;
@@ -299,8 +299,9 @@ const char *profile_show(enum profile_id id, const struct profile_fact *fact, ch
     if (!fact->known)
         snprintf(text, size, "not known");
     else if (profile_infos[id].is_text)
-        snprintf(text, size, "%s%s", fact->least ? ">= " : "", *fact->text ? fact->text : "none");
+        snprintf(text, size, "%s%s", fact->at_least ? ">= " : "",
+                 *fact->text ? fact->text : "none");
     else
-        snprintf(text, size, "%s%" PRId64, fact->least ? ">= " : "", fact->number);
+        snprintf(text, size, "%s%" PRId64, fact->at_least ? ">= " : "", fact->number);
     return text;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes a machine from a short description: "2 socket, 4 gpu each, nvlink hybrid-cube-mesh, 1 nic
- * per 2 gpu". What the description does not say stays unknown. The words are in docs/machine.md. */
+ * per 2 gpu". All other facts stay unknown. docs/machine.md lists the words. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 enum { NUMBER_MOST = 9999 };
 
-/* One phrase between commas as words; number words give their value. */
+/* One phrase between commas, split into words. */
 struct phrase {
     char words[8][32];
     int n;
@@ -78,7 +78,7 @@ static weft_status set_fabric(struct plan *plan, const struct phrase *p)
     return not_understood(p);
 }
 
-/* "1 nic per 2 gpu", "nic per gpu", "1 nic each" (per socket is not offered: NICs follow GPUs). */
+/* Reads "1 nic per 2 gpu" or "nic per gpu"; `at` is the index of "nic". */
 static bool set_nics(struct plan *plan, const struct phrase *p, int count, int at)
 {
     plan->nics = count;
@@ -97,7 +97,8 @@ static bool set_nics(struct plan *plan, const struct phrase *p, int count, int a
     return true;
 }
 
-/* "nic beside gpu0", "2 nic beside gpu0 gpu4"; `at` is the word behind "beside". */
+/* Reads "nic beside gpu0" or "2 nic beside gpu0 gpu4"; `at` is the index of the word after
+ * "beside". */
 static bool set_beside(struct plan *plan, const struct phrase *p, int count, int at)
 {
     int gpu;
@@ -110,8 +111,8 @@ static bool set_beside(struct plan *plan, const struct phrase *p, int count, int
     return at < p->n;
 }
 
-/* "2 gpu per pcie-switch", "2 pcie-switch per pcie-switch", "2 gpu per root-complex", "4 numa per
- * socket". */
+/* Reads "2 gpu per pcie-switch", "2 pcie-switch per pcie-switch", "2 gpu per root-complex" or
+ * "4 numa per socket". */
 static bool set_per(struct plan *plan, const struct phrase *p, int count)
 {
     const char *what = p->words[1], *of = p->words[3];
@@ -160,7 +161,7 @@ static bool set_counted(struct plan *plan, const struct phrase *p, int count)
     return set_nics(plan, p, count, 1);
 }
 
-static weft_status apply(struct plan *plan, const struct phrase *p)
+static weft_status apply_phrase(struct plan *plan, const struct phrase *p)
 {
     int count;
     if (parse_number(p->words[0], &count))
@@ -203,7 +204,7 @@ static weft_status read_plan(const char *description, struct plan *plan)
         for (char *word = strtok_r(copy, " \t\n", &save); word && p.n < 8;
              word = strtok_r(NULL, " \t\n", &save))
             snprintf(p.words[p.n++], sizeof p.words[0], "%.31s", word);
-        weft_status status = p.n ? apply(plan, &p) : not_understood(&p);
+        weft_status status = p.n ? apply_phrase(plan, &p) : not_understood(&p);
         if (status)
             return status;
         at += length;
@@ -213,13 +214,14 @@ static weft_status read_plan(const char *description, struct plan *plan)
                         : base_fail(WEFT_ERR_ARGUMENT, "the description of the machine is empty");
 }
 
-/* --- what goes together ----------------------------------------------------------------------- */
+/* --- checks of the plan ----------------------------------------------------------------------- */
 
 static weft_status check_count(const char *what, int count, int most)
 {
-    return count > most ? base_fail(WEFT_ERR_ARGUMENT, "at most %d %s, the description has %d",
-                                    most, what, count)
-                        : WEFT_OK;
+    return count > most
+               ? base_fail(WEFT_ERR_ARGUMENT, "the description has %d %s; at most %d are possible",
+                           count, what, most)
+               : WEFT_OK;
 }
 
 static weft_status check_counts(const struct plan *plan)
@@ -236,12 +238,12 @@ static weft_status check_counts(const struct plan *plan)
                            plan->gpus, plan->hosts);
     for (int i = plan->gpus; !status && i < PLAN_GPUS_MOST; i++)
         if (plan->beside[i])
-            status = base_fail(WEFT_ERR_ARGUMENT, "a NIC is beside gpu%d, and there are %d GPUs", i,
+            status = base_fail(WEFT_ERR_ARGUMENT, "a NIC is beside gpu%d, but there are %d GPUs", i,
                                plan->gpus);
     return status;
 }
 
-/* Devices that share a PCIe switch or a root complex have to fit. */
+/* Checks that the devices of a PCIe switch or root complex fit into its slots. */
 static weft_status check_slots(const struct plan *plan)
 {
     int64_t nics = 0;
@@ -252,12 +254,12 @@ static weft_status check_slots(const struct plan *plan)
     nics = here * nics + ((int64_t)here * plan->nics + plan->nic_gpus - 1) / plan->nic_gpus;
     if (plan->no_switch && plan->switches_per_switch)
         return base_fail(WEFT_ERR_ARGUMENT,
-                         "switches above switches, and none at all, are said both");
+                         "the description has both no PCIe switches and switches above switches");
     if (here + nics > PLAN_SLOTS - 1 || plan->disks > PLAN_SLOTS || plan->switches_per_switch > 8)
         return base_fail(
             WEFT_ERR_ARGUMENT,
-            "a PCIe switch or root complex here has %d ports for GPUs and NICs; at most "
-            "8 switches below another, and %d disks",
+            "too many devices: a PCIe switch or root complex has %d ports for GPUs and NICs, at "
+            "most 8 switches below it, and %d disks",
             PLAN_SLOTS - 1, PLAN_SLOTS);
     return WEFT_OK;
 }
@@ -266,8 +268,8 @@ static weft_status check_fabric(const struct plan *plan)
 {
     int gpus = plan->gpus / plan->hosts; /* links without switches stay in a node */
     if (plan->fabric == FABRIC_CUBE && gpus != 8)
-        return base_fail(WEFT_ERR_ARGUMENT, "a hybrid cube mesh has 8 GPUs, the description %d",
-                         gpus);
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "a hybrid cube mesh has 8 GPUs, but the description has %d", gpus);
     if (plan->fabric != FABRIC_NONE && !plan->model->link_kind)
         return base_fail(WEFT_ERR_ARGUMENT, "%s has no NVLink", plan->model->name);
     if (plan->fabric == FABRIC_MESH && gpus - 1 > plan->model->links)
@@ -276,17 +278,16 @@ static weft_status check_fabric(const struct plan *plan)
     return WEFT_OK;
 }
 
-/* Too large a product is as far above every limit as its largest factor. */
+/* The product, at most NUMBER_MOST, which is above every limit. */
 static int product(int a, int b, int c)
 {
     int64_t all = (int64_t)a * b * c;
     return all > NUMBER_MOST ? NUMBER_MOST : (int)all;
 }
 
-/* What is not said, but follows: the compute trays of NVL72 have 4 GPUs and 2 packages, 18 of them
- * make a domain ("Understanding Your Grace-Blackwell Systems",
- * docs.nvidia.com/multi-node-nvlink-systems); GPUs with links to their CPU stand below no
- * switch. */
+/* Fills in what the description implies. A compute tray of NVL72 has 4 GPUs and 2 packages, and 18
+ * trays make a domain ("Understanding Your Grace-Blackwell Systems",
+ * docs.nvidia.com/multi-node-nvlink-systems). GPUs with links to their CPU have no PCIe switch. */
 static void fill_plan(struct plan *plan)
 {
     bool rack = plan->domain > 16 && !plan->hosts && plan->gpus % 4 == 0 && plan->gpus;
@@ -312,7 +313,7 @@ weft_status machine_synthetic(const char *description, struct machine **machine)
     *machine = NULL;
     weft_status status = read_plan(description, &plan);
     if (!status && plan.gpus && plan.gpus_each)
-        status = base_fail(WEFT_ERR_ARGUMENT, "the number of GPUs is said twice");
+        status = base_fail(WEFT_ERR_ARGUMENT, "the description has the number of GPUs twice");
     if (status)
         return status;
     fill_plan(&plan);

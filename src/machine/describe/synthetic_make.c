@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes the machine that a description plans. Knows nothing of its words. */
+/* Makes the machine of a plan. See synthetic.h. */
 #include "machine/describe/synthetic.h"
 
 #include <stdio.h>
@@ -11,16 +11,16 @@ enum { DOMAINS_OF_HOST = 0x400, NIC_GENERATION = 5 };
 struct maker {
     struct machine *machine;
     const struct plan *plan;
-    bool wide; /* each root complex has a PCI domain of its own, for it needs many buses */
+    bool wide; /* each root complex has its own PCI domain, because it needs many buses */
     int host;
-    int group;            /* PCIe root complexes of this host made so far */
-    const char *upstream; /* port of the switch that devices go below; NULL: none */
-    int ports_bus;        /* on which its downstream ports, or root ports, are */
-    int bus;              /* next free bus of this complex */
-    int slot;             /* next downstream or root port */
-    int upper_slot;       /* the same of a switch above */
-    int flat;             /* devices made so far in a flat tree: 28 on each root bus */
-    int package, numa;
+    int group;            /* number of PCIe root complexes of this host so far */
+    const char *upstream; /* upstream port of the current switch; NULL: none */
+    int ports_bus;        /* bus of its downstream ports, or of the root ports */
+    int bus;              /* next free bus of this root complex */
+    int slot;             /* next free downstream or root port */
+    int upper_slot;       /* next free downstream port of the switch above */
+    int flat;             /* number of devices in a flat tree so far, 28 per root bus */
+    int package, numa;    /* current CPU package and NUMA node */
 };
 
 static const char *bdf(struct maker *k, int bus, int device)
@@ -63,8 +63,8 @@ static struct machine_pci *make_pci(struct maker *k, const char *address, const 
     return pci;
 }
 
-/* A device of its own slot: below the switch or a root port, or straight at the root complex of a
- * VM. */
+/* Makes a device in the next slot: below the switch or a root port, or directly at the root complex
+ * of a flat virtual machine. */
 static struct machine_pci *make_device(struct maker *k, int64_t class, int generation)
 {
     if (k->plan->flat) {
@@ -79,7 +79,7 @@ static struct machine_pci *make_device(struct maker *k, int64_t class, int gener
     return make_pci(k, bdf(k, k->bus++, 0), port, "endpoint", class, generation);
 }
 
-/* A root complex with a switch, or with root ports alone. */
+/* Starts a root complex with a switch, or with root ports only. */
 static void start_group(struct maker *k)
 {
     int generation = k->plan->model->pcie_generation;
@@ -97,7 +97,7 @@ static void start_group(struct maker *k)
     k->slot = k->upper_slot = 0;
 }
 
-/* A switch below the one that the complex was started with, at `above`. */
+/* Starts a switch below the first switch of the root complex, whose upstream port is `above`. */
 static void start_lower(struct maker *k, const char *above)
 {
     int generation = k->plan->model->pcie_generation;
@@ -184,8 +184,9 @@ static void add_disk(struct maker *k)
 
 static int64_t link_count(enum fabric fabric, const struct fact_gpu *model, int n, int a, int b)
 {
-    /* DGX-1 with V100: two quads, each fully connected, corner to corner between them; the six
-     * links of a GPU spread so that two of its four peers get two (V100 white paper, figure 2). */
+    /* DGX-1 with V100: two fully connected quads, and a link from each GPU to its counterpart in
+     * the other quad. Two of the four peers of a GPU get two of its six links (V100 white paper,
+     * figure 2). */
     static const char cube[8][9] = {"01122000", "10210200", "12020010", "21200001",
                                     "20000112", "02001021", "00101202", "00012120"};
     if (a == b)
@@ -193,7 +194,7 @@ static int64_t link_count(enum fabric fabric, const struct fact_gpu *model, int 
     switch (fabric) {
     case FABRIC_CUBE: {
         int links = a < 8 && b < 8 ? cube[a][b] - '0' : 0;
-        return model->links == 4 && links ? 1 : links; /* P100 has one of each */
+        return model->links == 4 && links ? 1 : links; /* P100 has one link to each peer */
     }
     case FABRIC_MESH:
         return n > 1 ? model->links / (n - 1) : 0;
@@ -220,7 +221,7 @@ static void add_link(struct maker *k, const char *kind, int generation, int gpu,
     number_set(&link->mbps, fact->line_mbps);
 }
 
-/* Links without switches stay in their host, and join its GPUs by their places in it. */
+/* Adds links without switches, which connect GPUs of one host by their positions in the host. */
 static void add_peer_links(struct maker *k, int a, int *number)
 {
     const struct fact_gpu *model = k->plan->model;
@@ -246,7 +247,7 @@ static void make_links(struct maker *k)
     }
 }
 
-/* The vendor's driver withholds peer access from boards of this name, whatever they stand in. */
+/* The NVIDIA driver refuses peer access between GeForce boards on every machine. */
 static void add_refusals(struct maker *k)
 {
     int n = (int)k->machine->n_gpus;
@@ -278,8 +279,8 @@ static bool is_alone(const struct plan *plan)
     return plan->no_switch && !plan->gpus_per_root && !plan->flat;
 }
 
-/* A GPU and its NICs; where each device has a root complex of its own, the GPU's has been
- * started. */
+/* Makes a GPU and its NICs. Where each device has its own root complex, the caller has started that
+ * of the GPU. */
 static void add_gpu_and_nics(struct maker *k)
 {
     make_gpu(k);
@@ -292,7 +293,7 @@ static void add_gpu_and_nics(struct maker *k)
     }
 }
 
-/* GPUs of one root complex; returns how many of `most`. */
+/* Makes the GPUs of one root complex, at most `most`. Returns their number. */
 static int fill_group(struct maker *k, int most)
 {
     const struct plan *plan = k->plan;
@@ -310,7 +311,8 @@ static int fill_group(struct maker *k, int most)
     return done;
 }
 
-/* The drives are in the first NUMA node: in slots that are left, then in a complex of their own. */
+/* Makes the drives, which are on the first NUMA node: in free slots, then in a root complex of
+ * their own. Returns the number of drives that are left. */
 static int fill_disks(struct maker *k, int disks, int slots)
 {
     for (; k->numa == 0 && disks > 0 && k->slot < slots; disks--) {

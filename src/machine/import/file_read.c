@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a machine file. Everything in it is checked against the schema, and what is wrong is named
- * with its line. Knows only the schema, and nothing of what the facts mean. */
+/* Reads a machine file and checks it against the schema. Messages have the line of an error. Uses
+ * only the schema, not the meaning of the facts. */
 #include "machine/machine.h"
 
 #include <ctype.h>
@@ -20,13 +20,13 @@ struct reader {
     const char *text;
     const char *name;
     struct machine *machine;
-    /* where we are, for messages */
-    const char *record;
-    size_t item;
-    bool single;
+    /* current position, for messages */
+    const char *record; /* name of the list or struct; NULL outside of one */
+    size_t item;        /* index in the list */
+    bool single;        /* `record` is a struct, not a list */
 };
 
-/* --- finding the line of a place: the parser does not keep it --------------------------------- */
+/* --- finding the line of a fact, which the JSON parser does not keep -------------------------- */
 
 struct scanner {
     const char *at;
@@ -39,7 +39,8 @@ static void scan_space(struct scanner *s)
         s->line += *s->at == '\n';
 }
 
-/* Compares a quoted string with `word` and moves behind it. The text is known to be valid JSON. */
+/* Compares a quoted string with `word` and moves past it. The text is valid JSON: the parser has
+ * accepted it. */
 static bool scan_string(struct scanner *s, const char *word)
 {
     size_t length = strlen(word);
@@ -74,7 +75,7 @@ static void scan_value(struct scanner *s)
     } while (*s->at && depth > 0);
 }
 
-/* Moves to the value of `key` in the object that starts here. */
+/* Moves to the value of `key` in the object at the current position. */
 static bool scan_to_key(struct scanner *s, const char *key)
 {
     scan_space(s);
@@ -107,7 +108,7 @@ static int line_of_field(const struct reader *r, const char *field)
     return s.line;
 }
 
-static weft_status fail(const struct reader *r, const char *field, const char *what)
+static weft_status fail_at(const struct reader *r, const char *field, const char *what)
 {
     char item[32] = "";
     if (!r->single && r->record)
@@ -119,7 +120,8 @@ static weft_status fail(const struct reader *r, const char *field, const char *w
 
 /* --- facts ------------------------------------------------------------------------------------ */
 
-static const char *reason_of(struct reader *r, const json_t *value)
+/* The reason of {"unknown": why}; NULL for any other value. */
+static const char *unknown_reason(struct reader *r, const json_t *value)
 {
     const char *why = json_string_value(json_object_get(value, "unknown"));
     return why ? machine_printf(r->machine, "%s", why) : NULL;
@@ -134,15 +136,15 @@ static weft_status read_number(struct reader *r, const struct machine_field *fie
         return WEFT_OK;
     }
     if (field->type == FIELD_FLAG || !json_is_integer(value))
-        return fail(r, field->name,
-                    field->type == FIELD_FLAG
-                        ? "expected true, false or {\"unknown\": \"why\"}"
-                        : "expected a whole number or {\"unknown\": \"why\"}");
+        return fail_at(r, field->name,
+                       field->type == FIELD_FLAG
+                           ? "expected true, false or {\"unknown\": \"why\"}"
+                           : "expected a whole number or {\"unknown\": \"why\"}");
     int64_t number = json_integer_value(value);
     if (number < field->low || number > field->high) {
         snprintf(what, sizeof what, "%" PRId64 " is outside %" PRId64 "..%" PRId64, number,
                  field->low, field->high);
-        return fail(r, field->name, what);
+        return fail_at(r, field->name, what);
     }
     number_set(to, number);
     return WEFT_OK;
@@ -152,12 +154,12 @@ static weft_status read_text(struct reader *r, const struct machine_field *field
                              struct machine_text *to, const json_t *value)
 {
     if (!json_is_string(value))
-        return fail(r, field->name, "expected a text or {\"unknown\": \"why\"}");
+        return fail_at(r, field->name, "expected a text or {\"unknown\": \"why\"}");
     const char *text = json_string_value(value);
     if (field->words && !word_is_one_of(text, field->words)) {
         char what[400];
-        snprintf(what, sizeof what, "\"%.60s\" is none of %s", text, field->words);
-        return fail(r, field->name, what);
+        snprintf(what, sizeof what, "\"%.60s\" is not one of %s", text, field->words);
+        return fail_at(r, field->name, what);
     }
     text_set(r->machine, to, text);
     return WEFT_OK;
@@ -174,7 +176,7 @@ static weft_status read_fact(struct reader *r, const struct machine_record *reco
             continue;
         bool is_number = field->type == FIELD_NUMBER || field->type == FIELD_FLAG;
         void *fact = (char *)item + field->offset;
-        const char *why = reason_of(r, value);
+        const char *why = unknown_reason(r, value);
         if (why && is_number)
             ((struct machine_number *)fact)->why = why;
         else if (why)
@@ -188,7 +190,7 @@ static weft_status read_fact(struct reader *r, const struct machine_record *reco
     char what[200];
     snprintf(what, sizeof what, "there is no such fact%s%s", near ? "; nearest: " : "",
              near ? near : "");
-    return fail(r, key, what);
+    return fail_at(r, key, what);
 }
 
 static weft_status read_item(struct reader *r, const struct machine_record *record, void *item,
@@ -197,7 +199,7 @@ static weft_status read_item(struct reader *r, const struct machine_record *reco
     const char *key;
     json_t *value;
     if (!json_is_object(object))
-        return fail(r, NULL, "expected an object { ... }");
+        return fail_at(r, NULL, "expected an object { ... }");
     json_object_foreach(object, key, value)
     {
         weft_status status = read_fact(r, record, item, key, value);
@@ -216,7 +218,7 @@ static weft_status read_record(struct reader *r, const struct machine_record *re
         return read_item(r, record, record_item(r->machine, record, 0), value);
     if (!json_is_array(value)) {
         r->single = true;
-        return fail(r, NULL, "expected a list [ ... ]");
+        return fail_at(r, NULL, "expected a list [ ... ]");
     }
     for (r->item = 0; r->item < json_array_size(value); r->item++) {
         void *item = record_append(r->machine, record);
@@ -237,12 +239,12 @@ static weft_status read_format_version(struct reader *r, const json_t *root)
     if (json_integer_value(version) == MACHINE_FILE_VERSION)
         return WEFT_OK;
     return base_fail(WEFT_ERR_ARGUMENT,
-                     "%s:%d: the file has format version %lld, this weft reads version %d: %s",
+                     "%s:%d: the file has format version %lld, but this weft reads version %d: %s",
                      r->name, line_of_field(r, "weft-machine"),
                      (long long)json_integer_value(version), MACHINE_FILE_VERSION,
                      json_integer_value(version) > MACHINE_FILE_VERSION
-                         ? "read it with the weft that wrote it, or a newer one"
-                         : "no such version was ever written");
+                         ? "use the weft that wrote it, or a newer one"
+                         : "this version never existed");
 }
 
 static weft_status read_key(struct reader *r, const char *key, json_t *value)
@@ -252,7 +254,7 @@ static weft_status read_key(struct reader *r, const char *key, json_t *value)
     r->record = NULL;
     if (strcmp(key, "note") == 0) {
         if (!json_is_string(value))
-            return fail(r, key, "expected a text");
+            return fail_at(r, key, "expected a text");
         r->machine->note = machine_printf(r->machine, "%s", json_string_value(value));
         return WEFT_OK;
     }
@@ -266,7 +268,7 @@ static weft_status read_key(struct reader *r, const char *key, json_t *value)
     char what[200];
     snprintf(what, sizeof what, "there is no such list%s%s", near ? "; nearest: " : "",
              near ? near : "");
-    return fail(r, key, what);
+    return fail_at(r, key, what);
 }
 
 static weft_status read_root(struct reader *r, json_t *root)
@@ -293,7 +295,7 @@ weft_status machine_parse(const char *text, size_t length, const char *name,
     json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
     if (!root)
         return base_fail(WEFT_ERR_ARGUMENT, "%s:%d: %s%s", name, error.line, error.text,
-                         error.position >= (int)length ? " (the file is cut off)" : "");
+                         error.position >= (int)length ? " (the file is truncated)" : "");
     if (!json_is_object(root) || memchr(text, '\0', length)) {
         json_decref(root);
         return base_fail(WEFT_ERR_ARGUMENT, "%s:1: not a machine file: expected an object { ... }",

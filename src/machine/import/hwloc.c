@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hwloc's XML, as lstopo writes it, forms 1 and 2: nested <object type=...> with <info name
- * value/>. Read here and not by libhwloc: that one (2.9) takes damaged files at their word and ends
- * the process on some of them.
- * Of a PCIe link the file has one figure, lanes times rate, so generation and width are not known;
- * links between GPUs are in it as a matrix of rates, if at all, and are passed over. */
+/* Imports hwloc's XML of lstopo, versions 1 and 2: nested <object type=...> with <info name
+ * value/>. This file parses it itself, because libhwloc (2.9) does not check damaged files and
+ * aborts the process on some of them. The file has one figure per PCIe link, lanes times rate, so
+ * generation and width are unknown. It may have GPU links as a matrix of rates, which is ignored.
+ */
 #include "machine/import/import.h"
 
 #include <ctype.h>
@@ -29,17 +29,17 @@ struct set {
 
 struct hwloc_reader {
     struct import *im;
-    struct set *packages; /* CPUs of each */
-    bool distances;       /* there was a matrix that was passed over */
+    struct set *packages; /* [package]: its CPUs */
+    bool distances;       /* the file has a matrix of distances, which is ignored */
 };
 
-/* Where in the tree we are. */
+/* The current position in the object tree. */
 struct place {
-    const struct xml_node *object; /* the nearest one that is no I/O object */
-    const char *root;              /* root complex, NULL when not told */
-    const char *parent;            /* bridge above, "" at a root complex */
-    const char *kind;              /* of that bridge */
-    const struct machine_pci *pci; /* device that an OSDev belongs to; a copy */
+    const struct xml_node *object; /* nearest enclosing object that is no I/O object */
+    const char *root;              /* root complex, NULL when unknown */
+    const char *parent;            /* address of the bridge above, "" at a root complex */
+    const char *kind;              /* kind of that bridge */
+    const struct machine_pci *pci; /* copy of the PCI device that an OSDev belongs to */
 };
 
 static bool is_type(const struct xml_node *node, const char *type)
@@ -56,22 +56,22 @@ static const char *info_of(const struct xml_node *node, const char *name)
     return NULL;
 }
 
-static void take_hwloc_text(struct machine *m, struct machine_text *to, const char *value)
+static void set_hwloc_text(struct machine *m, struct machine_text *to, const char *value)
 {
     if (value && *value)
         text_set(m, to, value);
 }
 
-static void take_hwloc_number(struct machine_number *to, const char *value, int64_t low,
-                              int64_t high)
+static void set_hwloc_number(struct machine_number *to, const char *value, int64_t low,
+                             int64_t high)
 {
     int64_t number;
     if (value && import_number(value, low, high, &number))
         number_set(to, number);
 }
 
-static weft_status take_index(const struct hwloc_reader *r, const struct xml_node *node,
-                              int64_t *index)
+static weft_status read_os_index(const struct hwloc_reader *r, const struct xml_node *node,
+                                 int64_t *index)
 {
     const char *value = xml_value(node, "os_index");
     if (!value)
@@ -85,9 +85,9 @@ static weft_status take_index(const struct hwloc_reader *r, const struct xml_nod
 
 /* --- sets ------------------------------------------------------------------------------------- */
 
-/* "0x000000ff,,0x1": words of 32 from the highest, an empty one is 0. False when it is no such set,
- * or an endless one. */
-static bool read_set(struct machine *m, const char *text, struct set *set)
+/* Parses "0x000000ff,,0x1": words of 32 bits, highest first; an empty word is 0. False for any
+ * other text, and for an infinite set. */
+static bool parse_set(struct machine *m, const char *text, struct set *set)
 {
     size_t n = 1;
     for (const char *at = text; *at; at++)
@@ -108,13 +108,13 @@ static bool read_set(struct machine *m, const char *text, struct set *set)
     return true;
 }
 
-static weft_status take_set(const struct hwloc_reader *r, const struct xml_node *node,
-                            const char *key, struct set *set)
+static weft_status read_set_attribute(const struct hwloc_reader *r, const struct xml_node *node,
+                                      const char *key, struct set *set)
 {
     const char *value = xml_value(node, key);
     *set = (struct set){.words = NULL};
-    if (value && !read_set(r->im->machine, value, set))
-        return import_fail(r->im, node->line, "%s %s=\"%.60s\" is no set such as 0x000000ff,0x0",
+    if (value && !parse_set(r->im->machine, value, set))
+        return import_fail(r->im, node->line, "%s %s=\"%.60s\" is not a set such as 0x000000ff,0x0",
                            xml_value(node, "type"), key, value);
     return WEFT_OK;
 }
@@ -127,7 +127,7 @@ static bool share_any(const struct set *a, const struct set *b)
     return false;
 }
 
-/* The only member; -1 when there is none or several. */
+/* The only member of a set; -1 when it has none or several. */
 static int64_t only_of(const struct set *set)
 {
     int64_t only = -1;
@@ -151,7 +151,7 @@ static int64_t count_below(const struct xml_node *node, const char *type)
     return n;
 }
 
-static weft_status take_package(struct hwloc_reader *r, const struct xml_node *node)
+static weft_status read_hwloc_package(struct hwloc_reader *r, const struct xml_node *node)
 {
     struct machine *m = r->im->machine;
     struct machine_system *s = &m->system;
@@ -162,40 +162,40 @@ static weft_status take_package(struct hwloc_reader *r, const struct xml_node *n
         number_set(&p->cores, cores);
     if (threads)
         number_set(&p->threads, threads);
-    take_hwloc_text(m, &s->cpu_vendor, info_of(node, "CPUVendor"));
-    take_hwloc_text(m, &s->cpu_model, info_of(node, "CPUModel"));
-    take_hwloc_number(&s->cpu_family, info_of(node, "CPUFamilyNumber"), 0, 4096);
-    take_hwloc_number(&s->cpu_model_number, info_of(node, "CPUModelNumber"), 0, 65536);
+    set_hwloc_text(m, &s->cpu_vendor, info_of(node, "CPUVendor"));
+    set_hwloc_text(m, &s->cpu_model, info_of(node, "CPUModel"));
+    set_hwloc_number(&s->cpu_family, info_of(node, "CPUFamilyNumber"), 0, 4096);
+    set_hwloc_number(&s->cpu_model_number, info_of(node, "CPUModelNumber"), 0, 65536);
     struct set *grown = machine_alloc(m, m->n_packages * sizeof *grown);
     if (r->packages)
         memcpy(grown, r->packages, (m->n_packages - 1) * sizeof *grown);
     r->packages = grown;
-    return take_set(r, node, "cpuset", &grown[m->n_packages - 1]);
+    return read_set_attribute(r, node, "cpuset", &grown[m->n_packages - 1]);
 }
 
-static weft_status take_node(struct hwloc_reader *r, const struct xml_node *node)
+static weft_status read_hwloc_node(struct hwloc_reader *r, const struct xml_node *node)
 {
     struct machine *m = r->im->machine;
     struct set cpus;
     int64_t index = 0;
-    weft_status status = take_index(r, node, &index);
+    weft_status status = read_os_index(r, node, &index);
     if (status)
         return status;
     if (machine_find_numa(m, index))
         return import_fail(r->im, node->line, "NUMANode %" PRId64 " appears twice", index);
-    status = take_set(r, node, "cpuset", &cpus);
+    status = read_set_attribute(r, node, "cpuset", &cpus);
     if (status)
         return status;
     struct machine_numa *numa = machine_add_numa(m);
     number_set(&numa->index, index);
-    take_hwloc_number(&numa->memory_bytes, xml_value(node, "local_memory"), 0, MACHINE_MANY);
+    set_hwloc_number(&numa->memory_bytes, xml_value(node, "local_memory"), 0, MACHINE_MANY);
     const char *list = import_cpu_list(m, cpus.words, cpus.n);
     if (*list)
         text_set(m, &numa->cpus, list);
     int64_t package = -1;
     for (size_t i = 0; r->packages && i < m->n_packages; i++)
         if (share_any(&cpus, &r->packages[i]))
-            package = package < 0 ? (int64_t)i : INT64_MAX; /* of several */
+            package = package < 0 ? (int64_t)i : INT64_MAX; /* INT64_MAX: several packages */
     if (package >= 0 && package < INT64_MAX)
         number_set(&numa->package, package);
     return WEFT_OK;
@@ -203,19 +203,19 @@ static weft_status take_node(struct hwloc_reader *r, const struct xml_node *node
 
 /* --- PCI -------------------------------------------------------------------------------------- */
 
-/* Of the object that the devices hang below: one node, or not known. */
-static weft_status take_locality(const struct hwloc_reader *r, const struct place *place,
+/* Sets the NUMA node of a device when the enclosing object has exactly one node. */
+static weft_status set_numa_node(const struct hwloc_reader *r, const struct place *place,
                                  struct machine_pci *pci)
 {
     struct set nodes;
-    weft_status status = take_set(r, place->object, "nodeset", &nodes);
+    weft_status status = read_set_attribute(r, place->object, "nodeset", &nodes);
     if (!status && only_of(&nodes) >= 0)
         number_set(&pci->numa, only_of(&nodes));
     return status;
 }
 
 /* "0302 [10de:2330] [10de:16c1] a1" */
-static void take_ids(const char *text, struct machine_pci *pci)
+static void parse_pci_ids(const char *text, struct machine_pci *pci)
 {
     unsigned class, vendor, device;
     int end = 0;
@@ -250,14 +250,14 @@ static weft_status add_hwloc_pci(struct hwloc_reader *r, const struct xml_node *
         text_set(m, &pci.root, place->root);
     else
         text_unknown(m, &pci.root, "the file has no bridges");
-    take_ids(xml_value(node, "pci_type"), &pci);
-    weft_status status = take_locality(r, place, &pci);
+    parse_pci_ids(xml_value(node, "pci_type"), &pci);
+    weft_status status = set_numa_node(r, place, &pci);
     *machine_add_pci(m) = pci;
     *copy = pci;
     return status;
 }
 
-/* A board for computing, and not the screen of the board's controller or of the CPU. */
+/* True for a compute GPU; false for a display device of the board controller or of the CPU. */
 static bool is_gpu(const struct machine_pci *pci)
 {
     int64_t class = number_or(pci->class, 0) >> 8, vendor = number_or(pci->vendor, 0);
@@ -284,16 +284,17 @@ static struct machine_gpu *gpu_of(struct machine *m, const struct machine_pci *p
     return NULL;
 }
 
-/* What NVML, CUDA or ROCm told hwloc of a GPU. Its number is NVML's or ROCm's. */
-static weft_status take_hwloc_gpu(struct hwloc_reader *r, const struct xml_node *node,
+/* Reads the facts of a GPU that hwloc got from NVML, CUDA or ROCm. The index is NVML's or ROCm's.
+ */
+static weft_status read_hwloc_gpu(struct hwloc_reader *r, const struct xml_node *node,
                                   const char *name, struct machine_gpu *gpu)
 {
     struct machine *m = r->im->machine;
     int64_t index, kib;
     bool numbered = strncmp(name, "nvml", 4) == 0 || strncmp(name, "rsmi", 4) == 0;
-    take_hwloc_text(m, &gpu->name, info_of(node, "GPUModel"));
-    take_hwloc_text(m, &gpu->uuid, info_of(node, "NVIDIAUUID"));
-    take_hwloc_text(m, &gpu->serial, info_of(node, "NVIDIASerial"));
+    set_hwloc_text(m, &gpu->name, info_of(node, "GPUModel"));
+    set_hwloc_text(m, &gpu->uuid, info_of(node, "NVIDIAUUID"));
+    set_hwloc_text(m, &gpu->serial, info_of(node, "NVIDIASerial"));
     const char *size = info_of(node, "CUDAGlobalMemorySize");
     if (size && import_number(size, 1, MACHINE_MANY >> 10, &kib))
         number_set(&gpu->memory_bytes, kib << 10);
@@ -305,7 +306,7 @@ static weft_status take_hwloc_gpu(struct hwloc_reader *r, const struct xml_node 
     return WEFT_OK;
 }
 
-static void take_ports(struct machine *m, const struct xml_node *node, const char *nic)
+static void read_hwloc_ports(struct machine *m, const struct xml_node *node, const char *nic)
 {
     static const char *const states[] = {"", "down", "init", "armed", "active"};
     for (int number = 1; number <= 8; number++) {
@@ -320,11 +321,11 @@ static void take_ports(struct machine *m, const struct xml_node *node, const cha
         if (*state >= '1' && *state <= '4')
             text_set(m, &port->state, states[*state - '0']);
         snprintf(key, sizeof key, "Port%dLID", number);
-        take_hwloc_number(&port->lid, info_of(node, key), 0, 65535);
+        set_hwloc_number(&port->lid, info_of(node, key), 0, 65535);
     }
 }
 
-static weft_status take_hwloc_nic(struct hwloc_reader *r, const struct xml_node *node,
+static weft_status read_hwloc_nic(struct hwloc_reader *r, const struct xml_node *node,
                                   const char *name, const struct machine_pci *pci)
 {
     struct machine *m = r->im->machine;
@@ -334,13 +335,13 @@ static weft_status take_hwloc_nic(struct hwloc_reader *r, const struct xml_node 
     text_set(m, &nic->name, name);
     if (pci)
         nic->bdf = pci->bdf;
-    take_hwloc_text(m, &nic->guid, info_of(node, "NodeGUID"));
-    take_ports(m, node, name);
+    set_hwloc_text(m, &nic->guid, info_of(node, "NodeGUID"));
+    read_hwloc_ports(m, node, name);
     return WEFT_OK;
 }
 
-static weft_status take_disk(struct hwloc_reader *r, const struct xml_node *node, const char *name,
-                             const struct machine_pci *pci)
+static weft_status read_hwloc_disk(struct hwloc_reader *r, const struct xml_node *node,
+                                   const char *name, const struct machine_pci *pci)
 {
     struct machine *m = r->im->machine;
     const char *subtype = xml_value(node, "subtype");
@@ -351,8 +352,8 @@ static weft_status take_disk(struct hwloc_reader *r, const struct xml_node *node
         return import_fail(r->im, node->line, "disk %.60s appears twice", name);
     struct machine_disk *disk = machine_add_disk(m);
     text_set(m, &disk->name, name);
-    take_hwloc_text(m, &disk->model, info_of(node, "Model"));
-    take_hwloc_text(m, &disk->serial, info_of(node, "SerialNumber"));
+    set_hwloc_text(m, &disk->model, info_of(node, "Model"));
+    set_hwloc_text(m, &disk->serial, info_of(node, "SerialNumber"));
     if (info_of(node, "Size") && import_number(info_of(node, "Size"), 0, MACHINE_MANY >> 10, &kib))
         number_set(&disk->bytes, kib << 10);
     if (!pci)
@@ -365,8 +366,8 @@ static weft_status take_disk(struct hwloc_reader *r, const struct xml_node *node
     return WEFT_OK;
 }
 
-static weft_status take_interface(struct hwloc_reader *r, const struct xml_node *node,
-                                  const char *name, const struct machine_pci *pci)
+static weft_status read_hwloc_interface(struct hwloc_reader *r, const struct xml_node *node,
+                                        const char *name, const struct machine_pci *pci)
 {
     struct machine *m = r->im->machine;
     for (size_t i = 0; i < m->n_interfaces; i++)
@@ -374,13 +375,13 @@ static weft_status take_interface(struct hwloc_reader *r, const struct xml_node 
             return import_fail(r->im, node->line, "interface %.60s appears twice", name);
     struct machine_netif *interface = machine_add_netif(m);
     text_set(m, &interface->name, name);
-    take_hwloc_text(m, &interface->mac, info_of(node, "Address"));
+    set_hwloc_text(m, &interface->mac, info_of(node, "Address"));
     if (pci)
         interface->bdf = pci->bdf;
     return WEFT_OK;
 }
 
-static weft_status take_osdev(struct hwloc_reader *r, const struct xml_node *node,
+static weft_status read_osdev(struct hwloc_reader *r, const struct xml_node *node,
                               const struct machine_pci *pci)
 {
     const char *name = xml_value(node, "name"), *type = xml_value(node, "osdev_type");
@@ -391,12 +392,12 @@ static weft_status take_osdev(struct hwloc_reader *r, const struct xml_node *nod
         return import_fail(r->im, node->line, "OSDev %.60s has no osdev_type", name);
     struct machine_gpu *gpu = gpu_of(r->im->machine, pci);
     if (kind == OSDEV_RDMA)
-        return take_hwloc_nic(r, node, name, pci);
+        return read_hwloc_nic(r, node, name, pci);
     if (kind == OSDEV_NETWORK)
-        return take_interface(r, node, name, pci);
+        return read_hwloc_interface(r, node, name, pci);
     if (kind == OSDEV_BLOCK)
-        return take_disk(r, node, name, pci);
-    return gpu ? take_hwloc_gpu(r, node, name, gpu) : WEFT_OK;
+        return read_hwloc_disk(r, node, name, pci);
+    return gpu ? read_hwloc_gpu(r, node, name, gpu) : WEFT_OK;
 }
 
 /* --- the tree --------------------------------------------------------------------------------- */
@@ -413,8 +414,8 @@ static bool has_child(const struct xml_node *node, const char *type)
 }
 
 /* "0000:[00-3f]" -> "0000:00" */
-static weft_status open_root(struct hwloc_reader *r, const struct xml_node *node,
-                             struct place *place)
+static weft_status enter_root(struct hwloc_reader *r, const struct xml_node *node,
+                              struct place *place)
 {
     const char *span = xml_value(node, "bridge_pci");
     unsigned domain, first, last;
@@ -430,8 +431,8 @@ static weft_status open_root(struct hwloc_reader *r, const struct xml_node *node
     return WEFT_OK;
 }
 
-/* Below a root port stands a switch's upstream port, below that its downstream ports, and so on. A
- * bridge that leads to devices at once is one to conventional PCI. */
+/* Kind of a bridge: a root port is followed by the upstream port of a switch, then its downstream
+ * ports, and so on. A bridge without bridges below it is a bridge to conventional PCI. */
 static const char *bridge_kind(const struct xml_node *node, const char *above)
 {
     if (strcmp(above, "host") == 0)
@@ -441,14 +442,14 @@ static const char *bridge_kind(const struct xml_node *node, const char *above)
     return has_child(node, "Bridge") ? "upstream" : "bridge";
 }
 
-static weft_status take_bridge(struct hwloc_reader *r, const struct xml_node *node,
+static weft_status read_bridge(struct hwloc_reader *r, const struct xml_node *node,
                                struct place place)
 {
     const char *type = xml_value(node, "bridge_type");
     struct machine_pci pci = {.class = {0}};
     weft_status status;
     if (type && strcmp(type, "0-1") == 0) {
-        status = open_root(r, node, &place);
+        status = enter_root(r, node, &place);
     } else {
         const char *kind = bridge_kind(node, place.kind);
         status = add_hwloc_pci(r, node, &place, kind, &pci);
@@ -460,8 +461,8 @@ static weft_status take_bridge(struct hwloc_reader *r, const struct xml_node *no
     return status ? status : walk_devices(r, node, place);
 }
 
-static weft_status take_device(struct hwloc_reader *r, const struct xml_node *node,
-                               struct place place)
+static weft_status read_pci_device(struct hwloc_reader *r, const struct xml_node *node,
+                                   struct place place)
 {
     struct machine_pci pci = {.class = {0}};
     bool at_root = !*place.parent && place.root;
@@ -470,7 +471,7 @@ static weft_status take_device(struct hwloc_reader *r, const struct xml_node *no
         return status;
     if (is_gpu(&pci)) {
         add_hwloc_gpu(r, &pci);
-        /* a board in a slot stands below a root port, which only a guest does not see */
+        /* on real hardware a GPU is below a root port, so this is a virtual machine */
         if (at_root && number_is(pci.vendor, 0x10de))
             text_set(r->im->machine, &r->im->machine->system.hypervisor, "other");
     }
@@ -488,19 +489,19 @@ static weft_status walk_devices(struct hwloc_reader *r, const struct xml_node *n
         if (!io)
             below.object = at;
         if (is_type(at, "Bridge"))
-            status = take_bridge(r, at, place);
+            status = read_bridge(r, at, place);
         else if (is_type(at, "PCIDev"))
-            status = take_device(r, at, place);
+            status = read_pci_device(r, at, place);
         else if (is_type(at, "OSDev"))
-            status = take_osdev(r, at, place.pci);
+            status = read_osdev(r, at, place.pci);
         if (!status && (!io || is_type(at, "OSDev")) && xml_is(at, "object"))
             status = walk_devices(r, at, below);
     }
     return status;
 }
 
-/* Packages first: nodes are put into them by their CPUs, for in form 1 a package is inside a
- * node. */
+/* Packages are read first: CPUs decide which package a node belongs to, because in version 1 a
+ * package is inside a node. */
 static weft_status walk_objects(struct hwloc_reader *r, const struct xml_node *node, bool packages)
 {
     weft_status status = WEFT_OK;
@@ -511,9 +512,9 @@ static weft_status walk_objects(struct hwloc_reader *r, const struct xml_node *n
         if (!xml_value(at, "type"))
             return import_fail(r->im, at->line, "<object> has no type");
         if (packages && (is_type(at, "Package") || is_type(at, "Socket")))
-            status = take_package(r, at);
+            status = read_hwloc_package(r, at);
         else if (!packages && is_type(at, "NUMANode"))
-            status = take_node(r, at);
+            status = read_hwloc_node(r, at);
         if (!status)
             status = walk_objects(r, at, packages);
     }
@@ -525,12 +526,12 @@ static weft_status check_hwloc_version(const struct import *im, const struct xml
     const char *version = xml_value(root, "version");
     if (version && (!isdigit((unsigned char)*version) || strtol(version, NULL, 10) < 1))
         return import_fail(im, root->line,
-                           "<topology> version=\"%.20s\" is no version of hwloc's XML", version);
+                           "<topology> version=\"%.20s\" is not a version of hwloc's XML", version);
     if (version && strtol(version, NULL, 10) > 2)
         return import_fail(
             im, root->line,
-            "the file has format version %.20s, this weft reads 1 and 2, which lstopo "
-            "--export-xml-flags v2 writes",
+            "the file has format version %.20s, but this weft reads 1 and 2: write it with lstopo "
+            "--export-xml-flags v2",
             version);
     return WEFT_OK;
 }
@@ -550,9 +551,9 @@ weft_status import_hwloc(struct import *im, const char *text, size_t length)
         top = top->next;
     if (!top)
         return import_fail(im, root->line, "<topology> has no object of type Machine");
-    take_hwloc_text(m, &m->system.arch, info_of(top, "Architecture"));
-    take_hwloc_text(m, &m->system.kernel, info_of(top, "OSRelease"));
-    take_hwloc_text(m, &m->system.hostname, info_of(top, "HostName"));
+    set_hwloc_text(m, &m->system.arch, info_of(top, "Architecture"));
+    set_hwloc_text(m, &m->system.kernel, info_of(top, "OSRelease"));
+    set_hwloc_text(m, &m->system.hostname, info_of(top, "HostName"));
     status = walk_objects(&r, root, true);
     if (!status)
         status = walk_objects(&r, root, false);
@@ -562,7 +563,7 @@ weft_status import_hwloc(struct import *im, const char *text, size_t length)
     if (status)
         return status;
     import_number_gpus(m);
-    m->note = machine_printf(m, "read from hwloc's XML; what it does not tell is unknown%s",
-                             r.distances ? "; passed over: distances" : "");
+    m->note = machine_printf(m, "read from hwloc's XML; facts it does not have are unknown%s",
+                             r.distances ? "; ignored: distances" : "");
     return WEFT_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tells what kind of file a text is, and what the importers share. See import.h. */
+/* Detects the format of a file, and has the functions that all importers use. See import.h. */
 #include "machine/import/import.h"
 
 #include <ctype.h>
@@ -26,7 +26,7 @@ weft_status import_fail(const struct import *im, unsigned long line, const char 
     return base_fail(WEFT_ERR_ARGUMENT, "%s:%lu: %s", im->name, line, what);
 }
 
-/* --- what the importers share ----------------------------------------------------------------- */
+/* --- used by all importers -------------------------------------------------------------------- */
 
 bool import_address(const char *text, char address[IMPORT_ADDRESS])
 {
@@ -57,17 +57,17 @@ bool import_number(const char *text, int64_t low, int64_t high, int64_t *value)
 
 const char *import_cpu_list(struct machine *machine, const uint32_t *words, size_t n)
 {
-    size_t room = n * 32 * 6 + 16, used = 0, end = 32 * n;
-    char *list = machine_alloc(machine, room);
+    size_t capacity = n * 32 * 6 + 16, used = 0, end = 32 * n;
+    char *list = machine_alloc(machine, capacity);
     for (size_t cpu = 0; cpu < end; cpu++) {
         size_t last = cpu;
         if (!(words[cpu / 32] >> cpu % 32 & 1))
             continue;
         while (last + 1 < end && (words[(last + 1) / 32] >> (last + 1) % 32 & 1))
             last++;
-        used += (size_t)snprintf(list + used, room - used, used ? ",%zu" : "%zu", cpu);
+        used += (size_t)snprintf(list + used, capacity - used, used ? ",%zu" : "%zu", cpu);
         if (last > cpu)
-            used += (size_t)snprintf(list + used, room - used, "-%zu", last);
+            used += (size_t)snprintf(list + used, capacity - used, "-%zu", last);
         cpu = last;
     }
     return list;
@@ -93,8 +93,8 @@ static int by_index(const void *a, const void *b)
     return (x->index.value > y->index.value) - (x->index.value < y->index.value);
 }
 
-/* The GPU without a number that has the lowest address. */
-static struct machine_gpu *next_without(struct machine *machine)
+/* The GPU with the lowest PCI address of those without an index. */
+static struct machine_gpu *next_unnumbered_gpu(struct machine *machine)
 {
     struct machine_gpu *least = NULL;
     for (size_t i = 0; i < machine->n_gpus; i++) {
@@ -109,7 +109,8 @@ static struct machine_gpu *next_without(struct machine *machine)
 void import_number_gpus(struct machine *machine)
 {
     int64_t next = 0;
-    for (struct machine_gpu *gpu; (gpu = next_without(machine)); number_set(&gpu->index, next))
+    for (struct machine_gpu *gpu; (gpu = next_unnumbered_gpu(machine));
+         number_set(&gpu->index, next))
         while (machine_find_gpu(machine, next))
             next++;
     if (machine->n_gpus)
@@ -132,9 +133,9 @@ void import_link_generation(const struct machine_gpu *gpu, struct machine_link *
         number_set(&link->gen, generation);
 }
 
-/* --- kinds ------------------------------------------------------------------------------------ */
+/* --- formats ---------------------------------------------------------------------------------- */
 
-/* Name of the outermost element; "" when the text has none in its beginning. */
+/* Name of the root element; "" when the text has none. */
 static void first_element(const char *text, size_t length, char *name, size_t size)
 {
     const char *at = text, *end = text + length;
@@ -167,12 +168,12 @@ static weft_status import_markup(struct import *im, const char *text, size_t len
         return import_hwloc(im, text, length);
     if (strcmp(element, "graphs") == 0)
         return import_fail(im, 1,
-                           "this is a file of NCCL's search (NCCL_GRAPH_DUMP_FILE), which tells no "
+                           "this is a graph file of NCCL (NCCL_GRAPH_DUMP_FILE), which has no "
                            "topology; NCCL_TOPO_DUMP_FILE writes one");
-    return import_fail(im, 1, "<%s> begins none of the kinds that are read: " KINDS, element);
+    return import_fail(im, 1, "<%s> is no known file format; weft reads " KINDS, element);
 }
 
-/* A line that begins with "GPU0" or another number, as heading and rows do. */
+/* True when a line begins with "GPU" and a number, as the heading and the rows of nvidia-smi do. */
 static bool has_gpu_line(const char *text, size_t length)
 {
     for (const char *at = text, *end = text + length; at && at < end;) {
@@ -182,7 +183,7 @@ static bool has_gpu_line(const char *text, size_t length)
         const char *before = gpu;
         while (before > text && before[-1] != '\n' && isspace((unsigned char)before[-1]))
             before--;
-        /* or behind the escape that underlines the heading, which ends in a letter */
+        /* the escape sequence that underlines the heading ends in 'm' */
         bool first = before == text || before[-1] == '\n' || before[-1] == 'm';
         if (first && gpu + 3 < end && isdigit((unsigned char)gpu[3]))
             return true;
@@ -206,15 +207,15 @@ weft_status import_any(const char *text, size_t length, const char *name, struct
     struct import im = {.machine = machine_new(origin), .name = name};
     weft_status status;
     if (at == length)
-        status = import_fail(&im, 1, "the file is empty; what is read: " KINDS);
+        status = import_fail(&im, 1, "the file is empty; weft reads " KINDS);
     else if (text[at] == '<')
         status = import_markup(&im, text, length);
     else if (has_gpu_line(text, length))
         status = import_smi(&im, text, length);
     else
-        status = import_fail(&im, 1, "none of the kinds that are read: " KINDS);
+        status = import_fail(&im, 1, "the file has no known format; weft reads " KINDS);
     if (!status) {
-        machine_disbelieve(im.machine);
+        machine_reject_invalid(im.machine);
         status = machine_check(im.machine);
         if (status)
             status = base_fail_context(status, "%s", name);

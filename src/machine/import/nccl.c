@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL's topology file, as NCCL_TOPO_DUMP_FILE writes it and NCCL_TOPO_FILE takes it, and RCCL's.
- * Its elements (the parser of NCCL, src/graph/xml.cc and topo.cc, is their description):
+/* Imports topology files of NCCL and RCCL, which NCCL_TOPO_DUMP_FILE writes and NCCL_TOPO_FILE
+ * reads. Their elements (source: NCCL's parser, src/graph/xml.cc and topo.cc):
  *   <system version> <cpu numaid affinity arch vendor familyid modelid>
  *     <pci busid class vendor device link_speed link_width>   a switch, or a device
  *       <gpu dev sm gdr> <nvlink target count tclass/> <xgmi .../> <c2c bw count/> </gpu>
  *       <nic> <net name dev speed port guid/> </nic>
- * A switch is one element. Root ports are none, so which devices share a root complex is known only
- * where `weft topo --nccl` wrote it (root="0000:00", which NCCL passes over) or their PCI domains
- * or NUMA nodes differ. Links have the best speed that both ends can do, not the one they run
- * at. */
+ * A switch is one element. Root ports have none. So the file shows which devices share a root
+ * complex only where `weft topo --nccl` wrote it (root="0000:00", which NCCL ignores), or where PCI
+ * domains or NUMA nodes differ. Link speeds are the highest that both ends support, not the
+ * current ones. */
 #include "machine/import/import.h"
 
 #include <ctype.h>
@@ -30,10 +30,10 @@ enum {
 
 struct nccl_reader {
     struct import *im;
-    const char *host;   /* host_hash of the first <cpu> */
-    const char *unread; /* names of elements that were passed over */
-    const char *root;   /* root complex of the branch, NULL when not told */
-    int64_t numa;       /* of the <cpu> */
+    const char *host;    /* host_hash of the first <cpu> */
+    const char *ignored; /* names of ignored elements */
+    const char *root;    /* root complex of the current branch, NULL when unknown */
+    int64_t numa;        /* NUMA node of the current <cpu> */
 };
 
 static weft_status bad_value(const struct nccl_reader *r, const struct xml_node *node,
@@ -46,8 +46,8 @@ static weft_status bad_value(const struct nccl_reader *r, const struct xml_node 
                        expected);
 }
 
-/* An attribute that may be absent: the fact is then left unknown. */
-static weft_status take_nccl_number(const struct nccl_reader *r, const struct xml_node *node,
+/* Reads an attribute; when it is absent, the fact stays unknown. */
+static weft_status read_nccl_number(const struct nccl_reader *r, const struct xml_node *node,
                                     const char *key, int64_t low, int64_t high,
                                     struct machine_number *to)
 {
@@ -63,8 +63,8 @@ static weft_status take_nccl_number(const struct nccl_reader *r, const struct xm
     return WEFT_OK;
 }
 
-static weft_status take_address(const struct nccl_reader *r, const struct xml_node *node,
-                                const char *key, char address[IMPORT_ADDRESS])
+static weft_status read_nccl_address(const struct nccl_reader *r, const struct xml_node *node,
+                                     const char *key, char address[IMPORT_ADDRESS])
 {
     const char *value = xml_value(node, key);
     return value && import_address(value, address)
@@ -72,22 +72,22 @@ static weft_status take_address(const struct nccl_reader *r, const struct xml_no
                : bad_value(r, node, key, "a PCI address such as 0000:3b:00.0");
 }
 
-/* What this version does not understand does not pass in silence. */
-static void pass_over(struct nccl_reader *r, const struct xml_node *node)
+/* Records an element that this version does not understand, for the note of the machine. */
+static void record_ignored(struct nccl_reader *r, const struct xml_node *node)
 {
     struct machine *m = r->im->machine;
     char word[64];
     snprintf(word, sizeof word, "<%.50s>", node->name);
-    if (!r->unread)
-        r->unread = machine_printf(m, "%s", word);
-    else if (!strstr(r->unread, word) && strlen(r->unread) < 200)
-        r->unread = machine_printf(m, "%s %s", r->unread, word);
+    if (!r->ignored)
+        r->ignored = machine_printf(m, "%s", word);
+    else if (!strstr(r->ignored, word) && strlen(r->ignored) < 200)
+        r->ignored = machine_printf(m, "%s %s", r->ignored, word);
 }
 
 /* --- <cpu> ------------------------------------------------------------------------------------ */
 
-/* "0fffff00,000fffff", words of 32 CPUs from the highest, to "0-19,40-59". */
-static weft_status take_nccl_affinity(const struct nccl_reader *r, const struct xml_node *node,
+/* Converts "0fffff00,000fffff" (words of 32 CPUs, highest first) to "0-19,40-59". */
+static weft_status read_nccl_affinity(const struct nccl_reader *r, const struct xml_node *node,
                                       struct machine_numa *to)
 {
     static const char *const expected = "words of up to eight hexadecimal digits between commas";
@@ -115,7 +115,7 @@ static weft_status take_nccl_affinity(const struct nccl_reader *r, const struct 
     return WEFT_OK;
 }
 
-static weft_status take_model(const struct nccl_reader *r, const struct xml_node *node)
+static weft_status read_cpu_model(const struct nccl_reader *r, const struct xml_node *node)
 {
     struct machine *m = r->im->machine;
     struct machine_system *s = &m->system;
@@ -124,19 +124,21 @@ static weft_status take_model(const struct nccl_reader *r, const struct xml_node
         text_set(m, &s->arch, strcmp(arch, "arm64") == 0 ? "aarch64" : arch);
     if (vendor && *vendor && strcmp(vendor, "unknown") != 0)
         text_set(m, &s->cpu_vendor, vendor);
-    weft_status status = take_nccl_number(r, node, "familyid", 0, 4096, &s->cpu_family);
-    return status ? status : take_nccl_number(r, node, "modelid", 0, 65536, &s->cpu_model_number);
+    weft_status status = read_nccl_number(r, node, "familyid", 0, 4096, &s->cpu_family);
+    return status ? status : read_nccl_number(r, node, "modelid", 0, 65536, &s->cpu_model_number);
 }
 
-static weft_status one_host(struct nccl_reader *r, const struct xml_node *node)
+/* Fails when the file describes several hosts. */
+static weft_status check_one_host(struct nccl_reader *r, const struct xml_node *node)
 {
     const char *host = xml_value(node, "host_hash");
     if (host && r->host && strcmp(host, r->host) != 0)
-        return import_fail(r->im, node->line,
-                           "<cpu host_hash=\"%.40s\"> is another host than that of the first <cpu> "
-                           "(%.40s): one machine is read; take the file that NCCL writes in a job "
-                           "on one host",
-                           host, r->host);
+        return import_fail(
+            r->im, node->line,
+            "<cpu host_hash=\"%.40s\"> is another host than the first <cpu> (%.40s): "
+            "weft reads one machine; use the file that NCCL writes in a job on one "
+            "host",
+            host, r->host);
     if (host)
         r->host = host;
     return WEFT_OK;
@@ -144,13 +146,13 @@ static weft_status one_host(struct nccl_reader *r, const struct xml_node *node)
 
 /* --- <gpu> and its links ---------------------------------------------------------------------- */
 
-static weft_status take_link(struct nccl_reader *r, const struct xml_node *node,
-                             const struct machine_gpu *gpu, int64_t *number)
+static weft_status read_link_element(struct nccl_reader *r, const struct xml_node *node,
+                                     const struct machine_gpu *gpu, int64_t *number)
 {
     struct machine *m = r->im->machine;
     struct machine_number count = {0};
     char target[IMPORT_ADDRESS] = "";
-    weft_status status = take_nccl_number(r, node, "count", 1, LINKS_MOST, &count);
+    weft_status status = read_nccl_number(r, node, "count", 1, LINKS_MOST, &count);
     if (status || !count.known)
         return status ? status : bad_value(r, node, "count", "the number of links");
     if (*number + count.value > LINKS_MOST)
@@ -164,7 +166,7 @@ static weft_status take_link(struct nccl_reader *r, const struct xml_node *node,
                        : strncmp(class, "0x12", 4) == 0 ? "gpu"
                                                         : NULL;
     bool placed = xml_value(node, "target") && import_address(xml_value(node, "target"), target);
-    /* NCCL writes no whole address for the switches of a fabric */
+    /* NCCL writes no complete address for NVSwitches */
     if (!placed && (!peer || strcmp(peer, "switch") != 0))
         return bad_value(r, node, "target", "a PCI address such as 0000:3b:00.0");
     for (int64_t i = 0; i < count.value; i++) {
@@ -176,7 +178,7 @@ static weft_status take_link(struct nccl_reader *r, const struct xml_node *node,
         if (peer)
             text_set(m, &link->peer, peer);
         else
-            text_unknown(m, &link->peer, "the file gives the other end class \"%.20s\"",
+            text_unknown(m, &link->peer, "unknown PCI class \"%.20s\" of the other end",
                          class ? class : "");
         if (placed && !(peer && strcmp(peer, "switch") == 0))
             text_set(m, &link->peer_bdf, target);
@@ -185,21 +187,21 @@ static weft_status take_link(struct nccl_reader *r, const struct xml_node *node,
     return WEFT_OK;
 }
 
-/* NVLink-C2C to the CPU: `bw` is of one link, in MB/s. */
-static weft_status take_c2c(struct nccl_reader *r, const struct xml_node *node,
+/* Reads NVLink-C2C links to the CPU; `bw` is the rate of one link in MB/s. */
+static weft_status read_c2c(struct nccl_reader *r, const struct xml_node *node,
                             const struct machine_gpu *gpu, int64_t *number)
 {
     struct machine *m = r->im->machine;
     struct machine_number count = {0}, mbps = {0};
-    weft_status status = take_nccl_number(r, node, "count", 1, LINKS_MOST - *number, &count);
+    weft_status status = read_nccl_number(r, node, "count", 1, LINKS_MOST - *number, &count);
     if (!status)
-        status = take_nccl_number(r, node, "bw", 1, 10000000, &mbps);
+        status = read_nccl_number(r, node, "bw", 1, 10000000, &mbps);
     if (status || !count.known)
         return status ? status : bad_value(r, node, "count", "the number of links");
     for (int64_t i = 0; i < count.value; i++) {
         struct machine_link *link = machine_add_link(m);
         text_set(m, &link->kind, "c2c");
-        number_set(&link->gen, 1); /* there is one so far */
+        number_set(&link->gen, 1); /* the only generation so far */
         link->gpu = gpu->index;
         number_set(&link->link, (*number)++);
         number_set(&link->active, 1);
@@ -209,27 +211,27 @@ static weft_status take_c2c(struct nccl_reader *r, const struct xml_node *node,
     return WEFT_OK;
 }
 
-static weft_status take_links(struct nccl_reader *r, const struct xml_node *node,
-                              const struct machine_gpu *gpu)
+static weft_status read_gpu_links(struct nccl_reader *r, const struct xml_node *node,
+                                  const struct machine_gpu *gpu)
 {
     int64_t number = 0;
     weft_status status = WEFT_OK;
     for (const struct xml_node *at = node->first; at && !status; at = at->next)
         if (xml_is(at, "nvlink") || xml_is(at, "xgmi"))
-            status = take_link(r, at, gpu, &number);
+            status = read_link_element(r, at, gpu, &number);
         else if (xml_is(at, "c2c"))
-            status = take_c2c(r, at, gpu, &number);
+            status = read_c2c(r, at, gpu, &number);
         else
-            pass_over(r, at);
+            record_ignored(r, at);
     return status;
 }
 
-static weft_status take_nccl_gpu(struct nccl_reader *r, const struct xml_node *node,
+static weft_status read_nccl_gpu(struct nccl_reader *r, const struct xml_node *node,
                                  const struct machine_pci *pci, struct machine_gpu *gpu)
 {
     struct machine *m = r->im->machine;
     struct machine_number sm = {0}, index = {0};
-    weft_status status = take_nccl_number(r, node, "dev", 0, 1023, &index);
+    weft_status status = read_nccl_number(r, node, "dev", 0, 1023, &index);
     if (status)
         return status;
     if (index.known && machine_find_gpu(m, index.value))
@@ -237,7 +239,7 @@ static weft_status take_nccl_gpu(struct nccl_reader *r, const struct xml_node *n
                            index.value, text_or(machine_find_gpu(m, index.value)->bdf, "?"),
                            text_or(pci->bdf, "?"));
     gpu->index = index;
-    status = take_nccl_number(r, node, "sm", 10, 999, &sm);
+    status = read_nccl_number(r, node, "sm", 10, 999, &sm);
     if (status)
         return status;
     if (sm.known) {
@@ -249,14 +251,14 @@ static weft_status take_nccl_gpu(struct nccl_reader *r, const struct xml_node *n
             text_set(m, &gpu->vendor, xml_is(at, "xgmi") ? "amd" : "nvidia");
     if (xml_value(node, "gdr"))
         number_unknown(m, &gpu->rdma,
-                       "the file's gdr=\"%.8s\" tells what NCCL used, not what the GPU can",
+                       "gdr=\"%.8s\" in the file is what NCCL used, not what the GPU supports",
                        xml_value(node, "gdr"));
     return WEFT_OK;
 }
 
 /* --- <nic> ------------------------------------------------------------------------------------ */
 
-/* A NIC named in the file is the same wherever its next port stands, and only at one place. */
+/* Adds a NIC unless an earlier port has added it. A NIC with two PCI addresses is an error. */
 static weft_status find_nccl_nic(struct nccl_reader *r, const struct xml_node *node,
                                  const char *name, const char *address)
 {
@@ -274,13 +276,14 @@ static weft_status find_nccl_nic(struct nccl_reader *r, const struct xml_node *n
     return WEFT_OK;
 }
 
-static weft_status take_port(struct nccl_reader *r, const struct xml_node *node, const char *name)
+static weft_status read_net_port(struct nccl_reader *r, const struct xml_node *node,
+                                 const char *name)
 {
     struct machine *m = r->im->machine;
     struct machine_number number = {0}, mbit = {0};
-    weft_status status = take_nccl_number(r, node, "port", 0, 255, &number);
+    weft_status status = read_nccl_number(r, node, "port", 0, 255, &number);
     if (!status)
-        status = take_nccl_number(r, node, "speed", 0, 100000000, &mbit);
+        status = read_nccl_number(r, node, "speed", 0, 100000000, &mbit);
     if (status)
         return status;
     for (size_t i = 0; i < m->n_ports; i++)
@@ -296,8 +299,8 @@ static weft_status take_port(struct nccl_reader *r, const struct xml_node *node,
     return WEFT_OK;
 }
 
-/* NCCL counts ports of RDMA devices from 1; 0 is an interface that it reaches by sockets. */
-static weft_status take_net(struct nccl_reader *r, const struct xml_node *node, const char *address)
+/* NCCL counts ports of RDMA devices from 1; port 0 is a network interface for sockets. */
+static weft_status read_net(struct nccl_reader *r, const struct xml_node *node, const char *address)
 {
     struct machine *m = r->im->machine;
     const char *name = xml_value(node, "name");
@@ -311,28 +314,28 @@ static weft_status take_net(struct nccl_reader *r, const struct xml_node *node, 
         text_set(m, &interface->name, name);
         if (*address)
             text_set(m, &interface->bdf, address);
-        return take_nccl_number(r, node, "speed", 0, 100000000, &interface->mbit);
+        return read_nccl_number(r, node, "speed", 0, 100000000, &interface->mbit);
     }
     weft_status status = find_nccl_nic(r, node, name, address);
-    return status ? status : take_port(r, node, name);
+    return status ? status : read_net_port(r, node, name);
 }
 
-static weft_status take_nccl_nic(struct nccl_reader *r, const struct xml_node *node,
+static weft_status read_nccl_nic(struct nccl_reader *r, const struct xml_node *node,
                                  const char *address)
 {
     weft_status status = WEFT_OK;
     for (const struct xml_node *at = node->first; at && !status; at = at->next)
         if (xml_is(at, "net"))
-            status = take_net(r, at, address);
+            status = read_net(r, at, address);
         else
-            pass_over(r, at);
+            record_ignored(r, at);
     return status;
 }
 
 /* --- <pci> ------------------------------------------------------------------------------------ */
 
-/* "16.0 GT/s PCIe" and older spellings; what is none, as "Unknown", tells nothing. */
-static void take_speed(const char *speed, struct machine_number *to)
+/* Reads "16.0 GT/s PCIe" and older spellings; any other text, such as "Unknown", stays unknown. */
+static void parse_link_speed(const char *speed, struct machine_number *to)
 {
     static const double rates[] = {2.5, 5, 8, 16, 32, 64, 128};
     double rate = speed && strstr(speed, "GT/s") ? strtod(speed, NULL) : 0;
@@ -341,15 +344,15 @@ static void take_speed(const char *speed, struct machine_number *to)
             number_set(to, (int64_t)i + 1);
 }
 
-static weft_status take_place(struct nccl_reader *r, const struct xml_node *node,
-                              const char *address, const char *parent, struct machine_pci *pci)
+static weft_status read_pci_facts(struct nccl_reader *r, const struct xml_node *node,
+                                  const char *address, const char *parent, struct machine_pci *pci)
 {
     struct machine *m = r->im->machine;
-    weft_status status = take_nccl_number(r, node, "class", 0, 0xffffff, &pci->class);
+    weft_status status = read_nccl_number(r, node, "class", 0, 0xffffff, &pci->class);
     if (!status)
-        status = take_nccl_number(r, node, "vendor", 0, 0xffff, &pci->vendor);
+        status = read_nccl_number(r, node, "vendor", 0, 0xffff, &pci->vendor);
     if (!status)
-        status = take_nccl_number(r, node, "device", 0, 0xffff, &pci->device);
+        status = read_nccl_number(r, node, "device", 0, 0xffff, &pci->device);
     if (status)
         return status;
     const char *width = xml_value(node, "link_width");
@@ -359,11 +362,11 @@ static weft_status take_place(struct nccl_reader *r, const struct xml_node *node
     if (r->root)
         text_set(m, &pci->root, r->root);
     else
-        text_unknown(m, &pci->root, "the file does not tell root complexes");
+        text_unknown(m, &pci->root, "the file has no root complexes");
     if (r->numa >= 0)
         number_set(&pci->numa, r->numa);
-    take_speed(xml_value(node, "link_speed"), &pci->gen_max);
-    if (width && import_number(width, 1, 32, &lanes)) /* where it is not known it is 0 or 255 */
+    parse_link_speed(xml_value(node, "link_speed"), &pci->gen_max);
+    if (width && import_number(width, 1, 32, &lanes)) /* 0 or 255 mean unknown */
         number_set(&pci->width_max, lanes);
     return WEFT_OK;
 }
@@ -376,7 +379,7 @@ static const struct xml_node *child_of(const struct xml_node *node, const char *
     return NULL;
 }
 
-static void set_link(const struct machine_pci *pci, struct machine_gpu *gpu)
+static void set_pcie_link(const struct machine_pci *pci, struct machine_gpu *gpu)
 {
     gpu->pcie_gen_max = pci->gen_max;
     gpu->pcie_width_max = pci->width_max;
@@ -389,14 +392,14 @@ static weft_status add_nccl_gpu(struct nccl_reader *r, const struct xml_node *no
     struct machine_gpu found = {0};
     text_set(m, &found.bdf, pci->bdf.value);
     import_name_gpu(m, &found, number_or(pci->vendor, 0), number_or(pci->device, -1));
-    set_link(pci, &found);
-    weft_status status = node ? take_nccl_gpu(r, node, pci, &found) : WEFT_OK;
+    set_pcie_link(pci, &found);
+    weft_status status = node ? read_nccl_gpu(r, node, pci, &found) : WEFT_OK;
     if (!status)
         *machine_add_gpu(m) = found;
     return status;
 }
 
-/* Files written by hand have devices without <gpu> or <nic>: NCCL finds those by itself. */
+/* Hand-written files may have <pci> devices without <gpu> or <nic>, which NCCL detects itself. */
 static weft_status add_nccl_device(struct nccl_reader *r, const struct xml_node *node,
                                    const struct machine_pci *pci)
 {
@@ -405,17 +408,18 @@ static weft_status add_nccl_device(struct nccl_reader *r, const struct xml_node 
     if (gpu || (!nic && (class == CLASS_DISPLAY || class == CLASS_ACCELERATOR)))
         return add_nccl_gpu(r, gpu, pci);
     if (nic)
-        return take_nccl_nic(r, nic, pci->bdf.value);
-    /* what it is called is not known, so it goes by its address */
+        return read_nccl_nic(r, nic, pci->bdf.value);
+    /* the name of this NIC is unknown, so its PCI address is its name */
     return class == CLASS_NETWORK ? find_nccl_nic(r, node, pci->bdf.value, pci->bdf.value)
                                   : WEFT_OK;
 }
 
-static weft_status take_pci(struct nccl_reader *r, const struct xml_node *node, const char *parent)
+static weft_status read_nccl_pci(struct nccl_reader *r, const struct xml_node *node,
+                                 const char *parent)
 {
     struct machine *m = r->im->machine;
     char address[IMPORT_ADDRESS];
-    weft_status status = take_address(r, node, "busid", address);
+    weft_status status = read_nccl_address(r, node, "busid", address);
     if (status)
         return status;
     if (machine_find_pci(m, address))
@@ -424,7 +428,7 @@ static weft_status take_pci(struct nccl_reader *r, const struct xml_node *node, 
         return import_fail(r->im, node->line, "there are more than %d PCI devices",
                            IMPORT_DEVICES_MOST);
     struct machine_pci pci = {0};
-    status = take_place(r, node, address, parent, &pci);
+    status = read_pci_facts(r, node, address, parent, &pci);
     if (status)
         return status;
     bool bridge = child_of(node, "pci") || number_or(pci.class, 0) >> 8 == CLASS_BRIDGE;
@@ -433,22 +437,22 @@ static weft_status take_pci(struct nccl_reader *r, const struct xml_node *node, 
     status = bridge ? WEFT_OK : add_nccl_device(r, node, &pci);
     for (const struct xml_node *at = node->first; at && !status; at = at->next)
         if (xml_is(at, "pci"))
-            status = take_pci(r, at, pci.bdf.value);
+            status = read_nccl_pci(r, at, pci.bdf.value);
         else if (bridge || (!xml_is(at, "gpu") && !xml_is(at, "nic")))
-            pass_over(r, at);
+            record_ignored(r, at);
     return status;
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- the whole file --------------------------------------------------------------------------- */
 
-static weft_status take_branch(struct nccl_reader *r, const struct xml_node *node)
+static weft_status read_branch(struct nccl_reader *r, const struct xml_node *node)
 {
     const char *root = xml_value(node, "root");
     char address[IMPORT_ADDRESS];
     if (xml_is(node, "nic"))
-        return take_nccl_nic(r, node, "");
+        return read_nccl_nic(r, node, "");
     if (!xml_is(node, "pci")) {
-        pass_over(r, node);
+        record_ignored(r, node);
         return WEFT_OK;
     }
     char whole[IMPORT_ADDRESS];
@@ -456,18 +460,18 @@ static weft_status take_branch(struct nccl_reader *r, const struct xml_node *nod
     if (root && !import_address(whole, address))
         return bad_value(r, node, "root", "a root complex such as 0000:00");
     r->root = root;
-    return take_pci(r, node, "");
+    return read_nccl_pci(r, node, "");
 }
 
-static weft_status take_cpu(struct nccl_reader *r, const struct xml_node *node)
+static weft_status read_nccl_cpu(struct nccl_reader *r, const struct xml_node *node)
 {
     struct machine *m = r->im->machine;
     struct machine_number numa = {0};
-    weft_status status = one_host(r, node);
+    weft_status status = check_one_host(r, node);
     if (!status)
-        status = take_nccl_number(r, node, "numaid", -1, 4095, &numa);
+        status = read_nccl_number(r, node, "numaid", -1, 4095, &numa);
     if (!status)
-        status = take_model(r, node);
+        status = read_cpu_model(r, node);
     if (status)
         return status;
     r->numa = number_or(numa, -1);
@@ -477,15 +481,15 @@ static weft_status take_cpu(struct nccl_reader *r, const struct xml_node *node)
     if (r->numa >= 0) {
         struct machine_numa *node_to = machine_add_numa(m);
         node_to->index = numa;
-        status = take_nccl_affinity(r, node, node_to);
+        status = read_nccl_affinity(r, node, node_to);
     }
     for (const struct xml_node *at = node->first; at && !status; at = at->next)
-        status = take_branch(r, at);
+        status = read_branch(r, at);
     return status;
 }
 
-/* Links name GPUs that may stand later in the file, so they come after all of them. */
-static weft_status take_all_links(struct nccl_reader *r, const struct xml_node *node)
+/* A link may name a GPU that comes later in the file, so links are read after all GPUs. */
+static weft_status read_all_links(struct nccl_reader *r, const struct xml_node *node)
 {
     struct machine *m = r->im->machine;
     char address[IMPORT_ADDRESS];
@@ -494,9 +498,9 @@ static weft_status take_all_links(struct nccl_reader *r, const struct xml_node *
         const struct xml_node *gpu = xml_is(at, "pci") ? child_of(at, "gpu") : NULL;
         for (size_t i = 0; gpu && i < m->n_gpus; i++)
             if (import_address(xml_value(at, "busid"), address) && text_is(m->gpus[i].bdf, address))
-                status = take_links(r, gpu, &m->gpus[i]);
+                status = read_gpu_links(r, gpu, &m->gpus[i]);
         if (!status)
-            status = take_all_links(r, at);
+            status = read_all_links(r, at);
     }
     return status;
 }
@@ -518,9 +522,9 @@ static weft_status check_nccl_version(const struct nccl_reader *r, const struct 
     if (version < 1 || version > VERSION_MOST)
         return import_fail(r->im, root->line,
                            "the file has format version %" PRId64
-                           ", this weft reads 1 (NCCL) and 2 "
+                           ", but this weft reads 1 (NCCL) and 2 "
                            "(RCCL)%s",
-                           version, version > VERSION_MOST ? ": read it with a newer weft" : "");
+                           version, version > VERSION_MOST ? ": use a newer weft" : "");
     return WEFT_OK;
 }
 
@@ -533,17 +537,17 @@ weft_status import_nccl(struct import *im, const char *text, size_t length)
         status = check_nccl_version(&r, root);
     for (const struct xml_node *at = status ? NULL : root->first; at && !status; at = at->next)
         if (xml_is(at, "cpu"))
-            status = take_cpu(&r, at);
+            status = read_nccl_cpu(&r, at);
         else
-            pass_over(&r, at);
+            record_ignored(&r, at);
     if (status)
         return status;
     import_number_gpus(im->machine);
-    status = take_all_links(&r, root);
+    status = read_all_links(&r, root);
     name_peers(im->machine);
     im->machine->note = machine_printf(
-        im->machine, "read from a topology file of %s; what it does not tell is unknown%s%s",
+        im->machine, "read from a topology file of %s; facts it does not have are unknown%s%s",
         strcmp(xml_value(root, "version"), "2") == 0 ? "RCCL" : "NCCL",
-        r.unread ? "; passed over: " : "", r.unread ? r.unread : "");
+        r.ignored ? "; ignored: " : "", r.ignored ? r.ignored : "");
     return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads and writes the facts of a profile as JSON: what --against takes, and the report of a node.
- * See profile.h. */
+/* Reads and writes profiles as JSON: the files of --against, and the report of a node. See
+ * profile.h. */
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -26,7 +26,7 @@ json_t *profile_json(const struct profile *profile)
             value = json_string(fact->text);
         else if (fact->known)
             value = json_integer(fact->number);
-        /* a text that is not UTF-8 cannot be told */
+        /* JSON cannot hold a text that is not UTF-8 */
         json_object_set_new(object, profile_infos[id].name,
                             value ? value
                                   : json_pack("{s:s}", "unknown",
@@ -69,7 +69,7 @@ static weft_status parse_text(const char *name, int id, const char *text, struct
 {
     fact->known = true;
     if (strncmp(text, ">=", 2) == 0) {
-        fact->least = true;
+        fact->at_least = true;
         text += 2 + strspn(text + 2, " ");
     }
     if (profile_infos[id].is_text) {
@@ -84,7 +84,7 @@ static weft_status parse_text(const char *name, int id, const char *text, struct
     fact->number = strtoll(text, &end, 10);
     if (end == text || *end || errno)
         return base_fail(WEFT_ERR_ARGUMENT,
-                         "%s: %s is \"%.60s\"; a whole number is meant, or \">= NUMBER\"", name,
+                         "%s: %s is \"%.60s\"; expected a whole number or \">= NUMBER\"", name,
                          profile_infos[id].name, text);
     return WEFT_OK;
 }
@@ -120,7 +120,7 @@ weft_status profile_parse(const json_t *object, const char *name, bool lenient,
             continue;
         if (id < 0) {
             const char *near = nearest_fact(key);
-            return base_fail(WEFT_ERR_ARGUMENT, "%s: \"%.60s\" is no fact that is compared%s%s",
+            return base_fail(WEFT_ERR_ARGUMENT, "%s: \"%.60s\" is not a fact that is compared%s%s",
                              name, key, near ? "; nearest: " : "", near ? near : "");
         }
         weft_status status = parse_fact(value, name, id, &profile->facts[id]);
@@ -130,9 +130,9 @@ weft_status profile_parse(const json_t *object, const char *name, bool lenient,
     return WEFT_OK;
 }
 
-/* "8 h200" says nothing of NICs, nor does what another program wrote of all that it does not
- * know. */
-static void expect_what_is_said(struct profile *expected)
+/* Drops expectations of 0 and of empty texts: the description "8 h200" does not mean "no NICs", and
+ * a file of another program does not have every device. */
+static void drop_empty_expectations(struct profile *expected)
 {
     for (int id = 0; id < PROFILE_COUNT; id++) {
         struct profile_fact *fact = &expected->facts[id];
@@ -141,7 +141,7 @@ static void expect_what_is_said(struct profile *expected)
     }
 }
 
-/* text: the contents of `file`; NULL: there is no such file, and the name is a description. */
+/* `text` is the content of `file`; NULL when there is no such file, so that it is a description. */
 static weft_status load_machine(const char *file, const char *text, size_t bytes, bool described,
                                 struct profile *expected)
 {
@@ -151,12 +151,12 @@ static weft_status load_machine(const char *file, const char *text, size_t bytes
     if (status) {
         char why[512];
         snprintf(why, sizeof why, "%s", weft_last_error());
-        return base_fail(status, "%s; nor is it an expectation (JSON with \"weft-expect\": 1)",
-                         why);
+        return base_fail(status,
+                         "%s; it is not an expectation either (JSON with \"weft-expect\": 1)", why);
     }
     profile_of(machine, expected);
     if (described)
-        expect_what_is_said(expected);
+        drop_empty_expectations(expected);
     machine_free(machine);
     return WEFT_OK;
 }
@@ -169,7 +169,7 @@ static weft_status parse_expectation(const json_t *root, const char *file, struc
     if (json_integer_value(version) > PROFILE_VERSION)
         return base_fail(WEFT_ERR_ARGUMENT,
                          "%s has version %" JSON_INTEGER_FORMAT
-                         ", written by a newer weft; this one reads up to %d",
+                         ", from a newer weft; this weft reads versions up to %d",
                          file, json_integer_value(version), PROFILE_VERSION);
     return profile_parse(root, file, false, expected);
 }
@@ -189,9 +189,9 @@ weft_status profile_load(const char *file, struct profile *expected)
         status = parse_expectation(root, file, expected);
     else if (root && !json_object_get(root, "weft-machine"))
         status = base_fail(WEFT_ERR_ARGUMENT,
-                           "%s is of none of the known kinds: an expectation (\"weft-expect\": 1, "
-                           "as `weft doctor --expect` writes it) or a recorded machine "
-                           "(\"weft-machine\": 1, as `weft topo --record` writes it)",
+                           "%s has no known format: expected an expectation (\"weft-expect\": 1, "
+                           "from `weft doctor --expect`) or a recorded machine "
+                           "(\"weft-machine\": 1, from `weft topo --record`)",
                            file);
     else
         status = load_machine(file, text, bytes, !root, expected);

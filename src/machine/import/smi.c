@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text of `nvidia-smi topo -m` (or -mp, -mps): a matrix of distances, then legends. Forms of
- * several versions are read: NICs as columns of their own name, or as NIC0 ... with a legend of
- * names; columns "CPU Affinity", "NUMA Affinity" and "GPU NUMA ID" or fewer; SOC, which later
- * became SYS; tabs, or the spaces that tabs become when text is copied; the escapes that underline
- * the heading. A matrix has no PCI addresses, models, rates or port states, and of a pair with
- * NVLink it tells neither the PCIe distance nor whether a switch lies between: all that stays
- * unknown. */
+/* Imports the text of `nvidia-smi topo -m` (or -mp, -mps): a matrix of distances, then legends.
+ * Reads the forms of several versions: NICs as columns of their own name, or as NIC0 ... with a
+ * legend of names; columns "CPU Affinity", "NUMA Affinity" and "GPU NUMA ID" or fewer; SOC, the
+ * former name of SYS; tabs, or the spaces of copied text; escape sequences that underline the
+ * heading. The matrix has no PCI addresses, models, rates or port states. For a pair with NVLink it
+ * has neither the PCIe distance nor whether a switch connects the two. These facts stay unknown. */
 #include "machine/import/import.h"
 
 #include <ctype.h>
@@ -23,28 +22,28 @@ enum column { COLUMN_CPUS, COLUMN_NUMA, COLUMN_GPU_NUMA, COLUMNS_MOST };
 /* A row or column of the matrix. */
 struct smi_end {
     char heading[NAME_BYTES]; /* "GPU0", "NIC1", "mlx5_0" */
-    char name[NAME_BYTES];    /* in the model: "gpu0", and by the legend "mlx5_2" */
-    int64_t gpu;              /* number, -1: a NIC */
-    unsigned long line;
-    bool named; /* by the legend */
+    char name[NAME_BYTES];    /* name in the model: "gpu0", or the legend's "mlx5_2" */
+    int64_t gpu;              /* GPU index, -1 for a NIC */
+    unsigned long line;       /* line of its row */
+    bool named;               /* the legend has its name */
 };
 
 struct smi_reader {
     struct import *im;
     const char *at, *end;
     unsigned long line;
-    bool cut; /* a line was too long to be one of a matrix */
+    bool cut; /* a line was too long */
     struct smi_end ends[ENDS_MOST];
     int n;
     enum column columns[COLUMNS_MOST];
     int n_columns;
-    /* the words of the cells above the diagonal, to compare those below it with */
-    const char **cells;
+    const char *
+        *cells; /* [row * n + column]: cells above the diagonal, to compare with those below */
 };
 
 /* --- lines and words -------------------------------------------------------------------------- */
 
-/* Copies the next line without escapes and control characters; false at the end. */
+/* Copies the next line without escape sequences and control characters; false at the end. */
 static bool next_line(struct smi_reader *r, char *line, size_t size)
 {
     size_t n = 0;
@@ -68,8 +67,8 @@ static bool next_line(struct smi_reader *r, char *line, size_t size)
     return true;
 }
 
-/* The next word of a line; empty when there is none. Longer ones are cut, which no known word
- * is. */
+/* Copies the next word of a line; empty when there is none. Truncates longer words, which match no
+ * known word. */
 static const char *next_word(const char *at, char word[WORD_BYTES])
 {
     size_t n = strcspn(at += strspn(at, " "), " ");
@@ -110,7 +109,7 @@ static struct smi_end *find_heading(struct smi_reader *r, const char *word)
 static weft_status add_end(struct smi_reader *r, const char *word)
 {
     if (!is_name(word))
-        return import_fail(r->im, r->line, "\"%s\" in the heading is no name of a GPU or NIC",
+        return import_fail(r->im, r->line, "\"%s\" in the heading is not the name of a GPU or NIC",
                            word);
     if (find_heading(r, word))
         return import_fail(r->im, r->line, "%s appears twice in the heading", word);
@@ -129,7 +128,7 @@ static weft_status add_end(struct smi_reader *r, const char *word)
     return WEFT_OK;
 }
 
-/* What stands right of the devices. */
+/* Reads the columns to the right of the devices. */
 static weft_status read_columns(struct smi_reader *r, const char *at)
 {
     static const char *const titles[] = {"CPU Affinity", "NUMA Affinity", "GPU NUMA ID"};
@@ -140,8 +139,8 @@ static weft_status read_columns(struct smi_reader *r, const char *at)
             c++;
         if (c == COLUMNS_MOST || r->n_columns == COLUMNS_MOST)
             return import_fail(r->im, r->line,
-                               "the heading \"%.40s\" is not known: devices, CPU Affinity, NUMA "
-                               "Affinity and GPU NUMA ID are",
+                               "the heading \"%.40s\" is not known; known are devices, CPU "
+                               "Affinity, NUMA Affinity and GPU NUMA ID",
                                at);
         r->columns[r->n_columns++] = (enum column)c;
         at += strlen(titles[c]);
@@ -169,8 +168,8 @@ static weft_status read_heading(struct smi_reader *r, const char *line)
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-/* -1: a word that is none of them. */
-static int level_of(const char *word)
+/* Index of a distance, -1 when the word is not a distance. */
+static int distance_of(const char *word)
 {
     static const char *const words[] = {"PIX", "PXB", "PHB", "NODE", "SYS", "SOC"};
     for (int i = 0; i < 6; i++)
@@ -190,24 +189,24 @@ static weft_status bad_cell(const struct smi_reader *r, int row, int column, con
 {
     if (word_is_one_of(word, "OK|NS|CNS|GNS|TNS|DR|U"))
         return import_fail(r->im, r->line,
-                           "this is a matrix of nvidia-smi topo -p2p, which tells no distance; "
-                           "topo -m writes one");
+                           "this is a matrix of nvidia-smi topo -p2p, which has no distances; "
+                           "topo -m writes them");
     return import_fail(r->im, r->line,
-                       "%s %s: \"%.20s\" is none of X, PIX, PXB, PHB, NODE, SYS, SOC, NV#",
+                       "%s %s: \"%.20s\" is not one of X, PIX, PXB, PHB, NODE, SYS, SOC, NV#",
                        r->ends[row].heading, r->ends[column].heading, word);
 }
 
-static weft_status take_pair(struct smi_reader *r, int row, int column, const char *word)
+static weft_status read_cell(struct smi_reader *r, int row, int column, const char *word)
 {
     struct machine *m = r->im->machine;
     static const char *const levels[] = {"pix", "pxb", "phb", "node", "sys", "sys"};
     const struct smi_end *a = &r->ends[row], *b = &r->ends[column];
     const char **mirror = &r->cells[column * r->n + row];
-    int level = level_of(word);
+    int level = distance_of(word);
     if (level < 0 && !(links_of(word) && a->gpu >= 0 && b->gpu >= 0))
         return bad_cell(r, row, column, word);
     if (row > column && strcmp(*mirror, word) != 0)
-        return import_fail(r->im, r->line, "%s %s is %s, and %s %s in line %lu %s", a->heading,
+        return import_fail(r->im, r->line, "%s %s is %s, but %s %s in line %lu is %s", a->heading,
                            b->heading, word, b->heading, a->heading, b->line, *mirror);
     if (row > column)
         return WEFT_OK;
@@ -218,7 +217,7 @@ static weft_status take_pair(struct smi_reader *r, int row, int column, const ch
     if (level >= 0)
         text_set(m, &d->level, levels[level]);
     else
-        text_unknown(m, &d->level, "nvidia-smi writes the links of this pair in its place");
+        text_unknown(m, &d->level, "nvidia-smi prints the links of this pair instead");
     if (level < 0)
         number_set(&d->links, links_of(word));
     return WEFT_OK;
@@ -229,8 +228,8 @@ static bool is_cpu_list(const char *word)
     return isdigit((unsigned char)*word) && strspn(word, "0123456789,-") == strlen(word);
 }
 
-/* The CPUs beside a GPU are those of its node, when it is one. Where two GPUs tell a node different
- * CPUs, what it really has is not known. */
+/* The CPU affinity of a GPU with a single NUMA node is the list of CPUs of that node. It is unknown
+ * when two GPUs report different CPUs for a node. */
 static void set_cpus(struct machine *m, int64_t node, const char *cpus)
 {
     struct machine_numa *numa = machine_find_numa(m, node);
@@ -240,11 +239,12 @@ static void set_cpus(struct machine *m, int64_t node, const char *cpus)
         if (cpus)
             text_set(m, &numa->cpus, cpus);
     } else if (cpus && numa->cpus.value && strcmp(numa->cpus.value, cpus) != 0) {
-        text_unknown(m, &numa->cpus, "its GPUs have CPUs %s and %s", numa->cpus.value, cpus);
+        text_unknown(m, &numa->cpus, "its GPUs report different CPUs, %s and %s", numa->cpus.value,
+                     cpus);
     }
 }
 
-static weft_status take_smi_affinity(struct smi_reader *r, const struct smi_end *end,
+static weft_status read_smi_affinity(struct smi_reader *r, const struct smi_end *end,
                                      const char *at)
 {
     struct machine *m = r->im->machine;
@@ -260,15 +260,15 @@ static weft_status take_smi_affinity(struct smi_reader *r, const struct smi_end 
         return import_fail(r->im, r->line, "the row of %s is longer than the heading",
                            end->heading);
     if (n < r->n_columns || end->gpu < 0)
-        return WEFT_OK; /* which of them is absent cannot be told */
+        return WEFT_OK; /* a short row does not show which column is absent */
     for (int i = 0; i < n; i++)
         of[r->columns[i]] = words[i];
     const char *cpus = of[COLUMN_CPUS], *numa = of[COLUMN_NUMA];
     if (cpus && strcmp(cpus, "N/A") != 0 && !is_cpu_list(cpus))
-        return import_fail(r->im, r->line, "CPU Affinity of %s: \"%s\" is no list of CPUs",
+        return import_fail(r->im, r->line, "CPU Affinity of %s: \"%s\" is not a list of CPUs",
                            end->heading, cpus);
     if (numa && strcmp(numa, "N/A") != 0 && !is_cpu_list(numa))
-        return import_fail(r->im, r->line, "NUMA Affinity of %s: \"%s\" is no list of nodes",
+        return import_fail(r->im, r->line, "NUMA Affinity of %s: \"%s\" is not a list of nodes",
                            end->heading, numa);
     struct machine_gpu *gpu = machine_find_gpu(m, end->gpu);
     int64_t node;
@@ -276,7 +276,7 @@ static weft_status take_smi_affinity(struct smi_reader *r, const struct smi_end 
         number_set(&gpu->numa, node);
         set_cpus(m, node, cpus && is_cpu_list(cpus) ? cpus : NULL);
     } else if (numa) {
-        number_unknown(m, &gpu->numa, "nvidia-smi names %s", numa);
+        number_unknown(m, &gpu->numa, "nvidia-smi prints %s", numa);
     }
     return WEFT_OK;
 }
@@ -288,23 +288,23 @@ static weft_status read_row(struct smi_reader *r, int row, const char *line)
     const char *at = next_word(line, word);
     end->line = r->line;
     if (strcmp(word, end->heading) != 0)
-        return import_fail(r->im, r->line,
-                           "this is the place of the row of %s, and \"%.40s\" stands there",
-                           end->heading, word);
+        return import_fail(r->im, r->line, "expected the row of %s, found \"%.40s\"", end->heading,
+                           word);
     for (int i = 0; i < r->n; i++) {
         at = next_word(at, word);
         if (!*word)
-            return import_fail(r->im, r->line, "the row of %s has %d cells, the heading %d devices",
+            return import_fail(r->im, r->line,
+                               "the row of %s has %d cells, but the heading has %d devices",
                                end->heading, i, r->n);
         if ((i == row) != (strcmp(word, "X") == 0))
-            return i == row ? import_fail(r->im, r->line, "%s %s: \"%.20s\" where X belongs",
+            return i == row ? import_fail(r->im, r->line, "%s %s: \"%.20s\", expected X",
                                           end->heading, end->heading, word)
                             : bad_cell(r, row, i, word);
-        weft_status status = i == row ? WEFT_OK : take_pair(r, row, i, word);
+        weft_status status = i == row ? WEFT_OK : read_cell(r, row, i, word);
         if (status)
             return status;
     }
-    return take_smi_affinity(r, end, at);
+    return read_smi_affinity(r, end, at);
 }
 
 /* --- the whole -------------------------------------------------------------------------------- */
@@ -322,7 +322,7 @@ static void add_smi_gpus(struct smi_reader *r)
     import_number_gpus(m);
 }
 
-/* "NIC0: mlx5_0"; other lines of the legends explain words. */
+/* Reads a line of the legend such as "NIC0: mlx5_0"; ignores lines that explain words. */
 static weft_status read_legend(struct smi_reader *r, const char *line)
 {
     char word[WORD_BYTES], name[WORD_BYTES];
@@ -334,9 +334,10 @@ static weft_status read_legend(struct smi_reader *r, const char *line)
     word[n - 1] = '\0';
     struct smi_end *end = find_heading(r, word);
     if (!end)
-        return import_fail(r->im, r->line, "the legend names %s, which no column is", word);
+        return import_fail(r->im, r->line, "the legend names %s, but no column has this name",
+                           word);
     if (!is_name(name))
-        return import_fail(r->im, r->line, "%s: \"%.40s\" is no name of a NIC", word, name);
+        return import_fail(r->im, r->line, "%s: \"%.40s\" is not the name of a NIC", word, name);
     for (int i = 0; i < r->n; i++)
         if (end->named || strcmp(r->ends[i].name, name) == 0)
             return import_fail(r->im, r->line, "%s: %s is named twice", word, name);
@@ -345,7 +346,7 @@ static weft_status read_legend(struct smi_reader *r, const char *line)
     return WEFT_OK;
 }
 
-/* The matrix has been read under the names of the heading. */
+/* Replaces the names of the heading by those of the legend, and adds the NICs. */
 static void rename_ends(struct smi_reader *r)
 {
     struct machine *m = r->im->machine;
@@ -380,7 +381,7 @@ weft_status import_smi(struct import *im, const char *text, size_t length)
     while (!found && next_line(r, line, LINE_BYTES))
         found = is_gpu_line(line);
     if (!found)
-        return import_fail(im, 1, "there is no heading with GPU0, as nvidia-smi topo -m writes it");
+        return import_fail(im, 1, "there is no heading with GPU0 as nvidia-smi topo -m prints it");
     weft_status status = read_heading(r, line);
     if (status)
         return status;
@@ -388,7 +389,7 @@ weft_status import_smi(struct import *im, const char *text, size_t length)
     r->cells = machine_alloc(im->machine, (size_t)r->n * (size_t)r->n * sizeof *r->cells);
     for (int row = 0; row < r->n && !status; row++) {
         if (!next_line(r, line, LINE_BYTES) || !line[strspn(line, " ")])
-            return import_fail(im, r->line, "there is no row of %s (the text is cut off)",
+            return import_fail(im, r->line, "there is no row of %s (the text is truncated)",
                                r->ends[row].heading);
         status = read_row(r, row, line);
     }
@@ -400,6 +401,7 @@ weft_status import_smi(struct import *im, const char *text, size_t length)
         return status;
     rename_ends(r);
     im->machine->note = machine_printf(
-        im->machine, "read from the text of nvidia-smi topo -m; what it does not tell is unknown");
+        im->machine,
+        "read from the text of nvidia-smi topo -m; facts it does not have are unknown");
     return WEFT_OK;
 }

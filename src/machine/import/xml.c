@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* XML into a tree of elements, with lines. Knows no kind of file. */
+/* Parses XML into a tree of elements with line numbers, for all importers of XML. See import.h. */
 #include "machine/import/import.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ struct parse {
     XML_Parser parser;
     struct xml_node *root, *at;
     int depth, elements;
-    weft_status status; /* of what we refuse ourselves */
+    weft_status status; /* error of this file, not of expat */
 };
 
 static unsigned long line_of_parser(const struct parse *p)
@@ -51,7 +51,7 @@ static void keep_attributes(struct parse *p, struct xml_node *node, const XML_Ch
     while (pairs[2 * n])
         n++;
     if (n > ATTRIBUTES_MOST) {
-        refuse(p, "an element has more than 256 attributes: no machine's has as many");
+        refuse(p, "an element has more than 256 attributes");
         return;
     }
     struct xml_attribute *kept = machine_alloc(p->im->machine, n * sizeof *kept);
@@ -69,11 +69,11 @@ static void XMLCALL on_start(void *data, const XML_Char *name, const XML_Char **
     if (p->status)
         return;
     if (++p->depth > DEPTH_MOST) {
-        refuse(p, "elements are nested more than 256 deep: no machine is");
+        refuse(p, "elements are nested more than 256 levels deep");
         return;
     }
     if (++p->elements > ELEMENTS_MOST) {
-        refuse(p, "there are more than 65536 elements: no machine has as many");
+        refuse(p, "there are more than 65536 elements");
         return;
     }
     struct xml_node *node = machine_alloc(p->im->machine, sizeof *node);
@@ -102,7 +102,7 @@ static void XMLCALL on_end(void *data, const XML_Char *name)
     p->at = p->at->parent;
 }
 
-/* No file of a topology has entities of its own; a few of them grow to any size. */
+/* No topology file declares entities, and a few nested ones can expand to any size. */
 static void XMLCALL on_entity(void *data, const XML_Char *entity, int parameter,
                               const XML_Char *value, int length, const XML_Char *base,
                               const XML_Char *system, const XML_Char *public,
@@ -110,7 +110,7 @@ static void XMLCALL on_entity(void *data, const XML_Char *entity, int parameter,
 {
     (void)entity, (void)parameter, (void)value, (void)length;
     (void)base, (void)system, (void)public, (void)notation;
-    refuse(data, "the file declares entities, which are not read: write out what they stand for");
+    refuse(data, "the file declares XML entities, which weft does not read: replace them by text");
 }
 
 static weft_status end_parse(struct parse *p, enum XML_Status status)
@@ -123,10 +123,10 @@ static weft_status end_parse(struct parse *p, enum XML_Status status)
     bool cut = error == XML_ERROR_NO_ELEMENTS || error == XML_ERROR_UNCLOSED_TOKEN ||
                error == XML_ERROR_PARTIAL_CHAR || error == XML_ERROR_UNCLOSED_CDATA_SECTION;
     return import_fail(p->im, line_of_parser(p), "%s%s", XML_ErrorString(error),
-                       cut ? " (the file is cut off)" : "");
+                       cut ? " (the file is truncated)" : "");
 }
 
-/* expat takes in a whole tag, with all its attributes, before it shows any of it. */
+/* expat buffers a whole tag with all its attributes before it calls a handler. */
 static bool tags_are_short(const char *text, size_t length)
 {
     const char *end = text + length;
@@ -146,10 +146,10 @@ weft_status import_xml(struct import *im, const char *text, size_t length, struc
 {
     *root = NULL;
     if (!tags_are_short(text, length))
-        return import_fail(im, 1, "a tag has more than 1 MiB: no machine's has as much");
+        return import_fail(im, 1, "a tag is longer than 1 MiB");
     struct parse p = {.im = im, .parser = XML_ParserCreate(NULL)};
     if (!p.parser)
-        return base_fail(WEFT_ERR_NO_MEMORY, "%s: no memory for reading XML", im->name);
+        return base_fail(WEFT_ERR_NO_MEMORY, "%s: no memory to parse XML", im->name);
     XML_SetUserData(p.parser, &p);
     XML_SetElementHandler(p.parser, on_start, on_end);
     XML_SetEntityDeclHandler(p.parser, on_entity);
@@ -167,8 +167,8 @@ weft_status import_xml(struct import *im, const char *text, size_t length, struc
     (void)text, (void)length;
     *root = NULL;
     return base_fail(WEFT_ERR_UNSUPPORTED,
-                     "%s is XML, and this weft was built without expat, which reads it: install "
-                     "libexpat1-dev and build again",
+                     "%s is XML, but this weft was built without expat: install libexpat1-dev and "
+                     "build again",
                      im->name);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices that capture video, from sysfs: what V4L2 offers, and where it hangs. */
+/* Video capture devices (V4L2) and their PCI addresses, from sysfs. */
 #include "machine/live/live.h"
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@ void live_capture(struct machine *machine, const struct machine_source *source)
         struct machine_capture *c = machine_add_capture(machine);
         text_set(machine, &c->name, *names);
         live_text(machine, &c->model, live_path(source, "%s/%s/name", base, *names).text);
-        live_place(machine, &c->bdf, live_path(source, "%s/%s/device", base, *names).text);
+        live_pci_address(machine, &c->bdf, live_path(source, "%s/%s/device", base, *names).text);
         text_set(machine, &c->driver,
                  live_link(live_path(source, "%s/%s/device/driver", base, *names).text, driver,
                            sizeof driver)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CPU packages and NUMA nodes, through hwloc. PCI is read elsewhere: hwloc's own discovery of
- * devices is slower and does not keep what we need (ACS, clique ids). */
+/* CPU packages and NUMA nodes, through hwloc. pci.c reads PCI devices: hwloc's discovery is
+ * slower and does not keep ACS and P2P clique ids. */
 #include "machine/live/live.h"
 
 #include <hwloc.h>
@@ -77,7 +77,7 @@ void live_cpu(struct machine *machine, const struct machine_source *source)
         setenv("HWLOC_FSROOT", source->root, 1);
     if (hwloc_topology_init(&topology) != 0)
         return;
-    if (*source->root) /* this machine's CPUs say nothing about a tree of another */
+    if (*source->root) /* CPUID of this machine does not describe the machine of another root */
         hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
     hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_NONE);
     hwloc_topology_set_icache_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_NONE);

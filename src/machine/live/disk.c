@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Block devices and what is mounted, from sysfs and /proc. */
+/* Block devices and mounts, from sysfs and /proc. */
 #include "machine/live/live.h"
 
 #include <errno.h>
@@ -17,11 +17,11 @@ static const char *kind_of(const char *name)
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (strncmp(name, kinds[i].prefix, strlen(kinds[i].prefix)) == 0)
             return kinds[i].kind;
-    return NULL; /* loop, ram, zram: not a place where data of a job lives */
+    return NULL; /* loop, ram, zram: jobs keep no data there */
 }
 
-/* With native multipath the block device hangs below its subsystem: the controller "nvme0" of
- * "nvme0n1" still has its own entry. */
+/* With native multipath the block device "nvme0n1" is below its subsystem in sysfs, so the facts
+ * come from the entry of its controller "nvme0". */
 static void read_nvme(struct machine *machine, const struct machine_source *source,
                       const char *name, struct machine_disk *disk)
 {
@@ -46,7 +46,7 @@ static void read_nvme(struct machine *machine, const struct machine_source *sour
         text_set(machine, &disk->bdf, line);
 }
 
-/* A member is a disk or a part of one: "nvme0n1p2" lies in ".../block/nvme0n1/nvme0n1p2". */
+/* A member of a RAID is a disk or a partition, such as "nvme0n1p2". */
 static void read_raid(struct machine *machine, const struct machine_source *source,
                       const char *name, struct machine_disk *disk)
 {
@@ -60,7 +60,7 @@ static void read_raid(struct machine *machine, const struct machine_source *sour
     number_set(&disk->raid_members, n);
     number_set(&disk->raid_members_nvme, nvme);
     live_number(machine, &missing, live_path(source, "%s/%s/md/degraded", base, name).text);
-    disk->raid_missing = missing; /* a level that survives no loss has no such file */
+    disk->raid_missing = missing; /* levels without redundancy have no such file */
 }
 
 static void read_disk(struct machine *machine, const struct machine_source *source,
@@ -71,7 +71,7 @@ static void read_disk(struct machine *machine, const struct machine_source *sour
     struct machine_disk *disk = machine_add_disk(machine);
     text_set(machine, &disk->name, name);
     text_set(machine, &disk->kind, kind);
-    live_place(machine, &disk->bdf, live_path(source, "sys/block/%s", name).text);
+    live_pci_address(machine, &disk->bdf, live_path(source, "sys/block/%s", name).text);
     live_number(machine, &sectors, live_path(source, "%s/%s/size", base, name).text);
     if (sectors.known && sectors.value >= 0 && sectors.value < INT64_MAX / 512)
         number_set(&disk->bytes, sectors.value * 512);
@@ -97,7 +97,8 @@ static bool is_pseudo(const char *type)
                                 "binfmt_misc|rpc_pipefs|nsfs|ramfs|efivarfs|selinuxfs|squashfs");
 }
 
-/* The whole disk below a mounted device: "/dev/nvme0n1p2" lies in ".../block/nvme0n1/nvme0n1p2". */
+/* Sets the whole disk of a mounted device: sysfs has "/dev/nvme0n1p2" as
+ * ".../block/nvme0n1/nvme0n1p2". */
 static void set_disk(struct machine *machine, const struct machine_source *source,
                      struct machine_mount *mount)
 {
@@ -119,7 +120,7 @@ static void set_disk(struct machine *machine, const struct machine_source *sourc
     text_set(machine, &mount->disk, disk);
 }
 
-/* /proc writes space, tab, newline and backslash of a path as octal. */
+/* Undoes the escapes of /proc/self/mounts: space, tab, newline and backslash are octal there. */
 static void unescape(char *text)
 {
     char *to = text;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asks the kernel what sysfs does not tell of the interfaces of ports: the rates that they could
- * have (ethtool), and their priority flow control (rtnetlink). Of this machine alone; another root
- * has no such kernel. */
+/* Queries the kernel for facts of RoCE ports that sysfs does not have: the highest supported rate
+ * (ethtool) and priority flow control (rtnetlink). Only for this machine, not for another root. */
 #include "machine/live/live.h"
 
 #include <errno.h>
@@ -18,10 +17,11 @@
 
 #include "machine/live/ethernet_decode.h"
 
-enum { MODE_WORDS = 127 /* as many as their number, a signed byte, can say */ };
+enum { MODE_WORDS = 127 /* the largest number that the signed byte of the request can hold */ };
 
-/* The first question is answered with how many words the kernel has, as a negative number. */
-static void ask_rate(struct machine *machine, int fd, struct machine_port *port)
+/* Reads the link modes with two requests: the kernel answers the first one with the negative number
+ * of words that it has. */
+static void read_max_rate(struct machine *machine, int fd, struct machine_port *port)
 {
     union {
         struct ethtool_link_settings settings;
@@ -44,10 +44,10 @@ static void ask_rate(struct machine *machine, int fd, struct machine_port *port)
         number_set(&port->mbit_max, mbit);
     else
         number_unknown(machine, &port->mbit_max, "ethtool's link settings of %s: %s", name,
-                       good ? "no speed" : strerror(errno));
+                       good ? "no link mode with a speed" : strerror(errno));
 }
 
-static void ask_flow_control(struct machine *machine, int fd, struct machine_port *port)
+static void read_flow_control(struct machine *machine, int fd, struct machine_port *port)
 {
     char message[8192];
     int64_t priorities;
@@ -60,7 +60,7 @@ static void ask_flow_control(struct machine *machine, int fd, struct machine_por
         number_set(&port->pfc, priorities);
     else
         number_unknown(machine, &port->pfc, "data centre bridging of %s: %s", port->netdev.value,
-                       n < 0 ? strerror(errno) : "the driver has none");
+                       n < 0 ? strerror(errno) : "the driver does not support it");
 }
 
 void live_ethernet(struct machine *machine, const struct machine_source *source)
@@ -76,8 +76,8 @@ void live_ethernet(struct machine *machine, const struct machine_source *source)
             netlink = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
             setsockopt(netlink, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
         }
-        ask_rate(machine, fd, port);
-        ask_flow_control(machine, netlink, port);
+        read_max_rate(machine, fd, port);
+        read_flow_control(machine, netlink, port);
     }
     if (fd >= 0)
         close(fd);

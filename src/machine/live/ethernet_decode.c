@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Link modes of ethtool and answers of rtnetlink. See ethernet_decode.h. Source of the numbers:
- * linux/ethtool.h and linux/dcbnl.h of Linux 6.8. */
+/* Parses link modes of ethtool and answers of rtnetlink. See ethernet_decode.h. Source of the
+ * numbers: linux/ethtool.h and linux/dcbnl.h of Linux 6.8. */
 #include "machine/live/ethernet_decode.h"
 
 #include <linux/dcbnl.h>
@@ -9,7 +9,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Ranges of bits of one speed; what is in none of them (pause, FEC, ports) is no speed. */
+/* Each entry is a range of mode bits of one rate; bits in no range (pause, FEC, ports) have no
+ * rate. */
 int64_t ethernet_fastest_mbit(const uint32_t *modes, int words)
 {
     static const struct {
@@ -50,8 +51,9 @@ size_t ethernet_pfc_request(const char *interface, void *message, size_t size)
     return bytes;
 }
 
-/* The attribute of that type and its bytes; NULL: there is none that is whole. */
-static const unsigned char *find(const unsigned char *at, size_t bytes, int type, size_t *length)
+/* Finds the attribute of that type and its length in bytes; NULL when there is no complete one. */
+static const unsigned char *find_attribute(const unsigned char *at, size_t bytes, int type,
+                                           size_t *length)
 {
     while (bytes >= NLA_HDRLEN) {
         struct nlattr attribute;
@@ -82,8 +84,8 @@ bool ethernet_pfc_answer(const void *message, size_t bytes, int64_t *priorities)
     memcpy(&header, message, sizeof header);
     if (header.nlmsg_type != RTM_GETDCB || header.nlmsg_len > bytes || header.nlmsg_len < head)
         return false;
-    ieee = find(all + head, header.nlmsg_len - head, DCB_ATTR_IEEE, &length);
-    pfc = ieee ? find(ieee, length, DCB_ATTR_IEEE_PFC, &length) : NULL;
+    ieee = find_attribute(all + head, header.nlmsg_len - head, DCB_ATTR_IEEE, &length);
+    pfc = ieee ? find_attribute(ieee, length, DCB_ATTR_IEEE_PFC, &length) : NULL;
     if (!pfc || length < offsetof(struct ieee_pfc, mbc))
         return false;
     *priorities = pfc[offsetof(struct ieee_pfc, pfc_en)];

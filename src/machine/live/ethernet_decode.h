@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel answers of an Ethernet interface, taken apart: bytes in, facts out. Whatever the
- * bytes are, nothing is read beyond them. Where they come from: ethernet.c. */
+/* Parses the kernel's answers about an Ethernet interface. Never reads beyond the given bytes,
+ * whatever they contain. ethernet.c makes the requests. */
 #ifndef WEFT_MACHINE_ETHERNET_H
 #define WEFT_MACHINE_ETHERNET_H
 
@@ -8,16 +8,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The fastest of the link modes (bits as in linux/ethtool.h), in Mbit/s; 0: none that has a
- * speed. */
+/* Rate of the fastest link mode in Mbit/s (mode bits as in linux/ethtool.h); 0 when no mode has a
+ * rate. */
 int64_t ethernet_fastest_mbit(const uint32_t *modes, int words);
 
-/* The request by which rtnetlink tells the IEEE settings of data centre bridging. Returns its
- * bytes; 0: the name or the room is too long or small. */
+/* Makes the rtnetlink request for the IEEE settings of data centre bridging. Returns its bytes; 0
+ * when the name is too long or the buffer too small. */
 size_t ethernet_pfc_request(const char *interface, void *message, size_t size);
 
-/* The answer: *priorities has a bit for each priority with flow control. False: the answer has
- * none. */
+/* Parses the answer: *priorities gets a bit for each priority with flow control (PFC). False when
+ * the answer has no PFC settings. */
 bool ethernet_pfc_answer(const void *message, size_t bytes, int64_t *priorities);
 
 #endif

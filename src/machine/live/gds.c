@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What NVIDIA's gdscheck looks at beside the disks: what has registered with the module nvidia_fs,
- * and how cuFile is set up to fall back to the CPU. */
+/* Facts of GPUDirect Storage that NVIDIA's gdscheck prints: the drivers that are registered with
+ * the module nvidia_fs, and whether cuFile's settings allow copies through host memory. */
 #include "machine/live/live.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 enum { MODULES_BYTES = 4096, SETTINGS_BYTES = 65536 };
 
-/* "nvme: 1", a line each. */
+/* The file has a line such as "nvme: 1" for each driver. */
 static void read_modules(struct machine *machine, const struct machine_source *source)
 {
     struct machine_text *to = &machine->drivers.nvidia_fs_modules;
@@ -32,7 +32,7 @@ static void read_modules(struct machine *machine, const struct machine_source *s
     text_set(machine, to, names);
 }
 
-/* The file is JSON with comments from "//" to the end of a line, which become blanks. */
+/* cufile.json is JSON with comments from "//" to the end of a line; replaces them by blanks. */
 static void blank_comments(char *text)
 {
     bool quoted = false;
@@ -50,7 +50,7 @@ static void blank_comments(char *text)
     }
 }
 
-/* The value of a setting, wherever the file has it. */
+/* Value of a setting anywhere in the file; `preset` when the file does not have it. */
 static bool is_set(const char *text, const char *key, bool preset)
 {
     const char *at = strstr(text, key);
@@ -61,7 +61,8 @@ static bool is_set(const char *text, const char *key, bool preset)
     return strncmp(at, "true", 4) == 0;
 }
 
-/* Without a file or a setting cuFile falls back where it has to. */
+/* Without the file or the setting, cuFile copies through host memory where no direct route works.
+ */
 static void read_settings(struct machine *machine, const struct machine_source *source)
 {
     struct machine_text *to = &machine->drivers.cufile_compat;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPUs through their vendor's library: NVML for NVIDIA, sysfs for AMD (whose driver tells its
- * topology there). Every refusal of the library becomes the reason of an unknown fact. */
+/* GPUs: NVIDIA through NVML, AMD through sysfs. An error of NVML becomes the reason of an unknown
+ * fact. */
 #include "machine/live/live.h"
 
 #include <ctype.h>
@@ -11,7 +11,7 @@
 #include "driver/nvml.h"
 
 enum {
-    LINKS_MOST = 18, /* as NVML 12 has it; link_state tells the end before */
+    LINKS_MOST = 18, /* limit of NVML 12; link_state fails for links that the GPU lacks */
     C2C_MOST = 32,
     CLOCK_SM = 1,
     ECC_UNCORRECTED = 1,
@@ -27,12 +27,12 @@ struct gpu_reader {
     unsigned n;
 };
 
-/* Calls a function of the table; an absent one reads as "function not found". */
-#define ASK(r, function, ...)                                                                      \
+/* Calls a function of NVML; the result is "function not found" when the library lacks it. */
+#define CALL_NVML(r, function, ...)                                                                \
     ((r)->nvml.function ? (r)->nvml.function(__VA_ARGS__) : NVML_FUNCTION_NOT_FOUND)
 
-static void set_or_why(struct gpu_reader *r, struct machine_number *to, nvml_return status,
-                       int64_t value, const char *call)
+static void set_nvml_number(struct gpu_reader *r, struct machine_number *to, nvml_return status,
+                            int64_t value, const char *call)
 {
     if (status == NVML_OK)
         number_set(to, value);
@@ -40,8 +40,8 @@ static void set_or_why(struct gpu_reader *r, struct machine_number *to, nvml_ret
         number_unknown(r->machine, to, "%s: %s", call, nvml_words(&r->nvml, status));
 }
 
-static void word_or_why(struct gpu_reader *r, struct machine_text *to, nvml_return status,
-                        const char *words, unsigned which, const char *call)
+static void set_nvml_word(struct gpu_reader *r, struct machine_text *to, nvml_return status,
+                          const char *words, unsigned which, const char *call)
 {
     if (status != NVML_OK) {
         text_unknown(r->machine, to, "%s: %s", call, nvml_words(&r->nvml, status));
@@ -53,11 +53,11 @@ static void word_or_why(struct gpu_reader *r, struct machine_text *to, nvml_retu
         *to = (struct machine_text){
             .value = machine_printf(r->machine, "%.*s", (int)strcspn(words, "|"), words)};
     else
-        text_unknown(r->machine, to, "%s: value %u is not known to this weft", call, which);
+        text_unknown(r->machine, to, "%s: this weft does not know the value %u", call, which);
 }
 
-static void text_or_why(struct gpu_reader *r, struct machine_text *to, nvml_return status,
-                        const char *value, const char *call)
+static void set_nvml_text(struct gpu_reader *r, struct machine_text *to, nvml_return status,
+                          const char *value, const char *call)
 {
     if (status == NVML_OK)
         text_set(r->machine, to, value);
@@ -65,7 +65,7 @@ static void text_or_why(struct gpu_reader *r, struct machine_text *to, nvml_retu
         text_unknown(r->machine, to, "%s: %s", call, nvml_words(&r->nvml, status));
 }
 
-/* NVML writes "00000000:3B:00.0"; the kernel and we write "0000:3b:00.0". */
+/* Converts NVML's "00000000:3B:00.0" to the kernel's form, "0000:3b:00.0". */
 static void set_bdf(struct machine *machine, struct machine_text *to, const char *bus_id)
 {
     unsigned domain, bus, device, function = 0;
@@ -79,21 +79,21 @@ static void read_gpu_identity(struct gpu_reader *r, nvml_device d, struct machin
 {
     char text[128] = "";
     struct nvml_pci pci = {.bus_id = ""};
-    nvml_return status = ASK(r, name, d, text, sizeof text);
-    text_or_why(r, &g->name, status, text, "nvmlDeviceGetName");
+    nvml_return status = CALL_NVML(r, name, d, text, sizeof text);
+    set_nvml_text(r, &g->name, status, text, "nvmlDeviceGetName");
     text_set(r->machine, &g->vendor, "nvidia");
-    status = ASK(r, uuid, d, text, sizeof text);
-    text_or_why(r, &g->uuid, status, text, "nvmlDeviceGetUUID");
-    status = ASK(r, serial, d, text, sizeof text);
-    text_or_why(r, &g->serial, status, text, "nvmlDeviceGetSerial");
-    status = ASK(r, pci, d, &pci);
+    status = CALL_NVML(r, uuid, d, text, sizeof text);
+    set_nvml_text(r, &g->uuid, status, text, "nvmlDeviceGetUUID");
+    status = CALL_NVML(r, serial, d, text, sizeof text);
+    set_nvml_text(r, &g->serial, status, text, "nvmlDeviceGetSerial");
+    status = CALL_NVML(r, pci, d, &pci);
     if (status == NVML_OK)
         set_bdf(r->machine, &g->bdf, pci.bus_id);
     else
-        text_or_why(r, &g->bdf, status, "", "nvmlDeviceGetPciInfo_v3");
+        set_nvml_text(r, &g->bdf, status, "", "nvmlDeviceGetPciInfo_v3");
     unsigned minor = 0;
-    status = ASK(r, minor, d, &minor);
-    set_or_why(r, &g->minor, status, minor, "nvmlDeviceGetMinorNumber");
+    status = CALL_NVML(r, minor, d, &minor);
+    set_nvml_number(r, &g->minor, status, minor, "nvmlDeviceGetMinorNumber");
 }
 
 static void read_memory(struct gpu_reader *r, nvml_device d, struct machine_gpu *g)
@@ -101,92 +101,94 @@ static void read_memory(struct gpu_reader *r, nvml_device d, struct machine_gpu 
     struct nvml_memory memory = {0};
     unsigned long long errors = 0;
     int now = 0, pending;
-    nvml_return status = ASK(r, memory, d, &memory);
-    set_or_why(r, &g->memory_bytes, status, (int64_t)memory.total, "nvmlDeviceGetMemoryInfo");
-    status = ASK(r, bar1, d, &memory);
-    set_or_why(r, &g->bar1_bytes, status, (int64_t)memory.total, "nvmlDeviceGetBAR1MemoryInfo");
-    status = ASK(r, ecc, d, &now, &pending);
-    set_or_why(r, &g->ecc, status, now != 0, "nvmlDeviceGetEccMode");
-    status = ASK(r, ecc_errors, d, ECC_UNCORRECTED, ECC_VOLATILE, &errors);
-    set_or_why(r, &g->ecc_uncorrected, status, (int64_t)errors, "nvmlDeviceGetTotalEccErrors");
+    nvml_return status = CALL_NVML(r, memory, d, &memory);
+    set_nvml_number(r, &g->memory_bytes, status, (int64_t)memory.total, "nvmlDeviceGetMemoryInfo");
+    status = CALL_NVML(r, bar1, d, &memory);
+    set_nvml_number(r, &g->bar1_bytes, status, (int64_t)memory.total,
+                    "nvmlDeviceGetBAR1MemoryInfo");
+    status = CALL_NVML(r, ecc, d, &now, &pending);
+    set_nvml_number(r, &g->ecc, status, now != 0, "nvmlDeviceGetEccMode");
+    status = CALL_NVML(r, ecc_errors, d, ECC_UNCORRECTED, ECC_VOLATILE, &errors);
+    set_nvml_number(r, &g->ecc_uncorrected, status, (int64_t)errors, "nvmlDeviceGetTotalEccErrors");
 }
 
 static void read_rows(struct gpu_reader *r, nvml_device d, struct machine_gpu *g)
 {
     unsigned corrected = 0, uncorrected = 0, pending = 0, failed = 0;
     const char *call = "nvmlDeviceGetRemappedRows";
-    nvml_return status = ASK(r, remapped_rows, d, &corrected, &uncorrected, &pending, &failed);
-    set_or_why(r, &g->rows_corrected, status, corrected, call);
-    set_or_why(r, &g->rows_uncorrected, status, uncorrected, call);
-    set_or_why(r, &g->rows_pending, status, pending != 0, call);
-    set_or_why(r, &g->rows_failed, status, failed != 0, call);
+    nvml_return status =
+        CALL_NVML(r, remapped_rows, d, &corrected, &uncorrected, &pending, &failed);
+    set_nvml_number(r, &g->rows_corrected, status, corrected, call);
+    set_nvml_number(r, &g->rows_uncorrected, status, uncorrected, call);
+    set_nvml_number(r, &g->rows_pending, status, pending != 0, call);
+    set_nvml_number(r, &g->rows_failed, status, failed != 0, call);
 }
 
 static void read_modes(struct gpu_reader *r, nvml_device d, struct machine_gpu *g)
 {
     int major = 0, minor = 0, mode = 0;
     unsigned now = 0, pending;
-    nvml_return status = ASK(r, capability, d, &major, &minor);
-    set_or_why(r, &g->cc_major, status, major, "nvmlDeviceGetCudaComputeCapability");
-    set_or_why(r, &g->cc_minor, status, minor, "nvmlDeviceGetCudaComputeCapability");
-    status = ASK(r, compute_mode, d, &mode);
-    /* 1 was exclusive-thread, whose support is removed */
-    word_or_why(r, &g->compute_mode, status, "default|exclusive|prohibited|exclusive",
-                (unsigned)mode, "nvmlDeviceGetComputeMode");
-    status = ASK(r, mig, d, &now, &pending);
+    nvml_return status = CALL_NVML(r, capability, d, &major, &minor);
+    set_nvml_number(r, &g->cc_major, status, major, "nvmlDeviceGetCudaComputeCapability");
+    set_nvml_number(r, &g->cc_minor, status, minor, "nvmlDeviceGetCudaComputeCapability");
+    status = CALL_NVML(r, compute_mode, d, &mode);
+    /* value 1 was exclusive-thread, which NVIDIA has removed */
+    set_nvml_word(r, &g->compute_mode, status, "default|exclusive|prohibited|exclusive",
+                  (unsigned)mode, "nvmlDeviceGetComputeMode");
+    status = CALL_NVML(r, mig, d, &now, &pending);
     if (status == NVML_NOT_SUPPORTED)
         number_set(&g->mig, 0);
     else
-        set_or_why(r, &g->mig, status, now != 0, "nvmlDeviceGetMigMode");
-    status = ASK(r, persistence, d, &mode);
-    set_or_why(r, &g->persistence, status, mode != 0, "nvmlDeviceGetPersistenceMode");
-    status = ASK(r, virtualization, d, &mode);
-    word_or_why(r, &g->virtualization, status, "none|passthrough|vgpu|host-vgpu|host-vsga",
-                (unsigned)mode, "nvmlDeviceGetVirtualizationMode");
+        set_nvml_number(r, &g->mig, status, now != 0, "nvmlDeviceGetMigMode");
+    status = CALL_NVML(r, persistence, d, &mode);
+    set_nvml_number(r, &g->persistence, status, mode != 0, "nvmlDeviceGetPersistenceMode");
+    status = CALL_NVML(r, virtualization, d, &mode);
+    set_nvml_word(r, &g->virtualization, status, "none|passthrough|vgpu|host-vgpu|host-vsga",
+                  (unsigned)mode, "nvmlDeviceGetVirtualizationMode");
 }
 
 static void read_fabric(struct gpu_reader *r, nvml_device d, struct machine_gpu *g)
 {
     struct nvml_fabric fabric = {.version = FABRIC_V2};
     const char *call = "nvmlDeviceGetGpuFabricInfoV";
-    nvml_return status = ASK(r, fabric, d, &fabric);
+    nvml_return status = CALL_NVML(r, fabric, d, &fabric);
     if (status == NVML_NOT_SUPPORTED) {
         text_set(r->machine, &g->fabric_state, "not-supported");
         return;
     }
-    word_or_why(r, &g->fabric_state, status, "not-supported|not-started|in-progress|completed",
-                fabric.state, call);
-    set_or_why(r, &g->fabric_clique, status, fabric.clique, call);
-    set_or_why(r, &g->fabric_status, status, fabric.status, call);
-    if (status == NVML_OK && (fabric.health & 3)) /* 1 true, 2 false, 0 not told */
+    set_nvml_word(r, &g->fabric_state, status, "not-supported|not-started|in-progress|completed",
+                  fabric.state, call);
+    set_nvml_number(r, &g->fabric_clique, status, fabric.clique, call);
+    set_nvml_number(r, &g->fabric_status, status, fabric.status, call);
+    if (status == NVML_OK && (fabric.health & 3)) /* 1 true, 2 false, 0 unknown */
         number_set(&g->fabric_degraded, (fabric.health & 3) == 1);
     char text[33];
     for (int i = 0; i < 16; i++)
         snprintf(text + 2 * i, 3, "%02x", fabric.cluster[i]);
-    text_or_why(r, &g->fabric_cluster, status, text, call);
+    set_nvml_text(r, &g->fabric_cluster, status, text, call);
 }
 
 static void read_speeds(struct gpu_reader *r, nvml_device d, struct machine_gpu *g)
 {
     unsigned v = 0;
     unsigned long long reasons = 0;
-    nvml_return status = ASK(r, pcie_gen, d, &v);
-    set_or_why(r, &g->pcie_gen, status, v, "nvmlDeviceGetCurrPcieLinkGeneration");
-    status = ASK(r, pcie_gen_max, d, &v);
-    set_or_why(r, &g->pcie_gen_max, status, v, "nvmlDeviceGetMaxPcieLinkGeneration");
-    status = ASK(r, pcie_width, d, &v);
-    set_or_why(r, &g->pcie_width, status, v, "nvmlDeviceGetCurrPcieLinkWidth");
-    status = ASK(r, pcie_width_max, d, &v);
-    set_or_why(r, &g->pcie_width_max, status, v, "nvmlDeviceGetMaxPcieLinkWidth");
-    status = ASK(r, pcie_replays, d, &v);
-    set_or_why(r, &g->pcie_replays, status, v, "nvmlDeviceGetPcieReplayCounter");
-    status = ASK(r, clock, d, CLOCK_SM, &v);
-    set_or_why(r, &g->sm_mhz, status, v, "nvmlDeviceGetClockInfo");
-    status = ASK(r, clock_max, d, CLOCK_SM, &v);
-    set_or_why(r, &g->sm_mhz_max, status, v, "nvmlDeviceGetMaxClockInfo");
-    status = ASK(r, clock_reasons, d, &reasons);
-    set_or_why(r, &g->clock_reasons, status, (int64_t)reasons,
-               "nvmlDeviceGetCurrentClocksThrottleReasons");
+    nvml_return status = CALL_NVML(r, pcie_gen, d, &v);
+    set_nvml_number(r, &g->pcie_gen, status, v, "nvmlDeviceGetCurrPcieLinkGeneration");
+    status = CALL_NVML(r, pcie_gen_max, d, &v);
+    set_nvml_number(r, &g->pcie_gen_max, status, v, "nvmlDeviceGetMaxPcieLinkGeneration");
+    status = CALL_NVML(r, pcie_width, d, &v);
+    set_nvml_number(r, &g->pcie_width, status, v, "nvmlDeviceGetCurrPcieLinkWidth");
+    status = CALL_NVML(r, pcie_width_max, d, &v);
+    set_nvml_number(r, &g->pcie_width_max, status, v, "nvmlDeviceGetMaxPcieLinkWidth");
+    status = CALL_NVML(r, pcie_replays, d, &v);
+    set_nvml_number(r, &g->pcie_replays, status, v, "nvmlDeviceGetPcieReplayCounter");
+    status = CALL_NVML(r, clock, d, CLOCK_SM, &v);
+    set_nvml_number(r, &g->sm_mhz, status, v, "nvmlDeviceGetClockInfo");
+    status = CALL_NVML(r, clock_max, d, CLOCK_SM, &v);
+    set_nvml_number(r, &g->sm_mhz_max, status, v, "nvmlDeviceGetMaxClockInfo");
+    status = CALL_NVML(r, clock_reasons, d, &reasons);
+    set_nvml_number(r, &g->clock_reasons, status, (int64_t)reasons,
+                    "nvmlDeviceGetCurrentClocksThrottleReasons");
 }
 
 /* --- NVLink ----------------------------------------------------------------------------------- */
@@ -196,14 +198,14 @@ static void read_link_peer(struct gpu_reader *r, nvml_device d, unsigned number,
 {
     struct nvml_pci pci = {.bus_id = ""};
     int type = 0;
-    nvml_return status = ASK(r, link_peer_type, d, number, &type);
-    word_or_why(r, &link->peer, status, "gpu|cpu|switch", (unsigned)type,
-                "nvmlDeviceGetNvLinkRemoteDeviceType");
-    status = ASK(r, link_peer, d, number, &pci);
+    nvml_return status = CALL_NVML(r, link_peer_type, d, number, &type);
+    set_nvml_word(r, &link->peer, status, "gpu|cpu|switch", (unsigned)type,
+                  "nvmlDeviceGetNvLinkRemoteDeviceType");
+    status = CALL_NVML(r, link_peer, d, number, &pci);
     if (status == NVML_OK)
         set_bdf(r->machine, &link->peer_bdf, pci.bus_id);
     else
-        text_or_why(r, &link->peer_bdf, status, "", "nvmlDeviceGetNvLinkRemotePciInfo_v2");
+        set_nvml_text(r, &link->peer_bdf, status, "", "nvmlDeviceGetNvLinkRemotePciInfo_v2");
     for (size_t i = 0; link->peer_bdf.value && i < r->machine->n_gpus; i++)
         if (text_is(r->machine->gpus[i].bdf, link->peer_bdf.value))
             link->peer_gpu = r->machine->gpus[i].index;
@@ -215,13 +217,13 @@ static void read_link_errors(struct gpu_reader *r, nvml_device d, unsigned numbe
     unsigned long long count[COUNTERS] = {0};
     nvml_return status[COUNTERS];
     for (int i = 0; i < COUNTERS; i++)
-        status[i] = ASK(r, link_errors, d, number, i, &count[i]);
+        status[i] = CALL_NVML(r, link_errors, d, number, i, &count[i]);
     const char *call = "nvmlDeviceGetNvLinkErrorCounter";
-    set_or_why(r, &link->replays, status[0], (int64_t)count[0], call);
-    set_or_why(r, &link->recoveries, status[1], (int64_t)count[1], call);
-    set_or_why(r, &link->crc_errors, status[2] ? status[2] : status[3],
-               (int64_t)(count[2] + count[3]), call);
-    set_or_why(r, &link->ecc_errors, status[4], (int64_t)count[4], call);
+    set_nvml_number(r, &link->replays, status[0], (int64_t)count[0], call);
+    set_nvml_number(r, &link->recoveries, status[1], (int64_t)count[1], call);
+    set_nvml_number(r, &link->crc_errors, status[2] ? status[2] : status[3],
+                    (int64_t)(count[2] + count[3]), call);
+    set_nvml_number(r, &link->ecc_errors, status[4], (int64_t)count[4], call);
 }
 
 /* NVML numbers versions 1.0, 2.0, 2.2, 3.0, 3.1, 4.0, 5.0 as 1 ... 7. */
@@ -240,7 +242,7 @@ static int64_t field_number(const struct nvml_field *field)
                               : (int64_t)field->value.ull;
 }
 
-/* The sum of fields; unknown where the driver gives none of them. */
+/* Sum of NVML fields; unknown when the driver has none of them. */
 static void sum_fields(struct gpu_reader *r, struct machine_number *to,
                        const struct nvml_field *fields, size_t n, nvml_return status)
 {
@@ -259,7 +261,7 @@ static void sum_fields(struct gpu_reader *r, struct machine_number *to,
                        nvml_words(&r->nvml, status ? status : fields[0].status));
 }
 
-/* NVLink 5 counts otherwise than the generations before. */
+/* NVLink 5 has other error counters than earlier generations. */
 static void read_link_counters(struct gpu_reader *r, nvml_device d, unsigned number,
                                struct machine_link *link)
 {
@@ -275,7 +277,7 @@ static void read_link_counters(struct gpu_reader *r, nvml_device d, unsigned num
         return;
     for (int i = 0; i < N; i++)
         fields[i] = (struct nvml_field){.id = ids[i], .scope = number};
-    nvml_return status = ASK(r, fields, d, N, fields);
+    nvml_return status = CALL_NVML(r, fields, d, N, fields);
     sum_fields(r, &link->receive_errors, fields, RECEIVING, status);
     sum_fields(r, &link->integrity_errors, fields + RECEIVING, 1, status);
     sum_fields(r, &link->discards, fields + RECEIVING + 1, 1, status);
@@ -292,20 +294,20 @@ static void read_nvlink(struct gpu_reader *r, nvml_device d, int64_t gpu, unsign
     number_set(&link->gpu, gpu);
     number_set(&link->link, number);
     number_set(&link->active, active);
-    nvml_return status = ASK(r, link_version, d, number, &version);
-    set_or_why(r, &link->gen, status, link_generation(version), "nvmlDeviceGetNvLinkVersion");
+    nvml_return status = CALL_NVML(r, link_version, d, number, &version);
+    set_nvml_number(r, &link->gen, status, link_generation(version), "nvmlDeviceGetNvLinkVersion");
     if (link->gen.known && link->gen.value < 1)
-        number_unknown(r->machine, &link->gen, "NVML says version %u", version);
+        number_unknown(r->machine, &link->gen, "NVML reports version %u", version);
     read_link_peer(r, d, number, link);
     struct nvml_field speed = {.id = NVML_FIELD_LINK_SPEED, .scope = number};
-    status = ASK(r, fields, d, 1, &speed);
+    status = CALL_NVML(r, fields, d, 1, &speed);
     status = status ? status : speed.status;
     int64_t mbps = status ? 0 : field_number(&speed);
     if (status == NVML_OK && mbps <= 0)
         number_unknown(r->machine, &link->mbps, "the driver reports a speed of %lld MB/s",
                        (long long)mbps);
     else
-        set_or_why(r, &link->mbps, status, mbps, "NVML field 164 (link speed)");
+        set_nvml_number(r, &link->mbps, status, mbps, "NVML field 164 (link speed)");
     read_link_errors(r, d, number, link);
     read_link_counters(r, d, number, link);
 }
@@ -316,34 +318,34 @@ static void read_links(struct gpu_reader *r, nvml_device d, struct machine_gpu *
     struct nvml_field count = {.id = NVML_FIELD_LINK_COUNT};
     for (unsigned number = 0; number < LINKS_MOST; number++) {
         int active = 0;
-        if (ASK(r, link_state, d, number, &active) != NVML_OK)
+        if (CALL_NVML(r, link_state, d, number, &active) != NVML_OK)
             continue;
         read_nvlink(r, d, gpu, number, active != 0);
         links++;
     }
-    nvml_return status = ASK(r, fields, d, 1, &count);
+    nvml_return status = CALL_NVML(r, fields, d, 1, &count);
     status = status ? status : count.status;
     number_set(&g->nvlinks, status ? links : field_number(&count));
 }
 
-/* Links of a GPU to the CPU beside it (Grace); drivers before 525 know none of these fields. */
+/* Links of a GPU to its CPU (Grace); drivers before 525 have none of these fields. */
 static void read_cpu_links(struct gpu_reader *r, nvml_device d, const struct machine_gpu *g)
 {
     struct nvml_field count = {.id = NVML_FIELD_C2C_COUNT};
-    nvml_return status = ASK(r, fields, d, 1, &count);
+    nvml_return status = CALL_NVML(r, fields, d, 1, &count);
     int64_t gpu = g->index.value, n = status || count.status ? 0 : field_number(&count);
     for (int64_t i = 0; i < n && i < C2C_MOST; i++) {
         struct nvml_field of[] = {{.id = NVML_FIELD_C2C_STATUS, .scope = (unsigned)i},
                                   {.id = NVML_FIELD_C2C_SPEED, .scope = (unsigned)i}};
         struct machine_link *link = machine_add_link(r->machine);
-        status = ASK(r, fields, d, 2, of);
+        status = CALL_NVML(r, fields, d, 2, of);
         text_set(r->machine, &link->kind, "c2c");
         text_set(r->machine, &link->peer, "cpu");
         number_set(&link->gpu, gpu);
         number_set(&link->link, i);
         number_set(&link->gen, 1);
-        set_or_why(r, &link->active, status ? status : of[0].status, field_number(&of[0]) == 1,
-                   "NVML field 171 (C2C link status)");
+        set_nvml_number(r, &link->active, status ? status : of[0].status, field_number(&of[0]) == 1,
+                        "NVML field 171 (C2C link status)");
         int64_t mbps = status || of[1].status ? 0 : field_number(&of[1]);
         if (mbps > 0)
             number_set(&link->mbps, mbps);
@@ -364,13 +366,13 @@ static void read_pair(struct gpu_reader *r, unsigned a, unsigned b)
     number_set(&pair->b, b);
     for (int index = 0; index < 5; index++) {
         int value = 0;
-        nvml_return status = ASK(r, p2p_status, r->devices[a], r->devices[b], index, &value);
-        word_or_why(r, to[index], status, P2P_WORDS, (unsigned)value, "nvmlDeviceGetP2PStatus");
+        nvml_return status = CALL_NVML(r, p2p_status, r->devices[a], r->devices[b], index, &value);
+        set_nvml_word(r, to[index], status, P2P_WORDS, (unsigned)value, "nvmlDeviceGetP2PStatus");
     }
     int level = 0;
-    nvml_return status = ASK(r, ancestor, r->devices[a], r->devices[b], &level);
-    word_or_why(r, &pair->level, status, "internal|single|multiple|hostbridge|node|system",
-                level % 10 ? 99 : (unsigned)level / 10, "nvmlDeviceGetTopologyCommonAncestor");
+    nvml_return status = CALL_NVML(r, ancestor, r->devices[a], r->devices[b], &level);
+    set_nvml_word(r, &pair->level, status, "internal|single|multiple|hostbridge|node|system",
+                  level % 10 ? 99 : (unsigned)level / 10, "nvmlDeviceGetTopologyCommonAncestor");
 }
 
 static void read_versions(struct gpu_reader *r)
@@ -379,27 +381,28 @@ static void read_versions(struct gpu_reader *r)
     char text[128] = "";
     int cuda = 0;
     struct nvml_conf_compute cc = {0};
-    nvml_return status = ASK(r, driver_version, text, sizeof text);
-    text_or_why(r, &d->driver, status, text, "nvmlSystemGetDriverVersion");
-    status = ASK(r, nvml_version, text, sizeof text);
-    text_or_why(r, &d->nvml, status, text, "nvmlSystemGetNVMLVersion");
-    status = ASK(r, cuda_version, &cuda);
-    set_or_why(r, &d->cuda, status, cuda, "nvmlSystemGetCudaDriverVersion_v2");
-    status = ASK(r, conf_compute, &cc);
+    nvml_return status = CALL_NVML(r, driver_version, text, sizeof text);
+    set_nvml_text(r, &d->driver, status, text, "nvmlSystemGetDriverVersion");
+    status = CALL_NVML(r, nvml_version, text, sizeof text);
+    set_nvml_text(r, &d->nvml, status, text, "nvmlSystemGetNVMLVersion");
+    status = CALL_NVML(r, cuda_version, &cuda);
+    set_nvml_number(r, &d->cuda, status, cuda, "nvmlSystemGetCudaDriverVersion_v2");
+    status = CALL_NVML(r, conf_compute, &cc);
     if (status == NVML_NOT_SUPPORTED)
         number_set(&d->conf_compute, 0);
     else
-        set_or_why(r, &d->conf_compute, status, cc.feature != 0, "nvmlSystemGetConfComputeState");
+        set_nvml_number(r, &d->conf_compute, status, cc.feature != 0,
+                        "nvmlSystemGetConfComputeState");
 }
 
 static void read_nvidia(struct gpu_reader *r)
 {
     unsigned n = 0;
     read_versions(r);
-    if (ASK(r, count, &n) != NVML_OK)
+    if (CALL_NVML(r, count, &n) != NVML_OK)
         return;
     for (unsigned i = 0; i < n && r->n < sizeof r->devices / sizeof r->devices[0]; i++)
-        if (ASK(r, by_index, i, &r->devices[r->n]) == NVML_OK)
+        if (CALL_NVML(r, by_index, i, &r->devices[r->n]) == NVML_OK)
             r->n++;
     for (unsigned i = 0; i < r->n; i++) {
         struct machine_gpu *g = machine_add_gpu(r->machine);
@@ -410,7 +413,7 @@ static void read_nvidia(struct gpu_reader *r)
         read_modes(r, r->devices[i], g);
         read_fabric(r, r->devices[i], g);
         read_speeds(r, r->devices[i], g);
-        const char *later = "told by the CUDA driver, which this command does not start";
+        const char *later = "reported by the CUDA driver, which this command does not start";
         number_unknown(r->machine, &g->dmabuf, "%s", later);
         number_unknown(r->machine, &g->rdma, "%s", later);
         number_unknown(r->machine, &g->vmm, "%s", later);
@@ -460,7 +463,7 @@ void live_gpu(struct machine *machine, const struct machine_source *source)
         nvml_close(&r.nvml);
     } else {
         const char *why =
-            *source->root ? "read from a directory: no driver to ask" : weft_last_error();
+            *source->root ? "read from a directory, without a driver" : weft_last_error();
         text_unknown(machine, &machine->drivers.driver, "%s", why);
         text_unknown(machine, &machine->drivers.nvml, "%s", why);
         number_unknown(machine, &machine->drivers.cuda, "%s", why);

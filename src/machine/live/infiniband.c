@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asks InfiniBand ports for the rates that they could have: sysfs and libibverbs tell the one that
- * they have. By /dev/infiniband/umad*, which only root may open as a rule; the board's name by its
- * vital product data, for root too. */
+/* Queries InfiniBand ports for their highest supported rate; sysfs and libibverbs have only the
+ * current one. Uses /dev/infiniband/umad*, which usually only root may open, and the board name of
+ * the vital product data (VPD), which needs root as well. */
 #include "machine/live/live.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ struct packet {
     uint8_t mad[INFINIBAND_MAD_BYTES];
 };
 
-/* "umad3" of a port, as sysfs pairs them. */
+/* Finds the device node of a port, such as "umad3", in sysfs. */
 static bool find_node(struct machine *machine, const struct machine_source *source,
                       const struct machine_port *port, struct live_path *node)
 {
@@ -42,9 +42,9 @@ static bool find_node(struct machine *machine, const struct machine_source *sour
     return false;
 }
 
-/* 0, or an errno. The kernel carries the question to the adapter itself; nothing leaves the
- * machine. */
-static int exchange(int fd, int port, struct packet *packet)
+/* Sends PortInfo to the NIC's own port and receives the answer. Returns 0 or an errno. The kernel
+ * delivers the request to the local NIC, so nothing leaves the machine. */
+static int query_port_info(int fd, int port, struct packet *packet)
 {
     struct ib_user_mad_reg_req agent = {
         .qpn = 0, .mgmt_class = 0x81 /* directed subnet management */, .mgmt_class_version = 1};
@@ -88,16 +88,16 @@ static void query_ports(struct machine *machine, const struct machine_source *so
     const char *why = NULL;
     if (!find_node(machine, source, port, &node)) {
         number_unknown(machine, &port->mbit_max,
-                       "/sys/class/infiniband_mad has no node of this port: modprobe ib_umad");
+                       "/sys/class/infiniband_mad has no entry for this port: modprobe ib_umad");
         return;
     }
     int fd = open(node.text, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-    int error = fd < 0 ? errno : exchange(fd, (int)number_or(port->port, 1), &packet);
+    int error = fd < 0 ? errno : query_port_info(fd, (int)number_or(port->port, 1), &packet);
     if (fd >= 0)
         close(fd);
     if (error) {
         number_unknown(machine, &port->mbit_max, "%s: %s%s", node.text, strerror(error),
-                       error == EACCES || error == EPERM ? "; root may" : "");
+                       error == EACCES || error == EPERM ? "; needs root" : "");
         return;
     }
     int64_t mbit = 0, active = number_or(port->mbit, 0);

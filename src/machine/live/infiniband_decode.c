@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PortInfo and vital product data, taken apart. See infiniband_decode.h. Source of the places and
- * numbers: InfiniBand Architecture Specification 1.7, 14.2.1 (subnet management packets)
- * and 14.2.5.6 (PortInfo); PCI Local Bus 3.0, appendix I (vital product data). */
+/* Parses PortInfo and vital product data. See infiniband_decode.h. Source of offsets and numbers:
+ * InfiniBand Architecture Specification 1.7, 14.2.1 (subnet management packets) and 14.2.5.6
+ * (PortInfo); PCI Local Bus 3.0, appendix I (vital product data). */
 #include "machine/live/infiniband_decode.h"
 
 #include <string.h>
@@ -31,7 +31,7 @@ void infiniband_request(uint8_t mad[INFINIBAND_MAD_BYTES], int port)
     mad[15] = 1; /* number of the transaction */
     mad[17] = ATTRIBUTE_PORT_INFO;
     mad[23] = (uint8_t)port;
-    memset(mad + 32, 0xff, 4); /* no part of the way is by LID; it has no hops */
+    memset(mad + 32, 0xff, 4); /* directed route without hops: permissive LIDs */
 }
 
 static int64_t lane_mbit(const uint8_t *mad)
@@ -67,22 +67,22 @@ bool infiniband_answer(const uint8_t *mad, size_t bytes, struct infiniband_port 
 {
     *port = (struct infiniband_port){.mbit = 0};
     if (bytes < INFINIBAND_MAD_BYTES) {
-        *why = "the answer is cut off";
+        *why = "the answer is truncated";
         return false;
     }
     if (mad[1] != CLASS_DIRECTED || mad[3] != METHOD_GET_RESPONSE || mad[16] ||
         mad[17] != ATTRIBUTE_PORT_INFO) {
-        *why = "the answer is to another question";
+        *why = "the answer belongs to another request";
         return false;
     }
-    if ((mad[4] & 0x7f) || mad[5]) { /* the upper bit says that it is on its way back */
-        *why = "the adapter refused the question";
+    if ((mad[4] & 0x7f) || mad[5]) { /* the upper bit is the direction */
+        *why = "the NIC refused the request";
         return false;
     }
     uint8_t widths = mad[PORT_WIDTH_SUPPORTED];
     port->mbit = lane_mbit(mad) * lanes(widths);
     port->halves = (widths & WIDTH_2X) && lanes(widths) > 2;
-    *why = port->mbit ? NULL : "the port names no speed or no width";
+    *why = port->mbit ? NULL : "the port reports no speed or no width";
     return port->mbit > 0;
 }
 
@@ -116,10 +116,10 @@ int64_t infiniband_possible_mbit(const struct infiniband_port *port, int64_t boa
     int64_t possible = board_mbit && board_mbit < port->mbit ? board_mbit : port->mbit;
     *why = NULL;
     if (active_mbit > possible)
-        *why = "the port is faster than the speeds that this version knows";
+        *why = "the port is faster than all speeds that this weft knows";
     else if (!board_mbit && port->halves && active_mbit * 2 <= port->mbit)
         *why =
-            "boards of half the rate name the same speeds and widths, and this one's name cannot "
+            "boards of half the rate report the same speeds and widths, and the board name cannot "
             "be read";
     return *why ? 0 : possible;
 }

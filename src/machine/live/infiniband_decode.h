@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the port of an InfiniBand adapter could do, from the bytes in which it says so: bytes in,
- * facts out. Whatever the bytes are, nothing is read beyond them. Where they come from:
- * infiniband.c. */
+/* Highest supported rate of an InfiniBand port, from PortInfo and the board's vital product data
+ * (VPD). Never reads beyond the given bytes, whatever they contain. infiniband.c makes the
+ * requests. */
 #ifndef WEFT_MACHINE_INFINIBAND_H
 #define WEFT_MACHINE_INFINIBAND_H
 
@@ -11,29 +11,29 @@
 
 enum {
     INFINIBAND_MAD_BYTES = 256,
-    INFINIBAND_VPD_BYTES = 192 /* a name, and no more: they come slowly */
+    INFINIBAND_VPD_BYTES = 192 /* enough for the board name; reading VPD is slow */
 };
 
-/* What PortInfo says of a port. `mbit` is its fastest lane times its widest link, in the units of
- * sysfs (FDR: 14 Gbit/s a lane). Boards of half that rate say the same where `halves`: they have
- * all lanes only at lower speeds. */
+/* Rate of a port from PortInfo. */
 struct infiniband_port {
-    int64_t mbit;
-    bool halves;
+    int64_t
+        mbit;    /* fastest lane times widest link, in the units of sysfs (FDR: 14 Gbit/s a lane) */
+    bool halves; /* boards of half that rate report the same: they have all lanes at lower speeds */
 };
 
-/* The request for PortInfo of the adapter's own port; it does not go out on a link. */
+/* Makes the request for PortInfo of the NIC's own port; it does not leave the NIC. */
 void infiniband_request(uint8_t mad[INFINIBAND_MAD_BYTES], int port);
 
-/* The answer to it. False: it is none, and *why says what it is. */
+/* Parses the answer. False when it is not one; *why has the reason. */
 bool infiniband_answer(const uint8_t *mad, size_t bytes, struct infiniband_port *port,
                        const char **why);
 
-/* The rate in a board's name, which vital product data begin with ("... HDR IB (200Gb/s) and 200GbE
- * ..."): the largest, in Mbit/s; 0: there is none. */
+/* Largest rate in Mbit/s in a board name, with which VPD begins ("... HDR IB (200Gb/s) and 200GbE
+ * ..."); 0 when there is none. */
 int64_t infiniband_board_mbit(const uint8_t *vpd, size_t bytes);
 
-/* The rate that the port can have; 0 with *why: it cannot be told. `board_mbit` may be 0. */
+/* Highest supported rate of the port in Mbit/s; 0 with the reason in *why when it cannot be
+ * determined. `board_mbit`: rate of the board name, 0 when unknown. */
 int64_t infiniband_possible_mbit(const struct infiniband_port *port, int64_t board_mbit,
                                  int64_t active_mbit, const char **why);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The GPU-NIC ladder. See ladder.h. Knows CUDA and verbs, and nothing of paths of the library. */
+/* The GPU-NIC test. See ladder.h. Uses CUDA and verbs directly, not the paths of the library. */
 #include "machine/live/ladder.h"
 
 #include <errno.h>
@@ -17,11 +17,11 @@
 #include "machine/live/ladder_mlx5.h"
 #include "machine/live/ladder_verbs.h"
 
-enum { GPU_BYTES = 4 << 20, CHECK_BYTES = 4096, BELL_BYTES = 4096 };
+enum { GPU_BYTES = 4 << 20, CHECK_BYTES = 4096, DOORBELL_BYTES = 4096 };
 
 /* --- the GPU's side --------------------------------------------------------------------------- */
 
-/* NVML and CUDA number GPUs each in their own order: the PCI address tells which is which. */
+/* Finds the CUDA device with a PCI address: NVML and CUDA number GPUs in different orders. */
 static bool find_device(const struct cuda *cuda, const char *bdf, CUdevice *device)
 {
     int n = 0;
@@ -37,8 +37,8 @@ static bool find_device(const struct cuda *cuda, const char *bdf, CUdevice *devi
     return false;
 }
 
-static void ask_flag(struct machine *machine, const struct cuda *cuda, CUdevice device,
-                     int attribute, struct machine_number *to)
+static void read_attribute(struct machine *machine, const struct cuda *cuda, CUdevice device,
+                           int attribute, struct machine_number *to)
 {
     int value = 0;
     char words[128];
@@ -50,40 +50,42 @@ static void ask_flag(struct machine *machine, const struct cuda *cuda, CUdevice 
                        cuda_error_text(cuda, result, words, sizeof words));
 }
 
-static void ask_gpu(struct machine *machine, const struct cuda *cuda, struct machine_gpu *gpu)
+static void read_attributes(struct machine *machine, const struct cuda *cuda,
+                            struct machine_gpu *gpu)
 {
     CUdevice device;
     if (!gpu->bdf.value || !find_device(cuda, gpu->bdf.value, &device))
         return;
-    ask_flag(machine, cuda, device, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, &gpu->dmabuf);
-    ask_flag(machine, cuda, device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED, &gpu->rdma);
-    ask_flag(machine, cuda, device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
-             &gpu->vmm);
+    read_attribute(machine, cuda, device, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, &gpu->dmabuf);
+    read_attribute(machine, cuda, device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED,
+                   &gpu->rdma);
+    read_attribute(machine, cuda, device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+                   &gpu->vmm);
 }
 
-weft_status machine_ask_cuda(struct machine *machine)
+weft_status machine_read_cuda(struct machine *machine)
 {
     struct cuda cuda;
     weft_status status = cuda_open(&cuda);
     for (size_t i = 0; !status && i < machine->n_gpus; i++)
-        ask_gpu(machine, &cuda, &machine->gpus[i]);
+        read_attributes(machine, &cuda, &machine->gpus[i]);
     if (!status)
         cuda_close(&cuda);
     return status;
 }
 
-/* --- rungs ------------------------------------------------------------------------------------ */
+/* --- steps ------------------------------------------------------------------------------------ */
 
-struct climb {
+struct gdr_test {
     struct machine *machine;
     int64_t gpu;
     const char *nic;
     struct cuda cuda;
-    CUdeviceptr memory;
-    int dmabuf; /* file descriptor, -1 when none */
+    CUdeviceptr memory; /* GPU_BYTES of GPU memory */
+    int dmabuf;         /* file descriptor, -1 when none */
 };
 
-static struct machine_rung *add_rung(struct climb *c, const char *rung, const char *result,
+static struct machine_rung *add_rung(struct gdr_test *c, const char *rung, const char *result,
                                      int error, const char *detail)
 {
     struct machine_rung *r = machine_find_rung(c->machine, c->gpu, c->nic, rung);
@@ -105,7 +107,7 @@ struct export
     char detail[200];
 };
 
-static void climb_export(struct climb *c, struct export *e)
+static void export_dmabuf(struct gdr_test *c, struct export *e)
 {
     char words[128];
     *e = (struct export){.error = ENOSYS};
@@ -125,7 +127,7 @@ static void climb_export(struct climb *c, struct export *e)
         c->dmabuf = -1;
 }
 
-static void record(struct climb *c, const char *rung, const struct rung_result *r)
+static void record_step(struct gdr_test *c, const char *rung, const struct rung_result *r)
 {
     struct machine_rung *to = add_rung(c, rung, r->tried ? (r->ok ? "ok" : "failed") : "not-tried",
                                        r->tried && !r->ok ? r->error : 0, r->detail);
@@ -133,18 +135,19 @@ static void record(struct climb *c, const char *rung, const struct rung_result *
         number_set(&to->mbps, r->mbps);
 }
 
-/* Whether the GPU may write the register. Real ones are of a device; a stand-in's are plain memory,
- * which the driver takes without that flag alone. */
-static void try_bell(void *argument, void *reg, struct rung_result *r)
+/* Tests whether CUDA can map the doorbell register for the GPU. Registers of a real NIC are I/O
+ * memory; those of a stand-in are plain memory, which the driver maps only without that flag. */
+static void test_doorbell(void *argument, void *reg, struct rung_result *r)
 {
-    const struct climb *c = argument;
+    const struct gdr_test *c = argument;
     char words[128];
-    uintptr_t page = (uintptr_t)reg & ~(uintptr_t)(BELL_BYTES - 1);
+    uintptr_t page = (uintptr_t)reg & ~(uintptr_t)(DOORBELL_BYTES - 1);
     *r = (struct rung_result){.tried = true};
     CUresult result = c->cuda.MemHostRegister(
-        (void *)page, BELL_BYTES, CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY);
+        (void *)page, DOORBELL_BYTES, CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY);
     if (result != CUDA_SUCCESS)
-        result = c->cuda.MemHostRegister((void *)page, BELL_BYTES, CU_MEMHOSTREGISTER_DEVICEMAP);
+        result =
+            c->cuda.MemHostRegister((void *)page, DOORBELL_BYTES, CU_MEMHOSTREGISTER_DEVICEMAP);
     snprintf(r->detail, sizeof r->detail, "cuMemHostRegister of the doorbell's page: %s",
              cuda_error_text(&c->cuda, result, words, sizeof words));
     r->ok = result == CUDA_SUCCESS;
@@ -153,39 +156,39 @@ static void try_bell(void *argument, void *reg, struct rung_result *r)
         c->cuda.MemHostUnregister((void *)page);
 }
 
-/* Of adapters that device code can give requests to. */
-static void climb_queues(struct climb *c)
+/* Tests queues and doorbell of an mlx5 NIC, to which device code can post requests. */
+static void test_queues(struct gdr_test *c)
 {
     const struct machine_nic *nic = machine_find_nic(c->machine, c->nic);
-    const struct ladder_bell bell = {.try = try_bell, .argument = c};
+    const struct ladder_doorbell bell = {.try = test_doorbell, .argument = c};
     struct rung_result queues, doorbell;
     if (!nic || !nic->driver.value || strncmp(nic->driver.value, "mlx5", 4) != 0)
         return;
     ladder_mlx5(c->nic, &bell, &queues, &doorbell);
-    record(c, "queues", &queues);
-    record(c, "doorbell", &doorbell);
+    record_step(c, "queues", &queues);
+    record_step(c, "doorbell", &doorbell);
 }
 
-static weft_status climb_memory(struct climb *c)
+static weft_status test_memory(struct gdr_test *c)
 {
     struct rung_result results[RUNGS];
     struct export e;
-    climb_export(c, &e);
+    export_dmabuf(c, &e);
     weft_status status =
         ladder_verbs(c->nic, (uint64_t)c->memory, GPU_BYTES, CHECK_BYTES, c->dmabuf, results);
     if (!status)
         add_rung(c, "export", e.ok ? "ok" : "failed", e.error, e.detail);
     static const char *const rungs[RUNGS] = {"dmabuf", "peermem", "transfer", "speed"};
     for (int i = 0; !status && i < RUNGS; i++)
-        record(c, rungs[i], &results[i]);
+        record_step(c, rungs[i], &results[i]);
     if (!status)
-        climb_queues(c);
+        test_queues(c);
     if (c->dmabuf >= 0)
         close(c->dmabuf);
     return status;
 }
 
-static weft_status climb_gpu(struct climb *c, const struct machine_gpu *gpu)
+static weft_status test_gpu(struct gdr_test *c, const struct machine_gpu *gpu)
 {
     CUdevice device;
     CUcontext context;
@@ -202,7 +205,7 @@ static weft_status climb_gpu(struct climb *c, const struct machine_gpu *gpu)
     if ((result = c->cuda.MemAlloc(&c->memory, GPU_BYTES)) != CUDA_SUCCESS) {
         status = cuda_fail(&c->cuda, result, "cuMemAlloc of %d bytes", GPU_BYTES);
     } else {
-        status = climb_memory(c);
+        status = test_memory(c);
         c->cuda.MemFree(c->memory);
     }
     c->cuda.CtxPopCurrent(&context);
@@ -210,9 +213,9 @@ static weft_status climb_gpu(struct climb *c, const struct machine_gpu *gpu)
     return status;
 }
 
-weft_status machine_climb(struct machine *machine, int64_t gpu, const char *nic)
+weft_status machine_test_gdr(struct machine *machine, int64_t gpu, const char *nic)
 {
-    struct climb c = {.machine = machine, .gpu = gpu, .nic = nic, .dmabuf = -1};
+    struct gdr_test c = {.machine = machine, .gpu = gpu, .nic = nic, .dmabuf = -1};
     struct machine_gpu *g = machine_find_gpu(machine, gpu);
     if (!g || !text_is(g->vendor, "nvidia") || !g->bdf.value)
         return base_fail(WEFT_ERR_UNSUPPORTED, "gpu%" PRId64 " is no NVIDIA GPU with a known place",
@@ -220,8 +223,8 @@ weft_status machine_climb(struct machine *machine, int64_t gpu, const char *nic)
     weft_status status = cuda_open(&c.cuda);
     if (status)
         return status;
-    ask_gpu(machine, &c.cuda, g);
-    status = climb_gpu(&c, g);
+    read_attributes(machine, &c.cuda, g);
+    status = test_gpu(&c, g);
     cuda_close(&c.cuda);
     return status;
 }

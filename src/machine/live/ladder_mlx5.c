@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queues in own memory and the doorbell of an mlx5 adapter. See ladder_mlx5.h. */
+/* Queues in own memory and the doorbell of an mlx5 NIC. See ladder_mlx5.h. */
 #include "machine/live/ladder_mlx5.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "driver/mlx5.h"
 
-static void not_tried(struct rung_result *r, const char *why)
+static void set_not_tried(struct rung_result *r, const char *why)
 {
     memset(r, 0, sizeof *r);
     snprintf(r->detail, sizeof r->detail, "%.*s", (int)sizeof r->detail - 1, why);
@@ -20,8 +20,8 @@ static void not_tried(struct rung_result *r, const char *why)
 
 enum { PAGE = 4096 };
 
-/* One call more that was refused; the first one's errno is the result's. */
-static void refused(struct rung_result *r, const char *call, int error)
+/* Adds a failed call to the detail. The result has the errno of the first one. */
+static void add_failed_call(struct rung_result *r, const char *call, int error)
 {
     size_t used = strlen(r->detail);
     snprintf(r->detail + used, sizeof r->detail - used, "%s%s: %s", used ? "; " : "", call,
@@ -31,17 +31,18 @@ static void refused(struct rung_result *r, const char *call, int error)
     r->ok = false;
 }
 
-static void ask_capabilities(const struct mlx5 *lib, struct ibv_context *context,
-                             struct rung_result *r)
+static void query_capabilities(const struct mlx5 *lib, struct ibv_context *context,
+                               struct rung_result *r)
 {
     static const unsigned char query_hca_cap[16] = {0x01, 0x00, [7] = 0x01}; /* general, current */
     unsigned char out[16 + 4096] = {0};
     errno = 0;
     if (lib->dv.general_cmd(context, query_hca_cap, sizeof query_hca_cap, out, sizeof out))
-        refused(r, "mlx5dv_devx_general_cmd (QUERY_HCA_CAP)", errno ? errno : EIO);
+        add_failed_call(r, "mlx5dv_devx_general_cmd (QUERY_HCA_CAP)", errno ? errno : EIO);
 }
 
-static void ask_memory(const struct mlx5 *lib, struct ibv_context *context, struct rung_result *r)
+static void register_umem(const struct mlx5 *lib, struct ibv_context *context,
+                          struct rung_result *r)
 {
     void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)
@@ -51,29 +52,29 @@ static void ask_memory(const struct mlx5 *lib, struct ibv_context *context, stru
     if (umem)
         lib->dv.umem_dereg(umem);
     else
-        refused(r, "mlx5dv_devx_umem_reg", errno);
+        add_failed_call(r, "mlx5dv_devx_umem_reg", errno);
     munmap(page, PAGE);
 }
 
-static void query_bell(const struct mlx5 *lib, struct ibv_context *context,
-                       const struct ladder_bell *bell, struct rung_result *queues,
-                       struct rung_result *doorbell)
+static void test_devx(const struct mlx5 *lib, struct ibv_context *context,
+                      const struct ladder_doorbell *bell, struct rung_result *queues,
+                      struct rung_result *doorbell)
 {
     *queues = (struct rung_result){.tried = true, .ok = true};
-    ask_capabilities(lib, context, queues);
-    ask_memory(lib, context, queues);
+    query_capabilities(lib, context, queues);
+    register_umem(lib, context, queues);
     errno = 0;
     struct mlx5dv_devx_uar *uar = lib->dv.alloc_uar(context, 0);
     if (!uar) {
-        refused(queues, "mlx5dv_devx_alloc_uar", errno);
-        not_tried(doorbell, "the rung below failed");
+        add_failed_call(queues, "mlx5dv_devx_alloc_uar", errno);
+        set_not_tried(doorbell, "an earlier step failed");
         return;
     }
     bell->try(bell->argument, uar->reg_addr, doorbell);
     lib->dv.free_uar(uar);
     if (queues->ok)
         snprintf(queues->detail, sizeof queues->detail,
-                 "capabilities, queues in own memory and a doorbell register are had");
+                 "capabilities, own memory and a doorbell register are available");
 }
 
 static struct ibv_context *open_named(const struct mlx5 *lib, const char *name)
@@ -89,7 +90,7 @@ static struct ibv_context *open_named(const struct mlx5 *lib, const char *name)
     return context;
 }
 
-void ladder_mlx5(const char *nic, const struct ladder_bell *bell, struct rung_result *queues,
+void ladder_mlx5(const char *nic, const struct ladder_doorbell *bell, struct rung_result *queues,
                  struct rung_result *doorbell)
 {
     struct mlx5 lib;
@@ -98,10 +99,10 @@ void ladder_mlx5(const char *nic, const struct ladder_bell *bell, struct rung_re
     if (!status)
         context = open_named(&lib, nic);
     if (context) {
-        query_bell(&lib, context, bell, queues, doorbell);
+        test_devx(&lib, context, bell, queues, doorbell);
         lib.verbs.close_device(context);
     } else {
-        not_tried(queues, status ? base_last_error() : "libibverbs cannot open the device");
+        set_not_tried(queues, status ? base_last_error() : "libibverbs cannot open the device");
         *doorbell = *queues;
     }
     if (!status)
@@ -110,12 +111,12 @@ void ladder_mlx5(const char *nic, const struct ladder_bell *bell, struct rung_re
 
 #else
 
-void ladder_mlx5(const char *nic, const struct ladder_bell *bell, struct rung_result *queues,
+void ladder_mlx5(const char *nic, const struct ladder_doorbell *bell, struct rung_result *queues,
                  struct rung_result *doorbell)
 {
     (void)nic;
     (void)bell;
-    not_tried(queues, "built without the headers of rdma-core");
+    set_not_tried(queues, "built without the headers of rdma-core");
     *doorbell = *queues;
 }
 

@@ -28,7 +28,7 @@ struct nic {
     const char *name;
 };
 
-static void say(struct rung_result *r, bool ok, int error, const char *call)
+static void set_result(struct rung_result *r, bool ok, int error, const char *call)
 {
     r->tried = true;
     r->ok = ok;
@@ -42,8 +42,8 @@ static weft_status open_nic(struct nic *nic)
     int n = 0;
     struct ibv_device **list = nic->verbs.get_device_list(&n);
     if (!list)
-        return base_fail(WEFT_ERR_UNSUPPORTED, "ibv_get_device_list, which is to find %s: %s",
-                         nic->name, strerror(errno));
+        return base_fail(WEFT_ERR_UNSUPPORTED, "cannot find %s: ibv_get_device_list: %s", nic->name,
+                         strerror(errno));
     errno = 0;
     for (int i = 0; i < n && !nic->context; i++)
         if (strcmp(nic->verbs.get_device_name(list[i]), nic->name) == 0)
@@ -76,8 +76,8 @@ static void close_nic(struct nic *nic)
     free(nic->buffer);
 }
 
-/* The first registration that works is kept for the transfer. */
-static void keep(struct nic *nic, struct ibv_mr *mr)
+/* Keeps the first successful registration for the transfer, and releases a second one. */
+static void keep_registration(struct nic *nic, struct ibv_mr *mr)
 {
     if (mr && nic->gpu)
         nic->verbs.dereg_mr(mr);
@@ -93,22 +93,23 @@ static void register_both(struct nic *nic, uint64_t address, size_t bytes, int d
     if (dmabuf < 0) {
         snprintf(r->detail, sizeof r->detail, "there is no dma-buf to register");
     } else if (!nic->verbs.reg_dmabuf_mr) {
-        say(r, false, ENOSYS, "this libibverbs has no ibv_reg_dmabuf_mr");
+        set_result(r, false, ENOSYS, "this libibverbs has no ibv_reg_dmabuf_mr");
     } else {
         errno = 0;
         mr = nic->verbs.reg_dmabuf_mr(nic->pd, 0, bytes, address, dmabuf, ACCESS);
-        say(r, mr != NULL, errno, "ibv_reg_dmabuf_mr");
-        keep(nic, mr);
+        set_result(r, mr != NULL, errno, "ibv_reg_dmabuf_mr");
+        keep_registration(nic, mr);
     }
     errno = 0;
     mr = nic->verbs.reg_mr(nic->pd, (void *)(uintptr_t)address, bytes, ACCESS);
-    say(&results[RUNG_PEERMEM], mr != NULL, errno, "ibv_reg_mr of GPU memory");
-    keep(nic, mr);
+    set_result(&results[RUNG_PEERMEM], mr != NULL, errno, "ibv_reg_mr of GPU memory");
+    keep_registration(nic, mr);
 }
 
 /* --- a queue pair connected to itself --------------------------------------------------------- */
 
-/* RoCE wants a GID of version 2; the kernel tells the type of each beside it. */
+/* Finds a GID, of type RoCE v2 if possible; sysfs has the type of each GID. Returns its index, or
+ * -1 when there is none. */
 static int find_gid(const struct nic *nic, union ibv_gid *gid)
 {
     static const union ibv_gid zero;
@@ -144,7 +145,8 @@ static int to_init(struct nic *nic)
         nic->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
-/* *call is what failed, when it was another call than ibv_modify_qp. */
+/* Moves the queue pair to ready-to-receive. Sets *call when another call than ibv_modify_qp fails.
+ */
 static int to_receive(struct nic *nic, const struct ibv_port_attr *port, const char **call)
 {
     struct ibv_qp_attr attr = {
@@ -180,14 +182,14 @@ static int to_send(struct nic *nic)
                                     IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-/* False after saying which step failed. */
+/* Creates a queue pair and connects it to itself. On failure sets the result and returns false. */
 static bool connect_to_self(struct nic *nic, struct rung_result *r)
 {
     struct ibv_port_attr port;
     int error;
     memset(&port, 0, sizeof port);
     if ((error = nic->verbs.query_port(nic->context, PORT, &port)) != 0) {
-        say(r, false, error, "ibv_query_port");
+        set_result(r, false, error, "ibv_query_port");
         return false;
     }
     nic->cq = nic->verbs.create_cq(nic->context, SPEED_ROUNDS + 8, NULL, NULL, 0);
@@ -202,21 +204,21 @@ static bool connect_to_self(struct nic *nic, struct rung_result *r)
     };
     nic->qp = nic->cq ? nic->verbs.create_qp(nic->pd, &attr) : NULL;
     if (!nic->qp) {
-        say(r, false, errno, nic->cq ? "ibv_create_qp" : "ibv_create_cq");
+        set_result(r, false, errno, nic->cq ? "ibv_create_qp" : "ibv_create_cq");
         return false;
     }
     const char *call = "ibv_modify_qp";
     if ((error = to_init(nic)) != 0 || (error = to_receive(nic, &port, &call)) != 0 ||
         (error = to_send(nic)) != 0) {
-        say(r, false, error, call);
+        set_result(r, false, error, call);
         return false;
     }
     return true;
 }
 
-/* Posts `rounds` equal requests between host memory at `host` and the GPU, and waits for all. */
-static bool move(struct nic *nic, enum ibv_wr_opcode opcode, char *host, uint64_t gpu, size_t bytes,
-                 int rounds, struct rung_result *r)
+/* Posts `rounds` equal requests between host memory at `host` and GPU memory, and waits for all. */
+static bool post_and_wait(struct nic *nic, enum ibv_wr_opcode opcode, char *host, uint64_t gpu,
+                          size_t bytes, int rounds, struct rung_result *r)
 {
     struct ibv_sge sge = {
         .addr = (uintptr_t)host, .length = (uint32_t)bytes, .lkey = nic->host->lkey};
@@ -229,7 +231,7 @@ static bool move(struct nic *nic, enum ibv_wr_opcode opcode, char *host, uint64_
     int error, done = 0;
     for (int i = 0; i < rounds; i++)
         if ((error = ibv_post_send(nic->qp, &wr, &bad)) != 0) {
-            say(r, false, error, "ibv_post_send");
+            set_result(r, false, error, "ibv_post_send");
             return false;
         }
     uint64_t end = clock_now_ns() + POLL_LIMIT_NS;
@@ -240,20 +242,20 @@ static bool move(struct nic *nic, enum ibv_wr_opcode opcode, char *host, uint64_
             char detail[160];
             snprintf(detail, sizeof detail, "completion: %s, vendor syndrome 0x%x",
                      nic->verbs.wc_status_str(wc.status), wc.vendor_err);
-            say(r, false, EIO, detail);
+            set_result(r, false, EIO, detail);
             return false;
         }
         done += n > 0;
         if (n < 0 || clock_now_ns() > end) {
-            say(r, false, n < 0 ? EIO : ETIMEDOUT, "waiting for the completion");
+            set_result(r, false, n < 0 ? EIO : ETIMEDOUT, "wait for a completion");
             return false;
         }
     }
     return true;
 }
 
-static void transfer(struct nic *nic, uint64_t gpu, size_t bytes, size_t check,
-                     struct rung_result *results)
+static void test_transfer(struct nic *nic, uint64_t gpu, size_t bytes, size_t check,
+                          struct rung_result *results)
 {
     struct rung_result *r = &results[RUNG_TRANSFER];
     if (!connect_to_self(nic, r))
@@ -261,20 +263,20 @@ static void transfer(struct nic *nic, uint64_t gpu, size_t bytes, size_t check,
     for (size_t i = 0; i < check; i++)
         nic->buffer[i] = (char)(i * 131 + 7);
     memset(nic->buffer + check, 0, check);
-    if (!move(nic, IBV_WR_RDMA_WRITE, nic->buffer, gpu, check, 1, r) ||
-        !move(nic, IBV_WR_RDMA_READ, nic->buffer + check, gpu, check, 1, r))
+    if (!post_and_wait(nic, IBV_WR_RDMA_WRITE, nic->buffer, gpu, check, 1, r) ||
+        !post_and_wait(nic, IBV_WR_RDMA_READ, nic->buffer + check, gpu, check, 1, r))
         return;
     bool same = memcmp(nic->buffer, nic->buffer + check, check) == 0;
-    say(r, same, EIO, "what was written and what was read back are compared");
+    set_result(r, same, EIO, "compare written and read data");
     if (!same)
         return;
-    snprintf(r->detail, sizeof r->detail, "%zu bytes written and read back equal", check);
+    snprintf(r->detail, sizeof r->detail, "%zu bytes written and read back correctly", check);
     r = &results[RUNG_SPEED];
     uint64_t start = clock_now_ns();
-    if (!move(nic, IBV_WR_RDMA_WRITE, nic->buffer, gpu, bytes, SPEED_ROUNDS, r))
+    if (!post_and_wait(nic, IBV_WR_RDMA_WRITE, nic->buffer, gpu, bytes, SPEED_ROUNDS, r))
         return;
     uint64_t ns = clock_now_ns() - start;
-    say(r, true, 0, "RDMA writes from host memory, looped through the NIC");
+    set_result(r, true, 0, "RDMA writes from host memory, looped back in the NIC");
     r->mbps = ns ? (int64_t)((double)bytes * SPEED_ROUNDS * 1000 / (double)ns) : 0;
 }
 
@@ -282,10 +284,10 @@ static void skip_rest(struct rung_result *results)
 {
     for (int i = RUNG_TRANSFER; i < RUNGS; i++)
         if (!results[i].tried && !results[i].detail[0])
-            snprintf(results[i].detail, sizeof results[i].detail, "the rung below failed");
+            snprintf(results[i].detail, sizeof results[i].detail, "an earlier step failed");
 }
 
-static weft_status climb_nic(struct nic *nic, uint64_t address, size_t bytes, size_t check,
+static weft_status run_steps(struct nic *nic, uint64_t address, size_t bytes, size_t check,
                              int dmabuf, struct rung_result *results)
 {
     weft_status status = open_nic(nic);
@@ -297,9 +299,9 @@ static weft_status climb_nic(struct nic *nic, uint64_t address, size_t bytes, si
                                                 bytes > 2 * check ? bytes : 2 * check, ACCESS)
                             : NULL;
     if (!nic->host)
-        say(&results[RUNG_TRANSFER], false, errno, "ibv_reg_mr of host memory");
+        set_result(&results[RUNG_TRANSFER], false, errno, "ibv_reg_mr of host memory");
     else if (nic->gpu)
-        transfer(nic, address, bytes, check, results);
+        test_transfer(nic, address, bytes, check, results);
     skip_rest(results);
     return WEFT_OK;
 }
@@ -312,7 +314,7 @@ weft_status ladder_verbs(const char *name, uint64_t address, size_t bytes, size_
     weft_status status = verbs_open(&nic.verbs);
     if (status)
         return status;
-    status = climb_nic(&nic, address, bytes, check_bytes, dmabuf, results);
+    status = run_steps(&nic, address, bytes, check_bytes, dmabuf, results);
     close_nic(&nic);
     verbs_close(&nic.verbs);
     return status;
@@ -325,7 +327,7 @@ weft_status ladder_verbs(const char *name, uint64_t address, size_t bytes, size_
 {
     struct verbs verbs;
     memset(results, 0, RUNGS * sizeof *results);
-    return verbs_open(&verbs); /* says that the headers were missing */
+    return verbs_open(&verbs); /* fails: built without the headers of rdma-core */
 }
 
 #endif

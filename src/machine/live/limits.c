@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What this process is allowed: limits, capabilities, cgroups and device nodes. A GPU's own node is
- * never opened here: that would start the GPU. */
+/* Limits of this process: resource limits, capabilities, cgroups and device nodes. Never opens the
+ * device node of a GPU, which would start the GPU. */
 #include "machine/live/live.h"
 
 #include <errno.h>
@@ -89,7 +89,8 @@ static void read_shm(struct machine *machine, const struct machine_source *sourc
     number_set(&machine->limits.shm_free_bytes, (int64_t)(fs.f_bavail * fs.f_frsize));
 }
 
-/* The nearest memory cgroup file that exists: version 2, version 1, and the mount's own root. */
+/* Reads the limit of the process's memory cgroup, version 2 or 1; when its file does not exist (in
+ * a container), of the root of the mount. */
 static void read_memory_limit(struct machine *machine, const struct machine_source *source)
 {
     char text[4096], *save = NULL, line[64];
@@ -119,8 +120,8 @@ static void read_memory_limit(struct machine *machine, const struct machine_sour
         number_unknown(machine, to, "no memory cgroup is visible");
 }
 
-static void node_flag(const struct machine_source *source, struct machine_number *to,
-                      const char *node)
+static void set_node_flag(const struct machine_source *source, struct machine_number *to,
+                          const char *node)
 {
     int fd = open(live_path(source, "dev/%s", node).text, O_RDWR | O_CLOEXEC | O_NONBLOCK);
     number_set(to, fd >= 0);
@@ -154,17 +155,17 @@ static void read_nodes(struct machine *machine, const struct machine_source *sou
     number_set(&l->nvidia_nodes, gpus);
     number_set(&l->uverbs_nodes, uverbs);
     number_set(&l->nvidia_pci_devices, on_bus);
-    node_flag(source, &l->nvidiactl_node, "nvidiactl");
-    node_flag(source, &l->nvidia_uvm_node, "nvidia-uvm");
-    node_flag(source, &l->gdrdrv_node, "gdrdrv");
-    node_flag(source, &l->nvidia_fs_node, "nvidia-fs0");
-    node_flag(source, &l->kfd_node, "kfd");
+    set_node_flag(source, &l->nvidiactl_node, "nvidiactl");
+    set_node_flag(source, &l->nvidia_uvm_node, "nvidia-uvm");
+    set_node_flag(source, &l->gdrdrv_node, "gdrdrv");
+    set_node_flag(source, &l->nvidia_fs_node, "nvidia-fs0");
+    set_node_flag(source, &l->kfd_node, "kfd");
     number_set(&l->nvidia_caps_nodes, live_exists(live_path(source, "dev/nvidia-caps").text));
     number_set(&l->imex_channel_node, any_channel(machine, source));
 }
 
-/* Asked of the kernel itself: a filter of a container shows nowhere else. Elsewhere the sysctl
- * tells at least that nobody may. */
+/* Calls io_uring_setup, because only the call shows the seccomp filter of a container. With another
+ * root, only the sysctl value 2 (forbidden for all) is known. */
 static void read_io_uring(struct machine *machine, const struct machine_source *source)
 {
     struct machine_number *to = &machine->limits.io_uring, sysctl = {0};
@@ -176,7 +177,7 @@ static void read_io_uring(struct machine *machine, const struct machine_source *
         if (number_is(sysctl, 2))
             number_set(to, 0);
         else
-            number_unknown(machine, to, "%s: not 2, and the kernel is not here to be asked",
+            number_unknown(machine, to, "%s: not 2, and this is not the kernel of that root",
                            path.text);
         return;
     }

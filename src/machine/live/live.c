@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading small files of the kernel, and the order in which the live machine is read. */
+/* Reads small files of the kernel, and calls the readers of the live machine in order. See live.h.
+ */
 #include "machine/live/live.h"
 
 #include "machine/facts.h"
@@ -95,7 +96,7 @@ bool live_exists(const char *path)
     return access(path, F_OK) == 0;
 }
 
-void live_place(struct machine *machine, struct machine_text *to, const char *path)
+void live_pci_address(struct machine *machine, struct machine_text *to, const char *path)
 {
     char *real = realpath(path, NULL), *save = NULL;
     const char *found = "";
@@ -118,17 +119,17 @@ static int by_name(const void *a, const void *b)
 
 const char **live_names(struct machine *machine, const char *path)
 {
-    size_t n = 0, room = 64;
-    const char **names = machine_alloc(machine, room * sizeof *names);
+    size_t n = 0, capacity = 64;
+    const char **names = machine_alloc(machine, capacity * sizeof *names);
     DIR *directory = opendir(path);
     for (struct dirent *entry; directory && (entry = readdir(directory));) {
         if (entry->d_name[0] == '.')
             continue;
-        if (n + 1 == room) {
-            const char **larger = machine_alloc(machine, 2 * room * sizeof *names);
+        if (n + 1 == capacity) {
+            const char **larger = machine_alloc(machine, 2 * capacity * sizeof *names);
             memcpy(larger, names, n * sizeof *names);
             names = larger;
-            room *= 2;
+            capacity *= 2;
         }
         names[n++] = machine_printf(machine, "%s", entry->d_name);
     }
@@ -157,6 +158,6 @@ struct machine *machine_read_live(const struct machine_source *source)
     if (source->gpus)
         live_gpu(machine, source);
     live_log(machine, source);
-    machine_disbelieve(machine);
+    machine_reject_invalid(machine);
     return machine;
 }

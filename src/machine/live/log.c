@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the NVIDIA driver wrote into the kernel's log since boot: Xid of GPUs, SXid of NVSwitches.
- * From /dev/kmsg, or by syslog(2) where there is none. Numbers as in NVIDIA's "Xid Errors". */
+/* Errors that the NVIDIA driver wrote into the kernel log since boot: Xid of GPUs, SXid of
+ * NVSwitches. Reads /dev/kmsg, else syslog(2). Numbers are those of NVIDIA's "Xid Errors". */
 #include "machine/live/live.h"
 
 #include <ctype.h>
@@ -19,8 +19,8 @@ struct log_reader {
     double uptime_s; /* negative: not known */
 };
 
-/* Those that tell of the hardware or its firmware, and of a GPU or link that needs a reset or more.
- * The others are mostly a program's own. */
+/* Xid numbers of errors of hardware or firmware, after which a GPU or link needs at least a reset.
+ * Other numbers are mostly errors of programs. */
 static bool is_hardware(long xid)
 {
     static const short list[] = {48,  62,  64,  74,  79,  95,  110, 119, 120, 136,
@@ -31,7 +31,7 @@ static bool is_hardware(long xid)
     return false;
 }
 
-/* "PCI:0000:3b:00" names the function 0 of that device. */
+/* The GPU of an address such as "0000:3b:00", which has no function number. */
 static struct machine_gpu *find_gpu_at(struct machine *machine, const char *place)
 {
     for (size_t i = 0; i < machine->n_gpus; i++) {
@@ -43,7 +43,7 @@ static struct machine_gpu *find_gpu_at(struct machine *machine, const char *plac
     return NULL;
 }
 
-static void take_xid(struct log_reader *log, const char *line, double at_s)
+static void record_xid(struct log_reader *log, const char *line, double at_s)
 {
     char place[32];
     long xid;
@@ -53,19 +53,19 @@ static void take_xid(struct log_reader *log, const char *line, double at_s)
     if (!g)
         return;
     number_set(&g->xids, number_or(g->xids, 0) + 1);
-    /* the last one of the hardware is kept before any other */
+    /* keeps the last hardware error, else the last error */
     if (is_hardware(number_or(g->xid, 0)) && !is_hardware(xid))
         return;
     number_set(&g->xid, xid);
     number_set(&g->xid_hardware, is_hardware(xid));
     text_set(log->machine, &g->xid_text, line);
-    g->xid_age_s = (struct machine_number){.why = "the log tells no time"};
+    g->xid_age_s = (struct machine_number){.why = "the log line has no time"};
     if (log->uptime_s >= 0 && at_s >= 0 && at_s <= log->uptime_s)
         number_set(&g->xid_age_s, (int64_t)(log->uptime_s - at_s));
 }
 
 /* "SXid (PCI:0000:04:00.0): 12028, Non-fatal, Link 32 egress ...". */
-static void take_sxid(struct log_reader *log, const char *line)
+static void record_sxid(struct log_reader *log, const char *line)
 {
     struct machine_driver *d = &log->machine->drivers;
     bool fatal = strstr(line, "Fatal") != NULL;
@@ -76,9 +76,9 @@ static void take_sxid(struct log_reader *log, const char *line)
     text_set(log->machine, &d->sxid_text, line);
 }
 
-/* A record of /dev/kmsg, "6,339,5140900,-;NVRM: ...", or a line of syslog, "<6>[    5.140900] NVRM:
- * ...". */
-static void take_line(struct log_reader *log, char *line)
+/* Parses a record of /dev/kmsg, "6,339,5140900,-;NVRM: ...", or a line of syslog,
+ * "<6>[    5.140900] NVRM: ...". */
+static void parse_log_line(struct log_reader *log, char *line)
 {
     double at_s = -1;
     unsigned long long microseconds;
@@ -88,20 +88,20 @@ static void take_line(struct log_reader *log, char *line)
         at_s = -1;
     char *sxid = strstr(line, "SXid (PCI:"), *xid = strstr(line, "Xid (PCI:");
     if (sxid && strstr(line, "nvidia-nvswitch"))
-        take_sxid(log, sxid);
+        record_sxid(log, sxid);
     else if (xid && !sxid && strstr(line, "NVRM"))
-        take_xid(log, xid, at_s);
+        record_xid(log, xid, at_s);
 }
 
-static void take_log_text(struct log_reader *log, char *text)
+static void parse_log_text(struct log_reader *log, char *text)
 {
     char *save = NULL;
     for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-        take_line(log, line);
+        parse_log_line(log, line);
 }
 
-/* Each read gives one record; EPIPE: some were overwritten meanwhile. A file in its place gives
- * all. */
+/* Each read of /dev/kmsg returns one record; EPIPE means that records were overwritten meanwhile. A
+ * plain file, as in tests, returns everything. */
 static bool read_kmsg(struct log_reader *log, const char *path)
 {
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -116,7 +116,7 @@ static bool read_kmsg(struct log_reader *log, const char *path)
             break;
         record[n] = '\0';
         all += (size_t)n;
-        take_log_text(log, record);
+        parse_log_text(log, record);
     }
     int error = errno;
     bool good = record && (n >= 0 || error == EAGAIN);
@@ -135,7 +135,7 @@ static bool read_syslog(struct log_reader *log)
     int error = errno;
     if (n >= 0) {
         text[n] = '\0';
-        take_log_text(log, text);
+        parse_log_text(log, text);
     }
     free(text);
     errno = error;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RDMA devices and plain network interfaces, from sysfs. */
+/* RDMA devices and network interfaces, from sysfs. */
 #include "machine/live/live.h"
 
 #include <errno.h>
@@ -85,7 +85,7 @@ static void read_port_state(struct machine *machine, const char *port_path,
         number_unknown(machine, &port->mbit, "%s holds no rate", path);
 }
 
-/* Counters as mlx5 names them; a driver that has none of them tells nothing. */
+/* Sums the loss counters of mlx5; unknown for a driver that has none of them. */
 static void read_retransmits(struct machine *machine, const char *port_path,
                              struct machine_port *port)
 {
@@ -136,7 +136,7 @@ static void read_rdma_device(struct machine *machine, const struct machine_sourc
     char line[128];
     struct machine_nic *nic = machine_add_nic(machine);
     text_set(machine, &nic->name, name);
-    live_place(machine, &nic->bdf, live_path(source, "%s/%s/device", base, name).text);
+    live_pci_address(machine, &nic->bdf, live_path(source, "%s/%s/device", base, name).text);
     text_set(machine, &nic->driver,
              live_link(live_path(source, "%s/%s/device/driver", base, name).text, line, sizeof line)
                  ? line
@@ -153,8 +153,8 @@ static void read_rdma_device(struct machine *machine, const struct machine_sourc
         read_port(machine, source, name, *ports, node_type);
 }
 
-/* A bond has a folder of its settings; each of its members a link to it, and the state of its own
- * link. */
+/* Reads the settings of a bond and the link state of each member; for any interface, the bond or
+ * bridge that it belongs to. */
 static void read_bond(struct machine *machine, const struct machine_source *source,
                       const char *name, struct machine_netif *i)
 {
@@ -189,7 +189,7 @@ static void read_interface(struct machine *machine, const struct machine_source 
     struct machine_number type;
     struct machine_netif *i = machine_add_netif(machine);
     text_set(machine, &i->name, name);
-    live_place(machine, &i->bdf, live_path(source, "%s/%s/device", base, name).text);
+    live_pci_address(machine, &i->bdf, live_path(source, "%s/%s/device", base, name).text);
     live_number(machine, &type, live_path(source, "%s/%s/type", base, name).text);
     int64_t arp = number_or(type, -1);
     text_set(machine, &i->kind,
@@ -205,7 +205,7 @@ static void read_interface(struct machine *machine, const struct machine_source 
         strtol(line, NULL, 10) > 0)
         number_set(&i->mbit, strtol(line, NULL, 10));
     else
-        number_unknown(machine, &i->mbit, "the driver of %s tells no speed", name);
+        number_unknown(machine, &i->mbit, "the driver of %s reports no speed", name);
     live_text(machine, &i->state, live_path(source, "%s/%s/operstate", base, name).text);
     if (i->state.value && !word_is_one_of(i->state.value, "up|down"))
         text_set(machine, &i->state, "unknown");
@@ -222,7 +222,7 @@ static void read_interface(struct machine *machine, const struct machine_source 
 void live_nic(struct machine *machine, const struct machine_source *source)
 {
     const char **names = live_names(machine, live_path(source, "sys/class/infiniband").text);
-    for (; *names; names++) /* a container may hold links to devices that it does not see */
+    for (; *names; names++) /* a container may have links to devices that it does not see */
         if (live_exists(live_path(source, "sys/class/infiniband/%s", *names).text))
             read_rdma_device(machine, source, *names);
     names = live_names(machine, live_path(source, "sys/class/net").text);

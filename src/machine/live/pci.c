@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The PCI tree from sysfs: GPUs, NICs, disks, NVSwitches and every bridge above them. Devices that
- * move no data for a job (the hundreds of uncore functions of a server) are left out. */
+/* The PCI tree from sysfs: GPUs, NICs, disks, NVSwitches, capture cards and every bridge above
+ * them. Other devices, such as the hundreds of uncore functions of a server, are left out. */
 #include "machine/live/live.h"
 
 #include <ctype.h>
@@ -38,7 +38,8 @@ static bool is_wanted(int64_t class, int64_t vendor)
            (class >> 8 == CLASS_BRIDGE_OTHER && vendor == VENDOR_NVIDIA);
 }
 
-/* ".../pci0000:40/0000:40:01.1/0000:41:00.0" gives the root complex and the bridge above. */
+/* Reads the root complex and the bridge above from a link target such as
+ * ".../pci0000:40/0000:40:01.1/0000:41:00.0". */
 static void read_place(struct machine *machine, const char *link, struct machine_pci *pci)
 {
     char target[4096];
@@ -62,7 +63,7 @@ static void read_place(struct machine *machine, const char *link, struct machine
     text_set(machine, &pci->parent, above ? above : "");
 }
 
-/* "16.0 GT/s PCIe" and older spellings. */
+/* PCIe generation of "16.0 GT/s PCIe" and older spellings; 0 for any other text. */
 static int64_t generation_of(const char *speed)
 {
     static const double rates[] = {2.5, 5, 8, 16, 32, 64, 128};
@@ -154,7 +155,7 @@ static void read_bars(struct machine *machine, const struct machine_source *sour
     number_set(&pci->bar_bytes, (int64_t)largest);
 }
 
-/* "RxErr 0 ... TOTAL_ERR_COR 12": the total, a line of its own. Kernels without AER, and devices
+/* Reads the total of an AER file ("RxErr 0 ... TOTAL_ERR_COR 12"). Kernels without AER, and devices
  * without the capability, have no such file. */
 static void read_total(struct machine *machine, const char *path, const char *name,
                        struct machine_number *to)
@@ -250,8 +251,8 @@ static void read_with_bridges(struct machine *machine, const struct machine_sour
     }
 }
 
-/* Without root the type of a port cannot be read; PCI Express leaves one choice below a known one:
- * under a root port or a downstream port an upstream port, under that a downstream port. */
+/* Infers the kinds of switch ports, which only root can read: PCI Express allows only an upstream
+ * port below a root port or downstream port, and only a downstream port below an upstream port. */
 static void infer_kinds(struct machine *machine)
 {
     for (bool again = true; again;) {

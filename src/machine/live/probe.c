@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns the results of a probe into facts of the model. See probe.h. */
+/* Records the results of a probe as facts of the model. See probe.h. */
 #include "machine/live/probe.h"
 
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 
-static void set_speed(struct machine *machine, struct machine_number *to, int64_t value)
+static void set_measured(struct machine *machine, struct machine_number *to, int64_t value)
 {
     if (value > 0)
         number_set(to, value);
@@ -45,10 +45,10 @@ weft_status machine_measure_pair(struct machine *machine, const struct machine_p
     }
     text_set(machine, &m->proof, proof_word(r.proven));
     text_set(machine, &m->evidence, r.evidence);
-    set_speed(machine, &m->write_mbps, r.write_mbps);
-    set_speed(machine, &m->read_mbps, r.read_mbps);
-    set_speed(machine, &m->both_mbps, r.both_mbps);
-    set_speed(machine, &m->latency_ns, r.latency_ns);
+    set_measured(machine, &m->write_mbps, r.write_mbps);
+    set_measured(machine, &m->read_mbps, r.read_mbps);
+    set_measured(machine, &m->both_mbps, r.both_mbps);
+    set_measured(machine, &m->latency_ns, r.latency_ns);
     if (r.pcie_gen)
         number_set(&m->pcie_gen, r.pcie_gen);
     else

@@ -1,46 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where measured results of pairs of GPUs, and of a GPU and the host, come from. This room does not
- * measure them: a probe that can (cli/probe.c) is passed in, and its results become facts of the
- * model (machine.measured), as recorded ones are. Without a probe they stay "not measured". */
+/* Interface to a probe that measures pairs of GPUs, and pairs of a GPU and the host. This module
+ * does not measure: the caller passes a probe (cli/probe.c), and its results become facts of the
+ * model (machine.measured). Without a probe these facts stay "not measured". */
 #ifndef WEFT_MACHINE_PROBE_H
 #define WEFT_MACHINE_PROBE_H
 
 #include "machine/machine.h"
 
 enum probe_proof {
-    PROBE_NOT_RUN = -1, /* the driver does not offer peer access */
-    PROBE_FAILED = 0,   /* what came back was wrong, or nothing came within the limit */
-    PROBE_PROVEN = 1,  /* resident kernels on both ends exchanged data, flags and atomics; between a
-                        * GPU and the  host, the CPU through a mapping and the GPU exchanged data */
-    PROBE_REFUSED = 2, /* the driver refused the peer access that it offers, or the mapping */
+    PROBE_NOT_RUN = -1, /* no test: the driver does not offer peer access */
+    PROBE_FAILED = 0,   /* data arrived corrupted, or did not arrive within the time limit */
+    /* Passed. Two GPUs: resident kernels on both exchanged data, flags and atomics. A GPU and the
+     * host: the CPU, through a mapping, and the GPU exchanged data. */
+    PROBE_PROVEN = 1,
+    PROBE_REFUSED = 2, /* the driver refused the mapping, or peer access that its table offers */
 };
 
 struct probe_result {
-    enum probe_proof proven;
-    char evidence[256];     /* what was seen, in words */
-    int64_t write_mbps;     /* a writes into b's memory; 0 = not measured */
-    int64_t read_mbps;      /* a reads from b's memory; 0 = not measured */
-    int64_t both_mbps;      /* both directions at once, together; 0 = not measured */
-    int64_t latency_ns;     /* one way, 8 bytes; 0 = not measured */
-    int pcie_gen;           /* of the GPU's link, right behind the copies; 0 = not read */
-    int64_t errors_grown;   /* link errors counted meanwhile; -1 = not counted */
-    char errors_where[160]; /* on which links */
+    enum probe_proof proven; /* result of the test */
+    char evidence[256];      /* what the test observed, as a sentence */
+    int64_t write_mbps;      /* a writes into b's memory, MB/s; 0 = not measured */
+    int64_t read_mbps;       /* a reads from b's memory, MB/s; 0 = not measured */
+    int64_t both_mbps;       /* sum of both directions at the same time, MB/s; 0 = not measured */
+    int64_t latency_ns;      /* one-way latency of 8 bytes; 0 = not measured */
+    int pcie_gen;           /* PCIe generation of the GPU's link right after copies; 0 = not read */
+    int64_t errors_grown;   /* link errors during the transfers; -1 = not counted */
+    char errors_where[160]; /* the links with errors, as text */
 };
 
 struct machine_probe {
-    /* Names are those of endpoints ("gpu0", "mlx5_0", "host"). With `quick`, prove and move
-     * little. A status other than WEFT_OK means the pair could not be measured at all. */
+    /* Tests and measures one pair. `a` and `b` are endpoint names ("gpu0", "mlx5_0", "host"). With
+     * `quick`: a shorter test and smaller transfers. A status other than WEFT_OK: the pair could
+     * not be measured at all. */
     weft_status (*pair)(void *context, const char *a, const char *b, bool quick,
                         struct probe_result *result);
     void *context;
 };
 
-/* Runs the probe over every ordered pair of GPUs, and of each GPU with the host, into
- * machine->measured. `progress` (may be NULL) is called with "gpu0 gpu1" before each. */
+/* Probes every ordered pair of GPUs and each GPU with the host, and records the results in
+ * machine->measured. Calls `progress` (may be NULL) with "gpu0 gpu1" before each pair. Returns the
+ * first error, after all pairs. */
 weft_status machine_measure(struct machine *machine, const struct machine_probe *probe, bool quick,
                             void (*progress)(const char *pair));
 
-/* The same for one pair. */
+/* Probes one pair. */
 weft_status machine_measure_pair(struct machine *machine, const struct machine_probe *probe,
                                  const char *a, const char *b, bool quick);
 

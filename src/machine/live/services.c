@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVIDIA's services beside the driver: which of them run, and the version that the fabric manager
- * tells. */
+/* NVIDIA's services: whether fabric manager and IMEX run, and the version of the fabric manager. */
 #include "machine/live/live.h"
 
 #include <ctype.h>
@@ -30,7 +29,7 @@ static bool process_runs(struct machine *machine, const struct machine_source *s
     return false;
 }
 
-/* The kernel keeps 15 characters of a name. */
+/* The kernel keeps only 15 characters of a process name. */
 static void read_service_state(struct machine *machine, const struct machine_source *source,
                                const char *program, struct machine_text *to)
 {
@@ -42,8 +41,9 @@ static void read_service_state(struct machine *machine, const struct machine_sou
         text_set(machine, to, process_runs(machine, source, comm) ? "running" : "stopped");
 }
 
-/* What the program prints with --version, or false with errno. It has a second. */
-static bool ask_version(const char *path, char *text, size_t size)
+/* Runs the program with --version and copies its output, with a limit of one second. False with
+ * errno on failure. */
+static bool run_version(const char *path, char *text, size_t size)
 {
     enum { LIMIT_NS = 1000000000 };
     int ends[2];
@@ -81,13 +81,13 @@ static bool ask_version(const char *path, char *text, size_t size)
     return used > 0;
 }
 
-/* "Fabric Manager version is : 570.86.15": the word that is a version. */
+/* Finds the version in an output such as "Fabric Manager version is : 570.86.15". */
 static void read_service_version(struct machine *machine, const struct machine_source *source,
                                  struct machine_text *to)
 {
     struct live_path path = live_path(source, "usr/bin/nv-fabricmanager");
     char text[512], *save = NULL;
-    if (!ask_version(path.text, text, sizeof text)) {
+    if (!run_version(path.text, text, sizeof text)) {
         text_unknown(machine, to, "%s --version: %s", path.text, strerror(errno));
         return;
     }
@@ -97,7 +97,7 @@ static void read_service_version(struct machine *machine, const struct machine_s
             text_set(machine, to, word);
             return;
         }
-    text_unknown(machine, to, "%s --version tells no version", path.text);
+    text_unknown(machine, to, "%s --version prints no version", path.text);
 }
 
 void live_services(struct machine *machine, const struct machine_source *source)

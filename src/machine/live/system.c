@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel, the virtualization around it, and the drivers and libraries that are there. Loads
- * none of them. */
+/* The kernel, virtualization, kernel modules and installed libraries. Loads none of the libraries.
+ */
 #include "machine/live/live.h"
 
 #include <ctype.h>
@@ -63,7 +63,7 @@ static const char *hypervisor_by_files(const struct machine_source *source)
     return strstr(cpuinfo, " hypervisor") ? "other" : n > 0 && vendor[0] ? "none" : NULL;
 }
 
-/* Firecracker gives its guests a host bridge of its own, 8086:0d57, at 0000:00:00.0. */
+/* Guests of Firecracker have a host bridge 8086:0d57 at 0000:00:00.0. */
 static bool is_firecracker(const struct machine_source *source, const char *command_line)
 {
     char vendor[16] = "", device[16] = "";
@@ -85,7 +85,7 @@ static void read_hypervisor(struct machine *machine, const struct machine_source
     if (name)
         text_set(machine, &machine->system.hypervisor, name);
     else
-        text_unknown(machine, &machine->system.hypervisor, "neither CPUID nor DMI tells");
+        text_unknown(machine, &machine->system.hypervisor, "neither CPUID nor DMI shows it");
 }
 
 static void read_container(struct machine *machine, const struct machine_source *source)
@@ -134,7 +134,7 @@ static void read_iommu(struct machine *machine, const struct machine_source *sou
             live_line(live_path(source, "sys/kernel/iommu_groups/%s/type", groups[n]).text, type,
                       sizeof type);
     if (!live_exists(live_path(source, "sys/bus/pci").text)) {
-        text_unknown(machine, &machine->system.iommu_mode, "there is no sysfs here");
+        text_unknown(machine, &machine->system.iommu_mode, "sysfs is not mounted");
         return;
     }
     number_set(&machine->system.iommu_groups, n);
@@ -173,8 +173,8 @@ void live_system(struct machine *machine, const struct machine_source *source)
 
 /* --- drivers ---------------------------------------------------------------------------------- */
 
-static void module_flag(const struct machine_source *source, struct machine_number *to,
-                        const char *name, const char *other_name)
+static void set_module_flag(const struct machine_source *source, struct machine_number *to,
+                            const char *name, const char *other_name)
 {
     number_set(
         to, live_exists(live_path(source, "sys/module/%s", name).text) ||
@@ -199,7 +199,7 @@ static void read_nvidia_version(struct machine *machine, const struct machine_so
             text_set(machine, &d->nvidia_module, word);
             return;
         }
-    text_unknown(machine, &d->nvidia_module, "%s holds no version", path.text);
+    text_unknown(machine, &d->nvidia_module, "%s contains no version", path.text);
 }
 
 static void read_nvidia_parameters(struct machine *machine, const struct machine_source *source)
@@ -227,7 +227,7 @@ static void read_nvidia_parameters(struct machine *machine, const struct machine
     number_set(&d->peer_mapping_override, strstr(value, "PeerMappingOverride=1") != NULL);
 }
 
-/* Looks where the loader looks: LD_LIBRARY_PATH, ld.so.conf.d and the standard directories. */
+/* Search directories of the loader: LD_LIBRARY_PATH, ld.so.conf.d and the standard directories. */
 struct library_dirs {
     const char *dirs[128];
     size_t n;
@@ -301,7 +301,7 @@ static void read_libraries(struct machine *machine, const struct machine_source 
     find_library(machine, source, &dirs, &d->libgdrapi, "libgdrapi.so.2");
 }
 
-static void kernel_option(const char *config, struct machine_number *to, const char *option)
+static void set_kernel_option(const char *config, struct machine_number *to, const char *option)
 {
     char line[128];
     snprintf(line, sizeof line, "%s=y", option);
@@ -321,8 +321,8 @@ static void read_kernel_options(struct machine *machine, const struct machine_so
         number_unknown(machine, &d->kernel_dmabuf_move, "%s: %s", path.text, strerror(errno));
     } else {
         config[n] = '\0';
-        kernel_option(config, &d->nvme_p2pdma, "CONFIG_PCI_P2PDMA");
-        kernel_option(config, &d->kernel_dmabuf_move, "CONFIG_DMABUF_MOVE_NOTIFY");
+        set_kernel_option(config, &d->nvme_p2pdma, "CONFIG_PCI_P2PDMA");
+        set_kernel_option(config, &d->kernel_dmabuf_move, "CONFIG_DMABUF_MOVE_NOTIFY");
     }
     free(config);
 }
@@ -333,11 +333,11 @@ void live_drivers(struct machine *machine, const struct machine_source *source)
     read_nvidia_version(machine, source);
     read_nvidia_parameters(machine, source);
     live_services(machine, source);
-    module_flag(source, &d->nvidia_uvm, "nvidia_uvm", NULL);
-    module_flag(source, &d->nvidia_peermem, "nvidia_peermem", "nv_peer_mem");
-    module_flag(source, &d->gdrdrv, "gdrdrv", NULL);
-    module_flag(source, &d->nvidia_fs, "nvidia_fs", NULL);
-    module_flag(source, &d->ib_uverbs, "ib_uverbs", NULL);
+    set_module_flag(source, &d->nvidia_uvm, "nvidia_uvm", NULL);
+    set_module_flag(source, &d->nvidia_peermem, "nvidia_peermem", "nv_peer_mem");
+    set_module_flag(source, &d->gdrdrv, "gdrdrv", NULL);
+    set_module_flag(source, &d->nvidia_fs, "nvidia_fs", NULL);
+    set_module_flag(source, &d->ib_uverbs, "ib_uverbs", NULL);
     live_text(machine, &d->amdgpu_module, live_path(source, "sys/module/amdgpu/version").text);
     read_kernel_options(machine, source);
     read_libraries(machine, source);

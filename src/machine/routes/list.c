@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every way between two endpoints with what it is expected to give. See routes.h. */
+/* Every route between two endpoints with its expected rate and latency. See routes.h. */
 #include "machine/routes/routes.h"
 
 #include <inttypes.h>
@@ -18,14 +18,15 @@ static struct route *add_route(struct routes *routes, enum route_kind kind)
     return route;
 }
 
-static enum answer word_answer(struct machine_text word)
+static enum answer status_answer(struct machine_text status)
 {
-    return !word.value || strcmp(word.value, "unknown") == 0 ? ANSWER_UNKNOWN
-           : strcmp(word.value, "ok") == 0                   ? ANSWER_YES
-                                                             : ANSWER_NO;
+    return !status.value || strcmp(status.value, "unknown") == 0 ? ANSWER_UNKNOWN
+           : strcmp(status.value, "ok") == 0                     ? ANSWER_YES
+                                                                 : ANSWER_NO;
 }
 
-static bool proof_failed(const struct machine *machine, const char *a, const char *b)
+/* The peer access test of the pair failed, or the driver refused it. */
+static bool test_failed(const struct machine *machine, const char *a, const char *b)
 {
     const struct machine_measured *m = machine_find_measured(machine, a, b);
     return m && (text_is(m->proof, "failed") || text_is(m->proof, "refused"));
@@ -41,8 +42,8 @@ static void add_link_route(const struct machine *machine, const struct endpoint 
     if (!route)
         return;
     const struct machine_p2p *p2p = machine_find_p2p(machine, a->index, b->index);
-    route->usable = p2p ? word_answer(p2p->write) : ANSWER_UNKNOWN;
-    if (proof_failed(machine, a->name, b->name))
+    route->usable = p2p ? status_answer(p2p->write) : ANSWER_UNKNOWN;
+    if (test_failed(machine, a->name, b->name))
         route->usable = ANSWER_NO;
     route->mbps = bundle.mbps;
     route->latency_ns = bundle.latency_ns;
@@ -59,26 +60,26 @@ static void add_link_route(const struct machine *machine, const struct endpoint 
              bundle.line_mbps / bundle.links % 1000 / 100);
 }
 
-static int64_t peer_latency(enum level level, struct peer_way way)
+static int64_t peer_latency(enum level level, struct peer_route peer)
 {
     const struct fact_link *fact = fact_find_link("pcie", 4);
     int switches = level == LEVEL_PIX ? 1 : level == LEVEL_PXB ? 3 : 2;
-    return fact->latency_ns + switches * FACT_SWITCH_LATENCY_NS + routes_peer_extra_ns(way);
+    return fact->latency_ns + switches * FACT_SWITCH_LATENCY_NS + routes_peer_extra_ns(peer);
 }
 
-/* Where the driver was not asked: under one root complex it works, and an older CPU interconnect
- * does not carry it between two. */
+/* Whether PCIe peer access works, from the test result, then the driver's status. Without both: an
+ * older Intel interconnect (QPI, UPI) does not carry it between two CPU packages. */
 static enum answer peer_answer(const struct machine *machine, const struct endpoint *a,
                                const struct endpoint *b, enum level level)
 {
     const struct machine_p2p *p2p = machine_find_p2p(machine, a->index, b->index);
     enum answer answer = ANSWER_UNKNOWN;
-    if (proof_failed(machine, a->name, b->name))
+    if (test_failed(machine, a->name, b->name))
         return ANSWER_NO;
     if (p2p)
-        answer = word_answer(p2p->pci) == ANSWER_UNKNOWN || word_answer(p2p->write) == ANSWER_NO
-                     ? word_answer(p2p->write)
-                     : word_answer(p2p->pci);
+        answer = status_answer(p2p->pci) == ANSWER_UNKNOWN || status_answer(p2p->write) == ANSWER_NO
+                     ? status_answer(p2p->write)
+                     : status_answer(p2p->pci);
     if (answer == ANSWER_UNKNOWN && level == LEVEL_SYS &&
         (text_is(machine->system.socket_link, "qpi") ||
          text_is(machine->system.socket_link, "upi")))
@@ -95,19 +96,19 @@ static void add_peer(const struct machine *machine, const struct endpoint *a,
     if (!route)
         return;
     route->usable = peer_answer(machine, a, b, level);
-    struct peer_way way = routes_peer_way(machine, a->pci, b->pci);
+    struct peer_route peer = routes_peer_route(machine, a->pci, b->pci);
     if (!placed && level == LEVEL_SYS)
-        way.crosses = ANSWER_UNKNOWN;
+        peer.crosses = ANSWER_UNKNOWN;
     if (placed)
         route->mbps = routes_peer_mbps(machine, a->pci, b->pci, FACT_REDIRECT_PERMILLE,
                                        route->limit, sizeof route->limit);
-    route->latency_ns = level == LEVEL_UNKNOWN ? 0 : peer_latency(level, way);
+    route->latency_ns = level == LEVEL_UNKNOWN ? 0 : peer_latency(level, peer);
     route->hops = level == LEVEL_PIX ? 1 : 2;
     snprintf(route->text, sizeof route->text, "PCIe peer-to-peer (%s)", level_name(level));
 }
 
-/* A kernel on `via` reads from the one and writes to the other, so peer access to both must not be
- * refused, nor the GPU be one that has none. */
+/* A kernel on the relay GPU `via` reads from one GPU and writes to the other. So peer access to
+ * both must not be refused, and the relay GPU must accept peer access at all. */
 static enum answer relay_answer(const struct machine *machine, int64_t a, int64_t via, int64_t b)
 {
     const struct machine_gpu *gpu = machine_find_gpu(machine, via);
@@ -119,7 +120,7 @@ static enum answer relay_answer(const struct machine *machine, int64_t a, int64_
         const struct machine_p2p *p2p = machine_find_p2p(machine, via, ends[i]);
         snprintf(name, sizeof name, "gpu%" PRId64, via);
         snprintf(other, sizeof other, "gpu%" PRId64, ends[i]);
-        if ((p2p && word_answer(p2p->write) == ANSWER_NO) || proof_failed(machine, name, other))
+        if ((p2p && status_answer(p2p->write) == ANSWER_NO) || test_failed(machine, name, other))
             return ANSWER_NO;
     }
     return ANSWER_YES;
@@ -129,8 +130,8 @@ static void add_relays(const struct machine *machine, const struct endpoint *a,
                        const struct endpoint *b, struct routes *routes)
 {
     struct link_bundle direct = routes_links(machine, a->index, b->index);
-    if (direct.through_switch || direct.told)
-        return; /* a relay would use the same links, or might */
+    if (direct.through_switch || direct.count_only)
+        return; /* a relay would use, or may use, the same links */
     for (size_t i = 0; i < machine->n_gpus; i++) {
         int64_t via = number_or(machine->gpus[i].index, -1);
         if (via < 0 || via == a->index || via == b->index)
@@ -156,8 +157,8 @@ static void add_relays(const struct machine *machine, const struct endpoint *a,
     }
 }
 
-/* What a device exchanges with host memory: over PCIe, or over links of its own where they give
- * more. */
+/* Rate in MB/s between a device and host memory: over PCIe, or over the GPU's links to the CPU
+ * where these are faster. */
 static int64_t host_mbps(const struct machine *machine, const struct endpoint *device, char *limit,
                          size_t size)
 {
@@ -192,7 +193,7 @@ static void add_staged(const struct machine *machine, const struct endpoint *a,
 
 /* --- other pairs ------------------------------------------------------------------------------ */
 
-/* The interconnect between packages lies on the way to the memory of the other one. */
+/* A route to the memory of the other CPU package crosses the interconnect between packages. */
 static void bound_by_interconnect(const struct machine *machine, struct route *route)
 {
     route->latency_ns += FACT_SOCKET_LATENCY_NS;
@@ -217,11 +218,11 @@ static void add_host(const struct machine *machine, const struct endpoint *devic
     route->latency_ns = cpu.latency_ns ? cpu.latency_ns : FACT_HOST_LATENCY_NS;
     route->mbps = host_mbps(machine, device, route->limit, sizeof route->limit);
     int64_t here = routes_numa_of(machine, device);
-    bool far = host->index >= 0 && here >= 0 &&
-               routes_package(machine, here) != routes_package(machine, host->index);
-    if (far)
+    bool crosses = host->index >= 0 && here >= 0 &&
+                   routes_package(machine, here) != routes_package(machine, host->index);
+    if (crosses)
         bound_by_interconnect(machine, route);
-    const char *other = far ? " of the other package" : "";
+    const char *other = crosses ? " of the other package" : "";
     if (cpu.links)
         snprintf(route->text, sizeof route->text, "%dx %s to host memory%s", cpu.links,
                  link_title(cpu.kind), other);
@@ -235,7 +236,7 @@ static int64_t port_mbps(const struct machine *machine, const struct endpoint *n
     return port && port->mbit.known ? port->mbit.value / 8 * FACT_NIC_PERMILLE / 1000 : 0;
 }
 
-/* The far end bounds a route: a NIC's port, a disk's own link. */
+/* The rate of the NIC's port bounds the route. */
 static void bound_by_port(const struct machine *machine, const struct endpoint *nic, int permille,
                           struct route *route)
 {
@@ -246,7 +247,7 @@ static void bound_by_port(const struct machine *machine, const struct endpoint *
     }
 }
 
-/* Where the way is not known as a whole, the GPU's own link bounds it still. */
+/* The GPU's own PCIe link bounds the route, also where the rest of the route is unknown. */
 static void bound_by_gpu(const struct machine *machine, const struct endpoint *gpu,
                          struct route *route)
 {
@@ -259,7 +260,7 @@ static void bound_by_gpu(const struct machine *machine, const struct endpoint *g
     }
 }
 
-/* What the recorded or measured ladder says of writing to the GPU from the NIC. */
+/* Whether the NIC can write to the GPU, from the results of the GPU-NIC ladder. */
 static enum answer ladder_answer(const struct machine *machine, const struct endpoint *gpu,
                                  const struct endpoint *nic)
 {
@@ -276,14 +277,14 @@ static enum answer ladder_answer(const struct machine *machine, const struct end
     return ANSWER_UNKNOWN;
 }
 
-/* A GPU with links to its CPU is reached by NICs through that CPU and over these links. */
+/* A NIC reaches a GPU with links to its CPU (NVLink-C2C) through that CPU and these links. */
 static void over_cpu_links(const struct machine *machine, const struct endpoint *gpu,
                            const struct endpoint *nic, struct route *route)
 {
     struct link_bundle cpu = routes_cpu_links(machine, gpu->index);
     char limit[96];
     int64_t mbps = nic->pci ? routes_pcie_mbps(machine, nic->pci, limit, sizeof limit) : 0;
-    if (!cpu.links || !mbps || routes_peer_way(machine, gpu->pci, nic->pci).crosses != ANSWER_NO)
+    if (!cpu.links || !mbps || routes_peer_route(machine, gpu->pci, nic->pci).crosses != ANSWER_NO)
         return;
     route->mbps = mbps < cpu.mbps ? mbps : cpu.mbps;
     route->latency_ns = FACT_NIC_LATENCY_NS + cpu.latency_ns;
@@ -291,7 +292,7 @@ static void over_cpu_links(const struct machine *machine, const struct endpoint 
     snprintf(route->text, sizeof route->text, "GPUDirect RDMA over %s", link_title(cpu.kind));
 }
 
-/* A port is as fast as the NIC's own PCIe lets it be. */
+/* The NIC's own PCIe link bounds the route. */
 static void bound_by_nic(const struct machine *machine, const struct endpoint *nic, int permille,
                          struct route *route)
 {
@@ -314,7 +315,7 @@ static void add_gpu_nic(const struct machine *machine, const struct endpoint *gp
                                        route->limit, sizeof route->limit);
     if (level != LEVEL_UNKNOWN)
         route->latency_ns = FACT_NIC_LATENCY_NS +
-                            routes_peer_extra_ns(routes_peer_way(machine, gpu->pci, nic->pci));
+                            routes_peer_extra_ns(routes_peer_route(machine, gpu->pci, nic->pci));
     snprintf(route->text, sizeof route->text, "GPUDirect RDMA (%s)", level_name(level));
     over_cpu_links(machine, gpu, nic, route);
     bound_by_port(machine, nic, 1000, route);
@@ -345,18 +346,17 @@ bool route_is_direct(const struct route *route)
     return route->kind == ROUTE_LINK || route->kind == ROUTE_PEER || route->kind == ROUTE_HOST;
 }
 
-/* Weft drives NVIDIA GPUs: peer access, relays and host memory between two of them, NICs in place
- * or through host memory, files, copies to and from the host. Of other vendors' GPUs it tells what
- * the machine has. A vendor that is not told may be NVIDIA. */
-static bool weft_drives(const struct machine *machine, const struct endpoint *end)
+/* Weft transfers data for NVIDIA GPUs only. For GPUs of other vendors it only describes the
+ * machine. A GPU of unknown vendor may be NVIDIA's. */
+static bool weft_supports(const struct machine *machine, const struct endpoint *end)
 {
     const struct machine_gpu *gpu =
         end->kind == ENDPOINT_GPU ? machine_find_gpu(machine, end->index) : NULL;
     return !gpu || text_is(gpu->vendor, "nvidia") || !gpu->vendor.value;
 }
 
-/* A direct link is taken even where a relay over more links copies faster: only over it can a
- * kernel load and store, and nothing has to run on a third GPU. */
+/* A direct link comes before a relay that copies faster: kernels can load and store over it, and no
+ * kernel has to run on a relay GPU. */
 static int by_use_and_speed(const void *a, const void *b)
 {
     const struct route *x = a, *y = b;
@@ -371,7 +371,7 @@ static int by_use_and_speed(const void *a, const void *b)
     return x->kind != y->kind ? (int)x->kind - (int)y->kind : x->via - y->via;
 }
 
-/* The host of a device, or of the memory of a NUMA node; -1 where there is only one. */
+/* Host of a device or of a NUMA node; -1 when the machine is a single host. */
 static int64_t host_of(const struct machine *machine, const struct endpoint *end)
 {
     const struct machine_numa *node =
@@ -419,7 +419,7 @@ void routes_between(const struct machine *machine, const struct endpoint *a,
     if (routes->gpus)
         add_relay_routes(machine, a, b, routes);
     else if (other_host(machine, a, b))
-        return; /* by the network alone */
+        return; /* only the network connects two hosts */
     else if (a->kind == ENDPOINT_HOST || b->kind == ENDPOINT_HOST)
         add_device_and_host(machine, a->kind == ENDPOINT_HOST ? b : a,
                             a->kind == ENDPOINT_HOST ? a : b, routes);
@@ -428,15 +428,15 @@ void routes_between(const struct machine *machine, const struct endpoint *a,
     else if (gpu->kind == ENDPOINT_GPU && other->kind == ENDPOINT_DISK)
         add_gpu_disk(machine, gpu, other, routes);
     for (int i = 0; i < routes->n; i++)
-        routes->list[i].offered = weft_drives(machine, a) && weft_drives(machine, b);
+        routes->list[i].offered = weft_supports(machine, a) && weft_supports(machine, b);
     routes_sort(routes);
 }
 
 const char *route_state(const struct route *route)
 {
     static const char *const states[] = {"off", "on", "unknown"};
-    static const char *const without[] = {"off", "not taken by this version of Weft",
-                                          "unknown, and not taken by this version of Weft"};
+    static const char *const without[] = {"off", "not supported by this version of Weft",
+                                          "unknown, and not supported by this version of Weft"};
     return (route->offered ? states : without)[route->usable];
 }
 
@@ -451,7 +451,8 @@ static const struct route *first_offered(const struct routes *routes, bool direc
     return NULL;
 }
 
-/* Between GPUs peer access comes before what copies faster: kernels load and store over it. */
+/* Between GPUs, peer access comes before a route that copies faster: kernels load and store over
+ * it. */
 const struct route *routes_taken(const struct routes *routes)
 {
     const struct route *direct = routes->gpus ? first_offered(routes, true) : NULL;
@@ -468,9 +469,9 @@ const struct route *routes_best(const struct routes *routes)
     return routes->n && routes->list[0].usable != ANSWER_NO ? &routes->list[0] : NULL;
 }
 
-/* The direct way, of which the driver takes the links where there are any, and each relay, which
- * uses wires of its own. Not host memory between: it shares PCIe with peer-to-peer, and the peer's
- * thread has a part in it. */
+/* The direct route (the driver uses the links where there are any) and each relay, which uses links
+ * of its own. Not the staged route: it shares PCIe with peer-to-peer and needs the peer's thread.
+ */
 int routes_disjoint(const struct routes *routes, int *indices, int64_t *total_mbps)
 {
     int n = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Peer-to-peer over PCIe: which way it goes, and what that costs. Within a switch it is direct; ACS
- * and a translating IOMMU send it up to the root complex and back; between two CPU packages it
- * crosses their interconnect. The figures are those of facts.h. See routes.h. */
+/* The route of PCIe peer-to-peer traffic and its cost. Within a switch the traffic is direct. ACS
+ * and a translating IOMMU redirect it to the root complex and back. Between two CPU packages it
+ * crosses their interconnect. The figures are in facts.h. See routes.h. */
 #include "machine/routes/routes.h"
 
 #include <stdio.h>
@@ -9,8 +9,8 @@
 
 #include "machine/facts.h"
 
-/* Two NUMA nodes may be of one package or of two; one node, or none that is known, is taken to be
- * in one. */
+/* Whether the route crosses two CPU packages. Two NUMA nodes of unknown packages: unknown. One
+ * node, or an unknown node: no. */
 static enum answer crosses_packages(const struct machine *machine, const struct machine_pci *a,
                                     const struct machine_pci *b)
 {
@@ -21,32 +21,32 @@ static enum answer crosses_packages(const struct machine *machine, const struct 
     return node_a >= 0 && node_b >= 0 && node_a != node_b ? ANSWER_UNKNOWN : ANSWER_NO;
 }
 
-/* Devices of a guest are passed through: what they send each other goes by the host's IOMMU. */
+/* In a guest, devices are passed through, and the host's IOMMU translates their peer traffic. */
 static bool is_guest(const struct machine *machine)
 {
     const char *hypervisor = text_or(machine->system.hypervisor, "none");
     return strcmp(hypervisor, "none") != 0;
 }
 
-struct peer_way routes_peer_way(const struct machine *machine, const struct machine_pci *a,
-                                const struct machine_pci *b)
+struct peer_route routes_peer_route(const struct machine *machine, const struct machine_pci *a,
+                                    const struct machine_pci *b)
 {
-    struct peer_way way = {.crosses = ANSWER_NO};
+    struct peer_route route = {.crosses = ANSWER_NO};
     if (!a || !b)
-        return way;
+        return route;
     const struct machine_pci *common = routes_common_bridge(machine, a, b), *bridge;
     bool here = text_is(machine->system.iommu_mode, "translated");
-    /* addresses that only the IOMMU knows lie in no window of the switch: it passes them upwards */
-    way.redirected = common && (here || routes_acs_bridges(machine, a, common, &bridge, 1) ||
-                                routes_acs_bridges(machine, b, common, &bridge, 1));
-    way.translated = here || (is_guest(machine) && machine_is_flat(machine));
+    /* an I/O virtual address is in no address window of the switch, so it forwards it upstream */
+    route.redirected = common && (here || routes_acs_bridges(machine, a, common, &bridge, 1) ||
+                                  routes_acs_bridges(machine, b, common, &bridge, 1));
+    route.translated = here || (is_guest(machine) && machine_is_flat(machine));
     if (!common)
-        way.crosses = crosses_packages(machine, a, b);
-    return way;
+        route.crosses = crosses_packages(machine, a, b);
+    return route;
 }
 
-/* The line of this CPU; where it is not known, of its kind of interconnect that which gives
- * least. */
+/* The table entry of this CPU. For an unknown CPU: the entry with the lowest peer rate of the same
+ * kind of interconnect. */
 static const struct fact_socket *socket_of(const struct machine *machine)
 {
     const struct fact_socket *found = fact_find_socket(machine);
@@ -57,7 +57,8 @@ static const struct fact_socket *socket_of(const struct machine *machine)
     return found;
 }
 
-/* Neither more than was seen, nor a greater part than was seen. */
+/* Bounds a rate across two CPU packages by the highest rate that was measured on such a machine,
+ * and by the highest measured fraction of the PCIe rate. */
 static int64_t bound_across(const struct machine *machine, int64_t mbps, char *limit, size_t size)
 {
     const struct fact_socket *socket = socket_of(machine);
@@ -70,14 +71,15 @@ static int64_t bound_across(const struct machine *machine, int64_t mbps, char *l
     return mbps < line ? mbps : line;
 }
 
-/* The part that is left of a rate: of two causes at one place the worse one bounds it. */
-static int64_t part_left(const struct machine *machine, struct peer_way way, int redirect,
-                         char *limit, size_t size)
+/* Permille of the rate that is left after redirection and translation; the worse of the two counts.
+ */
+static int64_t permille_left(const struct machine *machine, struct peer_route route, int redirect,
+                             char *limit, size_t size)
 {
-    /* a host maps a guest's memory in large pages, which cost latency and no rate */
+    /* a host maps a guest's memory in large pages, which cost latency but no bandwidth */
     bool here = text_is(machine->system.iommu_mode, "translated");
-    int64_t left = way.redirected ? redirect : 1000;
-    if (way.redirected)
+    int64_t left = route.redirected ? redirect : 1000;
+    if (route.redirected)
         snprintf(limit, size, "redirected to the root complex");
     if (here && FACT_IOMMU_PERMILLE < left) {
         snprintf(limit, size, "translation by the IOMMU");
@@ -89,8 +91,8 @@ static int64_t part_left(const struct machine *machine, struct peer_way way, int
 int64_t routes_peer_mbps(const struct machine *machine, const struct machine_pci *a,
                          const struct machine_pci *b, int redirect, char *limit, size_t size)
 {
-    struct peer_way way = routes_peer_way(machine, a, b);
-    const struct machine_pci *stop = way.redirected ? NULL : routes_common_bridge(machine, a, b);
+    struct peer_route route = routes_peer_route(machine, a, b);
+    const struct machine_pci *stop = route.redirected ? NULL : routes_common_bridge(machine, a, b);
     char other[96];
     int64_t x = routes_pcie_mbps_to(machine, a, stop, limit, size);
     int64_t y = routes_pcie_mbps_to(machine, b, stop, other, sizeof other);
@@ -99,18 +101,18 @@ int64_t routes_peer_mbps(const struct machine *machine, const struct machine_pci
     if (y < x)
         snprintf(limit, size, "%s", other);
     int64_t mbps = x < y ? x : y;
-    if (way.crosses == ANSWER_UNKNOWN) {
-        snprintf(limit, size, "whether it crosses CPU packages is not known");
+    if (route.crosses == ANSWER_UNKNOWN) {
+        snprintf(limit, size, "unknown whether it crosses CPU packages");
         return 0;
     }
-    if (way.crosses == ANSWER_YES)
+    if (route.crosses == ANSWER_YES)
         mbps = bound_across(machine, mbps, limit, size);
-    return mbps * part_left(machine, way, redirect, limit, size) / 1000;
+    return mbps * permille_left(machine, route, redirect, limit, size) / 1000;
 }
 
-int64_t routes_peer_extra_ns(struct peer_way way)
+int64_t routes_peer_extra_ns(struct peer_route route)
 {
-    return (way.redirected ? FACT_REDIRECT_LATENCY_NS : 0) +
-           (way.translated ? FACT_IOMMU_LATENCY_NS : 0) +
-           (way.crosses != ANSWER_NO ? FACT_SOCKET_LATENCY_NS : 0);
+    return (route.redirected ? FACT_REDIRECT_LATENCY_NS : 0) +
+           (route.translated ? FACT_IOMMU_LATENCY_NS : 0) +
+           (route.crosses != ANSWER_NO ? FACT_SOCKET_LATENCY_NS : 0);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Distance, link bundles and the speed of PCIe ways. See routes.h. */
+/* Distance, link bundles and the rates of PCIe routes. See routes.h. */
 #include "machine/routes/routes.h"
 
 #include <ctype.h>
@@ -13,8 +13,8 @@
 #include "machine/facts.h"
 #include "machine/pci_config.h"
 
-/* A bridge mostly stands a little before what is below it, so that the search goes backward from
- * there; then over all. */
+/* A bridge is mostly listed shortly before the devices below it, so the search first goes backward
+ * from the device, then over all. */
 static const struct machine_pci *parent_of(const struct machine *machine,
                                            const struct machine_pci *pci)
 {
@@ -53,8 +53,8 @@ static weft_status unknown_endpoint(const struct machine *machine, const char *n
                      near ? "; nearest: " : "", near ? near : "", known);
 }
 
-/* "gpu12" -> 12 for the prefix "gpu"; -1 when the word is not `prefix` and a number. */
-static int64_t numbered(const char *name, const char *prefix)
+/* "gpu12" -> 12 for the prefix "gpu"; -1 when the name is not `prefix` and a number. */
+static int64_t index_after(const char *name, const char *prefix)
 {
     size_t length = strlen(prefix);
     char *end;
@@ -94,7 +94,7 @@ static bool find_gpu_end(const struct machine *machine, const char *name, struct
     for (size_t i = 0; i < machine->n_gpus; i++) {
         const struct machine_gpu *g = &machine->gpus[i];
         int64_t index = number_or(g->index, -2);
-        if (numbered(name, "gpu") != index && numbered(name, "") != index &&
+        if (index_after(name, "gpu") != index && index_after(name, "") != index &&
             !(g->bdf.value && strcasecmp(g->bdf.value, name) == 0))
             continue;
         *end = endpoint_of_gpu(machine, g);
@@ -108,7 +108,7 @@ static bool find_nic_end(const struct machine *machine, const char *name, struct
     for (size_t i = 0; i < machine->n_nics; i++) {
         const struct machine_nic *n = &machine->nics[i];
         if (!n->name.value ||
-            (strcmp(n->name.value, name) != 0 && numbered(name, "nic") != (int64_t)i &&
+            (strcmp(n->name.value, name) != 0 && index_after(name, "nic") != (int64_t)i &&
              !(n->bdf.value && strcasecmp(n->bdf.value, name) == 0)))
             continue;
         *end = endpoint_of_nic(machine, n);
@@ -119,7 +119,7 @@ static bool find_nic_end(const struct machine *machine, const char *name, struct
 
 weft_status endpoint_find(const struct machine *machine, const char *name, struct endpoint *end)
 {
-    int64_t numa = numbered(name, "numa");
+    int64_t numa = index_after(name, "numa");
     if (strcasecmp(name, "host") == 0 || strcasecmp(name, "cpu") == 0) {
         name_endpoint(end, ENDPOINT_HOST, "host", -1, NULL);
         return WEFT_OK;
@@ -204,16 +204,16 @@ int64_t routes_package(const struct machine *machine, int64_t numa)
     return machine->n_packages == 1 ? number_or(machine->packages[0].index, -1) : -1;
 }
 
-/* A flat tree tells nothing of the real one; the hypervisor may tell which devices share a
- * switch. */
+/* A flat tree does not show the switches of the host; equal P2P cliques of the hypervisor mean that
+ * two devices share one. */
 static enum level flat_level(const struct machine_pci *a, const struct machine_pci *b)
 {
     bool one = a->p2p_clique.known && number_is(b->p2p_clique, a->p2p_clique.value);
     return one ? LEVEL_PIX : LEVEL_UNKNOWN;
 }
 
-/* Where root complexes are not told: a complex has one PCI domain and one NUMA node, so those that
- * differ in one of them are apart; whether others are is not known. */
+/* Distance where root complexes are unknown. A root complex has one PCI domain and one NUMA node,
+ * so devices that differ in one of them have different root complexes. For others it is unknown. */
 static enum level rootless_level(const struct machine *machine, const struct machine_pci *a,
                                  const struct machine_pci *b)
 {
@@ -258,9 +258,9 @@ enum level routes_apart(const struct machine *machine, const struct endpoint *a,
     static const char *const words[] = {"pix", "pxb", "phb", "node", "sys"};
     if (a->pci && b->pci)
         return routes_level(machine, a->pci, b->pci);
-    const struct machine_distance *told = machine_find_distance(machine, a->name, b->name);
-    for (int i = 0; told && i < 5; i++)
-        if (text_is(told->level, words[i]))
+    const struct machine_distance *d = machine_find_distance(machine, a->name, b->name);
+    for (int i = 0; d && i < 5; i++)
+        if (text_is(d->level, words[i]))
             return (enum level)(LEVEL_PIX + i);
     return LEVEL_UNKNOWN;
 }
@@ -312,7 +312,7 @@ static void bundle_add(struct link_bundle *bundle, const struct machine_link *li
     bundle->latency_ns = fact ? fact->latency_ns : 0;
 }
 
-/* Sum over the active links of one side. */
+/* Sum of the active links of GPU `a` to GPU `b`, or into switches. */
 static struct link_bundle bundle_of(const struct machine *machine, int64_t a, int64_t b,
                                     bool through_switch)
 {
@@ -339,7 +339,7 @@ const char *link_title(const char *kind)
     return strcmp(kind, "xgmi") == 0 ? "xGMI" : strcmp(kind, "c2c") == 0 ? "NVLink-C2C" : "NVLink";
 }
 
-/* Switches of one NVLink domain lead to none of another. */
+/* The two GPUs are in different NVLink domains, which no switch connects. */
 static bool other_fabric(const struct machine *machine, int64_t a, int64_t b)
 {
     const struct machine_gpu *x = machine_find_gpu(machine, a), *y = machine_find_gpu(machine, b);
@@ -347,7 +347,8 @@ static bool other_fabric(const struct machine *machine, int64_t a, int64_t b)
            strcmp(x->fabric_cluster.value, y->fabric_cluster.value) != 0;
 }
 
-static struct link_bundle told_links(const struct machine *machine, int64_t a, int64_t b)
+/* Number of links as an imported file has it. */
+static struct link_bundle imported_links(const struct machine *machine, int64_t a, int64_t b)
 {
     char name[32], other[32];
     snprintf(name, sizeof name, "gpu%" PRId64, a);
@@ -355,20 +356,20 @@ static struct link_bundle told_links(const struct machine *machine, int64_t a, i
     const struct machine_distance *d = machine_find_distance(machine, name, other);
     if (!d || !d->links.known)
         return (struct link_bundle){0};
-    return (struct link_bundle){.links = (int)d->links.value, .told = true, .kind = "nvlink"};
+    return (struct link_bundle){.links = (int)d->links.value, .count_only = true, .kind = "nvlink"};
 }
 
 struct link_bundle routes_links(const struct machine *machine, int64_t a, int64_t b)
 {
     struct link_bundle direct = bundle_of(machine, a, b, false);
     struct link_bundle back = bundle_of(machine, b, a, false);
-    if (direct.links || back.links) /* where one side was not recorded the other one counts */
+    if (direct.links || back.links) /* the links may be recorded at one side only */
         return direct.links >= back.links ? direct : back;
     if (other_fabric(machine, a, b))
         return (struct link_bundle){0};
     struct link_bundle from = bundle_of(machine, a, b, true), to = bundle_of(machine, b, a, true);
     if (!from.links || !to.links)
-        return told_links(machine, a, b);
+        return imported_links(machine, a, b);
     return from.mbps <= to.mbps ? from : to;
 }
 
@@ -383,14 +384,15 @@ static const struct machine_gpu *gpu_at(const struct machine *machine,
     return NULL;
 }
 
-static int64_t smaller(int64_t a, int64_t b) /* 0 stands for unknown */
+/* The smaller number; 0 stands for unknown. */
+static int64_t smaller_known(int64_t a, int64_t b)
 {
     return !a ? b : !b ? a : a < b ? a : b;
 }
 
-/* One link, between a device (or upstream port) and the port above it. A GPU lowers its generation
- * when idle, so the generation possible at both ends counts; lanes do not come back by themselves,
- * so the width it runs with counts. */
+/* Expected rate of one link, between a device (or upstream port) and the port above it. An idle GPU
+ * lowers the generation of its link, so the generation that both ends support counts. Lost lanes do
+ * not come back, so the current width counts. */
 static int64_t link_mbps(const struct machine *machine, const struct machine_pci *pci, char *text,
                          size_t size)
 {
@@ -399,11 +401,11 @@ static int64_t link_mbps(const struct machine *machine, const struct machine_pci
     int64_t gen = gpu ? number_or(gpu->pcie_gen_max, 0) : 0;
     int64_t width = gpu ? number_or(gpu->pcie_width, 0) : 0;
     if (!gen)
-        gen = smaller(number_or(pci->gen_max, 0), above ? number_or(above->gen_max, 0) : 0);
+        gen = smaller_known(number_or(pci->gen_max, 0), above ? number_or(above->gen_max, 0) : 0);
     if (!gpu && pci->gen.known)
-        gen = smaller(gen, pci->gen.value);
+        gen = smaller_known(gen, pci->gen.value);
     if (!width)
-        width = smaller(number_or(pci->width, 0), number_or(pci->width_max, 0));
+        width = smaller_known(number_or(pci->width, 0), number_or(pci->width_max, 0));
     const struct fact_link *fact = fact_find_link("pcie", gen);
     if (!fact || !width)
         return 0;

@@ -38,8 +38,8 @@ static weft_status find_changed_end(struct machine *machine, const char *name,
 {
     weft_status status = endpoint_find(machine, name, end);
     if (!status && end->kind != kind)
-        status =
-            base_fail(WEFT_ERR_ARGUMENT, "%s is no %s", name, kind == ENDPOINT_GPU ? "GPU" : "NIC");
+        status = base_fail(WEFT_ERR_ARGUMENT, "%s is not a %s", name,
+                           kind == ENDPOINT_GPU ? "GPU" : "NIC");
     return status;
 }
 
@@ -63,9 +63,9 @@ static weft_status drop_acs(struct machine *machine, const struct words *w)
         changed += (pci->acs_control.value & (ACS_RR | ACS_CR | ACS_EC)) != 0;
         pci->acs_control.value &= ~(int64_t)(ACS_RR | ACS_CR | ACS_EC);
     }
-    return changed
-               ? WEFT_OK
-               : base_fail(WEFT_ERR_ARGUMENT, "ACS does not redirect there now: nothing to drop");
+    return changed ? WEFT_OK
+                   : base_fail(WEFT_ERR_ARGUMENT,
+                               "ACS does not redirect there, so it cannot be dropped");
 }
 
 /* set acs BDF */
@@ -111,8 +111,8 @@ static weft_status lose_link(struct machine *machine, const struct words *w)
                 : base_fail(WEFT_ERR_ARGUMENT, "there is no active link %s to lose", w->at[2]);
 }
 
-/* In a flat virtual machine the guest sees no switch that the two could share; what tells of one is
- * the P2P clique. A GPU that is in none gets one that nobody else is in. */
+/* In a flat virtual machine the guest sees no switch; equal P2P cliques mean that two devices share
+ * one. A GPU without a clique gets an unused one, and the NIC gets the clique of the GPU. */
 static weft_status share_clique(struct machine *machine, struct machine_pci *nic,
                                 struct machine_pci *gpu)
 {
@@ -124,15 +124,14 @@ static weft_status share_clique(struct machine *machine, struct machine_pci *nic
     while (used & (1u << clique))
         clique++;
     if (!gpu->p2p_clique.known && clique >= CLIQUES_MOST)
-        return base_fail(WEFT_ERR_ARGUMENT, "all %d P2P cliques are taken", CLIQUES_MOST);
+        return base_fail(WEFT_ERR_ARGUMENT, "all %d P2P cliques are in use", CLIQUES_MOST);
     if (!gpu->p2p_clique.known)
         number_set(&gpu->p2p_clique, clique);
     nic->p2p_clique = gpu->p2p_clique;
     return WEFT_OK;
 }
 
-/* A NIC is moved next to a GPU: below the same port's switch, as a sibling of the GPU's own
- * port. */
+/* move nic NAME under gpuN: moves the NIC below the switch of the GPU, next to the GPU's port */
 static weft_status move_nic(struct machine *machine, const struct words *w)
 {
     struct endpoint nic, gpu;
@@ -142,7 +141,7 @@ static weft_status move_nic(struct machine *machine, const struct words *w)
     if (status)
         return status;
     if (!nic.pci || !gpu.pci)
-        return base_fail(WEFT_ERR_ARGUMENT, "the place of %s in the PCI tree is not known",
+        return base_fail(WEFT_ERR_ARGUMENT, "the PCI address of %s is not known",
                          nic.pci ? w->at[4] : w->at[2]);
     struct machine_pci *from = machine_find_pci(machine, nic.pci->bdf.value);
     struct machine_pci *to = machine_find_pci(machine, gpu.pci->bdf.value);
@@ -195,15 +194,16 @@ static weft_status set_width(struct machine *machine, const struct words *w)
     return status;
 }
 
-/* A registration that failed for want of the module has not been tried with it. */
-static void forget_rungs(struct machine *machine)
+/* Marks failed peermem registrations as not tried: they failed because the module was not loaded.
+ */
+static void reset_peermem_rungs(struct machine *machine)
 {
     for (size_t i = 0; i < machine->n_ladder; i++) {
         struct machine_rung *r = &machine->ladder[i];
         if (!text_is(r->rung, "peermem") || !text_is(r->result, "failed"))
             continue;
         text_set(machine, &r->result, "not-tried");
-        text_set(machine, &r->detail, "the module was not loaded when it was tried");
+        text_set(machine, &r->detail, "the module was not loaded during the test");
         number_set(&r->err, 0);
     }
 }
@@ -217,12 +217,12 @@ static weft_status load_module(struct machine *machine, const struct words *w)
             snprintf(place, sizeof place, "drivers.%s", modules[i]);
             if (strcmp(modules[i], "nvidia_peermem") == 0 &&
                 !number_is(machine->drivers.nvidia_peermem, 1))
-                forget_rungs(machine);
+                reset_peermem_rungs(machine);
             return machine_set(machine, place, "yes", true);
         }
     const char *near = machine_nearest(w->at[2], modules, 4);
     return base_fail(WEFT_ERR_ARGUMENT,
-                     "\"%s\" is none of nvidia_peermem, gdrdrv, nvidia_fs, "
+                     "\"%s\" is not one of nvidia_peermem, gdrdrv, nvidia_fs, "
                      "nvidia_uvm%s%s",
                      w->at[2], near ? "; nearest: " : "", near ? near : "");
 }
@@ -240,11 +240,11 @@ static const struct change {
 };
 
 const char *const whatif_help[] = {
-    "drop acs BDF|all               turn the redirection of ACS off",
-    "set acs BDF                    turn it on",
+    "drop acs BDF|all               turn ACS redirection off",
+    "set acs BDF                    turn ACS redirection on",
     "lose nvlink A:B [all]          one link (or all) between two GPUs goes down",
     "lose nvlink A:switch [all]     a link of a GPU into the NVSwitches goes down",
-    "move nic NAME under gpuN       put a NIC beside a GPU",
+    "move nic NAME under gpuN       move a NIC next to a GPU",
     "set iommu off|passthrough|translated",
     "load module NAME               nvidia_peermem, gdrdrv, nvidia_fs, nvidia_uvm",
     "width BDF LANES                a PCIe link runs with that many lanes",
@@ -252,7 +252,7 @@ const char *const whatif_help[] = {
 };
 const int whatif_n_help = sizeof whatif_help / sizeof whatif_help[0];
 
-/* The form of the help that begins with these words; of "lose link" that of "lose nvlink". */
+/* Fails with the form of this change from the help; "lose link" has the form of "lose nvlink". */
 static weft_status wrong_form(const struct change *change)
 {
     const char *second = change->second && strcmp(change->second, "link") == 0 ? "nvlink"
@@ -265,9 +265,9 @@ static weft_status wrong_form(const struct change *change)
             (*second || isupper((unsigned char)whatif_help[i][strlen(start)]))) {
             const char *end = strstr(whatif_help[i], "  ");
             int length = (int)(end ? (size_t)(end - whatif_help[i]) : strlen(whatif_help[i]));
-            return base_fail(WEFT_ERR_ARGUMENT, "it is written \"%.*s\"", length, whatif_help[i]);
+            return base_fail(WEFT_ERR_ARGUMENT, "write it as \"%.*s\"", length, whatif_help[i]);
         }
-    return base_fail(WEFT_ERR_ARGUMENT, "it has too few words or too many");
+    return base_fail(WEFT_ERR_ARGUMENT, "it has too few or too many words");
 }
 
 static weft_status apply_one(struct machine *machine, char *text)
@@ -286,8 +286,8 @@ static weft_status apply_one(struct machine *machine, char *text)
             return wrong_form(c);
         return c->apply(machine, &w);
     }
-    return base_fail(WEFT_ERR_ARGUMENT, "no such change; there are drop acs, set acs, lose nvlink, "
-                                        "move nic, set iommu, load module, width, set");
+    return base_fail(WEFT_ERR_ARGUMENT, "no such change; write drop acs, set acs, lose nvlink, "
+                                        "move nic, set iommu, load module, width or set");
 }
 
 weft_status whatif_apply(struct machine *machine, const char *changes)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Alltoallv called by the host. Where the team's destinations are in the GPU heap and kernels serve
- * it, the members first tell each other, by a packet of the host's, whether the kernel can do their
- * part: what they send, and where their sizes are, is each member's own affair. If it can do all,
- * it goes by that (coll_kernel.h). Else the members tell each other offers, and each puts its
- * blocks over whatever path the pair has, quiets, and syncs with the others. */
+/* Host-initiated alltoallv. Where the destinations are in the GPU heap and kernels can serve the
+ * team, the members first exchange whether the kernel can perform their part: only a member itself
+ * knows its source and where its arrays are. If all parts are possible, the kernel performs the
+ * call (coll_kernel.h). Else the members exchange records with the offset and the space for each
+ * block, and each member puts its blocks over the path of each pair, calls quiet, and syncs with
+ * the others. */
 #include "gpu/coll/kernels.h"
 #include "ops/coll/kernel.h"
 
@@ -11,19 +12,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of a block from member to member. */
-static uint64_t most_sent(const struct coll_ask *ask, int n)
+/* Size of the largest block that this member sends, in bytes. */
+static uint64_t most_sent(const struct coll_request *request, int n)
 {
     uint64_t most = 0;
     for (int i = 0; i < n; i++)
-        most = ask->send_bytes[i] > most ? ask->send_bytes[i] : most;
+        most = request->send_bytes[i] > most ? request->send_bytes[i] : most;
     return most;
 }
 
 /* ------------------------------------------------------------------------------- by the kernel */
 
-/* How a member would have its part done: the kernel cannot; puts are as good; the kernel is
- * better. */
+/* What a member reports about its part: PART_PUTS: the kernel cannot perform it; PART_EITHER: puts
+ * are as fast; PART_KERNEL: the kernel is faster. */
 enum part { PART_PUTS, PART_EITHER, PART_KERNEL };
 
 static bool in_own_heap(const struct gpu *gpu, const void *address)
@@ -31,7 +32,7 @@ static bool in_own_heap(const struct gpu *gpu, const void *address)
     return (uintptr_t)address - gpu_heap_own(&gpu->heap)->base < gpu->heap.size;
 }
 
-/* Memory of another GPU may be out of this one's reach. */
+/* Whether the kernel can access the address. It may not be able to access memory of another GPU. */
 static bool kernel_reaches(struct gpu *gpu, const void *address)
 {
     int ordinal = -1;
@@ -44,30 +45,35 @@ static bool kernel_reaches(struct gpu *gpu, const void *address)
     return gpu_place_of(gpu, address) == GPU_PLACE_PINNED;
 }
 
-/* Sizes in memory of the host go to the kernel by way of the library's, so only those in memory of
- * a GPU have to be within its reach. Collective, since it may make the team ready. */
-static weft_status part_of(struct weft_team *team, const struct coll_ask *ask, enum part *part)
+/* Determines this member's part. Arrays in host memory are copied for the kernel, so only arrays in
+ * GPU memory must be accessible to it. Collective, because it may prepare the team. */
+static weft_status part_of(struct weft_team *team, const struct coll_request *request,
+                           enum part *part)
 {
     struct gpu *gpu = team->job->gpu;
-    const uint64_t *const arrays[] = {ask->send_bytes, ask->send_at, ask->recv_bytes, ask->recv_at};
-    bool able = in_own_heap(gpu, ask->dst) && kernel_reaches(gpu, ask->src);
+    const uint64_t *const arrays[] = {request->send_bytes, request->send_at, request->recv_bytes,
+                                      request->recv_at};
+    bool able = in_own_heap(gpu, request->dst) && kernel_reaches(gpu, request->src);
     bool host = true, pays = true;
     for (int i = 0; i < 4; i++) {
         bool there = gpu_place_of(gpu, arrays[i]) == GPU_PLACE_DEVICE;
         able &= !there || kernel_reaches(gpu, arrays[i]);
         host &= !there;
     }
-    weft_status status = coll_kernel_pays(team, host ? most_sent(ask, team->n) : UINT64_MAX, &pays);
+    weft_status status =
+        coll_kernel_is_faster(team, host ? most_sent(request, team->n) : UINT64_MAX, &pays);
     *part = !able ? PART_PUTS : pays ? PART_KERNEL : PART_EITHER;
     return status;
 }
 
-/* Collective, of a team that kernels serve. The same answer at every member. */
-static weft_status agree_on_kernel(struct weft_team *team, const struct coll_ask *ask, bool *kernel)
+/* Exchanges the parts and decides for the kernel or for puts. Collective over a team that kernels
+ * can serve; the same answer at every member. */
+static weft_status agree_on_kernel(struct weft_team *team, const struct coll_request *request,
+                                   bool *kernel)
 {
     enum part part;
     int32_t all[COLL_MEMBERS], mine, least = PART_KERNEL, most = PART_PUTS;
-    weft_status status = part_of(team, ask, &part);
+    weft_status status = part_of(team, request, &part);
     mine = (int32_t)part;
     if (!status)
         status = coll_exchange(team, BOX_OP_ALLTOALLV, &mine, all, sizeof mine);
@@ -81,7 +87,8 @@ static weft_status agree_on_kernel(struct weft_team *team, const struct coll_ask
 
 /* ------------------------------------------------------------------------------------- by puts */
 
-/* What a member tells another: where its block may go, and how much may come. */
+/* Exchange record: what a member reports to another. at: offset of its block in dst, in bytes.
+ * room: the most bytes that fit there. */
 struct offer {
     uint64_t at, room;
 };
@@ -96,43 +103,46 @@ static weft_status read_array(struct weft_team *team, uint64_t *to, const uint64
     return WEFT_OK;
 }
 
-/* Says what is wrong with this member's block for member i; the longest of such sentences fits. */
-static void refuse_counts(const struct weft_team *team, const struct coll_ask *ask, int i,
+/* Writes the error message for a block that does not fit at member i; the longest message fits. */
+static void refuse_counts(const struct weft_team *team, const struct coll_request *request, int i,
                           uint64_t room, char *sentence, size_t bytes)
 {
     snprintf(sentence, bytes, "%s: PE %d has room for %llu bytes of PE %d, which sends %llu",
-             ask->function, team->pes[i], (unsigned long long)room, team->job->pe,
-             (unsigned long long)ask->send_bytes[i]);
+             request->function, team->pes[i], (unsigned long long)room, team->job->pe,
+             (unsigned long long)request->send_bytes[i]);
 }
 
-/* The arrays of `ask` are in memory of the CPU. offers, theirs: of n each. As by the kernel, a
- * block that does not fit keeps no other one from its place. */
-static weft_status send_blocks(struct weft_team *team, const struct coll_ask *ask,
+/* Sends all blocks. The arrays of `request` are in host memory; offers and theirs have n entries
+ * each. As with the kernel, a block that does not fit does not prevent the other blocks from being
+ * sent. */
+static weft_status send_blocks(struct weft_team *team, const struct coll_request *request,
                                struct offer *offers, struct offer *theirs)
 {
     char refused[256] = "";
     for (int i = 0; i < team->n; i++) {
-        uint64_t at = ask->recv_at[i], most = ask->recv_bytes[i];
-        offers[i] = (struct offer){at, at <= ask->room && most <= ask->room - at ? most : 0};
+        uint64_t at = request->recv_at[i], most = request->recv_bytes[i];
+        offers[i] =
+            (struct offer){at, at <= request->room && most <= request->room - at ? most : 0};
     }
     weft_status status = coll_exchange_each(team, BOX_OP_ALLTOALLV, offers, theirs, sizeof *offers);
     for (int k = 1; k <= team->n && !status; k++) {
         int i = (team->me + k) % team->n;
-        uint64_t bytes = ask->send_bytes[i];
+        uint64_t bytes = request->send_bytes[i];
         if (bytes > theirs[i].room)
-            refuse_counts(team, ask, i, theirs[i].room, refused, sizeof refused);
+            refuse_counts(team, request, i, theirs[i].room, refused, sizeof refused);
         else
-            status = coll_put_block(team, i, (char *)ask->dst + theirs[i].at,
-                                    (const char *)ask->src + ask->send_at[i], (size_t)bytes);
+            status =
+                coll_put_block(team, i, (char *)request->dst + theirs[i].at,
+                               (const char *)request->src + request->send_at[i], (size_t)bytes);
     }
     status = coll_finish_puts(team, BOX_OP_ALLTOALLV, status);
     return status || !*refused ? status : job_fail(team->job, WEFT_ERR_RANGE, refused);
 }
 
-static weft_status by_puts(struct weft_team *team, const struct coll_ask *ask)
+static weft_status by_puts(struct weft_team *team, const struct coll_request *request)
 {
     size_t n = (size_t)team->n;
-    struct coll_ask here = *ask;
+    struct coll_request here = *request;
     const uint64_t **arrays[] = {&here.send_bytes, &here.send_at, &here.recv_bytes, &here.recv_at};
     uint64_t *words = malloc(4 * n * sizeof *words);
     struct offer *offers = malloc(2 * n * sizeof *offers);
@@ -145,28 +155,28 @@ static weft_status by_puts(struct weft_team *team, const struct coll_ask *ask)
     }
     if (!status)
         status = send_blocks(team, &here, offers, offers + n);
-    else /* the others wait for this one's offers */
+    else /* the other members wait for this member's records */
         status = job_fail_all(team->job, status, base_last_error());
     free(words);
     free(offers);
     return status;
 }
 
-/* --------------------------------------------------------------------------------------- public */
+/* ------------------------------------------------------------------------------ public function */
 
-static weft_status check_counts(const struct coll_ask *ask)
+static weft_status check_counts(const struct coll_request *request)
 {
     const struct {
         const void *address;
         const char *name;
-    } given[] = {{ask->src, "src"},
-                 {ask->send_bytes, "send_bytes"},
-                 {ask->send_at, "send_at"},
-                 {ask->recv_bytes, "recv_bytes"},
-                 {ask->recv_at, "recv_at"}};
+    } given[] = {{request->src, "src"},
+                 {request->send_bytes, "send_bytes"},
+                 {request->send_at, "send_at"},
+                 {request->recv_bytes, "recv_bytes"},
+                 {request->recv_at, "recv_at"}};
     for (size_t i = 0; i < sizeof given / sizeof *given; i++)
         if (!given[i].address)
-            return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", ask->function, given[i].name);
+            return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", request->function, given[i].name);
     return WEFT_OK;
 }
 
@@ -175,26 +185,26 @@ WEFT_EXPORT weft_status weft_alltoallv(weft_team *team, void *dst, size_t room,
                                        const void *src, const uint64_t *send_bytes,
                                        const uint64_t *send_at)
 {
-    struct coll_ask ask = {.function = "weft_alltoallv",
-                           .what = COLL_ALLTOALLV,
-                           .dst = dst,
-                           .src = src,
-                           .send_bytes = send_bytes,
-                           .send_at = send_at,
-                           .recv_bytes = recv_bytes,
-                           .recv_at = recv_at,
-                           .room = room};
-    struct place to;
+    struct coll_request request = {.function = "weft_alltoallv",
+                                   .what = COLL_ALLTOALLV,
+                                   .dst = dst,
+                                   .src = src,
+                                   .send_bytes = send_bytes,
+                                   .send_at = send_at,
+                                   .recv_bytes = recv_bytes,
+                                   .recv_at = recv_at,
+                                   .room = room};
+    struct symmetric_range to;
     uint64_t phase;
     bool kernel = false;
-    weft_status status = coll_begin(ask.function, team, BOX_OP_ALLTOALLV, -1, 0, 0, &phase);
+    weft_status status = coll_begin(request.function, team, BOX_OP_ALLTOALLV, -1, 0, 0, &phase);
     if (!status)
-        status = coll_place(ask.function, "dst", team, dst, room ? room : 1, &to);
+        status = coll_find_range(request.function, "dst", team, dst, room ? room : 1, &to);
     if (!status)
-        status = check_counts(&ask);
+        status = check_counts(&request);
     if (!status && to.segment == SEG_GPU && coll_kernel_serves(team))
-        status = agree_on_kernel(team, &ask, &kernel);
+        status = agree_on_kernel(team, &request, &kernel);
     if (status)
         return status;
-    return kernel ? coll_kernel_call(team, &ask) : by_puts(team, &ask);
+    return kernel ? coll_kernel_run(team, &request) : by_puts(team, &request);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of the ways of gpu/coll/kernels.cu a collective on GPU memory takes, and with how many
- * blocks, or whether the copy engines move its bytes: a pure function of what is the same at every
- * member, since all must choose alike: the question, and the rates (coll_rates.h) that the members
- * have agreed on. */
+/* Chooses the algorithm of a collective on GPU memory: one of the kernels of gpu/coll/kernels.cu
+ * with a number of blocks, or the copy engines. All members must choose the same, so the choice is
+ * a pure function of what is the same at every member: the arguments (struct coll_question) and the
+ * rates (coll_rates.h) that the members have exchanged. */
 #ifndef WEFT_OPS_COLL_CHOOSE_H
 #define WEFT_OPS_COLL_CHOOSE_H
 
@@ -20,8 +20,8 @@ enum coll_what {
     COLL_SCATTER,
     COLL_REDUCE,
     COLL_REDUCESCATTER,
-    COLL_REDUCE_TO, /* one member, the root */
-    COLL_COLLECT,   /* the sizes differ, and no host knows them all */
+    COLL_REDUCE_TO, /* the result goes to the root only */
+    COLL_COLLECT,   /* block sizes differ, and no host knows all of them */
     COLL_ALLTOALLV,
     COLL_WHATS
 };
@@ -31,63 +31,70 @@ static inline bool coll_reduces(enum coll_what what)
     return what == COLL_REDUCE || what == COLL_REDUCESCATTER || what == COLL_REDUCE_TO;
 }
 
-enum coll_way {
-    COLL_WAY_AUTO, /* of a wish: whichever is the fastest */
-    COLL_WAY_PACKETS,
-    COLL_WAY_TWO_TRIPS,
-    COLL_WAY_LINES,
-    COLL_WAY_TWO_LINES,
-    COLL_WAY_DIRECT,
-    COLL_WAY_SCRATCH, /* through the team's own memory, where others cannot store into the
-                         destination */
-    COLL_WAY_ENGINES,
-    COLL_WAY_COPIES, /* of WEFT_COLL: no kernels, and no choice here */
+enum coll_algorithm {
+    COLL_ALGO_AUTO,           /* nothing is forced: the fastest algorithm by the model */
+    COLL_ALGO_LL,             /* one-shot over LL packets: 8 bytes of data, a flag next to them */
+    COLL_ALGO_TWO_SHOT_LL,    /* each member combines a slice, then sends the result, by LL */
+    COLL_ALGO_LL128,          /* one-shot over LL128 lines: 120 bytes of data in 128 */
+    COLL_ALGO_TWO_SHOT_LL128, /* as TWO_SHOT_LL, by LL128 */
+    COLL_ALGO_SIMPLE, /* stores into the destinations, with a flag before and a fence after */
+    /* staged through the team's own buffer, for destinations that other members cannot store to */
+    COLL_ALGO_STAGED,
+    COLL_ALGO_ENGINES, /* copy engines between two barriers */
+    /* only from WEFT_COLL: the host puts block by block; coll_choose() never returns it */
+    COLL_ALGO_COPIES,
 };
 
 struct coll_question {
     enum coll_what what;
     int members;
-    uint64_t bytes;     /* of the vector, or of a block */
-    uint64_t set_bytes; /* of the team's slots for packets */
-    bool strided;       /* elements lie apart: nothing for copy engines and lines */
-    bool direct;        /* others may store to the destination, and load what they combine */
-    int most_blocks;    /* 1 ... 64; 0: copy engines where they can serve, else one block */
-    enum coll_way wish;
-    bool lines;   /* proven between all members, and elements have at most 8 bytes */
-    bool checked; /* members are compared first, which copy engines would not wait for */
+    uint64_t bytes;     /* size of the vector of a broadcast or reduction, else of one block */
+    uint64_t set_bytes; /* size of the buffer that holds the team's LL and LL128 slots */
+    bool strided;       /* elements have gaps between them: excludes copy engines and LL128 */
+    bool direct;        /* other members can store to dst, and load src of a reduction */
+    /* largest number of blocks, 1 to 64; 0: copy engines where possible, else one block */
+    int most_blocks;
+    enum coll_algorithm forced;
+    bool ll128; /* LL128 passed its test between all members, and elements have at most 8 bytes */
+    /* checking mode: members compare the call first, for which copy engines would not wait */
+    bool checked;
 };
 
 struct coll_choice {
-    enum coll_way way;
-    uint64_t bytes; /* that one round takes; less than asked for: several rounds */
+    enum coll_algorithm algorithm;
+    uint64_t bytes; /* bytes of one round; fewer than the question's bytes: several rounds */
     unsigned blocks, threads;
-    uint32_t chunks; /* of a broadcast from hand to hand, 0: it goes straight to all */
-    int phases; /* of copies by engines and through scratch: 2: the root's slices are handed on; 0:
-                   another way */
-    double us;  /* by the model, in a graph */
+    /* pipeline chunks of a broadcast along a chain of members; 0: the root stores to all members */
+    uint32_t chunks;
+    /* for ENGINES and STAGED: 2: members forward the slices that the root sent them, else 1; 0 for
+     * other algorithms */
+    int phases;
+    double us; /* microseconds by the model, when run from a CUDA graph */
 };
 
 struct coll_choice coll_choose(const struct coll_question *q, const struct coll_rates *rates);
 
-/* What a way costs by the model, in microseconds in a graph; negative: it cannot serve. */
-double coll_cost(const struct coll_question *q, const struct coll_rates *rates, enum coll_way way);
+/* Time of an algorithm by the model, in microseconds, when run from a CUDA graph. Negative: the
+ * algorithm cannot serve the question. */
+double coll_cost(const struct coll_question *q, const struct coll_rates *rates,
+                 enum coll_algorithm algorithm);
 
-/* The least that any way could take: the bytes that have to leave or reach the busiest GPU, at the
- * link's rate, and a flag there and back. */
+/* Lower bound for any algorithm, in microseconds: the bytes that must leave or reach the busiest
+ * GPU at the link's rate, plus one flag round trip. */
 double coll_floor(const struct coll_question *q, const struct coll_rates *rates);
 
-/* Bytes of payload that have to leave or reach the busiest GPU, whatever the way. */
+/* Bytes of payload that must leave or reach the busiest GPU, for any algorithm. */
 double coll_least_bytes(const struct coll_question *q);
 
-/* 10^9 bytes a second out of a GPU, by stores or by copy engines, whichever are faster. */
+/* Rate out of a GPU in 10^9 bytes per second, by stores or by copy engines, whichever is faster. */
 double coll_link_gbps(const struct coll_rates *rates);
 
-/* A flag there and back. */
+/* Time of one flag round trip, in microseconds. */
 double coll_flag_us(const struct coll_rates *rates);
 
-const char *coll_way_name(enum coll_way way);
+const char *coll_algorithm_name(enum coll_algorithm algorithm);
 
-/* The most blocks under a limit of SMs, which is not negative. */
+/* Largest number of blocks for a limit of SMs (0 or more): a power of two, at most 64. */
 int coll_blocks_of(int64_t sms);
 
 #endif

@@ -9,9 +9,8 @@
 
 /* ----------------------------------------------------------------- mailboxes without load/store */
 
-/* The library's own context orders the flag after everything that was put before. It may be long
- * until this PE calls Weft again, so a path that holds operations back has to let the flag go now:
- * the second fence. */
+/* The library's own context orders the flag after all earlier puts. This PE may not call Weft again
+ * for a long time, so the second fence makes a path that delays operations send the flag now. */
 weft_status coll_notify_slow(struct weft_team *team, int member, uint64_t phase)
 {
     struct weft_ctx *ctx = team->job->system_ctx;
@@ -22,15 +21,15 @@ weft_status coll_notify_slow(struct weft_team *team, int member, uint64_t phase)
     return status ? status : weft_fence(ctx);
 }
 
-weft_status coll_put_slow(struct weft_team *team, int member, struct place to, const void *src,
-                          size_t bytes)
+weft_status coll_put_slow(struct weft_team *team, int member, struct symmetric_range to,
+                          const void *src, size_t bytes)
 {
     char *address = team->job->segments[to.segment].base + to.offset;
     return weft_put(team->job->system_ctx, address, src, bytes, team->pes[member]);
 }
 
-/* The signal is behind the data; the fence in front of it is for what was put before. */
-weft_status coll_put_notify_slow(struct weft_team *team, int member, struct place to,
+/* The path delivers the signal after the data. The first fence orders both after earlier puts. */
+weft_status coll_put_notify_slow(struct weft_team *team, int member, struct symmetric_range to,
                                  const void *src, size_t bytes, uint64_t phase, bool nbi)
 {
     struct weft_ctx *ctx = team->job->system_ctx;
@@ -152,9 +151,9 @@ weft_status coll_exchange_each(struct weft_team *team, enum box_operation operat
 
 /* --------------------------------------------------------------------------------------- sync */
 
-/* Dissemination: each round tells radix - 1 others, and up to `radix` PEs it is one round in which
- * everyone tells everyone. Offsets of different rounds differ (digits of that base), so one flag
- * value serves all rounds. */
+/* Dissemination barrier: in each round a member notifies radix - 1 others. A team of up to `radix`
+ * members needs one round, in which each member notifies all others. The rounds use different
+ * offsets (digits of base radix), so one flag value serves all rounds. */
 static weft_status sync_phase(struct weft_team *team, enum box_operation operation, uint64_t phase)
 {
     int n = team->n, me = team->me;
@@ -170,8 +169,8 @@ static weft_status sync_phase(struct weft_team *team, enum box_operation operati
     return status;
 }
 
-/* A barrier or sync of the program: as sync_phase(), then in the order that is best for what
- * probably follows. */
+/* A barrier or sync called by the program: sync_phase(), then the root of the last broadcast leaves
+ * first (see coll_barrier() in coll.h). */
 static weft_status meet_members(struct weft_team *team, enum box_operation operation,
                                 uint64_t phase)
 {
@@ -222,8 +221,8 @@ static weft_status differ(const char *function, struct weft_team *team, int memb
                          base_type_name((int)(theirs[3] >> 8 & 0xff)),
                          base_op_name((int)(theirs[3] & 0xff)), team->pes[member]);
     if (reduces)
-        return base_fail(WEFT_ERR_MISMATCH, "%s: the factor of PE %d is not that of PE %d",
-                         function, team->job->pe, team->pes[member]);
+        return base_fail(WEFT_ERR_MISMATCH, "%s: the factors of PE %d and PE %d differ", function,
+                         team->job->pe, team->pes[member]);
     return base_fail(WEFT_ERR_MISMATCH,
                      "%s: strides or addresses differ between PE %d (%#llx) and PE %d "
                      "(%#llx)",
@@ -231,7 +230,7 @@ static weft_status differ(const char *function, struct weft_team *team, int memb
                      (unsigned long long)theirs[3]);
 }
 
-/* Checking mode: everyone tells everyone what it is about to do. */
+/* Checking mode: all members exchange the arguments of this call and compare them. */
 static weft_status compare_calls(const char *function, struct weft_team *team,
                                  enum box_operation operation, int root, uint64_t bytes,
                                  uint64_t detail)
@@ -282,11 +281,11 @@ weft_status coll_check_root(const char *function, const struct weft_team *team, 
                            team->n - 1);
 }
 
-weft_status coll_place(const char *function, const char *argument, struct weft_team *team,
-                       const void *address, size_t bytes, struct place *place)
+weft_status coll_find_range(const char *function, const char *argument, struct weft_team *team,
+                            const void *address, size_t bytes, struct symmetric_range *range)
 {
     weft_status status = access_find_own(function, team->job->default_ctx, address, bytes,
-                                         &place->segment, &place->offset);
+                                         &range->segment, &range->offset);
     return status ? base_fail_context(status, "argument %s", argument) : WEFT_OK;
 }
 
@@ -294,20 +293,23 @@ weft_status coll_place(const char *function, const char *argument, struct weft_t
 
 static weft_status quiet_all(struct weft_job *job)
 {
-    /* One fence serves every context over load/store paths; the others are asked one by one. */
+    /* One CPU fence completes the stores of every context over load/store paths; the other paths of
+     * each context are quieted one by one. */
     atomic_thread_fence(memory_order_seq_cst);
     weft_status status = WEFT_OK;
     if (unlikely(job->default_ctx->open_count)) {
-        pthread_mutex_lock(&job->contexts_stay);
+        pthread_mutex_lock(&job->contexts_lock);
         bool before = access_act_for_others(true);
-        /* What collectives put by the library's own context is complete by their flags. */
+        /* The flags of the collectives already complete what they put with the library's own
+         * context. */
         for (struct weft_ctx *ctx = job->contexts; ctx && !status; ctx = ctx->next)
             if (ctx != job->system_ctx)
                 status = weft_quiet(ctx);
         access_act_for_others(before);
-        pthread_mutex_unlock(&job->contexts_stay);
-    } else if (unlikely(job->device)) { /* of kernels, which may not reach what the host does */
-        status = device_settle(job);
+        pthread_mutex_unlock(&job->contexts_lock);
+    } else if (unlikely(job->device)) { /* completes operations of device code, which the fence of
+                                         * the CPU does not cover */
+        status = device_quiet(job);
     }
     return status;
 }

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What collectives are made of: phases and packets.
+/* The two mechanisms that collectives are built from: phases and packets.
  *
- * Phases. Each collective of a team owns TEAM_PHASES numbers of the team's sequence, the same at
- * every member. "Member i has reached phase p" is a store of p into flag of the mailbox that i has
- * at the other; flags only grow, so a late reader that finds a higher number is right to go on.
- * Large ones over nodes take a number more for each piece.
+ * Phases. Each collective of a team owns TEAM_PHASES consecutive numbers of the team's sequence;
+ * the numbers are the same at every member. Member i reports that it has reached phase p by storing
+ * p into the flag of the mailbox that i has in the other member's memory. Flags only grow, so a
+ * late reader that finds a larger number may go on. A large collective over several nodes uses one
+ * more number for each chunk.
  *
- * Packets. A payload of up to PACKET_BYTES and its number travel in one cache line, so that the
- * line's arrival tells of the data too (NCCL calls this its LL protocol). A mailbox has two
- * packets; exchanges with even numbers use one, those with odd numbers the other. Two are enough
- * where every member sends to every other: a member that sends exchange k + 2 has finished k + 1,
- * so it has k + 1 from everyone, so everyone had finished reading k. One-sided collectives
- * (broadcast) therefore use phases only.
+ * Packets. A payload of up to PACKET_BYTES bytes and its sequence number travel in one cache line,
+ * so the arrival of the number implies the arrival of the payload (the idea of NCCL's LL protocol).
+ * A mailbox has two packets: exchanges with even sequence numbers use one, those with odd numbers
+ * the other. Two are enough where every member sends to every other member: a member that sends
+ * exchange k + 2 has finished k + 1, so it has received k + 1 from all members, so all members have
+ * finished reading k. One-sided collectives (broadcast) therefore use phases only.
  *
- * Nodes. Where members share nodes (team->nodes), the coll_nodes*.c do all of them by node. In an
- * exchange a member then sends its packet to one member of each other node, which hands it on into
- * the mailboxes at its neighbours before its own exchange ends: still one writer for each mailbox
- * and exchange, and the count of two holds as above. */
+ * Nodes. Where members share nodes (team->nodes), the functions of coll_nodes*.c perform every
+ * collective by node. In an exchange a member sends its packet to one member of each other node.
+ * That member forwards the packet into the mailboxes of its neighbours before its own exchange
+ * ends. Each mailbox still has one writer per exchange, so two packets are enough here too. */
 #ifndef WEFT_OPS_COLL_H
 #define WEFT_OPS_COLL_H
 
@@ -24,36 +25,37 @@
 #include "ops/access.h"
 #include "ops/coll/reduce.h"
 
-enum { COLL_NBI_LEAST = 256 * 1024 }; /* blocks to other nodes from here on travel side by side */
+/* larger blocks to other nodes are sent with nonblocking puts */
+enum { COLL_NBI_LEAST = 256 * 1024 };
 
-/* A symmetric range, found once and used for every member. */
-struct place {
+/* A symmetric range: looked up once, valid for every member. */
+struct symmetric_range {
     enum segment_id segment;
     size_t offset;
 };
 
-/* Checks team and job, notes the call in the black box, and in checking mode compares the call's
- * arguments between the members. *phase: this call's first phase number; phase + 1 ... may be used
- * too, up to TEAM_PHASES of them. */
+/* Checks team and job, records the call in the black box, and in checking mode compares the
+ * arguments of all members. *phase: the first phase number of this call; the call may also use the
+ * next numbers, TEAM_PHASES in total. */
 weft_status coll_begin(const char *function, struct weft_team *team, enum box_operation operation,
                        int root, uint64_t bytes, uint64_t detail, uint64_t *phase);
 
 weft_status coll_check_root(const char *function, const struct weft_team *team, int root);
 
-/* WEFT_OK or, naming function and argument, what is wrong with a symmetric range. */
-weft_status coll_place(const char *function, const char *argument, struct weft_team *team,
-                       const void *address, size_t bytes, struct place *place);
+/* Looks up a symmetric range. The error message names the function and the argument. */
+weft_status coll_find_range(const char *function, const char *argument, struct weft_team *team,
+                            const void *address, size_t bytes, struct symmetric_range *range);
 
 weft_status coll_notify_slow(struct weft_team *team, int member, uint64_t phase);
 weft_status coll_await_slow(struct weft_team *team, int member, uint64_t phase,
                             enum box_operation operation);
-weft_status coll_put_slow(struct weft_team *team, int member, struct place to, const void *src,
-                          size_t bytes);
-weft_status coll_put_notify_slow(struct weft_team *team, int member, struct place to,
+weft_status coll_put_slow(struct weft_team *team, int member, struct symmetric_range to,
+                          const void *src, size_t bytes);
+weft_status coll_put_notify_slow(struct weft_team *team, int member, struct symmetric_range to,
                                  const void *src, size_t bytes, uint64_t phase, bool nbi);
 
-/* Tells a member that this PE has reached `phase`; what this PE stored or put before through
- * coll_put() is visible to it then. */
+/* Reports to a member that this PE has reached `phase`. What this PE stored or put before with
+ * coll_put() is visible to that member once it has read the flag. */
 static inline weft_status coll_notify(struct weft_team *team, int member, uint64_t phase)
 {
     struct mailbox *mailbox = team->mailbox_at[member];
@@ -72,15 +74,15 @@ static inline weft_status coll_await(struct weft_team *team, int member, uint64_
     return coll_await_slow(team, member, phase, operation);
 }
 
-/* Address of a place at a member, or NULL when it cannot be loaded and stored. */
-static inline char *coll_address(struct weft_team *team, int member, struct place place)
+/* Address of a symmetric range at a member. NULL: the CPU cannot load and store there. */
+static inline char *coll_address(struct weft_team *team, int member, struct symmetric_range range)
 {
     if (unlikely(!team->mailbox_at[member]))
         return NULL;
-    return team->job->paths.map[team->pes[member]][place.segment] + place.offset;
+    return team->job->paths.map[team->pes[member]][range.segment] + range.offset;
 }
 
-static inline weft_status coll_put(struct weft_team *team, int member, struct place to,
+static inline weft_status coll_put(struct weft_team *team, int member, struct symmetric_range to,
                                    const void *src, size_t bytes)
 {
     char *address = coll_address(team, member, to);
@@ -90,10 +92,11 @@ static inline weft_status coll_put(struct weft_team *team, int member, struct pl
     return WEFT_OK;
 }
 
-/* coll_put() and coll_notify(): over a network one message instead of two. nbi: src stays as it is
- * until the next quiet of the library's context. */
-static inline weft_status coll_put_notify(struct weft_team *team, int member, struct place to,
-                                          const void *src, size_t bytes, uint64_t phase, bool nbi)
+/* coll_put() followed by coll_notify(). Over a network this is one message instead of two. nbi: the
+ * caller does not change src until the next quiet of the library's context. */
+static inline weft_status coll_put_notify(struct weft_team *team, int member,
+                                          struct symmetric_range to, const void *src, size_t bytes,
+                                          uint64_t phase, bool nbi)
 {
     char *address = coll_address(team, member, to);
     if (unlikely(!address))
@@ -102,9 +105,9 @@ static inline weft_status coll_put_notify(struct weft_team *team, int member, st
     return coll_notify(team, member, phase);
 }
 
-/* Whether a collective with these arguments touches GPU memory; then it is done by the functions of
- * gpu.c, which check places and sizes themselves. The answer is the same at every member,
- * because dst and src are symmetric. */
+/* Whether a collective with these arguments touches GPU memory. Such a collective is performed by
+ * the functions of gpu.c, which check addresses and sizes themselves. The answer is the same
+ * at every member, because dst and src are symmetric. */
 static inline bool coll_on_gpu(const struct weft_team *team, const void *dst, const void *src)
 {
     if (likely(!team || !team->job->gpu))
@@ -120,93 +123,100 @@ weft_status coll_gpu_broadcast(struct weft_team *team, void *dst, const void *sr
 weft_status coll_gpu_blocks(struct weft_team *team, enum box_operation operation, void *dst,
                             const void *src, size_t src_step, size_t bytes, size_t at);
 
-/* What a member tells the others of its part of a collect, so that all choose alike: how many
- * bytes, and how far in its GPU heap they lie. */
-struct coll_share {
+/* What each member reports of its block of a collect, so that all members choose the same
+ * algorithm. bytes: size of the block. at: byte offset of the block in the member's GPU heap, or
+ * COLL_NOT_IN_GPU_HEAP. */
+struct coll_block_record {
     uint64_t bytes, at;
 };
-#define COLL_ELSEWHERE UINT64_MAX /* not in the GPU heap, or dst is not */
+#define COLL_NOT_IN_GPU_HEAP UINT64_MAX /* src or dst is not in the GPU heap */
 
-struct coll_share coll_gpu_share(const struct weft_team *team, const void *dst, const void *src,
-                                 size_t bytes);
+struct coll_block_record coll_gpu_block_record(const struct weft_team *team, const void *dst,
+                                               const void *src, size_t bytes);
 
-/* shares: of all members; `before` bytes of them lie before this member's, of `total`. */
+/* shares: one entry for each member. before: bytes of the blocks in front of this member's block.
+ * total: bytes of all blocks. */
 weft_status coll_gpu_collect(struct weft_team *team, void *dst, const void *src,
-                             const struct coll_share *shares, size_t before, size_t total);
+                             const struct coll_block_record *shares, size_t before, size_t total);
 
 weft_status coll_gpu_strided(struct weft_team *team, void *dst, const void *src,
                              ptrdiff_t dst_stride, ptrdiff_t src_stride, size_t element, size_t n);
 
-/* Whether a collective of the host on this memory, of `bytes` a block, is done by kernels
- * (coll_kernel.h); the same answer at every member. Collective over the team. */
-weft_status coll_by_kernel(struct weft_team *team, const void *dst, const void *src, uint64_t bytes,
-                           bool *kernel);
+/* Decides whether kernels (coll_kernel.h) perform a host-initiated collective on this memory, with
+ * blocks of `bytes` bytes. The answer is the same at every member. Collective over the team. */
+weft_status coll_choose_kernel(struct weft_team *team, const void *dst, const void *src,
+                               uint64_t bytes, bool *kernel);
 weft_status coll_kernel_reduction(const char *function, struct weft_team *team, bool everywhere,
                                   void *dst, const void *src, uint64_t bytes,
                                   const struct combiner *c);
 
-/* The combiner of a scaled sum that the host asks for, with its factor, wherever that is. */
+/* Makes the combiner of a scaled sum called by the host. The factor may be in host or GPU
+ * memory. */
 weft_status coll_scaled(const char *function, struct weft_team *team, weft_type type,
                         const void *factor, struct combiner *c);
 
-/* A reduction over any memory (reduce_pull.c): of n elements at everyone, of n for each member, or
- * of n at one. */
+/* A reduction on any memory (reduce_pull.c). root: COLL_EVERYWHERE (n elements, result at every
+ * member), COLL_EACH (n elements for each member), or the one member that gets the result. */
 enum { COLL_EVERYWHERE = -1, COLL_EACH = -2 };
 weft_status coll_pull_reduce(struct weft_team *team, enum box_operation operation, void *dst,
                              const void *src, size_t n, const struct combiner *combiner, int root);
 
-/* This member's block to `to` at another, or at itself unless it is there already. */
+/* Puts this member's block to `to` at `member`. Does nothing where the block already lies there. */
 weft_status coll_put_block(struct weft_team *team, int member, char *to, const char *block,
                            size_t bytes);
 
-/* Returns when what this PE put, with `status`, is at the others, and what they put is here. */
+/* Completes the puts of this PE, then waits for all members. status: the result of the puts so far;
+ * a failure fails the job, so that the other members do not wait until WEFT_WAIT_LIMIT. */
 weft_status coll_finish_puts(struct weft_team *team, enum box_operation operation,
                              weft_status status);
 
-/* Where PEs share CPUs, the root of a broadcast is the first to leave the barrier or sync that
- * follows: it is likely to be the root of the next broadcast too, and its data is then there when
- * the others look for it. They lose nothing, since else they would wait for it in that broadcast.
- * Any other collective in between cancels this. Who goes first follows from the sequence of calls
- * alone, so the members agree. */
+/* Where PEs share CPUs, the root of a broadcast leaves the following barrier or sync first. The
+ * root is likely to be the root of the next broadcast too, so its data is ready when the others
+ * need it. The others lose nothing: otherwise they would wait for the root in that broadcast. Any
+ * other collective in between cancels this. Which member leaves first follows from the sequence of
+ * calls alone, so all members agree. */
 
-/* weft_barrier() under the name of the call that it is part of. */
+/* weft_barrier() as a part of another call; error messages name that call (`function`). */
 weft_status coll_barrier(const char *function, struct weft_team *team,
                          enum box_operation operation);
 
-/* All members have arrived; nothing is completed. Used inside other collectives too. */
+/* Returns when all members have arrived. Completes no operations. Other collectives use it too. */
 weft_status coll_sync(struct weft_team *team, enum box_operation operation);
 
-/* Every member tells every other the same `bytes` (at most PACKET_BYTES); all[i * bytes] gets
- * member i's. */
+/* Every member sends the same payload of `bytes` bytes (at most PACKET_BYTES) to every other
+ * member. The payload of member i arrives at all + i * bytes. */
 weft_status coll_exchange(struct weft_team *team, enum box_operation operation, const void *mine,
                           void *all, size_t bytes);
 
-/* The same with a different payload for each member: mine + i * bytes goes to member i. */
+/* As coll_exchange(), with a different payload for each member: mine + i * bytes goes to member
+ * i. */
 weft_status coll_exchange_each(struct weft_team *team, enum box_operation operation,
                                const void *mine, void *all, size_t bytes);
 
-/* One packet to a member, and from one: what an exchange is made of. */
+/* Send one packet to a member, and wait for one packet from a member. An exchange consists of
+ * these. */
 weft_status coll_packet_send(struct weft_team *team, int member, uint64_t number,
                              const void *payload, size_t bytes);
 weft_status coll_packet_await(struct weft_team *team, int member, uint64_t number,
                               enum box_operation operation, void *payload, size_t bytes);
 
-/* The same as their namesakes, for a team with nodes. collect: block i, bytes[i] long, lies at
- * at[i] of the destination. reduce: where the members of each node follow one another
- * (nodes->in_order), or the order of the elements makes no difference. */
+/* The collectives of a team whose members share nodes (team->nodes). collect: block i, bytes[i]
+ * bytes long, lies at byte at[i] of the destination. reduce: requires that the members of each node
+ * are consecutive in the team (nodes->in_order), or that the order of the elements does not change
+ * the result. */
 weft_status coll_nodes_sync(struct weft_team *team, enum box_operation operation, uint64_t phase);
 weft_status coll_nodes_exchange(struct weft_team *team, enum box_operation operation,
                                 const void *mine, char *all, size_t bytes);
-weft_status coll_nodes_broadcast(struct weft_team *team, struct place to, const void *src,
+weft_status coll_nodes_broadcast(struct weft_team *team, struct symmetric_range to, const void *src,
                                  size_t bytes, int root, uint64_t phase);
 weft_status coll_nodes_collect(struct weft_team *team, enum box_operation operation,
-                               struct place to, const void *src, const size_t *at,
+                               struct symmetric_range to, const void *src, const size_t *at,
                                const size_t *bytes, uint64_t phase);
 
-/* n elements for each member, elements `dst_stride` and `src_stride` of them apart, as
- * weft_alltoalls() has them. */
+/* The arguments of weft_alltoalls(): n elements for each member. Strides count elements; `element`
+ * is the size of one in bytes. */
 struct coll_nodes_blocks {
-    struct place to, from;
+    struct symmetric_range to, from;
     size_t element, n, dst_stride, src_stride;
 };
 
@@ -214,15 +224,15 @@ weft_status coll_nodes_alltoall(struct weft_team *team, enum box_operation opera
                                 const struct coll_nodes_blocks *what, uint64_t phase);
 
 struct coll_nodes_reduction {
-    const struct combiner *c; /* with a function, and no scaled sum */
-    struct place from, to;
+    const struct combiner *c; /* its `combine` is not NULL, and it is no scaled sum */
+    struct symmetric_range from, to;
 };
 
 weft_status coll_nodes_reduce(struct weft_team *team, const struct coll_nodes_reduction *what,
                               size_t n, uint64_t phase);
 
-/* weft_broadcast(); with to_root false the root's own destination stays as it is, as the active-set
- * routines of OpenSHMEM want it. */
+/* weft_broadcast(). to_root false: the root's own destination stays unchanged, as the active-set
+ * routines of OpenSHMEM require. */
 weft_status coll_broadcast(weft_team *team, void *dst, const void *src, size_t bytes, int root,
                            bool to_root);
 

@@ -16,22 +16,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What the members of a team have agreed on. */
+/* Settings that are the same at all members of a team. */
 struct team_coll {
     int most_blocks;
-    enum coll_way wish;
-    bool mapped; /* every member's CPU maps GPU memory */
-    int lines; /* come whole between all members where so many blocks send them; 0: not known to */
+    enum coll_algorithm forced;
+    bool mapped; /* the CPU of every member maps GPU memory */
+    /* largest number of blocks with which LL128 passed its test; 0: LL128 is not used */
+    int ll128_blocks;
     struct coll_rates rates;
 };
 
-/* ------------------------------------------------------------------------------- agreement */
+/* ------------------------------------------------------------------------- exchange of settings */
 
 bool coll_kernel_serves(const struct weft_team *team)
 {
     struct weft_job *job = team->job;
-    if (config_choice(CONFIG_COLL) == COLL_WAY_COPIES || !job->gpu || team->slot >= COLL_TEAMS ||
-        (team->coll && team->coll->wish == COLL_WAY_COPIES) || team->n > COLL_MEMBERS ||
+    if (config_choice(CONFIG_COLL) == COLL_ALGO_COPIES || !job->gpu || team->slot >= COLL_TEAMS ||
+        (team->coll && team->coll->forced == COLL_ALGO_COPIES) || team->n > COLL_MEMBERS ||
         config_choice(CONFIG_TARGET) == 2 /* simt */)
         return false;
     for (int i = 0; i < team->n; i++)
@@ -40,44 +41,48 @@ bool coll_kernel_serves(const struct weft_team *team)
     return job_gpu_team_direct(team);
 }
 
-/* What all members have to have. */
-enum { HAS_MAPPED = 1, HAS_PROOFS = 2 /* coll_prove_wanted() */ };
+/* Features that are used only where every member has them. */
+enum {
+    FEATURE_MAPPED = 1,
+    FEATURE_PROOFS = 2 /* the member runs the LL128 test (coll_prove_wanted()) */
+};
 
-/* What each member tells; fits a packet of the host's. */
-struct telling {
-    int32_t status, most_blocks, wish, has;
+/* What each member reports to the others; fits one packet of coll_exchange(). */
+struct settings_record {
+    int32_t status, most_blocks, forced, features;
     uint64_t number;
-    uint32_t rates; /* their hash, made equal only by being it */
+    uint32_t rates; /* hash of the member's rates */
     int32_t rates_agree;
 };
 
-_Static_assert(sizeof(struct telling) <= PACKET_BYTES, "what a member tells is one packet");
+_Static_assert(sizeof(struct settings_record) <= PACKET_BYTES, "a settings record fits one packet");
 
-/* Rounds begin behind every number that the area's earlier teams have used at any member, so that
- * nothing that they left looks new. */
-static weft_status exchange_records(struct weft_team *team, struct telling *mine)
+/* Exchanges the settings of all members and combines them into *mine. The round number becomes the
+ * largest that earlier teams have used in this area at any member, so that no old flag looks
+ * new. */
+static weft_status exchange_records(struct weft_team *team, struct settings_record *mine)
 {
-    const struct telling *all = team->scratch;
+    const struct settings_record *all = team->scratch;
     weft_status status = mine->status;
     char sentence[512] = "";
     if (status)
         snprintf(sentence, sizeof sentence, "%s", base_last_error());
-    weft_status told = coll_exchange(team, BOX_OP_SYNC, mine, team->scratch, sizeof *mine);
-    for (int i = 0; i < team->n && !told; i++) {
+    weft_status exchanged = coll_exchange(team, BOX_OP_SYNC, mine, team->scratch, sizeof *mine);
+    for (int i = 0; i < team->n && !exchanged; i++) {
         mine->most_blocks =
             all[i].most_blocks < mine->most_blocks ? all[i].most_blocks : mine->most_blocks;
         mine->number = all[i].number > mine->number ? all[i].number : mine->number;
-        mine->has &= all[i].has;
+        mine->features &= all[i].features;
         mine->rates_agree &= all[i].rates == mine->rates;
-        if (all[i].wish != all[0].wish)
-            mine->wish = COLL_WAY_AUTO;
+        if (all[i].forced != all[0].forced)
+            mine->forced = COLL_ALGO_AUTO;
         if (all[i].status && !status)
             status = base_fail((weft_status)all[i].status,
-                               "PE %d could not make collectives on its GPU ready", team->pes[i]);
+                               "PE %d could not prepare collectives on its GPU", team->pes[i]);
     }
     if (mine->status)
         return base_fail((weft_status)mine->status, "%s", sentence);
-    return told ? told : status;
+    return exchanged ? exchanged : status;
 }
 
 void coll_kernel_machine(const struct weft_job *job, struct coll_machine *machine)
@@ -88,8 +93,8 @@ void coll_kernel_machine(const struct weft_job *job, struct coll_machine *machin
     snprintf(machine->gpu, sizeof machine->gpu, "%s", device->name);
 }
 
-/* Those of this machine, or built in. */
-static void find_rates(const struct weft_team *team, struct coll_rates *rates)
+/* Loads the rates of this machine, or the built-in ones. */
+static void load_rates(const struct weft_team *team, struct coll_rates *rates)
 {
     struct coll_machine machine;
     struct coll_measured measured;
@@ -97,34 +102,37 @@ static void find_rates(const struct weft_team *team, struct coll_rates *rates)
     coll_kernel_machine(team->job, &machine);
     coll_rates_find(&machine, rates, &measured, path, sizeof path, why, sizeof why);
     if (*why && team->me == 0)
-        log_warn("collectives reckon with the rates that are built in: %s", why);
+        log_warn("collectives use the built-in rates: %s", why);
     else if (*path)
-        log_debug("rates of collectives of %s, measured %s", path, measured.date);
+        log_debug("collectives use the rates of %s, measured %s", path, measured.date);
 }
 
-static void fill(const struct weft_team *team, const struct coll_ask *ask, struct coll_call *call);
+static void fill_call(const struct weft_team *team, const struct coll_request *request,
+                      struct coll_call *call);
 
-/* At the first collective of a team. */
-static weft_status open_kernels(struct weft_team *team)
+/* Prepares the team at its first collective on GPU memory. Collective over the team. */
+static weft_status prepare_team(struct weft_team *team)
 {
     struct weft_job *job = team->job;
-    struct telling mine = {.most_blocks = coll_blocks_of(config_int(CONFIG_COLL_SMS)),
-                           .wish = (int32_t)config_choice(CONFIG_COLL),
-                           .has = gpu_map_works(job->gpu->heap.map) ? HAS_MAPPED : 0,
-                           .rates_agree = true};
+    struct settings_record mine = {.most_blocks = coll_blocks_of(config_int(CONFIG_COLL_SMS)),
+                                   .forced = (int32_t)config_choice(CONFIG_COLL),
+                                   .features =
+                                       gpu_map_works(job->gpu->heap.map) ? FEATURE_MAPPED : 0,
+                                   .rates_agree = true};
     struct coll_rates rates;
-    find_rates(team, &rates);
-    mine.has |= coll_prove_wanted() ? HAS_PROOFS : 0;
+    load_rates(team, &rates);
+    mine.features |= coll_prove_wanted() ? FEATURE_PROOFS : 0;
     mine.rates = coll_rates_hash(&rates);
     struct team_coll *coll = calloc(1, sizeof *coll);
     weft_status status =
         coll ? gpu_coll_ready(job->gpu)
              : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a team's collectives");
     if (!status && config_int(CONFIG_COLL_SMS) < 0)
-        status = base_fail(WEFT_ERR_CONFIG,
-                           "WEFT_COLL_SMS is %lld; 0 (copy engines where they can) or more SMs are "
-                           "wanted",
-                           (long long)config_int(CONFIG_COLL_SMS));
+        status =
+            base_fail(WEFT_ERR_CONFIG,
+                      "WEFT_COLL_SMS is %lld; valid are 0 (copy engines where possible) or more "
+                      "SMs",
+                      (long long)config_int(CONFIG_COLL_SMS));
     if (!status)
         status = gpu_coll_number(job->gpu, team->slot, &mine.number);
     if (!status)
@@ -133,28 +141,29 @@ static weft_status open_kernels(struct weft_team *team)
     status = exchange_records(team, &mine);
     if (!status)
         status = gpu_coll_begin_at(job->gpu, team->slot, mine.number + 2);
-    if (!status && coll && team->n > 1 && (mine.has & HAS_PROOFS)) {
+    if (!status && coll && team->n > 1 && (mine.features & FEATURE_PROOFS)) {
         struct coll_call call;
         int blocks = mine.most_blocks ? mine.most_blocks : 1;
         bool proven;
-        fill(team, &(struct coll_ask){.what = COLL_ALLTOALL}, &call);
-        status = coll_prove_lines(team, &call, blocks, &proven);
-        coll->lines = proven ? blocks : 0;
+        fill_call(team, &(struct coll_request){.what = COLL_ALLTOALL}, &call);
+        status = coll_prove_ll128(team, &call, blocks, &proven);
+        coll->ll128_blocks = proven ? blocks : 0;
     } else if (!status && team->n > 1 && team->me == 0)
-        log_debug("collectives of %d PEs go by packets and not by lines: %s", team->n,
+        log_debug("collectives of %d PEs use LL and not LL128: %s", team->n,
                   job->checking ? "WEFT_CHECK=1" : "WEFT_PROVE=off or WEFT_CHECK=1 at a PE");
     if (status || !coll) {
         free(coll);
         return status;
     }
     coll->most_blocks = mine.most_blocks;
-    coll->wish = (enum coll_way)mine.wish;
-    coll->mapped = mine.has & HAS_MAPPED;
-    coll->rates = mine.rates_agree ? rates : coll_rates_built_in; /* all choose alike */
+    coll->forced = (enum coll_algorithm)mine.forced;
+    coll->mapped = mine.features & FEATURE_MAPPED;
+    /* so all members choose the same algorithm */
+    coll->rates = mine.rates_agree ? rates : coll_rates_built_in;
     if (!mine.rates_agree && team->me == 0)
         log_warn(
-            "the PEs of a team of %d have different rates of collectives: those that are built in "
-            "serve; give all the same file (WEFT_COLL_RATES)",
+            "the PEs of a team of %d have different rates of collectives, so the built-in rates "
+            "are used; give all PEs the same file (WEFT_COLL_RATES)",
             team->n);
     team->coll = coll;
     return WEFT_OK;
@@ -167,18 +176,19 @@ static bool is_sized(enum coll_what what)
     return what == COLL_COLLECT || what == COLL_ALLTOALLV;
 }
 
-/* Blocks that a side has. */
-static uint64_t blocks_of(const struct weft_team *team, const struct coll_ask *ask, bool dst)
+/* Number of blocks of dst or src at this member. */
+static uint64_t block_count(const struct weft_team *team, const struct coll_request *request,
+                            bool dst)
 {
-    switch (ask->what) {
+    switch (request->what) {
     case COLL_FCOLLECT:
         return dst ? (uint64_t)team->n : 1;
     case COLL_GATHER:
-        return dst && team->me == ask->root ? (uint64_t)team->n : 1;
+        return dst && team->me == request->root ? (uint64_t)team->n : 1;
     case COLL_ALLTOALL:
         return (uint64_t)team->n;
     case COLL_SCATTER:
-        return !dst && team->me == ask->root ? (uint64_t)team->n : 1;
+        return !dst && team->me == request->root ? (uint64_t)team->n : 1;
     case COLL_REDUCESCATTER:
         return dst ? 1 : (uint64_t)team->n;
     default:
@@ -186,21 +196,23 @@ static uint64_t blocks_of(const struct weft_team *team, const struct coll_ask *a
     }
 }
 
-/* Bytes from the first to behind the last of a side; nothing is behind the last element. */
-static uint64_t extent(const struct weft_team *team, const struct coll_ask *ask, bool dst)
+/* Bytes from the first to the last byte of dst or src. With strides the last element has no gap
+ * after it. */
+static uint64_t extent_bytes(const struct weft_team *team, const struct coll_request *request,
+                             bool dst)
 {
-    uint64_t bytes = ask->bytes * blocks_of(team, ask, dst);
-    uint64_t stride = dst ? ask->dst_stride : ask->src_stride;
-    return ask->element ? bytes * stride - (stride - 1) * ask->element : bytes;
+    uint64_t bytes = request->bytes * block_count(team, request, dst);
+    uint64_t stride = dst ? request->dst_stride : request->src_stride;
+    return request->element ? bytes * stride - (stride - 1) * request->element : bytes;
 }
 
-/* Whether this member's side is used at all. */
-static bool is_used(const struct weft_team *team, const struct coll_ask *ask, bool dst)
+/* Whether this member uses dst or src at all. */
+static bool is_used(const struct weft_team *team, const struct coll_request *request, bool dst)
 {
-    bool root = team->me == ask->root;
-    if (ask->what == COLL_REDUCE_TO)
+    bool root = team->me == request->root;
+    if (request->what == COLL_REDUCE_TO)
         return !dst || root;
-    if (ask->what == COLL_SCATTER)
+    if (request->what == COLL_SCATTER)
         return dst || root;
     return true;
 }
@@ -210,26 +222,26 @@ static bool in_gpu_heap(const struct gpu *gpu, const void *address)
     return (uintptr_t)address - gpu_heap_own(&gpu->heap)->base < gpu->heap.size;
 }
 
-static weft_status side(const struct weft_team *team, const struct coll_ask *ask, bool is_dst,
-                        bool *host)
+static weft_status check_side(const struct weft_team *team, const struct coll_request *request,
+                              bool is_dst, bool *host)
 {
-    const void *address = is_dst ? ask->dst : ask->src;
+    const void *address = is_dst ? request->dst : request->src;
     const char *name = is_dst ? "dst" : "src";
     struct gpu *gpu = team->job->gpu;
     enum segment_id segment;
     size_t offset;
-    if (!is_used(team, ask, is_dst))
+    if (!is_used(team, request, is_dst))
         return WEFT_OK;
     if (!address)
-        return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", ask->function, name);
-    size_t bytes = (size_t)extent(team, ask, is_dst);
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", request->function, name);
+    size_t bytes = (size_t)extent_bytes(team, request, is_dst);
     if (access_find(team->job->default_ctx, address, bytes, &segment, &offset)) {
         *host |= segment != SEG_GPU;
         return WEFT_OK;
     }
     if (in_gpu_heap(gpu, address)) {
-        weft_status status = access_find_own(ask->function, team->job->default_ctx, address, bytes,
-                                             &segment, &offset);
+        weft_status status = access_find_own(request->function, team->job->default_ctx, address,
+                                             bytes, &segment, &offset);
         return base_fail_context(status, "argument %s", name);
     }
     if (gpu_place_of(gpu, address) != GPU_PLACE_PLAIN)
@@ -237,91 +249,95 @@ static weft_status side(const struct weft_team *team, const struct coll_ask *ask
     return base_fail(WEFT_ERR_ADDRESS,
                      "%s: %s (%p) is neither symmetric memory nor memory that GPU %d accesses; "
                      "allocate it with weft_alloc(), cudaMalloc() or cudaMallocHost()",
-                     ask->function, name, address, gpu->device.ordinal);
+                     request->function, name, address, gpu->device.ordinal);
 }
 
-/* Sources and destinations lie apart, or are one where each thread reads what it overwrites. */
-static weft_status apart(const struct weft_team *team, const struct coll_ask *ask)
+/* dst and src must be disjoint, or in place: then each thread reads what it overwrites itself. */
+static weft_status check_overlap(const struct weft_team *team, const struct coll_request *request)
 {
-    if (!is_used(team, ask, true) || !is_used(team, ask, false))
+    if (!is_used(team, request, true) || !is_used(team, request, false))
         return WEFT_OK;
-    uintptr_t dst = (uintptr_t)ask->dst, src = (uintptr_t)ask->src, own = src;
-    uint64_t to = extent(team, ask, true), from = extent(team, ask, false);
-    if (ask->what == COLL_FCOLLECT || ask->what == COLL_GATHER)
-        own = src - (uint64_t)team->me * ask->bytes; /* its own place in dst */
-    else if (ask->what == COLL_SCATTER || ask->what == COLL_REDUCESCATTER)
-        own = src + (uint64_t)team->me * ask->bytes; /* its own block of src */
-    bool same = own == dst && ask->what != COLL_ALLTOALL;
+    uintptr_t dst = (uintptr_t)request->dst, src = (uintptr_t)request->src, own = src;
+    uint64_t to = extent_bytes(team, request, true), from = extent_bytes(team, request, false);
+    if (request->what == COLL_FCOLLECT || request->what == COLL_GATHER)
+        own = src - (uint64_t)team->me * request->bytes; /* the own block of dst */
+    else if (request->what == COLL_SCATTER || request->what == COLL_REDUCESCATTER)
+        own = src + (uint64_t)team->me * request->bytes; /* the own block of src */
+    bool same = own == dst && request->what != COLL_ALLTOALL;
     if (same || dst + to <= src || src + from <= dst)
         return WEFT_OK;
     return base_fail(
         WEFT_ERR_ARGUMENT,
-        "%s: dst %p (%llu bytes) and src %p (%llu bytes) overlap; they may %slie apart",
-        ask->function, ask->dst, (unsigned long long)to, ask->src, (unsigned long long)from,
-        ask->what == COLL_ALLTOALL ? "only " : "be the own place of the other, or ");
+        "%s: dst %p (%llu bytes) and src %p (%llu bytes) overlap; they must be disjoint%s",
+        request->function, request->dst, (unsigned long long)to, request->src,
+        (unsigned long long)from, request->what == COLL_ALLTOALL ? "" : " or in place");
 }
 
-static weft_status needs_gpu(const struct weft_team *team, const struct coll_ask *ask,
-                             const void *address, const char *name)
+static weft_status check_gpu_memory(const struct weft_team *team,
+                                    const struct coll_request *request, const void *address,
+                                    const char *name)
 {
     if (!address)
-        return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", ask->function, name);
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", request->function, name);
     if (gpu_place_of(team->job->gpu, address) == GPU_PLACE_PLAIN)
         return base_fail(WEFT_ERR_ADDRESS,
-                         "%s: %s (%p) is no memory that GPU %d accesses; allocate it with "
+                         "%s: %s (%p) is not memory that GPU %d can access; allocate it with "
                          "weft_alloc(), cudaMalloc() or cudaMallocHost()",
-                         ask->function, name, address, team->job->gpu->device.ordinal);
+                         request->function, name, address, team->job->gpu->device.ordinal);
     return WEFT_OK;
 }
 
-/* Of those whose sizes are known to the GPUs alone. */
-static weft_status sized_memory(const struct weft_team *team, const struct coll_ask *ask)
+/* Checks the memory of collectives whose sizes only the GPUs know (collect, alltoallv). */
+static weft_status check_sized_memory(const struct weft_team *team,
+                                      const struct coll_request *request)
 {
     enum segment_id segment;
     size_t offset;
-    bool all = ask->what == COLL_ALLTOALLV;
-    size_t least = all ? (size_t)ask->room : ask->bytes ? (size_t)ask->bytes : 1;
+    bool all = request->what == COLL_ALLTOALLV;
+    size_t least = all ? (size_t)request->room : request->bytes ? (size_t)request->bytes : 1;
     weft_status status = WEFT_OK;
-    if (in_gpu_heap(team->job->gpu, ask->dst))
-        status = access_find_own(ask->function, team->job->default_ctx, ask->dst, least ? least : 1,
-                                 &segment, &offset);
-    else if (access_find(team->job->default_ctx, ask->dst, 1, &segment, &offset))
+    if (in_gpu_heap(team->job->gpu, request->dst))
+        status = access_find_own(request->function, team->job->default_ctx, request->dst,
+                                 least ? least : 1, &segment, &offset);
+    else if (access_find(team->job->default_ctx, request->dst, 1, &segment, &offset))
         status = base_fail(WEFT_ERR_UNSUPPORTED,
-                           "%s: dst (%p) is symmetric memory of the host; memory of the GPU is "
-                           "wanted, of the heap or of its own",
-                           ask->function, ask->dst);
+                           "%s: dst (%p) is symmetric host memory; this call needs GPU memory, "
+                           "symmetric or from cudaMalloc()",
+                           request->function, request->dst);
     else
-        status = needs_gpu(team, ask, ask->dst, "dst");
+        status = check_gpu_memory(team, request, request->dst, "dst");
     if (status)
         return base_fail_context(status, "argument dst");
-    if (!all && !ask->bytes) /* this member has nothing */
+    if (!all && !request->bytes) /* this member sends nothing */
         return WEFT_OK;
-    status = needs_gpu(team, ask, ask->src, "src");
+    status = check_gpu_memory(team, request, request->src, "src");
     if (!all || status)
         return status;
-    status = needs_gpu(team, ask, ask->send_bytes, "send_bytes");
+    status = check_gpu_memory(team, request, request->send_bytes, "send_bytes");
     if (!status)
-        status = needs_gpu(team, ask, ask->send_at, "send_at");
+        status = check_gpu_memory(team, request, request->send_at, "send_at");
     if (!status)
-        status = needs_gpu(team, ask, ask->recv_bytes, "recv_bytes");
-    return status ? status : needs_gpu(team, ask, ask->recv_at, "recv_at");
+        status = check_gpu_memory(team, request, request->recv_bytes, "recv_bytes");
+    return status ? status : check_gpu_memory(team, request, request->recv_at, "recv_at");
 }
 
-weft_status coll_kernel_memory(const struct weft_team *team, const struct coll_ask *ask, bool *host)
+weft_status coll_kernel_memory(const struct weft_team *team, const struct coll_request *request,
+                               bool *host)
 {
     uint64_t all;
     *host = false;
-    uint64_t stride = ask->dst_stride > ask->src_stride ? ask->dst_stride : ask->src_stride;
-    if (__builtin_mul_overflow(ask->bytes, (uint64_t)team->n, &all) ||
-        (ask->element && __builtin_mul_overflow(all, stride, &all)) || all > SIZE_MAX / 2)
-        return base_fail(WEFT_ERR_RANGE, "%s: %llu bytes of %d PEs are too many", ask->function,
-                         (unsigned long long)ask->bytes, team->n);
-    if (is_sized(ask->what))
-        return sized_memory(team, ask);
-    weft_status status = side(team, ask, true, host);
+    uint64_t stride =
+        request->dst_stride > request->src_stride ? request->dst_stride : request->src_stride;
+    if (__builtin_mul_overflow(request->bytes, (uint64_t)team->n, &all) ||
+        (request->element && __builtin_mul_overflow(all, stride, &all)) || all > SIZE_MAX / 2)
+        return base_fail(WEFT_ERR_RANGE, "%s: %llu bytes of %d PEs are too many", request->function,
+                         (unsigned long long)request->bytes, team->n);
+    if (is_sized(request->what))
+        return check_sized_memory(team, request);
+    weft_status status = check_side(team, request, true, host);
     if (!status)
-        status = side(team, ask, false, host);
-    return status ? status : apart(team, ask);
+        status = check_side(team, request, false, host);
+    return status ? status : check_overlap(team, request);
 }
 
 /* ----------------------------------------------------------------------------------- launch */
@@ -342,15 +358,16 @@ static const struct {
     [COLL_ALLTOALLV] = {WEFT_DEV_OP_ALLTOALLV, COLL_ALL},
 };
 
-/* Of strided ones: what elements are loaded and stored by. */
-static uint32_t grain_of(const struct coll_ask *ask)
+/* Largest access width in bytes (at most 8) by which strided elements can be loaded and stored. */
+static uint32_t grain_of(const struct coll_request *request)
 {
-    uint64_t bits = ask->element | (uintptr_t)ask->dst | (uintptr_t)ask->src | 8;
+    uint64_t bits = request->element | (uintptr_t)request->dst | (uintptr_t)request->src | 8;
     return (uint32_t)(bits & -bits);
 }
 
-/* Bytes from dst to the end of the heap, or of the allocation where the driver knows it. */
-static uint64_t room_at(struct gpu *gpu, const void *dst)
+/* Bytes from dst to the end of the heap, or to the end of its allocation. UINT64_MAX: the driver
+ * does not know the allocation. */
+static uint64_t bytes_to_end(struct gpu *gpu, const void *dst)
 {
     CUdeviceptr at = (uintptr_t)dst, start = 0;
     size_t bytes = 0;
@@ -363,45 +380,46 @@ static uint64_t room_at(struct gpu *gpu, const void *dst)
     return bytes - (at - start);
 }
 
-static void fill(const struct weft_team *team, const struct coll_ask *ask, struct coll_call *call)
+static void fill_call(const struct weft_team *team, const struct coll_request *request,
+                      struct coll_call *call)
 {
     struct gpu *gpu = team->job->gpu;
     uintptr_t base = gpu_heap_own(&gpu->heap)->base;
-    bool from_blocks =
-        ask->what == COLL_ALLTOALL || ask->what == COLL_SCATTER || ask->what == COLL_REDUCESCATTER;
-    bool to_blocks =
-        ask->what == COLL_FCOLLECT || ask->what == COLL_ALLTOALL || ask->what == COLL_GATHER;
+    bool from_blocks = request->what == COLL_ALLTOALL || request->what == COLL_SCATTER ||
+                       request->what == COLL_REDUCESCATTER;
+    bool to_blocks = request->what == COLL_FCOLLECT || request->what == COLL_ALLTOALL ||
+                     request->what == COLL_GATHER;
     *call = (struct coll_call){
         .area = gpu->coll_offset + coll_area_offset(team->slot),
-        .dst = ask->dst,
-        .src = ask->src,
-        .to = (uintptr_t)ask->dst - base,
-        .from = (uintptr_t)ask->src - base,
-        .bytes = ask->bytes,
-        .src_step = from_blocks ? ask->bytes * (ask->element ? ask->src_stride : 1) : 0,
-        .dst_step = to_blocks ? ask->bytes * (ask->element ? ask->dst_stride : 1) : 0,
-        .element = ask->element,
-        .src_apart = ask->src_stride * ask->element,
-        .dst_apart = ask->dst_stride * ask->element,
-        .grain = grain_of(ask),
+        .dst = request->dst,
+        .src = request->src,
+        .to = (uintptr_t)request->dst - base,
+        .from = (uintptr_t)request->src - base,
+        .bytes = request->bytes,
+        .src_step = from_blocks ? request->bytes * (request->element ? request->src_stride : 1) : 0,
+        .dst_step = to_blocks ? request->bytes * (request->element ? request->dst_stride : 1) : 0,
+        .element = request->element,
+        .src_apart = request->src_stride * request->element,
+        .dst_apart = request->dst_stride * request->element,
+        .grain = grain_of(request),
         .set_bytes = coll_set_bytes(team->slot),
         .members = team->n,
         .me = team->me,
-        .root = kinds[ask->what].flow == COLL_ALL ? -1 : ask->root,
-        .flow = (int32_t)kinds[ask->what].flow,
+        .root = kinds[request->what].flow == COLL_ALL ? -1 : request->root,
+        .flow = (int32_t)kinds[request->what].flow,
         .team = team->slot,
-        .operation = (int32_t)kinds[ask->what].operation,
-        .type = (int32_t)ask->type,
-        .op = (int32_t)ask->op,
-        .factor = ask->factor,
-        .factor_at = ask->factor_at,
-        .weighted = ask->weighted,
-        .everywhere = ask->what == COLL_REDUCE,
-        .counts = ask->send_bytes,
-        .src_at = ask->send_at,
-        .room_of = ask->recv_bytes,
-        .dst_at = ask->recv_at,
-        .room = ask->what == COLL_COLLECT ? room_at(gpu, ask->dst) : ask->room,
+        .operation = (int32_t)kinds[request->what].operation,
+        .type = (int32_t)request->type,
+        .op = (int32_t)request->op,
+        .factor = request->factor,
+        .factor_at = request->factor_at,
+        .weighted = request->weighted,
+        .everywhere = request->what == COLL_REDUCE,
+        .counts = request->send_bytes,
+        .src_at = request->send_at,
+        .room_of = request->recv_bytes,
+        .dst_at = request->recv_at,
+        .room = request->what == COLL_COLLECT ? bytes_to_end(gpu, request->dst) : request->room,
         .check = team->job->checking,
         .reporting = gpu->reporting,
     };
@@ -412,71 +430,76 @@ static void fill(const struct weft_team *team, const struct coll_ask *ask, struc
     }
 }
 
-/* Reductions that do more than combine: elements are multiplied or rounded, results divided. */
-static bool is_more(const struct coll_ask *ask)
+/* Whether a reduction needs the `_more` kernels: its elements are scaled or converted (FP8), or its
+ * result is divided (average). */
+static bool needs_more_kernel(const struct coll_request *request)
 {
-    return coll_reduces(ask->what) && (ask->op >= WEFT_AVG || weft_dev_is_fp8(ask->type));
+    return coll_reduces(request->what) &&
+           (request->op >= WEFT_AVG || weft_dev_is_fp8(request->type));
 }
 
-static enum coll_kernel kernel_of(const struct coll_ask *ask, const struct coll_choice *choice)
+static enum coll_kernel kernel_of(const struct coll_request *request,
+                                  const struct coll_choice *choice)
 {
-    bool more = is_more(ask);
-    if (choice->way == COLL_WAY_TWO_LINES)
+    bool more = needs_more_kernel(request);
+    if (choice->algorithm == COLL_ALGO_TWO_SHOT_LL128)
         return COLL_weft_coll_reduce_two_lines;
-    if (choice->way == COLL_WAY_LINES)
-        return coll_reduces(ask->what) ? COLL_weft_coll_reduce_one_lines
-                                       : COLL_weft_coll_send_lines;
-    if (is_sized(ask->what))
-        return choice->way == COLL_WAY_SCRATCH ? COLL_weft_coll_sized_scratch
-                                               : COLL_weft_coll_push_sized;
-    if (choice->way == COLL_WAY_SCRATCH)
-        return ask->element               ? COLL_weft_coll_push_strided_scratch
-               : choice->phases > 1       ? COLL_weft_coll_spread_scratch
-               : !coll_reduces(ask->what) ? COLL_weft_coll_push_scratch
-               : more                     ? COLL_weft_coll_reduce_scratch_more
-                                          : COLL_weft_coll_reduce_scratch;
-    if (choice->way == COLL_WAY_TWO_TRIPS)
+    if (choice->algorithm == COLL_ALGO_LL128)
+        return coll_reduces(request->what) ? COLL_weft_coll_reduce_one_lines
+                                           : COLL_weft_coll_send_lines;
+    if (is_sized(request->what))
+        return choice->algorithm == COLL_ALGO_STAGED ? COLL_weft_coll_sized_scratch
+                                                     : COLL_weft_coll_push_sized;
+    if (choice->algorithm == COLL_ALGO_STAGED)
+        return request->element               ? COLL_weft_coll_push_strided_scratch
+               : choice->phases > 1           ? COLL_weft_coll_spread_scratch
+               : !coll_reduces(request->what) ? COLL_weft_coll_push_scratch
+               : more                         ? COLL_weft_coll_reduce_scratch_more
+                                              : COLL_weft_coll_reduce_scratch;
+    if (choice->algorithm == COLL_ALGO_TWO_SHOT_LL)
         return more ? COLL_weft_coll_reduce_two_more : COLL_weft_coll_reduce_two;
-    if (ask->element)
-        return choice->way == COLL_WAY_PACKETS ? COLL_weft_coll_send_strided
-                                               : COLL_weft_coll_push_strided;
-    if (choice->way == COLL_WAY_PACKETS && !coll_reduces(ask->what))
+    if (request->element)
+        return choice->algorithm == COLL_ALGO_LL ? COLL_weft_coll_send_strided
+                                                 : COLL_weft_coll_push_strided;
+    if (choice->algorithm == COLL_ALGO_LL && !coll_reduces(request->what))
         return COLL_weft_coll_send;
-    if (choice->way == COLL_WAY_PACKETS)
+    if (choice->algorithm == COLL_ALGO_LL)
         return more ? COLL_weft_coll_reduce_one_more : COLL_weft_coll_reduce_one;
-    if (coll_reduces(ask->what))
+    if (coll_reduces(request->what))
         return more ? COLL_weft_coll_combine_more : COLL_weft_coll_combine;
     return choice->chunks ? COLL_weft_coll_spread : COLL_weft_coll_push;
 }
 
-/* A lane has 8 bytes of payload at least; kernels that do more have no form for lines. */
-static bool fits_lines(const struct coll_ask *ask)
+/* In an LL128 line a thread has at least 8 bytes of payload; the `_more` kernels have no LL128
+ * form. */
+static bool fits_ll128(const struct coll_request *request)
 {
-    return !coll_reduces(ask->what) || (!is_more(ask) && weft_dev_type_bytes(ask->type) <= 8);
+    return !coll_reduces(request->what) ||
+           (!needs_more_kernel(request) && weft_dev_type_bytes(request->type) <= 8);
 }
 
-struct coll_choice coll_kernel_choice(const struct weft_team *team, const struct coll_ask *ask,
-                                      bool symmetric)
+struct coll_choice coll_kernel_choice(const struct weft_team *team,
+                                      const struct coll_request *request, bool symmetric)
 {
-    struct coll_question q = {.what = ask->what,
+    struct coll_question q = {.what = request->what,
                               .members = team->n,
-                              .bytes = ask->bytes,
+                              .bytes = request->bytes,
                               .set_bytes = coll_set_bytes(team->slot),
-                              .strided = ask->element != 0,
+                              .strided = request->element != 0,
                               .checked = team->job->checking,
                               .direct = symmetric,
                               .most_blocks = team->coll->most_blocks,
-                              .wish = team->coll->wish,
-                              .lines = coll_kernel_lines(team) && fits_lines(ask)};
+                              .forced = team->coll->forced,
+                              .ll128 = coll_kernel_ll128(team) && fits_ll128(request)};
     return coll_choose(&q, &team->coll->rates);
 }
 
-weft_status coll_kernel_force(struct weft_team *team, enum coll_way wish, int most_blocks)
+weft_status coll_kernel_force(struct weft_team *team, enum coll_algorithm forced, int most_blocks)
 {
-    weft_status status = team->coll || !coll_kernel_serves(team) ? WEFT_OK : open_kernels(team);
+    weft_status status = team->coll || !coll_kernel_serves(team) ? WEFT_OK : prepare_team(team);
     if (status || !team->coll)
         return status;
-    team->coll->wish = wish;
+    team->coll->forced = forced;
     team->coll->most_blocks = most_blocks;
     return WEFT_OK;
 }
@@ -486,7 +509,7 @@ enum { AS_CONFIGURED = -1 };
 weft_status coll_kernel_limit(struct weft_team *team, int sms)
 {
     int64_t wanted = sms == AS_CONFIGURED ? config_int(CONFIG_COLL_SMS) : sms;
-    weft_status status = team->coll || !coll_kernel_serves(team) ? WEFT_OK : open_kernels(team);
+    weft_status status = team->coll || !coll_kernel_serves(team) ? WEFT_OK : prepare_team(team);
     if (status)
         return status;
     int32_t mine = sms < AS_CONFIGURED ? AS_CONFIGURED : coll_blocks_of(wanted), least = mine;
@@ -498,22 +521,22 @@ weft_status coll_kernel_limit(struct weft_team *team, int sms)
         wrong = all[i] < 0 && i < wrong ? i : wrong;
     }
     if (!status && mine < 0)
-        status =
-            base_fail(WEFT_ERR_ARGUMENT,
-                      "weft_team_limit_sms: %d SMs; -1 (as WEFT_COLL_SMS says), 0 (copy engines "
-                      "where they can) or more are wanted",
-                      sms);
+        status = base_fail(WEFT_ERR_ARGUMENT,
+                           "weft_team_limit_sms: %d SMs; valid are -1 (use WEFT_COLL_SMS), 0 (copy "
+                           "engines where possible) or more",
+                           sms);
     else if (!status && least < 0)
-        status = base_fail(WEFT_ERR_ARGUMENT, "weft_team_limit_sms: PE %d named less than -1 SMs",
+        status = base_fail(WEFT_ERR_ARGUMENT, "weft_team_limit_sms: PE %d passed less than -1 SMs",
                            team->pes[wrong]);
     if (!status && team->coll)
         team->coll->most_blocks = least;
     return status;
 }
 
-bool coll_kernel_lines(const struct weft_team *team)
+bool coll_kernel_ll128(const struct weft_team *team)
 {
-    return team->coll && team->coll->lines && team->coll->most_blocks <= team->coll->lines;
+    return team->coll && team->coll->ll128_blocks &&
+           team->coll->most_blocks <= team->coll->ll128_blocks;
 }
 
 const struct coll_rates *coll_kernel_rates(const struct weft_team *team)
@@ -521,157 +544,170 @@ const struct coll_rates *coll_kernel_rates(const struct weft_team *team)
     return team->coll ? &team->coll->rates : NULL;
 }
 
-/* Elements are loaded and stored whole where they lie; packets take them byte by byte where that
- * cannot be. */
-static bool is_aligned(const struct coll_ask *ask)
+/* The simple algorithm loads and stores elements as a whole. The others copy unaligned elements
+ * byte by byte. */
+static bool is_aligned(const struct coll_request *request)
 {
-    size_t element = weft_dev_type_bytes(ask->type), unit = element > 8 ? 8 : element;
-    return (uintptr_t)ask->dst % unit == 0 && (uintptr_t)ask->src % unit == 0;
+    size_t element = weft_dev_type_bytes(request->type), unit = element > 8 ? 8 : element;
+    return (uintptr_t)request->dst % unit == 0 && (uintptr_t)request->src % unit == 0;
 }
 
-/* While a stream of the program is being captured its thread may not do what could belong to the
- * capture and does not: streams of the library's own are no part of it. */
+/* While a stream of the program is being captured, CUDA restricts the calls of the capturing
+ * thread. This exchanges the thread's capture mode, so that the library can use its own streams,
+ * which do not belong to the capture. */
 static void exchange_capture_mode(const struct gpu *gpu, int *mode)
 {
     if (gpu->cuda.ThreadExchangeStreamCaptureMode)
         gpu->cuda.ThreadExchangeStreamCaptureMode(mode);
 }
 
-/* Checking mode: puts the comparison of this call with the other members' in front of it. */
-static weft_status compare_members(struct weft_team *team, const struct coll_ask *ask,
+/* Checking mode: enqueues a kernel in front of the collective that compares this call with the
+ * calls of the other members. */
+static weft_status compare_members(struct weft_team *team, const struct coll_request *request,
                                    const struct coll_choice *choice, enum coll_kernel kernel,
                                    struct coll_call call, CUstream stream)
 {
     enum { THREADS = 64 };
-    call.header[COLL_HEADER_KIND] = (uint64_t)call.operation | (uint64_t)(uint8_t)ask->type << 8 |
-                                    (uint64_t)(uint8_t)((int)ask->op + ask->weighted) << 16 |
-                                    (uint64_t)(uint16_t)(call.root + 1) << 24 |
-                                    (uint64_t)team->n << 40;
-    call.header[COLL_HEADER_BYTES] = is_sized(ask->what) ? 0 : ask->bytes;
+    call.header[COLL_HEADER_KIND] =
+        (uint64_t)call.operation | (uint64_t)(uint8_t)request->type << 8 |
+        (uint64_t)(uint8_t)((int)request->op + request->weighted) << 16 |
+        (uint64_t)(uint16_t)(call.root + 1) << 24 | (uint64_t)team->n << 40;
+    call.header[COLL_HEADER_BYTES] = is_sized(request->what) ? 0 : request->bytes;
     call.header[COLL_HEADER_DETAIL] =
-        ask->element ? ask->dst_stride << 32 | (ask->src_stride & UINT32_MAX) : 0;
+        request->element ? request->dst_stride << 32 | (request->src_stride & UINT32_MAX) : 0;
     call.header[COLL_HEADER_WAY] =
         (uint64_t)kernel << 32 | (uint64_t)choice->blocks << 16 | choice->threads;
     call.flow = COLL_ALL;
     return gpu_coll_launch(team->job->gpu, COLL_weft_coll_check, 1, THREADS, stream, &call);
 }
 
-/* Of one member all but these are: sizes that the GPU alone knows, gaps, elements that change; and
- * a collect that does not fit, which the kernel refuses. */
-static bool is_copy(const struct weft_team *team, const struct coll_ask *ask)
+/* Whether a collective of a team of one member is a plain copy. It is none where only the GPU knows
+ * the size, where elements have gaps or change, or where a collect does not fit and the kernel
+ * refuses it. */
+static bool is_copy(const struct weft_team *team, const struct coll_request *request)
 {
-    if (team->n > 1 || ask->what == COLL_ALLTOALLV || ask->element || is_more(ask))
+    if (team->n > 1 || request->what == COLL_ALLTOALLV || request->element ||
+        needs_more_kernel(request))
         return false;
-    return ask->what != COLL_COLLECT || ask->bytes <= room_at(team->job->gpu, ask->dst);
+    return request->what != COLL_COLLECT ||
+           request->bytes <= bytes_to_end(team->job->gpu, request->dst);
 }
 
-/* The part of the call that one round takes: elements stay whole, since a unit holds whole ones. */
-static weft_status launch(struct weft_team *team, const struct coll_ask *ask, CUstream stream)
+/* Launches one kernel per round of choice.bytes bytes. Elements stay whole, because the unit of a
+ * round contains whole elements. */
+static weft_status launch_rounds(struct weft_team *team, const struct coll_request *request,
+                                 CUstream stream)
 {
     struct gpu *gpu = team->job->gpu;
     struct coll_call call;
-    if (is_copy(team, ask))
-        return ask->dst == ask->src
+    if (is_copy(team, request))
+        return request->dst == request->src
                    ? WEFT_OK
-                   : gpu_copy_on(gpu, stream, ask->dst, ask->src, (size_t)ask->bytes);
-    bool symmetric = in_gpu_heap(gpu, ask->dst) &&
-                     (!coll_reduces(ask->what) || (in_gpu_heap(gpu, ask->src) && is_aligned(ask)));
-    struct coll_choice choice = coll_kernel_choice(team, ask, symmetric);
+                   : gpu_copy_on(gpu, stream, request->dst, request->src, (size_t)request->bytes);
+    bool symmetric =
+        in_gpu_heap(gpu, request->dst) &&
+        (!coll_reduces(request->what) || (in_gpu_heap(gpu, request->src) && is_aligned(request)));
+    struct coll_choice choice = coll_kernel_choice(team, request, symmetric);
     weft_status status = WEFT_OK;
-    fill(team, ask, &call);
+    fill_call(team, request, &call);
     call.chunks = choice.chunks;
-    enum coll_kernel kernel = kernel_of(ask, &choice);
+    enum coll_kernel kernel = kernel_of(request, &choice);
     if (call.check)
-        status = compare_members(team, ask, &choice, kernel, call, stream);
+        status = compare_members(team, request, &choice, kernel, call, stream);
     if (status)
         return status;
-    if (choice.way == COLL_WAY_ENGINES) {
+    if (choice.algorithm == COLL_ALGO_ENGINES) {
         int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-        exchange_capture_mode(gpu, &mode); /* streams of copies are made at their first use */
-        status = coll_engines_put(gpu, &call, choice.phases, choice.threads, stream);
+        exchange_capture_mode(gpu, &mode); /* copy engines create their streams at first use */
+        status = coll_engines_enqueue(gpu, &call, choice.phases, choice.threads, stream);
         exchange_capture_mode(gpu, &mode);
         return status;
     }
-    if (is_sized(ask->what))
+    if (is_sized(request->what))
         return gpu_coll_launch(gpu, kernel, choice.blocks, choice.threads, stream, &call);
-    for (uint64_t at = 0; at < ask->bytes && !status; at += call.bytes) {
-        call.bytes = ask->bytes - at < choice.bytes ? ask->bytes - at : choice.bytes;
-        bool slices = choice.way == COLL_WAY_TWO_TRIPS || choice.way == COLL_WAY_TWO_LINES;
+    for (uint64_t at = 0; at < request->bytes && !status; at += call.bytes) {
+        call.bytes = request->bytes - at < choice.bytes ? request->bytes - at : choice.bytes;
+        bool slices = choice.algorithm == COLL_ALGO_TWO_SHOT_LL ||
+                      choice.algorithm == COLL_ALGO_TWO_SHOT_LL128;
         if (call.bytes < choice.bytes && slices) {
-            struct coll_ask rest = *ask; /* it may be too little for every member's slice */
-            rest.dst = (char *)ask->dst + at;
-            rest.src = (const char *)ask->src + at;
+            /* the rest may be too small for a slice at every member */
+            struct coll_request rest = *request;
+            rest.dst = (char *)request->dst + at;
+            rest.src = (const char *)request->src + at;
             rest.bytes = call.bytes;
-            return launch(team, &rest, stream);
+            return launch_rounds(team, &rest, stream);
         }
         call.first = at;
-        call.dst = (char *)ask->dst + (ask->element ? 0 : at);
-        call.src = (const char *)ask->src + (ask->element ? 0 : at);
+        call.dst = (char *)request->dst + (request->element ? 0 : at);
+        call.src = (const char *)request->src + (request->element ? 0 : at);
         status = gpu_coll_launch(gpu, kernel, choice.blocks, choice.threads, stream, &call);
     }
     return status;
 }
 
-static weft_status put(struct weft_team *team, const struct coll_ask *ask, CUstream stream)
+static weft_status enqueue_request(struct weft_team *team, const struct coll_request *request,
+                                   CUstream stream)
 {
     int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     exchange_capture_mode(team->job->gpu, &mode);
-    weft_status status = team->coll ? WEFT_OK : open_kernels(team);
-    if (!status) /* what the host has put may be what is sent */
+    weft_status status = team->coll ? WEFT_OK : prepare_team(team);
+    if (!status) /* src may be the destination of earlier host-initiated puts */
         status = weft_quiet(team->job->default_ctx);
     exchange_capture_mode(team->job->gpu, &mode);
     if (!status)
         status = gpu_enter(&team->job->gpu->device);
     if (status)
         return status;
-    status = launch(team, ask, stream);
+    status = launch_rounds(team, request, stream);
     gpu_leave(&team->job->gpu->device);
     return status;
 }
 
-weft_status coll_kernel_pays(struct weft_team *team, uint64_t bytes, bool *pays)
+weft_status coll_kernel_is_faster(struct weft_team *team, uint64_t bytes, bool *pays)
 {
-    enum { CPU_BYTES = 1024, CPU_MEMBERS = 8 }; /* 5 us and a kernel's 10, on 2 H200 */
-    weft_status status = team->coll ? WEFT_OK : open_kernels(team);
+    enum { CPU_BYTES = 1024, CPU_MEMBERS = 8 }; /* the CPU takes 5 us, a kernel 10 us, on 2 H200 */
+    weft_status status = team->coll ? WEFT_OK : prepare_team(team);
     *pays = status || !team->coll->mapped || bytes > CPU_BYTES || team->n > CPU_MEMBERS;
     return status;
 }
 
-weft_status coll_kernel_put(struct weft_team *team, const struct coll_ask *ask, weft_stream stream)
+weft_status coll_kernel_enqueue(struct weft_team *team, const struct coll_request *request,
+                                weft_stream stream)
 {
-    return put(team, ask, stream);
+    return enqueue_request(team, request, stream);
 }
 
-/* An alltoallv whose sizes the kernel can read. Those that are in memory of the host go through the
- * library's own: theirs may be out of the GPU's reach. */
-static struct coll_ask with_sizes(const struct weft_team *team, const struct coll_ask *ask)
+/* Returns the request with arrays that the kernel can read. Arrays in host memory are copied to the
+ * library's own staging memory, because the GPU may have no access to the program's. */
+static struct coll_request stage_sizes(const struct weft_team *team,
+                                       const struct coll_request *request)
 {
     struct gpu *gpu = team->job->gpu;
-    struct coll_ask there = *ask;
-    const uint64_t **arrays[] = {&there.send_bytes, &there.send_at, &there.recv_bytes,
-                                 &there.recv_at};
-    for (int i = 0; i < GPU_SIZES && ask->what == COLL_ALLTOALLV; i++)
+    struct coll_request staged = *request;
+    const uint64_t **arrays[] = {&staged.send_bytes, &staged.send_at, &staged.recv_bytes,
+                                 &staged.recv_at};
+    for (int i = 0; i < GPU_SIZES && request->what == COLL_ALLTOALLV; i++)
         if (gpu_place_of(gpu, *arrays[i]) != GPU_PLACE_DEVICE)
             *arrays[i] = gpu_coll_sizes(gpu, i, *arrays[i], team->n);
-    return there;
+    return staged;
 }
 
-weft_status coll_kernel_call(struct weft_team *team, const struct coll_ask *ask)
+weft_status coll_kernel_run(struct weft_team *team, const struct coll_request *request)
 {
     struct gpu *gpu = team->job->gpu;
-    weft_status status = team->coll ? WEFT_OK : open_kernels(team);
+    weft_status status = team->coll ? WEFT_OK : prepare_team(team);
     if (status)
         return status;
     pthread_mutex_lock(&gpu->coll->lock);
-    struct coll_ask there = with_sizes(team, ask);
-    status = put(team, &there, gpu->coll->stream);
+    struct coll_request staged = stage_sizes(team, request);
+    status = enqueue_request(team, &staged, gpu->coll->stream);
     if (!status)
         status = gpu_enter(&gpu->device);
     if (!status) {
-        status = gpu_wait_stream(gpu, gpu->coll->stream, ask->function);
+        status = gpu_wait_stream(gpu, gpu->coll->stream, request->function);
         gpu_leave(&gpu->device);
     }
     pthread_mutex_unlock(&gpu->coll->lock);
-    /* What the kernel has left on record is the job's failure. */
+    /* A failure that the kernel recorded is a failure of the job. */
     return status ? status : job_check_failed(team->job);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives on GPU memory by the kernels of gpu/coll/kernels.cu: what the members of a team agree
- * on at the first one, the check of a call's memory, and its launch, on a stream of the program or,
- * where the host calls, on the library's own. */
+/* Collectives on GPU memory by the kernels of gpu/coll/kernels.cu: the exchange of settings between
+ * the members at the team's first such collective, the check of a call's memory, and the launch.
+ * The launch goes to a stream of the program, or to the library's own stream where the host
+ * calls. */
 #ifndef WEFT_OPS_COLL_KERNEL_H
 #define WEFT_OPS_COLL_KERNEL_H
 
@@ -10,70 +11,76 @@
 
 #include <weft/stream.h>
 
-/* A collective as it is called. */
-struct coll_ask {
+/* The arguments of a collective call. */
+struct coll_request {
     const char *function;
     enum coll_what what;
     void *dst;
     const void *src;
-    uint64_t bytes; /* of the vector, or of a block */
+    uint64_t bytes; /* size of the vector of a broadcast or reduction, else of one block */
     int root;
-    /* Of alltoalls: bytes of an element, 0 of the others, which have no gaps; and elements from one
-     * to the next. */
+    /* For alltoalls: size of an element in bytes, and strides in elements. element is 0 for all
+     * other collectives, which have no gaps. */
     uint64_t element, src_stride, dst_stride;
-    weft_type type; /* of reductions */
-    weft_op op;     /* WEFT_DEV_SCALED too */
-    double factor;  /* of scaled sums */
-    bool weighted;  /* it is of this member's elements alone */
-    const void
-        *factor_at; /* in memory of the GPU, where it is read when its turn comes; NULL: `factor` */
-    _Alignas(16) char factor_bytes[16]; /* for the host's function, as the program has it */
-    /* Of alltoallv: in memory of the GPU, or of the host where the host calls; and the bytes of
-     * dst. */
+    weft_type type; /* for reductions */
+    weft_op op;     /* may be WEFT_DEV_SCALED */
+    double factor;  /* factor of a scaled sum */
+    bool weighted;  /* the factor applies to this member's elements only */
+    /* GPU memory from which the kernel reads the factor when it runs; NULL: `factor` is used */
+    const void *factor_at;
+    /* the factor in the program's type, for the host function */
+    _Alignas(16) char factor_bytes[16];
+    /* For alltoallv: arrays in GPU memory, or in host memory where the host calls. */
     const uint64_t *send_bytes, *send_at, *recv_bytes, *recv_at;
     uint64_t room;
 };
 
-/* Whether the kernels can serve the team: they run on cuda, every member's GPU reaches every
- * other's memory, and there is an area for it. The same answer at every member. */
+/* Whether the kernels can serve the team: they run on target cuda, every member's GPU can access
+ * every other member's memory, and the team has an area in GPU memory. The same answer at every
+ * member. */
 bool coll_kernel_serves(const struct weft_team *team);
 
-/* Whether this memory is for the kernels: that of the GPU heap, and other memory that this GPU
- * accesses.
- * WEFT_ERR_ADDRESS: neither. *host: it is symmetric memory of the host, for which the host's
- * functions serve. */
-weft_status coll_kernel_memory(const struct weft_team *team, const struct coll_ask *ask,
+/* Checks the memory of a call. The kernels accept the GPU heap and other memory that this GPU can
+ * access. *host: true: a side is symmetric host memory, so the host functions must perform the
+ * call. WEFT_ERR_ADDRESS: a side is neither. */
+weft_status coll_kernel_memory(const struct weft_team *team, const struct coll_request *request,
                                bool *host);
 
-/* Whether a kernel is the quicker way for the host: where the CPUs map the GPU memory of all
- * members, their own loads and stores are, for few bytes. Makes the team ready. */
-weft_status coll_kernel_pays(struct weft_team *team, uint64_t bytes, bool *pays);
+/* Whether a kernel is faster than the CPU for a host-initiated collective of `bytes` bytes. For few
+ * bytes the CPU's own loads and stores are faster, where the CPUs map the GPU memory of all
+ * members. Prepares the team at its first use, so it is collective then. */
+weft_status coll_kernel_is_faster(struct weft_team *team, uint64_t bytes, bool *pays);
 
-/* Puts it on a stream. */
-weft_status coll_kernel_put(struct weft_team *team, const struct coll_ask *ask, weft_stream stream);
+/* Enqueues the collective on a stream. */
+weft_status coll_kernel_enqueue(struct weft_team *team, const struct coll_request *request,
+                                weft_stream stream);
 
-/* Returns when it is done. Sizes of an alltoallv may be in any memory of the host. */
-weft_status coll_kernel_call(struct weft_team *team, const struct coll_ask *ask);
+/* Performs the collective and returns when it is complete. The arrays of an alltoallv may be in any
+ * host memory. */
+weft_status coll_kernel_run(struct weft_team *team, const struct coll_request *request);
 
-/* What would be chosen; `symmetric`: both sides are in the GPU heap. Of a team that has agreed. */
-struct coll_choice coll_kernel_choice(const struct weft_team *team, const struct coll_ask *ask,
-                                      bool symmetric);
+/* The algorithm that would be chosen. symmetric: both sides are in the GPU heap. The team must have
+ * exchanged its settings already. */
+struct coll_choice coll_kernel_choice(const struct weft_team *team,
+                                      const struct coll_request *request, bool symmetric);
 
-/* For `weft bench coll`: the way and the most blocks (a power of two, at most 64) of the team's
- * collectives from now on. Collective over the team, with the same arguments, while none of its
- * collectives is under way. Nothing where kernels do not serve. */
-weft_status coll_kernel_force(struct weft_team *team, enum coll_way wish, int most_blocks);
+/* For `weft bench coll`: sets the algorithm and the largest number of blocks (a power of two, at
+ * most 64) of the team's collectives from now on. Collective over the team, with the same
+ * arguments, while no collective of the team is in progress. Does nothing where kernels cannot
+ * serve the team. */
+weft_status coll_kernel_force(struct weft_team *team, enum coll_algorithm forced, int most_blocks);
 
-/* weft_team_limit_sms() of a team of a running job. */
+/* Implements weft_team_limit_sms(); the caller has checked that the job runs. */
 weft_status coll_kernel_limit(struct weft_team *team, int sms);
 
-/* What the team has agreed on; NULL: it has not. */
+/* The rates that all members use. NULL: the team has had no collective on GPU memory yet. */
 const struct coll_rates *coll_kernel_rates(const struct weft_team *team);
 
-/* Whether its members have seen lines (gpu/coll/ll128.h) come whole. */
-bool coll_kernel_lines(const struct weft_team *team);
+/* Whether LL128 (gpu/coll/ll128.h) passed its test between all members, with as many blocks as the
+ * team may use now. */
+bool coll_kernel_ll128(const struct weft_team *team);
 
-/* Of a job with a GPU side. */
+/* Describes the GPUs of this machine. The job must have a GPU side. */
 void coll_kernel_machine(const struct weft_job *job, struct coll_machine *machine);
 
 #endif

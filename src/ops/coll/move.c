@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives that move data: broadcast, alltoall, alltoalls, fcollect, collect. Data is pushed
- * straight into the destinations, which the standard demands to be ready; small blocks of the
- * symmetric ones travel as packets, in the cache line that also tells of their arrival. */
+/* Collectives that move data: broadcast, alltoall, alltoalls, fcollect, collect. A member puts
+ * directly into the destinations, which OpenSHMEM requires to be ready. Small blocks of fcollect
+ * and alltoall travel as packets, in the same cache line as the number that reports their
+ * arrival. */
 #include "ops/coll/coll.h"
 
 #include <stdlib.h>
 
 enum {
-    PULL_FROM_BYTES = 32 * 1024, /* from here on receivers of a broadcast copy in parallel */
+    /* smallest broadcast, in bytes, that the receivers copy in parallel */
+    PULL_LEAST_BYTES = 32 * 1024,
     PACKET_STACK_PES = 64,
 };
 
 /* ---------------------------------------------------------------------------------- broadcast */
 
-static weft_status push_to_all(struct weft_team *team, struct place to, const void *src,
+static weft_status push_to_all(struct weft_team *team, struct symmetric_range to, const void *src,
                                size_t bytes, uint64_t phase)
 {
     weft_status status = WEFT_OK;
@@ -42,10 +44,11 @@ static weft_status await_all(struct weft_team *team, uint64_t phase, enum box_op
     return status;
 }
 
-/* Large: the receivers copy from the root's source, all at the same time. With one receiver the
+/* Large broadcast: all receivers copy from the root's source in parallel. With one receiver, the
  * root pushes the first half meanwhile. Phases: source ready, first half pushed, source read. */
-static weft_status broadcast_pull(struct weft_team *team, void *dst, struct place to,
-                                  struct place from, size_t bytes, int root, uint64_t phase)
+static weft_status broadcast_pull(struct weft_team *team, void *dst, struct symmetric_range to,
+                                  struct symmetric_range from, size_t bytes, int root,
+                                  uint64_t phase)
 {
     size_t pushed = team->n == 2 ? bytes / 2 & ~(size_t)63 : 0;
     weft_status status;
@@ -77,20 +80,21 @@ weft_status coll_broadcast(weft_team *team, void *dst, const void *src, size_t b
     if ((unsigned)root >= (unsigned)team->n)
         return base_fail(WEFT_ERR_PE, "%s: root %d; the team's PEs are 0 ... %d", name, root,
                          team->n - 1);
-    team->leader = team->job->crowded && !team->nodes ? root : -1;
-    struct place to, from;
-    status = coll_place(name, "dst", team, dst, bytes, &to);
+    team->leader = team->job->oversubscribed && !team->nodes ? root : -1;
+    struct symmetric_range to, from;
+    status = coll_find_range(name, "dst", team, dst, bytes, &to);
     if (!status && !src)
         status = base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
     if (status)
         return status;
     if (coll_on_gpu(team, dst, src))
         return coll_gpu_broadcast(team, dst, src, bytes, root);
-    /* The choice must come out alike at every member: it looks at nothing but common things. */
+    /* All members must make the same choice, so it depends only on what is the same at every
+     * member. */
     if (team->nodes) {
         status = coll_nodes_broadcast(team, to, src, bytes, root, phase);
-    } else if (bytes >= PULL_FROM_BYTES && team->direct && team->n > 1) {
-        status = coll_place(name, "src", team, src, bytes, &from);
+    } else if (bytes >= PULL_LEAST_BYTES && team->direct && team->n > 1) {
+        status = coll_find_range(name, "src", team, src, bytes, &from);
         if (!status)
             status = broadcast_pull(team, dst, to, from, bytes, root, phase);
     } else if (team->me == root) {
@@ -111,11 +115,11 @@ WEFT_EXPORT weft_status weft_broadcast(weft_team *team, void *dst, const void *s
 
 /* --------------------------------------------------------------------- fcollect and alltoall */
 
-/* Every member puts one block to every member: block i of src goes to member i (alltoall), or the
- * same block to all (fcollect: src_step 0), to the place of the sender's rank. */
+/* Every member puts one block to every member, at the position of the sender's rank. alltoall:
+ * block i of src goes to member i. fcollect (src_step 0): the same block goes to all. */
 static weft_status push_blocks(struct weft_team *team, enum box_operation operation,
-                               struct place to, const char *src, size_t src_step, size_t bytes,
-                               uint64_t phase)
+                               struct symmetric_range to, const char *src, size_t src_step,
+                               size_t bytes, uint64_t phase)
 {
     int n = team->n, me = team->me;
     bool nbi = !team->direct && bytes >= COLL_NBI_LEAST;
@@ -133,21 +137,22 @@ static weft_status push_blocks(struct weft_team *team, enum box_operation operat
     return status || !nbi ? status : weft_quiet(team->job->system_ctx);
 }
 
-/* The others wait for this member's part already. */
-static weft_status no_room_for_sizes(const char *function, struct weft_team *team)
+/* Fails the job, because the other members already wait for this member. */
+static weft_status no_memory_for_sizes(const char *function, struct weft_team *team)
 {
     weft_status status =
         base_fail(WEFT_ERR_NO_MEMORY, "%s: no private memory for %d sizes", function, team->n);
     return job_fail_all(team->job, status, base_last_error());
 }
 
-/* fcollect of a team with nodes. */
+/* fcollect in a team whose members share nodes. */
 static weft_status collect_equal(struct weft_team *team, enum box_operation operation,
-                                 struct place to, const void *src, size_t bytes, uint64_t phase)
+                                 struct symmetric_range to, const void *src, size_t bytes,
+                                 uint64_t phase)
 {
     size_t *at = malloc((size_t)team->n * 2 * sizeof *at), *sizes = at + team->n;
     if (!at)
-        return no_room_for_sizes("weft_fcollect", team);
+        return no_memory_for_sizes("weft_fcollect", team);
     for (int i = 0; i < team->n; i++) {
         at[i] = (size_t)i * bytes;
         sizes[i] = bytes;
@@ -157,12 +162,12 @@ static weft_status collect_equal(struct weft_team *team, enum box_operation oper
     return status;
 }
 
-/* src_bytes: from the first element of the source to its last. */
+/* src_bytes: from the first byte of the source to its last. */
 static weft_status alltoall_by_node(const char *name, struct weft_team *team,
                                     enum box_operation operation, const void *src, size_t src_bytes,
                                     struct coll_nodes_blocks what, uint64_t phase)
 {
-    weft_status status = coll_place(name, "src", team, src, src_bytes, &what.from);
+    weft_status status = coll_find_range(name, "src", team, src, src_bytes, &what.from);
     return status ? status : coll_nodes_alltoall(team, operation, &what, phase);
 }
 
@@ -178,8 +183,8 @@ static weft_status all_blocks(const char *name, struct weft_team *team,
     if (__builtin_mul_overflow(bytes, (size_t)team->n, &total))
         return base_fail(WEFT_ERR_RANGE, "%s: %zu bytes for each of %d PEs are too many", name,
                          bytes, team->n);
-    struct place to;
-    status = coll_place(name, "dst", team, dst, total, &to);
+    struct symmetric_range to;
+    status = coll_find_range(name, "dst", team, dst, total, &to);
     if (!status && !src)
         status = base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
     if (status)
@@ -212,8 +217,8 @@ WEFT_EXPORT weft_status weft_fcollect(weft_team *team, void *dst, const void *sr
 
 /* ------------------------------------------------------------------------------------ collect */
 
-/* From GPU memory into host memory: through a copy in host memory. */
-static weft_status collect_from_gpu(struct weft_team *team, struct place to, void *dst,
+/* Collect from GPU memory into host memory, through a temporary copy in host memory. */
+static weft_status collect_from_gpu(struct weft_team *team, struct symmetric_range to, void *dst,
                                     const void *src, const size_t *sizes, const size_t *at,
                                     uint64_t phase)
 {
@@ -222,7 +227,7 @@ static weft_status collect_from_gpu(struct weft_team *team, struct place to, voi
     weft_status status =
         copy ? gpu_copy(team->job->gpu, 0, copy, src, bytes, GPU_DONE)
              : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %zu bytes", bytes);
-    if (status) { /* the others wait for this member's part already */
+    if (status) { /* the other members already wait for this member */
         free(copy);
         return job_fail_all(team->job, status, base_last_error());
     }
@@ -239,35 +244,35 @@ static weft_status collect_from_gpu(struct weft_team *team, struct place to, voi
     return status ? status : await_all(team, phase, BOX_OP_COLLECT);
 }
 
-/* Where each member's block lies, from the sizes that all have told. */
-static weft_status place_blocks(const char *name, const struct weft_team *team, const size_t *sizes,
-                                size_t *at, size_t *total)
+/* Computes the offset of each member's block from the exchanged sizes. */
+static weft_status compute_offsets(const char *name, const struct weft_team *team,
+                                   const size_t *sizes, size_t *at, size_t *total)
 {
     *total = 0;
     for (int i = 0; i < team->n; i++) {
         at[i] = *total;
         if (__builtin_add_overflow(*total, sizes[i], total))
-            return base_fail(WEFT_ERR_RANGE, "%s: the sizes add up to too much", name);
+            return base_fail(WEFT_ERR_RANGE, "%s: the sum of the sizes overflows", name);
     }
     return WEFT_OK;
 }
 
 static weft_status collect_blocks(const char *name, struct weft_team *team, void *dst,
-                                  const void *src, const struct coll_share *shares,
+                                  const void *src, const struct coll_block_record *shares,
                                   const size_t *sizes, const size_t *at, size_t total,
                                   uint64_t phase)
 {
     size_t bytes = sizes[team->me], before = at[team->me];
-    struct place to;
-    weft_status status = total ? coll_place(name, "dst", team, dst, total, &to) : WEFT_OK;
+    struct symmetric_range to;
+    weft_status status = total ? coll_find_range(name, "dst", team, dst, total, &to) : WEFT_OK;
     if (status || total == 0)
         return status;
     if (bytes && !src)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
     if (coll_on_gpu(team, dst, dst))
         return coll_gpu_collect(team, dst, src, shares, before, total);
-    if (coll_on_gpu(team, src,
-                    src)) /* sizes differ, so src may be null elsewhere: known here only */
+    /* sizes differ, so src may be null at other members: only this member knows */
+    if (coll_on_gpu(team, src, src))
         return collect_from_gpu(team, to, dst, src, sizes, at, phase);
     if (team->nodes)
         return coll_nodes_collect(team, BOX_OP_COLLECT, to, src, at, sizes, phase);
@@ -289,16 +294,16 @@ WEFT_EXPORT weft_status weft_collect(weft_team *team, void *dst, const void *src
     if (status)
         return status;
     size_t n = (size_t)team->n, total = 0;
-    struct coll_share mine = coll_gpu_share(team, dst, src, bytes), *shares;
+    struct coll_block_record mine = coll_gpu_block_record(team, dst, src, bytes), *shares;
     size_t *sizes = malloc(n * (2 * sizeof *sizes + sizeof *shares)), *at = sizes + n;
     if (!sizes)
-        return no_room_for_sizes(name, team);
-    shares = (struct coll_share *)(void *)(at + n);
+        return no_memory_for_sizes(name, team);
+    shares = (struct coll_block_record *)(void *)(at + n);
     status = coll_exchange(team, BOX_OP_COLLECT, &mine, shares, sizeof mine);
     for (size_t i = 0; i < n && !status; i++)
         sizes[i] = (size_t)shares[i].bytes;
     if (!status)
-        status = place_blocks(name, team, sizes, at, &total);
+        status = compute_offsets(name, team, sizes, at, &total);
     if (!status)
         status = collect_blocks(name, team, dst, src, shares, sizes, at, total, phase);
     free(sizes);
@@ -328,8 +333,9 @@ WEFT_EXPORT weft_status weft_alltoalls(weft_team *team, void *dst, const void *s
         __builtin_mul_overflow(dst_block, (size_t)team->n, &total) ||
         __builtin_mul_overflow(src_block, (size_t)team->n, &src_total))
         return base_fail(WEFT_ERR_RANGE, "%s: strides and sizes are too large", name);
-    struct place to;
-    status = coll_place(name, "dst", team, dst, total - ((size_t)dst_stride - 1) * element, &to);
+    struct symmetric_range to;
+    status =
+        coll_find_range(name, "dst", team, dst, total - ((size_t)dst_stride - 1) * element, &to);
     if (!status && !src)
         status = base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
     if (!status && coll_on_gpu(team, dst, src))

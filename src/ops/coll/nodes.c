@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of teams whose members share nodes (struct team_nodes): what crosses the network
- * crosses it once for each node, not once for each PE. Within a node members load and store, or go
- * the slow way of coll.h; between nodes everything is a put. Here: sync, exchange and broadcast;
- * blocks and reductions have files of their own. See coll.h for phases and packets, and for which
- * member writes a mailbox. */
+/* Collectives of teams whose members share nodes (struct team_nodes): data crosses the network once
+ * for each node, not once for each PE. Within a node members load and store, or use the slow
+ * functions of coll.h; between nodes they put. This file: sync, exchange and broadcast. See coll.h
+ * for phases and packets, and for the writer of each mailbox. */
 #include "ops/coll/nodes.h"
 
 enum {
-    PULL_FROM_BYTES =
-        32 * 1024, /* of a broadcast: members copy from the one that got it, in parallel */
+    /* from this size of a broadcast, in bytes, the members of a node copy from its head in
+     * parallel */
+    PULL_LEAST_BYTES = 32 * 1024,
 };
 
 /* --------------------------------------------------------------------------------------- sync */
 
-/* Leaders tell each other, as all members do in a team without nodes. */
+/* The leaders (local rank 0) of all nodes run the dissemination barrier of coll.c among
+ * themselves. */
 static weft_status sync_leaders(struct weft_team *team, enum box_operation operation,
                                 uint64_t phase)
 {
@@ -47,9 +48,9 @@ weft_status coll_nodes_sync(struct weft_team *team, enum box_operation operation
 
 /* ------------------------------------------------------------------------------------ packets */
 
-/* A packet of another node's member, to the same place at all neighbours. */
-static weft_status hand_on(struct weft_team *team, int member, uint64_t number, const char *payload,
-                           size_t bytes)
+/* Forwards a packet from a member of another node into that member's mailbox at all neighbours. */
+static weft_status forward_packet(struct weft_team *team, int member, uint64_t number,
+                                  const char *payload, size_t bytes)
 {
     const struct team_nodes *nodes = team->nodes;
     struct weft_ctx *ctx = team->job->system_ctx;
@@ -75,21 +76,21 @@ static weft_status hand_on(struct weft_team *team, int member, uint64_t number, 
     return status;
 }
 
-/* What members of other nodes have sent here, to be handed on. */
-static weft_status hand_on_all(struct weft_team *team, enum box_operation operation,
-                               uint64_t number, char *all, size_t bytes)
+/* Receives all packets that members of other nodes send to this PE and forwards them. */
+static weft_status forward_packets(struct weft_team *team, enum box_operation operation,
+                                   uint64_t number, char *all, size_t bytes)
 {
     const struct team_nodes *nodes = team->nodes;
     weft_status status = WEFT_OK;
     for (int k = 1; k < nodes->n; k++) {
         int node = (nodes->mine - k + nodes->n) % nodes->n;
-        for (int place = nodes->local_me; place < local_count(nodes, node) && !status;
-             place += local_count(nodes, nodes->mine)) {
-            int from = member_at(nodes, node, place);
+        for (int rank = nodes->local_me; rank < local_count(nodes, node) && !status;
+             rank += local_count(nodes, nodes->mine)) {
+            int from = member_at(nodes, node, rank);
             char *payload = all + (size_t)from * bytes;
             status = coll_packet_await(team, from, number, operation, payload, bytes);
             if (!status)
-                status = hand_on(team, from, number, payload, bytes);
+                status = forward_packet(team, from, number, payload, bytes);
         }
     }
     return status;
@@ -111,7 +112,7 @@ weft_status coll_nodes_exchange(struct weft_team *team, enum box_operation opera
     for (int k = 1; k < local_count(nodes, nodes->mine) && !status; k++)
         status = coll_packet_send(team, neighbour(nodes, k), number, own_packet, bytes);
     if (!status)
-        status = hand_on_all(team, operation, number, all, bytes);
+        status = forward_packets(team, operation, number, all, bytes);
     for (int from = 0; from < team->n && !status; from++)
         if (from != team->me)
             status =
@@ -121,19 +122,19 @@ weft_status coll_nodes_exchange(struct weft_team *team, enum box_operation opera
 
 /* ---------------------------------------------------------------------------------- broadcast */
 
-/* From what `head` has in its destination to the rest of its node. Large: they copy, all at the
- * same time, and say when they have done so. */
-static weft_status pass_on(struct weft_team *team, struct place to, size_t bytes, bool pull,
-                           uint64_t phase)
+/* Forwards from the head's destination to the other members of its node. pull: the members copy in
+ * parallel, and the head waits until all have copied; else the head puts. */
+static weft_status forward_in_node(struct weft_team *team, struct symmetric_range to, size_t bytes,
+                                   bool pull, uint64_t phase)
 {
-    weft_status status = pull ? WEFT_OK : put_to_neighbours(team, to, own(team, to), bytes);
+    weft_status status = pull ? WEFT_OK : put_to_neighbours(team, to, own_address(team, to), bytes);
     if (!status)
         status = notify_neighbours(team, phase);
     return status || !pull ? status : await_neighbours(team, phase + 1, BOX_OP_BROADCAST);
 }
 
-static weft_status broadcast_root(struct weft_team *team, struct place to, const void *src,
-                                  size_t bytes, uint64_t phase)
+static weft_status broadcast_root(struct weft_team *team, struct symmetric_range to,
+                                  const void *src, size_t bytes, uint64_t phase)
 {
     const struct team_nodes *nodes = team->nodes;
     weft_status status = WEFT_OK;
@@ -146,83 +147,86 @@ static weft_status broadcast_root(struct weft_team *team, struct place to, const
     return status ? status : notify_neighbours(team, phase);
 }
 
-/* Large: from node to node, in the order that begins with the root's, so that no link carries more
- * than the data once. */
-struct flow {
+/* A large broadcast: a pipeline from node to node, starting at the root's node, so that no link
+ * carries the data more than once. The head of a node receives the chunks: the root in its own
+ * node, else local rank 0. */
+struct pipeline {
     struct weft_team *team;
-    struct place to;
-    const char *src; /* at the root */
-    struct pieces pieces;
+    struct symmetric_range to;
+    const char *src; /* src of the root */
+    struct chunks chunks;
     int root, head; /* head: of this node */
     uint64_t phase;
 };
 
-static weft_status flow_piece(const struct flow *flow, uint64_t piece, int before, int next,
-                              bool pull)
+static weft_status forward_chunk(const struct pipeline *pipeline, uint64_t chunk, int before,
+                                 int next, bool pull)
 {
-    struct weft_team *team = flow->team;
-    size_t offset = piece_offset(&flow->pieces, piece);
-    size_t bytes = piece_bytes(&flow->pieces, piece);
-    struct place to = {flow->to.segment, flow->to.offset + offset};
-    const char *source = before < 0 ? flow->src + offset : own(team, to);
+    struct weft_team *team = pipeline->team;
+    size_t offset = chunk_offset(&pipeline->chunks, chunk);
+    size_t bytes = chunk_bytes(&pipeline->chunks, chunk);
+    struct symmetric_range to = {pipeline->to.segment, pipeline->to.offset + offset};
+    const char *source = before < 0 ? pipeline->src + offset : own_address(team, to);
     weft_status status =
-        before < 0 ? WEFT_OK : coll_await(team, before, flow->phase + piece, BOX_OP_BROADCAST);
+        before < 0 ? WEFT_OK : coll_await(team, before, pipeline->phase + chunk, BOX_OP_BROADCAST);
     if (!status && next >= 0)
-        status = coll_put_notify(team, next, to, source, bytes, flow->phase + piece, false);
+        status = coll_put_notify(team, next, to, source, bytes, pipeline->phase + chunk, false);
     if (status)
         return status;
-    return pull ? notify_neighbours(team, flow->phase + piece)
+    return pull ? notify_neighbours(team, pipeline->phase + chunk)
                 : put_to_neighbours(team, to, source, bytes);
 }
 
-static weft_status flow_head(const struct flow *flow)
+static weft_status run_head(const struct pipeline *pipeline)
 {
-    struct weft_team *team = flow->team;
+    struct weft_team *team = pipeline->team;
     const struct team_nodes *nodes = team->nodes;
-    int at_root = nodes->of[flow->root], before_node = (nodes->mine - 1 + nodes->n) % nodes->n;
+    int at_root = nodes->of[pipeline->root], before_node = (nodes->mine - 1 + nodes->n) % nodes->n;
     int next_node = (nodes->mine + 1) % nodes->n, before = -1, next = -1;
     if (next_node != at_root)
         next = member_at(nodes, next_node, 0);
-    if (team->me != flow->root)
-        before = before_node == at_root ? flow->root : member_at(nodes, before_node, 0);
+    if (team->me != pipeline->root)
+        before = before_node == at_root ? pipeline->root : member_at(nodes, before_node, 0);
     bool pull =
         before >= 0 && local_count(nodes, nodes->mine) > 1 && team->mailbox_at[neighbour(nodes, 1)];
     weft_status status = WEFT_OK;
-    for (uint64_t piece = 0; piece < flow->pieces.count && !status; piece++)
-        status = flow_piece(flow, piece, before, next, pull);
+    for (uint64_t chunk = 0; chunk < pipeline->chunks.count && !status; chunk++)
+        status = forward_chunk(pipeline, chunk, before, next, pull);
     if (status)
         return status;
-    return pull ? await_neighbours(team, flow->phase + flow->pieces.count, BOX_OP_BROADCAST)
-                : notify_neighbours(team, flow->phase + flow->pieces.count);
+    return pull ? await_neighbours(team, pipeline->phase + pipeline->chunks.count, BOX_OP_BROADCAST)
+                : notify_neighbours(team, pipeline->phase + pipeline->chunks.count);
 }
 
-static weft_status flow_rest(const struct flow *flow)
+static weft_status receive_chunks(const struct pipeline *pipeline)
 {
-    struct weft_team *team = flow->team;
-    const char *source = coll_address(team, flow->head, flow->to);
-    if (flow->head == flow->root || !source)
-        return coll_await(team, flow->head, flow->phase + flow->pieces.count, BOX_OP_BROADCAST);
+    struct weft_team *team = pipeline->team;
+    const char *source = coll_address(team, pipeline->head, pipeline->to);
+    if (pipeline->head == pipeline->root || !source)
+        return coll_await(team, pipeline->head, pipeline->phase + pipeline->chunks.count,
+                          BOX_OP_BROADCAST);
     weft_status status = WEFT_OK;
-    for (uint64_t piece = 0; piece < flow->pieces.count && !status; piece++) {
-        size_t offset = piece_offset(&flow->pieces, piece);
-        status = coll_await(team, flow->head, flow->phase + piece, BOX_OP_BROADCAST);
+    for (uint64_t chunk = 0; chunk < pipeline->chunks.count && !status; chunk++) {
+        size_t offset = chunk_offset(&pipeline->chunks, chunk);
+        status = coll_await(team, pipeline->head, pipeline->phase + chunk, BOX_OP_BROADCAST);
         if (!status)
-            memcpy(own(team, flow->to) + offset, source + offset,
-                   piece_bytes(&flow->pieces, piece));
+            memcpy(own_address(team, pipeline->to) + offset, source + offset,
+                   chunk_bytes(&pipeline->chunks, chunk));
     }
-    return status ? status : coll_notify(team, flow->head, flow->phase + flow->pieces.count);
+    return status ? status
+                  : coll_notify(team, pipeline->head, pipeline->phase + pipeline->chunks.count);
 }
 
-weft_status coll_nodes_broadcast(struct weft_team *team, struct place to, const void *src,
+weft_status coll_nodes_broadcast(struct weft_team *team, struct symmetric_range to, const void *src,
                                  size_t bytes, int root, uint64_t phase)
 {
     const struct team_nodes *nodes = team->nodes;
     bool with_root = nodes->of[root] == nodes->mine;
     int head = with_root ? root : member_at(nodes, nodes->mine, 0);
-    if (bytes > PIECE_LEAST) {
-        struct flow flow = {team, to, src, cut(bytes), root, head, phase};
-        team->sequence += flow.pieces.count;
-        return team->me == head ? flow_head(&flow) : flow_rest(&flow);
+    if (bytes > CHUNK_LEAST_BYTES) {
+        struct pipeline pipeline = {team, to, src, split_chunks(bytes), root, head, phase};
+        team->sequence += pipeline.chunks.count;
+        return team->me == head ? run_head(&pipeline) : receive_chunks(&pipeline);
     }
     if (team->me == root)
         return broadcast_root(team, to, src, bytes, phase);
@@ -230,13 +234,13 @@ weft_status coll_nodes_broadcast(struct weft_team *team, struct place to, const 
     if (status || with_root)
         return status;
     if (team->me == head) {
-        bool pull = bytes >= PULL_FROM_BYTES && local_count(nodes, nodes->mine) > 1 &&
+        bool pull = bytes >= PULL_LEAST_BYTES && local_count(nodes, nodes->mine) > 1 &&
                     team->mailbox_at[neighbour(nodes, 1)];
-        return pass_on(team, to, bytes, pull, phase);
+        return forward_in_node(team, to, bytes, pull, phase);
     }
     const char *source = coll_address(team, head, to);
-    if (bytes < PULL_FROM_BYTES || !source)
+    if (bytes < PULL_LEAST_BYTES || !source)
         return WEFT_OK;
-    memcpy(own(team, to), source, bytes);
+    memcpy(own_address(team, to), source, bytes);
     return coll_notify(team, head, phase + 1);
 }

@@ -1,47 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What collectives by node share: who is where, the neighbours of a PE, and the pieces that large
- * ones go in. For the coll_nodes*.c alone. */
+/* What the collectives by node (coll_nodes*.c) share: the rank of each member in its node, the
+ * neighbours of a PE (members of the same node), and the chunks of large collectives. */
 #ifndef WEFT_OPS_COLL_NODES_H
 #define WEFT_OPS_COLL_NODES_H
 
 #include "ops/coll/coll.h"
 
 enum {
-    PIECE_LEAST = 512 * 1024, /* large ones cross nodes in pieces of this size or more */
-    PIECE_MOST = 2048 * 1024,
-    PIECES = 8, /* more only where they would be too large: each costs a way there and back */
+    /* smallest chunk of a large collective between nodes, in bytes */
+    CHUNK_LEAST_BYTES = 512 * 1024,
+    CHUNK_MOST_BYTES = 2048 * 1024,
+    /* number of chunks, unless they would exceed CHUNK_MOST_BYTES; each chunk costs a round trip */
+    CHUNKS = 8,
 };
 
-/* Large broadcasts and reductions go in pieces, so that one piece travels between nodes while
- * another is copied or combined within them. Each piece has a phase of its own; how many there are
- * follows from the arguments alone, so that the members agree. */
-struct pieces {
+/* Large broadcasts and reductions are pipelined in chunks: one chunk travels between nodes while
+ * another is copied or combined within the nodes. Each chunk has its own phase number. The number
+ * of chunks follows from the arguments alone, so all members use the same. */
+struct chunks {
     uint64_t count;
-    size_t size;  /* of each but the last */
-    size_t bytes; /* of all */
+    size_t size;  /* bytes of each chunk but the last */
+    size_t bytes; /* bytes of all chunks */
 };
 
-static inline struct pieces cut(size_t bytes)
+static inline struct chunks split_chunks(size_t bytes)
 {
-    size_t size = bytes <= PIECE_LEAST ? bytes : bytes / PIECES;
-    if (bytes > PIECE_LEAST && size < PIECE_LEAST)
-        size = PIECE_LEAST;
-    if (size > PIECE_MOST)
-        size = PIECE_MOST;
+    size_t size = bytes <= CHUNK_LEAST_BYTES ? bytes : bytes / CHUNKS;
+    if (bytes > CHUNK_LEAST_BYTES && size < CHUNK_LEAST_BYTES)
+        size = CHUNK_LEAST_BYTES;
+    if (size > CHUNK_MOST_BYTES)
+        size = CHUNK_MOST_BYTES;
     size = size ? (size + 63) / 64 * 64 : 64;
-    return (struct pieces){bytes ? (bytes + size - 1) / size : 1, size, bytes};
+    return (struct chunks){bytes ? (bytes + size - 1) / size : 1, size, bytes};
 }
 
-static inline size_t piece_offset(const struct pieces *pieces, uint64_t piece)
+static inline size_t chunk_offset(const struct chunks *chunks, uint64_t chunk)
 {
-    return (size_t)piece * pieces->size;
+    return (size_t)chunk * chunks->size;
 }
 
-static inline size_t piece_bytes(const struct pieces *pieces, uint64_t piece)
+static inline size_t chunk_bytes(const struct chunks *chunks, uint64_t chunk)
 {
-    size_t offset = piece_offset(pieces, piece);
-    size_t left = offset < pieces->bytes ? pieces->bytes - offset : 0;
-    return left < pieces->size ? left : pieces->size;
+    size_t offset = chunk_offset(chunks, chunk);
+    size_t left = offset < chunks->bytes ? chunks->bytes - offset : 0;
+    return left < chunks->size ? left : chunks->size;
 }
 
 static inline int local_count(const struct team_nodes *nodes, int node)
@@ -49,16 +51,17 @@ static inline int local_count(const struct team_nodes *nodes, int node)
     return nodes->first[node + 1] - nodes->first[node];
 }
 
-static inline int member_at(const struct team_nodes *nodes, int node, int place)
+static inline int member_at(const struct team_nodes *nodes, int node, int rank)
 {
-    return nodes->members[nodes->first[node] + place];
+    return nodes->members[nodes->first[node] + rank];
 }
 
-/* The k-th other member of this PE's node, 1 <= k < their number; each PE begins behind itself. */
+/* The k-th other member of this PE's node, 1 <= k < number of members; each PE starts with the
+ * member after itself. */
 static inline int neighbour(const struct team_nodes *nodes, int k)
 {
-    int count = local_count(nodes, nodes->mine), place = nodes->local_me + k;
-    return member_at(nodes, nodes->mine, place < count ? place : place - count);
+    int count = local_count(nodes, nodes->mine), rank = nodes->local_me + k;
+    return member_at(nodes, nodes->mine, rank < count ? rank : rank - count);
 }
 
 static inline weft_status notify_neighbours(struct weft_team *team, uint64_t phase)
@@ -80,7 +83,7 @@ static inline weft_status await_neighbours(struct weft_team *team, uint64_t phas
     return status;
 }
 
-static inline weft_status put_to_neighbours(struct weft_team *team, struct place to,
+static inline weft_status put_to_neighbours(struct weft_team *team, struct symmetric_range to,
                                             const void *src, size_t bytes)
 {
     const struct team_nodes *nodes = team->nodes;
@@ -90,22 +93,23 @@ static inline weft_status put_to_neighbours(struct weft_team *team, struct place
     return status;
 }
 
-/* Who of another node the member at a place of this one exchanges with: they share the work. A
- * member of that node at `place` has, the other way, counterpart(nodes, mine, place) here. */
-static inline int counterpart(const struct team_nodes *nodes, int node, int place)
+/* The member of another node that the member with local rank `rank` of this node sends to; the
+ * members of a node share this work. In the other direction, a member of that node with local rank
+ * `rank` sends to counterpart(nodes, mine, rank) here. */
+static inline int counterpart(const struct team_nodes *nodes, int node, int rank)
 {
-    return member_at(nodes, node, place % local_count(nodes, node));
+    return member_at(nodes, node, rank % local_count(nodes, node));
 }
 
 static inline bool has_notified(struct weft_team *team, int member, uint64_t phase)
 {
-    /* Acquire: pairs with the release in coll_notify(), or what stands for it on other paths. */
+    /* Acquire: pairs with the release in coll_notify(), or its equivalent on other paths. */
     return atomic_load_explicit(&team->mailboxes[member].flag, memory_order_acquire) >= phase;
 }
 
-static inline char *own(struct weft_team *team, struct place place)
+static inline char *own_address(struct weft_team *team, struct symmetric_range rank)
 {
-    return team->job->segments[place.segment].base + place.offset;
+    return team->job->segments[rank.segment].base + rank.offset;
 }
 
 #endif

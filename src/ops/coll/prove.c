@@ -11,10 +11,10 @@
 
 enum { PROVE_OFF_CHOICE = 2 };
 
-/* What a member tells the others. */
+/* Exchange record: what a member reports to the others. */
 struct finding {
     int32_t status;
-    uint32_t found; /* enum coll_proof, and of which member */
+    uint32_t found; /* enum coll_proof << COLL_PROOF_SHIFT, and the member whose lines were seen */
 };
 
 bool coll_prove_wanted(void)
@@ -22,7 +22,7 @@ bool coll_prove_wanted(void)
     return config_choice(CONFIG_PROVE) != PROVE_OFF_CHOICE && !config_bool(CONFIG_CHECK);
 }
 
-/* On a stream of its own: nothing that another team waits for stands in front of it. */
+/* Runs the test on a stream of its own, so that no other team's work delays it. */
 static weft_status run_kernel(struct gpu *gpu, struct coll_call *call, int blocks)
 {
     CUstream stream;
@@ -31,28 +31,29 @@ static weft_status run_kernel(struct gpu *gpu, struct coll_call *call, int block
         return status;
     CUresult result = gpu->cuda.StreamCreate(&stream, CU_STREAM_NON_BLOCKING);
     if (result)
-        status = cuda_fail(&gpu->cuda, result, "cuStreamCreate for the proof of lines");
+        status = cuda_fail(&gpu->cuda, result, "cuStreamCreate for the LL128 test");
     if (!status) {
         for (int i = 0; i < COLL_PROOF_ROUNDS && !status; i++)
             status = gpu_coll_launch(gpu, COLL_weft_coll_prove_lines, (unsigned)blocks,
                                      COLL_PROOF_THREADS, stream, call);
         if (!status)
-            status = gpu_wait_stream(gpu, stream, "the proof of lines");
+            status = gpu_wait_stream(gpu, stream, "the LL128 test");
         gpu->cuda.StreamDestroy(stream);
     }
     gpu_leave(&gpu->device);
     return status;
 }
 
-static const char *words(enum coll_proof found)
+static const char *describe_result(enum coll_proof found)
 {
-    return found == COLL_PROOF_TORN  ? "lines in parts"
-           : found == COLL_PROOF_FEW ? "too few changes of lines"
-                                     : "no end of the proof";
+    return found == COLL_PROOF_TORN  ? "torn lines"
+           : found == COLL_PROOF_FEW ? "too few changed lines"
+                                     : "no end of the test";
 }
 
-/* The same at every member: their kernels take turns, by the millisecond, and never see each other
- * at work. */
+/* Whether two members share a GPU. Kernels of two processes on one GPU are time-sliced by the
+ * millisecond and never run at the same time, so the test cannot work. Same answer at every
+ * member. */
 static bool share_a_gpu(const struct weft_team *team)
 {
     const struct gpu *gpu = team->job->gpu;
@@ -66,7 +67,7 @@ static bool share_a_gpu(const struct weft_team *team)
     return false;
 }
 
-weft_status coll_prove_lines(struct weft_team *team, struct coll_call *call, int blocks,
+weft_status coll_prove_ll128(struct weft_team *team, struct coll_call *call, int blocks,
                              bool *proven)
 {
     struct gpu *gpu = team->job->gpu;
@@ -76,8 +77,7 @@ weft_status coll_prove_lines(struct weft_team *team, struct coll_call *call, int
     *proven = false;
     if (share_a_gpu(team)) {
         if (team->me == 0)
-            log_debug("collectives of %d PEs go by packets and not by lines: some share a GPU",
-                      team->n);
+            log_debug("collectives of %d PEs use LL and not LL128: some PEs share a GPU", team->n);
         return WEFT_OK;
     }
     weft_status status = run_kernel(gpu, call, blocks);
@@ -85,22 +85,23 @@ weft_status coll_prove_lines(struct weft_team *team, struct coll_call *call, int
         status = gpu_coll_proof(gpu, team->slot, &found);
     mine.status = (int32_t)status;
     mine.found = (uint32_t)found;
-    weft_status told = coll_exchange(team, BOX_OP_SYNC, &mine, team->scratch, sizeof mine);
-    bool whole = !status && !told;
-    for (int i = 0; i < team->n && !told; i++) {
+    weft_status exchanged = coll_exchange(team, BOX_OP_SYNC, &mine, team->scratch, sizeof mine);
+    bool all_whole = !status && !exchanged;
+    for (int i = 0; i < team->n && !exchanged; i++) {
         enum coll_proof saw = (enum coll_proof)(all[i].found >> COLL_PROOF_SHIFT);
         int of = (int)(all[i].found & ((1 << COLL_PROOF_SHIFT) - 1));
-        whole &= saw == COLL_PROOF_GOOD;
+        all_whole &= saw == COLL_PROOF_GOOD;
         if (all[i].status && !status)
             status = base_fail((weft_status)all[i].status,
-                               "PE %d could not make collectives on its GPU ready", team->pes[i]);
+                               "PE %d could not prepare collectives on its GPU", team->pes[i]);
         else if (!all[i].status && saw != COLL_PROOF_GOOD && team->me == 0)
-            log_debug("collectives of %d PEs go by packets and not by lines: PE %d saw %s of PE %d",
-                      team->n, team->pes[i], words(saw), team->pes[of < team->n ? of : 0]);
+            log_debug("collectives of %d PEs use LL and not LL128: PE %d saw %s of PE %d", team->n,
+                      team->pes[i], describe_result(saw), team->pes[of < team->n ? of : 0]);
     }
-    if (whole && team->me == 0)
-        log_debug("collectives of %d PEs may go by lines of up to %d blocks: all came whole",
-                  team->n, blocks);
-    *proven = whole;
-    return status ? status : told;
+    if (all_whole && team->me == 0)
+        log_debug(
+            "collectives of %d PEs may use LL128 with up to %d blocks: all lines arrived whole",
+            team->n, blocks);
+    *proven = all_whole;
+    return status ? status : exchanged;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See coll_rates.h. The file is text: a line with the version, a line for each fact and rate, and a
- * last line with the CRC of all bytes before it, so that a file that was cut off or changed is
- * known. */
+/* See coll_rates.h. The file is text: a line with the version, one line for each fact and rate, and
+ * a last line with the CRC-32C of all bytes before it. The CRC detects a truncated or modified
+ * file. */
 #include "ops/coll/rates.h"
 
 #include "base/config.h"
@@ -21,7 +21,7 @@
 enum { FILE_MOST = 8192 };
 static const char FIRST_LINE[] = "rates of collectives, version 3";
 static const char REMEDY[] =
-    "measure anew with `weft bench coll --tune`, or set WEFT_COLL_RATES=off";
+    "measure again with `weft bench coll --tune`, or set WEFT_COLL_RATES=off";
 
 const struct coll_rates coll_rates_built_in = {
 #define BUILT_IN(name, built_in, least, most) .name = (built_in),
@@ -47,9 +47,9 @@ static bool in_range(const struct rate_row *row, double value)
     return isfinite(value) && value >= row->least && value <= row->most;
 }
 
-int coll_rates_mend(struct coll_rates *rates)
+int coll_rates_replace_invalid(struct coll_rates *rates)
 {
-    int mended = 0;
+    int replaced = 0;
     for (int i = 0; i < ROWS; i++) {
         char *at = (char *)rates + rows[i].offset;
         double value;
@@ -58,9 +58,9 @@ int coll_rates_mend(struct coll_rates *rates)
             continue;
         memcpy(at, (const char *)&coll_rates_built_in + rows[i].offset, sizeof value);
         rates->estimates |= (uint64_t)1 << i;
-        mended++;
+        replaced++;
     }
-    return mended;
+    return replaced;
 }
 
 void coll_rates_estimates(const struct coll_rates *rates, const char *between, char *text,
@@ -74,9 +74,9 @@ void coll_rates_estimates(const struct coll_rates *rates, const char *between, c
                                      rows[i].name);
 }
 
-/* ------------------------------------------------------------------------------------ the name */
+/* ----------------------------------------------------------------------------- path of the file */
 
-/* Letters, digits and dashes. */
+/* Copies a name; each character that is no letter or digit becomes a dash. */
 static void put_name(char *to, size_t bytes, const char *from)
 {
     size_t n = 0;
@@ -123,9 +123,10 @@ bool coll_rates_any(void)
     return any;
 }
 
-/* --------------------------------------------------------------------------------- the reading */
+/* -------------------------------------------------------------------------------------- reading */
 
-/* The text behind "key " on the line that begins there, which is ended; NULL: another key. */
+/* Returns the value on the line at *at that begins with "key ", ends that line with a NUL, and
+ * moves *at to the next line. NULL: the line has another key. */
 static char *value_of(char **at, const char *key)
 {
     size_t length = strlen(key);
@@ -156,11 +157,11 @@ static weft_status refuse_rates(const char *path, const char *why)
     return base_fail(WEFT_ERR_CONFIG, "%s: %s; %s", path, why, REMEDY);
 }
 
-/* Cuts the last line off. */
+/* Checks the CRC of the last line and removes that line from the text. */
 static bool crc_holds(char *text)
 {
     char *last = strrchr(text, '\n');
-    if (!last || last[1]) /* every line is ended */
+    if (!last || last[1]) /* the last line lacks its newline */
         return false;
     while (last > text && last[-1] != '\n')
         last--;
@@ -194,7 +195,7 @@ static weft_status parse_rates(const char *path, char **at, struct coll_rates *r
     return WEFT_OK;
 }
 
-/* "none", or the names of rates. */
+/* The value of the line is "none" or a list of rate names. */
 static weft_status parse_estimates(const char *path, char **at, struct coll_rates *rates)
 {
     char *rest, *text = value_of(at, "estimates"), what[160];
@@ -208,7 +209,8 @@ static weft_status parse_estimates(const char *path, char **at, struct coll_rate
         while (i < ROWS && strcmp(rows[i].name, name) != 0)
             i++;
         if (i == ROWS) {
-            snprintf(what, sizeof what, "\"%.40s\" among the estimates is no rate", name);
+            snprintf(what, sizeof what, "\"%.40s\" among the estimates is not the name of a rate",
+                     name);
             return refuse_rates(path, what);
         }
         rates->estimates |= (uint64_t)1 << i;
@@ -223,24 +225,25 @@ static weft_status parse(const char *path, char *text, const struct coll_machine
     char *at = text, what[256];
     size_t first = strlen(FIRST_LINE);
     if (strncmp(text, FIRST_LINE, first) != 0 || text[first] != '\n')
-        return refuse_rates(path, "it is of another version, or no file of rates");
+        return refuse_rates(path, "it has another version, or is not a rates file");
     if (!crc_holds(text))
         return refuse_rates(path, "it is cut off or was changed");
     at += first + 1;
     if (!text_line(&at, "gpu", of->gpu, sizeof of->gpu) || !whole_number(&at, "gpus", &of->gpus) ||
         !whole_number(&at, "driver", &of->driver) || !whole_number(&at, "pes", &measured->pes) ||
         !text_line(&at, "measured", measured->date, sizeof measured->date))
-        return refuse_rates(path, "it does not say of which machine it is");
+        return refuse_rates(path, "it does not say which machine it is for");
     if (machine && (strcmp(machine->gpu, of->gpu) != 0 || machine->gpus != of->gpus ||
                     machine->driver != of->driver)) {
-        snprintf(what, sizeof what, "it is of %d %.64s with CUDA %d, and here are %d %.64s with %d",
+        snprintf(what, sizeof what,
+                 "it is for %d %.64s with CUDA %d; this machine has %d %.64s with CUDA %d",
                  of->gpus, of->gpu, of->driver, machine->gpus, machine->gpu, machine->driver);
         return refuse_rates(path, what);
     }
     weft_status status = parse_rates(path, &at, rates);
     if (!status)
         status = parse_estimates(path, &at, rates);
-    return !status && *at ? refuse_rates(path, "there are lines that do not belong there") : status;
+    return !status && *at ? refuse_rates(path, "it contains unknown lines") : status;
 }
 
 weft_status coll_rates_read(const char *path, const struct coll_machine *machine,
@@ -256,7 +259,7 @@ weft_status coll_rates_read(const char *path, const struct coll_machine *machine
         return base_fail(WEFT_ERR_CONFIG, "%s; %s", base_last_error(), REMEDY);
     if (strlen(text) != bytes) {
         free(text);
-        return refuse_rates(path, "it is no file of rates");
+        return refuse_rates(path, "it is not a rates file");
     }
     weft_status status = parse(path, text, machine, &read, &found, &from);
     free(text);
@@ -269,7 +272,7 @@ weft_status coll_rates_read(const char *path, const struct coll_machine *machine
     return WEFT_OK;
 }
 
-/* --------------------------------------------------------------------------------- the writing */
+/* -------------------------------------------------------------------------------------- writing */
 
 static size_t print(char *text, const struct coll_machine *machine, const struct coll_rates *rates,
                     const struct coll_measured *measured)
@@ -289,14 +292,14 @@ static size_t print(char *text, const struct coll_machine *machine, const struct
     return used + (size_t)snprintf(text + used, FILE_MOST - used, "crc32c %08x\n", crc);
 }
 
-/* The folders that lead to it, as far as they are missing. */
+/* Creates the missing folders of the path. */
 static void make_folders(const char *path)
 {
     char folder[600];
     snprintf(folder, sizeof folder, "%s", path);
     for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
-        mkdir(folder, 0700); /* one that cannot be made is told by the file */
+        mkdir(folder, 0700); /* a failure shows when the file is opened */
         *slash = '/';
     }
 }
@@ -304,26 +307,27 @@ static void make_folders(const char *path)
 weft_status coll_rates_write(const char *path, const struct coll_machine *machine,
                              const struct coll_rates *rates, const struct coll_measured *measured)
 {
-    char text[FILE_MOST], beside[640];
+    char text[FILE_MOST], temporary[640];
     size_t bytes = print(text, machine, rates, measured);
-    if ((size_t)snprintf(beside, sizeof beside, "%s.%d", path, (int)getpid()) >= sizeof beside)
-        return base_fail(WEFT_ERR_CONFIG, "the name of the file of rates is too long: %.80s...",
-                         path);
+    if ((size_t)snprintf(temporary, sizeof temporary, "%s.%d", path, (int)getpid()) >=
+        sizeof temporary)
+        return base_fail(WEFT_ERR_CONFIG, "the path of the rates file is too long: %.80s...", path);
     make_folders(path);
-    FILE *file = fopen(beside, "we");
+    FILE *file = fopen(temporary, "we");
     if (!file)
-        return base_fail(WEFT_ERR_SYSTEM, "rates of collectives: %s: %s", beside, strerror(errno));
+        return base_fail(WEFT_ERR_SYSTEM, "rates file of collectives: %s: %s", temporary,
+                         strerror(errno));
     bool whole =
         fwrite(text, 1, bytes, file) == bytes && fflush(file) == 0 && fsync(fileno(file)) == 0;
     whole &= fclose(file) == 0;
-    if (whole && rename(beside, path) == 0)
+    if (whole && rename(temporary, path) == 0)
         return WEFT_OK;
     int error = errno;
-    unlink(beside);
-    return base_fail(WEFT_ERR_SYSTEM, "rates of collectives: %s: %s", path, strerror(error));
+    unlink(temporary);
+    return base_fail(WEFT_ERR_SYSTEM, "rates file of collectives: %s: %s", path, strerror(error));
 }
 
-/* -------------------------------------------------------------------------------- what serves */
+/* ------------------------------------------------------------------------------ choice of rates */
 
 void coll_rates_find(const struct coll_machine *machine, struct coll_rates *rates,
                      struct coll_measured *measured, char *path, size_t path_bytes, char *why,
@@ -334,7 +338,7 @@ void coll_rates_find(const struct coll_machine *machine, struct coll_rates *rate
         *why = '\0';
     bool named = *config_string(CONFIG_COLL_RATES) != '\0';
     if (coll_rates_file(machine, path, path_bytes)) {
-        if (!named && access(path, F_OK) != 0) /* nothing has been measured here */
+        if (!named && access(path, F_OK) != 0) /* no rates were measured on this machine */
             *path = '\0';
         else if (!coll_rates_read(path, machine, rates, measured, NULL))
             return;

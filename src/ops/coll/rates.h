@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What collectives on GPU memory cost on a machine: the rates that coll_choose() reckons with,
- * those that are built in, and the file in which `weft bench coll --tune` keeps those of this
- * machine. Knows no job. */
+/* The rates by which coll_choose() predicts the time of collectives on GPU memory: the built-in
+ * ones, and the file in which `weft bench coll --tune` stores those of this machine. This file
+ * knows no job. */
 #ifndef WEFT_OPS_COLL_RATES_H
 #define WEFT_OPS_COLL_RATES_H
 
@@ -11,13 +11,20 @@
 
 #include <weft.h>
 
-/* X(name, built in, least, most). Times are microseconds in a graph before the first byte. Rates
- * are 10^9 bytes of payload a second out of a GPU, and by one block of a kernel. block_share: the
- * bytes that are worth one more block where it stores directly. Copy engines: the two meetings, the
- * first copy, each further copy that is forked off, and their rate.
- * Built in is what `weft bench coll --tune` measured between 2 H100 over NVLink 4
+/* X(name, built-in value, smallest, largest valid value). Names ending in _us are microseconds from
+ * the launch in a CUDA graph to the first byte; names ending in _gbps are rates of payload out of a
+ * GPU in 10^9 bytes per second; block_*_gbps is the rate of one block of a kernel. The names are
+ * those of the file, so they stay; by algorithm (choose.h):
+ * one_trip_us, packets_gbps, block_packets_gbps: LL; two_trips_us: two-shot LL
+ * lines_us, lines_gbps, block_lines_gbps: LL128; two_lines_us: two-shot LL128
+ * push_us, combine_us, spread_us (broadcast along a chain), stores_gbps, block_stores_gbps: simple
+ * scratch_gbps, block_scratch_gbps: staged
+ * engines_meet_us (both barriers), engines_first_us (first copy), engines_more_us (each further
+ * copy that is forked off), engines_gbps: copy engines
+ * block_share_bytes: number of bytes for which simple and staged add one more block. The built-in
+ * values were measured by `weft bench coll --tune` between 2 H100 over NVLink 4
  * (docs/measurements/2026-11-24-h100-2.md). spread_us needs more than 2 members and is an estimate:
- * as many times push_us as it was between 4 H200. */
+ * the ratio to push_us that was measured between 4 H200. */
 #define COLL_RATES(X)                                                                              \
     X(one_trip_us, 4.0, 0.05, 1e5)                                                                 \
     X(two_trips_us, 4.5, 0.05, 1e5)                                                                \
@@ -44,8 +51,9 @@ struct coll_rates {
 #define COLL_RATE_FIELD(name, built_in, least, most) double name;
     COLL_RATES(COLL_RATE_FIELD)
 #undef COLL_RATE_FIELD
-    uint64_t
-        estimates; /* bit COLL_RATE_x: it was not measured, but made from others, or is built in */
+    /* bit COLL_RATE_x is set: rate x was not measured, but derived from others, or is built
+     * in */
+    uint64_t estimates;
 };
 
 enum coll_rate {
@@ -57,24 +65,25 @@ enum coll_rate {
 
 extern const struct coll_rates coll_rates_built_in;
 
-/* Puts the built-in value in place of each that is no number in its range, such as one that was got
- * from two times which hardly differ, as an estimate. Returns how many. */
-int coll_rates_mend(struct coll_rates *rates);
+/* Replaces each rate that is not a number in its range by the built-in value and marks it as an
+ * estimate. Such a rate results, for example, from two times that hardly differ. Returns the number
+ * of replaced rates. */
+int coll_rates_replace_invalid(struct coll_rates *rates);
 
 static inline bool coll_rates_estimated(const struct coll_rates *rates, enum coll_rate rate)
 {
     return rates->estimates >> rate & 1;
 }
 
-/* The names of the estimates with `between` between them, or "none". */
+/* Writes the names of the estimates, separated by `between`, or "none". */
 void coll_rates_estimates(const struct coll_rates *rates, const char *between, char *text,
                           size_t bytes);
 
-/* The machine that rates are of, and how they were taken. */
+/* The machine that a rates file is for, and how the rates were measured. */
 struct coll_machine {
-    char gpu[96]; /* the model, as the driver names it */
-    int gpus;     /* that the driver shows */
-    int driver;   /* its version of CUDA, such as 13000 */
+    char gpu[96]; /* model name from the driver */
+    int gpus;     /* number of GPUs that the driver reports */
+    int driver;   /* CUDA version of the driver, such as 13000 */
 };
 
 struct coll_measured {
@@ -82,31 +91,33 @@ struct coll_measured {
     int pes;
 };
 
-/* The file of this machine: that of WEFT_COLL_RATES, else one of ~/.cache/weft (or $XDG_CACHE_HOME)
- * whose name tells the machine. False: WEFT_COLL_RATES=off, or there is no such folder. */
+/* Path of this machine's rates file: WEFT_COLL_RATES, else a file in ~/.cache/weft (or
+ * $XDG_CACHE_HOME/weft) whose name contains the machine. False: WEFT_COLL_RATES=off, or neither
+ * XDG_CACHE_HOME nor HOME names a folder. */
 bool coll_rates_file(const struct coll_machine *machine, char *path, size_t bytes);
 
-/* Whether any machine's file is in that folder. */
+/* Whether the cache folder contains a rates file of any machine. */
 bool coll_rates_any(void);
 
-/* WEFT_ERR_CONFIG: the file cannot be read, is cut off or changed, of another version or machine,
- * or a rate is no number in its range; *rates is then as it was. machine NULL: whichever. *of (may
- * be NULL): that of the file. */
+/* Reads a rates file. WEFT_ERR_CONFIG: the file cannot be read, is truncated or modified, is of
+ * another version or machine, or a rate is not a number in its range; *rates is then unchanged.
+ * machine NULL: accept the file of any machine. *of (may be NULL): the machine of the file. */
 weft_status coll_rates_read(const char *path, const struct coll_machine *machine,
                             struct coll_rates *rates, struct coll_measured *measured,
                             struct coll_machine *of);
 
-/* Whole or not at all, whoever reads meanwhile. */
+/* Replaces the file atomically: a concurrent reader sees the old or the new file. */
 weft_status coll_rates_write(const char *path, const struct coll_machine *machine,
                              const struct coll_rates *rates, const struct coll_measured *measured);
 
-/* What serves on this machine: the file's, else those built in. *path is empty for these, and *why
- * (may be NULL) the sentence where a file is there and was refused. */
+/* Finds the rates for this machine: those of its file, else the built-in ones. *path is empty for
+ * the built-in ones. *why (may be NULL) is the error message where a file exists and was
+ * refused. */
 void coll_rates_find(const struct coll_machine *machine, struct coll_rates *rates,
                      struct coll_measured *measured, char *path, size_t path_bytes, char *why,
                      size_t why_bytes);
 
-/* Equal where the rates are. */
+/* Hash of all rates, to compare them between members. */
 uint32_t coll_rates_hash(const struct coll_rates *rates);
 
 #endif

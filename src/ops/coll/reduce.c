@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions. Small vectors: everyone sends everyone its vector as a packet and combines. Larger:
- * member i combines chunk i of all sources, tile by tile in its first-level cache, and stores the
- * result into all destinations; by node in nodes_reduce.c, where the order of the team allows
- * it. Either way each element is combined once, in the order of the team, so all members get the
- * same bits. */
+/* Reductions. Small vectors: every member sends its vector to every other member as a packet and
+ * combines all. Larger vectors (two-shot): member i combines chunk i of all sources, tile by tile
+ * in its first-level cache, and stores the result into all destinations; nodes_reduce.c does
+ * so by node where the order of the team permits. In both cases each element is combined once, in
+ * the order of the team, so all members get the same bits. */
 #include "ops/coll/reduce.h"
 
 #include "ops/coll/coll.h"
@@ -15,8 +15,9 @@
 enum {
     TILE_BYTES = 16 * 1024,
     SMALL_STACK_BYTES = 64 * PACKET_BYTES,
-    FETCH_BYTES = 1 << 20,   /* private memory for what comes from members that are not mapped */
-    LEAST_FETCH = 16 * 1024, /* of one of them at a time */
+    /* bytes of private memory for tiles of members whose memory is not mapped */
+    FETCH_BYTES = 1 << 20,
+    LEAST_FETCH_BYTES = 16 * 1024, /* smallest tile of one such member, in bytes */
 };
 
 static const size_t alignment_of[WEFT_TYPE_COUNT] = {
@@ -27,8 +28,8 @@ static const size_t alignment_of[WEFT_TYPE_COUNT] = {
 
 struct reduction {
     struct weft_team *team;
-    const struct combiner *c; /* no scaled sum */
-    struct place from, to;
+    const struct combiner *c; /* never a scaled sum */
+    struct symmetric_range from, to;
 };
 
 static weft_status reduce_small(const struct reduction *reduction, void *dst, const void *src,
@@ -51,12 +52,12 @@ static weft_status reduce_small(const struct reduction *reduction, void *dst, co
     return WEFT_OK;
 }
 
-/* All members' memory is mapped here. */
+/* Combines one tile; the memory of all members is mapped here. */
 static weft_status reduce_tile(const struct reduction *reduction, size_t offset, size_t bytes)
 {
     _Alignas(64) char acc[TILE_BYTES];
     struct weft_team *team = reduction->team;
-    struct place from = reduction->from, to = reduction->to;
+    struct symmetric_range from = reduction->from, to = reduction->to;
     from.offset += offset;
     to.offset += offset;
     memcpy(acc, coll_address(team, 0, from), bytes);
@@ -69,7 +70,7 @@ static weft_status reduce_tile(const struct reduction *reduction, size_t offset,
     return status;
 }
 
-static weft_status everyone(struct weft_team *team, uint64_t phase)
+static weft_status sync_all(struct weft_team *team, uint64_t phase)
 {
     weft_status status = WEFT_OK;
     for (int i = 0; i < team->n && !status; i++)
@@ -81,8 +82,7 @@ static weft_status everyone(struct weft_team *team, uint64_t phase)
     return status;
 }
 
-/* Byte where the part of the vector that a member works on begins; it ends where the next one's
- * does. */
+/* First byte of the chunk of a member; the chunk ends where the next member's begins. */
 static size_t chunk_begin(const struct reduction *reduction, size_t n, int member)
 {
     size_t per_line = 64 / reduction->c->element;
@@ -91,21 +91,21 @@ static size_t chunk_begin(const struct reduction *reduction, size_t n, int membe
     return (first < n ? first : n) * reduction->c->element;
 }
 
-/* ------------------------------------------------------------------- where some are not mapped */
+/* ----------------------------------------------------------- members whose memory is not mapped */
 
-/* A tile of a vector that comes from members whose memory is not mapped here, all at the same time,
- * while the tile before it is combined. */
+/* State of a reduction with members whose memory is not mapped here: the tiles of all these members
+ * are fetched at the same time, while the previous tile is combined. */
 struct fetched {
     const struct reduction *reduction;
-    size_t begin, bytes; /* the part */
+    size_t begin, bytes; /* this member's chunk */
     size_t tile;
-    int far;    /* members that are not mapped */
-    char *room; /* the result, and two tiles of each of these by turns */
+    int unmapped; /* number of members whose memory is not mapped */
+    char *buffer; /* the result, and for each unmapped member two tiles, used in turn */
 };
 
-static char *far_room(const struct fetched *f, size_t tile, int which)
+static char *unmapped_tile(const struct fetched *f, size_t tile, int which)
 {
-    return f->room + (1 + (tile & 1) * (size_t)f->far + (size_t)which) * f->tile;
+    return f->buffer + (1 + (tile & 1) * (size_t)f->unmapped + (size_t)which) * f->tile;
 }
 
 static size_t tile_bytes(const struct fetched *f, size_t tile)
@@ -114,30 +114,31 @@ static size_t tile_bytes(const struct fetched *f, size_t tile)
     return left < f->tile ? left : f->tile;
 }
 
-static struct place tile_at(const struct fetched *f, struct place of, size_t tile)
+static struct symmetric_range tile_at(const struct fetched *f, struct symmetric_range of,
+                                      size_t tile)
 {
-    return (struct place){of.segment, of.offset + f->begin + tile * f->tile};
+    return (struct symmetric_range){of.segment, of.offset + f->begin + tile * f->tile};
 }
 
-static char *own_place(struct weft_team *team, struct place place)
+static char *own_pointer(struct weft_team *team, struct symmetric_range range)
 {
-    return team->job->segments[place.segment].base + place.offset;
+    return team->job->segments[range.segment].base + range.offset;
 }
 
-static bool is_far(struct weft_team *team, int member)
+static bool is_unmapped(struct weft_team *team, int member)
 {
     return member != team->me && !team->mailbox_at[member];
 }
 
-static weft_status ask_for_tile(const struct fetched *f, size_t tile)
+static weft_status request_tile(const struct fetched *f, size_t tile)
 {
     struct weft_team *team = f->reduction->team;
-    char *from = own_place(team, tile_at(f, f->reduction->from, tile));
+    char *from = own_pointer(team, tile_at(f, f->reduction->from, tile));
     weft_status status = WEFT_OK;
     int which = 0;
     for (int i = 0; i < team->n && !status; i++)
-        if (is_far(team, i))
-            status = weft_get_nbi(team->job->system_ctx, far_room(f, tile, which++), from,
+        if (is_unmapped(team, i))
+            status = weft_get_nbi(team->job->system_ctx, unmapped_tile(f, tile, which++), from,
                                   tile_bytes(f, tile), team->pes[i]);
     return status;
 }
@@ -145,23 +146,23 @@ static weft_status ask_for_tile(const struct fetched *f, size_t tile)
 static void combine_tile(const struct fetched *f, size_t tile)
 {
     struct weft_team *team = f->reduction->team;
-    struct place at = tile_at(f, f->reduction->from, tile);
+    struct symmetric_range at = tile_at(f, f->reduction->from, tile);
     size_t bytes = tile_bytes(f, tile);
     int which = 0;
     for (int i = 0; i < team->n; i++) {
-        const char *source = is_far(team, i) ? far_room(f, tile, which++)
-                             : i == team->me ? own_place(team, at)
-                                             : coll_address(team, i, at);
+        const char *source = is_unmapped(team, i) ? unmapped_tile(f, tile, which++)
+                             : i == team->me      ? own_pointer(team, at)
+                                                  : coll_address(team, i, at);
         if (i == 0)
-            memcpy(f->room, source, bytes);
+            memcpy(f->buffer, source, bytes);
         else
-            f->reduction->c->combine(f->room, source, bytes / f->reduction->c->element);
+            f->reduction->c->combine(f->buffer, source, bytes / f->reduction->c->element);
     }
-    reduce_end(f->reduction->c, f->room, bytes / f->reduction->c->element, team->n);
-    memcpy(own_place(team, tile_at(f, f->reduction->to, tile)), f->room, bytes);
+    reduce_end(f->reduction->c, f->buffer, bytes / f->reduction->c->element, team->n);
+    memcpy(own_pointer(team, tile_at(f, f->reduction->to, tile)), f->buffer, bytes);
 }
 
-/* The result of a part, in this PE's destination. */
+/* Combines this member's chunk into its own destination. */
 static weft_status reduce_fetched(const struct reduction *reduction, size_t begin, size_t bytes)
 {
     struct weft_team *team = reduction->team;
@@ -169,28 +170,28 @@ static weft_status reduce_fetched(const struct reduction *reduction, size_t begi
     if (!bytes)
         return WEFT_OK;
     for (int i = 0; i < team->n; i++)
-        f.far += is_far(team, i);
-    f.tile = FETCH_BYTES / (2 * (size_t)f.far + 1) / 64 * 64;
-    f.tile = f.tile < LEAST_FETCH ? LEAST_FETCH : f.tile;
+        f.unmapped += is_unmapped(team, i);
+    f.tile = FETCH_BYTES / (2 * (size_t)f.unmapped + 1) / 64 * 64;
+    f.tile = f.tile < LEAST_FETCH_BYTES ? LEAST_FETCH_BYTES : f.tile;
     f.tile = f.tile > bytes ? (bytes + 63) / 64 * 64 : f.tile;
-    f.room = malloc((2 * (size_t)f.far + 1) * f.tile);
-    if (!f.room)
+    f.buffer = malloc((2 * (size_t)f.unmapped + 1) * f.tile);
+    if (!f.buffer)
         return job_fail_all(team->job, WEFT_ERR_NO_MEMORY, "no private memory to reduce");
-    weft_status status = ask_for_tile(&f, 0);
+    weft_status status = request_tile(&f, 0);
     for (size_t tile = 0; tile * f.tile < bytes && !status; tile++) {
         status = weft_quiet(team->job->system_ctx);
         if (!status && (tile + 1) * f.tile < bytes)
-            status = ask_for_tile(&f, tile + 1);
+            status = request_tile(&f, tile + 1);
         if (!status)
             combine_tile(&f, tile);
     }
-    if (!status) /* else what was asked for may still come */
-        free(f.room);
+    if (!status) /* after a failure a requested tile may still arrive */
+        free(f.buffer);
     return status;
 }
 
-/* A team with nodes whose members the order of the elements goes to and fro between: each member
- * works on its part, whose result then goes once to each node. */
+/* A team whose members share nodes but are not in node order: each member combines its chunk, then
+ * sends the result once to each node. */
 static weft_status reduce_over_nodes(const struct reduction *reduction, size_t n, uint64_t phase)
 {
     struct weft_team *team = reduction->team;
@@ -202,35 +203,37 @@ static weft_status reduce_over_nodes(const struct reduction *reduction, size_t n
         at[i] = chunk_begin(reduction, n, i);
         bytes[i] = chunk_begin(reduction, n, i + 1) - at[i];
     }
-    struct place mine = {reduction->to.segment, reduction->to.offset + at[team->me]};
+    struct symmetric_range mine = {reduction->to.segment, reduction->to.offset + at[team->me]};
     weft_status status = coll_nodes_sync(team, BOX_OP_REDUCE, phase);
     if (!status)
         status = reduce_fetched(reduction, at[team->me], bytes[team->me]);
     if (!status)
-        status = coll_nodes_collect(team, BOX_OP_REDUCE, reduction->to, own_place(team, mine), at,
+        status = coll_nodes_collect(team, BOX_OP_REDUCE, reduction->to, own_pointer(team, mine), at,
                                     bytes, phase + 1);
     free(at);
     return status;
 }
 
-/* Phases: all sources are ready; all chunks are in all destinations (and all sources are read). */
+/* Phases: all sources are ready; all chunks are in all destinations and all sources have been
+ * read. */
 static weft_status reduce_large(const struct reduction *reduction, size_t n, uint64_t phase)
 {
     struct weft_team *team = reduction->team;
     size_t begin = chunk_begin(reduction, n, team->me),
            end = chunk_begin(reduction, n, team->me + 1);
-    struct place mine = {reduction->to.segment, reduction->to.offset + begin};
-    weft_status status = everyone(team, phase);
+    struct symmetric_range mine = {reduction->to.segment, reduction->to.offset + begin};
+    weft_status status = sync_all(team, phase);
     if (team->direct) {
         for (size_t at = begin; at < end && !status; at += TILE_BYTES)
             status = reduce_tile(reduction, at, end - at < TILE_BYTES ? end - at : TILE_BYTES);
-        return status ? status : everyone(team, phase + 1);
+        return status ? status : sync_all(team, phase + 1);
     }
     if (!status)
         status = reduce_fetched(reduction, begin, end - begin);
     for (int k = 1; k < team->n && begin < end && !status; k++)
-        status = coll_put(team, (team->me + k) % team->n, mine, own_place(team, mine), end - begin);
-    return status ? status : everyone(team, phase + 1);
+        status =
+            coll_put(team, (team->me + k) % team->n, mine, own_pointer(team, mine), end - begin);
+    return status ? status : sync_all(team, phase + 1);
 }
 
 static weft_status reduce_by(const char *name, struct weft_team *team, void *dst, const void *src,
@@ -244,21 +247,21 @@ static weft_status reduce_by(const char *name, struct weft_team *team, void *dst
     weft_status status = coll_begin(name, team, BOX_OP_REDUCE, -1, bytes, reduce_detail(c), &phase);
     if (status || n == 0)
         return status;
-    status = coll_place(name, "dst", team, dst, bytes, &reduction.to);
+    status = coll_find_range(name, "dst", team, dst, bytes, &reduction.to);
     if (!status)
-        status = coll_place(name, "src", team, src, bytes, &reduction.from);
+        status = coll_find_range(name, "src", team, src, bytes, &reduction.from);
     if (status)
         return status;
     size_t apart = dst < src ? (size_t)((const char *)src - (const char *)dst)
                              : (size_t)((const char *)dst - (const char *)src);
     if (unlikely(team->job->checking) && apart && apart < bytes)
         return base_fail(WEFT_ERR_ARGUMENT,
-                         "%s: dst %p and src %p overlap by %zu of %zu bytes; they may be the same "
-                         "or lie apart",
+                         "%s: dst %p and src %p overlap by %zu of %zu bytes; they must be equal "
+                         "or disjoint",
                          name, dst, src, bytes - apart, bytes);
     bool kernel = false;
     if (c->type != WEFT_LONG_DOUBLE && coll_on_gpu(team, dst, src))
-        status = coll_by_kernel(team, dst, src, bytes, &kernel);
+        status = coll_choose_kernel(team, dst, src, bytes, &kernel);
     if (status || kernel)
         return status ? status : coll_kernel_reduction(name, team, true, dst, src, bytes, c);
     if (!c->combine || c->op == WEFT_DEV_SCALED || coll_on_gpu(team, dst, src))

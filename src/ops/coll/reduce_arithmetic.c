@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The arithmetic of reductions on the host: how two vectors of each type are combined, what is done
- * with elements before and with results behind, and which types and operations go together. Knows
- * nothing of PEs. */
+/* The arithmetic of reductions on the host: how two vectors of each type are combined, how elements
+ * are scaled before and results divided after, and which operations are defined for which types.
+ * Knows nothing of PEs. */
 #include "ops/coll/reduce.h"
 
 #include "base/status.h"
@@ -30,7 +30,7 @@
 #define ARITHMETIC(T, ctype)                                                                       \
     COMBINE(sum_##T, ctype, a + b)                                                                 \
     COMBINE(prod_##T, ctype, a *b)
-/* Sums of signed integers wrap, as atomics do: they are computed on the unsigned type. */
+/* Sums of signed integers wrap around, like atomics: they are computed on the unsigned type. */
 #define INTEGER(T, ctype, wrapping)                                                                \
     BITWISE(T, ctype)                                                                              \
     ORDERED(T, ctype)                                                                              \
@@ -195,7 +195,8 @@ weft_status reduce_scaled_combiner(const char *function, weft_type type, const v
 uint64_t reduce_detail(const struct combiner *c)
 {
     double factor = (double)c->factor;
-    uint64_t bits = 0, op = (uint64_t)c->op + c->weighted; /* a name of its own */
+    /* a weighted sum has its own operation number */
+    uint64_t bits = 0, op = (uint64_t)c->op + c->weighted;
     if (c->op == WEFT_DEV_SCALED && !c->factor_at && !c->weighted)
         memcpy(&bits, &factor, sizeof bits);
     return (uint64_t)c->type << 8 | op | (bits ^ bits << 24) >> 16 << 16;

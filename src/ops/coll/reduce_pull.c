@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions over any memory and any path: each member gets what it combines from all, piece by
- * piece, and puts the result into all destinations, or its own. For what the quicker ways
- * (reduce.c, the kernels of kernel.c) do not serve: GPU memory that members do not reach,
- * types of 16 and 8 bits and scaled sums in host memory, and reducescatter. */
+/* Reductions over any memory and any path: each member gets the elements that it combines from all
+ * members, chunk by chunk, and puts the result into all destinations or its own. For cases that the
+ * faster algorithms (reduce.c, the kernels of kernel.c) cannot serve: GPU memory that members
+ * cannot access, types of 16 and 8 bits and scaled sums in host memory, and reducescatter. */
 #include "ops/coll/kernel.h"
 
 #include <weft/device/arithmetic.h>
@@ -18,8 +18,9 @@ static inline struct weft_dev_vec16 element(const char *at, size_t bytes)
     return v;
 }
 
-/* Types of 16 and 8 bits are combined in binary32, as device code does it. */
-static void widen(float *acc, const char *in, size_t n, const struct combiner *c, bool begin)
+/* Converts elements of 16 or 8 bits to binary32 and combines them there, as device code does. */
+static void widen_and_combine(float *acc, const char *in, size_t n, const struct combiner *c,
+                              bool begin)
 {
     const struct weft_dev_how h = {c->type, c->op, 1, 1, 0, (double)c->factor};
     for (size_t i = 0; i < n; i++) {
@@ -28,8 +29,8 @@ static void widen(float *acc, const char *in, size_t n, const struct combiner *c
     }
 }
 
-static void round_all(char *result, const float *acc, size_t n, const struct combiner *c,
-                      int members)
+static void narrow_all(char *result, const float *acc, size_t n, const struct combiner *c,
+                       int members)
 {
     for (size_t i = 0; i < n; i++) {
         float x = c->op == WEFT_AVG ? weft_dev_mean_f32(acc[i], members) : acc[i];
@@ -38,15 +39,15 @@ static void round_all(char *result, const float *acc, size_t n, const struct com
     }
 }
 
-/* Where a member's piece comes, where it is combined, and in the end the result. */
-struct rooms {
+/* in: receives a member's chunk, and holds the narrowed result at the end. acc: partial result. */
+struct buffers {
     char *in, *acc;
 };
 
-/* factors: of a weighted sum; else NULL. */
+/* factors: of a weighted sum, one for each member; else NULL. */
 static weft_status combine_pulled(struct weft_team *team, const char *src, size_t n,
                                   const struct combiner *combiner, const long double *factors,
-                                  struct rooms rooms, char **result)
+                                  struct buffers buffers, char **result)
 {
     weft_status status = WEFT_OK;
     struct combiner here = *combiner;
@@ -55,24 +56,25 @@ static weft_status combine_pulled(struct weft_team *team, const char *src, size_
     for (int i = 0; i < team->n && !status; i++) {
         if (factors)
             here.factor = factors[i];
-        char *to = i || wide ? rooms.in : rooms.acc;
+        char *to = i || wide ? buffers.in : buffers.acc;
         status = weft_get(team->job->system_ctx, to, src, n * c->element, team->pes[i]);
         if (!status && wide)
-            widen((float *)(void *)rooms.acc, rooms.in, n, c, i == 0);
+            widen_and_combine((float *)(void *)buffers.acc, buffers.in, n, c, i == 0);
         else if (!status)
             reduce_scale(c, to, n);
         if (!status && !wide && i)
-            c->combine(rooms.acc, rooms.in, n);
+            c->combine(buffers.acc, buffers.in, n);
     }
-    *result = wide ? rooms.in : rooms.acc;
+    *result = wide ? buffers.in : buffers.acc;
     if (wide && !status)
-        round_all(rooms.in, (const float *)(void *)rooms.acc, n, c, team->n);
+        narrow_all(buffers.in, (const float *)(void *)buffers.acc, n, c, team->n);
     else if (!status)
-        reduce_end(c, rooms.acc, n, team->n);
+        reduce_end(c, buffers.acc, n, team->n);
     return status;
 }
 
-/* Everyone's, by member; NULL where all have one. */
+/* Exchanges the factors of a weighted sum. *factors: one for each member, or NULL for other
+ * reductions. */
 static weft_status exchange_factors(struct weft_team *team, enum box_operation operation,
                                     const struct combiner *c, long double **factors)
 {
@@ -96,29 +98,30 @@ weft_status coll_pull_reduce(struct weft_team *team, enum box_operation operatio
     size_t last = everywhere ? n * (me + 1) / members : n;
     if (root >= 0 && team->me != root)
         last = first;
-    struct rooms rooms;
-    rooms.in = malloc(5 * CHUNK_BYTES); /* binary32 takes up to four times the bytes */
-    rooms.acc = rooms.in + CHUNK_BYTES;
+    struct buffers buffers;
+    buffers.in = malloc(5 * CHUNK_BYTES); /* binary32 takes up to four times as many bytes */
+    buffers.acc = buffers.in + CHUNK_BYTES;
     weft_status status =
-        rooms.in ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a reduction");
+        buffers.in ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a reduction");
     long double *factors = NULL;
     if (!status)
         status = exchange_factors(team, operation, c, &factors);
-    /* Sources are ready. Each element is read by one member only, and before it is overwritten. */
+    /* After the sync all sources are ready. Each element is read by one member only, and before it
+     * is overwritten. */
     if (!status)
         status = coll_sync(team, operation);
     for (size_t at = first; at < last && !status; at += per_chunk) {
         size_t now = last - at < per_chunk ? last - at : per_chunk;
         char *result, *to = (char *)dst + at * c->element;
         status = combine_pulled(team, (const char *)src + (to_me + at) * c->element, now, c,
-                                factors, rooms, &result);
+                                factors, buffers, &result);
         for (size_t i = 0; i < (everywhere ? members : 1) && !status; i++)
             status = weft_put_nbi(ctx, to, result, now * c->element,
                                   team->pes[everywhere ? (me + i) % members : me]);
         status = status ? status : weft_quiet(ctx);
     }
     free(factors);
-    free(rooms.in);
+    free(buffers.in);
     return coll_finish_puts(team, operation, status);
 }
 
@@ -149,23 +152,23 @@ static weft_status reducescatter(const char *name, struct weft_team *team, void 
     uint64_t phase;
     weft_status status =
         coll_begin(name, team, BOX_OP_REDUCESCATTER, -1, bytes, reduce_detail(c), &phase);
-    struct place to, from;
+    struct symmetric_range to, from;
     if (status || n == 0)
         return status;
-    status = coll_place(name, "dst", team, dst, bytes, &to);
+    status = coll_find_range(name, "dst", team, dst, bytes, &to);
     if (!status)
-        status = coll_place(name, "src", team, src, all, &from);
+        status = coll_find_range(name, "src", team, src, all, &from);
     if (status)
         return status;
     const char *d = dst, *s = src;
     if (d != s + (size_t)team->me * bytes && d < s + all && s < d + bytes)
         return base_fail(WEFT_ERR_ARGUMENT,
-                         "%s: dst %p (%zu bytes) and src %p (%zu bytes) overlap; dst may be this "
-                         "member's block of src, or lie apart",
+                         "%s: dst %p (%zu bytes) and src %p (%zu bytes) overlap; dst must be this "
+                         "member's block of src, or disjoint",
                          name, dst, bytes, src, all);
     bool kernel = false;
     if (c->type != WEFT_LONG_DOUBLE)
-        status = coll_by_kernel(team, dst, src, bytes, &kernel);
+        status = coll_choose_kernel(team, dst, src, bytes, &kernel);
     if (status || kernel)
         return status ? status : coll_kernel_reduction(name, team, false, dst, src, bytes, c);
     return coll_pull_reduce(team, BOX_OP_REDUCESCATTER, dst, src, n, c, COLL_EACH);
@@ -199,7 +202,7 @@ WEFT_EXPORT weft_status weft_reducescatter_weighted(weft_team *team, void *dst, 
 static weft_status reduce_to(const char *name, struct weft_team *team, void *dst, const void *src,
                              size_t n, const struct combiner *c, int root)
 {
-    struct place to, from;
+    struct symmetric_range to, from;
     size_t bytes;
     uint64_t phase;
     if (__builtin_mul_overflow(n, c->element, &bytes))
@@ -210,31 +213,31 @@ static weft_status reduce_to(const char *name, struct weft_team *team, void *dst
         status = coll_check_root(name, team, root);
     if (status || n == 0)
         return status;
-    status = coll_place(name, "dst", team, dst, bytes, &to);
+    status = coll_find_range(name, "dst", team, dst, bytes, &to);
     if (!status)
-        status = coll_place(name, "src", team, src, bytes, &from);
+        status = coll_find_range(name, "src", team, src, bytes, &from);
     const char *d = dst, *s = src;
     if (!status && d != s && d < s + bytes && s < d + bytes)
         status = base_fail(WEFT_ERR_ARGUMENT,
-                           "%s: dst %p and src %p overlap; they may be the same or lie apart", name,
+                           "%s: dst %p and src %p overlap; they must be equal or disjoint", name,
                            dst, src);
     if (status)
         return status;
-    struct coll_ask ask = {.function = name,
-                           .what = COLL_REDUCE_TO,
-                           .dst = dst,
-                           .src = src,
-                           .bytes = bytes,
-                           .root = root,
-                           .type = c->type,
-                           .op = c->op,
-                           .factor = (double)c->factor,
-                           .weighted = c->weighted};
+    struct coll_request request = {.function = name,
+                                   .what = COLL_REDUCE_TO,
+                                   .dst = dst,
+                                   .src = src,
+                                   .bytes = bytes,
+                                   .root = root,
+                                   .type = c->type,
+                                   .op = c->op,
+                                   .factor = (double)c->factor,
+                                   .weighted = c->weighted};
     bool kernel = false;
     if (c->type != WEFT_LONG_DOUBLE)
-        status = coll_by_kernel(team, dst, src, bytes, &kernel);
+        status = coll_choose_kernel(team, dst, src, bytes, &kernel);
     if (status || kernel)
-        return status ? status : coll_kernel_call(team, &ask);
+        return status ? status : coll_kernel_run(team, &request);
     return coll_pull_reduce(team, BOX_OP_REDUCE_TO, dst, src, n, c, root);
 }
 

@@ -1,49 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gather and scatter called by the host: by kernels where those serve, else each member puts its
- * blocks over whatever path the pair has, quiets, and syncs with the others. */
+/* Host-initiated gather and scatter: by kernels where these can serve. Else each member puts its
+ * blocks over the path of each pair, calls quiet, and syncs with the others. */
 #include "ops/coll/kernel.h"
 
-/* WEFT_OK, and *done: there is nothing more to do. */
-static weft_status begin_rooted(struct weft_team *team, const struct coll_ask *ask,
+/* Checks the arguments and performs the collective where kernels can. *done: the call is complete,
+ * or failed. */
+static weft_status begin_rooted(struct weft_team *team, const struct coll_request *request,
                                 enum box_operation operation, size_t blocks, bool *done)
 {
-    struct place to;
+    struct symmetric_range to;
     uint64_t phase;
     size_t all;
     bool kernel;
     *done = true;
     weft_status status =
-        coll_begin(ask->function, team, operation, ask->root, ask->bytes, 0, &phase);
+        coll_begin(request->function, team, operation, request->root, request->bytes, 0, &phase);
     if (!status)
-        status = coll_check_root(ask->function, team, ask->root);
-    if (status || !ask->bytes)
+        status = coll_check_root(request->function, team, request->root);
+    if (status || !request->bytes)
         return status;
-    if (__builtin_mul_overflow((size_t)ask->bytes, blocks, &all))
-        return base_fail(WEFT_ERR_RANGE, "%s: %zu bytes of %d PEs are too many", ask->function,
-                         (size_t)ask->bytes, team->n);
-    status = coll_place(ask->function, "dst", team, ask->dst, all, &to);
-    if (!status && !ask->src)
-        status = base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", ask->function);
+    if (__builtin_mul_overflow((size_t)request->bytes, blocks, &all))
+        return base_fail(WEFT_ERR_RANGE, "%s: %zu bytes of %d PEs are too many", request->function,
+                         (size_t)request->bytes, team->n);
+    status = coll_find_range(request->function, "dst", team, request->dst, all, &to);
+    if (!status && !request->src)
+        status = base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", request->function);
     if (!status)
-        status = coll_by_kernel(team, ask->dst, ask->src, ask->bytes, &kernel);
+        status = coll_choose_kernel(team, request->dst, request->src, request->bytes, &kernel);
     *done = status || kernel;
     bool host;
     if (!status && kernel)
-        status = coll_kernel_memory(team, ask, &host);
-    return status || !kernel ? status : coll_kernel_call(team, ask);
+        status = coll_kernel_memory(team, request, &host);
+    return status || !kernel ? status : coll_kernel_run(team, request);
 }
 
 WEFT_EXPORT weft_status weft_gather(weft_team *team, void *dst, const void *src, size_t bytes,
                                     int root)
 {
-    struct coll_ask ask = {.function = "weft_gather",
-                           .what = COLL_GATHER,
-                           .dst = dst,
-                           .src = src,
-                           .bytes = bytes,
-                           .root = root};
+    struct coll_request request = {.function = "weft_gather",
+                                   .what = COLL_GATHER,
+                                   .dst = dst,
+                                   .src = src,
+                                   .bytes = bytes,
+                                   .root = root};
     bool done;
-    weft_status status = begin_rooted(team, &ask, BOX_OP_GATHER, team ? (size_t)team->n : 1, &done);
+    weft_status status =
+        begin_rooted(team, &request, BOX_OP_GATHER, team ? (size_t)team->n : 1, &done);
     if (done)
         return status;
     status = coll_put_block(team, root, (char *)dst + (size_t)team->me * bytes, src, bytes);
@@ -53,14 +55,14 @@ WEFT_EXPORT weft_status weft_gather(weft_team *team, void *dst, const void *src,
 WEFT_EXPORT weft_status weft_scatter(weft_team *team, void *dst, const void *src, size_t bytes,
                                      int root)
 {
-    struct coll_ask ask = {.function = "weft_scatter",
-                           .what = COLL_SCATTER,
-                           .dst = dst,
-                           .src = src,
-                           .bytes = bytes,
-                           .root = root};
+    struct coll_request request = {.function = "weft_scatter",
+                                   .what = COLL_SCATTER,
+                                   .dst = dst,
+                                   .src = src,
+                                   .bytes = bytes,
+                                   .root = root};
     bool done;
-    weft_status status = begin_rooted(team, &ask, BOX_OP_SCATTER, 1, &done);
+    weft_status status = begin_rooted(team, &request, BOX_OP_SCATTER, 1, &done);
     if (done)
         return status;
     for (int i = 0; team->me == root && i < team->n && !status; i++)

@@ -1,156 +1,156 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives in stream order: by the kernels of kernel.c where they serve, else as calls of
- * the host's functions (ops/stream/call.c). */
+/* Collectives in stream order: by the kernels of kernel.c where these can serve, else as host
+ * callbacks that call the host functions (ops/stream/call.c). */
 #include "ops/stream/stream.h"
 #include "ops/coll/kernel.h"
 
 #include <weft/device/arithmetic.h>
 
-/* The host's function checks the rest when its turn comes. */
-static weft_status by_host(weft_team *team, const struct coll_ask *ask,
+/* Enqueues a host callback. The host function checks the other arguments when it runs. */
+static weft_status by_host(weft_team *team, const struct coll_request *request,
                            enum box_operation operation, size_t count, weft_stream stream)
 {
     enum segment_id segment;
     size_t offset;
-    weft_status status =
-        access_find_own(ask->function, team->job->default_ctx, ask->dst, 1, &segment, &offset);
+    weft_status status = access_find_own(request->function, team->job->default_ctx, request->dst, 1,
+                                         &segment, &offset);
     if (status)
-        return base_fail_context(status,
-                                 "argument dst, of a team whose GPUs do not all reach each other");
+        return base_fail_context(
+            status, "argument dst (the GPUs of this team do not all access each other)");
     struct stream_collective what = {.operation = operation,
                                      .team = team,
-                                     .dst = ask->dst,
-                                     .src = ask->src,
+                                     .dst = request->dst,
+                                     .src = request->src,
                                      .count = count,
-                                     .root = ask->root,
-                                     .element = ask->element,
-                                     .src_stride = ask->src_stride,
-                                     .dst_stride = ask->dst_stride,
-                                     .type = ask->type,
-                                     .op = ask->op,
-                                     .send_bytes = ask->send_bytes,
-                                     .send_at = ask->send_at,
-                                     .recv_bytes = ask->recv_bytes,
-                                     .recv_at = ask->recv_at,
-                                     .factor_at = ask->factor_at,
-                                     .weighted = ask->weighted};
-    if (ask->op == WEFT_DEV_SCALED && !ask->factor_at)
-        memcpy(what.factor, ask->factor_bytes, sizeof what.factor);
+                                     .root = request->root,
+                                     .element = request->element,
+                                     .src_stride = request->src_stride,
+                                     .dst_stride = request->dst_stride,
+                                     .type = request->type,
+                                     .op = request->op,
+                                     .send_bytes = request->send_bytes,
+                                     .send_at = request->send_at,
+                                     .recv_bytes = request->recv_bytes,
+                                     .recv_at = request->recv_at,
+                                     .factor_at = request->factor_at,
+                                     .weighted = request->weighted};
+    if (request->op == WEFT_DEV_SCALED && !request->factor_at)
+        memcpy(what.factor, request->factor_bytes, sizeof what.factor);
     return stream_call_collective(&what, stream);
 }
 
-static uint64_t detail_of(const struct coll_ask *ask)
+static uint64_t detail_of(const struct coll_request *request)
 {
-    if (ask->element)
-        return ask->dst_stride << 32 ^ ask->src_stride;
-    struct combiner c = {.type = ask->type,
-                         .op = ask->op,
-                         .factor = ask->factor,
-                         .factor_at = ask->factor_at,
-                         .weighted = ask->weighted};
+    if (request->element)
+        return request->dst_stride << 32 ^ request->src_stride;
+    struct combiner c = {.type = request->type,
+                         .op = request->op,
+                         .factor = request->factor,
+                         .factor_at = request->factor_at,
+                         .weighted = request->weighted};
     return reduce_detail(&c);
 }
 
-static weft_status collective_on_stream(weft_team *team, const struct coll_ask *ask,
+static weft_status collective_on_stream(weft_team *team, const struct coll_request *request,
                                         enum box_operation operation, size_t count,
                                         weft_stream stream)
 {
     if (!team)
-        return base_fail(WEFT_ERR_ARGUMENT, "%s: team is null", ask->function);
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: team is null", request->function);
     if (atomic_load(&team->job->state) != JOB_RUNNING)
-        return job_finalized(ask->function);
+        return job_finalized(request->function);
     weft_status status = job_check_failed(team->job);
     if (!status)
-        status = stream_check(ask->function, team->job, stream);
+        status = stream_check(request->function, team->job, stream);
     if (status)
         return status;
-    if (ask->root < 0 || ask->root >= team->n)
-        return base_fail(WEFT_ERR_PE, "%s: root %d; the team has %d members", ask->function,
-                         ask->root, team->n);
-    if (count == 0 && ask->what != COLL_COLLECT && ask->what != COLL_ALLTOALLV)
+    if (request->root < 0 || request->root >= team->n)
+        return base_fail(WEFT_ERR_PE, "%s: root %d; the team has %d members", request->function,
+                         request->root, team->n);
+    if (count == 0 && request->what != COLL_COLLECT && request->what != COLL_ALLTOALLV)
         return WEFT_OK;
-    bool reduces =
-        ask->what == COLL_REDUCE || ask->what == COLL_REDUCESCATTER || ask->what == COLL_REDUCE_TO;
+    bool reduces = request->what == COLL_REDUCE || request->what == COLL_REDUCESCATTER ||
+                   request->what == COLL_REDUCE_TO;
     if (!stream_on_cuda(team->job) || !coll_kernel_serves(team) ||
-        (reduces && ask->type == WEFT_LONG_DOUBLE)) /* GPUs have no such type */
-        return by_host(team, ask, operation, count, stream);
+        (reduces && request->type == WEFT_LONG_DOUBLE)) /* GPUs have no long double */
+        return by_host(team, request, operation, count, stream);
     bool host;
     uint64_t phase;
-    status = coll_kernel_memory(team, ask, &host);
+    status = coll_kernel_memory(team, request, &host);
     if (status)
         return status;
     if (host)
-        return by_host(team, ask, operation, count, stream);
-    bool own_size = ask->what == COLL_COLLECT || ask->what == COLL_ALLTOALLV;
-    status = coll_begin(ask->function, team, operation, ask->root, own_size ? 0 : ask->bytes,
-                        detail_of(ask), &phase);
-    return status ? status : coll_kernel_put(team, ask, stream);
+        return by_host(team, request, operation, count, stream);
+    bool own_size = request->what == COLL_COLLECT || request->what == COLL_ALLTOALLV;
+    status = coll_begin(request->function, team, operation, request->root,
+                        own_size ? 0 : request->bytes, detail_of(request), &phase);
+    return status ? status : coll_kernel_enqueue(team, request, stream);
 }
 
 WEFT_EXPORT weft_status weft_broadcast_on_stream(weft_team *team, void *dst, const void *src,
                                                  size_t bytes, int root, weft_stream stream)
 {
-    struct coll_ask ask = {.function = "weft_broadcast_on_stream",
-                           .what = COLL_BROADCAST,
-                           .dst = dst,
-                           .src = src,
-                           .bytes = bytes,
-                           .root = root};
-    return collective_on_stream(team, &ask, BOX_OP_BROADCAST, bytes, stream);
+    struct coll_request request = {.function = "weft_broadcast_on_stream",
+                                   .what = COLL_BROADCAST,
+                                   .dst = dst,
+                                   .src = src,
+                                   .bytes = bytes,
+                                   .root = root};
+    return collective_on_stream(team, &request, BOX_OP_BROADCAST, bytes, stream);
 }
 
 WEFT_EXPORT weft_status weft_fcollect_on_stream(weft_team *team, void *dst, const void *src,
                                                 size_t bytes, weft_stream stream)
 {
-    struct coll_ask ask = {.function = "weft_fcollect_on_stream",
-                           .what = COLL_FCOLLECT,
-                           .dst = dst,
-                           .src = src,
-                           .bytes = bytes};
-    return collective_on_stream(team, &ask, BOX_OP_FCOLLECT, bytes, stream);
+    struct coll_request request = {.function = "weft_fcollect_on_stream",
+                                   .what = COLL_FCOLLECT,
+                                   .dst = dst,
+                                   .src = src,
+                                   .bytes = bytes};
+    return collective_on_stream(team, &request, BOX_OP_FCOLLECT, bytes, stream);
 }
 
 WEFT_EXPORT weft_status weft_alltoall_on_stream(weft_team *team, void *dst, const void *src,
                                                 size_t bytes, weft_stream stream)
 {
-    struct coll_ask ask = {.function = "weft_alltoall_on_stream",
-                           .what = COLL_ALLTOALL,
-                           .dst = dst,
-                           .src = src,
-                           .bytes = bytes};
-    return collective_on_stream(team, &ask, BOX_OP_ALLTOALL, bytes, stream);
+    struct coll_request request = {.function = "weft_alltoall_on_stream",
+                                   .what = COLL_ALLTOALL,
+                                   .dst = dst,
+                                   .src = src,
+                                   .bytes = bytes};
+    return collective_on_stream(team, &request, BOX_OP_ALLTOALL, bytes, stream);
 }
 
 WEFT_EXPORT weft_status weft_alltoalls_on_stream(weft_team *team, void *dst, const void *src,
                                                  ptrdiff_t dst_stride, ptrdiff_t src_stride,
                                                  size_t element, size_t n, weft_stream stream)
 {
-    struct coll_ask ask = {.function = "weft_alltoalls_on_stream",
-                           .what = COLL_ALLTOALL,
-                           .dst = dst,
-                           .src = src,
-                           .element = element,
-                           .dst_stride = (uint64_t)dst_stride,
-                           .src_stride = (uint64_t)src_stride};
+    struct coll_request request = {.function = "weft_alltoalls_on_stream",
+                                   .what = COLL_ALLTOALL,
+                                   .dst = dst,
+                                   .src = src,
+                                   .element = element,
+                                   .dst_stride = (uint64_t)dst_stride,
+                                   .src_stride = (uint64_t)src_stride};
     if (n && (dst_stride < 1 || src_stride < 1 || element == 0))
         return base_fail(WEFT_ERR_ARGUMENT,
                          "%s: strides %td and %td, element of %zu bytes; at least 1 is needed",
-                         ask.function, dst_stride, src_stride, element);
-    if (__builtin_mul_overflow(n, element, &ask.bytes))
-        return base_fail(WEFT_ERR_RANGE, "%s: %zu elements of %zu bytes are too many", ask.function,
-                         n, element);
-    return collective_on_stream(team, &ask, BOX_OP_ALLTOALLS, n, stream);
+                         request.function, dst_stride, src_stride, element);
+    if (__builtin_mul_overflow(n, element, &request.bytes))
+        return base_fail(WEFT_ERR_RANGE, "%s: %zu elements of %zu bytes are too many",
+                         request.function, n, element);
+    return collective_on_stream(team, &request, BOX_OP_ALLTOALLS, n, stream);
 }
 
 WEFT_EXPORT weft_status weft_collect_on_stream(weft_team *team, void *dst, const void *src,
                                                size_t bytes, weft_stream stream)
 {
-    struct coll_ask ask = {.function = "weft_collect_on_stream",
-                           .what = COLL_COLLECT,
-                           .dst = dst,
-                           .src = src,
-                           .bytes = bytes};
-    return collective_on_stream(team, &ask, BOX_OP_COLLECT, bytes, stream);
+    struct coll_request request = {.function = "weft_collect_on_stream",
+                                   .what = COLL_COLLECT,
+                                   .dst = dst,
+                                   .src = src,
+                                   .bytes = bytes};
+    return collective_on_stream(team, &request, BOX_OP_COLLECT, bytes, stream);
 }
 
 WEFT_EXPORT weft_status weft_alltoallv_on_stream(weft_team *team, void *dst, size_t room,
@@ -159,104 +159,107 @@ WEFT_EXPORT weft_status weft_alltoallv_on_stream(weft_team *team, void *dst, siz
                                                  const uint64_t *send_bytes,
                                                  const uint64_t *send_at, weft_stream stream)
 {
-    struct coll_ask ask = {.function = "weft_alltoallv_on_stream",
-                           .what = COLL_ALLTOALLV,
-                           .dst = dst,
-                           .src = src,
-                           .send_bytes = send_bytes,
-                           .send_at = send_at,
-                           .recv_bytes = recv_bytes,
-                           .recv_at = recv_at,
-                           .room = room};
-    return collective_on_stream(team, &ask, BOX_OP_ALLTOALLV, room, stream);
+    struct coll_request request = {.function = "weft_alltoallv_on_stream",
+                                   .what = COLL_ALLTOALLV,
+                                   .dst = dst,
+                                   .src = src,
+                                   .send_bytes = send_bytes,
+                                   .send_at = send_at,
+                                   .recv_bytes = recv_bytes,
+                                   .recv_at = recv_at,
+                                   .room = room};
+    return collective_on_stream(team, &request, BOX_OP_ALLTOALLV, room, stream);
 }
 
 WEFT_EXPORT weft_status weft_gather_on_stream(weft_team *team, void *dst, const void *src,
                                               size_t bytes, int root, weft_stream stream)
 {
-    struct coll_ask ask = {.function = "weft_gather_on_stream",
-                           .what = COLL_GATHER,
-                           .dst = dst,
-                           .src = src,
-                           .bytes = bytes,
-                           .root = root};
-    return collective_on_stream(team, &ask, BOX_OP_GATHER, bytes, stream);
+    struct coll_request request = {.function = "weft_gather_on_stream",
+                                   .what = COLL_GATHER,
+                                   .dst = dst,
+                                   .src = src,
+                                   .bytes = bytes,
+                                   .root = root};
+    return collective_on_stream(team, &request, BOX_OP_GATHER, bytes, stream);
 }
 
 WEFT_EXPORT weft_status weft_scatter_on_stream(weft_team *team, void *dst, const void *src,
                                                size_t bytes, int root, weft_stream stream)
 {
-    struct coll_ask ask = {.function = "weft_scatter_on_stream",
-                           .what = COLL_SCATTER,
-                           .dst = dst,
-                           .src = src,
-                           .bytes = bytes,
-                           .root = root};
-    return collective_on_stream(team, &ask, BOX_OP_SCATTER, bytes, stream);
+    struct coll_request request = {.function = "weft_scatter_on_stream",
+                                   .what = COLL_SCATTER,
+                                   .dst = dst,
+                                   .src = src,
+                                   .bytes = bytes,
+                                   .root = root};
+    return collective_on_stream(team, &request, BOX_OP_SCATTER, bytes, stream);
 }
 
-static weft_status reduction(weft_team *team, struct coll_ask *ask, enum box_operation operation,
-                             size_t n, const struct combiner *c, weft_stream stream)
+static weft_status reduction(weft_team *team, struct coll_request *request,
+                             enum box_operation operation, size_t n, const struct combiner *c,
+                             weft_stream stream)
 {
-    ask->type = c->type;
-    ask->op = c->op;
-    if (__builtin_mul_overflow(n, c->element, &ask->bytes))
-        return base_fail(WEFT_ERR_RANGE, "%s: %zu elements are too many", ask->function, n);
-    return collective_on_stream(team, ask, operation, n, stream);
+    request->type = c->type;
+    request->op = c->op;
+    if (__builtin_mul_overflow(n, c->element, &request->bytes))
+        return base_fail(WEFT_ERR_RANGE, "%s: %zu elements are too many", request->function, n);
+    return collective_on_stream(team, request, operation, n, stream);
 }
 
-static weft_status by_op(weft_team *team, struct coll_ask ask, enum box_operation operation,
+static weft_status by_op(weft_team *team, struct coll_request request, enum box_operation operation,
                          size_t n, weft_type type, weft_op op, weft_stream stream)
 {
     struct combiner c;
-    weft_status status = reduce_combiner(ask.function, type, op, &c);
-    return status ? status : reduction(team, &ask, operation, n, &c, stream);
+    weft_status status = reduce_combiner(request.function, type, op, &c);
+    return status ? status : reduction(team, &request, operation, n, &c, stream);
 }
 
-/* A factor in memory of the GPU is read when the stream comes there; another one now. */
-static weft_status scaled(weft_team *team, struct coll_ask ask, enum box_operation operation,
-                          size_t n, weft_type type, const void *factor, weft_stream stream)
+/* A factor in GPU memory is read when the stream reaches the collective; any other factor is read
+ * now. */
+static weft_status scaled(weft_team *team, struct coll_request request,
+                          enum box_operation operation, size_t n, weft_type type,
+                          const void *factor, weft_stream stream)
 {
     struct combiner c;
-    weft_status status = reduce_scaled_combiner(ask.function, type, factor, &c);
+    weft_status status = reduce_scaled_combiner(request.function, type, factor, &c);
     if (status)
         return status;
     struct gpu *gpu = team ? team->job->gpu : NULL;
     if (gpu && gpu_place_of(gpu, factor) == GPU_PLACE_DEVICE) {
-        ask.factor_at = factor;
+        request.factor_at = factor;
     } else {
-        memcpy(ask.factor_bytes, factor, reduce_factor_bytes(type));
-        ask.factor = (double)reduce_factor_of(type, factor);
+        memcpy(request.factor_bytes, factor, reduce_factor_bytes(type));
+        request.factor = (double)reduce_factor_of(type, factor);
     }
-    return reduction(team, &ask, operation, n, &c, stream);
+    return reduction(team, &request, operation, n, &c, stream);
 }
 
 WEFT_EXPORT weft_status weft_reduce_on_stream(weft_team *team, void *dst, const void *src, size_t n,
                                               weft_type type, weft_op op, weft_stream stream)
 {
-    struct coll_ask ask = {
+    struct coll_request request = {
         .function = "weft_reduce_on_stream", .what = COLL_REDUCE, .dst = dst, .src = src};
-    return by_op(team, ask, BOX_OP_REDUCE, n, type, op, stream);
+    return by_op(team, request, BOX_OP_REDUCE, n, type, op, stream);
 }
 
 WEFT_EXPORT weft_status weft_reduce_scaled_on_stream(weft_team *team, void *dst, const void *src,
                                                      size_t n, weft_type type, const void *factor,
                                                      weft_stream stream)
 {
-    struct coll_ask ask = {
+    struct coll_request request = {
         .function = "weft_reduce_scaled_on_stream", .what = COLL_REDUCE, .dst = dst, .src = src};
-    return scaled(team, ask, BOX_OP_REDUCE, n, type, factor, stream);
+    return scaled(team, request, BOX_OP_REDUCE, n, type, factor, stream);
 }
 
 WEFT_EXPORT weft_status weft_reducescatter_on_stream(weft_team *team, void *dst, const void *src,
                                                      size_t n, weft_type type, weft_op op,
                                                      weft_stream stream)
 {
-    struct coll_ask ask = {.function = "weft_reducescatter_on_stream",
-                           .what = COLL_REDUCESCATTER,
-                           .dst = dst,
-                           .src = src};
-    return by_op(team, ask, BOX_OP_REDUCESCATTER, n, type, op, stream);
+    struct coll_request request = {.function = "weft_reducescatter_on_stream",
+                                   .what = COLL_REDUCESCATTER,
+                                   .dst = dst,
+                                   .src = src};
+    return by_op(team, request, BOX_OP_REDUCESCATTER, n, type, op, stream);
 }
 
 WEFT_EXPORT weft_status weft_reducescatter_scaled_on_stream(weft_team *team, void *dst,
@@ -264,23 +267,23 @@ WEFT_EXPORT weft_status weft_reducescatter_scaled_on_stream(weft_team *team, voi
                                                             weft_type type, const void *factor,
                                                             weft_stream stream)
 {
-    struct coll_ask ask = {.function = "weft_reducescatter_scaled_on_stream",
-                           .what = COLL_REDUCESCATTER,
-                           .dst = dst,
-                           .src = src};
-    return scaled(team, ask, BOX_OP_REDUCESCATTER, n, type, factor, stream);
+    struct coll_request request = {.function = "weft_reducescatter_scaled_on_stream",
+                                   .what = COLL_REDUCESCATTER,
+                                   .dst = dst,
+                                   .src = src};
+    return scaled(team, request, BOX_OP_REDUCESCATTER, n, type, factor, stream);
 }
 
 WEFT_EXPORT weft_status weft_reduce_to_on_stream(weft_team *team, void *dst, const void *src,
                                                  size_t n, weft_type type, weft_op op, int root,
                                                  weft_stream stream)
 {
-    struct coll_ask ask = {.function = "weft_reduce_to_on_stream",
-                           .what = COLL_REDUCE_TO,
-                           .dst = dst,
-                           .src = src,
-                           .root = root};
-    return by_op(team, ask, BOX_OP_REDUCE_TO, n, type, op, stream);
+    struct coll_request request = {.function = "weft_reduce_to_on_stream",
+                                   .what = COLL_REDUCE_TO,
+                                   .dst = dst,
+                                   .src = src,
+                                   .root = root};
+    return by_op(team, request, BOX_OP_REDUCE_TO, n, type, op, stream);
 }
 
 WEFT_EXPORT weft_status weft_reduce_to_scaled_on_stream(weft_team *team, void *dst, const void *src,
@@ -288,24 +291,24 @@ WEFT_EXPORT weft_status weft_reduce_to_scaled_on_stream(weft_team *team, void *d
                                                         const void *factor, int root,
                                                         weft_stream stream)
 {
-    struct coll_ask ask = {.function = "weft_reduce_to_scaled_on_stream",
-                           .what = COLL_REDUCE_TO,
-                           .dst = dst,
-                           .src = src,
-                           .root = root};
-    return scaled(team, ask, BOX_OP_REDUCE_TO, n, type, factor, stream);
+    struct coll_request request = {.function = "weft_reduce_to_scaled_on_stream",
+                                   .what = COLL_REDUCE_TO,
+                                   .dst = dst,
+                                   .src = src,
+                                   .root = root};
+    return scaled(team, request, BOX_OP_REDUCE_TO, n, type, factor, stream);
 }
 
 WEFT_EXPORT weft_status weft_reduce_weighted_on_stream(weft_team *team, void *dst, const void *src,
                                                        size_t n, weft_type type, const void *factor,
                                                        weft_stream stream)
 {
-    struct coll_ask ask = {.function = "weft_reduce_weighted_on_stream",
-                           .what = COLL_REDUCE,
-                           .dst = dst,
-                           .src = src,
-                           .weighted = true};
-    return scaled(team, ask, BOX_OP_REDUCE, n, type, factor, stream);
+    struct coll_request request = {.function = "weft_reduce_weighted_on_stream",
+                                   .what = COLL_REDUCE,
+                                   .dst = dst,
+                                   .src = src,
+                                   .weighted = true};
+    return scaled(team, request, BOX_OP_REDUCE, n, type, factor, stream);
 }
 
 WEFT_EXPORT weft_status weft_reducescatter_weighted_on_stream(weft_team *team, void *dst,
@@ -313,12 +316,12 @@ WEFT_EXPORT weft_status weft_reducescatter_weighted_on_stream(weft_team *team, v
                                                               weft_type type, const void *factor,
                                                               weft_stream stream)
 {
-    struct coll_ask ask = {.function = "weft_reducescatter_weighted_on_stream",
-                           .what = COLL_REDUCESCATTER,
-                           .dst = dst,
-                           .src = src,
-                           .weighted = true};
-    return scaled(team, ask, BOX_OP_REDUCESCATTER, n, type, factor, stream);
+    struct coll_request request = {.function = "weft_reducescatter_weighted_on_stream",
+                                   .what = COLL_REDUCESCATTER,
+                                   .dst = dst,
+                                   .src = src,
+                                   .weighted = true};
+    return scaled(team, request, BOX_OP_REDUCESCATTER, n, type, factor, stream);
 }
 
 WEFT_EXPORT weft_status weft_reduce_to_weighted_on_stream(weft_team *team, void *dst,
@@ -326,13 +329,13 @@ WEFT_EXPORT weft_status weft_reduce_to_weighted_on_stream(weft_team *team, void 
                                                           const void *factor, int root,
                                                           weft_stream stream)
 {
-    struct coll_ask ask = {.function = "weft_reduce_to_weighted_on_stream",
-                           .what = COLL_REDUCE_TO,
-                           .dst = dst,
-                           .src = src,
-                           .weighted = true,
-                           .root = root};
-    return scaled(team, ask, BOX_OP_REDUCE_TO, n, type, factor, stream);
+    struct coll_request request = {.function = "weft_reduce_to_weighted_on_stream",
+                                   .what = COLL_REDUCE_TO,
+                                   .dst = dst,
+                                   .src = src,
+                                   .weighted = true,
+                                   .root = root};
+    return scaled(team, request, BOX_OP_REDUCE_TO, n, type, factor, stream);
 }
 
 WEFT_EXPORT weft_status weft_team_limit_sms(weft_team *team, int sms)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions of weft_file.h for one file of one PE: checks of what the program gives, and the
- * memory that it means, found as for a put. How bytes move is known below (src/file/file.h). */
+/* The functions of weft_file.h for one file of one PE: they check the arguments and resolve the
+ * memory, as a put does. src/file/file.h moves the bytes. */
 #include "ops/file/file.h"
 
 #include "base/crc32c.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Bytes of a transfer by which one way is measured. */
+/* Bytes of a transfer that measures one combination of request number and size. */
 enum { TRIAL_BYTES = 48 << 20 };
 
 weft_status file_check(const char *function, const weft_file *file)
@@ -49,7 +49,7 @@ static weft_status check_open(weft_job *job, const char *path, unsigned flags,
     return WEFT_OK;
 }
 
-/* Leaves what could be looked at: the handle, emptied. */
+/* Closes the file; the handle stays, without engine, so that later calls are refused. */
 static weft_status close_file(weft_file *file)
 {
     weft_status status = file_engine_quiet(file->engine);
@@ -131,7 +131,7 @@ WEFT_EXPORT weft_status weft_file_open(weft_job *job, const char *path, unsigned
         status = file_engine_choose(&file->handle, &settings, &file->engine);
     if (status) {
         if (file->handle.made)
-            unlink(path); /* nobody has seen it */
+            unlink(path); /* the file was created by this call, and no other process uses it */
         file_close(&file->handle);
         free(file);
         return status;
@@ -156,10 +156,11 @@ WEFT_EXPORT weft_status weft_file_close(weft_file *file)
     return status;
 }
 
-/* -------------------------------------------------------------------------------- the memory */
+/* ----------------------------------------------------------------------------- resolving memory */
 
-/* Own memory of any kind. What begins in a segment ends there; of the program's own GPU memory the
- * last byte is asked for, because a copy past its end would end the GPU's context. */
+/* Resolves own memory of any kind. A range that begins in a segment must end there. For the
+ * program's own GPU memory the last byte is checked, because a copy past its end would destroy the
+ * GPU context. */
 static weft_status find_own(const char *function, weft_file *file, const struct file_part *part,
                             struct file_place *place)
 {
@@ -183,24 +184,24 @@ static weft_status find_own(const char *function, weft_file *file, const struct 
     return WEFT_OK;
 }
 
-/* Its own context, so that its quiet waits for nothing else. */
+/* Opens a context for this file, so that its quiet waits for no other operations. */
 static weft_status open_ctx(weft_file *file)
 {
-    weft_ctx *made = NULL;
-    pthread_mutex_lock(&file->job->contexts_stay);
-    bool there = file->ctx != NULL;
-    pthread_mutex_unlock(&file->job->contexts_stay);
-    if (there)
+    weft_ctx *new_ctx = NULL;
+    pthread_mutex_lock(&file->job->contexts_lock);
+    bool is_open = file->ctx != NULL;
+    pthread_mutex_unlock(&file->job->contexts_lock);
+    if (is_open)
         return WEFT_OK;
-    weft_status status = ctx_new(file->job, file->job->world, 0, &made);
+    weft_status status = ctx_new(file->job, file->job->world, 0, &new_ctx);
     if (status)
         return status;
-    pthread_mutex_lock(&file->job->contexts_stay);
-    there = file->ctx != NULL; /* another thread was first */
-    if (!there)
-        file->ctx = made;
-    pthread_mutex_unlock(&file->job->contexts_stay);
-    return there ? weft_ctx_destroy(made) : WEFT_OK;
+    pthread_mutex_lock(&file->job->contexts_lock);
+    is_open = file->ctx != NULL; /* another thread may have opened one meanwhile */
+    if (!is_open)
+        file->ctx = new_ctx;
+    pthread_mutex_unlock(&file->job->contexts_lock);
+    return is_open ? weft_ctx_destroy(new_ctx) : WEFT_OK;
 }
 
 static weft_status find_peer(const char *function, weft_file *file, const struct file_part *part,
@@ -237,7 +238,7 @@ weft_status file_find(const char *function, weft_file *file, bool write,
         return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", function, write ? "src" : "dst");
     if (part->offset > INT64_MAX || part->bytes > INT64_MAX - part->offset)
         return base_fail(WEFT_ERR_RANGE,
-                         "%s: %zu bytes at offset %llu end beyond what a file can have (2^63 - 1)",
+                         "%s: %zu bytes at offset %llu end past the largest file size (2^63 - 1)",
                          function, part->bytes, (unsigned long long)part->offset);
     return part->pe == file->job->pe ? find_own(function, file, part, &transfer->place)
                                      : find_peer(function, file, part, &transfer->place);
@@ -245,7 +246,7 @@ weft_status file_find(const char *function, weft_file *file, bool write,
 
 /* ------------------------------------------------------------------------------- read and write */
 
-static weft_status told(weft_file_result *result, weft_status status)
+static weft_status set_result(weft_file_result *result, weft_status status)
 {
     if (result)
         *result = (weft_file_result){.status = status};
@@ -260,7 +261,7 @@ static weft_status run_operation(const char *function, weft_file *file, bool wri
     if (!status)
         status = file_find(function, file, write, part, &transfer);
     if (status || !part->bytes)
-        return told(part->result, status);
+        return set_result(part->result, status);
     struct file_tunes *tunes = file->measured ? file->job->file_tunes : NULL;
     return tunes ? file_engine_run_tuned(file->engine, tunes, file->handle.device, &transfer)
                  : file_engine_run(file->engine, &transfer, 1);
@@ -275,7 +276,8 @@ static weft_status begin_operation(const char *function, weft_file *file, bool w
         status = file_find(function, file, write, part, &transfer);
     if (status)
         return status;
-    return part->bytes ? file_engine_begin(file->engine, &transfer) : told(part->result, WEFT_OK);
+    return part->bytes ? file_engine_begin(file->engine, &transfer)
+                       : set_result(part->result, WEFT_OK);
 }
 
 WEFT_EXPORT weft_status weft_file_read(weft_file *file, void *dst, size_t bytes, uint64_t offset,
@@ -338,7 +340,7 @@ WEFT_EXPORT weft_status weft_file_sync(weft_file *file)
     return status ? status : file_make_safe(&file->handle);
 }
 
-/* ---------------------------------------------------------------------------------- the file */
+/* -------------------------------------------------------------------------------- size, queries */
 
 WEFT_EXPORT weft_status weft_file_size(weft_file *file, uint64_t *bytes)
 {

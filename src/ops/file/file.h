@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The handle of weft_file.h, and what the files of its functions share. */
+/* The handle behind weft_file.h, and what the files that implement it share. */
 #ifndef WEFT_OPS_FILE_H
 #define WEFT_OPS_FILE_H
 
@@ -10,13 +10,13 @@ struct weft_file {
     struct weft_job *job;
     struct opened_file handle;
     struct file_engine *engine; /* NULL: the job has been finalized */
-    weft_ctx *ctx;              /* toward other PEs; NULL until it is needed */
+    weft_ctx *ctx;              /* for transfers to other PEs; NULL until first needed */
     unsigned flags;             /* WEFT_FILE_* */
-    bool measured;              /* how many requests of what size */
-    struct weft_file *next;     /* of those that are open in the job */
+    bool measured;              /* number and size of requests are chosen by measurement */
+    struct weft_file *next;     /* next open file of the job */
 };
 
-/* One part of a transfer as the program has given it. */
+/* One part of a transfer, as passed by the program. */
 struct file_part {
     const void *address;
     size_t bytes;
@@ -25,10 +25,10 @@ struct file_part {
     weft_file_result *result;
 };
 
-/* WEFT_OK, and the job runs, or why not. */
+/* Checks the handle, and that the job runs and has not failed. */
 weft_status file_check(const char *function, const weft_file *file);
 
-/* Checks the part and finds its memory. */
+/* Checks the part and resolves its memory into *transfer. */
 weft_status file_find(const char *function, weft_file *file, bool write,
                       const struct file_part *part, struct file_transfer *transfer);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several transfers of a file by one call, and transfers in the order of a stream. */
+/* Vectors of file transfers, and file transfers in stream order. */
 #include "ops/file/file.h"
 #include "ops/stream/stream.h"
 
@@ -7,7 +7,7 @@
 
 /* ------------------------------------------------------------------------------------- vectors */
 
-/* The transfers of the parts that have bytes; *count of them. */
+/* Resolves the parts of more than 0 bytes into *count transfers. */
 static weft_status find_all(const char *function, weft_file *file, bool write,
                             const weft_file_part *parts, size_t n, struct file_transfer *list,
                             size_t *count)
@@ -23,8 +23,8 @@ static weft_status find_all(const char *function, weft_file *file, bool write,
     return status;
 }
 
-static weft_status move_all(weft_file *file, const struct file_transfer *list, size_t count,
-                            bool nbi)
+static weft_status run_all(weft_file *file, const struct file_transfer *list, size_t count,
+                           bool nbi)
 {
     weft_status status = WEFT_OK;
     if (!nbi)
@@ -34,8 +34,8 @@ static weft_status move_all(weft_file *file, const struct file_transfer *list, s
     return status;
 }
 
-static weft_status move(const char *function, weft_file *file, bool write,
-                        const weft_file_part *parts, size_t n, bool nbi)
+static weft_status run_vector(const char *function, weft_file *file, bool write,
+                              const weft_file_part *parts, size_t n, bool nbi)
 {
     size_t count;
     weft_status status = file_check(function, file);
@@ -51,7 +51,7 @@ static weft_status move(const char *function, weft_file *file, bool write,
         if (!parts[i].bytes && parts[i].result)
             *parts[i].result = (weft_file_result){.status = WEFT_OK};
     if (!status)
-        status = move_all(file, list, count, nbi);
+        status = run_all(file, list, count, nbi);
     free(list);
     return status;
 }
@@ -59,48 +59,49 @@ static weft_status move(const char *function, weft_file *file, bool write,
 WEFT_EXPORT weft_status weft_file_read_vector(weft_file *file, const weft_file_part *parts,
                                               size_t n)
 {
-    return move("weft_file_read_vector", file, false, parts, n, false);
+    return run_vector("weft_file_read_vector", file, false, parts, n, false);
 }
 
 WEFT_EXPORT weft_status weft_file_write_vector(weft_file *file, const weft_file_part *parts,
                                                size_t n)
 {
-    return move("weft_file_write_vector", file, true, parts, n, false);
+    return run_vector("weft_file_write_vector", file, true, parts, n, false);
 }
 
 WEFT_EXPORT weft_status weft_file_read_vector_nbi(weft_file *file, const weft_file_part *parts,
                                                   size_t n)
 {
-    return move("weft_file_read_vector_nbi", file, false, parts, n, true);
+    return run_vector("weft_file_read_vector_nbi", file, false, parts, n, true);
 }
 
 WEFT_EXPORT weft_status weft_file_write_vector_nbi(weft_file *file, const weft_file_part *parts,
                                                    size_t n)
 {
-    return move("weft_file_write_vector_nbi", file, true, parts, n, true);
+    return run_vector("weft_file_write_vector_nbi", file, true, parts, n, true);
 }
 
 /* ----------------------------------------------------------------------------------- on streams */
 
-struct call {
+struct stream_request {
     weft_file *file;
     struct file_part part;
     bool write;
 };
 
-/* By the thread that follows the stream, or the stream's own on simt. */
+/* Runs in the thread that serves the stream's host callbacks, or in the stream's own thread on
+ * simt. */
 static void run_requests(void *argument)
 {
-    struct call *call = argument;
-    weft_file *file = call->file;
+    struct stream_request *stream_request = argument;
+    weft_file *file = stream_request->file;
     struct file_transfer transfer;
     bool before = access_act_for_others(true);
-    weft_status status =
-        file_find("weft_file on a stream", file, call->write, &call->part, &transfer);
+    weft_status status = file_find("weft_file on a stream", file, stream_request->write,
+                                   &stream_request->part, &transfer);
     if (!status)
         status = file_engine_run(file->engine, &transfer, 1);
-    else if (call->part.result)
-        *call->part.result = (weft_file_result){.status = status};
+    else if (stream_request->part.result)
+        *stream_request->part.result = (weft_file_result){.status = status};
     if (status)
         file_engine_note(file->engine, status, weft_last_error());
     access_act_for_others(before);
@@ -120,12 +121,12 @@ static weft_status file_on_stream(const char *function, weft_file *file, bool wr
             *part->result = (weft_file_result){.status = WEFT_OK};
         return WEFT_OK;
     }
-    struct call *call = malloc(sizeof *call);
-    if (!call)
+    struct stream_request *stream_request = malloc(sizeof *stream_request);
+    if (!stream_request)
         return base_fail(WEFT_ERR_NO_MEMORY, "%s: no private memory for a call on a stream",
                          function);
-    *call = (struct call){file, *part, write};
-    return stream_host_call(file->job, stream, run_requests, call);
+    *stream_request = (struct stream_request){file, *part, write};
+    return stream_host_call(file->job, stream, run_requests, stream_request);
 }
 
 WEFT_EXPORT weft_status weft_file_read_on_stream(weft_file *file, void *dst, size_t bytes,

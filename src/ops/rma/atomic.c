@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Atomics. Over a load/store path they are the CPU's own, which are atomic between all PEs of the
- * node; the fetching ones are acquire-release so that locks built on them need no more. */
+/* Atomics. Over a load/store path they are CPU atomics, which are atomic between all PEs of the
+ * node. Fetching atomics are acquire-release, so locks built on them need no extra fence. */
 #include "ops/access.h"
 
 #define RELAXED UPDATE_AFTER_FENCE
@@ -20,7 +20,7 @@ amo_slow(const char *function, weft_ctx *ctx, weft_amo amo, size_t width, const 
     struct gpu *gpu = ctx->job->gpu;
     if (!fetched || !gpu || gpu_place_of(gpu, fetched) != GPU_PLACE_DEVICE)
         return at.peer->ops->atomic(at, amo, width, value, expected, fetched, nbi);
-    /* Paths store what they fetch by the CPU, which cannot store here. */
+    /* Paths store the fetched value with the CPU, which cannot access this memory. */
     uint64_t before = 0;
     status = at.peer->ops->atomic(at, amo, width, value, expected, &before, false);
     return status ? status : gpu_copy(gpu, 0, fetched, &before, width, GPU_DONE);

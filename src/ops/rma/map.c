@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* What weft_map() gave; the job keeps the list under its lock. */
+/* A mapping returned by weft_map(). The job keeps them in a list under its lock. */
 struct mapping {
     struct mapping *next;
     char *at;
     size_t bytes;
-    struct gpu_map_user own; /* own.memory NULL: not the program's own */
+    struct gpu_map_user own; /* own.memory NULL: the mapping is not of the program's own memory */
 };
 
 static weft_status check_map_job(const char *function, const struct weft_job *job)
@@ -37,7 +37,8 @@ static weft_status check_argument(const char *function, struct weft_job *job, co
 
 /* ------------------------------------------------------------------------------------ mappings */
 
-static const struct gpu_registration *registered(struct gpu *gpu, const void *address, size_t bytes)
+static const struct gpu_registration *find_registration(struct gpu *gpu, const void *address,
+                                                        size_t bytes)
 {
     const struct gpu_registration *found = NULL;
     pthread_mutex_lock(&gpu->registrations_lock);
@@ -50,7 +51,7 @@ static const struct gpu_registration *registered(struct gpu *gpu, const void *ad
     return found;
 }
 
-static weft_status no_way(const struct gpu *gpu, int pe)
+static weft_status map_failed(const struct gpu *gpu, int pe)
 {
     const struct gpu_map *map = gpu->heap.map;
     int slot = gpu->slot_of[pe];
@@ -71,7 +72,7 @@ static weft_status map_heap(struct weft_job *job, size_t offset, int pe, struct 
     int slot = gpu->slot_of[pe];
     struct gpu_map *map = gpu->heap.map;
     if (!gpu_map_works(map) || slot < 0 || !gpu_map_extend(map, slot, offset, mapping->bytes))
-        return no_way(gpu, pe);
+        return map_failed(gpu, pe);
     mapping->at = map->windows[slot].base + offset;
     return WEFT_OK;
 }
@@ -91,7 +92,7 @@ static weft_status map_registered(struct weft_job *job, void *address, int pe,
                                   struct mapping *mapping)
 {
     const struct gpu_registration *found =
-        job->gpu ? registered(job->gpu, address, mapping->bytes) : NULL;
+        job->gpu ? find_registration(job->gpu, address, mapping->bytes) : NULL;
     if (!found)
         return base_fail(
             WEFT_ERR_ADDRESS,
@@ -101,20 +102,20 @@ static weft_status map_registered(struct weft_job *job, void *address, int pe,
     if (pe != job->pe)
         return base_fail(
             WEFT_ERR_ADDRESS,
-            "weft_map: %p is registered memory of this PE, not symmetric: PE %d has no such",
+            "weft_map: %p is registered memory of this PE and not symmetric: PE %d has none there",
             address, pe);
     if (!found->device) {
         mapping->at = address;
         return WEFT_OK;
     }
     if (!gpu_map_works(job->gpu->heap.map))
-        return no_way(job->gpu, pe);
+        return map_failed(job->gpu, pe);
     weft_status status = gpu_map_own(job->gpu->heap.map, address, mapping->bytes, &mapping->own);
     mapping->at = mapping->own.at;
     return status ? base_fail_context(status, "weft_map") : WEFT_OK;
 }
 
-/* With the GPU side, which it is part of. */
+/* Ends all mappings when the job's GPU side closes. */
 static void end_mappings(struct weft_job *job)
 {
     while (job->mappings) {
@@ -184,7 +185,8 @@ WEFT_EXPORT weft_status weft_unmap(weft_job *job, void *mapped)
         *at = found->next;
     pthread_mutex_unlock(&job->lock);
     if (!found)
-        return base_fail(WEFT_ERR_ADDRESS, "%s: weft_map() has not given %p", __func__, mapped);
+        return base_fail(WEFT_ERR_ADDRESS, "%s: %p was not returned by weft_map()", __func__,
+                         mapped);
     gpu_map_own_end(job->gpu ? job->gpu->heap.map : NULL, &found->own);
     free(found);
     return WEFT_OK;
@@ -200,7 +202,8 @@ WEFT_EXPORT weft_status weft_map_flush(weft_job *job, const void *mapped)
 
 /* -------------------------------------------------------------------------------------- copies */
 
-/* Memory of the program's own that it has mapped, by the address that the GPU knows; NULL: none. */
+/* Returns the CPU address of program memory that weft_map() has mapped, for its GPU address. NULL:
+ * not mapped. */
 static char *own_mapping(struct weft_job *job, const void *address, size_t bytes)
 {
     char *at = NULL;
@@ -216,16 +219,16 @@ static char *own_mapping(struct weft_job *job, const void *address, size_t bytes
     return at;
 }
 
-/* GPU memory, as a copy names it. */
+/* The GPU side of a copy. */
 struct device_place {
-    bool in_heap; /* in a window of the heap; else of the program's own */
+    bool in_heap; /* in a window of the GPU heap; else the program's own memory */
     int slot;
     size_t offset;
 };
 
-/* False: nothing was done, and a copy engine is to. */
-static bool store(struct weft_job *job, const struct device_place *place, void *dst,
-                  const void *src, size_t bytes)
+/* Stores through the CPU's mapping. False: nothing was stored, and a copy engine must copy. */
+static bool store_mapped(struct weft_job *job, const struct device_place *place, void *dst,
+                         const void *src, size_t bytes)
 {
     if (place->in_heap)
         return gpu_map_send(job->gpu->heap.map, place->slot, place->offset, src, bytes);
@@ -246,14 +249,14 @@ static bool load_mapped(struct weft_job *job, const struct device_place *place, 
     return mapped != NULL;
 }
 
-static bool by_cpu(struct weft_job *job, bool in, const void *host, size_t bytes)
+static bool cpu_is_faster(struct weft_job *job, bool in, const void *host, size_t bytes)
 {
     struct gpu_map *map = job->gpu->heap.map;
     return gpu_map_works(map) && gpu_place_for_cpu(job->gpu, host) != GPU_PLACE_DEVICE &&
            gpu_map_is_faster(map, host, bytes, in);
 }
 
-/* Where the GPU's side is; within the heaps of both kinds, only where there is memory. */
+/* Resolves the GPU side of a copy. Inside a symmetric heap the range must be backed by memory. */
 static weft_status find_device(const char *function, const struct weft_job *job,
                                const void *address, size_t bytes, struct device_place *place)
 {
@@ -278,7 +281,7 @@ static weft_status find_device(const char *function, const struct weft_job *job,
         offset < heap->backed ? heap->backed - offset : 0);
 }
 
-/* Off the way of copies that are plainly right. */
+/* Reports what is wrong with the arguments of a copy; copies of 0 bytes succeed. */
 static __attribute__((noinline, cold)) weft_status check_copy(const char *function,
                                                               struct weft_job *job, const void *dst,
                                                               const void *src, size_t bytes)
@@ -290,8 +293,8 @@ static __attribute__((noinline, cold)) weft_status check_copy(const char *functi
     return status ? status : check_argument(function, job, src, "src");
 }
 
-static inline bool is_plain(const struct weft_job *job, const void *dst, const void *src,
-                            size_t bytes)
+static inline bool is_valid_copy(const struct weft_job *job, const void *dst, const void *src,
+                                 size_t bytes)
 {
     return job && dst && src && bytes && atomic_load(&job->state) == JOB_RUNNING;
 }
@@ -299,7 +302,7 @@ static inline bool is_plain(const struct weft_job *job, const void *dst, const v
 WEFT_EXPORT weft_status weft_copy_to(weft_job *job, void *dst, const void *src, size_t bytes)
 {
     struct device_place place;
-    if (unlikely(!is_plain(job, dst, src, bytes)))
+    if (unlikely(!is_valid_copy(job, dst, src, bytes)))
         return check_copy(__func__, job, dst, src, bytes);
     weft_status status = find_device(__func__, job, dst, bytes, &place);
     if (unlikely(status))
@@ -308,7 +311,7 @@ WEFT_EXPORT weft_status weft_copy_to(weft_job *job, void *dst, const void *src, 
         memmove(dst, src, bytes);
         return WEFT_OK;
     }
-    if (by_cpu(job, true, src, bytes) && store(job, &place, dst, src, bytes))
+    if (cpu_is_faster(job, true, src, bytes) && store_mapped(job, &place, dst, src, bytes))
         return WEFT_OK;
     return gpu_copy(job->gpu, 0, dst, src, bytes, GPU_DONE);
 }
@@ -316,7 +319,7 @@ WEFT_EXPORT weft_status weft_copy_to(weft_job *job, void *dst, const void *src, 
 WEFT_EXPORT weft_status weft_copy_from(weft_job *job, void *dst, const void *src, size_t bytes)
 {
     struct device_place place;
-    if (unlikely(!is_plain(job, dst, src, bytes)))
+    if (unlikely(!is_valid_copy(job, dst, src, bytes)))
         return check_copy(__func__, job, dst, src, bytes);
     weft_status status = find_device(__func__, job, src, bytes, &place);
     if (unlikely(status))
@@ -325,7 +328,7 @@ WEFT_EXPORT weft_status weft_copy_from(weft_job *job, void *dst, const void *src
         memmove(dst, src, bytes);
         return WEFT_OK;
     }
-    if (by_cpu(job, false, dst, bytes) && load_mapped(job, &place, dst, src, bytes))
+    if (cpu_is_faster(job, false, dst, bytes) && load_mapped(job, &place, dst, src, bytes))
         return WEFT_OK;
     return gpu_copy(job->gpu, 0, dst, src, bytes, GPU_DONE);
 }
@@ -346,11 +349,11 @@ WEFT_EXPORT weft_status weft_copy_flush(weft_job *job, const void *dst)
             gpu_map_flush(job->gpu->heap.map, slot);
     } else if ((own = own_mapping(job, dst, 1))) {
         wc_flush(own);
-    } /* else a copy engine has done it, and it is complete */
+    } /* else a copy engine made the copy, which is already complete */
     return WEFT_OK;
 }
 
-/* ------------------------------------------------------------------------------------ questions */
+/* -------------------------------------------------------------------------------------- queries */
 
 WEFT_EXPORT weft_status weft_map_query(weft_job *job, int pe, weft_map_info *info)
 {

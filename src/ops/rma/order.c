@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fence and quiet. Over load/store paths they are one instruction of the CPU; paths that hold
- * something back are asked only by contexts that have such a path. */
+/* fence and quiet. Over load/store paths each is one CPU instruction. Only contexts with a path
+ * that delays operations call the functions of that path. */
 #include "ops/access.h"
 
 #include "job/device_state.h"
@@ -29,7 +29,8 @@ WEFT_EXPORT weft_status weft_fence(weft_ctx *ctx)
         box_record(ctx->job->box, BOX_OP_FENCE, -1, 0, 0);
     for (int i = 0; unlikely(i < open) && !status; i++)
         status = ctx->open[i].ops->fence(ctx->open[i].state);
-    /* Stores before are seen before stores after: pairs with the acquire loads of waits. */
+    /* Release: earlier stores become visible before later ones. Pairs with the acquire loads of
+     * waits. */
     atomic_thread_fence(memory_order_release);
     return status;
 }
@@ -45,8 +46,8 @@ WEFT_EXPORT weft_status weft_quiet(weft_ctx *ctx)
     for (int i = 0; unlikely(i < open) && !status; i++)
         status = ctx->open[i].ops->quiet(ctx->open[i].state);
     if (unlikely(ctx->job->device) && !status)
-        status = device_settle(ctx->job);
-    /* Complete means: seen by everyone before this PE's next load. Only a full fence drains the
+        status = device_quiet(ctx->job);
+    /* Complete means: visible to every PE before this PE's next load. Only a full fence drains the
      * store buffer (litmus test store_buffering). */
     atomic_thread_fence(memory_order_seq_cst);
     return status;

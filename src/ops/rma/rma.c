@@ -7,8 +7,8 @@ static weft_status null_argument(const char *function, const char *name)
     return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", function, name);
 }
 
-/* Off the way of host memory that is mapped here, and by no means rare: all that goes to GPU memory
- * comes here. */
+/* Puts that are not to mapped host memory. Not marked cold, because all puts to GPU memory come
+ * here. */
 static __attribute__((noinline)) weft_status put_slow(const char *function, weft_ctx *ctx,
                                                       void *dst, const void *src, size_t bytes,
                                                       int pe, bool nbi)
@@ -165,7 +165,7 @@ SINGLE_VALUE(64)
 
 /* ----------------------------------------------------------------------------------- strided */
 
-/* Bytes from the first to the end of the last element; false when that overflows. */
+/* Bytes from the first byte to the end of the last element. False: the number overflows. */
 static bool strided_extent(ptrdiff_t stride, size_t element, size_t n, size_t *extent)
 {
     size_t step;

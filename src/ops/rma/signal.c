@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* put with signal, and signals without data. */
+/* Put with signal, and signals without data. */
 #include "base/compare.h"
 #include "job/waiter.h"
 #include "ops/access.h"
@@ -33,7 +33,7 @@ put_signal_slow(const char *function, weft_ctx *ctx, void *dst, const void *src,
     access_count(BOX_OP_SIGNAL, to.peer, bytes, to.offset);
     if (to.peer->ops == at.peer->ops)
         return to.peer->ops->put_signal(to, src, bytes, at, value, op, nbi);
-    /* Data and signal go over different paths: the data is made complete before the signal. */
+    /* Data and signal use different paths: complete the data before the signal. */
     status = to.peer->ops->put(to, src, bytes, nbi);
     if (!status)
         status = to.peer->ops->quiet(to.peer->state);

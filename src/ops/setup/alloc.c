@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collective allocation. Every PE makes the same calls on its own heap (memory/heap.h), so the
- * offsets agree. The PEs compare their arguments before, because a mismatch would silently break
- * that for ever, and their outcomes after: what fails at one PE fails at all. */
+/* Collective allocation. Every PE makes the same calls on its own allocator (memory/heap.h), so the
+ * offsets are equal. Before a call the PEs compare their arguments, because a mismatch would make
+ * the heaps differ permanently without an error. After it they exchange their results: a failure at
+ * one PE is a failure at all. */
 #include "boot/agree.h"
 #include "ops/coll/coll.h"
 
@@ -14,7 +15,7 @@ struct request {
     uint64_t operation, bytes, align, offset, kind;
 };
 
-/* Returns when all PEs have arrived with the same request, and what they put before is complete. */
+/* Returns when all PEs have arrived with the same request and their earlier puts are complete. */
 static weft_status compare_requests(const char *function, struct weft_job *job, struct request mine)
 {
     const struct request *all = job->world->scratch;
@@ -38,22 +39,22 @@ static weft_status compare_requests(const char *function, struct weft_job *job, 
     return status;
 }
 
-/* What came of a step at one PE. */
-struct outcome {
+/* The result of a step at one PE. */
+struct step_result {
     int64_t status;
     uint64_t offset;
 };
 
 _Static_assert(sizeof(struct request) <= PACKET_BYTES, "a request is one packet");
 
-/* The end of a collective step, and a sync. WEFT_OK: it succeeded at every PE, at the same offset.
- * Else every PE gets an error (its own, where it has one) and undoes what it did. Offsets that
- * differ make the job fail, because its heaps are then not alike. */
-static weft_status settle(const char *function, struct weft_job *job, enum box_operation operation,
-                          weft_status status, size_t offset)
+/* Ends a collective step; includes a sync. WEFT_OK: the step succeeded at every PE with the same
+ * offset. Otherwise every PE returns an error (its own, if it has one) and undoes its step.
+ * Different offsets fail the job, because its heaps then differ. */
+static weft_status complete_step(const char *function, struct weft_job *job,
+                                 enum box_operation operation, weft_status status, size_t offset)
 {
-    const struct outcome *all = job->world->scratch;
-    struct outcome mine = {status, status ? 0 : offset};
+    const struct step_result *all = job->world->scratch;
+    struct step_result mine = {status, status ? 0 : offset};
     char sentence[512] = "";
     if (status)
         snprintf(sentence, sizeof sentence, "%s", weft_last_error());
@@ -64,11 +65,11 @@ static weft_status settle(const char *function, struct weft_job *job, enum box_o
     for (int pe = 0; pe < job->npes && !exchanged; pe++) {
         if (all[pe].status)
             return base_fail((weft_status)all[pe].status,
-                             "%s: refused, because PE %d failed: %s; that PE says more", function,
-                             pe, weft_status_text((weft_status)all[pe].status));
+                             "%s: PE %d failed: %s; its own message says why", function, pe,
+                             weft_status_text((weft_status)all[pe].status));
         if (all[pe].offset != offset) {
             base_fail(WEFT_ERR_MISMATCH,
-                      "%s: the heaps are no longer alike: offset %zu at PE %d, %llu at PE %d",
+                      "%s: the heaps of the PEs differ: offset %zu at PE %d, %llu at PE %d",
                       function, offset, job->pe, (unsigned long long)all[pe].offset, pe);
             exchanged = job_fail(job, WEFT_ERR_MISMATCH, weft_last_error());
         }
@@ -85,23 +86,23 @@ static weft_status check_job(const char *function, struct weft_job *job, const v
     return job_check_failed(job);
 }
 
-static weft_status take(struct weft_job *job, struct heap *books, size_t bytes, size_t align,
-                        size_t *offset)
+static weft_status allocate_offset(struct weft_job *job, struct heap *allocator, size_t bytes,
+                                   size_t align, size_t *offset)
 {
     pthread_mutex_lock(&job->lock);
-    weft_status status = heap_alloc(books, bytes, align ? align : DEFAULT_ALIGN, offset);
+    weft_status status = heap_alloc(allocator, bytes, align ? align : DEFAULT_ALIGN, offset);
     pthread_mutex_unlock(&job->lock);
     return status;
 }
 
-static void give_back(struct weft_job *job, struct heap *books, size_t offset)
+static void free_offset(struct weft_job *job, struct heap *allocator, size_t offset)
 {
     pthread_mutex_lock(&job->lock);
-    heap_free(books, offset);
+    heap_free(allocator, offset);
     pthread_mutex_unlock(&job->lock);
 }
 
-/* Memory behind [0, offset + bytes) of every window; fails at every PE or at none. */
+/* Backs [0, offset + bytes) of every PE's GPU window with memory. Fails at every PE or at none. */
 static weft_status back_gpu(struct weft_job *job, size_t offset, size_t bytes, unsigned flags)
 {
     void *block = (void *)(uintptr_t)(gpu_heap_own(&job->gpu->heap)->base + offset);
@@ -118,19 +119,19 @@ static weft_status alloc_gpu(const char *function, struct weft_job *job, size_t 
     weft_status status = job_gpu_open(job);
     if (status)
         return base_fail_context(status, "%s", function);
-    struct heap *books = job->gpu->allocator;
-    weft_status taken = take(job, books, bytes, align, &offset);
-    if (taken)
-        base_fail_context(taken, "%s: GPU heap of %zu bytes (WEFT_GPU_HEAP_SIZE)", function,
+    struct heap *allocator = job->gpu->allocator;
+    weft_status allocated = allocate_offset(job, allocator, bytes, align, &offset);
+    if (allocated)
+        base_fail_context(allocated, "%s: GPU heap of %zu bytes (WEFT_GPU_HEAP_SIZE)", function,
                           job->gpu->heap.size);
-    status = settle(function, job, BOX_OP_ALLOC, taken, offset);
+    status = complete_step(function, job, BOX_OP_ALLOC, allocated, offset);
     if (!status) {
         status = back_gpu(job, offset, bytes, flags);
         if (status)
             base_fail_context(status, "%s", function);
     }
-    if (status && !taken)
-        give_back(job, books, offset);
+    if (status && !allocated)
+        free_offset(job, allocator, offset);
     if (status)
         return status;
     *address = (void *)(uintptr_t)(gpu_heap_own(&job->gpu->heap)->base + offset);
@@ -142,23 +143,24 @@ static weft_status alloc_host(const char *function, struct weft_job *job, size_t
 {
     size_t offset = 0;
     char *base = job->segments[SEG_HEAP].base;
-    weft_status taken = take(job, job->heap, bytes, align, &offset);
-    if (!taken && align && (uintptr_t)(base + offset) & (align - 1)) {
-        give_back(job, job->heap, offset);
-        taken = base_fail(WEFT_ERR_NO_MEMORY,
-                          "the heap of this PE is not aligned to %zu, because address space was "
-                          "short when it was mapped (ulimit -v)",
-                          align);
+    weft_status allocated = allocate_offset(job, job->heap, bytes, align, &offset);
+    if (!allocated && align && (uintptr_t)(base + offset) & (align - 1)) {
+        free_offset(job, job->heap, offset);
+        allocated =
+            base_fail(WEFT_ERR_NO_MEMORY,
+                      "the heap of this PE is not aligned to %zu, because address space was "
+                      "short when it was mapped (ulimit -v)",
+                      align);
     }
-    if (taken)
-        base_fail_context(taken, "%s: host heap of %zu bytes (WEFT_HEAP_SIZE)", function,
+    if (allocated)
+        base_fail_context(allocated, "%s: host heap of %zu bytes (WEFT_HEAP_SIZE)", function,
                           job->segments[SEG_HEAP].size);
-    /* Before the others know of the block, which is theirs to write to then. */
-    if (!taken && flags & WEFT_ALLOC_ZERO)
+    /* Clears the block before the other PEs know of it, because they may then write to it. */
+    if (!allocated && flags & WEFT_ALLOC_ZERO)
         memset(base + offset, 0, bytes);
-    weft_status status = settle(function, job, BOX_OP_ALLOC, taken, offset);
-    if (status && !taken)
-        give_back(job, job->heap, offset);
+    weft_status status = complete_step(function, job, BOX_OP_ALLOC, allocated, offset);
+    if (status && !allocated)
+        free_offset(job, job->heap, offset);
     if (status)
         return status;
     job_gpu_pin(job, offset + bytes);
@@ -196,9 +198,10 @@ WEFT_EXPORT weft_status weft_alloc(weft_job *job, weft_kind kind, size_t bytes, 
                             : alloc_host(name, job, bytes, align, flags, address);
 }
 
-/* The heap in which `address` lies, and its offset there; NULL: it is in none. */
-static struct heap *books_of(struct weft_job *job, const void *address, weft_kind *kind,
-                             size_t *offset)
+/* Returns the allocator of the heap that contains `address`, and the offset there. NULL: no heap
+ * contains it. */
+static struct heap *find_allocator(struct weft_job *job, const void *address, weft_kind *kind,
+                                   size_t *offset)
 {
     *kind = WEFT_HOST;
     *offset = (uintptr_t)address - (uintptr_t)job->segments[SEG_HEAP].base;
@@ -213,19 +216,20 @@ static struct heap *books_of(struct weft_job *job, const void *address, weft_kin
 }
 
 struct block {
-    struct heap *books;
+    struct heap *allocator;
     weft_kind kind;
     size_t offset, bytes;
-    size_t align; /* as it was asked for */
+    size_t align; /* as requested by the program */
 };
 
-/* The allocated block that starts at `address`, checked. */
+/* Finds the allocated block that starts at `address`. */
 static weft_status find_block(const char *function, struct weft_job *job, const void *address,
                               struct block *block)
 {
-    block->books = books_of(job, address, &block->kind, &block->offset);
+    block->allocator = find_allocator(job, address, &block->kind, &block->offset);
     pthread_mutex_lock(&job->lock);
-    block->bytes = block->books ? heap_block_size(block->books, block->offset, &block->align) : 0;
+    block->bytes =
+        block->allocator ? heap_block_size(block->allocator, block->offset, &block->align) : 0;
     pthread_mutex_unlock(&job->lock);
     if (block->bytes)
         return WEFT_OK;
@@ -252,7 +256,7 @@ WEFT_EXPORT weft_status weft_free(weft_job *job, void *address)
             name, job, (struct request){BOX_OP_FREE, block.bytes, 0, block.offset, block.kind});
     if (status)
         return status;
-    give_back(job, block.books, block.offset);
+    free_offset(job, block.allocator, block.offset);
     return WEFT_OK;
 }
 
@@ -271,7 +275,7 @@ WEFT_EXPORT weft_status weft_realloc(weft_job *job, void *address, size_t bytes,
     status = find_block(name, job, address, &block);
     if (!status)
         box_record(job->box, BOX_OP_REALLOC, -1, block.offset, bytes);
-    if (!status) /* what PEs have put into the block is to be kept too */
+    if (!status) /* completes puts of other PEs into the block, so that their data is copied too */
         status = weft_quiet(job->default_ctx);
     if (!status)
         status = compare_requests(
@@ -291,15 +295,15 @@ WEFT_EXPORT weft_status weft_realloc(weft_job *job, void *address, size_t bytes,
         status = gpu_copy(job->gpu, 0, moved, address, kept, GPU_DONE);
     else
         memcpy(moved, address, kept);
-    /* Either every PE moves, or none does and the old block stays. */
-    status = settle(name, job, BOX_OP_REALLOC, status, 0);
+    /* Either every PE moves to the new block, or all keep the old one. */
+    status = complete_step(name, job, BOX_OP_REALLOC, status, 0);
     if (status) {
         struct block new_block;
         if (find_block(name, job, moved, &new_block) == WEFT_OK)
-            give_back(job, new_block.books, new_block.offset);
+            free_offset(job, new_block.allocator, new_block.offset);
         return status;
     }
-    give_back(job, block.books, block.offset);
+    free_offset(job, block.allocator, block.offset);
     *resized = moved;
     return coll_sync(job->world, BOX_OP_REALLOC);
 }
@@ -311,7 +315,7 @@ WEFT_EXPORT void *weft_ptr(const weft_job *job, const void *symmetric, int pe)
     struct remote at;
     if (!access_find(job->default_ctx, symmetric, 1, &at.segment, &at.offset))
         return NULL;
-    if (pe == job->pe) /* whatever path its atomics take */
+    if (pe == job->pe) /* independent of the path that atomics take */
         return (void *)(uintptr_t)symmetric;
     at.peer = &job->default_ctx->peers[segment_kind(at.segment)][pe];
     char *address = NULL;

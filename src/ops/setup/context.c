@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls on contexts. */
+/* The functions on contexts. */
 #include "ops/access.h"
 
 WEFT_EXPORT weft_ctx *weft_default_ctx(weft_job *job)
@@ -28,10 +28,10 @@ WEFT_EXPORT weft_status weft_ctx_create(weft_team *team, unsigned options, weft_
     return status ? status : ctx_new(team->job, team, options, ctx);
 }
 
-/* Out of the job's list; false: it was not in it. */
-static bool take_out(struct weft_job *job, struct weft_ctx *ctx)
+/* Removes the context from the job's list. False: it is not in the list. */
+static bool unlink_context(struct weft_job *job, struct weft_ctx *ctx)
 {
-    pthread_mutex_lock(&job->contexts_stay);
+    pthread_mutex_lock(&job->contexts_lock);
     pthread_mutex_lock(&job->lock);
     struct weft_ctx **at = &job->contexts;
     while (*at && *at != ctx)
@@ -40,7 +40,7 @@ static bool take_out(struct weft_job *job, struct weft_ctx *ctx)
     if (known)
         *at = ctx->next;
     pthread_mutex_unlock(&job->lock);
-    pthread_mutex_unlock(&job->contexts_stay);
+    pthread_mutex_unlock(&job->contexts_lock);
     return known;
 }
 
@@ -52,11 +52,13 @@ WEFT_EXPORT weft_status weft_ctx_destroy(weft_ctx *ctx)
     if (atomic_load(&job->state) != JOB_RUNNING)
         return job_finalized("weft_ctx_destroy");
     if (ctx == job->default_ctx)
-        return base_fail(WEFT_ERR_ARGUMENT, "weft_ctx_destroy: the default context stays");
-    bool before = access_act_for_others(true); /* the thread that made it may have ended */
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "weft_ctx_destroy: the default context cannot be destroyed");
+    /* the thread that created the context may have ended */
+    bool before = access_act_for_others(true);
     weft_status status = weft_quiet(ctx);
     access_act_for_others(before);
-    if (!take_out(job, ctx))
+    if (!unlink_context(job, ctx))
         return base_fail(WEFT_ERR_ARGUMENT, "weft_ctx_destroy: not a context of this job");
     if (!job->checking) {
         ctx_free(ctx);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls by which a program's device code and its job come together. */
+/* The functions that connect a program's device code with its job. */
 #include "job/device_state.h"
 
 static weft_status check_device(const char *function, const struct weft_job *job)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be asked of paths. */
+/* weft_path_query(). */
 #include "ops/access.h"
 
 #include <stddef.h>
@@ -49,7 +49,7 @@ WEFT_EXPORT weft_status weft_path_query(weft_job *job, int pe, weft_path_info *i
     filled.name = path_name(choice->path);
     filled.load_store = job_direct(job, filled.kind, pe);
     filled.proven = choice->proven ? 1 : choice->failed ? -1 : 0;
-    job_tell_reason(job, filled.kind, pe, filled.reason, sizeof filled.reason);
+    job_path_reason(job, filled.kind, pe, filled.reason, sizeof filled.reason);
     add_counters(job, choice->path, &filled);
     memcpy(info, &filled, size);
     return WEFT_OK;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Proving paths: both ends of a pair exchange patterns, flags and atomics over the path as the
- * program would, and compare what arrived. What fails is remembered with its evidence. */
+/* weft_prove(): tests every path. The two PEs of a pair exchange patterns, flags and atomics over
+ * their path, as a program would, and compare what arrived. The evidence of a failure is
+ * recorded. */
 #include "ops/coll/coll.h"
 
 #include <stdio.h>
@@ -9,7 +10,7 @@
 
 enum { PROOF_ROUNDS = 8, PROOF_BYTES = 4096 };
 
-/* Symmetric. Written by the partner of the round. */
+/* Symmetric memory that the partner of the round writes. */
 struct proof {
     uint64_t flag;
     uint64_t counter;
@@ -47,7 +48,7 @@ static weft_status one_round(struct weft_job *job, struct proof *proof, struct p
         status = weft_wait_until(ctx, WEFT_UINT64, &proof->flag, WEFT_GE, serial);
     if (!status)
         status = compare_received(proof, partner, round);
-    /* The partner must have read before the next round writes: a handshake by atomics. */
+    /* Handshake by atomics: the partner must have read before the next round writes. */
     uint64_t before;
     if (!status)
         status = weft_atomic_fetch_add64(ctx, &proof->counter, 1, &before, partner);
@@ -59,7 +60,7 @@ static weft_status one_round(struct weft_job *job, struct proof *proof, struct p
     return status;
 }
 
-/* What goes wrong is evidence; nothing else is done about it here. */
+/* Tests one pair. A failure is only recorded in `evidence`. */
 static void prove_pair(struct weft_job *job, struct proof *proof, struct proof *mine, int partner,
                        uint64_t serial, char evidence[PROVE_EVIDENCE_BYTES])
 {
@@ -70,7 +71,7 @@ static void prove_pair(struct weft_job *job, struct proof *proof, struct proof *
         snprintf(evidence, PROVE_EVIDENCE_BYTES, "%s", weft_last_error());
 }
 
-/* Partner of `pe` in round r of a round-robin tournament of n (even) players: every pair meets once
+/* Partner of `pe` in a round of a round-robin tournament of n (even) players: every pair meets once
  * in n - 1 rounds (circle method). */
 static int tournament_partner(int pe, int round, int n)
 {
@@ -81,7 +82,8 @@ static int tournament_partner(int pe, int round, int n)
     return partner == pe ? ring : partner;
 }
 
-/* Every pair once; rounds are kept apart by the boot protocol, which needs none of the paths. */
+/* Tests every pair once. Barriers of the boot protocol separate the rounds; they need none of the
+ * paths. */
 static weft_status prove_all(struct weft_job *job, struct proof *proof, struct proof *mine,
                              uint64_t *serial, char (*evidence)[PROVE_EVIDENCE_BYTES])
 {
@@ -110,7 +112,7 @@ static weft_status prove_until_settled(struct weft_job *job, struct proof *proof
         memset(evidence, 0, bytes);
         status = prove_all(job, proof, mine, &serial, evidence);
         if (!status)
-            status = job_settle_proofs(job, WEFT_HOST, evidence, &again);
+            status = job_drop_failed_paths(job, WEFT_HOST, evidence, &again);
     }
     free(evidence);
     return status;
@@ -125,8 +127,8 @@ WEFT_EXPORT weft_status weft_prove(weft_job *job)
     struct proof *proof = NULL, *mine = malloc(sizeof *mine);
     if (!mine)
         return base_fail(WEFT_ERR_NO_MEMORY, "weft_prove: no private memory");
-    /* First of all they meet, so that a PE that does not come is missed by weft_prove() and not by
-     * the functions that it is made of. */
+    /* A barrier first: if a PE does not call weft_prove(), the error names weft_prove() and not a
+     * function that it uses. */
     weft_status status = coll_barrier("weft_prove", job->world, BOX_OP_PROVE);
     if (!status)
         status = weft_alloc(job, WEFT_HOST, sizeof *proof, 0, WEFT_ALLOC_ZERO, (void **)&proof);

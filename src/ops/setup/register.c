@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program's own memory as a local side of operations, and what can be asked of the GPU side. */
+/* Registration of program memory for the local side of operations, and queries of the GPU side. */
 #include "gpu/gpu.h"
 #include "gpu/map/map.h"
 #include "job/job.h"
@@ -22,8 +22,8 @@ static weft_status check_registration(const char *function, struct weft_job *job
     return WEFT_OK;
 }
 
-/* The range must not run past the end of its allocation: a kernel or copy that does would fail
- * later, far from the mistake. */
+/* Checks that the range ends inside its allocation: a kernel or copy past the end would fail later,
+ * far from the mistake. */
 static weft_status check_device_range(struct gpu *gpu, uintptr_t address, size_t bytes)
 {
     CUdeviceptr start = 0;
@@ -36,7 +36,8 @@ static weft_status check_device_range(struct gpu *gpu, uintptr_t address, size_t
         return cuda_fail(&gpu->cuda, result, "cuPointerGetAttribute of %#zx", address);
     if (bytes <= size - (address - start))
         return WEFT_OK;
-    /* cuMemCreate'd memory may be mapped in several pieces side by side: the last byte decides. */
+    /* Memory of cuMemCreate() may be mapped as several allocations side by side, so the last byte
+     * decides. */
     if (gpu_place_of(gpu, (void *)(address + bytes - 1)) == GPU_PLACE_DEVICE)
         return WEFT_OK;
     return base_fail(WEFT_ERR_ADDRESS,
@@ -45,7 +46,7 @@ static weft_status check_device_range(struct gpu *gpu, uintptr_t address, size_t
                      bytes, address, size, (size_t)(size - (address - start)));
 }
 
-static weft_status prepare(struct gpu *gpu, struct gpu_registration *registration)
+static weft_status prepare_range(struct gpu *gpu, struct gpu_registration *registration)
 {
     void *address = (void *)registration->base;
     enum gpu_place place = gpu_place_of(gpu, address);
@@ -71,7 +72,7 @@ static const struct gpu_registration *overlapping(const struct gpu *gpu, uintptr
     return NULL;
 }
 
-static weft_status add(struct gpu *gpu, struct gpu_registration *registration)
+static weft_status add_registration(struct gpu *gpu, struct gpu_registration *registration)
 {
     pthread_mutex_lock(&gpu->registrations_lock);
     const struct gpu_registration *other =
@@ -91,7 +92,7 @@ static weft_status add(struct gpu *gpu, struct gpu_registration *registration)
     return status;
 }
 
-static void undo(struct gpu *gpu, struct gpu_registration *registration)
+static void remove_registration(struct gpu *gpu, struct gpu_registration *registration)
 {
     if (registration->pinned_here && gpu_enter(&gpu->device) == WEFT_OK) {
         gpu->cuda.MemHostUnregister((void *)registration->base);
@@ -115,13 +116,13 @@ WEFT_EXPORT weft_status weft_register(weft_job *job, void *address, size_t bytes
     registration->bytes = bytes;
     status = gpu_enter(&job->gpu->device);
     if (!status) {
-        status = prepare(job->gpu, registration);
+        status = prepare_range(job->gpu, registration);
         gpu_leave(&job->gpu->device);
     }
     if (!status)
-        status = add(job->gpu, registration);
+        status = add_registration(job->gpu, registration);
     if (status)
-        undo(job->gpu, registration);
+        remove_registration(job->gpu, registration);
     return status;
 }
 
@@ -144,11 +145,11 @@ WEFT_EXPORT weft_status weft_unregister(weft_job *job, void *address)
         return base_fail(WEFT_ERR_ADDRESS, "%s: nothing is registered at %p", name, address);
     if (found->device)
         gpu_map_own_forget(gpu->heap.map, (void *)found->base, found->bytes);
-    undo(gpu, found);
+    remove_registration(gpu, found);
     return WEFT_OK;
 }
 
-/* ---------------------------------------------------------------------------------- questions */
+/* -------------------------------------------------------------------------------------- queries */
 
 WEFT_EXPORT weft_status weft_gpu_query(weft_job *job, weft_gpu_info *info)
 {
@@ -196,7 +197,7 @@ WEFT_EXPORT weft_status weft_gpu_pair_query(weft_job *job, int pe, weft_gpu_pair
     int slot = job->gpu->slot_of[pe];
     weft_gpu_pair filled = {.size = pair->size};
     if (slot < 0) {
-        snprintf(filled.evidence, sizeof filled.evidence, "PE %d runs on another kernel", pe);
+        snprintf(filled.evidence, sizeof filled.evidence, "PE %d is on another node", pe);
     } else {
         const struct gpu_window *window = &job->gpu->heap.windows[slot];
         filled.usable = window->mapped;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program's own GPU memory as symmetric memory: the PEs compare what they bring before anything
- * is mapped, because a place that differed at one of them would be wrong data for ever. */
+/* Registration of program GPU memory as symmetric memory. The PEs compare their arguments before
+ * anything is mapped: a different offset at one of them would silently corrupt data. */
 #include "boot/agree.h"
 #include "gpu/register.h"
 #include "ops/coll/coll.h"
@@ -9,32 +9,34 @@
 
 #include <stdio.h>
 
-/* What one PE brings; alike at every PE, or nothing happens. */
-struct brought {
+/* Exchange record: the memory that one PE registers. If the records differ, nothing is
+ * registered. */
+struct registration_record {
     int64_t status;
     uint64_t operation, bytes, allocation, lead;
 };
 
-_Static_assert(sizeof(struct brought) <= PACKET_BYTES, "what a PE brings is one packet");
+_Static_assert(sizeof(struct registration_record) <= PACKET_BYTES,
+               "a registration record fits one packet");
 
 static weft_status compare_with_pes(const char *function, const struct weft_job *job,
-                                    const struct brought *mine)
+                                    const struct registration_record *mine)
 {
-    const struct brought *all = job->world->scratch;
+    const struct registration_record *all = job->world->scratch;
     for (int pe = 0; pe < job->npes; pe++) {
-        const struct brought *b = &all[pe];
+        const struct registration_record *b = &all[pe];
         if (b->operation != mine->operation)
             return base_fail(WEFT_ERR_MISMATCH, "%s: PE %d calls %s", function, pe,
                              box_operation_name((uint32_t)b->operation));
         if (b->status)
             return base_fail((weft_status)b->status,
-                             "%s: refused, because PE %d failed: %s; that PE says more", function,
-                             pe, weft_status_text((weft_status)b->status));
+                             "%s: PE %d failed: %s; its own message says why", function, pe,
+                             weft_status_text((weft_status)b->status));
         if (b->bytes != mine->bytes || b->allocation != mine->allocation || b->lead != mine->lead)
             return base_fail(
                 WEFT_ERR_MISMATCH,
-                "%s: PE %d brings %llu bytes at byte %llu of an allocation of %llu, PE "
-                "%d %llu bytes at byte %llu of %llu; it must be the same everywhere",
+                "%s: PE %d registers %llu bytes at byte %llu of an allocation of %llu, PE "
+                "%d %llu bytes at byte %llu of %llu; it must be the same at every PE",
                 function, job->pe, (unsigned long long)mine->bytes, (unsigned long long)mine->lead,
                 (unsigned long long)mine->allocation, pe, (unsigned long long)b->bytes,
                 (unsigned long long)b->lead, (unsigned long long)b->allocation);
@@ -42,9 +44,9 @@ static weft_status compare_with_pes(const char *function, const struct weft_job 
     return WEFT_OK;
 }
 
-/* All PEs have arrived, and their arguments agree. */
+/* Waits for all PEs and compares their records. */
 static weft_status compare_registrations(const char *function, struct weft_job *job,
-                                         weft_status status, struct brought mine)
+                                         weft_status status, struct registration_record mine)
 {
     char sentence[512] = "";
     if (status)
@@ -68,15 +70,17 @@ static weft_status check_symmetric_job(const char *function, struct weft_job *jo
     return job_check_failed(job);
 }
 
-static weft_status bring(const char *function, struct weft_job *job, const void *address,
-                         size_t bytes, struct gpu_own_memory *own)
+static weft_status exchange_registration(const char *function, struct weft_job *job,
+                                         const void *address, size_t bytes,
+                                         struct gpu_own_memory *own)
 {
     struct gpu_heap *heap = &job->gpu->heap;
     weft_status status = address && bytes && (uintptr_t)address + bytes > (uintptr_t)address
                              ? gpu_inspect_memory(heap, address, bytes, own)
                              : base_fail(WEFT_ERR_ARGUMENT, "%zu bytes at %p", bytes, address);
     status = compare_registrations(
-        function, job, status, (struct brought){0, BOX_OP_REGISTER, bytes, own->bytes, own->lead});
+        function, job, status,
+        (struct registration_record){0, BOX_OP_REGISTER, bytes, own->bytes, own->lead});
     if (status)
         gpu_release_memory(heap, own);
     return status;
@@ -100,7 +104,7 @@ WEFT_EXPORT weft_status weft_register_symmetric(weft_job *job, void *address, si
     status = boot_agree(job->boot, gpu_enter(&gpu->device));
     if (status)
         return status;
-    status = bring(name, job, address, bytes, &own);
+    status = exchange_registration(name, job, address, bytes, &own);
     if (!status) {
         status = gpu_register_memory(&gpu->heap, &own, &adopted);
         if (!status && (status = job_gpu_memory(job)) != WEFT_OK)
@@ -131,8 +135,9 @@ WEFT_EXPORT weft_status weft_unregister_symmetric(weft_job *job, void *symmetric
     status = weft_quiet(job->default_ctx);
     if (!status)
         status = compare_registrations(name, job, WEFT_OK,
-                                       (struct brought){0, BOX_OP_UNREGISTER, adopted->chunk.bytes,
-                                                        adopted->chunk.bytes, offset});
+                                       (struct registration_record){0, BOX_OP_UNREGISTER,
+                                                                    adopted->chunk.bytes,
+                                                                    adopted->chunk.bytes, offset});
     if (!status)
         status = gpu_enter(&gpu->device);
     if (status)

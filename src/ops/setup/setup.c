@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Joining, leaving and ending a job, and what can be asked of it. */
+/* Joining, leaving and aborting a job, and queries of it. */
 #include "base/config.h"
 #include "boot/rendezvous/unique_id.h"
 #include "gpu/gpu.h"
@@ -22,7 +22,7 @@ static weft_status check_attr(const weft_init_attr *attr)
     if (attr->size >= sizeof *attr && attr->unique_id && attr->group)
         return base_fail(
             WEFT_ERR_ARGUMENT,
-            "weft_init: attr has a group and a unique id; PEs are threads or meet by an "
+            "weft_init: attr has a group and a unique id; PEs are threads or use a unique "
             "id, not both");
     return WEFT_OK;
 }
@@ -66,13 +66,13 @@ WEFT_EXPORT weft_status weft_finalize(weft_job *job)
         return base_fail(WEFT_ERR_ARGUMENT, "weft_finalize: job is null");
     if (atomic_load(&job->state) != JOB_RUNNING)
         return job_finalized("weft_finalize");
-    weft_status status = job_calls_await(job);
-    /* What they have begun in peers' memory ends before those leave. */
+    weft_status status = job_callbacks_wait(job);
+    /* Transfers of files into peers' memory end before the peers leave. */
     if (job->end_files)
         job->end_files(job);
     if (!status)
         status = coll_barrier("weft_finalize", job->world, BOX_OP_FINALIZE);
-    /* The flags by which this PE told the others of its arrival may still be on their way. */
+    /* The flags that report this PE's arrival to the others may still be in flight. */
     if (!status)
         status = weft_quiet(job->system_ctx);
     if (!status)

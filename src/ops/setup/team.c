@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls on teams. A team's members agree on a slot: the number of a synchronisation area that
- * is free at all of them. Each PE keeps a bitmap of its free slots in the system segment; a split
- * reads the bitmaps of the whole parent, so every member (and every non-member, which needs no slot
- * but takes part in the collective) comes to the same lowest free slot. */
+/* The functions on teams. All members of a team use the same slot: the number of a synchronisation
+ * area that is free at all of them. Each PE keeps a bitmap of its free slots in the system segment.
+ * A split reads the bitmaps of the whole parent, so every member finds the same lowest free slot.
+ * PEs of the parent that are not in the new team need no slot, but take part in the collective. */
 #include "job/device_state.h"
 #include "ops/coll/coll.h"
 
@@ -19,24 +19,24 @@ WEFT_EXPORT weft_team *weft_team_node(weft_job *job)
     return job ? job->node : NULL;
 }
 
-static bool usable(const weft_team *team)
+static bool is_usable(const weft_team *team)
 {
     return team && atomic_load_explicit(&team->job->state, memory_order_relaxed) == JOB_RUNNING;
 }
 
 WEFT_EXPORT int weft_team_my_pe(const weft_team *team)
 {
-    return usable(team) ? team->me : -1;
+    return is_usable(team) ? team->me : -1;
 }
 
 WEFT_EXPORT int weft_team_n_pes(const weft_team *team)
 {
-    return usable(team) ? team->n : -1;
+    return is_usable(team) ? team->n : -1;
 }
 
 WEFT_EXPORT int weft_team_translate(const weft_team *from, int pe, const weft_team *to)
 {
-    if (!usable(from) || !usable(to) || pe < 0 || pe >= from->n)
+    if (!is_usable(from) || !is_usable(to) || pe < 0 || pe >= from->n)
         return -1;
     int world = from->pes[pe];
     if (to == to->job->world)
@@ -47,9 +47,9 @@ WEFT_EXPORT int weft_team_translate(const weft_team *from, int pe, const weft_te
     return -1;
 }
 
-/* The lowest slot that is free at every member of `parent`. Collective; the barriers around the
- * reading keep the bitmaps still. */
-static weft_status agree_on_slot(struct weft_team *parent, int *slot)
+/* Finds the lowest slot that is free at every member of `parent`. Collective; the syncs before and
+ * after the reading keep the bitmaps unchanged. */
+static weft_status choose_slot(struct weft_team *parent, int *slot)
 {
     struct weft_job *job = parent->job;
     uint64_t common[TEAM_SLOT_WORDS];
@@ -72,22 +72,22 @@ static weft_status agree_on_slot(struct weft_team *parent, int *slot)
             return WEFT_OK;
         }
     }
-    return base_fail(WEFT_ERR_NO_MEMORY, "all %d places for teams are taken; destroy some first",
+    return base_fail(WEFT_ERR_NO_MEMORY, "all %d team slots are in use; destroy a team first",
                      TEAM_SLOTS);
 }
 
-static weft_status split(struct weft_team *parent, const int *pes, int n, bool member,
-                         struct weft_team **team)
+static weft_status split_team(struct weft_team *parent, const int *pes, int n, bool member,
+                              struct weft_team **team)
 {
     int slot;
     box_record(parent->job->box, BOX_OP_TEAM_SPLIT, -1, (uint64_t)parent->slot, 0);
-    weft_status status = agree_on_slot(parent, &slot);
+    weft_status status = choose_slot(parent, &slot);
     if (status)
         return status;
-    /* The bit may change only when everyone has read the bitmaps: agree_on_slot() saw to that. */
+    /* The bit may change only after every PE has read the bitmaps, which choose_slot() ensures. */
     if (member)
-        status = team_take(parent->job, pes, n, slot, team);
-    /* No member may use the area before all members have taken it. */
+        status = team_create(parent->job, pes, n, slot, team);
+    /* No member may use the area before all members have claimed it. */
     weft_status synced = coll_sync(parent, BOX_OP_TEAM_SPLIT);
     return status ? status : synced;
 }
@@ -97,13 +97,13 @@ static weft_status check_parent(const char *function, struct weft_team *parent, 
     if (!parent || !result)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", function,
                          parent ? "the result" : "parent");
-    return usable(parent) ? WEFT_OK : job_finalized(function);
+    return is_usable(parent) ? WEFT_OK : job_finalized(function);
 }
 
-/* Checking mode: what the members of the parent ask for is the same. Before the arguments are
- * looked at, since one PE may be refused while the others wait for it. */
-static weft_status same_split(const char *function, struct weft_team *parent, int start, int stride,
-                              int n)
+/* Checking mode: compares the arguments of all members of the parent. This happens before the
+ * arguments are checked, because one PE may be refused while the others wait for it. */
+static weft_status compare_splits(const char *function, struct weft_team *parent, int start,
+                                  int stride, int n)
 {
     if (likely(!parent->job->checking))
         return WEFT_OK;
@@ -130,7 +130,7 @@ WEFT_EXPORT weft_status weft_team_split_strided(weft_team *parent, int start, in
     if (status)
         return status;
     *team = NULL;
-    status = same_split("weft_team_split_strided", parent, start, stride, n);
+    status = compare_splits("weft_team_split_strided", parent, start, stride, n);
     if (status)
         return status;
     long last = (long)start + (long)(n - 1) * stride;
@@ -148,7 +148,7 @@ WEFT_EXPORT weft_status weft_team_split_strided(weft_team *parent, int start, in
         pes[i] = parent->pes[start + i * stride];
         member |= pes[i] == parent->job->pe;
     }
-    status = split(parent, pes, n, member, team);
+    status = split_team(parent, pes, n, member, team);
     free(pes);
     return status;
 }
@@ -160,7 +160,7 @@ WEFT_EXPORT weft_status weft_team_split_2d(weft_team *parent, int xrange, weft_t
     if (status)
         return status;
     *xteam = *yteam = NULL;
-    status = same_split("weft_team_split_2d", parent, 0, 0, xrange);
+    status = compare_splits("weft_team_split_2d", parent, 0, 0, xrange);
     if (status)
         return status;
     if (xrange < 1)
@@ -177,11 +177,11 @@ WEFT_EXPORT weft_status weft_team_split_2d(weft_team *parent, int xrange, weft_t
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a team of %d PEs", most);
     for (int i = 0; i < width; i++)
         pes[i] = parent->pes[row * xrange + i];
-    status = split(parent, pes, width, true, xteam);
+    status = split_team(parent, pes, width, true, xteam);
     for (int i = 0; i < height; i++)
         pes[i] = parent->pes[column + i * xrange];
     if (!status)
-        status = split(parent, pes, height, true, yteam);
+        status = split_team(parent, pes, height, true, yteam);
     free(pes);
     return status;
 }
@@ -206,7 +206,7 @@ WEFT_EXPORT weft_status weft_team_destroy(weft_team *team)
 {
     if (!team)
         return WEFT_OK;
-    if (!usable(team))
+    if (!is_usable(team))
         return job_finalized("weft_team_destroy");
     if (!team->split_off)
         return base_fail(WEFT_ERR_ARGUMENT,
@@ -217,8 +217,7 @@ WEFT_EXPORT weft_status weft_team_destroy(weft_team *team)
         status = coll_sync(team, BOX_OP_TEAM_DESTROY);
     if (status)
         return status;
-    /* Everything addressed to this PE in the team has arrived: the area can be cleaned and
-     * reused. */
+    /* All data for this PE in the team has arrived, so the area can be cleared and reused. */
     memset(team->mailboxes, 0, (size_t)team->n * sizeof *team->mailboxes);
     device_team_gone(team->job, team);
     job_gpu_team_gone(team->job, team);

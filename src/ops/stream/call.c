@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations in stream order as calls of the host: each is kept as a record, and a thread makes the
- * call from it when its turn comes. On simt that is the stream's own thread, on cuda one that
- * follows the stream (host_callback.c). */
+/* Operations in stream order as host callbacks: each is stored as a record, and a thread makes the
+ * call when the stream reaches it. On simt that is the stream's own thread, on cuda a thread that
+ * serves the stream (host_callback.c). */
 #include "ops/stream/stream.h"
 
 #include <weft/device/arithmetic.h>
@@ -25,14 +25,14 @@ struct call {
     struct stream_collective collective;
 };
 
-/* What has been put is complete when the stream goes on: nothing that waits on a stream lets out
- * what a path holds back. */
-static weft_status complete(const struct call *call, weft_status status)
+/* Completes the put before the stream continues: later work of the stream may depend on it, and no
+ * other call would complete operations that a path delays. */
+static weft_status quiet_after(const struct call *call, weft_status status)
 {
     return status ? status : weft_quiet(call->ctx);
 }
 
-static weft_status give_signal(const struct call *call)
+static weft_status send_signal(const struct call *call)
 {
     weft_status status = weft_fence(call->ctx);
     return status ? status
@@ -40,7 +40,7 @@ static weft_status give_signal(const struct call *call)
                                 call->pe);
 }
 
-static weft_status collect(const struct stream_collective *c)
+static weft_status run_collective(const struct stream_collective *c)
 {
     switch (c->operation) {
     case BOX_OP_BROADCAST:
@@ -70,7 +70,7 @@ static weft_status collect(const struct stream_collective *c)
     }
 }
 
-static weft_status collect_scaled(const struct stream_collective *c)
+static weft_status run_scaled(const struct stream_collective *c)
 {
     const void *factor = c->factor_at ? c->factor_at : c->factor;
     if (c->weighted && c->operation == BOX_OP_REDUCE)
@@ -86,19 +86,19 @@ static weft_status collect_scaled(const struct stream_collective *c)
     return weft_reducescatter_scaled(c->team, c->dst, c->src, c->count, c->type, factor);
 }
 
-static weft_status perform(const struct call *call)
+static weft_status run_call(const struct call *call)
 {
     switch (call->kind) {
     case PUT:
-        return complete(call, weft_put(call->ctx, call->dst, call->src, call->bytes, call->pe));
+        return quiet_after(call, weft_put(call->ctx, call->dst, call->src, call->bytes, call->pe));
     case GET:
         return weft_get(call->ctx, call->dst, call->src, call->bytes, call->pe);
     case PUT_SIGNAL:
-        return complete(call,
-                        weft_put_signal(call->ctx, call->dst, call->src, call->bytes, call->signal,
-                                        call->value, (weft_signal_op)call->op, call->pe));
+        return quiet_after(call, weft_put_signal(call->ctx, call->dst, call->src, call->bytes,
+                                                 call->signal, call->value,
+                                                 (weft_signal_op)call->op, call->pe));
     case SIGNAL:
-        return complete(call, give_signal(call));
+        return quiet_after(call, send_signal(call));
     case WAIT:
         return weft_signal_wait(call->ctx, call->signal, (weft_cmp)call->op, call->value, NULL);
     case QUIET:
@@ -108,8 +108,8 @@ static weft_status perform(const struct call *call)
     case SYNC:
         return weft_sync(call->team);
     case COLLECTIVE:
-        return call->collective.op == WEFT_DEV_SCALED ? collect_scaled(&call->collective)
-                                                      : collect(&call->collective);
+        return call->collective.op == WEFT_DEV_SCALED ? run_scaled(&call->collective)
+                                                      : run_collective(&call->collective);
     }
     return WEFT_OK;
 }
@@ -118,7 +118,7 @@ static void run(void *argument)
 {
     const struct call *call = argument;
     bool before = access_act_for_others(true);
-    weft_status status = perform(call);
+    weft_status status = run_call(call);
     access_act_for_others(before);
     if (status && atomic_load(&call->job->state) == JOB_RUNNING)
         job_fail(call->job, status, weft_last_error());
@@ -130,11 +130,11 @@ struct simt_call {
     void *argument;
 };
 
-/* By the stream's own thread, perhaps when the job has been left. */
+/* Runs in the stream's own thread, possibly after the job has been left. */
 static void make_simt_call(void *argument)
 {
     struct simt_call *call = argument;
-    job_call_make(call->job, call->run, call->argument);
+    job_callback_run(call->job, call->run, call->argument);
     free(call->argument);
     free(call);
 }
@@ -143,7 +143,7 @@ weft_status stream_host_call(struct weft_job *job, weft_stream stream, void (*ru
                              void *argument)
 {
     if (stream_on_cuda(job))
-        return stream_far_call(job, stream, run, argument);
+        return stream_callback(job, stream, run, argument);
     struct simt_call *call = malloc(sizeof *call);
     if (call)
         *call = (struct simt_call){job, run, argument};
@@ -151,7 +151,7 @@ weft_status stream_host_call(struct weft_job *job, weft_stream stream, void (*ru
         call ? weft_stream_host_call(stream, make_simt_call, call)
              : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a call on a stream");
     if (!status) {
-        job_call_given(job);
+        job_callback_enqueued(job);
         return WEFT_OK;
     }
     free(call);
@@ -159,7 +159,7 @@ weft_status stream_host_call(struct weft_job *job, weft_stream stream, void (*ru
     return status;
 }
 
-static weft_status queue(weft_stream stream, struct call call)
+static weft_status enqueue_call(weft_stream stream, struct call call)
 {
     struct call *kept = malloc(sizeof *kept);
     if (!kept)
@@ -172,7 +172,7 @@ static weft_status queue(weft_stream stream, struct call call)
 weft_status stream_call_put(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe,
                             weft_stream stream)
 {
-    return queue(
+    return enqueue_call(
         stream,
         (struct call){.kind = PUT, .ctx = ctx, .dst = dst, .src = src, .bytes = bytes, .pe = pe});
 }
@@ -180,7 +180,7 @@ weft_status stream_call_put(weft_ctx *ctx, void *dst, const void *src, size_t by
 weft_status stream_call_get(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe,
                             weft_stream stream)
 {
-    return queue(
+    return enqueue_call(
         stream,
         (struct call){.kind = GET, .ctx = ctx, .dst = dst, .src = src, .bytes = bytes, .pe = pe});
 }
@@ -189,21 +189,21 @@ weft_status stream_call_put_signal(weft_ctx *ctx, void *dst, const void *src, si
                                    uint64_t *signal, uint64_t value, weft_signal_op op, int pe,
                                    weft_stream stream)
 {
-    return queue(stream, (struct call){.kind = PUT_SIGNAL,
-                                       .ctx = ctx,
-                                       .dst = dst,
-                                       .src = src,
-                                       .bytes = bytes,
-                                       .signal = signal,
-                                       .value = value,
-                                       .op = (int)op,
-                                       .pe = pe});
+    return enqueue_call(stream, (struct call){.kind = PUT_SIGNAL,
+                                              .ctx = ctx,
+                                              .dst = dst,
+                                              .src = src,
+                                              .bytes = bytes,
+                                              .signal = signal,
+                                              .value = value,
+                                              .op = (int)op,
+                                              .pe = pe});
 }
 
 weft_status stream_call_signal(weft_ctx *ctx, uint64_t *signal, uint64_t value, weft_signal_op op,
                                int pe, weft_stream stream)
 {
-    return queue(
+    return enqueue_call(
         stream,
         (struct call){
             .kind = SIGNAL, .ctx = ctx, .signal = signal, .value = value, .op = (int)op, .pe = pe});
@@ -212,30 +212,30 @@ weft_status stream_call_signal(weft_ctx *ctx, uint64_t *signal, uint64_t value, 
 weft_status stream_call_signal_wait(weft_ctx *ctx, const uint64_t *signal, weft_cmp cmp,
                                     uint64_t value, weft_stream stream)
 {
-    return queue(stream, (struct call){.kind = WAIT,
-                                       .ctx = ctx,
-                                       .signal = (uint64_t *)signal,
-                                       .value = value,
-                                       .op = (int)cmp});
+    return enqueue_call(stream, (struct call){.kind = WAIT,
+                                              .ctx = ctx,
+                                              .signal = (uint64_t *)signal,
+                                              .value = value,
+                                              .op = (int)cmp});
 }
 
 weft_status stream_call_quiet(weft_ctx *ctx, weft_stream stream)
 {
-    return queue(stream, (struct call){.kind = QUIET, .ctx = ctx});
+    return enqueue_call(stream, (struct call){.kind = QUIET, .ctx = ctx});
 }
 
 weft_status stream_call_barrier(weft_team *team, weft_stream stream)
 {
-    return queue(stream, (struct call){.kind = BARRIER, .team = team});
+    return enqueue_call(stream, (struct call){.kind = BARRIER, .team = team});
 }
 
 weft_status stream_call_sync(weft_team *team, weft_stream stream)
 {
-    return queue(stream, (struct call){.kind = SYNC, .team = team});
+    return enqueue_call(stream, (struct call){.kind = SYNC, .team = team});
 }
 
 weft_status stream_call_collective(const struct stream_collective *what, weft_stream stream)
 {
-    return queue(stream,
-                 (struct call){.kind = COLLECTIVE, .team = what->team, .collective = *what});
+    return enqueue_call(stream,
+                        (struct call){.kind = COLLECTIVE, .team = what->team, .collective = *what});
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of the host in the order of a CUDA stream, for memory that no address of this GPU reaches.
- * A thread of ours, one for each stream, makes them. When the stream comes to a call it writes a
- * word that the thread polls, and waits for another that the thread writes. In a captured graph,
- * and where the driver has no such write, a function that the driver calls tells the thread: it may
- * not use the driver itself, and takes tens of microseconds. */
+/* Host callbacks in the order of a CUDA stream, for memory that this GPU has no address for. A
+ * thread of the library, one for each stream, runs them. When the stream reaches a callback, it
+ * writes a word that the thread polls, then waits for a word that the thread writes. In a captured
+ * graph, and where the driver has no such stream write, a function called by the driver
+ * (cuLaunchHostFunc) wakes the thread: this function may not call the driver and takes tens of
+ * microseconds. */
 #include "ops/stream/stream.h"
 
 #include "base/thread.h"
@@ -15,78 +16,82 @@
 #include <time.h>
 
 enum {
-    PAIRS = 256, /* of words in each page of pinned memory */
+    PAIRS = 256, /* pairs in each page of pinned memory */
     SPINS = 2000,
-    NAP_NS = 20 * 1000,
-    PASS_NS = 1000 * 1000 * 1000 /* a stream is given so long to pass its last call, at the end */
+    SLEEP_NS = 20 * 1000,
+    /* at the end, how long a stream may take to pass its last callback */
+    PASS_LIMIT_NS = 1000 * 1000 * 1000
 };
 
 struct pair {
-    _Atomic uint64_t go;   /* the stream has come to the call */
-    _Atomic uint64_t done; /* the call has been made */
-    _Atomic uint64_t wait; /* STANDS, or whatever the stream writes when it has passed its wait for
-                            * that: its last access here */
+    _Atomic uint64_t go;   /* 1: the stream has reached the callback */
+    _Atomic uint64_t done; /* 1: the callback has run */
+    /* WAITING until the stream has passed its wait for `done`; then the stream writes another
+     * value, its last access to the pair */
+    _Atomic uint64_t wait;
 };
 
-static const uint64_t STANDS = 2;
+static const uint64_t WAITING = 2;
 
-struct far_call {
-    struct far_call *next; /* in the list of its stream */
-    struct far_call *kept; /* the next of those that stay */
-    struct far *far;
-    struct far_stream *stream;
+struct host_callback {
+    struct host_callback *next; /* next in the list of its stream */
+    struct host_callback *kept; /* next callback of a captured graph */
+    struct callbacks *callbacks;
+    struct callback_stream *stream;
     void (*run)(void *argument);
-    void *argument; /* freed with the call */
+    void *argument; /* freed with the callback */
     struct pair *pair;
-    CUdeviceptr seen; /* where the GPU sees the pair */
-    bool captured; /* a graph may come to it any number of times, also when the job has been left */
-    /* Of a captured call, under the stream's lock. Executables of one graph that run side by side
-     * come to it before it has been made for the first: it is made once for each, and all of them
-     * wait until it has been made as often as it was asked for. */
-    uint64_t asked, calls_made;
+    CUdeviceptr gpu_address; /* GPU address of the pair */
+    bool captured; /* a graph may reach it any number of times, also after the job has been left */
+    /* For a captured callback, under the stream's lock. Executables of one graph that run
+     * concurrently may reach the callback before it has run for the first of them. It runs once for
+     * each arrival, and all executables wait until it has run as often as it was reached. */
+    uint64_t arrivals, runs;
 };
 
-/* The thread that makes the calls of one stream: in their order, and whatever those of others wait
- * for. */
-struct far_stream {
-    struct far_stream *next;
-    struct far *far;
+/* The thread that runs the callbacks of one stream, in their order. It does not wait for callbacks
+ * of other streams. */
+struct callback_stream {
+    struct callback_stream *next;
+    struct callbacks *callbacks;
     weft_stream stream;
     pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t given;
-    /* Those given and not made, in the order in which they were given; but what a graph has come to
-     * may stand behind what the stream comes to later. */
-    struct far_call *first, **last;
-    struct far_call *made; /* the stream may still be waiting for it */
+    pthread_cond_t enqueued;
+    /* Enqueued callbacks that have not run, in the order of enqueueing. A callback that a graph
+     * reached may be in the list after ones that the stream reaches later. */
+    struct host_callback *first, **last;
+    /* last callback that ran; the stream may still be waiting for it */
+    struct host_callback *last_run;
     bool stop;
 };
 
 struct page {
     struct page *next;
-    struct pair *pairs; /* pinned; where the GPU sees them: */
-    CUdeviceptr seen;
-    unsigned turn; /* pairs are used in turn, so that one is seldom used again soon */
+    struct pair *pairs; /* pinned memory; its GPU address is gpu_address */
+    CUdeviceptr gpu_address;
+    unsigned turn; /* next pair to use: pairs are used in turn, so that none is reused soon */
     bool used[PAIRS];
 };
 
-struct far {
+struct callbacks {
     struct weft_job *job;
     struct gpu *gpu;
-    pthread_mutex_t lock; /* of the lists and pages */
-    struct far_stream *streams;
-    struct far_call *kept;
+    pthread_mutex_t lock; /* protects the lists and pages */
+    struct callback_stream *streams;
+    struct host_callback *kept;
     struct page *pages;
-    uint64_t to_come; /* calls that are not captured of which a function has still to tell */
-    bool ended;       /* the job is being left: what a stream comes to is passed over */
+    /* callbacks that are not captured and whose cuLaunchHostFunc function has not run yet */
+    uint64_t pending_functions;
+    bool ended; /* the job is being left: callbacks that a stream reaches are skipped */
 };
 
-/* ------------------------------------------------------------------------------------- words */
+/* ------------------------------------------------------------------------------- pairs of words */
 
-static weft_status add_page(struct far *far)
+static weft_status add_page(struct callbacks *callbacks)
 {
     struct page *page = calloc(1, sizeof *page);
-    struct gpu *gpu = far->gpu;
+    struct gpu *gpu = callbacks->gpu;
     void *pairs;
     if (!page)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for calls on a stream");
@@ -94,7 +99,7 @@ static weft_status add_page(struct far *far)
                                              CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
     if (!result) {
         page->pairs = pairs;
-        result = gpu->cuda.MemHostGetDevicePointer(&page->seen, pairs, 0);
+        result = gpu->cuda.MemHostGetDevicePointer(&page->gpu_address, pairs, 0);
         if (result)
             gpu->cuda.MemFreeHost(pairs);
     }
@@ -102,77 +107,77 @@ static weft_status add_page(struct far *far)
         free(page);
         return cuda_fail(&gpu->cuda, result, "pinned memory for calls on a stream");
     }
-    page->next = far->pages;
-    far->pages = page;
+    page->next = callbacks->pages;
+    callbacks->pages = page;
     return WEFT_OK;
 }
 
-/* Under far->lock. */
-static bool take_pair(struct far *far, struct far_call *call)
+/* The caller holds callbacks->lock. */
+static bool acquire_pair(struct callbacks *callbacks, struct host_callback *call)
 {
-    for (struct page *page = far->pages; page; page = page->next)
+    for (struct page *page = callbacks->pages; page; page = page->next)
         for (int tries = 0; tries < PAIRS; tries++) {
             unsigned i = page->turn++ % PAIRS;
             if (page->used[i])
                 continue;
             page->used[i] = true;
             call->pair = page->pairs + i;
-            call->seen = page->seen + i * sizeof *page->pairs;
+            call->gpu_address = page->gpu_address + i * sizeof *page->pairs;
             atomic_store_explicit(&call->pair->go, 0, memory_order_relaxed);
             atomic_store_explicit(&call->pair->done, 0, memory_order_relaxed);
-            atomic_store_explicit(&call->pair->wait, STANDS, memory_order_relaxed);
+            atomic_store_explicit(&call->pair->wait, WAITING, memory_order_relaxed);
             return true;
         }
     return false;
 }
 
-static void free_call(struct far *far, struct far_call *call)
+static void free_call(struct callbacks *callbacks, struct host_callback *call)
 {
-    pthread_mutex_lock(&far->lock);
-    for (struct page *page = far->pages; page && call->pair; page = page->next)
+    pthread_mutex_lock(&callbacks->lock);
+    for (struct page *page = callbacks->pages; page && call->pair; page = page->next)
         if (call->pair >= page->pairs && call->pair < page->pairs + PAIRS)
             page->used[call->pair - page->pairs] = false;
-    pthread_mutex_unlock(&far->lock);
+    pthread_mutex_unlock(&callbacks->lock);
     free(call->argument);
     free(call);
 }
 
-/* ---------------------------------------------------------------------- the thread of a stream */
+/* ----------------------------------------------------------------------- the thread of a stream */
 
-/* Under the stream's lock. */
-static void append_locked(struct far_call *call)
+/* The caller holds the stream's lock. */
+static void append_locked(struct host_callback *call)
 {
-    struct far_stream *stream = call->stream;
+    struct callback_stream *stream = call->stream;
     call->next = NULL;
     *stream->last = call;
     stream->last = &call->next;
-    pthread_cond_signal(&stream->given);
+    pthread_cond_signal(&stream->enqueued);
 }
 
-static void append(struct far_call *call)
+static void append(struct host_callback *call)
 {
     pthread_mutex_lock(&call->stream->lock);
     append_locked(call);
     pthread_mutex_unlock(&call->stream->lock);
 }
 
-/* A graph has come to the call. */
-static void ask(struct far_call *call)
+/* A graph has reached the callback. */
+static void graph_arrived(struct host_callback *call)
 {
     pthread_mutex_lock(&call->stream->lock);
     atomic_store_explicit(&call->pair->done, 0, memory_order_relaxed);
-    if (call->asked++ == call->calls_made) { /* else it is in the list, or being made */
+    if (call->arrivals++ == call->runs) { /* else it is in the list already, or is running */
         atomic_store_explicit(&call->pair->go, 1, memory_order_release);
         append_locked(call);
     }
     pthread_mutex_unlock(&call->stream->lock);
 }
 
-/* The call has been made once more. */
-static void answer(struct far_call *call)
+/* The callback has run once more. */
+static void callback_ran(struct host_callback *call)
 {
     pthread_mutex_lock(&call->stream->lock);
-    if (++call->calls_made == call->asked) {
+    if (++call->runs == call->arrivals) {
         /* Release: pairs with the acquire of each stream's wait. */
         atomic_store_explicit(&call->pair->done, 1, memory_order_release);
     } else {
@@ -182,12 +187,13 @@ static void answer(struct far_call *call)
     pthread_mutex_unlock(&call->stream->lock);
 }
 
-/* Under the stream's lock: the call that the stream has come to, taken out of the list. */
-static struct far_call *take_due(struct far_stream *stream)
+/* Removes the first callback that the stream has reached from the list. The caller holds the
+ * stream's lock. */
+static struct host_callback *pop_arrived(struct callback_stream *stream)
 {
-    for (struct far_call **at = &stream->first; *at; at = &(*at)->next) {
-        struct far_call *call = *at;
-        /* Acquire: pairs with the stream's write, behind all that it did before. */
+    for (struct host_callback **at = &stream->first; *at; at = &(*at)->next) {
+        struct host_callback *call = *at;
+        /* Acquire: pairs with the stream's write, which follows all its earlier work. */
         if (!atomic_load_explicit(&call->pair->go, memory_order_acquire))
             continue;
         *at = call->next;
@@ -198,18 +204,19 @@ static struct far_call *take_due(struct far_stream *stream)
     return NULL;
 }
 
-/* NULL: the end. What the stream has come to is looked at first, even when the job ends, so that no
- * stream waits in vain; it is passed over then. */
-static struct far_call *next_call(struct far_stream *stream)
+/* Returns the next callback to run; NULL: the thread shall end. Callbacks that the stream has
+ * reached come first even when the job ends, so that no stream waits forever; job_callback_run()
+ * skips them then. */
+static struct host_callback *next_call(struct callback_stream *stream)
 {
-    struct far_call *call;
+    struct host_callback *call;
     for (unsigned looks = 0;; looks++) {
         pthread_mutex_lock(&stream->lock);
         while (!stream->first && !stream->stop) {
-            pthread_cond_wait(&stream->given, &stream->lock);
+            pthread_cond_wait(&stream->enqueued, &stream->lock);
             looks = 0;
         }
-        call = take_due(stream);
+        call = pop_arrived(stream);
         bool end = !call && stream->stop;
         pthread_mutex_unlock(&stream->lock);
         if (call || end)
@@ -217,76 +224,79 @@ static struct far_call *next_call(struct far_stream *stream)
         if (looks < SPINS)
             sched_yield();
         else
-            nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+            nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
     }
 }
 
 static void *make_calls(void *argument)
 {
-    struct far_stream *stream = argument;
-    for (struct far_call *call; (call = next_call(stream)) != NULL;) {
-        /* The stream has passed its wait for the call before. */
-        if (stream->made)
-            free_call(stream->far, stream->made);
-        stream->made = call->captured ? NULL : call;
+    struct callback_stream *stream = argument;
+    for (struct host_callback *call; (call = next_call(stream)) != NULL;) {
+        /* The stream has passed its wait for the previous callback. */
+        if (stream->last_run)
+            free_call(stream->callbacks, stream->last_run);
+        stream->last_run = call->captured ? NULL : call;
         atomic_store_explicit(&call->pair->go, 0, memory_order_relaxed);
-        job_call_make(stream->far->job, call->run, call->argument);
+        job_callback_run(stream->callbacks->job, call->run, call->argument);
         if (call->captured)
-            answer(call);
+            callback_ran(call);
         else /* Release: pairs with the acquire of the stream's wait. */
             atomic_store_explicit(&call->pair->done, 1, memory_order_release);
     }
     return NULL;
 }
 
-static weft_status start_stream(struct far *far, weft_stream key, struct far_stream **result)
+static weft_status start_stream(struct callbacks *callbacks, weft_stream key,
+                                struct callback_stream **result)
 {
-    struct far_stream *stream = calloc(1, sizeof *stream);
+    struct callback_stream *stream = calloc(1, sizeof *stream);
     if (!stream)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for calls on a stream");
-    stream->far = far;
+    stream->callbacks = callbacks;
     stream->stream = key;
     stream->last = &stream->first;
     pthread_mutex_init(&stream->lock, NULL);
-    pthread_cond_init(&stream->given, NULL);
+    pthread_cond_init(&stream->enqueued, NULL);
     if (thread_start(&stream->thread, make_calls, stream)) {
-        pthread_cond_destroy(&stream->given);
+        pthread_cond_destroy(&stream->enqueued);
         pthread_mutex_destroy(&stream->lock);
         free(stream);
         return base_fail(WEFT_ERR_SYSTEM, "pthread_create for the calls of a stream failed");
     }
-    stream->next = far->streams;
-    far->streams = stream;
+    stream->next = callbacks->streams;
+    callbacks->streams = stream;
     *result = stream;
     return WEFT_OK;
 }
 
-/* Under far->lock. A stream that has been destroyed leaves its thread to the next of that
- * handle. */
-static weft_status find_stream(struct far *far, weft_stream key, struct far_stream **stream)
+/* Finds or starts the thread of a stream. The caller holds callbacks->lock. The thread of a
+ * destroyed stream serves the next stream with the same handle. */
+static weft_status find_stream(struct callbacks *callbacks, weft_stream key,
+                               struct callback_stream **stream)
 {
-    for (*stream = far->streams; *stream; *stream = (*stream)->next)
+    for (*stream = callbacks->streams; *stream; *stream = (*stream)->next)
         if ((*stream)->stream == key)
             return WEFT_OK;
-    return start_stream(far, key, stream);
+    return start_stream(callbacks, key, stream);
 }
 
-/* Called by the driver. The stream of a job that has been left goes on. */
-static void come_to(void *argument)
+/* The driver calls this when the stream reaches the callback. After the job has been left the
+ * stream continues without it. */
+static void stream_arrived(void *argument)
 {
-    struct far_call *call = argument;
-    struct far *far = call->far;
-    pthread_mutex_lock(&far->lock);
-    bool ended = far->ended;
+    struct host_callback *call = argument;
+    struct callbacks *callbacks = call->callbacks;
+    pthread_mutex_lock(&callbacks->lock);
+    bool ended = callbacks->ended;
     if (!ended && call->captured) {
-        job_call_given(far->job);
-        ask(call);
+        job_callback_enqueued(callbacks->job);
+        graph_arrived(call);
     } else if (!ended) {
-        far->to_come--;
+        callbacks->pending_functions--;
         atomic_store_explicit(&call->pair->go, 1, memory_order_release);
         append(call);
     }
-    pthread_mutex_unlock(&far->lock);
+    pthread_mutex_unlock(&callbacks->lock);
     if (!ended)
         return;
     atomic_store_explicit(&call->pair->done, 1, memory_order_release);
@@ -296,90 +306,90 @@ static void come_to(void *argument)
     }
 }
 
-/* -------------------------------------------------------------------------------- the calls */
+/* ------------------------------------------------------------------------ enqueueing and ending */
 
-/* What was made last: the stream may still stand at its wait. */
-static bool has_passed(const struct far_call *call)
+/* Waits until the stream has passed its wait for this callback. False: PASS_LIMIT_NS elapsed. */
+static bool has_passed(const struct host_callback *call)
 {
-    for (uint64_t waited = 0; waited < PASS_NS; waited += NAP_NS) {
-        /* The stream's last write there depends on what it has read. */
-        if (atomic_load_explicit(&call->pair->wait, memory_order_relaxed) != STANDS)
+    for (uint64_t waited = 0; waited < PASS_LIMIT_NS; waited += SLEEP_NS) {
+        /* Relaxed: the stream's last write to the pair depends on its read of `done`. */
+        if (atomic_load_explicit(&call->pair->wait, memory_order_relaxed) != WAITING)
             return true;
-        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
     }
     return false;
 }
 
-/* True: the stream has not passed all that it was given, and will write and read their pairs when
- * it does. */
-static bool stop_stream(struct far_stream *stream)
+/* Ends the thread of a stream. True: the stream has not passed all its callbacks, and will still
+ * access their pairs. */
+static bool stop_stream(struct callback_stream *stream)
 {
     pthread_mutex_lock(&stream->lock);
     stream->stop = true;
-    pthread_cond_signal(&stream->given);
+    pthread_cond_signal(&stream->enqueued);
     pthread_mutex_unlock(&stream->lock);
     pthread_join(stream->thread, NULL);
-    bool left = stream->first || (stream->made && !has_passed(stream->made));
-    if (stream->made)
-        free_call(stream->far, stream->made);
+    bool left = stream->first || (stream->last_run && !has_passed(stream->last_run));
+    if (stream->last_run)
+        free_call(stream->callbacks, stream->last_run);
     while (stream->first) {
-        struct far_call *first = stream->first;
+        struct host_callback *first = stream->first;
         stream->first = first->next;
         atomic_store_explicit(&first->pair->done, 1, memory_order_release);
         free(first->argument);
         free(first);
     }
-    pthread_cond_destroy(&stream->given);
+    pthread_cond_destroy(&stream->enqueued);
     pthread_mutex_destroy(&stream->lock);
     free(stream);
     return left;
 }
 
-/* Of the job, while all of it is there: no call is made any more. What a stream or a graph may
- * still come to stays, with the job's handle. */
-static void end_far(struct weft_job *job)
+/* Ends all callbacks while the job still exists: none runs any more. Memory that a stream or graph
+ * may still access stays with the job's handle. */
+static void end_callbacks(struct weft_job *job)
 {
-    struct far *far = job->far_streams;
-    pthread_mutex_lock(&far->lock);
-    far->ended = true;
-    bool left = far->to_come != 0;
-    pthread_mutex_unlock(&far->lock);
-    while (far->streams) {
-        struct far_stream *first = far->streams;
-        far->streams = first->next;
+    struct callbacks *callbacks = job->host_callbacks;
+    pthread_mutex_lock(&callbacks->lock);
+    callbacks->ended = true;
+    bool left = callbacks->pending_functions != 0;
+    pthread_mutex_unlock(&callbacks->lock);
+    while (callbacks->streams) {
+        struct callback_stream *first = callbacks->streams;
+        callbacks->streams = first->next;
         left |= stop_stream(first);
     }
-    far->gpu->work_left |= left;
-    if (left || far->kept)
+    callbacks->gpu->work_left |= left;
+    if (left || callbacks->kept)
         return;
-    bool entered = gpu_enter(&far->gpu->device) == WEFT_OK;
-    while (far->pages) {
-        struct page *first = far->pages;
-        far->pages = first->next;
+    bool entered = gpu_enter(&callbacks->gpu->device) == WEFT_OK;
+    while (callbacks->pages) {
+        struct page *first = callbacks->pages;
+        callbacks->pages = first->next;
         if (entered)
-            far->gpu->cuda.MemFreeHost(first->pairs);
+            callbacks->gpu->cuda.MemFreeHost(first->pairs);
         free(first);
     }
     if (entered)
-        gpu_leave(&far->gpu->device);
-    pthread_mutex_destroy(&far->lock);
-    free(far);
-    job->far_streams = NULL;
+        gpu_leave(&callbacks->gpu->device);
+    pthread_mutex_destroy(&callbacks->lock);
+    free(callbacks);
+    job->host_callbacks = NULL;
 }
 
-static struct far *far_of(struct weft_job *job)
+static struct callbacks *get_callbacks(struct weft_job *job)
 {
     pthread_mutex_lock(&job->lock);
-    struct far *far = job->far_streams;
-    if (!far && (far = calloc(1, sizeof *far))) {
-        far->job = job;
-        far->gpu = job->gpu;
-        pthread_mutex_init(&far->lock, NULL);
-        job->far_streams = far;
-        job->end_far_streams = end_far;
+    struct callbacks *callbacks = job->host_callbacks;
+    if (!callbacks && (callbacks = calloc(1, sizeof *callbacks))) {
+        callbacks->job = job;
+        callbacks->gpu = job->gpu;
+        pthread_mutex_init(&callbacks->lock, NULL);
+        job->host_callbacks = callbacks;
+        job->end_host_callbacks = end_callbacks;
     }
     pthread_mutex_unlock(&job->lock);
-    return far;
+    return callbacks;
 }
 
 static weft_status wait_on(struct gpu *gpu, weft_stream stream, CUdeviceptr pair)
@@ -394,68 +404,71 @@ static weft_status wait_on(struct gpu *gpu, weft_stream stream, CUdeviceptr pair
     return gpu_launch(&gpu->module, GPU_weft_kernel_wait, 1, 1, stream, arguments);
 }
 
-/* By a function that the driver calls. */
-static CUresult tell_by_function(struct far *far, weft_stream stream, struct far_call *call)
+/* Enqueues a function that the driver calls when the stream reaches the callback. */
+static CUresult notify_by_function(struct callbacks *callbacks, weft_stream stream,
+                                   struct host_callback *call)
 {
     uint64_t one = !call->captured;
-    pthread_mutex_lock(&far->lock);
-    far->to_come += one;
-    pthread_mutex_unlock(&far->lock);
-    CUresult result = far->gpu->cuda.LaunchHostFunc(stream, come_to, call);
+    pthread_mutex_lock(&callbacks->lock);
+    callbacks->pending_functions += one;
+    pthread_mutex_unlock(&callbacks->lock);
+    CUresult result = callbacks->gpu->cuda.LaunchHostFunc(stream, stream_arrived, call);
     if (!result)
         return CUDA_SUCCESS;
-    pthread_mutex_lock(&far->lock);
-    far->to_come -= one;
-    pthread_mutex_unlock(&far->lock);
+    pthread_mutex_lock(&callbacks->lock);
+    callbacks->pending_functions -= one;
+    pthread_mutex_unlock(&callbacks->lock);
     return result;
 }
 
-/* *begun: the stream has a part of it, and the call may already have been made, and freed. */
-static weft_status put_on_stream(struct far *far, weft_stream stream, struct far_call *call,
-                                 bool *begun)
+/* Enqueues the callback on the stream. *begun: the stream has a part of it, and the callback may
+ * already have run and been freed. */
+static weft_status enqueue_callback(struct callbacks *callbacks, weft_stream stream,
+                                    struct host_callback *call, bool *begun)
 {
-    struct gpu *gpu = far->gpu;
+    struct gpu *gpu = callbacks->gpu;
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
-    CUdeviceptr seen = call->seen, go = seen + offsetof(struct pair, go);
+    CUdeviceptr gpu_address = call->gpu_address, go = gpu_address + offsetof(struct pair, go);
     bool captured = call->captured;
     if (!captured && gpu->cuda.StreamWriteValue64)
         result = gpu->cuda.StreamWriteValue64(stream, go, 1, CU_STREAM_WRITE_VALUE_DEFAULT);
     if (!result)
         append(call);
     else
-        result = tell_by_function(far, stream, call);
+        result = notify_by_function(callbacks, stream, call);
     *begun = !result;
     if (!result && !captured)
-        job_call_given(far->job);
+        job_callback_enqueued(callbacks->job);
     return result ? cuda_fail(&gpu->cuda, result, "cuLaunchHostFunc for a call on a stream")
-                  : wait_on(gpu, stream, seen);
+                  : wait_on(gpu, stream, gpu_address);
 }
 
-/* Under far->lock. */
-static weft_status prepare_stream(struct far *far, weft_stream stream, struct far_call *call)
+/* The caller holds callbacks->lock. */
+static weft_status prepare_stream(struct callbacks *callbacks, weft_stream stream,
+                                  struct host_callback *call)
 {
-    weft_status status = find_stream(far, stream, &call->stream);
-    if (!status && !take_pair(far, call)) {
-        status = add_page(far);
+    weft_status status = find_stream(callbacks, stream, &call->stream);
+    if (!status && !acquire_pair(callbacks, call)) {
+        status = add_page(callbacks);
         if (!status)
-            take_pair(far, call);
+            acquire_pair(callbacks, call);
     }
     return status;
 }
 
-static void keep_call(struct far *far, struct far_call *call)
+static void keep_call(struct callbacks *callbacks, struct host_callback *call)
 {
-    pthread_mutex_lock(&far->lock);
-    call->kept = far->kept;
-    far->kept = call;
-    pthread_mutex_unlock(&far->lock);
+    pthread_mutex_lock(&callbacks->lock);
+    call->kept = callbacks->kept;
+    callbacks->kept = call;
+    pthread_mutex_unlock(&callbacks->lock);
 }
 
-weft_status stream_far_call(struct weft_job *job, weft_stream stream, void (*run)(void *argument),
+weft_status stream_callback(struct weft_job *job, weft_stream stream, void (*run)(void *argument),
                             void *argument)
 {
-    struct far *far = far_of(job);
-    struct far_call *call = far ? calloc(1, sizeof *call) : NULL;
+    struct callbacks *callbacks = get_callbacks(job);
+    struct host_callback *call = callbacks ? calloc(1, sizeof *call) : NULL;
     bool begun = false;
     weft_status status =
         call ? gpu_enter(&job->gpu->device)
@@ -465,19 +478,19 @@ weft_status stream_far_call(struct weft_job *job, weft_stream stream, void (*run
         free(argument);
         return status;
     }
-    call->far = far;
+    call->callbacks = callbacks;
     call->run = run;
     call->argument = argument;
     bool captured = call->captured = stream_capturing(job->gpu, stream);
-    pthread_mutex_lock(&far->lock);
-    status = prepare_stream(far, stream, call);
-    pthread_mutex_unlock(&far->lock);
+    pthread_mutex_lock(&callbacks->lock);
+    status = prepare_stream(callbacks, stream, call);
+    pthread_mutex_unlock(&callbacks->lock);
     if (!status)
-        status = put_on_stream(far, stream, call, &begun);
+        status = enqueue_callback(callbacks, stream, call, &begun);
     gpu_leave(&job->gpu->device);
     if (!begun)
-        free_call(far, call);
+        free_call(callbacks, call);
     else if (captured)
-        keep_call(far, call);
+        keep_call(callbacks, call);
     return status;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Launches, streams and events on the target in use: the program's own CUDA runtime, through the
- * table that its CUDA half registered, or the SIMT executor. Links neither runtime nor driver. */
+/* Launches, streams and events on the current target: the program's own CUDA runtime, called
+ * through the table that its CUDA half registered, or the SIMT executor. Links neither CUDA runtime
+ * nor driver. */
 #include "base/status.h"
 #include "job/device_state.h"
 
@@ -24,14 +25,15 @@ WEFT_EXPORT const char *weft_target_name(weft_target which)
     return which == WEFT_CUDA ? "cuda" : "simt";
 }
 
-/* The program's CUDA runtime; only where on_cuda() said 1. */
+/* The program's CUDA runtime; valid only after on_cuda() returned 1. */
 static const struct weft_cuda_runtime *cuda(void)
 {
     int devices;
     return device_runtime(&devices);
 }
 
-/* Whether calls go to CUDA: 1, 0, or a negative status when they should but cannot. */
+/* Whether calls go to CUDA: 1 yes, 0 no, or a negative status when CUDA is required but
+ * unusable. */
 static int on_cuda(const char *what)
 {
     int n_devices;
@@ -59,7 +61,7 @@ static weft_status from_cuda(const char *what, int error)
                      cuda()->error_text(error));
 }
 
-/* One call, on CUDA or on the executor. */
+/* Makes one call, to CUDA or to the SIMT executor. */
 #define ON_TARGET(what, cuda_call, simt_call)                                                      \
     do {                                                                                           \
         int where = on_cuda(what);                                                                 \
@@ -106,7 +108,8 @@ WEFT_EXPORT weft_status weft_launch(const struct weft_kernel *kernel, unsigned f
     weft_status failed = device_before_launch();
     if (failed)
         return failed;
-    /* Device code of a library loaded meanwhile gets the state here at the latest. */
+    /* Device code of a library that was loaded meanwhile gets its state here, before its first
+     * launch. */
     if (unlikely(atomic_load_explicit(&device_units_pending, memory_order_relaxed))) {
         weft_status status = device_units_upload();
         if (status)
@@ -145,7 +148,7 @@ static weft_status synchronize_stream(weft_stream stream)
               weft_simt_stream_synchronize(stream));
 }
 
-/* Returns a fault that kernels have reported, since the caller has waited for them. */
+/* Also returns a fault that kernels have reported, because the stream has now completed them. */
 WEFT_EXPORT weft_status weft_stream_synchronize(weft_stream stream)
 {
     weft_status status = synchronize_stream(stream);

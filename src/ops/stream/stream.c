@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations in stream order on cuda. Copies are done by the copy engine; a small put with signal
- * by one block, which then stores the signal; waits and barriers by kernels of bounded duration.
- * On simt, and where this GPU has no address of the memory, the host's own functions are called in
- * stream order (call.c). */
+/* Operations in stream order on cuda. The copy engine copies; one block of a kernel performs a
+ * small put with signal and then stores the signal; kernels of bounded duration perform waits and
+ * barriers. On simt, and where this GPU has no address for the memory, host callbacks call the host
+ * functions in stream order (call.c). */
 #include "ops/stream/stream.h"
 
 #include "base/config.h"
@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-enum { SIMT_TARGET_CHOICE = 2 }; /* of WEFT_TARGET */
+enum { SIMT_TARGET_CHOICE = 2 }; /* index of simt in WEFT_TARGET */
 
 bool stream_on_cuda(const struct weft_job *job)
 {
@@ -19,7 +19,8 @@ bool stream_on_cuda(const struct weft_job *job)
 
 weft_status stream_check(const char *function, const struct weft_job *job, weft_stream stream)
 {
-    enum { LEGACY = 1, PER_THREAD }; /* with NULL the handles of the default streams, of any GPU */
+    /* besides NULL, the handles of CUDA's default streams, which belong to any GPU */
+    enum { LEGACY = 1, PER_THREAD };
     if (!stream_on_cuda(job) || (uintptr_t)stream <= PER_THREAD)
         return WEFT_OK;
     const struct gpu_device *own = &job->gpu->device;
@@ -28,15 +29,16 @@ weft_status stream_check(const char *function, const struct weft_job *job, weft_
     CUdevice device;
     if (!cuda->StreamGetCtx || cuda->StreamGetCtx(stream, &context) || context == own->context ||
         cuda->CtxPushCurrent(context))
-        return WEFT_OK; /* what else is wrong with it the driver says */
+        return WEFT_OK; /* the driver reports any other error of the stream */
     CUresult result = cuda->CtxGetDevice(&device);
     cuda->CtxPopCurrent(&pushed);
     if (result || device == own->device)
         return WEFT_OK;
-    return base_fail(WEFT_ERR_ARGUMENT,
-                     "%s: the stream is of GPU %d, this PE's is GPU %d (%s): make it there, behind "
-                     "cudaSetDevice(%d)",
-                     function, (int)device, (int)own->device, own->name, (int)own->device);
+    return base_fail(
+        WEFT_ERR_ARGUMENT,
+        "%s: the stream belongs to GPU %d, but this PE uses GPU %d (%s); create it after "
+        "cudaSetDevice(%d)",
+        function, (int)device, (int)own->device, own->name, (int)own->device);
 }
 
 bool stream_capturing(struct gpu *gpu, weft_stream stream)
@@ -46,9 +48,9 @@ bool stream_capturing(struct gpu *gpu, weft_stream stream)
            status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/* Whether the stream does it itself: else it is a call of the host. Without any path it says so at
- * once. */
-static bool by_stream(const struct weft_job *job, struct remote at)
+/* Whether the stream can perform the operation itself; else a host callback does. Where no path
+ * exists the stream is chosen too, so that the error is returned immediately. */
+static bool stream_serves(const struct weft_job *job, struct remote at)
 {
     return stream_on_cuda(job) &&
            (at.peer->path == PATH_NONE || job_direct(job, (weft_kind)at.peer->kind, at.peer->pe));
@@ -81,7 +83,7 @@ WEFT_EXPORT weft_status weft_put_on_stream(weft_ctx *ctx, void *dst, const void 
     status = stream_check(name, ctx->job, stream);
     if (status)
         return status;
-    if (!by_stream(ctx->job, to))
+    if (!stream_serves(ctx->job, to))
         return stream_call_put(ctx, dst, src, bytes, pe, stream);
     access_count(BOX_OP_PUT, to.peer, bytes, to.offset);
     status = to.peer->ops->address(to, &address);
@@ -102,7 +104,7 @@ WEFT_EXPORT weft_status weft_get_on_stream(weft_ctx *ctx, void *dst, const void 
     status = stream_check(name, ctx->job, stream);
     if (status)
         return status;
-    if (!by_stream(ctx->job, from))
+    if (!stream_serves(ctx->job, from))
         return stream_call_get(ctx, dst, src, bytes, pe, stream);
     access_count(BOX_OP_GET, from.peer, bytes, from.offset);
     status = from.peer->ops->address(from, &address);
@@ -111,8 +113,9 @@ WEFT_EXPORT weft_status weft_get_on_stream(weft_ctx *ctx, void *dst, const void 
 
 /* ---------------------------------------------------------------------------------- signals */
 
-/* Whether one block may do the copy: it is small, and kernels can access both memories. */
-static bool by_block(struct gpu *gpu, struct remote to, const void *src, size_t bytes)
+/* Whether one block of a kernel may copy: the copy is small, and kernels can access both
+ * memories. */
+static bool fits_block_copy(struct gpu *gpu, struct remote to, const void *src, size_t bytes)
 {
     return bytes <= GPU_BLOCK_COPY_LIMIT && to.segment == SEG_GPU &&
            gpu_place_of(gpu, src) != GPU_PLACE_PLAIN;
@@ -127,9 +130,10 @@ static weft_status block_copy(struct gpu *gpu, weft_stream stream, const void *d
     return gpu_launch(&gpu->module, GPU_weft_kernel_copy, 1, threads, stream, arguments);
 }
 
-/* A signal in host memory is changed by the CPU: its atomics, and its order with other CPUs. */
+/* A signal in host memory. The CPU changes it, because its atomics and their order with other CPUs
+ * are required. */
 struct host_signal {
-    void *next; /* of those kept for captured graphs */
+    void *next; /* next signal kept for captured graphs */
     struct weft_job *job;
     uint64_t *at;
     uint64_t value;
@@ -145,16 +149,16 @@ static void change_host_signal(void *argument)
         __atomic_fetch_add(signal->at, signal->value, __ATOMIC_RELEASE);
 }
 
-/* Called by the driver, for a captured graph. */
-static void give_host_signal(void *argument)
+/* The driver calls this at each replay of a captured graph. */
+static void run_captured_signal(void *argument)
 {
     const struct host_signal *signal = argument;
-    job_call_given(signal->job);
-    job_call_make(signal->job, change_host_signal, argument);
+    job_callback_enqueued(signal->job);
+    job_callback_run(signal->job, change_host_signal, argument);
 }
 
-/* A captured graph may call it any number of times, also when the job has been left: so it lives as
- * long as the job's handle. */
+/* Allocates a signal that lives as long as the job's handle: a captured graph may use it any number
+ * of times, also after the job has been left. */
 static weft_status keep_host_signal(struct weft_job *job, struct host_signal signal,
                                     struct host_signal **kept)
 {
@@ -163,16 +167,16 @@ static weft_status keep_host_signal(struct weft_job *job, struct host_signal sig
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a signal on a stream");
     **kept = signal;
     pthread_mutex_lock(&job->lock);
-    (*kept)->next = job->stream_calls;
-    job->stream_calls = *kept;
+    (*kept)->next = job->captured_signals;
+    job->captured_signals = *kept;
     pthread_mutex_unlock(&job->lock);
     return WEFT_OK;
 }
 
-static void give_host_signal_once(void *argument)
+static void run_signal_once(void *argument)
 {
     const struct host_signal *signal = argument;
-    job_call_make(signal->job, change_host_signal, argument);
+    job_callback_run(signal->job, change_host_signal, argument);
     free(argument);
 }
 
@@ -192,16 +196,16 @@ static weft_status host_signal_on(struct weft_job *job, weft_stream stream, char
     if (status)
         return status;
     CUresult result =
-        gpu->cuda.LaunchHostFunc(stream, captured ? give_host_signal : give_host_signal_once, call);
+        gpu->cuda.LaunchHostFunc(stream, captured ? run_captured_signal : run_signal_once, call);
     if (!result && !captured)
-        job_call_given(job);
+        job_callback_enqueued(job);
     else if (!captured)
         free(call);
     return result ? cuda_fail(&gpu->cuda, result, "cuLaunchHostFunc for a signal in host memory")
                   : WEFT_OK;
 }
 
-/* Changes a signal behind what the stream did before. */
+/* Changes a signal after all earlier work of the stream. */
 static weft_status signal_on(struct weft_job *job, weft_stream stream, struct remote at,
                              uint64_t value, weft_signal_op op)
 {
@@ -212,7 +216,7 @@ static weft_status signal_on(struct weft_job *job, weft_stream stream, struct re
         return status;
     if (at.segment != SEG_GPU)
         return host_signal_on(job, stream, address, value, op);
-    /* The driver's own store has a barrier in front of it. In a graph a kernel is the safe form. */
+    /* The driver's stream write has a barrier before it. In a graph only a kernel is safe. */
     if (op == WEFT_SIGNAL_SET && gpu->cuda.StreamWriteValue64 && !stream_capturing(gpu, stream) &&
         gpu->cuda.StreamWriteValue64(stream, (uintptr_t)address, value,
                                      CU_STREAM_WRITE_VALUE_DEFAULT) == CUDA_SUCCESS)
@@ -233,7 +237,7 @@ static weft_status put_signal_cuda(struct weft_ctx *ctx, struct remote to, const
         status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    if (at.segment == SEG_GPU && by_block(gpu, to, src, bytes)) {
+    if (at.segment == SEG_GPU && fits_block_copy(gpu, to, src, bytes)) {
         status = block_copy(gpu, stream, dst, src, bytes, signal, value, (int)op);
     } else {
         status = gpu_copy_on(gpu, stream, dst, src, bytes);
@@ -265,7 +269,7 @@ WEFT_EXPORT weft_status weft_put_signal_on_stream(weft_ctx *ctx, void *dst, cons
     status = stream_check(name, ctx->job, stream);
     if (status)
         return status;
-    if (!by_stream(ctx->job, to) || !by_stream(ctx->job, at))
+    if (!stream_serves(ctx->job, to) || !stream_serves(ctx->job, at))
         return stream_call_put_signal(ctx, dst, src, bytes, signal, value, op, pe, stream);
     access_count(BOX_OP_SIGNAL, to.peer, bytes, to.offset);
     return put_signal_cuda(ctx, to, src, bytes, at, value, op, stream);
@@ -283,7 +287,7 @@ WEFT_EXPORT weft_status weft_signal_on_stream(weft_ctx *ctx, uint64_t *signal, u
         status = stream_check(name, ctx->job, stream);
     if (status)
         return status;
-    if (!by_stream(ctx->job, at))
+    if (!stream_serves(ctx->job, at))
         return stream_call_signal(ctx, signal, value, op, pe, stream);
     access_count(BOX_OP_SIGNAL, at.peer, sizeof *signal, at.offset);
     status = gpu_enter(&ctx->gpu->device);
@@ -334,8 +338,8 @@ WEFT_EXPORT weft_status weft_signal_wait_on_stream(weft_ctx *ctx, const uint64_t
     return status;
 }
 
-/* Copies on the stream are complete when the stream has passed them; what the host began on the
- * library's own streams is waited for here. */
+/* Copies on the stream are complete when the stream has passed them. This call itself waits for
+ * operations that the host started on the library's internal streams. */
 WEFT_EXPORT weft_status weft_quiet_on_stream(weft_ctx *ctx, weft_stream stream)
 {
     if (!ctx)
@@ -369,7 +373,7 @@ static weft_status fill_barrier(const char *name, struct weft_team *team,
         if (!area)
             return base_fail(
                 WEFT_ERR_NO_PATH,
-                "%s: kernels of PE %d do not reach the GPU memory of PE %d by load and "
+                "%s: kernels of PE %d cannot access the GPU memory of PE %d by load and "
                 "store (%s)",
                 name, team->job->pe, team->pes[i],
                 team->job->paths.choices[WEFT_GPU][team->pes[i]].reason);
@@ -379,10 +383,10 @@ static weft_status fill_barrier(const char *name, struct weft_team *team,
     return WEFT_OK;
 }
 
-/* The kernel's release stores tell of what the stream did before; a barrier besides completes what
- * the host did. */
-static weft_status meet_on_stream(const char *function, weft_team *team, weft_stream stream,
-                                  bool barrier)
+/* The kernel's release stores cover the stream's earlier work. A barrier also completes operations
+ * of the host. */
+static weft_status enqueue_barrier(const char *function, weft_team *team, weft_stream stream,
+                                   bool barrier)
 {
     if (!team)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: team is null", function);
@@ -396,10 +400,10 @@ static weft_status meet_on_stream(const char *function, weft_team *team, weft_st
         return status;
     if (!stream_on_cuda(job) || !job_gpu_team_direct(team))
         return barrier ? stream_call_barrier(team, stream) : stream_call_sync(team, stream);
-    struct gpu_barrier meeting;
+    struct gpu_barrier members;
     struct gpu_reporting reporting = job->gpu->reporting;
     status =
-        fill_barrier(function, team, barrier ? WEFT_DEV_OP_BARRIER : WEFT_DEV_OP_SYNC, &meeting);
+        fill_barrier(function, team, barrier ? WEFT_DEV_OP_BARRIER : WEFT_DEV_OP_SYNC, &members);
     if (!status)
         status = device_watch_kernels(job);
     if (!status && barrier)
@@ -408,7 +412,7 @@ static weft_status meet_on_stream(const char *function, weft_team *team, weft_st
         status = gpu_enter(&job->gpu->device);
     if (status)
         return status;
-    void *arguments[] = {&meeting, &reporting};
+    void *arguments[] = {&members, &reporting};
     unsigned threads = team->n <= 32 ? 32 : GPU_BARRIER_MEMBERS;
     status = gpu_launch(&job->gpu->module, GPU_weft_kernel_barrier, 1, threads, stream, arguments);
     gpu_leave(&job->gpu->device);
@@ -417,10 +421,10 @@ static weft_status meet_on_stream(const char *function, weft_team *team, weft_st
 
 WEFT_EXPORT weft_status weft_barrier_on_stream(weft_team *team, weft_stream stream)
 {
-    return meet_on_stream("weft_barrier_on_stream", team, stream, true);
+    return enqueue_barrier("weft_barrier_on_stream", team, stream, true);
 }
 
 WEFT_EXPORT weft_status weft_sync_on_stream(weft_team *team, weft_stream stream)
 {
-    return meet_on_stream("weft_sync_on_stream", team, stream, false);
+    return enqueue_barrier("weft_sync_on_stream", team, stream, false);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of operations in stream order: what a CUDA stream does itself (stream.c), and what is a
- * call of the host (call.c), made by the thread of a stream of simt or by one that follows a
- * CUDA stream (host_callback.c). */
+/* Operations in stream order: those that a CUDA stream performs itself (stream.c), and those that
+ * are host callbacks (call.c). The thread of a simt stream runs the callbacks, or, for a
+ * CUDA stream, a thread of the library (host_callback.c). */
 #ifndef WEFT_OPS_STREAM_H
 #define WEFT_OPS_STREAM_H
 
@@ -11,17 +11,18 @@
 
 #include <weft/stream.h>
 
-/* A job with a GPU side runs its streams there, unless its device code is known to run on simt. */
+/* Whether streams of this job are CUDA streams: the job has a GPU side, and WEFT_TARGET is not
+ * simt. */
 bool stream_on_cuda(const struct weft_job *job);
 
-/* WEFT_ERR_ARGUMENT: the stream is of another GPU than the job's. */
+/* WEFT_ERR_ARGUMENT: the stream belongs to another GPU than the job's. */
 weft_status stream_check(const char *function, const struct weft_job *job, weft_stream stream);
 
 bool stream_capturing(struct gpu *gpu, weft_stream stream);
 
-/* On simt, and on cuda toward memory that this GPU has no address of: the host's function is called
- * in stream order. Its failure ends the job's further work, since the call that asked for it has
- * returned long ago. */
+/* Host callbacks, used on simt, and on cuda for memory that this GPU has no address for: the host
+ * function is called in stream order. A failure fails the job, because the call that enqueued the
+ * callback has already returned. */
 weft_status stream_call_put(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe,
                             weft_stream stream);
 weft_status stream_call_get(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe,
@@ -37,32 +38,32 @@ weft_status stream_call_quiet(weft_ctx *ctx, weft_stream stream);
 weft_status stream_call_barrier(weft_team *team, weft_stream stream);
 weft_status stream_call_sync(weft_team *team, weft_stream stream);
 
-/* A collective of weft.h; of its arguments those that it has. */
+/* The arguments of a collective; only those that the operation has are set. */
 struct stream_collective {
     enum box_operation operation;
     weft_team *team;
     void *dst;
     const void *src;
-    size_t count; /* bytes, or elements of a reduction */
+    size_t count; /* bytes, or elements for reductions */
     int root;
     weft_type type;
-    size_t element, src_stride, dst_stride; /* of alltoalls */
-    weft_op op;                             /* WEFT_DEV_SCALED too */
-    const void *factor_at;                  /* of a scaled sum: in memory of the GPU, or NULL: */
+    size_t element, src_stride, dst_stride; /* for alltoalls, in bytes and elements */
+    weft_op op;                             /* may be WEFT_DEV_SCALED */
+    const void *factor_at; /* GPU memory with the factor of a scaled sum; NULL: `factor` is used */
     _Alignas(16) char factor[16];
     bool weighted;
-    const uint64_t *send_bytes, *send_at, *recv_bytes, *recv_at; /* of alltoallv */
+    const uint64_t *send_bytes, *send_at, *recv_bytes, *recv_at; /* for alltoallv */
 };
 weft_status stream_call_collective(const struct stream_collective *what, weft_stream stream);
 
-/* Has run(argument) be called when the stream comes there, and the stream wait until it has. Takes
- * argument over, which free() frees. In a graph it is called at each replay. Not called any more
- * once the job is being left. */
+/* Enqueues a host callback: run(argument) is called when the stream reaches it, and the stream
+ * waits until it returns. The function owns `argument` and frees it with free(). In a graph the
+ * callback runs at each replay. After the job has been left it is no longer called. */
 weft_status stream_host_call(struct weft_job *job, weft_stream stream, void (*run)(void *argument),
                              void *argument);
 
-/* The part of it on cuda, by a thread of ours. */
-weft_status stream_far_call(struct weft_job *job, weft_stream stream, void (*run)(void *argument),
+/* stream_host_call() on cuda: a thread of the library runs the callback. */
+weft_status stream_callback(struct weft_job *job, weft_stream stream, void (*run)(void *argument),
                             void *argument);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path gda in a build without rdma-core's headers: says so. */
+/* Path gda in a build without rdma-core's headers. It reports that it is not available. */
 #include "path/path.h"
 
 #include "base/status.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Doorbells that a GPU cannot ring: it writes a word of pinned memory, and this thread writes what
- * it finds there into the adapter's register. It spins while doorbells come and sleeps the longer
- * the longer none did. Knows nothing of requests. */
+/* Thread that rings doorbells for a GPU that cannot write the NIC's register. The GPU writes a word
+ * of pinned memory, and this thread writes the value into the register. The thread spins while
+ * doorbells arrive and then sleeps for increasing times. Knows nothing of WQEs. */
 #include "path/gda/gda.h"
 
 #include "base/status.h"
@@ -12,59 +12,61 @@
 #include <string.h>
 #include <time.h>
 
-enum { LOOKS_BEFORE_SLEEP = 4000, LEAST_SLEEP_NS = 5000, MOST_SLEEP_NS = 200000 };
+enum { POLLS_BEFORE_SLEEP = 4000, MIN_SLEEP_NS = 5000, MAX_SLEEP_NS = 200000 };
 
-struct gda_bell {
+struct gda_doorbell_thread {
     pthread_t thread;
     atomic_bool stop;
     atomic_uint count;
-    struct gda_bell_line {
+    struct gda_doorbell_entry {
         const uint64_t *word;
         uint64_t *doorbell;
-        uint64_t passed;
-    } lines[];
+        uint64_t forwarded;
+    } entries[];
 };
 
-static bool pass_on(struct gda_bell_line *line)
+static bool forward_doorbell(struct gda_doorbell_entry *entry)
 {
-    /* Pairs with the store of whoever rings: the requests and the record were written before. */
-    uint64_t value = __atomic_load_n(line->word, __ATOMIC_ACQUIRE);
-    if (value == line->passed)
+    /* Pairs with the store of the GPU thread that rings: it wrote the WQEs and the doorbell record
+     * before. */
+    uint64_t value = __atomic_load_n(entry->word, __ATOMIC_ACQUIRE);
+    if (value == entry->forwarded)
         return false;
-    line->passed = value;
-    /* A register of a device: one store of 8 bytes, behind all that was seen. */
+    entry->forwarded = value;
+    /* The NIC must see the WQEs and the record before this store. The store must be a single one of
+     * 8 bytes. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    __atomic_store_n((volatile uint64_t *)line->doorbell, value, __ATOMIC_RELEASE);
+    __atomic_store_n((volatile uint64_t *)entry->doorbell, value, __ATOMIC_RELEASE);
     return true;
 }
 
-static void *serve(void *argument)
+static void *forward_doorbells(void *argument)
 {
-    struct gda_bell *bell = argument;
-    long sleep_ns = LEAST_SLEEP_NS;
-    unsigned looks = 0;
+    struct gda_doorbell_thread *bell = argument;
+    long sleep_ns = MIN_SLEEP_NS;
+    unsigned polls = 0;
     while (!atomic_load_explicit(&bell->stop, memory_order_relaxed)) {
-        bool passed = false;
+        bool forwarded = false;
         unsigned count = atomic_load_explicit(&bell->count, memory_order_acquire);
         for (unsigned i = 0; i < count; i++)
-            passed |= pass_on(&bell->lines[i]);
-        if (passed) {
-            looks = 0;
-            sleep_ns = LEAST_SLEEP_NS;
-        } else if (++looks > LOOKS_BEFORE_SLEEP) {
+            forwarded |= forward_doorbell(&bell->entries[i]);
+        if (forwarded) {
+            polls = 0;
+            sleep_ns = MIN_SLEEP_NS;
+        } else if (++polls > POLLS_BEFORE_SLEEP) {
             nanosleep(&(struct timespec){.tv_nsec = sleep_ns}, NULL);
-            sleep_ns = 2 * sleep_ns < MOST_SLEEP_NS ? 2 * sleep_ns : MOST_SLEEP_NS;
+            sleep_ns = 2 * sleep_ns < MAX_SLEEP_NS ? 2 * sleep_ns : MAX_SLEEP_NS;
         }
     }
     return NULL;
 }
 
-weft_status gda_bell_start(struct gda_bell **result, uint32_t count)
+weft_status gda_doorbell_start(struct gda_doorbell_thread **result, uint32_t count)
 {
-    struct gda_bell *bell = calloc(1, sizeof *bell + count * sizeof bell->lines[0]);
+    struct gda_doorbell_thread *bell = calloc(1, sizeof *bell + count * sizeof bell->entries[0]);
     if (!bell)
         return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for %u doorbells", count);
-    int error = thread_start(&bell->thread, serve, bell);
+    int error = thread_start(&bell->thread, forward_doorbells, bell);
     if (error) {
         free(bell);
         return base_fail(WEFT_ERR_SYSTEM,
@@ -75,14 +77,14 @@ weft_status gda_bell_start(struct gda_bell **result, uint32_t count)
     return WEFT_OK;
 }
 
-void gda_bell_add(struct gda_bell *bell, const uint64_t *word, uint64_t *doorbell)
+void gda_doorbell_add(struct gda_doorbell_thread *bell, const uint64_t *word, uint64_t *doorbell)
 {
     unsigned n = atomic_load_explicit(&bell->count, memory_order_relaxed);
-    bell->lines[n] = (struct gda_bell_line){.word = word, .doorbell = doorbell};
+    bell->entries[n] = (struct gda_doorbell_entry){.word = word, .doorbell = doorbell};
     atomic_store_explicit(&bell->count, n + 1, memory_order_release);
 }
 
-void gda_bell_stop(struct gda_bell *bell)
+void gda_doorbell_stop(struct gda_doorbell_thread *bell)
 {
     if (!bell)
         return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making the queues of path gda in one area of own memory, telling the others their numbers, the
- * keys of the segments and where they are, and connecting each queue with its counterpart. */
+/* Creates the queues of path gda in one memory area, exchanges QP numbers, memory keys and
+ * addresses with the other PEs, and connects each queue to its peer queue. */
 #include "path/gda/gda.h"
 
 #include "base/clock.h"
@@ -15,11 +15,11 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 
-/* ------------------------------------------------------------------------------------- the area
+/* ---------------------------------------------------------------------------------------- the area
  *
- * Of each queue: ring, completions, a page with both doorbell records, results. The completions'
- * ring is as long as the requests', though only its first entry is ever written: the adapter is
- * told no other size than one that would do without collapsing. */
+ * Each queue has: send ring, completion queue, a page with both doorbell records, results. The
+ * completion queue is as long as the send ring, although the NIC writes only its first entry
+ * (collapsed CQ). The NIC accepts only a size that would also do without collapsing. */
 
 enum { CQ_RECORD = 64, QP_RECORD = 0, SEND_WORD = 4 };
 
@@ -35,9 +35,9 @@ static size_t results_bytes(const struct gda *gda)
     return (bytes + GDA_PAGE - 1) / GDA_PAGE * GDA_PAGE;
 }
 
-struct gda_parts gda_parts_of(const struct gda *gda, uint32_t number)
+struct gda_layout gda_layout_of(const struct gda *gda, uint32_t number)
 {
-    struct gda_parts at;
+    struct gda_layout at;
     at.bytes = 2 * ring_bytes(gda) + GDA_PAGE + results_bytes(gda);
     at.ring = number * at.bytes;
     at.completions = at.ring + ring_bytes(gda);
@@ -63,9 +63,9 @@ static weft_status register_host_area(struct gda *gda, uint32_t a)
                            adapter->name, bytes, strerror(errno));
 }
 
-static weft_status make_area(struct gda *gda)
+static weft_status create_area(struct gda *gda)
 {
-    gda->queue_bytes = gda_parts_of(gda, 0).bytes;
+    gda->queue_bytes = gda_layout_of(gda, 0).bytes;
     gda->area_bytes = gda_queue_count(gda) * gda->queue_bytes;
     void *area =
         mmap(NULL, gda->area_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -81,43 +81,43 @@ static weft_status make_area(struct gda *gda)
 
 /* ----------------------------------------------------------------------------------- the queues */
 
-/* Not cached by preference: a register that combines writes may hold a doorbell back. */
-static weft_status make_uar(struct gda_link *link)
+/* Prefers a non-cached UAR page: a write-combining one may delay a doorbell. */
+static weft_status alloc_uar_page(struct gda_qp *qp)
 {
     enum { WRITES_COMBINED = 0, NOT_CACHED = 1 };
-    const struct gda_adapter *adapter = link->adapter;
-    link->uar = adapter->lib->dv.alloc_uar(adapter->context, NOT_CACHED);
-    if (!link->uar)
-        link->uar = adapter->lib->dv.alloc_uar(adapter->context, WRITES_COMBINED);
-    return link->uar ? WEFT_OK
-                     : base_fail(WEFT_ERR_SYSTEM, "path gda: mlx5dv_devx_alloc_uar on %s: %s",
-                                 adapter->name, strerror(errno));
+    const struct gda_adapter *adapter = qp->adapter;
+    qp->uar = adapter->lib->dv.alloc_uar(adapter->context, NOT_CACHED);
+    if (!qp->uar)
+        qp->uar = adapter->lib->dv.alloc_uar(adapter->context, WRITES_COMBINED);
+    return qp->uar ? WEFT_OK
+                   : base_fail(WEFT_ERR_SYSTEM, "path gda: mlx5dv_devx_alloc_uar on %s: %s",
+                               adapter->name, strerror(errno));
 }
 
-weft_status gda_make_queue(struct gda *gda, struct gda_link *link, struct weft_dev_gda_queue *q,
-                           const struct gda_parts *at, char *area)
+weft_status gda_create_queue(struct gda *gda, struct gda_qp *qp, struct weft_dev_gda_queue *q,
+                             const struct gda_layout *at, char *area)
 {
     q->ring.record = (uint32_t *)(void *)(area + at->page + QP_RECORD + SEND_WORD);
     q->completion = (const uint64_t *)(const void *)(area + at->completions + 56);
     q->results = area + at->results;
-    weft_status status = make_uar(link);
+    weft_status status = alloc_uar_page(qp);
     if (!status)
-        status = gda_create_cq(link, gda->depth, at->completions, at->page + CQ_RECORD);
+        status = gda_create_cq(qp, gda->depth, at->completions, at->page + CQ_RECORD);
     if (!status)
-        status = gda_create_qp(link, gda->depth, at->ring, at->page + QP_RECORD, &q->number);
+        status = gda_create_qp(qp, gda->depth, at->ring, at->page + QP_RECORD, &q->number);
     if (!status)
-        q->ring.doorbell = link->uar->reg_addr;
+        q->ring.doorbell = qp->uar->reg_addr;
     weft_dev_gda_ring_set(&q->ring, area + at->ring, gda->depth, q->number);
     return status;
 }
 
-/* Queue `name` to PE pe, with the keys that it has: see gda_queue_number(). */
-static weft_status make_host_queue(struct gda *gda, int pe, uint32_t name)
+/* Creates queue `name` to PE pe in host memory, with its keys: see gda_queue_number(). */
+static weft_status create_host_queue(struct gda *gda, int pe, uint32_t name)
 {
     uint32_t number = gda_queue_number(gda, pe, name), a = gda_adapter_of(gda, name);
-    struct gda_link *link = &gda->links[number];
+    struct gda_qp *qp = &gda->qps[number];
     struct weft_dev_gda_queue *q = &gda->queues[number];
-    struct gda_parts at = gda_parts_of(gda, number);
+    struct gda_layout at = gda_layout_of(gda, number);
     q->results_key = htobe32(gda->area_regions[a]->lkey);
     q->remote_keys = gda->remote_keys + gda_keys_at(gda, a, pe);
     q->local_keys = gda->local_keys + (size_t)a * gda->chunks;
@@ -125,53 +125,53 @@ static weft_status make_host_queue(struct gda *gda, int pe, uint32_t name)
     q->busy = gda->busy + (size_t)number * gda->depth;
     q->name = name;
     q->turns = WEFT_DEV_GDA_UNUSED;
-    link->adapter = &gda->adapters->one[a];
-    link->umem = gda->area_umems[a]->umem_id;
+    qp->adapter = &gda->adapters->one[a];
+    qp->umem = gda->area_umems[a]->umem_id;
     memset(gda->area + at.completions, 0xff, ring_bytes(gda));
-    return gda_make_queue(gda, link, q, &at, gda->area);
+    return gda_create_queue(gda, qp, q, &at, gda->area);
 }
 
-weft_status gda_make_queues(struct gda *gda)
+weft_status gda_create_queues(struct gda *gda)
 {
     size_t count = gda_queue_count(gda);
-    weft_status status = make_area(gda);
+    weft_status status = create_area(gda);
     if (status)
         return status;
-    gda->links = calloc(count, sizeof *gda->links);
+    gda->qps = calloc(count, sizeof *gda->qps);
     gda->addresses = calloc((size_t)gda->world->npes * gda->count, sizeof *gda->addresses);
     gda->seeds = calloc((size_t)gda->world->npes, sizeof *gda->seeds);
     gda->marks = calloc(count * gda->depth / WEFT_DEV_GDA_MARKS, sizeof *gda->marks);
     gda->busy = calloc(count * gda->depth, sizeof *gda->busy);
     gda->used = calloc(count / 64 + 1, sizeof *gda->used);
     gda->queues = aligned_alloc(WEFT_DEV_GDA_LINE, count * sizeof *gda->queues);
-    if (!gda->links || !gda->addresses || !gda->seeds || !gda->marks || !gda->busy || !gda->used ||
+    if (!gda->qps || !gda->addresses || !gda->seeds || !gda->marks || !gda->busy || !gda->used ||
         !gda->queues)
         return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for %zu queues", count);
     memset(gda->queues, 0, count * sizeof *gda->queues);
     for (int pe = 0; pe < gda->world->npes && !status; pe++)
         for (uint32_t k = 0; k < gda->each + gda->count && !status; k++)
-            status = make_host_queue(gda, pe, k);
+            status = create_host_queue(gda, pe, k);
     return status;
 }
 
-void gda_free_link(struct gda_link *link)
+void gda_destroy_qp(struct gda_qp *qp)
 {
-    if (!link->adapter)
+    if (!qp->adapter)
         return;
-    const struct mlx5 *lib = link->adapter->lib;
-    if (link->qp)
-        lib->dv.obj_destroy(link->qp);
-    if (link->cq)
-        lib->dv.obj_destroy(link->cq);
-    if (link->uar)
-        lib->dv.free_uar(link->uar);
+    const struct mlx5 *lib = qp->adapter->lib;
+    if (qp->qp)
+        lib->dv.obj_destroy(qp->qp);
+    if (qp->cq)
+        lib->dv.obj_destroy(qp->cq);
+    if (qp->uar)
+        lib->dv.free_uar(qp->uar);
 }
 
-void gda_free_queues(struct gda *gda)
+void gda_destroy_queues(struct gda *gda)
 {
     const struct mlx5 *lib = &gda->adapters->lib;
-    for (uint32_t i = 0; gda->links && i < gda_queue_count(gda); i++)
-        gda_free_link(&gda->links[i]);
+    for (uint32_t i = 0; gda->qps && i < gda_queue_count(gda); i++)
+        gda_destroy_qp(&gda->qps[i]);
     for (uint32_t a = 0; a < gda->count; a++) {
         if (gda->area_regions[a])
             lib->verbs.dereg_mr(gda->area_regions[a]);
@@ -180,7 +180,7 @@ void gda_free_queues(struct gda *gda)
     }
     if (gda->area)
         munmap(gda->area, gda->area_bytes);
-    free(gda->links);
+    free(gda->qps);
     free(gda->marks);
     free(gda->busy);
     free(gda->used);
@@ -204,14 +204,14 @@ static struct gda_shape shape_of(const struct gda *gda)
     return shape;
 }
 
-weft_status gda_refuse(int pe, const char *fault)
+weft_status gda_fail_record(int pe, const char *fault)
 {
-    return base_fail(WEFT_ERR_MISMATCH, "path gda: PE %d tells of %s", pe, fault);
+    return base_fail(WEFT_ERR_MISMATCH, "path gda: PE %d sent an invalid exchange record: %s", pe,
+                     fault);
 }
 
-/* The address of the adapter's own interface, as a peer needs it: from an address handle to
- * itself. */
-static weft_status own_mac(const struct gda_adapter *adapter, struct gda_address *address)
+/* Finds the MAC address of the NIC's own interface by an address handle to itself. */
+static weft_status query_own_mac(const struct gda_adapter *adapter, struct gda_address *address)
 {
     const struct mlx5 *lib = adapter->lib;
     struct ibv_ah_attr attr = {
@@ -229,17 +229,17 @@ static weft_status own_mac(const struct gda_adapter *adapter, struct gda_address
         lib->verbs.destroy_ah(object.ah.in);
     return known ? WEFT_OK
                  : base_fail(WEFT_ERR_SYSTEM,
-                             "path gda: ibv_create_ah on %s, which is to tell its MAC: %s",
+                             "path gda: cannot read the MAC of %s: ibv_create_ah: %s",
                              adapter->name, strerror(error));
 }
 
-static weft_status tell_address(const struct gda_adapter *adapter, struct gda_address *address)
+static weft_status fill_address(const struct gda_adapter *adapter, struct gda_address *address)
 {
     address->lid = adapter->port.lid;
     address->mtu = adapter->port.active_mtu;
     address->ethernet = adapter->ethernet;
     memcpy(address->gid, &adapter->gid, sizeof address->gid);
-    return adapter->ethernet ? own_mac(adapter, address) : WEFT_OK;
+    return adapter->ethernet ? query_own_mac(adapter, address) : WEFT_OK;
 }
 
 static uint64_t random_seed(void)
@@ -250,38 +250,39 @@ static uint64_t random_seed(void)
     return seed;
 }
 
-static weft_status tell(struct gda *gda, struct gda_record *told)
+static weft_status fill_record(struct gda *gda, struct gda_record *record)
 {
     const struct gda_shape shape = shape_of(gda);
     const size_t keys = gda_record_keys(&shape);
-    uint32_t *words = (uint32_t *)(void *)(told + 1);
+    uint32_t *words = (uint32_t *)(void *)(record + 1);
     weft_status status = WEFT_OK;
-    told->each = gda->each;
-    told->chunks = gda->chunks;
-    told->chunk_bits = gda->chunk_bits;
-    told->relaxed = gda->relaxed;
-    told->seed = random_seed();
+    record->each = gda->each;
+    record->chunks = gda->chunks;
+    record->chunk_bits = gda->chunk_bits;
+    record->relaxed = gda->relaxed;
+    record->seed = random_seed();
     for (int s = 0; s < SEG_COUNT; s++)
-        told->bases[s] = (uintptr_t)gda->world->map[gda->world->pe][s];
+        record->bases[s] = (uintptr_t)gda->world->map[gda->world->pe][s];
     for (size_t i = 0; i < keys; i++)
         *words++ = htobe32(gda->regions[i]->rkey);
     for (int pe = 0; pe < gda->world->npes; pe++)
         for (uint32_t k = 0; k < gda->each + gda->count; k++)
             *words++ = gda->queues[gda_queue_number(gda, pe, k)].number;
     for (uint32_t a = 0; a < gda->count && !status; a++)
-        status = tell_address(&gda->adapters->one[a], &told->addresses[a]);
+        status = fill_address(&gda->adapters->one[a], &record->addresses[a]);
     return status;
 }
 
-/* Networks that choose a way by the port spread the queues over several. */
+/* Returns the UDP source port of a queue. Networks that choose routes by port (ECMP) spread the
+ * queues over several routes. */
 static uint32_t source_port(uint32_t mine, uint32_t its)
 {
     return 0xc000u | ((mine * 0x9e3779b1u >> 18 ^ its) & 0x3fff);
 }
 
-/* The number of the first packet of a queue, of 24 bits: both ends know it, and nobody who has not
- * seen the seed. */
-static uint32_t first_packet(uint64_t seed, uint32_t number)
+/* Returns the PSN of a queue's first packet, 24 bits. Both ends compute it; a third party that does
+ * not know the seed cannot. */
+static uint32_t first_psn(uint64_t seed, uint32_t number)
 {
     uint64_t z = seed + (number + 1) * 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
@@ -289,17 +290,17 @@ static uint32_t first_packet(uint64_t seed, uint32_t number)
     return (uint32_t)(z >> 40);
 }
 
-struct gda_ends gda_ends_of(const struct gda *gda, uint32_t mine, int pe, uint32_t its)
+struct gda_connection gda_connection_of(const struct gda *gda, uint32_t mine, int pe, uint32_t its)
 {
-    return (struct gda_ends){.number = mine,
-                             .peer_number = its,
-                             .psn = first_packet(gda->seeds[gda->world->pe], mine),
-                             .peer_psn = first_packet(gda->seeds[pe], its),
-                             .sport = source_port(mine, its)};
+    return (struct gda_connection){.number = mine,
+                                   .peer_number = its,
+                                   .psn = first_psn(gda->seeds[gda->world->pe], mine),
+                                   .peer_psn = first_psn(gda->seeds[pe], its),
+                                   .sport = source_port(mine, its)};
 }
 
-static weft_status check_kind(const struct gda *gda, const struct gda_address *its, uint32_t a,
-                              int pe)
+static weft_status check_link_layer(const struct gda *gda, const struct gda_address *its,
+                                    uint32_t a, int pe)
 {
     const struct gda_adapter *adapter = &gda->adapters->one[a];
     return its->ethernet == adapter->ethernet
@@ -324,20 +325,19 @@ static weft_status connect_pe(struct gda *gda, const struct gda_record *its, int
         memcpy(gda->remote_keys + at, keys + from, gda->chunks * sizeof *keys);
         memcpy(gda->data_keys + at, data + from, gda->chunks * sizeof *keys);
         gda->addresses[(size_t)pe * gda->count + a] = its->addresses[a];
-        status = check_kind(gda, &its->addresses[a], a, pe);
+        status = check_link_layer(gda, &its->addresses[a], a, pe);
     }
     for (uint32_t k = 0; k < gda->each + gda->count && !status; k++) {
         uint32_t number = gda_queue_number(gda, pe, k);
         uint32_t mine = gda->queues[number].number;
-        struct gda_ends ends = gda_ends_of(gda, mine, pe, numbers[k]);
-        status =
-            gda_connect_qp(&gda->links[number], &ends, &its->addresses[gda_adapter_of(gda, k)]);
+        struct gda_connection ends = gda_connection_of(gda, mine, pe, numbers[k]);
+        status = gda_connect_qp(&gda->qps[number], &ends, &its->addresses[gda_adapter_of(gda, k)]);
     }
     return status;
 }
 
-/* The sizes are gathered first: they follow from configuration that may differ. */
-static weft_status agree_on_sizes(const struct gda *gda)
+/* Compares the sizes of all PEs. They depend on configuration, which may differ between PEs. */
+static weft_status compare_sizes(const struct gda *gda)
 {
     const struct path_world *world = gda->world;
     uint32_t mine[4] = {gda->each, gda->chunks, gda->chunk_bits, gda->relaxed};
@@ -363,14 +363,14 @@ static const struct gda_record *record_at(const char *all, size_t bytes, int pe)
     return (const struct gda_record *)(const void *)(all + (size_t)pe * bytes);
 }
 
-/* All are looked at before any is used. */
-static weft_status take_all(struct gda *gda, const char *all, size_t bytes)
+/* Checks the exchange records of all PEs before any is used. */
+static weft_status check_records(struct gda *gda, const char *all, size_t bytes)
 {
     const struct gda_shape shape = shape_of(gda);
     for (int pe = 0; pe < gda->world->npes; pe++) {
         const char *fault = gda_record_fault(&shape, record_at(all, bytes, pe));
         if (fault)
-            return gda_refuse(pe, fault);
+            return gda_fail_record(pe, fault);
         gda->seeds[pe] = record_at(all, bytes, pe)->seed;
     }
     return WEFT_OK;
@@ -381,22 +381,22 @@ weft_status gda_connect(struct gda *gda)
     const struct path_world *world = gda->world;
     const struct gda_shape shape = shape_of(gda);
     size_t bytes = gda_record_bytes(&shape), npes = (size_t)world->npes;
-    weft_status status = agree_on_sizes(gda);
+    weft_status status = compare_sizes(gda);
     if (status)
         return status;
     struct gda_record *mine = calloc(1, bytes);
     char *all = calloc(npes, bytes);
-    status = mine && all ? tell(gda, mine)
+    status = mine && all ? fill_record(gda, mine)
                          : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %zu PEs", npes);
     status = boot_agree(world->boot, status);
     if (!status)
         status = world->boot->ops->allgather(world->boot, mine, all, bytes);
     if (!status)
-        status = take_all(gda, all, bytes);
+        status = check_records(gda, all, bytes);
     for (int pe = 0; pe < world->npes && !status; pe++)
         status = connect_pe(gda, record_at(all, bytes, pe), pe);
     free(mine);
     free(all);
-    /* Nobody sends before all can receive. */
+    /* No PE sends before all PEs can receive. */
     return boot_agree(world->boot, status);
 }

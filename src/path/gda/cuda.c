@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path gda for device code on a GPU. What the adapter reads and writes (rings, completions,
- * records, results) is in the GPU's memory (far.c) or, where the adapter does not reach that, in
- * the host's, which is pinned so that the GPU reaches it; what only the GPU changes (counts, marks)
- * and reads often (keys, addresses) is copied into its own memory.
+/* Tables of path gda for device code on a GPU. What the NIC reads and writes (send rings,
+ * completion queues, doorbell records, results) is in GPU memory (far.c). If the NIC cannot reach
+ * GPU memory, it is in pinned host memory. What only the GPU changes (counts, marks) or reads often
+ * (keys, addresses) is copied to GPU memory.
  *
- * A doorbell is rung by the GPU itself where the driver lets it write the adapter's register; else
- * it writes a word of memory, and a thread of the host passes that on (bell.c). */
+ * The GPU rings the doorbell itself if the driver lets it write the NIC's register. Otherwise it
+ * writes a word of host memory, and a host thread writes the value into the register (bell.c). */
 #include "path/gda/gda.h"
 
 #include "base/config.h"
@@ -17,78 +17,79 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GDA_LANE = 3 }; /* any */
+enum { GDA_COPY_STREAM = 3 }; /* any internal stream would do */
 
-/* Who rings: of WEFT_GDA_DOORBELL. */
+/* Values of WEFT_GDA_DOORBELL: who rings the doorbell. */
 enum { RING_AUTO, RING_GPU, RING_CPU };
 
 struct gda_cuda {
-    uint32_t count;    /* queues of device code */
-    CUdeviceptr *seen; /* [count] where the GPU finds each doorbell */
+    uint32_t count;    /* device-code queues */
+    CUdeviceptr *seen; /* [count] Address of each doorbell on the GPU */
     uint32_t by_register, by_thread;
-    char refused[160]; /* why not all are rung by the GPU */
-    struct gda_bell *bell;
-    CUdeviceptr queues, marks, busy, used; /* in the GPU's memory; 0: nobody has asked yet */
+    char why_thread[160]; /* why the GPU does not ring all doorbells */
+    struct gda_doorbell_thread *bell;
+    CUdeviceptr queues, marks, busy, used; /* In GPU memory; 0 before device code asks for them. */
     CUdeviceptr table, bases, remote_keys, local_keys;
-    uint32_t chunks;                 /* of the host's segments and units of the window */
-    struct weft_dev_gda_queue *read; /* [count] */
+    uint32_t chunks;                 /* chunks of the host segments plus units of the GPU heap */
+    struct weft_dev_gda_queue *read; /* [count] Copies of the GPU's queues */
 };
 
 static weft_status write_gpu(const struct gda *gda, CUdeviceptr to, const void *from, size_t bytes)
 {
-    return gpu_copy(gda->world->gpu, GDA_LANE, (void *)(uintptr_t)to, from, bytes, GPU_DONE);
+    return gpu_copy(gda->world->gpu, GDA_COPY_STREAM, (void *)(uintptr_t)to, from, bytes, GPU_DONE);
 }
 
-/* The queues of device code: with what the adapter reads in GPU memory, or in the host's. */
+/* Returns device-code queue i: the one in GPU memory if there is one, else the one in host
+ * memory. */
 static const struct weft_dev_gda_queue *queue_of(const struct gda *gda, uint32_t i)
 {
-    return gda->far ? &gda->far->queues[i] : &gda->queues[i];
+    return gda->gpu_queues ? &gda->gpu_queues->queues[i] : &gda->queues[i];
 }
 
 /* ------------------------------------------------------------------------------------ doorbells */
 
-/* Zero until the GPU rings; in the page of the queue's records, which is pinned with all of the
- * area. */
-static uint64_t *used_word_of(const struct weft_dev_gda_queue *q)
+/* Returns the word that the GPU writes in place of the register; 0 until the GPU rings. It is in
+ * the page of the queue's doorbell records, which is pinned with the whole area. */
+static uint64_t *doorbell_word_of(const struct weft_dev_gda_queue *q)
 {
     enum { BEHIND_RECORDS = 256 };
     return (uint64_t *)(void *)((char *)((uintptr_t)q->ring.record & ~(uintptr_t)(GDA_PAGE - 1)) +
                                 BEHIND_RECORDS);
 }
 
-static weft_status ring_by_thread(struct gda *gda, uint32_t i)
+static weft_status assign_doorbell_thread(struct gda *gda, uint32_t i)
 {
     struct gda_cuda *cuda = gda->cuda;
     struct weft_dev_gda_queue *q = &gda->queues[i];
-    weft_status status = cuda->bell ? WEFT_OK : gda_bell_start(&cuda->bell, cuda->count);
+    weft_status status = cuda->bell ? WEFT_OK : gda_doorbell_start(&cuda->bell, cuda->count);
     if (status)
         return status;
-    gda_bell_add(cuda->bell, used_word_of(q), queue_of(gda, i)->ring.doorbell);
+    gda_doorbell_add(cuda->bell, doorbell_word_of(q), queue_of(gda, i)->ring.doorbell);
     cuda->by_thread++;
-    cuda->seen[i] = (uintptr_t)used_word_of(q);
+    cuda->seen[i] = (uintptr_t)doorbell_word_of(q);
     return WEFT_OK;
 }
 
-static weft_status make_doorbell(struct gda *gda, uint32_t i)
+static weft_status map_doorbell(struct gda *gda, uint32_t i)
 {
     struct gda_cuda *cuda = gda->cuda;
     int64_t wish = config_int(CONFIG_GDA_DOORBELL);
     enum gpu_register_kind kind = GPU_REGISTER_DEVICE;
     if (wish == RING_CPU)
-        return ring_by_thread(gda, i);
+        return assign_doorbell_thread(gda, i);
     weft_status status = gpu_map_register(gda->world->gpu, queue_of(gda, i)->ring.doorbell,
                                           sizeof(uint64_t), &cuda->seen[i], &kind);
     if (!status) {
         cuda->by_register += kind == GPU_REGISTER_DEVICE;
         return WEFT_OK;
     }
-    snprintf(cuda->refused, sizeof cuda->refused, "%.150s", base_last_error());
+    snprintf(cuda->why_thread, sizeof cuda->why_thread, "%.150s", base_last_error());
     if (wish == RING_GPU)
         return base_fail(WEFT_ERR_NO_PATH,
                          "path gda: the GPU may not write the doorbells of %s (%s), and "
                          "WEFT_GDA_DOORBELL is gpu",
-                         gda->links[i].adapter->name, cuda->refused);
-    return ring_by_thread(gda, i);
+                         gda->qps[i].adapter->name, cuda->why_thread);
+    return assign_doorbell_thread(gda, i);
 }
 
 void gda_describe_cuda(const struct gda *gda, char *text, size_t bytes)
@@ -98,27 +99,29 @@ void gda_describe_cuda(const struct gda *gda, char *text, size_t bytes)
         snprintf(text, bytes, "device code goes through the proxy: %.120s", gda->gpu->why_proxy);
     else if (cuda->by_thread)
         snprintf(text, bytes, "a thread rings doorbells%s%.100s",
-                 cuda->refused[0] ? ": " : " (WEFT_GDA_DOORBELL)", cuda->refused);
+                 cuda->why_thread[0] ? ": " : " (WEFT_GDA_DOORBELL)", cuda->why_thread);
     else
         snprintf(text, bytes, "the GPU rings doorbells%s",
                  cuda->by_register ? "" : " in plain memory");
     size_t used = strlen(text);
     if (cuda)
         snprintf(text + used, bytes - used, "; queues in %s%.100s",
-                 gda->far ? "GPU memory" : "host memory: ", gda->far ? "" : gda->gpu->why_host);
+                 gda->gpu_queues ? "GPU memory" : "host memory: ",
+                 gda->gpu_queues ? "" : gda->gpu->why_host);
 }
 
 /* ----------------------------------------------------------------------------- opening, closing */
 
-/* Requests name the places for results, which the GPU reads, by the host's addresses. */
-static weft_status same_addresses(const struct gda *gda)
+/* Checks that the GPU sees host memory at the host's addresses. WQEs name result slots by their
+ * host addresses, and the GPU reads the results there. */
+static weft_status check_host_addresses(const struct gda *gda)
 {
     CUdeviceptr seen = 0;
     weft_status status = gpu_device_pointer(gda->world->gpu, gda->area, &seen);
     if (status || seen == (uintptr_t)gda->area)
         return status;
     return base_fail(WEFT_ERR_UNSUPPORTED,
-                     "GPU %d sees memory of the host at other addresses than the host does",
+                     "GPU %d maps host memory at different addresses than the host",
                      gda->world->gpu->device.ordinal);
 }
 
@@ -132,9 +135,9 @@ static weft_status open_cuda(struct gda *gda)
                              ? gpu_pin_range(gda->world->gpu, gda->area, gda->area_bytes)
                              : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
     if (!status)
-        status = same_addresses(gda);
+        status = check_host_addresses(gda);
     for (uint32_t i = 0; i < cuda->count && !status; i++)
-        status = make_doorbell(gda, i);
+        status = map_doorbell(gda, i);
     return status;
 }
 
@@ -155,7 +158,7 @@ weft_status gda_open_cuda(struct gda *gda, char *lacks, size_t bytes)
     gda_close_cuda(gda);
     if (config_int(CONFIG_GDA_DOORBELL) == RING_GPU)
         return base_fail(status, "%s", lacks);
-    log_warn("path gda: device code gives its requests to the proxy: %s", lacks);
+    log_warn("path gda: device code uses the proxy: %s", lacks);
     return WEFT_OK;
 }
 
@@ -168,14 +171,14 @@ static void free_tables(struct gda *gda)
         gpu_free(gda->world->gpu, all[i]);
 }
 
-/* No kernel of the job runs any more. */
+/* The caller guarantees that no kernel of the job runs any more. */
 void gda_close_cuda(struct gda *gda)
 {
     struct gda_cuda *cuda = gda->cuda;
     struct gpu *gpu = gda->world->gpu;
     if (!cuda)
         return;
-    gda_bell_stop(cuda->bell);
+    gda_doorbell_stop(cuda->bell);
     free_tables(gda);
     for (uint32_t i = 0; gpu && i < cuda->count; i++)
         gpu_unpin_range(gpu, queue_of(gda, i)->ring.doorbell, sizeof(uint64_t));
@@ -208,9 +211,9 @@ static weft_status write_queues(const struct gda *gda)
     return write_gpu(gda, cuda->queues, cuda->read, cuda->count * sizeof *cuda->read);
 }
 
-/* A part that lies in the window of the GPU heap. */
-static void fill_window(const struct gda *gda, const struct weft_dev *dev, int part,
-                        struct weft_dev_gda *table)
+/* Fills the entries of a part that is in the GPU heap. */
+static void fill_gpu_part(const struct gda *gda, const struct weft_dev *dev, int part,
+                          struct weft_dev_gda *table)
 {
     const struct gda_gpu *gpu = gda->gpu;
     table->first[part] = gda->chunks;
@@ -229,19 +232,19 @@ static weft_status write_table(struct gda *gda, const struct weft_dev *dev)
         .adapters = gda->count,
         .bases = (const uint64_t *)(uintptr_t)cuda->bases,
         .used = (uint64_t *)(uintptr_t)cuda->used,
-        .data_keys = gda->far || gda->relaxed
+        .data_keys = gda->gpu_queues || gda->relaxed
                          ? (uint32_t)(gda->count * (size_t)gda->world->npes * cuda->chunks)
                          : 0,
-        /* Completions in the GPU's own memory come behind the data. */
-        .dumps = gda->gpu->dumps && !gda->far,
-        .ordered = gda_ordered(gda),
+        /* The NIC writes completions to GPU memory after the data, so no DUMP is needed. */
+        .dumps = gda->gpu->dumps && !gda->gpu_queues,
+        .ordered = gda_order_flags(gda),
         .first[WEFT_DEV_OTHER] = gda->first[SEG_HEAP],
         .own[WEFT_DEV_OTHER] = (uintptr_t)gda->world->map[gda->world->pe][SEG_HEAP],
     };
     for (int part = 0; part < WEFT_DEV_PARTS; part++)
         table.chunk_bits[part] = gda->chunk_bits;
-    fill_window(gda, dev, WEFT_DEV_HEAP, &table);
-    fill_window(gda, dev, WEFT_DEV_AREAS, &table);
+    fill_gpu_part(gda, dev, WEFT_DEV_HEAP, &table);
+    fill_gpu_part(gda, dev, WEFT_DEV_AREAS, &table);
     return write_gpu(gda, cuda->table, &table, sizeof table);
 }
 
@@ -260,7 +263,7 @@ static weft_status write_bases(const struct gda *gda)
     return status;
 }
 
-/* Those of the host's segments, then those of the window. */
+/* Writes the keys of the host segments, then those of the GPU heap. */
 static weft_status write_keys(const struct gda *gda, CUdeviceptr to, const uint32_t *hosts,
                               const uint32_t *gpus)
 {
@@ -270,7 +273,7 @@ static weft_status write_keys(const struct gda *gda, CUdeviceptr to, const uint3
                               gda->gpu->units * sizeof *gpus);
 }
 
-weft_status gda_tell_keys(struct gda *gda)
+weft_status gda_write_cuda_keys(struct gda *gda)
 {
     const struct gda_cuda *cuda = gda->cuda;
     if (!cuda || !cuda->table)
@@ -292,7 +295,7 @@ weft_status gda_tell_keys(struct gda *gda)
     return status;
 }
 
-static weft_status make_tables(struct gda *gda)
+static weft_status alloc_tables(struct gda *gda)
 {
     struct gda_cuda *cuda = gda->cuda;
     size_t npes = (size_t)gda->world->npes, blocks = (size_t)cuda->count * gda->depth;
@@ -318,25 +321,25 @@ static weft_status make_tables(struct gda *gda)
     return status ? status : write_bases(gda);
 }
 
-weft_status gda_tell_cuda(struct gda *gda, struct weft_dev *dev)
+weft_status gda_write_cuda_table(struct gda *gda, struct weft_dev *dev)
 {
-    weft_status status = gda->cuda->table ? WEFT_OK : make_tables(gda);
+    weft_status status = gda->cuda->table ? WEFT_OK : alloc_tables(gda);
     if (!status)
         status = write_table(gda, dev);
     if (!status)
-        status = gda_tell_keys(gda);
+        status = gda_write_cuda_keys(gda);
     dev->gda = (const struct weft_dev_gda *)(uintptr_t)gda->cuda->table;
     return status;
 }
 
-weft_status gda_read_cuda(struct gda *gda)
+weft_status gda_read_cuda_counts(struct gda *gda)
 {
     const struct gda_cuda *cuda = gda->cuda;
     if (!cuda || !cuda->table)
         return WEFT_OK;
     weft_status status =
-        gpu_copy(gda->world->gpu, GDA_LANE, cuda->read, (const void *)(uintptr_t)cuda->queues,
-                 cuda->count * sizeof *cuda->read, GPU_DONE);
+        gpu_copy(gda->world->gpu, GDA_COPY_STREAM, cuda->read,
+                 (const void *)(uintptr_t)cuda->queues, cuda->count * sizeof *cuda->read, GPU_DONE);
     for (uint32_t i = 0; i < cuda->count && !status; i++) {
         gda->queues[i].turns = cuda->read[i].turns;
         gda->queues[i].done = cuda->read[i].done;

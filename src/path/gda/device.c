@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What device code is told of path gda, and waiting for what it has given. Device code of simt uses
- * the queues and the keys where the host has them; for cuda see cuda.c. */
+/* Tables of path gda for device code, and waiting for the WQEs that device code posted. Device code
+ * of target simt uses the host's queues and keys directly; for target cuda see cuda.c. */
 #include "path/gda/gda.h"
 
 #include "base/config.h"
@@ -14,7 +14,7 @@ struct gda_simt {
     uint64_t bases[]; /* [npes][WEFT_DEV_PARTS] */
 };
 
-/* In which segment a part is; SEG_COUNT: simt has no such part. */
+/* Segment of each part; SEG_COUNT: target simt has no such part. */
 static const enum segment_id segment_of[WEFT_DEV_PARTS] = {
     [WEFT_DEV_HEAP] = SEG_HEAP,
     [WEFT_DEV_OTHER] = SEG_COUNT,
@@ -22,8 +22,8 @@ static const enum segment_id segment_of[WEFT_DEV_PARTS] = {
     [WEFT_DEV_AREAS] = SEG_SYSTEM,
 };
 
-/* Own addresses are those of dev->segment, which need not be where they are registered. */
-static void fill_part(const struct gda *gda, const struct weft_dev *dev, int part)
+/* Own addresses are those of dev->segment. They may differ from the registered addresses. */
+static void fill_simt_part(const struct gda *gda, const struct weft_dev *dev, int part)
 {
     struct gda_simt *simt = gda->simt;
     struct weft_dev_gda *table = &simt->table;
@@ -39,7 +39,7 @@ static void fill_part(const struct gda *gda, const struct weft_dev *dev, int par
         simt->bases[pe * WEFT_DEV_PARTS + (size_t)part] = gda->bases[pe * SEG_COUNT + s];
 }
 
-static weft_status tell_simt(struct gda *gda, struct weft_dev *dev)
+static weft_status write_simt_table(struct gda *gda, struct weft_dev *dev)
 {
     size_t places = (size_t)gda->world->npes * WEFT_DEV_PARTS;
     if (!gda->simt)
@@ -55,17 +55,17 @@ static weft_status tell_simt(struct gda *gda, struct weft_dev *dev)
                               .used = gda->used,
                               .data_keys = (uint32_t)(gda->data_keys - gda->remote_keys),
                               .dumps = config_int(CONFIG_TEST_GDA) / GDA_TEST_APART,
-                              .ordered = gda_ordered(gda)};
+                              .ordered = gda_order_flags(gda)};
     for (int part = 0; part < WEFT_DEV_PARTS; part++)
-        fill_part(gda, dev, part);
+        fill_simt_part(gda, dev, part);
     dev->gda = &gda->simt->table;
     return WEFT_OK;
 }
 
-weft_status gda_tell_device(struct path_common *common, bool cuda, struct weft_dev *dev)
+weft_status gda_write_device_table(struct path_common *common, bool cuda, struct weft_dev *dev)
 {
     struct gda *gda = (struct gda *)(void *)common;
-    return cuda ? gda_tell_cuda(gda, dev) : tell_simt(gda, dev);
+    return cuda ? gda_write_cuda_table(gda, dev) : write_simt_table(gda, dev);
 }
 
 void gda_name_queue(const struct path_common *common, int pe, uint64_t queue, char *text,
@@ -76,7 +76,7 @@ void gda_name_queue(const struct path_common *common, int pe, uint64_t queue, ch
     snprintf(text, bytes, "%s", "");
     if (there)
         snprintf(text, bytes, "%s, port %d",
-                 gda->links[gda_queue_number(gda, pe, (uint32_t)queue)].adapter->name, GDA_PORT);
+                 gda->qps[gda_queue_number(gda, pe, (uint32_t)queue)].adapter->name, GDA_PORT);
 }
 
 void gda_free_simt(struct gda_simt *simt)
@@ -84,20 +84,20 @@ void gda_free_simt(struct gda_simt *simt)
     free(simt);
 }
 
-/* The queue is the GPU's, and complete: what the peer's adapter has been given by it a read by the
- * host's queue pushes into its place, since it takes the same way to the same memory. */
+/* The GPU's queue is complete, but data may still be on their way to the peer's memory. A read by
+ * the host's queue flushes them, because it takes the same route to the same memory. */
 static weft_status flush_by_host(struct gda *gda, int pe, uint32_t adapter)
 {
     struct weft_dev_gda_queue *q = &gda->queues[gda_queue_number(gda, pe, gda->each + adapter)];
     uint64_t end;
     weft_status status = gda_flush_queue(gda, q, pe, adapter, &end);
-    return status ? status : gda_await(gda, q, pe, end, BOX_OP_SETTLE);
+    return status ? status : gda_await(gda, q, pe, end, BOX_OP_DEVICE_QUIET);
 }
 
-weft_status gda_settle_device(struct path_common *common)
+weft_status gda_drain_device(struct path_common *common)
 {
     struct gda *gda = (struct gda *)(void *)common;
-    weft_status status = gda_read_cuda(gda);
+    weft_status status = gda_read_cuda_counts(gda);
     uint32_t count = (uint32_t)gda->world->npes * gda->each;
     for (uint32_t i = 0; i < count && !status; i++) {
         struct weft_dev_gda_queue *q = &gda->queues[i];
@@ -108,8 +108,9 @@ weft_status gda_settle_device(struct path_common *common)
         if (open && !gda->cuda && !(status = gda_flush_queue(gda, q, pe, adapter, &end)))
             head = end;
         if (!status && !weft_dev_gda_reached(q, head))
-            status = gda->far && gda->cuda ? gda_await_far(gda, i, head)
-                                           : gda_await(gda, q, pe, head, BOX_OP_SETTLE);
+            status = gda->gpu_queues && gda->cuda
+                         ? gda_await_gpu_queue(gda, i, head)
+                         : gda_await(gda, q, pe, head, BOX_OP_DEVICE_QUIET);
         if (open && !gda->cuda && !status)
             weft_dev_gda_flush_done(q, end);
         if (open && gda->cuda && !status)

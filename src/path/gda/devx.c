@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The commands by which queues of an mlx5 adapter are made in memory of the program and connected.
- * A command is a buffer of big-endian words; the offsets of its fields are those of the device's
- * interface (mlx5_ifc of the Linux kernel and of rdma-core). Knows nothing of PEs. */
+/* DevX commands that create and connect the queues of an mlx5 NIC in memory of the program. A
+ * command is a buffer of big-endian words; the field offsets are those of the device interface
+ * (mlx5_ifc of the Linux kernel and of rdma-core). Knows nothing of PEs. */
 #include "path/gda/gda.h"
 
 #include "base/status.h"
@@ -25,13 +25,14 @@ enum command {
     RTR2RTS_QP = 0x504,
 };
 
-/* A field: byte offset of its word, lowest bit, number of bits. */
+/* A field of a command: byte offset of its word, lowest bit, number of bits. */
 struct field {
     uint16_t word;
     uint8_t shift, bits;
 };
 
-/* Contexts within commands, and an address path within that of a queue pair. */
+/* Byte offsets of the CQ and QP contexts in a command, and of the primary address path in a QP
+ * context. */
 enum { CQC = 0x10, QPC = 0x18, ADS = QPC + 0x18 };
 
 static const struct field opcode = {0x0, 16, 16}, op_mod = {0x4, 0, 16}, object = {0x8, 0, 24};
@@ -88,10 +89,11 @@ static const char *command_name(enum command command)
     return "a command";
 }
 
-static weft_status refused(const struct gda_adapter *adapter, enum command command, const void *out)
+static weft_status fail_command(const struct gda_adapter *adapter, enum command command,
+                                const void *out)
 {
     int error = errno;
-    return base_fail(WEFT_ERR_SYSTEM, "path gda: %s refuses %s: %s, status %#x, syndrome %#x",
+    return base_fail(WEFT_ERR_SYSTEM, "path gda: %s rejected %s: %s, status %#x, syndrome %#x",
                      adapter->name, command_name(command), strerror(error),
                      get_field(out, (struct field){0x0, 24, 8}),
                      get_field(out, (struct field){0x4, 0, 32}));
@@ -99,7 +101,7 @@ static weft_status refused(const struct gda_adapter *adapter, enum command comma
 
 /* ------------------------------------------------------------------------------- capabilities */
 
-/* Groups of capabilities, as QUERY_HCA_CAP numbers them: << 1, + 1 for what is there now. */
+/* Capability groups of QUERY_HCA_CAP. op_mod is the group << 1, plus 1 for the current values. */
 enum { GENERAL_CAPS = 0, ATOMIC_CAPS = 3 };
 
 static bool query(const struct gda_adapter *adapter, int group, unsigned char *out, char *lacks,
@@ -124,7 +126,7 @@ static void lacks_command(char *lacks, size_t bytes, const char *what)
 
 void gda_query_caps(const struct gda_adapter *adapter, char *lacks, size_t bytes)
 {
-    enum { CAP = 0x10, WIDTHS = 0xc }; /* bits of 4 and 8 bytes, as powers of two */
+    enum { CAP = 0x10, WIDTHS = 0xc }; /* bits of the atomic sizes 4 and 8 bytes */
     unsigned char out[CAPS_BYTES];
     if (query(adapter, GENERAL_CAPS, out, lacks, bytes) && get_field(out, in(CAP, 0x3c, 0, 4)) != 1)
         lacks_command(lacks, bytes, "completions of version 1");
@@ -136,9 +138,9 @@ void gda_query_caps(const struct gda_adapter *adapter, char *lacks, size_t bytes
         lacks_command(lacks, bytes, "atomics of 4 and 8 bytes");
 }
 
-/* InfiniBand with adaptive routing: a mask of the service levels whose packets may come out of
- * their order. Queues here have level 0. RoCE keeps the order of a queue that does not ask for
- * another. */
+/* On InfiniBand with adaptive routing, the port reports a mask of the service levels whose packets
+ * may arrive out of order. Queues of path gda use service level 0. On RoCE, a queue's packets stay
+ * in order unless it requests otherwise. */
 bool gda_may_reorder(const struct gda_adapter *adapter)
 {
     enum { CONTEXT = 0x10, VPORT_BYTES = CONTEXT + 512, LEVEL = 0 };
@@ -159,48 +161,48 @@ static uint32_t log_of(uint32_t power)
     return (uint32_t)__builtin_ctz(power);
 }
 
-/* Collapsed, and never overrun: the entry is written over. */
-weft_status gda_create_cq(struct gda_link *link, uint32_t depth, size_t ring_at, size_t record_at)
+/* Creates a collapsed CQ that ignores overrun: the NIC overwrites its one entry. */
+weft_status gda_create_cq(struct gda_qp *qp, uint32_t depth, size_t ring_at, size_t record_at)
 {
-    const struct gda_adapter *adapter = link->adapter;
+    const struct gda_adapter *adapter = qp->adapter;
     unsigned char command[IN_BYTES] = {0}, out[OUT_BYTES] = {0};
-    uint32_t umem = link->umem;
+    uint32_t umem = qp->umem;
     put_field(command, opcode, CREATE_CQ);
     put_field(command, in(CQC, 0x0, 25, 1), 1); /* dbr_umem_valid */
     put_field(command, in(CQC, 0x0, 20, 1), 1); /* cc */
     put_field(command, in(CQC, 0x0, 17, 1), 1); /* oi */
     put_field(command, in(CQC, 0x4, 0, 32), umem);
     put_field(command, in(CQC, 0xc, 24, 5), log_of(depth));
-    put_field(command, in(CQC, 0xc, 0, 24), link->uar->page_id);
+    put_field(command, in(CQC, 0xc, 0, 24), qp->uar->page_id);
     put_field(command, in(CQC, 0x14, 0, 8), adapter->eq_number);
     put64(command, CQC + 0x38, record_at);
     put64(command, 0x50, ring_at);
     put_field(command, (struct field){0x58, 0, 32}, umem);
     put_field(command, (struct field){0x5c, 31, 1}, 1);
     errno = 0;
-    link->cq =
+    qp->cq =
         adapter->lib->dv.obj_create(adapter->context, command, sizeof command, out, sizeof out);
-    if (!link->cq)
-        return refused(adapter, CREATE_CQ, out);
-    link->cq_number = get_field(out, object);
+    if (!qp->cq)
+        return fail_command(adapter, CREATE_CQ, out);
+    qp->cq_number = get_field(out, object);
     return WEFT_OK;
 }
 
-weft_status gda_create_qp(struct gda_link *link, uint32_t depth, size_t ring_at, size_t record_at,
+weft_status gda_create_qp(struct gda_qp *qp, uint32_t depth, size_t ring_at, size_t record_at,
                           uint32_t *number)
 {
     enum { RC = 0, MIGRATED = 3, NO_RECEIVE_QUEUE = 3 };
-    const struct gda_adapter *adapter = link->adapter;
+    const struct gda_adapter *adapter = qp->adapter;
     unsigned char command[IN_BYTES] = {0}, out[OUT_BYTES] = {0};
-    uint32_t umem = link->umem;
+    uint32_t umem = qp->umem;
     put_field(command, opcode, CREATE_QP);
     put_field(command, in(QPC, 0x0, 16, 8), RC);
     put_field(command, in(QPC, 0x0, 11, 2), MIGRATED);
     put_field(command, in(QPC, 0x4, 0, 24), adapter->pd_number);
     put_field(command, in(QPC, 0x8, 11, 4), log_of(depth));
-    put_field(command, in(QPC, 0xc, 0, 24), link->uar->page_id);
-    put_field(command, in(QPC, 0x7c, 0, 24), link->cq_number);
-    put_field(command, in(QPC, 0x9c, 0, 24), link->cq_number);
+    put_field(command, in(QPC, 0xc, 0, 24), qp->uar->page_id);
+    put_field(command, in(QPC, 0x7c, 0, 24), qp->cq_number);
+    put_field(command, in(QPC, 0x9c, 0, 24), qp->cq_number);
     put64(command, QPC + 0xa0, record_at);
     put_field(command, in(QPC, 0xac, 24, 3), NO_RECEIVE_QUEUE);
     put_field(command, in(QPC, 0xd0, 28, 1), 1); /* dbr_umem_valid */
@@ -209,29 +211,29 @@ weft_status gda_create_qp(struct gda_link *link, uint32_t depth, size_t ring_at,
     put_field(command, (struct field){0x108, 0, 32}, umem);
     put_field(command, (struct field){0x10c, 31, 1}, 1);
     errno = 0;
-    link->qp =
+    qp->qp =
         adapter->lib->dv.obj_create(adapter->context, command, sizeof command, out, sizeof out);
-    if (!link->qp)
-        return refused(adapter, CREATE_QP, out);
+    if (!qp->qp)
+        return fail_command(adapter, CREATE_QP, out);
     *number = get_field(out, object);
     return WEFT_OK;
 }
 
 /* ---------------------------------------------------------------------------------- connection */
 
-static weft_status modify(const struct gda_link *link, enum command command, uint32_t number,
+static weft_status modify(const struct gda_qp *qp, enum command command, uint32_t number,
                           unsigned char buffer[IN_BYTES])
 {
     unsigned char out[OUT_BYTES] = {0};
     put_field(buffer, opcode, command);
     put_field(buffer, object, number);
     errno = 0;
-    int error = link->adapter->lib->dv.obj_modify(link->qp, buffer, IN_BYTES, out, sizeof out);
-    return error ? refused(link->adapter, command, out) : WEFT_OK;
+    int error = qp->adapter->lib->dv.obj_modify(qp->qp, buffer, IN_BYTES, out, sizeof out);
+    return error ? fail_command(qp->adapter, command, out) : WEFT_OK;
 }
 
-/* What the peer may do by this queue. */
-static void permit(unsigned char *command)
+/* Allows the peer RDMA reads, RDMA writes and atomics by this queue. */
+static void set_remote_access(unsigned char *command)
 {
     enum { UP_TO_8_BYTES = 3 };
     put_field(command, in(QPC, 0x90, 15, 1), 1); /* rre, rwe, rae */
@@ -240,18 +242,18 @@ static void permit(unsigned char *command)
     put_field(command, in(QPC, 0x90, 16, 4), UP_TO_8_BYTES);
 }
 
-static weft_status to_init(const struct gda_link *link, uint32_t number)
+static weft_status modify_to_init(const struct gda_qp *qp, uint32_t number)
 {
     enum { MIGRATED = 3 };
     unsigned char command[IN_BYTES] = {0};
     put_field(command, in(QPC, 0x0, 11, 2), MIGRATED);
-    permit(command);
+    set_remote_access(command);
     put_field(command, in(ADS, 0x24, 16, 8), GDA_PORT);
-    return modify(link, RST2INIT_QP, number, command);
+    return modify(qp, RST2INIT_QP, number, command);
 }
 
-static void set_way(const struct gda_adapter *adapter, unsigned char *command,
-                    const struct gda_address *peer, uint32_t sport)
+static void set_address_path(const struct gda_adapter *adapter, unsigned char *command,
+                             const struct gda_address *peer, uint32_t sport)
 {
     put_field(command, in(ADS, 0x24, 16, 8), GDA_PORT);
     if (!peer->ethernet) {
@@ -266,41 +268,42 @@ static void set_way(const struct gda_adapter *adapter, unsigned char *command,
     memcpy(command + ADS + 0x26, peer->mac, sizeof peer->mac);
 }
 
-static weft_status to_receive(const struct gda_link *link, const struct gda_ends *ends,
-                              const struct gda_address *peer)
+static weft_status modify_to_rtr(const struct gda_qp *qp, const struct gda_connection *ends,
+                                 const struct gda_address *peer)
 {
     unsigned char command[IN_BYTES] = {0};
-    uint32_t mtu = link->adapter->port.active_mtu;
+    uint32_t mtu = qp->adapter->port.active_mtu;
     put_field(command, in(QPC, 0x8, 29, 3), peer->mtu < mtu ? peer->mtu : mtu);
     put_field(command, in(QPC, 0x8, 24, 5), 30); /* log_msg_max */
     put_field(command, in(QPC, 0x14, 0, 24), ends->peer_number);
     put_field(command, in(QPC, 0x94, 0, 24), ends->peer_psn);
-    put_field(command, in(QPC, 0x90, 21, 3), link->adapter->log_reads);
+    put_field(command, in(QPC, 0x90, 21, 3), qp->adapter->log_reads);
     put_field(command, in(QPC, 0x94, 24, 5), 12); /* min_rnr_nak: 0.64 ms */
-    permit(command);
-    set_way(link->adapter, command, peer, ends->sport);
-    return modify(link, INIT2RTR_QP, ends->number, command);
+    set_remote_access(command);
+    set_address_path(qp->adapter, command, peer, ends->sport);
+    return modify(qp, INIT2RTR_QP, ends->number, command);
 }
 
-/* 4.096 us << 20, seven times: half a minute until a peer that does not answer is given up. */
-static weft_status to_send(const struct gda_link *link, const struct gda_ends *ends)
+/* The ACK timeout is 4.096 us << 20 = 4.3 s. After 7 retries, about 30 s, the NIC reports that the
+ * peer does not answer. */
+static weft_status modify_to_rts(const struct gda_qp *qp, const struct gda_connection *ends)
 {
-    enum { RETRIES = 7, TIMEOUT = 20 };
+    enum { RETRIES = 7, ACK_TIMEOUT = 20 };
     unsigned char command[IN_BYTES] = {0};
-    put_field(command, in(QPC, 0x70, 21, 3), link->adapter->log_reads);
+    put_field(command, in(QPC, 0x70, 21, 3), qp->adapter->log_reads);
     put_field(command, in(QPC, 0x70, 16, 3), RETRIES);
     put_field(command, in(QPC, 0x70, 13, 3), RETRIES);
-    put_field(command, in(ADS, 0x8, 27, 5), TIMEOUT);
+    put_field(command, in(ADS, 0x8, 27, 5), ACK_TIMEOUT);
     put_field(command, in(ADS, 0x24, 16, 8), GDA_PORT);
     put_field(command, in(QPC, 0x78, 0, 24), ends->psn);
-    return modify(link, RTR2RTS_QP, ends->number, command);
+    return modify(qp, RTR2RTS_QP, ends->number, command);
 }
 
-weft_status gda_connect_qp(const struct gda_link *link, const struct gda_ends *ends,
+weft_status gda_connect_qp(const struct gda_qp *qp, const struct gda_connection *ends,
                            const struct gda_address *peer)
 {
-    weft_status status = to_init(link, ends->number);
+    weft_status status = modify_to_init(qp, ends->number);
     if (!status)
-        status = to_receive(link, ends, peer);
-    return status ? status : to_send(link, ends);
+        status = modify_to_rtr(qp, ends, peer);
+    return status ? status : modify_to_rts(qp, ends);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Error completions in words. */
+/* Text of mlx5 error syndromes. */
 #include "path/gda/error.h"
 
 const char *gda_syndrome_text(unsigned syndrome)
@@ -10,7 +10,7 @@ const char *gda_syndrome_text(unsigned syndrome)
     case 0x02:
         return "local queue pair operation error: the request is malformed";
     case 0x04:
-        return "local protection error: a key or bounds of own memory";
+        return "local protection error: a key or bounds of local memory";
     case 0x05:
         return "flushed: an earlier request of the queue has failed";
     case 0x06:

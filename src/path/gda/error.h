@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The syndromes of an mlx5 error completion in words, for the host's errors and for what device
- * code has left on record. Knows nothing else of path gda, and is there also where that was not
- * built. */
+/* Text of the syndromes of mlx5 error completions, for errors of the host and for those that device
+ * code has recorded. Independent of the rest of path gda; also present in builds without it. */
 #ifndef WEFT_PATH_GDA_ERROR_H
 #define WEFT_PATH_GDA_ERROR_H
 

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path `gda`: the host's operations as requests that the calling thread gives to the adapter
- * itself. One put, followed: put() finds the source's key and the destination's, begin() reserves
- * blocks of the queue to that PE by an adapter, weft_dev_gda_move() stores the request (gda_wqe.h),
- * weft_dev_gda_publish() rings the doorbell (gda_queue.h), and gda_await() sees the completion.
- * Device code does the same by itself (gda.h of weft/device). What comes to this PE its adapter
- * carries out; no thread here has a part in it. */
+/* Path `gda`: host operations as WQEs that the calling thread posts to the NIC itself. The steps of
+ * a put to the doorbell and back:
+ *
+ *     gda_put()                   splits the data over the NICs if it is large
+ *     put_registered()            finds the rkey of the destination and the lkey of the source
+ *     reserve_span()              reserves WQE blocks in the send queue to that PE
+ *     weft_dev_gda_move()         writes the RDMA write WQE (gda_wqe.h)
+ *     weft_dev_gda_publish()      writes the doorbell record and rings the doorbell (gda_queue.h)
+ *     gda_await()                 polls the completion queue until the blocks are complete
+ *
+ * Device code performs the same steps (weft/device/gda.h). The target PE's NIC executes requests of
+ * peers; no thread of the target takes part. */
 #include "path/gda/gda.h"
 
 #include "base/config.h"
@@ -17,20 +23,23 @@
 #include <string.h>
 
 enum {
-    SMALL_BYTES = 2 * WEFT_DEV_GDA_BLOCK - WEFT_DEV_GDA_INLINE_AT, /* copied into the request */
-    MOST_BYTES = 1 << 30,                                          /* of one request */
-    PART_BYTES = 64 << 10, /* and at least so much by each of several adapters */
-    GDA_LANE = 3           /* any: contexts are dealt out over all of them */
+    /* Puts up to this many bytes are copied into the WQE. */
+    INLINE_BYTES_MOST = 2 * WEFT_DEV_GDA_BLOCK - WEFT_DEV_GDA_INLINE_AT,
+    /* Largest transfer of one WQE, in bytes. */
+    WQE_BYTES_MOST = 1 << 30,
+    /* A transfer is split over several NICs only if each gets this many bytes. */
+    SPLIT_BYTES_LEAST = 64 << 10,
+    GDA_COPY_STREAM = 3 /* Internal stream of the GPU for copies; any would do. */
 };
 
-/* A context: how far it has used the host's queues to each PE. One queue carries in order what it
- * is given, so a fence has nothing to do but where there are several adapters, or data in relaxed
- * order. */
-struct path_state {
+/* State of one context: what it has posted to the host queues. A queue executes writes in order, so
+ * a fence does nothing unless there are several NICs or relaxed-ordering keys. */
+struct gda_state {
     struct gda *gda;
-    uint64_t *last;     /* [npes * count] complete when so much of the queue is */
-    uint64_t *used;     /* bit per queue that it has ever used */
-    struct epoch reads; /* gets into GPU memory that quiet has to flush */
+    /* [npes * count] Block count at which the context's last request on a queue is complete. */
+    uint64_t *last;
+    uint64_t *used;     /* One bit per host queue: the context has used it. */
+    struct epoch reads; /* gets into GPU memory that quiet must flush */
 };
 
 static struct gda *gda_of(const struct path_world *world)
@@ -38,37 +47,43 @@ static struct gda *gda_of(const struct path_world *world)
     return (struct gda *)(void *)world->common[PATH_GDA];
 }
 
-/* ---------------------------------------------------------------------------------------- spans */
+static struct gda_state *state_of(const struct peer *peer)
+{
+    return (struct gda_state *)(void *)peer->state;
+}
+
+/* ------------------------------------------------------- spans: blocks reserved in a send queue */
 
 struct span {
     struct weft_dev_gda_queue *q;
     int pe;
-    uint32_t slot; /* of the queue in the context's lists */
+    uint32_t slot; /* index of the queue in the context's lists */
     uint64_t base, end;
-    uint32_t ahead; /* see weft_dev_gda_publish() */
+    uint32_t ahead; /* Blocks reserved before and not yet published: see weft_dev_gda_publish(). */
 };
 
-static struct weft_dev_gda_queue *queue_to(const struct gda *gda, int pe, uint32_t adapter)
+static struct weft_dev_gda_queue *host_queue_to(const struct gda *gda, int pe, uint32_t adapter)
 {
     return &gda->queues[gda_queue_number(gda, pe, gda->each + adapter)];
 }
 
-/* The adapter of what may go by any: the same for all that one PE has for another. */
-static uint32_t home_of(const struct gda *gda, int pe)
+/* Returns the NIC for operations that any NIC could carry. It depends only on the two PEs. */
+static uint32_t default_adapter(const struct gda *gda, int pe)
 {
     return (uint32_t)(gda->world->pe + pe) % gda->count;
 }
 
-static uint32_t queue_of_word(const struct gda *gda, struct remote at)
+static uint32_t adapter_of_word(const struct gda *gda, struct remote at)
 {
     return gda_adapter_of_word(gda, gda_address_of(gda, at));
 }
 
-/* Blocks of the queue to the peer by that adapter, with room for them. */
-static weft_status begin_span(struct path_state *state, const struct peer *peer, uint32_t adapter,
-                              uint32_t blocks, struct span *span)
+/* Reserves blocks of the host queue to the peer through that NIC, and waits until the ring has
+ * room. */
+static weft_status reserve_span(struct gda_state *state, const struct peer *peer, uint32_t adapter,
+                                uint32_t blocks, struct span *span)
 {
-    struct weft_dev_gda_queue *q = queue_to(state->gda, peer->pe, adapter);
+    struct weft_dev_gda_queue *q = host_queue_to(state->gda, peer->pe, adapter);
     uint64_t turns = weft_dev_gda_reserve(q, blocks);
     uint64_t done = __atomic_load_n(&q->done, __ATOMIC_ACQUIRE);
     *span = (struct span){.q = q,
@@ -81,12 +96,13 @@ static weft_status begin_span(struct path_state *state, const struct peer *peer,
         return WEFT_OK;
     weft_status status =
         gda_await(state->gda, q, peer->pe, weft_dev_gda_needed(q, span->end), BOX_OP_PUT);
-    if (status) /* nothing gets past what was reserved here */
+    /* The reserved blocks stay empty, so no later request of the queue can be published. */
+    if (status)
         weft_dev_gda_abandon(q);
     return status;
 }
 
-static void give(struct path_state *state, const struct span *span)
+static void publish_span(struct gda_state *state, const struct span *span)
 {
     weft_dev_gda_publish(span->q, &span->q->ring, span->base, span->end, span->ahead);
     weft_dev_atomic_max_u64(&state->last[span->slot], span->end, WEFT_ORDER_RELAXED,
@@ -96,49 +112,50 @@ static void give(struct path_state *state, const struct span *span)
         __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
 }
 
-/* What was reserved, with nothing in it: the queue goes on behind it. */
-static void give_nothing(struct path_state *state, const struct span *span)
+/* Fills the reserved blocks with NOPs, so that later requests of the queue can be published. */
+static void publish_nops(struct gda_state *state, const struct span *span)
 {
     for (uint64_t at = span->base; at < span->end; at++)
         weft_dev_gda_nop(&span->q->ring, at, at + 1 == span->end ? WEFT_DEV_GDA_SIGNALED : 0);
-    give(state, span);
+    publish_span(state, span);
 }
 
-/* ------------------------------------------------------------------------------------- requests */
+/* ----------------------------------------------------------------------------------------- WQEs */
 
-/* One inline write; its source is free on return. */
-static weft_status put_inline(struct path_state *state, uint32_t adapter, struct remote to,
-                              const void *src, size_t bytes)
+/* Posts one inline write. The caller may reuse the source on return. */
+static weft_status post_inline_write(struct gda_state *state, uint32_t adapter, struct remote to,
+                                     const void *src, size_t bytes)
 {
     struct span span;
     uint32_t blocks = weft_dev_gda_inline_blocks((uint32_t)bytes);
     size_t whole = bytes, at = WEFT_DEV_GDA_INLINE_AT, part;
-    weft_status status = begin_span(state, to.peer, adapter, blocks > 1 ? blocks + 1 : 1, &span);
+    weft_status status = reserve_span(state, to.peer, adapter, blocks > 1 ? blocks + 1 : 1, &span);
     if (status)
         return status;
     const struct weft_dev_gda_ring *ring = &span.q->ring;
-    weft_dev_gda_inline_head(ring, span.base, gda_there(state->gda, adapter, to, &whole),
+    weft_dev_gda_inline_head(ring, span.base, gda_resolve_remote(state->gda, adapter, to, &whole),
                              (uint32_t)bytes, blocks > 1 ? 0 : WEFT_DEV_GDA_SIGNALED);
     for (const char *from = src; bytes; bytes -= part, from += part, at += part) {
-        part = WEFT_DEV_GDA_BLOCK - at % WEFT_DEV_GDA_BLOCK; /* the ring may end behind a block */
+        /* The ring may wrap around after any block. */
+        part = WEFT_DEV_GDA_BLOCK - at % WEFT_DEV_GDA_BLOCK;
         part = bytes < part ? bytes : part;
         memcpy(weft_dev_gda_at(ring, span.base, at), from, part);
     }
     if (blocks > 1)
         weft_dev_gda_nop(ring, span.end - 1, WEFT_DEV_GDA_SIGNALED);
-    give(state, &span);
+    publish_span(state, &span);
     return WEFT_OK;
 }
 
-/* One request that moves registered memory in place. *end: when it is complete. A write is in
- * relaxed order where the memory has a key for that. */
-static weft_status move(struct path_state *state, uint32_t adapter, struct remote at,
-                        uint32_t opcode, struct weft_dev_gda_place there,
-                        struct weft_dev_gda_place here, size_t bytes, uint64_t *end)
+/* Posts one RDMA read or write of registered memory. *end receives the block count at which it is
+ * complete. A write uses the relaxed-ordering key if the memory has one. */
+static weft_status post_move(struct gda_state *state, uint32_t adapter, struct remote at,
+                             uint32_t opcode, struct weft_dev_gda_place there,
+                             struct weft_dev_gda_place here, size_t bytes, uint64_t *end)
 {
     struct span span;
     bool open = false;
-    weft_status status = begin_span(state, at.peer, adapter, 1, &span);
+    weft_status status = reserve_span(state, at.peer, adapter, 1, &span);
     if (status)
         return status;
     if (opcode == WEFT_DEV_GDA_WRITE)
@@ -147,125 +164,131 @@ static weft_status move(struct path_state *state, uint32_t adapter, struct remot
         weft_dev_gda_leave_open(span.q, span.end);
     weft_dev_gda_move(&span.q->ring, span.base, opcode, there, here, (uint32_t)bytes,
                       WEFT_DEV_GDA_SIGNALED);
-    give(state, &span);
+    publish_span(state, &span);
     *end = span.end;
     return WEFT_OK;
 }
 
-static bool on_device(const struct path_world *world, const void *local)
+static bool is_device_memory(const struct path_world *world, const void *local)
 {
     return unlikely(world->gpu != NULL) && gpu_place_of(world->gpu, local) == GPU_PLACE_DEVICE;
 }
 
-static weft_status copy(const struct path_world *world, void *to, const void *from, size_t bytes)
+static weft_status copy_local(const struct path_world *world, void *to, const void *from,
+                              size_t bytes)
 {
-    if (on_device(world, to) || on_device(world, from))
-        return gpu_copy(world->gpu, GDA_LANE, to, from, bytes, GPU_DONE);
+    if (is_device_memory(world, to) || is_device_memory(world, from))
+        return gpu_copy(world->gpu, GDA_COPY_STREAM, to, from, bytes, GPU_DONE);
     memcpy(to, from, bytes);
     return WEFT_OK;
 }
 
-/* ---------------------------------------------------------------- memory that is not registered */
+/* --------------------------------------------- bounce buffers for memory that is not registered */
 
-/* A registered piece that nothing is on its way from. Lock held. */
-static weft_status take_bounce(struct gda *gda, int pe, uint32_t *number)
+/* Returns the next bounce buffer, after its last transfer is complete. The caller holds the
+ * lock. */
+static weft_status reserve_bounce(struct gda *gda, int pe, uint32_t *number)
 {
     *number = gda->next_bounce++ % GDA_BOUNCES;
     const struct gda_bounce *bounce = &gda->bounces[*number];
     return bounce->q ? gda_await(gda, bounce->q, pe, bounce->end, BOX_OP_PUT) : WEFT_OK;
 }
 
-static struct weft_dev_gda_place bounce_place(const struct gda *gda, uint32_t adapter,
-                                              uint32_t number)
+static struct weft_dev_gda_place resolve_bounce(const struct gda *gda, uint32_t adapter,
+                                                uint32_t number)
 {
     return (struct weft_dev_gda_place){(uintptr_t)gda->bounce + (size_t)number * GDA_BOUNCE_BYTES,
                                        htobe32(gda->bounce_regions[adapter]->lkey)};
 }
 
-/* Up to GDA_BOUNCE_BYTES of a put or get; a put's source is free on return, a get's data are
- * there. */
-static weft_status bounce_locked(struct path_state *state, uint32_t adapter, struct remote at,
-                                 void *local, size_t bytes, bool is_put)
+/* Puts or gets up to GDA_BOUNCE_BYTES through a bounce buffer. On return a put's source may be
+ * reused, and a get's data are in place. */
+static weft_status copy_through_bounce_locked(struct gda_state *state, uint32_t adapter,
+                                              struct remote at, void *local, size_t bytes,
+                                              bool is_put)
 {
     struct gda *gda = state->gda;
-    struct weft_dev_gda_queue *q = queue_to(gda, at.peer->pe, adapter);
+    struct weft_dev_gda_queue *q = host_queue_to(gda, at.peer->pe, adapter);
     size_t whole = bytes;
     uint32_t number;
     uint64_t end = 0;
-    weft_status status = take_bounce(gda, at.peer->pe, &number);
+    weft_status status = reserve_bounce(gda, at.peer->pe, &number);
     if (status)
         return status;
-    struct weft_dev_gda_place here = bounce_place(gda, adapter, number);
+    struct weft_dev_gda_place here = resolve_bounce(gda, adapter, number);
     char *piece = gda->bounce + (size_t)number * GDA_BOUNCE_BYTES;
     if (is_put)
-        status = copy(gda->world, piece, local, bytes);
+        status = copy_local(gda->world, piece, local, bytes);
     if (!status)
-        status = move(state, adapter, at, is_put ? WEFT_DEV_GDA_WRITE : WEFT_DEV_GDA_READ,
-                      gda_there(gda, adapter, at, &whole), here, bytes, &end);
+        status = post_move(state, adapter, at, is_put ? WEFT_DEV_GDA_WRITE : WEFT_DEV_GDA_READ,
+                           gda_resolve_remote(gda, adapter, at, &whole), here, bytes, &end);
     if (status)
         return status;
     gda->bounces[number] = (struct gda_bounce){q, end};
     if (is_put)
         return WEFT_OK;
     status = gda_await(gda, q, at.peer->pe, end, BOX_OP_GET);
-    return status ? status : copy(gda->world, local, piece, bytes);
+    return status ? status : copy_local(gda->world, local, piece, bytes);
 }
 
-static weft_status bounce(struct path_state *state, uint32_t adapter, struct remote at, void *local,
-                          size_t bytes, bool is_put)
+static weft_status copy_through_bounce(struct gda_state *state, uint32_t adapter, struct remote at,
+                                       void *local, size_t bytes, bool is_put)
 {
     pthread_mutex_lock(&state->gda->lock);
-    weft_status status = bounce_locked(state, adapter, at, local, bytes, is_put);
+    weft_status status = copy_through_bounce_locked(state, adapter, at, local, bytes, is_put);
     pthread_mutex_unlock(&state->gda->lock);
     return status;
 }
 
 /* ---------------------------------------------------------------------------------- put and get */
 
-/* *end: when the source of what moves in place is free; as it is where nothing does. */
-static weft_status put_registered(struct path_state *state, uint32_t adapter, struct remote to,
+/* *end receives the block count at which the source of the RDMA writes may be reused. It is
+ * unchanged if all data were copied. */
+static weft_status put_registered(struct gda_state *state, uint32_t adapter, struct remote to,
                                   const char *src, size_t bytes, uint64_t *end)
 {
     weft_status status = WEFT_OK;
     for (size_t piece; bytes && !status; to.offset += piece, src += piece, bytes -= piece) {
-        piece = bytes < MOST_BYTES ? bytes : MOST_BYTES;
-        struct weft_dev_gda_place there = gda_there(state->gda, adapter, to, &piece), here;
-        if (bytes <= SMALL_BYTES && !on_device(state->gda->world, src)) {
-            status = put_inline(state, adapter, to, src, piece);
-        } else if (gda_here(state->gda, adapter, src, &piece, &here)) {
-            status = move(state, adapter, to, WEFT_DEV_GDA_WRITE, there, here, piece, end);
+        piece = bytes < WQE_BYTES_MOST ? bytes : WQE_BYTES_MOST;
+        struct weft_dev_gda_place there = gda_resolve_remote(state->gda, adapter, to, &piece), here;
+        if (bytes <= INLINE_BYTES_MOST && !is_device_memory(state->gda->world, src)) {
+            status = post_inline_write(state, adapter, to, src, piece);
+        } else if (gda_resolve_local(state->gda, adapter, src, &piece, &here)) {
+            status = post_move(state, adapter, to, WEFT_DEV_GDA_WRITE, there, here, piece, end);
         } else {
             piece = piece < GDA_BOUNCE_BYTES ? piece : GDA_BOUNCE_BYTES;
-            status = bounce(state, adapter, to, (void *)(uintptr_t)src, piece, true);
+            status = copy_through_bounce(state, adapter, to, (void *)(uintptr_t)src, piece, true);
         }
     }
     return status;
 }
 
-static weft_status get_registered(struct path_state *state, uint32_t adapter, struct remote from,
+static weft_status get_registered(struct gda_state *state, uint32_t adapter, struct remote from,
                                   char *dst, size_t bytes, uint64_t *end)
 {
     weft_status status = WEFT_OK;
     for (size_t piece; bytes && !status; from.offset += piece, dst += piece, bytes -= piece) {
-        piece = bytes < MOST_BYTES ? bytes : MOST_BYTES;
-        struct weft_dev_gda_place there = gda_there(state->gda, adapter, from, &piece), here;
-        if (gda_here(state->gda, adapter, dst, &piece, &here)) {
-            status = move(state, adapter, from, WEFT_DEV_GDA_READ, there, here, piece, end);
+        piece = bytes < WQE_BYTES_MOST ? bytes : WQE_BYTES_MOST;
+        struct weft_dev_gda_place there = gda_resolve_remote(state->gda, adapter, from, &piece),
+                                  here;
+        if (gda_resolve_local(state->gda, adapter, dst, &piece, &here)) {
+            status = post_move(state, adapter, from, WEFT_DEV_GDA_READ, there, here, piece, end);
         } else {
             piece = piece < GDA_BOUNCE_BYTES ? piece : GDA_BOUNCE_BYTES;
-            status = bounce(state, adapter, from, dst, piece, false);
+            status = copy_through_bounce(state, adapter, from, dst, piece, false);
         }
     }
     return status;
 }
 
-/* By one adapter, or in as many parts as there are adapters; `ends`: of each. */
-static weft_status transfer(struct path_state *state, struct remote at, char *local, size_t bytes,
-                            bool is_put, uint64_t *ends)
+/* Transfers through one NIC, or splits large data over all NICs. ends[a] receives the block count
+ * at which NIC a's part is complete. */
+static weft_status transfer_by_adapters(struct gda_state *state, struct remote at, char *local,
+                                        size_t bytes, bool is_put, uint64_t *ends)
 {
     const struct gda *gda = state->gda;
-    uint32_t home = home_of(gda, at.peer->pe),
-             parts = bytes / PART_BYTES < gda->count ? 1 : gda->count;
+    uint32_t home = default_adapter(gda, at.peer->pe),
+             parts = bytes / SPLIT_BYTES_LEAST < gda->count ? 1 : gda->count;
     size_t part = (bytes / parts + GDA_PAGE - 1) / GDA_PAGE * GDA_PAGE;
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; i < parts && !status;
@@ -278,37 +301,38 @@ static weft_status transfer(struct path_state *state, struct remote at, char *lo
     return status;
 }
 
-static weft_status settled(struct path_state *state, const struct peer *peer, uint32_t adapter,
-                           uint64_t end, enum box_operation operation)
+static weft_status await_queue(struct gda_state *state, const struct peer *peer, uint32_t adapter,
+                               uint64_t end, enum box_operation operation)
 {
-    return end ? gda_await(state->gda, queue_to(state->gda, peer->pe, adapter), peer->pe, end,
+    return end ? gda_await(state->gda, host_queue_to(state->gda, peer->pe, adapter), peer->pe, end,
                            operation)
                : WEFT_OK;
 }
 
-static weft_status all_settled(struct path_state *state, const struct peer *peer,
-                               const uint64_t *ends, enum box_operation operation)
+static weft_status await_queues(struct gda_state *state, const struct peer *peer,
+                                const uint64_t *ends, enum box_operation operation)
 {
     weft_status status = WEFT_OK;
     for (uint32_t a = 0; a < state->gda->count && !status; a++)
-        status = settled(state, peer, a, ends[a], operation);
+        status = await_queue(state, peer, a, ends[a], operation);
     return status;
 }
 
-/* Of a get that has been given: a blocking one, which is complete, is flushed here; another one by
- * quiet. */
-static weft_status flush_read(struct path_state *state, const void *dst, bool nbi)
+/* Makes the data of a get visible if they are in GPU memory. A blocking get is complete and is
+ * flushed here. A nonblocking get is flushed by quiet. */
+static weft_status flush_get(struct gda_state *state, const void *dst, bool nbi)
 {
-    if (likely(!on_device(state->gda->world, dst)))
+    if (likely(!is_device_memory(state->gda->world, dst)))
         return WEFT_OK;
     if (!nbi)
-        return gda_flush(state->gda);
+        return gda_flush_gpu_writes(state->gda);
     epoch_give(&state->reads);
     return WEFT_OK;
 }
 
-/* Own memory is reached by this path for the sake of atomics alone: the rest is copied. */
-static char *own(const struct remote *at)
+/* Returns the address of the memory if it belongs to this PE, else NULL. Only atomics on own memory
+ * go through the NIC; puts and gets are local copies. */
+static char *own_address(const struct remote *at)
 {
     const struct path_world *world = at->peer->world;
     if (at->peer->pe != world->pe)
@@ -321,26 +345,27 @@ static char *own(const struct remote *at)
 static weft_status gda_put(struct remote to, const void *src, size_t bytes, bool nbi)
 {
     uint64_t ends[GDA_ADAPTERS_MOST] = {0};
-    if (unlikely(own(&to) != NULL))
-        return copy(to.peer->world, own(&to), src, bytes);
-    weft_status status = transfer(to.peer->state, to, (char *)(uintptr_t)src, bytes, true, ends);
-    return status || nbi ? status : all_settled(to.peer->state, to.peer, ends, BOX_OP_PUT);
+    if (unlikely(own_address(&to) != NULL))
+        return copy_local(to.peer->world, own_address(&to), src, bytes);
+    weft_status status =
+        transfer_by_adapters(state_of(to.peer), to, (char *)(uintptr_t)src, bytes, true, ends);
+    return status || nbi ? status : await_queues(state_of(to.peer), to.peer, ends, BOX_OP_PUT);
 }
 
 static weft_status gda_get(struct remote from, void *dst, size_t bytes, bool nbi)
 {
     uint64_t ends[GDA_ADAPTERS_MOST] = {0};
-    if (unlikely(own(&from) != NULL))
-        return copy(from.peer->world, dst, own(&from), bytes);
-    weft_status status = transfer(from.peer->state, from, dst, bytes, false, ends);
+    if (unlikely(own_address(&from) != NULL))
+        return copy_local(from.peer->world, dst, own_address(&from), bytes);
+    weft_status status = transfer_by_adapters(state_of(from.peer), from, dst, bytes, false, ends);
     if (!status && !nbi)
-        status = all_settled(from.peer->state, from.peer, ends, BOX_OP_GET);
-    return status ? status : flush_read(from.peer->state, dst, nbi);
+        status = await_queues(state_of(from.peer), from.peer, ends, BOX_OP_GET);
+    return status ? status : flush_get(state_of(from.peer), dst, nbi);
 }
 
 static weft_status gda_address(struct remote at, char **address)
 {
-    *address = own(&at);
+    *address = own_address(&at);
     return *address
                ? WEFT_OK
                : base_fail(WEFT_ERR_NO_PATH,
@@ -350,47 +375,49 @@ static weft_status gda_address(struct remote at, char **address)
 
 static weft_status gda_store(struct remote to, const void *value, size_t width)
 {
-    if (unlikely(own(&to) != NULL))
-        return copy(to.peer->world, own(&to), value, width);
-    struct path_state *state = to.peer->state;
-    return put_inline(state, home_of(state->gda, to.peer->pe), to, value, width);
+    if (unlikely(own_address(&to) != NULL))
+        return copy_local(to.peer->world, own_address(&to), value, width);
+    struct gda_state *state = state_of(to.peer);
+    return post_inline_write(state, default_adapter(state->gda, to.peer->pe), to, value, width);
 }
 
 static weft_status gda_iput(struct remote to, const void *src, const struct path_strides *s)
 {
-    struct path_state *state = to.peer->state;
+    struct gda_state *state = state_of(to.peer);
     const char *from = src;
-    uint32_t home = home_of(state->gda, to.peer->pe);
+    uint32_t home = default_adapter(state->gda, to.peer->pe);
     uint64_t end = 0;
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < s->n && !status; i++, to.offset += s->remote_step)
-        status = own(&to)
-                     ? copy(to.peer->world, own(&to), from + i * s->local_step, s->element)
-                     : put_registered(state, home, to, from + i * s->local_step, s->element, &end);
-    return status ? status : settled(state, to.peer, home, end, BOX_OP_PUT);
+        status =
+            own_address(&to)
+                ? copy_local(to.peer->world, own_address(&to), from + i * s->local_step, s->element)
+                : put_registered(state, home, to, from + i * s->local_step, s->element, &end);
+    return status ? status : await_queue(state, to.peer, home, end, BOX_OP_PUT);
 }
 
 static weft_status gda_iget(struct remote from, void *dst, const struct path_strides *s)
 {
-    struct path_state *state = from.peer->state;
+    struct gda_state *state = state_of(from.peer);
     char *to = dst;
-    uint32_t home = home_of(state->gda, from.peer->pe);
+    uint32_t home = default_adapter(state->gda, from.peer->pe);
     uint64_t end = 0;
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < s->n && !status; i++, from.offset += s->remote_step)
-        status = own(&from)
-                     ? copy(from.peer->world, to + i * s->local_step, own(&from), s->element)
+        status = own_address(&from)
+                     ? copy_local(from.peer->world, to + i * s->local_step, own_address(&from),
+                                  s->element)
                      : get_registered(state, home, from, to + i * s->local_step, s->element, &end);
     if (!status)
-        status = settled(state, from.peer, home, end, BOX_OP_GET);
-    return status ? status : flush_read(state, dst, false);
+        status = await_queue(state, from.peer, home, end, BOX_OP_GET);
+    return status ? status : flush_get(state, dst, false);
 }
 
-/* --------------------------------------------------------------------------- single values back */
+/* -------------------------------------------------------- results of loads and fetching atomics */
 
-/* The place of a block's result is the caller's alone until it has read it. Without it the span is
- * given away. */
-static weft_status take_result(struct path_state *state, const struct span *span, uint64_t index)
+/* Waits until the result slot of a block is free and reserves it. On failure it fills the span with
+ * NOPs. */
+static weft_status reserve_result(struct gda_state *state, const struct span *span, uint64_t index)
 {
     struct path_wait wait = {
         .world = state->gda->world, .operation = BOX_OP_GET, .pe = span->pe, .expected = 1};
@@ -399,17 +426,17 @@ static weft_status take_result(struct path_state *state, const struct span *span
         status = path_wait_step(&wait, 0);
     path_wait_end(&wait);
     if (status)
-        give_nothing(state, span);
+        publish_nops(state, span);
     else
         weft_dev_gda_result_take(span->q, index);
     return status;
 }
 
-/* Publishes, waits, reads. */
-static weft_status bring(struct path_state *state, const struct span *span, size_t width,
-                         bool atomic, uint64_t *value)
+/* Publishes the span, waits until it is complete and reads its result. */
+static weft_status fetch_result(struct gda_state *state, const struct span *span, size_t width,
+                                bool atomic, uint64_t *value)
 {
-    give(state, span);
+    publish_span(state, span);
     weft_status status =
         gda_await(state->gda, span->q, span->pe, span->end, atomic ? BOX_OP_ATOMIC : BOX_OP_GET);
     if (!status)
@@ -420,29 +447,30 @@ static weft_status bring(struct path_state *state, const struct span *span, size
 
 static weft_status gda_load(struct remote from, void *value, size_t width)
 {
-    struct path_state *state = from.peer->state;
+    struct gda_state *state = state_of(from.peer);
     struct span span;
     size_t whole = width;
     uint64_t result = 0;
-    uint32_t home = home_of(state->gda, from.peer->pe);
-    if (unlikely(own(&from) != NULL))
-        return copy(from.peer->world, value, own(&from), width);
-    weft_status status = begin_span(state, from.peer, home, 1, &span);
+    uint32_t home = default_adapter(state->gda, from.peer->pe);
+    if (unlikely(own_address(&from) != NULL))
+        return copy_local(from.peer->world, value, own_address(&from), width);
+    weft_status status = reserve_span(state, from.peer, home, 1, &span);
     if (!status)
-        status = take_result(state, &span, span.base);
+        status = reserve_result(state, &span, span.base);
     if (status)
         return status;
-    weft_dev_gda_move(
-        &span.q->ring, span.base, WEFT_DEV_GDA_READ, gda_there(state->gda, home, from, &whole),
-        weft_dev_gda_result(span.q, span.base), (uint32_t)width, WEFT_DEV_GDA_SIGNALED);
-    status = bring(state, &span, width, false, &result);
+    weft_dev_gda_move(&span.q->ring, span.base, WEFT_DEV_GDA_READ,
+                      gda_resolve_remote(state->gda, home, from, &whole),
+                      weft_dev_gda_result(span.q, span.base), (uint32_t)width,
+                      WEFT_DEV_GDA_SIGNALED);
+    status = fetch_result(state, &span, width, false, &result);
     memcpy(value, &result, width);
     return status;
 }
 
 /* ----------------------------------------------------------------------------- atomics, signals */
 
-static int does(weft_amo amo)
+static int amo_opcode(weft_amo amo)
 {
     switch (amo) {
     case WEFT_AMO_AND:
@@ -459,7 +487,7 @@ static int does(weft_amo amo)
         return WEFT_DEV_GDA_SWAP;
     case WEFT_AMO_CSWAP:
         return WEFT_DEV_GDA_CSWAP;
-    default: /* a fetch adds nothing */
+    default: /* A fetch is an add of 0 */
         return WEFT_DEV_GDA_ADD;
     }
 }
@@ -467,90 +495,93 @@ static int does(weft_amo amo)
 static weft_status gda_atomic(struct remote at, weft_amo amo, size_t width, uint64_t value,
                               uint64_t expected, void *fetched, bool nbi)
 {
-    struct path_state *state = at.peer->state;
+    struct gda_state *state = state_of(at.peer);
     struct span span;
     size_t whole = width;
     uint64_t before = 0;
-    uint32_t adapter = queue_of_word(state->gda, at);
-    uint32_t blocks = weft_dev_gda_atomic_blocks(does(amo), (unsigned)width);
+    uint32_t adapter = adapter_of_word(state->gda, at);
+    uint32_t blocks = weft_dev_gda_atomic_blocks(amo_opcode(amo), (unsigned)width);
     uint32_t flags = blocks > 1 ? 0 : WEFT_DEV_GDA_SIGNALED;
-    weft_status status = begin_span(state, at.peer, adapter, blocks > 1 ? blocks + 1 : 1, &span);
+    weft_status status = reserve_span(state, at.peer, adapter, blocks > 1 ? blocks + 1 : 1, &span);
     (void)nbi;
     if (!status && fetched)
-        status = take_result(state, &span, span.base);
+        status = reserve_result(state, &span, span.base);
     if (status)
         return status;
     const struct weft_dev_gda_ring *ring = &span.q->ring;
-    struct weft_dev_gda_place there = gda_there(state->gda, adapter, at, &whole);
+    struct weft_dev_gda_place there = gda_resolve_remote(state->gda, adapter, at, &whole);
     struct weft_dev_gda_place to =
         fetched ? weft_dev_gda_result(span.q, span.base) : weft_dev_gda_sink(span.q);
     value = amo == WEFT_AMO_FETCH ? 0 : value;
     if (width == 4)
-        weft_dev_gda_atomic4(ring, span.base, does(amo), there, to, (uint32_t)value,
+        weft_dev_gda_atomic4(ring, span.base, amo_opcode(amo), there, to, (uint32_t)value,
                              (uint32_t)expected, flags);
     else
-        weft_dev_gda_atomic8(ring, span.base, does(amo), there, to, value, expected, flags);
+        weft_dev_gda_atomic8(ring, span.base, amo_opcode(amo), there, to, value, expected, flags);
     if (blocks > 1)
         weft_dev_gda_nop(ring, span.end - 1, WEFT_DEV_GDA_SIGNALED);
     if (!fetched) {
-        give(state, &span);
-        return own(&at) ? gda_await(state->gda, span.q, span.pe, span.end, BOX_OP_ATOMIC) : WEFT_OK;
+        publish_span(state, &span);
+        return own_address(&at) ? gda_await(state->gda, span.q, span.pe, span.end, BOX_OP_ATOMIC)
+                                : WEFT_OK;
     }
-    status = bring(state, &span, width, true, &before);
-    return status ? status : copy(state->gda->world, fetched, &before, width);
+    status = fetch_result(state, &span, width, true, &before);
+    return status ? status : copy_local(state->gda->world, fetched, &before, width);
 }
 
-/* A set is one inline write in strict order, an add one atomic: neither passes what the queue was
- * given before, also where the network takes several ways. */
-static weft_status signal(struct path_state *state, uint32_t adapter, struct remote at,
-                          uint64_t value, weft_signal_op op)
+/* A signal set is one strictly ordered inline write, a signal add is one atomic. Neither passes an
+ * earlier request of its queue, even if the network may deliver packets out of order. */
+static weft_status post_signal(struct gda_state *state, uint32_t adapter, struct remote at,
+                               uint64_t value, weft_signal_op op)
 {
     struct span span;
     size_t whole = sizeof value;
-    weft_status status = begin_span(state, at.peer, adapter, 1, &span);
+    weft_status status = reserve_span(state, at.peer, adapter, 1, &span);
     if (status)
         return status;
     const struct weft_dev_gda_ring *ring = &span.q->ring;
-    struct weft_dev_gda_place there = gda_there(state->gda, adapter, at, &whole);
+    struct weft_dev_gda_place there = gda_resolve_remote(state->gda, adapter, at, &whole);
     if (op == WEFT_SIGNAL_SET)
-        weft_dev_gda_value(ring, span.base, there, value, sizeof value, gda_ordered(state->gda));
+        weft_dev_gda_value(ring, span.base, there, value, sizeof value,
+                           gda_order_flags(state->gda));
     else
         weft_dev_gda_atomic8(ring, span.base, WEFT_DEV_GDA_ADD, there, weft_dev_gda_sink(span.q),
-                             value, 0, WEFT_DEV_GDA_SIGNALED | gda_ordered(state->gda));
-    give(state, &span);
+                             value, 0, WEFT_DEV_GDA_SIGNALED | gda_order_flags(state->gda));
+    publish_span(state, &span);
     return WEFT_OK;
 }
 
 static weft_status gda_put_signal(struct remote to, const void *src, size_t bytes, struct remote at,
                                   uint64_t value, weft_signal_op op, bool nbi)
 {
-    struct path_state *state = to.peer->state;
-    uint32_t adapter = queue_of_word(state->gda, at); /* of the data too, which comes before it */
+    struct gda_state *state = state_of(to.peer);
+    /* The data use the same queue as the signal, because they must arrive before it. */
+    uint32_t adapter = adapter_of_word(state->gda, at);
     uint64_t end = 0;
-    if (unlikely(own(&to) != NULL)) {
-        weft_status copied = copy(to.peer->world, own(&to), src, bytes);
+    if (unlikely(own_address(&to) != NULL)) {
+        weft_status copied = copy_local(to.peer->world, own_address(&to), src, bytes);
         weft_amo amo = op == WEFT_SIGNAL_SET ? WEFT_AMO_SET : WEFT_AMO_ADD;
         return copied ? copied : gda_atomic(at, amo, sizeof value, value, 0, NULL, false);
     }
     weft_status status = put_registered(state, adapter, to, src, bytes, &end);
     if (!status)
-        status = signal(state, adapter, at, value, op);
-    return status || nbi ? status : settled(state, to.peer, adapter, end, BOX_OP_PUT);
+        status = post_signal(state, adapter, at, value, op);
+    return status || nbi ? status : await_queue(state, to.peer, adapter, end, BOX_OP_PUT);
 }
 
 /* ----------------------------------------------------------------------------------- completion */
 
-static uint32_t slots_of(const struct gda *gda)
+static uint32_t count_slots(const struct gda *gda)
 {
     return (uint32_t)gda->world->npes * gda->count;
 }
 
-/* Calls `what` for every queue that the context has ever used. */
-static weft_status of_used(struct path_state *state,
-                           weft_status (*what)(struct path_state *state, uint32_t slot))
+/* Calls `what` for every queue that the context has used. */
+static weft_status for_each_used_queue(struct gda_state *state,
+                                       weft_status (*what)(struct gda_state *state, uint32_t slot))
 {
     weft_status status = WEFT_OK;
-    for (uint32_t word = 0; word <= slots_of(state->gda) / 64; word++) {
+    for (uint32_t word = 0; word <= count_slots(state->gda) / 64; word++) {
         uint64_t left = __atomic_load_n(&state->used[word], __ATOMIC_RELAXED);
         for (; left && !status; left &= left - 1)
             status = what(state, word * 64 + (uint32_t)__builtin_ctzll(left));
@@ -558,22 +589,23 @@ static weft_status of_used(struct path_state *state,
     return status;
 }
 
-/* Gives the flush that a queue needs, so that those of all queues are under way at once. */
-static weft_status flush_slot(struct path_state *state, uint32_t slot)
+/* Posts the flush that a queue needs. The flushes of all queues then run at the same time. */
+static weft_status flush_slot(struct gda_state *state, uint32_t slot)
 {
     const struct gda *gda = state->gda;
     uint64_t end;
     int pe = (int)(slot / gda->count);
-    struct weft_dev_gda_queue *q = queue_to(gda, pe, slot % gda->count);
+    struct weft_dev_gda_queue *q = host_queue_to(gda, pe, slot % gda->count);
     return weft_dev_gda_is_open(q) ? gda_flush_queue(gda, q, pe, slot % gda->count, &end) : WEFT_OK;
 }
 
-/* One that has nothing under way costs three loads. */
-static weft_status await_slot(struct path_state *state, uint32_t slot)
+/* Waits until all requests of one queue are complete. A queue with none outstanding costs three
+ * loads. */
+static weft_status await_slot(struct gda_state *state, uint32_t slot)
 {
     const struct gda *gda = state->gda;
     int pe = (int)(slot / gda->count);
-    struct weft_dev_gda_queue *q = queue_to(gda, pe, slot % gda->count);
+    struct weft_dev_gda_queue *q = host_queue_to(gda, pe, slot % gda->count);
     uint64_t last = __atomic_load_n(&state->last[slot], __ATOMIC_RELAXED);
     uint64_t given = __atomic_load_n(&q->flushing, __ATOMIC_RELAXED);
     last = last > given ? last : given;
@@ -589,30 +621,34 @@ static bool has_relaxed(const struct gda *gda)
     return gda->relaxed || (gda->gpu && gda->gpu->data_keys != gda->gpu->remote_keys);
 }
 
-static weft_status gda_quiet(struct path_state *state)
+static weft_status gda_quiet(struct path_state *opaque)
 {
+    struct gda_state *state = (struct gda_state *)(void *)opaque;
     struct gda *gda = state->gda;
-    uint64_t reads; /* counted before the queues are looked at, flushed when they are complete */
+    /* Gets posted before this point. They are flushed after the queues are complete. */
+    uint64_t reads;
     bool flushes = epoch_is_open(&state->reads, &reads);
-    weft_status status = has_relaxed(gda) ? of_used(state, flush_slot) : WEFT_OK;
+    weft_status status = has_relaxed(gda) ? for_each_used_queue(state, flush_slot) : WEFT_OK;
     if (!status)
-        status = of_used(state, await_slot);
+        status = for_each_used_queue(state, await_slot);
     if (flushes && !status)
-        status = gda_flush(gda);
+        status = gda_flush_gpu_writes(gda);
     if (flushes && !status)
         epoch_close(&state->reads, reads);
     return status;
 }
 
-static weft_status gda_fence(struct path_state *state)
+static weft_status gda_fence(struct path_state *opaque)
 {
-    return has_relaxed(state->gda) || state->gda->count > 1 ? gda_quiet(state) : WEFT_OK;
+    const struct gda_state *state = (const struct gda_state *)(const void *)opaque;
+    return has_relaxed(state->gda) || state->gda->count > 1 ? gda_quiet(opaque) : WEFT_OK;
 }
 
-/* ----------------------------------------------------------------------------- joining, leaving */
+/* --------------------------------------------------------------- contexts, and the path's table */
 
-static void close_state(struct path_state *state)
+static void close_state(struct path_state *opaque)
 {
+    struct gda_state *state = (struct gda_state *)(void *)opaque;
     free(state->last);
     free(state->used);
     free(state);
@@ -620,18 +656,18 @@ static void close_state(struct path_state *state)
 
 static weft_status open_state(const struct path_world *world, struct path_state **result)
 {
-    struct path_state *state = calloc(1, sizeof *state);
+    struct gda_state *state = calloc(1, sizeof *state);
     if (state) {
         state->gda = gda_of(world);
-        state->last = calloc(slots_of(state->gda), sizeof *state->last);
-        state->used = calloc(slots_of(state->gda) / 64 + 1, sizeof *state->used);
+        state->last = calloc(count_slots(state->gda), sizeof *state->last);
+        state->used = calloc(count_slots(state->gda) / 64 + 1, sizeof *state->used);
     }
     if (!state || !state->last || !state->used) {
         if (state)
-            close_state(state);
+            close_state((struct path_state *)(void *)state);
         return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for a context");
     }
-    *result = state;
+    *result = (struct path_state *)(void *)state;
     return WEFT_OK;
 }
 
@@ -650,8 +686,8 @@ static unsigned carrier(const struct path_common *common, bool cuda)
 static weft_status find_adapters(const struct path_world *world, struct path_found *found)
 {
     struct gda_adapters *adapters = NULL;
-    weft_status status = gda_find(world, &adapters, found->lacks, sizeof found->lacks, found->has,
-                                  sizeof found->has);
+    weft_status status = gda_find_adapters(world, &adapters, found->lacks, sizeof found->lacks,
+                                           found->has, sizeof found->has);
     found->keeps = adapters;
     found->drop = gda_drop_adapters;
     found->own_too = adapters && !gda_atomics_with_cpu(adapters);
@@ -686,9 +722,9 @@ const struct path_ops path_gda = {
     .open = open_state,
     .close = close_state,
     .transport = carrier,
-    .device = gda_tell_device,
+    .device = gda_write_device_table,
     .name_queue = gda_name_queue,
-    .complete_device = gda_settle_device,
+    .complete_device = gda_drain_device,
     .address = gda_address,
     .put = gda_put,
     .get = gda_get,

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inside of path gda: send queues of an mlx5 adapter in memory of this PE, of which each has
- * one peer. Whoever has an operation stores the request itself, rings the adapter's doorbell and
- * sees the completion (weft/device/gda_queue.h): device code by queues of its own
- * (weft/device/gda.h), the host by one more to each peer (gda.c). Both use the same requests, so
- * what they cost can be compared on one wire.
+/* Internal interface of path gda. A PE has send queues of an mlx5 NIC in its own memory. Each queue
+ * is connected to one peer. The thread that issues an operation writes the work queue element (WQE)
+ * itself, rings the NIC's doorbell and polls the completion queue (weft/device/gda_queue.h). Device
+ * code has its own queues (weft/device/gda.h); the host has one more queue to each peer (gda.c).
+ * Both use the same WQEs, so their costs can be compared on one link.
  *
- * A PE uses one adapter or several, all PEs of a job as many: adapter a here and adapter a there
- * are joined by queues of their own, and have keys of their own. Atomics of one adapter are atomic
- * with each other, and with nothing else: those on one word go to the same adapter of its PE,
- * whoever gives them (weft_dev_gda_word()). */
+ * A PE uses one NIC or several, and all PEs of a job use the same number. NIC a of one PE is
+ * connected to NIC a of the other by its own queues, and has its own memory keys. A NIC's atomics
+ * are atomic only with each other. All atomics on one word therefore go through the same NIC of its
+ * PE, whichever PE issues them (weft_dev_gda_word()). */
 #ifndef WEFT_PATH_GDA_GDA_H
 #define WEFT_PATH_GDA_GDA_H
 
@@ -22,18 +22,19 @@
 
 #include <pthread.h>
 
-/* WEFT_TEST_GDA: memory of the host has what GPU memory has, for tests. */
+/* Bits of WEFT_TEST_GDA: host memory behaves like GPU memory, for tests. RELAXED: host memory also
+ * has relaxed-ordering keys. APART: a get ends with a DUMP. */
 enum { GDA_TEST_RELAXED = 1, GDA_TEST_APART = 2 };
 
 enum {
     GDA_PORT = 1,
     GDA_PAGE = 4096,
     GDA_NAME_BYTES = 32,
-    GDA_BOUNCES = 16,            /* pieces of memory that is not registered, under way */
-    GDA_BOUNCE_BYTES = 64 << 10, /* of each */
+    GDA_BOUNCES = 16,            /* bounce buffers for local memory that is not registered */
+    GDA_BOUNCE_BYTES = 64 << 10, /* bytes of each bounce buffer */
 };
 
-/* ---------------------------------------------------------- open.c, look.c: the adapters */
+/* ------------------------------------------------------------------------- open.c, look.c: NICs */
 
 struct gda_adapter {
     const struct mlx5 *lib;
@@ -44,86 +45,97 @@ struct gda_adapter {
     struct ibv_port_attr port;
     union ibv_gid gid;
     int gid_index;
-    bool ethernet;         /* RoCE: peers are found by GID, else by LID */
-    bool atomics_with_cpu; /* atomics of the adapter are atomic with those of CPUs */
-    uint8_t log_reads;     /* reads and atomics under way in one queue, as a power of 2 */
-    bool may_reorder;      /* packets of one queue may arrive out of their order, by several ways */
+    bool ethernet;         /* RoCE: peers are addressed by GID; otherwise by LID. */
+    bool atomics_with_cpu; /* NIC atomics are atomic with those of CPUs */
+    /* log2 of the RDMA reads and atomics that may be outstanding on one queue. */
+    uint8_t log_reads;
+    /* Packets of one queue may take several routes and arrive out of order. */
+    bool may_reorder;
 };
 
-/* What look() has found; join() takes it. */
+/* The NICs that path_ops.look found. path_ops.join takes ownership of them. */
 struct gda_adapters {
     struct mlx5 lib;
     uint32_t count;
-    struct gda_adapter
-        one[GDA_CANDIDATES]; /* those that could be used, until they are shared out */
+    /* The usable NICs; after gda_find_adapters(), only those of this PE. */
+    struct gda_adapter one[GDA_CANDIDATES];
 };
 
-/* Opens an adapter and looks whether it has all that is needed: what it lacks, "" = nothing; then
- * it is open. */
-void gda_look_at(struct gda_adapter *adapter, struct ibv_device *listed, char *lacks, size_t bytes);
+/* Opens a NIC and checks everything that the path needs. `lacks` receives a list of what is
+ * missing; "" = nothing is missing, and the NIC is open. */
+void gda_probe_adapter(struct gda_adapter *adapter, struct ibv_device *listed, char *lacks,
+                       size_t bytes);
 void gda_close_adapter(struct gda_adapter *adapter);
 
-/* Queues of device code to each PE: WEFT_GDA_QUEUES, and one by each adapter at least. */
+/* Returns the device-code queues per peer: WEFT_GDA_QUEUES, but at least one per NIC. */
 uint32_t gda_queues_each(uint32_t adapters);
 
-/* The adapters that this PE uses; collective. *result NULL: none; `lacks` says what is missing, of
- * each adapter all at once. `has`: which they are. A failure is one of the configuration. */
-weft_status gda_find(const struct path_world *world, struct gda_adapters **result, char *lacks,
-                     size_t lacks_bytes, char *has, size_t has_bytes);
+/* Finds the NICs that this PE uses; collective. *result is NULL if there is none; `lacks` then says
+ * what is missing of each NIC. `has` receives the names of the chosen NICs. A failure means that
+ * the configuration is wrong. */
+weft_status gda_find_adapters(const struct path_world *world, struct gda_adapters **result,
+                              char *lacks, size_t lacks_bytes, char *has, size_t has_bytes);
 void gda_drop_adapters(void *adapters);
-/* Atomics of all of them are atomic with those of CPUs. */
+/* Returns true if the atomics of all NICs are atomic with those of CPUs. */
 bool gda_atomics_with_cpu(const struct gda_adapters *adapters);
 
-/* --------------------------------------------------------------------------- what a PE keeps */
+/* ------------------------------------------------------------------ state of path gda in one PE */
 
-/* One queue as the adapter has it. */
-struct gda_link {
+/* The DevX objects of one queue. */
+struct gda_qp {
     const struct gda_adapter *adapter;
     struct mlx5dv_devx_uar *uar;
     struct mlx5dv_devx_obj *cq, *qp;
     uint32_t cq_number;
-    uint32_t umem; /* that its memory is in */
+    uint32_t umem; /* id of the umem that contains the queue's memory */
 };
 
-/* Where a piece of memory that is not registered is on its way. */
+/* One bounce buffer. */
 struct gda_bounce {
     struct weft_dev_gda_queue *q;
-    uint64_t end; /* free when so much of the queue is complete */
+    uint64_t end; /* the buffer is free when this many WQE blocks of the queue are complete */
 };
 
 struct gda {
     const struct path_world *world;
     struct gda_adapters *adapters;
-    uint32_t count; /* of adapters */
-    uint32_t each;  /* queues of device code to each PE; the host has one more by each adapter */
-    uint32_t depth; /* blocks */
-    char *area;     /* rings, completions, records and results of all queues, */
+    uint32_t count; /* NICs */
+    uint32_t each;  /* Device-code queues per peer. The host has `count` more, one per NIC. */
+    uint32_t depth; /* length of a send queue in blocks of 64 bytes */
+    /* Host memory of all queues: send rings, completion queues, doorbell records, results. */
+    char *area;
     size_t area_bytes, queue_bytes;
-    struct mlx5dv_devx_umem *area_umems[GDA_ADAPTERS_MOST]; /* as the adapters' own, */
-    struct ibv_mr *area_regions[GDA_ADAPTERS_MOST];         /* and as memory that results go to */
-    struct gda_link *links; /* [npes * (each + count)] in the order of `queues` */
-    struct weft_dev_gda_queue
-        *queues; /* [npes * each] of device code, then the host's [npes * count] */
+    struct mlx5dv_devx_umem *area_umems[GDA_ADAPTERS_MOST]; /* the area as umem of each NIC */
+    /* The area as memory region of each NIC, for results of reads and atomics. */
+    struct ibv_mr *area_regions[GDA_ADAPTERS_MOST];
+    struct gda_qp *qps; /* [npes * (each + count)] in the order of `queues`. */
+    /* [npes * each] device-code queues, then [npes * count] host queues. */
+    struct weft_dev_gda_queue *queues;
     uint64_t *marks;
     uint32_t *busy;
-    uint64_t *used; /* bit per queue of device code */
+    uint64_t *used; /* One bit per device-code queue: it has been used. */
 
-    uint32_t chunk_bits, chunks; /* registered pieces of all segments together */
+    /* log2 of the bytes of a chunk, and the number of chunks of all segments. A chunk is one memory
+     * region. */
+    uint32_t chunk_bits, chunks;
     uint32_t first[SEG_COUNT];
-    struct ibv_mr **regions; /* [count][chunks], and once more in relaxed order */
+    struct ibv_mr **regions; /* [count][chunks], then as many again with relaxed ordering */
     uint32_t *local_keys;    /* [count][chunks] */
-    uint32_t *remote_keys;   /* [count][npes][chunks] in strict order */
-    uint32_t *data_keys;     /* the same in relaxed order; remote_keys where there are none */
-    bool relaxed;            /* of the segments there are; struct gda_gpu tells of the GPU heap */
-    uint64_t *seeds;         /* [npes] of the numbers of first packets, random */
-    uint64_t *bases;         /* [npes][SEG_COUNT] */
-    struct gda_address *addresses; /* [npes][count] */
-    struct gda_gpu *gpu;           /* NULL: the job has no GPU memory */
-    struct gda_simt *simt; /* what device code is told; NULL: there is none of that target */
+    uint32_t *remote_keys;   /* [count][npes][chunks] for strictly ordered access */
+    /* [count][npes][chunks] with relaxed ordering; equals remote_keys if there are none. */
+    uint32_t *data_keys;
+    /* The segments have relaxed-ordering keys. For the GPU heap see struct gda_gpu. */
+    bool relaxed;
+    uint64_t *seeds;               /* [npes] random seeds of the first PSNs */
+    uint64_t *bases;               /* [npes][SEG_COUNT] addresses of the segments at their PE */
+    struct gda_address *addresses; /* [npes][count] addresses of the NICs */
+    struct gda_gpu *gpu;           /* NULL if the job has no GPU memory */
+    struct gda_simt *simt;         /* Tables for device code of target simt; NULL before it asks. */
     struct gda_cuda *cuda;
-    struct gda_far *far; /* NULL: queues of device code on a GPU are in memory of the host */
+    /* NULL if the device-code queues of a GPU are in host memory. */
+    struct gda_gpu_queues *gpu_queues;
 
-    pthread_mutex_t lock; /* of the bounces */
+    pthread_mutex_t lock; /* protects the bounce buffers */
     char *bounce;
     struct ibv_mr *bounce_regions[GDA_ADAPTERS_MOST];
     struct gda_bounce bounces[GDA_BOUNCES];
@@ -135,7 +147,8 @@ static inline uint32_t gda_queue_count(const struct gda *gda)
     return (uint32_t)gda->world->npes * (gda->each + gda->count);
 }
 
-/* Queue k < each of device code to PE pe, or the host's by adapter a for k = each + a. */
+/* Returns the index of a queue in gda->queues: for k < each, device-code queue k to PE pe; for k =
+ * each + a, the host queue to PE pe through NIC a. */
 static inline uint32_t gda_queue_number(const struct gda *gda, int pe, uint32_t k)
 {
     return k < gda->each
@@ -143,189 +156,198 @@ static inline uint32_t gda_queue_number(const struct gda *gda, int pe, uint32_t 
                : (uint32_t)gda->world->npes * gda->each + (uint32_t)pe * gda->count + k - gda->each;
 }
 
-/* Which adapter queue k of a PE is at, at both ends. */
+/* Returns the NIC of queue k. It is the same at both ends. */
 static inline uint32_t gda_adapter_of(const struct gda *gda, uint32_t k)
 {
     return (k < gda->each ? k : k - gda->each) % gda->count;
 }
 
-/* Which adapter carries out what changes that word: that of the queue which device code takes. */
+/* Returns the NIC that executes atomics on that word: the NIC of the queue that device code
+ * uses. */
 static inline uint32_t gda_adapter_of_word(const struct gda *gda, uint64_t address)
 {
     return weft_dev_gda_word(address) % gda->each % gda->count;
 }
 
-/* Where the keys of a PE's chunks at an adapter begin in a table of them. */
+/* Returns the index of a PE's first key for a NIC in remote_keys and data_keys. */
 static inline size_t gda_keys_at(const struct gda *gda, uint32_t adapter, int pe)
 {
     return ((size_t)adapter * (size_t)gda->world->npes + (size_t)pe) * gda->chunks;
 }
 
-/* ------------------------------------------------- join.c: what a PE keeps, made and unmade */
+/* ----------------------------------------------- join.c: creation and destruction of struct gda */
 
-/* Collective. */
+/* Creates struct gda of this PE; collective. It takes ownership of `adapters`. */
 weft_status gda_join(const struct path_world *world, struct gda_adapters *adapters,
                      struct gda **result);
 void gda_leave(struct gda *gda);
 
-/* ------------------------------------------- device.c, cuda.c: what device code is told
+/* -------------------------------------------------------- device.c, cuda.c: tables for device code
  *
- * Where the parts of struct weft_dev_gda lie: of simt in host segments, of cuda in the GPU's as
- * well. */
+ * The tables hold the addresses of each part of struct weft_dev_gda: host segments for target simt,
+ * and the GPU's memory as well for target cuda. */
 
-/* Entries of the path's table: see path.h. */
-weft_status gda_tell_device(struct path_common *common, bool cuda, struct weft_dev *dev);
-weft_status gda_settle_device(struct path_common *common);
+/* Entries of the table of path operations: see path.h. */
+weft_status gda_write_device_table(struct path_common *common, bool cuda, struct weft_dev *dev);
+weft_status gda_drain_device(struct path_common *common);
 void gda_name_queue(const struct path_common *common, int pe, uint64_t queue, char *text,
                     size_t bytes);
 void gda_free_simt(struct gda_simt *simt);
 
-/* Makes what device code of cuda needs beside its tables: the queues where the GPU reaches them,
- * and their doorbells. WEFT_OK and gda->cuda NULL: the GPU cannot, and `lacks` says why. */
+/* Gives the GPU access to the queues and the doorbells. If the GPU cannot use them, returns WEFT_OK
+ * with gda->cuda NULL, and `lacks` says why. */
 weft_status gda_open_cuda(struct gda *gda, char *lacks, size_t bytes);
 void gda_close_cuda(struct gda *gda);
-weft_status gda_tell_cuda(struct gda *gda, struct weft_dev *dev);
-weft_status gda_tell_keys(struct gda *gda); /* once more, when there are new ones */
-/* Counts of all queues as device code has them, into gda->queues. */
-weft_status gda_read_cuda(struct gda *gda);
+weft_status gda_write_cuda_table(struct gda *gda, struct weft_dev *dev);
+weft_status gda_write_cuda_keys(struct gda *gda); /* repeated when there are new keys */
+/* Copies the counts of all device-code queues from the GPU into gda->queues. */
+weft_status gda_read_cuda_counts(struct gda *gda);
 void gda_describe_cuda(const struct gda *gda, char *text, size_t bytes);
 
-/* --------------------------------------------------------------------- bell.c: doorbells
+/* ------------------------------------------------------------------------- bell.c: doorbell thread
  *
- * Where the GPU may not write a register of the adapter, it writes a word of memory in its place,
- * and a thread passes on what it finds there. */
-struct gda_bell;
-weft_status gda_bell_start(struct gda_bell **bell, uint32_t count);
-/* Before anything is written to `word`, which is zero. */
-void gda_bell_add(struct gda_bell *bell, const uint64_t *word, uint64_t *doorbell);
-void gda_bell_stop(struct gda_bell *bell);
+ * If the GPU cannot write the NIC's doorbell register, it writes a word of host memory instead. A
+ * host thread polls these words and writes each new value into the register. */
+struct gda_doorbell_thread;
+weft_status gda_doorbell_start(struct gda_doorbell_thread **bell, uint32_t count);
+/* Adds a doorbell. `word` must be zero, and the caller adds it before the GPU first writes it. */
+void gda_doorbell_add(struct gda_doorbell_thread *bell, const uint64_t *word, uint64_t *doorbell);
+void gda_doorbell_stop(struct gda_doorbell_thread *bell);
 
 /* ------------------------------------------------------------------ gpu.c: GPU memory's keys */
 
 enum { GDA_WHY_BYTES = 240 };
 
-/* Of the windows of the GPU heap, whose memory comes in allocations that are registered whole;
- * every unit of one has its key. */
+/* Keys of the GPU heap. Each allocation of the heap is one memory region; every unit of the heap's
+ * address range has the key of its allocation. */
 struct gda_gpu {
     uint32_t unit_bits, units;
-    uint64_t *bases;       /* [npes] where the windows begin */
+    uint64_t *bases;       /* [npes] first addresses of the GPU heaps */
     uint32_t *local_keys;  /* [count][units] */
-    uint32_t *remote_keys; /* [count][npes][units] in strict order */
-    uint32_t *data_keys;   /* the same in relaxed order; remote_keys where there are none */
+    uint32_t *remote_keys; /* [count][npes][units] for strictly ordered access */
+    /* [count][npes][units] with relaxed ordering; equals remote_keys if there are none. */
+    uint32_t *data_keys;
     struct gda_region {
         size_t offset, bytes;
         struct ibv_mr *mrs[GDA_ADAPTERS_MOST];
-        struct ibv_mr *data[GDA_ADAPTERS_MOST]; /* once more, in relaxed order */
+        /* The same memory registered with relaxed ordering. */
+        struct ibv_mr *data[GDA_ADAPTERS_MOST];
     } * regions;
     size_t region_count;
-    bool by_address;               /* some by its address, for want of a dma-buf */
-    bool flushed;                  /* what the adapter writes there is visible after a flush */
-    bool dumps;                    /* of what kernels read there, after a DUMP */
-    char why_host[GDA_WHY_BYTES];  /* its queues are not in GPU memory; "" = they are */
-    char why_proxy[GDA_WHY_BYTES]; /* device code cannot give requests itself; "" = it can */
+    /* Some memory was registered by its address, because dma-buf did not work. */
+    bool by_address;
+    bool flushed; /* NIC writes are visible only after a flush of the GPU */
+    bool dumps;   /* data of a get are visible to kernels only after a DUMP */
+    /* Why the device-code queues are not in GPU memory; "" = they are. */
+    char why_host[GDA_WHY_BYTES];
+    char why_proxy[GDA_WHY_BYTES]; /* Why device code cannot post WQEs itself; "" = it can. */
 };
 
-/* Entry of the path's table: see path.h. */
+/* Entry of the table of path operations: see path.h. */
 weft_status gda_gpu_memory(struct path_common *common);
 void gda_free_gpu(struct gda *gda);
 weft_status gda_refine(const struct path_world *world, weft_kind kind, int pe, char *found,
                        size_t bytes);
 
-/* What an adapter has written into GPU memory here is visible. */
-weft_status gda_flush(const struct gda *gda);
+/* Makes everything that NICs have written into this PE's GPU memory visible. */
+weft_status gda_flush_gpu_writes(const struct gda *gda);
 
-/* ------------------------------------------------------------------- far.c: queues in GPU memory
+/* --------------------------------------------------------------------- far.c: queues in GPU memory
  *
- * For device code on a GPU: beside those of `queues`, in their order, with everything that the
- * adapter reads and writes in the GPU's memory. GPU memory has then keys of relaxed order for data
- * besides. */
-struct gda_far {
+ * Device-code queues of a GPU. They are additional to those of `queues`, in the same order.
+ * Everything that the NIC reads and writes for them is in GPU memory. With them, GPU memory also
+ * has relaxed-ordering keys for data. */
+struct gda_gpu_queues {
     struct mlx5dv_devx_umem *umems[GDA_ADAPTERS_MOST];
     struct ibv_mr *regions[GDA_ADAPTERS_MOST];
-    uint64_t area; /* in the GPU's memory */
+    uint64_t area; /* address of the queues' memory on the GPU */
     size_t bytes;
-    struct gda_link *links;            /* [npes * each] */
-    struct weft_dev_gda_queue *queues; /* [npes * each] with addresses of the GPU */
+    struct gda_qp *qps;                /* [npes * each] */
+    struct weft_dev_gda_queue *queues; /* [npes * each] with GPU addresses. */
 };
 
-/* Collective. gda->far stays NULL, and `lacks` says why, where one of the PEs cannot have them. */
-weft_status gda_open_far(struct gda *gda, char *lacks, size_t bytes);
-void gda_close_far(struct gda *gda);
-/* Waits until a queue of device code is complete to `target`; its counts are in gda->queues. */
-weft_status gda_await_far(const struct gda *gda, uint32_t number, uint64_t target);
+/* Creates the queues in GPU memory; collective. If one PE cannot have them, gda->gpu_queues stays
+ * NULL at all PEs and `lacks` says why. */
+weft_status gda_open_gpu_queues(struct gda *gda, char *lacks, size_t bytes);
+void gda_close_gpu_queues(struct gda *gda);
+/* Waits until the first `target` blocks of a device-code queue are complete. gda->queues must hold
+ * its current counts. */
+weft_status gda_await_gpu_queue(const struct gda *gda, uint32_t number, uint64_t target);
 
-/* ---------------------------------------------------------------- devx.c: commands of DevX */
+/* ------------------------------------------------------------------------ devx.c: DevX commands */
 
-/* What the adapter cannot do that is needed, into `lacks`; "" = nothing. */
+/* Writes the required capabilities that the NIC lacks to `lacks`; "" = none. */
 void gda_query_caps(const struct gda_adapter *adapter, char *lacks, size_t bytes);
-/* Whether the network may take several ways for the packets of one queue; true also where that
- * cannot be asked. */
+/* Returns true if the network may deliver packets of one queue out of order, or if the NIC cannot
+ * be queried. */
 bool gda_may_reorder(const struct gda_adapter *adapter);
-weft_status gda_create_cq(struct gda_link *link, uint32_t depth, size_t ring_at, size_t record_at);
-weft_status gda_create_qp(struct gda_link *link, uint32_t depth, size_t ring_at, size_t record_at,
+weft_status gda_create_cq(struct gda_qp *qp, uint32_t depth, size_t ring_at, size_t record_at);
+weft_status gda_create_qp(struct gda_qp *qp, uint32_t depth, size_t ring_at, size_t record_at,
                           uint32_t *number);
 
-/* Two ends of a connection: this one's, and the peer's. */
-struct gda_ends {
-    uint32_t number, peer_number; /* of the queue pairs */
-    uint32_t psn, peer_psn;       /* of the first packet that each sends */
-    uint32_t sport;               /* of the UDP packets, for RoCE */
+/* The two ends of an RC connection. */
+struct gda_connection {
+    uint32_t number, peer_number; /* QP numbers */
+    uint32_t psn, peer_psn;       /* PSN of the first packet that each end sends, 24 bits */
+    uint32_t sport;               /* UDP source port, for RoCE */
 };
 
-/* Through all states to where requests may be sent. */
-weft_status gda_connect_qp(const struct gda_link *link, const struct gda_ends *ends,
+/* Moves the QP through INIT and RTR to RTS. */
+weft_status gda_connect_qp(const struct gda_qp *qp, const struct gda_connection *ends,
                            const struct gda_address *peer);
 
-/* ------------------------------------------------- connect.c: queues, and those of the peers */
+/* ------------------------------------------------- connect.c: creation and connection of queues */
 
-/* Where the parts of one queue are in an area. */
-struct gda_parts {
+/* Byte offsets of one queue's parts in an area, and the bytes of a queue. */
+struct gda_layout {
     size_t ring, completions, page, results, bytes;
 };
-struct gda_parts gda_parts_of(const struct gda *gda, uint32_t number);
-/* Objects of the adapter for a queue whose memory is ready. */
-weft_status gda_make_queue(struct gda *gda, struct gda_link *link, struct weft_dev_gda_queue *q,
-                           const struct gda_parts *at, char *area);
-void gda_free_link(struct gda_link *link);
-struct gda_ends gda_ends_of(const struct gda *gda, uint32_t mine, int pe, uint32_t its);
-weft_status gda_make_queues(struct gda *gda);
+struct gda_layout gda_layout_of(const struct gda *gda, uint32_t number);
+/* Creates the DevX objects of a queue whose memory is registered. */
+weft_status gda_create_queue(struct gda *gda, struct gda_qp *qp, struct weft_dev_gda_queue *q,
+                             const struct gda_layout *at, char *area);
+void gda_destroy_qp(struct gda_qp *qp);
+struct gda_connection gda_connection_of(const struct gda *gda, uint32_t mine, int pe, uint32_t its);
+weft_status gda_create_queues(struct gda *gda);
 weft_status gda_connect(struct gda *gda); /* collective */
-/* What a PE has told cannot be true. */
-weft_status gda_refuse(int pe, const char *fault);
-void gda_free_queues(struct gda *gda);
+/* Returns WEFT_ERR_MISMATCH: PE pe sent an exchange record with this fault. */
+weft_status gda_fail_record(int pe, const char *fault);
+void gda_destroy_queues(struct gda *gda);
 
 /* --------------------------------------------------------------------- memory.c: registration */
 
 weft_status gda_register_segments(struct gda *gda);
 void gda_free_memory(struct gda *gda);
 
-/* The address of an offset of a segment at its PE. */
+/* Returns the address that the memory has at its PE. */
 uint64_t gda_address_of(const struct gda *gda, struct remote at);
 
-/* The same with the key that a request by that adapter has; *bytes is cut where another key
- * begins. */
-struct weft_dev_gda_place gda_there(const struct gda *gda, uint32_t adapter, struct remote at,
-                                    size_t *bytes);
+/* Returns the remote address and rkey for a WQE of that NIC. *bytes is reduced to what the key
+ * covers. */
+struct weft_dev_gda_place gda_resolve_remote(const struct gda *gda, uint32_t adapter,
+                                             struct remote at, size_t *bytes);
 
-/* The key of relaxed order there, for data alone; *open: there is one, and what goes by it has to
- * be flushed. */
+/* Returns the rkey for data. *open is set to true if the key has relaxed ordering; data written
+ * with it need a flush. */
 uint32_t gda_data_key(const struct gda *gda, uint32_t adapter, struct remote at, bool *open);
 
-/* The same of own memory, the GPU's too; false: it is not registered. */
-bool gda_here(const struct gda *gda, uint32_t adapter, const void *local, size_t *bytes,
-              struct weft_dev_gda_place *at);
+/* Finds the address and lkey of local memory, also of the GPU heap. Returns false if the memory is
+ * not registered. *bytes is reduced to what the key covers. */
+bool gda_resolve_local(const struct gda *gda, uint32_t adapter, const void *local, size_t *bytes,
+                       struct weft_dev_gda_place *at);
 
 /* --------------------------------------------------------------------------- wait.c: waits */
 
-/* Gives a read of the peer's memory to a queue of the host or of simt, behind which all that it
- * wrote there is in its place; complete when `*end` blocks are. */
+/* Posts an RDMA read of the peer's memory to a queue of the host or of simt. When it completes, all
+ * earlier writes of that queue are in memory. *end receives the block count at which it is
+ * complete. */
 weft_status gda_flush_queue(const struct gda *gda, struct weft_dev_gda_queue *q, int pe,
                             uint32_t adapter, uint64_t *end);
 
-/* Flags of a request that is to be carried out behind all before it. */
-uint32_t gda_ordered(const struct gda *gda);
+/* Returns the WQE flags that order a request after all earlier ones of its queue. */
+uint32_t gda_order_flags(const struct gda *gda);
 
-/* Waits until `target` blocks of a queue are complete. */
+/* Waits until the first `target` blocks of a queue of the host or of simt are complete. */
 weft_status gda_await(const struct gda *gda, struct weft_dev_gda_queue *q, int pe, uint64_t target,
                       enum box_operation operation);
 

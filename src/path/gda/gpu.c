@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory behind keys of the adapter: every allocation of the GPU heap is registered whole when
- * it comes, by dma-buf, else by its address, and the others are told its key. What can be
- * registered in neither way is refused with the causes of both. */
+/* Registration of GPU memory. Each allocation of the GPU heap is registered whole when it appears,
+ * by dma-buf or else by its address, and its key is sent to the other PEs. If both fail, the error
+ * states both causes. */
 #include "path/gda/gda.h"
 
 #include "base/status.h"
@@ -28,8 +28,9 @@ static CUdeviceptr own_window(const struct gda *gda)
 
 /* --------------------------------------------------------------------------------- registration */
 
-static struct ibv_mr *by_dmabuf(struct gda *gda, const struct gda_adapter *adapter, CUdeviceptr at,
-                                size_t bytes, bool relaxed, char *why, size_t room)
+static struct ibv_mr *register_by_dmabuf(struct gda *gda, const struct gda_adapter *adapter,
+                                         CUdeviceptr at, size_t bytes, bool relaxed, char *why,
+                                         size_t room)
 {
     const struct verbs *verbs = &adapter->lib->verbs;
     int fd;
@@ -44,12 +45,13 @@ static struct ibv_mr *by_dmabuf(struct gda *gda, const struct gda_adapter *adapt
     struct ibv_mr *mr = verbs->reg_dmabuf_mr(adapter->pd, 0, bytes, at, fd, access_of(relaxed));
     if (!mr)
         snprintf(why, room, "ibv_reg_dmabuf_mr: %s", strerror(errno));
-    close(fd); /* the region holds what it needs */
+    close(fd); /* the memory region keeps its own reference */
     return mr;
 }
 
-static struct ibv_mr *by_address(struct gda *gda, const struct gda_adapter *adapter, CUdeviceptr at,
-                                 size_t bytes, bool relaxed, char *why, size_t room)
+static struct ibv_mr *register_by_address(struct gda *gda, const struct gda_adapter *adapter,
+                                          CUdeviceptr at, size_t bytes, bool relaxed, char *why,
+                                          size_t room)
 {
     struct ibv_mr *mr =
         adapter->lib->verbs.reg_mr(adapter->pd, (void *)(uintptr_t)at, bytes, access_of(relaxed));
@@ -66,15 +68,15 @@ static weft_status register_extent(struct gda *gda, const struct gda_adapter *ad
 {
     CUdeviceptr at = own_window(gda) + extent->offset;
     char one[160] = "", other[160] = "";
-    *mr = by_dmabuf(gda, adapter, at, extent->bytes, relaxed, one, sizeof one);
+    *mr = register_by_dmabuf(gda, adapter, at, extent->bytes, relaxed, one, sizeof one);
     if (*mr)
         return WEFT_OK;
-    *mr = by_address(gda, adapter, at, extent->bytes, relaxed, other, sizeof other);
+    *mr = register_by_address(gda, adapter, at, extent->bytes, relaxed, other, sizeof other);
     gda->gpu->by_address |= *mr != NULL;
     return *mr ? WEFT_OK
                : base_fail(WEFT_ERR_NO_PATH,
-                           "path gda: %s reaches no GPU memory: %zu MiB of it can be registered "
-                           "neither by dma-buf (%s) nor by address (%s)",
+                           "path gda: %s cannot register %zu MiB of GPU memory, by dma-buf (%s) "
+                           "or by address (%s)",
                            adapter->name, extent->bytes >> 20, one, other);
 }
 
@@ -154,7 +156,7 @@ static bool is_listed(const struct gpu_extent *list, size_t count, size_t offset
     return false;
 }
 
-static void drop_gone(struct gda *gda, const struct gpu_extent *list, size_t count)
+static void deregister_freed(struct gda *gda, const struct gpu_extent *list, size_t count)
 {
     struct gda_gpu *gpu = gda->gpu;
     for (size_t i = 0; i < gpu->region_count; i++) {
@@ -178,8 +180,9 @@ static bool is_registered(const struct gda_gpu *gpu, const struct gpu_extent *ex
     return false;
 }
 
-/* Collective: what comes and goes is the same everywhere. */
-static weft_status follow_heap(struct gda *gda)
+/* Registers new allocations of the heap and deregisters freed ones; collective. All PEs allocate
+ * and free the same. */
+static weft_status sync_regions(struct gda *gda)
 {
     struct gpu *gpu = gda->world->gpu;
     size_t count = gpu_list_extents(gpu, NULL, 0);
@@ -191,7 +194,7 @@ static weft_status follow_heap(struct gda *gda)
         return status;
     }
     gpu_list_extents(gpu, list, count);
-    drop_gone(gda, list, count);
+    deregister_freed(gda, list, count);
     for (size_t i = 0; i < count && !status; i++)
         if (!is_registered(gda->gpu, &list[i]))
             status = add_region(gda, &list[i]);
@@ -199,9 +202,9 @@ static weft_status follow_heap(struct gda *gda)
     return status;
 }
 
-/* -------------------------------------------------------------------------------- its beginning */
+/* -------------------------------------------------------------------------------------- opening */
 
-static weft_status make_gpu(struct gda *gda)
+static weft_status create_gpu_keys(struct gda *gda)
 {
     struct gpu *gpu = gda->world->gpu;
     size_t npes = (size_t)gda->world->npes;
@@ -229,11 +232,12 @@ static weft_status make_gpu(struct gda *gda)
                            gda->count * npes * made->units);
 }
 
-/* PEs that cannot have what device code needs are served by their proxy. */
-static weft_status begin_gpu(struct gda *gda)
+/* Creates the keys, the queues in GPU memory and the tables for device code. If device code cannot
+ * use the queues of a PE, the PE's proxy serves it. */
+static weft_status open_gpu(struct gda *gda)
 {
     const struct path_world *world = gda->world;
-    weft_status status = boot_agree(world->boot, make_gpu(gda));
+    weft_status status = boot_agree(world->boot, create_gpu_keys(gda));
     if (status)
         return status;
     uint64_t mine = own_window(gda);
@@ -241,11 +245,11 @@ static weft_status begin_gpu(struct gda *gda)
     for (int pe = 0; pe < world->npes && !status; pe++) {
         const char *fault = gda_window_fault(gda->gpu->bases[pe], world->gpu->heap.size);
         if (fault)
-            status = gda_refuse(pe, fault);
+            status = gda_fail_record(pe, fault);
     }
     if (!status)
-        status = gda_open_far(gda, gda->gpu->why_host, sizeof gda->gpu->why_host);
-    if (gda->far)
+        status = gda_open_gpu_queues(gda, gda->gpu->why_host, sizeof gda->gpu->why_host);
+    if (gda->gpu_queues)
         gda->gpu->data_keys += gda->count * (size_t)world->npes * gda->gpu->units;
     if (!status)
         status = gda_open_cuda(gda, gda->gpu->why_proxy, sizeof gda->gpu->why_proxy);
@@ -257,10 +261,10 @@ weft_status gda_gpu_memory(struct path_common *common)
     struct gda *gda = (struct gda *)(void *)common;
     if (!gda->world->gpu)
         return WEFT_OK;
-    weft_status status = gda->gpu ? WEFT_OK : begin_gpu(gda);
+    weft_status status = gda->gpu ? WEFT_OK : open_gpu(gda);
     if (!status)
-        status = follow_heap(gda);
-    return status ? status : boot_agree(gda->world->boot, gda_tell_keys(gda));
+        status = sync_regions(gda);
+    return status ? status : boot_agree(gda->world->boot, gda_write_cuda_keys(gda));
 }
 
 void gda_free_gpu(struct gda *gda)
@@ -278,9 +282,9 @@ void gda_free_gpu(struct gda *gda)
     gda->gpu = NULL;
 }
 
-/* ------------------------------------------------------------------------------------- the rest */
+/* ------------------------------------------------------------------------ flush and description */
 
-weft_status gda_flush(const struct gda *gda)
+weft_status gda_flush_gpu_writes(const struct gda *gda)
 {
     return gda->gpu && gda->gpu->flushed ? gpu_flush_nic_writes(gda->world->gpu) : WEFT_OK;
 }

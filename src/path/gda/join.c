@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What path gda keeps for the whole job, made and unmade. */
+/* Creation and destruction of path gda's state of a job. */
 #include "path/gda/gda.h"
 
 #include "base/config.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static weft_status make_bounce(struct gda *gda)
+static weft_status create_bounce(struct gda *gda)
 {
     size_t bytes = (size_t)GDA_BOUNCES * GDA_BOUNCE_BYTES;
     void *bounce = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -29,18 +29,17 @@ static weft_status make_bounce(struct gda *gda)
     return WEFT_OK;
 }
 
-/* A PE that none has chosen the path for may lack what it needs; it would not be asked for
- * anything. */
-static weft_status make(struct gda *gda)
+/* A PE may lack an adapter if no PE uses the path to it; join is then not called. */
+static weft_status create_job_state(struct gda *gda)
 {
     if (!gda->adapters)
         return base_fail(WEFT_ERR_NO_PATH,
-                         "path gda: PE %d has no adapter, and others have chosen it",
+                         "path gda: PE %d has no adapter, but other PEs chose this path",
                          gda->world->pe);
     weft_status status = gda_register_segments(gda);
     if (!status)
-        status = make_bounce(gda);
-    return status ? status : gda_make_queues(gda);
+        status = create_bounce(gda);
+    return status ? status : gda_create_queues(gda);
 }
 
 weft_status gda_join(const struct path_world *world, struct gda_adapters *adapters,
@@ -59,7 +58,7 @@ weft_status gda_join(const struct path_world *world, struct gda_adapters *adapte
     gda->depth = (uint32_t)config_int(CONFIG_GDA_DEPTH);
     gda->chunk_bits = (uint32_t)__builtin_ctzll(config_size(CONFIG_GDA_CHUNK));
     pthread_mutex_init(&gda->lock, NULL);
-    weft_status status = boot_agree(world->boot, make(gda));
+    weft_status status = boot_agree(world->boot, create_job_state(gda));
     return status ? status : gda_connect(gda);
 }
 
@@ -67,10 +66,10 @@ void gda_leave(struct gda *gda)
 {
     gda_close_cuda(gda);
     if (gda->adapters)
-        gda_close_far(gda);
+        gda_close_gpu_queues(gda);
     gda_free_simt(gda->simt);
     if (gda->adapters) {
-        gda_free_queues(gda);
+        gda_destroy_queues(gda);
         gda_free_gpu(gda);
         gda_free_memory(gda);
         for (uint32_t a = 0; a < gda->count; a++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One adapter for path gda: opened, and looked at for all that the path needs of it, so that
- * everything it lacks is told at once. Knows nothing of PEs, and not which adapter is taken. */
+/* Opens one NIC and probes everything that path gda needs of it, so that one message lists
+ * everything that is missing. Knows nothing of PEs, and not which NIC is chosen. */
 #include "path/gda/gda.h"
 
 #include <errno.h>
@@ -18,16 +18,16 @@ static void lacks_capability(char *lacks, size_t bytes, const char *what, const 
                  why);
 }
 
-/* How far a GID reaches: one of RoCE v2 further than one of v1, which no router knows, and the one
- * of an IPv4 address further than a link-local one. */
-static int reach_of(const union ibv_gid *gid, bool second)
+/* Ranks a GID by how far it can be routed. RoCE v2 ranks above RoCE v1, which is not routed; a GID
+ * of an IPv4 address ranks above a link-local one. */
+static int rank_gid(const union ibv_gid *gid, bool second)
 {
     static const unsigned char ipv4[12] = {[10] = 0xff, [11] = 0xff};
     return 2 * second + !memcmp(gid->raw, ipv4, sizeof ipv4);
 }
 
-/* The GID of the port that reaches furthest; the kernel tells the version of each beside it. -1:
- * there is none. */
+/* Finds the port's GID with the highest rank. The kernel reports the RoCE version of each GID in
+ * sysfs. Returns its index, or -1 if there is none. */
 static int find_gid(const struct gda_adapter *adapter, union ibv_gid *gid)
 {
     static const union ibv_gid zero;
@@ -45,16 +45,16 @@ static int find_gid(const struct gda_adapter *adapter, union ibv_gid *gid)
         bool second = file && fgets(type, sizeof type, file) && strstr(type, "v2");
         if (file)
             fclose(file);
-        if (reach_of(&here, second) <= furthest)
+        if (rank_gid(&here, second) <= furthest)
             continue;
-        furthest = reach_of(&here, second);
+        furthest = rank_gid(&here, second);
         any = i;
         *gid = here;
     }
     return any;
 }
 
-static void look_at_port(struct gda_adapter *adapter, char *lacks, size_t bytes)
+static void probe_port(struct gda_adapter *adapter, char *lacks, size_t bytes)
 {
     memset(&adapter->port, 0, sizeof adapter->port);
     int error = adapter->lib->verbs.query_port(adapter->context, GDA_PORT, &adapter->port);
@@ -72,7 +72,7 @@ static void look_at_port(struct gda_adapter *adapter, char *lacks, size_t bytes)
         lacks_capability(lacks, bytes, "no LID at port 1", "");
 }
 
-static void look_at_pd(struct gda_adapter *adapter, char *lacks, size_t bytes)
+static void probe_pd(struct gda_adapter *adapter, char *lacks, size_t bytes)
 {
     struct mlx5dv_pd number = {0};
     struct mlx5dv_obj object = {.pd = {.out = &number}};
@@ -87,8 +87,8 @@ static void look_at_pd(struct gda_adapter *adapter, char *lacks, size_t bytes)
         lacks_capability(lacks, bytes, "mlx5dv_devx_query_eqn", strerror(errno));
 }
 
-/* That a doorbell register and a page of own memory can be had is tried with one of each. */
-static void look_at_memory(struct gda_adapter *adapter, char *lacks, size_t bytes)
+/* Probes a doorbell register and the registration of process memory by allocating one of each. */
+static void probe_memory(struct gda_adapter *adapter, char *lacks, size_t bytes)
 {
     void *page = mmap(NULL, GDA_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct mlx5dv_devx_uar *uar = adapter->lib->dv.alloc_uar(adapter->context, 0);
@@ -109,7 +109,7 @@ static void look_at_memory(struct gda_adapter *adapter, char *lacks, size_t byte
     munmap(page, GDA_PAGE);
 }
 
-static void look_at_limits(struct gda_adapter *adapter)
+static void probe_limits(struct gda_adapter *adapter)
 {
     struct ibv_device_attr attr;
     int most = 16;
@@ -124,7 +124,8 @@ static void look_at_limits(struct gda_adapter *adapter)
     adapter->log_reads = adapter->log_reads < 7 ? adapter->log_reads : 7;
 }
 
-void gda_look_at(struct gda_adapter *adapter, struct ibv_device *listed, char *lacks, size_t bytes)
+void gda_probe_adapter(struct gda_adapter *adapter, struct ibv_device *listed, char *lacks,
+                       size_t bytes)
 {
     lacks[0] = '\0';
     errno = 0;
@@ -133,12 +134,12 @@ void gda_look_at(struct gda_adapter *adapter, struct ibv_device *listed, char *l
         lacks_capability(lacks, bytes, "ibv_open_device", strerror(errno));
         return;
     }
-    look_at_port(adapter, lacks, bytes);
+    probe_port(adapter, lacks, bytes);
     gda_query_caps(adapter, lacks, bytes);
     adapter->may_reorder = gda_may_reorder(adapter);
-    look_at_pd(adapter, lacks, bytes);
-    look_at_memory(adapter, lacks, bytes);
-    look_at_limits(adapter);
+    probe_pd(adapter, lacks, bytes);
+    probe_memory(adapter, lacks, bytes);
+    probe_limits(adapter);
 }
 
 void gda_close_adapter(struct gda_adapter *adapter)

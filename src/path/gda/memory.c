@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registration of the segments with the adapter, in chunks with a key each, all at the start:
- * device code cannot ask for one later. Knows nothing of queues. */
+/* Registration of the segments with the NICs in chunks, each with its own key. All chunks are
+ * registered at the start, because device code cannot request a key later. Knows nothing of
+ * queues. */
 #include "path/gda/gda.h"
 
 #include "base/config.h"
@@ -34,8 +35,8 @@ static weft_status register_chunk(struct gda *gda, uint32_t a, int segment, uint
         return base_fail(WEFT_ERR_SYSTEM,
                          "path gda: %s cannot register %zu bytes of %s (ibv_reg_mr: %s)%s",
                          adapter->name, bytes, segment_names[segment], strerror(errno),
-                         errno == ENOMEM ? "; the limit of locked memory (ulimit -l), or "
-                                           "WEFT_HEAP_SIZE, is to be changed"
+                         errno == ENOMEM ? "; raise the limit of locked memory (ulimit -l) or "
+                                           "reduce WEFT_HEAP_SIZE"
                                          : "");
     size_t chunk = (size_t)a * gda->chunks + gda->first[segment] + number;
     gda->regions[chunk + (relaxed ? (size_t)gda->count * gda->chunks : 0)] = region;
@@ -80,7 +81,7 @@ void gda_free_memory(struct gda *gda)
     free(gda->bases);
 }
 
-static void cut(size_t *bytes, size_t offset, uint32_t bits)
+static void clip_to_chunk(size_t *bytes, size_t offset, uint32_t bits)
 {
     size_t left = (((offset >> bits) + 1) << bits) - offset;
     *bytes = *bytes < left ? *bytes : left;
@@ -93,18 +94,18 @@ uint64_t gda_address_of(const struct gda *gda, struct remote at)
            (at.segment == SEG_GPU ? gda->gpu->bases[pe] : gda->bases[pe * SEG_COUNT + at.segment]);
 }
 
-struct weft_dev_gda_place gda_there(const struct gda *gda, uint32_t adapter, struct remote at,
-                                    size_t *bytes)
+struct weft_dev_gda_place gda_resolve_remote(const struct gda *gda, uint32_t adapter,
+                                             struct remote at, size_t *bytes)
 {
     struct weft_dev_gda_place place = {.address = gda_address_of(gda, at)};
     size_t pe = (size_t)at.peer->pe, row = (size_t)adapter * (size_t)gda->world->npes + pe;
     if (at.segment == SEG_GPU) {
         const struct gda_gpu *gpu = gda->gpu;
-        cut(bytes, at.offset, gpu->unit_bits);
+        clip_to_chunk(bytes, at.offset, gpu->unit_bits);
         place.key = gpu->remote_keys[row * gpu->units + (at.offset >> gpu->unit_bits)];
         return place;
     }
-    cut(bytes, at.offset, gda->chunk_bits);
+    clip_to_chunk(bytes, at.offset, gda->chunk_bits);
     place.key = gda->remote_keys[row * gda->chunks + gda->first[at.segment] +
                                  (at.offset >> gda->chunk_bits)];
     return place;
@@ -130,15 +131,15 @@ static bool is_in_window(const struct gda *gda, uint32_t adapter, const void *lo
     size_t offset = gpu ? (uintptr_t)local - gpu->bases[gda->world->pe] : 0;
     if (!gpu || offset >> gpu->unit_bits >= gpu->units)
         return false;
-    cut(bytes, offset, gpu->unit_bits);
+    clip_to_chunk(bytes, offset, gpu->unit_bits);
     *at = (struct weft_dev_gda_place){
         (uintptr_t)local,
         gpu->local_keys[(size_t)adapter * gpu->units + (offset >> gpu->unit_bits)]};
     return at->key != 0;
 }
 
-bool gda_here(const struct gda *gda, uint32_t adapter, const void *local, size_t *bytes,
-              struct weft_dev_gda_place *at)
+bool gda_resolve_local(const struct gda *gda, uint32_t adapter, const void *local, size_t *bytes,
+                       struct weft_dev_gda_place *at)
 {
     for (int s = 0; s < SEG_COUNT; s++) {
         size_t size = gda->world->sizes[s];
@@ -146,7 +147,7 @@ bool gda_here(const struct gda *gda, uint32_t adapter, const void *local, size_t
         if (offset >= size)
             continue;
         *bytes = *bytes < size - offset ? *bytes : size - offset;
-        cut(bytes, offset, gda->chunk_bits);
+        clip_to_chunk(bytes, offset, gda->chunk_bits);
         *at = (struct weft_dev_gda_place){
             (uintptr_t)local, gda->local_keys[(size_t)adapter * gda->chunks + gda->first[s] +
                                               (offset >> gda->chunk_bits)]};

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding the adapters of path gda: which libraries, which devices are near, and which of them this
- * PE takes when all have told each other what they could. Everything that they lack is told at
- * once. */
+/* Finds the NICs of path gda: loads the libraries, probes the nearest devices, and picks this PE's
+ * NICs after all PEs have exchanged theirs. One message lists everything that they lack. */
 #include "path/gda/gda.h"
 
 #include "base/config.h"
@@ -46,9 +45,10 @@ static weft_status check_config(void)
     return WEFT_OK;
 }
 
-/* The folder of the software adapter: beside the file that holds this function, as it is installed,
- * or as it is built, where programs stand in another folder beside that of the libraries. */
-static bool soft_folder(char folder[PATH_MAX])
+/* Finds the folder of the software adapter relative to the file that holds this function: next to
+ * libweft as installed, or in ../lib as built, where a program's folder is not that of the
+ * libraries. */
+static bool find_soft_folder(char folder[PATH_MAX])
 {
     static const char *const beside[] = {"weft-hca", "../lib/weft-hca"};
     Dl_info info;
@@ -67,15 +67,15 @@ static bool soft_folder(char folder[PATH_MAX])
     return false;
 }
 
-/* "" = the system's. False: there is no such folder. */
-static bool library_folder(char folder[PATH_MAX])
+/* Finds the folder of the RDMA libraries; "" = the system's. Returns false if there is none. */
+static bool find_library_folder(char folder[PATH_MAX])
 {
     const char *wanted = config_string(CONFIG_HCA_LIB);
     snprintf(folder, PATH_MAX, "%s", wanted);
-    return wanted[0] || strcmp(config_string(CONFIG_HCA), "soft") != 0 || soft_folder(folder);
+    return wanted[0] || strcmp(config_string(CONFIG_HCA), "soft") != 0 || find_soft_folder(folder);
 }
 
-/* Whether WEFT_HCA lets a device of that name be used. */
+/* Returns true if WEFT_HCA allows a device of that name. */
 static bool is_wanted(const char *name)
 {
     const char *list = config_string(CONFIG_HCA);
@@ -89,24 +89,25 @@ static bool is_wanted(const char *name)
     return false;
 }
 
-/* ------------------------------------------------------------------------------ this PE's own */
+/* ------------------------------------------------------------------------------ NICs of this PE */
 
-/* What this PE could use: `adapters` has them open, the nearest first, as `told` does. */
+/* NICs that this PE could use, nearest first. `adapters` has them open, `candidates` is their
+ * exchange record. */
 struct finding {
     const struct path_world *world;
     struct gda_adapters *adapters;
-    struct gda_candidates told;
-    char *lacks; /* of those that cannot be used, "" = nothing */
+    struct gda_candidates candidates;
+    char *lacks; /* What the unusable NICs lack; "" = nothing. */
     size_t lacks_bytes;
 };
 
 struct candidate {
     struct ibv_device *listed;
     enum net_distance near;
-    int place; /* in the list of libibverbs */
+    int place; /* index in libibverbs' list */
 };
 
-static int by_nearness(const void *a, const void *b)
+static int compare_distance(const void *a, const void *b)
 {
     const struct candidate *one = a, *other = b;
     return one->near != other->near ? (int)one->near - (int)other->near : one->place - other->place;
@@ -132,11 +133,11 @@ static int list_candidates(const struct path_world *world, const struct mlx5 *li
                                      : NET_DISTANCE_UNKNOWN;
         found[count++] = (struct candidate){list[i], near, i};
     }
-    qsort(found, (size_t)count, sizeof *found, by_nearness);
+    qsort(found, (size_t)count, sizeof *found, compare_distance);
     return count;
 }
 
-static uint64_t number_of(const char *name)
+static uint64_t hash_name(const char *name)
 {
     uint64_t hash = 1469598103934665603u; /* FNV-1a */
     for (; *name; name++)
@@ -144,17 +145,18 @@ static uint64_t number_of(const char *name)
     return hash;
 }
 
-/* Whether it may be used beside the first one: unasked only when it is as fast. */
-static bool is_alike(const struct finding *finding, const struct gda_adapter *one)
+/* Returns true if a NIC may be used together with the first one. Unless the user set a number, only
+ * a NIC of the same speed may. */
+static bool matches_first(const struct finding *finding, const struct gda_adapter *one)
 {
     const struct gda_adapter *first = &finding->adapters->one[0];
     return !finding->adapters->count ||
            (one->ethernet == first->ethernet &&
-            (finding->told.wanted || (one->port.active_speed == first->port.active_speed &&
-                                      one->port.active_width == first->port.active_width)));
+            (finding->candidates.wanted || (one->port.active_speed == first->port.active_speed &&
+                                            one->port.active_width == first->port.active_width)));
 }
 
-static void try_one(struct finding *finding, const struct candidate *candidate)
+static void probe_candidate(struct finding *finding, const struct candidate *candidate)
 {
     struct gda_adapters *adapters = finding->adapters;
     struct gda_adapter *one = &adapters->one[adapters->count];
@@ -162,12 +164,12 @@ static void try_one(struct finding *finding, const struct candidate *candidate)
     *one = (struct gda_adapter){.lib = &adapters->lib};
     snprintf(one->name, sizeof one->name, "%s",
              adapters->lib.verbs.get_device_name(candidate->listed));
-    gda_look_at(one, candidate->listed, lacks, sizeof lacks);
-    if (!lacks[0] && !is_alike(finding, one))
-        snprintf(lacks, sizeof lacks, "the kind of link of %s", adapters->one[0].name);
+    gda_probe_adapter(one, candidate->listed, lacks, sizeof lacks);
+    if (!lacks[0] && !matches_first(finding, one))
+        snprintf(lacks, sizeof lacks, "the link type of %s", adapters->one[0].name);
     if (!lacks[0]) {
-        finding->told.list[finding->told.count++] =
-            (struct gda_candidate){number_of(one->name), candidate->near};
+        finding->candidates.list[finding->candidates.count++] =
+            (struct gda_candidate){hash_name(one->name), candidate->near};
         adapters->count++;
         return;
     }
@@ -178,26 +180,27 @@ static void try_one(struct finding *finding, const struct candidate *candidate)
     gda_close_adapter(one);
 }
 
-/* Opens all that are as near as the nearest good one, and further ones while more are wanted. */
-static void open_near(struct finding *finding)
+/* Opens all NICs as near as the nearest usable one, and farther ones until the requested number is
+ * reached. */
+static void open_nearest(struct finding *finding)
 {
     struct candidate found[DEVICES_MOST];
     const struct mlx5 *lib = &finding->adapters->lib;
-    int n = 0, least = finding->told.wanted > 1 ? finding->told.wanted : 1;
+    int n = 0, least = finding->candidates.wanted > 1 ? finding->candidates.wanted : 1;
     errno = 0;
     struct ibv_device **list = lib->verbs.get_device_list(&n);
     int count = list ? list_candidates(finding->world, lib, list, n, found) : 0;
-    for (int i = 0; i < count && finding->told.count < GDA_CANDIDATES; i++) {
-        if (finding->told.count >= least && found[i].near != found[i - 1].near)
+    for (int i = 0; i < count && finding->candidates.count < GDA_CANDIDATES; i++) {
+        if (finding->candidates.count >= least && found[i].near != found[i - 1].near)
             break;
-        try_one(finding, &found[i]);
+        probe_candidate(finding, &found[i]);
     }
     if (list)
         lib->verbs.free_device_list(list);
     if (!count)
         snprintf(finding->lacks, finding->lacks_bytes, "libibverbs lists %d RDMA devices%s%s%s", n,
-                 n ? ", none of those that WEFT_HCA names: " : "",
-                 n ? config_string(CONFIG_HCA) : "", errno ? " (no access to uverbs)" : "");
+                 n ? ", none named by WEFT_HCA: " : "", n ? config_string(CONFIG_HCA) : "",
+                 errno ? " (no access to uverbs)" : "");
 }
 
 /* "mlx5_0, mlx5_1 and mlx5_2" */
@@ -212,54 +215,55 @@ static void list_names(const struct gda_adapters *adapters, char *text, size_t b
                                  adapters->one[a].name);
 }
 
-/* A number that was asked for and is not there. */
+/* Fails if the user requested more NICs than are usable. */
 static weft_status check_wanted(const struct finding *finding)
 {
     char names[200];
     const struct gda_adapters *adapters = finding->adapters;
-    if (!adapters->count || finding->told.wanted <= finding->told.count)
+    if (!adapters->count || finding->candidates.wanted <= finding->candidates.count)
         return WEFT_OK;
     list_names(adapters, names, sizeof names);
     return base_fail(
         WEFT_ERR_CONFIG,
-        "WEFT_GDA_ADAPTERS is %d, but %s alone can be used%s%s: it is to be %u or less, "
-        "0 for this PE's share",
-        finding->told.wanted, names, finding->lacks[0] ? "; " : "", finding->lacks,
+        "WEFT_GDA_ADAPTERS is %d, but only %s can be used%s%s: set it to %u or less, or to 0 for "
+        "this PE's share",
+        finding->candidates.wanted, names, finding->lacks[0] ? "; " : "", finding->lacks,
         adapters->count);
 }
 
-static weft_status find_own(struct finding *finding)
+static weft_status find_own_adapters(struct finding *finding)
 {
     char folder[PATH_MAX];
     weft_status status = check_config();
     if (status)
         return status;
-    finding->told.wanted = (int32_t)config_int(CONFIG_GDA_ADAPTERS);
-    if (!library_folder(folder)) {
+    finding->candidates.wanted = (int32_t)config_int(CONFIG_GDA_ADAPTERS);
+    if (!find_library_folder(folder)) {
         snprintf(finding->lacks, finding->lacks_bytes,
-                 "WEFT_HCA=soft: no folder weft-hca beside libweft; WEFT_HCA_LIB names another");
+                 "WEFT_HCA=soft: no folder weft-hca next to libweft; set WEFT_HCA_LIB to its "
+                 "folder");
         return WEFT_OK;
     }
     if (mlx5_open(&finding->adapters->lib, folder)) {
         snprintf(finding->lacks, finding->lacks_bytes, "%s", base_last_error());
         return WEFT_OK;
     }
-    open_near(finding);
+    open_nearest(finding);
     log_debug("path gda: %u adapters, libraries %s", finding->adapters->count,
               folder[0] ? folder : "of the system");
     return check_wanted(finding);
 }
 
-/* ------------------------------------------------------------------------------------ the job's */
+/* ------------------------------------------------------------------------------ NICs of all PEs */
 
-/* Leaves this PE the adapters that it picks. */
-static weft_status take_own(struct finding *finding, const struct gda_candidates *all)
+/* Keeps the NICs that this PE picks and closes the others. */
+static weft_status keep_picked(struct finding *finding, const struct gda_candidates *all)
 {
     const struct path_world *world = finding->world;
     struct gda_adapters *adapters = finding->adapters;
     struct gda_picked picked;
     uint32_t taken = 0;
-    gda_pick(all, world->boot->node_of, world->npes, world->pe, &picked);
+    gda_pick_adapters(all, world->boot->node_of, world->npes, world->pe, &picked);
     for (uint32_t i = 0; i < adapters->count; i++) {
         if (taken < picked.count && picked.which[taken] == i)
             adapters->one[taken++] = adapters->one[i];
@@ -270,8 +274,9 @@ static weft_status take_own(struct finding *finding, const struct gda_candidates
     return WEFT_OK;
 }
 
-/* All PEs that have any take as many. *least: a PE that has no more, where that is not this one. */
-static weft_status take_as_many(struct finding *finding, int *least)
+/* Reduces the number of NICs to the smallest of all PEs that have any. *least receives that PE if
+ * it is not this one. */
+static weft_status trim_to_common_count(struct finding *finding, int *least)
 {
     const struct path_world *world = finding->world;
     struct gda_adapters *adapters = finding->adapters;
@@ -282,7 +287,7 @@ static weft_status take_as_many(struct finding *finding, int *least)
         status = world->boot->ops->allgather(world->boot, &mine, counts, sizeof mine);
     for (int pe = 0; pe < world->npes && !status; pe++)
         if (gda_count_fault(counts[pe]))
-            status = gda_refuse(pe, gda_count_fault(counts[pe]));
+            status = gda_fail_record(pe, gda_count_fault(counts[pe]));
     for (int pe = 0; pe < world->npes && !status; pe++)
         if (counts[pe] && counts[pe] < mine) {
             mine = counts[pe];
@@ -295,22 +300,22 @@ static weft_status take_as_many(struct finding *finding, int *least)
     return status;
 }
 
-static weft_status share(struct finding *finding, int *least)
+static weft_status share_adapters(struct finding *finding, int *least)
 {
     const struct path_world *world = finding->world;
     struct gda_candidates *all = calloc((size_t)world->npes, sizeof *all);
     weft_status status = all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
     status = boot_agree(world->boot, status);
     if (!status)
-        status =
-            world->boot->ops->allgather(world->boot, &finding->told, all, sizeof finding->told);
+        status = world->boot->ops->allgather(world->boot, &finding->candidates, all,
+                                             sizeof finding->candidates);
     for (int pe = 0; pe < world->npes && !status; pe++)
         if (gda_candidates_fault(&all[pe]))
-            status = gda_refuse(pe, gda_candidates_fault(&all[pe]));
+            status = gda_fail_record(pe, gda_candidates_fault(&all[pe]));
     if (!status)
-        status = take_own(finding, all);
+        status = keep_picked(finding, all);
     free(all);
-    return status ? status : take_as_many(finding, least);
+    return status ? status : trim_to_common_count(finding, least);
 }
 
 bool gda_atomics_with_cpu(const struct gda_adapters *adapters)
@@ -327,8 +332,8 @@ uint32_t gda_queues_each(uint32_t adapters)
     return each > adapters ? each : adapters;
 }
 
-/* The reason of the path. */
-static void describe(const struct finding *finding, int least, char *has, size_t bytes)
+/* Describes the NICs, as the reason why the path is used. */
+static void describe_adapters(const struct finding *finding, int least, char *has, size_t bytes)
 {
     const struct gda_adapters *adapters = finding->adapters;
     char names[120];
@@ -338,9 +343,9 @@ static void describe(const struct finding *finding, int least, char *has, size_t
                                    strcmp(config_string(CONFIG_HCA), "soft") &&
                                            !config_string(CONFIG_HCA_LIB)[0]
                                        ? ""
-                                       : ", libraries of their own");
+                                       : ", not the system's libraries");
     if (least != finding->world->pe && used < bytes)
-        used += (size_t)snprintf(has + used, bytes - used, "; PE %d has no more", least);
+        used += (size_t)snprintf(has + used, bytes - used, "; limited by PE %d", least);
     if (config_int(CONFIG_GDA_QUEUES) < (int64_t)adapters->count && used < bytes)
         snprintf(has + used, bytes - used, "; WEFT_GDA_QUEUES %lld raised to %u",
                  (long long)config_int(CONFIG_GDA_QUEUES), adapters->count);
@@ -358,8 +363,8 @@ void gda_drop_adapters(void *argument)
     free(adapters);
 }
 
-weft_status gda_find(const struct path_world *world, struct gda_adapters **result, char *lacks,
-                     size_t lacks_bytes, char *has, size_t has_bytes)
+weft_status gda_find_adapters(const struct path_world *world, struct gda_adapters **result,
+                              char *lacks, size_t lacks_bytes, char *has, size_t has_bytes)
 {
     struct finding finding = {.world = world, .lacks = lacks, .lacks_bytes = lacks_bytes};
     int least = world->pe;
@@ -367,11 +372,11 @@ weft_status gda_find(const struct path_world *world, struct gda_adapters **resul
     lacks[0] = '\0';
     finding.adapters = calloc(1, sizeof *finding.adapters);
     weft_status status = finding.adapters
-                             ? find_own(&finding)
+                             ? find_own_adapters(&finding)
                              : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for path gda");
     status = boot_agree(world->boot, status);
     if (!status)
-        status = share(&finding, &least);
+        status = share_adapters(&finding, &least);
     if (status || !finding.adapters->count) {
         gda_drop_adapters(finding.adapters);
         return status;
@@ -379,13 +384,13 @@ weft_status gda_find(const struct path_world *world, struct gda_adapters **resul
     lacks[0] = '\0';
     if (!gda_atomics_with_cpu(finding.adapters) && strcmp(config_string(CONFIG_PATH), "gda") != 0) {
         snprintf(lacks, lacks_bytes,
-                 "atomics of %s are not atomic with those of CPUs: all must go by it "
-                 "(WEFT_PATH=gda, and no other path)",
+                 "atomics of %s are not atomic with those of CPUs: use path gda alone "
+                 "(WEFT_PATH=gda)",
                  finding.adapters->one[0].name);
         gda_drop_adapters(finding.adapters);
         return WEFT_OK;
     }
-    describe(&finding, least, has, has_bytes);
+    describe_adapters(&finding, least, has, has_bytes);
     *result = finding.adapters;
     return WEFT_OK;
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum {
-    LID_MOST = 0xbfff, /* of one port; above are those of groups */
+    LID_MOST = 0xbfff, /* highest unicast LID */
     MTU_MOST = 5,      /* 4096 bytes */
     NUMBER_MOST = 0xffffff,
     NEAR_MOST = 16,
@@ -17,14 +17,14 @@ size_t gda_record_keys(const struct gda_shape *shape)
     return (size_t)shape->adapters * shape->chunks * (shape->relaxed ? 2 : 1);
 }
 
-static size_t numbers_of(const struct gda_shape *shape)
+static size_t queue_number_count(const struct gda_shape *shape)
 {
     return (size_t)shape->npes * (shape->each + shape->adapters);
 }
 
 size_t gda_record_bytes(const struct gda_shape *shape)
 {
-    size_t words = gda_record_keys(shape) + numbers_of(shape);
+    size_t words = gda_record_keys(shape) + queue_number_count(shape);
     return sizeof(struct gda_record) + (words + words % 2) * sizeof(uint32_t);
 }
 
@@ -39,45 +39,45 @@ static bool is_zero(const uint8_t *bytes, size_t n)
 static const char *address_fault(const struct gda_address *a)
 {
     if (a->mtu < 1 || a->mtu > MTU_MOST)
-        return "a path MTU that does not exist";
+        return "invalid path MTU";
     if (a->ethernet > 1)
-        return "a kind of link that does not exist";
+        return "invalid link layer";
     if (!a->ethernet && (!a->lid || a->lid > LID_MOST))
-        return "a LID that no port has";
+        return "invalid LID";
     if (a->ethernet && is_zero(a->gid, sizeof a->gid))
         return "no GID";
     if (a->ethernet && (a->mac[0] & 1))
-        return "the MAC of a group";
+        return "multicast MAC";
     return NULL;
 }
 
 const char *gda_window_fault(uint64_t base, uint64_t bytes)
 {
-    return !base || base + bytes < base ? "memory at addresses that do not exist" : NULL;
+    return !base || base + bytes < base ? "invalid memory addresses" : NULL;
 }
 
 const char *gda_numbers_fault(const uint32_t *numbers, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (!numbers[i] || numbers[i] > NUMBER_MOST)
-            return "a number that no queue pair has";
+            return "invalid QP number";
     return NULL;
 }
 
 const char *gda_count_fault(uint32_t adapters)
 {
-    return adapters > GDA_ADAPTERS_MOST ? "more adapters than a PE may use" : NULL;
+    return adapters > GDA_ADAPTERS_MOST ? "too many adapters" : NULL;
 }
 
 const char *gda_candidates_fault(const struct gda_candidates *c)
 {
     if (c->count < 0 || c->count > GDA_CANDIDATES || c->wanted < 0 || c->wanted > GDA_ADAPTERS_MOST)
-        return "a number of adapters that does not exist";
+        return "invalid number of adapters";
     if (c->count && c->wanted > c->count)
-        return "fewer adapters than it wants";
+        return "fewer adapters than it requests";
     for (int i = 0; i < c->count; i++)
         if (c->list[i].near > NEAR_MOST || (i && c->list[i].near < c->list[i - 1].near))
-            return "adapters that are not in the order of their distance";
+            return "adapters not sorted by distance";
     return NULL;
 }
 
@@ -87,11 +87,12 @@ const char *gda_record_fault(const struct gda_shape *shape, const struct gda_rec
     const char *fault = NULL;
     if (record->each != shape->each || record->chunks != shape->chunks ||
         record->chunk_bits != shape->chunk_bits || record->relaxed != shape->relaxed)
-        return "other sizes than it told before";
+        return "sizes differ from those it sent before";
     for (uint32_t a = 0; a < shape->adapters && !fault; a++)
         fault = address_fault(&record->addresses[a]);
     for (int s = 0; s < SEG_COUNT && !fault; s++)
         if (shape->sizes[s])
             fault = gda_window_fault(record->bases[s], shape->sizes[s]);
-    return fault ? fault : gda_numbers_fault(words + gda_record_keys(shape), numbers_of(shape));
+    return fault ? fault
+                 : gda_numbers_fault(words + gda_record_keys(shape), queue_number_count(shape));
 }

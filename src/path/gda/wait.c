@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting for a queue of path gda that the host looks at, and why one has failed, in words. */
+/* Waits for queues of path gda that the host polls, and error messages of failed queues. */
 #include "path/gda/gda.h"
 
 #include "base/status.h"
@@ -7,23 +7,23 @@
 
 #include <time.h>
 
-/* A queue that fails because its peer has ended fails for that: the launcher gets time to tell. */
-static weft_status failed(const struct gda *gda, const struct weft_dev_gda_queue *q, int pe,
-                          struct path_wait *wait)
+/* Reports a failed queue. It first waits up to 0.5 s for the launcher to report that a PE has
+ * ended, because the queue may have failed for that reason. */
+static weft_status fail_queue(const struct gda *gda, const struct weft_dev_gda_queue *q, int pe,
+                              struct path_wait *wait)
 {
-    enum { LOOKS = 25, PAUSE_NS = 20 * 1000 * 1000 };
-    const char *name = gda->links[q - gda->queues].adapter->name;
+    enum { POLLS = 25, PAUSE_NS = 20 * 1000 * 1000 };
+    const char *name = gda->qps[q - gda->queues].adapter->name;
     uint64_t last = __atomic_load_n(q->completion, __ATOMIC_ACQUIRE);
     if (weft_dev_gda_cqe_opcode(last) != WEFT_DEV_GDA_CQE_ERROR)
         return base_fail(
             WEFT_ERR_TIMEOUT,
-            "path gda: the host's queue to PE %d (queue pair %#x of %s, port %d) was given up "
-            "when a "
-            "wait for room in it had expired",
+            "path gda: the host's queue to PE %d (queue pair %#x of %s, port %d) has failed: a "
+            "wait for free space in it timed out",
             pe, q->number, name, GDA_PORT);
     uint64_t word = __atomic_load_n(q->completion - 1, __ATOMIC_RELAXED);
     unsigned syndrome = (unsigned)(word >> 56), vendor = (unsigned)(word >> 48 & 0xff);
-    for (int i = 0; i < LOOKS; i++) {
+    for (int i = 0; i < POLLS; i++) {
         weft_status status = path_wait_step(wait, (uint64_t)i);
         if (status)
             return status;
@@ -36,7 +36,7 @@ static weft_status failed(const struct gda *gda, const struct weft_dev_gda_queue
         pe, q->number, name, GDA_PORT, gda_syndrome_text(syndrome), syndrome, vendor);
 }
 
-uint32_t gda_ordered(const struct gda *gda)
+uint32_t gda_order_flags(const struct gda *gda)
 {
     for (uint32_t a = 0; a < gda->count; a++)
         if (gda->adapters->one[a].may_reorder)
@@ -44,7 +44,8 @@ uint32_t gda_ordered(const struct gda *gda)
     return 0;
 }
 
-/* Where the peer's data lie: the GPU heap, where that has keys of relaxed order. */
+/* Returns the memory that a flush reads: the GPU heap if it has relaxed-ordering keys, else the
+ * system segment. */
 static struct remote flush_place(const struct gda *gda, struct peer *peer)
 {
     const struct gda_gpu *gpu = gda->gpu;
@@ -59,14 +60,16 @@ weft_status gda_flush_queue(const struct gda *gda, struct weft_dev_gda_queue *q,
 {
     struct peer peer = {.world = gda->world, .pe = pe};
     size_t bytes = sizeof(uint64_t);
-    struct weft_dev_gda_place from = gda_there(gda, adapter, flush_place(gda, &peer), &bytes);
+    struct weft_dev_gda_place from =
+        gda_resolve_remote(gda, adapter, flush_place(gda, &peer), &bytes);
     uint64_t turns = weft_dev_gda_reserve(q, 1);
     uint64_t done = __atomic_load_n(&q->done, __ATOMIC_ACQUIRE);
     uint64_t base = weft_dev_gda_whole(done, (uint32_t)(turns >> 32));
     *end = base + 1;
     if (unlikely(!weft_dev_gda_room_late(q, done, (uint32_t)*end))) {
         weft_status status = gda_await(gda, q, pe, weft_dev_gda_needed(q, *end), BOX_OP_QUIET);
-        if (status) /* nothing gets past what was reserved here */
+        /* The reserved block stays empty, so no later request of the queue can be published. */
+        if (status)
             weft_dev_gda_abandon(q);
         if (status)
             return status;
@@ -92,7 +95,7 @@ weft_status gda_await(const struct gda *gda, struct weft_dev_gda_queue *q, int p
         done = weft_dev_gda_look(q);
     }
     if (!status && done == WEFT_DEV_GDA_FAILED)
-        status = failed(gda, q, pe, &wait);
+        status = fail_queue(gda, q, pe, &wait);
     path_wait_end(&wait);
     return status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See mapped.h. A put is posted: the CPU has sent its stores when it returns, and quiet and fence
- * wait until they have arrived, by a load from the same memory behind them. PCI Express keeps
- * stores to one GPU in order, so that a signal needs no such wait. */
+/* See mapped.h. A put is posted: the CPU has sent its stores when the put returns. Quiet and fence
+ * wait until the stores have arrived, by a load from the same memory. PCI Express keeps stores to
+ * one GPU in order, so a signal needs no such wait. */
 #include "path/local/mapped.h"
 
 #include "base/status.h"
@@ -12,19 +12,21 @@
 #include <unistd.h>
 
 enum {
-    THROUGH_CPU_BYTES =
-        1024, /* from GPU to GPU: one trip out and stores in, 1.2 us where an engine takes 7 */
+    /* Largest copy between two GPU memories by the CPU: a load and a store over PCIe take 1.2 us, a
+     * copy engine takes 7 us. */
+    THROUGH_CPU_BYTES = 1024,
     STRIDED_STORES = 256,
-    STRIDED_LOADS = 4, /* a trip over PCIe each */
+    STRIDED_LOADS = 4, /* each is a round trip over PCIe */
 };
 
 static _Thread_local char this_thread;
 static const char several;
 
-/* ------------------------------------------------------------------------- what is under way */
+/* ------------------------------------------------------------- stores that may not have arrived */
 
-/* The count comes last: who finds the store counted finds the rest. */
-static void stored(struct mapped *m, int slot)
+/* Counts a store to that slot's memory. The count is written last: a thread that sees it also sees
+ * the rest. */
+static void note_store(struct mapped *m, int slot)
 {
     uint64_t bit = 1ull << (slot % MAPPED_SLOTS);
     if (unlikely(m->fences_each))
@@ -37,9 +39,9 @@ static void stored(struct mapped *m, int slot)
     epoch_give(&m->stores[slot % MAPPED_SLOTS]);
 }
 
-/* Stores of other threads leave their CPUs at an interrupt, if they have not before (Intel SDM
- * volume 3, 11.3.1). */
-static void send_others_stores(void)
+/* Makes the stores of other threads leave their CPUs, by an interrupt on each (Intel SDM volume 3,
+ * 11.3.1). */
+static void flush_other_cpus(void)
 {
     syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }
@@ -50,7 +52,7 @@ void mapped_open(struct mapped *m, const struct path_world *world)
     m->fences_each = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0;
 }
 
-void mapped_settle(struct mapped *m)
+void mapped_flush(struct mapped *m)
 {
     uint64_t used = atomic_load_explicit(&m->used, memory_order_relaxed), open = 0;
     uint64_t upto[MAPPED_SLOTS];
@@ -60,10 +62,10 @@ void mapped_settle(struct mapped *m)
     }
     if (!open)
         return;
-    /* Never forgotten: a second quiet would take the first one's word for stores that still are on
-     * their way. */
+    /* `storer` is never reset: otherwise a second quiet would skip the barrier for stores that are
+     * still in a CPU's buffers. */
     if (atomic_load_explicit(&m->storer, memory_order_relaxed) != &this_thread)
-        send_others_stores();
+        flush_other_cpus();
     const struct gpu *gpu = m->world->gpu;
     const struct gpu_map *map = gpu->heap.map;
     for (int slot = 0; slot < gpu->boot->local_npes; slot++)
@@ -75,7 +77,7 @@ void mapped_settle(struct mapped *m)
     }
 }
 
-/* ------------------------------------------------------------------------------------- where */
+/* ------------------------------------------------------------------------------------ addresses */
 
 static int slot_of(struct remote at)
 {
@@ -87,60 +89,61 @@ static struct gpu_map *map_of(struct remote at)
     return at.peer->world->gpu->heap.map;
 }
 
-/* A part of the GPU heap of a PE of this node. */
-struct place {
+/* An offset in the GPU heap of a PE of this node. */
+struct heap_place {
     int slot;
     size_t offset;
 };
 
-static struct place place_of(struct remote at)
+static struct heap_place heap_place_of(struct remote at)
 {
-    return (struct place){slot_of(at), at.offset};
+    return (struct heap_place){slot_of(at), at.offset};
 }
 
-/* Own memory that lies in the GPU heap. */
-static bool is_in_heap(const struct gpu *gpu, const void *local, struct place *place)
+/* Returns true if local memory is in a GPU heap, and its place there. */
+static bool find_in_heap(const struct gpu *gpu, const void *local, struct heap_place *heap_place)
 {
-    return gpu_map_locate(gpu, local, &place->slot, &place->offset);
+    return gpu_map_locate(gpu, local, &heap_place->slot, &heap_place->offset);
 }
 
 /* ----------------------------------------------------------------------------------- transfers */
 
-/* Between GPU memory on both sides. */
-static bool through_cpu(struct mapped *m, struct place to, struct place from, size_t bytes)
+/* Copies between two GPU memories through a buffer of the CPU. */
+static bool copy_through_cpu(struct mapped *m, struct heap_place to, struct heap_place from,
+                             size_t bytes)
 {
     char room[THROUGH_CPU_BYTES];
     struct gpu_map *map = m->world->gpu->heap.map;
     if (!gpu_map_load(map, from.slot, from.offset, room, bytes) ||
         !gpu_map_store(map, to.slot, to.offset, room, bytes))
         return false;
-    stored(m, to.slot);
+    note_store(m, to.slot);
     return true;
 }
 
-/* Anything of this PE to the GPU's memory. */
+/* Stores local data, of the host or of a GPU, to GPU memory. */
 static bool store(struct mapped *m, struct remote to, const void *src, size_t bytes)
 {
     struct gpu *gpu = m->world->gpu;
-    struct place own;
-    if (bytes <= THROUGH_CPU_BYTES && is_in_heap(gpu, src, &own))
-        return through_cpu(m, place_of(to), own, bytes);
+    struct heap_place own;
+    if (bytes <= THROUGH_CPU_BYTES && find_in_heap(gpu, src, &own))
+        return copy_through_cpu(m, heap_place_of(to), own, bytes);
     if (gpu_place_for_cpu(gpu, src) == GPU_PLACE_DEVICE ||
         !gpu_map_is_faster(map_of(to), src, bytes, true) ||
         !gpu_map_store(map_of(to), slot_of(to), to.offset, src, bytes))
         return false;
-    stored(m, slot_of(to));
+    note_store(m, slot_of(to));
     return true;
 }
 
-/* Own GPU memory to host memory of a peer, which is mapped here. */
+/* Copies own GPU memory to a peer's mapped host memory. */
 static bool put_from_device(struct remote to, const void *src, size_t bytes)
 {
     struct gpu *gpu = to.peer->world->gpu;
     char *dst = to.peer->base[to.segment];
-    struct place own;
+    struct heap_place own;
     return dst && gpu_map_is_faster(gpu->heap.map, dst, bytes, false) &&
-           is_in_heap(gpu, src, &own) &&
+           find_in_heap(gpu, src, &own) &&
            gpu_map_load(gpu->heap.map, own.slot, own.offset, dst + to.offset, bytes);
 }
 
@@ -151,39 +154,39 @@ bool mapped_put(struct mapped *m, struct remote to, const void *src, size_t byte
     return to.segment == SEG_GPU ? store(m, to, src, bytes) : put_from_device(to, src, bytes);
 }
 
-/* What was stored into own memory is in front of what this thread launches on its GPU. */
-static bool arrived(bool done)
+/* Fences stores to own memory, so that kernels which this thread launches next see them. */
+static bool fence_stores(bool done)
 {
     if (done)
         wc_fence();
     return done;
 }
 
-/* Host memory of a peer into own GPU memory: in front of what this PE launches there next, and
- * quiet makes sure of it for others. */
+/* Copies a peer's host memory to own GPU memory. Kernels that this PE launches next see the data;
+ * quiet completes it for other PEs. */
 static bool get_to_device(struct mapped *m, struct remote from, void *dst, size_t bytes)
 {
     struct gpu *gpu = m->world->gpu;
     const char *src = from.peer->base[from.segment];
-    struct place own;
+    struct heap_place own;
     if (!src || !gpu_map_is_faster(gpu->heap.map, src, bytes, true) ||
-        !is_in_heap(gpu, dst, &own) ||
+        !find_in_heap(gpu, dst, &own) ||
         !gpu_map_store(gpu->heap.map, own.slot, own.offset, src + from.offset, bytes))
         return false;
-    stored(m, own.slot);
-    return arrived(true);
+    note_store(m, own.slot);
+    return fence_stores(true);
 }
 
 bool mapped_get(struct mapped *m, struct remote from, void *dst, size_t bytes)
 {
     struct gpu *gpu = m->world->gpu;
-    struct place own;
+    struct heap_place own;
     if (!gpu_map_works(gpu->heap.map) || bytes > GPU_MAP_MOST)
         return false;
     if (from.segment != SEG_GPU)
         return get_to_device(m, from, dst, bytes);
-    if (bytes <= THROUGH_CPU_BYTES && is_in_heap(gpu, dst, &own))
-        return arrived(through_cpu(m, own, place_of(from), bytes));
+    if (bytes <= THROUGH_CPU_BYTES && find_in_heap(gpu, dst, &own))
+        return fence_stores(copy_through_cpu(m, own, heap_place_of(from), bytes));
     return gpu_place_for_cpu(gpu, dst) != GPU_PLACE_DEVICE &&
            gpu_map_is_faster(gpu->heap.map, dst, bytes, false) &&
            gpu_map_load(gpu->heap.map, slot_of(from), from.offset, dst, bytes);
@@ -209,7 +212,7 @@ bool mapped_strided(struct mapped *m, struct remote at, void *local, bool put,
     }
     if (put) {
         wc_fence();
-        stored(m, slot_of(at));
+        note_store(m, slot_of(at));
     }
     return true;
 }
@@ -218,7 +221,7 @@ bool mapped_store(struct mapped *m, struct remote to, const void *value, size_t 
 {
     if (!gpu_map_store(map_of(to), slot_of(to), to.offset, value, width))
         return false;
-    stored(m, slot_of(to));
+    note_store(m, slot_of(to));
     return true;
 }
 
@@ -233,7 +236,7 @@ bool mapped_put_signal(struct mapped *m, struct remote to, const void *src, size
     if (!gpu_map_works(map_of(to)) || to.segment != SEG_GPU || bytes > GPU_MAP_MOST ||
         !store(m, to, src, bytes))
         return false;
-    wc_fence(); /* the signal is not seen before the data */
+    wc_fence(); /* the signal must not become visible before the data */
     return gpu_map_store(map_of(to), slot_of(signal), signal.offset, &value, sizeof value);
 }
 
@@ -250,7 +253,7 @@ weft_status mapped_refine(const struct path_world *world, weft_kind kind, int pe
                                            : map->why;
     if (gpu_map_works(map) && gpu_map_at(gpu->heap.map, slot, gpu->map_test_offset, 1))
         snprintf(found, bytes, "small ones by the CPU, through %s", gpu_map_backend_text(map));
-    else if (pe == world->pe) /* the one place where there is room for it */
+    else if (pe == world->pe) /* the reason is long, so only the PE's entry for itself states it */
         snprintf(found, bytes, "small ones not by the CPU: %s", why);
     else
         snprintf(found, bytes, "small ones not by the CPU (PE %d to itself says why)", world->pe);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Paths `self` and `p2p`: the peer's memory is mapped here. With host memory on both sides every
- * operation is a few loads and stores that are complete at once; src/ops does the common ones
- * inline, these serve the rest. Operations that touch GPU memory go on to p2p_gpu.c. */
+/* Paths `self` and `p2p`: the peer's memory is mapped into this process. With host memory on both
+ * sides each operation is a few loads and stores that are complete on return. src/ops inlines the
+ * common operations; these functions serve the rest. Operations on GPU memory go to p2p_gpu.c. */
 #include "path/local/p2p.h"
 #include "path/local/mapped.h"
 
@@ -17,7 +17,7 @@ static bool on_gpu(struct remote at, const void *local)
     return at.segment == SEG_GPU || p2p_gpu_is_device(at.peer->state, local);
 }
 
-/* A value that fits one access is written by one: p and flags rely on that. */
+/* A value of 1, 2, 4 or 8 bytes is written by one store: weft_p and flags rely on that. */
 static weft_status p2p_put(struct remote to, const void *src, size_t bytes, bool nbi)
 {
     if (on_gpu(to, src))
@@ -55,7 +55,7 @@ static weft_status p2p_get(struct remote from, void *dst, size_t bytes, bool nbi
         memcpy(dst, at, bytes);
         return WEFT_OK;
     }
-    /* A value that fits one access is read by one, as p2p_put() writes it. */
+    /* A value of 1, 2, 4 or 8 bytes is read by one load, as p2p_put() writes it. */
     uint64_t value = 0;
     switch (bytes) {
     case 1:
@@ -75,7 +75,7 @@ static weft_status p2p_get(struct remote from, void *dst, size_t bytes, bool nbi
     return WEFT_OK;
 }
 
-/* Any atomic of one width: returns the value from before. */
+/* Executes an atomic of one width and returns the old value. */
 #define APPLY(type)                                                                                \
     static type apply_##type(type *at, weft_amo amo, type value, type expected)                    \
     {                                                                                              \
@@ -147,7 +147,7 @@ static weft_status p2p_address(struct remote at, char **where)
     return WEFT_OK;
 }
 
-/* Host memory: a value that fits one access is one. */
+/* p2p_put() writes a value of 1, 2, 4 or 8 bytes by one store. */
 static weft_status p2p_store(struct remote to, const void *value, size_t width)
 {
     return to.segment == SEG_GPU ? p2p_gpu_store(to, value, width)

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two halves of the paths `self` and `p2p`: what the CPU does itself (p2p.c), and what it asks
- * of its GPU because GPU memory is on either side (p2p_gpu.c). */
+/* Paths `self` and `p2p`: operations that the CPU executes itself (p2p.c), and operations that it
+ * requests from its GPU because GPU memory is on either side (p2p_gpu.c). */
 #ifndef WEFT_PATH_LOCAL_P2P_H
 #define WEFT_PATH_LOCAL_P2P_H
 
 #include "path/path.h"
 
-/* Nothing is kept (*state NULL) until the job has a GPU side. */
+/* Creates the state of a context. *state is NULL until the job has a GPU side. */
 weft_status p2p_gpu_open(const struct path_world *world, struct path_state **state);
 void p2p_gpu_close(struct path_state *state);
 
-/* Whether the CPU must not touch the local side; state may be NULL. */
+/* Returns true if local memory is device memory, which the CPU must not access. state may be
+ * NULL. */
 bool p2p_gpu_is_device(const struct path_state *state, const void *local);
 
 weft_status p2p_gpu_address(struct remote at, char **address);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations of the paths `self` and `p2p` that touch GPU memory on either side: the host asks its
- * GPU for copies between any two kinds of memory, atomics and signals. `remote` is a place in the
- * GPU heap or in a host segment of a PE of this node. */
+/* Operations of the paths `self` and `p2p` that touch GPU memory on either side: the host requests
+ * copies, atomics and signals from its GPU. `remote` is an address in the GPU heap or in a host
+ * segment of a PE of this node. */
 #include "gpu/multipath/stripe.h"
 #include "path/local/mapped.h"
 #include "path/local/p2p.h"
@@ -55,8 +55,8 @@ weft_status p2p_gpu_address(struct remote at, char **address)
     }
     int slot = world->gpu->slot_of[at.peer->pe];
     *address = slot < 0 ? NULL : (char *)(uintptr_t)gpu_address(world->gpu, slot, at.offset);
-    /* The peer's memory was mapped when this path was chosen, but the heap may have grown since,
-     * and mapping the new memory may have been refused. */
+    /* The peer's memory was mapped when the path was chosen. The heap may have grown since, and
+     * mapping the new memory may have failed. */
     return *address
                ? WEFT_OK
                : base_fail(WEFT_ERR_NO_PATH,
@@ -65,7 +65,7 @@ weft_status p2p_gpu_address(struct remote at, char **address)
                            slot < 0 ? "another kernel" : world->gpu->heap.windows[slot].evidence);
 }
 
-/* Between a peer's memory and own memory. */
+/* Copies between a peer's memory and own memory. */
 static weft_status copy_peer(struct remote at, void *dst, const void *src, size_t bytes,
                              enum gpu_manner manner)
 {
@@ -101,7 +101,7 @@ weft_status p2p_gpu_get(struct remote from, void *dst, size_t bytes, bool nbi)
     return copy_peer(from, dst, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
 }
 
-/* One by one, for what kernels cannot access. */
+/* Copies the elements one by one, for memory that kernels cannot access. */
 static weft_status copy_strided_peer(struct remote at, char *local, bool put,
                                      const struct path_strides *s)
 {
@@ -146,7 +146,7 @@ static __attribute__((noinline)) weft_status store_by_gpu(struct remote to, cons
                       NULL);
 }
 
-/* A single value, so that no reader sees a part of it. */
+/* Stores a value by one access, so that no reader sees part of it. */
 weft_status p2p_gpu_store(struct remote to, const void *value, size_t width)
 {
     return mapped_store(&to.peer->state->mapped, to, value, width) ? WEFT_OK
@@ -188,7 +188,7 @@ weft_status p2p_gpu_atomic(struct remote at, weft_amo amo, size_t width, uint64_
     return status;
 }
 
-/* The CPU's own store or addition, after the data is complete. */
+/* Waits until the data are complete; then the CPU stores or adds to the signal in host memory. */
 static weft_status signal_host(struct path_state *state, char *at, uint64_t value,
                                weft_signal_op op)
 {
@@ -227,11 +227,11 @@ weft_status p2p_gpu_put_signal(struct remote to, const void *src, size_t bytes,
     return !status && must_settle ? gpu_quiet(gpu) : status;
 }
 
-/* Fence completes too: a CPU store to host memory that follows must not overtake a copy. */
+/* Also the fence: a later CPU store to host memory must not overtake a copy. */
 weft_status p2p_gpu_quiet(struct path_state *state)
 {
     if (!state)
         return WEFT_OK;
-    mapped_settle(&state->mapped);
+    mapped_flush(&state->mapped);
     return gpu_quiet(state->gpu);
 }

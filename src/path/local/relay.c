@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path `relay`: GPU memory of a PE of this node that this PE's GPU cannot access, by a third GPU
- * that can access both: its copy engines and our kernels on it carry from one memory to the other,
- * over both links at once, and nothing is kept there (gpu/multipath/relay.h). Operations are those
- * of path p2p asked of another GPU; order and completion come from its lanes. */
+/* Path `relay`: GPU memory of a PE of this node that this PE's GPU cannot access. A third GPU,
+ * which can access both, copies by its copy engines and by kernels, over both links at once and
+ * without a buffer (gpu/multipath/relay.h). The operations are those of path p2p, requested from
+ * the relay GPU. Its internal streams order and complete them. */
 #include "gpu/multipath/relay.h"
 #include "gpu/multipath/stripe.h"
 #include "path/local/relay.h"
@@ -13,19 +13,19 @@
 #include <string.h>
 
 struct path_state {
-    struct gpu *gpu; /* this PE's own */
+    struct gpu *gpu; /* this PE's GPU */
     unsigned lane;
 };
 
-/* Who carries, and where the place is for it. */
+/* Finds the relay GPU for an address and the address as that GPU sees it. */
 static weft_status locate(struct remote at, struct gpu **side, char **address)
 {
     const struct path_world *world = at.peer->world;
     const struct gpu *gpu = world->gpu;
     int slot = gpu->slot_of[at.peer->pe];
     *side = slot < 0 ? NULL : gpu_relay_gpu(gpu, slot);
-    /* It was there when this path was chosen, but the heap may have grown since, and mapping the
-     * new memory may have been refused. */
+    /* The relay GPU could access it when the path was chosen. The heap may have grown since, and
+     * mapping the new memory may have failed. */
     if (!*side)
         return base_fail(WEFT_ERR_NO_PATH,
                          "the GPU memory of PE %d is not relayed to PE %d any more (%s)",
@@ -35,7 +35,7 @@ static weft_status locate(struct remote at, struct gpu **side, char **address)
     return WEFT_OK;
 }
 
-/* Both sides are reached by the third GPU. */
+/* The relay GPU can access both sides. */
 static weft_status copy_relayed(struct remote at, struct gpu *side, void *dst, const void *src,
                                 size_t bytes, enum gpu_manner manner)
 {
@@ -72,7 +72,7 @@ static weft_status relay_get(struct remote from, void *dst, size_t bytes, bool n
     return copy_relayed(from, side, dst, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
 }
 
-/* One by one, for what kernels of the third GPU cannot access. */
+/* Copies the elements one by one, for memory that kernels of the relay GPU cannot access. */
 static weft_status copy_strided_relayed(struct gpu *side, struct remote at, char *local, bool put,
                                         const struct path_strides *s)
 {
@@ -111,7 +111,7 @@ static weft_status relay_iget(struct remote from, void *dst, const struct path_s
     return strided(from, dst, false, s);
 }
 
-/* A single value, so that no reader sees a part of it. */
+/* Stores a value by one access, so that no reader sees part of it. */
 static weft_status relay_store(struct remote to, const void *value, size_t width)
 {
     struct gpu *side;
@@ -154,7 +154,7 @@ static weft_status relay_atomic(struct remote at, weft_amo amo, size_t width, ui
     return status;
 }
 
-/* Both are at the same peer, so the same GPU carries both. */
+/* Data and signal are at the same peer, so the same relay GPU carries both. */
 static weft_status relay_put_signal(struct remote to, const void *src, size_t bytes,
                                     struct remote signal, uint64_t value, weft_signal_op op,
                                     bool nbi)
@@ -180,8 +180,8 @@ static weft_status relay_put_signal(struct remote to, const void *src, size_t by
     return !status && !nbi && reached && !plain ? gpu_stream_quiet(side, lane) : status;
 }
 
-/* Also the fence: what follows may go another way, and must not overtake a copy. All third GPUs,
- * also one that no peer goes over any more. */
+/* Also the fence: a later operation may take another route and must not overtake a copy. Waits for
+ * all relay GPUs, also for one that no peer uses any more. */
 static weft_status relay_quiet(struct path_state *state)
 {
     const struct gpu *gpu = state->gpu;

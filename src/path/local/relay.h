@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the GPU side must know of WEFT_PATH before there is a path: for which peers third GPUs are
- * opened. */
+/* What WEFT_PATH says about path relay. The GPU side needs it before paths exist: it decides for
+ * which peers relay GPUs are opened. */
 #ifndef WEFT_PATH_LOCAL_RELAY_H
 #define WEFT_PATH_LOCAL_RELAY_H
 

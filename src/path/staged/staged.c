@@ -229,7 +229,7 @@ static weft_status complete_channel(struct path_state *state, int slot,
 static weft_status staged_quiet(struct path_state *state)
 {
     weft_status status = WEFT_OK;
-    mapped_settle(&state->mapped);
+    mapped_flush(&state->mapped);
     for (int slot = 0; slot < state->common->local_npes && !status; slot++)
         status = complete_channel(state, slot, BOX_OP_QUIET);
     return status;
@@ -246,13 +246,13 @@ static bool has_other_path(const struct path_world *world, int pe)
     return false;
 }
 
-/* The owner executes later requests on this path after earlier ones, and mapped_settle() orders the
+/* The owner executes later requests on this path after earlier ones, and mapped_flush() orders the
  * CPU's stores. Operations on another path could overtake them, so those wait for the channel. */
 static weft_status staged_fence(struct path_state *state)
 {
     const struct path_world *world = state->common->world;
     weft_status status = WEFT_OK;
-    mapped_settle(&state->mapped);
+    mapped_flush(&state->mapped);
     for (int slot = 0; slot < state->common->local_npes && !status; slot++)
         if (has_other_path(world, world->boot->local_pes[slot]))
             status = complete_channel(state, slot, BOX_OP_FENCE);
