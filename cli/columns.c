@@ -19,7 +19,7 @@ bool columns_are_full(void)
     return is_full;
 }
 
-/* A byte that goes on with a character takes no column of its own. */
+/* False for a UTF-8 continuation byte, which takes no column. */
 static bool starts_character(char c)
 {
     return ((unsigned char)c & 0xc0) != 0x80;
@@ -33,7 +33,7 @@ int columns_of(const char *text)
     return columns;
 }
 
-/* Bytes of `text` that go on a line of `room` columns: all, or up to the last space behind column
+/* Bytes of `text` that fit a line of `room` columns: all, or up to the last space after column
  * `least`, or as many as fit. */
 static size_t bytes_that_fit(const char *text, int room, int least)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of text that fit a terminal, and numbers of few digits: the form of what topo, explain and
- * doctor print. */
+/* Text output of topo, explain and doctor: lines folded to the width of a terminal, numbers with
+ * three significant digits. */
 #ifndef WEFT_CLI_COLUMNS_H
 #define WEFT_CLI_COLUMNS_H
 
@@ -11,20 +11,21 @@
 
 enum { COLUMNS = 100 };
 
-/* With `full` nothing is folded from here on (--full). */
+/* With `full` (--full) no line is folded from here on. */
 void columns_set_full(bool full);
 bool columns_are_full(void);
 
-/* Prints text and ends the line. What is longer than COLUMNS goes on in lines indented by `hang`
- * columns, broken at spaces behind column `hang`; a word that is longer than a line is cut. */
+/* Prints text and ends the line. A line longer than COLUMNS is broken at spaces after column
+ * `hang`; the continuation lines are indented by `hang` columns. A word that is longer than a
+ * line is cut. */
 void columns_print(FILE *to, int hang, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Prints `name` and a list with commas, as one line of a shell: what is too long goes on behind
- * "\\" in the next line. */
+/* Prints `name` and a comma-separated list as one shell line; a long list continues after "\\"
+ * on the next line. */
 void columns_print_list(FILE *to, const char *name, const char *list);
 
-/* Columns that text takes on a terminal: its characters, of which UTF-8 has more bytes. */
+/* Number of columns that UTF-8 text takes on a terminal. */
 int columns_of(const char *text);
 
 /* A number with three significant digits: "395", "48.4", "9.60"; "?" when 0. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The subcommands of `weft`. Each gets its own argv (argv[0] is "weft NAME") and returns the exit
- * status: 0 good, 1 found a fault, 2 usage. */
+/* The subcommands of `weft`. Each gets its own argv (argv[0] is "weft NAME") and returns the
+ * exit status: 0 success, 1 a fault was found, 2 wrong usage. */
 #ifndef WEFT_CLI_COMMANDS_H
 #define WEFT_CLI_COMMANDS_H
 

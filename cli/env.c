@@ -22,14 +22,14 @@ static error_t parse_env(int key, char *argument, struct argp_state *state)
     return ARGP_ERR_UNKNOWN;
 }
 
-/* The secret itself must not come into a terminal's history or a log. */
+/* Hides the secret, which must not appear in a terminal or a log. */
 static const char *shown_value(enum config_id id)
 {
     const char *value = config_string(id);
     return id == CONFIG_SECRET && *value ? "(set, not shown)" : value;
 }
 
-/* Which serve on this machine. */
+/* The rates of collectives in use on this machine. */
 static const char *rates_here(void)
 {
     static char text[1200];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft hca`: the software adapters of this user's running processes. Each listens at an abstract
- * socket whose name has the user and the LID; asked there, it describes itself as a JSON object,
- * which is shown as tables or passed on. Such a name any user may hold: who answers is looked at
- * (SO_PEERCRED), the time is bounded, and what is said is made fit for a terminal (finding A23).
- * Nothing but the name, the question and the keys of the answer is known of them here. */
+/* `weft hca`: shows the software adapters of this user's running processes. Each listens at an
+ * abstract socket whose name has the user and the LID, and answers with a JSON object, which
+ * this command prints as tables or unchanged. Any user can bind such a name, so the command
+ * checks the peer's credentials (SO_PEERCRED), limits the time, and makes the answer safe for a
+ * terminal (finding A23). Only the name, the request and the keys of the answer are known here. */
 #include "commands.h"
 
 #include "tool/tool.h"
@@ -23,8 +23,8 @@
 #include <unistd.h>
 
 enum {
-    ANSWER_MS = 2000,   /* of one adapter, all in all */
-    ALL_MS = 10 * 1000, /* of all of them */
+    ANSWER_MS = 2000,   /* time for one adapter */
+    ALL_MS = 10 * 1000, /* time for all adapters */
     ANSWER_MOST = 64 << 20,
     LINES_SHOWN = 8,
     SOCKETS_MOST = 4095,
@@ -35,15 +35,15 @@ struct options {
     bool json, queues, keys;
 };
 
-/* ------------------------------------------------------------------------------------- asking */
+/* ------------------------------------------------------------------------------------ queries */
 
-static int by_number(const void *a, const void *b)
+static int compare_numbers(const void *a, const void *b)
 {
     const unsigned x = *(const unsigned *)a, y = *(const unsigned *)b;
     return (x > y) - (x < y);
 }
 
-/* The LIDs at which this user's adapters listen, each once; how many. */
+/* Finds the LIDs at which this user's adapters listen, without duplicates. Returns how many. */
 static int find_lids(unsigned *lids, int most)
 {
     char name[64], *line = NULL;
@@ -60,7 +60,7 @@ static int find_lids(unsigned *lids, int most)
     }
     free(line);
     fclose(sockets);
-    qsort(lids, (size_t)n, sizeof *lids, by_number);
+    qsort(lids, (size_t)n, sizeof *lids, compare_numbers);
     int once = 0;
     for (int i = 0; i < n; i++)
         if (!i || lids[i] != lids[i - 1])
@@ -74,7 +74,7 @@ static int connect_to(unsigned lid)
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     int n = snprintf(a.sun_path + 1, sizeof a.sun_path - 1, "weft-hca-%u-%u", getuid(), lid);
     socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
-    /* Nobody who listens has to accept: a full queue of theirs refuses at once. */
+    /* A listener need not accept: with a full queue connect() fails at once. */
     if (fd >= 0 && connect(fd, (struct sockaddr *)&a, bytes)) {
         close(fd);
         fd = -1;
@@ -82,8 +82,8 @@ static int connect_to(unsigned lid)
     return fd;
 }
 
-/* Any user may bind these names. The process at the other end is this user's or root's; else *uid
- * is whose it is. */
+/* Any user can bind these names. True when the peer process belongs to this user or to root;
+ * else *uid is its owner. */
 static bool is_trusted(int fd, unsigned *uid)
 {
     struct ucred peer;
@@ -101,8 +101,8 @@ static int64_t milliseconds(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* What the adapter says until `end`; NULL: it does not answer, or not all of it. The caller frees
- * it. */
+/* Reads the answer of the adapter until `end`; NULL: no answer, or not a complete one. The
+ * caller frees it. */
 static char *read_answer(int fd, int64_t end)
 {
     enum { PIECE = 64 << 10 };
@@ -127,8 +127,9 @@ static char *read_answer(int fd, int64_t end)
     return text;
 }
 
-/* NULL: it has ended, does not answer, or is another user's, which is said. */
-static char *ask(unsigned lid, int64_t end)
+/* Asks one adapter. NULL: it has ended, does not answer, or belongs to another user, which is
+ * reported. */
+static char *query_adapter(unsigned lid, int64_t end)
 {
     int64_t own_end = milliseconds() + ANSWER_MS;
     int fd = connect_to(lid);
@@ -136,8 +137,8 @@ static char *ask(unsigned lid, int64_t end)
     unsigned uid = 0;
     if (fd >= 0 && !is_trusted(fd, &uid))
         fprintf(stderr,
-                "weft hca: user %u holds the name of a software adapter of user %u (LID %u); it is "
-                "passed over\n",
+                "weft hca: user %u holds the name of a software adapter of user %u (LID %u); it "
+                "is skipped\n",
                 uid, getuid(), lid);
     else if (fd >= 0 && send(fd, "show", 4, MSG_NOSIGNAL) == 4)
         text = read_answer(fd, own_end < end ? own_end : end);
@@ -146,8 +147,7 @@ static char *ask(unsigned lid, int64_t end)
     return text;
 }
 
-/* Texts in it become fit for a terminal: names of programs and lines of logs are what others
- * wrote. */
+/* Makes texts safe for a terminal: program names and log lines come from other processes. */
 static void make_printable(json_t *value)
 {
     const char *key;
@@ -164,7 +164,7 @@ static void make_printable(json_t *value)
     json_array_foreach(value, i, part) make_printable(part);
 }
 
-static json_t *ask_all(const struct options *options, int *silent)
+static json_t *query_all_adapters(const struct options *options, int *silent)
 {
     static unsigned lids[SOCKETS_MOST];
     json_t *all = json_array();
@@ -172,7 +172,7 @@ static json_t *ask_all(const struct options *options, int *silent)
     int64_t end = milliseconds() + ALL_MS;
     *silent = 0;
     for (int i = 0; i < n; i++) {
-        char *text = ask(lids[i], end);
+        char *text = query_adapter(lids[i], end);
         json_t *one = text ? json_loads(text, 0, NULL) : NULL;
         make_printable(one);
         if (one &&
@@ -277,7 +277,7 @@ static error_t parse_hca(int key, char *argument, struct argp_state *state)
     case ARGP_KEY_ARG:
         options->pid = (int)strtol(argument, &end, 10);
         if (*end || options->pid <= 0 || state->arg_num)
-            argp_error(state, "\"%s\" is not a process number", argument);
+            argp_error(state, "\"%s\" is not a process id", argument);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -303,7 +303,7 @@ int cmd_hca(int argc, char **argv)
     struct options options = {.queues = true};
     int silent;
     argp_parse(&argp, argc, argv, 0, NULL, &options);
-    json_t *all = ask_all(&options, &silent), *device;
+    json_t *all = query_all_adapters(&options, &silent), *device;
     size_t i, n = json_array_size(all);
     if (options.json) {
         json_dumpf(all, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER);

@@ -12,17 +12,16 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What libpng found in the file, before any memory is asked for it. */
+/* Checks the size that libpng read from the header, before memory is allocated. */
 static weft_status check_size(const char *path, const png_image *png)
 {
     if (png->width > IMAGE_LONGEST_SIDE || png->height > IMAGE_LONGEST_SIDE)
-        return base_fail(
-            WEFT_ERR_ARGUMENT,
-            "%s: %u x %u pixels: no side may be longer than %d; scale the picture down", path,
-            png->width, png->height, IMAGE_LONGEST_SIDE);
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "%s: %u x %u pixels: no side may be longer than %d; scale the image down",
+                         path, png->width, png->height, IMAGE_LONGEST_SIDE);
     if ((size_t)png->width * png->height > IMAGE_MOST_PIXELS)
         return base_fail(WEFT_ERR_ARGUMENT,
-                         "%s: %u x %u pixels are more than %d; scale the picture down", path,
+                         "%s: %u x %u pixels are more than %d; scale the image down", path,
                          png->width, png->height, IMAGE_MOST_PIXELS);
     return WEFT_OK;
 }
@@ -42,11 +41,11 @@ static weft_status read_samples(const char *path, png_image *png, struct image *
     if (png_image_finish_read(png, &white, image->samples, 0, NULL))
         return WEFT_OK;
     image_free(image);
-    return base_fail(WEFT_ERR_ARGUMENT, "%s: the picture is damaged or cut off: %s", path,
+    return base_fail(WEFT_ERR_ARGUMENT, "%s: the image is damaged or truncated: %s", path,
                      png->message);
 }
 
-/* The first byte of a file that cannot be read, a folder say, tells why. */
+/* Reads the first byte, to get the error of a file that cannot be read, such as a folder. */
 static weft_status begin_png(const char *path, FILE *file, png_image *png)
 {
     int byte = getc(file);
@@ -56,7 +55,7 @@ static weft_status begin_png(const char *path, FILE *file, png_image *png)
     if (png_image_begin_read_from_stdio(png, file))
         return WEFT_OK;
     return base_fail(WEFT_ERR_ARGUMENT,
-                     "%s: not a PNG picture: %s; convert it first, for example `convert "
+                     "%s: not a PNG image: %s; convert it first, for example `convert "
                      "picture.jpg picture.png`",
                      path, png->message);
 }

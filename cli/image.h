@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pictures for `weft demo`: reads and writes PNG, with libpng, which trusts nothing in a file.
- * Knows nothing of PEs or of what is done with the picture. */
+/* Images for `weft demo`: reads and writes PNG with libpng, which checks untrusted files.
+ * Independent of PEs and of what the demo does with the image. */
 #ifndef WEFT_CLI_IMAGE_H
 #define WEFT_CLI_IMAGE_H
 
@@ -9,7 +9,7 @@
 
 #include <weft.h>
 
-/* No side is longer, and no picture has more pixels. */
+/* Limits of a side and of the number of pixels. */
 enum { IMAGE_LONGEST_SIDE = 16384, IMAGE_MOST_PIXELS = 1 << 24 };
 
 struct image {
@@ -23,13 +23,14 @@ static inline size_t image_samples(const struct image *image)
     return (size_t)image->width * image->height * image->channels;
 }
 
-/* Reads a PNG file of any kind: palettes become colours, 16 bits 8, and what is transparent shows
- * white. On failure image->samples is NULL and the sentence names file and reason:
- * WEFT_ERR_ARGUMENT (not such a file, damaged, too large), WEFT_ERR_SYSTEM (cannot be read) or
+/* Reads a PNG file of any kind: palettes become colours, 16 bits become 8, transparent pixels
+ * become white. On failure image->samples is NULL and the message names the file and the reason:
+ * WEFT_ERR_ARGUMENT (not a PNG file, damaged or too large), WEFT_ERR_SYSTEM (cannot be read) or
  * WEFT_ERR_NO_MEMORY. */
 weft_status image_read(const char *path, struct image *image);
 
-/* Writes an 8-bit PNG, replacing the file. WEFT_ERR_SYSTEM; what was half written is removed. */
+/* Writes an 8-bit PNG and replaces the file. WEFT_ERR_SYSTEM: it has removed the incomplete
+ * file. */
 weft_status image_write_png(const char *path, const struct image *image);
 
 void image_free(struct image *image);

@@ -17,7 +17,7 @@
 
 enum { KEY_FAULT_BELOW = 512 };
 
-/* 1 to 100; 0: it is none. */
+/* Returns 1 to 100; 0: not a percentage. */
 static int percentage(const char *text)
 {
     char *end;
@@ -44,7 +44,7 @@ static error_t parse_machine(int key, char *argument, struct argp_state *state)
     case KEY_FAULT_BELOW:
         options->fault_percent = percentage(argument);
         if (!options->fault_percent)
-            argp_error(state, "--fault-below: \"%s\" is no percentage from 1 to 100", argument);
+            argp_error(state, "--fault-below: \"%s\" is not a percentage from 1 to 100", argument);
         return 0;
     case 'f':
         columns_set_full(true);
@@ -56,23 +56,22 @@ static error_t parse_machine(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option options_list[] = {
     {"machine", 'm', "FILE", 0,
-     "a recorded machine, a topology file of NCCL or hwloc, the text of nvidia-smi topo -m, or a "
-     "description such as \"2 socket, 4 gpu each, nvlink switch\", in "
-     "place of this one",
+     "examine another machine: a recorded one, a topology file of NCCL or hwloc, the text of "
+     "nvidia-smi topo -m, or a description such as \"2 socket, 4 gpu each, nvlink switch\"",
      0},
     {"what-if", 'w', "CHANGES", 0, "apply changes first, e.g. 'drop acs 0000:40:01.1'", 0},
     {"measure", 'M', NULL, 0, "measure pairs on this machine", 0},
     {"full", 'f', NULL, 0,
-     "print everything, in lines of any length; else lines have at most 100 columns", 0},
+     "print everything, in lines of any length (default: at most 100 columns)", 0},
     {"fault-below", KEY_FAULT_BELOW, "PERCENT", 0,
-     "rates measured below this part of the expected ones are faults (80)", 0},
+     "report a fault where a measured rate is below this percentage of the expected one (80)", 0},
     {"json", 'j', NULL, 0, "print JSON", 0},
     {0},
 };
 
 const struct argp machine_options_argp = {.options = options_list, .parser = parse_machine};
 
-/* The option comes before the variable, and that before what a file says. */
+/* The option has precedence over the variable, and that over the machine file. */
 static bool set_threshold(const struct machine_options *options, struct machine *machine)
 {
     const char *variable = getenv(config_vars[CONFIG_FAULT_PERCENT].name);
@@ -80,7 +79,7 @@ static bool set_threshold(const struct machine_options *options, struct machine 
                   : variable             ? percentage(variable)
                                          : 0;
     if (variable && !percent) {
-        fprintf(stderr, "weft: %s=%s is no percentage from 1 to 100\n",
+        fprintf(stderr, "weft: %s=%s is not a percentage from 1 to 100\n",
                 config_vars[CONFIG_FAULT_PERCENT].name, variable);
         return false;
     }
@@ -112,14 +111,14 @@ struct machine *machine_options_read(const struct machine_options *options)
     return machine;
 }
 
-static void progress(const char *pair)
+static void print_progress(const char *pair)
 {
     if (isatty(STDERR_FILENO))
         fprintf(stderr, "\rmeasuring %s      ", pair);
 }
 
-/* Each GPU with the NIC that it is given and that was not tried yet. Returns whether a ladder was
- * climbed. */
+/* Runs the ladder for each GPU with its assigned NIC, unless tried before. Returns whether a
+ * ladder ran. */
 static bool climb_given(struct machine *machine)
 {
     struct assignment assignment;
@@ -140,8 +139,8 @@ static bool climb_given(struct machine *machine)
     return climbed;
 }
 
-/* Where a NIC cannot reach a GPU's memory another one may be given to it, which is then tried
- * too. */
+/* When a NIC cannot reach the memory of its GPU, the GPU may get another NIC, which is then
+ * tried too. */
 static void climb_ladders(struct machine *machine)
 {
     enum { ROUNDS = 3 };
@@ -152,11 +151,11 @@ static void climb_ladders(struct machine *machine)
 static void measure_all(struct machine *machine, struct probe *probe, int quick)
 {
     probe_warm(probe);
-    weft_status status = machine_measure(machine, probe_interface(probe), quick, progress);
+    weft_status status = machine_measure(machine, probe_interface(probe), quick, print_progress);
     if (isatty(STDERR_FILENO))
         fputs("\r                                \r", stderr);
     if (status)
-        fprintf(stderr, "weft: not all was measured: %s\n", weft_last_error());
+        fprintf(stderr, "weft: some measurements failed: %s\n", weft_last_error());
     probe_close(probe);
 }
 
@@ -189,7 +188,7 @@ void machine_options_try(struct machine *machine)
         measure_all(machine, probe, 1);
 }
 
-/* Reals are printed with few digits, so that the text is the same everywhere. */
+/* Rounds reals to few digits, so that the text is the same on every machine. */
 static json_t *json_milli(int64_t milli, int64_t step)
 {
     return milli > 0 ? json_real((double)((milli + step / 2) / step * step) / 1000) : json_null();

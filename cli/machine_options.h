@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What topo, explain and doctor share: where the machine comes from, and measuring it. */
+/* Shared by topo, explain and doctor: options, reading the machine, and measuring it. */
 #ifndef WEFT_CLI_MACHINE_OPTIONS_H
 #define WEFT_CLI_MACHINE_OPTIONS_H
 
@@ -16,21 +16,21 @@ struct machine_options {
     const char *what_if; /* --what-if */
     int json;
     int measure;
-    int fault_percent; /* --fault-below; 0: WEFT_FAULT_PERCENT, or what the machine's file says */
+    int fault_percent; /* --fault-below; 0: WEFT_FAULT_PERCENT, or the value of the machine file */
 };
 
-/* Options common to the three commands; give it as an argp child. The input of the child is the
- * struct machine_options. */
+/* Options common to the three commands, as an argp child whose input is the struct
+ * machine_options. */
 extern const struct argp machine_options_argp;
 
-/* Reads the machine and applies the what-if. NULL after printing why to stderr. */
+/* Reads the machine and applies --what-if. NULL: it has printed why to stderr. */
 struct machine *machine_options_read(const struct machine_options *options);
 
-/* Measures all pairs, or says why not. `quick`: moves little. */
+/* Measures all pairs, or prints why not. `quick`: small transfers. */
 void machine_options_measure(const struct machine_options *options, struct machine *machine,
                              int quick);
 
-/* Proves and measures the GPUs of this machine briefly; no NIC is tried. */
+/* Runs the path test and a short measurement on the GPUs of this machine; does not use NICs. */
 void machine_options_try(struct machine *machine);
 
 /* GB/s as a JSON number with one decimal; null when 0. */

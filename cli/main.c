@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft`: finds the subcommand and hands over. */
+/* `weft`: calls the subcommand. */
 #include "commands.h"
 
 #include <argp.h>
@@ -17,41 +17,41 @@ static const struct command {
 } commands[] = {
 #ifndef WEFT_REDUCED
     {"attach", cmd_attach, "show what the PEs of a running or hanging job are doing"},
-    {"bench", cmd_bench, "measure the operations between PEs beside what the bare machine does"},
+    {"bench", cmd_bench, "measure the operations between PEs, compared with the bare machine"},
     {"demo", cmd_demo, "show on this machine what Weft does"},
     {"env", cmd_env, "list the configuration variables with value and origin"},
     {"explain", cmd_explain,
-     "by which way data goes between two devices or PEs, and why by no better"},
+     "explain the path between two devices or PEs, and why no better one is used"},
     {"doctor", cmd_doctor, "check the machine: drivers, limits, links, peer access, RDMA, storage"},
     {"hca", cmd_hca, "show the software adapters of running processes"},
     {"topo", cmd_topo, "show GPUs, NICs, disks and the speed of every pair; record a machine"},
 #endif
     {"nvshmem", cmd_nvshmem,
-     "print the folder that makefiles written for NVSHMEM name as NVSHMEM_HOME"},
+     "print the folder to use as NVSHMEM_HOME in makefiles written for NVSHMEM"},
     {"run", cmd_run, "start a job of several PEs on this machine, or on several"},
     {"version", cmd_version, "print the version"},
 };
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
-static void usage(FILE *to)
+static void print_usage(FILE *to)
 {
     fprintf(to, "usage: weft COMMAND [option ...]\n\n");
     for (int i = 0; i < COMMANDS; i++)
         fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].text);
-    fprintf(to, "\n`weft COMMAND --help` tells more.\n");
+    fprintf(to, "\n"
+                "`weft COMMAND --help` lists the options of a command.\n");
 }
 
-/* At the end of the process, from wherever it exits: what was printed and did not reach its file,
- * on a full disk for instance, is a failure of the command. */
+/* At exit: output that could not be written, on a full disk for instance, is a failure of the
+ * command. */
 static void flush_stdout(void)
 {
     bool lost = ferror(stdout) != 0;
     if (fclose(stdout) == 0 && !lost)
         return;
     if (lost)
-        fprintf(stderr,
-                "weft: standard output could not be written; what it holds is incomplete\n");
+        fprintf(stderr, "weft: standard output could not be written; it is incomplete\n");
     else
         fprintf(stderr, "weft: standard output could not be written: %s\n", strerror(errno));
     _exit(EXIT_FAULT);
@@ -62,11 +62,11 @@ int main(int argc, char **argv)
     argp_err_exit_status = EXIT_USAGE;
     atexit(flush_stdout);
     if (argc < 2) {
-        usage(stderr);
+        print_usage(stderr);
         return EXIT_USAGE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
-        usage(stdout);
+        print_usage(stdout);
         return EXIT_GOOD;
     }
     if (strcmp(argv[1], "--version") == 0)
@@ -80,6 +80,6 @@ int main(int argc, char **argv)
         }
     }
     fprintf(stderr, "weft: there is no command \"%s\"\n\n", argv[1]);
-    usage(stderr);
+    print_usage(stderr);
     return EXIT_USAGE;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft nvshmem`: where the folder is that stands for an installation of NVSHMEM (cli/nvshmem). It
- * is found from where the command's own file lies, so an installation may be moved. */
+/* `weft nvshmem`: prints the folder that replaces an installation of NVSHMEM (cli/nvshmem). It
+ * is located relative to the file of this command, so that an installation can be moved. */
 #include "commands.h"
 
 #include <argp.h>
@@ -20,8 +20,8 @@ static error_t parse_nvshmem(int key, char *argument, struct argp_state *state)
     return ARGP_ERR_UNKNOWN;
 }
 
-/* Whether the folder at `from_bin`, seen from the folder of this command, is there; then its
- * name. */
+/* Whether the folder `from_bin`, relative to the folder of this command, exists; then its name
+ * in `prefix`. */
 static bool find_prefix(const char *bin, const char *from_bin, char prefix[PATH_MAX])
 {
     char path[2 * PATH_MAX], header[PATH_MAX + 32];
@@ -32,7 +32,7 @@ static bool find_prefix(const char *bin, const char *from_bin, char prefix[PATH_
     return access(header, R_OK) == 0;
 }
 
-/* In JSON, quotes and backslashes of a path are escaped; other characters stand as they are. */
+/* Escapes quotes and backslashes of the path in JSON. */
 static void print_nvshmem_json(const char *prefix)
 {
     fputs("{\"prefix\": \"", stdout);
@@ -57,9 +57,9 @@ int cmd_nvshmem(int argc, char **argv)
     static const struct argp argp = {
         .options = options,
         .parser = parse_nvshmem,
-        .doc = "Print the folder that stands for an installation of NVSHMEM: headers by NVSHMEM's "
-               "paths, libraries, CMake package, nvshmem.pc, nvshmrun and nvshmem-info.\v"
-               "make NVSHMEM_HOME=$(weft nvshmem)"};
+        .doc = "Print the folder that replaces an installation of NVSHMEM: headers by NVSHMEM's "
+               "paths, libraries, CMake package, nvshmem.pc, nvshmrun and nvshmem-info.\vmake "
+               "NVSHMEM_HOME=$(weft nvshmem)"};
     bool json = false;
     char bin[PATH_MAX] = "", prefix[PATH_MAX];
     argp_parse(&argp, argc, argv, 0, NULL, &json);
@@ -67,7 +67,7 @@ int cmd_nvshmem(int argc, char **argv)
     char *slash = length > 0 ? strrchr(bin, '/') : NULL;
     if (slash)
         *slash = '\0';
-    /* Of an installation, and of a build tree. */
+    /* First the folder of an installation, then that of a build tree. */
     if (!slash || (!find_prefix(bin, WEFT_NVSHMEM_FROM_BIN, prefix) &&
                    !find_prefix(bin, "../lib/weft-nvshmem", prefix))) {
         fprintf(stderr,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The probe of the machine room over real GPUs. See probe.h. */
+/* Implements the probe interface of src/machine on real GPUs. See probe.h. */
 #include "probe.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 #include "tool/link_counters.h"
 #include "tool/tool.h"
 
-/* What was found of an unordered pair serves both orders. */
+/* Result for an unordered pair; serves both orders. */
 struct known_pair {
     bool known, brief;
     weft_status status;
@@ -34,8 +34,8 @@ struct probe {
     struct known_pair *pairs;    /* [n * n], the lower GPU first */
 };
 
-/* A few errors that do not come back under the same load are no growth: lines have a rate of
- * bit errors, and each is repaired. */
+/* Errors that do not recur under the same load do not count as growth: links have a bit error
+ * rate, and the hardware repairs each error. */
 static void count_again(struct probe *probe, int low, int high, bool brief, struct known_pair *k)
 {
     char again[sizeof k->where];
@@ -85,13 +85,13 @@ static const enum probe_proof proofs[] = {[FOUND_PROVEN] = PROBE_PROVEN,
                                           [FOUND_REFUSED] = PROBE_REFUSED,
                                           [FOUND_NOT_OFFERED] = PROBE_NOT_RUN};
 
-/* The proof is that of the CPU's mapping. */
+/* The path test is that of the mapping by the CPU. */
 static weft_status measure_host(struct probe *probe, int gpu, bool brief, int64_t *to_host_mbps,
                                 int64_t *to_gpu_mbps, struct probe_result *r)
 {
     struct probe_host host;
     weft_status status = probe_gpus_host(probe->gpus, gpu, brief, &host);
-    /* a GPU lowers its link when it has been idle for a while, and not at once */
+    /* an idle GPU lowers its link speed, but not at once */
     r->pcie_gen = status ? 0 : gpu_links_generation(probe->pcie, probe->addresses[gpu]);
     *to_host_mbps = host.to_host_mbps;
     *to_gpu_mbps = host.to_gpu_mbps;

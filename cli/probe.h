@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measures this machine for topo, explain and doctor: joins the figures of gpu_probe.h with the
- * error counters of the links, in the words of the machine's model. */
+/* Measures this machine for topo, explain and doctor: combines the figures of gpu_probe.h with
+ * the error counters of the links, as the machine model needs them. */
 #ifndef WEFT_CLI_PROBE_H
 #define WEFT_CLI_PROBE_H
 
@@ -9,15 +9,15 @@
 
 struct probe;
 
-/* For the GPUs of `machine`, which is this one and outlives the probe. WEFT_ERR_UNSUPPORTED when
- * there is no CUDA driver. */
+/* Opens a probe for the GPUs of `machine`, which must be this machine and outlive the probe.
+ * WEFT_ERR_UNSUPPORTED: there is no CUDA driver. */
 weft_status probe_open(const struct machine *machine, struct probe **probe);
 void probe_close(struct probe *probe);
 
-/* To be called before a run over all pairs: makes all contexts at once. */
+/* Creates the contexts of all GPUs at once. Call it before measuring all pairs. */
 void probe_warm(struct probe *probe);
 
-/* What machine_measure() takes; valid until probe_close(). */
+/* Returns the interface for machine_measure(), valid until probe_close(). */
 const struct machine_probe *probe_interface(const struct probe *probe);
 
 #endif

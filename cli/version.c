@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft version`. */
+/* `weft version`: prints the version. */
 #include "commands.h"
 
 #include <argp.h>

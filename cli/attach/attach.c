@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft attach PID`: what every PE of a job on this node is doing, from its black boxes. */
+/* `weft attach PID`: shows what each PE of a job on this node does, read from the black boxes of
+ * the PEs. */
 #include "attach/attach.h"
 
 #include "commands.h"
@@ -30,7 +31,7 @@ static error_t parse_attach(int key, char *argument, struct argp_state *state)
     case ARGP_KEY_ARG:
         options->pid = (int)strtol(argument, &end, 10);
         if (*end || options->pid <= 0 || state->arg_num)
-            argp_error(state, "\"%s\" is not a process number", argument);
+            argp_error(state, "\"%s\" is not a process id", argument);
         return 0;
     case ARGP_KEY_NO_ARGS:
         argp_error(state, "the PID of a PE is missing");
@@ -44,16 +45,16 @@ int cmd_attach(int argc, char **argv)
 {
     static const struct argp_option known[] = {
         {"json", 'j', NULL, 0, "print a JSON object", 0},
-        {"history", 'n', "N", 0, "how many last operations to show (default 8)", 0},
+        {"history", 'n', "N", 0, "number of last operations to show (8)", 0},
         {0},
     };
     static const struct argp argp = {
         .options = known,
         .parser = parse_attach,
         .args_doc = "PID",
-        .doc = "Show what every PE of the job of process PID does: state, waits, counters, last "
-               "operations, who waits for whom, and what is stuck. Needs no privilege beyond being "
-               "the same user; the process need not cooperate."};
+        .doc = "Show what each PE of the job of process PID does: state, waits, counters, last "
+               "operations, which PE waits for which, and what is stuck. Works for the same user "
+               "without further privileges, also when the process hangs."};
     struct options options = {.history = 8};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     struct boxes_job job;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who waits for whom, and what that means in a sentence. */
+/* Finds which PE waits for which, and describes the cause in a sentence. */
 #include "attach/attach.h"
 
 const char *attach_state(const struct boxes_pe *pe)
@@ -28,7 +28,7 @@ static int slot_of(const struct boxes_job *job, int pe)
     return ATTACH_SOMEBODY;
 }
 
-/* A PE whose threads wait in several places is judged by the first of them. */
+/* When several threads of a PE wait, the first of them counts. */
 int attach_waits_for(const struct boxes_job *job, int slot)
 {
     const struct boxes_pe *pe = &job->pes[slot];
@@ -42,7 +42,7 @@ static const char *last_operation(const struct boxes_pe *pe)
     return pe->n_past ? pe->past[pe->n_past - 1].operation : "none";
 }
 
-static bool say_dead(const struct boxes_job *job, char *sentence, size_t bytes)
+static bool describe_dead(const struct boxes_job *job, char *sentence, size_t bytes)
 {
     for (int i = 0; i < job->count; i++) {
         const struct boxes_pe *pe = &job->pes[i];
@@ -63,7 +63,7 @@ static int count_waiting(const struct boxes_job *job)
     return waiting;
 }
 
-static void say_awaited(const struct boxes_job *job, int slot, char *sentence, size_t bytes)
+static void describe_awaited(const struct boxes_job *job, int slot, char *sentence, size_t bytes)
 {
     const struct boxes_pe *pe = &job->pes[slot];
     if (pe->state == BOXES_FINALIZED) {
@@ -81,8 +81,8 @@ static void say_awaited(const struct boxes_job *job, int slot, char *sentence, s
              (unsigned long long)pe->collectives);
 }
 
-/* Told from the lowest slot of the circle that `slot` is in. */
-static void say_circle(const struct boxes_job *job, int slot, char *sentence, size_t bytes)
+/* Describes the cycle that `slot` is in, starting at its lowest slot. */
+static void describe_cycle(const struct boxes_job *job, int slot, char *sentence, size_t bytes)
 {
     int lowest = slot;
     for (int at = attach_waits_for(job, slot); at != slot; at = attach_waits_for(job, at))
@@ -99,9 +99,9 @@ static void say_circle(const struct boxes_job *job, int slot, char *sentence, si
                  pe->pe, pe->waits[0].operation, next->pe, next->waits[0].operation);
 }
 
-/* Follows the waits from one slot: to a PE that does not wait, or round in a circle. False when
- * they lead to somebody unknown. */
-static bool follow(const struct boxes_job *job, int start, char *sentence, size_t bytes)
+/* Follows the waits from `start` to a PE that does not wait, or around a cycle. False: they lead
+ * to an unknown PE. */
+static bool follow_waits(const struct boxes_job *job, int start, char *sentence, size_t bytes)
 {
     int at = start;
     for (int steps = 0; steps <= job->count; steps++) {
@@ -109,25 +109,25 @@ static bool follow(const struct boxes_job *job, int start, char *sentence, size_
         if (next == ATTACH_SOMEBODY)
             return false;
         if (next == ATTACH_NOBODY) {
-            say_awaited(job, at, sentence, bytes);
+            describe_awaited(job, at, sentence, bytes);
             return true;
         }
         at = next;
     }
-    say_circle(job, at, sentence, bytes); /* after so many steps `at` is part of it */
+    describe_cycle(job, at, sentence, bytes); /* after job->count steps `at` is in the cycle */
     return true;
 }
 
 void attach_diagnose(const struct boxes_job *job, char *sentence, size_t bytes)
 {
     const struct boxes_pe *alone = NULL;
-    if (say_dead(job, sentence, bytes))
+    if (describe_dead(job, sentence, bytes))
         return;
     for (int i = 0; i < job->count; i++) {
         int whom = attach_waits_for(job, i);
         if (whom == ATTACH_SOMEBODY)
             alone = &job->pes[i];
-        if (whom >= 0 && follow(job, i, sentence, bytes))
+        if (whom >= 0 && follow_waits(job, i, sentence, bytes))
             return;
     }
     if (!alone) {
@@ -138,7 +138,7 @@ void attach_diagnose(const struct boxes_job *job, char *sentence, size_t bytes)
     const struct boxes_wait *wait = &alone->waits[0];
     snprintf(
         sentence, bytes,
-        "PE %d waits in %s for its own memory to change (%s), and no PE that should store there "
-        "is known; %d of %d PEs wait",
+        "PE %d waits in %s for its own memory to change (%s), and the PE that should store there "
+        "is unknown; %d of %d PEs wait",
         alone->pe, wait->operation, wait->what, count_waiting(job), job->count);
 }

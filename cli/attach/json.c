@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-static json_t *waits(const struct boxes_pe *pe, uint64_t now_ns)
+static json_t *waits_json(const struct boxes_pe *pe, uint64_t now_ns)
 {
     json_t *list = json_array();
     for (int i = 0; i < pe->n_waits; i++) {
@@ -19,7 +19,7 @@ static json_t *waits(const struct boxes_pe *pe, uint64_t now_ns)
     return list;
 }
 
-static json_t *kernels(const struct boxes_pe *pe)
+static json_t *kernels_json(const struct boxes_pe *pe)
 {
     json_t *list = json_array();
     for (int i = 0; i < pe->n_kernels; i++)
@@ -27,7 +27,7 @@ static json_t *kernels(const struct boxes_pe *pe)
     return list;
 }
 
-static json_t *ring(const struct boxes_proxy *ring, uint64_t now_ns)
+static json_t *ring_json(const struct boxes_proxy *ring, uint64_t now_ns)
 {
     return json_pack("{s:I, s:I, s:I, s:s, s:f}", "carried", (json_int_t)ring->carried, "completed",
                      (json_int_t)ring->completed, "behind", (json_int_t)ring->behind, "under_way",
@@ -37,9 +37,9 @@ static json_t *ring(const struct boxes_proxy *ring, uint64_t now_ns)
 
 static json_t *proxy(const struct boxes_pe *pe, uint64_t now_ns)
 {
-    json_t *all = ring(&pe->proxy, now_ns), *rings = json_array();
+    json_t *all = ring_json(&pe->proxy, now_ns), *rings = json_array();
     for (int i = 0; i < pe->n_rings; i++) {
-        json_t *one = ring(&pe->rings[i], now_ns);
+        json_t *one = ring_json(&pe->rings[i], now_ns);
         json_object_set_new(one, "ring", json_integer(pe->rings[i].ring));
         json_array_append_new(rings, one);
     }
@@ -47,7 +47,7 @@ static json_t *proxy(const struct boxes_pe *pe, uint64_t now_ns)
     return all;
 }
 
-static json_t *paths(const struct boxes_pe *pe)
+static json_t *paths_json(const struct boxes_pe *pe)
 {
     json_t *object = json_object();
     for (int i = 0; i < pe->n_paths; i++)
@@ -71,8 +71,8 @@ void attach_json(FILE *to, const struct boxes_job *job)
                            pe->pe, "pid", pe->pid, "node", pe->node, "npes", pe->npes, "program",
                            pe->program, "state", attach_state(pe), "seconds",
                            attach_seconds(job->now_ns, pe->start_ns), "failure", pe->failure,
-                           "waits", waits(pe, job->now_ns), "kernels", kernels(pe), "proxy",
-                           proxy(pe, job->now_ns), "paths", paths(pe)));
+                           "waits", waits_json(pe, job->now_ns), "kernels", kernels_json(pe),
+                           "proxy", proxy(pe, job->now_ns), "paths", paths_json(pe)));
     }
     attach_diagnose(job, sentence, sizeof sentence);
     json_t *all = json_pack("{s:o, s:s}", "pes", pes, "diagnosis", sentence);

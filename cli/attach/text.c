@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft attach` for people. */
+/* The text output of `weft attach`. */
 #include "attach/attach.h"
 
 #include <unistd.h>
@@ -32,10 +32,10 @@ static void print_ring(FILE *to, const struct boxes_proxy *ring, uint64_t now_ns
     fprintf(to, "    proxy");
     if (ring->ring)
         fprintf(to, ", ring %d", ring->ring);
-    fprintf(to, ": %llu operations carried out, %llu complete", (unsigned long long)ring->carried,
+    fprintf(to, ": %llu operations executed, %llu complete", (unsigned long long)ring->carried,
             (unsigned long long)ring->completed);
     if (ring->since_ns)
-        fprintf(to, "; %s under way for %.1f s, at least %llu behind it", ring->under_way,
+        fprintf(to, "; %s in progress for %.1f s, at least %llu queued behind it", ring->under_way,
                 attach_seconds(now_ns, ring->since_ns), (unsigned long long)ring->behind);
     fputc('\n', to);
 }
@@ -63,7 +63,7 @@ static void print_pe(FILE *to, const struct boxes_pe *pe, uint64_t now_ns, int h
     print_history(to, pe, history);
 }
 
-/* Of a job over several nodes only those of this one can be seen. */
+/* Prints which node this is when the job has several: PEs of other nodes are not visible here. */
 static void print_job_host(FILE *to, const struct boxes_job *job)
 {
     char host[256] = "";

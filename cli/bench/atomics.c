@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The 64-bit atomics from the host, on host or GPU memory: `from` acts on one variable of `to`,
- * back to back, then one quiet. The checks let all PEs act on that variable at the same time. */
+/* The 64-bit atomics called by the host, on host or GPU memory: `from` accesses one variable of
+ * `to`, back to back, then one quiet. In the checks all PEs access that variable at the same
+ * time. */
 #include "bench/bench.h"
 
-/* Enough rounds that the PEs contend for the variable, though they leave the barrier one by one.
- * Fewer on GPU memory, where an operation of the host takes some microseconds. */
+/* Enough rounds that the PEs contend for the variable although they leave the barrier at
+ * different times. Fewer on GPU memory, where a host operation takes microseconds. */
 static uint64_t check_rounds(const struct bench *bench)
 {
     return bench->options->memory == MEMORY_GPU ? 500 : 10000;
 }
 
-/* X(name, one call with ctx, var, i and pe in scope; it may store in `fetched`). */
+/* X(name, one call with ctx, var, i and pe in scope; it may store to `fetched`). */
 #define ATOMIC_CALLS(X)                                                                            \
     X(fetch_add, weft_atomic_fetch_add64(ctx, var, 1, &fetched, pe))                               \
     X(add, weft_atomic_add64(ctx, var, 1, pe))                                                     \
@@ -49,21 +50,22 @@ static uint64_t check_rounds(const struct bench *bench)
 ATOMIC_CALLS(ATOMIC_RUN)
 #undef ATOMIC_RUN
 
-/* All PEs operate on the variable of `to` at once, in steps whose final value does not depend on
- * the order of the PEs. `traces` is the xor of all values fetched, which does not either. */
+/* All PEs access the variable of `to` at once, in steps whose final value does not depend on the
+ * order of the PEs. `traces` is the xor of all fetched values, which does not depend on it
+ * either. */
 struct contest {
     weft_ctx *ctx;
     uint64_t *var;
-    int pe; /* whose variable */
+    int pe; /* PE that owns the variable */
     int me, n;
-    uint64_t rounds; /* of each PE */
+    uint64_t rounds; /* rounds of each PE */
     uint64_t traces; /* combined by xor */
 };
 
 typedef weft_status (*contest_step)(struct contest *contest, uint64_t round);
 typedef uint64_t (*contest_result)(int n, uint64_t rounds);
 
-/* Sets the variable to `start`, lets every PE take its steps, and gives *final (at every PE) and
+/* Sets the variable to `start`, runs the steps of every PE, and gives *final (at every PE) and
  * the xor of all PEs' traces. */
 static weft_status hold_contest(struct bench *bench, struct bench_case *c, uint64_t start,
                                 contest_step step, uint64_t *final, uint64_t *traces)
@@ -112,8 +114,8 @@ static weft_status step_cswap(struct contest *t, uint64_t round)
     return WEFT_OK;
 }
 
-/* What a PE swaps in, a different value in each round. Each comes out of another swap, or is the
- * final value. */
+/* The value that a PE swaps in, different in each round. Each is fetched by another swap or is
+ * the final value. */
 static uint64_t token(int pe, uint64_t round)
 {
     return bench_word(50 + (uint64_t)pe, round);
@@ -175,7 +177,7 @@ static weft_status step_fetch(struct contest *t, uint64_t round)
     uint64_t fetched;
     weft_status status = weft_atomic_fetch64(t->ctx, t->var, &fetched, t->pe);
     if (fetched != 42)
-        t->traces |= own_bit(t); /* not the difference: two PEs' would cancel out */
+        t->traces |= own_bit(t); /* not the difference: those of two PEs would cancel out */
     return status;
 }
 
@@ -218,7 +220,7 @@ static uint64_t constant_42(int n, uint64_t rounds)
     return 42;
 }
 
-/* xor of 0 ... count-1: what fetch-and-increment must have handed out, each value once. */
+/* xor of 0 ... count-1, the values that fetch-and-increment must return once each. */
 static uint64_t all_counts(int n, uint64_t rounds)
 {
     uint64_t all = 0;
@@ -232,8 +234,8 @@ static uint64_t nothing(int n, uint64_t rounds)
     return 0;
 }
 
-/* X(name, start, step, final value, xor of the traces). For swap the final value stands in the
- * traces instead. */
+/* X(name, start, step, final value, xor of the traces). For swap the final value is part of the
+ * traces. */
 #define ATOMIC_CHECKS(X)                                                                           \
     X(fetch_add, 0, step_fetch_add, count_of, all_counts)                                          \
     X(add, 0, step_add, sum_of_atomics, nothing)                                                   \

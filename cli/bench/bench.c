@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft bench`: starts a job of itself where it is not part of one, and walks over the selected
- * benchmarks and sizes. How a figure is taken is not known here (cli/bench/). */
+/* `weft bench`: starts a job of itself unless it is already in one, and runs the selected
+ * benchmarks and sizes. The measurements themselves are in cli/bench/. */
 #include "bench/bench.h"
 #include "bench/coll_command.h"
-#include "commands.h"
 #include "bench/file_command.h"
+#include "commands.h"
 
 #include "tool/tool.h"
 
@@ -58,15 +58,16 @@ int bench_start_job(const struct bench_options *options, int argc, char **argv)
 
 struct results {
     struct bench_point *points;
-    int count, room;
+    int count, capacity;
     bool wrong, left_out;
 };
 
 static struct bench_point *next_point(struct results *results)
 {
-    if (results->count == results->room) {
-        results->room = results->room ? results->room * 2 : 64;
-        results->points = realloc(results->points, (size_t)results->room * sizeof *results->points);
+    if (results->count == results->capacity) {
+        results->capacity = results->capacity ? results->capacity * 2 : 64;
+        results->points =
+            realloc(results->points, (size_t)results->capacity * sizeof *results->points);
         if (!results->points)
             abort();
     }
@@ -92,11 +93,11 @@ static weft_status run_point(struct bench *bench, const struct bench_entry *entr
 {
     struct bench_case c;
     weft_status status = bench_case_open(bench, entry, bytes, &c);
-    if (status == WEFT_ERR_NO_MEMORY) { /* alike at every PE: all leave out this point */
+    if (status == WEFT_ERR_NO_MEMORY) { /* the same at every PE, so that all skip this point */
         results->left_out = true;
         clear_progress(bench);
         if (bench->me == bench->from)
-            fprintf(stderr, "weft bench: %s at %zu bytes is left out: %s\n", entry->name, bytes,
+            fprintf(stderr, "weft bench: %s at %zu bytes is skipped: %s\n", entry->name, bytes,
                     weft_last_error());
         return WEFT_OK;
     }
@@ -130,7 +131,7 @@ static int count_points(const struct bench_options *options)
     return all;
 }
 
-/* options are those of the bench: the number of blocks is the point's. */
+/* `options` is bench->options: its number of blocks changes with the point. */
 static weft_status run_benches(struct bench *bench, struct bench_options *options,
                                struct results *results)
 {
@@ -152,7 +153,7 @@ static weft_status run_benches(struct bench *bench, struct bench_options *option
     return status;
 }
 
-/* The other PEs would wait for one that fails: the job ends with it. */
+/* Ends the job, since the other PEs would wait for the PE that failed. */
 static int end_with_failure(struct bench *bench, const char *what)
 {
     clear_progress(bench);
@@ -178,7 +179,7 @@ static int html_failed(struct bench *bench)
     return end_with_failure(bench, what);
 }
 
-/* What can only be checked once the job is known; the same at every PE, said by one. */
+/* Checks the options against the job. The result is the same at every PE; PE 0 prints it. */
 static bool fits_job(const struct bench *bench)
 {
     const struct bench_options *options = bench->options;
@@ -187,8 +188,7 @@ static bool fits_job(const struct bench *bench)
         fits = false;
         if (bench->me == 0)
             fprintf(stderr,
-                    "weft bench: --pes %d, but this job has been started with %d PEs; leave "
-                    "--pes out\n",
+                    "weft bench: --pes %d, but this job was started with %d PEs; omit --pes\n",
                     options->pes, bench->n);
     }
     if (bench->from >= bench->n || bench->to >= bench->n) {
@@ -218,7 +218,7 @@ static weft_status measure_and_report(struct bench *bench, struct bench_options 
     if (!bench->options->json)
         bench_table_foot(stdout, results->points, results->count);
     if (results->wrong)
-        fprintf(stderr, "weft bench: data arrived wrong; the rows say which\n");
+        fprintf(stderr, "weft bench: received data is wrong; the rows show which\n");
     if (html)
         bench_html(html, bench, results->points, results->count);
     return WEFT_OK;
@@ -237,7 +237,7 @@ static int run_bench(struct bench_options *options)
         weft_finalize(bench.job);
         return EXIT_USAGE;
     }
-    /* Opened first: a file that cannot be written is known before the work, not after it. */
+    /* Opens the file first, so that an error is reported before the measurement. */
     if (options->html && bench.me == bench.from && !(html = fopen(options->html, "w")))
         return html_failed(&bench);
     if (measure_and_report(&bench, options, html, &results))
@@ -250,8 +250,8 @@ static int run_bench(struct bench_options *options)
     return results.wrong || results.left_out ? EXIT_FAULT : EXIT_GOOD;
 }
 
-/* Who only starts the job opens no GPU driver to learn the target: it would cost seconds, and the
- * PEs ask for themselves. Any target will do. */
+/* Whether any target has points for these options. The process that starts the job does not load
+ * the GPU driver to find the target, which would take seconds; the PEs do. */
 static bool has_points_anywhere(const struct bench_options *options)
 {
     for (int target = 0; target < TARGET_COUNT; target++) {
@@ -264,15 +264,15 @@ static bool has_points_anywhere(const struct bench_options *options)
     return false;
 }
 
-static int refuse(const struct bench_options *options)
+static int refuse_options(const struct bench_options *options)
 {
     fprintf(stderr,
             "weft bench: this build has no \"%s\" with memory %s, scope %s, target %s; see "
             "`weft bench --list`\n",
             options->names,
-            options->memory == MEMORY_COUNT ? "of any kind" : bench_memory_names[options->memory],
+            options->memory == MEMORY_COUNT ? "any" : bench_memory_names[options->memory],
             bench_scope_names[options->scope],
-            options->target == TARGET_COUNT ? "of any kind" : bench_target_names[options->target]);
+            options->target == TARGET_COUNT ? "any" : bench_target_names[options->target]);
     return EXIT_USAGE;
 }
 
@@ -290,7 +290,7 @@ int cmd_bench(int argc, char **argv)
     bench_parse(argc, argv, &options);
     bool suite = bench_is_suite(options.names) && !options.trace;
     if (bench_in_job() && (options.paths || suite)) {
-        fprintf(stderr, "weft bench: %s starts jobs of its own; leave the launcher out\n",
+        fprintf(stderr, "weft bench: %s starts its own jobs; run it without a launcher\n",
                 suite ? options.names : "--paths");
         return EXIT_USAGE;
     }
@@ -300,13 +300,13 @@ int cmd_bench(int argc, char **argv)
         bench_device_choose(&options);
         if (options.trace)
             return run_bench(&options);
-        return count_points(&options) ? run_bench(&options) : refuse(&options);
+        return count_points(&options) ? run_bench(&options) : refuse_options(&options);
     }
     if (options.scope == SCOPE_HOST || options.target != TARGET_COUNT)
         bench_device_choose(&options);
     if (!options.trace &&
         !(options.target == TARGET_COUNT ? has_points_anywhere(&options) : count_points(&options)))
-        return refuse(&options);
+        return refuse_options(&options);
     if (!options.pes)
         options.pes = 2;
     return options.paths ? bench_paths(&options, argc, argv)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The clock of `weft bench`, in a file of its own so that a test can put one of known times in its
- * place. */
+/* The clock of `weft bench`, in its own file so that a test can replace it. */
 #include "bench/bench.h"
 
 #include "tool/tool.h"

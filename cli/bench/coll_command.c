@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft bench coll`: collectives on GPU memory, or by the stand-in on host memory, by every way
- * that can serve: its options, its job, and the walk over operations, sizes and ways. */
+/* `weft bench coll`: collectives on GPU memory, or on host memory with the stand-in, with every
+ * possible algorithm. This file has the options, the job, and the loop over operations, sizes
+ * and algorithms. */
 #include "bench/coll_command.h"
 
 #include "bench/coll.h"
@@ -32,45 +33,49 @@ enum {
 };
 
 static const struct argp_option coll_option_list[] = {
-    {"pes", 'n', "N", 0, "PEs of the job that is started (2)", 0},
+    {"pes", 'n', "N", 0, "PEs of the job to start (2)", 0},
     {"ops", KEY_OPS, "LIST", 0, "operations, such as reduce,fcollect (all twelve)", 0},
     {"ways", KEY_WAYS, "LIST", 0,
-     "ways, of auto, packets, two, lines, twolines, direct, scratch, engines, copies (each that "
-     "can serve)",
+     "algorithms, of auto, packets (LL), two (two-shot LL), lines (LL128), twolines (two-shot "
+     "LL128), direct (simple), scratch (staged), engines (copy engines), copies (host puts); "
+     "default: all that are possible",
      0},
     {"sizes", KEY_SIZES, "LIST", 0,
      "bytes of the vector or of a block, such as 8,64K,1M (8,4K,64K,256K,1M,4M,16M; on simt to "
      "64K)",
      0},
-    {"iters", 'i', "N", 0, "calls in each repetition, or in the graph (60, large ones fewer)", 0},
+    {"iters", 'i', "N", 0, "calls in each repetition, or in the graph (60, fewer for large sizes)",
+     0},
     {"repetitions", KEY_REPETITIONS, "N", 0, "repetitions (5); the median is reported", 0},
     {"sms", KEY_SMS, "N", 0,
-     "blocks of a collective, at most (64); 0: copy engines where they can serve", 0},
-    {"team", KEY_TEAM, "N", 0, "over the first N PEs (all)", 0},
-    {"target", KEY_TARGET, "cuda|simt", 0, "GPU memory, or the stand-in on host memory", 0},
+     "most thread blocks of a collective (64); 0: copy engines where possible", 0},
+    {"team", KEY_TEAM, "N", 0, "measure over the first N PEs (all)", 0},
+    {"target", KEY_TARGET, "cuda|simt", 0,
+     "GPU memory (cuda), or the stand-in on host memory (simt)", 0},
     {"no-verify", KEY_NO_VERIFY, NULL, 0, "do not compare contents", 0},
-    {"json", 'j', NULL, 0, "print one JSON object a line and row", 0},
-    {"csv", KEY_CSV, NULL, 0, "print comma-separated values with a heading", 0},
+    {"json", 'j', NULL, 0, "print each row as a JSON object on one line", 0},
+    {"csv", KEY_CSV, NULL, 0, "print CSV with a header line", 0},
     {"tune", KEY_TUNE, NULL, 0,
-     "measure this machine's rates in place of rows, and keep them in the file of WEFT_COLL_RATES "
-     "or ~/.cache/weft",
+     "measure this machine's rates instead, and save them in the file that WEFT_COLL_RATES "
+     "names, else in ~/.cache/weft",
      0},
     {0},
 };
 
-/* Calls take(item) for each item of a comma-separated list; false: an item was refused. */
-static bool each_of(const char *list, char *item, size_t bytes,
-                    bool (*take_item)(void *, const char *), void *to)
+/* Calls parse_item(to, item) for each item of a comma-separated list. False: an item was refused.
+ */
+static bool for_each_item(const char *list, char *item, size_t bytes,
+                          bool (*parse_item)(void *, const char *), void *to)
 {
     for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
         snprintf(item, bytes, "%.*s", (int)strcspn(at, ","), at);
-        if (!take_item(to, item))
+        if (!parse_item(to, item))
             return false;
     }
     return true;
 }
 
-static bool take_op(void *to, const char *item)
+static bool parse_op(void *to, const char *item)
 {
     struct coll_options *options = to;
     for (int i = 0; i < COLL_OPS; i++)
@@ -79,17 +84,17 @@ static bool take_op(void *to, const char *item)
     return false;
 }
 
-static bool take_way(void *to, const char *item)
+static bool parse_way(void *to, const char *item)
 {
     struct coll_options *options = to;
-    options->named_ways = true;
+    options->ways_given = true;
     for (int i = 0; i < COLL_WAYS; i++)
-        if (strcmp(coll_way_words[i], item) == 0)
+        if (strcmp(coll_way_names[i], item) == 0)
             return options->ways[i] = true;
     return false;
 }
 
-static bool take_size(void *to, const char *item)
+static bool parse_size(void *to, const char *item)
 {
     struct coll_options *options = to;
     uint64_t bytes;
@@ -107,7 +112,7 @@ static int number(struct argp_state *state, const char *option, const char *text
     errno = 0;
     long value = strtol(text, &end, 10);
     if (errno || end == text || *end || value < least || value > most)
-        argp_error(state, "--%s %s: a whole number from %ld to %ld is wanted", option, text, least,
+        argp_error(state, "--%s %s: expected a whole number from %ld to %ld", option, text, least,
                    most);
     return (int)value;
 }
@@ -130,25 +135,23 @@ static error_t parse_coll(int key, char *argument, struct argp_state *state)
         options->form = COLL_CSV;
         return 0;
     case KEY_OPS:
-        if (!each_of(argument, item, sizeof item, take_op, options))
+        if (!for_each_item(argument, item, sizeof item, parse_op, options))
             argp_error(state,
-                       "--ops: there is no operation \"%s\"; there are broadcast, fcollect, "
+                       "--ops: unknown operation \"%s\"; known are broadcast, fcollect, "
                        "alltoall, gather, scatter, reduce, reducescatter, reduce_to, collect, "
                        "alltoallv, alltoalls, alltoallv_skew",
                        item);
         return 0;
     case KEY_WAYS:
-        if (!each_of(argument, item, sizeof item, take_way, options))
-            argp_error(
-                state,
-                "--ways: there is no way \"%s\"; there are auto, packets, two, lines, twolines, "
-                "direct, scratch, engines, "
-                "copies",
-                item);
+        if (!for_each_item(argument, item, sizeof item, parse_way, options))
+            argp_error(state,
+                       "--ways: unknown algorithm \"%s\"; known are auto, packets, two, lines, "
+                       "twolines, direct, scratch, engines, copies",
+                       item);
         return 0;
     case KEY_SIZES:
         options->n_sizes = 0;
-        if (!each_of(argument, item, sizeof item, take_size, options))
+        if (!for_each_item(argument, item, sizeof item, parse_size, options))
             argp_error(state, "--sizes: \"%s\" is not a size such as 8, 4K or 1M (at most %d)",
                        item, BENCH_SIZES_MAX);
         return 0;
@@ -164,7 +167,7 @@ static error_t parse_coll(int key, char *argument, struct argp_state *state)
     case KEY_TARGET:
         options->target = strcmp(argument, "cuda") == 0 ? TARGET_CUDA : TARGET_SIMT;
         if (options->target == TARGET_SIMT && strcmp(argument, "simt") != 0)
-            argp_error(state, "--target %s: cuda or simt is wanted", argument);
+            argp_error(state, "--target %s: expected cuda or simt", argument);
         return 0;
     case KEY_NO_VERIFY:
         options->verify = false;
@@ -173,7 +176,7 @@ static error_t parse_coll(int key, char *argument, struct argp_state *state)
         options->tune = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "\"%s\" is no option; operations are chosen by --ops", argument);
+        argp_error(state, "unexpected \"%s\"; select operations with --ops", argument);
         return 0;
     }
     return ARGP_ERR_UNKNOWN;
@@ -184,11 +187,10 @@ static struct coll_options coll_options_of(int argc, char **argv)
     static const struct argp argp = {
         .options = coll_option_list,
         .parser = parse_coll,
-        .doc = "Measure collectives by every way that can serve: replayed in a graph, call by call "
-               "on a stream, "
-               "and called by the host, each beside the least that the link allows and what the "
-               "library's model "
-               "says. Contents are compared with a serial reference, bit for bit."};
+        .doc = "Measure collectives with every possible algorithm: replayed in a graph, enqueued "
+               "on a stream, and called by the host. Each row also shows the lower bound of the "
+               "link and the estimate of the library's model. Results are compared with a serial "
+               "reference, bit for bit."};
     struct coll_options options = {
         .repetitions = 5, .verify = true, .sms = MOST_SMS, .target = TARGET_COUNT};
     bool some_op = false, some_way = false;
@@ -204,8 +206,8 @@ static struct coll_options coll_options_of(int argc, char **argv)
     return options;
 }
 
-/* A GPU is taken where the command's own kernels would run on one, or where the driver's is there
- * at all. */
+/* Selects cuda when the kernels of this command would run on a GPU, or when a GPU driver is
+ * present. */
 static void choose_target(struct coll_options *options)
 {
     static const size_t sizes[] = {8, 4 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20};
@@ -228,7 +230,7 @@ static void choose_target(struct coll_options *options)
 
 /* ------------------------------------------------------------------------------------- the job */
 
-/* `weft run -n N weft bench coll ...` with the same options. */
+/* Runs `weft run -n N weft bench coll ...` with the same options. */
 static int start_coll_job(const struct coll_options *options, int argc, char **argv)
 {
     static char self[4096];
@@ -268,7 +270,7 @@ static size_t largest_bytes(const struct coll_options *options, int n, bool src)
     return (most + 4095) / 4096 * 4096;
 }
 
-static weft_status allocate(struct coll_bench *b)
+static weft_status allocate_buffers(struct coll_bench *b)
 {
     size_t src = largest_bytes(b->options, b->members, true),
            dst = largest_bytes(b->options, b->members, false);
@@ -333,11 +335,11 @@ static weft_status open_bench(struct coll_bench *b, struct bench_options *plain)
     return WEFT_OK;
 }
 
-static weft_status prepare(struct coll_bench *b)
+static weft_status prepare_coll_bench(struct coll_bench *b)
 {
     weft_status status = bench_prepare(&b->bench);
     if (!status)
-        status = allocate(b);
+        status = allocate_buffers(b);
     if (!status)
         status = join_team(b);
     if (status || b->member < 0)
@@ -351,8 +353,8 @@ static weft_status prepare(struct coll_bench *b)
 
 /* -------------------------------------------------------------------------------------- points */
 
-/* What a row says besides its times. */
-static void reckon(struct coll_bench *b, struct coll_row *row)
+/* Computes the bandwidth of a row, and its lower bound on the stand-in. */
+static void compute_row_rates(struct coll_bench *b, struct coll_row *row)
 {
     double us = row->us[row->us[COLL_GRAPH] >= 0 ? COLL_GRAPH : COLL_STREAM];
     row->gbps = coll_gbps(row->op, row->bytes, b->members, us);
@@ -363,7 +365,7 @@ static void reckon(struct coll_bench *b, struct coll_row *row)
     }
 }
 
-static bool model(struct coll_bench *b, struct coll_row *row)
+static bool model_row(struct coll_bench *b, struct coll_row *row)
 {
     row->taken = COLL_ALGO_AUTO;
     row->model_us = row->floor_us = -1;
@@ -374,7 +376,7 @@ static bool model(struct coll_bench *b, struct coll_row *row)
         row->op == COLL_OP_STRIDED
             ? tool_coll_model_strided(b->bench.world, row->way, sms, row->bytes)
             : tool_coll_model(b->bench.world, coll_op_what(row->op), row->way, sms, row->bytes);
-    if (b->members > 1) { /* one member's are copies within its memory: no link, no way */
+    if (b->members > 1) { /* with one member the data does not cross a link */
         row->taken = m.taken;
         row->model_us = m.us;
         row->floor_us = m.floor_us;
@@ -383,13 +385,13 @@ static bool model(struct coll_bench *b, struct coll_row *row)
     return row->way == COLL_ALGO_AUTO || row->way == COLL_ALGO_COPIES || m.us >= 0;
 }
 
-static void say_not_served(const struct coll_bench *b, const struct coll_row *row)
+static void report_not_possible(const struct coll_bench *b, const struct coll_row *row)
 {
-    if (!b->options->named_ways || b->bench.me != 0)
+    if (!b->options->ways_given || b->bench.me != 0)
         return;
-    fprintf(stderr, "weft bench coll: %s of %zu bytes cannot go by %s%s\n", coll_op_name(row->op),
-            row->bytes, coll_way_words[row->way],
-            b->kernels ? "" : ": no kernels serve here, auto alone is measured");
+    fprintf(stderr, "weft bench coll: %s of %zu bytes cannot use %s%s\n", coll_op_name(row->op),
+            row->bytes, coll_way_names[row->way],
+            b->kernels ? "" : ": kernels cannot run here, only auto is measured");
 }
 
 static weft_status run_size(struct coll_bench *b, int op, size_t bytes)
@@ -399,14 +401,14 @@ static weft_status run_size(struct coll_bench *b, int op, size_t bytes)
         struct coll_row row = {.op = op, .way = (enum coll_algorithm)way, .bytes = bytes};
         if (!b->options->ways[way])
             continue;
-        if (!model(b, &row)) {
-            say_not_served(b, &row);
+        if (!model_row(b, &row)) {
+            report_not_possible(b, &row);
             continue;
         }
         status = tool_coll_force(b->bench.world, row.way, b->options->sms);
         if (!status)
             status = coll_time(b, &row);
-        reckon(b, &row);
+        compute_row_rates(b, &row);
         if (!status && b->bench.me == 0)
             coll_print_row(b, &row);
     }
@@ -424,25 +426,21 @@ static weft_status run_rows(struct coll_bench *b)
     return status;
 }
 
-/* The same at every PE, said by one. */
+/* Whether --tune can run. The result is the same at every PE; PE 0 prints the reason. */
 static bool can_tune(const struct coll_bench *b)
 {
     const char *why = NULL;
     if (b->members == 1)
-        why = "is one PE; give --pes";
+        why = "there is one PE; set --pes";
     else if (!b->kernels)
-        why =
-            "no kernels serve: the target is simt, WEFT_COLL is copies, or GPUs do not reach each "
-            "other";
+        why = "kernels cannot run: the target is simt, WEFT_COLL is copies, or the GPUs have no "
+              "peer access";
     else if (tool_coll_gpus(b->bench.world) < b->members)
-        why = "PEs share a GPU, on which their kernels take turns; give --pes as many as there are "
+        why = "PEs share a GPU, on which their kernels take turns; set --pes to the number of "
               "GPUs";
     if (why && b->bench.me == 0)
-        fprintf(
-            stderr,
-            "weft bench coll: --tune measures kernels between the GPUs of several PEs, and here "
-            "%s\n",
-            why);
+        fprintf(stderr,
+                "weft bench coll: --tune needs kernels between the GPUs of several PEs: %s\n", why);
     return !why;
 }
 
@@ -454,7 +452,7 @@ static weft_status run_member(struct coll_bench *b)
     return b->refused ? WEFT_OK : coll_tune(b);
 }
 
-/* The other PEs would wait for one that fails: the job ends with it. */
+/* Ends the job, since the other PEs would wait for the PE that failed. */
 static int coll_give_up(const struct coll_bench *b)
 {
     fprintf(stderr, "weft bench coll: PE %d: %s\n", b->bench.me, weft_last_error());
@@ -463,7 +461,7 @@ static int coll_give_up(const struct coll_bench *b)
     weft_abort(b->bench.job, EXIT_FAULT);
 }
 
-static bool has_two_pes(const struct coll_bench *b)
+static bool fits_coll_job(const struct coll_bench *b)
 {
     bool team = b->members <= b->bench.n, pes = !b->options->pes || b->options->pes == b->bench.n;
     if (b->bench.me == 0 && !team)
@@ -471,16 +469,15 @@ static bool has_two_pes(const struct coll_bench *b)
                 b->bench.n);
     if (b->bench.me == 0 && !pes)
         fprintf(stderr,
-                "weft bench coll: --pes %d, but this job has been started with %d PEs; leave --pes "
-                "out\n",
+                "weft bench coll: --pes %d, but this job was started with %d PEs; omit --pes\n",
                 b->options->pes, b->bench.n);
     return team && pes;
 }
 
-/* From the job to its end; the exit status. */
-static int walk(struct coll_bench *b)
+/* Runs the whole job and returns the exit status. */
+static int run_whole_job(struct coll_bench *b)
 {
-    if (prepare(b) || (b->member >= 0 && run_member(b)))
+    if (prepare_coll_bench(b) || (b->member >= 0 && run_member(b)))
         return coll_give_up(b);
     b->bench.world = b->all;
     if (weft_barrier(b->all))
@@ -488,7 +485,7 @@ static int walk(struct coll_bench *b)
     if (b->stream)
         timed_stream_close(b->stream);
     if (b->wrong && b->bench.me == 0)
-        fprintf(stderr, "weft bench coll: data arrived wrong; the rows say which\n");
+        fprintf(stderr, "weft bench coll: received data is wrong; the rows show which\n");
     if (weft_finalize(b->bench.job))
         return coll_give_up(b);
     return b->wrong || b->refused ? EXIT_FAULT : EXIT_GOOD;
@@ -500,11 +497,11 @@ static int run_coll_job(const struct coll_options *options)
     struct coll_bench b = {.options = options, .cuda = options->target == TARGET_CUDA};
     if (open_bench(&b, &plain))
         return coll_give_up(&b);
-    if (!has_two_pes(&b)) {
+    if (!fits_coll_job(&b)) {
         weft_finalize(b.bench.job);
         return EXIT_USAGE;
     }
-    int code = walk(&b);
+    int code = run_whole_job(&b);
     free(b.wanted);
     free(b.seen);
     return code;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operations of `weft bench coll`: their buffers, how they are called, and what should come,
- * made by one PE after the other in the order of the team. Reductions are sums of floats that
- * round, so that another order is seen; of bytes where the size is not a multiple of four. The root
- * is member 0. */
+/* The operations of `weft bench coll`: their buffers, their calls, and the expected result,
+ * computed PE by PE in the order of the team. Reductions are sums of floats with rounding, so
+ * that another order is detected; sums of bytes when the size is not a multiple of four. The
+ * root is member 0. */
 #include "bench/coll.h"
 
 #include "tool/tool.h"
@@ -11,16 +11,16 @@
 #include <string.h>
 #include <weft/stream.h>
 
-const char *const coll_way_words[COLL_WAYS] = {"auto",   "packets", "two",     "lines", "twolines",
+const char *const coll_way_names[COLL_WAYS] = {"auto",   "packets", "two",     "lines", "twolines",
                                                "direct", "scratch", "engines", "copies"};
 
-/* Of alltoalls: elements from one to the next. */
+/* Strides of alltoalls, in elements. */
 enum { DST_STRIDE = 2, SRC_STRIDE = 3 };
 
-/* Of a skewed alltoallv, what goes to others than member 0 is so many times less. */
+/* A skewed alltoallv sends this many times fewer bytes to members other than 0. */
 enum { SKEW = 4 };
 
-/* Blocks that each side has: 1, or one for each member. */
+/* Number of blocks of each side: 1, or one for each member. */
 static const struct {
     const char *name;
     enum coll_what what;
@@ -148,7 +148,7 @@ weft_status coll_call_by_host(struct coll_bench *b, int op, size_t bytes)
 
 /* ------------------------------------------------------------------------------------ contents */
 
-/* Bytes from `at` on of what a member's source holds. */
+/* Makes the bytes of a member's source from `at` on. */
 static void make_bytes(char *to, int member, size_t at, size_t bytes)
 {
     for (size_t i = 0; i < bytes;) {
@@ -159,10 +159,10 @@ static void make_bytes(char *to, int member, size_t at, size_t bytes)
     }
 }
 
-/* What is in a destination before. */
+/* The byte with which destinations are overwritten. */
 enum { SPOILED = 0xff };
 
-/* No sum of a few of these is exact. */
+/* Values whose sums are always rounded. */
 static float value_of(int member, size_t element)
 {
     return (float)((int)(bench_word(100 + (uint64_t)member, element) & 0xffff) - 0x8000) / 7.0f;
@@ -176,7 +176,7 @@ static void make_values(char *to, int member, size_t bytes)
     }
 }
 
-/* Elements from `first` on, of all members, summed in the order of the team. */
+/* Sums the elements from `first` on over all members in the order of the team. */
 static void make_sums(char *to, int members, size_t first, size_t bytes)
 {
     size_t width = width_of(bytes);
@@ -198,20 +198,20 @@ static void make_sums(char *to, int members, size_t first, size_t bytes)
     }
 }
 
-/* Whether this member's destination is written at all. */
-static bool is_told(const struct coll_bench *b, int op)
+/* Whether the operation writes this member's destination. */
+static bool receives_result(const struct coll_bench *b, int op)
 {
     return (op != COLL_GATHER && op != COLL_REDUCE_TO) || b->member == 0;
 }
 
-/* Bytes that a member of an alltoallv sends to another. */
+/* Bytes that a member of an alltoallv sends to member `to`. */
 static size_t sent_bytes(int op, size_t bytes, int to)
 {
     return op == COLL_OP_SKEWED && to != 0 ? bytes / SKEW : bytes;
 }
 
-/* Block `member` of what should be here: its elements, and between them what coll_spoil()
- * leaves. */
+/* Makes block `member` of the expected result: its elements, with the bytes of coll_spoil() in
+ * the gaps. */
 static void make_wanted_strided(struct coll_bench *b, int member, size_t bytes)
 {
     size_t width = width_of(bytes), elements = bytes / width;
@@ -238,8 +238,8 @@ static void make_wanted(struct coll_bench *b, int op, size_t bytes)
                        sent_bytes(op, bytes, b->member));
 }
 
-/* Every block as large as the next, or those to member 0 larger: places are the same, so that the
- * busiest GPU has as many bytes to take as in a uniform exchange. */
+/* Sets the counts of alltoallv: all blocks equal, or those to member 0 larger. The offsets are
+ * the same, so that the busiest GPU receives as many bytes as in a uniform exchange. */
 static weft_status make_counts(struct coll_bench *b, int op, size_t bytes)
 {
     size_t n = (size_t)b->members;
@@ -288,7 +288,7 @@ weft_status coll_compare(struct coll_bench *b, int op, size_t bytes, bool *right
     if (!b->options->verify)
         return WEFT_OK;
     weft_status status = bench_read(&b->bench, b->seen, b->dst, all);
-    if (!status && is_told(b, op))
+    if (!status && receives_result(b, op))
         least = memcmp(b->seen, b->wanted, all) == 0;
     if (!status)
         status = bench_combine(&b->bench, WEFT_MIN, &least);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of `weft bench coll`: as a table, as JSON with one object a line, as CSV. */
+/* The output of `weft bench coll`: a table, JSON with one object per line, or CSV. */
 #include "bench/coll.h"
 
 #include <jansson.h>
@@ -31,26 +31,23 @@ static void table_head(const struct coll_bench *b)
         printf(", at most %d SMs", b->options->sms);
     printf("; microseconds, the slowest PE's median\n");
     if (!b->cuda) {
-        printf(
-            "figures of the stand-in, not of a GPU; floor: memcpy of the bytes at %.3g GB/s and a "
-            "cache "
-            "line there and back, %.2f us, both measured now\n",
-            b->memcpy_gbps, 2 * b->bench.floors.two_lines_ns / 1e3);
+        printf("figures of the stand-in, not of a GPU; floor: memcpy of the bytes at %.3g GB/s and "
+               "a round trip of a cache line, %.2f us, both measured now\n",
+               b->memcpy_gbps, 2 * b->bench.floors.two_lines_ns / 1e3);
     } else {
         tool_coll_rates_here(&here, text, sizeof text);
         bool agreed = coll_rates_hash(&here) == coll_rates_hash(rates);
-        printf(
-            "floor: the bytes at %.3g GB/s and a flag there and back, %.2f us; model and floor by "
-            "rates "
-            "%s\n",
-            coll_link_gbps(rates), coll_flag_us(rates),
-            agreed ? text : "built in, since the PEs have different ones");
+        printf("floor: the bytes at %.3g GB/s and a round trip of a flag, %.2f us; model and floor "
+               "from rates %s\n",
+               coll_link_gbps(rates), coll_flag_us(rates),
+               agreed ? text : "built in, since the PEs have different ones");
         if (b->kernels && b->members > 1 && tool_coll_gpus(b->bench.world) < b->members)
             printf("PEs share a GPU: their kernels take turns of milliseconds, so these are not "
                    "times of "
                    "links\n");
         if (!b->kernels)
-            printf("no kernels serve these PEs: the host's functions are called in stream order\n");
+            printf("kernels cannot run between these PEs: host functions are called in stream "
+                   "order\n");
     }
     printf("\n%-14s %9s %-8s %9s %9s %9s %8s %8s %8s %8s  %s\n", "operation", "bytes", "way",
            "graph", "stream", "host", "GB/s", "floor", "x floor", "model", "checked");
@@ -90,7 +87,7 @@ static void table_row(const struct coll_row *row)
     static const char *const found[] = {"no", "WRONG", "right"};
     struct bench_text text;
     printf("%-14s %9s ", coll_op_name(row->op), bench_bytes_text(row->bytes).text);
-    printf("%-8s", coll_way_words[row->way]);
+    printf("%-8s", coll_way_names[row->way]);
     for (int how = 0; how < COLL_HOWS; how++)
         printf(" %9s", us_text(row->us[how], &text));
     printf(" %8s", bench_number_text(row->gbps).text);
@@ -99,7 +96,7 @@ static void table_row(const struct coll_row *row)
     printf(" %8s", us_text(row->model_us, &text));
     printf("  %s%s%s\n", found[row->verified + 1],
            row->way == COLL_ALGO_AUTO && row->taken != COLL_ALGO_AUTO ? ", takes " : "",
-           row->way == COLL_ALGO_AUTO && row->taken != COLL_ALGO_AUTO ? coll_way_words[row->taken]
+           row->way == COLL_ALGO_AUTO && row->taken != COLL_ALGO_AUTO ? coll_way_names[row->taken]
                                                                       : "");
 }
 
@@ -108,9 +105,9 @@ static void json_row(const struct coll_bench *b, const struct coll_row *row)
     static const char *const hows[COLL_HOWS] = {"graph", "stream", "host"};
     json_t *object = json_pack(
         "{s:s, s:s, s:I, s:s, s:o, s:i, s:i, s:s, s:i}", "bench", "coll", "op",
-        coll_op_name(row->op), "bytes", (json_int_t)row->bytes, "way", coll_way_words[row->way],
+        coll_op_name(row->op), "bytes", (json_int_t)row->bytes, "way", coll_way_names[row->way],
         "taken",
-        row->taken == COLL_ALGO_AUTO ? json_null() : json_string(coll_way_words[row->taken]),
+        row->taken == COLL_ALGO_AUTO ? json_null() : json_string(coll_way_names[row->taken]),
         "blocks", (int)row->blocks, "pes", b->members, "target", target_of(b), "sms",
         b->options->sms);
     for (int how = 0; how < COLL_HOWS; how++) {
@@ -131,7 +128,7 @@ static void json_row(const struct coll_bench *b, const struct coll_row *row)
     json_decref(object);
 }
 
-/* What was not measured is an empty field. */
+/* A value that was not measured is an empty field. */
 static void csv_figure(double value)
 {
     if (value < 0)
@@ -143,8 +140,8 @@ static void csv_figure(double value)
 static void csv_row(const struct coll_bench *b, const struct coll_row *row)
 {
     static const char *const found[] = {"", "wrong", "right"};
-    printf("%s,%zu,%s,%s,%u,%d,%s,%d", coll_op_name(row->op), row->bytes, coll_way_words[row->way],
-           row->taken == COLL_ALGO_AUTO ? "" : coll_way_words[row->taken], row->blocks, b->members,
+    printf("%s,%zu,%s,%s,%u,%d,%s,%d", coll_op_name(row->op), row->bytes, coll_way_names[row->way],
+           row->taken == COLL_ALGO_AUTO ? "" : coll_way_names[row->taken], row->blocks, b->members,
            target_of(b), b->options->sms);
     for (int how = 0; how < COLL_HOWS; how++)
         csv_figure(row->us[how]);

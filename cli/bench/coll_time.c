@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Timing of one collective by one way: in a graph that is replayed, call by call on a stream, both
- * by the stream's clock, and called by the host. A repetition's time is that of the slowest member,
- * the figure the median of the repetitions. */
+/* Timing of a collective with one algorithm: replayed in a graph and enqueued on a stream, both
+ * timed by events of the stream, and called by the host. The time of a repetition is that of the
+ * slowest member; the result is the median of the repetitions. */
 #include "bench/coll.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static int calls_for(const struct coll_bench *b, size_t bytes)
     return bytes >= 16 << 20 ? 6 : bytes >= 1 << 20 ? 20 : 60;
 }
 
-static weft_status put_calls(struct coll_bench *b, int op, size_t bytes, int calls)
+static weft_status enqueue_calls(struct coll_bench *b, int op, size_t bytes, int calls)
 {
     weft_status status = WEFT_OK;
     for (int i = 0; i < calls && !status; i++)
@@ -23,10 +23,11 @@ static weft_status put_calls(struct coll_bench *b, int op, size_t bytes, int cal
     return status;
 }
 
-/* So many calls from a graph, or one by one. */
-static weft_status put(struct coll_bench *b, int op, size_t bytes, int how, int calls)
+/* Enqueues `calls` calls from a graph or one by one. */
+static weft_status enqueue_repetition(struct coll_bench *b, int op, size_t bytes, int how,
+                                      int calls)
 {
-    return how == COLL_GRAPH ? timed_stream_replay(b->stream) : put_calls(b, op, bytes, calls);
+    return how == COLL_GRAPH ? timed_stream_replay(b->stream) : enqueue_calls(b, op, bytes, calls);
 }
 
 static weft_status capture(struct coll_bench *b, int op, size_t bytes, int calls)
@@ -34,22 +35,22 @@ static weft_status capture(struct coll_bench *b, int op, size_t bytes, int calls
     weft_status status = timed_stream_capture(b->stream);
     if (status)
         return status;
-    status = put_calls(b, op, bytes, calls);
+    status = enqueue_calls(b, op, bytes, calls);
     weft_status ended = timed_stream_captured(b->stream);
     return status ? status : ended;
 }
 
-/* Those before are not counted: all members begin together. */
-static weft_status one_on_stream(struct coll_bench *b, int op, size_t bytes, int how, int calls,
-                                 double *us)
+/* Times one repetition. The first calls are not counted: after them all members run together. */
+static weft_status time_on_stream(struct coll_bench *b, int op, size_t bytes, int how, int calls,
+                                  double *us)
 {
     int before = calls < 10 ? calls : 10;
     *us = 0;
-    weft_status status = put(b, op, bytes, how, before);
+    weft_status status = enqueue_repetition(b, op, bytes, how, before);
     if (!status)
         status = timed_stream_mark(b->stream, false);
     if (!status)
-        status = put(b, op, bytes, how, calls);
+        status = enqueue_repetition(b, op, bytes, how, calls);
     if (!status)
         status = timed_stream_mark(b->stream, true);
     if (!status)
@@ -58,7 +59,7 @@ static weft_status one_on_stream(struct coll_bench *b, int op, size_t bytes, int
     return status;
 }
 
-static weft_status one_by_host(struct coll_bench *b, int op, size_t bytes, int calls, double *us)
+static weft_status time_by_host(struct coll_bench *b, int op, size_t bytes, int calls, double *us)
 {
     weft_status status = WEFT_OK;
     uint64_t start = bench_now_ns();
@@ -74,13 +75,13 @@ static weft_status repeat_collective(struct coll_bench *b, int op, size_t bytes,
     double us[COLL_BENCH_REPETITIONS];
     int calls = calls_for(b, bytes), n = b->options->repetitions;
     weft_status status = how == COLL_GRAPH ? capture(b, op, bytes, calls) : WEFT_OK;
-    if (!status && how == COLL_GRAPH) /* the first replay uploads it */
+    if (!status && how == COLL_GRAPH) /* the first replay uploads the graph */
         status = timed_stream_replay(b->stream);
     for (int i = 0; i < n && !status; i++) {
         status = weft_barrier(b->bench.world);
         if (!status)
-            status = how == COLL_HOST ? one_by_host(b, op, bytes, calls, &us[i])
-                                      : one_on_stream(b, op, bytes, how, calls, &us[i]);
+            status = how == COLL_HOST ? time_by_host(b, op, bytes, calls, &us[i])
+                                      : time_on_stream(b, op, bytes, how, calls, &us[i]);
         if (!status)
             status = bench_combine(&b->bench, WEFT_MAX, &us[i]);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The collectives that move data, from the host, over all PEs, on host or GPU memory. Timed as the
- * OSU benchmarks do: the time inside the call, with a barrier before each; the reported time is the
- * mean over the PEs. One clock reading is part of it. */
+/* The collectives that move data, called by the host, over all PEs, on host or GPU memory. Timed
+ * as in the OSU benchmarks: the time in the call, with a barrier before each call; the result is
+ * the mean over the PEs. One clock reading is included. */
 #include "bench/bench.h"
 
 #include "tool/tool.h"
@@ -11,8 +11,8 @@
 
 typedef weft_status (*collective)(struct bench *bench, struct bench_case *c);
 
-static weft_status timed(struct bench *bench, struct bench_case *c, uint64_t iterations,
-                         collective call, double *ns)
+static weft_status time_calls(struct bench *bench, struct bench_case *c, uint64_t iterations,
+                              collective call, double *ns)
 {
     uint64_t inside = 0;
     for (uint64_t i = 0; i < iterations; i++) {
@@ -28,12 +28,12 @@ static weft_status timed(struct bench *bench, struct bench_case *c, uint64_t ite
     return WEFT_OK;
 }
 
-static char *block(void *buffer, size_t bytes, int index)
+static char *block_at(void *buffer, size_t bytes, int index)
 {
     return (char *)buffer + bytes * (size_t)index;
 }
 
-/* Known contents in the own source, something else in the destination. */
+/* Fills the source with known contents and the destination with others. */
 static weft_status prepare_collective(struct bench *bench, struct bench_case *c,
                                       size_t blocks_in_dst)
 {
@@ -51,10 +51,10 @@ static weft_status call_broadcast(struct bench *bench, struct bench_case *c)
 weft_status host_broadcast_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
                                double *ns)
 {
-    return timed(bench, c, iterations, call_broadcast, ns);
+    return time_calls(bench, c, iterations, call_broadcast, ns);
 }
 
-/* Every PE is the root once. */
+/* Each PE is the root once. */
 weft_status host_broadcast_check(struct bench *bench, struct bench_case *c, bool *right)
 {
     weft_status status = WEFT_OK;
@@ -76,7 +76,7 @@ static weft_status call_fcollect(struct bench *bench, struct bench_case *c)
 weft_status host_fcollect_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
                               double *ns)
 {
-    return timed(bench, c, iterations, call_fcollect, ns);
+    return time_calls(bench, c, iterations, call_fcollect, ns);
 }
 
 weft_status host_fcollect_check(struct bench *bench, struct bench_case *c, bool *right)
@@ -85,7 +85,8 @@ weft_status host_fcollect_check(struct bench *bench, struct bench_case *c, bool 
     if (!status)
         status = call_fcollect(bench, c);
     for (int pe = 0; !status && pe < bench->n; pe++)
-        status = bench_has(bench, block(c->dst, c->bytes, pe), c->bytes, 100 + (uint64_t)pe, right);
+        status =
+            bench_has(bench, block_at(c->dst, c->bytes, pe), c->bytes, 100 + (uint64_t)pe, right);
     return status;
 }
 
@@ -97,10 +98,10 @@ static weft_status call_collect(struct bench *bench, struct bench_case *c)
 weft_status host_collect_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
                              double *ns)
 {
-    return timed(bench, c, iterations, call_collect, ns);
+    return time_calls(bench, c, iterations, call_collect, ns);
 }
 
-/* Contributions of different sizes, as collect allows and fcollect does not. */
+/* PEs contribute different sizes, which collect allows and fcollect does not. */
 weft_status host_collect_check(struct bench *bench, struct bench_case *c, bool *right)
 {
     weft_status status = prepare_collective(bench, c, (size_t)bench->n);
@@ -124,7 +125,7 @@ static weft_status call_alltoall(struct bench *bench, struct bench_case *c)
 weft_status host_alltoall_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
                               double *ns)
 {
-    return timed(bench, c, iterations, call_alltoall, ns);
+    return time_calls(bench, c, iterations, call_alltoall, ns);
 }
 
 static uint64_t pair_seed(struct bench *bench, int from, int to)
@@ -136,19 +137,19 @@ weft_status host_alltoall_check(struct bench *bench, struct bench_case *c, bool 
 {
     weft_status status = bench_set(bench, c->dst, c->bytes * (size_t)bench->n, 1);
     for (int pe = 0; !status && pe < bench->n; pe++)
-        status = bench_set(bench, block(c->src, c->bytes, pe), c->bytes,
+        status = bench_set(bench, block_at(c->src, c->bytes, pe), c->bytes,
                            pair_seed(bench, bench->me, pe));
     if (!status)
         status = weft_barrier(bench->world);
     if (!status)
         status = call_alltoall(bench, c);
     for (int pe = 0; !status && pe < bench->n; pe++)
-        status = bench_has(bench, block(c->dst, c->bytes, pe), c->bytes,
+        status = bench_has(bench, block_at(c->dst, c->bytes, pe), c->bytes,
                            pair_seed(bench, pe, bench->me), right);
     return status;
 }
 
-/* A sum of int64, or of bytes when the size is not a multiple of eight. */
+/* Sums int64, or bytes when the size is not a multiple of eight. */
 static weft_type sum_type(const struct bench_case *c)
 {
     return c->bytes % 8 ? WEFT_UINT8 : WEFT_INT64;
@@ -168,10 +169,10 @@ static weft_status call_reduce(struct bench *bench, struct bench_case *c)
 weft_status host_reduce_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
                             double *ns)
 {
-    return timed(bench, c, iterations, call_reduce, ns);
+    return time_calls(bench, c, iterations, call_reduce, ns);
 }
 
-/* Sums of integers wrap, so the expected sum may be formed from whole words modulo the width. */
+/* Integer sums wrap, so that the sum of whole words modulo the width is the expected value. */
 static uint64_t expected_sum(struct bench *bench, size_t index)
 {
     uint64_t sum = 0;

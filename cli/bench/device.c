@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device scopes of `weft bench`: which target, memory and grid they use, their memory and stream,
- * and reading the times and faults that kernels have noted. */
+/* Device scopes of `weft bench`: chooses target, memory and grid, allocates memory and a stream,
+ * and reads the times and errors that kernels record. */
 #include "bench/device.h"
 
 #include "tool/tool.h"
@@ -10,9 +10,9 @@
 
 enum { SIMT_THREADS = 64, CUDA_THREADS = 1024, WARP = 32 };
 
-/* Sets WEFT_TARGET before the job begins. A benchmark of the host alone gets simt, with which no
- * GPU is opened and no thread started. */
-void bench_device_tell(const struct bench_options *options)
+/* Sets WEFT_TARGET before the job begins. A host-only benchmark gets simt, for which no GPU is
+ * opened and no thread is started. */
+void bench_device_set_target(const struct bench_options *options)
 {
     setenv("WEFT_TARGET", options->target == TARGET_CUDA ? "cuda" : "simt", 1);
     if (bench_names_proxy(options))
@@ -39,13 +39,13 @@ void bench_device_choose(struct bench_options *options)
     options->ctas = options->ctas_list[0];
 }
 
-static weft_status symmetric(struct bench *bench, size_t bytes, void **address)
+static weft_status allocate_zeroed(struct bench *bench, size_t bytes, void **address)
 {
     return weft_alloc(bench->job, weft_device_kind(bench->job), bytes, 4096, WEFT_ALLOC_ZERO,
                       address);
 }
 
-/* The memory is the job's until it ends: finalize frees it. */
+/* weft_finalize() frees the memory. */
 weft_status bench_device_prepare(struct bench *bench)
 {
     static struct bench_device device;
@@ -54,9 +54,9 @@ weft_status bench_device_prepare(struct bench *bench)
         return WEFT_OK;
     weft_status status = weft_device_start(bench->job);
     if (!status)
-        status = symmetric(bench, BENCH_CTAS_MAX * sizeof(struct device_times), &times);
+        status = allocate_zeroed(bench, BENCH_CTAS_MAX * sizeof(struct device_times), &times);
     if (!status)
-        status = symmetric(bench, 4096, &words);
+        status = allocate_zeroed(bench, 4096, &words);
     if (!status)
         status = weft_stream_create(&device.stream);
     device.times = times;

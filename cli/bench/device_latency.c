@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ping-pong, barrier and sync from kernels. */
+/* Ping-pong, barrier and sync called by kernels. */
 #include "bench/device.h"
 
 #include <weft_device.h>
 
-static bool plays(const struct bench *bench)
+static bool takes_part(const struct bench *bench)
 {
     return bench->me == bench->from || bench->me == bench->to;
 }
 
-static int other(const struct bench *bench)
+static int peer_of(const struct bench *bench)
 {
     return bench->me == bench->from ? bench->to : bench->from;
 }
 
-/* A packet's payload and, behind it, its two buffers. */
-size_t device_packet_room(const struct bench_options *options, size_t bytes)
+/* The payload of a packet, followed by its two buffers. */
+size_t device_packet_buffer_bytes(const struct bench_options *options, size_t bytes)
 {
     return ((bytes + 15) & ~(size_t)15) + 2 * weft_packet_bytes(bytes);
 }
@@ -29,7 +29,7 @@ static weft_status launch_ping(struct bench *bench, struct bench_case *c, enum p
 {
     struct bench_device *d = bench->device;
     unsigned threads = device_unit_threads(bench);
-    int first = bench->me == bench->from, peer = other(bench);
+    int first = bench->me == bench->from, peer = peer_of(bench);
     char *buffers = (char *)c->dst + ((c->bytes + 15) & ~(size_t)15);
     if (kind == PING_P)
         return WEFT_LAUNCH(ping_p, 1, 1, 0, d->stream, d->flag, first, peer, d->base, warm, rounds,
@@ -43,12 +43,12 @@ static weft_status launch_ping(struct bench *bench, struct bench_case *c, enum p
                          d->times);
 }
 
-static weft_status ping(struct bench *bench, struct bench_case *c, enum ping kind, uint64_t rounds,
-                        int verify, double *ns, uint64_t *wrong)
+static weft_status run_ping(struct bench *bench, struct bench_case *c, enum ping kind,
+                            uint64_t rounds, int verify, double *ns, uint64_t *wrong)
 {
     double taken = 0;
     weft_status status = WEFT_OK;
-    if (plays(bench)) {
+    if (takes_part(bench)) {
         status = launch_ping(bench, c, kind, DEVICE_WARM, rounds, verify);
         if (!status)
             status = device_finish(bench, 1, &taken, wrong);
@@ -59,13 +59,13 @@ static weft_status ping(struct bench *bench, struct bench_case *c, enum ping kin
     return status;
 }
 
-/* PING_P needs no comparison: its data are the numbers of the rounds, and each was waited for. */
+/* PING_P needs no comparison: its data are the round numbers, which the kernel waits for. */
 static weft_status check_ping(struct bench *bench, struct bench_case *c, enum ping kind,
                               bool *right)
 {
     double ignored = 0;
     uint64_t wrong = 0;
-    weft_status status = ping(bench, c, kind, DEVICE_CHECK_ROUNDS, 1, &ignored, &wrong);
+    weft_status status = run_ping(bench, c, kind, DEVICE_CHECK_ROUNDS, 1, &ignored, &wrong);
     *right = wrong == 0;
     return status ? status : weft_barrier(bench->world);
 }
@@ -74,7 +74,7 @@ static weft_status check_ping(struct bench *bench, struct bench_case *c, enum pi
     weft_status name##_run(struct bench *bench, struct bench_case *c, uint64_t iterations,         \
                            double *ns)                                                             \
     {                                                                                              \
-        return ping(bench, c, kind, iterations, 0, ns, NULL);                                      \
+        return run_ping(bench, c, kind, iterations, 0, ns, NULL);                                  \
     }                                                                                              \
     weft_status name##_check(struct bench *bench, struct bench_case *c, bool *right)               \
     {                                                                                              \
@@ -85,11 +85,11 @@ PING_FUNCTIONS(device_latency_signal, PING_SIGNAL)
 PING_FUNCTIONS(device_latency_packet, PING_PACKET)
 #undef PING_FUNCTIONS
 
-/* --------------------------------------------------------------------------------- meetings */
+/* ------------------------------------------------------------------------- barrier and sync */
 
-enum { SYNC = 1, BARRIER = 2 }; /* as kernels.h numbers them */
+enum { SYNC = 1, BARRIER = 2 }; /* the numbers of kernels.h */
 
-static weft_status meet(struct bench *bench, int what, uint64_t rounds, double *ns)
+static weft_status run_sync(struct bench *bench, int what, uint64_t rounds, double *ns)
 {
     struct bench_device *d = bench->device;
     weft_status status = DEVICE_LAUNCH(meet, bench->options->scope, 1, device_unit_threads(bench),
@@ -117,7 +117,7 @@ static weft_status check_meet(struct bench *bench, int what, bool *right)
 weft_status device_sync_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
                             double *ns)
 {
-    return meet(bench, SYNC, iterations, ns);
+    return run_sync(bench, SYNC, iterations, ns);
 }
 
 weft_status device_sync_check(struct bench *bench, struct bench_case *c, bool *right)
@@ -128,7 +128,7 @@ weft_status device_sync_check(struct bench *bench, struct bench_case *c, bool *r
 weft_status device_barrier_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
                                double *ns)
 {
-    return meet(bench, BARRIER, iterations, ns);
+    return run_sync(bench, BARRIER, iterations, ns);
 }
 
 weft_status device_barrier_check(struct bench *bench, struct bench_case *c, bool *right)

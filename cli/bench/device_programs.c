@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What programs do all of together, by kernels: an alltoall by one block, and the steps of the
- * Jacobi solver of examples/solver_device.c in both of its styles. */
+/* Whole programs by kernels: an alltoall by one block, and the steps of the Jacobi solver of
+ * examples/solver_device.c in both of its styles. */
 #include "bench/device.h"
 
 #include "solver_device.h"
@@ -10,10 +10,10 @@
 
 /* -------------------------------------------------------------------------------- alltoall */
 
-enum { STALE = 7, OWN = 1000 }; /* seeds; OWN * (PE + 1) is that PE's */
+enum { STALE = 7, OWN = 1000 }; /* seeds; OWN * (PE + 1) is the seed of that PE */
 
-static weft_status alltoall(struct bench *bench, struct bench_case *c, uint64_t warm,
-                            uint64_t rounds, double *ns)
+static weft_status launch_alltoall(struct bench *bench, struct bench_case *c, uint64_t warm,
+                                   uint64_t rounds, double *ns)
 {
     struct bench_device *d = bench->device;
     weft_status status =
@@ -25,10 +25,10 @@ static weft_status alltoall(struct bench *bench, struct bench_case *c, uint64_t 
 weft_status device_alltoall_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
                                 double *ns)
 {
-    return alltoall(bench, c, DEVICE_WARM, iterations, ns);
+    return launch_alltoall(bench, c, DEVICE_WARM, iterations, ns);
 }
 
-/* Block `me` of every PE's pattern arrives, in the place of that PE. */
+/* Block `me` of every PE's pattern must arrive at the position of that PE. */
 weft_status device_alltoall_check(struct bench *bench, struct bench_case *c, bool *right)
 {
     size_t n = (size_t)bench->n, own = c->bytes * (size_t)bench->me;
@@ -40,7 +40,7 @@ weft_status device_alltoall_check(struct bench *bench, struct bench_case *c, boo
     if (!status)
         status = weft_barrier(bench->world);
     if (!status)
-        status = alltoall(bench, c, 0, 1, &ignored);
+        status = launch_alltoall(bench, c, 0, 1, &ignored);
     for (size_t pe = 0; !status && *right && pe < n; pe++)
         status = device_holds(bench, (char *)c->dst + pe * c->bytes, c->bytes, own,
                               (uint64_t)OWN * (uint64_t)(pe + 1), right);
@@ -64,7 +64,7 @@ static void free_plate(struct plate *plate)
     free(plate->fixed);
 }
 
-/* A square plate: its rim is given, 1 above and 0 elsewhere; inside it is all different. */
+/* A square plate: boundary 1 at the top and 0 elsewhere, different values inside. */
 static weft_status make_plate(const struct bench *bench, struct plate *plate)
 {
     size_t edge = bench->options->target == TARGET_CUDA ? EDGE_CUDA : EDGE_SIMT;
@@ -85,7 +85,8 @@ static weft_status make_plate(const struct bench *bench, struct plate *plate)
     return WEFT_OK;
 }
 
-static weft_status jacobi(struct bench *bench, enum solver_style style, uint64_t steps, double *ns)
+static weft_status launch_jacobi(struct bench *bench, enum solver_style style, uint64_t steps,
+                                 double *ns)
 {
     struct plate plate;
     double seconds = 0;
@@ -99,7 +100,7 @@ static weft_status jacobi(struct bench *bench, enum solver_style style, uint64_t
     return status;
 }
 
-/* PE 0, which has the whole plate, compares it with the serial solver's, bit for bit. */
+/* PE 0 compares the whole plate with that of the serial solver, bit for bit. */
 static weft_status check_jacobi(struct bench *bench, enum solver_style style, bool *right)
 {
     struct plate plate;
@@ -124,7 +125,7 @@ static weft_status check_jacobi(struct bench *bench, enum solver_style style, bo
                            double *ns)                                                             \
     {                                                                                              \
         (void)c;                                                                                   \
-        return jacobi(bench, style, iterations, ns);                                               \
+        return launch_jacobi(bench, style, iterations, ns);                                        \
     }                                                                                              \
     weft_status name##_check(struct bench *bench, struct bench_case *c, bool *right)               \
     {                                                                                              \

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* put, get, single values and atomics from kernels: `from` acts on `to`. */
+/* put, get, single values and atomics called by kernels: `from` accesses `to`. */
 #include "bench/device.h"
 #include "device/plan.h"
 
 #include <stdlib.h>
 
-enum { STALE = 7, OWN = 1000 }; /* seeds; OWN * (PE + 1) is that PE's */
+enum { STALE = 7, OWN = 1000 }; /* seeds; OWN * (PE + 1) is the seed of that PE */
 
 static uint64_t seed_of(int pe)
 {
     return (uint64_t)OWN * (uint64_t)(pe + 1);
 }
 
-/* Bytes that one block reads before it reads the same place again: more than the L1 cache of a
- * multiprocessor holds, from which the reads would be served else. */
+/* Bytes that one block reads before it reads the same address again: more than the L1 cache of a
+ * multiprocessor holds. */
 enum { READ_WINDOW = 1 << 20, READ_WINDOW_BITS = 20 - 3 };
 
 static size_t all_units(const struct bench_options *options)
@@ -22,7 +22,7 @@ static size_t all_units(const struct bench_options *options)
     return (size_t)bench_units(options, &units);
 }
 
-/* A block's small puts go in turn to several places, as a program's do. */
+/* Number of places to which small puts of a block go in turn. */
 static uint64_t put_slots(const struct bench_options *options, size_t bytes)
 {
     return options->scope == SCOPE_BLOCK ? plan_slots(bytes) : 1;
@@ -30,24 +30,25 @@ static uint64_t put_slots(const struct bench_options *options, size_t bytes)
 
 static uint64_t get_slots(const struct bench_options *options, size_t bytes)
 {
-    size_t round = all_units(options) / (size_t)options->ctas * bytes; /* of one block */
+    size_t round =
+        all_units(options) / (size_t)options->ctas * bytes; /* bytes of one round of a block */
     uint64_t slots = 1;
     while (slots * round < READ_WINDOW)
         slots *= 2;
     return slots;
 }
 
-size_t device_put_room(const struct bench_options *options, size_t bytes)
+size_t device_put_buffer_bytes(const struct bench_options *options, size_t bytes)
 {
     return all_units(options) * put_slots(options, bytes) * bytes + 8;
 }
 
-size_t device_get_room(const struct bench_options *options, size_t bytes)
+size_t device_get_buffer_bytes(const struct bench_options *options, size_t bytes)
 {
     return all_units(options) * get_slots(options, bytes) * bytes + 8;
 }
 
-/* Single values walk over 1 << bits words, a window for each block. */
+/* Single values go to 1 << bits words, a window for each block. */
 static unsigned word_bits(const struct bench_options *options)
 {
     unsigned bits = READ_WINDOW_BITS;
@@ -56,7 +57,7 @@ static unsigned word_bits(const struct bench_options *options)
     return bits;
 }
 
-size_t device_words_room(const struct bench_options *options, size_t bytes)
+size_t device_words_buffer_bytes(const struct bench_options *options, size_t bytes)
 {
     return (size_t)8 << word_bits(options);
 }
@@ -87,7 +88,7 @@ weft_status device_get_run(struct bench *bench, struct bench_case *c, uint64_t i
     return status ? status : device_finish(bench, (unsigned)o->ctas, ns, NULL);
 }
 
-/* Every place of every unit once; then the receiver compares with the sender's pattern. */
+/* Writes each place of each unit once; then the receiver compares with the sender's pattern. */
 static weft_status check_device_move(
     struct bench *bench, struct bench_case *c, int receiver, int sender, uint64_t slots,
     weft_status (*run)(struct bench *, struct bench_case *, uint64_t, double *), bool *right)
@@ -122,7 +123,7 @@ weft_status device_get_check(struct bench *bench, struct bench_case *c, bool *ri
 
 /* --------------------------------------------------------------------------- single values */
 
-/* Rounds after which each word has been accessed. */
+/* Number of rounds that access each word. */
 static uint64_t covering(const struct bench_options *o)
 {
     uint64_t threads = (uint64_t)o->ctas * (uint64_t)o->threads;
@@ -145,7 +146,7 @@ static weft_status check_put_words(struct bench *bench, struct bench_case *c, in
                                    bool *right)
 {
     double ignored = 0;
-    size_t room = device_words_room(bench->options, 8);
+    size_t room = device_words_buffer_bytes(bench->options, 8);
     weft_status status = device_fill(bench, c->dst, room, STALE);
     if (!status)
         status = weft_barrier(bench->world);
@@ -179,7 +180,7 @@ weft_status device_p_scattered_check(struct bench *bench, struct bench_case *c, 
     return check_put_words(bench, c, 1, right);
 }
 
-/* The kernel compares what it reads. */
+/* The kernel compares the values that it reads. */
 static weft_status get_words(struct bench *bench, struct bench_case *c, uint64_t iterations,
                              double *ns, uint64_t *wrong)
 {
@@ -200,7 +201,8 @@ weft_status device_g_check(struct bench *bench, struct bench_case *c, bool *righ
 {
     double ignored = 0;
     uint64_t wrong = 0;
-    weft_status status = device_fill(bench, c->src, device_words_room(bench->options, 8), 0);
+    weft_status status =
+        device_fill(bench, c->src, device_words_buffer_bytes(bench->options, 8), 0);
     if (!status)
         status = weft_barrier(bench->world);
     if (!status)
@@ -234,7 +236,7 @@ weft_status device_add_run(struct bench *bench, struct bench_case *c, uint64_t i
     return status ? status : device_finish(bench, (unsigned)o->ctas, ns, NULL);
 }
 
-/* Sum over the words of `to`, at every PE. */
+/* Gives every PE the sum of the words of `to`. */
 static weft_status sum_words(struct bench *bench, const void *words, size_t n, uint64_t *sum)
 {
     uint64_t *copy = malloc(n * 8);
@@ -248,7 +250,7 @@ static weft_status sum_words(struct bench *bench, const void *words, size_t n, u
     return status;
 }
 
-/* All PEs act at once on the words of `to`: nothing may be lost. */
+/* All PEs add to the words of `to` at once: no addition may be lost. */
 static weft_status check_adds(struct bench *bench, struct bench_case *c, unsigned ctas,
                               unsigned threads, size_t n, bool *right)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations in stream order, back to back, timed by the stream's own events. */
+/* Operations in stream order, back to back, timed by events of the stream. */
 #include "bench/device.h"
 
 #include <weft/stream.h>
 
 enum stream_operation { STREAM_PUT, STREAM_GET, STREAM_BARRIER };
 
-static weft_status queue(struct bench *bench, struct bench_case *c, enum stream_operation what,
-                         uint64_t count)
+static weft_status enqueue_operation(struct bench *bench, struct bench_case *c,
+                                     enum stream_operation what, uint64_t count)
 {
     weft_stream stream = bench->device->stream;
     weft_status status = WEFT_OK;
@@ -37,7 +37,7 @@ static weft_status time_queue(struct bench *bench, struct bench_case *c, enum st
     if (!status)
         status = weft_event_record(start, bench->device->stream);
     if (!status)
-        status = queue(bench, c, what, count);
+        status = enqueue_operation(bench, c, what, count);
     if (!status)
         status = weft_event_record(end, bench->device->stream);
     if (!status)
@@ -58,7 +58,7 @@ static weft_status check_stream_move(struct bench *bench, struct bench_case *c,
     double ignored = 0;
     int receiver = what == STREAM_PUT ? bench->to : bench->from;
     uint64_t sender = (uint64_t)(what == STREAM_PUT ? bench->from : bench->to);
-    size_t whole = c->bytes < 4096 ? 4096 : c->bytes & ~(size_t)7; /* of the case's memory */
+    size_t whole = c->bytes < 4096 ? 4096 : c->bytes & ~(size_t)7; /* bytes of the case's memory */
     weft_status status = device_fill(bench, c->src, whole, 100 + (uint64_t)bench->me);
     if (!status)
         status = device_fill(bench, c->dst, whole, 1);
@@ -102,7 +102,7 @@ weft_status stream_barrier_run(struct bench *bench, struct bench_case *c, uint64
     return time_queue(bench, c, STREAM_BARRIER, iterations, ns);
 }
 
-/* Behind the barrier each PE finds what the one before it put on its stream. */
+/* After the barrier each PE must see the data that its predecessor put on its stream. */
 weft_status stream_barrier_check(struct bench *bench, struct bench_case *c, bool *right)
 {
     int next = (bench->me + 1) % bench->n, before = (bench->me + bench->n - 1) % bench->n;

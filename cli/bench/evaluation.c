@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sets of benchmarks by kernels, each over several paths in jobs of their own; --html draws all on
- * one page. What a figure is, is not known here.
- *
- * `weft bench evaluation`: four programs by which ways to communicate from kernels are compared
- * (Hsu et al., "GPU-initiated networking with NVSHMEM", and those before it): bandwidth of puts
- * over blocks and sizes, rate of single values over blocks with neighbouring and with scattered
- * lanes, a Jacobi solver in two styles over ever more PEs, and the time of an alltoall. Over every
- * path of --paths.
- *
- * `weft bench gda`: single requests to a network adapter, given by device code itself and, for
- * comparison, by the CPU through the proxy on the same queues. */
+/* Sets of kernel benchmarks, each over several paths in separate jobs; --html draws all on one
+ * page. The meaning of a figure is defined elsewhere.
+ * `weft bench evaluation`: four programs that compare ways to communicate from kernels (Hsu et al.,
+ * "GPU-initiated networking with NVSHMEM", and earlier papers): bandwidth of puts by blocks and
+ * sizes, rate of single values by blocks with neighbouring and with scattered lanes, a Jacobi
+ * solver in two styles over a growing number of PEs, and the time of an alltoall. It runs over
+ * every path of --paths.
+ * `weft bench gda`: single requests to a NIC, issued by device code and, for comparison, by the
+ * CPU through the proxy on the same queues. */
 #include "bench/plot.h"
 #include "bench/sides.h"
 #include "commands.h"
@@ -19,21 +17,21 @@
 #include <string.h>
 #include <time.h>
 
-/* What a line of a plot is; its points are rows that differ in what is on the x axis. */
+/* The x axis of a plot. The points of a line are rows that differ only in this value. */
 enum axis { AXIS_BYTES, AXIS_CTAS, AXIS_PES };
 
 static const char *const axis_keys[] = {"bytes", "ctas", "pes"};
 
 struct program {
     const char *title, *names, *scope;
-    const char *sizes; /* unless --sizes are given; NULL: it has none */
-    int threads;       /* of a block; 0: as --threads say */
-    int iterations;    /* unless --iters are given; 0: as many as take some time */
-    bool grids;        /* by each of --ctas */
-    bool scales;       /* over 1, 2, 4 ... PEs */
-    bool all_pes;      /* over as many PEs as there are */
+    const char *sizes; /* default of --sizes; NULL: no sizes */
+    int threads;       /* threads of a block; 0: as --threads */
+    int iterations;    /* default of --iters; 0: adaptive */
+    bool grids;        /* repeated for each number of --ctas */
+    bool scales;       /* repeated with 1, 2, 4 ... PEs */
+    bool all_pes;      /* uses all PEs */
     enum axis x, lines;
-    bool a_plot_per_path; /* else the paths are lines too */
+    bool a_plot_per_path; /* else one plot has the lines of all paths */
     const char *figure, *unit, *plot;
 };
 
@@ -76,8 +74,7 @@ static const struct program evaluation[] = {
      .plot = "us, over bytes per pair"},
 };
 
-/* With enough rounds that the quiet behind them, which the proxy carries out for each thread,
- * counts for nothing. */
+/* Enough rounds that the final quiet, which the proxy executes for each thread, is negligible. */
 static const struct program gda[] = {
     {.title = "8 bytes by one thread of each block, back to back",
      .names = "put,p",
@@ -110,7 +107,7 @@ static const struct program gda[] = {
      .figure = "gbytes_per_s",
      .unit = "GB/s",
      .plot = "GB/s, over blocks"},
-    {.title = "Atomics by each lane of warps, none waited for; the proxy waits for each",
+    {.title = "Atomics by each lane of warps, without waiting; the proxy waits for each",
      .names = "atomic_add",
      .scope = "thread",
      .iterations = 20,
@@ -134,12 +131,12 @@ static const struct program gda[] = {
 static const struct suite {
     const char *name, *text, *paths;
     const struct program *programs;
-    int count, grids; /* of the numbers of blocks that are measured unasked on a GPU */
+    int count, grids; /* default numbers of blocks on a GPU */
 } suites[] = {
     {"evaluation",
      "put, p, jacobi and alltoall by kernels over blocks, sizes and PEs, path by path", "p2p",
      evaluation, COUNT(evaluation), 7},
-    {BENCH_GDA, "8 bytes over path gda: device code as initiator beside the CPU, with the ratio",
+    {BENCH_GDA, "8 bytes over path gda: initiated by device code and by the CPU, with the ratio",
      "gda:auto,gda:cpu", gda, COUNT(gda), 7},
 };
 
@@ -161,15 +158,16 @@ void bench_list_suites(void)
     for (int i = 0; i < COUNT(suites); i++)
         printf("%-17s %-7s %-5s %s\n", suites[i].name, "", "", suites[i].text);
     printf("%-17s %-7s %-5s %s\n", "file", "", "",
-           "a file read into memory or written, beside plain read, fio and cuFile; options of its "
-           "own");
+           "a file read into memory or written, compared with plain read, fio and cuFile; has "
+           "its own options");
     printf("%-17s %-7s %-5s %s\n", "coll", "", "",
-           "collectives by every way, in graphs, on streams and by the host; options of its own");
+           "collectives with every algorithm, in graphs, on streams and by the host; has its own "
+           "options");
 }
 
 /* ------------------------------------------------------------------------------------ the jobs */
 
-static void join(const int *numbers, int n, char *text, size_t room)
+static void join_numbers(const int *numbers, int n, char *text, size_t room)
 {
     size_t at = 0;
     for (int i = 0; i < n && at < room; i++)
@@ -183,8 +181,8 @@ static void join_sizes(const struct bench_options *options, char *text, size_t r
         at += (size_t)snprintf(text + at, room - at, "%s%zu", i ? "," : "", options->sizes[i]);
 }
 
-static void one_job(const struct bench_options *given, const struct program *program, int pes,
-                    struct bench_sides *sides)
+static void run_program_job(const struct bench_options *given, const struct program *program,
+                            int pes, struct bench_sides *sides)
 {
     char names[64], scope[32], target[32], threads[32], ctas[512], sizes[1024], iters[48];
     char repetitions[32];
@@ -220,8 +218,8 @@ static void one_job(const struct bench_options *given, const struct program *pro
     if (!given->bind)
         argv[argc++] = "--no-bind";
     if (program->grids) {
-        join(given->ctas_list, given->n_ctas, ctas + snprintf(ctas, sizeof ctas, "--ctas="),
-             sizeof ctas - 7);
+        join_numbers(given->ctas_list, given->n_ctas, ctas + snprintf(ctas, sizeof ctas, "--ctas="),
+                     sizeof ctas - 7);
         argv[argc++] = ctas;
     }
     if (program->sizes) {
@@ -233,15 +231,16 @@ static void one_job(const struct bench_options *given, const struct program *pro
     sides_measure(&options, argc, argv, sides);
 }
 
-static void run(const struct bench_options *options, const struct program *program,
-                struct bench_sides *sides)
+static void run_program(const struct bench_options *options, const struct program *program,
+                        struct bench_sides *sides)
 {
     int most = options->pes ? options->pes : 2;
     for (int pes = program->scales ? 1 : most; pes <= most; pes *= 2)
-        one_job(options, program, program->scales || program->all_pes ? pes : 2, sides);
-    for (int pes = 1; program->scales && pes <= most; pes *= 2) /* the last one, where it is odd */
+        run_program_job(options, program, program->scales || program->all_pes ? pes : 2, sides);
+    for (int pes = 1; program->scales && pes <= most;
+         pes *= 2) /* and last all PEs, when that is not a power of two */
         if (pes < most && pes * 2 > most)
-            one_job(options, program, most, sides);
+            run_program_job(options, program, most, sides);
 }
 
 /* ------------------------------------------------------------------------------------ the page */
@@ -254,7 +253,7 @@ static bool of_line(const json_t *row, const json_t *first, const struct program
             json_equal(json_object_get(row, key), json_object_get(first, key)));
 }
 
-/* The line that row `begin` of a side begins: the rows that differ from it in x alone. */
+/* Makes the line that starts with row `begin` of a side: the rows that differ from it only in x. */
 static void make_line(const struct program *program, const struct bench_side *side, size_t begin,
                       struct plot_series *line)
 {
@@ -277,7 +276,7 @@ static bool begins_line(const struct program *program, const struct bench_side *
     return true;
 }
 
-/* Every line of a side, behind those that the plot already has; labels are kept in `labels`. */
+/* Appends every line of a side to the plot; `labels` holds the label texts. */
 static void add_lines(const struct program *program, const struct bench_side *side,
                       struct plot_series *series, char (*labels)[64], int *count)
 {
@@ -297,7 +296,7 @@ static void add_lines(const struct program *program, const struct bench_side *si
     }
 }
 
-static void draw(FILE *to, const struct program *program, const struct bench_sides *sides)
+static void draw_program(FILE *to, const struct program *program, const struct bench_sides *sides)
 {
     static struct plot_series series[PLOT_SERIES];
     char labels[PLOT_SERIES][64], title[128];
@@ -335,7 +334,7 @@ static void write_head(FILE *to, const struct suite *suite, const struct bench_s
             target && strcmp(target, "simt") == 0 ? ": figures of the stand-in, not of a GPU" : "");
 }
 
-/* ------------------------------------------------------------------------------------- together */
+/* --------------------------------------------------------------------------------------- suites */
 
 static bool all_verified(const struct bench_sides *sides)
 {
@@ -371,7 +370,7 @@ int bench_suite(const struct bench_options *given)
     FILE *page = NULL;
     bool good = true;
     if (!sides_parse(options.paths ? options.paths : suite->paths, &sides)) {
-        fprintf(stderr, "weft bench: --paths %s: up to %d paths are wanted, e.g. proxy,gda\n",
+        fprintf(stderr, "weft bench: --paths %s: expected up to %d paths, e.g. proxy,gda\n",
                 options.paths, SIDES_MAX);
         return EXIT_USAGE;
     }
@@ -386,7 +385,7 @@ int bench_suite(const struct bench_options *given)
     }
     for (int i = 0; i < suite->count; i++) {
         const struct program *program = &suite->programs[i];
-        run(&options, program, &sides);
+        run_program(&options, program, &sides);
         if (options.json)
             sides_print_json(&sides);
         else {
@@ -396,7 +395,7 @@ int bench_suite(const struct bench_options *given)
         if (page && i == 0)
             write_head(page, suite, &sides);
         if (page)
-            draw(page, program, &sides);
+            draw_program(page, program, &sides);
         good &= all_verified(&sides) && !sides.failed;
         sides_clear(&sides);
     }

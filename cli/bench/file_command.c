@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft bench file`: how fast a file comes into memory, and goes from there, by blocks, depths and
- * threads, beside plain read and copy, fio, and cuFile in its compatibility mode, in one run. A job
- * of one PE, or of one for each of several folders (cli/bench/file_several.c). How a method moves
- * the bytes is not known here (cli/bench/file_methods.c, file_cufile.c). */
+/* `weft bench file`: measures reading a file into memory and writing it, by block size, depth
+ * and threads, compared with plain read and copy, with fio, and with cuFile in its compatibility
+ * mode, in one run. The job has one PE, or one for each of several folders
+ * (cli/bench/file_several.c). The methods themselves are in cli/bench/file_methods.c and
+ * file_cufile.c. */
 #include "bench/file_command.h"
 #include "bench/bench.h"
 #include "bench/file.h"
@@ -46,24 +47,26 @@ enum {
 
 static const struct argp_option file_option_list[] = {
     {"file", KEY_FILE, "PATH", 0,
-     "a file or block device to read (a file of --size bytes is made in this folder, and removed)",
+     "a file or block device to read (default: a temporary file of --size bytes in this folder)",
      0},
     {"folders", KEY_FOLDERS, "LIST", 0,
-     "a PE for each of these folders, comma-separated, with a file of --size bytes there: each "
-     "alone, then all at "
-     "once",
+     "start one PE for each of these folders, comma-separated, with a temporary file of --size "
+     "bytes there: measure each alone, then all at once",
      0},
-    {"size", KEY_SIZE, "BYTES", 0, "bytes that are moved (1G, or what --file has)", 0},
+    {"size", KEY_SIZE, "BYTES", 0, "bytes to move (1G, or the size of --file)", 0},
     {"blocks", KEY_BLOCKS, "LIST", 0, "bytes of one request (256K,1M,4M)", 0},
-    {"depths", KEY_DEPTHS, "LIST", 0, "requests under way at once (4,16)", 0},
+    {"depths", KEY_DEPTHS, "LIST", 0, "requests in flight (4,16)", 0},
     {"threads", KEY_THREADS, "LIST", 0, "threads, each with a part of the file (1)", 0},
-    {"memory", KEY_MEMORY, "KIND", 0, "the target: host, gpu (host)", 0},
-    {"window", KEY_WINDOW, "BYTES", 0,
-     "bytes of memory that each thread moves the file through (depth times block, as fio)", 0},
-    {"write", KEY_WRITE, NULL, 0, "write instead of read; not a file that --file names", 0},
-    {"methods", KEY_METHODS, "LIST", 0, "of weft, plain, fio, cufile (all that are here)", 0},
-    {"repetitions", KEY_REPETITIONS, "N", 0, "repetitions, of which the median counts (3)", 0},
-    {"json", 'j', NULL, 0, "print one JSON object a line and point", 0},
+    {"memory", KEY_MEMORY, "KIND", 0, "memory to read into or write from: host, gpu (host)", 0},
+    {"window", KEY_WINDOW, "BYTES", 0, "buffer of each thread in bytes (depth times block, as fio)",
+     0},
+    {"write", KEY_WRITE, NULL, 0, "write instead of read; not with --file", 0},
+    {"methods", KEY_METHODS, "LIST", 0,
+     "methods, of weft, plain, fio, cufile (all that are "
+     "installed)",
+     0},
+    {"repetitions", KEY_REPETITIONS, "N", 0, "repetitions (3); the median is reported", 0},
+    {"json", 'j', NULL, 0, "print each point as a JSON object on one line", 0},
     {0},
 };
 
@@ -89,7 +92,7 @@ static uint64_t parse_bytes(struct argp_state *state, const char *option, const 
 {
     uint64_t bytes = 0;
     if (!config_parse_size(text, &bytes) || !bytes)
-        argp_error(state, "--%s %s: a size such as 64M or 1G is wanted", option, text);
+        argp_error(state, "--%s %s: expected a size such as 64M or 1G", option, text);
     return bytes;
 }
 
@@ -102,7 +105,7 @@ static void parse_blocks(struct argp_state *state, struct file_options *options,
                        (unsigned long long)options->blocks[i]);
 }
 
-/* 0: a name is missing, or there are too many. */
+/* Returns the number of folders; 0: a name is empty, or there are too many. */
 static int count_folders(const char *list)
 {
     int n = 1;
@@ -156,7 +159,7 @@ static error_t parse_file(int key, char *argument, struct argp_state *state)
     case KEY_MEMORY:
         options->gpu = strcmp(argument, "gpu") == 0;
         if (!options->gpu && strcmp(argument, "host") != 0)
-            argp_error(state, "--memory %s: host or gpu is wanted", argument);
+            argp_error(state, "--memory %s: expected host or gpu", argument);
         return 0;
     case KEY_WRITE:
         options->write = true;
@@ -164,27 +167,28 @@ static error_t parse_file(int key, char *argument, struct argp_state *state)
     case KEY_METHODS:
         options->methods = argument;
         if (!are_methods(argument))
-            argp_error(state, "--methods %s: of weft, plain, fio and cufile are wanted", argument);
+            argp_error(state, "--methods %s: expected a list of weft, plain, fio and cufile",
+                       argument);
         return 0;
     case KEY_REPETITIONS:
         options->repetitions = atoi(argument);
         if (options->repetitions < 1 || options->repetitions > FILE_REPETITIONS_MOST)
-            argp_error(state, "--repetitions %s: 1 to %d is wanted", argument,
+            argp_error(state, "--repetitions %s: expected 1 to %d", argument,
                        FILE_REPETITIONS_MOST);
         return 0;
     case 'j':
         options->json = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "\"%s\" is no option; `file` is measured alone", argument);
+        argp_error(state, "unexpected \"%s\"; `file` is measured alone", argument);
         return 0;
     case ARGP_KEY_END:
         if (options->write && options->path)
-            argp_error(state, "--write and --file: what the file has would be lost");
+            argp_error(state, "--write does not go with --file: it would overwrite the file");
         if (options->folders && options->path)
-            argp_error(state, "--folders and --file: the files are made in the folders");
+            argp_error(state, "--folders does not go with --file: it creates files in the folders");
         if (options->folders && (options->pes = count_folders(options->folders)) < 1)
-            argp_error(state, "--folders %s: 1 to %d names with a comma between are wanted",
+            argp_error(state, "--folders %s: expected 1 to %d names separated by commas",
                        options->folders, FILE_FOLDERS_MOST);
         return 0;
     }
@@ -196,11 +200,10 @@ static struct file_options file_options_of(int argc, char **argv)
     static const struct argp argp = {
         .options = file_option_list,
         .parser = parse_file,
-        .doc = "Measure reading a file into memory, in GB/s, by weft_file_read() and beside it by "
-               "plain read and "
-               "copy, by fio, and by cuFile in its compatibility mode, where those are here. fio "
-               "copies to no "
-               "target: with --memory gpu it shows what the store gives."};
+        .doc = "Measure reading a file into memory, in GB/s, with weft_file_read(), with plain "
+               "read and copy, with fio, and with cuFile in its compatibility mode, where "
+               "installed. fio does not copy to the GPU: with --memory gpu its figure is the "
+               "rate of the storage."};
     struct file_options options = {.blocks = {256 << 10, 1 << 20, 4 << 20},
                                    .n_blocks = 3,
                                    .depths = {4, 16},
@@ -214,15 +217,15 @@ static struct file_options file_options_of(int argc, char **argv)
     return options;
 }
 
-/* --------------------------------------------------------------------------------- the figures */
+/* ----------------------------------------------------------------------------- the measurement */
 
-static int by_value(const void *a, const void *b)
+static int compare_values(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-static bool named(const char *list, const char *name)
+static bool list_contains(const char *list, const char *name)
 {
     size_t length = strlen(name);
     for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
@@ -231,20 +234,21 @@ static bool named(const char *list, const char *name)
     return false;
 }
 
-/* Methods in turn in every repetition, so that a change of the machine's pace meets all. */
+/* Each repetition runs all methods in turn, so that a change of the machine's speed affects all
+ * of them. */
 void file_measure(const struct file_options *options, const struct file_point *point,
                   weft_team *together, struct file_row *row, char (*why)[256])
 {
     double all[FILE_METHODS][FILE_REPETITIONS_MOST];
     for (int r = 0; r < options->repetitions; r++)
         for (int m = 0; m < FILE_METHODS; m++) {
-            bool wanted = named(options->methods, methods[m].name) && !why[m][0];
+            bool wanted = list_contains(options->methods, methods[m].name) && !why[m][0];
             if (together && weft_barrier(together))
                 snprintf(why[m], sizeof why[m], "%s", weft_last_error());
             all[m][r] = wanted ? methods[m].measure(point, why[m], sizeof why[m]) : -1;
         }
     for (int m = 0; m < FILE_METHODS; m++) {
-        qsort(all[m], (size_t)options->repetitions, sizeof(double), by_value);
+        qsort(all[m], (size_t)options->repetitions, sizeof(double), compare_values);
         row->gbps[m] = all[m][0] < 0 ? -1 : all[m][options->repetitions / 2];
     }
 }
@@ -290,7 +294,7 @@ static void print_row(const struct file_point *point, const struct file_row *row
     fflush(stdout);
 }
 
-/* A file that is too small is nobody's to lengthen. */
+/* Checks the size of the file; a file that is too small is not extended. */
 static weft_status find_bytes(const char *path, weft_job *job, uint64_t *bytes)
 {
     weft_file *file;
@@ -304,14 +308,13 @@ static weft_status find_bytes(const char *path, weft_job *job, uint64_t *bytes)
         return status;
     if (!*bytes)
         *bytes = there;
-    return *bytes <= there ? WEFT_OK
-                           : base_fail(WEFT_ERR_RANGE,
-                                       "--size: %s has %llu bytes, less than the %llu that are to "
-                                       "be read",
-                                       path, (unsigned long long)there, (unsigned long long)*bytes);
+    return *bytes <= there
+               ? WEFT_OK
+               : base_fail(WEFT_ERR_RANGE, "--size: %s has %llu bytes, fewer than the %llu to read",
+                           path, (unsigned long long)there, (unsigned long long)*bytes);
 }
 
-/* By what Weft moves it, GPU memory too, once there is some. */
+/* Queries the backend that Weft uses for the file, for GPU memory too once some is allocated. */
 static weft_status examine_file(const char *path, weft_job *job, weft_file_info *info)
 {
     weft_file *file;
@@ -331,7 +334,7 @@ static void print_file_head(const struct file_options *options, const weft_file_
     if (options->gpu) {
         printf("GPU memory: %s%s%s\n", info->gpu_backend, *info->gpu_reason ? ", " : "",
                info->gpu_reason);
-        if (named(options->methods, "cufile"))
+        if (list_contains(options->methods, "cufile"))
             printf("cufile: %s\n", file_cufile_mode());
     }
     printf("GB/s; memory: %s\n%9s %6s %8s", options->gpu ? "gpu" : "host", "block", "depth",
@@ -347,7 +350,7 @@ static int file_give_up(void)
     return EXIT_FAULT;
 }
 
-/* False: they do not divide the bytes of the file. */
+/* False: window, block and threads do not divide the bytes of the file. */
 static bool set_point(const struct file_options *options, int block, int depth, int threads,
                       uint64_t bytes, struct file_point *point)
 {
@@ -360,10 +363,10 @@ static bool set_point(const struct file_options *options, int block, int depth, 
     if (point->bytes && point->window % point->block == 0)
         return true;
     if (weft_my_pe(point->job) == 0)
-        fprintf(
-            stderr,
-            "weft bench: %llu bytes, window %zu, block %zu, %u threads do not divide; left out\n",
-            (unsigned long long)bytes, point->window, point->block, point->threads);
+        fprintf(stderr,
+                "weft bench: skipped: %llu bytes do not divide into window %zu, block %zu, %u "
+                "threads\n",
+                (unsigned long long)bytes, point->window, point->block, point->threads);
     return false;
 }
 
@@ -403,7 +406,7 @@ static uint64_t largest_of(const uint64_t *values, int n)
     return most;
 }
 
-/* For the threads, a window each. */
+/* The most memory that any point needs: one window for each thread. */
 static size_t most_memory(const struct file_options *options)
 {
     uint64_t window = options->window ? options->window
@@ -412,7 +415,7 @@ static size_t most_memory(const struct file_options *options)
     return window * largest_of(options->threads, options->n_threads);
 }
 
-/* By all PEs of the job alike. */
+/* Runs all points; all PEs of the job call it. */
 static int run_all_points(const struct file_options *options, struct file_point *point)
 {
     uint64_t bytes = options->bytes;
@@ -435,7 +438,7 @@ static int run_all_points(const struct file_options *options, struct file_point 
     return weft_free(point->job, memory) ? file_give_up() : code;
 }
 
-/* path: NULL: a file is made, in this PE's folder. */
+/* point->path NULL: creates a file in the folder of this PE. */
 static int run_file(const struct file_options *options, struct file_point *point)
 {
     char made[64];
@@ -468,7 +471,7 @@ static int run_file_job(const struct file_options *options)
     int pes = weft_n_pes(point.job);
     if (pes == options->pes) {
         int code = run_file(options, &point);
-        /* Without the others' part there is no end in which all take part. */
+        /* One PE failed: weft_finalize() is collective and the others do not reach it. */
         return code == EXIT_FAULT && pes > 1 ? code
                : weft_finalize(point.job)    ? file_give_up()
                                              : code;
@@ -476,8 +479,8 @@ static int run_file_job(const struct file_options *options)
     if (weft_my_pe(point.job) == 0)
         fprintf(
             stderr,
-            "weft bench: this job has %d PEs, and %d were wanted: --folders starts one for each of "
-            "its folders by itself; leave the launcher out\n",
+            "weft bench: this job has %d PEs, but --folders needs %d. It starts them itself: run "
+            "without a launcher\n",
             pes, options->pes);
     weft_finalize(point.job);
     return EXIT_USAGE;
@@ -485,7 +488,7 @@ static int run_file_job(const struct file_options *options)
 
 int bench_file(int argc, char **argv)
 {
-    char **names = calloc((size_t)argc + 1, sizeof *names); /* argp puts them in another order */
+    char **names = calloc((size_t)argc + 1, sizeof *names); /* argp reorders them */
     if (!names)
         abort();
     memcpy(names, argv, (size_t)argc * sizeof *names);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft bench file`, which has options of its own. */
+/* `weft bench file`, which has its own options. */
 #ifndef WEFT_CLI_BENCH_FILE_COMMAND_H
 #define WEFT_CLI_BENCH_FILE_COMMAND_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One file moved by cuFile, where it is made for it: one thread, GPU memory. */
+/* Transfers a file with cuFile, where supported: one thread, GPU memory. */
 #include "bench/file.h"
 
 #include <string.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file that `weft bench file` makes where none is named: full of what no store can shorten, and
- * without a name. */
+/* The temporary file of `weft bench file`: incompressible and without a name. */
 #include "bench/file.h"
 
 #include <errno.h>
@@ -16,7 +15,7 @@ static bool fill_file(int fd, uint64_t bytes)
     char *block = malloc(STEP);
     uint64_t random = 88172645463325252u;
     bool well = block != NULL;
-    for (size_t i = 0; well && i < STEP; i += 8) { /* no store can shorten it */
+    for (size_t i = 0; well && i < STEP; i += 8) { /* incompressible */
         random ^= random << 13, random ^= random >> 7, random ^= random << 17;
         memcpy(block + i, &random, 8);
     }
@@ -29,7 +28,7 @@ static bool fill_file(int fd, uint64_t bytes)
     return well && fdatasync(fd) == 0;
 }
 
-/* One that has had no name may be given one later. */
+/* Opens an unnamed file with O_TMPFILE; where not supported, creates a file and unlinks it. */
 static int open_nameless(void)
 {
     char name[] = "./weft_bench_file.XXXXXX";
@@ -42,8 +41,7 @@ static int open_nameless(void)
     return fd;
 }
 
-/* Without a name, so that nothing is left of it whatever becomes of this process; fio finds it by
- * *path too. */
+/* The file has no name, so that it disappears with this process. fio opens it by *path. */
 int file_make(uint64_t bytes, char *path, size_t path_bytes)
 {
     int fd = open_nameless();

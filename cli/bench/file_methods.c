@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One file moved once, by weft_file_read() and its relatives, by plain read and copy, and by fio as
- * a child process with the same requests under way. Only fio uses memory of its own: it copies to
- * no target. */
+/* Transfers a file once: with weft_file_read() or weft_file_write(), with plain read and copy,
+ * or with fio as a child process with the same requests in flight. Only fio uses its own memory:
+ * it does not copy to the GPU. */
 #include "bench/file.h"
 
 #include "tool/tool.h"
@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What a thread moves: its part of the file, window by window, into the same memory. */
+/* The work of a thread: its part of the file, window by window, into the same memory. */
 struct share {
     const struct file_point *point;
     pthread_barrier_t *start;
@@ -25,7 +25,7 @@ struct share {
     int fd;
     char *memory, *buffer;
     uint64_t from, bytes;
-    char why[256]; /* "" = well */
+    char why[256]; /* "": no error */
 };
 
 typedef void method(struct share *share);
@@ -39,7 +39,7 @@ static void *run_share(void *argument)
     return NULL;
 }
 
-/* GB/s of all threads from the moment at which all are ready. */
+/* GB/s of all threads, timed from when all are ready. */
 static double run_all(struct share *shares, unsigned n, method *move, char *why, size_t why_bytes)
 {
     void *arguments[256][2];
@@ -66,7 +66,7 @@ static double run_all(struct share *shares, unsigned n, method *move, char *why,
     return (double)shares[0].point->bytes / ns;
 }
 
-static void divide(const struct file_point *point, struct share *shares)
+static void divide_file(const struct file_point *point, struct share *shares)
 {
     uint64_t part = point->bytes / point->threads;
     for (unsigned i = 0; i < point->threads; i++)
@@ -79,8 +79,8 @@ static void divide(const struct file_point *point, struct share *shares)
 
 /* ---------------------------------------------------------------------------------------- weft */
 
-/* All windows by one call, so that no window waits for the end of the one before. */
-static void by_weft(struct share *share)
+/* Transfers all windows in one call, so that no window waits for the end of the previous one. */
+static void move_by_weft(struct share *share)
 {
     const struct file_point *point = share->point;
     size_t n = share->bytes / point->window;
@@ -104,7 +104,7 @@ double file_by_weft(const struct file_point *point, char *why, size_t why_bytes)
     struct share shares[256];
     weft_file_attr attr = {.size = sizeof attr, .depth = point->depth, .chunk_bytes = point->block};
     double gbps = 0;
-    divide(point, shares);
+    divide_file(point, shares);
     for (unsigned i = 0; i < point->threads && gbps >= 0; i++)
         if (weft_file_open(point->job, point->path, point->write ? WEFT_FILE_WRITE : WEFT_FILE_READ,
                            &attr, &shares[i].file)) {
@@ -112,7 +112,7 @@ double file_by_weft(const struct file_point *point, char *why, size_t why_bytes)
             gbps = -1;
         }
     if (gbps >= 0)
-        gbps = run_all(shares, point->threads, by_weft, why, why_bytes);
+        gbps = run_all(shares, point->threads, move_by_weft, why, why_bytes);
     for (unsigned i = 0; i < point->threads; i++)
         weft_file_close(shares[i].file);
     return gbps;
@@ -120,8 +120,7 @@ double file_by_weft(const struct file_point *point, char *why, size_t why_bytes)
 
 /* ------------------------------------------------------------------------------- read and copy */
 
-/* As programs do that know nothing better: a block into a buffer, by the page cache, then a
- * copy. */
+/* The simplest way: read a block into a buffer through the page cache, then copy it. */
 static bool plain_block(struct share *share, uint64_t at, char *memory)
 {
     const struct file_point *point = share->point;
@@ -135,7 +134,7 @@ static bool plain_block(struct share *share, uint64_t at, char *memory)
            !weft_put(ctx, memory, share->buffer, point->block, me);
 }
 
-static void by_plain(struct share *share)
+static void move_by_plain(struct share *share)
 {
     const struct file_point *point = share->point;
     for (uint64_t at = 0; at < share->bytes; at += point->block)
@@ -152,7 +151,7 @@ double file_by_plain(const struct file_point *point, char *why, size_t why_bytes
 {
     struct share shares[256];
     double gbps = 0;
-    divide(point, shares);
+    divide_file(point, shares);
     for (unsigned i = 0; i < point->threads; i++) {
         shares[i].fd = open(point->path, (point->write ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
         shares[i].buffer = malloc(point->block);
@@ -161,12 +160,12 @@ double file_by_plain(const struct file_point *point, char *why, size_t why_bytes
             gbps = -1;
         } else {
             memset(shares[i].buffer, 1, point->block);
-            /* Not what an earlier method has left in the page cache. */
+            /* drops pages that an earlier method left in the page cache */
             posix_fadvise(shares[i].fd, 0, 0, POSIX_FADV_DONTNEED);
         }
     }
     if (gbps >= 0)
-        gbps = run_all(shares, point->threads, by_plain, why, why_bytes);
+        gbps = run_all(shares, point->threads, move_by_plain, why, why_bytes);
     for (unsigned i = 0; i < point->threads; i++) {
         if (shares[i].fd >= 0)
             close(shares[i].fd);
@@ -177,7 +176,7 @@ double file_by_plain(const struct file_point *point, char *why, size_t why_bytes
 
 /* ----------------------------------------------------------------------------------------- fio */
 
-/* What fio prints as JSON, into `text`. */
+/* Runs fio and reads its JSON output into `text`. */
 static int run_fio(char *const *args, char *text, size_t bytes)
 {
     int ends[2], state = 0;
@@ -205,7 +204,7 @@ static int run_fio(char *const *args, char *text, size_t bytes)
 static double gdsio_rate(const char *text, bool write)
 {
     double rate = -1;
-    const char *begin = strchr(text, '{'); /* notes may stand in front */
+    const char *begin = strchr(text, '{'); /* other messages may precede it */
     json_t *all = begin ? json_loads(begin, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
     json_t *job = json_array_get(json_object_get(all, "jobs"), 0);
     json_t *bytes = json_object_get(json_object_get(job, write ? "write" : "read"), "bw_bytes");
@@ -240,7 +239,7 @@ double file_by_fio(const struct file_point *point, char *why, size_t why_bytes)
                     "--thread",
                     "--group_reporting",
                     "--overwrite=1",
-                    "--allow_file_create=0", /* what is not there, or is too short, stays so */
+                    "--allow_file_create=0", /* does not create or extend the file */
                     "--output-format=json",
                     NULL};
     int code = run_fio(args, text, sizeof text);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft bench file --folders`: a PE for each folder, and so perhaps for each disk and GPU, with a
- * file of its own. Every point is measured by each PE alone, one after another, and by all at once,
- * so that it is seen what the disks, GPUs and CPUs take from each other. PE 0 prints. */
+/* `weft bench file --folders`: one PE for each folder (disk, GPU), each with its own file. Each
+ * point is measured by each PE alone, one after another, and by all PEs at once, which shows how
+ * disks, GPUs and CPUs affect each other. PE 0 prints. */
 #include "bench/file.h"
 
 #include "tool/tool.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What a PE tells of itself. */
+/* The record of a PE. */
 struct part {
     char folder[96], store[96], way[128];
     struct file_row alone, together;
@@ -22,7 +22,7 @@ struct file_several {
     weft_job *job;
     weft_team *world;
     int me, n;
-    struct part *parts; /* symmetric; at PE 0 all of them */
+    struct part *parts; /* symmetric; PE 0 has the records of all PEs */
 };
 
 static void folder_of(const struct file_options *options, int pe, char *folder, size_t bytes)
@@ -43,9 +43,9 @@ int file_several_enter(const struct file_options *options, int pe)
     return -1;
 }
 
-/* ------------------------------------------------------------------------------------ the parts */
+/* --------------------------------------------------------------------------- records of the PEs */
 
-static weft_status tell(struct file_several *several)
+static weft_status send_record(struct file_several *several)
 {
     struct part *own = &several->parts[several->me];
     weft_ctx *ctx = weft_default_ctx(several->job);
@@ -87,7 +87,7 @@ weft_status file_several_open(const struct file_options *options, weft_job *job,
     snprintf(own->store, sizeof own->store, "%.31s on %.60s", info->file_system, info->store);
     snprintf(own->way, sizeof own->way, "%.40s%s%.60s", info->backend, options->gpu ? ", " : "",
              options->gpu ? info->gpu_backend : "");
-    status = tell(several);
+    status = send_record(several);
     if (!status && several->me == 0 && !options->json)
         print_several_head(several, options);
     return status;
@@ -104,7 +104,8 @@ void file_several_close(struct file_several *several)
 
 /* -------------------------------------------------------------------------------------- a point */
 
-/* All PEs move as many bytes, and are ready when the last one is. */
+/* The total rate of all PEs: the sum when each ran alone; at once, n times the slowest, since
+ * all PEs move as many bytes. */
 static struct file_row sum_of_pes(const struct file_several *several, bool together)
 {
     struct file_row sum;
@@ -133,7 +134,7 @@ static void print_part(const struct file_point *point, const char *who,
     fflush(stdout);
 }
 
-/* pe -1: of all. */
+/* pe -1: all PEs. */
 static void print_several_json(const struct file_several *several, const struct file_point *point,
                                int pe, const struct file_row *row, bool together)
 {
@@ -178,7 +179,7 @@ weft_status file_several_point(struct file_several *several, const struct file_o
     if (status)
         return status;
     file_measure(options, point, several->world, &own->together, why);
-    status = tell(several);
+    status = send_record(several);
     if (!status && several->me == 0)
         print_point(several, options, point);
     return status ? status : weft_barrier(several->world);

@@ -1,61 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the bare machine does, taken in the same run by plain loads and stores through weft_ptr():
- * memcpy, a store, a load, an atomic addition, a cache line's round trip. The figures of the
- * library stand beside these. Knows no benchmark. */
+/* The baseline of the bare machine, measured in the same run with plain loads and stores through
+ * weft_ptr(): memcpy, a store, a load, an atomic addition, a round trip of a cache line.
+ * Independent of the benchmarks. */
 #include "bench/bench.h"
 
 #include <sched.h>
 #include <string.h>
 
-enum { RATE_COUNT = 1 << 16, RATE_ROUNDS = 7, TRIP_ROUNDS = 1000, TRIP_REPEATS = 5 };
-/* A poll that comes too early takes the line from its writer, so that a pause between polls can be
- * faster or slower: the least over several lengths is the floor. */
+enum { ACCESSES = 1 << 16, ACCESS_ROUNDS = 7, TRIP_ROUNDS = 1000, TRIP_REPEATS = 5 };
+/* A poll that comes too early takes the cache line from its writer, so that a pause between
+ * polls can be faster or slower: the minimum over several pauses counts. */
 enum { TRIP_PAUSES = 3 };
 enum { TRIP_LIMIT_NS = 1000 * 1000 * 1000, COPY_ROUND_NS = 500 * 1000, COPY_ROUNDS = 7 };
 static const uint64_t TRIP_STOP = UINT64_MAX;
 
-typedef double (*rate)(void *memory);
+typedef double (*access_timer)(void *memory);
 
-/* Time of one access in ns: the least of several rounds. */
-static double store_rate(void *memory)
+/* Time of one access in ns: the minimum of several rounds. */
+static double time_store(void *memory)
 {
     volatile uint64_t *words = memory;
     uint64_t start = bench_now_ns();
-    for (uint64_t i = 0; i < RATE_COUNT; i++)
+    for (uint64_t i = 0; i < ACCESSES; i++)
         words[i % 512] = i;
-    return (double)(bench_now_ns() - start) / RATE_COUNT;
+    return (double)(bench_now_ns() - start) / ACCESSES;
 }
 
-static double load_rate(void *memory)
+static double time_load(void *memory)
 {
     volatile uint64_t *words = memory;
     uint64_t start = bench_now_ns();
-    for (uint64_t i = 0; i < RATE_COUNT; i++)
+    for (uint64_t i = 0; i < ACCESSES; i++)
         (void)words[i % 512];
-    return (double)(bench_now_ns() - start) / RATE_COUNT;
+    return (double)(bench_now_ns() - start) / ACCESSES;
 }
 
-static double atomic_rate(void *memory)
+static double time_atomic(void *memory)
 {
     uint64_t *word = memory;
     uint64_t start = bench_now_ns();
-    for (uint64_t i = 0; i < RATE_COUNT; i++)
-        __atomic_fetch_add(word, 1, __ATOMIC_RELAXED); /* pairs with nothing: only its cost */
-    return (double)(bench_now_ns() - start) / RATE_COUNT;
+    for (uint64_t i = 0; i < ACCESSES; i++)
+        __atomic_fetch_add(word, 1,
+                           __ATOMIC_RELAXED); /* pairs with nothing: only its cost is measured */
+    return (double)(bench_now_ns() - start) / ACCESSES;
 }
 
-static double clock_rate(void *memory)
+static double time_clock(void *memory)
 {
     uint64_t start = bench_now_ns();
-    for (uint64_t i = 0; i < RATE_COUNT / 16; i++)
+    for (uint64_t i = 0; i < ACCESSES / 16; i++)
         bench_now_ns();
-    return (double)(bench_now_ns() - start) / (RATE_COUNT / 16);
+    return (double)(bench_now_ns() - start) / (ACCESSES / 16);
 }
 
-static double least(rate measure, void *memory)
+static double least_of_rounds(access_timer measure, void *memory)
 {
     double best = measure(memory);
-    for (int i = 1; i < RATE_ROUNDS; i++) {
+    for (int i = 1; i < ACCESS_ROUNDS; i++) {
         double ns = measure(memory);
         best = ns < best ? ns : best;
     }
@@ -71,14 +72,14 @@ static void pause_poll(void)
 #endif
 }
 
-/* Waits for *word to become `value`; gives the CPU away when PEs share it. False at the stop mark
- * or when it took too long since `start`: the round trip is then not measured. */
-static bool await(const uint64_t *word, uint64_t value, int pauses, uint64_t start)
+/* Waits until *word is `value`; yields when PEs share a CPU. False at the stop mark or when too
+ * much time has passed since `start`: the round trip is then not measured. */
+static bool poll_until(const uint64_t *word, uint64_t value, int pauses, uint64_t start)
 {
     for (unsigned polls = 1;; polls++) {
         for (int i = 0; i < pauses; i++)
             pause_poll();
-        /* Pairs with the release store of the other side in play(). */
+        /* Pairs with the release store of the other PE in run_ping_pong(). */
         uint64_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
         if (seen == value)
             return true;
@@ -93,34 +94,35 @@ static bool await(const uint64_t *word, uint64_t value, int pauses, uint64_t sta
 }
 
 struct trip {
-    uint64_t *out, *in;         /* where this PE writes and what it polls */
-    uint64_t out_step, in_step; /* the number in round r is 2r + step */
+    uint64_t *out, *in;         /* word that this PE writes, and word that it polls */
+    uint64_t out_step, in_step; /* the value in round r is 2r + step */
     bool first;
-    int pauses; /* between polls */
+    int pauses; /* pauses between polls */
 };
 
-/* All rounds together are bounded: on a busy machine each takes as long as others keep the CPU. */
-static bool play(const struct trip *trip, uint64_t rounds)
+/* The total time is bounded: on a busy machine each round takes as long as other processes keep
+ * the CPU. */
+static bool run_ping_pong(const struct trip *trip, uint64_t rounds)
 {
     uint64_t start = bench_now_ns();
     for (uint64_t r = 0; r < rounds; r++) {
-        if (!trip->first && !await(trip->in, 2 * r + trip->in_step, trip->pauses, start))
+        if (!trip->first && !poll_until(trip->in, 2 * r + trip->in_step, trip->pauses, start))
             return false;
         __atomic_store_n(trip->out, 2 * r + trip->out_step, __ATOMIC_RELEASE);
-        if (trip->first && !await(trip->in, 2 * r + trip->in_step, trip->pauses, start))
+        if (trip->first && !poll_until(trip->in, 2 * r + trip->in_step, trip->pauses, start))
             return false;
     }
     return true;
 }
 
-/* Half a round trip between `from` and `to` in *ns at `from`. Lines: one shared line of `to`, or
- * a line of each PE that the other writes. */
+/* Measures half a round trip between `from` and `to`; *ns is set at `from`. With one line both
+ * PEs write a line of `to`; with two each PE has a line that the other writes. */
 static weft_status round_trip(struct bench *bench, bool two_lines, double *ns)
 {
     *ns = -1;
     uint64_t *own = bench->lines;
     uint64_t *theirs = NULL;
-    bool plays = bench->from != bench->to;
+    bool takes_part = bench->from != bench->to;
     if (bench->me == bench->from)
         theirs = weft_ptr(bench->job, own, bench->to);
     else if (bench->me == bench->to)
@@ -132,7 +134,7 @@ static weft_status round_trip(struct bench *bench, bool two_lines, double *ns)
     trip.in = two_lines || !trip.first ? own : theirs;
 
     double best = -1;
-    bool good = plays && theirs;
+    bool good = takes_part && theirs;
     for (int i = 0; i < TRIP_REPEATS * TRIP_PAUSES; i++) {
         trip.pauses = i % TRIP_PAUSES;
         own[0] = 0;
@@ -140,13 +142,13 @@ static weft_status round_trip(struct bench *bench, bool two_lines, double *ns)
         if (status)
             return status;
         uint64_t start = bench_now_ns();
-        if (good && !play(&trip, TRIP_ROUNDS)) {
+        if (good && !run_ping_pong(&trip, TRIP_ROUNDS)) {
             good = false;
             __atomic_store_n(trip.out, TRIP_STOP, __ATOMIC_RELEASE);
         }
         double half = (double)(bench_now_ns() - start) / TRIP_ROUNDS / 2;
         best = best < 0 || half < best ? half : best;
-        /* Nobody resets a line that the other still polls. */
+        /* No PE may reset a line that the other still polls. */
         status = weft_barrier(bench->world);
         if (status)
             return status;
@@ -166,16 +168,16 @@ weft_status bench_floors_measure(struct bench *bench)
     if (status || bench->me != bench->from)
         return status;
     static uint64_t memory[512];
-    floors->store_ns = least(store_rate, memory);
-    floors->load_ns = least(load_rate, memory);
-    floors->atomic_ns = least(atomic_rate, memory);
-    floors->clock_ns = least(clock_rate, memory);
+    floors->store_ns = least_of_rounds(time_store, memory);
+    floors->load_ns = least_of_rounds(time_load, memory);
+    floors->atomic_ns = least_of_rounds(time_atomic, memory);
+    floors->clock_ns = least_of_rounds(time_clock, memory);
     return WEFT_OK;
 }
 
-static double copy_rate(void *dst, const void *src, size_t bytes, uint64_t count)
+static double time_copy(void *dst, const void *src, size_t bytes, uint64_t count)
 {
-    /* Called through a pointer that the compiler cannot see through: it stays a copy. */
+    /* A volatile pointer, so that the compiler keeps the copy. */
     static void *(*volatile copy)(void *, const void *, size_t) = memcpy;
     uint64_t start = bench_now_ns();
     for (uint64_t i = 0; i < count; i++)
@@ -183,8 +185,8 @@ static double copy_rate(void *dst, const void *src, size_t bytes, uint64_t count
     return (double)(bench_now_ns() - start) / (double)count;
 }
 
-/* Between the case's own buffers where `to`'s can be stored to, else within this PE. The other PEs
- * wait in the caller's next agreement. */
+/* Copies to the buffer of `to` when it can be stored to, else within this PE. The other PEs wait
+ * in the caller's next reduction. */
 double bench_memcpy_ns(struct bench *bench, struct bench_case *c)
 {
     if (bench->me != bench->from || !c->bytes)
@@ -193,11 +195,11 @@ double bench_memcpy_ns(struct bench *bench, struct bench_case *c)
     if (!dst)
         dst = c->dst;
     uint64_t count = 1;
-    while (copy_rate(dst, c->src, c->bytes, count) * (double)count < COPY_ROUND_NS)
+    while (time_copy(dst, c->src, c->bytes, count) * (double)count < COPY_ROUND_NS)
         count *= 4;
     double ns[COPY_ROUNDS];
     for (int i = 0; i < COPY_ROUNDS; i++) {
-        double taken = copy_rate(dst, c->src, c->bytes, count);
+        double taken = time_copy(dst, c->src, c->bytes, count);
         int at = i;
         for (; at > 0 && ns[at - 1] > taken; at--)
             ns[at] = ns[at - 1];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path gda by itself: a put and its completion, and `weft bench gda --trace`, one put step by step
- * from the call in the kernel to the completion that the adapter writes. */
+/* Path gda: a put and its completion, and `weft bench gda --trace`, the steps of one put from
+ * the call in the kernel to the completion that the NIC writes. */
 #include "bench/device.h"
 #include "device/gda_kernels.h"
 
@@ -43,12 +43,12 @@ weft_status device_put_quiet_check(struct bench *bench, struct bench_case *c, bo
 enum { ROUNDS = 1024, WARM = 128, STEPS = 8, ADAPTER = 6 };
 
 static const char *const step_names[STEPS] = {
-    "slot reserved", "room for it", "request written",     "doorbell record",
-    "doorbell rung", "turn passed", "done by the adapter", "completion seen",
+    "slot reserved", "queue has space", "request written",     "doorbell record",
+    "doorbell rung", "turn passed",     "done by the adapter", "completion seen",
 };
 
-/* What to add to the adapter's clock to have the device's: such that the fastest way there and the
- * fastest way back are equally long. 0 where both read one clock. */
+/* Offset to add to the NIC's clock to get the device's clock, chosen so that the fastest forward
+ * and return times are equal. 0 when both read one clock. */
 static double clock_offset(const struct bench *bench, const struct gda_trace *seen)
 {
     double there = 1e300, back = 1e300;
@@ -63,8 +63,9 @@ static double clock_offset(const struct bench *bench, const struct gda_trace *se
     return (back - there) / 2;
 }
 
-/* Mean ends of the steps, in ns since the call. */
-static void average(const struct bench *bench, const struct gda_trace *seen, double mean[STEPS])
+/* Mean end of each step in ns since the call. */
+static void average_steps(const struct bench *bench, const struct gda_trace *seen,
+                          double mean[STEPS])
 {
     double offset = clock_offset(bench, seen);
     for (int step = 0; step < STEPS; step++)
@@ -123,7 +124,7 @@ static weft_status trace_gda_rounds(struct bench *bench, uint64_t *word, struct 
         status = weft_get(bench->ctx, seen, trace, sizeof seen, bench->me);
     if (status)
         return status;
-    average(bench, seen, mean);
+    average_steps(bench, seen, mean);
     if (bench->options->json)
         print_gda_steps_json(bench, mean);
     else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft bench --html FILE`: one self-contained page, plots as inline SVG. No script, nothing that
- * is loaded from elsewhere. */
+/* `weft bench --html FILE`: one self-contained page with plots as inline SVG. No script, no
+ * external files. */
 #include "bench/bench.h"
 #include "bench/plot.h"
 
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-/* What a plot shows of a point; NAN where there is nothing. */
+/* The value of a point in a plot; NAN: none. */
 typedef double (*figure)(const struct bench_point *point);
 
 static double time_of_point(const struct bench_point *point)
@@ -38,7 +38,7 @@ static double rate_of_point(const struct bench_point *point)
 
 static double rate_floor(const struct bench_point *point)
 {
-    double moved = point->gbps * point->us; /* what one PE sends or receives, in kB */
+    double moved = point->gbps * point->us; /* kB that one PE sends or receives */
     return point->floor_us > 0 && moved > 0 ? moved / point->floor_us : NAN;
 }
 
@@ -52,8 +52,7 @@ static double rate_max(const struct bench_point *point)
     return point->gbps > 0 ? point->gbps * point->us / point->us_min : NAN;
 }
 
-/* The points in order of their bytes, as a line of `value` with a band from `low` to `high`, and
- * the floor. */
+/* Plots the points by bytes: a line of `value`, a band from `low` to `high`, and the floor. */
 static void draw_points(FILE *to, const struct bench_point *points, int count, const char *title,
                         const char *unit, figure value, figure low, figure high, figure least)
 {
@@ -70,13 +69,14 @@ static void draw_points(FILE *to, const struct bench_point *points, int count, c
     plot_draw(to, &plot);
 }
 
-/* Unsized benchmarks are drawn in two groups: waiting for another PE costs ten times a store. */
+/* Benchmarks without sizes are drawn in two groups, since waiting for another PE takes ten times
+ * as long as a store. */
 static bool in_group(const struct bench_point *point, bool waits)
 {
     return !point->entry->sized && (point->entry->floor == FLOOR_LINES) == waits;
 }
 
-/* The unsized benchmarks of a group: a bar each from 0, the floor as a mark, all to one scale. */
+/* Draws a bar for each benchmark of a group, on one scale, with the floor as a mark. */
 static void draw_bars(FILE *to, const struct bench_point *points, int count, bool waits,
                       const char *title)
 {
@@ -152,8 +152,8 @@ static void write_head(FILE *to, const struct bench *bench)
             weft_version(), date, bench->n, bench->from, bench->to, bench->path,
             bench_memory_names[bench->options->memory], bench_scope_names[bench->options->scope],
             bench_target_names[bench->options->target]);
-    fprintf(to, "Lines are medians, bands the spread of the repetitions; dashed is the floor: what "
-                "this machine did in the same run without the library.</p>\n");
+    fprintf(to, "Lines are medians, bands the spread of the repetitions; the dashed line is the "
+                "floor: the bare machine in the same run, without the library.</p>\n");
 }
 
 static bool of_one_line(const struct bench_point *a, const struct bench_point *b)

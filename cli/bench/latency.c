@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ping-pong, barrier and sync from the host, on host or GPU memory. */
+/* Ping-pong, barrier and sync called by the host, on host or GPU memory. */
 #include "bench/bench.h"
 
 #include <sched.h>
 #include <string.h>
 
-/* `from` sends, `to` answers; a job of one PE does both. Flag line 0 is written by `from`, line 1
- * by `to`. The numbers of rounds only grow, so that no reset is needed between runs. */
+/* `from` sends and `to` answers; in a job of one PE it does both. `from` writes flag line 0,
+ * `to` line 1. Round numbers only grow, so that no reset is needed between runs. */
 static uint64_t *flag(struct bench *bench, int line)
 {
     return bench->flags + line * BENCH_LINE_WORDS;
 }
 
-/* One way: put 8 bytes into the peer's flag, or wait for the own one. */
-static weft_status throw8(struct bench *bench, int line, uint64_t round, int pe)
+/* One direction: puts 8 bytes into the peer's flag, or waits for its own flag. */
+static weft_status send8(struct bench *bench, int line, uint64_t round, int pe)
 {
     return weft_put(bench->ctx, flag(bench, line), &round, sizeof round, pe);
 }
 
-static weft_status catch8(struct bench *bench, int line, uint64_t round)
+static weft_status wait8(struct bench *bench, int line, uint64_t round)
 {
     return weft_wait_until(bench->ctx, WEFT_UINT64, flag(bench, line), WEFT_EQ, round);
 }
@@ -33,13 +33,13 @@ weft_status host_latency_run(struct bench *bench, struct bench_case *c, uint64_t
     while (!status && round < last) {
         round++;
         if (serves)
-            status = throw8(bench, 0, round, bench->to);
+            status = send8(bench, 0, round, bench->to);
         if (!status && returns)
-            status = catch8(bench, 0, round);
+            status = wait8(bench, 0, round);
         if (!status && returns)
-            status = throw8(bench, 1, round, bench->from);
+            status = send8(bench, 1, round, bench->from);
         if (!status && serves)
-            status = catch8(bench, 1, round);
+            status = wait8(bench, 1, round);
         if (!serves && !returns)
             round = last;
     }
@@ -49,11 +49,11 @@ weft_status host_latency_run(struct bench *bench, struct bench_case *c, uint64_t
     return status;
 }
 
-/* What is in the own flag when its wait has ended. */
-static weft_status expect8(struct bench *bench, int line, uint64_t round, bool *right)
+/* Checks the value of this PE's flag after the wait. */
+static weft_status check8(struct bench *bench, int line, uint64_t round, bool *right)
 {
     uint64_t seen = 0;
-    weft_status status = catch8(bench, line, round);
+    weft_status status = wait8(bench, line, round);
     if (!status)
         status = bench_read(bench, &seen, flag(bench, line), sizeof seen);
     *right = *right && seen == round;
@@ -68,26 +68,26 @@ weft_status host_latency_check(struct bench *bench, struct bench_case *c, bool *
     while (!status && (serves || returns) && round < last) {
         round++;
         if (serves)
-            status = throw8(bench, 0, round, bench->to);
+            status = send8(bench, 0, round, bench->to);
         if (!status && returns)
-            status = expect8(bench, 0, round, right);
+            status = check8(bench, 0, round, right);
         if (!status && returns)
-            status = throw8(bench, 1, round, bench->from);
+            status = send8(bench, 1, round, bench->from);
         if (!status && serves)
-            status = expect8(bench, 1, round, right);
+            status = check8(bench, 1, round, right);
     }
     bench->rounds = last;
     return status ? status : weft_barrier(bench->world);
 }
 
-static weft_status throw_data(struct bench *bench, struct bench_case *c, int line, uint64_t round,
-                              int pe)
+static weft_status send_data(struct bench *bench, struct bench_case *c, int line, uint64_t round,
+                             int pe)
 {
     return weft_put_signal(bench->ctx, c->dst, c->src, c->bytes, flag(bench, line), round,
                            WEFT_SIGNAL_SET, pe);
 }
 
-static weft_status catch_data(struct bench *bench, int line, uint64_t round)
+static weft_status wait_data(struct bench *bench, int line, uint64_t round)
 {
     return weft_signal_wait(bench->ctx, flag(bench, line), WEFT_EQ, round, NULL);
 }
@@ -102,13 +102,13 @@ weft_status host_latency_signal_run(struct bench *bench, struct bench_case *c, u
     while (!status && round < last) {
         round++;
         if (serves)
-            status = throw_data(bench, c, 0, round, bench->to);
+            status = send_data(bench, c, 0, round, bench->to);
         if (!status && returns)
-            status = catch_data(bench, 0, round);
+            status = wait_data(bench, 0, round);
         if (!status && returns)
-            status = throw_data(bench, c, 1, round, bench->from);
+            status = send_data(bench, c, 1, round, bench->from);
         if (!status && serves)
-            status = catch_data(bench, 1, round);
+            status = wait_data(bench, 1, round);
         if (!serves && !returns)
             round = last;
     }
@@ -118,14 +118,14 @@ weft_status host_latency_signal_run(struct bench *bench, struct bench_case *c, u
     return status;
 }
 
-static weft_status expect_data(struct bench *bench, struct bench_case *c, int line, uint64_t round,
-                               uint64_t seed, bool *right)
+static weft_status check_data_received(struct bench *bench, struct bench_case *c, int line,
+                                       uint64_t round, uint64_t seed, bool *right)
 {
-    weft_status status = catch_data(bench, line, round);
+    weft_status status = wait_data(bench, line, round);
     return status ? status : bench_has(bench, c->dst, c->bytes, seed, right);
 }
 
-/* New contents in every round: data that came later than its signal would be seen. */
+/* New contents in every round, so that data that arrives after its signal is detected. */
 weft_status host_latency_signal_check(struct bench *bench, struct bench_case *c, bool *right)
 {
     bool serves = bench->me == bench->from, returns = bench->me == bench->to;
@@ -136,17 +136,17 @@ weft_status host_latency_signal_check(struct bench *bench, struct bench_case *c,
         if (serves) {
             status = bench_set(bench, c->src, c->bytes, 2 * round);
             if (!status)
-                status = throw_data(bench, c, 0, round, bench->to);
+                status = send_data(bench, c, 0, round, bench->to);
         }
         if (!status && returns) {
-            status = expect_data(bench, c, 0, round, 2 * round, right);
+            status = check_data_received(bench, c, 0, round, 2 * round, right);
             if (!status)
                 status = bench_set(bench, c->src, c->bytes, 2 * round + 1);
             if (!status)
-                status = throw_data(bench, c, 1, round, bench->from);
+                status = send_data(bench, c, 1, round, bench->from);
         }
         if (!status && serves)
-            status = expect_data(bench, c, 1, round, 2 * round + 1, right);
+            status = check_data_received(bench, c, 1, round, 2 * round + 1, right);
     }
     bench->rounds = last;
     return status;
@@ -163,9 +163,10 @@ weft_status host_barrier_run(struct bench *bench, struct bench_case *c, uint64_t
     return status;
 }
 
-/* In each round another PE comes late, so that a barrier or sync that does not wait for it is seen.
- * It spins for a time, and yields its CPU several times: PEs that share that CPU run on then. */
-static void come_late(const struct bench *bench, uint64_t round)
+/* In each round another PE arrives late, so that a barrier or sync that does not wait for it is
+ * detected. The PE spins for some time and yields its CPU several times, so that PEs on the same
+ * CPU run. */
+static void arrive_late(const struct bench *bench, uint64_t round)
 {
     enum { LATE_NS = 20000, LATE_TURNS = 20 };
     if (round % (uint64_t)bench->n != (uint64_t)bench->me)
@@ -176,7 +177,7 @@ static void come_late(const struct bench *bench, uint64_t round)
         sched_yield();
 }
 
-/* After a barrier every PE sees what the one before it put, without quiet and without wait. */
+/* After a barrier each PE must see the data that its predecessor put, without quiet or wait. */
 weft_status host_barrier_check(struct bench *bench, struct bench_case *c, bool *right)
 {
     uint64_t *dst = c->dst;
@@ -184,7 +185,7 @@ weft_status host_barrier_check(struct bench *bench, struct bench_case *c, bool *
     weft_status status = WEFT_OK;
     for (uint64_t i = 0; !status && i < 50; i++) {
         uint64_t value = bench_word((uint64_t)bench->me, i);
-        come_late(bench, i);
+        arrive_late(bench, i);
         status = weft_put(bench->ctx, &dst[i % 2], &value, sizeof value, next);
         if (!status)
             status = weft_barrier(bench->world);
@@ -207,7 +208,7 @@ weft_status host_sync_run(struct bench *bench, struct bench_case *c, uint64_t it
     return status;
 }
 
-/* After a sync every PE's own store from before it is visible to a get. */
+/* After a sync each PE's earlier store to its own memory must be visible to a get. */
 weft_status host_sync_check(struct bench *bench, struct bench_case *c, bool *right)
 {
     uint64_t *dst = c->dst;
@@ -215,7 +216,7 @@ weft_status host_sync_check(struct bench *bench, struct bench_case *c, bool *rig
     weft_status status = WEFT_OK;
     for (uint64_t i = 0; !status && i < 50; i++) {
         uint64_t value = bench_word((uint64_t)bench->me, i);
-        come_late(bench, i);
+        arrive_late(bench, i);
         status = bench_write(bench, &dst[i % 2], &value, sizeof value);
         if (!status)
             status = weft_sync(bench->world);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small transfers between the host's memory and the GPU's: by the CPU through mappings (weft/map.h,
- * and the host's put and get), and by the driver, in one run. `src` and `dst` of a case are GPU
- * memory; the host's side is of the bench's own, plain and pinned. */
+/* Small transfers between host memory and GPU memory: by the CPU through mappings (weft/map.h,
+ * and put and get of the host), and by the driver, in one run. `src` and `dst` of a case are GPU
+ * memory; the host buffers, plain and pinned, belong to this file. */
 #include "bench/bench.h"
 
 #include "tool/gpu_copies.h"
@@ -12,7 +12,7 @@
 #include <weft/gpu.h>
 #include <weft/map.h>
 
-/* The host's side. */
+/* Host memory of a transfer. */
 struct side {
     char *at;
     bool pinned;
@@ -88,7 +88,7 @@ static weft_status repeat_copy(struct bench *bench, struct bench_case *c, act *a
         return status;
     status = driver ? driver_copies_begin(bench->job) : WEFT_OK;
     if (!status) {
-        status = act(bench, c, side.at); /* what the first one sets up is not the copy's */
+        status = act(bench, c, side.at); /* the first call includes the setup */
         uint64_t start = bench_now_ns();
         for (uint64_t i = 0; i < iterations && !status; i++)
             status = act(bench, c, side.at);
@@ -102,7 +102,8 @@ static weft_status repeat_copy(struct bench *bench, struct bench_case *c, act *a
     return status;
 }
 
-/* By PE `from`, what PE `at` then has in its GPU memory, or `from` in its host memory. */
+/* PE `from` copies; then PE `at` must have the data in its GPU memory, or `from` in its host
+ * memory. */
 static weft_status check_copied(struct bench *bench, struct bench_case *c, act *act, bool in,
                                 bool pinned, bool driver, int at, bool *right)
 {
@@ -143,7 +144,7 @@ static weft_status check_copied(struct bench *bench, struct bench_case *c, act *
         return check_copied(bench, c, act, in, pinned, driver, at, right);                         \
     }
 
-/* What one look at the clock takes. */
+/* Time of reading the clock, in ns. */
 static double clock_ns(void)
 {
     enum { LOOKS = 1000 };
@@ -153,7 +154,7 @@ static double clock_ns(void)
     return (double)(bench_now_ns() - start) / LOOKS;
 }
 
-/* Back to back a copy waits for the fence of the one before; after a pause that has long passed. */
+/* Back to back, a copy waits for the fence of the previous one; after a pause it does not. */
 weft_status map_copy_to_single_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
                                    double *ns)
 {
@@ -196,7 +197,7 @@ ROW(map_driver_from_pinned, act_driver_from, false, true, true, bench->from)
 
 weft_status map_flag_run(struct bench *bench, struct bench_case *c, uint64_t iterations, double *ns)
 {
-    enum { MOST = 100000 }; /* a kernel ends by itself, and soon */
+    enum { MOST = 100000 }; /* limits the run time of the kernel */
     if (bench->me != bench->from)
         return WEFT_OK;
     weft_status status = WEFT_OK;
@@ -212,7 +213,7 @@ weft_status map_flag_run(struct bench *bench, struct bench_case *c, uint64_t ite
     return status;
 }
 
-/* flag_echo() fails where an answer is missing. */
+/* flag_echo() fails when an answer is missing. */
 weft_status map_flag_check(struct bench *bench, struct bench_case *c, bool *right)
 {
     double ns = 0;
@@ -225,8 +226,8 @@ weft_status map_flag_check(struct bench *bench, struct bench_case *c, bool *righ
     return status ? status : end;
 }
 
-static weft_status windows(struct bench *bench, struct bench_case *c, enum map_window kind,
-                           uint64_t iterations, double *ns)
+static weft_status run_windows(struct bench *bench, struct bench_case *c, enum map_window kind,
+                               uint64_t iterations, double *ns)
 {
     double all = 0;
     if (bench->me != bench->from)
@@ -239,11 +240,11 @@ static weft_status windows(struct bench *bench, struct bench_case *c, enum map_w
 #define WINDOW(name, kind)                                                                         \
     weft_status name##_run(struct bench *bench, struct bench_case *c, uint64_t n, double *ns)      \
     {                                                                                              \
-        return windows(bench, c, kind, n, ns);                                                     \
+        return run_windows(bench, c, kind, n, ns);                                                 \
     }                                                                                              \
     weft_status name##_check(struct bench *bench, struct bench_case *c, bool *right)               \
     {                                                                                              \
-        (void)bench, (void)c, (void)right; /* it moves nothing */                                  \
+        (void)bench, (void)c, (void)right; /* nothing is transferred */                            \
         return WEFT_OK;                                                                            \
     }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One point: check, warm up, find a number of iterations, repeat, take the median. All PEs come to
- * the same numbers, because every decision is made on a value that was reduced over them. */
+/* Measures a point: check, warm up, find the number of iterations, repeat, take the median. All
+ * PEs use the same numbers, since each decision is made on a value reduced over all PEs. */
 #include "bench/bench.h"
 
 #include <stdlib.h>
 
-/* Adaptive runs: a repetition lasts about this long, a point at most about REPETITIONS times it. */
+/* Adaptive runs: target time of a repetition, of the warm-up and of a point. */
 static const double REPETITION_NS = 15e6, WARM_UP_NS = 3e6, POINT_NS = 400e6;
 static const uint64_t ITERATIONS_MAX = 10 * 1000 * 1000;
 
@@ -30,12 +30,12 @@ weft_status bench_combine_bits(struct bench *bench, uint64_t *bits)
 weft_status bench_case_open(struct bench *bench, const struct bench_entry *entry, size_t bytes,
                             struct bench_case *c)
 {
-    size_t least = 4096, n = (size_t)bench->n; /* room for the checks of the unsized ones */
+    size_t least = 4096, n = (size_t)bench->n; /* space for the checks of entries without sizes */
     size_t src = bytes * (entry->src_per_pe ? n : 1), dst = bytes * (entry->dst_per_pe ? n : 1);
     unsigned hints = entry->scope == SCOPE_HOST ? 0 : WEFT_ALLOC_ZERO;
-    if (entry->room)
-        src = dst = entry->room(bench->options, bytes);
-    src = (src + 7) & ~(size_t)7; /* buffers are filled by words */
+    if (entry->buffer_bytes)
+        src = dst = entry->buffer_bytes(bench->options, bytes);
+    src = (src + 7) & ~(size_t)7; /* buffers are filled in words */
     dst = (dst + 7) & ~(size_t)7;
     *c = (struct bench_case){.entry = entry, .bytes = bytes};
     weft_status status = bench_alloc(bench, src > least ? src : least, hints, &c->src);
@@ -43,7 +43,7 @@ weft_status bench_case_open(struct bench *bench, const struct bench_entry *entry
         return status;
     status = bench_alloc(bench, dst > least ? dst : least, hints, &c->dst);
     if (status) {
-        /* The refusal is the same at every PE, so giving back the first block is collective. */
+        /* The allocation fails at every PE, so that freeing the first block is collective. */
         weft_free(bench->job, c->src);
         return status;
     }
@@ -56,7 +56,7 @@ weft_status bench_case_close(struct bench *bench, struct bench_case *c)
     return status ? status : weft_free(bench->job, c->src);
 }
 
-/* Runs `iterations` and gives the ns that all of them took, alike at every PE. */
+/* Runs `iterations` and gives the total time in ns, the same at every PE. */
 static weft_status run_once(struct bench *bench, struct bench_case *c, uint64_t iterations,
                             double *ns)
 {
@@ -71,13 +71,13 @@ static weft_status run_once(struct bench *bench, struct bench_case *c, uint64_t 
     return status;
 }
 
-/* Grows the count until a run is long enough to extrapolate from; this is the warm-up too. */
+/* Increases the count until a run is long enough to extrapolate; this is also the warm-up. */
 static weft_status find_iterations(struct bench *bench, struct bench_case *c, uint64_t *iterations,
                                    int *repetitions)
 {
     double ns = 0;
     uint64_t count = 1;
-    weft_status status = run_once(bench, c, count, &ns); /* page faults and first contacts */
+    weft_status status = run_once(bench, c, count, &ns); /* page faults and first connections */
     for (;;) {
         if (!status)
             status = run_once(bench, c, count, &ns);
@@ -109,7 +109,7 @@ static double floor_of(struct bench *bench, const struct bench_case *c, double m
     double lines = floors->two_lines_ns / 1e3;
     double received = memcpy_us * (c->entry->dst_per_pe ? bench->n : 1);
     if (bench->options->memory != MEMORY_HOST)
-        return -1; /* the floors are those of the CPUs and of host memory */
+        return -1; /* floors exist only for CPUs and host memory */
     switch (c->entry->floor) {
     case FLOOR_NONE:
         return -1;
@@ -145,7 +145,8 @@ static weft_status check_data(struct bench *bench, struct bench_case *c, int *ve
     return status;
 }
 
-/* The figures that follow from the median time; bytes are those that one PE sends or receives. */
+/* Computes bandwidth and rate from the median time. Bytes are those that one PE sends or
+ * receives. */
 static void compute_rates(struct bench_point *point, const struct bench *bench)
 {
     const struct bench_entry *entry = point->entry;
@@ -190,7 +191,7 @@ weft_status bench_measure(struct bench *bench, struct bench_case *c, struct benc
     point->us = us[point->repetitions / 2];
     point->us_min = us[0];
     point->us_max = us[point->repetitions - 1];
-    /* After the timing, so that the floor sees buffers as warm as the operation did. */
+    /* After the timing, so that the buffers are as warm as for the operation. */
     bool by_cpus = c->entry->scope == SCOPE_HOST && options->memory == MEMORY_HOST;
     point->memcpy_us = by_cpus ? bench_memcpy_ns(bench, c) / 1e3 : -1;
     point->floor_us = floor_of(bench, c, point->memcpy_us);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A PE's own part of the memory that is measured, written and read by the host outside all timing.
- * Host memory is touched directly; GPU memory through put and get to and from this PE itself, with
- * a buffer in between. */
+/* Access by the host to a PE's own part of the measured memory, outside all timing: direct for
+ * host memory; for GPU memory put and get to this PE itself through a bounce buffer. */
 #include "bench/bench.h"
 
 #include "tool/tool.h"

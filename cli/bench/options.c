@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of `weft bench`. A bad one ends the command with status 2 before any PE is started.
- */
+/* The options of `weft bench`. A wrong option ends the command with status 2 before any PE is
+ * started. */
 #include "bench/bench.h"
 #include "commands.h"
 
@@ -31,32 +31,35 @@ enum {
 };
 
 static const struct argp_option option_list[] = {
-    {"pes", 'n', "N", 0, "PEs of the job that is started (2)", 0},
+    {"pes", 'n', "N", 0, "PEs of the job to start (2)", 0},
     {"sizes", KEY_SIZES, "LIST", 0,
      "sizes in bytes, e.g. 8,4K,1M (8,64,1K,8K,64K,1M,4M; by a thread to 8K, by a warp to 64K)", 0},
     {"iters", 'i', "N", 0, "operations in each repetition (as many as take 15 ms)", 0},
-    {"repetitions", KEY_REPETITIONS, "N", 0, "repetitions, of which the median counts (9)", 0},
+    {"repetitions", KEY_REPETITIONS, "N", 0, "repetitions (9); the median is reported", 0},
     {"pair", KEY_PAIR, "A,B", 0,
      "put, get, p, g, atomics, latency: PE A acts on PE B (0,1); with --paths also `all`", 0},
     {"paths", KEY_PATHS, "LIST", 0,
-     "the same over each of these paths, e.g. p2p,staged, in a job of its own; figures side by "
-     "side",
+     "measure over each of these paths, e.g. p2p,staged, each in its own job, figures "
+     "side by side",
      0},
-    {"memory", KEY_MEMORY, "KIND", 0, "where the buffers lie: host, gpu (gpu on cuda, else host)",
+    {"memory", KEY_MEMORY, "KIND", 0, "memory of the buffers: host, gpu (gpu on cuda, else host)",
      0},
-    {"scope", KEY_SCOPE, "SCOPE", 0, "who calls: host, thread, warp, block, stream (host)", 0},
+    {"scope", KEY_SCOPE, "SCOPE", 0,
+     "scope of the caller: host, thread, warp, block, stream "
+     "(host)",
+     0},
     {"target", KEY_TARGET, "TARGET", 0,
-     "what the caller runs on: host; cuda, simt (cuda where there is a GPU)", 0},
+     "where the caller runs: host; cuda, simt (cuda where there is a GPU)", 0},
     {"ctas", KEY_CTAS, "LIST", 0,
-     "blocks of the grid in put, get, p, g, atomic_add (1); each number of a list in its turn", 0},
+     "blocks of the grid in put, get, p, g, atomic_add (1); each number of a list in turn", 0},
     {"threads", KEY_THREADS, "N", 0, "threads of a block (1024 on cuda, 64 on simt)", 0},
     {"trace", KEY_TRACE, NULL, 0,
      "proxy: print the steps of a put_signal and quiet; gda: those of a put and its completion", 0},
     {"verify", KEY_VERIFY, NULL, 0, "check contents before each timing (the default)", 0},
     {"no-verify", KEY_NO_VERIFY, NULL, 0, "do not check contents", 0},
-    {"no-bind", KEY_NO_BIND, NULL, 0, "do not give each PE a CPU of its own", 0},
-    {"json", 'j', NULL, 0, "print one JSON object a line and point", 0},
-    {"html", KEY_HTML, "FILE", 0, "also write a page with plots", 0},
+    {"no-bind", KEY_NO_BIND, NULL, 0, "do not bind each PE to its own CPU", 0},
+    {"json", 'j', NULL, 0, "print each point as a JSON object on one line", 0},
+    {"html", KEY_HTML, "FILE", 0, "also write an HTML page with plots", 0},
     {"list", KEY_LIST, NULL, 0, "list the benchmarks of this build", 0},
     {"one-path", KEY_ONE_PATH, NULL, OPTION_HIDDEN, "a job that --paths has started", 0},
     {"progress", KEY_PROGRESS, "0|1", OPTION_HIDDEN, "show progress on stderr", 0},
@@ -69,7 +72,7 @@ static int parse_choice(struct argp_state *state, const char *option, const char
     for (int i = 0; i < count; i++)
         if (strcmp(text, names[i]) == 0)
             return i;
-    argp_error(state, "--%s %s: known are %s, ...; see --help", option, text, names[0]);
+    argp_error(state, "--%s %s: unknown; expected %s, ...; see --help", option, text, names[0]);
     return 0;
 }
 
@@ -79,7 +82,7 @@ static long parse_number(struct argp_state *state, const char *option, const cha
     char *end;
     long number = strtol(text, &end, 10);
     if (end == text || *end || number < least || number > most)
-        argp_error(state, "--%s %s: a whole number from %ld to %ld is wanted", option, text, least,
+        argp_error(state, "--%s %s: expected a whole number from %ld to %ld", option, text, least,
                    most);
     return number;
 }
@@ -122,13 +125,13 @@ static void parse_pair(struct argp_state *state, struct bench_options *options, 
         return;
     if (sscanf(text, "%d,%d%c", &options->from, &options->to, &rest) != 2 || options->from < 0 ||
         options->to < 0)
-        argp_error(state, "--pair %s: two PE numbers are wanted, e.g. 0,1", text);
+        argp_error(state, "--pair %s: expected two PE numbers, e.g. 0,1", text);
 }
 
 static void parse_names(struct argp_state *state, struct bench_options *options, char *names)
 {
     if (options->names)
-        argp_error(state, "one argument is wanted; several benchmarks are written put,get");
+        argp_error(state, "expected one argument; separate benchmarks by commas: put,get");
     options->names = names;
     if (bench_is_suite(names))
         return;
@@ -219,9 +222,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (options->all_pairs && !options->paths)
-            argp_error(state, "--pair all goes with --paths");
+            argp_error(state, "--pair all needs --paths");
         if (options->html && options->paths && !bench_is_suite(options->names))
-            argp_error(state, "--html and --paths go together in `evaluation` and `gda` alone");
+            argp_error(state, "--html and --paths go together only in `evaluation` and `gda`");
         return 0;
     case ARGP_KEY_ARG:
         parse_names(state, options, argument);
@@ -239,15 +242,14 @@ void bench_parse(int argc, char **argv, struct bench_options *options)
         .options = option_list,
         .parser = parse,
         .args_doc = "[NAME[,NAME...]]",
-        .doc = "Measure the operations between the PEs of a job, beside what the bare machine does "
-               "in the same run. NAME is a benchmark of --list, a family (atomic, latency), "
-               "`all`, the default, or alone `evaluation` or `gda`. Starts the job itself, or uses "
-               "the one that `weft run`, mpirun "
-               "or torchrun "
-               "started. Exit status 1 when data arrived wrong or the job failed."};
+        .doc = "Measure the operations between the PEs of a job, compared with the bare machine "
+               "in the same run. NAME is a benchmark of --list, a family (atomic, latency) or "
+               "`all` (the default); or, alone, `evaluation` or `gda`. Starts the job itself, or "
+               "uses the one that `weft run`, mpirun or torchrun started. Exit status 1 when "
+               "received data is wrong or the job failed."};
     *options = (struct bench_options){
-        .to = -1,               /* 1, or 0 in a job of one */
-        .memory = MEMORY_COUNT, /* not given; so are scope, target, ctas and threads */
+        .to = -1,               /* default: 1, or 0 in a job of one PE */
+        .memory = MEMORY_COUNT, /* not given, like scope, target, ctas and threads */
         .scope = SCOPE_COUNT,
         .target = TARGET_COUNT,
         .repetitions = 9,
@@ -258,7 +260,7 @@ void bench_parse(int argc, char **argv, struct bench_options *options)
     argp_parse(&argp, argc, argv, 0, NULL, options);
     bool proxy = bench_names_proxy(options);
     bool gda = strcmp(options->names, BENCH_GDA) == 0;
-    options->bind &= !proxy; /* its thread needs a CPU beside the PE's */
+    options->bind &= !proxy; /* the proxy thread needs another CPU than the PE */
     if (options->scope == SCOPE_COUNT)
         options->scope = proxy || gda ? SCOPE_THREAD : SCOPE_HOST;
     if (options->trace && (!(proxy || gda) || options->scope != SCOPE_THREAD)) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reproducible buffer contents, and the comparison with them. The one place that touches a
- * benchmark's buffers from the host outside the operations themselves. */
+/* Reproducible buffer contents and their comparison. Only this file accesses benchmark buffers
+ * from the host outside the operations. */
 #include "bench/bench.h"
 
 #include <string.h>
 
 /* SplitMix64 (Steele, Lea, Flood 2014): neighbouring indices give unrelated words, so that a
- * displaced or stale word is seen. */
+ * displaced or stale word is detected. */
 uint64_t bench_word(uint64_t seed, uint64_t index)
 {
     uint64_t z = (seed << 32) + index + 0x9e3779b97f4a7c15u * (index + 1);

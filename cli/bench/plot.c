@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plot.h: axes, bands, lines, dots and a legend; nothing that is loaded from elsewhere, no
- * script. */
+/* plot.h: axes, bands, lines, dots and a legend. No script, no external files. */
 #include "bench/plot.h"
 
 #include "bench/bench.h"
@@ -11,7 +10,7 @@ enum { WIDTH = 460, HEIGHT = 290, LEFT = 62, RIGHT = 26, TOP = 30, BOTTOM = 40, 
 
 struct frame {
     FILE *to;
-    double x_low, x_high, y_low, y_high; /* as log2 of x and log10 of y */
+    double x_low, x_high, y_low, y_high; /* log2 of x and log10 of y */
 };
 
 static double x_at(const struct frame *frame, double x)
@@ -161,7 +160,7 @@ void plot_draw(FILE *to, const struct plot *plot)
     fprintf(to, "</svg>\n");
 }
 
-/* The colours of series: in pairs, since two paths of one kind are most often beside each other. */
+/* Colours of the series, in pairs: two paths of one kind are usually neighbours. */
 static const char style[] =
     ":root{color-scheme:light dark;--ink:#222;--paper:#fff;--line:#1663b0;--grid:#ddd;"
     "--floor:#b3541e;--c1:#b3541e;--c2:#2a7f4f;--c3:#8a4bb0;--c4:#b08a00;--c5:#0f8c93;--c6:#c2386b;"

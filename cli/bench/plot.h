@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plot as inline SVG, both axes logarithmic, for the pages that `weft bench --html` writes; and
- * the head of such a page. Knows nothing of benchmarks. */
+/* A plot as inline SVG with logarithmic axes, for the pages of `weft bench --html`, and the head
+ * of such a page. Independent of benchmarks. */
 #ifndef WEFT_CLI_BENCH_PLOT_H
 #define WEFT_CLI_BENCH_PLOT_H
 
@@ -9,25 +9,26 @@
 
 enum { PLOT_POINTS = 64, PLOT_SERIES = 12 };
 
-/* A line. What is not positive in y is left out. */
+/* A line. Points whose y is not positive are left out. */
 struct plot_series {
-    const char *label;                          /* in the legend; NULL: not there */
-    double x[PLOT_POINTS], y[PLOT_POINTS];      /* x positive, rising */
-    double low[PLOT_POINTS], high[PLOT_POINTS]; /* of the band behind the line; 0: none */
+    const char *label;                          /* text of the legend; NULL: not in the legend */
+    double x[PLOT_POINTS], y[PLOT_POINTS];      /* x is positive and ascending */
+    double low[PLOT_POINTS], high[PLOT_POINTS]; /* limits of the band behind the line; 0: none */
     int n;
-    bool dashed; /* a floor: no dots */
+    bool dashed; /* lower bound: drawn without dots */
 };
 
 struct plot {
     const char *title, *unit;
-    bool bytes; /* x is bytes; else a number */
+    bool bytes; /* x is a number of bytes, else a plain number */
     const struct plot_series *series;
     int count;
 };
 
 void plot_draw(FILE *to, const struct plot *plot);
 
-/* The page up to its first paragraph, which the caller writes; plot_page_end() closes it. */
+/* plot_page_begin() writes the page up to its first paragraph, which the caller writes;
+ * plot_page_end() closes it. */
 void plot_page_begin(FILE *to, const char *title);
 void plot_page_end(FILE *to);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The proxy by itself: requests that kernels give to its ring although the peer may be direct. */
+/* The proxy alone: kernels issue requests to its ring even when the peer is directly accessible. */
 #include "bench/device.h"
 #include "device/proxy_kernels.h"
 
@@ -7,13 +7,13 @@
 
 enum { STALE = 7, SENT = 77 }; /* seeds */
 
-/* A word for each thread, and a signal behind them. */
-size_t device_proxied_room(const struct bench_options *options, size_t bytes)
+/* A word for each thread, followed by a signal. */
+size_t device_proxied_buffer_bytes(const struct bench_options *options, size_t bytes)
 {
     return ((size_t)options->ctas * (size_t)options->threads + 1) * bytes;
 }
 
-static bool one_thread(int what)
+static bool uses_one_thread(int what)
 {
     return what == PROXIED_TRIP || what == PROXIED_PUT || what == PROXIED_PUT_SIGNAL ||
            what == PROXIED_G;
@@ -21,15 +21,16 @@ static bool one_thread(int what)
 
 static size_t threads_of(const struct bench *bench, int what)
 {
-    return one_thread(what) ? 1 : (size_t)bench->options->ctas * (size_t)bench->options->threads;
+    return uses_one_thread(what) ? 1
+                                 : (size_t)bench->options->ctas * (size_t)bench->options->threads;
 }
 
 static weft_status ask(struct bench *bench, struct bench_case *c, int what, uint64_t rounds,
                        double *ns)
 {
     const struct bench_options *o = bench->options;
-    unsigned blocks = one_thread(what) ? 1 : (unsigned)o->ctas;
-    unsigned threads = one_thread(what) ? 1 : (unsigned)o->threads;
+    unsigned blocks = uses_one_thread(what) ? 1 : (unsigned)o->ctas;
+    unsigned threads = uses_one_thread(what) ? 1 : (unsigned)o->threads;
     if (bench->me != bench->from)
         return WEFT_OK;
     weft_status status = WEFT_LAUNCH(proxied, blocks, threads, 0, bench->device->stream, what,
@@ -37,7 +38,7 @@ static weft_status ask(struct bench *bench, struct bench_case *c, int what, uint
     return status ? status : device_finish(bench, blocks, ns, NULL);
 }
 
-/* What is put to `to` is found there; what is got from there is found in the own source. */
+/* Data put to `to` must be there; data got from there must be in the own source. */
 static weft_status check_proxied(struct bench *bench, struct bench_case *c, int what, bool *right)
 {
     double ignored = 0;

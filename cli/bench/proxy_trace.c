@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft bench proxy --trace`: a put_signal and the quiet behind it, step by step, from the call in
- * the kernel through the proxy's thread and back. */
+/* `weft bench proxy --trace`: the steps of a put_signal and the following quiet, from the call
+ * in the kernel through the proxy thread and back. */
 #include "tool/proxy_trace.h"
 #include "bench/device.h"
 #include "device/proxy_kernels.h"
@@ -62,7 +62,7 @@ static weft_status run_rounds(struct bench *bench, uint64_t *words, struct devic
     return status ? status : device_finish(bench, 1, &ignored, NULL);
 }
 
-/* The thread notes the last round's end while that round returns: it is left out. */
+/* Leaves out the last round, whose end the proxy thread records while the round returns. */
 static weft_status trace_proxy_rounds(struct bench *bench, uint64_t *words,
                                       struct device_trace *trace)
 {

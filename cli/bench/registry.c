@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of benchmarks: one row per (bench, scope, target). A scope or target that a build can
- * offer is a row here; nothing else decides what `weft bench` knows. */
+/* The table of benchmarks: one row per (bench, scope, target). Only this table decides which
+ * benchmarks exist. */
 #include "bench/bench.h"
 
 #include <string.h>
@@ -31,16 +31,16 @@ const char *const bench_target_names[TARGET_COUNT] = {BENCH_TARGET_LIST(NAME)
 #define DEVICE_SCOPE_ROWS(scope, target, kinds)                                                    \
     DEVICE_ROW(device_put, scope, target, kinds, "put",                                            \
                "put_nbi by each unit of the grid, then one quiet", .sized = true, GRIDDED,         \
-               .room = device_put_room)                                                            \
+               .buffer_bytes = device_put_buffer_bytes)                                            \
     DEVICE_ROW(device_get, scope, target, kinds, "get",                                            \
                "get_nbi by each unit of the grid, then one quiet", .sized = true, GRIDDED,         \
-               .room = device_get_room)                                                            \
+               .buffer_bytes = device_get_buffer_bytes)                                            \
     DEVICE_ROW(device_latency_signal, scope, target, kinds, "latency_signal",                      \
                "ping-pong of put_signal and signal_wait, half a round trip", .family = "latency",  \
                .sized = true)                                                                      \
     DEVICE_ROW(device_latency_packet, scope, target, kinds, "latency_packet",                      \
                "ping-pong of put_packet and take_packet, half a round trip", .family = "latency",  \
-               .sized = true, .largest = 64 << 10, .room = device_packet_room)                     \
+               .sized = true, .largest = 64 << 10, .buffer_bytes = device_packet_buffer_bytes)     \
     DEVICE_ROW(device_barrier, scope, target, kinds, "barrier",                                    \
                "barrier over all PEs, back to back, by one unit of the scope", .shape = SHAPE_ALL) \
     DEVICE_ROW(device_sync, scope, target, kinds, "sync",                                          \
@@ -51,19 +51,19 @@ const char *const bench_target_names[TARGET_COUNT] = {BENCH_TARGET_LIST(NAME)
     DEVICE_SCOPE_ROWS(BLOCK, target, kinds)                                                        \
     DEVICE_ROW(device_p, THREAD, target, kinds, "p",                                               \
                "single 8-byte values by each thread of the grid, then one quiet", .bytes = 8,      \
-               GRIDDED, .room = device_words_room)                                                 \
+               GRIDDED, .buffer_bytes = device_words_buffer_bytes)                                 \
     DEVICE_ROW(device_p_scattered, THREAD, target, kinds, "p_scattered",                           \
-               "the same, neighbouring lanes 128 bytes apart: none is joined with others",         \
-               .bytes = 8, GRIDDED, .room = device_words_room)                                     \
+               "the same, neighbouring lanes 128 bytes apart: accesses are not coalesced",         \
+               .bytes = 8, GRIDDED, .buffer_bytes = device_words_buffer_bytes)                     \
     DEVICE_ROW(device_g, THREAD, target, kinds, "g",                                               \
                "single 8-byte values read by each thread of the grid", .bytes = 8, GRIDDED,        \
-               .room = device_words_room)                                                          \
+               .buffer_bytes = device_words_buffer_bytes)                                          \
     DEVICE_ROW(device_fetch_add, THREAD, target, kinds, "atomic_fetch_add",                        \
                "64-bit atomics of one thread, each made from the last result", .family = "atomic", \
                .bytes = 8)                                                                         \
     DEVICE_ROW(device_add, THREAD, target, kinds, "atomic_add",                                    \
                "64-bit atomics by each thread of the grid, on neighbouring words",                 \
-               .family = "atomic", .bytes = 8, GRIDDED, .room = device_words_room)                 \
+               .family = "atomic", .bytes = 8, GRIDDED, .buffer_bytes = device_words_buffer_bytes) \
     DEVICE_ROW(device_latency, THREAD, target, kinds, "latency",                                   \
                "ping-pong of p and wait_until, half a round trip", .family = "latency",            \
                .bytes = 8)                                                                         \
@@ -71,17 +71,17 @@ const char *const bench_target_names[TARGET_COUNT] = {BENCH_TARGET_LIST(NAME)
                "alltoall over all PEs by one block; bytes per pair", .shape = SHAPE_ALL,           \
                .sized = true, .src_per_pe = true, .dst_per_pe = true, .largest = 64 << 10)         \
     DEVICE_ROW(device_jacobi_values, BLOCK, target, kinds, "jacobi_values",                        \
-               "a step of a solver over all PEs that puts each rim cell by p", JACOBI_ROW)         \
+               "a step of a solver over all PEs that puts each halo cell by p", JACOBI_ROW)        \
     DEVICE_ROW(device_jacobi_rows, BLOCK, target, kinds, "jacobi_rows",                            \
-               "a step of a solver over all PEs that sends rim rows by put_signal", JACOBI_ROW)    \
+               "a step of a solver over all PEs that sends halo rows by put_signal", JACOBI_ROW)   \
     DEVICE_ROW(device_proxy_empty, THREAD, target, kinds, "proxy_empty",                           \
-               "requests for nothing to the proxy by each thread of the grid, then one quiet",     \
+               "empty requests to the proxy by each thread of the grid, then one quiet",           \
                PROXY_ROW, GRIDDED)                                                                 \
     DEVICE_ROW(device_proxy_p, THREAD, target, kinds, "proxy_p",                                   \
                "neighbouring 8-byte values through the proxy, by each thread, then one quiet",     \
                PROXY_ROW, GRIDDED)                                                                 \
     DEVICE_ROW(device_proxy_trip, THREAD, target, kinds, "proxy_trip",                             \
-               "a request for nothing to the proxy, waited for, by one thread", PROXY_ROW)         \
+               "an empty request to the proxy and the wait for it, by one thread", PROXY_ROW)      \
     DEVICE_ROW(device_proxy_put, THREAD, target, kinds, "proxy_put",                               \
                "puts of 8 bytes through the proxy, each waited for, by one thread", PROXY_ROW)     \
     DEVICE_ROW(device_proxy_put_signal, THREAD, target, kinds, "proxy_put_signal",                 \
@@ -100,7 +100,8 @@ const char *const bench_target_names[TARGET_COUNT] = {BENCH_TARGET_LIST(NAME)
 
 #define GRIDDED    .gridded = true, .by_units = true
 #define JACOBI_ROW .family = "jacobi", .apart = true, .shape = SHAPE_ALL
-#define PROXY_ROW  .family = "proxy", .bytes = 8, .apart = true, .room = device_proxied_room
+#define PROXY_ROW                                                                                  \
+    .family = "proxy", .bytes = 8, .apart = true, .buffer_bytes = device_proxied_buffer_bytes
 
 const struct bench_entry bench_entries[] = {
     {.name = "put",
@@ -149,7 +150,7 @@ const struct bench_entry bench_entries[] = {
      .sized = true,
      FUNCTIONS(map_copy_to)},
     {.name = "map_copy_to_single",
-     .text = "a single one 2 us after the one before, less what the clock takes",
+     .text = "a single copy, 2 us after the previous one, without the time of the clock",
      MAP_ROW,
      .sized = true,
      FUNCTIONS(map_copy_to_single)},
@@ -199,17 +200,17 @@ const struct bench_entry bench_entries[] = {
      .bytes = 8,
      FUNCTIONS(map_flag)},
     {.name = "map_window",
-     .text = "a mapping of 64 MiB of own memory, asked for and given back again and again",
+     .text = "map and unmap 64 MiB of own memory, back to back",
      MAP_ROW,
      .bytes = 64 << 20,
      FUNCTIONS(map_window)},
     {.name = "map_window_first",
-     .text = "the same, the first time: nothing is kept of the mapping before",
+     .text = "the same, the first time: nothing cached from an earlier mapping",
      MAP_ROW,
      .bytes = 64 << 20,
      FUNCTIONS(map_window_first)},
     {.name = "map_window_first_plain",
-     .text = "the first time of memory of cudaMalloc()",
+     .text = "the first time for memory of cudaMalloc()",
      MAP_ROW,
      .bytes = 64 << 20,
      FUNCTIONS(map_window_first_plain)},
@@ -298,21 +299,21 @@ const struct bench_entry bench_entries[] = {
 
 const int bench_entry_count = sizeof bench_entries / sizeof bench_entries[0];
 
-static bool same(const char *text, const char *name, size_t length)
+static bool name_equals(const char *text, const char *name, size_t length)
 {
     return text && strlen(text) == length && memcmp(text, name, length) == 0;
 }
 
-static bool stands_for(const char *name, size_t length, const struct bench_entry *entry)
+static bool name_matches(const char *name, size_t length, const struct bench_entry *entry)
 {
-    return (same("all", name, length) && !entry->apart) || same(entry->name, name, length) ||
-           same(entry->family, name, length);
+    return (name_equals("all", name, length) && !entry->apart) ||
+           name_equals(entry->name, name, length) || name_equals(entry->family, name, length);
 }
 
 bool bench_name_known(const char *name, size_t length)
 {
     for (int i = 0; i < bench_entry_count; i++)
-        if (stands_for(name, length, &bench_entries[i]))
+        if (name_matches(name, length, &bench_entries[i]))
             return true;
     return false;
 }
@@ -322,8 +323,8 @@ bool bench_names_proxy(const struct bench_options *options)
     for (const char *name = options->names; name && *name;) {
         size_t length = strcspn(name, ",");
         for (int i = 0; i < bench_entry_count; i++)
-            if (same(bench_entries[i].family, "proxy", 5) &&
-                stands_for(name, length, &bench_entries[i]))
+            if (name_equals(bench_entries[i].family, "proxy", 5) &&
+                name_matches(name, length, &bench_entries[i]))
                 return true;
         name += length + (name[length] == ',');
     }
@@ -334,7 +335,8 @@ int bench_sizes(const struct bench_options *options, const struct bench_entry *e
                 const size_t **sizes)
 {
     static const size_t usual[] = {8, 64, 1 << 10, 8 << 10, 64 << 10, 1 << 20, 4 << 20};
-    /* One thread moves about 1 GB/s, and a grid of threads has memory for each of them. */
+    /* Largest default sizes: one thread moves about 1 GB/s, and a grid of threads needs memory
+     * for each. */
     static const size_t largest[SCOPE_COUNT] = {[SCOPE_THREAD] = 8 << 10, [SCOPE_WARP] = 64 << 10};
     size_t limit = entry->largest ? entry->largest : SIZE_MAX;
     int n = 0;
@@ -350,7 +352,7 @@ int bench_sizes(const struct bench_options *options, const struct bench_entry *e
     return n;
 }
 
-static bool fits(const struct bench_options *options, const struct bench_entry *entry)
+static bool fits_options(const struct bench_options *options, const struct bench_entry *entry)
 {
     return entry->scope == options->scope && entry->target == options->target &&
            entry->memories & 1u << options->memory;
@@ -359,18 +361,18 @@ static bool fits(const struct bench_options *options, const struct bench_entry *
 const struct bench_entry *bench_find(const char *name, const struct bench_options *options)
 {
     for (int i = 0; i < bench_entry_count; i++)
-        if (strcmp(bench_entries[i].name, name) == 0 && fits(options, &bench_entries[i]))
+        if (strcmp(bench_entries[i].name, name) == 0 && fits_options(options, &bench_entries[i]))
             return &bench_entries[i];
     return NULL;
 }
 
 bool bench_selected(const struct bench_options *options, const struct bench_entry *entry)
 {
-    if (!fits(options, entry))
+    if (!fits_options(options, entry))
         return false;
     for (const char *name = options->names; name && *name;) {
         size_t length = strcspn(name, ",");
-        if (stands_for(name, length, entry))
+        if (name_matches(name, length, entry))
             return true;
         name += length + (name[length] == ',');
     }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* put, get, p and g from the host, on host or GPU memory: `from` acts on `to`, operations back to
+/* put, get, p and g called by the host, on host or GPU memory: `from` accesses `to`, back to
  * back on the same buffers, then one quiet. */
 #include "bench/bench.h"
 
-/* p and g walk over this many words, as a program that writes an array does. */
+/* p and g go over this many words, as a program that writes an array. */
 enum { WINDOW_WORDS = 512 };
 
-/* Every PE's own pattern in its source, another one in its destination. */
+/* Fills each PE's source with its own pattern and its destination with another. */
 static weft_status prepare_rma(struct bench *bench, struct bench_case *c)
 {
     weft_status status = bench_set(bench, c->src, c->bytes, 1 + (uint64_t)bench->me);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A benchmark's part in the job: joining it, a CPU of its own for each PE where the host is
- * measured and there are enough, the pair that is measured and its path. */
+/* A benchmark's session: joins the job, binds each PE to its own CPU when the host is measured
+ * and there are enough CPUs, and finds the measured pair and its path. */
 #include "bench/bench.h"
 
 #include <sched.h>
 
-/* PE k of the node gets the k-th CPU of those this process may use, unless they are too few (then
- * the kernel spreads them better) or the launcher has bound it already. */
+/* Binds PE k of the node to the k-th CPU of this process, unless there are too few CPUs (the
+ * kernel then balances better) or the launcher has bound the PE. */
 static void bind_to_cpu(int local_pe, int local_pes)
 {
     cpu_set_t allowed, own;
@@ -17,12 +17,13 @@ static void bind_to_cpu(int local_pe, int local_pes)
             continue;
         CPU_ZERO(&own);
         CPU_SET(cpu, &own);
-        sched_setaffinity(0, sizeof own, &own); /* a refusal costs steadiness, not correctness */
+        sched_setaffinity(0, sizeof own, &own); /* a failure only makes the timing less steady */
         return;
     }
 }
 
-/* The name of the path from `from` to `to`; at the other PEs that of their own to `to`, unused. */
+/* Finds the name of the path from `from` to `to`; other PEs get that of their own path to `to`,
+ * which is not used. */
 static weft_status find_path(struct bench *bench)
 {
     weft_kind kind = bench->options->memory == MEMORY_GPU ? WEFT_GPU : WEFT_HOST;
@@ -35,7 +36,7 @@ static weft_status find_path(struct bench *bench)
 weft_status bench_open(struct bench *bench, const struct bench_options *options)
 {
     *bench = (struct bench){.options = options};
-    bench_device_tell(options);
+    bench_device_set_target(options);
     weft_status status = weft_init(&bench->job, NULL);
     if (status)
         return status;
@@ -61,7 +62,7 @@ weft_status bench_prepare(struct bench *bench)
 {
     const struct bench_options *options = bench->options;
     weft_team *node = weft_team_node(bench->job);
-    /* Kernels may have a thread of the PE work for them, which needs a CPU beside the PE's. */
+    /* Kernels may need a proxy thread of the PE, which needs another CPU. */
     if (options->bind && options->scope == SCOPE_HOST)
         bind_to_cpu(weft_team_my_pe(node), weft_team_n_pes(node));
     weft_status status = WEFT_OK;
@@ -77,7 +78,7 @@ weft_status bench_prepare(struct bench *bench)
     if (!status)
         status = bench_flags_make(bench);
     if (!status)
-        status = find_path(bench); /* GPU memory has a path once some has been allocated */
+        status = find_path(bench); /* the path of GPU memory is known after an allocation */
     if (!status)
         status = bench_floors_measure(bench);
     return status ? status : bench_device_prepare(bench);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sides.h: one job for each path, and the table of their figures. What a figure is and how it is
- * taken is not known here. */
+/* sides.h: runs one job for each path and prints the table of their figures. Independent of what
+ * a figure means. */
 #include "bench/sides.h"
 
 #include "commands.h"
@@ -27,8 +27,8 @@ bool sides_parse(const char *list, struct bench_sides *sides)
 
 /* ------------------------------------------------------------------------------------- the jobs */
 
-/* For the job that this process is going to start. */
-static bool choose(const char *side)
+/* Sets the environment of the job that this process starts. */
+static bool set_path_environment(const char *side)
 {
     char path[SIDE_NAME_BYTES];
     size_t length = strcspn(side, ":");
@@ -37,7 +37,8 @@ static bool choose(const char *side)
            (!side[length] || !setenv("WEFT_GDA_INITIATOR", side + length + 1, 1));
 }
 
-/* In a child of its own: the rows are what it prints. Its exit status, or -1. */
+/* Runs the job in a child process whose standard output is rows_fd. Returns its exit status, or
+ * -1. */
 static int run_job(const struct bench_options *options, int argc, char **argv, const char *path,
                    int rows_fd)
 {
@@ -53,7 +54,7 @@ static int run_job(const struct bench_options *options, int argc, char **argv, c
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
-        if (!choose(path) || dup2(rows_fd, STDOUT_FILENO) < 0)
+        if (!set_path_environment(path) || dup2(rows_fd, STDOUT_FILENO) < 0)
             _exit(EXIT_FAULT);
         int code = bench_start_job(options, argc + 3, args);
         fflush(NULL);
@@ -66,7 +67,7 @@ static int run_job(const struct bench_options *options, int argc, char **argv, c
     return pid > 0 && WIFEXITED(state) ? WEXITSTATUS(state) : -1;
 }
 
-/* Lines that are no rows (a program's own words) are passed on to stderr. */
+/* Reads the rows that a job printed; other lines go to stderr. */
 static void read_rows(int fd, struct bench_side *side)
 {
     char *line = NULL;

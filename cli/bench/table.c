@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of `weft bench`, and how its figures are written for people. */
+/* The table of `weft bench`, and the text form of its figures. */
 #include "bench/bench.h"
 
 #include <unistd.h>
@@ -104,7 +104,7 @@ void bench_table_head(FILE *to, const struct bench *bench)
                 "block\n",
                 options->n_ctas == 1 && options->ctas == 1 ? "" : "s", options->threads);
     }
-    fprintf(to, "floors of this machine, now: half a round trip of a cache line %s",
+    fprintf(to, "baseline (floor) of this machine, now: half a round trip of a cache line %s",
             bench_us_text(ns_to_us(floors->one_line_ns)).text);
     fprintf(to, ", over two lines %s", bench_us_text(ns_to_us(floors->two_lines_ns)).text);
     fprintf(to, ", store %s", bench_us_text(ns_to_us(floors->store_ns)).text);
@@ -144,7 +144,8 @@ void bench_table_foot(FILE *to, const struct bench_point *points, int count)
         unsteady += points[i].us_max > 2 * points[i].us_min;
     if (count >= 3 && unsteady > count / 3)
         fprintf(to,
-                "\nIn %d of %d rows the slowest repetition took more than twice the fastest: this "
-                "machine was busy, or its CPUs were shared. Do not trust these figures.\n",
+                "\n"
+                "In %d of %d rows the slowest repetition took more than twice the fastest: this "
+                "machine was busy or its CPUs were shared. Do not trust these figures.\n",
                 unsteady, count);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft demo`: shows a newcomer on his own machine what Weft does. Looks at the machine's GPUs,
- * then starts a job of itself, in which the PEs prove their paths, measure them, on GPUs where
- * there are some, and mend a picture together; PE 0 tells what was found. */
+/* `weft demo`: shows a new user on this machine what Weft does. It examines the GPUs, then
+ * starts a job of itself in which the PEs test their paths, measure them, on GPUs if there are
+ * any, and restore an image together. PE 0 prints the results. */
 #include "demo/demo.h"
 
 #include "commands.h"
@@ -22,18 +22,18 @@ struct options {
     const char *image, *output;
     int pes;
     bool json;
-    int gpus; /* in a PE: how many GPUs the launching process has found */
-    const char
-        *links; /* in a PE, with json: what demo_links() told the launching process, as JSON */
-    const char *called; /* in a PE of the job: how the command was called; else NULL */
+    int gpus;           /* in a PE: number of GPUs that the launching process found */
+    const char *links;  /* in a PE, with json: the result of demo_links() in the launching process,
+                           as JSON */
+    const char *called; /* in a PE of the job: argv[0] of the command that started it; else NULL */
 };
 
 static const struct argp_option demo_option_list[] = {
-    {"image", KEY_IMAGE, "FILE", 0, "picture to mend, PNG (a woven one of our own)", 0},
+    {"image", KEY_IMAGE, "FILE", 0, "PNG image to restore (weave.png of the installation)", 0},
     {"pes", 'n', "N", 0,
-     "PEs of the job (one a GPU, at least 2, at most 8; without GPUs one a CPU, at most 4)", 0},
-    {"output", 'o', "DIR", 0, "folder for the pictures, made if need be (weft-demo)", 0},
-    {"json", 'j', NULL, 0, "print a JSON object instead of the story", 0},
+     "PEs of the job (one per GPU, 2 to 8; without GPUs one per CPU, at most 4)", 0},
+    {"output", 'o', "DIR", 0, "folder for the images, created if missing (weft-demo)", 0},
+    {"json", 'j', NULL, 0, "print a JSON object instead of text", 0},
     {"in-job", KEY_IN_JOB, "NAME", OPTION_HIDDEN, "be a PE of the job that NAME demo started", 0},
     {"gpus", KEY_GPUS, "N", OPTION_HIDDEN, "GPUs that can be used", 0},
     {"links", KEY_LINKS, "JSON", OPTION_HIDDEN, "how they are joined", 0},
@@ -51,8 +51,7 @@ static error_t parse_demo(int key, char *argument, struct argp_state *state)
     case 'n':
         options->pes = (int)strtol(argument, &end, 10);
         if (!*argument || *end || options->pes < 2 || options->pes > MOST_PES)
-            argp_error(state, "--pes %s: a whole number from 2 to %d is wanted", argument,
-                       MOST_PES);
+            argp_error(state, "--pes %s: expected a whole number from 2 to %d", argument, MOST_PES);
         return 0;
     case 'o':
         options->output = argument;
@@ -81,7 +80,7 @@ static int usable_cpus(void)
     return sched_getaffinity(0, sizeof allowed, &allowed) ? 1 : CPU_COUNT(&allowed);
 }
 
-/* The other PEs would wait for one that fails: the job ends with it. */
+/* Ends the job, since the other PEs would wait for the PE that failed. */
 static int demo_give_up(const struct demo *demo)
 {
     fprintf(stderr, "weft demo: PE %d: %s\n", demo->bench.job ? demo->bench.me : -1,
@@ -91,10 +90,10 @@ static int demo_give_up(const struct demo *demo)
     return EXIT_FAULT;
 }
 
-static int be_a_pe(const struct options *options)
+static int run_pe(const struct options *options)
 {
     static struct demo demo;
-    int cpus = usable_cpus(); /* before bench_prepare() gives this PE one of them */
+    int cpus = usable_cpus(); /* before bench_prepare() binds this PE to one CPU */
     demo.image_file = options->image;
     demo.output = options->output;
     demo.gpus = options->gpus;
@@ -102,7 +101,7 @@ static int be_a_pe(const struct options *options)
     demo.links = options->links ? json_loads(options->links, 0, NULL) : NULL;
     demo.bench_options =
         (struct bench_options){.from = 0, .to = 1, .repetitions = 5, .verify = true, .bind = true};
-    /* The job is told of the kernels' target; the acts on host memory are the host's own. */
+    /* The job needs the target of the kernels; the steps on host memory use the host. */
     demo.bench_options.target = demo.cuda ? TARGET_CUDA : TARGET_HOST;
     weft_status status = bench_open(&demo.bench, &demo.bench_options);
     demo.bench_options.target = TARGET_HOST;
@@ -113,16 +112,16 @@ static int be_a_pe(const struct options *options)
     if (demo_prove(&demo) || demo_measure(&demo))
         return demo_give_up(&demo);
     if (tells)
-        demo_tell_paths(&demo);
+        demo_print_paths(&demo);
     if (demo_gpu(&demo))
         return demo_give_up(&demo);
     if (tells)
-        demo_tell_gpu(&demo);
+        demo_print_gpu(&demo);
     if (demo_picture(&demo))
         return demo_give_up(&demo);
     if (tells) {
-        demo_tell_picture(&demo);
-        demo_tell_summary(&demo, cpus, options->called);
+        demo_print_picture(&demo);
+        demo_print_summary(&demo, cpus, options->called);
     } else if (demo.bench.me == 0) {
         demo_json(&demo, cpus);
     }
@@ -134,8 +133,8 @@ static int be_a_pe(const struct options *options)
 
 /* ---------------------------------------------------------------------------- starting the job */
 
-/* The picture of our own lies beside the installed command, or in the source of a build. */
-static const char *own_picture(const char *self)
+/* Finds weave.png next to the installed command, or in the source tree of a build. */
+static const char *find_default_image(const char *self)
 {
     static const char *const places[] = {"../share/weft/weave.png",
                                          "../../examples/data/weave.png"};
@@ -153,16 +152,16 @@ static const char *own_picture(const char *self)
     return NULL;
 }
 
-/* What can be seen to be wrong is said before a job is started. */
+/* Checks the options before a job is started. */
 static bool can_begin(struct options *options, const char *self)
 {
     struct image image;
     if (!options->image)
-        options->image = own_picture(self);
+        options->image = find_default_image(self);
     if (!options->image) {
         fprintf(stderr,
-                "weft demo: there is no weave.png in ../share/weft or ../../examples/data "
-                "beside %s; name a picture with --image\n",
+                "weft demo: no weave.png in ../share/weft or ../../examples/data relative to %s; "
+                "name an image with --image\n",
                 self);
         return false;
     }
@@ -172,7 +171,7 @@ static bool can_begin(struct options *options, const char *self)
     }
     image_free(&image);
     if (mkdir(options->output, 0777) && errno != EEXIST) {
-        fprintf(stderr, "weft demo: making the folder %s: %s; choose another with --output\n",
+        fprintf(stderr, "weft demo: creating the folder %s: %s; choose another with --output\n",
                 options->output, strerror(errno));
         return false;
     }
@@ -184,7 +183,7 @@ static bool can_begin(struct options *options, const char *self)
     return true;
 }
 
-/* One for each GPU; without GPUs one for each CPU, as long as these are few. */
+/* One PE per GPU; without GPUs one PE per CPU, up to a limit. */
 static int pes_for(int gpus)
 {
     int cpus = usable_cpus();
@@ -192,7 +191,7 @@ static int pes_for(int gpus)
     return wanted < 2 ? 2 : wanted > most ? most : wanted;
 }
 
-/* `weft run -n N weft demo --in-job ...` */
+/* Runs `weft run -n N weft demo --in-job ...`. */
 static int run_demo_job(const struct options *options, const char *self, const char *links)
 {
     char pes[16], gpus[16];
@@ -229,15 +228,15 @@ static int start_demo_job(struct options *options)
     if (!options->pes)
         options->pes = pes_for(options->gpus);
     if (!options->json) {
-        demo_tell_machine(links, usable_cpus());
-        demo_links_tell(links);
+        demo_print_machine(links, usable_cpus());
+        demo_links_print(links);
         fflush(stdout);
     }
     char *text = json_dumps(links, JSON_COMPACT | JSON_REAL_PRECISION(9));
     bool good = demo_links_good(links);
     json_decref(links);
     if (!text) {
-        fprintf(stderr, "weft demo: no memory for what was found of the GPUs\n");
+        fprintf(stderr, "weft demo: no memory for the results about the GPUs\n");
         return EXIT_FAULT;
     }
     int status = run_demo_job(options, self, text);
@@ -250,11 +249,10 @@ int cmd_demo(int argc, char **argv)
     static const struct argp argp = {
         .options = demo_option_list,
         .parser = parse_demo,
-        .doc =
-            "Show on this machine what Weft does: start a job, prove that its PEs reach each "
-            "other's memory, measure it beside memcpy, and mend a picture together; on GPUs where "
-            "there are some. Exit status 1 when anything was wrong."};
+        .doc = "Show on this machine what Weft does: start a job, test that its PEs reach each "
+               "other's memory, compare its speed with memcpy, and restore an image together, on "
+               "GPUs if there are any. Exit status 1 when any result was wrong."};
     struct options options = {.output = "weft-demo"};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
-    return options.called ? be_a_pe(&options) : start_demo_job(&options);
+    return options.called ? run_pe(&options) : start_demo_job(&options);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft demo`: demo.c (options, starting the job, the acts in their order), links.c (the
- * machine's GPUs, before the job), paths.c (proving and measuring host memory), gpu.c
- * (GPU memory, and kernels), picture.c and kernels.c (the picture that is mended),
- * tell.c (what is said). The acts fill `demo`. */
+/* `weft demo`: demo.c (options, starting the job, the order of the steps), links.c (the
+ * GPUs of the machine, before the job), paths.c (path test and measurement of host memory),
+ * gpu.c (GPU memory and kernels), picture.c and kernels.c (restoring the image),
+ * tell.c (output). The steps fill `struct demo`. */
 #ifndef WEFT_CLI_DEMO_H
 #define WEFT_CLI_DEMO_H
 
@@ -13,33 +13,33 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One pair of PEs, as PE 0 knows it after demo_measure(). */
+/* A pair of PEs, at PE 0 after demo_measure(). */
 struct demo_pair {
     int from, to;
     char path[16];
-    double latency_us;            /* 8 bytes, one way: half of a round trip */
-    double put_gbps, memcpy_gbps; /* of 1 MiB; memcpy: in the memory of `from` alone */
-    bool right;                   /* what was sent arrived */
+    double latency_us;            /* 8 bytes one way: half a round trip */
+    double put_gbps, memcpy_gbps; /* for 1 MiB; memcpy within the memory of `from` */
+    bool right;                   /* the data arrived unchanged */
 };
 
-/* One mending of the picture by this many PEs. */
+/* Restoring the image with this many PEs. */
 struct demo_run {
     int pes;
-    double seconds; /* the steps of all colours */
-    bool identical; /* to the serial result, byte for byte */
+    double seconds; /* time of the steps of all colours */
+    bool identical; /* equal to the serial result, byte for byte */
 };
 
-/* One pair of PEs, on GPU memory; 0: not measured. */
+/* A pair of PEs on GPU memory; 0: not measured. */
 struct demo_gpu_pair {
     int from, to;
-    double host_us, host_gbps; /* a put by the host until it is complete, of 8 bytes and 16 MiB */
+    double host_us, host_gbps;     /* put by the host until complete, of 8 bytes and of 16 MiB */
     double kernel_us, kernel_gbps; /* 8 bytes one way between two kernels; puts by 16 blocks */
     bool right;
 };
 
-/* Steps of the solver taken by kernels. */
+/* Solver steps run by kernels. */
 struct demo_kernel_run {
-    bool ran, identical; /* to the serial result, byte for byte */
+    bool ran, identical; /* equal to the serial result, byte for byte */
     uint64_t steps;
     double seconds, serial_seconds;
 };
@@ -55,26 +55,26 @@ struct demo {
     struct bench bench; /* holds the job */
 
     bool all_proven;
-    char unproven[320]; /* of a path whose proof failed: which, and why */
+    char unproven[320]; /* the path that failed its test, and why */
     struct demo_pair pairs[DEMO_PAIRS_MAX];
     int n_pairs, possible_pairs;
 
-    json_t *links;     /* of demo_links(); NULL unless `json` */
-    int gpus;          /* that can be used, of this machine */
+    json_t *links;     /* result of demo_links(); NULL unless `json` */
+    int gpus;          /* usable GPUs of this machine */
     bool cuda;         /* kernels run on GPUs, else on CPU threads */
     bool kernels;      /* kernels are shown */
-    char gpu_why[320]; /* why GPUs are not used although they are there */
+    char gpu_why[320]; /* why existing GPUs are not used */
     int gpu_of[DEMO_PES_MAX];
     struct demo_gpu_pair gpu_pairs[DEMO_PAIRS_MAX];
     int n_gpu_pairs;
     struct demo_kernel_run picture_by_kernels, plate_by_kernels;
     size_t plate_edge;
 
-    struct image before; /* at every PE */
-    uint64_t missing;    /* pixels taken out */
+    struct image before; /* the original, at every PE */
+    uint64_t missing;    /* pixels removed */
     uint64_t steps, channel_steps[3];
     double serial_seconds;
-    double error; /* mean difference of a mended sample from the original, of 255 */
+    double error; /* mean difference of a restored sample from the original, 0 to 255 */
     struct demo_run runs[DEMO_RUNS_MAX];
     int n_runs;
     char before_png[4096], after_png[4096];
@@ -84,40 +84,41 @@ struct demo {
 weft_status demo_prove(struct demo *demo);
 weft_status demo_measure(struct demo *demo);
 
-/* gpu.c. Collective. Leaves demo->gpus 0, or a reason, where GPUs cannot be used. */
+/* gpu.c. Collective. When GPUs cannot be used, demo->gpus stays 0 or demo->gpu_why has the
+ * reason. */
 weft_status demo_gpu(struct demo *demo);
 
-/* picture.c. Collective; the results and the files are PE 0's. */
+/* picture.c. Collective. PE 0 gets the results and writes the files. */
 weft_status demo_picture(struct demo *demo);
 
-/* One colour of the picture as the solvers take it. */
+/* One colour of the image as input of the solvers. */
 struct demo_plane {
-    float *values;        /* the missing ones begin as the mean of the others */
+    float *values;        /* removed values start as the mean of the others */
     unsigned char *fixed; /* 1 where the value is known */
 };
 weft_status demo_plane_make(const struct image *image, unsigned channel, struct demo_plane *plane);
 void demo_plane_free(struct demo_plane *plane);
 
-/* kernels.c. Collective; the comparison is PE 0's. */
+/* kernels.c. Collective. PE 0 compares the results. */
 weft_status demo_kernels_picture(struct demo *demo);
 weft_status demo_kernels_plate(struct demo *demo);
 
-/* links.c. Examines this machine's GPUs in a child process. Keys: cpu, gpus, pairs and, when
- * none can be used, unusable with the reason. Never NULL. */
+/* links.c. Examines the GPUs of this machine in a child process. Keys of the result: cpu,
+ * gpus, pairs and, when no GPU can be used, unusable with the reason. Never NULL. */
 json_t *demo_links(void);
-int demo_links_gpus(const json_t *links);  /* that can be used */
-bool demo_links_good(const json_t *links); /* no proof failed */
-void demo_links_tell(const json_t *links);
+int demo_links_gpus(const json_t *links);  /* number of usable GPUs */
+bool demo_links_good(const json_t *links); /* no path test failed */
+void demo_links_print(const json_t *links);
 
 /* tell.c. */
-void demo_tell_machine(const json_t *links, int cpus);
-void demo_tell_paths(const struct demo *demo);
-void demo_tell_gpu(const struct demo *demo);
-void demo_tell_picture(const struct demo *demo);
-void demo_tell_summary(const struct demo *demo, int cpus, const char *weft);
+void demo_print_machine(const json_t *links, int cpus);
+void demo_print_paths(const struct demo *demo);
+void demo_print_gpu(const struct demo *demo);
+void demo_print_picture(const struct demo *demo);
+void demo_print_summary(const struct demo *demo, int cpus, const char *weft);
 void demo_json(const struct demo *demo, int cpus);
 bool demo_good(const struct demo *demo);
-/* Two PEs have the same GPU. Where it is known: after demo_gpu(). */
+/* Whether two PEs use the same GPU. Valid after demo_gpu(). */
 bool demo_shares_gpu(const struct demo *demo);
 
 #endif

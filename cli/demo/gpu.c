@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The demo's job on GPU memory: puts that the host begins, and kernels that put by themselves.
- * Where there is no GPU the same kernels run on CPU threads, for what they move and not for their
- * speed. */
+/* The demo on GPU memory: puts called by the host, and puts called by kernels. Without a GPU the
+ * same kernels run on CPU threads, to test the data and not the speed. */
 #include "demo/demo.h"
 
 #include "tool/tool.h"
@@ -11,7 +10,7 @@
 
 enum { HOST_PUT_BYTES = 16 << 20, KERNEL_PUT_BYTES = 1 << 20, KERNEL_BLOCKS = 16 };
 
-/* The GPU of every PE, at every PE. */
+/* Gives every PE the GPU index of every PE. */
 static weft_status share_ordinals(struct demo *demo)
 {
     weft_gpu_info info = {.size = sizeof info};
@@ -24,9 +23,8 @@ static weft_status share_ordinals(struct demo *demo)
     return status;
 }
 
-/* Whether every PE can access the memory of every other; PE 0 keeps the reason when it is its
- * own. */
-static weft_status all_reach(struct demo *demo, bool *reach)
+/* Whether every PE can access the GPU memory of every other PE. PE 0 keeps its own reason. */
+static weft_status check_peer_access(struct demo *demo, bool *reach)
 {
     struct bench *bench = &demo->bench;
     double good = 1;
@@ -44,7 +42,8 @@ static weft_status all_reach(struct demo *demo, bool *reach)
     weft_status status = bench_combine(bench, WEFT_MIN, &good);
     *reach = good != 0;
     if (!*reach && !*demo->gpu_why)
-        snprintf(demo->gpu_why, sizeof demo->gpu_why, "other PEs' GPUs do not reach each other");
+        snprintf(demo->gpu_why, sizeof demo->gpu_why,
+                 "the GPUs of other PEs have no peer access to each other");
     return status;
 }
 
@@ -61,15 +60,16 @@ static weft_status measure_on(struct bench *bench, const char *name, size_t byte
     return status ? status : bench_case_close(bench, &c);
 }
 
-/* A bench on the demo's job with options of its own. */
-static struct bench variant(const struct demo *demo, const struct bench_options *options)
+/* A bench on the demo's job with other options. */
+static struct bench derive_bench(const struct demo *demo, const struct bench_options *options)
 {
     struct bench bench = demo->bench;
     bench.options = options;
     return bench;
 }
 
-static weft_status by_host(struct demo *demo, struct bench *bench, struct demo_gpu_pair *pair)
+static weft_status measure_by_host(struct demo *demo, struct bench *bench,
+                                   struct demo_gpu_pair *pair)
 {
     struct bench_point small, large;
     weft_status status = measure_on(bench, "put", 8, &small);
@@ -83,7 +83,8 @@ static weft_status by_host(struct demo *demo, struct bench *bench, struct demo_g
     return WEFT_OK;
 }
 
-static weft_status by_kernels(struct bench *thread, struct bench *block, struct demo_gpu_pair *pair)
+static weft_status measure_by_kernels(struct bench *thread, struct bench *block,
+                                      struct demo_gpu_pair *pair)
 {
     struct bench_point flag, put;
     weft_status status = measure_on(thread, "latency", 8, &flag);
@@ -97,9 +98,9 @@ static weft_status by_kernels(struct bench *thread, struct bench *block, struct 
     return WEFT_OK;
 }
 
-/* The pairs of PE 0, or all of few. */
-static weft_status each_pair(struct demo *demo, struct bench *host, struct bench *thread,
-                             struct bench *block)
+/* Measures all pairs when there are few, else those of PE 0. */
+static weft_status measure_pairs(struct demo *demo, struct bench *host, struct bench *thread,
+                                 struct bench *block)
 {
     int n = demo->bench.n;
     bool all = n * (n - 1) / 2 <= 6;
@@ -114,9 +115,9 @@ static weft_status each_pair(struct demo *demo, struct bench *host, struct bench
                 benches[i]->to = to;
             }
             if (demo->gpus)
-                status = by_host(demo, host, pair);
+                status = measure_by_host(demo, host, pair);
             if (!status && demo->kernels)
-                status = by_kernels(thread, block, pair);
+                status = measure_by_kernels(thread, block, pair);
             thread->rounds = block->rounds = host->rounds;
         }
     return status;
@@ -137,13 +138,14 @@ weft_status demo_gpu(struct demo *demo)
     thread.threads = block.threads = cuda ? 1024 : 64;
     thread.target = block.target = cuda ? TARGET_CUDA : TARGET_SIMT;
 
-    struct bench host_bench = variant(demo, &host), thread_bench = variant(demo, &thread),
-                 block_bench = variant(demo, &block);
-    /* With GPUs, kernels are worth showing on them alone. */
+    struct bench host_bench = derive_bench(demo, &host), thread_bench = derive_bench(demo, &thread),
+                 block_bench = derive_bench(demo, &block);
+    /* With GPUs, kernels are shown on GPUs only. */
     demo->kernels = cuda || !demo->gpus;
     weft_status status = WEFT_OK;
     if (demo->gpus)
-        status = bench_flags_make(&host_bench); /* the first GPU memory: the GPU side begins */
+        status = bench_flags_make(
+            &host_bench); /* the first allocation of GPU memory initializes the GPU */
     if (status == WEFT_ERR_UNSUPPORTED && !cuda) {
         snprintf(demo->gpu_why, sizeof demo->gpu_why, "%s", weft_last_error());
         demo->gpus = 0;
@@ -153,14 +155,14 @@ weft_status demo_gpu(struct demo *demo)
     if (!status && demo->gpus)
         status = share_ordinals(demo);
     if (!status && demo->gpus)
-        status = all_reach(demo, &reach);
+        status = check_peer_access(demo, &reach);
     if (status || !reach)
         return status;
     if (demo->kernels)
         status = bench_device_prepare(&block_bench);
     thread_bench.device = block_bench.device;
     if (!status)
-        status = each_pair(demo, &host_bench, &thread_bench, &block_bench);
+        status = measure_pairs(demo, &host_bench, &thread_bench, &block_bench);
     if (!status && demo->gpus)
         status = weft_free(demo->bench.job, host_bench.flags);
     return status;

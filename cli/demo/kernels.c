@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The demo's solver run by kernels: the picture once more, and on GPUs a plate of a size that is
- * worth their while. Each result is compared with that of one process that knows nothing of
- * jobs. */
+/* The demo's solver run by kernels: the image again, and on GPUs a larger plate. PE 0 compares
+ * each result with that of one process without a job. */
 #include "demo/demo.h"
 
 #include "tool/tool.h"
@@ -10,14 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* On CPU threads a kernel step takes as long as a hundred of the plain solver's, and where two
- * processes' kernels take turns on one GPU a step waits for a turn. */
+/* On CPU threads a kernel step takes as long as a hundred steps of the plain solver. When two
+ * processes share a GPU, each step waits until the other process's kernel leaves the GPU. */
 enum { SLOW_STEPS = 64, PLATE_EDGE = 4096, PLATE_STEPS = 100 };
 
-/* One grid by kernels; PE 0 compares with the serial result and adds to *run. `expected` has the
- * start values, and room for as many. */
-static weft_status solve(struct demo *demo, size_t width, size_t height, const float *start,
-                         const unsigned char *fixed, uint64_t steps, struct demo_kernel_run *run)
+/* Solves one grid by kernels. PE 0 compares it with the serial result and adds to *run.
+ * `expected` has the start values, and space for the serial result. */
+static weft_status solve_by_kernels(struct demo *demo, size_t width, size_t height,
+                                    const float *start, const unsigned char *fixed, uint64_t steps,
+                                    struct demo_kernel_run *run)
 {
     size_t bytes = width * height * sizeof(float);
     bool compares = demo->bench.me == 0;
@@ -61,14 +61,14 @@ weft_status demo_kernels_picture(struct demo *demo)
             status = demo_plane_make(image, channel, &plane);
         if (status)
             return status;
-        status = solve(demo, image->width, image->height, plane.values, plane.fixed,
-                       (uint64_t)steps, run);
+        status = solve_by_kernels(demo, image->width, image->height, plane.values, plane.fixed,
+                                  (uint64_t)steps, run);
         demo_plane_free(&plane);
     }
     return status;
 }
 
-/* A square plate whose rim is given: the upper edge is 1, the others are 0. */
+/* A square plate with fixed boundary: 1 at the upper edge, 0 at the others. */
 weft_status demo_kernels_plate(struct demo *demo)
 {
     struct demo_kernel_run *run = &demo->plate_by_kernels;
@@ -84,7 +84,7 @@ weft_status demo_kernels_plate(struct demo *demo)
         fixed[i] = fixed[(edge - 1) * edge + i] = fixed[i * edge] = fixed[i * edge + edge - 1] = 1;
     }
     if (!status)
-        status = solve(demo, edge, edge, start, fixed, PLATE_STEPS, run);
+        status = solve_by_kernels(demo, edge, edge, start, fixed, PLATE_STEPS, run);
     demo->plate_edge = edge;
     free(start);
     free(fixed);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the demo finds out of this machine's GPUs before its job begins: which there are, how each
- * pair is joined, whether kernels on both ends have proven it, and what it carries. A child process
- * does it, so that the one that starts the job has opened no driver. */
+/* Examines the GPUs of this machine before the demo's job: which GPUs there are, the link of
+ * each pair, whether the path test by kernels passed, and the measured rate. A child process
+ * does this, so that the process that starts the job does not load a driver. */
 #include "demo/demo.h"
 
 #include "machine/checks/explain.h"
@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST_SECONDS = 60 }; /* for all pairs; each takes about a tenth of one */
+enum { MOST_SECONDS = 60 }; /* for all pairs; a pair takes about 0.1 s */
 
 static json_t *gpu_json(const struct machine_gpu *gpu)
 {
@@ -24,7 +24,7 @@ static json_t *gpu_json(const struct machine_gpu *gpu)
                      "memory_gib", (double)number_or(gpu->memory_bytes, 0) / (1 << 30));
 }
 
-/* One pair with its best way, as far as it was measured. */
+/* One pair with its best route and the measured figures, if any. */
 static json_t *link_json(const struct machine *machine, const char *a, const char *b)
 {
     struct endpoint from, to;
@@ -57,16 +57,16 @@ static json_t *pairs_json(const struct machine *machine)
     return list;
 }
 
-/* Proves and measures. The sentence why GPUs cannot be used, else NULL. */
+/* Runs the path tests and measures. Returns the reason why GPUs cannot be used, else NULL. */
 static const char *measure_links(struct machine *machine)
 {
     struct probe *probe;
     if (machine->n_gpus == 0)
-        return "none is here";
+        return "there is none";
     if (probe_open(machine, &probe))
         return weft_last_error();
     probe_warm(probe);
-    /* A pair that cannot be measured has no proof, and the table says so. */
+    /* A pair that cannot be measured has no path test result, which the table shows. */
     machine_measure(machine, probe_interface(probe), true, NULL);
     probe_close(probe);
     return NULL;
@@ -142,23 +142,23 @@ static const char *text_of_figure(const json_t *pair, const char *key, const cha
     return text;
 }
 
-static void tell_pair(const json_t *pair)
+static void print_link_pair(const json_t *pair)
 {
     char expected[24], measured[24], us[24];
+    const char *proof = json_string_value(json_object_get(pair, "proof"));
+    bool passed = strcmp(proof, "proven") == 0;
     printf("    %-5s %-5s %-32s %10s %10s %9s   %s\n",
            json_string_value(json_object_get(pair, "from")),
            json_string_value(json_object_get(pair, "to")),
            json_string_value(json_object_get(pair, "way")),
            text_of_figure(pair, "expected_gbytes_per_s", "GB/s", expected, sizeof expected),
            text_of_figure(pair, "measured_gbytes_per_s", "GB/s", measured, sizeof measured),
-           text_of_figure(pair, "us", "us", us, sizeof us),
-           json_string_value(json_object_get(pair, "proof")));
-    const char *proof = json_string_value(json_object_get(pair, "proof"));
-    if (strcmp(proof, "proven") != 0)
+           text_of_figure(pair, "us", "us", us, sizeof us), passed ? "passed" : proof);
+    if (!passed)
         printf("          %s\n", json_string_value(json_object_get(pair, "evidence")));
 }
 
-void demo_links_tell(const json_t *links)
+void demo_links_print(const json_t *links)
 {
     enum { MOST_LINES = 12 };
     const json_t *pairs = json_object_get(links, "pairs");
@@ -166,19 +166,19 @@ void demo_links_tell(const json_t *links)
     json_t *pair;
     if (!demo_links_gpus(links) || n == 0)
         return;
-    printf(
-        "\nHow the GPUs are joined, expected and measured by copies, and for 8 bytes one way.\n\n"
-        "    from  to    way                                expected   measured   8 B way   "
-        "proof\n");
+    printf("\n"
+           "Links between the GPUs: bandwidth of copies, expected and measured, and latency of 8 "
+           "bytes one way.\n\n"
+           "    from  to    link                               expected   measured   latency   "
+           "test\n");
     json_array_foreach(pairs, i, pair)
     {
         if (i < MOST_LINES)
-            tell_pair(pair);
+            print_link_pair(pair);
         proven += strcmp(json_string_value(json_object_get(pair, "proof")), "proven") == 0;
     }
     if (n > MOST_LINES)
         printf("    and %zu more\n", n - MOST_LINES);
-    printf("    Kernels on both ends have proven %zu of %zu pair%s: data, flags and atomics "
-           "arrived.\n",
+    printf("    Kernels on both ends tested %zu of %zu pair%s: data, flags and atomics arrived.\n",
            proven, n, n == 1 ? "" : "s");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The demo's paths: proves them all, then measures each pair with the benchmarks of `weft bench`.
- */
+/* The paths of the demo: tests all of them, then measures each pair with the benchmarks of `weft
+ * bench`. */
 #include "demo/demo.h"
 
 #include "tool/tool.h"
@@ -26,7 +26,7 @@ weft_status demo_prove(struct demo *demo)
         snprintf(demo->unproven, sizeof demo->unproven, "PE %d to PE %d: %s", bench->me, pe,
                  info.reason);
     }
-    /* What another PE found counts as well. */
+    /* Includes failures that other PEs found. */
     double worst = demo->all_proven && !proof;
     weft_status status = bench_combine(bench, WEFT_MIN, &worst);
     demo->all_proven = worst != 0;
@@ -43,7 +43,7 @@ static weft_status measure_path(struct demo *demo, const char *name, size_t byte
     weft_status status = bench_case_open(&demo->bench, entry, bytes, &c);
     if (!status)
         status = bench_measure(&demo->bench, &c, point);
-    /* The rate of memcpy is known to `from` alone, and a negative number elsewhere. */
+    /* Only `from` knows the rate of memcpy; elsewhere it is negative. */
     if (!status)
         status = bench_combine(&demo->bench, WEFT_MAX, &point->memcpy_us);
     return status ? status : bench_case_close(&demo->bench, &c);
@@ -60,7 +60,7 @@ static weft_status measure_pair_of_pes(struct demo *demo, int from, int to)
         status = measure_path(demo, "put", 1 << 20, &put);
     if (status)
         return status;
-    /* The best repetition, not the median: a newcomer's machine is seldom idle. */
+    /* The best repetition instead of the median: a user's machine is seldom idle. */
     weft_path_info info = {.size = sizeof info};
     status = weft_path_query(demo->bench.job, from == demo->bench.me ? to : from, &info);
     *pair = (struct demo_pair){.from = from,
@@ -73,7 +73,7 @@ static weft_status measure_pair_of_pes(struct demo *demo, int from, int to)
     return status;
 }
 
-/* Every pair, or, where these are many, those of PE 0. */
+/* Measures every pair, or those of PE 0 when there are many. */
 weft_status demo_measure(struct demo *demo)
 {
     int n = demo->bench.n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The demo's picture: a part of it is taken out and made again by the solver of examples/, colour
- * by colour, by 1, 2, 4 ... PEs; each missing value ends as the mean of its four neighbours. Each
- * result is compared with that of one process that knows nothing of jobs. */
+/* The image of the demo: some pixels are removed, and the solver of examples/ restores them,
+ * colour by colour, with 1, 2, 4 ... PEs. Each missing value becomes the mean of its four
+ * neighbours. PE 0 compares each result with that of one process without a job. */
 #include "demo/demo.h"
 
 #include "tool/tool.h"
@@ -10,16 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A grey level is 1; the solver stops when no value changes by more than TOLERANCE in a step, or
- * after so many steps that all together compute MOST_VALUES values (a few seconds). */
+/* A grey level is 1. The solver stops when no value changes by more than TOLERANCE in a step, or
+ * when all steps together have computed MOST_VALUES values (a few seconds). */
 static const float TOLERANCE = 0.001f;
 static const double MOST_VALUES = 3e9;
-/* A small picture is mended so often, and the fastest counts: a short run may be disturbed. */
+/* Number of runs for a small image, of which the fastest counts: a short run may be disturbed. */
 enum { ROUNDS = 3, SMALL_SAMPLES = 1 << 18 };
 enum { MOST_STEPS = 6000, LEAST_STEPS = 64, LARGEST_RADIUS = 24, THICKEST_SCRATCH = 12 };
 
-/* What is taken out: a disc right of the middle, and three scratches that fall to the right. The
- * rim of the picture stays. */
+/* Whether this pixel is removed: a disc right of the centre and three scratches that slope to
+ * the right. The edge of the image stays. */
 static bool is_missing(const struct image *image, unsigned x, unsigned y)
 {
     double w = image->width, h = image->height, side = w < h ? w : h;
@@ -53,7 +53,7 @@ static weft_status share_samples(struct bench *bench, struct image *image)
         image->samples = malloc(bytes);
     status = weft_broadcast(bench->world, shared, shared, bytes, 0);
     if (!status && !image->samples)
-        status = base_fail(WEFT_ERR_NO_MEMORY, "no memory for a picture of %zu samples", bytes);
+        status = base_fail(WEFT_ERR_NO_MEMORY, "no memory for an image of %zu samples", bytes);
     if (!status)
         memcpy(image->samples, shared, bytes);
     return status ? status : weft_free(bench->job, shared);
@@ -77,7 +77,7 @@ static weft_status share_image(struct demo *demo)
     return status ? status : share_samples(bench, image);
 }
 
-/* --------------------------------------------------------------------------------- mending */
+/* ------------------------------------------------------------------------------- restoring */
 
 void demo_plane_free(struct demo_plane *plane)
 {
@@ -114,9 +114,9 @@ static uint64_t steps_allowed(const struct image *image)
     return steps > MOST_STEPS ? MOST_STEPS : steps < LEAST_STEPS ? LEAST_STEPS : (uint64_t)steps;
 }
 
-/* The plane mended by the first `workers` PEs; its values are the result at PE 0. */
-static weft_status mend_plane(struct demo *demo, int workers, struct demo_plane *plane,
-                              struct solver_result *result)
+/* Restores the plane with the first `workers` PEs. PE 0 gets the result in the plane's values. */
+static weft_status restore_plane(struct demo *demo, int workers, struct demo_plane *plane,
+                                 struct solver_result *result)
 {
     const struct image *image = &demo->before;
     struct solver *solver;
@@ -135,14 +135,15 @@ static weft_status mend_plane(struct demo *demo, int workers, struct demo_plane 
     return status ? status : solver_destroy(solver);
 }
 
-static int rounds(const struct image *image)
+static int rounds_for(const struct image *image)
 {
     return image_samples(image) <= SMALL_SAMPLES ? ROUNDS : 1;
 }
 
-/* Mends all colours; `serial` holds the serial results, one grid a colour (PE 0; NULL
+/* Restores all colours. `serial` has the serial results, one grid per colour (PE 0; NULL
  * elsewhere). */
-static weft_status mend(struct demo *demo, int workers, const float *serial, struct demo_run *run)
+static weft_status restore_image(struct demo *demo, int workers, const float *serial,
+                                 struct demo_run *run)
 {
     const struct image *image = &demo->before;
     size_t cells = (size_t)image->width * image->height;
@@ -153,7 +154,7 @@ static weft_status mend(struct demo *demo, int workers, const float *serial, str
         weft_status status = demo_plane_make(image, channel, &plane);
         if (status)
             return status;
-        status = mend_plane(demo, workers, &plane, &result);
+        status = restore_plane(demo, workers, &plane, &result);
         run->seconds += result.seconds;
         if (!status && serial)
             run->identical &=
@@ -165,13 +166,13 @@ static weft_status mend(struct demo *demo, int workers, const float *serial, str
     return WEFT_OK;
 }
 
-/* Several times with this many PEs; every result counts, but only the least time. */
-static weft_status mend_in_rounds(struct demo *demo, int workers, const float *serial)
+/* Runs several times with this many PEs. Every result is compared; the shortest time counts. */
+static weft_status restore_in_rounds(struct demo *demo, int workers, const float *serial)
 {
     struct demo_run *best = &demo->runs[demo->n_runs++], run;
-    weft_status status = mend(demo, workers, serial, best);
-    for (int round = 1; !status && round < rounds(&demo->before); round++) {
-        status = mend(demo, workers, serial, &run);
+    weft_status status = restore_image(demo, workers, serial, best);
+    for (int round = 1; !status && round < rounds_for(&demo->before); round++) {
+        status = restore_image(demo, workers, serial, &run);
         best->identical &= run.identical;
         if (run.seconds < best->seconds)
             best->seconds = run.seconds;
@@ -179,13 +180,13 @@ static weft_status mend_in_rounds(struct demo *demo, int workers, const float *s
     return status;
 }
 
-/* PE 0: one colour by one process, as often; the least time is added to the total. */
-static weft_status mend_plane_serially(struct demo *demo, unsigned channel, float *values)
+/* PE 0: solves one colour in one process, as often. Adds the shortest time to the total. */
+static weft_status restore_plane_serially(struct demo *demo, unsigned channel, float *values)
 {
     const struct image *image = &demo->before;
     double seconds = 0;
     struct solver_result result = {0};
-    for (int round = 0; round < rounds(image); round++) {
+    for (int round = 0; round < rounds_for(image); round++) {
         struct demo_plane plane;
         weft_status status = demo_plane_make(image, channel, &plane);
         if (status)
@@ -206,8 +207,8 @@ static weft_status mend_plane_serially(struct demo *demo, unsigned channel, floa
     return WEFT_OK;
 }
 
-/* PE 0: all colours; *results has one grid a colour, to be freed. */
-static weft_status mend_serially(struct demo *demo, float **results)
+/* PE 0: solves all colours. *results has one grid per colour; the caller frees it. */
+static weft_status restore_serially(struct demo *demo, float **results)
 {
     const struct image *image = &demo->before;
     size_t cells = (size_t)image->width * image->height;
@@ -217,7 +218,7 @@ static weft_status mend_serially(struct demo *demo, float **results)
                          cells);
     weft_status status = WEFT_OK;
     for (unsigned channel = 0; !status && channel < image->channels; channel++)
-        status = mend_plane_serially(demo, channel, *results + channel * cells);
+        status = restore_plane_serially(demo, channel, *results + channel * cells);
     return status;
 }
 
@@ -228,7 +229,7 @@ static uint8_t to_sample(float value)
     return value <= 0 ? 0 : value >= 255 ? 255 : (uint8_t)(value + 0.5f);
 }
 
-/* PE 0: writes both pictures; the missing pixels are black in the first. */
+/* PE 0: writes both images. Removed pixels are black in the first. */
 static weft_status write_pictures(struct demo *demo, const float *results)
 {
     struct image *image = &demo->before, after = *image;
@@ -236,16 +237,16 @@ static weft_status write_pictures(struct demo *demo, const float *results)
     double error = 0;
     after.samples = malloc(image_samples(image));
     if (!after.samples)
-        return base_fail(WEFT_ERR_NO_MEMORY, "no memory for the mended picture");
+        return base_fail(WEFT_ERR_NO_MEMORY, "no memory for the restored image");
     for (size_t i = 0; i < cells; i++) {
         bool missing =
             is_missing(image, (unsigned)(i % image->width), (unsigned)(i / image->width));
         demo->missing += missing;
         for (unsigned channel = 0; channel < image->channels; channel++) {
             uint8_t *original = &image->samples[i * image->channels + channel];
-            uint8_t mended = to_sample(results[channel * cells + i]);
-            after.samples[i * image->channels + channel] = mended;
-            error += abs(mended - *original);
+            uint8_t restored = to_sample(results[channel * cells + i]);
+            after.samples[i * image->channels + channel] = restored;
+            error += abs(restored - *original);
             if (missing)
                 *original = 0;
         }
@@ -261,7 +262,7 @@ static weft_status write_pictures(struct demo *demo, const float *results)
     return status;
 }
 
-/* 1, 2, 4 ... and at last all PEs; more than all when there are no more. */
+/* Next number of PEs: 1, 2, 4 ... and last all PEs; more than `all` at the end. */
 static int next_workers(int workers, int all)
 {
     return workers * 2 < all ? workers * 2 : workers < all ? all : all + 1;
@@ -272,10 +273,10 @@ weft_status demo_picture(struct demo *demo)
     float *serial = NULL;
     weft_status status = share_image(demo);
     if (!status && demo->bench.me == 0)
-        status = mend_serially(demo, &serial);
+        status = restore_serially(demo, &serial);
     for (int workers = 1; !status && workers <= demo->bench.n;
          workers = next_workers(workers, demo->bench.n))
-        status = mend_in_rounds(demo, workers, serial);
+        status = restore_in_rounds(demo, workers, serial);
     if (!status && demo->kernels)
         status = demo_kernels_picture(demo);
     if (!status && demo->kernels && demo->cuda && !demo_shares_gpu(demo))

@@ -1,39 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the demo says: the story, or a JSON object. */
+/* The output of the demo: text, or a JSON object. */
 #include "demo/demo.h"
 
 #include <unistd.h>
 
-static const char *many(int n)
+static const char *plural_s(int n)
 {
     return n == 1 ? "" : "s";
 }
 
-void demo_tell_machine(const json_t *links, int cpus)
+void demo_print_machine(const json_t *links, int cpus)
 {
     double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     const json_t *gpus = json_object_get(links, "gpus"), *first = json_array_get(gpus, 0);
     printf("Weft %s on this machine: %s, %d CPU%s, %.0f GiB of memory", weft_version(),
-           json_string_value(json_object_get(links, "cpu")), cpus, many(cpus), memory / (1 << 30));
+           json_string_value(json_object_get(links, "cpu")), cpus, plural_s(cpus),
+           memory / (1 << 30));
     if (demo_links_gpus(links))
-        printf(", %d GPU%s (%s).\n", demo_links_gpus(links), many(demo_links_gpus(links)),
+        printf(", %d GPU%s (%s).\n", demo_links_gpus(links), plural_s(demo_links_gpus(links)),
                json_string_value(json_object_get(first, "name")));
     else
         printf(", no GPU that can be used (%s).\n",
                json_string_value(json_object_get(links, "unusable")));
 }
 
-void demo_tell_paths(const struct demo *demo)
+void demo_print_paths(const struct demo *demo)
 {
     const struct bench_floors *floors = &demo->bench.floors;
-    printf("\n%d PEs, each a process with its own memory, in which the others read and write.\n",
+    printf("\n"
+           "%d PEs, each a process whose memory the other PEs read and write.\n",
            demo->bench.n);
     if (demo->all_proven)
-        printf("Proven: over all %d paths, data, flags and atomics arrived as they were sent, in "
+        printf("Tested: over all %d paths, data, flags and atomics arrived unchanged and in "
                "order.\n",
                demo->bench.n * demo->bench.n);
     else
-        printf("NOT proven: %s\n", *demo->unproven ? demo->unproven : "see the PEs' messages");
+        printf("Test FAILED: %s\n", *demo->unproven ? demo->unproven : "see the PEs' messages");
     printf("\n    from  to  path   8 B, one way      1 MiB, put    same by memcpy\n");
     for (int i = 0; i < demo->n_pairs; i++) {
         const struct demo_pair *pair = &demo->pairs[i];
@@ -43,7 +45,7 @@ void demo_tell_paths(const struct demo *demo)
     }
     if (demo->n_pairs < demo->possible_pairs)
         printf("    (those of PE 0; there are %d)\n", demo->possible_pairs);
-    printf("    A cache line that two CPUs write in turn needs %s one way, with no library.\n",
+    printf("    Without a library, a cache line that two CPUs write in turn needs %s one way.\n",
            bench_us_text(floors->two_lines_ns / 1e3).text);
 }
 
@@ -70,13 +72,11 @@ bool demo_shares_gpu(const struct demo *demo)
     return false;
 }
 
-static void tell_gpu_pairs(const struct demo *demo)
+static void print_gpu_pairs(const struct demo *demo)
 {
-    printf(
-        "\nThe same between the memories of GPUs: puts that the host begins, and puts by kernels "
-        "of "
-        "their own.\n\n"
-        "    from  to  GPUs    host, 8 B   16 MiB, put   kernel, 8 B   16 blocks\n");
+    printf("\n"
+           "The same between GPU memories: puts called by the host, and puts called by kernels.\n\n"
+           "    from  to  GPUs    host, 8 B   16 MiB, put   kernel, 8 B   16 blocks\n");
     for (int i = 0; i < demo->n_gpu_pairs; i++) {
         const struct demo_gpu_pair *pair = &demo->gpu_pairs[i];
         printf("    %4d %3d  %d, %-3d %10s %13s %13s %11s%s\n", pair->from, pair->to,
@@ -91,7 +91,7 @@ static void tell_gpu_pairs(const struct demo *demo)
         printf("    (PEs share a GPU, on which the kernels of two processes take turns)\n");
 }
 
-void demo_tell_gpu(const struct demo *demo)
+void demo_print_gpu(const struct demo *demo)
 {
     bool right = demo->n_gpu_pairs > 0;
     for (int i = 0; i < demo->n_gpu_pairs; i++)
@@ -99,16 +99,17 @@ void demo_tell_gpu(const struct demo *demo)
     if (*demo->gpu_why)
         printf("\nNOT shown on GPUs: %s\n", demo->gpu_why);
     if (demo->gpus && demo->n_gpu_pairs)
-        tell_gpu_pairs(demo);
+        print_gpu_pairs(demo);
     else if (demo->n_gpu_pairs)
-        printf("\nThe code that runs on GPUs ran here on CPU threads: kernels put and signalled "
-               "between "
-               "all\nPEs, and their data %s. Its speed here says nothing of a GPU.\n",
-               right ? "arrived right" : "was WRONG");
+        printf("\n"
+               "The GPU code ran here on CPU threads: kernels put and signalled between all PEs, "
+               "and their\n"
+               "data %s. The speed here says nothing about a GPU.\n",
+               right ? "arrived unchanged" : "was WRONG");
     fflush(stdout);
 }
 
-static void tell_kernels(const struct demo *demo)
+static void print_kernel_runs(const struct demo *demo)
 {
     const struct demo_kernel_run *picture = &demo->picture_by_kernels;
     const struct demo_kernel_run *plate = &demo->plate_by_kernels;
@@ -128,26 +129,27 @@ static void tell_kernels(const struct demo *demo)
                plate->identical ? "the same, byte for byte" : "DIFFERENT");
 }
 
-void demo_tell_picture(const struct demo *demo)
+void demo_print_picture(const struct demo *demo)
 {
     const struct image *image = &demo->before;
-    printf("\nA picture of %u x %u pixels is mended by all PEs together: %.1f %% of its pixels are "
-           "taken\n"
-           "out; each becomes the mean of its neighbours, again and again, %llu steps in all.\n"
+    printf("\n"
+           "All PEs restore an image of %u x %u pixels: %.1f %% of its pixels are removed and "
+           "refilled\n"
+           "by %llu averaging steps.\n"
            "(%s)\n",
            image->width, image->height,
            100.0 * (double)demo->missing / image->width / image->height,
            (unsigned long long)demo->steps, demo->image_file);
     printf("\n    PEs         time   speed-up   result\n");
-    printf("    no job %9s                the one to compare with\n",
+    printf("    no job %9s                the reference\n",
            bench_us_text(demo->serial_seconds * 1e6).text);
     for (int i = 0; i < demo->n_runs; i++)
         printf("    %-6d %9s %10.2f   %s\n", demo->runs[i].pes,
                bench_us_text(demo->runs[i].seconds * 1e6).text,
                demo->runs[0].seconds / demo->runs[i].seconds,
                demo->runs[i].identical ? "the same, byte for byte" : "DIFFERENT");
-    tell_kernels(demo);
-    printf("    The mended pixels differ from the original by %.1f of 255 on average.\n",
+    print_kernel_runs(demo);
+    printf("    The restored pixels differ from the original by %.1f of 255 on average.\n",
            demo->error);
 }
 
@@ -166,7 +168,7 @@ bool demo_good(const struct demo *demo)
     return good;
 }
 
-void demo_tell_summary(const struct demo *demo, int cpus, const char *weft)
+void demo_print_summary(const struct demo *demo, int cpus, const char *weft)
 {
     const struct demo_run *last = &demo->runs[demo->n_runs - 1];
     double put = 0, copy = 0;
@@ -175,16 +177,17 @@ void demo_tell_summary(const struct demo *demo, int cpus, const char *weft)
         copy += demo->pairs[i].memcpy_gbps;
     }
     printf("\nIn short\n");
-    printf("  %s\n", demo_good(demo) ? "Every path was proven and every result was right."
-                                     : "SOMETHING WAS WRONG; the lines above say what.");
+    printf("  %s\n", demo_good(demo) ? "Every path passed its test and every result was right."
+                                     : "SOMETHING WAS WRONG; see the lines above.");
     printf("  Writing to another PE's memory runs at %.0f %% of memcpy's rate here.\n",
            copy > 0 ? 100 * put / copy : 0);
     printf("  %d PEs did the work of one %.2f times as fast", last->pes,
            demo->runs[0].seconds / last->seconds);
-    printf(cpus < last->pes ? ", sharing %d CPU%s.\n" : ".\n", cpus, many(cpus));
+    printf(cpus < last->pes ? ", sharing %d CPU%s.\n" : ".\n", cpus, plural_s(cpus));
     printf("  See %s and %s\n", demo->before_png, demo->after_png);
-    printf("\nNext\n"
-           "  %s demo --image FILE.png --pes N    your own picture\n"
+    printf("\n"
+           "Next\n"
+           "  %s demo --image FILE.png --pes N    your own image\n"
            "  %s bench                            every operation, every size\n"
            "  %s run -n 4 PROGRAM                 a program of your own; README.md has one\n",
            weft, weft, weft);
@@ -245,7 +248,7 @@ static json_t *kernel_run_as_json(const struct demo *demo, const struct demo_ker
                      run->serial_seconds, "identical", run->identical);
 }
 
-/* What was found of the GPUs before the job, and in it. */
+/* The results about GPUs, from before the job and from the job. */
 static json_t *gpus_as_json(const struct demo *demo)
 {
     return json_pack("{s:i, s:O?, s:s, s:o, s:s, s:o, s:o}", "used", demo->gpus, "machine",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints the judgement of a cluster: those that deviate, a line for all that do so alike, and how
- * many are as expected. Judges nothing itself. */
+/* Prints the verdict on a cluster: nodes that deviate, one line for all that do so in the same
+ * way, and how many are as expected. The verdict itself is made in src/machine. */
 #include "doctor/doctor.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "columns.h"
 
-/* Names of the nodes of a group, in short; to be freed. */
+/* Returns the folded names of the nodes of a group; the caller frees them. */
 static char *group_names(const struct cluster *cluster, size_t group, size_t *n)
 {
     const char **names = calloc(cluster->n_nodes, sizeof *names);
@@ -49,11 +49,11 @@ static void print_cluster_finding(const struct cluster *cluster, size_t i)
     free(names);
 }
 
-/* Those that are as they should be come first, in one line; then the deviating ones. */
+/* Prints the nodes without deviation first, then the deviating ones. */
 void doctor_print_cluster(const struct cluster *cluster, const char *against)
 {
     columns_print(stdout, 2, "%zu node%s, compared with %s", cluster->n_nodes,
-                  cluster->n_nodes == 1 ? "" : "s", against ? against : "what most of them have");
+                  cluster->n_nodes == 1 ? "" : "s", against ? against : "the majority of them");
     for (int good = 1; good >= 0; good--)
         for (size_t i = 0; i < cluster->n_nodes; i++) {
             const struct node *node = &cluster->nodes[i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints one machine beside what is expected of it. Judges by profile_compare() alone. */
+/* Prints the comparison of one machine with an expectation, which profile_compare() makes. */
 #include "doctor/doctor.h"
 
 #include <stdio.h>
@@ -49,7 +49,7 @@ int doctor_print_comparison(const struct profile *seen, const struct profile *ex
     return differs;
 }
 
-/* A value, or null where it is not known. */
+/* The value of a fact; null when unknown. */
 static json_t *value_json(int id, const struct profile_fact *fact)
 {
     char text[PROFILE_TEXT + 8];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft doctor`: prints a diagnosis of the whole machine, and how it stands beside what is
- * expected; makes none itself. */
+/* `weft doctor`: prints the diagnosis of the whole machine, and its comparison with an
+ * expectation. The diagnosis itself is made in src/machine. */
 #include <argp.h>
 #include <errno.h>
 #include <jansson.h>
@@ -32,25 +32,25 @@ enum {
 
 static const uint64_t limit_usual_ns = UINT64_C(120000000000);
 
-/* The lists say themselves what is wrong with them. */
-static error_t take_doctor_hosts(bool good)
+/* The parsers of host lists have already printed what is wrong. */
+static error_t require_doctor_hosts(bool good)
 {
     if (!good)
         exit(EXIT_USAGE);
     return 0;
 }
 
-/* How hosts are found and reached. */
+/* Parses the options that select and reach hosts. */
 static error_t parse_reach(int key, char *argument, struct argp_state *state,
                            struct doctor_options *a)
 {
     switch (key) {
     case KEY_HOSTS:
-        return take_doctor_hosts(run_parse_hosts(&a->reach, argument));
+        return require_doctor_hosts(run_parse_hosts(&a->reach, argument));
     case KEY_HOSTFILE:
-        return take_doctor_hosts(run_parse_hostfile(&a->reach, argument));
+        return require_doctor_hosts(run_parse_hostfile(&a->reach, argument));
     case KEY_ALLOCATION:
-        return take_doctor_hosts(doctor_take_allocation(&a->reach));
+        return require_doctor_hosts(doctor_add_allocation(&a->reach));
     case KEY_JOB:
         a->job = true;
         return 0;
@@ -62,11 +62,11 @@ static error_t parse_reach(int key, char *argument, struct argp_state *state,
         return 0;
     case KEY_LIMIT:
         if (!config_parse_duration(argument, &a->limit_ns) || !a->limit_ns)
-            argp_error(state, "--limit %s: a time is meant, such as 30s or 5m", argument);
+            argp_error(state, "--limit %s: expected a time such as 30s, 500ms or 5m", argument);
         return 0;
     case KEY_INTERVAL:
         if (!config_parse_duration(argument, &a->interval_ns) || !a->interval_ns)
-            argp_error(state, "--interval %s: a time is meant, such as 10s or 1m", argument);
+            argp_error(state, "--interval %s: expected a time such as 30s, 500ms or 5m", argument);
         a->interval = argument;
         return 0;
     case KEY_REPORT:
@@ -81,14 +81,14 @@ static error_t check_doctor_options(struct argp_state *state, const struct docto
 {
     bool several = a->reach.host_count > 0 || a->job;
     if (several && (a->machine.file || a->machine.what_if || a->expect))
-        argp_error(state, "--machine, --what-if and --expect are about one machine, --hosts, "
-                          "--allocation and --job about several");
+        argp_error(state, "--machine, --what-if and --expect do not go with --hosts, "
+                          "--allocation and --job");
     if (a->interval_ns && (a->machine.file || a->machine.what_if))
         argp_error(state,
-                   "--interval looks twice at this machine, --machine and --what-if are about "
-                   "another one");
+                   "--interval reads counters of this machine; it does not go with --machine and "
+                   "--what-if");
     if (a->prometheus && (a->machine.json || a->expect))
-        argp_error(state, "--prometheus prints in place of --json and --expect");
+        argp_error(state, "--prometheus does not go with --json and --expect");
     return 0;
 }
 
@@ -126,29 +126,28 @@ static error_t parse_doctor(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option doctor_option_list[] = {
     {"quick", 'q', NULL, 0, "measure nothing", 0},
-    {"all", 'a', NULL, 0, "print every place of a finding, not the first few", 0},
+    {"all", 'a', NULL, 0, "print all places of each finding, not only the first three", 0},
     {"against", KEY_AGAINST, "FILE", 0,
-     "compare with a machine of `weft topo --record`, or with an expectation", 0},
-    {"expect", KEY_EXPECT, NULL, 0, "print the expectation that this machine makes, for --against",
+     "compare with a machine of `weft topo --record`, or with the output of --expect", 0},
+    {"expect", KEY_EXPECT, NULL, 0,
+     "print the facts of this machine as an expectation for "
+     "--against",
      0},
     {"prometheus", KEY_PROMETHEUS, "FILE", OPTION_ARG_OPTIONAL,
-     "write metrics for the textfile collector of node_exporter, in one step", 0},
+     "write metrics for the textfile collector of node_exporter; FILE is replaced atomically", 0},
     {"hosts", KEY_HOSTS, "A,B,N[01-16]...", 0,
-     "examine these hosts, reached by ssh, and print which ones deviate; more than once adds", 0},
-    {"hostfile", KEY_HOSTFILE, "FILE", 0, "the same from a file, with a host in each line", 0},
-    {"allocation", KEY_ALLOCATION, NULL, 0,
-     "the same for the nodes of this Slurm allocation, reached by srun", 0},
+     "examine these hosts over ssh and print which ones deviate; may be repeated", 0},
+    {"hostfile", KEY_HOSTFILE, "FILE", 0, "examine the hosts in FILE, one per line", 0},
+    {"allocation", KEY_ALLOCATION, NULL, 0, "examine the nodes of this Slurm allocation, over srun",
+     0},
     {"job", KEY_JOB, NULL, 0,
-     "the same for the nodes of the job whose PE this is; under weft run, srun and mpirun it goes "
-     "without saying",
-     0},
+     "examine the nodes of the job of this PE; the default under weft run, srun and mpirun", 0},
     {"rsh", KEY_RSH, "COMMAND", 0,
-     "what reaches a host in place of ssh: it gets the host's name and a command. Also WEFT_RSH",
-     0},
-    {"weft", KEY_WEFT, "PATH", 0, "this command on the other hosts (the same path as here)", 0},
-    {"limit", KEY_LIMIT, "T", 0, "how long each host is waited for (120s)", 0},
+     "command to use in place of ssh: it gets the host's name and a command. Also WEFT_RSH", 0},
+    {"weft", KEY_WEFT, "PATH", 0, "path of weft on the other hosts (the same as here)", 0},
+    {"limit", KEY_LIMIT, "T", 0, "time limit for each host (120s)", 0},
     {"interval", KEY_INTERVAL, "T", 0,
-     "look at the counters of errors again after this time, and tell which grow", 0},
+     "read the error counters again after this time and report which ones grow", 0},
     {"report", KEY_REPORT, NULL, OPTION_HIDDEN, "for `weft doctor --hosts` elsewhere", 0},
     {0},
 };
@@ -158,8 +157,12 @@ static const struct argp_option doctor_option_list[] = {
 static const char *status_of(const struct doctor_check *check)
 {
     static const char *const words[][2] = {
-        {"absent", "nothing here"},     {"fault", "FAULT"},     {"unknown", "not verified"},
-        {"not-offered", "not offered"}, {"in-part", "in part"},
+        {"good", "ok"},
+        {"absent", "none"},
+        {"fault", "FAULT"},
+        {"unknown", "not verified"},
+        {"not-offered", "not offered"},
+        {"in-part", "in part"},
     };
     const char *state = doctor_state(check);
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
@@ -170,7 +173,7 @@ static const char *status_of(const struct doctor_check *check)
 
 static const char *const weight_words[] = {"off", "degraded", "unknown", "note"};
 
-/* Findings of one reason are told once, with the first places. */
+/* Prints the findings of one reason once, with the first three places. */
 static void print_check(const struct diagnosis *d, const struct doctor_check *check, int first,
                         int all)
 {
@@ -252,7 +255,7 @@ static int print_expectation(const struct machine *machine)
     return text ? EXIT_GOOD : EXIT_FAULT;
 }
 
-/* The diagnosis, and the comparison where there is an expectation. */
+/* Prints the diagnosis, and the comparison if there is an expectation. */
 static int print_machine(const struct machine *machine, const struct diagnosis *d,
                          const struct profile *expected, const struct doctor_options *a)
 {
@@ -278,8 +281,9 @@ static int print_machine(const struct machine *machine, const struct diagnosis *
     return d->faults || differs ? EXIT_FAULT : EXIT_GOOD;
 }
 
-/* The second look, once the time since `began_ns` is over. */
-static void look_again(struct machine *machine, const struct doctor_options *a, uint64_t began_ns)
+/* Reads the counters again once the interval since `began_ns` has passed. */
+static void read_counters_again(struct machine *machine, const struct doctor_options *a,
+                                uint64_t began_ns)
 {
     uint64_t passed = clock_now_ns() - began_ns;
     uint64_t left = passed < a->interval_ns ? a->interval_ns - passed : 0;
@@ -293,7 +297,7 @@ static void look_again(struct machine *machine, const struct doctor_options *a, 
     machine_free(later);
 }
 
-/* What needs time: measuring, and counters that may grow meanwhile. */
+/* Measures, and waits for counters to grow. */
 static void measure_machine(struct machine *machine, const struct doctor_options *a)
 {
     uint64_t began_ns = clock_now_ns();
@@ -302,10 +306,10 @@ static void measure_machine(struct machine *machine, const struct doctor_options
     else if (!a->machine.file && !a->quick && machine->n_gpus)
         machine_options_try(machine);
     if (a->interval_ns)
-        look_again(machine, a, began_ns);
+        read_counters_again(machine, a, began_ns);
 }
 
-/* Examines this machine and prints what was asked for. */
+/* Examines this machine and prints the selected output. */
 static int examine_machine(const struct doctor_options *a, const struct profile *expected)
 {
     static struct diagnosis diagnosis;
@@ -325,9 +329,9 @@ static int examine_machine(const struct doctor_options *a, const struct profile 
     return status;
 }
 
-/* --- several ---------------------------------------------------------------------------------- */
+/* --- several machines ------------------------------------------------------------------------- */
 
-/* What this machine reports of itself; to be freed. NULL: said why not. */
+/* Returns the report of this machine, which the caller frees. NULL: it has printed why. */
 static char *make_report(const struct doctor_options *a)
 {
     static struct diagnosis diagnosis;
@@ -372,7 +376,8 @@ static int examine_hosts(const struct doctor_options *a, const struct profile *e
     return doctor_visit_hosts(a, &cluster) ? judge_cluster(&cluster, a, expected) : EXIT_FAULT;
 }
 
-/* One PE of each node examines it, PE 0 prints. Of PEs on one node PE 0 alone does anything. */
+/* One PE of each node examines it and PE 0 prints. When all PEs are on one node, only PE 0
+ * works. */
 static int examine_job(struct doctor_job *job, const struct doctor_options *a,
                        const struct profile *expected)
 {
@@ -393,7 +398,7 @@ static int examine_job(struct doctor_job *job, const struct doctor_options *a,
     return silent ? EXIT_GOOD : judge_cluster(&cluster, a, expected);
 }
 
-static int answer(const struct doctor_options *a)
+static int run_doctor(const struct doctor_options *a)
 {
     static struct profile expectation;
     const struct profile *expected = a->against ? &expectation : NULL;
@@ -418,14 +423,13 @@ int cmd_doctor(int argc, char **argv)
         .options = doctor_option_list,
         .parser = parse_doctor,
         .children = children,
-        .doc =
-            "Check drivers, limits, GPUs, links, peer access, RDMA and storage at once; nothing "
-            "stops at the first fault. Exit status 1 when there is one, or when something is not "
-            "as expected, or a host cannot be reached."};
+        .doc = "Check drivers, limits, GPUs, links, peer access, RDMA and storage and report all "
+               "faults at once. Exit status 1 when there is a fault, when a fact is not as "
+               "expected, or when a host cannot be reached."};
     struct doctor_options a = {.limit_ns = limit_usual_ns};
     run_say_as("weft doctor");
     argp_parse(&argp, argc, argv, 0, NULL, &a);
-    int status = answer(&a);
+    int status = run_doctor(&a);
     for (int i = 0; i < a.reach.host_count; i++)
         free(a.reach.hosts[i].name);
     free(a.reach.hosts);

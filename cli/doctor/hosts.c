@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs `weft doctor --report` on each host by a remote shell and gathers the reports. Each host has
- * its time, so that one which does not answer keeps nobody; what a shell said last is why its host
- * was not reached. Judges nothing. */
+/* Runs `weft doctor --report` on each host through a remote shell and collects the reports. Each
+ * host has its own time limit, so that a host that does not answer does not delay the others.
+ * When a host is not reached, the last line of its shell is the reason. */
 #include "doctor/doctor.h"
 
 #include <errno.h>
@@ -20,16 +20,16 @@
 #include "tool/tool.h"
 
 enum {
-    AT_ONCE = 64,            /* remote shells */
-    REPORT_BYTES = 16 << 20, /* more is no report of ours */
-    WORDS_BYTES = 4096,      /* of what the shell says, the end */
+    AT_ONCE = 64,            /* remote shells that run at the same time */
+    REPORT_BYTES = 16 << 20, /* limit of the size of a report */
+    MESSAGE_BYTES = 4096,    /* bytes kept from the end of the shell's messages */
     OUT = 0,
     ERR = 1,
 };
 
 struct visit {
     struct node *node;
-    pid_t pid; /* also of its process group; 0: not started or over */
+    pid_t pid; /* remote shell, which leads its process group; 0: not started or ended */
     int fds[2];
     char *text[2];
     size_t used[2];
@@ -37,7 +37,7 @@ struct visit {
     bool late;
 };
 
-/* --- one visit -------------------------------------------------------------------------------- */
+/* --- one host --------------------------------------------------------------------------------- */
 
 static void exec_shell(char **words, int out, int err)
 {
@@ -90,8 +90,8 @@ static void start_visit(struct visit *visit, const struct doctor_options *option
 {
     char **words = NULL, *text = NULL;
     visit->ends_ns = clock_now_ns() + options->limit_ns;
-    if (run_reach_words(visit->node->name, options->reach.rsh, options->reach.weft, arguments,
-                        &words, &text))
+    if (run_reach_command(visit->node->name, options->reach.rsh, options->reach.weft, arguments,
+                          &words, &text))
         snprintf(visit->node->why, sizeof visit->node->why, "%s", weft_last_error());
     else if (!start_process(visit, words))
         fail_visit(visit, "starting the remote shell");
@@ -99,11 +99,11 @@ static void start_visit(struct visit *visit, const struct doctor_options *option
     free(text);
 }
 
-/* Of the report all is kept, of what the shell says the end. */
-static void keep(struct visit *visit, int stream, const char *bytes, size_t n)
+/* Keeps the whole report, and the end of the shell's messages. */
+static void append_output(struct visit *visit, int stream, const char *bytes, size_t n)
 {
-    if (stream == ERR && visit->used[ERR] + n > WORDS_BYTES) {
-        size_t drop = visit->used[ERR] + n - WORDS_BYTES;
+    if (stream == ERR && visit->used[ERR] + n > MESSAGE_BYTES) {
+        size_t drop = visit->used[ERR] + n - MESSAGE_BYTES;
         drop = drop < visit->used[ERR] ? drop : visit->used[ERR];
         memmove(visit->text[ERR], visit->text[ERR] + drop, visit->used[ERR] - drop);
         visit->used[ERR] -= drop;
@@ -121,18 +121,18 @@ static void keep(struct visit *visit, int stream, const char *bytes, size_t n)
 
 static void read_stream(struct visit *visit, int stream)
 {
-    char bytes[WORDS_BYTES];
+    char bytes[MESSAGE_BYTES];
     ssize_t n;
     while ((n = read(visit->fds[stream], bytes, sizeof bytes)) > 0)
-        keep(visit, stream, bytes, (size_t)n);
+        append_output(visit, stream, bytes, (size_t)n);
     if (n == 0 || errno != EAGAIN) {
         close(visit->fds[stream]);
         visit->fds[stream] = -1;
     }
 }
 
-/* The last line that holds something, for people. */
-static const char *last_words(struct visit *visit)
+/* The last non-empty line of the shell's messages. */
+static const char *last_message(struct visit *visit)
 {
     char *text = visit->text[ERR];
     size_t end = visit->used[ERR];
@@ -148,10 +148,10 @@ static const char *last_words(struct visit *visit)
     return line;
 }
 
-static void tell_failure(struct visit *visit, int status, uint64_t limit_ns)
+static void describe_failure(struct visit *visit, int status, uint64_t limit_ns)
 {
     struct node *node = visit->node;
-    const char *words = last_words(visit);
+    const char *words = last_message(visit);
     char how[96];
     if (visit->late)
         snprintf(how, sizeof how, "no answer in %g s", (double)limit_ns / 1e9);
@@ -174,17 +174,19 @@ static void end_visit(struct visit *visit, uint64_t limit_ns)
             close(visit->fds[i]);
         visit->fds[i] = -1;
     }
-    kill(-visit->pid, SIGKILL); /* nobody of it stays; who has ended keeps his status */
+    kill(-visit->pid,
+         SIGKILL); /* kills the whole group; a shell that has ended keeps its exit status */
     while (waitpid(visit->pid, &status, 0) < 0 && errno == EINTR)
         ;
     visit->pid = 0;
     if (visit->late || !doctor_node_read(visit->node, visit->text[OUT] ? visit->text[OUT] : ""))
-        tell_failure(visit, status, limit_ns);
+        describe_failure(visit, status, limit_ns);
 }
 
-/* --- all -------------------------------------------------------------------------------------- */
+/* --- all hosts -------------------------------------------------------------------------------- */
 
-/* The shell has ended, whoever else may still hold its output; or its time is over. */
+/* True when the shell has ended, even if other processes still hold its output, or when its time
+ * is over. */
 static bool is_over(struct visit *visit)
 {
     siginfo_t info = {.si_pid = 0};
@@ -269,13 +271,13 @@ bool doctor_visit_hosts(const struct doctor_options *options, struct cluster *cl
     return true;
 }
 
-bool doctor_take_allocation(struct run_options *reach)
+bool doctor_add_allocation(struct run_options *reach)
 {
     const char *nodes = getenv("SLURM_JOB_NODELIST");
     if (!nodes || !*nodes) {
         fprintf(stderr,
-                "weft doctor: --allocation: SLURM_JOB_NODELIST is not set: this is no Slurm "
-                "allocation (salloc, sbatch); name the hosts with --hosts\n");
+                "weft doctor: --allocation: SLURM_JOB_NODELIST is not set: this process is in no "
+                "Slurm allocation (salloc, sbatch); name the hosts with --hosts\n");
         return false;
     }
     if (!reach->rsh && strcmp(config_origin(CONFIG_RSH), "default") == 0)

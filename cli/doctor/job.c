@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft doctor` started as the PEs of a job: one PE of each node examines it, and PE 0 gets their
- * reports. Knows of the job only how its PEs meet. */
+/* `weft doctor` started as the PEs of a job: one PE of each node examines it and PE 0 gets the
+ * reports. Uses only the bootstrap of the job. */
 #include "doctor/doctor.h"
 
 #include <stdio.h>
@@ -9,19 +9,20 @@
 
 #include "tool/boot.h"
 
-static weft_status open_job(bool asked, struct boot **boot)
+static weft_status open_job(bool requested, struct boot **boot)
 {
     *boot = NULL;
-    /* RANK and its kin stand in the environment of whole containers: they alone start nothing. */
-    return asked || boot_was_launched() ? boot_open(boot, NULL, 0) : WEFT_OK;
+    /* RANK and similar variables can be set for whole containers, so that they do not start a
+     * job by themselves. */
+    return requested || boot_was_launched() ? boot_open(boot, NULL, 0) : WEFT_OK;
 }
 
-bool doctor_join_job(bool asked, struct doctor_job *job)
+bool doctor_join_job(bool requested, struct doctor_job *job)
 {
     *job = (struct doctor_job){.examines = true, .n_nodes = 1};
-    if (open_job(asked, &job->boot)) {
-        fprintf(stderr, "weft doctor: this machine alone is examined: %s\n", weft_last_error());
-        return !asked;
+    if (open_job(requested, &job->boot)) {
+        fprintf(stderr, "weft doctor: only this machine is examined: %s\n", weft_last_error());
+        return !requested;
     }
     if (job->boot && job->boot->npes > 1) {
         job->silent = job->boot->pe != 0;
@@ -30,9 +31,9 @@ bool doctor_join_job(bool asked, struct doctor_job *job)
         return true;
     }
     doctor_leave_job(job, true);
-    if (!asked)
+    if (!requested)
         return true;
-    fprintf(stderr, "weft doctor: --job: this process belongs to no job of several PEs\n");
+    fprintf(stderr, "weft doctor: --job: this process is not a PE of a job of several PEs\n");
     return false;
 }
 
@@ -45,7 +46,7 @@ void doctor_leave_job(struct doctor_job *job, bool clean)
     job->silent = false;
 }
 
-/* Every PE's text behind each other, each padded to *bytes. */
+/* Gathers the texts of all PEs, each padded to *bytes. */
 static weft_status gather_documents(struct boot *boot, const char *mine, char **all, size_t *bytes)
 {
     size_t own = strlen(mine) + 1, *lengths = calloc((size_t)boot->npes, sizeof *lengths);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HANG = 4 }; /* columns before what goes on */
+enum { INDENT = 4 }; /* indentation of continuation lines */
 
 static int refuse_value(const char *what, const char *value, const char *remedy)
 {
@@ -19,27 +19,27 @@ static int refuse_value(const char *what, const char *value, const char *remedy)
     return EXIT_USAGE;
 }
 
-static int unknown_operation(const char *name)
+static int refuse_operation(const char *name)
 {
-    char list[256] = "there are ";
+    char list[256] = "known are ";
     for (int i = 0; tool_coll_operation(i); i++) {
         size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", tool_coll_operation(i));
     }
-    return refuse_value("no operation", name, list);
+    return refuse_value("unknown operation", name, list);
 }
 
 static void print_ways(const struct tool_coll_answer *a)
 {
     static const char *const what[TOOL_COLL_WAYS] = {
-        "one trip over the link, no fence, twice the bytes",
-        "slices to their members and the results back, no fence, twice the bytes",
-        "one trip over the link in lines of 128 bytes, where these were seen to come whole",
-        "slices to their members and the results back, in lines of 128 bytes",
-        "stores into the destinations, behind flags and in front of a fence",
-        "stores into memory of the team, where others cannot store into the destination",
-        "copies between two meetings of the members, for which one block runs"};
-    enum { TEXT = 39 }; /* columns before the words of a way */
+        "one-shot, no fence, twice the bytes",
+        "slices to their members and results back, no fence, twice the bytes",
+        "one-shot in lines of 128 bytes, where the LL128 test found them whole",
+        "slices to their members and results back, in lines of 128 bytes",
+        "stores into the destinations, with flags and a fence",
+        "stores into a team buffer, where peers cannot store into the destination",
+        "copies between two barriers of the members, which one block runs"};
+    enum { TEXT = 39 }; /* column at which the description starts */
     for (int i = 0; i < TOOL_COLL_WAYS; i++) {
         char us[24] = "not possible";
         if (a->ways[i].us >= 0)
@@ -48,21 +48,21 @@ static void print_ways(const struct tool_coll_answer *a)
                       a->ways[i].taken ? "taken: " : "", what[i]);
     }
     for (int i = 0; i < TOOL_COLL_WAYS; i++)
-        if (a->ways[i].taken && strstr(a->ways[i].name, "LL128"))
-            columns_print(stdout, HANG,
-                          "  a job's collectives use LL where the test at a team's first "
-                          "one saw torn lines or PEs share a GPU, and for elements of more than "
-                          "8 bytes, averages, scaled sums and FP8");
+        if (a->ways[i].taken && strstr(a->ways[i].name, "lines"))
+            columns_print(stdout, INDENT,
+                          "  A job uses LL instead where the LL128 test at a team's first "
+                          "collective saw torn lines or PEs share a GPU, and for elements of "
+                          "more than 8 bytes, averages, scaled sums and FP8.");
     if (a->wish)
-        columns_print(stdout, HANG, "  WEFT_COLL asks for %s%s", a->wish,
-                      a->wish_taken ? "" : ", which cannot serve here");
+        columns_print(stdout, INDENT, "  WEFT_COLL asks for %s%s", a->wish,
+                      a->wish_taken ? "" : ", which is not possible here");
 }
 
 static void print_blocks(const struct tool_coll_answer *a, uint64_t bytes)
 {
     char blocks[64], rounds[64] = "", chunks[64] = "";
     if (a->engines)
-        snprintf(blocks, sizeof blocks, "a block of %u threads at each meeting", a->threads);
+        snprintf(blocks, sizeof blocks, "one block of %u threads at each barrier", a->threads);
     else
         snprintf(blocks, sizeof blocks, "%u block%s of %u threads", a->blocks,
                  a->blocks == 1 ? "" : "s", a->threads);
@@ -70,42 +70,42 @@ static void print_blocks(const struct tool_coll_answer *a, uint64_t bytes)
         snprintf(rounds, sizeof rounds, ", in rounds of %llu bytes",
                  (unsigned long long)a->round_bytes);
     if (a->chunks)
-        snprintf(chunks, sizeof chunks, ", handed on in %u chunks by each block", a->chunks);
-    columns_print(stdout, HANG, "  %s%s%s%s", blocks,
-                  a->handed_on ? "; the root's slices are handed on by the others" : "", rounds,
-                  chunks);
+        snprintf(chunks, sizeof chunks, ", forwarded in %u chunks by each block", a->chunks);
+    columns_print(stdout, INDENT, "  %s%s%s%s", blocks,
+                  a->handed_on ? "; the other PEs forward the root's slices" : "", rounds, chunks);
 }
 
 static void print_rates(const struct tool_coll_answer *a)
 {
     bool of_file = strncmp(a->rates, "of ", 3) == 0;
-    columns_print(stdout, HANG, "  rates: %s%s", a->rates,
-                  of_file ? "; a job takes them where all PEs have the same, else those built in"
+    columns_print(stdout, INDENT, "  rates: %s%s", a->rates,
+                  of_file ? "; a job uses them if all PEs have the same, else the built-in ones"
                           : "");
-    columns_print(stdout, HANG, "  estimates among them: %s", a->estimates);
+    columns_print(stdout, INDENT, "  estimated rates: %s", a->estimates);
     columns_print(
-        stdout, HANG,
-        "  The times are a model's, made from these rates, in a replayed graph; the least "
-        "that any way could take is %.1f us.",
+        stdout, INDENT,
+        "  The times are estimates from these rates for a replayed graph. The lower bound for "
+        "any algorithm is %.1f us.",
         a->floor_us);
     if (strcmp(a->rates, "built in") == 0)
-        columns_print(stdout, HANG,
-                      "  The others of those built in were measured between H100 over NVLink 4; "
+        columns_print(stdout, INDENT,
+                      "  The other built-in rates were measured between H100 over NVLink 4. "
                       "`weft bench coll --tune` measures this machine's.");
 }
 
-static void print(const struct tool_coll_answer *a, uint64_t bytes, int members)
+static void print_answer(const struct tool_coll_answer *a, uint64_t bytes, int members)
 {
-    columns_print(stdout, HANG, "%s of %llu bytes%s on the GPUs of %d PEs", a->operation,
+    columns_print(stdout, INDENT, "%s of %llu bytes%s on the GPUs of %d PEs", a->operation,
                   (unsigned long long)bytes, a->blocks_each ? " from or for each" : "", members);
     if (a->copies)
-        columns_print(stdout, HANG,
+        columns_print(stdout, INDENT,
                       "  WEFT_COLL=copies: no kernel runs, the host puts block by block; without "
                       "it:");
     if (a->sized)
-        columns_print(stdout, HANG,
-                      "  sizes are exchanged by packets, then each stores its blocks into %s",
-                      a->sized_scratch ? "memory of the team" : "the destinations");
+        columns_print(stdout, INDENT,
+                      "  The PEs exchange sizes by LL packets, then each stores its blocks into "
+                      "%s",
+                      a->sized_scratch ? "a team buffer" : "the destinations");
     else
         print_ways(a);
     print_blocks(a, bytes);
@@ -122,19 +122,18 @@ int explain_coll(int n, char **arguments)
         n--;
     }
     if (n < 2 || n > 3) {
-        fprintf(
-            stderr,
-            "usage: weft explain coll OPERATION BYTES [PES] [--full], such as: weft explain coll "
-            "reduce 1M 4\n");
+        fprintf(stderr,
+                "usage: weft explain coll OPERATION BYTES [PES] [--full], e.g. weft explain coll "
+                "reduce 1M 4\n");
         return EXIT_USAGE;
     }
     long members = n == 3 ? strtol(arguments[2], &end, 10) : 8;
     if (!config_parse_size(arguments[1], &bytes) || !bytes || bytes > (uint64_t)1 << 45)
-        return refuse_value("the size is", arguments[1], "it is bytes, such as 8, 64K or 1.5G");
+        return refuse_value("invalid size", arguments[1], "expected bytes such as 8, 64K or 1.5G");
     if (*end || members < 1 || members > TOOL_COLL_MEMBERS)
-        return refuse_value("the number of PEs is", arguments[2], "1 to 64 can be served");
+        return refuse_value("invalid number of PEs", arguments[2], "expected 1 to 64");
     if (!tool_coll_way(arguments[0], bytes, (int)members, &answer))
-        return unknown_operation(arguments[0]);
-    print(&answer, bytes, (int)members);
+        return refuse_operation(arguments[0]);
+    print_answer(&answer, bytes, (int)members);
     return EXIT_GOOD;
 }

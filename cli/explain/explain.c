@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft explain A B`: the way that is taken, and why no better one. Prints verdicts; makes none. */
+/* `weft explain A B`: prints the path in use and why no better one is. The verdict itself is
+ * made in src/machine. */
 #include <argp.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -34,9 +35,7 @@ static void parse_pes(struct argp_state *state, struct arguments *a)
 {
     for (int i = 0; i < a->n; i++)
         if (!explain_pe_number(a->ends[i], &a->pes[i]))
-            argp_error(state,
-                       "with --job the ends are numbers of PEs, such as 0 or pe0, not \"%s\"",
-                       a->ends[i]);
+            argp_error(state, "with --job name PEs such as 0 or pe0, not \"%s\"", a->ends[i]);
     if (a->n < 2)
         argp_error(state, "name two PEs of the job, e.g. weft explain --job %d 0 1, or none",
                    a->job);
@@ -83,13 +82,13 @@ static error_t parse_explain(int key, char *argument, struct argp_state *state)
 static const struct argp_option explain_option_list[] = {
     {"codes", 'c', "FORMAT", OPTION_ARG_OPTIONAL, "list the reason codes (text, md, man)", 0},
     {"job", 'p', "PID", 0,
-     "a running job: the paths of its PEs and the pairs of its GPUs, or two of its PEs", 0},
+     "explain a running job: the paths of its PEs and the pairs of its GPUs, or two of its PEs", 0},
     {0},
 };
 
 /* --- text ------------------------------------------------------------------------------------- */
 
-enum { LABEL = 13 }; /* columns before the text of a line */
+enum { LABEL = 13 }; /* column at which the text of a line starts */
 
 static void print_verdict(const struct verdict *v)
 {
@@ -129,8 +128,8 @@ static const char *kind_of(const struct route *route, char *text, size_t size)
     return text;
 }
 
-/* How a speed stands to what is expected; the bounds are those of the findings. Measured is direct
- * access: `route` is NULL where another way is taken. */
+/* Compares a measured speed with the expected one; the limits are those of the findings.
+ * Measurements use direct access: `route` is NULL when another route is used. */
 static void print_speed(const struct machine *machine, const char *what, int64_t mbps,
                         const struct route *route)
 {
@@ -139,7 +138,7 @@ static void print_speed(const struct machine *machine, const char *what, int64_t
         return;
     show_gbps(mbps, is, sizeof is);
     if (!route) {
-        printf("  %-10s %s GB/s by direct access, which is not taken\n", what, is);
+        printf("  %-10s %s GB/s by direct access, which is not used\n", what, is);
         return;
     }
     if (!route->mbps) {
@@ -149,21 +148,26 @@ static void print_speed(const struct machine *machine, const char *what, int64_t
     columns_print(stdout, LABEL, "  %-10s %s of %s GB/s, %s for %s", what, is,
                   show_gbps(route->mbps, of, sizeof of),
                   mbps < check_threshold(machine, route->mbps) ? "degraded"
-                  : mbps < route->mbps * 90 / 100              ? "somewhat slow"
-                  : mbps > route->mbps * 110 / 100             ? "more than usual"
+                  : mbps < route->mbps * 90 / 100              ? "slower than usual"
+                  : mbps > route->mbps * 110 / 100             ? "faster than usual"
                                                                : "normal",
                   kind_of(route, kind, sizeof kind));
 }
 
-static void print_flag(int64_t ns, const struct route *route)
+/* The result of the path test, for people: "passed" where files say "proven". */
+static const char *path_test_word(const char *proof)
+{
+    return strcmp(proof, "proven") == 0 ? "passed" : proof;
+}
+
+static void print_latency(int64_t ns, const struct route *route)
 {
     char is[16], of[16], beside[32] = "";
     if (!ns)
         return;
     if (route && route->latency_ns)
         snprintf(beside, sizeof beside, " of %s", show_us(route->latency_ns, of, sizeof of));
-    printf("  flag       %s%s us one way, half of there and back\n", show_us(ns, is, sizeof is),
-           beside);
+    printf("  latency    %s%s us one way, half a round trip\n", show_us(ns, is, sizeof is), beside);
 }
 
 static void print_measured_pair(const struct machine *machine, const struct verdict *v)
@@ -172,26 +176,26 @@ static void print_measured_pair(const struct machine *machine, const struct verd
     char is[16];
     bool disk = v->a.kind == ENDPOINT_DISK || v->b.kind == ENDPOINT_DISK;
     if (!m) {
-        if (!v->n_ladder) /* which tells more */
+        if (!v->n_ladder) /* the ladder has more details */
             printf("  measured   not verified%s\n", disk ? "" : " (run --measure)");
         return;
     }
     const struct route *route = v->chosen && route_is_direct(v->chosen) ? v->chosen : NULL;
     if (m->proof.value && (v->a.kind == ENDPOINT_GPU && v->b.kind == ENDPOINT_GPU))
-        columns_print(stdout, LABEL, "  proof      %s%s%s", m->proof.value,
+        columns_print(stdout, LABEL, "  path test  %s%s%s", path_test_word(m->proof.value),
                       *text_or(m->evidence, "") ? ": " : "", text_or(m->evidence, ""));
     else if (m->proof.value && *text_or(m->evidence, ""))
         columns_print(stdout, LABEL, "  mapping    %s: %s", m->proof.value, m->evidence.value);
     else if (!m->proof.value)
-        columns_print(stdout, LABEL, "  proof      none: %s", why_unknown(m->proof.why));
+        columns_print(stdout, LABEL, "  path test  none: %s", why_unknown(m->proof.why));
     print_speed(machine, "measured", number_or(m->write_mbps, 0), route);
     print_speed(machine, "back", back ? number_or(back->write_mbps, 0) : 0, route);
     print_speed(machine, "read", number_or(m->read_mbps, 0), route);
     if (number_or(m->both_mbps, 0))
         printf("  both       %s GB/s together\n", show_gbps(m->both_mbps.value, is, sizeof is));
-    print_flag(number_or(m->latency_ns, 0), route);
+    print_latency(number_or(m->latency_ns, 0), route);
     if (m->errors_grown.known)
-        columns_print(stdout, LABEL, "  links      %" PRId64 " errors counted meanwhile%s%s",
+        columns_print(stdout, LABEL, "  links      %" PRId64 " errors during the measurement%s%s",
                       m->errors_grown.value, *text_or(m->errors_where, "") ? ": " : "",
                       text_or(m->errors_where, ""));
 }
@@ -212,7 +216,7 @@ static void print_ladder(const struct verdict *v)
     }
 }
 
-static bool of_one_cause(const struct finding *a, const struct finding *b)
+static bool have_same_cause(const struct finding *a, const struct finding *b)
 {
     return a->reason == b->reason && a->weight == b->weight && strcmp(a->path, b->path) == 0;
 }
@@ -220,12 +224,12 @@ static bool of_one_cause(const struct finding *a, const struct finding *b)
 static bool is_first_of_reason(const struct findings *findings, int at)
 {
     for (int i = 0; i < at; i++)
-        if (of_one_cause(&findings->list[i], &findings->list[at]))
+        if (have_same_cause(&findings->list[i], &findings->list[at]))
             return false;
     return true;
 }
 
-/* What is to be done, once for all findings that say the same. */
+/* Prints the remedy once for all findings that share it. */
 static void print_remedy(const struct finding *f)
 {
     const struct reason_text *r = &reason_table[f->reason];
@@ -235,7 +239,7 @@ static void print_remedy(const struct finding *f)
     if (f->weight != WEIGHT_UNKNOWN)
         columns_print(stdout, LABEL, "    who      %s; %s", r->who, r->lasts);
     if (f->gain_mbps)
-        printf("    brings   %s GB/s\n", show_gbps(f->gain_mbps, gain, sizeof gain));
+        printf("    gain     %s GB/s\n", show_gbps(f->gain_mbps, gain, sizeof gain));
 }
 
 static bool same_remedy(const struct finding *a, const struct finding *b)
@@ -243,22 +247,22 @@ static bool same_remedy(const struct finding *a, const struct finding *b)
     return strcmp(a->remedy, b->remedy) == 0 && a->gain_mbps == b->gain_mbps;
 }
 
-/* Findings of one cause are told together. */
+/* Prints all findings of one cause together. */
 static void print_finding(const struct findings *findings, int at)
 {
-    const struct finding *f = &findings->list[at], *told = f;
+    const struct finding *f = &findings->list[at], *last = f;
     columns_print(stdout, 4, "  %s%s%s%s  %s", reason_table[f->reason].code, *f->path ? " (" : "",
                   f->path, *f->path ? ")" : "", reason_table[f->reason].cause);
     for (int i = at; i < findings->n; i++) {
         const struct finding *other = &findings->list[i];
-        if (!of_one_cause(f, other))
+        if (!have_same_cause(f, other))
             continue;
-        if (!same_remedy(told, other))
-            print_remedy(told);
+        if (!same_remedy(last, other))
+            print_remedy(last);
         columns_print(stdout, LABEL, "    seen     %s", other->evidence);
-        told = other;
+        last = other;
     }
-    print_remedy(told);
+    print_remedy(last);
 }
 
 static void print_findings(const struct verdict *v, enum weight weight, const char *title)
@@ -290,16 +294,15 @@ static void print_other_routes(const struct verdict *v)
     if (n > 1)
         columns_print(
             stdout, 4,
-            "  striped over %d paths that share no link: %s GB/s; taken where it measures "
-            "faster",
-            n, show_gbps(total, gbps, sizeof gbps));
+            "  striped over %d paths that share no link: %s GB/s; used where it measures faster", n,
+            show_gbps(total, gbps, sizeof gbps));
 }
 
-/* By what a job here would move the file, as weft_file_query() tells it. */
+/* Prints how a job on this machine would transfer the file, from weft_file_query(). */
 static void print_file(const weft_file_info *file)
 {
     columns_print(stdout, LABEL,
-                  "  file       %s, %u requests of up to %" PRIu64 " bytes at once; %s on %s",
+                  "  file       %s, %u requests of up to %" PRIu64 " bytes in flight; %s on %s",
                   file->backend, file->depth, file->chunk_bytes, file->file_system, file->store);
     if (*file->reason)
         columns_print(stdout, LABEL, "             %s: %s", file->reason_code, file->reason);
@@ -310,8 +313,8 @@ static void print_file(const weft_file_info *file)
                       *file->gpu_reason_code ? ": " : "", file->gpu_reason);
 }
 
-/* file: NULL where neither end is a file of this machine that can be opened, and why not, "" = it
- * is none. */
+/* file: NULL when neither end is a file of this machine that can be opened. why: the reason; "":
+ * no end is a file. */
 static void print_explanation(const struct machine *machine, const struct verdict *v,
                               const weft_file_info *file, const char *why)
 {
@@ -404,8 +407,8 @@ static json_t *verdict_json(const struct verdict *v, const weft_file_info *file,
 
 /* --- running ---------------------------------------------------------------------------------- */
 
-/* A GPU and a NIC are tried by the ladder, other pairs by the probe. */
-static weft_status measure_asked_pair(struct machine *machine, const struct probe *probe,
+/* Tries a GPU and a NIC by the ladder, and measures other pairs by the probe. */
+static weft_status measure_named_pair(struct machine *machine, const struct probe *probe,
                                       const struct endpoint *x, const struct endpoint *y)
 {
     const struct endpoint *gpu = x->kind == ENDPOINT_GPU ? x : y, *other = gpu == x ? y : x;
@@ -427,16 +430,16 @@ static void measure_ends(const struct arguments *a, struct machine *machine, con
     bool climbs = (from.kind == ENDPOINT_GPU && to.kind == ENDPOINT_NIC) ||
                   (from.kind == ENDPOINT_NIC && to.kind == ENDPOINT_GPU);
     if (a->options.file)
-        machine_options_measure(&a->options, machine, 0); /* says why not */
+        machine_options_measure(&a->options, machine, 0); /* prints why not */
     else if ((!climbs && probe_open(machine, &probe)) ||
-             measure_asked_pair(machine, probe, &from, &to))
+             measure_named_pair(machine, probe, &from, &to))
         fprintf(stderr, "weft explain: --measure: %s\n", weft_last_error());
     probe_close(probe);
 }
 
-/* On this machine links and relative names of files are followed, also of one that is not there
- * yet; on another they cannot be. */
-static const char *whole_path(const struct arguments *a, const char *name, char *real)
+/* Resolves links and relative names on this machine, also of a file that does not exist yet. Not
+ * for a recorded machine. */
+static const char *absolute_path(const struct arguments *a, const char *name, char *real)
 {
     char folder[PATH_MAX];
     const char *last = strrchr(name, '/');
@@ -449,8 +452,8 @@ static const char *whole_path(const struct arguments *a, const char *name, char 
     return real;
 }
 
-/* The end that is a file of this machine. NULL: neither is, or it is not opened, which is no matter
- * of ways: `why`. */
+/* Queries the end that is a file of this machine. NULL: neither is, or the file cannot be
+ * opened, with the reason in `why`. */
 static const weft_file_info *find_file(const struct arguments *a, const char *x, const char *y,
                                        weft_file_info *info, char *why, size_t why_bytes)
 {
@@ -470,7 +473,7 @@ static const weft_file_info *find_file(const struct arguments *a, const char *x,
     return NULL;
 }
 
-/* Exit status of one pair; with a list, appends to it instead of printing. */
+/* Explains one pair and returns the exit status. With a list, appends to it instead of printing. */
 static int explain_one(const struct arguments *a, struct machine *machine, const char *x,
                        const char *y, json_t *list)
 {
@@ -478,8 +481,8 @@ static int explain_one(const struct arguments *a, struct machine *machine, const
     int status = EXIT_USAGE;
     char real_x[PATH_MAX], real_y[PATH_MAX];
     measure_ends(a, machine, x, y);
-    x = whole_path(a, x, real_x);
-    y = whole_path(a, y, real_y);
+    x = absolute_path(a, x, real_x);
+    y = absolute_path(a, y, real_y);
     weft_file_info info;
     char why[1024];
     const weft_file_info *file = find_file(a, x, y, &info, why, sizeof why);
@@ -505,7 +508,7 @@ static int explain_job(const struct arguments *a, struct machine *machine)
     json_t *result = a->options.json ? json_pack("{s:i}", "job", a->job) : NULL;
     json_t *list = result ? json_array() : NULL;
     int worst = has_pes ? explain_job_pes(a->job, result) : EXIT_GOOD;
-    /* Of a job of Weft enough is known without a GPU; of another program's nothing is. */
+    /* A Weft job can be explained without a GPU; another program's job cannot. */
     if (job_find_gpus(a->job, &job) && !has_pes) {
         fprintf(stderr, "weft explain: %s\n", weft_last_error());
         json_decref(list);
@@ -569,10 +572,10 @@ int cmd_explain(int argc, char **argv)
         .children = children,
         .args_doc = "A B\n--job PID [PE PE]\nCODE\ncoll OPERATION BYTES [PES]",
         .doc = "Explain the path between two ends: GPUs (gpu0), NICs (mlx5_0), host, NUMA nodes "
-               "(numa1), disks or the whole path of a file. Says what is taken, what is better and "
-               "off, the evidence, the remedy and who can apply it. Exit status 1 when something "
-               "is off or slow. coll: by which way a collective on GPU memory goes, and what each "
-               "way would take."};
+               "(numa1), disks, or a file by its path. Reports the path in use, better paths "
+               "that are off, the evidence, the remedy and who can apply it. Exit status 1 when "
+               "something is off or slow. coll: the algorithm of a collective on GPU memory, and "
+               "the estimated time of each algorithm."};
     struct arguments a = {.n = 0};
     if (argc > 1 && strcmp(argv[1], "coll") == 0 && !(argc > 2 && argv[2][0] == '-'))
         return explain_coll(argc - 2, argv + 2);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft explain --job PID`: which path every pair of PEs of a running job has taken, and what went
- * over it. Pairs that took the same path for the same reason are one row. */
+/* `weft explain --job PID`: prints the path of every pair of PEs of a running job, and the
+ * operations over it. Pairs with the same path and reason share a row. */
 #include "explain/pes.h"
 
 #include <inttypes.h>
@@ -20,7 +20,7 @@ static const char *const proof_texts[] = {[CHOICE_UNUSED] = "not in use",
                                           [CHOICE_PROVEN] = "tested",
                                           [CHOICE_FAILED] = "no tested path works"};
 
-/* Pairs that are alike. */
+/* Pairs with the same path and reason. */
 struct row {
     int kind;
     enum choice_proof proof;
@@ -33,7 +33,7 @@ struct row {
 
 struct summary {
     struct row *rows, **last;
-    int from, to; /* PEs of this machine; of the job */
+    int from, to; /* number of PEs on this machine; of the job */
     bool off, no_memory;
 };
 
@@ -66,7 +66,7 @@ static void count_pair(struct summary *summary, const struct row *made, int from
     row->count++;
 }
 
-static void take(void *argument, const struct choices *one)
+static void add_choices(void *argument, const struct choices *one)
 {
     struct summary *summary = argument;
     summary->from += one->to == 0;
@@ -83,7 +83,7 @@ static void take(void *argument, const struct choices *one)
     }
 }
 
-/* "PEs 0, 1 and 2 to themselves" would be long; "every PE to every other". */
+/* Describes the pairs of a row in short, e.g. "every PE to every other". */
 static void name_pairs(const struct summary *summary, const struct row *row, char *text,
                        size_t size)
 {
@@ -124,7 +124,7 @@ static json_t *rows_json(const struct summary *summary)
     return list;
 }
 
-/* Over which paths operations went so far. */
+/* Prints how many operations used each path so far. */
 static void print_operations(const struct boxes_pe *pe)
 {
     char text[512];
@@ -177,7 +177,7 @@ int explain_job_pes(int pid, json_t *result)
         fprintf(stderr, "weft explain: %s\n", why);
         return EXIT_USAGE;
     }
-    bool good = choices_read_all(pid, take, &summary, why, sizeof why);
+    bool good = choices_read_all(pid, add_choices, &summary, why, sizeof why);
     if (!good)
         fprintf(stderr, "weft explain: %s\n", why);
     json_t *operations = result ? json_array() : NULL;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft explain --job PID PE PE`: by which path each of two PEs of a running job reaches the
- * other's memory, and why by no other. Prints what the PEs have noted themselves; judges
- * nothing. */
+/* `weft explain --job PID PE PE`: prints the path by which each of two PEs of a running job
+ * reaches the other's memory, and why no other is used. It prints what the PEs have recorded. */
 #include "explain/pes.h"
 
 #include <errno.h>
@@ -47,7 +46,7 @@ bool explain_pe_number(const char *text, int *pe)
 
 /* --- text ------------------------------------------------------------------------------------- */
 
-enum { LABEL = 12 }; /* columns before the text of a line */
+enum { LABEL = 12 }; /* column at which the text of a line starts */
 
 static void print_line(const char *label, const char *text)
 {
@@ -61,7 +60,7 @@ static void print_path(const char *label, const struct choice_path *path)
 
 static void print_choice(const char *kind, const struct choice *choice)
 {
-    const char *label = "not taken";
+    const char *label = "not used";
     if (choice->proof == CHOICE_UNUSED) {
         print_line(kind, "not in use");
         return;
@@ -70,7 +69,7 @@ static void print_choice(const char *kind, const struct choice *choice)
         print_path(kind, &choice->paths[0]);
     else
         print_line(kind, "none");
-    print_line("proof", proof_name(choice->proof));
+    print_line("path test", choice->proof == CHOICE_PROVEN ? "passed" : proof_name(choice->proof));
     for (int i = choice->taken; i < choice->n_paths; i++, label = "")
         print_path(label, &choice->paths[i]);
 }
@@ -123,8 +122,10 @@ static bool is_off(const struct choices *one)
     return false;
 }
 
-/* Both ways, or the one whose PE is on this machine. How many were read; `why`: what was not. */
-static int read_ways(int pid, const int pes[2], struct choices *ways, char *why, int why_bytes)
+/* Reads the record of both PEs, or of the one on this machine. Returns how many were read;
+ * `why`: which was not, and the reason. */
+static int read_both_choices(int pid, const int pes[2], struct choices *ways, char *why,
+                             int why_bytes)
 {
     int wanted = pes[0] == pes[1] ? 1 : 2, read = 0;
     why[0] = '\0';
@@ -137,7 +138,7 @@ int explain_pes(int pid, const int pes[2], bool json)
 {
     static struct choices both[2];
     char why[512];
-    int n = read_ways(pid, pes, both, why, sizeof why);
+    int n = read_both_choices(pid, pes, both, why, sizeof why);
     bool off = false;
     if (why[0])
         fprintf(stderr, "weft explain: %s\n", why);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft explain --job PID` and `weft explain --job PID PE PE`: what the PEs have noted
- * themselves. */
+/* `weft explain --job PID` and `weft explain --job PID PE PE`: the paths that the PEs have
+ * recorded. */
 #ifndef WEFT_CLI_EXPLAIN_PES_H
 #define WEFT_CLI_EXPLAIN_PES_H
 
@@ -9,20 +9,20 @@
 
 #include "tool/choices.h"
 
-/* Names of the kinds of memory. */
+/* Names of the memory kinds. */
 extern const char *const explain_kind_names[CHOICES_KINDS];
 
-/* "pe3" or "3". */
+/* Parses "pe3" or "3". */
 bool explain_pe_number(const char *text, int *pe);
 
-/* Prints how two PEs of the job of process `pid` reach each other, as they know it themselves. The
- * exit status: 1 when a pair is without a path, or one of its paths failed its proof; 2 when there
- * is no such job or PE. */
+/* Prints how two PEs of the job of process `pid` reach each other, as the PEs have recorded it.
+ * Returns the exit status: 1 when a pair has no path or a path failed its test, 2 when there is
+ * no such job or PE. */
 int explain_pes(int pid, const int pes[2], bool json);
 
-/* Prints for each kind of memory which path the pairs of PEs have taken, the pairs of one path and
- * reason together, and how many operations went over each path so far. Of the PEs on this machine.
- * The exit status as above. json: added to *result, not printed. */
+/* Prints for each memory kind the path of each pair of PEs, with pairs of the same path and
+ * reason in one line, and how many operations used each path so far. Covers the PEs on this
+ * machine. Returns the exit status as above. json: added to *result instead of printed. */
 int explain_job_pes(int pid, json_t *result);
 
 /* Whether `pid` is a PE of a Weft job, or has started one on this machine. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One host of `weft run --hosts` (hosts.h): starts its PEs, passes their frames on to the
- * launcher and its answers back, and tells it who has ended. It judges nothing; but when the
- * launcher is gone it ends its PEs. Descriptors are passed among the PEs of this host here, since
- * they cannot leave it. */
+/* The agent of one host of `weft run --hosts` (hosts.h): starts its PEs, forwards their
+ * frames to the launcher and the answers back, and reports which PEs ended. The launcher decides
+ * what follows; but when the connection to it is lost, the agent ends its PEs. The agent passes
+ * descriptors between PEs of this host itself, since they cannot cross hosts. */
 #include "run/hosts.h"
 
 #include "commands.h"
@@ -19,7 +19,7 @@
 
 /* ------------------------------------------------------------------------------ to the launcher */
 
-static void lose_launcher(struct run *run, const char *why)
+static void handle_launcher_loss(struct run *run, const char *why)
 {
     struct run_agent *agent = run->agent;
     if (agent->up_lost)
@@ -32,7 +32,7 @@ static void lose_launcher(struct run *run, const char *why)
     run->result = 1;
     if (run->phase == RUN_WORKING)
         run_begin_end(run, -1, WEFT_ERR_BOOT, 1,
-                      "the launcher (weft run) has ended; so does the job");
+                      "the launcher (weft run) has ended; ending the job");
 }
 
 static void watch_launcher(struct run *run)
@@ -49,8 +49,8 @@ static void send_to_launcher(struct run *run, enum run_host_frame type, int numb
     if (agent->up_lost)
         return;
     weft_status status = wire_post(&agent->up, type, number, payload, bytes, -1);
-    if (status && status != WEFT_ERR_PEER_DEAD) /* else its end will be read */
-        lose_launcher(run, weft_last_error());
+    if (status && status != WEFT_ERR_PEER_DEAD) /* the loop will read its end */
+        handle_launcher_loss(run, weft_last_error());
     else
         watch_launcher(run);
 }
@@ -65,7 +65,7 @@ static void pass_up(struct run *run, int pe, const struct wire_frame *frame)
                                .dying = failure && run_another_is_dying(run, pe)};
     char *text = malloc(sizeof relay + frame->bytes);
     if (!text) {
-        lose_launcher(run, "no memory for a frame to it");
+        handle_launcher_loss(run, "no memory for a frame to it");
         return;
     }
     memcpy(text, &relay, sizeof relay);
@@ -101,8 +101,8 @@ static void send_down(struct run *run, int pe, uint32_t type, int number, const 
     run_rewatch(run, wire->fd, wire->unsent ? EPOLLIN | EPOLLOUT : EPOLLIN, RUN_EVENT_SOCKET, pe);
 }
 
-/* To the PEs of this host that the frame lists. A job whose PEs are all on one node lists none: it
- * means all of them, as it does to the launcher (hub.c). */
+/* Passes a descriptor to the PEs of this host that the frame lists. A job with all PEs on one
+ * node lists none, which means all PEs (hub.c). */
 static void pass_descriptor(struct run *run, int from, const struct wire_frame *frame)
 {
     if (frame->fd < 0) {
@@ -187,7 +187,7 @@ static void start_pes(struct run *run)
     if (!result && !run_start_pes(run, path))
         result = run->result > 0 ? run->result : EXIT_FAULT;
     free(path);
-    run->result = -1; /* the launcher's to say */
+    run->result = -1; /* the launcher decides the result */
     int32_t *pids = calloc((size_t)run->options.npes, sizeof *pids);
     for (int pe = 0; pids && pe < run->started; pe++)
         pids[pe] = run->pes[pe].pid;
@@ -224,7 +224,7 @@ static void relay_down(struct run *run, const struct wire_frame *frame)
                       frame->bytes - sizeof relay, -1);
 }
 
-static void take_launcher_frame(struct run *run, const struct wire_frame *frame)
+static void handle_launcher_frame(struct run *run, const struct wire_frame *frame)
 {
     switch (frame->type) {
     case HOST_GO:
@@ -243,7 +243,7 @@ static void take_launcher_frame(struct run *run, const struct wire_frame *frame)
     }
 }
 
-void run_agent_hear(struct run *run, uint32_t events)
+void run_agent_receive(struct run *run, uint32_t events)
 {
     struct run_agent *agent = run->agent;
     struct wire_frame *frame;
@@ -251,7 +251,7 @@ void run_agent_hear(struct run *run, uint32_t events)
     if (agent->up_lost)
         return;
     if (events & EPOLLOUT) {
-        wire_flush(&agent->up); /* a failure shows in what is read */
+        wire_flush(&agent->up); /* the next read reports a failure */
         watch_launcher(run);
     }
     weft_status status = wire_read(&agent->up);
@@ -260,17 +260,16 @@ void run_agent_hear(struct run *run, uint32_t events)
     else if (status && status != WEFT_ERR_PEER_DEAD)
         snprintf(why, sizeof why, "%.250s", weft_last_error());
     while (!agent->up_lost && (frame = wire_take(&agent->up))) {
-        take_launcher_frame(run, frame);
+        handle_launcher_frame(run, frame);
         wire_frame_free(frame);
     }
     if (status)
-        lose_launcher(run, why);
+        handle_launcher_loss(run, why);
 }
 
 /* ------------------------------------------------------------------------------------ the agent */
 
-/* ssh tells from where the launcher has come: that address is reachable from here, whatever others
- * it may have. */
+/* Adds the launcher's address from SSH_CONNECTION, which is reachable from this host. */
 static void add_address_of_ssh(struct run_agent *agent)
 {
     const char *from = getenv("SSH_CONNECTION");
@@ -293,8 +292,8 @@ static void add_address_of_ssh(struct run_agent *agent)
     freeaddrinfo(found);
 }
 
-/* The launcher keeps our standard input open until we are there. */
-static weft_status launcher_is_there(void *argument)
+/* The launcher keeps the agent's standard input open until the agent is connected. */
+static weft_status check_launcher(void *argument)
 {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLRDHUP};
     if (poll(&input, 1, 0) == 1 && input.revents & (POLLHUP | POLLRDHUP | POLLERR))
@@ -312,18 +311,18 @@ static bool connect_to_launcher(struct run *run)
                                     .key = agent->secret,
                                     .key_bytes = strlen(agent->secret),
                                     .secret = "secret",
-                                    .still_wanted = launcher_is_there};
+                                    .still_wanted = check_launcher};
     snprintf(rendezvous.job, sizeof rendezvous.job, "%s", agent->job);
     add_address_of_ssh(agent);
     if (rendezvous_connect(&rendezvous, agent->addresses, agent->address_count, &agent->up)) {
         run_say("%s", weft_last_error());
         return false;
     }
-    explicit_bzero(agent->secret, strlen(agent->secret)); /* PEs are forked from here */
+    explicit_bzero(agent->secret, strlen(agent->secret)); /* PEs are forked from this process */
     return run_watch(run, agent->up.fd, EPOLLIN, RUN_EVENT_LAUNCHER, 0) == 0;
 }
 
-static bool go_there(const struct run_agent *agent)
+static bool enter_directory(const struct run_agent *agent)
 {
     if (!agent->directory || chdir(agent->directory) == 0)
         return true;
@@ -335,9 +334,9 @@ int run_agent_main(struct run *run)
 {
     struct run_agent *agent = run->agent;
     int result = EXIT_FAULT;
-    if (!go_there(agent) || !run_prepare(run))
+    if (!enter_directory(agent) || !run_prepare(run))
         goto out;
-    run->relay_stdin = false; /* PE 0 reads what follows the setup */
+    run->relay_stdin = false; /* PE 0 reads the rest of the agent's standard input */
     if (!connect_to_launcher(run))
         goto out;
     result = run_loop(run);

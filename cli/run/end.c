@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a job of `weft run` ends: which PE, user or time limit is why, what is said of it and which
- * exit status follows, who is told, and when what is left is sent SIGTERM, then SIGKILL, and
- * reaped. Waits for nothing: run.c calls it when a PE may have ended, and as time passes. */
+/* How a job of `weft run` ends: which PE, user or time limit is the cause, the message and the
+ * exit status, which PEs get the reason, and when the remaining processes get SIGTERM, then
+ * SIGKILL, and are reaped. Does not wait: run.c calls it when a PE may have ended, and as time
+ * passes. */
 #include "run/run.h"
 
 #include "commands.h"
@@ -14,23 +15,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LOOK_AGAIN_NS UINT64_C(5000000)
+#define RECHECK_NS UINT64_C(5000000)
 
 enum {
     EXIT_TIMEOUT = 124, /* as timeout(1) */
     EXIT_BY_SIGNAL = 128,
 };
 
-/* PEs that have heard that the job ends get this long to say why and end by themselves; those that
- * have not joined the job, and may never do so, a part of it. */
-static const uint64_t told_ns = 2 * RUN_SECOND_NS, deaf_ns = RUN_SECOND_NS / 4;
+/* Time for PEs that know the job ends, to print the reason and exit; and the shorter time for
+ * PEs that have not joined the job. */
+static const uint64_t notified_ns = 2 * RUN_SECOND_NS, unjoined_ns = RUN_SECOND_NS / 4;
 
-/* How long a failure may wait for the end of a PE that is dying, and how long a PE whose connection
- * is closed has to end. */
+/* How long a failure waits for the end of a dying PE; and how long a PE whose connection is
+ * closed has to end. */
 static const uint64_t postponed_ns = 5 * RUN_SECOND_NS, cut_off_ns = RUN_SECOND_NS / 5;
 
-/* The same over several hosts, from where news take their time and whose processes cannot be looked
- * at. Agents tell when a PE beside the one that fails is dying: then it is as above. */
+/* The same over several hosts, where messages take time and processes cannot be inspected. An
+ * agent reports when another PE of its host is dying; then the times above apply. */
 static const uint64_t hosts_postponed_ns = RUN_SECOND_NS * 3 / 10, hosts_cut_off_ns = RUN_SECOND_NS;
 
 static int exit_status_of(int wait_status)
@@ -39,14 +40,14 @@ static int exit_status_of(int wait_status)
                                     : WEXITSTATUS(wait_status);
 }
 
-/* Exit status of weft run when this PE is why: never 0. */
+/* Exit status of weft run when this PE is the cause: never 0. */
 static int failure_status(const struct run_pe *pe)
 {
     int status = exit_status_of(pe->wait_status);
     return status ? status : 1;
 }
 
-/* To the whole process group: what a PE has started belongs to it. */
+/* Signals the whole process group, which includes the PE's child processes. */
 static void signal_pe(struct run *run, int pe, int number)
 {
     if (run->hosts)
@@ -61,16 +62,16 @@ void run_signal_all(struct run *run, int number)
         signal_pe(run, pe, number);
 }
 
-static void terminate(struct run *run, int pe)
+static void terminate_pe(struct run *run, int pe)
 {
     signal_pe(run, pe, SIGTERM);
-    signal_pe(run, pe, SIGCONT); /* a stopped process acts on nothing but this */
+    signal_pe(run, pe, SIGCONT); /* a stopped process handles no other signal */
 }
 
 void run_begin_end(struct run *run, int pe, weft_status status, int result, const char *sentence)
 {
-    run->phase = RUN_TOLD;
-    run->phase_ends_ns = clock_now_ns() + deaf_ns;
+    run->phase = RUN_NOTIFIED;
+    run->phase_ends_ns = clock_now_ns() + unjoined_ns;
     run->end_status = status;
     snprintf(run->end_sentence, sizeof run->end_sentence, "%s", sentence);
     if (run->result < 0)
@@ -79,11 +80,11 @@ void run_begin_end(struct run *run, int pe, weft_status status, int result, cons
         run->culprit = pe;
     for (int other = 0; other < run->started; other++)
         if (run->pes[other].joined)
-            run_tell_end(run, other);
+            run_send_end(run, other);
 }
 
-/* A PE other than `pe` that is just dying, or was killed and is not judged yet: what `pe` has come
- * to may follow from that. */
+/* Whether a PE other than `pe` is dying, or was killed and is not judged yet: it may be the
+ * cause of the failure of `pe`. */
 bool run_another_is_dying(const struct run *run, int pe)
 {
     for (int other = 0; other < run->started; other++) {
@@ -102,13 +103,14 @@ static bool was_signalled(const struct run *run, int pe)
     return pe >= 0 && run->pes[pe].exited && WIFSIGNALED(run->pes[pe].wait_status);
 }
 
-/* The others learn of a death earlier than we do: its locks and connections are gone before it is a
- * zombie, and long before that when it writes a core dump. Who fails because of it must not be
- * taken for the cause; so the reason waits for a while. */
-static bool postpone(struct run *run, int pe, weft_status status, int result, const char *sentence)
+/* Postpones the end of the job while another PE is dying. PEs see a death earlier than the
+ * launcher: locks and connections are gone before the process is a zombie, and long before that
+ * when it writes a core dump. A PE that fails because of it must not be reported as the cause. */
+static bool postpone_end(struct run *run, int pe, weft_status status, int result,
+                         const char *sentence)
 {
     if (run->postponed.until_ns)
-        return true; /* the first one counts */
+        return true; /* the first reason counts */
     if (pe < 0 || (!run->hosts && !run_another_is_dying(run, pe)))
         return false;
     run->postponed.until_ns =
@@ -124,15 +126,15 @@ void run_end(struct run *run, int pe, weft_status status, int result, const char
 {
     if (run->phase != RUN_WORKING)
         return;
-    if (!was_signalled(run, pe) && postpone(run, pe, status, result, sentence))
+    if (!was_signalled(run, pe) && postpone_end(run, pe, status, result, sentence))
         return;
     run->postponed.until_ns = 0;
-    if (result != 0) /* 0: a PE has ended the job on purpose, and well */
+    if (result != 0) /* 0: a PE has ended the job on purpose and successfully */
         run_say("%s%s", sentence, run->alive > 0 ? "; ending the job" : "");
     run_begin_end(run, pe, status, result, sentence);
 }
 
-void run_settle(struct run *run, bool now)
+void run_end_postponed(struct run *run, bool now)
 {
     if (!run->postponed.until_ns || run->phase != RUN_WORKING)
         return;
@@ -147,9 +149,9 @@ void run_settle(struct run *run, bool now)
         run->result = failure_status(&run->pes[run->postponed.pe]);
 }
 
-/* A PE in the job whose connection is closed and that does not end: it has begun another program,
- * or closed what is not its own. A moment is left to those that end. */
-static void look_for_cut_off(struct run *run, uint64_t now)
+/* Finds PEs whose connection is closed while they run: they called exec or closed descriptors.
+ * PEs that are about to exit get a short time. */
+static void find_cut_off(struct run *run, uint64_t now)
 {
     run->some_cut_off = false;
     for (int number = 0; number < run->started && run->phase == RUN_WORKING; number++) {
@@ -164,8 +166,8 @@ static void look_for_cut_off(struct run *run, uint64_t now)
         pe->cut_off_ns = 0;
         char text[256];
         snprintf(text, sizeof text,
-                 "%s lives, but has closed its connection to weft run before weft_finalize (by "
-                 "exec, or by closing every descriptor)",
+                 "%s is running, but has closed its connection to weft run before weft_finalize "
+                 "(by exec, or by closing every descriptor)",
                  run_pe_name(run, number));
         run_end(run, number, WEFT_ERR_PEER_DEAD, 1, text);
     }
@@ -173,17 +175,17 @@ static void look_for_cut_off(struct run *run, uint64_t now)
 
 static void next_phase(struct run *run)
 {
-    if (run->phase == RUN_TOLD) {
+    if (run->phase == RUN_NOTIFIED) {
         for (int pe = 0; pe < run->started; pe++)
-            if (!run->pes[pe].joined && !run->pes[pe].told_the_end)
-                terminate(run, pe);
-        run->phase = RUN_DEAF_GONE;
-        run->phase_ends_ns += told_ns - deaf_ns;
+            if (!run->pes[pe].joined && !run->pes[pe].end_sent)
+                terminate_pe(run, pe);
+        run->phase = RUN_UNJOINED_TERMINATED;
+        run->phase_ends_ns += notified_ns - unjoined_ns;
         return;
     }
-    if (run->phase == RUN_DEAF_GONE) {
+    if (run->phase == RUN_UNJOINED_TERMINATED) {
         for (int pe = 0; pe < run->started; pe++)
-            terminate(run, pe);
+            terminate_pe(run, pe);
         run->phase = RUN_TERMINATED;
         run->phase_ends_ns = clock_now_ns() + run->options.grace_ns;
         return;
@@ -212,7 +214,7 @@ static void describe_exit(const struct run *run, int pe, char *text, size_t size
                  WEXITSTATUS(status), when);
 }
 
-static bool others_are_ahead(const struct run *run, int number)
+static bool others_joined_next_job(const struct run *run, int number)
 {
     for (int pe = 0; pe < run->started; pe++)
         if (run->pes[pe].jobs > run->pes[number].jobs)
@@ -226,10 +228,10 @@ static void judge_failure(struct run *run, int number)
     int result = exit_status_of(pe->wait_status);
     char text[256];
     describe_exit(run, number, text, sizeof text);
-    if (WIFSIGNALED(pe->wait_status) && WTERMSIG(pe->wait_status) == run->asked_to_end) {
-        run_begin_end(run, number, WEFT_ERR_PEER_DEAD, result, text); /* the user knows why */
-    } else if (pe->jobs && !pe->joined && !others_are_ahead(run, number)) {
-        /* after weft_finalize() nobody waits for it, unless others have begun a next job */
+    if (WIFSIGNALED(pe->wait_status) && WTERMSIG(pe->wait_status) == run->end_requested_by) {
+        run_begin_end(run, number, WEFT_ERR_PEER_DEAD, result, text); /* the user asked for it */
+    } else if (pe->jobs && !pe->joined && !others_joined_next_job(run, number)) {
+        /* after weft_finalize() no PE waits for it, unless others have joined a next job */
         run_say("%s", text);
         if (run->result < 0)
             run->result = result;
@@ -251,13 +253,12 @@ static void judge_exit(struct run *run, int number)
         judge_failure(run, number);
     } else if (pe->joined && run->alive > 0) {
         snprintf(text, sizeof text,
-                 "%s ended with status 0, but without weft_finalize, while other PEs still work",
+                 "%s exited with status 0 without weft_finalize while other PEs still run",
                  run_pe_name(run, number));
         run_end(run, number, WEFT_ERR_PEER_DEAD, 1, text);
-    } else if (others_are_ahead(run, number)) {
+    } else if (others_joined_next_job(run, number)) {
         snprintf(text, sizeof text,
-                 "%s ended with status 0 before it joined the job that others "
-                 "wait in",
+                 "%s exited with status 0 before it joined the job that other PEs wait for",
                  run_pe_name(run, number));
         run_end(run, number, WEFT_ERR_PEER_DEAD, 1, text);
     }
@@ -273,8 +274,8 @@ static void unwatch_process(struct run *run, int number)
     pe->pidfd = -1;
 }
 
-/* A PE that ends well, but goes on as a child in a session of its own (setsid, daemon), has not
- * ended. When it was itself in the job, what it leaves are its helpers. */
+/* A PE that exits with status 0 but continues as a child in its own session (setsid, daemon) has
+ * not ended. If it had joined the job itself, its children are helpers. */
 static bool follow_detached(struct run *run, int number)
 {
     struct run_pe *pe = &run->pes[number];
@@ -293,9 +294,9 @@ static bool follow_detached(struct run *run, int number)
     return run_watch(run, pidfd, EPOLLIN, RUN_EVENT_EXIT, number) == 0;
 }
 
-/* Looks, without reaping: as long as the zombie is there its pid, and so the number of its process
- * group, is not given to another. */
-static bool look_for_exit(struct run *run, int number)
+/* Checks without reaping: while the zombie exists, its pid and process group number are not
+ * reused. */
+static bool find_exit(struct run *run, int number)
 {
     struct run_pe *pe = &run->pes[number];
     siginfo_t info = {0};
@@ -310,17 +311,17 @@ static bool look_for_exit(struct run *run, int number)
                           : info.si_status | (info.si_code == CLD_DUMPED ? 0x80 : 0);
     run->alive--;
     unwatch_process(run, number);
-    run_serve(run, number); /* its last words may still be in the socket */
+    run_serve(run, number); /* its last frames may still be in the socket */
     return true;
 }
 
-void run_look_for_exits(struct run *run)
+void run_find_exits(struct run *run)
 {
     for (int pe = 0; pe < run->started; pe++) {
-        if (!look_for_exit(run, pe))
+        if (!find_exit(run, pe))
             continue;
         if (run->agent)
-            run_agent_exited(run, pe); /* the launcher judges */
+            run_agent_exited(run, pe); /* the launcher judges it */
         else
             run->pes[pe].to_judge = true;
     }
@@ -328,8 +329,8 @@ void run_look_for_exits(struct run *run)
         run_judge_exits(run);
 }
 
-/* One death often brings others with it: those that have ended by now are judged together, and who
- * was killed by a signal before who exited because of it. */
+/* One death often causes others: all PEs that have ended by now are judged together, PEs killed
+ * by a signal before PEs that exited because of it. */
 void run_judge_exits(struct run *run)
 {
     for (int signalled = 1; signalled >= 0; signalled--) {
@@ -342,19 +343,19 @@ void run_judge_exits(struct run *run)
     }
 }
 
-/* ------------------------------------------------------------------------------------ the user */
+/* ------------------------------------------------------------------------ requests of the user */
 
-void run_ask_to_end(struct run *run, int number)
+void run_request_end(struct run *run, int number)
 {
-    if (run->asked_to_end && run->phase == RUN_WORKING) {
+    if (run->end_requested_by && run->phase == RUN_WORKING) {
         char text[64];
-        snprintf(text, sizeof text, "asked to end a second time (%s)", strsignal(number));
+        snprintf(text, sizeof text, "received a second request to end (%s)", strsignal(number));
         run_end(run, -1, WEFT_ERR_JOB, EXIT_BY_SIGNAL + number, text);
         run->phase_ends_ns = 0; /* at once */
-    } else if (run->asked_to_end) {
+    } else if (run->end_requested_by) {
         run->phase_ends_ns = 0;
     }
-    run->asked_to_end = number;
+    run->end_requested_by = number;
     run_signal_all(run, number);
 }
 
@@ -368,29 +369,28 @@ static uint64_t timeout_at(const struct run *run)
 uint64_t run_end_due_ns(const struct run *run, uint64_t now)
 {
     uint64_t due = run->phase == RUN_WORKING ? timeout_at(run) : run->phase_ends_ns;
-    if ((run->postponed.until_ns || run->some_cut_off) && now + LOOK_AGAIN_NS < due)
-        due = now + LOOK_AGAIN_NS;
+    if ((run->postponed.until_ns || run->some_cut_off) && now + RECHECK_NS < due)
+        due = now + RECHECK_NS;
     return due;
 }
 
 void run_end_by_time(struct run *run, uint64_t now)
 {
     if (run->some_cut_off)
-        look_for_cut_off(run, now);
-    run_settle(run, false);
+        find_cut_off(run, now);
+    run_end_postponed(run, false);
     if (run->phase == RUN_WORKING && now >= timeout_at(run))
-        run_end(run, -1, WEFT_ERR_TIMEOUT, EXIT_TIMEOUT,
-                "the job ran longer than its --timeout allows");
+        run_end(run, -1, WEFT_ERR_TIMEOUT, EXIT_TIMEOUT, "the job exceeded its --timeout");
     else if (run->phase != RUN_WORKING && now >= run->phase_ends_ns)
         next_phase(run);
 }
 
-/* ----------------------------------------------------------------------------- what is left */
+/* --------------------------------------------------------------------------------- clean-up */
 
 void run_clean_up(struct run *run)
 {
     uint64_t until = clock_now_ns() + run->options.grace_ns;
-    const int ours = run->hosts ? 0 : run->started; /* on other hosts their agents do it */
+    const int ours = run->hosts ? 0 : run->started; /* agents do it on their hosts */
     for (int pe = 0; pe < ours; pe++) {
         kill(-run->pes[pe].group, SIGTERM);
         kill(-run->pes[pe].group, SIGCONT);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of hosts of `weft run`: --hosts a:2,b[1-3]:2, or a file with a host in each line; and
- * how the PEs are dealt out to them. */
+/* The host list of `weft run`: --hosts a:2,b[1-3]:2, or a file with one host per line; and the
+ * distribution of the PEs over the hosts. */
 #include "run/hosts.h"
 
 #include <ctype.h>
@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "host", "user@host", "host:4", "[fe80::1%eth0]:4"; a bare IPv6 address has colons of its own. */
-static bool take_host(struct run_options *options, const char *text, size_t length)
+/* Parses "host", "user@host", "host:4" or "[fe80::1%eth0]:4". A bare IPv6 address has colons
+ * that do not separate a number. */
+static bool parse_host(struct run_options *options, const char *text, size_t length)
 {
     struct run_slots *slots =
         realloc(options->hosts, (size_t)(options->host_count + 1) * sizeof *slots);
@@ -24,7 +25,7 @@ static bool take_host(struct run_options *options, const char *text, size_t leng
     if (colon && (strchr(name, ':') == colon || colon[-1] == ']')) {
         npes = strtol(colon + 1, &end, 10);
         if (end == colon + 1 || *end || npes < 1 || npes > BOOT_MOST_LAUNCHED) {
-            run_say("host \"%s\": a number of PEs, 1 to %d, is meant after the colon", name,
+            run_say("host \"%s\": expected a number of PEs from 1 to %d after the colon", name,
                     BOOT_MOST_LAUNCHED);
             free(name);
             return false;
@@ -35,7 +36,7 @@ static bool take_host(struct run_options *options, const char *text, size_t leng
         memmove(name, name + 1, strlen(name));
         name[strlen(name) - 1] = '\0';
     }
-    /* A name that begins with a dash would be an option of the remote shell. */
+    /* The remote shell would take a name that begins with a dash as an option. */
     if (!name[0] || name[0] == '-' || strpbrk(name, " \t;|&$`'\"<>(){}\\*?!")) {
         run_say("\"%s\" is not the name of a host", name);
         free(name);
@@ -45,7 +46,7 @@ static bool take_host(struct run_options *options, const char *text, size_t leng
     return true;
 }
 
-/* Up to the next comma that is in no brackets. */
+/* Length up to the next comma outside brackets. */
 static size_t entry_length(const char *text)
 {
     size_t length = 0;
@@ -54,12 +55,12 @@ static size_t entry_length(const char *text)
     return length;
 }
 
-static bool take_entry(struct run_options *options, const char *text, size_t length);
+static bool parse_entry(struct run_options *options, const char *text, size_t length);
 
-/* What stands around the brackets, and each number in them: "n[01-03,7]:2". `ranges` begins behind
- * the opening one. */
-static bool take_ranges(struct run_options *options, const char *text, size_t length,
-                        const char *ranges)
+/* Expands "n[01-03,7]:2": one entry for each number in the brackets. `ranges` points after the
+ * opening bracket. */
+static bool parse_ranges(struct run_options *options, const char *text, size_t length,
+                         const char *ranges)
 {
     const char *close = memchr(ranges, ']', length - (size_t)(ranges - text)), *at = ranges;
     while (close && at < close) {
@@ -77,20 +78,21 @@ static bool take_ranges(struct run_options *options, const char *text, size_t le
             char name[512];
             int n = snprintf(name, sizeof name, "%.*s%0*lu%.*s", (int)(ranges - 1 - text), text,
                              width, number, (int)(text + length - close - 1), close + 1);
-            if (n >= (int)sizeof name || !take_entry(options, name, (size_t)n))
+            if (n >= (int)sizeof name || !parse_entry(options, name, (size_t)n))
                 return false;
         }
         at = end + (*end == ',');
         if (end == close)
             return true;
     }
-    run_say("host \"%.*s\": numbers are meant in the brackets, such as [01-04,7]", (int)length,
+    run_say("host \"%.*s\": expected numbers in the brackets, such as [01-04,7]", (int)length,
             text);
     return false;
 }
 
-/* An address begins with its bracket, a list of numbers stands behind a name. */
-static bool take_entry(struct run_options *options, const char *text, size_t length)
+/* Parses an entry. A bracket at the start belongs to an address, one after a name to a list of
+ * numbers. */
+static bool parse_entry(struct run_options *options, const char *text, size_t length)
 {
     enum { MOST_HOSTS = 65536 };
     const char *open = memchr(text, '[', length);
@@ -99,23 +101,23 @@ static bool take_entry(struct run_options *options, const char *text, size_t len
         return false;
     }
     if (open && open != text && open[-1] != '@')
-        return take_ranges(options, text, length, open + 1);
-    return take_host(options, text, length);
+        return parse_ranges(options, text, length, open + 1);
+    return parse_host(options, text, length);
 }
 
 bool run_parse_hosts(struct run_options *options, const char *text)
 {
     while (*text) {
         size_t length = entry_length(text);
-        if (!take_entry(options, text, length))
+        if (!parse_entry(options, text, length))
             return false;
         text += length + (text[length] == ',');
     }
     return true;
 }
 
-/* "host", "host:4" or, as other launchers have it, "host slots=4"; # begins a comment. */
-static bool take_line(struct run_options *options, char *line)
+/* Parses a line: "host", "host:4" or, as in other launchers, "host slots=4"; # starts a comment. */
+static bool parse_line(struct run_options *options, char *line)
 {
     char name[512];
     line[strcspn(line, "#\n")] = '\0';
@@ -125,11 +127,11 @@ static bool take_line(struct run_options *options, char *line)
     char *more = strtok(NULL, " \t\r");
     const char *slots = more && strncmp(more, "slots=", 6) == 0 ? more + 6 : NULL;
     if (more && !slots) {
-        run_say("host file: \"%s\" after host %s; slots=N is all that may stand there", more, word);
+        run_say("host file: \"%s\" after host %s; only slots=N is allowed there", more, word);
         return false;
     }
     snprintf(name, sizeof name, "%.400s%s%.16s", word, slots ? ":" : "", slots ? slots : "");
-    return take_host(options, name, strlen(name));
+    return parse_host(options, name, strlen(name));
 }
 
 enum { HOSTFILE_MOST = 16 << 20 };
@@ -144,10 +146,10 @@ bool run_parse_hostfile(struct run_options *options, const char *path)
     }
     bool good = strlen(text) == bytes;
     if (!good)
-        run_say("--hostfile %s is no text: it has a zero byte", path);
+        run_say("--hostfile %s is not a text file: it has a zero byte", path);
     rest = text;
     for (char *line = strsep(&rest, "\n"); good && line; line = strsep(&rest, "\n"))
-        good = take_line(options, line);
+        good = parse_line(options, line);
     free(text);
     if (good && options->host_count == 0) {
         run_say("--hostfile %s names no host", path);
@@ -156,9 +158,9 @@ bool run_parse_hostfile(struct run_options *options, const char *path)
     return good;
 }
 
-/* Without -n a host has as many PEs as it says, one if it says nothing. With -n the hosts are
- * filled in their order; those that say nothing share what is left. */
-bool run_deal_pes(struct run_options *options)
+/* Distributes the PEs. Without -n each host gets its number of PEs, or one. With -n the hosts
+ * are filled in order; hosts without a number share the rest. */
+bool run_distribute_pes(struct run_options *options)
 {
     int said = 0, silent = 0;
     for (int i = 0; i < options->host_count; i++) {
@@ -167,7 +169,7 @@ bool run_deal_pes(struct run_options *options)
     }
     int all = options->npes ? options->npes : said + silent, left = all - said;
     if (all > BOOT_MOST_LAUNCHED || (!silent && left > 0)) {
-        run_say("%d PEs on hosts that take %d; at most %d are possible", all, said,
+        run_say("%d PEs, but the hosts take %d and a job has at most %d", all, said,
                 BOOT_MOST_LAUNCHED);
         return false;
     }

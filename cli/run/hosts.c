@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The launcher's side of `weft run --hosts` (hosts.h): starts the agents, and stands between
- * them and the rest of `weft run`, which knows of a PE on another host only that it is reached
- * through run_hosts_signal() and run_hosts_relay(). Knows nothing of how a job ends. */
+/* The launcher's side of `weft run --hosts` (hosts.h): starts the agents and connects them
+ * to the rest of `weft run`, which reaches a PE on another host through run_hosts_signal() and
+ * run_hosts_relay(). How a job ends is decided elsewhere. */
 #include "run/hosts.h"
 #include "run/reach.h"
 
@@ -28,8 +28,8 @@ const char *run_host_of(const struct run *run, int pe)
     return run->agent ? run->agent->host : NULL;
 }
 
-/* "host b (10.0.0.2)", when its agent has come from there. Names are looked up by the remote shell
- * alone: where the network fails that would take its time. */
+/* Name for messages, such as "host b (10.0.0.2)" once its agent has connected. Only the remote
+ * shell resolves names, which can take long when the network fails. */
 static const char *describe_host(const struct run_host *host)
 {
     static char text[320];
@@ -38,9 +38,10 @@ static const char *describe_host(const struct run_host *host)
     return text;
 }
 
-/* ----------------------------------------------------------------------------- where we listen */
+/* ----------------------------------------------------------------------------------- listening */
 
-/* At a port that the kernel chooses, or WEFT_BOOT_PORT where a firewall leaves just one open. */
+/* Listens at a port that the kernel chooses, or at WEFT_BOOT_PORT when a firewall allows only
+ * one port. */
 static int listen_for_agents(int *port)
 {
     *port = (int)config_int(CONFIG_BOOT_PORT);
@@ -65,11 +66,12 @@ static bool random_hex(char *text, size_t bytes)
 
 /* ------------------------------------------------------------------------------ remote shells */
 
-/* The words of the command that starts the agent. *words and the text in *text are the caller's. */
+/* Makes the arguments of the command that starts the agent. The caller frees *words and *text. */
 static bool make_command(const struct run *run, struct run_host *host, char ***words, char **text)
 {
     static const char *const arguments[] = {"run", "--agent", NULL};
-    if (run_reach_words(host->name, run->options.rsh, run->options.weft, arguments, words, text)) {
+    if (run_reach_command(host->name, run->options.rsh, run->options.weft, arguments, words,
+                          text)) {
         run_say("%s", weft_last_error());
         return false;
     }
@@ -84,7 +86,8 @@ static bool make_command(const struct run *run, struct run_host *host, char ***w
 
 static void exec_agent_shell(struct run *run, int index, char **words, const int *ends)
 {
-    /* Ctrl-C goes to us alone: we pass it on to the PEs, and the connection must outlive them. */
+    /* Ctrl-C reaches only the launcher, which passes it on to the PEs over a connection that
+     * must stay open. */
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     run->guard_groups[run->options.npes + index] = getpid();
@@ -108,7 +111,8 @@ static bool open_shell_pipe(const struct run_host *host, int ends[2])
     return false;
 }
 
-/* Standard input of the remote shell, and with --prefix its output, which come by pipes. */
+/* Opens the pipes of the remote shell: standard input, and with --prefix standard output and
+ * error. */
 static bool open_ends(struct run *run, int index, int *theirs)
 {
     struct run_host *host = &run->hosts[index];
@@ -131,8 +135,9 @@ static bool open_ends(struct run *run, int index, int *theirs)
     return true;
 }
 
-/* All at once, so that nobody waits for a shell that does not read. */
-static bool give_setup(struct run_host *host, const char *text, size_t bytes)
+/* Writes the setup in one call, so that the launcher does not wait for a shell that does not
+ * read. */
+static bool send_setup(struct run_host *host, const char *text, size_t bytes)
 {
     const size_t usual = 65536;
     if (bytes > usual && fcntl(host->stdin_end, F_SETPIPE_SZ, (int)bytes) < 0) {
@@ -143,7 +148,7 @@ static bool give_setup(struct run_host *host, const char *text, size_t bytes)
     fcntl(host->stdin_end, F_SETFL, O_NONBLOCK);
     if (write(host->stdin_end, text, bytes) == (ssize_t)bytes)
         return true;
-    run_say("what %s has to know could not be written: %s", describe_host(host), strerror(errno));
+    run_say("sending the setup of %s: %s", describe_host(host), strerror(errno));
     return false;
 }
 
@@ -153,7 +158,7 @@ static bool start_shell(struct run *run, int index, const char *setup, size_t by
     char **words = NULL, *text = NULL;
     int theirs[3];
     bool good = make_command(run, host, &words, &text) && open_ends(run, index, theirs) &&
-                give_setup(host, setup, bytes);
+                send_setup(host, setup, bytes);
     pid_t pid = good ? fork() : -1;
     if (pid == 0)
         exec_agent_shell(run, index, words, theirs);
@@ -187,9 +192,9 @@ static void describe_status(int status, char *text, size_t size)
         snprintf(text, size, "ended with status %d", WEXITSTATUS(status));
 }
 
-/* While we wait for the agents: one whose shell has ended will not come, and the user may want to
- * go. */
-static weft_status agents_may_come(void *argument)
+/* Called while waiting for the agents: fails when a remote shell has ended or the user asks the
+ * job to end. */
+static weft_status check_agents(void *argument)
 {
     struct run *run = argument;
     struct pollfd watched = {.fd = run->signals, .events = POLLIN};
@@ -202,20 +207,20 @@ static weft_status agents_may_come(void *argument)
         host->pid = 0;
         describe_status(status, how, sizeof how);
         return base_fail(WEFT_ERR_BOOT,
-                         "%s: `%.300s` %s before weft was there; what it has said stands above",
+                         "%s: `%.300s` %s before weft started there; see its output above",
                          describe_host(host), host->rsh, how);
     }
-    for (int i = 0; run->options.prefix && i < run->host_count; i++) /* what agents say */
+    for (int i = 0; run->options.prefix && i < run->host_count; i++) /* messages of the agents */
         for (int stream = 0; stream < 2; stream++)
             run_read_source(run, run->options.npes + i, stream);
     if (poll(&watched, 1, 0) == 1)
-        return base_fail(WEFT_ERR_JOB, "asked to end before every host had answered");
+        return base_fail(WEFT_ERR_JOB, "received a request to end before every host had answered");
     return WEFT_OK;
 }
 
-/* Time is over; but agents that found no way to us are just about to say so, and what they
- * tried. */
-static void hear_last_words(struct run *run)
+/* After the time limit: waits up to 1.5 s for agents that could not connect, which print the
+ * addresses that they tried. */
+static void wait_for_failed_agents(struct run *run)
 {
     enum { STEPS = 30, STEP_US = 50000 };
     for (int step = 0; step < STEPS; step++) {
@@ -268,7 +273,7 @@ static bool await_agents(struct run *run, const char *secret, const char *job, i
                                     .secret = "secret",
                                     .names = names,
                                     .many_addresses = true,
-                                    .still_wanted = agents_may_come,
+                                    .still_wanted = check_agents,
                                     .argument = run};
     snprintf(rendezvous.job, sizeof rendezvous.job, "%s", job);
     weft_status status = rendezvous_accept(&rendezvous, listening, run->host_wires);
@@ -276,7 +281,7 @@ static bool await_agents(struct run *run, const char *secret, const char *job, i
     char sentence[512];
     snprintf(sentence, sizeof sentence, "%s", status ? weft_last_error() : "");
     if (status == WEFT_ERR_TIMEOUT)
-        hear_last_words(run);
+        wait_for_failed_agents(run);
     for (int i = 0; status && run->options.prefix && i < run->host_count; i++)
         for (int stream = 0; stream < 2; stream++)
             run_read_source(run, run->options.npes + i, stream);
@@ -285,8 +290,9 @@ static bool await_agents(struct run *run, const char *secret, const char *job, i
     return status == WEFT_OK;
 }
 
-/* Standard input of its shell is of use to PE 0 alone, from here on. */
-static void note_address(struct run_host *host, int fd)
+/* Records the agent's address. Closes the standard input of its shell, unless PE 0 is on this
+ * host. */
+static void set_agent_address(struct run_host *host, int fd)
 {
     handshake_describe_peer(fd, host->address, sizeof host->address);
     char *port = strrchr(host->address, ':');
@@ -316,7 +322,7 @@ bool run_hosts_connect(struct run *run)
     if (listening >= 0)
         close(listening);
     for (int i = 0; good && i < run->host_count; i++)
-        note_address(&run->hosts[i], run->host_wires[1 + i].fd);
+        set_agent_address(&run->hosts[i], run->host_wires[1 + i].fd);
     for (int i = 0; good && i < run->host_count; i++)
         good = run_watch(run, run->host_wires[1 + i].fd, EPOLLIN, RUN_EVENT_HOST, i) == 0 &&
                run_watch(run, run->hosts[i].pidfd, EPOLLIN, RUN_EVENT_HOST_EXIT, i) == 0;
@@ -332,7 +338,7 @@ static void watch_host(struct run *run, int host)
     run_rewatch(run, wire->fd, wire->unsent ? EPOLLIN | EPOLLOUT : EPOLLIN, RUN_EVENT_HOST, host);
 }
 
-static void lose_host(struct run *run, int index, const char *why);
+static void give_up_host(struct run *run, int index, const char *why);
 
 static void send_to_agent(struct run *run, int host, enum run_host_frame type, int number,
                           const void *payload, size_t bytes)
@@ -341,8 +347,8 @@ static void send_to_agent(struct run *run, int host, enum run_host_frame type, i
     if (wire->fd < 0)
         return;
     weft_status status = wire_post(wire, type, number, payload, bytes, -1);
-    if (status && status != WEFT_ERR_PEER_DEAD) /* else its end will be read */
-        lose_host(run, host, weft_last_error());
+    if (status && status != WEFT_ERR_PEER_DEAD) /* the loop will read its end */
+        give_up_host(run, host, weft_last_error());
     else
         watch_host(run, host);
 }
@@ -368,15 +374,15 @@ void run_hosts_relay(void *owner, int pe, enum frame_type type, int number, cons
     struct run *run = owner;
     if (!run->hosts)
         return;
-    /* The answer of an exchange goes to the PEs of a host together: were one to have it earlier,
-     * what it sends to the others there next might overtake theirs. */
+    /* The PEs of a host get the answer of an exchange together: if one got it earlier, its next
+     * messages to the others could overtake their answers. */
     bool together = type == FRAME_ALL;
     if (together ? pe != run->hosts[host_of(run, pe)].first : run->pes[pe].exited)
         return;
     struct host_relay relay = {.pe = together ? HOST_EVERY_PE : pe, .type = type, .number = number};
     char *frame = malloc(sizeof relay + bytes);
     if (!frame) {
-        lose_host(run, host_of(run, pe), "no memory for a frame to it");
+        give_up_host(run, host_of(run, pe), "no memory for a frame to it");
         return;
     }
     memcpy(frame, &relay, sizeof relay);
@@ -398,7 +404,7 @@ bool run_hosts_start(struct run *run)
 
 /* -------------------------------------------------------------------------------- from agents */
 
-static void exit_pe(struct run *run, int pe, int wait_status)
+static void handle_pe_exit(struct run *run, int pe, int wait_status)
 {
     struct run_pe *one = &run->pes[pe];
     if (one->exited)
@@ -408,8 +414,9 @@ static void exit_pe(struct run *run, int pe, int wait_status)
     run->alive--;
 }
 
-/* Its PEs are gone for us. Whatever is left there ends by itself, since it has lost us, too. */
-static void lose_host(struct run *run, int index, const char *why)
+/* Gives up a host and its PEs. Processes left there end themselves, since they have lost the
+ * launcher too. */
+static void give_up_host(struct run *run, int index, const char *why)
 {
     struct run_host *host = &run->hosts[index];
     struct wire *wire = &run->host_wires[1 + index];
@@ -428,7 +435,7 @@ static void lose_host(struct run *run, int index, const char *why)
     for (int pe = host->first; pe < host->first + host->count; pe++) {
         any |= !run->pes[pe].exited;
         run->pes[pe].lost = !run->pes[pe].exited;
-        exit_pe(run, pe, SIGKILL);
+        handle_pe_exit(run, pe, SIGKILL);
     }
     if (any && run->phase == RUN_WORKING)
         run_end(run, -1, WEFT_ERR_PEER_DEAD, 1, sentence);
@@ -438,7 +445,7 @@ static void lose_host(struct run *run, int index, const char *why)
         run->result = 1;
 }
 
-static void take_pids(struct run *run, const struct run_host *host, const struct wire_frame *frame)
+static void read_pids(struct run *run, const struct run_host *host, const struct wire_frame *frame)
 {
     for (int i = 0; i < host->count && (size_t)(i + 1) * sizeof(int32_t) <= frame->bytes; i++) {
         int32_t pid;
@@ -447,8 +454,8 @@ static void take_pids(struct run *run, const struct run_host *host, const struct
     }
 }
 
-/* What a PE has said to the hub. */
-static void take_relay(struct run *run, const struct run_host *host, struct wire_frame *frame)
+/* Handles a frame of a PE for the hub. */
+static void handle_relay(struct run *run, const struct run_host *host, struct wire_frame *frame)
 {
     struct host_relay relay;
     if (frame->bytes < sizeof relay)
@@ -460,38 +467,38 @@ static void take_relay(struct run *run, const struct run_host *host, struct wire
     struct wire_frame *inner = wire_frame_make(
         relay.type, relay.number, frame->payload + sizeof relay, frame->bytes - sizeof relay, -1);
     if (!inner) {
-        lose_host(run, (int)(host - run->hosts), "no memory for a frame from it");
+        give_up_host(run, (int)(host - run->hosts), "no memory for a frame from it");
         return;
     }
     inner->sender = relay.sender;
     hub_handle(&run->hub, relay.pe, inner);
 }
 
-static void take_agent_frame(struct run *run, struct run_host *host, struct wire_frame *frame)
+static void handle_agent_frame(struct run *run, struct run_host *host, struct wire_frame *frame)
 {
     int pe = frame->number;
     bool ours = pe >= host->first && pe < host->first + host->count;
     int32_t wait_status = 0;
     switch (frame->type) {
     case HOST_STARTED:
-        take_pids(run, host, frame);
+        read_pids(run, host, frame);
         break;
     case HOST_REFUSED:
         run->result = run->result < 0 ? frame->number : run->result;
         if (run->phase == RUN_WORKING)
             run_begin_end(run, -1, WEFT_ERR_BOOT, run->result, "not every PE could be started");
         for (pe = host->first; pe < host->first + host->count; pe++)
-            exit_pe(run, pe, 127 << 8);
+            handle_pe_exit(run, pe, 127 << 8);
         break;
     case HOST_RELAY:
-        take_relay(run, host, frame);
+        handle_relay(run, host, frame);
         break;
     case HOST_EXITED:
         if (!ours || frame->bytes != sizeof wait_status)
             break;
         memcpy(&wait_status, frame->payload, sizeof wait_status);
         run->pes[pe].to_judge = !run->pes[pe].exited;
-        exit_pe(run, pe, wait_status);
+        handle_pe_exit(run, pe, wait_status);
         break;
     case HOST_LOST:
         if (ours && run->pes[pe].joined) {
@@ -518,7 +525,7 @@ void run_hosts_serve(struct run *run, int index, uint32_t events)
     if (wire->fd < 0)
         return;
     if (events & EPOLLOUT) {
-        wire_flush(wire); /* a failure shows in what is read */
+        wire_flush(wire); /* the next read reports a failure */
         watch_host(run, index);
     }
     weft_status status = wire_read(wire);
@@ -527,21 +534,21 @@ void run_hosts_serve(struct run *run, int index, uint32_t events)
     else if (status && status != WEFT_ERR_PEER_DEAD)
         snprintf(why, sizeof why, "%s", weft_last_error());
     while (wire->fd >= 0 && (frame = wire_take(wire))) {
-        take_agent_frame(run, host, frame);
+        handle_agent_frame(run, host, frame);
         wire_frame_free(frame);
     }
     run_judge_exits(run);
     if (!status || wire->fd < 0)
         return;
     if (!host->done) {
-        lose_host(run, index, why);
+        give_up_host(run, index, why);
         return;
     }
     run_unwatch(run, wire->fd);
     wire_close(wire);
 }
 
-/* The agent's last words may still be in the socket. */
+/* The last frames of the agent may still be in the socket. */
 void run_hosts_exited(struct run *run, int index)
 {
     struct run_host *host = &run->hosts[index];
@@ -558,7 +565,7 @@ void run_hosts_exited(struct run *run, int index)
         snprintf(why, sizeof why, "this host does not answer its agent any more");
     else
         snprintf(why, sizeof why, "`%.300s` %s", host->rsh, how);
-    lose_host(run, index, why);
+    give_up_host(run, index, why);
 }
 
 /* ------------------------------------------------------------------------------------- the end */
@@ -591,7 +598,7 @@ static void end_shell(struct run *run, int index)
     run->guard_groups[run->options.npes + index] = 0;
 }
 
-/* Agents that do not end, and PEs that do not end after SIGKILL, are given up. */
+/* Gives up agents that do not end, and PEs that do not end after SIGKILL. */
 void run_hosts_by_time(struct run *run, uint64_t now)
 {
     if (run->phase == RUN_KILLED && !run->hosts_end_ns)
@@ -601,7 +608,7 @@ void run_hosts_by_time(struct run *run, uint64_t now)
     run->hosts_end_ns = UINT64_MAX;
     for (int i = 0; i < run->host_count; i++)
         if (run->hosts[i].pid > 0)
-            lose_host(run, i, "it has not ended in time; what is left there is not known");
+            give_up_host(run, i, "it has not ended in time; processes may be left there");
 }
 
 void run_hosts_close(struct run *run)

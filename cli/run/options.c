@@ -21,7 +21,7 @@ static error_t parse_time(struct argp_state *state, const char *option, const ch
                           uint64_t *ns)
 {
     if (!config_parse_duration(text, ns))
-        argp_error(state, "%s %s: a time is meant, such as 30s, 500ms or 5m", option, text);
+        argp_error(state, "%s %s: expected a time such as 30s, 500ms or 5m", option, text);
     return 0;
 }
 
@@ -34,19 +34,19 @@ static error_t parse_bind(struct argp_state *state, const char *text, enum run_b
             return 0;
         }
     }
-    argp_error(state, "--bind=%s: share, core or none is meant", text);
+    argp_error(state, "--bind=%s: expected share, core or none", text);
     return EINVAL;
 }
 
 /* --hosts and --hostfile add to the same list. */
-static error_t take_run_hosts(struct argp_state *state, bool good)
+static error_t require_run_hosts(struct argp_state *state, bool good)
 {
     if (!good)
         exit(argp_err_exit_status);
     return 0;
 }
 
-static error_t take_variable(struct argp_state *state, struct run_options *options, char *text)
+static error_t add_variable(struct argp_state *state, struct run_options *options, char *text)
 {
     const char **env = realloc(options->env, (size_t)(options->env_count + 1) * sizeof *env);
     if (!env)
@@ -75,9 +75,9 @@ static error_t check_run_options(struct argp_state *state, const struct run_opti
     if (options->agent)
         return 0;
     if (!options->command)
-        argp_error(state, "which program?");
+        argp_error(state, "no program given");
     if (!options->npes && !options->host_count)
-        argp_error(state, "how many PEs? (-n N)");
+        argp_error(state, "no number of PEs given (-n N)");
     return 0;
 }
 
@@ -100,9 +100,9 @@ static error_t parse_run(int key, char *argument, struct argp_state *state)
     case KEY_BIND:
         return parse_bind(state, argument, &options->bind);
     case KEY_HOSTS:
-        return take_run_hosts(state, run_parse_hosts(options, argument));
+        return require_run_hosts(state, run_parse_hosts(options, argument));
     case KEY_HOSTFILE:
-        return take_run_hosts(state, run_parse_hostfile(options, argument));
+        return require_run_hosts(state, run_parse_hostfile(options, argument));
     case KEY_RSH:
         options->rsh = argument;
         return 0;
@@ -110,13 +110,13 @@ static error_t parse_run(int key, char *argument, struct argp_state *state)
         options->weft = argument;
         return 0;
     case KEY_ENV:
-        return take_variable(state, options, argument);
+        return add_variable(state, options, argument);
     case KEY_AGENT:
         options->agent = true;
         return 0;
     case ARGP_KEY_ARG:
         options->command = &state->argv[state->next - 1];
-        state->next = state->argc; /* all else is the program's */
+        state->next = state->argc; /* the remaining arguments belong to the program */
         return 0;
     case ARGP_KEY_END:
         return check_run_options(state, options);
@@ -136,15 +136,17 @@ static const struct argp_option option_table[] = {
      "(none). More PEs than CPUs are never bound",
      0},
     {"hosts", KEY_HOSTS, "A[:N],B[:N]...", 0,
-     "start N PEs on each of these hosts, reached by ssh; more than once adds", 0},
-    {"hostfile", KEY_HOSTFILE, "FILE", 0, "the same from a file, with a host in each line", 0},
+     "start N PEs on each of these hosts over ssh; may be repeated", 0},
+    {"hostfile", KEY_HOSTFILE, "FILE", 0, "start PEs on the hosts in FILE, one host per line", 0},
     {"rsh", KEY_RSH, "COMMAND", 0,
-     "what reaches a host in place of ssh: it gets the host's name and a command. Also WEFT_RSH",
-     0},
-    {"weft", KEY_WEFT, "PATH", 0, "this command on the other hosts (the same path as here)", 0},
+     "command to use in place of ssh: it gets the host's name and a command. Also WEFT_RSH", 0},
+    {"weft", KEY_WEFT, "PATH", 0, "path of weft on the other hosts (the same as here)", 0},
     {"env", KEY_ENV, "NAME[=VALUE]", 0,
-     "a variable that the PEs on other hosts get, besides WEFT_... and the like", 0},
-    {"agent", KEY_AGENT, NULL, OPTION_HIDDEN, "one host of such a job; for the launcher alone", 0},
+     "also pass this variable to the PEs on other hosts; WEFT_, SHMEM_, NVSHMEM_, OMP_, CUDA_ "
+     "and FI_ variables and LD_LIBRARY_PATH are always passed",
+     0},
+    {"agent", KEY_AGENT, NULL, OPTION_HIDDEN, "one host of such a job; used by the launcher only",
+     0},
     {0},
 };
 

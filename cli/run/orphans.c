@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes that PEs have started and left: with us as their subreaper (prctl(2)) they become our
- * children when their parents end, whatever session or process group they have gone to. One of them
- * may be the PE itself, which has detached itself as daemons do; all others end with the job. */
+/* Processes that PEs started and left behind. The launcher is their subreaper (prctl(2)), so
+ * they become its children when their parents end, in whatever session or process group. One of
+ * them may be the PE itself, detached as a daemon; all others end with the job. */
 #include "run/hosts.h"
 
 #include <dirent.h>
@@ -18,10 +18,10 @@
 
 enum { MOST_CHILDREN = 8192, END_STEP_US = 2000 };
 
-/* How long a process that was sent SIGKILL is waited for. */
+/* How long the launcher waits for a process after SIGKILL. */
 static const uint64_t killed_ns = UINT64_C(5000000000);
 
-bool run_adopt_orphans(void)
+bool run_become_subreaper(void)
 {
     return prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
 }
@@ -43,14 +43,14 @@ static pid_t parent_of(const char *number)
     return name_ends && sscanf(name_ends + 1, " %*c %d", &parent) == 1 ? (pid_t)parent : 0;
 }
 
-/* Only what the kernel lets this process wait for is its child, whatever /proc says. */
+/* Whether waitid() accepts the process as a child, regardless of /proc. */
 static bool is_child(pid_t pid)
 {
     siginfo_t info;
     return pid > 0 && waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
-/* Where the kernel has no list of a process's children. */
+/* Fallback when the kernel has no list of a process's children. */
 static int search_children(pid_t *children)
 {
     int count = 0;
@@ -94,7 +94,7 @@ static bool is_known(const struct run *run, pid_t pid)
     return pid == run->guard;
 }
 
-/* Children that are neither PEs nor the guard. *orphans is overwritten by the next call. */
+/* Lists children that are neither PEs nor the guard. The next call overwrites *orphans. */
 static int list_orphans(const struct run *run, pid_t **orphans)
 {
     static pid_t children[MOST_CHILDREN];
@@ -106,9 +106,9 @@ static int list_orphans(const struct run *run, pid_t **orphans)
     return kept;
 }
 
-/* ------------------------------------------------------------------------------ a PE's own ones */
+/* ---------------------------------------------------------------------------- processes of a PE */
 
-/* *empty: there is nothing to read, as of a process that is just being given another program. */
+/* *empty: the environment is empty, as in a process in the middle of execve(). */
 static bool environment_holds(pid_t pid, const char *entry, bool *empty)
 {
     char path[64];
@@ -121,7 +121,7 @@ static bool environment_holds(pid_t pid, const char *entry, bool *empty)
     ssize_t n = read(fd, text, sizeof text);
     close(fd);
     *empty = n == 0;
-    /* with the zero behind it; ours come first in what PEs are given */
+    /* including the terminating zero; the launcher's variables are first in a PE's environment */
     return n > 0 && memmem(text, (size_t)n, entry, strlen(entry) + 1) != NULL;
 }
 
@@ -157,7 +157,8 @@ bool run_is_dying(pid_t pid)
     if (pid <= 0)
         return false;
     const int number = (int)run_proc_number(pid);
-    snprintf(path, sizeof path, "/proc/%d/exe", number); /* goes with its memory, first of all */
+    snprintf(path, sizeof path, "/proc/%d/exe",
+             number); /* released with its memory, before anything else */
     if (readlink(path, text, sizeof text) < 0)
         return errno == ENOENT || errno == ESRCH;
     snprintf(path, sizeof path, "/proc/%d/status", number);
@@ -172,8 +173,8 @@ bool run_is_dying(pid_t pid)
 
 /* --------------------------------------------------------------------------------------- ending */
 
-/* The number may have gone to another process since it was listed: what the descriptor stands for
- * is looked at once more. */
+/* Kills a marked process by pidfd and checks the mark again, since the pid may have been reused
+ * after it was listed. */
 static void kill_if_marked(pid_t pid, const char *mark)
 {
     bool empty;
@@ -184,12 +185,11 @@ static void kill_if_marked(pid_t pid, const char *mark)
         close(pidfd);
 }
 
-/* The launcher is dead and its orphans are somebody else's children, so only their environment
- * tells that they are of this job. Again until none is found: one may have forked meanwhile. */
+/* After the launcher's death its orphans have other parents, so that only their environment
+ * identifies them. Repeats until none is found, since one may have forked meanwhile. */
 void run_kill_marked(const char *mark)
 {
-    /* One that is just being loaded shows its environment a moment later. Threads of the kernel
-     * never do. */
+    /* A process in execve() shows its environment a moment later; kernel threads never do. */
     enum { MOST_ROUNDS = 100, EMPTY_ROUNDS = 5 };
     for (int round = 0, again = 1; again && round < MOST_ROUNDS; round++) {
         again = 0;
@@ -220,7 +220,8 @@ void run_reap_orphans(struct run *run)
         waitpid(orphans[i], NULL, WNOHANG);
 }
 
-/* Ending one may give us its children, so it goes on until there are none. */
+/* Repeats until there are none, since the children of an ended orphan become children of this
+ * process. */
 void run_end_orphans(struct run *run)
 {
     uint64_t kill_ns = clock_now_ns() + run->options.grace_ns, give_up_ns = kill_ns + killed_ns;
@@ -230,7 +231,7 @@ void run_end_orphans(struct run *run)
         uint64_t now = clock_now_ns();
         for (int i = 0; i < count; i++) {
             kill(orphans[i], now < kill_ns ? SIGTERM : SIGKILL);
-            kill(orphans[i], SIGCONT); /* a stopped process acts on nothing but this and SIGKILL */
+            kill(orphans[i], SIGCONT); /* a stopped process handles only this and SIGKILL */
             left += waitpid(orphans[i], NULL, WNOHANG) == 0;
         }
         if (count == 0 || now > give_up_ns)

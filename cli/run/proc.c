@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Process numbers as /proc shows them. A /proc that was mounted outside of this PID namespace (a
- * container that kept its host's, `unshare --pid` without --mount-proc) has other numbers than
- * fork(), kill() and waitid() use here; a number taken from one to the other would name a
- * stranger. */
+/* Process numbers in /proc. A /proc mounted outside this PID namespace (a container that kept
+ * its host's /proc, `unshare --pid` without --mount-proc) has other numbers than fork(), kill()
+ * and waitid() use here; mixing them would name a wrong process. */
 #include "run/run.h"
 
 #include <stdio.h>
@@ -11,8 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What /proc calls this process; 0: there is no /proc. */
-static pid_t own_number(void)
+/* This process's number in /proc; 0: there is no /proc. */
+static pid_t own_proc_number(void)
 {
     char text[32];
     ssize_t n = readlink("/proc/self", text, sizeof text - 1);
@@ -20,7 +19,7 @@ static pid_t own_number(void)
     return (pid_t)atoi(text);
 }
 
-/* The line of the file that begins with `key`, behind it. */
+/* Finds the line of the file that starts with `key` and returns the rest of it. */
 static bool find_line(const char *path, const char *key, char *line, size_t size)
 {
     FILE *file = fopen(path, "re");
@@ -34,8 +33,8 @@ static bool find_line(const char *path, const char *key, char *line, size_t size
     return found;
 }
 
-/* How many numbers "NSpid:" gives for a process, from the namespace of /proc inwards, with the one
- * at `depth` (from 1 on). */
+/* How many numbers the "NSpid:" line of a process has, from the namespace of /proc inwards;
+ * *at_depth gets the one at `depth` (from 1). */
 static int namespace_numbers(pid_t number, int depth, pid_t *at_depth)
 {
     char path[64], line[256];
@@ -55,7 +54,7 @@ static int namespace_numbers(pid_t number, int depth, pid_t *at_depth)
 pid_t run_proc_number(pid_t pid)
 {
     char path[64], line[64];
-    pid_t own = own_number();
+    pid_t own = own_proc_number();
     if (own == getpid() || own == 0)
         return pid;
     int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -69,12 +68,12 @@ pid_t run_proc_number(pid_t pid)
 
 pid_t run_proc_pid(pid_t number)
 {
-    pid_t own = own_number(), pid = 0;
+    pid_t own = own_proc_number(), pid = 0;
     if (own == getpid() || own == 0)
         return number;
     int depth = namespace_numbers(own, 0, &pid);
     if (depth < 2 || namespace_numbers(number, depth, &pid) < depth)
         return 0;
-    /* A namespace beside this one may have the same number. */
+    /* A sibling namespace may use the same number. */
     return pid > 0 && run_proc_number(pid) == number ? pid : 0;
 }

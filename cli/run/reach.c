@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The words of a command on another host. See reach.h. */
+/* The arguments of a command on another host. See reach.h. */
 #include "run/reach.h"
 
 #include <stdio.h>
@@ -24,16 +24,16 @@ static const char *own_path(void)
     return path;
 }
 
-/* The far side of ssh takes the words apart again by a shell, so they must hold nothing that it
- * changes. */
+/* The remote end of ssh passes the arguments to a shell, so they must not contain characters
+ * that a shell interprets. */
 static bool is_plain(const char *word)
 {
     return word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-"
                              "@%=,")] == '\0';
 }
 
-weft_status run_reach_words(const char *host, const char *rsh, const char *weft,
-                            const char *const *arguments, char ***words, char **text)
+weft_status run_reach_command(const char *host, const char *rsh, const char *weft,
+                              const char *const *arguments, char ***words, char **text)
 {
     bool here = run_reach_is_here(host);
     size_t n_arguments = 0;
@@ -44,8 +44,8 @@ weft_status run_reach_words(const char *host, const char *rsh, const char *weft,
         weft = own_path();
     if (!is_plain(weft))
         return base_fail(WEFT_ERR_ARGUMENT,
-                         "a remote shell would take \"%s\" apart: name the command on the hosts "
-                         "with --weft",
+                         "a remote shell would split or expand \"%s\": name the command on the "
+                         "hosts with --weft",
                          weft);
     while (arguments[n_arguments])
         n_arguments++;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft run`: starts the PEs of a job, serves their exchange, and sees to it that nothing of the
- * job is left when it ends, in whatever way. One loop, no threads. Here is the loop: what is waited
- * for, and who is called when it comes. Where a job spans hosts, the launcher and its agents all
- * run it. */
+/* `weft run`: starts the PEs of a job, serves their exchanges, and ends every process of the job
+ * when the job ends for any reason. One event loop, no threads. This file has the loop: it waits
+ * for events and calls their handlers. In a job over several hosts the launcher and its agents
+ * all run this loop. */
 #include "run/hosts.h"
 
 #include "commands.h"
@@ -20,7 +20,7 @@
 
 static const uint64_t reaping_ns = 10 * RUN_SECOND_NS;
 
-/* The host of an agent, whose words stand among those of others. */
+/* Host name of an agent, printed in its messages since those of several hosts are mixed. */
 static const char *said_by;
 
 static const char *said_as = "weft run";
@@ -54,7 +54,7 @@ const char *run_pe_name(const struct run *run, int pe)
     return name;
 }
 
-/* -------------------------------------------------------------------------- what is waited for */
+/* ------------------------------------------------------------------------- watched descriptors */
 
 static struct epoll_event event_of(uint32_t events, enum run_event event, int number)
 {
@@ -88,7 +88,7 @@ static void handle_signal(struct run *run, int number)
     case SIGTERM:
     case SIGHUP:
     case SIGQUIT:
-        run_ask_to_end(run, number);
+        run_request_end(run, number);
         break;
     case SIGTSTP:
         run_signal_all(run, SIGTSTP);
@@ -105,7 +105,7 @@ static bool open_signals(struct run *run)
                                   SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
     sigset_t set;
     sigemptyset(&set);
-    signal(SIGCHLD, SIG_DFL); /* were it ignored, the kernel would keep no exit status for us */
+    signal(SIGCHLD, SIG_DFL); /* if it were ignored, the kernel would not keep exit statuses */
     for (size_t i = 0; i < sizeof handled / sizeof handled[0]; i++)
         sigaddset(&set, handled[i]);
     sigprocmask(SIG_BLOCK, &set, &run->old_mask);
@@ -131,7 +131,7 @@ static void handle_event(struct run *run, const struct epoll_event *event)
         read_signals(run);
         break;
     case RUN_EVENT_EXIT:
-        run_look_for_exits(run);
+        run_find_exits(run);
         break;
     case RUN_EVENT_SOCKET:
         if (event->events & EPOLLOUT)
@@ -159,7 +159,7 @@ static void handle_event(struct run *run, const struct epoll_event *event)
         run_hosts_exited(run, number);
         break;
     case RUN_EVENT_LAUNCHER:
-        run_agent_hear(run, event->events);
+        run_agent_receive(run, event->events);
         break;
     }
 }
@@ -201,18 +201,18 @@ static void handle_time(struct run *run)
         run_hosts_by_time(run, now);
 }
 
-/* Whether there is something to wait for: PEs; then, for the launcher of several hosts, their
- * agents; for an agent, the launcher's word that all hosts have come to the end. */
-static bool goes_on(struct run *run)
+/* Whether the loop continues: PEs run; or, at the launcher of several hosts, agents run; or, at
+ * an agent, the launcher has not sent HOST_FINISH yet. */
+static bool loop_continues(struct run *run)
 {
     if (run->alive > 0)
         return true;
     if (run->postponed.until_ns)
-        run_settle(run, true);
+        run_end_postponed(run, true);
     return run->hosts ? run_hosts_wait(run) : run->agent && !run->agent->finish;
 }
 
-/* Without events the launcher can neither serve the PEs nor hear of their end: it kills them at
+/* Without events the launcher can neither serve the PEs nor see their end, so it kills them at
  * once. */
 static void stop_waiting(struct run *run, int error)
 {
@@ -223,9 +223,9 @@ static void stop_waiting(struct run *run, int error)
     run_signal_all(run, SIGKILL);
 }
 
-static void loop(struct run *run)
+static void process_events(struct run *run)
 {
-    while (goes_on(run)) {
+    while (loop_continues(run)) {
         struct epoll_event events[64];
         int n = epoll_wait(run->epoll, events, 64, milliseconds_to_wait(run));
         if (n < 0 && errno != EINTR) {
@@ -236,7 +236,7 @@ static void loop(struct run *run)
             handle_event(run, &events[i]);
         handle_time(run);
     }
-    run_settle(run, true);
+    run_end_postponed(run, true);
 }
 
 /* ----------------------------------------------------------------------------------------- run */
@@ -263,7 +263,7 @@ bool run_prepare(struct run *run)
     }
     if (!make_output_dir(run->options.output_dir) || !run_start_guard(run))
         return false;
-    if (!run_adopt_orphans()) {
+    if (!run_become_subreaper()) {
         run_say("prctl(PR_SET_CHILD_SUBREAPER): %s", strerror(errno));
         return false;
     }
@@ -280,8 +280,8 @@ bool run_prepare(struct run *run)
     return true;
 }
 
-/* A descriptor that we open must not come to lie on 0, 1 or 2, where the PEs would take it for
- * theirs. */
+/* Opens missing standard descriptors: a descriptor opened later must not become 0, 1 or 2, which
+ * the PEs would use as standard streams. */
 static bool open_standard_streams(void)
 {
     for (int fd = 0; fd < 3; fd++)
@@ -290,7 +290,7 @@ static bool open_standard_streams(void)
     return true;
 }
 
-/* A job within a job: the outer launcher's socket is not for our PEs. */
+/* In a job within a job, the PEs must not inherit the socket of the outer launcher. */
 static void hide_outer_socket(void)
 {
     int64_t fd = config_int(CONFIG_BOOT_SOCKET);
@@ -301,16 +301,16 @@ static void hide_outer_socket(void)
 int run_loop(struct run *run)
 {
     run_start_stdin(run);
-    loop(run);
+    process_events(run);
     run_end_stdin(run);
     run_clean_up(run);
     run_stop_guard(run);
-    sigprocmask(SIG_SETMASK, &run->old_mask, NULL); /* from here Ctrl-C ends us */
+    sigprocmask(SIG_SETMASK, &run->old_mask, NULL); /* from here on Ctrl-C ends this process */
     run_drain_output(run);
     return run->result >= 0 ? run->result : run->culprit >= 0 ? EXIT_FAULT : EXIT_GOOD;
 }
 
-static void start(struct run *run, const char *path)
+static void start_job(struct run *run, const char *path)
 {
     run->started_ns = clock_now_ns();
     if (run->hosts ? run_hosts_start(run) : run_start_pes(run, path))
@@ -328,7 +328,7 @@ static int run_here(struct run *run)
         return result;
     hide_outer_socket();
     if (run_prepare(run) && (!run->hosts || run_hosts_connect(run))) {
-        start(run, path);
+        start_job(run, path);
         result = run_loop(run);
     } else {
         run_stop_guard(run);
@@ -340,11 +340,11 @@ static int run_here(struct run *run)
     return result;
 }
 
-/* What is to be known of the hosts before anything is started. */
+/* Completes the host list before anything is started. */
 static bool list_hosts(struct run *run)
 {
     struct run_options *options = &run->options;
-    if (options->host_count && !run_deal_pes(options)) {
+    if (options->host_count && !run_distribute_pes(options)) {
         for (int i = 0; i < options->host_count; i++)
             free(options->hosts[i].name);
         free(options->hosts);
@@ -373,7 +373,7 @@ static int run_as_agent(struct run *run)
     said_by = agent.host;
     if (!run_setup_read(&run->options, &agent))
         return EXIT_USAGE;
-    config_reset(); /* the setup has brought the launcher's variables */
+    config_reset(); /* the setup has set the launcher's variables */
     run->agent = &agent;
     run->first = agent.first;
     run->all = agent.npes;
@@ -387,7 +387,7 @@ int cmd_run(int argc, char **argv)
     struct run run = {
         .options = {.grace_ns = 2 * RUN_SECOND_NS}, .result = -1, .culprit = -1, .stdin_pipe = -1};
     if (!open_standard_streams())
-        return EXIT_FAULT; /* and nowhere to say why */
+        return EXIT_FAULT; /* there is no stream for a message */
     if (!run_parse_options(&run.options, argc, argv)) {
         run_say("no memory for the options");
         return EXIT_FAULT;

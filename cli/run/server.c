@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft run` as the hub of the job (boot/hub/hub.h): who has joined, what PEs report, and what
- * follows from it. A PE that misbehaves ends the job; no PE can make the launcher wait. Knows
- * nothing of processes' ends. */
+/* `weft run` as the hub of the job (boot/hub/hub.h): handles joins, reports of PEs and their
+ * consequences. A PE that misbehaves ends the job; no PE can make the launcher wait. The end of
+ * processes is handled elsewhere. */
 #include "run/run.h"
 
 #include <errno.h>
@@ -27,18 +27,19 @@ static void end_job(struct run *run, int pe, weft_status status, int result, con
     run_end(run, pe, status, result, sentence);
 }
 
-void run_tell_end(struct run *run, int pe)
+void run_send_end(struct run *run, int pe)
 {
-    if (run->pes[pe].told_the_end)
+    if (run->pes[pe].end_sent)
         return;
-    run->pes[pe].told_the_end = true;
+    run->pes[pe].end_sent = true;
     hub_send(&run->hub, pe, FRAME_END, run->end_status, run->end_sentence,
              strnlen(run->end_sentence, HUB_MOST_SENTENCE), -1);
 }
 
 /* ------------------------------------------------------------------------------------ joining */
 
-/* The program that joined is not our child, so only a pidfd tells when it ends. */
+/* Watches the program that joined when it is not a child of the launcher: only a pidfd reports
+ * its end. */
 void run_watch_program(struct run *run, int number)
 {
     struct run_pe *pe = &run->pes[number];
@@ -47,7 +48,7 @@ void run_watch_program(struct run *run, int number)
         pe->program_pidfd = (int)syscall(SYS_pidfd_open, pe->program, 0);
     if (pe->program_pidfd >= 0)
         run_watch(run, pe->program_pidfd, EPOLLIN, RUN_EVENT_PROGRAM, number);
-    else /* it has ended so soon that its parent has already reaped it */
+    else /* it has ended and its parent has already reaped it */
         pe->program_gone = pe->program > 0 && pe->program != pe->pid && errno == ESRCH;
 #endif
 }
@@ -87,13 +88,13 @@ static void on_joined(void *owner, int number, pid_t sender)
     if (!run->hosts)
         run_watch_program(run, number);
     if (run->phase != RUN_WORKING) {
-        run_tell_end(run, number);
+        run_send_end(run, number);
         return;
     }
     for (int other = 0; other < run->started; other++) {
         if (run->pes[other].exited && run->pes[other].jobs < pe->jobs) {
             end_job(run, other, WEFT_ERR_PEER_DEAD, 1,
-                    "%s ended before it joined the job that others wait in",
+                    "%s ended before it joined the job that other PEs wait for",
                     run_pe_name(run, other));
             return;
         }
@@ -102,8 +103,8 @@ static void on_joined(void *owner, int number, pid_t sender)
 
 /* ------------------------------------------------------------------------------------- leaving */
 
-/* Who leaves without weft_finalize stays `joined`: its exit is judged as that of a PE in the
- * job. */
+/* A PE that leaves without weft_finalize stays `joined`, so that its exit is judged as that of a
+ * PE in the job. */
 static void on_left(void *owner, int number, bool clean)
 {
     struct run *run = owner;
@@ -125,8 +126,8 @@ static void on_aborted(void *owner, int number, int code, const char *sentence)
 static void on_failed(void *owner, int number, weft_status status, const char *sentence)
 {
     struct run *run = owner;
-    /* A PE that has not joined, or that broke the protocol, may yet end with status 0: then its own
-     * status must not become that of the job. */
+    /* A PE that has not joined or that broke the protocol may still exit with status 0, which
+     * must not become the status of the job. */
     bool judges = run->pes[number].joined && status != WEFT_ERR_VERSION && status != WEFT_ERR_BOOT;
     end_job(run, number, status, judges ? -1 : 1, "%s cannot go on: %s", run_pe_name(run, number),
             sentence);
@@ -217,8 +218,7 @@ void run_close_hub(struct run *run)
     struct wire *wires = run->hub.wires;
     for (int pe = 0; wires && pe < run->options.npes; pe++) {
         run_close_socket(run, pe);
-        wire_close(
-            &wires[pe]); /* frees what had arrived over a connection that is closed already */
+        wire_close(&wires[pe]); /* frees data received over a connection that is already closed */
     }
     hub_free(&run->hub);
     free(wires);

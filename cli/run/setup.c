@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an agent of `weft run --hosts` is told at its standard input: a line of text with the number
- * of bytes that follow, then "key=value" strings with a zero behind each. The secret is among them,
- * since command lines and environments can be read by others. Knows nothing of connections. */
+/* The setup that an agent of `weft run --hosts` reads from its standard input: a text line with
+ * the number of bytes that follow, then zero-terminated "key=value" strings. The secret is in
+ * it, since other users can read command lines and environments. Independent of connections. */
 #include "run/hosts.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ enum { SETUP_VERSION = 1, SETUP_MOST_BYTES = 1 << 20 };
 
 /* ------------------------------------------------------------------------------------ writing */
 
-/* Variables of the launcher that the PEs get on every host; --env names others. */
+/* Whether the PEs on every host get this variable of the launcher; --env adds others. */
 static bool is_passed_on(const char *entry)
 {
     static const char *const prefixes[] = {"WEFT_", "SHMEM_", "NVSHMEM_",         "OMP_",
@@ -47,7 +47,7 @@ static void write_number(FILE *to, const char *key, int64_t value)
     write_string(to, key, text);
 }
 
-/* --env NAME takes the launcher's value, NAME=VALUE brings its own. */
+/* --env NAME copies the launcher's value; NAME=VALUE sets a value. */
 static void write_environment(FILE *to, const struct run_options *options)
 {
     for (char **entry = environ; *entry; entry++)
@@ -132,7 +132,7 @@ static bool read_exactly(char *to, size_t bytes)
     return true;
 }
 
-/* Byte by byte: what follows the setup belongs to PE 0. */
+/* Reads byte by byte, since the bytes after the setup belong to PE 0. */
 static bool read_setup_line(char *line, size_t size)
 {
     for (size_t n = 0; n + 1 < size; n++) {
@@ -146,7 +146,7 @@ static bool read_setup_line(char *line, size_t size)
     return false;
 }
 
-static bool take_address(struct run_agent *agent, const char *hex)
+static bool read_address(struct run_agent *agent, const char *hex)
 {
     struct rendezvous_address *at = &agent->addresses[agent->address_count], zero = {0};
     unsigned byte;
@@ -157,9 +157,9 @@ static bool take_address(struct run_agent *agent, const char *hex)
     return at->bytes >= sizeof(struct sockaddr_in);
 }
 
-/* Numbers of the setup, where they go. */
-static bool take_number(struct run_options *options, struct run_agent *agent, const char *key,
-                        const char *value)
+/* Stores a number of the setup. */
+static bool set_number(struct run_options *options, struct run_agent *agent, const char *key,
+                       const char *value)
 {
     long long number = strtoll(value, NULL, 10);
     struct {
@@ -185,8 +185,8 @@ static bool take_number(struct run_options *options, struct run_agent *agent, co
     return true;
 }
 
-/* false: it does not belong into a setup. */
-static bool take_setup_line(struct run_options *options, struct run_agent *agent, char *key,
+/* Stores one entry of the setup. False: unknown key. */
+static bool set_setup_entry(struct run_options *options, struct run_agent *agent, char *key,
                             int *words)
 {
     char *value = strchr(key, '=');
@@ -208,9 +208,9 @@ static bool take_setup_line(struct run_options *options, struct run_agent *agent
     else if (strcmp(key, "word") == 0)
         options->command[(*words)++] = value;
     else if (strcmp(key, "address") == 0)
-        return take_address(agent, value);
+        return read_address(agent, value);
     else
-        return take_number(options, agent, key, value);
+        return set_number(options, agent, key, value);
     return true;
 }
 
@@ -225,7 +225,7 @@ static bool same_version(const char *first)
     return false;
 }
 
-/* First of all, since it stands in whatever we say. */
+/* Sets the host name first, since it is printed in all messages. */
 static void name_host(struct run_agent *agent, const char *text, size_t bytes)
 {
     for (const char *at = text; at < text + bytes; at += strlen(at) + 1)
@@ -250,14 +250,14 @@ bool run_setup_read(struct run_options *options, struct run_agent *agent)
     if (!read_setup_line(line, sizeof line) ||
         sscanf(line, "weft agent %d %zu", &version, &bytes) != 2 || bytes < 1 ||
         bytes > SETUP_MOST_BYTES) {
-        run_say("--agent is for `weft run --hosts`, which tells it what to do");
+        run_say("--agent is used by `weft run --hosts` only, which sends its setup");
         return false;
     }
-    /* Lives as long as the process: its strings are in the environment. */
+    /* Lives as long as the process, since the environment points into it. */
     static char *text;
     text = malloc(bytes + 1);
     if (!text || !read_exactly(text, bytes)) {
-        run_say("the launcher's word at standard input has no end");
+        run_say("the launcher's setup on standard input is incomplete");
         return false;
     }
     text[bytes] = '\0';
@@ -265,7 +265,7 @@ bool run_setup_read(struct run_options *options, struct run_agent *agent)
     if (!same_version(text))
         return false;
     if (version != SETUP_VERSION) {
-        run_say("the launcher speaks another protocol than this weft, although both are %s",
+        run_say("the launcher uses another protocol than this weft, although both are %s",
                 weft_version());
         return false;
     }
@@ -278,10 +278,10 @@ bool run_setup_read(struct run_options *options, struct run_agent *agent)
     bool good = options->command && agent->addresses;
     for (char *at = text + strlen(text) + 1, *next; good && at < text + bytes; at = next) {
         next = at + strlen(at) + 1;
-        good = take_setup_line(options, agent, at, &words);
+        good = set_setup_entry(options, agent, at, &words);
     }
     if (!good || !setup_is_complete(options, agent, words)) {
-        run_say("the launcher's word at standard input is not understood");
+        run_say("the launcher's setup on standard input is malformed");
         return false;
     }
     return true;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting the PEs of `weft run`: finding the program, choosing CPUs, one vfork-like clone each,
- * and the guard that ends the job's processes when the launcher itself is killed. */
+/* Starts the PEs of `weft run`: finds the program, chooses CPUs, creates each PE by a vfork-like
+ * clone, and starts the guard, which ends the job's processes when the launcher itself is
+ * killed. */
 #include "run/hosts.h"
 
 #include <errno.h>
@@ -80,7 +81,7 @@ int run_find_program(const char *name, char **path)
 
 /* -------------------------------------------------------------------------------------- CPUs */
 
-/* First CPU of the core that `cpu` belongs to, so that hardware threads are kept together. */
+/* First CPU of the core of `cpu`, so that hardware threads are kept together. */
 static int core_of(int cpu)
 {
     char path[96], text[32] = "";
@@ -98,7 +99,7 @@ struct cpu {
     int core;
 };
 
-static int by_core(const void *a, const void *b)
+static int compare_cores(const void *a, const void *b)
 {
     const struct cpu *left = a, *right = b;
     if (left->core != right->core)
@@ -106,7 +107,7 @@ static int by_core(const void *a, const void *b)
     return left->number < right->number ? -1 : left->number > right->number;
 }
 
-/* The CPUs this process may use, hardware threads of a core side by side. */
+/* Lists the CPUs that this process may use, hardware threads of a core adjacent. */
 static struct cpu *list_cpus(int *count)
 {
     cpu_set_t allowed;
@@ -118,7 +119,7 @@ static struct cpu *list_cpus(int *count)
         if (CPU_ISSET(cpu, &allowed))
             cpus[(*count)++] = (struct cpu){cpu, core_of(cpu)};
     if (cpus)
-        qsort(cpus, (size_t)*count, sizeof *cpus, by_core);
+        qsort(cpus, (size_t)*count, sizeof *cpus, compare_cores);
     return cpus;
 }
 
@@ -127,7 +128,7 @@ static bool begins_core(const struct cpu *cpus, int i)
     return i == 0 || cpus[i].core != cpus[i - 1].core;
 }
 
-/* Index of the first CPU of that core, counted from 0; `count` behind the last core. */
+/* Index of the first CPU of a core, counted from 0; `count` after the last core. */
 static int core_begin(const struct cpu *cpus, int count, int core)
 {
     for (int i = 0; i < count; i++)
@@ -144,9 +145,9 @@ static int count_cores(const struct cpu *cpus, int count)
     return cores;
 }
 
-/* PE number `pe` of `npes` gets its equal share of the cores, in order, or one core of that share.
- * More PEs than cores share the CPUs, that is hardware threads; more PEs than CPUs are not
- * bound. */
+/* Chooses the CPUs of PE `pe` of `npes`: an equal share of the cores, in order, or one core of
+ * that share. With more PEs than cores they share CPUs (hardware threads); with more PEs than
+ * CPUs they are not bound. */
 static void choose_cpus(const struct cpu *cpus, int count, const struct run_options *options,
                         int pe, cpu_set_t *set)
 {
@@ -165,13 +166,14 @@ static void choose_cpus(const struct cpu *cpus, int count, const struct run_opti
 
 /* --------------------------------------------------------------------------------- the guard */
 
-/* A process in a session of its own that waits until the launcher's end of the pipe is closed. Only
- * the launcher's death closes it: a launcher that ends well kills the guard first. */
+/* The guard: a process in its own session that waits until the launcher's end of the pipe is
+ * closed. Only the death of the launcher closes it: a launcher that ends normally kills the
+ * guard first. */
 static void guard_main(struct run *run, int pipe_end)
 {
     setsid();
     prctl(PR_SET_NAME, "weft-guard");
-    /* were our output open here, its reader would wait for the guard's end as well */
+    /* closes the output, so that its reader does not wait for the guard */
     if (dup2(pipe_end, 0) < 0 || close_range(1, ~0u, 0) < 0)
         for (int fd = 1; fd < 1024; fd++)
             close(fd);
@@ -185,14 +187,15 @@ static void guard_main(struct run *run, int pipe_end)
     _exit(0);
 }
 
-/* A random number, the time and a pid: no other job has it, and no stranger guesses it. */
+/* Makes the mark from a random number, the time and a pid, so that no other job has it and it
+ * cannot be guessed. */
 static void make_mark(struct run *run)
 {
     struct timespec now;
     uint64_t random = 0;
     clock_gettime(CLOCK_REALTIME, &now);
     if (getrandom(&random, sizeof random, GRND_NONBLOCK) < 0)
-        random = 0; /* early after the start of the machine; pid and time are left */
+        random = 0; /* shortly after boot there may be no random numbers; pid and time remain */
     snprintf(run->mark, sizeof run->mark, "WEFT_BOOT_JOB=%d.%lld.%09ld.%016" PRIx64, (int)getpid(),
              (long long)now.tv_sec, now.tv_nsec, random);
 }
@@ -233,21 +236,22 @@ void run_stop_guard(struct run *run)
 
 /* ----------------------------------------------------------------------------------- one PE */
 
-/* All that the child needs between clone and exec. It shares our memory and runs while we wait. */
+/* Data of the child between clone and exec. The child shares the launcher's memory while the
+ * launcher waits. */
 struct child {
     struct run *run;
     const char *path;
-    char **environment; /* with room for our variables in front, */
-    char **variables;   /* and where it begins for this PE */
+    char **environment; /* with space for the launcher's variables at the start */
+    char **variables;   /* start of the environment of this PE */
     int pe;
     int socket;
-    int in, out, err; /* to become 0, 1, 2; -1 = as they are */
+    int in, out, err; /* become 0, 1 and 2; -1: unchanged */
     bool bound;
     cpu_set_t cpus;
     sigset_t old_mask;
     struct rlimit files;
     pid_t launcher;
-    int error; /* errno of what failed */
+    int error; /* errno of the failed call */
     const char *failed;
 };
 
@@ -261,8 +265,8 @@ static void child_fail(struct child *child, const char *what)
 static int child_main(void *argument)
 {
     struct child *child = argument;
-    /* Dies with the launcher. Should that have died before the call, its pid is not our parent's
-     * any more. The group is in the guard's list before there is anything to guard. */
+    /* The child dies with the launcher. If the launcher died before this call, the parent's pid
+     * differs. The process group is in the guard's list before the child runs. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
         child_fail(child, "prctl(PR_SET_PDEATHSIG)");
     if (getppid() != child->launcher)
@@ -277,7 +281,7 @@ static int child_main(void *argument)
     if (fcntl(child->socket, F_SETFD, 0) < 0)
         child_fail(child, "passing it the launcher's socket");
     if (child->bound && sched_setaffinity(0, sizeof child->cpus, &child->cpus) < 0)
-        child_fail(child, "binding it to its CPUs (--bind=none does without)");
+        child_fail(child, "binding it to its CPUs (--bind=none skips this)");
     setrlimit(RLIMIT_NOFILE, &child->files);
     if (!child->run->pipe_was_ignored)
         signal(SIGPIPE, SIG_DFL);
@@ -287,7 +291,7 @@ static int child_main(void *argument)
     return 0;
 }
 
-static bool watch(struct run *run, int fd, enum run_event event, int number, int pe)
+static bool watch_descriptor(struct run *run, int fd, enum run_event event, int number, int pe)
 {
     if (run_watch(run, fd, EPOLLIN, event, number) == 0)
         return true;
@@ -321,7 +325,7 @@ static bool clone_child(struct child *child)
         return false;
     }
     pe->pid = pe->group = pid;
-    if (watch(child->run, pe->pidfd, RUN_EVENT_EXIT, child->pe, child->pe))
+    if (watch_descriptor(child->run, pe->pidfd, RUN_EVENT_EXIT, child->pe, child->pe))
         return true;
     kill(-pid, SIGKILL);
     waitpid(pid, NULL, 0);
@@ -340,8 +344,8 @@ static bool is_ours(const char *entry)
     return false;
 }
 
-/* The environment of a PE. Our variables stand first: socket, PE, number of PEs, the job's mark,
- * and where there are several hosts, number and name of this one. */
+/* Makes the environment of a PE. The launcher's variables come first: socket, PE, number of PEs,
+ * the mark of the job, and with several hosts the number and name of this host. */
 static char **make_environment(void)
 {
     size_t count = 0;
@@ -378,7 +382,7 @@ static bool open_stream_pipe(struct run *run, int pe, int stream, int *writing)
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     run->pes[pe].streams[stream].fd = ends[0];
     *writing = ends[1];
-    return watch(run, ends[0], RUN_EVENT_SOURCE, 2 * pe + stream, pe);
+    return watch_descriptor(run, ends[0], RUN_EVENT_SOURCE, 2 * pe + stream, pe);
 }
 
 static bool open_streams(struct run *run, struct child *child)
@@ -433,7 +437,7 @@ static bool open_socket(struct run *run, int pe, int *other)
     setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
     wire_init(&run->hub.wires[pe], ends[0], NULL, false);
     *other = ends[1];
-    return watch(run, ends[0], RUN_EVENT_SOCKET, pe, pe);
+    return watch_descriptor(run, ends[0], RUN_EVENT_SOCKET, pe, pe);
 }
 
 static bool start_pe(struct run *run, struct child *child)
@@ -459,7 +463,8 @@ static bool start_pe(struct run *run, struct child *child)
     return good;
 }
 
-/* Each PE costs the launcher up to three descriptors; the PEs keep the limit that we were given. */
+/* Raises the limit of open files: each PE needs up to three descriptors in the launcher. The PEs
+ * keep the original limit. */
 static void raise_descriptor_limit(struct rlimit *given)
 {
     getrlimit(RLIMIT_NOFILE, given);
@@ -486,7 +491,7 @@ bool run_start_pes(struct run *run, const char *path)
         child.pe = run->started;
         if (child.bound)
             choose_cpus(cpus, count, &run->options, child.pe, &child.cpus);
-        /* no handler may run in the child while it shares our memory */
+        /* no signal handler may run in the child while it shares the launcher's memory */
         sigset_t ours;
         sigprocmask(SIG_SETMASK, &all, &ours);
         child.old_mask = run->old_mask;

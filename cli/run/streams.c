@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The PEs' standard streams as far as `weft run` stands between them and ours: with --prefix their
- * output, and the terminal's input for PE 0.
- *
- * --prefix: whole lines with "[pe] " in front, never mixed. A line without an end is held back
- * until its end, its PE's end, or MOST_LINE bytes. When nobody reads our output, nobody reads the
- * PEs' output either, and they wait; the launcher itself never does. */
+/* The standard streams of the PEs that `weft run` relays: their output with --prefix, and the
+ * terminal's input for PE 0.
+ * --prefix: whole lines with "[pe] " in front, never mixed. A line without an end is held until
+ * its end, the end of its PE, or MOST_LINE bytes. When the launcher's output is not read, it
+ * stops reading the PEs' output, and the PEs wait; the launcher itself never waits. */
 #include "run/hosts.h"
 
 #include <errno.h>
@@ -19,12 +18,12 @@
 enum {
     READ_BYTES = 65536,
     MOST_LINE = 1 << 20,
-    PIECE = 4096, /* PIPE_BUF: a pipe that poll calls writable takes so much at once */
+    PIECE = 4096, /* PIPE_BUF: a pipe that poll() reports as writable takes this much */
 };
 
 /* ------------------------------------------------------------------------------ standard output */
 
-static bool reserve(char **data, size_t *size, size_t needed)
+static bool reserve_bytes(char **data, size_t *size, size_t needed)
 {
     if (needed <= *size)
         return true;
@@ -39,9 +38,9 @@ static bool reserve(char **data, size_t *size, size_t needed)
     return true;
 }
 
-static void append(struct run_sink *sink, const char *data, size_t bytes)
+static void append_to_sink(struct run_sink *sink, const char *data, size_t bytes)
 {
-    if (!bytes || sink->broken || !reserve(&sink->data, &sink->size, sink->used + bytes))
+    if (!bytes || sink->broken || !reserve_bytes(&sink->data, &sink->size, sink->used + bytes))
         return;
     memcpy(sink->data + sink->used, data, bytes);
     sink->used += bytes;
@@ -52,14 +51,14 @@ static void emit_line(struct run *run, int pe, int stream, const char *line, siz
     char prefix[96] = "";
     if (run->agent)
         snprintf(prefix, sizeof prefix, "[%s %d] ", run->agent->host, run->first + pe);
-    else if (!run->hosts) /* else its agent has put it there */
+    else if (!run->hosts) /* otherwise the agent has added it */
         snprintf(prefix, sizeof prefix, "[%d] ", pe);
-    append(&run->sinks[stream], prefix, strlen(prefix));
-    append(&run->sinks[stream], line, bytes);
-    append(&run->sinks[stream], "\n", 1);
+    append_to_sink(&run->sinks[stream], prefix, strlen(prefix));
+    append_to_sink(&run->sinks[stream], line, bytes);
+    append_to_sink(&run->sinks[stream], "\n", 1);
 }
 
-/* Takes the complete lines out of the source's buffer. */
+/* Moves the complete lines from the source's buffer to the sink. */
 static void emit_lines(struct run *run, int pe, int stream, size_t fresh)
 {
     struct run_source *source = &run->pes[pe].streams[stream];
@@ -94,7 +93,7 @@ static void end_source(struct run *run, int pe, int stream)
     }
 }
 
-/* Stops or resumes reading every PE's stream of this sink. */
+/* Stops or resumes reading the streams of all PEs that go to this sink. */
 static void watch_sources(struct run *run, int stream, bool watch)
 {
     for (int pe = 0; pe < run->sources; pe++) {
@@ -112,11 +111,11 @@ static void break_sink(struct run *run, int stream)
     sink->broken = true;
     sink->used = 0;
     for (int pe = 0; pe < run->sources; pe++)
-        end_source(run, pe, stream); /* so that the PEs see a closed pipe, as we do */
+        end_source(run, pe, stream); /* so that the PEs get SIGPIPE or EPIPE too */
 }
 
-/* Nothing more can be written there (a full disk): that is why the job ends, and the PEs, whose
- * output is read on and dropped, are told so. */
+/* The sink cannot be written (a full disk): the job ends for this reason. The launcher still
+ * reads the PEs' output and drops it. */
 static void fail_sink(struct run *run, int stream, int error)
 {
     char sentence[200];
@@ -132,19 +131,20 @@ static void fail_sink(struct run *run, int stream, int error)
         run->result = 1;
 }
 
-static bool has_room(const struct run_sink *sink)
+static bool is_writable(const struct run_sink *sink)
 {
     struct pollfd watched = {.fd = sink->fd, .events = POLLOUT};
-    return poll(&watched, 1, 0) == 1; /* always true of a file */
+    return poll(&watched, 1, 0) == 1; /* always true for a file */
 }
 
-static void wait_for_room(struct run *run, int stream, bool wait)
+static void wait_until_writable(struct run *run, int stream, bool wait)
 {
     struct run_sink *sink = &run->sinks[stream];
     if (sink->waits == wait)
         return;
     if (wait && run_watch(run, sink->fd, EPOLLOUT, RUN_EVENT_SINK, stream) < 0)
-        return; /* cannot be watched, so it always has room: the next read writes on */
+        return; /* cannot be watched, since a file is always writable: the next read continues
+                   writing */
     if (!wait)
         run_unwatch(run, sink->fd);
     sink->waits = wait;
@@ -156,7 +156,7 @@ void run_flush_sink(struct run *run, int stream)
     struct run_sink *sink = &run->sinks[stream];
     size_t done = 0;
     bool failed = false;
-    while (done < sink->used && has_room(sink)) {
+    while (done < sink->used && is_writable(sink)) {
         size_t piece = sink->used - done;
         if (!sink->is_file && piece > PIECE)
             piece = PIECE;
@@ -171,7 +171,7 @@ void run_flush_sink(struct run *run, int stream)
     }
     if (failed) {
         int error = errno;
-        wait_for_room(run, stream, false);
+        wait_until_writable(run, stream, false);
         if (error == EPIPE)
             break_sink(run, stream);
         else
@@ -181,7 +181,7 @@ void run_flush_sink(struct run *run, int stream)
     sink->used -= done;
     if (sink->used)
         memmove(sink->data, sink->data + done, sink->used);
-    wait_for_room(run, stream, sink->used > 0);
+    wait_until_writable(run, stream, sink->used > 0);
 }
 
 void run_read_source(struct run *run, int pe, int stream)
@@ -189,7 +189,7 @@ void run_read_source(struct run *run, int pe, int stream)
     struct run_source *source = &run->pes[pe].streams[stream];
     if (source->fd < 0)
         return;
-    if (!reserve(&source->line, &source->size, source->used + READ_BYTES)) {
+    if (!reserve_bytes(&source->line, &source->size, source->used + READ_BYTES)) {
         end_source(run, pe, stream);
         return;
     }
@@ -215,8 +215,8 @@ void run_open_sinks(struct run *run)
     }
 }
 
-/* All PEs have ended: what they have written is in the pipes. A process that they left behind, and
- * that keeps a pipe open, is not waited for. */
+/* Reads the rest of the output from the pipes after all PEs have ended. Does not wait for
+ * left-behind processes that keep a pipe open. */
 void run_drain_output(struct run *run)
 {
     for (int stream = 0; stream < 2; stream++) {
@@ -242,15 +242,16 @@ void run_drain_output(struct run *run)
 
 /* ------------------------------------------------------------------------------ standard input */
 
-/* A PE is not in the terminal's foreground group and would be stopped when it reads; so we read for
- * PE 0. Anything but a terminal it reads itself, unless it is on another host. */
+/* A PE is not in the terminal's foreground process group and would be stopped when it reads, so
+ * the launcher reads the terminal for PE 0. PE 0 reads any other input itself, unless it is on
+ * another host. */
 static void watch_stdin(struct run *run, bool watch)
 {
     if (run->stdin_watched == watch)
         return;
     run->stdin_watched = watch;
     if (watch && run_watch(run, STDIN_FILENO, EPOLLIN, RUN_EVENT_STDIN, 0) < 0) {
-        run->stdin_watched = false; /* a file, or /dev/null, which is always ready */
+        run->stdin_watched = false; /* a file or /dev/null, which is always readable */
         run->stdin_again_ns = 1;
     }
     if (!watch)
@@ -273,7 +274,7 @@ void run_relay_stdin(struct run *run)
         return;
     if (!run->stdin_used) {
         if (run->stdin_terminal &&
-            tcgetpgrp(STDIN_FILENO) != getpgrp()) { /* in the background: look again later */
+            tcgetpgrp(STDIN_FILENO) != getpgrp()) { /* in the background: try again later */
             watch_stdin(run, false);
             run->stdin_again_ns = clock_now_ns() + RUN_SECOND_NS / 5;
             return;

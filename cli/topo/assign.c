@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft topo --assign`: which NIC for which GPU, and the variables by which NCCL, UCX and NVSHMEM
- * are told. Prints an assignment; makes none. */
+/* `weft topo --assign`: prints which NIC each GPU should use, and the variables of NCCL, UCX and
+ * NVSHMEM for it. The assignment is made in src/machine. */
 #include "topo/topo.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 #include "machine/checks/assign.h"
 #include "machine_options.h"
 
-/* The variables' values; "" where there is nothing to say. Freed by release(). */
+/* Values of the variables; "": none. free_variables() releases them. */
 struct variables {
     char *nccl, *nvshmem;
 };
@@ -26,7 +26,7 @@ static bool assignment_is_complete(const struct assignment *a)
     return a->n > 0;
 }
 
-/* '=' asks NCCL for exactly these: without it mlx5_1 would mean mlx5_10 too. */
+/* '=' selects exact names in NCCL: without it mlx5_1 would also match mlx5_10. */
 static char *nccl_value(const struct assignment *a)
 {
     char *text;
@@ -47,7 +47,7 @@ static char *nccl_value(const struct assignment *a)
     return text;
 }
 
-/* Every GPU has a NIC, and is one for which there is NVSHMEM. */
+/* Whether every GPU has a NIC and NVSHMEM supports it. */
 static bool has_nvshmem(const struct assignment *a)
 {
     for (int i = 0; i < a->n; i++)
@@ -56,7 +56,8 @@ static bool has_nvshmem(const struct assignment *a)
     return assignment_is_complete(a);
 }
 
-/* NIC, port, and how many PEs of the node in a row use it; so PE i is taken to be on GPU i. */
+/* NIC, port, and the number of consecutive PEs of the node that use it. Assumes that PE i uses
+ * GPU i. */
 static char *nvshmem_value(const struct assignment *a)
 {
     char *text;
@@ -79,7 +80,7 @@ static struct variables variables_of(const struct assignment *a)
     return (struct variables){.nccl = nccl_value(a), .nvshmem = nvshmem_value(a)};
 }
 
-static void release(struct variables *v)
+static void free_variables(struct variables *v)
 {
     free(v->nccl);
     free(v->nvshmem);
@@ -135,9 +136,8 @@ static void print_assignment(const struct machine *machine, const struct assignm
     if (machine_is_flat(machine) && a->rails)
         columns_print(
             stdout, 0,
-            "unknown: which NIC is near which GPU, as the PCI tree of this virtual machine "
-            "is flat. Ask the provider, and tell it by --what-if 'move nic NAME under "
-            "gpuN'.");
+            "unknown: which NIC is near which GPU, as the PCI tree of this virtual machine is "
+            "flat. Ask the provider, and set it with --what-if 'move nic NAME under gpuN'.");
     print_variables(a, v);
 }
 
@@ -187,7 +187,7 @@ int topo_assign(const struct machine *machine, int json)
         print_assignment_json(machine, &assignment, &variables);
     else
         print_assignment(machine, &assignment, &variables);
-    release(&variables);
+    free_variables(&variables);
     assignment_free(&assignment);
     return status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Places frames and devices. Devices that are no GPU stand at the top of their frame, frames and
- * GPUs in a row at its bottom, so that nothing is below a GPU but the frames that it stands in:
- * there its links go. See draw.h. */
+/* Computes the positions of frames and devices. Devices other than GPUs are at the top of their
+ * frame, frames and GPUs in a row at its bottom, so that the space below a GPU has only its
+ * enclosing frames and is free for its links. See draw.h. */
 #include "topo/draw.h"
 
 #include <inttypes.h>
@@ -13,21 +13,21 @@
 #include "machine/routes/routes.h"
 
 enum {
-    PAD = 10,      /* inside a frame */
-    GAP = 10,      /* between neighbours */
-    HEADING = 22,  /* a frame's title */
-    DEVICE_H = 40, /* two lines of text */
+    PAD = 10,      /* padding inside a frame */
+    GAP = 10,      /* gap between neighbours */
+    HEADING = 22,  /* height of a frame's title */
+    DEVICE_H = 40, /* height of two lines of text */
     DEVICE_W = 62,
 };
 
 /* --- boxes and lines -------------------------------------------------------------------------- */
 
-static void *more_room(void *list, int n, int *room, size_t bytes)
+static void *grow_list(void *list, int n, int *capacity, size_t bytes)
 {
-    if (n < *room)
+    if (n < *capacity)
         return list;
-    *room = *room ? 2 * *room : 64;
-    list = realloc(list, (size_t)*room * bytes);
+    *capacity = *capacity ? 2 * *capacity : 64;
+    list = realloc(list, (size_t)*capacity * bytes);
     if (!list)
         abort();
     return list;
@@ -35,7 +35,7 @@ static void *more_room(void *list, int n, int *room, size_t bytes)
 
 int draw_add_box(struct drawing *d, enum draw_kind kind, int parent)
 {
-    d->boxes = more_room(d->boxes, d->n_boxes, &d->room_boxes, sizeof *d->boxes);
+    d->boxes = grow_list(d->boxes, d->n_boxes, &d->boxes_capacity, sizeof *d->boxes);
     d->boxes[d->n_boxes] =
         (struct draw_box){.kind = kind, .parent = parent, .gpu = -1, .domain = -1};
     return d->n_boxes++;
@@ -43,7 +43,7 @@ int draw_add_box(struct drawing *d, enum draw_kind kind, int parent)
 
 struct draw_line *draw_add_line(struct drawing *d)
 {
-    d->lines = more_room(d->lines, d->n_lines, &d->room_lines, sizeof *d->lines);
+    d->lines = grow_list(d->lines, d->n_lines, &d->lines_capacity, sizeof *d->lines);
     d->lines[d->n_lines] = (struct draw_line){.from = -1, .to = -1, .width = 2, .domain = -1};
     return &d->lines[d->n_lines++];
 }
@@ -88,7 +88,7 @@ static bool is_frame(enum draw_kind kind)
 
 /* --- the tree --------------------------------------------------------------------------------- */
 
-static int frame(struct drawing *d, enum draw_kind kind, int parent, const char *key)
+static int find_or_add_frame(struct drawing *d, enum draw_kind kind, int parent, const char *key)
 {
     for (int i = 0; i < d->n_boxes; i++)
         if (d->boxes[i].kind == kind && d->boxes[i].parent == parent &&
@@ -107,14 +107,14 @@ static bool has_hosts(const struct machine *m)
     return false;
 }
 
-/* -1 where all is one host. */
+/* Frame of the host of a device; -1: there is only one host. */
 static int host_frame(const struct machine *m, const struct machine_pci *pci, struct drawing *d)
 {
     char key[32];
     if (!pci || !has_hosts(m))
         return -1;
     snprintf(key, sizeof key, "%" PRId64, number_or(pci->host, 0));
-    int at = frame(d, DRAW_HOST, -1, key);
+    int at = find_or_add_frame(d, DRAW_HOST, -1, key);
     snprintf(d->boxes[at].name, DRAW_TEXT, "node %s", key);
     return at;
 }
@@ -127,7 +127,7 @@ static int package_frame(const struct machine *m, const struct machine_pci *pci,
     snprintf(key, sizeof key, "%" PRId64, package);
     if (package < 0 && pci)
         return host;
-    int at = frame(d, DRAW_PACKAGE, host, key);
+    int at = find_or_add_frame(d, DRAW_PACKAGE, host, key);
     if (package < 0)
         snprintf(d->boxes[at].name, DRAW_TEXT, "place unknown");
     else
@@ -142,7 +142,7 @@ static int root_frame(const struct machine *m, const struct machine_pci *pci, st
     int package = package_frame(m, pci, d);
     if (!pci)
         return package;
-    int at = frame(d, DRAW_ROOT, package, text_or(pci->root, "?"));
+    int at = find_or_add_frame(d, DRAW_ROOT, package, text_or(pci->root, "?"));
     int64_t numa = routes_numa(m, pci);
     snprintf(d->boxes[at].name, DRAW_TEXT, "root complex");
     snprintf(d->boxes[at].more, DRAW_TEXT, "%.40s", text_or(pci->root, "?"));
@@ -154,7 +154,7 @@ static int root_frame(const struct machine *m, const struct machine_pci *pci, st
     return at;
 }
 
-/* The frame that a device stands in: switches one in another, the topmost in its root complex. */
+/* Frame of a device: nested switches, the topmost in its root complex. */
 static int place_of(const struct machine *m, const struct machine_pci *pci, int depth,
                     struct drawing *d)
 {
@@ -165,7 +165,7 @@ static int place_of(const struct machine *m, const struct machine_pci *pci, int 
     int at = place_of(m, above, depth + 1, d);
     if (!text_is(above->kind, "upstream") && !text_is(above->kind, "bridge"))
         return at;
-    at = frame(d, DRAW_BRIDGE, at, text_or(above->bdf, "?"));
+    at = find_or_add_frame(d, DRAW_BRIDGE, at, text_or(above->bdf, "?"));
     snprintf(d->boxes[at].name, DRAW_TEXT, "PCIe switch");
     if (above->gen.known && above->width.known)
         snprintf(d->boxes[at].more, DRAW_TEXT, "up: %" PRId64 " x%" PRId64, above->gen.value,
@@ -206,8 +206,8 @@ static void add_gpu(const struct machine *m, const struct machine_gpu *g, int do
                  g->pcie_width.value);
 }
 
-/* On request those of one NVLink domain after the other, so that they stand beside each other where
- * the tree allows it. */
+/* Adds the GPUs; with `by_domain` in the order of NVLink domains, so that GPUs of a domain are
+ * adjacent where the tree allows it. */
 static void add_gpus(const struct machine *m, bool by_domain, struct drawing *d)
 {
     int *of = calloc(m->n_gpus + 1, sizeof *of);
@@ -268,7 +268,7 @@ static double least_width(const struct draw_box *box)
     return w < DEVICE_W ? DEVICE_W : w;
 }
 
-/* Between packages a line needs room for its words. */
+/* Gap between packages, with space for the label of the line. */
 static double package_gap(const struct machine *m)
 {
     return m->n_packages > 1 && m->system.socket_link.value &&
@@ -277,7 +277,7 @@ static double package_gap(const struct machine *m)
                : 2 * GAP;
 }
 
-/* Size of what is in a frame (-1: of all), which is placed relative to its top left corner. */
+/* Size of the content of a frame (-1: of all), with positions relative to its top left corner. */
 struct extent {
     double w, h;
     bool folded;
@@ -286,9 +286,9 @@ struct extent {
 struct layout {
     const struct machine *machine;
     struct drawing *d;
-    double bus;    /* pixels below a row of GPUs, for their links */
-    bool apart;    /* each host has a row of its own */
-    double widest; /* a row that is wider goes on in the next */
+    double bus;    /* space below a row of GPUs for their links, in pixels */
+    bool apart;    /* each host has its own row */
+    double widest; /* width at which a row is continued on the next */
 };
 
 static bool in_main_row(const struct draw_box *box)
@@ -319,7 +319,7 @@ static double place_others(struct layout *l, int frame, double width)
     return any ? y + DEVICE_H : 0;
 }
 
-/* Width of the devices that are no GPU, in a row of at most `most` of them. */
+/* Width of the devices other than GPUs, with at most `most` in a row. */
 static double others_width(const struct drawing *d, int frame, int most)
 {
     double w = 0;
@@ -333,7 +333,7 @@ static double others_width(const struct drawing *d, int frame, int most)
 }
 
 /* Aligns the boxes of a row at their lower edge. */
-static void settle_row(struct drawing *d, int frame, int row, double y, double height)
+static void align_row(struct drawing *d, int frame, int row, double y, double height)
 {
     for (int i = 0; i < d->n_boxes; i++)
         if (d->boxes[i].parent == frame && in_main_row(&d->boxes[i]) && d->boxes[i].row == row)
@@ -348,7 +348,7 @@ static bool holds_packages(const struct drawing *d, int frame)
     return false;
 }
 
-/* The domain of all GPUs in a box; -1: they are of several, or of none. */
+/* The NVLink domain of all GPUs in a box; -1: several domains, or no GPU. */
 static int domain_of(const struct drawing *d, int box)
 {
     int domain = -1;
@@ -362,7 +362,8 @@ static int domain_of(const struct drawing *d, int box)
     return domain;
 }
 
-/* A domain that does not fit into what is left of a row, but into one of its own, begins one. */
+/* Whether `box` starts a new row: its domain does not fit into the rest of this row, but into a
+ * row of its own. */
 static bool begins_row(const struct layout *l, int last, int box, double x, double gap)
 {
     const struct drawing *d = l->d;
@@ -377,7 +378,7 @@ static bool begins_row(const struct layout *l, int last, int box, double x, doub
     return x + width > l->widest && width <= l->widest;
 }
 
-/* Frames and GPUs in rows. Returns their extent, from y on. */
+/* Places frames and GPUs in rows from y on. Returns their extent. */
 static struct extent place_main(struct layout *l, int frame, double y)
 {
     struct drawing *d = l->d;
@@ -391,7 +392,7 @@ static struct extent place_main(struct layout *l, int frame, double y)
             continue;
         if (x > 0 &&
             (x + box->w > l->widest || box->folded || alone || begins_row(l, last, i, x, gap))) {
-            settle_row(d, frame, row, y, height);
+            align_row(d, frame, row, y, height);
             y += height + GAP + l->bus;
             e.h += height + GAP + l->bus;
             e.folded = true;
@@ -406,7 +407,7 @@ static struct extent place_main(struct layout *l, int frame, double y)
         height = box->h > height ? box->h : height;
         e.w = x - gap > e.w ? x - gap : e.w;
     }
-    settle_row(d, frame, row, y, height);
+    align_row(d, frame, row, y, height);
     e.h += height;
     if (e.folded)
         e.h += l->bus;
@@ -451,8 +452,8 @@ static struct extent measure_frame(struct layout *l, int frame)
     return e;
 }
 
-/* From places relative to the frame to places in the picture. */
-static void settle(struct drawing *d, int frame, double x, double y)
+/* Converts positions relative to the frame to positions in the drawing. */
+static void make_absolute(struct drawing *d, int frame, double x, double y)
 {
     for (int i = 0; i < d->n_boxes; i++) {
         if (d->boxes[i].parent != frame)
@@ -460,11 +461,11 @@ static void settle(struct drawing *d, int frame, double x, double y)
         d->boxes[i].x += x;
         d->boxes[i].y += y;
         if (is_frame(d->boxes[i].kind))
-            settle(d, i, d->boxes[i].x + PAD, d->boxes[i].y + HEADING);
+            make_absolute(d, i, d->boxes[i].x + PAD, d->boxes[i].y + HEADING);
     }
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- the whole drawing ------------------------------------------------------------------------ */
 
 static const char *link_words(const struct machine *m)
 {
@@ -491,8 +492,8 @@ static void name_picture(const struct machine *m, struct drawing *d)
              machine_is_flat(m) ? " (virtual machine)" : "");
 }
 
-/* A line between neighbouring packages of a row. */
-static void join_packages(const struct machine *m, struct drawing *d)
+/* Draws a line between neighbouring packages of a row. */
+static void connect_packages(const struct machine *m, struct drawing *d)
 {
     char words[64];
     if (m->n_packages < 2 || !m->system.socket_link.value || text_is(m->system.socket_link, "none"))
@@ -526,11 +527,11 @@ static void join_packages(const struct machine *m, struct drawing *d)
         }
         last = i;
     }
-    if (!drawn) /* they stand below each other */
+    if (!drawn) /* they are below each other */
         draw_note(d, "between CPU packages: %s", words);
 }
 
-/* Rows as short as they can be while the picture stays as wide as a slide. */
+/* Finds the shortest rows for which the drawing is still as wide as a slide. */
 static struct extent fit_page(struct layout *l)
 {
     static const double widths[] = {1500, 2400, 3400, 4600};
@@ -544,7 +545,7 @@ static struct extent fit_page(struct layout *l)
     return e;
 }
 
-/* What has been placed stays in the middle. */
+/* Widens the drawing and keeps its content centred. */
 static void widen(struct drawing *d, double width)
 {
     double by = (width - d->w) / 2;
@@ -558,7 +559,7 @@ static void widen(struct drawing *d, double width)
     d->w = width;
 }
 
-/* Everything but the lines, with so many pixels below each row of GPUs; returns how far it goes. */
+/* Places everything except lines, with `bus` pixels below each row of GPUs. Returns the extent. */
 static struct extent place_all(const struct machine *machine, bool by_domain, double bus,
                                struct drawing *d)
 {
@@ -576,18 +577,18 @@ void draw_machine(const struct machine *machine, struct drawing *d)
     enum draw_fabric fabric = draw_fabric_of(machine);
     struct extent e = place_all(machine, true, fabric == DRAW_SWITCHED ? DRAW_BUS : 0, d);
     bool side = fabric == DRAW_SWITCHED && draw_spans_rows(d);
-    settle(d, -1, DRAW_MARGIN + (side ? DRAW_SIDE : 0), DRAW_HEAD);
-    if (draw_is_tangled(d)) {
-        /* the tree does not allow that: in the order of their numbers, with room for lanes */
-        double bus = draw_lanes_height(d->n_domains);
+    make_absolute(d, -1, DRAW_MARGIN + (side ? DRAW_SIDE : 0), DRAW_HEAD);
+    if (draw_is_interleaved(d)) {
+        /* the tree does not allow that: order by GPU number, with space for bus lines */
+        double bus = draw_bus_lines_height(d->n_domains);
         side = true;
         draw_free(d);
         e = place_all(machine, false, bus, d);
-        settle(d, -1, DRAW_MARGIN + DRAW_SIDE, DRAW_HEAD);
+        make_absolute(d, -1, DRAW_MARGIN + DRAW_SIDE, DRAW_HEAD);
     }
     d->w = e.w + 2 * DRAW_MARGIN + (side ? DRAW_SIDE : 0);
     d->h = DRAW_HEAD + e.h;
-    join_packages(machine, d);
+    connect_packages(machine, d);
     if (fabric == DRAW_SWITCHED)
         draw_switched(machine, d);
     else if (fabric == DRAW_DIRECT)

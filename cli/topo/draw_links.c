@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines between GPUs that have links of their own: chords of a ring in which the GPUs are drawn
- * once more. No line goes through a box, and no label covers another. */
+/* Lines between GPUs with direct links: chords of a ring in which the GPUs are drawn a second
+ * time. No line crosses a box, and no label covers another. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "columns.h"
-#include "topo/draw.h"
 #include "machine/routes/routes.h"
+#include "topo/draw.h"
 
 enum { LABEL_H = 14, RING_W = 64, RING_H = 36 };
 
@@ -30,7 +30,7 @@ static const char *title_of(const char *kind)
     return kind && strcmp(kind, "xgmi") == 0 ? "xGMI" : "NVLink";
 }
 
-/* "18x NVLink 4, 396 GB/s" */
+/* Label of a bundle, such as "18x NVLink 4, 396 GB/s". */
 void draw_bundle_words(const struct link_bundle *b, char *text, size_t size)
 {
     char gbps[16];
@@ -43,9 +43,9 @@ void draw_bundle_words(const struct link_bundle *b, char *text, size_t size)
                  show_gbps(b->mbps, gbps, sizeof gbps));
 }
 
-/* --- links of their own ----------------------------------------------------------------------- */
+/* --- direct links ----------------------------------------------------------------------------- */
 
-/* Where the line from the middle of a box to a point leaves the box. */
+/* The point at which a line from the centre of a box to (tx, ty) leaves the box. */
 static void leave_box(const struct draw_box *box, double tx, double ty, double *x, double *y)
 {
     double cx = box->x + box->w / 2, cy = box->y + box->h / 2, dx = tx - cx, dy = ty - cy;
@@ -64,8 +64,8 @@ static double distance_to_line(const struct draw_line *l, double x, double y)
     return hypot(x - l->x1 - t * dx, y - l->y1 - t * dy);
 }
 
-/* How far a label at this place is from everything that it must not cover; below 0: it covers
- * it. */
+/* Distance of a label at this position from everything that it must not cover; negative: it
+ * covers something. */
 static double clearance(const struct drawing *d, int first, int at, double x, double y, double half)
 {
     double least = 1e9;
@@ -73,25 +73,25 @@ static double clearance(const struct drawing *d, int first, int at, double x, do
         const struct draw_line *l = &d->lines[i];
         if (i == at)
             continue;
-        double room = distance_to_line(l, x, y) - LABEL_H / 2.0 - 2;
-        least = room < least ? room : least;
+        double distance = distance_to_line(l, x, y) - LABEL_H / 2.0 - 2;
+        least = distance < least ? distance : least;
         if (i < at && l->label[0]) {
             double dx = fabs(l->lx - x) - 2 * half - 2, dy = fabs(l->ly - y) - LABEL_H;
-            room = 40 * (dx > dy ? dx : dy);
-            least = room < least ? room : least;
+            distance = 40 * (dx > dy ? dx : dy);
+            least = distance < least ? distance : least;
         }
     }
     for (int i = 0; i < d->n_boxes; i++) {
         const struct draw_box *b = &d->boxes[i];
         double dx = fabs(b->x + b->w / 2 - x) - b->w / 2 - half;
         double dy = fabs(b->y + b->h / 2 - y) - b->h / 2 - LABEL_H / 2.0;
-        double room = 40 * (dx > dy ? dx : dy);
-        least = b->in_ring && room < least ? room : least;
+        double distance = 40 * (dx > dy ? dx : dy);
+        least = b->in_ring && distance < least ? distance : least;
     }
     return least;
 }
 
-/* Along its line, where it is clearest which line it belongs to. */
+/* Places each label on its line where it is farthest from the other lines. */
 static void place_labels(struct drawing *d, int first)
 {
     for (int i = first; i < d->n_lines; i++) {
@@ -100,10 +100,11 @@ static void place_labels(struct drawing *d, int first)
         for (int step = 0; step <= 80; step++) {
             double t = 0.5 + (step % 2 ? 1 : -1) * (step + 1) / 2 * 0.011;
             double x = l->x1 + t * (l->x2 - l->x1), y = l->y1 + t * (l->y2 - l->y1);
-            double room = clearance(d, first, i, x, y, half);
-            room = room > 8 ? 8 : room; /* more helps nobody: nearer to the middle, then */
-            if (room > best + 0.01) {
-                best = room;
+            double distance = clearance(d, first, i, x, y, half);
+            distance =
+                distance > 8 ? 8 : distance; /* more does not help: prefer the middle of the line */
+            if (distance > best + 0.01) {
+                best = distance;
                 l->lx = x;
                 l->ly = y;
             }
@@ -125,7 +126,7 @@ static int add_ring_box(struct drawing *d, int64_t gpu, double x, double y)
     return at;
 }
 
-/* A chord of the ring stays clear of the GPU that it passes when the ring is wide enough. */
+/* Radius of the ring at which a chord does not touch the GPU that it passes. */
 static double radius_of(int n)
 {
     const double pi = 3.14159265358979;
@@ -142,7 +143,7 @@ static void place_ring(const struct machine *m, struct drawing *d)
     double middle = d->w / 2 > radius + RING_W ? d->w / 2 : radius + RING_W + DRAW_MARGIN;
     for (int i = 0; i < n; i++) {
         double turn = 2 * pi * i / n - pi / 2 - pi / n, x = middle, y = top + radius + RING_H / 2.0;
-        if (n <= 2) { /* beside each other */
+        if (n <= 2) { /* next to each other */
             x += (i - 0.5) * 2 * radius;
             y = top + RING_H / 2.0;
         } else {
@@ -156,7 +157,7 @@ static void place_ring(const struct machine *m, struct drawing *d)
     d->h = top + (n <= 2 ? RING_H : 2 * radius + RING_H);
 }
 
-/* What lines of so many links stand for, and how many of them there are. */
+/* Adds a legend entry: how many lines have this number of links. */
 static void note_bundle(struct drawing *d, int first, const struct link_bundle *b)
 {
     char label[24], words[96];

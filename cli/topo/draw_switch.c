@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of GPUs to their switch: straight down to a bar below the row that they stand in; where an
- * NVLink domain takes several rows, to lines that a bar at the left gathers; where GPUs of several
- * domains stand between each other, to a lane for each domain. No line goes through a box. See
- * draw.h. */
+/* Lines from GPUs to their switch. A domain in one row has straight lines down to a bar below
+ * the row. A domain in several rows has one horizontal line per row, which a bar at the left
+ * joins. Interleaved domains have one bus line each. No line crosses a box. See draw.h. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "topo/draw.h"
 #include "machine/routes/routes.h"
+#include "topo/draw.h"
 
-enum { BAR_H = 40, BAR_OVER = 4, LANE_H = 22, LANE_FIRST = 24, LANE_BOX_H = 18 };
+enum { BAR_H = 40, BAR_OVER = 4, BUS_LINE_H = 22, BUS_LINE_FIRST = 24, BUS_LINE_BOX_H = 18 };
 
 int draw_links_up(const struct machine *m, int64_t gpu)
 {
@@ -63,8 +62,8 @@ int draw_domains(const struct machine *m, int *of)
     return n;
 }
 
-/* Of several rows, that in which a box stands: what stands in it, in which frame. -1: there is one
- * row. */
+/* Returns the box or enclosing frame of `box` whose siblings take several rows; -1: everything
+ * is in one row. */
 static int in_row(const struct drawing *d, int box)
 {
     for (; box >= 0; box = d->boxes[box].parent)
@@ -101,8 +100,8 @@ bool draw_spans_rows(const struct drawing *d)
     return false;
 }
 
-/* A GPU of another domain stands where the line of this one is: between its GPUs, or, when the
- * domain takes several rows, anywhere in one of them. */
+/* Whether a GPU of another domain is in the way of this domain's line: between its GPUs, or,
+ * when the domain takes several rows, anywhere in one of them. */
 static bool is_crossed(const struct drawing *d, int domain)
 {
     bool spans = domain_spans(d, domain);
@@ -124,7 +123,7 @@ static bool is_crossed(const struct drawing *d, int domain)
     return false;
 }
 
-bool draw_is_tangled(const struct drawing *d)
+bool draw_is_interleaved(const struct drawing *d)
 {
     for (int domain = 0; domain < d->n_domains; domain++)
         if (is_crossed(d, domain))
@@ -132,14 +131,14 @@ bool draw_is_tangled(const struct drawing *d)
     return false;
 }
 
-double draw_lanes_height(int domains)
+double draw_bus_lines_height(int domains)
 {
-    return LANE_FIRST + (domains - 1) * LANE_H + LANE_H / 2.0;
+    return BUS_LINE_FIRST + (domains - 1) * BUS_LINE_H + BUS_LINE_H / 2.0;
 }
 
 /* --- lines to a switch ------------------------------------------------------------------------ */
 
-/* Where the line down from a GPU ends: below the row, of several, that it stands in. */
+/* y coordinate at which the line down from a GPU ends: below its row, if there are several. */
 static double bus_below(const struct drawing *d, int gpu, double floor)
 {
     int child = in_row(d, gpu);
@@ -154,7 +153,7 @@ static void label_down(struct draw_line *line, int links)
     line->ly = line->y2 - 12;
 }
 
-/* The horizontal line that gathers those of a row, from the switch on its left. */
+/* The horizontal line that joins the lines of a row, from the switch on its left. */
 static void gather_connections(struct drawing *d, int bar, double y)
 {
     double right = 0;
@@ -196,7 +195,7 @@ static int add_bar(struct drawing *d)
     return bar;
 }
 
-/* Lines of a domain, straight down from its GPUs. Returns the first. */
+/* Adds the vertical lines of a domain, down from its GPUs. Returns the first. */
 static int lines_down(const struct machine *m, struct drawing *d, int domain, double floor)
 {
     int first = d->n_lines, most = 0;
@@ -221,8 +220,8 @@ static int lines_down(const struct machine *m, struct drawing *d, int domain, do
     return first;
 }
 
-/* The switch below a row, as wide as the GPUs that it joins; below all it is as wide as the
- * picture. */
+/* Places the switch below a row, as wide as its GPUs; below all rows it is as wide as the
+ * drawing. */
 static void bar_below(struct drawing *d, int first, bool all)
 {
     int bar = add_bar(d), child = first < d->n_lines ? in_row(d, d->lines[first].from) : -1;
@@ -243,8 +242,8 @@ static void bar_below(struct drawing *d, int first, bool all)
     d->h = box->y + box->h > d->h ? box->y + box->h : d->h;
 }
 
-/* The switch at the left of several rows, with a line below each. */
-static void bar_beside(struct drawing *d, int first)
+/* Places the switch at the left of several rows, with a line below each. */
+static void bar_at_left(struct drawing *d, int first)
 {
     int bar = add_bar(d), lines = d->n_lines;
     double top = 1e9, bottom = 0;
@@ -262,18 +261,19 @@ static void bar_beside(struct drawing *d, int first)
     d->h = (bottom > d->h ? bottom : d->h) + 14;
 }
 
-/* --- lanes ------------------------------------------------------------------------------------ */
+/* --- bus lines -------------------------------------------------------------------------------- */
 
-/* Where the row ends that a GPU stands in. */
+/* y coordinate at which the row of a GPU ends. */
 static double end_of_row(const struct drawing *d, int gpu, double floor)
 {
     int child = in_row(d, gpu);
     return child < 0 ? floor : row_bottom(d, d->boxes[child].parent, d->boxes[child].row);
 }
 
-/* The lane of a domain below the row that ends at `bottom`; 0: none of its GPUs stands there. */
-static int add_lane(const struct machine *m, struct drawing *d, int domain, double bottom,
-                    double floor, double y)
+/* Adds the bus line of a domain below the row that ends at `bottom`. 0: the row has no GPU of
+ * the domain. */
+static int add_bus_line(const struct machine *m, struct drawing *d, int domain, double bottom,
+                        double floor, double y)
 {
     int most = 0, boxes = d->n_boxes;
     for (int i = 0; i < boxes; i++) {
@@ -290,7 +290,7 @@ static int add_lane(const struct machine *m, struct drawing *d, int domain, doub
         line->width = 3;
         line->domain = domain;
         label_down(line, links);
-        line->ly = bottom + LANE_FIRST - 12;
+        line->ly = bottom + BUS_LINE_FIRST - 12;
         most = links > most ? links : most;
     }
     if (!most)
@@ -300,32 +300,32 @@ static int add_lane(const struct machine *m, struct drawing *d, int domain, doub
     snprintf(box->name, DRAW_TEXT, domain < 10 ? "NVSwitch %d" : "switch %d", domain);
     box->domain = domain;
     box->x = DRAW_MARGIN;
-    box->y = y - LANE_BOX_H / 2.0;
+    box->y = y - BUS_LINE_BOX_H / 2.0;
     box->w = DRAW_SIDE - 30;
-    box->h = LANE_BOX_H;
+    box->h = BUS_LINE_BOX_H;
     gather_connections(d, bar, y);
     d->lines[d->n_lines - 1].domain = domain;
-    d->h = y + LANE_H / 2.0 > d->h ? y + LANE_H / 2.0 : d->h;
+    d->h = y + BUS_LINE_H / 2.0 > d->h ? y + BUS_LINE_H / 2.0 : d->h;
     return most;
 }
 
-/* Lanes below each row, in the order of the domains. */
-static int add_lanes(const struct machine *m, struct drawing *d)
+/* Adds the bus lines below each row, in the order of the domains. */
+static int add_bus_lines(const struct machine *m, struct drawing *d)
 {
     double floor = d->h, done = -1;
     int most = 0, boxes = d->n_boxes;
     for (;;) {
         double bottom = 1e9, y;
-        for (int i = 0; i < boxes; i++) /* the next row down */
+        for (int i = 0; i < boxes; i++) /* the next row below */
             if (d->boxes[i].kind == DRAW_GPU && end_of_row(d, i, floor) > done + 0.5 &&
                 end_of_row(d, i, floor) < bottom)
                 bottom = end_of_row(d, i, floor);
         if (bottom > 1e8)
             break;
-        y = bottom + LANE_FIRST;
+        y = bottom + BUS_LINE_FIRST;
         for (int domain = 0; domain < d->n_domains; domain++) {
-            int links = add_lane(m, d, domain, bottom, floor, y);
-            y += links ? LANE_H : 0;
+            int links = add_bus_line(m, d, domain, bottom, floor, y);
+            y += links ? BUS_LINE_H : 0;
             most = links > most ? links : most;
         }
         done = bottom;
@@ -339,8 +339,8 @@ void draw_switched(const struct machine *m, struct drawing *d)
 {
     int most = 0;
     bool folded = false;
-    if (draw_is_tangled(d)) {
-        note_switched(m, d, add_lanes(m, d));
+    if (draw_is_interleaved(d)) {
+        note_switched(m, d, add_bus_lines(m, d));
         return;
     }
     for (int i = 0; i < d->n_boxes; i++)
@@ -355,7 +355,7 @@ void draw_switched(const struct machine *m, struct drawing *d)
                 most = links;
         }
         if (beside)
-            bar_beside(d, first);
+            bar_at_left(d, first);
         else
             bar_below(d, first, d->n_domains == 1 && !folded);
     }

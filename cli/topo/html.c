@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft topo --html`: one page with the picture and with measured beside expected figures of every
- * pair. It asks for nothing from elsewhere. */
+/* `weft topo --html`: one page with the drawing and the measured and expected figures of every
+ * pair. It loads nothing else. */
 #include "topo/topo.h"
 
 #include <inttypes.h>
@@ -17,7 +17,7 @@ static const char style[] =
     "td.fair{background:#fdf0c0}td.bad{background:#f9cfcf}td.none{background:#fff}"
     "td.self{background:#eef1f4}";
 
-/* What stands in a cell: how large, beside what is expected, and how good that is. */
+/* Content of a cell: the measured and the expected value, and the class of their ratio. */
 struct cell {
     const char *grade;
     char value[24], beside[40];
@@ -49,7 +49,7 @@ static void fill_gbps(const struct topo *topo, int a, int b, struct cell *cell)
     cell->grade = grade_of(got, want, check_threshold(topo->machine, want));
     show_gbps(want, expected, sizeof expected);
     if (m && text_is(m->proof, "failed")) {
-        *cell = (struct cell){.grade = "bad", .value = "BAD", .beside = "the proof failed"};
+        *cell = (struct cell){.grade = "bad", .value = "BAD", .beside = "test failed"};
     } else if (m && text_is(m->proof, "refused")) {
         *cell = (struct cell){.grade = "bad", .value = "OFF", .beside = "refused"};
     } else if (!best) {
@@ -63,7 +63,7 @@ static void fill_gbps(const struct topo *topo, int a, int b, struct cell *cell)
     }
 }
 
-/* Of latencies less is better. */
+/* For latencies less is better. */
 static void fill_us(const struct topo *topo, int a, int b, struct cell *cell)
 {
     struct routes routes = {.n = 0};
@@ -94,7 +94,7 @@ static void fill_distance(const struct topo *topo, int a, int b, struct cell *ce
 
 typedef void fill_function(const struct topo *topo, int a, int b, struct cell *cell);
 
-static void put_cell(const struct topo *topo, int a, int b, fill_function *fill, FILE *to)
+static void write_cell(const struct topo *topo, int a, int b, fill_function *fill, FILE *to)
 {
     struct cell cell = {.grade = "none"};
     if (a == b) {
@@ -112,9 +112,9 @@ static void put_cell(const struct topo *topo, int a, int b, fill_function *fill,
     fputs("</td>", to);
 }
 
-/* Columns are the GPUs; rows the first `rows` devices. */
-static void put_table(const struct topo *topo, const char *title, int rows, fill_function *fill,
-                      FILE *to)
+/* Prints a table whose columns are the GPUs and whose rows are the first `rows` devices. */
+static void write_html_table(const struct topo *topo, const char *title, int rows,
+                             fill_function *fill, FILE *to)
 {
     fprintf(to, "<h2>%s</h2>\n<table>\n<tr><th></th>", title);
     for (int b = 0; b < topo->gpus; b++)
@@ -125,7 +125,7 @@ static void put_table(const struct topo *topo, const char *title, int rows, fill
         svg_text(to, topo->ends[a].name);
         fputs("</th>", to);
         for (int b = 0; b < topo->gpus; b++)
-            put_cell(topo, a, b, fill, to);
+            write_cell(topo, a, b, fill, to);
         fputs("</tr>\n", to);
     }
     fputs("</table>\n", to);
@@ -145,13 +145,13 @@ void topo_html(const struct machine *machine, FILE *to)
         fputs("</p>\n", to);
     }
     if (topo.gpus && topo.n > 1) {
-        put_table(&topo, "Distance", topo.n, fill_distance, to);
-        put_table(&topo, "GB/s, row writes to column: measured beside expected", topo.n, fill_gbps,
-                  to);
+        write_html_table(&topo, "Distance", topo.n, fill_distance, to);
+        write_html_table(&topo, "GB/s, row writes to column: measured and expected", topo.n,
+                         fill_gbps, to);
     }
     if (topo.gpus > 1)
-        put_table(&topo, "us of 8 bytes, one way: measured beside expected", topo.gpus, fill_us,
-                  to);
+        write_html_table(&topo, "us of 8 bytes, one way: measured and expected", topo.gpus, fill_us,
+                         to);
     int least = (int)check_threshold(machine, 100);
     if (least < 90)
         fprintf(to, "<p>Green: at least 90 %% of what is expected; yellow: at least %d %%; red: ",

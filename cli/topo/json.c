@@ -71,7 +71,7 @@ static json_t *pair_json(const struct topo *topo, int a, int b)
 void topo_json(const struct topo *topo)
 {
     const struct machine *m = topo->machine;
-    /* the facts themselves, exactly as a machine file has them */
+    /* the facts in the format of a machine file */
     char *text = machine_format(m, false);
     json_t *root = text ? json_loads(text, 0, NULL) : NULL;
     json_t *pairs = json_array();

@@ -78,7 +78,7 @@ static void print_pci_device(const struct machine *m, const struct machine_pci *
 
 enum { COUNT_BYTES = 24 };
 
-/* A number, or "?": 0 of something that nobody has read would be a claim. */
+/* A number, or "?" when unknown: 0 would claim a value that was not read. */
 static const char *count_text(struct machine_number number, int shift, char text[COUNT_BYTES])
 {
     snprintf(text, COUNT_BYTES, number.known ? "%" PRId64 : "?", number.value >> shift);

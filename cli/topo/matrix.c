@@ -10,10 +10,10 @@
 
 typedef void cell_function(const struct topo *topo, int a, int b, char *cell, size_t size);
 
-/* Rows [r0, r1) and columns [c0, c1); `most` columns of text, 0: as wide as it is. */
+/* Rows [r0, r1) and columns [c0, c1) of a matrix; at most `most` columns of text, 0: no limit. */
 struct area {
     int r0, r1, c0, c1;
-    int least; /* width of a cell */
+    int least; /* least width of a cell */
     int most;
 };
 
@@ -40,7 +40,7 @@ static void print_block(const struct topo *topo, const struct area *area, const 
     }
 }
 
-/* Columns that fit beside each other from `from` on; at least one. */
+/* Number of columns that fit on a line after `first` columns of text; at least one. */
 static int columns_that_fit(const struct area *area, const int *wide, int first)
 {
     int used = first, n = 0;
@@ -52,7 +52,7 @@ static int columns_that_fit(const struct area *area, const int *wide, int first)
     return n ? n : 1;
 }
 
-/* What is too wide is printed as blocks of about equal width, one below the other. */
+/* Prints a matrix; a wide one as blocks of about equal width, one below the other. */
 static void print_area(const struct topo *topo, struct area area, cell_function *cell, FILE *to)
 {
     static int wide[TOPO_MOST];
@@ -80,7 +80,7 @@ static void print_matrix(const struct topo *topo, int n, int least, cell_functio
     print_area(topo, (struct area){.r1 = n, .c1 = n, .least = least}, cell, to);
 }
 
-/* What a table is of: speed or latency. */
+/* Quantity of a table: speed or latency. */
 struct quantity {
     int64_t (*expected)(const struct route *route);
     int64_t (*measured)(const struct machine_measured *measured);
@@ -110,7 +110,7 @@ static int64_t measured_ns(const struct machine_measured *measured)
 static const struct quantity speed = {route_mbps, measured_mbps, show_gbps};
 static const struct quantity latency = {route_ns, measured_ns, show_us};
 
-/* Of the best way of two ends; 0: it cannot be told. `off`: there is a way, and none that is on. */
+/* Expected value of the best route between two ends; 0: unknown. `off`: all routes are off. */
 static int64_t expected_of(const struct topo *topo, const struct quantity *q, int a, int b,
                            bool *off, bool *direct)
 {
@@ -169,9 +169,9 @@ static void cell_p2p(const struct topo *topo, int a, int b, char *cell, size_t s
     snprintf(cell, size, "%s", a == b ? "X" : access);
 }
 
-/* Measured beside expected, so that the two are read side by side. */
-static void cell_beside(const struct topo *topo, const struct quantity *q, int a, int b, char *cell,
-                        size_t size)
+/* A cell with the measured and the expected value. */
+static void cell_with_expected(const struct topo *topo, const struct quantity *q, int a, int b,
+                               char *cell, size_t size)
 {
     const struct machine_measured *m =
         machine_find_measured(topo->machine, topo->ends[a].name, topo->ends[b].name);
@@ -184,26 +184,26 @@ static void cell_beside(const struct topo *topo, const struct quantity *q, int a
     int64_t value = m ? q->measured(m) : 0, of = expected_of(topo, q, a, b, &off, &direct);
     q->show(value, measured, sizeof measured);
     snprintf(percent, sizeof percent, "%" PRId64, of > 0 ? (value * 100 + of / 2) / of : 0);
-    if (direct && of > 0 && value > 0) /* measured is direct access */
+    if (direct && of > 0 && value > 0) /* measurements use direct access */
         snprintf(cell, size, "%.8s/%.8s %.6s%%", measured, q->show(of, expected, sizeof expected),
                  percent);
     else
         snprintf(cell, size, "%.8s", measured);
 }
 
-static void cell_gbps_beside(const struct topo *topo, int a, int b, char *cell, size_t size)
+static void cell_gbps_with_expected(const struct topo *topo, int a, int b, char *cell, size_t size)
 {
-    cell_beside(topo, &speed, a, b, cell, size);
+    cell_with_expected(topo, &speed, a, b, cell, size);
 }
 
-static void cell_us_beside(const struct topo *topo, int a, int b, char *cell, size_t size)
+static void cell_us_with_expected(const struct topo *topo, int a, int b, char *cell, size_t size)
 {
-    cell_beside(topo, &latency, a, b, cell, size);
+    cell_with_expected(topo, &latency, a, b, cell, size);
 }
 
-/* --- what is printed -------------------------------------------------------------------------- */
+/* --- output ----------------------------------------------------------------------------------- */
 
-/* Every label that stands in the matrix is told. */
+/* Explains every label that appears in the matrix. */
 static void print_legend(const struct topo *topo, bool all, FILE *to)
 {
     static const char *const words[][2] = {
@@ -239,7 +239,7 @@ static void print_legend(const struct topo *topo, bool all, FILE *to)
     fputc('\n', to);
 }
 
-/* All labels of the rows from r0 on are the same. */
+/* Whether all labels of the rows from r0 on are the same. */
 static bool is_uniform(const struct topo *topo, const struct area *area, char *label, size_t size)
 {
     label[0] = '\0';
@@ -256,8 +256,8 @@ static bool is_uniform(const struct topo *topo, const struct area *area, char *l
     return *label;
 }
 
-/* Columns are GPUs, and rows everything; GPUs are no rows where they are all alike. Without a GPU
- * each device is a column. */
+/* Prints the distance matrix: columns are GPUs, rows are all devices, without GPUs when they are
+ * all alike. Without a GPU each device is a column. */
 void topo_distances(const struct topo *topo, FILE *to)
 {
     char label[32];
@@ -282,12 +282,13 @@ static void print_measured(const struct topo *topo, FILE *to)
 {
     if (topo->machine->n_measured == 0 || topo->gpus < 2)
         return;
-    fputs("\nMeasured/expected GB/s, row writes to column (BAD: the proof failed, OFF: no peer "
+    fputs("\n"
+          "Measured/expected GB/s, row writes to column (BAD: test failed, OFF: no peer "
           "access)\n",
           to);
-    print_matrix(topo, topo->gpus, 12, cell_gbps_beside, to);
+    print_matrix(topo, topo->gpus, 12, cell_gbps_with_expected, to);
     fputs("\nMeasured/expected us, one way, 8 bytes\n", to);
-    print_matrix(topo, topo->gpus, 14, cell_us_beside, to);
+    print_matrix(topo, topo->gpus, 14, cell_us_with_expected, to);
 }
 
 void topo_matrices(const struct topo *topo, FILE *to)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft topo --nccl`: the machine as a file for NCCL_TOPO_FILE (RCCL reads the same). In a virtual
- * machine with a flat PCI tree the switches that the guest cannot see are written from what is
- * known otherwise: P2P clique ids, and places given with --what-if 'move nic ... under ...'. What
- * is not known is left out where NCCL then reads it itself on the machine that it runs on, and is
- * there in NCCL's own words for unknown where it would refuse the file. */
+/* `weft topo --nccl`: writes the machine as a file for NCCL_TOPO_FILE (RCCL reads the same). For
+ * a virtual machine with a flat PCI tree it adds the switches that the guest cannot see, from
+ * P2P clique ids and from --what-if 'move nic ... under ...'. An unknown value is left out when
+ * NCCL then reads it on its machine; where NCCL would refuse the file it is written as NCCL
+ * writes unknown values. */
 #include "topo/topo.h"
 
 #include <inttypes.h>
@@ -15,18 +15,18 @@ struct nccl {
     const struct machine *machine;
     FILE *to;
     bool flat;
-    int switches; /* made up, each with an address of its own */
+    int switches; /* number of added switches, each with its own address */
 };
 
 enum {
-    /* NCCL refuses a file with a longer value; a mask that is left out it reads from /sys. */
+    /* NCCL refuses a file with a longer value; when the mask is left out NCCL reads it from /sys */
     VALUE_MOST = 253,
     CPUS_MOST = 65536,
     CLASS_BRIDGE = 0x060400,
-    DEPTH_TOP = 2, /* right below <cpu> */
+    DEPTH_TOP = 2, /* directly below <cpu> */
 };
 
-static const char unknown_word[] = "unknown"; /* where NCCL insists on a word */
+static const char unknown_word[] = "unknown"; /* where NCCL requires a value */
 
 static const char *link_speed(int64_t generation)
 {
@@ -41,7 +41,7 @@ static const char *link_speed(int64_t generation)
     return generation >= 1 && generation <= 7 ? speeds[generation] : "";
 }
 
-/* A device whose address is not known is nobody's, and nobody's parent. */
+/* Whether the address of a device is known; without one it has no parent and no children. */
 static bool has_address(const char *bdf)
 {
     return bdf && *bdf;
@@ -72,12 +72,12 @@ static const struct machine_nic *nic_at(const struct machine *m, const char *bdf
     return NULL;
 }
 
-/* Of a device's own link; 0 where it is not known. */
+/* Speed and width of a device's own link; 0: unknown. */
 static void link_of(const struct nccl *n, const struct machine_pci *pci, int64_t *gen,
                     int64_t *width)
 {
     const struct machine_gpu *gpu = gpu_at(n->machine, pci->bdf.value);
-    /* a GPU lowers its generation when idle */
+    /* an idle GPU lowers its PCIe generation */
     *gen = gpu ? number_or(gpu->pcie_gen_max, 0) : 0;
     *width = gpu ? number_or(gpu->pcie_width, 0) : 0;
     if (!*gen)
@@ -86,9 +86,8 @@ static void link_of(const struct nccl *n, const struct machine_pci *pci, int64_t
         *width = number_or(pci->width, number_or(pci->width_max, 0));
 }
 
-/* What is not known of a device is left out, and NCCL reads it from /sys. Of a switch in the file
- * it reads nothing there and refuses a file without these two: an empty speed and a width of 0 are
- * its own words for unknown. */
+/* Leaves out unknown values of a device, which NCCL reads from /sys. For a switch NCCL reads
+ * nothing and requires both: an empty speed and a width of 0 are NCCL's values for unknown. */
 static void write_link(struct nccl *n, bool is_switch, int64_t gen, int64_t width)
 {
     if (gen || is_switch)
@@ -108,13 +107,13 @@ static void open_pci(struct nccl *n, const struct machine_pci *pci, bool is_swit
     if (pci->vendor.known && pci->device.known)
         fprintf(n->to, " vendor=\"0x%04" PRIx64 "\" device=\"0x%04" PRIx64 "\"", pci->vendor.value,
                 pci->device.value);
-    /* NCCL passes it over; --machine reads from it which branches share a root complex */
+    /* NCCL ignores it; --machine reads from it which branches share a root complex */
     if (depth == DEPTH_TOP && !n->flat && pci->root.value)
         fprintf(n->to, " root=\"%s\"", pci->root.value);
     write_link(n, is_switch, gen, width);
 }
 
-/* Links of one GPU, summed by where they lead. */
+/* Writes the links of a GPU, summed by destination. */
 static void write_nvlinks(struct nccl *n, const struct machine_gpu *gpu, int depth)
 {
     const struct machine *m = n->machine;
@@ -137,8 +136,8 @@ static void write_nvlinks(struct nccl *n, const struct machine_gpu *gpu, int dep
     }
 }
 
-/* Whether NICs reach this GPU's memory: 1 or 0 as it was tried with any of them, 0 where the GPU or
- * the driver cannot, -1 where it is not known. */
+/* Whether NICs can access this GPU's memory: 1 or 0 as tested with any NIC, 0 when the GPU or
+ * the driver cannot, -1 when unknown. */
 static int64_t gpu_direct(const struct machine *m, const struct machine_gpu *gpu)
 {
     bool tried = false;
@@ -207,7 +206,8 @@ static bool leads_somewhere(const struct machine *m, const struct machine_pci *p
     return false;
 }
 
-/* Devices right below a port share it, as they would a switch; functions of one device are one. */
+/* Whether several devices are directly below a port and share it as they would a switch;
+ * functions of one device count once. */
 static bool is_shared_port(const struct machine *m, const struct machine_pci *port)
 {
     const char *first = NULL;
@@ -222,7 +222,8 @@ static bool is_shared_port(const struct machine *m, const struct machine_pci *po
     return false;
 }
 
-/* NCCL draws a switch as one element: its upstream port. Downstream and root ports are skipped. */
+/* Writes a branch. NCCL represents a switch by one element, its upstream port; downstream and
+ * root ports are skipped. */
 static void write_branch(struct nccl *n, const struct machine_pci *pci, int depth)
 {
     if (!leads_somewhere(n->machine, pci, 0) || depth > 64)
@@ -231,7 +232,8 @@ static void write_branch(struct nccl *n, const struct machine_pci *pci, int dept
                      is_shared_port(n->machine, pci);
     if (is_switch)
         open_pci(n, pci, true, depth);
-    else if (!n->flat || !pci->p2p_clique.known) /* else it stands below its clique's switch */
+    else if (!n->flat ||
+             !pci->p2p_clique.known) /* else the device is below the switch of its clique */
         write_device(n, pci, depth);
     for (size_t i = 0; i < n->machine->n_pci; i++)
         if (is_below(&n->machine->pci[i], pci))
@@ -247,7 +249,7 @@ static bool is_member(const struct nccl *n, const struct machine_pci *pci, int64
            (gpu_at(n->machine, pci->bdf.value) || nic_at(n->machine, pci->bdf.value));
 }
 
-/* The link of a made switch is taken to be the best of those below it. */
+/* Opens an added switch. Its link is assumed to be the best of the links below it. */
 static void open_made_switch(struct nccl *n, int64_t clique, int64_t numa, int depth)
 {
     int64_t best_gen = 0, best_width = 0;
@@ -267,7 +269,7 @@ static void open_made_switch(struct nccl *n, int64_t clique, int64_t numa, int d
     write_link(n, true, best_gen, best_width);
 }
 
-/* In a flat tree: devices of one clique under one made-up switch. */
+/* In a flat tree, writes the devices of each clique under an added switch. */
 static void write_cliques(struct nccl *n, int64_t numa, int depth)
 {
     for (int64_t clique = 0; clique < 16; clique++) {
@@ -286,7 +288,7 @@ static void write_cliques(struct nccl *n, int64_t numa, int depth)
     }
 }
 
-/* Sets the bits of "0-19,40-59"; returns the highest, -1 when there is none. */
+/* Sets the bits of a list such as "0-19,40-59". Returns the highest bit, -1: none. */
 static int read_cpus(const char *cpus, uint32_t *words)
 {
     int top = -1;
@@ -308,7 +310,8 @@ static int read_cpus(const char *cpus, uint32_t *words)
     return top;
 }
 
-/* NCCL wants the affinity as a hexadecimal mask, words of 32 CPUs from the highest. */
+/* Writes the affinity as NCCL reads it: a hexadecimal mask in words of 32 CPUs, highest word
+ * first. */
 static void write_affinity(struct nccl *n, const char *cpus)
 {
     static uint32_t words[CPUS_MOST / 32];
@@ -321,7 +324,7 @@ static void write_affinity(struct nccl *n, const char *cpus)
         fprintf(n->to, "%08" PRIx32 "%s", words[i], i ? "," : "\"");
 }
 
-/* NCCL's names; a word that it does not know it takes for no CPU of any kind. */
+/* NCCL's name of an architecture; NCCL treats an unknown word as no CPU type. */
 static const char *arch_name(const char *arch)
 {
     static const char *const names[][2] = {{"x86_64", "x86_64"},
@@ -335,9 +338,9 @@ static const char *arch_name(const char *arch)
     return NULL;
 }
 
-/* NCCL refuses a CPU without a kind, an x86 one without a maker, and one of these makers without
- * its numbers; a word that it has not heard of it takes for one it does not know. Of an Arm CPU it
- * asks no maker. */
+/* Writes the CPU model. NCCL refuses a CPU without an architecture, an x86 CPU without a vendor,
+ * and one of these vendors without its numbers; it treats an unknown vendor as unknown. For Arm
+ * it needs no vendor. */
 static void write_model(struct nccl *n)
 {
     const struct machine_system *s = &n->machine->system;
@@ -373,7 +376,7 @@ static void write_cpu(struct nccl *n, int64_t numa)
     fputs("  </cpu>\n", n->to);
 }
 
-/* RCCL's format is the second version. */
+/* Whether the machine has AMD GPUs: RCCL's format is version 2. */
 static bool has_amd(const struct machine *m)
 {
     for (size_t i = 0; i < m->n_gpus; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the pairs of a machine give, told in as few lines as there are kinds of pairs: pairs of
- * equal distance, path, figures and state are one line. */
+/* Prints the pairs of a machine in one line per kind: pairs with the same distance, path,
+ * figures and state share a line. */
 #include "topo/topo.h"
 
 #include <stdlib.h>
@@ -12,13 +12,13 @@
 
 enum seen { SEEN_NOT, SEEN_GOOD, SEEN_DEGRADED, SEEN_FAILED, SEEN_REFUSED };
 
-/* How one direction of a pair is. */
-struct look {
+/* State of one direction of a pair. */
+struct direction {
     char label[32];
     char path[64]; /* "" when every path is off */
     char access[4];
     int64_t mbps, latency_ns;
-    int64_t measured_mbps, read_mbps; /* 0 when not measured; read of host memory alone */
+    int64_t measured_mbps, read_mbps; /* 0: not measured; read_mbps: only for host memory */
     enum answer usable;
     enum seen seen;
 };
@@ -26,20 +26,20 @@ struct look {
 enum { NAMED = 4 };
 
 struct group {
-    struct look look;
-    bool one_way; /* its members are directions: the way back is different */
+    struct direction direction;
+    bool one_way; /* its members are single directions, since the reverse direction differs */
     int n;
-    int64_t low_mbps, high_mbps; /* measured, 0 when none is */
+    int64_t low_mbps, high_mbps; /* range of the measured values; 0: none */
     int named[NAMED][2];
 };
 
 struct groups {
     const struct topo *topo;
     struct group *list;
-    int n, room, pairs;
+    int n, capacity, pairs;
 };
 
-/* Of relays alike it does not matter through which GPU they go: --routes tells. */
+/* Names a path. Relay paths through different GPUs get the same name; --routes lists them. */
 static void name_path(const struct route *route, char *text, size_t size)
 {
     const char *through = route->kind == ROUTE_RELAY ? strstr(route->text, " through gpu") : NULL;
@@ -50,8 +50,9 @@ static void name_path(const struct route *route, char *text, size_t size)
         snprintf(text, size, "%s", route->text);
 }
 
-/* Measured is direct access; what goes another way is not compared with it. The proof of a GPU and
- * the host is of the CPU's mapping, not of copies. */
+/* Compares the measured and expected values. Measurements use direct access and are not compared
+ * with other paths. The path test between a GPU and the host is that of the CPU's mapping, not
+ * of copies. */
 static enum seen judge_pair(const struct machine *machine, const struct machine_measured *m,
                             const struct route *best, bool host)
 {
@@ -68,50 +69,52 @@ static enum seen judge_pair(const struct machine *machine, const struct machine_
     return mbps || text_is(m->proof, "proven") ? SEEN_GOOD : SEEN_NOT;
 }
 
-static void look_at(const struct topo *topo, int a, int b, struct look *look)
+static void read_direction(const struct topo *topo, int a, int b, struct direction *direction)
 {
     struct routes routes = {.n = 0};
-    memset(look, 0, sizeof *look);
+    memset(direction, 0, sizeof *direction);
     bool host = topo->ends[a].kind == ENDPOINT_HOST || topo->ends[b].kind == ENDPOINT_HOST;
-    if (!host) /* which has no place in the tree */
-        topo_label(topo, a, b, look->label, sizeof look->label);
+    if (!host) /* the host has no position in the tree */
+        topo_label(topo, a, b, direction->label, sizeof direction->label);
     if (a < topo->gpus && b < topo->gpus)
-        topo_access(topo, a, b, look->access);
+        topo_access(topo, a, b, direction->access);
     explain_routes(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
     const struct route *best = routes_best(&routes);
     const struct machine_measured *m =
         machine_find_measured(topo->machine, topo->ends[a].name, topo->ends[b].name);
-    look->seen = judge_pair(topo->machine, m, best, host);
-    look->measured_mbps = m ? number_or(m->write_mbps, 0) : 0;
-    look->read_mbps = m && host ? number_or(m->read_mbps, 0) : 0;
+    direction->seen = judge_pair(topo->machine, m, best, host);
+    direction->measured_mbps = m ? number_or(m->write_mbps, 0) : 0;
+    direction->read_mbps = m && host ? number_or(m->read_mbps, 0) : 0;
     if (!best)
         return;
-    name_path(best, look->path, sizeof look->path);
-    look->mbps = best->mbps;
-    look->latency_ns = best->latency_ns;
-    look->usable = best->usable;
+    name_path(best, direction->path, sizeof direction->path);
+    direction->mbps = best->mbps;
+    direction->latency_ns = best->latency_ns;
+    direction->usable = best->usable;
 }
 
-static bool looks_alike(const struct look *x, const struct look *y)
+static bool directions_match(const struct direction *x, const struct direction *y)
 {
     return strcmp(x->label, y->label) == 0 && strcmp(x->path, y->path) == 0 &&
            strcmp(x->access, y->access) == 0 && x->mbps == y->mbps &&
            x->latency_ns == y->latency_ns && x->usable == y->usable && x->seen == y->seen;
 }
 
-static struct group *find_group(struct groups *groups, const struct look *look, bool one_way)
+static struct group *find_group(struct groups *groups, const struct direction *direction,
+                                bool one_way)
 {
     for (int i = 0; i < groups->n; i++)
-        if (groups->list[i].one_way == one_way && looks_alike(&groups->list[i].look, look))
+        if (groups->list[i].one_way == one_way &&
+            directions_match(&groups->list[i].direction, direction))
             return &groups->list[i];
-    if (groups->n == groups->room) {
-        groups->room = groups->room ? 2 * groups->room : 16;
-        groups->list = realloc(groups->list, (size_t)groups->room * sizeof *groups->list);
+    if (groups->n == groups->capacity) {
+        groups->capacity = groups->capacity ? 2 * groups->capacity : 16;
+        groups->list = realloc(groups->list, (size_t)groups->capacity * sizeof *groups->list);
         if (!groups->list)
             abort();
     }
     struct group *group = &groups->list[groups->n++];
-    *group = (struct group){.look = *look, .one_way = one_way};
+    *group = (struct group){.direction = *direction, .one_way = one_way};
     return group;
 }
 
@@ -123,32 +126,32 @@ static void add_measured(struct group *group, int64_t mbps)
         group->high_mbps = mbps;
 }
 
-static void add_pair_to_group(struct groups *groups, int a, int b, const struct look *look,
-                              bool one_way)
+static void add_pair_to_group(struct groups *groups, int a, int b,
+                              const struct direction *direction, bool one_way)
 {
-    struct group *group = find_group(groups, look, one_way);
+    struct group *group = find_group(groups, direction, one_way);
     if (group->n < NAMED) {
         group->named[group->n][0] = a;
         group->named[group->n][1] = b;
     }
     group->n++;
-    add_measured(group, look->measured_mbps);
-    add_measured(group, look->read_mbps);
+    add_measured(group, direction->measured_mbps);
+    add_measured(group, direction->read_mbps);
 }
 
-/* A pair counts once when both directions are alike. */
+/* Adds a pair, once when both directions are alike. */
 static void add_one_pair(struct groups *groups, int a, int b)
 {
-    struct look there, back;
-    look_at(groups->topo, a, b, &there);
+    struct direction there, back;
+    read_direction(groups->topo, a, b, &there);
     if (b >= groups->topo->gpus && groups->topo->ends[b].kind != ENDPOINT_HOST)
-        back = there; /* of a GPU and a NIC or disk there is one path for both directions */
+        back = there; /* a GPU and a NIC or disk have one path for both directions */
     else
-        look_at(groups->topo, b, a, &back);
+        read_direction(groups->topo, b, a, &back);
     bool measured_back = back.seen != SEEN_NOT || there.seen == SEEN_NOT;
-    if (!measured_back) /* of a GPU and the host only one direction is recorded */
+    if (!measured_back) /* for a GPU and the host only one direction is recorded */
         back.seen = there.seen;
-    bool same = looks_alike(&there, &back);
+    bool same = directions_match(&there, &back);
     add_pair_to_group(groups, a, b, &there, !same);
     if (same)
         add_measured(find_group(groups, &there, false), back.measured_mbps);
@@ -171,39 +174,39 @@ static const char *access_words(const char *access)
 static void seen_words(const struct group *group, char *text, size_t size)
 {
     char low[16], high[16];
-    static const char *const words[] = {"", "", " (degraded)", "; BAD: the proof failed",
+    static const char *const words[] = {"", "", " (degraded)", "; BAD: test failed",
                                         "; OFF: the driver refuses it"};
-    snprintf(text, size, "%s", words[group->look.seen]);
-    if (!group->low_mbps || group->look.seen > SEEN_DEGRADED)
+    snprintf(text, size, "%s", words[group->direction.seen]);
+    if (!group->low_mbps || group->direction.seen > SEEN_DEGRADED)
         return;
     show_gbps(group->low_mbps, low, sizeof low);
     show_gbps(group->high_mbps, high, sizeof high);
     bool one = strcmp(low, high) == 0;
     snprintf(text, size, "; measured %s%s%s%s", low, one ? "" : " to ", one ? "" : high,
-             words[group->look.seen]);
+             words[group->direction.seen]);
 }
 
-static void figures(const struct group *group, char *text, size_t size)
+static void format_figures(const struct group *group, char *text, size_t size)
 {
     char gbps[16], us[16];
-    const struct look *look = &group->look;
-    if (!*look->path)
+    const struct direction *direction = &group->direction;
+    if (!*direction->path)
         snprintf(text, size, ", off: no path");
-    else if (!look->mbps)
-        snprintf(text, size, ", speed unknown: %s", look->path);
+    else if (!direction->mbps)
+        snprintf(text, size, ", speed unknown: %s", direction->path);
     else
-        snprintf(text, size, ", %s GB/s%s%s%s: %s", show_gbps(look->mbps, gbps, sizeof gbps),
-                 look->latency_ns ? ", " : "",
-                 look->latency_ns ? show_us(look->latency_ns, us, sizeof us) : "",
-                 look->latency_ns ? " us" : "", look->path);
+        snprintf(text, size, ", %s GB/s%s%s%s: %s", show_gbps(direction->mbps, gbps, sizeof gbps),
+                 direction->latency_ns ? ", " : "",
+                 direction->latency_ns ? show_us(direction->latency_ns, us, sizeof us) : "",
+                 direction->latency_ns ? " us" : "", direction->path);
 }
 
-/* Other groups have this label too, so that the matrix does not tell who is who. */
+/* Whether other groups have the same label, so that the matrix does not identify the pairs. */
 static bool is_ambiguous(const struct groups *groups, const struct group *group)
 {
     int n = 0;
     for (int i = 0; i < groups->n; i++)
-        n += strcmp(groups->list[i].look.label, group->look.label) == 0;
+        n += strcmp(groups->list[i].direction.label, group->direction.label) == 0;
     return n > 1;
 }
 
@@ -221,7 +224,7 @@ static void names(const struct groups *groups, const struct group *group, char *
         snprintf(text + used, size - used, " and %d more", group->n - NAMED);
 }
 
-static const char *noun(const struct group *group)
+static const char *pair_noun(const struct group *group)
 {
     if (group->one_way)
         return group->n == 1 ? "direction" : "directions";
@@ -235,27 +238,28 @@ static void print_group(const struct groups *groups, const struct group *group, 
     bool all = groups->n == 1 && group->n > 1;
     if (is_ambiguous(groups, group))
         names(groups, group, who, sizeof who);
-    figures(group, path, sizeof path);
+    format_figures(group, path, sizeof path);
     seen_words(group, seen, sizeof seen);
-    snprintf(count, sizeof count, "%s%d %s", all ? "all " : "", group->n, noun(group));
-    columns_print(to, 16, "%-13s %s%s%s%s%s%s%s%s", title, count, *group->look.label ? " " : "",
-                  group->look.label, path,
-                  *group->look.path && group->look.usable == ANSWER_UNKNOWN
+    snprintf(count, sizeof count, "%s%d %s", all ? "all " : "", group->n, pair_noun(group));
+    columns_print(to, 16, "%-13s %s%s%s%s%s%s%s%s", title, count,
+                  *group->direction.label ? " " : "", group->direction.label, path,
+                  *group->direction.path && group->direction.usable == ANSWER_UNKNOWN
                       ? "; unknown whether it is on"
                       : "",
-                  access_words(group->look.access), seen, who);
+                  access_words(group->direction.access), seen, who);
 }
 
 static int faster_first(const void *a, const void *b)
 {
     const struct group *x = a, *y = b;
-    if (x->look.mbps != y->look.mbps)
-        return x->look.mbps < y->look.mbps ? 1 : -1;
-    return strcmp(x->look.label, y->look.label) ? strcmp(x->look.label, y->look.label)
-                                                : y->n - x->n;
+    if (x->direction.mbps != y->direction.mbps)
+        return x->direction.mbps < y->direction.mbps ? 1 : -1;
+    return strcmp(x->direction.label, y->direction.label)
+               ? strcmp(x->direction.label, y->direction.label)
+               : y->n - x->n;
 }
 
-/* The pairs of rows [a0, a1) and columns [b0, b1) behind the row. */
+/* Prints under a title the pairs of rows [0, a1) and columns [b0, b1) right of the row. */
 static void print_section(const struct topo *topo, const char *title, int a1, int b0, int b1,
                           FILE *to)
 {
@@ -270,7 +274,7 @@ static void print_section(const struct topo *topo, const char *title, int a1, in
     free(groups.list);
 }
 
-/* Host memory stands behind the devices for as long as this takes. */
+/* Prints the pairs with host memory, for which the host is temporarily added after the devices. */
 static void print_host(const struct topo *topo, FILE *to)
 {
     static struct topo with_host;
@@ -282,7 +286,7 @@ static void print_host(const struct topo *topo, FILE *to)
     print_section(&with_host, "GPU to host", topo->gpus, topo->n, with_host.n, to);
 }
 
-/* Pairs of GPUs whose two directions are proven, and all pairs. */
+/* Prints how many directions between GPUs have passed the path test. */
 static void print_verified(const struct topo *topo, FILE *to)
 {
     int directions = 0, proven = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft topo --svg`: writes the drawing of a machine as SVG. See draw.h for what is where. */
+/* `weft topo --svg`: writes the drawing of a machine as SVG. See draw.h for its contents. */
 #include "topo/topo.h"
 
 #include <errno.h>
@@ -20,8 +20,8 @@ static const struct paint paints[] = {
     [DRAW_DISK] = {"#fdeec4", "#a07d1c", 5},  [DRAW_FABRIC] = {"#b9e07f", "#4f7f00", 8},
 };
 
-/* Of lines to a switch; where several domains have lanes, each has its own. */
-static const char *lane_colour(int domain)
+/* Colour of lines to a switch: each NVLink domain with its own bus line has its own colour. */
+static const char *domain_colour(int domain)
 {
     static const char *const colours[] = {"#5e9600", "#1f6fb4", "#8e44ad", "#c05a00", "#00808c"};
     return colours[domain < 0 ? 0 : domain % 5];
@@ -48,9 +48,9 @@ void svg_text(FILE *to, const char *text)
         }
 }
 
-/* Text that is cut, with "..." at its end, where it would be wider than `room`. */
-static void put_text(FILE *to, double x, double y, double room, double size, bool bold,
-                     const char *anchor, const char *text)
+/* Writes text, cut and ended with "..." when it is wider than `room`. */
+static void write_svg_text(FILE *to, double x, double y, double room, double size, bool bold,
+                           const char *anchor, const char *text)
 {
     char cut[200];
     snprintf(cut, sizeof cut, "%.196s", text);
@@ -68,36 +68,36 @@ static void put_text(FILE *to, double x, double y, double room, double size, boo
     fputs("</text>\n", to);
 }
 
-static void put_heading(FILE *to, const struct draw_box *b)
+static void write_heading(FILE *to, const struct draw_box *b)
 {
     double name = draw_text_width(b->name, DRAW_FONT, true);
     double more = draw_text_width(b->more, DRAW_SMALL, false);
-    put_text(to, b->x + 10, b->y + 15, b->w - 14, DRAW_FONT, true, "start", b->name);
+    write_svg_text(to, b->x + 10, b->y + 15, b->w - 14, DRAW_FONT, true, "start", b->name);
     if (*b->more && 10 + name + 8 + more <= b->w - 4)
-        put_text(to, b->x + 10 + name + 8, b->y + 15, more + 1, DRAW_SMALL, false, "start",
-                 b->more);
+        write_svg_text(to, b->x + 10 + name + 8, b->y + 15, more + 1, DRAW_SMALL, false, "start",
+                       b->more);
 }
 
-static void put_box(FILE *to, const struct draw_box *b)
+static void write_box(FILE *to, const struct draw_box *b)
 {
     const struct paint *paint = &paints[b->kind];
     fprintf(to,
             "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%g\" fill=\"%s\" "
             "stroke=\"%s\"/>\n",
             b->x, b->y, b->w, b->h, paint->radius, paint->fill,
-            b->kind == DRAW_FABRIC && b->domain >= 0 ? lane_colour(b->domain) : paint->stroke);
+            b->kind == DRAW_FABRIC && b->domain >= 0 ? domain_colour(b->domain) : paint->stroke);
     if (b->kind <= DRAW_BRIDGE) {
-        put_heading(to, b);
+        write_heading(to, b);
         return;
     }
     double middle = b->x + b->w / 2, centre = b->y + b->h / 2;
-    put_text(to, middle, *b->more ? centre - 3 : centre + 4, b->w - 4, DRAW_FONT, true, "middle",
-             b->name);
+    write_svg_text(to, middle, *b->more ? centre - 3 : centre + 4, b->w - 4, DRAW_FONT, true,
+                   "middle", b->name);
     if (*b->more)
-        put_text(to, middle, centre + 12, b->w - 4, DRAW_SMALL, false, "middle", b->more);
+        write_svg_text(to, middle, centre + 12, b->w - 4, DRAW_SMALL, false, "middle", b->more);
 }
 
-static void put_line(FILE *to, const struct draw_line *l)
+static void write_svg_line(FILE *to, const struct draw_line *l)
 {
     fprintf(to,
             "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" "
@@ -105,7 +105,7 @@ static void put_line(FILE *to, const struct draw_line *l)
             l->x1, l->y1, l->x2, l->y2,
             l->weak  ? "#c62828"
             : l->cpu ? "#5b6b7b"
-                     : lane_colour(l->domain),
+                     : domain_colour(l->domain),
             l->width);
 }
 
@@ -119,7 +119,7 @@ static void draw_label(FILE *to, const struct draw_line *l)
                 "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"12\" fill=\"#ffffff\" "
                 "fill-opacity=\"0.85\"/>\n",
                 l->lx - w / 2, l->ly - 6, w);
-    put_text(to, l->lx, l->ly + 4, w, DRAW_SMALL, false, "middle", l->label);
+    write_svg_text(to, l->lx, l->ly + 4, w, DRAW_SMALL, false, "middle", l->label);
 }
 
 void topo_draw_svg(const struct drawing *d, FILE *to)
@@ -131,19 +131,22 @@ void topo_draw_svg(const struct drawing *d, FILE *to)
             d->w, d->h, d->w, d->h);
     svg_text(to, d->title);
     fputs("</title>\n", to);
-    put_text(to, DRAW_MARGIN, 30, d->w - 2 * DRAW_MARGIN, DRAW_TITLE, true, "start", d->title);
-    put_text(to, DRAW_MARGIN, 50, d->w - 2 * DRAW_MARGIN, DRAW_FONT, false, "start", d->subtitle);
-    for (int kind = DRAW_HOST; kind <= DRAW_FABRIC; kind++) /* frames below what is in them */
+    write_svg_text(to, DRAW_MARGIN, 30, d->w - 2 * DRAW_MARGIN, DRAW_TITLE, true, "start",
+                   d->title);
+    write_svg_text(to, DRAW_MARGIN, 50, d->w - 2 * DRAW_MARGIN, DRAW_FONT, false, "start",
+                   d->subtitle);
+    for (int kind = DRAW_HOST; kind <= DRAW_FABRIC;
+         kind++) /* frames are drawn before their content */
         for (int i = 0; i < d->n_boxes; i++)
             if ((int)d->boxes[i].kind == kind)
-                put_box(to, &d->boxes[i]);
+                write_box(to, &d->boxes[i]);
     for (int i = 0; i < d->n_lines; i++)
-        put_line(to, &d->lines[i]);
+        write_svg_line(to, &d->lines[i]);
     for (int i = 0; i < d->n_lines; i++)
         draw_label(to, &d->lines[i]);
     for (int i = 0; i < d->n_notes; i++)
-        put_text(to, d->notes_x, d->notes_y + 18 * i, d->w - 2 * DRAW_MARGIN, DRAW_FONT, false,
-                 "start", d->notes[i]);
+        write_svg_text(to, d->notes_x, d->notes_y + 18 * i, d->w - 2 * DRAW_MARGIN, DRAW_FONT,
+                       false, "start", d->notes[i]);
     fputs("</svg>\n", to);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `weft topo` prints unasked: the machine, its devices, how far they are and what each pair
- * gives. */
+/* The default output of `weft topo`: the machine, its devices, their distances and the figures
+ * of each kind of pair. */
 #include "topo/topo.h"
 
 #include <inttypes.h>
@@ -49,7 +49,7 @@ void topo_label(const struct topo *topo, int a, int b, char *label, size_t size)
 
 /* --- devices ---------------------------------------------------------------------------------- */
 
-enum { LABEL = 10 }; /* columns of what stands before a line's text */
+enum { LABEL = 10 }; /* width of the label of a line, in columns */
 
 static void print_system(const struct machine *m, FILE *to)
 {
@@ -57,7 +57,7 @@ static void print_system(const struct machine *m, FILE *to)
     columns_print(to, LABEL, "machine   %s", m->origin);
     if (m->note)
         columns_print(to, LABEL, "note      %s", m->note);
-    char packages[32] = "? packages"; /* 0 of something that nobody has read would be a claim */
+    char packages[32] = "? packages"; /* 0 would claim a value that was not read */
     if (m->n_packages)
         snprintf(packages, sizeof packages, "%zu package%s", m->n_packages,
                  m->n_packages == 1 ? "" : "s");
@@ -66,7 +66,7 @@ static void print_system(const struct machine *m, FILE *to)
                   m->n_numa == 1 ? "" : "s");
     columns_print(to, LABEL, "system    Linux %s, hypervisor %s%s, container %s, IOMMU %s",
                   text_or(s->kernel, "unknown"), text_or(s->hypervisor, "unknown"),
-                  machine_is_flat(m) ? " (flat PCI tree: it tells nothing of the real one)" : "",
+                  machine_is_flat(m) ? " (flat PCI tree: the real one is hidden)" : "",
                   text_or(s->container, "unknown"), text_or(s->iommu_mode, "unknown"));
     if (m->drivers.driver.value || m->drivers.nvidia_module.value)
         columns_print(to, LABEL, "driver    NVIDIA %s, %s kernel module",
@@ -74,7 +74,7 @@ static void print_system(const struct machine *m, FILE *to)
                       text_or(m->drivers.nvidia_flavor, "unknown"));
 }
 
-/* What a GPU is, without its place. */
+/* Describes a GPU without its PCI address. */
 static void gpu_text(const struct machine_gpu *g, char *text, size_t size)
 {
     char memory[32] = "memory unknown", pcie[40] = "PCIe unknown";
@@ -102,7 +102,7 @@ static void print_gpu(const struct machine *m, const struct machine_gpu *g, FILE
     columns_print(to, LABEL, "%-9s %s, %s, %s", name, text, text_or(g->bdf, "place unknown"), numa);
 }
 
-/* Many GPUs are told by kind: a run of equal ones is one line. */
+/* Prints many GPUs by kind: consecutive equal GPUs share a line. */
 static void print_kinds(const struct machine *m, FILE *to)
 {
     for (size_t i = 0, end; i < m->n_gpus; i = end) {
@@ -133,7 +133,7 @@ static void print_gpus(const struct machine *m, FILE *to)
             print_gpu(m, &m->gpus[i], to);
 }
 
-/* The network interface over an RDMA device; "" when none is known. */
+/* The network interface of an RDMA device; "": unknown. */
 static const char *interface_of(const struct machine *m, const char *nic)
 {
     for (size_t i = 0; i < m->n_interfaces; i++)
@@ -157,7 +157,7 @@ static void print_nic(const struct machine *m, const struct machine_nic *n, FILE
                   *over ? ", " : "", over);
 }
 
-/* Those of an RDMA device stand in its line already. */
+/* Prints a network interface, unless it is in the line of its RDMA device. */
 static void print_interface(const struct machine_netif *n, FILE *to)
 {
     char rate[48] = "", mtu[32] = "unknown";

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft topo`: what is here and how it hangs together; records a machine for later. */
+/* `weft topo`: shows the devices of the machine and how they are connected, and records a
+ * machine. */
 #include "topo/topo.h"
 
 #include <argp.h>
@@ -98,7 +99,7 @@ static const struct argp_option topo_option_list[] = {
      "print which NIC each GPU should use, and the variables of NCCL, UCX and NVSHMEM", 0},
     {"svg", KEY_SVG, "FILE", 0, "draw the machine ('-': standard output)", 0},
     {"html", KEY_HTML, "FILE", 0,
-     "write a page with the picture, and measured beside expected figures", 0},
+     "write an HTML page with the drawing and the measured and expected figures", 0},
     {"nccl", KEY_NCCL, "FILE", OPTION_ARG_OPTIONAL, "write a topology file for NCCL_TOPO_FILE", 0},
     {"watch", KEY_WATCH, "SECONDS", OPTION_ARG_OPTIONAL,
      "print link errors as they grow (default every second)", 0},
@@ -123,7 +124,7 @@ static int close_file(FILE *to, const char *path)
     return EXIT_FAULT;
 }
 
-static int record(const struct machine *machine, const struct arguments *a)
+static int record_machine(const struct machine *machine, const struct arguments *a)
 {
     char *text = machine_format(machine, a->anonymous);
     FILE *to = text ? open_file(a->record) : NULL;
@@ -152,14 +153,14 @@ static int write_nccl(const struct machine *machine, const char *path)
     for (size_t i = 0; i < machine->n_pci; i++)
         if (number_or(machine->pci[i].host, 0) > 0) {
             fprintf(stderr,
-                    "weft topo: --nccl: the description is of several nodes, and NCCL reads "
-                    "a file of each: describe one of them\n");
+                    "weft topo: --nccl: the description has several nodes, but NCCL reads one "
+                    "file per node: describe one node\n");
             return EXIT_USAGE;
         }
     return write_file(machine, path, topo_nccl);
 }
 
-/* Both states are needed, so the change is applied to a copy here and not while reading. */
+/* Applies the change to a copy, since both states are needed. */
 static int what_if(const struct arguments *a)
 {
     struct machine_options plain = a->options;
@@ -187,7 +188,7 @@ static int show_machine(struct machine *machine, const struct arguments *a)
         machine_options_measure(&a->options, machine, 0);
     topo_collect(machine, &topo);
     if (a->record)
-        return record(machine, a);
+        return record_machine(machine, a);
     if (a->nccl)
         return write_nccl(machine, a->nccl);
     if (a->svg)
@@ -216,8 +217,8 @@ int cmd_topo(int argc, char **argv)
         .options = topo_option_list,
         .parser = parse_topo,
         .children = children,
-        .doc = "Show GPUs, NICs, disks and how they hang together: distance, expected and measured "
-               "speed of every pair. With --what-if, the pairs that change."};
+        .doc = "Show GPUs, NICs, disks and how they are connected: distance, expected and "
+               "measured speed of every pair. With --what-if, the pairs that change."};
     struct arguments a = {.times = -1};
     argp_parse(&argp, argc, argv, 0, NULL, &a);
     if (a.watch)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft topo --watch`: error counters of links, as they grow. Reads the counters alone, so that a
- * round is cheap. */
+/* `weft topo --watch`: prints error counters of links that grow. Reads only the counters, so
+ * that a round is cheap. */
 #include "topo/topo.h"
 
 #include <time.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft topo --what-if`: the pairs that change, before and after. */
+/* `weft topo --what-if`: prints the pairs that change, before and after. */
 #include "topo/topo.h"
 
 #include <jansson.h>
@@ -15,7 +15,7 @@ struct side {
     int64_t mbps, latency_ns;
 };
 
-static void look_at_pair(const struct topo *topo, int a, int b, struct side *side)
+static void read_pair(const struct topo *topo, int a, int b, struct side *side)
 {
     struct routes routes = {.n = 0};
     memset(side, 0, sizeof *side);
@@ -29,24 +29,23 @@ static void look_at_pair(const struct topo *topo, int a, int b, struct side *sid
     side->latency_ns = best->latency_ns;
 }
 
-static bool same(const struct side *x, const struct side *y)
+static bool sides_equal(const struct side *x, const struct side *y)
 {
     return strcmp(x->label, y->label) == 0 && strcmp(x->path, y->path) == 0 && x->mbps == y->mbps &&
            x->latency_ns == y->latency_ns;
 }
 
-/* Whether the pair (a, b) needs no line of its own, because (b, a) has one and changes in the same
- * way: most pairs are alike in both directions. */
-static bool told(const struct topo *x, const struct topo *y, int a, int b)
+/* Whether the line of (b, a) covers the pair (a, b), because both change in the same way. */
+static bool is_covered(const struct topo *x, const struct topo *y, int a, int b)
 {
     struct side was, is, was_back, is_back;
     if (a < b)
         return false;
-    look_at_pair(x, a, b, &was);
-    look_at_pair(y, a, b, &is);
-    look_at_pair(x, b, a, &was_back);
-    look_at_pair(y, b, a, &is_back);
-    return same(&was, &was_back) && same(&is, &is_back);
+    read_pair(x, a, b, &was);
+    read_pair(y, a, b, &is);
+    read_pair(x, b, a, &was_back);
+    read_pair(y, b, a, &is_back);
+    return sides_equal(&was, &was_back) && sides_equal(&is, &is_back);
 }
 
 static json_t *side_json(const struct side *s)
@@ -91,17 +90,18 @@ static void find_changes(const struct topo *x, const struct topo *y, struct chan
     for (int a = 0; a < x->n && a < y->n; a++)
         for (int b = 0; b < x->n && b < y->n; b++) {
             struct change change = {.a = x->ends[a].name, .b = x->ends[b].name};
-            look_at_pair(x, a, b, &change.was);
-            look_at_pair(y, a, b, &change.is);
+            read_pair(x, a, b, &change.was);
+            read_pair(y, a, b, &change.is);
             bool a_path = *change.was.path || *change.is.path;
-            if (a != b && a_path && !same(&change.was, &change.is) && !told(x, y, a, b))
+            if (a != b && a_path && !sides_equal(&change.was, &change.is) &&
+                !is_covered(x, y, a, b))
                 add_change(changes, &change);
         }
 }
 
 static bool changes_alike(const struct change *x, const struct change *y)
 {
-    return same(&x->was, &y->was) && same(&x->is, &y->is);
+    return sides_equal(&x->was, &y->was) && sides_equal(&x->is, &y->is);
 }
 
 static bool is_first_change(const struct changes *changes, int at)
@@ -112,7 +112,8 @@ static bool is_first_change(const struct changes *changes, int at)
     return true;
 }
 
-/* "gpu0-gpu3, gpu1-gpu2" of the changes alike; few of many unless --full. */
+/* Names the pairs that change alike, such as "gpu0-gpu3, gpu1-gpu2"; only the first of many
+ * unless --full. */
 static char *names_of(const struct changes *changes, int at)
 {
     enum { MOST = 8 };

@@ -245,7 +245,7 @@ void file_cufile_know(struct gpu *gpu, const void *address, size_t bytes)
     size_t start, length;
     if (bytes < worth_knowing || library.compat || (uintptr_t)address < own ||
         (uintptr_t)address - own >= gpu->heap.size ||
-        !gpu_chunk_at(gpu, (uintptr_t)address - own, &start, &length))
+        !gpu_find_chunk(gpu, (uintptr_t)address - own, &start, &length))
         return;
     pthread_mutex_lock(&library.lock);
     const void *base = (const void *)(own + start);

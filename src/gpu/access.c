@@ -215,9 +215,9 @@ weft_status gpu_wait_slice(struct gpu *gpu, CUdeviceptr at, size_t width, bool i
     CUdeviceptr seen_at = gpu->pinned_device + offsetof(struct gpu_pinned, wait_seen);
     CUdeviceptr met_at = gpu->pinned_device + offsetof(struct gpu_pinned, wait_met);
     struct wait_condition condition = {at, width, is_signed, cmp, value};
-    struct gpu_reporting quietly = {.limit_ns = slice_ns};
+    struct gpu_reporting no_report = {.limit_ns = slice_ns};
     int bytes = (int)width, sign = is_signed, how = (int)cmp;
-    void *arguments[] = {&at, &bytes, &sign, &how, &value, &quietly, &seen_at, &met_at};
+    void *arguments[] = {&at, &bytes, &sign, &how, &value, &no_report, &seen_at, &met_at};
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;

@@ -18,14 +18,19 @@
 enum {
     /* bytes; each thread has two: one is filled while the other is emptied */
     STAGING_BYTES = 512 << 10,
-    PIECE_LEAST = 128 << 10,
-    THREADS_DEFAULT = 4,
+    PIECE_LEAST = 128 << 10, /* bytes */
+    THREADS_DEFAULT = 4,     /* most threads that WEFT_COPY_THREADS=auto uses */
 };
-enum { LARGEST_TRIED = 16 << 20, TRIES = 3, GAIN_PERCENT = 5 };
+/* The measurement of thresholds. */
+enum {
+    LARGEST_TRIED = 16 << 20, /* bytes */
+    TRIES = 3,
+    GAIN_PERCENT = 5, /* by which threads must be faster than a copy engine */
+};
 /* values of WEFT_COPY_THREADS and of WEFT_PROVE */
 enum { THREADS_AUTO_CHOICE, PROVE_ALWAYS_CHOICE = 0 };
 
-struct worker {
+struct bounce_worker {
     struct gpu_bounce *bounce;
     pthread_t thread;
     bool started;
@@ -35,8 +40,8 @@ struct worker {
 
 struct gpu_bounce {
     struct gpu *gpu;
-    int n;
-    struct worker workers[GPU_BOUNCE_THREADS]; /* the first is the calling thread */
+    int n; /* number of threads, including the calling one */
+    struct bounce_worker workers[GPU_BOUNCE_THREADS]; /* the first is the calling thread */
     struct gpu_bounce_limits limits;
     /* Memory used for the measurement. It is freed only at the end: cuMemFree waits for everything
      * that runs on the GPU, which may be a kernel that waits for the requested copy. */
@@ -44,13 +49,13 @@ struct gpu_bounce {
     pthread_mutex_t lock;
     pthread_cond_t begin, end;
     uint64_t turn; /* number of copies begun */
-    int busy;
+    int busy;      /* threads that still copy */
     bool stop;
     /* The current copy. */
     char *dst;
     const char *src;
     size_t bytes, piece;
-    bool in;
+    bool in;             /* into GPU memory */
     _Atomic size_t next; /* start of the bytes that no thread has claimed yet */
     weft_status status;  /* first failure */
     char message[256];
@@ -58,19 +63,20 @@ struct gpu_bounce {
 
 /* ------------------------------------------------------------------------------------- a worker */
 
-static weft_status copy_piece(struct worker *w, int slot, void *dst, const void *src, size_t bytes)
+static weft_status copy_piece(struct bounce_worker *w, int slot, void *dst, const void *src,
+                              size_t bytes)
 {
     const struct cuda *cuda = &w->bounce->gpu->cuda;
     CUresult result = cuda->MemcpyAsync((uintptr_t)dst, (uintptr_t)src, bytes, w->streams[slot]);
     return result ? cuda_fail(cuda, result, "cuMemcpyAsync of %zu bytes", bytes) : WEFT_OK;
 }
 
-static weft_status await_slot(struct worker *w, int slot)
+static weft_status await_slot(struct bounce_worker *w, int slot)
 {
     return gpu_wait_stream(w->bounce->gpu, w->streams[slot], "its own copies");
 }
 
-static bool take_piece(struct gpu_bounce *b, size_t *at, size_t *bytes)
+static bool claim_piece(struct gpu_bounce *b, size_t *at, size_t *bytes)
 {
     *at = atomic_fetch_add_explicit(&b->next, b->piece, memory_order_relaxed);
     if (*at >= b->bytes)
@@ -79,12 +85,12 @@ static bool take_piece(struct gpu_bounce *b, size_t *at, size_t *bytes)
     return true;
 }
 
-static weft_status copy_in(struct worker *w)
+static weft_status copy_in(struct bounce_worker *w)
 {
     struct gpu_bounce *b = w->bounce;
     weft_status status = WEFT_OK;
     size_t at, bytes;
-    for (int k = 0; !status && take_piece(b, &at, &bytes); k++) {
+    for (int k = 0; !status && claim_piece(b, &at, &bytes); k++) {
         char *buffer = w->buffer + (size_t)(k % 2) * STAGING_BYTES;
         if (k >= 2)
             status = await_slot(w, k % 2);
@@ -98,14 +104,14 @@ static weft_status copy_in(struct worker *w)
     return status;
 }
 
-static weft_status copy_out(struct worker *w)
+static weft_status copy_out(struct bounce_worker *w)
 {
     struct gpu_bounce *b = w->bounce;
     weft_status status = WEFT_OK;
     size_t at = 0, bytes = 0, last_at = 0, last_bytes = 0;
     int k = 0;
     for (bool more = true; more && !status; k++) {
-        more = take_piece(b, &at, &bytes);
+        more = claim_piece(b, &at, &bytes);
         if (more)
             status = copy_piece(w, k % 2, w->buffer + (size_t)(k % 2) * STAGING_BYTES, b->src + at,
                                 bytes);
@@ -124,7 +130,7 @@ static weft_status copy_out(struct worker *w)
 /* After a failure: waits for copies that are still in flight, since the caller may reuse its memory
  * and the next copy the bounce buffers. If they do not end, the bounce buffers are not used any
  * more. */
-static void drain_copies(struct worker *w)
+static void drain_copies(struct bounce_worker *w)
 {
     for (int slot = 0; slot < 2; slot++)
         if (await_slot(w, slot) == WEFT_ERR_TIMEOUT)
@@ -132,7 +138,7 @@ static void drain_copies(struct worker *w)
 }
 
 /* Copies pieces until none is left. The first failure is reported and stops the other threads. */
-static void copy_pieces(struct worker *w)
+static void copy_pieces(struct bounce_worker *w)
 {
     struct gpu_bounce *b = w->bounce;
     char message[sizeof b->message];
@@ -152,7 +158,7 @@ static void copy_pieces(struct worker *w)
 
 static void *run_worker(void *argument)
 {
-    struct worker *w = argument;
+    struct bounce_worker *w = argument;
     struct gpu_bounce *b = w->bounce;
     bool entered = gpu_enter(&b->gpu->device) == WEFT_OK;
     uint64_t turn = 0;
@@ -205,7 +211,7 @@ static weft_status copy_by_threads(struct gpu_bounce *b, void *dst, const void *
 
 static weft_status make_worker(struct gpu_bounce *b, int number)
 {
-    struct worker *w = &b->workers[number];
+    struct bounce_worker *w = &b->workers[number];
     const struct cuda *cuda = &b->gpu->cuda;
     void *buffer = NULL;
     w->bounce = b;
@@ -229,7 +235,7 @@ static void destroy_bounce(struct gpu_bounce *b)
     pthread_cond_broadcast(&b->begin);
     pthread_mutex_unlock(&b->lock);
     for (int i = 0; i < GPU_BOUNCE_THREADS; i++) {
-        struct worker *w = &b->workers[i];
+        struct bounce_worker *w = &b->workers[i];
         bool idle = !b->gpu->work_left;
         if (w->started)
             pthread_join(w->thread, NULL);
@@ -348,13 +354,13 @@ static void find_bounce_limits(struct gpu_bounce *b)
     }
     snprintf(name, sizeof name, "gpu-bounces-%d", b->n);
     if (config_choice(CONFIG_PROVE) != PROVE_ALWAYS_CHOICE &&
-        proof_cache_numbers(name, &gpu->device.uuid, gpu->cuda.driver_version, known, 2)) {
+        proof_cache_load_numbers(name, &gpu->device.uuid, gpu->cuda.driver_version, known, 2)) {
         b->limits.in_from = known[0];
         b->limits.out_from = known[1];
     } else {
         measure_thresholds(b);
-        proof_cache_keep_numbers(name, &gpu->device.uuid, gpu->cuda.driver_version,
-                                 (size_t[2]){b->limits.in_from, b->limits.out_from}, 2);
+        proof_cache_store_numbers(name, &gpu->device.uuid, gpu->cuda.driver_version,
+                                  (size_t[2]){b->limits.in_from, b->limits.out_from}, 2);
     }
     log_info("%d threads copy plain memory into GPU memory from %zu bytes on, out of it from %zu "
              "(0 = never)",
@@ -392,14 +398,14 @@ bool gpu_bounce(struct gpu *gpu, struct gpu_stream *internal, void *dst, const v
         return false;
     struct gpu_bounce *b = get_bounce(gpu);
     size_t least = !b ? 0 : in ? b->limits.in_from : b->limits.out_from;
-    bool pays = least && bytes >= least;
-    if (pays) {
+    bool is_faster = least && bytes >= least;
+    if (is_faster) {
         *status = stream_drain(gpu, internal);
         if (!*status)
             *status = copy_by_threads(b, dst, src, bytes, in);
     }
     pthread_mutex_unlock(&gpu->bounce_lock);
-    return pays;
+    return is_faster;
 }
 
 struct gpu_bounce_limits gpu_bounce_limits(struct gpu *gpu)

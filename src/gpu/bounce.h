@@ -14,7 +14,10 @@
 struct gpu;
 struct gpu_stream;
 
-enum { GPU_BOUNCE_LEAST = 1 << 20, GPU_BOUNCE_THREADS = 8 };
+enum {
+    GPU_BOUNCE_LEAST = 1 << 20, /* bytes; smaller copies never use threads */
+    GPU_BOUNCE_THREADS = 8,     /* at most */
+};
 
 /* The result of the measurement. */
 struct gpu_bounce_limits {

@@ -19,7 +19,7 @@ static weft_status queue_copy(struct gpu *gpu, struct gpu_stream *internal, void
 weft_status gpu_copy_on(struct gpu *gpu, CUstream stream, void *dst, const void *src, size_t bytes)
 {
     while (bytes > 0) {
-        size_t now = gpu_pin_run(gpu, src, gpu_pin_run(gpu, dst, bytes));
+        size_t now = gpu_pinned_run_bytes(gpu, src, gpu_pinned_run_bytes(gpu, dst, bytes));
         CUresult result = gpu->cuda.MemcpyAsync((uintptr_t)dst, (uintptr_t)src, now, stream);
         if (result)
             return cuda_fail(&gpu->cuda, result, "cuMemcpyAsync of %zu bytes from %p to %p", now,
@@ -48,26 +48,26 @@ static weft_status copy_striped(struct gpu *gpu, void *dst, const void *src, siz
 }
 
 static weft_status copy_entered(struct gpu *gpu, struct gpu_stream *internal, void *dst,
-                                const void *src, size_t bytes, enum gpu_manner manner)
+                                const void *src, size_t bytes, enum gpu_copy_mode mode)
 {
     weft_status bounced;
-    if (manner == GPU_DONE && gpu_bounce(gpu, internal, dst, src, bytes, &bounced))
+    if (mode == GPU_DONE && gpu_bounce(gpu, internal, dst, src, bytes, &bounced))
         return bounced;
-    bool striped = manner != GPU_IN_ORDER && gpu->stripe_bytes && bytes >= gpu->stripe_bytes;
+    bool striped = mode != GPU_IN_ORDER && gpu->stripe_bytes && bytes >= gpu->stripe_bytes;
     weft_status status =
         striped ? copy_striped(gpu, dst, src, bytes) : queue_copy(gpu, internal, dst, src, bytes);
-    if (!status && manner == GPU_DONE)
+    if (!status && mode == GPU_DONE)
         status = striped ? gpu_quiet(gpu) : stream_drain(gpu, internal);
     return status;
 }
 
 weft_status gpu_copy(struct gpu *gpu, unsigned stream_index, void *dst, const void *src,
-                     size_t bytes, enum gpu_manner manner)
+                     size_t bytes, enum gpu_copy_mode mode)
 {
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    status = copy_entered(gpu, stream_of(gpu, stream_index), dst, src, bytes, manner);
+    status = copy_entered(gpu, stream_of(gpu, stream_index), dst, src, bytes, mode);
     gpu_leave(&gpu->device);
     return status;
 }

@@ -16,7 +16,7 @@ const char *gpu_device_text(const struct gpu_device *gpu, char *text, size_t byt
     return text;
 }
 
-static void uuid_format(const CUuuid *uuid, bool mig, char *text, size_t bytes)
+static void format_uuid(const CUuuid *uuid, bool mig, char *text, size_t bytes)
 {
     const unsigned char *b = (const unsigned char *)uuid->bytes;
     snprintf(text, bytes, "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
@@ -24,13 +24,13 @@ static void uuid_format(const CUuuid *uuid, bool mig, char *text, size_t bytes)
              b[11], b[12], b[13], b[14], b[15]);
 }
 
-struct identity {
+struct device_identity {
     CUdevice device;
     CUuuid uuid;
     char uuid_text[48], name[96], bus_id[20];
 };
 
-static weft_status identify_device(const struct cuda *cuda, int ordinal, struct identity *id)
+static weft_status identify_device(const struct cuda *cuda, int ordinal, struct device_identity *id)
 {
     CUresult result = cuda->DeviceGet(&id->device, ordinal);
     if (result)
@@ -46,7 +46,7 @@ static weft_status identify_device(const struct cuda *cuda, int ordinal, struct 
         return cuda_fail(cuda, result, "cuDeviceGetPCIBusId of GPU %d", ordinal);
     for (char *c = id->bus_id; *c; c++)
         *c = (char)tolower((unsigned char)*c);
-    uuid_format(&id->uuid, strstr(id->name, " MIG ") != NULL, id->uuid_text, sizeof id->uuid_text);
+    format_uuid(&id->uuid, strstr(id->name, " MIG ") != NULL, id->uuid_text, sizeof id->uuid_text);
     return WEFT_OK;
 }
 
@@ -81,7 +81,7 @@ static weft_status find_named(const struct cuda *cuda, const char *word, size_t 
                          *ordinal, visible, visible == 1 ? "is" : "are", visible - 1);
     }
     for (int i = 0; i < visible; i++) {
-        struct identity id;
+        struct device_identity id;
         weft_status status = identify_device(cuda, i, &id);
         if (status)
             return status;
@@ -162,7 +162,7 @@ static weft_status read_attribute(const struct gpu_device *gpu, int which, const
                   : WEFT_OK;
 }
 
-static weft_status read_facts(struct gpu_device *gpu, int *mode)
+static weft_status read_attributes(struct gpu_device *gpu, int *mode)
 {
     int vmm = 0, descriptors = 0, rdma = 0, pageable = 0;
     const struct {
@@ -229,7 +229,7 @@ weft_status gpu_device_open(struct gpu_device *gpu, const struct cuda *cuda, CUc
 {
     *gpu = (struct gpu_device){.cuda = cuda};
     weft_status status = choose_device(gpu, current, wanted, local_pe);
-    struct identity id;
+    struct device_identity id;
     if (!status)
         status = identify_device(cuda, gpu->ordinal, &id);
     if (status)
@@ -240,7 +240,7 @@ weft_status gpu_device_open(struct gpu_device *gpu, const struct cuda *cuda, CUc
     memcpy(gpu->name, id.name, sizeof gpu->name);
     memcpy(gpu->bus_id, id.bus_id, sizeof gpu->bus_id);
     int mode = 0;
-    status = read_facts(gpu, &mode);
+    status = read_attributes(gpu, &mode);
     return status ? status : retain_context(gpu, mode);
 }
 

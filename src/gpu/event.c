@@ -11,7 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EVENTS_AT_ONCE = 16, POLLS_PER_QUERY = 500 };
+enum {
+    EVENTS_AT_ONCE = 16,   /* CUDA events created together */
+    POLLS_PER_QUERY = 500, /* polls of a word for each query of the stream */
+};
 
 struct gpu_event {
     CUevent cuda_event;
@@ -114,7 +117,7 @@ static void create_event_words(struct gpu *gpu)
     }
 }
 
-int gpu_words_of(CUdeviceptr at, const void *data, size_t bytes, struct gpu_word *words)
+int gpu_split_words(CUdeviceptr at, const void *data, size_t bytes, struct gpu_word *words)
 {
     unsigned width = bytes == 4 ? 4 : 8;
     int n = 0;

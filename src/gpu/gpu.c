@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void gpu_machinery_init(struct gpu *gpu)
+void gpu_resources_init(struct gpu *gpu)
 {
     pthread_mutex_init(&gpu->wait_lock, NULL);
     pthread_mutex_init(&gpu->load_lock, NULL);
@@ -29,7 +29,7 @@ void gpu_machinery_init(struct gpu *gpu)
         pthread_mutex_init(&gpu->streams[i].lock, NULL);
 }
 
-void gpu_machinery_end(struct gpu *gpu)
+void gpu_resources_end(struct gpu *gpu)
 {
     pthread_mutex_destroy(&gpu->wait_lock);
     pthread_mutex_destroy(&gpu->load_lock);
@@ -74,7 +74,7 @@ static weft_status allocate_pinned(struct gpu *gpu)
     return result ? cuda_fail(&gpu->cuda, result, "cuMemHostGetDevicePointer") : WEFT_OK;
 }
 
-weft_status gpu_machinery_start(struct gpu *gpu)
+weft_status gpu_resources_start(struct gpu *gpu)
 {
     weft_status status = gpu_enter(&gpu->device);
     if (status)
@@ -88,13 +88,13 @@ weft_status gpu_machinery_start(struct gpu *gpu)
     return status;
 }
 
-enum { TICKETS_BYTES = 4096 };
+enum { TICKETS_BYTES = 4096 }; /* bytes of the count of error records, a page */
 
 /* Lays out the library's part of every window: a count of error records, two areas for each team
  * (for device collectives and for barriers on streams), one area for each local peer for the test
  * of the pair, and the areas of collectives that the host and streams call. All zeros before any
  * peer may access it. */
-static weft_status make_system_area(struct gpu *gpu, int team_slots)
+static weft_status allocate_system_area(struct gpu *gpu, int team_slots)
 {
     size_t members = (size_t)gpu->boot->npes;
     gpu->team_bytes = (sizeof(struct gpu_team_area) + members * sizeof(uint64_t) + 63) & ~63ul;
@@ -166,9 +166,9 @@ static weft_status open_all(struct gpu *gpu, CUcontext current, int team_slots,
     if (status)
         return status;
     log_step(&since, "waiting for the other PEs, and reserving addresses");
-    status = gpu_machinery_start(gpu);
+    status = gpu_resources_start(gpu);
     if (!status)
-        status = make_system_area(gpu, team_slots);
+        status = allocate_system_area(gpu, team_slots);
     log_step(&since, "kernels, streams, pinned memory");
     if (!status)
         status = gpu_stripes_start(gpu);
@@ -208,7 +208,7 @@ weft_status gpu_open(struct gpu **result, struct boot *boot, CUcontext current, 
         gpu->slot_of[boot->local_pes[slot]] = slot;
     gpu->wait_limit_ns = config_duration_ns(CONFIG_WAIT_LIMIT);
     gpu->stripe_bytes = config_size(CONFIG_GPU_STRIPE);
-    gpu_machinery_init(gpu);
+    gpu_resources_init(gpu);
     status = gpu->slot_of ? WEFT_OK
                           : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the GPU side");
     status = boot_agree(boot, status);
@@ -240,7 +240,7 @@ weft_status gpu_check(struct gpu *gpu)
                : WEFT_OK;
 }
 
-static void drop_registrations(struct gpu *gpu)
+static void free_registrations(struct gpu *gpu)
 {
     while (gpu->registrations) {
         struct gpu_registration *first = gpu->registrations;
@@ -263,7 +263,7 @@ static bool close_stream(struct gpu *gpu, CUstream stream)
     return status != WEFT_ERR_TIMEOUT;
 }
 
-void gpu_machinery_stop(struct gpu *gpu)
+void gpu_resources_stop(struct gpu *gpu)
 {
     bool idle = !gpu->work_left;
     /* Tried twice: after a transient error of this call, work would run on in memory that is freed
@@ -279,7 +279,7 @@ void gpu_machinery_stop(struct gpu *gpu)
         idle &= close_stream(gpu, gpu_coll_take_stream(gpu));
     gpu_coll_close(gpu);
     gpu_events_free(gpu);
-    drop_registrations(gpu);
+    free_registrations(gpu);
     gpu_unpin_heap(gpu);
     if (!gpu->work_left)
         gpu_module_unload(&gpu->module);
@@ -296,7 +296,7 @@ void gpu_close(struct gpu *gpu)
     gpu_relay_stop(gpu);
     free(gpu->links);
     if (gpu->device.context)
-        gpu_machinery_stop(gpu);
+        gpu_resources_stop(gpu);
     if (gpu->heap.device)
         gpu_heap_destroy(&gpu->heap);
     gpu_map_destroy(gpu);
@@ -306,6 +306,6 @@ void gpu_close(struct gpu *gpu)
         gpu_device_close(&gpu->device);
     if (gpu->cuda.handle)
         cuda_close(&gpu->cuda);
-    gpu_machinery_end(gpu);
+    gpu_resources_end(gpu);
     free(gpu);
 }

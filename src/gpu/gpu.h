@@ -16,11 +16,11 @@
 #include "memory/heap.h"
 
 enum {
-    GPU_STREAMS = 4,
+    GPU_STREAMS = 4,          /* internal streams */
     GPU_SIGNAL_THREADS = 256, /* threads of the block that does a small copy and its signal */
     /* bytes; up to this size one thread block is faster than a copy engine and a separate signal */
     GPU_BLOCK_COPY_LIMIT = 16 << 10,
-    GPU_LINE_BYTES = 64,
+    GPU_LINE_BYTES = 64,    /* bytes of a line for path tests */
     GPU_WIDE_BLOCK = 512,   /* bytes; up to this size that block has one warp */
     GPU_SIZES = 4,          /* size arrays of an alltoallv */
     GPU_SIZES_MEMBERS = 64, /* words in each size array, at most */
@@ -33,9 +33,9 @@ enum {
 struct gpu_stream {
     CUstream stream;
     struct gpu_answer *answer; /* in pinned host memory */
-    CUdeviceptr answer_device;
-    uint64_t sequence;    /* sequence number of the last operation with an answer */
-    pthread_mutex_t lock; /* held for one operation with an answer at a time */
+    CUdeviceptr answer_device; /* device address of the answer */
+    uint64_t sequence;         /* sequence number of the last operation with an answer */
+    pthread_mutex_t lock;      /* held for one operation with an answer at a time */
     /* operations that were begun and those known to be complete: the stream completes them in
      * order */
     struct epoch operations;
@@ -46,7 +46,7 @@ struct gpu_stream {
 struct gpu_registration {
     uintptr_t base;
     size_t bytes;
-    bool device;
+    bool device;      /* memory of a GPU */
     bool pinned_here; /* the library pinned it and unpins it */
     struct gpu_registration *next;
 };
@@ -59,8 +59,8 @@ struct gpu_pins {
     int slot_count;
     size_t ends[48];
     int count;
-    bool refused;
-    void **undo; /* addresses that this PE pinned and must unpin */
+    bool refused; /* the driver refused to pin more */
+    void **undo;  /* addresses that this PE pinned and must unpin */
     size_t undo_count;
 };
 
@@ -111,26 +111,26 @@ struct gpu {
     struct gpu_event *idle_events; /* CUDA events that are not in use */
     /* words of `pinned` that the GPU writes and that are not in use */
     struct gpu_event *idle_words;
-    bool words_made;
+    bool words_made;      /* idle_words was filled */
     void **pinned_ranges; /* pinned by gpu_pin_range(); protected by registrations_lock */
     size_t pinned_range_count;
     /* copies by several CPU threads (gpu/bounce.h); NULL: none so far */
     struct gpu_bounce *bounce;
-    _Atomic bool bounce_refused;
+    _Atomic bool bounce_refused; /* copies by CPU threads do not work or are not faster */
     /* A stream of the program still holds kernels of the library that no caller waits for. */
     bool work_left;
     pthread_mutex_t bounce_lock;
     struct gpu_reporting reporting; /* where kernels report errors; the job sets the box */
     void *registered_box;
-    uint64_t wait_limit_ns;
+    uint64_t wait_limit_ns; /* WEFT_WAIT_LIMIT; 0 = none */
     /* bytes; copies from this size on are split over the internal streams; 0 = never */
     size_t stripe_bytes;
 
     /* [device.visible], indexed as heap.relays[]; NULL: not used */
     struct gpu *_Atomic *relay_gpus;
-    struct gpu_links *links;     /* links between the visible GPUs; NULL: not read yet */
-    struct gpu_stripes *stripes; /* [local PEs] routes of large copies; NULL: always one route
-                                    (gpu/multipath/stripe.h) */
+    struct gpu_links *links; /* links between the visible GPUs; NULL: not read yet */
+    /* [local PEs] routes of large copies; NULL: always one route (gpu/multipath/stripe.h) */
+    struct gpu_stripes *stripes;
     /* called when the routes of large copies to a PE have been chosen */
     void (*stripes_changed)(void *to, int pe);
     void *stripes_changed_context;
@@ -145,8 +145,8 @@ struct gpu_pinned {
         struct gpu_answer answer;
         uint64_t line[6];
     } streams[GPU_STREAMS];
-    uint64_t wait_seen, wait_met;
-    uint64_t loaded; /* value that the copy engine loaded */
+    uint64_t wait_seen, wait_met; /* results of the wait kernel */
+    uint64_t loaded;              /* value that the copy engine loaded */
     struct {
         uint64_t number, spare[7];
     } event_words[GPU_EVENT_WORDS];
@@ -182,7 +182,7 @@ static inline bool gpu_heap_pinned(const struct gpu *gpu, size_t offset, size_t 
 
 /* Returns how many of `bytes` from `address` on belong to one pinned range. A copy must not cross
  * the end of a pinned range. */
-size_t gpu_pin_run(const struct gpu *gpu, const void *address, size_t bytes);
+size_t gpu_pinned_run_bytes(const struct gpu *gpu, const void *address, size_t bytes);
 
 /* gpu_pin_range() pins memory of a path. gpu_unpin_range() unpins all such memory that begins in
  * the range. Any thread may call them. */
@@ -241,7 +241,7 @@ static inline CUdeviceptr gpu_team_address(const struct gpu *gpu, int slot, int 
 
 /* Finds the allocation of the heap that holds `offset` of the windows. Returns false when there is
  * none. */
-bool gpu_chunk_at(struct gpu *gpu, size_t offset, size_t *start, size_t *bytes);
+bool gpu_find_chunk(struct gpu *gpu, size_t offset, size_t *start, size_t *bytes);
 
 /* Lists the allocations of this PE's part, in the same order at every PE: first those of the heap,
  * then registered memory of the program. Writes at most `most` entries and returns the number of
@@ -253,7 +253,7 @@ size_t gpu_list_extents(struct gpu *gpu, struct gpu_extent *list, size_t most);
 
 /* Returns whether the Linux kernel has a peer-memory module, which gives NICs the pages of GPU
  * memory. */
-bool gpu_peermem_is_here(void);
+bool gpu_peermem_is_loaded(void);
 
 /* Exports own memory as a dma-buf; `at` and `bytes` are whole host pages. The caller closes *fd. */
 weft_status gpu_export_dmabuf(struct gpu *gpu, CUdeviceptr at, size_t bytes, int *fd);
@@ -275,7 +275,7 @@ bool gpu_sees_nic_writes(struct gpu *gpu);
  * Every function makes the device's context current itself. stream_index: any number; it selects
  * the internal stream. Operations with equal numbers keep their order. */
 
-enum gpu_manner {
+enum gpu_copy_mode {
     GPU_IN_ORDER, /* ordered after earlier and before later operations of the internal stream */
     GPU_ANY_ORDER,
     GPU_DONE, /* returns when the copy is complete and both buffers may be reused */
@@ -284,7 +284,7 @@ enum gpu_manner {
 /* Copies between any two memories. On return the caller may reuse `src` if it is plain host
  * memory. */
 weft_status gpu_copy(struct gpu *gpu, unsigned stream_index, void *dst, const void *src,
-                     size_t bytes, enum gpu_manner manner);
+                     size_t bytes, enum gpu_copy_mode mode);
 
 /* Copies from plain host memory, ordered after earlier operations of the internal stream. On return
  * the caller may reuse `src`. */
@@ -351,11 +351,11 @@ struct gpu_word {
     uint64_t value;
     unsigned width;
 };
-enum { GPU_MOST_WORDS = 4 };
+enum { GPU_MOST_WORDS = 4 }; /* stores in one batch, at most */
 
 /* Splits `bytes` of host memory into such stores, at most GPU_MOST_WORDS - 1. Returns the number of
  * stores; 0: too many or not aligned. */
-int gpu_words_of(CUdeviceptr at, const void *data, size_t bytes, struct gpu_word *words);
+int gpu_split_words(CUdeviceptr at, const void *data, size_t bytes, struct gpu_word *words);
 weft_status gpu_store_recorded(struct gpu *gpu, unsigned stream_index, const struct gpu_word *words,
                                int n, struct gpu_event **event);
 

@@ -16,7 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WINDOW_ALIGN = 1 << 30, LARGEST_STEP = 1 << 30 };
+enum {
+    WINDOW_ALIGN = 1 << 30, /* bytes */
+    LARGEST_STEP = 1 << 30, /* bytes by which the heap grows at most, beyond what is requested */
+};
 
 static size_t round_up(size_t bytes, size_t unit)
 {
@@ -118,8 +121,8 @@ static void unmap_chunk(const struct gpu_heap *heap, int slot, struct gpu_chunk 
 
 void gpu_heap_unmap(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk)
 {
-    gpu_map_remove_memory(heap->map, slot,
-                          chunk); /* first, so that no CPU mapping outlives the memory */
+    /* first, so that no CPU mapping outlives the memory */
+    gpu_map_remove_memory(heap->map, slot, chunk);
     unmap_chunk(heap, slot, chunk);
 }
 
@@ -255,14 +258,14 @@ static weft_status share_parts(struct gpu_heap *heap, struct gpu_chunk *chunk, i
 {
     struct boot *boot = heap->boot;
     for (int slot = 0; slot < boot->local_npes; slot++) {
-        int taken = -1;
-        weft_status status = boot->ops->share_fd(boot, boot->local_pes[slot], own_fd, &taken);
+        int received_fd = -1;
+        weft_status status = boot->ops->share_fd(boot, boot->local_pes[slot], own_fd, &received_fd);
         if (status)
             return status;
-        if (gpu_heap_import(heap, slot, chunk, taken))
+        if (gpu_heap_import(heap, slot, chunk, received_fd))
             give_up_window(heap, slot);
-        if (taken >= 0 && taken != own_fd)
-            close(taken);
+        if (received_fd >= 0 && received_fd != own_fd)
+            close(received_fd);
     }
     return WEFT_OK;
 }
@@ -300,7 +303,7 @@ static weft_status add_chunk(struct gpu_heap *heap, size_t bytes)
     return status;
 }
 
-size_t gpu_heap_ceiling(const struct gpu_heap *heap)
+size_t gpu_heap_limit(const struct gpu_heap *heap)
 {
     size_t ceiling = heap->size;
     for (const struct gpu_registered *a = heap->registered; a; a = a->next)
@@ -312,7 +315,7 @@ weft_status gpu_heap_grow(struct gpu_heap *heap, size_t end)
 {
     if (end <= heap->backed)
         return WEFT_OK;
-    size_t ceiling = gpu_heap_ceiling(heap);
+    size_t ceiling = gpu_heap_limit(heap);
     if (end > ceiling)
         return base_fail(
             WEFT_ERR_NO_MEMORY,
@@ -485,7 +488,7 @@ static void query_peer_access(struct gpu_heap *heap, struct gpu_window *window)
 
 /* A pair is used only when both sides can access each other: otherwise one side could write and get
  * no answer. */
-static weft_status agree_on_pairs(struct gpu_heap *heap)
+static weft_status exchange_pairs(struct gpu_heap *heap)
 {
     struct boot *boot = heap->boot;
     size_t n = (size_t)boot->npes;
@@ -516,7 +519,7 @@ static weft_status set_up_heap(struct gpu_heap *heap, size_t bytes, enum gpu_rel
         query_peer_access(heap, &heap->windows[slot]);
     gpu_relay_select(heap, policy);
     status = add_chunk(heap, round_up(GPU_FIRST_CHUNK, heap->granularity));
-    return status ? status : agree_on_pairs(heap);
+    return status ? status : exchange_pairs(heap);
 }
 
 weft_status gpu_heap_create(struct gpu_heap *heap, const struct gpu_device *device,

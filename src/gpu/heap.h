@@ -13,7 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { GPU_FIRST_CHUNK = 64 << 20 };
+enum { GPU_FIRST_CHUNK = 64 << 20 }; /* bytes */
 
 /* What a PE reports to the others about its GPU. */
 struct gpu_identity {
@@ -147,7 +147,7 @@ void gpu_heap_end_growing(struct gpu_heap *heap);
 weft_status gpu_heap_open_to(struct gpu_heap *heap, int slot, const struct gpu_device *by);
 
 /* Returns the end of the range into which the heap may grow; registered memory begins there. */
-size_t gpu_heap_ceiling(const struct gpu_heap *heap);
+size_t gpu_heap_limit(const struct gpu_heap *heap);
 
 /* Returns this PE's own window. */
 static inline struct gpu_window *gpu_heap_own(const struct gpu_heap *heap)

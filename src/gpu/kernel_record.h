@@ -54,7 +54,7 @@ WEFT_DEVICE int limit_passed(struct limit *limit)
 }
 
 /* State of one wait; all zeros at its start. */
-struct patience {
+struct wait_progress {
     /* time of the first clock reading, or of the last one that saw another value, ns */
     uint64_t changed;
     uint64_t seen;  /* value at the last clock reading */
@@ -66,8 +66,8 @@ struct patience {
  * short wait does not read it. */
 enum wait_state { WAIT_ON, WAIT_EXPIRED, WAIT_FAILED };
 
-WEFT_DEVICE enum wait_state wait_look(struct patience *p, const struct gpu_reporting *reporting,
-                                      uint64_t seen)
+WEFT_DEVICE enum wait_state check_wait_state(struct wait_progress *p,
+                                             const struct gpu_reporting *reporting, uint64_t seen)
 {
     /* `failed` is in host memory, so it is read rarely */
     enum { POLLS_PER_LOOK = 64, POLLS_PER_JOB = 64 * 64 };
@@ -93,7 +93,7 @@ WEFT_DEVICE enum wait_state wait_look(struct patience *p, const struct gpu_repor
 /* Writes a record in the format of device operations (weft_dev_record()), so that the host and
  * `weft attach` read both alike. since: time of the wait's start or of the last change, ns; 0: not
  * a wait. */
-WEFT_DEVICE void leave_record_of(struct gpu_reporting reporting, uint32_t state, int status,
+WEFT_DEVICE void write_record_of(struct gpu_reporting reporting, uint32_t state, int status,
                                  uint32_t operation, int team, int peer, const void *address,
                                  uint64_t expected, uint64_t seen, int cmp, uint64_t since)
 {
@@ -119,18 +119,18 @@ WEFT_DEVICE void leave_record_of(struct gpu_reporting reporting, uint32_t state,
 
 /* Notes a wait that ended because the job failed. It gets no record, since it is not the cause and
  * records are few. */
-WEFT_DEVICE void leave_word(const struct gpu_reporting *reporting, uint32_t operation, int team,
-                            int peer)
+WEFT_DEVICE void write_left_word(const struct gpu_reporting *reporting, uint32_t operation,
+                                 int team, int peer)
 {
     weft_dev_store_u64(&reporting->box->left, WEFT_DEV_LEFT(operation, team, peer), RELAXED,
                        SYSTEM);
 }
 
-WEFT_DEVICE void leave_record(struct gpu_reporting reporting, uint32_t operation, int team,
+WEFT_DEVICE void write_record(struct gpu_reporting reporting, uint32_t operation, int team,
                               int peer, const void *address, uint64_t expected, uint64_t seen,
                               int cmp, uint64_t since)
 {
-    leave_record_of(reporting, WEFT_DEV_RECORD_EXPIRED, -101 /* WEFT_ERR_TIMEOUT */, operation,
+    write_record_of(reporting, WEFT_DEV_RECORD_EXPIRED, -101 /* WEFT_ERR_TIMEOUT */, operation,
                     team, peer, address, expected, seen, cmp, since);
 }
 

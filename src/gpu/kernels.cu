@@ -11,7 +11,7 @@
 
 /* ------------------------------------------------------------------------------------ compare */
 
-WEFT_DEVICE int compare(int64_t seen, int cmp, int64_t value)
+WEFT_DEVICE int compare_values(int64_t seen, int cmp, int64_t value)
 {
     switch (cmp) { /* weft_cmp */
     case 0:
@@ -77,7 +77,7 @@ WEFT_DEVICE uint64_t atomic_64(uint64_t *at, int op, uint64_t value, uint64_t ex
 
 /* The host polls for the sequence number. Release: a reader that sees it sees the value, and all
  * earlier stores of this thread and those that this thread has observed. */
-WEFT_DEVICE void give_answer(struct gpu_answer *answer, uint64_t value, uint64_t number)
+WEFT_DEVICE void write_answer(struct gpu_answer *answer, uint64_t value, uint64_t number)
 {
     answer->value = value;
     weft_dev_store_u64(&answer->number, number, RELEASE, SYSTEM);
@@ -93,7 +93,7 @@ KERNEL weft_kernel_atomic(void *at, int op, unsigned width, uint64_t value, uint
     else
         before = atomic_32((uint32_t *)at, op, (uint32_t)value, (uint32_t)expected);
     if (answer)
-        give_answer(answer, before, number);
+        write_answer(answer, before, number);
 }
 
 /* ------------------------------------------------------------------------------------ copies */
@@ -116,7 +116,7 @@ WEFT_DEVICE void copy_bytes(char *dst, const char *src, uint64_t bytes, uint64_t
         dst[i] = src[i];
 }
 
-WEFT_DEVICE void give_signal(uint64_t *signal, uint64_t value, int op)
+WEFT_DEVICE void write_signal(uint64_t *signal, uint64_t value, int op)
 {
     /* Cumulative: the stores of the block, which its barrier ordered before this thread, and all
      * earlier operations of the stream are visible to an observer of the signal. */
@@ -137,9 +137,9 @@ KERNEL weft_kernel_copy(void *dst, const void *src, uint64_t bytes, uint64_t *si
     if (weft_dev_thread_x() != 0)
         return;
     if (op != GPU_NO_SIGNAL)
-        give_signal(signal, value, op);
+        write_signal(signal, value, op);
     if (answer)
-        give_answer(answer, 0, number);
+        write_answer(answer, 0, number);
 }
 
 /* Any grid size. Steps in bytes. */
@@ -165,7 +165,7 @@ KERNEL weft_kernel_strided(char *dst, const char *src, int64_t dst_step, int64_t
 
 /* ------------------------------------------------------------------------------------- waits */
 
-WEFT_DEVICE int64_t load_as(const void *at, int width, int is_signed)
+WEFT_DEVICE int64_t load_value(const void *at, int width, int is_signed)
 {
     switch (width) {
     case 2: {
@@ -194,22 +194,22 @@ KERNEL weft_kernel_wait(const void *at, int width, int is_signed, int cmp, int64
 {
     struct limit limit = limit_start(reporting.limit_ns);
     int64_t wanted = ordered_bits(value, width, is_signed);
-    int64_t now = load_as(at, width, is_signed), last = now;
+    int64_t now = load_value(at, width, is_signed), last = now;
     int good;
-    while (!(good = compare(ordered_bits(now, width, is_signed), cmp, wanted))) {
+    while (!(good = compare_values(ordered_bits(now, width, is_signed), cmp, wanted))) {
         if (now != last) /* the limit counts from the last change */
             limit = limit_start(reporting.limit_ns);
         last = now;
         if (limit_passed(&limit))
             break;
-        now = load_as(at, width, is_signed);
+        now = load_value(at, width, is_signed);
     }
     if (seen)
         *seen = (uint64_t)now;
     if (met)
         *met = (uint64_t)good;
     if (!good && reporting.box)
-        leave_record(reporting, WEFT_DEV_OP_SIGNAL_WAIT, -1, -1, at, (uint64_t)value, (uint64_t)now,
+        write_record(reporting, WEFT_DEV_OP_SIGNAL_WAIT, -1, -1, at, (uint64_t)value, (uint64_t)now,
                      cmp, limit.start);
 }
 
@@ -227,16 +227,17 @@ KERNEL weft_kernel_barrier(struct gpu_barrier barrier, struct gpu_reporting repo
     for (int i = (int)weft_dev_thread_x(); i < barrier.members; i += step)
         weft_dev_store_u64(&barrier.areas[i]->arrived[me], sequence, RELEASE, SYSTEM);
     for (int i = (int)weft_dev_thread_x(); i < barrier.members; i += step) {
-        struct patience p = {0, 0, 0};
+        struct wait_progress p = {0, 0, 0};
         uint64_t seen;
         while ((seen = weft_dev_load_u64(&own->arrived[i], ACQUIRE, SYSTEM)) < sequence) {
-            enum wait_state state = wait_look(&p, &reporting, seen);
+            enum wait_state state = check_wait_state(&p, &reporting, seen);
             if (state == WAIT_FAILED) {
-                leave_word(&reporting, (uint32_t)barrier.operation, barrier.team, barrier.pe[i]);
+                write_left_word(&reporting, (uint32_t)barrier.operation, barrier.team,
+                                barrier.pe[i]);
                 break;
             }
             if (state == WAIT_EXPIRED) {
-                leave_record(reporting, (uint32_t)barrier.operation, barrier.team, barrier.pe[i],
+                write_record(reporting, (uint32_t)barrier.operation, barrier.team, barrier.pe[i],
                              &own->arrived[i], sequence, seen, 5, p.changed);
                 break;
             }
@@ -254,7 +255,7 @@ WEFT_DEVICE uint64_t pattern(uint64_t pe, uint64_t round, uint64_t index)
     return (x ^ x >> 32) | 1;
 }
 
-struct proof {
+struct pair_test {
     struct prove_area *own, *peer;
     uint64_t me, other, round;
     struct limit limit;
@@ -264,18 +265,18 @@ struct proof {
 
 /* All threads call it with the same arguments except `found`; one finding is kept. Returns nonzero
  * in all threads when one thread found an error. */
-WEFT_DEVICE int fault_found(struct proof *proof, int found, uint64_t stage, uint64_t index,
-                            uint64_t expected, uint64_t seen)
+WEFT_DEVICE int report_fault(struct pair_test *test, int found, uint64_t stage, uint64_t index,
+                             uint64_t expected, uint64_t seen)
 {
     if (!weft_dev_sync_block_or(found))
         return 0;
     if (found) { /* the finding of any thread is kept, but all its fields come from one thread */
-        if (weft_dev_atomic_add_u32(proof->finders, 1, RELAXED, WEFT_SCOPE_CTA) == 0) {
-            proof->report->stage = stage;
-            proof->report->round = proof->round;
-            proof->report->index = index;
-            proof->report->expected = expected;
-            proof->report->seen = seen;
+        if (weft_dev_atomic_add_u32(test->finders, 1, RELAXED, WEFT_SCOPE_CTA) == 0) {
+            test->report->stage = stage;
+            test->report->round = test->round;
+            test->report->index = index;
+            test->report->expected = expected;
+            test->report->seen = seen;
         }
     }
     weft_dev_sync_block();
@@ -283,17 +284,18 @@ WEFT_DEVICE int fault_found(struct proof *proof, int found, uint64_t stage, uint
 }
 
 /* Thread 0 waits until *word >= value; all threads get the result. */
-WEFT_DEVICE int arrived(struct proof *proof, const uint64_t *word, uint64_t value, uint64_t stage)
+WEFT_DEVICE int await_word(struct pair_test *test, const uint64_t *word, uint64_t value,
+                           uint64_t stage)
 {
     uint64_t seen = value;
     int late = 0;
     if (weft_dev_thread_x() == 0)
         while ((seen = weft_dev_load_u64(word, ACQUIRE, SYSTEM)) < value && !late)
-            late = limit_passed(&proof->limit);
-    return !fault_found(proof, late, stage, 0, value, seen);
+            late = limit_passed(&test->limit);
+    return !report_fault(test, late, stage, 0, value, seen);
 }
 
-WEFT_DEVICE void tell(uint64_t *word, uint64_t value)
+WEFT_DEVICE void store_flag(uint64_t *word, uint64_t value)
 {
     weft_dev_sync_block();
     if (weft_dev_thread_x() == 0) {
@@ -302,14 +304,14 @@ WEFT_DEVICE void tell(uint64_t *word, uint64_t value)
     }
 }
 
-WEFT_DEVICE int same_pattern(struct proof *proof, const uint64_t *data, uint64_t pe, uint64_t words,
-                             uint64_t stage)
+WEFT_DEVICE int check_pattern(struct pair_test *test, const uint64_t *data, uint64_t pe,
+                              uint64_t words, uint64_t stage)
 {
     int found = 0;
     uint64_t index = 0, expected = 0, seen = 0;
     for (uint64_t i = weft_dev_thread_x(); i < words; i += weft_dev_block_dim_x()) {
         uint64_t word = weft_dev_load_u64(&data[i], RELAXED, SYSTEM);
-        uint64_t wanted = pattern(pe, proof->round, i);
+        uint64_t wanted = pattern(pe, test->round, i);
         if (word != wanted && !found) {
             found = 1;
             index = i;
@@ -317,63 +319,63 @@ WEFT_DEVICE int same_pattern(struct proof *proof, const uint64_t *data, uint64_t
             seen = word;
         }
     }
-    return !fault_found(proof, found, stage, index, expected, seen);
+    return !report_fault(test, found, stage, index, expected, seen);
 }
 
 /* Stores a pattern at the peer, sets its flag, checks the pattern from the peer, and loads the own
  * pattern back from the peer. */
-WEFT_DEVICE int prove_round(struct proof *proof)
+WEFT_DEVICE int prove_round(struct pair_test *test)
 {
     for (uint64_t i = weft_dev_thread_x(); i < PROVE_WORDS; i += weft_dev_block_dim_x())
-        proof->peer->data[i] = pattern(proof->me, proof->round, i);
-    tell(&proof->peer->flag, proof->round);
-    if (!arrived(proof, &proof->own->flag, proof->round, PROVE_NO_FLAG) ||
-        !same_pattern(proof, proof->own->data, proof->other, PROVE_WORDS, PROVE_STALE) ||
-        !same_pattern(proof, proof->peer->data, proof->me, PROVE_WORDS / 4, PROVE_READ_BACK))
+        test->peer->data[i] = pattern(test->me, test->round, i);
+    store_flag(&test->peer->flag, test->round);
+    if (!await_word(test, &test->own->flag, test->round, PROVE_NO_FLAG) ||
+        !check_pattern(test, test->own->data, test->other, PROVE_WORDS, PROVE_STALE) ||
+        !check_pattern(test, test->peer->data, test->me, PROVE_WORDS / 4, PROVE_READ_BACK))
         return 0;
-    tell(&proof->peer->ack, proof->round);
-    return arrived(proof, &proof->own->ack, proof->round, PROVE_NO_ACK);
+    store_flag(&test->peer->ack, test->round);
+    return await_word(test, &test->own->ack, test->round, PROVE_NO_ACK);
 }
 
-WEFT_DEVICE int take_lock(struct proof *proof, uint64_t *lock)
+WEFT_DEVICE int take_lock(struct pair_test *test, uint64_t *lock)
 {
-    while (weft_dev_atomic_cas_u64(lock, 0, proof->me + 1, ACQUIRE, SYSTEM) != 0)
-        if (limit_passed(&proof->limit))
+    while (weft_dev_atomic_cas_u64(lock, 0, test->me + 1, ACQUIRE, SYSTEM) != 0)
+        if (limit_passed(&test->limit))
             return 0;
     return 1;
 }
 
 /* Both sides add to one counter, and enter critical sections by compare-and-swap. */
-WEFT_DEVICE int prove_atomics(struct proof *proof)
+WEFT_DEVICE int prove_atomics(struct pair_test *test)
 {
-    struct prove_area *home = proof->me < proof->other ? proof->own : proof->peer;
+    struct prove_area *home = test->me < test->other ? test->own : test->peer;
     for (uint64_t i = weft_dev_thread_x(); i < PROVE_ADDS; i += weft_dev_block_dim_x())
         weft_dev_atomic_add_u64(&home->counter, i + 1, RELAXED, SYSTEM);
     int denied = 0;
     for (int i = 0; weft_dev_thread_x() == 0 && i < PROVE_SWAPS && !denied; i++) {
-        denied = !take_lock(proof, &home->lock);
+        denied = !take_lock(test, &home->lock);
         if (denied)
             break;
         uint64_t now = weft_dev_load_u64(&home->guarded, RELAXED, SYSTEM);
         weft_dev_store_u64(&home->guarded, now + 1, RELAXED, SYSTEM);
         weft_dev_store_u64(&home->lock, 0, RELEASE, SYSTEM);
     }
-    if (fault_found(proof, denied, PROVE_NO_LOCK, 0, 0, proof->other + 1))
+    if (report_fault(test, denied, PROVE_NO_LOCK, 0, 0, test->other + 1))
         return 0;
-    proof->round++;
-    tell(&proof->peer->flag, proof->round);
-    if (!arrived(proof, &proof->own->flag, proof->round, PROVE_NO_FLAG))
+    test->round++;
+    store_flag(&test->peer->flag, test->round);
+    if (!await_word(test, &test->own->flag, test->round, PROVE_NO_FLAG))
         return 0;
     uint64_t sum = 2 * ((uint64_t)PROVE_ADDS * (PROVE_ADDS + 1) / 2);
     uint64_t counter = weft_dev_load_u64(&home->counter, ACQUIRE, SYSTEM);
     uint64_t guarded = weft_dev_load_u64(&home->guarded, ACQUIRE, SYSTEM);
     int first = weft_dev_thread_x() == 0;
-    if (fault_found(proof, first && counter != sum, PROVE_COUNT, 0, sum, counter) ||
-        fault_found(proof, first && guarded != 2 * PROVE_SWAPS, PROVE_GUARD, 0, 2 * PROVE_SWAPS,
-                    guarded))
+    if (report_fault(test, first && counter != sum, PROVE_COUNT, 0, sum, counter) ||
+        report_fault(test, first && guarded != 2 * PROVE_SWAPS, PROVE_GUARD, 0, 2 * PROVE_SWAPS,
+                     guarded))
         return 0;
-    tell(&proof->peer->ack, proof->round);
-    return arrived(proof, &proof->own->ack, proof->round, PROVE_NO_ACK);
+    store_flag(&test->peer->ack, test->round);
+    return await_word(test, &test->own->ack, test->round, PROVE_NO_ACK);
 }
 
 /* Block b tests pairs[b]; the peer's kernel runs at the same time. */
@@ -382,29 +384,29 @@ KERNEL weft_kernel_prove(const struct prove_pair *pairs, uint64_t limit_ns,
 {
     const struct prove_pair *pair = &pairs[weft_dev_block_x()];
     WEFT_SHARED(uint32_t, finders, [1]);
-    struct proof proof;
+    struct pair_test test;
     if (weft_dev_thread_x() == 0)
         finders[0] = 0;
     weft_dev_sync_block();
-    proof.finders = finders;
-    proof.own = pair->own;
-    proof.peer = pair->peer;
-    proof.me = pair->me;
-    proof.other = pair->other;
-    proof.limit = limit_start(limit_ns);
-    proof.report = &reports[weft_dev_block_x()];
+    test.finders = finders;
+    test.own = pair->own;
+    test.peer = pair->peer;
+    test.me = pair->me;
+    test.other = pair->other;
+    test.limit = limit_start(limit_ns);
+    test.report = &reports[weft_dev_block_x()];
     int good = 1;
-    for (proof.round = 1; good && proof.round <= pair->rounds; proof.round++)
-        good = prove_round(&proof);
+    for (test.round = 1; good && test.round <= pair->rounds; test.round++)
+        good = prove_round(&test);
     if (good) {
-        proof.round = pair->rounds;
-        good = prove_atomics(&proof);
+        test.round = pair->rounds;
+        good = prove_atomics(&test);
     }
     if (weft_dev_thread_x() != 0)
         return;
-    proof.report->elapsed_ns = weft_dev_clock_ns() - proof.limit.start;
+    test.report->elapsed_ns = weft_dev_clock_ns() - test.limit.start;
     if (good)
-        weft_dev_store_u64(&proof.report->stage, PROVE_GOOD, RELEASE, SYSTEM);
+        weft_dev_store_u64(&test.report->stage, PROVE_GOOD, RELEASE, SYSTEM);
 }
 
 /* ---------------------------------------------------------------------------------- latency */

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-bool gpu_chunk_at(struct gpu *gpu, size_t offset, size_t *start, size_t *bytes)
+bool gpu_find_chunk(struct gpu *gpu, size_t offset, size_t *start, size_t *bytes)
 {
     struct gpu_heap *heap = &gpu->heap;
     bool found = false;
@@ -23,7 +23,8 @@ bool gpu_chunk_at(struct gpu *gpu, size_t offset, size_t *start, size_t *bytes)
     return found;
 }
 
-static void list_one(const struct gpu_chunk *chunk, struct gpu_extent *list, size_t most, size_t *n)
+static void add_extent(const struct gpu_chunk *chunk, struct gpu_extent *list, size_t most,
+                       size_t *n)
 {
     if (*n < most)
         list[*n] = (struct gpu_extent){chunk->offset, chunk->bytes};
@@ -36,14 +37,14 @@ size_t gpu_list_extents(struct gpu *gpu, struct gpu_extent *list, size_t most)
     size_t n = 0;
     pthread_mutex_lock(&heap->chunks_lock);
     for (int i = 0; i < heap->chunk_count; i++)
-        list_one(&heap->chunks[i], list, most, &n);
+        add_extent(&heap->chunks[i], list, most, &n);
     for (const struct gpu_registered *a = heap->registered; a; a = a->next)
-        list_one(&a->chunk, list, most, &n);
+        add_extent(&a->chunk, list, most, &n);
     pthread_mutex_unlock(&heap->chunks_lock);
     return n;
 }
 
-bool gpu_peermem_is_here(void)
+bool gpu_peermem_is_loaded(void)
 {
     return access("/sys/module/nvidia_peermem", F_OK) == 0 ||
            access("/sys/module/nv_peer_mem", F_OK) == 0;

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { FIRST_STEP = 4 << 20 };
+enum { FIRST_STEP = 4 << 20 }; /* bytes */
 
 static CUresult pin_block(struct gpu *gpu, char *address, size_t bytes)
 {
@@ -173,7 +173,7 @@ void gpu_unpin_range(struct gpu *gpu, const void *base, size_t bytes)
     gpu_leave(&gpu->device);
 }
 
-size_t gpu_pin_run(const struct gpu *gpu, const void *address, size_t bytes)
+size_t gpu_pinned_run_bytes(const struct gpu *gpu, const void *address, size_t bytes)
 {
     const struct gpu_pins *pins = gpu->owner ? &gpu->owner->pins : &gpu->pins;
     size_t offset = (uintptr_t)address - (uintptr_t)pins->slots;

@@ -113,7 +113,7 @@ static weft_status place_registered(const struct gpu_heap *heap, size_t bytes,
                          "uses the first %zu MiB and registered memory the rest from %zu MiB on; "
                          "set a larger WEFT_GPU_HEAP_SIZE",
                          need >> 20, heap->size >> 20, heap->backed >> 20,
-                         gpu_heap_ceiling(heap) >> 20);
+                         gpu_heap_limit(heap) >> 20);
     registered->chunk.offset = end - need;
     *behind = at;
     return WEFT_OK;
@@ -121,19 +121,19 @@ static weft_status place_registered(const struct gpu_heap *heap, size_t bytes,
 
 /* Each PE in turn passes its descriptor to all others. After a failure the loop goes on, since the
  * other PEs take part in every turn. */
-static weft_status share_memory(struct gpu_heap *heap, struct gpu_chunk *chunk, int own_fd)
+static weft_status exchange_memory(struct gpu_heap *heap, struct gpu_chunk *chunk, int own_fd)
 {
     struct boot *boot = heap->boot;
     weft_status failed = WEFT_OK;
     for (int slot = 0; slot < boot->local_npes; slot++) {
-        int taken = -1;
-        weft_status status = boot->ops->share_fd(boot, boot->local_pes[slot], own_fd, &taken);
+        int received_fd = -1;
+        weft_status status = boot->ops->share_fd(boot, boot->local_pes[slot], own_fd, &received_fd);
         if (status)
             return status;
         if (!failed)
-            failed = gpu_heap_import(heap, slot, chunk, taken);
-        if (taken >= 0 && taken != own_fd)
-            close(taken);
+            failed = gpu_heap_import(heap, slot, chunk, received_fd);
+        if (received_fd >= 0 && received_fd != own_fd)
+            close(received_fd);
     }
     return boot_agree(boot, failed);
 }
@@ -149,7 +149,7 @@ static weft_status map_in_all_windows(struct gpu_heap *heap, struct gpu_chunk *c
         status = gpu_heap_export(heap, chunk, &fd);
     status = boot_agree(heap->boot, status);
     if (!status && heap->boot->local_npes > 1)
-        status = share_memory(heap, chunk, fd);
+        status = exchange_memory(heap, chunk, fd);
     if (fd >= 0)
         close(fd);
     return status;

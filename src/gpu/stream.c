@@ -12,14 +12,14 @@ enum {
     SLICE_NS = 100 * 1000 * 1000,      /* time counted for each check, at most */
     CHECK_EVERY_NS = 20 * 1000 * 1000, /* interval of checks for dead PEs */
     SLEEP_AFTER_NS = 10 * 1000 * 1000, /* a long wait sleeps between its polls */
-    SLEEP_NS = 50 * 1000,
+    SLEEP_NS = 50 * 1000,              /* time of one sleep */
 };
 
 CUstream stream_begin_answered(struct gpu_stream *internal, uint64_t *completed)
 {
     uint64_t queued = atomic_load_explicit(&internal->queued, memory_order_acquire);
-    uint64_t given = epoch_give(&internal->operations);
-    *completed = given == queued ? given + 1 : 0;
+    uint64_t begun = epoch_give(&internal->operations);
+    *completed = begun == queued ? begun + 1 : 0;
     return internal->stream;
 }
 

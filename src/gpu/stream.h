@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internal streams: bookkeeping of which operations are complete, and bounded waits for them. For
- * the files of this folder.
+/* Internal streams: which of their operations are complete, and bounded waits for them. For the
+ * files of this folder.
  *
  * Operations of a stream form an epoch (base/epoch.h). An operation is counted in the epoch before
  * it is enqueued, so that a concurrent quiet does not miss it. It is counted in `queued` after it
@@ -12,10 +12,10 @@
 
 /* The device part of a struct gpu: locks, streams, kernels and pinned memory. stop() also releases
  * what a failed start() created. */
-void gpu_machinery_init(struct gpu *gpu);
-weft_status gpu_machinery_start(struct gpu *gpu);
-void gpu_machinery_stop(struct gpu *gpu);
-void gpu_machinery_end(struct gpu *gpu);
+void gpu_resources_init(struct gpu *gpu);
+weft_status gpu_resources_start(struct gpu *gpu);
+void gpu_resources_stop(struct gpu *gpu);
+void gpu_resources_end(struct gpu *gpu);
 
 static inline struct gpu_stream *stream_of(struct gpu *gpu, unsigned stream_index)
 {

@@ -10,10 +10,10 @@
 #include <string.h>
 #include <strings.h>
 
-enum { PROCESSES = 64 };
+enum { PROCESSES = 64 }; /* listed at most */
 
 /* NVML writes the PCI domain with eight digits, CUDA with four. */
-static bool same_bus(const char *cuda_bus_id, const struct nvml_pci *pci)
+static bool is_same_bus(const char *cuda_bus_id, const struct nvml_pci *pci)
 {
     const char *name = pci->bus_id;
     size_t have = strlen(name), want = strlen(cuda_bus_id);
@@ -29,13 +29,13 @@ static nvml_device find_device(const struct nvml *nvml, const struct gpu_device 
         nvml_device device;
         struct nvml_pci pci;
         if (nvml->by_index(i, &device) == NVML_OK && nvml->pci(device, &pci) == NVML_OK &&
-            same_bus(gpu->bus_id, &pci))
+            is_same_bus(gpu->bus_id, &pci))
             return device;
     }
     return NULL;
 }
 
-static void process_name(unsigned pid, char *name, size_t bytes)
+static void read_process_name(unsigned pid, char *name, size_t bytes)
 {
     char path[48];
     snprintf(path, sizeof path, "/proc/%u/comm", pid);
@@ -47,7 +47,7 @@ static void process_name(unsigned pid, char *name, size_t bytes)
         fclose(file);
 }
 
-static int by_memory(const void *a, const void *b)
+static int compare_memory(const void *a, const void *b)
 {
     unsigned long long left = ((const struct nvml_process *)a)->memory;
     unsigned long long right = ((const struct nvml_process *)b)->memory;
@@ -57,10 +57,10 @@ static int by_memory(const void *a, const void *b)
 static void list_processes(struct nvml_process *processes, unsigned count, char *text, size_t bytes)
 {
     size_t used = (size_t)snprintf(text, bytes, "it is used by ");
-    qsort(processes, count, sizeof *processes, by_memory);
+    qsort(processes, count, sizeof *processes, compare_memory);
     for (unsigned i = 0; i < count && used < bytes; i++) {
         char name[32], amount[32];
-        process_name(processes[i].pid, name, sizeof name);
+        read_process_name(processes[i].pid, name, sizeof name);
         /* In some containers NVML reports no amount: all ones. */
         if (processes[i].memory == ~0ull)
             snprintf(amount, sizeof amount, "amount unknown");

@@ -103,7 +103,7 @@ static void text_mismatch(const struct weft_dev_record *record, int pe, const ch
     else if (record->address == COLL_HEADER_DETAIL)
         snprintf(text, bytes, "%s: factor %.9g at PE %d, %.9g at PE %d", who, factors[0], pe,
                  factors[1], peer);
-    else if (record->address == COLL_HEADER_WAY)
+    else if (record->address == COLL_HEADER_ALGORITHM)
         snprintf(
             text, bytes,
             "%s: dst or src is symmetric memory at one of PE %d and PE %d and other memory, or "

@@ -24,7 +24,7 @@
  * up to about 100 us do without; longer ones are likely for a PE that does not run because the
  * machine has other work. Where PEs share a CPU, the awaited PE is probably not running: each poll
  * delays it, and each pause instruction more so (60 ns on recent Xeons). */
-enum { SPIN_SPARE_CPUS = 2000, SPIN_SHARED_CPUS = 2, SPIN_BETWEEN_LOOKS = 8, PROVE_OFF_CHOICE = 2 };
+enum { SPIN_SPARE_CPUS = 2000, SPIN_SHARED_CPUS = 2, SPIN_BETWEEN_POLLS = 8, PROVE_OFF_CHOICE = 2 };
 
 /* Exchange record of weft_init(). */
 struct init_record {
@@ -233,11 +233,12 @@ void job_set_spin(struct weft_job *job, bool threads)
         job->spin = configured > UINT32_MAX ? UINT32_MAX : (uint32_t)configured;
     else
         job->spin = wanted > job->node_cpus ? SPIN_SHARED_CPUS : SPIN_SPARE_CPUS;
-    bool looks = false;
+    bool polls_needed = false;
     for (int path = 0; path < PATH_COUNT; path++)
-        looks |= job->paths.common[path] && path_ops_of((enum path_id)path)->progress;
-    job->spin_between_polls =
-        looks && configured < 0 && job->spin > SPIN_BETWEEN_LOOKS ? SPIN_BETWEEN_LOOKS : job->spin;
+        polls_needed |= job->paths.common[path] && path_ops_of((enum path_id)path)->progress;
+    job->spin_between_polls = polls_needed && configured < 0 && job->spin > SPIN_BETWEEN_POLLS
+                                  ? SPIN_BETWEEN_POLLS
+                                  : job->spin;
 }
 
 static void count_cpus(struct weft_job *job, const struct init_record *all)
@@ -434,16 +435,16 @@ static void free_job(struct weft_job *job)
 /* Checks the peers often enough for the configured times, and rarely enough to cost nothing. */
 static void set_wait_times(struct weft_job *job)
 {
-    enum { MOST_NS = 1000 * 1000 * 1000, LEAST_NS = 2 * 1000 * 1000, LOOKS_PER_LIMIT = 16 };
+    enum { MOST_NS = 1000 * 1000 * 1000, LEAST_NS = 2 * 1000 * 1000, CHECKS_PER_LIMIT = 16 };
     job->wait_slice_ns = config_duration_ns(CONFIG_WAIT_SLICE);
     job->wait_warn_ns = config_duration_ns(CONFIG_WAIT_WARN);
     job->wait_limit_ns = config_duration_ns(CONFIG_WAIT_LIMIT);
     job->limit_name = "WEFT_WAIT_LIMIT";
     uint64_t every = MOST_NS;
-    if (job->wait_warn_ns && job->wait_warn_ns / LOOKS_PER_LIMIT < every)
-        every = job->wait_warn_ns / LOOKS_PER_LIMIT;
-    if (job->wait_limit_ns && job->wait_limit_ns / LOOKS_PER_LIMIT < every)
-        every = job->wait_limit_ns / LOOKS_PER_LIMIT;
+    if (job->wait_warn_ns && job->wait_warn_ns / CHECKS_PER_LIMIT < every)
+        every = job->wait_warn_ns / CHECKS_PER_LIMIT;
+    if (job->wait_limit_ns && job->wait_limit_ns / CHECKS_PER_LIMIT < every)
+        every = job->wait_limit_ns / CHECKS_PER_LIMIT;
     job->watch_every_ns = every > LEAST_NS ? every : LEAST_NS;
 }
 

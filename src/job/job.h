@@ -63,7 +63,7 @@ enum { TEAM_SLOTS = 1024, TEAM_SLOT_WORDS = TEAM_SLOTS / 64, PACKET_BYTES = 56, 
 struct mailbox {
     _Alignas(64) _Atomic uint64_t flag;
     struct {
-        _Alignas(64) _Atomic uint64_t number;
+        _Alignas(64) _Atomic uint64_t sequence;
         unsigned char payload[PACKET_BYTES];
     } packet[2];
 };

@@ -424,20 +424,20 @@ static weft_status prove_once(struct weft_job *job, weft_kind kind,
                               bool *again)
 {
     const struct path_choice *choices = job->paths.choices[kind];
-    uint64_t number = ++job->proofs[kind];
+    uint64_t test_number = ++job->proofs[kind];
     /* Each PE starts with the PE after itself. With the same order everywhere all PEs would wait
      * for one at a time, and connect to it at once over a network. */
     for (int i = 1; i <= job->npes; i++) {
         int pe = (job->pe + i) % job->npes;
         if (choices[pe].path != PATH_NONE)
-            prove_send(line_at(job, kind, pe), number, evidence[pe]);
+            prove_send(line_at(job, kind, pe), test_number, evidence[pe]);
     }
     weft_status status = job->boot->ops->barrier(job->boot);
     if (!status)
         status = boot_agree(job->boot, read_lines(job, kind, lines));
     for (int pe = 0; pe < job->npes && !status; pe++)
         if (!evidence[pe][0] && choices[pe].path != PATH_NONE)
-            prove_receive(&lines[pe], pe, job->pe, number, evidence[pe]);
+            prove_receive(&lines[pe], pe, job->pe, test_number, evidence[pe]);
     return status ? status : job_drop_failed_paths(job, kind, evidence, again);
 }
 

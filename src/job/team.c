@@ -29,11 +29,11 @@ void team_fill(struct weft_team *team)
     }
 }
 
-static void count_members(struct weft_team *team, struct team_nodes *nodes, int *number)
+static void count_members(struct weft_team *team, struct team_nodes *nodes, int *node_number)
 {
     const int *node_of = team->job->boot->node_of;
     for (int i = 0; i < team->n; i++) {
-        int *known = &number[node_of[team->pes[i]]];
+        int *known = &node_number[node_of[team->pes[i]]];
         if (*known < 0)
             *known = nodes->n++;
         nodes->of[i] = *known;
@@ -77,21 +77,22 @@ static weft_status find_nodes(struct weft_team *team)
     if (all < 2 || team->n < 3)
         return WEFT_OK;
     struct team_nodes *nodes = calloc(1, sizeof *nodes);
-    int *number = malloc((size_t)all * sizeof *number), *used = calloc((size_t)all, sizeof *used);
+    int *node_number = malloc((size_t)all * sizeof *node_number),
+        *used = calloc((size_t)all, sizeof *used);
     if (nodes) {
         nodes->in_order = true;
         nodes->of = calloc((size_t)team->n, sizeof *nodes->of);
         nodes->first = calloc((size_t)all + 1, sizeof *nodes->first);
         nodes->members = calloc((size_t)team->n, sizeof *nodes->members);
     }
-    bool good = nodes && number && used && nodes->of && nodes->first && nodes->members;
+    bool good = nodes && node_number && used && nodes->of && nodes->first && nodes->members;
     if (good) {
         for (int k = 0; k < all; k++)
-            number[k] = -1;
-        count_members(team, nodes, number);
+            node_number[k] = -1;
+        count_members(team, nodes, node_number);
         list_members(team, nodes, used);
     }
-    free(number);
+    free(node_number);
     free(used);
     if (good && nodes->n > 1 && nodes->n < team->n) {
         team->nodes = nodes;

@@ -337,8 +337,8 @@ static bool split_into_words(struct serve *serve, const struct serve_request *r,
                   r->signal_op == WEFT_SIGNAL_SET;
     if (r->segment != SEG_GPU || !(set || put || signal))
         return false;
-    *n = gpu_words_of(gpu_pointer(serve, r->offset), set ? (const void *)&r->value : data,
-                      (size_t)r->bytes, words);
+    *n = gpu_split_words(gpu_pointer(serve, r->offset), set ? (const void *)&r->value : data,
+                         (size_t)r->bytes, words);
     if (!*n && !(signal && r->bytes == 0))
         return false;
     if (signal)

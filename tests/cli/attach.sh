@@ -55,7 +55,7 @@ expect 1 'is not a PE of a Weft job' $!
 kill $!
 "$weft" attach "$launcher" | grep -q "^PE 0  pid $pid " || fail "the PID of the launcher is refused"
 expect 1 'there is no process 4194305' 4194305
-expect 2 'is not a process number' nobody
+expect 2 'is not a process id' nobody
 expect 2 'the PID of a PE is missing'
 expect 2 'not a number from 0 to' --history 65 "$pid"
 [ $failures -eq 0 ] || cat "$folder/text" "$folder/json" "$folder/errors"

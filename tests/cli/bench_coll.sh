@@ -49,26 +49,26 @@ rows=$(WEFT_PROVE=always on_gpus --pes 3 --sizes 8,8K --ways lines,twolines --js
 [ "$(count '"verified":true')" = "$(count .)" ] && [ "$(count '"way":"lines","taken":"lines"')" = 16 ] &&
     [ "$(count '"way":"twolines","taken":"twolines"')" = 1 ] || fail "lines: $rows"
 on_gpus --pes 3 --ops reduce --sizes 8 --ways lines > rows 2> words || fail "lines without a proof: status $?"
-grep -q "reduce of 8 bytes cannot go by lines" words || fail "lines without a proof: $(cat words)"
+grep -q "reduce of 8 bytes cannot use lines" words || fail "lines without a proof: $(cat words)"
 cat > torn << 'END'
 [ "$WEFT_PE" = 1 ] && export FAKE_CUDA_TORN=1
 exec "$@"
 END
 WEFT_PROVE=always LD_LIBRARY_PATH=$stand_in "$weft" run -n 3 bash ./torn "$weft" bench coll --target cuda -i 1 \
     --repetitions 1 --ops reduce,fcollect --sizes 8 --ways auto,lines > rows 2> words || fail "torn lines: status $? $(cat words)"
-[ "$(grep -c "cannot go by lines" words)" = 2 ] && [ "$(grep -c "right, takes packets" rows)" = 2 ] || fail "torn lines: $(cat rows words)"
+[ "$(grep -c "cannot use lines" words)" = 2 ] && [ "$(grep -c "right, takes packets" rows)" = 2 ] || fail "torn lines: $(cat rows words)"
 csv=$(on_gpus --pes 2 --team 2 --ops reduce,fcollect --sizes 64K --ways packets,direct --sms 5 --csv) || fail "csv: status $?"
 [ "$(grep -cE '^(reduce|fcollect),65536,(packets|direct),[a-z]+,[124],2,cuda,5,([0-9.e+-]+,){10}right$' <<< "$csv")" = 4 ] || fail "csv: not four rows: $csv"
 [ "$(head -n 1 <<< "$csv" | tr , '\n' | wc -l)" = "$(tail -n 1 <<< "$csv" | tr , '\n' | wc -l)" ] || fail "csv: heading: $csv"
 on_gpus --pes 4 --team 3 --ops alltoallv --sizes 4K > rows || fail "team: status $?"
 grep -q "over 3 PEs" rows || fail "team: $(cat rows)"
 on_gpus --ops fcollect --sizes 8 --ways two > rows 2> words || fail "a way that cannot: status $?"
-grep -q "fcollect of 8 bytes cannot go by two" words || fail "a way that cannot: $(cat words)"
+grep -q "fcollect of 8 bytes cannot use two" words || fail "a way that cannot: $(cat words)"
 
 # A bit that is wrong at one PE is seen.
 for op in broadcast fcollect collect alltoall alltoalls alltoallv alltoallv_skew; do
     out=$(PLANT_FAULT=${op%_*} "$planted" bench coll --target simt --pes 3 --ops "$op" --sizes 1000 -i 1 --repetitions 1 2>&1)
-    [ $? = 1 ] && grep -q "^$op .* WRONG$" <<< "$out" && grep -q "data arrived wrong" <<< "$out" || fail "fault in $op: $out"
+    [ $? = 1 ] && grep -q "^$op .* WRONG$" <<< "$out" && grep -q "received data is wrong" <<< "$out" || fail "fault in $op: $out"
 done
 cat > one << 'END'
 [ "$WEFT_PE" = 1 ] && export "$THERE"
@@ -89,7 +89,7 @@ grep -q "^PEs share a GPU" <<< "$(on_gpus --pes 2 --sizes 8 --ops reduce --ways 
 one=$(on_gpus --pes 1 --sizes 8 --ops reduce --ways auto --json)
 grep -q '"floor_us":null.*"model_us":null' <<< "$one" || fail "one PE has the floor of a link: $one"
 "$weft" bench coll --target simt --tune > /dev/null 2> words && fail "--tune on simt: no fault"
-grep -q "no kernels serve" words || fail "--tune on simt: $(cat words)"
+grep -q "kernels cannot run" words || fail "--tune on simt: $(cat words)"
 
 # The rates of this machine.
 rates() { LD_LIBRARY_PATH=$stand_in "$weft" env | sed -n 's/^    rates: //p'; }
@@ -101,23 +101,23 @@ file=$(echo "$folder"/cache/weft/coll-rates-*)
 grep -qE "^  lines_us .*  an estimate, not measured$" table || fail "--tune without lines: $(cat table)"
 grep -qE "^  scratch_gbps +196 " table || fail "--tune without scratch: $(cat table)"
 grep -qE "^  lines_us .*estimate" proven && fail "--tune with lines: not measured: $(cat proven)"
-grep -q "kept in $file" table || fail "--tune: $(cat table)"
-[ "$(grep -cE "^  [a-z_]+ +$figure +[0-9.e+-]+(  (as built in: .*|an estimate, not measured))?$" table)" = 20 ] || fail "--tune: not twenty rates: $(cat table)"
+grep -q "saved in $file" table || fail "--tune: $(cat table)"
+[ "$(grep -cE "^  [a-z_]+ +$figure +[0-9.e+-]+(  (the built-in value: .*|an estimate, not measured))?$" table)" = 20 ] || fail "--tune: not twenty rates: $(cat table)"
 [[ $(rates) =~ ^"of $file, measured 20"[0-9-]{8}" by 3 PEs on 3 Stand-in GPU"$ ]] || fail "kept, and env says $(rates)"
 explained=$(LD_LIBRARY_PATH=$stand_in "$weft" explain coll reduce 1M 4 --full)
 grep -q "rates: of $file, measured" <<< "$explained" || fail "explain does not tell of the file: $explained"
-grep -qE "^  estimates among them: " <<< "$explained" && ! grep -qE "estimates among them: .*two_trips_us" <<< "$explained" ||
+grep -qE "^  estimated rates: " <<< "$explained" && ! grep -qE "estimated rates: .*two_trips_us" <<< "$explained" ||
     fail "explain does not tell of estimates: $explained"
 on_gpus --ops reduce --sizes 8 --ways auto > rows || fail "with rates: status $?"
-grep -q "by rates of $file" rows || fail "a job does not take it: $(cat rows)"
+grep -q "from rates of $file" rows || fail "a job does not take it: $(cat rows)"
 explained=$(LD_LIBRARY_PATH=$stand_in WEFT_COLL_RATES=off "$weft" explain coll reduce 8)
 grep -q "rates: built in$" <<< "$explained" || fail "off is not off: $explained"
 
 # PEs with different rates choose by those built in, and say so.
 THERE=WEFT_COLL_RATES=off LD_LIBRARY_PATH=$stand_in "$weft" run -n 2 bash ./one "$weft" bench coll --target cuda --ops reduce,fcollect --sizes 8,64K,1M -i 2 --repetitions 1 > rows 2> words ||
     fail "different rates: status $?: $(cat words)"
-grep -q "have different rates of collectives, so the built-in rates are used" words || fail "different rates: not told: $(cat words)"
-grep -q "by rates built in, since the PEs have different ones" rows || fail "different rates: $(head -n 2 rows)"
+grep -q "have different rates of collectives: those that are built in serve" words || fail "different rates: not told: $(cat words)"
+grep -q "from rates built in, since the PEs have different ones" rows || fail "different rates: $(head -n 2 rows)"
 grep -qE "^reduce +8 B auto .* 4\.00  right, takes packets" rows || fail "different rates: not those built in: $(cat rows)"
 
 # A file that is damaged is refused in words, and the job goes on.

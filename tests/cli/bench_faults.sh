@@ -20,7 +20,7 @@ sees_table() {
     out=$(PLANT_FAULT=$fault timeout 60 "$weft" bench "$name" --iters 2 --repetitions 1 --sizes 1000 "$@" 2>&1)
     status=$?
     if [ $status -ne 1 ] || ! grep -q "^$name .* WRONG$" <<< "$out" ||
-        grep -q "^$name .* right$" <<< "$out" || ! grep -q 'data arrived wrong' <<< "$out"; then
+        grep -q "^$name .* right$" <<< "$out" || ! grep -q 'received data is wrong' <<< "$out"; then
         printf 'FAILED: fault %s in %s %s: status %d\n%s\n' "$fault" "$name" "$*" $status "$out"
         failures=$((failures + 1))
     fi

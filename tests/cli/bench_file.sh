@@ -49,13 +49,13 @@ rmdir one two
 "$weft" bench file --folders .,nothing --size 1M > /dev/null 2> words && fail "a folder that is not there: no fault"
 grep -q "^weft bench: --folders: nothing: No such file" words || fail "a folder that is not there: $(cat words)"
 "$weft" run -n 2 "$weft" bench file --size 1M > /dev/null 2> words
-grep -q "has 2 PEs, and 1 were wanted" words || fail "a job of two PEs without folders: $(cat words)"
+grep -q "has 2 PEs, but --folders needs 1" words || fail "a job of two PEs without folders: $(cat words)"
 rm -f words
 # A file that is too short, or is not there, is refused by all methods alike, and stays as it is.
 head -c 100000 /dev/urandom > short
 cp short as_it_was
 "$weft" bench file --file ./short --size 1M --blocks 64K --depths 2 > words 2>&1 && fail "a file that is too short: no fault"
-grep -q "^weft bench: --size: ./short has 100000 bytes, less than the 1048576" words || fail "a file that is too short: $(cat words)"
+grep -q "^weft bench: --size: ./short has 100000 bytes, fewer than the 1048576" words || fail "a file that is too short: $(cat words)"
 cmp short as_it_was || fail "a file that is too short was changed"
 "$weft" bench file --file ./nothing --size 1M --blocks 64K --depths 2 > words 2>&1 && fail "a file that is not there: no fault"
 [ "$(wc -l < words)" = 1 ] && grep -q "^weft bench: .*No such file" words || fail "a file that is not there: $(cat words)"
@@ -77,7 +77,7 @@ for backend in auto threads; do
     query=$(WEFT_FILE_BACKEND=$backend "$weft" bench file --file some --size 64K --blocks 64K --depths 1 --threads 1 \
         --repetitions 1 --methods weft | sed -n 's/^read, \(.*\) on \(.*\); weft by \(uring\|threads\) \([a-z]*\).*/\3 \4 \1 on \2/p')
     told=$(WEFT_FILE_BACKEND=$backend "$weft" explain --full host ./some |
-        sed -n 's/^  file  *\([a-z]* [a-z]*\), [0-9]* requests of up to [0-9]* bytes at once; \(.*\)/\1 \2/p')
+        sed -n 's/^  file  *\([a-z]* [a-z]*\), [0-9]* requests of up to [0-9]* bytes in flight; \(.*\)/\1 \2/p')
     [ -n "$query" ] && [ "$query" = "$told" ] || fail "$backend: the job says \"$query\", explain \"$told\""
 done
 # ... and why a job would not open it.

@@ -33,10 +33,10 @@ json() {
 options=
 demo 0 FAKE_CUDA_DEVICES=2
 has '2 GPUs \(Stand-in GPU\)\.$'
-has '^    gpu0  gpu1  18x NVLink 4 through NVSwitch +396 GB/s +400 GB/s +0.63 us +proven$'
-has 'Kernels on both ends have proven 1 of 1 pair:'
+has '^    gpu0  gpu1  18x NVLink 4 through NVSwitch +396 GB/s +400 GB/s +0.63 us +passed$'
+has 'Kernels on both ends tested 1 of 1 pair:'
 has '^       0   1  0, 1 +[0-9.]+ [num]?s +[0-9.]+ GB/s'
-has 'Every path was proven and every result was right'
+has 'Every path passed its test and every result was right'
 [ "$form" = all ] || exit $((failures > 0))
 options=--json
 demo 1 FAKE_CUDA_LIE=1
@@ -54,8 +54,8 @@ has '^    gpu0  gpu1 .* failed$'
 has 'NOT shown on GPUs: .*gpu|NOT shown on GPUs: .*PE'
 demo 0 FAKE_CUDA_DEVICES=0
 has 'no GPU that can be used'
-has 'ran here on CPU threads: .*all$'
-has '^PEs, and their data arrived right'
+has 'ran here on CPU threads: .*all PEs, and their$'
+has '^data arrived unchanged'
 demo 0 FAKE_CUDA_INIT=999
 has 'no GPU that can be used \(.*cuInit'
 options=--json

@@ -61,8 +61,8 @@ start 3
 expect 0 "PE 0 (pid $pid, cli_hang) -> PE 2" "$weft" explain --job "$pid" 0 pe2
 line '^PE 2 \(pid [0-9]+, cli_hang\) -> PE 0$'
 [ "$(grep -c "^  host      p2p: the peer's memory is mapped$" "$folder/out")" -eq 2 ] || fail 'both ways'
-line '^  proof     proven$'
-line '^  not taken self: another PE$'
+line '^  path test passed$'
+line '^  not used  self: another PE$'
 line '^            slow: used only if WEFT_PATH names it$'
 line '^  gpu       not in use$'
 awk 'length($0) > 100 { exit 1 }' "$folder/out" || fail "more than 100 columns: $(cat "$folder/out")"
@@ -71,7 +71,7 @@ expect 0 "cli_hang) -> PE 2" "$weft" explain --job "$pid" 0 2 --full
 [ "$(tr -s ' \n' '  ' < "$folder/out")" = "$words" ] || fail "--full has other words"
 expect 0 'PE 1 (pid' "$weft" explain --job "$launcher" 1 1 # what has started the PEs will do
 line '^  host      self: the same PE$'
-line '^  not taken p2p: the same PE$'
+line '^  not used  p2p: the same PE$'
 [ "$(grep -c '>' "$folder/out")" -eq 1 ] || fail 'one way to itself'
 expect 0 '"job"' "$weft" explain --job "$pid" 1 2 --json
 json 'keys job ways.#' "job,ways $pid 2"
@@ -98,8 +98,8 @@ json 'pairs.0.count operations.2.pe gpus' '3 2 *'
 expect 2 "process $stranger is not a PE of a Weft job" "$weft" explain --job "$stranger" 0 1
 kill "$stranger"
 expect 2 'name two PEs of the job' "$weft" explain --job "$pid" 0
-expect 2 'numbers of PEs, such as 0 or pe0, not "gpu0"' "$weft" explain --job "$pid" gpu0 gpu1
-expect 2 'numbers of PEs, such as 0 or pe0, not "-1"' "$weft" explain --job "$pid" -- 0 -1
+expect 2 'with --job name PEs such as 0 or pe0, not "gpu0"' "$weft" explain --job "$pid" gpu0 gpu1
+expect 2 'with --job name PEs such as 0 or pe0, not "-1"' "$weft" explain --job "$pid" -- 0 -1
 expect 2 'not "99999999999999999999"' "$weft" explain --job "$pid" 0 99999999999999999999
 expect 2 'takes a process id, not "12x"' "$weft" explain --job 12x 0 1
 expect 2 'do not go with PEs' "$weft" explain --job "$pid" 0 1 --measure
@@ -140,13 +140,13 @@ end_job
 # --- GPU memory, of PEs that can access each other's and of PEs that cannot
 start 2 LD_LIBRARY_PATH="$standins" FAKE_CUDA_DEVICES=2 FAKE_CUDA_MEMORY=128 -- gpu
 expect 0 "gpu       p2p: the peer's memory is mapped" "$weft" explain --job "$pid" 0 1
-[ "$(grep -c '^  proof     proven$' "$folder/out")" -eq 4 ] || fail 'four proofs'
+[ "$(grep -c '^  path test passed$' "$folder/out")" -eq 4 ] || fail 'four proofs'
 end_job
 start 2 LD_LIBRARY_PATH="$standins" FAKE_CUDA_DEVICES=2 FAKE_CUDA_MEMORY=128 FAKE_CUDA_PEER=0 -- gpu
 expect 0 'gpu       staged: through host memory that both PEs map' "$weft" explain --job "$pid" 0 1
 line '^            p2p: .*cuDeviceCanAccessPeer'
 line "^  host      p2p: the peer's memory is mapped$"
-[ "$(grep -c '^  proof     proven$' "$folder/out")" -eq 4 ] || fail 'four proofs'
+[ "$(grep -c '^  path test passed$' "$folder/out")" -eq 4 ] || fail 'four proofs'
 expect 0 '"ways"' "$weft" explain --job "$pid" 0 1 --json
 json 'ways.0.memories.1.path ways.0.memories.1.in_use ways.0.memories.1.proof' 'staged true proven'
 end_job

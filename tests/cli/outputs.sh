@@ -82,7 +82,7 @@ expect 0 '>8 lines of 2x NVLink 2, 48.4 GB/s expected in one direction<' "$weft"
 sed 's/"name": "NVIDIA A100[^"]*"/"name": "<A\&B>"/' "$machines/dgx-a100.json" > "$folder/odd.json"
 expect 0 '8 x &lt;A&amp;B&gt;' "$weft" topo --machine "$folder/odd.json" --svg -
 expect 0 '>node 1<' "$weft" topo --machine "2 node, 2 socket, 4 gpu each, h100, nvswitch" --svg -
-expect 2 'NCCL reads a file of each' "$weft" topo --machine "2 node, 2 socket, 4 gpu each, h100, nvswitch" --nccl
+expect 2 'NCCL reads one file per node' "$weft" topo --machine "2 node, 2 socket, 4 gpu each, h100, nvswitch" --nccl
 expect 1 'open /nowhere/graph.svg' "$weft" topo --machine "$machines/dgx-1v.json" --svg /nowhere/graph.svg
 expect 0 '<td class="good">396<small>of 396</small></td>' "$weft" topo --machine "$machines/h200-2-measured.json" --html -
 expect 0 '<td class="none">275<small>not verified</small></td>' "$weft" topo --machine "$machines/dgx-a100.json" --html -

@@ -282,7 +282,7 @@ WEAK void run_program_ended(struct run *run, int pe)
     log_call("program of PE %d ended", pe);
 }
 
-WEAK void run_tell_end(struct run *run, int pe)
+WEAK void run_send_end(struct run *run, int pe)
 {
     log_call("tell PE %d the end", pe);
 }

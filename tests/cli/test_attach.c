@@ -380,10 +380,10 @@ static void own_memory_that_nobody_changes(void **state)
     struct boxes_job job = make_job(3);
     wait_for(1, "wait_until", -1);
     says(&job, "PE 1 waits in wait_until for its own memory to change (words of "
-               "it), and no PE that should store there is known; 1 of 3 PEs wait");
+               "it), and the PE that should store there is unknown; 1 of 3 PEs wait");
     wait_for(2, "barrier", 1); /* through PE 1, of whom it is not known for whom it waits */
     says(&job, "PE 1 waits in wait_until for its own memory to change (words of "
-               "it), and no PE that should store there is known; 2 of 3 PEs wait");
+               "it), and the PE that should store there is unknown; 2 of 3 PEs wait");
 }
 
 static void states_have_names(void **state)
@@ -448,10 +448,9 @@ static void people_read(void **state)
         "    failed: lost\n"
         "    waiting 1.5 s in barrier for PE 1: words of it\n"
         "    kernel words\n"
-        "    proxy: 9 operations carried out, 7 complete; put to PE 1 under way for 0.5 s, at "
-        "least 3 "
-        "behind it\n"
-        "    proxy, ring 2: 5 operations carried out, 5 complete\n"
+        "    proxy: 9 operations executed, 7 complete; put to PE 1 in progress for 0.5 s, at "
+        "least 3 queued behind it\n"
+        "    proxy, ring 2: 5 operations executed, 5 complete\n"
         "    path p2p: 20 operations, 160 bytes, last: get from PE 1\n"
         "PE 1  pid 101  prog  running for 2.5 s\n"
         "    last operations: put(4096 B) sync  (3 in all)\n"

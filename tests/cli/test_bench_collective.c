@@ -432,7 +432,7 @@ int __wrap_sched_setaffinity(pid_t pid, size_t bytes, const cpu_set_t *set)
     return 0;
 }
 
-void bench_device_tell(const struct bench_options *o)
+void bench_device_set_target(const struct bench_options *o)
 {
     call("tell the device");
 }

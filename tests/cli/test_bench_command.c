@@ -512,7 +512,7 @@ static void add_entries(void)
             "floor %d, largest %zu, apart %d, by units %d, room %d\n",
             e->name, e->family ? e->family : "-", e->scope, e->target, e->memories, e->shape,
             e->sized, e->gridded, e->bytes, e->src_per_pe, e->dst_per_pe, e->floor, e->largest,
-            e->apart, e->by_units, e->room != NULL);
+            e->apart, e->by_units, e->buffer_bytes != NULL);
     }
 }
 

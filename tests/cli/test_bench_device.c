@@ -400,7 +400,8 @@ static void what_is_chosen(void **state)
         assert_int_equal(o.target, TARGET_HOST);
         assert_int_equal(o.memory, MEMORY_HOST);
         assert_int_equal(o.threads, 0);
-        bench_device_tell(&(struct bench_options){.target = cuda ? TARGET_CUDA : TARGET_HOST});
+        bench_device_set_target(
+            &(struct bench_options){.target = cuda ? TARGET_CUDA : TARGET_HOST});
         assert_string_equal(getenv("WEFT_TARGET"), cuda ? "cuda" : "simt");
     }
     struct bench_options o = {.scope = SCOPE_HOST, .target = TARGET_CUDA, .memory = MEMORY_GPU};
@@ -420,10 +421,10 @@ static void what_is_chosen(void **state)
     assert_int_equal(o.n_ctas, 2);
     assert_int_equal(o.ctas, 5);
     unsetenv("WEFT_PROXY");
-    bench_device_tell(&o);
+    bench_device_set_target(&o);
     assert_null(getenv("WEFT_PROXY"));
     proxy_named = true;
-    bench_device_tell(&o);
+    bench_device_set_target(&o);
     assert_string_equal(getenv("WEFT_PROXY"), "always");
     unsetenv("WEFT_PROXY");
     unsetenv("WEFT_TARGET");
@@ -547,8 +548,8 @@ static void moves_are_launched(void **state)
                       "put_rate_warp 3 x 70: dst src 24, 1 slots, 2, 6 times\n" END3);
     expect_device_run(device_get_run, 215,
                       "get_rate_warp 3 x 70: dst src 24, 16384 slots, 2, 6 times\n" END3);
-    assert_int_equal(device_put_room(&options, 24), 9 * 24 + 8);
-    assert_int_equal(device_get_room(&options, 24), 9 * 16384 * 24 + 8);
+    assert_int_equal(device_put_buffer_bytes(&options, 24), 9 * 24 + 8);
+    assert_int_equal(device_get_buffer_bytes(&options, 24), 9 * 16384 * 24 + 8);
     made_device(1, SCOPE_THREAD);
     expect_device_run(device_put_run, 215,
                       "put_rate_thread 3 x 70: dst src 24, 1 slots, 2, 6 times\n" END3);
@@ -601,7 +602,7 @@ static void moves_are_checked(void **state)
 static void words_are_launched_and_checked(void **state)
 {
     made_device(1, SCOPE_THREAD);
-    assert_int_equal(device_words_room(&options, 8), 8 << 19);
+    assert_int_equal(device_words_buffer_bytes(&options, 8), 8 << 19);
     expect_device_run(device_p_run, 215, "p_rate 3 x 70: dst 19 bits, 2, 6 times\n" END3);
     expect_device_run(device_p_scattered_run, 215,
                       "p_rate 3 x 70: dst 19 bits scattered, 2, 6 times\n" END3);
@@ -612,7 +613,7 @@ static void words_are_launched_and_checked(void **state)
     static const int bits[] = {17, 18, 19, 19, 20};
     for (int ctas = 1; ctas < 6; ctas++) {
         options.ctas = ctas;
-        assert_int_equal(device_words_room(&options, 8), 8 << bits[ctas - 1]);
+        assert_int_equal(device_words_buffer_bytes(&options, 8), 8 << bits[ctas - 1]);
     }
     options.ctas = 3;
     expect_device_check(device_p_check, true,
@@ -663,8 +664,8 @@ static void pings_are_launched(void **state)
 {
     made_device(1, SCOPE_WARP);
     kase.bytes = 40;
-    assert_int_equal(device_packet_room(&options, 40), 48 + 2 * 80);
-    assert_int_equal(device_packet_room(&options, 16), 16 + 2 * 32);
+    assert_int_equal(device_packet_buffer_bytes(&options, 40), 48 + 2 * 80);
+    assert_int_equal(device_packet_buffer_bytes(&options, 16), 16 + 2 * 32);
     expect_device_run(device_latency_run, 5 + 95,
                       "ping_p 1 x 1: words+0, 1 2, 1000 20 6 times\n" END1);
     assert_int_equal(device.base, 1026);

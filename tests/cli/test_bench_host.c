@@ -382,7 +382,7 @@ static void buffers_of_a_case(void **state)
     bench_case_open(&bench, &entry, 4000, &c);
     expect_log("alloc host 4096, 4096, 0\nalloc host 12000, 4096, 0\nbarrier\n");
     n_given = 0;
-    entry.room = made_room;
+    entry.buffer_bytes = made_room;
     bench_case_open(&bench, &entry, 3000, &c);
     expect_log("alloc host 9008, 4096, 0\nalloc host 9008, 4096, 0\nbarrier\n");
     for (fails_at = 0; fails_at < 3; fails_at++) {

@@ -197,8 +197,8 @@ int __wrap_execvp(const char *file, char *const *words)
 
 static char asked_words[300];
 
-weft_status run_reach_words(const char *host, const char *rsh, const char *weft,
-                            const char *const *arguments, char ***words, char **text)
+weft_status run_reach_command(const char *host, const char *rsh, const char *weft,
+                              const char *const *arguments, char ***words, char **text)
 {
     snprintf(asked_words, sizeof asked_words, "%s by %s, %s", host, rsh, weft);
     for (int i = 0; arguments[i]; i++) {
@@ -327,31 +327,31 @@ static void reports_are_gathered(void **state)
 
 static void why_a_host_is_not_reached(void **state)
 {
-    expect_why(0, "", "", "it gave no report");
-    expect_why(0, "", "warn\n  last\x01 words \r\n\t\n", "it gave no report:   last? words");
-    expect_why(0, "", "  \n\r\t ", "it gave no report");
-    expect_why(1 << 8, "", "", "it gave no report");
+    expect_why(0, "", "", "it sent no report");
+    expect_why(0, "", "warn\n  last\x01 words \r\n\t\n", "it sent no report:   last? words");
+    expect_why(0, "", "  \n\r\t ", "it sent no report");
+    expect_why(1 << 8, "", "", "it sent no report");
     expect_why(1 << 8, "", "refused\n", "the remote shell ended with status 1: refused");
     expect_why(255 << 8, "", "", "the remote shell ended with status 255");
     expect_why(SIGTERM, "", "x\ny", "the remote shell was killed by signal 15: y");
-    expect_why(0, "weft-node-report\n{", "", "its report is cut off");
-    expect_why(0, "x weft-node-report\n{}", "", "it gave no report");
+    expect_why(0, "weft-node-report\n{", "", "its report is truncated");
+    expect_why(0, "x weft-node-report\n{}", "", "it sent no report");
     char words[10000], why[400]; /* of many words the end is kept */
     memset(words, 'x', sizeof words);
     words[sizeof words - 10] = '\0';
     strcat(words, "\nend");
-    expect_why(0, "", words, "it gave no report: end");
+    expect_why(0, "", words, "it sent no report: end");
     memset(words, 'x', sizeof words);
     words[0] = 'A';
     for (int bytes = 4096; bytes < 4098; bytes++) { /* of longer ones it is dropped */
         words[bytes] = '\0';
-        snprintf(why, sizeof why, "it gave no report: %c%.279s", bytes == 4096 ? 'A' : 'x',
+        snprintf(why, sizeof why, "it sent no report: %c%.279s", bytes == 4096 ? 'A' : 'x',
                  words + 1);
         expect_why(0, "", words, why);
         words[bytes] = 'x';
     }
     words[9000] = '\0';
-    snprintf(why, sizeof why, "it gave no report: %.280s", words + 1);
+    snprintf(why, sizeof why, "it sent no report: %.280s", words + 1);
     expect_why(0, "", words, why);
 }
 
@@ -422,7 +422,7 @@ static void no_more_than_64_at_once(void **state)
     assert_int_equal(forks, 64);
     assert_int_equal(shells.forks, 66);
     for (int i = 0; i < 66; i++)
-        assert_string_equal(cluster.nodes[i].why, "it gave no report");
+        assert_string_equal(cluster.nodes[i].why, "it sent no report");
     assert_non_null(strstr(call_log, "kill -866 9\n"));
     forget();
 }
@@ -482,28 +482,29 @@ static void hosts_of_an_allocation(void **state)
         if (empty)
             setenv("SLURM_JOB_NODELIST", "", 1);
         stderr = open_memstream(&said, &bytes);
-        assert_false(doctor_take_allocation(&reach));
+        assert_false(doctor_add_allocation(&reach));
         fclose(stderr);
         stderr = usual;
         assert_string_equal(said,
-                            "weft doctor: --allocation: SLURM_JOB_NODELIST is not set: this is no "
-                            "Slurm allocation (salloc, sbatch); name the hosts with --hosts\n");
+                            "weft doctor: --allocation: SLURM_JOB_NODELIST is not set: this "
+                            "process is in no Slurm allocation (salloc, sbatch); name the hosts "
+                            "with --hosts\n");
         __real_free(said);
     }
     setenv("SLURM_JOB_NODELIST", "n[1-3]", 1);
-    assert_true(doctor_take_allocation(&reach));
+    assert_true(doctor_add_allocation(&reach));
     assert_string_equal(parsed_hosts, "n[1-3]");
     assert_string_equal(reach.rsh, "srun --overlap --quiet --nodes=1 --ntasks=1 --nodelist");
     reach.rsh = "mine";
-    assert_true(doctor_take_allocation(&reach));
+    assert_true(doctor_add_allocation(&reach));
     assert_string_equal(reach.rsh, "mine");
     reach.rsh = NULL;
     setenv("WEFT_RSH", "theirs", 1);
     config_reset();
-    assert_true(doctor_take_allocation(&reach));
+    assert_true(doctor_add_allocation(&reach));
     assert_null(reach.rsh);
     setenv("SLURM_JOB_NODELIST", "bad", 1);
-    assert_false(doctor_take_allocation(&reach));
+    assert_false(doctor_add_allocation(&reach));
     unsetenv("WEFT_RSH");
     unsetenv("SLURM_JOB_NODELIST");
     config_reset();
@@ -516,10 +517,10 @@ static void reports_are_read(void **state)
     static const struct {
         const char *text, *why;
     } rows[] = {
-        {"", "it gave no report"},
-        {"weft-node-report", "it gave no report"},
-        {" weft-node-report\n{}\n", "it gave no report"},
-        {"weft-node-report\n", "its report is cut off"},
+        {"", "it sent no report"},
+        {"weft-node-report", "it sent no report"},
+        {" weft-node-report\n{}\n", "it sent no report"},
+        {"weft-node-report\n", "its report is truncated"},
         {"weft-node-report\n{\"weft-node-report\":2}\n",
          "its report has version 2, this weft reads 1: install the same version"},
         {"weft-node-report\n{\"weft-node-report\":0}\n",
@@ -700,14 +701,14 @@ static void jobs_are_joined(void **state)
         expect_log("open the job\nclose cleanly\n");
         assert_string_equal(
             joined_said,
-            asked ? "weft doctor: --job: this process belongs to no job of several PEs\n" : "");
+            asked ? "weft doctor: --job: this process is not a PE of a job of several PEs\n" : "");
         assert_int_equal(job.n_nodes, 1);
         none = true;
         assert_int_equal(join(asked, &job), !asked);
         boot_fails = true;
         assert_int_equal(join(asked, &job), !asked);
         assert_string_equal(joined_said,
-                            "weft doctor: this machine alone is examined: nobody answers\n");
+                            "weft doctor: only this machine is examined: nobody answers\n");
         boot_fails = launched = none = false;
         *call_log = '\0';
         assert_int_equal(join(asked, &job), !asked);
@@ -731,7 +732,7 @@ static void reports_of_a_job(void **state)
                  strlen(report) + 1);
         expect_log(expected);
         assert_int_equal(cluster.n_nodes, 2);
-        assert_string_equal(cluster.nodes[0].why, "it gave no report");
+        assert_string_equal(cluster.nodes[0].why, "it sent no report");
         assert_string_equal(cluster.nodes[0].name, named ? "alpha" : "");
         assert_true(cluster.nodes[1].reached);
         assert_string_equal(cluster.nodes[1].name, named ? "beta" : "made");

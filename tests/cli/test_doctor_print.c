@@ -231,7 +231,7 @@ static void a_machine_as_metrics(void **state)
         "errors.\n"
         "# TYPE weft_gpu_remapped_rows gauge\n"
         "weft_gpu_remapped_rows{gpu=\"3\"} 105\n"
-        "# HELP weft_gpu_row_remap_pending 1: a row waits for a reset.\n"
+        "# HELP weft_gpu_row_remap_pending 1: a remapped row waits for a reset.\n"
         "# TYPE weft_gpu_row_remap_pending gauge\n"
         "weft_gpu_row_remap_pending{gpu=\"3\"} 106\n"
         "# HELP weft_gpu_row_remap_failed 1: a row could not be remapped.\n"
@@ -278,8 +278,8 @@ static void a_machine_as_metrics(void **state)
         "# HELP weft_nic_port_link_downed_total How often the link went down.\n"
         "# TYPE weft_nic_port_link_downed_total counter\n"
         "weft_nic_port_link_downed_total{nic=\"mlx5_0\",port=\"2\"} 32\n"
-        "# HELP weft_nic_port_retransmits_total Sequence errors and time-outs of "
-        "acknowledgements of RDMA.\n"
+        "# HELP weft_nic_port_retransmits_total RDMA sequence errors and acknowledgement "
+        "timeouts.\n"
         "# TYPE weft_nic_port_retransmits_total counter\n"
         "weft_nic_port_retransmits_total{nic=\"mlx5_0\",port=\"2\"} 33\n"
         "# HELP weft_pair_write_bytes_per_second Measured speed of writes from one "
@@ -399,7 +399,7 @@ static void a_cluster_as_text(void **state)
     struct cluster cluster = made_cluster();
     divert(&stdout);
     doctor_print_cluster(&cluster, NULL);
-    assert_string_equal(restore(), "7 nodes, compared with what most of them have\n"
+    assert_string_equal(restore(), "7 nodes, compared with the majority of them\n"
                                    "alike         2 nodes n[1,7]\n"
                                    "not verified  n6\n"
                                    "DIFFERS       2 nodes n[2,5]: driver 1, not 2\n"
@@ -421,7 +421,7 @@ static void a_cluster_as_metrics(void **state)
     divert(&stdout);
     assert_int_equal(doctor_write_cluster_metrics("-", &cluster), EXIT_FAULT);
     assert_string_equal(restore(),
-                        "# HELP weft_node_reached 1: the node gave its report.\n"
+                        "# HELP weft_node_reached 1: the node sent its report.\n"
                         "# TYPE weft_node_reached gauge\n"
                         "weft_node_reached{node=\"n1\"} 1\n"
                         "weft_node_reached{node=\"n2\"} 1\n"

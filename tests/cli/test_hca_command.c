@@ -332,7 +332,7 @@ static void who_does_not_answer(void **state)
         snprintf(expected, sizeof expected, "%s%sweft hca: 1 software adapter did not answer\n",
                  how == 5
                      ? "weft hca: user 0 holds the name of a software adapter of user 1000 (LID "
-                       "5); it is passed over\n"
+                       "5); it is skipped\n"
                      : "",
                  none);
         assert_string_equal(said, expected);
@@ -349,7 +349,7 @@ static void who_does_not_answer(void **state)
     assert_string_equal(printed, FIRST LOG);
     assert_string_equal(said,
                         "weft hca: user 1001 holds the name of a software adapter of user 1000 "
-                        "(LID 9); it is passed over\n"
+                        "(LID 9); it is skipped\n"
                         "weft hca: 2 software adapters did not answer\n");
     assert_null(strstr(call_log, "connect weft-hca-1000-9\nsend"));
 }

@@ -56,26 +56,27 @@ static void lists(void **state)
         {"n[08-10,3]", "n08:0 n09:0 n10:0 n3:0", NULL},
         {"n[1,2]b[3-4]", "n1b3:0 n1b4:0 n2b3:0 n2b4:0", NULL},
         {"n[5-5]", "n5:0", NULL},
-        {"a:0", NULL, "host \"a:0\": a number of PEs, 1 to 4096, is meant after the colon"},
-        {"a:4097", NULL, "host \"a:4097\": a number of PEs, 1 to 4096, is meant after the colon"},
-        {"a:", NULL, "host \"a:\": a number of PEs, 1 to 4096, is meant after the colon"},
-        {"a:2x", NULL, "host \"a:2x\": a number of PEs, 1 to 4096, is meant after the colon"},
+        {"a:0", NULL, "host \"a:0\": expected a number of PEs from 1 to 4096 after the colon"},
+        {"a:4097", NULL,
+         "host \"a:4097\": expected a number of PEs from 1 to 4096 after the colon"},
+        {"a:", NULL, "host \"a:\": expected a number of PEs from 1 to 4096 after the colon"},
+        {"a:2x", NULL, "host \"a:2x\": expected a number of PEs from 1 to 4096 after the colon"},
         {"-oProxy", NULL, "\"-oProxy\" is not the name of a host"},
         {"a,,b", NULL, "\"\" is not the name of a host"},
         {":2", NULL, "\"\" is not the name of a host"},
         {"a;b", NULL, "\"a;b\" is not the name of a host"},
         {"a b", NULL, "\"a b\" is not the name of a host"},
-        {"n[]", NULL, "host \"n[]\": numbers are meant in the brackets, such as [01-04,7]"},
-        {"n[3-1]", NULL, "host \"n[3-1]\": numbers are meant in the brackets, such as [01-04,7]"},
+        {"n[]", NULL, "host \"n[]\": expected numbers in the brackets, such as [01-04,7]"},
+        {"n[3-1]", NULL, "host \"n[3-1]\": expected numbers in the brackets, such as [01-04,7]"},
         {"n[1-70000]", NULL,
-         "host \"n[1-70000]\": numbers are meant in the brackets, such as [01-04,7]"},
-        {"n[1", NULL, "host \"n[1\": numbers are meant in the brackets, such as [01-04,7]"},
-        {"n[1;2]", NULL, "host \"n[1;2]\": numbers are meant in the brackets, such as [01-04,7]"},
-        {"n[a]", NULL, "host \"n[a]\": numbers are meant in the brackets, such as [01-04,7]"},
-        {"n[1,]", NULL, "host \"n[1,]\": numbers are meant in the brackets, such as [01-04,7]"},
-        {"n[-1]", NULL, "host \"n[-1]\": numbers are meant in the brackets, such as [01-04,7]"},
+         "host \"n[1-70000]\": expected numbers in the brackets, such as [01-04,7]"},
+        {"n[1", NULL, "host \"n[1\": expected numbers in the brackets, such as [01-04,7]"},
+        {"n[1;2]", NULL, "host \"n[1;2]\": expected numbers in the brackets, such as [01-04,7]"},
+        {"n[a]", NULL, "host \"n[a]\": expected numbers in the brackets, such as [01-04,7]"},
+        {"n[1,]", NULL, "host \"n[1,]\": expected numbers in the brackets, such as [01-04,7]"},
+        {"n[-1]", NULL, "host \"n[-1]\": expected numbers in the brackets, such as [01-04,7]"},
         {"n[0000000000000000001]", NULL,
-         "host \"n[0000000000000000001]\": numbers are meant in the brackets, such as [01-04,7]"},
+         "host \"n[0000000000000000001]\": expected numbers in the brackets, such as [01-04,7]"},
         {"n[000000000000000001]", "n000000000000000001:0", NULL},
         {"n[0-65535],b", NULL, "more than 65536 hosts"},
     };
@@ -102,12 +103,12 @@ static void files(void **state)
         {"a\n\n# none\n  b slots=3 # so many\nc:2\n\td\r\n", "a:0 b:3 c:2 d:0", NULL, 0},
         {"a", "a:0", NULL, 0},
         {"[::1] slots=2", "::1:2", NULL, 0},
-        {"a cores=2\n", NULL,
-         "host file: \"cores=2\" after host a; slots=N is all that may stand there", 0},
-        {"a slots=0\n", NULL, "host \"a:0\": a number of PEs, 1 to 4096, is meant after the colon",
+        {"a cores=2\n", NULL, "host file: \"cores=2\" after host a; only slots=N is allowed there",
          0},
+        {"a slots=0\n", NULL,
+         "host \"a:0\": expected a number of PEs from 1 to 4096 after the colon", 0},
         {"# nothing\n", NULL, "names no host", 0},
-        {"a\0b", NULL, "is no text: it has a zero byte", 3},
+        {"a\0b", NULL, "is not a text file: it has a zero byte", 3},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char path[] = "/tmp/weft-test-hosts-XXXXXX", text[512];
@@ -157,7 +158,7 @@ static void shares(void **state)
         char text[256];
         struct run_options options = {.npes = rows[i].npes};
         assert_true(run_parse_hosts(&options, rows[i].list));
-        assert_int_equal(run_deal_pes(&options), rows[i].dealt != NULL);
+        assert_int_equal(run_distribute_pes(&options), rows[i].dealt != NULL);
         spell(&options, text);
         if (rows[i].dealt) {
             assert_string_equal(text, rows[i].dealt);

@@ -331,7 +331,7 @@ static void the_machine_is_read(void **state)
     options.fault_percent = 0;
     keep_said(m = machine_options_read(&options));
     assert_null(m);
-    assert_string_equal(said, "weft: WEFT_FAULT_PERCENT=170 is no percentage from 1 to 100\n");
+    assert_string_equal(said, "weft: WEFT_FAULT_PERCENT=170 is not a percentage from 1 to 100\n");
     unsetenv("WEFT_FAULT_PERCENT");
     options.file = "/nonexistent/machine";
     keep_said(m = machine_options_read(&options));
@@ -374,7 +374,7 @@ static void all_is_measured(void **state)
     answers.fails = true;
     *call_log = '\0';
     keep_said(machine_options_measure(&options, m, 1));
-    assert_string_equal(said, "weft: not all was measured: gpu0 is gone\n");
+    assert_string_equal(said, "weft: some measurements failed: gpu0 is gone\n");
     assert_non_null(strstr(call_log, "measure quickly\n"));
     *call_log = '\0';
     options.file = "FILE";

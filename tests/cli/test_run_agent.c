@@ -142,16 +142,16 @@ static void the_launcher_is_lost(void **state)
         "post to 1501: EXITED 12, 0\nunwatch 1501\n"
         "say \"the launcher is lost (no way to send); ending the PEs of this host\"\n"
         "begin the end for PE -1, WEFT_ERR_BOOT, result 1: \"the launcher (weft run) has ended; "
-        "so does the job\"\n");
+        "ending the job\"\n");
     assert_true(agent.up_lost && agent.finish);
     assert_int_equal(run.result, 1);
     run_agent_exited(&run, 2);
-    run_agent_hear(&run, EPOLLIN);
+    run_agent_receive(&run, EPOLLIN);
     expect_log("");
 
     run = made_agent();
     run.alive = 0;
-    run.phase = RUN_TOLD;
+    run.phase = RUN_NOTIFIED;
     agent.up.fd = -1;
     wire_answers.post = WEFT_ERR_NO_MEMORY;
     run_agent_exited(&run, 2);
@@ -283,7 +283,7 @@ static void the_launcher_has_the_pes_started(void **state)
     put_frame(&agent.up, HOST_GO, 0, NULL, 0, -1);
     put_frame(&agent.up, HOST_GO, 0, NULL, 0, -1); /* once */
     put_frame(&agent.up, HOST_FINISH, 0, NULL, 0, -1);
-    run_agent_hear(&run, EPOLLIN);
+    run_agent_receive(&run, EPOLLIN);
     expect_log(
         "read 1501\nfind program\nstart program of 15 at 7000 ms\npost to 1501: STARTED 0, 501 "
         "502 503\n"
@@ -296,7 +296,7 @@ static void the_launcher_has_the_pes_started(void **state)
     run = made_agent();
     run.options.command = (char *[]){"absent", NULL};
     put_frame(&agent.up, HOST_GO, 0, NULL, 0, -1);
-    run_agent_hear(&run, EPOLLIN | EPOLLOUT);
+    run_agent_receive(&run, EPOLLIN | EPOLLOUT);
     expect_log(
         "flush 1501\nrewatch 1501 in: launcher 0\nread 1501\nfind absent\n"
         "post to 1501: REFUSED 127,\nrewatch 1501 in: launcher 0\n"
@@ -312,7 +312,7 @@ static void the_launcher_has_the_pes_started(void **state)
         run.result = results[i][0];
         run.options.command = (char *[]){"broken", NULL};
         put_frame(&agent.up, HOST_GO, 0, NULL, 0, -1);
-        run_agent_hear(&run, EPOLLIN);
+        run_agent_receive(&run, EPOLLIN);
         snprintf(expected, sizeof expected, "post to 1501: REFUSED %d,\n", results[i][1]);
         assert_non_null(strstr(call_log, expected));
         assert_null(strstr(call_log, "STARTED"));
@@ -321,7 +321,7 @@ static void the_launcher_has_the_pes_started(void **state)
     run = made_agent(); /* no memory for the pids */
     put_frame(&agent.up, HOST_GO, 0, NULL, 0, -1);
     memory_fails_in = 0;
-    run_agent_hear(&run, EPOLLIN);
+    run_agent_receive(&run, EPOLLIN);
     assert_non_null(strstr(call_log, "post to 1501: STARTED 0,\n"));
 }
 
@@ -336,11 +336,11 @@ static void signals_come_from_the_launcher(void **state)
     put_frame(&agent.up, HOST_SIGNAL, SIGTERM, &relay, sizeof relay, -1); /* too long */
     agent.go = true;
     put_number(&agent.up, HOST_GO, SIGTERM, 12);
-    run_agent_hear(&run, EPOLLIN);
+    run_agent_receive(&run, EPOLLIN);
     expect_log("read 1501\nkill -603 15\nkill -601 2\n");
     run.pes[2].exited = true;
     put_number(&agent.up, HOST_SIGNAL, SIGTERM, 12);
-    run_agent_hear(&run, EPOLLIN);
+    run_agent_receive(&run, EPOLLIN);
     expect_log("read 1501\n");
 }
 
@@ -352,7 +352,7 @@ static void frames_are_passed_down(void **state)
         char text[4];
     } frame = {{.pe = 11, .type = HOST_DONE, .number = 77}, "why"};
     put_frame(&agent.up, HOST_RELAY, 0, &frame, sizeof frame.relay + 3, -1);
-    run_agent_hear(&run, EPOLLIN);
+    run_agent_receive(&run, EPOLLIN);
     expect_log("read 1501\npost to 1302: DONE 77, \"why\"\nrewatch 1302 in: socket 1\n");
     frame.relay.pe = HOST_EVERY_PE;
     made_wires[1].fd = -1;
@@ -360,7 +360,7 @@ static void frames_are_passed_down(void **state)
     made_wires[0].unsent = &unsent;
     made_wires[0].starved = true;
     put_frame(&agent.up, HOST_RELAY, 0, &frame, sizeof frame.relay, -1);
-    run_agent_hear(&run, EPOLLIN);
+    run_agent_receive(&run, EPOLLIN);
     expect_log("read 1501\npost to 1301: DONE 77,\nrewatch 1301 in out: socket 0\n"
                "post to 1303: DONE 77,\nrewatch 1303 in: socket 2\n");
     assert_true(run.retry_soon);
@@ -368,16 +368,16 @@ static void frames_are_passed_down(void **state)
     put_frame(&agent.up, HOST_RELAY, 0, &frame, sizeof frame.relay, -1);
     frame.relay.pe = 12;
     put_frame(&agent.up, HOST_RELAY, 0, &frame, sizeof frame.relay - 1, -1); /* too short */
-    run_agent_hear(&run, EPOLLIN);
+    run_agent_receive(&run, EPOLLIN);
     expect_log("read 1501\n");
     wire_answers.post = WEFT_ERR_NO_MEMORY;
     put_frame(&agent.up, HOST_RELAY, 0, &frame, sizeof frame.relay, -1);
-    run_agent_hear(&run, EPOLLIN);
+    run_agent_receive(&run, EPOLLIN);
     expect_log("read 1501\npost to 1303: DONE 77,\nsay \"sending to PE 12: no way to send\"\n"
                "rewatch 1303 in: socket 2\n");
     wire_answers.post = WEFT_ERR_PEER_DEAD;
     put_frame(&agent.up, HOST_RELAY, 0, &frame, sizeof frame.relay, -1);
-    run_agent_hear(&run, EPOLLIN);
+    run_agent_receive(&run, EPOLLIN);
     expect_log("read 1501\npost to 1303: DONE 77,\nrewatch 1303 in: socket 2\n");
     assert_int_equal(blocks, 0);
 }
@@ -399,7 +399,7 @@ static void the_connection_to_the_launcher_ends(void **state)
         wire_answers.read = rows[i].status;
         wire_answers.error = rows[i].error;
         put_number(&agent.up, HOST_SIGNAL, SIGTERM, 12); /* still counts */
-        run_agent_hear(&run, EPOLLIN);
+        run_agent_receive(&run, EPOLLIN);
         snprintf(
             expected, sizeof expected,
             "read 1501\nkill -603 15\nunwatch 1501\nsay \"the launcher is lost (%s); ending the "
@@ -414,7 +414,7 @@ static void the_connection_to_the_launcher_ends(void **state)
     wire_answers.post = WEFT_ERR_NO_MEMORY;
     put_frame(&agent.up, HOST_GO, 0, NULL, 0, -1);
     put_number(&agent.up, HOST_SIGNAL, SIGTERM, 12);
-    run_agent_hear(&run, EPOLLIN);
+    run_agent_receive(&run, EPOLLIN);
     assert_null(strstr(call_log, "kill"));
     assert_null(strstr(strstr(call_log, "is lost") + 1, "is lost"));
     wire_frame_free(wire_take(&agent.up));

@@ -95,22 +95,22 @@ static void the_end_begins(void **state)
     run.pes[1].joined = false;
     run_begin_end(&run, 1, WEFT_ERR_JOB, 5, another_dies);
     expect_log("tell PE 0 the end\ntell PE 2 the end\n");
-    expect_end(&run, RUN_TOLD, 5, -1);
+    expect_end(&run, RUN_NOTIFIED, 5, -1);
     assert_int_equal(run.phase_ends_ns, 7250 * MS);
     assert_int_equal(run.end_status, WEFT_ERR_JOB);
     assert_string_equal(run.end_sentence, another_dies);
 
     run = made_run(1);
     run_begin_end(&run, 0, WEFT_ERR_JOB, -1, "x");
-    expect_end(&run, RUN_TOLD, -1, 0);
+    expect_end(&run, RUN_NOTIFIED, -1, 0);
     run = made_run(1);
     run.result = 0;
     run_begin_end(&run, 0, WEFT_ERR_JOB, 9, "x");
-    expect_end(&run, RUN_TOLD, 0, -1);
+    expect_end(&run, RUN_NOTIFIED, 0, -1);
     run = made_run(1);
     run.result = 3;
     run_begin_end(&run, 0, WEFT_ERR_JOB, -1, "x");
-    expect_end(&run, RUN_TOLD, 3, -1);
+    expect_end(&run, RUN_NOTIFIED, 3, -1);
 }
 
 static void a_reason_is_said_once(void **state)
@@ -118,7 +118,7 @@ static void a_reason_is_said_once(void **state)
     struct run run = made_run(2);
     run_end(&run, 1, WEFT_ERR_JOB, 5, "it aborted");
     expect_log("say \"it aborted; ending the job\"\ntell PE 0 the end\ntell PE 1 the end\n");
-    expect_end(&run, RUN_TOLD, 5, -1);
+    expect_end(&run, RUN_NOTIFIED, 5, -1);
     run_end(&run, 0, WEFT_ERR_JOB, 6, "it, too");
     expect_log("");
 
@@ -134,7 +134,7 @@ static void a_reason_is_said_once(void **state)
     run.postponed.until_ns = 0;
     run_end(&run, 0, WEFT_ERR_JOB, 0, "all is well");
     expect_log("tell PE 0 the end\n");
-    expect_end(&run, RUN_TOLD, 0, -1);
+    expect_end(&run, RUN_NOTIFIED, 0, -1);
 }
 
 static void who_is_dying(void **state)
@@ -193,7 +193,7 @@ static void a_failure_waits_for_who_is_dying(void **state)
     expect_log("say \"PE 1 was killed by signal 11 (Segmentation fault), core dumped; ending the "
                "job\"\ntell PE 0 the end\ntell PE 1 the end\ntell PE 2 the end\n");
     assert_int_equal(run.postponed.until_ns, 0);
-    expect_end(&run, RUN_TOLD, 139, -1);
+    expect_end(&run, RUN_NOTIFIED, 139, -1);
     assert_false(run.pes[1].to_judge);
 
     /* One that has exited by itself waits, too. */
@@ -211,7 +211,7 @@ static void who_was_killed_does_not_wait(void **state)
     answers.dying[0] = 503;
     exit_with(&run, 0, KILLED);
     run_end(&run, 0, WEFT_ERR_PEER_DEAD, 137, "killed");
-    expect_end(&run, RUN_TOLD, 137, -1);
+    expect_end(&run, RUN_NOTIFIED, 137, -1);
     run = made_run(3);
     answers.dying[0] = 503;
     run.pes[1].wait_status = KILLED; /* of no meaning before it has exited */
@@ -231,29 +231,29 @@ static void over_hosts_a_failure_always_waits(void **state)
         assert_int_equal(run.postponed.until_ns, dying ? 12000 * MS : 7300 * MS);
         answers.dying[0] = 0;
         answers.now_ns = run.postponed.until_ns - 1;
-        run_settle(&run, false);
+        run_end_postponed(&run, false);
         expect_log("");
         answers.now_ns++;
-        run_settle(&run, false);
+        run_end_postponed(&run, false);
         expect_log("say \"x; ending the job\"\ntell PE 0 the end\ntell PE 1 the end\n");
-        expect_end(&run, RUN_TOLD, 4, -1);
+        expect_end(&run, RUN_NOTIFIED, 4, -1);
     }
 }
 
 static void what_was_postponed_is_settled(void **state)
 {
     struct run run = made_run(2);
-    run_settle(&run, true);
+    run_end_postponed(&run, true);
     expect_log("");
     answers.dying[0] = 501;
     run_end(&run, 1, WEFT_ERR_JOB, 4, "x");
-    run_settle(&run, false);
+    run_end_postponed(&run, false);
     expect_log("");
     answers.now_ns = 12000 * MS - 1;
-    run_settle(&run, false);
+    run_end_postponed(&run, false);
     expect_log("");
     answers.now_ns = 12000 * MS; /* too long */
-    run_settle(&run, false);
+    run_end_postponed(&run, false);
     expect_log("say \"x; ending the job\"\ntell PE 0 the end\ntell PE 1 the end\n");
     assert_int_equal(run.postponed.until_ns, 0);
     assert_int_equal(run.end_status, WEFT_ERR_JOB);
@@ -266,14 +266,14 @@ static void what_was_postponed_is_settled(void **state)
     run.alive = 1;
     run_end_by_time(&run, 8);
     expect_log("say \"x; ending the job\"\ntell PE 0 the end\ntell PE 1 the end\n");
-    expect_end(&run, RUN_TOLD, 4, -1);
+    expect_end(&run, RUN_NOTIFIED, 4, -1);
 
     run = made_run(2);
     answers.dying[0] = 501;
     run_end(&run, 1, WEFT_ERR_JOB, 0, "all is well");
     exit_with(&run, 1, EXIT_3);
-    run_settle(&run, true);
-    expect_end(&run, RUN_TOLD, 0, -1);
+    run_end_postponed(&run, true);
+    expect_end(&run, RUN_NOTIFIED, 0, -1);
     *call_log = '\0';
 
     run = made_run(2);
@@ -282,30 +282,30 @@ static void what_was_postponed_is_settled(void **state)
     exit_with(&run, 1, EXIT_3);
     run.alive = 0;
     *call_log = '\0';
-    run_settle(&run, true);
+    run_end_postponed(&run, true);
     expect_log("say \"x\"\ntell PE 0 the end\ntell PE 1 the end\n");
-    expect_end(&run, RUN_TOLD, 3, 1);
+    expect_end(&run, RUN_NOTIFIED, 3, 1);
 
     run = made_run(2);
     answers.dying[0] = 501;
     run_end(&run, 1, WEFT_ERR_JOB, -1, "x");
     exit_with(&run, 1, EXIT_0);
-    run_settle(&run, true);
-    expect_end(&run, RUN_TOLD, 1, 1); /* never 0 */
+    run_end_postponed(&run, true);
+    expect_end(&run, RUN_NOTIFIED, 1, 1); /* never 0 */
 
     run = made_run(2);
     answers.dying[0] = 501;
     run_end(&run, 1, WEFT_ERR_JOB, -1, "x");
     run.pes[1].wait_status = EXIT_3;
-    run_settle(&run, true);
-    expect_end(&run, RUN_TOLD, -1, 1); /* it lives */
+    run_end_postponed(&run, true);
+    expect_end(&run, RUN_NOTIFIED, -1, 1); /* it lives */
 
     run = made_run(2);
     answers.dying[0] = 501;
     run_end(&run, 1, WEFT_ERR_JOB, 4, "x");
     run.phase = RUN_TERMINATED;
     *call_log = '\0';
-    run_settle(&run, true);
+    run_end_postponed(&run, true);
     expect_log("");
     assert_int_equal(run.postponed.until_ns, 12000 * MS);
 }
@@ -315,7 +315,7 @@ static void what_was_postponed_is_settled(void **state)
 static void a_closed_connection_ends_the_job(void **state)
 {
     static const char said[] =
-        "say \"PE 1 lives, but has closed its connection to weft run before weft_finalize (by "
+        "say \"PE 1 is running, but has closed its connection to weft run before weft_finalize (by "
         "exec, or by closing every descriptor); ending the job\"\n";
     char all[400];
     struct run_host host = {.count = 3};
@@ -347,7 +347,7 @@ static void a_closed_connection_ends_the_job(void **state)
         } else {
             snprintf(all, sizeof all, "%stell PE 0 the end\ntell PE 2 the end\n", said);
             expect_log(all);
-            expect_end(&run, RUN_TOLD, 1, -1);
+            expect_end(&run, RUN_NOTIFIED, 1, -1);
         }
     }
     for (int why = 0; why < 3; why++) {
@@ -356,7 +356,7 @@ static void a_closed_connection_ends_the_job(void **state)
         run.pes[0].cut_off_ns = 50;
         run.pes[0].exited = why == 0;
         run.pes[0].joined = why != 1;
-        run.phase = why == 2 ? RUN_TOLD : RUN_WORKING;
+        run.phase = why == 2 ? RUN_NOTIFIED : RUN_WORKING;
         run.phase_ends_ns = UINT64_MAX;
         run.pes[2].cut_off_ns = 50;
         run_end_by_time(&run, 9000 * MS);
@@ -367,7 +367,7 @@ static void a_closed_connection_ends_the_job(void **state)
     run.some_cut_off = true;
     run.pes[0].cut_off_ns = 50;
     run_end_by_time(&run, 7000 * MS);
-    expect_end(&run, RUN_TOLD, 1, -1);
+    expect_end(&run, RUN_NOTIFIED, 1, -1);
     *call_log = '\0';
 }
 
@@ -376,14 +376,14 @@ static void phases_follow_each_other(void **state)
     struct run run = made_run(4);
     run.options.grace_ns = 300 * MS;
     run.pes[0].joined = run.pes[3].joined = false;
-    run.pes[3].told_the_end = true;
+    run.pes[3].end_sent = true;
     run_begin_end(&run, -1, WEFT_ERR_JOB, 1, "x");
     *call_log = '\0';
     run_end_by_time(&run, 7250 * MS - 1);
-    assert_int_equal(run.phase, RUN_TOLD);
+    assert_int_equal(run.phase, RUN_NOTIFIED);
     run_end_by_time(&run, 7250 * MS);
     expect_log("kill -601 15\nkill -601 18\n");
-    assert_int_equal(run.phase, RUN_DEAF_GONE);
+    assert_int_equal(run.phase, RUN_UNJOINED_TERMINATED);
     assert_int_equal(run.phase_ends_ns, 9000 * MS);
     assert_int_equal(run_end_due_ns(&run, 1), 9000 * MS);
     run.pes[1].exited = true;
@@ -439,9 +439,9 @@ static void a_limit_of_time(void **state)
     run.started = 2;
     run.pes[1].joined = false;
     run_end_by_time(&run, 150);
-    expect_log("say \"the job ran longer than its --timeout allows; ending the job\"\n"
+    expect_log("say \"the job exceeded its --timeout; ending the job\"\n"
                "tell PE 0 the end\n");
-    expect_end(&run, RUN_TOLD, 124, -1);
+    expect_end(&run, RUN_NOTIFIED, 124, -1);
     assert_int_equal(run.end_status, WEFT_ERR_TIMEOUT);
 }
 
@@ -461,7 +461,7 @@ static void judge_one(int wait_status, bool joined, int jobs, int others_jobs, i
     run.alive = alive;
     run.pes[1].to_judge = true;
     run_judge_exits(&run);
-    if (phase == RUN_TOLD && joined) {
+    if (phase == RUN_NOTIFIED && joined) {
         char with[400];
         snprintf(with, sizeof with, "%stell PE 1 the end\n", said);
         expect_log(with);
@@ -471,49 +471,50 @@ static void judge_one(int wait_status, bool joined, int jobs, int others_jobs, i
     expect_end(&run, phase, result, -1);
     assert_false(run.pes[1].to_judge);
     assert_true(run.pes[2].to_judge);
-    if (phase == RUN_TOLD)
+    if (phase == RUN_NOTIFIED)
         assert_int_equal(run.end_status, WEFT_ERR_PEER_DEAD);
 }
 
 static void exits_are_judged(void **state)
 {
     judge_one(EXIT_3, true, 1, 1, 1,
-              "say \"PE 1 exited with status 3 before weft_finalize; ending the job\"\n", RUN_TOLD,
-              3);
+              "say \"PE 1 exited with status 3 before weft_finalize; ending the job\"\n",
+              RUN_NOTIFIED, 3);
     judge_one(EXIT_3, false, 0, 0, 1, "say \"PE 1 exited with status 3; ending the job\"\n",
-              RUN_TOLD, 3);
+              RUN_NOTIFIED, 3);
     judge_one(EXIT_3, false, 2, 2, 1, "say \"PE 1 exited with status 3\"\n", RUN_WORKING, 3);
     judge_one(EXIT_3, false, 2, 3, 1, "say \"PE 1 exited with status 3; ending the job\"\n",
-              RUN_TOLD, 3);
-    judge_one(KILLED, true, 1, 1, 0, "say \"PE 1 was killed by signal 9 (Killed)\"\n", RUN_TOLD,
+              RUN_NOTIFIED, 3);
+    judge_one(KILLED, true, 1, 1, 0, "say \"PE 1 was killed by signal 9 (Killed)\"\n", RUN_NOTIFIED,
               137);
     judge_one(KILLED, false, 1, 1, 1, "say \"PE 1 was killed by signal 9 (Killed)\"\n", RUN_WORKING,
               137);
     judge_one(EXIT_0, true, 1, 1, 1,
-              "say \"PE 1 ended with status 0, but without weft_finalize, while other PEs still "
-              "work; ending the job\"\n",
-              RUN_TOLD, 1);
+              "say \"PE 1 exited with status 0 without weft_finalize while other PEs still run; "
+              "ending the job\"\n",
+              RUN_NOTIFIED, 1);
     judge_one(EXIT_0, true, 1, 1, 0, "", RUN_WORKING, -1);
     judge_one(EXIT_0, false, 1, 1, 1, "", RUN_WORKING, -1);
     judge_one(EXIT_0, false, 1, 2, 1,
-              "say \"PE 1 ended with status 0 before it joined the job that others wait in; ending "
+              "say \"PE 1 exited with status 0 before it joined the job that other PEs wait for; "
+              "ending "
               "the job\"\n",
-              RUN_TOLD, 1);
+              RUN_NOTIFIED, 1);
 }
 
 static void a_signal_of_the_user_is_not_explained(void **state)
 {
     struct run run = made_run(2);
-    run.asked_to_end = SIGINT;
+    run.end_requested_by = SIGINT;
     exit_with(&run, 0, SIGINT);
     run_judge_exits(&run);
     expect_log("tell PE 0 the end\ntell PE 1 the end\n");
-    expect_end(&run, RUN_TOLD, 130, -1);
+    expect_end(&run, RUN_NOTIFIED, 130, -1);
     assert_string_equal(run.end_sentence, "PE 0 was killed by signal 2 (Interrupt)");
     assert_int_equal(run.end_status, WEFT_ERR_PEER_DEAD);
 
     run = made_run(2);
-    run.asked_to_end = SIGINT;
+    run.end_requested_by = SIGINT;
     exit_with(&run, 0, SIGTERM);
     run_judge_exits(&run);
     expect_log("say \"PE 0 was killed by signal 15 (Terminated); ending the job\"\n"
@@ -528,7 +529,7 @@ static void the_killed_are_judged_first(void **state)
     run_judge_exits(&run);
     expect_log("say \"PE 2 was killed by signal 9 (Killed); ending the job\"\n"
                "tell PE 0 the end\ntell PE 1 the end\ntell PE 2 the end\n");
-    expect_end(&run, RUN_TOLD, 137, -1);
+    expect_end(&run, RUN_NOTIFIED, 137, -1);
     assert_false(run.pes[0].to_judge);
 
     run = made_run(3);
@@ -538,7 +539,7 @@ static void the_killed_are_judged_first(void **state)
     run_judge_exits(&run);
     expect_log("say \"PE 2 was killed by signal 9 (Killed); ending the job\"\n"
                "tell PE 1 the end\ntell PE 2 the end\n");
-    expect_end(&run, RUN_TOLD, 137, -1);
+    expect_end(&run, RUN_NOTIFIED, 137, -1);
 }
 
 static void the_culprits_status_counts(void **state)
@@ -548,22 +549,22 @@ static void the_culprits_status_counts(void **state)
     *call_log = '\0';
     exit_with(&run, 0, EXIT_3);
     run_judge_exits(&run);
-    expect_end(&run, RUN_TOLD, -1, 1);
+    expect_end(&run, RUN_NOTIFIED, -1, 1);
     exit_with(&run, 1, 6 << 8);
     run_judge_exits(&run);
-    expect_end(&run, RUN_TOLD, 6, 1);
+    expect_end(&run, RUN_NOTIFIED, 6, 1);
     run.pes[1].to_judge = true;
     run.pes[1].wait_status = EXIT_3;
     run_judge_exits(&run);
-    expect_end(&run, RUN_TOLD, 6, 1); /* once */
+    expect_end(&run, RUN_NOTIFIED, 6, 1); /* once */
     expect_log("");
 
     run = made_run(1);
     run_end(&run, 0, WEFT_ERR_JOB, -1, "x");
-    run.phase = RUN_DEAF_GONE;
+    run.phase = RUN_UNJOINED_TERMINATED;
     exit_with(&run, 0, EXIT_0);
     run_judge_exits(&run);
-    expect_end(&run, RUN_DEAF_GONE, 1, 0);
+    expect_end(&run, RUN_UNJOINED_TERMINATED, 1, 0);
     run = made_run(1);
     run_end(&run, 0, WEFT_ERR_JOB, -1, "x");
     run.phase = RUN_TERMINATED; /* by us */
@@ -571,7 +572,7 @@ static void the_culprits_status_counts(void **state)
     run_judge_exits(&run);
     expect_end(&run, RUN_TERMINATED, -1, 0);
     *call_log = '\0';
-    run.asked_to_end = SIGKILL; /* the end has begun already */
+    run.end_requested_by = SIGKILL; /* the end has begun already */
     run.pes[0].to_judge = true;
     run_judge_exits(&run);
     expect_log("");
@@ -579,10 +580,10 @@ static void the_culprits_status_counts(void **state)
     run = made_run(1); /* what is there stays */
     run.result = 0;
     run.culprit = 0;
-    run.phase = RUN_TOLD;
+    run.phase = RUN_NOTIFIED;
     exit_with(&run, 0, EXIT_3);
     run_judge_exits(&run);
-    expect_end(&run, RUN_TOLD, 0, 0);
+    expect_end(&run, RUN_NOTIFIED, 0, 0);
     run = made_run(1);
     run.result = 0;
     run.pes[0].joined = false;
@@ -611,7 +612,7 @@ static void exits_are_seen_without_reaping(void **state)
         endings[1].si_code = rows[i].code;
         endings[1].si_status = rows[i].status;
         run.phase = RUN_TERMINATED;
-        run_look_for_exits(&run);
+        run_find_exits(&run);
         expect_log("unwatch 1102\nclose 1102\nserve PE 1\n");
         assert_int_equal(run.pes[1].wait_status, rows[i].wait_status);
         assert_true(run.pes[1].exited);
@@ -619,7 +620,7 @@ static void exits_are_seen_without_reaping(void **state)
         assert_false(run.pes[1].to_judge);
         assert_int_equal(run.pes[1].pidfd, -1);
         assert_int_equal(run.alive, 1);
-        run_look_for_exits(&run);
+        run_find_exits(&run);
         expect_log("");
         assert_int_equal(run.alive, 1);
     }
@@ -627,11 +628,11 @@ static void exits_are_seen_without_reaping(void **state)
     run.pes[0].pidfd = -1;
     endings[0].si_pid = 501;
     endings[0].si_code = -1; /* waitid fails */
-    run_look_for_exits(&run);
+    run_find_exits(&run);
     expect_log("");
     endings[0].si_code = CLD_KILLED;
     endings[0].si_status = SIGKILL;
-    run_look_for_exits(&run);
+    run_find_exits(&run);
     expect_log("serve PE 0\nsay \"PE 0 was killed by signal 9 (Killed)\"\ntell PE 0 the end\n");
     memset(endings, 0, sizeof endings);
 
@@ -641,7 +642,7 @@ static void exits_are_seen_without_reaping(void **state)
     endings[0].si_pid = 501;
     endings[0].si_code = CLD_EXITED;
     endings[0].si_status = 3;
-    run_look_for_exits(&run);
+    run_find_exits(&run);
     expect_log("unwatch 1101\nclose 1101\nserve PE 0\nagent tells the exit of PE 0\n");
     assert_int_equal(run.phase, RUN_WORKING);
     assert_false(run.pes[0].to_judge);
@@ -659,7 +660,7 @@ static void a_daemon_is_followed(void **state)
         run.pes[1].jobs = kind;
         run.pes[1].program = kind ? 700 : 502;
         answers.detached = 700;
-        run_look_for_exits(&run);
+        run_find_exits(&run);
         expect_log("find what PE 1 left\npidfd of 700\nunwatch 1102\nclose 1102\nwaitpid 502 0\n"
                    "watch 1201 in: exit 1\n");
         assert_false(run.pes[1].exited);
@@ -671,7 +672,7 @@ static void a_daemon_is_followed(void **state)
     }
     answers.detached = 1;
     run.pes[1].pid = 502;
-    run_look_for_exits(&run);
+    run_find_exits(&run);
     assert_int_equal(run.pes[1].pid, 1);
     *call_log = '\0';
     for (int why = 0; why < 6; why++) {
@@ -681,11 +682,11 @@ static void a_daemon_is_followed(void **state)
         endings[0].si_code = why == 2 ? CLD_KILLED : CLD_EXITED;
         endings[0].si_status = why == 1 ? 1 : 0;
         run.pes[0].jobs = why == 3;
-        run.phase = why == 0 ? RUN_TOLD : RUN_WORKING;
+        run.phase = why == 0 ? RUN_NOTIFIED : RUN_WORKING;
         run.phase_ends_ns = UINT64_MAX;
         answers.detached = why == 4 ? 0 : 700;
         answers.pidfd = why == 5 ? -1 : 1201;
-        run_look_for_exits(&run);
+        run_find_exits(&run);
         assert_true(run.pes[0].exited);
         assert_int_equal(strstr(call_log, "find") != NULL, why >= 4);
         assert_int_equal(strstr(call_log, "pidfd of 700") != NULL, why == 5);
@@ -697,7 +698,7 @@ static void a_daemon_is_followed(void **state)
     endings[0].si_code = CLD_EXITED;
     answers.detached = 700;
     answers.watch_fails_in = 0; /* cannot be watched: it counts as ended */
-    run_look_for_exits(&run);
+    run_find_exits(&run);
     assert_true(run.pes[0].exited);
     memset(endings, 0, sizeof endings);
 }
@@ -707,27 +708,27 @@ static void a_daemon_is_followed(void **state)
 static void the_user_asks_twice(void **state)
 {
     struct run run = made_run(2);
-    run_ask_to_end(&run, SIGINT);
+    run_request_end(&run, SIGINT);
     expect_log("kill -601 2\nkill -602 2\n");
-    assert_int_equal(run.asked_to_end, SIGINT);
+    assert_int_equal(run.end_requested_by, SIGINT);
     expect_end(&run, RUN_WORKING, -1, -1);
     answers.dying[0] = 501; /* no reason to wait */
-    run_ask_to_end(&run, SIGTERM);
-    expect_log("say \"asked to end a second time (Terminated); ending the job\"\n"
+    run_request_end(&run, SIGTERM);
+    expect_log("say \"received a second request to end (Terminated); ending the job\"\n"
                "tell PE 0 the end\ntell PE 1 the end\nkill -601 15\nkill -602 15\n");
-    expect_end(&run, RUN_TOLD, 143, -1);
+    expect_end(&run, RUN_NOTIFIED, 143, -1);
     assert_int_equal(run.end_status, WEFT_ERR_JOB);
     assert_int_equal(run.phase_ends_ns, 0);
-    assert_int_equal(run.asked_to_end, SIGTERM);
+    assert_int_equal(run.end_requested_by, SIGTERM);
     run.phase_ends_ns = 77;
-    run_ask_to_end(&run, SIGINT);
+    run_request_end(&run, SIGINT);
     expect_log("kill -601 2\nkill -602 2\n");
     assert_int_equal(run.phase_ends_ns, 0);
 
     run = made_run(1);
-    run.phase = RUN_TOLD;
+    run.phase = RUN_NOTIFIED;
     run.phase_ends_ns = 77;
-    run_ask_to_end(&run, SIGINT);
+    run_request_end(&run, SIGINT);
     assert_int_equal(run.phase_ends_ns, 77);
 }
 

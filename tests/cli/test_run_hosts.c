@@ -258,8 +258,8 @@ char *run_setup_write(const struct run *run, int index, const char *secret, cons
     return strcpy(text, "setup");
 }
 
-weft_status run_reach_words(const char *host, const char *rsh, const char *weft,
-                            const char *const *arguments, char ***words, char **text)
+weft_status run_reach_command(const char *host, const char *rsh, const char *weft,
+                              const char *const *arguments, char ***words, char **text)
 {
     log_call("reach %s by %s, %s %s %s %s", host, rsh, weft, arguments[0], arguments[1],
              arguments[2] ? arguments[2] : "-");
@@ -610,7 +610,7 @@ static void what_a_pipe_takes(void **state)
 
     run = unconnected(1);
     system_.written = 4;
-    connect_fails(&run, "what host a has to know could not be written: Broken pipe");
+    connect_fails(&run, "sending the setup of host a: Broken pipe");
     assert_null(strstr(call_log, "fork"));
     forget(&run);
 }
@@ -747,14 +747,15 @@ static void a_shell_ends_too_soon(void **state)
     run.options.prefix = false;
     system_.ready[0] = 1900;
     assert_int_equal(asked.still_wanted(asked.argument), WEFT_ERR_JOB);
-    assert_string_equal(base_last_error(), "asked to end before every host had answered");
+    assert_string_equal(base_last_error(), "received a request to end before every host had "
+                                           "answered");
     system_.ended[0] = 802;
     system_.status = 3 << 8;
     *call_log = '\0';
     assert_int_equal(asked.still_wanted(asked.argument), WEFT_ERR_BOOT);
     assert_string_equal(base_last_error(),
-                        "host b (nowhere): `rsh b` ended with status 3 before weft "
-                        "was there; what it has said stands above");
+                        "host b (nowhere): `rsh b` ended with status 3 before weft started "
+                        "there; see its output above");
     expect_log("waitpid 801\nwaitpid 802\n");
     assert_int_equal(made_hosts[1].pid, 0);
     system_.ready[0] = 0;
@@ -765,7 +766,7 @@ static void a_shell_ends_too_soon(void **state)
     assert_int_equal(asked.still_wanted(asked.argument), WEFT_ERR_BOOT);
     assert_string_equal(base_last_error(),
                         "host a (10.0.0.1): `rsh a` was killed by signal 9 (Killed) "
-                        "before weft was there; what it has said stands above");
+                        "before weft started there; see its output above");
     forget(&run);
 }
 
@@ -995,7 +996,7 @@ static void an_agent_refuses(void **state)
     assert_false(run.pes[6].exited);
     assert_false(run.pes[3].to_judge);
     assert_int_equal(run.pes[4].wait_status, 127 << 8);
-    run.phase = RUN_TOLD;
+    run.phase = RUN_NOTIFIED;
     put_frame(&made_wires[2], HOST_REFUSED, 127, NULL, 0, -1);
     run_hosts_serve(&run, 1, EPOLLIN);
     expect_log("read 1502\njudge exits\n");
@@ -1038,7 +1039,7 @@ static void agents_are_lost(void **state)
     for (int i = 0; i < 2; i++) { /* nothing is left there; the job ends already */
         run = made_job();
         run.pes[2].exited = i == 0;
-        run.phase = i == 0 ? RUN_WORKING : RUN_TOLD;
+        run.phase = i == 0 ? RUN_WORKING : RUN_NOTIFIED;
         run.result = i == 0 ? 7 : 0;
         wire_answers.read = WEFT_ERR_PEER_DEAD;
         run_hosts_serve(&run, 1, EPOLLIN);
@@ -1133,8 +1134,8 @@ static void agents_that_do_not_go_are_given_up(void **state)
     run_hosts_by_time(&run, 8000 * MS + 100);
     expect_log(
         "unwatch 1501\nclose the wire of 1501\n"
-        "say \"host a with PEs 0 to 1 is lost: it has not ended in time; what is left there is "
-        "not known\"\n");
+        "say \"host a with PEs 0 to 1 is lost: it has not ended in time; processes may be left "
+        "there\"\n");
     run.hosts_end_ns = 0;
     run_hosts_by_time(&run, 100);
     made_hosts[1].lost = made_hosts[2].lost = false;
@@ -1143,10 +1144,10 @@ static void agents_that_do_not_go_are_given_up(void **state)
     run_hosts_by_time(&run, 8000 * MS + 100);
     expect_log(
         "unwatch 1502\nclose the wire of 1502\n"
-        "say \"host b with PE 2 is lost: it has not ended in time; what is left there is not "
-        "known\"\nunwatch 1503\nclose the wire of 1503\n"
-        "say \"host c with PEs 3 to 5 is lost: it has not ended in time; what is left there is "
-        "not known\"\n");
+        "say \"host b with PE 2 is lost: it has not ended in time; processes may be left "
+        "there\"\nunwatch 1503\nclose the wire of 1503\n"
+        "say \"host c with PEs 3 to 5 is lost: it has not ended in time; processes may be left "
+        "there\"\n");
     assert_int_equal(run.hosts_end_ns, UINT64_MAX);
     run_hosts_by_time(&run, UINT64_MAX - 1);
     expect_log("");

@@ -224,7 +224,7 @@ bool run_parse_options(struct run_options *options, int argc, char **argv)
     return !system_.no_options;
 }
 
-bool run_deal_pes(struct run_options *options)
+bool run_distribute_pes(struct run_options *options)
 {
     options->npes = 9;
     return !system_.not_dealt;
@@ -259,7 +259,7 @@ bool run_start_guard(struct run *run)
     return !fails("guard");
 }
 
-bool run_adopt_orphans(void)
+bool run_become_subreaper(void)
 {
     log_call("adopt orphans");
     return !fails("orphans");
@@ -296,7 +296,7 @@ void run_drain_output(struct run *run)
     log_call("drain output");
 }
 
-void run_ask_to_end(struct run *run, int number)
+void run_request_end(struct run *run, int number)
 {
     log_call("asked to end by %d", number);
 }
@@ -317,7 +317,7 @@ void run_end_by_time(struct run *run, uint64_t now)
     log_call("end by time %d", (int)(now / MS));
 }
 
-void run_settle(struct run *run, bool now)
+void run_end_postponed(struct run *run, bool now)
 {
     log_call("settle%s", now ? " now" : "");
     run->postponed.until_ns = 0;
@@ -329,7 +329,7 @@ void run_retry_sending(struct run *run)
     run->retry_soon = false;
 }
 
-void run_look_for_exits(struct run *run)
+void run_find_exits(struct run *run)
 {
     log_call("look for exits");
 }
@@ -354,7 +354,7 @@ void run_hosts_exited(struct run *run, int host)
     log_call("host %d exited", host);
 }
 
-void run_agent_hear(struct run *run, uint32_t events)
+void run_agent_receive(struct run *run, uint32_t events)
 {
     log_call("hear %s", events_text(events));
 }

@@ -109,9 +109,9 @@ static void the_end_is_told_once(void **state)
     struct run run = opened(2);
     run.end_status = WEFT_ERR_JOB;
     strcpy(run.end_sentence, "why it ends, and so on");
-    run_tell_end(&run, 1);
+    run_send_end(&run, 1);
     expect_log("end WEFT_ERR_JOB to 1 with -1: 22 bytes\n");
-    run_tell_end(&run, 1);
+    run_send_end(&run, 1);
     expect_log("");
     closed(&run);
 }
@@ -157,7 +157,7 @@ static void joining(void **state)
     run.hosts = &host;
     events->joined(&run, 1, 777);
     expect_log("");
-    run.phase = RUN_TOLD;
+    run.phase = RUN_NOTIFIED;
     run.end_status = WEFT_ERR_JOB;
     strcpy(run.end_sentence, "why it ends, and so on");
     run.pes[0].exited = true;
@@ -180,12 +180,12 @@ static void joining_what_others_have_left(void **state)
     events->joined(&run, 1, 502);
     expect_log("");
     events->joined(&run, 1, 502);
-    expect_log("end for PE 2, WEFT_ERR_PEER_DEAD, result 1: \"PE 12 ended before it joined the job "
-               "that others wait in\"\n");
+    expect_log("end for PE 2, WEFT_ERR_PEER_DEAD, result 1: \"PE 12 ended before it joined the "
+               "job that other PEs wait for\"\n");
     run.pes[0].exited = true; /* the first one counts */
     events->joined(&run, 1, 502);
-    expect_log("end for PE 0, WEFT_ERR_PEER_DEAD, result 1: \"PE 10 ended before it joined the job "
-               "that others wait in\"\n");
+    expect_log("end for PE 0, WEFT_ERR_PEER_DEAD, result 1: \"PE 10 ended before it joined the "
+               "job that other PEs wait for\"\n");
     closed(&run);
 }
 

@@ -247,7 +247,7 @@ static void the_setup_is_read(void **state)
 static void what_is_read_is_checked(void **state)
 {
     static const char *const not_for_users =
-        "say \"--agent is for `weft run --hosts`, which tells it what to do\"\n";
+        "say \"--agent is used by `weft run --hosts` only, which sends its setup\"\n";
     static const char long_number[] = /* longer than the line may be */
         "weft agent 1 000000000000000000000000000000000000000000000000000000000000000000000001 \n";
     static const char *const heads[] = {
@@ -258,11 +258,11 @@ static void what_is_read_is_checked(void **state)
         expect_log(not_for_users);
     }
     assert_false(read_setup("weft agent 1 1048576\n", "host=b\n"));
-    expect_log("say \"the launcher's word at standard input has no end\"\n");
+    expect_log("say \"the launcher's setup on standard input is incomplete\"\n");
     assert_false(read_setup("weft agent 2 %zu\n", "host=b\n"));
     char expected[400];
     snprintf(expected, sizeof expected,
-             "say \"the launcher speaks another protocol than this weft, although both are %s\"\n",
+             "say \"the launcher uses another protocol than this weft, although both are %s\"\n",
              weft_version());
     expect_log(expected);
     assert_string_equal(agent.host, "b"); /* known before anything is said */
@@ -314,17 +314,15 @@ static void a_setup_must_be_whole(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (read_setup("weft agent 1 %zu\n", rows[i].lines) != rows[i].good)
             fail_msg("row %zu: %s", i, call_log);
-        expect_log(rows[i].good
-                       ? ""
-                       : "say \"the launcher's word at standard input is not understood\"\n");
+        expect_log(rows[i].good ? ""
+                                : "say \"the launcher's setup on standard input is malformed\"\n");
         forget();
     }
     for (int block = 0; block < 3; block++) {
         memory_fails_in = block;
         assert_false(read_setup("weft agent 1 %zu\n", rows[0].lines));
-        expect_log(block == 0
-                       ? "say \"the launcher's word at standard input has no end\"\n"
-                       : "say \"the launcher's word at standard input is not understood\"\n");
+        expect_log(block == 0 ? "say \"the launcher's setup on standard input is incomplete\"\n"
+                              : "say \"the launcher's setup on standard input is malformed\"\n");
         forget();
         memory_fails_in = -1;
     }
@@ -342,7 +340,7 @@ static void expect_words(const char *host, const char *rsh, const char *weft, co
 {
     static const char *const arguments[] = {"run", "--agent", NULL};
     char **words, *text, all[400] = "";
-    assert_int_equal(run_reach_words(host, rsh, weft, arguments, &words, &text), WEFT_OK);
+    assert_int_equal(run_reach_command(host, rsh, weft, arguments, &words, &text), WEFT_OK);
     for (int i = 0; words[i]; i++) {
         strcat(all, i ? "|" : "");
         strcat(all, words[i]);
@@ -374,22 +372,22 @@ static void hosts_are_reached_by_words(void **state)
 
     char **words, *text;
     static const char *const none[] = {NULL};
-    assert_int_equal(run_reach_words("n", NULL, "a b", none, &words, &text), WEFT_ERR_ARGUMENT);
+    assert_int_equal(run_reach_command("n", NULL, "a b", none, &words, &text), WEFT_ERR_ARGUMENT);
     assert_string_equal(base_last_error(),
-                        "a remote shell would take \"a b\" apart: name the command on "
+                        "a remote shell would split or expand \"a b\": name the command on "
                         "the hosts with --weft");
     assert_null(words);
     assert_null(text);
     own_file = "/opt/(it)/weft";
-    assert_int_equal(run_reach_words("n", NULL, NULL, none, &words, &text), WEFT_ERR_ARGUMENT);
+    assert_int_equal(run_reach_command("n", NULL, NULL, none, &words, &text), WEFT_ERR_ARGUMENT);
     own_file = NULL; /* unknown: an empty word, which a shell drops */
-    assert_int_equal(run_reach_words("n", NULL, NULL, none, &words, &text), WEFT_OK);
+    assert_int_equal(run_reach_command("n", NULL, NULL, none, &words, &text), WEFT_OK);
     assert_string_equal(words[7], "");
     free(words);
     free(text);
     own_file = "/opt/bin/weft";
     memory_fails_in = 0;
-    assert_int_equal(run_reach_words("n", NULL, "w", none, &words, &text), WEFT_ERR_NO_MEMORY);
+    assert_int_equal(run_reach_command("n", NULL, "w", none, &words, &text), WEFT_ERR_NO_MEMORY);
     assert_string_equal(base_last_error(), "no memory for the command that reaches n");
     free(text);
 }

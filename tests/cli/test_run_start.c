@@ -718,7 +718,7 @@ static void what_fails_is_said(void **state)
         {"fcntl", 0, EBADF, "starting PE 5: passing it the launcher's socket: Bad file descriptor",
          PLAIN},
         {"sched_setaffinity", 0, EPERM,
-         "starting PE 5: binding it to its CPUs (--bind=none does without): Operation not "
+         "starting PE 5: binding it to its CPUs (--bind=none skips this): Operation not "
          "permitted",
          BOUND},
     };

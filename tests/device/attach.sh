@@ -10,7 +10,7 @@ case=hang pes=1 waiting=
 wanted='kernel block 0 thread 0: signal_wait has been waiting .*expected >= 42, seen 0'
 if [ "${3:-}" = proxied ]; then
     case=many_gets pes=2
-    wanted='proxy: [0-9]* operations carried out, [0-9]* complete; get .*under way for [0-9.]* s, at least [1-3][0-9] behind it'
+    wanted='proxy: [0-9]* operations executed, [0-9]* complete; get .*in progress for [0-9.]* s, at least [1-3][0-9] queued behind it'
     waiting='kernel block 0 thread [0-9]*: get has been waiting .*expected >= [1-9]'
     export WEFT_PATH=slow WEFT_SLOW=delay=20000us
 fi

@@ -89,14 +89,14 @@ WEFT_DEVICE void streams_order(const struct coll_call *c)
 {
     for (int i = 0; i < c->members; i++)
         if (i != c->me)
-            DONE_BEFORE(&area_of(c, i)->here[c->me]);
+            DONE_BEFORE(&member_area(c, i)->here[c->me]);
 }
 
 WEFT_DEVICE void offers_order(const struct coll_call *c)
 {
     for (int i = 0; i < c->members && c->room; i++)
         if (i != c->me)
-            ADDRESS_BEHIND(&area_of(c, c->me)->here[i]);
+            ADDRESS_BEHIND(&member_area(c, c->me)->here[i]);
 }
 
 WEFT_DEVICE void loads_order(const struct round *r)
@@ -104,7 +104,7 @@ WEFT_DEVICE void loads_order(const struct round *r)
     const struct coll_call *c = r->c;
     for (int i = 0; i < c->members; i++)
         if (i != c->me)
-            DONE_BEFORE(&area_of(c, i)->done[c->me][r->block]);
+            DONE_BEFORE(&member_area(c, i)->done[c->me][r->block]);
 }
 
 WEFT_DEVICE void end_of_round(struct round *r, int fenced)
@@ -117,8 +117,8 @@ WEFT_DEVICE void end_of_round(struct round *r, int fenced)
     if (weft_dev_thread_x() == 0)
         for (int i = 0; i < r->c->members; i++)
             if (i != r->c->me)
-                weft_dev_store_u64(&area_of(r->c, i)->done[r->c->me][r->block], r->number, RELAXED,
-                                   SYSTEM);
+                weft_dev_store_u64(&member_area(r->c, i)->done[r->c->me][r->block], r->number,
+                                   RELAXED, SYSTEM);
 #endif
     round_end(r, fenced);
 }

@@ -109,7 +109,7 @@ void fake_hca_slice(const struct gpu_slice *slice); /* hca_kernel.c: all blocks 
 
 /* A busy machine's CPUs take turns where GPUs run at once; who is to fail need not wait for that,
  * and where all are to, for less than the limit. */
-static uint64_t patience(uint64_t limit_ns)
+static uint64_t progress(uint64_t limit_ns)
 {
     int lie = setting("FAKE_CUDA_LIE", 0);
     return lie == 1 ? limit_ns / 8 : lie ? limit_ns : 8 * limit_ns;
@@ -128,7 +128,7 @@ static void run_prove(void **a, unsigned block)
     local[block].peer = memory_at((uintptr_t)local[block].peer);
     if (peer ? setting("FAKE_CUDA_LIE", 0) : other && setting("FAKE_CUDA_LIE", 0) == 2)
         local[block].peer = elsewhere = calloc(1, sizeof *elsewhere);
-    weft_kernel_prove(local, peer ? patience(A(1, uint64_t)) : A(1, uint64_t),
+    weft_kernel_prove(local, peer ? progress(A(1, uint64_t)) : A(1, uint64_t),
                       P(2, struct prove_report *));
     free(local);
     free(elsewhere);
@@ -139,7 +139,7 @@ static void run_echo(void **a)
     struct echo_report *report = P(6, struct echo_report *);
     uint64_t untimed = A(3, uint64_t), rounds = A(4, uint64_t);
     weft_kernel_echo(P(0, uint64_t *), P(1, uint64_t *), A(2, uint64_t), 2, 8,
-                     patience(A(5, uint64_t)), report);
+                     progress(A(5, uint64_t)), report);
     if (report->rounds == 10)
         report->rounds = untimed + rounds;
     report->elapsed_ns = 2 * rounds * (uint64_t)setting("FAKE_CUDA_FLAG_NS", 630);

@@ -94,7 +94,7 @@ static void killed_after_the_end(void **state)
 static void exit_without_finalize(void **state)
 {
     run_victim("3", "exit0", "1");
-    faults_expect(&outcome, 1, "ended with status 0, but without weft_finalize, while other PEs");
+    faults_expect(&outcome, 1, "exited with status 0 without weft_finalize while other PEs");
     assert_int_equal(told("WEFT_ERR_PEER_DEAD: PE 1 (pid "), 2);
     run_victim("3", "exit5", "1");
     faults_expect(&outcome, 5, "exited with status 5 before weft_finalize; ending the job");
@@ -104,7 +104,7 @@ static void exit_without_finalize(void **state)
 static void never_joins(void **state)
 {
     run_victim("3", "early", "1");
-    faults_expect(&outcome, 1, "before it joined the job that others wait in");
+    faults_expect(&outcome, 1, "before it joined the job that other PEs wait for");
     run_victim("3", "closed", "1");
     faults_expect(&outcome, 3, "is not a socket of weft run");
     /* It has ended when the others join. */
@@ -112,7 +112,7 @@ static void never_joins(void **state)
                           "[ $WEFT_PE -eq 1 ] && exit 0; sleep 0.3; exec $0 nobody 0",
                           victim_program, NULL},
                &outcome);
-    faults_expect(&outcome, 1, "before it joined the job that others wait in");
+    faults_expect(&outcome, 1, "before it joined the job that other PEs wait for");
 }
 
 static void leaves_without_finalize(void **state)
@@ -238,8 +238,7 @@ static void time_limit(void **state)
                               "/bin/sh", "-c",
                               "trap '' TERM; echo deaf $WEFT_PE; sleep 100; sleep 100", NULL},
                    &outcome);
-        faults_expect(&outcome, 124,
-                      "the job ran longer than its --timeout allows; ending the job");
+        faults_expect(&outcome, 124, "the job exceeded its --timeout; ending the job");
         if (faults_contain(&outcome, "deaf 0") && faults_contain(&outcome, "deaf 1"))
             break;
     }
@@ -363,7 +362,7 @@ static void living_pe_is_cut_off(void **state)
     for (size_t i = 0; i < 2; i++) {
         run_victim("3", stages[i], "1");
         faults_expect(&outcome, 1, "weft run: PE 1 (pid ");
-        faults_expect(&outcome, 1, "lives, but has closed its connection to weft run before");
+        faults_expect(&outcome, 1, "is running, but has closed its connection to weft run before");
         if (told("WEFT_ERR_PEER_DEAD: PE 1 (pid ") != 2)
             fail_msg("%s: not two survivors were told:\n%s", stages[i], outcome.output);
         faults_expect_nothing_left();
@@ -430,18 +429,18 @@ static void detached_program_dies_with_the_launcher(void **state)
 static void wrong_usage(void **state)
 {
     faults_run((char *[]){weft, "run", "true", NULL}, &outcome);
-    faults_expect(&outcome, 2, "how many PEs?");
+    faults_expect(&outcome, 2, "no number of PEs given");
     faults_run((char *[]){weft, "run", "-n", "2", NULL}, &outcome);
-    faults_expect(&outcome, 2, "which program?");
+    faults_expect(&outcome, 2, "no program given");
     char *numbers[] = {"0", "-1", "5000", "2x", ""};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         faults_run((char *[]){weft, "run", "-n", numbers[i], "true", NULL}, &outcome);
         faults_expect(&outcome, 2, "the number of PEs is 1 to 4096");
     }
     faults_run((char *[]){weft, "run", "-n", "1", "--bind=socket", "true", NULL}, &outcome);
-    faults_expect(&outcome, 2, "share, core or none is meant");
+    faults_expect(&outcome, 2, "expected share, core or none");
     faults_run((char *[]){weft, "run", "-n", "1", "--timeout", "soon", "true", NULL}, &outcome);
-    faults_expect(&outcome, 2, "a time is meant");
+    faults_expect(&outcome, 2, "expected a time such as");
     faults_run((char *[]){weft, "run", "-n", "1", "no-such-program", NULL}, &outcome);
     faults_expect(&outcome, 127, "no-such-program: there is no such program on PATH");
     faults_run((char *[]){weft, "run", "-n", "1", "/etc/passwd", NULL}, &outcome);

@@ -38,12 +38,12 @@ void run_end(struct run *run, int pe, weft_status status, int result, const char
         return;
     if (!*sentence || strlen(sentence) > HUB_MOST_SENTENCE || status >= 0)
         abort();
-    run->phase = RUN_TOLD;
+    run->phase = RUN_NOTIFIED;
     run->end_status = status;
     strcpy(run->end_sentence, sentence);
     for (int other = 0; other < PES; other++)
         if (run->pes[other].joined)
-            run_tell_end(run, other);
+            run_send_end(run, other);
 }
 
 void run_agent_serve(struct run *run, int pe)

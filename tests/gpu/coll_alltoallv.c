@@ -169,7 +169,7 @@ static weft_status call(const struct members *t, const struct way *way, enum kin
 static uint64_t rounds(const struct members *t)
 {
     uint64_t number = 0;
-    OK(gpu_coll_number(job->gpu, t->team->slot, &number));
+    OK(gpu_coll_read_number(job->gpu, t->team->slot, &number));
     return number;
 }
 

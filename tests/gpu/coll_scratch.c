@@ -240,7 +240,7 @@ static void numbers(bool lines)
     for (int turn = 0; turn < 8; turn++) {
         uint64_t number;
         OK(weft_barrier(world));
-        OK(gpu_coll_number(job->gpu, 0, &number));
+        OK(gpu_coll_read_number(job->gpu, 0, &number));
         fill_numbers(number + 2 + (uint64_t)(turn / 2 % 2), lines, BYTES);
         to_gpu(own_src, mine, BYTES);
         OK(coll_kernel_force(world, COLL_ALGO_STAGED, BLOCKS));

@@ -103,7 +103,7 @@ static char *destination(void)
 static uint64_t rounds(const struct members *t)
 {
     uint64_t number = 0;
-    OK(gpu_coll_number(job->gpu, t->team->slot, &number));
+    OK(gpu_coll_read_number(job->gpu, t->team->slot, &number));
     return number;
 }
 

@@ -185,8 +185,8 @@ static void renew(void)
     for (int turn = 0; turn < 2; turn++) {
         /* Rounds 2^30 * (turn + 1) - 3 ... + 9, with the large ones at the same places. */
         OK(weft_barrier(weft_team_world(job)));
-        OK(gpu_coll_begin_at(gpu, weft_team_world(job)->slot,
-                             ((uint64_t)turn + 1) * (1u << 30) - 4));
+        OK(gpu_coll_set_number(gpu, weft_team_world(job)->slot,
+                               ((uint64_t)turn + 1) * (1u << 30) - 4));
         OK(weft_barrier(weft_team_world(job)));
         for (int round = 0; round < 12; round++)
             one(round == 8 || round == 9 ? large : small, false, 0, false, "renewed");

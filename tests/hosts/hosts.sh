@@ -40,7 +40,7 @@ output() {
 # One judgement of the nodes, however many PEs there are and whoever started them.
 doctor() {
     run 0 "$weft" run --hosts a:2,b:2,c "$weft" doctor --quick
-    says '^3 nodes, compared with what most of them have$'
+    says '^3 nodes, compared with the majority of them$'
     says '^alike +3 nodes a,b,c$'
     [ "$(wc -l <"$out")" = 3 ] || fail "more than one judgement"
     echo '{"weft-expect": 1, "gpus": 5000}' >"$out.expect"
@@ -378,7 +378,7 @@ unreachable() {
     cut_off b
     run 1 "$weft" run --hosts a,b true
     says 'weft run on b: connecting to the launcher: .*10\.77\.0\.254:[0-9]+: (No route to host|Connection timed out)'
-    says 'weft run: (host b: .* ended with status 1 before weft was there|weft run --hosts: 1 of 2 members did not connect .*: b$)'
+    says 'weft run: (host b: .* ended with status 1 before weft started there|weft run --hosts: 1 of 2 members did not come .*: b$)'
     join_again b
     run 1 "$weft" run --hosts a,nowhere true
     says 'weft run: host nowhere: .ip netns exec nowhere .* ended with status'
@@ -431,7 +431,7 @@ END
     says 'PE 3 \(pid [0-9]+ on 10.77.0.2\) was killed by signal 9'
     run 1 "$weft" run --hosts 10.77.0.1,10.77.0.9 true
     says 'ssh: connect to host 10.77.0.9 port 22: (No route to host|Connection timed out)'
-    says 'weft run: host 10.77.0.9: .* ended with status 255 before weft was there'
+    says 'weft run: host 10.77.0.9: .* ended with status 255 before weft started there'
     "$weft" run --hosts 10.77.0.1:2,10.77.0.2:2 sleep 60 >"$out" 2>&1 &
     launcher=$!
     await 10 sh -c '[ $(pgrep -cx sleep) -ge 4 ]' || fail "the PEs did not start"

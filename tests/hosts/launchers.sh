@@ -181,7 +181,7 @@ doctor() {
     local weft=$build/bin/weft
     await 30 slurm_idle
     run 0 salloc --quiet -N 3 "$weft" doctor --quick --allocation
-    says '^3 nodes, compared with what most of them have$'
+    says '^3 nodes, compared with the majority of them$'
     says '^alike +3 nodes a,b,c$'
     await 30 slurm_idle
     echo '{"weft-expect": 1, "gpus": 5000}' >"$out.expect"

@@ -51,9 +51,9 @@ refused() {
     esac
 }
 head -c 100 "$colour" >"$folder/short.png"
-refused 1 "short.png: the picture is damaged or cut off" --image "$folder/short.png"
+refused 1 "short.png: the image is damaged or truncated" --image "$folder/short.png"
 printf 'P5 1 1 255\nx' >"$folder/grey.pgm"
-refused 1 "grey.pgm: not a PNG picture" --image "$folder/grey.pgm"
+refused 1 "grey.pgm: not a PNG image" --image "$folder/grey.pgm"
 refused 1 "/nonexistent.png: opening: No such file" --image /nonexistent.png
 refused 1 "choose another with --output" --output /nonexistent/folder
 refused 2 "from 2 to 1024" --pes 1

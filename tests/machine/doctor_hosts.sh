@@ -54,7 +54,7 @@ doctor=("$weft" doctor --full --rsh "$folder/rsh")
 
 # Alike, in whatever order they answer; the first is not the measure.
 run 0 "${doctor[@]}" --hosts 'n1,n2,n[3-5]'
-says '^5 nodes, compared with what most of them have$'
+says '^5 nodes, compared with the majority of them$'
 says '^alike +5 nodes n\[1-5\]$'
 says '^5 alike, 0 deviate, 0 not reached$'
 run 0 "${doctor[@]}" --hosts 'n[08-11]' --hosts talks
@@ -82,8 +82,8 @@ run 1 "${doctor[@]}" --hosts 'n1,away,without,mute,cut,later,dies,n2'
 says '^alike +2 nodes n\[1,2\]$'
 says '^NOT REACHED +away: the remote shell ended with status 255: ssh: connect to host away port 22: No route to host$'
 says '^NOT REACHED +without: the remote shell ended with status 127: bash: .*No such file'
-says '^NOT REACHED +mute: it gave no report$'
-says '^NOT REACHED +cut: its report is cut off$'
+says '^NOT REACHED +mute: it sent no report$'
+says '^NOT REACHED +cut: its report is truncated$'
 says '^NOT REACHED +later: its report has version 9, this weft reads 1'
 says '^NOT REACHED +dies: the remote shell was killed by signal 9$'
 says '^2 alike, 0 deviate, 6 not reached$'
@@ -123,7 +123,7 @@ says '^alike +4 nodes n\[1-3\],n07$'
 
 # What cannot be meant.
 run 2 "${doctor[@]}" --hosts 'n[1-'
-says 'numbers are meant in the brackets'
+says 'expected numbers in the brackets'
 run 2 "${doctor[@]}" --hosts 'n[4-1]'
 run 2 "${doctor[@]}" --hosts 'n[1-99999999]'
 run 2 "${doctor[@]}" --hosts 'n1;reboot'
@@ -132,7 +132,7 @@ run 2 "${doctor[@]}" --hosts n1 --machine "$machines/no-gpu.json"
 run 2 "${doctor[@]}" --hosts n1 --limit soon
 run 2 "${doctor[@]}" --hosts n1 --against "$folder/rsh"
 run 2 "$weft" doctor --job --quick
-says 'belongs to no job'
+says 'is not a PE of a job'
 
 # In a job on one node PE 0 speaks for all.
 "$weft" run -n 3 "$weft" doctor --quick >"$out" 2>&1

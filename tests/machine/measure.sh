@@ -26,7 +26,7 @@ expect 0 'gpu1  0.63/0.63 100%               X' "$weft" topo --measure --full
 expect 0 '1 pair NV18, 396 GB/s, 0.63 us: 18x NVLink 4 through NVSwitch; measured 400' "$weft" topo --measure
 expect 0 'verified      2 of 2 directions between GPUs' "$weft" topo --measure
 FAKE_CUDA_SLOW=1-0 expect 0 '(degraded); gpu1->gpu0' "$weft" topo --measure
-FAKE_CUDA_LIE=1 expect 0 '; BAD: the proof failed' "$weft" topo --measure
+FAKE_CUDA_LIE=1 expect 0 '; BAD: test failed' "$weft" topo --measure
 FAKE_CUDA_REFUSE=1 expect 0 '; OFF: the driver refuses' "$weft" topo --measure
 expect 0 '"both_gbytes_per_s": 800' "$weft" topo --measure --json
 expect 0 'measured   400 of 396 GB/s, normal for NVLink 4' "$weft" explain --measure gpu0 gpu1
@@ -46,8 +46,8 @@ FAKE_CUDA_REFUSE=1 expect 0 'P2P-REFUSED' quiet
 FAKE_CUDA_PEER=0 expect 0 'cuDeviceCanAccessPeer(gpu0, gpu1): no' quiet
 FAKE_CUDA_LIE=1 expect 0 'no test result is recorded' quiet --quick
 FAKE_NVML_GROW=2 expect 0 'gpu1 link 3 crc data +' quiet
-expect 0 'good          peer access between GPUs' quiet
-FAKE_CUDA_INIT=999 expect 0 'no test result is recorded' quiet
+expect 0 'ok            peer access between GPUs' quiet
+FAKE_CUDA_INIT=999 expect 0 'no proof is recorded' quiet
 FAKE_CUDA_LIE=1 expect 1 'BAD' sh -c "'$weft' topo --measure; '$weft' doctor > /dev/null"
 # Without --measure NVML alone is asked: CUDA takes seconds to start.
 if LD_DEBUG=files "$weft" topo 2>&1 | grep -q 'calling init.*libcuda'; then

@@ -13,9 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "topo/draw.h"
 #include "machine/routes/routes.h"
 #include "machine/routes/whatif.h"
+#include "topo/draw.h"
 
 static struct machine *load(const char *what, const char *changes)
 {
@@ -288,7 +288,7 @@ static void check_lanes(const char *what, int domains)
     check_lines(what, &d);
     check_labels(what, &d);
     check_complete(what, m, &d);
-    assert_true(draw_is_tangled(&d));
+    assert_true(draw_is_interleaved(&d));
     for (int i = 0; i < d.n_lines; i++) {
         const struct draw_line *l = &d.lines[i];
         const struct draw_box *from = l->from < 0 ? NULL : &d.boxes[l->from];
@@ -332,7 +332,7 @@ static void test_domains_apart(void **state)
     draw_machine(m, &d);
     assert_int_equal(d.n_domains, 4);
     assert_false(draw_spans_rows(&d));
-    assert_false(draw_is_tangled(&d));
+    assert_false(draw_is_interleaved(&d));
     for (int i = 0; i < d.n_boxes; i++)
         bars += d.boxes[i].kind == DRAW_FABRIC;
     assert_int_equal(bars, 4);

@@ -116,9 +116,9 @@ weft_status __wrap_gpu_fill(struct gpu *gpu, void *address, unsigned char value,
 }
 
 weft_status __wrap_gpu_copy(struct gpu *gpu, unsigned lane, void *dst, const void *src,
-                            size_t bytes, enum gpu_manner manner);
+                            size_t bytes, enum gpu_copy_mode manner);
 weft_status __wrap_gpu_copy(struct gpu *gpu, unsigned lane, void *dst, const void *src,
-                            size_t bytes, enum gpu_manner manner)
+                            size_t bytes, enum gpu_copy_mode manner)
 {
     assert_ptr_equal(gpu, &ops.gpu);
     assert_int_equal(lane, 0);

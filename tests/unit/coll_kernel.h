@@ -133,23 +133,23 @@ bool __wrap_job_gpu_team_direct(const struct weft_team *of)
     return !beneath.not_direct;
 }
 
-weft_status __wrap_gpu_coll_ready(struct gpu *g);
-weft_status __wrap_gpu_coll_ready(struct gpu *g)
+weft_status __wrap_gpu_coll_load(struct gpu *g);
+weft_status __wrap_gpu_coll_load(struct gpu *g)
 {
     assert_ptr_equal(g, &gpu);
     return fails(CALL_READY);
 }
 
-weft_status __wrap_gpu_coll_number(struct gpu *g, int slot, uint64_t *number);
-weft_status __wrap_gpu_coll_number(struct gpu *g, int slot, uint64_t *number)
+weft_status __wrap_gpu_coll_read_number(struct gpu *g, int slot, uint64_t *number);
+weft_status __wrap_gpu_coll_read_number(struct gpu *g, int slot, uint64_t *number)
 {
     assert_true(g == &gpu && slot == team.slot);
     *number = beneath.number;
     return fails(CALL_NUMBER);
 }
 
-weft_status __wrap_gpu_coll_begin_at(struct gpu *g, int slot, uint64_t number);
-weft_status __wrap_gpu_coll_begin_at(struct gpu *g, int slot, uint64_t number)
+weft_status __wrap_gpu_coll_set_number(struct gpu *g, int slot, uint64_t number);
+weft_status __wrap_gpu_coll_set_number(struct gpu *g, int slot, uint64_t number)
 {
     assert_true(g == &gpu && slot == team.slot);
     beneath.begins++;
@@ -412,7 +412,7 @@ static int set_up(void **state)
     cuda.ThreadExchangeStreamCaptureMode = exchange_mode;
     cuda.PointerGetAttribute = pointer_attribute;
     cuda.driver_version = 13010;
-    map = (struct gpu_map){.way = some_way};
+    map = (struct gpu_map){.backend = some_way};
     static const CUdeviceptr bases[4] = {0x60000000, GPU_HEAP, 0x80000000, 0x90000000};
     for (int i = 0; i < 4; i++)
         windows[i].base = bases[i];

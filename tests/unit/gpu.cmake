@@ -27,18 +27,18 @@ weft_unit_test(gpu_bounce SOURCES test_gpu_bounce.c)
 target_link_options(test_gpu_bounce PRIVATE ${WRAP_COUNTED} LINKER:--wrap=gpu_copy
                     LINKER:--wrap=gpu_place_of
                     LINKER:--wrap=gpu_wait_stream,--wrap=thread_start
-                    LINKER:--wrap=clock_now_ns,--wrap=sched_getaffinity,--wrap=proof_cache_numbers
-                    LINKER:--wrap=proof_cache_keep_numbers)
+                    LINKER:--wrap=clock_now_ns,--wrap=sched_getaffinity,--wrap=proof_cache_load_numbers
+                    LINKER:--wrap=proof_cache_store_numbers)
 weft_unit_test(gpu_map_test SOURCES test_gpu_map_test.c)
 target_link_options(test_gpu_map_test PRIVATE ${WRAP_COUNTED} LINKER:--wrap=gpu_copy
                     LINKER:--wrap=gpu_place_of
                     LINKER:--wrap=wc_store,--wrap=wc_load,--wrap=clock_now_ns
-                    LINKER:--wrap=proof_cache_numbers,--wrap=proof_cache_keep_numbers)
+                    LINKER:--wrap=proof_cache_load_numbers,--wrap=proof_cache_store_numbers)
 weft_unit_test(gpu_prove SOURCES test_gpu_prove.c)
 target_link_options(test_gpu_prove PRIVATE ${WRAP_COUNTED} LINKER:--wrap=gpu_launch
                     LINKER:--wrap=gpu_wait_stream
                     LINKER:--wrap=gpu_relay_add_fallback,--wrap=gpu_heap_drop
-                    LINKER:--wrap=proof_cache_knows,--wrap=proof_cache_add)
+                    LINKER:--wrap=proof_cache_contains,--wrap=proof_cache_add)
 weft_unit_test(gpu_adopt SOURCES test_gpu_adopt.c)
 target_link_options(test_gpu_adopt PRIVATE ${WRAP_COUNTED} LINKER:--wrap=boot_agree
                     LINKER:--wrap=gpu_heap_map
@@ -46,9 +46,9 @@ target_link_options(test_gpu_adopt PRIVATE ${WRAP_COUNTED} LINKER:--wrap=boot_ag
 weft_unit_test(gpu_third SOURCES test_gpu_third.c)
 target_link_options(test_gpu_third PRIVATE ${WRAP_COUNTED} LINKER:--wrap=gpu_device_find
                     LINKER:--wrap=gpu_links_read
-                    LINKER:--wrap=gpu_relays_assign,--wrap=gpu_device_open,--wrap=gpu_machinery_init
-                    LINKER:--wrap=gpu_machinery_start LINKER:--wrap=gpu_machinery_stop
-                    LINKER:--wrap=gpu_machinery_end
+                    LINKER:--wrap=gpu_relays_assign,--wrap=gpu_device_open,--wrap=gpu_resources_init
+                    LINKER:--wrap=gpu_resources_start LINKER:--wrap=gpu_resources_stop
+                    LINKER:--wrap=gpu_resources_end
                     LINKER:--wrap=gpu_heap_open_to,--wrap=gpu_heap_unmap_unused,--wrap=gpu_enter
                     LINKER:--wrap=gpu_leave,--wrap=gpu_copy,--wrap=gpu_place_of)
 weft_unit_test(gpu_stripe_measure SOURCES test_gpu_stripe_measure.c)

@@ -179,9 +179,9 @@ void __wrap_wc_flush(const void *mapped)
 }
 
 weft_status __wrap_gpu_copy(struct gpu *gpu, unsigned lane, void *dst, const void *src,
-                            size_t bytes, enum gpu_manner manner);
+                            size_t bytes, enum gpu_copy_mode manner);
 weft_status __wrap_gpu_copy(struct gpu *gpu, unsigned lane, void *dst, const void *src,
-                            size_t bytes, enum gpu_manner manner)
+                            size_t bytes, enum gpu_copy_mode manner)
 {
     assert_ptr_equal(gpu, &ops.gpu);
     assert_true(lane == 0 && manner == GPU_DONE);

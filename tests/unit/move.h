@@ -219,9 +219,9 @@ weft_status __wrap_coll_gpu_strided(struct weft_team *team, void *dst, const voi
 }
 
 weft_status __wrap_gpu_copy(struct gpu *gpu, unsigned lane, void *dst, const void *src,
-                            size_t bytes, enum gpu_manner manner);
+                            size_t bytes, enum gpu_copy_mode manner);
 weft_status __wrap_gpu_copy(struct gpu *gpu, unsigned lane, void *dst, const void *src,
-                            size_t bytes, enum gpu_manner manner)
+                            size_t bytes, enum gpu_copy_mode manner)
 {
     (void)src;
     assert_true(gpu == &ops.gpu && lane == 0 && manner == GPU_DONE);

@@ -258,7 +258,7 @@ DOUBLE(enum gpu_place, gpu_place_of, (struct gpu * gpu, const void *at))
 
 DOUBLE(weft_status, gpu_copy,
        (struct gpu * gpu, unsigned lane, void *dst, const void *src, size_t bytes,
-        enum gpu_manner manner))
+        enum gpu_copy_mode manner))
 {
     bool out = dst == local;
     assert_ptr_equal(gpu, &gpu_here);

@@ -79,8 +79,8 @@ weft_status __wrap_gpu_flush_nic_writes(struct gpu *of)
     return WEFT_ERR_SYSTEM;
 }
 
-bool __wrap_gpu_chunk_at(struct gpu *of, size_t offset, size_t *start, size_t *bytes);
-bool __wrap_gpu_chunk_at(struct gpu *of, size_t offset, size_t *start, size_t *bytes)
+bool __wrap_gpu_find_chunk(struct gpu *of, size_t offset, size_t *start, size_t *bytes);
+bool __wrap_gpu_find_chunk(struct gpu *of, size_t offset, size_t *start, size_t *bytes)
 {
     assert_ptr_equal(of, &gpu);
     d.chunks_asked++;
@@ -91,8 +91,8 @@ bool __wrap_gpu_chunk_at(struct gpu *of, size_t offset, size_t *start, size_t *b
     return true;
 }
 
-bool __wrap_gpu_peermem_is_here(void);
-bool __wrap_gpu_peermem_is_here(void)
+bool __wrap_gpu_peermem_is_loaded(void);
+bool __wrap_gpu_peermem_is_loaded(void)
 {
     return d.peermem;
 }

@@ -196,9 +196,9 @@ weft_status __wrap_net_get_peer_rail_keys(struct path_state *state, struct net_p
 }
 
 weft_status __wrap_gpu_copy(struct gpu *gpu, unsigned lane, void *to, const void *from,
-                            size_t bytes, enum gpu_manner manner);
+                            size_t bytes, enum gpu_copy_mode manner);
 weft_status __wrap_gpu_copy(struct gpu *gpu, unsigned lane, void *to, const void *from,
-                            size_t bytes, enum gpu_manner manner)
+                            size_t bytes, enum gpu_copy_mode manner)
 {
     bool back = to == local;
     assert_ptr_equal(gpu, &gpu_here);

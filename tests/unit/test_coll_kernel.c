@@ -109,13 +109,13 @@ static void members_exchange_what_they_have(void **state)
 static void what_a_member_lacks_it_does_not_offer(void **state)
 {
     (void)state;
-    map.way = NULL;
+    map.backend = NULL;
     bool pays;
     assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_OK);
     assert_int_equal(beneath.sent.has, 2);
     free(team.coll);
     team.coll = NULL;
-    map.way = some_way;
+    map.backend = some_way;
     beneath.proofs_off = true;
     assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_OK);
     assert_int_equal(beneath.sent.has, 1);

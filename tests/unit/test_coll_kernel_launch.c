@@ -93,7 +93,7 @@ static void a_kernel_is_given_the_call(void **state)
     ask.weighted = true;
     ask.type = WEFT_DOUBLE;
     ask.op = WEFT_MAX;
-    ask.room = 777;
+    ask.dst_bytes = 777;
     assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
     const struct coll_call *call = &beneath.launched[0].call;
     assert_int_equal(call->area, 0x700000 + coll_area_offset(5));
@@ -390,7 +390,7 @@ static void checking_mode_compares_members_first(void **state)
                          (uint64_t)(OTHER_MEMBER + 1) << 24 | (uint64_t)MEMBERS << 40);
     assert_int_equal(check->call.header[COLL_HEADER_BYTES], 4096);
     assert_int_equal(check->call.header[COLL_HEADER_DETAIL], 0);
-    assert_int_equal(check->call.header[COLL_HEADER_WAY],
+    assert_int_equal(check->call.header[COLL_HEADER_ALGORITHM],
                      (uint64_t)COLL_weft_coll_combine_more << 32 | 4 << 16 | 512);
     assert_int_equal(beneath.launched[1].kernel, COLL_weft_coll_combine_more);
     assert_int_equal(beneath.launched[1].call.flow, COLL_TO);
@@ -469,7 +469,7 @@ static void sizes_of_the_host_are_copied_where_the_kernel_reads_them(void **stat
     ask.send_at = (const uint64_t *)OWN_GPU;
     ask.recv_bytes = (const uint64_t *)(PLAIN + 16);
     ask.recv_at = (const uint64_t *)(PLAIN + 24);
-    ask.room = 99;
+    ask.dst_bytes = 99;
     assert_int_equal(coll_kernel_run(&team, &ask), WEFT_OK);
     const struct coll_call *call = &beneath.launched[0].call;
     assert_ptr_equal(call->counts, PINNED + 0x100);

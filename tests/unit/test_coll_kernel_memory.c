@@ -186,7 +186,7 @@ static void sized_ones_have_memory_of_the_gpu(void **state)
         struct coll_request ask = ask_of(rows[i].what, rows[i].dst, rows[i].src, rows[i].bytes);
         const uint64_t **arrays[] = {&ask.send_bytes, &ask.send_at, &ask.recv_bytes, &ask.recv_at};
         bool host = true;
-        ask.room = rows[i].room;
+        ask.dst_bytes = rows[i].room;
         for (int k = 0; k < 4; k++)
             *arrays[k] = (const uint64_t *)(uintptr_t)(rows[i].plain == k       ? PLAIN
                                                        : rows[i].plain == k + 4 ? 0

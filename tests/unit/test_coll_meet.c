@@ -92,8 +92,8 @@ static weft_status signalled(const char *name, void *dst, size_t bytes, uint64_t
     if ((void *)signal == (void *)&mine->flag)
         return called(name, " %d %td %zu flag %d", member_of(pe), (char *)dst - ops_heaps[OPS_PE],
                       bytes, (int)value);
-    int which = (void *)signal == (void *)&mine->packet[1].number;
-    assert_ptr_equal(signal, &mine->packet[which].number);
+    int which = (void *)signal == (void *)&mine->packet[1].sequence;
+    assert_ptr_equal(signal, &mine->packet[which].sequence);
     assert_ptr_equal(dst, mine->packet[which].payload);
     return called(name, " %d packet%d %zu %d", member_of(pe), which, bytes, (int)value);
 }
@@ -134,7 +134,7 @@ weft_status __wrap_waiter_slow(struct waiter *waiter, uint64_t seen)
                          (char *)&own[member].flag - ops.job.segments[SEG_SYSTEM].base);
         own[member].flag = waiter->expected;
     } else {
-        own[member].packet[waiter->expected & 1].number = waiter->expected;
+        own[member].packet[waiter->expected & 1].sequence = waiter->expected;
         memcpy(own[member].packet[waiter->expected & 1].payload, &payload_of[member], 8);
     }
     return called("await", " %d %d", member, (int)waiter->expected);
@@ -326,14 +326,14 @@ static void packets_of_odd_and_even_numbers_have_their_own_lines(void **state)
     at[3] = &theirs[3];
     for (uint64_t number = 7; number < 9; number++) {
         assert_calls(WEFT_OK, "", coll_packet_send(&ops.team, 3, number, &value, 8));
-        assert_int_equal(theirs[3].packet[number & 1].number, number);
+        assert_int_equal(theirs[3].packet[number & 1].sequence, number);
         assert_memory_equal(theirs[3].packet[number & 1].payload, &value, 8);
         value++;
     }
     assert_calls(WEFT_OK, "await 3 7; ", coll_packet_await(&ops.team, 3, 7, BOX_OP_SYNC, &got, 8));
     assert_int_equal(got, payload_of[3]);
     assert_int_equal(left, 1);
-    own[3].packet[0].number = 9; /* later than what is waited for */
+    own[3].packet[0].sequence = 9; /* later than what is waited for */
     memcpy(own[3].packet[0].payload, &value, 8);
     assert_calls(WEFT_OK, "", coll_packet_await(&ops.team, 3, 8, BOX_OP_SYNC, &got, 8));
     assert_int_equal(got, value);
@@ -558,7 +558,7 @@ static void members_that_call_differently_are_told(void **state)
         const uint64_t mine[4] = {rows[i / 2].operation, 24, 3, 0x506};
         uint64_t number = ops.team.packets + 1;
         memcpy(other_call, same ? mine : rows[i / 2].other, sizeof other_call);
-        own[0].packet[number & 1].number = number;
+        own[0].packet[number & 1].sequence = number;
         memcpy(own[0].packet[number & 1].payload, other_call, sizeof other_call);
         ops.team.sequence = 8;
         weft_status status =

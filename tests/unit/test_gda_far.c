@@ -14,14 +14,14 @@
 enum { EACH = 2, QUEUE = 3, STEPS_MOST = 8 };
 
 weft_status __wrap_gpu_copy(struct gpu *gpu, unsigned lane, void *dst, const void *src,
-                            size_t bytes, enum gpu_manner manner);
+                            size_t bytes, enum gpu_copy_mode manner);
 
 static uint64_t entries[STEPS_MOST][2]; /* what is seen, look by look; the last word tells */
 static int looks, steps, ends, fails_at, copy_fails_at;
 static uint64_t page[2];
 
 weft_status __wrap_gpu_copy(struct gpu *gpu, unsigned lane, void *dst, const void *src,
-                            size_t bytes, enum gpu_manner manner)
+                            size_t bytes, enum gpu_copy_mode manner)
 {
     assert_ptr_equal(src, page);
     assert_int_equal(bytes, sizeof page);

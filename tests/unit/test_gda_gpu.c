@@ -79,9 +79,9 @@ weft_status __wrap_gpu_fill(struct gpu *gpu, void *address, unsigned char value,
 }
 
 weft_status __wrap_gpu_copy(struct gpu *gpu, unsigned lane, void *dst, const void *src,
-                            size_t bytes, enum gpu_manner manner);
+                            size_t bytes, enum gpu_copy_mode manner);
 weft_status __wrap_gpu_copy(struct gpu *gpu, unsigned lane, void *dst, const void *src,
-                            size_t bytes, enum gpu_manner manner)
+                            size_t bytes, enum gpu_copy_mode manner)
 {
     (void)gpu, (void)lane;
     assert_int_equal(manner, GPU_DONE);
@@ -105,8 +105,8 @@ weft_status __wrap_gpu_export_dmabuf(struct gpu *gpu, CUdeviceptr at, size_t byt
 }
 
 static bool peermem;
-bool __wrap_gpu_peermem_is_here(void);
-bool __wrap_gpu_peermem_is_here(void)
+bool __wrap_gpu_peermem_is_loaded(void);
+bool __wrap_gpu_peermem_is_loaded(void)
 {
     return peermem;
 }

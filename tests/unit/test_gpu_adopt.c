@@ -329,7 +329,7 @@ static void stretches_are_used_again(void **state)
     assert_ptr_equal(first->next, second);
     assert_ptr_equal(second->next, third);
     assert_ptr_equal(third->next, last);
-    assert_int_equal(gpu_heap_ceiling(&heap), 44 * MIB);
+    assert_int_equal(gpu_heap_limit(&heap), 44 * MIB);
     gpu_unregister_memory(&heap, first);
     first = adopt(7 * MIB);
     assert_int_equal(first->chunk.offset, 56 * MIB);

@@ -177,9 +177,9 @@ uint64_t __wrap_clock_now_ns(void)
 }
 
 weft_status __wrap_gpu_copy(struct gpu *by, unsigned number, void *dst, const void *src,
-                            size_t bytes, enum gpu_manner manner);
+                            size_t bytes, enum gpu_copy_mode manner);
 weft_status __wrap_gpu_copy(struct gpu *by, unsigned number, void *dst, const void *src,
-                            size_t bytes, enum gpu_manner manner)
+                            size_t bytes, enum gpu_copy_mode manner)
 {
     assert_int_equal(manner, GPU_DONE);
     assert_true(dst == device || src == device);
@@ -223,20 +223,20 @@ static struct {
     int kept;
 } cache;
 
-bool __wrap_proof_cache_numbers(const char *what, const CUuuid *of, int driver_version,
-                                size_t *numbers, int count);
-bool __wrap_proof_cache_numbers(const char *what, const CUuuid *of, int driver_version,
-                                size_t *numbers, int count)
+bool __wrap_proof_cache_load_numbers(const char *what, const CUuuid *of, int driver_version,
+                                     size_t *numbers, int count);
+bool __wrap_proof_cache_load_numbers(const char *what, const CUuuid *of, int driver_version,
+                                     size_t *numbers, int count)
 {
     assert_true(count == 2 && driver_version == 12345 && of == &gpu.device.uuid);
     memcpy(numbers, cache.numbers, sizeof cache.numbers);
     return strcmp(what, cache.name) == 0;
 }
 
-void __wrap_proof_cache_keep_numbers(const char *what, const CUuuid *of, int driver_version,
-                                     const size_t *numbers, int count);
-void __wrap_proof_cache_keep_numbers(const char *what, const CUuuid *of, int driver_version,
-                                     const size_t *numbers, int count)
+void __wrap_proof_cache_store_numbers(const char *what, const CUuuid *of, int driver_version,
+                                      const size_t *numbers, int count);
+void __wrap_proof_cache_store_numbers(const char *what, const CUuuid *of, int driver_version,
+                                      const size_t *numbers, int count)
 {
     assert_true(count == 2 && driver_version == 12345 && of == &gpu.device.uuid);
     snprintf(cache.name, sizeof cache.name, "%s", what);

@@ -845,15 +845,15 @@ static void copies_end_where_a_registration_does(void **state)
     static const size_t ends[] = {5000, 8192};
     gpu->pins = (struct gpu_pins){.slots = dst, .stride = 8192, .slot_count = 2, .count = 2};
     memcpy(gpu->pins.ends, ends, sizeof ends);
-    assert_int_equal(gpu_pin_run(gpu, dst + 4999, 9), 1);
-    assert_int_equal(gpu_pin_run(gpu, dst + 4000, 1000), 1000);
-    assert_int_equal(gpu_pin_run(gpu, dst + 5000, 10000), 3192);
-    assert_int_equal(gpu_pin_run(gpu, dst + 8192, 10000), 5000);
-    assert_int_equal(gpu_pin_run(gpu, dst + 16384, 10000), 10000); /* behind all */
+    assert_int_equal(gpu_pinned_run_bytes(gpu, dst + 4999, 9), 1);
+    assert_int_equal(gpu_pinned_run_bytes(gpu, dst + 4000, 1000), 1000);
+    assert_int_equal(gpu_pinned_run_bytes(gpu, dst + 5000, 10000), 3192);
+    assert_int_equal(gpu_pinned_run_bytes(gpu, dst + 8192, 10000), 5000);
+    assert_int_equal(gpu_pinned_run_bytes(gpu, dst + 16384, 10000), 10000); /* behind all */
     assert_int_equal(gpu_copy(gpu, 0, dst + 4990, src + 4990, 3300, GPU_IN_ORDER), WEFT_OK);
     expect("C0:4990+10 C0:5000+3192 C0:8192+98 ");
     gpus[1].owner = gpu; /* a third GPU knows those of the PE's own */
-    assert_int_equal(gpu_pin_run(&gpus[1], dst + 4999, 9), 1);
+    assert_int_equal(gpu_pinned_run_bytes(&gpus[1], dst + 4999, 9), 1);
     copies[0] = (struct gpu_engine_copy){dst + 4990, src + 4990, 20};
     copies[1] = (struct gpu_engine_copy){dst + 6000, src + 6000, 30};
     gpu_engines_open(&engines);
@@ -995,16 +995,16 @@ static void memory_is_words_where_it_is_aligned(void **state)
     for (unsigned i = 0; i < GPU_MOST_WORDS; i++)
         data[i] = 0x0123456700000000ull * (i + 1) + 5 + i;
     const size_t most = GPU_MOST_WORDS - 1; /* the flag behind them is one more */
-    assert_int_equal(gpu_words_of(4, data, 4, words), 1);
+    assert_int_equal(gpu_split_words(4, data, 4, words), 1);
     assert_true(words[0].at == 4 && words[0].value == 5 && words[0].width == 4);
-    assert_int_equal(gpu_words_of(16, data, 8 * most, words), most);
+    assert_int_equal(gpu_split_words(16, data, 8 * most, words), most);
     assert_true(words[most - 1].at == 16 + 8 * (most - 1) && words[most - 1].width == 8);
     assert_true(words[most - 1].value == data[most - 1]);
-    assert_int_equal(gpu_words_of(16, data, 8 * (most + 1), words), 0);
-    assert_int_equal(gpu_words_of(4, data, 8, words), 0);
-    assert_int_equal(gpu_words_of(2, data, 4, words), 0);
-    assert_int_equal(gpu_words_of(8, data, 12, words), 0);
-    assert_int_equal(gpu_words_of(8, data, 2, words), 0);
+    assert_int_equal(gpu_split_words(16, data, 8 * (most + 1), words), 0);
+    assert_int_equal(gpu_split_words(4, data, 8, words), 0);
+    assert_int_equal(gpu_split_words(2, data, 4, words), 0);
+    assert_int_equal(gpu_split_words(8, data, 12, words), 0);
+    assert_int_equal(gpu_split_words(8, data, 2, words), 0);
 }
 
 /* ----------------------------------------------------------------------------------- waiting */

@@ -169,25 +169,25 @@ static int set_up(void **state)
 
 static void expect(int a, int b, int wires, int n)
 {
-    if ((int)links.join[a][b].wires != wires || links.join[a][b].links != n)
-        fail_msg("%d to %d: wires %d, %d links", a, b, (int)links.join[a][b].wires,
-                 links.join[a][b].links);
+    if ((int)links.link[a][b].kind != wires || links.link[a][b].links != n)
+        fail_msg("%d to %d: wires %d, %d links", a, b, (int)links.link[a][b].kind,
+                 links.link[a][b].links);
 }
 
 static void links_are_counted(void **state)
 {
     gpu_links_read(&own, &links);
     assert_int_equal(links.n, GPUS);
-    expect(0, 1, GPU_WIRES_OWN, 2);
-    expect(1, 0, GPU_WIRES_OWN, 2);
-    expect(0, 2, GPU_WIRES_OWN, 1);
-    expect(2, 0, GPU_WIRES_SWITCH, 0);
-    expect(2, 3, GPU_WIRES_SWITCH, 0);
-    expect(3, 2, GPU_WIRES_SWITCH, 0);
-    expect(0, 3, GPU_WIRES_PCIE, 0);
-    expect(3, 0, GPU_WIRES_PCIE, 0);
-    expect(1, 2, GPU_WIRES_NONE, 0);
-    expect(0, 0, GPU_WIRES_NONE, 0);
+    expect(0, 1, GPU_LINK_NVLINK_PAIR, 2);
+    expect(1, 0, GPU_LINK_NVLINK_PAIR, 2);
+    expect(0, 2, GPU_LINK_NVLINK_PAIR, 1);
+    expect(2, 0, GPU_LINK_NVSWITCH, 0);
+    expect(2, 3, GPU_LINK_NVSWITCH, 0);
+    expect(3, 2, GPU_LINK_NVSWITCH, 0);
+    expect(0, 3, GPU_LINK_PCIE, 0);
+    expect(3, 0, GPU_LINK_PCIE, 0);
+    expect(1, 2, GPU_LINK_NONE, 0);
+    expect(0, 0, GPU_LINK_NONE, 0);
     assert_string_equal(links.unknown, "");
     assert_int_equal(asked, GPUS * LINKS);
     assert_true(opened == 1 && closed == 1);
@@ -197,45 +197,45 @@ static void without_nvml_the_driver_alone_tells(void **state)
 {
     no_nvml = true;
     gpu_links_read(&own, &links);
-    expect(0, 1, GPU_WIRES_NVLINK, 0);
-    expect(0, 3, GPU_WIRES_PCIE, 0);
+    expect(0, 1, GPU_LINK_NVLINK_UNKNOWN, 0);
+    expect(0, 3, GPU_LINK_PCIE, 0);
     assert_string_equal(links.unknown, "the NVLink topology is unknown: no NVML here");
     assert_int_equal(closed, 0);
     for (int i = 0; i < 6; i++) { /* an old library */
         set_up(state);
         left_out[i] = true;
         gpu_links_read(&own, &links);
-        expect(0, 1, i == 4 ? GPU_WIRES_OWN : GPU_WIRES_NVLINK, i == 4 ? 2 : 0);
-        expect(2, 3, i == 5 ? GPU_WIRES_SWITCH : GPU_WIRES_NVLINK, 0);
+        expect(0, 1, i == 4 ? GPU_LINK_NVLINK_PAIR : GPU_LINK_NVLINK_UNKNOWN, i == 4 ? 2 : 0);
+        expect(2, 3, i == 5 ? GPU_LINK_NVSWITCH : GPU_LINK_NVLINK_UNKNOWN, 0);
         assert_int_equal(asked, i < 4 ? 0 : GPUS * LINKS);
         assert_int_equal(closed, 1);
     }
     set_up(state);
     hidden = 0;
     gpu_links_read(&own, &links);
-    expect(0, 1, GPU_WIRES_NVLINK, 0);
-    expect(1, 0, GPU_WIRES_OWN, 2);
+    expect(0, 1, GPU_LINK_NVLINK_UNKNOWN, 0);
+    expect(1, 0, GPU_LINK_NVLINK_PAIR, 2);
 }
 
 static void two_gpus_or_pcie_need_no_nvml(void **state)
 {
     own.visible = 2;
     gpu_links_read(&own, &links);
-    expect(0, 1, GPU_WIRES_NVLINK, 0);
+    expect(0, 1, GPU_LINK_NVLINK_UNKNOWN, 0);
     assert_int_equal(links.n, 2);
     own.visible = 3;
     gpu_links_read(&own, &links);
-    expect(0, 1, GPU_WIRES_OWN, 2);
+    expect(0, 1, GPU_LINK_NVLINK_PAIR, 2);
     set_up(state);
     memset(nvlink, 0, sizeof nvlink);
     opened = 0;
     gpu_links_read(&own, &links);
-    expect(0, 1, GPU_WIRES_PCIE, 0);
+    expect(0, 1, GPU_LINK_PCIE, 0);
     assert_int_equal(opened, 0);
     set_up(state);
     failing = 3;
     gpu_links_read(&own, &links);
-    expect(0, 1, GPU_WIRES_NONE, 0);
+    expect(0, 1, GPU_LINK_NONE, 0);
     assert_int_equal(opened, 0);
 }
 

@@ -119,7 +119,7 @@ static void the_first_use_maps_a_part_and_tests_it(void **state)
     assert_int_equal(fake.tests, 1);
     assert_null(fake_at(OWN, 199 * MIB, MIB + 1));
     assert_non_null(strstr(base_last_error(), "PE 5 has no known memory at offset 209715200"));
-    assert_false(map->scarce);
+    assert_false(map->bar1_full);
     assert_non_null(fake_at(OWN, 199 * MIB, MIB)); /* what there is serves on */
     fake.device[WINDOW + 66 * (size_t)MIB] = 'x';
     assert_int_equal(*fake_at(OWN, 66 * MIB, 1), 'x');
@@ -174,7 +174,7 @@ static void the_test_needs_no_more_than_a_granule(void **state)
     assert_null(fake_at(0, 0, 8)); /* it has been tested */
     expect("");
     assert_int_equal(fake.calls, 3);
-    assert_true(map->scarce);
+    assert_true(map->bar1_full);
     assert_false(map->windows[0].refused);
     assert_non_null(fake_at(0, TEST_AT, 8));
     assert_null(fake_at(0, 0, 8)); /* without a further try */
@@ -188,7 +188,7 @@ static void what_is_refused_for_another_reason_is_tried_again(void **state)
     fake.fail_at = fake.calls + 1;
     fake.failure = WEFT_ERR_UNSUPPORTED;
     assert_null(fake_at(0, 70 * MIB, 8));
-    assert_false(map->scarce);
+    assert_false(map->bar1_full);
     assert_non_null(fake_at(0, 70 * MIB, 8));
     expect("M0+64 M64+64 ");
 }
@@ -244,7 +244,7 @@ static void be_scarce(void)
     fake_chunk(OWN, 0, 128 * MIB, -1);
     assert_non_null(fake_at(0, 0, 8));
     assert_non_null(fake_at(OWN, 0, 8));
-    map->scarce = true;
+    map->bar1_full = true;
     expect("M0+64 M256+64 ");
 }
 
@@ -254,9 +254,9 @@ static void small_windows_move(void **state)
     be_scarce();
     for (size_t i = 0; i < sizeof sent; i++)
         sent[i] = is[i] = (char)(i + 1);
-    map->scarce = false; /* there is room */
+    map->bar1_full = false; /* there is room */
     assert_false(gpu_map_copy_sliding(map, 0, 70 * MIB, sent, sizeof sent, true));
-    map->scarce = true;
+    map->bar1_full = true;
     assert_true(gpu_map_store(map, 0, 70 * MIB + 5, sent, sizeof sent));
     expect("M70+2 ");
     assert_memory_equal(fake.device + 70 * (size_t)MIB + 5, is, sizeof is);
@@ -335,9 +335,9 @@ static void windows_leave_where_there_is_no_room(void **state)
     assert_false(gpu_map_load(map, 0, 72 * MIB, &byte, 1));
     fake_chunk(OWN, 0, 96 * MIB, -1);
     fake_chunk(2, 0, 68 * MIB, -1);
-    map->scarce = false;
+    map->bar1_full = false;
     assert_non_null(fake_at(2, 0, 8));
-    map->scarce = true;
+    map->bar1_full = true;
     for (size_t i = 0; i < GPU_SLIDING_WINDOWS; i++)
         assert_true(i < 7 ? gpu_map_load(map, OWN, 2 * i * MIB, &byte, 1)
                           : gpu_map_load(map, 2, 64 * MIB, &byte, 1));

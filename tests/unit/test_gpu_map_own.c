@@ -78,9 +78,9 @@ static CUresult release(CUmemGenericAllocationHandle handle)
 }
 
 weft_status __wrap_gpu_copy(struct gpu *by, unsigned lane, void *dst, const void *src, size_t bytes,
-                            enum gpu_manner manner);
+                            enum gpu_copy_mode manner);
 weft_status __wrap_gpu_copy(struct gpu *by, unsigned lane, void *dst, const void *src, size_t bytes,
-                            enum gpu_manner manner)
+                            enum gpu_copy_mode manner)
 {
     assert_int_equal(manner, GPU_DONE);
     assert_true(bytes <= 64);

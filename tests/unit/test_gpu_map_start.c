@@ -175,7 +175,7 @@ static void without_memory_nothing_is_mapped(void **state)
         counted.fail_in = i;
         assert_null(fake_at(OWN, 0, 8));
         assert_true(map->windows[OWN].refused);
-        map->windows[OWN].refused = map->scarce = false;
+        map->windows[OWN].refused = map->bar1_full = false;
         assert_int_equal(fake.mapped, 0);
     }
     counted.fail_in = -1;
@@ -311,7 +311,7 @@ static void the_end_leaves_nothing(void **state)
     fake_chunk(OWN, 0, 128 * MIB, -1);
     assert_non_null(fake_at(0, 0, 8));
     assert_non_null(fake_at(OWN, 0, 8));
-    map->scarce = true;
+    map->bar1_full = true;
     fake_chunk(2, 0, 64 * MIB, fake.fd);
     assert_true(gpu_map_load(map, 0, 64 * MIB, &byte, 1));
     char *rover = map->sliding[0].at, *base = map->windows[0].base, *own = map->windows[OWN].base;

@@ -51,9 +51,9 @@ static uint64_t late(int copies)
 }
 
 weft_status __wrap_gpu_copy(struct gpu *by, unsigned lane, void *dst, const void *src, size_t bytes,
-                            enum gpu_manner manner);
+                            enum gpu_copy_mode manner);
 weft_status __wrap_gpu_copy(struct gpu *by, unsigned lane, void *dst, const void *src, size_t bytes,
-                            enum gpu_manner manner)
+                            enum gpu_copy_mode manner)
 {
     bool in = in_gpu(dst);
     assert_int_equal(lane, 0);
@@ -101,10 +101,10 @@ static struct {
     int kept;
 } cache;
 
-bool __wrap_proof_cache_numbers(const char *what, const CUuuid *of, int driver_version,
-                                size_t *numbers, int count);
-bool __wrap_proof_cache_numbers(const char *what, const CUuuid *of, int driver_version,
-                                size_t *numbers, int count)
+bool __wrap_proof_cache_load_numbers(const char *what, const CUuuid *of, int driver_version,
+                                     size_t *numbers, int count);
+bool __wrap_proof_cache_load_numbers(const char *what, const CUuuid *of, int driver_version,
+                                     size_t *numbers, int count)
 {
     assert_string_equal(what, "gpu-copies");
     assert_true(count == 4 && driver_version == 12345 && of == &gpu.device.uuid);
@@ -112,10 +112,10 @@ bool __wrap_proof_cache_numbers(const char *what, const CUuuid *of, int driver_v
     return cache.known;
 }
 
-void __wrap_proof_cache_keep_numbers(const char *what, const CUuuid *of, int driver_version,
-                                     const size_t *numbers, int count);
-void __wrap_proof_cache_keep_numbers(const char *what, const CUuuid *of, int driver_version,
-                                     const size_t *numbers, int count)
+void __wrap_proof_cache_store_numbers(const char *what, const CUuuid *of, int driver_version,
+                                      const size_t *numbers, int count);
+void __wrap_proof_cache_store_numbers(const char *what, const CUuuid *of, int driver_version,
+                                      const size_t *numbers, int count)
 {
     assert_string_equal(what, "gpu-copies");
     assert_true(count == 4 && driver_version == 12345 && of == &gpu.device.uuid);

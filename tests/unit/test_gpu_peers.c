@@ -177,24 +177,24 @@ static void keeps_what_was_measured(void **state)
     *strrchr(path, '/') = '\0';
     snprintf(command, sizeof command, "rm -f %s/gpu-copies", path);
     assert_int_equal(system(command), 0);
-    assert_false(proof_cache_numbers("gpu-copies", &one, 13000, found, 4));
-    proof_cache_keep_numbers("gpu-copies", &one, 13000, sizes, 4);
-    proof_cache_keep_numbers("gpu-copies", &other, 13000, more, 4);
-    assert_true(proof_cache_numbers("gpu-copies", &one, 13000, found, 4));
+    assert_false(proof_cache_load_numbers("gpu-copies", &one, 13000, found, 4));
+    proof_cache_store_numbers("gpu-copies", &one, 13000, sizes, 4);
+    proof_cache_store_numbers("gpu-copies", &other, 13000, more, 4);
+    assert_true(proof_cache_load_numbers("gpu-copies", &one, 13000, found, 4));
     assert_memory_equal(found, sizes, sizeof sizes);
-    assert_true(proof_cache_numbers("gpu-copies", &other, 13000, found, 4));
+    assert_true(proof_cache_load_numbers("gpu-copies", &other, 13000, found, 4));
     assert_memory_equal(found, more, sizeof more);
-    assert_false(proof_cache_numbers("gpu-copies", &one, 1300, found, 4));
+    assert_false(proof_cache_load_numbers("gpu-copies", &one, 1300, found, 4));
     /* Of an earlier start of the machine, and one that others may write. */
     snprintf(command, sizeof command, "sed -i '1s/^./x/' %s/gpu-copies", path);
     assert_int_equal(system(command), 0);
-    assert_false(proof_cache_numbers("gpu-copies", &one, 13000, found, 4));
-    proof_cache_keep_numbers("gpu-copies", &one, 13000, more, 4);
-    assert_true(proof_cache_numbers("gpu-copies", &one, 13000, found, 4));
-    assert_false(proof_cache_numbers("gpu-copies", &other, 13000, found, 4));
+    assert_false(proof_cache_load_numbers("gpu-copies", &one, 13000, found, 4));
+    proof_cache_store_numbers("gpu-copies", &one, 13000, more, 4);
+    assert_true(proof_cache_load_numbers("gpu-copies", &one, 13000, found, 4));
+    assert_false(proof_cache_load_numbers("gpu-copies", &other, 13000, found, 4));
     snprintf(command, sizeof command, "chmod 0666 %s/gpu-copies", path);
     assert_int_equal(system(command), 0);
-    assert_false(proof_cache_numbers("gpu-copies", &one, 13000, found, 4));
+    assert_false(proof_cache_load_numbers("gpu-copies", &one, 13000, found, 4));
     snprintf(command, sizeof command, "rm %s/gpu-copies", path);
     assert_int_equal(system(command), 0);
 }

@@ -264,16 +264,16 @@ static void a_copy_ends_where_a_registration_does(void **state)
         {3, 1, 5 * (size_t)MIB, 5 * (size_t)MIB},               /* behind the heap */
     };
     struct gpu side = {.owner = &gpu};
-    assert_int_equal(gpu_pin_run(&gpu, slots, 5 * (size_t)MIB), 5 * (size_t)MIB);
+    assert_int_equal(gpu_pinned_run_bytes(&gpu, slots, 5 * (size_t)MIB), 5 * (size_t)MIB);
     pin(90 * (size_t)MIB, MIB);
     pin(90 * (size_t)MIB, 5 * (size_t)MIB);
     gpu.pins.ends[2] = 9 * (size_t)MIB; /* of a heap before */
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *at = slots + rows[i].slot * STRIDE + rows[i].offset;
-        assert_int_equal(gpu_pin_run(&gpu, at, rows[i].bytes), rows[i].run);
-        assert_int_equal(gpu_pin_run(&side, at, rows[i].bytes), rows[i].run);
+        assert_int_equal(gpu_pinned_run_bytes(&gpu, at, rows[i].bytes), rows[i].run);
+        assert_int_equal(gpu_pinned_run_bytes(&side, at, rows[i].bytes), rows[i].run);
     }
-    assert_int_equal(gpu_pin_run(&gpu, slots - 1, 5 * (size_t)MIB), 5 * (size_t)MIB);
+    assert_int_equal(gpu_pinned_run_bytes(&gpu, slots - 1, 5 * (size_t)MIB), 5 * (size_t)MIB);
     gpu_unpin_heap(&gpu);
 }
 
@@ -520,7 +520,7 @@ static void allocations_are_listed(void **state)
     gpu.heap.registered = &adopted;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         size_t start = 9, bytes = 9;
-        assert_int_equal(gpu_chunk_at(&gpu, rows[i].offset, &start, &bytes), rows[i].bytes > 0);
+        assert_int_equal(gpu_find_chunk(&gpu, rows[i].offset, &start, &bytes), rows[i].bytes > 0);
         if (rows[i].bytes) {
             assert_int_equal(start, rows[i].start);
             assert_int_equal(bytes, rows[i].bytes);

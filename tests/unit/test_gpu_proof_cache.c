@@ -40,15 +40,15 @@ static void place(char *path, const char *name)
 
 static void both_orders_of_a_pair_are_known(void **state)
 {
-    assert_false(proof_cache_knows(&a, &b, 12));
+    assert_false(proof_cache_contains(&a, &b, 12));
     proof_cache_add(&b, &a, 12);
     proof_cache_add(&a, &c, 12);
-    assert_true(proof_cache_knows(&a, &b, 12));
-    assert_true(proof_cache_knows(&b, &a, 12));
-    assert_true(proof_cache_knows(&c, &a, 12));
-    assert_false(proof_cache_knows(&b, &c, 12));
-    assert_false(proof_cache_knows(&a, &b, 13)); /* another driver */
-    assert_false(proof_cache_knows(&a, &b, 1));
+    assert_true(proof_cache_contains(&a, &b, 12));
+    assert_true(proof_cache_contains(&b, &a, 12));
+    assert_true(proof_cache_contains(&c, &a, 12));
+    assert_false(proof_cache_contains(&b, &c, 12));
+    assert_false(proof_cache_contains(&a, &b, 13)); /* another driver */
+    assert_false(proof_cache_contains(&a, &b, 1));
 }
 
 static void a_pair_is_kept_once_and_taken_away_alone(void **state)
@@ -62,31 +62,31 @@ static void a_pair_is_kept_once_and_taken_away_alone(void **state)
     assert_int_equal(stat(path, &after), 0);
     assert_int_equal(before.st_size, after.st_size);
     proof_cache_remove(&b, &a, 12);
-    assert_false(proof_cache_knows(&a, &b, 12));
-    assert_true(proof_cache_knows(&a, &c, 12));
+    assert_false(proof_cache_contains(&a, &b, 12));
+    assert_true(proof_cache_contains(&a, &c, 12));
     proof_cache_remove(&a, &c, 11); /* nothing of that driver */
-    assert_true(proof_cache_knows(&a, &c, 12));
+    assert_true(proof_cache_contains(&a, &c, 12));
     assert_int_equal(stat(path, &after), 0);
     assert_int_equal(before.st_size, after.st_size);
     proof_cache_add(&a, &b, 12); /* behind the others, all of which stay */
-    assert_true(proof_cache_knows(&a, &b, 12) && proof_cache_knows(&a, &c, 12));
+    assert_true(proof_cache_contains(&a, &b, 12) && proof_cache_contains(&a, &c, 12));
 }
 
 static void numbers_of_a_gpu_are_kept(void **state)
 {
     const size_t kept[3] = {7, 0, SIZE_MAX}, other[3] = {1, 2, 3};
     size_t read[4] = {5, 5, 5, 5};
-    assert_false(proof_cache_numbers("sizes", &a, 12, read, 3));
-    proof_cache_keep_numbers("sizes", &b, 12, other, 3);
-    proof_cache_keep_numbers("sizes", &a, 12, kept, 3);
-    assert_false(proof_cache_numbers("other", &a, 12, read, 3));
-    assert_false(proof_cache_numbers("sizes", &a, 1, read, 3));
-    assert_false(proof_cache_numbers("sizes", &c, 12, read, 3));
-    assert_true(proof_cache_numbers("sizes", &a, 12, read, 3));
+    assert_false(proof_cache_load_numbers("sizes", &a, 12, read, 3));
+    proof_cache_store_numbers("sizes", &b, 12, other, 3);
+    proof_cache_store_numbers("sizes", &a, 12, kept, 3);
+    assert_false(proof_cache_load_numbers("other", &a, 12, read, 3));
+    assert_false(proof_cache_load_numbers("sizes", &a, 1, read, 3));
+    assert_false(proof_cache_load_numbers("sizes", &c, 12, read, 3));
+    assert_true(proof_cache_load_numbers("sizes", &a, 12, read, 3));
     assert_memory_equal(read, kept, sizeof kept);
     assert_int_equal(read[3], 5);
-    assert_false(proof_cache_numbers("sizes", &a, 12, read, 4)); /* fewer were kept */
-    assert_true(proof_cache_numbers("sizes", &b, 12, read, 2));
+    assert_false(proof_cache_load_numbers("sizes", &a, 12, read, 4)); /* fewer were kept */
+    assert_true(proof_cache_load_numbers("sizes", &b, 12, read, 2));
     char path[600], line[600];
     place(path, ".cache/weft/sizes"); /* a line that is no number behind its GPU */
     FILE *file = fopen(path, "r+");
@@ -96,8 +96,8 @@ static void numbers_of_a_gpu_are_kept(void **state)
     assert_int_equal(fseek(file, -6, SEEK_CUR), 0);
     assert_int_equal(fwrite(" 1 x 3", 1, 5, file), 5);
     fclose(file);
-    assert_true(proof_cache_numbers("sizes", &b, 12, read, 1));
-    assert_false(proof_cache_numbers("sizes", &b, 12, read, 2));
+    assert_true(proof_cache_load_numbers("sizes", &b, 12, read, 1));
+    assert_false(proof_cache_load_numbers("sizes", &b, 12, read, 2));
     read[0] = 1, read[1] = 2;
     assert_true(read[0] == 1 && read[1] == 2);
 }
@@ -110,17 +110,17 @@ static void another_boot_begins_anew(void **state)
     assert_non_null(file);
     fputs("00000000", file);
     fclose(file);
-    assert_false(proof_cache_knows(&a, &c, 12));
+    assert_false(proof_cache_contains(&a, &c, 12));
     proof_cache_add(&b, &c, 12);
-    assert_true(proof_cache_knows(&b, &c, 12));
-    assert_false(proof_cache_knows(&a, &c, 12));
+    assert_true(proof_cache_contains(&b, &c, 12));
+    assert_false(proof_cache_contains(&a, &c, 12));
     place(old, ".cache/weft/sizes");
     file = fopen(old, "r+");
     assert_non_null(file);
     fputs("00000000", file);
     fclose(file);
     size_t read[1];
-    assert_false(proof_cache_numbers("sizes", &a, 12, read, 1));
+    assert_false(proof_cache_load_numbers("sizes", &a, 12, read, 1));
 }
 
 static void files_that_others_may_write_are_not_believed(void **state)
@@ -129,14 +129,14 @@ static void files_that_others_may_write_are_not_believed(void **state)
     assert_true(proof_cache_file(path, sizeof path));
     for (int i = 0; i < 2; i++) {
         chmod(path, i ? 0602 : 0620);
-        assert_false(proof_cache_knows(&b, &c, 12));
+        assert_false(proof_cache_contains(&b, &c, 12));
     }
     chmod(path, 0600);
-    assert_true(proof_cache_knows(&b, &c, 12));
+    assert_true(proof_cache_contains(&b, &c, 12));
     place(other, "other");
     assert_int_equal(rename(path, other), 0);
     assert_int_equal(symlink(other, path), 0); /* not even one to a good file */
-    assert_false(proof_cache_knows(&b, &c, 12));
+    assert_false(proof_cache_contains(&b, &c, 12));
     unlink(path);
     assert_int_equal(rename(other, path), 0);
     place(folder, ".cache/weft");
@@ -172,7 +172,7 @@ static void the_runtime_folder_comes_first(void **state)
     assert_false(proof_cache_file(path, sizeof path));
     unsetenv("HOME");
     assert_false(proof_cache_file(path, sizeof path));
-    assert_false(proof_cache_knows(&b, &c, 12));
+    assert_false(proof_cache_contains(&b, &c, 12));
     proof_cache_add(&b, &c, 12);
     proof_cache_remove(&b, &c, 12);
 }

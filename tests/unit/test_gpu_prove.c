@@ -205,8 +205,8 @@ static int slot_of(const CUuuid *uuid)
     return uuid->bytes[3] - 'a';
 }
 
-bool __wrap_proof_cache_knows(const CUuuid *a, const CUuuid *b, int driver_version);
-bool __wrap_proof_cache_knows(const CUuuid *a, const CUuuid *b, int driver_version)
+bool __wrap_proof_cache_contains(const CUuuid *a, const CUuuid *b, int driver_version);
+bool __wrap_proof_cache_contains(const CUuuid *a, const CUuuid *b, int driver_version)
 {
     assert_true(a == &gpu.device.uuid && driver_version == 12345);
     return knows[slot_of(b)];

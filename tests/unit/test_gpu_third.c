@@ -124,15 +124,15 @@ weft_status __wrap_gpu_device_open(struct gpu_device *device, const struct cuda 
     return opening_fails ? base_fail(WEFT_ERR_SYSTEM, "no context") : WEFT_OK;
 }
 
-void __wrap_gpu_machinery_init(struct gpu *side);
-void __wrap_gpu_machinery_init(struct gpu *side)
+void __wrap_gpu_resources_init(struct gpu *side);
+void __wrap_gpu_resources_init(struct gpu *side)
 {
     pthread_mutex_init(&side->relay_buffer_lock, NULL);
     note("init%d ", side->device.ordinal);
 }
 
-weft_status __wrap_gpu_machinery_start(struct gpu *side);
-weft_status __wrap_gpu_machinery_start(struct gpu *side)
+weft_status __wrap_gpu_resources_start(struct gpu *side);
+weft_status __wrap_gpu_resources_start(struct gpu *side)
 {
     assert_ptr_equal(side->owner, &gpu);
     assert_ptr_equal(side->boot, &boot);
@@ -141,14 +141,14 @@ weft_status __wrap_gpu_machinery_start(struct gpu *side)
     return ++calls == fails ? base_fail(WEFT_ERR_SYSTEM, "no streams") : WEFT_OK;
 }
 
-void __wrap_gpu_machinery_stop(struct gpu *side);
-void __wrap_gpu_machinery_stop(struct gpu *side)
+void __wrap_gpu_resources_stop(struct gpu *side);
+void __wrap_gpu_resources_stop(struct gpu *side)
 {
     note("stop%d ", side->device.ordinal);
 }
 
-void __wrap_gpu_machinery_end(struct gpu *side);
-void __wrap_gpu_machinery_end(struct gpu *side)
+void __wrap_gpu_resources_end(struct gpu *side);
+void __wrap_gpu_resources_end(struct gpu *side)
 {
     note("end%d ", side->device.ordinal);
 }
@@ -252,9 +252,9 @@ static CUresult error_text(CUresult result, const char **words)
 }
 
 weft_status __wrap_gpu_copy(struct gpu *by, unsigned lane, void *dst, const void *src, size_t bytes,
-                            enum gpu_manner manner);
+                            enum gpu_copy_mode manner);
 weft_status __wrap_gpu_copy(struct gpu *by, unsigned lane, void *dst, const void *src, size_t bytes,
-                            enum gpu_manner manner)
+                            enum gpu_copy_mode manner)
 {
     assert_true(lane == 3 && manner == GPU_DONE);
     note("%s:%lx<%lx+%lx ", by == &gpu ? "own" : "side", (unsigned long)dst, (unsigned long)src,

@@ -31,13 +31,13 @@ static struct gpu_links machine(int n, const char *text)
     int a, b, length;
     char what;
     for (; sscanf(text, "%d-%d:%c%n", &a, &b, &what, &length) == 3; text++) {
-        struct gpu_join join = {GPU_WIRES_OWN, what - '0'};
+        struct gpu_link join = {GPU_LINK_NVLINK_PAIR, what - '0'};
         if (what == 'p' || what == 's' || what == '?')
-            join = (struct gpu_join){what == 'p'   ? GPU_WIRES_PCIE
-                                     : what == 's' ? GPU_WIRES_SWITCH
-                                                   : GPU_WIRES_NVLINK,
+            join = (struct gpu_link){what == 'p'   ? GPU_LINK_PCIE
+                                     : what == 's' ? GPU_LINK_NVSWITCH
+                                                   : GPU_LINK_NVLINK_UNKNOWN,
                                      0};
-        links.join[a][b] = links.join[b][a] = join;
+        links.link[a][b] = links.link[b][a] = join;
         text += length;
         if (*text != ',')
             break;
@@ -203,7 +203,7 @@ static void thirds_of_a_cube(void **state)
         unsigned taken = 0;
         for (int b = 0; b < 8; b++) {
             int it = third[a][b];
-            assert_int_equal(it < 0, a == b || links.join[a][b].wires != GPU_WIRES_NONE);
+            assert_int_equal(it < 0, a == b || links.link[a][b].kind != GPU_LINK_NONE);
             if (it < 0)
                 continue;
             assert_false(taken & 1u << it);
@@ -214,7 +214,7 @@ static void thirds_of_a_cube(void **state)
     }
     for (int a = 0; a < 8; a++)
         for (int b = 0; b < 8; b++)
-            assert_true(2 * pairs[a][b] <= 3 * links.join[a][b].links);
+            assert_true(2 * pairs[a][b] <= 3 * links.link[a][b].links);
 }
 
 /* No two ways of a pair have a bundle of links in common, on any machine. */
@@ -232,8 +232,8 @@ static void disjoint(void **state)
             assert_true(ways.n > 0);
             for (int i = 0; i < ways.n; i++) {
                 int first = ways.via[i] == GPU_ROUTE_DIRECT ? b : ways.via[i];
-                assert_int_not_equal(links.join[a][first].links, 0);
-                assert_int_not_equal(first == b || links.join[first][b].links, 0);
+                assert_int_not_equal(links.link[a][first].links, 0);
+                assert_int_not_equal(first == b || links.link[first][b].links, 0);
                 assert_false(used[a] & 1u << first);
                 used[a] |= 1u << first;
             }
@@ -260,24 +260,24 @@ static void what_is_read(void **state)
     setenv("FAKE_NVML_LINKS", "0-1:2,0-2:1,1-2:3", 1);
     read_machine(&links);
     assert_int_equal(links.n, 4);
-    assert_int_equal(links.join[0][1].wires, GPU_WIRES_OWN);
-    assert_int_equal(links.join[0][1].links, 2);
-    assert_int_equal(links.join[2][1].links, 3);
-    assert_int_equal(links.join[2][0].links, 1);
-    assert_int_equal(links.join[0][3].wires, GPU_WIRES_NONE);
-    assert_int_equal(links.join[1][3].wires, GPU_WIRES_PCIE);
-    assert_int_equal(links.join[2][3].wires,
-                     GPU_WIRES_NVLINK); /* the driver says so, NVML does not */
+    assert_int_equal(links.link[0][1].kind, GPU_LINK_NVLINK_PAIR);
+    assert_int_equal(links.link[0][1].links, 2);
+    assert_int_equal(links.link[2][1].links, 3);
+    assert_int_equal(links.link[2][0].links, 1);
+    assert_int_equal(links.link[0][3].kind, GPU_LINK_NONE);
+    assert_int_equal(links.link[1][3].kind, GPU_LINK_PCIE);
+    assert_int_equal(links.link[2][3].kind,
+                     GPU_LINK_NVLINK_UNKNOWN); /* the driver says so, NVML does not */
     unsetenv("FAKE_NVML_LINKS");
     read_machine(&links);
-    assert_int_equal(links.join[0][1].wires, GPU_WIRES_SWITCH);
-    assert_int_equal(links.join[1][3].wires, GPU_WIRES_PCIE);
+    assert_int_equal(links.link[0][1].kind, GPU_LINK_NVSWITCH);
+    assert_int_equal(links.link[1][3].kind, GPU_LINK_PCIE);
     setenv("CUDA_VISIBLE_DEVICES", "2,1,0", 1);
     setenv("FAKE_NVML_LINKS", "0-1:2,0-2:1,1-2:3", 1);
     read_machine(&links);
     assert_int_equal(links.n, 3);
-    assert_int_equal(links.join[0][1].links, 3); /* by the numbers of the driver */
-    assert_int_equal(links.join[1][2].links, 2);
+    assert_int_equal(links.link[0][1].links, 3); /* by the numbers of the driver */
+    assert_int_equal(links.link[1][2].links, 2);
     unsetenv("CUDA_VISIBLE_DEVICES");
     unsetenv("FAKE_NVML_LINKS");
     unsetenv("FAKE_CUDA_PCIE");
@@ -324,10 +324,10 @@ static void as_written(void **state)
         for (int i = 0; i < n * n; i++) {
             random = random * 1664525 + 1013904223;
             int a = i / n, b = i % n, kind = (int)(random >> 16) % 7;
-            enum gpu_wires wires = kind < 5 ? (enum gpu_wires)kind : GPU_WIRES_OWN;
+            enum gpu_link_kind chosen = kind < 5 ? (enum gpu_link_kind)kind : GPU_LINK_NVLINK_PAIR;
             if (a != b)
-                links.join[a][b] = (struct gpu_join){
-                    wires, wires == GPU_WIRES_OWN ? 1 + (int)(random >> 24) % 4 : 0};
+                links.link[a][b] = (struct gpu_link){
+                    chosen, chosen == GPU_LINK_NVLINK_PAIR ? 1 + (int)(random >> 24) % 4 : 0};
         }
         if (n == 5)
             strcpy(links.unknown, "nobody was asked");

@@ -124,10 +124,10 @@ static void damaged_files_are_refused(void **state)
     assert_non_null(data);
     data[6] ^= 0x55;
     store(bytes, size);
-    is_refused(WEFT_ERR_ARGUMENT, "damaged or cut off: ");
+    is_refused(WEFT_ERR_ARGUMENT, "damaged or truncated: ");
     bytes[17] ^= 0x55; /* the width, whose check sum is wrong then */
     store(bytes, size);
-    is_refused(WEFT_ERR_ARGUMENT, "not a PNG picture: ");
+    is_refused(WEFT_ERR_ARGUMENT, "not a PNG image: ");
     free(bytes);
 }
 

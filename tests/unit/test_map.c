@@ -204,7 +204,7 @@ static void the_cpu_copies_what_is_small_and_mapped(void **state)
             assert_int_equal(beneath.in, in);
         }
         /* It is not mapped: by a window that moves there, or by a copy engine. */
-        map.scarce = true;
+        map.bar1_full = true;
         ready[2][0] = 0;
         assert_int_equal(copy(in, device, some_memory, 100), WEFT_OK);
         assert_int_equal(beneath.roves, 1);
@@ -217,7 +217,7 @@ static void the_cpu_copies_what_is_small_and_mapped(void **state)
         assert_ptr_equal(beneath.to, in ? device : some_memory);
         assert_ptr_equal(beneath.from, in ? some_memory : device);
         assert_int_equal(beneath.bytes, 100);
-        map.scarce = false;
+        map.bar1_full = false;
         beneath.no_rove = false;
         ready[2][0] = 1;
         /* From GPU to GPU; without a way. */

@@ -100,9 +100,9 @@ weft_status __wrap_net_put_by_requests(struct path_state *state, struct remote t
 }
 
 weft_status __wrap_gpu_copy(struct gpu *of, unsigned lane, void *to, const void *from, size_t bytes,
-                            enum gpu_manner manner);
+                            enum gpu_copy_mode manner);
 weft_status __wrap_gpu_copy(struct gpu *of, unsigned lane, void *to, const void *from, size_t bytes,
-                            enum gpu_manner manner)
+                            enum gpu_copy_mode manner)
 {
     assert_ptr_equal(of, &gpu);
     assert_int_equal(lane, 0);

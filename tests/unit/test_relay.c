@@ -80,9 +80,9 @@ weft_status __wrap_gpu_copy_plain(struct gpu *gpu, unsigned lane, void *dst, con
 }
 
 weft_status __wrap_gpu_copy_peer(struct gpu *gpu, struct gpu *by, int slot, unsigned lane,
-                                 void *dst, const void *src, size_t n, enum gpu_manner manner);
+                                 void *dst, const void *src, size_t n, enum gpu_copy_mode manner);
 weft_status __wrap_gpu_copy_peer(struct gpu *gpu, struct gpu *by, int slot, unsigned lane,
-                                 void *dst, const void *src, size_t n, enum gpu_manner manner)
+                                 void *dst, const void *src, size_t n, enum gpu_copy_mode manner)
 {
     char more[16];
     (void)lane;

@@ -52,9 +52,9 @@ static weft_status failing(weft_status status, const char *text)
 }
 
 weft_status __wrap_gpu_copy(struct gpu *gpu, unsigned lane, void *to, const void *from,
-                            size_t bytes, enum gpu_manner manner);
+                            size_t bytes, enum gpu_copy_mode manner);
 weft_status __wrap_gpu_copy(struct gpu *gpu, unsigned lane, void *to, const void *from,
-                            size_t bytes, enum gpu_manner manner)
+                            size_t bytes, enum gpu_copy_mode manner)
 {
     assert_ptr_equal(gpu, &gpu_here);
     assert_int_equal(manner, GPU_IN_ORDER);

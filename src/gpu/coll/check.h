@@ -10,21 +10,22 @@
 #include "gpu/coll/factors.h"
 #include "gpu/coll/round.h"
 
-/* Out of line and by value, as expired(). */
-WEFT_DEVICE_NOINLINE void tell_difference(struct gpu_reporting reporting, int operation, int team,
-                                          int pe, int word, uint64_t mine, uint64_t theirs)
+/* Out of line and by value, as record_timeout(). */
+WEFT_DEVICE_NOINLINE void record_difference(struct gpu_reporting reporting, int operation, int team,
+                                            int pe, int word, uint64_t mine, uint64_t theirs)
 {
-    leave_record_of(reporting, WEFT_DEV_RECORD_REFUSED, -10 /* WEFT_ERR_MISMATCH */,
+    write_record_of(reporting, WEFT_DEV_RECORD_REFUSED, -10 /* WEFT_ERR_MISMATCH */,
                     (uint32_t)operation, team, pe, (const void *)(uintptr_t)word, mine, theirs, 0,
                     0);
 }
 
 /* Returns unit `unit`, of two, of the arguments that this member sends. */
-WEFT_DEVICE struct weft_dev_vec16 header_unit(const struct coll_call *c, uint64_t factor, int unit)
+WEFT_DEVICE struct weft_dev_vec16 make_header_unit(const struct coll_call *c, uint64_t factor,
+                                                   int unit)
 {
     struct weft_dev_vec16 v;
     v.lo = unit ? factor : c->header[COLL_HEADER_KIND];
-    v.hi = unit ? c->header[COLL_HEADER_WAY] : c->header[COLL_HEADER_BYTES];
+    v.hi = unit ? c->header[COLL_HEADER_ALGORITHM] : c->header[COLL_HEADER_BYTES];
     return v;
 }
 
@@ -35,33 +36,33 @@ KERNEL weft_coll_check(struct coll_call call)
     struct round r;
     uint64_t factor = c->header[COLL_HEADER_DETAIL];
     if (c->op == WEFT_DEV_SCALED && !c->weighted)
-        factor = weft_dev_bits_f64(how_of(c, 1).factor);
+        factor = weft_dev_bits_f64(make_reduction(c, 1).factor);
     if (round_begin(&r, c, shared))
         return;
     await_slots(&r);
     for (int i = (int)r.rank; i < c->members; i += (int)r.threads)
         for (int unit = 0; unit < 2 && i != c->me; unit++)
-            unit_send(slot_of(&r, i, c->me, c->members), (uint64_t)unit,
-                      header_unit(c, factor, unit), 1, r.packet);
+            ll_send_unit(ll_slot(&r, i, c->me, c->members), (uint64_t)unit,
+                         make_header_unit(c, factor, unit), 1, r.ll_flag);
     int differs = 0;
     for (int i = (int)r.rank; i < c->members; i += (int)r.threads)
         for (int unit = 0; unit < 2 && i != c->me && !r.failed && !differs; unit++) {
-            const char *slot = slot_of(&r, c->me, i, c->members);
-            struct weft_dev_vec16 own = header_unit(c, factor, unit);
-            struct weft_dev_vec16 v =
-                pair_await(&r, pair_load(slot, (uint64_t)unit, 1), slot, (uint64_t)unit, 1, i);
+            const char *slot = ll_slot(&r, c->me, i, c->members);
+            struct weft_dev_vec16 own = make_header_unit(c, factor, unit);
+            struct weft_dev_vec16 v = ll_await_pair(&r, ll_load_pair(slot, (uint64_t)unit, 1), slot,
+                                                    (uint64_t)unit, 1, i);
             differs = !r.failed && (v.lo != own.lo || v.hi != own.hi);
             if (differs)
-                tell_difference(c->reporting, c->operation, c->team, c->pe[i],
-                                2 * unit + (v.lo == own.lo), v.lo != own.lo ? own.lo : own.hi,
-                                v.lo != own.lo ? v.lo : v.hi);
+                record_difference(c->reporting, c->operation, c->team, c->pe[i],
+                                  2 * unit + (v.lo == own.lo), v.lo != own.lo ? own.lo : own.hi,
+                                  v.lo != own.lo ? v.lo : v.hi);
         }
     if (weft_dev_sync_block_or(r.failed || differs)) {
         if (r.rank == 0)
             weft_dev_store_u64(&r.own->refused, 1, RELAXED, WEFT_SCOPE_GPU);
         return;
     }
-    all_have_begun(&r);
+    mark_all_begun(&r);
 }
 
 #endif

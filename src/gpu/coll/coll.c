@@ -36,7 +36,7 @@ static weft_status load_coll_kernels(struct gpu *gpu, struct gpu_coll *coll)
     return status;
 }
 
-weft_status gpu_coll_ready(struct gpu *gpu)
+weft_status gpu_coll_load(struct gpu *gpu)
 {
     /* one lock for all GPUs: loading is rare */
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -100,41 +100,44 @@ const uint64_t *gpu_coll_sizes(struct gpu *gpu, int which, const uint64_t *words
     return (const uint64_t *)(uintptr_t)(gpu->pinned_device + at);
 }
 
-static CUdeviceptr area_of(const struct gpu *gpu, int team)
+static CUdeviceptr team_area_address(const struct gpu *gpu, int team)
 {
     return gpu_heap_own(&gpu->heap)->base + gpu->coll_offset + coll_area_offset(team);
 }
 
-weft_status gpu_coll_number(struct gpu *gpu, int team, uint64_t *number)
+weft_status gpu_coll_read_number(struct gpu *gpu, int team, uint64_t *number)
 {
     uint64_t tickets = 0;
     weft_status status =
-        gpu_access(gpu, 0, area_of(gpu, team) + offsetof(struct coll_area, tickets),
+        gpu_access(gpu, 0, team_area_address(gpu, team) + offsetof(struct coll_area, tickets),
                    GPU_ACCESS_LOAD, sizeof tickets, 0, 0, &tickets);
     *number = tickets / COLL_BLOCKS;
     return status;
 }
 
-weft_status gpu_coll_begin_at(struct gpu *gpu, int team, uint64_t number)
+weft_status gpu_coll_set_number(struct gpu *gpu, int team, uint64_t number)
 {
     uint64_t before;
     weft_status status =
-        gpu_access(gpu, 0, area_of(gpu, team) + offsetof(struct coll_area, tickets),
+        gpu_access(gpu, 0, team_area_address(gpu, team) + offsetof(struct coll_area, tickets),
                    GPU_ACCESS_STORE, sizeof number, number * COLL_BLOCKS, 0, NULL);
     if (!status)
-        status = gpu_access(gpu, 0, area_of(gpu, team) + offsetof(struct coll_area, begun),
-                            GPU_ACCESS_STORE, sizeof number, number, 0, NULL);
+        status =
+            gpu_access(gpu, 0, team_area_address(gpu, team) + offsetof(struct coll_area, begun),
+                       GPU_ACCESS_STORE, sizeof number, number, 0, NULL);
     if (!status)
-        status = gpu_access(gpu, 0, area_of(gpu, team) + offsetof(struct coll_area, proof),
-                            GPU_ACCESS_STORE, sizeof number, COLL_PROOF_NONE, 0, NULL);
+        status =
+            gpu_access(gpu, 0, team_area_address(gpu, team) + offsetof(struct coll_area, proof),
+                       GPU_ACCESS_STORE, sizeof number, COLL_PROOF_NONE, 0, NULL);
     /* A load after the three stores waits until they are complete. */
     return status ? status
-                  : gpu_access(gpu, 0, area_of(gpu, team) + offsetof(struct coll_area, begun),
+                  : gpu_access(gpu, 0,
+                               team_area_address(gpu, team) + offsetof(struct coll_area, begun),
                                GPU_ACCESS_LOAD, sizeof number, 0, 0, &before);
 }
 
-weft_status gpu_coll_proof(struct gpu *gpu, int team, uint64_t *found)
+weft_status gpu_coll_read_proof(struct gpu *gpu, int team, uint64_t *found)
 {
-    return gpu_access(gpu, 0, area_of(gpu, team) + offsetof(struct coll_area, proof),
+    return gpu_access(gpu, 0, team_area_address(gpu, team) + offsetof(struct coll_area, proof),
                       GPU_ACCESS_LOAD, sizeof *found, 0, 0, found);
 }

@@ -32,7 +32,7 @@ static inline size_t gpu_coll_bytes(void)
 
 /* Loads the kernels at the first call and sets gpu->coll. Must not be called during a stream
  * capture. Any thread may call it. */
-weft_status gpu_coll_ready(struct gpu *gpu);
+weft_status gpu_coll_load(struct gpu *gpu);
 
 /* Called when the GPU side closes: gpu_coll_take_stream() hands the stream to the caller, who
  * closes it; gpu_coll_close() releases the rest. */
@@ -47,12 +47,12 @@ weft_status gpu_coll_launch(struct gpu *gpu, enum coll_kernel kernel, unsigned b
  * its device address. The array stays valid until the next call. The caller holds gpu_coll.lock. */
 const uint64_t *gpu_coll_sizes(struct gpu *gpu, int which, const uint64_t *words, int n);
 
-/* gpu_coll_number() reads the number of the latest round from a team's own area.
- * gpu_coll_begin_at() resets the area, so that the next round is number + 1. */
-weft_status gpu_coll_number(struct gpu *gpu, int team, uint64_t *number);
-weft_status gpu_coll_begin_at(struct gpu *gpu, int team, uint64_t number);
+/* gpu_coll_read_number() reads the number of the latest round from a team's own area.
+ * gpu_coll_set_number() resets the area, so that the next round is number + 1. */
+weft_status gpu_coll_read_number(struct gpu *gpu, int team, uint64_t *number);
+weft_status gpu_coll_set_number(struct gpu *gpu, int team, uint64_t number);
 
 /* Reads the result of the LL128 test from the team's own area (ll128.h). */
-weft_status gpu_coll_proof(struct gpu *gpu, int team, uint64_t *found);
+weft_status gpu_coll_read_proof(struct gpu *gpu, int team, uint64_t *found);
 
 #endif

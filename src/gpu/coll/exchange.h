@@ -21,7 +21,7 @@ struct sized_own {
 };
 
 /* The four loads do not wait for each other: the arrays may be in host memory. */
-WEFT_DEVICE struct sized_own sizes_of(const struct coll_call *c, int member)
+WEFT_DEVICE struct sized_own load_sizes(const struct coll_call *c, int member)
 {
     struct sized_own own = {c->bytes, 0, {c->bytes, 0}};
     if (!c->counts)
@@ -36,14 +36,15 @@ WEFT_DEVICE struct sized_own sizes_of(const struct coll_call *c, int member)
 }
 
 /* Reports a block that is larger than the receiver's space for it; nothing is stored there. */
-WEFT_DEVICE_NOINLINE void refuse_block(struct gpu_reporting reporting, int operation, int team,
-                                       int pe, const void *at, uint64_t bytes, uint64_t room)
+WEFT_DEVICE_NOINLINE void record_refused_block(struct gpu_reporting reporting, int operation,
+                                               int team, int pe, const void *at, uint64_t bytes,
+                                               uint64_t room)
 {
-    leave_record_of(reporting, WEFT_DEV_RECORD_REFUSED, -4 /* WEFT_ERR_RANGE */,
+    write_record_of(reporting, WEFT_DEV_RECORD_REFUSED, -4 /* WEFT_ERR_RANGE */,
                     (uint32_t)operation, team, pe, at, bytes, room, 3 /* WEFT_LE */, 0);
 }
 
-WEFT_DEVICE char *place_at(const struct coll_call *c, int member, uint64_t at)
+WEFT_DEVICE char *destination_at(const struct coll_call *c, int member, uint64_t at)
 {
     return member == c->me ? c->dst + at : c->part[member] + c->to + at;
 }
@@ -53,7 +54,7 @@ WEFT_DEVICE void push_block(const struct round *r, int member, const char *from,
                             uint64_t at)
 {
     const struct coll_call *c = r->c;
-    char *to = place_at(c, member, at);
+    char *to = destination_at(c, member, at);
     if (to != from)
         weft_dev_move(to, from, (size_t)bytes, r->rank, r->threads, 0);
 }
@@ -61,7 +62,7 @@ WEFT_DEVICE void push_block(const struct round *r, int member, const char *from,
 /* Called by all threads after a round in which a block of this member did not fit. Returns whether
  * this thread reports it: a thread of the last block to end, since a host that sees the report
  * stops waiting, and blocks that are still running would be lost. */
-WEFT_DEVICE int is_last_of_all(const struct round *r)
+WEFT_DEVICE int is_last_block(const struct round *r)
 {
     uint64_t blocks = weft_dev_grid_dim_x();
     weft_dev_sync_block();
@@ -75,7 +76,7 @@ WEFT_DEVICE int is_last_of_all(const struct round *r)
 /* A team of one member needs no round, and no fence except the kernel's end. */
 WEFT_DEVICE void push_alone(struct round *r, const struct coll_call *c)
 {
-    struct sized_own own = sizes_of(c, 0);
+    struct sized_own own = load_sizes(c, 0);
     uint64_t at = c->counts ? own.offer.lo : 0, room = c->counts ? own.offer.hi : c->room;
     r->c = c;
     r->threads = weft_dev_grid_dim_x() * weft_dev_block_dim_x();
@@ -83,7 +84,8 @@ WEFT_DEVICE void push_alone(struct round *r, const struct coll_call *c)
     if (own.bytes <= room)
         push_block(r, 0, c->src + own.from, own.bytes, at);
     else if (r->rank == 0)
-        refuse_block(c->reporting, c->operation, c->team, c->pe[0], c->dst + at, own.bytes, room);
+        record_refused_block(c->reporting, c->operation, c->team, c->pe[0], c->dst + at, own.bytes,
+                             room);
 }
 
 /* Exchanges the offers. offers[2 i] and [2 i + 1]: offer of member i; sends[2 i] and [2 i + 1]:
@@ -96,19 +98,19 @@ WEFT_DEVICE void exchange_offers(struct round *r, struct sized_own first, uint64
     int rank = (int)weft_dev_thread_x(), threads = (int)weft_dev_block_dim_x();
     await_slots(r);
     for (int i = rank; i < c->members; i += threads) {
-        struct sized_own own = i == rank ? first : sizes_of(c, i);
+        struct sized_own own = i == rank ? first : load_sizes(c, i);
         if (i != c->me && r->block == 0)
-            unit_send(slot_of(r, i, c->me, c->members), 0, own.offer, 1, r->packet);
+            ll_send_unit(ll_slot(r, i, c->me, c->members), 0, own.offer, 1, r->ll_flag);
         sends[2 * i] = own.bytes;
         sends[2 * i + 1] = own.from;
         offers[2 * i] = own.offer.lo;
         offers[2 * i + 1] = own.offer.hi;
     }
     for (int i = rank; i < c->members; i += threads) {
-        const char *slot = slot_of(r, c->me, i, c->members);
+        const char *slot = ll_slot(r, c->me, i, c->members);
         if (i == c->me)
             continue;
-        struct weft_dev_vec16 v = pair_await(r, pair_load(slot, 0, 1), slot, 0, 1, i);
+        struct weft_dev_vec16 v = ll_await_pair(r, ll_load_pair(slot, 0, 1), slot, 0, 1, i);
         offers[2 * i] = v.lo;
         offers[2 * i + 1] = v.hi;
     }
@@ -122,9 +124,9 @@ struct sized_block {
 };
 
 /* before, all: for collect, bytes of the members before this one, and of all members. */
-WEFT_DEVICE struct sized_block block_for(const struct coll_call *c, const uint64_t *offers,
-                                         const uint64_t *sends, int member, uint64_t before,
-                                         uint64_t all)
+WEFT_DEVICE struct sized_block find_block(const struct coll_call *c, const uint64_t *offers,
+                                          const uint64_t *sends, int member, uint64_t before,
+                                          uint64_t all)
 {
     struct sized_block b = {sends[2 * member], sends[2 * member + 1], before, c->room, 0};
     b.fits = all <= c->room;
@@ -137,20 +139,20 @@ WEFT_DEVICE struct sized_block block_for(const struct coll_call *c, const uint64
 }
 
 /* Reports the blocks that did not fit, after the round. */
-WEFT_DEVICE void refuse_blocks(const struct round *r, const uint64_t *offers, const uint64_t *sends,
-                               uint64_t before, uint64_t all)
+WEFT_DEVICE void record_refused_blocks(const struct round *r, const uint64_t *offers,
+                                       const uint64_t *sends, uint64_t before, uint64_t all)
 {
     const struct coll_call *c = r->c;
     int fits = 1;
     for (int i = 0; i < c->members; i++)
-        fits &= block_for(c, offers, sends, i, before, all).fits;
-    if (fits || !is_last_of_all(r))
+        fits &= find_block(c, offers, sends, i, before, all).fits;
+    if (fits || !is_last_block(r))
         return;
     for (int i = 0; i < c->members; i++) {
-        struct sized_block b = block_for(c, offers, sends, i, before, all);
+        struct sized_block b = find_block(c, offers, sends, i, before, all);
         if (!b.fits)
-            refuse_block(c->reporting, c->operation, c->team, c->pe[i], place_at(c, i, b.at),
-                         b.bytes, b.room);
+            record_refused_block(c->reporting, c->operation, c->team, c->pe[i],
+                                 destination_at(c, i, b.at), b.bytes, b.room);
     }
 }
 
@@ -170,7 +172,7 @@ KERNEL weft_coll_push_sized(struct coll_call call)
         return;
     }
     if (weft_dev_thread_x() < (unsigned)c->members)
-        first = sizes_of(c, (int)weft_dev_thread_x());
+        first = load_sizes(c, (int)weft_dev_thread_x());
     if (round_begin(&r, c, shared))
         return;
     exchange_offers(&r, first, offers, sends);
@@ -180,15 +182,15 @@ KERNEL weft_coll_push_sized(struct coll_call call)
     }
     int known = !r.failed;
     for (int i = 0; i < c->members && known; i++) {
-        int member = turned(c, i);
-        struct sized_block b = block_for(c, offers, sends, member, before, all);
+        int member = rotated_member(c, i);
+        struct sized_block b = find_block(c, offers, sends, member, before, all);
         if (b.fits)
             push_block(&r, member, c->src + b.from, b.bytes, b.at);
     }
     round_end(&r, 1);
-    all_have_begun(&r);
+    mark_all_begun(&r);
     if (known)
-        refuse_blocks(&r, offers, sends, before, all);
+        record_refused_blocks(&r, offers, sends, before, all);
 }
 
 #endif

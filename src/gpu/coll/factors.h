@@ -15,7 +15,7 @@
 /* How elements are combined. more 0: elements of 16 bits and more, by the host's operations except
  * the average. Separate kernels of the same text serve the other cases, so that these are not
  * slower. */
-WEFT_DEVICE struct weft_dev_how how_of(const struct coll_call *c, int more)
+WEFT_DEVICE struct weft_dev_how make_reduction(const struct coll_call *c, int more)
 {
     weft_type type = (weft_type)c->type;
     int widened = weft_dev_widened(type);
@@ -30,7 +30,7 @@ WEFT_DEVICE struct weft_dev_how how_of(const struct coll_call *c, int more)
 
 WEFT_DEVICE char *factor_slot(const struct round *r, int at, int from)
 {
-    return area_of(r->c, at)->factors[r->number & 1][from];
+    return member_area(r->c, at)->factors[r->number & 1][from];
 }
 
 /* Called after await_slots(): the slots of the round before the last one are then free. */
@@ -42,12 +42,12 @@ WEFT_DEVICE void factors_send(const struct round *r, struct weft_dev_how h)
         return;
     for (int i = (int)weft_dev_thread_x(); i < c->members; i += (int)weft_dev_block_dim_x())
         if (i != c->me)
-            unit_send(factor_slot(r, i, c->me), 0, v, 0, r->packet);
+            ll_send_unit(factor_slot(r, i, c->me), 0, v, 0, r->ll_flag);
 }
 
 /* Receives the factors into `factors`, shared by the block. No thread continues before all have
  * arrived. */
-WEFT_DEVICE void factors_take(struct round *r, struct weft_dev_how h, double *factors)
+WEFT_DEVICE void factors_receive(struct round *r, struct weft_dev_how h, double *factors)
 {
     const struct coll_call *c = r->c;
     if (!h.more || !c->weighted)
@@ -56,7 +56,7 @@ WEFT_DEVICE void factors_take(struct round *r, struct weft_dev_how h, double *fa
         const char *slot = factor_slot(r, c->me, i);
         struct weft_dev_vec16 v = {weft_dev_bits_f64(h.factor), 0};
         if (i != c->me)
-            v = pair_await(r, pair_load(slot, 0, 0), slot, 0, 0, i);
+            v = ll_await_pair(r, ll_load_pair(slot, 0, 0), slot, 0, 0, i);
         factors[i] = weft_dev_f64_bits(v.lo);
     }
     r->failed = weft_dev_sync_block_or(r->failed);
@@ -70,11 +70,12 @@ WEFT_DEVICE void factors_exchange(struct round *r, struct weft_dev_how h, double
         return;
     await_slots(r);
     factors_send(r, h);
-    factors_take(r, h, factors);
+    factors_receive(r, h, factors);
 }
 
 /* Returns how the elements of one member are combined. */
-WEFT_DEVICE struct weft_dev_how how_for(const struct round *r, struct weft_dev_how h, int member)
+WEFT_DEVICE struct weft_dev_how member_reduction(const struct round *r, struct weft_dev_how h,
+                                                 int member)
 {
     if (h.more && r->factors)
         h.factor = r->factors[member];

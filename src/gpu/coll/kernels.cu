@@ -72,6 +72,6 @@ KERNEL weft_coll_meet(struct coll_call call)
         return;
     if (c->fenced)
         weft_dev_fence(ORDERED, SYSTEM);
-    say_here(&r);
+    send_here(&r);
     await_here(&r, r.number);
 }

@@ -48,26 +48,26 @@
     X(weft_coll_prove_lines)
 
 enum {
-    COLL_MEMBERS = 64,   /* members of a team, at most */
-    COLL_BLOCKS = 64,    /* blocks of a launch, at most */
-    COLL_TEAMS = 32,     /* teams that have an area: those with the lowest slots */
-    COLL_WIDE_TEAMS = 2, /* the world and the node team: their slot sets are larger */
-    COLL_WIDE_SET = 2 << 20,
-    COLL_NARROW_SET = 256 << 10,
-    COLL_CHUNKS = 256, /* a block's share of a broadcast has fewer chunks than this */
-    COLL_UNIT = 16,    /* bytes of payload that one thread sends as two LL packets */
-    COLL_UNIT_WIRE = 32,
+    COLL_MEMBERS = 64,           /* members of a team, at most */
+    COLL_BLOCKS = 64,            /* blocks of a launch, at most */
+    COLL_TEAMS = 32,             /* teams that have an area: those with the lowest slots */
+    COLL_WIDE_TEAMS = 2,         /* the world and the node team: their slot sets are larger */
+    COLL_WIDE_SET = 2 << 20,     /* bytes of a slot set of those teams */
+    COLL_NARROW_SET = 256 << 10, /* bytes of a slot set of the other teams */
+    COLL_CHUNKS = 256,           /* a block's share of a broadcast has fewer chunks than this */
+    COLL_UNIT = 16,              /* bytes of payload that one thread sends as two LL packets */
+    COLL_UNIT_WIRE = 32,         /* bytes of the two packets */
     /* bytes of payload that one warp sends as four LL128 lines, see ll128.h */
     COLL_PIECE = 480,
-    COLL_PIECE_WIRE = 512,
-    COLL_SCRATCH_GRAIN = 128, /* bytes, see staged.h */
+    COLL_PIECE_WIRE = 512,    /* bytes of the four lines */
+    COLL_STAGING_GRAIN = 128, /* bytes, see coll_scratch.h */
     COLL_STEPS = 1 << 20,     /* a staged round has fewer steps than this */
-    COLL_PROOF_THREADS = 512,
+    COLL_PROOF_THREADS = 512, /* threads of a block of the LL128 test */
     /* rounds of the LL128 test, one after the other, so that both slot sets are used */
     COLL_PROOF_ROUNDS = 3,
     /* set in the flag of each LL packet, so that a flag is never 0 as in a new slot set */
     COLL_NUMBER_BIT = 0x40000000,
-    COLL_RENEW_MASK = 0x1fffffff, /* mask of round numbers, see coll_renew() */
+    COLL_RENEW_MASK = 0x1fffffff, /* mask of round numbers, see clear_next_set() */
 };
 
 /* Result of the LL128 test: the worst result of all warps, shifted by COLL_PROOF_SHIFT, above the
@@ -122,9 +122,9 @@ static inline uint64_t coll_area_offset(int team)
 
 /* Bytes of a staging slot when all sets of a team together are divided among the blocks: two slots
  * for each of the `parts` of each block. */
-WEFT_DEV_BOTH uint64_t coll_scratch_slot(uint64_t set_bytes, unsigned blocks, unsigned parts)
+WEFT_DEV_BOTH uint64_t coll_staging_slot_bytes(uint64_t set_bytes, unsigned blocks, unsigned parts)
 {
-    return 4 * set_bytes / ((uint64_t)2 * blocks * parts) / COLL_SCRATCH_GRAIN * COLL_SCRATCH_GRAIN;
+    return 4 * set_bytes / ((uint64_t)2 * blocks * parts) / COLL_STAGING_GRAIN * COLL_STAGING_GRAIN;
 }
 
 /* Which members send to which. */
@@ -140,7 +140,7 @@ enum coll_header {
     COLL_HEADER_BYTES,  /* bytes of a block or vector; 0 when they differ between members */
     COLL_HEADER_DETAIL, /* factor of a scaled sum as a double; strides of a strided alltoall */
     /* algorithm: kernel, blocks and threads, which also depend on the kinds of memory */
-    COLL_HEADER_WAY,
+    COLL_HEADER_ALGORITHM,
     COLL_HEADER_WORDS
 };
 

@@ -27,14 +27,15 @@ WEFT_DEVICE void units_send(const struct round *r, struct weft_dev_vec16 first, 
         struct weft_dev_vec16 v = first;
         int loaded = u == r->rank ? first_of : -1;
         for (int i = 0; i < c->members - 1; i++) {
-            int member = turned(c, i);
+            int member = rotated_member(c, i);
             if (!sends_to(c, member))
                 continue;
             int of = c->src_step ? member : 0;
             if (of != loaded)
                 v = weft_dev_unit_load(c->src + (uint64_t)of * c->src_step, c->bytes, u);
             loaded = of;
-            unit_send(slot_of(r, member, c->me, c->members), u, v, has_two(c->bytes, u), r->packet);
+            ll_send_unit(ll_slot(r, member, c->me, c->members), u, v, unit_has_two(c->bytes, u),
+                         r->ll_flag);
         }
     }
 }
@@ -45,55 +46,55 @@ KERNEL weft_coll_send(struct coll_call call)
     WEFT_SHARED(uint64_t, shared, [2]);
     const struct coll_call *c = &call;
     struct round r;
-    int first_of = c->src_step ? turned(c, 0) : 0;
-    struct weft_dev_vec16 first = first_unit(c, first_of);
+    int first_of = c->src_step ? rotated_member(c, 0) : 0;
+    struct weft_dev_vec16 first = load_first_unit(c, first_of);
     if (round_begin(&r, c, shared))
         return;
-    first = first_unit_of(&r, first, first_of);
+    first = reload_first_unit(&r, first, first_of);
     if (c->flow != COLL_ALL)
-        say_here(&r);
+        send_here(&r);
     await_slots(&r);
     units_send(&r, first, first_of);
     uint64_t units = (c->bytes + COLL_UNIT - 1) / COLL_UNIT;
     const char *mine = c->src + (uint64_t)c->me * c->src_step;
     char *to = c->dst + (uint64_t)c->me * c->dst_step;
-    for (uint64_t u = r.rank; u < units && takes_from(c, c->me) && to != mine; u += r.threads)
+    for (uint64_t u = r.rank; u < units && receives_from(c, c->me) && to != mine; u += r.threads)
         weft_dev_unit_deliver(to, c->bytes, u, weft_dev_unit_load(mine, c->bytes, u));
     for (uint64_t u = r.rank; u < units; u += r.threads) {
-        int two = has_two(c->bytes, u);
-        for (int i = 0; i < c->members - 1; i += GROUP) {
-            struct pair p[GROUP];
+        int two = unit_has_two(c->bytes, u);
+        for (int i = 0; i < c->members - 1; i += LOADED_TOGETHER) {
+            struct ll_pair p[LOADED_TOGETHER];
             WEFT_UNROLL
-            for (int k = 0; k < GROUP; k++) {
-                int member = turned(c, i + k < c->members - 1 ? i + k : i);
-                if (takes_from(c, member))
-                    p[k] = pair_load(slot_of(&r, c->me, member, c->members), u, two);
+            for (int k = 0; k < LOADED_TOGETHER; k++) {
+                int member = rotated_member(c, i + k < c->members - 1 ? i + k : i);
+                if (receives_from(c, member))
+                    p[k] = ll_load_pair(ll_slot(&r, c->me, member, c->members), u, two);
             }
             WEFT_UNROLL
-            for (int k = 0; k < GROUP; k++) {
-                int member = turned(c, i + k < c->members - 1 ? i + k : i);
-                if (i + k >= c->members - 1 || !takes_from(c, member))
+            for (int k = 0; k < LOADED_TOGETHER; k++) {
+                int member = rotated_member(c, i + k < c->members - 1 ? i + k : i);
+                if (i + k >= c->members - 1 || !receives_from(c, member))
                     continue;
                 struct weft_dev_vec16 v =
-                    pair_await(&r, p[k], slot_of(&r, c->me, member, c->members), u, two, member);
+                    ll_await_pair(&r, p[k], ll_slot(&r, c->me, member, c->members), u, two, member);
                 if (!r.failed)
                     weft_dev_unit_deliver(c->dst + (uint64_t)member * c->dst_step, c->bytes, u, v);
             }
         }
     }
     if (c->flow == COLL_ALL)
-        all_have_begun(&r);
+        mark_all_begun(&r);
 }
 
 /* Waits for a member's packets `p` and combines its unit into `acc`. */
 WEFT_DEVICE void member_combine(struct round *r, struct weft_dev_how h, struct weft_dev_wide *acc,
-                                struct pair p, struct weft_dev_vec16 mine, int slots, uint64_t at,
-                                int two, int member)
+                                struct ll_pair p, struct weft_dev_vec16 mine, int slots,
+                                uint64_t at, int two, int member)
 {
     struct weft_dev_vec16 v = mine;
-    h = how_for(r, h, member);
+    h = member_reduction(r, h, member);
     if (member != r->c->me)
-        v = pair_await(r, p, slot_of(r, r->c->me, member, slots), at, two, member);
+        v = ll_await_pair(r, p, ll_slot(r, r->c->me, member, slots), at, two, member);
     if (member)
         weft_dev_wide_add(h, acc, v);
     else
@@ -110,22 +111,22 @@ WEFT_DEVICE struct weft_dev_vec16 unit_combine(struct round *r, struct weft_dev_
     struct weft_dev_wide acc;
     struct weft_dev_vec16 nothing = {0, 0};
     weft_dev_wide_begin(h, &acc, nothing);
-    for (int i = 0; i < c->members; i += GROUP) {
-        struct pair p[GROUP];
+    for (int i = 0; i < c->members; i += LOADED_TOGETHER) {
+        struct ll_pair p[LOADED_TOGETHER];
         WEFT_UNROLL
-        for (int k = 0; k < GROUP; k++)
+        for (int k = 0; k < LOADED_TOGETHER; k++)
             if (i + k < c->members && i + k != c->me)
-                p[k] = pair_load(slot_of(r, c->me, i + k, slots), at, two);
+                p[k] = ll_load_pair(ll_slot(r, c->me, i + k, slots), at, two);
         if (h.more) { /* not unrolled: the code is large */
             WEFT_NO_UNROLL
-            for (int k = 0; k < GROUP && i + k < c->members; k++) {
-                struct pair q = k == 0 ? p[0] : k == 1 ? p[1] : k == 2 ? p[2] : p[3];
+            for (int k = 0; k < LOADED_TOGETHER && i + k < c->members; k++) {
+                struct ll_pair q = k == 0 ? p[0] : k == 1 ? p[1] : k == 2 ? p[2] : p[3];
                 member_combine(r, h, &acc, q, mine, slots, at, two, i + k);
             }
             continue;
         }
         WEFT_UNROLL
-        for (int k = 0; k < GROUP; k++) {
+        for (int k = 0; k < LOADED_TOGETHER; k++) {
             if (i + k >= c->members)
                 break;
             member_combine(r, h, &acc, p[k], mine, slots, at, two, i + k);
@@ -139,30 +140,30 @@ WEFT_DEVICE struct weft_dev_vec16 unit_combine(struct round *r, struct weft_dev_
 WEFT_DEVICE void reduce_one(const struct coll_call *c, uint64_t *shared, double *factors, int more)
 {
     struct round r;
-    struct weft_dev_how h = how_of(c, more);
-    int first_of = c->src_step ? turned(c, 0) : 0;
-    struct weft_dev_vec16 first = first_unit(c, first_of);
+    struct weft_dev_how h = make_reduction(c, more);
+    int first_of = c->src_step ? rotated_member(c, 0) : 0;
+    struct weft_dev_vec16 first = load_first_unit(c, first_of);
     if (round_begin(&r, c, shared))
         return;
-    first = first_unit_of(&r, first, first_of);
+    first = reload_first_unit(&r, first, first_of);
     if (c->flow != COLL_ALL)
-        say_here(&r);
+        send_here(&r);
     await_slots(&r);
     factors_send(&r, h);
     units_send(&r, first, first_of);
-    factors_take(&r, h, factors);
+    factors_receive(&r, h, factors);
     uint64_t units = (c->bytes + COLL_UNIT - 1) / COLL_UNIT;
     const char *mine = c->src + (uint64_t)c->me * c->src_step;
-    for (uint64_t u = r.rank; u < units && takes_from(c, c->me); u += r.threads) {
+    for (uint64_t u = r.rank; u < units && receives_from(c, c->me); u += r.threads) {
         struct weft_dev_vec16 v = first;
         if (u != r.rank || c->src_step)
             v = weft_dev_unit_load(mine, c->bytes, u);
-        v = unit_combine(&r, h, v, c->members, u, has_two(c->bytes, u));
+        v = unit_combine(&r, h, v, c->members, u, unit_has_two(c->bytes, u));
         if (!r.failed)
             weft_dev_unit_deliver(c->dst, c->bytes, u, v);
     }
     if (c->flow == COLL_ALL)
-        all_have_begun(&r);
+        mark_all_begun(&r);
 }
 
 KERNEL weft_coll_reduce_one(struct coll_call call)
@@ -192,7 +193,7 @@ WEFT_DEVICE uint64_t slice_end(uint64_t units, uint64_t slice, int member)
 WEFT_DEVICE void reduce_two(const struct coll_call *c, uint64_t *shared, double *factors, int more)
 {
     struct round r;
-    struct weft_dev_how h = how_of(c, more);
+    struct weft_dev_how h = make_reduction(c, more);
     int n = c->members, slots = 2 * n;
     uint64_t units = (c->bytes + COLL_UNIT - 1) / COLL_UNIT, slice = (units + n - 1) / n;
     if (round_begin(&r, c, shared))
@@ -201,40 +202,42 @@ WEFT_DEVICE void reduce_two(const struct coll_call *c, uint64_t *shared, double 
     factors_send(&r, h);
     for (uint64_t v = r.rank; v < slice; v += r.threads)
         for (int i = 0; i < n - 1; i++) {
-            int member = turned(c, i);
+            int member = rotated_member(c, i);
             uint64_t u = slice * (uint64_t)member + v;
             if (u < slice_end(units, slice, member))
-                unit_send(slot_of(&r, member, c->me, slots), v,
-                          weft_dev_unit_load(c->src, c->bytes, u), has_two(c->bytes, u), r.packet);
+                ll_send_unit(ll_slot(&r, member, c->me, slots), v,
+                             weft_dev_unit_load(c->src, c->bytes, u), unit_has_two(c->bytes, u),
+                             r.ll_flag);
         }
-    factors_take(&r, h, factors);
+    factors_receive(&r, h, factors);
     for (uint64_t v = r.rank; v < slice; v += r.threads) {
         uint64_t u = slice * (uint64_t)c->me + v;
         if (u >= slice_end(units, slice, c->me))
             break;
-        int two = has_two(c->bytes, u);
+        int two = unit_has_two(c->bytes, u);
         struct weft_dev_vec16 result =
             unit_combine(&r, h, weft_dev_unit_load(c->src, c->bytes, u), slots, v, two);
         if (r.failed)
             break;
         for (int i = 0; i < n - 1; i++)
-            unit_send(slot_of(&r, turned(c, i), n + c->me, slots), v, result, two, r.packet);
+            ll_send_unit(ll_slot(&r, rotated_member(c, i), n + c->me, slots), v, result, two,
+                         r.ll_flag);
         weft_dev_unit_deliver(c->dst, c->bytes, u, result);
     }
     for (uint64_t v = r.rank; v < slice; v += r.threads)
         for (int i = 0; i < n - 1; i++) {
-            int member = turned(c, i);
+            int member = rotated_member(c, i);
             uint64_t u = slice * (uint64_t)member + v;
             if (u >= slice_end(units, slice, member))
                 continue;
-            int two = has_two(c->bytes, u);
-            const char *slot = slot_of(&r, c->me, n + member, slots);
+            int two = unit_has_two(c->bytes, u);
+            const char *slot = ll_slot(&r, c->me, n + member, slots);
             struct weft_dev_vec16 result =
-                pair_await(&r, pair_load(slot, v, two), slot, v, two, member);
+                ll_await_pair(&r, ll_load_pair(slot, v, two), slot, v, two, member);
             if (!r.failed)
                 weft_dev_unit_deliver(c->dst, c->bytes, u, result);
         }
-    all_have_begun(&r);
+    mark_all_begun(&r);
 }
 
 KERNEL weft_coll_reduce_two(struct coll_call call)

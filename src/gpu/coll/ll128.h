@@ -23,8 +23,8 @@
 #include "gpu/coll/round.h"
 
 enum {
-    LANES = 32,
-    LINE_LANES = 8,
+    LANES = 32,                           /* of a warp */
+    LINE_LANES = 8,                       /* lanes that store one line */
     LINE_PAYLOAD = 16 * (LINE_LANES - 1), /* payload bytes of the lanes without the flag */
     HALVES_AT = 4 * LINE_PAYLOAD, /* offset in a piece of the payload of the lanes with a flag */
 };
@@ -48,7 +48,7 @@ WEFT_DEVICE int warp_any(int value)
     return ALONE ? value : weft_dev_any(ALL_LANES, value);
 }
 
-WEFT_DEVICE int has_number(unsigned lane)
+WEFT_DEVICE int has_flag(unsigned lane)
 {
     return lane % LINE_LANES == LINE_LANES - 1;
 }
@@ -59,20 +59,20 @@ WEFT_DEVICE uint64_t warp_rank(const struct round *r)
     return ALONE ? r->rank : r->rank / LANES;
 }
 
-WEFT_DEVICE uint64_t warps_of(const struct round *r)
+WEFT_DEVICE uint64_t count_warps(const struct round *r)
 {
     return ALONE ? r->threads : r->threads / LANES;
 }
 
 /* Returns the offset of a lane's payload in its piece. */
-WEFT_DEVICE uint64_t lane_at(unsigned lane)
+WEFT_DEVICE uint64_t lane_offset(unsigned lane)
 {
-    return has_number(lane) ? HALVES_AT + lane / LINE_LANES * 8 : 16 * (lane - lane / LINE_LANES);
+    return has_flag(lane) ? HALVES_AT + lane / LINE_LANES * 8 : 16 * (lane - lane / LINE_LANES);
 }
 
 /* Returns whether the lane's line carries any of the `left` bytes from the start of the piece to
  * the end. */
-WEFT_DEVICE int is_sent(unsigned lane, uint64_t left)
+WEFT_DEVICE int line_is_used(unsigned lane, uint64_t left)
 {
     return lane / LINE_LANES * LINE_PAYLOAD < left;
 }
@@ -81,10 +81,10 @@ WEFT_DEVICE int is_sent(unsigned lane, uint64_t left)
 WEFT_DEVICE struct weft_dev_vec16 lane_load(const char *src, uint64_t bytes, uint64_t piece,
                                             unsigned lane)
 {
-    uint64_t begin = COLL_PIECE * piece, at = begin + lane_at(lane);
+    uint64_t begin = COLL_PIECE * piece, at = begin + lane_offset(lane);
     struct weft_dev_vec16 v = {0, 0};
-    if (!has_number(lane))
-        return weft_dev_unit_load(src + begin, bytes - begin, lane_at(lane) / 16);
+    if (!has_flag(lane))
+        return weft_dev_unit_load(src + begin, bytes - begin, lane_offset(lane) / 16);
     if (at < bytes)
         v.lo = weft_dev_packet_payload(src + at, (size_t)(bytes - at));
     return v;
@@ -93,17 +93,17 @@ WEFT_DEVICE struct weft_dev_vec16 lane_load(const char *src, uint64_t bytes, uin
 WEFT_DEVICE void lane_deliver(char *dst, uint64_t bytes, uint64_t piece, unsigned lane,
                               struct weft_dev_vec16 v)
 {
-    uint64_t begin = COLL_PIECE * piece, at = begin + lane_at(lane);
+    uint64_t begin = COLL_PIECE * piece, at = begin + lane_offset(lane);
     if (at >= bytes)
         return;
-    if (has_number(lane))
+    if (has_flag(lane))
         weft_dev_packet_deliver(dst + at, v.lo, (size_t)(bytes - at));
     else
-        weft_dev_unit_deliver(dst + begin, bytes - begin, lane_at(lane) / 16, v);
+        weft_dev_unit_deliver(dst + begin, bytes - begin, lane_offset(lane) / 16, v);
 }
 
 /* Returns the slot of member `from` in the set of member `at`; `slots` slots share the set. */
-WEFT_DEVICE char *lines_slot(const struct round *r, int at, int from, int slots)
+WEFT_DEVICE char *ll128_slot(const struct round *r, int at, int from, int slots)
 {
     const struct coll_call *c = r->c;
     uint64_t bytes = c->set_bytes / (uint64_t)slots / COLL_PIECE_WIRE * COLL_PIECE_WIRE;
@@ -117,24 +117,24 @@ WEFT_DEVICE void lane_store(char *slot, uint64_t piece, unsigned lane, struct we
 {
     char *to = slot + COLL_PIECE_WIRE * piece + 16 * lane;
 #if WEFT_TARGET_CUDA
-    v.hi = has_number(lane) ? number : v.hi;
+    v.hi = has_flag(lane) ? number : v.hi;
     weft_dev_sync_warp(ALL_LANES); /* all lanes then store with one instruction */
     if (sent)
         weft_dev_store_vec16_relaxed(to, v);
 #else
-    if (sent && !has_number(lane))
+    if (sent && !has_flag(lane))
         weft_dev_store_vec16_relaxed(to, v);
     else if (sent)
         weft_dev_store_u64((uint64_t *)(void *)to, v.lo, RELAXED, SYSTEM);
     if (!ALONE)
         weft_dev_sync_warp(ALL_LANES);
-    if (sent && has_number(lane)) /* release: pairs with the acquire in lane_await() */
+    if (sent && has_flag(lane)) /* release: pairs with the acquire in lane_await() */
         weft_dev_store_u64((uint64_t *)(void *)(to + 8), number, RELEASE, SYSTEM);
 #endif
 }
 
 /* Loads what is in the slot now, without waiting. */
-WEFT_DEVICE struct weft_dev_vec16 lane_look(const char *slot, uint64_t piece, unsigned lane,
+WEFT_DEVICE struct weft_dev_vec16 lane_peek(const char *slot, uint64_t piece, unsigned lane,
                                             int sent)
 {
     struct weft_dev_vec16 v = {0, 0};
@@ -148,21 +148,21 @@ WEFT_DEVICE struct weft_dev_vec16 lane_look(const char *slot, uint64_t piece, un
 }
 
 /* Waits until the line has this round's flag and returns the payload of a lane of `member`'s piece.
- * v: result of lane_look(). */
+ * v: result of lane_peek(). */
 WEFT_DEVICE struct weft_dev_vec16 lane_await(struct round *r, struct weft_dev_vec16 v,
                                              const char *slot, uint64_t piece, unsigned lane,
                                              int sent, int member)
 {
     const char *at = slot + COLL_PIECE_WIRE * piece + 16 * lane;
-    struct patience patience = {0, 0, 0};
+    struct wait_progress progress = {0, 0, 0};
 #if WEFT_TARGET_CUDA
     for (;;) {
         uint64_t seen = weft_dev_shuffle_u64(ALL_LANES, v.hi, lane | (LINE_LANES - 1));
         int late = sent && seen != r->number && !r->failed;
         if (!weft_dev_any(ALL_LANES, late))
             break;
-        if (late && has_number(lane))
-            wait_on(r, &patience, member, at, r->number, seen);
+        if (late && has_flag(lane))
+            check_wait(r, &progress, member, at, r->number, seen);
         r->failed = weft_dev_any(ALL_LANES, r->failed);
         if (sent)
             v = weft_dev_load_vec16_relaxed(at);
@@ -172,16 +172,16 @@ WEFT_DEVICE struct weft_dev_vec16 lane_await(struct round *r, struct weft_dev_ve
     const uint64_t *flag = (const uint64_t *)(const void *)(line + 16 * LINE_LANES - 8);
     uint64_t seen;
     while (sent && !r->failed && (seen = weft_dev_load_u64(flag, ACQUIRE, SYSTEM)) != r->number)
-        wait_on(r, &patience, member, line, r->number, seen);
+        check_wait(r, &progress, member, line, r->number, seen);
     if (sent)
         v = weft_dev_load_vec16_relaxed(at);
 #endif
-    if (has_number(lane))
+    if (has_flag(lane))
         v.hi = 0;
     return v;
 }
 
-WEFT_DEVICE uint64_t pieces_of(uint64_t bytes)
+WEFT_DEVICE uint64_t count_pieces(uint64_t bytes)
 {
     return (bytes + COLL_PIECE - 1) / COLL_PIECE;
 }
@@ -190,45 +190,45 @@ WEFT_DEVICE uint64_t pieces_of(uint64_t bytes)
 WEFT_DEVICE void pieces_send(const struct round *r)
 {
     const struct coll_call *c = r->c;
-    for (uint64_t p = warp_rank(r); p < pieces_of(c->bytes); p += warps_of(r)) {
+    for (uint64_t p = warp_rank(r); p < count_pieces(c->bytes); p += count_warps(r)) {
         uint64_t left = c->bytes - COLL_PIECE * p;
         FOR_LANES(lane)
         {
             struct weft_dev_vec16 v = {0, 0};
             int loaded = -1;
             for (int i = 0; i < c->members - 1; i++) {
-                int member = turned(c, i), of = c->src_step ? member : 0;
+                int member = rotated_member(c, i), of = c->src_step ? member : 0;
                 if (!sends_to(c, member))
                     continue;
                 if (of != loaded)
                     v = lane_load(c->src + (uint64_t)of * c->src_step, c->bytes, p, lane);
                 loaded = of;
-                lane_store(lines_slot(r, member, c->me, c->members), p, lane, v, r->number,
-                           is_sent(lane, left));
+                lane_store(ll128_slot(r, member, c->me, c->members), p, lane, v, r->number,
+                           line_is_used(lane, left));
             }
         }
     }
 }
 
 /* Receives one lane's part of piece p from all members that send to this member. */
-WEFT_DEVICE void lane_take(struct round *r, uint64_t p, unsigned lane)
+WEFT_DEVICE void lane_receive(struct round *r, uint64_t p, unsigned lane)
 {
     const struct coll_call *c = r->c;
-    int sent = is_sent(lane, c->bytes - COLL_PIECE * p), n = c->members;
-    for (int i = 0; i < n - 1; i += GROUP) {
-        struct weft_dev_vec16 v[GROUP];
+    int sent = line_is_used(lane, c->bytes - COLL_PIECE * p), n = c->members;
+    for (int i = 0; i < n - 1; i += LOADED_TOGETHER) {
+        struct weft_dev_vec16 v[LOADED_TOGETHER];
         WEFT_UNROLL
-        for (int k = 0; k < GROUP; k++) {
-            int member = turned(c, i + k < n - 1 ? i + k : i);
-            v[k] =
-                lane_look(lines_slot(r, c->me, member, n), p, lane, sent && takes_from(c, member));
+        for (int k = 0; k < LOADED_TOGETHER; k++) {
+            int member = rotated_member(c, i + k < n - 1 ? i + k : i);
+            v[k] = lane_peek(ll128_slot(r, c->me, member, n), p, lane,
+                             sent && receives_from(c, member));
         }
         WEFT_UNROLL
-        for (int k = 0; k < GROUP; k++) {
-            int member = turned(c, i + k < n - 1 ? i + k : i);
-            if (i + k >= n - 1 || !takes_from(c, member))
+        for (int k = 0; k < LOADED_TOGETHER; k++) {
+            int member = rotated_member(c, i + k < n - 1 ? i + k : i);
+            if (i + k >= n - 1 || !receives_from(c, member))
                 continue;
-            v[k] = lane_await(r, v[k], lines_slot(r, c->me, member, n), p, lane, sent, member);
+            v[k] = lane_await(r, v[k], ll128_slot(r, c->me, member, n), p, lane, sent, member);
             if (!r->failed)
                 lane_deliver(c->dst + (uint64_t)member * c->dst_step, c->bytes, p, lane, v[k]);
         }
@@ -244,20 +244,20 @@ KERNEL weft_coll_send_lines(struct coll_call call)
     if (round_begin(&r, c, shared))
         return;
     if (c->flow != COLL_ALL)
-        say_here(&r);
+        send_here(&r);
     await_slots(&r);
     pieces_send(&r);
     const char *mine = c->src + (uint64_t)c->me * c->src_step;
     char *to = c->dst + (uint64_t)c->me * c->dst_step;
-    for (uint64_t p = warp_rank(&r); p < pieces_of(c->bytes); p += warps_of(&r))
+    for (uint64_t p = warp_rank(&r); p < count_pieces(c->bytes); p += count_warps(&r))
         FOR_LANES(lane)
         {
-            if (takes_from(c, c->me) && to != mine)
+            if (receives_from(c, c->me) && to != mine)
                 lane_deliver(to, c->bytes, p, lane, lane_load(mine, c->bytes, p, lane));
-            lane_take(&r, p, lane);
+            lane_receive(&r, p, lane);
         }
     if (c->flow == COLL_ALL)
-        all_have_begun(&r);
+        mark_all_begun(&r);
 }
 
 /* Combines a lane's part of piece `at` of every member's slot in the order of the team. `mine`:
@@ -270,21 +270,21 @@ WEFT_DEVICE struct weft_dev_vec16 lane_combine(struct round *r, struct weft_dev_
     struct weft_dev_wide acc;
     struct weft_dev_vec16 nothing = {0, 0};
     weft_dev_wide_begin(h, &acc, nothing);
-    for (int i = 0; i < c->members; i += GROUP) {
-        struct weft_dev_vec16 v[GROUP];
+    for (int i = 0; i < c->members; i += LOADED_TOGETHER) {
+        struct weft_dev_vec16 v[LOADED_TOGETHER];
         WEFT_UNROLL
-        for (int k = 0; k < GROUP; k++)
+        for (int k = 0; k < LOADED_TOGETHER; k++)
             if (i + k < c->members && i + k != c->me)
-                v[k] = lane_look(lines_slot(r, c->me, i + k, slots), at, lane, sent);
+                v[k] = lane_peek(ll128_slot(r, c->me, i + k, slots), at, lane, sent);
         WEFT_UNROLL
-        for (int k = 0; k < GROUP; k++) {
+        for (int k = 0; k < LOADED_TOGETHER; k++) {
             if (i + k >= c->members)
                 break;
             if (i + k == c->me)
                 v[k] = mine;
             else
                 v[k] =
-                    lane_await(r, v[k], lines_slot(r, c->me, i + k, slots), at, lane, sent, i + k);
+                    lane_await(r, v[k], ll128_slot(r, c->me, i + k, slots), at, lane, sent, i + k);
             if (i + k)
                 weft_dev_wide_add(h, &acc, v[k]);
             else
@@ -300,26 +300,26 @@ KERNEL weft_coll_reduce_one_lines(struct coll_call call)
     WEFT_SHARED(uint64_t, shared, [2]);
     const struct coll_call *c = &call;
     struct round r;
-    struct weft_dev_how h = how_of(c, 0);
+    struct weft_dev_how h = make_reduction(c, 0);
     if (round_begin(&r, c, shared))
         return;
     if (c->flow != COLL_ALL)
-        say_here(&r);
+        send_here(&r);
     await_slots(&r);
     pieces_send(&r);
     const char *mine = c->src + (uint64_t)c->me * c->src_step;
-    uint64_t end = takes_from(c, c->me) ? pieces_of(c->bytes) : 0;
-    for (uint64_t p = warp_rank(&r); p < end; p += warps_of(&r))
+    uint64_t end = receives_from(c, c->me) ? count_pieces(c->bytes) : 0;
+    for (uint64_t p = warp_rank(&r); p < end; p += count_warps(&r))
         FOR_LANES(lane)
         {
             struct weft_dev_vec16 v =
                 lane_combine(&r, h, lane_load(mine, c->bytes, p, lane), c->members, p, lane,
-                             is_sent(lane, c->bytes - COLL_PIECE * p));
+                             line_is_used(lane, c->bytes - COLL_PIECE * p));
             if (!r.failed)
                 lane_deliver(c->dst, c->bytes, p, lane, v);
         }
     if (c->flow == COLL_ALL)
-        all_have_begun(&r);
+        mark_all_begun(&r);
 }
 
 WEFT_DEVICE uint64_t piece_slice_end(uint64_t pieces, uint64_t slice, int member)
@@ -332,15 +332,15 @@ WEFT_DEVICE uint64_t piece_slice_end(uint64_t pieces, uint64_t slice, int member
 WEFT_DEVICE void slice_combine(struct round *r, uint64_t slice)
 {
     const struct coll_call *c = r->c;
-    struct weft_dev_how h = how_of(c, 0);
+    struct weft_dev_how h = make_reduction(c, 0);
     int n = c->members, slots = 2 * n;
     uint64_t begin = slice * (uint64_t)c->me;
-    uint64_t end = piece_slice_end(pieces_of(c->bytes), slice, c->me);
-    for (uint64_t v = warp_rank(r); begin + v < end; v += warps_of(r))
+    uint64_t end = piece_slice_end(count_pieces(c->bytes), slice, c->me);
+    for (uint64_t v = warp_rank(r); begin + v < end; v += count_warps(r))
         FOR_LANES(lane)
         {
             uint64_t p = begin + v;
-            int sent = is_sent(lane, c->bytes - COLL_PIECE * p);
+            int sent = line_is_used(lane, c->bytes - COLL_PIECE * p);
             struct weft_dev_vec16 result =
                 lane_combine(r, h, lane_load(c->src, c->bytes, p, lane), slots, v, lane, sent);
             if (warp_any(r->failed)) {
@@ -348,7 +348,7 @@ WEFT_DEVICE void slice_combine(struct round *r, uint64_t slice)
                 return;
             }
             for (int i = 0; i < n - 1; i++)
-                lane_store(lines_slot(r, turned(c, i), n + c->me, slots), v, lane, result,
+                lane_store(ll128_slot(r, rotated_member(c, i), n + c->me, slots), v, lane, result,
                            r->number, sent);
             lane_deliver(c->dst, c->bytes, p, lane, result);
         }
@@ -361,36 +361,36 @@ KERNEL weft_coll_reduce_two_lines(struct coll_call call)
     const struct coll_call *c = &call;
     struct round r;
     int n = c->members, slots = 2 * n;
-    uint64_t pieces = pieces_of(c->bytes), slice = (pieces + n - 1) / n;
+    uint64_t pieces = count_pieces(c->bytes), slice = (pieces + n - 1) / n;
     if (round_begin(&r, c, shared))
         return;
     await_slots(&r);
-    for (uint64_t v = warp_rank(&r); v < slice; v += warps_of(&r))
+    for (uint64_t v = warp_rank(&r); v < slice; v += count_warps(&r))
         FOR_LANES(lane)
     for (int i = 0; i < n - 1; i++) {
-        int member = turned(c, i);
+        int member = rotated_member(c, i);
         uint64_t p = slice * (uint64_t)member + v;
         if (p < piece_slice_end(pieces, slice, member))
-            lane_store(lines_slot(&r, member, c->me, slots), v, lane,
+            lane_store(ll128_slot(&r, member, c->me, slots), v, lane,
                        lane_load(c->src, c->bytes, p, lane), r.number,
-                       is_sent(lane, c->bytes - COLL_PIECE * p));
+                       line_is_used(lane, c->bytes - COLL_PIECE * p));
     }
     slice_combine(&r, slice);
-    for (uint64_t v = warp_rank(&r); v < slice; v += warps_of(&r))
+    for (uint64_t v = warp_rank(&r); v < slice; v += count_warps(&r))
         FOR_LANES(lane)
     for (int i = 0; i < n - 1; i++) {
-        int member = turned(c, i);
+        int member = rotated_member(c, i);
         uint64_t p = slice * (uint64_t)member + v;
         if (p >= piece_slice_end(pieces, slice, member))
             continue;
-        const char *slot = lines_slot(&r, c->me, n + member, slots);
-        int sent = is_sent(lane, c->bytes - COLL_PIECE * p);
+        const char *slot = ll128_slot(&r, c->me, n + member, slots);
+        int sent = line_is_used(lane, c->bytes - COLL_PIECE * p);
         struct weft_dev_vec16 result =
-            lane_await(&r, lane_look(slot, v, lane, sent), slot, v, lane, sent, member);
+            lane_await(&r, lane_peek(slot, v, lane, sent), slot, v, lane, sent, member);
         if (!r.failed)
             lane_deliver(c->dst, c->bytes, p, lane, result);
     }
-    all_have_begun(&r);
+    mark_all_begun(&r);
 }
 
 #include "gpu/coll/ll128_test.h"

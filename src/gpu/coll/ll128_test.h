@@ -65,8 +65,8 @@ WEFT_DEVICE uint64_t proof_enough(const struct round *r)
 /* Returns whether stores go on after the k-th one to `member`, the same in all lanes: at least
  * `least` stores, then until enough lines have been seen. A block of one thread does not wait for
  * that: it loads only after its own stores. */
-WEFT_DEVICE int proof_goes_on(const struct round *r, int member, uint64_t k, uint64_t least,
-                              struct limit *limit)
+WEFT_DEVICE int proof_must_continue(const struct round *r, int member, uint64_t k, uint64_t least,
+                                    struct limit *limit)
 {
 #if WEFT_TARGET_CUDA
     if (k >= least && k % PROOF_STRIDE == 0) {
@@ -84,14 +84,14 @@ WEFT_DEVICE int proof_goes_on(const struct round *r, int member, uint64_t k, uin
 
 /* Puts load on the link to `member`, as warp `warp` of `warps`: fills the own LL slot there again
  * and again with words that are no packets. Packets have COLL_NUMBER_BIT in each upper half. */
-WEFT_DEVICE void proof_load(const struct round *r, int member, uint64_t warp, uint64_t warps)
+WEFT_DEVICE void proof_make_load(const struct round *r, int member, uint64_t warp, uint64_t warps)
 {
     const struct coll_call *c = r->c;
-    char *slot = slot_of(r, member, c->me, c->members);
+    char *slot = ll_slot(r, member, c->me, c->members);
     uint64_t pieces = c->set_bytes / (uint64_t)c->members / COLL_PIECE_WIRE, piece = warp % pieces;
     uint64_t least = proof_lines() > PROOF_LOAD ? proof_lines() : PROOF_LOAD;
     struct limit limit = proof_limit(r);
-    for (uint64_t k = 0; proof_goes_on(r, member, k, least, &limit); k++) {
+    for (uint64_t k = 0; proof_must_continue(r, member, k, least, &limit); k++) {
         FOR_LANES(lane)
         {
             uint64_t word = proof_word(k, lane) & ~((uint64_t)COLL_NUMBER_BIT << 32);
@@ -104,9 +104,9 @@ WEFT_DEVICE void proof_load(const struct round *r, int member, uint64_t warp, ui
 
 WEFT_DEVICE void proof_send(const struct round *r, int member, uint64_t piece)
 {
-    char *slot = lines_slot(r, member, r->c->me, r->c->members);
+    char *slot = ll128_slot(r, member, r->c->me, r->c->members);
     struct limit limit = proof_limit(r);
-    for (uint64_t k = 0; proof_goes_on(r, member, k, proof_lines(), &limit); k++)
+    for (uint64_t k = 0; proof_must_continue(r, member, k, proof_lines(), &limit); k++)
         FOR_LANES(lane)
         {
             uint64_t number = proof_base(r) + k + 1;
@@ -117,8 +117,8 @@ WEFT_DEVICE void proof_send(const struct round *r, int member, uint64_t piece)
 }
 
 /* Returns the flag of a lane's line, and loads the lane's payload. */
-WEFT_DEVICE uint64_t proof_look(const char *slot, uint64_t piece, unsigned lane,
-                                struct weft_dev_vec16 *v)
+WEFT_DEVICE uint64_t proof_load_line(const char *slot, uint64_t piece, unsigned lane,
+                                     struct weft_dev_vec16 *v)
 {
     const char *at = slot + COLL_PIECE_WIRE * piece + 16 * lane;
 #if WEFT_TARGET_CUDA
@@ -135,19 +135,19 @@ WEFT_DEVICE uint64_t proof_look(const char *slot, uint64_t piece, unsigned lane,
 
 /* Returns what one lane found in lines of `member`. Loads lines until it has seen enough, among
  * them one of the last that arrive in any case, or until the limit has passed. */
-WEFT_DEVICE enum coll_proof proof_take(const struct round *r, int member, uint64_t piece,
-                                       unsigned lane)
+WEFT_DEVICE enum coll_proof proof_check_lines(const struct round *r, int member, uint64_t piece,
+                                              unsigned lane)
 {
-    const char *slot = lines_slot(r, r->c->me, member, r->c->members);
+    const char *slot = ll128_slot(r, r->c->me, member, r->c->members);
     uint64_t base = proof_base(r), last = base, number;
     struct limit limit = proof_limit(r);
     int seen = 0, torn = 0, over = 0;
     do {
         struct weft_dev_vec16 v;
-        number = proof_look(slot, piece, lane, &v);
+        number = proof_load_line(slot, piece, lane, &v);
         if (number > base && number - base <= UINT32_MAX) {
             torn |= v.lo != proof_word(number, 2 * lane);
-            torn |= !has_number(lane) && v.hi != proof_word(number, 2 * lane + 1);
+            torn |= !has_flag(lane) && v.hi != proof_word(number, 2 * lane + 1);
             seen += number != last;
             last = number;
         }
@@ -156,7 +156,7 @@ WEFT_DEVICE enum coll_proof proof_take(const struct round *r, int member, uint64
     return torn ? COLL_PROOF_TORN : seen < PROOF_LEAST ? COLL_PROOF_FEW : COLL_PROOF_GOOD;
 }
 
-WEFT_DEVICE void proof_found(const struct round *r, enum coll_proof found, int member)
+WEFT_DEVICE void proof_record_result(const struct round *r, enum coll_proof found, int member)
 {
     weft_dev_atomic_max_u64(&r->own->proof, (uint64_t)found << COLL_PROOF_SHIFT | (uint64_t)member,
                             RELAXED, WEFT_SCOPE_GPU);
@@ -166,40 +166,41 @@ WEFT_DEVICE void proof_found(const struct round *r, enum coll_proof found, int m
  * that it loads, and stores to the member i + 1 ranks after it when that one has reported. Each
  * block reports to the block of the same index, by `done`, which has no other use in this round.
  * Where the slots have too few pieces for all blocks, the remaining blocks make load. */
-WEFT_DEVICE void proof_of(struct round *r, int i, uint64_t *looked)
+WEFT_DEVICE void proof_test_pair(struct round *r, int i, uint64_t *finished)
 {
     const struct coll_call *c = r->c;
-    int to = turned(c, i), from = c->me - 1 - i + (c->me - 1 - i < 0 ? c->members : 0);
+    int to = rotated_member(c, i), from = c->me - 1 - i + (c->me - 1 - i < 0 ? c->members : 0);
     uint64_t warps = ALONE ? 1 : weft_dev_block_dim_x() / LANES, blocks = weft_dev_grid_dim_x();
     uint64_t warp = ALONE ? 0 : weft_dev_thread_x() / LANES, pairs = warps < 8 ? 1 : warps / 4;
-    uint64_t lookers =
+    uint64_t loaders =
         warps > 1 ? pairs : 0; /* a block of one thread does everything, one after the other */
     /* index among the loading, or storing, warps */
-    uint64_t place = warp < lookers ? warp : warp - lookers;
+    uint64_t place = warp < loaders ? warp : warp - loaders;
     uint64_t piece = place * blocks + r->block;
     int has_piece = place < pairs && piece < c->set_bytes / (uint64_t)c->members / COLL_PIECE_WIRE;
     if (weft_dev_thread_x() == 0) {
-        weft_dev_store_u64(&area_of(c, from)->done[c->me][r->block], r->number, RELAXED, SYSTEM);
+        weft_dev_store_u64(&member_area(c, from)->done[c->me][r->block], r->number, RELAXED,
+                           SYSTEM);
         await_flag(r, &r->own->done[to][r->block], r->number, to);
     }
     r->failed = weft_dev_sync_block_or(r->failed);
     if (r->failed)
         return;
     if (!has_piece || warps == 1)
-        proof_load(r, to, warp * blocks + r->block, warps * blocks);
-    if (has_piece && warp >= lookers)
+        proof_make_load(r, to, warp * blocks + r->block, warps * blocks);
+    if (has_piece && warp >= loaders)
         proof_send(r, to, piece);
-    if (has_piece && (warp < lookers || warps == 1))
+    if (has_piece && (warp < loaders || warps == 1))
         FOR_LANES(lane)
         {
-            enum coll_proof found = proof_take(r, from, piece, lane);
+            enum coll_proof found = proof_check_lines(r, from, piece, lane);
             if (found != COLL_PROOF_GOOD)
-                proof_found(r, found, from);
+                proof_record_result(r, found, from);
         }
-    if (warp < lookers && weft_dev_lane() == 0 &&
-        weft_dev_atomic_add_u64(looked, 1, RELAXED, WEFT_SCOPE_GPU) % lookers == lookers - 1)
-        weft_dev_store_u64(&area_of(c, from)->emptied[c->me][r->block], proof_enough(r), RELAXED,
-                           SYSTEM);
+    if (warp < loaders && weft_dev_lane() == 0 &&
+        weft_dev_atomic_add_u64(finished, 1, RELAXED, WEFT_SCOPE_GPU) % loaders == loaders - 1)
+        weft_dev_store_u64(&member_area(c, from)->emptied[c->me][r->block], proof_enough(r),
+                           RELAXED, SYSTEM);
     weft_dev_sync_block();
 }
 
@@ -208,19 +209,19 @@ WEFT_DEVICE void proof_of(struct round *r, int i, uint64_t *looked)
 KERNEL_OF_512 weft_coll_prove_lines(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
-    WEFT_SHARED(uint64_t, looked, [1]); /* number of warps that have seen enough lines */
+    WEFT_SHARED(uint64_t, finished, [1]); /* number of warps that have seen enough lines */
     const struct coll_call *c = &call;
     struct round r;
     if (weft_dev_thread_x() == 0)
-        looked[0] = 0;
+        finished[0] = 0;
     if (round_begin(&r, c, shared))
         return;
-    say_here(&r);
+    send_here(&r);
     await_here(&r, r.number);
     for (int i = 0; i < c->members - 1 && !r.failed; i++)
-        proof_of(&r, i, looked);
+        proof_test_pair(&r, i, finished);
     if (weft_dev_thread_x() == 0)
-        proof_found(&r, r.failed ? COLL_PROOF_CUT : COLL_PROOF_GOOD, c->me);
+        proof_record_result(&r, r.failed ? COLL_PROOF_CUT : COLL_PROOF_GOOD, c->me);
 }
 
 #endif

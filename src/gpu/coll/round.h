@@ -9,14 +9,14 @@
 #include "gpu/coll/kernels.h"
 #include "gpu/kernel_record.h"
 
-enum { GROUP = 4 }; /* members whose packets, or blocks, are loaded together */
+enum { LOADED_TOGETHER = 4 }; /* members whose packets, or blocks, are loaded together */
 
 struct round {
     const struct coll_call *c;
     struct coll_area *own;
     uint64_t number, begun;
-    uint64_t set;    /* offset of this round's slot set in the windows */
-    uint32_t packet; /* flag of its LL packets */
+    uint64_t set;     /* offset of this round's slot set in the windows */
+    uint32_t ll_flag; /* flag of its LL packets */
     /* index of this block in the order in which blocks drew their tickets */
     unsigned block;
     unsigned threads, rank; /* threads of the grid, and this thread's index in that order */
@@ -26,68 +26,69 @@ struct round {
 
 /* ------------------------------------------------------------------------------------ rounds */
 
-WEFT_DEVICE struct coll_area *area_of(const struct coll_call *c, int member)
+WEFT_DEVICE struct coll_area *member_area(const struct coll_call *c, int member)
 {
     return (struct coll_area *)(c->part[member] + c->area);
 }
 
 /* Returns the rotated rank i: the member i + 1 ranks after this one. The last one is this member
  * itself. */
-WEFT_DEVICE int turned(const struct coll_call *c, int i)
+WEFT_DEVICE int rotated_member(const struct coll_call *c, int i)
 {
     int member = c->me + 1 + i;
     return member >= c->members ? member - c->members : member;
 }
 
-WEFT_DEVICE uint64_t set_offset(const struct coll_call *c, uint64_t number)
+WEFT_DEVICE uint64_t slot_set_offset(const struct coll_call *c, uint64_t number)
 {
     return c->area + sizeof(struct coll_area) + (number & 1) * c->set_bytes;
 }
 
 /* Writes the record of a wait that timed out. Out of line and by value, so that its arguments stay
  * in registers while no wait times out. */
-WEFT_DEVICE_NOINLINE void expired(struct gpu_reporting reporting, int operation, int team, int pe,
-                                  const void *at, uint64_t expected, uint64_t seen, uint64_t since)
+WEFT_DEVICE_NOINLINE void record_timeout(struct gpu_reporting reporting, int operation, int team,
+                                         int pe, const void *at, uint64_t expected, uint64_t seen,
+                                         uint64_t since)
 {
-    leave_record(reporting, (uint32_t)operation, team, pe, at, expected, seen, 5, since);
+    write_record(reporting, (uint32_t)operation, team, pe, at, expected, seen, 5, since);
 }
 
 /* Called after a poll at `at` for the value `wanted` of `member` that saw `seen`. A timeout, or the
  * failure of the job, ends all waits of this thread: the kernel then runs to its end. */
-WEFT_DEVICE void wait_on(struct round *r, struct patience *p, int member, const void *at,
-                         uint64_t wanted, uint64_t seen)
+WEFT_DEVICE void check_wait(struct round *r, struct wait_progress *p, int member, const void *at,
+                            uint64_t wanted, uint64_t seen)
 {
-    enum wait_state state = wait_look(p, &r->c->reporting, seen);
+    enum wait_state state = check_wait_state(p, &r->c->reporting, seen);
     if (state == WAIT_ON)
         return;
     r->failed = 1;
     if (state == WAIT_EXPIRED)
-        expired(r->c->reporting, r->c->operation, r->c->team, r->c->pe[member], at, wanted, seen,
-                p->changed);
+        record_timeout(r->c->reporting, r->c->operation, r->c->team, r->c->pe[member], at, wanted,
+                       seen, p->changed);
     else
-        leave_word(&r->c->reporting, (uint32_t)r->c->operation, r->c->team, r->c->pe[member]);
+        write_left_word(&r->c->reporting, (uint32_t)r->c->operation, r->c->team, r->c->pe[member]);
 }
 
 /* Waits until a flag that `member` sets is at least `value`. Acquire: the member's stores before
  * its release, or its fence, are visible afterwards. */
 WEFT_DEVICE void await_flag(struct round *r, const uint64_t *flag, uint64_t value, int member)
 {
-    struct patience p = {0, 0, 0};
+    struct wait_progress p = {0, 0, 0};
     uint64_t seen;
     while (!r->failed && (seen = weft_dev_load_u64(flag, ACQUIRE, SYSTEM)) < value)
-        wait_on(r, &p, member, flag, value, seen);
+        check_wait(r, &p, member, flag, value, seen);
 }
 
 /* Flags of packets repeat after 2^30 rounds, and a packet that was not written since would look
  * new. So in two rounds of every 2^29 this block clears the slot set of the next round. No member
  * fills that set before this round's packets from here have arrived, or before this member has sent
  * `here`, and this block does both. */
-WEFT_DEVICE void coll_renew(const struct round *r)
+WEFT_DEVICE void clear_next_set(const struct round *r)
 {
     const struct coll_call *c = r->c;
     if (r->block != 0 || (r->number & COLL_RENEW_MASK) > 1)
         return;
-    char *set = c->part[c->me] + set_offset(c, r->number + 1);
+    char *set = c->part[c->me] + slot_set_offset(c, r->number + 1);
     struct weft_dev_vec16 nothing = {0, 0};
     for (uint64_t at = 16 * (uint64_t)weft_dev_thread_x(); at < c->set_bytes;
          at += 16 * (uint64_t)weft_dev_block_dim_x())
@@ -106,7 +107,7 @@ WEFT_DEVICE void coll_renew(const struct round *r)
 WEFT_DEVICE int round_begin(struct round *r, const struct coll_call *c, uint64_t *shared)
 {
     r->c = c;
-    r->own = area_of(c, c->me);
+    r->own = member_area(c, c->me);
     r->failed = 0;
     r->factors = 0;
     r->threads = weft_dev_grid_dim_x() * weft_dev_block_dim_x();
@@ -123,22 +124,22 @@ WEFT_DEVICE int round_begin(struct round *r, const struct coll_call *c, uint64_t
     r->rank = r->block * weft_dev_block_dim_x() + weft_dev_thread_x();
     r->begun = shared[1];
     r->failed = r->begun == UINT64_MAX;
-    r->set = set_offset(c, r->number);
-    r->packet = ((uint32_t)r->number & (COLL_NUMBER_BIT - 1)) | COLL_NUMBER_BIT;
-    coll_renew(r);
+    r->set = slot_set_offset(c, r->number);
+    r->ll_flag = ((uint32_t)r->number & (COLL_NUMBER_BIT - 1)) | COLL_NUMBER_BIT;
+    clear_next_set(r);
     return r->failed;
 }
 
 /* Reports to all other members that this member has begun the round. Relaxed: earlier operations of
  * the stream ended with their kernels, and the flag is the only data of this store. */
-WEFT_DEVICE void say_here(const struct round *r)
+WEFT_DEVICE void send_here(const struct round *r)
 {
     const struct coll_call *c = r->c;
     if (r->block != 0)
         return;
     for (int i = (int)weft_dev_thread_x(); i < c->members; i += (int)weft_dev_block_dim_x())
         if (i != c->me)
-            weft_dev_store_u64(&area_of(c, i)->here[c->me], r->number, RELAXED, SYSTEM);
+            weft_dev_store_u64(&member_area(c, i)->here[c->me], r->number, RELAXED, SYSTEM);
 }
 
 /* Returns when all other members have begun round `number`. */
@@ -159,7 +160,7 @@ WEFT_DEVICE void await_slots(struct round *r)
 }
 
 /* Ends a round in which every member has received packets from every other member. */
-WEFT_DEVICE void all_have_begun(const struct round *r)
+WEFT_DEVICE void mark_all_begun(const struct round *r)
 {
     if (r->block != 0)
         return;
@@ -181,7 +182,7 @@ WEFT_DEVICE void round_end(struct round *r, int fenced)
         weft_dev_fence(ORDERED, SYSTEM);
     for (int i = (int)weft_dev_thread_x(); i < c->members; i += (int)weft_dev_block_dim_x())
         if (i != c->me)
-            weft_dev_store_u64(&area_of(c, i)->done[c->me][block], r->number, RELAXED, SYSTEM);
+            weft_dev_store_u64(&member_area(c, i)->done[c->me][block], r->number, RELAXED, SYSTEM);
     for (int i = (int)weft_dev_thread_x(); i < c->members; i += (int)weft_dev_block_dim_x())
         if (i != c->me)
             await_flag(r, &r->own->done[i][block], r->number, i);
@@ -194,13 +195,13 @@ WEFT_DEVICE int sends_to(const struct coll_call *c, int member)
     return c->flow == COLL_ALL || (c->flow == COLL_FROM ? c->me == c->root : member == c->root);
 }
 
-WEFT_DEVICE int takes_from(const struct coll_call *c, int member)
+WEFT_DEVICE int receives_from(const struct coll_call *c, int member)
 {
     return c->flow == COLL_ALL || (c->flow == COLL_FROM ? member == c->root : c->me == c->root);
 }
 
 /* Returns the slot of member `from` in the set of member `at`; `slots` slots share the set. */
-WEFT_DEVICE char *slot_of(const struct round *r, int at, int from, int slots)
+WEFT_DEVICE char *ll_slot(const struct round *r, int at, int from, int slots)
 {
     const struct coll_call *c = r->c;
     uint64_t bytes = c->set_bytes / (uint64_t)slots / COLL_UNIT_WIRE * COLL_UNIT_WIRE;
@@ -208,8 +209,8 @@ WEFT_DEVICE char *slot_of(const struct round *r, int at, int from, int slots)
 }
 
 /* Sends one unit. two: the unit has a second 8 bytes. */
-WEFT_DEVICE void unit_send(char *slot, uint64_t unit, struct weft_dev_vec16 v, int two,
-                           uint32_t number)
+WEFT_DEVICE void ll_send_unit(char *slot, uint64_t unit, struct weft_dev_vec16 v, int two,
+                              uint32_t number)
 {
     weft_dev_packet_store(slot + COLL_UNIT_WIRE * unit, v.lo, number);
     if (two)
@@ -217,31 +218,31 @@ WEFT_DEVICE void unit_send(char *slot, uint64_t unit, struct weft_dev_vec16 v, i
 }
 
 /* The two packets of a unit, or its only packet twice. */
-struct pair {
+struct ll_pair {
     struct weft_dev_vec16 a, b;
 };
 
-WEFT_DEVICE struct pair pair_load(const char *slot, uint64_t unit, int two)
+WEFT_DEVICE struct ll_pair ll_load_pair(const char *slot, uint64_t unit, int two)
 {
-    struct pair p;
+    struct ll_pair p;
     p.a = weft_dev_load_vec16_relaxed(slot + COLL_UNIT_WIRE * unit);
     p.b = two ? weft_dev_load_vec16_relaxed(slot + COLL_UNIT_WIRE * unit + 16) : p.a;
     return p;
 }
 
-WEFT_DEVICE int pair_ready(struct pair p, uint32_t number)
+WEFT_DEVICE int ll_pair_is_ready(struct ll_pair p, uint32_t number)
 {
     return weft_dev_packet_ready(p.a, number) && weft_dev_packet_ready(p.b, number);
 }
 
-WEFT_DEVICE struct weft_dev_vec16 pair_await(struct round *r, struct pair p, const char *slot,
-                                             uint64_t unit, int two, int member)
+WEFT_DEVICE struct weft_dev_vec16 ll_await_pair(struct round *r, struct ll_pair p, const char *slot,
+                                                uint64_t unit, int two, int member)
 {
-    struct patience patience = {0, 0, 0};
-    while (!pair_ready(p, r->packet) && !r->failed) {
-        wait_on(r, &patience, member, slot + COLL_UNIT_WIRE * unit, r->packet,
-                weft_dev_packet_ready(p.a, r->packet) ? p.b.lo >> 32 : p.a.lo >> 32);
-        p = pair_load(slot, unit, two);
+    struct wait_progress progress = {0, 0, 0};
+    while (!ll_pair_is_ready(p, r->ll_flag) && !r->failed) {
+        check_wait(r, &progress, member, slot + COLL_UNIT_WIRE * unit, r->ll_flag,
+                   weft_dev_packet_ready(p.a, r->ll_flag) ? p.b.lo >> 32 : p.a.lo >> 32);
+        p = ll_load_pair(slot, unit, two);
     }
     struct weft_dev_vec16 v;
     v.lo = weft_dev_packet_value(p.a);
@@ -249,15 +250,15 @@ WEFT_DEVICE struct weft_dev_vec16 pair_await(struct round *r, struct pair p, con
     return v;
 }
 
-WEFT_DEVICE int has_two(uint64_t bytes, uint64_t unit)
+WEFT_DEVICE int unit_has_two(uint64_t bytes, uint64_t unit)
 {
     return bytes - COLL_UNIT * unit > 8;
 }
 
 /* Loads the first unit of this thread, of the data for member `of`, while the ticket is still in
  * flight. It is the right unit when blocks draw their tickets in the order of the grid, see
- * first_unit_of(). */
-WEFT_DEVICE struct weft_dev_vec16 first_unit(const struct coll_call *c, int of)
+ * reload_first_unit(). */
+WEFT_DEVICE struct weft_dev_vec16 load_first_unit(const struct coll_call *c, int of)
 {
     uint64_t unit = weft_dev_block_x() * (uint64_t)weft_dev_block_dim_x() + weft_dev_thread_x();
     struct weft_dev_vec16 nothing = {0, 0};
@@ -266,10 +267,10 @@ WEFT_DEVICE struct weft_dev_vec16 first_unit(const struct coll_call *c, int of)
     return weft_dev_unit_load(c->src + (uint64_t)of * c->src_step, c->bytes, unit);
 }
 
-/* Returns the first unit of this thread in the round. loaded: result of first_unit(). If it has to
- * be loaded again, another block's load has brought it into the L2 cache. */
-WEFT_DEVICE struct weft_dev_vec16 first_unit_of(const struct round *r, struct weft_dev_vec16 loaded,
-                                                int of)
+/* Returns the first unit of this thread in the round. loaded: result of load_first_unit(). If it
+ * has to be loaded again, another block's load has brought it into the L2 cache. */
+WEFT_DEVICE struct weft_dev_vec16 reload_first_unit(const struct round *r,
+                                                    struct weft_dev_vec16 loaded, int of)
 {
     const struct coll_call *c = r->c;
     if (r->block == weft_dev_block_x() || (c->flow == COLL_FROM && c->me != c->root))

@@ -25,11 +25,11 @@ KERNEL weft_coll_push(struct coll_call call)
     struct round r;
     if (round_begin(&r, c, shared))
         return;
-    say_here(&r);
-    push_own(&r, 0);
+    send_here(&r);
+    push_own_block(&r, 0);
     await_here(&r, r.number);
     for (int i = 0; i < c->members - 1 && !r.failed; i++) {
-        int member = turned(c, i);
+        int member = rotated_member(c, i);
         if (sends_to(c, member))
             weft_dev_move(c->part[member] + c->to + (uint64_t)c->me * c->dst_step,
                           c->src + (uint64_t)member * c->src_step, c->bytes, r.rank, r.threads, 0);
@@ -44,7 +44,8 @@ WEFT_DEVICE void combine_range(const struct round *r, struct weft_dev_how h, uin
                                uint64_t end, uint64_t shift, unsigned element)
 {
     const struct coll_call *c = r->c;
-    /* Widened types need more registers, and the other types more code. */
+    /* Unrolls less for the kernels of more types: widened types need more registers, the others
+     * more code. */
     const int unroll = !h.more ? WEFT_DEV_UNROLL : element != 16 || h.widened == 16 ? 1 : 2;
     uint64_t step = (uint64_t)r->threads * element;
     for (uint64_t at = begin + (uint64_t)r->rank * element; at < end;
@@ -62,7 +63,7 @@ WEFT_DEVICE void combine_range(const struct round *r, struct weft_dev_how h, uin
                     v[u] = element == 16 ? weft_dev_load_vec16_relaxed(from + place)
                                          : weft_dev_element_load(from + place, element);
             }
-            struct weft_dev_how here = how_for(r, h, i);
+            struct weft_dev_how here = member_reduction(r, h, i);
             WEFT_UNROLL
             for (int u = 0; u < unroll; u++) {
                 if (i)
@@ -75,7 +76,7 @@ WEFT_DEVICE void combine_range(const struct round *r, struct weft_dev_how h, uin
         for (int u = 0; u < unroll; u++)
             v[u] = weft_dev_wide_end(h, &acc[u]);
         for (i = c->everywhere ? 0 : c->members - 1; i < c->members; i++) {
-            char *to = c->part[turned(c, i)] + c->to - shift;
+            char *to = c->part[rotated_member(c, i)] + c->to - shift;
             WEFT_UNROLL
             for (int u = 0; u < unroll; u++)
                 if (at + (uint64_t)u * step < end) {
@@ -127,11 +128,11 @@ WEFT_DEVICE void combine_vectors(const struct round *r, struct weft_dev_how h, u
 WEFT_DEVICE void combine(const struct coll_call *c, uint64_t *shared, double *factors, int more)
 {
     struct round r;
-    struct weft_dev_how h = how_of(c, more);
+    struct weft_dev_how h = make_reduction(c, more);
     uint64_t n = (uint64_t)c->members, me = (uint64_t)c->me, begin, end, shift = 0;
     if (round_begin(&r, c, shared))
         return;
-    say_here(&r);
+    send_here(&r);
     factors_exchange(&r, h, factors);
     if (c->everywhere) { /* slices are multiples of 16 bytes except the last */
         uint64_t slice = ((c->bytes + n - 1) / n + 15) & ~(uint64_t)15;

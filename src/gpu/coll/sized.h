@@ -30,24 +30,24 @@ struct sized_pair {
 };
 
 /* Returns `bytes` when they fit and a round has enough steps for them, else 0. */
-WEFT_DEVICE uint64_t fitting(const struct scratch *s, uint64_t bytes, uint64_t room)
+WEFT_DEVICE uint64_t fitting_bytes(const struct staging *s, uint64_t bytes, uint64_t room)
 {
     uint64_t most = (COLL_STEPS - 2) * s->slot_bytes * weft_dev_grid_dim_x();
     return bytes <= room && bytes <= most ? bytes : 0;
 }
 
-WEFT_DEVICE void sized_share(const struct scratch *s, uint64_t bytes, uint64_t *begin,
+WEFT_DEVICE void sized_share(const struct staging *s, uint64_t bytes, uint64_t *begin,
                              uint64_t *end)
 {
     unsigned blocks = weft_dev_grid_dim_x();
     uint64_t share = (bytes + blocks - 1) / blocks;
-    share = (share + COLL_SCRATCH_GRAIN - 1) / COLL_SCRATCH_GRAIN * COLL_SCRATCH_GRAIN;
+    share = (share + COLL_STAGING_GRAIN - 1) / COLL_STAGING_GRAIN * COLL_STAGING_GRAIN;
     *begin = share * s->block < bytes ? share * s->block : bytes;
     *end = *begin + share < bytes ? *begin + share : bytes;
 }
 
 /* Places the blocks of a collect one after the other. All of them fit or none. */
-WEFT_DEVICE void sized_join(const struct coll_call *c, struct sized_pair *pairs)
+WEFT_DEVICE void sized_place_blocks(const struct coll_call *c, struct sized_pair *pairs)
 {
     uint64_t all = 0;
     int fits = 1;
@@ -60,37 +60,37 @@ WEFT_DEVICE void sized_join(const struct coll_call *c, struct sized_pair *pairs)
         pairs[i].in = pairs[i].in_begin = pairs[i].in_end = 0;
     if (fits)
         return;
-    pairs[c->me].want = all; /* for sized_refuse() */
+    pairs[c->me].want = all; /* for sized_record_refused() */
     pairs[c->me].room = c->room;
     pairs[c->me].out = 0;
 }
 
 /* Reports the blocks that did not fit, after the round. */
-WEFT_DEVICE void sized_refuse(const struct round *r, const struct sized_pair *pairs)
+WEFT_DEVICE void sized_record_refused(const struct round *r, const struct sized_pair *pairs)
 {
     const struct coll_call *c = r->c;
     int fits = 1;
     for (int i = 0; i < c->members; i++)
         fits &= pairs[i].out >= pairs[i].want;
-    if (fits || !is_last_of_all(r))
+    if (fits || !is_last_block(r))
         return;
     for (int i = 0; i < c->members; i++)
         if (pairs[i].out < pairs[i].want)
-            refuse_block(c->reporting, c->operation, c->team, c->pe[i], c->counts ? 0 : c->dst,
-                         pairs[i].want, pairs[i].room);
+            record_refused_block(c->reporting, c->operation, c->team, c->pe[i],
+                                 c->counts ? 0 : c->dst, pairs[i].want, pairs[i].room);
 }
 
 /* Fills `pairs`, shared by the block: first what this member has for each other member and has
  * space for, then what fits. */
-WEFT_DEVICE void sized_meet(struct round *r, const struct scratch *s, struct sized_pair *pairs)
+WEFT_DEVICE void sized_exchange(struct round *r, const struct staging *s, struct sized_pair *pairs)
 {
     const struct coll_call *c = r->c;
     await_slots(r);
     for (int i = (int)s->rank; i < c->members; i += (int)s->threads) {
-        struct sized_own own = sizes_of(c, i);
+        struct sized_own own = load_sizes(c, i);
         struct weft_dev_vec16 tells = {own.bytes, c->counts ? own.offer.hi : UINT64_MAX};
         if (i != c->me && s->block == 0)
-            unit_send(factor_slot(r, i, c->me), 0, tells, 1, r->packet);
+            ll_send_unit(factor_slot(r, i, c->me), 0, tells, 1, r->ll_flag);
         pairs[i].want = tells.lo;
         pairs[i].room = tells.hi; /* space that this member has for it, until that member reports
                                      its own space */
@@ -102,9 +102,9 @@ WEFT_DEVICE void sized_meet(struct round *r, const struct scratch *s, struct siz
         struct sized_pair p = pairs[i];
         struct weft_dev_vec16 mine = {p.want, p.room}, theirs = mine;
         if (i != c->me)
-            theirs = pair_await(r, pair_load(slot, 0, 1), slot, 0, 1, i);
-        p.in = r->failed ? 0 : fitting(s, theirs.lo, mine.hi);
-        p.out = r->failed ? 0 : fitting(s, mine.lo, theirs.hi);
+            theirs = ll_await_pair(r, ll_load_pair(slot, 0, 1), slot, 0, 1, i);
+        p.in = r->failed ? 0 : fitting_bytes(s, theirs.lo, mine.hi);
+        p.out = r->failed ? 0 : fitting_bytes(s, mine.lo, theirs.hi);
         sized_share(s, p.in, &p.in_begin, &p.in_end);
         sized_share(s, p.out, &p.out_begin, &p.out_end);
         p.room = theirs.hi;
@@ -112,12 +112,12 @@ WEFT_DEVICE void sized_meet(struct round *r, const struct scratch *s, struct siz
     }
     r->failed = weft_dev_sync_block_or(r->failed);
     if (s->rank == 0 && !c->counts && !r->failed)
-        sized_join(c, pairs);
+        sized_place_blocks(c, pairs);
     weft_dev_sync_block();
 }
 
 /* Returns the bytes of step `step` of a share. */
-WEFT_DEVICE uint64_t sized_step(const struct scratch *s, uint64_t begin, uint64_t end,
+WEFT_DEVICE uint64_t sized_step(const struct staging *s, uint64_t begin, uint64_t end,
                                 uint64_t step)
 {
     uint64_t left = end - begin, done = step * s->slot_bytes;
@@ -126,58 +126,58 @@ WEFT_DEVICE uint64_t sized_step(const struct scratch *s, uint64_t begin, uint64_
 }
 
 /* Stores a step into the slots of the members that get one. */
-WEFT_DEVICE void sized_send(struct round *r, const struct scratch *s,
+WEFT_DEVICE void sized_send(struct round *r, const struct staging *s,
                             const struct sized_pair *pairs, uint64_t step)
 {
     const struct coll_call *c = r->c;
     for (int i = (int)s->rank; i < c->members && step > 1; i += (int)s->threads)
         if (i != c->me && sized_step(s, pairs[i].out_begin, pairs[i].out_end, step))
-            await_flag(r, &r->own->emptied[i][s->block], scratch_number(r, step - 1), i);
+            await_flag(r, &r->own->emptied[i][s->block], staging_flag(r, step - 1), i);
     r->failed = weft_dev_sync_block_or(r->failed);
     for (int i = 0; i < c->members - 1 && !r->failed; i++) {
-        int member = turned(c, i);
+        int member = rotated_member(c, i);
         const struct sized_pair *p = &pairs[member];
-        weft_dev_move(scratch_slot(r, s, member, c->me, 0, step),
+        weft_dev_move(staging_slot(r, s, member, c->me, 0, step),
                       c->src + p->from + p->out_begin + step * s->slot_bytes,
                       (size_t)sized_step(s, p->out_begin, p->out_end, step), s->rank, s->threads,
                       0);
     }
-    tell_filled(r, s, step + 1);
+    send_filled(r, s, step + 1);
 }
 
 /* Copies out what the other members stored for this step, and reports it to them. Release: pairs
  * with the acquire of sized_send(). */
-WEFT_DEVICE void sized_take(struct round *r, const struct scratch *s,
-                            const struct sized_pair *pairs, uint64_t step)
+WEFT_DEVICE void sized_receive(struct round *r, const struct staging *s,
+                               const struct sized_pair *pairs, uint64_t step)
 {
     const struct coll_call *c = r->c;
     for (int i = (int)s->rank; i < c->members; i += (int)s->threads)
         if (i != c->me && sized_step(s, pairs[i].in_begin, pairs[i].in_end, step))
-            await_flag(r, &r->own->filled[i][s->block], scratch_number(r, step + 1), i);
+            await_flag(r, &r->own->filled[i][s->block], staging_flag(r, step + 1), i);
     r->failed = weft_dev_sync_block_or(r->failed);
     for (int i = 0; i < c->members - 1 && !r->failed; i++) {
-        int member = turned(c, i);
+        int member = rotated_member(c, i);
         const struct sized_pair *p = &pairs[member];
         weft_dev_move(c->dst + p->at + p->in_begin + step * s->slot_bytes,
-                      scratch_slot(r, s, c->me, member, 0, step),
+                      staging_slot(r, s, c->me, member, 0, step),
                       (size_t)sized_step(s, p->in_begin, p->in_end, step), s->rank, s->threads, 1);
     }
     weft_dev_sync_block();
     for (int i = (int)s->rank; i < c->members; i += (int)s->threads)
         if (i != c->me && sized_step(s, pairs[i].in_begin, pairs[i].in_end, step))
-            weft_dev_store_u64(&area_of(c, i)->emptied[c->me][s->block],
-                               scratch_number(r, step + 1), RELEASE, SYSTEM);
+            weft_dev_store_u64(&member_area(c, i)->emptied[c->me][s->block],
+                               staging_flag(r, step + 1), RELEASE, SYSTEM);
 }
 
-/* As scratch_clear(). */
-WEFT_DEVICE void sized_clear(const struct round *r, const struct scratch *s,
+/* As staging_clear(). */
+WEFT_DEVICE void sized_clear(const struct round *r, const struct staging *s,
                              const struct sized_pair *pairs)
 {
     const struct coll_call *c = r->c;
     struct weft_dev_vec16 nothing = {0, 0};
     for (uint64_t step = 0; step < 2; step++)
         for (int i = 0; i < c->members; i++) {
-            char *slot = scratch_slot(r, s, c->me, i, 0, step);
+            char *slot = staging_slot(r, s, c->me, i, 0, step);
             uint64_t used = sized_step(s, pairs[i].in_begin, pairs[i].in_end, step);
             for (uint64_t at = 16 * (uint64_t)s->rank; at < used && i != c->me;
                  at += 16 * (uint64_t)s->threads)
@@ -186,7 +186,7 @@ WEFT_DEVICE void sized_clear(const struct round *r, const struct scratch *s,
 }
 
 /* Returns the number of steps of this thread block. */
-WEFT_DEVICE uint64_t sized_steps(const struct coll_call *c, const struct scratch *s,
+WEFT_DEVICE uint64_t sized_steps(const struct coll_call *c, const struct staging *s,
                                  const struct sized_pair *pairs)
 {
     uint64_t longest = 0;
@@ -209,8 +209,8 @@ KERNEL_OF_512 weft_coll_sized_scratch(struct coll_call call)
     struct round r;
     if (round_begin(&r, c, shared))
         return;
-    struct scratch s = scratch_begin(&r, 0, 1, 0);
-    sized_meet(&r, &s, pairs);
+    struct staging s = staging_begin(&r, 0, 1, 0);
+    sized_exchange(&r, &s, pairs);
     const char *mine = c->src + pairs[c->me].from;
     char *to = c->dst + pairs[c->me].at;
     if (!r.failed && to != mine)
@@ -219,14 +219,14 @@ KERNEL_OF_512 weft_coll_sized_scratch(struct coll_call call)
     uint64_t steps = r.failed ? 0 : sized_steps(c, &s, pairs);
     for (uint64_t step = 0; step < steps && !r.failed; step++) {
         sized_send(&r, &s, pairs, step);
-        sized_take(&r, &s, pairs, step);
+        sized_receive(&r, &s, pairs, step);
     }
     weft_dev_sync_block(); /* all threads have copied their part out */
     sized_clear(&r, &s, pairs);
     round_end(&r, 1);
-    all_have_begun(&r);
+    mark_all_begun(&r);
     if (known)
-        sized_refuse(&r, pairs);
+        sized_record_refused(&r, pairs);
 }
 
 #endif

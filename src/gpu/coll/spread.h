@@ -13,7 +13,7 @@
 
 /* Returns the start of chunk `chunk` of this block's share of a slice: a multiple of 16 bytes
  * except at the end. */
-WEFT_DEVICE uint64_t chunk_at(uint64_t bytes, uint64_t chunk, uint64_t chunks)
+WEFT_DEVICE uint64_t chunk_offset(uint64_t bytes, uint64_t chunk, uint64_t chunks)
 {
     uint64_t units = (bytes + 15) / 16, at = units * chunk / chunks * 16;
     return at < bytes ? at : bytes;
@@ -33,7 +33,7 @@ KERNEL weft_coll_spread(struct coll_call call)
     if (round_begin(&r, c, shared))
         return;
     unsigned block = r.block;
-    say_here(&r);
+    send_here(&r);
     await_here(&r, r.number);
     int place = c->me - c->root - 1; /* index of this member's slice; -1: the root */
     place = c->me == c->root ? -1 : place < 0 ? place + c->members : place;
@@ -46,12 +46,12 @@ KERNEL weft_coll_spread(struct coll_call call)
             r.failed = weft_dev_sync_block_or(r.failed);
         }
         for (int k = 0; k < (int)others && !r.failed; k++) {
-            int member = place < 0 ? (c->root + 1 + k) % c->members : turned(c, k);
+            int member = place < 0 ? (c->root + 1 + k) % c->members : rotated_member(c, k);
             if (member == c->root)
                 continue;
             uint64_t slice = (uint64_t)(place < 0 ? k : place);
-            uint64_t begin = chunk_at(c->bytes, slice * pieces + piece, others * pieces);
-            uint64_t end = chunk_at(c->bytes, slice * pieces + piece + 1, others * pieces);
+            uint64_t begin = chunk_offset(c->bytes, slice * pieces + piece, others * pieces);
+            uint64_t end = chunk_offset(c->bytes, slice * pieces + piece + 1, others * pieces);
             weft_dev_move(c->part[member] + c->to + begin, (place < 0 ? c->src : c->dst) + begin,
                           (size_t)(end - begin), rank, threads, 0);
         }
@@ -62,7 +62,7 @@ KERNEL weft_coll_spread(struct coll_call call)
             weft_dev_fence(ORDERED, SYSTEM);
         for (int i = (int)rank; i < c->members; i += (int)threads)
             if (i != c->me)
-                weft_dev_store_u64(&area_of(c, i)->relay[block], reached, RELAXED, SYSTEM);
+                weft_dev_store_u64(&member_area(c, i)->relay[block], reached, RELAXED, SYSTEM);
     }
     if (c->me == c->root && c->dst != c->src)
         weft_dev_move(c->dst, c->src, c->bytes, r.rank, r.threads, 0);

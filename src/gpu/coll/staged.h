@@ -29,7 +29,7 @@
 #include "gpu/coll/round.h"
 #include "gpu/coll/strided.h"
 
-struct scratch {
+struct staging {
     uint64_t slot_bytes;
     uint64_t begin, end; /* this thread block's share of a block of data, or of each slice */
     int kinds;           /* 2: each member has a second slot, for results */
@@ -37,14 +37,14 @@ struct scratch {
     unsigned block, rank, threads;
 };
 
-WEFT_DEVICE struct scratch scratch_begin(const struct round *r, uint64_t bytes, int kinds, int all)
+WEFT_DEVICE struct staging staging_begin(const struct round *r, uint64_t bytes, int kinds, int all)
 {
     const struct coll_call *c = r->c;
-    struct scratch s;
+    struct staging s;
     unsigned blocks = weft_dev_grid_dim_x();
     uint64_t share = (bytes + blocks - 1) / blocks;
-    share = (share + COLL_SCRATCH_GRAIN - 1) / COLL_SCRATCH_GRAIN * COLL_SCRATCH_GRAIN;
-    s.slot_bytes = coll_scratch_slot(c->set_bytes, blocks, (unsigned)(kinds * c->members));
+    share = (share + COLL_STAGING_GRAIN - 1) / COLL_STAGING_GRAIN * COLL_STAGING_GRAIN;
+    s.slot_bytes = coll_staging_slot_bytes(c->set_bytes, blocks, (unsigned)(kinds * c->members));
     s.kinds = kinds;
     s.all = all;
     s.block = r->block;
@@ -56,7 +56,7 @@ WEFT_DEVICE struct scratch scratch_begin(const struct round *r, uint64_t bytes, 
 }
 
 /* Returns the slot of member `from` at member `at` for step `step`. */
-WEFT_DEVICE char *scratch_slot(const struct round *r, const struct scratch *s, int at, int from,
+WEFT_DEVICE char *staging_slot(const struct round *r, const struct staging *s, int at, int from,
                                int kind, uint64_t step)
 {
     const struct coll_call *c = r->c;
@@ -66,31 +66,31 @@ WEFT_DEVICE char *scratch_slot(const struct round *r, const struct scratch *s, i
            (slot + (unsigned)from) * s->slot_bytes;
 }
 
-WEFT_DEVICE uint64_t scratch_number(const struct round *r, uint64_t steps)
+WEFT_DEVICE uint64_t staging_flag(const struct round *r, uint64_t steps)
 {
     return r->number * COLL_STEPS + steps;
 }
 
-WEFT_DEVICE int has_emptied(const struct round *r, const struct scratch *s)
+WEFT_DEVICE int uses_emptied(const struct round *r, const struct staging *s)
 {
     return !s->all && r->c->flow != COLL_ALL;
 }
 
 /* Waits until the members that this member sends to have copied `steps` steps out. */
-WEFT_DEVICE void await_emptied(struct round *r, const struct scratch *s, uint64_t steps)
+WEFT_DEVICE void await_emptied(struct round *r, const struct staging *s, uint64_t steps)
 {
     const struct coll_call *c = r->c;
-    if (!has_emptied(r, s))
+    if (!uses_emptied(r, s))
         return;
     for (int i = (int)s->rank; i < c->members; i += (int)s->threads)
         if (i != c->me && sends_to(c, i))
-            await_flag(r, &r->own->emptied[i][s->block], scratch_number(r, steps), i);
+            await_flag(r, &r->own->emptied[i][s->block], staging_flag(r, steps), i);
     r->failed = weft_dev_sync_block_or(r->failed);
 }
 
 /* Reports `parts` stored parts. The fence orders the stores of this thread and those of the threads
  * that it synchronized with in the block. */
-WEFT_DEVICE void tell_filled(struct round *r, const struct scratch *s, uint64_t parts)
+WEFT_DEVICE void send_filled(struct round *r, const struct staging *s, uint64_t parts)
 {
     const struct coll_call *c = r->c;
     weft_dev_sync_block();
@@ -98,46 +98,46 @@ WEFT_DEVICE void tell_filled(struct round *r, const struct scratch *s, uint64_t 
         weft_dev_fence(ORDERED, SYSTEM);
     for (int i = (int)s->rank; i < c->members; i += (int)s->threads)
         if (i != c->me)
-            weft_dev_store_u64(&area_of(c, i)->filled[c->me][s->block], scratch_number(r, parts),
+            weft_dev_store_u64(&member_area(c, i)->filled[c->me][s->block], staging_flag(r, parts),
                                RELAXED, SYSTEM);
 }
 
-WEFT_DEVICE void await_filled(struct round *r, const struct scratch *s, uint64_t parts)
+WEFT_DEVICE void await_filled(struct round *r, const struct staging *s, uint64_t parts)
 {
     const struct coll_call *c = r->c;
     for (int i = (int)s->rank; i < c->members; i += (int)s->threads)
-        if (i != c->me && (s->all || takes_from(c, i)))
-            await_flag(r, &r->own->filled[i][s->block], scratch_number(r, parts), i);
+        if (i != c->me && (s->all || receives_from(c, i)))
+            await_flag(r, &r->own->filled[i][s->block], staging_flag(r, parts), i);
     r->failed = weft_dev_sync_block_or(r->failed);
 }
 
 /* In a broadcast in slices: waits for the root alone, or for all other members. */
-WEFT_DEVICE void await_filled_by(struct round *r, const struct scratch *s, uint64_t parts, int root)
+WEFT_DEVICE void await_filled_by(struct round *r, const struct staging *s, uint64_t parts, int root)
 {
     const struct coll_call *c = r->c;
     for (int i = (int)s->rank; i < c->members; i += (int)s->threads)
         if (i != c->me && (i == c->root) == root)
-            await_flag(r, &r->own->filled[i][s->block], scratch_number(r, parts), i);
+            await_flag(r, &r->own->filled[i][s->block], staging_flag(r, parts), i);
     r->failed = weft_dev_sync_block_or(r->failed);
 }
 
 /* Reports `steps` steps that are copied out. Release: pairs with the acquire of await_emptied();
  * the loads of the threads that this one synchronized with are complete. */
-WEFT_DEVICE void tell_emptied(struct round *r, const struct scratch *s, uint64_t steps)
+WEFT_DEVICE void send_emptied(struct round *r, const struct staging *s, uint64_t steps)
 {
     const struct coll_call *c = r->c;
-    if (!has_emptied(r, s))
+    if (!uses_emptied(r, s))
         return;
     weft_dev_sync_block();
     for (int i = (int)s->rank; i < c->members; i += (int)s->threads)
-        if (i != c->me && takes_from(c, i))
-            weft_dev_store_u64(&area_of(c, i)->emptied[c->me][s->block], scratch_number(r, steps),
+        if (i != c->me && receives_from(c, i))
+            weft_dev_store_u64(&member_area(c, i)->emptied[c->me][s->block], staging_flag(r, steps),
                                RELEASE, SYSTEM);
 }
 
-/* Clears, after `steps` steps, all slots of this block with zeros, which are no flag of a packet or
- * a line. */
-WEFT_DEVICE void scratch_clear(const struct round *r, const struct scratch *s, uint64_t steps)
+/* Clears all slots of this block that `steps` steps have used with zeros, which no packet and no
+ * line has as its flag. */
+WEFT_DEVICE void staging_clear(const struct round *r, const struct staging *s, uint64_t steps)
 {
     const struct coll_call *c = r->c;
     struct weft_dev_vec16 nothing = {0, 0};
@@ -146,7 +146,7 @@ WEFT_DEVICE void scratch_clear(const struct round *r, const struct scratch *s, u
     for (uint64_t step = 0; step < 2 && step < steps; step++)
         for (int kind = 0; kind < s->kinds; kind++)
             for (int i = 0; i < c->members; i++) {
-                char *slot = scratch_slot(r, s, c->me, i, kind, step);
+                char *slot = staging_slot(r, s, c->me, i, kind, step);
                 for (uint64_t at = 16 * (uint64_t)s->rank; at < used && i != c->me;
                      at += 16 * (uint64_t)s->threads)
                     weft_dev_store_vec16(slot + at, nothing);
@@ -155,16 +155,16 @@ WEFT_DEVICE void scratch_clear(const struct round *r, const struct scratch *s, u
 
 /* The part of one step of member i's slice of the vector, or of its block: offset and size from the
  * start of the source. */
-struct scratch_range {
+struct staging_range {
     uint64_t at, bytes;
 };
 
 /* slice: slice size of the vector, a multiple of 16 bytes; 0: members have blocks. */
-WEFT_DEVICE struct scratch_range scratch_range(const struct coll_call *c, const struct scratch *s,
+WEFT_DEVICE struct staging_range staging_range(const struct coll_call *c, const struct staging *s,
                                                uint64_t slice, int member, uint64_t within)
 {
     uint64_t left = s->end - within;
-    struct scratch_range range = {(slice ? slice : c->src_step) * (uint64_t)member + within,
+    struct staging_range range = {(slice ? slice : c->src_step) * (uint64_t)member + within,
                                   left < s->slot_bytes ? left : s->slot_bytes};
     if (slice && range.at + range.bytes > c->bytes)
         range.bytes = range.at < c->bytes ? c->bytes - range.at : 0;
@@ -174,11 +174,11 @@ WEFT_DEVICE struct scratch_range scratch_range(const struct coll_call *c, const 
 /* ------------------------------------------------------------------------------------- moves */
 
 /* Stores a part of the block for `member` into that member's staging slot, without gaps. */
-WEFT_DEVICE void scratch_put(const struct round *r, const struct scratch *s, int member,
-                             struct scratch_range part, uint64_t step, int strided)
+WEFT_DEVICE void staging_put(const struct round *r, const struct staging *s, int member,
+                             struct staging_range part, uint64_t step, int strided)
 {
     const struct coll_call *c = r->c;
-    char *slot = scratch_slot(r, s, member, c->me, 0, step);
+    char *slot = staging_slot(r, s, member, c->me, 0, step);
     const char *block = c->src + (uint64_t)member * c->src_step;
     if (!strided)
         weft_dev_move(slot, block + part.at, (size_t)part.bytes, s->rank, s->threads, 0);
@@ -188,11 +188,11 @@ WEFT_DEVICE void scratch_put(const struct round *r, const struct scratch *s, int
 }
 
 /* Copies a part of the block of `member` from the own staging slot to its destination. */
-WEFT_DEVICE void scratch_out(const struct round *r, const struct scratch *s, int member,
-                             struct scratch_range part, uint64_t step, int strided)
+WEFT_DEVICE void staging_copy_out(const struct round *r, const struct staging *s, int member,
+                                  struct staging_range part, uint64_t step, int strided)
 {
     const struct coll_call *c = r->c;
-    const char *slot = scratch_slot(r, s, c->me, member, 0, step);
+    const char *slot = staging_slot(r, s, c->me, member, 0, step);
     char *block = c->dst + (uint64_t)member * c->dst_step;
     if (!strided)
         weft_dev_move(block + part.at, slot, (size_t)part.bytes, s->rank, s->threads, 1);
@@ -201,31 +201,31 @@ WEFT_DEVICE void scratch_out(const struct round *r, const struct scratch *s, int
             strided_deliver(c, block, part.at / 16 + u, weft_dev_load_vec16_relaxed(slot + 16 * u));
 }
 
-WEFT_DEVICE void push_scratch(const struct coll_call *c, uint64_t *shared, int strided)
+WEFT_DEVICE void push_staged(const struct coll_call *c, uint64_t *shared, int strided)
 {
     struct round r;
     if (round_begin(&r, c, shared))
         return;
-    say_here(&r);
-    struct scratch s = scratch_begin(&r, c->bytes, 1, 0);
-    push_own(&r, strided);
+    send_here(&r);
+    struct staging s = staging_begin(&r, c->bytes, 1, 0);
+    push_own_block(&r, strided);
     await_here(&r, r.number);
     uint64_t step = 0;
     for (uint64_t at = s.begin; at < s.end && !r.failed; at += s.slot_bytes, step++) {
-        struct scratch_range part = {at, s.end - at < s.slot_bytes ? s.end - at : s.slot_bytes};
+        struct staging_range part = {at, s.end - at < s.slot_bytes ? s.end - at : s.slot_bytes};
         if (step > 1)
             await_emptied(&r, &s, step - 1);
         for (int i = 0; i < c->members - 1 && !r.failed; i++)
-            if (sends_to(c, turned(c, i)))
-                scratch_put(&r, &s, turned(c, i), part, step, strided);
-        tell_filled(&r, &s, step + 1);
+            if (sends_to(c, rotated_member(c, i)))
+                staging_put(&r, &s, rotated_member(c, i), part, step, strided);
+        send_filled(&r, &s, step + 1);
         await_filled(&r, &s, step + 1);
         for (int i = 0; i < c->members - 1 && !r.failed; i++)
-            if (takes_from(c, turned(c, i)))
-                scratch_out(&r, &s, turned(c, i), part, step, strided);
-        tell_emptied(&r, &s, step + 1);
+            if (receives_from(c, rotated_member(c, i)))
+                staging_copy_out(&r, &s, rotated_member(c, i), part, step, strided);
+        send_emptied(&r, &s, step + 1);
     }
-    scratch_clear(&r, &s, step);
+    staging_clear(&r, &s, step);
     round_end(&r, 1);
 }
 
@@ -233,14 +233,14 @@ WEFT_DEVICE void push_scratch(const struct coll_call *c, uint64_t *shared, int s
 KERNEL_OF_512 weft_coll_push_scratch(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
-    push_scratch(&call, shared, 0);
+    push_staged(&call, shared, 0);
 }
 
 /* Alltoall of blocks whose elements have gaps: they have none in the staging slots. */
 KERNEL weft_coll_push_strided_scratch(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
-    push_scratch(&call, shared, 1);
+    push_staged(&call, shared, 1);
 }
 
 /* Returns which slice of a broadcast a member has: the members after the root, in order. */
@@ -251,46 +251,46 @@ WEFT_DEVICE int slice_of(const struct coll_call *c, int member)
 }
 
 /* The root stores a part of each slice into the staging slot of the slice's member. */
-WEFT_DEVICE void spread_slices(struct round *r, const struct scratch *s, uint64_t slice,
+WEFT_DEVICE void spread_slices(struct round *r, const struct staging *s, uint64_t slice,
                                uint64_t within, uint64_t step)
 {
     const struct coll_call *c = r->c;
     for (int i = 0; i < c->members - 1 && !r->failed; i++) {
-        int member = turned(c, i);
-        struct scratch_range part = scratch_range(c, s, slice, slice_of(c, member), within);
-        weft_dev_move(scratch_slot(r, s, member, c->me, 0, step), c->src + part.at,
+        int member = rotated_member(c, i);
+        struct staging_range part = staging_range(c, s, slice, slice_of(c, member), within);
+        weft_dev_move(staging_slot(r, s, member, c->me, 0, step), c->src + part.at,
                       (size_t)part.bytes, s->rank, s->threads, 0);
     }
-    tell_filled(r, s, step + 1);
+    send_filled(r, s, step + 1);
 }
 
 /* The other members forward their slice before they copy it out; then they copy out the slices that
  * they receive. */
-WEFT_DEVICE void spread_on(struct round *r, const struct scratch *s, uint64_t slice,
-                           uint64_t within, uint64_t step)
+WEFT_DEVICE void spread_forward(struct round *r, const struct staging *s, uint64_t slice,
+                                uint64_t within, uint64_t step)
 {
     const struct coll_call *c = r->c;
-    struct scratch_range mine = scratch_range(c, s, slice, slice_of(c, c->me), within);
-    const char *from = scratch_slot(r, s, c->me, c->root, 0, step);
+    struct staging_range mine = staging_range(c, s, slice, slice_of(c, c->me), within);
+    const char *from = staging_slot(r, s, c->me, c->root, 0, step);
     await_filled_by(r, s, step + 1, 1);
     for (int i = 0; i < c->members - 1 && !r->failed; i++) {
-        int member = turned(c, i);
+        int member = rotated_member(c, i);
         if (member != c->root)
-            weft_dev_move(scratch_slot(r, s, member, c->me, 0, step), from, (size_t)mine.bytes,
+            weft_dev_move(staging_slot(r, s, member, c->me, 0, step), from, (size_t)mine.bytes,
                           s->rank, s->threads, 1);
     }
-    tell_filled(r, s, step + 1);
+    send_filled(r, s, step + 1);
     if (!r->failed)
         weft_dev_move(c->dst + mine.at, from, (size_t)mine.bytes, s->rank, s->threads, 1);
     await_filled_by(r, s, step + 1, 0);
     for (int i = 0; i < c->members - 1 && !r->failed; i++) {
-        int member = turned(c, i);
-        struct scratch_range part = scratch_range(c, s, slice, slice_of(c, member), within);
+        int member = rotated_member(c, i);
+        struct staging_range part = staging_range(c, s, slice, slice_of(c, member), within);
         if (member != c->root)
-            weft_dev_move(c->dst + part.at, scratch_slot(r, s, c->me, member, 0, step),
+            weft_dev_move(c->dst + part.at, staging_slot(r, s, c->me, member, 0, step),
                           (size_t)part.bytes, s->rank, s->threads, 1);
     }
-    tell_emptied(r, s, step + 1);
+    send_emptied(r, s, step + 1);
 }
 
 /* Broadcast to several other members in slices, so that each link carries each byte once. */
@@ -303,8 +303,8 @@ KERNEL_OF_512 weft_coll_spread_scratch(struct coll_call call)
     uint64_t slice = ((c->bytes + others - 1) / others + 15) & ~(uint64_t)15;
     if (round_begin(&r, c, shared))
         return;
-    say_here(&r);
-    struct scratch s = scratch_begin(&r, slice, 1, 0);
+    send_here(&r);
+    struct staging s = staging_begin(&r, slice, 1, 0);
     if (c->me == c->root && c->dst != c->src)
         weft_dev_move(c->dst, c->src, c->bytes, r.rank, r.threads, 0);
     await_here(&r, r.number);
@@ -314,37 +314,37 @@ KERNEL_OF_512 weft_coll_spread_scratch(struct coll_call call)
         if (c->me == c->root)
             spread_slices(&r, &s, slice, within, step);
         else
-            spread_on(&r, &s, slice, within, step);
+            spread_forward(&r, &s, slice, within, step);
     }
-    scratch_clear(&r, &s, step);
+    staging_clear(&r, &s, step);
     round_end(&r, 1);
 }
 
 /* -------------------------------------------------------------------------------- reductions */
 
 /* Combines unit `unit` of this member's range in the order of the team. */
-WEFT_DEVICE struct weft_dev_vec16 scratch_combine(const struct round *r, const struct scratch *s,
-                                                  struct weft_dev_how h, struct scratch_range mine,
+WEFT_DEVICE struct weft_dev_vec16 staging_combine(const struct round *r, const struct staging *s,
+                                                  struct weft_dev_how h, struct staging_range mine,
                                                   uint64_t unit, uint64_t step)
 {
     const struct coll_call *c = r->c;
     struct weft_dev_wide acc;
     struct weft_dev_vec16 nothing = {0, 0};
     weft_dev_wide_begin(h, &acc, nothing);
-    for (int i = 0; i < c->members; i += GROUP) {
-        struct weft_dev_vec16 v[GROUP];
+    for (int i = 0; i < c->members; i += LOADED_TOGETHER) {
+        struct weft_dev_vec16 v[LOADED_TOGETHER];
         WEFT_UNROLL
-        for (int k = 0; k < GROUP; k++) {
+        for (int k = 0; k < LOADED_TOGETHER; k++) {
             int member = i + k < c->members ? i + k : i;
             v[k] = member == c->me ? weft_dev_unit_load(c->src + mine.at, mine.bytes, unit)
                                    : weft_dev_load_vec16_relaxed(
-                                         scratch_slot(r, s, c->me, member, 0, step) + 16 * unit);
+                                         staging_slot(r, s, c->me, member, 0, step) + 16 * unit);
         }
         if (h.more) { /* not unrolled: the code is large */
             WEFT_NO_UNROLL
-            for (int k = 0; k < GROUP && i + k < c->members; k++) {
+            for (int k = 0; k < LOADED_TOGETHER && i + k < c->members; k++) {
                 struct weft_dev_vec16 w = k == 0 ? v[0] : k == 1 ? v[1] : k == 2 ? v[2] : v[3];
-                h = how_for(r, h, i + k);
+                h = member_reduction(r, h, i + k);
                 if (i + k)
                     weft_dev_wide_add(h, &acc, w);
                 else
@@ -353,7 +353,7 @@ WEFT_DEVICE struct weft_dev_vec16 scratch_combine(const struct round *r, const s
             continue;
         }
         WEFT_UNROLL
-        for (int k = 0; k < GROUP; k++) {
+        for (int k = 0; k < LOADED_TOGETHER; k++) {
             if (i + k >= c->members)
                 break;
             if (i + k)
@@ -374,82 +374,83 @@ WEFT_DEVICE int gets_results(const struct coll_call *c, int member)
 /* One step: parts go to the members that combine them; results, which only slices have, go to the
  * members that get them. A thread stores into dst what it loaded from src, or what the block loaded
  * before it synchronized: dst may be src. */
-WEFT_DEVICE void scratch_step(struct round *r, const struct scratch *s, struct weft_dev_how h,
-                              uint64_t slice, uint64_t within, uint64_t step)
+WEFT_DEVICE void staging_reduce_step(struct round *r, const struct staging *s,
+                                     struct weft_dev_how h, uint64_t slice, uint64_t within,
+                                     uint64_t step)
 {
     const struct coll_call *c = r->c;
-    struct scratch_range mine = scratch_range(c, s, slice, c->me, within);
+    struct staging_range mine = staging_range(c, s, slice, c->me, within);
     char *to = c->dst + (slice ? mine.at : within);
     for (int i = 0; i < c->members - 1 && !r->failed; i++) {
-        int member = turned(c, i);
-        struct scratch_range theirs = scratch_range(c, s, slice, member, within);
-        weft_dev_move(scratch_slot(r, s, member, c->me, 0, step), c->src + theirs.at,
+        int member = rotated_member(c, i);
+        struct staging_range theirs = staging_range(c, s, slice, member, within);
+        weft_dev_move(staging_slot(r, s, member, c->me, 0, step), c->src + theirs.at,
                       (size_t)theirs.bytes, s->rank, s->threads, 0);
     }
-    tell_filled(r, s, 2 * step + 1);
+    send_filled(r, s, 2 * step + 1);
     await_filled(r, s, 2 * step + 1);
     for (uint64_t u = s->rank; 16 * u < mine.bytes && !r->failed; u += s->threads) {
-        struct weft_dev_vec16 v = scratch_combine(r, s, h, mine, u, step);
+        struct weft_dev_vec16 v = staging_combine(r, s, h, mine, u, step);
         for (int i = 0; i < c->members - 1 && slice; i++) {
-            int member = turned(c, i);
+            int member = rotated_member(c, i);
             if (gets_results(c, member))
-                weft_dev_store_vec16(scratch_slot(r, s, member, c->me, 1, step) + 16 * u, v);
+                weft_dev_store_vec16(staging_slot(r, s, member, c->me, 1, step) + 16 * u, v);
         }
         if (!slice || gets_results(c, c->me))
             weft_dev_unit_deliver(to, mine.bytes, u, v);
     }
     if (!slice)
         return;
-    tell_filled(r, s, 2 * step + 2);
+    send_filled(r, s, 2 * step + 2);
     if (!gets_results(c, c->me))
         return;
     await_filled(r, s, 2 * step + 2);
     for (int i = 0; i < c->members - 1 && !r->failed; i++) {
-        int member = turned(c, i);
-        struct scratch_range theirs = scratch_range(c, s, slice, member, within);
-        weft_dev_move(c->dst + theirs.at, scratch_slot(r, s, c->me, member, 1, step),
+        int member = rotated_member(c, i);
+        struct staging_range theirs = staging_range(c, s, slice, member, within);
+        weft_dev_move(c->dst + theirs.at, staging_slot(r, s, c->me, member, 1, step),
                       (size_t)theirs.bytes, s->rank, s->threads, 1);
     }
 }
 
 /* Each member combines a slice, or its block, of all vectors. Every member sends to every member,
  * whatever the flow of the results. */
-WEFT_DEVICE void scratch_reduce(const struct coll_call *c, uint64_t *shared, double *factors,
-                                int more)
+WEFT_DEVICE void reduce_staged(const struct coll_call *c, uint64_t *shared, double *factors,
+                               int more)
 {
     struct round r;
-    struct weft_dev_how h = how_of(c, more);
+    struct weft_dev_how h = make_reduction(c, more);
     uint64_t n = (uint64_t)c->members, slice = 0, step = 0;
     int sliced = c->everywhere || c->flow == COLL_TO;
     if (sliced)
         slice = ((c->bytes + n - 1) / n + 15) & ~(uint64_t)15;
     if (round_begin(&r, c, shared))
         return;
-    say_here(&r);
-    struct scratch s = scratch_begin(&r, sliced ? slice : c->bytes, 1 + sliced, 1);
+    send_here(&r);
+    struct staging s = staging_begin(&r, sliced ? slice : c->bytes, 1 + sliced, 1);
     factors_exchange(&r, h, factors);
     await_here(&r, r.number);
     for (uint64_t within = s.begin; within < s.end && !r.failed; within += s.slot_bytes, step++) {
         if (step > 1)
             await_emptied(&r, &s, step - 1);
-        scratch_step(&r, &s, h, slice, within, step);
-        tell_emptied(&r, &s, step + 1);
+        staging_reduce_step(&r, &s, h, slice, within, step);
+        send_emptied(&r, &s, step + 1);
     }
-    scratch_clear(&r, &s, step);
+    staging_clear(&r, &s, step);
     round_end(&r, 1);
 }
 
 KERNEL_OF_512 weft_coll_reduce_scratch(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
-    scratch_reduce(&call, shared, 0, 0);
+    reduce_staged(&call, shared, 0, 0);
 }
 
 KERNEL_OF_512 weft_coll_reduce_scratch_more(struct coll_call call)
 {
     WEFT_SHARED(uint64_t, shared, [2]);
     WEFT_SHARED(double, factors, [COLL_MEMBERS]);
-    scratch_reduce(&call, shared, factors, 1);
+    reduce_staged(&call, shared, factors, 1);
 }
 
 #endif

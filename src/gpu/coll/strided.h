@@ -77,25 +77,26 @@ KERNEL weft_coll_send_strided(struct coll_call call)
     await_slots(&r);
     for (uint64_t u = r.rank; u < units; u += r.threads)
         for (int i = 0; i < c->members - 1; i++) {
-            int member = turned(c, i);
-            unit_send(slot_of(&r, member, c->me, c->members), u,
-                      strided_load(c, c->src + (uint64_t)member * c->src_step, u),
-                      has_two(c->bytes, u), r.packet);
+            int member = rotated_member(c, i);
+            ll_send_unit(ll_slot(&r, member, c->me, c->members), u,
+                         strided_load(c, c->src + (uint64_t)member * c->src_step, u),
+                         unit_has_two(c->bytes, u), r.ll_flag);
         }
     for (uint64_t u = r.rank; u < units; u += r.threads)
         strided_deliver(c, c->dst + (uint64_t)c->me * c->dst_step, u,
                         strided_load(c, c->src + (uint64_t)c->me * c->src_step, u));
     for (uint64_t u = r.rank; u < units; u += r.threads) {
-        int two = has_two(c->bytes, u);
+        int two = unit_has_two(c->bytes, u);
         for (int i = 0; i < c->members - 1; i++) {
-            int member = turned(c, i);
-            const char *slot = slot_of(&r, c->me, member, c->members);
-            struct weft_dev_vec16 v = pair_await(&r, pair_load(slot, u, two), slot, u, two, member);
+            int member = rotated_member(c, i);
+            const char *slot = ll_slot(&r, c->me, member, c->members);
+            struct weft_dev_vec16 v =
+                ll_await_pair(&r, ll_load_pair(slot, u, two), slot, u, two, member);
             if (!r.failed)
                 strided_deliver(c, c->dst + (uint64_t)member * c->dst_step, u, v);
         }
     }
-    all_have_begun(&r);
+    mark_all_begun(&r);
 }
 
 /* Copies a block of this member's source to its place in a destination. The loads of a thread do
@@ -125,12 +126,12 @@ WEFT_DEVICE void strided_move(const struct round *r, char *to, const char *from)
 }
 
 /* Copies the own block to its place, before any other block. */
-WEFT_DEVICE void push_own(const struct round *r, int strided)
+WEFT_DEVICE void push_own_block(const struct round *r, int strided)
 {
     const struct coll_call *c = r->c;
     const char *mine = c->src + (uint64_t)c->me * c->src_step;
     char *to = c->dst + (uint64_t)c->me * c->dst_step;
-    if (!takes_from(c, c->me) || to == mine)
+    if (!receives_from(c, c->me) || to == mine)
         return;
     if (strided)
         strided_move(r, to, mine);
@@ -145,11 +146,11 @@ KERNEL weft_coll_push_strided(struct coll_call call)
     struct round r;
     if (round_begin(&r, c, shared))
         return;
-    say_here(&r);
-    push_own(&r, 1);
+    send_here(&r);
+    push_own_block(&r, 1);
     await_here(&r, r.number);
     for (int i = 0; i < c->members - 1 && !r.failed; i++) {
-        int member = turned(c, i);
+        int member = rotated_member(c, i);
         strided_move(&r, c->part[member] + c->to + (uint64_t)c->me * c->dst_step,
                      c->src + (uint64_t)member * c->src_step);
     }

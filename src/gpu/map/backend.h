@@ -15,8 +15,8 @@ struct map_memory {
     const char *bus_id;   /* PCI address of its GPU */
     /* device address; for memory of the program rounded down to a page of 64 KiB */
     CUdeviceptr address;
-    CUmemGenericAllocationHandle
-        handle; /* handle of own memory; 0: memory of another PE, which cannot be exported again */
+    /* handle of own memory; 0: memory of another PE, which cannot be exported again */
+    CUmemGenericAllocationHandle handle;
     struct rm_memory rm;
     int dmabuf;     /* -1: not exported yet */
     int pending_fd; /* descriptor of another PE's memory until the backend is chosen; -1: none */

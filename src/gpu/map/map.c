@@ -150,7 +150,7 @@ static weft_status prepare_window(struct gpu_map *map, int slot)
 }
 
 /* Maps the test areas of the window and tests whether stored data arrives. */
-static weft_status try_window(struct gpu_map *map, int slot)
+static weft_status test_window(struct gpu_map *map, int slot)
 {
     weft_status status = prepare_window(map, slot);
     if (!status)
@@ -177,7 +177,7 @@ bool gpu_map_extend(struct gpu_map *map, int slot, size_t offset, size_t bytes)
     pthread_mutex_lock(&map->lock);
     weft_status status = WEFT_OK;
     if (!atomic_load_explicit(&window->tested, memory_order_relaxed)) {
-        status = try_window(map, slot);
+        status = test_window(map, slot);
         if (status)
             refuse_window(map, slot);
         else
@@ -185,7 +185,7 @@ bool gpu_map_extend(struct gpu_map *map, int slot, size_t offset, size_t bytes)
     }
     if (!status)
         status = map_range(map, slot, offset, bytes);
-    if (status == WEFT_ERR_NO_MEMORY && !atomic_exchange(&map->scarce, true))
+    if (status == WEFT_ERR_NO_MEMORY && !atomic_exchange(&map->bar1_full, true))
         log_info("not all GPU memory in use can be mapped for the CPU: %s", base_last_error());
     pthread_mutex_unlock(&map->lock);
     return !status;
@@ -340,7 +340,7 @@ void gpu_map_start(struct gpu *gpu)
         if (wanted != MAP_AUTO_CHOICE && wanted != (int)i + 1)
             continue;
         map->backend = backends[i];
-        if (!try_window(map, me))
+        if (!test_window(map, me))
             break;
         record_refusal(map, backends[i]);
         undo_backend(map);

@@ -23,8 +23,8 @@ struct rm;
 
 enum {
     GPU_BAR_WINDOW_BYTES = 64 << 20, /* bytes mapped at a time */
-    GPU_SLIDING_WINDOWS = 8,
-    GPU_MAP_ALWAYS = 512,      /* bytes; up to this size the CPU is faster on any machine */
+    GPU_SLIDING_WINDOWS = 8,         /* number of sliding BAR windows */
+    GPU_MAP_ALWAYS = 512,            /* bytes; up to this size the CPU is faster on any machine */
     GPU_MAP_MOST = 1 << 20,    /* bytes; beyond this size a copy engine is faster on any machine */
     GPU_MAP_TEST_BYTES = 2048, /* bytes for each PE in each window, for the test of its mapping */
 };
@@ -62,7 +62,7 @@ struct gpu_map {
     struct gpu_map_window *windows;    /* [local PEs] */
     struct map_memory *memories;
     struct map_piece *pieces;
-    _Atomic bool scarce; /* BAR1 had no room for a BAR window */
+    _Atomic bool bar1_full; /* BAR1 had no room for a BAR window */
     struct gpu_sliding_window sliding[GPU_SLIDING_WINDOWS];
     uint64_t uses;
     struct map_memory *own; /* memory of the program that is or was mapped */
@@ -127,7 +127,7 @@ static inline char *gpu_map_at(struct gpu_map *map, int slot, size_t offset, siz
         if (granule > last)
             return window->base + offset;
     }
-    if (atomic_load_explicit(&map->scarce, memory_order_relaxed))
+    if (atomic_load_explicit(&map->bar1_full, memory_order_relaxed))
         return NULL;
     return gpu_map_extend(map, slot, offset, bytes) ? window->base + offset : NULL;
 }

@@ -25,23 +25,23 @@ enum {
 /* ------------------------------------------------------------------------ identity of memory */
 
 /* An allocation and its identity. */
-struct range {
+struct allocation {
     CUdeviceptr start;
     size_t bytes;
     CUmemGenericAllocationHandle handle; /* retained; 0: not memory of cuMemCreate() */
     unsigned long long number;
 };
 
-static weft_status query_range(struct gpu *gpu, const void *address, struct range *range)
+static weft_status query_range(struct gpu *gpu, const void *address, struct allocation *allocation)
 {
     const struct cuda *cuda = &gpu->cuda;
     uintptr_t at = (uintptr_t)address;
     int ordinal = -1;
-    *range = (struct range){0};
+    *allocation = (struct allocation){0};
     CUresult result =
-        cuda->PointerGetAttribute(&range->start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, at);
+        cuda->PointerGetAttribute(&allocation->start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, at);
     if (!result)
-        result = cuda->PointerGetAttribute(&range->bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, at);
+        result = cuda->PointerGetAttribute(&allocation->bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, at);
     if (!result)
         result = cuda->PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at);
     if (!result && ordinal != gpu->device.ordinal)
@@ -49,18 +49,18 @@ static weft_status query_range(struct gpu *gpu, const void *address, struct rang
                          "%p is memory of GPU %d, but this PE maps only memory of its own GPU %d",
                          address, ordinal, gpu->device.ordinal);
     if (!result && (!cuda->MemRetainAllocationHandle ||
-                    cuda->MemRetainAllocationHandle(&range->handle, (void *)at))) {
-        range->handle = 0;
-        result = cuda->PointerGetAttribute(&range->number, CU_POINTER_ATTRIBUTE_BUFFER_ID, at);
+                    cuda->MemRetainAllocationHandle(&allocation->handle, (void *)at))) {
+        allocation->handle = 0;
+        result = cuda->PointerGetAttribute(&allocation->number, CU_POINTER_ATTRIBUTE_BUFFER_ID, at);
     }
     return result ? cuda_fail(cuda, result, "cuPointerGetAttribute of %p", address) : WEFT_OK;
 }
 
 /* Handles are held while mapped, so equal handles mean the same allocation. */
-static bool matches_range(const struct map_memory *memory, const struct range *range)
+static bool matches_range(const struct map_memory *memory, const struct allocation *allocation)
 {
-    return !memory->stale && memory->start == range->start && memory->number == range->number &&
-           memory->handle == range->handle;
+    return !memory->stale && memory->start == allocation->start &&
+           memory->number == allocation->number && memory->handle == allocation->handle;
 }
 
 /* ------------------------------------------------------------------------------------ unmapping */
@@ -168,32 +168,33 @@ static size_t read_idle_limit(const char *bus_id)
     return bytes < IDLE_LARGEST ? (size_t)bytes : IDLE_LARGEST;
 }
 
-static struct map_memory *find_known_memory(const struct gpu_map *map, const struct range *range)
+static struct map_memory *find_known_memory(const struct gpu_map *map,
+                                            const struct allocation *allocation)
 {
     struct map_memory *memory = map->own;
-    while (memory && !matches_range(memory, range))
+    while (memory && !matches_range(memory, allocation))
         memory = memory->next;
     return memory;
 }
 
 /* Takes ownership of the range's handle. */
-static struct map_memory *add_memory(struct gpu_map *map, struct range *range)
+static struct map_memory *add_memory(struct gpu_map *map, struct allocation *allocation)
 {
     struct map_memory *memory = calloc(1, sizeof *memory);
-    size_t lead = range->start % PAGE;
+    size_t lead = allocation->start % PAGE;
     if (!memory)
         return NULL;
     *memory = (struct map_memory){.next = map->own,
                                   .slot = -1,
-                                  .bytes = (lead + range->bytes + PAGE - 1) / PAGE * PAGE,
+                                  .bytes = (lead + allocation->bytes + PAGE - 1) / PAGE * PAGE,
                                   .bus_id = map->gpu->device.bus_id,
-                                  .address = range->start - lead,
-                                  .start = range->start,
-                                  .number = range->number,
-                                  .handle = range->handle,
+                                  .address = allocation->start - lead,
+                                  .start = allocation->start,
+                                  .number = allocation->number,
+                                  .handle = allocation->handle,
                                   .dmabuf = -1,
                                   .pending_fd = -1};
-    range->handle = 0;
+    allocation->handle = 0;
     map->own = memory;
     return memory;
 }
@@ -213,7 +214,7 @@ static struct map_piece *find_covering_piece(struct map_memory *memory, size_t o
 static weft_status compare_mapping(struct gpu_map *map, const char *mapped, const void *address,
                                    size_t bytes)
 {
-    enum { TRIES = 8, MOST = 64 };
+    enum { TRIES = 8, MOST = 64 }; /* MOST: bytes compared */
     unsigned char engine[MOST], cpu[MOST];
     size_t now = bytes < MOST ? bytes : MOST;
     for (int i = 0; i < TRIES; i++) {
@@ -286,12 +287,12 @@ static weft_status map_and_compare(struct gpu_map *map, struct map_memory *memor
 }
 
 /* The caller holds the lock. */
-static weft_status find_or_map(struct gpu_map *map, struct range *range, const char *address,
-                               size_t bytes, struct map_piece **piece)
+static weft_status find_or_map(struct gpu_map *map, struct allocation *allocation,
+                               const char *address, size_t bytes, struct map_piece **piece)
 {
-    struct map_memory *memory = find_known_memory(map, range);
+    struct map_memory *memory = find_known_memory(map, allocation);
     if (!memory)
-        memory = add_memory(map, range);
+        memory = add_memory(map, allocation);
     if (!memory)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a mapping");
     size_t offset = (uintptr_t)address - memory->address, first = offset / PAGE * PAGE;
@@ -312,24 +313,24 @@ static weft_status find_or_map(struct gpu_map *map, struct range *range, const c
 weft_status gpu_map_own(struct gpu_map *map, const void *address, size_t bytes,
                         struct gpu_map_user *user)
 {
-    struct range range;
+    struct allocation allocation;
     struct map_piece *piece = NULL;
-    weft_status status = query_range(map->gpu, address, &range);
+    weft_status status = query_range(map->gpu, address, &allocation);
     if (status)
         return status;
-    size_t offset = (uintptr_t)address - range.start;
-    if (offset > range.bytes || bytes > range.bytes - offset)
+    size_t offset = (uintptr_t)address - allocation.start;
+    if (offset > allocation.bytes || bytes > allocation.bytes - offset)
         status = base_fail(WEFT_ERR_RANGE,
                            "%zu bytes at %p: the allocation there has %zu bytes, %zu of them from "
                            "that address on",
-                           bytes, address, range.bytes, range.bytes - offset);
+                           bytes, address, allocation.bytes, allocation.bytes - offset);
     if (!status) {
         pthread_mutex_lock(&map->lock);
-        status = find_or_map(map, &range, address, bytes, &piece);
+        status = find_or_map(map, &allocation, address, bytes, &piece);
         pthread_mutex_unlock(&map->lock);
     }
-    if (range.handle)
-        map->gpu->cuda.MemRelease(range.handle);
+    if (allocation.handle)
+        map->gpu->cuda.MemRelease(allocation.handle);
     if (status)
         return status;
     *user = (struct gpu_map_user){

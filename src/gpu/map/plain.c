@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { PAGE = 65536, TEST_BYTES = 4096 };
+enum { PAGE = 65536, TEST_BYTES = 4096 }; /* bytes */
 
 /* Positions of 32-bit words in the handle (as in driver 580). */
 enum { WORD_OFFSET = 7, WORD_CLIENT = 12, WORD_OBJECT = 13, WORDS = 16 };

@@ -102,7 +102,7 @@ static bool copy_granule(struct gpu_map *map, int slot, size_t offset, char *hos
 bool gpu_map_copy_sliding(struct gpu_map *map, int slot, size_t offset, void *host, size_t bytes,
                           bool in)
 {
-    if (!gpu_map_works(map) || !atomic_load_explicit(&map->scarce, memory_order_relaxed) ||
+    if (!gpu_map_works(map) || !atomic_load_explicit(&map->bar1_full, memory_order_relaxed) ||
         !atomic_load_explicit(&map->windows[slot].tested, memory_order_acquire))
         return false;
     bool done = true;

@@ -15,7 +15,7 @@
 
 /* ------------------------------------------------------------------------------------- the test */
 
-enum { TAG_WORDS = 8 };
+enum { TAG_WORDS = 8 }; /* 8-byte words of a tag */
 
 /* Never the same data twice, so that data of an earlier test is not taken for a result. */
 static void fill_random(unsigned char *data, size_t bytes)
@@ -40,32 +40,32 @@ static weft_status compare_bytes(const char *what, const unsigned char *is,
 
 weft_status map_test_store(struct gpu *gpu, char *mapped, CUdeviceptr device, size_t bytes)
 {
-    unsigned char sent[GPU_MAP_TEST_BYTES], came[GPU_MAP_TEST_BYTES];
+    unsigned char sent[GPU_MAP_TEST_BYTES], received[GPU_MAP_TEST_BYTES];
     fill_random(sent, bytes);
-    memset(came, 0, bytes);
+    memset(received, 0, bytes);
     wc_store(mapped, sent, bytes);
     wc_flush(mapped);
-    weft_status status = gpu_copy(gpu, 0, came, (void *)(uintptr_t)device, bytes, GPU_DONE);
+    weft_status status = gpu_copy(gpu, 0, received, (void *)(uintptr_t)device, bytes, GPU_DONE);
     return status ? status
-                  : compare_bytes("stored by the CPU and read by the GPU", came, sent, bytes);
+                  : compare_bytes("stored by the CPU and read by the GPU", received, sent, bytes);
 }
 
 weft_status map_test_load(struct gpu *gpu, const char *mapped, CUdeviceptr device, size_t bytes)
 {
-    unsigned char sent[GPU_MAP_TEST_BYTES], came[GPU_MAP_TEST_BYTES];
+    unsigned char sent[GPU_MAP_TEST_BYTES], received[GPU_MAP_TEST_BYTES];
     fill_random(sent, bytes);
-    memset(came, 0, bytes);
+    memset(received, 0, bytes);
     weft_status status = gpu_copy(gpu, 0, (void *)(uintptr_t)device, sent, bytes, GPU_DONE);
     if (status)
         return status;
-    wc_load(came, mapped, bytes);
-    return compare_bytes("written by the GPU and loaded by the CPU", came, sent, bytes);
+    wc_load(received, mapped, bytes);
+    return compare_bytes("written by the GPU and loaded by the CPU", received, sent, bytes);
 }
 
 /* Tests `bytes` at `lead` of the test area: in by the CPU and out by the copy engine, and vice
  * versa. */
-static weft_status try_size(struct gpu *gpu, char *mapped, CUdeviceptr device, size_t lead,
-                            size_t bytes)
+static weft_status test_size(struct gpu *gpu, char *mapped, CUdeviceptr device, size_t lead,
+                             size_t bytes)
 {
     weft_status status = map_test_store(gpu, mapped + lead, device + lead, bytes);
     return status ? status : map_test_load(gpu, mapped + lead, device + lead, bytes);
@@ -133,45 +133,47 @@ weft_status map_test(struct gpu_map *map, int slot)
         return test_by_tag(map, slot);
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] && !status; i++)
-        status = try_size(gpu, gpu_map_test_area(map, slot), device, sizes[i].lead, sizes[i].bytes);
+        status =
+            test_size(gpu, gpu_map_test_area(map, slot), device, sizes[i].lead, sizes[i].bytes);
     return status;
 }
 
 /* ----------------------------------------------------------------------------- up to which size */
 
 enum { PROVE_ALWAYS_CHOICE = 0 }; /* value of WEFT_PROVE */
+/* Sizes in bytes that are measured, tries of each, and the copies that warm up the GPU. */
 enum { SMALLEST = 512, LARGEST = GPU_MAP_MOST, TRIES = 11, WARM_BYTES = 64 << 10, WARM_TRIES = 40 };
 
-struct trial {
+struct map_trial {
     struct gpu *gpu;
     char *mapped, *host;
     void *device;
     size_t bytes;
 };
 
-static void store_mapped(struct trial *t)
+static void store_mapped(struct map_trial *t)
 {
     wc_store(t->mapped, t->host, t->bytes);
     wc_flush(t->mapped);
 }
 
-static void load_mapped(struct trial *t)
+static void load_mapped(struct map_trial *t)
 {
     wc_load(t->host, t->mapped, t->bytes);
 }
 
-static void store_engine(struct trial *t)
+static void store_engine(struct map_trial *t)
 {
     gpu_copy(t->gpu, 0, t->device, t->host, t->bytes, GPU_DONE);
 }
 
-static void load_engine(struct trial *t)
+static void load_engine(struct map_trial *t)
 {
     gpu_copy(t->gpu, 0, t->host, t->device, t->bytes, GPU_DONE);
 }
 
 /* Returns the shortest time of several tries: disturbances make a try longer, never shorter. */
-static uint64_t shortest_trial_ns(void (*copy)(struct trial *), struct trial *trial)
+static uint64_t shortest_trial_ns(void (*copy)(struct map_trial *), struct map_trial *trial)
 {
     uint64_t least = UINT64_MAX;
     for (int i = 0; i < TRIES; i++) {
@@ -185,8 +187,8 @@ static uint64_t shortest_trial_ns(void (*copy)(struct trial *), struct trial *tr
 
 /* Returns the largest size before the first size at which the copy engine is faster: the CPU's time
  * grows with the size, the engine's hardly does. */
-static size_t find_crossover(void (*by_cpu)(struct trial *), void (*by_engine)(struct trial *),
-                             struct trial *trial)
+static size_t find_crossover(void (*by_cpu)(struct map_trial *),
+                             void (*by_engine)(struct map_trial *), struct map_trial *trial)
 {
     size_t last = 0;
     trial->bytes = WARM_BYTES;
@@ -206,7 +208,7 @@ static void measure_mapped_copies(struct gpu_map *map, void *plain, void *pinned
                                   CUdeviceptr device, char *mapped)
 {
     struct gpu_map_limits *limits = &map->limits;
-    struct trial trial = {
+    struct map_trial trial = {
         .gpu = map->gpu, .mapped = mapped, .device = (void *)(uintptr_t)device, .host = plain};
     limits->store_plain = find_crossover(store_mapped, store_engine, &trial);
     limits->load_plain = find_crossover(load_mapped, load_engine, &trial);
@@ -315,7 +317,7 @@ static void find_map_limits(struct gpu_map *map)
     size_t known[4];
     int driver = gpu->cuda.driver_version;
     if (config_choice(CONFIG_PROVE) != PROVE_ALWAYS_CHOICE &&
-        proof_cache_numbers("gpu-copies", &gpu->device.uuid, driver, known, 4)) {
+        proof_cache_load_numbers("gpu-copies", &gpu->device.uuid, driver, known, 4)) {
         *l = (struct gpu_map_limits){known[0], known[1], known[2], known[3]};
         return;
     }
@@ -324,7 +326,7 @@ static void find_map_limits(struct gpu_map *map)
         *l = default_limits;
         return;
     }
-    proof_cache_keep_numbers(
+    proof_cache_store_numbers(
         "gpu-copies", &gpu->device.uuid, driver,
         (size_t[4]){l->store_plain, l->store_pinned, l->load_plain, l->load_pinned}, 4);
 }

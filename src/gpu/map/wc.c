@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { LINE = 64 };
+enum { LINE = 64 }; /* bytes of a write-combining buffer */
 
 /* ------------------------------------------------------------------------- a few bytes, any CPU */
 
@@ -30,7 +30,7 @@ ACCESS(64)
 
 /* Returns the largest access size, up to 8 bytes, that fits the alignment and the remaining
  * bytes. */
-static inline size_t step_of(uintptr_t address, size_t bytes)
+static inline size_t choose_step(uintptr_t address, size_t bytes)
 {
     size_t aligned = address | 8, step = aligned & -aligned;
     while (step > bytes)
@@ -38,10 +38,10 @@ static inline size_t step_of(uintptr_t address, size_t bytes)
     return step;
 }
 
-static inline void store_few(char *to, const char *from, size_t bytes)
+static inline void store_bytes(char *to, const char *from, size_t bytes)
 {
     while (bytes) {
-        size_t step = step_of((uintptr_t)to, bytes);
+        size_t step = choose_step((uintptr_t)to, bytes);
         if (step == 8)
             store_64(to, from);
         else if (step == 4)
@@ -54,10 +54,10 @@ static inline void store_few(char *to, const char *from, size_t bytes)
     }
 }
 
-static inline void load_few(char *to, const char *from, size_t bytes)
+static inline void load_bytes(char *to, const char *from, size_t bytes)
 {
     while (bytes) {
-        size_t step = step_of((uintptr_t)from, bytes);
+        size_t step = choose_step((uintptr_t)from, bytes);
         if (step == 8)
             load_64(to, from);
         else if (step == 4)
@@ -140,7 +140,7 @@ static void store_lines(char *to, const char *from, size_t lines)
         store_lines_sse4(to, from, lines);
         return;
     default:
-        store_few(to, from, lines * LINE);
+        store_bytes(to, from, lines * LINE);
     }
 }
 
@@ -157,7 +157,7 @@ static void load_lines(char *to, const char *from, size_t lines)
         load_lines_sse4(to, from, lines);
         return;
     default:
-        load_few(to, from, lines * LINE);
+        load_bytes(to, from, lines * LINE);
     }
 }
 
@@ -178,12 +178,12 @@ static inline void fence_loads(void)
 
 static void store_lines(char *to, const char *from, size_t lines)
 {
-    store_few(to, from, lines * LINE);
+    store_bytes(to, from, lines * LINE);
 }
 
 static void load_lines(char *to, const char *from, size_t lines)
 {
-    load_few(to, from, lines * LINE);
+    load_bytes(to, from, lines * LINE);
 }
 
 const char *wc_isa_name(void)
@@ -207,22 +207,22 @@ void wc_store(void *mapped, const void *from, size_t bytes)
         return;
     }
     size_t head = bytes_to_line(to, bytes);
-    store_few(to, source, head);
+    store_bytes(to, source, head);
     to += head, source += head, bytes -= head;
     if (bytes >= LINE)
         store_lines(to, source, bytes / LINE);
     size_t done = bytes / LINE * LINE;
-    store_few(to + done, source + done, bytes - done);
+    store_bytes(to + done, source + done, bytes - done);
 }
 
 /* Loads a part of a line by loading the whole line, which lies in one page: faster than several
  * loads. */
-static void load_part(char *to, const char *from, size_t bytes)
+static void load_line_part(char *to, const char *from, size_t bytes)
 {
     char line[LINE];
     size_t lead = (uintptr_t)from % LINE;
-    if (step_of((uintptr_t)from, bytes) == bytes) {
-        load_few(to, from, bytes);
+    if (choose_step((uintptr_t)from, bytes) == bytes) {
+        load_bytes(to, from, bytes);
         return;
     }
     load_lines(line, from - lead, 1);
@@ -236,13 +236,13 @@ void wc_load(void *to, const void *mapped, size_t bytes)
     fence_loads();
     size_t head = bytes_to_line(from, bytes);
     if (head)
-        load_part(target, from, head);
+        load_line_part(target, from, head);
     from += head, target += head, bytes -= head;
     if (bytes >= LINE)
         load_lines(target, from, bytes / LINE);
     size_t done = bytes / LINE * LINE;
     if (bytes > done)
-        load_part(target + done, from + done, bytes - done);
+        load_line_part(target + done, from + done, bytes - done);
     fence_loads();
 }
 
@@ -250,7 +250,7 @@ void wc_load(void *to, const void *mapped, size_t bytes)
 
 /* Source: Intel SDM volume 2, MOVDIRI: "eligible for immediate eviction from the write-combining
  * buffer". */
-static bool stores_directly(void)
+static bool has_movdiri(void)
 {
     static _Atomic int known; /* 1: no, 2: yes */
     int is = atomic_load_explicit(&known, memory_order_relaxed);
@@ -263,28 +263,28 @@ static bool stores_directly(void)
     return is == 2;
 }
 
-static inline void store_directly(char *to, uint64_t value)
+static inline void movdiri_store(char *to, uint64_t value)
 {
     __asm__ volatile("movdiri %1, %0" : "=m"(*(uint64_t *)to) : "r"(value));
 }
 
 /* Returns false when nothing was stored. */
-static inline bool store_few_directly(char *to, const char *from, size_t bytes)
+static inline bool store_movdiri(char *to, const char *from, size_t bytes)
 {
     enum { MOST = 32 }; /* bytes; beyond this size a whole line is faster than single words */
-    if (((uintptr_t)to | bytes) % 8 || bytes > MOST || !stores_directly())
+    if (((uintptr_t)to | bytes) % 8 || bytes > MOST || !has_movdiri())
         return false;
     for (; bytes; bytes -= 8, to += 8, from += 8) {
         uint64_t value;
         memcpy(&value, from, sizeof value);
-        store_directly(to, value);
+        movdiri_store(to, value);
     }
     return true;
 }
 
 #else
 
-static inline bool store_few_directly(char *to, const char *from, size_t bytes)
+static inline bool store_movdiri(char *to, const char *from, size_t bytes)
 {
     (void)to, (void)from, (void)bytes;
     return false;
@@ -294,7 +294,7 @@ static inline bool store_few_directly(char *to, const char *from, size_t bytes)
 
 void wc_post(void *mapped, const void *from, size_t bytes)
 {
-    if (store_few_directly(mapped, from, bytes))
+    if (store_movdiri(mapped, from, bytes))
         return;
     wc_store(mapped, from, bytes);
     wc_fence();
@@ -302,7 +302,7 @@ void wc_post(void *mapped, const void *from, size_t bytes)
 
 void wc_send(void *mapped, const void *from, size_t bytes)
 {
-    if (!store_few_directly(mapped, from, bytes))
+    if (!store_movdiri(mapped, from, bytes))
         wc_store(mapped, from, bytes);
     wc_fence();
 }

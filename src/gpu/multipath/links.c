@@ -7,10 +7,13 @@
 
 #include <stdio.h>
 
-enum { LINKS_OF_A_GPU = 36, PEER_IS_SWITCH = 2 };
+enum {
+    LINKS_OF_A_GPU = 36, /* NVLinks that are queried */
+    PEER_IS_SWITCH = 2,  /* NVML_NVLINK_DEVICE_TYPE_SWITCH */
+};
 
 /* Number of links from one GPU to each other GPU and into switches. */
-struct counted {
+struct link_counts {
     int to[GPU_LINKS_MOST], to_switch;
 };
 
@@ -46,7 +49,7 @@ static bool read_access(const struct cuda *cuda, struct gpu_links *links, const 
             if (i == k || cuda->DeviceCanAccessPeer(&can, devices[i], devices[k]) || !can)
                 continue;
             bool nvlink = is_nvlink(cuda, devices[i], devices[k]);
-            links->join[i][k].wires = nvlink ? GPU_WIRES_NVLINK : GPU_WIRES_PCIE;
+            links->link[i][k].kind = nvlink ? GPU_LINK_NVLINK_UNKNOWN : GPU_LINK_PCIE;
             any |= nvlink;
         }
     return any;
@@ -68,7 +71,7 @@ static nvml_device find_handle(const struct nvml *nvml, const struct nvml_pci *p
 }
 
 static void count_link(const struct nvml *nvml, nvml_device device, unsigned link,
-                       const struct nvml_pci *pcis, int n, struct counted *counted)
+                       const struct nvml_pci *pcis, int n, struct link_counts *counts)
 {
     struct nvml_pci peer = {.bus_id = ""};
     int active = 0, type = -1;
@@ -76,40 +79,40 @@ static void count_link(const struct nvml *nvml, nvml_device device, unsigned lin
         return;
     if (nvml->link_peer_type && nvml->link_peer_type(device, link, &type) == NVML_OK &&
         type == PEER_IS_SWITCH) {
-        counted->to_switch++;
+        counts->to_switch++;
         return;
     }
     bool known = nvml->link_peer && nvml->link_peer(device, link, &peer) == NVML_OK;
     for (int i = 0; known && i < n; i++)
-        counted->to[i] += is_same_pci(&peer, &pcis[i]);
+        counts->to[i] += is_same_pci(&peer, &pcis[i]);
 }
 
 /* Replaces NVLink of unknown topology by the number of links between the two GPUs, or by links into
  * a switch. */
-static void refine_joins(struct gpu_links *links, int from, const struct counted *counted)
+static void refine_links(struct gpu_links *links, int from, const struct link_counts *counts)
 {
     for (int to = 0; to < links->n; to++) {
-        struct gpu_join *join = &links->join[from][to];
-        if (join->wires != GPU_WIRES_NVLINK)
+        struct gpu_link *link = &links->link[from][to];
+        if (link->kind != GPU_LINK_NVLINK_UNKNOWN)
             continue;
-        if (counted->to[to] > 0)
-            *join = (struct gpu_join){GPU_WIRES_OWN, counted->to[to]};
-        else if (counted->to_switch > 0)
-            join->wires = GPU_WIRES_SWITCH;
+        if (counts->to[to] > 0)
+            *link = (struct gpu_link){GPU_LINK_NVLINK_PAIR, counts->to[to]};
+        else if (counts->to_switch > 0)
+            link->kind = GPU_LINK_NVSWITCH;
     }
 }
 
-static void read_wires(const struct nvml *nvml, struct gpu_links *links,
-                       const struct nvml_pci *pcis)
+static void read_nvlinks(const struct nvml *nvml, struct gpu_links *links,
+                         const struct nvml_pci *pcis)
 {
     if (!nvml->link_state)
         return;
     for (int i = 0; i < links->n; i++) {
-        struct counted counted = {0};
+        struct link_counts counts = {0};
         nvml_device device = find_handle(nvml, &pcis[i]);
         for (unsigned link = 0; device && link < LINKS_OF_A_GPU; link++)
-            count_link(nvml, device, link, pcis, links->n, &counted);
-        refine_joins(links, i, &counted);
+            count_link(nvml, device, link, pcis, links->n, &counts);
+        refine_links(links, i, &counts);
     }
 }
 
@@ -130,6 +133,6 @@ void gpu_links_read(const struct gpu_device *own, struct gpu_links *links)
                  base_last_error());
         return;
     }
-    read_wires(&nvml, links, pcis);
+    read_nvlinks(&nvml, links, pcis);
     nvml_close(&nvml);
 }

@@ -19,10 +19,10 @@
 /* A GPU that could relay between this PE's GPU and the peer's. */
 struct relay_candidate {
     int ordinal;
-    bool nvlink; /* NVLink to both */
-    bool peers;  /* the candidate is the peer's own GPU */
-    int rank;    /* the driver's performance rank of the slower of its two links; 0: the fastest */
-    int load;    /* windows that it relays already */
+    bool nvlink;   /* NVLink to both */
+    bool is_peers; /* the candidate is the peer's own GPU */
+    int rank; /* the driver's performance rank of the slower of its two links; 0: the fastest */
+    int load; /* windows that it relays already */
 };
 
 static bool can_access(const struct cuda *cuda, CUdevice by, CUdevice of)
@@ -67,15 +67,15 @@ static bool check_candidate(const struct gpu_heap *heap, int ordinal, CUdevice p
 {
     const struct gpu_device *own = heap->device;
     const struct cuda *cuda = own->cuda;
-    CUdevice it;
-    if (cuda->DeviceGet(&it, ordinal) || it == own->device || !can_access(cuda, it, own->device) ||
-        !can_access(cuda, it, peer))
+    CUdevice via;
+    if (cuda->DeviceGet(&via, ordinal) || via == own->device ||
+        !can_access(cuda, via, own->device) || !can_access(cuda, via, peer))
         return false;
-    int here = read_p2p_rank(cuda, it, own->device), there = read_p2p_rank(cuda, it, peer);
+    int here = read_p2p_rank(cuda, via, own->device), there = read_p2p_rank(cuda, via, peer);
     *candidate = (struct relay_candidate){.ordinal = ordinal,
-                                          .nvlink = has_nvlink(cuda, it, own->device) &&
-                                                    has_nvlink(cuda, it, peer),
-                                          .peers = it == peer,
+                                          .nvlink = has_nvlink(cuda, via, own->device) &&
+                                                    has_nvlink(cuda, via, peer),
+                                          .is_peers = via == peer,
                                           .rank = here > there ? here : there,
                                           .load = count_relayed_windows(heap, ordinal)};
     return true;
@@ -83,8 +83,8 @@ static bool check_candidate(const struct gpu_heap *heap, int ordinal, CUdevice p
 
 static bool is_better_candidate(const struct relay_candidate *a, const struct relay_candidate *b)
 {
-    if (a->peers != b->peers)
-        return b->peers;
+    if (a->is_peers != b->is_peers)
+        return b->is_peers;
     if (a->nvlink != b->nvlink)
         return a->nvlink;
     return a->rank != b->rank ? a->rank < b->rank : a->load < b->load;
@@ -189,7 +189,7 @@ static void select_window_relay(struct gpu_heap *heap, struct gpu_window *window
     }
     /* Two transfers over PCIe are no faster than path staged, which needs no context on another
      * GPU. */
-    if (policy != GPU_RELAY_ALWAYS && (!candidate.nvlink || candidate.peers)) {
+    if (policy != GPU_RELAY_ALWAYS && (!candidate.nvlink || candidate.is_peers)) {
         set_no_relay(window, "no relay GPU has NVLink to both");
         return;
     }
@@ -199,10 +199,10 @@ static void select_window_relay(struct gpu_heap *heap, struct gpu_window *window
         return;
     }
     window->relay = relay;
-    snprintf(window->relay_text, sizeof window->relay_text,
-             "over %sGPU %d (%s), which reaches %s by %s", candidate.peers ? "the peer's own " : "",
-             candidate.ordinal, heap->relays[relay].bus_id, candidate.peers ? "this PE's" : "both",
-             candidate.nvlink ? "NVLink" : "PCIe");
+    snprintf(
+        window->relay_text, sizeof window->relay_text, "over %sGPU %d (%s), which reaches %s by %s",
+        candidate.is_peers ? "the peer's own " : "", candidate.ordinal, heap->relays[relay].bus_id,
+        candidate.is_peers ? "this PE's" : "both", candidate.nvlink ? "NVLink" : "PCIe");
 }
 
 void gpu_relay_select(struct gpu_heap *heap, enum gpu_relay_policy policy)
@@ -268,11 +268,11 @@ static struct gpu *create_relay_gpu(struct gpu *gpu, int relay)
     relay_gpu->device = gpu->heap.relays[relay];
     relay_gpu->wait_limit_ns = gpu->wait_limit_ns;
     relay_gpu->stripe_bytes = gpu->stripe_bytes;
-    gpu_machinery_init(relay_gpu);
-    if (!gpu_machinery_start(relay_gpu))
+    gpu_resources_init(relay_gpu);
+    if (!gpu_resources_start(relay_gpu))
         return relay_gpu;
-    gpu_machinery_stop(relay_gpu);
-    gpu_machinery_end(relay_gpu);
+    gpu_resources_stop(relay_gpu);
+    gpu_resources_end(relay_gpu);
     free(relay_gpu);
     return NULL;
 }
@@ -353,9 +353,9 @@ void gpu_relay_stop(struct gpu *gpu)
         struct gpu *relay_gpu = gpu->relay_gpus[relay];
         if (!relay_gpu)
             continue;
-        gpu_machinery_stop(relay_gpu);
+        gpu_resources_stop(relay_gpu);
         free_relay_buffer(relay_gpu, &relay_gpu->relay_buffer);
-        gpu_machinery_end(relay_gpu);
+        gpu_resources_end(relay_gpu);
         free(relay_gpu);
     }
     free(gpu->relay_gpus);
@@ -393,7 +393,7 @@ static CUresult map_relay_buffer(struct gpu *relay_gpu, CUdeviceptr at, size_t b
 
 static weft_status allocate_relay_buffer(struct gpu *relay_gpu, struct gpu_relay_buffer *buffer)
 {
-    enum { BUFFER_BYTES = 4 << 20 };
+    enum { BUFFER_BYTES = 4 << 20 }; /* bytes, rounded up to the granularity */
     const struct cuda *cuda = &relay_gpu->cuda;
     CUmemAllocationProp properties = {
         .type = CU_MEM_ALLOCATION_TYPE_PINNED,

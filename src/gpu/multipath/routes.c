@@ -22,9 +22,9 @@ static int smaller_of(int a, int b)
 static bool check_detour(const struct gpu_links *links, int a, int b, int via, bool forced,
                          struct detour *detour)
 {
-    const struct gpu_join *in = &links->join[a][via], *out = &links->join[via][b];
-    bool own = in->wires == GPU_WIRES_OWN && out->wires == GPU_WIRES_OWN;
-    if (via == a || via == b || in->wires == GPU_WIRES_NONE || out->wires == GPU_WIRES_NONE)
+    const struct gpu_link *in = &links->link[a][via], *out = &links->link[via][b];
+    bool own = in->kind == GPU_LINK_NVLINK_PAIR && out->kind == GPU_LINK_NVLINK_PAIR;
+    if (via == a || via == b || in->kind == GPU_LINK_NONE || out->kind == GPU_LINK_NONE)
         return false;
     *detour = (struct detour){via, own ? smaller_of(in->links, out->links) : 0};
     return own || forced;
@@ -48,12 +48,12 @@ static const char *explain_single_route(const struct gpu_links *links, int a, in
 {
     if (links->n < 3)
         return "no relay GPU is visible to this PE";
-    switch (links->join[a][b].wires) {
-    case GPU_WIRES_SWITCH:
+    switch (links->link[a][b].kind) {
+    case GPU_LINK_NVSWITCH:
         return "NVLink goes through switches: every route would use the same links";
-    case GPU_WIRES_NVLINK:
+    case GPU_LINK_NVLINK_UNKNOWN:
         return links->unknown[0] ? links->unknown : "the NVLink topology is unknown";
-    case GPU_WIRES_PCIE:
+    case GPU_LINK_PCIE:
         return "no relay GPU has links of its own to both, and each GPU has one PCIe link";
     default:
         return "no relay GPU has links of its own to both";
@@ -96,7 +96,7 @@ void gpu_routes_find(const struct gpu_links *links, int a, int b, int most, bool
         if (check_detour(links, a, b, (a + i) % n, forced, &detour))
             insert_detour(list, found++, detour);
     }
-    if (links->join[a][b].wires != GPU_WIRES_NONE)
+    if (links->link[a][b].kind != GPU_LINK_NONE)
         add_route(routes, most, GPU_ROUTE_DIRECT);
     for (int i = 0; i < found; i++)
         add_route(routes, most, list[i].via);
@@ -112,7 +112,7 @@ bool gpu_routes_add_host(const struct gpu_links *links, int a, int b, bool force
                          struct gpu_routes *routes)
 {
     if (routes->n == 0 || routes->via[0] != GPU_ROUTE_DIRECT || (routes->n > 1 && !forced) ||
-        links->join[a][b].wires == GPU_WIRES_PCIE)
+        links->link[a][b].kind == GPU_LINK_PCIE)
         return false;
     if (routes->n < GPU_ROUTES_MOST)
         routes->n++;
@@ -136,10 +136,10 @@ struct relay_share {
     int both; /* the same for both bundles together */
 };
 
-static int share_of(const struct gpu_join *join, int pairs)
+static int links_per_pair(const struct gpu_link *link, int pairs)
 {
-    enum { PARTS = 840 };
-    return (join->links ? join->links : 1) * PARTS / (pairs + 1);
+    enum { PARTS = 840 }; /* fractions of a link; 1 to 8 pairs divide it evenly */
+    return (link->links ? link->links : 1) * PARTS / (pairs + 1);
 }
 
 static bool is_better_share(const struct relay_share *a, const struct relay_share *b)
@@ -153,12 +153,13 @@ static int choose_relay(const struct gpu_links *links, int a, int b, const pairs
 {
     struct relay_share best = {.ordinal = -1};
     for (int i = 1; i < links->n; i++) {
-        int it = (a + i) % links->n;
-        const struct gpu_join *in = &links->join[a][it], *out = &links->join[it][b];
-        if (it == b || in->wires == GPU_WIRES_NONE || out->wires == GPU_WIRES_NONE)
+        int via = (a + i) % links->n;
+        const struct gpu_link *in = &links->link[a][via], *out = &links->link[via][b];
+        if (via == b || in->kind == GPU_LINK_NONE || out->kind == GPU_LINK_NONE)
             continue;
-        int first = share_of(in, (*pairs)[a][it]), second = share_of(out, (*pairs)[it][b]);
-        struct relay_share next = {it, in->wires != GPU_WIRES_PCIE && out->wires != GPU_WIRES_PCIE,
+        int first = links_per_pair(in, (*pairs)[a][via]),
+            second = links_per_pair(out, (*pairs)[via][b]);
+        struct relay_share next = {via, in->kind != GPU_LINK_PCIE && out->kind != GPU_LINK_PCIE,
                                    smaller_of(first, second), first + second};
         if (is_better_share(&next, &best))
             best = next;
@@ -174,7 +175,7 @@ void gpu_relays_assign(const struct gpu_links *links, uint32_t used, bool all,
         int a = i / GPU_LINKS_MOST, b = i % GPU_LINKS_MOST;
         relay[a][b] = -1;
         if (a == b || a >= links->n || b >= links->n || !(used >> a & used >> b & 1) ||
-            (!all && links->join[a][b].wires != GPU_WIRES_NONE))
+            (!all && links->link[a][b].kind != GPU_LINK_NONE))
             continue;
         int taken = choose_relay(links, a, b, (const pairs_over *)&pairs);
         relay[a][b] = taken;

@@ -11,28 +11,29 @@
 #include <stdint.h>
 
 enum {
-    GPU_ROUTES_MOST = 8,
+    GPU_ROUTES_MOST = 8, /* routes of one copy */
     GPU_LINKS_MOST = 16, /* GPUs that are considered */
     GPU_ROUTE_DIRECT = -1,
     GPU_ROUTE_HOST = -2, /* through host memory, over the PCIe links of both GPUs */
 };
 
-enum gpu_wires {
-    GPU_WIRES_NONE,   /* no access */
-    GPU_WIRES_PCIE,   /* each GPU's one link to the host, whatever the other GPU is */
-    GPU_WIRES_OWN,    /* NVLink between these two GPUs only */
-    GPU_WIRES_SWITCH, /* NVLink into switches: each GPU's links, whatever the other GPU is */
-    GPU_WIRES_NVLINK, /* NVLink of unknown topology */
+enum gpu_link_kind {
+    GPU_LINK_NONE,        /* no access */
+    GPU_LINK_PCIE,        /* each GPU's single link to the host, which all its peers share */
+    GPU_LINK_NVLINK_PAIR, /* NVLink between these two GPUs only */
+    /* NVLink through switches: a GPU's links carry the traffic of all its peers */
+    GPU_LINK_NVSWITCH,
+    GPU_LINK_NVLINK_UNKNOWN, /* NVLink of unknown topology */
 };
 
-struct gpu_join {
-    enum gpu_wires wires;
-    int links; /* number of links, for GPU_WIRES_OWN */
+struct gpu_link {
+    enum gpu_link_kind kind;
+    int links; /* number of links, for GPU_LINK_NVLINK_PAIR */
 };
 
 struct gpu_links {
     int n; /* number of visible GPUs; they are indexed by ordinal */
-    struct gpu_join join[GPU_LINKS_MOST][GPU_LINKS_MOST];
+    struct gpu_link link[GPU_LINKS_MOST][GPU_LINKS_MOST];
     char unknown[96]; /* why the topology is unknown; "": it is known */
 };
 
@@ -65,7 +66,7 @@ void gpu_relays_assign(const struct gpu_links *links, uint32_t used, bool all,
                        int relay[GPU_LINKS_MOST][GPU_LINKS_MOST]);
 
 /* "GPU 2", "direct", "host memory". */
-enum { GPU_ROUTE_NAME = 24 };
+enum { GPU_ROUTE_NAME = 24 }; /* bytes */
 void gpu_route_name(int via, char name[GPU_ROUTE_NAME]);
 
 /* Writes the names of the routes in via[] to routes->text: "direct, over GPU 2". */

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FORCED_FROM = 64 << 10 };
+enum { FORCED_FROM = 64 << 10 }; /* bytes from which WEFT_STRIPES stripes copies */
 
 weft_status gpu_stripes_start(struct gpu *gpu)
 {
@@ -73,7 +73,7 @@ void gpu_stripes_text(struct gpu *gpu, int slot, char *text, size_t bytes)
 static void split_bytes(size_t bytes, const struct gpu_stripes *set, const unsigned *share,
                         size_t *part)
 {
-    enum { GRAIN = 4096 };
+    enum { GRAIN = 4096 }; /* bytes */
     part[0] = bytes;
     for (int i = 1; i < set->routes.n; i++) {
         part[i] = bytes / GPU_STRIPE_WHOLE * share[i] / GRAIN * GRAIN;
@@ -354,28 +354,28 @@ static bool is_in_heap(const struct gpu *gpu, const void *at)
 }
 
 weft_status gpu_copy_peer(struct gpu *gpu, struct gpu *issuer, int slot, unsigned stream_index,
-                          void *dst, const void *src, size_t bytes, enum gpu_manner manner)
+                          void *dst, const void *src, size_t bytes, enum gpu_copy_mode mode)
 {
     struct gpu_stripes *set = gpu->stripes ? &gpu->stripes[slot] : NULL;
     if (!set || bytes < atomic_load_explicit(&set->from, memory_order_relaxed) ||
         !is_in_heap(gpu, dst) || !is_in_heap(gpu, src))
-        return gpu_copy(issuer, stream_index, dst, src, bytes, manner);
+        return gpu_copy(issuer, stream_index, dst, src, bytes, mode);
     weft_status status = gpu_enter(&issuer->device);
     if (status)
         return status;
     pthread_mutex_lock(&set->lock);
-    bool news = !set->decided || set->lead != issuer;
-    if (news)
+    bool newly_decided = !set->decided || set->lead != issuer;
+    if (newly_decided)
         status = decide_routes(set, gpu, issuer, slot, stream_index, dst, src, bytes);
     bool striped = !status && can_stripe(set, gpu, issuer, slot) && bytes >= set->from;
     if (striped)
         status = gpu_stripe_parts(set, stream_index, dst, src, bytes, set->share);
-    news = news && set->decided;
+    newly_decided = newly_decided && set->decided;
     pthread_mutex_unlock(&set->lock);
-    if (news)
+    if (newly_decided)
         report_routes(gpu, slot);
-    if (striped && !status && manner == GPU_DONE)
+    if (striped && !status && mode == GPU_DONE)
         status = stream_drain(issuer, stream_of(issuer, stream_index));
     gpu_leave(&issuer->device);
-    return striped || status ? status : gpu_copy(issuer, stream_index, dst, src, bytes, manner);
+    return striped || status ? status : gpu_copy(issuer, stream_index, dst, src, bytes, mode);
 }

@@ -22,7 +22,7 @@ void gpu_stripes_stop(struct gpu *gpu);
 /* As gpu_copy() on `issuer`, which is this PE's GPU or the relay GPU of path relay. One of `dst`
  * and `src` is memory of local PE `slot` in the GPU heap. */
 weft_status gpu_copy_peer(struct gpu *gpu, struct gpu *issuer, int slot, unsigned stream_index,
-                          void *dst, const void *src, size_t bytes, enum gpu_manner manner);
+                          void *dst, const void *src, size_t bytes, enum gpu_copy_mode mode);
 
 /* Describes the routes to local PE `slot`; "": not determined yet. */
 void gpu_stripes_text(struct gpu *gpu, int slot, char *text, size_t bytes);

@@ -130,7 +130,7 @@ static weft_status wait_and_record(struct gpu_host_route *route, int end, CUeven
  * cost of the driver calls for each piece. */
 static size_t choose_piece_bytes(size_t bytes)
 {
-    enum { LEAST = 256 << 10, GRAIN = 64 << 10 };
+    enum { LEAST = 256 << 10, GRAIN = 64 << 10 }; /* bytes */
     size_t piece = (bytes / 16 + GRAIN - 1) / GRAIN * GRAIN;
     return piece < LEAST ? LEAST : piece > GPU_HOST_PIECE ? GPU_HOST_PIECE : piece;
 }

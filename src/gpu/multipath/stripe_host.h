@@ -9,7 +9,10 @@
 
 #include "gpu/gpu.h"
 
-enum { GPU_HOST_PIECES = 8, GPU_HOST_PIECE = 1 << 20 };
+enum {
+    GPU_HOST_PIECES = 8,      /* slots of the ring */
+    GPU_HOST_PIECE = 1 << 20, /* bytes of a slot */
+};
 
 /* The host route; all zeros: none. */
 struct gpu_host_route {

@@ -16,7 +16,7 @@ enum {
     GAIN_PERCENT = 5,   /* striping must be faster by this percentage at set->measured_bytes */
 };
 
-struct run {
+struct measurement {
     struct gpu_stripes *set;
     unsigned stream_index;
     void *dst;
@@ -25,38 +25,39 @@ struct run {
     size_t large, small;
 };
 
-static CUresult record_event(struct run *run, CUevent event)
+static CUresult record_event(struct measurement *m, CUevent event)
 {
-    struct gpu *lead = run->set->lead;
-    return lead->cuda.EventRecord(event, stream_of(lead, run->stream_index)->stream);
+    struct gpu *lead = m->set->lead;
+    return lead->cuda.EventRecord(event, stream_of(lead, m->stream_index)->stream);
 }
 
 /* Times one copy with the GPU's events: milliseconds from the start of the first share to the end
  * of the last. */
-static weft_status time_once(struct run *run, size_t bytes, const unsigned *share, double *ms)
+static weft_status time_once(struct measurement *m, size_t bytes, const unsigned *share, double *ms)
 {
-    struct gpu *lead = run->set->lead;
+    struct gpu *lead = m->set->lead;
     float elapsed = 0;
-    CUresult result = record_event(run, run->begun);
+    CUresult result = record_event(m, m->begun);
     weft_status status = WEFT_OK;
     if (!result)
-        status = gpu_stripe_parts(run->set, run->stream_index, run->dst, run->src, bytes, share);
+        status = gpu_stripe_parts(m->set, m->stream_index, m->dst, m->src, bytes, share);
     if (!result && !status)
-        result = record_event(run, run->ended);
+        result = record_event(m, m->ended);
     if (!result && !status)
-        status = stream_drain(lead, stream_of(lead, run->stream_index));
+        status = stream_drain(lead, stream_of(lead, m->stream_index));
     if (!result && !status)
-        result = lead->cuda.EventElapsedTime(&elapsed, run->begun, run->ended);
+        result = lead->cuda.EventElapsedTime(&elapsed, m->begun, m->ended);
     *ms = elapsed;
     return result ? cuda_fail(&lead->cuda, result, "timing a striped copy") : status;
 }
 
-static weft_status best_of_two(struct run *run, size_t bytes, const unsigned *share, double *ms)
+static weft_status best_of_two(struct measurement *m, size_t bytes, const unsigned *share,
+                               double *ms)
 {
     double second;
-    weft_status status = time_once(run, bytes, share, ms);
+    weft_status status = time_once(m, bytes, share, ms);
     if (!status)
-        status = time_once(run, bytes, share, &second);
+        status = time_once(m, bytes, share, &second);
     if (!status && second < *ms)
         *ms = second;
     return status;
@@ -69,17 +70,17 @@ static void use_single_route(unsigned *share, int route)
 }
 
 /* Measures GB/s of each route alone. The first copy over a route is not counted. */
-static weft_status measure_routes(struct run *run, double *rate)
+static weft_status measure_routes(struct measurement *m, double *rate)
 {
     unsigned share[GPU_ROUTES_MOST];
     weft_status status = WEFT_OK;
-    for (int i = 0; i < run->set->routes.n && !status; i++) {
+    for (int i = 0; i < m->set->routes.n && !status; i++) {
         double ms;
         use_single_route(share, i);
-        status = time_once(run, run->small, share, &ms);
+        status = time_once(m, m->small, share, &ms);
         if (!status)
-            status = best_of_two(run, run->large, share, &ms);
-        rate[i] = ms > 0 ? (double)run->large / ms * 1e-6 : 0;
+            status = best_of_two(m, m->large, share, &ms);
+        rate[i] = ms > 0 ? (double)m->large / ms * 1e-6 : 0;
     }
     return status;
 }
@@ -134,37 +135,36 @@ static void describe_routes(struct gpu_stripes *set, const double *rate, double 
 /* Models the time of one route and of all routes as linear in the size, each through two measured
  * points, and returns the size where the lines meet. All routes are faster at the larger size, so
  * the result is below it. */
-static size_t crossover_bytes(const struct run *run, double one_small, double one, double all_small,
-                              double all)
+static size_t crossover_bytes(const struct measurement *m, double one_small, double one,
+                              double all_small, double all)
 {
-    enum { GRAIN = 64 << 10 };
+    enum { GRAIN = 64 << 10 }; /* bytes */
     if (all_small <= one_small)
-        return run->small;
-    double gain_per_byte =
-        ((one - one_small) - (all - all_small)) / (double)(run->large - run->small);
-    double at = (double)run->small + (all_small - one_small) / gain_per_byte;
+        return m->small;
+    double gain_per_byte = ((one - one_small) - (all - all_small)) / (double)(m->large - m->small);
+    double at = (double)m->small + (all_small - one_small) / gain_per_byte;
     return ((size_t)at + GRAIN - 1) / GRAIN * GRAIN;
 }
 
-static weft_status measure_striping(struct run *run)
+static weft_status measure_striping(struct measurement *m)
 {
-    struct gpu_stripes *set = run->set;
+    struct gpu_stripes *set = m->set;
     double rate[GPU_ROUTES_MOST] = {0}, one = 0, one_small = 0, all = 0, all_small = 0;
     unsigned alone[GPU_ROUTES_MOST];
     int routes = set->routes.n;
-    weft_status status = measure_routes(run, rate);
+    weft_status status = measure_routes(m, rate);
     if (status)
         return status;
     double direct = rate[0];
     set_shares(set, rate);
     use_single_route(alone, 0);
-    status = best_of_two(run, run->large, alone, &one);
+    status = best_of_two(m, m->large, alone, &one);
     if (!status)
-        status = best_of_two(run, run->small, alone, &one_small);
+        status = best_of_two(m, m->small, alone, &one_small);
     if (!status && set->routes.n > 1)
-        status = best_of_two(run, run->large, set->share, &all);
+        status = best_of_two(m, m->large, set->share, &all);
     if (!status && set->routes.n > 1)
-        status = best_of_two(run, run->small, set->share, &all_small);
+        status = best_of_two(m, m->small, set->share, &all_small);
     if (status)
         return status;
     if (set->routes.n < 2 || all * (100 + GAIN_PERCENT) > one * 100) {
@@ -174,8 +174,8 @@ static weft_status measure_striping(struct run *run)
         set->routes.n = 1;
         return WEFT_OK;
     }
-    set->from = crossover_bytes(run, one_small, one, all_small, all);
-    describe_routes(set, rate, (double)run->large / all * 1e-6, set->from);
+    set->from = crossover_bytes(m, one_small, one, all_small, all);
+    describe_routes(set, rate, (double)m->large / all * 1e-6, set->from);
     return WEFT_OK;
 }
 
@@ -183,21 +183,21 @@ weft_status gpu_stripe_measure(struct gpu_stripes *set, unsigned stream_index, v
                                const void *src)
 {
     const struct cuda *cuda = &set->lead->cuda;
-    struct run run = {.set = set,
-                      .stream_index = stream_index,
-                      .dst = dst,
-                      .src = src,
-                      .large = set->measured_bytes};
-    run.small = run.large / SMALLER / 4096 * 4096;
-    CUresult result = cuda->EventCreate(&run.begun, 0);
+    struct measurement m = {.set = set,
+                            .stream_index = stream_index,
+                            .dst = dst,
+                            .src = src,
+                            .large = set->measured_bytes};
+    m.small = m.large / SMALLER / 4096 * 4096;
+    CUresult result = cuda->EventCreate(&m.begun, 0);
     if (!result)
-        result = cuda->EventCreate(&run.ended, 0);
+        result = cuda->EventCreate(&m.ended, 0);
     weft_status status =
         result ? cuda_fail(cuda, result, "cuEventCreate on GPU %d", set->lead->device.ordinal)
-               : measure_striping(&run);
-    if (run.begun)
-        cuda->EventDestroy(run.begun);
-    if (run.ended)
-        cuda->EventDestroy(run.ended);
+               : measure_striping(&m);
+    if (m.begun)
+        cuda->EventDestroy(m.begun);
+    if (m.ended)
+        cuda->EventDestroy(m.ended);
     return status;
 }

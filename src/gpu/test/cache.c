@@ -112,7 +112,7 @@ static bool scan_lines(FILE *file, const char *line, bool *found)
     return true;
 }
 
-bool proof_cache_knows(const CUuuid *a, const CUuuid *b, int driver_version)
+bool proof_cache_contains(const CUuuid *a, const CUuuid *b, int driver_version)
 {
     char path[600], line[LINE_BYTES];
     bool found = false;
@@ -170,8 +170,8 @@ static bool read_numbers(const char *text, size_t *numbers, int count)
     return true;
 }
 
-bool proof_cache_numbers(const char *what, const CUuuid *gpu, int driver_version, size_t *numbers,
-                         int count)
+bool proof_cache_load_numbers(const char *what, const CUuuid *gpu, int driver_version,
+                              size_t *numbers, int count)
 {
     char path[600], line[LINE_BYTES], text[LINE_BYTES], boot_id[BOOT_ID_BYTES];
     FILE *file = find_file(what, path, sizeof path) ? open_own(path, O_RDONLY) : NULL;
@@ -187,8 +187,8 @@ bool proof_cache_numbers(const char *what, const CUuuid *gpu, int driver_version
     return found;
 }
 
-void proof_cache_keep_numbers(const char *what, const CUuuid *gpu, int driver_version,
-                              const size_t *numbers, int count)
+void proof_cache_store_numbers(const char *what, const CUuuid *gpu, int driver_version,
+                               const size_t *numbers, int count)
 {
     char line[LINE_BYTES];
     format_pair_line(gpu, gpu, driver_version, line);

@@ -21,10 +21,10 @@ enum {
 };
 static const uint64_t PROOF_LIMIT_NS = 4000000000ull;
 
-enum { PROVE_OFF_CHOICE = 2, PROVE_ALWAYS_CHOICE = 0 };
+enum { PROVE_OFF_CHOICE = 2, PROVE_ALWAYS_CHOICE = 0 }; /* values of WEFT_PROVE */
 
 /* What a PE reports to the others about one pair. */
-struct verdict {
+struct pair_verdict {
     int32_t stage; /* enum prove_stage; 0: not tested; -1: the kernel failed */
     char evidence[180];
 };
@@ -44,7 +44,7 @@ static CUdeviceptr area_address(const struct gpu *gpu, int at, int from)
     return gpu_address(gpu, at, gpu->proof_offset + (size_t)from * sizeof(struct prove_area));
 }
 
-static bool same_gpu(const struct gpu *gpu, int slot)
+static bool is_same_gpu(const struct gpu *gpu, int slot)
 {
     return memcmp(&gpu->heap.windows[slot].gpu.uuid, &gpu->device.uuid, sizeof(CUuuid)) == 0;
 }
@@ -65,8 +65,8 @@ static weft_status choose_pairs(struct proof_run *run)
     for (int slot = 0; slot < boot->local_npes; slot++)
         mine[boot->local_pes[slot]] =
             slot == boot->local_pe || !gpu->heap.windows[slot].mapped ||
-            (cached && proof_cache_knows(&gpu->device.uuid, &gpu->heap.windows[slot].gpu.uuid,
-                                         gpu->cuda.driver_version));
+            (cached && proof_cache_contains(&gpu->device.uuid, &gpu->heap.windows[slot].gpu.uuid,
+                                            gpu->cuda.driver_version));
     weft_status status = boot->ops->allgather(boot, mine, all, n);
     for (int slot = 0; !status && slot < boot->local_npes; slot++) {
         size_t pe = (size_t)boot->local_pes[slot];
@@ -85,7 +85,7 @@ static weft_status choose_pairs(struct proof_run *run)
 
 /* ----------------------------------------------------------------------------------- the run */
 
-static weft_status make_tables(struct proof_run *run)
+static weft_status create_tables(struct proof_run *run)
 {
     struct gpu *gpu = run->gpu;
     size_t pairs_bytes = (size_t)run->count * sizeof *run->pairs;
@@ -109,7 +109,7 @@ static weft_status make_tables(struct proof_run *run)
             .peer = (struct prove_area *)(uintptr_t)area_address(gpu, slot, me),
             .me = (uint64_t)me,
             .other = (uint64_t)slot,
-            .rounds = same_gpu(gpu, slot) ? ROUNDS_SAME_GPU : ROUNDS,
+            .rounds = is_same_gpu(gpu, slot) ? ROUNDS_SAME_GPU : ROUNDS,
         };
     }
     return WEFT_OK;
@@ -176,12 +176,13 @@ void prove_describe(const struct prove_report *r, const char *peer, char *text, 
 
 /* ----------------------------------------------------------------------------------- verdicts */
 
-static void collect_verdicts(const struct proof_run *run, weft_status ran, struct verdict *mine)
+static void collect_verdicts(const struct proof_run *run, weft_status ran,
+                             struct pair_verdict *mine)
 {
     const struct boot *boot = run->gpu->boot;
     for (int i = 0; i < run->count; i++) {
         int pe = boot->local_pes[run->slots[i]];
-        struct verdict *verdict = &mine[pe];
+        struct pair_verdict *verdict = &mine[pe];
         char peer[24];
         snprintf(peer, sizeof peer, "PE %d", pe);
         verdict->stage = ran ? -1 : (int32_t)run->reports[i].stage;
@@ -192,8 +193,8 @@ static void collect_verdicts(const struct proof_run *run, weft_status ran, struc
     }
 }
 
-static void apply_verdicts(struct proof_run *run, int slot, const struct verdict *here,
-                           const struct verdict *there)
+static void apply_verdicts(struct proof_run *run, int slot, const struct pair_verdict *here,
+                           const struct pair_verdict *there)
 {
     struct gpu *gpu = run->gpu;
     struct gpu_window *window = &gpu->heap.windows[slot];
@@ -219,7 +220,7 @@ static weft_status exchange_verdicts(struct proof_run *run, weft_status ran)
     struct gpu *gpu = run->gpu;
     struct boot *boot = gpu->boot;
     size_t n = (size_t)boot->npes;
-    struct verdict *mine = calloc(n + n * n, sizeof *mine), *all = mine + n;
+    struct pair_verdict *mine = calloc(n + n * n, sizeof *mine), *all = mine + n;
     if (!mine)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d verdicts", boot->npes);
     collect_verdicts(run, ran, mine);
@@ -255,7 +256,7 @@ static weft_status prove_chosen(struct proof_run *run)
     if (!ran)
         ran = clear_areas(gpu);
     if (!ran && run->count > 0)
-        ran = make_tables(run);
+        ran = create_tables(run);
     /* A PE that cannot take part reports this in its verdicts. The kernels of the others end at
      * their limit. */
     weft_status status = gpu->boot->ops->barrier(gpu->boot);

@@ -89,7 +89,7 @@ static weft_status agree_on_kernel(struct weft_team *team, const struct coll_req
 
 /* Exchange record: what a member reports to another. at: offset of its block in dst, in bytes.
  * room: the most bytes that fit there. */
-struct offer {
+struct receive_record {
     uint64_t at, room;
 };
 
@@ -112,27 +112,29 @@ static void refuse_counts(const struct weft_team *team, const struct coll_reques
              (unsigned long long)request->send_bytes[i]);
 }
 
-/* Sends all blocks. The arrays of `request` are in host memory; offers and theirs have n entries
- * each. As with the kernel, a block that does not fit does not prevent the other blocks from being
- * sent. */
+/* Sends all blocks. The arrays of `request` are in host memory; own_records and their_records have
+ * n entries each. As with the kernel, a block that does not fit does not prevent the other blocks
+ * from being sent. */
 static weft_status send_blocks(struct weft_team *team, const struct coll_request *request,
-                               struct offer *offers, struct offer *theirs)
+                               struct receive_record *own_records,
+                               struct receive_record *their_records)
 {
     char refused[256] = "";
     for (int i = 0; i < team->n; i++) {
         uint64_t at = request->recv_at[i], most = request->recv_bytes[i];
-        offers[i] =
-            (struct offer){at, at <= request->room && most <= request->room - at ? most : 0};
+        own_records[i] = (struct receive_record){
+            at, at <= request->dst_bytes && most <= request->dst_bytes - at ? most : 0};
     }
-    weft_status status = coll_exchange_each(team, BOX_OP_ALLTOALLV, offers, theirs, sizeof *offers);
+    weft_status status =
+        coll_exchange_each(team, BOX_OP_ALLTOALLV, own_records, their_records, sizeof *own_records);
     for (int k = 1; k <= team->n && !status; k++) {
         int i = (team->me + k) % team->n;
         uint64_t bytes = request->send_bytes[i];
-        if (bytes > theirs[i].room)
-            refuse_counts(team, request, i, theirs[i].room, refused, sizeof refused);
+        if (bytes > their_records[i].room)
+            refuse_counts(team, request, i, their_records[i].room, refused, sizeof refused);
         else
             status =
-                coll_put_block(team, i, (char *)request->dst + theirs[i].at,
+                coll_put_block(team, i, (char *)request->dst + their_records[i].at,
                                (const char *)request->src + request->send_at[i], (size_t)bytes);
     }
     status = coll_finish_puts(team, BOX_OP_ALLTOALLV, status);
@@ -145,8 +147,8 @@ static weft_status by_puts(struct weft_team *team, const struct coll_request *re
     struct coll_request here = *request;
     const uint64_t **arrays[] = {&here.send_bytes, &here.send_at, &here.recv_bytes, &here.recv_at};
     uint64_t *words = malloc(4 * n * sizeof *words);
-    struct offer *offers = malloc(2 * n * sizeof *offers);
-    weft_status status = words && offers
+    struct receive_record *own_records = malloc(2 * n * sizeof *own_records);
+    weft_status status = words && own_records
                              ? WEFT_OK
                              : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %zu sizes", n);
     for (size_t i = 0; i < 4 && !status; i++) {
@@ -154,11 +156,11 @@ static weft_status by_puts(struct weft_team *team, const struct coll_request *re
         *arrays[i] = words + i * n;
     }
     if (!status)
-        status = send_blocks(team, &here, offers, offers + n);
+        status = send_blocks(team, &here, own_records, own_records + n);
     else /* the other members wait for this member's records */
         status = job_fail_all(team->job, status, base_last_error());
     free(words);
-    free(offers);
+    free(own_records);
     return status;
 }
 
@@ -193,7 +195,7 @@ WEFT_EXPORT weft_status weft_alltoallv(weft_team *team, void *dst, size_t room,
                                    .send_at = send_at,
                                    .recv_bytes = recv_bytes,
                                    .recv_at = recv_at,
-                                   .room = room};
+                                   .dst_bytes = room};
     struct symmetric_range to;
     uint64_t phase;
     bool kernel = false;

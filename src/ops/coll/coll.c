@@ -65,43 +65,44 @@ weft_status coll_await_slow(struct weft_team *team, int member, uint64_t phase,
 
 /* ------------------------------------------------------------------------------------ packets */
 
-static inline weft_status packet_send(struct weft_team *team, int member, uint64_t number,
+static inline weft_status packet_send(struct weft_team *team, int member, uint64_t sequence,
                                       const void *payload, size_t bytes)
 {
     struct mailbox *mailbox = team->mailbox_at[member];
-    int which = (int)(number & 1);
+    int which = (int)(sequence & 1);
     if (likely(mailbox != NULL)) {
         access_copy(mailbox->packet[which].payload, payload, bytes);
         /* Release: pairs with the acquire load in packet_await(). */
-        atomic_store_explicit(&mailbox->packet[which].number, number, memory_order_release);
+        atomic_store_explicit(&mailbox->packet[which].sequence, sequence, memory_order_release);
         return WEFT_OK;
     }
     struct weft_ctx *ctx = team->job->system_ctx;
     mailbox = &team->mailboxes[team->me];
     weft_status status = weft_put_signal(ctx, mailbox->packet[which].payload, payload, bytes,
-                                         (uint64_t *)&mailbox->packet[which].number, number,
+                                         (uint64_t *)&mailbox->packet[which].sequence, sequence,
                                          WEFT_SIGNAL_SET, team->pes[member]);
     return status ? status : weft_fence(ctx);
 }
 
-weft_status coll_packet_send(struct weft_team *team, int member, uint64_t number,
+weft_status coll_packet_send(struct weft_team *team, int member, uint64_t sequence,
                              const void *payload, size_t bytes)
 {
-    return packet_send(team, member, number, payload, bytes);
+    return packet_send(team, member, sequence, payload, bytes);
 }
 
-static inline weft_status packet_await(struct weft_team *team, int member, uint64_t number,
+static inline weft_status packet_await(struct weft_team *team, int member, uint64_t sequence,
                                        enum box_operation operation, void *payload, size_t bytes)
 {
     struct mailbox *mailbox = &team->mailboxes[member];
-    int which = (int)(number & 1);
+    int which = (int)(sequence & 1);
     struct waiter waiter = WAITER(team->job, operation, team->pes[member]);
     waiter.team = team->slot;
-    waiter.expected = number;
+    waiter.expected = sequence;
     weft_status status = WEFT_OK;
     while (!status) {
-        uint64_t seen = atomic_load_explicit(&mailbox->packet[which].number, memory_order_acquire);
-        if (seen >= number)
+        uint64_t seen =
+            atomic_load_explicit(&mailbox->packet[which].sequence, memory_order_acquire);
+        if (seen >= sequence)
             break;
         status = waiter_step(&waiter, seen);
     }
@@ -111,26 +112,26 @@ static inline weft_status packet_await(struct weft_team *team, int member, uint6
     return status;
 }
 
-weft_status coll_packet_await(struct weft_team *team, int member, uint64_t number,
+weft_status coll_packet_await(struct weft_team *team, int member, uint64_t sequence,
                               enum box_operation operation, void *payload, size_t bytes)
 {
-    return packet_await(team, member, number, operation, payload, bytes);
+    return packet_await(team, member, sequence, operation, payload, bytes);
 }
 
 static weft_status exchange(struct weft_team *team, enum box_operation operation, const char *mine,
                             size_t mine_step, char *all, size_t bytes)
 {
-    uint64_t number = ++team->packets;
+    uint64_t sequence = ++team->packets;
     int n = team->n, me = team->me;
     weft_status status = WEFT_OK;
     for (int k = 1; k < n && !status; k++) {
         int to = me + k < n ? me + k : me + k - n;
-        status = packet_send(team, to, number, mine + (size_t)to * mine_step, bytes);
+        status = packet_send(team, to, sequence, mine + (size_t)to * mine_step, bytes);
     }
     memmove(all + (size_t)me * bytes, mine + (size_t)me * mine_step, bytes);
     for (int k = 1; k < n && !status; k++) {
         int from = me - k >= 0 ? me - k : me - k + n;
-        status = packet_await(team, from, number, operation, all + (size_t)from * bytes, bytes);
+        status = packet_await(team, from, sequence, operation, all + (size_t)from * bytes, bytes);
     }
     return status;
 }

@@ -195,9 +195,9 @@ weft_status coll_exchange_each(struct weft_team *team, enum box_operation operat
 
 /* Send one packet to a member, and wait for one packet from a member. An exchange consists of
  * these. */
-weft_status coll_packet_send(struct weft_team *team, int member, uint64_t number,
+weft_status coll_packet_send(struct weft_team *team, int member, uint64_t sequence,
                              const void *payload, size_t bytes);
-weft_status coll_packet_await(struct weft_team *team, int member, uint64_t number,
+weft_status coll_packet_await(struct weft_team *team, int member, uint64_t sequence,
                               enum box_operation operation, void *payload, size_t bytes);
 
 /* The collectives of a team whose members share nodes (team->nodes). collect: block i, bytes[i]

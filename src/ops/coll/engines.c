@@ -40,19 +40,19 @@ static int list_block_copies(const struct coll_call *c, struct gpu_engine_copy *
     return n;
 }
 
-/* First byte of slice `place` of a broadcast in two phases. Slice `place` belongs to the member
- * place + 1 positions after the root. */
-static uint64_t slice_begin(const struct coll_call *c, int place)
+/* First byte of a slice of a broadcast in two phases. Slice `position` belongs to the member
+ * position + 1 positions after the root. */
+static uint64_t slice_begin(const struct coll_call *c, int position)
 {
     enum { GRAIN = 4096 };
     uint64_t others = (uint64_t)c->members - 1, slice = c->bytes / others / GRAIN * GRAIN;
-    return (uint64_t)place < others ? slice * (uint64_t)place : c->bytes;
+    return (uint64_t)position < others ? slice * (uint64_t)position : c->bytes;
 }
 
-static struct gpu_engine_copy slice_copy(const struct coll_call *c, int place, int member,
+static struct gpu_engine_copy slice_copy(const struct coll_call *c, int position, int member,
                                          const char *from)
 {
-    uint64_t begin = slice_begin(c, place), end = slice_begin(c, place + 1);
+    uint64_t begin = slice_begin(c, position), end = slice_begin(c, position + 1);
     return (struct gpu_engine_copy){c->part[member] + c->to + begin, from + begin,
                                     (size_t)(end - begin)};
 }
@@ -64,8 +64,8 @@ static int list_slice_copies(const struct coll_call *c, struct gpu_engine_copy *
     int n = 0;
     if (c->me != c->root)
         return 0;
-    for (int place = 0; place < c->members - 1; place++)
-        copies[n++] = slice_copy(c, place, rotated_member(c, place), c->src);
+    for (int position = 0; position < c->members - 1; position++)
+        copies[n++] = slice_copy(c, position, rotated_member(c, position), c->src);
     if (c->dst != c->src)
         copies[n++] = (struct gpu_engine_copy){c->dst, c->src, (size_t)c->bytes};
     return n;
@@ -74,10 +74,10 @@ static int list_slice_copies(const struct coll_call *c, struct gpu_engine_copy *
 /* At the other members: the slice that the root sent, to all members that do not have it yet. */
 static int list_forwarded_copies(const struct coll_call *c, struct gpu_engine_copy *copies)
 {
-    int n = 0, place = (c->me - c->root - 1 + c->members) % c->members;
+    int n = 0, position = (c->me - c->root - 1 + c->members) % c->members;
     for (int i = 0; i < c->members - 1 && c->me != c->root; i++)
         if (rotated_member(c, i) != c->root)
-            copies[n++] = slice_copy(c, place, rotated_member(c, i), c->dst);
+            copies[n++] = slice_copy(c, position, rotated_member(c, i), c->dst);
     return n;
 }
 

@@ -32,7 +32,7 @@ struct coll_request {
     _Alignas(16) char factor_bytes[16];
     /* For alltoallv: arrays in GPU memory, or in host memory where the host calls. */
     const uint64_t *send_bytes, *send_at, *recv_bytes, *recv_at;
-    uint64_t room;
+    uint64_t dst_bytes; /* for alltoallv: size of dst */
 };
 
 /* Whether the kernels can serve the team: they run on target cuda, every member's GPU can access

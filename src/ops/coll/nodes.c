@@ -49,7 +49,7 @@ weft_status coll_nodes_sync(struct weft_team *team, enum box_operation operation
 /* ------------------------------------------------------------------------------------ packets */
 
 /* Forwards a packet from a member of another node into that member's mailbox at all neighbours. */
-static weft_status forward_packet(struct weft_team *team, int member, uint64_t number,
+static weft_status forward_packet(struct weft_team *team, int member, uint64_t sequence,
                                   const char *payload, size_t bytes)
 {
     const struct team_nodes *nodes = team->nodes;
@@ -60,15 +60,15 @@ static weft_status forward_packet(struct weft_team *team, int member, uint64_t n
         struct mailbox *mailbox = team->mailbox_at[to];
         if (mailbox) {
             mailbox += member - team->me;
-            access_copy(mailbox->packet[number & 1].payload, payload, bytes);
+            access_copy(mailbox->packet[sequence & 1].payload, payload, bytes);
             /* Release: pairs with the acquire load in coll_packet_await(). */
-            atomic_store_explicit(&mailbox->packet[number & 1].number, number,
+            atomic_store_explicit(&mailbox->packet[sequence & 1].sequence, sequence,
                                   memory_order_release);
             continue;
         }
         mailbox = &team->mailboxes[member];
-        status = weft_put_signal(ctx, mailbox->packet[number & 1].payload, payload, bytes,
-                                 (uint64_t *)&mailbox->packet[number & 1].number, number,
+        status = weft_put_signal(ctx, mailbox->packet[sequence & 1].payload, payload, bytes,
+                                 (uint64_t *)&mailbox->packet[sequence & 1].sequence, sequence,
                                  WEFT_SIGNAL_SET, team->pes[to]);
         if (!status)
             status = weft_fence(ctx);
@@ -78,7 +78,7 @@ static weft_status forward_packet(struct weft_team *team, int member, uint64_t n
 
 /* Receives all packets that members of other nodes send to this PE and forwards them. */
 static weft_status forward_packets(struct weft_team *team, enum box_operation operation,
-                                   uint64_t number, char *all, size_t bytes)
+                                   uint64_t sequence, char *all, size_t bytes)
 {
     const struct team_nodes *nodes = team->nodes;
     weft_status status = WEFT_OK;
@@ -88,9 +88,9 @@ static weft_status forward_packets(struct weft_team *team, enum box_operation op
              rank += local_count(nodes, nodes->mine)) {
             int from = member_at(nodes, node, rank);
             char *payload = all + (size_t)from * bytes;
-            status = coll_packet_await(team, from, number, operation, payload, bytes);
+            status = coll_packet_await(team, from, sequence, operation, payload, bytes);
             if (!status)
-                status = forward_packet(team, from, number, payload, bytes);
+                status = forward_packet(team, from, sequence, payload, bytes);
         }
     }
     return status;
@@ -100,23 +100,23 @@ weft_status coll_nodes_exchange(struct weft_team *team, enum box_operation opera
                                 const void *mine, char *all, size_t bytes)
 {
     const struct team_nodes *nodes = team->nodes;
-    uint64_t number = ++team->packets;
+    uint64_t sequence = ++team->packets;
     char *own_packet = all + (size_t)team->me * bytes;
     weft_status status = WEFT_OK;
     memmove(own_packet, mine, bytes);
     for (int k = 1; k < nodes->n && !status; k++) {
         int node = (nodes->mine + k) % nodes->n;
-        status = coll_packet_send(team, counterpart(nodes, node, nodes->local_me), number,
+        status = coll_packet_send(team, counterpart(nodes, node, nodes->local_me), sequence,
                                   own_packet, bytes);
     }
     for (int k = 1; k < local_count(nodes, nodes->mine) && !status; k++)
-        status = coll_packet_send(team, neighbour(nodes, k), number, own_packet, bytes);
+        status = coll_packet_send(team, neighbour(nodes, k), sequence, own_packet, bytes);
     if (!status)
-        status = forward_packets(team, operation, number, all, bytes);
+        status = forward_packets(team, operation, sequence, all, bytes);
     for (int from = 0; from < team->n && !status; from++)
         if (from != team->me)
-            status =
-                coll_packet_await(team, from, number, operation, all + (size_t)from * bytes, bytes);
+            status = coll_packet_await(team, from, sequence, operation, all + (size_t)from * bytes,
+                                       bytes);
     return status;
 }
 

@@ -82,7 +82,7 @@ weft_status coll_prove_ll128(struct weft_team *team, struct coll_call *call, int
     }
     weft_status status = run_kernel(gpu, call, blocks);
     if (!status)
-        status = gpu_coll_proof(gpu, team->slot, &found);
+        status = gpu_coll_read_proof(gpu, team->slot, &found);
     mine.status = (int32_t)status;
     mine.found = (uint32_t)found;
     weft_status exchanged = coll_exchange(team, BOX_OP_SYNC, &mine, team->scratch, sizeof mine);

@@ -167,7 +167,7 @@ WEFT_EXPORT weft_status weft_alltoallv_on_stream(weft_team *team, void *dst, siz
                                    .send_at = send_at,
                                    .recv_bytes = recv_bytes,
                                    .recv_at = recv_at,
-                                   .room = room};
+                                   .dst_bytes = room};
     return collective_on_stream(team, &request, BOX_OP_ALLTOALLV, room, stream);
 }
 

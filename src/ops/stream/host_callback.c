@@ -210,18 +210,18 @@ static struct host_callback *pop_arrived(struct callback_stream *stream)
 static struct host_callback *next_call(struct callback_stream *stream)
 {
     struct host_callback *call;
-    for (unsigned looks = 0;; looks++) {
+    for (unsigned polls = 0;; polls++) {
         pthread_mutex_lock(&stream->lock);
         while (!stream->first && !stream->stop) {
             pthread_cond_wait(&stream->enqueued, &stream->lock);
-            looks = 0;
+            polls = 0;
         }
         call = pop_arrived(stream);
         bool end = !call && stream->stop;
         pthread_mutex_unlock(&stream->lock);
         if (call || end)
             return call;
-        if (looks < SPINS)
+        if (polls < SPINS)
             sched_yield();
         else
             nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);

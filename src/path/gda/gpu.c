@@ -58,7 +58,7 @@ static struct ibv_mr *register_by_address(struct gda *gda, const struct gda_adap
     int error = errno;
     if (!mr)
         snprintf(why, room, "ibv_reg_mr: %s%s", strerror(error),
-                 gpu_peermem_is_here() ? "" : " (load nvidia-peermem)");
+                 gpu_peermem_is_loaded() ? "" : " (load nvidia-peermem)");
     return mr;
 }
 

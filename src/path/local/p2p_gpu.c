@@ -67,7 +67,7 @@ weft_status p2p_gpu_address(struct remote at, char **address)
 
 /* Copies between a peer's memory and own memory. */
 static weft_status copy_peer(struct remote at, void *dst, const void *src, size_t bytes,
-                             enum gpu_manner manner)
+                             enum gpu_copy_mode manner)
 {
     struct path_state *state = at.peer->state;
     int slot = at.segment == SEG_GPU ? state->gpu->slot_of[at.peer->pe] : -1;

@@ -37,7 +37,7 @@ static weft_status locate(struct remote at, struct gpu **side, char **address)
 
 /* The relay GPU can access both sides. */
 static weft_status copy_relayed(struct remote at, struct gpu *side, void *dst, const void *src,
-                                size_t bytes, enum gpu_manner manner)
+                                size_t bytes, enum gpu_copy_mode manner)
 {
     struct path_state *state = at.peer->state;
     int slot = state->gpu->slot_of[at.peer->pe];

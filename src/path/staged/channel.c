@@ -101,7 +101,7 @@ static weft_status copy_answer_out(struct staged_channel *channel, uint64_t sequ
         return WEFT_OK;
     }
     struct gpu_word words[GPU_MOST_WORDS];
-    int n = gpu_words_of((uintptr_t)pending->destination, answer, pending->bytes, words);
+    int n = gpu_split_words((uintptr_t)pending->destination, answer, pending->bytes, words);
     weft_status status = WEFT_OK;
     if (n)
         status = gpu_store_recorded(get_gpu(channel), STAGED_COPY_OUT_STREAM, words, n,
