@@ -77,7 +77,7 @@ WEFT_KERNEL(find, (graph, g), (search, s))
 #include <string.h>
 #include <weft/launch.h>
 
-static uint32_t mixed(uint32_t x)
+static uint32_t mix_bits(uint32_t x)
 {
     x = (x ^ x >> 16) * 0x7feb352du;
     x = (x ^ x >> 15) * 0x846ca68bu;
@@ -87,7 +87,7 @@ static uint32_t mixed(uint32_t x)
 /* Returns edge k into a node: from one of the WINDOW nodes before it. */
 static edge edge_of(uint32_t nodes, uint32_t node, uint32_t k)
 {
-    uint32_t x = mixed(node * EDGES + k + 1);
+    uint32_t x = mix_bits(node * EDGES + k + 1);
     edge e = {(node + nodes - 1 - x % WINDOW % nodes) % nodes, 1 + x / WINDOW % 100};
     return e;
 }
@@ -127,7 +127,7 @@ static void *symmetric(weft_job *job, size_t bytes)
     return address;
 }
 
-static void put_here(weft_job *job, void *to, const void *from, size_t bytes)
+static void copy_to_device(weft_job *job, void *to, const void *from, size_t bytes)
 {
     CHECK(job, weft_put(weft_default_ctx(job), to, from, bytes, weft_my_pe(job)));
     CHECK(job, weft_quiet(weft_default_ctx(job)));
@@ -142,8 +142,8 @@ static uint32_t search_by_kernels(weft_job *job, graph g, uint32_t *distance)
     search s = {symmetric(job, bytes), symmetric(job, bytes), symmetric(job, bytes),
                 symmetric(job, bytes + sizeof *s.changed), symmetric(job, sizeof *s.rounds)};
     uint32_t rounds = 0;
-    put_here(job, here, g.edges, edges);
-    put_here(job, s.distance, distance, bytes);
+    copy_to_device(job, here, g.edges, edges);
+    copy_to_device(job, s.distance, distance, bytes);
     g.edges = here;
     CHECK(job, weft_barrier(weft_team_world(job)));
     /* Blocks that wait for each other must be resident at the same time: this launch guarantees

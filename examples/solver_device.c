@@ -149,8 +149,8 @@ static weft_status release(struct run *run, void *fixed)
 }
 
 /* Sets this PE's rows to the start values, and the halos to the neighbours' boundary rows. */
-static weft_status fill(struct run *run, const float *start, const unsigned char *given,
-                        unsigned char *fixed)
+static weft_status fill_rows(struct run *run, const float *start, const unsigned char *given,
+                             unsigned char *fixed)
 {
     rows *r = &run->rows;
     size_t width = run->width, row = width * sizeof(float), first = first_row(run, run->me);
@@ -193,7 +193,7 @@ static weft_status take_steps(struct run *run, uint64_t steps, double *seconds)
 }
 
 /* PE 0 fetches all rows. */
-static weft_status gather(struct run *run, uint64_t steps, float *values)
+static weft_status gather_rows(struct run *run, uint64_t steps, float *values)
 {
     size_t row = run->width * sizeof(float);
     weft_status status = WEFT_OK;
@@ -221,7 +221,7 @@ weft_status solver_device_run(weft_job *job, enum solver_style style, size_t wid
     run.rows.values = style == SOLVER_VALUES;
     weft_status status = allocate(&run, &mask);
     if (!status)
-        status = fill(&run, start, fixed, mask);
+        status = fill_rows(&run, start, fixed, mask);
     if (!status)
         status = weft_barrier(world);
     if (!status)
@@ -229,7 +229,7 @@ weft_status solver_device_run(weft_job *job, enum solver_style style, size_t wid
     if (!status)
         status = weft_barrier(world);
     if (!status)
-        status = gather(&run, steps, values);
+        status = gather_rows(&run, steps, values);
     if (!status)
         status = weft_barrier(world);
     return status ? status : release(&run, mask);

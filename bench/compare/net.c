@@ -222,7 +222,7 @@ static double weft_run(weft_ctx *ctx, bool write, char *remote, char *local, siz
 
 /* ------------------------------------------------------------------------------------- the rows */
 
-static int compare(const void *a, const void *b)
+static int compare_data(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -230,7 +230,7 @@ static int compare(const void *a, const void *b)
 
 static double median(double *values, int n)
 {
-    qsort(values, (size_t)n, sizeof *values, compare);
+    qsort(values, (size_t)n, sizeof *values, compare_data);
     return values[n / 2];
 }
 
@@ -246,7 +246,7 @@ static void report(bool write, size_t bytes, double with_plain, double with_weft
     fflush(stdout);
 }
 
-static void row(weft_job *job, bool write, size_t bytes, int rounds, char *heap, char *local)
+static void print_row(weft_job *job, bool write, size_t bytes, int rounds, char *heap, char *local)
 {
     static double with_plain[MOST_ROUNDS], with_weft[MOST_ROUNDS];
     weft_ctx *ctx = weft_default_ctx(job);
@@ -333,7 +333,7 @@ static double weft_each(weft_ctx *ctx, bool put, char *heap, char *local)
     return (now() - start) / TRIPS;
 }
 
-static void one_at_a_time(weft_job *job, int rounds, char *heap, char *local)
+static void measure_single_operations(weft_job *job, int rounds, char *heap, char *local)
 {
     static double trips[MOST_ROUNDS], reads[MOST_ROUNDS], weft[3][MOST_ROUNDS];
     weft_ctx *ctx = weft_default_ctx(job);
@@ -404,8 +404,8 @@ int main(int argc, char **argv)
                plain.info->fabric_attr->prov_name, plain.info->domain_attr->name, rounds);
     for (int write = 1; write >= 0; write--)
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-            row(job, write, sizes[i], rounds, heap, local);
-    one_at_a_time(job, rounds, heap, local);
+            print_row(job, write, sizes[i], rounds, heap, local);
+    measure_single_operations(job, rounds, heap, local);
     OK(weft_finalize(job));
     return 0;
 }

@@ -21,7 +21,7 @@ static int me;
 
 static MPI_Win window;
 
-static void begin(int *argc, char ***argv)
+static void begin_access(int *argc, char ***argv)
 {
     int processes;
     MPI_Init(argc, argv);
@@ -33,7 +33,7 @@ static void begin(int *argc, char ***argv)
     MPI_Win_lock_all(MPI_MODE_NOCHECK, window);
 }
 
-static void end(void)
+static void end_access(void)
 {
     MPI_Win_unlock_all(window);
     MPI_Win_free(&window);
@@ -68,7 +68,7 @@ static void add(void)
 }
 
 /* Synchronises the window's memory with the process. */
-static void look(void)
+static void sync_window(void)
 {
     MPI_Win_sync(window);
 }
@@ -85,7 +85,7 @@ static void ok(weft_status status)
     exit(1);
 }
 
-static void begin(int *argc, char ***argv)
+static void begin_access(int *argc, char ***argv)
 {
     (void)argc;
     (void)argv;
@@ -96,7 +96,7 @@ static void begin(int *argc, char ***argv)
     ok(weft_alloc(job, WEFT_HOST, MOST_BYTES, 0, WEFT_ALLOC_ZERO, (void **)&remote));
 }
 
-static void end(void)
+static void end_access(void)
 {
     ok(weft_finalize(job));
 }
@@ -127,7 +127,7 @@ static void add(void)
     ok(weft_atomic_fetch_add64(weft_default_ctx(job), (uint64_t *)(void *)remote, 1, &before, 1));
 }
 
-static void look(void)
+static void sync_window(void)
 {
 }
 #endif
@@ -192,7 +192,7 @@ static void check(void)
         complete();
     }
     meet();
-    look();
+    sync_window();
     for (int i = 0; i < MOST_BYTES; i++)
         if ((me ? remote : local)[i] != (char)(i * 7 + i / 251)) {
             fprintf(stderr, "process %d: byte %d is wrong\n", me, i);
@@ -203,7 +203,7 @@ static void check(void)
 
 int main(int argc, char **argv)
 {
-    begin(&argc, &argv);
+    begin_access(&argc, &argv);
     local = calloc(1, MOST_BYTES);
     if (!local)
         return 1;
@@ -218,7 +218,7 @@ int main(int argc, char **argv)
     measure("get_64K.GB/s", get, 64 << 10, 1008, 16);
     measure("put_1M.GB/s", put, 1 << 20, 96, 16);
     measure("get_1M.GB/s", get, 1 << 20, 96, 16);
-    end();
+    end_access();
     free(local);
     return 0;
 }

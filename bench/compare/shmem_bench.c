@@ -260,7 +260,7 @@ static double run_collective(const metric *m, size_t bytes, long iterations)
 /* --------------------------------------------------------------------------- checking */
 
 /* Word at the beginning and at the end of block `block` of PE `pe`, which identifies its origin. */
-static long mark(int pe, size_t block)
+static long mark_of_block(int pe, size_t block)
 {
     return 1000 * (pe + 1) + (long)block;
 }
@@ -269,11 +269,11 @@ static void set_marks(void *buffer, size_t bytes, size_t blocks, int from)
 {
     for (size_t b = 0; b < blocks; b++) {
         long *words = (long *)((char *)buffer + b * bytes);
-        words[bytes / 8 - 1] = words[0] = mark(from, b);
+        words[bytes / 8 - 1] = words[0] = mark_of_block(from, b);
     }
 }
 
-static int holds(const void *buffer, size_t bytes, size_t block, long expected)
+static int has_value(const void *buffer, size_t bytes, size_t block, long expected)
 {
     const long *words = (const long *)((const char *)buffer + block * bytes);
     return words[0] == expected && words[bytes / 8 - 1] == expected;
@@ -288,14 +288,14 @@ static int check_collective(const char *name, size_t bytes)
     call_collective(name, bytes);
     for (int pe = 0; pe < n_pes; pe++) {
         if (name[0] == 'f')
-            right &= holds(dst, bytes, (size_t)pe, mark(pe, 0));
+            right &= has_value(dst, bytes, (size_t)pe, mark_of_block(pe, 0));
         if (name[0] == 'a')
-            right &= holds(dst, bytes, (size_t)pe, mark(pe, (size_t)me));
+            right &= has_value(dst, bytes, (size_t)pe, mark_of_block(pe, (size_t)me));
     }
     if (name[0] == 'b' && me != 0)
-        right = holds(dst, bytes, 0, mark(0, 0));
+        right = has_value(dst, bytes, 0, mark_of_block(0, 0));
     if (name[0] == 's')
-        right = holds(dst, bytes, 0, 1000L * n_pes * (n_pes + 1) / 2);
+        right = has_value(dst, bytes, 0, 1000L * n_pes * (n_pes + 1) / 2);
     return right;
 }
 
@@ -309,11 +309,11 @@ static int check_put_get(const char *name, size_t bytes)
         shmem_putmem(dst, src, bytes, 1);
     if (me == 0 && name[0] == 'g') {
         shmem_getmem(dst, src, bytes, 1);
-        right = holds(dst, bytes, 0, mark(1, 0));
+        right = has_value(dst, bytes, 0, mark_of_block(1, 0));
     }
     shmem_barrier_all();
     if (me == 1 && name[0] == 'p')
-        right = holds(dst, bytes, 0, mark(0, 0));
+        right = has_value(dst, bytes, 0, mark_of_block(0, 0));
     return right;
 }
 
@@ -346,7 +346,7 @@ static void check(const metric *m, size_t bytes)
 /* ----------------------------------------------------------------------------- timing */
 
 /* Returns the mean over the PEs for collectives, else the time of PE 0, at every PE. */
-static double agreed(const metric *m, double own)
+static double mean_over_pes(const metric *m, double own)
 {
     double total = 0;
     times[0] = own;
@@ -366,7 +366,7 @@ static double timed(const metric *m, size_t bytes, long iterations)
     shmem_barrier_all();
     if (m->collective || me == 0)
         own = m->run(m, bytes, iterations);
-    return agreed(m, own);
+    return mean_over_pes(m, own);
 }
 
 static void measure(const metric *m, size_t bytes)

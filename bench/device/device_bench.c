@@ -36,7 +36,7 @@ static void set_up(void)
     bench.on_gpu = weft_target_get() == WEFT_CUDA;
     int counted = bench.on_gpu && device_bench_processors ? device_bench_processors() : 0;
     bench.processors = bench.on_gpu ? (counted > 0 ? (unsigned)counted : 132) : SIMT_PROCESSORS;
-    bench.processors = (unsigned)greatest(bench.processors);
+    bench.processors = (unsigned)max_over_pes(bench.processors);
     bench.threads = bench.on_gpu ? PLAN_THREADS : SIMT_THREADS;
     size_t largest = bench.on_gpu ? plan_put_bytes[PLAN_COUNT(plan_put_bytes) - 1] : 65536;
     bench.room = bench.processors * largest + 4096;
@@ -58,14 +58,14 @@ static void set_up(void)
 static void measure_all(void)
 {
     size_t largest = bench.on_gpu ? (size_t)-1 : 32768;
-    pings();
-    puts_of(0, largest);
-    puts_to_all();
-    misaligned();
-    values_and_atomics();
-    meetings();
-    collectives();
-    stream_and_host();
+    ping_rows();
+    put_rows_of(0, largest);
+    put_to_all_rows();
+    misaligned_rows();
+    value_and_atomic_rows();
+    barrier_rows();
+    collective_rows();
+    stream_and_host_rows();
 }
 
 static void usage(int status)
@@ -74,7 +74,7 @@ static void usage(int status)
             "usage: weft run -n N weft_device_bench [--json] [--log FILE] [--only PREFIX]\n"
             "  --json         print JSON lines instead of the table\n"
             "  --log FILE     also append JSON lines to FILE\n"
-            "  --only PREFIX  rows whose name begins so\n");
+            "  --only PREFIX  only rows whose name starts with PREFIX\n");
     exit(status);
 }
 
@@ -110,8 +110,8 @@ int main(int argc, char **argv)
     start = now_ns();
     set_up();
     double memory = (now_ns() - start) / 1e9;
-    init = greatest(init);
-    memory = greatest(memory);
+    init = max_over_pes(init);
+    memory = max_over_pes(memory);
     if (bench.me == 0) {
         report_begin(&bench.report, !bench.on_gpu ? "Figures of the stand-in, not of a GPU."
                                     : bench.n_pes == 1

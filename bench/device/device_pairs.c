@@ -29,22 +29,22 @@ static double ping(const char *row, const struct shape *s)
 {
     uint64_t rounds = scaled(PLAN_PING_ROUNDS);
     launch_ping(s, scaled(PLAN_PING_WARM), rounds, 0);
-    return bench.me > 1 ? 0 : span_ns(row, 1) / (double)rounds / 2e3;
+    return bench.me > 1 ? 0 : kernel_span_ns(row, 1) / (double)rounds / 2e3;
 }
 
 /* Sends messages that differ in each round and compares each word. */
 static void verify_ping(const char *row, const struct shape *s)
 {
-    if (!wanted(row))
+    if (!is_row_wanted(row))
         return;
     barrier();
     launch_ping(s, 0, scaled(VERIFY_ROUNDS), 1);
     if (bench.me <= 1)
-        span_ns(row, 1);
+        kernel_span_ns(row, 1);
     barrier();
 }
 
-void pings(void)
+void ping_rows(void)
 {
     struct shape s = {8, 1, PING_P};
     if (bench.n_pes < 2)
@@ -71,7 +71,7 @@ void pings(void)
 enum put { PUT_PAIR, PUT_MISALIGNED, PUT_TO_ALL };
 
 /* Returns the bytes that all blocks of a put row write. */
-static size_t extent(const struct shape *s)
+static size_t put_bytes(const struct shape *s)
 {
     return blocks_of(s) * plan_slots(s->bytes) * s->bytes;
 }
@@ -85,30 +85,30 @@ static double put(const char *row, const struct shape *s)
     LAUNCH(put_rate_block, ctas, bench.threads, 0, bench.stream, bench.dst,
            bench.src + (s->what == PUT_MISALIGNED), s->bytes, plan_slots(s->bytes),
            s->what == PUT_TO_ALL ? -1 : bench.peer, rounds, bench.times);
-    return (double)ctas * (double)s->bytes * (double)rounds / span_ns(row, ctas);
+    return (double)ctas * (double)s->bytes * (double)rounds / kernel_span_ns(row, ctas);
 }
 
 static double put_to_all(const char *row, const struct shape *s)
 {
-    return -greatest(-put(row, s)); /* bandwidth of the slowest PE */
+    return -max_over_pes(-put(row, s)); /* bandwidth of the slowest PE */
 }
 
 static void put_row(const char *row, measurement once, const struct shape *s)
 {
-    size_t bytes = extent(s);
+    size_t bytes = put_bytes(s);
     int receives = s->what == PUT_TO_ALL || bench.me == (bench.n_pes > 1);
-    if (!wanted(row) || bytes + 8 > bench.room)
+    if (!is_row_wanted(row) || bytes + 8 > bench.room)
         return;
     fill(bench.src, bytes + 8, FILL_SEED);
     fill(bench.dst, bytes, STALE_SEED);
     barrier();
     measure(row, "GB/s", once, s);
     if (receives)
-        expect(row, bytes, s->what == PUT_MISALIGNED);
+        expect_bytes(row, bytes, s->what == PUT_MISALIGNED);
     barrier();
 }
 
-void puts_of(size_t least, size_t most)
+void put_rows_of(size_t least, size_t most)
 {
     for (size_t c = 0; c < PLAN_COUNT(plan_ctas); c++) {
         for (size_t i = 0; i < PLAN_COUNT(plan_put_bytes); i++) {
@@ -119,7 +119,7 @@ void puts_of(size_t least, size_t most)
     }
 }
 
-void puts_to_all(void)
+void put_to_all_rows(void)
 {
     struct shape s = {bench.on_gpu ? 2097152 : 32768, 0, PUT_TO_ALL};
     if (bench.n_pes > 2)
@@ -139,7 +139,7 @@ static double misaligned_ratio(const char *row, const struct shape *s)
     return aligned_gbps > 0 ? odd / aligned_gbps : 0;
 }
 
-void misaligned(void)
+void misaligned_rows(void)
 {
     static const unsigned ctas[] = {1, 16};
     for (size_t c = 0; c < PLAN_COUNT(ctas); c++) {
@@ -147,10 +147,10 @@ void misaligned(void)
         if (!bench.on_gpu && s.ctas > bench.processors)
             continue;
         const char *row = row_name("misaligned_ratio.%u", s.ctas);
-        if (!wanted(row))
+        if (!is_row_wanted(row))
             continue;
         put_row(row_name("misaligned.%u.%zu", s.ctas, s.bytes), put, &s);
-        fill(bench.src, extent(&s) + 8, FILL_SEED);
+        fill(bench.src, put_bytes(&s) + 8, FILL_SEED);
         measure(row, "ratio", misaligned_ratio, &s);
     }
 }
@@ -171,13 +171,13 @@ static double p_rate_of(const char *row, const struct shape *s)
         return 0;
     LAUNCH(p_rate, ctas, bench.threads, 0, bench.stream, (uint64_t *)bench.dst, bits, s->what,
            bench.peer, rounds, bench.times);
-    return (double)all * (double)rounds / span_ns(row, ctas);
+    return (double)all * (double)rounds / kernel_span_ns(row, ctas);
 }
 
 static void p_row(const char *row, const struct shape *s)
 {
     size_t words = (size_t)1 << word_bits(PLAN_WORD_BITS);
-    if (!wanted(row))
+    if (!is_row_wanted(row))
         return;
     fill(bench.dst, words * 8, STALE_SEED);
     measure(row, "G/s", p_rate_of, s);
@@ -186,7 +186,7 @@ static void p_row(const char *row, const struct shape *s)
     clear_wrong();
     LAUNCH(check_words, bench.processors, bench.threads, 0, bench.stream, (uint64_t *)bench.dst,
            words, (uint64_t)0, bench.wrong);
-    uint64_t found = taken_wrong();
+    uint64_t found = count_wrong_words();
     if (found) {
         fprintf(stderr, "weft_device_bench: %s: %llu wrong words\n", row,
                 (unsigned long long)found);
@@ -203,7 +203,7 @@ static double fetch_add(const char *row, const struct shape *s)
         uint64_t *word = (uint64_t *)(bench.chain + (size_t)place * PLAN_CHAIN_STEP);
         LAUNCH(atomic_latency, 1, 1, 0, bench.stream, word, (int)DEVICE_ATOMIC_FETCH_ADD,
                bench.peer, rounds, bench.times);
-        ns += span_ns(row, 1) / (double)rounds;
+        ns += kernel_span_ns(row, 1) / (double)rounds;
     }
     return ns / PLAN_CHAIN_PLACES / 1e3;
 }
@@ -220,7 +220,7 @@ static double add_rate(const char *row, const struct shape *s)
     LAUNCH(atomic_rate, ctas, bench.threads, 0, bench.stream, (uint64_t *)bench.dst, bits,
            bench.peer, rounds, bench.times);
     added += all * rounds;
-    return (double)all * (double)rounds / span_ns(row, ctas);
+    return (double)all * (double)rounds / kernel_span_ns(row, ctas);
 }
 
 /* Returns the receiver's sum at PE 0. */
@@ -228,7 +228,7 @@ static uint64_t sum_of_words(size_t words)
 {
     uint64_t sum = 0, *copy = malloc(words * 8);
     if (!copy)
-        give_up("malloc", WEFT_ERR_NO_MEMORY);
+        fail_job("malloc", WEFT_ERR_NO_MEMORY);
     CHECK(weft_get(bench.ctx, copy, bench.dst, words * 8, bench.peer));
     for (size_t i = 0; i < words; i++)
         sum += copy[i];
@@ -240,11 +240,11 @@ static void add_row(void)
 {
     size_t words = (size_t)1 << word_bits(PLAN_ADD_BITS);
     struct shape s = {8, 0, 0};
-    if (!wanted("add_rate.all"))
+    if (!is_row_wanted("add_rate.all"))
         return;
     void *zero = calloc(words, 8);
     if (!zero)
-        give_up("calloc", WEFT_ERR_NO_MEMORY);
+        fail_job("calloc", WEFT_ERR_NO_MEMORY);
     CHECK(weft_put(bench.ctx, bench.dst, zero, words * 8, bench.me));
     free(zero);
     barrier();
@@ -256,7 +256,7 @@ static void add_row(void)
     barrier();
 }
 
-void values_and_atomics(void)
+void value_and_atomic_rows(void)
 {
     static const unsigned ctas[] = {1, 8, 0};
     struct shape s = {8, 0, 0};

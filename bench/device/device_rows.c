@@ -6,7 +6,7 @@
 
 /* ------------------------------------------------------------------------------------ faults */
 
-void give_up(const char *what, weft_status status)
+void fail_job(const char *what, weft_status status)
 {
     fprintf(stderr, "weft_device_bench: PE %d: %s: %s: %s\n", bench.me, what,
             weft_status_name(status), weft_last_error());
@@ -18,7 +18,7 @@ void give_up(const char *what, weft_status status)
 void check(weft_status status, const char *call)
 {
     if (status)
-        give_up(call, status);
+        fail_job(call, status);
 }
 
 double now_ns(void)
@@ -34,7 +34,7 @@ void barrier(void)
 }
 
 /* Returns the maximum of the PEs' values, at every PE. */
-double greatest(double value)
+double max_over_pes(double value)
 {
     static double *two;
     void *address = two;
@@ -50,7 +50,7 @@ double greatest(double value)
 
 /* Returns ns from the start of the first block to the end of the last one. Ends the job if a block
  * failed or found wrong data. */
-double span_ns(const char *row, unsigned blocks)
+double kernel_span_ns(const char *row, unsigned blocks)
 {
     static struct device_times seen[4096];
     uint64_t start = UINT64_MAX, end = 0;
@@ -58,7 +58,7 @@ double span_ns(const char *row, unsigned blocks)
     for (unsigned i = 0; i < blocks; i++) {
         if (seen[i].status) {
             weft_status status = weft_device_check(bench.job);
-            give_up(row, status ? status : (weft_status)seen[i].status);
+            fail_job(row, status ? status : (weft_status)seen[i].status);
         }
         if (seen[i].wrong) {
             fprintf(stderr, "weft_device_bench: PE %d: %s: %llu wrong words\n", bench.me, row,
@@ -73,7 +73,7 @@ double span_ns(const char *row, unsigned blocks)
 }
 
 /* Returns the number of wrong words that checking kernels found. */
-uint64_t taken_wrong(void)
+uint64_t count_wrong_words(void)
 {
     uint64_t found = 0;
     CHECK(weft_get(bench.ctx, &found, bench.wrong, sizeof found, bench.me));
@@ -87,7 +87,7 @@ void clear_wrong(void)
     CHECK(weft_quiet(bench.ctx));
 }
 
-int wanted(const char *row)
+int is_row_wanted(const char *row)
 {
     return strncmp(row, bench.only, strlen(bench.only)) == 0;
 }
@@ -97,7 +97,7 @@ void measure(const char *row, const char *unit, measurement once, const struct s
 {
     double values[PLAN_REPEATS];
     int repeats = bench.on_gpu ? PLAN_REPEATS : 1;
-    if (!wanted(row))
+    if (!is_row_wanted(row))
         return;
     for (int i = bench.on_gpu ? -1 : 0; i < repeats; i++) {
         barrier();
@@ -129,12 +129,12 @@ void fill(void *words, size_t bytes, uint64_t seed)
 }
 
 /* Ends the job unless this PE's dst equals the putter's src, offset by `shift` bytes. */
-void expect(const char *row, size_t bytes, size_t shift)
+void expect_bytes(const char *row, size_t bytes, size_t shift)
 {
     clear_wrong();
     LAUNCH(check_bytes, bench.processors, bench.threads, 0, bench.stream, bench.dst, bytes, shift,
            (uint64_t)FILL_SEED, bench.wrong);
-    uint64_t found = taken_wrong();
+    uint64_t found = count_wrong_words();
     if (found) {
         fprintf(stderr, "weft_device_bench: PE %d: %s: %llu of %zu bytes are wrong\n", bench.me,
                 row, (unsigned long long)found, bytes);

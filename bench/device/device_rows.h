@@ -56,19 +56,19 @@ struct shape {
 typedef double (*measurement)(const char *row, const struct shape *shape);
 
 /* Ends the job with the name of the failed call and the library's error message. */
-void give_up(const char *what, weft_status status) __attribute__((noreturn));
+void fail_job(const char *what, weft_status status) __attribute__((noreturn));
 void check(weft_status status, const char *call);
 double now_ns(void);
 void barrier(void);
 /* Returns the maximum of the PEs' values, at every PE. */
-double greatest(double value);
+double max_over_pes(double value);
 /* Returns ns from the start of the first block to the end of the last one. Ends the job if a block
  * failed or found wrong data. */
-double span_ns(const char *row, unsigned blocks);
+double kernel_span_ns(const char *row, unsigned blocks);
 /* Returns the number of wrong words that checking kernels found. */
-uint64_t taken_wrong(void);
+uint64_t count_wrong_words(void);
 void clear_wrong(void);
-int wanted(const char *row);
+int is_row_wanted(const char *row);
 /* Runs a measurement at all PEs together: once as warm-up, then as often as the median needs. */
 void measure(const char *row, const char *unit, measurement once, const struct shape *shape);
 /* Returns a smaller count on simt. */
@@ -77,18 +77,18 @@ unsigned blocks_of(const struct shape *s);
 const char *ctas_name(unsigned ctas);
 void fill(void *words, size_t bytes, uint64_t seed);
 /* Ends the job unless this PE's dst equals the putter's src, offset by `shift` bytes. */
-void expect(const char *row, size_t bytes, size_t shift);
+void expect_bytes(const char *row, size_t bytes, size_t shift);
 
 /* The rows: device_pairs.c. */
-void pings(void);
-void puts_of(size_t least, size_t most);
-void puts_to_all(void);
-void misaligned(void);
-void values_and_atomics(void);
+void ping_rows(void);
+void put_rows_of(size_t least, size_t most);
+void put_to_all_rows(void);
+void misaligned_rows(void);
+void value_and_atomic_rows(void);
 
 /* device_together.c */
-void meetings(void);
-void collectives(void);
-void stream_and_host(void);
+void barrier_rows(void);
+void collective_rows(void);
+void stream_and_host_rows(void);
 
 #endif

@@ -5,32 +5,32 @@
 
 /* ------------------------------------------------------------------------------------- barriers */
 
-static double meet(const char *row, const struct shape *s)
+static double run_barriers(const char *row, const struct shape *s)
 {
     uint64_t rounds = scaled(PLAN_PING_ROUNDS), warm = scaled(PLAN_PING_WARM);
     if (s->ctas == 32)
         LAUNCH(meet_warp, 1, 32, 0, bench.stream, s->what, warm, rounds, bench.times);
     else
         LAUNCH(meet_block, 1, bench.threads, 0, bench.stream, s->what, warm, rounds, bench.times);
-    return greatest(span_ns(row, 1) / (double)rounds / 1e3);
+    return max_over_pes(kernel_span_ns(row, 1) / (double)rounds / 1e3);
 }
 
-void meetings(void)
+void barrier_rows(void)
 {
     static const char *const names[] = {"meet", "sync", "barrier"};
     if (bench.n_pes < 2)
         return;
     for (int what = 0; what < 3; what++) {
         struct shape block = {0, 1, what}, warp = {0, 32, what};
-        measure(row_name("%s_block", names[what]), "us", meet, &block);
-        measure(row_name("%s_warp", names[what]), "us", meet, &warp);
+        measure(row_name("%s_block", names[what]), "us", run_barriers, &block);
+        measure(row_name("%s_warp", names[what]), "us", run_barriers, &warp);
     }
-    for (int what = 1; what < 3 && wanted(names[what]); what++) {
+    for (int what = 1; what < 3 && is_row_wanted(names[what]); what++) {
         barrier();
         LAUNCH(check_meet_block, 1, bench.threads, 0, bench.stream, what, bench.flag + 64,
                bench.base, scaled(200), bench.times);
         bench.base += scaled(200);
-        span_ns(names[what], 1);
+        kernel_span_ns(names[what], 1);
     }
     barrier();
 }
@@ -44,7 +44,7 @@ static int reduces(const struct shape *s)
 }
 
 /* Each PE sends every other PE different data. */
-static int to_each(const struct shape *s)
+static int send_to_each(const struct shape *s)
 {
     return s->what == DEVICE_ALLTOALL || s->what == DEVICE_ALLTOALLV;
 }
@@ -66,13 +66,13 @@ static void expect_floats(const struct shape *s)
 static void expect_collective(const char *row, const struct shape *s)
 {
     uint64_t *words = (uint64_t *)bench.dst;
-    size_t n = s->bytes / 8, from = to_each(s) ? (size_t)bench.me * n : 0;
+    size_t n = s->bytes / 8, from = send_to_each(s) ? (size_t)bench.me * n : 0;
     clear_wrong();
     expect_floats(s);
     for (int pe = 0; !reduces(s) && pe < bench.n_pes; pe++)
         LAUNCH(check_words, bench.processors, bench.threads, 0, bench.stream,
                words + (size_t)pe * n, n, from + FILL_SEED, bench.wrong);
-    uint64_t found = taken_wrong();
+    uint64_t found = count_wrong_words();
     if (found) {
         fprintf(stderr, "weft_device_bench: PE %d: %s: %llu wrong elements\n", bench.me, row,
                 (unsigned long long)found);
@@ -96,7 +96,7 @@ static double collective(const char *row, const struct shape *s)
     else
         LAUNCH(collective_grid, s->ctas, bench.threads, 0, bench.stream, s->what, bench.dst,
                bench.src, s->bytes, warm, rounds, bench.times);
-    return greatest(span_ns(row, s->ctas) / (double)rounds / 1e3);
+    return max_over_pes(kernel_span_ns(row, s->ctas) / (double)rounds / 1e3);
 }
 
 /* Measures the host's reduce, which returns when the result is there. */
@@ -107,14 +107,14 @@ static double reduce_by_host(const char *row, const struct shape *s)
     double start = now_ns();
     for (uint64_t i = 0; i < rounds; i++)
         CHECK(weft_reduce(bench.world, bench.dst, bench.src, s->bytes / 4, WEFT_FLOAT, WEFT_SUM));
-    return greatest((now_ns() - start) / (double)rounds / 1e3);
+    return max_over_pes((now_ns() - start) / (double)rounds / 1e3);
 }
 
 static void collective_row(const char *row, measurement once, const struct shape *s)
 {
     int one = reduces(s) && s->what != DEVICE_REDUCESCATTER;
     size_t parts = one ? 1 : (size_t)bench.n_pes;
-    if (!wanted(row) || parts * s->bytes > bench.room)
+    if (!is_row_wanted(row) || parts * s->bytes > bench.room)
         return;
     fill(bench.dst, parts * s->bytes, STALE_SEED);
     if (reduces(s))
@@ -129,7 +129,7 @@ static void collective_row(const char *row, measurement once, const struct shape
     expect_collective(row, s);
 }
 
-void collectives(void)
+void collective_rows(void)
 {
     static const char *const names[] = {"alltoall",  "fcollect", "reduce",    "reducescatter",
                                         "alltoallv", "collect",  "reduce_to", "weighted"};
@@ -197,7 +197,7 @@ static double barrier_on_stream(const char *row, const struct shape *s)
     CHECK(weft_event_elapsed(start, end, &ns));
     CHECK(weft_event_destroy(end));
     CHECK(weft_event_destroy(start));
-    return greatest((double)ns / (double)count / 1e3);
+    return max_over_pes((double)ns / (double)count / 1e3);
 }
 
 /* what: 1 = with a quiet after each put. */
@@ -221,18 +221,18 @@ static double put_by_host(const char *row, const struct shape *s)
 static void host_side_row(const char *row, const char *unit, measurement once,
                           const struct shape *s)
 {
-    if (!wanted(row) || s->bytes > bench.room)
+    if (!is_row_wanted(row) || s->bytes > bench.room)
         return;
     fill(bench.src, s->bytes, FILL_SEED);
     fill(bench.dst, s->bytes, STALE_SEED);
     barrier();
     measure(row, unit, once, s);
     if (bench.me == (bench.n_pes > 1))
-        expect(row, s->bytes, 0);
+        expect_bytes(row, s->bytes, 0);
     barrier();
 }
 
-void stream_and_host(void)
+void stream_and_host_rows(void)
 {
     struct shape none = {0, 0, 0};
     if (bench.n_pes > 1)

@@ -45,7 +45,7 @@ static void *symmetric(weft_kind kind, size_t bytes)
 }
 
 /* Returns the ns of a launch that has ended. */
-static double taken(void)
+static double launch_ns(void)
 {
     struct device_times seen;
     CHECK(weft_stream_synchronize(NULL));
@@ -57,7 +57,7 @@ static double taken(void)
 
 /* Prints us per operation of one thread, or million operations per second of all threads of a
  * block. */
-static void row(const char *name, int what, uint64_t *words, uint64_t rounds)
+static void print_row(const char *name, int what, uint64_t *words, uint64_t rounds)
 {
     double values[REPEATS];
     int all = what == PROXIED_EMPTY || what == PROXIED_P;
@@ -65,19 +65,19 @@ static void row(const char *name, int what, uint64_t *words, uint64_t rounds)
     for (int i = -1; i < REPEATS; i++) {
         CHECK(WEFT_LAUNCH(proxied, 1, threads, 0, NULL, what, words, words + 2 * THREADS, peer,
                           rounds, times));
-        double ns = taken() / (double)rounds / threads;
+        double ns = launch_ns() / (double)rounds / threads;
         if (i >= 0)
             values[i] = all ? 1 / ns : ns / 1e3;
     }
     report_row(&report, name, all ? "G/s" : "us", values, REPEATS);
 }
 
-static void rows(const char *kind, uint64_t *words)
+static void print_rows(const char *kind, uint64_t *words)
 {
-    row(row_name("proxy.p.%s", kind), PROXIED_P, words, 200);
-    row(row_name("proxy.put.%s", kind), PROXIED_PUT, words, 500);
-    row(row_name("proxy.put_signal.%s", kind), PROXIED_PUT_SIGNAL, words, 500);
-    row(row_name("proxy.g.%s", kind), PROXIED_G, words, 500);
+    print_row(row_name("proxy.p.%s", kind), PROXIED_P, words, 200);
+    print_row(row_name("proxy.put.%s", kind), PROXIED_PUT, words, 500);
+    print_row(row_name("proxy.put_signal.%s", kind), PROXIED_PUT_SIGNAL, words, 500);
+    print_row(row_name("proxy.g.%s", kind), PROXIED_G, words, 500);
 }
 
 static struct proxy_round round_of(const struct device_trace *device,
@@ -100,7 +100,7 @@ static void steps(const char *kind, uint64_t *words)
     CHECK(proxy_trace(job, host, TICKETS));
     CHECK(WEFT_LAUNCH(proxy_trace, 1, 1, 0, NULL, words, words + 2 * THREADS, peer, ROUNDS, trace,
                       times));
-    taken();
+    launch_ns();
     CHECK(proxy_trace(job, NULL, 0));
     CHECK(weft_get(weft_default_ctx(job), seen, trace, sizeof seen, me));
     /* the last trace entry is written while the kernel returns */
@@ -119,13 +119,13 @@ static void measure(uint64_t *own, uint64_t *host)
 {
     report_begin(&report, on_gpu ? "The proxy's ring in pinned memory of this machine."
                                  : "Figures of the stand-in, not of a GPU.");
-    row("proxy.empty", PROXIED_EMPTY, host, 500);
-    row("proxy.trip", PROXIED_TRIP, host, 1000);
-    rows("host", host);
+    print_row("proxy.empty", PROXIED_EMPTY, host, 500);
+    print_row("proxy.trip", PROXIED_TRIP, host, 1000);
+    print_rows("host", host);
     steps("host", host);
     if (!on_gpu)
         return;
-    rows("gpu", own);
+    print_rows("gpu", own);
     steps("gpu", own);
 }
 

@@ -60,15 +60,16 @@ void checkpoint_die_at(enum checkpoint_moment moment)
     death = moment;
 }
 
-static void come_to(const struct work *work, enum checkpoint_moment moment)
+static void kill_at_moment(const struct work *work, enum checkpoint_moment moment)
 {
     if (work->me == 0 && death == moment)
         kill(getpid(), SIGKILL);
 }
 
 /* Stores the first error of this PE; returns false. */
-static bool wrong(struct work *work, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static bool wrong(struct work *work, const char *format, ...)
+static bool set_error(struct work *work, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static bool set_error(struct work *work, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -78,13 +79,13 @@ static bool wrong(struct work *work, const char *format, ...)
     return false;
 }
 
-static bool well(struct work *work, weft_status status)
+static bool check_call(struct work *work, weft_status status)
 {
-    return !status || wrong(work, "%s", weft_last_error());
+    return !status || set_error(work, "%s", weft_last_error());
 }
 
 /* Returns the minimum of all PEs' values at every PE; -1 if the job fails. */
-static int least(struct work *work, int value)
+static int minimum_of_all(struct work *work, int value)
 {
     void *memory;
     int32_t *shared, result = -1;
@@ -106,9 +107,9 @@ static int least(struct work *work, int value)
 
 /* Returns true if no PE has failed. Otherwise `error` becomes the message of the lowest PE that
  * failed. */
-static bool agree(struct work *work)
+static bool all_succeeded(struct work *work)
 {
-    int from = least(work, work->sentence[0] ? work->me : work->n);
+    int from = minimum_of_all(work, work->sentence[0] ? work->me : work->n);
     void *memory;
     if (from == work->n || from < 0)
         return from >= 0;
@@ -192,7 +193,7 @@ static uint64_t offset_of(const struct work *work, const struct piece *piece)
 }
 
 /* Returns the address of element `index` of an array; this PE owns the element. */
-static char *address_of(const struct work *work, int number, uint64_t index)
+static char *element_address(const struct work *work, int number, uint64_t index)
 {
     const struct checkpoint_array *array = &work->arrays[number];
     uint64_t first, count;
@@ -257,19 +258,20 @@ static bool begin_piece(struct work *work, const struct piece *piece, void *with
 {
     struct writing *w = with;
     if (w->done == 1)
-        come_to(work, CHECKPOINT_BEGUN);
+        kill_at_moment(work, CHECKPOINT_BEGUN);
     if (!w->done)
         w->first = piece->number;
-    return well(work, weft_file_write_nbi(work->file, address_of(work, piece->array, piece->first),
-                                          bytes_of(work, piece), offset_of(work, piece), work->me,
-                                          &w->results[w->done++]));
+    return check_call(work, weft_file_write_nbi(work->file,
+                                                element_address(work, piece->array, piece->first),
+                                                bytes_of(work, piece), offset_of(work, piece),
+                                                work->me, &w->results[w->done++]));
 }
 
 /* Writes this PE's pieces and puts their checksums to PE 0. */
 static bool write_pieces(struct work *work, struct writing *w)
 {
     bool begun = for_pieces(work, work->n, work->me, begin_piece, w);
-    bool written = well(work, weft_file_quiet(work->file));
+    bool written = check_call(work, weft_file_quiet(work->file));
     if (!begun || !written)
         return false;
     for (uint64_t i = 0; i < w->done; i++)
@@ -278,8 +280,8 @@ static bool write_pieces(struct work *work, struct writing *w)
         return true;
     weft_ctx *ctx = weft_default_ctx(work->job);
     uint32_t *mine = w->table + w->first;
-    return well(work, weft_put(ctx, mine, mine, w->done * sizeof *mine, 0)) &&
-           well(work, weft_quiet(ctx));
+    return check_call(work, weft_put(ctx, mine, mine, w->done * sizeof *mine, 0)) &&
+           check_call(work, weft_quiet(ctx));
 }
 
 static bool open_new(struct work *work, const char *name)
@@ -287,10 +289,10 @@ static bool open_new(struct work *work, const char *name)
     unsigned flags = WEFT_FILE_WRITE | WEFT_FILE_CHECKSUM;
     if (work->me == 0)
         flags |= WEFT_FILE_CREATE | WEFT_FILE_TRUNCATE;
-    if (!well(work, weft_file_open(work->job, name, flags, NULL, &work->file)))
+    if (!check_call(work, weft_file_open(work->job, name, flags, NULL, &work->file)))
         return false;
-    come_to(work, CHECKPOINT_OPENED);
-    return work->me != 0 || well(work, weft_file_resize(work->file, work->header.file_bytes));
+    kill_at_moment(work, CHECKPOINT_OPENED);
+    return work->me != 0 || check_call(work, weft_file_resize(work->file, work->header.file_bytes));
 }
 
 /* PE 0 writes the header and the checksums, which make the pieces a checkpoint. */
@@ -298,10 +300,10 @@ static bool write_head(struct work *work, const struct writing *w)
 {
     struct header *h = &work->header;
     h->table_crc32c = crc_of_head(h, w->table);
-    return well(work, weft_file_write(work->file, h, sizeof *h, 0, work->me, NULL)) &&
+    return check_call(work, weft_file_write(work->file, h, sizeof *h, 0, work->me, NULL)) &&
            (!h->pieces ||
-            well(work, weft_file_write(work->file, w->table, h->pieces * sizeof *w->table, TABLE,
-                                       work->me, NULL)));
+            check_call(work, weft_file_write(work->file, w->table, h->pieces * sizeof *w->table,
+                                             TABLE, work->me, NULL)));
 }
 
 /* Syncs the folder, because the name is stored there. */
@@ -315,17 +317,17 @@ static bool sync_folder(struct work *work, const char *path)
     /* A file system that cannot sync folders returns EINVAL. */
     bool safe = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL);
     if (!safe)
-        wrong(work, "%s: %s", folder, strerror(errno));
+        set_error(work, "%s: %s", folder, strerror(errno));
     if (fd >= 0)
         close(fd);
     return safe;
 }
 
-static bool give_name(struct work *work, const char *name, const char *path)
+static bool rename_file(struct work *work, const char *name, const char *path)
 {
     if (rename(name, path))
-        return wrong(work, "%s cannot be renamed to %s: %s", name, path, strerror(errno));
-    come_to(work, CHECKPOINT_RENAMED);
+        return set_error(work, "%s cannot be renamed to %s: %s", name, path, strerror(errno));
+    kill_at_moment(work, CHECKPOINT_RENAMED);
     return sync_folder(work, path);
 }
 
@@ -334,27 +336,27 @@ static bool write_all(struct work *work, struct writing *w, const char *name, co
 {
     if (work->me == 0)
         open_new(work, name);
-    if (!agree(work))
+    if (!all_succeeded(work))
         return false;
     if (work->me != 0)
         open_new(work, name);
-    if (!agree(work))
+    if (!all_succeeded(work))
         return false;
     if (write_pieces(work, w)) {
-        come_to(work, CHECKPOINT_WRITTEN);
+        kill_at_moment(work, CHECKPOINT_WRITTEN);
         if (work->me != 0)
-            well(work, weft_file_sync(work->file));
+            check_call(work, weft_file_sync(work->file));
     }
-    if (!agree(work)) /* also a barrier: the checksums are at PE 0 */
+    if (!all_succeeded(work)) /* also a barrier: the checksums are at PE 0 */
         return false;
     if (work->me == 0 && write_head(work, w)) {
-        come_to(work, CHECKPOINT_HEADED);
-        if (well(work, weft_file_sync(work->file))) {
-            come_to(work, CHECKPOINT_SAFE);
-            give_name(work, name, path);
+        kill_at_moment(work, CHECKPOINT_HEADED);
+        if (check_call(work, weft_file_sync(work->file))) {
+            kill_at_moment(work, CHECKPOINT_SAFE);
+            rename_file(work, name, path);
         }
     }
-    return agree(work);
+    return all_succeeded(work);
 }
 
 static weft_status allocate(struct work *work, struct writing *w)
@@ -366,7 +368,7 @@ static weft_status allocate(struct work *work, struct writing *w)
     w->table = table;
     w->results = calloc(own + 1, sizeof *w->results);
     if (!status && !w->results)
-        wrong(work, "no private memory for %llu pieces", (unsigned long long)own);
+        set_error(work, "no private memory for %llu pieces", (unsigned long long)own);
     return status;
 }
 
@@ -388,7 +390,7 @@ weft_status checkpoint_write(weft_job *job, const char *path, uint64_t step,
         free(w.results);
         return status;
     }
-    bool written = agree(&work) && write_all(&work, &w, name, path);
+    bool written = all_succeeded(&work) && write_all(&work, &w, name, path);
     weft_file_close(work.file);
     if (!written && work.me == 0)
         unlink(name);
@@ -407,14 +409,15 @@ struct reading {
     char *cut; /* buffer for a piece that several PEs share */
 };
 
-static bool damaged(struct work *work, const struct piece *piece, uint32_t seen, uint32_t expected)
+static bool is_damaged(struct work *work, const struct piece *piece, uint32_t seen,
+                       uint32_t expected)
 {
-    return wrong(work,
-                 "elements %llu to %llu of array %s are damaged (checksum %08x instead of %08x); "
-                 "use an older checkpoint",
-                 (unsigned long long)piece->first,
-                 (unsigned long long)(piece->first + piece->count - 1),
-                 work->arrays[piece->array].name, seen, expected);
+    return set_error(
+        work,
+        "elements %llu to %llu of array %s are damaged (checksum %08x instead of %08x); "
+        "use an older checkpoint",
+        (unsigned long long)piece->first, (unsigned long long)(piece->first + piece->count - 1),
+        work->arrays[piece->array].name, seen, expected);
 }
 
 /* Reports whether this PE holds all of a piece, and whether it holds any of it. */
@@ -433,16 +436,16 @@ static bool read_cut(struct work *work, const struct piece *piece, uint64_t firs
 {
     uint64_t element = work->arrays[piece->array].element_bytes;
     weft_file_result result = {0};
-    if (!well(work, weft_file_read(work->file, r->cut, bytes_of(work, piece),
-                                   offset_of(work, piece), work->me, &result)))
+    if (!check_call(work, weft_file_read(work->file, r->cut, bytes_of(work, piece),
+                                         offset_of(work, piece), work->me, &result)))
         return false;
     if (result.crc32c != r->table[piece->number])
-        return damaged(work, piece, result.crc32c, r->table[piece->number]);
+        return is_damaged(work, piece, result.crc32c, r->table[piece->number]);
     weft_ctx *ctx = weft_default_ctx(work->job);
-    return well(work, weft_put(ctx, address_of(work, piece->array, first),
-                               r->cut + (first - piece->first) * element, (last - first) * element,
-                               work->me)) &&
-           well(work, weft_quiet(ctx));
+    return check_call(work, weft_put(ctx, element_address(work, piece->array, first),
+                                     r->cut + (first - piece->first) * element,
+                                     (last - first) * element, work->me)) &&
+           check_call(work, weft_quiet(ctx));
 }
 
 static bool read_piece(struct work *work, const struct piece *piece, void *with)
@@ -457,40 +460,42 @@ static bool read_piece(struct work *work, const struct piece *piece, void *with)
         return read_cut(work, piece, piece->first < first ? first : piece->first,
                         end < first + count ? end : first + count, r);
     r->pieces[r->begun] = *piece;
-    return well(work, weft_file_read_nbi(work->file, address_of(work, piece->array, piece->first),
-                                         bytes_of(work, piece), offset_of(work, piece), work->me,
-                                         &r->results[r->begun++]));
+    return check_call(work, weft_file_read_nbi(work->file,
+                                               element_address(work, piece->array, piece->first),
+                                               bytes_of(work, piece), offset_of(work, piece),
+                                               work->me, &r->results[r->begun++]));
 }
 
 static bool read_pieces(struct work *work, struct reading *r)
 {
     bool begun = for_pieces(work, (int)work->header.writers, -1, read_piece, r);
-    bool read = well(work, weft_file_quiet(work->file));
+    bool read = check_call(work, weft_file_quiet(work->file));
     for (uint64_t i = 0; begun && read && i < r->begun; i++)
         if (r->results[i].crc32c != r->table[r->pieces[i].number])
-            return damaged(work, &r->pieces[i], r->results[i].crc32c,
-                           r->table[r->pieces[i].number]);
+            return is_damaged(work, &r->pieces[i], r->results[i].crc32c,
+                              r->table[r->pieces[i].number]);
     return begun && read;
 }
 
 /* Checks that the file holds the expected arrays. */
-static bool fits(struct work *work, const struct header *h, const char *path, int count)
+static bool check_arrays(struct work *work, const struct header *h, const char *path, int count)
 {
     if (h->arrays != (uint32_t)count)
-        return wrong(work, "%s holds %u arrays, the program has %d: it belongs to another program",
-                     path, h->arrays, count);
+        return set_error(work,
+                         "%s holds %u arrays, the program has %d: it belongs to another program",
+                         path, h->arrays, count);
     for (int i = 0; i < count; i++) {
         const struct checkpoint_array *array = &work->arrays[i];
         if (memcmp(h->array[i].name, array->name, CHECKPOINT_NAME) != 0 ||
             h->array[i].element_bytes != array->element_bytes ||
             h->array[i].elements != array->elements)
-            return wrong(work,
-                         "%s holds array %.31s of %llu elements of %llu bytes, the program has %s "
-                         "of %llu of %llu: start it with the options of the job that wrote it",
-                         path, h->array[i].name, (unsigned long long)h->array[i].elements,
-                         (unsigned long long)h->array[i].element_bytes, array->name,
-                         (unsigned long long)array->elements,
-                         (unsigned long long)array->element_bytes);
+            return set_error(
+                work,
+                "%s holds array %.31s of %llu elements of %llu bytes, the program has %s "
+                "of %llu of %llu: start it with the options of the job that wrote it",
+                path, h->array[i].name, (unsigned long long)h->array[i].elements,
+                (unsigned long long)h->array[i].element_bytes, array->name,
+                (unsigned long long)array->elements, (unsigned long long)array->element_bytes);
     }
     return true;
 }
@@ -500,19 +505,19 @@ static bool read_header(struct work *work, const char *path, int count)
 {
     struct header found = {0};
     uint64_t bytes = 0;
-    if (!well(work, weft_file_size(work->file, &bytes)))
+    if (!check_call(work, weft_file_size(work->file, &bytes)))
         return false;
     if (bytes < sizeof found)
-        return wrong(work, "%s has %llu bytes: it is not a checkpoint", path,
-                     (unsigned long long)bytes);
-    if (!well(work, weft_file_read(work->file, &found, sizeof found, 0, work->me, NULL)))
+        return set_error(work, "%s has %llu bytes: it is not a checkpoint", path,
+                         (unsigned long long)bytes);
+    if (!check_call(work, weft_file_read(work->file, &found, sizeof found, 0, work->me, NULL)))
         return false;
     if (memcmp(found.magic, magic, sizeof magic) != 0)
-        return wrong(work, "%s is not a checkpoint", path);
+        return set_error(work, "%s is not a checkpoint", path);
     if (found.version != VERSION || found.piece_bytes != PIECE)
-        return wrong(work, "%s is a checkpoint of version %u; this program reads version %d", path,
-                     found.version, VERSION);
-    if (!fits(work, &found, path, count))
+        return set_error(work, "%s is a checkpoint of version %u; this program reads version %d",
+                         path, found.version, VERSION);
+    if (!check_arrays(work, &found, path, count))
         return false;
     int n = work->n;
     work->n = (int)found.writers; /* the number of writers determines the positions */
@@ -521,12 +526,12 @@ static bool read_header(struct work *work, const char *path, int count)
     work->n = n;
     work->header.table_crc32c = found.table_crc32c;
     if (memcmp(&work->header, &found, sizeof found) != 0)
-        return wrong(work, "the header of %s is damaged; use an older checkpoint", path);
+        return set_error(work, "the header of %s is damaged; use an older checkpoint", path);
     if (bytes < found.file_bytes)
-        return wrong(work,
-                     "%s has %llu of its %llu bytes: it is truncated; use an older "
-                     "checkpoint",
-                     path, (unsigned long long)bytes, (unsigned long long)found.file_bytes);
+        return set_error(work,
+                         "%s has %llu of its %llu bytes: it is truncated; use an older "
+                         "checkpoint",
+                         path, (unsigned long long)bytes, (unsigned long long)found.file_bytes);
     return true;
 }
 
@@ -549,12 +554,12 @@ static bool read_table(struct work *work, const char *path, struct reading *r)
     r->pieces = calloc(own + 1, sizeof *r->pieces);
     r->cut = malloc(longest);
     if (!r->table || !r->results || !r->pieces || !r->cut)
-        return wrong(work, "no private memory for %llu pieces", (unsigned long long)pieces);
-    if (pieces && !well(work, weft_file_read(work->file, r->table, pieces * sizeof *r->table, TABLE,
-                                             work->me, NULL)))
+        return set_error(work, "no private memory for %llu pieces", (unsigned long long)pieces);
+    if (pieces && !check_call(work, weft_file_read(work->file, r->table, pieces * sizeof *r->table,
+                                                   TABLE, work->me, NULL)))
         return false;
     return crc_of_head(&work->header, r->table) == work->header.table_crc32c ||
-           wrong(work, "the checksums of %s are damaged; use an older checkpoint", path);
+           set_error(work, "the checksums of %s are damaged; use an older checkpoint", path);
 }
 
 weft_status checkpoint_read(weft_job *job, const char *path, uint64_t *step,
@@ -563,15 +568,15 @@ weft_status checkpoint_read(weft_job *job, const char *path, uint64_t *step,
     struct work work = {.job = job, .me = weft_my_pe(job), .n = weft_n_pes(job), .arrays = arrays};
     struct reading r = {0};
     bool absent = access(path, F_OK) != 0 && errno == ENOENT;
-    int somewhere = least(&work, absent ? 1 : 0);
+    int somewhere = minimum_of_all(&work, absent ? 1 : 0);
     *found = somewhere == 0;
     if (somewhere)
         return somewhere < 0 ? WEFT_ERR_SYSTEM : WEFT_OK;
-    if (well(&work,
-             weft_file_open(job, path, WEFT_FILE_READ | WEFT_FILE_CHECKSUM, NULL, &work.file)) &&
+    if (check_call(&work, weft_file_open(job, path, WEFT_FILE_READ | WEFT_FILE_CHECKSUM, NULL,
+                                         &work.file)) &&
         read_header(&work, path, count) && read_table(&work, path, &r))
         read_pieces(&work, &r);
-    bool all = agree(&work);
+    bool all = all_succeeded(&work);
     weft_file_close(work.file);
     free(r.table);
     free(r.results);

@@ -38,7 +38,7 @@ struct state {
 };
 
 /* Source: splitmix64 (G. L. Steele et al., OOPSLA 2014). */
-static uint64_t spread(uint64_t x)
+static uint64_t mix_bits(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15u;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
@@ -47,9 +47,9 @@ static uint64_t spread(uint64_t x)
 }
 
 /* Changes one element by one step, whatever its size. */
-static void change(unsigned char *element, size_t bytes, uint64_t index, uint64_t step)
+static void change_element(unsigned char *element, size_t bytes, uint64_t index, uint64_t step)
 {
-    uint64_t by = spread(index * 3 + step * 0x10001 + bytes);
+    uint64_t by = mix_bits(index * 3 + step * 0x10001 + bytes);
     for (size_t i = 0; i < bytes; i++)
         element[i] = (unsigned char)(element[i] * 5 + (by >> 8 * (i % 8)) + i);
 }
@@ -81,7 +81,7 @@ static uint64_t change_chunk(struct state *s, const struct checkpoint_array *arr
                              uint64_t count, uint64_t step)
 {
     for (uint64_t i = 0; i < count; i++)
-        change(s->chunk + i * array->element_bytes, array->element_bytes, first + i, step);
+        change_element(s->chunk + i * array->element_bytes, array->element_bytes, first + i, step);
     return 0;
 }
 
@@ -93,7 +93,7 @@ static uint64_t compare_chunk(struct state *s, const struct checkpoint_array *ar
     for (uint64_t i = 0; i < count; i++) {
         unsigned char expected[16] = {0};
         for (uint64_t step = 1; step <= steps; step++)
-            change(expected, array->element_bytes, first + i, step);
+            change_element(expected, array->element_bytes, first + i, step);
         wrong += memcmp(expected, s->chunk + i * array->element_bytes, array->element_bytes) != 0;
     }
     return wrong;
@@ -174,7 +174,7 @@ static bool save(struct state *s, const struct options *options, uint64_t step)
 }
 
 /* Returns 0 if all elements are right. */
-static int work(struct state *s, const struct options *options)
+static int run_job(struct state *s, const struct options *options)
 {
     uint64_t step = 0;
     int found = 0;
@@ -218,7 +218,7 @@ static int usage(FILE *to)
           "  --check        only check the contents of FILE\n"
           "  --die N        PE 0 kills itself in the second checkpoint: 1 when the new file is "
           "open,\n"
-          "                 2 in the midst of writing, 3 written, 4 with its header, 5 safe, 6 "
+          "                 2 in the middle of writing, 3 written, 4 with its header, 5 safe, 6 "
           "renamed\n",
           to);
     return to == stdout ? 0 : 2;
@@ -276,7 +276,7 @@ int main(int argc, char **argv)
     s.me = weft_my_pe(s.job);
     s.n = weft_n_pes(s.job);
     allocate(&s, &options);
-    status = work(&s, &options);
+    status = run_job(&s, &options);
     free(s.chunk);
     for (int i = ARRAYS - 1; i >= 0; i--)
         CHECK(s.job, weft_free(s.job, s.arrays[i].memory));

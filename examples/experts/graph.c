@@ -18,7 +18,7 @@ struct graph {
     int (*destroy_made)(void *made);
 };
 
-static bool find(struct graph *g, const char *name, void *function)
+static bool find_symbol(struct graph *g, const char *name, void *function)
 {
     void *address = dlsym(g->driver, name);
     memcpy(function, &address, sizeof address);
@@ -31,11 +31,12 @@ struct graph *graph_open(void)
     if (!g)
         return NULL;
     g->driver = dlopen("libcuda.so.1", RTLD_NOW);
-    if (g->driver && find(g, "cuStreamBeginCapture_v2", &g->begin) &&
-        find(g, "cuStreamEndCapture", &g->end) &&
-        find(g, "cuGraphInstantiateWithFlags", &g->instantiate) &&
-        find(g, "cuGraphLaunch", &g->launch) && find(g, "cuGraphDestroy", &g->destroy) &&
-        find(g, "cuGraphExecDestroy", &g->destroy_made))
+    if (g->driver && find_symbol(g, "cuStreamBeginCapture_v2", &g->begin) &&
+        find_symbol(g, "cuStreamEndCapture", &g->end) &&
+        find_symbol(g, "cuGraphInstantiateWithFlags", &g->instantiate) &&
+        find_symbol(g, "cuGraphLaunch", &g->launch) &&
+        find_symbol(g, "cuGraphDestroy", &g->destroy) &&
+        find_symbol(g, "cuGraphExecDestroy", &g->destroy_made))
         return g;
     graph_close(g);
     return NULL;

@@ -161,13 +161,14 @@ WEFT_DEVICE void note_parts(const buffers *b, const shape *s, size_t t, size_t p
 
 enum { THREADS_MOST = 1024 };
 
-/* Returns the sum of the counts of the block's earlier threads, given this thread's count. */
+/* Prefix sum over the block: returns the sum of the counts of the threads before this one, whose
+ * count is `mine`. */
 WEFT_DEVICE uint32_t counted_before(uint32_t *counted, uint32_t mine)
 {
     uint32_t threads = weft_dev_block_dim_x(), me = weft_dev_thread_x();
     counted[me] = mine;
     weft_dev_sync_block();
-    /* after the loop it includes this thread's count */
+    /* After the loop counted[me] includes this thread's count. */
     for (uint32_t step = 1; step < threads; step *= 2) {
         uint32_t before = me >= step ? counted[me - step] : 0;
         weft_dev_sync_block();

@@ -20,7 +20,8 @@ enum { PIECES = 18 }; /* buffers in the memory */
 struct layer {
     weft_job *job;
     shape s;
-    weft_stream stream, beside; /* stream; and a second one that adds results while more arrive */
+    weft_stream stream,
+        sum_stream; /* stream; and a second one that adds results while more arrive */
     unsigned blocks, threads, many_threads;
     buffers b;
     void *memory[PIECES];
@@ -35,7 +36,7 @@ static uint32_t most_experts(const shape *s)
 }
 
 /* Computes the bytes of each buffer, the same at all PEs. */
-static void sizes(const shape *s, size_t *bytes)
+static void compute_sizes(const shape *s, size_t *bytes)
 {
     size_t numbers = (size_t)s->tokens * s->hidden * sizeof(uint16_t);
     size_t choices = (size_t)s->tokens * s->top, experts = most_experts(s);
@@ -99,7 +100,7 @@ weft_status layer_create(weft_job *job, const shape *s, weft_stream stream, stru
     l->blocks = simt ? 2 : 264;
     l->threads = simt ? 32 : 256;
     l->many_threads = simt ? 32 : 1024;
-    sizes(s, bytes);
+    compute_sizes(s, bytes);
     for (int i = 0; i < PIECES; i++)
         TRY(weft_alloc(job, weft_device_kind(job), bytes[i] ? bytes[i] : 8, 256, WEFT_ALLOC_ZERO,
                        &l->memory[i]));
@@ -111,12 +112,12 @@ weft_status layer_create(weft_job *job, const shape *s, weft_stream stream, stru
     for (int i = 0; i < PARTS_MOST; i++)
         TRY(weft_event_create(&l->came[i]));
     TRY(weft_event_create(&l->summed));
-    return weft_stream_create(&l->beside);
+    return weft_stream_create(&l->sum_stream);
 }
 
 weft_status layer_destroy(struct layer *l)
 {
-    TRY(weft_stream_destroy(l->beside));
+    TRY(weft_stream_destroy(l->sum_stream));
     TRY(weft_event_destroy(l->summed));
     for (int i = 0; i < PARTS_MOST; i++)
         TRY(weft_event_destroy(l->came[i]));
@@ -141,12 +142,12 @@ const buffers *layer_buffers(const struct layer *l)
     TRY(WEFT_LAUNCH(kernel, blocks, threads, 0, stream, __VA_ARGS__))
 #define RUN(kernel, ...) RUN_ON(l->stream, l->blocks, l->threads, kernel, __VA_ARGS__)
 
-static weft_status begin(struct layer *l, enum phase phase, bool timed)
+static weft_status record_begin(struct layer *l, enum phase phase, bool timed)
 {
     return timed ? weft_event_record(l->begun[phase], l->stream) : WEFT_OK;
 }
 
-static weft_status end(struct layer *l, enum phase phase, bool timed)
+static weft_status record_end(struct layer *l, enum phase phase, bool timed)
 {
     return timed ? weft_event_record(l->ended[phase], l->stream) : WEFT_OK;
 }
@@ -154,28 +155,28 @@ static weft_status end(struct layer *l, enum phase phase, bool timed)
 /* Kernels put rows directly to their destination, and a barrier ends the exchange. No other
  * synchronisation is needed: a PE that puts into a block has passed the barrier of the opposite
  * exchange after the owner last read the block. */
-static weft_status meet(struct layer *l)
+static weft_status exchange_barrier(struct layer *l)
 {
     return weft_barrier_on_stream(weft_team_world(l->job), l->stream);
 }
 
 /* Returns results part by part, so that one part is added up while the next one arrives. */
-static weft_status take_back(struct layer *l, uint16_t *to)
+static weft_status return_results(struct layer *l, uint16_t *to)
 {
     for (uint32_t part = 0; part < l->s.parts; part++) {
         bool last = part + 1 == l->s.parts;
         RUN(return_kernel, l->b, part, l->s);
-        TRY(meet(l));
+        TRY(exchange_barrier(l));
         if (!last) {
             TRY(weft_event_record(l->came[part], l->stream));
-            TRY(weft_event_wait(l->beside, l->came[part]));
+            TRY(weft_event_wait(l->sum_stream, l->came[part]));
         }
-        RUN_ON(last ? l->stream : l->beside, l->blocks, l->threads, sum_kernel, l->b, to, part,
+        RUN_ON(last ? l->stream : l->sum_stream, l->blocks, l->threads, sum_kernel, l->b, to, part,
                l->s);
     }
     if (l->s.parts == 1)
         return WEFT_OK;
-    TRY(weft_event_record(l->summed, l->beside));
+    TRY(weft_event_record(l->summed, l->sum_stream));
     return weft_event_wait(l->stream, l->summed);
 }
 
@@ -188,11 +189,11 @@ weft_status layer_route(struct layer *l)
 
 weft_status layer_dispatch(struct layer *l, bool timed)
 {
-    TRY(begin(l, DISPATCH, timed));
+    TRY(record_begin(l, DISPATCH, timed));
     RUN_ON(l->stream, l->s.pes, l->many_threads, place_kernel, l->b, l->s);
     RUN(send_kernel, l->b, l->b.x, l->b.in, l->s);
-    TRY(meet(l));
-    return end(l, DISPATCH, timed);
+    TRY(exchange_barrier(l));
+    return record_end(l, DISPATCH, timed);
 }
 
 weft_status layer_compute(struct layer *l)
@@ -203,25 +204,25 @@ weft_status layer_compute(struct layer *l)
 
 weft_status layer_combine(struct layer *l, bool timed)
 {
-    TRY(begin(l, COMBINE, timed));
-    TRY(take_back(l, l->b.y));
-    return end(l, COMBINE, timed);
+    TRY(record_begin(l, COMBINE, timed));
+    TRY(return_results(l, l->b.y));
+    return record_end(l, COMBINE, timed);
 }
 
 /* Called after a forward pass, whose tokens are still in the received blocks. */
 weft_status layer_backward(struct layer *l, bool timed)
 {
-    TRY(begin(l, BACK_DISPATCH, timed));
+    TRY(record_begin(l, BACK_DISPATCH, timed));
     RUN(send_kernel, l->b, l->b.dy, l->b.in_dy, l->s);
-    TRY(meet(l));
-    TRY(end(l, BACK_DISPATCH, timed));
+    TRY(exchange_barrier(l));
+    TRY(record_end(l, BACK_DISPATCH, timed));
     RUN(expert_back_kernel, l->b, l->s);
     RUN_ON(l->stream, l->blocks, l->many_threads, list_kernel, l->b, l->s);
     RUN(factors_kernel, l->b, l->s);
-    TRY(begin(l, BACK_COMBINE, timed));
-    TRY(take_back(l, l->b.dx));
+    TRY(record_begin(l, BACK_COMBINE, timed));
+    TRY(return_results(l, l->b.dx));
     RUN(weights_kernel, l->b, l->s);
-    return end(l, BACK_COMBINE, timed);
+    return record_end(l, BACK_COMBINE, timed);
 }
 
 /* ------------------------------------------------------------------------------- figures */

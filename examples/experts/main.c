@@ -37,14 +37,14 @@ struct run {
     bool good;
 };
 
-static bool speaks(const struct run *r)
+static bool is_printing_pe(const struct run *r)
 {
     return weft_my_pe(r->job) == 0;
 }
 
 /* Waits for the stream. Errors of stream operations are returned by the wait or by the job's next
  * call. */
-static void finish(struct run *r)
+static void synchronize_stream(struct run *r)
 {
     uint32_t pe, rows;
     weft_status status = weft_stream_synchronize(r->stream);
@@ -70,7 +70,7 @@ static double over_all(struct run *r, weft_op op, double value)
 
 /* ------------------------------------------------------------------------------- a run */
 
-static void introduce(const struct run *r)
+static void print_setup(const struct run *r)
 {
     static const char *const ways[] = {"uniformly", "to the first ones far more often",
                                        "to the same ones"};
@@ -90,7 +90,7 @@ static void steps(struct run *r)
         CHECK(r->job, layer_compute(r->layer));
         CHECK(r->job, layer_combine(r->layer, true));
         CHECK(r->job, layer_backward(r->layer, true));
-        finish(r);
+        synchronize_stream(r);
         for (int i = 0; i < PHASES; i++) {
             uint64_t ns;
             CHECK(r->job, layer_phase_ns(r->layer, (enum phase)i, &ns));
@@ -120,8 +120,8 @@ static void report_experts(struct run *r)
     }
     free(tokens);
     double none = over_all(r, WEFT_SUM, idle), busiest = over_all(r, WEFT_MAX, most);
-    if (speaks(r))
-        printf("%.0f experts have no token, the busiest one has %.0f\n", none, busiest);
+    if (is_printing_pe(r))
+        printf("%.0f experts have no token, the busiest expert has %.0f\n", none, busiest);
 }
 
 /* Prints the slowest PE's median, and the bytes of the busiest PE. */
@@ -136,15 +136,15 @@ static void report(struct run *r)
     double rows = over_all(r, WEFT_SUM, t.rows) / all;
     double far = over_all(r, WEFT_SUM, t.far_rows) / all;
     double out = over_all(r, WEFT_MAX, t.bytes_out), back = over_all(r, WEFT_MAX, t.bytes_back);
-    if (speaks(r))
-        printf("a token goes to %.2f PEs, %.2f of them others; %.3f MB leave the busiest one, and "
+    if (is_printing_pe(r))
+        printf("a token goes to %.2f PEs, %.2f of them others; %.3f MB leave the busiest PE, and "
                "%.3f MB of results\n",
                rows, far, 1e-6 * out, 1e-6 * back);
     for (int i = 0; i < PHASES; i++) {
         qsort(r->phase_us[i], r->options->steps, sizeof(double), by_value);
         double us = over_all(r, WEFT_MAX, r->phase_us[i][r->options->steps / 2]);
         double bytes = i == DISPATCH || i == BACK_DISPATCH ? out : back;
-        if (speaks(r))
+        if (is_printing_pe(r))
             printf("%-19s %10.1f us, %.2f GB/s over the links\n", names[i], us, bytes / us / 1e3);
     }
 }
@@ -157,7 +157,7 @@ static void compare(struct run *r, bool backward, const char *how)
     bool mine = reference_agrees(r->job, &r->options->s, r->layer, backward);
     bool all = over_all(r, WEFT_MIN, mine) != 0;
     r->good &= all;
-    if (speaks(r) && all)
+    if (is_printing_pe(r) && all)
         printf("check: %s identical in every bit to a serial loop\n", how);
 }
 
@@ -176,7 +176,7 @@ static void forget_results(struct run *r)
     free(zeros);
 }
 
-static void refused(struct run *r, const char *what)
+static void graph_failed(struct run *r, const char *what)
 {
     fprintf(stderr, "experts: PE %d: the driver failed to %s a graph\n", weft_my_pe(r->job), what);
     weft_abort(r->job, 1);
@@ -194,22 +194,22 @@ static double replay(struct run *r, struct graph *graph, enum replayed what)
     CHECK(r->job, weft_event_create(&begun));
     CHECK(r->job, weft_event_create(&ended));
     if (!graph_capture(graph, r->stream))
-        refused(r, "capture");
+        graph_failed(r, "capture");
     CHECK(r->job, layer_dispatch(r->layer, false));
     if (what == REPLAY_ALL)
         CHECK(r->job, layer_compute(r->layer));
     if (what != REPLAY_DISPATCH)
         CHECK(r->job, layer_combine(r->layer, false));
     if (!graph_captured(graph, r->stream))
-        refused(r, "make");
+        graph_failed(r, "make");
     for (int i = 0; i <= REPLAYS; i++) { /* the first replay is not timed */
         if (i == 1)
             CHECK(r->job, weft_event_record(begun, r->stream));
         if (!graph_replay(graph, r->stream))
-            refused(r, "launch");
+            graph_failed(r, "launch");
     }
     CHECK(r->job, weft_event_record(ended, r->stream));
-    finish(r);
+    synchronize_stream(r);
     CHECK(r->job, weft_event_elapsed(begun, ended, &ns));
     CHECK(r->job, weft_event_destroy(begun));
     CHECK(r->job, weft_event_destroy(ended));
@@ -222,11 +222,11 @@ static void replay_all(struct run *r)
 {
     double us[REPLAYED];
     forget_results(r);
-    finish(r);
+    synchronize_stream(r);
     for (int i = 0; i < REPLAYED; i++) {
         struct graph *graph = graph_open();
         if (!graph) {
-            if (speaks(r))
+            if (is_printing_pe(r))
                 printf("not replayed from a graph: not supported on %s\n",
                        weft_target_name(weft_target_get()));
             return;
@@ -234,7 +234,7 @@ static void replay_all(struct run *r)
         us[i] = replay(r, graph, (enum replayed)i);
         graph_close(graph);
     }
-    if (speaks(r))
+    if (is_printing_pe(r))
         printf(
             "replayed from a graph: dispatch %.1f us, combine %.1f us, both with the experts %.1f "
             "us\n",
@@ -244,10 +244,10 @@ static void replay_all(struct run *r)
 
 static void run(struct run *r)
 {
-    if (speaks(r))
-        introduce(r);
+    if (is_printing_pe(r))
+        print_setup(r);
     CHECK(r->job, layer_route(r->layer));
-    finish(r);
+    synchronize_stream(r);
     steps(r);
     report_experts(r);
     report(r);
@@ -288,10 +288,8 @@ static int usage(FILE *to)
           "  --hidden N     bf16 numbers of a token, a multiple of 8 (default 256)\n"
           "  --experts N    of all PEs (default 32)\n"
           "  --top N        experts that a token goes to (default 4)\n"
-          "  --capacity N   tokens that a PE takes from each other at once (default: all of them)\n"
-          "  --parts N      1 to 4: results come back in so many, one while another is added up "
-          "(default: as\n"
-          "                 many as suit the size)\n"
+          "  --capacity N   tokens that a PE accepts from each other PE (default: all)\n"
+          "  --parts N      parts in which results return, 1 to 4 (default: depends on the size)\n"
           "  --routing HOW  uniform, skewed or one: all tokens to the same experts (default "
           "uniform)\n"
           "  --steps N      forward and backward passes (default 5)\n"
@@ -342,7 +340,7 @@ static bool parse_one(int option, const char *text, struct options *o)
 }
 
 /* Checks that the options fit together. */
-static bool fits(struct options *o)
+static bool check_options(struct options *o)
 {
     shape *s = &o->s;
     char value[16], wanted[80];
@@ -382,7 +380,7 @@ static int parse(int argc, char **argv, struct options *options)
     }
     if (!fits_operands(argc, argv, optind, NULL))
         return 2;
-    return fits(options) ? -1 : 2;
+    return check_options(options) ? -1 : 2;
 }
 
 int main(int argc, char **argv)

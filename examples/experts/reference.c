@@ -32,7 +32,7 @@ static void *memory(struct reference *r, size_t n, size_t bytes)
 }
 
 /* Copies this PE's device memory to the host. */
-static void *fetch(struct reference *r, const void *own, size_t n, size_t bytes)
+static void *copy_from_device(struct reference *r, const void *own, size_t n, size_t bytes)
 {
     void *here = memory(r, n, bytes);
     if (n)
@@ -59,7 +59,7 @@ static void make_token(struct reference *r, uint64_t token, bool numbers)
 
 /* Returns element h of a token's result: the contributions of the PEs, each rounded, added in
  * order. */
-static uint16_t result(const struct reference *r, const float *numbers, uint32_t h)
+static uint16_t expected_result(const struct reference *r, const float *numbers, uint32_t h)
 {
     const shape *s = r->s;
     float sum = 0.0f;
@@ -92,8 +92,8 @@ static float weight_gradient(const struct reference *r, uint32_t k)
     return sum;
 }
 
-static void wrong(struct reference *r, const char *what, size_t row, size_t column, double is,
-                  double should)
+static void print_difference(struct reference *r, const char *what, size_t row, size_t column,
+                             double is, double should)
 {
     if (r->good)
         fprintf(stderr, "experts: PE %u: %s %zu, element %zu is %.9g instead of %.9g\n", r->s->me,
@@ -105,9 +105,9 @@ static void compare_bf16(struct reference *r, const char *what, size_t row, cons
                          const float *numbers)
 {
     for (uint32_t h = 0; h < r->s->hidden; h++) {
-        uint16_t should = result(r, numbers, h);
+        uint16_t should = expected_result(r, numbers, h);
         if (is[h] != should)
-            wrong(r, what, row, h, (double)from_bf16(is[h]), (double)from_bf16(should));
+            print_difference(r, what, row, h, (double)from_bf16(is[h]), (double)from_bf16(should));
     }
 }
 
@@ -118,16 +118,16 @@ static void compare_float(struct reference *r, const char *what, size_t row, siz
     memcpy(&bits, &is, sizeof bits);
     memcpy(&wanted, &should, sizeof wanted);
     if (bits != wanted)
-        wrong(r, what, row, column, (double)is, (double)should);
+        print_difference(r, what, row, column, (double)is, (double)should);
 }
 
 static void compare_tokens(struct reference *r, const buffers *b, bool backward)
 {
     const shape *s = r->s;
     size_t numbers = (size_t)s->tokens * s->hidden, choices = (size_t)s->tokens * s->top;
-    uint16_t *y = fetch(r, b->y, numbers, sizeof *y);
-    uint16_t *dx = fetch(r, b->dx, numbers, sizeof *dx);
-    float *dweight = fetch(r, b->dweight, choices, sizeof *dweight);
+    uint16_t *y = copy_from_device(r, b->y, numbers, sizeof *y);
+    uint16_t *dx = copy_from_device(r, b->dx, numbers, sizeof *dx);
+    float *dweight = copy_from_device(r, b->dweight, choices, sizeof *dweight);
     for (size_t t = 0; t < s->tokens; t++) {
         make_token(r, (uint64_t)s->me * s->tokens + t, true);
         compare_bf16(r, "result", t, y + t * s->hidden, r->t.x);
@@ -147,7 +147,7 @@ static void compare_experts(struct reference *r, const buffers *b)
 {
     const shape *s = r->s;
     uint32_t first = first_expert(s, s->me), own = first_expert(s, s->me + 1) - first;
-    float *is = fetch(r, b->dfactors, (size_t)own * s->hidden, sizeof *is);
+    float *is = copy_from_device(r, b->dfactors, (size_t)own * s->hidden, sizeof *is);
     float *should = memory(r, (size_t)own * s->hidden, sizeof *should);
     for (uint64_t token = 0; token < (uint64_t)s->pes * s->tokens; token++) {
         bool made = false;

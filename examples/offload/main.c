@@ -32,7 +32,7 @@
 
 struct options {
     struct model_shape shape; /* batch of all PEs until make_parts(), then of this PE */
-    struct store_wish wish;
+    struct store_settings settings;
     uint64_t memory, steps;
 };
 
@@ -47,7 +47,7 @@ struct training {
     uint64_t *moved;      /* bytes read and written by this PE, then by all PEs */
 };
 
-static bool speaks(const struct training *t)
+static bool is_printing_pe(const struct training *t)
 {
     return t->options->shape.me == 0;
 }
@@ -96,7 +96,7 @@ static bool make_visit(struct training *t, uint32_t visit, uint64_t step)
 
 /* Measures the transfers of a step without computing: the second time, when memory and file have
  * been accessed. */
-static bool move_alone(struct training *t, uint64_t *ns)
+static bool measure_transfers(struct training *t, uint64_t *ns)
 {
     for (int round = 0; round < 2; round++) {
         uint64_t start = now_ns();
@@ -124,7 +124,7 @@ static double mean_loss(struct training *t)
 static void print_loss(struct training *t, uint64_t step)
 {
     double loss = mean_loss(t);
-    if (speaks(t))
+    if (is_printing_pe(t))
         printf("step %" PRIu64 ": loss %.9g\n", step, loss);
 }
 
@@ -143,7 +143,7 @@ static bool train(struct training *t, uint64_t first)
 
 /* ------------------------------------------------------------------------------- a run */
 
-static void introduce(const struct training *t, uint64_t first)
+static void print_setup(const struct training *t, uint64_t first)
 {
     const struct model_shape *s = &t->options->shape;
     size_t layer = MODEL_PARTS * model_part_bytes(s), slot = MODEL_PARTS * model_shard_bytes(s);
@@ -158,13 +158,13 @@ static void introduce(const struct training *t, uint64_t first)
     printf("in memory%s: %u of the layers, %.1f MB, and %.1f MB of activations%s; file: %s\n",
            s->pes > 1 ? " of each" : "", store_slots(t->store),
            1e-6 * (double)slot * store_slots(t->store), 1e-6 * (double)model_work_bytes(s),
-           s->pes > 1 ? " and of a layer that is put together" : "", store_file(t->store));
+           s->pes > 1 ? " and of a gathered layer" : "", store_file(t->store));
     if (first)
         printf("resumes after step %" PRIu64 "\n", first);
 }
 
 /* Sums the figures of all PEs. Collective. */
-static void add_up(struct training *t, const struct store_figures *from)
+static void sum_figures(struct training *t, const struct store_figures *from)
 {
     struct store_figures to = store_figures(t->store);
     t->moved[0] = to.read_bytes - from->read_bytes;
@@ -179,8 +179,8 @@ static void report(struct training *t, uint64_t took_ns, uint64_t alone_ns,
     const struct options *o = t->options;
     double seconds = 1e-9 * (double)took_ns, steps = (double)o->steps;
     const char *ran = o->shape.pes > 1 ? "kernels and exchanges" : "kernels";
-    add_up(t, from);
-    if (!speaks(t))
+    sum_figures(t, from);
+    if (!is_printing_pe(t))
         return;
     double read = (double)t->moved[2], written = (double)t->moved[3];
     printf("%" PRIu64 " steps in %.3f s: %.0f samples/s; %s ran for %.3f s\n", o->steps, seconds,
@@ -196,7 +196,7 @@ static void report(struct training *t, uint64_t took_ns, uint64_t alone_ns,
            1e-6 * (double)alone_ns, 1e-6 * idle, hidden > 0 ? 100 * hidden : 0.0);
 }
 
-static void meet(const struct training *t)
+static void barrier_of_job(const struct training *t)
 {
     CHECK(t->job, weft_barrier(weft_team_world(t->job)));
 }
@@ -206,21 +206,21 @@ static int run(struct training *t)
 {
     uint64_t first, start, alone_ns = 1;
     const struct options *o = t->options;
-    t->store = store_open(t->job, &o->shape, &o->wish, &first);
+    t->store = store_open(t->job, &o->shape, &o->settings, &first);
     if (!t->store)
         return 2;
-    if (speaks(t))
-        introduce(t, first);
-    meet(t);
-    bool good = o->wish.in_memory || move_alone(t, &alone_ns);
+    if (is_printing_pe(t))
+        print_setup(t, first);
+    barrier_of_job(t);
+    bool good = o->settings.in_memory || measure_transfers(t, &alone_ns);
     struct store_figures before = store_figures(t->store);
-    meet(t);
+    barrier_of_job(t);
     start = now_ns();
     good = good && train(t, first);
     if (!good && o->shape.pes > 1)
         weft_abort(t->job, 1); /* otherwise the other PEs would wait for this one */
     if (good) {
-        meet(t);
+        barrier_of_job(t);
         report(t, now_ns() - start, alone_ns, &before);
     }
     good = good && store_finish(t->store, first + o->steps);
@@ -231,8 +231,8 @@ static int run(struct training *t)
 static bool share_memory(struct options *o)
 {
     uint64_t layer = MODEL_PARTS * model_shard_bytes(&o->shape), work = model_work_bytes(&o->shape);
-    if (o->wish.in_memory || o->memory >= work + 2 * layer) {
-        o->wish.memory = o->memory > work ? o->memory - work : 0;
+    if (o->settings.in_memory || o->memory >= work + 2 * layer) {
+        o->settings.memory = o->memory > work ? o->memory - work : 0;
         return true;
     }
     if (o->shape.me == 0)
@@ -241,8 +241,8 @@ static bool share_memory(struct options *o)
                 " bytes and %" PRIu64 " of activations%s need %" PRIu64 " (--memory %" PRIu64
                 "K), or less by a smaller --width or --batch\n",
                 o->memory, layer, work,
-                o->shape.pes > 1 ? " and of a layer that is put together, at each PE," : "",
-                work + 2 * layer, (work + 2 * layer + 1023) / 1024);
+                o->shape.pes > 1 ? " and of a gathered layer, at each PE," : "", work + 2 * layer,
+                (work + 2 * layer + 1023) / 1024);
     return false;
 }
 
@@ -266,7 +266,7 @@ static bool make_parts(struct options *o, uint32_t pes, uint32_t me)
 static size_t heap_bytes(const struct options *o)
 {
     uint64_t part = model_part_bytes(&o->shape), layers = MODEL_PARTS * part * o->shape.layers;
-    uint64_t most = o->wish.in_memory || o->memory > layers ? layers : o->memory;
+    uint64_t most = o->settings.in_memory || o->memory > layers ? layers : o->memory;
     return most + model_work_bytes(&o->shape) + 2 * part + o->shape.layers * (4 * 8192) + (6 << 20);
 }
 
@@ -274,18 +274,17 @@ static size_t heap_bytes(const struct options *o)
 
 static int usage(FILE *to)
 {
-    fputs(
-        "usage: offload [option ...] FILE\n"
-        "  --memory SIZE   what layers and activations may take at each PE, as in 4M (default 4M)\n"
-        "  --in-memory     keep all layers in memory; FILE is read first and written last\n"
-        "  --steps N       train for N steps (default 20), from where FILE stands\n"
-        "  --layers N      (default 12)\n"
-        "  --width N       of a layer (default 256)\n"
-        "  --batch N       samples a step, of all PEs (default 32)\n"
-        "  --seed N        of parameters and samples (default 1)\n"
-        "  --one-by-one    wait for every transfer at once, to see what that costs\n"
-        "  --new           make FILE anew\n",
-        to);
+    fputs("usage: offload [option ...] FILE\n"
+          "  --memory SIZE   memory for layers and activations at each PE, as in 4M (default 4M)\n"
+          "  --in-memory     keep all layers in memory; FILE is read first and written last\n"
+          "  --steps N       train for N steps (default 20), starting from FILE\n"
+          "  --layers N      (default 12)\n"
+          "  --width N       of a layer (default 256)\n"
+          "  --batch N       samples a step, of all PEs (default 32)\n"
+          "  --seed N        of parameters and samples (default 1)\n"
+          "  --one-by-one    wait for each transfer immediately, for comparison\n"
+          "  --new           replace FILE by a new model\n",
+          to);
     return to == stdout ? 0 : 2;
 }
 
@@ -322,11 +321,11 @@ static bool parse_one(int option, const char *text, struct options *o)
     case 'S':
         return parse_number("seed", text, UINT32_MAX, &s->seed);
     case 'i':
-        return o->wish.in_memory = true;
+        return o->settings.in_memory = true;
     case 'o':
-        return o->wish.one_by_one = true;
+        return o->settings.one_by_one = true;
     case 'n':
-        return o->wish.anew = true;
+        return o->settings.create_new = true;
     }
     return false;
 }
@@ -356,7 +355,7 @@ static int parse(int argc, char **argv, struct options *options)
     }
     if (!fits_operands(argc, argv, optind, "a FILE that holds the model"))
         return 2;
-    options->wish.path = argv[optind];
+    options->settings.path = argv[optind];
     return -1;
 }
 

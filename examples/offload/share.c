@@ -15,14 +15,14 @@ struct share {
     float *whole, *inbox;
 };
 
-static size_t each(const struct model_shape *shape)
+static size_t for_each_peer(const struct model_shape *shape)
 {
     return shape->pes * model_shard_bytes(shape);
 }
 
 size_t share_bytes(const struct model_shape *shape)
 {
-    return shape->pes > 1 ? 2 * each(shape) : 0;
+    return shape->pes > 1 ? 2 * for_each_peer(shape) : 0;
 }
 
 weft_status share_create(weft_job *job, const struct model_shape *shape, struct share **result)
@@ -35,9 +35,9 @@ weft_status share_create(weft_job *job, const struct model_shape *shape, struct 
     if (!share)
         return WEFT_ERR_NO_MEMORY;
     weft_kind kind = weft_device_kind(job);
-    weft_status status = weft_alloc(job, kind, each(shape), 0, 0, &whole);
+    weft_status status = weft_alloc(job, kind, for_each_peer(shape), 0, 0, &whole);
     if (!status)
-        status = weft_alloc(job, kind, each(shape), 0, 0, &inbox);
+        status = weft_alloc(job, kind, for_each_peer(shape), 0, 0, &inbox);
     *share = (struct share){.job = job, .shape = *shape, .whole = whole, .inbox = inbox};
     *result = share;
     return status;
@@ -54,7 +54,7 @@ weft_status share_destroy(struct share *share)
     return status;
 }
 
-static weft_status meet(struct share *share)
+static weft_status barrier_on_stream(struct share *share)
 {
     return weft_barrier_on_stream(weft_team_world(share->job), NULL);
 }
@@ -68,19 +68,19 @@ weft_status share_gather(struct share *share, const float *own)
 {
     const struct model_shape *s = &share->shape;
     size_t bytes = model_shard_count(s, s->me) * sizeof(float);
-    weft_status status = meet(share);
+    weft_status status = barrier_on_stream(share);
     /* Each PE starts with the next PE, so that they do not all access the same one. */
     for (uint32_t i = 1; i <= s->pes && bytes && !status; i++)
         status =
             weft_put_on_stream(weft_default_ctx(share->job), share->whole + offset_of(share, s->me),
                                own, bytes, (int)((s->me + i) % s->pes), NULL);
-    return status ? status : meet(share);
+    return status ? status : barrier_on_stream(share);
 }
 
 weft_status share_scatter(struct share *share)
 {
     const struct model_shape *s = &share->shape;
-    weft_status status = meet(share);
+    weft_status status = barrier_on_stream(share);
     for (uint32_t i = 1; i <= s->pes && !status; i++) {
         uint32_t pe = (s->me + i) % s->pes;
         size_t bytes = model_shard_count(s, pe) * sizeof(float);
@@ -89,7 +89,7 @@ weft_status share_scatter(struct share *share)
                                         share->inbox + offset_of(share, s->me),
                                         share->whole + offset_of(share, pe), bytes, (int)pe, NULL);
     }
-    return status ? status : meet(share);
+    return status ? status : barrier_on_stream(share);
 }
 
 float *share_whole(struct share *share)

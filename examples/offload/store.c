@@ -41,7 +41,7 @@ struct slot {
 struct store {
     weft_job *job;
     struct model_shape shape;
-    struct store_wish wish;
+    struct store_settings settings;
     struct slot *slots;
     uint32_t count; /* slots */
     weft_file *files[MOST_FILES];
@@ -51,7 +51,7 @@ struct store {
     int64_t *exchange; /* symmetric: see enum place */
 };
 
-static bool well(weft_status status)
+static bool check_call(weft_status status)
 {
     if (status)
         fprintf(stderr, "offload: %s\n", weft_last_error());
@@ -70,28 +70,28 @@ static bool is_first(const struct store *store)
 enum place { MY_OUTCOME, OUTCOME, MY_NUMBER, NUMBER, PLACES };
 
 /* Returns true if all PEs succeeded. Each PE that failed has printed why. */
-static bool agree(struct store *store, bool good)
+static bool all_succeeded(struct store *store, bool good)
 {
     int64_t *x = store->exchange;
     if (store->shape.pes <= 1)
         return good;
     x[MY_OUTCOME] = good;
-    return well(weft_reduce(weft_team_world(store->job), &x[OUTCOME], &x[MY_OUTCOME], 1, WEFT_INT64,
-                            WEFT_MIN)) &&
+    return check_call(weft_reduce(weft_team_world(store->job), &x[OUTCOME], &x[MY_OUTCOME], 1,
+                                  WEFT_INT64, WEFT_MIN)) &&
            x[OUTCOME];
 }
 
 /* Copies PE 0's number to all PEs. Between two calls the PEs exchange a status. */
-static bool learn(struct store *store, uint64_t *number)
+static bool broadcast_number(struct store *store, uint64_t *number)
 {
     int64_t *x = store->exchange;
     if (store->shape.pes <= 1)
         return true;
     x[MY_NUMBER] = (int64_t)*number;
-    bool told =
-        well(weft_broadcast(weft_team_world(store->job), &x[NUMBER], &x[MY_NUMBER], sizeof *x, 0));
+    bool succeeded = check_call(
+        weft_broadcast(weft_team_world(store->job), &x[NUMBER], &x[MY_NUMBER], sizeof *x, 0));
     *number = (uint64_t)x[NUMBER];
-    return told;
+    return succeeded;
 }
 
 /* ---------------------------------------------------------------------------------------- slots */
@@ -168,12 +168,12 @@ static struct slot *find_victim(struct store *store, uint32_t visit, uint32_t *a
 /* ------------------------------------------------------------------------------- transfers */
 
 /* Waits for the transfers of a slot. */
-static bool settle(struct store *store, struct slot *slot)
+static bool await_transfers(struct store *store, struct slot *slot)
 {
     if (!slot->moving)
         return true;
     slot->moving = false;
-    return well(weft_file_quiet(slot->file));
+    return check_call(weft_file_quiet(slot->file));
 }
 
 /* Lists the ranges of parts `from` to `to` of a slot's layer, this PE's share of each, in memory
@@ -214,8 +214,8 @@ static bool read_parts(struct store *store, struct slot *slot, uint32_t parts)
     slot->parts = parts;
     slot->moving = true;
     store->figures.read_bytes += bytes_of(list, n);
-    bool begun = !n || well(weft_file_read_vector_nbi(slot->file, list, n));
-    return begun && (!store->wish.one_by_one || settle(store, slot));
+    bool begun = !n || check_call(weft_file_read_vector_nbi(slot->file, list, n));
+    return begun && (!store->settings.one_by_one || await_transfers(store, slot));
 }
 
 static bool write_layer(struct store *store, struct slot *slot)
@@ -224,13 +224,13 @@ static bool write_layer(struct store *store, struct slot *slot)
     size_t n = list_parts(store, slot, 0, MODEL_PARTS, list);
     slot->moving = true;
     store->figures.written_bytes += bytes_of(list, n);
-    bool begun = !n || well(weft_file_write_vector_nbi(slot->file, list, n));
-    return begun && (!store->wish.one_by_one || settle(store, slot));
+    bool begun = !n || check_call(weft_file_write_vector_nbi(slot->file, list, n));
+    return begun && (!store->settings.one_by_one || await_transfers(store, slot));
 }
 
 /* Makes sure that the layer of a visit is in memory or being read, while `now` is computed. *waits:
  * a layer that is needed earlier keeps the slot. */
-static bool bring(struct store *store, uint32_t now, uint32_t ahead, bool *waits)
+static bool load_layer(struct store *store, uint32_t now, uint32_t ahead, bool *waits)
 {
     uint32_t visit = (now + ahead) % (2 * store->shape.layers), free_for = 0;
     uint32_t parts = parts_for(store, visit);
@@ -243,7 +243,7 @@ static bool bring(struct store *store, uint32_t now, uint32_t ahead, bool *waits
             *waits = true;
             return true;
         }
-        if (!settle(store, slot)) /* its previous layer is in the file */
+        if (!await_transfers(store, slot)) /* its previous layer is in the file */
             return false;
         slot->layer = store_layer(store, visit);
         slot->parts = 0;
@@ -257,7 +257,7 @@ float *store_take(struct store *store, uint32_t visit)
     uint32_t parts = parts_for(store, visit), unused = 0;
     if (!slot) {
         slot = find_victim(store, visit, &unused);
-        if (!settle(store, slot))
+        if (!await_transfers(store, slot))
             return NULL;
         slot->layer = store_layer(store, visit);
         slot->parts = 0;
@@ -265,16 +265,16 @@ float *store_take(struct store *store, uint32_t visit)
     if (slot->parts < parts && !read_parts(store, slot, parts))
         return NULL;
     /* Reads must be complete, and earlier writes of a layer that changes now as well. */
-    return settle(store, slot) ? slot->memory : NULL;
+    return await_transfers(store, slot) ? slot->memory : NULL;
 }
 
 bool store_prefetch(struct store *store, uint32_t visit)
 {
-    bool waits = false, overlaps = !store->wish.in_memory && !store->wish.one_by_one;
+    bool waits = false, overlaps = !store->settings.in_memory && !store->settings.one_by_one;
     /* One slot is reserved for the layer that is being written. */
     uint32_t most = store->count > 3 ? store->count - 2 : 1;
     for (uint32_t ahead = 1; ahead <= most && !waits && overlaps; ahead++)
-        if (!bring(store, visit, ahead, &waits))
+        if (!load_layer(store, visit, ahead, &waits))
             return false;
     return true;
 }
@@ -282,7 +282,7 @@ bool store_prefetch(struct store *store, uint32_t visit)
 bool store_give(struct store *store, uint32_t visit)
 {
     struct slot *slot = find_slot(store, store_layer(store, visit));
-    return visit < store->shape.layers || store->wish.in_memory || write_layer(store, slot);
+    return visit < store->shape.layers || store->settings.in_memory || write_layer(store, slot);
 }
 
 /* ------------------------------------------------------------------------------- the file */
@@ -304,12 +304,12 @@ static struct header make_header(const struct store *store, uint64_t step, bool 
 static bool write_header(struct store *store, uint64_t step, bool is_open)
 {
     struct header header = make_header(store, step, is_open);
-    return well(weft_file_write(store->files[0], &header, sizeof header, 0, weft_my_pe(store->job),
-                                NULL)) &&
-           well(weft_file_sync(store->files[0]));
+    return check_call(weft_file_write(store->files[0], &header, sizeof header, 0,
+                                      weft_my_pe(store->job), NULL)) &&
+           check_call(weft_file_sync(store->files[0]));
 }
 
-static bool refuse(const char *format, const char *path)
+static bool refuse_file(const char *format, const char *path)
 {
     fputs("offload: ", stderr);
     fprintf(stderr, format, path);
@@ -320,17 +320,17 @@ static bool refuse(const char *format, const char *path)
 static bool read_header(struct store *store, uint64_t *step)
 {
     struct header found = {0}, wanted;
-    const char *path = store->wish.path;
+    const char *path = store->settings.path;
     uint64_t bytes = 0;
-    if (!well(weft_file_size(store->files[0], &bytes)))
+    if (!check_call(weft_file_size(store->files[0], &bytes)))
         return false;
     if (bytes < sizeof found)
-        return refuse("%s is too short to be a model", path);
-    if (!well(
+        return refuse_file("%s is too short to be a model", path);
+    if (!check_call(
             weft_file_read(store->files[0], &found, sizeof found, 0, weft_my_pe(store->job), NULL)))
         return false;
     if (memcmp(found.magic, magic, sizeof magic) != 0 || found.version != VERSION)
-        return refuse("%s is not a model of this program", path);
+        return refuse_file("%s is not a model of this program", path);
     if (found.layers != store->shape.layers || found.width != store->shape.width ||
         found.seed != store->shape.seed) {
         fprintf(stderr,
@@ -343,9 +343,9 @@ static bool read_header(struct store *store, uint64_t *step)
     }
     wanted = make_header(store, found.step, found.open);
     if (memcmp(&found, &wanted, sizeof found) != 0 || bytes < found.file_bytes)
-        return refuse("%s is damaged or truncated", path);
+        return refuse_file("%s is damaged or truncated", path);
     if (found.open)
-        return refuse("%s was left in the middle of a step by a killed run", path);
+        return refuse_file("%s was left in the middle of a step by a killed run", path);
     *step = found.step;
     return true;
 }
@@ -357,9 +357,9 @@ static bool make_layers(struct store *store)
     bool good = true;
     for (uint32_t layer = 0; layer < store->shape.layers && good; layer++) {
         slot->layer = layer;
-        good = well(model_init_layer(&store->shape, layer, slot->memory)) &&
-               well(weft_stream_synchronize(NULL)) && write_layer(store, slot) &&
-               settle(store, slot);
+        good = check_call(model_init_layer(&store->shape, layer, slot->memory)) &&
+               check_call(weft_stream_synchronize(NULL)) && write_layer(store, slot) &&
+               await_transfers(store, slot);
     }
     slot->layer = -1;
     store->figures = (struct store_figures){0};
@@ -371,37 +371,37 @@ static bool open_files(struct store *store)
     unsigned flags = WEFT_FILE_READ | WEFT_FILE_WRITE;
     store->file_count = store->count < MOST_FILES ? store->count : MOST_FILES;
     for (uint32_t i = 0; i < store->file_count; i++) {
-        bool makes = !i && store->wish.anew && is_first(store);
+        bool makes = !i && store->settings.create_new && is_first(store);
         unsigned first = makes ? WEFT_FILE_CREATE | WEFT_FILE_TRUNCATE : 0;
-        if (!well(weft_file_open(store->job, store->wish.path, flags | first, NULL,
-                                 &store->files[i])))
+        if (!check_call(weft_file_open(store->job, store->settings.path, flags | first, NULL,
+                                       &store->files[i])))
             return false;
     }
     weft_file_info info = {.size = sizeof info};
-    if (!well(weft_file_query(store->files[0], &info)))
+    if (!check_call(weft_file_query(store->files[0], &info)))
         return false;
-    snprintf(store->words, sizeof store->words, "%s (%s on %s, %s%s%s)", store->wish.path,
+    snprintf(store->words, sizeof store->words, "%s (%s on %s, %s%s%s)", store->settings.path,
              info.backend, info.file_system, info.store, info.reason[0] ? "; " : "", info.reason);
     return true;
 }
 
 static bool make_slots(struct store *store)
 {
-    uint64_t fit = store->wish.memory / slot_bytes(store);
+    uint64_t fit = store->settings.memory / slot_bytes(store);
     uint32_t layers = store->shape.layers;
-    store->count = store->wish.in_memory || fit > layers ? layers : (uint32_t)fit;
+    store->count = store->settings.in_memory || fit > layers ? layers : (uint32_t)fit;
     store->slots = calloc(store->count, sizeof *store->slots);
     if (!store->slots)
-        return well(WEFT_ERR_NO_MEMORY);
+        return check_call(WEFT_ERR_NO_MEMORY);
     void *exchange = NULL;
-    if (!well(weft_alloc(store->job, WEFT_HOST, PLACES * sizeof(int64_t), 0, 0, &exchange)))
+    if (!check_call(weft_alloc(store->job, WEFT_HOST, PLACES * sizeof(int64_t), 0, 0, &exchange)))
         return false;
     store->exchange = exchange;
     for (uint32_t i = 0; i < store->count; i++) {
         void *memory = NULL;
         /* Whole pages, which suits files. */
-        if (!well(weft_alloc(store->job, weft_device_kind(store->job), slot_bytes(store), PAGE, 0,
-                             &memory)))
+        if (!check_call(weft_alloc(store->job, weft_device_kind(store->job), slot_bytes(store),
+                                   PAGE, 0, &memory)))
             return false;
         store->slots[i] = (struct slot){.memory = memory, .layer = -1};
     }
@@ -416,7 +416,7 @@ static bool load_all(struct store *store)
             return false;
     }
     for (uint32_t i = 0; i < store->count; i++)
-        if (!settle(store, &store->slots[i]))
+        if (!await_transfers(store, &store->slots[i]))
             return false;
     return true;
 }
@@ -426,40 +426,43 @@ static bool open_all(struct store *store)
 {
     bool first = is_first(store);
     uint64_t bytes = offset_of(store, store->shape.layers);
-    if (!agree(store, !first || open_files(store)) || !agree(store, first || open_files(store)))
+    if (!all_succeeded(store, !first || open_files(store)) ||
+        !all_succeeded(store, first || open_files(store)))
         return false;
     for (uint32_t i = 0; i < store->count; i++)
         store->slots[i].file = store->files[i % store->file_count];
-    return agree(store,
-                 !first || !store->wish.anew || well(weft_file_resize(store->files[0], bytes)));
+    return all_succeeded(store, !first || !store->settings.create_new ||
+                                    check_call(weft_file_resize(store->files[0], bytes)));
 }
 
-static bool prepare(struct store *store, uint64_t *step)
+static bool set_up_store(struct store *store, uint64_t *step)
 {
     bool first = is_first(store);
     *step = 0;
-    uint64_t anew = store->wish.anew || access(store->wish.path, F_OK) != 0;
-    if (!make_slots(store) || !learn(store, &anew))
+    uint64_t create_new = store->settings.create_new || access(store->settings.path, F_OK) != 0;
+    if (!make_slots(store) || !broadcast_number(store, &create_new))
         return false;
-    store->wish.anew = anew;
+    store->settings.create_new = create_new;
     if (!open_all(store) ||
-        !agree(store, anew ? make_layers(store) : !first || read_header(store, step)) ||
-        !learn(store, step))
+        !all_succeeded(store,
+                       create_new ? make_layers(store) : !first || read_header(store, step)) ||
+        !broadcast_number(store, step))
         return false;
-    return agree(store, store->wish.in_memory ? load_all(store)
-                                              : !first || write_header(store, *step, true));
+    return all_succeeded(store, store->settings.in_memory
+                                    ? load_all(store)
+                                    : !first || write_header(store, *step, true));
 }
 
 struct store *store_open(weft_job *job, const struct model_shape *shape,
-                         const struct store_wish *wish, uint64_t *step)
+                         const struct store_settings *settings, uint64_t *step)
 {
     struct store *store = calloc(1, sizeof *store);
     if (!store)
         return NULL;
     store->job = job;
     store->shape = *shape;
-    store->wish = *wish;
-    if (prepare(store, step))
+    store->settings = *settings;
+    if (set_up_store(store, step))
         return store;
     store_close(store);
     return NULL;
@@ -468,33 +471,33 @@ struct store *store_open(weft_job *job, const struct model_shape *shape,
 static bool write_all(struct store *store)
 {
     bool good = true;
-    for (uint32_t i = 0; i < store->count && store->wish.in_memory; i++)
+    for (uint32_t i = 0; i < store->count && store->settings.in_memory; i++)
         good = write_layer(store, &store->slots[i]) && good;
     for (uint32_t i = 0; i < store->count; i++)
-        good = settle(store, &store->slots[i]) && good;
+        good = await_transfers(store, &store->slots[i]) && good;
     for (uint32_t i = 0; i < store->file_count && good; i++)
-        good = well(weft_file_sync(store->files[i]));
+        good = check_call(weft_file_sync(store->files[i]));
     return good;
 }
 
 /* Writes the layers first, then the mark that they are complete. */
 bool store_finish(struct store *store, uint64_t step)
 {
-    bool marks = is_first(store) && store->wish.in_memory;
-    return agree(store, !marks || write_header(store, step, true)) &&
-           agree(store, write_all(store)) &&
-           agree(store, !is_first(store) || write_header(store, step, false));
+    bool marks = is_first(store) && store->settings.in_memory;
+    return all_succeeded(store, !marks || write_header(store, step, true)) &&
+           all_succeeded(store, write_all(store)) &&
+           all_succeeded(store, !is_first(store) || write_header(store, step, false));
 }
 
 bool store_close(struct store *store)
 {
     bool closed = true;
     for (uint32_t i = 0; i < store->file_count; i++)
-        closed = well(weft_file_close(store->files[i])) && closed;
+        closed = check_call(weft_file_close(store->files[i])) && closed;
     for (uint32_t i = store->slots ? store->count : 0; i > 0; i--)
-        closed = well(weft_free(store->job, store->slots[i - 1].memory)) && closed;
+        closed = check_call(weft_free(store->job, store->slots[i - 1].memory)) && closed;
     if (store->exchange)
-        closed = well(weft_free(store->job, store->exchange)) && closed;
+        closed = check_call(weft_free(store->job, store->exchange)) && closed;
     free(store->slots);
     free(store);
     return closed;

@@ -11,13 +11,13 @@
 
 #include "model.h"
 
-struct store_wish {
+struct store_settings {
     const char *path;
     size_t memory; /* bytes for layers; as many layers as fit are kept, at least 2 */
     /* keep all layers whatever `memory` is; access the file only at the begin and the end */
     bool in_memory;
     bool one_by_one; /* read a layer when it is needed, and wait for every transfer at once */
-    bool anew;       /* create a new file even if one exists */
+    bool create_new; /* create a new file even if one exists */
 };
 
 struct store_figures { /* figures of this PE */
@@ -31,7 +31,7 @@ struct store;
  * store_finish() and store_close(); all PEs call the other functions in the same order. The file
  * does not depend on the number of PEs. */
 struct store *store_open(weft_job *job, const struct model_shape *shape,
-                         const struct store_wish *wish, uint64_t *step);
+                         const struct store_settings *settings, uint64_t *step);
 
 uint32_t store_slots(const struct store *store);   /* layers that fit in memory */
 const char *store_file(const struct store *store); /* describes how the file is read and written */

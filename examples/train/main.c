@@ -30,7 +30,7 @@
 
 struct options {
     model_shape shape;
-    struct parallel_wish wish;
+    struct parallel_settings settings;
     uint64_t steps;
     uint64_t blocks;
     bool check;
@@ -54,14 +54,14 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static bool speaks(const struct training *t)
+static bool is_printing_pe(const struct training *t)
 {
     return weft_my_pe(t->job) == 0;
 }
 
 /* ------------------------------------------------------------------------------- a run */
 
-static void introduce(const struct training *t, uint64_t first)
+static void print_setup(const struct training *t, uint64_t first)
 {
     const struct options *o = t->options;
     const model_shape *s = &o->shape;
@@ -73,7 +73,7 @@ static void introduce(const struct training *t, uint64_t first)
            s->layers, s->width, s->heads, s->context, model_floats(s), s->micro, s->batch);
     printf("kernels on %s; %d PE%s%s; gradients in %u bucket%s\n",
            weft_target_name(weft_target_get()), pes, pes > 1 ? "s" : "",
-           o->wish.shard ? ", each with its share of the optimizer's state" : "",
+           o->settings.shard ? ", each with its share of the optimizer's state" : "",
            parallel_buckets(t->parallel), parallel_buckets(t->parallel) > 1 ? "s" : "");
     if (s->micro % (uint32_t)pes)
         printf("%u micro-batches for %d PEs: %u of them idle in the last round of a step\n",
@@ -87,7 +87,7 @@ static void print_loss(struct training *t, uint64_t step)
     double loss;
     CHECK(t->job, parallel_finish(t->parallel));
     CHECK(t->job, parallel_loss(t->parallel, &loss));
-    if (speaks(t))
+    if (is_printing_pe(t))
         printf("step %" PRIu64 ": loss %.6f\n", step, loss);
 }
 
@@ -129,11 +129,11 @@ static bool compare(struct training *t, uint64_t last, double seconds)
 {
     const struct options *o = t->options;
     double alone = 1;
-    if (!alone_same(t->job, &o->shape, o->wish.rate, t->model, t->compute, t->parallel, last,
+    if (!alone_same(t->job, &o->shape, o->settings.rate, t->model, t->compute, t->parallel, last,
                     &alone))
         return false;
     double together = tokens(t, (double)o->steps) / seconds;
-    if (speaks(t))
+    if (is_printing_pe(t))
         printf("one PE alone: %.0f tokens/s; %d PE%s: %.2f times that\n",
                tokens(t, (double)last) / alone, weft_n_pes(t->job),
                weft_n_pes(t->job) > 1 ? "s" : "", together * alone / tokens(t, (double)last));
@@ -158,7 +158,7 @@ static uint32_t checksum(struct training *t)
 }
 
 /* Checks that all PEs have the same parameters; PE 0 prints the checksum. Collective. */
-static bool tell_checksum(struct training *t)
+static bool print_checksum(struct training *t)
 {
     bool same = true;
     int pes = weft_n_pes(t->job);
@@ -168,7 +168,7 @@ static bool tell_checksum(struct training *t)
     uint32_t *all = memory, *mine = all + pes;
     *mine = checksum(t);
     CHECK(t->job, weft_fcollect(weft_team_world(t->job), all, mine, sizeof *mine));
-    for (int pe = 1; pe < pes && speaks(t); pe++)
+    for (int pe = 1; pe < pes && is_printing_pe(t); pe++)
         if (all[pe] != all[0]) {
             fprintf(stderr,
                     "train: PE %d has other parameters than PE 0: %08" PRIx32 ", not %08" PRIx32
@@ -176,7 +176,7 @@ static bool tell_checksum(struct training *t)
                     pe, all[pe], all[0]);
             same = false;
         }
-    if (same && speaks(t))
+    if (same && is_printing_pe(t))
         printf("parameters: CRC-32C %08" PRIx32 "%s\n", all[0], pes > 1 ? ", at every PE" : "");
     CHECK(t->job, weft_free(t->job, memory));
     return same;
@@ -186,7 +186,7 @@ static struct state_settings settings_of(const struct training *t)
 {
     const struct options *o = t->options;
     uint32_t rate;
-    memcpy(&rate, &o->wish.rate, sizeof rate);
+    memcpy(&rate, &o->settings.rate, sizeof rate);
     return (struct state_settings){.value = {[STATE_MICRO] = o->shape.micro,
                                              [STATE_BATCH] = o->shape.batch,
                                              [STATE_HEADS] = o->shape.heads,
@@ -202,18 +202,18 @@ static int run(struct training *t)
     const struct state_settings settings = settings_of(t);
     uint64_t first = 0, alone_ns;
     CHECK(t->job, model_init(t->model, parallel_place(t->parallel).values));
-    CHECK(t->job, parallel_adopt(t->parallel));
+    CHECK(t->job, parallel_load_state(t->parallel));
     if (o->resume && !state_resume(t->job, o->resume, &o->shape, &settings, t->parallel, &first))
         return 2;
-    if (speaks(t))
-        introduce(t, first);
+    if (is_printing_pe(t))
+        print_setup(t, first);
     CHECK(t->job, parallel_alone(t->parallel, &alone_ns));
     uint64_t start = now_ns();
     train(t, first);
     double seconds = 1e-9 * (double)(now_ns() - start);
-    if (speaks(t))
+    if (is_printing_pe(t))
         report(t, seconds, alone_ns);
-    bool good = tell_checksum(t);
+    bool good = print_checksum(t);
     if (o->say)
         say(t->job, &o->shape, &t->text, t->model, t->compute, parallel_place(t->parallel).values,
             o->say);
@@ -233,7 +233,8 @@ static int prepare_and_run(struct training *t)
     CHECK(t->job, weft_stream_create(&t->compute));
     CHECK(t->job, model_create(t->job, &o->shape, t->text.ids, t->text.length, (unsigned)o->blocks,
                                t->compute, &t->model));
-    CHECK(t->job, parallel_create(t->job, &o->shape, &o->wish, t->model, t->compute, &t->parallel));
+    CHECK(t->job,
+          parallel_create(t->job, &o->shape, &o->settings, t->model, t->compute, &t->parallel));
     int status = run(t);
     CHECK(t->job, parallel_destroy(t->parallel));
     CHECK(t->job, model_destroy(t->model));
@@ -250,7 +251,7 @@ static size_t heap_bytes(const struct options *o)
     most.vocabulary = 256;
     size_t bytes = 8 << 20;
     if (weft_target_get() == WEFT_SIMT)
-        bytes += TEXT_MOST + model_work_bytes(&most) + parallel_bytes(&most, &o->wish) +
+        bytes += TEXT_MOST + model_work_bytes(&most) + parallel_bytes(&most, &o->settings) +
                  (o->check ? alone_bytes(&most) : 0);
     return bytes;
 }
@@ -270,14 +271,15 @@ static int usage(FILE *to)
         "  --heads N      (default 4)\n"
         "  --rate X       learning rate, after a warm-up of 10 steps (default 0.003)\n"
         "  --seed N       of parameters and samples (default 1)\n"
-        "  --bucket SIZE  gradients that are added up at once, as in 256K (default 64K)\n"
-        "  --shard        every PE has the optimizer's state of its share of the parameters alone\n"
+        "  --bucket SIZE  bytes of gradients that are added up together, as in 256K (default 64K)\n"
+        "  --shard        each PE keeps the optimizer's state only for its share of the "
+        "parameters\n"
         "  --save FILE    write parameters and the optimizer's state there after the last step\n"
         "  --resume FILE  resume from there, with any number of PEs\n"
         "  --check        PE 0 repeats everything alone and compares bit for bit\n"
         "  --say N        print N characters that the model predicts after the text's first "
         "ones\n"
-        "  --blocks N     of a kernel (default: as many as suit the target)\n",
+        "  --blocks N     blocks of a kernel (default: depends on the target)\n",
         to);
     return to == stdout ? 0 : 2;
 }
@@ -323,17 +325,17 @@ static bool parse_one(int option, const char *text, struct options *o)
     case 'H':
         return parse_small("heads", text, 16384, &s->heads);
     case 'r':
-        return parse_rate(text, &o->wish.rate);
+        return parse_rate(text, &o->settings.rate);
     case 'S':
         return parse_number("seed", text, UINT32_MAX, &s->seed);
     case 'B':
-        return parse_size(text, &o->wish.bucket_bytes);
+        return parse_size(text, &o->settings.bucket_bytes);
     case 'k':
         return parse_number("blocks", text, 65535, &o->blocks);
     case 'y':
         return parse_number("say", text, 1u << 30, &o->say);
     case 'd':
-        return o->wish.shard = true;
+        return o->settings.shard = true;
     case 'o':
         return (o->save = text) != NULL;
     case 'i':
@@ -345,7 +347,7 @@ static bool parse_one(int option, const char *text, struct options *o)
 }
 
 /* Checks that the options fit together. */
-static bool fits(const struct options *o)
+static bool check_options(const struct options *o)
 {
     const model_shape *s = &o->shape;
     char value[16], wanted[80];
@@ -386,7 +388,7 @@ static int parse(int argc, char **argv, struct options *options)
     if (!fits_operands(argc, argv, optind, "a TEXT to learn from, such as LICENSE"))
         return 2;
     options->text = argv[optind];
-    return fits(options) ? -1 : 2;
+    return check_options(options) ? -1 : 2;
 }
 
 int main(int argc, char **argv)
@@ -398,7 +400,7 @@ int main(int argc, char **argv)
                                         .batch = 1,
                                         .micro = 4,
                                         .seed = 1},
-                              .wish = {.bucket_bytes = 64 << 10, .rate = 3e-3f},
+                              .settings = {.bucket_bytes = 64 << 10, .rate = 3e-3f},
                               .steps = 100};
     int status = parse(argc, argv, &options);
     if (status >= 0)

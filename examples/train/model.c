@@ -93,7 +93,7 @@ static size_t whole_units(size_t floats)
 }
 
 /* Takes `floats` floats of the memory; without memory it only counts them. */
-static float *take(struct model *m, size_t floats, size_t *count)
+static float *take_floats(struct model *m, size_t floats, size_t *count)
 {
     float *taken = m->free;
     *count += whole_units(floats);
@@ -105,46 +105,46 @@ static float *take(struct model *m, size_t floats, size_t *count)
 static void take_layer(struct model *m, struct kept *k, size_t *count)
 {
     size_t rows = rows_of(&m->shape), wide = rows * m->shape.width;
-    k->in = take(m, wide, count);
-    k->norm1 = take(m, wide, count);
-    k->scales1 = take(m, rows, count);
-    k->qkv = take(m, 3 * wide, count);
-    k->shares = take(m, shares_of(&m->shape), count);
-    k->attended = take(m, wide, count);
-    k->middle = take(m, wide, count);
-    k->norm2 = take(m, wide, count);
-    k->scales2 = take(m, rows, count);
-    k->hidden = take(m, 4 * wide, count);
+    k->in = take_floats(m, wide, count);
+    k->norm1 = take_floats(m, wide, count);
+    k->scales1 = take_floats(m, rows, count);
+    k->qkv = take_floats(m, 3 * wide, count);
+    k->shares = take_floats(m, shares_of(&m->shape), count);
+    k->attended = take_floats(m, wide, count);
+    k->middle = take_floats(m, wide, count);
+    k->norm2 = take_floats(m, wide, count);
+    k->scales2 = take_floats(m, rows, count);
+    k->hidden = take_floats(m, 4 * wide, count);
 }
 
-/* Returns the floats of all arrays. */
-static size_t take_all(struct model *m)
+/* Takes all arrays from the memory; without memory it only counts them. Returns their floats. */
+static size_t allocate_all(struct model *m)
 {
     size_t count = 0, rows = rows_of(&m->shape), wide = rows * m->shape.width;
     struct kept unused;
     for (uint32_t layer = 0; layer < m->shape.layers; layer++)
         take_layer(m, m->kept ? &m->kept[layer] : &unused, &count);
-    m->out = take(m, wide, &count);
-    m->normed = take(m, wide, &count);
-    m->scales = take(m, rows, &count);
-    m->logits = take(m, rows * m->shape.vocabulary, &count);
-    m->losses = take(m, rows, &count);
-    m->dx = take(m, wide, &count);
-    m->dnormed = take(m, wide, &count);
-    m->dqkv = take(m, 3 * wide, &count);
-    m->dhidden = take(m, 4 * wide, &count);
-    m->dattended = take(m, wide, &count);
-    m->dshares = take(m, shares_of(&m->shape), &count);
-    m->gain_parts = take(m, parts_of(rows) * m->shape.width, &count);
-    m->loss_parts = (double *)(void *)take(m, 2 * parts_of(rows), &count);
-    m->ids = (uint32_t *)(void *)take(m, 2 * rows, &count);
+    m->out = take_floats(m, wide, &count);
+    m->normed = take_floats(m, wide, &count);
+    m->scales = take_floats(m, rows, &count);
+    m->logits = take_floats(m, rows * m->shape.vocabulary, &count);
+    m->losses = take_floats(m, rows, &count);
+    m->dx = take_floats(m, wide, &count);
+    m->dnormed = take_floats(m, wide, &count);
+    m->dqkv = take_floats(m, 3 * wide, &count);
+    m->dhidden = take_floats(m, 4 * wide, &count);
+    m->dattended = take_floats(m, wide, &count);
+    m->dshares = take_floats(m, shares_of(&m->shape), &count);
+    m->gain_parts = take_floats(m, parts_of(rows) * m->shape.width, &count);
+    m->loss_parts = (double *)(void *)take_floats(m, 2 * parts_of(rows), &count);
+    m->ids = (uint32_t *)(void *)take_floats(m, 2 * rows, &count);
     return count;
 }
 
 size_t model_work_bytes(const model_shape *shape)
 {
     struct model nothing = {.shape = *shape};
-    return take_all(&nothing) * sizeof(float);
+    return allocate_all(&nothing) * sizeof(float);
 }
 
 weft_status model_create(weft_job *job, const model_shape *shape, const uint8_t *text,
@@ -170,7 +170,7 @@ weft_status model_create(weft_job *job, const model_shape *shape, const uint8_t 
     m->memory = memory;
     m->free = memory;
     if (!status)
-        take_all(m);
+        allocate_all(m);
     return status;
 }
 

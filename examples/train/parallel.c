@@ -23,7 +23,7 @@ struct parallel {
     weft_job *job;
     weft_team *team;
     model_shape shape;
-    struct parallel_wish wish;
+    struct parallel_settings settings;
     struct model *model;
     weft_stream compute, talk;
     uint32_t pes, me, rounds, buckets;
@@ -53,22 +53,24 @@ static size_t round_up(size_t n, size_t unit)
 }
 
 /* Returns the floats of a bucket: shares of whole cache lines for all PEs. */
-static size_t bucket_floats(const model_shape *shape, const struct parallel_wish *wish, size_t pes)
+static size_t bucket_floats(const model_shape *shape, const struct parallel_settings *settings,
+                            size_t pes)
 {
-    size_t floats = (wish->bucket_bytes + 3) / sizeof(float), all = model_floats(shape);
+    size_t floats = (settings->bucket_bytes + 3) / sizeof(float), all = model_floats(shape);
     return round_up(floats < all ? floats : all, 16 * pes);
 }
 
-static size_t padded_floats(const model_shape *shape, const struct parallel_wish *wish, size_t pes)
+static size_t padded_floats(const model_shape *shape, const struct parallel_settings *settings,
+                            size_t pes)
 {
-    return round_up(model_floats(shape), bucket_floats(shape, wish, pes));
+    return round_up(model_floats(shape), bucket_floats(shape, settings, pes));
 }
 
 /* The last bucket may be smaller; each PE's share of it has at most one unused line. */
-size_t parallel_bytes(const model_shape *shape, const struct parallel_wish *wish)
+size_t parallel_bytes(const model_shape *shape, const struct parallel_settings *settings)
 {
     enum { PES = 4096 };
-    size_t n = model_floats(shape) + bucket_floats(shape, wish, PES);
+    size_t n = model_floats(shape) + bucket_floats(shape, settings, PES);
     return 7 * n * sizeof(float) + 2 * shape->micro * sizeof(double) + 9 * 4096;
 }
 
@@ -82,10 +84,10 @@ static weft_status get(struct parallel *p, weft_kind kind, size_t bytes, void *m
 static weft_status allocate(struct parallel *p)
 {
     weft_kind kind = weft_device_kind(p->job);
-    size_t bytes = padded_floats(&p->shape, &p->wish, p->pes) * sizeof(float);
-    size_t own = p->wish.shard ? bytes / p->pes : bytes;
+    size_t bytes = padded_floats(&p->shape, &p->settings, p->pes) * sizeof(float);
+    size_t own = p->settings.shard ? bytes / p->pes : bytes;
     void *memory[8];
-    size_t sizes[] = {bytes, bytes, bytes, bytes, own, own, p->wish.shard ? own : 0};
+    size_t sizes[] = {bytes, bytes, bytes, bytes, own, own, p->settings.shard ? own : 0};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         TRY(get(p, kind, sizes[i], &memory[i]));
     TRY(get(p, WEFT_HOST, 2 * p->shape.micro * sizeof(double), &memory[7]));
@@ -127,7 +129,7 @@ static weft_status make_all_events(struct parallel *p)
 }
 
 weft_status parallel_create(weft_job *job, const model_shape *shape,
-                            const struct parallel_wish *wish, struct model *model,
+                            const struct parallel_settings *settings, struct model *model,
                             weft_stream compute, struct parallel **result)
 {
     struct parallel *p = calloc(1, sizeof *p);
@@ -137,15 +139,15 @@ weft_status parallel_create(weft_job *job, const model_shape *shape,
     *p = (struct parallel){.job = job,
                            .team = weft_team_world(job),
                            .shape = *shape,
-                           .wish = *wish,
+                           .settings = *settings,
                            .model = model,
                            .compute = compute,
                            .pes = (uint32_t)weft_n_pes(job),
                            .me = (uint32_t)weft_my_pe(job),
                            .floats = model_floats(shape)};
     p->rounds = (shape->micro + p->pes - 1) / p->pes;
-    p->each = bucket_floats(shape, wish, p->pes);
-    p->buckets = (uint32_t)(padded_floats(shape, wish, p->pes) / p->each);
+    p->each = bucket_floats(shape, settings, p->pes);
+    p->buckets = (uint32_t)(padded_floats(shape, settings, p->pes) / p->each);
     TRY(weft_stream_create(&p->talk));
     TRY(make_all_events(p));
     return allocate(p);
@@ -201,7 +203,7 @@ static weft_status put_sum(struct parallel *p, uint32_t bucket)
 {
     size_t at = bucket * p->each;
     float *sum = p->sums[p->turn] + at, *from = p->gradients + at;
-    if (p->wish.shard && last_round(p))
+    if (p->settings.shard && last_round(p))
         return weft_reducescatter_on_stream(p->team, sum, from, p->each / p->pes, WEFT_FLOAT,
                                             WEFT_SUM, p->talk);
     return weft_reduce_on_stream(p->team, sum, from, p->each, WEFT_FLOAT, WEFT_SUM, p->talk);
@@ -214,7 +216,7 @@ static weft_status add_up(struct parallel *p, uint32_t bucket)
     return spans_end(&p->exchanges, p->talk);
 }
 
-static weft_status give_share(struct parallel *p, uint32_t bucket)
+static weft_status send_share(struct parallel *p, uint32_t bucket)
 {
     size_t at = bucket * p->each, share = p->each / p->pes;
     TRY(spans_begin(&p->exchanges, p->talk));
@@ -225,11 +227,12 @@ static weft_status give_share(struct parallel *p, uint32_t bucket)
 
 static weft_status update(struct parallel *p, uint32_t bucket)
 {
-    size_t at = bucket * p->each, n = p->wish.shard ? p->each / p->pes : p->each, own = bucket * n;
-    float *values = p->wish.shard ? p->own : p->values;
+    size_t at = bucket * p->each, n = p->settings.shard ? p->each / p->pes : p->each,
+           own = bucket * n;
+    float *values = p->settings.shard ? p->own : p->values;
     TRY(model_update(p->model, values + own, p->first + own, p->second + own, p->sums[p->turn] + at,
-                     n, p->step, p->wish.rate, p->talk));
-    return p->wish.shard ? give_share(p, bucket) : WEFT_OK;
+                     n, p->step, p->settings.rate, p->talk));
+    return p->settings.shard ? send_share(p, bucket) : WEFT_OK;
 }
 
 /* The gradients of a bucket are computed: passes the bucket to the talk stream. */
@@ -310,14 +313,14 @@ struct parallel_state parallel_place(struct parallel *p)
 {
     struct parallel_state whole = {p->values, p->first, p->second};
     struct parallel_state apart = {p->values, p->sums[0], p->sums[1]};
-    return p->wish.shard ? apart : whole;
+    return p->settings.shard ? apart : whole;
 }
 
 weft_status parallel_state(struct parallel *p, struct parallel_state *state)
 {
     size_t share = p->each / p->pes;
     *state = parallel_place(p);
-    for (uint32_t b = 0; b < p->buckets && p->wish.shard; b++) {
+    for (uint32_t b = 0; b < p->buckets && p->settings.shard; b++) {
         TRY(weft_fcollect(p->team, state->first + b * p->each, p->first + b * share,
                           share * sizeof(float)));
         TRY(weft_fcollect(p->team, state->second + b * p->each, p->second + b * share,
@@ -326,7 +329,7 @@ weft_status parallel_state(struct parallel *p, struct parallel_state *state)
     return WEFT_OK;
 }
 
-static weft_status adopt(struct parallel *p, float *to, const float *from)
+static weft_status copy_own_share(struct parallel *p, float *to, const float *from)
 {
     size_t share = p->each / p->pes;
     for (uint32_t b = 0; b < p->buckets; b++)
@@ -335,13 +338,13 @@ static weft_status adopt(struct parallel *p, float *to, const float *from)
     return WEFT_OK;
 }
 
-weft_status parallel_adopt(struct parallel *p)
+weft_status parallel_load_state(struct parallel *p)
 {
     struct parallel_state from = parallel_place(p);
-    if (p->wish.shard) {
-        TRY(adopt(p, p->own, from.values));
-        TRY(adopt(p, p->first, from.first));
-        TRY(adopt(p, p->second, from.second));
+    if (p->settings.shard) {
+        TRY(copy_own_share(p, p->own, from.values));
+        TRY(copy_own_share(p, p->first, from.first));
+        TRY(copy_own_share(p, p->second, from.second));
     }
     TRY(weft_stream_synchronize(p->compute));
     return weft_barrier(p->team);
@@ -366,8 +369,8 @@ weft_status parallel_alone(struct parallel *p, uint64_t *ns)
         for (p->round = 0; p->round < p->rounds; p->round++)
             for (uint32_t b = 0; b < p->buckets; b++) {
                 TRY(add_up(p, b));
-                if (p->wish.shard && last_round(p))
-                    TRY(give_share(p, b));
+                if (p->settings.shard && last_round(p))
+                    TRY(send_share(p, b));
             }
         TRY(weft_stream_synchronize(p->talk));
         *ns = now_ns() - start;

@@ -18,7 +18,7 @@
 
 #include <stdbool.h>
 
-struct parallel_wish {
+struct parallel_settings {
     size_t bucket_bytes;
     bool shard;
     float rate; /* learning rate */
@@ -27,11 +27,11 @@ struct parallel_wish {
 struct parallel;
 
 /* Largest number of heap bytes at each PE, for any number of PEs. */
-size_t parallel_bytes(const model_shape *shape, const struct parallel_wish *wish);
+size_t parallel_bytes(const model_shape *shape, const struct parallel_settings *settings);
 
 /* `compute` is the model's stream. Collective, like all functions below. */
 weft_status parallel_create(weft_job *job, const model_shape *shape,
-                            const struct parallel_wish *wish, struct model *model,
+                            const struct parallel_settings *settings, struct model *model,
                             weft_stream compute, struct parallel **parallel);
 weft_status parallel_destroy(struct parallel *parallel);
 
@@ -52,7 +52,7 @@ struct parallel_state {
 weft_status parallel_state(struct parallel *parallel, struct parallel_state *state);
 /* parallel_place() returns where to put a state; the next function announces that it is there. */
 struct parallel_state parallel_place(struct parallel *parallel);
-weft_status parallel_adopt(struct parallel *parallel);
+weft_status parallel_load_state(struct parallel *parallel);
 
 /* Measures the exchanges of a step with nothing else running, in ns; called before the first
  * step. */

@@ -18,7 +18,7 @@ static double uniform(uint64_t *state)
     return (double)((x ^ x >> 31) >> 11) * 0x1p-53;
 }
 
-static uint8_t choose(const float *logits, uint32_t n, uint64_t *random)
+static uint8_t choose_character(const float *logits, uint32_t n, uint64_t *random)
 {
     double all = 0, most = -INFINITY;
     uint32_t c = 0;
@@ -42,9 +42,9 @@ static void print(const struct text *text, uint8_t id)
 
 /* `seen`: the characters so far, of which the model sees the last ones; then `logits`. Both in the
  * host heap. */
-static void go_on(weft_job *job, const model_shape *shape, const struct text *text,
-                  struct model *model, weft_stream stream, const float *values, uint64_t n,
-                  uint8_t *seen, float *logits)
+static void generate(weft_job *job, const model_shape *shape, const struct text *text,
+                     struct model *model, weft_stream stream, const float *values, uint64_t n,
+                     uint8_t *seen, float *logits)
 {
     uint32_t count = GIVEN < shape->context ? GIVEN : shape->context;
     uint64_t random = shape->seed;
@@ -54,7 +54,7 @@ static void go_on(weft_job *job, const model_shape *shape, const struct text *te
     for (uint64_t i = 0; i < n; i++) {
         CHECK(job, model_next(model, values, seen, count, logits));
         CHECK(job, weft_stream_synchronize(stream));
-        uint8_t next = choose(logits, shape->vocabulary, &random);
+        uint8_t next = choose_character(logits, shape->vocabulary, &random);
         print(text, next);
         if (count == shape->context)
             memmove(seen, seen + 1, --count);
@@ -70,7 +70,7 @@ void say(weft_job *job, const model_shape *shape, const struct text *text, struc
     CHECK(job, weft_alloc(job, WEFT_HOST, shape->context, 0, 0, &seen));
     CHECK(job, weft_alloc(job, WEFT_HOST, shape->vocabulary * sizeof(float), 0, 0, &logits));
     if (weft_my_pe(job) == 0)
-        go_on(job, shape, text, model, stream, values, n, seen, logits);
+        generate(job, shape, text, model, stream, values, n, seen, logits);
     CHECK(job, weft_barrier(weft_team_world(job)));
     CHECK(job, weft_free(job, logits));
     CHECK(job, weft_free(job, seen));

@@ -69,7 +69,7 @@ bool state_save(weft_job *job, const char *path, const model_shape *shape,
 }
 
 /* Sends the own part of every array to all other PEs. */
-static void give_to_all(const struct parts *p)
+static void send_to_all(const struct parts *p)
 {
     weft_ctx *ctx = weft_default_ctx(p->job);
     for (int i = 0; i < ARRAYS; i++) {
@@ -126,11 +126,11 @@ bool state_resume(weft_job *job, const char *path, const model_shape *shape,
     else if (!found && weft_my_pe(job) == 0)
         fprintf(stderr, "train: --resume %s: there is no such file\n", path);
     if (good) {
-        give_to_all(&parts);
+        send_to_all(&parts);
         good = same_settings(job, path, memory, settings);
     }
     CHECK(job, weft_free(job, memory));
     if (good)
-        CHECK(job, parallel_adopt(parallel));
+        CHECK(job, parallel_load_state(parallel));
     return good;
 }

@@ -30,10 +30,9 @@ static uint8_t *read_file(const char *path, uint64_t least, uint64_t *length)
     if (!good)
         fprintf(stderr, "train: %s: %s\n", path, strerror(errno));
     else if (*length < least)
-        fprintf(
-            stderr,
-            "train: %s has %llu characters; at least %llu are needed, two more than --context\n",
-            path, (unsigned long long)*length, (unsigned long long)least);
+        fprintf(stderr,
+                "train: %s has %llu characters; at least %llu are needed, 2 more than --context\n",
+                path, (unsigned long long)*length, (unsigned long long)least);
     if (file)
         fclose(file);
     if (good && *length >= least)
@@ -44,7 +43,7 @@ static uint8_t *read_file(const char *path, uint64_t least, uint64_t *length)
 }
 
 /* Numbers the characters in the order of their codes. */
-static uint32_t number(uint8_t *bytes, uint64_t length, uint8_t letters[256])
+static uint32_t number_characters(uint8_t *bytes, uint64_t length, uint8_t letters[256])
 {
     uint8_t ids[256] = {0};
     uint32_t count = 0;
@@ -71,7 +70,7 @@ bool text_read(weft_job *job, const char *path, uint64_t least, struct text *tex
     if (weft_my_pe(job) == 0) {
         bytes = read_file(path, least, &text->length);
         text->crc32c = text_crc32c(bytes, text->length);
-        text->vocabulary = number(bytes, text->length, text->letters);
+        text->vocabulary = number_characters(bytes, text->length, text->letters);
         *shared = *text;
     }
     CHECK(job, weft_broadcast(world, shared, shared, sizeof *shared, 0));

@@ -48,7 +48,7 @@ struct camera {
 
 static const uint64_t mark = 0x5ca1ab1e0ddba11u;
 
-static int ask(const struct camera *camera, unsigned long request, void *argument)
+static int camera_ioctl(const struct camera *camera, unsigned long request, void *argument)
 {
     int result;
     do
@@ -78,7 +78,7 @@ static const struct format *find_format(uint32_t fourcc)
     return NULL;
 }
 
-static void spell(uint32_t fourcc, char text[5])
+static void format_name(uint32_t fourcc, char text[5])
 {
     for (int i = 0; i < 4; i++) {
         char c = (char)(fourcc >> 8 * i & 0x7f);
@@ -87,7 +87,7 @@ static void spell(uint32_t fourcc, char text[5])
     text[4] = '\0';
 }
 
-static void append(char *list, size_t size, const char *word)
+static void append_text(char *list, size_t size, const char *word)
 {
     size_t used = strlen(list);
     snprintf(list + used, size - used, "%s%s", used ? ", " : "", word);
@@ -98,8 +98,8 @@ static void list_known(char *list, size_t size)
     char name[5];
     list[0] = '\0';
     for (size_t i = 0; i < FORMATS; i++) {
-        spell(formats[i].fourcc, name);
-        append(list, size, name);
+        format_name(formats[i].fourcc, name);
+        append_text(list, size, name);
     }
 }
 
@@ -110,9 +110,9 @@ static uint32_t list_offered(const struct camera *camera, char *list, size_t siz
     uint32_t first = 0;
     char name[5];
     list[0] = '\0';
-    for (; ask(camera, VIDIOC_ENUM_FMT, &at) == 0; at.index++) {
-        spell(at.pixelformat, name);
-        append(list, size, name);
+    for (; camera_ioctl(camera, VIDIOC_ENUM_FMT, &at) == 0; at.index++) {
+        format_name(at.pixelformat, name);
+        append_text(list, size, name);
         if (!first && find_format(at.pixelformat))
             first = at.pixelformat;
     }
@@ -130,12 +130,12 @@ static bool refuse_format(const struct camera *camera, const char *wanted)
 }
 
 /* Sets the layout of the frames that the device has accepted. */
-static void describe(struct camera *camera, const struct format *format)
+static void set_layout(struct camera *camera, const struct format *format)
 {
     const struct v4l2_pix_format *pix = &camera->format;
     struct picture *p = &camera->source.picture;
     uint32_t row = pix->width * format->step;
-    spell(pix->pixelformat, p->format);
+    format_name(pix->pixelformat, p->format);
     p->width = pix->width;
     p->height = pix->height;
     p->luma = format->luma;
@@ -148,39 +148,39 @@ static void describe(struct camera *camera, const struct format *format)
         p->bytes = pix->sizeimage;
 }
 
-static bool set_format(struct camera *camera, const struct source_wish *wish)
+static bool set_format(struct camera *camera, const struct source_settings *settings)
 {
     struct v4l2_format wanted = {.type = V4L2_BUF_TYPE_VIDEO_CAPTURE};
     char offered[256];
-    if (ask(camera, VIDIOC_G_FMT, &wanted) < 0)
+    if (camera_ioctl(camera, VIDIOC_G_FMT, &wanted) < 0)
         return complain("%s: VIDIOC_G_FMT: %s", camera->path, strerror(errno));
     struct v4l2_pix_format *pix = &wanted.fmt.pix;
-    if (wish->format) {
-        if (strlen(wish->format) != 4)
-            return refuse_format(camera, wish->format);
-        memcpy(&pix->pixelformat, wish->format, 4);
+    if (settings->format) {
+        if (strlen(settings->format) != 4)
+            return refuse_format(camera, settings->format);
+        memcpy(&pix->pixelformat, settings->format, 4);
     } else if (!find_format(pix->pixelformat)) {
         pix->pixelformat = list_offered(camera, offered, sizeof offered);
     }
     uint32_t fourcc = pix->pixelformat;
     const struct format *format = find_format(fourcc);
     if (!format)
-        return refuse_format(camera, wish->format ? wish->format : "any known kind");
-    if (wish->width) {
-        pix->width = wish->width;
-        pix->height = wish->height;
+        return refuse_format(camera, settings->format ? settings->format : "any known kind");
+    if (settings->width) {
+        pix->width = settings->width;
+        pix->height = settings->height;
     }
     pix->bytesperline = pix->sizeimage = 0;
-    if (ask(camera, VIDIOC_S_FMT, &wanted) < 0)
+    if (camera_ioctl(camera, VIDIOC_S_FMT, &wanted) < 0)
         return errno == EBUSY
                    ? complain("%s is in use by another program; end that one first", camera->path)
                    : complain("%s: VIDIOC_S_FMT: %s", camera->path, strerror(errno));
     char name[5];
-    spell(fourcc, name);
+    format_name(fourcc, name);
     if (pix->pixelformat != fourcc)
         return refuse_format(camera, name);
     camera->format = *pix;
-    describe(camera, format);
+    set_layout(camera, format);
     return true;
 }
 
@@ -197,7 +197,7 @@ static unsigned char *mark_place(const struct camera *camera, unsigned char *dat
     return data + y * p->stride + (i % 2 ? row - sizeof mark : 0);
 }
 
-static bool queue(struct camera *camera, uint32_t index)
+static bool queue_buffer(struct camera *camera, uint32_t index)
 {
     struct camera_buffer *buffer = &camera->buffers[index];
     struct v4l2_buffer at = {
@@ -208,13 +208,13 @@ static bool queue(struct camera *camera, uint32_t index)
     }
     for (uint32_t i = 0; i < MARKS && mark_place(camera, buffer->driver, i); i++)
         memcpy(mark_place(camera, buffer->driver, i), &mark, sizeof mark);
-    return ask(camera, VIDIOC_QBUF, &at) == 0;
+    return camera_ioctl(camera, VIDIOC_QBUF, &at) == 0;
 }
 
 static bool queue_all(struct camera *camera)
 {
     for (uint32_t i = 0; i < camera->buffer_count; i++)
-        if (!queue(camera, i))
+        if (!queue_buffer(camera, i))
             return false;
     return true;
 }
@@ -233,7 +233,7 @@ static void drop_buffers(struct camera *camera)
     free(camera->buffers);
     camera->buffers = NULL;
     camera->buffer_count = 0;
-    ask(camera, VIDIOC_REQBUFS, &none);
+    camera_ioctl(camera, VIDIOC_REQBUFS, &none);
 }
 
 /* Requests buffers of that kind from the driver. On failure `why` says what failed. */
@@ -242,7 +242,7 @@ static bool request(struct camera *camera, enum v4l2_memory memory, uint32_t cou
     struct v4l2_requestbuffers wanted = {
         .count = count, .type = V4L2_BUF_TYPE_VIDEO_CAPTURE, .memory = memory};
     camera->memory = memory;
-    if (ask(camera, VIDIOC_REQBUFS, &wanted) < 0) {
+    if (camera_ioctl(camera, VIDIOC_REQBUFS, &wanted) < 0) {
         snprintf(why, 160, "VIDIOC_REQBUFS: %s", strerror(errno));
         return false;
     }
@@ -254,13 +254,14 @@ static bool request(struct camera *camera, enum v4l2_memory memory, uint32_t cou
     return false;
 }
 
-static bool take_userptr(struct camera *camera, const struct source_wish *wish, char why[160])
+static bool use_userptr(struct camera *camera, const struct source_settings *settings,
+                        char why[160])
 {
-    if (!request(camera, V4L2_MEMORY_USERPTR, wish->buffers, why))
+    if (!request(camera, V4L2_MEMORY_USERPTR, settings->buffers, why))
         return false;
     for (uint32_t i = 0; i < camera->buffer_count; i++) {
         struct camera_buffer *buffer = &camera->buffers[i];
-        buffer->driver = buffer->seen = frame_memory(wish->job, camera->format.sizeimage);
+        buffer->driver = buffer->seen = frame_memory(settings->job, camera->format.sizeimage);
         if (!buffer->driver) {
             snprintf(why, 160, "the host heap has no room");
             return false;
@@ -276,7 +277,7 @@ static bool map_one(struct camera *camera, uint32_t index, char why[160])
 {
     struct v4l2_buffer at = {
         .type = V4L2_BUF_TYPE_VIDEO_CAPTURE, .memory = V4L2_MEMORY_MMAP, .index = index};
-    if (ask(camera, VIDIOC_QUERYBUF, &at) < 0) {
+    if (camera_ioctl(camera, VIDIOC_QUERYBUF, &at) < 0) {
         snprintf(why, 160, "VIDIOC_QUERYBUF: %s", strerror(errno));
         return false;
     }
@@ -291,9 +292,9 @@ static bool map_one(struct camera *camera, uint32_t index, char why[160])
     return true;
 }
 
-static bool map_all(struct camera *camera, const struct source_wish *wish, char why[160])
+static bool map_all(struct camera *camera, const struct source_settings *settings, char why[160])
 {
-    if (!request(camera, V4L2_MEMORY_MMAP, wish->buffers, why))
+    if (!request(camera, V4L2_MEMORY_MMAP, settings->buffers, why))
         return false;
     for (uint32_t i = 0; i < camera->buffer_count; i++)
         if (!map_one(camera, i, why))
@@ -301,13 +302,13 @@ static bool map_all(struct camera *camera, const struct source_wish *wish, char 
     return true;
 }
 
-static bool take_mmap(struct camera *camera, const struct source_wish *wish, char why[160])
+static bool use_mmap(struct camera *camera, const struct source_settings *settings, char why[160])
 {
-    if (!map_all(camera, wish, why))
+    if (!map_all(camera, settings, why))
         return false;
-    for (uint32_t i = 0; wish->gpu && i < camera->buffer_count; i++) {
+    for (uint32_t i = 0; settings->gpu && i < camera->buffer_count; i++) {
         struct camera_buffer *buffer = &camera->buffers[i];
-        if (weft_register(wish->job, buffer->driver, buffer->mapped)) {
+        if (weft_register(settings->job, buffer->driver, buffer->mapped)) {
             snprintf(why, 160, "%.150s", weft_last_error());
             return false;
         }
@@ -319,13 +320,14 @@ static bool take_mmap(struct camera *camera, const struct source_wish *wish, cha
     return false;
 }
 
-static bool take_copy(struct camera *camera, const struct source_wish *wish, char why[160])
+static bool use_copy(struct camera *camera, const struct source_settings *settings, char why[160])
 {
-    if (!map_all(camera, wish, why))
+    if (!map_all(camera, settings, why))
         return false;
     camera->copies = true;
     for (uint32_t i = 0; i < camera->buffer_count; i++)
-        if (!(camera->buffers[i].seen = frame_memory(wish->job, camera->source.picture.bytes))) {
+        if (!(camera->buffers[i].seen =
+                  frame_memory(settings->job, camera->source.picture.bytes))) {
             snprintf(why, 160, "the host heap has no room");
             return false;
         }
@@ -338,25 +340,26 @@ static bool take_copy(struct camera *camera, const struct source_wish *wish, cha
 /* Ways to memory that both the driver and the kernels can access, best first. */
 static const struct way {
     const char *name, *words;
-    bool (*take)(struct camera *camera, const struct source_wish *wish, char why[160]);
-} ways[] = {{"userptr", "written by the driver into the host heap (user pointers)", take_userptr},
-            {"mmap", "the driver's own buffers, mapped", take_mmap},
-            {"copy", "copied by the CPU from the driver's buffers into the host heap", take_copy}};
+    bool (*take)(struct camera *camera, const struct source_settings *settings, char why[160]);
+} ways[] = {{"userptr", "written by the driver into the host heap (user pointers)", use_userptr},
+            {"mmap", "the driver's own buffers, mapped", use_mmap},
+            {"copy", "copied by the CPU from the driver's buffers into the host heap", use_copy}};
 enum { WAYS = sizeof ways / sizeof ways[0] };
 
-static bool take_memory(struct camera *camera, const struct source_wish *wish)
+static bool choose_memory(struct camera *camera, const struct source_settings *settings)
 {
     struct source *source = &camera->source;
-    bool any = strcmp(wish->memory, "auto") == 0;
+    bool any = strcmp(settings->memory, "auto") == 0;
     char refused[400] = "", why[160];
     for (size_t i = 0; i < WAYS; i++) {
-        if (!any && strcmp(wish->memory, ways[i].name) != 0)
+        if (!any && strcmp(settings->memory, ways[i].name) != 0)
             continue;
-        if (ways[i].take(camera, wish, why)) {
-            snprintf(
-                source->memory, sizeof source->memory, "%s, %s; %u buffers of %zu bytes%s%s",
-                ways[i].words, wish->gpu ? "pinned, which the GPU reads" : "which the kernels read",
-                camera->buffer_count, source->picture.bytes, refused[0] ? "; not " : "", refused);
+        if (ways[i].take(camera, settings, why)) {
+            snprintf(source->memory, sizeof source->memory, "%s, %s; %u buffers of %zu bytes%s%s",
+                     ways[i].words,
+                     settings->gpu ? "pinned, which the GPU reads" : "which the kernels read",
+                     camera->buffer_count, source->picture.bytes, refused[0] ? "; not " : "",
+                     refused);
             return true;
         }
         drop_buffers(camera);
@@ -379,9 +382,9 @@ static void list_cameras(char *list, size_t size)
         for (size_t i = 0; i < found.gl_pathc; i++) {
             struct camera at = {.fd = open(found.gl_pathv[i], O_RDWR | O_NONBLOCK | O_CLOEXEC)};
             struct v4l2_capability is = {0};
-            if (at.fd >= 0 && ask(&at, VIDIOC_QUERYCAP, &is) == 0 &&
+            if (at.fd >= 0 && camera_ioctl(&at, VIDIOC_QUERYCAP, &is) == 0 &&
                 is.device_caps & V4L2_CAP_VIDEO_CAPTURE)
-                append(list, size, found.gl_pathv[i]);
+                append_text(list, size, found.gl_pathv[i]);
             if (at.fd >= 0)
                 close(at.fd);
         }
@@ -411,7 +414,7 @@ static bool open_device(struct camera *camera)
         snprintf(why, sizeof why, "cannot be opened: %s", strerror(errno));
         return refuse_device(camera->path, why);
     }
-    if (ask(camera, VIDIOC_QUERYCAP, &is) < 0)
+    if (camera_ioctl(camera, VIDIOC_QUERYCAP, &is) < 0)
         return refuse_device(camera->path, "is not a V4L2 device");
     uint32_t can = is.capabilities & V4L2_CAP_DEVICE_CAPS ? is.device_caps : is.capabilities;
     if (can & V4L2_CAP_VIDEO_CAPTURE_MPLANE && !(can & V4L2_CAP_VIDEO_CAPTURE))
@@ -432,14 +435,14 @@ static void set_rate(struct camera *camera, uint32_t rate)
 {
     struct v4l2_streamparm wanted = {.type = V4L2_BUF_TYPE_VIDEO_CAPTURE};
     wanted.parm.capture.timeperframe = (struct v4l2_fract){1, rate};
-    if (rate && ask(camera, VIDIOC_S_PARM, &wanted) < 0)
+    if (rate && camera_ioctl(camera, VIDIOC_S_PARM, &wanted) < 0)
         complain("%s: VIDIOC_S_PARM: %s; it keeps its own rate", camera->path, strerror(errno));
 }
 
-static bool start(struct camera *camera)
+static bool start_camera(struct camera *camera)
 {
     int type = V4L2_BUF_TYPE_VIDEO_CAPTURE;
-    if (ask(camera, VIDIOC_STREAMON, &type) < 0)
+    if (camera_ioctl(camera, VIDIOC_STREAMON, &type) < 0)
         return errno == EBUSY
                    ? complain("%s is in use by another program; end that one first", camera->path)
                    : complain("%s: VIDIOC_STREAMON: %s", camera->path, strerror(errno));
@@ -452,7 +455,7 @@ static void camera_close(struct source *source)
     struct camera *camera = (struct camera *)source;
     int type = V4L2_BUF_TYPE_VIDEO_CAPTURE;
     if (camera->streams)
-        ask(camera, VIDIOC_STREAMOFF, &type);
+        camera_ioctl(camera, VIDIOC_STREAMOFF, &type);
     if (camera->buffers)
         drop_buffers(camera);
     if (camera->fd >= 0)
@@ -475,7 +478,7 @@ static bool await_frame(const struct camera *camera)
                     camera->path, PATIENCE_MS / 1000);
 }
 
-static const char *fault_of(const struct camera *camera, const struct v4l2_buffer *from)
+static const char *find_fault(const struct camera *camera, const struct v4l2_buffer *from)
 {
     unsigned char *data = camera->buffers[from->index].driver;
     uint64_t there;
@@ -491,9 +494,9 @@ static const char *fault_of(const struct camera *camera, const struct v4l2_buffe
     return NULL;
 }
 
-/* Returns the capture time if the driver reports it by CLOCK_MONOTONIC. A time in the future is
- * ignored: some drivers report when the frame is due. */
-static uint64_t captured(struct camera *camera, const struct v4l2_buffer *from)
+/* Returns the capture time if the driver reports it by CLOCK_MONOTONIC, else the time of arrival. A
+ * time in the future is not used: some drivers report when the frame is due. */
+static uint64_t capture_time(struct camera *camera, const struct v4l2_buffer *from)
 {
     char *moment = camera->source.moment;
     uint64_t now = now_ns(), stamp = (uint64_t)from->timestamp.tv_sec * 1000000000u +
@@ -519,7 +522,7 @@ static enum source_next camera_next(struct source *source, struct frame *frame)
         if (!await_frame(camera))
             return SOURCE_FAILED;
         from = (struct v4l2_buffer){.type = V4L2_BUF_TYPE_VIDEO_CAPTURE, .memory = camera->memory};
-        got = ask(camera, VIDIOC_DQBUF, &from);
+        got = camera_ioctl(camera, VIDIOC_DQBUF, &from);
     } while (got < 0 && errno == EAGAIN);
     if (got < 0) {
         complain("%s: VIDIOC_DQBUF: %s", camera->path, strerror(errno));
@@ -529,8 +532,8 @@ static enum source_next camera_next(struct source *source, struct frame *frame)
     *frame = (struct frame){.buffer = (int)from.index,
                             .data = buffer->seen,
                             .sequence = from.sequence,
-                            .captured_ns = captured(camera, &from),
-                            .fault = fault_of(camera, &from)};
+                            .captured_ns = capture_time(camera, &from),
+                            .fault = find_fault(camera, &from)};
     if (camera->copies)
         memcpy(buffer->seen, buffer->driver, source->picture.bytes);
     return SOURCE_FRAME;
@@ -539,11 +542,11 @@ static enum source_next camera_next(struct source *source, struct frame *frame)
 static bool camera_give_back(struct source *source, const struct frame *frame)
 {
     struct camera *camera = (struct camera *)source;
-    return queue(camera, (uint32_t)frame->buffer) ||
+    return queue_buffer(camera, (uint32_t)frame->buffer) ||
            complain("%s: VIDIOC_QBUF: %s", camera->path, strerror(errno));
 }
 
-struct source *camera_open(const char *path, const struct source_wish *wish)
+struct source *camera_open(const char *path, const struct source_settings *settings)
 {
     static const struct source_ops ops = {camera_next, camera_give_back, camera_close};
     struct camera *camera = calloc(1, sizeof *camera);
@@ -552,12 +555,12 @@ struct source *camera_open(const char *path, const struct source_wish *wish)
         return NULL;
     }
     camera->source.ops = &ops;
-    camera->job = wish->job;
+    camera->job = settings->job;
     camera->path = path;
     camera->fd = -1;
-    if (open_device(camera) && set_format(camera, wish)) {
-        set_rate(camera, wish->rate);
-        if (take_memory(camera, wish) && start(camera))
+    if (open_device(camera) && set_format(camera, settings)) {
+        set_rate(camera, settings->rate);
+        if (choose_memory(camera, settings) && start_camera(camera))
             return &camera->source;
     }
     camera_close(&camera->source);

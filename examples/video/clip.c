@@ -162,7 +162,7 @@ static void clip_close(struct source *source)
     free(clip);
 }
 
-static bool prepare(struct clip *clip, const struct source_wish *wish)
+static bool prepare_buffers(struct clip *clip, const struct source_settings *settings)
 {
     char line[LINE];
     struct source *source = &clip->source;
@@ -172,21 +172,21 @@ static bool prepare(struct clip *clip, const struct source_wish *wish)
         return complain("%s: %s", clip->path, strerror(errno));
     if (!parse_header(clip->path, line, &source->picture))
         return false;
-    clip->buffer_count = wish->buffers;
-    clip->buffers = calloc(wish->buffers, sizeof *clip->buffers);
-    for (uint32_t i = 0; clip->buffers && i < wish->buffers; i++)
-        if (!(clip->buffers[i] = frame_memory(wish->job, source->picture.bytes)))
+    clip->buffer_count = settings->buffers;
+    clip->buffers = calloc(settings->buffers, sizeof *clip->buffers);
+    for (uint32_t i = 0; clip->buffers && i < settings->buffers; i++)
+        if (!(clip->buffers[i] = frame_memory(settings->job, source->picture.bytes)))
             return false;
     snprintf(source->name, sizeof source->name, "%s: a clip", clip->path);
     snprintf(source->memory, sizeof source->memory,
              "read from the file into the host heap%s, %u buffers of %zu bytes in turn",
-             wish->gpu ? ", pinned, which the GPU reads" : ", which the kernels read",
-             wish->buffers, source->picture.bytes);
+             settings->gpu ? ", pinned, which the GPU reads" : ", which the kernels read",
+             settings->buffers, source->picture.bytes);
     snprintf(source->moment, sizeof source->moment, "the beginning of its read");
-    return clip->buffers || complain("no memory for %u buffers", wish->buffers);
+    return clip->buffers || complain("no memory for %u buffers", settings->buffers);
 }
 
-struct source *clip_open(const char *path, const struct source_wish *wish)
+struct source *clip_open(const char *path, const struct source_settings *settings)
 {
     static const struct source_ops ops = {clip_next, clip_give_back, clip_close};
     struct stat about;
@@ -205,7 +205,7 @@ struct source *clip_open(const char *path, const struct source_wish *wish)
     clip->source.ops = &ops;
     clip->file = file;
     clip->path = path;
-    if (prepare(clip, wish))
+    if (prepare_buffers(clip, settings))
         return &clip->source;
     clip_close(&clip->source);
     return NULL;
@@ -214,7 +214,7 @@ struct source *clip_open(const char *path, const struct source_wish *wish)
 /* ------------------------------------------------------------------------------- writing a clip */
 
 /* Draws a moving gradient, a block that moves the other way, and changing colours. */
-static void draw(unsigned char *data, uint32_t width, uint32_t height, uint32_t number)
+static void draw_frame(unsigned char *data, uint32_t width, uint32_t height, uint32_t number)
 {
     size_t chroma = bytes_of(&chromas[0], width, height);
     uint32_t left = (5 * number) % width, top = (3 * number) % height;
@@ -240,7 +240,7 @@ bool clip_make(const char *path, uint32_t width, uint32_t height, uint32_t frame
     }
     fprintf(file, "YUV4MPEG2 W%u H%u F30:1 Ip A1:1 C420jpeg\n", width, height);
     for (uint32_t i = 0; i < frames && !ferror(file); i++) {
-        draw(data, width, height, i);
+        draw_frame(data, width, height, i);
         fprintf(file, "FRAME XWEFT=%u:%016llx\n", i, (unsigned long long)checksum_of(data, bytes));
         fwrite(data, 1, bytes, file);
     }

@@ -33,7 +33,7 @@ struct frame {
 };
 
 /* Options for a source. */
-struct source_wish {
+struct source_settings {
     weft_job *job;
     const char *memory; /* "auto", "userptr", "mmap", "copy" */
     const char *format; /* NULL: any known format */
@@ -63,8 +63,8 @@ struct source {
 };
 
 /* Opens a camera or a clip. Returns NULL after printing a message if that fails. */
-struct source *camera_open(const char *path, const struct source_wish *wish);
-struct source *clip_open(const char *path, const struct source_wish *wish);
+struct source *camera_open(const char *path, const struct source_settings *settings);
+struct source *clip_open(const char *path, const struct source_settings *settings);
 
 /* Writes a clip of `frames` frames, each with its number and checksum. Returns false after printing
  * a message. */

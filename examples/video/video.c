@@ -26,7 +26,7 @@ enum { LOST_SHOWN = 8 };
 
 struct options {
     const char *path, *make;
-    struct source_wish wish;
+    struct source_settings settings;
     uint32_t frames; /* 0: all frames of a clip, 120 of a camera */
     uint32_t check;  /* the CPU checks one of this many frames; 0: none */
     bool each;
@@ -90,8 +90,8 @@ static bool same_pixels(const struct look_result *seen, const struct picture *p,
 /* Returns NULL, or what is wrong with the frame. The kernel's result is compared with the present
  * contents: they differ if the frame was written while it was read, or was read from another
  * place. */
-static const char *judge(const struct picture *p, const struct frame *frame,
-                         const struct look_result *seen, bool compare)
+static const char *check_frame(const struct picture *p, const struct frame *frame,
+                               const struct look_result *seen, bool compare)
 {
     if (frame->fault)
         return frame->fault;
@@ -145,7 +145,7 @@ static weft_status take_frame(const struct options *options, const struct pictur
     uint64_t end = now_ns(), latency = end - frame->captured_ns;
     note_sequence(tally, frame);
     bool compare = options->check && tally->frames % options->check == 0;
-    const char *fault = judge(picture, frame, seen, compare);
+    const char *fault = check_frame(picture, frame, seen, compare);
     if (fault && tally->bad++ < LOST_SHOWN)
         printf("frame %" PRIu64 " is bad: %s\n", frame->sequence, fault);
     if (options->each)
@@ -253,19 +253,21 @@ static bool parse_number(const char *what, const char *text, uint32_t least, uin
     return true;
 }
 
-static bool parse_size(const char *text, struct source_wish *wish)
+static bool parse_size(const char *text, struct source_settings *settings)
 {
     char rest;
-    if (sscanf(text, "%5" SCNu32 "x%5" SCNu32 "%c", &wish->width, &wish->height, &rest) == 2 &&
-        wish->width >= 16 && wish->height >= 16 && wish->width <= 16384 && wish->height <= 16384)
+    if (sscanf(text, "%5" SCNu32 "x%5" SCNu32 "%c", &settings->width, &settings->height, &rest) ==
+            2 &&
+        settings->width >= 16 && settings->height >= 16 && settings->width <= 16384 &&
+        settings->height <= 16384)
         return true;
     return complain("--size %s: expected WIDTHxHEIGHT, each from 16 to 16384, as in 640x360", text);
 }
 
-static bool parse_memory(const char *text, struct source_wish *wish)
+static bool parse_memory(const char *text, struct source_settings *settings)
 {
     static const char *const known[] = {"auto", "userptr", "mmap", "copy"};
-    wish->memory = text;
+    settings->memory = text;
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(text, known[i]) == 0)
             return true;
@@ -278,17 +280,17 @@ static bool parse_one(int option, const char *value, struct options *options)
     case 'n':
         return parse_number("frames", value, 1, 100000000, &options->frames);
     case 'b':
-        return parse_number("buffers", value, 1, 32, &options->wish.buffers);
+        return parse_number("buffers", value, 1, 32, &options->settings.buffers);
     case 'c':
         return parse_number("check", value, 0, 1000000, &options->check);
     case 'r':
-        return parse_number("rate", value, 1, 10000, &options->wish.rate);
+        return parse_number("rate", value, 1, 10000, &options->settings.rate);
     case 's':
-        return parse_size(value, &options->wish);
+        return parse_size(value, &options->settings);
     case 'm':
-        return parse_memory(value, &options->wish);
+        return parse_memory(value, &options->settings);
     case 'f':
-        options->wish.format = value;
+        options->settings.format = value;
         return true;
     case 'M':
         options->make = value;
@@ -348,12 +350,12 @@ static int run(const struct options *options)
         CHECK(job, weft_finalize(job));
         return 2;
     }
-    struct source_wish wish = options->wish;
-    wish.job = job;
-    wish.gpu = weft_target_get() == WEFT_CUDA;
+    struct source_settings settings = options->settings;
+    settings.job = job;
+    settings.gpu = weft_target_get() == WEFT_CUDA;
     bool camera = is_camera(options->path);
     struct source *source =
-        camera ? camera_open(options->path, &wish) : clip_open(options->path, &wish);
+        camera ? camera_open(options->path, &settings) : clip_open(options->path, &settings);
     int status = source ? capture(job, options, source, camera) : 2;
     CHECK(job, weft_finalize(job));
     return status;
@@ -362,13 +364,13 @@ static int run(const struct options *options)
 int main(int argc, char **argv)
 {
     struct options options = {
-        .path = "/dev/video0", .check = 1, .wish = {.memory = "auto", .buffers = 4}};
+        .path = "/dev/video0", .check = 1, .settings = {.memory = "auto", .buffers = 4}};
     int status = parse(argc, argv, &options);
     if (status >= 0)
         return status;
     if (options.make) {
-        uint32_t width = options.wish.width ? options.wish.width : 320;
-        uint32_t height = options.wish.height ? options.wish.height : 180;
+        uint32_t width = options.settings.width ? options.settings.width : 320;
+        uint32_t height = options.settings.height ? options.settings.height : 180;
         return clip_make(options.make, width, height, options.frames ? options.frames : 30) ? 0 : 2;
     }
     setlinebuf(stdout); /* print each line at once, also into a pipe */

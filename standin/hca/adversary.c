@@ -3,15 +3,13 @@
  * The engine skips steps at random, so doorbells are seen late, work comes in odd batches and
  * completions accumulate. Doorbells are handled twice. Writes are delayed as PCI Express permits:
  *
- * - A write with a key of IBV_ACCESS_RELAXED_ORDERING is acknowledged and may be performed later,
- *   after
- * later writes. The next strictly ordered access of its connection performs it first: a write with
- * another key (no write may pass it), a read (which returns what was written), an atomic, a
- * message.
- * - SOFT_HCA_APART=1, in any mode: memory that peers may access is treated like GPU memory, for
- *   which a
- * completion in host memory guarantees nothing. Data of an RDMA read are written there only when
- * the NIC reads there (DUMP, or a peer's read) or writes there.
+ *  - A write with a key of IBV_ACCESS_RELAXED_ORDERING is acknowledged and may be performed
+ *    later, after later writes. The next strictly ordered access of its connection performs it
+ *    first: a write with another key (no write may pass it), a read (which returns what was
+ *    written), an atomic, a message.
+ *  - SOFT_HCA_APART=1, in any mode: memory that peers may access is treated like GPU memory,
+ *    for which a completion in host memory guarantees nothing. Data of an RDMA read are written
+ *    there only when the NIC reads there (DUMP, or a peer's read) or writes there.
  *
  * A write is delayed by 4 ms at most, and performed before its memory is deregistered. */
 #include "hca.h"

@@ -94,7 +94,7 @@ static void retransmit_from(struct qp *qp, uint32_t psn)
     qp->taken = f->index;
     qp->psn = f->first_psn;
     qp->resume_packets = (psn - f->first_psn) & 0xffffff;
-    qp->busy = qp->begun = false;
+    qp->wqe_loaded = qp->wqe_outstanding = false;
     qp->fault = (struct fault){0};
     qp->response_lost = false;
     qp_list(qp);
@@ -443,6 +443,6 @@ bool send_target(struct qp *qp, const struct wqe_address *a)
     qp->remote = address;
     qp->remote_qpn = a->dctn;
     qp->remote_key = a->key;
-    qp->opens = true;
+    qp->opens_dc = true;
     return true;
 }

@@ -110,8 +110,8 @@ static void add_burst_request(struct qp *qp, const struct wqe *w, uint32_t psn, 
 static bool burst_allowed(const struct qp *qp)
 {
     const struct config *c = qp->device->config;
-    return qp->type == QP_RC && qp->link && !qp->link->roce && !qp->busy && !qp->resume_packets &&
-           !qp->fault.syndrome && c->mode != MODE_ADVERSARIAL && !c->fail_at;
+    return qp->type == QP_RC && qp->link && !qp->link->roce && !qp->wqe_loaded &&
+           !qp->resume_packets && !qp->fault.syndrome && c->mode != MODE_ADVERSARIAL && !c->fail_at;
 }
 
 /* A burst packet that is being built. */

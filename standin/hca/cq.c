@@ -127,12 +127,12 @@ void cq_write_receive(struct cq *cq, const struct qp *qp, uint8_t kind, uint16_t
 bool cq_notify(struct cq *cq)
 {
     uint32_t word = be32(__atomic_load_n(&cq->record[1], __ATOMIC_ACQUIRE));
-    if (word == cq->fired)
+    if (word == cq->last_armed)
         return false;
     uint32_t last = word >> 24 & 1 ? cq->solicited : cq->producer;
     if ((int32_t)((last - word) << 8) <= 0)
         return false;
-    cq->fired = word;
+    cq->last_armed = word;
     channel_send(cq->channel, &cq->owner, sizeof cq->owner);
     return true;
 }

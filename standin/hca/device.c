@@ -17,9 +17,9 @@ static struct device *made_devices[8];
 
 void device_lock(struct device *d)
 {
-    atomic_fetch_add(&d->wanted, 1);
+    atomic_fetch_add(&d->lock_waiters, 1);
     pthread_mutex_lock(&d->lock);
-    atomic_fetch_sub(&d->wanted, 1);
+    atomic_fetch_sub(&d->lock_waiters, 1);
 }
 
 void device_unlock(struct device *d)

@@ -341,7 +341,7 @@ static int create_qp(struct command *c, struct mlx5dv_devx_obj *o)
     if (wrong)
         return refuse_command(c, STATUS_BAD_PARAM, wrong);
     o->qp = qp;
-    if (qp->gpu_ring && !qp->uar->pinned)
+    if (qp->gpu_ring && !qp->uar->gpu_address)
         gpu_engine_map_doorbell(c->device, qp->uar);
     device_lock(c->device); /* the engine reads both */
     qp->uar->for_gpu = qp->gpu_ring != 0;

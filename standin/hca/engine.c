@@ -49,7 +49,7 @@ static bool poll_doorbells(struct device *d)
         uint64_t value;
         if (!read_doorbell(d, u, &value))
             continue;
-        u->owed = false;
+        u->cpu_poll_pending = false;
         if (value == u->seen)
             continue;
         if (adversary_skips_step(d)) {
@@ -71,7 +71,7 @@ static bool run_queues(struct device *d, bool *timed)
     for (unsigned i = 0; i < d->work_count; i++) {
         struct qp *qp = d->work[i];
         bool ran = send_run(qp), waits = send_timers(qp);
-        bool more = ran || qp->fault.syndrome || qp->busy ||
+        bool more = ran || qp->fault.syndrome || qp->wqe_loaded ||
                     (qp->state == QP_RTS && qp->taken != qp->producer);
         worked |= ran;
         *timed |= waits;
@@ -157,7 +157,7 @@ void *engine_main(void *device)
     while (!atomic_load(&d->stop)) {
         bool timed;
         /* Other threads come first: they need the lock once, the engine all the time. */
-        while (atomic_load(&d->wanted))
+        while (atomic_load(&d->lock_waiters))
             sched_yield();
         pthread_mutex_lock(&d->lock);
         bool worked = engine_pass(d, &timed);

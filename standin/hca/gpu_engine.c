@@ -63,12 +63,12 @@ static void pause_ns(long ns)
 
 static bool is_gpu_runnable(const struct qp *qp)
 {
-    return qp->gpu_ring && !qp->by_gpu && !qp->leaves && qp->returns < RETURNS_MOST &&
+    return qp->gpu_ring && !qp->by_gpu && !qp->leaving_gpu && qp->gpu_returns < RETURNS_MOST &&
            qp->type == QP_RC && qp->state == QP_RTS && qp->send_cq->on_gpu &&
-           qp->send_cq->users <= 2 && qp->uar && qp->uar->queues == 1 && qp->uar->pinned &&
-           !qp->uar->owed && qp->link && !qp->link->roce && !atomic_load(&qp->link->dead) &&
-           !qp->fault.syndrome && !qp->busy && qp->taken == qp->producer &&
-           qp->outstanding_head == qp->outstanding_tail;
+           qp->send_cq->users <= 2 && qp->uar && qp->uar->queues == 1 && qp->uar->gpu_address &&
+           !qp->uar->cpu_poll_pending && qp->link && !qp->link->roce &&
+           !atomic_load(&qp->link->dead) && !qp->fault.syndrome && !qp->wqe_loaded &&
+           qp->taken == qp->producer && qp->outstanding_head == qp->outstanding_tail;
 }
 
 static void give_queue(struct gpu_engine *g, struct qp *qp)
@@ -78,7 +78,7 @@ static void give_queue(struct gpu_engine *g, struct qp *qp)
     g->queues[g->count++] = (struct gpu_queue){
         .ring = qp->gpu_ring,
         .record = (uintptr_t)qp->record,
-        .doorbell = qp->uar->pinned,
+        .doorbell = qp->uar->gpu_address,
         .completion = (uintptr_t)cq->buffer,
         .blocks = qp->blocks,
         .number = qp->qpn,
@@ -120,7 +120,7 @@ static void reclaim_queue(struct gpu_engine *g, uint32_t i)
     qp->by_gpu = false;
     if (qp->uar) {
         qp->uar->seen = 0;
-        qp->uar->by_cpu = qp->uar->owed = true;
+        qp->uar->by_cpu = qp->uar->cpu_poll_pending = true;
     }
     g->owners[i] = g->owners[--g->count];
     g->queues[i] = g->queues[g->count];
@@ -128,7 +128,7 @@ static void reclaim_queue(struct gpu_engine *g, uint32_t i)
 
 static bool must_leave(const struct qp *qp, const struct gpu_queue *k)
 {
-    return qp->leaves || k->parked == GPU_UNUSUAL || qp->state != QP_RTS || !qp->link ||
+    return qp->leaving_gpu || k->parked == GPU_UNUSUAL || qp->state != QP_RTS || !qp->link ||
            atomic_load(&qp->link->dead);
 }
 
@@ -150,7 +150,7 @@ static void update_owners(struct device *d, struct gpu_engine *g)
         count(qp, &g->queues[i]);
         if (!must_leave(qp, &g->queues[i]))
             continue;
-        qp->returns += g->queues[i].parked == GPU_UNUSUAL;
+        qp->gpu_returns += g->queues[i].parked == GPU_UNUSUAL;
         reclaim_queue(g, i--);
     }
     for (unsigned n = 1; n < MAX_QPS; n++) {
@@ -422,7 +422,7 @@ bool gpu_engine_map_doorbell(struct device *d, struct uar *uar)
     if (result == DRIVER_ALREADY_REGISTERED)
         result = 0;
     if (!result)
-        result = g->driver->host_pointer(&uar->pinned, uar->reg, 0);
+        result = g->driver->host_pointer(&uar->gpu_address, uar->reg, 0);
     g->driver->pop(&popped);
     return !result;
 }
@@ -463,7 +463,7 @@ static void await_slice(struct device *d, struct gpu_engine *g)
 void gpu_engine_release_queue(struct device *d, struct qp *qp)
 {
     device_lock(d);
-    qp->leaves = true;
+    qp->leaving_gpu = true;
     while (qp->by_gpu)
         await_slice(d, d->gpu);
     device_unlock(d);

@@ -47,12 +47,12 @@ struct uar {
     struct device *device;
     uint32_t page_id;
     uint8_t *page;
-    uint64_t *reg;   /* doorbell register */
-    uint64_t seen;   /* value at the engine's last poll */
-    unsigned queues; /* QPs that use this page */
-    struct qp *only; /* the QP, if only one uses the page */
-    /* Address of the register for the engine on a GPU; 0: that engine does not read it. */
-    uint64_t pinned;
+    uint64_t *reg;      /* doorbell register */
+    uint64_t seen;      /* value at the engine's last poll */
+    unsigned queues;    /* QPs that use this page */
+    struct qp *sole_qp; /* the QP, if only one uses the page */
+    /* Address of the register on the engine's GPU; 0: the GPU engine does not read it. */
+    uint64_t gpu_address;
     bool registered;
     bool on_gpu; /* the register is in GPU memory */
     /* The QP's send queue is in GPU memory, so the GPU engine polls the register unless by_cpu is
@@ -61,7 +61,7 @@ struct uar {
     /* The CPU engine polls the register, because the kernel has returned the QP or cannot run
      * it. */
     bool by_cpu;
-    bool owed; /* the CPU engine has not polled the register since by_cpu was set */
+    bool cpu_poll_pending; /* the CPU engine has not polled the register since by_cpu was set */
     /* ns; time of the next poll of a register in GPU memory, which takes a driver call */
     uint64_t next_poll_ns;
 };
@@ -87,7 +87,7 @@ struct cq {
     struct channel *channel; /* completion channel; NULL: none */
     struct channel *events;  /* asynchronous events of the context */
     void *owner;             /* the program's object that events name */
-    uint32_t fired;          /* arm word of the last event that was sent */
+    uint32_t last_armed;     /* arm word of the last event that was sent */
     uint32_t solicited;      /* producer index after the last solicited CQE */
 };
 
@@ -186,10 +186,10 @@ struct qp {
     /* Address of the send queue if it is in GPU memory, with the doorbell record; else 0. `ring` is
      * then a copy of what was fetched. */
     uint64_t gpu_ring;
-    bool by_gpu; /* the GPU kernel runs this QP (gpu_engine.h) */
-    bool leaves; /* the kernel must stop running it */
+    bool by_gpu;      /* the GPU kernel runs this QP (gpu_engine.h) */
+    bool leaving_gpu; /* the kernel must stop running it */
     /* times that the kernel returned the QP with a WQE that it does not execute */
-    unsigned returns;
+    unsigned gpu_returns;
     uint16_t producer, taken, released;
     bool listed; /* the QP is in the engine's work list */
     /* found in the WQE at `taken`; reported when all earlier ones are complete */
@@ -199,8 +199,8 @@ struct qp {
     unsigned reads;
 
     /* The WQE at `taken`, of which `offset` bytes were sent. */
-    bool busy;
-    bool begun;              /* it is in the outstanding list */
+    bool wqe_loaded;         /* `wqe` and `words` hold it */
+    bool wqe_outstanding;    /* it is among the outstanding requests */
     uint32_t resume_packets; /* first packets of it that need not be retransmitted */
     uint32_t offset;
     struct wqe wqe;
@@ -220,7 +220,7 @@ struct qp {
     uint32_t late_nak_psn;
     uint32_t first_psn;
     uint8_t max_reads, timeout, retry_count, rnr_retry, retries, rnr_tries;
-    bool opens;               /* DC: the next packet opens a connection */
+    bool opens_dc;            /* DC: the next packet opens a connection */
     bool response_lost;       /* Retransmitted because a response was missing; no progress since. */
     uint16_t counted_end;     /* requests before this index were counted for SOFT_HCA_FAIL_AT */
     uint64_t wait_until;      /* ns; no packet is sent before this time */
@@ -301,7 +301,7 @@ struct device {
     const struct config *config;
 
     pthread_mutex_t lock;
-    atomic_uint wanted; /* threads waiting for the lock */
+    atomic_uint lock_waiters; /* threads waiting for the lock */
     pthread_t engine, connector;
     atomic_bool stop;
     int listener, wake[2];

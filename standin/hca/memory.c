@@ -9,8 +9,8 @@
 #include <time.h>
 
 /* Writes bytes. An aligned value of up to 8 bytes is one store that releases everything before,
- * because programs wait for such words. Of 16 bytes each half is one store, for LL128-like packets
- * whose halves both contain a sequence number. */
+ * because programs wait for such words. Of 16 bytes each half is one store, for packets whose
+ * halves both contain a sequence number. */
 static void put_word(void *to, const void *from, size_t bytes)
 {
     uintptr_t at = (uintptr_t)to;

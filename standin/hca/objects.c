@@ -14,9 +14,9 @@ enum { UAR_REGISTER = 0x800 };
 
 static bool make_register(struct uar *u, bool may_be_on_gpu)
 {
-    u->pinned = may_be_on_gpu ? gpu_engine_register(u->device) : 0;
-    u->on_gpu = u->pinned;
-    u->reg = (uint64_t *)(uintptr_t)u->pinned;
+    u->gpu_address = may_be_on_gpu ? gpu_engine_register(u->device) : 0;
+    u->on_gpu = u->gpu_address;
+    u->reg = (uint64_t *)(uintptr_t)u->gpu_address;
     u->page = (uint8_t *)u->reg;
     if (u->on_gpu)
         return true;
@@ -169,7 +169,7 @@ int qp_modify(struct qp *qp, const struct qp_modify *m, unsigned what)
         qp_list(qp);
     if (m->to == QP_RTS && qp->gpu_ring && qp->uar)
         qp->uar->by_cpu = false; /* until the kernel returns the QP */
-    qp->leaves = false;
+    qp->leaving_gpu = false;
     device_changes(d);
     device_unlock(d);
     device_wake(d);

@@ -89,8 +89,8 @@ void qp_remove(struct qp *qp)
     d->qps[qp->qpn & (MAX_QPS - 1)] = NULL;
     if (qp->uar) {
         qp->uar->queues--;
-        if (qp->uar->only == qp)
-            qp->uar->only = NULL;
+        if (qp->uar->sole_qp == qp)
+            qp->uar->sole_qp = NULL;
     }
     for (unsigned i = 0; i < 2; i++)
         if (qp->memories[i])
@@ -119,7 +119,7 @@ void qp_reset(struct qp *qp)
     qp->producer = qp->taken = qp->released = 0;
     qp->outstanding_head = qp->outstanding_tail = 0;
     qp->reads = 0;
-    qp->busy = qp->begun = false;
+    qp->wqe_loaded = qp->wqe_outstanding = false;
     qp->resume_packets = 0;
     qp->offset = 0;
     qp->fault = (struct fault){0};
@@ -152,7 +152,7 @@ void qp_to_error(struct qp *qp)
         qp->taken = qp->outstanding[qp->outstanding_head & qp->outstanding_mask].index;
     qp->outstanding_head = qp->outstanding_tail;
     qp->reads = 0;
-    qp->busy = qp->begun = false;
+    qp->wqe_loaded = qp->wqe_outstanding = false;
     qp->resume_packets = 0;
     qp->fault = (struct fault){0};
     qp->late_nak = 0;

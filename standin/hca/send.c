@@ -181,7 +181,7 @@ static bool load_next_wqe(struct qp *qp)
         raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_ADDRESS);
         return false;
     }
-    qp->busy = true;
+    qp->wqe_loaded = true;
     qp->offset = 0;
     return true;
 }
@@ -266,7 +266,7 @@ static struct outstanding *add_outstanding(struct qp *qp)
 static void finish_wqe(struct qp *qp)
 {
     qp->taken = (uint16_t)(qp->taken + qp->wqe.blocks);
-    qp->busy = qp->begun = false;
+    qp->wqe_loaded = qp->wqe_outstanding = false;
 }
 
 static void fill_header(struct qp *qp, struct packet *p, uint32_t payload)
@@ -282,7 +282,7 @@ static void fill_header(struct qp *qp, struct packet *p, uint32_t payload)
                          .rkey = w->rkey,
                          .address = w->remote + qp->offset};
     if (qp->type == QP_DCI)
-        p->flags |= PACKET_DC | (qp->opens ? PACKET_OPENS : 0);
+        p->flags |= PACKET_DC | (qp->opens_dc ? PACKET_OPENS : 0);
 }
 
 static uint8_t fill_payload(struct qp *qp, struct packet *p, uint32_t payload)
@@ -366,14 +366,14 @@ static bool send_packet(struct qp *qp)
         /* The message stays incomplete at the responder; the request is no longer outstanding. */
         qp->outstanding_tail--;
         qp->reads -= atomic;
-        qp->busy = qp->begun = false;
+        qp->wqe_loaded = qp->wqe_outstanding = false;
         raise_fault(qp, syndrome, VENDOR_KEY);
         return false;
     }
     ring_commit(&qp->link->requests, p);
     qp->link->unpublished = true;
     qp->link_position = qp->link->requests.own;
-    qp->opens = false;
+    qp->opens_dc = false;
     qp->psn = psn_add(qp->psn, numbers);
     if (psn_before(qp->psn_limit, qp->psn))
         qp->psn_limit = qp->psn;
@@ -389,7 +389,7 @@ static void run_local_wqe(struct qp *qp)
 {
     uint8_t syndrome = gather(qp, 0, NULL, qp->wqe.length);
     if (syndrome) {
-        qp->busy = false;
+        qp->wqe_loaded = false;
         raise_fault(qp, syndrome, VENDOR_KEY);
         return;
     }
@@ -419,7 +419,7 @@ static bool check_atomic_form(struct qp *qp)
         "is not a software HCA, or does not answer",
         qp->qpn, qp->taken, a->bytes, a->bytes == 8 ? " with a mask" : "",
         address_text(qp->remote, text));
-    qp->busy = false;
+    qp->wqe_loaded = false;
     raise_fault(qp, SYNDROME_REMOTE_INVALID_REQUEST, VENDOR_NO_FORM);
     return false;
 }
@@ -434,7 +434,7 @@ static bool start_wqe(struct qp *qp)
     if (!qp->link || !ring_reserve(&qp->link->requests, qp->mtu + 8) || !check_atomic_form(qp))
         return false;
     add_outstanding(qp);
-    qp->begun = true;
+    qp->wqe_outstanding = true;
     qp->psn = psn_add(qp->psn, qp->resume_packets);
     qp->offset = qp->resume_packets * qp->mtu;
     qp->resume_packets = 0;
@@ -443,7 +443,7 @@ static bool start_wqe(struct qp *qp)
 
 static bool run_request(struct qp *qp, uint64_t *bytes)
 {
-    if (!qp->busy && !load_next_wqe(qp))
+    if (!qp->wqe_loaded && !load_next_wqe(qp))
         return false;
     if (wqe_is_local(qp->wqe.opcode)) {
         if (is_blocked(qp))
@@ -451,14 +451,14 @@ static bool run_request(struct qp *qp, uint64_t *bytes)
         run_local_wqe(qp);
         return true;
     }
-    if (!qp->begun && !start_wqe(qp))
+    if (!qp->wqe_outstanding && !start_wqe(qp))
         return false;
-    while (qp->busy && *bytes < BYTES_A_PASS) {
+    while (qp->wqe_loaded && *bytes < BYTES_A_PASS) {
         *bytes += qp->mtu;
         if (!send_packet(qp))
             return false;
     }
-    return !qp->busy;
+    return !qp->wqe_loaded;
 }
 
 /* --- Flushing --- */
@@ -495,12 +495,13 @@ bool send_run(struct qp *qp)
     qp->wait_until = 0;
     unsigned most = adversary_limit(qp->device, REQUESTS_A_PASS);
     for (unsigned n = 0; n < most && bytes < BYTES_A_PASS; n++) {
-        if (qp->state != QP_RTS || qp->fault.syndrome || (!qp->busy && qp->taken == qp->producer))
+        if (qp->state != QP_RTS || qp->fault.syndrome ||
+            (!qp->wqe_loaded && qp->taken == qp->producer))
             break;
         unsigned short_writes = burst_send(qp);
         worked |= short_writes;
         n += short_writes;
-        if (!qp->busy && qp->taken == qp->producer)
+        if (!qp->wqe_loaded && qp->taken == qp->producer)
             break;
         if (!run_request(qp, &bytes))
             break;

@@ -98,14 +98,14 @@ head -c 100 state >damaged
 job 2 2 --check damaged
 says 'damaged has 100 bytes: it is not a checkpoint'
 elements=60017 job 2 2 --check state
-says 'state holds array field of 60013 elements of 8 bytes, the program has field of 60017 of 8: start it as'
+says 'state holds array field of 60013 elements of 8 bytes, the program has field of 60017 of 8: start it with'
 mkdir place
 job 2 2 --steps 1 place
 says '^checkpoint: PE 0: .*place'
 job 2 3 --steps 1 nowhere/state
 says '^checkpoint: PE 0: .*nowhere/state.new.*No such file or directory'
 job 2 1 --steps 0 state
-says '^checkpoint: --steps 0: a whole number from 1 to'
+says '^checkpoint: --steps 0: expected a whole number from 1 to'
 
 # A disk that is full: the old one stays, and nothing else. (Whoever may not mount leaves this out.)
 mkdir -p disk

@@ -40,7 +40,7 @@ right --routing skewed --experts 64
 says '^[1-9][0-9]* experts have no token'
 pes=3
 right --routing one # the three experts of all tokens are at one PE, and each token goes there once
-says '^7 experts have no token, the busiest one has 111$'
+says '^7 experts have no token, the busiest expert has 111$'
 says '^a token goes to 1\.00 PEs, 0\.67 of them others; '
 right --routing one --capacity 37
 run 1 --routing one --capacity 36
@@ -77,7 +77,7 @@ refused '--hidden 12: expected a multiple of 8' --hidden 12
 refused '--top 11: expected at most --experts 10' --top 11
 refused '--tokens 0: expected a whole number from 1 to 1048576' --tokens 0
 refused '--routing away: expected uniform, skewed or one' --routing away
-refused '--capacity x: a whole number' --capacity x
+refused '--capacity x: expected a whole number' --capacity x
 refused '--parts 5: expected a whole number from 1 to 4' --parts 5
 refused 'unexpected operand more; see --help' more
 run 2 --no-such

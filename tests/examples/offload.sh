@@ -33,7 +33,7 @@ sed -n 's/^step.*loss //p' out | sed -n '1p;$p' | tr '\n' ' ' | awk '{ exit !($2
 for slots in 2 3 4 9; do
     run 0 --steps 9 --memory $((13440 + slots * 43920 + 100)) model.$slots
     says "in memory: $((slots < 5 ? slots : 5)) of the layers"
-    says '^its transfers alone take .* ms a step; no kernel ran for .* ms: [0-9]+ % of the transfers was hidden'
+    says '^its transfers alone take .* ms a step; no kernel ran for .* ms: [0-9]+ % of the transfers overlapped'
     [ "$(grep '^step' out)" = "$(cat steps)" ] || { echo "$slots slots: other losses" && cat out && bad=1; }
     same model.$slots
 done
@@ -83,7 +83,7 @@ for pes in 2 3 5; do
     for memory in 190K 230K 1M; do
         run 0 --steps 9 --memory $memory --new model
         says '^file: 0\.[0-9]+ GB read, 0\.[0-9]+ GB written'
-        says '^its transfers alone take .* ms a step; no kernel ran for .* ms: [0-9]+ % of the transfers was hidden'
+        says '^its transfers alone take .* ms a step; no kernel ran for .* ms: [0-9]+ % of the transfers overlapped'
         [ "$(grep '^step' out)" = "$(cat steps)" ] || { echo "$pes PEs, $memory: other losses" && cat out && bad=1; }
         same model
     done
@@ -102,7 +102,7 @@ says '^resumes after step 8$'
 sed -n 's/^step 9: loss //p' out | paste - <(tail -n 1 alone) | awk '{ d = $1 - $2; exit d > 1e-4 * $2 || -d > 1e-4 * $2 }' ||
     { echo "with other numbers of PEs it learns something else" && tail -n 1 out alone && bad=1; }
 pes=2
-refused '--memory 65536 is too small: two layers of .* and of a layer that is put together, at each PE, need [0-9]+ ' --memory 64K model
+refused '--memory 65536 is too small: two layers of .* and of a gathered layer, at each PE, need [0-9]+ ' --memory 64K model
 [ "$(grep -c '^offload:' out)" = 1 ] || { echo "not said once" && cat out && bad=1; }
 pes=7
 refused '--batch 60 is no multiple of the 7 PEs' model

@@ -52,7 +52,7 @@ for pes in 2 4; do
         [ "$(grep '^step' out)" = "$(cat steps)" ] || { echo "$pes PEs, $bucket: other losses" && cat out && bad=1; }
         run 0 --steps 6 --bucket $bucket --shard --check "$text"
         same "$pes PEs, shares, buckets of $bucket"
-        says '^check: the same in every bit'
+        says '^check: identical in every bit'
     done
     says '^exchanges took .* ms a step, .* with nothing else running; the model.s kernels waited .* ms for .*: [0-9]+ % overlapped'
 done
@@ -90,12 +90,12 @@ refused() {
     says "^train: $1"
 }
 refused 'state is of a run with --micro 4, not 2: resume with the same settings' --micro 2 --resume state "$text"
-refused 'state is of a run with --rate 0.003, not 0.01: go on' --rate 0.01 --resume state "$text"
-refused '.*state holds array 2x24 context 12 .*, the program has 1x24 context 12 .*: start it as' --layers 1 --resume state "$text"
+refused 'state is of a run with --rate 0.003, not 0.01: resume' --rate 0.01 --resume state "$text"
+refused '.*state holds array 2x24 context 12 .*, the program has 1x24 context 12 .*: start it with' --layers 1 --resume state "$text"
 refused '--resume nothing: there is no such file' --resume nothing "$text"
 refused 'nothing: No such file or directory' nothing
 printf 'only thirteen' >short
-refused 'short has 13 characters; at least 14 are needed, two more than --context' short
+refused 'short has 13 characters; at least 14 are needed, 2 more than --context' short
 refused '--heads 5: expected a number that divides --width 24' --heads 5 "$text"
 refused '--bucket 4Q: expected a size as 4096, 64K, 4M or 1G' --bucket 4Q "$text"
 refused '--rate nan: expected a number above 0, at most 1' --rate nan "$text"

@@ -82,7 +82,7 @@ refused 2 'absent.y4m: No such file or directory. Without a camera, make a clip:
 refused 2 '\. is a folder; give a camera \(/dev/video0\) or a clip' .
 refused 2 '/dev/null is not a V4L2 device' /dev/null
 refused 2 '/dev/video63 cannot be opened: No such file or directory' /dev/video63
-refused 2 '--frames 0: a whole number from 1 to ' --frames 0 clip.y4m
+refused 2 '--frames 0: expected a whole number from 1 to ' --frames 0 clip.y4m
 refused 2 '--size 7: expected WIDTHxHEIGHT' --size 7 clip.y4m
 refused 2 '--memory heap: expected auto, userptr, mmap or copy' --memory heap clip.y4m
 refused 2 '/dev/full: could not be written: No space left on device' --make /dev/full

@@ -34,7 +34,7 @@ static void connect_record(const struct gda_shape *shape, const struct gda_recor
     }
     for (size_t i = 0; i < (gda_record_bytes(shape) - sizeof *record) / sizeof *words; i++)
         end += words[i];
-    for (size_t i = 0; i < (size_t)shape->npes * (shape->each + shape->adapters); i++)
+    for (size_t i = 0; i < (size_t)shape->npes * (shape->queues_per_pe + shape->adapters); i++)
         if (words[gda_record_keys(shape) + i] >> 24)
             abort();
     (void)end;
@@ -61,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 4)
         return 0;
     struct gda_shape shape = {.adapters = 1 + data[1] % GDA_ADAPTERS_MOST,
-                              .each = 1 + data[2] % 5,
+                              .queues_per_pe = 1 + data[2] % 5,
                               .chunks = 1 + data[3] % 7,
                               .chunk_bits = 16,
                               .relaxed = data[0] >> 1 & 1,
@@ -73,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     struct gda_record *record = copy_of(data + 4, size - 4, gda_record_bytes(&shape));
     if (data[0] & 4) { /* the sizes that it must tell */
-        record->each = shape.each;
+        record->queues_per_pe = shape.queues_per_pe;
         record->chunks = shape.chunks;
         record->chunk_bits = shape.chunk_bits;
         record->relaxed = shape.relaxed;

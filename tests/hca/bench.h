@@ -576,16 +576,16 @@ static inline void say_queue(const struct qp *qp)
             f->last_psn, f->received, f->length, f->blocks, f->complete,
             f->solicited ? " solicited" : "");
     }
-    if (qp->busy)
-        say(" busy%s at %u", qp->begun ? " begun" : "", qp->offset);
+    if (qp->wqe_loaded)
+        say(" busy%s at %u", qp->wqe_outstanding ? " begun" : "", qp->offset);
     if (qp->resume_packets)
         say(" resume %u", qp->resume_packets);
     if (qp->fault.syndrome)
         say(" fault %x %x", qp->fault.syndrome, qp->fault.vendor);
     if (qp->late_nak)
         say(" late %x %06x", qp->late_nak, qp->late_nak_psn);
-    if (qp->response_lost | qp->opens)
-        say("%s%s", qp->response_lost ? " gap" : "", qp->opens ? " opens" : "");
+    if (qp->response_lost | qp->opens_dc)
+        say("%s%s", qp->response_lost ? " gap" : "", qp->opens_dc ? " opens" : "");
     if (qp->window)
         say(" window %u", qp->window);
     if (qp->wait_until)

@@ -1374,9 +1374,9 @@ static void contexts(void)
         ;
     device_wake_connector(d);
     assert_int_equal(read(d->wake[0], &byte, 1), 1);
-    unsigned wanted = atomic_load(&d->wanted);
+    unsigned wanted = atomic_load(&d->lock_waiters);
     device_lock(d);
-    assert_int_equal(atomic_load(&d->wanted), wanted);
+    assert_int_equal(atomic_load(&d->lock_waiters), wanted);
     device_unlock(d);
 }
 
@@ -1423,14 +1423,14 @@ static void passes(void)
     assert_int_equal(d->work_count, 0);
     /* Whose doorbell is the GPU's is left alone. */
     q->of->uar->for_gpu = true;
-    q->of->uar->owed = true;
+    q->of->uar->cpu_poll_pending = true;
     *q->of->uar->reg += 1;
     uint64_t bells = d->count_doorbells;
     assert_false(engine_pass(d, &timed));
-    assert_true(q->of->uar->owed);
+    assert_true(q->of->uar->cpu_poll_pending);
     q->of->uar->by_cpu = true;
     assert_true(engine_pass(d, &timed));
-    assert_false(q->of->uar->owed);
+    assert_false(q->of->uar->cpu_poll_pending);
     q->of->uar->for_gpu = false;
     say("  doorbells %llu\n", (unsigned long long)(d->count_doorbells - bells));
     /* A register in memory of a GPU is looked at now and then. */

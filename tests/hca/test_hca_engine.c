@@ -175,7 +175,7 @@ int __wrap_sched_yield(void);
 int __wrap_sched_yield(void)
 {
     yields++;
-    atomic_store(&device.wanted, 0);
+    atomic_store(&device.lock_waiters, 0);
     clock_now += away;
     return 0;
 }
@@ -282,7 +282,7 @@ void gpu_engine_release_queue(struct device *d, struct qp *qp)
     assert_ptr_equal(d, &device);
     assert_int_equal(lock_depth, 0);
     say("  leave\n");
-    qp->leaves = true;
+    qp->leaving_gpu = true;
 }
 
 static uint64_t far_register;
@@ -378,14 +378,14 @@ static void doorbells_are_seen_once(void **state)
     device.uars[4] = &uars[2];
     device.uar_top = 4;
     registers[2] = 9; /* behind the top */
-    uars[0].owed = uars[1].owed = true;
+    uars[0].cpu_poll_pending = uars[1].cpu_poll_pending = true;
     assert_true(pass(&timed));
     assert_false(timed);
     assert_int_equal(rings, 1);
     assert_ptr_equal(rung[0], &uars[1]);
     assert_int_equal(rung_with[0], 5);
     assert_int_equal(uars[1].seen, 5);
-    assert_false(uars[0].owed || uars[1].owed);
+    assert_false(uars[0].cpu_poll_pending || uars[1].cpu_poll_pending);
     assert_false(pass(&timed));
     assert_int_equal(rings, 0);
     assert_int_equal(device.now, clock_now);
@@ -402,22 +402,22 @@ static void doorbells_are_seen_once(void **state)
     assert_ptr_equal(rung[1], &uars[1]);
     assert_int_equal(rung_with[1], 6);
     /* A queue of the GPU's engine, unless the CPU has it. */
-    uars[1].for_gpu = uars[1].owed = true;
+    uars[1].for_gpu = uars[1].cpu_poll_pending = true;
     registers[1] = 7;
     assert_false(pass(&timed));
-    assert_true(uars[1].owed);
+    assert_true(uars[1].cpu_poll_pending);
     uars[1].by_cpu = true;
     assert_true(pass(&timed));
-    assert_false(uars[1].owed);
+    assert_false(uars[1].cpu_poll_pending);
     uars[1].for_gpu = false;
     /* In memory of a GPU: now and then. */
     uars[1].on_gpu = true;
     registers[1] = 8;
     uars[1].next_poll_ns = clock_now + 1;
-    uars[1].owed = true;
+    uars[1].cpu_poll_pending = true;
     assert_false(pass(&timed));
     assert_int_equal(far_reads, 0);
-    assert_true(uars[1].owed);
+    assert_true(uars[1].cpu_poll_pending);
     clock_now++;
     assert_true(pass(&timed));
     assert_int_equal(far_reads, 1);
@@ -450,7 +450,7 @@ static void queues_are_visited_while_they_have_something(void **state)
         setup(state);
         struct qp first = {.qpn = 1, .listed = true, .state = QP_RTS},
                   q = {.qpn = 2, .listed = true, .state = cases[i].qp_state},
-                  last = {.qpn = 3, .listed = true, .state = QP_RTS, .busy = true};
+                  last = {.qpn = 3, .listed = true, .state = QP_RTS, .wqe_loaded = true};
         bool timed;
         device.work[0] = &first;
         device.work[1] = &q;
@@ -460,7 +460,7 @@ static void queues_are_visited_while_they_have_something(void **state)
         worked_mask = cases[i].ran ? 1u << 2 : 0;
         timed_mask = cases[i].waits ? 1u << 2 : 0;
         q.fault.syndrome = cases[i].fault;
-        q.busy = cases[i].busy;
+        q.wqe_loaded = cases[i].busy;
         q.taken = cases[i].more;
         assert_int_equal(pass(&timed), cases[i].worked);
         assert_int_equal(timed, cases[i].timed);
@@ -547,7 +547,7 @@ static void sleeps_get_longer(void **state)
     works_at = 0;
     away = 30000;
     wakeup[0] = 41;
-    atomic_store(&device.wanted, 1);
+    atomic_store(&device.lock_waiters, 1);
     run_engine(300);
     say("  yields %u, slack %u, asleep %u seen %u now %u\n", yields, slacks, sleeps.asleep,
         sleeps.seen, wakeup[1]);
@@ -608,7 +608,7 @@ static void pages(void **state)
         assert_ptr_equal(u[i]->device, &device);
         assert_ptr_equal(u[i]->reg, u[i]->page + 0x800);
         assert_false(u[i]->on_gpu);
-        assert_int_equal(u[i]->pinned, 0);
+        assert_int_equal(u[i]->gpu_address, 0);
         assert_int_equal(device.uar_top, i + 2);
     }
     uar_remove(u[1]);
@@ -622,7 +622,7 @@ static void pages(void **state)
     far_register = 0x123400;
     u[3] = uar_add(&device, true);
     assert_true(u[3]->on_gpu);
-    assert_int_equal(u[3]->pinned, 0x123400);
+    assert_int_equal(u[3]->gpu_address, 0x123400);
     assert_int_equal((uintptr_t)u[3]->reg, 0x123400);
     assert_ptr_equal(u[3]->page, u[3]->reg);
     assert_int_equal(maps, 3);
@@ -755,7 +755,7 @@ static void moves(void **state)
             qp.responder.from, qp.psn, qp.acked, qp.psn_limit, qp.max_reads, qp.timeout,
             qp.retry_count, qp.retries, qp.rnr_retry, qp.rnr_tries,
             qp.link == &links[1] ? 2 : qp.link == &links[0], qp.window);
-        say("  cpu %d leaves %d wakes %u changes %u\n", u.by_cpu, qp.leaves, wakes, changes);
+        say("  cpu %d leaves %d wakes %u changes %u\n", u.by_cpu, qp.leaving_gpu, wakes, changes);
     }
 }
 

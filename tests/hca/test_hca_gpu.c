@@ -1025,7 +1025,7 @@ static void queues_make(void)
         uars[i] = (struct uar){.device = &device,
                                .page_id = i + 1,
                                .queues = 1,
-                               .pinned = 0x10000 + i,
+                               .gpu_address = 0x10000 + i,
                                .seen = 0x1111 * (i + 1)};
         cqs[i] = (struct cq){.device = &device,
                              .on_gpu = true,
@@ -1059,10 +1059,10 @@ static void say_queues(void)
         const struct qp *q = &queues[i];
         say("  qp %u: gpu %d cpu %d owed %d returns %u blocks %u/%u/%u seen %llx "
             "counts %llu %llu %llu completions %u\n",
-            i, q->by_gpu, uars[i].by_cpu, uars[i].owed, q->returns, q->released, q->taken,
-            q->producer, (unsigned long long)uars[i].seen, (unsigned long long)q->count_requests,
-            (unsigned long long)q->count_bytes, (unsigned long long)q->count_completions,
-            cqs[i].producer);
+            i, q->by_gpu, uars[i].by_cpu, uars[i].cpu_poll_pending, q->gpu_returns, q->released,
+            q->taken, q->producer, (unsigned long long)uars[i].seen,
+            (unsigned long long)q->count_requests, (unsigned long long)q->count_bytes,
+            (unsigned long long)q->count_completions, cqs[i].producer);
     }
     say("  device %llu %llu %llu\n", (unsigned long long)device.count_requests,
         (unsigned long long)device.count_by_gpu, (unsigned long long)device.count_doorbells);
@@ -1213,7 +1213,8 @@ static void starts(void)
         struct uar u = {.page = page, .reg = (uint64_t *)(uintptr_t)0x8800};
         fail_next(calls[i], 1, 0);
         bool pinned = gpu_engine_map_doorbell(&device, &u);
-        say("  %d pinned %llx registered %d\n", pinned, (unsigned long long)u.pinned, u.registered);
+        say("  %d pinned %llx registered %d\n", pinned, (unsigned long long)u.gpu_address,
+            u.registered);
         assert_int_equal(depth, 0);
     }
     fail_next("push", 1, 0);
@@ -1256,7 +1257,7 @@ static void starts_elsewhere(void)
 static void stop_the_engine(void)
 {
     if (pauses > 2) {
-        uars[0].owed = uars[1].owed = false;
+        uars[0].cpu_poll_pending = uars[1].cpu_poll_pending = false;
         queues[0].state = QP_RTS;
         atomic_store(&peer_link.dead, false);
     }
@@ -1302,21 +1303,21 @@ static void given(void)
         queues[0].gpu_ring = 0;
         queues[2].state = QP_RESET;
         q->gpu_ring = i == 1 ? 0 : q->gpu_ring;
-        q->leaves = i == 2;
-        q->returns = i == 3 ? 64 : 63;
+        q->leaving_gpu = i == 2;
+        q->gpu_returns = i == 3 ? 64 : 63;
         q->type = i == 4 ? QP_DCI : QP_RC;
         q->state = i == 5 ? QP_SQD : QP_RTS;
         cqs[1].on_gpu = i != 6;
         cqs[1].users = i == 7 ? 3 : 2;
         q->uar = i == 8 ? NULL : &uars[1];
         uars[1].queues = i == 9 ? 2 : 1;
-        uars[1].pinned = i == 10 ? 0 : 9;
-        uars[1].owed = i == 11;
+        uars[1].gpu_address = i == 10 ? 0 : 9;
+        uars[1].cpu_poll_pending = i == 11;
         q->link = i == 12 ? NULL : &peer_link;
         peer_link.roce = i == 13 ? (void *)&config : NULL;
         atomic_store(&peer_link.dead, i == 14);
         q->fault.syndrome = i == 15;
-        q->busy = i == 16;
+        q->wqe_loaded = i == 16;
         q->taken -= i == 17;
         q->outstanding_tail += i == 18;
         config.mode = i == 19 ? MODE_LENIENT : MODE_STRICT;
@@ -1347,7 +1348,7 @@ static void leaving(void)
     struct gpu_engine *g = device.gpu;
     queues_make();
     gpu_engine_release_queue(&device, &queues[0]);
-    assert_true(queues[0].leaves);
+    assert_true(queues[0].leaving_gpu);
     assert_int_equal(waits, 0);
     gpu_engine_flush(&device);
     assert_int_equal(waits, 0);

@@ -472,7 +472,7 @@ static void bounds(void)
     free(qp->outstanding);
     qp_set_ring(qp, ring, 512);
     qp->psn = qp->psn_limit = qp->acked = 0;
-    qp->busy = qp->begun = false;
+    qp->wqe_loaded = qp->wqe_outstanding = false;
     qp->outstanding_head = qp->outstanding_tail = 0;
     qp->reads = 0;
     qp->taken = qp->released = 0;
@@ -539,7 +539,7 @@ static void targets_of_dc(void)
         put_segment(MEMORY, 8, LKEY);
         qp->taken = qp->released = qp->producer = qp->counted_end = request_end(qp);
         config.link = i >= 3 ? LINK_ROCE : LINK_IB;
-        qp->busy = qp->begun = false;
+        qp->wqe_loaded = qp->wqe_outstanding = false;
         qp->fault = (struct fault){0};
         qp->state = QP_RTS;
         qp->outstanding_head = qp->outstanding_tail;
@@ -835,7 +835,7 @@ static void short_writes_apart(void)
         qp->type = i == 3 ? QP_DCI : QP_RC;
         qp->link = i == 4 ? NULL : &links_out[0];
         links_out[0].roce = i == 5 ? (void *)&wire_window : NULL;
-        qp->busy = i == 6;
+        qp->wqe_loaded = i == 6;
         qp->resume_packets = i == 7;
         qp->fault.syndrome = i == 8;
         qp->producer -= i == 9 ? 2 : 0;
@@ -1147,13 +1147,13 @@ static void dc_links(void)
     assert_true(send_target(qp, &a));
     assert_ptr_equal(qp->link, &links_out[0]);
     assert_int_equal(links_out[0].users, 1);
-    qp->opens = false;
+    qp->opens_dc = false;
     assert_true(send_target(qp, &a));
-    assert_false(qp->opens);
+    assert_false(qp->opens_dc);
     assert_int_equal(links_out[0].users, 1);
     qp->link = NULL; /* it went meanwhile */
     assert_true(send_target(qp, &a));
-    assert_true(qp->opens);
+    assert_true(qp->opens_dc);
     assert_ptr_equal(qp->link, &links_out[0]);
     links_out[0].users = 1;
     a.lid++;

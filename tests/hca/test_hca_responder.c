@@ -879,7 +879,7 @@ static void completion_queues(void)
         cq_records[1][1] = big(words[i].word);
         assert_int_equal(cq_notify(cq), words[i].sent);
         if (words[i].sent)
-            assert_int_equal(cq->fired, words[i].word);
+            assert_int_equal(cq->last_armed, words[i].word);
         owner = NULL;
         assert_int_equal(read(completions.read_fd, &owner, sizeof owner),
                          words[i].sent ? (int)sizeof owner : -1);
@@ -1032,10 +1032,10 @@ static void queue_numbers(void)
     cqs[1].users = 5;
     a->uar = &uars[0];
     uars[0].queues = 7;
-    uars[0].only = a;
+    uars[0].sole_qp = a;
     c->uar = &uars[1];
     uars[1].queues = 1;
-    uars[1].only = a;
+    uars[1].sole_qp = a;
     qp_list(a);
     qp_list(c);
     qp_list(a);
@@ -1046,11 +1046,11 @@ static void queue_numbers(void)
     assert_int_equal(cqs[0].users, 2);
     assert_int_equal(cqs[1].users, 4);
     assert_int_equal(uars[0].queues, 6);
-    assert_null(uars[0].only);
+    assert_null(uars[0].sole_qp);
     assert_int_equal(device.work_count, 1);
     assert_ptr_equal(device.work[0], c);
     qp_remove(c);
-    assert_ptr_equal(uars[1].only, a);
+    assert_ptr_equal(uars[1].sole_qp, a);
     assert_int_equal(uars[1].queues, 0);
     assert_int_equal(device.work_count, 0);
 }
@@ -1072,7 +1072,7 @@ static void resets(void)
         qp->outstanding_tail = round ? 3 : 4;
         qp->outstanding[3].index = 2;
         qp->reads = 2;
-        qp->busy = qp->begun = true;
+        qp->wqe_loaded = qp->wqe_outstanding = true;
         qp->resume_packets = 2;
         qp->offset = 3;
         qp->fault = (struct fault){1, 2};
@@ -1288,7 +1288,7 @@ static void odds(void)
     qp->outstanding_head = 3;
     qp->outstanding_tail = 5;
     qp->reads = 2;
-    qp->busy = qp->begun = true;
+    qp->wqe_loaded = qp->wqe_outstanding = true;
     qp->resume_packets = 2;
     qp->fault = (struct fault){1, 2};
     qp->late_nak = 3;

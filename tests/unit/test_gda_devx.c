@@ -176,8 +176,8 @@ static void queue_pairs(void **state)
     assert_int_equal(number, NUMBER);
 }
 
-static const struct gda_connection ends = {.number = BEYOND | 0x135791,
-                                           .peer_number = BEYOND | 0x246802,
+static const struct gda_connection ends = {.qpn = BEYOND | 0x135791,
+                                           .peer_qpn = BEYOND | 0x246802,
                                            .psn = BEYOND | 0x918273,
                                            .peer_psn = BEYOND | 0x645546,
                                            .sport = 0xfffbc123};

@@ -55,7 +55,7 @@ static weft_status await(uint64_t known, uint64_t target)
     static struct gda_adapter adapter = {.name = "the adapter"};
     struct path_world world = {.wait_step = step, .wait_end = end};
     struct gda_gpu_queues far = {.qps = links, .queues = there};
-    struct gda gda = {.world = &world, .each = EACH, .queues = queues, .gpu_queues = &far};
+    struct gda gda = {.world = &world, .queues_per_pe = EACH, .queues = queues, .gpu_queues = &far};
     links[QUEUE].adapter = &adapter;
     there[QUEUE].completion = &page[1];
     queues[QUEUE].done = known;

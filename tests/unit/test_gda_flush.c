@@ -67,12 +67,12 @@ static int setup(void **state)
     world.common[PATH_GDA] = (struct path_common *)(void *)&gda;
     gda = (struct gda){.world = &world,
                        .count = 1,
-                       .each = 1,
+                       .queues_per_pe = 1,
                        .depth = DEPTH,
                        .queues = queues,
                        .gpu = &side,
                        .bases = segment_bases};
-    struct weft_dev_gda_queue *q = &queues[gda_queue_number(&gda, 1, 1)];
+    struct weft_dev_gda_queue *q = &queues[gda_queue_index(&gda, 1, 1)];
     weft_dev_gda_ring_set(&q->ring, blocks, DEPTH, 0x77);
     q->ring.record = &record;
     q->ring.doorbell = &doorbell;

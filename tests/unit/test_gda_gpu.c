@@ -524,7 +524,7 @@ static int setup(void **state)
     gda = (struct gda){.world = &world,
                        .adapters = &adapters,
                        .count = ADAPTERS,
-                       .each = EACH,
+                       .queues_per_pe = EACH,
                        .depth = DEPTH,
                        .area = area,
                        .area_bytes = sizeof area,

@@ -429,14 +429,14 @@ static weft_status join(void)
     adapters->one[ADAPTERS].port.lid = 99; /* one that is not used */
     gda = NULL;
     memory_calls = 0;
-    return gda_join(&world, adapters, &gda);
+    return gda_create(&world, adapters, &gda);
 }
 
 static void leave(void)
 {
     const int used = gda->adapters != NULL;
     closed_cuda = closed_far = freed_simt = freed_gpu = 0;
-    gda_leave(gda);
+    gda_destroy(gda);
     assert_int_equal(live, 0);
     assert_int_equal(live_memory, 0);
     assert_int_equal(closed_cuda, 1);
@@ -585,7 +585,7 @@ static void queues_are_made(void **state)
     int made = 0;
     for (int pe = 0; pe < PES; pe++)
         for (uint32_t k = 0; k < EACH + ADAPTERS; k++, made++) {
-            uint32_t number = gda_queue_number(gda, pe, k);
+            uint32_t number = gda_queue_index(gda, pe, k);
             uint32_t a = (k < EACH ? k : k - EACH) % ADAPTERS;
             const struct weft_dev_gda_queue *q = &gda->queues[number];
             const struct object *cq = &objects[2 * made], *qp = cq + 1;
@@ -668,7 +668,7 @@ static void queues_are_connected(void **state)
             }
         for (int pe = 0; pe < PES; pe++)
             for (uint32_t a = 0; a < ADAPTERS; a++) {
-                size_t at = gda_keys_at(gda, a, pe);
+                size_t at = gda_key_index(gda, a, pe);
                 const uint32_t *keys = told[pe].words + a * CHUNKS;
                 assert_memory_equal(gda->remote_keys + at, keys, CHUNKS * 4);
                 assert_memory_equal(gda->data_keys + at, keys + (relaxed ? ADAPTERS * CHUNKS : 0),
@@ -691,7 +691,7 @@ static void what_is_told(void **state)
         assert_int_equal(join(), WEFT_OK);
         const struct gda_record *mine = &told[ME].record;
         assert_int_equal(told_bytes % 8, 0);
-        assert_int_equal(mine->each, EACH);
+        assert_int_equal(mine->queues_per_pe, EACH);
         assert_int_equal(mine->chunks, CHUNKS);
         assert_int_equal(mine->chunk_bits, 16);
         assert_int_equal(mine->relaxed, 0);
@@ -866,7 +866,7 @@ static void others_that_fail(void **state)
     }
     setup(state);
     live = live_memory = 0;
-    assert_int_equal(gda_join(&world, NULL, &gda), WEFT_ERR_NO_PATH);
+    assert_int_equal(gda_create(&world, NULL, &gda), WEFT_ERR_NO_PATH);
     leave();
 }
 

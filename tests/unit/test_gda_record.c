@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 static const struct gda_shape shape = {.adapters = 2,
-                                       .each = 3,
+                                       .queues_per_pe = 3,
                                        .chunks = 5,
                                        .chunk_bits = 16,
                                        .relaxed = 1,
@@ -26,8 +26,11 @@ static int setup(void **state)
 {
     (void)state;
     memset(&told, 0, sizeof told);
-    told.record = (struct gda_record){
-        .each = 3, .chunks = 5, .chunk_bits = 16, .relaxed = 1, .bases = {0x7f0000000000, 0, 4096}};
+    told.record = (struct gda_record){.queues_per_pe = 3,
+                                      .chunks = 5,
+                                      .chunk_bits = 16,
+                                      .relaxed = 1,
+                                      .bases = {0x7f0000000000, 0, 4096}};
     for (int a = 0; a < 2; a++)
         told.record.addresses[a] = (struct gda_address){.lid = 17, .mtu = 5};
     for (size_t i = 0; i < sizeof told.words / sizeof *told.words; i++)
@@ -48,8 +51,8 @@ static void lengths(void **state)
     assert_int_equal(gda_record_keys(&shape), 20);
     assert_int_equal(gda_record_bytes(&shape), sizeof told);
     assert_null(fault());
-    uint32_t *const sizes[] = {&told.record.each, &told.record.chunks, &told.record.chunk_bits,
-                               &told.record.relaxed};
+    uint32_t *const sizes[] = {&told.record.queues_per_pe, &told.record.chunks,
+                               &told.record.chunk_bits, &told.record.relaxed};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         ++*sizes[i];
         assert_string_equal(fault(), "sizes differ from those it sent before");

@@ -22,7 +22,7 @@ static int symmetric;
 static void join(void)
 {
     ncclUniqueId id;
-    find_place();
+    read_rank();
     if (me == 0)
         NCCL(ncclGetUniqueId(&id));
     share_id(&id, sizeof id);

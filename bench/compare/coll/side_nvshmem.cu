@@ -10,7 +10,7 @@ static void join(void)
 {
     nvshmemx_uniqueid_t id = NVSHMEMX_UNIQUEID_INITIALIZER;
     nvshmemx_init_attr_t attr = NVSHMEMX_INIT_ATTR_INITIALIZER;
-    find_place();
+    read_rank();
     if (me == 0 && nvshmemx_get_uniqueid(&id))
         exit(1);
     share_id(&id, sizeof id);

@@ -117,7 +117,7 @@ static void set_up(void)
 
 int main(void)
 {
-    find_place();
+    read_rank();
     report.log = getenv("PEER_LOG");
     report.pes = n_pes;
     double start = now_ns();

@@ -742,7 +742,7 @@ int main(int argc, char **argv)
     report.log = getenv("PEER_LOG");
     if (argc > 1)
         only = argv[1];
-    find_place();
+    read_rank();
     double start = now_ns();
     join();
     double init = (now_ns() - start) / 1e9;

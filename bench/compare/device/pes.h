@@ -42,7 +42,7 @@ static const char *from_environment(const char *name)
 }
 
 /* Sets me and n_pes and makes the GPU of this rank current. */
-static void find_place(void)
+static void read_rank(void)
 {
     int devices = 0;
     me = atoi(from_environment("PEER_RANK"));

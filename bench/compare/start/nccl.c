@@ -24,7 +24,7 @@ int main(int argc, char **argv)
     ncclUniqueId id;
     ncclComm_t comm;
     cudaStream_t stream;
-    find_place();
+    read_rank();
     if (me == 0)
         NCCL(ncclGetUniqueId(&id));
     share_id(&id, sizeof id);

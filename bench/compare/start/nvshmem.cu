@@ -25,7 +25,7 @@ int main(int argc, char **argv)
     start_ms = now_ms();
     int sums = argc > 1 && strcmp(argv[1], "sum") == 0;
     float words[WORDS];
-    find_place();
+    read_rank();
     join();
     double set_up = since_start();
     float *src = (float *)nvshmem_malloc(sizeof words),

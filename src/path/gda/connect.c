@@ -111,15 +111,15 @@ weft_status gda_create_queue(struct gda *gda, struct gda_qp *qp, struct weft_dev
     return status;
 }
 
-/* Creates queue `name` to PE pe in host memory, with its keys: see gda_queue_number(). */
+/* Creates queue `name` to PE pe in host memory, with its keys: see gda_queue_index(). */
 static weft_status create_host_queue(struct gda *gda, int pe, uint32_t name)
 {
-    uint32_t number = gda_queue_number(gda, pe, name), a = gda_adapter_of(gda, name);
+    uint32_t number = gda_queue_index(gda, pe, name), a = gda_adapter_of(gda, name);
     struct gda_qp *qp = &gda->qps[number];
     struct weft_dev_gda_queue *q = &gda->queues[number];
     struct gda_layout at = gda_layout_of(gda, number);
     q->results_key = htobe32(gda->area_regions[a]->lkey);
-    q->remote_keys = gda->remote_keys + gda_keys_at(gda, a, pe);
+    q->remote_keys = gda->remote_keys + gda_key_index(gda, a, pe);
     q->local_keys = gda->local_keys + (size_t)a * gda->chunks;
     q->marks = gda->marks + (size_t)number * gda->depth / WEFT_DEV_GDA_MARKS;
     q->busy = gda->busy + (size_t)number * gda->depth;
@@ -149,7 +149,7 @@ weft_status gda_create_queues(struct gda *gda)
         return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for %zu queues", count);
     memset(gda->queues, 0, count * sizeof *gda->queues);
     for (int pe = 0; pe < gda->world->npes && !status; pe++)
-        for (uint32_t k = 0; k < gda->each + gda->count && !status; k++)
+        for (uint32_t k = 0; k < gda->queues_per_pe + gda->count && !status; k++)
             status = create_host_queue(gda, pe, k);
     return status;
 }
@@ -194,7 +194,7 @@ void gda_destroy_queues(struct gda *gda)
 static struct gda_shape shape_of(const struct gda *gda)
 {
     struct gda_shape shape = {.adapters = gda->count,
-                              .each = gda->each,
+                              .queues_per_pe = gda->queues_per_pe,
                               .chunks = gda->chunks,
                               .chunk_bits = gda->chunk_bits,
                               .relaxed = gda->relaxed,
@@ -256,7 +256,7 @@ static weft_status fill_record(struct gda *gda, struct gda_record *record)
     const size_t keys = gda_record_keys(&shape);
     uint32_t *words = (uint32_t *)(void *)(record + 1);
     weft_status status = WEFT_OK;
-    record->each = gda->each;
+    record->queues_per_pe = gda->queues_per_pe;
     record->chunks = gda->chunks;
     record->chunk_bits = gda->chunk_bits;
     record->relaxed = gda->relaxed;
@@ -266,8 +266,8 @@ static weft_status fill_record(struct gda *gda, struct gda_record *record)
     for (size_t i = 0; i < keys; i++)
         *words++ = htobe32(gda->regions[i]->rkey);
     for (int pe = 0; pe < gda->world->npes; pe++)
-        for (uint32_t k = 0; k < gda->each + gda->count; k++)
-            *words++ = gda->queues[gda_queue_number(gda, pe, k)].number;
+        for (uint32_t k = 0; k < gda->queues_per_pe + gda->count; k++)
+            *words++ = gda->queues[gda_queue_index(gda, pe, k)].number;
     for (uint32_t a = 0; a < gda->count && !status; a++)
         status = fill_address(&gda->adapters->one[a], &record->addresses[a]);
     return status;
@@ -292,8 +292,8 @@ static uint32_t first_psn(uint64_t seed, uint32_t number)
 
 struct gda_connection gda_connection_of(const struct gda *gda, uint32_t mine, int pe, uint32_t its)
 {
-    return (struct gda_connection){.number = mine,
-                                   .peer_number = its,
+    return (struct gda_connection){.qpn = mine,
+                                   .peer_qpn = its,
                                    .psn = first_psn(gda->seeds[gda->world->pe], mine),
                                    .peer_psn = first_psn(gda->seeds[pe], its),
                                    .sport = source_port(mine, its)};
@@ -316,22 +316,23 @@ static weft_status connect_pe(struct gda *gda, const struct gda_record *its, int
     const struct gda_shape shape = shape_of(gda);
     const uint32_t *keys = gda_record_words(its);
     const uint32_t *numbers =
-        keys + gda_record_keys(&shape) + (size_t)gda->world->pe * (gda->each + gda->count);
+        keys + gda_record_keys(&shape) + (size_t)gda->world->pe * (gda->queues_per_pe + gda->count);
     const uint32_t *data = keys + (gda->relaxed ? (size_t)gda->count * gda->chunks : 0);
     weft_status status = WEFT_OK;
     memcpy(gda->bases + (size_t)pe * SEG_COUNT, its->bases, sizeof its->bases);
     for (uint32_t a = 0; a < gda->count && !status; a++) {
-        size_t at = gda_keys_at(gda, a, pe), from = (size_t)a * gda->chunks;
+        size_t at = gda_key_index(gda, a, pe), from = (size_t)a * gda->chunks;
         memcpy(gda->remote_keys + at, keys + from, gda->chunks * sizeof *keys);
         memcpy(gda->data_keys + at, data + from, gda->chunks * sizeof *keys);
         gda->addresses[(size_t)pe * gda->count + a] = its->addresses[a];
         status = check_link_layer(gda, &its->addresses[a], a, pe);
     }
-    for (uint32_t k = 0; k < gda->each + gda->count && !status; k++) {
-        uint32_t number = gda_queue_number(gda, pe, k);
+    for (uint32_t k = 0; k < gda->queues_per_pe + gda->count && !status; k++) {
+        uint32_t number = gda_queue_index(gda, pe, k);
         uint32_t mine = gda->queues[number].number;
-        struct gda_connection ends = gda_connection_of(gda, mine, pe, numbers[k]);
-        status = gda_connect_qp(&gda->qps[number], &ends, &its->addresses[gda_adapter_of(gda, k)]);
+        struct gda_connection connection = gda_connection_of(gda, mine, pe, numbers[k]);
+        status =
+            gda_connect_qp(&gda->qps[number], &connection, &its->addresses[gda_adapter_of(gda, k)]);
     }
     return status;
 }
@@ -340,7 +341,7 @@ static weft_status connect_pe(struct gda *gda, const struct gda_record *its, int
 static weft_status compare_sizes(const struct gda *gda)
 {
     const struct path_world *world = gda->world;
-    uint32_t mine[4] = {gda->each, gda->chunks, gda->chunk_bits, gda->relaxed};
+    uint32_t mine[4] = {gda->queues_per_pe, gda->chunks, gda->chunk_bits, gda->relaxed};
     uint32_t(*all)[4] = calloc((size_t)world->npes, sizeof *all);
     weft_status status = all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
     status = boot_agree(world->boot, status);

@@ -17,21 +17,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GDA_COPY_STREAM = 3 }; /* any internal stream would do */
-
 /* Values of WEFT_GDA_DOORBELL: who rings the doorbell. */
 enum { RING_AUTO, RING_GPU, RING_CPU };
 
 struct gda_cuda {
-    uint32_t count;    /* device-code queues */
-    CUdeviceptr *seen; /* [count] Address of each doorbell on the GPU */
+    uint32_t count;         /* device-code queues */
+    CUdeviceptr *doorbells; /* [count] Address of each doorbell on the GPU */
     uint32_t by_register, by_thread;
     char why_thread[160]; /* why the GPU does not ring all doorbells */
-    struct gda_doorbell_thread *bell;
+    struct gda_doorbell_thread *doorbell_thread;
     CUdeviceptr queues, marks, busy, used; /* In GPU memory; 0 before device code asks for them. */
     CUdeviceptr table, bases, remote_keys, local_keys;
-    uint32_t chunks;                 /* chunks of the host segments plus units of the GPU heap */
-    struct weft_dev_gda_queue *read; /* [count] Copies of the GPU's queues */
+    uint32_t chunks;                   /* chunks of the host segments plus units of the GPU heap */
+    struct weft_dev_gda_queue *copies; /* [count] Copies of the GPU's queues */
 };
 
 static weft_status write_gpu(const struct gda *gda, CUdeviceptr to, const void *from, size_t bytes)
@@ -52,39 +50,40 @@ static const struct weft_dev_gda_queue *queue_of(const struct gda *gda, uint32_t
  * the page of the queue's doorbell records, which is pinned with the whole area. */
 static uint64_t *doorbell_word_of(const struct weft_dev_gda_queue *q)
 {
-    enum { BEHIND_RECORDS = 256 };
+    enum { AFTER_RECORDS = 256 };
     return (uint64_t *)(void *)((char *)((uintptr_t)q->ring.record & ~(uintptr_t)(GDA_PAGE - 1)) +
-                                BEHIND_RECORDS);
+                                AFTER_RECORDS);
 }
 
 static weft_status assign_doorbell_thread(struct gda *gda, uint32_t i)
 {
     struct gda_cuda *cuda = gda->cuda;
     struct weft_dev_gda_queue *q = &gda->queues[i];
-    weft_status status = cuda->bell ? WEFT_OK : gda_doorbell_start(&cuda->bell, cuda->count);
+    weft_status status =
+        cuda->doorbell_thread ? WEFT_OK : gda_doorbell_start(&cuda->doorbell_thread, cuda->count);
     if (status)
         return status;
-    gda_doorbell_add(cuda->bell, doorbell_word_of(q), queue_of(gda, i)->ring.doorbell);
+    gda_doorbell_add(cuda->doorbell_thread, doorbell_word_of(q), queue_of(gda, i)->ring.doorbell);
     cuda->by_thread++;
-    cuda->seen[i] = (uintptr_t)doorbell_word_of(q);
+    cuda->doorbells[i] = (uintptr_t)doorbell_word_of(q);
     return WEFT_OK;
 }
 
 static weft_status map_doorbell(struct gda *gda, uint32_t i)
 {
     struct gda_cuda *cuda = gda->cuda;
-    int64_t wish = config_int(CONFIG_GDA_DOORBELL);
+    int64_t choice = config_int(CONFIG_GDA_DOORBELL);
     enum gpu_register_kind kind = GPU_REGISTER_DEVICE;
-    if (wish == RING_CPU)
+    if (choice == RING_CPU)
         return assign_doorbell_thread(gda, i);
     weft_status status = gpu_map_register(gda->world->gpu, queue_of(gda, i)->ring.doorbell,
-                                          sizeof(uint64_t), &cuda->seen[i], &kind);
+                                          sizeof(uint64_t), &cuda->doorbells[i], &kind);
     if (!status) {
         cuda->by_register += kind == GPU_REGISTER_DEVICE;
         return WEFT_OK;
     }
     snprintf(cuda->why_thread, sizeof cuda->why_thread, "%.150s", base_last_error());
-    if (wish == RING_GPU)
+    if (choice == RING_GPU)
         return base_fail(WEFT_ERR_NO_PATH,
                          "path gda: the GPU may not write the doorbells of %s (%s), and "
                          "WEFT_GDA_DOORBELL is gpu",
@@ -128,10 +127,10 @@ static weft_status check_host_addresses(const struct gda *gda)
 static weft_status open_cuda(struct gda *gda)
 {
     struct gda_cuda *cuda = gda->cuda;
-    cuda->count = (uint32_t)gda->world->npes * gda->each;
-    cuda->seen = calloc(cuda->count, sizeof *cuda->seen);
-    cuda->read = aligned_alloc(WEFT_DEV_GDA_LINE, cuda->count * sizeof *cuda->read);
-    weft_status status = cuda->seen && cuda->read
+    cuda->count = (uint32_t)gda->world->npes * gda->queues_per_pe;
+    cuda->doorbells = calloc(cuda->count, sizeof *cuda->doorbells);
+    cuda->copies = aligned_alloc(WEFT_DEV_GDA_LINE, cuda->count * sizeof *cuda->copies);
+    weft_status status = cuda->doorbells && cuda->copies
                              ? gpu_pin_range(gda->world->gpu, gda->area, gda->area_bytes)
                              : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
     if (!status)
@@ -178,14 +177,14 @@ void gda_close_cuda(struct gda *gda)
     struct gpu *gpu = gda->world->gpu;
     if (!cuda)
         return;
-    gda_doorbell_stop(cuda->bell);
+    gda_doorbell_stop(cuda->doorbell_thread);
     free_tables(gda);
     for (uint32_t i = 0; gpu && i < cuda->count; i++)
         gpu_unpin_range(gpu, queue_of(gda, i)->ring.doorbell, sizeof(uint64_t));
     if (gpu)
         gpu_unpin_range(gpu, gda->area, gda->area_bytes);
-    free(cuda->seen);
-    free(cuda->read);
+    free(cuda->doorbells);
+    free(cuda->copies);
     free(cuda);
     gda->cuda = NULL;
 }
@@ -196,19 +195,19 @@ static weft_status write_queues(const struct gda *gda)
 {
     const struct gda_cuda *cuda = gda->cuda;
     for (uint32_t i = 0; i < cuda->count; i++) {
-        struct weft_dev_gda_queue *q = &cuda->read[i];
+        struct weft_dev_gda_queue *q = &cuda->copies[i];
         *q = *queue_of(gda, i);
         q->turns = WEFT_DEV_GDA_UNUSED;
         q->done = 0;
-        q->ring.doorbell = (uint64_t *)(uintptr_t)cuda->seen[i];
+        q->ring.doorbell = (uint64_t *)(uintptr_t)cuda->doorbells[i];
         q->marks = (uint64_t *)(uintptr_t)cuda->marks + (size_t)i * gda->depth / WEFT_DEV_GDA_MARKS;
         q->busy = (uint32_t *)(uintptr_t)cuda->busy + (size_t)i * gda->depth;
-        uint32_t a = gda_adapter_of(gda, i % gda->each);
-        size_t row = (size_t)a * (size_t)gda->world->npes + i / gda->each;
+        uint32_t a = gda_adapter_of(gda, i % gda->queues_per_pe);
+        size_t row = (size_t)a * (size_t)gda->world->npes + i / gda->queues_per_pe;
         q->remote_keys = (const uint32_t *)(uintptr_t)cuda->remote_keys + row * cuda->chunks;
         q->local_keys = (const uint32_t *)(uintptr_t)cuda->local_keys + (size_t)a * cuda->chunks;
     }
-    return write_gpu(gda, cuda->queues, cuda->read, cuda->count * sizeof *cuda->read);
+    return write_gpu(gda, cuda->queues, cuda->copies, cuda->count * sizeof *cuda->copies);
 }
 
 /* Fills the entries of a part that is in the GPU heap. */
@@ -227,8 +226,8 @@ static weft_status write_table(struct gda *gda, const struct weft_dev *dev)
     const struct gda_cuda *cuda = gda->cuda;
     struct weft_dev_gda table = {
         .queues = (struct weft_dev_gda_queue *)(uintptr_t)cuda->queues,
-        .each = gda->each,
-        .fraction = weft_dev_gda_fraction(gda->each),
+        .each = gda->queues_per_pe,
+        .fraction = weft_dev_gda_fraction(gda->queues_per_pe),
         .adapters = gda->count,
         .bases = (const uint64_t *)(uintptr_t)cuda->bases,
         .used = (uint64_t *)(uintptr_t)cuda->used,
@@ -337,14 +336,14 @@ weft_status gda_read_cuda_counts(struct gda *gda)
     const struct gda_cuda *cuda = gda->cuda;
     if (!cuda || !cuda->table)
         return WEFT_OK;
-    weft_status status =
-        gpu_copy(gda->world->gpu, GDA_COPY_STREAM, cuda->read,
-                 (const void *)(uintptr_t)cuda->queues, cuda->count * sizeof *cuda->read, GPU_DONE);
+    weft_status status = gpu_copy(gda->world->gpu, GDA_COPY_STREAM, cuda->copies,
+                                  (const void *)(uintptr_t)cuda->queues,
+                                  cuda->count * sizeof *cuda->copies, GPU_DONE);
     for (uint32_t i = 0; i < cuda->count && !status; i++) {
-        gda->queues[i].turns = cuda->read[i].turns;
-        gda->queues[i].done = cuda->read[i].done;
-        gda->queues[i].open = cuda->read[i].open;
-        gda->queues[i].flushed = cuda->read[i].flushed;
+        gda->queues[i].turns = cuda->copies[i].turns;
+        gda->queues[i].done = cuda->copies[i].done;
+        gda->queues[i].open = cuda->copies[i].open;
+        gda->queues[i].flushed = cuda->copies[i].flushed;
     }
     return status;
 }

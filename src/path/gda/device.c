@@ -48,8 +48,8 @@ static weft_status write_simt_table(struct gda *gda, struct weft_dev *dev)
         return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for device code");
     gda->simt->table =
         (struct weft_dev_gda){.queues = gda->queues,
-                              .each = gda->each,
-                              .fraction = weft_dev_gda_fraction(gda->each),
+                              .each = gda->queues_per_pe,
+                              .fraction = weft_dev_gda_fraction(gda->queues_per_pe),
                               .adapters = gda->count,
                               .bases = gda->simt->bases,
                               .used = gda->used,
@@ -72,11 +72,11 @@ void gda_name_queue(const struct path_common *common, int pe, uint64_t queue, ch
                     size_t bytes)
 {
     const struct gda *gda = (const struct gda *)(const void *)common;
-    bool there = gda && queue < gda->each && pe >= 0 && pe < gda->world->npes;
+    bool there = gda && queue < gda->queues_per_pe && pe >= 0 && pe < gda->world->npes;
     snprintf(text, bytes, "%s", "");
     if (there)
         snprintf(text, bytes, "%s, port %d",
-                 gda->qps[gda_queue_number(gda, pe, (uint32_t)queue)].adapter->name, GDA_PORT);
+                 gda->qps[gda_queue_index(gda, pe, (uint32_t)queue)].adapter->name, GDA_PORT);
 }
 
 void gda_free_simt(struct gda_simt *simt)
@@ -88,7 +88,8 @@ void gda_free_simt(struct gda_simt *simt)
  * the host's queue flushes them, because it takes the same route to the same memory. */
 static weft_status flush_by_host(struct gda *gda, int pe, uint32_t adapter)
 {
-    struct weft_dev_gda_queue *q = &gda->queues[gda_queue_number(gda, pe, gda->each + adapter)];
+    struct weft_dev_gda_queue *q =
+        &gda->queues[gda_queue_index(gda, pe, gda->queues_per_pe + adapter)];
     uint64_t end;
     weft_status status = gda_flush_queue(gda, q, pe, adapter, &end);
     return status ? status : gda_await(gda, q, pe, end, BOX_OP_DEVICE_QUIET);
@@ -98,11 +99,11 @@ weft_status gda_drain_device(struct path_common *common)
 {
     struct gda *gda = (struct gda *)(void *)common;
     weft_status status = gda_read_cuda_counts(gda);
-    uint32_t count = (uint32_t)gda->world->npes * gda->each;
+    uint32_t count = (uint32_t)gda->world->npes * gda->queues_per_pe;
     for (uint32_t i = 0; i < count && !status; i++) {
         struct weft_dev_gda_queue *q = &gda->queues[i];
-        int pe = (int)(i / gda->each);
-        uint32_t adapter = gda_adapter_of(gda, i % gda->each);
+        int pe = (int)(i / gda->queues_per_pe);
+        uint32_t adapter = gda_adapter_of(gda, i % gda->queues_per_pe);
         uint64_t head = weft_dev_gda_head(q), end = 0;
         bool open = weft_dev_gda_is_open(q);
         if (open && !gda->cuda && !(status = gda_flush_queue(gda, q, pe, adapter, &end)))

@@ -268,25 +268,25 @@ static void set_address_path(const struct gda_adapter *adapter, unsigned char *c
     memcpy(command + ADS + 0x26, peer->mac, sizeof peer->mac);
 }
 
-static weft_status modify_to_rtr(const struct gda_qp *qp, const struct gda_connection *ends,
+static weft_status modify_to_rtr(const struct gda_qp *qp, const struct gda_connection *connection,
                                  const struct gda_address *peer)
 {
     unsigned char command[IN_BYTES] = {0};
     uint32_t mtu = qp->adapter->port.active_mtu;
     put_field(command, in(QPC, 0x8, 29, 3), peer->mtu < mtu ? peer->mtu : mtu);
     put_field(command, in(QPC, 0x8, 24, 5), 30); /* log_msg_max */
-    put_field(command, in(QPC, 0x14, 0, 24), ends->peer_number);
-    put_field(command, in(QPC, 0x94, 0, 24), ends->peer_psn);
+    put_field(command, in(QPC, 0x14, 0, 24), connection->peer_qpn);
+    put_field(command, in(QPC, 0x94, 0, 24), connection->peer_psn);
     put_field(command, in(QPC, 0x90, 21, 3), qp->adapter->log_reads);
     put_field(command, in(QPC, 0x94, 24, 5), 12); /* min_rnr_nak: 0.64 ms */
     set_remote_access(command);
-    set_address_path(qp->adapter, command, peer, ends->sport);
-    return modify(qp, INIT2RTR_QP, ends->number, command);
+    set_address_path(qp->adapter, command, peer, connection->sport);
+    return modify(qp, INIT2RTR_QP, connection->qpn, command);
 }
 
 /* The ACK timeout is 4.096 us << 20 = 4.3 s. After 7 retries, about 30 s, the NIC reports that the
  * peer does not answer. */
-static weft_status modify_to_rts(const struct gda_qp *qp, const struct gda_connection *ends)
+static weft_status modify_to_rts(const struct gda_qp *qp, const struct gda_connection *connection)
 {
     enum { RETRIES = 7, ACK_TIMEOUT = 20 };
     unsigned char command[IN_BYTES] = {0};
@@ -295,15 +295,15 @@ static weft_status modify_to_rts(const struct gda_qp *qp, const struct gda_conne
     put_field(command, in(QPC, 0x70, 13, 3), RETRIES);
     put_field(command, in(ADS, 0x8, 27, 5), ACK_TIMEOUT);
     put_field(command, in(ADS, 0x24, 16, 8), GDA_PORT);
-    put_field(command, in(QPC, 0x78, 0, 24), ends->psn);
-    return modify(qp, RTR2RTS_QP, ends->number, command);
+    put_field(command, in(QPC, 0x78, 0, 24), connection->psn);
+    return modify(qp, RTR2RTS_QP, connection->qpn, command);
 }
 
-weft_status gda_connect_qp(const struct gda_qp *qp, const struct gda_connection *ends,
+weft_status gda_connect_qp(const struct gda_qp *qp, const struct gda_connection *connection,
                            const struct gda_address *peer)
 {
-    weft_status status = modify_to_init(qp, ends->number);
+    weft_status status = modify_to_init(qp, connection->qpn);
     if (!status)
-        status = modify_to_rtr(qp, ends, peer);
-    return status ? status : modify_to_rts(qp, ends);
+        status = modify_to_rtr(qp, connection, peer);
+    return status ? status : modify_to_rts(qp, connection);
 }

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 /* dma-bufs cover whole GPU pages of this size. */
-enum { GDA_COPY_STREAM = 3, GPU_PAGE_BYTES = 2 << 20 };
+enum { GPU_PAGE_BYTES = 2 << 20 };
 
 /* Values of WEFT_GDA_QUEUE_MEMORY. */
 enum { MEMORY_AUTO, MEMORY_HOST, MEMORY_GPU };
@@ -26,7 +26,7 @@ enum { RING_CPU = 2 }; /* value of WEFT_GDA_DOORBELL */
 
 static uint32_t count_of(const struct gda *gda)
 {
-    return (uint32_t)gda->world->npes * gda->each;
+    return (uint32_t)gda->world->npes * gda->queues_per_pe;
 }
 
 /* ------------------------------------------------------------------------------------- the area */
@@ -80,9 +80,9 @@ static weft_status create_gpu_queue(struct gda *gda, struct gda_gpu_queues *on_g
 {
     struct gda_layout at = gda_layout_of(gda, i);
     struct weft_dev_gda_queue *q = &on_gpu->queues[i];
-    uint32_t a = gda_adapter_of(gda, i % gda->each);
+    uint32_t a = gda_adapter_of(gda, i % gda->queues_per_pe);
     q->results_key = htobe32(on_gpu->regions[a]->lkey);
-    q->name = i % gda->each;
+    q->name = i % gda->queues_per_pe;
     on_gpu->qps[i].adapter = &gda->adapters->one[a];
     on_gpu->qps[i].umem = on_gpu->umems[a]->umem_id;
     weft_status status =
@@ -166,12 +166,12 @@ static weft_status connect_gpu_queues(struct gda *gda, struct gda_gpu_queues *on
     uint32_t row = count_of(gda) + 1, me = (uint32_t)gda->world->pe;
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; i < count_of(gda) && !status; i++) {
-        uint32_t pe = i / gda->each, mine = on_gpu->queues[i].number;
-        uint32_t a = gda_adapter_of(gda, i % gda->each);
-        uint32_t its = all[(size_t)pe * row + 1 + me * gda->each + i % gda->each];
-        struct gda_connection ends = gda_connection_of(gda, mine, (int)pe, its);
-        status =
-            gda_connect_qp(&on_gpu->qps[i], &ends, &gda->addresses[(size_t)pe * gda->count + a]);
+        uint32_t pe = i / gda->queues_per_pe, mine = on_gpu->queues[i].number;
+        uint32_t a = gda_adapter_of(gda, i % gda->queues_per_pe);
+        uint32_t its = all[(size_t)pe * row + 1 + me * gda->queues_per_pe + i % gda->queues_per_pe];
+        struct gda_connection connection = gda_connection_of(gda, mine, (int)pe, its);
+        status = gda_connect_qp(&on_gpu->qps[i], &connection,
+                                &gda->addresses[(size_t)pe * gda->count + a]);
     }
     return status;
 }
@@ -242,7 +242,7 @@ static weft_status read_gpu_completion(const struct gda *gda, uint32_t number, u
 
 weft_status gda_await_gpu_queue(const struct gda *gda, uint32_t number, uint64_t target)
 {
-    int pe = (int)(number / gda->each);
+    int pe = (int)(number / gda->queues_per_pe);
     uint64_t done = 0, last = 0;
     struct path_wait wait = {
         .world = gda->world, .operation = BOX_OP_DEVICE_QUIET, .pe = pe, .expected = target};
@@ -257,7 +257,7 @@ weft_status gda_await_gpu_queue(const struct gda *gda, uint32_t number, uint64_t
         status = base_fail(WEFT_ERR_PATH,
                            "path gda: queue %u of device code to PE %d (queue pair %#x of %s, port "
                            "%d) has failed (syndrome %#04x, vendor %#04x)",
-                           number % gda->each, pe, gda->gpu_queues->queues[number].number,
+                           number % gda->queues_per_pe, pe, gda->gpu_queues->queues[number].number,
                            gda->gpu_queues->qps[number].adapter->name, GDA_PORT,
                            (unsigned)(last >> 56), (unsigned)(last >> 48 & 0xff));
     return status;

@@ -2,15 +2,19 @@
 /* Path `gda`: host operations as WQEs that the calling thread posts to the NIC itself. The steps of
  * a put to the doorbell and back:
  *
- *     gda_put()                   splits the data over the NICs if it is large
+ *     gda_put()                   the entry of the path's table
+ *     transfer_by_adapters()      splits the data over the NICs if it is large
  *     put_registered()            finds the rkey of the destination and the lkey of the source
- *     reserve_span()              reserves WQE blocks in the send queue to that PE
- *     weft_dev_gda_move()         writes the RDMA write WQE (gda_wqe.h)
- *     weft_dev_gda_publish()      writes the doorbell record and rings the doorbell (gda_queue.h)
+ *     post_move()                 calls the following steps for one WQE:
+ *     reserve_span()                reserves WQE blocks in the send queue to that PE
+ *     weft_dev_gda_move()           writes the RDMA write WQE (gda_wqe.h)
+ *     weft_dev_gda_publish()        writes the doorbell record and rings the doorbell (gda_queue.h)
  *     gda_await()                 polls the completion queue until the blocks are complete
  *
- * Device code performs the same steps (weft/device/gda.h). The target PE's NIC executes requests of
- * peers; no thread of the target takes part. */
+ * A put of up to INLINE_BYTES_MOST takes post_inline_write() instead of post_move(); data that are
+ * not registered go through a bounce buffer. Device code performs the same steps
+ * (weft/device/gda.h). The target PE's NIC executes requests of peers; no thread of the target
+ * takes part. */
 #include "path/gda/gda.h"
 
 #include "base/config.h"
@@ -29,7 +33,6 @@ enum {
     WQE_BYTES_MOST = 1 << 30,
     /* A transfer is split over several NICs only if each gets this many bytes. */
     SPLIT_BYTES_LEAST = 64 << 10,
-    GDA_COPY_STREAM = 3 /* Internal stream of the GPU for copies; any would do. */
 };
 
 /* State of one context: what it has posted to the host queues. A queue executes writes in order, so
@@ -54,6 +57,7 @@ static struct gda_state *state_of(const struct peer *peer)
 
 /* ------------------------------------------------------- spans: blocks reserved in a send queue */
 
+/* Consecutive WQE blocks of one host queue, from base to before end. */
 struct span {
     struct weft_dev_gda_queue *q;
     int pe;
@@ -64,7 +68,7 @@ struct span {
 
 static struct weft_dev_gda_queue *host_queue_to(const struct gda *gda, int pe, uint32_t adapter)
 {
-    return &gda->queues[gda_queue_number(gda, pe, gda->each + adapter)];
+    return &gda->queues[gda_queue_index(gda, pe, gda->queues_per_pe + adapter)];
 }
 
 /* Returns the NIC for operations that any NIC could carry. It depends only on the two PEs. */
@@ -79,7 +83,8 @@ static uint32_t adapter_of_word(const struct gda *gda, struct remote at)
 }
 
 /* Reserves blocks of the host queue to the peer through that NIC, and waits until the ring has
- * room. */
+ * space. The returned word `turns` holds two 32-bit counts: blocks reserved and blocks published
+ * before this call (gda_queue.h). */
 static weft_status reserve_span(struct gda_state *state, const struct peer *peer, uint32_t adapter,
                                 uint32_t blocks, struct span *span)
 {
@@ -128,18 +133,18 @@ static weft_status post_inline_write(struct gda_state *state, uint32_t adapter, 
 {
     struct span span;
     uint32_t blocks = weft_dev_gda_inline_blocks((uint32_t)bytes);
-    size_t whole = bytes, at = WEFT_DEV_GDA_INLINE_AT, part;
+    size_t whole = bytes, at = WEFT_DEV_GDA_INLINE_AT, n;
     weft_status status = reserve_span(state, to.peer, adapter, blocks > 1 ? blocks + 1 : 1, &span);
     if (status)
         return status;
     const struct weft_dev_gda_ring *ring = &span.q->ring;
     weft_dev_gda_inline_head(ring, span.base, gda_resolve_remote(state->gda, adapter, to, &whole),
                              (uint32_t)bytes, blocks > 1 ? 0 : WEFT_DEV_GDA_SIGNALED);
-    for (const char *from = src; bytes; bytes -= part, from += part, at += part) {
+    for (const char *from = src; bytes; bytes -= n, from += n, at += n) {
         /* The ring may wrap around after any block. */
-        part = WEFT_DEV_GDA_BLOCK - at % WEFT_DEV_GDA_BLOCK;
-        part = bytes < part ? bytes : part;
-        memcpy(weft_dev_gda_at(ring, span.base, at), from, part);
+        n = WEFT_DEV_GDA_BLOCK - at % WEFT_DEV_GDA_BLOCK;
+        n = bytes < n ? bytes : n;
+        memcpy(weft_dev_gda_at(ring, span.base, at), from, n);
     }
     if (blocks > 1)
         weft_dev_gda_nop(ring, span.end - 1, WEFT_DEV_GDA_SIGNALED);
@@ -150,8 +155,8 @@ static weft_status post_inline_write(struct gda_state *state, uint32_t adapter, 
 /* Posts one RDMA read or write of registered memory. *end receives the block count at which it is
  * complete. A write uses the relaxed-ordering key if the memory has one. */
 static weft_status post_move(struct gda_state *state, uint32_t adapter, struct remote at,
-                             uint32_t opcode, struct weft_dev_gda_place there,
-                             struct weft_dev_gda_place here, size_t bytes, uint64_t *end)
+                             uint32_t opcode, struct weft_dev_gda_place remote_at,
+                             struct weft_dev_gda_place local_at, size_t bytes, uint64_t *end)
 {
     struct span span;
     bool open = false;
@@ -159,10 +164,10 @@ static weft_status post_move(struct gda_state *state, uint32_t adapter, struct r
     if (status)
         return status;
     if (opcode == WEFT_DEV_GDA_WRITE)
-        there.key = gda_data_key(state->gda, adapter, at, &open);
+        remote_at.key = gda_data_key(state->gda, adapter, at, &open);
     if (open)
         weft_dev_gda_leave_open(span.q, span.end);
-    weft_dev_gda_move(&span.q->ring, span.base, opcode, there, here, (uint32_t)bytes,
+    weft_dev_gda_move(&span.q->ring, span.base, opcode, remote_at, local_at, (uint32_t)bytes,
                       WEFT_DEV_GDA_SIGNALED);
     publish_span(state, &span);
     *end = span.end;
@@ -215,20 +220,20 @@ static weft_status copy_through_bounce_locked(struct gda_state *state, uint32_t 
     weft_status status = reserve_bounce(gda, at.peer->pe, &number);
     if (status)
         return status;
-    struct weft_dev_gda_place here = resolve_bounce(gda, adapter, number);
-    char *piece = gda->bounce + (size_t)number * GDA_BOUNCE_BYTES;
+    struct weft_dev_gda_place local_at = resolve_bounce(gda, adapter, number);
+    char *fragment = gda->bounce + (size_t)number * GDA_BOUNCE_BYTES;
     if (is_put)
-        status = copy_local(gda->world, piece, local, bytes);
+        status = copy_local(gda->world, fragment, local, bytes);
     if (!status)
         status = post_move(state, adapter, at, is_put ? WEFT_DEV_GDA_WRITE : WEFT_DEV_GDA_READ,
-                           gda_resolve_remote(gda, adapter, at, &whole), here, bytes, &end);
+                           gda_resolve_remote(gda, adapter, at, &whole), local_at, bytes, &end);
     if (status)
         return status;
     gda->bounces[number] = (struct gda_bounce){q, end};
     if (is_put)
         return WEFT_OK;
     status = gda_await(gda, q, at.peer->pe, end, BOX_OP_GET);
-    return status ? status : copy_local(gda->world, local, piece, bytes);
+    return status ? status : copy_local(gda->world, local, fragment, bytes);
 }
 
 static weft_status copy_through_bounce(struct gda_state *state, uint32_t adapter, struct remote at,
@@ -248,16 +253,21 @@ static weft_status put_registered(struct gda_state *state, uint32_t adapter, str
                                   const char *src, size_t bytes, uint64_t *end)
 {
     weft_status status = WEFT_OK;
-    for (size_t piece; bytes && !status; to.offset += piece, src += piece, bytes -= piece) {
-        piece = bytes < WQE_BYTES_MOST ? bytes : WQE_BYTES_MOST;
-        struct weft_dev_gda_place there = gda_resolve_remote(state->gda, adapter, to, &piece), here;
+    for (size_t fragment; bytes && !status;
+         to.offset += fragment, src += fragment, bytes -= fragment) {
+        fragment = bytes < WQE_BYTES_MOST ? bytes : WQE_BYTES_MOST;
+        struct weft_dev_gda_place remote_at =
+                                      gda_resolve_remote(state->gda, adapter, to, &fragment),
+                                  local_at;
         if (bytes <= INLINE_BYTES_MOST && !is_device_memory(state->gda->world, src)) {
-            status = post_inline_write(state, adapter, to, src, piece);
-        } else if (gda_resolve_local(state->gda, adapter, src, &piece, &here)) {
-            status = post_move(state, adapter, to, WEFT_DEV_GDA_WRITE, there, here, piece, end);
+            status = post_inline_write(state, adapter, to, src, fragment);
+        } else if (gda_resolve_local(state->gda, adapter, src, &fragment, &local_at)) {
+            status = post_move(state, adapter, to, WEFT_DEV_GDA_WRITE, remote_at, local_at,
+                               fragment, end);
         } else {
-            piece = piece < GDA_BOUNCE_BYTES ? piece : GDA_BOUNCE_BYTES;
-            status = copy_through_bounce(state, adapter, to, (void *)(uintptr_t)src, piece, true);
+            fragment = fragment < GDA_BOUNCE_BYTES ? fragment : GDA_BOUNCE_BYTES;
+            status =
+                copy_through_bounce(state, adapter, to, (void *)(uintptr_t)src, fragment, true);
         }
     }
     return status;
@@ -267,15 +277,18 @@ static weft_status get_registered(struct gda_state *state, uint32_t adapter, str
                                   char *dst, size_t bytes, uint64_t *end)
 {
     weft_status status = WEFT_OK;
-    for (size_t piece; bytes && !status; from.offset += piece, dst += piece, bytes -= piece) {
-        piece = bytes < WQE_BYTES_MOST ? bytes : WQE_BYTES_MOST;
-        struct weft_dev_gda_place there = gda_resolve_remote(state->gda, adapter, from, &piece),
-                                  here;
-        if (gda_resolve_local(state->gda, adapter, dst, &piece, &here)) {
-            status = post_move(state, adapter, from, WEFT_DEV_GDA_READ, there, here, piece, end);
+    for (size_t fragment; bytes && !status;
+         from.offset += fragment, dst += fragment, bytes -= fragment) {
+        fragment = bytes < WQE_BYTES_MOST ? bytes : WQE_BYTES_MOST;
+        struct weft_dev_gda_place remote_at =
+                                      gda_resolve_remote(state->gda, adapter, from, &fragment),
+                                  local_at;
+        if (gda_resolve_local(state->gda, adapter, dst, &fragment, &local_at)) {
+            status = post_move(state, adapter, from, WEFT_DEV_GDA_READ, remote_at, local_at,
+                               fragment, end);
         } else {
-            piece = piece < GDA_BOUNCE_BYTES ? piece : GDA_BOUNCE_BYTES;
-            status = copy_through_bounce(state, adapter, from, dst, piece, false);
+            fragment = fragment < GDA_BOUNCE_BYTES ? fragment : GDA_BOUNCE_BYTES;
+            status = copy_through_bounce(state, adapter, from, dst, fragment, false);
         }
     }
     return status;
@@ -287,13 +300,13 @@ static weft_status transfer_by_adapters(struct gda_state *state, struct remote a
                                         size_t bytes, bool is_put, uint64_t *ends)
 {
     const struct gda *gda = state->gda;
-    uint32_t home = default_adapter(gda, at.peer->pe),
+    uint32_t first = default_adapter(gda, at.peer->pe),
              parts = bytes / SPLIT_BYTES_LEAST < gda->count ? 1 : gda->count;
     size_t part = (bytes / parts + GDA_PAGE - 1) / GDA_PAGE * GDA_PAGE;
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; i < parts && !status;
          i++, at.offset += part, local += part, bytes -= part) {
-        uint32_t adapter = (home + i) % gda->count;
+        uint32_t adapter = (first + i) % gda->count;
         part = i + 1 == parts ? bytes : part;
         status = is_put ? put_registered(state, adapter, at, local, part, &ends[adapter])
                         : get_registered(state, adapter, at, local, part, &ends[adapter]);
@@ -385,31 +398,31 @@ static weft_status gda_iput(struct remote to, const void *src, const struct path
 {
     struct gda_state *state = state_of(to.peer);
     const char *from = src;
-    uint32_t home = default_adapter(state->gda, to.peer->pe);
+    uint32_t adapter = default_adapter(state->gda, to.peer->pe);
     uint64_t end = 0;
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < s->n && !status; i++, to.offset += s->remote_step)
         status =
             own_address(&to)
                 ? copy_local(to.peer->world, own_address(&to), from + i * s->local_step, s->element)
-                : put_registered(state, home, to, from + i * s->local_step, s->element, &end);
-    return status ? status : await_queue(state, to.peer, home, end, BOX_OP_PUT);
+                : put_registered(state, adapter, to, from + i * s->local_step, s->element, &end);
+    return status ? status : await_queue(state, to.peer, adapter, end, BOX_OP_PUT);
 }
 
 static weft_status gda_iget(struct remote from, void *dst, const struct path_strides *s)
 {
     struct gda_state *state = state_of(from.peer);
     char *to = dst;
-    uint32_t home = default_adapter(state->gda, from.peer->pe);
+    uint32_t adapter = default_adapter(state->gda, from.peer->pe);
     uint64_t end = 0;
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < s->n && !status; i++, from.offset += s->remote_step)
-        status = own_address(&from)
-                     ? copy_local(from.peer->world, to + i * s->local_step, own_address(&from),
-                                  s->element)
-                     : get_registered(state, home, from, to + i * s->local_step, s->element, &end);
+        status = own_address(&from) ? copy_local(from.peer->world, to + i * s->local_step,
+                                                 own_address(&from), s->element)
+                                    : get_registered(state, adapter, from, to + i * s->local_step,
+                                                     s->element, &end);
     if (!status)
-        status = await_queue(state, from.peer, home, end, BOX_OP_GET);
+        status = await_queue(state, from.peer, adapter, end, BOX_OP_GET);
     return status ? status : flush_get(state, dst, false);
 }
 
@@ -451,16 +464,16 @@ static weft_status gda_load(struct remote from, void *value, size_t width)
     struct span span;
     size_t whole = width;
     uint64_t result = 0;
-    uint32_t home = default_adapter(state->gda, from.peer->pe);
+    uint32_t adapter = default_adapter(state->gda, from.peer->pe);
     if (unlikely(own_address(&from) != NULL))
         return copy_local(from.peer->world, value, own_address(&from), width);
-    weft_status status = reserve_span(state, from.peer, home, 1, &span);
+    weft_status status = reserve_span(state, from.peer, adapter, 1, &span);
     if (!status)
         status = reserve_result(state, &span, span.base);
     if (status)
         return status;
     weft_dev_gda_move(&span.q->ring, span.base, WEFT_DEV_GDA_READ,
-                      gda_resolve_remote(state->gda, home, from, &whole),
+                      gda_resolve_remote(state->gda, adapter, from, &whole),
                       weft_dev_gda_result(span.q, span.base), (uint32_t)width,
                       WEFT_DEV_GDA_SIGNALED);
     status = fetch_result(state, &span, width, false, &result);
@@ -509,15 +522,16 @@ static weft_status gda_atomic(struct remote at, weft_amo amo, size_t width, uint
     if (status)
         return status;
     const struct weft_dev_gda_ring *ring = &span.q->ring;
-    struct weft_dev_gda_place there = gda_resolve_remote(state->gda, adapter, at, &whole);
+    struct weft_dev_gda_place remote_at = gda_resolve_remote(state->gda, adapter, at, &whole);
     struct weft_dev_gda_place to =
         fetched ? weft_dev_gda_result(span.q, span.base) : weft_dev_gda_sink(span.q);
     value = amo == WEFT_AMO_FETCH ? 0 : value;
     if (width == 4)
-        weft_dev_gda_atomic4(ring, span.base, amo_opcode(amo), there, to, (uint32_t)value,
+        weft_dev_gda_atomic4(ring, span.base, amo_opcode(amo), remote_at, to, (uint32_t)value,
                              (uint32_t)expected, flags);
     else
-        weft_dev_gda_atomic8(ring, span.base, amo_opcode(amo), there, to, value, expected, flags);
+        weft_dev_gda_atomic8(ring, span.base, amo_opcode(amo), remote_at, to, value, expected,
+                             flags);
     if (blocks > 1)
         weft_dev_gda_nop(ring, span.end - 1, WEFT_DEV_GDA_SIGNALED);
     if (!fetched) {
@@ -540,13 +554,14 @@ static weft_status post_signal(struct gda_state *state, uint32_t adapter, struct
     if (status)
         return status;
     const struct weft_dev_gda_ring *ring = &span.q->ring;
-    struct weft_dev_gda_place there = gda_resolve_remote(state->gda, adapter, at, &whole);
+    struct weft_dev_gda_place remote_at = gda_resolve_remote(state->gda, adapter, at, &whole);
     if (op == WEFT_SIGNAL_SET)
-        weft_dev_gda_value(ring, span.base, there, value, sizeof value,
+        weft_dev_gda_value(ring, span.base, remote_at, value, sizeof value,
                            gda_order_flags(state->gda));
     else
-        weft_dev_gda_atomic8(ring, span.base, WEFT_DEV_GDA_ADD, there, weft_dev_gda_sink(span.q),
-                             value, 0, WEFT_DEV_GDA_SIGNALED | gda_order_flags(state->gda));
+        weft_dev_gda_atomic8(ring, span.base, WEFT_DEV_GDA_ADD, remote_at,
+                             weft_dev_gda_sink(span.q), value, 0,
+                             WEFT_DEV_GDA_SIGNALED | gda_order_flags(state->gda));
     publish_span(state, &span);
     return WEFT_OK;
 }
@@ -671,12 +686,12 @@ static weft_status open_state(const struct path_world *world, struct path_state 
     return WEFT_OK;
 }
 
-static const char *obstacle(const struct path_facts *facts)
+static const char *find_obstacle(const struct path_facts *facts)
 {
     return facts->same_pe && !(facts->own_too >> PATH_GDA & 1) ? "the same PE" : NULL;
 }
 
-static unsigned carrier(const struct path_common *common, bool cuda)
+static unsigned device_carrier(const struct path_common *common, bool cuda)
 {
     const struct gda *gda = (const struct gda *)(const void *)common;
     bool can = !cuda || (gda && gda->cuda);
@@ -694,34 +709,34 @@ static weft_status find_adapters(const struct path_world *world, struct path_fou
     return status;
 }
 
-static weft_status join(const struct path_world *world, struct path_common **common)
+static weft_status create_common(const struct path_world *world, struct path_common **common)
 {
     struct path_found *found = world->found[PATH_GDA];
     struct gda_adapters *adapters = found->keeps;
     struct gda *gda = NULL;
     found->keeps = NULL;
-    weft_status status = gda_join(world, adapters, &gda);
+    weft_status status = gda_create(world, adapters, &gda);
     *common = (struct path_common *)(void *)gda;
     return status;
 }
 
-static void leave(struct path_common *common)
+static void destroy_common(struct path_common *common)
 {
-    gda_leave((struct gda *)(void *)common);
+    gda_destroy((struct gda *)(void *)common);
 }
 
 const struct path_ops path_gda = {
     .name = "gda",
     .why = "an adapter that device code can give requests to",
-    .obstacle = obstacle,
+    .obstacle = find_obstacle,
     .look = find_adapters,
-    .join = join,
-    .leave = leave,
+    .join = create_common,
+    .leave = destroy_common,
     .refine = gda_refine,
     .gpu_memory = gda_gpu_memory,
     .open = open_state,
     .close = close_state,
-    .transport = carrier,
+    .transport = device_carrier,
     .device = gda_write_device_table,
     .name_queue = gda_name_queue,
     .complete_device = gda_drain_device,

@@ -32,6 +32,7 @@ enum {
     GDA_NAME_BYTES = 32,
     GDA_BOUNCES = 16,            /* bounce buffers for local memory that is not registered */
     GDA_BOUNCE_BYTES = 64 << 10, /* bytes of each bounce buffer */
+    GDA_COPY_STREAM = 3,         /* internal stream of the GPU for copies; any would do */
 };
 
 /* ------------------------------------------------------------------------- open.c, look.c: NICs */
@@ -100,7 +101,8 @@ struct gda {
     const struct path_world *world;
     struct gda_adapters *adapters;
     uint32_t count; /* NICs */
-    uint32_t each;  /* Device-code queues per peer. The host has `count` more, one per NIC. */
+    /* Device-code queues per peer. The host has `count` more, one per NIC. */
+    uint32_t queues_per_pe;
     uint32_t depth; /* length of a send queue in blocks of 64 bytes */
     /* Host memory of all queues: send rings, completion queues, doorbell records, results. */
     char *area;
@@ -108,20 +110,20 @@ struct gda {
     struct mlx5dv_devx_umem *area_umems[GDA_ADAPTERS_MOST]; /* the area as umem of each NIC */
     /* The area as memory region of each NIC, for results of reads and atomics. */
     struct ibv_mr *area_regions[GDA_ADAPTERS_MOST];
-    struct gda_qp *qps; /* [npes * (each + count)] in the order of `queues`. */
-    /* [npes * each] device-code queues, then [npes * count] host queues. */
+    struct gda_qp *qps; /* [npes * (queues_per_pe + count)] in the order of `queues` */
+    /* [npes * queues_per_pe] device-code queues, then [npes * count] host queues. */
     struct weft_dev_gda_queue *queues;
-    uint64_t *marks;
-    uint32_t *busy;
-    uint64_t *used; /* One bit per device-code queue: it has been used. */
+    uint64_t *marks; /* [queues][depth / 64] one bit per block: stored and not yet published */
+    uint32_t *busy;  /* [queues][depth] 1: the result slot of the block is in use */
+    uint64_t *used;  /* One bit per device-code queue: it has been used. */
 
     /* log2 of the bytes of a chunk, and the number of chunks of all segments. A chunk is one memory
      * region. */
     uint32_t chunk_bits, chunks;
-    uint32_t first[SEG_COUNT];
-    struct ibv_mr **regions; /* [count][chunks], then as many again with relaxed ordering */
-    uint32_t *local_keys;    /* [count][chunks] */
-    uint32_t *remote_keys;   /* [count][npes][chunks] for strictly ordered access */
+    uint32_t first[SEG_COUNT]; /* first chunk of each segment */
+    struct ibv_mr **regions;   /* [count][chunks], then as many again with relaxed ordering */
+    uint32_t *local_keys;      /* [count][chunks] */
+    uint32_t *remote_keys;     /* [count][npes][chunks] for strictly ordered access */
     /* [count][npes][chunks] with relaxed ordering; equals remote_keys if there are none. */
     uint32_t *data_keys;
     /* The segments have relaxed-ordering keys. For the GPU heap see struct gda_gpu. */
@@ -144,33 +146,33 @@ struct gda {
 
 static inline uint32_t gda_queue_count(const struct gda *gda)
 {
-    return (uint32_t)gda->world->npes * (gda->each + gda->count);
+    return (uint32_t)gda->world->npes * (gda->queues_per_pe + gda->count);
 }
 
-/* Returns the index of a queue in gda->queues: for k < each, device-code queue k to PE pe; for k =
- * each + a, the host queue to PE pe through NIC a. */
-static inline uint32_t gda_queue_number(const struct gda *gda, int pe, uint32_t k)
+/* Returns the index of a queue in gda->queues: for k < queues_per_pe, device-code queue k to PE pe;
+ * for k = queues_per_pe + a, the host queue to PE pe through NIC a. */
+static inline uint32_t gda_queue_index(const struct gda *gda, int pe, uint32_t k)
 {
-    return k < gda->each
-               ? (uint32_t)pe * gda->each + k
-               : (uint32_t)gda->world->npes * gda->each + (uint32_t)pe * gda->count + k - gda->each;
+    return k < gda->queues_per_pe ? (uint32_t)pe * gda->queues_per_pe + k
+                                  : (uint32_t)gda->world->npes * gda->queues_per_pe +
+                                        (uint32_t)pe * gda->count + k - gda->queues_per_pe;
 }
 
 /* Returns the NIC of queue k. It is the same at both ends. */
 static inline uint32_t gda_adapter_of(const struct gda *gda, uint32_t k)
 {
-    return (k < gda->each ? k : k - gda->each) % gda->count;
+    return (k < gda->queues_per_pe ? k : k - gda->queues_per_pe) % gda->count;
 }
 
 /* Returns the NIC that executes atomics on that word: the NIC of the queue that device code
  * uses. */
 static inline uint32_t gda_adapter_of_word(const struct gda *gda, uint64_t address)
 {
-    return weft_dev_gda_word(address) % gda->each % gda->count;
+    return weft_dev_gda_word(address) % gda->queues_per_pe % gda->count;
 }
 
 /* Returns the index of a PE's first key for a NIC in remote_keys and data_keys. */
-static inline size_t gda_keys_at(const struct gda *gda, uint32_t adapter, int pe)
+static inline size_t gda_key_index(const struct gda *gda, uint32_t adapter, int pe)
 {
     return ((size_t)adapter * (size_t)gda->world->npes + (size_t)pe) * gda->chunks;
 }
@@ -178,9 +180,9 @@ static inline size_t gda_keys_at(const struct gda *gda, uint32_t adapter, int pe
 /* ----------------------------------------------- join.c: creation and destruction of struct gda */
 
 /* Creates struct gda of this PE; collective. It takes ownership of `adapters`. */
-weft_status gda_join(const struct path_world *world, struct gda_adapters *adapters,
-                     struct gda **result);
-void gda_leave(struct gda *gda);
+weft_status gda_create(const struct path_world *world, struct gda_adapters *adapters,
+                       struct gda **result);
+void gda_destroy(struct gda *gda);
 
 /* -------------------------------------------------------- device.c, cuda.c: tables for device code
  *
@@ -262,8 +264,8 @@ struct gda_gpu_queues {
     struct ibv_mr *regions[GDA_ADAPTERS_MOST];
     uint64_t area; /* address of the queues' memory on the GPU */
     size_t bytes;
-    struct gda_qp *qps;                /* [npes * each] */
-    struct weft_dev_gda_queue *queues; /* [npes * each] with GPU addresses. */
+    struct gda_qp *qps;                /* [npes * queues_per_pe] */
+    struct weft_dev_gda_queue *queues; /* [npes * queues_per_pe] with GPU addresses */
 };
 
 /* Creates the queues in GPU memory; collective. If one PE cannot have them, gda->gpu_queues stays
@@ -287,13 +289,13 @@ weft_status gda_create_qp(struct gda_qp *qp, uint32_t depth, size_t ring_at, siz
 
 /* The two ends of an RC connection. */
 struct gda_connection {
-    uint32_t number, peer_number; /* QP numbers */
-    uint32_t psn, peer_psn;       /* PSN of the first packet that each end sends, 24 bits */
-    uint32_t sport;               /* UDP source port, for RoCE */
+    uint32_t qpn, peer_qpn; /* QP numbers */
+    uint32_t psn, peer_psn; /* PSN of the first packet that each end sends, 24 bits */
+    uint32_t sport;         /* UDP source port, for RoCE */
 };
 
 /* Moves the QP through INIT and RTR to RTS. */
-weft_status gda_connect_qp(const struct gda_qp *qp, const struct gda_connection *ends,
+weft_status gda_connect_qp(const struct gda_qp *qp, const struct gda_connection *connection,
                            const struct gda_address *peer);
 
 /* ------------------------------------------------- connect.c: creation and connection of queues */

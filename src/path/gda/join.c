@@ -42,8 +42,8 @@ static weft_status create_job_state(struct gda *gda)
     return status ? status : gda_create_queues(gda);
 }
 
-weft_status gda_join(const struct path_world *world, struct gda_adapters *adapters,
-                     struct gda **result)
+weft_status gda_create(const struct path_world *world, struct gda_adapters *adapters,
+                       struct gda **result)
 {
     struct gda *gda = calloc(1, sizeof *gda);
     if (!gda) {
@@ -54,7 +54,7 @@ weft_status gda_join(const struct path_world *world, struct gda_adapters *adapte
     gda->world = world;
     gda->adapters = adapters;
     gda->count = adapters ? adapters->count : 1;
-    gda->each = gda_queues_each(gda->count);
+    gda->queues_per_pe = gda_queues_each(gda->count);
     gda->depth = (uint32_t)config_int(CONFIG_GDA_DEPTH);
     gda->chunk_bits = (uint32_t)__builtin_ctzll(config_size(CONFIG_GDA_CHUNK));
     pthread_mutex_init(&gda->lock, NULL);
@@ -62,7 +62,7 @@ weft_status gda_join(const struct path_world *world, struct gda_adapters *adapte
     return status ? status : gda_connect(gda);
 }
 
-void gda_leave(struct gda *gda)
+void gda_destroy(struct gda *gda)
 {
     gda_close_cuda(gda);
     if (gda->adapters)

@@ -19,7 +19,7 @@ size_t gda_record_keys(const struct gda_shape *shape)
 
 static size_t queue_number_count(const struct gda_shape *shape)
 {
-    return (size_t)shape->npes * (shape->each + shape->adapters);
+    return (size_t)shape->npes * (shape->queues_per_pe + shape->adapters);
 }
 
 size_t gda_record_bytes(const struct gda_shape *shape)
@@ -85,7 +85,7 @@ const char *gda_record_fault(const struct gda_shape *shape, const struct gda_rec
 {
     const uint32_t *words = gda_record_words(record);
     const char *fault = NULL;
-    if (record->each != shape->each || record->chunks != shape->chunks ||
+    if (record->queues_per_pe != shape->queues_per_pe || record->chunks != shape->chunks ||
         record->chunk_bits != shape->chunk_bits || record->relaxed != shape->relaxed)
         return "sizes differ from those it sent before";
     for (uint32_t a = 0; a < shape->adapters && !fault; a++)

@@ -21,11 +21,11 @@ struct gda_address {
 
 /* Sizes of a record. They are the same at all PEs. */
 struct gda_shape {
-    uint32_t adapters;   /* NICs of each PE */
-    uint32_t each;       /* device-code queues per peer */
-    uint32_t chunks;     /* chunks (memory regions) of all segments together */
-    uint32_t chunk_bits; /* log2 of the bytes of a chunk */
-    uint32_t relaxed;    /* 1: each chunk has a second key, with relaxed ordering */
+    uint32_t adapters;      /* NICs of each PE */
+    uint32_t queues_per_pe; /* device-code queues per peer */
+    uint32_t chunks;        /* chunks (memory regions) of all segments together */
+    uint32_t chunk_bits;    /* log2 of the bytes of a chunk */
+    uint32_t relaxed;       /* 1: each chunk has a second key, with relaxed ordering */
     uint32_t npes;
     uint64_t sizes[SEG_COUNT]; /* bytes of each segment */
 };
@@ -35,7 +35,7 @@ struct gda_shape {
  * PE. */
 struct gda_record {
     struct gda_address addresses[GDA_ADAPTERS_MOST];
-    uint32_t each, chunks, chunk_bits, relaxed;
+    uint32_t queues_per_pe, chunks, chunk_bits, relaxed;
     uint64_t seed; /* random seed of the PE's first PSNs */
     uint64_t bases[SEG_COUNT];
 };

@@ -11,24 +11,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct path_state {
+/* State of one context: the GPU and the internal stream of its copies. */
+struct p2p_state {
     struct gpu *gpu;
-    unsigned lane;
+    unsigned stream;
     struct mapped mapped;
 };
 
-weft_status p2p_gpu_open(const struct path_world *world, struct path_state **state)
+static struct p2p_state *state_of(const struct peer *peer)
 {
-    static _Atomic unsigned turn;
-    *state = NULL;
+    return (struct p2p_state *)(void *)peer->state;
+}
+
+weft_status p2p_gpu_open(const struct path_world *world, struct path_state **result)
+{
+    static _Atomic unsigned next_stream;
+    *result = NULL;
     if (!world->gpu)
         return WEFT_OK;
-    *state = calloc(1, sizeof **state);
-    if (!*state)
+    struct p2p_state *state = calloc(1, sizeof *state);
+    if (!state)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a context's GPU state");
-    (*state)->gpu = world->gpu;
-    mapped_open(&(*state)->mapped, world);
-    (*state)->lane = atomic_fetch_add(&turn, 1) % GPU_STREAMS;
+    state->gpu = world->gpu;
+    mapped_open(&state->mapped, world);
+    state->stream = atomic_fetch_add(&next_stream, 1) % GPU_STREAMS;
+    *result = (struct path_state *)(void *)state;
     return WEFT_OK;
 }
 
@@ -37,8 +44,9 @@ void p2p_gpu_close(struct path_state *state)
     free(state);
 }
 
-bool p2p_gpu_is_device(const struct path_state *state, const void *local)
+bool p2p_gpu_is_device(const struct path_state *opaque, const void *local)
 {
+    const struct p2p_state *state = (const struct p2p_state *)(const void *)opaque;
     return state && gpu_place_of(state->gpu, local) == GPU_PLACE_DEVICE;
 }
 
@@ -69,31 +77,31 @@ weft_status p2p_gpu_address(struct remote at, char **address)
 static weft_status copy_peer(struct remote at, void *dst, const void *src, size_t bytes,
                              enum gpu_copy_mode manner)
 {
-    struct path_state *state = at.peer->state;
+    struct p2p_state *state = state_of(at.peer);
     int slot = at.segment == SEG_GPU ? state->gpu->slot_of[at.peer->pe] : -1;
     if (slot < 0)
-        return gpu_copy(state->gpu, state->lane, dst, src, bytes, manner);
-    return gpu_copy_peer(state->gpu, state->gpu, slot, state->lane, dst, src, bytes, manner);
+        return gpu_copy(state->gpu, state->stream, dst, src, bytes, manner);
+    return gpu_copy_peer(state->gpu, state->gpu, slot, state->stream, dst, src, bytes, manner);
 }
 
 weft_status p2p_gpu_put(struct remote to, const void *src, size_t bytes, bool nbi)
 {
-    struct path_state *state = to.peer->state;
+    struct p2p_state *state = state_of(to.peer);
     char *dst;
-    if (mapped_put(&to.peer->state->mapped, to, src, bytes))
+    if (mapped_put(&state_of(to.peer)->mapped, to, src, bytes))
         return WEFT_OK;
     weft_status status = p2p_gpu_address(to, &dst);
     if (status)
         return status;
     if (!nbi && gpu_place_of(state->gpu, src) == GPU_PLACE_PLAIN)
-        return gpu_copy_plain(state->gpu, state->lane, dst, src, bytes);
+        return gpu_copy_plain(state->gpu, state->stream, dst, src, bytes);
     return copy_peer(to, dst, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
 }
 
 weft_status p2p_gpu_get(struct remote from, void *dst, size_t bytes, bool nbi)
 {
     char *src;
-    if (mapped_get(&from.peer->state->mapped, from, dst, bytes))
+    if (mapped_get(&state_of(from.peer)->mapped, from, dst, bytes))
         return WEFT_OK;
     weft_status status = p2p_gpu_address(from, &src);
     if (status)
@@ -110,14 +118,14 @@ static weft_status copy_strided_peer(struct remote at, char *local, bool put,
          i++, at.offset += s->remote_step, local += s->local_step)
         status = put ? p2p_gpu_put(at, local, s->element, true)
                      : p2p_gpu_get(at, local, s->element, true);
-    return status ? status : gpu_quiet(at.peer->state->gpu);
+    return status ? status : gpu_quiet(state_of(at.peer)->gpu);
 }
 
 weft_status p2p_gpu_strided(struct remote at, void *local, bool put, const struct path_strides *s)
 {
-    struct path_state *state = at.peer->state;
+    struct p2p_state *state = state_of(at.peer);
     char *there;
-    if (mapped_strided(&at.peer->state->mapped, at, local, put, s))
+    if (mapped_strided(&state_of(at.peer)->mapped, at, local, put, s))
         return WEFT_OK;
     if (at.segment != SEG_GPU || gpu_place_of(state->gpu, local) == GPU_PLACE_PLAIN)
         return copy_strided_peer(at, local, put, s);
@@ -126,44 +134,45 @@ weft_status p2p_gpu_strided(struct remote at, void *local, bool put, const struc
         return status;
     ptrdiff_t remote_step = (ptrdiff_t)s->remote_step, local_step = (ptrdiff_t)s->local_step;
     if (put)
-        return gpu_copy_strided(state->gpu, state->lane, there, local, remote_step, local_step,
+        return gpu_copy_strided(state->gpu, state->stream, there, local, remote_step, local_step,
                                 s->element, s->n);
-    return gpu_copy_strided(state->gpu, state->lane, local, there, local_step, remote_step,
+    return gpu_copy_strided(state->gpu, state->stream, local, there, local_step, remote_step,
                             s->element, s->n);
 }
 
 static __attribute__((noinline)) weft_status store_by_gpu(struct remote to, const void *value,
                                                           size_t width)
 {
-    struct path_state *state = to.peer->state;
+    struct p2p_state *state = state_of(to.peer);
     uint64_t bits = 0;
     char *at;
     weft_status status = p2p_gpu_address(to, &at);
     if (status)
         return status;
     memcpy(&bits, value, width); /* the low bytes: little-endian, as every GPU is */
-    return gpu_access(state->gpu, state->lane, (uintptr_t)at, GPU_ACCESS_STORE, width, bits, 0,
+    return gpu_access(state->gpu, state->stream, (uintptr_t)at, GPU_ACCESS_STORE, width, bits, 0,
                       NULL);
 }
 
 /* Stores a value by one access, so that no reader sees part of it. */
 weft_status p2p_gpu_store(struct remote to, const void *value, size_t width)
 {
-    return mapped_store(&to.peer->state->mapped, to, value, width) ? WEFT_OK
-                                                                   : store_by_gpu(to, value, width);
+    return mapped_store(&state_of(to.peer)->mapped, to, value, width)
+               ? WEFT_OK
+               : store_by_gpu(to, value, width);
 }
 
 weft_status p2p_gpu_load(struct remote from, void *value, size_t width)
 {
-    struct path_state *state = from.peer->state;
+    struct p2p_state *state = state_of(from.peer);
     uint64_t bits = 0;
     char *at;
     if (mapped_load(from, value, width))
         return WEFT_OK;
     weft_status status = p2p_gpu_address(from, &at);
     if (!status)
-        status =
-            gpu_access(state->gpu, state->lane, (uintptr_t)at, GPU_ACCESS_LOAD, width, 0, 0, &bits);
+        status = gpu_access(state->gpu, state->stream, (uintptr_t)at, GPU_ACCESS_LOAD, width, 0, 0,
+                            &bits);
     memcpy(value, &bits, width);
     return status;
 }
@@ -171,17 +180,17 @@ weft_status p2p_gpu_load(struct remote from, void *value, size_t width)
 weft_status p2p_gpu_atomic(struct remote at, weft_amo amo, size_t width, uint64_t value,
                            uint64_t expected, void *fetched, bool nbi)
 {
-    struct path_state *state = at.peer->state;
+    struct p2p_state *state = state_of(at.peer);
     uint64_t before = 0;
     char *address;
-    if (amo == WEFT_AMO_SET && mapped_store(&at.peer->state->mapped, at, &value, width))
+    if (amo == WEFT_AMO_SET && mapped_store(&state_of(at.peer)->mapped, at, &value, width))
         return WEFT_OK;
     if (amo == WEFT_AMO_FETCH && mapped_load(at, fetched, width))
         return WEFT_OK;
     weft_status status = p2p_gpu_address(at, &address);
     if (status)
         return status;
-    status = gpu_access(state->gpu, state->lane, (uintptr_t)address, (int)amo, width, value,
+    status = gpu_access(state->gpu, state->stream, (uintptr_t)address, (int)amo, width, value,
                         expected, fetched ? &before : NULL);
     if (fetched && !status)
         memcpy(fetched, &before, width);
@@ -189,10 +198,9 @@ weft_status p2p_gpu_atomic(struct remote at, weft_amo amo, size_t width, uint64_
 }
 
 /* Waits until the data are complete; then the CPU stores or adds to the signal in host memory. */
-static weft_status signal_host(struct path_state *state, char *at, uint64_t value,
-                               weft_signal_op op)
+static weft_status signal_host(struct p2p_state *state, char *at, uint64_t value, weft_signal_op op)
 {
-    weft_status status = p2p_gpu_quiet(state);
+    weft_status status = p2p_gpu_quiet((struct path_state *)(void *)state);
     if (status)
         return status;
     if (op == WEFT_SIGNAL_SET)
@@ -205,11 +213,11 @@ static weft_status signal_host(struct path_state *state, char *at, uint64_t valu
 weft_status p2p_gpu_put_signal(struct remote to, const void *src, size_t bytes,
                                struct remote signal, uint64_t value, weft_signal_op op, bool nbi)
 {
-    struct path_state *state = to.peer->state;
+    struct p2p_state *state = state_of(to.peer);
     struct gpu *gpu = state->gpu;
     char *dst, *at;
     if (op == WEFT_SIGNAL_SET && signal.segment == SEG_GPU &&
-        mapped_put_signal(&to.peer->state->mapped, to, src, bytes, signal, value))
+        mapped_put_signal(&state_of(to.peer)->mapped, to, src, bytes, signal, value))
         return WEFT_OK;
     weft_status status = p2p_gpu_address(to, &dst);
     if (!status)
@@ -217,19 +225,20 @@ weft_status p2p_gpu_put_signal(struct remote to, const void *src, size_t bytes,
     if (status)
         return status;
     bool plain = gpu_place_of(gpu, src) == GPU_PLACE_PLAIN, must_settle = !nbi && !plain;
-    status = plain && !nbi ? gpu_copy_plain(gpu, state->lane, dst, src, bytes)
+    status = plain && !nbi ? gpu_copy_plain(gpu, state->stream, dst, src, bytes)
                            : copy_peer(to, dst, src, bytes, GPU_IN_ORDER);
     if (status)
         return status;
     if (signal.segment != SEG_GPU)
         return signal_host(state, at, value, op);
-    status = gpu_signal(gpu, state->lane, (uintptr_t)at, value, op);
+    status = gpu_signal(gpu, state->stream, (uintptr_t)at, value, op);
     return !status && must_settle ? gpu_quiet(gpu) : status;
 }
 
 /* Also the fence: a later CPU store to host memory must not overtake a copy. */
-weft_status p2p_gpu_quiet(struct path_state *state)
+weft_status p2p_gpu_quiet(struct path_state *opaque)
 {
+    struct p2p_state *state = (struct p2p_state *)(void *)opaque;
     if (!state)
         return WEFT_OK;
     mapped_flush(&state->mapped);

@@ -12,21 +12,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct path_state {
+/* State of one context. */
+struct relay_state {
     struct gpu *gpu; /* this PE's GPU */
-    unsigned lane;
+    unsigned stream; /* internal stream of its copies */
 };
 
+static struct relay_state *state_of(const struct peer *peer)
+{
+    return (struct relay_state *)(void *)peer->state;
+}
+
 /* Finds the relay GPU for an address and the address as that GPU sees it. */
-static weft_status locate(struct remote at, struct gpu **side, char **address)
+static weft_status find_relay_gpu(struct remote at, struct gpu **relay_gpu, char **address)
 {
     const struct path_world *world = at.peer->world;
     const struct gpu *gpu = world->gpu;
     int slot = gpu->slot_of[at.peer->pe];
-    *side = slot < 0 ? NULL : gpu_relay_gpu(gpu, slot);
+    *relay_gpu = slot < 0 ? NULL : gpu_relay_gpu(gpu, slot);
     /* The relay GPU could access it when the path was chosen. The heap may have grown since, and
      * mapping the new memory may have failed. */
-    if (!*side)
+    if (!*relay_gpu)
         return base_fail(WEFT_ERR_NO_PATH,
                          "the GPU memory of PE %d is not relayed to PE %d any more (%s)",
                          at.peer->pe, world->pe,
@@ -36,104 +42,106 @@ static weft_status locate(struct remote at, struct gpu **side, char **address)
 }
 
 /* The relay GPU can access both sides. */
-static weft_status copy_relayed(struct remote at, struct gpu *side, void *dst, const void *src,
+static weft_status copy_relayed(struct remote at, struct gpu *relay_gpu, void *dst, const void *src,
                                 size_t bytes, enum gpu_copy_mode manner)
 {
-    struct path_state *state = at.peer->state;
+    const struct relay_state *state = state_of(at.peer);
     int slot = state->gpu->slot_of[at.peer->pe];
-    return gpu_copy_peer(state->gpu, side, slot, state->lane, dst, src, bytes, manner);
+    return gpu_copy_peer(state->gpu, relay_gpu, slot, state->stream, dst, src, bytes, manner);
 }
 
 static weft_status relay_put(struct remote to, const void *src, size_t bytes, bool nbi)
 {
-    unsigned lane = to.peer->state->lane;
-    struct gpu *side;
+    unsigned stream = state_of(to.peer)->stream;
+    struct gpu *relay_gpu;
     char *dst = NULL;
-    weft_status status = locate(to, &side, &dst);
+    weft_status status = find_relay_gpu(to, &relay_gpu, &dst);
     if (status)
         return status;
-    if (!gpu_relay_reaches(side, src))
-        return gpu_relay_copy_staged(side, lane, dst, src, bytes);
-    if (!nbi && gpu_place_of(side, src) == GPU_PLACE_PLAIN)
-        return gpu_copy_plain(side, lane, dst, src, bytes);
-    return copy_relayed(to, side, dst, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
+    if (!gpu_relay_reaches(relay_gpu, src))
+        return gpu_relay_copy_staged(relay_gpu, stream, dst, src, bytes);
+    if (!nbi && gpu_place_of(relay_gpu, src) == GPU_PLACE_PLAIN)
+        return gpu_copy_plain(relay_gpu, stream, dst, src, bytes);
+    return copy_relayed(to, relay_gpu, dst, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
 }
 
 static weft_status relay_get(struct remote from, void *dst, size_t bytes, bool nbi)
 {
-    unsigned lane = from.peer->state->lane;
-    struct gpu *side;
+    unsigned stream = state_of(from.peer)->stream;
+    struct gpu *relay_gpu;
     char *src = NULL;
-    weft_status status = locate(from, &side, &src);
+    weft_status status = find_relay_gpu(from, &relay_gpu, &src);
     if (status)
         return status;
-    if (!gpu_relay_reaches(side, dst))
-        return gpu_relay_copy_staged(side, lane, dst, src, bytes);
-    return copy_relayed(from, side, dst, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
+    if (!gpu_relay_reaches(relay_gpu, dst))
+        return gpu_relay_copy_staged(relay_gpu, stream, dst, src, bytes);
+    return copy_relayed(from, relay_gpu, dst, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
 }
 
 /* Copies the elements one by one, for memory that kernels of the relay GPU cannot access. */
-static weft_status copy_strided_relayed(struct gpu *side, struct remote at, char *local, bool put,
-                                        const struct path_strides *s)
+static weft_status copy_strided_relayed(struct gpu *relay_gpu, struct remote at, char *local,
+                                        bool put, const struct path_strides *s)
 {
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < s->n && !status;
          i++, at.offset += s->remote_step, local += s->local_step)
         status =
             put ? relay_put(at, local, s->element, true) : relay_get(at, local, s->element, true);
-    return status ? status : gpu_quiet(side);
+    return status ? status : gpu_quiet(relay_gpu);
 }
 
-static weft_status strided(struct remote at, char *local, bool put, const struct path_strides *s)
+static weft_status copy_strided(struct remote at, char *local, bool put,
+                                const struct path_strides *s)
 {
-    struct gpu *side;
+    struct gpu *relay_gpu;
     char *there = NULL;
-    weft_status status = locate(at, &side, &there);
+    weft_status status = find_relay_gpu(at, &relay_gpu, &there);
     if (status)
         return status;
-    if (gpu_place_of(side, local) == GPU_PLACE_PLAIN || !gpu_relay_reaches(side, local))
-        return copy_strided_relayed(side, at, local, put, s);
+    if (gpu_place_of(relay_gpu, local) == GPU_PLACE_PLAIN || !gpu_relay_reaches(relay_gpu, local))
+        return copy_strided_relayed(relay_gpu, at, local, put, s);
     ptrdiff_t remote_step = (ptrdiff_t)s->remote_step, local_step = (ptrdiff_t)s->local_step;
-    unsigned lane = at.peer->state->lane;
+    unsigned stream = state_of(at.peer)->stream;
     if (put)
-        return gpu_copy_strided(side, lane, there, local, remote_step, local_step, s->element,
-                                s->n);
-    return gpu_copy_strided(side, lane, local, there, local_step, remote_step, s->element, s->n);
+        return gpu_copy_strided(relay_gpu, stream, there, local, remote_step, local_step,
+                                s->element, s->n);
+    return gpu_copy_strided(relay_gpu, stream, local, there, local_step, remote_step, s->element,
+                            s->n);
 }
 
 static weft_status relay_iput(struct remote to, const void *src, const struct path_strides *s)
 {
-    return strided(to, (char *)src, true, s);
+    return copy_strided(to, (char *)src, true, s);
 }
 
 static weft_status relay_iget(struct remote from, void *dst, const struct path_strides *s)
 {
-    return strided(from, dst, false, s);
+    return copy_strided(from, dst, false, s);
 }
 
 /* Stores a value by one access, so that no reader sees part of it. */
 static weft_status relay_store(struct remote to, const void *value, size_t width)
 {
-    struct gpu *side;
+    struct gpu *relay_gpu;
     uint64_t bits = 0;
     char *at = NULL;
-    weft_status status = locate(to, &side, &at);
+    weft_status status = find_relay_gpu(to, &relay_gpu, &at);
     if (status)
         return status;
     memcpy(&bits, value, width); /* the low bytes: little-endian, as every GPU is */
-    return gpu_access(side, to.peer->state->lane, (uintptr_t)at, GPU_ACCESS_STORE, width, bits, 0,
-                      NULL);
+    return gpu_access(relay_gpu, state_of(to.peer)->stream, (uintptr_t)at, GPU_ACCESS_STORE, width,
+                      bits, 0, NULL);
 }
 
 static weft_status relay_load(struct remote from, void *value, size_t width)
 {
-    struct gpu *side;
+    struct gpu *relay_gpu;
     uint64_t bits = 0;
     char *at = NULL;
-    weft_status status = locate(from, &side, &at);
+    weft_status status = find_relay_gpu(from, &relay_gpu, &at);
     if (!status)
-        status = gpu_access(side, from.peer->state->lane, (uintptr_t)at, GPU_ACCESS_LOAD, width, 0,
-                            0, &bits);
+        status = gpu_access(relay_gpu, state_of(from.peer)->stream, (uintptr_t)at, GPU_ACCESS_LOAD,
+                            width, 0, 0, &bits);
     memcpy(value, &bits, width);
     return status;
 }
@@ -141,14 +149,14 @@ static weft_status relay_load(struct remote from, void *value, size_t width)
 static weft_status relay_atomic(struct remote at, weft_amo amo, size_t width, uint64_t value,
                                 uint64_t expected, void *fetched, bool nbi)
 {
-    struct gpu *side;
+    struct gpu *relay_gpu;
     uint64_t before = 0;
     char *address = NULL;
     (void)nbi;
-    weft_status status = locate(at, &side, &address);
+    weft_status status = find_relay_gpu(at, &relay_gpu, &address);
     if (!status)
-        status = gpu_access(side, at.peer->state->lane, (uintptr_t)address, (int)amo, width, value,
-                            expected, fetched ? &before : NULL);
+        status = gpu_access(relay_gpu, state_of(at.peer)->stream, (uintptr_t)address, (int)amo,
+                            width, value, expected, fetched ? &before : NULL);
     if (fetched && !status)
         memcpy(fetched, &before, width);
     return status;
@@ -159,51 +167,52 @@ static weft_status relay_put_signal(struct remote to, const void *src, size_t by
                                     struct remote signal, uint64_t value, weft_signal_op op,
                                     bool nbi)
 {
-    unsigned lane = to.peer->state->lane;
-    struct gpu *side;
+    unsigned stream = state_of(to.peer)->stream;
+    struct gpu *relay_gpu;
     char *dst = NULL, *at = NULL;
-    weft_status status = locate(to, &side, &dst);
+    weft_status status = find_relay_gpu(to, &relay_gpu, &dst);
     if (!status)
-        status = locate(signal, &side, &at);
+        status = find_relay_gpu(signal, &relay_gpu, &at);
     if (status)
         return status;
-    bool reached = gpu_relay_reaches(side, src);
-    bool plain = reached && gpu_place_of(side, src) == GPU_PLACE_PLAIN;
+    bool reached = gpu_relay_reaches(relay_gpu, src);
+    bool plain = reached && gpu_place_of(relay_gpu, src) == GPU_PLACE_PLAIN;
     if (!reached)
-        status = gpu_relay_copy_staged(side, lane, dst, src, bytes);
+        status = gpu_relay_copy_staged(relay_gpu, stream, dst, src, bytes);
     else if (plain && !nbi)
-        status = gpu_copy_plain(side, lane, dst, src, bytes);
+        status = gpu_copy_plain(relay_gpu, stream, dst, src, bytes);
     else
-        status = copy_relayed(to, side, dst, src, bytes, GPU_IN_ORDER);
+        status = copy_relayed(to, relay_gpu, dst, src, bytes, GPU_IN_ORDER);
     if (!status)
-        status = gpu_signal(side, lane, (uintptr_t)at, value, op);
-    return !status && !nbi && reached && !plain ? gpu_stream_quiet(side, lane) : status;
+        status = gpu_signal(relay_gpu, stream, (uintptr_t)at, value, op);
+    return !status && !nbi && reached && !plain ? gpu_stream_quiet(relay_gpu, stream) : status;
 }
 
 /* Also the fence: a later operation may take another route and must not overtake a copy. Waits for
  * all relay GPUs, also for one that no peer uses any more. */
-static weft_status relay_quiet(struct path_state *state)
+static weft_status relay_quiet(struct path_state *opaque)
 {
-    const struct gpu *gpu = state->gpu;
+    const struct gpu *gpu = ((const struct relay_state *)(const void *)opaque)->gpu;
     weft_status status = WEFT_OK;
     for (int i = 0; gpu->relay_gpus && i < gpu->heap.relay_count && !status; i++) {
-        struct gpu *side = gpu->relay_gpus[i];
-        if (side)
-            status = gpu_quiet(side);
+        struct gpu *relay_gpu = gpu->relay_gpus[i];
+        if (relay_gpu)
+            status = gpu_quiet(relay_gpu);
     }
     return status;
 }
 
-static weft_status relay_open(const struct path_world *world, struct path_state **state)
+static weft_status relay_open(const struct path_world *world, struct path_state **result)
 {
-    static _Atomic unsigned turn;
-    *state = NULL;
+    static _Atomic unsigned next_stream;
+    *result = NULL;
     if (!world->gpu)
         return WEFT_OK;
-    *state = malloc(sizeof **state);
-    if (!*state)
+    struct relay_state *state = malloc(sizeof *state);
+    if (!state)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a context on path relay");
-    **state = (struct path_state){world->gpu, atomic_fetch_add(&turn, 1) % GPU_STREAMS};
+    *state = (struct relay_state){world->gpu, atomic_fetch_add(&next_stream, 1) % GPU_STREAMS};
+    *result = (struct path_state *)(void *)state;
     return WEFT_OK;
 }
 
