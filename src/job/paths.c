@@ -20,7 +20,7 @@ uint32_t job_paths_wanted(const struct weft_job *job)
     for (int i = 0; i < job->order.count; i++)
         wanted |= 1u << job->order.order[i];
     for (int path = 0; path < PATH_COUNT && !job->order.forced && job->boot->nodes > 1; path++)
-        wanted |= (uint32_t)path_ops_of((enum path_id)path)->unasked << path;
+        wanted |= (uint32_t)path_ops_of((enum path_id)path)->automatic << path;
     return wanted & ~job->order.excluded;
 }
 
@@ -35,7 +35,7 @@ static weft_status find_path(struct weft_job *job, enum path_id path)
             : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for path %s", path_name(path));
     status = boot_agree(job->boot, status);
     if (!status)
-        status = boot_agree(job->boot, path_ops_of(path)->look(&job->paths, found));
+        status = boot_agree(job->boot, path_ops_of(path)->probe(&job->paths, found));
     return status ? status
                   : job->boot->ops->allgather(job->boot, found->lacks, job->lacks[path],
                                               PATH_LACKS_BYTES);
@@ -45,7 +45,7 @@ weft_status job_probe_paths(struct weft_job *job, uint32_t wanted)
 {
     weft_status status = WEFT_OK;
     for (int path = 0; path < PATH_COUNT && !status; path++)
-        if (wanted & 1u << path && path_ops_of((enum path_id)path)->look)
+        if (wanted & 1u << path && path_ops_of((enum path_id)path)->probe)
             status = find_path(job, (enum path_id)path);
     return status;
 }
@@ -66,7 +66,7 @@ static void add_found(const struct weft_job *job, enum path_id path, int pe,
                       struct path_facts *facts)
 {
     char(*lacks)[PATH_LACKS_BYTES] = job->lacks[path];
-    if (!path_ops_of(path)->look)
+    if (!path_ops_of(path)->probe)
         return;
     if (!lacks) {
         facts->lacks[path] = "not probed: no PE needed it when the job began";
@@ -298,7 +298,7 @@ static uint32_t unprobed_paths(const struct weft_job *job)
     uint32_t paths = 0;
     for (int path = 0; path < PATH_COUNT && !job->order.forced; path++) {
         const struct path_ops *ops = path_ops_of((enum path_id)path);
-        if (ops->look && ops->unasked && !job->lacks[path])
+        if (ops->probe && ops->automatic && !job->lacks[path])
             paths |= 1u << path;
     }
     return paths & ~job->order.excluded;

@@ -68,7 +68,7 @@ struct path_world {
     struct path_choice
         *choices[MEMORY_KINDS]; /* [npes] each; NULL: the job does not use that kind */
     struct path_found
-        *found[PATH_COUNT]; /* result of that path's look(); NULL: it was not called */
+        *found[PATH_COUNT]; /* result of that path's probe(); NULL: it was not called */
     struct path_common *common[PATH_COUNT]; /* result of that path's join() */
     size_t sizes[SEG_COUNT];                /* bytes of each PE's part of the host segments */
     uint64_t wait_limit_ns;                 /* limit of any wait; 0: none */
@@ -158,7 +158,7 @@ struct path_facts;
 struct path_ops {
     const char *name;
     const char *why; /* why the path is chosen without WEFT_PATH */
-    bool unasked;    /* the path may be chosen without being named in WEFT_PATH */
+    bool automatic;  /* the path may be chosen without being named in WEFT_PATH */
     bool gpu_only;   /* The path reaches no host memory, so a WEFT_PATH of such paths does not
                         restrict host memory. */
     bool thread;     /* A thread of the peer takes part in the operations. */
@@ -169,15 +169,15 @@ struct path_ops {
 
     /* Replaces `why`: what is known of the route between the two PEs when the path is chosen. NULL:
      * nothing. */
-    const char *(*way)(const struct path_facts *facts);
+    const char *(*route)(const struct path_facts *facts);
 
     /* Finds out whether this machine has what the path needs. It is called once, before any pair
-     * chooses a path, in a job that may need this one: WEFT_PATH names it, or it is `unasked` and
-     * there are other nodes; or later, when it is `unasked` and a pair has no other path left.
+     * chooses a path, in a job that may need this one: WEFT_PATH names it, or it is `automatic` and
+     * there are other nodes; or later, when it is `automatic` and a pair has no other path left.
      * Collective over the job. A pair uses the path if neither end lacks anything. An error ends
      * the job: a wrong configuration, or PEs that cannot communicate. NULL: the path needs
      * nothing. */
-    weft_status (*look)(const struct path_world *world, struct path_found *found);
+    weft_status (*probe)(const struct path_world *world, struct path_found *found);
 
     /* Creates the path's state for the job, world->common[] afterwards. It is called once, before
      * any context opens the path, if some PE of the job has chosen it for some peer. Collective
@@ -288,7 +288,7 @@ struct path_facts {
     const char *relay_gpu;    /* the relay GPU by which GPU memory can be reached; NULL: none */
     const char *no_relay_gpu; /* why there is no relay GPU */
     uint32_t failed;          /* bit per path whose path test failed */
-    /* Of paths with look(): what either end lacks, NULL if nothing; what this end has. */
+    /* Of paths with probe(): what either end lacks, NULL if nothing; what this end has. */
     const char *lacks[PATH_COUNT], *has[PATH_COUNT];
     uint32_t own_too; /* bit per path that must also reach this PE's own memory */
 };
