@@ -53,8 +53,8 @@ weft_status job_probe_paths(struct weft_job *job, uint32_t wanted)
 static void free_found(struct weft_job *job, enum path_id path)
 {
     struct path_found *found = job->paths.found[path];
-    if (found && found->keeps && found->drop)
-        found->drop(found->keeps);
+    if (found && found->probe_result && found->drop)
+        found->drop(found->probe_result);
     free(found);
     free(job->lacks[path]);
     job->paths.found[path] = NULL;
@@ -75,7 +75,7 @@ static void add_found(const struct weft_job *job, enum path_id path, int pe,
     if (lacks[job->pe][0] || lacks[pe][0])
         facts->lacks[path] = lacks[job->pe][0] ? lacks[job->pe] : lacks[pe];
     facts->has[path] = job->paths.found[path]->has;
-    facts->own_too |= (uint32_t)job->paths.found[path]->own_too << path;
+    facts->reaches_own |= (uint32_t)job->paths.found[path]->reaches_own << path;
 }
 
 /* ------------------------------------------------------------------------------------- choosing */
@@ -205,11 +205,12 @@ void job_leave_paths(struct weft_job *job, bool clean)
 
 /* --------------------------------------------------------------------------- waits of the paths */
 
-_Static_assert(sizeof(struct waiter) <= sizeof((struct path_wait){0}.keeps), "a waiter fits there");
+_Static_assert(sizeof(struct waiter) <= sizeof((struct path_wait){0}.job_state),
+               "a waiter fits there");
 
 static struct waiter *waiter_in(struct path_wait *wait)
 {
-    return (struct waiter *)(void *)wait->keeps;
+    return (struct waiter *)(void *)wait->job_state;
 }
 
 static weft_status wait_step(struct path_wait *wait, uint64_t seen)
@@ -244,7 +245,7 @@ void job_init_paths(struct weft_job *job)
     job->paths.job = job;
     job->paths.wait_step = wait_step;
     job->paths.wait_end = wait_end;
-    job->paths.tell_found = report_found;
+    job->paths.report_found = report_found;
 }
 
 /* ----------------------------------------------------------------------- replacing failed paths */

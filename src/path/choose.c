@@ -99,7 +99,7 @@ static enum path_id find_candidate(const struct path_facts *facts, const struct 
                                    int k)
 {
     bool forced = is_restricted(facts, order);
-    bool own_first = facts->same_pe && forced && !(facts->own_too >> order->order[0] & 1);
+    bool own_first = facts->same_pe && forced && !(facts->reaches_own >> order->order[0] & 1);
     if (own_first && k == 0)
         return PATH_SELF;
     k -= own_first;

@@ -83,7 +83,7 @@ struct path_world {
 
     /* Replaces the text of refine(): the path reaches that memory in another way from now on. It
      * does not wait. NULL: the job does not record it. */
-    void (*tell_found)(const struct path_world *world, weft_kind kind, int pe, const char *found);
+    void (*report_found)(const struct path_world *world, weft_kind kind, int pe, const char *found);
 };
 
 /* A wait of a path until PE `pe` has raised a count. It has the limit and the diagnostics of every
@@ -101,7 +101,7 @@ struct path_wait {
     enum box_operation operation;
     int pe;
     uint64_t expected;
-    uint64_t keeps[32]; /* state of the job's wait; all 0 when the wait begins */
+    uint64_t job_state[32]; /* state of the job's wait; all 0 when the wait begins */
 };
 
 static inline weft_status path_wait_step(struct path_wait *wait, uint64_t seen)
@@ -144,8 +144,8 @@ struct path_found {
         has[240]; /* lacks: what is missing, "" if nothing; has: what there is */
     /* The path must also reach this PE's own memory: atomics of peers over this path are atomic
      * only with operations that use the same path. */
-    bool own_too;
-    void *keeps; /* result for join(), which takes ownership; otherwise `drop` frees it */
+    bool reaches_own;
+    void *probe_result; /* result for join(), which takes ownership; otherwise `drop` frees it */
     void (*drop)(void *keeps);
 };
 
@@ -290,7 +290,7 @@ struct path_facts {
     uint32_t failed;          /* bit per path whose path test failed */
     /* Of paths with probe(): what either end lacks, NULL if nothing; what this end has. */
     const char *lacks[PATH_COUNT], *has[PATH_COUNT];
-    uint32_t own_too; /* bit per path that must also reach this PE's own memory */
+    uint32_t reaches_own; /* bit per path that must also reach this PE's own memory */
 };
 
 struct path_choice {

@@ -410,14 +410,14 @@ static weft_status net_probe_providers(const struct path_world *world, struct pa
 {
     struct net_selection *selection;
     weft_status status = net_find_nics(world, &selection, found->lacks, found->has);
-    found->keeps = selection;
+    found->probe_result = selection;
     found->drop = net_free_selection;
     return status;
 }
 
 static weft_status net_join(const struct path_world *world, struct path_common **common)
 {
-    return net_open(world, world->found[PATH_NET]->keeps, common);
+    return net_open(world, world->found[PATH_NET]->probe_result, common);
 }
 
 static void net_leave(struct path_common *common)
