@@ -20,7 +20,7 @@ uint32_t job_paths_wanted(const struct weft_job *job)
     for (int i = 0; i < job->order.count; i++)
         wanted |= 1u << job->order.order[i];
     for (int path = 0; path < PATH_COUNT && !job->order.forced && job->boot->nodes > 1; path++)
-        wanted |= (uint32_t)path_ops_of((enum path_id)path)->unasked << path;
+        wanted |= (uint32_t)path_ops_of((enum path_id)path)->automatic << path;
     return wanted & ~job->order.excluded;
 }
 
@@ -35,7 +35,7 @@ static weft_status find_path(struct weft_job *job, enum path_id path)
             : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for path %s", path_name(path));
     status = boot_agree(job->boot, status);
     if (!status)
-        status = boot_agree(job->boot, path_ops_of(path)->look(&job->paths, found));
+        status = boot_agree(job->boot, path_ops_of(path)->probe(&job->paths, found));
     return status ? status
                   : job->boot->ops->allgather(job->boot, found->lacks, job->lacks[path],
                                               PATH_LACKS_BYTES);
@@ -45,7 +45,7 @@ weft_status job_probe_paths(struct weft_job *job, uint32_t wanted)
 {
     weft_status status = WEFT_OK;
     for (int path = 0; path < PATH_COUNT && !status; path++)
-        if (wanted & 1u << path && path_ops_of((enum path_id)path)->look)
+        if (wanted & 1u << path && path_ops_of((enum path_id)path)->probe)
             status = find_path(job, (enum path_id)path);
     return status;
 }
@@ -53,8 +53,8 @@ weft_status job_probe_paths(struct weft_job *job, uint32_t wanted)
 static void free_found(struct weft_job *job, enum path_id path)
 {
     struct path_found *found = job->paths.found[path];
-    if (found && found->keeps && found->drop)
-        found->drop(found->keeps);
+    if (found && found->probe_result && found->drop)
+        found->drop(found->probe_result);
     free(found);
     free(job->lacks[path]);
     job->paths.found[path] = NULL;
@@ -66,7 +66,7 @@ static void add_found(const struct weft_job *job, enum path_id path, int pe,
                       struct path_facts *facts)
 {
     char(*lacks)[PATH_LACKS_BYTES] = job->lacks[path];
-    if (!path_ops_of(path)->look)
+    if (!path_ops_of(path)->probe)
         return;
     if (!lacks) {
         facts->lacks[path] = "not probed: no PE needed it when the job began";
@@ -75,7 +75,7 @@ static void add_found(const struct weft_job *job, enum path_id path, int pe,
     if (lacks[job->pe][0] || lacks[pe][0])
         facts->lacks[path] = lacks[job->pe][0] ? lacks[job->pe] : lacks[pe];
     facts->has[path] = job->paths.found[path]->has;
-    facts->own_too |= (uint32_t)job->paths.found[path]->own_too << path;
+    facts->reaches_own |= (uint32_t)job->paths.found[path]->reaches_own << path;
 }
 
 /* ------------------------------------------------------------------------------------- choosing */
@@ -205,11 +205,12 @@ void job_leave_paths(struct weft_job *job, bool clean)
 
 /* --------------------------------------------------------------------------- waits of the paths */
 
-_Static_assert(sizeof(struct waiter) <= sizeof((struct path_wait){0}.keeps), "a waiter fits there");
+_Static_assert(sizeof(struct waiter) <= sizeof((struct path_wait){0}.job_state),
+               "a waiter fits there");
 
 static struct waiter *waiter_in(struct path_wait *wait)
 {
-    return (struct waiter *)(void *)wait->keeps;
+    return (struct waiter *)(void *)wait->job_state;
 }
 
 static weft_status wait_step(struct path_wait *wait, uint64_t seen)
@@ -244,7 +245,7 @@ void job_init_paths(struct weft_job *job)
     job->paths.job = job;
     job->paths.wait_step = wait_step;
     job->paths.wait_end = wait_end;
-    job->paths.tell_found = report_found;
+    job->paths.report_found = report_found;
 }
 
 /* ----------------------------------------------------------------------- replacing failed paths */
@@ -298,7 +299,7 @@ static uint32_t unprobed_paths(const struct weft_job *job)
     uint32_t paths = 0;
     for (int path = 0; path < PATH_COUNT && !job->order.forced; path++) {
         const struct path_ops *ops = path_ops_of((enum path_id)path);
-        if (ops->look && ops->unasked && !job->lacks[path])
+        if (ops->probe && ops->automatic && !job->lacks[path])
             paths |= 1u << path;
     }
     return paths & ~job->order.excluded;

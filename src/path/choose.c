@@ -99,7 +99,7 @@ static enum path_id find_candidate(const struct path_facts *facts, const struct 
                                    int k)
 {
     bool forced = is_restricted(facts, order);
-    bool own_first = facts->same_pe && forced && !(facts->own_too >> order->order[0] & 1);
+    bool own_first = facts->same_pe && forced && !(facts->reaches_own >> order->order[0] & 1);
     if (own_first && k == 0)
         return PATH_SELF;
     k -= own_first;
@@ -107,7 +107,7 @@ static enum path_id find_candidate(const struct path_facts *facts, const struct 
         return k < order->count ? order->order[k] : PATH_NONE;
     for (int i = 0; i < PATH_COUNT; i++) {
         const struct path_ops *ops = path_ops_of((enum path_id)i);
-        bool usable = ops->unasked && (facts->kind == WEFT_GPU || !ops->gpu_only);
+        bool usable = ops->automatic && (facts->kind == WEFT_GPU || !ops->gpu_only);
         if (usable && k-- == 0)
             return (enum path_id)i;
     }
@@ -120,7 +120,7 @@ static const char *explain_choice(enum path_id path, const struct path_facts *fa
     const struct path_ops *ops = path_ops_of(path);
     return facts->same_pe                ? "the same PE"
            : facts->has[path]            ? facts->has[path]
-           : ops->way                    ? ops->way(facts)
+           : ops->route                  ? ops->route(facts)
            : is_restricted(facts, order) ? "chosen by WEFT_PATH"
                                          : ops->why;
 }

@@ -68,7 +68,7 @@ struct path_world {
     struct path_choice
         *choices[MEMORY_KINDS]; /* [npes] each; NULL: the job does not use that kind */
     struct path_found
-        *found[PATH_COUNT]; /* result of that path's look(); NULL: it was not called */
+        *found[PATH_COUNT]; /* result of that path's probe(); NULL: it was not called */
     struct path_common *common[PATH_COUNT]; /* result of that path's join() */
     size_t sizes[SEG_COUNT];                /* bytes of each PE's part of the host segments */
     uint64_t wait_limit_ns;                 /* limit of any wait; 0: none */
@@ -83,7 +83,7 @@ struct path_world {
 
     /* Replaces the text of refine(): the path reaches that memory in another way from now on. It
      * does not wait. NULL: the job does not record it. */
-    void (*tell_found)(const struct path_world *world, weft_kind kind, int pe, const char *found);
+    void (*report_found)(const struct path_world *world, weft_kind kind, int pe, const char *found);
 };
 
 /* A wait of a path until PE `pe` has raised a count. It has the limit and the diagnostics of every
@@ -101,7 +101,7 @@ struct path_wait {
     enum box_operation operation;
     int pe;
     uint64_t expected;
-    uint64_t keeps[32]; /* state of the job's wait; all 0 when the wait begins */
+    uint64_t job_state[32]; /* state of the job's wait; all 0 when the wait begins */
 };
 
 static inline weft_status path_wait_step(struct path_wait *wait, uint64_t seen)
@@ -144,8 +144,8 @@ struct path_found {
         has[240]; /* lacks: what is missing, "" if nothing; has: what there is */
     /* The path must also reach this PE's own memory: atomics of peers over this path are atomic
      * only with operations that use the same path. */
-    bool own_too;
-    void *keeps; /* result for join(), which takes ownership; otherwise `drop` frees it */
+    bool reaches_own;
+    void *probe_result; /* result for join(), which takes ownership; otherwise `drop` frees it */
     void (*drop)(void *keeps);
 };
 
@@ -158,7 +158,7 @@ struct path_facts;
 struct path_ops {
     const char *name;
     const char *why; /* why the path is chosen without WEFT_PATH */
-    bool unasked;    /* the path may be chosen without being named in WEFT_PATH */
+    bool automatic;  /* the path may be chosen without being named in WEFT_PATH */
     bool gpu_only;   /* The path reaches no host memory, so a WEFT_PATH of such paths does not
                         restrict host memory. */
     bool thread;     /* A thread of the peer takes part in the operations. */
@@ -169,15 +169,15 @@ struct path_ops {
 
     /* Replaces `why`: what is known of the route between the two PEs when the path is chosen. NULL:
      * nothing. */
-    const char *(*way)(const struct path_facts *facts);
+    const char *(*route)(const struct path_facts *facts);
 
     /* Finds out whether this machine has what the path needs. It is called once, before any pair
-     * chooses a path, in a job that may need this one: WEFT_PATH names it, or it is `unasked` and
-     * there are other nodes; or later, when it is `unasked` and a pair has no other path left.
+     * chooses a path, in a job that may need this one: WEFT_PATH names it, or it is `automatic` and
+     * there are other nodes; or later, when it is `automatic` and a pair has no other path left.
      * Collective over the job. A pair uses the path if neither end lacks anything. An error ends
      * the job: a wrong configuration, or PEs that cannot communicate. NULL: the path needs
      * nothing. */
-    weft_status (*look)(const struct path_world *world, struct path_found *found);
+    weft_status (*probe)(const struct path_world *world, struct path_found *found);
 
     /* Creates the path's state for the job, world->common[] afterwards. It is called once, before
      * any context opens the path, if some PE of the job has chosen it for some peer. Collective
@@ -288,9 +288,9 @@ struct path_facts {
     const char *relay_gpu;    /* the relay GPU by which GPU memory can be reached; NULL: none */
     const char *no_relay_gpu; /* why there is no relay GPU */
     uint32_t failed;          /* bit per path whose path test failed */
-    /* Of paths with look(): what either end lacks, NULL if nothing; what this end has. */
+    /* Of paths with probe(): what either end lacks, NULL if nothing; what this end has. */
     const char *lacks[PATH_COUNT], *has[PATH_COUNT];
-    uint32_t own_too; /* bit per path that must also reach this PE's own memory */
+    uint32_t reaches_own; /* bit per path that must also reach this PE's own memory */
 };
 
 struct path_choice {

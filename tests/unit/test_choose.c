@@ -148,7 +148,7 @@ static const struct row {
     {MAPPED, "relay,weak", PATH_WEAK, "relay: for GPU memory only; weak: chosen by WEFT_PATH"},
     {MAPPED, "relay,^p2p", PATH_STAGED, "p2p: excluded by WEFT_PATH; staged: through"},
     {GPU_REFUSED, "p2p", NONE, "GPU memory"},
-    /* a proof that failed counts for that path alone; weak is never taken unasked */
+    /* a proof that failed counts for that path alone; weak is never chosen automatically */
     {P2P_FAILED, "", PATH_STAGED, "p2p: its path test failed; staged: through"},
     {P2P_FAILED, "^staged", NONE, "p2p: its path test failed; staged: excluded by WEFT_PATH"},
     {WEAK_FAILED, "", PATH_P2P, "mapped"},

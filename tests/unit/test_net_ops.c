@@ -410,8 +410,8 @@ static void what_is_found_is_opened(void **context)
     struct path_found found = {0};
     struct path_common *common = NULL;
     (void)context;
-    assert_int_equal(path_net.look(&end.world, &found), WEFT_ERR_CONFIG);
-    assert_ptr_equal(found.keeps, &taken);
+    assert_int_equal(path_net.probe(&end.world, &found), WEFT_ERR_CONFIG);
+    assert_ptr_equal(found.probe_result, &taken);
     assert_ptr_equal(found.drop, net_free_selection);
     assert_string_equal(found.lacks, "lacks");
     assert_string_equal(found.has, "has");

@@ -159,7 +159,7 @@ static int open_proof(void **context)
     memset(&p, 0, sizeof p);
     memset(lines, 0, sizeof lines);
     memset(window, 0, sizeof window);
-    end.world.tell_found = tell;
+    end.world.report_found = tell;
     d.answer = (struct net_gpu_region){.start = START, .end = CHUNK, .dmabuf = 1};
     for (int i = 0; i < END_RAILS; i++)
         d.answer.keys[i].known = 1;
@@ -429,7 +429,7 @@ static void the_last_nic_that_fails_ends_the_trust(void **context)
         assert_non_null(strstr(p.found, "GPU memory goes through pinned memory: nic1, the last"));
     }
     peer->gpu_access = NET_GPU_DIRECT;
-    end.world.tell_found = NULL;
+    end.world.report_found = NULL;
     net_gpu_rail_lost(&end.net, peer, 1);
     assert_int_equal(peer->gpu_access, NET_GPU_STAGED);
 }

@@ -381,7 +381,7 @@ static void what_keeps_from_it(void **state)
         assert_int_equal(obstacle == NULL, rows[i].obstacle == NULL);
         if (obstacle)
             assert_string_equal(obstacle, rows[i].obstacle);
-        assert_ptr_equal(path_relay.way(&rows[i].facts), rows[i].facts.relay_gpu);
+        assert_ptr_equal(path_relay.route(&rows[i].facts), rows[i].facts.relay_gpu);
     }
 }
 

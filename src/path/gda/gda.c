@@ -688,7 +688,7 @@ static weft_status open_state(const struct path_world *world, struct path_state 
 
 static const char *find_obstacle(const struct path_facts *facts)
 {
-    return facts->same_pe && !(facts->own_too >> PATH_GDA & 1) ? "the same PE" : NULL;
+    return facts->same_pe && !(facts->reaches_own >> PATH_GDA & 1) ? "the same PE" : NULL;
 }
 
 static unsigned device_carrier(const struct path_common *common, bool cuda)
@@ -703,18 +703,18 @@ static weft_status find_adapters(const struct path_world *world, struct path_fou
     struct gda_adapters *adapters = NULL;
     weft_status status = gda_find_adapters(world, &adapters, found->lacks, sizeof found->lacks,
                                            found->has, sizeof found->has);
-    found->keeps = adapters;
+    found->probe_result = adapters;
     found->drop = gda_drop_adapters;
-    found->own_too = adapters && !gda_atomics_with_cpu(adapters);
+    found->reaches_own = adapters && !gda_atomics_with_cpu(adapters);
     return status;
 }
 
 static weft_status create_common(const struct path_world *world, struct path_common **common)
 {
     struct path_found *found = world->found[PATH_GDA];
-    struct gda_adapters *adapters = found->keeps;
+    struct gda_adapters *adapters = found->probe_result;
     struct gda *gda = NULL;
-    found->keeps = NULL;
+    found->probe_result = NULL;
     weft_status status = gda_create(world, adapters, &gda);
     *common = (struct path_common *)(void *)gda;
     return status;
@@ -729,7 +729,7 @@ const struct path_ops path_gda = {
     .name = "gda",
     .why = "an adapter that device code can give requests to",
     .obstacle = find_obstacle,
-    .look = find_adapters,
+    .probe = find_adapters,
     .join = create_common,
     .leave = destroy_common,
     .refine = gda_refine,

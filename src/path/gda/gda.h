@@ -54,7 +54,7 @@ struct gda_adapter {
     bool may_reorder;
 };
 
-/* The NICs that path_ops.look found. path_ops.join takes ownership of them. */
+/* The NICs that path_ops.probe found. path_ops.join takes ownership of them. */
 struct gda_adapters {
     struct mlx5 lib;
     uint32_t count;

@@ -218,7 +218,7 @@ static const char *p2p_obstacle(const struct path_facts *facts)
 }
 
 #define MAPPED_OPERATIONS                                                                          \
-    .why = "the peer's memory is mapped", .unasked = true, .direct = true, .open = p2p_gpu_open,   \
+    .why = "the peer's memory is mapped", .automatic = true, .direct = true, .open = p2p_gpu_open, \
     .close = p2p_gpu_close, .refine = mapped_refine, .address = p2p_address, .put = p2p_put,       \
     .get = p2p_get, .iput = p2p_iput, .iget = p2p_iget, .store = p2p_store, .load = p2p_load,      \
     .atomic = p2p_atomic, .put_signal = p2p_put_signal, .fence = p2p_gpu_quiet,                    \

@@ -252,10 +252,10 @@ static const char *relay_way(const struct path_facts *facts)
 const struct path_ops path_relay = {
     .name = "relay",
     .why = "over a third GPU that reaches both",
-    .unasked = true,
+    .automatic = true,
     .gpu_only = true,
     .obstacle = relay_obstacle,
-    .way = relay_way,
+    .route = relay_way,
     .open = relay_open,
     .close = relay_close,
     .put = relay_put,

@@ -12,7 +12,7 @@ static const char *absent_obstacle(const struct path_facts *facts)
     return facts->same_pe ? "the same PE" : NULL;
 }
 
-static weft_status absent_look(const struct path_world *world, struct path_found *found)
+static weft_status absent_probe(const struct path_world *world, struct path_found *found)
 {
     const struct fabric *lib;
     (void)world;
@@ -22,4 +22,4 @@ static weft_status absent_look(const struct path_world *world, struct path_found
 }
 
 const struct path_ops path_net = {
-    .name = "net", .unasked = true, .obstacle = absent_obstacle, .look = absent_look};
+    .name = "net", .automatic = true, .obstacle = absent_obstacle, .probe = absent_probe};

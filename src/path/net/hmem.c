@@ -562,8 +562,8 @@ void net_gpu_rail_lost(struct path_common *net, struct net_peer *peer, int rail)
     describe_gpu_path(net, peer, found, sizeof found);
     log_warn("path net: GPU memory of PE %d goes through pinned memory from now on: %s", peer->pe,
              peer->gpu_reason);
-    if (net->world->tell_found)
-        net->world->tell_found(net->world, WEFT_GPU, peer->pe, found);
+    if (net->world->report_found)
+        net->world->report_found(net->world, WEFT_GPU, peer->pe, found);
 }
 
 /* -------------------------------------------------------------------------------------- release */

@@ -406,18 +406,18 @@ static const char *net_obstacle(const struct path_facts *facts)
     return facts->same_pe ? "the same PE" : NULL;
 }
 
-static weft_status net_look(const struct path_world *world, struct path_found *found)
+static weft_status net_probe_providers(const struct path_world *world, struct path_found *found)
 {
     struct net_selection *selection;
     weft_status status = net_find_nics(world, &selection, found->lacks, found->has);
-    found->keeps = selection;
+    found->probe_result = selection;
     found->drop = net_free_selection;
     return status;
 }
 
 static weft_status net_join(const struct path_world *world, struct path_common **common)
 {
-    return net_open(world, world->found[PATH_NET]->keeps, common);
+    return net_open(world, world->found[PATH_NET]->probe_result, common);
 }
 
 static void net_leave(struct path_common *common)
@@ -427,9 +427,9 @@ static void net_leave(struct path_common *common)
 
 const struct path_ops path_net = {
     .name = "net",
-    .unasked = true,
+    .automatic = true,
     .obstacle = net_obstacle,
-    .look = net_look,
+    .probe = net_probe_providers,
     .join = net_join,
     .leave = net_leave,
     .cpus = net_cpus,

@@ -319,7 +319,7 @@ static const char *staged_obstacle(const struct path_facts *facts)
 const struct path_ops path_staged = {
     .name = "staged",
     .why = "through host memory that both PEs map",
-    .unasked = true,
+    .automatic = true,
     .thread = true,
     .obstacle = staged_obstacle,
     .join = staged_join,
