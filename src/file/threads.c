@@ -17,7 +17,7 @@ struct list {
     struct file_io *first, **last;
 };
 
-struct file_queue {
+struct thread_queue {
     const struct opened_file *file;
     file_carry *carry;
     pthread_mutex_t lock;
@@ -27,6 +27,11 @@ struct file_queue {
     unsigned count;
     pthread_t threads[THREADS];
 };
+
+static struct thread_queue *thread_queue_of(struct file_queue *opaque)
+{
+    return (struct thread_queue *)(void *)opaque;
+}
 
 static void append_io(struct list *list, struct file_io *io)
 {
@@ -56,7 +61,7 @@ int64_t file_carry_by_system(const struct opened_file *file, const struct file_i
 
 static void *serve(void *argument)
 {
-    struct file_queue *queue = argument;
+    struct thread_queue *queue = argument;
     pthread_mutex_lock(&queue->lock);
     for (;;) {
         struct file_io *io = take_first(&queue->todo);
@@ -76,8 +81,9 @@ static void *serve(void *argument)
     return NULL;
 }
 
-void file_pool_close(struct file_queue *queue)
+void file_pool_close(struct file_queue *opaque)
 {
+    struct thread_queue *queue = thread_queue_of(opaque);
     pthread_mutex_lock(&queue->lock);
     queue->stop = true;
     pthread_cond_broadcast(&queue->given);
@@ -93,7 +99,7 @@ void file_pool_close(struct file_queue *queue)
 weft_status file_pool_open(const struct opened_file *file, unsigned depth, file_carry *carry,
                            struct file_queue **result)
 {
-    struct file_queue *queue = calloc(1, sizeof *queue);
+    struct thread_queue *queue = calloc(1, sizeof *queue);
     pthread_condattr_t monotonic;
     if (!queue)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a file's queue");
@@ -114,16 +120,17 @@ weft_status file_pool_open(const struct opened_file *file, unsigned depth, file_
             queue->count++;
     }
     if (!queue->count) { /* fewer than wanted will do */
-        file_pool_close(queue);
+        file_pool_close((struct file_queue *)queue);
         return base_fail(WEFT_ERR_SYSTEM, "pthread_create for the requests of a file: error %d",
                          error);
     }
-    *result = queue;
+    *result = (struct file_queue *)queue;
     return WEFT_OK;
 }
 
-void file_pool_give(struct file_queue *queue, struct file_io *io)
+void file_pool_give(struct file_queue *opaque, struct file_io *io)
 {
+    struct thread_queue *queue = thread_queue_of(opaque);
     pthread_mutex_lock(&queue->lock);
     append_io(&queue->todo, io);
     pthread_cond_signal(&queue->given);
@@ -147,8 +154,9 @@ static struct timespec later(uint64_t ns)
     return at;
 }
 
-struct file_io *file_pool_take(struct file_queue *queue, uint64_t wait_ns, int *error)
+struct file_io *file_pool_take(struct file_queue *opaque, uint64_t wait_ns, int *error)
 {
+    struct thread_queue *queue = thread_queue_of(opaque);
     struct timespec until = later(wait_ns);
     *error = 0;
     pthread_mutex_lock(&queue->lock);
@@ -163,8 +171,9 @@ struct file_io *file_pool_take(struct file_queue *queue, uint64_t wait_ns, int *
     return first;
 }
 
-void file_pool_wake(struct file_queue *queue)
+void file_pool_wake(struct file_queue *opaque)
 {
+    struct thread_queue *queue = thread_queue_of(opaque);
     pthread_mutex_lock(&queue->lock);
     queue->woken = true;
     pthread_cond_signal(&queue->ended);

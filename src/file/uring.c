@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-struct file_queue {
+struct uring_queue {
     struct uring ring;
     const struct opened_file *file;
     bool files_known;
@@ -19,10 +19,16 @@ struct file_queue {
     _Atomic bool waking; /* a NOP is in the queue, and its completion has not been met */
 };
 
+static struct uring_queue *uring_queue_of(struct file_queue *opaque)
+{
+    return (struct uring_queue *)(void *)opaque;
+}
+
 enum { BUFFERED_FILE, DIRECT_FILE };
 
-static void close_queue(struct file_queue *queue)
+static void close_queue(struct file_queue *opaque)
 {
+    struct uring_queue *queue = uring_queue_of(opaque);
     uring_unregister(&queue->ring);
     uring_close(&queue->ring);
     free(queue);
@@ -31,7 +37,7 @@ static void close_queue(struct file_queue *queue)
 static weft_status open_uring_queue(const struct opened_file *file, unsigned depth,
                                     struct file_queue **result)
 {
-    struct file_queue *queue = calloc(1, sizeof *queue);
+    struct uring_queue *queue = calloc(1, sizeof *queue);
     if (!queue)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a file's queue");
     queue->file = file;
@@ -42,12 +48,13 @@ static weft_status open_uring_queue(const struct opened_file *file, unsigned dep
     }
     int files[] = {[BUFFERED_FILE] = file->buffered, [DIRECT_FILE] = file->direct};
     queue->files_known = uring_register_files(&queue->ring, files, 2) == 0;
-    *result = queue;
+    *result = (struct file_queue *)queue;
     return WEFT_OK;
 }
 
-static bool register_buffers(struct file_queue *queue, char *base, size_t bytes, unsigned count)
+static bool register_buffers(struct file_queue *opaque, char *base, size_t bytes, unsigned count)
 {
+    struct uring_queue *queue = uring_queue_of(opaque);
     struct iovec list[FILE_DEPTH_MOST];
     if (!count) {
         uring_unregister_buffers(&queue->ring);
@@ -59,8 +66,9 @@ static bool register_buffers(struct file_queue *queue, char *base, size_t bytes,
 }
 
 /* The queue has a place for as many as may be under way, so uring_put() always finds one. */
-static void give(struct file_queue *queue, struct file_io *io)
+static void give(struct file_queue *opaque, struct file_io *io)
 {
+    struct uring_queue *queue = uring_queue_of(opaque);
     struct io_uring_sqe *sqe = uring_put(&queue->ring);
     bool known = io->buffer >= 0;
     sqe->opcode = (uint8_t)(io->write ? known ? IORING_OP_WRITE_FIXED : IORING_OP_WRITE
@@ -78,12 +86,13 @@ static void give(struct file_queue *queue, struct file_io *io)
     uring_publish(&queue->ring);
 }
 
-static void push(struct file_queue *queue)
+static void push(struct file_queue *opaque)
 {
+    struct uring_queue *queue = uring_queue_of(opaque);
     uring_enter(&queue->ring, 0); /* what the kernel does not take now it takes in take() */
 }
 
-static struct file_io *collect(struct file_queue *queue)
+static struct file_io *collect(struct uring_queue *queue)
 {
     struct file_io *first = NULL, **last = &first;
     uint64_t data;
@@ -107,8 +116,9 @@ static struct file_io *collect(struct file_queue *queue)
     return first;
 }
 
-static struct file_io *take(struct file_queue *queue, uint64_t wait_ns, int *error)
+static struct file_io *take(struct file_queue *opaque, uint64_t wait_ns, int *error)
 {
+    struct uring_queue *queue = uring_queue_of(opaque);
     queue->woken = false;
     struct file_io *first = collect(queue);
     *error = 0;
@@ -122,8 +132,9 @@ static struct file_io *take(struct file_queue *queue, uint64_t wait_ns, int *err
 
 /* A NOP, whose completion ends the wait. One is enough for all callers that come before it is met,
  * and the queue has one place for it. */
-static void wake(struct file_queue *queue)
+static void wake(struct file_queue *opaque)
 {
+    struct uring_queue *queue = uring_queue_of(opaque);
     if (atomic_exchange(&queue->waking, true))
         return;
     struct io_uring_sqe *sqe = uring_put(&queue->ring);

@@ -76,14 +76,14 @@ DOUBLE(weft_status, net_check_failure, (struct path_common * net, struct net_pee
     return held();
 }
 
-DOUBLE(weft_status, net_order_request, (struct path_state * state, struct net_peer *of))
+DOUBLE(weft_status, net_order_request, (struct net_state * state, struct net_peer *of))
 {
     check(state->net, of);
     log_call("order_request ");
     return held();
 }
 
-DOUBLE(weft_status, net_order_write, (struct path_state * state, struct net_peer *of))
+DOUBLE(weft_status, net_order_write, (struct net_state * state, struct net_peer *of))
 {
     check(state->net, of);
     log_call("order_write ");
@@ -91,7 +91,7 @@ DOUBLE(weft_status, net_order_write, (struct path_state * state, struct net_peer
 }
 
 DOUBLE(weft_status, net_add_request,
-       (struct path_state * state, struct net_peer *of, size_t bytes, struct net_record **record))
+       (struct net_state * state, struct net_peer *of, size_t bytes, struct net_record **record))
 {
     if (!ready)
         return __real_net_add_request(state, of, bytes, record);
@@ -108,7 +108,7 @@ DOUBLE(weft_status, net_add_request,
 }
 
 DOUBLE(weft_status, net_send_query,
-       (struct path_state * state, struct net_peer *of, const struct net_record *question,
+       (struct net_state * state, struct net_peer *of, const struct net_record *question,
         uint32_t wanted, void *to, size_t bytes, bool nbi))
 {
     check(state->net, of);
@@ -124,7 +124,7 @@ DOUBLE(weft_status, net_send_query,
 }
 
 DOUBLE(weft_status, net_stage_transfer,
-       (struct path_state * state, struct remote at, void *with, size_t bytes, bool device,
+       (struct net_state * state, struct remote at, void *with, size_t bytes, bool device,
         bool write))
 {
     check(state->net, &state->net->peers[at.peer->pe]);
@@ -135,7 +135,7 @@ DOUBLE(weft_status, net_stage_transfer,
 }
 
 DOUBLE(weft_status, net_write,
-       (struct path_state * state, struct remote to, const void *src, size_t bytes))
+       (struct net_state * state, struct remote to, const void *src, size_t bytes))
 {
     check(state->net, &state->net->peers[to.peer->pe]);
     log_call("write:%zu:%zu:%zu ", to.offset, (size_t)((const unsigned char *)src - local), bytes);
@@ -143,7 +143,7 @@ DOUBLE(weft_status, net_write,
 }
 
 DOUBLE(weft_status, net_read,
-       (struct path_state * state, struct remote from, void *dst, size_t bytes))
+       (struct net_state * state, struct remote from, void *dst, size_t bytes))
 {
     check(state->net, &state->net->peers[from.peer->pe]);
     log_call("read:%zu:%zu:%zu ", from.offset, (size_t)((unsigned char *)dst - local), bytes);
@@ -151,7 +151,7 @@ DOUBLE(weft_status, net_read,
 }
 
 #define AWAIT(name)                                                                                \
-    DOUBLE(weft_status, net_await_##name, (struct path_state * state, struct net_peer * of))       \
+    DOUBLE(weft_status, net_await_##name, (struct net_state * state, struct net_peer * of))        \
     {                                                                                              \
         check(state->net, of);                                                                     \
         log_call("await_" #name " ");                                                              \
@@ -183,7 +183,7 @@ DOUBLE(void, net_flush_unanswered, (struct path_common * net, struct net_peer *o
 enum { TOKEN = 808 };
 
 DOUBLE(weft_status, net_new_answer_token,
-       (struct path_state * state, struct net_peer *of, void *to, size_t bytes, uint64_t *token))
+       (struct net_state * state, struct net_peer *of, void *to, size_t bytes, uint64_t *token))
 {
     if (!ready)
         return __real_net_new_answer_token(state, of, to, bytes, token);
@@ -225,14 +225,14 @@ DOUBLE(void, net_fence_channel, (const struct path_common *net, struct net_chann
     log_call("fence_channel ");
 }
 
-DOUBLE(weft_status, net_complete_context, (struct path_state * state))
+DOUBLE(weft_status, net_complete_context, (struct net_state * state))
 {
     assert_ptr_equal(state, &end.state);
     log_call("complete ");
     return held();
 }
 
-DOUBLE(weft_status, net_order_context, (struct path_state * state))
+DOUBLE(weft_status, net_order_context, (struct net_state * state))
 {
     assert_ptr_equal(state, &end.state);
     log_call("order ");
@@ -280,7 +280,8 @@ static int open_end(void **context)
     end_open_idle(&end, key);
     end.world.gpu = (struct gpu *)(void *)&gpu_here;
     net_peer = &end.peers[1];
-    to_peer = (struct peer){.pe = 1, .state = &end.state, .world = &end.world, .ops = &path_net};
+    to_peer =
+        (struct peer){.pe = 1, .state = (void *)&end.state, .world = &end.world, .ops = &path_net};
     for (size_t i = 0; i < sizeof local; i++)
         local[i] = (unsigned char)(i * 13 + 3);
     trace[0] = '\0';

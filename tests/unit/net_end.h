@@ -25,7 +25,7 @@ struct net_end {
     char *map[END_PES][SEG_COUNT];
     struct path_common net;
     struct net_peer peers[END_PES + 1]; /* one more, which is none of the job */
-    struct path_state state;
+    struct net_state state;
     struct net_channel channels[END_PES];
     int touched[END_PES];
     _Alignas(8) unsigned char heap[END_HEAP_BYTES];
@@ -252,7 +252,7 @@ static void end_open(struct net_end *end, const uint8_t key[SIPHASH_KEY_BYTES], 
     net_derive_sessions(&end->net, key);
     serve_open(&end->world, &end->net.serve);
     end->state =
-        (struct path_state){.net = &end->net, .channels = end->channels, .touched = end->touched};
+        (struct net_state){.net = &end->net, .channels = end->channels, .touched = end->touched};
     for (int i = 0; i < END_RECEIVES; i++)
         net_post_receive(&end->net, 0, net_alloc_message(&end->net));
     for (int pe = 1; pe < END_PES; pe++)

@@ -111,10 +111,10 @@ weft_status __wrap_gpu_export_dmabuf(struct gpu *of, CUdeviceptr at, size_t byte
     return WEFT_OK;
 }
 
-weft_status __wrap_net_send_query(struct path_state *state, struct net_peer *of,
+weft_status __wrap_net_send_query(struct net_state *state, struct net_peer *of,
                                   const struct net_record *question, uint32_t wanted, void *to,
                                   size_t bytes, bool nbi);
-weft_status __wrap_net_send_query(struct path_state *state, struct net_peer *of,
+weft_status __wrap_net_send_query(struct net_state *state, struct net_peer *of,
                                   const struct net_record *question, uint32_t wanted, void *to,
                                   size_t bytes, bool nbi)
 {

@@ -96,21 +96,21 @@ weft_status __wrap_net_flush_gpu(struct path_common *net)
     return flush_status ? base_fail(flush_status, "no flush") : WEFT_OK;
 }
 
-void __wrap_net_drop_state(struct path_state *state);
-void __wrap_net_drop_state(struct path_state *state)
+void __wrap_net_drop_state(struct net_state *state);
+void __wrap_net_drop_state(struct net_state *state)
 {
     assert_ptr_equal(state, &end.state);
     drops++;
 }
 
 static struct net_transfer transfer;
-static struct path_state *transfer_of;
+static struct net_state *transfer_of;
 static int transfers;
 static weft_status transfer_status;
 
-weft_status __wrap_net_stripe_staged(struct path_state *state, const struct net_transfer *wanted,
+weft_status __wrap_net_stripe_staged(struct net_state *state, const struct net_transfer *wanted,
                                      uint32_t *fragments);
-weft_status __wrap_net_stripe_staged(struct path_state *state, const struct net_transfer *wanted,
+weft_status __wrap_net_stripe_staged(struct net_state *state, const struct net_transfer *wanted,
                                      uint32_t *fragments)
 {
     transfer = *wanted;

@@ -60,8 +60,8 @@ static struct {
 
 static void *slab_descriptors[NET_RAILS];
 
-void __wrap_net_stage_begin(struct path_state *state, const struct net_staged_fragment *fragment);
-void __wrap_net_stage_begin(struct path_state *state, const struct net_staged_fragment *fragment)
+void __wrap_net_stage_begin(struct net_state *state, const struct net_staged_fragment *fragment);
+void __wrap_net_stage_begin(struct net_state *state, const struct net_staged_fragment *fragment)
 {
     assert_ptr_equal(state, &end.state);
     assert_true(d.begun_count < 16);
@@ -70,9 +70,9 @@ void __wrap_net_stage_begin(struct path_state *state, const struct net_staged_fr
     peer->stage->last_retired += !d.taken_at_a_time;
 }
 
-weft_status __wrap_net_get_gpu_keys(struct path_state *state, struct net_peer *of, size_t offset,
+weft_status __wrap_net_get_gpu_keys(struct net_state *state, struct net_peer *of, size_t offset,
                                     size_t *bytes, struct net_key keys[NET_RAILS]);
-weft_status __wrap_net_get_gpu_keys(struct path_state *state, struct net_peer *of, size_t offset,
+weft_status __wrap_net_get_gpu_keys(struct net_state *state, struct net_peer *of, size_t offset,
                                     size_t *bytes, struct net_key keys[NET_RAILS])
 {
     assert_ptr_equal(state, &end.state);
@@ -141,10 +141,10 @@ static struct net_key buffer_key(int rail)
                             .known = d.room_known >> rail & 1};
 }
 
-weft_status __wrap_net_send_query(struct path_state *state, struct net_peer *of,
+weft_status __wrap_net_send_query(struct net_state *state, struct net_peer *of,
                                   const struct net_record *question, uint32_t wanted, void *to,
                                   size_t bytes, bool nbi);
-weft_status __wrap_net_send_query(struct path_state *state, struct net_peer *of,
+weft_status __wrap_net_send_query(struct net_state *state, struct net_peer *of,
                                   const struct net_record *question, uint32_t wanted, void *to,
                                   size_t bytes, bool nbi)
 {
@@ -162,9 +162,9 @@ weft_status __wrap_net_send_query(struct path_state *state, struct net_peer *of,
     return d.ask_status ? base_fail(d.ask_status, "no answer") : WEFT_OK;
 }
 
-weft_status __wrap_net_get_peer_key(struct path_state *state, struct net_peer *of,
+weft_status __wrap_net_get_peer_key(struct net_state *state, struct net_peer *of,
                                     enum segment_id segment, size_t chunk, struct net_key *found);
-weft_status __wrap_net_get_peer_key(struct path_state *state, struct net_peer *of,
+weft_status __wrap_net_get_peer_key(struct net_state *state, struct net_peer *of,
                                     enum segment_id segment, size_t chunk, struct net_key *found)
 {
     assert_ptr_equal(state, &end.state);
@@ -176,10 +176,10 @@ weft_status __wrap_net_get_peer_key(struct path_state *state, struct net_peer *o
     return d.chunk_status ? base_fail(d.chunk_status, "no chunk") : WEFT_OK;
 }
 
-weft_status __wrap_net_get_peer_rail_keys(struct path_state *state, struct net_peer *of,
+weft_status __wrap_net_get_peer_rail_keys(struct net_state *state, struct net_peer *of,
                                           enum segment_id segment, size_t chunk,
                                           const struct net_key **found);
-weft_status __wrap_net_get_peer_rail_keys(struct path_state *state, struct net_peer *of,
+weft_status __wrap_net_get_peer_rail_keys(struct net_state *state, struct net_peer *of,
                                           enum segment_id segment, size_t chunk,
                                           const struct net_key **found)
 {
@@ -221,9 +221,9 @@ static weft_status by_request(struct remote at, const void *with, size_t bytes)
     return d.request_status ? base_fail(d.request_status, "no request") : WEFT_OK;
 }
 
-weft_status __wrap_net_put_by_requests(struct path_state *state, struct remote to, const void *src,
+weft_status __wrap_net_put_by_requests(struct net_state *state, struct remote to, const void *src,
                                        size_t bytes);
-weft_status __wrap_net_put_by_requests(struct path_state *state, struct remote to, const void *src,
+weft_status __wrap_net_put_by_requests(struct net_state *state, struct remote to, const void *src,
                                        size_t bytes)
 {
     assert_ptr_equal(state, &end.state);
@@ -231,9 +231,9 @@ weft_status __wrap_net_put_by_requests(struct path_state *state, struct remote t
     return by_request(to, src, bytes);
 }
 
-weft_status __wrap_net_get_by_requests(struct path_state *state, struct remote from, void *dst,
+weft_status __wrap_net_get_by_requests(struct net_state *state, struct remote from, void *dst,
                                        size_t bytes);
-weft_status __wrap_net_get_by_requests(struct path_state *state, struct remote from, void *dst,
+weft_status __wrap_net_get_by_requests(struct net_state *state, struct remote from, void *dst,
                                        size_t bytes)
 {
     assert_ptr_equal(state, &end.state);
@@ -287,11 +287,11 @@ void __wrap_net_stripe_advance(struct path_common *net)
 
 enum { TOKEN = 4711 };
 
-weft_status __wrap_net_new_answer_token(struct path_state *state, struct net_peer *of, void *to,
+weft_status __wrap_net_new_answer_token(struct net_state *state, struct net_peer *of, void *to,
                                         size_t bytes, uint64_t *token);
-weft_status __real_net_new_answer_token(struct path_state *state, struct net_peer *of, void *to,
+weft_status __real_net_new_answer_token(struct net_state *state, struct net_peer *of, void *to,
                                         size_t bytes, uint64_t *token);
-weft_status __wrap_net_new_answer_token(struct path_state *state, struct net_peer *of, void *to,
+weft_status __wrap_net_new_answer_token(struct net_state *state, struct net_peer *of, void *to,
                                         size_t bytes, uint64_t *token)
 {
     if (!of->stage)

@@ -65,9 +65,9 @@ void *__wrap_net_alloc_slab(struct path_common *net, size_t bytes, void **descri
     return d.slab[d.slabs++] = calloc(1, bytes);
 }
 
-weft_status __wrap_net_get_peer_key(struct path_state *state, struct net_peer *of,
+weft_status __wrap_net_get_peer_key(struct net_state *state, struct net_peer *of,
                                     enum segment_id segment, size_t chunk, struct net_key *found);
-weft_status __wrap_net_get_peer_key(struct path_state *state, struct net_peer *of,
+weft_status __wrap_net_get_peer_key(struct net_state *state, struct net_peer *of,
                                     enum segment_id segment, size_t chunk, struct net_key *found)
 {
     assert_ptr_equal(state, &end.state);
@@ -101,9 +101,9 @@ bool __wrap_net_is_striped(const struct path_common *net, const struct net_peer 
     return d.stripes;
 }
 
-weft_status __wrap_net_stripe_host(struct path_state *state, struct remote at, void *with,
+weft_status __wrap_net_stripe_host(struct net_state *state, struct remote at, void *with,
                                    size_t bytes, bool write, size_t *taken);
-weft_status __wrap_net_stripe_host(struct path_state *state, struct remote at, void *with,
+weft_status __wrap_net_stripe_host(struct net_state *state, struct remote at, void *with,
                                    size_t bytes, bool write, size_t *taken)
 {
     assert_ptr_equal(state, &end.state);
@@ -115,9 +115,9 @@ weft_status __wrap_net_stripe_host(struct path_state *state, struct remote at, v
     return d.stripe_status;
 }
 
-weft_status __wrap_net_put_by_requests(struct path_state *state, struct remote to, const void *src,
+weft_status __wrap_net_put_by_requests(struct net_state *state, struct remote to, const void *src,
                                        size_t bytes);
-weft_status __wrap_net_put_by_requests(struct path_state *state, struct remote to, const void *src,
+weft_status __wrap_net_put_by_requests(struct net_state *state, struct remote to, const void *src,
                                        size_t bytes)
 {
     (void)state, (void)to, (void)src;
@@ -125,9 +125,9 @@ weft_status __wrap_net_put_by_requests(struct path_state *state, struct remote t
     return WEFT_OK;
 }
 
-weft_status __wrap_net_get_by_requests(struct path_state *state, struct remote from, void *dst,
+weft_status __wrap_net_get_by_requests(struct net_state *state, struct remote from, void *dst,
                                        size_t bytes);
-weft_status __wrap_net_get_by_requests(struct path_state *state, struct remote from, void *dst,
+weft_status __wrap_net_get_by_requests(struct net_state *state, struct remote from, void *dst,
                                        size_t bytes)
 {
     (void)state, (void)from, (void)dst;
@@ -135,9 +135,9 @@ weft_status __wrap_net_get_by_requests(struct path_state *state, struct remote f
     return WEFT_OK;
 }
 
-void __real_net_drop_state(struct path_state *state);
-void __wrap_net_drop_state(struct path_state *state);
-void __wrap_net_drop_state(struct path_state *state)
+void __real_net_drop_state(struct net_state *state);
+void __wrap_net_drop_state(struct net_state *state);
+void __wrap_net_drop_state(struct net_state *state)
 {
     d.drops++;
     __real_net_drop_state(state);
@@ -149,7 +149,7 @@ static int open_end(void **context)
     memset(&d, 0, sizeof d);
     end_open_idle(&end, key);
     peer = &end.peers[1];
-    to_peer = (struct peer){.pe = 1, .state = &end.state, .world = &end.world};
+    to_peer = (struct peer){.pe = 1, .state = (void *)&end.state, .world = &end.world};
     end.world.wait_end = count_end;
     end.world.sizes[SEG_HEAP] = CHUNK + 5000;
     end.world.sizes[SEG_DATA] = 100;

@@ -30,12 +30,12 @@ static int slab_count;
 ssize_t __wrap_net_post_rma(struct net_rail *rail, struct net_post *post,
                             struct fi_msg_rma *message, bool write);
 weft_status __wrap_net_wait(struct path_common *net, struct net_peer *peer, struct path_wait *wait);
-weft_status __wrap_net_get_peer_key(struct path_state *state, struct net_peer *peer,
+weft_status __wrap_net_get_peer_key(struct net_state *state, struct net_peer *peer,
                                     enum segment_id segment, size_t chunk, struct net_key *key);
 void *__wrap_net_alloc_slab(struct path_common *net, size_t bytes, void **descriptor);
-weft_status __wrap_net_put_by_requests(struct path_state *state, struct remote to, const void *src,
+weft_status __wrap_net_put_by_requests(struct net_state *state, struct remote to, const void *src,
                                        size_t bytes);
-weft_status __wrap_net_get_by_requests(struct path_state *state, struct remote from, void *dst,
+weft_status __wrap_net_get_by_requests(struct net_state *state, struct remote from, void *dst,
                                        size_t bytes);
 
 ssize_t __wrap_net_post_rma(struct net_rail *rail, struct net_post *post,
@@ -62,7 +62,7 @@ weft_status __wrap_net_wait(struct path_common *net, struct net_peer *peer, stru
     return WEFT_OK;
 }
 
-weft_status __wrap_net_get_peer_key(struct path_state *state, struct net_peer *peer,
+weft_status __wrap_net_get_peer_key(struct net_state *state, struct net_peer *peer,
                                     enum segment_id segment, size_t chunk, struct net_key *key)
 {
     (void)state, (void)peer, (void)segment;
@@ -78,7 +78,7 @@ void *__wrap_net_alloc_slab(struct path_common *net, size_t bytes, void **descri
     return slab;
 }
 
-weft_status __wrap_net_put_by_requests(struct path_state *state, struct remote to, const void *src,
+weft_status __wrap_net_put_by_requests(struct net_state *state, struct remote to, const void *src,
                                        size_t bytes)
 {
     (void)state;
@@ -88,7 +88,7 @@ weft_status __wrap_net_put_by_requests(struct path_state *state, struct remote t
     return WEFT_OK;
 }
 
-weft_status __wrap_net_get_by_requests(struct path_state *state, struct remote from, void *dst,
+weft_status __wrap_net_get_by_requests(struct net_state *state, struct remote from, void *dst,
                                        size_t bytes)
 {
     (void)state, (void)dst;
@@ -109,8 +109,8 @@ static void closes_amid_a_wait(void **context)
     struct path_common net = {.world = &world, .peers = peers, .rail_count = 1};
     struct net_channel channels[2] = {{0}};
     int touched[2];
-    struct path_state state = {.net = &net, .channels = channels, .touched = touched};
-    struct peer peer = {.pe = 1, .state = &state, .world = &world};
+    struct net_state state = {.net = &net, .channels = channels, .touched = touched};
+    struct peer peer = {.pe = 1, .state = (void *)&state, .world = &world};
     static unsigned char bytes[BYTES];
     (void)context;
     for (size_t i = 0; i < BYTES; i++)
@@ -175,8 +175,8 @@ static void accesses_are_cut_and_counted(void **context)
         .world = &world, .lib = &lib, .provider = "tcp", .peers = peers, .rail_count = 1};
     struct net_channel channels[2] = {{0}};
     int touched[2];
-    struct path_state state = {.net = &net, .channels = channels, .touched = touched};
-    struct peer peer = {.pe = 1, .state = &state, .world = &world};
+    struct net_state state = {.net = &net, .channels = channels, .touched = touched};
+    struct peer peer = {.pe = 1, .state = (void *)&state, .world = &world};
     struct remote at = {&peer, SEG_HEAP, OFFSET};
     (void)context;
     for (size_t i = 0; i < BYTES; i++)

@@ -102,10 +102,10 @@ static weft_status answer_status;
 static struct net_record question;
 static struct net_key answer;
 
-weft_status __wrap_net_send_query(struct path_state *state, struct net_peer *of,
+weft_status __wrap_net_send_query(struct net_state *state, struct net_peer *of,
                                   const struct net_record *wants, uint32_t wanted, void *to,
                                   size_t bytes, bool nbi);
-weft_status __wrap_net_send_query(struct path_state *state, struct net_peer *of,
+weft_status __wrap_net_send_query(struct net_state *state, struct net_peer *of,
                                   const struct net_record *wants, uint32_t wanted, void *to,
                                   size_t bytes, bool nbi)
 {

@@ -611,7 +611,7 @@ static void all_is_closed_behind_what_uses_it(void **context)
     (void)context;
     assert_int_equal(open_net(), WEFT_OK);
     for (int i = 0; i < 2; i++) {
-        struct path_state *state = calloc(1, sizeof *state);
+        struct net_state *state = calloc(1, sizeof *state);
         state->next = net->closed_states;
         net->closed_states = state;
     }

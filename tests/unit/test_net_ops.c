@@ -330,12 +330,12 @@ static void strided_elements_of_a_gpu_go_through_the_host(void **context)
 
 static weft_status quiet(void)
 {
-    return path_net.quiet(&end.state);
+    return path_net.quiet((void *)&end.state);
 }
 
 static weft_status fence(void)
 {
-    return path_net.fence(&end.state);
+    return path_net.fence((void *)&end.state);
 }
 
 static void fence_and_quiet_hold_the_lock(void **context)
@@ -347,28 +347,28 @@ static void fence_and_quiet_hold_the_lock(void **context)
 
 static void one_context_looks_for_all(void **context)
 {
-    struct path_state other = {.net = &end.net};
+    struct net_state other = {.net = &end.net};
     (void)context;
     end.state.touched_count = 2;
     end.touched[0] = 2;
     end.touched[1] = 1;
     polled = true;
-    assert_true(path_net.progress(&end.state));
+    assert_true(path_net.progress((void *)&end.state));
     assert_string_equal(trace, "flush:2 flush:1 poll ");
     assert_ptr_equal(end.net.poller, &end.state);
     assert_int_equal(end.net.caller_polls, 1);
     trace[0] = '\0';
-    assert_false(path_net.progress(&other));
+    assert_false(path_net.progress((void *)&other));
     assert_string_equal(trace, "");
     assert_ptr_equal(end.net.poller, &end.state);
     polled = false;
-    assert_false(path_net.progress(&end.state));
+    assert_false(path_net.progress((void *)&end.state));
     assert_string_equal(trace, "flush:2 flush:1 poll ");
     /* Another thread has the lock. */
     trace[0] = '\0';
     pthread_mutex_lock(&end.net.lock);
     polled = true;
-    assert_false(path_net.progress(&end.state));
+    assert_false(path_net.progress((void *)&end.state));
     assert_string_equal(trace, "");
     pthread_mutex_unlock(&end.net.lock);
     assert_int_equal(end.net.caller_polls, 4);

@@ -489,21 +489,21 @@ static void a_quiet_tells_of_failures(void **context)
 static void a_closed_context_stays_while_something_points_to_it(void **context)
 {
     (void)context;
-    struct path_state *states[3];
+    struct net_state *states[3];
     pthread_mutex_init(&end.net.lock, NULL);
     end.world.common[PATH_NET] = &end.net;
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(net_open_state(&end.world, &states[i]), WEFT_OK);
+        assert_int_equal(net_open_state(&end.world, (struct path_state **)&states[i]), WEFT_OK);
         assert_ptr_equal(states[i]->net, &end.net);
         states[i]->in_flight = (uint32_t)(i < 2);
     }
     end.net.poller = states[0];
-    net_close_state(states[2]);
+    net_close_state((struct path_state *)states[2]);
     assert_null(end.net.closed_states);
     assert_ptr_equal(end.net.poller, states[0]);
-    net_close_state(states[0]);
+    net_close_state((struct path_state *)states[0]);
     assert_null(end.net.poller);
-    net_close_state(states[1]);
+    net_close_state((struct path_state *)states[1]);
     assert_ptr_equal(end.net.closed_states, states[1]);
     assert_ptr_equal(states[1]->next, states[0]);
     net_drop_state(states[0]);

@@ -42,9 +42,9 @@ static unsigned char *line_there(struct remote at)
     return lines + at.offset - NIC_LINES;
 }
 
-weft_status __wrap_net_stage_transfer(struct path_state *state, struct remote at, void *local,
+weft_status __wrap_net_stage_transfer(struct net_state *state, struct remote at, void *local,
                                       size_t bytes, bool device, bool write);
-weft_status __wrap_net_stage_transfer(struct path_state *state, struct remote at, void *local,
+weft_status __wrap_net_stage_transfer(struct net_state *state, struct remote at, void *local,
                                       size_t bytes, bool device, bool write)
 {
     unsigned char *there = line_there(at);
@@ -68,17 +68,17 @@ weft_status __wrap_net_stage_transfer(struct path_state *state, struct remote at
     return step();
 }
 
-weft_status __wrap_net_complete_context(struct path_state *state);
-weft_status __wrap_net_complete_context(struct path_state *state)
+weft_status __wrap_net_complete_context(struct net_state *state);
+weft_status __wrap_net_complete_context(struct net_state *state)
 {
     assert_non_null(state);
     p.completes++;
     return step();
 }
 
-weft_status __wrap_net_get_by_requests(struct path_state *state, struct remote from, void *dst,
+weft_status __wrap_net_get_by_requests(struct net_state *state, struct remote from, void *dst,
                                        size_t bytes);
-weft_status __wrap_net_get_by_requests(struct path_state *state, struct remote from, void *dst,
+weft_status __wrap_net_get_by_requests(struct net_state *state, struct remote from, void *dst,
                                        size_t bytes)
 {
     assert_non_null(state);
@@ -88,9 +88,9 @@ weft_status __wrap_net_get_by_requests(struct path_state *state, struct remote f
     return step();
 }
 
-weft_status __wrap_net_put_by_requests(struct path_state *state, struct remote to, const void *src,
+weft_status __wrap_net_put_by_requests(struct net_state *state, struct remote to, const void *src,
                                        size_t bytes);
-weft_status __wrap_net_put_by_requests(struct path_state *state, struct remote to, const void *src,
+weft_status __wrap_net_put_by_requests(struct net_state *state, struct remote to, const void *src,
                                        size_t bytes)
 {
     assert_non_null(state);
@@ -120,7 +120,7 @@ weft_status __wrap_net_open_state(const struct path_world *world, struct path_st
     p.opens++;
     if (p.open_status)
         return base_fail(p.open_status, "no context");
-    *state = &end.state;
+    *state = (struct path_state *)&end.state;
     return WEFT_OK;
 }
 

@@ -30,7 +30,7 @@ static weft_status grow_pending_answers(struct path_common *net)
     return WEFT_OK;
 }
 
-weft_status net_new_answer_token(struct path_state *state, struct net_peer *peer, void *to,
+weft_status net_new_answer_token(struct net_state *state, struct net_peer *peer, void *to,
                                  size_t bytes, uint64_t *token)
 {
     struct path_common *net = state->net;
@@ -64,7 +64,7 @@ weft_status net_new_answer_token(struct path_state *state, struct net_peer *peer
 
 static void release_pending_answer(struct net_pending_answer *pending)
 {
-    struct path_state *state = pending->state;
+    struct net_state *state = pending->state;
     pending->in_use = false;
     pending->peer->pending_answers--;
     state->in_flight--;
@@ -118,7 +118,7 @@ void net_detach_answer(struct path_common *net, uint64_t token)
     pending->detached = true;
 }
 
-weft_status net_send_query(struct path_state *state, struct net_peer *peer,
+weft_status net_send_query(struct net_state *state, struct net_peer *peer,
                            const struct net_record *query, uint32_t bytes_wanted, void *to,
                            size_t bytes, bool nbi)
 {
@@ -145,7 +145,7 @@ weft_status net_send_query(struct path_state *state, struct net_peer *peer,
 
 static void complete_answer(struct path_common *net, struct net_pending_answer *pending)
 {
-    struct path_state *state = pending->state;
+    struct net_state *state = pending->state;
     pending->complete = true;
     if (!pending->detached)
         return;

@@ -134,7 +134,7 @@ static ssize_t post_direct(struct path_common *net, const struct direct_fragment
     return net_post_rma(&net->rails[0], &direct->post, &message, fragment->write);
 }
 
-static void count_direct(struct path_state *state, const struct net_direct *direct, int by)
+static void count_direct(struct net_state *state, const struct net_direct *direct, int by)
 {
     struct net_channel *channel = net_touch_channel(state, direct->post.peer->pe);
     uint32_t *counter = direct->write ? &channel->writes : &channel->reads;
@@ -147,7 +147,7 @@ static void count_direct(struct path_state *state, const struct net_direct *dire
     direct->post.peer->unconfirmed_write = direct->post.peer->last_sent + 1;
 }
 
-static weft_status transfer_by_requests(struct path_state *state,
+static weft_status transfer_by_requests(struct net_state *state,
                                         const struct direct_fragment *fragment)
 {
     return fragment->write
@@ -155,7 +155,7 @@ static weft_status transfer_by_requests(struct path_state *state,
                : net_get_by_requests(state, fragment->at, fragment->local, fragment->bytes);
 }
 
-static weft_status try_post_direct(struct path_state *state, struct direct_fragment *fragment,
+static weft_status try_post_direct(struct net_state *state, struct direct_fragment *fragment,
                                    const struct net_key *key)
 {
     struct path_common *net = state->net;
@@ -213,7 +213,7 @@ static void skip_bytes(struct direct_fragment *whole, size_t bytes)
     whole->local = (char *)whole->local + bytes;
 }
 
-static weft_status transfer_fragment(struct path_state *state, struct direct_fragment *fragment)
+static weft_status transfer_fragment(struct net_state *state, struct direct_fragment *fragment)
 {
     struct net_peer *peer = &state->net->peers[fragment->at.peer->pe];
     struct net_key key;
@@ -226,7 +226,7 @@ static weft_status transfer_fragment(struct path_state *state, struct direct_fra
     return transfer_by_requests(state, fragment);
 }
 
-static weft_status transfer_direct(struct path_state *state, struct direct_fragment whole)
+static weft_status transfer_direct(struct net_state *state, struct direct_fragment whole)
 {
     const struct net_peer *peer = &state->net->peers[whole.at.peer->pe];
     bool as_fragments = peer->current_rail ||
@@ -248,19 +248,19 @@ static weft_status transfer_direct(struct path_state *state, struct direct_fragm
     return status;
 }
 
-weft_status net_write(struct path_state *state, struct remote to, const void *src, size_t bytes)
+weft_status net_write(struct net_state *state, struct remote to, const void *src, size_t bytes)
 {
     return transfer_direct(state, (struct direct_fragment){to, (void *)src, bytes, true});
 }
 
-weft_status net_read(struct path_state *state, struct remote from, void *dst, size_t bytes)
+weft_status net_read(struct net_state *state, struct remote from, void *dst, size_t bytes)
 {
     return transfer_direct(state, (struct direct_fragment){from, dst, bytes, false});
 }
 
 void net_direct_done(struct path_common *net, struct net_direct *direct, bool well)
 {
-    struct path_state *state = direct->state;
+    struct net_state *state = direct->state;
     struct net_channel *channel = &state->channels[direct->post.peer->pe];
     if (well && direct->bounce && !direct->write)
         memcpy(direct->destination, direct->bounce->bytes, direct->bytes);

@@ -313,7 +313,7 @@ static bool is_reachable(const struct net_gpu_region *region)
     return any;
 }
 
-static weft_status query_region(struct path_state *state, struct net_peer *peer, size_t offset,
+static weft_status query_region(struct net_state *state, struct net_peer *peer, size_t offset,
                                 struct net_gpu_region *region)
 {
     const struct net_record query = {.kind = NET_GPU_REGION, .offset = offset};
@@ -333,7 +333,7 @@ static weft_status query_region(struct path_state *state, struct net_peer *peer,
     return WEFT_OK;
 }
 
-weft_status net_get_gpu_keys(struct path_state *state, struct net_peer *peer, size_t offset,
+weft_status net_get_gpu_keys(struct net_state *state, struct net_peer *peer, size_t offset,
                              size_t *bytes, struct net_key keys[NET_RAILS])
 {
     struct path_common *net = state->net;
@@ -393,7 +393,7 @@ static weft_status compare_test_line(const unsigned char *seen, const unsigned c
 
 /* Writes with the NIC from own GPU memory into the peer's, and reads it back with the peer's GPU
  * copy. */
-static weft_status prove_write(struct path_state *state, struct peer *peer, int rail)
+static weft_status prove_write(struct net_state *state, struct peer *peer, int rail)
 {
     struct path_common *net = state->net;
     struct remote there = peer_test_line(net, peer);
@@ -413,7 +413,7 @@ static weft_status prove_write(struct path_state *state, struct peer *peer, int 
 }
 
 /* Writes the peer's GPU memory with its GPU copy, and reads it with the NIC into own GPU memory. */
-static weft_status prove_read(struct path_state *state, struct peer *peer, int rail)
+static weft_status prove_read(struct net_state *state, struct peer *peer, int rail)
 {
     struct path_common *net = state->net;
     struct remote there = peer_test_line(net, peer);
@@ -436,11 +436,12 @@ static weft_status prove_read(struct path_state *state, struct peer *peer, int r
 
 /* Tests whether one rail reaches the peer's GPU memory. *well is the result; peer->gpu_reason has
  * the cause of a failure. */
-static weft_status prove_rail(struct path_state *state, struct net_peer *net_peer, int rail,
+static weft_status prove_rail(struct net_state *state, struct net_peer *net_peer, int rail,
                               bool *well)
 {
     struct path_common *net = state->net;
-    struct peer peer = {.pe = net_peer->pe, .state = state, .world = net->world};
+    struct peer peer = {
+        .pe = net_peer->pe, .state = (struct path_state *)state, .world = net->world};
     net_peer->gpu_access =
         NET_GPU_DIRECT; /* makes net_stage_transfer() access GPU memory directly */
     net_peer->gpu_rails = (uint8_t)(1u << rail);
@@ -465,10 +466,11 @@ static weft_status prove_rail(struct path_state *state, struct net_peer *net_pee
 }
 
 /* Runs the path test over each rail. An error status is a failure of the peer or of the job. */
-static weft_status prove(struct path_state *state, struct net_peer *net_peer)
+static weft_status prove(struct net_state *state, struct net_peer *net_peer)
 {
     struct path_common *net = state->net;
-    struct peer peer = {.pe = net_peer->pe, .state = state, .world = net->world};
+    struct peer peer = {
+        .pe = net_peer->pe, .state = (struct path_state *)state, .world = net->world};
     struct net_gpu_region region;
     uint8_t passed = 0;
     if (!make_extents(net, &net_peer->gpu_regions))
@@ -537,7 +539,7 @@ weft_status net_refine(const struct path_world *world, weft_kind kind, int pe, c
     net_lock(net);
     if (state) {
         peer->gpu_access = NET_GPU_STAGED;
-        status = prove(state, peer);
+        status = prove(net_state_of(state), peer);
     }
     describe_gpu_path(net, peer, found, bytes);
     pthread_mutex_unlock(&net->lock);

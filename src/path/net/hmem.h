@@ -26,7 +26,7 @@ bool net_get_gpu_descriptors(struct path_common *net, const void *local, size_t 
 
 /* Gets the keys of a peer's GPU memory, by rail of the peer; known 0: that NIC does not reach it.
  * *bytes is cut at the end of the registered range. The first call asks the peer and waits. */
-weft_status net_get_gpu_keys(struct path_state *state, struct net_peer *peer, size_t offset,
+weft_status net_get_gpu_keys(struct net_state *state, struct net_peer *peer, size_t offset,
                              size_t *bytes, struct net_key keys[NET_RAILS]);
 
 /* Describes the range of own GPU memory around `offset` for a peer that asks. */

@@ -93,7 +93,7 @@ struct fid_mr *net_get_own_chunk(struct path_common *net, enum segment_id segmen
 
 /* -------------------------------------------------------------------------------- peers' chunks */
 
-weft_status net_get_peer_key(struct path_state *state, struct net_peer *peer,
+weft_status net_get_peer_key(struct net_state *state, struct net_peer *peer,
                              enum segment_id segment, size_t chunk, struct net_key *key)
 {
     size_t bytes = state->net->world->sizes[segment];

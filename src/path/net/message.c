@@ -233,7 +233,7 @@ static weft_status start_message(struct path_common *net, struct net_peer *peer)
                                           "no private memory for a message to PE %d", peer->pe);
 }
 
-weft_status net_add_request(struct path_state *state, struct net_peer *peer, size_t bytes,
+weft_status net_add_request(struct net_state *state, struct net_peer *peer, size_t bytes,
                             struct net_record **record)
 {
     weft_status status = net_check_failure(state->net, peer);
@@ -251,8 +251,7 @@ weft_status net_add_request(struct path_state *state, struct net_peer *peer, siz
     return WEFT_OK;
 }
 
-struct net_record *net_try_add_request(struct path_state *state, struct net_peer *peer,
-                                       size_t bytes)
+struct net_record *net_try_add_request(struct net_state *state, struct net_peer *peer, size_t bytes)
 {
     if (peer->open_message && !fits_message(peer->open_message, bytes))
         net_flush_requests(state->net, peer, false);

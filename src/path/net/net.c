@@ -20,7 +20,7 @@ enum {
 
 /* ------------------------------------------------------------------------ transfers in messages */
 
-static weft_status add_put_record(struct path_state *state, struct remote to, enum net_kind kind,
+static weft_status add_put_record(struct net_state *state, struct remote to, enum net_kind kind,
                                   const void *src, size_t bytes)
 {
     struct net_record *record;
@@ -35,7 +35,7 @@ static weft_status add_put_record(struct path_state *state, struct remote to, en
     return WEFT_OK;
 }
 
-weft_status net_put_by_requests(struct path_state *state, struct remote to, const void *src,
+weft_status net_put_by_requests(struct net_state *state, struct remote to, const void *src,
                                 size_t bytes)
 {
     weft_status status = WEFT_OK;
@@ -50,7 +50,7 @@ weft_status net_put_by_requests(struct path_state *state, struct remote to, cons
 
 /* Requests data of the peer's memory, and waits for them unless `nbi`. value: they are one value,
  * which the peer reads by one access. */
-static weft_status get_by_request(struct path_state *state, struct remote from, void *dst,
+static weft_status get_by_request(struct net_state *state, struct remote from, void *dst,
                                   size_t bytes, bool value, bool nbi)
 {
     const struct net_record query = {
@@ -59,7 +59,7 @@ static weft_status get_by_request(struct path_state *state, struct remote from, 
                           bytes, nbi);
 }
 
-weft_status net_get_by_requests(struct path_state *state, struct remote from, void *dst,
+weft_status net_get_by_requests(struct net_state *state, struct remote from, void *dst,
                                 size_t bytes)
 {
     weft_status status = WEFT_OK;
@@ -75,7 +75,7 @@ weft_status net_get_by_requests(struct path_state *state, struct remote from, vo
 /* ----------------------------------------------------------------------- put and get, lock held */
 
 /* device: the source is GPU memory, of more than SMALL_BYTES. */
-static weft_status put_staged(struct path_state *state, struct remote to, const void *src,
+static weft_status put_staged(struct net_state *state, struct remote to, const void *src,
                               size_t bytes, bool device, bool nbi)
 {
     struct net_peer *peer = &state->net->peers[to.peer->pe];
@@ -87,7 +87,7 @@ static weft_status put_staged(struct path_state *state, struct remote to, const 
     return status || nbi ? status : net_await_staged_sources(state, peer);
 }
 
-static weft_status put_locked(struct path_state *state, struct remote to, const void *src,
+static weft_status put_locked(struct net_state *state, struct remote to, const void *src,
                               size_t bytes, bool nbi)
 {
     struct net_peer *peer = &state->net->peers[to.peer->pe];
@@ -115,7 +115,7 @@ static bool fits_one_access(struct remote at, size_t bytes)
     return bytes <= 8 && !(bytes & (bytes - 1)) && bytes && at.offset % bytes == 0;
 }
 
-static weft_status get_locked(struct path_state *state, struct remote from, void *dst, size_t bytes,
+static weft_status get_locked(struct net_state *state, struct remote from, void *dst, size_t bytes,
                               bool nbi)
 {
     struct net_peer *peer = &state->net->peers[from.peer->pe];
@@ -144,7 +144,7 @@ static bool is_gpu_memory(const struct path_world *world, const void *local)
 /* Copies up to SMALL_BYTES through host memory. */
 static weft_status copy_through_host(struct remote at, void *local, size_t bytes, bool is_put)
 {
-    struct path_state *state = at.peer->state;
+    struct net_state *state = net_state_of(at.peer->state);
     struct gpu *gpu = at.peer->world->gpu;
     unsigned char host[SMALL_BYTES];
     weft_status status = is_put ? gpu_copy(gpu, NET_STREAM, host, local, bytes, GPU_DONE) : WEFT_OK;
@@ -161,7 +161,7 @@ static weft_status copy_through_host(struct remote at, void *local, size_t bytes
 static weft_status transfer_from_gpu(struct remote at, void *local, size_t bytes, bool is_put,
                                      bool nbi)
 {
-    struct path_state *state = at.peer->state;
+    struct net_state *state = net_state_of(at.peer->state);
     struct net_peer *peer = &state->net->peers[at.peer->pe];
     if (bytes <= SMALL_BYTES)
         return copy_through_host(at, local, bytes, is_put);
@@ -180,7 +180,7 @@ static weft_status transfer_from_gpu(struct remote at, void *local, size_t bytes
 
 static weft_status net_put(struct remote to, const void *src, size_t bytes, bool nbi)
 {
-    struct path_state *state = to.peer->state;
+    struct net_state *state = net_state_of(to.peer->state);
     if (is_gpu_memory(to.peer->world, src))
         return transfer_from_gpu(to, (void *)src, bytes, true, nbi);
     net_lock(state->net);
@@ -191,7 +191,7 @@ static weft_status net_put(struct remote to, const void *src, size_t bytes, bool
 
 static weft_status net_get(struct remote from, void *dst, size_t bytes, bool nbi)
 {
-    struct path_state *state = from.peer->state;
+    struct net_state *state = net_state_of(from.peer->state);
     if (is_gpu_memory(from.peer->world, dst))
         return transfer_from_gpu(from, dst, bytes, false, nbi);
     net_lock(state->net);
@@ -203,7 +203,7 @@ static weft_status net_get(struct remote from, void *dst, size_t bytes, bool nbi
 /* `value`, and the destination of a load, are host memory of the caller. */
 static weft_status net_store(struct remote to, const void *value, size_t width)
 {
-    struct path_state *state = to.peer->state;
+    struct net_state *state = net_state_of(to.peer->state);
     struct net_peer *peer = &state->net->peers[to.peer->pe];
     net_lock(state->net);
     weft_status status = net_order_request(state, peer);
@@ -217,14 +217,14 @@ static weft_status net_store(struct remote to, const void *value, size_t width)
 
 static weft_status net_load(struct remote from, void *value, size_t width)
 {
-    struct path_state *state = from.peer->state;
+    struct net_state *state = net_state_of(from.peer->state);
     net_lock(state->net);
     weft_status status = get_by_request(state, from, value, width, true, false);
     pthread_mutex_unlock(&state->net->lock);
     return status;
 }
 
-static weft_status add_atomic_record(struct path_state *state, struct remote at, weft_amo amo,
+static weft_status add_atomic_record(struct net_state *state, struct remote at, weft_amo amo,
                                      size_t width, struct net_atomic atomic)
 {
     struct net_record *record;
@@ -242,7 +242,7 @@ static weft_status add_atomic_record(struct path_state *state, struct remote at,
 }
 
 /* fetched: host memory. */
-static weft_status atomic_locked(struct path_state *state, struct remote at, weft_amo amo,
+static weft_status atomic_locked(struct net_state *state, struct remote at, weft_amo amo,
                                  size_t width, struct net_atomic operands, void *fetched, bool nbi)
 {
     struct net_peer *peer = &state->net->peers[at.peer->pe];
@@ -270,7 +270,7 @@ static weft_status atomic_locked(struct path_state *state, struct remote at, wef
 static weft_status net_atomic(struct remote at, weft_amo amo, size_t width, uint64_t value,
                               uint64_t expected, void *fetched, bool nbi)
 {
-    struct path_state *state = at.peer->state;
+    struct net_state *state = net_state_of(at.peer->state);
     struct gpu *gpu = at.peer->world->gpu;
     bool device = fetched && is_gpu_memory(at.peer->world, fetched);
     uint64_t before = 0;
@@ -283,7 +283,7 @@ static weft_status net_atomic(struct remote at, weft_amo amo, size_t width, uint
                              : gpu_copy(gpu, NET_STREAM, fetched, &before, width, GPU_DONE);
 }
 
-static weft_status put_signal_locked(struct path_state *state, struct remote to, const void *src,
+static weft_status put_signal_locked(struct net_state *state, struct remote to, const void *src,
                                      size_t bytes, struct remote signal, uint64_t value,
                                      weft_signal_op op)
 {
@@ -303,7 +303,7 @@ static weft_status put_signal_locked(struct path_state *state, struct remote to,
 static weft_status net_put_signal(struct remote to, const void *src, size_t bytes,
                                   struct remote signal, uint64_t value, weft_signal_op op, bool nbi)
 {
-    struct path_state *state = to.peer->state;
+    struct net_state *state = net_state_of(to.peer->state);
     struct net_peer *peer = &state->net->peers[to.peer->pe];
     weft_status status = WEFT_OK;
     if (is_gpu_memory(to.peer->world, src)) {
@@ -323,7 +323,7 @@ static weft_status net_put_signal(struct remote to, const void *src, size_t byte
 
 static weft_status net_iput(struct remote to, const void *src, const struct path_strides *s)
 {
-    struct path_state *state = to.peer->state;
+    struct net_state *state = net_state_of(to.peer->state);
     struct net_peer *peer = &state->net->peers[to.peer->pe];
     const char *from = src;
     weft_status status = WEFT_OK;
@@ -346,7 +346,7 @@ static weft_status net_iput(struct remote to, const void *src, const struct path
 
 static weft_status net_iget(struct remote from, void *dst, const struct path_strides *s)
 {
-    struct path_state *state = from.peer->state;
+    struct net_state *state = net_state_of(from.peer->state);
     struct net_peer *peer = &state->net->peers[from.peer->pe];
     char *to = dst;
     weft_status status = WEFT_OK;
@@ -367,16 +367,18 @@ static weft_status net_iget(struct remote from, void *dst, const struct path_str
 
 /* ----------------------------------------------------------------------------------- completion */
 
-static weft_status net_quiet(struct path_state *state)
+static weft_status net_quiet(struct path_state *opaque)
 {
+    struct net_state *state = net_state_of(opaque);
     net_lock(state->net);
     weft_status status = net_complete_context(state);
     pthread_mutex_unlock(&state->net->lock);
     return status;
 }
 
-static weft_status net_fence(struct path_state *state)
+static weft_status net_fence(struct path_state *opaque)
 {
+    struct net_state *state = net_state_of(opaque);
     net_lock(state->net);
     weft_status status = net_order_context(state);
     pthread_mutex_unlock(&state->net->lock);
@@ -384,8 +386,9 @@ static weft_status net_fence(struct path_state *state)
 }
 
 /* Sends the open messages of the context. Of all contexts, one polls. */
-static bool net_progress(struct path_state *state)
+static bool net_progress(struct path_state *opaque)
 {
+    struct net_state *state = net_state_of(opaque);
     struct path_common *net = state->net;
     atomic_fetch_add_explicit(&net->caller_polls, 1, memory_order_relaxed);
     if (pthread_mutex_trylock(&net->lock))

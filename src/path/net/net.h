@@ -168,7 +168,7 @@ struct net_channel {
     bool touched;              /* The channel is in the context's list for the next quiet. */
 };
 
-struct path_state {
+struct net_state {
     struct path_common *net;
     struct net_channel *channels; /* [npes] */
     int *touched;                 /* [npes] PEs whose channel is `touched` */
@@ -177,13 +177,18 @@ struct path_state {
     bool closed;        /* The context is freed when in_flight is 0. */
     weft_status failed; /* failure of an operation that no caller waits for */
     char sentence[NET_SENTENCE_BYTES];
-    struct path_state *next;
+    struct net_state *next;
 };
+
+static inline struct net_state *net_state_of(struct path_state *opaque)
+{
+    return (struct net_state *)(void *)opaque;
+}
 
 /* An RMA operation over the first rail. */
 struct net_direct {
     struct net_post post;
-    struct path_state *state;
+    struct net_state *state;
     bool write;
     struct net_bounce *bounce; /* bounce buffer; NULL: the NIC uses the local side in place */
     void *destination;         /* where a get copies the bounce buffer to */
@@ -194,7 +199,7 @@ struct net_direct {
 /* An answer that a request waits for. The request's token is the index in net->pending_answers, and
  * the generation of that entry. */
 struct net_pending_answer {
-    struct path_state *state;
+    struct net_state *state;
     struct net_peer *peer;
     void *destination;
     size_t bytes, received_bytes;
@@ -302,12 +307,12 @@ struct path_common {
     char proof_failed[NET_REASON_BYTES]; /* error text of the path test; "" if none */
     uint64_t unauthenticated;            /* dropped messages of senders outside the job */
     uint64_t warned_ns;                  /* time of the last warning about them */
-    struct path_state *closed_states;    /* closed contexts with operations in flight */
-    struct path_state *poller; /* context whose progress polls; NULL: the next one that calls */
-    struct serve *serve;       /* executes the peers' requests */
-    char *gpu_answer_buffer;   /* pinned memory for answers with GPU memory */
-    uint64_t events;           /* completions other than sends; a wait watches the number */
-    weft_status failed;        /* failure of the endpoint, not of one peer */
+    struct net_state *closed_states;     /* closed contexts with operations in flight */
+    struct net_state *poller; /* context whose progress polls; NULL: the next one that calls */
+    struct serve *serve;      /* executes the peers' requests */
+    char *gpu_answer_buffer;  /* pinned memory for answers with GPU memory */
+    uint64_t events;          /* completions other than sends; a wait watches the number */
+    weft_status failed;       /* failure of the endpoint, not of one peer */
     char sentence[NET_SENTENCE_BYTES];
 
     pthread_t thread; /* progress thread */
@@ -465,7 +470,7 @@ void net_fail_peer(struct path_common *net, struct net_peer *peer, weft_status s
 
 /* Appends a record with `bytes` of payload to the open message for the peer. It may release the
  * lock and wait until the message window opens. */
-weft_status net_add_request(struct path_state *state, struct net_peer *peer, size_t bytes,
+weft_status net_add_request(struct net_state *state, struct net_peer *peer, size_t bytes,
                             struct net_record **record);
 
 /* Sends the open message. `acknowledge`: the peer must report when it has executed the message. */
@@ -513,7 +518,7 @@ void net_free_message(struct path_common *net, struct net_message *message);
 weft_status net_post_receive(struct path_common *net, int rail, struct net_message *message);
 
 /* Appends a record to the open message if that needs no wait. NULL otherwise. */
-struct net_record *net_try_add_request(struct path_state *state, struct net_peer *peer,
+struct net_record *net_try_add_request(struct net_state *state, struct net_peer *peer,
                                        size_t bytes);
 
 /* Acknowledges the messages whose requests the GPU has completed. Returns whether there were
@@ -587,7 +592,7 @@ void net_report_failure(struct path_common *net, struct net_peer *to, weft_statu
 /* -------------------------------------------------------------------------- ask.c (lock held) */
 
 /* Allocates a token for a request whose answer of `bytes` bytes goes to `to`. */
-weft_status net_new_answer_token(struct path_state *state, struct net_peer *peer, void *to,
+weft_status net_new_answer_token(struct net_state *state, struct net_peer *peer, void *to,
                                  size_t bytes, uint64_t *token);
 
 /* Waits for the answer and frees the token. Nothing is written to `to` afterwards. */
@@ -604,7 +609,7 @@ void net_detach_answer(struct path_common *net, uint64_t token);
 
 /* Sends a request with a struct net_query and waits for its answer of `bytes` bytes in `to`, unless
  * nbi. bytes_wanted: the value of net_query.bytes. */
-weft_status net_send_query(struct path_state *state, struct net_peer *peer,
+weft_status net_send_query(struct net_state *state, struct net_peer *peer,
                            const struct net_record *query, uint32_t bytes_wanted, void *to,
                            size_t bytes, bool nbi);
 
@@ -624,7 +629,7 @@ struct fid_mr *net_get_own_chunk(struct path_common *net, enum segment_id segmen
 
 /* The key of a chunk in a peer's segment on its first rail. The first call asks the peer and
  * waits. */
-weft_status net_get_peer_key(struct path_state *state, struct net_peer *peer,
+weft_status net_get_peer_key(struct net_state *state, struct net_peer *peer,
                              enum segment_id segment, size_t chunk, struct net_key *key);
 
 /* Memory for the library's own use, registered with the first rail if the provider requires
@@ -651,8 +656,8 @@ void net_free_memory(struct path_common *net);
 
 /* -------------------------------------------------------------------- direct.c (lock held) */
 
-weft_status net_write(struct path_state *state, struct remote to, const void *src, size_t bytes);
-weft_status net_read(struct path_state *state, struct remote from, void *dst, size_t bytes);
+weft_status net_write(struct net_state *state, struct remote to, const void *src, size_t bytes);
+weft_status net_read(struct net_state *state, struct remote from, void *dst, size_t bytes);
 void net_direct_done(struct path_common *net, struct net_direct *direct, bool well);
 
 /* --------------------------------------------------------------------- stage.c (lock held) */
@@ -660,8 +665,8 @@ void net_direct_done(struct path_common *net, struct net_direct *direct, bool we
 /* Starts a transfer with GPU memory on at least one side; `device`: the local side is GPU memory.
  * The source of a put is in use while the channel's sources_in_use is not 0; the data of a get are
  * there when `reads` is 0. */
-weft_status net_stage_transfer(struct path_state *state, struct remote at, void *local,
-                               size_t bytes, bool device, bool write);
+weft_status net_stage_transfer(struct net_state *state, struct remote at, void *local, size_t bytes,
+                               bool device, bool write);
 
 /* Advances every staged fragment as far as it goes without waiting. Returns whether any
  * advanced. */
@@ -684,22 +689,22 @@ void net_stage_free(struct path_common *net);
 
 /* ------------------------------------------------------------------------ order.c (lock held) */
 
-struct net_channel *net_touch_channel(struct path_state *state, int pe);
-void net_drop_state(struct path_state *state);
-void net_free_state(struct path_state *state);
+struct net_channel *net_touch_channel(struct net_state *state, int pe);
+void net_drop_state(struct net_state *state);
+void net_free_state(struct net_state *state);
 weft_status net_open_state(const struct path_world *world,
                            struct path_state **state); /* lock not held */
 void net_close_state(struct path_state *state);        /* lock not held */
 
 /* Waits until the context's RMA writes at the peer, staged ones included, have arrived.
  * net_await_reads() waits for its gets. */
-weft_status net_await_writes(struct path_state *state, struct net_peer *peer);
-weft_status net_await_reads(struct path_state *state, struct net_peer *peer);
+weft_status net_await_writes(struct net_state *state, struct net_peer *peer);
+weft_status net_await_reads(struct net_state *state, struct net_peer *peer);
 
 /* Waits until the sources of staged puts may be reused. net_await_sources() waits for those of all
  * puts. */
-weft_status net_await_staged_sources(struct path_state *state, struct net_peer *peer);
-weft_status net_await_sources(struct path_state *state, struct net_peer *peer);
+weft_status net_await_staged_sources(struct net_state *state, struct net_peer *peer);
+weft_status net_await_sources(struct net_state *state, struct net_peer *peer);
 
 /* Orders the context's next operations at the peer after its earlier ones. It only sets flags; the
  * next operation waits. */
@@ -707,19 +712,19 @@ void net_fence_channel(const struct path_common *net, struct net_channel *channe
 
 /* Waits for the fence before a request. net_order_write() also waits until the peer has executed
  * the requests in front, since an RMA write would overtake them. */
-weft_status net_order_request(struct path_state *state, struct net_peer *peer);
-weft_status net_order_write(struct path_state *state, struct net_peer *peer);
+weft_status net_order_request(struct net_state *state, struct net_peer *peer);
+weft_status net_order_write(struct net_state *state, struct net_peer *peer);
 
 /* The work of a fence, and that of a quiet. */
-weft_status net_order_context(struct path_state *state);
-weft_status net_complete_context(struct path_state *state);
+weft_status net_order_context(struct net_state *state);
+weft_status net_complete_context(struct net_state *state);
 
 /* ---------------------------------------------------------------------------- net.c (lock held) */
 
 /* Moves any number of bytes in messages. A get waits. */
-weft_status net_put_by_requests(struct path_state *state, struct remote to, const void *src,
+weft_status net_put_by_requests(struct net_state *state, struct remote to, const void *src,
                                 size_t bytes);
-weft_status net_get_by_requests(struct path_state *state, struct remote from, void *dst,
+weft_status net_get_by_requests(struct net_state *state, struct remote from, void *dst,
                                 size_t bytes);
 
 #endif

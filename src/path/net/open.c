@@ -248,7 +248,7 @@ void net_close(struct path_common *net)
         net_close_rail(net, &net->rails[i]);
     serve_close(net->serve);
     while (net->closed_states) {
-        struct path_state *state = net->closed_states;
+        struct net_state *state = net->closed_states;
         net->closed_states = state->next;
         net_free_state(state);
     }

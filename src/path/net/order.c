@@ -10,7 +10,7 @@
 
 /* ------------------------------------------------------------------------------------- contexts */
 
-struct net_channel *net_touch_channel(struct path_state *state, int pe)
+struct net_channel *net_touch_channel(struct net_state *state, int pe)
 {
     struct net_channel *channel = &state->channels[pe];
     if (!channel->touched) {
@@ -20,7 +20,7 @@ struct net_channel *net_touch_channel(struct path_state *state, int pe)
     return channel;
 }
 
-void net_free_state(struct path_state *state)
+void net_free_state(struct net_state *state)
 {
     free(state->channels);
     free(state->touched);
@@ -28,11 +28,11 @@ void net_free_state(struct path_state *state)
 }
 
 /* Frees a closed context that no operation points to. */
-void net_drop_state(struct path_state *state)
+void net_drop_state(struct net_state *state)
 {
     if (likely(!state->closed) || state->in_flight)
         return;
-    struct path_state **at = &state->net->closed_states;
+    struct net_state **at = &state->net->closed_states;
     while (*at != state)
         at = &(*at)->next;
     *at = state->next;
@@ -41,7 +41,7 @@ void net_drop_state(struct path_state *state)
 
 weft_status net_open_state(const struct path_world *world, struct path_state **result)
 {
-    struct path_state *state = calloc(1, sizeof *state);
+    struct net_state *state = calloc(1, sizeof *state);
     if (state) {
         state->net = world->common[PATH_NET];
         state->channels = calloc((size_t)world->npes, sizeof *state->channels);
@@ -52,13 +52,14 @@ weft_status net_open_state(const struct path_world *world, struct path_state **r
             net_free_state(state);
         return base_fail(WEFT_ERR_NO_MEMORY, "path net: no private memory for a context");
     }
-    *result = state;
+    *result = (struct path_state *)state;
     return WEFT_OK;
 }
 
 /* Operations that no quiet has completed may be lost. */
-void net_close_state(struct path_state *state)
+void net_close_state(struct path_state *opaque)
 {
+    struct net_state *state = net_state_of(opaque);
     struct path_common *net = state->net;
     net_lock(net);
     state->closed = true;
@@ -72,7 +73,7 @@ void net_close_state(struct path_state *state)
 /* ---------------------------------------------------------------------------------------- fence */
 
 /* Waits until `count`, of the channel to the peer or of the context, is 0. */
-static weft_status await_zero(struct path_state *state, struct net_peer *peer,
+static weft_status await_zero(struct net_state *state, struct net_peer *peer,
                               enum box_operation operation, const uint32_t *count)
 {
     struct path_wait wait = net_make_wait(state->net, peer, operation, 0);
@@ -83,22 +84,22 @@ static weft_status await_zero(struct path_state *state, struct net_peer *peer,
     return status;
 }
 
-weft_status net_await_writes(struct path_state *state, struct net_peer *peer)
+weft_status net_await_writes(struct net_state *state, struct net_peer *peer)
 {
     return await_zero(state, peer, BOX_OP_PUT, &state->channels[peer->pe].writes);
 }
 
-weft_status net_await_reads(struct path_state *state, struct net_peer *peer)
+weft_status net_await_reads(struct net_state *state, struct net_peer *peer)
 {
     return await_zero(state, peer, BOX_OP_GET, &state->channels[peer->pe].reads);
 }
 
-weft_status net_await_staged_sources(struct path_state *state, struct net_peer *peer)
+weft_status net_await_staged_sources(struct net_state *state, struct net_peer *peer)
 {
     return await_zero(state, peer, BOX_OP_PUT, &state->channels[peer->pe].sources_in_use);
 }
 
-weft_status net_await_sources(struct path_state *state, struct net_peer *peer)
+weft_status net_await_sources(struct net_state *state, struct net_peer *peer)
 {
     weft_status status = net_await_staged_sources(state, peer);
     return status ? status : net_await_writes(state, peer);
@@ -106,7 +107,7 @@ weft_status net_await_sources(struct path_state *state, struct net_peer *peer)
 
 /* Waits until the peer has been notified of all staged puts: from then on they are ordered as
  * messages or writes. */
-static weft_status await_notifications(struct path_state *state, struct net_peer *peer)
+static weft_status await_notifications(struct net_state *state, struct net_peer *peer)
 {
     return await_zero(state, peer, BOX_OP_PUT, &state->channels[peer->pe].unnotified);
 }
@@ -121,7 +122,7 @@ void net_fence_channel(const struct path_common *net, struct net_channel *channe
 
 /* Waits for the fence: messages follow the writes in front of them, or else those writes must have
  * arrived. */
-weft_status net_order_request(struct path_state *state, struct net_peer *peer)
+weft_status net_order_request(struct net_state *state, struct net_peer *peer)
 {
     struct net_channel *channel = &state->channels[peer->pe];
     if (likely(!channel->fence_writes && !channel->fence_unnotified))
@@ -136,7 +137,7 @@ weft_status net_order_request(struct path_state *state, struct net_peer *peer)
 }
 
 /* An RMA write would overtake requests that the peer has not executed yet. */
-weft_status net_order_write(struct path_state *state, struct net_peer *peer)
+weft_status net_order_write(struct net_state *state, struct net_peer *peer)
 {
     struct net_channel *channel = &state->channels[peer->pe];
     weft_status status = net_order_request(state, peer);
@@ -147,7 +148,7 @@ weft_status net_order_write(struct path_state *state, struct net_peer *peer)
 
 /* ----------------------------------------------------------------------------------- completion */
 
-static weft_status return_failure(struct path_state *state)
+static weft_status return_failure(struct net_state *state)
 {
     weft_status failed = state->failed;
     state->failed = WEFT_OK;
@@ -155,7 +156,7 @@ static weft_status return_failure(struct path_state *state)
 }
 
 /* Requests an acknowledgement for everything that the context has sent to the peer. */
-static void request_acknowledgement(struct path_state *state, int pe)
+static void request_acknowledgement(struct net_state *state, int pe)
 {
     struct net_channel *channel = &state->channels[pe];
     struct net_peer *peer = &state->net->peers[pe];
@@ -175,7 +176,7 @@ static void request_acknowledgement(struct path_state *state, int pe)
     }
 }
 
-static weft_status complete_peer(struct path_state *state, int pe)
+static weft_status complete_peer(struct net_state *state, int pe)
 {
     struct net_channel *channel = &state->channels[pe];
     struct net_peer *peer = &state->net->peers[pe];
@@ -190,7 +191,7 @@ static weft_status complete_peer(struct path_state *state, int pe)
 }
 
 /* Channels that another thread has used during the wait stay in the list. */
-static void drop_idle_channels(struct path_state *state)
+static void drop_idle_channels(struct net_state *state)
 {
     int remaining = 0;
     for (int i = 0; i < state->touched_count; i++) {
@@ -205,7 +206,7 @@ static void drop_idle_channels(struct path_state *state)
     state->touched_count = remaining;
 }
 
-static weft_status await_operations(struct path_state *state)
+static weft_status await_operations(struct net_state *state)
 {
     weft_status status = WEFT_OK;
     for (int i = 0; i < state->touched_count && !status; i++) {
@@ -217,7 +218,7 @@ static weft_status await_operations(struct path_state *state)
 
 /* Waits until the peer has been notified of all staged puts, and until the writes that the next
  * message confirms have arrived. */
-static weft_status prepare_quiet(struct path_state *state, int pe)
+static weft_status prepare_quiet(struct net_state *state, int pe)
 {
     struct net_channel *channel = &state->channels[pe];
     struct net_peer *peer = &state->net->peers[pe];
@@ -228,7 +229,7 @@ static weft_status prepare_quiet(struct path_state *state, int pe)
     return status;
 }
 
-weft_status net_complete_context(struct path_state *state)
+weft_status net_complete_context(struct net_state *state)
 {
     weft_status status = WEFT_OK, failure;
     for (int i = 0; i < state->touched_count && !status; i++)
@@ -244,7 +245,7 @@ weft_status net_complete_context(struct path_state *state)
     return failure ? failure : status;
 }
 
-weft_status net_order_context(struct path_state *state)
+weft_status net_order_context(struct net_state *state)
 {
     weft_status status = return_failure(state);
     for (int i = 0; i < state->touched_count; i++) {

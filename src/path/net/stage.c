@@ -54,7 +54,7 @@ static void count_once(bool *counted, uint32_t *count)
 static void end_fragment(struct net_staged_fragment *fragment)
 {
     struct net_channel *channel = get_channel(fragment);
-    struct path_state *state = fragment->state;
+    struct net_state *state = fragment->state;
     uncount(&fragment->counts_unnotified, &channel->unnotified);
     uncount(&fragment->counts_source, &channel->sources_in_use);
     uncount(&fragment->counts_write, &channel->writes);
@@ -539,7 +539,7 @@ static void activate_stage(struct path_common *net, struct net_stage *stage)
     net->active_stages = stage;
 }
 
-void net_stage_begin(struct path_state *state, const struct net_staged_fragment *fragment)
+void net_stage_begin(struct net_state *state, const struct net_staged_fragment *fragment)
 {
     struct path_common *net = state->net;
     struct net_peer *peer = fragment->post.peer;

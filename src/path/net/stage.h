@@ -67,7 +67,7 @@ struct net_staged_fragment {
     bool counts_source;      /* counted in the channel's sources_in_use */
     bool counts_write;       /* counted in the channel's writes */
     bool counts_read;        /* counted in the channel's reads */
-    struct path_state *state;
+    struct net_state *state;
     struct gpu_event *copy_event;
     struct remote remote; /* remote.peer belongs to the context and is not used here. */
     struct net_ends ends;
@@ -94,7 +94,7 @@ struct net_stage {
 
 /* Begins a fragment in the next slot, and advances it as far as it goes without waiting. The caller
  * has checked that a slot is free: stage->last_begun - stage->last_retired < net->slot_count. */
-void net_stage_begin(struct path_state *state, const struct net_staged_fragment *fragment);
+void net_stage_begin(struct net_state *state, const struct net_staged_fragment *fragment);
 
 /* Moves both sides of a fragment into slots. *ready false: the peer has not yet sent the keys of
  * its staging buffer. It never waits. */

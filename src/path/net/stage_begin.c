@@ -73,7 +73,7 @@ static void drop_buffer_query(struct path_common *net, struct net_stage *stage)
 }
 
 /* Asks once for the peer's staging buffer. If the peer has none, no key is known afterwards. */
-static weft_status query_peer_buffer(struct path_state *state, struct net_peer *peer)
+static weft_status query_peer_buffer(struct net_state *state, struct net_peer *peer)
 {
     const struct net_record query = {.kind = NET_STAGING_BUFFER};
     uint32_t buffer_bytes = (uint32_t)(state->net->slot_count * state->net->slot_bytes);
@@ -173,7 +173,7 @@ static weft_status choose_local_side(struct path_common *net, struct net_staged_
 }
 
 /* Transfers the fragment in messages: the peer has no memory that RMA operations reach. */
-static weft_status stage_by_requests(struct path_state *state,
+static weft_status stage_by_requests(struct net_state *state,
                                      const struct net_staged_fragment *fragment)
 {
     struct gpu *gpu = state->net->world->gpu;
@@ -196,7 +196,7 @@ static weft_status stage_by_requests(struct path_state *state,
 }
 
 /* Gets the keys of the peer's host memory; fragment->bytes is cut at the end of the chunk. */
-static weft_status find_host_chunk(struct path_state *state, struct net_staged_fragment *fragment)
+static weft_status find_host_chunk(struct net_state *state, struct net_staged_fragment *fragment)
 {
     struct net_peer *peer = fragment->post.peer;
     size_t index = fragment->remote.offset / NET_CHUNK_BYTES,
@@ -222,8 +222,7 @@ static weft_status find_host_chunk(struct path_state *state, struct net_staged_f
 
 /* Uses the remote side in place, or a slot of the peer; fragment->bytes is cut at the end of its
  * registration. If neither has keys, the ends share no rail. It may wait. */
-static weft_status choose_remote_side(struct path_state *state,
-                                      struct net_staged_fragment *fragment)
+static weft_status choose_remote_side(struct net_state *state, struct net_staged_fragment *fragment)
 {
     struct net_peer *peer = fragment->post.peer;
     uint8_t all = fragment->retransmittable ? UINT8_MAX : 1;
@@ -317,7 +316,7 @@ weft_status net_stage_use_slots(struct path_common *net, struct net_staged_fragm
 
 /* Begins one fragment of at most fragment->bytes bytes, or at most fragment_bytes if it uses a
  * slot. */
-static weft_status begin_fragment(struct path_state *state, struct net_staged_fragment *fragment,
+static weft_status begin_fragment(struct net_state *state, struct net_staged_fragment *fragment,
                                   size_t fragment_bytes)
 {
     struct path_common *net = state->net;
@@ -337,8 +336,8 @@ static weft_status begin_fragment(struct path_state *state, struct net_staged_fr
     return status ? status : net_check_failure(net, peer);
 }
 
-weft_status net_stage_transfer(struct path_state *state, struct remote at, void *local,
-                               size_t bytes, bool device, bool write)
+weft_status net_stage_transfer(struct net_state *state, struct remote at, void *local, size_t bytes,
+                               bool device, bool write)
 {
     struct path_common *net = state->net;
     struct net_peer *peer = &net->peers[at.peer->pe];

@@ -42,7 +42,7 @@ void net_fragments_remove(struct net_fragment_list *list, struct net_fragment *f
 
 static void count_fragment(struct net_fragment *fragment, int by)
 {
-    struct path_state *state = fragment->state;
+    struct net_state *state = fragment->state;
     struct net_channel *channel = net_touch_channel(state, fragment->post.peer->pe);
     *(fragment->write ? &channel->writes : &channel->reads) += (uint32_t)by;
     channel->striped_writes += fragment->write ? (uint32_t)by : 0;
@@ -54,7 +54,7 @@ static void count_fragment(struct net_fragment *fragment, int by)
 /* Ends a fragment that is in no list. */
 void net_fragment_finish(struct net_fragment *fragment)
 {
-    struct path_state *state = fragment->state;
+    struct net_state *state = fragment->state;
     count_fragment(fragment, -1);
     net_release_pin(state->net, fragment->pin);
     if (fragment->staged)
@@ -405,7 +405,7 @@ static weft_status queue_range(struct net_fragment whole, uint32_t *fragments)
     return status;
 }
 
-weft_status net_stripe_staged(struct path_state *state, const struct net_transfer *transfer,
+weft_status net_stripe_staged(struct net_state *state, const struct net_transfer *transfer,
                               uint32_t *fragments)
 {
     return queue_range((struct net_fragment){.post.peer = transfer->peer,
@@ -422,8 +422,8 @@ weft_status net_stripe_staged(struct path_state *state, const struct net_transfe
 
 /* Cuts the range at the ends of the chunks on both sides, and gets the keys. *bytes 0: the rails
  * cannot carry it. */
-static weft_status prepare_range(struct path_state *state, struct remote at, void *local,
-                                 bool write, bool spread, size_t *bytes, struct net_pin **pin)
+static weft_status prepare_range(struct net_state *state, struct remote at, void *local, bool write,
+                                 bool spread, size_t *bytes, struct net_pin **pin)
 {
     struct path_common *net = state->net;
     struct net_peer *peer = &net->peers[at.peer->pe];
@@ -463,7 +463,7 @@ void net_stripe_drop_lost(struct path_common *net, const struct net_peer *peer)
         }
 }
 
-weft_status net_stripe_host(struct path_state *state, struct remote at, void *local, size_t bytes,
+weft_status net_stripe_host(struct net_state *state, struct remote at, void *local, size_t bytes,
                             bool write, size_t *queued)
 {
     bool spread = net_is_striped(state->net, &state->net->peers[at.peer->pe], bytes);

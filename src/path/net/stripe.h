@@ -21,7 +21,7 @@ bool net_is_striped(const struct path_common *net, const struct net_peer *peer, 
 /* Queues a transfer between host memories. *queued: bytes that were queued, up to the end of the
  * registered chunk; 0 if one side is not registered with every rail. It may wait for the peer's
  * keys. */
-weft_status net_stripe_host(struct path_state *state, struct remote at, void *local, size_t bytes,
+weft_status net_stripe_host(struct net_state *state, struct remote at, void *local, size_t bytes,
                             bool write, size_t *queued);
 
 /* A transfer between known ends, for a staged fragment. net_stripe_staged() queues all of it as
@@ -34,7 +34,7 @@ struct net_transfer {
     size_t bytes;
     bool write, spread, proof;
 };
-weft_status net_stripe_staged(struct path_state *state, const struct net_transfer *transfer,
+weft_status net_stripe_staged(struct net_state *state, const struct net_transfer *transfer,
                               uint32_t *fragments);
 
 /* Whether a usable rail has keys for both ends. */
@@ -79,7 +79,7 @@ void *net_get_rail_descriptor(struct path_common *net, struct net_rail *rail, co
 
 /* The keys of a peer's chunk on all its rails but the first. The first call asks the peer and
  * waits. */
-weft_status net_get_peer_rail_keys(struct path_state *state, struct net_peer *peer,
+weft_status net_get_peer_rail_keys(struct net_state *state, struct net_peer *peer,
                                    enum segment_id segment, size_t chunk,
                                    const struct net_key **keys);
 

@@ -227,7 +227,7 @@ void net_free_rail_memory(struct path_common *net, struct net_rail *rail)
 
 /* -------------------------------------------------------------------------------- peers' chunks */
 
-weft_status net_get_peer_rail_keys(struct path_state *state, struct net_peer *peer,
+weft_status net_get_peer_rail_keys(struct net_state *state, struct net_peer *peer,
                                    enum segment_id segment, size_t chunk,
                                    const struct net_key **result)
 {

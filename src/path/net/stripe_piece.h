@@ -7,7 +7,7 @@
 
 struct net_fragment {
     struct net_post post;
-    struct path_state *state;
+    struct net_state *state;
     struct net_fragment *next, *previous;
     struct net_pin *pin; /* registration of `local`; NULL: not needed, or `local` is in a segment */
     struct net_staged_fragment *staged; /* staged fragment that this is a part of; NULL: `segment`

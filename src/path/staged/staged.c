@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-struct path_state {
+struct staged_state {
     struct staged_common *common;
     struct mapped mapped;
     /* [local_npes] sequence number of the last request of this context to each local PE. Written
@@ -25,9 +25,14 @@ struct path_state {
     _Atomic uint64_t last[];
 };
 
+static struct staged_state *staged_state_of(struct path_state *opaque)
+{
+    return (struct staged_state *)(void *)opaque;
+}
+
 static struct staged_channel *find_channel(const struct remote at)
 {
-    struct staged_common *common = at.peer->state->common;
+    struct staged_common *common = staged_state_of(at.peer->state)->common;
     const struct boot *boot = common->world->boot;
     int low = 0, high = common->local_npes - 1; /* local PEs are sorted */
     while (low < high) {
@@ -49,10 +54,11 @@ static bool can_use_cpu(struct remote at)
     /* Acquire: pairs with retire_requests(); the effects of earlier requests are visible. */
     return atomic_load_explicit(&channel->cpu_access, memory_order_relaxed) &&
            atomic_load_explicit(&channel->retired, memory_order_acquire) >=
-               atomic_load_explicit(&at.peer->state->last[channel->slot], memory_order_acquire);
+               atomic_load_explicit(&staged_state_of(at.peer->state)->last[channel->slot],
+                                    memory_order_acquire);
 }
 
-static void record_last_request(struct path_state *state, const struct staged_channel *channel)
+static void record_last_request(struct staged_state *state, const struct staged_channel *channel)
 {
     atomic_store_explicit(&state->last[channel->slot], channel->begun, memory_order_release);
 }
@@ -104,21 +110,22 @@ static weft_status put_with_request(struct remote to, const void *src, size_t by
         status = staged_await_published(channel, BOX_OP_PUT, channel->begun);
     else if (!status && last.operation == SERVE_PUT_SIGNAL)
         staged_hand_to_thread(channel);
-    record_last_request(to.peer->state, channel);
+    record_last_request(staged_state_of(to.peer->state), channel);
     pthread_mutex_unlock(&channel->lock);
     return status;
 }
 
 static weft_status staged_put(struct remote to, const void *src, size_t bytes, bool nbi)
 {
-    if (can_use_cpu(to) && mapped_put(&to.peer->state->mapped, to, src, bytes))
+    if (can_use_cpu(to) && mapped_put(&staged_state_of(to.peer->state)->mapped, to, src, bytes))
         return WEFT_OK;
     return put_with_request(to, src, bytes, make_request(SERVE_PUT, to, bytes), nbi);
 }
 
 static weft_status staged_get(struct remote from, void *dst, size_t bytes, bool nbi)
 {
-    if (can_use_cpu(from) && mapped_get(&from.peer->state->mapped, from, dst, bytes))
+    if (can_use_cpu(from) &&
+        mapped_get(&staged_state_of(from.peer->state)->mapped, from, dst, bytes))
         return WEFT_OK;
     struct staged_channel *channel = find_channel(from);
     uint64_t rest = bytes;
@@ -132,7 +139,7 @@ static weft_status staged_get(struct remote from, void *dst, size_t bytes, bool 
             staged_send_request(channel, BOX_OP_GET, &request, NULL, (char *)dst + (bytes - rest));
     if (!status && !nbi)
         status = staged_await_retired(channel, BOX_OP_GET, channel->begun);
-    record_last_request(from.peer->state, channel);
+    record_last_request(staged_state_of(from.peer->state), channel);
     pthread_mutex_unlock(&channel->lock);
     return status;
 }
@@ -143,7 +150,7 @@ static weft_status staged_put_signal(struct remote to, const void *src, size_t b
                                      bool nbi)
 {
     if (op == WEFT_SIGNAL_SET && signal.segment == SEG_GPU && can_use_cpu(to) &&
-        mapped_put_signal(&to.peer->state->mapped, to, src, bytes, signal, value))
+        mapped_put_signal(&staged_state_of(to.peer->state)->mapped, to, src, bytes, signal, value))
         return WEFT_OK;
     struct serve_request last = make_request(SERVE_PUT_SIGNAL, to, bytes);
     last.signal_segment = (uint8_t)signal.segment;
@@ -174,14 +181,14 @@ static weft_status send_single(struct remote at, enum box_operation operation,
     weft_status status = staged_send_request(channel, operation, request, from, to);
     if (!status && wait)
         status = staged_await_retired(channel, operation, channel->begun);
-    record_last_request(at.peer->state, channel);
+    record_last_request(staged_state_of(at.peer->state), channel);
     pthread_mutex_unlock(&channel->lock);
     return status;
 }
 
 static weft_status staged_store(struct remote to, const void *value, size_t width)
 {
-    if (can_use_cpu(to) && mapped_store(&to.peer->state->mapped, to, value, width))
+    if (can_use_cpu(to) && mapped_store(&staged_state_of(to.peer->state)->mapped, to, value, width))
         return WEFT_OK;
     struct serve_request request = make_request(SERVE_STORE, to, width);
     return send_single(to, BOX_OP_PUT, &request, value, NULL, false);
@@ -199,7 +206,7 @@ static weft_status staged_atomic(struct remote at, weft_amo amo, size_t width, u
                                  uint64_t expected, void *fetched, bool nbi)
 {
     if (amo == WEFT_AMO_SET && can_use_cpu(at) &&
-        mapped_store(&at.peer->state->mapped, at, &value, width))
+        mapped_store(&staged_state_of(at.peer->state)->mapped, at, &value, width))
         return WEFT_OK;
     if (amo == WEFT_AMO_FETCH && can_use_cpu(at) && mapped_load(at, fetched, width))
         return WEFT_OK;
@@ -212,7 +219,7 @@ static weft_status staged_atomic(struct remote at, weft_amo amo, size_t width, u
 
 /* ------------------------------------------------------------------------- order and completion */
 
-static weft_status complete_channel(struct path_state *state, int slot,
+static weft_status complete_channel(struct staged_state *state, int slot,
                                     enum box_operation operation)
 {
     struct staged_channel *channel = &state->common->channels[slot];
@@ -226,8 +233,9 @@ static weft_status complete_channel(struct path_state *state, int slot,
     return status;
 }
 
-static weft_status staged_quiet(struct path_state *state)
+static weft_status staged_quiet(struct path_state *opaque)
 {
+    struct staged_state *state = staged_state_of(opaque);
     weft_status status = WEFT_OK;
     mapped_flush(&state->mapped);
     for (int slot = 0; slot < state->common->local_npes && !status; slot++)
@@ -248,8 +256,9 @@ static bool has_other_path(const struct path_world *world, int pe)
 
 /* The owner executes later requests on this path after earlier ones, and mapped_flush() orders the
  * CPU's stores. Operations on another path could overtake them, so those wait for the channel. */
-static weft_status staged_fence(struct path_state *state)
+static weft_status staged_fence(struct path_state *opaque)
 {
+    struct staged_state *state = staged_state_of(opaque);
     const struct path_world *world = state->common->world;
     weft_status status = WEFT_OK;
     mapped_flush(&state->mapped);
@@ -260,8 +269,9 @@ static weft_status staged_fence(struct path_state *state)
 }
 
 /* A thread that holds the lock advances the channel itself. */
-static bool staged_progress(struct path_state *state)
+static bool staged_progress(struct path_state *opaque)
 {
+    struct staged_state *state = staged_state_of(opaque);
     for (int slot = 0; slot < state->common->local_npes; slot++) {
         struct staged_channel *channel = &state->common->channels[slot];
         uint64_t last = atomic_load_explicit(&state->last[slot], memory_order_acquire);
@@ -278,18 +288,19 @@ static weft_status staged_open(const struct path_world *world, struct path_state
 {
     struct staged_common *common = staged_common(world);
     size_t bytes =
-        sizeof(struct path_state) + (size_t)common->local_npes * sizeof(_Atomic uint64_t);
-    struct path_state *state = calloc(1, bytes);
+        sizeof(struct staged_state) + (size_t)common->local_npes * sizeof(_Atomic uint64_t);
+    struct staged_state *state = calloc(1, bytes);
     if (!state)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a context on path staged");
     state->common = common;
     mapped_open(&state->mapped, world);
-    *result = state;
+    *result = (struct path_state *)state;
     return WEFT_OK;
 }
 
-static void staged_close(struct path_state *state)
+static void staged_close(struct path_state *opaque)
 {
+    struct staged_state *state = staged_state_of(opaque);
     free(state);
 }
 

@@ -43,7 +43,7 @@ struct queued_op {
     weft_status *result;
 };
 
-struct path_state {
+struct slow_state {
     struct deferred_path path;
     struct options options;
     pthread_t thread;
@@ -60,7 +60,12 @@ struct path_state {
     weft_status failed;
     char sentence[256]; /* of the first failure since the last fence or quiet */
 };
-_Static_assert(offsetof(struct path_state, path) == 0, "path/local/carrier.c finds it there");
+
+static struct slow_state *slow_state_of(struct path_state *opaque)
+{
+    return (struct slow_state *)(void *)opaque;
+}
+_Static_assert(offsetof(struct slow_state, path) == 0, "path/local/carrier.c finds it there");
 
 /* ------------------------------------------------------------------------------------- options */
 
@@ -108,7 +113,7 @@ static weft_status parse_options(struct options *options)
 
 /* A random entry among those that may run next: no fence is between them and an earlier entry to
  * the same PE. There is one, since the first entry is no fence. */
-static size_t choose_random(struct path_state *state)
+static size_t choose_random(struct slow_state *state)
 {
     size_t fences = 0, candidates = 0, chosen = 0;
     memset(state->fences_before, 0xff,
@@ -129,7 +134,7 @@ static size_t choose_random(struct path_state *state)
 }
 
 /* Removes the entry to run next, or a fence with nothing in front of it. Lock held, count > 0. */
-static struct queued_op dequeue(struct path_state *state)
+static struct queued_op dequeue(struct slow_state *state)
 {
     size_t i = state->options.random && !state->entries[0].fence ? choose_random(state) : 0;
     struct queued_op entry = state->entries[i];
@@ -155,7 +160,7 @@ static weft_status fail_as_configured(struct queued_op *entry)
 }
 
 /* Falsifies only the copy of a blocking put, never the application's source. */
-static void falsify_data(const struct path_state *state, struct queued_op *entry)
+static void falsify_data(const struct slow_state *state, struct queued_op *entry)
 {
     struct deferred_op *deferred = &entry->deferred;
     if (state->options.lie && entry->sequence >= state->options.lie && deferred->own_copy &&
@@ -171,7 +176,7 @@ static void sleep_for_ns(uint64_t ns)
 }
 
 /* Lock held; it is released during the execution. */
-static void execute_one(struct path_state *state)
+static void execute_one(struct slow_state *state)
 {
     struct queued_op entry = dequeue(state);
     uint64_t delay = state->options.delay_ns
@@ -204,7 +209,7 @@ static void execute_one(struct path_state *state)
 
 static void *run_slow_thread(void *argument)
 {
-    struct path_state *state = argument;
+    struct slow_state *state = argument;
     pthread_mutex_lock(&state->lock);
     while (!state->stop) {
         if (state->count)
@@ -220,7 +225,7 @@ static void *run_slow_thread(void *argument)
 /* ------------------------------------------------------------------------------------- callers */
 
 /* Waits once for done_cond, until the wait limit at most. Lock held. */
-static weft_status await_done(struct path_state *state, uint64_t since_ns)
+static weft_status await_done(struct slow_state *state, uint64_t since_ns)
 {
     uint64_t limit = state->path.world->wait_limit_ns;
     struct timespec until;
@@ -237,7 +242,7 @@ static weft_status await_done(struct path_state *state, uint64_t since_ns)
                      (double)waited * 1e-9, state->count);
 }
 
-static weft_status grow_queue(struct path_state *state)
+static weft_status grow_queue(struct slow_state *state)
 {
     if (state->count < state->capacity)
         return WEFT_OK;
@@ -252,7 +257,7 @@ static weft_status grow_queue(struct path_state *state)
 }
 
 /* Lock held. */
-static weft_status enqueue(struct path_state *state, struct queued_op entry)
+static weft_status enqueue(struct slow_state *state, struct queued_op entry)
 {
     weft_status status = grow_queue(state);
     int pe = entry.fence ? 0 : entry.deferred.at.peer->pe;
@@ -268,8 +273,9 @@ static weft_status enqueue(struct path_state *state, struct queued_op entry)
     return WEFT_OK;
 }
 
-static weft_status enqueue_later(struct path_state *state, struct deferred_op deferred)
+static weft_status enqueue_later(struct path_state *opaque, struct deferred_op deferred)
 {
+    struct slow_state *state = slow_state_of(opaque);
     pthread_mutex_lock(&state->lock);
     weft_status status = enqueue(state, (struct queued_op){.deferred = deferred});
     pthread_mutex_unlock(&state->lock);
@@ -277,8 +283,9 @@ static weft_status enqueue_later(struct path_state *state, struct deferred_op de
 }
 
 /* Returns when the operation is done. At the wait limit it is withdrawn from the queue. */
-static weft_status enqueue_and_wait(struct path_state *state, struct deferred_op deferred)
+static weft_status enqueue_and_wait(struct path_state *opaque, struct deferred_op deferred)
 {
+    struct slow_state *state = slow_state_of(opaque);
     bool done = false;
     weft_status result = WEFT_OK;
     uint64_t since = clock_now_ns();
@@ -303,15 +310,16 @@ static weft_status enqueue_and_wait(struct path_state *state, struct deferred_op
     return status;
 }
 
-static weft_status return_failure(struct path_state *state)
+static weft_status return_failure(struct slow_state *state)
 {
     weft_status status = state->failed;
     state->failed = WEFT_OK;
     return status ? base_fail(status, "%s", state->sentence) : WEFT_OK;
 }
 
-static weft_status slow_fence(struct path_state *state)
+static weft_status slow_fence(struct path_state *opaque)
 {
+    struct slow_state *state = slow_state_of(opaque);
     pthread_mutex_lock(&state->lock);
     weft_status status = return_failure(state);
     if (!status && state->count)
@@ -321,8 +329,9 @@ static weft_status slow_fence(struct path_state *state)
     return status;
 }
 
-static weft_status slow_quiet(struct path_state *state)
+static weft_status slow_quiet(struct path_state *opaque)
 {
+    struct slow_state *state = slow_state_of(opaque);
     uint64_t since = clock_now_ns();
     weft_status status = WEFT_OK;
     pthread_mutex_lock(&state->lock);
@@ -335,7 +344,7 @@ static weft_status slow_quiet(struct path_state *state)
 
 /* ------------------------------------------------------------------------------- open and close */
 
-static void free_state(struct path_state *state)
+static void free_state(struct slow_state *state)
 {
     deferred_close(&state->path);
     pthread_cond_destroy(&state->queued_cond);
@@ -351,7 +360,7 @@ static weft_status slow_open(const struct path_world *world, struct path_state *
 {
     static _Atomic uint32_t contexts;
     pthread_condattr_t monotonic;
-    struct path_state *state = calloc(1, sizeof *state);
+    struct slow_state *state = calloc(1, sizeof *state);
     if (state)
         state->broken = calloc((size_t)world->npes, sizeof *state->broken);
     if (state)
@@ -382,12 +391,13 @@ static weft_status slow_open(const struct path_world *world, struct path_state *
         free_state(state);
         return status;
     }
-    *result = state;
+    *result = (struct path_state *)state;
     return WEFT_OK;
 }
 
-static void slow_close(struct path_state *state)
+static void slow_close(struct path_state *opaque)
 {
+    struct slow_state *state = slow_state_of(opaque);
     pthread_mutex_lock(&state->lock);
     state->stop = true;
     pthread_cond_signal(&state->queued_cond);

@@ -14,7 +14,7 @@
 
 enum { HELD_MOST = 64 };
 
-struct path_state {
+struct weak_state {
     struct deferred_path path;
     pthread_mutex_t lock;
     uint32_t random;
@@ -22,9 +22,14 @@ struct path_state {
     weft_status failed; /* failure of a delivery since the last fence or quiet */
     struct deferred_op held[HELD_MOST];
 };
-_Static_assert(offsetof(struct path_state, path) == 0, "path/local/carrier.c finds it there");
 
-static void deliver_random(struct path_state *state)
+static struct weak_state *weak_state_of(struct path_state *opaque)
+{
+    return (struct weak_state *)(void *)opaque;
+}
+_Static_assert(offsetof(struct weak_state, path) == 0, "path/local/carrier.c finds it there");
+
+static void deliver_random(struct weak_state *state)
 {
     uint32_t i = random_below(&state->random, (uint32_t)state->count);
     struct deferred_op held = state->held[i];
@@ -35,7 +40,7 @@ static void deliver_random(struct path_state *state)
 
 /* Delivers all operations in random order with random pauses, so that a peer may see any part of
  * them without the rest: no fence has ordered them. */
-static void deliver_all(struct path_state *state)
+static void deliver_all(struct weak_state *state)
 {
     while (state->count) {
         deliver_random(state);
@@ -44,8 +49,9 @@ static void deliver_all(struct path_state *state)
     }
 }
 
-static weft_status hold_back(struct path_state *state, struct deferred_op deferred)
+static weft_status hold_back(struct path_state *opaque, struct deferred_op deferred)
 {
+    struct weak_state *state = weak_state_of(opaque);
     pthread_mutex_lock(&state->lock);
     if (state->count == HELD_MOST)
         deliver_all(state);
@@ -54,15 +60,17 @@ static weft_status hold_back(struct path_state *state, struct deferred_op deferr
     return WEFT_OK;
 }
 
-static weft_status execute_now(struct path_state *state, struct deferred_op deferred)
+static weft_status execute_now(struct path_state *opaque, struct deferred_op deferred)
 {
+    struct weak_state *state = weak_state_of(opaque);
     weft_status status = deferred_op_run(&state->path, &deferred);
     return status ? status : deferred_quiet(&state->path);
 }
 
 /* A PE that waits delivers one operation at a time. */
-static bool weak_progress(struct path_state *state)
+static bool weak_progress(struct path_state *opaque)
 {
+    struct weak_state *state = weak_state_of(opaque);
     pthread_mutex_lock(&state->lock);
     if (state->count)
         deliver_random(state);
@@ -70,8 +78,9 @@ static bool weak_progress(struct path_state *state)
     return false;
 }
 
-static weft_status weak_flush(struct path_state *state)
+static weft_status weak_flush(struct path_state *opaque)
 {
+    struct weak_state *state = weak_state_of(opaque);
     pthread_mutex_lock(&state->lock);
     deliver_all(state);
     weft_status status = state->failed;
@@ -85,7 +94,7 @@ static weft_status weak_flush(struct path_state *state)
 static weft_status weak_open(const struct path_world *world, struct path_state **result)
 {
     static _Atomic uint32_t seed = 1;
-    struct path_state *state = calloc(1, sizeof *state);
+    struct weak_state *state = calloc(1, sizeof *state);
     if (!state)
         return base_fail(WEFT_ERR_NO_MEMORY, "path weak: no private memory");
     pthread_mutex_init(&state->lock, NULL);
@@ -93,12 +102,13 @@ static weft_status weak_open(const struct path_world *world, struct path_state *
     state->path.later = hold_back;
     state->path.now = execute_now;
     state->random = seed++ * 2654435761u;
-    *result = state;
+    *result = (struct path_state *)state;
     return WEFT_OK;
 }
 
-static void weak_close(struct path_state *state)
+static void weak_close(struct path_state *opaque)
 {
+    struct weak_state *state = weak_state_of(opaque);
     /* Operations that no quiet has completed may be lost. */
     for (int i = 0; i < state->count; i++)
         if (state->held[i].own_copy)
