@@ -116,9 +116,9 @@ static void queue_wake(struct file_queue *q)
 static const struct file_backend backend = {.name = "by hand",
                                             .open = queue_open,
                                             .close = queue_close,
-                                            .give = queue_give,
-                                            .push = queue_push,
-                                            .take = queue_take,
+                                            .submit = queue_give,
+                                            .start = queue_push,
+                                            .reap = queue_take,
                                             .wake = queue_wake};
 
 static struct opened_file file;
@@ -191,7 +191,7 @@ static void nothing_ends_within_the_limit(void **state)
     assert_int_equal(result.done, 0);
     queue.takes_ns = ms;
     assert_int_equal(run(false, CHUNK), WEFT_ERR_TIMEOUT);
-    assert_non_null(strstr(base_last_error(), "an earlier transfer of this file never ended ("));
+    assert_non_null(strstr(base_last_error(), "an earlier transfer of this file did not end ("));
     const struct file_transfer transfer = {.place = {.kind = FILE_HOST, .address = memory},
                                            .bytes = 1};
     assert_int_equal(file_engine_begin(engine, &transfer), WEFT_ERR_TIMEOUT);
@@ -221,7 +221,7 @@ static void the_first_failure_is_told(void **state)
     snprintf(
         words, sizeof words,
         "weft_file_write: %d bytes at 0 of a/file: %s; the disk is full; the first %d bytes are "
-        "safe",
+        "transferred",
         PIECES * CHUNK, strerror(ENOSPC), 2 * CHUNK);
     assert_string_equal(base_last_error(), words);
     assert_int_equal(run(true, PIECES * CHUNK), WEFT_OK);

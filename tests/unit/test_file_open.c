@@ -332,7 +332,7 @@ static void what_is_no_file_is_refused(void **state)
     static const struct {
         mode_t mode;
         const char *words;
-    } rows[] = {{S_IFIFO, "weft_file_open: /x/file is a pipe; a file or a block device is wanted"},
+    } rows[] = {{S_IFIFO, "weft_file_open: /x/file is a pipe; expected a file or a block device"},
                 {S_IFSOCK, "is a socket;"},
                 {S_IFCHR, "is a character device;"},
                 {S_IFDIR, "weft_file_open: /x/file is a directory"}};
@@ -371,14 +371,14 @@ static void what_keeps_a_file_from_direct_io(void **state)
         bool offset, memory; /* statx gives none */
         const char *reason;  /* NULL: it has direct I/O */
     } rows[] = {
-        {WEFT_FILE_BUFFERED, 0, 0, 0, 0, 0, 0, "the program asked for it (WEFT_FILE_BUFFERED)"},
+        {WEFT_FILE_BUFFERED, 0, 0, 0, 0, 0, 0, "the program requested it (WEFT_FILE_BUFFERED)"},
         {0, true, 0, 0, 0, 0, 0, "fstatfs failed"},
-        {0, 0, 0, TMPFS_MAGIC, 0, 0, 0, "the file system keeps its data there"},
-        {0, 0, 0, RAMFS_MAGIC, 0, 0, 0, "the file system keeps its data there"},
+        {0, 0, 0, TMPFS_MAGIC, 0, 0, 0, "the file system keeps its data in it"},
+        {0, 0, 0, RAMFS_MAGIC, 0, 0, 0, "the file system keeps its data in it"},
         {0, 0, true, TMPFS_MAGIC, 0, 0, 0, NULL},
         {0, 0, 0, 0, EINVAL, 0, 0, "open with O_DIRECT: Invalid argument"},
-        {0, 0, 0, 0, 0, true, 0, "statx says that this file has no direct I/O"},
-        {0, 0, 0, 0, 0, 0, true, "statx says that this file has no direct I/O"},
+        {0, 0, 0, 0, 0, true, 0, "statx reports no direct I/O for this file"},
+        {0, 0, 0, 0, 0, 0, true, "statx reports no direct I/O for this file"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char reason[120];
@@ -395,7 +395,7 @@ static void what_keeps_a_file_from_direct_io(void **state)
         assert_int_equal(file.direct, rows[i].reason ? -1 : fd_of(1));
         assert_int_equal(os.open_now, rows[i].reason ? 1 : 2);
         if (rows[i].reason) {
-            snprintf(reason, sizeof reason, "by the page cache: %s", rows[i].reason);
+            snprintf(reason, sizeof reason, "through the page cache: %s", rows[i].reason);
             assert_string_equal(file.reason, reason);
             assert_string_equal(file.reason_code, "FILE-BUFFERED");
             assert_int_equal(file.alignment, 1);
@@ -451,17 +451,17 @@ static void what_keeps_a_file_from_better_is_noted(void **state)
     assert_int_equal(open_it(R, 0), WEFT_OK);
     file_note_threads(&file, "one");
     assert_string_equal(file.reason_code, "FILE-NO-URING");
-    assert_string_equal(file.reason, "by threads: one");
+    assert_string_equal(file.reason, "through threads: one");
     file_give_up_direct(&file, EINVAL);
     assert_string_equal(file.reason_code, "FILE-BUFFERED");
     assert_string_equal(file.reason,
-                        "by the page cache: a transfer past it was refused: Invalid argument");
+                        "through the page cache: a direct transfer was refused: Invalid argument");
     assert_int_equal(file.alignment, 1);
     assert_int_equal(file.memory_alignment, 1);
     assert_int_equal(file.direct, fd_of(1));
     file_note_threads(&file, "two");
     assert_string_equal(file.reason_code, "FILE-BUFFERED");
-    assert_non_null(strstr(file.reason, "Invalid argument; by threads: two"));
+    assert_non_null(strstr(file.reason, "Invalid argument; through threads: two"));
     close_it();
 }
 
@@ -542,7 +542,7 @@ static void what_is_made_safe(void **state)
         os.errors_left[DATASYNC] = 1, os.errors_with = EIO;
         assert_int_equal(file_make_safe(&file), WEFT_ERR_SYSTEM);
         assert_int_equal(os.calls[DATASYNC], 7);
-        assert_non_null(strstr(base_last_error(), "Input/output error; nothing written since"));
+        assert_non_null(strstr(base_last_error(), "Input/output error; data written since"));
         close_it();
     }
     reset(state);

@@ -272,7 +272,7 @@ static void a_queue_that_fails_ends_all(void **state)
     assert_int_equal(begin(true, 0, CHUNK), WEFT_ERR_SYSTEM);
     assert_false(file_drive_busy(engine));
     assert_int_equal(file_drive_run(engine, list, 1), WEFT_ERR_SYSTEM);
-    assert_non_null(strstr(base_last_error(), "never ended ("));
+    assert_non_null(strstr(base_last_error(), "did not end ("));
     assert_non_null(strstr(base_last_error(), strerror(EBADF)));
     engine->broken = 0;
 }
