@@ -45,10 +45,8 @@ struct mlx5 {
     void *handle;
 };
 
-/* Both libraries, of `folder` or, where it is "", the system's. WEFT_ERR_UNSUPPORTED as
- verbs_open().
-
- * mlx5_close() undoes it. */
+/* Loads libibverbs and libmlx5 from `folder`, or the system's for "". WEFT_ERR_UNSUPPORTED as in
+ * verbs_open(). mlx5_close() unloads them. */
 weft_status mlx5_open(struct mlx5 *mlx5, const char *folder);
 void mlx5_close(struct mlx5 *mlx5);
 

@@ -199,7 +199,7 @@ bool file_cufile_attach(struct opened_file *file, enum file_gpu_backend way, con
     if (!open)
         return false;
     struct cufile_description description = {.type = CUFILE_DESCRIPTOR, .handle.fd = file->direct};
-    struct cufile_error error = library.calls.enlist(&file->cufile, &description);
+    struct cufile_error error = library.calls.register_handle(&file->cufile, &description);
     if (!error.error)
         return true;
     file->cufile = NULL;
@@ -212,7 +212,7 @@ void file_cufile_detach(struct opened_file *file)
 {
     if (!file->cufile)
         return;
-    library.calls.drop(file->cufile);
+    library.calls.deregister_handle(file->cufile);
     file->cufile = NULL;
     release_library();
 }
@@ -232,7 +232,7 @@ static void register_memory(struct gpu *gpu, const void *base, size_t bytes)
     char text[160];
     struct cufile_error error = {CUFILE_FIRST_ERROR, 0};
     if (gpu_enter(&gpu->device) == WEFT_OK) {
-        error = library.calls.know(base, bytes, 0);
+        error = library.calls.register_buffer(base, bytes, 0);
         gpu_leave(&gpu->device);
     }
     if (error.error)
@@ -267,7 +267,7 @@ void file_cufile_end(const struct gpu *gpu)
         if (known->gpu != gpu) {
             library.known[kept++] = *known;
         } else if (!known->refused && gpu_enter(&gpu->device) == WEFT_OK) {
-            library.calls.forget(known->base);
+            library.calls.deregister_buffer(known->base);
             gpu_leave(&gpu->device);
         }
     }

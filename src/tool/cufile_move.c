@@ -188,7 +188,7 @@ static bool is_known(const struct tool_cufile_move *point)
 static void forget(const struct cufile *c)
 {
     if (known.handle)
-        c->drop(known.handle);
+        c->deregister_handle(known.handle);
     if (known.fd >= 0)
         close(known.fd);
     known.handle = NULL;
@@ -211,7 +211,7 @@ static bool know(const struct cufile *c, const struct tool_cufile_move *point, c
         return false;
     }
     struct cufile_description description = {.type = CUFILE_DESCRIPTOR, .handle.fd = known.fd};
-    struct cufile_error enlisted = c->enlist(&known.handle, &description);
+    struct cufile_error enlisted = c->register_handle(&known.handle, &description);
     if (known.name[0])
         unlink(known.name);
     if (!enlisted.error)

@@ -55,7 +55,7 @@ static void in_words(void **state)
           "NVML lists no process that holds it (one in another PID namespace is not listed)");
     /* no such GPU, and an error of the library */
     holds("1:1:5", "0000:77:00.0",
-          "who holds it is not known (this driver's library does not offer that function)");
+          "who holds it is not known (this driver's library does not have that function)");
     holds("1:-4", second, "who holds it is not known (unknown NVML error)");
 }
 
