@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Proof and figures of pairs of GPUs. See gpu_probe.h. */
+/* Tests and measures pairs of GPUs. See gpu_probe.h. */
 #include "tool/gpu_probe.h"
 
 #include <pthread.h>
@@ -17,34 +17,35 @@ enum {
     PROOF_ROUNDS = 8,
     ECHO_UNTIMED = 64,
     ECHO_ROUNDS = 1000,
-    COPIES = 3, /* the middle one counts */
+    COPIES = 3, /* copies per measurement; the median counts */
     FLAG_BYTES = 256,
 };
 #define MIB(n) ((size_t)(n) << 20)
 static const size_t WARM_BYTES = MIB(16), FULL_BYTES = MIB(512), BRIEF_BYTES = MIB(256),
                     HOST_BYTES = MIB(64);
-/* A copy is made so small that it takes no longer than this: a pair needs 21 of them. */
+/* Longest time of one copy, which limits its size: a pair needs 21 copies. */
 static const double FULL_COPY_MS = 12, BRIEF_COPY_MS = 3;
-/* The kernels also count their polls (kernels.cu), so both end within 2 s even if the GPU's timer
- * stood still. The second, longer try is for GPUs on which other kernels delayed one of the two. */
+/* Time limits of the kernels. They also count their polls (kernels.cu), so both end within 2 s even
+ * if the GPU's timer stops. The second, longer attempt is for GPUs on which other kernels delayed
+ * one of the two. */
 static const uint64_t PROOF_LIMIT_NS = 400000000, PROOF_AGAIN_NS = 1200000000,
                       ECHO_LIMIT_NS = 300000000;
 
 struct probe_gpu {
     const char *address;
     bool tried;
-    weft_status status; /* of opening it */
+    weft_status status; /* result of opening it */
     char sentence[PROBE_EVIDENCE];
     struct gpu_device device;
     struct gpu_module module;
     CUstream stream;
     CUevent begun, ended;
-    CUdeviceptr out, in; /* copied from, copied to */
-    size_t bytes;        /* of each */
-    CUdeviceptr area;    /* struct prove_area, then the flag of an echo */
+    CUdeviceptr out, in; /* source and destination buffers of copies */
+    size_t bytes;        /* size of each buffer */
+    CUdeviceptr area;    /* struct prove_area, then the flag of the latency test */
 };
 
-/* Pinned, for the kernels of one pair. */
+/* Pinned memory for the kernels of one pair. */
 struct probe_pinned {
     struct prove_pair pairs[2];
     struct prove_report proofs[2];
@@ -85,7 +86,7 @@ static weft_status find_ordinal(const struct cuda *cuda, const struct probe_gpu 
                      visible == 1 ? "" : "s", gpu->address ? gpu->address : "an unknown address");
 }
 
-/* Two buffers, as large as is wanted, but never more than a quarter of what is free. */
+/* Allocates two buffers; together they use at most a quarter of the free memory. */
 static weft_status make_buffers(struct probe_gpu *gpu)
 {
     const struct cuda *cuda = gpu->device.cuda;
@@ -222,7 +223,7 @@ void probe_gpus_warm(struct probe_gpus *gpus)
             pthread_join(threads[i], NULL);
 }
 
-/* Pinned memory is given back in a context that is still there. */
+/* Frees pinned memory while a context still exists. */
 void probe_gpus_close(struct probe_gpus *gpus)
 {
     if (!gpus)
@@ -243,7 +244,7 @@ void probe_gpus_close(struct probe_gpus *gpus)
     free(gpus);
 }
 
-/* In a current context. */
+/* Allocates pinned memory once; the caller has made a context current. */
 static weft_status make_pinned(struct probe_gpus *gpus, void **memory, CUdeviceptr *device,
                                size_t bytes)
 {
@@ -310,7 +311,7 @@ static int64_t rate_mbps(size_t bytes, double ms)
     return ms > 0 ? (int64_t)((double)bytes / ms / 1000 + 0.5) : 0;
 }
 
-/* A way that is slow gets a smaller copy, so that it takes no longer than the others. */
+/* Size of a copy that takes no longer than the limit, from the time of a warm-up copy. */
 static size_t fitting(size_t most, double warm_ms, bool brief)
 {
     double limit = brief ? BRIEF_COPY_MS : FULL_COPY_MS;
@@ -340,8 +341,7 @@ static weft_status time_copies(struct probe_gpu *gpu, CUdeviceptr to, CUdevicept
     return status;
 }
 
-/* Both directions at once. The slower one's time counts: the two hardly start at different
- * times. */
+/* Times both directions at the same time. The slower one counts; both start almost together. */
 static weft_status time_both(struct probe_gpu *a, struct probe_gpu *b, size_t bytes, int64_t *mbps)
 {
     double ms[COPIES], other_ms;
@@ -446,8 +446,8 @@ static weft_status launch(struct probe_gpu *gpu, enum gpu_kernel kernel, unsigne
     return status;
 }
 
-/* Launches on both and waits for both, also when the second could not be launched: the first ends
- * by its limit. */
+/* Launches a kernel on both GPUs and waits for both. When the second launch fails, the first kernel
+ * ends by its time limit. */
 static weft_status run_both(struct probe_gpu *const *ends, enum gpu_kernel kernel, unsigned threads,
                             void **first, void **second, const char *what)
 {
@@ -496,7 +496,7 @@ static bool only_late(const struct prove_report *r)
     return r->stage == PROVE_GOOD || r->stage == PROVE_NO_FLAG || r->stage == PROVE_NO_ACK;
 }
 
-/* The side that found a wrong value says more than the one that then waited in vain. */
+/* Sets the result. A side that read a wrong value is reported before a side that only timed out. */
 static void conclude(struct probe_gpus *gpus, struct probe_gpu *const *ends,
                      const char *const *names, struct probe_pair *pair)
 {
@@ -570,7 +570,8 @@ static void disable(struct probe_gpu *from, struct probe_gpu *to)
     gpu_leave(&from->device);
 }
 
-/* False with the sentence: the driver does not offer it, or refuses what it offers. */
+/* Enables peer access in both directions. False with the evidence: the driver does not offer it, or
+ * refuses what it offers. */
 static bool open_access(struct probe_gpu *const *ends, const char *const *names,
                         struct probe_pair *pair)
 {
@@ -594,7 +595,7 @@ static bool open_access(struct probe_gpu *const *ends, const char *const *names,
             continue;
         pair->proof = FOUND_REFUSED;
         snprintf(pair->evidence, sizeof pair->evidence,
-                 "cuCtxEnablePeerAccess by %s to %s: %s, though cuDeviceCanAccessPeer says yes",
+                 "cuCtxEnablePeerAccess by %s to %s: %s, though cuDeviceCanAccessPeer returns 1",
                  names[i], names[!i], cuda_error_text(cuda, result, error, sizeof error));
         if (i)
             disable(ends[0], ends[1]);

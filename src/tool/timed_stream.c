@@ -17,7 +17,7 @@ struct timed_stream {
     weft_event simt_marks[2];
 };
 
-static weft_status driver(const struct timed_stream *s, CUresult result, const char *what)
+static weft_status check_result(const struct timed_stream *s, CUresult result, const char *what)
 {
     return result ? cuda_fail(&s->gpu->cuda, result, "%s", what) : WEFT_OK;
 }
@@ -28,9 +28,10 @@ static weft_status open_stream_gpu(struct timed_stream *s)
     weft_status status = gpu_enter(&s->gpu->device);
     if (status)
         return status;
-    status = driver(s, cuda->StreamCreate(&s->stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    status =
+        check_result(s, cuda->StreamCreate(&s->stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
     for (int i = 0; i < 2 && !status; i++)
-        status = driver(s, cuda->EventCreate(&s->marks[i], 0), "cuEventCreate");
+        status = check_result(s, cuda->EventCreate(&s->marks[i], 0), "cuEventCreate");
     gpu_leave(&s->gpu->device);
     return status;
 }
@@ -104,7 +105,7 @@ weft_status timed_stream_mark(struct timed_stream *s, bool end)
     weft_status status = gpu_enter(&s->gpu->device);
     if (status)
         return status;
-    status = driver(s, s->gpu->cuda.EventRecord(s->marks[end], s->stream), "cuEventRecord");
+    status = check_result(s, s->gpu->cuda.EventRecord(s->marks[end], s->stream), "cuEventRecord");
     gpu_leave(&s->gpu->device);
     return status;
 }
@@ -117,8 +118,8 @@ static weft_status wait_gpu(struct timed_stream *s, double *us)
         return status;
     status = gpu_wait_stream(s->gpu, s->stream, "a stream that is measured");
     if (!status && us)
-        status = driver(s, s->gpu->cuda.EventElapsedTime(&ms, s->marks[0], s->marks[1]),
-                        "cuEventElapsedTime");
+        status = check_result(s, s->gpu->cuda.EventElapsedTime(&ms, s->marks[0], s->marks[1]),
+                              "cuEventElapsedTime");
     gpu_leave(&s->gpu->device);
     if (us)
         *us = 1e3 * (double)ms;
@@ -155,9 +156,9 @@ weft_status timed_stream_capture(struct timed_stream *s)
     if (s->graph)
         s->gpu->cuda.GraphExecDestroy(s->graph);
     s->graph = NULL;
-    status =
-        driver(s, s->gpu->cuda.StreamBeginCapture(s->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
-               "cuStreamBeginCapture");
+    status = check_result(
+        s, s->gpu->cuda.StreamBeginCapture(s->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+        "cuStreamBeginCapture");
     gpu_leave(&s->gpu->device);
     return status;
 }
@@ -169,9 +170,9 @@ weft_status timed_stream_captured(struct timed_stream *s)
     weft_status status = begin_graph(s);
     if (status)
         return status;
-    status = driver(s, cuda->StreamEndCapture(s->stream, &graph), "cuStreamEndCapture");
+    status = check_result(s, cuda->StreamEndCapture(s->stream, &graph), "cuStreamEndCapture");
     if (!status)
-        status = driver(s, cuda->GraphInstantiate(&s->graph, graph, 0), "cuGraphInstantiate");
+        status = check_result(s, cuda->GraphInstantiate(&s->graph, graph, 0), "cuGraphInstantiate");
     if (graph)
         cuda->GraphDestroy(graph);
     gpu_leave(&s->gpu->device);
@@ -183,7 +184,7 @@ weft_status timed_stream_replay(struct timed_stream *s)
     weft_status status = begin_graph(s);
     if (status)
         return status;
-    status = driver(s, s->gpu->cuda.GraphLaunch(s->graph, s->stream), "cuGraphLaunch");
+    status = check_result(s, s->gpu->cuda.GraphLaunch(s->graph, s->stream), "cuGraphLaunch");
     gpu_leave(&s->gpu->device);
     return status;
 }
