@@ -88,7 +88,7 @@ static bool find_sodium(void *library)
            loaded.begin && loaded.update && loaded.final;
 }
 
-static void note_failure(const char *file, const char *why)
+static void record_failure(const char *file, const char *why)
 {
     size_t used = strlen(tried);
     snprintf(tried + used, sizeof tried - used, "%s%s (%s)", used ? "; " : "", file, why);
@@ -109,12 +109,12 @@ static bool load_crypto(void)
     for (size_t i = 0; i < sizeof candidates / sizeof candidates[0]; i++) {
         void *library = dlopen(candidates[i].file, RTLD_NOW | RTLD_LOCAL);
         if (!library) {
-            note_failure(candidates[i].file, dlerror());
+            record_failure(candidates[i].file, dlerror());
         } else if (candidates[i].find(library)) {
             opened_crypto.library = candidates[i].file;
             return true;
         } else {
-            note_failure(candidates[i].file, "a required function is missing, or memory ran out");
+            record_failure(candidates[i].file, "a required function is missing, or memory ran out");
             dlclose(library);
         }
     }

@@ -131,8 +131,8 @@ struct rm {
     struct rm_gpu *gpus;
 };
 
-static weft_status request(int fd, unsigned number, size_t bytes, void *parameters,
-                           const char *what)
+static weft_status send_request(int fd, unsigned number, size_t bytes, void *parameters,
+                                const char *what)
 {
     if (ioctl(fd, _IOC(_IOC_READ | _IOC_WRITE, 'F', number, bytes), parameters) == 0)
         return WEFT_OK;
@@ -156,8 +156,8 @@ static weft_status check_answer(uint32_t status, const char *what)
                      "%s: the GPU's driver refuses with status %#x", what, status);
 }
 
-static weft_status allocate(struct rm *rm, uint32_t parent, uint32_t class, void *parameters,
-                            size_t bytes, uint32_t *object, const char *what)
+static weft_status allocate_object(struct rm *rm, uint32_t parent, uint32_t class, void *parameters,
+                                   size_t bytes, uint32_t *object, const char *what)
 {
     struct nvos21_alloc alloc = {.root = rm->client,
                                  .parent = parent,
@@ -166,15 +166,15 @@ static weft_status allocate(struct rm *rm, uint32_t parent, uint32_t class, void
                                  .parameters = (uintptr_t)parameters,
                                  .parameter_bytes = (uint32_t)bytes,
                                  .status = NOT_ANSWERED};
-    weft_status status = request(rm->ctl, NV_ESC_RM_ALLOC, sizeof alloc, &alloc, what);
+    weft_status status = send_request(rm->ctl, NV_ESC_RM_ALLOC, sizeof alloc, &alloc, what);
     if (!status)
         status = check_answer(alloc.status, what);
     *object = alloc.new;
     return status;
 }
 
-static weft_status control(struct rm *rm, uint32_t command, void *parameters, size_t bytes,
-                           const char *what)
+static weft_status send_control(struct rm *rm, uint32_t command, void *parameters, size_t bytes,
+                                const char *what)
 {
     struct nvos54_control call = {.client = rm->client,
                                   .object = rm->client,
@@ -182,7 +182,7 @@ static weft_status control(struct rm *rm, uint32_t command, void *parameters, si
                                   .parameters = (uintptr_t)parameters,
                                   .parameter_bytes = (uint32_t)bytes,
                                   .status = NOT_ANSWERED};
-    weft_status status = request(rm->ctl, NV_ESC_RM_CONTROL, sizeof call, &call, what);
+    weft_status status = send_request(rm->ctl, NV_ESC_RM_CONTROL, sizeof call, &call, what);
     return status ? status : check_answer(call.status, what);
 }
 
@@ -204,7 +204,7 @@ weft_status rm_open(struct rm **result)
         rm->ctl < 0 ? base_fail(WEFT_ERR_UNSUPPORTED, "open of /dev/nvidiactl: %s", strerror(errno))
                     : WEFT_OK;
     if (!status)
-        status = allocate(rm, 0, NV01_ROOT_CLIENT, NULL, 0, &rm->client, "a client");
+        status = allocate_object(rm, 0, NV01_ROOT_CLIENT, NULL, 0, &rm->client, "a client");
     if (status) {
         rm_close(rm);
         return status;
@@ -247,7 +247,7 @@ static weft_status find_card(struct rm *rm, const char *bus_id, struct card_info
         return base_fail(WEFT_ERR_UNSUPPORTED, "'%s' is not a PCI address", bus_id);
     memset(cards, 0, sizeof cards);
     weft_status status =
-        request(rm->ctl, NV_ESC_CARD_INFO, sizeof cards, cards, "the list of GPUs");
+        send_request(rm->ctl, NV_ESC_CARD_INFO, sizeof cards, cards, "the list of GPUs");
     if (status)
         return status;
     for (int i = 0; i < MOST_CARDS; i++) {
@@ -273,13 +273,13 @@ static weft_status open_gpu(struct rm *rm, struct rm_gpu *gpu)
     if (gpu->fd < 0)
         return base_fail(WEFT_ERR_UNSUPPORTED, "open of %s: %s", gpu->node, strerror(errno));
     struct id_info id = {.gpu_id = card.gpu_id};
-    status = control(rm, CMD_GPU_GET_ID_INFO_V2, &id, sizeof id, "a GPU's number");
+    status = send_control(rm, CMD_GPU_GET_ID_INFO_V2, &id, sizeof id, "a GPU's number");
     struct nv0080_device parameters = {.device_id = id.device_instance,
                                        .client_share = rm->client,
                                        .va_mode = VA_MODE_OPTIONAL_MULTIPLE};
     if (!status)
-        status = allocate(rm, rm->client, NV01_DEVICE_0, &parameters, sizeof parameters,
-                          &gpu->device, "a device");
+        status = allocate_object(rm, rm->client, NV01_DEVICE_0, &parameters, sizeof parameters,
+                                 &gpu->device, "a device");
     return status;
 }
 
@@ -319,8 +319,8 @@ weft_status rm_import(struct rm *rm, const char *bus_id, int fd, struct rm_memor
         return status;
     struct import_object import = {
         .fd = fd, .type = EXPORT_OBJECT_TYPE_RM, .device = gpu->device, .parent = gpu->device};
-    status = control(rm, CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD, &import, sizeof import,
-                     "the import of GPU memory");
+    status = send_control(rm, CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD, &import, sizeof import,
+                          "the import of GPU memory");
     if (!status)
         *memory = (struct rm_memory){import.object, gpu};
     return status;
@@ -340,7 +340,7 @@ weft_status rm_duplicate(struct rm *rm, const char *bus_id, uint32_t client, uin
                                     .source_client = client,
                                     .source_object = object,
                                     .status = NOT_ANSWERED};
-    status = request(rm->ctl, NV_ESC_RM_DUP_OBJECT, sizeof call, &call, what);
+    status = send_request(rm->ctl, NV_ESC_RM_DUP_OBJECT, sizeof call, &call, what);
     if (!status)
         status = check_answer(call.status, what);
     if (!status)
@@ -386,7 +386,7 @@ weft_status rm_map(struct rm *rm, const struct rm_memory *memory, size_t offset,
                               .status = NOT_ANSWERED,
                               .fd = fd};
     weft_status status =
-        request(rm->ctl, NV_ESC_RM_MAP_MEMORY, sizeof call, &call, "a mapping of GPU memory");
+        send_request(rm->ctl, NV_ESC_RM_MAP_MEMORY, sizeof call, &call, "a mapping of GPU memory");
     if (!status)
         status = check_answer(call.status, "a mapping of GPU memory");
     if (!status) {

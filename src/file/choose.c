@@ -59,9 +59,9 @@ weft_status file_engine_choose(struct opened_file *file, struct file_settings *s
         weft_status status = file_engine_open(file, settings, engine);
         if (!status || choice == URING || status != WEFT_ERR_UNSUPPORTED)
             return status;
-        file_note_threads(file, base_last_error());
+        file_record_threads(file, base_last_error());
     } else {
-        file_note_threads(file, "WEFT_FILE_BACKEND=threads");
+        file_record_threads(file, "WEFT_FILE_BACKEND=threads");
     }
     settings->backend = &file_threads;
     return file_engine_open(file, settings, engine);

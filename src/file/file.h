@@ -82,19 +82,19 @@ weft_status file_open(const struct file_calls *calls, const char *path, unsigned
 void file_close(struct opened_file *file);
 
 /* Records that a direct transfer was refused with `error`: all later ones use the page cache. */
-void file_give_up_direct(struct opened_file *file, int error);
+void file_disable_direct(struct opened_file *file, int error);
 
 /* Records why threads are used instead of io_uring. */
-void file_note_threads(struct opened_file *file, const char *why);
+void file_record_threads(struct opened_file *file, const char *why);
 
 weft_status file_size(const struct opened_file *file, uint64_t *bytes);
 weft_status file_resize(const struct opened_file *file, uint64_t bytes);
-weft_status file_make_safe(struct opened_file *file);
+weft_status file_sync(struct opened_file *file);
 
 /* Describes the file system and the device of a file, from /proc and /sys; "unknown" when these do
  * not show it. */
-void file_recognise(const char *path, const struct stat *st, char *file_system,
-                    size_t file_system_bytes, char *store, size_t store_bytes);
+void file_identify(const char *path, const struct stat *st, char *file_system,
+                   size_t file_system_bytes, char *store, size_t store_bytes);
 
 /* -------------------------------------------------------------------------------- requests */
 
@@ -258,7 +258,8 @@ weft_status file_engine_quiet(struct file_engine *engine);
 bool file_engine_busy(struct file_engine *engine);
 
 /* Records a failure that the next file_engine_quiet() returns, unless one is recorded already. */
-void file_engine_note(struct file_engine *engine, weft_status status, const char *sentence);
+void file_engine_record_failure(struct file_engine *engine, weft_status status,
+                                const char *sentence);
 
 /* Fills all of *info but the size. with_gpu: also determines how GPU memory is transferred, which
  * loads cuFile when the kernel supports it; without it, only if it is known already. */

@@ -170,7 +170,7 @@ static void open_direct(struct opened_file *file, unsigned flags)
 }
 
 /* A reason against direct I/O is more important, so it keeps its code and comes first. */
-void file_note_threads(struct opened_file *file, const char *why)
+void file_record_threads(struct opened_file *file, const char *why)
 {
     size_t used = strlen(file->reason);
     if (!used)
@@ -179,7 +179,7 @@ void file_note_threads(struct opened_file *file, const char *why)
              used ? "; " : "", why);
 }
 
-void file_give_up_direct(struct opened_file *file, int error)
+void file_disable_direct(struct opened_file *file, int error)
 {
     /* The descriptor stays open: requests may be in flight on it. */
     file->alignment = file->memory_alignment = 1;
@@ -205,8 +205,8 @@ weft_status file_open(const struct file_calls *calls, const char *path, unsigned
         return status;
     }
     open_direct(file, flags);
-    file_recognise(path, &st, file->file_system, sizeof file->file_system, file->store,
-                   sizeof file->store);
+    file_identify(path, &st, file->file_system, sizeof file->file_system, file->store,
+                  sizeof file->store);
     return WEFT_OK;
 }
 
@@ -294,7 +294,7 @@ static weft_status sync_name(const struct opened_file *file)
                      strerror(error));
 }
 
-weft_status file_make_safe(struct opened_file *file)
+weft_status file_sync(struct opened_file *file)
 {
     weft_status status = file->writes ? sync_data(file) : WEFT_OK;
     if (!status && file->made) {

@@ -328,7 +328,7 @@ static bool must_continue(struct file_engine *engine, struct file_piece *piece)
         return true;
     if (error && refuses_direct(piece, error)) {
         if (engine->direct)
-            file_give_up_direct(engine->file, error);
+            file_disable_direct(engine->file, error);
         engine->direct = piece->io.direct = false;
         return true;
     }

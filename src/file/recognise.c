@@ -207,8 +207,8 @@ static void find_store(const struct mount *mount, bool deep, char *text, size_t 
     }
 }
 
-void file_recognise(const char *path, const struct stat *st, char *file_system,
-                    size_t file_system_bytes, char *store, size_t store_bytes)
+void file_identify(const char *path, const struct stat *st, char *file_system,
+                   size_t file_system_bytes, char *store, size_t store_bytes)
 {
     struct mount mount;
     snprintf(file_system, file_system_bytes, "unknown");

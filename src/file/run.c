@@ -479,7 +479,8 @@ weft_status file_drive_begin(struct file_engine *engine, const struct file_trans
     return status;
 }
 
-void file_engine_note(struct file_engine *engine, weft_status status, const char *sentence)
+void file_engine_record_failure(struct file_engine *engine, weft_status status,
+                                const char *sentence)
 {
     pthread_mutex_lock(&engine->lock);
     if (!engine->background_status) {

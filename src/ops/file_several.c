@@ -102,7 +102,7 @@ static void run_requests(void *argument)
     else if (call->part.result)
         *call->part.result = (weft_file_result){.status = status};
     if (status)
-        file_engine_note(file->engine, status, weft_last_error());
+        file_engine_record_failure(file->engine, status, weft_last_error());
     access_act_for_others(before);
 }
 

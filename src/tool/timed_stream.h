@@ -18,7 +18,7 @@ weft_stream timed_stream_handle(const struct timed_stream *stream);
 bool timed_stream_has_graphs(const struct timed_stream *stream);
 
 /* Records the begin or end event on the stream. */
-weft_status timed_stream_mark(struct timed_stream *stream, bool end);
+weft_status timed_stream_record(struct timed_stream *stream, bool end);
 
 /* Waits until the stream is idle. *us (may be NULL): time between the begin and the end event in
  * microseconds. */

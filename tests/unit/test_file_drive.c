@@ -365,15 +365,15 @@ static void what_a_file_lies_on(void **state)
     struct stat st = {0};
     (void)state;
     assert_int_equal(stat("/proc/self/status", &st), 0);
-    file_recognise("/proc/self/status", &st, system, sizeof system, store, sizeof store);
+    file_identify("/proc/self/status", &st, system, sizeof system, store, sizeof store);
     assert_string_equal(system, "proc");
     assert_string_equal(store, "unknown");
-    file_recognise("/nowhere/at/all", &st, system, sizeof system, store, sizeof store);
+    file_identify("/nowhere/at/all", &st, system, sizeof system, store, sizeof store);
     assert_string_equal(system, "unknown");
     assert_string_equal(store, "unknown");
     st.st_mode = S_IFBLK;
     st.st_rdev = 0xfff;
-    file_recognise("/nowhere/at/all", &st, system, sizeof system, store, sizeof store);
+    file_identify("/nowhere/at/all", &st, system, sizeof system, store, sizeof store);
     assert_string_equal(system, "none");
     assert_string_equal(store, "block device 15:255");
 }

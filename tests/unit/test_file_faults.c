@@ -402,9 +402,9 @@ static void sync_tells(void **state)
     unlink(path());
     assert_int_equal(file_open(&calls, path(), WEFT_FILE_WRITE | WEFT_FILE_CREATE, 0, &file), 0);
     fails_left = 3, fails_with = EINTR;
-    assert_int_equal(file_make_safe(&file), WEFT_OK);
+    assert_int_equal(file_sync(&file), WEFT_OK);
     fails_left = 1, fails_with = EIO;
-    assert_int_equal(file_make_safe(&file), WEFT_ERR_SYSTEM);
+    assert_int_equal(file_sync(&file), WEFT_ERR_SYSTEM);
     assert_non_null(strstr(base_last_error(), strerror(EIO)));
     assert_non_null(strstr(base_last_error(), "write it again"));
     file_close(&file);
@@ -423,15 +423,15 @@ static void name_is_made_safe(void **state)
     folder_syncs = 0;
     assert_int_equal(file_open(&calls, path(), WEFT_FILE_WRITE | WEFT_FILE_CREATE, 0, &file), 0);
     fails_left = 1, fails_with = EIO;
-    assert_int_equal(file_make_safe(&file), WEFT_ERR_SYSTEM);
+    assert_int_equal(file_sync(&file), WEFT_ERR_SYSTEM);
     assert_non_null(strstr(base_last_error(), "folder"));
-    assert_int_equal(file_make_safe(&file), WEFT_OK);
+    assert_int_equal(file_sync(&file), WEFT_OK);
     assert_int_equal(folder_syncs, 2);
-    assert_int_equal(file_make_safe(&file), WEFT_OK);
+    assert_int_equal(file_sync(&file), WEFT_OK);
     assert_int_equal(folder_syncs, 2);
     file_close(&file);
     assert_int_equal(file_open(&calls, path(), WEFT_FILE_WRITE | WEFT_FILE_CREATE, 0, &file), 0);
-    assert_int_equal(file_make_safe(&file), WEFT_OK); /* it was there */
+    assert_int_equal(file_sync(&file), WEFT_OK); /* it was there */
     assert_int_equal(folder_syncs, 2);
     file_close(&file);
     unlink(path());
