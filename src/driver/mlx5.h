@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libmlx5 as a table of functions, with the libibverbs that it belongs to: what a program needs to
- * make queues of a ConnectX adapter in memory of its own. Types come from rdma-core's headers.
- * Knows nothing of what the commands say. */
+ * create queues of a ConnectX adapter in its own memory. Types come from rdma-core's headers.
+ * The callers compose the commands. */
 #ifndef WEFT_DRIVER_MLX5_H
 #define WEFT_DRIVER_MLX5_H
 
