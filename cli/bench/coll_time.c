@@ -48,11 +48,11 @@ static weft_status time_on_stream(struct coll_bench *b, int op, size_t bytes, in
     *us = 0;
     weft_status status = enqueue_repetition(b, op, bytes, how, before);
     if (!status)
-        status = timed_stream_mark(b->stream, false);
+        status = timed_stream_record(b->stream, false);
     if (!status)
         status = enqueue_repetition(b, op, bytes, how, calls);
     if (!status)
-        status = timed_stream_mark(b->stream, true);
+        status = timed_stream_record(b->stream, true);
     if (!status)
         status = timed_stream_wait(b->stream, us);
     *us /= calls;

@@ -56,8 +56,8 @@ static bool hmac_by_sodium(const void *key, size_t key_bytes, const void *messag
            loaded.update(&state, message, message_bytes) == 0 && loaded.final(&state, mac) == 0;
 }
 
-/* OpenSSL 3 makes its state at the first call, and a call that finds no memory for it crashes
- * instead of failing; this one tells. */
+/* OpenSSL 3 allocates its state at the first call, and HMAC() crashes when that allocation fails.
+ * This call allocates it and returns NULL on failure. */
 static bool openssl_is_ready(void *library)
 {
     typedef void *get_context(void);
@@ -88,7 +88,7 @@ static bool find_sodium(void *library)
            loaded.begin && loaded.update && loaded.final;
 }
 
-static void note_failure(const char *file, const char *why)
+static void record_failure(const char *file, const char *why)
 {
     size_t used = strlen(tried);
     snprintf(tried + used, sizeof tried - used, "%s%s (%s)", used ? "; " : "", file, why);
@@ -109,13 +109,12 @@ static bool load_crypto(void)
     for (size_t i = 0; i < sizeof candidates / sizeof candidates[0]; i++) {
         void *library = dlopen(candidates[i].file, RTLD_NOW | RTLD_LOCAL);
         if (!library) {
-            note_failure(candidates[i].file, dlerror());
+            record_failure(candidates[i].file, dlerror());
         } else if (candidates[i].find(library)) {
             opened_crypto.library = candidates[i].file;
             return true;
         } else {
-            note_failure(candidates[i].file,
-                         "it lacks a function that is needed, or finds no memory");
+            record_failure(candidates[i].file, "a required function is missing, or memory ran out");
             dlclose(library);
         }
     }

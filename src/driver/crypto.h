@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HMAC-SHA256 of a library that is loaded when a job needs it: OpenSSL's libcrypto, else libsodium.
- * Knows nothing of what is authenticated. */
+/* HMAC-SHA256 from OpenSSL's libcrypto or, if that is absent, from libsodium. The library is loaded
+ * when a job needs it. */
 #ifndef WEFT_DRIVER_CRYPTO_H
 #define WEFT_DRIVER_CRYPTO_H
 
@@ -19,11 +19,11 @@ struct crypto_driver {
                         size_t message_bytes, uint8_t mac[CRYPTO_MAC_BYTES]);
 };
 
-/* Loads it at the first call; stays loaded. WEFT_ERR_UNSUPPORTED names the files that were tried
- * and what the loader said. */
+/* Loads the library at the first call; it stays loaded. WEFT_ERR_UNSUPPORTED: the message has the
+ * files that were tried and the loader's reasons. */
 weft_status crypto_load(const struct crypto_driver **crypto);
 
-/* Compares in a time that does not depend on where the two differ. */
+/* Compares two codes in constant time. */
 bool crypto_equal(const uint8_t a[CRYPTO_MAC_BYTES], const uint8_t b[CRYPTO_MAC_BYTES]);
 
 #endif

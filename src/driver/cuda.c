@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loading the CUDA driver, sentences for its errors, and injected faults. See cuda.h. */
+/* Loads the CUDA driver, makes its error messages, and injects faults. See cuda.h. */
 #include "driver/cuda.h"
 
 #include "base/status.h"
@@ -54,7 +54,7 @@ static weft_status status_of(CUresult result)
     case CUDA_ERROR_NOT_SUPPORTED:
     case CUDA_ERROR_PEER_ACCESS_UNSUPPORTED:
         return WEFT_ERR_UNSUPPORTED;
-    case CUDA_ERROR_ILLEGAL_ADDRESS: /* a kernel was ended, and its context with it */
+    case CUDA_ERROR_ILLEGAL_ADDRESS: /* a kernel failed, and its context is unusable */
     case CUDA_ERROR_LAUNCH_TIMEOUT:
     case CUDA_ERROR_ASSERT:
     case CUDA_ERROR_HARDWARE_STACK_ERROR:
@@ -87,15 +87,14 @@ static weft_status init_failed(const struct cuda *cuda, CUresult result)
     if (result == CUDA_ERROR_NO_DEVICE)
         return base_fail(WEFT_ERR_UNSUPPORTED,
                          "cuInit: %s: the driver sees no GPU; CUDA_VISIBLE_DEVICES may hide it, or "
-                         "this container was given none",
+                         "this container has none",
                          error);
     if (result == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH)
-        return base_fail(
-            WEFT_ERR_UNSUPPORTED,
-            "cuInit: %s: libcuda.so.1 and the kernel module are of different versions; "
-            "reboot or load the module that belongs to it",
-            error);
-    return base_fail(WEFT_ERR_UNSUPPORTED, "cuInit: %s; `weft doctor` looks further", error);
+        return base_fail(WEFT_ERR_UNSUPPORTED,
+                         "cuInit: %s: libcuda.so.1 and the kernel module have different versions; "
+                         "reboot, or load the matching module",
+                         error);
+    return base_fail(WEFT_ERR_UNSUPPORTED, "cuInit: %s; `weft doctor` shows more", error);
 }
 
 static void fault_install(struct cuda *cuda);
@@ -113,7 +112,7 @@ weft_status cuda_open(struct cuda *cuda)
         status = cuda_fail(cuda, result, "cuDriverGetVersion");
     } else if (cuda->driver_version < CUDA_OLDEST_VERSION) {
         status = base_fail(WEFT_ERR_UNSUPPORTED,
-                           "the CUDA driver is too old: it speaks CUDA %d.%d, Weft needs %d.%d "
+                           "the CUDA driver is too old: it supports CUDA %d.%d, Weft needs %d.%d "
                            "(driver 460 or newer)",
                            cuda->driver_version / 1000, cuda->driver_version % 1000 / 10,
                            CUDA_OLDEST_VERSION / 1000, CUDA_OLDEST_VERSION % 1000 / 10);
@@ -140,7 +139,7 @@ CUcontext cuda_current_if_loaded(void)
     CUresult (*get_current)(CUcontext *);
     void *address = dlsym(handle, "cuCtxGetCurrent");
     memcpy(&get_current, &address, sizeof get_current);
-    /* Fails with NOT_INITIALIZED when the library is there but nobody has used it. */
+    /* Fails with NOT_INITIALIZED when the library is loaded but not initialized. */
     if (get_current && get_current(&context) != CUDA_SUCCESS)
         context = NULL;
     dlclose(handle);
@@ -149,8 +148,8 @@ CUcontext cuda_current_if_loaded(void)
 
 /* -------------------------------------------------------------------------- tests of faults */
 
-/* The one plan of a process. It is global because a function of the table has no argument through
- * which a wrapper could find it. */
+/* The fault plan of the process. It is global because the functions of the table have no argument
+ * through which a wrapper could find it. */
 static struct {
     struct cuda original; /* the driver's own functions */
     const char *field;    /* NULL: no plan */
@@ -196,7 +195,8 @@ unsigned cuda_fault_uses(void)
     return __atomic_load_n(&fault.uses, __ATOMIC_RELAXED);
 }
 
-/* PEs that are threads open several tables of the same library: their originals are equal. */
+/* PEs that are threads open several tables of the same library, whose original functions are equal.
+ */
 static void fault_install(struct cuda *cuda)
 {
     if (!fault.field)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CUDA driver as a table of functions, loaded at the first need. The declarations are our own
- * and hold only what is used, so that no CUDA header is needed to build; names and values are those
- * of the driver API (not to be included together with <cuda.h>). tests/unit/test_cuda_abi.c
- * compares them with <cuda.h> where that is found. Knows nothing of PEs and segments. */
+/* The CUDA driver as a table of functions, loaded when it is first needed. The declarations are our
+ * own and contain only what is used, so the build needs no CUDA header; names and values are those
+ * of the driver API (do not include together with <cuda.h>). tests/unit/test_cuda_abi.c compares
+ * them with <cuda.h> where that is installed. */
 #ifndef WEFT_DRIVER_CUDA_H
 #define WEFT_DRIVER_CUDA_H
 
@@ -56,7 +56,7 @@ typedef struct CUipcMemHandle_st {
     char reserved[64];
 } CUipcMemHandle;
 
-/* Of the operations that the driver knows, those that write. */
+/* Only the write operations of the driver's union. */
 typedef union CUstreamBatchMemOpParams_union {
     int operation;
     struct CUstreamMemOpWriteValueParams_st {
@@ -322,41 +322,42 @@ struct cuda {
 #define CUDA_FIELD(field, names, optional, parameters, arguments) CUresult(*field) parameters;
     CUDA_FUNCTIONS(CUDA_FIELD)
 #undef CUDA_FIELD
-    /* Not faulted: they only make sentences. */
+    /* Not in CUDA_FUNCTIONS, so no fault is injected: they only make messages. */
     CUresult (*GetErrorName)(CUresult result, const char **name);
     CUresult (*GetErrorString)(CUresult result, const char **text);
     void *handle;
     int driver_version; /* 13000 = CUDA 13.0 */
 };
 
-/* The oldest driver that has all that is used: CUDA 11.2 (driver 460). */
+/* The oldest driver with all required functions: CUDA 11.2 (driver 460). */
 enum { CUDA_OLDEST_VERSION = 11020 };
 
-/* Loads the driver and initialises it. WEFT_ERR_UNSUPPORTED with its own sentence for: no driver,
- * driver too old, no device, driver and kernel module of different versions. */
+/* Loads and initializes the driver. WEFT_ERR_UNSUPPORTED: no driver, driver too old, no device, or
+ * driver and kernel module of different versions; the message says which. */
 weft_status cuda_open(struct cuda *cuda);
 void cuda_close(struct cuda *cuda);
 
-/* The context that is current in this thread if the program itself uses CUDA already, else NULL.
- * Loads nothing: a program that does not use CUDA has no driver in its process. */
+/* The current context of this thread if the program itself has loaded CUDA, else NULL. Does not
+ * load the driver. */
 CUcontext cuda_current_if_loaded(void);
 
-/* "CUDA_ERROR_OUT_OF_MEMORY (out of memory)". */
+/* Prints an error into `text`, such as "CUDA_ERROR_OUT_OF_MEMORY (2, out of memory)", and returns
+ * `text`. */
 const char *cuda_error_text(const struct cuda *cuda, CUresult result, char *text, size_t bytes);
 
-/* Sets the last-error sentence "<what>: CUDA_ERROR_... (...)" and returns the fitting status. */
+/* Sets the last error to "<what>: CUDA_ERROR_... (...)" and returns the matching status. */
 weft_status cuda_fail(const struct cuda *cuda, CUresult result, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
 
 /* -------------------------------------------------------------------------- tests of faults */
 
-/* Makes the k-th use (1 = the next) of the function `field` ("MemCreate") return `result` instead
- * of being called, in every table that is opened from now on; k = 0 only counts. One plan at a
- * time; called again, it counts anew. NULL: no faults in tables opened from now on. False when
- * there is no such function. */
+/* Makes the k-th call (1 = the next) of the function `field` ("MemCreate") return `result` without
+ * calling the driver, in every table that is opened from now on; k = 0 only counts calls. There is
+ * one plan at a time; a new plan restarts the count. NULL: no faults in tables opened from now on.
+ * False when there is no such function. */
 bool cuda_fault_plan(const char *field, unsigned k, CUresult result);
 
-/* Uses of the planned function since the plan was made. */
+/* Number of calls of the planned function since the plan was made. */
 unsigned cuda_fault_uses(void);
 
 /* Names of the functions that can be planned, NULL at the end. */

@@ -12,8 +12,8 @@
 
 #include <weft.h>
 
-/* `error` 0 is success; from CUFILE_FIRST_ERROR on it is the library's own, whose calls that move
- * bytes give it negative; `cuda` goes with CUFILE_ERROR_CUDA. */
+/* Result of a call. `error`: 0 is success; numbers from CUFILE_FIRST_ERROR on are cuFile's own
+ * (cuFileRead and cuFileWrite return them negative). `cuda`: CUresult, with CUFILE_ERROR_CUDA. */
 struct cufile_error {
     int error, cuda;
 };
@@ -47,7 +47,7 @@ struct cufile_properties {
     } nvfs;
     unsigned features;
     unsigned sizes[5];
-    uint64_t spare[16]; /* what newer ones add */
+    uint64_t spare[16]; /* for fields of newer versions */
 };
 enum { CUFILE_CONTROL_COMPAT = 1u << 1 };
 
@@ -61,12 +61,13 @@ enum cufile_bool { CUFILE_ALLOW_COMPAT = 1, CUFILE_FORCE_COMPAT = 2, CUFILE_USE_
       (struct cufile_properties * properties))                                                     \
     X(set_bool, cuFileSetParameterBool, NULL, true, struct cufile_error,                           \
       (int parameter, bool value))                                                                 \
-    X(enlist, cuFileHandleRegister, NULL, false, struct cufile_error,                              \
+    X(register_handle, cuFileHandleRegister, NULL, false, struct cufile_error,                     \
       (void **handle, struct cufile_description *description))                                     \
-    X(drop, cuFileHandleDeregister, NULL, false, void, (void *handle))                             \
-    X(know, cuFileBufRegister, NULL, false, struct cufile_error,                                   \
+    X(deregister_handle, cuFileHandleDeregister, NULL, false, void, (void *handle))                \
+    X(register_buffer, cuFileBufRegister, NULL, false, struct cufile_error,                        \
       (const void *base, size_t bytes, int flags))                                                 \
-    X(forget, cuFileBufDeregister, NULL, false, struct cufile_error, (const void *base))           \
+    X(deregister_buffer, cuFileBufDeregister, NULL, false, struct cufile_error,                    \
+      (const void *base))                                                                          \
     X(read, cuFileRead, NULL, false, ssize_t,                                                      \
       (void *handle, void *base, size_t bytes, off_t at, off_t in_memory))                         \
     X(write, cuFileWrite, NULL, false, ssize_t,                                                    \
@@ -79,11 +80,12 @@ struct cufile {
     void *handle;
 };
 
-/* WEFT_ERR_UNSUPPORTED, with what was tried. */
+/* Loads the library. WEFT_ERR_UNSUPPORTED: the message has what was tried. */
 weft_status cufile_load(struct cufile *cufile);
 void cufile_unload(struct cufile *cufile);
 
-/* "5008: it does not offer its direct way for this file" */
+/* Prints an error into `text`, such as "error 5008: the file does not support direct transfers",
+ * and returns `text`. */
 const char *cufile_error_text(struct cufile_error error, char *text, size_t bytes);
 
 #endif

@@ -10,21 +10,21 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the program does on a signal is its own affair. Libraries that libfabric is linked to (PSM)
- * take SIGTERM, SIGINT and those of crashes as soon as they are loaded, and end the process with
- * status 1. */
+/* Signal handlers of the program, which loading must not change. Libraries that libfabric is linked
+ * to (PSM) install handlers for SIGTERM, SIGINT and crash signals when they are loaded; these end
+ * the process with status 1. */
 struct dispositions {
     struct sigaction of[NSIG];
     bool known[NSIG];
 };
 
-static void remember(struct dispositions *before)
+static void save_handlers(struct dispositions *before)
 {
     for (int number = 1; number < NSIG; number++)
         before->known[number] = sigaction(number, NULL, &before->of[number]) == 0;
 }
 
-static void restore(const struct dispositions *before)
+static void restore_handlers(const struct dispositions *before)
 {
     struct sigaction now;
     for (int number = 1; number < NSIG; number++)
@@ -33,12 +33,13 @@ static void restore(const struct dispositions *before)
             sigaction(number, &before->of[number], NULL);
 }
 
-static void *open_quietly(const char *name)
+/* dlopen() that keeps the program's signal handlers. */
+static void *open_library(const char *name)
 {
     struct dispositions before;
-    remember(&before);
+    save_handlers(&before);
     void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    restore(&before);
+    restore_handlers(&before);
     return handle;
 }
 
@@ -47,7 +48,7 @@ static void *open_first(const struct driver_library *library, char *tried, size_
     size_t used = 0;
     tried[0] = '\0';
     for (const char *const *name = library->names; *name; name++) {
-        void *handle = open_quietly(*name);
+        void *handle = open_library(*name);
         if (handle)
             return handle;
         const char *reason = dlerror();
@@ -70,7 +71,7 @@ static void *find_symbol(void *handle, const struct driver_symbol *symbol)
     return NULL;
 }
 
-/* The file in which the library was found. */
+/* Path of the file from which the library was loaded. */
 static void file_of(void *handle, const struct driver_library *library, char *file, size_t bytes)
 {
     struct link_map *map = NULL;
@@ -85,7 +86,7 @@ weft_status driver_load(const struct driver_library *library, void *table, size_
     memset(table, 0, table_bytes);
     *handle = open_first(library, tried, sizeof tried);
     if (!*handle)
-        return base_fail(WEFT_ERR_UNSUPPORTED, "%s is not here (%s); %s", library->what, tried,
+        return base_fail(WEFT_ERR_UNSUPPORTED, "%s cannot be loaded (%s); %s", library->what, tried,
                          library->remedy);
     for (size_t i = 0; i < library->symbol_count; i++) {
         const struct driver_symbol *symbol = &library->symbols[i];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libfabric as a table of functions, loaded at run time. Its types come from its headers, where
- * they are found at build time (WEFT_HAVE_FABRIC); built without them, fabric_open() says so. What
- * the headers define inline (posting, polling) goes through the provider's own operations and needs
- * no entry. Knows nothing of PEs. */
+/* libfabric as a table of functions, loaded at run time. Its types come from its headers if these
+ * are found at build time (WEFT_HAVE_FABRIC); in a build without them fabric_open() fails.
+ * Functions that the headers define inline (posting, polling) call the provider directly and need
+ * no entry. */
 #ifndef WEFT_DRIVER_FABRIC_H
 #define WEFT_DRIVER_FABRIC_H
 
@@ -40,9 +40,9 @@ struct fabric {
 };
 #endif
 
-/* Loads it at the first call; it stays loaded, because threads of its providers may still run.
- * WEFT_ERR_UNSUPPORTED: no library, a symbol is missing, or built without the headers; the sentence
- * says which. */
+/* Loads libfabric at the first call; it stays loaded, because threads of its providers may still
+ * run. WEFT_ERR_UNSUPPORTED: no library, a missing symbol, or a build without the headers; the
+ * message says which. */
 weft_status fabric_open(const struct fabric **fabric);
 
 #endif

@@ -34,7 +34,7 @@ struct gdrapi {
     void *handle;
 };
 
-/* WEFT_ERR_UNSUPPORTED, with what was tried. */
+/* Loads the library. WEFT_ERR_UNSUPPORTED: the message has what was tried. */
 weft_status gdrapi_load(struct gdrapi *gdrapi);
 void gdrapi_unload(struct gdrapi *gdrapi);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libmlx5 as a table of functions, with the libibverbs that it belongs to: what a program needs to
- * make queues of a ConnectX adapter in memory of its own. Types come from rdma-core's headers.
- * Knows nothing of what the commands say. */
+ * create queues of a ConnectX adapter in its own memory. Types come from rdma-core's headers.
+ * The callers compose the commands. */
 #ifndef WEFT_DRIVER_MLX5_H
 #define WEFT_DRIVER_MLX5_H
 
@@ -45,10 +45,8 @@ struct mlx5 {
     void *handle;
 };
 
-/* Both libraries, of `folder` or, where it is "", the system's. WEFT_ERR_UNSUPPORTED as
- verbs_open().
-
- * mlx5_close() undoes it. */
+/* Loads libibverbs and libmlx5 from `folder`, or the system's for "". WEFT_ERR_UNSUPPORTED as in
+ * verbs_open(). mlx5_close() unloads them. */
 weft_status mlx5_open(struct mlx5 *mlx5, const char *folder);
 void mlx5_close(struct mlx5 *mlx5);
 

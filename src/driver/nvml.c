@@ -7,8 +7,8 @@
 
 #include "base/status.h"
 
-/* The function pointer is written through the object that dlsym returns, as POSIX asks. */
-static void find(void *library, const char *symbol, void *function)
+/* Copies the address of a symbol into a function pointer, as POSIX recommends. */
+static void find_function(void *library, const char *symbol, void *function)
 {
     void *address = dlsym(library, symbol);
     memcpy(function, &address, sizeof address);
@@ -23,20 +23,20 @@ weft_status nvml_open(struct nvml *nvml)
         nvml->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     if (!nvml->library)
         return base_fail(WEFT_ERR_UNSUPPORTED,
-                         "no NVIDIA driver library: dlopen of libnvidia-ml.so.1 and "
+                         "the NVIDIA driver library cannot be loaded: libnvidia-ml.so.1, "
                          "libnvidia-ml.so: %s",
                          dlerror());
-    find(nvml->library, "nvmlInitWithFlags", &init);
-    find(nvml->library, "nvmlShutdown", &nvml->shutdown);
-#define FIND(name, symbol, result, parameters) find(nvml->library, #symbol, &nvml->name);
+    find_function(nvml->library, "nvmlInitWithFlags", &init);
+    find_function(nvml->library, "nvmlShutdown", &nvml->shutdown);
+#define FIND(name, symbol, result, parameters) find_function(nvml->library, #symbol, &nvml->name);
     NVML_FUNCTIONS(FIND)
 #undef FIND
     nvml_return status = init ? init(0) : NVML_FUNCTION_NOT_FOUND;
     if (status == NVML_OK)
         return WEFT_OK;
     weft_status failed =
-        base_fail(WEFT_ERR_UNSUPPORTED, "libnvidia-ml is here, nvmlInitWithFlags(0) says %d: %s",
-                  status, nvml_words(nvml, status));
+        base_fail(WEFT_ERR_UNSUPPORTED, "nvmlInitWithFlags of libnvidia-ml returned %d: %s", status,
+                  nvml_words(nvml, status));
     dlclose(nvml->library);
     memset(nvml, 0, sizeof *nvml);
     return failed;
@@ -55,7 +55,7 @@ void nvml_close(struct nvml *nvml)
 const char *nvml_words(const struct nvml *nvml, nvml_return status)
 {
     if (status == NVML_FUNCTION_NOT_FOUND)
-        return "this driver's library does not offer that function";
+        return "this driver's library does not have that function";
     const char *words = nvml->error_string ? nvml->error_string(status) : NULL;
     return words ? words : "unknown NVML error";
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The NVIDIA management library as a plain table of functions, loaded at run time. Types and
- * numbers are those of NVML 12.9 (the binary interface is stable: older libraries lack functions,
- * they do not change them). Knows nothing of what the answers mean. */
+/* The NVIDIA management library (NVML) as a table of functions, loaded at run time. Types and
+ * numbers are those of NVML 12.9. The binary interface is stable: older libraries lack functions,
+ * but their functions are the same. */
 #ifndef WEFT_DRIVER_NVML_H
 #define WEFT_DRIVER_NVML_H
 
@@ -14,7 +14,7 @@ enum {
     NVML_OK = 0,
     NVML_NOT_SUPPORTED = 3,
     NVML_NO_PERMISSION = 4,
-    NVML_FUNCTION_NOT_FOUND = 13, /* what an absent entry of the table stands for */
+    NVML_FUNCTION_NOT_FOUND = 13, /* also the result for a function that the library lacks */
 };
 
 struct nvml_pci {
@@ -61,7 +61,7 @@ struct nvml_conf_compute {
     unsigned environment, feature, dev_tools;
 };
 
-/* X(member, symbol, parameters). A symbol that the library lacks leaves NULL. */
+/* X(member, symbol, result, parameters). The member is NULL when the library lacks the symbol. */
 #define NVML_FUNCTIONS(X)                                                                          \
     X(error_string, nvmlErrorString, const char *, (nvml_return))                                  \
     X(driver_version, nvmlSystemGetDriverVersion, nvml_return, (char *, unsigned))                 \
@@ -138,12 +138,12 @@ struct nvml {
     nvml_return (*shutdown)(void);
 };
 
-/* Loads and initializes NVML. WEFT_ERR_UNSUPPORTED when absent or when it refuses; the sentence
- * says what was tried. nvml_close() undoes it. */
+/* Loads and initializes NVML. WEFT_ERR_UNSUPPORTED: it is absent or its initialization failed; the
+ * message says which. nvml_close() unloads it. */
 weft_status nvml_open(struct nvml *nvml);
 void nvml_close(struct nvml *nvml);
 
-/* The library's own words for a status. */
+/* NVML's text for a status. */
 const char *nvml_words(const struct nvml *nvml, nvml_return status);
 
 #endif

@@ -16,9 +16,8 @@ static weft_status load_pmix(void)
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return base_fail(WEFT_ERR_UNSUPPORTED,
-                         "this process was started by a launcher that speaks PMIx, and %s could "
-                         "not be loaded (install libpmix2, or set LD_LIBRARY_PATH to where the "
-                         "launcher has it): %s",
+                         "the launcher of this process uses PMIx, but %s cannot be loaded (install "
+                         "libpmix2, or set LD_LIBRARY_PATH to the launcher's copy): %s",
                          file, dlerror());
 #define FIND(name)                                                                                 \
     opened_pmix.name = (__typeof__(&PMIx_##name))dlsym(library, "PMIx_" #name);                    \

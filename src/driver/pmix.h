@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client side of PMIx as a table of functions of a library that is loaded when the launcher
- * speaks PMIx. Only where its headers were found at build time. Knows nothing of jobs. */
+/* The client side of PMIx as a table of functions. The library is loaded when the launcher uses
+ * PMIx. Only in builds with its headers. */
 #ifndef WEFT_DRIVER_PMIX_H
 #define WEFT_DRIVER_PMIX_H
 
@@ -27,8 +27,8 @@ struct pmix_driver {
 #undef ENTRY
 };
 
-/* Loads it at the first call; stays loaded, because the library's own thread may still run.
- * WEFT_ERR_UNSUPPORTED says what was tried. */
+/* Loads the library at the first call; it stays loaded, because its own thread may still run.
+ * WEFT_ERR_UNSUPPORTED: the message has what was tried. */
 weft_status pmix_load(const struct pmix_driver **pmix);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See rm.h. Every structure ends with, or holds, a status of the driver's own: ioctl() itself
- * succeeds even when the request was refused. */
+/* See rm.h. Every structure has a status of the driver: ioctl() itself succeeds even when the
+ * driver refuses the request. */
 #include "driver/rm.h"
 
 #include "base/status.h"
@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* ------------------------------------------------------------------------- the driver's words */
+/* --------------------------------------------------------------- constants and structures */
 
 enum { /* ioctl numbers */
        NV_ESC_RM_FREE = 0x29,
@@ -35,11 +35,11 @@ enum { /* classes and controls */
        VA_MODE_OPTIONAL_MULTIPLE = 2,
 };
 
-enum { /* statuses that mean something to us */
+enum { /* statuses that are handled */
        NV_OK = 0,
        NV_ERR_INSUFFICIENT_RESOURCES = 0x1a,
        NV_ERR_NO_MEMORY = 0x51,
-       NOT_ANSWERED = 0x7fffffff, /* none of the driver's: put in before each request */
+       NOT_ANSWERED = 0x7fffffff, /* not a status of the driver: set before each request */
 };
 
 struct nvos00_free {
@@ -52,7 +52,7 @@ struct nvos21_alloc {
     uint32_t parameter_bytes, status;
 };
 
-struct nvos33_map { /* with the descriptor that the mapping will belong to */
+struct nvos33_map { /* fd: descriptor of the mapping */
     uint32_t client, device, memory, pad;
     uint64_t offset, length, linear;
     uint32_t status, flags;
@@ -119,7 +119,7 @@ enum { MOST_CARDS = 32 };
 struct rm_gpu {
     char bus_id[20];
     char node[32]; /* "/dev/nvidia0" */
-    int fd;        /* keeps it accessible */
+    int fd;        /* open device node, which gives access to the GPU */
     uint32_t device;
     struct rm_gpu *next;
 };
@@ -131,8 +131,8 @@ struct rm {
     struct rm_gpu *gpus;
 };
 
-static weft_status request(int fd, unsigned number, size_t bytes, void *parameters,
-                           const char *what)
+static weft_status send_request(int fd, unsigned number, size_t bytes, void *parameters,
+                                const char *what)
 {
     if (ioctl(fd, _IOC(_IOC_READ | _IOC_WRITE, 'F', number, bytes), parameters) == 0)
         return WEFT_OK;
@@ -140,15 +140,15 @@ static weft_status request(int fd, unsigned number, size_t bytes, void *paramete
                      strerror(errno));
 }
 
-/* A request that succeeded as a call has a status still. */
-static weft_status answered(uint32_t status, const char *what)
+/* Converts the driver's status of a request whose ioctl() succeeded. */
+static weft_status check_answer(uint32_t status, const char *what)
 {
     if (status == NV_OK)
         return WEFT_OK;
     if (status == NOT_ANSWERED)
         return base_fail(WEFT_ERR_UNSUPPORTED,
-                         "%s: the GPU's driver answers elsewhere than expected: its interface is "
-                         "another one",
+                         "%s: the GPU's driver has set no status: its interface differs from the "
+                         "expected one",
                          what);
     return base_fail(status == NV_ERR_INSUFFICIENT_RESOURCES || status == NV_ERR_NO_MEMORY
                          ? WEFT_ERR_NO_MEMORY
@@ -156,8 +156,8 @@ static weft_status answered(uint32_t status, const char *what)
                      "%s: the GPU's driver refuses with status %#x", what, status);
 }
 
-static weft_status allocate(struct rm *rm, uint32_t parent, uint32_t class, void *parameters,
-                            size_t bytes, uint32_t *object, const char *what)
+static weft_status allocate_object(struct rm *rm, uint32_t parent, uint32_t class, void *parameters,
+                                   size_t bytes, uint32_t *object, const char *what)
 {
     struct nvos21_alloc alloc = {.root = rm->client,
                                  .parent = parent,
@@ -166,15 +166,15 @@ static weft_status allocate(struct rm *rm, uint32_t parent, uint32_t class, void
                                  .parameters = (uintptr_t)parameters,
                                  .parameter_bytes = (uint32_t)bytes,
                                  .status = NOT_ANSWERED};
-    weft_status status = request(rm->ctl, NV_ESC_RM_ALLOC, sizeof alloc, &alloc, what);
+    weft_status status = send_request(rm->ctl, NV_ESC_RM_ALLOC, sizeof alloc, &alloc, what);
     if (!status)
-        status = answered(alloc.status, what);
+        status = check_answer(alloc.status, what);
     *object = alloc.new;
     return status;
 }
 
-static weft_status control(struct rm *rm, uint32_t command, void *parameters, size_t bytes,
-                           const char *what)
+static weft_status send_control(struct rm *rm, uint32_t command, void *parameters, size_t bytes,
+                                const char *what)
 {
     struct nvos54_control call = {.client = rm->client,
                                   .object = rm->client,
@@ -182,8 +182,8 @@ static weft_status control(struct rm *rm, uint32_t command, void *parameters, si
                                   .parameters = (uintptr_t)parameters,
                                   .parameter_bytes = (uint32_t)bytes,
                                   .status = NOT_ANSWERED};
-    weft_status status = request(rm->ctl, NV_ESC_RM_CONTROL, sizeof call, &call, what);
-    return status ? status : answered(call.status, what);
+    weft_status status = send_request(rm->ctl, NV_ESC_RM_CONTROL, sizeof call, &call, what);
+    return status ? status : check_answer(call.status, what);
 }
 
 static void free_object(struct rm *rm, uint32_t parent, uint32_t object)
@@ -198,13 +198,13 @@ weft_status rm_open(struct rm **result)
     struct rm *rm = calloc(1, sizeof *rm);
     if (!rm)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
-    rm->last_object = 0x57000000; /* any numbers, but its own for each object */
+    rm->last_object = 0x57000000; /* arbitrary; each object needs its own number */
     rm->ctl = open("/dev/nvidiactl", O_RDWR | O_CLOEXEC);
     weft_status status =
         rm->ctl < 0 ? base_fail(WEFT_ERR_UNSUPPORTED, "open of /dev/nvidiactl: %s", strerror(errno))
                     : WEFT_OK;
     if (!status)
-        status = allocate(rm, 0, NV01_ROOT_CLIENT, NULL, 0, &rm->client, "a client");
+        status = allocate_object(rm, 0, NV01_ROOT_CLIENT, NULL, 0, &rm->client, "a client");
     if (status) {
         rm_close(rm);
         return status;
@@ -223,7 +223,7 @@ void rm_abandon(struct rm *rm)
         close(rm->ctl);
 }
 
-/* The driver frees what a client has when its descriptor is closed. */
+/* Closing the descriptor of a client makes the driver free all its objects. */
 void rm_close(struct rm *rm)
 {
     if (!rm)
@@ -244,10 +244,10 @@ static weft_status find_card(struct rm *rm, const char *bus_id, struct card_info
     struct card_info cards[MOST_CARDS];
     unsigned domain, bus, slot;
     if (sscanf(bus_id, "%x:%x:%x", &domain, &bus, &slot) != 3)
-        return base_fail(WEFT_ERR_UNSUPPORTED, "'%s' is no PCI address", bus_id);
+        return base_fail(WEFT_ERR_UNSUPPORTED, "'%s' is not a PCI address", bus_id);
     memset(cards, 0, sizeof cards);
     weft_status status =
-        request(rm->ctl, NV_ESC_CARD_INFO, sizeof cards, cards, "the list of GPUs");
+        send_request(rm->ctl, NV_ESC_CARD_INFO, sizeof cards, cards, "the list of GPUs");
     if (status)
         return status;
     for (int i = 0; i < MOST_CARDS; i++) {
@@ -260,7 +260,8 @@ static weft_status find_card(struct rm *rm, const char *bus_id, struct card_info
     return base_fail(WEFT_ERR_UNSUPPORTED, "the GPU's driver lists no GPU at %s", bus_id);
 }
 
-/* The device's node stays open: the driver lets a process use the GPUs whose nodes it has open. */
+/* Opens the device node and keeps it open: the driver lets a process use only GPUs whose nodes it
+ * has open. */
 static weft_status open_gpu(struct rm *rm, struct rm_gpu *gpu)
 {
     struct card_info card;
@@ -272,13 +273,13 @@ static weft_status open_gpu(struct rm *rm, struct rm_gpu *gpu)
     if (gpu->fd < 0)
         return base_fail(WEFT_ERR_UNSUPPORTED, "open of %s: %s", gpu->node, strerror(errno));
     struct id_info id = {.gpu_id = card.gpu_id};
-    status = control(rm, CMD_GPU_GET_ID_INFO_V2, &id, sizeof id, "a GPU's number");
+    status = send_control(rm, CMD_GPU_GET_ID_INFO_V2, &id, sizeof id, "a GPU's number");
     struct nv0080_device parameters = {.device_id = id.device_instance,
                                        .client_share = rm->client,
                                        .va_mode = VA_MODE_OPTIONAL_MULTIPLE};
     if (!status)
-        status = allocate(rm, rm->client, NV01_DEVICE_0, &parameters, sizeof parameters,
-                          &gpu->device, "a device");
+        status = allocate_object(rm, rm->client, NV01_DEVICE_0, &parameters, sizeof parameters,
+                                 &gpu->device, "a device");
     return status;
 }
 
@@ -318,8 +319,8 @@ weft_status rm_import(struct rm *rm, const char *bus_id, int fd, struct rm_memor
         return status;
     struct import_object import = {
         .fd = fd, .type = EXPORT_OBJECT_TYPE_RM, .device = gpu->device, .parent = gpu->device};
-    status = control(rm, CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD, &import, sizeof import,
-                     "the import of GPU memory");
+    status = send_control(rm, CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD, &import, sizeof import,
+                          "the import of GPU memory");
     if (!status)
         *memory = (struct rm_memory){import.object, gpu};
     return status;
@@ -328,7 +329,7 @@ weft_status rm_import(struct rm *rm, const char *bus_id, int fd, struct rm_memor
 weft_status rm_duplicate(struct rm *rm, const char *bus_id, uint32_t client, uint32_t object,
                          struct rm_memory *memory)
 {
-    static const char what[] = "a reference to memory of the CUDA driver's";
+    static const char what[] = "a reference to memory of the CUDA driver";
     struct rm_gpu *gpu = NULL;
     weft_status status = gpu_at(rm, bus_id, &gpu);
     if (status || !gpu)
@@ -339,9 +340,9 @@ weft_status rm_duplicate(struct rm *rm, const char *bus_id, uint32_t client, uin
                                     .source_client = client,
                                     .source_object = object,
                                     .status = NOT_ANSWERED};
-    status = request(rm->ctl, NV_ESC_RM_DUP_OBJECT, sizeof call, &call, what);
+    status = send_request(rm->ctl, NV_ESC_RM_DUP_OBJECT, sizeof call, &call, what);
     if (!status)
-        status = answered(call.status, what);
+        status = check_answer(call.status, what);
     if (!status)
         *memory = (struct rm_memory){call.object, gpu};
     return status;
@@ -368,8 +369,8 @@ static void leave_reserved(void *at, size_t bytes)
     mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-/* The driver keeps one mapping for each open file, so that each needs a descriptor of its own; the
- * mapping stays when that is closed. */
+/* The driver keeps one mapping per open file, so each mapping needs a descriptor of its own. The
+ * mapping stays after the descriptor is closed. */
 weft_status rm_map(struct rm *rm, const struct rm_memory *memory, size_t offset, size_t bytes,
                    void *at, struct rm_mapping *mapping)
 {
@@ -385,14 +386,14 @@ weft_status rm_map(struct rm *rm, const struct rm_memory *memory, size_t offset,
                               .status = NOT_ANSWERED,
                               .fd = fd};
     weft_status status =
-        request(rm->ctl, NV_ESC_RM_MAP_MEMORY, sizeof call, &call, "a mapping of GPU memory");
+        send_request(rm->ctl, NV_ESC_RM_MAP_MEMORY, sizeof call, &call, "a mapping of GPU memory");
     if (!status)
-        status = answered(call.status, "a mapping of GPU memory");
+        status = check_answer(call.status, "a mapping of GPU memory");
     if (!status) {
         void *mapped =
             mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (at ? MAP_FIXED : 0), fd, 0);
         if (mapped == MAP_FAILED) {
-            if (at) /* what was there may be gone */
+            if (at) /* the failed mmap may have removed the reservation */
                 leave_reserved(at, bytes);
             status = base_fail(WEFT_ERR_UNSUPPORTED, "mmap of %zu bytes of %s: %s", bytes,
                                memory->gpu->node, strerror(errno));

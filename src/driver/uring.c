@@ -14,11 +14,11 @@
 /* IORING_SETUP_COOP_TASKRUN, which older headers lack. */
 enum { COOPERATIVE = 1u << 8 };
 
-/* Without it the kernel interrupts a thread in order to complete what the thread has given, which
- * on a virtual CPU takes as long as a small read. With it that waits until the thread next enters
- * the kernel: who drives does so at every look, and who has gone on to compute is interrupted by
- * the next tick of the clock. Linux before 5.19 does not know it. */
-static int setup(unsigned entries, struct io_uring_params *params)
+/* Calls io_uring_setup with COOP_TASKRUN if the kernel has it (Linux 5.19). Without this flag the
+ * kernel interrupts the submitting thread to complete its requests, which on a virtual CPU takes as
+ * long as a small read. With it, completion waits until the thread next enters the kernel: a thread
+ * that drives the queue does so in every round, a computing thread at the next clock tick. */
+static int setup_ring(unsigned entries, struct io_uring_params *params)
 {
     struct io_uring_params as_given = *params;
     params->flags |= COOPERATIVE;
@@ -35,19 +35,20 @@ static int enter(int fd, unsigned submit, unsigned least, unsigned flags, const 
     return (int)syscall(__NR_io_uring_enter, fd, submit, least, flags, argument, bytes);
 }
 
-static int enlist(int fd, unsigned what, const void *argument, unsigned n)
+/* io_uring_register; returns 0 or an errno. */
+static int register_with_ring(int fd, unsigned what, const void *argument, unsigned n)
 {
     return syscall(__NR_io_uring_register, fd, what, argument, n) < 0 ? errno : 0;
 }
 
-static weft_status refused(int error)
+static weft_status setup_failed(int error)
 {
     const char *remedy = "";
     if (error == EPERM || error == EACCES)
         remedy = "; sysctl kernel.io_uring_disabled=0, or a seccomp filter that permits it "
                  "(docker run --security-opt seccomp=...)";
     else if (error == ENOSYS)
-        remedy = "; the kernel, or a seccomp filter, does not have it";
+        remedy = "; the kernel lacks it, or a seccomp filter blocks it";
     else if (error == ENOMEM)
         remedy = "; ulimit -l unlimited";
     return base_fail(WEFT_ERR_UNSUPPORTED, "io_uring_setup: %s%s", strerror(error), remedy);
@@ -59,7 +60,7 @@ static void *map(int fd, size_t bytes, uint64_t at)
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, (off_t)at);
     if (mapped == MAP_FAILED)
         return NULL;
-    /* A child of fork() must not put requests into its parent's queue. */
+    /* A child of fork() must not add requests to its parent's queue. */
     madvise(mapped, bytes, MADV_DONTFORK);
     return mapped;
 }
@@ -84,20 +85,20 @@ static bool map_rings(struct uring *ring, const struct io_uring_params *p)
     ring->cqes = (struct io_uring_cqe *)(base + p->cq_off.cqes);
     unsigned *order = (unsigned *)(base + p->sq_off.array);
     for (unsigned i = 0; i < p->sq_entries; i++)
-        order[i] = i; /* requests are given in the order of their places */
+        order[i] = i; /* requests are submitted in the order of their entries */
     return true;
 }
 
 weft_status uring_open(struct uring *ring, unsigned entries)
 {
-    /* One mapping for both rings (5.4), no completion lost (5.5), waits with a limit (5.11), which
-     * also says that plain reads and writes are there (5.6). */
+    /* One mapping for both rings (Linux 5.4), no lost completions (5.5), waits with a timeout
+     * (5.11). The last implies plain reads and writes (5.6). */
     const unsigned needed = IORING_FEAT_SINGLE_MMAP | IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG;
     struct io_uring_params params = {.flags = IORING_SETUP_CLAMP};
     memset(ring, 0, sizeof *ring);
-    ring->fd = setup(entries, &params);
+    ring->fd = setup_ring(entries, &params);
     if (ring->fd < 0)
-        return refused(errno);
+        return setup_failed(errno);
     ring->entries = params.sq_entries;
     weft_status status = WEFT_OK;
     if ((params.features & needed) != needed)
@@ -106,7 +107,7 @@ weft_status uring_open(struct uring *ring, unsigned entries)
                       "io_uring of this kernel lacks features 0x%x of 0x%x; Linux 5.11 has them",
                       needed & ~params.features, needed);
     else if (params.sq_entries < entries)
-        status = base_fail(WEFT_ERR_UNSUPPORTED, "io_uring takes %u requests at once, not %u",
+        status = base_fail(WEFT_ERR_UNSUPPORTED, "io_uring allows %u requests at once, not %u",
                            params.sq_entries, entries);
     else if (!map_rings(ring, &params))
         status =
@@ -130,29 +131,29 @@ void uring_close(struct uring *ring)
 
 int uring_register_buffers(struct uring *ring, const struct iovec *buffers, unsigned n)
 {
-    return enlist(ring->fd, IORING_REGISTER_BUFFERS, buffers, n);
+    return register_with_ring(ring->fd, IORING_REGISTER_BUFFERS, buffers, n);
 }
 
 int uring_register_files(struct uring *ring, const int *files, unsigned n)
 {
-    return enlist(ring->fd, IORING_REGISTER_FILES, files, n);
+    return register_with_ring(ring->fd, IORING_REGISTER_FILES, files, n);
 }
 
 void uring_unregister_buffers(struct uring *ring)
 {
-    enlist(ring->fd, IORING_UNREGISTER_BUFFERS, NULL, 0);
+    register_with_ring(ring->fd, IORING_UNREGISTER_BUFFERS, NULL, 0);
 }
 
 void uring_unregister(struct uring *ring)
 {
-    enlist(ring->fd, IORING_UNREGISTER_FILES, NULL, 0);
+    register_with_ring(ring->fd, IORING_UNREGISTER_FILES, NULL, 0);
     uring_unregister_buffers(ring);
 }
 
 struct io_uring_sqe *uring_put(struct uring *ring)
 {
-    unsigned place = *ring->sq_tail + ring->unpublished; /* written by this side alone */
-    /* Acquire: pairs with the kernel's release, which has read the request at that place. */
+    unsigned place = *ring->sq_tail + ring->unpublished; /* only this side writes the tail */
+    /* Acquire: pairs with the kernel's release after it has read the request of that entry. */
     if (place - __atomic_load_n(ring->sq_head, __ATOMIC_ACQUIRE) >= ring->entries)
         return NULL;
     struct io_uring_sqe *sqe = &ring->sqes[place & *ring->sq_mask];
@@ -174,8 +175,8 @@ int uring_enter(struct uring *ring, uint64_t wait_ns)
     struct __kernel_timespec limit = {.tv_sec = (long long)(wait_ns / 1000000000u),
                                       .tv_nsec = (long long)(wait_ns % 1000000000u)};
     struct io_uring_getevents_arg argument = {.ts = (uintptr_t)&limit};
-    /* Another thread may give the same ones first: the kernel takes what is there. The head is read
-     * first, so that the difference is not below what is there. */
+    /* Another thread may submit the same requests first; the kernel then takes the rest. The head
+     * is read first, so that the difference is never too small. */
     unsigned head = __atomic_load_n(ring->sq_head, __ATOMIC_ACQUIRE);
     unsigned submit = __atomic_load_n(ring->sq_tail, __ATOMIC_ACQUIRE) - head;
     if (!submit && !wait_ns)
@@ -188,14 +189,14 @@ int uring_enter(struct uring *ring, uint64_t wait_ns)
 
 bool uring_take(struct uring *ring, uint64_t *user_data, int32_t *result)
 {
-    unsigned head = *ring->cq_head; /* written by this side alone */
-    /* Acquire: pairs with the kernel's release behind the completion. */
+    unsigned head = *ring->cq_head; /* only this side writes the head */
+    /* Acquire: pairs with the kernel's release after it has written the completion. */
     if (head == __atomic_load_n(ring->cq_tail, __ATOMIC_ACQUIRE))
         return false;
     const struct io_uring_cqe *cqe = &ring->cqes[head & *ring->cq_mask];
     *user_data = cqe->user_data;
     *result = cqe->res;
-    /* Release: pairs with the kernel's acquire; it may use the place again. */
+    /* Release: pairs with the kernel's acquire before it reuses the entry. */
     __atomic_store_n(ring->cq_head, head + 1, __ATOMIC_RELEASE);
     return true;
 }

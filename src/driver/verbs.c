@@ -31,7 +31,7 @@ static weft_status load_verbs(struct verbs *verbs, const char *folder, bool queu
     };
     const struct driver_library library = {
         .what = "libibverbs",
-        .remedy = folder[0] ? "WEFT_HCA and WEFT_HCA_LIB say where it is looked for"
+        .remedy = folder[0] ? "WEFT_HCA and WEFT_HCA_LIB set the folder that is searched"
                             : "apt-get install libibverbs1 ibverbs-providers",
         .names = names,
         .symbols = symbols,
@@ -45,7 +45,7 @@ static weft_status load_verbs(struct verbs *verbs, const char *folder, bool queu
 
 #else
 
-static weft_status load(struct verbs *verbs, const char *folder, bool queues)
+static weft_status load_verbs(struct verbs *verbs, const char *folder, bool queues)
 {
     (void)folder, (void)queues;
     memset(verbs, 0, sizeof *verbs);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libibverbs as a table of functions, loaded at run time. Its types come from rdma-core's headers,
- * where they are found at build time (WEFT_HAVE_VERBS); built without them, verbs_open() says so.
- * What the headers define inline (posting, polling) goes through the device's own operations and
- * needs no entry. Knows nothing of GPUs. */
+/* libibverbs as a table of functions, loaded at run time. Its types come from rdma-core's headers
+ * if these are found at build time (WEFT_HAVE_VERBS); in a build without them verbs_open() fails.
+ * Functions that the headers define inline (posting, polling) call the device's driver directly and
+ * need no entry. */
 #ifndef WEFT_DRIVER_VERBS_H
 #define WEFT_DRIVER_VERBS_H
 
@@ -11,7 +11,7 @@
 #ifdef WEFT_HAVE_VERBS
 #include <infiniband/verbs.h>
 
-/* The headers wrap some of these names in macros, which the symbols of the library do not know. */
+/* The headers define some of these names as macros; the table needs the symbols. */
 #undef ibv_reg_mr
 #undef ibv_query_port
 
@@ -33,7 +33,7 @@
     X(create_ah, ibv_create_ah, 1, struct ibv_ah *, (struct ibv_pd *, struct ibv_ah_attr *))       \
     X(destroy_ah, ibv_destroy_ah, 1, int, (struct ibv_ah *))
 
-/* Queues as verbs make them: who makes his own in another way has no use for these. */
+/* Functions for verbs queues. Callers that create queues through DevX do not need them. */
 #define VERBS_QUEUE_FUNCTIONS(X)                                                                   \
     X(create_cq, ibv_create_cq, 0, struct ibv_cq *,                                                \
       (struct ibv_context *, int, void *, struct ibv_comp_channel *, int))                         \
@@ -56,12 +56,12 @@ struct verbs {
 };
 #endif
 
-/* WEFT_ERR_UNSUPPORTED: no library, a symbol is missing, or built without the headers; the sentence
- * says which. verbs_close() undoes it. */
+/* Loads libibverbs. WEFT_ERR_UNSUPPORTED: no library, a missing symbol, or a build without the
+ * headers; the message says which. verbs_close() unloads it. */
 weft_status verbs_open(struct verbs *verbs);
 
-/* The same, with the library of a folder ("" = the system's), for who makes his queues in another
- * way: VERBS_QUEUE_FUNCTIONS may be missing. */
+/* Loads libibverbs from a folder ("" = the system's), for callers that create queues through DevX:
+ * the library may lack VERBS_QUEUE_FUNCTIONS. */
 weft_status verbs_open_at(struct verbs *verbs, const char *folder);
 void verbs_close(struct verbs *verbs);
 

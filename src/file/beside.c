@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host memory and GPU memory of one file go by an engine each where cuFile takes the file its
- * direct way: the file's own, and one beside it whose queue calls cuFile. That one is made when the
- * first transfer of GPU memory comes, so that nothing of cuFile is loaded before. Here is which
- * engine a transfer goes to. */
+/* The cuFile engine of a file. When cuFile can transfer the file directly, the file has two
+ * engines: its own for host memory, and a second one for GPU memory whose backend is cuFile. The
+ * first transfer of GPU memory opens the second one, so cuFile is not loaded earlier. This file
+ * chooses the engine of each transfer. */
 #include "file/engine.h"
 
 #include "base/config.h"
@@ -14,66 +14,66 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------------- the engine beside */
+/* -------------------------------------------------------------------------- the cuFile engine */
 
-/* Under beside_lock. */
-static void make_beside(struct file_engine *engine)
+/* The caller holds cufile_lock. */
+static void open_cufile_engine(struct file_engine *engine)
 {
     struct file_settings settings = engine->settings;
     settings.backend = &file_cufile;
-    engine->beside_tried = true;
-    if (settings.gpu_way == FILE_GPU_PINNED) {
+    engine->cufile_tried = true;
+    if (settings.gpu_backend == FILE_GPU_PINNED) {
         snprintf(engine->why_not.words, sizeof engine->why_not.words,
                  "through pinned memory: WEFT_FILE_GPU=pinned");
         return;
     }
     if (settings.checksums) {
         snprintf(engine->why_not.words, sizeof engine->why_not.words,
-                 "through pinned memory: WEFT_FILE_CHECKSUM, which the CPU makes of what it reads");
+                 "through pinned memory: WEFT_FILE_CHECKSUM needs the CPU to read the data");
         return;
     }
-    if (!file_cufile_attach(engine->file, settings.gpu_way, config_string(CONFIG_FILE_ROOT),
+    if (!file_cufile_attach(engine->file, settings.gpu_backend, config_string(CONFIG_FILE_ROOT),
                             &engine->why_not))
         return;
-    if (file_engine_open(engine->file, &settings, &engine->beside)) {
+    if (file_engine_open(engine->file, &settings, &engine->cufile_engine)) {
         snprintf(engine->why_not.words, sizeof engine->why_not.words, "through pinned memory: %s",
                  base_last_error());
         file_cufile_detach(engine->file);
         return;
     }
-    engine->beside->by_cufile = true;
+    engine->cufile_engine->by_cufile = true;
 }
 
-static struct file_engine *find_beside(struct file_engine *engine)
+static struct file_engine *find_cufile_engine(struct file_engine *engine)
 {
-    pthread_mutex_lock(&engine->beside_lock);
-    if (!engine->beside_tried)
-        make_beside(engine);
-    struct file_engine *beside = engine->beside;
-    pthread_mutex_unlock(&engine->beside_lock);
-    return beside;
+    pthread_mutex_lock(&engine->cufile_lock);
+    if (!engine->cufile_tried)
+        open_cufile_engine(engine);
+    struct file_engine *cufile_engine = engine->cufile_engine;
+    pthread_mutex_unlock(&engine->cufile_lock);
+    return cufile_engine;
 }
 
-static struct file_engine *known_beside(struct file_engine *engine)
+static struct file_engine *known_cufile_engine(struct file_engine *engine)
 {
-    pthread_mutex_lock(&engine->beside_lock);
-    struct file_engine *beside = engine->beside;
-    pthread_mutex_unlock(&engine->beside_lock);
-    return beside;
+    pthread_mutex_lock(&engine->cufile_lock);
+    struct file_engine *cufile_engine = engine->cufile_engine;
+    pthread_mutex_unlock(&engine->cufile_lock);
+    return cufile_engine;
 }
 
-static bool still_carries(struct file_engine *beside)
+static bool still_by_cufile(struct file_engine *cufile_engine)
 {
-    pthread_mutex_lock(&beside->lock);
-    bool carries = beside->by_cufile;
-    pthread_mutex_unlock(&beside->lock);
+    pthread_mutex_lock(&cufile_engine->lock);
+    bool carries = cufile_engine->by_cufile;
+    pthread_mutex_unlock(&cufile_engine->lock);
     return carries;
 }
 
-void file_beside_refused(struct file_engine *engine, int error)
+void file_cufile_engine_refused(struct file_engine *engine, int error)
 {
     char text[160];
-    if (!engine->by_cufile || engine->settings.gpu_way != FILE_GPU_AUTO)
+    if (!engine->by_cufile || engine->settings.gpu_backend != FILE_GPU_AUTO)
         return;
     engine->by_cufile = false;
     snprintf(engine->why_not.code, sizeof engine->why_not.code, "FILE-CUFILE");
@@ -84,20 +84,20 @@ void file_beside_refused(struct file_engine *engine, int error)
     log_warn("%s", engine->why_not.words);
 }
 
-void file_beside_close(struct file_engine *engine)
+void file_cufile_engine_close(struct file_engine *engine)
 {
-    if (!engine->beside)
+    if (!engine->cufile_engine)
         return;
-    bool lost = engine->beside->broken;
-    file_engine_close(engine->beside);
-    if (!lost) /* else cuFile is still at it */
+    bool lost = engine->cufile_engine->broken;
+    file_engine_close(engine->cufile_engine);
+    if (!lost) /* after a broken queue, cuFile may still use the file */
         file_cufile_detach(engine->file);
-    engine->beside = NULL;
+    engine->cufile_engine = NULL;
 }
 
-/* ----------------------------------------------------------------------- which engine it is */
+/* ------------------------------------------------------------------- the engine of a transfer */
 
-static bool wants_beside(const struct file_engine *engine, const struct file_transfer *transfer)
+static bool may_use_cufile(const struct file_engine *engine, const struct file_transfer *transfer)
 {
     return transfer->place.kind == FILE_DEVICE && !transfer->place.remote.peer &&
            engine->settings.backend != &file_cufile && engine->settings.chosen;
@@ -106,30 +106,30 @@ static bool wants_beside(const struct file_engine *engine, const struct file_tra
 struct file_engine *file_engine_for(struct file_engine *engine,
                                     const struct file_transfer *transfer)
 {
-    if (!wants_beside(engine, transfer))
+    if (!may_use_cufile(engine, transfer))
         return engine;
-    struct file_engine *beside = find_beside(engine);
-    bool insists = engine->settings.gpu_way > FILE_GPU_PINNED;
-    if (!beside && insists) {
+    struct file_engine *cufile_engine = find_cufile_engine(engine);
+    bool insists = engine->settings.gpu_backend > FILE_GPU_PINNED;
+    if (!cufile_engine && insists) {
         base_fail(WEFT_ERR_UNSUPPORTED, "WEFT_FILE_GPU=%s, but %s goes %s",
-                  engine->settings.gpu_way == FILE_GPU_COMPAT ? "compat" : "cufile",
+                  engine->settings.gpu_backend == FILE_GPU_COMPAT ? "compat" : "cufile",
                   engine->file->path, engine->why_not.words);
         return NULL;
     }
-    if (!beside || !(insists || still_carries(beside)))
+    if (!cufile_engine || !(insists || still_by_cufile(cufile_engine)))
         return engine;
     if (transfer->place.gpu)
-        file_cufile_know(transfer->place.gpu, transfer->place.address, transfer->bytes);
-    return beside;
+        file_cufile_register(transfer->place.gpu, transfer->place.address, transfer->bytes);
+    return cufile_engine;
 }
 
 /* ------------------------------------------------------------------------------- transfers */
 
-/* Those of one engine, at once; tells of the first that has failed by its place in the whole
- * list. */
-static weft_status run_those(struct file_engine *engine, struct file_engine *const *whose,
-                             const struct file_transfer *list, weft_file_result *results, size_t n,
-                             size_t *failed, char *sentence, size_t sentence_bytes)
+/* Runs the transfers of one engine concurrently. *failed becomes the smallest index in the whole
+ * list of a transfer that failed, and `sentence` its error. */
+static weft_status run_of_engine(struct file_engine *engine, struct file_engine *const *whose,
+                                 const struct file_transfer *list, weft_file_result *results,
+                                 size_t n, size_t *failed, char *sentence, size_t sentence_bytes)
 {
     size_t count = 0;
     struct file_transfer *mine = calloc(n, sizeof *mine);
@@ -160,9 +160,9 @@ static weft_status run_both(struct file_engine *engine, struct file_engine *cons
     if (!results)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %zu transfers", n);
     weft_status first =
-        run_those(engine, whose, list, results, n, &failed, sentence, sizeof sentence);
-    weft_status second =
-        run_those(engine->beside, whose, list, results, n, &failed, sentence, sizeof sentence);
+        run_of_engine(engine, whose, list, results, n, &failed, sentence, sizeof sentence);
+    weft_status second = run_of_engine(engine->cufile_engine, whose, list, results, n, &failed,
+                                       sentence, sizeof sentence);
     weft_status status = failed < n ? results[failed].status : first ? first : second;
     for (size_t i = 0; i < n; i++)
         if (list[i].result)
@@ -207,46 +207,47 @@ weft_status file_engine_begin(struct file_engine *engine, const struct file_tran
 weft_status file_engine_quiet(struct file_engine *engine)
 {
     char sentence[SENTENCE_BYTES];
-    struct file_engine *beside = known_beside(engine);
+    struct file_engine *cufile_engine = known_cufile_engine(engine);
     weft_status status = file_drive_quiet(engine);
-    if (!beside)
+    if (!cufile_engine)
         return status;
     snprintf(sentence, sizeof sentence, "%s", status ? base_last_error() : "");
-    weft_status other = file_drive_quiet(beside);
+    weft_status other = file_drive_quiet(cufile_engine);
     return status ? base_fail(status, "%s", sentence) : other;
 }
 
 bool file_engine_busy(struct file_engine *engine)
 {
-    struct file_engine *beside = known_beside(engine);
-    return file_drive_busy(engine) || (beside && file_drive_busy(beside));
+    struct file_engine *cufile_engine = known_cufile_engine(engine);
+    return file_drive_busy(engine) || (cufile_engine && file_drive_busy(cufile_engine));
 }
 
 /* ------------------------------------------------------------------------------ description */
 
-void file_beside_describe(struct file_engine *engine, bool find, weft_file_info *info)
+void file_cufile_engine_describe(struct file_engine *engine, bool find, weft_file_info *info)
 {
     if (!engine->settings.chosen)
         return;
-    struct file_engine *beside = find ? find_beside(engine) : known_beside(engine);
+    struct file_engine *cufile_engine =
+        find ? find_cufile_engine(engine) : known_cufile_engine(engine);
     const struct file_why_not *why = &engine->why_not;
-    pthread_mutex_lock(&engine->beside_lock);
-    bool tried = engine->beside_tried;
-    pthread_mutex_unlock(&engine->beside_lock);
+    pthread_mutex_lock(&engine->cufile_lock);
+    bool tried = engine->cufile_tried;
+    pthread_mutex_unlock(&engine->cufile_lock);
     if (!tried)
         return;
     info->gpu_backend = "pinned";
-    if (beside) {
-        pthread_mutex_lock(&beside->lock);
-        why = &beside->why_not;
-        if (beside->by_cufile)
-            info->gpu_backend = engine->settings.gpu_way == FILE_GPU_COMPAT ? "cufile compat"
-                                : strcmp(file_cufile_carrier(), "nvidia_fs")
+    if (cufile_engine) {
+        pthread_mutex_lock(&cufile_engine->lock);
+        why = &cufile_engine->why_not;
+        if (cufile_engine->by_cufile)
+            info->gpu_backend = engine->settings.gpu_backend == FILE_GPU_COMPAT ? "cufile compat"
+                                : strcmp(file_cufile_transport(), "nvidia_fs")
                                     ? "cufile direct, P2PDMA"
                                     : "cufile direct, nvidia_fs";
     }
     memcpy(info->gpu_reason_code, why->code, sizeof info->gpu_reason_code);
     memcpy(info->gpu_reason, why->words, sizeof info->gpu_reason);
-    if (beside)
-        pthread_mutex_unlock(&beside->lock);
+    if (cufile_engine)
+        pthread_mutex_unlock(&cufile_engine->lock);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a file is read and written, as the program, the environment and the system allow: how many
- * requests of what size, by io_uring or by threads. */
+/* Chooses number and size of requests and the backend (io_uring or threads) of a file, from the
+ * attributes of the program, the environment and the system. */
 #include "file/file.h"
 
 #include "base/config.h"
 #include "base/status.h"
 
-/* 0: nobody says. */
+/* *depth: 0 when neither the program nor the environment sets it. */
 static weft_status choose_depth(unsigned given, unsigned *depth)
 {
     int64_t wanted = given ? (int64_t)given : config_int(CONFIG_FILE_DEPTH);
@@ -24,7 +24,7 @@ static weft_status choose_chunk(size_t given, size_t *chunk)
     uint64_t wanted = given ? given : config_size(CONFIG_FILE_CHUNK);
     if (wanted > FILE_CHUNK_MOST || wanted % FILE_PAGE)
         return base_fail(given ? WEFT_ERR_ARGUMENT : WEFT_ERR_CONFIG,
-                         "%s is %llu; a multiple of %d up to %zu is wanted",
+                         "%s is %llu; expected a multiple of %d up to %zu",
                          given ? "weft_file_open: attr->chunk_bytes" : "WEFT_FILE_CHUNK",
                          (unsigned long long)wanted, FILE_PAGE, FILE_CHUNK_MOST);
     *chunk = wanted;
@@ -53,15 +53,15 @@ weft_status file_engine_choose(struct opened_file *file, struct file_settings *s
     enum { AUTO, URING, THREADS };
     int choice = config_choice(CONFIG_FILE_BACKEND);
     settings->chosen = true;
-    settings->gpu_way = (enum file_gpu_way)config_choice(CONFIG_FILE_GPU);
+    settings->gpu_backend = (enum file_gpu_backend)config_choice(CONFIG_FILE_GPU);
     if (choice != THREADS) {
         settings->backend = &file_uring;
         weft_status status = file_engine_open(file, settings, engine);
         if (!status || choice == URING || status != WEFT_ERR_UNSUPPORTED)
             return status;
-        file_note_threads(file, base_last_error());
+        file_record_threads(file, base_last_error());
     } else {
-        file_note_threads(file, "WEFT_FILE_BACKEND=threads");
+        file_record_threads(file, "WEFT_FILE_BACKEND=threads");
     }
     settings->backend = &file_threads;
     return file_engine_open(file, settings, engine);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory and files by cuFile, where the driver moves the bytes between disk and GPU itself: by
- * its kernel module nvidia_fs, or by the kernel's own P2PDMA. The library never tells whether a
- * file goes that way. It is opened with its compatibility mode off, so that it refuses a file that
- * does not, and what it takes is direct. Once per process, as opening it takes long. Source: GDS
- * cuFile API Reference. */
+/* Transfers between files and GPU memory by cuFile, which moves data directly between disk and GPU:
+ * through the kernel module nvidia_fs, or through the kernel's P2PDMA. The library does not report
+ * whether a transfer is direct. So this file opens it with its compatibility mode off: it then
+ * refuses files that it cannot transfer directly. It is opened once per process, because that takes
+ * long. Source: GDS cuFile API Reference. */
 #include "file/threads.h"
 
 #include "base/clock.h"
@@ -21,30 +21,33 @@
 
 enum { KNOWN_MOST = 64 };
 
-/* Less is moved through memory of cuFile's own as quickly. */
-static const size_t worth_knowing = 1 << 20;
+/* Smallest transfer whose memory is registered: smaller ones are as fast through cuFile's own
+ * buffers. */
+static const size_t register_bytes = 1 << 20;
 
+/* GPU memory that is registered with cuFile. */
 struct known {
     const struct gpu *gpu;
     const void *base;
-    bool refused;
+    bool refused; /* cuFile refused to register it */
 };
 
 static struct {
     pthread_mutex_t lock;
     struct cufile calls;
-    bool tried, open, opened_here; /* and not by the program before */
+    bool tried, open;
+    bool opened_here; /* this library has opened the driver, not the program */
     bool compat;
     int files;
     struct file_why_not why;
-    char carrier[16];
+    char transport[16];
     struct known known[KNOWN_MOST];
     int known_count;
 } library = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static bool refuse(struct file_why_not *why, const char *code, const char *format, ...)
+static bool set_reason(struct file_why_not *why, const char *code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-static bool refuse(struct file_why_not *why, const char *code, const char *format, ...)
+static bool set_reason(struct file_why_not *why, const char *code, const char *format, ...)
 {
     va_list list;
     snprintf(why->code, sizeof why->code, "%s", code);
@@ -61,14 +64,14 @@ const char *file_cufile_words(int error, char *text, size_t bytes)
 
 /* ------------------------------------------------------------------------- what the kernel has */
 
-static bool is_there(const char *root, const char *path)
+static bool is_readable(const char *root, const char *path)
 {
     char whole[512];
     snprintf(whole, sizeof whole, "%s%s", root, path);
     return access(whole, R_OK) == 0;
 }
 
-/* The driver maps all GPU memory for PCI devices only when told to; it shows what it was told. */
+/* P2PDMA needs the driver option that maps all GPU memory for PCI devices; /proc shows it. */
 static bool driver_maps_all(const char *root)
 {
     char path[512], line[512];
@@ -82,28 +85,28 @@ static bool driver_maps_all(const char *root)
     return found;
 }
 
-static bool kernel_can(const char *root, struct file_why_not *why)
+static bool kernel_supports(const char *root, struct file_why_not *why)
 {
-    bool fs = is_there(root, "/proc/driver/nvidia-fs/devcount"), p2p = driver_maps_all(root);
-    snprintf(library.carrier, sizeof library.carrier, "%s", fs ? "nvidia_fs" : "P2PDMA");
+    bool fs = is_readable(root, "/proc/driver/nvidia-fs/devcount"), p2p = driver_maps_all(root);
+    snprintf(library.transport, sizeof library.transport, "%s", fs ? "nvidia_fs" : "P2PDMA");
     return fs || p2p ||
-           refuse(why, "FILE-NO-NVIDIA-FS",
-                  "through pinned memory: neither is the module nvidia_fs loaded (modprobe "
-                  "nvidia_fs), nor the driver's NVreg_RegistryDwords=RMForceStaticBar1=1 set, for "
-                  "P2PDMA");
+           set_reason(
+               why, "FILE-NO-NVIDIA-FS",
+               "through pinned memory: the module nvidia_fs is not loaded (modprobe nvidia_fs), "
+               "and NVreg_RegistryDwords=RMForceStaticBar1=1, for P2PDMA, is not set");
 }
 
 /* ------------------------------------------------------------------------------- the library */
 
-/* Before it is opened. Older ones have no such call; what they were told otherwise is looked at
- * afterwards. */
-static void set_up(const struct cufile *calls, bool compat)
+/* Sets parameters before the driver is opened. Older libraries lack the call; allows_compat()
+ * checks their settings afterwards. */
+static void set_parameters(const struct cufile *calls, bool compat)
 {
     if (!calls->set_bool)
         return;
     calls->set_bool(CUFILE_ALLOW_COMPAT, compat);
     calls->set_bool(CUFILE_FORCE_COMPAT, compat);
-    if (!compat && strcmp(library.carrier, "P2PDMA") == 0)
+    if (!compat && strcmp(library.transport, "P2PDMA") == 0)
         calls->set_bool(CUFILE_USE_P2PDMA, true);
 }
 
@@ -118,44 +121,44 @@ static bool open_driver(struct cufile *calls, bool compat, struct file_why_not *
 {
     char text[128];
     uint64_t begin = clock_now_ns();
-    set_up(calls, compat);
+    set_parameters(calls, compat);
     struct cufile_error error = calls->driver_open();
     library.opened_here = error.error == 0;
     if (error.error == CUFILE_ERROR_OPEN_ALREADY)
-        error.error = 0; /* the program uses it too */
+        error.error = 0; /* the program has opened it */
     if (error.error)
-        return refuse(why, "FILE-CUFILE", "through pinned memory: cuFileDriverOpen: %s",
-                      cufile_error_text(error, text, sizeof text));
+        return set_reason(why, "FILE-CUFILE", "through pinned memory: cuFileDriverOpen: %s",
+                          cufile_error_text(error, text, sizeof text));
     log_debug("files: cuFileDriverOpen took %llu ms",
               (unsigned long long)((clock_now_ns() - begin) / 1000000));
     if (compat || !allows_compat(calls))
         return true;
     if (library.opened_here)
         calls->driver_close();
-    return refuse(why, "FILE-CUFILE",
-                  "through pinned memory: cuFile allows its compatibility mode, in which nobody "
-                  "knows what it does; CUFILE_ALLOW_COMPAT_MODE=false");
+    return set_reason(why, "FILE-CUFILE",
+                      "through pinned memory: cuFile allows its compatibility mode, which hides "
+                      "whether transfers are direct; set CUFILE_ALLOW_COMPAT_MODE=false");
 }
 
-/* Under the lock. */
-static bool open_library(enum file_gpu_way way, const char *root, struct file_why_not *why)
+/* The caller holds the lock. */
+static bool open_library(enum file_gpu_backend way, const char *root, struct file_why_not *why)
 {
     bool compat = way == FILE_GPU_COMPAT;
     if (library.tried) {
         *why = library.why;
         return library.open;
     }
-    if (!kernel_can(root, why) && way == FILE_GPU_AUTO)
-        return false; /* cheap to find out again */
-    /* Without it libcufile 1.15 reads on for ever. */
-    if (!is_there(root, "/proc/modules"))
-        return refuse(why, "FILE-CUFILE",
-                      "through pinned memory: this kernel has no /proc/modules, without which "
-                      "cuFileDriverOpen never returns");
+    if (!kernel_supports(root, why) && way == FILE_GPU_AUTO)
+        return false; /* not recorded: the check is cheap */
+    /* Without this file cuFileDriverOpen of libcufile 1.15 never returns. */
+    if (!is_readable(root, "/proc/modules"))
+        return set_reason(why, "FILE-CUFILE",
+                          "through pinned memory: this kernel has no /proc/modules, without which "
+                          "cuFileDriverOpen never returns");
     library.tried = true;
     *why = (struct file_why_not){.code = ""};
     if (cufile_load(&library.calls)) {
-        refuse(why, "FILE-NO-CUFILE", "through pinned memory: %s", base_last_error());
+        set_reason(why, "FILE-NO-CUFILE", "through pinned memory: %s", base_last_error());
     } else {
         library.open = open_driver(&library.calls, compat, why);
         library.compat = compat;
@@ -166,21 +169,21 @@ static bool open_library(enum file_gpu_way way, const char *root, struct file_wh
     return library.open;
 }
 
-const char *file_cufile_carrier(void)
+const char *file_cufile_transport(void)
 {
-    return library.carrier;
+    return library.transport;
 }
 
 /* ---------------------------------------------------------------------------------- the file */
 
-static void one_file_less(void)
+static void release_library(void)
 {
     pthread_mutex_lock(&library.lock);
     library.files--;
     pthread_mutex_unlock(&library.lock);
 }
 
-bool file_cufile_attach(struct opened_file *file, enum file_gpu_way way, const char *root,
+bool file_cufile_attach(struct opened_file *file, enum file_gpu_backend way, const char *root,
                         struct file_why_not *why)
 {
     char text[160];
@@ -188,7 +191,7 @@ bool file_cufile_attach(struct opened_file *file, enum file_gpu_way way, const c
     if (file->cufile)
         return true;
     if (file->direct < 0)
-        return refuse(why, file->reason_code, "through pinned memory, %.220s", file->reason);
+        return set_reason(why, file->reason_code, "through pinned memory, %.220s", file->reason);
     pthread_mutex_lock(&library.lock);
     bool open = open_library(way, root, why);
     library.files += open;
@@ -196,22 +199,22 @@ bool file_cufile_attach(struct opened_file *file, enum file_gpu_way way, const c
     if (!open)
         return false;
     struct cufile_description description = {.type = CUFILE_DESCRIPTOR, .handle.fd = file->direct};
-    struct cufile_error error = library.calls.enlist(&file->cufile, &description);
+    struct cufile_error error = library.calls.register_handle(&file->cufile, &description);
     if (!error.error)
         return true;
     file->cufile = NULL;
-    one_file_less();
-    return refuse(why, "FILE-CUFILE", "through pinned memory: cuFileHandleRegister: %s",
-                  cufile_error_text(error, text, sizeof text));
+    release_library();
+    return set_reason(why, "FILE-CUFILE", "through pinned memory: cuFileHandleRegister: %s",
+                      cufile_error_text(error, text, sizeof text));
 }
 
 void file_cufile_detach(struct opened_file *file)
 {
     if (!file->cufile)
         return;
-    library.calls.drop(file->cufile);
+    library.calls.deregister_handle(file->cufile);
     file->cufile = NULL;
-    one_file_less();
+    release_library();
 }
 
 /* --------------------------------------------------------------------------------- the memory */
@@ -224,12 +227,12 @@ static bool is_known(const void *base)
     return false;
 }
 
-static void know(struct gpu *gpu, const void *base, size_t bytes)
+static void register_memory(struct gpu *gpu, const void *base, size_t bytes)
 {
     char text[160];
     struct cufile_error error = {CUFILE_FIRST_ERROR, 0};
     if (gpu_enter(&gpu->device) == WEFT_OK) {
-        error = library.calls.know(base, bytes, 0);
+        error = library.calls.register_buffer(base, bytes, 0);
         gpu_leave(&gpu->device);
     }
     if (error.error)
@@ -238,19 +241,20 @@ static void know(struct gpu *gpu, const void *base, size_t bytes)
     library.known[library.known_count++] = (struct known){gpu, base, error.error != 0};
 }
 
-/* The program's own memory may go at any time, and cuFile would not be told. */
-void file_cufile_know(struct gpu *gpu, const void *address, size_t bytes)
+/* Registers only heap memory: the program may free its own memory at any time, without cuFile
+ * learning of it. */
+void file_cufile_register(struct gpu *gpu, const void *address, size_t bytes)
 {
     uintptr_t own = gpu_heap_own(&gpu->heap)->base;
     size_t start, length;
-    if (bytes < worth_knowing || library.compat || (uintptr_t)address < own ||
+    if (bytes < register_bytes || library.compat || (uintptr_t)address < own ||
         (uintptr_t)address - own >= gpu->heap.size ||
         !gpu_find_chunk(gpu, (uintptr_t)address - own, &start, &length))
         return;
     pthread_mutex_lock(&library.lock);
     const void *base = (const void *)(own + start);
     if (library.known_count < KNOWN_MOST && !is_known(base))
-        know(gpu, base, length);
+        register_memory(gpu, base, length);
     pthread_mutex_unlock(&library.lock);
 }
 
@@ -263,7 +267,7 @@ void file_cufile_end(const struct gpu *gpu)
         if (known->gpu != gpu) {
             library.known[kept++] = *known;
         } else if (!known->refused && gpu_enter(&gpu->device) == WEFT_OK) {
-            library.calls.forget(known->base);
+            library.calls.deregister_buffer(known->base);
             gpu_leave(&gpu->device);
         }
     }
@@ -279,10 +283,10 @@ void file_cufile_end(const struct gpu *gpu)
 
 /* -------------------------------------------------------------------------------- the requests */
 
-static int64_t carry(const struct opened_file *file, const struct file_io *io)
+static int64_t transfer_by_cufile(const struct opened_file *file, const struct file_io *io)
 {
     if (!io->gpu)
-        return file_carry_by_system(file, io);
+        return file_io_by_system(file, io);
     if (gpu_enter(&io->gpu->device))
         return -CUFILE_ERROR_CUDA;
     errno = EIO;
@@ -297,13 +301,13 @@ static int64_t carry(const struct opened_file *file, const struct file_io *io)
 static weft_status open_cufile_queue(const struct opened_file *file, unsigned depth,
                                      struct file_queue **result)
 {
-    return file_pool_open(file, depth, carry, result);
+    return file_pool_open(file, depth, transfer_by_cufile, result);
 }
 
 const struct file_backend file_cufile = {.name = "cufile",
                                          .open = open_cufile_queue,
                                          .close = file_pool_close,
-                                         .give = file_pool_give,
-                                         .push = file_pool_push,
-                                         .take = file_pool_take,
+                                         .submit = file_pool_submit,
+                                         .start = file_pool_start,
+                                         .reap = file_pool_reap,
                                          .wake = file_pool_wake};

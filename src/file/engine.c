@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Nothing is under way. */
+/* Sets number and size of requests; no transfer may be in flight. */
 static void set_shape(struct file_engine *engine, unsigned depth, size_t chunk)
 {
-    size_t a = engine->file->alignment; /* a block may be larger than what was asked for */
+    size_t a = engine->file->alignment; /* a block may be larger than the chunk */
     engine->settings.depth = depth;
     engine->settings.chunk_bytes = (chunk + a - 1) / a * a;
     engine->free = NULL;
@@ -25,8 +25,8 @@ static void set_shape(struct file_engine *engine, unsigned depth, size_t chunk)
 bool file_engine_reshape(struct file_engine *engine, unsigned depth, size_t chunk)
 {
     pthread_mutex_lock(&engine->lock);
-    bool idle = !engine->driven && !engine->todo && !engine->background && !engine->settling &&
-                !engine->given && !engine->inbox && !engine->work && !engine->broken;
+    bool idle = !engine->driven && !engine->todo && !engine->background && !engine->completing &&
+                !engine->submitted && !engine->inbox && !engine->work && !engine->broken;
     bool fits = depth && depth <= engine->settings.most_depth;
     bool same = depth == engine->settings.depth && chunk == engine->settings.chunk_bytes;
     if (idle && fits && !same) {
@@ -62,13 +62,13 @@ weft_status file_engine_open(struct opened_file *file, const struct file_setting
     pthread_mutex_init(&engine->lock, NULL);
     pthread_cond_init(&engine->moved, NULL);
     pthread_cond_init(&engine->wake, NULL);
-    pthread_mutex_init(&engine->beside_lock, NULL);
+    pthread_mutex_init(&engine->cufile_lock, NULL);
     *result = engine;
     return WEFT_OK;
 }
 
-/* Behind a queue that has failed the kernel may still be at the buffers and the requests: they stay
- * as they are until the process ends. This keeps them reachable. */
+/* After a queue has failed, the kernel may still use its buffers and requests, so they stay
+ * allocated until the process ends. This list keeps them reachable. */
 static struct file_engine *lost;
 static pthread_mutex_t lost_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -82,7 +82,7 @@ static void keep_lost(struct file_engine *engine)
 
 void file_engine_close(struct file_engine *engine)
 {
-    file_beside_close(engine);
+    file_cufile_engine_close(engine);
     pthread_mutex_lock(&engine->lock);
     engine->stop = true;
     pthread_cond_signal(&engine->wake);
@@ -100,7 +100,7 @@ void file_engine_close(struct file_engine *engine)
     pthread_cond_destroy(&engine->wake);
     pthread_cond_destroy(&engine->moved);
     pthread_mutex_destroy(&engine->lock);
-    pthread_mutex_destroy(&engine->beside_lock);
+    pthread_mutex_destroy(&engine->cufile_lock);
     free(engine->pieces);
     free(engine);
 }
@@ -128,5 +128,5 @@ void file_engine_describe(struct file_engine *engine, bool with_gpu, weft_file_i
     memcpy(info->reason, file->reason, sizeof info->reason);
     pthread_mutex_unlock(&engine->lock);
     info->gpu_backend = "";
-    file_beside_describe(engine, with_gpu, info);
+    file_cufile_engine_describe(engine, with_gpu, info);
 }

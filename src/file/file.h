@@ -1,31 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files: how bytes come from an open file into memory of this PE or of a peer, and back. A peer's
- * memory is reached by the operations of the path to it. Knows nothing of jobs, contexts and the
- * handles of weft_file.h.
+/* Files: transfers between an open file and memory of this PE or of a peer. The operations of the
+ * path to a peer transfer its memory. Uses no jobs, contexts or handles of weft_file.h.
  *
  *   plan.c    cuts a transfer into pieces: a pure function of offsets and alignments
- *   open.c    the open file: its descriptors, what kind of file system it is on, what it demands
- *   choose.c  how many requests of what size, and by which queue
- *   tune.c    the same by measurement
- *   uring.c, threads.c   queues: requests in, completions out
- *   cufile.c  the queue that moves GPU memory by cuFile; beside.c: the engine over it, beside the
- *             file's own
- *   place.c   the memory: what the CPU reaches, what the GPU copies, what a path carries
- *   engine.c  the engine of an open file; piece.c: transfers in pieces, to the kernel and back;
- *   run.c     who drives it, and what the CPU and the GPU have to do
+ *   open.c    the open file: its descriptors, its file system and the required alignments
+ *   choose.c  number and size of requests, and the backend, from attributes and the environment
+ *   tune.c    number and size of requests by measurement
+ *   uring.c, threads.c   backends: queues that take requests and return completions
+ *   cufile.c  the backend that transfers GPU memory by cuFile; beside.c: the second engine of a
+ *             file, which uses it
+ *   place.c   the memory of a transfer: copies by the CPU, by the GPU or over a path
+ *   engine.c  the engine of an open file; piece.c: pieces, their requests and completions
+ *   run.c     the thread that drives an engine, and the copies by CPU and GPU
  *
- * One transfer is cut into pieces of at most a chunk. Up to `depth` pieces are under way, of one
- * transfer or of many. A piece whose memory the kernel can use as it lies is read or written in
- * place; any other goes through a buffer of its slot, which is pinned for the GPU and known to
- * io_uring. Pieces end in any order and are counted in the order of the transfer: `done` is what
- * has ended without a gap.
+ * One transfer is cut into pieces of at most a chunk. Up to `depth` pieces are in flight, of one
+ * transfer or of many. The kernel reads or writes a piece in place when it can use its memory; any
+ * other piece goes through the staging buffer of its slot, which is pinned for the GPU and
+ * registered with io_uring. Pieces end in any order; `done` counts the bytes from the start of the
+ * transfer that have ended without a gap.
  *
- * Whole pages of the file go past the page cache (O_DIRECT). A part of a page is written through
- * the page cache, by a second descriptor: the kernel then changes exactly these bytes, under its
- * own lock, so that writers of other bytes of that page, in whatever process, lose nothing. A page
- * that lies wholly in one writer's range is in nobody else's, so what goes past the cache meets no
- * one there. Reads of a part of a page read all of it past the cache, into a buffer; the kernel
- * writes out first what the cache has of it. */
+ * Whole pages of the file bypass the page cache (O_DIRECT). A part of a page is written through the
+ * page cache, by a second descriptor: the kernel then changes exactly these bytes under its own
+ * lock, so that writers of other bytes of that page, in any process, lose nothing. A whole page
+ * belongs to one writer, so direct writes never conflict. A read of a part of a page reads the
+ * whole page directly into a buffer; the kernel first writes out what the page cache has of it. */
 #ifndef WEFT_FILE_FILE_H
 #define WEFT_FILE_FILE_H
 
@@ -43,13 +41,13 @@
 
 enum { FILE_DEPTH_MOST = 256, FILE_PAGE = 4096 };
 
-/* What is begun with where nobody says otherwise, and what measuring tries at most. */
+/* Default number and size of requests, and the largest number that tuning tries. */
 enum { FILE_DEPTH = 16, FILE_CHUNK = 1 << 20, FILE_TUNE_MOST_DEPTH = 64 };
 #define FILE_CHUNK_MOST ((size_t)64 << 20)
 
 /* ------------------------------------------------------------------------------ open files */
 
-/* What is called of the operating system, so that a test can let the k-th call fail. */
+/* System calls of this module, as a table, so that a test can make the k-th call fail. */
 struct file_calls {
     int (*open)(const char *path, int flags, mode_t mode);
     ssize_t (*pread)(int fd, void *to, size_t bytes, off_t at);
@@ -62,19 +60,20 @@ struct file_calls {
 };
 extern const struct file_calls file_system_calls;
 
-/* The descriptors of an open file and what is known of it. */
+/* The descriptors and properties of an open file. */
 struct opened_file {
     const struct file_calls *calls;
     char *path;
-    int direct;               /* opened with O_DIRECT, -1 = refused */
-    int buffered;             /* by the page cache */
-    bool reads, writes, made; /* `made`: by this handle, so that its name is not yet safe */
+    int direct;         /* descriptor with O_DIRECT, -1 = refused */
+    int buffered;       /* descriptor that uses the page cache */
+    bool reads, writes; /* access of the handle */
+    bool made;          /* this handle has created the file, so its name must be synced too */
     bool block_device;
-    uint64_t device;                      /* number of the file system, or of the block device */
-    uint32_t alignment, memory_alignment; /* of what goes past the page cache */
-    char file_system[32], store[64];
-    char reason_code[32], reason[256]; /* why not direct; "" = direct */
-    void *cufile;                      /* its handle, NULL = not known to cuFile */
+    uint64_t device;                      /* device number of the file system or block device */
+    uint32_t alignment, memory_alignment; /* bytes, for direct requests */
+    char file_system[32], store[64];      /* type of the file system, kind of the device */
+    char reason_code[32], reason[256];    /* why transfers are not direct; "" = direct */
+    void *cufile;                         /* cuFile's handle, NULL = not registered */
 };
 
 /* flags: WEFT_FILE_*. On failure nothing stays open. */
@@ -82,28 +81,29 @@ weft_status file_open(const struct file_calls *calls, const char *path, unsigned
                       unsigned mode, struct opened_file *file);
 void file_close(struct opened_file *file);
 
-/* O_DIRECT has turned out to be refused by a transfer: from here on all goes by the page cache. */
-void file_give_up_direct(struct opened_file *file, int error);
+/* Records that a direct transfer was refused with `error`: all later ones use the page cache. */
+void file_disable_direct(struct opened_file *file, int error);
 
-/* io_uring is not used, for this reason. */
-void file_note_threads(struct opened_file *file, const char *why);
+/* Records why threads are used instead of io_uring. */
+void file_record_threads(struct opened_file *file, const char *why);
 
 weft_status file_size(const struct opened_file *file, uint64_t *bytes);
 weft_status file_resize(const struct opened_file *file, uint64_t bytes);
-weft_status file_make_safe(struct opened_file *file);
+weft_status file_sync(struct opened_file *file);
 
-/* What the file lies on, by what the kernel shows of mounts and devices; best effort. */
-void file_recognise(const char *path, const struct stat *st, char *file_system,
-                    size_t file_system_bytes, char *store, size_t store_bytes);
+/* Describes the file system and the device of a file, from /proc and /sys; "unknown" when these do
+ * not show it. */
+void file_identify(const char *path, const struct stat *st, char *file_system,
+                   size_t file_system_bytes, char *store, size_t store_bytes);
 
 /* -------------------------------------------------------------------------------- requests */
 
-/* One read or write of the kernel's. */
+/* One read or write request of a backend. */
 struct file_io {
     bool write;
-    bool direct;     /* by the descriptor with O_DIRECT */
-    int buffer;      /* number of the registered buffer that it lies in, -1 = other memory */
-    struct gpu *gpu; /* whose memory it is, NULL = the host's */
+    bool direct;     /* uses the descriptor with O_DIRECT */
+    int buffer;      /* index of the registered buffer that has its memory, -1 = other memory */
+    struct gpu *gpu; /* GPU that has the memory, NULL = host memory */
     char *address;
     size_t bytes;
     uint64_t offset;
@@ -114,61 +114,61 @@ struct file_io {
 struct file_queue;
 struct gpu_event;
 
-/* By what requests are carried out. `give` is called by one thread at a time and `take` by one
- * thread at a time, both perhaps at once. At most `depth` are under way. */
+/* A backend: io_uring, threads or cuFile. One thread at a time calls `submit`, and one thread at a
+ * time calls `reap`; both may run at the same time. At most `depth` requests are in flight. */
 struct file_backend {
     const char *name;
     weft_status (*open)(const struct opened_file *file, unsigned depth, struct file_queue **queue);
     void (*close)(struct file_queue *queue);
-    /* Tells of the buffers, `count` of `bytes` each; false: they are as any other memory. With a
-     * count of 0 there are none any more. May be NULL. */
+    /* Registers `count` buffers of `bytes` each; false: the backend uses them like other memory.
+     * count 0: unregisters all. May be NULL. */
     bool (*buffers)(struct file_queue *queue, char *base, size_t bytes, unsigned count);
-    void (*give)(struct file_queue *queue, struct file_io *io);
-    /* What was given begins. */
-    void (*push)(struct file_queue *queue);
-    /* Those that have ended, NULL = none; waits about so long for one. *error: the queue itself has
-     * failed. */
-    struct file_io *(*take)(struct file_queue *queue, uint64_t wait_ns, int *error);
-    /* Ends the wait of take(); called as give() is. */
+    /* Adds a request; it may start at once or with start(). */
+    void (*submit)(struct file_queue *queue, struct file_io *io);
+    /* Starts the requests that were submitted. */
+    void (*start)(struct file_queue *queue);
+    /* Returns the requests that have ended, as a list, NULL = none; waits about wait_ns for one.
+     * *error: errno with which the queue itself has failed, else 0. */
+    struct file_io *(*reap)(struct file_queue *queue, uint64_t wait_ns, int *error);
+    /* Ends the wait of reap(). Called by the thread that calls submit(). */
     void (*wake)(struct file_queue *queue);
 };
 extern const struct file_backend file_uring, file_threads, file_cufile;
 
 /* ---------------------------------------------------------------------------------- cuFile */
 
-/* By what GPU memory is reached; in the order of WEFT_FILE_GPU. */
-enum file_gpu_way { FILE_GPU_AUTO, FILE_GPU_PINNED, FILE_GPU_CUFILE, FILE_GPU_COMPAT };
+/* How GPU memory is transferred; in the order of the values of WEFT_FILE_GPU. */
+enum file_gpu_backend { FILE_GPU_AUTO, FILE_GPU_PINNED, FILE_GPU_CUFILE, FILE_GPU_COMPAT };
 
-/* Why GPU memory of a file does not go by cuFile. */
+/* Why cuFile does not transfer GPU memory of a file. */
 struct file_why_not {
-    char code[32], words[256]; /* "" = it does */
+    char code[32], words[256]; /* reason code and text; "" = cuFile does */
 };
 
-/* Makes the file known to cuFile, which is loaded and opened by the first one. False: it does not
- * take this file its direct way, or, with FILE_GPU_COMPAT, at all. `root`: "" or where another
- * machine's /proc and /sys lie. */
-bool file_cufile_attach(struct opened_file *file, enum file_gpu_way way, const char *root,
+/* Registers the file with cuFile; the first call loads the library and opens its driver. False with
+ * the reason: cuFile cannot transfer this file directly, or, with FILE_GPU_COMPAT, not at all.
+ * `root`: "", or a directory with the /proc and /sys of another machine. */
+bool file_cufile_attach(struct opened_file *file, enum file_gpu_backend way, const char *root,
                         struct file_why_not *why);
 void file_cufile_detach(struct opened_file *file);
 
-/* "nvidia_fs" or "P2PDMA": what in the kernel carries it. */
-const char *file_cufile_carrier(void);
+/* The kernel side of cuFile: "nvidia_fs" or "P2PDMA". */
+const char *file_cufile_transport(void);
 
-/* Lets cuFile know memory that stays until file_cufile_end(): the allocation of the heap that it
- * lies in. */
-void file_cufile_know(struct gpu *gpu, const void *address, size_t bytes);
+/* Registers the heap allocation of this memory with cuFile, until file_cufile_end(). */
+void file_cufile_register(struct gpu *gpu, const void *address, size_t bytes);
 
-/* All files of the job are closed: what cuFile knows of its GPU it forgets. */
+/* Deregisters all memory of the GPU; the caller has closed all files of the job. */
 void file_cufile_end(const struct gpu *gpu);
 
-/* Errors of cuFile's own are from here on; else a request's is an errno. */
+/* Errors of a request from this number on are cuFile's own; smaller ones are an errno. */
 enum { FILE_CUFILE_ERRORS = 5000 };
 const char *file_cufile_words(int error, char *text, size_t bytes);
 
 /* ----------------------------------------------------------------------------- measurement */
 
-/* How many requests of what size are quickest, by file system, direction and kind of memory:
- * measured by the first transfer that is large enough, on its own bytes, and kept for the job. */
+/* The fastest number and size of requests for each file system, direction and kind of memory. The
+ * first transfer that is large enough measures them on its own bytes; the job keeps the result. */
 struct file_tunes;
 struct file_tunes *file_tunes_new(size_t trial_bytes);
 void file_tunes_free(struct file_tunes *tunes);
@@ -176,9 +176,9 @@ void file_tunes_free(struct file_tunes *tunes);
 /* ---------------------------------------------------------------------------------- memory */
 
 enum file_place_kind {
-    FILE_HOST,   /* the CPU and the kernel reach it at `address` */
-    FILE_DEVICE, /* this PE's GPU reaches it at `address` */
-    FILE_REMOTE, /* only the path to its PE does */
+    FILE_HOST,   /* host memory at `address` */
+    FILE_DEVICE, /* memory of this PE's GPU at `address` */
+    FILE_REMOTE, /* memory of a peer that only the path to it can access */
 };
 
 struct file_place {
@@ -188,27 +188,28 @@ struct file_place {
     struct remote remote;
 };
 
-/* Between a buffer and [at, at + bytes) of the place. *mark afterwards: the GPU is still at it.
- * Both sides may be reused when they return without a mark. */
+/* Copies between a buffer and [at, at + bytes) of the memory. When *mark is set, the copy on the
+ * GPU is still running; without a mark both sides may be reused on return. */
 weft_status file_place_put(const struct file_place *place, size_t at, const void *buffer,
                            size_t bytes, unsigned lane, struct gpu_event **mark);
 weft_status file_place_get(const struct file_place *place, size_t at, void *buffer, size_t bytes,
                            unsigned lane, struct gpu_event **mark);
 
-/* All that was put is visible at the place. */
-weft_status file_place_settle(const struct file_place *place);
+/* Waits until everything that was put is visible at the destination. */
+weft_status file_place_complete(const struct file_place *place);
 
 /* ---------------------------------------------------------------------------------- engine */
 
 struct file_settings {
     const struct file_backend *backend;
-    unsigned depth, most_depth; /* most_depth: that file_engine_reshape() may ask for */
-    size_t chunk_bytes;
-    bool measured;          /* depth and chunk may be replaced by what is measured */
-    uint64_t wait_limit_ns; /* in which something must be completed; 0 = none */
-    bool checksums;
-    bool chosen; /* by file_engine_choose(): cuFile may serve GPU memory, as gpu_way says */
-    enum file_gpu_way gpu_way;
+    unsigned depth;         /* requests in flight */
+    unsigned most_depth;    /* largest depth of file_engine_reshape() */
+    size_t chunk_bytes;     /* largest request */
+    bool measured;          /* tuning may change depth and chunk_bytes */
+    uint64_t wait_limit_ns; /* a request must complete within this time; 0 = no limit */
+    bool checksums;         /* compute a CRC-32C of what is read or written */
+    bool chosen; /* by file_engine_choose(): cuFile may transfer GPU memory, see gpu_backend */
+    enum file_gpu_backend gpu_backend;
 };
 
 struct file_transfer {
@@ -216,50 +217,52 @@ struct file_transfer {
     uint64_t offset;
     size_t bytes;
     bool write;
-    weft_file_result *result; /* NULL: nobody wants to know */
+    weft_file_result *result; /* NULL: the caller does not need it */
 };
 
 struct file_engine;
 
-/* The file stays the caller's and outlives the engine. */
+/* Opens an engine on a file. The caller keeps the file, which must outlive the engine. */
 weft_status file_engine_open(struct opened_file *file, const struct file_settings *settings,
                              struct file_engine **engine);
 
-/* What the program asks for (0: what the environment says, else as many as suit most), all but the
- * limit; and by io_uring, else by threads: the reason stands with what else keeps the file from
- * better. */
+/* Sets all settings but wait_limit_ns: from the attributes (0: from the environment, else the
+ * defaults). */
 weft_status file_choose_settings(const weft_file_attr *attr, unsigned flags,
                                  struct file_settings *settings);
+/* Opens an engine on io_uring, or on threads when io_uring is refused; file->reason has the reason.
+ */
 weft_status file_engine_choose(struct opened_file *file, struct file_settings *settings,
                                struct file_engine **engine);
 
-/* Other requests from here on. False: something is under way, and nothing has changed. */
+/* Changes number and size of requests. False when transfers are in flight; then nothing changes. */
 bool file_engine_reshape(struct file_engine *engine, unsigned depth, size_t chunk);
 
-/* Waits for what is under way. */
+/* Waits for all transfers and closes the engine. */
 void file_engine_close(struct file_engine *engine);
 
-/* Carries the transfers out, at once, and returns when all have ended: the first one's failure that
- * has one. */
+/* Runs the transfers concurrently and returns when all have ended: WEFT_OK, or the status of the
+ * first one in the list that failed. */
 weft_status file_engine_run(struct file_engine *engine, const struct file_transfer *list, size_t n);
 
-/* The same for one transfer, with the requests that were measured to be the quickest; measures
- * them. `where`: the file system. */
+/* Runs one transfer with the fastest requests that were measured for the file system `where`;
+ * measures them if they are not known yet. */
 weft_status file_engine_run_tuned(struct file_engine *engine, struct file_tunes *tunes,
                                   uint64_t where, const struct file_transfer *transfer);
 
-/* Begins one that goes on by itself, and waits for all of those. */
+/* Starts a nonblocking transfer; file_engine_quiet() waits for all of them. */
 weft_status file_engine_begin(struct file_engine *engine, const struct file_transfer *transfer);
 weft_status file_engine_quiet(struct file_engine *engine);
 
-/* Whether the latter would wait. */
+/* True when file_engine_quiet() would wait. */
 bool file_engine_busy(struct file_engine *engine);
 
-/* A failure that the next quiet tells, where none is waiting to be told. */
-void file_engine_note(struct file_engine *engine, weft_status status, const char *sentence);
+/* Records a failure that the next file_engine_quiet() returns, unless one is recorded already. */
+void file_engine_record_failure(struct file_engine *engine, weft_status status,
+                                const char *sentence);
 
-/* Fills all but the size. with_gpu: finds out by what GPU memory goes, which loads cuFile where the
- * kernel can carry it; else that is told only where it is known. */
+/* Fills all of *info but the size. with_gpu: also determines how GPU memory is transferred, which
+ * loads cuFile when the kernel supports it; without it, only if it is known already. */
 void file_engine_describe(struct file_engine *engine, bool with_gpu, weft_file_info *info);
 
 #endif

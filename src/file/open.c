@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The open file: one descriptor by the page cache, one past it where the file system offers that,
- * and what it demands of requests there. Knows nothing of transfers. */
+/* The open file: one descriptor that uses the page cache, one with O_DIRECT where the file system
+ * supports it, and the alignments that direct requests need. */
 #include "file/file.h"
 
 #include "base/status.h"
@@ -39,23 +39,22 @@ static weft_status refuse_kind(const char *path, mode_t mode)
     if (S_ISDIR(mode))
         return base_fail(WEFT_ERR_ARGUMENT, "weft_file_open: %s is a directory", path);
     return base_fail(WEFT_ERR_ARGUMENT,
-                     "weft_file_open: %s is a %s; a file or a block device is wanted, whose bytes "
-                     "have offsets",
-                     path,
+                     "weft_file_open: %s is a %s; expected a file or a block device", path,
                      S_ISFIFO(mode)   ? "pipe"
                      : S_ISSOCK(mode) ? "socket"
                                       : "character device");
 }
 
-static weft_status refused(const char *path)
+static weft_status open_failed(const char *path)
 {
     return base_fail(WEFT_ERR_SYSTEM, "weft_file_open: open of %s: %s", path, strerror(errno));
 }
 
-/* Makes the file or finds it, and knows which: only who has made it has to make its name safe. */
-static int open_or_make(struct opened_file *file, int how, unsigned flags, mode_t mode)
+/* Creates the file or opens an existing one, and records which in file->made: only the creator has
+ * to sync the file's name. */
+static int open_or_create(struct opened_file *file, int how, unsigned flags, mode_t mode)
 {
-    enum { TRIES = 8 }; /* somebody else may make and remove it meanwhile */
+    enum { TRIES = 8 }; /* another process may create and remove it meanwhile */
     for (int i = 0; i < TRIES; i++) {
         int fd = file->calls->open(file->path, how | O_CREAT | O_EXCL, mode);
         file->made = fd >= 0;
@@ -80,10 +79,10 @@ static weft_status open_buffered(struct opened_file *file, unsigned flags, unsig
     }
     if (flags & WEFT_FILE_TRUNCATE)
         how |= O_TRUNC;
-    file->buffered = flags & WEFT_FILE_CREATE ? open_or_make(file, how, flags, mode ? mode : 0666)
+    file->buffered = flags & WEFT_FILE_CREATE ? open_or_create(file, how, flags, mode ? mode : 0666)
                                               : file->calls->open(file->path, how, 0);
     if (file->buffered < 0)
-        return refused(file->path);
+        return open_failed(file->path);
     if (file->calls->fstat(file->buffered, st))
         return base_fail(WEFT_ERR_SYSTEM, "weft_file_open: fstat of %s: %s", file->path,
                          strerror(errno));
@@ -92,16 +91,16 @@ static weft_status open_buffered(struct opened_file *file, unsigned flags, unsig
     return refuse_kind(file->path, st->st_mode);
 }
 
-/* -------------------------------------------------------------------------- past the page cache */
+/* ---------------------------------------------------------------------------------- direct I/O */
 
-static void no_direct(struct opened_file *file, const char *what)
+static void set_buffered(struct opened_file *file, const char *what)
 {
     if (file->direct >= 0)
         file->calls->close(file->direct);
     file->direct = -1;
     file->alignment = file->memory_alignment = 1;
     snprintf(file->reason_code, sizeof file->reason_code, "FILE-BUFFERED");
-    snprintf(file->reason, sizeof file->reason, "by the page cache: %s", what);
+    snprintf(file->reason, sizeof file->reason, "through the page cache: %s", what);
 }
 
 static uint32_t larger(uint32_t a, uint32_t b)
@@ -109,9 +108,9 @@ static uint32_t larger(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* What the file system says that it demands; false: it has no direct I/O for this file. Kernels
- * before 6.1, and some file systems, do not say: then a page satisfies all. */
-static bool ask_alignment(struct opened_file *file)
+/* Reads the alignments that the file system requires; false: it has no direct I/O for this file.
+ * Kernels before 6.1 and some file systems do not report them; then a page is enough for all. */
+static bool query_alignment(struct opened_file *file)
 {
     struct statx st = {0};
     uint32_t page = (uint32_t)sysconf(_SC_PAGESIZE);
@@ -126,10 +125,10 @@ static bool ask_alignment(struct opened_file *file)
     return true;
 }
 
-/* The page cache writes out whole blocks of the file system, so what goes past it must not share
- * one with what does not. Network file systems report here what they like to transfer, and write
- * out bytes. */
-static void respect_blocks(struct opened_file *file, const struct statfs *fs)
+/* Raises the alignment to a block of the file system: the page cache writes out whole blocks, so a
+ * direct write must not share a block with a buffered one. Network file systems write out single
+ * bytes and report their preferred transfer size here, which the limit excludes. */
+static void align_to_blocks(struct opened_file *file, const struct statfs *fs)
 {
     enum { MOST = 64 << 10 };
     uint64_t block = (uint64_t)fs->f_bsize;
@@ -142,51 +141,51 @@ static void open_direct(struct opened_file *file, unsigned flags)
     char again[64];
     struct statfs fs;
     if (flags & WEFT_FILE_BUFFERED) {
-        no_direct(file, "the program asked for it (WEFT_FILE_BUFFERED)");
+        set_buffered(file, "the program requested it (WEFT_FILE_BUFFERED)");
         return;
     }
     if (fstatfs(file->buffered, &fs)) {
-        no_direct(file, "fstatfs failed");
+        set_buffered(file, "fstatfs failed");
         return;
     }
-    /* The file system of a device's name says nothing of the device. */
+    /* fstatfs of a device node describes the file system of the node, not the device. */
     if (!file->block_device && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC)) {
-        no_direct(file, "the file system keeps its data there");
+        set_buffered(file, "the file system keeps its data in it");
         return;
     }
-    /* By the descriptor and not by the path, which may lead elsewhere by now. */
+    /* Opens it through the descriptor: the path may name another file by now. */
     snprintf(again, sizeof again, "/proc/self/fd/%d", file->buffered);
     int how = !file->writes ? O_RDONLY : file->reads ? O_RDWR : O_WRONLY;
     file->direct = file->calls->open(again, how | O_CLOEXEC | O_DIRECT, 0);
     if (file->direct < 0) {
         char what[160];
         snprintf(what, sizeof what, "open with O_DIRECT: %s", strerror(errno));
-        no_direct(file, what);
+        set_buffered(file, what);
         return;
     }
-    if (!ask_alignment(file))
-        no_direct(file, "statx says that this file has no direct I/O");
+    if (!query_alignment(file))
+        set_buffered(file, "statx reports no direct I/O for this file");
     else if (!file->block_device)
-        respect_blocks(file, &fs);
+        align_to_blocks(file, &fs);
 }
 
-/* What keeps the file from direct I/O weighs more, and goes first. */
-void file_note_threads(struct opened_file *file, const char *why)
+/* A reason against direct I/O is more important, so it keeps its code and comes first. */
+void file_record_threads(struct opened_file *file, const char *why)
 {
     size_t used = strlen(file->reason);
     if (!used)
         snprintf(file->reason_code, sizeof file->reason_code, "FILE-NO-URING");
-    snprintf(file->reason + used, sizeof file->reason - used, "%sby threads: %s", used ? "; " : "",
-             why);
+    snprintf(file->reason + used, sizeof file->reason - used, "%sthrough threads: %s",
+             used ? "; " : "", why);
 }
 
-void file_give_up_direct(struct opened_file *file, int error)
+void file_disable_direct(struct opened_file *file, int error)
 {
-    /* The descriptor stays open: requests may be under way on it. */
+    /* The descriptor stays open: requests may be in flight on it. */
     file->alignment = file->memory_alignment = 1;
     snprintf(file->reason_code, sizeof file->reason_code, "FILE-BUFFERED");
     snprintf(file->reason, sizeof file->reason,
-             "by the page cache: a transfer past it was refused: %s", strerror(error));
+             "through the page cache: a direct transfer was refused: %s", strerror(error));
 }
 
 weft_status file_open(const struct file_calls *calls, const char *path, unsigned flags,
@@ -206,8 +205,8 @@ weft_status file_open(const struct file_calls *calls, const char *path, unsigned
         return status;
     }
     open_direct(file, flags);
-    file_recognise(path, &st, file->file_system, sizeof file->file_system, file->store,
-                   sizeof file->store);
+    file_identify(path, &st, file->file_system, sizeof file->file_system, file->store,
+                  sizeof file->store);
     return WEFT_OK;
 }
 
@@ -251,19 +250,20 @@ weft_status file_resize(const struct opened_file *file, uint64_t bytes)
                : WEFT_OK;
 }
 
-/* ------------------------------------------------------------------------------------- safety */
+/* --------------------------------------------------------------------------------------- sync */
 
-/* Both descriptors are of one file: the kernel writes out what its page cache has, and tells the
- * device to write out its own. */
-static weft_status write_out(const struct opened_file *file)
+/* Both descriptors are of one file, so one fdatasync writes out the page cache and flushes the
+ * cache of the device. */
+static weft_status sync_data(const struct opened_file *file)
 {
     while (file->calls->fdatasync(file->buffered)) {
         if (errno == EINTR)
             continue;
-        return base_fail(WEFT_ERR_SYSTEM,
-                         "weft_file_sync: fdatasync of %s: %s; nothing written since the last sync "
-                         "is known to be safe, write it again",
-                         file->path, strerror(errno));
+        return base_fail(
+            WEFT_ERR_SYSTEM,
+            "weft_file_sync: fdatasync of %s: %s; data written since the last sync may "
+            "be lost, write it again",
+            file->path, strerror(errno));
     }
     return WEFT_OK;
 }
@@ -275,8 +275,8 @@ static void folder_of(const char *path, char *folder, size_t bytes)
     snprintf(folder, bytes, "%.*s", length, slash ? path : ".");
 }
 
-/* A file that a loss of power leaves without a name is lost, however safe its bytes are. */
-static weft_status write_out_name(const struct opened_file *file)
+/* Syncs the folder of a new file: after a power failure a file without a name would be lost. */
+static weft_status sync_name(const struct opened_file *file)
 {
     char folder[4096];
     folder_of(file->path, folder, sizeof folder);
@@ -287,18 +287,18 @@ static weft_status write_out_name(const struct opened_file *file)
     while (file->calls->fsync(fd) && (error = errno) == EINTR)
         error = 0;
     file->calls->close(fd);
-    /* Some file systems keep names safe by themselves and have no fsync of folders. */
+    /* Some file systems sync names by themselves and do not support fsync of folders. */
     if (!error || error == EINVAL)
         return WEFT_OK;
     return base_fail(WEFT_ERR_SYSTEM, "weft_file_sync: fsync of the folder %s: %s", folder,
                      strerror(error));
 }
 
-weft_status file_make_safe(struct opened_file *file)
+weft_status file_sync(struct opened_file *file)
 {
-    weft_status status = file->writes ? write_out(file) : WEFT_OK;
+    weft_status status = file->writes ? sync_data(file) : WEFT_OK;
     if (!status && file->made) {
-        status = write_out_name(file);
+        status = sync_name(file);
         file->made = status != WEFT_OK;
     }
     return status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a transfer to the kernel's requests, and back: pieces and their buffers, what is given to
- * the kernel, what comes back short or refused, and the words for it. See engine.h. */
+/* Pieces of a transfer: planning them, their buffers, submitting their requests, handling partial
+ * and failed completions, and the error messages. See engine.h. */
 #include "file/engine.h"
 
 #include "base/status.h"
@@ -12,14 +12,14 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { TRIES_MOST = 10000 }; /* of a request that the kernel puts off */
+enum { TRIES_MOST = 10000 }; /* attempts of a request that the kernel refuses for the moment */
 
-/* Buffers of more than this are not made known to io_uring: it would pin them all at once. */
+/* Most buffer bytes that are registered with io_uring, which pins all of them at once. */
 static const size_t most_known = (size_t)256 << 20;
 
 /* ------------------------------------------------------------------------------------ failures */
 
-static const char *verb(const struct file_op *op)
+static const char *call_name(const struct file_op *op)
 {
     return op->transfer.write ? "weft_file_write" : "weft_file_read";
 }
@@ -36,7 +36,7 @@ void file_op_fail(struct file_op *op, weft_status status, int error, const char 
     va_end(list);
 }
 
-static const char *hint(int error)
+static const char *explain_errno(int error)
 {
     switch (error) {
     case ENOSPC:
@@ -52,7 +52,7 @@ static const char *hint(int error)
     }
 }
 
-/* Of a long path the end, which tells more. */
+/* The path of the file; of a long path only the end. */
 static const char *name_of(const struct file_engine *engine)
 {
     enum { MOST = 120 };
@@ -63,15 +63,15 @@ static const char *name_of(const struct file_engine *engine)
 void file_op_fail_io(const struct file_engine *engine, struct file_op *op, int error, uint64_t done)
 {
     file_op_fail(op, error == ETIMEDOUT ? WEFT_ERR_TIMEOUT : WEFT_ERR_SYSTEM, error,
-                 "%s: %zu bytes at %llu of %s: %s%s; the first %llu bytes are safe", verb(op),
-                 op->transfer.bytes, (unsigned long long)op->transfer.offset, name_of(engine),
-                 strerror(error), hint(error), (unsigned long long)done);
+                 "%s: %zu bytes at %llu of %s: %s%s; the first %llu bytes are transferred",
+                 call_name(op), op->transfer.bytes, (unsigned long long)op->transfer.offset,
+                 name_of(engine), strerror(error), explain_errno(error), (unsigned long long)done);
 }
 
 void file_op_fail_short(const struct file_engine *engine, struct file_op *op, uint64_t done)
 {
     uint64_t has = op->transfer.offset + done;
-    if (!done && file_size(engine->file, &has)) /* it may end long before */
+    if (!done && file_size(engine->file, &has)) /* the file may end long before the offset */
         has = op->transfer.offset;
     file_op_fail(op, WEFT_ERR_RANGE, 0,
                  "weft_file_read: %zu bytes at %llu run past the end of %s, which has %llu bytes "
@@ -94,8 +94,8 @@ static weft_status make_buffers(struct file_engine *engine)
     if (made == MAP_FAILED)
         return base_fail(WEFT_ERR_NO_MEMORY, "%u buffers of %zu bytes for a file: %s",
                          engine->settings.depth, engine->settings.chunk_bytes, strerror(errno));
-    /* A child of fork() would make the parent's next store into a buffer go to a copy, beside what
-     * the kernel reads into. */
+    /* After fork(), copy-on-write would give the parent a new page at its next store, while the
+     * kernel still uses the old one. */
     madvise(made, file_buffers_bytes(engine), MADV_DONTFORK);
     madvise(made, file_buffers_bytes(engine), MADV_HUGEPAGE);
     engine->buffers = made;
@@ -105,18 +105,20 @@ static weft_status make_buffers(struct file_engine *engine)
 static void offer_buffers(struct file_engine *engine)
 {
     const struct file_settings *s = &engine->settings;
-    engine->buffers_told = true;
+    engine->buffers_offered = true;
     engine->buffers_known =
         s->backend->buffers && file_buffers_bytes(engine) <= most_known &&
         s->backend->buffers(engine->queue, engine->buffers, s->chunk_bytes, s->depth);
 }
 
-/* Under the lock. Large pieces are worth that the kernel, and the GPU, know the buffers. */
-static weft_status ready_buffers(struct file_engine *engine, const struct file_op *op, size_t bytes)
+/* The caller holds the lock. Makes the buffers; registers them with the backend for large pieces,
+ * and pins them for the GPU. */
+static weft_status prepare_buffers(struct file_engine *engine, const struct file_op *op,
+                                   size_t bytes)
 {
     enum { WORTH = 64 << 10 };
     weft_status status = engine->buffers ? WEFT_OK : make_buffers(engine);
-    if (!status && bytes >= WORTH && !engine->buffers_told)
+    if (!status && bytes >= WORTH && !engine->buffers_offered)
         offer_buffers(engine);
     struct gpu *gpu = op->transfer.place.kind == FILE_DEVICE ? op->transfer.place.gpu : NULL;
     if (status || !gpu || engine->pinned_for == gpu)
@@ -127,7 +129,7 @@ static weft_status ready_buffers(struct file_engine *engine, const struct file_o
     return status;
 }
 
-/* The GPU has been unpinned before the memory goes. */
+/* Unpins the buffers before it frees them. */
 void file_buffers_drop(struct file_engine *engine)
 {
     if (engine->pinned_for)
@@ -138,7 +140,7 @@ void file_buffers_drop(struct file_engine *engine)
         munmap(engine->buffers, file_buffers_bytes(engine));
     engine->pinned_for = NULL;
     engine->buffers = NULL;
-    engine->buffers_known = engine->buffers_told = false;
+    engine->buffers_known = engine->buffers_offered = false;
 }
 
 char *file_buffer_of(const struct file_engine *engine, const struct file_piece *piece)
@@ -148,27 +150,27 @@ char *file_buffer_of(const struct file_engine *engine, const struct file_piece *
 
 /* ------------------------------------------------------------------------------ to the kernel */
 
-/* Under the lock. */
-void file_give(struct file_engine *engine, struct file_piece *piece)
+void file_submit_piece(struct file_engine *engine, struct file_piece *piece)
 {
     if (engine->broken) {
         piece->error = engine->broken;
         piece->phase = PIECE_ENDED;
-        file_into_work(&engine->work, piece);
+        file_add_work(&engine->work, piece);
         return;
     }
-    piece->phase = PIECE_GIVEN;
-    engine->given++;
-    engine->settings.backend->give(engine->queue, &piece->io);
+    piece->phase = PIECE_SUBMITTED;
+    engine->submitted++;
+    engine->settings.backend->submit(engine->queue, &piece->io);
 }
 
-/* Under the lock: the next piece of the transfer. False: it has failed. */
-static bool begin_piece(struct file_engine *engine, struct file_op *op, struct file_piece *piece)
+/* The caller holds the lock. Plans the next piece of the transfer. False: the transfer has failed.
+ */
+static bool plan_piece(struct file_engine *engine, struct file_op *op, struct file_piece *piece)
 {
     bool device = op->transfer.place.kind == FILE_DEVICE;
     op->shape.in_place &= !device || engine->by_cufile;
     struct file_cut cut = file_cut_at(&op->shape, op->planned);
-    weft_status status = cut.buffer ? ready_buffers(engine, op, cut.io_bytes) : WEFT_OK;
+    weft_status status = cut.buffer ? prepare_buffers(engine, op, cut.io_bytes) : WEFT_OK;
     if (status) {
         file_op_fail(op, status, 0, "%s", base_last_error());
         return false;
@@ -194,9 +196,9 @@ static bool begin_piece(struct file_engine *engine, struct file_op *op, struct f
     op->last = &piece->next;
     if (cut.buffer && op->transfer.write) {
         piece->phase = PIECE_TO_FILL;
-        file_into_work(&engine->inbox, piece);
+        file_add_work(&engine->inbox, piece);
     } else {
-        file_give(engine, piece);
+        file_submit_piece(engine, piece);
     }
     return true;
 }
@@ -206,17 +208,17 @@ bool file_op_ended(const struct file_op *op)
     return !op->first && (op->status || op->planned == op->transfer.bytes);
 }
 
-void file_settle_later(struct file_engine *engine, struct file_op *op)
+void file_complete_later(struct file_engine *engine, struct file_op *op)
 {
-    if (op->settles)
+    if (op->completes)
         return;
-    op->settles = true;
-    op->next = engine->settling;
-    engine->settling = op;
+    op->completes = true;
+    op->next = engine->completing;
+    engine->completing = op;
 }
 
-/* Takes the first one out of the list of those with something to plan. */
-static void unplan(struct file_engine *engine, struct file_op *op)
+/* Removes the first transfer from `todo`. */
+static void remove_planned(struct file_engine *engine, struct file_op *op)
 {
     engine->todo = op->next;
     if (!engine->todo)
@@ -224,28 +226,28 @@ static void unplan(struct file_engine *engine, struct file_op *op)
     op->next = NULL;
     op->queued = false;
     if (file_op_ended(op))
-        file_settle_later(engine, op);
+        file_complete_later(engine, op);
 }
 
-/* Under the lock: as many pieces as there is room for, transfer after transfer. */
-void file_issue(struct file_engine *engine)
+/* Plans transfer after transfer, until no slot is free. */
+void file_plan_pieces(struct file_engine *engine)
 {
     while (engine->todo && engine->free && !engine->broken) {
         struct file_op *op = engine->todo;
         if (op->status || op->planned == op->transfer.bytes) {
-            unplan(engine, op);
+            remove_planned(engine, op);
             continue;
         }
         struct file_piece *piece = engine->free;
         engine->free = piece->next;
-        if (!begin_piece(engine, op, piece)) {
+        if (!plan_piece(engine, op, piece)) {
             piece->next = engine->free;
             engine->free = piece;
         }
     }
     while (engine->todo &&
            (engine->todo->status || engine->todo->planned == engine->todo->transfer.bytes))
-        unplan(engine, engine->todo);
+        remove_planned(engine, engine->todo);
 }
 
 /* ---------------------------------------------------------------------------- from the kernel */
@@ -256,12 +258,13 @@ size_t file_safe_bytes(const struct file_piece *piece)
     return behind < piece->cut.bytes ? behind : piece->cut.bytes;
 }
 
-static bool put_off(int error)
+static bool is_temporary(int error)
 {
     return error == EINTR || error == EAGAIN || error == ECANCELED || error == EBUSY;
 }
 
-/* The file system has taken O_DIRECT at open() and refuses it now: by the page cache then. */
+/* The file system accepted O_DIRECT at open() and refuses it now; the caller falls back to the page
+ * cache. */
 static bool refuses_direct(const struct file_piece *piece, int error)
 {
     return piece->io.direct && (error == EINVAL || error == EOPNOTSUPP);
@@ -276,22 +279,22 @@ static void skip_moved(const struct file_engine *engine, struct file_piece *piec
     piece->io.bytes -= whole;
 }
 
-/* Under the lock: cuFile does not move this piece; it begins again, through a buffer. False: there
- * is none, and the piece has failed. */
-static bool by_buffer_instead(struct file_engine *engine, struct file_piece *piece, int error)
+/* The caller holds the lock. cuFile refused this piece, so it starts again through a buffer. False:
+ * there is no buffer, and the piece has failed. */
+static bool retry_by_buffer(struct file_engine *engine, struct file_piece *piece, int error)
 {
     char text[160];
     struct file_op *op = piece->op;
-    file_beside_refused(engine, error);
+    file_cufile_engine_refused(engine, error);
     weft_status status = WEFT_OK;
-    if (engine->settings.gpu_way != FILE_GPU_AUTO)
+    if (engine->settings.gpu_backend != FILE_GPU_AUTO)
         status =
-            base_fail(WEFT_ERR_SYSTEM, "%s: %zu bytes at %llu of a file: cuFile: %s", verb(op),
+            base_fail(WEFT_ERR_SYSTEM, "%s: %zu bytes at %llu of a file: cuFile: %s", call_name(op),
                       piece->cut.io_bytes, (unsigned long long)piece->cut.io_offset,
                       error < FILE_CUFILE_ERRORS ? strerror(error)
                                                  : file_cufile_words(error, text, sizeof text));
     else
-        status = ready_buffers(engine, op, piece->cut.io_bytes);
+        status = prepare_buffers(engine, op, piece->cut.io_bytes);
     piece->io.gpu = NULL;
     if (status) {
         piece->status = status;
@@ -306,7 +309,7 @@ static bool by_buffer_instead(struct file_engine *engine, struct file_piece *pie
     piece->io.bytes = piece->cut.io_bytes;
     piece->io.offset = piece->cut.io_offset;
     piece->io.buffer = engine->buffers_known ? (int)piece->number : -1;
-    piece->phase = op->transfer.write ? PIECE_TO_FILL : PIECE_GIVEN;
+    piece->phase = op->transfer.write ? PIECE_TO_FILL : PIECE_SUBMITTED;
     return true;
 }
 
@@ -316,16 +319,16 @@ static bool cufile_refuses(const struct file_piece *piece)
     return piece->io.gpu && (error >= FILE_CUFILE_ERRORS || refuses_direct(piece, error));
 }
 
-/* Under the lock. True: the request goes on. */
-static bool goes_on(struct file_engine *engine, struct file_piece *piece)
+/* The caller holds the lock. Handles a completion. True: the request must be submitted again. */
+static bool must_continue(struct file_engine *engine, struct file_piece *piece)
 {
     int64_t result = piece->io.result;
     int error = result < 0 ? (int)-result : 0;
-    if (error && put_off(error) && ++piece->tries < TRIES_MOST)
+    if (error && is_temporary(error) && ++piece->tries < TRIES_MOST)
         return true;
     if (error && refuses_direct(piece, error)) {
         if (engine->direct)
-            file_give_up_direct(engine->file, error);
+            file_disable_direct(engine->file, error);
         engine->direct = piece->io.direct = false;
         return true;
     }
@@ -343,34 +346,33 @@ static bool goes_on(struct file_engine *engine, struct file_piece *piece)
     skip_moved(engine, piece, (size_t)result);
     if (piece->moved > before)
         return true;
-    piece->moved += (size_t)result; /* less than a block: the end of the file */
+    piece->moved += (size_t)result; /* less than a block means the end of the file */
     if (piece->io.write)
         piece->error = EIO;
     return false;
 }
 
-/* Under the lock. */
-void file_take_back(struct file_engine *engine, struct file_io *list, bool *nap)
+void file_reap_pieces(struct file_engine *engine, struct file_io *list, bool *backoff)
 {
     while (list) {
         struct file_piece *piece = (struct file_piece *)list;
         list = list->next;
-        engine->given--;
+        engine->submitted--;
         if (cufile_refuses(piece)) {
-            if (by_buffer_instead(engine, piece, (int)-piece->io.result) &&
-                piece->phase == PIECE_GIVEN)
-                file_give(engine, piece);
+            if (retry_by_buffer(engine, piece, (int)-piece->io.result) &&
+                piece->phase == PIECE_SUBMITTED)
+                file_submit_piece(engine, piece);
             else
-                file_into_work(&engine->work, piece);
+                file_add_work(&engine->work, piece);
             continue;
         }
-        if (goes_on(engine, piece)) {
-            *nap |= piece->tries > 8;
-            file_give(engine, piece);
+        if (must_continue(engine, piece)) {
+            *backoff |= piece->tries > 8;
+            file_submit_piece(engine, piece);
             continue;
         }
         piece->got = file_safe_bytes(piece);
         piece->phase = PIECE_ARRIVED;
-        file_into_work(&engine->work, piece);
+        file_add_work(&engine->work, piece);
     }
 }

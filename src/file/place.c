@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of a transfer, where it cannot be given to the kernel as it lies: between a pinned
- * buffer and what the CPU copies, what the GPU copies, and what the path to a peer carries. */
+/* Copies between a pinned buffer and the memory of a transfer that the kernel cannot access itself:
+ * by the CPU, by the GPU, or over the path to a peer. */
 #include "file/file.h"
 
 #include "gpu/gpu.h"
@@ -8,11 +8,11 @@
 
 #include <string.h>
 
-/* Up to so many bytes the CPU copies between a buffer and the GPU heap sooner than a copy engine is
- * asked and has answered; more would keep the one thread from the pieces behind. */
+/* Largest copies between a buffer and the GPU heap that the CPU makes itself: it is faster than a
+ * copy engine there, and larger ones would delay the driving thread. */
 enum { STORED_BYTES = 8 << 10, LOADED_BYTES = 1 << 10 };
 
-static bool by_cpu(struct gpu *gpu, char *device, void *buffer, size_t bytes, bool in)
+static bool copy_by_cpu(struct gpu *gpu, char *device, void *buffer, size_t bytes, bool in)
 {
     int slot;
     size_t offset;
@@ -24,12 +24,12 @@ static bool by_cpu(struct gpu *gpu, char *device, void *buffer, size_t bytes, bo
         return gpu_map_load(map, slot, offset, buffer, bytes);
     if (!gpu_map_store(map, slot, offset, buffer, bytes))
         return false;
-    gpu_map_flush(map, slot); /* whoever is told next finds it, other GPUs too */
+    gpu_map_flush(map, slot); /* visible to all GPUs before the transfer is reported as ended */
     return true;
 }
 
-static weft_status by_gpu(struct gpu *gpu, unsigned lane, void *dst, const void *src, size_t bytes,
-                          struct gpu_event **mark)
+static weft_status copy_by_gpu(struct gpu *gpu, unsigned lane, void *dst, const void *src,
+                               size_t bytes, struct gpu_event **mark)
 {
     weft_status status = gpu_copy(gpu, lane, dst, src, bytes, GPU_IN_ORDER);
     return status ? status : gpu_event_record(gpu, lane, mark);
@@ -45,9 +45,9 @@ weft_status file_place_put(const struct file_place *place, size_t at, const void
         memcpy(place->address + at, buffer, bytes);
         return WEFT_OK;
     case FILE_DEVICE:
-        if (by_cpu(place->gpu, place->address + at, (void *)(uintptr_t)buffer, bytes, true))
+        if (copy_by_cpu(place->gpu, place->address + at, (void *)(uintptr_t)buffer, bytes, true))
             return WEFT_OK;
-        return by_gpu(place->gpu, lane, place->address + at, buffer, bytes, mark);
+        return copy_by_gpu(place->gpu, lane, place->address + at, buffer, bytes, mark);
     case FILE_REMOTE:
         to.offset += at;
         return to.peer->ops->put(to, buffer, bytes, false);
@@ -65,9 +65,9 @@ weft_status file_place_get(const struct file_place *place, size_t at, void *buff
         memcpy(buffer, place->address + at, bytes);
         return WEFT_OK;
     case FILE_DEVICE:
-        if (by_cpu(place->gpu, place->address + at, buffer, bytes, false))
+        if (copy_by_cpu(place->gpu, place->address + at, buffer, bytes, false))
             return WEFT_OK;
-        return by_gpu(place->gpu, lane, buffer, place->address + at, bytes, mark);
+        return copy_by_gpu(place->gpu, lane, buffer, place->address + at, bytes, mark);
     case FILE_REMOTE:
         from.offset += at;
         return from.peer->ops->get(from, buffer, bytes, false);
@@ -75,7 +75,7 @@ weft_status file_place_get(const struct file_place *place, size_t at, void *buff
     return WEFT_OK;
 }
 
-weft_status file_place_settle(const struct file_place *place)
+weft_status file_place_complete(const struct file_place *place)
 {
     if (place->kind != FILE_REMOTE)
         return WEFT_OK;

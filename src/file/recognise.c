@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a file lies on: the type of its file system by /proc/self/mountinfo, and below it the device
- * by /sys. For people to read; nothing is decided by it. Knows nothing of transfers. Sources:
- * proc(5); the kernel's Documentation/ABI/testing/sysfs-block, and nvme's attribute `transport`. */
+/* Describes the file system of a file (/proc/self/mountinfo) and its device (/sys). Only for
+ * display; no decision depends on it. Sources: proc(5); the kernel's
+ * Documentation/ABI/testing/sysfs-block, and the attribute `transport` of nvme. */
 #include "file/file.h"
 
 #include <dirent.h>
@@ -65,7 +65,7 @@ static bool read_word(const char *folder, const char *name, char *word, size_t b
     return read;
 }
 
-/* "pcie", "tcp" ...: of the controller, or with several of them of the first one of the
+/* Reads the NVMe transport ("pcie", "tcp" ...) of the controller, or of the first controller of the
  * subsystem. */
 static bool find_transport(const char *disk, char *word, size_t bytes)
 {
@@ -86,7 +86,7 @@ static bool find_transport(const char *disk, char *word, size_t bytes)
     return found;
 }
 
-/* Names of the kernel's block devices by how they begin. */
+/* Kinds of block devices, by the prefix of the kernel's name. */
 static const struct {
     const char *begins, *text;
 } devices[] = {{"loop", "loop device"}, {"ram", "RAM disk"},      {"pmem", "persistent memory"},
@@ -115,7 +115,8 @@ static void name_device(const char *disk, const char *name, char *text, size_t b
     snprintf(text, bytes, "block device %.40s", name);
 }
 
-static bool below(const char *disk, char *first, size_t bytes)
+/* Name of the first device that this one (RAID, mapper) is made of. */
+static bool first_lower_device(const char *disk, char *first, size_t bytes)
 {
     char folder[PATH_MAX];
     if (snprintf(folder, sizeof folder, "%s/slaves", disk) >= (int)sizeof folder)
@@ -142,8 +143,8 @@ static void find_device(unsigned major, unsigned minor, char *text, size_t bytes
     if (access(probe, F_OK) == 0)
         *strrchr(disk, '/') = '\0';
     name_device(disk, strrchr(disk, '/') + 1, text, bytes);
-    /* Of what is made of other devices, also the first of those. */
-    if (!below(disk, lower, sizeof lower))
+    /* A device that is made of others also shows the first of them. */
+    if (!first_lower_device(disk, lower, sizeof lower))
         return;
     snprintf(link, sizeof link, "/sys/class/block/%.40s", lower);
     size_t used = strlen(text);
@@ -156,7 +157,7 @@ static void find_device(unsigned major, unsigned minor, char *text, size_t bytes
     }
 }
 
-/* --------------------------------------------------------------------- file systems without one */
+/* ---------------------------------------------------------------- file systems without a device */
 
 static bool begins_with(const char *text, const char *const *list)
 {
@@ -166,7 +167,7 @@ static bool begins_with(const char *text, const char *const *list)
     return false;
 }
 
-/* The folder of an overlay mount into which everything is written. */
+/* The upper folder of an overlay mount, which receives all writes. */
 static bool upper_folder(const char *options, char *folder, size_t bytes)
 {
     const char *upper = strstr(options, "upperdir=");
@@ -177,8 +178,8 @@ static bool upper_folder(const char *options, char *folder, size_t bytes)
     return snprintf(folder, bytes, "%.*s", (int)length, upper) < (int)bytes;
 }
 
-/* `text` holds "unknown" when this is called, and keeps it where nothing tells what stores the
- * bytes. deep: the mount is the lower one of an overlay. */
+/* Describes the device of a mount. The caller has set `text` to "unknown", which stays when the
+ * device cannot be found. deep: the mount is below an overlay. */
 static void find_store(const struct mount *mount, bool deep, char *text, size_t bytes)
 {
     static const char *const memory[] = {"tmpfs", "ramfs", "hugetlbfs", "devtmpfs", NULL};
@@ -206,8 +207,8 @@ static void find_store(const struct mount *mount, bool deep, char *text, size_t 
     }
 }
 
-void file_recognise(const char *path, const struct stat *st, char *file_system,
-                    size_t file_system_bytes, char *store, size_t store_bytes)
+void file_identify(const char *path, const struct stat *st, char *file_system,
+                   size_t file_system_bytes, char *store, size_t store_bytes)
 {
     struct mount mount;
     snprintf(file_system, file_system_bytes, "unknown");

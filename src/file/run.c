@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver of an open file's engine. One thread at a time drives: it takes what has ended,
- * copies, and gives the next pieces; it is whoever waits for a transfer, or for those that go on by
- * themselves a thread of the engine. Whoever comes meanwhile gives its own pieces to the kernel and
- * sleeps until they have ended, or until the driver leaves and it must drive itself. See
- * engine.h. */
+/* Driving the engine of an open file. One thread at a time drives it: it reaps completions, copies,
+ * and submits the next pieces. This is a thread that waits for a transfer, or the engine's worker
+ * thread for nonblocking transfers. Another thread that arrives meanwhile submits its own pieces
+ * and sleeps until they have ended, or until the driving thread leaves and it must drive itself.
+ * See engine.h. */
 #include "file/engine.h"
 
 #include "base/clock.h"
@@ -18,19 +18,19 @@
 #include <string.h>
 #include <time.h>
 
-enum { NAP_NS = 100 * 1000 };
+enum { BACKOFF_NS = 100 * 1000 };
 static const uint64_t slice_ns = 100 * 1000 * 1000;
 
-/* Who waits for few requests that end soon looks for them so long before it sleeps: to be woken
- * takes 25 us. Whose last wait took longer sleeps at once, since it would look in vain and take the
- * CPU from who brings the end about. With many under way the next end is near, and the CPU is
- * better left to those. */
+/* With few requests in flight, the driving thread polls for this long before it sleeps, because a
+ * wake-up takes 25 us. If its last wait took longer, it sleeps at once: polling would find nothing
+ * and take the CPU from the threads that complete requests. With many requests in flight the next
+ * completion is near, so it does not poll either. */
 enum { POLLED_DEPTH = 4 };
 static const uint64_t poll_ns = 100 * 1000;
 
-/* ------------------------------------------------------------------- what the CPU has to do */
+/* ---------------------------------------------------------------------- copies by CPU and GPU */
 
-static void memory_failed(struct file_piece *piece, weft_status status)
+static void fail_piece(struct file_piece *piece, weft_status status)
 {
     piece->status = status;
     piece->phase = PIECE_ENDED;
@@ -38,29 +38,29 @@ static void memory_failed(struct file_piece *piece, weft_status status)
     snprintf(piece->sentence, sizeof piece->sentence, "%s", base_last_error());
 }
 
-static bool mark_is_passed(struct file_engine *engine, struct file_piece *piece)
+static bool copy_has_ended(struct file_engine *engine, struct file_piece *piece)
 {
     if (piece->mark) {
         weft_status status = gpu_event_query(engine->pinned_for, &piece->mark);
         if (status) {
             gpu_event_release(engine->pinned_for, &piece->mark);
-            memory_failed(piece, status);
+            fail_piece(piece, status);
         }
     }
     return !piece->mark;
 }
 
-static void fill(struct file_engine *engine, struct file_piece *piece)
+static void copy_to_buffer(struct file_engine *engine, struct file_piece *piece)
 {
     weft_status status =
         file_place_get(&piece->op->transfer.place, piece->cut.at, file_buffer_of(engine, piece),
                        piece->cut.bytes, piece->number, &piece->mark);
     piece->phase = PIECE_FILLING;
     if (status)
-        memory_failed(piece, status);
+        fail_piece(piece, status);
 }
 
-static void empty(struct file_engine *engine, struct file_piece *piece)
+static void copy_from_buffer(struct file_engine *engine, struct file_piece *piece)
 {
     piece->phase = PIECE_EMPTYING;
     if (engine->settings.checksums && piece->got) {
@@ -74,37 +74,37 @@ static void empty(struct file_engine *engine, struct file_piece *piece)
                                         file_buffer_of(engine, piece) + piece->cut.skip, piece->got,
                                         piece->number, &piece->mark);
     if (status)
-        memory_failed(piece, status);
+        fail_piece(piece, status);
 }
 
-/* Not under the lock. True: the piece has moved on. */
-static bool work_on(struct file_engine *engine, struct file_piece *piece)
+/* The caller does not hold the lock. True: the piece has reached another phase. */
+static bool advance_piece(struct file_engine *engine, struct file_piece *piece)
 {
     enum file_phase before = piece->phase;
     if (before == PIECE_TO_FILL)
-        fill(engine, piece);
+        copy_to_buffer(engine, piece);
     else if (before == PIECE_ARRIVED)
-        empty(engine, piece);
-    if (piece->phase == PIECE_FILLING && mark_is_passed(engine, piece) &&
+        copy_from_buffer(engine, piece);
+    if (piece->phase == PIECE_FILLING && copy_has_ended(engine, piece) &&
         piece->phase == PIECE_FILLING)
         piece->phase = PIECE_READY;
-    if (piece->phase == PIECE_EMPTYING && mark_is_passed(engine, piece) &&
+    if (piece->phase == PIECE_EMPTYING && copy_has_ended(engine, piece) &&
         piece->phase == PIECE_EMPTYING)
         piece->phase = PIECE_ENDED;
     return piece->phase != before;
 }
 
-static bool work_on_all(struct file_engine *engine)
+static bool advance_all(struct file_engine *engine)
 {
     bool moved = false;
     for (struct file_piece *piece = engine->work; piece; piece = piece->next_work)
-        moved |= work_on(engine, piece);
+        moved |= advance_piece(engine, piece);
     return moved;
 }
 
-/* -------------------------------------------------------------------------------- the end of it */
+/* -------------------------------------------------------------------------------- ended pieces */
 
-/* Under the lock: the piece's bytes count when all in front of them do. */
+/* The caller holds the lock. Adds an ended piece to its transfer; pieces are counted in order. */
 static void count_piece(struct file_engine *engine, struct file_op *op,
                         const struct file_piece *piece)
 {
@@ -144,8 +144,8 @@ static void end_op(struct file_engine *engine, struct file_op *op)
     pthread_cond_broadcast(&engine->moved);
 }
 
-/* Under the lock: frees the pieces at the front of a transfer that have ended. */
-static void retire(struct file_engine *engine, struct file_op *op)
+/* The caller holds the lock. Frees the ended pieces at the front of a transfer. */
+static void free_ended_pieces(struct file_engine *engine, struct file_op *op)
 {
     while (op->first && op->first->phase == PIECE_ENDED) {
         struct file_piece *piece = op->first;
@@ -160,13 +160,13 @@ static void retire(struct file_engine *engine, struct file_op *op)
     if (!file_op_ended(op))
         return;
     if (!op->queued)
-        file_settle_later(engine, op);
+        file_complete_later(engine, op);
     else
-        file_issue(engine); /* takes it out of the list, since it has failed */
+        file_plan_pieces(engine); /* removes the failed transfer from `todo` */
 }
 
-/* Under the lock: what work_on() has finished. Retiring comes last: it lets pieces be used
- * again. */
+/* The caller holds the lock. Handles the pieces that advance_piece() has finished. Ended pieces are
+ * freed last, because they may be reused at once. */
 static void sort_work(struct file_engine *engine)
 {
     struct file_piece *list = engine->work;
@@ -176,9 +176,9 @@ static void sort_work(struct file_engine *engine)
         struct file_piece *piece = list;
         list = list->next_work;
         if (piece->phase == PIECE_READY) {
-            file_give(engine, piece);
+            file_submit_piece(engine, piece);
         } else if (piece->phase != PIECE_ENDED) {
-            file_into_work(&engine->work, piece);
+            file_add_work(&engine->work, piece);
         } else if (!piece->op->dirty) {
             piece->op->dirty = true;
             piece->op->next_dirty = dirty;
@@ -189,22 +189,23 @@ static void sort_work(struct file_engine *engine)
         struct file_op *op = dirty;
         dirty = op->next_dirty;
         op->dirty = false;
-        retire(engine, op);
+        free_ended_pieces(engine, op);
     }
 }
 
-/* Under the lock, which it gives away meanwhile. */
-static void settle_all(struct file_engine *engine)
+/* The caller holds the lock, which this releases while it waits. Ends the transfers in
+ * `completing`, after the puts of remote ones have completed. */
+static void complete_all(struct file_engine *engine)
 {
-    while (engine->settling) {
-        struct file_op *op = engine->settling;
-        engine->settling = op->next;
+    while (engine->completing) {
+        struct file_op *op = engine->completing;
+        engine->completing = op->next;
         if (!op->transfer.write && op->done && op->transfer.place.kind == FILE_REMOTE) {
             pthread_mutex_unlock(&engine->lock);
-            weft_status status = file_place_settle(&op->transfer.place);
+            weft_status status = file_place_complete(&op->transfer.place);
             pthread_mutex_lock(&engine->lock);
             if (status) {
-                op->status = WEFT_OK; /* worse than what came before: nothing is safe */
+                op->status = WEFT_OK; /* replaces an earlier failure: now no byte is transferred */
                 op->done = 0;
                 file_op_fail(op, status, 0, "%s", base_last_error());
             }
@@ -213,19 +214,19 @@ static void settle_all(struct file_engine *engine)
     }
 }
 
-/* Under the lock: the queue completes nothing more. What the kernel has stays its own: the pieces,
- * and their memory, are not used again. */
-static void give_up(struct file_engine *engine, int error)
+/* The caller holds the lock. Fails all submitted pieces after the queue has failed. The kernel may
+ * still use these pieces and their memory, so they are never reused. */
+static void fail_queue(struct file_engine *engine, int error)
 {
     engine->broken = error;
     for (unsigned i = 0; i < engine->settings.depth; i++) {
         struct file_piece *piece = &engine->pieces[i];
-        if (piece->phase != PIECE_GIVEN)
+        if (piece->phase != PIECE_SUBMITTED)
             continue;
         piece->error = error;
         piece->got = file_safe_bytes(piece);
         piece->phase = PIECE_ENDED;
-        file_into_work(&engine->work, piece);
+        file_add_work(&engine->work, piece);
     }
 }
 
@@ -240,27 +241,28 @@ static void fail_planned(struct file_engine *engine)
         op->queued = false;
         file_op_fail_io(engine, op, engine->broken, op->done);
         if (file_op_ended(op))
-            file_settle_later(engine, op);
+            file_complete_later(engine, op);
     }
 }
 
 /* --------------------------------------------------------------------------------- the driver */
 
-static void look_at_limit(struct file_engine *engine, bool something)
+static void check_wait_limit(struct file_engine *engine, bool something)
 {
     uint64_t now = clock_now_ns(), limit = engine->settings.wait_limit_ns;
-    if (something || !engine->given)
+    if (something || !engine->submitted)
         engine->last_ns = now;
     else if (limit && now - engine->last_ns > limit)
-        give_up(engine, ETIMEDOUT);
+        fail_queue(engine, ETIMEDOUT);
 }
 
 static bool may_poll(const struct file_engine *engine, bool patient)
 {
-    return !patient && engine->quick && engine->given <= POLLED_DEPTH;
+    return !patient && engine->quick && engine->submitted <= POLLED_DEPTH;
 }
 
-/* Not under the lock. */
+/* The caller does not hold the lock. Waits for a completion: polls first if `polls`, then sleeps.
+ */
 static struct file_io *wait_for_one(struct file_engine *engine, bool polls, int *error)
 {
     const struct file_backend *backend = engine->settings.backend;
@@ -268,71 +270,73 @@ static struct file_io *wait_for_one(struct file_engine *engine, bool polls, int 
     struct file_io *list = NULL;
     *error = 0;
     while (polls && !list && !*error && now - begin < poll_ns) {
-        list = backend->take(engine->queue, 0, error);
+        list = backend->reap(engine->queue, 0, error);
         now = clock_now_ns();
         if (!list)
             sched_yield();
     }
     if (!list && !*error)
-        list = backend->take(engine->queue, slice_ns, error);
+        list = backend->reap(engine->queue, slice_ns, error);
     engine->quick = clock_now_ns() - begin < poll_ns;
     return list;
 }
 
-/* One round, under the lock, which it gives away while it copies and waits. patient: nobody waits
- * for it. */
+/* Runs one round. The caller holds the lock, which this releases while it copies and waits.
+ * patient: no thread waits for a result, so it does not poll. */
 static void drive_once(struct file_engine *engine, bool patient)
 {
     int error = 0;
-    bool nap = false;
-    file_issue(engine);
+    bool backoff = false;
+    file_plan_pieces(engine);
     while (engine->inbox) {
         struct file_piece *piece = engine->inbox;
         engine->inbox = piece->next_work;
-        file_into_work(&engine->work, piece);
+        file_add_work(&engine->work, piece);
     }
-    bool busy = engine->work != NULL || engine->settling;
-    bool sleeps = !busy && engine->given && !engine->broken;
+    bool busy = engine->work != NULL || engine->completing;
+    bool sleeps = !busy && engine->submitted && !engine->broken;
     bool polls = may_poll(engine, patient);
     engine->waiting = sleeps;
     pthread_mutex_unlock(&engine->lock);
     if (busy)
-        engine->settings.backend->push(engine->queue);
-    bool moved = work_on_all(engine);
+        engine->settings.backend->start(engine->queue);
+    bool moved = advance_all(engine);
     struct file_io *list = NULL;
     if (sleeps)
         list = wait_for_one(engine, polls, &error);
     else if (!engine->broken)
-        list = engine->settings.backend->take(engine->queue, 0, &error);
+        list = engine->settings.backend->reap(engine->queue, 0, &error);
     if (busy && !moved && !list)
-        sched_yield(); /* the GPU is at it */
+        sched_yield(); /* the GPU is still copying */
     pthread_mutex_lock(&engine->lock);
     engine->waiting = false;
-    look_at_limit(engine, list != NULL);
-    file_take_back(engine, list, &nap);
+    check_wait_limit(engine, list != NULL);
+    file_reap_pieces(engine, list, &backoff);
     if (error && !engine->broken)
-        give_up(engine, error);
+        fail_queue(engine, error);
     sort_work(engine);
     if (engine->broken)
         fail_planned(engine);
-    settle_all(engine);
-    if (nap) {
+    complete_all(engine);
+    if (backoff) {
         pthread_mutex_unlock(&engine->lock);
-        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = BACKOFF_NS}, NULL);
         pthread_mutex_lock(&engine->lock);
     }
 }
 
-/* Under the lock. Who drives already may be asleep, and something is to be done. */
-static void come_beside(struct file_engine *engine)
+/* The caller holds the lock, and another thread drives. Submits new pieces, and wakes the driving
+ * thread when it has pieces to fill. */
+static void join_driver(struct file_engine *engine)
 {
-    file_issue(engine);
-    engine->settings.backend->push(engine->queue);
+    file_plan_pieces(engine);
+    engine->settings.backend->start(engine->queue);
     if (engine->inbox && engine->waiting)
         engine->settings.backend->wake(engine->queue);
 }
 
-/* Under the lock: until `left` is 0, or with NULL until nothing goes on by itself. */
+/* The caller holds the lock. Drives until *left is 0, or with NULL until no nonblocking transfer is
+ * left. */
 static void drive_until(struct file_engine *engine, const size_t *left)
 {
     engine->driven = true;
@@ -345,8 +349,8 @@ static void drive_until(struct file_engine *engine, const size_t *left)
         pthread_cond_signal(&engine->wake);
 }
 
-/* Whether requests may name the memory itself: the kernel reaches the host's, cuFile that of this
- * PE's GPU, which alone comes to its engine. */
+/* True when requests can use the memory of the transfer without a buffer: host memory for the
+ * kernel, memory of this PE's GPU for cuFile. */
 static bool in_place(const struct file_engine *engine, const struct file_transfer *t)
 {
     return t->place.kind == FILE_DEVICE ? engine->by_cufile : t->place.kind == FILE_HOST;
@@ -379,14 +383,14 @@ static void append_op(struct file_engine *engine, struct file_op *op)
     engine->todo_last = &op->next;
 }
 
-static weft_status broken(const struct file_engine *engine)
+static weft_status queue_failed(const struct file_engine *engine)
 {
     return base_fail(engine->broken == ETIMEDOUT ? WEFT_ERR_TIMEOUT : WEFT_ERR_SYSTEM,
-                     "an earlier transfer of this file never ended (%s); close it",
+                     "an earlier transfer of this file did not end (%s); close the file",
                      strerror(engine->broken));
 }
 
-static weft_status outcome(const struct file_op *ops, size_t n)
+static weft_status first_failure(const struct file_op *ops, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (ops[i].status)
@@ -401,7 +405,7 @@ weft_status file_drive_run(struct file_engine *engine, const struct file_transfe
     if (!ops)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %zu transfers", n);
     pthread_mutex_lock(&engine->lock);
-    weft_status status = engine->broken ? broken(engine) : WEFT_OK;
+    weft_status status = engine->broken ? queue_failed(engine) : WEFT_OK;
     for (size_t i = 0; i < n && !status; i++) {
         ops[i].transfer = list[i];
         ops[i].left = &left;
@@ -412,21 +416,21 @@ weft_status file_drive_run(struct file_engine *engine, const struct file_transfe
         if (!engine->driven) {
             drive_until(engine, &left);
         } else {
-            come_beside(engine);
+            join_driver(engine);
             pthread_cond_wait(&engine->moved, &engine->lock);
         }
     }
     pthread_mutex_unlock(&engine->lock);
     if (!status)
-        status = outcome(ops, n);
+        status = first_failure(ops, n);
     if (ops != &one)
         free(ops);
     return status;
 }
 
-/* ------------------------------------------------------------------ what goes on by itself */
+/* --------------------------------------------------------------------- nonblocking transfers */
 
-static void *work(void *argument)
+static void *run_worker(void *argument)
 {
     struct file_engine *engine = argument;
     pthread_mutex_lock(&engine->lock);
@@ -444,7 +448,7 @@ static weft_status start_worker(struct file_engine *engine)
 {
     if (engine->has_worker)
         return WEFT_OK;
-    int error = thread_start(&engine->worker, work, engine);
+    int error = thread_start(&engine->worker, run_worker, engine);
     if (error)
         return base_fail(WEFT_ERR_SYSTEM, "pthread_create for the transfers of a file: %s",
                          strerror(error));
@@ -460,11 +464,11 @@ weft_status file_drive_begin(struct file_engine *engine, const struct file_trans
     op->transfer = *transfer;
     op->background = true;
     pthread_mutex_lock(&engine->lock);
-    weft_status status = engine->broken ? broken(engine) : start_worker(engine);
+    weft_status status = engine->broken ? queue_failed(engine) : start_worker(engine);
     if (!status) {
         append_op(engine, op);
         engine->background++;
-        /* A driver that sleeps takes it up; the worker drives where nobody does. */
+        /* Wakes the driving thread, or the worker when no thread drives. */
         if (engine->waiting)
             engine->settings.backend->wake(engine->queue);
         pthread_cond_signal(&engine->wake);
@@ -475,7 +479,8 @@ weft_status file_drive_begin(struct file_engine *engine, const struct file_trans
     return status;
 }
 
-void file_engine_note(struct file_engine *engine, weft_status status, const char *sentence)
+void file_engine_record_failure(struct file_engine *engine, weft_status status,
+                                const char *sentence)
 {
     pthread_mutex_lock(&engine->lock);
     if (!engine->background_status) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests on a file by threads: that call pread and pwrite, where io_uring is refused, or what
- * else moves bytes by a call that returns when it is done (cufile.c). As many threads as requests
- * may be under way, up to a few; they live as long as the queue. */
+/* A backend of threads that run blocking calls: pread and pwrite where io_uring is refused, or
+ * cuFile's calls (cufile.c). It has one thread per request in flight, at most THREADS; they live as
+ * long as the queue. */
 #include "file/threads.h"
 
 #include "base/status.h"
@@ -19,7 +19,7 @@ struct list {
 
 struct thread_queue {
     const struct opened_file *file;
-    file_carry *carry;
+    file_io_function *transfer;
     pthread_mutex_t lock;
     pthread_cond_t given, ended;
     struct list todo, done;
@@ -51,7 +51,7 @@ static struct file_io *take_first(struct list *list)
     return first;
 }
 
-int64_t file_carry_by_system(const struct opened_file *file, const struct file_io *io)
+int64_t file_io_by_system(const struct opened_file *file, const struct file_io *io)
 {
     int fd = io->direct ? file->direct : file->buffered;
     ssize_t n = io->write ? file->calls->pwrite(fd, io->address, io->bytes, (off_t)io->offset)
@@ -59,7 +59,7 @@ int64_t file_carry_by_system(const struct opened_file *file, const struct file_i
     return n < 0 ? -errno : n;
 }
 
-static void *serve(void *argument)
+static void *run_requests(void *argument)
 {
     struct thread_queue *queue = argument;
     pthread_mutex_lock(&queue->lock);
@@ -72,7 +72,7 @@ static void *serve(void *argument)
             continue;
         }
         pthread_mutex_unlock(&queue->lock);
-        io->result = queue->carry(queue->file, io);
+        io->result = queue->transfer(queue->file, io);
         pthread_mutex_lock(&queue->lock);
         append_io(&queue->done, io);
         pthread_cond_signal(&queue->ended);
@@ -96,15 +96,15 @@ void file_pool_close(struct file_queue *opaque)
     free(queue);
 }
 
-weft_status file_pool_open(const struct opened_file *file, unsigned depth, file_carry *carry,
-                           struct file_queue **result)
+weft_status file_pool_open(const struct opened_file *file, unsigned depth,
+                           file_io_function *transfer, struct file_queue **result)
 {
     struct thread_queue *queue = calloc(1, sizeof *queue);
     pthread_condattr_t monotonic;
     if (!queue)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a file's queue");
     queue->file = file;
-    queue->carry = carry;
+    queue->transfer = transfer;
     queue->todo.last = &queue->todo.first;
     queue->done.last = &queue->done.first;
     pthread_mutex_init(&queue->lock, NULL);
@@ -115,11 +115,11 @@ weft_status file_pool_open(const struct opened_file *file, unsigned depth, file_
     pthread_condattr_destroy(&monotonic);
     int error = 0;
     while (queue->count < (depth < THREADS ? depth : THREADS) && !error) {
-        error = thread_start(&queue->threads[queue->count], serve, queue);
+        error = thread_start(&queue->threads[queue->count], run_requests, queue);
         if (!error)
             queue->count++;
     }
-    if (!queue->count) { /* fewer than wanted will do */
+    if (!queue->count) { /* fewer threads than requested are enough */
         file_pool_close((struct file_queue *)queue);
         return base_fail(WEFT_ERR_SYSTEM, "pthread_create for the requests of a file: error %d",
                          error);
@@ -128,7 +128,7 @@ weft_status file_pool_open(const struct opened_file *file, unsigned depth, file_
     return WEFT_OK;
 }
 
-void file_pool_give(struct file_queue *opaque, struct file_io *io)
+void file_pool_submit(struct file_queue *opaque, struct file_io *io)
 {
     struct thread_queue *queue = thread_queue_of(opaque);
     pthread_mutex_lock(&queue->lock);
@@ -137,11 +137,11 @@ void file_pool_give(struct file_queue *opaque, struct file_io *io)
     pthread_mutex_unlock(&queue->lock);
 }
 
-void file_pool_push(struct file_queue *queue)
+void file_pool_start(struct file_queue *queue)
 {
 }
 
-static struct timespec later(uint64_t ns)
+static struct timespec time_after(uint64_t ns)
 {
     struct timespec at;
     clock_gettime(CLOCK_MONOTONIC, &at);
@@ -154,10 +154,10 @@ static struct timespec later(uint64_t ns)
     return at;
 }
 
-struct file_io *file_pool_take(struct file_queue *opaque, uint64_t wait_ns, int *error)
+struct file_io *file_pool_reap(struct file_queue *opaque, uint64_t wait_ns, int *error)
 {
     struct thread_queue *queue = thread_queue_of(opaque);
-    struct timespec until = later(wait_ns);
+    struct timespec until = time_after(wait_ns);
     *error = 0;
     pthread_mutex_lock(&queue->lock);
     while (wait_ns && !queue->done.first && !queue->woken &&
@@ -183,13 +183,13 @@ void file_pool_wake(struct file_queue *opaque)
 static weft_status open_thread_queue(const struct opened_file *file, unsigned depth,
                                      struct file_queue **result)
 {
-    return file_pool_open(file, depth, file_carry_by_system, result);
+    return file_pool_open(file, depth, file_io_by_system, result);
 }
 
 const struct file_backend file_threads = {.name = "threads",
                                           .open = open_thread_queue,
                                           .close = file_pool_close,
-                                          .give = file_pool_give,
-                                          .push = file_pool_push,
-                                          .take = file_pool_take,
+                                          .submit = file_pool_submit,
+                                          .start = file_pool_start,
+                                          .reap = file_pool_reap,
                                           .wake = file_pool_wake};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many requests of what size: the first large transfer on a file system is cut into trials,
- * each with other requests, timed, and the rest goes with the quickest; so do later transfers
- * there. Nothing is moved that was not asked for. Where something else is under way on the file
- * there are no trials. Knows nothing of how requests are carried out. */
+/* Tunes number and size of requests. The first large transfer on a file system starts with timed
+ * trials, each with other requests; the rest of it and later transfers use the fastest. Trials
+ * transfer only bytes of the transfer itself. There are no trials while other transfers are in
+ * flight on the file. */
 #include "file/engine.h"
 
 #include "base/clock.h"
@@ -20,10 +20,10 @@ static const struct shape {
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
 struct tune {
-    uint64_t where;
+    uint64_t where; /* file system */
     bool write;
     enum file_place_kind kind;
-    int best; /* of shapes; -1: a transfer is at its trials */
+    int best; /* index of the fastest of `shapes`; -1: a transfer is running its trials */
     struct tune *next;
 };
 
@@ -56,9 +56,10 @@ void file_tunes_free(struct file_tunes *tunes)
     free(tunes);
 }
 
-/* *mine: it was not there, and the caller measures. NULL: there is nothing to go by. */
-static struct tune *find(struct file_tunes *tunes, uint64_t where, const struct file_transfer *t,
-                         bool *mine)
+/* Finds the result of a kind of transfer. *mine: it was added now, and the caller must measure it.
+ * NULL: there is none, and the transfer is too small to measure. */
+static struct tune *find_tune(struct file_tunes *tunes, uint64_t where,
+                              const struct file_transfer *t, bool *mine)
 {
     bool large = t->bytes / tunes->trial_bytes > SHAPES;
     pthread_mutex_lock(&tunes->lock);
@@ -82,8 +83,8 @@ static int best_of(struct file_tunes *tunes, const struct tune *tune)
     return best;
 }
 
-/* The first one, which was not measured to be worse by much, stays: times scatter. */
-static int quickest(const uint64_t *ns)
+/* Index of the fastest trial. Times scatter, so the default stays unless another is 10 % faster. */
+static int fastest_trial(const uint64_t *ns)
 {
     int best = 0;
     for (int i = 1; i < SHAPES; i++)
@@ -92,7 +93,7 @@ static int quickest(const uint64_t *ns)
     return best;
 }
 
-/* One transfer in parts behind one another. */
+/* A transfer that is run in consecutive parts. */
 struct parts {
     struct file_engine *engine;
     const struct file_transfer *whole;
@@ -119,8 +120,8 @@ static weft_status run_part(struct parts *parts, size_t bytes)
     return status;
 }
 
-/* ns[i] of each trial, 0 = not made. */
-static weft_status try_all(struct parts *parts, size_t trial, uint64_t *ns)
+/* Runs the trials; ns[i] is the time of each in ns, 0 = not run. */
+static weft_status run_trials(struct parts *parts, size_t trial, uint64_t *ns)
 {
     weft_status status = WEFT_OK;
     for (int i = 0; i < SHAPES && !status; i++) {
@@ -133,22 +134,22 @@ static weft_status try_all(struct parts *parts, size_t trial, uint64_t *ns)
     return status;
 }
 
-static void keep(struct file_tunes *tunes, struct tune *tune, int best)
+static void store_best(struct file_tunes *tunes, struct tune *tune, int best)
 {
     pthread_mutex_lock(&tunes->lock);
     tune->best = best;
     pthread_mutex_unlock(&tunes->lock);
 }
 
-static weft_status measure(struct file_tunes *tunes, struct tune *tune, struct file_engine *engine,
-                           const struct file_transfer *transfer)
+static weft_status run_with_trials(struct file_tunes *tunes, struct tune *tune,
+                                   struct file_engine *engine, const struct file_transfer *transfer)
 {
     uint64_t ns[SHAPES] = {0};
     struct parts parts = {.engine = engine, .whole = transfer};
-    weft_status status = try_all(&parts, tunes->trial_bytes, ns);
-    int best = status ? 0 : quickest(ns);
-    keep(tunes, tune, best);
-    log_debug("files: %u requests of %zu KiB are quickest of %d ways here", shapes[best].depth,
+    weft_status status = run_trials(&parts, tunes->trial_bytes, ns);
+    int best = status ? 0 : fastest_trial(ns);
+    store_best(tunes, tune, best);
+    log_debug("files: %u requests of %zu KiB are the fastest of %d", shapes[best].depth,
               shapes[best].chunk >> 10, (int)SHAPES);
     if (!status) {
         file_engine_reshape(engine, shapes[best].depth, shapes[best].chunk);
@@ -169,9 +170,9 @@ weft_status file_engine_run_tuned(struct file_engine *engine, struct file_tunes 
             *transfer->result = (weft_file_result){.status = WEFT_ERR_UNSUPPORTED};
         return WEFT_ERR_UNSUPPORTED;
     }
-    struct tune *tune = find(tunes, where, transfer, &mine);
+    struct tune *tune = find_tune(tunes, where, transfer, &mine);
     if (mine)
-        return measure(tunes, tune, engine, transfer);
+        return run_with_trials(tunes, tune, engine, transfer);
     int best = tune ? best_of(tunes, tune) : -1;
     if (best >= 0 && transfer->bytes >= tunes->trial_bytes)
         file_engine_reshape(engine, shapes[best].depth, shapes[best].chunk);

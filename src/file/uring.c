@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests on a file by io_uring: reads and writes of known buffers where a piece lies in one, of
- * any memory else, on known descriptors. */
+/* The io_uring backend: reads and writes with registered buffers where a piece is in one, else with
+ * any memory, on registered descriptors. */
 #include "file/file.h"
 
 #include "base/status.h"
@@ -15,8 +15,8 @@ struct uring_queue {
     struct uring ring;
     const struct opened_file *file;
     bool files_known;
-    bool woken;          /* take() has met the completion of a NOP */
-    _Atomic bool waking; /* a NOP is in the queue, and its completion has not been met */
+    bool woken;          /* the completion of a NOP was reaped */
+    _Atomic bool waking; /* a NOP is in the queue, and its completion was not reaped yet */
 };
 
 static struct uring_queue *uring_queue_of(struct file_queue *opaque)
@@ -41,7 +41,7 @@ static weft_status open_uring_queue(const struct opened_file *file, unsigned dep
     if (!queue)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a file's queue");
     queue->file = file;
-    weft_status status = uring_open(&queue->ring, depth + 1); /* and one that wakes */
+    weft_status status = uring_open(&queue->ring, depth + 1); /* one more for the NOP of wake() */
     if (status) {
         free(queue);
         return status;
@@ -65,8 +65,8 @@ static bool register_buffers(struct file_queue *opaque, char *base, size_t bytes
     return uring_register_buffers(&queue->ring, list, count) == 0;
 }
 
-/* The queue has a place for as many as may be under way, so uring_put() always finds one. */
-static void give(struct file_queue *opaque, struct file_io *io)
+/* The queue has an entry for every request in flight, so uring_put() never fails. */
+static void submit_request(struct file_queue *opaque, struct file_io *io)
 {
     struct uring_queue *queue = uring_queue_of(opaque);
     struct io_uring_sqe *sqe = uring_put(&queue->ring);
@@ -86,10 +86,11 @@ static void give(struct file_queue *opaque, struct file_io *io)
     uring_publish(&queue->ring);
 }
 
-static void push(struct file_queue *opaque)
+static void start_requests(struct file_queue *opaque)
 {
     struct uring_queue *queue = uring_queue_of(opaque);
-    uring_enter(&queue->ring, 0); /* what the kernel does not take now it takes in take() */
+    uring_enter(&queue->ring,
+                0); /* requests that the kernel refuses now start in reap_requests() */
 }
 
 static struct file_io *collect(struct uring_queue *queue)
@@ -100,13 +101,14 @@ static struct file_io *collect(struct uring_queue *queue)
     while (uring_take(&queue->ring, &data, &result)) {
         if (!data) {
             queue->woken = true;
-            /* Release: pairs with the exchange in wake(), which may use the NOP's place again. */
+            /* Release: pairs with the exchange in wake_reaper(), which may reuse the NOP's entry.
+             */
             atomic_store_explicit(&queue->waking, false, memory_order_release);
             continue;
         }
         struct file_io *io = (struct file_io *)(uintptr_t)data;
-        /* Acquire: pairs with the release in give(). The kernel orders them already, which a
-         * detector of races does not see. */
+        /* Acquire: pairs with the release in submit_request(). The kernel orders them already, but
+         * a race detector does not see that. */
         __atomic_load_n(&io->result, __ATOMIC_ACQUIRE);
         io->result = result;
         io->next = NULL;
@@ -116,7 +118,7 @@ static struct file_io *collect(struct uring_queue *queue)
     return first;
 }
 
-static struct file_io *take(struct file_queue *opaque, uint64_t wait_ns, int *error)
+static struct file_io *reap_requests(struct file_queue *opaque, uint64_t wait_ns, int *error)
 {
     struct uring_queue *queue = uring_queue_of(opaque);
     queue->woken = false;
@@ -130,9 +132,9 @@ static struct file_io *take(struct file_queue *opaque, uint64_t wait_ns, int *er
     return collect(queue);
 }
 
-/* A NOP, whose completion ends the wait. One is enough for all callers that come before it is met,
- * and the queue has one place for it. */
-static void wake(struct file_queue *opaque)
+/* Submits a NOP whose completion ends the wait. One NOP is enough for all callers until it is
+ * reaped, and the queue has one entry for it. */
+static void wake_reaper(struct file_queue *opaque)
 {
     struct uring_queue *queue = uring_queue_of(opaque);
     if (atomic_exchange(&queue->waking, true))
@@ -147,7 +149,7 @@ const struct file_backend file_uring = {.name = "uring",
                                         .open = open_uring_queue,
                                         .close = close_queue,
                                         .buffers = register_buffers,
-                                        .give = give,
-                                        .push = push,
-                                        .take = take,
-                                        .wake = wake};
+                                        .submit = submit_request,
+                                        .start = start_requests,
+                                        .reap = reap_requests,
+                                        .wake = wake_reaper};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `weft doctor` takes from below when it is the program of a job: the bootstrap by which its
- * processes tell each other what each host is like. */
+/* For `weft doctor` as the program of a job: the bootstrap through which its processes exchange the
+ * reports of their hosts. */
 #ifndef WEFT_TOOL_BOOT_H
 #define WEFT_TOOL_BOOT_H
 

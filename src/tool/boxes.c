@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The black boxes of a running job in words. Nothing read there is trusted. */
+/* Decodes the black boxes of a running job. See boxes.h. */
 #include "tool/boxes.h"
 
 #include <errno.h>
@@ -16,14 +16,14 @@
 #include "memory/segment.h"
 #include "tool/system_segment.h"
 
-_Static_assert((int)BOXES_BYTES == (int)BOX_BYTES, "a box is as large as is promised");
+_Static_assert((int)BOXES_BYTES == (int)BOX_BYTES, "a box has BOXES_BYTES bytes");
 _Static_assert((int)BOXES_WAITS_MOST >= (int)BOX_WAITS, "every wait has a place");
 _Static_assert((int)BOXES_HISTORY_MOST >= (int)BOX_HISTORY, "every past operation has a place");
 _Static_assert((int)BOXES_PATHS_MOST >= (int)BOX_PATHS, "every path has a place");
 _Static_assert((int)BOXES_KERNELS_MOST >= (int)WEFT_DEV_RECORDS,
                "every record of a kernel has a place");
 
-/* --- a box in words --------------------------------------------------------------------------- */
+/* --- decoding a box --------------------------------------------------------------------------- */
 
 static void decode_waits(const struct box *box, struct boxes_pe *pe)
 {
@@ -153,7 +153,7 @@ static enum boxes_state state_of(const struct box *box)
 
 void boxes_decode(const void *bytes, struct boxes_pe *pe)
 {
-    /* The PE goes on writing, so all checks and all texts are made from one copy. */
+    /* The PE keeps writing, so all checks and texts use one copy. */
     static struct box box;
     static struct weft_dev_box device;
     memcpy(&box, bytes, sizeof box);

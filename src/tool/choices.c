@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the choices of paths from a running job. See choices.h. */
+/* Reads the path choices of a running job. See choices.h. */
 #include "tool/choices.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ _Static_assert((int)CHOICES_PATHS_MOST >= (int)BOX_PATHS, "every path has a plac
 _Static_assert((int)CHOICES_WHY_BYTES >= (int)BOX_REASON_BYTES, "every reason has room");
 _Static_assert((int)CHOICES_KINDS == (int)BOX_KINDS, "every kind of memory has a place");
 
-/* What is known of one path; nothing of a column without a name. */
+/* Adds one path to the choice; ignores a column without a name. */
 static void decode_path(const struct box *box, const struct box_choices *table,
                         const struct box_choice *from, int column, struct choice *choice)
 {
@@ -40,7 +40,7 @@ static void decode_choice(const struct box *box, const struct box_choices *table
     if (from->proof == BOX_KIND_UNUSED || from->proof > BOX_PROOF_BAD)
         return;
     choice->proof = proofs[from->proof];
-    /* The column behind the paths is that of none: it has no reason. */
+    /* The column after the paths means "no path" and has no reason. */
     if (from->path < BOX_PATHS && from->why[from->path])
         decode_path(box, table, from, from->path, choice);
     choice->taken = choice->n_paths > 0;
@@ -51,7 +51,7 @@ static void decode_choice(const struct box *box, const struct box_choices *table
 
 bool choices_decode(const void *slot, size_t bytes, int to, struct choices *choices)
 {
-    /* The PE may go on writing, so all checks and all texts are made from one copy. */
+    /* The PE may keep writing, so all checks and texts use one copy. */
     static struct box box;
     static struct box_choices table;
     *choices = (struct choices){.to = to};
@@ -75,7 +75,8 @@ bool choices_decode(const void *slot, size_t bytes, int to, struct choices *choi
     return true;
 }
 
-/* -1: the PE is not on this node, or there is none. *npes: of the job, 0 = not known. */
+/* Slot of a PE; -1 when the PE is not on this node or does not exist. *npes: PEs of the job, 0 =
+ * unknown. */
 static int slot_of(const struct system_segment *segment, int pe, int *npes)
 {
     int found = -1;
@@ -103,10 +104,10 @@ static bool read_from(const struct system_segment *segment, int pid, int from, i
         return false;
     }
     if (slot < 0) {
-        snprintf(
-            why, (size_t)why_bytes,
-            "PE %d of the job of process %d is on another machine, or has not begun; look there",
-            from, pid);
+        snprintf(why, (size_t)why_bytes,
+                 "PE %d of the job of process %d is on another machine or has not started; run the "
+                 "command there",
+                 from, pid);
         return false;
     }
     const void *mapped = system_segment_map(segment, slot, segment->stride);
@@ -118,7 +119,7 @@ static bool read_from(const struct system_segment *segment, int pid, int from, i
     return good;
 }
 
-bool choices_read_all(int pid, void (*take)(void *argument, const struct choices *one),
+bool choices_read_all(int pid, void (*visit)(void *argument, const struct choices *one),
                       void *argument, char *why, int why_bytes)
 {
     static struct choices one;
@@ -131,7 +132,7 @@ bool choices_read_all(int pid, void (*take)(void *argument, const struct choices
         if (!mapped)
             continue;
         for (int to = 0; choices_decode(mapped, segment.stride, to, &one); to++)
-            take(argument, &one);
+            visit(argument, &one);
         munmap((void *)mapped, segment.stride);
     }
     system_segment_close(&segment);

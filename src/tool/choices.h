@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How one PE of a running job reaches another, as it has noted it in its black box: for each kind
- * of memory the path that is taken, whether it was proven, and why it is no other. Nothing read is
- * trusted: numbers are bounded, text is printable. */
+/* The path from one PE of a running job to another, read from the black box of the first: for each
+ * kind of memory the path that is used, the result of its test, and why no other path is used. The
+ * data is not trusted: numbers are bounded, text is made printable. */
 #ifndef WEFT_TOOL_CHOICES_H
 #define WEFT_TOOL_CHOICES_H
 
@@ -14,36 +14,37 @@ enum choice_proof { CHOICE_UNUSED, CHOICE_NOT_PROVEN, CHOICE_PROVEN, CHOICE_FAIL
 
 struct choice_path {
     char name[16];
-    char why[CHOICES_WHY_BYTES]; /* it is, or is not, taken; "" = not told */
-    bool failed;                 /* its proof */
+    char why[CHOICES_WHY_BYTES]; /* why it is used or not; "" = unknown */
+    bool failed;                 /* its path test failed */
 };
 
+/* The choice for one kind of memory. */
 struct choice {
-    enum choice_proof proof; /* CHOICE_UNUSED: no memory of this kind is in use, all else is 0 */
-    bool taken;              /* some path is: paths[0] */
+    enum choice_proof proof; /* CHOICE_UNUSED: the job uses no such memory, all else is 0 */
+    bool taken;              /* a path is used: paths[0] */
     struct choice_path paths[CHOICES_PATHS_MOST];
     int n_paths;
 };
 
 struct choices {
     int from, to;
-    int npes; /* of the job */
-    int pid;  /* of PE `from` */
+    int npes; /* PEs of the job */
+    int pid;  /* process of PE `from` */
     char program[64];
     struct choice kinds[CHOICES_KINDS]; /* host memory, GPU memory */
 };
 
-/* How PE `from` of the job of process `pid` (a PE, or what has started PEs) reaches PE `to`. On
- * failure false, and the sentence is in `why`. */
+/* Reads the choices of PE `from` for PE `to`. `pid` is a PE of the job or has started PEs. False
+ * with an error message in `why` on failure. */
 bool choices_read(int pid, int from, int to, struct choices *choices, char *why, int why_bytes);
 
-/* Gives `take` how each PE of this node reaches each PE of the job, in the order of both. A PE that
- * has not begun yet is left out. */
-bool choices_read_all(int pid, void (*take)(void *argument, const struct choices *one),
+/* Calls `visit` for each PE of this node and each PE of the job, in the order of both. Leaves out
+ * PEs that have not started yet. */
+bool choices_read_all(int pid, void (*visit)(void *argument, const struct choices *one),
                       void *argument, char *why, int why_bytes);
 
-/* The same from the `bytes` of a slot of the system segment: false when they hold no such thing.
- * For tests, too. */
+/* Decodes the choices for PE `to` from the `bytes` of a slot of the system segment. False when the
+ * slot has none. Also for tests. */
 bool choices_decode(const void *slot, size_t bytes, int to, struct choices *choices);
 
 #endif

@@ -13,6 +13,7 @@
 
 /* -------------------------------------------------------------------------------- without a job */
 
+/* The GPUs of this machine; false when the driver or its GPUs are unknown. */
 static bool machine_here(struct coll_machine *machine)
 {
     struct cuda cuda;
@@ -28,8 +29,9 @@ static bool machine_here(struct coll_machine *machine)
     return known;
 }
 
-/* A file that is named is of use without a GPU too: what would be chosen where it is from. */
-static void of_any_machine(struct coll_rates *rates, char *text, size_t bytes)
+/* Reads a file that WEFT_COLL_RATES names, on a machine without a GPU: shows what the machine of
+ * the file would choose. */
+static void read_named_file(struct coll_rates *rates, char *text, size_t bytes)
 {
     const char *path = config_string(CONFIG_COLL_RATES);
     struct coll_measured measured;
@@ -53,7 +55,7 @@ void tool_coll_rates_here(struct coll_rates *rates, char *text, size_t bytes)
         return;
     if (!machine_here(&machine)) {
         if (*named)
-            of_any_machine(rates, text, bytes);
+            read_named_file(rates, text, bytes);
         return;
     }
     coll_rates_find(&machine, rates, &measured, path, sizeof path, why, sizeof why);
@@ -155,10 +157,10 @@ weft_status tool_coll_keep(weft_job *job, const struct coll_rates *rates, int pe
     struct tm day;
     time_t now = time(NULL);
     if (!job->gpu)
-        return base_fail(WEFT_ERR_UNSUPPORTED, "rates are of GPUs, and this job has none");
+        return base_fail(WEFT_ERR_UNSUPPORTED, "rates describe GPUs, but this job has none");
     coll_kernel_machine(job, &machine);
     if (!coll_rates_file(&machine, path, bytes))
-        return base_fail(WEFT_ERR_CONFIG, "rates are kept nowhere: WEFT_COLL_RATES is off, or "
+        return base_fail(WEFT_ERR_CONFIG, "rates cannot be stored: WEFT_COLL_RATES is off, or "
                                           "neither HOME nor XDG_CACHE_HOME names a folder");
     if (!gmtime_r(&now, &day) || !strftime(measured.date, sizeof measured.date, "%Y-%m-%d", &day))
         snprintf(measured.date, sizeof measured.date, "some day");

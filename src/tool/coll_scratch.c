@@ -23,10 +23,9 @@ void tool_coll_scratch_text(char *text, size_t bytes)
 {
     struct tool_coll_scratch s = tool_coll_scratch();
     snprintf(text, bytes,
-             "%zu bytes of each GPU heap: %d of %zu (the world and the node), %d of %zu (the next "
-             "teams; others call the host's functions); taken with the GPU side, bounded by no "
-             "variable; and for device code up to %zu for each of the world and the node, %zu for "
-             "another team",
+             "%zu bytes of each GPU heap: %d areas of %zu (world and node team), %d of %zu (the "
+             "next teams; further teams use host callbacks); no variable changes them; for device "
+             "code up to %zu more for the world and the node team each, %zu for another team",
              s.bytes, s.wide_teams, s.wide_bytes, s.teams - s.wide_teams, s.narrow_bytes,
              s.room_bytes[0], s.room_bytes[1]);
 }

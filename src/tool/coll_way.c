@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* Blocks whose elements lie apart: an alltoall that is asked for as a strided one. */
+/* STRIDED: alltoalls, which the library runs as a strided alltoall. */
 enum { STRIDED = COLL_WHATS, OPERATIONS };
 
 static const char *const operations[OPERATIONS] = {[COLL_BROADCAST] = "broadcast",
@@ -29,8 +29,8 @@ const char *tool_coll_operation(int i)
     return i < OPERATIONS ? operations[i] : NULL;
 }
 
-/* -1: there is no such operation. */
-static int find(const char *name)
+/* Index of an operation; -1 when there is none of that name. */
+static int find_operation(const char *name)
 {
     for (int i = 0; i < OPERATIONS; i++)
         if (strcmp(operations[i], name) == 0)
@@ -41,7 +41,7 @@ static int find(const char *name)
 bool tool_coll_way(const char *operation, uint64_t bytes, int members,
                    struct tool_coll_answer *answer)
 {
-    int asked = find(operation);
+    int asked = find_operation(operation);
     struct coll_question q = {.what = asked == STRIDED ? COLL_ALLTOALL : (enum coll_what)asked,
                               .strided = asked == STRIDED,
                               .members = members,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See cufile_move.h.
  *
- * It looks the file's disk up in udev's database. In a container there is none, and
- * cuFileHandleRegister gives error 5027, in its compatibility mode too; so an entry is made where
- * it is missing, for as long as the file is moved. What it wants there was seen with libcufile
- * 1.15: ID_FS_USAGE and ID_FS_TYPE. */
+ * cuFile looks the file's disk up in udev's database. A container has none, and
+ * cuFileHandleRegister then fails with error 5027, also in compatibility mode. So this file makes a
+ * missing entry for the duration of the transfer. libcufile 1.15 reads ID_FS_USAGE and ID_FS_TYPE
+ * of it. */
 #include "tool/cufile_move.h"
 
 #include <dlfcn.h>
@@ -30,12 +30,12 @@ static const char *words(struct cufile_error error)
 
 /* ------------------------------------------------------------------------------ udev's entry */
 
-struct cufile_entry {
-    char path[64]; /* "" = none was made */
+struct entry {
+    char path[64]; /* "" = this file has made none */
 };
 
-/* What was made here is removed; folders only when they are empty. */
-static void remove_entry(struct cufile_entry *entry)
+/* Removes the entry that was made here, and its folders when they are empty. */
+static void remove_entry(struct entry *entry)
 {
     if (!entry->path[0])
         return;
@@ -56,21 +56,21 @@ static bool make_entry(struct cufile_entry *entry, const char *file_system)
     return fclose(file) == 0;
 }
 
-/* False, with why not: there is none and none can be made. */
-static bool find_entry(const char *path, const char *file_system, struct cufile_entry *entry, char *why,
+/* Makes an entry when there is none. False with the reason when that fails. */
+static bool find_entry(const char *path, const char *file_system, struct entry *entry, char *why,
                        size_t why_bytes)
 {
     struct stat st;
     entry->path[0] = '\0';
     if (stat(path, &st) || major(st.st_dev) == 0)
-        return true; /* no disk; cuFile says what it thinks of it */
+        return true; /* no disk: cuFile needs no entry, or reports its own error */
     snprintf(entry->path, sizeof entry->path, "/run/udev/data/b%u:%u", major(st.st_dev),
              minor(st.st_dev));
     bool there = access(entry->path, R_OK) == 0;
     if (!there && make_entry(entry, file_system))
         return true;
     if (!there)
-        snprintf(why, why_bytes, "%s is missing, without which cuFile takes no file: %s; as root",
+        snprintf(why, why_bytes, "cuFile needs %s, which cannot be created: %s; run as root",
                  entry->path, strerror(errno));
     entry->path[0] = '\0';
     return there;
@@ -78,20 +78,20 @@ static bool find_entry(const char *path, const char *file_system, struct cufile_
 
 /* ----------------------------------------------------------------------------------- library */
 
-/* Opened once: closing and opening its driver costs seconds. */
-static const struct cufile *load(char *why, size_t why_bytes)
+/* Loads the library and opens its driver once: opening takes seconds. */
+static const struct cufile *load_cufile(char *why, size_t why_bytes)
 {
     static struct cufile c;
     if (c.handle)
         return &c;
     if (access("/proc/modules", R_OK)) {
-        snprintf(why, why_bytes, "no /proc/modules, without which cuFileDriverOpen never returns");
+        snprintf(why, why_bytes, "no /proc/modules: cuFileDriverOpen would never return");
         return NULL;
     }
     setenv("CUFILE_ALLOW_COMPAT_MODE", "true", 0);
     setenv("CUFILE_LOGFILE_PATH", "/dev/null", 0);
-    /* Where the loader does not know it: as the toolkit installs it. What is loaded is found by its
-     * name. */
+    /* The CUDA toolkit's folder may not be known to the loader; once loaded, the library is found
+     * by its name. */
     dlopen("/usr/local/cuda/lib64/libcufile.so.0", RTLD_NOW | RTLD_LOCAL);
     if (cufile_load(&c)) {
         snprintf(why, why_bytes, "%s", base_last_error());
@@ -105,22 +105,22 @@ static const struct cufile *load(char *why, size_t why_bytes)
     return NULL;
 }
 
-/* In which mode it is: what the job has opened before, for a file that goes directly, allows no
- * other. */
+/* If the job has opened cuFile before for direct transfers, its compatibility mode is off. */
 const char *tool_cufile_mode(void)
 {
     char why[256];
     struct cufile_properties properties = {.nvfs.control = CUFILE_CONTROL_COMPAT};
-    const struct cufile *c = load(why, sizeof why);
+    const struct cufile *c = load_cufile(why, sizeof why);
     if (!c || c->properties(&properties).error)
         return "";
     return properties.nvfs.control & CUFILE_CONTROL_COMPAT ? "compatibility mode allowed"
-                                                           : "direct alone";
+                                                           : "direct only";
 }
 
 /* ------------------------------------------------------------------------------------ memory */
 
-/* As programs have it that use cuFile: one allocation of the driver's, its context current. */
+/* Allocates GPU memory as programs that use cuFile do: cuMemAlloc in the current primary context.
+ */
 static void *allocate(const struct cuda **driver, size_t bytes, char *why, size_t why_bytes)
 {
     static struct cuda cuda;
@@ -135,13 +135,13 @@ static void *allocate(const struct cuda **driver, size_t bytes, char *why, size_
     *driver = &cuda;
     if (ready && cuda.MemAlloc(&memory, bytes) == 0)
         return (void *)(uintptr_t)memory;
-    snprintf(why, why_bytes, "%zu bytes of GPU memory for cuFile could not be had", bytes);
+    snprintf(why, why_bytes, "%zu bytes of GPU memory for cuFile cannot be allocated", bytes);
     return NULL;
 }
 
 /* ---------------------------------------------------------------------------------- transfers */
 
-/* Calls of a block each, by one thread: cuFile cuts and overlaps them as it likes. */
+/* Transfers the file with one call per window, from one thread; cuFile splits and overlaps them. */
 static bool move_all(const struct cufile *c, void *handle, const struct tool_cufile_move *point,
                      void *memory)
 {
@@ -154,8 +154,8 @@ static bool move_all(const struct cufile *c, void *handle, const struct tool_cuf
     return true;
 }
 
-/* cuFile opens the file once more, by the name that it finds for the descriptor. What this command
- * has made is given one until it has done so. */
+/* Opens the file. cuFile opens it again by the name of the descriptor, so an unnamed file of this
+ * command gets a name until then. */
 static int open_named(const struct tool_cufile_move *point, char *name, size_t name_bytes)
 {
     const char *path = point->path;
@@ -171,8 +171,7 @@ static int open_named(const struct tool_cufile_move *point, char *name, size_t n
     return fd < 0 ? open(path, how) : fd;
 }
 
-/* The file as cuFile knows it, from one move to the next: a file without a name can be given one
- * only once. */
+/* The registered file, kept between transfers: an unnamed file can get a name only once. */
 static struct {
     char path[512], name[64];
     bool write;
@@ -188,16 +187,16 @@ static bool is_known(const struct tool_cufile_move *point)
 static void forget(const struct cufile *c)
 {
     if (known.handle)
-        c->drop(known.handle);
+        c->deregister_handle(known.handle);
     if (known.fd >= 0)
         close(known.fd);
     known.handle = NULL;
     known.fd = -1;
 }
 
-/* A context is current. */
-static bool know(const struct cufile *c, const struct tool_cufile_move *point, char *why,
-                 size_t why_bytes)
+/* Registers the file with cuFile; the caller has made a CUDA context current. */
+static bool register_file(const struct cufile *c, const struct tool_cufile_move *point, char *why,
+                          size_t why_bytes)
 {
     if (is_known(point))
         return true;
@@ -211,7 +210,7 @@ static bool know(const struct cufile *c, const struct tool_cufile_move *point, c
         return false;
     }
     struct cufile_description description = {.type = CUFILE_DESCRIPTOR, .handle.fd = known.fd};
-    struct cufile_error enlisted = c->enlist(&known.handle, &description);
+    struct cufile_error enlisted = c->register_handle(&known.handle, &description);
     if (known.name[0])
         unlink(known.name);
     if (!enlisted.error)
@@ -230,7 +229,7 @@ static double move_file(const struct cufile *c, const struct tool_cufile_move *p
     void *memory = allocate(&cuda, point->window, why, why_bytes);
     if (!memory)
         return -1;
-    if (know(c, point, why, why_bytes)) {
+    if (register_file(c, point, why, why_bytes)) {
         uint64_t begin = clock_now_ns();
         if (move_all(c, known.handle, point, memory))
             gbps = (double)point->bytes / (double)(clock_now_ns() - begin);
@@ -245,7 +244,7 @@ double tool_cufile_move(const struct tool_cufile_move *point, char *why, size_t 
 {
     struct cufile_entry entry;
     double gbps = -1;
-    const struct cufile *c = load(why, why_bytes);
+    const struct cufile *c = load_cufile(why, why_bytes);
     if (!c)
         return -1;
     if (find_entry(point->path, point->file_system, &entry, why, why_bytes)) {

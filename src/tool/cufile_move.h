@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One file moved by cuFile as it is when nothing special is set up: in compatibility mode, where
- * its driver module is not loaded. For comparison only. */
+/* Transfers a file by cuFile with its default settings: in compatibility mode when nvidia_fs is not
+ * loaded. Only for comparison in benchmarks. */
 #ifndef WEFT_TOOL_CUFILE_MOVE_H
 #define WEFT_TOOL_CUFILE_MOVE_H
 
@@ -10,16 +10,16 @@
 
 struct tool_cufile_move {
     const char *path;
-    char file_system[32]; /* its type */
+    char file_system[32]; /* type of its file system */
     uint64_t bytes;       /* a multiple of window */
     size_t window;        /* bytes of GPU memory, and of each call */
     bool write;
 };
 
-/* GB/s, or negative with why not in `why`. */
+/* Transfers the file and returns the rate in GB/s; negative with the reason in `why` on failure. */
 double tool_cufile_move(const struct tool_cufile_move *move, char *why, size_t why_bytes);
 
-/* In which mode it is, "" = it is not here. */
+/* The mode of cuFile as text; "" = the library cannot be loaded. */
 const char *tool_cufile_mode(void);
 
 #endif

@@ -26,8 +26,8 @@ weft_status driver_copies_begin(weft_job *job)
     return status ? status : gpu_enter(&gpu->device);
 }
 
-/* A copy of up to 64 KiB from plain memory may still be under way when it has returned (CUDA driver
- * API, "API synchronization behavior"). */
+/* A copy of up to 64 KiB from pageable memory may still be running after it has returned (CUDA
+ * driver API, "API synchronization behavior"), so this waits for it. */
 void driver_copies_end(weft_job *job)
 {
     while (job->gpu->cuda.StreamQuery(NULL) == CUDA_ERROR_NOT_READY)
@@ -45,14 +45,14 @@ weft_status driver_copy(weft_job *job, void *dst, const void *src, size_t bytes,
 
 /* ---------------------------------------------------------------------------------------- flags */
 
-/* Pinned. */
-struct echo_room {
+/* Pinned memory of the flag test. */
+struct echo_memory {
     struct echo_report report;
     uint64_t line[8];
     uint64_t answer;
 };
 
-static weft_status echo(struct gpu *gpu, struct echo_room *room, uint64_t *flag, uint64_t rounds,
+static weft_status echo(struct gpu *gpu, struct echo_memory *room, uint64_t *flag, uint64_t rounds,
                         double *ns)
 {
     int slot;
@@ -62,8 +62,8 @@ static weft_status echo(struct gpu *gpu, struct echo_room *room, uint64_t *flag,
     uint64_t none = 0, limit_ns = 2000000000;
     CUdeviceptr own = (uintptr_t)flag, peer = 0, report = 0;
     if (gpu->cuda.MemHostGetDevicePointer(&report, room, 0))
-        return base_fail(WEFT_ERR_SYSTEM, "pinned memory that no kernel can access");
-    peer = report + offsetof(struct echo_room, answer);
+        return base_fail(WEFT_ERR_SYSTEM, "kernels cannot access the pinned memory");
+    peer = report + offsetof(struct echo_memory, answer);
     void *arguments[] = {&own, &peer, &none, &none, &rounds, &limit_ns, &report};
     weft_status status =
         gpu_launch(&gpu->module, GPU_weft_kernel_echo, 1, 1, gpu->streams[0].stream, arguments);
@@ -85,7 +85,7 @@ static weft_status echo(struct gpu *gpu, struct echo_room *room, uint64_t *flag,
 weft_status flag_echo(weft_job *job, uint64_t *flag, uint64_t rounds, double *ns)
 {
     struct gpu *gpu;
-    struct echo_room *room = NULL;
+    struct echo_memory *room = NULL;
     weft_status status = gpu_of(job, &gpu);
     if (!status)
         status = gpu_enter(&gpu->device);
@@ -106,7 +106,7 @@ weft_status flag_echo(weft_job *job, uint64_t *flag, uint64_t rounds, double *ns
 
 /* ------------------------------------------------------------------------------------- mappings */
 
-/* Of either kind of memory. */
+/* Allocates memory of cuMemCreate(), or of cudaMalloc() if `plain`. */
 static weft_status make_pair(struct gpu *gpu, bool plain, size_t bytes, struct gpu_map_extra *extra)
 {
     *extra = (struct gpu_map_extra){.bytes = bytes};
@@ -134,7 +134,7 @@ weft_status map_windows(weft_job *job, enum map_window kind, size_t bytes, uint6
         void *at = (void *)(uintptr_t)extra.at;
         struct gpu_map *map = gpu->heap.map;
         struct gpu_map_user user = {0};
-        status = gpu_map_own(map, at, bytes, &user); /* what only the first of a process does */
+        status = gpu_map_own(map, at, bytes, &user); /* one-time work of the process, not timed */
         gpu_map_own_end(map, &user);
         if (kind != MAP_WINDOW_KEPT)
             gpu_map_own_forget(map, at, bytes);

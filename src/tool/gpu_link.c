@@ -29,18 +29,18 @@ void gpu_links_close(struct tool_gpu_links *links)
     free(links);
 }
 
-static bool parse(const char *address, unsigned place[4])
+static bool parse_address(const char *address, unsigned place[4])
 {
     place[3] = 0;
     return sscanf(address, "%x:%x:%x.%x", &place[0], &place[1], &place[2], &place[3]) >= 3;
 }
 
-/* NVML writes the domain with eight digits, the kernel with four. */
-static bool stands_at(const struct nvml *nvml, nvml_device device, const unsigned place[4])
+/* Compares as numbers: NVML writes the domain with eight digits, the kernel with four. */
+static bool has_address(const struct nvml *nvml, nvml_device device, const unsigned place[4])
 {
     struct nvml_pci pci = {.bus_id = ""};
     unsigned other[4];
-    if (!nvml->pci || nvml->pci(device, &pci) != NVML_OK || !parse(pci.bus_id, other))
+    if (!nvml->pci || nvml->pci(device, &pci) != NVML_OK || !parse_address(pci.bus_id, other))
         return false;
     for (int i = 0; i < 4; i++)
         if (place[i] != other[i])
@@ -52,12 +52,12 @@ int gpu_links_generation(struct tool_gpu_links *links, const char *address)
 {
     unsigned n = 0, generation = 0, place[4];
     const struct nvml *nvml = links ? &links->nvml : NULL;
-    if (!nvml || !address || !parse(address, place) || !nvml->count || !nvml->by_index ||
+    if (!nvml || !address || !parse_address(address, place) || !nvml->count || !nvml->by_index ||
         nvml->count(&n) != NVML_OK)
         return 0;
     for (unsigned i = 0; i < n; i++) {
         nvml_device device;
-        if (nvml->by_index(i, &device) != NVML_OK || !stands_at(nvml, device, place))
+        if (nvml->by_index(i, &device) != NVML_OK || !has_address(nvml, device, place))
             continue;
         if (!nvml->pcie_gen || nvml->pcie_gen(device, &generation) != NVML_OK)
             return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Proof and figures of pairs of GPUs. See gpu_probe.h. */
+/* Tests and measures pairs of GPUs. See gpu_probe.h. */
 #include "tool/gpu_probe.h"
 
 #include <pthread.h>
@@ -14,37 +14,38 @@
 #include "tool/map_probe.h"
 
 enum {
-    PROOF_ROUNDS = 8,
+    TEST_ROUNDS = 8,
     ECHO_UNTIMED = 64,
     ECHO_ROUNDS = 1000,
-    COPIES = 3, /* the middle one counts */
+    COPIES = 3, /* copies per measurement; the median counts */
     FLAG_BYTES = 256,
 };
 #define MIB(n) ((size_t)(n) << 20)
 static const size_t WARM_BYTES = MIB(16), FULL_BYTES = MIB(512), BRIEF_BYTES = MIB(256),
                     HOST_BYTES = MIB(64);
-/* A copy is made so small that it takes no longer than this: a pair needs 21 of them. */
+/* Longest time of one copy, which limits its size: a pair needs 21 copies. */
 static const double FULL_COPY_MS = 12, BRIEF_COPY_MS = 3;
-/* The kernels also count their polls (kernels.cu), so both end within 2 s even if the GPU's timer
- * stood still. The second, longer try is for GPUs on which other kernels delayed one of the two. */
-static const uint64_t PROOF_LIMIT_NS = 400000000, PROOF_AGAIN_NS = 1200000000,
+/* Time limits of the kernels. They also count their polls (kernels.cu), so both end within 2 s even
+ * if the GPU's timer stops. The second, longer attempt is for GPUs on which other kernels delayed
+ * one of the two. */
+static const uint64_t TEST_LIMIT_NS = 400000000, TEST_AGAIN_NS = 1200000000,
                       ECHO_LIMIT_NS = 300000000;
 
 struct probe_gpu {
     const char *address;
     bool tried;
-    weft_status status; /* of opening it */
+    weft_status status; /* result of opening it */
     char sentence[PROBE_EVIDENCE];
     struct gpu_device device;
     struct gpu_module module;
     CUstream stream;
     CUevent begun, ended;
-    CUdeviceptr out, in; /* copied from, copied to */
-    size_t bytes;        /* of each */
-    CUdeviceptr area;    /* struct prove_area, then the flag of an echo */
+    CUdeviceptr out, in; /* source and destination buffers of copies */
+    size_t bytes;        /* size of each buffer */
+    CUdeviceptr area;    /* struct prove_area, then the flag of the latency test */
 };
 
-/* Pinned, for the kernels of one pair. */
+/* Pinned memory for the kernels of one pair. */
 struct probe_pinned {
     struct prove_pair pairs[2];
     struct prove_report proofs[2];
@@ -85,7 +86,7 @@ static weft_status find_ordinal(const struct cuda *cuda, const struct probe_gpu 
                      visible == 1 ? "" : "s", gpu->address ? gpu->address : "an unknown address");
 }
 
-/* Two buffers, as large as is wanted, but never more than a quarter of what is free. */
+/* Allocates two buffers; together they use at most a quarter of the free memory. */
 static weft_status make_buffers(struct probe_gpu *gpu)
 {
     const struct cuda *cuda = gpu->device.cuda;
@@ -166,7 +167,7 @@ struct opening {
     struct probe_gpu *gpu;
 };
 
-static void *open_once(void *argument)
+static void *open_gpu_once(void *argument)
 {
     struct opening *opening = argument;
     struct probe_gpu *gpu = opening->gpu;
@@ -177,13 +178,13 @@ static void *open_once(void *argument)
     return NULL;
 }
 
-static weft_status use(struct probe_gpus *gpus, int index, struct probe_gpu **gpu)
+static weft_status get_gpu(struct probe_gpus *gpus, int index, struct probe_gpu **gpu)
 {
     if (index < 0 || index >= gpus->n)
         return base_fail(WEFT_ERR_ARGUMENT, "there is no GPU %d", index);
     *gpu = &gpus->gpus[index];
     if (!(*gpu)->tried)
-        open_once(&(struct opening){gpus, *gpu});
+        open_gpu_once(&(struct opening){gpus, *gpu});
     return (*gpu)->status ? base_fail((*gpu)->status, "%s", (*gpu)->sentence) : WEFT_OK;
 }
 
@@ -214,15 +215,15 @@ void probe_gpus_warm(struct probe_gpus *gpus)
     bool started[PROBE_GPUS_MOST] = {false};
     for (int i = 0; i < gpus->n; i++) {
         openings[i] = (struct opening){gpus, &gpus->gpus[i]};
-        started[i] =
-            !gpus->gpus[i].tried && pthread_create(&threads[i], NULL, open_once, &openings[i]) == 0;
+        started[i] = !gpus->gpus[i].tried &&
+                     pthread_create(&threads[i], NULL, open_gpu_once, &openings[i]) == 0;
     }
     for (int i = 0; i < gpus->n; i++)
         if (started[i])
             pthread_join(threads[i], NULL);
 }
 
-/* Pinned memory is given back in a context that is still there. */
+/* Frees pinned memory while a context still exists. */
 void probe_gpus_close(struct probe_gpus *gpus)
 {
     if (!gpus)
@@ -243,7 +244,7 @@ void probe_gpus_close(struct probe_gpus *gpus)
     free(gpus);
 }
 
-/* In a current context. */
+/* Allocates pinned memory once; the caller has made a context current. */
 static weft_status make_pinned(struct probe_gpus *gpus, void **memory, CUdeviceptr *device,
                                size_t bytes)
 {
@@ -294,7 +295,7 @@ static weft_status finish_copy(struct probe_gpu *gpu, double *ms)
     return result ? cuda_fail(cuda, result, "waiting for a copy by %s", gpu->address) : WEFT_OK;
 }
 
-static double middle(double *values)
+static double median(double *values)
 {
     for (int i = 1; i < COPIES; i++)
         for (int k = i; k > 0 && values[k] < values[k - 1]; k--) {
@@ -310,8 +311,8 @@ static int64_t rate_mbps(size_t bytes, double ms)
     return ms > 0 ? (int64_t)((double)bytes / ms / 1000 + 0.5) : 0;
 }
 
-/* A way that is slow gets a smaller copy, so that it takes no longer than the others. */
-static size_t fitting(size_t most, double warm_ms, bool brief)
+/* Size of a copy that takes no longer than the limit, from the time of a warm-up copy. */
+static size_t copy_size(size_t most, double warm_ms, bool brief)
 {
     double limit = brief ? BRIEF_COPY_MS : FULL_COPY_MS;
     size_t bytes = brief && most > BRIEF_BYTES ? BRIEF_BYTES : most;
@@ -329,19 +330,18 @@ static weft_status time_copies(struct probe_gpu *gpu, CUdeviceptr to, CUdevicept
         status = finish_copy(gpu, &warm_ms);
     if (status)
         return status;
-    size_t bytes = fitting(most, warm_ms, brief);
+    size_t bytes = copy_size(most, warm_ms, brief);
     for (int i = 0; i < COPIES && !status; i++) {
         status = start_copy(gpu, to, from, bytes);
         if (!status)
             status = finish_copy(gpu, &ms[i]);
     }
     if (!status)
-        *mbps = rate_mbps(bytes, middle(ms));
+        *mbps = rate_mbps(bytes, median(ms));
     return status;
 }
 
-/* Both directions at once. The slower one's time counts: the two hardly start at different
- * times. */
+/* Times both directions at the same time. The slower one counts; both start almost together. */
 static weft_status time_both(struct probe_gpu *a, struct probe_gpu *b, size_t bytes, int64_t *mbps)
 {
     double ms[COPIES], other_ms;
@@ -358,7 +358,7 @@ static weft_status time_both(struct probe_gpu *a, struct probe_gpu *b, size_t by
         if (other_ms > ms[i])
             ms[i] = other_ms;
     }
-    *mbps = rate_mbps(2 * bytes, middle(ms));
+    *mbps = rate_mbps(2 * bytes, median(ms));
     return WEFT_OK;
 }
 
@@ -378,14 +378,14 @@ static weft_status copy_pair(struct probe_gpu *a, struct probe_gpu *b, bool brie
     int64_t slower =
         pair->write_mbps[0] < pair->write_mbps[1] ? pair->write_mbps[0] : pair->write_mbps[1];
     double warm_ms = slower ? (double)WARM_BYTES / (double)slower / 1000 : 0;
-    return time_both(a, b, fitting(most, warm_ms, brief), &pair->both_mbps);
+    return time_both(a, b, copy_size(most, warm_ms, brief), &pair->both_mbps);
 }
 
 weft_status probe_gpus_host(struct probe_gpus *gpus, int index, bool brief, struct probe_host *host)
 {
     struct probe_gpu *gpu = NULL;
     *host = (struct probe_host){0};
-    weft_status status = use(gpus, index, &gpu);
+    weft_status status = get_gpu(gpus, index, &gpu);
     if (!status)
         status = gpu_enter(&gpu->device);
     if (status)
@@ -435,8 +435,8 @@ static weft_status clear_areas(struct probe_gpu *a, struct probe_gpu *b)
     return status ? status : clear_area(b);
 }
 
-static weft_status launch(struct probe_gpu *gpu, enum gpu_kernel kernel, unsigned threads,
-                          void **arguments)
+static weft_status launch_kernel(struct probe_gpu *gpu, enum gpu_kernel kernel, unsigned threads,
+                                 void **arguments)
 {
     weft_status status = gpu_enter(&gpu->device);
     if (status)
@@ -446,15 +446,15 @@ static weft_status launch(struct probe_gpu *gpu, enum gpu_kernel kernel, unsigne
     return status;
 }
 
-/* Launches on both and waits for both, also when the second could not be launched: the first ends
- * by its limit. */
+/* Launches a kernel on both GPUs and waits for both. When the second launch fails, the first kernel
+ * ends by its time limit. */
 static weft_status run_both(struct probe_gpu *const *ends, enum gpu_kernel kernel, unsigned threads,
                             void **first, void **second, const char *what)
 {
-    weft_status status = launch(ends[0], kernel, threads, first);
+    weft_status status = launch_kernel(ends[0], kernel, threads, first);
     if (status)
         return status;
-    status = launch(ends[1], kernel, threads, second);
+    status = launch_kernel(ends[1], kernel, threads, second);
     weft_status here = wait_for(ends[0], what);
     weft_status there = status ? WEFT_OK : wait_for(ends[1], what);
     return status ? status : here ? here : there;
@@ -466,8 +466,8 @@ static CUdeviceptr device_address(const struct probe_gpus *gpus, const void *pin
     return gpus->pinned_device + (CUdeviceptr)((const char *)pinned - (const char *)gpus->pinned);
 }
 
-static weft_status run_proof(struct probe_gpus *gpus, struct probe_gpu *const *ends,
-                             uint64_t limit_ns)
+static weft_status run_access_test(struct probe_gpus *gpus, struct probe_gpu *const *ends,
+                                   uint64_t limit_ns)
 {
     struct probe_pinned *pinned = gpus->pinned;
     memset(pinned, 0, sizeof *pinned);
@@ -478,7 +478,7 @@ static weft_status run_proof(struct probe_gpus *gpus, struct probe_gpu *const *e
             .peer = (struct prove_area *)(uintptr_t)ends[!i]->area,
             .me = (uint64_t)i,
             .other = (uint64_t)!i,
-            .rounds = PROOF_ROUNDS,
+            .rounds = TEST_ROUNDS,
         };
         pairs[i] = device_address(gpus, &pinned->pairs[i]);
         reports[i] = device_address(gpus, &pinned->proofs[i]);
@@ -486,23 +486,24 @@ static weft_status run_proof(struct probe_gpus *gpus, struct probe_gpu *const *e
     weft_status status = clear_areas(ends[0], ends[1]);
     if (status)
         return status;
-    return run_both(ends, GPU_weft_kernel_prove, PROVE_THREADS,
-                    (void *[]){&pairs[0], &limit_ns, &reports[0]},
-                    (void *[]){&pairs[1], &limit_ns, &reports[1]}, "the proving kernel");
+    return run_both(
+        ends, GPU_weft_kernel_prove, PROVE_THREADS, (void *[]){&pairs[0], &limit_ns, &reports[0]},
+        (void *[]){&pairs[1], &limit_ns, &reports[1]}, "the kernel of the peer access test");
 }
 
-static bool only_late(const struct prove_report *r)
+static bool only_timed_out(const struct prove_report *r)
 {
     return r->stage == PROVE_GOOD || r->stage == PROVE_NO_FLAG || r->stage == PROVE_NO_ACK;
 }
 
-/* The side that found a wrong value says more than the one that then waited in vain. */
-static void conclude(struct probe_gpus *gpus, struct probe_gpu *const *ends,
-                     const char *const *names, struct probe_pair *pair)
+/* Sets the result. A side that read a wrong value is reported before a side that only timed out. */
+static void set_pair_result(struct probe_gpus *gpus, struct probe_gpu *const *ends,
+                            const char *const *names, struct probe_pair *pair)
 {
     const struct prove_report *r = gpus->pinned->proofs;
     bool good = r[0].stage == PROVE_GOOD && r[1].stage == PROVE_GOOD;
-    int who = !good && (r[0].stage == PROVE_GOOD || (only_late(&r[0]) && !only_late(&r[1])));
+    int who =
+        !good && (r[0].stage == PROVE_GOOD || (only_timed_out(&r[0]) && !only_timed_out(&r[1])));
     char seen[200];
     prove_describe(&r[who], names[!who], seen, sizeof seen);
     pair->proof = good ? FOUND_PROVEN : FOUND_FAILED;
@@ -514,16 +515,16 @@ static void conclude(struct probe_gpus *gpus, struct probe_gpu *const *ends,
                                                   gpus->cuda.driver_version);
 }
 
-static weft_status prove(struct probe_gpus *gpus, struct probe_gpu *const *ends,
-                         const char *const *names, struct probe_pair *pair)
+static weft_status test_access(struct probe_gpus *gpus, struct probe_gpu *const *ends,
+                               const char *const *names, struct probe_pair *pair)
 {
     const struct prove_report *r = gpus->pinned->proofs;
-    weft_status status = run_proof(gpus, ends, PROOF_LIMIT_NS);
+    weft_status status = run_access_test(gpus, ends, TEST_LIMIT_NS);
     bool good = r[0].stage == PROVE_GOOD && r[1].stage == PROVE_GOOD;
-    if (!status && !good && only_late(&r[0]) && only_late(&r[1]))
-        status = run_proof(gpus, ends, PROOF_AGAIN_NS);
+    if (!status && !good && only_timed_out(&r[0]) && only_timed_out(&r[1]))
+        status = run_access_test(gpus, ends, TEST_AGAIN_NS);
     if (!status)
-        conclude(gpus, ends, names, pair);
+        set_pair_result(gpus, ends, names, pair);
     return status;
 }
 
@@ -544,7 +545,7 @@ static weft_status time_echo(struct probe_gpus *gpus, struct probe_gpu *const *e
             ends, GPU_weft_kernel_echo, 1,
             (void *[]){&flags[0], &flags[1], &begins[0], &untimed, &rounds, &limit_ns, &reports[0]},
             (void *[]){&flags[1], &flags[0], &begins[1], &untimed, &rounds, &limit_ns, &reports[1]},
-            "the echoing kernel");
+            "the kernel of the latency test");
     const struct echo_report *r = &gpus->pinned->echoes[0];
     if (!status && r->rounds == ECHO_UNTIMED + ECHO_ROUNDS)
         pair->latency_ns = (int64_t)(r->elapsed_ns / (2 * ECHO_ROUNDS));
@@ -553,7 +554,7 @@ static weft_status time_echo(struct probe_gpus *gpus, struct probe_gpu *const *e
 
 /* --- peer access ------------------------------------------------------------------------------ */
 
-static CUresult enable(struct probe_gpu *from, struct probe_gpu *to)
+static CUresult enable_access(struct probe_gpu *from, struct probe_gpu *to)
 {
     if (gpu_enter(&from->device))
         return CUDA_ERROR_INVALID_CONTEXT;
@@ -562,7 +563,7 @@ static CUresult enable(struct probe_gpu *from, struct probe_gpu *to)
     return result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED ? CUDA_SUCCESS : result;
 }
 
-static void disable(struct probe_gpu *from, struct probe_gpu *to)
+static void disable_access(struct probe_gpu *from, struct probe_gpu *to)
 {
     if (gpu_enter(&from->device))
         return;
@@ -570,7 +571,8 @@ static void disable(struct probe_gpu *from, struct probe_gpu *to)
     gpu_leave(&from->device);
 }
 
-/* False with the sentence: the driver does not offer it, or refuses what it offers. */
+/* Enables peer access in both directions. False with the evidence: the driver does not offer it, or
+ * refuses what it offers. */
 static bool open_access(struct probe_gpu *const *ends, const char *const *names,
                         struct probe_pair *pair)
 {
@@ -589,15 +591,15 @@ static bool open_access(struct probe_gpu *const *ends, const char *const *names,
         }
     }
     for (int i = 0; i < 2; i++) {
-        CUresult result = enable(ends[i], ends[!i]);
+        CUresult result = enable_access(ends[i], ends[!i]);
         if (!result)
             continue;
         pair->proof = FOUND_REFUSED;
         snprintf(pair->evidence, sizeof pair->evidence,
-                 "cuCtxEnablePeerAccess by %s to %s: %s, though cuDeviceCanAccessPeer says yes",
+                 "cuCtxEnablePeerAccess by %s to %s: %s, though cuDeviceCanAccessPeer returns 1",
                  names[i], names[!i], cuda_error_text(cuda, result, error, sizeof error));
         if (i)
-            disable(ends[0], ends[1]);
+            disable_access(ends[0], ends[1]);
         return false;
     }
     return true;
@@ -605,9 +607,9 @@ static bool open_access(struct probe_gpu *const *ends, const char *const *names,
 
 static weft_status use_pair(struct probe_gpus *gpus, int a, int b, struct probe_gpu **ends)
 {
-    weft_status status = use(gpus, a, &ends[0]);
+    weft_status status = get_gpu(gpus, a, &ends[0]);
     if (!status)
-        status = use(gpus, b, &ends[1]);
+        status = get_gpu(gpus, b, &ends[1]);
     if (!status)
         status = gpu_enter(&ends[0]->device);
     if (status)
@@ -630,13 +632,13 @@ weft_status probe_gpus_pair(struct probe_gpus *gpus, int a, int b, bool brief,
     weft_status status = use_pair(gpus, a, b, ends);
     if (status || !open_access(ends, names, pair))
         return status;
-    status = prove(gpus, ends, names, pair);
+    status = test_access(gpus, ends, names, pair);
     if (!status && pair->proof == FOUND_PROVEN)
         status = time_echo(gpus, ends, pair);
     if (!status && pair->proof == FOUND_PROVEN)
         status = copy_pair(ends[0], ends[1], brief, pair);
-    disable(ends[0], ends[1]);
-    disable(ends[1], ends[0]);
+    disable_access(ends[0], ends[1]);
+    disable_access(ends[1], ends[0]);
     return status;
 }
 
@@ -648,7 +650,7 @@ weft_status probe_gpus_load(struct probe_gpus *gpus, int a, int b, bool brief)
     if (status || !open_access(ends, (const char *const[]){"", ""}, &pair))
         return status;
     status = copy_pair(ends[0], ends[1], brief, &pair);
-    disable(ends[0], ends[1]);
-    disable(ends[1], ends[0]);
+    disable_access(ends[0], ends[1]);
+    disable_access(ends[1], ends[0]);
     return status;
 }

@@ -20,7 +20,7 @@ struct process {
     bool member;
 };
 
-/* The parent of a process, and its name; 0 when it is gone. */
+/* Parent and name of a process; 0 when the process does not exist. */
 static int parent_of(int pid, char *name)
 {
     char path[64], line[512];
@@ -30,7 +30,7 @@ static int parent_of(int pid, char *name)
     if (!file)
         return 0;
     char *open, *close;
-    /* the name stands in parentheses and may itself hold some */
+    /* the name is in parentheses and may contain parentheses */
     if (fgets(line, sizeof line, file) && (open = strchr(line, '(')) &&
         (close = strrchr(line, ')')) && sscanf(close + 1, " %*c %d", &parent) == 1)
         snprintf(name, LAUNCHER_NAME_MOST, "%.*s", (int)(close - open - 1), open + 1);
@@ -61,7 +61,7 @@ static bool is_member(const struct process *list, int n, int pid)
     return false;
 }
 
-/* Marks `root` and everything below it. */
+/* Marks `root` and its descendants as members of the job. */
 static int mark_members(struct process *list, int n, int root)
 {
     int members = 0;
@@ -105,7 +105,7 @@ weft_status job_find_gpus(int pid, struct job_gpus *job)
     job->processes = mark_members(list, n, strcmp(above, "weft") == 0 ? parent : pid);
     weft_status status = nvml_open(&nvml);
     if (status)
-        return base_fail_context(status, "which GPUs process %d uses cannot be asked", pid);
+        return base_fail_context(status, "the GPUs of process %d cannot be read", pid);
     if (nvml.count)
         nvml.count(&count);
     for (unsigned i = 0; i < count && job->n < JOB_GPUS_MOST; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `weft run` takes from below: the hub that PEs find each other through, the variables by
- * which they find it, and how agents on other hosts come to it. */
+/* For `weft run`: the hub through which PEs find each other, the environment variables by which
+ * they find the hub, and how agents on other hosts connect to it. */
 #ifndef WEFT_TOOL_LAUNCHER_H
 #define WEFT_TOOL_LAUNCHER_H
 

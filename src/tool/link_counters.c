@@ -11,10 +11,10 @@
 
 enum { LINKS_MOST = 18, COUNTERS = 5, GPUS_MOST = 64 };
 
-/* As NVML numbers them. */
+/* In NVML's order. */
 static const char *const counter_names[COUNTERS] = {"replay", "recovery", "crc flit", "crc data",
                                                     "ecc data"};
-/* NVML fields: the same counters of all links of a GPU together, answered by one call. */
+/* NVML fields of the same counters as totals of all links of a GPU, read with one call. */
 static const unsigned total_fields[COUNTERS] = {52, 59, 38, 45, 160};
 
 typedef unsigned long long reading[LINKS_MOST][COUNTERS];
@@ -31,19 +31,20 @@ struct link_counters {
     bool by_total;
 };
 
-/* Counters that the driver does not tell stay 0. Returns how many it told. */
+/* Reads all counters; those that the driver does not report stay 0. Returns the number of reported
+ * ones. */
 static int read_links(const struct link_counters *c, int gpu, reading to)
 {
-    int told = 0;
+    int reported = 0;
     memset(to, 0, sizeof(reading));
     for (unsigned link = 0; link < LINKS_MOST; link++) {
-        int before = told;
+        int before = reported;
         for (int k = 0; k < COUNTERS; k++)
-            told += c->nvml.link_errors(c->devices[gpu], link, k, &to[link][k]) == NVML_OK;
-        if (told == before && link > 0)
-            break; /* links are numbered without a gap: there is no further one */
+            reported += c->nvml.link_errors(c->devices[gpu], link, k, &to[link][k]) == NVML_OK;
+        if (reported == before && link > 0)
+            break; /* link numbers have no gaps, so this was the last link */
     }
-    return told;
+    return reported;
 }
 
 static bool read_total(const struct link_counters *c, int gpu, unsigned long long *total)
@@ -71,19 +72,19 @@ static unsigned long long sum_of(reading r)
     return sum;
 }
 
-/* Reads the counters of all links of a GPU; false: the driver tells none. The driver's totals are
- * used in their place only when both are equal and not 0, since two zeros do not show that the
- * totals cover every link. */
-static bool begin(struct link_counters *c, int gpu)
+/* Reads the counters of all links of a GPU. False: the driver reports none. The totals may replace
+ * them only when both are equal and not 0, because two zeros do not show that the totals cover all
+ * links. */
+static bool start_counting(struct link_counters *c, int gpu)
 {
-    bool told = read_links(c, gpu, c->last[gpu]) > 0;
+    bool reported = read_links(c, gpu, c->last[gpu]) > 0;
     unsigned long long sum = sum_of(c->last[gpu]);
     c->totals_agree[gpu] =
         read_total(c, gpu, &c->last_total[gpu]) && sum > 0 && c->last_total[gpu] == sum;
-    return told;
+    return reported;
 }
 
-/* Up to `n` GPUs; *any: one of them has links that count. NULL without NVML. */
+/* Opens up to `n` GPUs; *any: one of them has link counters. NULL without NVML. */
 static struct link_counters *open_gpus(int n, bool *any)
 {
     struct link_counters *c = calloc(1, sizeof *c);
@@ -98,7 +99,7 @@ static struct link_counters *open_gpus(int n, bool *any)
         if (c->nvml.by_index((unsigned)i, &c->devices[i]) != NVML_OK)
             break;
         c->n = i + 1;
-        *any |= c->nvml.link_errors && begin(c, i);
+        *any |= c->nvml.link_errors && start_counting(c, i);
         if (c->nvml.pcie_replays)
             c->nvml.pcie_replays(c->devices[i], &c->last_pcie[i]);
     }
@@ -147,8 +148,8 @@ void link_counters_mark(struct link_counters *c, int a, int b, bool brief)
 
 typedef void (*on_growth)(void *argument, const struct link_growth *growth);
 
-/* What the links of one GPU have counted since they were read last. */
-static int64_t compare(struct link_counters *c, int gpu, on_growth tell, void *argument)
+/* Reports the growth of the counters of one GPU since they were last read. */
+static int64_t report_gpu(struct link_counters *c, int gpu, on_growth report, void *argument)
 {
     reading now;
     int64_t grown = 0;
@@ -159,7 +160,7 @@ static int64_t compare(struct link_counters *c, int gpu, on_growth tell, void *a
             if (is <= was)
                 continue;
             grown += (int64_t)(is - was);
-            tell(argument, &(struct link_growth){gpu, link, counter_names[k], is - was});
+            report(argument, &(struct link_growth){gpu, link, counter_names[k], is - was});
         }
     memcpy(c->last[gpu], now, sizeof now);
     return grown;
@@ -178,8 +179,8 @@ static void add_place(void *argument, const struct link_growth *growth)
              growth->gpu, growth->link, growth->counter, growth->by);
 }
 
-/* Where totals are watched, growth is looked up link by link: it is what the links have counted
- * since they were last read one by one, which was in this run. */
+/* When totals have grown, reads the links one by one: their growth since they were last read, which
+ * was in this run. */
 int64_t link_counters_grown(struct link_counters *c, char *where, size_t bytes)
 {
     int64_t grown = 0;
@@ -190,12 +191,12 @@ int64_t link_counters_grown(struct link_counters *c, char *where, size_t bytes)
         unsigned long long total = 0;
         if (c->by_total && read_total(c, gpu, &total) && total <= c->last_total[gpu])
             continue;
-        grown += compare(c, gpu, add_place, &list);
+        grown += report_gpu(c, gpu, add_place, &list);
     }
     return grown;
 }
 
-int64_t link_counters_each(struct link_counters *c, on_growth tell, void *argument)
+int64_t link_counters_each(struct link_counters *c, on_growth report, void *argument)
 {
     int64_t grown = 0;
     for (int gpu = 0; gpu < c->n; gpu++) {
@@ -203,12 +204,12 @@ int64_t link_counters_each(struct link_counters *c, on_growth tell, void *argume
         if (c->nvml.pcie_replays && c->nvml.pcie_replays(c->devices[gpu], &replays) == NVML_OK &&
             replays > c->last_pcie[gpu]) {
             unsigned by = replays - c->last_pcie[gpu];
-            tell(argument, &(struct link_growth){gpu, -1, "PCIe replay", by});
+            report(argument, &(struct link_growth){gpu, -1, "PCIe replay", by});
             c->last_pcie[gpu] = replays;
             grown += by;
         }
         if (c->nvml.link_errors)
-            grown += compare(c, gpu, tell, argument);
+            grown += report_gpu(c, gpu, report, argument);
     }
     return grown;
 }

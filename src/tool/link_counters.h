@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Error counters of links, read before and after a transfer or again and again. */
+/* Growth of the error counters of links: during a transfer, or continuously. */
 #ifndef WEFT_TOOL_LINK_COUNTERS_H
 #define WEFT_TOOL_LINK_COUNTERS_H
 
@@ -9,18 +9,19 @@
 
 struct link_counters;
 
-/* Of `n` GPUs, in NVML's order. NULL when NVML or the counters are not there, or no GPU has
- * links. */
+/* Opens the counters of the first `n` GPUs in NVML's order. NULL without NVML or counters, or when
+ * no GPU has links. */
 struct link_counters *link_counters_open(int n);
 void link_counters_close(struct link_counters *counters);
 
-/* Starts counting on both GPUs. `brief`: by each GPU's totals, where they agree with its links. */
+/* Starts counting on both GPUs. `brief`: reads the totals of each GPU, if they equal the sum of its
+ * links. */
 void link_counters_mark(struct link_counters *counters, int a, int b, bool brief);
 
-/* Errors counted since the mark; `where` names the links ("gpu0 link 3 crc +2, ..."). */
+/* Number of errors since the mark; `where` lists the links ("gpu0 link 3 crc +2, ..."). */
 int64_t link_counters_grown(struct link_counters *counters, char *where, size_t bytes);
 
-/* --- all of them, as they grow --- */
+/* --- all counters, continuously --- */
 
 struct link_growth {
     int gpu, link; /* link -1: the GPU's PCIe link */
@@ -28,13 +29,14 @@ struct link_growth {
     unsigned long long by;
 };
 
-/* All GPUs, with links or without; *n is how many. NULL without NVML; weft_last_error() says
- * why. */
+/* Opens the counters of all GPUs, with links or without; *n is their number. NULL without NVML;
+ * weft_last_error() has the reason. */
 struct link_counters *link_counters_watch(int *n);
 
-/* Tells each counter that has grown since it was read last. Returns the sum of the growth. */
+/* Calls `report` for each counter that has grown since it was last read. Returns the sum of the
+ * growth. */
 int64_t link_counters_each(struct link_counters *counters,
-                           void (*tell)(void *argument, const struct link_growth *growth),
+                           void (*report)(void *argument, const struct link_growth *growth),
                            void *argument);
 
 #endif

@@ -13,8 +13,8 @@
 
 enum { TEST_BYTES = 4096 };
 
-/* Memory of the GPU, and its descriptor. */
-struct piece {
+/* GPU memory of the test, and its descriptor. */
+struct test_memory {
     CUmemGenericAllocationHandle handle;
     CUdeviceptr at;
     size_t bytes;
@@ -22,7 +22,7 @@ struct piece {
     bool created, reserved, mapped;
 };
 
-static void drop(const struct cuda *cuda, struct piece *piece)
+static void free_memory(const struct cuda *cuda, struct test_memory *piece)
 {
     if (piece->fd >= 0)
         close(piece->fd);
@@ -34,7 +34,7 @@ static void drop(const struct cuda *cuda, struct piece *piece)
         cuda->MemAddressFree(piece->at, piece->bytes);
 }
 
-static CUresult make_piece(const struct cuda *cuda, CUdevice device, struct piece *piece)
+static CUresult make_memory(const struct cuda *cuda, CUdevice device, struct test_memory *piece)
 {
     CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                       .requestedHandleTypes =
@@ -60,7 +60,7 @@ static CUresult make_piece(const struct cuda *cuda, CUdevice device, struct piec
     return result;
 }
 
-static void fill(unsigned char *data, uint64_t seed)
+static void fill_random(unsigned char *data, uint64_t seed)
 {
     for (int i = 0; i < TEST_BYTES; i++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
@@ -68,23 +68,24 @@ static void fill(unsigned char *data, uint64_t seed)
     }
 }
 
-/* In by the one way and out by the other, both ways. *where: what was wrong; NULL: nothing. */
-static CUresult try_data(const struct cuda *cuda, CUdeviceptr device, char *mapped,
-                         const char **where)
+/* Stores through the mapping and reads with a copy, then copies and loads through the mapping.
+ * *where: the direction that failed; NULL: none. */
+static CUresult compare_data(const struct cuda *cuda, CUdeviceptr device, char *mapped,
+                             const char **where)
 {
     unsigned char sent[TEST_BYTES], came[TEST_BYTES] = {0};
     uint64_t seed = clock_now_ns();
     *where = NULL;
-    fill(sent, seed);
+    fill_random(sent, seed);
     wc_store(mapped, sent, TEST_BYTES);
     wc_flush(mapped);
     CUresult result = cuda->MemcpyDtoH(came, device, TEST_BYTES);
     if (!result && memcmp(sent, came, TEST_BYTES) != 0)
         *where = "what the CPU stored";
-    fill(sent, ~seed);
+    fill_random(sent, ~seed);
     if (!result)
         result = cuda->MemcpyHtoD(device, sent, TEST_BYTES);
-    if (!result) /* a copy from plain memory may still be under way */
+    if (!result) /* a copy from pageable memory may still be running */
         result = cuda->StreamSynchronize(NULL);
     if (result)
         return result;
@@ -95,8 +96,8 @@ static CUresult try_data(const struct cuda *cuda, CUdeviceptr device, char *mapp
     return CUDA_SUCCESS;
 }
 
-static weft_status try_mapping(const struct cuda *cuda, const char *bus_id,
-                               const struct piece *piece, const char **where)
+static weft_status test_mapping(const struct cuda *cuda, const char *bus_id,
+                                const struct test_memory *piece, const char **where)
 {
     struct rm *rm = NULL;
     struct rm_memory memory = {0};
@@ -107,7 +108,7 @@ static weft_status try_mapping(const struct cuda *cuda, const char *bus_id,
     if (!status)
         status = rm_map(rm, &memory, 0, piece->bytes, NULL, &mapping);
     if (!status) {
-        CUresult result = try_data(cuda, piece->at, mapping.at, where);
+        CUresult result = compare_data(cuda, piece->at, mapping.at, where);
         if (result)
             status = cuda_fail(cuda, result, "a copy to test a mapping with");
     }
@@ -121,27 +122,27 @@ static weft_status try_mapping(const struct cuda *cuda, const char *bus_id,
 void map_probe(const struct cuda *cuda, CUdevice device, const char *bus_id,
                enum probe_proof_found *found, char *evidence, size_t bytes)
 {
-    struct piece piece = {.fd = -1};
+    struct test_memory piece = {.fd = -1};
     const char *where = NULL;
     *found = FOUND_NOT_OFFERED;
     if (!cuda->MemcpyDtoH || !cuda->MemcpyHtoD) {
         snprintf(evidence, bytes, "the CUDA driver has no cuMemcpyDtoH");
         return;
     }
-    CUresult result = make_piece(cuda, device, &piece);
+    CUresult result = make_memory(cuda, device, &piece);
     if (result) {
         cuda_fail(cuda, result, "memory to map");
         snprintf(evidence, bytes, "%s", base_last_error());
-    } else if (try_mapping(cuda, bus_id, &piece, &where)) {
+    } else if (test_mapping(cuda, bus_id, &piece, &where)) {
         *found = FOUND_REFUSED;
         snprintf(evidence, bytes, "%s", base_last_error());
     } else if (where) {
         *found = FOUND_FAILED;
-        snprintf(evidence, bytes, "%s did not arrive at the other side", where);
+        snprintf(evidence, bytes, "the other side did not see %s", where);
     } else {
         *found = FOUND_PROVEN;
         snprintf(evidence, bytes, "mapped by the driver's resource interface, %d bytes each way",
                  TEST_BYTES);
     }
-    drop(cuda, &piece);
+    free_memory(cuda, &piece);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When the proxy's thread did what with each request: for `weft bench proxy --trace`. */
+/* Timestamps of the proxy thread for each request, for `weft bench proxy --trace`. */
 #ifndef WEFT_TOOL_PROXY_TRACE_H
 #define WEFT_TOOL_PROXY_TRACE_H
 
@@ -8,14 +8,17 @@
 
 #include <weft.h>
 
-/* By clock_now_ns(): seen in the ring, decoded, handed to the path (of a quiet: the paths asked),
- * the path returned, the count of those done written for the device. */
+/* Times of clock_now_ns(). */
 struct proxy_trace_times {
-    uint64_t seen, decoded, handed, returned, counted;
+    uint64_t seen;     /* the thread saw the request in the ring */
+    uint64_t decoded;  /* it has decoded the request */
+    uint64_t handed;   /* it called the path (for a quiet: all paths) */
+    uint64_t returned; /* the path returned */
+    uint64_t counted;  /* it wrote the count of completed requests for the device */
 };
 
-/* Notes the times of ticket t in times[t % n], n a power of two, until it is called with NULL. Call
- * while no kernel runs. WEFT_ERR_UNSUPPORTED: the job has no proxy. */
+/* Records the times of ticket t in times[t % n], n a power of two, until it is called with NULL.
+ * Call it while no kernel runs. WEFT_ERR_UNSUPPORTED: the job has no proxy. */
 weft_status proxy_trace(weft_job *job, struct proxy_trace_times *times, uint64_t n);
 
 #endif

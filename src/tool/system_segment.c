@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding and mapping the system segment of a running job. See system_segment.h. */
+/* Finds and maps the system segment of a running job. See system_segment.h. */
 #include "tool/system_segment.h"
 
 #include <dirent.h>
@@ -25,7 +25,8 @@ static bool is_system_segment(const char *path)
     return strncmp(target, name, sizeof name - 1) == 0;
 }
 
-/* A descriptor, -1: it holds none, -2: it cannot be looked into, with errno. */
+/* Opens the segment of a process. -1: the process has none; -2 with errno: its descriptors cannot
+ * be listed. */
 static int open_memfd(int pid)
 {
     char path[300];
@@ -60,7 +61,7 @@ static bool find_slots(struct system_segment *segment, char *why, int why_bytes)
     segment->stride = segment->slots ? (size_t)info.st_size / (size_t)count : 0;
     if (known && segment->stride >= BOX_BYTES)
         return true;
-    snprintf(why, (size_t)why_bytes, "the job is still starting, or runs another version of Weft");
+    snprintf(why, (size_t)why_bytes, "the job is still starting, or uses another version of Weft");
     return false;
 }
 
@@ -71,14 +72,14 @@ bool system_segment_open(int pid, struct system_segment *segment, char *why, int
         snprintf(why, (size_t)why_bytes,
                  errno == ENOENT
                      ? "there is no process %d (/proc/%d/fd: %s)"
-                     : "process %d cannot be looked into (/proc/%d/fd: %s); do it as its user, or "
-                       "as root",
+                     : "process %d cannot be inspected (/proc/%d/fd: %s); run as its user or as "
+                       "root",
                  pid, pid, strerror(errno));
     if (segment->fd == -1)
         snprintf(
             why, (size_t)why_bytes,
-            "process %d is not a PE of a Weft job (it holds no memfd \"weft-system\"), and has "
-            "started none on this machine",
+            "process %d is not a PE of a Weft job (it has no memfd \"weft-system\"), and it has "
+            "started no PE on this machine",
             pid);
     if (segment->fd < 0)
         return false;
@@ -103,7 +104,7 @@ const void *system_segment_map(const struct system_segment *segment, int slot, s
     return mapped == MAP_FAILED ? NULL : mapped;
 }
 
-/* Of a process and, each in its turn, of those below it. */
+/* Searches a process and its descendants for a PE, depth first. */
 static int find_pe(int pid, int depth)
 {
     char path[64];

@@ -11,13 +11,13 @@
 struct timed_stream {
     struct gpu *gpu; /* NULL: simt */
     CUstream stream;
-    CUevent marks[2];
+    CUevent events[2];
     CUgraphExec graph;
     weft_stream simt;
-    weft_event simt_marks[2];
+    weft_event simt_events[2];
 };
 
-static weft_status driver(const struct timed_stream *s, CUresult result, const char *what)
+static weft_status check_result(const struct timed_stream *s, CUresult result, const char *what)
 {
     return result ? cuda_fail(&s->gpu->cuda, result, "%s", what) : WEFT_OK;
 }
@@ -28,9 +28,10 @@ static weft_status open_stream_gpu(struct timed_stream *s)
     weft_status status = gpu_enter(&s->gpu->device);
     if (status)
         return status;
-    status = driver(s, cuda->StreamCreate(&s->stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    status =
+        check_result(s, cuda->StreamCreate(&s->stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
     for (int i = 0; i < 2 && !status; i++)
-        status = driver(s, cuda->EventCreate(&s->marks[i], 0), "cuEventCreate");
+        status = check_result(s, cuda->EventCreate(&s->events[i], 0), "cuEventCreate");
     gpu_leave(&s->gpu->device);
     return status;
 }
@@ -39,7 +40,7 @@ static weft_status open_simt(struct timed_stream *s)
 {
     weft_status status = weft_stream_create(&s->simt);
     for (int i = 0; i < 2 && !status; i++)
-        status = weft_event_create(&s->simt_marks[i]);
+        status = weft_event_create(&s->simt_events[i]);
     return status;
 }
 
@@ -66,8 +67,8 @@ static void close_stream_gpu(struct timed_stream *s)
     if (s->graph)
         cuda->GraphExecDestroy(s->graph);
     for (int i = 0; i < 2; i++)
-        if (s->marks[i])
-            cuda->EventDestroy(s->marks[i]);
+        if (s->events[i])
+            cuda->EventDestroy(s->events[i]);
     if (s->stream)
         cuda->StreamDestroy(s->stream);
     gpu_leave(&s->gpu->device);
@@ -78,8 +79,8 @@ void timed_stream_close(struct timed_stream *s)
     if (s->gpu)
         close_stream_gpu(s);
     for (int i = 0; i < 2; i++)
-        if (s->simt_marks[i])
-            weft_event_destroy(s->simt_marks[i]);
+        if (s->simt_events[i])
+            weft_event_destroy(s->simt_events[i]);
     if (s->simt)
         weft_stream_destroy(s->simt);
     free(s);
@@ -97,14 +98,14 @@ bool timed_stream_has_graphs(const struct timed_stream *s)
            cuda->GraphLaunch && cuda->GraphExecDestroy && cuda->GraphDestroy;
 }
 
-weft_status timed_stream_mark(struct timed_stream *s, bool end)
+weft_status timed_stream_record(struct timed_stream *s, bool end)
 {
     if (!s->gpu)
-        return weft_event_record(s->simt_marks[end], s->simt);
+        return weft_event_record(s->simt_events[end], s->simt);
     weft_status status = gpu_enter(&s->gpu->device);
     if (status)
         return status;
-    status = driver(s, s->gpu->cuda.EventRecord(s->marks[end], s->stream), "cuEventRecord");
+    status = check_result(s, s->gpu->cuda.EventRecord(s->events[end], s->stream), "cuEventRecord");
     gpu_leave(&s->gpu->device);
     return status;
 }
@@ -117,8 +118,8 @@ static weft_status wait_gpu(struct timed_stream *s, double *us)
         return status;
     status = gpu_wait_stream(s->gpu, s->stream, "a stream that is measured");
     if (!status && us)
-        status = driver(s, s->gpu->cuda.EventElapsedTime(&ms, s->marks[0], s->marks[1]),
-                        "cuEventElapsedTime");
+        status = check_result(s, s->gpu->cuda.EventElapsedTime(&ms, s->events[0], s->events[1]),
+                              "cuEventElapsedTime");
     gpu_leave(&s->gpu->device);
     if (us)
         *us = 1e3 * (double)ms;
@@ -132,7 +133,7 @@ weft_status timed_stream_wait(struct timed_stream *s, double *us)
         return wait_gpu(s, us);
     weft_status status = weft_stream_synchronize(s->simt);
     if (!status && us)
-        status = weft_event_elapsed(s->simt_marks[0], s->simt_marks[1], &ns);
+        status = weft_event_elapsed(s->simt_events[0], s->simt_events[1], &ns);
     if (us)
         *us = (double)ns / 1e3;
     return status;
@@ -155,9 +156,9 @@ weft_status timed_stream_capture(struct timed_stream *s)
     if (s->graph)
         s->gpu->cuda.GraphExecDestroy(s->graph);
     s->graph = NULL;
-    status =
-        driver(s, s->gpu->cuda.StreamBeginCapture(s->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
-               "cuStreamBeginCapture");
+    status = check_result(
+        s, s->gpu->cuda.StreamBeginCapture(s->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+        "cuStreamBeginCapture");
     gpu_leave(&s->gpu->device);
     return status;
 }
@@ -169,9 +170,9 @@ weft_status timed_stream_captured(struct timed_stream *s)
     weft_status status = begin_graph(s);
     if (status)
         return status;
-    status = driver(s, cuda->StreamEndCapture(s->stream, &graph), "cuStreamEndCapture");
+    status = check_result(s, cuda->StreamEndCapture(s->stream, &graph), "cuStreamEndCapture");
     if (!status)
-        status = driver(s, cuda->GraphInstantiate(&s->graph, graph, 0), "cuGraphInstantiate");
+        status = check_result(s, cuda->GraphInstantiate(&s->graph, graph, 0), "cuGraphInstantiate");
     if (graph)
         cuda->GraphDestroy(graph);
     gpu_leave(&s->gpu->device);
@@ -183,7 +184,7 @@ weft_status timed_stream_replay(struct timed_stream *s)
     weft_status status = begin_graph(s);
     if (status)
         return status;
-    status = driver(s, s->gpu->cuda.GraphLaunch(s->graph, s->stream), "cuGraphLaunch");
+    status = check_result(s, s->gpu->cuda.GraphLaunch(s->graph, s->stream), "cuGraphLaunch");
     gpu_leave(&s->gpu->device);
     return status;
 }

@@ -1,25 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inner interface of the command `weft`: besides weft.h and its relatives, and the machine's
- * model (src/machine/), the command includes only the headers of this room.
+/* The internal interface of the command `weft`. Besides the public headers and the machine model
+ * (src/machine/), the command includes only the headers of this module.
  *
- *   tool.h           failing with a sentence (base_fail), the clock, the configuration variables,
- *                    reading a file that the user names, text from elsewhere made fit for a
- *                    terminal
- *   boot.h           how the processes of a job tell each other bytes before weft_init()
- *   boxes.h          what the PEs of a running job do, from their black boxes
- *   choices.h        by which paths they reach each other, from the same place
- *   coll_rates.h     which rates collectives on GPU memory are chosen by, forcing a way
- *   coll_way.h       by which way a collective on GPU memory goes
- *   file_way.h       by what a job would read a file
- *   gpu_probe.h      proving and measuring pairs of GPUs
- *   job_gpus.h       which GPUs the processes of a job use
- *   launcher.h       the hub of a job, for `weft run`
+ *   tool.h           error messages (base_fail), the clock, the configuration variables, reading a
+ *                    file that the user names, making foreign text printable
+ *   boot.h           data exchange between the processes of a job before weft_init()
+ *   boxes.h          what the PEs of a running job are doing, from their black boxes
+ *   choices.h        the paths between them, from the same source
+ *   coll_rates.h     the rates from which algorithms of collectives are chosen; forcing an
+ * algorithm coll_way.h       the algorithm of a collective on GPU memory file_way.h       how a job
+ * would read a file gpu_probe.h      tests and measurements of pairs of GPUs job_gpus.h       the
+ * GPUs that the processes of a job use launcher.h       the hub of a job, for `weft run`
  *   link_counters.h  error counters of links
- *   proxy_trace.h    when the proxy's thread did what
- *   timed_stream.h   a stream with a clock and graphs
+ *   proxy_trace.h    timestamps of the proxy thread
+ *   timed_stream.h   a stream with timing and graphs
  *
- * A front for rooms that the command must not depend on one by one: when one of them changes, this
- * room follows and the command does not. Knows no option and prints nothing. */
+ * The command does not depend on the modules behind these headers. When one of them changes, this
+ * module is adapted, not the command. It has no options and prints nothing. */
 #ifndef WEFT_TOOL_TOOL_H
 #define WEFT_TOOL_TOOL_H
 

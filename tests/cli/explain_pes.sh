@@ -105,7 +105,7 @@ expect 2 'takes a process id, not "12x"' "$weft" explain --job 12x 0 1
 expect 2 'do not go with PEs' "$weft" explain --job "$pid" 0 1 --measure
 if [ "$(id -u)" -eq 0 ]; then # somebody else
     cp "$weft" "$folder/weft" && chmod 755 "$folder" "$folder/weft"
-    expect 2 'do it as its user, or as root' \
+    expect 2 'run as its user or as root' \
         setpriv --reuid 65534 --clear-groups --inh-caps=-all "$folder/weft" explain --job "$pid" 0 1
 fi
 end_job

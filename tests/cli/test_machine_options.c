@@ -170,8 +170,8 @@ weft_status __wrap_machine_measure(struct machine *machine, const struct machine
     return answers.fails ? base_fail(WEFT_ERR_SYSTEM, "gpu0 is gone") : WEFT_OK;
 }
 
-weft_status __wrap_machine_climb(struct machine *machine, int64_t gpu, const char *nic);
-weft_status __wrap_machine_climb(struct machine *machine, int64_t gpu, const char *nic)
+weft_status __wrap_machine_test_gdr(struct machine *machine, int64_t gpu, const char *nic);
+weft_status __wrap_machine_test_gdr(struct machine *machine, int64_t gpu, const char *nic)
 {
     log_call("climb gpu%d %s", (int)gpu, nic);
     if (answers.climb)
@@ -183,8 +183,8 @@ weft_status __wrap_machine_climb(struct machine *machine, int64_t gpu, const cha
     return WEFT_OK;
 }
 
-weft_status __wrap_machine_ask_cuda(struct machine *machine);
-weft_status __wrap_machine_ask_cuda(struct machine *machine)
+weft_status __wrap_machine_read_cuda(struct machine *machine);
+weft_status __wrap_machine_read_cuda(struct machine *machine)
 {
     log_call("ask CUDA");
     return answers.no_cuda ? base_fail(WEFT_ERR_UNSUPPORTED, "no CUDA") : WEFT_OK;

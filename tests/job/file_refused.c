@@ -44,7 +44,7 @@ int main(int argc, char **argv)
         OK(weft_file_open(job, path, flags, NULL, &file));
         OK(weft_file_query(file, &info));
         CHECK(strncmp(info.backend, "threads ", 8) == 0);
-        CHECK(strstr(info.reason, "by threads: io_uring_setup: Operation not permitted"));
+        CHECK(strstr(info.reason, "through threads: io_uring_setup: Operation not permitted"));
         bool direct = strcmp(info.backend, "threads direct") == 0;
         CHECK(strcmp(info.reason_code, direct ? "FILE-NO-URING" : "FILE-BUFFERED") == 0);
         for (size_t i = 0; i < sizeof data; i++)

@@ -145,7 +145,7 @@ int main(int argc, char **argv)
         later();
     } else if (strcmp(what, "absent") == 0) {
         absent = true;
-        fails("; net: PE 0: libfabric is not here (libno-such-fabric.so.1: ");
+        fails("; net: PE 0: libfabric cannot be loaded (libno-such-fabric.so.1: ");
         CHECK(looked == 1);
     } else if (strcmp(what, "excluded") == 0) {
         fails("; net: excluded by WEFT_PATH");

@@ -280,7 +280,7 @@ int main(int argc, char **argv)
         return reads();
     if (strcmp(what, "absent") == 0) {
         absent = pe && strcmp(pe, "1") == 0;
-        return refused(WEFT_ERR_NO_PATH, "net: PE 1: libfabric is not here (libfabric");
+        return refused(WEFT_ERR_NO_PATH, "net: PE 1: libfabric cannot be loaded (libfabric");
     }
     return moves(argc > 2 ? argv[2] : "");
 }

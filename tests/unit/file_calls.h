@@ -197,8 +197,8 @@ weft_status __wrap_file_resize(const struct opened_file *file, uint64_t bytes)
     return called("resize");
 }
 
-weft_status __wrap_file_make_safe(struct opened_file *file);
-weft_status __wrap_file_make_safe(struct opened_file *file)
+weft_status __wrap_file_sync(struct opened_file *file);
+weft_status __wrap_file_sync(struct opened_file *file)
 {
     assert_ptr_equal(file, &opened->handle);
     return called("safe");

@@ -318,9 +318,9 @@ static void queue_wake(struct file_queue *q)
 static const struct file_backend backend = {.name = "by hand",
                                             .open = queue_open,
                                             .close = queue_close,
-                                            .give = queue_give,
-                                            .push = queue_push,
-                                            .take = queue_take,
+                                            .submit = queue_give,
+                                            .start = queue_push,
+                                            .reap = queue_take,
                                             .wake = queue_wake};
 
 /* ------------------------------------------------------------------------- memory of a transfer */
@@ -368,8 +368,8 @@ weft_status __wrap_file_place_get(const struct file_place *place, size_t at, voi
     return place_moves(++places.gets, lane, m);
 }
 
-weft_status __wrap_file_place_settle(const struct file_place *place);
-weft_status __wrap_file_place_settle(const struct file_place *place)
+weft_status __wrap_file_place_complete(const struct file_place *place);
+weft_status __wrap_file_place_complete(const struct file_place *place)
 {
     assert_int_equal(place->kind, FILE_REMOTE);
     assert_true(none_is_held());

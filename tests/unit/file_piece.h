@@ -81,11 +81,11 @@ static const struct file_backend with_buffers = {.name = "notes",
                                                  .open = queue_open,
                                                  .close = queue_close,
                                                  .buffers = queue_buffers,
-                                                 .give = queue_give},
+                                                 .submit = queue_give},
                                  without = {.name = "notes",
                                             .open = queue_open,
                                             .close = queue_close,
-                                            .give = queue_give};
+                                            .submit = queue_give};
 
 weft_status __wrap_gpu_pin_range(struct gpu *gpu, void *address, size_t bytes);
 weft_status __wrap_gpu_pin_range(struct gpu *gpu, void *address, size_t bytes)
@@ -146,8 +146,8 @@ int __wrap_madvise(void *at, size_t bytes, int advice)
     return 0;
 }
 
-void __wrap_file_beside_refused(struct file_engine *engine, int error);
-void __wrap_file_beside_refused(struct file_engine *engine, int error)
+void __wrap_file_cufile_engine_refused(struct file_engine *engine, int error);
+void __wrap_file_cufile_engine_refused(struct file_engine *engine, int error)
 {
     refused.calls++;
     refused.engine = engine;
@@ -246,7 +246,7 @@ static inline unsigned free_pieces(void)
 static void issue(enum file_place_kind kind, bool write, uint64_t offset, size_t bytes)
 {
     plan(&op, kind, write, offset, bytes);
-    file_issue(engine);
+    file_plan_pieces(engine);
 }
 
 #endif

@@ -82,7 +82,7 @@ static void absent_library(void **state)
     assert_int_equal(load(names, symbols, 1, &maths, &handle), WEFT_ERR_UNSUPPORTED);
     assert_null(handle);
     assert_true(is_zero(&maths));
-    assert_non_null(strstr(weft_last_error(), "the mathematics is not here"));
+    assert_non_null(strstr(weft_last_error(), "the mathematics cannot be loaded"));
     assert_non_null(strstr(weft_last_error(), "libweft-none.so.7"));
     assert_non_null(strstr(weft_last_error(), "libweft-none.so.6"));
     assert_non_null(strstr(weft_last_error(), "install the C library"));

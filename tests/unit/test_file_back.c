@@ -14,7 +14,7 @@ static struct file_piece *back(int i, int64_t result)
     io->next = NULL;
     nap = false;
     engine->work = NULL;
-    file_take_back(engine, io, &nap);
+    file_reap_pieces(engine, io, &nap);
     return (struct file_piece *)io;
 }
 
@@ -28,16 +28,16 @@ static void what_is_put_off_goes_again(void **state)
         assert_int_equal(queue.count, tries + 1);
         assert_int_equal(piece->tries, tries);
         assert_int_equal(nap, tries > 8);
-        assert_int_equal(engine->given, 1);
+        assert_int_equal(engine->submitted, 1);
     }
     struct file_piece *piece = &engine->pieces[0];
     piece->tries = 9998;
     back(11, -EAGAIN);
-    assert_int_equal(piece->phase, PIECE_GIVEN);
+    assert_int_equal(piece->phase, PIECE_SUBMITTED);
     back(12, -EAGAIN); /* often enough */
     assert_int_equal(piece->phase, PIECE_ARRIVED);
     assert_int_equal(piece->error, EAGAIN);
-    assert_int_equal(engine->given, 0);
+    assert_int_equal(engine->submitted, 0);
     assert_ptr_equal(engine->work, piece);
     assert_int_equal(queue.count, 13);
 }
@@ -103,11 +103,11 @@ static void a_short_request_goes_on_behind_what_it_moved(void **state)
         queue.given[0]->direct = rows[i].direct;
         struct file_piece *piece = back(0, rows[i].result);
         assert_int_equal(queue.count, rows[i].again ? 2 : 1);
-        assert_int_equal(engine->given, rows[i].again);
+        assert_int_equal(engine->submitted, rows[i].again);
         assert_int_equal(piece->moved, rows[i].moved);
         assert_int_equal(piece->error, rows[i].error);
         if (rows[i].again) {
-            assert_int_equal(piece->phase, PIECE_GIVEN);
+            assert_int_equal(piece->phase, PIECE_SUBMITTED);
             assert_ptr_equal(piece->io.address, memory + rows[i].moved);
             assert_int_equal(piece->io.offset, rows[i].moved);
             assert_int_equal(piece->io.bytes, 4 * BLOCK - rows[i].moved);
@@ -143,8 +143,8 @@ static void several_come_back_at_once(void **state)
     queue.given[0]->result = -EIO;
     queue.given[1]->result = -EAGAIN;
     queue.given[2]->result = CHUNK;
-    file_take_back(engine, queue.given[0], &nap);
-    assert_int_equal(engine->given, 1);
+    file_reap_pieces(engine, queue.given[0], &nap);
+    assert_int_equal(engine->submitted, 1);
     assert_int_equal(queue.count, 4);
     assert_ptr_equal(queue.given[3], &engine->pieces[1].io);
     assert_ptr_equal(engine->work, &engine->pieces[2]);
@@ -191,8 +191,8 @@ static void what_cufile_refuses_goes_by_a_buffer(void **state)
         assert_int_equal(piece->io.buffer, 1);
         assert_int_equal(pinned.pins, 1);
         assert_int_equal(queue.count, rows[i].write ? 2 : 3);
-        assert_int_equal(engine->given, rows[i].write ? 1 : 2);
-        assert_int_equal(piece->phase, rows[i].write ? PIECE_TO_FILL : PIECE_GIVEN);
+        assert_int_equal(engine->submitted, rows[i].write ? 1 : 2);
+        assert_int_equal(piece->phase, rows[i].write ? PIECE_TO_FILL : PIECE_SUBMITTED);
         assert_ptr_equal(engine->work, rows[i].write ? piece : NULL);
         assert_true(engine->direct); /* which cuFile has not said of the file */
     }
@@ -201,7 +201,7 @@ static void what_cufile_refuses_goes_by_a_buffer(void **state)
 static void cufile_refuses_where_it_must_not(void **state)
 {
     static const struct {
-        enum file_gpu_way way;
+        enum file_gpu_backend way;
         int error;
         const char *words;
     } rows[] = {{FILE_GPU_CUFILE, FILE_CUFILE_ERRORS, NULL},
@@ -214,7 +214,7 @@ static void cufile_refuses_where_it_must_not(void **state)
             open_engine(state);
         }
         engine->by_cufile = true;
-        engine->settings.gpu_way = rows[i].way;
+        engine->settings.gpu_backend = rows[i].way;
         maps.fails = 1;
         issue(FILE_DEVICE, true, BLOCK, 2 * BLOCK);
         engine->pieces[0].got = 7;
@@ -230,7 +230,7 @@ static void cufile_refuses_where_it_must_not(void **state)
         assert_ptr_equal(engine->work, piece);
         assert_null(piece->io.gpu);
         assert_int_equal(queue.count, 1);
-        assert_int_equal(engine->given, 0);
+        assert_int_equal(engine->submitted, 0);
     }
 }
 

@@ -25,7 +25,7 @@ static struct {
     int attached, detached, opens, closes, warnings;
     bool refuses, does_not_open;
     const char *carrier;
-    enum file_gpu_way way;
+    enum file_gpu_backend way;
     struct file_settings settings;
     int known;
     const void *known_gpu, *known_address;
@@ -36,13 +36,13 @@ static struct opened_file file;
 static struct file_engine own, by_cufile;
 static int some_gpu;
 
-bool __wrap_file_cufile_attach(struct opened_file *f, enum file_gpu_way way, const char *root,
+bool __wrap_file_cufile_attach(struct opened_file *f, enum file_gpu_backend way, const char *root,
                                struct file_why_not *why);
-bool __wrap_file_cufile_attach(struct opened_file *f, enum file_gpu_way way, const char *root,
+bool __wrap_file_cufile_attach(struct opened_file *f, enum file_gpu_backend way, const char *root,
                                struct file_why_not *why)
 {
     assert_ptr_equal(f, &file);
-    assert_true(is_held(&own.beside_lock));
+    assert_true(is_held(&own.cufile_lock));
     assert_string_equal(root, "");
     beneath.attached++;
     beneath.way = way;
@@ -60,8 +60,8 @@ void __wrap_file_cufile_detach(struct opened_file *f)
     beneath.detached++;
 }
 
-const char *__wrap_file_cufile_carrier(void);
-const char *__wrap_file_cufile_carrier(void)
+const char *__wrap_file_cufile_transport(void);
+const char *__wrap_file_cufile_transport(void)
 {
     return beneath.carrier;
 }
@@ -73,8 +73,8 @@ const char *__wrap_file_cufile_words(int error, char *text, size_t bytes)
     return text;
 }
 
-void __wrap_file_cufile_know(struct gpu *gpu, const void *address, size_t bytes);
-void __wrap_file_cufile_know(struct gpu *gpu, const void *address, size_t bytes)
+void __wrap_file_cufile_register(struct gpu *gpu, const void *address, size_t bytes);
+void __wrap_file_cufile_register(struct gpu *gpu, const void *address, size_t bytes)
 {
     beneath.known++;
     beneath.known_gpu = gpu;
@@ -248,7 +248,7 @@ static void only_gpu_memory_of_this_pe_goes_beside(void **state)
     own.settings.chosen = false;
     assert_ptr_equal(file_engine_for(&own, &t), &own);
     assert_int_equal(beneath.attached, 0);
-    assert_false(own.beside_tried);
+    assert_false(own.cufile_tried);
     own.settings.chosen = true;
     assert_ptr_equal(file_engine_for(&own, &t), &by_cufile);
     assert_true(by_cufile.by_cufile);
@@ -268,13 +268,13 @@ static void only_gpu_memory_of_this_pe_goes_beside(void **state)
 static void why_there_is_none_beside(void **state)
 {
     static const struct {
-        enum file_gpu_way way;
+        enum file_gpu_backend way;
         bool checksums, refuses, does_not_open;
         int attached;
         const char *words, *fails; /* NULL: it goes by the file's own engine */
     } rows[] = {
         {FILE_GPU_PINNED, 0, 0, 0, 0, "through pinned memory: WEFT_FILE_GPU=pinned", NULL},
-        {FILE_GPU_AUTO, true, 0, 0, 0, "through pinned memory: WEFT_FILE_CHECKSUM, which", NULL},
+        {FILE_GPU_AUTO, true, 0, 0, 0, "through pinned memory: WEFT_FILE_CHECKSUM needs", NULL},
         {FILE_GPU_AUTO, 0, true, 0, 1, "another way", NULL},
         {FILE_GPU_AUTO, 0, 0, true, 1, "through pinned memory: no threads", NULL},
         {FILE_GPU_CUFILE, 0, true, 0, 1, "another way",
@@ -285,7 +285,7 @@ static void why_there_is_none_beside(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const struct file_transfer t = transfer(FILE_DEVICE, 1);
         reset(state);
-        own.settings.gpu_way = rows[i].way;
+        own.settings.gpu_backend = rows[i].way;
         own.settings.checksums = rows[i].checksums;
         beneath.refuses = rows[i].refuses;
         beneath.does_not_open = rows[i].does_not_open;
@@ -310,7 +310,7 @@ static void what_cufile_refuses_later(void **state)
 {
     static const struct {
         bool carries;
-        enum file_gpu_way way;
+        enum file_gpu_backend way;
         int error;
         const char *words; /* NULL: nothing changes */
     } rows[] = {{true, FILE_GPU_AUTO, 4999, "through pinned memory: cuFile refused a transfer: "},
@@ -323,10 +323,10 @@ static void what_cufile_refuses_later(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const struct file_transfer t = transfer(FILE_DEVICE, 1);
         reset(state);
-        own.settings.gpu_way = rows[i].way;
+        own.settings.gpu_backend = rows[i].way;
         assert_ptr_equal(file_engine_for(&own, &t), &by_cufile);
         by_cufile.by_cufile = rows[i].carries;
-        file_beside_refused(&by_cufile, rows[i].error);
+        file_cufile_engine_refused(&by_cufile, rows[i].error);
         assert_int_equal(beneath.warnings, rows[i].words != NULL);
         assert_string_equal(by_cufile.why_not.code, rows[i].words ? "FILE-CUFILE" : "");
         if (!rows[i].words)
@@ -345,14 +345,14 @@ static void both_are_closed(void **state)
     const struct file_transfer t = transfer(FILE_DEVICE, 1);
     for (int broken = 0; broken < 2; broken++) {
         reset(state);
-        file_beside_close(&own);
+        file_cufile_engine_close(&own);
         assert_int_equal(beneath.closes + beneath.detached, 0);
         assert_ptr_equal(file_engine_for(&own, &t), &by_cufile);
         by_cufile.broken = broken ? ETIMEDOUT : 0;
-        file_beside_close(&own);
+        file_cufile_engine_close(&own);
         assert_int_equal(beneath.closes, 1);
         assert_int_equal(beneath.detached, !broken); /* else cuFile is still at it */
-        assert_null(own.beside);
+        assert_null(own.cufile_engine);
     }
 }
 
@@ -447,7 +447,7 @@ static void nothing_goes_where_one_must_not(void **state)
 {
     (void)state;
     fill_list();
-    own.settings.gpu_way = FILE_GPU_CUFILE;
+    own.settings.gpu_backend = FILE_GPU_CUFILE;
     beneath.refuses = true;
     assert_int_equal(file_engine_run(&own, list, N), WEFT_ERR_UNSUPPORTED);
     for (int i = 0; i < N - 1; i++) {
@@ -493,7 +493,7 @@ static void what_goes_on_by_itself_in_both(void **state)
 static void how_gpu_memory_goes_is_told(void **state)
 {
     static const struct {
-        enum file_gpu_way way;
+        enum file_gpu_backend way;
         bool refuses, refused_later;
         const char *carrier, *backend, *code, *words;
     } rows[] = {
@@ -508,19 +508,19 @@ static void how_gpu_memory_goes_is_told(void **state)
         weft_file_info info = {.gpu_backend = "nothing"};
         reset(state);
         own.settings.chosen = false;
-        file_beside_describe(&own, true, &info);
+        file_cufile_engine_describe(&own, true, &info);
         own.settings.chosen = true;
-        own.settings.gpu_way = rows[i].way;
-        file_beside_describe(&own, false, &info); /* not tried */
+        own.settings.gpu_backend = rows[i].way;
+        file_cufile_engine_describe(&own, false, &info); /* not tried */
         assert_string_equal(info.gpu_backend, "nothing");
         beneath.refuses = rows[i].refuses;
         beneath.carrier = rows[i].carrier;
-        file_beside_describe(&own, true, &info);
+        file_cufile_engine_describe(&own, true, &info);
         if (rows[i].refused_later)
-            file_beside_refused(&by_cufile, EIO);
+            file_cufile_engine_refused(&by_cufile, EIO);
         for (int find = 0; find < 2; find++) {
             memset(&info, 0, sizeof info);
-            file_beside_describe(&own, find, &info);
+            file_cufile_engine_describe(&own, find, &info);
             assert_string_equal(info.gpu_backend, rows[i].backend);
             assert_string_equal(info.gpu_reason_code, rows[i].code);
             assert_string_equal(info.gpu_reason, rows[i].words);

@@ -30,7 +30,7 @@ weft_status __wrap_file_engine_open(struct opened_file *opened,
 {
     assert_ptr_equal(opened, &file);
     assert_true(settings->chosen);
-    assert_int_equal(settings->gpu_way, FILE_GPU_COMPAT);
+    assert_int_equal(settings->gpu_backend, FILE_GPU_COMPAT);
     chosen.backends[chosen.opens++] = settings->backend;
     *engine = (struct file_engine *)(void *)&chosen;
     return settings->backend != &file_uring ? WEFT_OK
@@ -46,10 +46,10 @@ static void by_which_queue(void **state)
         int opens;
         const char *reason;
     } rows[] = {{"auto", WEFT_OK, WEFT_OK, 1, ""},
-                {"auto", WEFT_ERR_UNSUPPORTED, WEFT_OK, 2, "by threads: no ring here"},
+                {"auto", WEFT_ERR_UNSUPPORTED, WEFT_OK, 2, "through threads: no ring here"},
                 {"auto", WEFT_ERR_NO_MEMORY, WEFT_ERR_NO_MEMORY, 1, ""},
                 {"uring", WEFT_ERR_UNSUPPORTED, WEFT_ERR_UNSUPPORTED, 1, ""},
-                {"threads", WEFT_OK, WEFT_OK, 1, "by threads: WEFT_FILE_BACKEND=threads"}};
+                {"threads", WEFT_OK, WEFT_OK, 1, "through threads: WEFT_FILE_BACKEND=threads"}};
     (void)state;
     setenv("WEFT_FILE_GPU", "compat", 1);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -89,9 +89,9 @@ static void what_the_environment_asks_for(void **state)
         {0, "1", "64M", NULL, 1, 0, FILE_CHUNK_MOST, false},
         {0, "257", "0", "WEFT_FILE_DEPTH is 257; 1 to 256 requests at once", 0, 0, 0, false},
         {0, "-1", "0", "WEFT_FILE_DEPTH is -1; 1 to 256 requests at once", 0, 0, 0, false},
-        {0, "0", "4097", "WEFT_FILE_CHUNK is 4097; a multiple of 4096 up to 67108864", 0, 0, 0,
-         false},
-        {0, "0", "65M", "WEFT_FILE_CHUNK is 68157440; a multiple of 4096", 0, 0, 0, false},
+        {0, "0", "4097", "WEFT_FILE_CHUNK is 4097; expected a multiple of 4096 up to 67108864", 0,
+         0, 0, false},
+        {0, "0", "65M", "WEFT_FILE_CHUNK is 68157440; expected a multiple of 4096", 0, 0, 0, false},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

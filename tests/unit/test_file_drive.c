@@ -116,9 +116,9 @@ static void queue_wake(struct file_queue *q)
 static const struct file_backend backend = {.name = "by hand",
                                             .open = queue_open,
                                             .close = queue_close,
-                                            .give = queue_give,
-                                            .push = queue_push,
-                                            .take = queue_take,
+                                            .submit = queue_give,
+                                            .start = queue_push,
+                                            .reap = queue_take,
                                             .wake = queue_wake};
 
 static struct opened_file file;
@@ -191,7 +191,7 @@ static void nothing_ends_within_the_limit(void **state)
     assert_int_equal(result.done, 0);
     queue.takes_ns = ms;
     assert_int_equal(run(false, CHUNK), WEFT_ERR_TIMEOUT);
-    assert_non_null(strstr(base_last_error(), "an earlier transfer of this file never ended ("));
+    assert_non_null(strstr(base_last_error(), "an earlier transfer of this file did not end ("));
     const struct file_transfer transfer = {.place = {.kind = FILE_HOST, .address = memory},
                                            .bytes = 1};
     assert_int_equal(file_engine_begin(engine, &transfer), WEFT_ERR_TIMEOUT);
@@ -221,7 +221,7 @@ static void the_first_failure_is_told(void **state)
     snprintf(
         words, sizeof words,
         "weft_file_write: %d bytes at 0 of a/file: %s; the disk is full; the first %d bytes are "
-        "safe",
+        "transferred",
         PIECES * CHUNK, strerror(ENOSPC), 2 * CHUNK);
     assert_string_equal(base_last_error(), words);
     assert_int_equal(run(true, PIECES * CHUNK), WEFT_OK);
@@ -365,15 +365,15 @@ static void what_a_file_lies_on(void **state)
     struct stat st = {0};
     (void)state;
     assert_int_equal(stat("/proc/self/status", &st), 0);
-    file_recognise("/proc/self/status", &st, system, sizeof system, store, sizeof store);
+    file_identify("/proc/self/status", &st, system, sizeof system, store, sizeof store);
     assert_string_equal(system, "proc");
     assert_string_equal(store, "unknown");
-    file_recognise("/nowhere/at/all", &st, system, sizeof system, store, sizeof store);
+    file_identify("/nowhere/at/all", &st, system, sizeof system, store, sizeof store);
     assert_string_equal(system, "unknown");
     assert_string_equal(store, "unknown");
     st.st_mode = S_IFBLK;
     st.st_rdev = 0xfff;
-    file_recognise("/nowhere/at/all", &st, system, sizeof system, store, sizeof store);
+    file_identify("/nowhere/at/all", &st, system, sizeof system, store, sizeof store);
     assert_string_equal(system, "none");
     assert_string_equal(store, "block device 15:255");
 }

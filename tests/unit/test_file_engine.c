@@ -78,8 +78,8 @@ static void another_shape(void **state)
         engine->driven = i == 0;
         engine->todo = i == 1 ? &op : NULL;
         engine->background = i == 2;
-        engine->settling = i == 3 ? &op : NULL;
-        engine->given = i == 4;
+        engine->completing = i == 3 ? &op : NULL;
+        engine->submitted = i == 4;
         engine->inbox = i == 5 ? &piece : NULL;
         engine->work = i == 6 ? &piece : NULL;
         engine->broken = i == 7 ? EIO : 0;
@@ -104,15 +104,15 @@ static struct {
     const weft_file_info *info;
 } beside;
 
-void __wrap_file_beside_close(struct file_engine *e);
-void __wrap_file_beside_close(struct file_engine *e)
+void __wrap_file_cufile_engine_close(struct file_engine *e);
+void __wrap_file_cufile_engine_close(struct file_engine *e)
 {
     assert_ptr_equal(e, engine);
     beside.closed++;
 }
 
-void __wrap_file_beside_describe(struct file_engine *e, bool find, weft_file_info *info);
-void __wrap_file_beside_describe(struct file_engine *e, bool find, weft_file_info *info)
+void __wrap_file_cufile_engine_describe(struct file_engine *e, bool find, weft_file_info *info);
+void __wrap_file_cufile_engine_describe(struct file_engine *e, bool find, weft_file_info *info)
 {
     assert_ptr_equal(e, engine);
     assert_true(none_is_held());

@@ -76,19 +76,19 @@ static void faulty_give(struct file_queue *queue, struct file_io *io)
         size_t n = (size_t)(faulty.fault - SHORT);
         shadow->io.bytes = n < io->bytes ? n : io->bytes;
     }
-    faulty.below->give(queue, &shadow->io);
+    faulty.below->submit(queue, &shadow->io);
 }
 
 static void faulty_push(struct file_queue *queue)
 {
-    faulty.below->push(queue);
+    faulty.below->start(queue);
 }
 
 static struct file_io *faulty_take(struct file_queue *queue, uint64_t wait_ns, int *error)
 {
     struct file_io *all = faulty.done;
     faulty.done = NULL;
-    struct file_io *list = faulty.below->take(queue, all ? 0 : wait_ns, error);
+    struct file_io *list = faulty.below->reap(queue, all ? 0 : wait_ns, error);
     while (list) {
         struct shadow *shadow = (struct shadow *)list;
         list = list->next;
@@ -109,9 +109,9 @@ static const struct file_backend faulty_backend = {.name = "faulty",
                                                    .open = faulty_open,
                                                    .close = faulty_close,
                                                    .buffers = faulty_buffers,
-                                                   .give = faulty_give,
-                                                   .push = faulty_push,
-                                                   .take = faulty_take,
+                                                   .submit = faulty_give,
+                                                   .start = faulty_push,
+                                                   .reap = faulty_take,
                                                    .wake = faulty_wake};
 
 /* ----------------------------------------------------------------------------------- a transfer */
@@ -190,8 +190,8 @@ static void check_written(uint64_t done)
         unsigned char fresh = inside ? source[i - OFFSET] : 0;
         if (inside && i < OFFSET + done ? seen[i] != fresh
                                         : seen[i] != model[i] && !(inside && seen[i] == fresh))
-            fail_msg("byte %zu is %02x after a write of which %llu bytes are safe", i, seen[i],
-                     (unsigned long long)done);
+            fail_msg("byte %zu is %02x after a write of which %llu bytes are transferred", i,
+                     seen[i], (unsigned long long)done);
     }
 }
 
@@ -402,9 +402,9 @@ static void sync_tells(void **state)
     unlink(path());
     assert_int_equal(file_open(&calls, path(), WEFT_FILE_WRITE | WEFT_FILE_CREATE, 0, &file), 0);
     fails_left = 3, fails_with = EINTR;
-    assert_int_equal(file_make_safe(&file), WEFT_OK);
+    assert_int_equal(file_sync(&file), WEFT_OK);
     fails_left = 1, fails_with = EIO;
-    assert_int_equal(file_make_safe(&file), WEFT_ERR_SYSTEM);
+    assert_int_equal(file_sync(&file), WEFT_ERR_SYSTEM);
     assert_non_null(strstr(base_last_error(), strerror(EIO)));
     assert_non_null(strstr(base_last_error(), "write it again"));
     file_close(&file);
@@ -423,15 +423,15 @@ static void name_is_made_safe(void **state)
     folder_syncs = 0;
     assert_int_equal(file_open(&calls, path(), WEFT_FILE_WRITE | WEFT_FILE_CREATE, 0, &file), 0);
     fails_left = 1, fails_with = EIO;
-    assert_int_equal(file_make_safe(&file), WEFT_ERR_SYSTEM);
+    assert_int_equal(file_sync(&file), WEFT_ERR_SYSTEM);
     assert_non_null(strstr(base_last_error(), "folder"));
-    assert_int_equal(file_make_safe(&file), WEFT_OK);
+    assert_int_equal(file_sync(&file), WEFT_OK);
     assert_int_equal(folder_syncs, 2);
-    assert_int_equal(file_make_safe(&file), WEFT_OK);
+    assert_int_equal(file_sync(&file), WEFT_OK);
     assert_int_equal(folder_syncs, 2);
     file_close(&file);
     assert_int_equal(file_open(&calls, path(), WEFT_FILE_WRITE | WEFT_FILE_CREATE, 0, &file), 0);
-    assert_int_equal(file_make_safe(&file), WEFT_OK); /* it was there */
+    assert_int_equal(file_sync(&file), WEFT_OK); /* it was there */
     assert_int_equal(folder_syncs, 2);
     file_close(&file);
     unlink(path());

@@ -191,10 +191,10 @@ void __wrap_free(void *memory)
     __real_free(memory);
 }
 
-void __wrap_file_recognise(const char *path, const struct stat *st, char *file_system,
-                           size_t file_system_bytes, char *store, size_t store_bytes);
-void __wrap_file_recognise(const char *path, const struct stat *st, char *file_system,
-                           size_t file_system_bytes, char *store, size_t store_bytes)
+void __wrap_file_identify(const char *path, const struct stat *st, char *file_system,
+                          size_t file_system_bytes, char *store, size_t store_bytes);
+void __wrap_file_identify(const char *path, const struct stat *st, char *file_system,
+                          size_t file_system_bytes, char *store, size_t store_bytes)
 {
     os.recognised++;
     assert_string_equal(path, "/x/file");
@@ -332,7 +332,7 @@ static void what_is_no_file_is_refused(void **state)
     static const struct {
         mode_t mode;
         const char *words;
-    } rows[] = {{S_IFIFO, "weft_file_open: /x/file is a pipe; a file or a block device is wanted"},
+    } rows[] = {{S_IFIFO, "weft_file_open: /x/file is a pipe; expected a file or a block device"},
                 {S_IFSOCK, "is a socket;"},
                 {S_IFCHR, "is a character device;"},
                 {S_IFDIR, "weft_file_open: /x/file is a directory"}};
@@ -371,14 +371,14 @@ static void what_keeps_a_file_from_direct_io(void **state)
         bool offset, memory; /* statx gives none */
         const char *reason;  /* NULL: it has direct I/O */
     } rows[] = {
-        {WEFT_FILE_BUFFERED, 0, 0, 0, 0, 0, 0, "the program asked for it (WEFT_FILE_BUFFERED)"},
+        {WEFT_FILE_BUFFERED, 0, 0, 0, 0, 0, 0, "the program requested it (WEFT_FILE_BUFFERED)"},
         {0, true, 0, 0, 0, 0, 0, "fstatfs failed"},
-        {0, 0, 0, TMPFS_MAGIC, 0, 0, 0, "the file system keeps its data there"},
-        {0, 0, 0, RAMFS_MAGIC, 0, 0, 0, "the file system keeps its data there"},
+        {0, 0, 0, TMPFS_MAGIC, 0, 0, 0, "the file system keeps its data in it"},
+        {0, 0, 0, RAMFS_MAGIC, 0, 0, 0, "the file system keeps its data in it"},
         {0, 0, true, TMPFS_MAGIC, 0, 0, 0, NULL},
         {0, 0, 0, 0, EINVAL, 0, 0, "open with O_DIRECT: Invalid argument"},
-        {0, 0, 0, 0, 0, true, 0, "statx says that this file has no direct I/O"},
-        {0, 0, 0, 0, 0, 0, true, "statx says that this file has no direct I/O"},
+        {0, 0, 0, 0, 0, true, 0, "statx reports no direct I/O for this file"},
+        {0, 0, 0, 0, 0, 0, true, "statx reports no direct I/O for this file"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char reason[120];
@@ -395,7 +395,7 @@ static void what_keeps_a_file_from_direct_io(void **state)
         assert_int_equal(file.direct, rows[i].reason ? -1 : fd_of(1));
         assert_int_equal(os.open_now, rows[i].reason ? 1 : 2);
         if (rows[i].reason) {
-            snprintf(reason, sizeof reason, "by the page cache: %s", rows[i].reason);
+            snprintf(reason, sizeof reason, "through the page cache: %s", rows[i].reason);
             assert_string_equal(file.reason, reason);
             assert_string_equal(file.reason_code, "FILE-BUFFERED");
             assert_int_equal(file.alignment, 1);
@@ -449,19 +449,19 @@ static void what_keeps_a_file_from_better_is_noted(void **state)
 {
     (void)state;
     assert_int_equal(open_it(R, 0), WEFT_OK);
-    file_note_threads(&file, "one");
+    file_record_threads(&file, "one");
     assert_string_equal(file.reason_code, "FILE-NO-URING");
-    assert_string_equal(file.reason, "by threads: one");
-    file_give_up_direct(&file, EINVAL);
+    assert_string_equal(file.reason, "through threads: one");
+    file_disable_direct(&file, EINVAL);
     assert_string_equal(file.reason_code, "FILE-BUFFERED");
     assert_string_equal(file.reason,
-                        "by the page cache: a transfer past it was refused: Invalid argument");
+                        "through the page cache: a direct transfer was refused: Invalid argument");
     assert_int_equal(file.alignment, 1);
     assert_int_equal(file.memory_alignment, 1);
     assert_int_equal(file.direct, fd_of(1));
-    file_note_threads(&file, "two");
+    file_record_threads(&file, "two");
     assert_string_equal(file.reason_code, "FILE-BUFFERED");
-    assert_non_null(strstr(file.reason, "Invalid argument; by threads: two"));
+    assert_non_null(strstr(file.reason, "Invalid argument; through threads: two"));
     close_it();
 }
 
@@ -520,34 +520,34 @@ static void what_is_made_safe(void **state)
         os.zero = 3;
         os.errors_left[DATASYNC] = 2, os.errors_with = EINTR;
         os.errors[1] = EACCES;
-        assert_int_equal(file_make_safe(&file), WEFT_ERR_SYSTEM);
+        assert_int_equal(file_sync(&file), WEFT_ERR_SYSTEM);
         char words[100];
         snprintf(words, sizeof words, "open of the folder %s: Permission denied", rows[i].folder);
         assert_non_null(strstr(base_last_error(), words));
         os.errors_left[SYNC] = 1, os.errors_with = EIO;
-        assert_int_equal(file_make_safe(&file), WEFT_ERR_SYSTEM);
+        assert_int_equal(file_sync(&file), WEFT_ERR_SYSTEM);
         assert_string_equal(os.path[2], rows[i].folder);
         assert_int_equal(os.flags[2], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         assert_int_equal(os.mode[2], 0);
         snprintf(words, sizeof words, "fsync of the folder %s: Input/output error", rows[i].folder);
         assert_non_null(strstr(base_last_error(), words));
         os.errors_left[SYNC] = (int)i, os.errors_with = i == 1 ? EINVAL : EINTR;
-        assert_int_equal(file_make_safe(&file), WEFT_OK);
+        assert_int_equal(file_sync(&file), WEFT_OK);
         assert_int_equal(os.calls[SYNC], i == 1 ? 2 : (int)i + 2);
         assert_int_equal(os.calls[DATASYNC], 5);
         assert_int_equal(os.open_now, 1);
-        assert_int_equal(file_make_safe(&file), WEFT_OK);
+        assert_int_equal(file_sync(&file), WEFT_OK);
         assert_int_equal(os.opens, 4); /* the name is safe */
         assert_int_equal(os.calls[DATASYNC], 6);
         os.errors_left[DATASYNC] = 1, os.errors_with = EIO;
-        assert_int_equal(file_make_safe(&file), WEFT_ERR_SYSTEM);
+        assert_int_equal(file_sync(&file), WEFT_ERR_SYSTEM);
         assert_int_equal(os.calls[DATASYNC], 7);
-        assert_non_null(strstr(base_last_error(), "Input/output error; nothing written since"));
+        assert_non_null(strstr(base_last_error(), "Input/output error; data written since"));
         close_it();
     }
     reset(state);
     assert_int_equal(open_it(R | WEFT_FILE_BUFFERED, 0), WEFT_OK);
-    assert_int_equal(file_make_safe(&file), WEFT_OK); /* nothing was written */
+    assert_int_equal(file_sync(&file), WEFT_OK); /* nothing was written */
     assert_int_equal(os.calls[DATASYNC] + os.calls[SYNC], 0);
     close_it();
 }

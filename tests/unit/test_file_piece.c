@@ -24,7 +24,7 @@ static void a_failure_says_what_may_be_done(void **state)
         struct file_op o = {.transfer = {.bytes = 77, .offset = 33, .write = i & 1}};
         file_op_fail_io(engine, &o, rows[i].error, 11);
         snprintf(words, sizeof words,
-                 "weft_file_%s: 77 bytes at 33 of a/file: %s%s; the first 11 bytes are safe",
+                 "weft_file_%s: 77 bytes at 33 of a/file: %s%s; the first 11 bytes are transferred",
                  i & 1 ? "write" : "read", strerror(rows[i].error), rows[i].hint);
         assert_string_equal(o.sentence, words);
         assert_int_equal(o.error, rows[i].error);
@@ -126,7 +126,7 @@ static void the_queue_hears_of_buffers(void **state)
         assert_null(maps.made);
         file_buffers_drop(engine);
         assert_int_equal(queue.buffers_calls, rows[i].calls + known);
-        assert_false(engine->buffers || engine->buffers_known || engine->buffers_told);
+        assert_false(engine->buffers || engine->buffers_known || engine->buffers_offered);
     }
 }
 
@@ -160,10 +160,10 @@ static void buffers_fail(void **state)
     assert_int_equal(op.error, 0);
     assert_non_null(strstr(op.sentence, "3 buffers of 65536 bytes for a file: "));
     assert_int_equal(free_pieces(), DEPTH);
-    assert_ptr_equal(engine->settling, &op);
+    assert_ptr_equal(engine->completing, &op);
     maps.fails = 0;
     pinned.fails = 1;
-    engine->settling = NULL;
+    engine->completing = NULL;
     issue(FILE_DEVICE, false, 0, BLOCK);
     assert_int_equal(op.status, WEFT_ERR_KERNEL);
     assert_string_equal(op.sentence, "the GPU takes no more");
@@ -185,7 +185,7 @@ static void nothing_is_left_of_the_transfer_before(void **state)
     issue(FILE_HOST, false, 0, CHUNK + BLOCK);
     for (unsigned i = 0; i < 2; i++) {
         const struct file_piece *p = &engine->pieces[i];
-        assert_int_equal(p->phase, PIECE_GIVEN);
+        assert_int_equal(p->phase, PIECE_SUBMITTED);
         assert_ptr_equal(queue.given[i], &p->io);
         assert_int_equal(p->tries, 0);
         assert_int_equal(p->error, 0);
@@ -201,9 +201,9 @@ static void nothing_is_left_of_the_transfer_before(void **state)
     assert_ptr_equal(op.first->next, &engine->pieces[1]);
     assert_null(op.first->next->next);
     assert_ptr_equal(op.last, &engine->pieces[1].next);
-    assert_int_equal(engine->given, 2);
+    assert_int_equal(engine->submitted, 2);
     assert_int_equal(maps.maps, 0);
-    assert_false(op.queued || op.settles);
+    assert_false(op.queued || op.completes);
     assert_null(engine->todo);
     assert_ptr_equal(engine->todo_last, &engine->todo);
 }
@@ -226,7 +226,7 @@ static void which_memory_a_request_names(void **state)
     assert_false(queue.given[1]->direct);
     assert_int_equal(queue.given[1]->offset, 10);
     assert_int_equal(queue.given[1]->bytes, 20);
-    assert_int_equal(engine->given, 2);
+    assert_int_equal(engine->submitted, 2);
 }
 
 /* As many as there are pieces, of one transfer and then of the next; what has failed has no
@@ -239,28 +239,28 @@ static void pieces_run_out(void **state)
     plan(&empty, FILE_HOST, false, 0, 0);
     plan(&second, FILE_HOST, false, 0, 2 * CHUNK);
     plan(&third, FILE_HOST, false, 0, CHUNK);
-    file_issue(engine);
+    file_plan_pieces(engine);
     assert_int_equal(queue.count, 3);
     assert_ptr_equal(engine->todo, &second);
     assert_int_equal(second.planned, CHUNK);
     assert_true(second.queued && !op.queued && !empty.queued);
-    assert_ptr_equal(engine->settling, &empty);
+    assert_ptr_equal(engine->completing, &empty);
     assert_null(empty.next);
     assert_null(op.next);
     second.status = third.status = WEFT_ERR_SYSTEM;
-    file_issue(engine);
+    file_plan_pieces(engine);
     assert_null(engine->todo);
-    assert_false(second.settles); /* a piece of it is under way */
-    assert_ptr_equal(engine->settling, &third);
+    assert_false(second.completes); /* a piece of it is under way */
+    assert_ptr_equal(engine->completing, &third);
     assert_ptr_equal(third.next, &empty);
-    file_settle_later(engine, &empty); /* a second time */
-    assert_ptr_equal(engine->settling, &third);
+    file_complete_later(engine, &empty); /* a second time */
+    assert_ptr_equal(engine->completing, &third);
     assert_false(file_op_ended(&second));
     second.first = NULL;
     assert_true(file_op_ended(&second));
     second.status = WEFT_OK;
     assert_false(file_op_ended(&second));
-    engine->settling = NULL;
+    engine->completing = NULL;
 }
 
 static void a_broken_queue_is_given_nothing(void **state)
@@ -273,9 +273,9 @@ static void a_broken_queue_is_given_nothing(void **state)
     assert_ptr_equal(engine->todo, &op);
     assert_int_equal(free_pieces(), DEPTH);
     piece->phase = PIECE_READY;
-    file_give(engine, piece);
+    file_submit_piece(engine, piece);
     assert_int_equal(queue.count, 0);
-    assert_int_equal(engine->given, 0);
+    assert_int_equal(engine->submitted, 0);
     assert_int_equal(piece->error, EBADF);
     assert_int_equal(piece->phase, PIECE_ENDED);
     assert_ptr_equal(engine->work, piece);

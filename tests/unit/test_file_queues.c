@@ -302,7 +302,7 @@ static void requests_of_a_ring(void **state)
                              .bytes = 5,
                              .offset = 0x123456789,
                              .result = 99};
-        file_uring.give(queue, &io);
+        file_uring.submit(queue, &io);
         assert_int_equal(ring.sqe.opcode, rows[i].opcode);
         assert_int_equal(ring.sqe.fd, rows[i].fd);
         assert_int_equal(ring.sqe.flags, rows[i].unknown_files ? 0 : IOSQE_FIXED_FILE);
@@ -315,7 +315,7 @@ static void requests_of_a_ring(void **state)
         assert_int_equal(ring.published, 1);
         assert_int_equal(ring.enters, 0);
         ring.wait_ns = 1;
-        file_uring.push(queue);
+        file_uring.start(queue);
         assert_int_equal(ring.enters, 1);
         assert_int_equal(ring.wait_ns, 0);
         file_uring.close(queue);
@@ -359,7 +359,7 @@ static void what_a_ring_has_ended(void **state)
     ends(NULL, 0);
     ends(&two, -EIO);
     ring.enter_error = EBADF;
-    assert_ptr_equal(file_uring.take(queue, 1000, &error), &one);
+    assert_ptr_equal(file_uring.reap(queue, 1000, &error), &one);
     assert_ptr_equal(one.next, &two);
     assert_null(two.next);
     assert_int_equal(one.result, 5);
@@ -368,16 +368,16 @@ static void what_a_ring_has_ended(void **state)
     assert_int_equal(ring.enters, 0);
     ring.from = ring.to = 0;
     ends(NULL, 0); /* woken */
-    assert_null(file_uring.take(queue, 1000, &error));
+    assert_null(file_uring.reap(queue, 1000, &error));
     assert_int_equal(ring.enters, 0);
-    assert_null(file_uring.take(queue, 1000, &error)); /* once */
+    assert_null(file_uring.reap(queue, 1000, &error)); /* once */
     assert_int_equal(ring.enters, 1);
     assert_int_equal(ring.wait_ns, 1000);
     assert_int_equal(error, EBADF);
     for (int i = 0; i < 4; i++) {
         ring.enter_error = harmless[i];
         error = 77;
-        assert_null(file_uring.take(queue, 1000, &error));
+        assert_null(file_uring.reap(queue, 1000, &error));
         assert_int_equal(error, 0);
     }
     ring.enter_error = 0;
@@ -385,7 +385,7 @@ static void what_a_ring_has_ended(void **state)
     ends(&two, 3);
     ring.to = 0;
     ring.more = 1;
-    assert_ptr_equal(file_uring.take(queue, 7, &error), &two);
+    assert_ptr_equal(file_uring.reap(queue, 7, &error), &two);
     assert_int_equal(error, 0);
     file_uring.close(queue);
 }
@@ -406,7 +406,7 @@ static void a_ring_is_woken_once(void **state)
         assert_int_equal(ring.sqe.opcode, IORING_OP_NOP);
         assert_int_equal(ring.sqe.user_data, 0);
         ends(NULL, 0);
-        assert_null(file_uring.take(queue, 0, &error));
+        assert_null(file_uring.reap(queue, 0, &error));
     }
     file_uring.close(queue);
 }
@@ -547,27 +547,27 @@ static void threads_carry_in_order(void **state)
     int error = 77;
     (void)state;
     open_pool(2);
-    assert_null(file_pool_take(queue, 0, &error));
+    assert_null(file_pool_reap(queue, 0, &error));
     assert_int_equal(error, 0);
     assert_int_equal(pool.timed_waits, 0);
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < 3; i++)
-            file_pool_give(queue, &ios[i]);
+            file_pool_submit(queue, &ios[i]);
         assert_int_equal(locks.signals[0], 3 * round + 3);
-        file_pool_push(queue);
+        file_pool_start(queue);
         run_thread(true);
         assert_int_equal(pool.carried, 3 * round + 3);
         assert_int_equal(locks.signals[1], 3 * round + 3);
-        assert_ptr_equal(file_pool_take(queue, 1, &error), &ios[0]);
+        assert_ptr_equal(file_pool_reap(queue, 1, &error), &ios[0]);
         for (int i = 0; i < 3; i++) {
             assert_ptr_equal(pool.order[3 * round + i], &ios[i]);
             assert_ptr_equal(ios[i].next, i < 2 ? &ios[i + 1] : NULL);
             assert_int_equal(ios[i].result, 5 + i);
         }
-        assert_null(file_pool_take(queue, 0, &error));
+        assert_null(file_pool_reap(queue, 0, &error));
     }
     assert_int_equal(pool.timed_waits, 0);
-    file_pool_give(queue, &ios[1]); /* is carried out before the end */
+    file_pool_submit(queue, &ios[1]); /* is carried out before the end */
     close_pool(2);
     assert_int_equal(pool.carried, 7);
 }
@@ -584,16 +584,16 @@ static void a_wait_for_threads_ends(void **state)
     open_pool(2);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         pool.timed_waits = 0;
-        assert_null(file_pool_take(queue, rows[i].wait_ns, &error));
+        assert_null(file_pool_reap(queue, rows[i].wait_ns, &error));
         assert_int_equal(pool.timed_waits, 2);
         assert_int_equal(pool.until.tv_sec, rows[i].s);
         assert_int_equal(pool.until.tv_nsec, rows[i].ns);
     }
     file_pool_wake(queue);
     assert_int_equal(locks.signals[1], 1);
-    assert_null(file_pool_take(queue, 1, &error));
+    assert_null(file_pool_reap(queue, 1, &error));
     assert_int_equal(pool.timed_waits, 2);
-    assert_null(file_pool_take(queue, 1, &error)); /* the one after it waits */
+    assert_null(file_pool_reap(queue, 1, &error)); /* the one after it waits */
     assert_int_equal(pool.timed_waits, 4);
     close_pool(2);
 }
@@ -625,24 +625,24 @@ static void a_request_by_the_system(void **state)
     char memory[8] = "";
     struct file_io io = {.address = memory, .bytes = 5, .offset = 3};
     (void)state;
-    assert_int_equal(file_carry_by_system(&opened, &io), 5);
+    assert_int_equal(file_io_by_system(&opened, &io), 5);
     assert_int_equal(fd_of_call, 9);
     assert_memory_equal(memory, "\3\3\3\3\3\0", 6);
     io.direct = true;
     io.bytes = 6;
-    assert_int_equal(file_carry_by_system(&opened, &io), -EDOM);
+    assert_int_equal(file_io_by_system(&opened, &io), -EDOM);
     assert_int_equal(fd_of_call, 7);
     io.bytes = 1;
-    assert_int_equal(file_carry_by_system(&opened, &io), 0);
+    assert_int_equal(file_io_by_system(&opened, &io), 0);
     io.write = true;
     io.bytes = 4;
     io.offset = 7;
-    assert_int_equal(file_carry_by_system(&opened, &io), 4);
+    assert_int_equal(file_io_by_system(&opened, &io), 4);
     assert_int_equal(fd_of_call, -7);
     io.direct = false;
     io.bytes = 3;
     io.offset = 6;
-    assert_int_equal(file_carry_by_system(&opened, &io), -EFBIG);
+    assert_int_equal(file_io_by_system(&opened, &io), -EFBIG);
     assert_int_equal(fd_of_call, -9);
 }
 

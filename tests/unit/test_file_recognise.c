@@ -249,7 +249,7 @@ static void recognise(mode_t mode, unsigned major, unsigned minor, size_t bytes)
 {
     const struct stat st = {.st_mode = mode, .st_rdev = makedev(major, minor)};
     memset(text, '#', sizeof text);
-    file_recognise("/mnt/file", &st, text[0], 32, text[1], bytes);
+    file_identify("/mnt/file", &st, text[0], 32, text[1], bytes);
     assert_int_equal(opened, 0);
     assert_int_equal(opened_folders, 0);
     assert_int_equal(text[0][32], '#');

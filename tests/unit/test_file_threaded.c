@@ -43,8 +43,8 @@ static void the_first_failure_is_told_once(void **state)
     assert_int_equal(begin(true, CHUNK, CHUNK), WEFT_OK);
     assert_int_equal(file_drive_quiet(engine), WEFT_ERR_SYSTEM);
     assert_non_null(strstr(base_last_error(), strerror(EIO)));
-    file_engine_note(engine, WEFT_ERR_RANGE, "noted");
-    file_engine_note(engine, WEFT_ERR_PE, "noted later");
+    file_engine_record_failure(engine, WEFT_ERR_RANGE, "noted");
+    file_engine_record_failure(engine, WEFT_ERR_PE, "noted later");
     queue.results[3] = -EIO;
     assert_int_equal(begin(true, 0, CHUNK), WEFT_OK);
     assert_int_equal(file_drive_quiet(engine), WEFT_ERR_RANGE);
@@ -272,7 +272,7 @@ static void a_queue_that_fails_ends_all(void **state)
     assert_int_equal(begin(true, 0, CHUNK), WEFT_ERR_SYSTEM);
     assert_false(file_drive_busy(engine));
     assert_int_equal(file_drive_run(engine, list, 1), WEFT_ERR_SYSTEM);
-    assert_non_null(strstr(base_last_error(), "never ended ("));
+    assert_non_null(strstr(base_last_error(), "did not end ("));
     assert_non_null(strstr(base_last_error(), strerror(EBADF)));
     engine->broken = 0;
 }

@@ -74,9 +74,9 @@ static void write_all(struct file_io *ios)
                                   .address = contents[i],
                                   .bytes = BYTES,
                                   .offset = (uint64_t)i * BYTES};
-        file_uring.give(queue, &ios[i]);
+        file_uring.submit(queue, &ios[i]);
     }
-    file_uring.push(queue);
+    file_uring.start(queue);
 }
 
 static void expect_all_written(void)
@@ -84,7 +84,7 @@ static void expect_all_written(void)
     char got[BYTES];
     int error = 0, ended = 0;
     while (ended < DEPTH && !error)
-        for (struct file_io *io = file_uring.take(queue, 1000000000, &error); io; io = io->next) {
+        for (struct file_io *io = file_uring.reap(queue, 1000000000, &error); io; io = io->next) {
             assert_int_equal(io->result, BYTES);
             ended++;
         }
@@ -104,7 +104,7 @@ static void one_nop_serves_all_callers(void **state)
     for (int i = 0; i < WAKES; i++)
         file_uring.wake(queue);
     assert_int_equal(requests, 1);
-    assert_null(file_uring.take(queue, 0, &error)); /* meets the NOP */
+    assert_null(file_uring.reap(queue, 0, &error)); /* meets the NOP */
     for (int i = 0; i < WAKES; i++)
         file_uring.wake(queue);
     assert_int_equal(requests, 2);

@@ -55,8 +55,8 @@ static void in_words(void **state)
           "NVML lists no process that uses it (one in another PID namespace is not listed)");
     /* no such GPU, and an error of the library */
     holds("1:1:5", "0000:77:00.0",
-          "which processes use it is unknown (this driver's library does not offer that function)");
-    holds("1:-4", second, "which processes use it is unknown (unknown NVML error)");
+          "who holds it is not known (this driver's library does not have that function)");
+    holds("1:-4", second, "who holds it is not known (unknown NVML error)");
 }
 
 /* More than there is room for is cut, and nothing beyond the room is written. */

@@ -261,8 +261,8 @@ static void bad_input(void **state)
     } rows[] = {
         {"FAKE_CUDA_DEVICES", "0", WEFT_ERR_UNSUPPORTED, "the driver sees no GPU"},
         {"FAKE_CUDA_VERSION", "10020", WEFT_ERR_UNSUPPORTED,
-         "it speaks CUDA 10.2, Weft needs 11.2"},
-        {"FAKE_CUDA_INIT", "803", WEFT_ERR_UNSUPPORTED, "of different versions"},
+         "it supports CUDA 10.2, Weft needs 11.2"},
+        {"FAKE_CUDA_INIT", "803", WEFT_ERR_UNSUPPORTED, "have different versions"},
         {"FAKE_CUDA_MODE", "2", WEFT_ERR_UNSUPPORTED, "compute mode Prohibited"},
         {"FAKE_CUDA_VMM", "0", WEFT_ERR_UNSUPPORTED, "no virtual memory management"},
         {"FAKE_CUDA_MAJOR", "6", WEFT_ERR_UNSUPPORTED, "need 7.0 (Volta) or newer"},

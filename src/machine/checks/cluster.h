@@ -24,7 +24,7 @@ struct node {
     /* cluster_judge() sets these: */
     enum profile_match matches[PROFILE_COUNT];
     int differs;     /* number of facts that differ from the expected ones */
-    int not_seen;    /* number of expected facts that the node does not know */
+    int not_seen;    /* number of expected facts whose value on the node is unknown */
     char *deviation; /* all deviations in one line; "" when the node is as expected */
     size_t group;    /* index of the first node with the same line */
 };

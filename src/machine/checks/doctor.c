@@ -186,8 +186,8 @@ static bool was_tried(const struct machine *machine, const struct endpoint *gpu,
            machine_find_rung(machine, gpu->index, nic->name.value, "export");
 }
 
-/* True for a GPU and its assigned NIC. When the ladder did not run for these two, pairs for which
- * it did run are examined as well: their results may have changed the assignment. */
+/* True for a GPU and its assigned NIC. When the GPU-NIC test did not run for these two, pairs for
+ * which it did run are examined as well: their results may have changed the assignment. */
 static bool is_examined_pair(const struct machine *machine, const struct assigned *given,
                              const struct endpoint *gpu, const struct machine_nic *nic)
 {

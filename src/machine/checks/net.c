@@ -94,7 +94,7 @@ void check_nic(const struct machine *machine, const struct endpoint *nic, struct
 
 /* --- GPUDirect RDMA --------------------------------------------------------------------------- */
 
-/* The step `name` of the GPU-NIC ladder when it has this result, else NULL. */
+/* The step `name` of the GPU-NIC test when it has this result, else NULL. */
 static const struct machine_rung *rung(const struct machine *machine, const struct endpoint *gpu,
                                        const struct endpoint *nic, const char *name,
                                        const char *result)
@@ -112,7 +112,7 @@ static struct finding *rung_finding(struct findings *findings, enum reason reaso
                        number_or(r->err, 0));
 }
 
-/* Adds "this step of the ladder succeeds" to a repair. */
+/* Adds "this step of the GPU-NIC test succeeds" to a repair. */
 static void repair_rung(const struct machine *machine, const struct endpoint *gpu,
                         const struct endpoint *nic, const char *name, struct finding *finding)
 {
@@ -121,7 +121,7 @@ static void repair_rung(const struct machine *machine, const struct endpoint *gp
         finding_repair(finding, "set ladder[%zu].result ok", (size_t)(r - machine->ladder));
 }
 
-/* nvidia_peermem is loaded, and the ladder has not tried a registration with it. */
+/* nvidia_peermem is loaded, and the GPU-NIC test has not tried a registration with it. */
 static bool may_register(const struct machine *machine, const struct endpoint *gpu,
                          const struct endpoint *nic)
 {

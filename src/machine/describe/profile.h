@@ -49,7 +49,7 @@ void profile_of(const struct machine *machine, struct profile *profile);
 enum profile_match {
     PROFILE_AS_EXPECTED, /* equal; nothing is expected; or no such device exists */
     PROFILE_DIFFERS,
-    PROFILE_NOT_SEEN, /* a value is expected, and the node does not know its own */
+    PROFILE_NOT_SEEN, /* a value is expected, and the node's value is unknown */
 };
 enum profile_match profile_compare(enum profile_id id, const struct profile_fact *expected,
                                    const struct profile_fact *seen);

@@ -116,7 +116,7 @@ int64_t infiniband_possible_mbit(const struct infiniband_port *port, int64_t boa
     int64_t possible = board_mbit && board_mbit < port->mbit ? board_mbit : port->mbit;
     *why = NULL;
     if (active_mbit > possible)
-        *why = "the port is faster than all speeds that this weft knows";
+        *why = "the port is faster than all speeds in the table of this weft";
     else if (!board_mbit && port->halves && active_mbit * 2 <= port->mbit)
         *why =
             "boards of half the rate report the same speeds and widths, and the board name cannot "

@@ -260,7 +260,7 @@ static void bound_by_gpu(const struct machine *machine, const struct endpoint *g
     }
 }
 
-/* Whether the NIC can write to the GPU, from the results of the GPU-NIC ladder. */
+/* Whether the NIC can write to the GPU, from the results of the GPU-NIC test. */
 static enum answer ladder_answer(const struct machine *machine, const struct endpoint *gpu,
                                  const struct endpoint *nic)
 {

@@ -337,7 +337,7 @@ WEFT_EXPORT weft_status weft_file_sync(weft_file *file)
     weft_status status = file_check("weft_file_sync", file);
     if (!status)
         status = file_engine_quiet(file->engine);
-    return status ? status : file_make_safe(&file->handle);
+    return status ? status : file_sync(&file->handle);
 }
 
 /* -------------------------------------------------------------------------------- size, queries */

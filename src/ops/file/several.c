@@ -103,7 +103,7 @@ static void run_requests(void *argument)
     else if (stream_request->part.result)
         *stream_request->part.result = (weft_file_result){.status = status};
     if (status)
-        file_engine_note(file->engine, status, weft_last_error());
+        file_engine_record_failure(file->engine, status, weft_last_error());
     access_act_for_others(before);
 }
 
