@@ -3,8 +3,8 @@
  *
  *     weft run -n 4 ./experts     # 256 tokens of each PE, 4 of 32 experts
  *     weft run -n 4 ./experts --tokens 4096 --hidden 7168 --experts 256 --top 8
- *     weft run -n 3 ./experts --routing one --capacity 100    # all tokens to the same experts: too
- * many
+ *     weft run -n 3 ./experts --routing one --capacity 100    # too many tokens for the same
+ * experts
  *
  * Every run compares its result with a serial loop, bit for bit, and prints the bandwidth over the
  * links. */

@@ -6,8 +6,7 @@
  *     ./offload --memory 4M model.bin     # 12 layers of 0.8 MB each
  *     ./offload --memory 4M model.bin     # resumes where that stopped
  *     ./offload --in-memory other.bin     # the same, to compare: cmp model.bin other.bin
- *     weft run -n 2 ./offload --memory 4M model.bin   # each PE has half of every layer, and of the
- * samples
+ *     weft run -n 2 ./offload --memory 4M model.bin   # each PE has half of the layers and samples
  *
  * The result is, bit for bit, that of a run with everything in memory by the same number of PEs.
  * The program prints samples and file bytes per second, and how much of the file's time overlaps
