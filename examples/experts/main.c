@@ -3,8 +3,7 @@
  *
  *     weft run -n 4 ./experts     # 256 tokens of each PE, 4 of 32 experts
  *     weft run -n 4 ./experts --tokens 4096 --hidden 7168 --experts 256 --top 8
- *     weft run -n 3 ./experts --routing one --capacity 100    # too many tokens for the same
- * experts
+ *     weft run -n 3 ./experts --routing one --capacity 100    # more rows than allowed
  *
  * Every run compares its result with a serial loop, bit for bit, and prints the bandwidth over the
  * links. */
