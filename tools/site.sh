@@ -118,7 +118,7 @@ done
 
 {
     echo '<h1>Weft</h1>'
-    for group in 'Start here:readme examples changelog contributing' 'Guides:architecture launching hosts security net gda hca files device simt machine benchmarks vm abi' \
+    for group in 'Start here:readme examples changelog contributing' 'Guides:architecture glossary launching hosts security net gda hca files device simt machine benchmarks vm abi' \
         'References:reference device-reference shmem-reference shmem-coverage nvshmem-reference reasons'; do
         echo "<h2>${group%%:*}</h2><ul>"
         for name in ${group#*:}; do

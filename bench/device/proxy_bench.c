@@ -85,11 +85,10 @@ static struct proxy_round round_of(const struct device_trace *device,
 {
     const struct proxy_trace_times *put = &host[device->ticket % TICKETS];
     const struct proxy_trace_times *quiet = &host[device->quiet % TICKETS];
-    return (struct proxy_round){{(double)device->called, (double)device->taken,
-                                 (double)device->written, (double)put->seen, (double)put->decoded,
-                                 (double)put->handed, (double)put->returned,
-                                 (double)quiet->returned, (double)quiet->counted,
-                                 (double)device->counted, (double)device->returned}};
+    return (struct proxy_round){
+        {(double)device->called, (double)device->taken, (double)device->written, (double)put->seen,
+         (double)put->decoded, (double)put->handed, (double)put->returned, (double)quiet->returned,
+         (double)quiet->counted, (double)device->counted, (double)device->returned}};
 }
 
 static void steps(const char *kind, uint64_t *words)

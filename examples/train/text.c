@@ -30,10 +30,9 @@ static uint8_t *read_file(const char *path, uint64_t least, uint64_t *length)
     if (!good)
         fprintf(stderr, "train: %s: %s\n", path, strerror(errno));
     else if (*length < least)
-        fprintf(
-            stderr,
-            "train: %s has %llu characters; at least %llu are needed, 2 more than --context\n",
-            path, (unsigned long long)*length, (unsigned long long)least);
+        fprintf(stderr,
+                "train: %s has %llu characters; at least %llu are needed, 2 more than --context\n",
+                path, (unsigned long long)*length, (unsigned long long)least);
     if (file)
         fclose(file);
     if (good && *length >= least)

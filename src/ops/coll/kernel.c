@@ -50,7 +50,7 @@ enum {
 /* What each member reports to the others; fits one packet of coll_exchange(). */
 struct settings_record {
     int32_t status, most_blocks, forced, features;
-    uint64_t number;
+    uint64_t round;
     uint32_t rates; /* hash of the member's rates */
     int32_t rates_agree;
 };
@@ -71,7 +71,7 @@ static weft_status exchange_records(struct weft_team *team, struct settings_reco
     for (int i = 0; i < team->n && !exchanged; i++) {
         mine->most_blocks =
             all[i].most_blocks < mine->most_blocks ? all[i].most_blocks : mine->most_blocks;
-        mine->number = all[i].number > mine->number ? all[i].number : mine->number;
+        mine->round = all[i].round > mine->round ? all[i].round : mine->round;
         mine->features &= all[i].features;
         mine->rates_agree &= all[i].rates == mine->rates;
         if (all[i].forced != all[0].forced)
@@ -125,7 +125,7 @@ static weft_status prepare_team(struct weft_team *team)
     mine.rates = coll_rates_hash(&rates);
     struct team_coll *coll = calloc(1, sizeof *coll);
     weft_status status =
-        coll ? gpu_coll_ready(job->gpu)
+        coll ? gpu_coll_load(job->gpu)
              : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a team's collectives");
     if (!status && config_int(CONFIG_COLL_SMS) < 0)
         status =
@@ -134,13 +134,13 @@ static weft_status prepare_team(struct weft_team *team)
                       "SMs",
                       (long long)config_int(CONFIG_COLL_SMS));
     if (!status)
-        status = gpu_coll_number(job->gpu, team->slot, &mine.number);
+        status = gpu_coll_read_number(job->gpu, team->slot, &mine.round);
     if (!status)
         status = device_watch_kernels(job);
     mine.status = (int32_t)status;
     status = exchange_records(team, &mine);
     if (!status)
-        status = gpu_coll_begin_at(job->gpu, team->slot, mine.number + 2);
+        status = gpu_coll_set_number(job->gpu, team->slot, mine.round + 2);
     if (!status && coll && team->n > 1 && (mine.features & FEATURE_PROOFS)) {
         struct coll_call call;
         int blocks = mine.most_blocks ? mine.most_blocks : 1;
@@ -294,7 +294,7 @@ static weft_status check_sized_memory(const struct weft_team *team,
     enum segment_id segment;
     size_t offset;
     bool all = request->what == COLL_ALLTOALLV;
-    size_t least = all ? (size_t)request->room : request->bytes ? (size_t)request->bytes : 1;
+    size_t least = all ? (size_t)request->dst_bytes : request->bytes ? (size_t)request->bytes : 1;
     weft_status status = WEFT_OK;
     if (in_gpu_heap(team->job->gpu, request->dst))
         status = access_find_own(request->function, team->job->default_ctx, request->dst,
@@ -419,7 +419,8 @@ static void fill_call(const struct weft_team *team, const struct coll_request *r
         .src_at = request->send_at,
         .room_of = request->recv_bytes,
         .dst_at = request->recv_at,
-        .room = request->what == COLL_COLLECT ? bytes_to_end(gpu, request->dst) : request->room,
+        .room =
+            request->what == COLL_COLLECT ? bytes_to_end(gpu, request->dst) : request->dst_bytes,
         .check = team->job->checking,
         .reporting = gpu->reporting,
     };
@@ -575,7 +576,7 @@ static weft_status compare_members(struct weft_team *team, const struct coll_req
     call.header[COLL_HEADER_BYTES] = is_sized(request->what) ? 0 : request->bytes;
     call.header[COLL_HEADER_DETAIL] =
         request->element ? request->dst_stride << 32 | (request->src_stride & UINT32_MAX) : 0;
-    call.header[COLL_HEADER_WAY] =
+    call.header[COLL_HEADER_ALGORITHM] =
         (uint64_t)kernel << 32 | (uint64_t)choice->blocks << 16 | choice->threads;
     call.flow = COLL_ALL;
     return gpu_coll_launch(team->job->gpu, COLL_weft_coll_check, 1, THREADS, stream, &call);

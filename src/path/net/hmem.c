@@ -159,7 +159,7 @@ static struct fid_mr *register_by_address(struct path_common *net, struct net_ra
     struct iovec whole = {(void *)(uintptr_t)at, bytes};
     int error = register_gpu_memory(net, rail, &whole, 0, &registered);
     if (error)
-        snprintf(why, room, "fi_mr_regattr by address: %.30s%s", net->lib->strerror(-error),
+        snprintf(why, why_bytes, "fi_mr_regattr by address: %.30s%s", net->lib->strerror(-error),
                  gpu_peermem_is_loaded() ? "" : " (load nvidia-peermem)");
     return error ? NULL : registered;
 }
@@ -257,7 +257,7 @@ static struct net_extent *get_own_extent(struct path_common *net, size_t offset)
     if (!can_register_gpu(net) || !make_extents(net, &net->own_gpu_regions) ||
         offset >= net->own_gpu_regions->count * NET_CHUNK_BYTES)
         return NULL;
-    struct net_extent *extent = find_extent(net->own_gpu, offset);
+    struct net_extent *extent = find_extent(net->own_gpu_regions, offset);
     if (extent || !gpu_find_chunk(net->world->gpu, offset, &start, &bytes))
         return extent;
     size_t from = offset / NET_CHUNK_BYTES * NET_CHUNK_BYTES, to = from + NET_CHUNK_BYTES;
