@@ -152,8 +152,8 @@ static int begin_command(struct command *c, size_t in_least, size_t out_least)
 /* --- Memory given by the program --- */
 
 /* Returns the address of `bytes` at `offset` of a umem. NULL: outside of it, or not aligned. */
-static void *piece(struct device *d, uint32_t id, uint64_t offset, uint64_t bytes, uint64_t align,
-                   struct umem **owner)
+static void *umem_range(struct device *d, uint32_t id, uint64_t offset, uint64_t bytes,
+                        uint64_t align, struct umem **owner)
 {
     struct umem *u = id < MAX_UMEMS ? d->umems[id] : NULL;
     if (!u || offset > u->bytes || bytes > u->bytes - offset)
@@ -211,10 +211,11 @@ static const char *fill_cq(struct command *c, struct cq *cq)
     cq->ignore_overrun = get(c, cqc_ignore_overrun);
     cq->log_size = log;
     uint64_t bytes = cq->collapsed ? 64 : UINT64_C(64) << log;
-    cq->buffer = piece(d, get(c, cq_umem), get_be64(c, CQ_UMEM_OFFSET), bytes, 64, &buffer);
+    cq->buffer = umem_range(d, get(c, cq_umem), get_be64(c, CQ_UMEM_OFFSET), bytes, 64, &buffer);
     if (!cq->buffer)
         return "the entries are outside their umem, or not aligned to 64 bytes";
-    cq->record = piece(d, get(c, cqc_record_umem), get_be64(c, CQC_RECORD_ADDRESS), 8, 8, &record);
+    cq->record =
+        umem_range(d, get(c, cqc_record_umem), get_be64(c, CQC_RECORD_ADDRESS), 8, 8, &record);
     if (!cq->record)
         return "the doorbell record is outside its umem, or not aligned to 8 bytes";
     cq->on_gpu = buffer->on_gpu;
@@ -263,10 +264,11 @@ static const char *fill_rings(struct command *c, struct qp *qp)
     if (!get(c, qp_umem_valid) || !get(c, qpc_record_valid))
         return "wq_umem_valid and dbr_umem_valid must be set";
     uint8_t *at =
-        piece(d, get(c, qp_umem), get_be64(c, QP_UMEM_OFFSET), rq_bytes + sq_bytes, 64, &wq);
+        umem_range(d, get(c, qp_umem), get_be64(c, QP_UMEM_OFFSET), rq_bytes + sq_bytes, 64, &wq);
     if (!at)
         return "the work queue is outside its umem, or not aligned to 64 bytes";
-    qp->record = piece(d, get(c, qpc_record_umem), get_be64(c, QPC_RECORD_ADDRESS), 8, 8, &record);
+    qp->record =
+        umem_range(d, get(c, qpc_record_umem), get_be64(c, QPC_RECORD_ADDRESS), 8, 8, &record);
     if (!qp->record)
         return "the doorbell record is outside its umem, or not aligned to 8 bytes";
     if (wq->on_gpu != record->on_gpu)
@@ -359,7 +361,7 @@ static uint8_t log_reads(uint32_t log)
 
 /* Returns which remote access flags the command sets: all on the transition from RESET, later those
  * in its optional-parameter mask. */
-static uint8_t access_set(const struct command *c, uint32_t opcode)
+static uint8_t access_flags_set(const struct command *c, uint32_t opcode)
 {
     static const struct field optional = {0x10, 0, 32};
     enum { OPTIONAL_READ = 2, OPTIONAL_ATOMIC = 4, OPTIONAL_WRITE = 8 };
@@ -394,7 +396,7 @@ static unsigned read_move(const struct command *c, uint32_t opcode, struct qp_mo
     m->access =
         (uint8_t)((get(c, qpc_rwe) ? MR_REMOTE_WRITE : 0) | (get(c, qpc_rre) ? MR_REMOTE_READ : 0) |
                   (get(c, qpc_rae) ? MR_REMOTE_ATOMIC : 0));
-    m->access_set = access_set(c, opcode);
+    m->access_set = access_flags_set(c, opcode);
     m->rnr_timer = (uint8_t)get(c, qpc_min_rnr);
     m->remote_qpn = get(c, qpc_remote_qpn);
     m->receive_psn = get(c, qpc_receive_psn);
