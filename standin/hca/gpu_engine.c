@@ -401,8 +401,7 @@ void gpu_engine_stop(struct device *d)
     stop_slice(g);
     pthread_join(g->thread, NULL);
     if (d->config->log == LOG_ALL)
-        fprintf(stderr,
-                "mlx5_soft%u: GPU %d has executed %llu of %llu requests, in %llu slices\n",
+        fprintf(stderr, "mlx5_soft%u: GPU %d has executed %llu of %llu requests, in %llu slices\n",
                 d->number, g->gpu, (unsigned long long)d->count_by_gpu,
                 (unsigned long long)d->count_requests, (unsigned long long)g->slices);
     d->gpu = NULL;

@@ -57,8 +57,7 @@ static void handle_doorbell(struct qp *qp, uint16_t index)
     if (used > qp->blocks) {
         log_error(d,
                   "QP 0x%x: doorbell 0x%x is %u blocks ahead of 0x%x, after which nothing has "
-                  "completed, "
-                  "in a ring of %u: slots were used again before their completion",
+                  "completed, in a ring of %u: slots were reused before their completion",
                   qp->qpn, index, used, qp->released, qp->blocks);
         raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_OVERRUN);
         return;
