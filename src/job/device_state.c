@@ -171,8 +171,9 @@ static unsigned own_transport(const struct weft_job *job, const struct device_vi
                               enum path_id path)
 {
     const struct path_ops *ops = path_ops_of(path);
-    return path == PATH_NONE || !ops->carrier ? 0
-                                              : ops->carrier(job->paths.common[path], view->cuda);
+    return path == PATH_NONE || !ops->transport
+               ? 0
+               : ops->transport(job->paths.common[path], view->cuda);
 }
 
 /* The transport of device operations to a peer that device code cannot access directly. */
@@ -431,7 +432,7 @@ weft_status device_quiet(struct weft_job *job)
     weft_status status = WEFT_OK;
     for (int path = 0; state && path < PATH_COUNT && !status; path++) {
         if (uses_own_transport(job, state->view, &state->dev, (enum path_id)path))
-            status = path_ops_of((enum path_id)path)->settle_device(job->paths.common[path]);
+            status = path_ops_of((enum path_id)path)->complete_device(job->paths.common[path]);
     }
     return state && state->proxy && !status ? device_proxy_quiet(state->proxy) : status;
 }

@@ -94,8 +94,8 @@ static struct path_facts facts_of(const struct weft_job *job, weft_kind kind, in
         const struct gpu_window *window = &job->gpu->heap.windows[slot];
         facts.mapped = window->mapped;
         facts.evidence = window->evidence;
-        facts.third = window->relay < 0 ? NULL : window->relay_text;
-        facts.no_third = window->relay_text;
+        facts.relay_gpu = window->relay < 0 ? NULL : window->relay_text;
+        facts.no_relay_gpu = window->relay_text;
     }
     for (int path = 0; path < PATH_COUNT; path++)
         add_found(job, (enum path_id)path, pe, &facts);

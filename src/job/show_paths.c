@@ -67,8 +67,9 @@ void job_path_reason(struct weft_job *job, weft_kind kind, int pe, char *text, s
     format_details(job, kind, pe, more);
     size_t length = (size_t)snprintf(whole, sizeof whole, "%s%s", choice->reason, more);
     if (length >= bytes && choice->path != PATH_NONE)
-        snprintf(whole, sizeof whole, "%s%s%s%.*s", choice->reason + choice->taken, more,
-                 choice->taken ? "; " : "", choice->taken ? choice->taken - 2 : 0, choice->reason);
+        snprintf(whole, sizeof whole, "%s%s%s%.*s", choice->reason + choice->chosen_at, more,
+                 choice->chosen_at ? "; " : "", choice->chosen_at ? choice->chosen_at - 2 : 0,
+                 choice->reason);
     pthread_mutex_unlock(&job->show_lock);
     base_shorten(text, bytes, whole);
 }
@@ -101,7 +102,7 @@ void job_show_failed(struct weft_job *job, weft_kind kind, int pe, enum path_id 
                      const char *evidence)
 {
     char text[2 * BOX_REASON_BYTES];
-    snprintf(text, sizeof text, "its proof failed: %.*s", BOX_REASON_BYTES, evidence);
+    snprintf(text, sizeof text, "its path test failed: %.*s", BOX_REASON_BYTES, evidence);
     pthread_mutex_lock(&job->show_lock);
     published_choice(job, kind, pe)->why[path] = box_reason(published_choices(job), text);
     pthread_mutex_unlock(&job->show_lock);

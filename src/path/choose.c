@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which path to take: a pure function of facts, proofs and configuration, so that it can be
- * replayed on a recorded machine and tested by tables. Which paths there are stands in the list of
+/* Chooses the path of a pair: a pure function of facts, path tests and configuration, so that it
+ * can be replayed on a recorded machine and tested by tables. The paths are those of the list in
  * path.h. */
 #include "path/path.h"
 
@@ -18,7 +18,7 @@ static void list_paths(char *text, size_t bytes)
                                  path_name((enum path_id)i));
 }
 
-static weft_status unknown_path(const char *word, size_t length)
+static weft_status fail_unknown_path(const char *word, size_t length)
 {
     char names[128];
     list_paths(names, sizeof names);
@@ -35,7 +35,7 @@ static weft_status find_path(const char *word, size_t length, enum path_id *path
             return WEFT_OK;
         }
     }
-    return unknown_path(word, length);
+    return fail_unknown_path(word, length);
 }
 
 static weft_status parse_word(const char *word, size_t length, struct path_order *order)
@@ -70,86 +70,87 @@ weft_status path_order_parse(const char *text, struct path_order *order)
     return WEFT_OK;
 }
 
-/* NULL when the path can be used between the two, else why not. */
-static const char *obstacle(enum path_id path, const struct path_facts *facts,
-                            const struct path_order *order)
+/* NULL if the path can be used between the two PEs, else why not. */
+static const char *find_obstacle(enum path_id path, const struct path_facts *facts,
+                                 const struct path_order *order)
 {
     if (order->excluded & (1u << path))
         return "excluded by WEFT_PATH";
     if (facts->failed & (1u << path))
-        return "its proof failed";
+        return "its path test failed";
     const char *why_not = path_ops_of(path)->obstacle(facts);
     return why_not ? why_not : facts->lacks[path];
 }
 
-/* Whether WEFT_PATH says which paths this memory may be reached by: it does not where it names only
- * paths that the memory cannot have. */
-static bool is_forced(const struct path_facts *facts, const struct path_order *order)
+/* Whether WEFT_PATH restricts the paths to this memory. It does not if it names only paths that
+ * cannot reach such memory. */
+static bool is_restricted(const struct path_facts *facts, const struct path_order *order)
 {
-    bool speaks = facts->kind == WEFT_GPU;
+    bool applies = facts->kind == WEFT_GPU;
     for (int i = 0; i < order->count; i++)
-        speaks |= !path_ops_of(order->order[i])->gpu_only;
-    return order->forced && speaks;
+        applies |= !path_ops_of(order->order[i])->gpu_only;
+    return order->forced && applies;
 }
 
-/* The k-th path to try, PATH_NONE after the last: the program's order, or the list's own. A PE
- * reaches itself by plain copies whatever is forced between PEs, unless that is excluded or the
- * path wants this PE's own memory, too. */
-static enum path_id candidate(const struct path_facts *facts, const struct path_order *order, int k)
+/* The k-th path to try; PATH_NONE after the last. The order is that of WEFT_PATH, or that of the
+ * list. A PE reaches its own memory by plain copies whatever WEFT_PATH names for other PEs, unless
+ * that is excluded or the first named path must reach this PE's own memory too. */
+static enum path_id find_candidate(const struct path_facts *facts, const struct path_order *order,
+                                   int k)
 {
-    bool forced = is_forced(facts, order);
-    bool itself = facts->same_pe && forced && !(facts->own_too >> order->order[0] & 1);
-    if (itself && k == 0)
+    bool forced = is_restricted(facts, order);
+    bool own_first = facts->same_pe && forced && !(facts->own_too >> order->order[0] & 1);
+    if (own_first && k == 0)
         return PATH_SELF;
-    k -= itself;
+    k -= own_first;
     if (forced)
         return k < order->count ? order->order[k] : PATH_NONE;
     for (int i = 0; i < PATH_COUNT; i++) {
         const struct path_ops *ops = path_ops_of((enum path_id)i);
-        bool fits = ops->unasked && (facts->kind == WEFT_GPU || !ops->gpu_only);
-        if (fits && k-- == 0)
+        bool usable = ops->unasked && (facts->kind == WEFT_GPU || !ops->gpu_only);
+        if (usable && k-- == 0)
             return (enum path_id)i;
     }
     return PATH_NONE;
 }
 
-static const char *why_taken(enum path_id path, const struct path_facts *facts,
-                             const struct path_order *order)
+static const char *explain_choice(enum path_id path, const struct path_facts *facts,
+                                  const struct path_order *order)
 {
     const struct path_ops *ops = path_ops_of(path);
-    return facts->same_pe            ? "the same PE"
-           : facts->has[path]        ? facts->has[path]
-           : ops->way                ? ops->way(facts)
-           : is_forced(facts, order) ? "chosen by WEFT_PATH"
-                                     : ops->why;
+    return facts->same_pe                ? "the same PE"
+           : facts->has[path]            ? facts->has[path]
+           : ops->way                    ? ops->way(facts)
+           : is_restricted(facts, order) ? "chosen by WEFT_PATH"
+                                         : ops->why;
 }
 
 const char *path_why(enum path_id path, const struct path_facts *facts,
                      const struct path_order *order, enum path_id chosen)
 {
-    const char *why_not = obstacle(path, facts, order);
+    const char *why_not = find_obstacle(path, facts, order);
     enum path_id tried;
     if (path == chosen)
-        return why_taken(path, facts, order);
+        return explain_choice(path, facts, order);
     if (why_not)
         return why_not;
-    for (int k = 0; (tried = candidate(facts, order, k)) != PATH_NONE; k++)
+    for (int k = 0; (tried = find_candidate(facts, order, k)) != PATH_NONE; k++)
         if (tried == path)
-            return "another one comes before it";
-    return is_forced(facts, order) ? "WEFT_PATH does not name it"
-                                   : "taken only when WEFT_PATH names it";
+            return "another path has priority";
+    return is_restricted(facts, order) ? "WEFT_PATH does not name it"
+                                       : "used only if WEFT_PATH names it";
 }
 
-/* Behind `used` bytes of text; how many there are then. */
-static size_t add_reason(char *text, size_t used, size_t room, enum path_id path, const char *why)
+/* Appends a reason behind `used` bytes of text, and returns the new length. */
+static size_t add_reason(char *text, size_t used, size_t space, enum path_id path, const char *why)
 {
-    enum { LEAST_BYTES = 24 };
-    char part[PATH_REASON_BYTES];
-    if (used + LEAST_BYTES > room)
+    enum { REASON_LEAST_BYTES = 24 };
+    char reason[PATH_REASON_BYTES];
+    if (used + REASON_LEAST_BYTES > space)
         return used;
-    snprintf(part, sizeof part, "%s%s: %.*s", used ? "; " : "", path_name(path),
-             (int)sizeof part - 32, why);
-    base_shorten(text + used, room - used, part);
+    snprintf(reason, sizeof reason, "%s%s: %.*s", used ? "; " : "", path_name(path),
+             (int)sizeof reason - 32, why);
+    base_shorten(text + used, space - used, reason);
     return used + strlen(text + used);
 }
 
@@ -159,15 +160,15 @@ weft_status path_choose(const struct path_facts *facts, const struct path_order 
     size_t used = 0;
     char *text = choice->reason;
     enum path_id path;
-    enum { TAKEN_BYTES = 288 }; /* are left for why the one that is taken is */
+    enum { CHOSEN_BYTES = 288 }; /* space that is kept for the reason of the chosen path */
     text[0] = choice->found[0] = '\0';
-    choice->taken = choice->shown = 0;
-    for (int k = 0; (path = candidate(facts, order, k)) != PATH_NONE; k++) {
-        const char *why_not = obstacle(path, facts, order);
-        const char *why = why_not ? why_not : why_taken(path, facts, order);
-        size_t room = sizeof choice->reason - (why_not ? TAKEN_BYTES : 0);
-        choice->taken = (uint16_t)(used ? used + 2 : 0);
-        used = add_reason(text, used, room, path, why);
+    choice->chosen_at = choice->shown = 0;
+    for (int k = 0; (path = find_candidate(facts, order, k)) != PATH_NONE; k++) {
+        const char *why_not = find_obstacle(path, facts, order);
+        const char *why = why_not ? why_not : explain_choice(path, facts, order);
+        size_t space = sizeof choice->reason - (why_not ? CHOSEN_BYTES : 0);
+        choice->chosen_at = (uint16_t)(used ? used + 2 : 0);
+        used = add_reason(text, used, space, path, why);
         choice->path = path;
         if (!why_not)
             return WEFT_OK;
@@ -175,5 +176,5 @@ weft_status path_choose(const struct path_facts *facts, const struct path_order 
     choice->path = PATH_NONE;
     return base_fail(WEFT_ERR_NO_PATH, "no path is left to its %s memory (%s)%s",
                      facts->kind == WEFT_GPU ? "GPU" : "host", text,
-                     is_forced(facts, order) ? "; WEFT_PATH allows no other" : "");
+                     is_restricted(facts, order) ? "; WEFT_PATH allows no other" : "");
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How this PE reaches a peer's memory. For every pair of a memory kind and a peer one path is
- * chosen (choose.c); a path is one table of operations on (segment, offset) at that peer, the same
- * for host and GPU memory. Where a peer's host memory is mapped here, src/ops does not even call
- * the table but loads and stores through peer->base.
+ * chosen (choose.c). A path is a table of operations on (segment, offset) at that peer, the same
+ * for host and GPU memory. Where a peer's host memory is mapped here, src/ops does not call the
+ * table, but loads and stores through peer->base.
  *
- * A path is added by its own files and one line in PATH_LIST: its table `path_NAME` says when it
- * can be used, what it keeps per context, and what it does. Nothing outside its files names it.
- * Knows nothing of teams, contexts and collectives. */
+ * A new path needs its own files and one line in PATH_LIST. Its table `path_NAME` says when the
+ * path can be used, what it keeps per context, and what it does; no other file names it. Paths know
+ * nothing of teams, contexts and collectives. */
 #ifndef WEFT_PATH_PATH_H
 #define WEFT_PATH_PATH_H
 
@@ -36,7 +36,7 @@ enum path_id {
     PATH_LIST(PATH_ENUM)
 #undef PATH_ENUM
         PATH_COUNT,
-    PATH_NONE = PATH_COUNT /* no path is left: every operation says why */
+    PATH_NONE = PATH_COUNT /* no path is left; every operation fails and says why */
 };
 
 _Static_assert((int)PATH_COUNT < (int)BOX_PATHS, "the black box has a column for every path");
@@ -53,51 +53,55 @@ struct gpu;
 struct weft_dev;
 struct path_ops;
 struct path_choice;
-struct path_state;  /* what a path keeps per context; only the path looks inside */
-struct path_common; /* what it keeps per job, likewise */
+struct path_state;  /* state of a path for one context; opaque outside the path */
+struct path_common; /* state of a path for the job; opaque outside the path */
 struct path_found;
 struct path_wait;
 
-/* What paths know of their job. Filled by the job; read only here. */
+/* What paths know of their job. The job fills it; paths only read it. */
 struct path_world {
     int pe, npes;
     struct boot *boot;
-    char *(*map)[SEG_COUNT]; /* [npes] where each PE's host segments are mapped here, NULL = not */
-    struct gpu *gpu;         /* NULL until GPU memory is first asked for */
-    struct path_choice *choices[MEMORY_KINDS]; /* [npes] each; NULL: that kind is not in use */
-    struct path_found *found[PATH_COUNT];      /* by look() of that path; NULL: it did not look */
-    struct path_common *common[PATH_COUNT];    /* what join() of that path has made */
-    size_t sizes[SEG_COUNT];                   /* of each PE's part of the host segments */
-    uint64_t wait_limit_ns;                    /* of any wait; 0 = none */
-    int cpus;                                  /* that the PEs of this node may run on */
-    _Atomic bool alone; /* nobody else wanted the CPU of a thread that waits, when it last asked */
+    char *(
+        *map)[SEG_COUNT]; /* [npes] addresses here of each PE's host segments; NULL if not mapped */
+    struct gpu *gpu;      /* NULL until the job first uses GPU memory */
+    struct path_choice
+        *choices[MEMORY_KINDS]; /* [npes] each; NULL: the job does not use that kind */
+    struct path_found
+        *found[PATH_COUNT]; /* result of that path's look(); NULL: it was not called */
+    struct path_common *common[PATH_COUNT]; /* result of that path's join() */
+    size_t sizes[SEG_COUNT];                /* bytes of each PE's part of the host segments */
+    uint64_t wait_limit_ns;                 /* limit of any wait; 0: none */
+    int cpus; /* number of CPUs that the PEs of this node may run on */
+    _Atomic bool
+        alone; /* no other thread wanted the CPU of a waiting thread when it last yielded */
 
-    /* The job's own waiting (job/waiter.h), for path_wait_step() and path_wait_end(). */
+    /* The job's wait (job/waiter.h), for path_wait_step() and path_wait_end(). */
     void *job;
     weft_status (*wait_step)(struct path_wait *wait, uint64_t seen);
     void (*wait_end)(struct path_wait *wait);
 
-    /* In place of what refine() has found: the path reaches that memory otherwise from now on.
-     * Waits for nothing.
-     * NULL: nobody wants to know. */
+    /* Replaces the text of refine(): the path reaches that memory in another way from now on. It
+     * does not wait. NULL: the job does not record it. */
     void (*tell_found)(const struct path_world *world, weft_kind kind, int pe, const char *found);
 };
 
-/* A wait of a path for a count that PE `pe` makes grow, as bounded and as visible as every other:
+/* A wait of a path until PE `pe` has raised a count. It has the limit and the diagnostics of every
+ * other wait:
  *
  *     struct path_wait wait = {.world = world, .operation = BOX_OP_QUIET, .pe = pe, .expected = n};
  *     while (count < n && !status)
  *         status = path_wait_step(&wait, count);
  *     path_wait_end(&wait);
  *
- * A step may call `progress` of the job's contexts, under the lock of the job: no path waits in
- * `open`, `close` or `progress`, and none steps while it holds a lock that its `progress` takes. */
+ * A step may call `progress` of the job's contexts, under the job's lock. So no path may wait in
+ * `open`, `close` or `progress`, or call a step while it holds a lock that its `progress` takes. */
 struct path_wait {
     const struct path_world *world;
     enum box_operation operation;
     int pe;
     uint64_t expected;
-    uint64_t keeps[32]; /* the job's; zeros when the wait begins */
+    uint64_t keeps[32]; /* state of the job's wait; all 0 when the wait begins */
 };
 
 static inline weft_status path_wait_step(struct path_wait *wait, uint64_t seen)
@@ -110,19 +114,19 @@ static inline void path_wait_end(struct path_wait *wait)
     wait->world->wait_end(wait);
 }
 
-/* One PE as seen from one context. 64 bytes: one cache line per operation. */
+/* One PE as one context sees it. 64 bytes, so that an operation reads one cache line. */
 struct peer {
-    char *base[SEG_COUNT]; /* load/store address of its host segments; NULL: go through ops */
-    struct box_counters *counters; /* of this context and path */
+    char *base[SEG_COUNT];         /* load/store address of its host segments; NULL: use ops */
+    struct box_counters *counters; /* counters of this context and path */
     const struct path_ops *ops;
     struct path_state *state;
-    int32_t pe;    /* number in the job */
+    int32_t pe;    /* number of the PE in the job */
     uint16_t path; /* enum path_id */
-    uint16_t kind; /* weft_kind: of the memory that this path reaches */
+    uint16_t kind; /* weft_kind of the memory that this path reaches */
     const struct path_world *world;
 };
 
-/* remote.peer is the peer for the memory kind of remote.segment. */
+/* An address at a peer. remote.peer is the peer for the memory kind of remote.segment. */
 struct remote {
     struct peer *peer;
     enum segment_id segment;
@@ -134,95 +138,98 @@ struct path_strides {
     size_t remote_step, local_step, element, n;
 };
 
-/* What a path has found out about this machine before any pair chooses it. */
+/* What a path has found on this machine before any pair chooses it. */
 struct path_found {
-    char lacks[PATH_LACKS_BYTES], has[240]; /* what is missing, "" = nothing; what there is */
-    /* This PE's own memory is reached by it as well: what others do there by this path is atomic
-     * only with what goes the same way. */
+    char lacks[PATH_LACKS_BYTES],
+        has[240]; /* lacks: what is missing, "" if nothing; has: what there is */
+    /* The path must also reach this PE's own memory: atomics of peers over this path are atomic
+     * only with operations that use the same path. */
     bool own_too;
-    void *keeps; /* for join(), which takes it; else `drop` frees it */
+    void *keeps; /* result for join(), which takes ownership; otherwise `drop` frees it */
     void (*drop)(void *keeps);
 };
 
 struct path_facts;
 
-/* Sizes and bounds have been checked by the caller; the local side of an operation is any memory of
- * this PE, its GPU's included. An entry that is NULL gets a default (table.c): store, load,
- * put_signal, iput and iget are made of put, get, atomic and quiet; fence is quiet; quiet has
- * nothing to do; the others say that the path has no such operation. */
+/* The operations of a path. The caller has checked sizes and bounds. The local side of an operation
+ * is any memory of this PE, its GPU's included. An entry that is NULL gets a default (table.c):
+ * store, load, put_signal, iput and iget are made of put, get, atomic and quiet; fence is quiet;
+ * quiet does nothing; every other entry fails and names the missing operation. */
 struct path_ops {
     const char *name;
-    const char *why; /* it was taken, where it was taken unasked */
-    bool unasked;    /* may be chosen without being named in WEFT_PATH */
-    bool gpu_only;   /* it reaches no host memory, so that a WEFT_PATH of such paths leaves that
-                      * free */
-    bool thread;     /* a thread of the peer has a part in its operations */
-    bool direct; /* its operations on mapped host memory are loads and stores: peer->base is set */
+    const char *why; /* why the path is chosen without WEFT_PATH */
+    bool unasked;    /* the path may be chosen without being named in WEFT_PATH */
+    bool gpu_only;   /* The path reaches no host memory, so a WEFT_PATH of such paths does not
+                        restrict host memory. */
+    bool thread;     /* A thread of the peer takes part in the operations. */
+    bool direct;     /* Operations on mapped host memory are loads and stores: peer->base is set. */
 
-    /* NULL when the path can be used between two PEs, else why not. A pure function. */
+    /* NULL if the path can be used between two PEs, else why not. A pure function. */
     const char *(*obstacle)(const struct path_facts *facts);
 
-    /* In its place, what is known of the way between the two when the path is taken. NULL:
+    /* Replaces `why`: what is known of the route between the two PEs when the path is chosen. NULL:
      * nothing. */
     const char *(*way)(const struct path_facts *facts);
 
-    /* Looks whether what the path needs is here. Called once, before any pair chooses a path, in a
-     * job that may need this one: WEFT_PATH names it, or there are other nodes and it is taken
-     * unasked; else when a pair has no other path left, and it is taken unasked. Collective over
-     * the job; a pair uses the path when neither end lacks anything. A failure ends the job: wrong
-     * configuration, or PEs that do not hear each other. NULL: it needs nothing. */
+    /* Finds out whether this machine has what the path needs. It is called once, before any pair
+     * chooses a path, in a job that may need this one: WEFT_PATH names it, or it is `unasked` and
+     * there are other nodes; or later, when it is `unasked` and a pair has no other path left.
+     * Collective over the job. A pair uses the path if neither end lacks anything. An error ends
+     * the job: a wrong configuration, or PEs that cannot communicate. NULL: the path needs
+     * nothing. */
     weft_status (*look)(const struct path_world *world, struct path_found *found);
 
-    /* What it keeps for the whole job, world->common[] afterwards. Called once, before any context
-     * opens the path and when some PE of the job has chosen it for some peer; collective over the
-     * job, so also at PEs that have not. NULL: nothing. */
+    /* Creates the path's state for the job, world->common[] afterwards. It is called once, before
+     * any context opens the path, if some PE of the job has chosen it for some peer. Collective
+     * over the job, so PEs that have not chosen it call it too. NULL: no state. */
     weft_status (*join)(const struct path_world *world, struct path_common **common);
 
-    /* Looks, when that kind of memory of a peer is reached over this path, whether it can be
-     * reached better than by what was proven, and says in *found what will be used and why; *found
-     * "" = nothing is to be said. Called after the proofs of the kind, by every PE, and again when
-     * that memory has grown. A failure ends the job. NULL: there is no better way. */
+    /* Finds out whether this path can reach that kind of the peer's memory by a better method than
+     * the tested one. *found says which method is used and why; "" if there is nothing to say.
+     * Every PE calls it after the path tests of the kind, and again when that memory has grown. An
+     * error ends the job. NULL: there is no other method. */
     weft_status (*refine)(const struct path_world *world, weft_kind kind, int pe, char *found,
                           size_t bytes);
 
-    /* Not collective but for PEs that are threads, which come all or none. Contexts are closed, the
-     * segments still mapped, the GPU side still open. */
+    /* Frees the job's state. Not collective, except for PEs that are threads, of which all call it
+     * or none. Contexts are closed; the segments are still mapped and the GPU side is still
+     * open. */
     void (*leave)(struct path_common *common);
 
-    /* The CPUs next to the device that this PE's operations go through, for threads that give many
-     * of them.
-     * False: the machine does not tell. NULL: no device has a part in them. */
+    /* The CPUs on the NUMA node of the device that this PE's operations use, for threads that post
+     * many of them. False: unknown. NULL: the operations use no device. */
     bool (*cpus)(const struct path_common *common, cpu_set_t *cpus);
 
-    /* GPU memory of the job has come or gone: makes ready what the path needs of it. Called when
-     * the path is joined by then, before anything of that memory is reached by it; collective over
-     * the job. NULL: nothing. */
+    /* GPU memory of the job has come or gone: prepares the path for it. It is called after join(),
+     * before the path reaches any of that memory. Collective over the job. NULL: nothing to
+     * prepare. */
     weft_status (*gpu_memory)(struct path_common *common);
 
-    /* Device code of that target gives its operations to this path by itself: by the carrier that
-     * this tells (enum weft_dev_carrier), and with what `device` puts into *dev, whose segments are
-     * filled. 0, as where it is NULL: it gives them to the proxy. */
-    unsigned (*carrier)(const struct path_common *common, bool cuda);
+    /* transport: the transport (enum weft_dev_carrier) by which device code of that target posts
+     * operations to this path itself; 0, or NULL: device code uses the proxy. device: fills the
+     * path's part of *dev, whose segments are filled already. */
+    unsigned (*transport)(const struct path_common *common, bool cuda);
     weft_status (*device)(struct path_common *common, bool cuda, struct weft_dev *dev);
 
-    /* By which device that queue of its own to the PE leads for device code, "mlx5_0, port 1"; ""
-     * where there is none. */
+    /* Names the device that a queue of device code to the PE uses, "mlx5_0, port 1"; "" if it uses
+     * none. */
     void (*name_queue)(const struct path_common *common, int pe, uint64_t queue, char *text,
                        size_t bytes);
 
-    /* What device code has given so is complete at every PE. */
-    weft_status (*settle_device)(struct path_common *common);
+    /* Waits until all operations that device code has posted to this path are complete at every
+     * PE. */
+    weft_status (*complete_device)(struct path_common *common);
 
-    /* What it keeps for one context. *state NULL afterwards: nothing, so that fence and quiet need
-     * not ask it; then it is opened again when the job gets a GPU side. */
+    /* Opens the state for one context. *state NULL: the path has none, so fence and quiet skip it;
+     * it is opened again when the job gets a GPU side. */
     weft_status (*open)(const struct path_world *world, struct path_state **state);
     void (*close)(struct path_state *state);
 
-    /* Where a place can be loaded and stored, by the CPU in host memory, by this PE's GPU in GPU
-     * memory. WEFT_ERR_NO_PATH with the reason where it cannot. */
+    /* The address of remote memory for loads and stores: by the CPU for host memory, by this PE's
+     * GPU for GPU memory. WEFT_ERR_NO_PATH with the reason if there is none. */
     weft_status (*address)(struct remote at, char **address);
 
-    /* Returns when src may be reused. nbi: may keep src until quiet. */
+    /* Returns when src may be reused. nbi: the path may read src until quiet. */
     weft_status (*put)(struct remote to, const void *src, size_t bytes, bool nbi);
     weft_status (*get)(struct remote from, void *dst, size_t bytes, bool nbi);
 
@@ -234,76 +241,77 @@ struct path_ops {
     weft_status (*store)(struct remote to, const void *value, size_t width);
     weft_status (*load)(struct remote from, void *value, size_t width);
 
-    /* width 4 or 8; *fetched gets the value from before when it is not NULL. */
+    /* width: 4 or 8 bytes. *fetched gets the old value if it is not NULL. */
     weft_status (*atomic)(struct remote at, weft_amo amo, size_t width, uint64_t value,
                           uint64_t expected, void *fetched, bool nbi);
 
-    /* put, and then (never visible before the data) the signal; both over this path. */
+    /* A put, then the signal, which never becomes visible before the data. Both use this path. */
     weft_status (*put_signal)(struct remote to, const void *src, size_t bytes, struct remote signal,
                               uint64_t value, weft_signal_op op, bool nbi);
 
-    /* Order, or complete, what this context has given to this path. */
+    /* Orders, or completes, the operations of this context on this path. */
     weft_status (*fence)(struct path_state *state);
     weft_status (*quiet)(struct path_state *state);
 
-    /* Moves on what is outstanding; called by waiting PEs. True: something has come, which is worth
-     * a look before the CPU is given away. NULL: nothing ever needs it. */
+    /* Advances operations in flight. PEs that wait call it. True: something has arrived, so the
+     * caller checks its condition before it yields the CPU. NULL: the path never needs it. */
     bool (*progress)(struct path_state *state);
 };
 
-/* The table of a path with every entry but `progress`, `open` and `close` filled; PATH_NONE has one
- * too. */
+/* The table of a path with defaults in all entries but `progress`, `open` and `close`. PATH_NONE
+ * has a table too. */
 const struct path_ops *path_ops_of(enum path_id path);
 
 const char *path_name(enum path_id path);
 
 /* ----------------------------------------------------------------- choice: a pure function */
 
-/* Parsed WEFT_PATH. */
+/* WEFT_PATH, parsed. */
 struct path_order {
-    int count; /* 0: the library's own order */
+    int count; /* 0: the order of PATH_LIST */
     enum path_id order[PATH_COUNT];
-    uint32_t excluded; /* bit per path */
-    bool forced;       /* a list was given: only its paths may be used */
+    uint32_t excluded; /* bit per path that is excluded */
+    bool forced;       /* WEFT_PATH lists paths: only those may be used */
 };
 
-/* "p2p,weak" (only these, in this order), "^p2p" (all but this), "" (own order).
- * WEFT_ERR_CONFIG names a path that is unknown or not in this version. */
+/* Parses "p2p,weak" (only these, in this order), "^p2p" (all but this) or "" (the default order).
+ * WEFT_ERR_CONFIG: it names a path that is unknown or not in this version. */
 weft_status path_order_parse(const char *text, struct path_order *order);
 
-/* What is known of a peer's memory of one kind, seen from this PE. */
+/* What this PE knows of a peer's memory of one kind. */
 struct path_facts {
     weft_kind kind;
     bool same_pe;
-    bool same_node;       /* the PEs share a kernel */
-    bool mapped;          /* it is mapped here and may be accessed */
-    const char *evidence; /* why it is not mapped; NULL = not known */
-    const char *third;    /* by which third GPU GPU memory can be reached; NULL = by none */
-    const char *no_third; /* why by none */
-    uint32_t failed;      /* bit per path: its proof failed */
-    /* Of paths that look before they are chosen: what either end lacks, NULL = nothing; what this
-     * end has found. */
+    bool same_node;           /* The PEs share a kernel. */
+    bool mapped;              /* The memory is mapped here and may be accessed. */
+    const char *evidence;     /* why it is not mapped; NULL if unknown */
+    const char *relay_gpu;    /* the relay GPU by which GPU memory can be reached; NULL: none */
+    const char *no_relay_gpu; /* why there is no relay GPU */
+    uint32_t failed;          /* bit per path whose path test failed */
+    /* Of paths with look(): what either end lacks, NULL if nothing; what this end has. */
     const char *lacks[PATH_COUNT], *has[PATH_COUNT];
-    uint32_t own_too; /* bit per path that reaches this PE's own memory as well */
+    uint32_t own_too; /* bit per path that must also reach this PE's own memory */
 };
 
 struct path_choice {
     enum path_id path;
-    bool proven;                    /* data, flags and atomics have been seen to arrive over it */
-    uint32_t failed;                /* bit per path whose proof failed between the two */
-    char reason[PATH_REASON_BYTES]; /* why no better one; from `taken` on: why this */
-    uint16_t taken;
-    /* What becomes of it later; under the job's lock of what is shown. */
-    uint16_t shown;               /* number of why this in the black box, without what was found */
-    char found[PATH_FOUND_BYTES]; /* by the path, of how it reaches that memory; it may change */
+    bool proven;                    /* The path test has passed: data, flags and atomics arrived. */
+    uint32_t failed;                /* bit per path whose path test failed between the two PEs */
+    char reason[PATH_REASON_BYTES]; /* why no better path was chosen; from `chosen_at` on, why this
+                                       one was */
+    uint16_t chosen_at;
+    /* Later changes, under the job's lock of the published choices. */
+    uint16_t shown;               /* reason number in the black box, without `found` */
+    char found[PATH_FOUND_BYTES]; /* how the path reaches that memory, as the path reports; may
+                                     change */
 };
 
-/* Fills path and reason. WEFT_ERR_NO_PATH, with each path's reason in the sentence and in
- * choice->reason, and path PATH_NONE, when none is left. */
+/* Fills path and reason. WEFT_ERR_NO_PATH if no path is left: the error text and choice->reason
+ * name each path's reason, and the path is PATH_NONE. */
 weft_status path_choose(const struct path_facts *facts, const struct path_order *order,
                         struct path_choice *choice);
 
-/* Why `path` is taken between the two, or is not, where `chosen` is. */
+/* Why `path` is used between the two PEs, or is not, if `chosen` is used. */
 const char *path_why(enum path_id path, const struct path_facts *facts,
                      const struct path_order *order, enum path_id chosen);
 

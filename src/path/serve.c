@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See serve.h. Host memory: the operations of path p2p, which are complete at once. GPU memory:
- * copies, accesses and signals on one lane of this PE's GPU, in order there and complete later,
- * when an event behind them has passed. Whatever is not on that lane waits for it first. */
+/* See serve.h. Host memory: the operations of path p2p, which complete at once. GPU memory: copies,
+ * accesses and signals on one internal stream of this PE's GPU, in order there and complete later,
+ * when an event recorded after them has completed. Operations outside that stream wait for it
+ * first. */
 #include "path/serve.h"
 
 #include "base/status.h"
@@ -11,24 +12,25 @@
 #include <string.h>
 
 enum {
-    MARKS = 64,    /* copies of which the end is looked for */
-    SERVE_LANE = 1 /* any: contexts are dealt out over all of them */
+    EVENTS_MOST = 64, /* events in flight */
+    SERVE_STREAM = 1  /* internal stream; contexts are spread over all of them */
 };
 
-/* An event of the GPU behind the first `given` requests. */
-struct mark {
-    uint64_t given;
+/* An event of the GPU after the first `begun` requests. */
+struct serve_event {
+    uint64_t begun;
     struct gpu_event *event;
 };
 
 struct serve {
     const struct path_world *world;
     struct peer host;         /* this PE's own host memory, for the table of p2p */
-    uint64_t given, complete; /* counts of requests */
-    bool unsettled;           /* something is on the lane, */
-    bool unmarked;            /* and no event behind it */
-    struct mark marks[MARKS]; /* of the counts first_mark ... next_mark - 1, round */
-    uint64_t first_mark, next_mark;
+    uint64_t begun, complete; /* number of requests */
+    bool stream_busy;         /* The stream has operations. */
+    bool event_due;           /* No event follows the last of them. */
+    struct serve_event
+        events[EVENTS_MOST]; /* ring with the events first_event ... next_event - 1 */
+    uint64_t first_event, next_event;
 };
 
 weft_status serve_open(const struct path_world *world, struct serve **result)
@@ -46,21 +48,22 @@ weft_status serve_open(const struct path_world *world, struct serve **result)
     return WEFT_OK;
 }
 
-static void drop_marks(struct serve *serve)
+static void drop_events(struct serve *serve)
 {
-    for (; serve->first_mark < serve->next_mark; serve->first_mark++)
-        gpu_event_release(serve->world->gpu, &serve->marks[serve->first_mark % MARKS].event);
+    for (; serve->first_event < serve->next_event; serve->first_event++)
+        gpu_event_release(serve->world->gpu,
+                          &serve->events[serve->first_event % EVENTS_MOST].event);
 }
 
 void serve_close(struct serve *serve)
 {
     if (!serve)
         return;
-    drop_marks(serve);
+    drop_events(serve);
     free(serve);
 }
 
-/* ------------------------------------------------------------------------------------ places */
+/* --------------------------------------------------------------------------------- addresses */
 
 static size_t segment_bytes(const struct serve *serve, unsigned segment)
 {
@@ -83,7 +86,7 @@ static weft_status check_range(const struct serve *serve, unsigned segment, uint
         (unsigned long long)bytes, (unsigned long long)offset, segment, serve->world->pe, size);
 }
 
-static weft_status check(const struct serve *serve, const struct serve_request *r)
+static weft_status check_request(const struct serve *serve, const struct serve_request *r)
 {
     bool single = r->operation == SERVE_STORE || r->operation == SERVE_LOAD;
     if (r->operation >= SERVE_OPERATIONS ||
@@ -106,12 +109,12 @@ static weft_status check(const struct serve *serve, const struct serve_request *
     return check_range(serve, r->signal_segment, r->signal_offset, sizeof(uint64_t));
 }
 
-static struct remote host_place(struct serve *serve, unsigned segment, uint64_t offset)
+static struct remote host_remote(struct serve *serve, unsigned segment, uint64_t offset)
 {
     return (struct remote){&serve->host, (enum segment_id)segment, (size_t)offset};
 }
 
-static CUdeviceptr gpu_place(const struct serve *serve, uint64_t offset)
+static CUdeviceptr gpu_pointer(const struct serve *serve, uint64_t offset)
 {
     const struct gpu *gpu = serve->world->gpu;
     return gpu_address(gpu, gpu->slot_of[serve->world->pe], (size_t)offset);
@@ -119,75 +122,76 @@ static CUdeviceptr gpu_place(const struct serve *serve, uint64_t offset)
 
 /* -------------------------------------------------------------------------------- completion */
 
-/* What is not on the lane, or is asked of the CPU, comes after what is on it. */
-static weft_status settle(struct serve *serve)
+/* Waits until the stream is empty: an operation outside the stream, or of the CPU, must come after
+ * those on it. */
+static weft_status drain_stream(struct serve *serve)
 {
-    if (!serve->unsettled)
+    if (!serve->stream_busy)
         return WEFT_OK;
-    weft_status status = gpu_stream_quiet(serve->world->gpu, SERVE_LANE);
+    weft_status status = gpu_stream_quiet(serve->world->gpu, SERVE_STREAM);
     if (!status) {
-        serve->unsettled = serve->unmarked = false;
-        drop_marks(serve);
+        serve->stream_busy = serve->event_due = false;
+        drop_events(serve);
     }
     return status;
 }
 
 weft_status serve_quiet(struct serve *serve)
 {
-    weft_status status = settle(serve);
-    serve->complete = status ? serve->complete : serve->given;
+    weft_status status = drain_stream(serve);
+    serve->complete = status ? serve->complete : serve->begun;
     return status;
 }
 
-uint64_t serve_given(const struct serve *serve)
+uint64_t serve_count_begun(const struct serve *serve)
 {
-    return serve->given;
+    return serve->begun;
 }
 
-weft_status serve_look(struct serve *serve, uint64_t *complete)
+weft_status serve_poll(struct serve *serve, uint64_t *complete)
 {
     weft_status status = WEFT_OK;
-    while (!status && serve->first_mark < serve->next_mark) {
-        struct mark *mark = &serve->marks[serve->first_mark % MARKS];
-        status = gpu_event_query(serve->world->gpu, &mark->event);
-        if (status || mark->event)
+    while (!status && serve->first_event < serve->next_event) {
+        struct serve_event *oldest = &serve->events[serve->first_event % EVENTS_MOST];
+        status = gpu_event_query(serve->world->gpu, &oldest->event);
+        if (status || oldest->event)
             break;
-        serve->complete = mark->given;
-        serve->first_mark++;
+        serve->complete = oldest->begun;
+        serve->first_event++;
     }
-    if (!status && serve->first_mark == serve->next_mark && !serve->unmarked) {
-        serve->unsettled = false;
-        serve->complete = serve->given;
+    if (!status && serve->first_event == serve->next_event && !serve->event_due) {
+        serve->stream_busy = false;
+        serve->complete = serve->begun;
     }
     *complete = serve->complete;
     return status;
 }
 
-/* An event behind what has just been put on the lane. Where there is no room for another, all of it
- * is waited for: then there is nothing to look for. */
-static weft_status mark(struct serve *serve)
+/* Records an event after the last operation on the stream. If the ring is full, it waits until the
+ * stream is empty instead. */
+static weft_status record_event(struct serve *serve)
 {
-    struct mark *next = &serve->marks[serve->next_mark % MARKS];
-    if (serve->next_mark - serve->first_mark == MARKS)
-        return settle(serve);
-    next->given = serve->given;
-    weft_status status = gpu_event_record(serve->world->gpu, SERVE_LANE, &next->event);
+    struct serve_event *next = &serve->events[serve->next_event % EVENTS_MOST];
+    if (serve->next_event - serve->first_event == EVENTS_MOST)
+        return drain_stream(serve);
+    next->begun = serve->begun;
+    weft_status status = gpu_event_record(serve->world->gpu, SERVE_STREAM, &next->event);
     if (status)
         return status;
-    serve->next_mark++;
-    serve->unmarked = false;
+    serve->next_event++;
+    serve->event_due = false;
     return WEFT_OK;
 }
 
 /* ------------------------------------------------------------------------------- host memory */
 
-static weft_status on_host(struct serve *serve, const struct serve_request *r, void *data,
-                           uint64_t *before)
+static weft_status execute_on_host(struct serve *serve, const struct serve_request *r, void *data,
+                                   uint64_t *before)
 {
     const struct path_ops *ops = serve->host.ops;
-    struct remote at = host_place(serve, r->segment, r->offset);
+    struct remote at = host_remote(serve, r->segment, r->offset);
     size_t bytes = (size_t)r->bytes;
-    weft_status status = settle(serve);
+    weft_status status = drain_stream(serve);
     if (status)
         return status;
     switch (r->operation) {
@@ -211,8 +215,9 @@ static weft_status access_gpu(struct serve *serve, const struct serve_request *r
 {
     bool fetches = op == GPU_ACCESS_LOAD || (op != GPU_ACCESS_STORE && op >= WEFT_AMO_FETCH);
     uint64_t found = 0;
-    weft_status status = gpu_access(serve->world->gpu, SERVE_LANE, gpu_place(serve, r->offset), op,
-                                    (size_t)r->bytes, value, r->expected, fetches ? &found : NULL);
+    weft_status status =
+        gpu_access(serve->world->gpu, SERVE_STREAM, gpu_pointer(serve, r->offset), op,
+                   (size_t)r->bytes, value, r->expected, fetches ? &found : NULL);
     if (before)
         *before = found;
     return status;
@@ -225,13 +230,13 @@ static weft_status store_gpu(struct serve *serve, const struct serve_request *r,
     return access_gpu(serve, r, GPU_ACCESS_STORE, value, NULL);
 }
 
-/* What the lane answers comes behind all that was on it. */
-static weft_status answered(struct serve *serve, weft_status status)
+/* A value that the GPU returned comes after everything that was on the stream. */
+static weft_status mark_stream_empty(struct serve *serve, weft_status status)
 {
     if (status)
         return status;
-    drop_marks(serve);
-    serve->unsettled = serve->unmarked = false;
+    drop_events(serve);
+    serve->stream_busy = serve->event_due = false;
     return WEFT_OK;
 }
 
@@ -240,43 +245,43 @@ static weft_status load_gpu(struct serve *serve, const struct serve_request *r, 
     uint64_t value = 0;
     weft_status status = access_gpu(serve, r, GPU_ACCESS_LOAD, 0, &value);
     memcpy(data, &value, (size_t)r->bytes);
-    return answered(serve, status);
+    return mark_stream_empty(serve, status);
 }
 
 static weft_status atomic_gpu(struct serve *serve, const struct serve_request *r, uint64_t *before)
 {
     weft_status status = access_gpu(serve, r, r->amo, r->value, before);
-    return r->amo >= WEFT_AMO_FETCH ? answered(serve, status) : status;
+    return r->amo >= WEFT_AMO_FETCH ? mark_stream_empty(serve, status) : status;
 }
 
-/* An asker that does nothing but wait for one word has it sooner by a load; of many gets in a row
- * the copies run at the same time. */
+/* A requester that waits for one word gets it sooner by a load. For many gets in a row the copies
+ * overlap. */
 static weft_status get_gpu(struct serve *serve, const struct serve_request *r, void *data)
 {
     struct gpu *gpu = serve->world->gpu;
-    CUdeviceptr at = gpu_place(serve, r->offset);
+    CUdeviceptr at = gpu_pointer(serve, r->offset);
     bool word = r->bytes > 0 && at % sizeof(uint64_t) + r->bytes <= sizeof(uint64_t);
-    if (r->urgent && word && serve->first_mark == serve->next_mark)
+    if (r->urgent && word && serve->first_event == serve->next_event)
         return load_gpu(serve, r, data);
-    return gpu_copy(gpu, SERVE_LANE, data, (const void *)(uintptr_t)at, (size_t)r->bytes,
+    return gpu_copy(gpu, SERVE_STREAM, data, (const void *)(uintptr_t)at, (size_t)r->bytes,
                     GPU_IN_ORDER);
 }
 
-/* Few bytes are sooner stored than copied, and need not stay where they are. */
+/* A few bytes are stored sooner than copied, and the source can be reused at once. */
 static weft_status put_gpu(struct serve *serve, const struct serve_request *r, const void *data)
 {
     enum { FEW_BYTES = 24 };
     struct gpu *gpu = serve->world->gpu;
-    void *to = (void *)(uintptr_t)gpu_place(serve, r->offset);
+    void *to = (void *)(uintptr_t)gpu_pointer(serve, r->offset);
     unsigned char few[FEW_BYTES];
     if (r->bytes > sizeof few)
-        return gpu_copy(gpu, SERVE_LANE, to, data, (size_t)r->bytes, GPU_IN_ORDER);
+        return gpu_copy(gpu, SERVE_STREAM, to, data, (size_t)r->bytes, GPU_IN_ORDER);
     memcpy(few, data, (size_t)r->bytes);
-    return gpu_copy_plain(gpu, SERVE_LANE, to, few, (size_t)r->bytes);
+    return gpu_copy_plain(gpu, SERVE_STREAM, to, few, (size_t)r->bytes);
 }
 
-static weft_status on_gpu(struct serve *serve, const struct serve_request *r, void *data,
-                          uint64_t *before)
+static weft_status execute_on_gpu(struct serve *serve, const struct serve_request *r, void *data,
+                                  uint64_t *before)
 {
     switch (r->operation) {
     case SERVE_GET:
@@ -294,17 +299,17 @@ static weft_status on_gpu(struct serve *serve, const struct serve_request *r, vo
 
 /* ---------------------------------------------------------------------------------- requests */
 
-static weft_status do_one(struct serve *serve, const struct serve_request *r, void *data,
-                          uint64_t *before)
+static weft_status execute_request(struct serve *serve, const struct serve_request *r, void *data,
+                                   uint64_t *before)
 {
     if (r->segment != SEG_GPU)
-        return on_host(serve, r, data, before);
-    serve->unsettled = serve->unmarked = true;
-    return on_gpu(serve, r, data, before);
+        return execute_on_host(serve, r, data, before);
+    serve->stream_busy = serve->event_due = true;
+    return execute_on_gpu(serve, r, data, before);
 }
 
-/* A request of its own behind the data. */
-static weft_status signal_after(struct serve *serve, const struct serve_request *r)
+/* The signal is executed as a request of its own after the data. */
+static weft_status execute_signal(struct serve *serve, const struct serve_request *r)
 {
     struct serve_request signal = {.operation = SERVE_ATOMIC,
                                    .segment = r->signal_segment,
@@ -314,17 +319,17 @@ static weft_status signal_after(struct serve *serve, const struct serve_request 
                                    .bytes = sizeof(uint64_t),
                                    .value = r->value};
     if (r->signal_segment != SEG_GPU)
-        return on_host(serve, &signal, NULL, NULL);
-    serve->unsettled = serve->unmarked = true;
-    return gpu_signal(serve->world->gpu, SERVE_LANE, gpu_place(serve, r->signal_offset), r->value,
-                      (weft_signal_op)r->signal_op);
+        return execute_on_host(serve, &signal, NULL, NULL);
+    serve->stream_busy = serve->event_due = true;
+    return gpu_signal(serve->world->gpu, SERVE_STREAM, gpu_pointer(serve, r->signal_offset),
+                      r->value, (weft_signal_op)r->signal_op);
 }
 
-/* ------------------------------------------------------------------------------- a few words */
+/* --------------------------------------------------------------------- stores of a few words */
 
-/* The stores that a request comes to, when it comes to no more than a few. */
-static bool as_words(struct serve *serve, const struct serve_request *r, const void *data,
-                     struct gpu_word *words, int *n)
+/* Splits a request into a few stores of words. False if it needs more. */
+static bool split_into_words(struct serve *serve, const struct serve_request *r, const void *data,
+                             struct gpu_word *words, int *n)
 {
     bool set = r->operation == SERVE_ATOMIC && r->amo == WEFT_AMO_SET;
     bool put = r->operation == SERVE_PUT || r->operation == SERVE_STORE;
@@ -332,45 +337,46 @@ static bool as_words(struct serve *serve, const struct serve_request *r, const v
                   r->signal_op == WEFT_SIGNAL_SET;
     if (r->segment != SEG_GPU || !(set || put || signal))
         return false;
-    *n = gpu_split_words(gpu_place(serve, r->offset), set ? (const void *)&r->value : data,
+    *n = gpu_split_words(gpu_pointer(serve, r->offset), set ? (const void *)&r->value : data,
                          (size_t)r->bytes, words);
     if (!*n && !(signal && r->bytes == 0))
         return false;
     if (signal)
-        words[(*n)++] = (struct gpu_word){gpu_place(serve, r->signal_offset), r->value, 8};
+        words[(*n)++] = (struct gpu_word){gpu_pointer(serve, r->signal_offset), r->value, 8};
     return true;
 }
 
-/* Such a request, given to the GPU in one with its mark. False: it is to be carried out as others
- * are. */
+/* Gives such a request and its event to the GPU in one call. False: the request must be executed
+ * like others. */
 static bool store_words(struct serve *serve, const struct serve_request *r, const void *data)
 {
-    struct mark *next = &serve->marks[serve->next_mark % MARKS];
+    struct serve_event *next = &serve->events[serve->next_event % EVENTS_MOST];
     struct gpu_word words[GPU_MOST_WORDS];
     int n;
-    if (serve->next_mark - serve->first_mark == MARKS || !as_words(serve, r, data, words, &n) ||
-        gpu_store_recorded(serve->world->gpu, SERVE_LANE, words, n, &next->event) || !next->event)
+    if (serve->next_event - serve->first_event == EVENTS_MOST ||
+        !split_into_words(serve, r, data, words, &n) ||
+        gpu_store_recorded(serve->world->gpu, SERVE_STREAM, words, n, &next->event) || !next->event)
         return false;
-    next->given = serve->given;
-    serve->next_mark++;
-    serve->unsettled = true;
-    serve->unmarked = false;
+    next->begun = serve->begun;
+    serve->next_event++;
+    serve->stream_busy = true;
+    serve->event_due = false;
     return true;
 }
 
 weft_status serve_begin(struct serve *serve, const struct serve_request *request, void *data,
                         uint64_t *before)
 {
-    weft_status status = check(serve, request);
-    serve->given++;
+    weft_status status = check_request(serve, request);
+    serve->begun++;
     if (!status && store_words(serve, request, data))
         return WEFT_OK;
     if (!status)
-        status = do_one(serve, request, data, before);
+        status = execute_request(serve, request, data, before);
     if (!status && request->operation == SERVE_PUT_SIGNAL)
-        status = signal_after(serve, request);
-    if (!serve->unmarked)
+        status = execute_signal(serve, request);
+    if (!serve->event_due)
         return status;
-    weft_status marked = mark(serve);
-    return status ? status : marked;
+    weft_status recorded = record_event(serve);
+    return status ? status : recorded;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of all paths, with the entries that a path leaves out filled in: made of the others
- * where that is possible, else saying what is missing. Also the table for a peer that no path
- * reaches. */
+/* The tables of all paths. Entries that a path leaves out are filled in: made of other entries if
+ * possible, else they fail and name the missing operation. PATH_NONE's table is here too. */
 #include "path/path.h"
 
 #include "base/status.h"
@@ -23,7 +22,7 @@ static const char *memory_name(const struct peer *peer)
     return peer->kind == WEFT_GPU ? "GPU" : "host";
 }
 
-/* ------------------------------------------------------------ what is made of other operations */
+/* ----------------------------------------------------------- defaults made of other operations */
 
 static weft_status made_store(struct remote to, const void *value, size_t width)
 {
@@ -41,8 +40,8 @@ static weft_status made_put_signal(struct remote to, const void *src, size_t byt
 {
     const struct path_ops *ops = to.peer->ops;
     weft_status status = ops->put(to, src, bytes, nbi);
-    /* quiet, not fence: the default fence is quiet anyway, and a path whose fence orders more
-     * cheaply has a put_signal of its own. */
+    /* quiet and not fence: the default fence is a quiet anyway, and a path with a cheaper fence has
+     * its own put_signal. */
     if (!status)
         status = ops->quiet(to.peer->state);
     if (status)
@@ -75,9 +74,9 @@ static weft_status made_quiet(struct path_state *state)
     return WEFT_OK;
 }
 
-/* ------------------------------------------------------------------- what cannot be made of any */
+/* ----------------------------------------------------------------- operations that a path lacks */
 
-static weft_status missing(const struct peer *peer, const char *operation)
+static weft_status fail_missing(const struct peer *peer, const char *operation)
 {
     return base_fail(WEFT_ERR_NO_PATH, "path %s, which reaches the %s memory of PE %d, has no %s",
                      peer->ops->name, memory_name(peer), peer->pe, operation);
@@ -94,25 +93,25 @@ static weft_status missing_address(struct remote at, char **address)
 static weft_status missing_put(struct remote to, const void *src, size_t bytes, bool nbi)
 {
     (void)src, (void)bytes, (void)nbi;
-    return missing(to.peer, "put");
+    return fail_missing(to.peer, "put");
 }
 
 static weft_status missing_get(struct remote from, void *dst, size_t bytes, bool nbi)
 {
     (void)dst, (void)bytes, (void)nbi;
-    return missing(from.peer, "get");
+    return fail_missing(from.peer, "get");
 }
 
 static weft_status missing_atomic(struct remote at, weft_amo amo, size_t width, uint64_t value,
                                   uint64_t expected, void *fetched, bool nbi)
 {
     (void)amo, (void)width, (void)value, (void)expected, (void)fetched, (void)nbi;
-    return missing(at.peer, "atomics");
+    return fail_missing(at.peer, "atomics");
 }
 
-/* -------------------------------------------------------------------------------------- no path */
+/* ------------------------------------------------------------------------------------ PATH_NONE */
 
-static weft_status no_path(const struct peer *peer)
+static weft_status fail_no_path(const struct peer *peer)
 {
     const struct path_choice *choices = peer->world->choices[peer->kind];
     return base_fail(WEFT_ERR_NO_PATH, "no path from PE %d to the %s memory of PE %d (%s)",
@@ -123,26 +122,26 @@ static weft_status no_path(const struct peer *peer)
 static weft_status none_address(struct remote at, char **address)
 {
     *address = NULL;
-    return no_path(at.peer);
+    return fail_no_path(at.peer);
 }
 
 static weft_status none_put(struct remote to, const void *src, size_t bytes, bool nbi)
 {
     (void)src, (void)bytes, (void)nbi;
-    return no_path(to.peer);
+    return fail_no_path(to.peer);
 }
 
 static weft_status none_get(struct remote from, void *dst, size_t bytes, bool nbi)
 {
     (void)dst, (void)bytes, (void)nbi;
-    return no_path(from.peer);
+    return fail_no_path(from.peer);
 }
 
 static weft_status none_atomic(struct remote at, weft_amo amo, size_t width, uint64_t value,
                                uint64_t expected, void *fetched, bool nbi)
 {
     (void)amo, (void)width, (void)value, (void)expected, (void)fetched, (void)nbi;
-    return no_path(at.peer);
+    return fail_no_path(at.peer);
 }
 
 static const struct path_ops none = {
@@ -162,7 +161,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (!ops->entry)                                                                               \
         ops->entry = (with);
 
-static void complete(struct path_ops *ops)
+static void fill_defaults(struct path_ops *ops)
 {
     FILL(address, missing_address)
     FILL(put, missing_put)
@@ -181,7 +180,7 @@ static void make_tables(void)
 {
     for (int i = 0; i <= PATH_COUNT; i++) {
         tables[i] = i < PATH_COUNT ? *written[i] : none;
-        complete(&tables[i]);
+        fill_defaults(&tables[i]);
     }
 }
 

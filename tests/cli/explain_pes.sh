@@ -63,7 +63,7 @@ line '^PE 2 \(pid [0-9]+, cli_hang\) -> PE 0$'
 [ "$(grep -c "^  host      p2p: the peer's memory is mapped$" "$folder/out")" -eq 2 ] || fail 'both ways'
 line '^  path test passed$'
 line '^  not used  self: another PE$'
-line '^            slow: taken only when WEFT_PATH names it$'
+line '^            slow: used only if WEFT_PATH names it$'
 line '^  gpu       not in use$'
 awk 'length($0) > 100 { exit 1 }' "$folder/out" || fail "more than 100 columns: $(cat "$folder/out")"
 words=$(tr -s ' \n' '  ' < "$folder/out")
@@ -130,7 +130,7 @@ fi
 # --- a path that lies
 start 2 WEFT_PATH=slow,weak WEFT_SLOW=lie=1
 expect 1 'host      weak: chosen by WEFT_PATH' "$weft" explain --job "$pid" 0 1
-line '^            slow: its proof failed: PE 0 read word [0-9]+ back from PE 1 as 0x[0-9a-f]+;'
+line '^            slow: its path test failed: PE 0 read word [0-9]+ back from PE 1 as 0x[0-9a-f]+;'
 line '^            p2p: WEFT_PATH does not name it$'
 expect 1 '"failed": true' "$weft" explain --job "$pid" 0 1 --json
 json 'ways.1.memories.0.path' 'weak'
@@ -153,7 +153,7 @@ end_job
 start 2 LD_LIBRARY_PATH="$standins" FAKE_CUDA_DEVICES=3 FAKE_CUDA_MEMORY=128 FAKE_CUDA_NO_PEER=0-1 -- gpu
 expect 0 'gpu       relay: over GPU 2 (0000:12:00.0), which reaches both by NVLink' "$weft" explain --job "$pid" 0 1
 line '^            p2p: cuDeviceCanAccessPeer.*: no;'
-line '^            staged: another one comes before it$'
+line '^            staged: another path has priority$'
 end_job
 
 exit $((failures > 0))

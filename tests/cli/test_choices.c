@@ -41,7 +41,7 @@ static int set_up(void **state)
     choice->path = 1;
     choice->proof = BOX_PROOF_GOOD;
     choice->failed = 1;
-    choice->why[0] = box_reason(table, "its proof failed");
+    choice->why[0] = box_reason(table, "its path test failed");
     choice->why[1] = box_reason(table, "it is quick");
     return 0;
 }
@@ -71,7 +71,7 @@ static void what_was_written_is_read(void **state)
     assert_string_equal(host->paths[0].why, "it is quick");
     assert_false(host->paths[0].failed);
     assert_string_equal(host->paths[1].name, "one");
-    assert_string_equal(host->paths[1].why, "its proof failed");
+    assert_string_equal(host->paths[1].why, "its path test failed");
     assert_true(host->paths[1].failed);
     assert_int_equal(choices.kinds[1].proof, CHOICE_UNUSED);
     assert_true(choices_decode(slot, SLOT_BYTES, 0, &choices));

@@ -40,7 +40,7 @@ static void is_mapped(void)
     weft_map_info info = {.size = sizeof info};
     OK(weft_map_query(job, next, &info));
     CHECK(info.works == 1);
-    CHECK(strstr(query(next, WEFT_GPU).reason, "small ones by the CPU"));
+    CHECK(strstr(query(next, WEFT_GPU).reason, "small transfers by the CPU"));
 }
 
 static unsigned char pattern(int pe, int round, size_t i)

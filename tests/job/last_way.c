@@ -91,8 +91,8 @@ static void is_over(weft_job *job, const char *name)
         CHECK(strcmp(info.name, self ? "self" : name) == 0 && info.proven == 1);
         if (self || strcmp(name, "net") != 0)
             continue;
-        CHECK(
-            strstr(info.reason, "p2p: its proof failed; staged: its proof failed; net: provider "));
+        CHECK(strstr(info.reason,
+                     "p2p: its path test failed; staged: its path test failed; net: provider "));
         CHECK(strstr(info.reason, "(staged: made to lie)"));
         void *somewhere = alloc(job, 8);
         CHECK(weft_ptr(job, somewhere, pe) == NULL);
@@ -131,7 +131,7 @@ static void fails(const char *lacks)
     CHECK(weft_init(&job, NULL) == WEFT_ERR_NO_PATH);
     const char *said = weft_last_error();
     CHECK(strstr(said, "from PE ") &&
-          strstr(said, "p2p: its proof failed; staged: its proof failed"));
+          strstr(said, "p2p: its path test failed; staged: its path test failed"));
     CHECK(strstr(said, lacks));
     CHECK(strstr(said, "the test of path staged saw: made to lie"));
 }

@@ -19,7 +19,7 @@ static void all_lie(void)
 {
     weft_status status = weft_init(&job, NULL);
     CHECK(status == WEFT_ERR_NO_PATH);
-    CHECK(strstr(weft_last_error(), "slow: its proof failed"));
+    CHECK(strstr(weft_last_error(), "slow: its path test failed"));
     CHECK(strstr(weft_last_error(), "it had put 0x"));
     CHECK(strstr(weft_last_error(), "WEFT_PATH allows no other"));
     CHECK(strstr(weft_last_error(), "from PE "));
@@ -78,7 +78,7 @@ static void without_p2p(void)
 
 static void staged_after_lies(void)
 {
-    is_staged("slow: its proof failed; staged: chosen by WEFT_PATH");
+    is_staged("slow: its path test failed; staged: chosen by WEFT_PATH");
 }
 
 static void begin(void)
@@ -97,7 +97,7 @@ static void first_lies(void)
         weft_path_info info = query(pe, WEFT_HOST);
         CHECK(info.proven == 1);
         CHECK(strcmp(info.name, pe == me ? "self" : "weak") == 0);
-        CHECK(pe == me || strstr(info.reason, "slow: its proof failed; weak: chosen"));
+        CHECK(pe == me || strstr(info.reason, "slow: its path test failed; weak: chosen"));
     }
     uint64_t *words = alloc(job, 64);
     OK(weft_p64(weft_default_ctx(job), &words[1], 0xfedcba9876543210u - (unsigned)me,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An operation of path net (net.c) makes calls of the path's other files: these doubles note
- * them in their order, hold them to the lock, and can let one fail. For tests of net.c. */
+/* Doubles of the functions that the operations of path net (net.c) call in other files. They log
+ * the calls in order, check that the lock is held, and can let one fail. For tests of net.c. */
 #ifndef WEFT_TESTS_NET_CALLS_H
 #define WEFT_TESTS_NET_CALLS_H
 
@@ -32,7 +32,7 @@ static int record_count;
 
 /* -------------------------------------------------------------------------------------- doubles */
 
-__attribute__((format(printf, 1, 2))) static void note(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static void log_call(const char *format, ...)
 {
     size_t used = strlen(trace);
     va_list arguments;
@@ -72,21 +72,21 @@ DOUBLE(weft_status, net_check_failure, (struct path_common * net, struct net_pee
     if (!ready)
         return __real_net_check_failure(net, of);
     check(net, of);
-    note("failure ");
+    log_call("failure ");
     return held();
 }
 
 DOUBLE(weft_status, net_order_request, (struct path_state * state, struct net_peer *of))
 {
     check(state->net, of);
-    note("order_request ");
+    log_call("order_request ");
     return held();
 }
 
 DOUBLE(weft_status, net_order_write, (struct path_state * state, struct net_peer *of))
 {
     check(state->net, of);
-    note("order_write ");
+    log_call("order_write ");
     return held();
 }
 
@@ -96,7 +96,7 @@ DOUBLE(weft_status, net_add_request,
     if (!ready)
         return __real_net_add_request(state, of, bytes, record);
     check(state->net, of);
-    note("request:%zu ", bytes);
+    log_call("request:%zu ", bytes);
     weft_status status = held();
     if (status)
         return status;
@@ -115,8 +115,8 @@ DOUBLE(weft_status, net_send_query,
     assert_int_equal(question->kind, NET_GET);
     assert_int_equal(wanted, bytes);
     assert_int_equal(question->amo | question->bytes, 0);
-    note("ask:%d:%d:%zu:%zu%s ", question->segment, question->width, (size_t)question->offset,
-         bytes, nbi ? ":nbi" : "");
+    log_call("ask:%d:%d:%zu:%zu%s ", question->segment, question->width, (size_t)question->offset,
+             bytes, nbi ? ":nbi" : "");
     weft_status status = held();
     if (!status)
         memset(to, 0x55, bytes);
@@ -129,8 +129,8 @@ DOUBLE(weft_status, net_stage_transfer,
 {
     check(state->net, &state->net->peers[at.peer->pe]);
     assert_ptr_equal(with, local);
-    note("stage_%s:%d:%zu:%zu%s ", write ? "put" : "get", at.segment, at.offset, bytes,
-         device ? ":device" : "");
+    log_call("stage_%s:%d:%zu:%zu%s ", write ? "put" : "get", at.segment, at.offset, bytes,
+             device ? ":device" : "");
     return held();
 }
 
@@ -138,7 +138,7 @@ DOUBLE(weft_status, net_write,
        (struct path_state * state, struct remote to, const void *src, size_t bytes))
 {
     check(state->net, &state->net->peers[to.peer->pe]);
-    note("write:%zu:%zu:%zu ", to.offset, (size_t)((const unsigned char *)src - local), bytes);
+    log_call("write:%zu:%zu:%zu ", to.offset, (size_t)((const unsigned char *)src - local), bytes);
     return held();
 }
 
@@ -146,7 +146,7 @@ DOUBLE(weft_status, net_read,
        (struct path_state * state, struct remote from, void *dst, size_t bytes))
 {
     check(state->net, &state->net->peers[from.peer->pe]);
-    note("read:%zu:%zu:%zu ", from.offset, (size_t)((unsigned char *)dst - local), bytes);
+    log_call("read:%zu:%zu:%zu ", from.offset, (size_t)((unsigned char *)dst - local), bytes);
     return held();
 }
 
@@ -154,10 +154,10 @@ DOUBLE(weft_status, net_read,
     DOUBLE(weft_status, net_await_##name, (struct path_state * state, struct net_peer * of))       \
     {                                                                                              \
         check(state->net, of);                                                                     \
-        note("await_" #name " ");                                                                  \
+        log_call("await_" #name " ");                                                              \
         return held();                                                                             \
     }
-AWAIT(filling)
+AWAIT(staged_sources)
 AWAIT(writes)
 AWAIT(reads)
 AWAIT(sources)
@@ -170,14 +170,14 @@ DOUBLE(void, net_flush_requests, (struct path_common * net, struct net_peer *of,
     }
     assert_true(is_locked());
     assert_false(tell);
-    note("flush:%d ", of->pe);
+    log_call("flush:%d ", of->pe);
 }
 
 DOUBLE(void, net_flush_unanswered, (struct path_common * net, struct net_peer *of))
 {
     check(net, of);
     assert_true(is_locked());
-    note("flush_unanswered ");
+    log_call("flush_unanswered ");
 }
 
 enum { TOKEN = 808 };
@@ -188,7 +188,7 @@ DOUBLE(weft_status, net_new_answer_token,
     if (!ready)
         return __real_net_new_answer_token(state, of, to, bytes, token);
     check(state->net, of);
-    note("token:%zu ", bytes);
+    log_call("token:%zu ", bytes);
     weft_status status = held();
     *token = status ? 0 : TOKEN;
     if (!status)
@@ -205,16 +205,16 @@ DOUBLE(weft_status, net_new_answer_token,
         }                                                                                          \
         assert_true(is_locked());                                                                  \
         assert_int_equal(token, TOKEN);                                                            \
-        note(#name " ");                                                                           \
+        log_call(#name " ");                                                                       \
     }
 TOKENED(cancel)
-TOKENED(forget)
+TOKENED(detach)
 
 DOUBLE(weft_status, net_await_answer, (struct path_common * net, uint64_t token))
 {
     assert_ptr_equal(net, &end.net);
     assert_int_equal(token, TOKEN);
-    note("answer ");
+    log_call("answer ");
     return held();
 }
 
@@ -222,20 +222,20 @@ DOUBLE(void, net_fence_channel, (const struct path_common *net, struct net_chann
 {
     assert_ptr_equal(net, &end.net);
     assert_ptr_equal(channel, &end.channels[1]);
-    note("fence_channel ");
+    log_call("fence_channel ");
 }
 
 DOUBLE(weft_status, net_complete_context, (struct path_state * state))
 {
     assert_ptr_equal(state, &end.state);
-    note("complete ");
+    log_call("complete ");
     return held();
 }
 
 DOUBLE(weft_status, net_order_context, (struct path_state * state))
 {
     assert_ptr_equal(state, &end.state);
-    note("order ");
+    log_call("order ");
     return held();
 }
 
@@ -244,7 +244,7 @@ DOUBLE(bool, net_poll, (struct path_common * net))
 {
     assert_ptr_equal(net, &end.net);
     assert_true(is_locked());
-    note("poll ");
+    log_call("poll ");
     return polled;
 }
 
@@ -264,9 +264,9 @@ DOUBLE(weft_status, gpu_copy,
     assert_ptr_equal(gpu, &gpu_here);
     assert_int_equal(lane, 2);
     assert_int_equal(manner, GPU_DONE);
-    assert_false(is_locked()); /* other threads go on meanwhile */
+    assert_false(is_locked()); /* other threads run while the lock is released */
     assert_true(out != (src == local));
-    note("%s:%zu ", out ? "to_gpu" : "from_gpu", bytes);
+    log_call("%s:%zu ", out ? "to_gpu" : "from_gpu", bytes);
     memcpy(dst, src, bytes);
     return ++calls == fails_at ? base_fail(WEFT_ERR_TIMEOUT, "call %d fails", calls) : WEFT_OK;
 }

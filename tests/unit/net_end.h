@@ -29,7 +29,7 @@ struct net_end {
     struct net_channel channels[END_PES];
     int touched[END_PES];
     _Alignas(8) unsigned char heap[END_HEAP_BYTES];
-    unsigned char answer[END_ANSWER_BYTES]; /* of what this end has asked PE 1 */
+    unsigned char answer[END_ANSWER_BYTES]; /* to a query of this end to PE 1 */
     uint64_t token;                         /* of that */
     struct net_message *posted[END_RECEIVES + 1];
     int posted_count;
@@ -50,10 +50,11 @@ struct net_end {
         fi_addr_t to;
     } accesses[64];
     int access_count;
-    ssize_t (*refuse_access)(struct net_end *end, int rail, bool write); /* NULL: taken */
+    ssize_t (*refuse_access)(struct net_end *end, int rail,
+                             bool write); /* NULL: every access is accepted */
     struct fid_ep endpoints[END_RAILS + 1];
     int closed_count;  /* of endpoints */
-    uint64_t keys[64]; /* asked for */
+    uint64_t keys[64]; /* requested keys */
     int key_count;
     struct end_memory { /* registered */
         struct fid_mr *handle;
@@ -231,7 +232,7 @@ static void end_open(struct net_end *end, const uint8_t key[SIPHASH_KEY_BYTES], 
                                     .wake_descriptor = -1};
     end->net.blocked_sends_end = &end->net.blocked_sends;
     end->net.incomplete_end = &end->net.incomplete;
-    /* One NIC more than are counted, and one peer: whoever comes to them has counted too far. */
+    /* One NIC more than rail_count, and one peer: code that uses them has counted too far. */
     for (int i = 0; i <= END_RAILS; i++) {
         end->domains[i].mr = &memory;
         end->endpoints[i] =
@@ -282,8 +283,8 @@ static inline void end_feed(struct net_end *end, const void *bytes, size_t count
         abort();
 }
 
-/* An end with nothing under way: what end_open() asked for is forgotten, and peers have done all
- * requests. */
+/* An end with nothing in flight: the answers that end_open() requested are dropped, and peers have
+ * executed all requests. */
 static inline void end_open_idle(struct net_end *end, const uint8_t key[SIPHASH_KEY_BYTES])
 {
     end_open(end, key, 8);

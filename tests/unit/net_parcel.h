@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A peer of one end of path net with memory for three pieces of GPU memory: for tests of
- * net_stage.c. The GPU's copies are noted, not made. */
+/* A peer of one end of path net with slots for three staged fragments: for tests of stage.c. The
+ * GPU's copies are logged, not made. */
 #ifndef WEFT_TESTS_NET_PARCEL_H
 #define WEFT_TESTS_NET_PARCEL_H
 
@@ -15,14 +15,14 @@
 
 #include <cmocka.h>
 
-enum { LOTS = 3, LOT_BYTES = 96, ADDRESS = 70000, KEY = 31 };
+enum { SLOTS = 3, SLOT_BYTES = 96, ADDRESS = 70000, KEY = 31 };
 
 static const uint8_t key[SIPHASH_KEY_BYTES] = {8, 1, 3, 2, 7};
 static struct net_end end;
 static struct net_peer *peer;
 static struct net_channel *channel;
 static struct net_stage *stage;
-static _Alignas(8) unsigned char lots[(LOTS + 1) * LOT_BYTES], local[1000];
+static _Alignas(8) unsigned char lots[(SLOTS + 1) * SLOT_BYTES], local[1000];
 static char gpu_here; /* its address stands for this PE's GPU */
 static void *descriptors[NET_RAILS];
 
@@ -147,7 +147,7 @@ void __wrap_net_stage_cancel_query(struct path_common *net, struct net_peer *of)
     forgotten++;
 }
 
-/* Word of a piece as it goes to the owner. */
+/* The record that notifies the owner of a fragment. */
 static struct word {
     struct net_head head;
     struct net_record record;
@@ -171,17 +171,17 @@ static int open_end(void **context)
     end_open_idle(&end, key);
     end.look = look;
     end.world.gpu = (struct gpu *)(void *)&gpu_here;
-    end.net.slot_count = LOTS;
-    end.net.slot_bytes = LOT_BYTES;
+    end.net.slot_count = SLOTS;
+    end.net.slot_bytes = SLOT_BYTES;
     end.state.in_flight = end.state.touched_count = 0;
     peer = &end.peers[1];
     channel = &end.channels[1];
     peer->stage = stage = calloc(1, sizeof *stage);
     assert_non_null(stage);
-    /* One more, which no piece may come to. */
-    stage->fragments = calloc(LOTS + 1, sizeof *stage->fragments);
+    /* One more, which no fragment may use. */
+    stage->fragments = calloc(SLOTS + 1, sizeof *stage->fragments);
     assert_non_null(stage->fragments);
-    stage->fragments[LOTS].in_flight = true;
+    stage->fragments[SLOTS].in_flight = true;
     stage->peer = peer;
     stage->slots = lots;
     stage->slot_descriptors = descriptors;
@@ -206,7 +206,7 @@ static int shut_end(void **context)
 
 enum { WRITE = 1, HERE = 2, THERE = 4, DEVICE = 8, SURE = 16, PROOF = 32, SPREAD = 64 };
 
-/* A piece of `bytes` bytes at offset 240 of the peer's segment. */
+/* A fragment of `bytes` bytes at offset 240 of the peer's segment. */
 static struct net_staged_fragment *begin(int what, enum segment_id segment, size_t bytes)
 {
     struct net_staged_fragment fragment = {.post = {.kind = NET_POST_STAGED, .peer = peer},
@@ -225,8 +225,8 @@ static struct net_staged_fragment *begin(int what, enum segment_id segment, size
             .key = KEY + (uint64_t)i, .base = ADDRESS + 1000 * (uint64_t)i, .known = 1};
     fragment.ends.descriptors[1] = local;
     net_stage_begin(&end.state, &fragment);
-    assert_ptr_equal(stage->fragments[(stage->last_begun - 1) % LOTS].ends.descriptors[1], local);
-    return &stage->fragments[(stage->last_begun - 1) % LOTS];
+    assert_ptr_equal(stage->fragments[(stage->last_begun - 1) % SLOTS].ends.descriptors[1], local);
+    return &stage->fragments[(stage->last_begun - 1) % SLOTS];
 }
 
 /* The access that was posted last is complete. */
@@ -243,14 +243,15 @@ static void assert_counts(uint32_t staging, uint32_t filling, uint32_t writes, u
     assert_int_equal(channel->reads, reads);
 }
 
-static void assert_word(int number, enum net_kind kind, uint64_t token, size_t offset, size_t bytes)
+static void assert_notification(int number, enum net_kind kind, uint64_t token, size_t offset,
+                                size_t bytes)
 {
     const struct word *word = &words[number];
     assert_int_equal(word->record.kind, kind);
     assert_int_equal(word->record.segment, SEG_GPU);
     assert_int_equal(word->record.offset, offset);
     assert_int_equal(word->lot.token, token);
-    assert_int_equal(word->lot.offset, (token - 1) % LOTS * LOT_BYTES);
+    assert_int_equal(word->lot.offset, (token - 1) % SLOTS * SLOT_BYTES);
     assert_int_equal(word->lot.bytes, bytes);
     assert_int_equal(word->head.flags & NET_ACK_REQUEST,
                      kind == NET_SLOT_PUT ? NET_ACK_REQUEST : 0);

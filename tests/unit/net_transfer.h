@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transfers of GPU memory from one end of path net to PE 1, of which the pieces that begin are
- * noted: for tests of net_stage_begin.c. Keys, registrations, copies, requests and waits are
- * doubles. */
+/* Transfers with GPU memory from one end of path net to PE 1, which log the fragments that begin:
+ * for tests of stage_begin.c. Keys, registrations, copies, requests and waits are doubles. */
 #ifndef WEFT_TESTS_NET_TRANSFER_H
 #define WEFT_TESTS_NET_TRANSFER_H
 
@@ -18,12 +17,13 @@
 
 #include <cmocka.h>
 
-enum { KIB = 1024, LOT_BYTES = 128 * KIB, LOTS = 3, CHUNK = NET_CHUNK_BYTES };
+enum { KIB = 1024, SLOT_BYTES = 128 * KIB, SLOTS = 3, CHUNK = NET_CHUNK_BYTES };
 
 static const uint8_t key[SIPHASH_KEY_BYTES] = {6, 2, 8};
 static struct net_end end;
 static struct net_peer *peer;
-static char gpu_here, local[64], slab_of[16]; /* their addresses stand for a GPU, memory, lots */
+static char gpu_here, local[64],
+    slab_of[16]; /* their addresses stand for a GPU, memory and slots */
 
 /* -------------------------------------------------------------------------------------- doubles */
 
@@ -134,7 +134,7 @@ void *__wrap_net_alloc_pinned_slab(struct path_common *net, size_t bytes, void *
     return d.slab_fails ? NULL : slab_of;
 }
 
-static struct net_key room_key(int rail)
+static struct net_key buffer_key(int rail)
 {
     return (struct net_key){.key = 50 + (uint64_t)rail,
                             .base = 9000 + 100 * (uint64_t)rail,
@@ -152,11 +152,11 @@ weft_status __wrap_net_send_query(struct path_state *state, struct net_peer *of,
     assert_ptr_equal(state, &end.state);
     assert_ptr_equal(of, peer);
     assert_int_equal(question->kind, NET_STAGING_BUFFER);
-    assert_int_equal(wanted, LOTS * LOT_BYTES);
+    assert_int_equal(wanted, SLOTS * SLOT_BYTES);
     assert_int_equal(bytes, sizeof keys);
     assert_false(nbi);
     for (int i = 0; i < NET_RAILS; i++)
-        keys[i] = room_key(i);
+        keys[i] = buffer_key(i);
     memcpy(to, keys, sizeof keys);
     d.asked++;
     return d.ask_status ? base_fail(d.ask_status, "no answer") : WEFT_OK;
@@ -370,7 +370,7 @@ static int shut_end(void **context)
 
 enum { WRITE = 1, DEVICE = 2 };
 
-/* A transfer with offset 600 of the third chunk of PE 1; how many pieces it begins. */
+/* A transfer with offset 600 of the third chunk of PE 1. Counts the fragments that it begins. */
 static weft_status move(int what, enum segment_id segment, size_t offset, size_t bytes)
 {
     struct peer at = {.pe = 1};

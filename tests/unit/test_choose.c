@@ -53,7 +53,7 @@ static struct path_facts facts_of(enum facts which)
         f.mapped = false;
         f.evidence = "cuDeviceCanAccessPeer said no";
         f.kind = which == GPU_REFUSED ? WEFT_GPU : WEFT_HOST;
-        f.no_third = "no relay GPU has NVLink to both";
+        f.no_relay_gpu = "no relay GPU has NVLink to both";
         break;
     case FAR:
     case FAR_GPU:
@@ -77,12 +77,12 @@ static struct path_facts facts_of(enum facts which)
         f.mapped = false;
         f.kind = WEFT_GPU;
         f.evidence = "cuDeviceCanAccessPeer said no";
-        f.third = "over GPU 2";
+        f.relay_gpu = "over GPU 2";
         f.failed = which == THIRD_FAILED ? 1u << PATH_RELAY : 0;
         break;
     case GPU_EITHER:
         f.kind = WEFT_GPU;
-        f.third = "over GPU 3";
+        f.relay_gpu = "over GPU 3";
         break;
     case GPU_MAPPED:
         f.kind = WEFT_GPU;
@@ -123,7 +123,7 @@ static const struct row {
     {FAR, "", PATH_NET, "net: provider tcp on eth0"},
     {FAR_GPU, "", PATH_NET, "net: provider tcp on eth0"},
     {FAR_ALONE, "", NONE, "net: PE 2: libfabric is not here"},
-    {NET_FAILED, "", NONE, "net: its proof failed"},
+    {NET_FAILED, "", NONE, "net: its path test failed"},
     {FAR_MAPPED, "", NONE, "p2p: the PEs run on different kernels"},
     {GPU_MAPPED, "", PATH_P2P, "p2p: the peer's memory is mapped"},
     {GPU_REFUSED, "", PATH_STAGED,
@@ -135,8 +135,8 @@ static const struct row {
     {GPU_THIRD, "^relay", PATH_STAGED, "relay: excluded by WEFT_PATH; staged: through"},
     {GPU_THIRD, "p2p,staged", PATH_STAGED, "staged: chosen by WEFT_PATH"},
     {GPU_THIRD, "staged,relay", PATH_STAGED, "staged: chosen by WEFT_PATH"},
-    {THIRD_FAILED, "", PATH_STAGED, "relay: its proof failed; staged: through"},
-    {THIRD_FAILED, "relay", NONE, "relay: its proof failed"},
+    {THIRD_FAILED, "", PATH_STAGED, "relay: its path test failed; staged: through"},
+    {THIRD_FAILED, "relay", NONE, "relay: its path test failed"},
     {GPU_REFUSED, "relay", NONE, "relay: no relay GPU has NVLink to both"},
     {GPU_REFUSED, "relay", NONE, "WEFT_PATH allows no other"},
     {GPU_MAPPED, "relay", NONE, "relay: no third GPU reaches both"},
@@ -149,12 +149,12 @@ static const struct row {
     {MAPPED, "relay,^p2p", PATH_STAGED, "p2p: excluded by WEFT_PATH; staged: through"},
     {GPU_REFUSED, "p2p", NONE, "GPU memory"},
     /* a proof that failed counts for that path alone; weak is never taken unasked */
-    {P2P_FAILED, "", PATH_STAGED, "p2p: its proof failed; staged: through"},
-    {P2P_FAILED, "^staged", NONE, "p2p: its proof failed; staged: excluded by WEFT_PATH"},
+    {P2P_FAILED, "", PATH_STAGED, "p2p: its path test failed; staged: through"},
+    {P2P_FAILED, "^staged", NONE, "p2p: its path test failed; staged: excluded by WEFT_PATH"},
     {WEAK_FAILED, "", PATH_P2P, "mapped"},
-    {SELF_FAILED, "", NONE, "self: its proof failed"},
-    {P2P_FAILED, "p2p,weak", PATH_WEAK, "p2p: its proof failed; weak: chosen by WEFT_PATH"},
-    {WEAK_FAILED, "weak,p2p", PATH_P2P, "weak: its proof failed; p2p: chosen by WEFT_PATH"},
+    {SELF_FAILED, "", NONE, "self: its path test failed"},
+    {P2P_FAILED, "p2p,weak", PATH_WEAK, "p2p: its path test failed; weak: chosen by WEFT_PATH"},
+    {WEAK_FAILED, "weak,p2p", PATH_P2P, "weak: its path test failed; p2p: chosen by WEFT_PATH"},
     {BOTH_FAILED, "p2p,weak", NONE, "WEFT_PATH allows no other"},
     /* forced: only these, in this order */
     {MAPPED, "p2p", PATH_P2P, "p2p: chosen by WEFT_PATH"},
@@ -233,26 +233,26 @@ static void why_of_each_path(void **state)
     } whys[] = {
         {MAPPED, "", PATH_P2P, "the peer's memory is mapped"},
         {MAPPED, "", PATH_SELF, "another PE"},
-        {MAPPED, "", PATH_WEAK, "taken only when WEFT_PATH names it"},
-        {MAPPED, "slow,p2p", PATH_P2P, "another one comes before it"},
+        {MAPPED, "", PATH_WEAK, "used only if WEFT_PATH names it"},
+        {MAPPED, "slow,p2p", PATH_P2P, "another path has priority"},
         {MAPPED, "slow", PATH_P2P, "WEFT_PATH does not name it"},
         {MAPPED, "slow,^slow,weak", PATH_SLOW, "excluded by WEFT_PATH"},
         {MAPPED, "slow", PATH_SLOW, "chosen by WEFT_PATH"},
         {OWN, "weak", PATH_SELF, "the same PE"},
-        {OWN, "weak", PATH_WEAK, "another one comes before it"},
-        {P2P_FAILED, "", PATH_P2P, "its proof failed"},
+        {OWN, "weak", PATH_WEAK, "another path has priority"},
+        {P2P_FAILED, "", PATH_P2P, "its path test failed"},
         {GPU_REFUSED, "", PATH_P2P, "cuDeviceCanAccessPeer said no"},
         {GPU_REFUSED, "", PATH_SLOW, "cuDeviceCanAccessPeer said no"},
         {GPU_REFUSED, "", PATH_STAGED, "through host memory that both PEs map"},
         {GPU_THIRD, "", PATH_RELAY, "over GPU 2"},
-        {GPU_THIRD, "", PATH_STAGED, "another one comes before it"},
+        {GPU_THIRD, "", PATH_STAGED, "another path has priority"},
         {GPU_THIRD, "staged", PATH_RELAY, "WEFT_PATH does not name it"},
         {GPU_EITHER, "relay", PATH_P2P, "WEFT_PATH does not name it"},
         {GPU_EITHER, "relay", PATH_RELAY, "over GPU 3"},
         {GPU_REFUSED, "", PATH_RELAY, "no relay GPU has NVLink to both"},
         {MAPPED, "", PATH_RELAY, "for GPU memory only"},
         {MAPPED, "relay", PATH_RELAY, "for GPU memory only"},
-        {MAPPED, "", PATH_STAGED, "another one comes before it"},
+        {MAPPED, "", PATH_STAGED, "another path has priority"},
         {FAR, "", PATH_STAGED, "the PEs run on different kernels"},
         {NOT_MAPPED, "", PATH_P2P, "the peer's memory is not mapped here"},
         {FAR, "", PATH_P2P, "the PEs run on different kernels"},
@@ -260,7 +260,7 @@ static void why_of_each_path(void **state)
         {MAPPED, "", PATH_NET, "not looked for"},
         {NET_LACKS, "", PATH_NET, "PE 2: libfabric is not here"},
         {OWN, "", PATH_NET, "the same PE"},
-        {NET_FAILED, "", PATH_NET, "its proof failed"},
+        {NET_FAILED, "", PATH_NET, "its path test failed"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof whys / sizeof whys[0]; i++) {
@@ -321,7 +321,7 @@ static void long_evidence_is_cut(void **state)
 
 /* However much is lacking for those that come before, why one is taken is there, and where it
  * begins. */
-static void the_taken_one_has_room(void **state)
+static void the_chosen_path_has_space(void **state)
 {
     (void)state;
     char words[2000] = "";
@@ -334,7 +334,7 @@ static void the_taken_one_has_room(void **state)
     assert_int_equal(path_order_parse("", &order), WEFT_OK);
     assert_int_equal(path_choose(&facts, &order, &choice), WEFT_OK);
     assert_int_equal(choice.path, PATH_STAGED);
-    assert_string_equal(choice.reason + choice.taken,
+    assert_string_equal(choice.reason + choice.chosen_at,
                         "staged: through host memory that both PEs map");
     assert_non_null(strstr(choice.reason, "lacking ...; staged: "));
 }
@@ -480,7 +480,7 @@ int main(void)
         cmocka_unit_test(why_of_each_path),
         cmocka_unit_test(it_is_a_function),
         cmocka_unit_test(long_evidence_is_cut),
-        cmocka_unit_test(the_taken_one_has_room),
+        cmocka_unit_test(the_chosen_path_has_space),
         cmocka_unit_test(sentences_are_cut_between_words),
         cmocka_unit_test(parsing),
         cmocka_unit_test(every_path_has_its_table),

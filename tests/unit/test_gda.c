@@ -25,7 +25,7 @@ static const struct weft_dev_gda_place remote = {0x1122334455667788u, 0x99aabbcc
 static const struct weft_dev_gda_place local = {0x0102030405060708u, 0x0a0b0c0d};
 
 /* What the ring holds from block `index` on, in one piece. */
-static const char *request_at(uint64_t index, size_t bytes)
+static const char *make_request(uint64_t index, size_t bytes)
 {
     static _Alignas(64) char copy[16 * WEFT_DEV_GDA_BLOCK];
     for (size_t i = 0; i < bytes; i++)
@@ -59,7 +59,7 @@ static void a_move(void **state)
         mlx5dv_set_data_seg((void *)e.rest, 0x7654321, be32toh(local.key), local.address);
         weft_dev_gda_move(&ring, index, WEFT_DEV_GDA_READ, remote, local, 0x7654321,
                           WEFT_DEV_GDA_SIGNALED);
-        assert_memory_equal(request_at(index, 64), &e, 64);
+        assert_memory_equal(make_request(index, 64), &e, 64);
     }
 }
 
@@ -76,7 +76,7 @@ static void inline_data(void **state)
         struct mlx5_wqe_inl_data_seg head = {htobe32(bytes | MLX5_INLINE_SEG)};
         memcpy(e.rest, &head, sizeof head);
         weft_dev_gda_inline_head(&ring, index, remote, bytes, 0);
-        assert_memory_equal(request_at(index, 36), &e, 36);
+        assert_memory_equal(make_request(index, 36), &e, 36);
         assert_int_equal(weft_dev_gda_inline_blocks(bytes), blocks_wanted);
     }
     struct expected e = begin(7, MLX5_OPCODE_RDMA_WRITE, 0, 3, MLX5_WQE_CTRL_CQ_UPDATE);
@@ -85,10 +85,10 @@ static void inline_data(void **state)
     memcpy(e.rest, &head, sizeof head);
     memcpy(e.rest + sizeof head, &value, sizeof value);
     weft_dev_gda_value(&ring, 7, remote, value, 8, 0);
-    assert_memory_equal(request_at(7, 48), &e, 48);
+    assert_memory_equal(make_request(7, 48), &e, 48);
     e.control.fm_ce_se |= 3 << 5;
     weft_dev_gda_value(&ring, 7, remote, value, 8, WEFT_DEV_GDA_ORDERED);
-    assert_memory_equal(request_at(7, 48), &e, 48);
+    assert_memory_equal(make_request(7, 48), &e, 48);
 }
 
 /* ------------------------------------------------------------------------------------- atomics */
@@ -144,7 +144,7 @@ static void check_atomic(uint64_t index, int what, unsigned width, uint64_t old,
     else
         weft_dev_gda_atomic4(&ring, index, what, remote, local, (uint32_t)value, (uint32_t)expected,
                              0);
-    const char *request = request_at(index, 128);
+    const char *request = make_request(index, 128);
     struct mlx5_wqe_ctrl_seg control;
     struct mlx5_wqe_data_seg data;
     memcpy(&control, request, sizeof control);

@@ -167,7 +167,7 @@ static int agreements, disagrees_at, gathers, gather_fails_at;
 static bool alike;                        /* the others could use what this PE could */
 static struct gda_candidates theirs[PES]; /* else */
 static uint32_t their_counts[PES];        /* of adapters in the end */
-static struct gda_candidates told;        /* by this PE */
+static struct gda_candidates candidates;  /* by this PE */
 
 weft_status __wrap_boot_agree(struct boot *boot, weft_status status);
 weft_status __wrap_boot_agree(struct boot *boot, weft_status status)
@@ -184,13 +184,13 @@ static weft_status gather(struct boot *boot, const void *mine, void *all, size_t
     if (++gathers == gather_fails_at)
         return base_fail(WEFT_ERR_TIMEOUT, "the others do not come");
     for (int pe = 0; pe < PES; pe++) {
-        const void *from = bytes == sizeof told
+        const void *from = bytes == sizeof candidates
                                ? (alike || pe == ME ? mine : (const void *)&theirs[pe])
                                : (pe == ME ? mine : (const void *)&their_counts[pe]);
         memcpy((char *)all + (size_t)pe * bytes, from, bytes);
     }
-    if (bytes == sizeof told)
-        memcpy(&told, mine, bytes);
+    if (bytes == sizeof candidates)
+        memcpy(&candidates, mine, bytes);
     else
         assert_int_equal(bytes, sizeof their_counts[0]);
     return WEFT_OK;
@@ -212,7 +212,7 @@ static weft_status find(void)
     looked = freed_lists = opened_libraries = agreements = gathers = 0;
     memset(looked_at, 0, sizeof looked_at);
     memset(closed, 0, sizeof closed);
-    memset(&told, 0, sizeof told);
+    memset(&candidates, 0, sizeof candidates);
     memset(has, 0, sizeof has);
     found = (void *)&devices;
     return gda_find_adapters(&world, &found, lacks, sizeof lacks, has, has_bytes);
@@ -297,10 +297,10 @@ static void the_nearest_are_taken(void **state)
         assert_int_equal(looked, rows[i].looked);
         assert_int_equal(freed_lists, 1);
         assert_string_equal(lacks, ""); /* it has what is needed */
-        assert_int_equal(told.wanted, atoi(rows[i].wanted));
-        for (int k = 1; k < told.count; k++) {
-            assert_true(told.list[k].near >= told.list[k - 1].near);
-            assert_int_not_equal(told.list[k].name, told.list[k - 1].name);
+        assert_int_equal(candidates.wanted, atoi(rows[i].wanted));
+        for (int k = 1; k < candidates.count; k++) {
+            assert_true(candidates.list[k].near >= candidates.list[k - 1].near);
+            assert_int_not_equal(candidates.list[k].name, candidates.list[k - 1].name);
         }
         expect_taken(rows[i].taken);
     }
@@ -317,7 +317,7 @@ static void as_near_as_the_last(void **state)
     setenv("WEFT_GDA_ADAPTERS", "2", 1);
     assert_int_equal(find(), WEFT_OK);
     assert_int_equal(looked, 3);
-    assert_int_equal(told.count, 3);
+    assert_int_equal(candidates.count, 3);
     expect_taken("a b");
 }
 
@@ -327,9 +327,10 @@ static void names_that_are_told(void **state)
     add("mlx5_0", NET_DISTANCE_PIX);
     add("mlx5_10", NET_DISTANCE_PHB);
     assert_int_equal(find(), WEFT_OK);
-    assert_int_equal(told.count, 1);
-    assert_int_equal(told.list[0].near, NET_DISTANCE_PIX);
-    assert_int_equal(told.list[0].name, UINT64_C(0xe6ab08d3608a5c6e)); /* the same at every PE */
+    assert_int_equal(candidates.count, 1);
+    assert_int_equal(candidates.list[0].near, NET_DISTANCE_PIX);
+    assert_int_equal(candidates.list[0].name,
+                     UINT64_C(0xe6ab08d3608a5c6e)); /* the same at every PE */
     assert_string_equal(has, "requests to mlx5_0, port 1 (InfiniBand)");
     expect_taken("mlx5_0");
 }
@@ -422,7 +423,7 @@ static void many_devices(void **state)
     }
     assert_int_equal(find(), WEFT_OK);
     assert_int_equal(looked, GDA_CANDIDATES);
-    assert_int_equal(told.count, GDA_CANDIDATES);
+    assert_int_equal(candidates.count, GDA_CANDIDATES);
     expect_taken("00x 01x 02x 03x 04x 05x 06x 07x");
     for (int i = 0; i < DEVICES; i++)
         devices[i].lacks = "something that is long to say of so many of them";

@@ -26,7 +26,7 @@ static void read_job(const char *text, int wanted, struct job *job)
     job->npes = 1;
     job->all[0].wanted = wanted;
     for (int node = 0; *text;) {
-        struct gda_candidates *told = &job->all[job->npes - 1];
+        struct gda_candidates *candidates = &job->all[job->npes - 1];
         if (text[0] == '/') {
             node += text[1] == '/';
             text += 1 + (text[1] == '/');
@@ -34,7 +34,7 @@ static void read_job(const char *text, int wanted, struct job *job)
             job->node_of[job->npes++] = node;
             continue;
         }
-        told->list[told->count++] =
+        candidates->list[candidates->count++] =
             (struct gda_candidate){(uint64_t)text[0], (uint32_t)(text[1] - '0')};
         text += 2 + (text[2] == ' ');
     }

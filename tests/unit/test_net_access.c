@@ -285,7 +285,7 @@ static void operations_and_copies_are_used_again(void **context)
     assert_ptr_equal(end.net.free_bounces, before);
 }
 
-static void memory_that_is_missing_is_told(void **context)
+static void missing_memory_is_reported(void **context)
 {
     (void)context;
     d.slabs_left = 0;
@@ -297,7 +297,7 @@ static void memory_that_is_missing_is_told(void **context)
     assert_non_null(strstr(base_last_error(), "no registered memory for a copy"));
     assert_int_equal(end.access_count, 0);
     assert_int_equal(end.state.in_flight, 0);
-    struct net_direct *first = end.net.free_directs; /* it was given back */
+    struct net_direct *first = end.net.free_directs; /* it is in the free list again */
     d.slabs_left = 1;
     assert_int_equal(write_bytes(local, 0, 10), WEFT_OK);
     assert_ptr_equal(end.accesses[0].post, first);
@@ -351,7 +351,7 @@ static void what_has_no_key_goes_by_requests(void **context)
     end.net.rails[0].endpoint = &end.endpoints[0];
     d.chunk_status = WEFT_ERR_PEER_DEAD;
     assert_int_equal(write_bytes(local, CHUNK - 4, 10), WEFT_ERR_PEER_DEAD);
-    assert_int_equal(d.asked_chunk, 0); /* the next one is not asked for */
+    assert_int_equal(d.asked_chunk, 0); /* the next chunk is not queried */
     assert_int_equal(d.put, 20);
     assert_int_equal(end.access_count, 0);
     assert_int_equal(d.stripe_calls, 0);
@@ -376,7 +376,7 @@ static void several_nics_take_what_they_can(void **context)
     assert_int_equal(write_bytes(local, 50, 1000), WEFT_ERR_TIMEOUT);
     assert_int_equal(d.stripe_calls, 5);
     assert_int_equal(end.access_count, 0);
-    /* Where the first alone leads there, only what is large enough to be spread is asked about. */
+    /* If only the first rail reaches the peer, only transfers of the striping size are checked. */
     d.stripe_status = WEFT_OK;
     end.net.rail_count = 1;
     assert_int_equal(write_bytes(local, 50, 1000), WEFT_OK);
@@ -398,7 +398,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         test(own_memory_is_found_by_its_segment),   test(registered_memory_is_used_in_place),
-        test(operations_and_copies_are_used_again), test(memory_that_is_missing_is_told),
+        test(operations_and_copies_are_used_again), test(missing_memory_is_reported),
         test(a_full_provider_is_waited_for),        test(what_has_no_key_goes_by_requests),
         test(several_nics_take_what_they_can),
     };

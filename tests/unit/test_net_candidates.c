@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a PE tells others of the NICs that it could take, and what comes of the division: which
- * are kept, what is said of them, and when a crowd on one NIC is warned of. Distances and the
- * division are doubles. */
+/* The NICs that a PE reports to all, and the selection: which NICs it opens, how it is described,
+ * and when a warning is given that all PEs use one NIC. Distances and the division are doubles. */
 #include "path/net/near.h"
 #include "path/net/offers.h"
 
@@ -25,7 +24,7 @@ static struct fi_fabric_attr fabrics[NICS];
 static struct fi_domain_attr domains[NICS];
 static struct fid_nic nics[NICS];
 static struct fi_bus_attr buses[NICS];
-static struct net_provider_entry offers[NICS];
+static struct net_provider_entry entries[NICS];
 
 static struct {
     int offered, crowd, chosen;
@@ -44,21 +43,21 @@ static struct {
 } d;
 
 int __wrap_net_choose_entries(const struct net_provider_entry *of, size_t count,
-                              const struct net_config *wish, net_rows common, uint64_t networks,
+                              const struct net_config *config, net_rows common, uint64_t networks,
                               int *taken, int most);
 int __wrap_net_choose_entries(const struct net_provider_entry *of, size_t count,
-                              const struct net_config *wish, net_rows common, uint64_t networks,
+                              const struct net_config *config, net_rows common, uint64_t networks,
                               int *taken, int most)
 {
-    assert_ptr_equal(of, offers);
+    assert_ptr_equal(of, entries);
     assert_int_equal(count, NICS);
     assert_int_equal(common, 5);
     assert_int_equal(networks, 6);
     assert_int_equal(most, NET_CANDIDATES);
-    d.wished = *wish;
+    d.wished = *config;
     int n = d.chosen++ ? d.crowd : d.offered;
     for (int i = 0; i < n; i++)
-        taken[i] = NICS - 1 - i; /* the last offer first */
+        taken[i] = NICS - 1 - i; /* the last entry first */
     return n;
 }
 
@@ -204,9 +203,9 @@ static const struct boot_ops boot_ops = {.name = "three", .allgather = gather};
 static struct boot boot = {
     .ops = &boot_ops, .npes = PES, .local_npes = 2, .local_pe = 1, .node_of = node_of};
 static struct path_world world = {.pe = 1, .npes = PES, .boot = &boot};
-static struct net_config wish;
+static struct net_config config;
 static char has[512];
-static struct net_selection *taken;
+static struct net_selection *selection;
 static char verbs[] = "verbs;ofi_rxm", tcp[] = "tcp";
 static int blocks_before;
 
@@ -229,15 +228,15 @@ static int prepare(void **context)
                                     .nic = &nics[i],
                                     .next = &infos[0]};
         listed[i] = &infos[i];
-        offers[i] = (struct net_provider_entry){.mbps = 25000 + (uint32_t)i};
-        snprintf(offers[i].provider, sizeof offers[i].provider, "p");
-        snprintf(offers[i].interface, sizeof offers[i].interface, "nic%d", i);
+        entries[i] = (struct net_provider_entry){.mbps = 25000 + (uint32_t)i};
+        snprintf(entries[i].provider, sizeof entries[i].provider, "p");
+        snprintf(entries[i].interface, sizeof entries[i].interface, "nic%d", i);
         d.nears[i] = NET_DISTANCE_PXB;
     }
     d.offered = NICS;
     d.copies_left = NET_RAILS;
     d.picked = (struct net_picked){.count = 1, .equally_near = 1};
-    wish = (struct net_config){.provider = "p", .interface = "", .nodes = true};
+    config = (struct net_config){.provider = "p", .interface = "", .nodes = true};
     boot.local_pe = 1;
     gather_status = open_status = WEFT_OK;
     cpus_known = true;
@@ -248,25 +247,25 @@ static int prepare(void **context)
 
 static weft_status take(void)
 {
-    const struct net_provider_list all = {.info = listed, .entry = offers, .count = NICS};
+    const struct net_provider_list all = {.info = listed, .entry = entries, .count = NICS};
     const struct net_exchange_record both = {.rows = 5, .networks = 6};
-    taken = NULL;
+    selection = NULL;
     has[0] = '\0';
-    return net_select_nics(&world, &lib, &wish, &all, &both, &taken, has, sizeof has);
+    return net_select_nics(&world, &lib, &config, &all, &both, &selection, has, sizeof has);
 }
 
 static int finish(void **context)
 {
     (void)context;
-    net_free_selection(taken);
-    taken = NULL;
+    net_free_selection(selection);
+    selection = NULL;
     assert_int_equal(callocs.memory, blocks_before);
     return 0;
 }
 
 /* ---------------------------------------------------------------------------------------- tests */
 
-static void candidates_are_told_as_numbers(void **context)
+static void candidates_are_exchanged_as_hashes(void **context)
 {
     static struct sockaddr_in in[2];
     static struct sockaddr_in6 in6;
@@ -280,8 +279,8 @@ static void candidates_are_told_as_numbers(void **context)
     infos[1].addr_format = FI_SOCKADDR_IN6;
     infos[1].src_addr = &in6;
     infos[0].addr_format = FI_SOCKADDR_IN6;
-    strcpy(offers[3].network, "10.0.0.0/24");
-    strcpy(offers[1].network, "10.0.0.0/24");
+    strcpy(entries[3].network, "10.0.0.0/24");
+    strcpy(entries[1].network, "10.0.0.0/24");
     d.nears[1] = NET_DISTANCE_SYS;
     setenv("WEFT_FABRIC_RAILS", "3", 1);
     config_reset();
@@ -311,10 +310,10 @@ static void slow_nics_that_a_cpu_drives_spread(void **context)
 {
     (void)context;
     fabrics[0].prov_name = fabrics[1].prov_name = tcp;
-    offers[1].mbps = 25000;
-    offers[0].mbps = 25001;
+    entries[1].mbps = 25000;
+    entries[0].mbps = 25001;
     fabrics[2].prov_name = tcp;
-    offers[2].mbps = 0;
+    entries[2].mbps = 0;
     assert_int_equal(take(), WEFT_OK);
     static const bool spreads[] = {true, false, true, false};
     for (int i = 0; i < NICS; i++)
@@ -323,7 +322,7 @@ static void slow_nics_that_a_cpu_drives_spread(void **context)
     prepare(NULL);
     d.unplaced = true;
     fabrics[0].prov_name = fabrics[1].prov_name = tcp;
-    offers[1].mbps = 1000;
+    entries[1].mbps = 1000;
     assert_int_equal(take(), WEFT_OK);
     assert_false(d.told.list[2].spreads);
     assert_true(d.told.list[1].spreads);
@@ -385,7 +384,7 @@ static void a_pe_is_where_it_computes(void **context)
     assert_null(d.visible);
 }
 
-static void what_is_picked_is_kept_and_said(void **context)
+static void the_selection_is_described(void **context)
 {
     static const struct {
         int offered, home, count, rails[3], equal;
@@ -453,15 +452,15 @@ static void what_is_picked_is_kept_and_said(void **context)
         char expected[256];
         snprintf(expected, sizeof expected, "provider p on nic%d%s", rows[i].kept[0], rows[i].says);
         assert_string_equal(has, expected);
-        assert_int_equal(taken->count, rows[i].keeps);
-        assert_int_equal(taken->first_rail_carries, rows[i].home_carries);
+        assert_int_equal(selection->count, rows[i].keeps);
+        assert_int_equal(selection->first_rail_carries, rows[i].home_carries);
         for (int k = 0; k < rows[i].keeps; k++) {
-            assert_ptr_equal(taken->info[k]->domain_attr, &domains[rows[i].kept[k]]);
-            assert_int_equal(taken->mbps[k], 25000 + rows[i].kept[k]);
+            assert_ptr_equal(selection->info[k]->domain_attr, &domains[rows[i].kept[k]]);
+            assert_int_equal(selection->mbps[k], 25000 + rows[i].kept[k]);
         }
-        net_free_selection(taken);
+        net_free_selection(selection);
         assert_int_equal(d.freed, rows[i].keeps);
-        taken = NULL;
+        selection = NULL;
     }
 }
 
@@ -472,16 +471,16 @@ static void a_pe_keeps_no_more_than_it_can_open(void **context)
     for (int i = 0; i < NET_RAILS; i++)
         d.picked.rails[i] = 1;
     assert_int_equal(take(), WEFT_OK);
-    assert_int_equal(taken->count, NET_RAILS);
-    assert_false(taken->first_rail_carries);
+    assert_int_equal(selection->count, NET_RAILS);
+    assert_false(selection->first_rail_carries);
 }
 
-static void failures_are_told(void **context)
+static void failures_are_reported(void **context)
 {
     (void)context;
     d.picked.first_rail = -1;
     assert_int_equal(take(), WEFT_OK);
-    assert_null(taken);
+    assert_null(selection);
     d.picked.first_rail = d.chosen = d.near_calls = 0;
     d.agreed = WEFT_ERR_PEER_DEAD;
     assert_int_equal(take(), WEFT_ERR_PEER_DEAD);
@@ -489,7 +488,7 @@ static void failures_are_told(void **context)
     d.chosen = d.near_calls = 0;
     gather_status = WEFT_ERR_TIMEOUT;
     assert_int_equal(take(), WEFT_ERR_TIMEOUT);
-    assert_null(taken);
+    assert_null(selection);
     gather_status = WEFT_OK;
     static const char *const texts[] = {"no private memory for 3 PEs",
                                         "no private memory for a list of NICs"};
@@ -498,7 +497,7 @@ static void failures_are_told(void **context)
         callocs.left = i;
         assert_int_equal(take(), WEFT_ERR_NO_MEMORY);
         assert_string_equal(base_last_error(), texts[i]);
-        assert_null(taken);
+        assert_null(selection);
         assert_int_equal(callocs.memory, blocks_before);
     }
     callocs.left = -1;
@@ -535,8 +534,8 @@ static void one_pe_of_a_node_warns_of_a_crowd(void **context)
         finish(NULL);
         prepare(NULL);
         d.picked.all_on_one_nic = rows[i].crowded;
-        wish.nodes = rows[i].nodes;
-        wish.interface = rows[i].interface;
+        config.nodes = rows[i].nodes;
+        config.interface = rows[i].interface;
         boot.local_pe = rows[i].local_pe;
         d.crowd = rows[i].usable;
         assert_int_equal(take(), WEFT_OK);
@@ -560,13 +559,13 @@ static void one_pe_of_a_node_warns_of_a_crowd(void **context)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        test(candidates_are_told_as_numbers),
+        test(candidates_are_exchanged_as_hashes),
         test(slow_nics_that_a_cpu_drives_spread),
         test(a_nic_is_where_its_bus_or_its_name_says),
         test(a_pe_is_where_it_computes),
-        test(what_is_picked_is_kept_and_said),
+        test(the_selection_is_described),
         test(a_pe_keeps_no_more_than_it_can_open),
-        test(failures_are_told),
+        test(failures_are_reported),
         test(one_pe_of_a_node_warns_of_a_crowd),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which provider and interface path net takes: rows of what libfabric offers, of what was asked for
- * and of what must come out, an offer or a part of the refusal. */
+/* The provider and the interface that path net chooses: rows of libfabric's list, of the
+ * configuration and of the result, an entry or a part of the error. */
 #include "path/net/choose.h"
 
 #include "base/status.h"
@@ -16,7 +16,7 @@
 #define LAN "10.0.0.0/24"
 #define WAN "192.0.2.0/24"
 
-/* Offers by letter, so that a row names its list as a string. */
+/* Entries by letter, so that a row names its list as a string. */
 static const struct {
     char letter;
     struct net_provider_entry offer;
@@ -49,13 +49,13 @@ static const struct {
     {'K', {"bare", "b0", "", ALL & ~NET_KEYS, NET_REACH_OTHERS, 0, false, false, 0}},
 };
 
-static size_t offers_of(const char *letters, struct net_provider_entry *offers)
+static size_t make_entries(const char *letters, struct net_provider_entry *entries)
 {
     size_t n = 0;
     for (; *letters; letters++)
         for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
             if (known[i].letter == *letters)
-                offers[n++] = known[i].offer;
+                entries[n++] = known[i].offer;
     return n;
 }
 
@@ -65,7 +65,7 @@ static const struct row {
     const char *offers;
     int nodes;
     const char *provider, *interface;
-    char taken; /* letter of the offer; 0: refused */
+    char taken; /* letter of the entry; 0: an error */
     const char *sentence;
     weft_status status;
 } rows[] = {
@@ -97,7 +97,7 @@ static const struct row {
     {"d", NODES, "", "", 'd', NULL, WEFT_OK},
     {"dt", NODES, "", "eth4", 'd', NULL, WEFT_OK},
     {"12", NODES, "", "", '2', NULL, WEFT_OK},
-    /* asked for */
+    /* configured */
     {"12", NODES, "", "eth1,eth2", '1', NULL, WEFT_OK},
     {"12", NODES, "", "eth2,eth1", '2', NULL, WEFT_OK},
     {"tl", NODES, "", "lo,eth0", 't', NULL, WEFT_OK},
@@ -111,7 +111,7 @@ static const struct row {
     {"ti", NODES, "", "ib0", 'i', NULL, WEFT_OK},
     {"st", ONE_NODE, "shm", "", 's', NULL, WEFT_OK},
     {"xt", NODES, "acme", "", 'x', NULL, WEFT_OK},
-    /* refused: what is there is listed, each once */
+    /* an error lists what is there, each name once */
     {"tul", NODES, "verbs", "", 0,
      "WEFT_FABRIC_PROVIDER is \"verbs\", which libfabric does not offer here; it offers "
      "tcp;ofi_rxm",
@@ -147,12 +147,12 @@ static const struct row {
     {"", NODES, "", "", 0, "libfabric lists none", WEFT_ERR_UNSUPPORTED},
 };
 
-/* The first of what can be taken. */
-static int first_of(const struct net_provider_entry *offers, size_t count,
-                    const struct net_config *wish, net_rows common, uint64_t networks)
+/* Index of the first chosen entry. */
+static int first_of(const struct net_provider_entry *entries, size_t count,
+                    const struct net_config *config, net_rows common, uint64_t networks)
 {
     int taken[4];
-    return net_choose_entries(offers, count, wish, common, networks, taken, 4) ? taken[0] : -1;
+    return net_choose_entries(entries, count, config, common, networks, taken, 4) ? taken[0] : -1;
 }
 
 static void every_row(void **state)
@@ -160,12 +160,12 @@ static void every_row(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const struct row *row = &rows[i];
-        struct net_provider_entry offers[8];
-        size_t count = offers_of(row->offers, offers);
-        struct net_config wish = {row->provider, row->interface, row->nodes == NODES};
+        struct net_provider_entry entries[8];
+        size_t count = make_entries(row->offers, entries);
+        struct net_config config = {row->provider, row->interface, row->nodes == NODES};
         net_rows common;
-        weft_status status = net_choose_rows(offers, count, &wish, &common);
-        int taken = status ? -1 : first_of(offers, count, &wish, common, 0);
+        weft_status status = net_choose_rows(entries, count, &config, &common);
+        int taken = status ? -1 : first_of(entries, count, &config, common, 0);
         char letter = taken < 0 ? '\0' : row->offers[taken];
         if (letter != row->taken || status != row->status ||
             (row->sentence && !strstr(weft_last_error(), row->sentence)))
@@ -180,16 +180,16 @@ static void every_row(void **state)
 
 static net_rows rows_of(const char *letters, uint64_t *networks)
 {
-    struct net_provider_entry offers[8];
-    size_t count = offers_of(letters, offers);
-    const struct net_config wish = {"", "", true};
+    struct net_provider_entry entries[8];
+    size_t count = make_entries(letters, entries);
+    const struct net_config config = {"", "", true};
     net_rows common = 0;
-    assert_int_equal(net_choose_rows(offers, count, &wish, &common), WEFT_OK);
-    *networks = net_choose_networks(offers, count);
+    assert_int_equal(net_choose_rows(entries, count, &config, &common), WEFT_OK);
+    *networks = net_choose_networks(entries, count);
     return common;
 }
 
-/* What PE 0 takes when PE 1 has other offers. */
+/* What PE 0 chooses if PE 1 has other entries. */
 static void what_all_have(void **state)
 {
     static const struct {
@@ -202,13 +202,13 @@ static void what_all_have(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-        struct net_provider_entry offers[8];
-        size_t count = offers_of(pairs[i].mine, offers);
-        const struct net_config wish = {"", "", true};
+        struct net_provider_entry entries[8];
+        size_t count = make_entries(pairs[i].mine, entries);
+        const struct net_config config = {"", "", true};
         uint64_t mine, theirs;
         net_rows common = rows_of(pairs[i].mine, &mine);
         common &= rows_of(pairs[i].theirs, &theirs);
-        int taken = first_of(offers, count, &wish, common, mine & theirs);
+        int taken = first_of(entries, count, &config, common, mine & theirs);
         char letter = taken < 0 ? '\0' : pairs[i].mine[taken];
         if (letter != pairs[i].taken)
             fail_msg("\"%s\" beside \"%s\": '%c' instead of '%c'", pairs[i].mine, pairs[i].theirs,
@@ -216,7 +216,8 @@ static void what_all_have(void **state)
     }
 }
 
-/* All that can be taken: each interface once, none that is much slower, unless they are named. */
+/* All entries that can be chosen: each interface once, and none that is much slower, unless they
+ * are configured. */
 static void several(void **state)
 {
     static const struct {
@@ -232,15 +233,15 @@ static void several(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
-        struct net_provider_entry offers[8], theirs[8];
+        struct net_provider_entry entries[8], theirs[8];
         char got[9] = "";
         int taken[8];
-        size_t count = offers_of(lists[i].offers, offers);
-        uint64_t networks = net_choose_networks(theirs, offers_of(lists[i].networks, theirs));
-        const struct net_config wish = {"", lists[i].interface, true};
+        size_t count = make_entries(lists[i].offers, entries);
+        uint64_t networks = net_choose_networks(theirs, make_entries(lists[i].networks, theirs));
+        const struct net_config config = {"", lists[i].interface, true};
         net_rows common = 0;
-        net_choose_rows(offers, count, &wish, &common);
-        int n = net_choose_entries(offers, count, &wish, common, networks, taken, lists[i].most);
+        net_choose_rows(entries, count, &config, &common);
+        int n = net_choose_entries(entries, count, &config, common, networks, taken, lists[i].most);
         for (int k = 0; k < n; k++)
             got[k] = lists[i].offers[taken[k]];
         if (strcmp(got, lists[i].taken) != 0)
@@ -249,93 +250,91 @@ static void several(void **state)
     }
 }
 
-static weft_status rows_for(const struct net_provider_entry *offers, size_t count,
+static weft_status rows_for(const struct net_provider_entry *entries, size_t count,
                             const char *interface)
 {
-    const struct net_config wish = {"", interface, true};
+    const struct net_config config = {"", interface, true};
     net_rows rows;
-    return net_choose_rows(offers, count, &wish, &rows);
+    return net_choose_rows(entries, count, &config, &rows);
 }
 
-/* Each name once, though one is a part of another; where there is no room for more, that is said,
- * once. */
+/* Each name once, also if it is a part of another; a full list ends in "...", once. */
 static void names_are_listed(void **state)
 {
     static const char *const names[] = {"eth10", "eth1", "xeth1", "eth1", "eth", "xeth1"};
-    struct net_provider_entry offers[40];
+    struct net_provider_entry entries[40];
     (void)state;
     for (size_t i = 0; i < 40; i++) {
-        offers_of("t", &offers[i]);
+        make_entries("t", &entries[i]);
         if (i < 6)
-            strcpy(offers[i].interface, names[i]);
+            strcpy(entries[i].interface, names[i]);
     }
-    assert_int_equal(rows_for(offers, 6, "eth7"), WEFT_ERR_CONFIG);
+    assert_int_equal(rows_for(entries, 6, "eth7"), WEFT_ERR_CONFIG);
     const char *list = strstr(base_last_error(), "; it offers ");
     assert_non_null(list);
     assert_string_equal(list, "; it offers eth10, eth1, xeth1, eth");
     for (int i = 0; i < 40; i++)
-        snprintf(offers[i].interface, sizeof offers[i].interface, "interface-of-a-long-name-%02d",
+        snprintf(entries[i].interface, sizeof entries[i].interface, "interface-of-a-long-name-%02d",
                  i);
-    assert_int_equal(rows_for(offers, 8, "eth7"), WEFT_ERR_CONFIG); /* 8 * 27 + 7 * 2 bytes */
+    assert_int_equal(rows_for(entries, 8, "eth7"), WEFT_ERR_CONFIG); /* 8 * 27 + 7 * 2 bytes */
     assert_null(strstr(base_last_error(), "..."));
     for (size_t count = 9; count <= 40; count += 31) {
-        assert_int_equal(rows_for(offers, count, "eth7"), WEFT_ERR_CONFIG);
+        assert_int_equal(rows_for(entries, count, "eth7"), WEFT_ERR_CONFIG);
         const char *more = strstr(base_last_error(), ", interface-of-a-long-name-07");
         assert_non_null(more);
         assert_string_equal(more, ", interface-of-a-long-name-07, ...");
     }
 }
 
-/* IPv4, IPv6, then what has no addresses of these; half the speed of the fastest is taken, less is
- * not. */
+/* IPv4, IPv6, then other addresses; half the speed of the fastest is chosen, less is not. */
 static void families_and_speeds(void **state)
 {
-    struct net_provider_entry offers[4];
+    struct net_provider_entry entries[4];
     net_rows rows;
-    const struct net_config wish = {"", "", true};
+    const struct net_config config = {"", "", true};
     int taken[5] = {-7, -7, -7, -7, -7};
     (void)state;
-    offers_of("tttt", offers);
+    make_entries("tttt", entries);
     for (size_t i = 0; i < 4; i++)
-        snprintf(offers[i].interface, sizeof offers[i].interface, "eth%zu", i);
-    offers[0].family = 0;
-    offers[1].family = 6;
-    net_choose_rows(offers, 2, &wish, &rows);
-    assert_int_equal(net_choose_entries(offers, 2, &wish, rows, 0, taken, 4), 1);
+        snprintf(entries[i].interface, sizeof entries[i].interface, "eth%zu", i);
+    entries[0].family = 0;
+    entries[1].family = 6;
+    net_choose_rows(entries, 2, &config, &rows);
+    assert_int_equal(net_choose_entries(entries, 2, &config, rows, 0, taken, 4), 1);
     assert_int_equal(taken[0], 1);
-    net_choose_rows(offers, 3, &wish, &rows);
-    assert_int_equal(net_choose_entries(offers, 3, &wish, rows, 0, taken, 4), 1);
+    net_choose_rows(entries, 3, &config, &rows);
+    assert_int_equal(net_choose_entries(entries, 3, &config, rows, 0, taken, 4), 1);
     assert_int_equal(taken[0], 2);
-    offers[0].family = offers[1].family = 4;
-    offers[0].mbps = 25000;
-    offers[1].mbps = 12500;
-    offers[2].mbps = 12499;
-    assert_int_equal(net_choose_entries(offers, 4, &wish, rows, 0, taken, 4), 3);
+    entries[0].family = entries[1].family = 4;
+    entries[0].mbps = 25000;
+    entries[1].mbps = 12500;
+    entries[2].mbps = 12499;
+    assert_int_equal(net_choose_entries(entries, 4, &config, rows, 0, taken, 4), 3);
     assert_int_equal(taken[1], 1);
-    assert_int_equal(taken[2], 3); /* its speed is not told */
-    offers[3].down = true;
-    offers[3].mbps = 100000; /* what cannot be had makes no other slow */
-    assert_int_equal(net_choose_entries(offers, 4, &wish, rows, 0, taken, 4), 2);
-    offers[3].down = false;
-    offers[3].mbps = 0;
+    assert_int_equal(taken[2], 3); /* its speed is unknown */
+    entries[3].down = true;
+    entries[3].mbps = 100000; /* what cannot be had makes no other slow */
+    assert_int_equal(net_choose_entries(entries, 4, &config, rows, 0, taken, 4), 2);
+    entries[3].down = false;
+    entries[3].mbps = 0;
     taken[1] = -7;
-    assert_int_equal(net_choose_entries(offers, 4, &wish, rows, 0, taken, 1), 1);
+    assert_int_equal(net_choose_entries(entries, 4, &config, rows, 0, taken, 1), 1);
     assert_int_equal(taken[1], -7);
 }
 
 static void in_words(void **state)
 {
     (void)state;
-    struct net_provider_entry offers[2];
+    struct net_provider_entry entries[2];
     char text[200];
-    offers_of("ti", offers);
-    net_entry_text(&offers[0], text, sizeof text);
+    make_entries("ti", entries);
+    net_entry_text(&entries[0], text, sizeof text);
     assert_string_equal(text, "provider tcp;ofi_rxm on eth0 (" LAN ")");
-    net_entry_text(&offers[1], text, sizeof text);
+    net_entry_text(&entries[1], text, sizeof text);
     assert_string_equal(text, "provider tcp;ofi_rxm on ib0 (10.1.0.0/16); IP over InfiniBand: a "
                               "fraction of what RDMA on the same port gives");
-    offers_of("s", offers);
-    net_entry_text(&offers[0], text, sizeof text);
+    make_entries("s", entries);
+    net_entry_text(&entries[0], text, sizeof text);
     assert_string_equal(text, "provider shm on shm");
 }
 

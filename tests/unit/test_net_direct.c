@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Remote accesses of path net whose NIC is closed while they wait for room in the provider's queue
- * (finding A11): they go by messages, and nothing is posted on the closed endpoint. And what is
- * posted where nothing fails. */
+/* RMA operations of path net whose NIC is closed while they wait for space in the provider's queue
+ * (finding A11): they use messages, and nothing is posted on the closed endpoint. And what is
+ * posted if nothing fails. */
 #include "path/net/stripe.h"
 
 #include <setjmp.h>
@@ -243,7 +243,7 @@ static void accesses_are_cut_and_counted(void **context)
         net_direct_done(&net, (struct net_direct *)(void *)posted[i].post, true);
     posts = 0;
     net_read(&state, at, back, BYTES);
-    assert_ptr_equal(posted[0].local, copies[1]); /* the last given back */
+    assert_ptr_equal(posted[0].local, copies[1]); /* the last one that was freed */
     memset((void *)(uintptr_t)posted[0].local, 0x11, 64 << 10);
     memset((void *)(uintptr_t)posted[1].local, 0x22, BYTES - (64 << 10));
     assert_int_equal(back[0], 0);

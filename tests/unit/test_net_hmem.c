@@ -51,7 +51,7 @@ static struct fi_fabric_attr plain_fabric, offered_fabric[3];
 static struct fi_domain_attr plain_domain, offered_domain[3];
 static unsigned char address[4] = {10, 0, 0, 7}, another[4] = {10, 0, 0, 8};
 
-static void offer(void)
+static void add_fi_info(void)
 {
     lib.dupinfo = copy;
     lib.getinfo = list;
@@ -78,12 +78,12 @@ static void offer(void)
     listed = offered;
 }
 
-static void the_same_interface_is_taken_with_gpu_memory(void **context)
+static void the_same_interface_is_found_with_hmem(void **context)
 {
     char why[NET_REASON_BYTES];
     (void)context;
     for (int row = 0; row < 8; row++) {
-        offer();
+        add_fi_info();
         for (int i = 0; i < 2; i++)
             switch (row) {
             case 0:
@@ -112,25 +112,25 @@ static void the_same_interface_is_taken_with_gpu_memory(void **context)
                 copies_left = 0;
             }
         library_version = row ? VERSION_NEW : VERSION_OLD;
-        struct fi_info *taken = net_add_hmem(&lib, &plain, why, sizeof why);
+        struct fi_info *info = net_add_hmem(&lib, &plain, why, sizeof why);
         if (row < 6) {
             assert_string_equal(why, "");
-            assert_ptr_equal(taken, &copy_of[1]);
-            assert_int_equal(taken->mode, 42);
+            assert_ptr_equal(info, &copy_of[1]);
+            assert_int_equal(info->mode, 42);
             assert_int_equal(freed_count, 3);
             assert_true(was_freed(&plain));
             assert_int_equal(wanted_version, row ? VERSION_NEW : FI_VERSION(1, 11));
         } else {
             assert_string_equal(why,
                                 "provider verbs;ofi_rxm of libfabric 1.20 has no FI_HMEM here");
-            assert_ptr_equal(taken, &plain);
+            assert_ptr_equal(info, &plain);
             assert_false(was_freed(&plain));
             assert_int_equal(freed_count, row == 6 ? 2 : 0);
         }
         assert_int_equal(was_freed(listed), row < 7);
         assert_int_equal(was_freed(&copy_of[0]), row < 7);
     }
-    offer();
+    add_fi_info();
     listed = NULL;
     assert_ptr_equal(net_add_hmem(&lib, &plain, why, sizeof why), &plain);
     assert_int_equal(freed_count, 1);
@@ -154,14 +154,14 @@ static void the_user_says_whether_it_is_tried(void **context)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         setenv("WEFT_NET_GPU", rows[i].wish, 1);
         config_reset();
-        offer();
+        add_fi_info();
         plain_fabric.prov_name = rows[i].provider;
         for (int n = 0; n < 3; n++)
             offered_fabric[n].prov_name = rows[i].provider;
         strcpy(why, "before");
-        struct fi_info *taken = net_add_hmem(&lib, &plain, why, sizeof why);
+        struct fi_info *info = net_add_hmem(&lib, &plain, why, sizeof why);
         assert_string_equal(why, rows[i].why);
-        assert_ptr_equal(taken, rows[i].why[0] ? &plain : &copy_of[1]);
+        assert_ptr_equal(info, rows[i].why[0] ? &plain : &copy_of[1]);
     }
     unsetenv("WEFT_NET_GPU");
     config_reset();
@@ -495,10 +495,10 @@ static void places_of_all_peers_are_freed(void **context)
     peer = &end.peers[END_PES];
     peer->gpu_access = NET_GPU_DIRECT;
     net_get_gpu_keys(&end.state, peer, START, &bytes, keys);
-    struct net_extents *kept = peer->gpu_regions;
+    struct net_extents *regions = peer->gpu_regions;
     net_free_regions(&end.net);
-    assert_ptr_equal(peer->gpu_regions, kept);
-    end.peers[0].gpu_regions = kept;
+    assert_ptr_equal(peer->gpu_regions, regions);
+    end.peers[0].gpu_regions = regions;
     peer->gpu_regions = NULL;
     assert_int_equal(d.asked, END_PES + 1);
 }
@@ -506,7 +506,7 @@ static void places_of_all_peers_are_freed(void **context)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        test(the_same_interface_is_taken_with_gpu_memory),
+        test(the_same_interface_is_found_with_hmem),
         test(the_user_says_whether_it_is_tried),
         test(own_memory_is_registered_by_dmabuf_with_each_nic),
         test(a_registration_ends_with_its_allocation),

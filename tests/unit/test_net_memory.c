@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What path net registers with the first NIC and makes of its own: chunks of the segments,
- * memory for messages, pinned memory, rooms of peers; what it asks peers for; and that all of it
- * is given back once. */
+/* What path net registers with the first NIC and allocates: chunks of the segments, memory for
+ * messages, pinned memory, staging buffers of peers; what it queries from peers; and that all of it
+ * is freed once. */
 #include "unit/callocs.h"
 #include "unit/net_end.h"
 
@@ -179,7 +179,7 @@ static void assert_memory(int number, int rail, const void *base, size_t bytes, 
 
 /* -------------------------------------------------------------------------------- own segments */
 
-static void chunks_are_registered_when_they_are_asked_for(void **context)
+static void chunks_are_registered_at_first_use(void **context)
 {
     static const struct {
         enum segment_id segment;
@@ -249,7 +249,7 @@ static void without_memory_nothing_is_registered(void **context)
 
 /* -------------------------------------------------------------------------------- peers' chunks */
 
-static void keys_of_peers_are_asked_for_once(void **context)
+static void keys_of_peers_are_queried_once(void **context)
 {
     struct net_key found = {.base = 8};
     (void)context;
@@ -381,7 +381,7 @@ static void pinned_memory_is_the_gpus_too(void **context)
     assert_null(net_alloc_gpu_slab(&end.net, 4096));
 }
 
-static void a_peer_has_one_room(void **context)
+static void a_peer_has_one_staging_buffer(void **context)
 {
     struct net_key keys[NET_RAILS];
     (void)context;
@@ -410,7 +410,7 @@ static void a_peer_has_one_room(void **context)
         for (int r = 2; r < NET_RAILS; r++)
             assert_int_equal(keys[r].known, 0);
     }
-    /* A NIC that has failed meanwhile, and one that had before. */
+    /* A NIC that fails during the test, and one that had failed before. */
     end.net.rails[0].endpoint = NULL;
     net_get_staging_buffer(&end.net, peer, 40000, keys);
     assert_int_equal(keys[0].known, 0);
@@ -435,13 +435,13 @@ static void a_peer_has_one_room(void **context)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        test(chunks_are_registered_when_they_are_asked_for),
+        test(chunks_are_registered_at_first_use),
         test(a_chunk_that_is_refused_is_not_tried_again),
         test(without_memory_nothing_is_registered),
-        test(keys_of_peers_are_asked_for_once),
+        test(keys_of_peers_are_queried_once),
         test(memory_for_messages_is_registered_where_that_is_wanted),
         test(pinned_memory_is_the_gpus_too),
-        test(a_peer_has_one_room),
+        test(a_peer_has_one_staging_buffer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

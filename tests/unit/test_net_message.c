@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What path net takes for a message of a PE of the job, and how far it believes one (findings A1
- * and A9). What a stranger cannot know, the word and the numbers, is right in most of these. */
+/* Which messages path net accepts from a PE of the job, and which fields it trusts (findings A1 and
+ * A9). The authentication word and the sequence numbers, which no other program knows, are right in
+ * most of these. */
 #include "unit/net_end.h"
 
 #include "base/status.h"
@@ -59,7 +60,7 @@ static void add_put(size_t offset, uint64_t value)
         &value, sizeof value);
 }
 
-static uint64_t word_at(const struct net_end *end, size_t offset)
+static uint64_t read_word_at(const struct net_end *end, size_t offset)
 {
     uint64_t value;
     memcpy(&value, end->heap + offset, sizeof value);
@@ -80,15 +81,15 @@ uint64_t __wrap_clock_now_ns(void)
     return now;
 }
 
-/* A GPU that is not done with what it was given: requests are complete when the test says so. */
+/* A GPU that has not finished its requests: they are complete when the test says so. */
 static bool gpu_works;
 static uint64_t complete;
 static weft_status gpu_status;
-weft_status __real_serve_look(struct serve *serve, uint64_t *complete);
-weft_status __wrap_serve_look(struct serve *serve, uint64_t *done);
-weft_status __wrap_serve_look(struct serve *serve, uint64_t *done)
+weft_status __real_serve_poll(struct serve *serve, uint64_t *complete);
+weft_status __wrap_serve_poll(struct serve *serve, uint64_t *done);
+weft_status __wrap_serve_poll(struct serve *serve, uint64_t *done)
 {
-    weft_status status = __real_serve_look(serve, done);
+    weft_status status = __real_serve_poll(serve, done);
     if (gpu_works)
         *done = complete;
     return gpu_status ? base_fail(gpu_status, "the GPU is gone") : status;
@@ -113,10 +114,10 @@ static int shut_end(void **context)
     return 0;
 }
 
-static void drops_what_has_no_word(void **context)
+static void drops_messages_without_the_auth_word(void **context)
 {
     (void)context;
-    uint64_t before = word_at(&end, 64);
+    uint64_t before = read_word_at(&end, 64);
     const uint64_t words[] = {0,
                               1,
                               end.peers[1].outgoing.auth_word,
@@ -128,7 +129,7 @@ static void drops_what_has_no_word(void **context)
         add_put(64, 77);
         message.head.auth_word = words[i];
         feed(&end);
-        assert_int_equal(word_at(&end, 64), before);
+        assert_int_equal(read_word_at(&end, 64), before);
         assert_int_equal(end.net.unauthenticated, i + 1);
     }
     for (int from = -1; from <= END_PES; from += END_PES + 1) {
@@ -141,7 +142,7 @@ static void drops_what_has_no_word(void **context)
     begin_message(&end, 1, 1, NET_ACK_REQUEST);
     add_put(64, 77);
     feed(&end);
-    assert_int_equal(word_at(&end, 64), 77);
+    assert_int_equal(read_word_at(&end, 64), 77);
     assert_int_equal(end.net.unauthenticated, 8);
     assert_int_equal(sent_messages, 1);
 }
@@ -177,25 +178,25 @@ static void words_and_numbers_are_of_one_pair(void **context)
 static void lengths_are_those_that_came(void **context)
 {
     (void)context;
-    uint64_t before = word_at(&end, 64);
+    uint64_t before = read_word_at(&end, 64);
     begin_message(&end, 1, 1, 0);
     add_put(64, 77);
     for (size_t came = 0; came < message.head.bytes; came++) {
         end_feed(&end, &message, came);
-        assert_int_equal(word_at(&end, 64), before);
+        assert_int_equal(read_word_at(&end, 64), before);
         assert_int_equal(end.net.unauthenticated, came + 1);
     }
-    uint64_t strangers = end.net.unauthenticated;
+    uint64_t unauthenticated = end.net.unauthenticated;
     end_feed(&end, &message, message.head.bytes + 8); /* longer than it says */
-    assert_int_equal(end.net.unauthenticated, strangers + 1);
-    /* A record that is longer than the message is not carried out, nor what is behind it. */
+    assert_int_equal(end.net.unauthenticated, unauthenticated + 1);
+    /* A record that is longer than the message is not executed, nor are records after it. */
     begin_message(&end, 1, 1, 0);
     add((struct net_record){.kind = NET_PUT, .segment = SEG_HEAP, .bytes = 4000, .offset = 0},
         &before, 8);
     add_put(64, 77);
     feed(&end);
-    assert_int_equal(word_at(&end, 64), before);
-    assert_int_equal(word_at(&end, 0), UINT64_C(0x322b241d160f0801));
+    assert_int_equal(read_word_at(&end, 64), before);
+    assert_int_equal(read_word_at(&end, 0), UINT64_C(0x322b241d160f0801));
     assert_int_equal(end.peers[1].handled, 1);
 }
 
@@ -243,14 +244,14 @@ static void early_messages_are_bounded(void **context)
     feed(&end);
     assert_null(end.peers[2].early_requests);
     assert_int_equal(end.peers[2].handled, 399);
-    assert_int_equal(word_at(&end, 8 * 399), 399);
+    assert_int_equal(read_word_at(&end, 8 * 399), 399);
 }
 
 /* Finding A9: as many bytes went back as the request said. */
 static void answers_of_atomics_hold_no_stack(void **context)
 {
     (void)context;
-    uint64_t before = word_at(&end, 64);
+    uint64_t before = read_word_at(&end, 64);
     const struct net_atomic atomic = {.value = 5, .token = 1234};
     for (int width = 0; width < 256; width++) {
         begin_message(&end, 1, (uint64_t)width + 1, NET_ACK_REQUEST);
@@ -288,7 +289,7 @@ static const struct net_result *got(uint64_t number, size_t offset, uint32_t byt
     return (const void *)(record + 1);
 }
 
-/* A get beyond the limit is refused as such, and no answer has bytes of an earlier message. */
+/* A get beyond the limit is an error, and no answer has bytes of an earlier message. */
 static void gets_are_bounded(void **context)
 {
     (void)context;
@@ -398,8 +399,8 @@ static void keys_are_random(void **context)
     assert_true(all >> 48 && all & 0xffff);
 }
 
-/* Only the peer that was asked can answer, and only in what was asked for. */
-static void answers_are_of_the_one_asked(void **context)
+/* Only the queried peer can answer, and only within the query. */
+static void answers_come_from_the_queried_peer(void **context)
 {
     (void)context;
     struct {
@@ -422,8 +423,8 @@ static void answers_are_of_the_one_asked(void **context)
     assert_int_equal(end.answer[2], 7);
 }
 
-/* A PE with fewer NICs than its peer is told of one whose number it has not. */
-static void notes_of_the_peers_rails(void **context)
+/* A PE with fewer NICs than its peer gets a control record about a NIC that it does not have. */
+static void control_records_of_the_peers_rails(void **context)
 {
     (void)context;
     const struct net_control closed = {.kind = NET_CLOSED_RAIL, .rail = 5},
@@ -456,8 +457,8 @@ static void failed_receives_are_posted_again(void **context)
     assert_int_equal(end.net.failed, WEFT_OK);
 }
 
-/* Strangers are reported once, and again after 10 s. */
-static void strangers_are_reported_now_and_then(void **context)
+/* Unauthenticated messages are reported once, and again after 10 s. */
+static void unauthenticated_messages_are_reported_now_and_then(void **context)
 {
     (void)context;
     const uint64_t s = 1000 * 1000 * 1000, first = now;
@@ -474,8 +475,8 @@ static void strangers_are_reported_now_and_then(void **context)
     assert_int_equal(end.net.unauthenticated, 5);
 }
 
-/* Where libfabric tells addresses a message comes from that of its sender; some providers tell it
- * of each. */
+/* If libfabric reports addresses, a message must come from that of its sender; some providers
+ * report it for each message. */
 static void senders_have_their_addresses(void **context)
 {
     (void)context;
@@ -515,14 +516,14 @@ static int free_count(void)
     return n;
 }
 
-/* What went again after a rail had failed is carried out once, and tells again how far this end
- * is. */
+/* A message that was retransmitted after a failure of a rail is executed once, and acknowledged
+ * again. */
 static void what_comes_twice_is_carried_out_once(void **context)
 {
     (void)context;
     const uint64_t one = 1;
     const struct net_atomic atomic = {.value = 1};
-    uint64_t before = word_at(&end, 64);
+    uint64_t before = read_word_at(&end, 64);
     int left = free_count();
     const struct net_record add_one = {
         .kind = NET_ATOMIC, .segment = SEG_HEAP, .amo = WEFT_AMO_ADD, .width = 8, .offset = 64};
@@ -533,9 +534,10 @@ static void what_comes_twice_is_carried_out_once(void **context)
         add(add_one, &atomic, sizeof atomic);
         sent_messages = 0;
         feed(&end);
-        assert_int_equal(word_at(&end, 64), before + sums[i] * one);
+        assert_int_equal(read_word_at(&end, 64), before + sums[i] * one);
         assert_int_equal(end.peers[1].handled, sums[i]);
-        assert_int_equal(sent_messages, i != 2); /* the early one tells when its turn comes */
+        assert_int_equal(sent_messages,
+                         i != 2); /* the early one is acknowledged when it is executed in order */
     }
     net_drop_unacknowledged(&end.net, &end.peers[1]);
     assert_int_equal(free_count(), left + END_REQUESTS);
@@ -555,7 +557,7 @@ static void answers_are_numbered_by_themselves(void **context)
     assert_int_equal(end.net.unauthenticated, 0);
 }
 
-/* What tells that messages have arrived lets go of them, and that the peer is there. */
+/* An acknowledgement frees the messages, and shows that the peer is live. */
 static void what_has_arrived_goes_no_more(void **context)
 {
     (void)context;
@@ -576,12 +578,12 @@ static void what_has_arrived_goes_no_more(void **context)
 }
 
 /* A probe has number 0, is answered at once, and moves nothing. */
-static void a_probe_has_no_number(void **context)
+static void a_probe_has_no_sequence_number(void **context)
 {
     (void)context;
-    const struct net_control note = {.kind = NET_PROBE};
+    const struct net_control control = {.kind = NET_PROBE};
     begin_message(&end, 1, 0, 0);
-    add((struct net_record){.kind = NET_CONTROL}, &note, sizeof note);
+    add((struct net_record){.kind = NET_CONTROL}, &control, sizeof control);
     feed(&end);
     assert_int_equal(sent_messages, 1);
     const struct net_control *answer =
@@ -589,7 +591,7 @@ static void a_probe_has_no_number(void **context)
     assert_int_equal(answer->kind, NET_PROBE_REPLY);
     assert_int_equal(end.peers[1].handled, 0);
     begin_message(&end, 1, 1, 0); /* with a number it is none */
-    add((struct net_record){.kind = NET_CONTROL}, &note, sizeof note);
+    add((struct net_record){.kind = NET_CONTROL}, &control, sizeof control);
     feed(&end);
     assert_int_equal(sent_messages, 1);
 }
@@ -695,17 +697,17 @@ static const struct net_result *answered(enum net_kind kind)
     return (const void *)(record + 1);
 }
 
-/* A room here for a peer, and what it asks for of it: to the last byte, and not behind it. */
-static void rooms_and_their_lots(void **context)
+/* This PE's staging buffer for a peer: its last byte can be used, and nothing after it. */
+static void staging_buffers_and_their_slots(void **context)
 {
     (void)context;
-    enum { ROOM = 100000 };
+    enum { BUFFER = 100000 };
     struct net_peer *peer = &end.peers[1];
-    const struct net_query wanted = {.token = 77, .bytes = ROOM};
-    struct net_slot lot = {.offset = 16, .bytes = 24, .token = 88};
+    const struct net_query wanted = {.token = 77, .bytes = BUFFER};
+    struct net_slot slot = {.offset = 16, .bytes = 24, .token = 88};
     begin_message(&end, 1, 1, 0);
-    add((struct net_record){.kind = NET_SLOT_PUT, .segment = SEG_HEAP, .offset = 8}, &lot,
-        sizeof lot);
+    add((struct net_record){.kind = NET_SLOT_PUT, .segment = SEG_HEAP, .offset = 8}, &slot,
+        sizeof slot);
     feed(&end); /* there is none yet */
     assert_int_equal(answered(NET_DATA)->status, WEFT_ERR_ARGUMENT);
     begin_message(&end, 1, 2, 0);
@@ -718,26 +720,26 @@ static void rooms_and_their_lots(void **context)
         assert_int_equal(keys[i].base, 0);
     }
     assert_int_equal(keys[2].key, end.keys[2]);
-    assert_int_equal(peer->staging_bytes, ROOM);
-    for (size_t i = 0; i < ROOM; i++)
+    assert_int_equal(peer->staging_bytes, BUFFER);
+    for (size_t i = 0; i < BUFFER; i++)
         peer->staging_buffer[i] = (unsigned char)(i * 3 + i / 256);
     const struct {
         uint64_t position;
         uint32_t bytes;
         bool good;
-    } rows[] = {{16, 24, true},      {ROOM - 24, 24, true}, {ROOM - 23, 24, false},
-                {ROOM, 0, true},     {ROOM + 1, 0, false},  {UINT64_MAX, 2, false},
-                {0, ROOM + 1, false}};
+    } rows[] = {{16, 24, true},        {BUFFER - 24, 24, true}, {BUFFER - 23, 24, false},
+                {BUFFER, 0, true},     {BUFFER + 1, 0, false},  {UINT64_MAX, 2, false},
+                {0, BUFFER + 1, false}};
     uint64_t number = 2;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         unsigned char before[24];
         memcpy(before, end.heap + 40, sizeof before);
-        lot =
+        slot =
             (struct net_slot){.offset = rows[i].position, .bytes = rows[i].bytes, .token = 88 + i};
         sent_messages = 0;
         begin_message(&end, 1, ++number, 0);
-        add((struct net_record){.kind = NET_SLOT_PUT, .segment = SEG_HEAP, .offset = 40}, &lot,
-            sizeof lot);
+        add((struct net_record){.kind = NET_SLOT_PUT, .segment = SEG_HEAP, .offset = 40}, &slot,
+            sizeof slot);
         feed(&end);
         assert_int_equal(sent_messages, !rows[i].good);
         if (!rows[i].good)
@@ -746,8 +748,8 @@ static void rooms_and_their_lots(void **context)
                             rows[i].good ? peer->staging_buffer + rows[i].position : before,
                             rows[i].bytes < 24 ? rows[i].bytes : 24);
         begin_message(&end, 1, ++number, 0);
-        add((struct net_record){.kind = NET_SLOT_GET, .segment = SEG_HEAP, .offset = 200}, &lot,
-            sizeof lot);
+        add((struct net_record){.kind = NET_SLOT_GET, .segment = SEG_HEAP, .offset = 200}, &slot,
+            sizeof slot);
         feed(&end);
         assert_int_equal(answered(NET_SLOT_READY)->token, 88 + i);
         assert_int_equal(answered(NET_SLOT_READY)->status,
@@ -756,15 +758,15 @@ static void rooms_and_their_lots(void **context)
             assert_memory_equal(peer->staging_buffer + rows[i].position, end.heap + 200,
                                 rows[i].bytes);
     }
-    lot = (struct net_slot){.bytes = 8, .token = 5};
+    slot = (struct net_slot){.bytes = 8, .token = 5};
     begin_message(&end, 1, ++number, 0);
     add((struct net_record){.kind = NET_SLOT_GET,
                             .segment = SEG_HEAP,
                             .offset = END_HEAP_BYTES - 7},
-        &lot, sizeof lot);
+        &slot, sizeof slot);
     feed(&end);
     assert_int_equal(answered(NET_SLOT_READY)->status, WEFT_ERR_ADDRESS);
-    /* Another asks: it is made once. */
+    /* The second query gets the same buffer. */
     const unsigned char *room = peer->staging_buffer;
     begin_message(&end, 1, ++number, 0);
     add((struct net_record){.kind = NET_STAGING_BUFFER}, &wanted, sizeof wanted);
@@ -783,14 +785,14 @@ static void records_of_an_unknown_kind(void **context)
     assert_int_equal(result->token, 0);
     assert_true(result->status < 0);
     assert_memory_equal(result + 1, "a message has a record of the unknown kind 99", 45);
-    assert_int_equal(word_at(&end, 64), 77);
+    assert_int_equal(read_word_at(&end, 64), 77);
 }
 
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_end, shut_end)
     const struct CMUnitTest tests[] = {
-        CASE(drops_what_has_no_word),
+        CASE(drops_messages_without_the_auth_word),
         CASE(words_and_numbers_are_of_one_pair),
         CASE(lengths_are_those_that_came),
         CASE(numbers_are_those_that_were_sent),
@@ -800,20 +802,20 @@ int main(void)
         CASE(long_gets_come_in_order),
         CASE(chunks_that_are_not_there),
         CASE(keys_are_random),
-        CASE(answers_are_of_the_one_asked),
-        CASE(notes_of_the_peers_rails),
+        CASE(answers_come_from_the_queried_peer),
+        CASE(control_records_of_the_peers_rails),
         CASE(failed_receives_are_posted_again),
-        CASE(strangers_are_reported_now_and_then),
+        CASE(unauthenticated_messages_are_reported_now_and_then),
         CASE(senders_have_their_addresses),
         CASE(what_comes_twice_is_carried_out_once),
         CASE(answers_are_numbered_by_themselves),
         CASE(what_has_arrived_goes_no_more),
-        CASE(a_probe_has_no_number),
+        CASE(a_probe_has_no_sequence_number),
         CASE(messages_wait_for_the_gpu),
         CASE(the_gpu_fails),
         CASE(receives_that_cannot_be_posted),
         CASE(receives_are_posted),
-        CASE(rooms_and_their_lots),
+        CASE(staging_buffers_and_their_slots),
         CASE(records_of_an_unknown_kind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

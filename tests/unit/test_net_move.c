@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which NIC messages to a peer go over, what is kept in case it fails, when a NIC or a peer is
- * taken to have failed, and what goes again: at one end of path net with three NICs, by a clock of
- * its own. */
+/* Which NIC carries messages to a peer, which messages stay for retransmission, when a NIC or a
+ * peer counts as failed, and what is retransmitted: at one end of path net with three NICs, with a
+ * clock of the test. */
 #include "unit/net_end.h"
 
 #include "path/net/stripe_piece.h"
@@ -23,7 +23,7 @@ uint64_t __wrap_clock_now_ns(void)
     return now;
 }
 
-/* What has been sent, in order: where to, and the note at the front of it. */
+/* The messages sent, in order: destination, and the control record at the front. */
 static struct sent {
     fi_addr_t to;
     uint64_t number;
@@ -31,17 +31,17 @@ static struct sent {
 } sent[64];
 static int sent_count;
 
-static void look(struct net_end *at, const unsigned char *bytes, size_t count)
+static void log_sent(struct net_end *at, const unsigned char *bytes, size_t count)
 {
     struct net_head head;
     struct net_record record = {0};
-    struct net_control note = {0};
+    struct net_control control = {0};
     memcpy(&head, bytes, sizeof head);
     assert_int_equal(head.bytes, count);
     if (count >= sizeof head + sizeof record)
         memcpy(&record, bytes + sizeof head, sizeof record);
     if (record.kind == NET_CONTROL)
-        memcpy(&note, bytes + sizeof head + sizeof record, sizeof note);
+        memcpy(&control, bytes + sizeof head + sizeof record, sizeof control);
     assert_true(sent_count < 64);
     const struct net_session *line = &at->peers[at->sent_to / 10].outgoing;
     sent[sent_count++] =
@@ -49,15 +49,15 @@ static void look(struct net_end *at, const unsigned char *bytes, size_t count)
                       .number = head.sequence - (head.flags & NET_ANSWERS ? line->first_answer
                                                                           : line->first_request),
                       .kind = record.kind,
-                      .note = note.kind,
-                      .rail = note.rail};
+                      .note = control.kind,
+                      .rail = control.rail};
 }
 
 static int open_end(void **context)
 {
     (void)context;
     end_open(&end, key, 8);
-    end.look = look;
+    end.look = log_sent;
     peer = &end.peers[1];
     for (int pe = 1; pe < END_PES;
          pe++) { /* what end_open() sent has arrived, and nothing is due */
@@ -79,7 +79,7 @@ static int shut_end(void **context)
 }
 
 /* The peers are looked at so many times, each some time after the last. */
-static void look_at_peers(int times, uint64_t ns)
+static void check_peers(int times, uint64_t ns)
 {
     for (int i = 0; i < times; i++) {
         now += ns;
@@ -142,7 +142,7 @@ static void the_other_rail(void **context)
 
 /* --------------------------------------------------------------------------------- what is kept */
 
-static struct net_message *kept_message(uint64_t number, bool answers)
+static struct net_message *unacknowledged_message(uint64_t number, bool answers)
 {
     struct net_message *message = net_new_message(&end.net, peer);
     message->sequence = number;
@@ -158,8 +158,8 @@ static void what_has_arrived_is_let_go(void **context)
     int had = free_count();
     struct net_message *requests[4], *answers[4];
     for (uint64_t i = 0; i < 4; i++) {
-        requests[i] = kept_message(20 + i, false);
-        answers[i] = kept_message(10 + i, true);
+        requests[i] = unacknowledged_message(20 + i, false);
+        answers[i] = unacknowledged_message(10 + i, true);
     }
     net_retain_message(peer, requests[3]); /* it is there already */
     assert_ptr_equal(peer->unacknowledged, answers[3]);
@@ -190,7 +190,7 @@ static void what_has_arrived_is_let_go(void **context)
     assert_int_equal(free_count(), had);
 }
 
-static void probes_are_not_kept(void **context)
+static void probes_are_not_retransmitted(void **context)
 {
     (void)context;
     struct net_message *message = net_new_message(&end.net, peer);
@@ -209,11 +209,11 @@ static void come(enum net_control_kind kind, int rail, size_t bytes)
 {
     struct net_message *message = net_alloc_message(&end.net);
     struct net_record *record = (void *)(message->bytes + sizeof(struct net_head));
-    const struct net_control note = {.kind = (uint8_t)kind};
+    const struct net_control control = {.kind = (uint8_t)kind};
     memset(message->bytes, 0, 128);
     ((struct net_head *)(void *)message->bytes)->bytes = (uint16_t)bytes;
     record->kind = (uint8_t)record_kind;
-    memcpy(record + 1, &note, sizeof note);
+    memcpy(record + 1, &control, sizeof control);
     message->rail = (uint8_t)rail;
     net_answer_probe(&end.net, peer, message);
     net_free_message(&end.net, message);
@@ -355,15 +355,15 @@ static void a_silent_peer_is_probed(void **context)
         peer->fragments = (uint32_t)dues[i].pieces;
         net_mark_live(peer, 0);
         sent_count = 0;
-        look_at_peers(1, 1000 * second);
+        check_peers(1, 1000 * second);
         assert_int_equal(peer->silent_ns, 100 * ms);
-        look_at_peers(28, 100 * ms);
-        look_at_peers(1, 99 * ms);
+        check_peers(28, 100 * ms);
+        check_peers(1, 99 * ms);
         assert_int_equal(peer->silent_ns, 2999 * ms);
-        look_at_peers(1, 19 * ms); /* too soon: it counts with the next one */
+        check_peers(1, 19 * ms); /* too soon: it counts with the next one */
         assert_int_equal(peer->silent_ns, 2999 * ms);
         assert_int_equal(sent_count, 0);
-        look_at_peers(1, 1 * ms);
+        check_peers(1, 1 * ms);
         assert_int_equal(peer->silent_ns, 3019 * ms);
         assert_int_equal(sent_count, END_RAILS);
         for (int k = 0; k < END_RAILS; k++) {
@@ -371,17 +371,17 @@ static void a_silent_peer_is_probed(void **context)
             assert_int_equal(sent[k].note, NET_PROBE);
             assert_int_equal(sent[k].number, 0);
         }
-        look_at_peers(9, 100 * ms);
-        look_at_peers(1, 80 * ms);
+        check_peers(9, 100 * ms);
+        check_peers(1, 80 * ms);
         assert_int_equal(sent_count, END_RAILS);
-        look_at_peers(1, 20 * ms);
+        check_peers(1, 20 * ms);
         assert_int_equal(sent_count, 2 * END_RAILS);
         assert_int_equal(peer->failed, WEFT_OK);
         end_sends_complete(&end);
     }
     peer->fragments = 0;
     peer->ack_requested = peer->acknowledged;
-    look_at_peers(1, 100 * ms);
+    check_peers(1, 100 * ms);
     assert_int_equal(peer->silent_ns, 0);
 }
 
@@ -391,7 +391,7 @@ static void the_first_peer_is_looked_at_too(void **context)
     end.world.pe = 2;
     end.peers[0].pending_answers = end.peers[END_PES].pending_answers = 1;
     end.peers[0].current_rail = 2; /* 0 is left */
-    look_at_peers(2, 99 * ms);
+    check_peers(2, 99 * ms);
     assert_int_equal(end.peers[0].silent_ns, 198 * ms);
     assert_int_equal(end.peers[END_PES].silent_ns, 0);
     end.peers[0].pending_answers = 0;
@@ -405,20 +405,20 @@ static void who_is_not_looked_at(void **context)
         end.peers[pe].pending_answers = 1;
     peer->failed = WEFT_ERR_PATH;
     end.peers[2].closed_rails = 1 << 1 | 1 << 2;
-    look_at_peers(40, 100 * ms);
+    check_peers(40, 100 * ms);
     for (int pe = 0; pe < END_PES; pe++)
         assert_int_equal(end.peers[pe].silent_ns, 0);
     peer->failed = WEFT_OK;
     strcpy(end.net.rails[0].cause, "x");
-    look_at_peers(40, 100 * ms);
+    check_peers(40, 100 * ms);
     assert_int_equal(peer->silent_ns, 0);
     peer->failed = WEFT_ERR_PATH; /* shut_end() keeps nothing for it */
     for (int pe = 0; pe < END_PES; pe++)
         end.peers[pe].pending_answers = 0;
 }
 
-/* What the provider does not take now is asked for again at once, what it refuses counts. */
-static void probes_that_are_not_taken(void **context)
+/* A probe that returns FI_EAGAIN is sent again at once; one with another error counts as failed. */
+static void probes_that_return_eagain(void **context)
 {
     (void)context;
     end.refuse = refuse;
@@ -426,15 +426,15 @@ static void probes_that_are_not_taken(void **context)
     peer->pending_answers = 1;
     refused_rails = 1 << 1;
     refusal = -FI_EAGAIN;
-    look_at_peers(30, 100 * ms);
+    check_peers(30, 100 * ms);
     assert_int_equal(sent_count, 2);
     assert_int_equal(free_count(), had - 2);
     assert_false(peer->probed);
     assert_int_equal(peer->failed_probes, 0);
-    look_at_peers(1, 100 * ms);
+    check_peers(1, 100 * ms);
     assert_int_equal(sent_count, 4);
     refusal = -FI_ENETUNREACH;
-    look_at_peers(1, 100 * ms);
+    check_peers(1, 100 * ms);
     assert_int_equal(sent_count, 6);
     assert_int_equal(peer->failed_probes, 1 << 1);
     assert_int_equal(end.net.rails[1].sends_in_flight, 0);
@@ -448,11 +448,11 @@ static void a_rail_that_stands_still(void **context)
 {
     (void)context;
     peer->pending_answers = 1;
-    look_at_peers(31, 100 * ms);
+    check_peers(31, 100 * ms);
     net_mark_live(peer, 2);
-    look_at_peers(29, 100 * ms);
+    check_peers(29, 100 * ms);
     assert_string_equal(end.net.rails[0].cause, "");
-    look_at_peers(1, 100 * ms);
+    check_peers(1, 100 * ms);
     assert_string_equal(end.net.rails[0].cause, "nothing received for 6 s");
     assert_string_equal(end.net.rails[1].cause, "");
     assert_int_equal(peer->failed, WEFT_OK);
@@ -463,15 +463,15 @@ static void a_suspected_rail(void **context)
 {
     (void)context;
     net_mark_suspected(&end.net, peer, "x", "a cause");
-    look_at_peers(1, 20 * ms);
+    check_peers(1, 20 * ms);
     assert_int_equal(sent_count, 2); /* at once, over the others */
     assert_int_equal(sent[0].to, end_address(1, 1));
     assert_int_equal(sent[1].to, end_address(1, 2));
     net_mark_probe_failed(peer, 1);
-    look_at_peers(1, 20 * ms);
+    check_peers(1, 20 * ms);
     assert_int_equal(peer->failed, WEFT_OK);
     net_mark_live(peer, 2);
-    look_at_peers(1, 20 * ms);
+    check_peers(1, 20 * ms);
     assert_string_equal(end.net.rails[0].cause, "a cause");
     assert_int_equal(peer->failed, WEFT_OK);
 }
@@ -481,10 +481,10 @@ static void a_suspected_peer_whose_rails_all_refuse(void **context)
     (void)context;
     net_mark_suspected(&end.net, peer, "a sentence", "a cause");
     net_mark_probe_failed(peer, 2);
-    look_at_peers(1, 20 * ms);
+    check_peers(1, 20 * ms);
     assert_int_equal(peer->failed, WEFT_OK);
     net_mark_probe_failed(peer, 1);
-    look_at_peers(1, 20 * ms);
+    check_peers(1, 20 * ms);
     assert_int_equal(peer->failed, WEFT_ERR_PATH);
     assert_string_equal(peer->sentence, "a sentence");
     assert_string_equal(end.net.rails[0].cause, "");
@@ -493,14 +493,14 @@ static void a_suspected_peer_whose_rails_all_refuse(void **context)
     peer->current_rail = 1;
     net_mark_suspected(&end.net, peer, "a third", "a cause");
     peer->failed_probes = 1 << 2;
-    look_at_peers(1, 20 * ms);
+    check_peers(1, 20 * ms);
     assert_int_equal(peer->failed, WEFT_OK); /* over 0 it may be there */
     peer->suspected_failure[0] = '\0';
     peer->current_rail = 0;
     net_mark_suspected(&end.net, peer, "another", "a cause");
     peer->closed_rails = 1 << 1;
     net_mark_probe_failed(peer, 2);
-    look_at_peers(1, 20 * ms);
+    check_peers(1, 20 * ms);
     assert_string_equal(peer->sentence, "another");
 }
 
@@ -508,9 +508,9 @@ static void a_suspected_peer_that_never_answers(void **context)
 {
     (void)context;
     net_mark_suspected(&end.net, peer, "a sentence", "a cause");
-    look_at_peers(59, 100 * ms);
+    check_peers(59, 100 * ms);
     assert_int_equal(peer->failed, WEFT_OK);
-    look_at_peers(1, 100 * ms);
+    check_peers(1, 100 * ms);
     assert_int_equal(peer->failed, WEFT_ERR_PATH);
     end_sends_complete(&end);
 }
@@ -527,8 +527,9 @@ static void close_rail(int rail)
 static void messages_move_to_another_rail(void **context)
 {
     (void)context;
-    struct net_message *on_it = kept_message(31, false), *elsewhere = kept_message(32, false),
-                       *queued = kept_message(33, false);
+    struct net_message *on_it = unacknowledged_message(31, false),
+                       *elsewhere = unacknowledged_message(32, false),
+                       *queued = unacknowledged_message(33, false);
     on_it->in_flight = elsewhere->in_flight = true;
     elsewhere->rail = 1;
     queued->queued = true;
@@ -562,7 +563,7 @@ static void messages_move_to_another_rail(void **context)
     end_sends_complete(&end);
 }
 
-/* That of PE 0 to the first NIC, so that no number is taken for none. */
+/* That of PE 0 to the first NIC, so that index 0 is not taken for none. */
 static void messages_of_the_first_peer_move(void **context)
 {
     (void)context;
@@ -593,7 +594,7 @@ static void a_rail_without_messages_moves_nobody(void **context)
     assert_null(end.net.to_answer);
 }
 
-static void what_cannot_go_again(void **context)
+static void operations_that_cannot_be_retransmitted(void **context)
 {
     (void)context;
     static const char lost[] = "PE 1 cannot be reached any more (provider tcp on lo): pulled; "
@@ -608,7 +609,7 @@ static void what_cannot_go_again(void **context)
     end.net.rails[0].cause[0] = '\0';
     end.peers[2].directs = 1; /* though the first NIC is left */
     close_rail(1);
-    assert_non_null(strstr(end.peers[2].sentence, "pulled; what was under way cannot"));
+    assert_non_null(strstr(end.peers[2].sentence, "pulled; operations in flight cannot"));
 }
 
 /* A write without confirmation, until the message behind it is done. */
@@ -645,7 +646,7 @@ int main(void)
         CASE(rails_that_lead_to_the_peer),
         CASE(the_other_rail),
         CASE(what_has_arrived_is_let_go),
-        CASE(probes_are_not_kept),
+        CASE(probes_are_not_retransmitted),
         CASE(a_probe_is_answered_over_its_rail),
         CASE(something_comes_over_a_rail),
         CASE(the_first_cause_is_remembered),
@@ -653,7 +654,7 @@ int main(void)
         CASE(a_silent_peer_is_probed),
         CASE(the_first_peer_is_looked_at_too),
         CASE(who_is_not_looked_at),
-        CASE(probes_that_are_not_taken),
+        CASE(probes_that_return_eagain),
         CASE(a_rail_that_stands_still),
         CASE(a_suspected_rail),
         CASE(a_suspected_peer_whose_rails_all_refuse),
@@ -661,7 +662,7 @@ int main(void)
         CASE(messages_move_to_another_rail),
         CASE(messages_of_the_first_peer_move),
         CASE(a_rail_without_messages_moves_nobody),
-        CASE(what_cannot_go_again),
+        CASE(operations_that_cannot_be_retransmitted),
         CASE(unconfirmed_writes_cannot_go_again),
         CASE(no_rail_is_left),
     };

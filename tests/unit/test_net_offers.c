@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What libfabric is asked for, how its offers are described, and what PEs that compare them have
- * in common: an invented libfabric, and PE 1 of three. */
+/* The hints for libfabric, the entries made of its list, and what all PEs have in common: an
+ * invented libfabric, and PE 1 of three. */
 #include "path/net/offers.h"
 
 #include "base/config.h"
@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-enum { PES = 3, OFFERS = 5 };
+enum { PES = 3, ENTRIES = 5 };
 
 /* --------------------------------------------------------------------------------- the library */
 
@@ -32,12 +32,12 @@ static struct {
     uint32_t version;
 } f;
 
-static struct fi_info infos[OFFERS], more[2], hints_made;
-static struct fi_fabric_attr fabrics[OFFERS];
-static struct fi_domain_attr domains[OFFERS], hint_domain;
-static struct fi_ep_attr endpoints[OFFERS], hint_endpoint;
-static struct fid_nic nics[OFFERS];
-static struct fi_link_attr links[OFFERS];
+static struct fi_info infos[ENTRIES], more[2], hints_made;
+static struct fi_fabric_attr fabrics[ENTRIES];
+static struct fi_domain_attr domains[ENTRIES], hint_domain;
+static struct fi_ep_attr endpoints[ENTRIES], hint_endpoint;
+static struct fid_nic nics[ENTRIES];
+static struct fi_link_attr links[ENTRIES];
 
 static struct fi_info *copy(const struct fi_info *info)
 {
@@ -89,7 +89,7 @@ weft_status __wrap_fabric_open(const struct fabric **found)
 /* ----------------------------------------------------------------------- what is called with it */
 
 static struct {
-    struct net_provider_entry offers[OFFERS];
+    struct net_provider_entry offers[ENTRIES];
     size_t counts[2];
     int chosen;
     weft_status status[2];
@@ -98,31 +98,31 @@ static struct {
     struct net_config wish;
 } c;
 
-weft_status __wrap_net_choose_rows(const struct net_provider_entry *offers, size_t count,
-                                   const struct net_config *wish, net_rows *rows);
-weft_status __wrap_net_choose_rows(const struct net_provider_entry *offers, size_t count,
-                                   const struct net_config *wish, net_rows *rows)
+weft_status __wrap_net_choose_rows(const struct net_provider_entry *entries, size_t count,
+                                   const struct net_config *config, net_rows *rows);
+weft_status __wrap_net_choose_rows(const struct net_provider_entry *entries, size_t count,
+                                   const struct net_config *config, net_rows *rows)
 {
     assert_true(c.chosen < 2);
     c.counts[c.chosen] = count;
-    c.wish = *wish;
+    c.wish = *config;
     if (!c.chosen)
-        memcpy(c.offers, offers, count * sizeof *offers);
+        memcpy(c.offers, entries, count * sizeof *entries);
     weft_status status = c.status[c.chosen++];
     if (!status)
         *rows = c.rows;
     return status ? base_fail(status, "choice %d says no", c.chosen) : WEFT_OK;
 }
 
-uint64_t __wrap_net_choose_networks(const struct net_provider_entry *offers, size_t count);
-uint64_t __wrap_net_choose_networks(const struct net_provider_entry *offers, size_t count)
+uint64_t __wrap_net_choose_networks(const struct net_provider_entry *entries, size_t count);
+uint64_t __wrap_net_choose_networks(const struct net_provider_entry *entries, size_t count)
 {
-    assert_non_null(offers);
+    assert_non_null(entries);
     assert_int_equal(count, c.counts[0]);
     return c.networks;
 }
 
-static struct net_exchange_record told, others[PES];
+static struct net_exchange_record own_record, others[PES];
 static int gathers, takes, agrees;
 static weft_status gather_status, agreed;
 static struct net_exchange_record both;
@@ -132,11 +132,11 @@ static weft_status gather(struct boot *boot, const void *mine, void *all, size_t
 {
     struct net_exchange_record *into = all;
     (void)boot;
-    assert_int_equal(bytes, sizeof told);
-    memcpy(&told, mine, bytes);
+    assert_int_equal(bytes, sizeof own_record);
+    memcpy(&own_record, mine, bytes);
     gathers++;
     for (int pe = 0; pe < PES; pe++)
-        into[pe] = pe == 1 ? told : others[pe];
+        into[pe] = pe == 1 ? own_record : others[pe];
     return gather_status;
 }
 
@@ -151,21 +151,21 @@ weft_status __wrap_boot_agree(struct boot *boot, weft_status status)
 static size_t has_bytes;
 
 weft_status __wrap_net_select_nics(const struct path_world *world, const struct fabric *with,
-                                   const struct net_config *wish,
-                                   const struct net_provider_list *offers,
+                                   const struct net_config *config,
+                                   const struct net_provider_list *entries,
                                    const struct net_exchange_record *common,
                                    struct net_selection **result, char *has, size_t bytes);
 weft_status __wrap_net_select_nics(const struct path_world *world, const struct fabric *with,
-                                   const struct net_config *wish,
-                                   const struct net_provider_list *offers,
+                                   const struct net_config *config,
+                                   const struct net_provider_list *entries,
                                    const struct net_exchange_record *common,
                                    struct net_selection **result, char *has, size_t bytes)
 {
-    (void)world, (void)wish;
+    (void)world, (void)config;
     assert_ptr_equal(with, &lib);
-    assert_ptr_equal(offers->list, f.errors[0] ? NULL : infos);
-    for (size_t i = 0; i < offers->count; i++)
-        assert_ptr_equal(offers->info[i], &infos[i]);
+    assert_ptr_equal(entries->list, f.errors[0] ? NULL : infos);
+    for (size_t i = 0; i < entries->count; i++)
+        assert_ptr_equal(entries->info[i], &infos[i]);
     both = *common;
     has_bytes = bytes;
     strcpy(has, "it has");
@@ -229,7 +229,7 @@ int __wrap_fclose(FILE *file)
 static const struct boot_ops boot_ops = {.name = "three", .allgather = gather};
 static struct boot boot = {.ops = &boot_ops, .npes = PES, .nodes = 1};
 static struct path_world world = {.pe = 1, .npes = PES, .boot = &boot};
-static struct net_selection *taken;
+static struct net_selection *selection;
 static struct path_found found;
 static int blocks_before;
 
@@ -248,7 +248,7 @@ static int prepare(void **context)
     memset(&c, 0, sizeof c);
     memset(others, 0, sizeof others);
     memset(more, 0, sizeof more);
-    for (int i = 0; i < OFFERS; i++) {
+    for (int i = 0; i < ENTRIES; i++) {
         fabrics[i] = (struct fi_fabric_attr){.prov_name = tcp};
         domains[i] = (struct fi_domain_attr){.name = eth, .mr_key_size = 8};
         endpoints[i] = (struct fi_ep_attr){.type = FI_EP_RDM};
@@ -259,7 +259,7 @@ static int prepare(void **context)
                                     .ep_attr = &endpoints[i],
                                     .nic = &nics[i],
                                     .caps = FI_MSG | FI_SEND | FI_RECV | WRITES | READS,
-                                    .next = i + 1 < OFFERS ? &infos[i + 1] : NULL};
+                                    .next = i + 1 < ENTRIES ? &infos[i + 1] : NULL};
     }
     more[0] = infos[0];
     more[1] = infos[1];
@@ -275,7 +275,7 @@ static int prepare(void **context)
     room_error = 0;
     link_type = NULL;
     boot.nodes = 1;
-    taken = something;
+    selection = something;
     memset(&found, 7, sizeof found);
     callocs.left = -1;
     blocks_before = callocs.memory;
@@ -284,7 +284,7 @@ static int prepare(void **context)
 
 static weft_status find(void)
 {
-    weft_status status = net_find_nics(&world, &taken, found.lacks, found.has);
+    weft_status status = net_find_nics(&world, &selection, found.lacks, found.has);
     assert_int_equal(callocs.memory, blocks_before);
     assert_int_equal(files_open, 0);
     assert_null(getenv("FI_UNIVERSE_SIZE"));
@@ -293,11 +293,11 @@ static weft_status find(void)
 
 /* ------------------------------------------------------------------------------------ the tests */
 
-static void the_library_is_asked_for_what_the_path_can_use(void **context)
+static void the_hints_are_what_the_path_can_use(void **context)
 {
     (void)context;
     assert_int_equal(find(), WEFT_OK);
-    assert_ptr_equal(taken, something);
+    assert_ptr_equal(selection, something);
     assert_string_equal(found.has, "it has");
     assert_int_equal(agrees, 2); /* before PEs meet, and before they compare */
     assert_string_equal(found.lacks, "");
@@ -313,12 +313,12 @@ static void the_library_is_asked_for_what_the_path_can_use(void **context)
     assert_int_equal(hint_domain.av_type, FI_AV_TABLE);
     assert_int_equal(f.dups, 1);
     assert_int_equal(f.frees, 2); /* the hints and the list */
-    assert_int_equal(c.counts[0], OFFERS);
+    assert_int_equal(c.counts[0], ENTRIES);
     assert_string_equal(c.wish.provider, "");
     assert_false(c.wish.nodes);
 }
 
-static void the_wish_is_that_of_the_user(void **context)
+static void the_configuration_is_used(void **context)
 {
     (void)context;
     setenv("WEFT_FABRIC_PROVIDER", "verbs", 1);
@@ -342,7 +342,7 @@ static void the_wish_is_that_of_the_user(void **context)
         assert_int_equal(f.getinfos, rows[i].status == WEFT_OK);
     }
     assert_non_null(strstr(base_last_error(), "WEFT_FABRIC_RAILS is -1; a PE uses 1 to 8"));
-    assert_null(taken);
+    assert_null(selection);
 }
 
 static void queues_are_made_for_the_peers_of_the_job(void **context)
@@ -360,7 +360,8 @@ static void queues_are_made_for_the_peers_of_the_job(void **context)
         world.npes = rows[i].npes;
         if (rows[i].already)
             setenv("FI_UNIVERSE_SIZE", rows[i].already, 1);
-        assert_int_equal(net_find_nics(&world, &taken, found.lacks, found.has), WEFT_ERR_PEER_DEAD);
+        assert_int_equal(net_find_nics(&world, &selection, found.lacks, found.has),
+                         WEFT_ERR_PEER_DEAD);
         assert_string_equal(f.universe, rows[i].universe);
         const char *left = getenv("FI_UNIVERSE_SIZE");
         assert_true(rows[i].already ? left && strcmp(left, "77") == 0 : !left);
@@ -368,7 +369,7 @@ static void queues_are_made_for_the_peers_of_the_job(void **context)
     }
     world.npes = PES;
     assert_int_equal(takes, 0);
-    assert_null(taken);
+    assert_null(selection);
 }
 
 static void what_a_provider_can_do_is_described(void **context)
@@ -411,7 +412,7 @@ static void whom_an_address_reaches_is_described(void **context)
     assert_int_equal(find(), WEFT_OK);
     static const enum net_reach reach[] = {NET_REACH_NODE, NET_REACH_OTHERS, NET_REACH_NODE,
                                            NET_REACH_LINK, NET_REACH_OTHERS};
-    for (int i = 0; i < OFFERS; i++) {
+    for (int i = 0; i < ENTRIES; i++) {
         assert_int_equal(c.offers[i].reach, reach[i]);
         assert_int_equal(c.offers[i].family, i < 2 ? 4 : 6);
     }
@@ -422,7 +423,7 @@ static void whom_an_address_reaches_is_described(void **context)
     infos[3].addr_format = FI_SOCKADDR_IN;
     infos[4].addr_format = FI_SOCKADDR_IN6;
     assert_int_equal(find(), WEFT_OK);
-    for (int i = 0; i < OFFERS; i++) {
+    for (int i = 0; i < ENTRIES; i++) {
         assert_int_equal(c.offers[i].reach, i < 2 ? NET_REACH_NODE : NET_REACH_OTHERS);
         assert_int_equal(c.offers[i].family, 0);
     }
@@ -447,7 +448,7 @@ static void links_are_described_by_the_provider_or_the_kernel(void **context)
     links[4].state = FI_LINK_DOWN;
     assert_int_equal(find(), WEFT_OK);
     static const uint32_t mbps[] = {100000, 25000, 0, 100003, 100004};
-    for (int i = 0; i < OFFERS; i++) {
+    for (int i = 0; i < ENTRIES; i++) {
         assert_int_equal(c.offers[i].mbps, mbps[i]);
         assert_int_equal(c.offers[i].down, i >= 3);
         assert_int_equal(c.offers[i].ipoib, i == 2);
@@ -472,9 +473,9 @@ static void all_have_the_rows_of_each(void **context)
     others[2].rows = 5;
     others[0].networks = 10;
     assert_int_equal(find(), WEFT_OK);
-    assert_int_equal(told.rows, 12);
-    assert_int_equal(told.networks, 3);
-    assert_string_equal(told.lacks, "");
+    assert_int_equal(own_record.rows, 12);
+    assert_int_equal(own_record.networks, 3);
+    assert_string_equal(own_record.lacks, "");
     assert_int_equal(both.rows, 12 & 14 & 5);
     assert_int_equal(both.networks, 3 & 10 & 6);
     assert_int_equal(takes, 1);
@@ -483,7 +484,7 @@ static void all_have_the_rows_of_each(void **context)
     assert_int_equal(find(), WEFT_OK);
     assert_string_equal(found.lacks, "no libfabric provider is available on every PE");
     assert_int_equal(takes, 0);
-    assert_null(taken);
+    assert_null(selection);
     assert_string_equal(found.has, "");
     prepare(NULL);
     others[0].rows = others[2].rows = 0;
@@ -499,13 +500,13 @@ static void all_have_the_rows_of_each(void **context)
     assert_int_equal(f.frees, 2);
 }
 
-static void what_this_pe_lacks_is_told_to_all(void **context)
+static void what_this_pe_lacks_is_reported_to_all(void **context)
 {
     (void)context;
     open_status = WEFT_ERR_UNSUPPORTED;
     assert_int_equal(find(), WEFT_OK);
-    assert_int_equal(told.rows, 0);
-    assert_string_equal(told.lacks, "there is no libfabric");
+    assert_int_equal(own_record.rows, 0);
+    assert_string_equal(own_record.lacks, "there is no libfabric");
     assert_string_equal(found.lacks, "PE 1: there is no libfabric");
     assert_int_equal(f.frees, 0);
     static const struct {
@@ -523,7 +524,7 @@ static void what_this_pe_lacks_is_told_to_all(void **context)
         f.errors[0] = rows[i].error;
         callocs.left = rows[i].blocks;
         assert_int_equal(find(), WEFT_OK);
-        assert_string_equal(told.lacks, rows[i].lacks);
+        assert_string_equal(own_record.lacks, rows[i].lacks);
         assert_int_equal(f.frees, rows[i].frees);
         assert_int_equal(c.chosen, 0);
     }
@@ -532,7 +533,7 @@ static void what_this_pe_lacks_is_told_to_all(void **context)
     assert_int_equal(find(), WEFT_ERR_NO_MEMORY);
     assert_non_null(strstr(base_last_error(), "no private memory for 3 PEs"));
     assert_int_equal(gathers, 0);
-    /* No offer at all is not an error of the library. */
+    /* An empty list is no error of libfabric. */
     prepare(NULL);
     f.errors[0] = -FI_ENODATA;
     assert_int_equal(find(), WEFT_OK);
@@ -569,7 +570,7 @@ static void what_cannot_be_used_is_named_with_all_in_view(void **context)
             continue;
         assert_false(f.hinted[1]);
         assert_int_equal(c.counts[1], 2);
-        assert_int_equal(gathers ? told.rows : 0, 0);
+        assert_int_equal(gathers ? own_record.rows : 0, 0);
     }
     prepare(NULL);
     c.status[0] = WEFT_ERR_CONFIG;
@@ -587,7 +588,8 @@ static void a_full_shm_explains_its_absence(void **context)
         const char *text;
     } rows[] = {
         {"shm", 4095, 0,
-         "choice 2 says no; /dev/shm has 16380 KiB free, and provider shm needs 16384 KiB for each PE"},
+         "choice 2 says no; /dev/shm has 16380 KiB free, and provider shm needs 16384 KiB for each "
+         "PE"},
         {"shm", 4096, 0, "choice 2 says no"},
         {"shm", 0, -1, "choice 2 says no"},
         {"tcp", 0, 0, "choice 2 says no"},
@@ -609,14 +611,14 @@ static void a_full_shm_explains_its_absence(void **context)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(the_library_is_asked_for_what_the_path_can_use, prepare),
-        cmocka_unit_test_setup(the_wish_is_that_of_the_user, prepare),
+        cmocka_unit_test_setup(the_hints_are_what_the_path_can_use, prepare),
+        cmocka_unit_test_setup(the_configuration_is_used, prepare),
         cmocka_unit_test_setup(queues_are_made_for_the_peers_of_the_job, prepare),
         cmocka_unit_test_setup(what_a_provider_can_do_is_described, prepare),
         cmocka_unit_test_setup(whom_an_address_reaches_is_described, prepare),
         cmocka_unit_test_setup(links_are_described_by_the_provider_or_the_kernel, prepare),
         cmocka_unit_test_setup(all_have_the_rows_of_each, prepare),
-        cmocka_unit_test_setup(what_this_pe_lacks_is_told_to_all, prepare),
+        cmocka_unit_test_setup(what_this_pe_lacks_is_reported_to_all, prepare),
         cmocka_unit_test_setup(what_cannot_be_used_is_named_with_all_in_view, prepare),
         cmocka_unit_test_setup(a_full_shm_explains_its_absence, prepare),
     };

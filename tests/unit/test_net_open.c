@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path net opens its NICs, tells peers how they are reached over each, and closes all of it in
- * an order in which nothing moves in memory that is gone: PE 1 of three with two NICs; what
- * opens them are doubles. */
+/* Path net opens its NICs, exchanges their addresses with peers, and closes all of it in an order
+ * in which no NIC accesses freed memory: PE 1 of three with two NICs. What opens them are
+ * doubles. */
 #include "path/net/hmem.h"
 #include "path/net/stripe.h"
 
@@ -21,7 +21,7 @@ enum { PES = 3, NICS = 2 };
 
 static char trace[1024];
 
-__attribute__((format(printf, 1, 2))) static void note(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static void log_call(const char *format, ...)
 {
     size_t used = strlen(trace);
     va_list arguments;
@@ -59,7 +59,7 @@ static struct fi_rx_attr receive_attrs[NICS];
 static struct fid_ep endpoints[NICS];
 static struct fid_av avs[NICS];
 
-static int number_of(const struct net_rail *rail)
+static int rail_index(const struct net_rail *rail)
 {
     assert_true(rail >= net->rails && rail < net->rails + NICS);
     return (int)(rail - net->rails);
@@ -138,7 +138,7 @@ weft_status __wrap_net_open_rail(struct path_common *of, struct net_rail *rail)
     static struct fi_ops_cm cm = {.size = sizeof cm, .getname = get_name};
     static struct fi_ops_av av = {.size = sizeof av, .insert = insert};
     net = of;
-    int i = number_of(rail);
+    int i = rail_index(rail);
     endpoints[i].cm = &cm;
     avs[i].ops = &av;
     o.rails_opened[o.open_count] = i;
@@ -155,14 +155,14 @@ weft_status __wrap_net_open_rail(struct path_common *of, struct net_rail *rail)
 void __wrap_net_close_objects(struct net_rail *rail);
 void __wrap_net_close_objects(struct net_rail *rail)
 {
-    note("objects:%d ", number_of(rail));
+    log_call("objects:%d ", rail_index(rail));
 }
 
 void __wrap_net_remove_leftovers(const struct path_world *world);
 void __wrap_net_remove_leftovers(const struct path_world *world)
 {
     (void)world;
-    note("leftovers ");
+    log_call("leftovers ");
 }
 
 bool __wrap_net_random_bytes(void *bytes, size_t count);
@@ -213,14 +213,14 @@ static struct {
         uint64_t network, bytes;
         unsigned char name[120];
     } rail[NET_RAILS];
-} told, all[PES];
+} own_record, all[PES];
 
 static weft_status gather(struct boot *boot, const void *mine, void *to, size_t bytes)
 {
     (void)boot;
-    assert_int_equal(bytes, sizeof told);
-    memcpy(&told, mine, bytes);
-    all[1] = told;
+    assert_int_equal(bytes, sizeof own_record);
+    memcpy(&own_record, mine, bytes);
+    all[1] = own_record;
     memcpy(to, all, sizeof all);
     return o.gather;
 }
@@ -232,14 +232,14 @@ void __wrap_net_derive_sessions(struct path_common *of, const uint8_t key[SIPHAS
 {
     assert_ptr_equal(of, net);
     memcpy(derived, key, sizeof derived);
-    note("lines ");
+    log_call("lines ");
 }
 
 weft_status __wrap_net_start_thread(struct path_common *of);
 weft_status __wrap_net_start_thread(struct path_common *of)
 {
     assert_ptr_equal(of, net);
-    note("thread ");
+    log_call("thread ");
     return o.start;
 }
 
@@ -248,7 +248,7 @@ weft_status __wrap_net_start_thread(struct path_common *of)
     void __wrap_##name(struct path_common *of)                                                     \
     {                                                                                              \
         assert_ptr_equal(of, net);                                                                 \
-        note(#name " ");                                                                           \
+        log_call(#name " ");                                                                       \
     }
 NOTED(net_stop_thread)
 NOTED(net_drain)
@@ -260,27 +260,27 @@ NOTED(net_free_memory)
 void __wrap_net_close_endpoint(struct net_rail *rail);
 void __wrap_net_close_endpoint(struct net_rail *rail)
 {
-    note("endpoint:%d ", number_of(rail));
+    log_call("endpoint:%d ", rail_index(rail));
 }
 
 void __wrap_net_free_rail_memory(struct path_common *of, struct net_rail *rail);
 void __wrap_net_free_rail_memory(struct path_common *of, struct net_rail *rail)
 {
     (void)of;
-    note("memory:%d ", number_of(rail));
+    log_call("memory:%d ", rail_index(rail));
 }
 
 void __wrap_net_close_rail(struct path_common *of, struct net_rail *rail);
 void __wrap_net_close_rail(struct path_common *of, struct net_rail *rail)
 {
     (void)of;
-    note("rail:%d ", number_of(rail));
+    log_call("rail:%d ", rail_index(rail));
 }
 
 void __wrap_serve_close(struct serve *serve);
 void __wrap_serve_close(struct serve *serve)
 {
-    note(serve ? "serve " : "no_serve ");
+    log_call(serve ? "serve " : "no_serve ");
 }
 
 /* --------------------------------------------------------------------------------------- set-up */
@@ -288,7 +288,7 @@ void __wrap_serve_close(struct serve *serve)
 static const struct boot_ops boot_ops = {.name = "three", .allgather = gather};
 static struct boot boot = {.ops = &boot_ops, .npes = PES};
 static struct path_world world = {.pe = 1, .npes = PES, .boot = &boot};
-static struct net_selection taken;
+static struct net_selection selection;
 static int blocks_before;
 static char tcp[] = "tcp", shm[] = "shm", eth0[] = "eth0", eth1[] = "eth1";
 
@@ -301,7 +301,7 @@ static int prepare(void **context)
     trace[0] = '\0';
     net = NULL;
     world.npes = PES;
-    taken = (struct net_selection){.count = NICS, .first_rail_carries = true};
+    selection = (struct net_selection){.count = NICS, .first_rail_carries = true};
     for (int i = 0; i < NICS; i++) {
         fabric_attrs[i] = (struct fi_fabric_attr){.prov_name = tcp};
         domain_attrs[i] = (struct fi_domain_attr){.name = i ? eth1 : eth0};
@@ -309,9 +309,9 @@ static int prepare(void **context)
         infos[i] = (struct fi_info){.fabric_attr = &fabric_attrs[i],
                                     .domain_attr = &domain_attrs[i],
                                     .rx_attr = &receive_attrs[i]};
-        taken.info[i] = &infos[i];
-        taken.network[i] = 70 + (uint64_t)i;
-        taken.mbps[i] = 1000 + (uint32_t)i;
+        selection.info[i] = &infos[i];
+        selection.network[i] = 70 + (uint64_t)i;
+        selection.mbps[i] = 1000 + (uint32_t)i;
         o.lacks[i] = "";
     }
     for (int i = 0; i < PES * NICS; i++)
@@ -343,7 +343,7 @@ static int finish(void **context)
 static weft_status open_net(void)
 {
     struct path_common *made = NULL;
-    weft_status status = net_open(&world, &taken, &made);
+    weft_status status = net_open(&world, &selection, &made);
     assert_true(!net || net == made);
     net = made;
     return status;
@@ -351,7 +351,7 @@ static weft_status open_net(void)
 
 /* ---------------------------------------------------------------------------------------- tests */
 
-static void what_was_taken_is_opened(void **context)
+static void the_selection_is_opened(void **context)
 {
     (void)context;
     assert_int_equal(open_net(), WEFT_OK);
@@ -367,7 +367,7 @@ static void what_was_taken_is_opened(void **context)
     assert_ptr_equal(net->lib, &lib);
     for (int i = 0; i < NICS; i++) {
         assert_ptr_equal(net->rails[i].info, &with_gpu[i]);
-        assert_null(taken.info[i]);
+        assert_null(selection.info[i]);
         assert_int_equal(net->rails[i].network, 70 + i);
         assert_int_equal(net->rails[i].mbps, 1000 + i);
         assert_true(net->rails[i].hmem);
@@ -377,13 +377,13 @@ static void what_was_taken_is_opened(void **context)
     assert_int_equal(o.freed, NICS);
     assert_string_equal(net->gpu_lacks, "");
     /* What the others get. */
-    assert_int_equal(told.count, NICS);
-    assert_int_equal(told.key[0], 0x11);
-    assert_int_equal(told.key[SIPHASH_KEY_BYTES - 1], 0x11);
+    assert_int_equal(own_record.count, NICS);
+    assert_int_equal(own_record.key[0], 0x11);
+    assert_int_equal(own_record.key[SIPHASH_KEY_BYTES - 1], 0x11);
     for (int i = 0; i < NICS; i++) {
-        assert_int_equal(told.rail[i].network, 70 + i);
-        assert_int_equal(told.rail[i].bytes, 6);
-        assert_string_equal(told.rail[i].name, i ? "nic11" : "nic10");
+        assert_int_equal(own_record.rail[i].network, 70 + i);
+        assert_int_equal(own_record.rail[i].bytes, 6);
+        assert_string_equal(own_record.rail[i].name, i ? "nic11" : "nic10");
     }
     /* The key of the job is that of PE 0. */
     assert_int_equal(derived[0], 0x30);
@@ -413,7 +413,7 @@ static void transfers_are_spread_as_the_user_says(void **context)
         prepare(NULL);
         setenv("WEFT_FABRIC_STRIPE", rows[i].bytes, 1);
         config_reset();
-        taken.first_rail_carries = rows[i].home_carries;
+        selection.first_rail_carries = rows[i].home_carries;
         assert_int_equal(open_net(), WEFT_OK);
         assert_int_equal(net->stripe_bytes, rows[i].stripe);
         finish(NULL);
@@ -428,11 +428,11 @@ static void receives_are_posted_for_the_peers_of_the_job(void **context)
     } rows[] = {{16, 64}, {17, 68}, {64, 256}, {65, 256}};
     (void)context;
     o.agree[0] = WEFT_ERR_PEER_DEAD;
-    taken.count = 1;
+    selection.count = 1;
     for (int i = 0; i < 4; i++) {
         o.posts_by_rail[0] = o.agreed = o.open_count = 0;
         o.lacks[0] = "none"; /* so that its description stays what it is */
-        taken.info[0] = &infos[0];
+        selection.info[0] = &infos[0];
         world.npes = rows[i].npes;
         assert_int_equal(open_net(), WEFT_ERR_PEER_DEAD);
         assert_int_equal(o.posts_by_rail[0], rows[i].posts);
@@ -540,7 +540,7 @@ static void what_fails_here_ends_the_opening(void **context)
         assert_int_equal(open_net(), WEFT_ERR_NO_MEMORY);
         assert_non_null(strstr(base_last_error(), "no private memory for path net"));
         assert_int_equal(callocs.memory, blocks_before);
-        assert_ptr_equal(taken.info[0], &infos[0]);
+        assert_ptr_equal(selection.info[0], &infos[0]);
         net = NULL;
     }
     callocs.left = 2;
@@ -568,7 +568,7 @@ static void a_nic_leads_to_one_of_its_network(void **context)
     finish(NULL);
     /* A network that is not named reaches all. */
     prepare(NULL);
-    taken.network[1] = 0;
+    selection.network[1] = 0;
     all[0].rail[0].network = all[0].rail[1].network = 99;
     all[2].count = 1;
     assert_int_equal(open_net(), WEFT_OK);
@@ -636,7 +636,7 @@ static void all_is_closed_behind_what_uses_it(void **context)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        test(what_was_taken_is_opened),
+        test(the_selection_is_opened),
         test(transfers_are_spread_as_the_user_says),
         test(receives_are_posted_for_the_peers_of_the_job),
         test(a_nic_that_does_not_open_with_gpu_memory_opens_without),

@@ -21,7 +21,7 @@ static unsigned version;
 static struct net_rail rail;
 static const struct path_world world = {.npes = PES};
 
-static void note(const char *what)
+static void log_call(const char *what)
 {
     size_t used = strlen(text);
     snprintf(text + used, sizeof text - used, "%s ", what);
@@ -29,13 +29,13 @@ static void note(const char *what)
 
 static int step(const char *what)
 {
-    note(what);
+    log_call(what);
     return ++steps == fails ? -FI_ENOSYS : 0;
 }
 
 static int close_object(struct fid *fid)
 {
-    note((const char *)fid->context);
+    log_call((const char *)fid->context);
     return 0;
 }
 
@@ -132,7 +132,7 @@ static int open_fabric(struct fi_fabric_attr *attr, struct fid_fabric **result, 
 static void free_info(struct fi_info *of)
 {
     assert_ptr_equal(of, &info);
-    note("-info");
+    log_call("-info");
 }
 
 static const char *error_words(int error)
@@ -186,7 +186,7 @@ static void completions_need_no_descriptor(void **state)
     assert_string_equal(text, "fabric domain av cq-sleeps cq ep bind-av bind-cq enable ");
     assert_int_equal(rail.wait_descriptor, -1);
     prepare(state);
-    fails = 5; /* or it tells none */
+    fails = 5; /* or it reports none */
     assert_int_equal(net_open_rail(&net, &rail), WEFT_OK);
     assert_string_equal(text, "fabric domain av cq-sleeps wait -cq cq ep bind-av bind-cq enable ");
     assert_int_equal(rail.wait_descriptor, -1);

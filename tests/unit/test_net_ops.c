@@ -56,9 +56,9 @@ static void large_puts_are_writes_or_staged(void **context)
     expect(put, "failure order_write write:640:0:3073 ");
     set(SEG_GPU, 640, 3073, false);
     net_peer->gpu_access = NET_GPU_DIRECT;
-    expect(put, "failure order_write stage_put:3:640:3073 await_filling ");
+    expect(put, "failure order_write stage_put:3:640:3073 await_staged_sources ");
     net_peer->gpu_access = NET_GPU_STAGED;
-    expect(put, "failure order_request stage_put:3:640:3073 await_filling ");
+    expect(put, "failure order_request stage_put:3:640:3073 await_staged_sources ");
     nbi = true;
     expect(put, "failure order_request stage_put:3:640:3073 ");
 }
@@ -158,7 +158,7 @@ static void more_of_a_gpu_is_staged(void **context)
     local_is_device = true;
     set(SEG_HEAP, 640, 3073, false);
     net_peer->gpu_access = NET_GPU_STAGED;
-    expect(put, "failure order_write stage_put:0:640:3073:device await_filling ");
+    expect(put, "failure order_write stage_put:0:640:3073:device await_staged_sources ");
     expect(get, "failure stage_get:0:640:3073:device await_reads ");
     nbi = true;
     expect(put, "failure order_write stage_put:0:640:3073:device ");
@@ -209,7 +209,7 @@ static void atomics_wait_for_what_they_fetch(void **context)
         {false, false, false, "order_request request:24 flush_unanswered "},
         {false, false, true, "order_request request:24 "},
         {true, false, false, "order_request token:4 request:24 flush:1 answer "},
-        {true, false, true, "order_request token:4 request:24 flush:1 forget "},
+        {true, false, true, "order_request token:4 request:24 flush:1 detach "},
         {true, true, true, "order_request token:4 request:24 flush:1 answer to_gpu:4 "},
         {true, true, false, "order_request token:4 request:24 flush:1 answer to_gpu:4 "},
     };
@@ -233,7 +233,7 @@ static void atomics_wait_for_what_they_fetch(void **context)
         assert_int_equal(atomic->expected, 71);
         assert_int_equal(atomic->token, rows[i].fetches ? TOKEN : 0);
     }
-    /* Its request cannot go: the token is given back. */
+    /* Its request cannot be sent: the token is freed. */
     trace[0] = '\0';
     calls = 0;
     fails_at = 3;
@@ -273,7 +273,8 @@ static void a_signal_follows_its_data(void **context)
     local_is_device = true;
     nbi = false;
     expect(put_signal,
-           "failure order_write stage_put:0:640:5000:device await_filling failure order_request "
+           "failure order_write stage_put:0:640:5000:device await_staged_sources failure "
+           "order_request "
            "fence_channel order_request request:24 flush_unanswered await_sources ");
 }
 
@@ -319,7 +320,8 @@ static void strided_elements_of_a_gpu_go_through_the_host(void **context)
     segment = SEG_HEAP;
     local_is_device = true;
     expect(iput, "flush:1 await_sources failure order_write stage_put:0:640:4000:device "
-                 "await_filling failure order_write stage_put:0:664:4000:device await_filling ");
+                 "await_staged_sources failure order_write stage_put:0:664:4000:device "
+                 "await_staged_sources ");
     expect(iget, "failure stage_get:0:640:4000:device await_reads failure "
                  "stage_get:0:664:4000:device await_reads ");
 }

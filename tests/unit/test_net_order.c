@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What fence and quiet of path net wait for and ask for, and the answers that somebody waits for:
- * the channels of a context at each count being zero, or not. */
+/* What fence and quiet of path net wait for and request, and the answers that callers wait for: the
+ * channels of a context with each count at zero, or not. */
 #include "unit/net_end.h"
 
 #include "base/status.h"
@@ -99,7 +99,7 @@ static void channels_are_touched_once(void **context)
     assert_int_equal(end.touched[1], 1);
 }
 
-static void a_fence_notes_what_was_given(void **context)
+static void a_fence_records_the_last_message(void **context)
 {
     (void)context;
     const struct {
@@ -242,7 +242,7 @@ static void give(int pe)
     record->kind = NET_PUT;
 }
 
-static void a_quiet_asks_each_peer_and_waits(void **context)
+static void a_quiet_requests_acknowledgements_and_waits(void **context)
 {
     (void)context;
     give(1);
@@ -276,12 +276,12 @@ static void a_quiet_asks_each_peer_and_waits(void **context)
     give(1);
     net_flush_requests(&end.net, peer, true);
     sent_count = 0;
-    assert_int_equal(net_complete_context(&end.state), WEFT_OK); /* it asks already */
+    assert_int_equal(net_complete_context(&end.state), WEFT_OK); /* it requests one already */
     assert_int_equal(sent_count, 0);
 }
 
-/* The answer to a message behind writes confirms them: one is sent, though nothing is open and all
- * is asked for. */
+/* The acknowledgement of a message after writes confirms them: one is sent, although no message is
+ * open and all acknowledgements are requested. */
 static void writes_are_confirmed_by_a_message(void **context)
 {
     (void)context;
@@ -344,7 +344,7 @@ static void a_quiet_waits_for_all_that_is_under_way(void **context)
 }
 
 /* What is to be there before the message that confirms it goes. */
-static void a_quiet_settles_before_it_asks(void **context)
+static void a_quiet_awaits_writes_before_it_requests(void **context)
 {
     (void)context;
     channel->writes = 1;
@@ -371,8 +371,9 @@ static void a_quiet_settles_before_it_asks(void **context)
     channel->writes = channel->unnotified = 0;
 }
 
-/* What another context has asked for meanwhile, or was told, is not asked for again. */
-static void what_is_asked_for_is_not_asked_again(void **context)
+/* An acknowledgement that another context has requested or received during the wait is not
+ * requested again. */
+static void a_requested_acknowledgement_is_not_requested_again(void **context)
 {
     (void)context;
     const struct {
@@ -513,7 +514,7 @@ static void a_closed_context_stays_while_something_points_to_it(void **context)
     states[1]->in_flight = 0;
     net_drop_state(states[1]);
     assert_null(end.net.closed_states);
-    net_drop_state(&end.state); /* open, with nothing under way */
+    net_drop_state(&end.state); /* open, with nothing in flight */
     assert_int_equal(pthread_mutex_trylock(&end.net.lock), 0);
     pthread_mutex_unlock(&end.net.lock);
     pthread_mutex_destroy(&end.net.lock);
@@ -534,8 +535,8 @@ static void come(int from, uint64_t token, uint32_t position, uint32_t bytes, we
     net_data_received(&end.net, &end.peers[from], &data.record);
 }
 
-/* Two tokens of one place in turn differ; the table grows when all places are taken, and is used in
- * turn. */
+/* Two tokens of one entry differ; the array grows when all entries are in use, and its entries are
+ * used in turn. */
 static void tokens_are_used_once(void **context)
 {
     (void)context;
@@ -552,7 +553,7 @@ static void tokens_are_used_once(void **context)
     net_cancel_answer(&end.net, tokens[7]);
     assert_int_equal(peer->pending_answers, 129);
     assert_int_equal(end.state.in_flight, under_way + 129);
-    come(1, tokens[7], 0, 0, WEFT_ERR_RANGE); /* nobody waits for that */
+    come(1, tokens[7], 0, 0, WEFT_ERR_RANGE); /* detached */
     assert_int_equal(peer->pending_answers, 129);
     uint64_t other;
     net_new_answer_token(&end.state, peer, NULL, 0, &other);
@@ -572,7 +573,7 @@ static void tokens_are_used_once(void **context)
     assert_int_equal(end.net.pending_count, 256);
 }
 
-static void answers_come_in_pieces(void **context)
+static void answers_come_in_fragments(void **context)
 {
     (void)context;
     unsigned char to[24] = {0};
@@ -617,7 +618,7 @@ static weft_status the_answer_comes(struct net_peer *of)
     return WEFT_OK;
 }
 
-static weft_status the_answer_to_what_was_asked_comes(struct net_peer *of)
+static weft_status the_answer_to_a_query_comes(struct net_peer *of)
 {
     for (uint64_t uses = 1; uses < 5; uses++)
         come(of->pe, uses << 32 | end.net.pending_next, 0, 8, answer_status);
@@ -644,7 +645,7 @@ static void an_answer_is_awaited(void **context)
     answer_status = WEFT_ERR_ADDRESS;
     assert_int_equal(net_await_answer(&end.net, answered_token), WEFT_ERR_ADDRESS);
     assert_int_equal(peer->pending_answers, 0);
-    /* Given up: what comes afterwards goes nowhere, and ends it. */
+    /* Cancelled: a late answer goes nowhere, and ends it. */
     memset(to, 0, sizeof to);
     net_new_answer_token(&end.state, peer, to, 8, &answered_token);
     meanwhile = time_is_over;
@@ -656,7 +657,7 @@ static void an_answer_is_awaited(void **context)
     assert_int_equal(end.state.failed, WEFT_OK);
 }
 
-/* Nobody waits: the first that failed is told at the next quiet. */
+/* Detached answers: the first failure is reported at the next quiet. */
 static void forgotten_answers(void **context)
 {
     (void)context;
@@ -676,7 +677,7 @@ static void forgotten_answers(void **context)
     assert_int_equal(end.peers[2].pending_answers, 0);
     net_new_answer_token(&end.state, &end.peers[2], NULL, 8, &tokens[3]);
     net_detach_answer(&end.net, tokens[3]);
-    net_drop_answers(&end.net, peer); /* those that nobody waits for */
+    net_drop_answers(&end.net, peer); /* the detached ones */
     assert_int_equal(peer->pending_answers, 1);
     assert_int_equal(end.peers[2].pending_answers, 1);
     assert_int_equal(end.state.in_flight, under_way + 2);
@@ -711,10 +712,10 @@ static void asking(void **context)
     assert_int_equal(record->offset, 24);
     assert_int_equal(wanted->bytes, 77);
     come(1, wanted->token, 0, 0, WEFT_ERR_RANGE);
-    assert_int_equal(end.state.failed, WEFT_ERR_RANGE); /* as nobody waits */
+    assert_int_equal(end.state.failed, WEFT_ERR_RANGE); /* since it is detached */
     end.state.failed = WEFT_OK;
     memset(data.data, 3, sizeof data.data);
-    meanwhile = the_answer_to_what_was_asked_comes;
+    meanwhile = the_answer_to_a_query_comes;
     answer_status = WEFT_OK;
     assert_int_equal(net_send_query(&end.state, peer, &question, 8, to, 8, false), WEFT_OK);
     assert_int_equal(sent_count, 1);
@@ -730,22 +731,22 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_end, shut_end)
     const struct CMUnitTest tests[] = {
         CASE(channels_are_touched_once),
-        CASE(a_fence_notes_what_was_given),
+        CASE(a_fence_records_the_last_message),
         CASE(a_request_waits_behind_a_fence),
         CASE(a_write_waits_until_messages_are_done),
         CASE(sources_are_free),
         CASE(a_fence_of_all_peers),
-        CASE(a_quiet_asks_each_peer_and_waits),
+        CASE(a_quiet_requests_acknowledgements_and_waits),
         CASE(writes_are_confirmed_by_a_message),
         CASE(a_quiet_waits_for_all_that_is_under_way),
-        CASE(a_quiet_settles_before_it_asks),
-        CASE(what_is_asked_for_is_not_asked_again),
+        CASE(a_quiet_awaits_writes_before_it_requests),
+        CASE(a_requested_acknowledgement_is_not_requested_again),
         CASE(the_list_ends_where_it_ends),
         CASE(what_is_left_stays_in_the_list),
         CASE(a_quiet_tells_of_failures),
         CASE(a_closed_context_stays_while_something_points_to_it),
         CASE(tokens_are_used_once),
-        CASE(answers_come_in_pieces),
+        CASE(answers_come_in_fragments),
         CASE(an_answer_is_awaited),
         CASE(forgotten_answers),
         CASE(an_answer_without_a_token_is_a_failure),

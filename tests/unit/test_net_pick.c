@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which NICs the PEs of a job take: rows of what each PE of some nodes could use, in short words,
- * and of what they take. A NIC is written as its name (a letter), its nearness (0 is the nearest),
- * the network it is on (a digit, '-' where none is told), and an address where two PEs share it:
- * "a01", "b3-". '*' behind it: more such NICs give more. */
+/* The NICs that the PEs of a job use: rows of what each PE of some nodes could use, in short words,
+ * and of the division. A NIC is written as its name (a letter), its distance (0 is the nearest),
+ * its network (a digit, '-' if unknown), and an address if two PEs share it: "a01", "b3-". '*'
+ * after it: several such NICs are faster than one. */
 #include "path/net/pick.h"
 
 #include <ctype.h>
@@ -22,7 +22,7 @@ struct job {
     int node_of[PES], npes;
 };
 
-/* PEs are apart by '/', nodes by "//", NICs by a blank. rails: wished by all. */
+/* '/' separates PEs, "//" nodes, and a blank NICs. rails: requested by all PEs. */
 static void read_job(const char *text, int rails, struct job *job)
 {
     int node = 0;
@@ -30,7 +30,7 @@ static void read_job(const char *text, int rails, struct job *job)
     job->npes = 1;
     job->all[0].requested_rails = rails;
     while (*text) {
-        struct net_candidates *told = &job->all[job->npes - 1];
+        struct net_candidates *candidates = &job->all[job->npes - 1];
         if (text[0] == '/') {
             node += text[1] == '/';
             text += 1 + (text[1] == '/');
@@ -38,7 +38,7 @@ static void read_job(const char *text, int rails, struct job *job)
             job->node_of[job->npes++] = node;
             continue;
         }
-        struct net_candidate *nic = &told->list[told->count++];
+        struct net_candidate *nic = &candidates->list[candidates->count++];
         *nic = (struct net_candidate){.name = (uint64_t)text[0],
                                       .distance = (uint8_t)(text[1] - '0'),
                                       .network = text[2] == '-' ? 0 : (uint64_t)text[2]};
@@ -51,18 +51,18 @@ static void read_job(const char *text, int rails, struct job *job)
     }
 }
 
-/* "a" home and large transfers over a; "a:b" messages over a, large ones over b; "a:ab" both over
- * a. */
-static void write_picked(const struct net_candidates *told, const struct net_picked *picked,
+/* "a": messages and large transfers over a; "a:b": messages over a, large transfers over b; "a:ab":
+ * large transfers over both. */
+static void write_picked(const struct net_candidates *candidates, const struct net_picked *picked,
                          char *text)
 {
-    char home = picked->first_rail < 0 ? '-' : (char)told->list[picked->first_rail].name;
+    char home = picked->first_rail < 0 ? '-' : (char)candidates->list[picked->first_rail].name;
     *text++ = home;
     if (picked->count != 1 || picked->rails[0] != picked->first_rail)
         *text++ = ':';
     for (int i = 0; i < picked->count && text[-1] == ':'; i++)
         for (int k = i; k < picked->count; k++, i = picked->count)
-            *text++ = (char)told->list[picked->rails[k]].name;
+            *text++ = (char)candidates->list[picked->rails[k]].name;
     *text = '\0';
 }
 
@@ -147,7 +147,7 @@ static void every_row(void **state)
     }
 }
 
-/* How many a PE is told to be equally near to. */
+/* The number of equally near NICs. */
 static void equals(void **state)
 {
     (void)state;
@@ -160,7 +160,7 @@ static void equals(void **state)
     assert_int_equal(picked.equally_near, 1);
 }
 
-/* PEs that wish for different numbers, one for more than any PE may have; and a PE that has
+/* PEs that request different numbers of NICs, one more than any PE may have; and a PE that has
  * none. */
 static void wishes_differ(void **state)
 {

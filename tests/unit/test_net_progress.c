@@ -207,7 +207,7 @@ static void what_each_completion_does(void **context)
     assert_false(directs[1].post.counted_read);
     assert_ptr_equal(end.net.free_directs, &directs[1]);
     assert_ptr_equal(directs[1].next, &directs[0]);
-    /* A message that has come, from the address that is told where one is. */
+    /* A received message, from the address that the provider reports, if it reports one. */
     struct net_message *came = end.posted[--end.posted_count];
     struct net_head *head = (void *)came->bytes;
     *head = (struct net_head){.auth_word = peer->incoming.auth_word,
@@ -272,7 +272,7 @@ static void what_waits_goes_on(void **context)
     end.net.answers_stopped = true;
     net_poll(&end.net);
     assert_null(end.net.blocked_sends);
-    assert_ptr_equal(end.net.to_answer, peer); /* no more answers are given */
+    assert_ptr_equal(end.net.to_answer, peer); /* answers are stopped */
     end.net.answers_stopped = false;
     net_poll(&end.net);
     assert_null(end.net.to_answer);
@@ -365,8 +365,8 @@ static void a_peer_fails_once(void **context)
     peer->open_message = net_new_message(&end.net, peer);
     net_new_answer_token(&end.state, peer, NULL, 8, &token);
     net_detach_answer(&end.net, token);
-    struct net_message *kept = net_new_message(&end.net, peer);
-    net_retain_message(peer, kept);
+    struct net_message *unacknowledged = net_new_message(&end.net, peer);
+    net_retain_message(peer, unacknowledged);
     base_fail(WEFT_ERR_RANGE, "its own words");
     net_fail_peer(&end.net, peer, WEFT_ERR_PATH, base_last_error());
     net_fail_peer(&end.net, peer, WEFT_ERR_RANGE, "others");
@@ -377,8 +377,8 @@ static void a_peer_fails_once(void **context)
     assert_int_equal(free_count(), left);
 }
 
-/* The first who is told waits 2 s for the launcher's account, which is believed when it tells of a
- * death. */
+/* The first caller that finds the failure waits 2 s for the launcher's report, which replaces the
+ * error if it reports a death. */
 static void the_launcher_may_know_why(void **context)
 {
     (void)context;

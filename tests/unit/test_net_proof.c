@@ -14,14 +14,14 @@ static unsigned char lines[2 * END_PES * LINE];
 static struct {
     int lie;              /* so many writes of the NIC leave one byte out; -1 = reads do */
     int byte;             /* that one */
-    unsigned failing;     /* bit per rail whose access is refused with proof_failed set */
+    unsigned failing;     /* bit per rail whose access fails with proof_failed set */
     int steps, fail_step; /* calls below; which one fails with WEFT_ERR_TIMEOUT, 0 = none */
     int moves, completes, copies, puts, gets;
     uint8_t rails[16]; /* of each move */
     bool proving[16], writes[16];
     int opens, closes, failures;
     weft_status open_status, failure;
-    int lose_rail; /* 1 + rail that fails meanwhile */
+    int lose_rail; /* 1 + rail that fails during the test */
     char found[PATH_FOUND_BYTES];
     int told, told_pe;
     weft_kind told_kind;
@@ -235,7 +235,7 @@ static void a_byte_that_is_not_there_refuses_the_nic(void **context)
         const char *text;
     } rows[] = {
         {1, 0,
-         "its proof failed: a NIC write to GPU memory did not arrive: byte 0 is 0xe1 "
+         "its path test failed: a NIC write to GPU memory did not arrive: byte 0 is 0xe1 "
          "instead of 0xa1"},
         {1, 63, "did not arrive: byte 63 is 0x1a instead of 0x5a"},
         {-1, 63, "the NIC read wrong data from GPU memory: byte 63 is 0xd5"},
@@ -251,7 +251,8 @@ static void a_byte_that_is_not_there_refuses_the_nic(void **context)
         assert_int_equal(refine(found), WEFT_OK);
         assert_int_equal(peer->gpu_access, NET_GPU_STAGED);
         assert_int_equal(peer->gpu_rails, 0);
-        assert_non_null(strstr(found, "GPU memory goes through pinned memory: its proof failed: "));
+        assert_non_null(
+            strstr(found, "GPU memory goes through pinned memory: its path test failed: "));
         if (!strstr(found, rows[i].text))
             fail_msg("row %zu: %s", i, found);
     }
@@ -269,7 +270,7 @@ static void one_nic_may_do_where_others_do_not(void **context)
     assert_int_equal(refine(found), WEFT_OK);
     assert_int_equal(peer->gpu_rails, 2);
     assert_int_equal(peer->gpu_access, NET_GPU_DIRECT);
-    assert_string_equal(peer->gpu_reason, "its proof failed: the NIC refuses");
+    assert_string_equal(peer->gpu_reason, "its path test failed: the NIC refuses");
     assert_string_equal(found,
                         "the NIC reaches GPU memory there (by address, tested, over 1 of 3 NICs)");
     assert_int_equal(p.moves, 3); /* nothing is read over the one that does not write */
@@ -288,7 +289,7 @@ static void a_step_that_fails_refuses_the_nic(void **context)
         p.fail_step = i;
         assert_int_equal(refine(found), WEFT_OK);
         char text[64];
-        snprintf(text, sizeof text, "its proof failed: step %d failed", i);
+        snprintf(text, sizeof text, "its path test failed: step %d failed", i);
         assert_int_equal(p.steps, i);
         assert_string_equal(peer->gpu_reason, text);
         assert_int_equal(peer->gpu_access, NET_GPU_STAGED);
@@ -303,7 +304,7 @@ static void a_nic_that_is_lost_meanwhile_proves_nothing(void **context)
     end.net.rail_count = 1;
     p.lose_rail = 1;
     assert_int_equal(refine(found), WEFT_OK);
-    assert_string_equal(peer->gpu_reason, "its proof failed: the NIC has failed");
+    assert_string_equal(peer->gpu_reason, "its path test failed: the NIC has failed");
     /* Those that lead nowhere are not tried. */
     shut_end(NULL);
     open_proof(NULL);

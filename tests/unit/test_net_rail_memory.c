@@ -297,7 +297,7 @@ static void each_nic_has_eight_bytes_to_read_to(void **context)
 
 /* -------------------------------------------------------------------------------- peers' chunks */
 
-static void keys_of_peers_are_asked_for_once(void **context)
+static void keys_of_peers_are_queried_once(void **context)
 {
     const struct net_key *keys = NULL;
     (void)context;
@@ -349,7 +349,7 @@ int main(void)
         test(memory_of_the_program_is_registered_for_its_transfers),
         test(memory_that_one_nic_refuses_is_not_used),
         test(each_nic_has_eight_bytes_to_read_to),
-        test(keys_of_peers_are_asked_for_once),
+        test(keys_of_peers_are_queried_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

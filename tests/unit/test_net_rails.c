@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One NIC of path net over objects of libfabric that the test makes: registration under keys that
- * may be taken, the flags of remote accesses, what is closed and what is left, and the words of
- * refusals. */
+/* One NIC of path net over libfabric objects of the test: registration under keys that may be in
+ * use, the flags of RMA operations, what is closed and what stays open, and the error texts. */
 #include "path/net/net.h"
 
 #include "base/status.h"
@@ -134,7 +133,7 @@ static int prepare(void **state)
 
 /* --------------------------------------------------------------------------------- registration */
 
-static void keys_that_are_taken(void **state)
+static void keys_that_are_in_use(void **state)
 {
     struct fid_mr *made;
     (void)state;
@@ -214,7 +213,7 @@ static void accesses_are_counted(void **state)
 
 /* ----------------------------------------------------------------------------------------- ends */
 
-/* Of one whose reads are under way and that would die of its end everything stays. */
+/* A rail with reads in flight that would crash at its close stays open. */
 static void what_is_closed(void **state)
 {
     static const struct {
@@ -280,7 +279,7 @@ static void where_a_peer_is(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(keys_that_are_taken, prepare),
+        cmocka_unit_test_setup(keys_that_are_in_use, prepare),
         cmocka_unit_test_setup(memory_is_bound_where_that_is_wanted, prepare),
         cmocka_unit_test_setup(accesses_are_counted, prepare),
         cmocka_unit_test_setup(what_is_closed, prepare),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of path net on their way out: how they are filled and numbered, when they ask to be
- * told, what a provider that refuses them for now or altogether makes of them. */
+/* Sending messages of path net: how they are filled and numbered, when they request an
+ * acknowledgement, and what happens when the provider returns FI_EAGAIN or another error. */
 #include "unit/net_end.h"
 
 #include <setjmp.h>
@@ -13,7 +13,7 @@ static const uint8_t key[SIPHASH_KEY_BYTES] = {1, 4, 1, 4, 2, 1, 3};
 static struct net_end end;
 static struct net_peer *peer;
 
-/* In place of waiting: what happens meanwhile. */
+/* In place of a wait: what happens during it. */
 static int waits, waits_ended;
 static struct path_wait waited;
 static weft_status (*meanwhile)(struct net_peer *peer);
@@ -139,13 +139,13 @@ static void a_new_message_is_new(void **context)
 static void buffers_come_from_slabs(void **context)
 {
     (void)context;
-    struct net_message *taken[200];
+    struct net_message *drained[200];
     int left = free_count();
     for (int i = 0; i <= left; i++)
-        assert_non_null(taken[i] = net_alloc_message(&end.net));
+        assert_non_null(drained[i] = net_alloc_message(&end.net));
     assert_int_equal(free_count(), 31);
     for (int i = 0; i <= left; i++)
-        net_free_message(&end.net, taken[i]);
+        net_free_message(&end.net, drained[i]);
 }
 
 /* To the last byte, and no further. */
@@ -195,8 +195,8 @@ static void the_head_says_how_far_this_end_is(void **context)
     assert_int_equal(sent[1].head.handled - peer->incoming.first_request, 41);
 }
 
-/* Every sixteenth message asks, where nobody asked before. */
-static void messages_ask_to_be_told(void **context)
+/* Every sixteenth message requests an acknowledgement if none did before. */
+static void messages_request_acknowledgements(void **context)
 {
     (void)context;
     for (int i = 0; i < 2; i++) {
@@ -214,8 +214,8 @@ static void messages_ask_to_be_told(void **context)
     assert_int_equal(peer->ack_requested, peer->last_sent);
 }
 
-/* An empty one asks where some have gone that did not; else there is nothing to ask for. */
-static void an_empty_message_asks(void **context)
+/* An empty message requests one if earlier messages did not; else none is sent. */
+static void an_empty_message_requests_an_acknowledgement(void **context)
 {
     (void)context;
     net_flush_requests(&end.net, peer, true);
@@ -239,8 +239,8 @@ static void gpu_memory_is_flushed_once(void **context)
     assert_int_equal(sent[1].head.flags, 0);
 }
 
-/* A quiet has followed each message lately, so this one asks; when none comes, the next one does
- * not. */
+/* A quiet has followed each message lately, so this one requests an acknowledgement; if no quiet
+ * comes, the next one does not. */
 static void a_quiet_is_guessed(void **context)
 {
     (void)context;
@@ -352,7 +352,7 @@ static void awaiting_what_was_sent(void **context)
     assert_int_equal(sent_count, 3);
     assert_int_equal(sent[2].head.flags, NET_ACK_REQUEST);
     request(8);
-    net_flush_requests(&end.net, peer, true); /* it asks already */
+    net_flush_requests(&end.net, peer, true); /* it requests one already */
     assert_int_equal(net_await_acknowledged(&end.net, peer, peer->last_sent), WEFT_OK);
     assert_int_equal(sent_count, 4);
     assert_int_equal(waits, 2);
@@ -455,7 +455,7 @@ static void refused_for_now(void **context)
     assert_int_equal(end.net.rails[0].sends_in_flight, 0);
 }
 
-/* With another rail it is kept for that; without, the peer is given up. */
+/* With another rail the message stays for that; without, the peer has failed. */
 static void refused_altogether(void **context)
 {
     (void)context;
@@ -497,8 +497,9 @@ static void refused_altogether(void **context)
     assert_null(peer->unacknowledged);
 }
 
-/* Kept until it has arrived where it could go again, and only there. */
-static void sent_messages_are_kept(void **context)
+/* A message stays unacknowledged until it has arrived, if it could be retransmitted, and only
+ * then. */
+static void sent_messages_stay_unacknowledged(void **context)
 {
     (void)context;
     struct net_peer *other = &end.peers[2];
@@ -547,8 +548,8 @@ int main(void)
         CASE(buffers_come_from_slabs),
         CASE(a_message_is_filled),
         CASE(the_head_says_how_far_this_end_is),
-        CASE(messages_ask_to_be_told),
-        CASE(an_empty_message_asks),
+        CASE(messages_request_acknowledgements),
+        CASE(an_empty_message_requests_an_acknowledgement),
         CASE(gpu_memory_is_flushed_once),
         CASE(a_quiet_is_guessed),
         CASE(the_window_is_full),
@@ -557,7 +558,7 @@ int main(void)
         CASE(answers_fill_messages),
         CASE(refused_for_now),
         CASE(refused_altogether),
-        CASE(sent_messages_are_kept),
+        CASE(sent_messages_stay_unacknowledged),
         CASE(receives_of_a_closed_rail_are_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The phases of pieces of GPU memory over path net: what is copied, posted and told in each, and
- * what counts in the channel meanwhile. */
+/* The phases of staged fragments of path net: what is copied, posted and sent to the owner in each,
+ * and what the channel counts. */
 #include "unit/net_parcel.h"
 
 /* --------------------------------------------------------------------------------------- puts */
 
-static void a_put_through_lots_is_copied_written_and_told(void **context)
+static void a_put_through_slots_is_copied_written_and_notified(void **context)
 {
     (void)context;
     struct net_staged_fragment *fragment = begin(WRITE | HERE | THERE | DEVICE, SEG_GPU, 80);
@@ -43,9 +43,9 @@ static void a_put_through_lots_is_copied_written_and_told(void **context)
     assert_false(channel->unconfirmed);
     assert_int_equal(peer->unconfirmed_write, 0);
     assert_int_equal(word_count, 1);
-    assert_word(0, NET_SLOT_PUT, 1, 240, 80);
+    assert_notification(0, NET_SLOT_PUT, 1, 240, 80);
     assert_int_equal(fragment->notify_message, peer->last_sent);
-    /* The lot is free when both the NIC and the owner are done with it. */
+    /* The slot is free when the NIC and the owner have finished. */
     peer->acknowledged = peer->last_sent;
     assert_false(net_stage_advance(&end.net));
     access_done();
@@ -58,7 +58,7 @@ static void a_put_through_lots_is_copied_written_and_told(void **context)
     assert_idle(1);
 }
 
-static void word_of_a_confirmed_write_waits_for_it(void **context)
+static void the_notification_of_a_confirmed_write_waits_for_it(void **context)
 {
     (void)context;
     end.net.rails[0].traits.delivery_complete = true;
@@ -84,22 +84,22 @@ static void owner_does_all(void)
     assert_true(net_stage_advance(&end.net));
 }
 
-static void each_piece_has_its_lot_and_they_go_round(void **context)
+static void fragments_use_slots_in_turn(void **context)
 {
     (void)context;
     end.net.rails[0].traits.delivery_complete = true;
-    for (int i = 0; i < LOTS; i++) {
+    for (int i = 0; i < SLOTS; i++) {
         struct net_staged_fragment *fragment = begin(WRITE | HERE | THERE, SEG_GPU, 40 + (size_t)i);
         assert_ptr_equal(fragment, &stage->fragments[i]);
         assert_int_equal(fragment->sequence, i + 1);
         for (int r = 0; r < NET_RAILS; r++)
-            assert_int_equal(fragment->ends.keys[r].base, ADDRESS + 1000 * r + LOT_BYTES * i);
-        assert_ptr_equal(end.accesses[i].local, lots + LOT_BYTES * i);
-        assert_int_equal(end.accesses[i].address, ADDRESS + LOT_BYTES * i);
+            assert_int_equal(fragment->ends.keys[r].base, ADDRESS + 1000 * r + SLOT_BYTES * i);
+        assert_ptr_equal(end.accesses[i].local, lots + SLOT_BYTES * i);
+        assert_int_equal(end.accesses[i].address, ADDRESS + SLOT_BYTES * i);
     }
     assert_int_equal(end.state.in_flight, 3);
     assert_counts(3, 0, 0, 0);
-    /* The second one is over first: its lot is free when the first one is. */
+    /* The second one completes first: its slot is free when the first one is. */
     net_stage_completed(&end.net, end.accesses[1].post, true);
     owner_does_all();
     assert_int_equal(stage->fragments[1].phase, COMPLETE);
@@ -108,15 +108,15 @@ static void each_piece_has_its_lot_and_they_go_round(void **context)
     net_stage_completed(&end.net, end.accesses[0].post, true);
     owner_does_all();
     assert_int_equal(stage->last_retired, 2);
-    assert_word(0, NET_SLOT_PUT, 2, 240, 41);
-    assert_word(1, NET_SLOT_PUT, 1, 240, 40);
+    assert_notification(0, NET_SLOT_PUT, 2, 240, 41);
+    assert_notification(1, NET_SLOT_PUT, 1, 240, 40);
     assert_ptr_equal(begin(WRITE | HERE | THERE, SEG_GPU, 50), &stage->fragments[0]);
     assert_ptr_equal(end.accesses[3].local, lots);
     assert_int_equal(end.accesses[3].address, ADDRESS);
     net_stage_completed(&end.net, end.accesses[2].post, true);
     net_stage_completed(&end.net, end.accesses[3].post, true);
     owner_does_all();
-    assert_word(3, NET_SLOT_PUT, 4, 240, 50);
+    assert_notification(3, NET_SLOT_PUT, 4, 240, 50);
     assert_idle(4);
 }
 
@@ -189,7 +189,7 @@ static void a_transfer_over_rails_has_both_ends(void **context)
     assert_true(transfer.write && transfer.spread && transfer.proof);
     fragment = begin(HERE | SURE, SEG_GPU, 78);
     assert_int_equal(transfers, 2);
-    assert_ptr_equal(transfer.local, lots + LOT_BYTES);
+    assert_ptr_equal(transfer.local, lots + SLOT_BYTES);
     assert_false(transfer.write || transfer.spread || transfer.proof);
     transfer_status = WEFT_ERR_NO_MEMORY;
     fragment = begin(WRITE | SURE, SEG_GPU, 79);
@@ -201,17 +201,17 @@ static void a_transfer_over_rails_has_both_ends(void **context)
 
 /* --------------------------------------------------------------------------------------- gets */
 
-static void a_get_through_lots_is_asked_read_and_copied(void **context)
+static void a_get_through_slots_is_requested_read_and_copied(void **context)
 {
     (void)context;
-    begin(WRITE, SEG_GPU, 1); /* so that the second lot is used */
+    begin(WRITE, SEG_GPU, 1); /* so that the second slot is used */
     struct net_staged_fragment *fragment = begin(HERE | THERE | DEVICE, SEG_GPU, 90);
     assert_counts(0, 1, 1, 1);
     assert_int_equal(fragment->phase, REQUESTED);
     assert_int_equal(word_count, 1);
-    assert_word(0, NET_SLOT_GET, 2, 240, 90);
+    assert_notification(0, NET_SLOT_GET, 2, 240, 90);
     assert_int_equal(end.access_count, 1);
-    /* Answers to what was not asked, or not of a piece that asks. */
+    /* Answers without a request, or not of a fragment that waits for one. */
     static const uint64_t strange[] = {0, 1, 3, 5};
     for (int i = 0; i < 4; i++)
         net_stage_slot_ready(&end.net, peer,
@@ -228,8 +228,8 @@ static void a_get_through_lots_is_asked_read_and_copied(void **context)
     assert_true(net_stage_advance(&end.net));
     assert_int_equal(end.access_count, 2);
     assert_false(end.accesses[1].write);
-    assert_ptr_equal(end.accesses[1].local, lots + LOT_BYTES);
-    assert_int_equal(end.accesses[1].address, ADDRESS + LOT_BYTES);
+    assert_ptr_equal(end.accesses[1].local, lots + SLOT_BYTES);
+    assert_int_equal(end.accesses[1].address, ADDRESS + SLOT_BYTES);
     assert_int_equal(end.accesses[1].bytes, 90);
     assert_false(net_stage_advance(&end.net));
     assert_int_equal(copy_count, 0);
@@ -239,7 +239,7 @@ static void a_get_through_lots_is_asked_read_and_copied(void **context)
     assert_int_equal(copy_count, 1);
     assert_int_equal(copies[0].lane, 3);
     assert_ptr_equal(copies[0].to, local + 16);
-    assert_ptr_equal(copies[0].from, lots + LOT_BYTES);
+    assert_ptr_equal(copies[0].from, lots + SLOT_BYTES);
     assert_int_equal(copies[0].bytes, 90);
     assert_true(end.net.needs_polling);
     assert_counts(0, 1, 1, 1);
@@ -256,7 +256,7 @@ static void a_get_into_host_memory_is_copied_by_the_cpu(void **context)
 {
     (void)context;
     begin(HERE, SEG_GPU, 50);
-    memset(lots, 77, LOT_BYTES);
+    memset(lots, 77, SLOT_BYTES);
     access_done();
     assert_true(net_stage_advance(&end.net));
     assert_int_equal(local[15], 15 * 3 + 5);
@@ -309,7 +309,7 @@ static void a_write_is_touched_again_when_it_is_posted(void **context)
     assert_int_equal(end.state.touched_count, 1);
 }
 
-static void word_waits_for_the_window(void **context)
+static void notifications_wait_for_the_window(void **context)
 {
     (void)context;
     uint64_t done = peer->acknowledged;
@@ -325,11 +325,11 @@ static void word_waits_for_the_window(void **context)
     assert_true(net_stage_advance(&end.net));
     assert_int_equal(put->phase, NOTIFIED);
     assert_int_equal(get->phase, REQUESTED);
-    assert_word(0, NET_SLOT_PUT, 1, 240, 50);
-    assert_word(1, NET_SLOT_GET, 2, 240, 51);
+    assert_notification(0, NET_SLOT_PUT, 1, 240, 50);
+    assert_notification(1, NET_SLOT_GET, 2, 240, 51);
 }
 
-static void answers_of_pieces_that_are_over_are_ignored(void **context)
+static void answers_of_complete_fragments_are_ignored(void **context)
 {
     (void)context;
     begin(HERE, SEG_GPU, 50);
@@ -361,17 +361,17 @@ static void a_peer_that_cannot_lift_fails(void **context)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        test(a_put_through_lots_is_copied_written_and_told),
-        test(word_of_a_confirmed_write_waits_for_it),
-        test(each_piece_has_its_lot_and_they_go_round),
+        test(a_put_through_slots_is_copied_written_and_notified),
+        test(the_notification_of_a_confirmed_write_waits_for_it),
+        test(fragments_use_slots_in_turn),
         test(a_put_in_place_counts_as_a_write),
         test(a_transfer_over_rails_has_both_ends),
-        test(a_get_through_lots_is_asked_read_and_copied),
+        test(a_get_through_slots_is_requested_read_and_copied),
         test(a_get_into_host_memory_is_copied_by_the_cpu),
         test(a_get_into_gpu_memory_in_place_is_flushed),
         test(a_write_is_touched_again_when_it_is_posted),
-        test(word_waits_for_the_window),
-        test(answers_of_pieces_that_are_over_are_ignored),
+        test(notifications_wait_for_the_window),
+        test(answers_of_complete_fragments_are_ignored),
         test(a_peer_that_cannot_lift_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What becomes of a piece of GPU memory over path net whose copy, access, NIC or peer fails, and
- * what goes again through pinned memory. */
+/* Staged fragments of path net whose copy, RMA operation, NIC or peer fails, and retransmissions
+ * through pinned memory. */
 #include "unit/net_parcel.h"
 
 /* ------------------------------------------------------------------------------------- failures */
@@ -40,7 +40,7 @@ static void a_copy_that_fails_ends_the_peer(void **context)
     assert_idle(4);
 }
 
-static void a_copy_that_has_failed_is_not_asked_again(void **context)
+static void a_failed_copy_is_not_queried_again(void **context)
 {
     (void)context;
     begin(WRITE | HERE | DEVICE, SEG_HEAP, 50);
@@ -127,7 +127,7 @@ static void a_refused_access_fails_the_peer_but_not_in_a_proof(void **context)
 
 /* -------------------------------------------------------------------------- again, through lots */
 
-static void what_has_no_nic_left_strays_but_from_lots(void **context)
+static void fragments_without_a_nic_are_retransmitted_unless_in_slots(void **context)
 {
     (void)context;
     static const int what[] = {0, HERE, THERE, HERE | THERE};
@@ -140,7 +140,7 @@ static void what_has_no_nic_left_strays_but_from_lots(void **context)
 }
 
 /* Both parts are lost. */
-static void stray(struct net_staged_fragment *fragment)
+static void lose_last_rail(struct net_staged_fragment *fragment)
 {
     assert_true(net_stage_retransmit(fragment));
     net_stage_fragment_done(fragment);
@@ -148,19 +148,19 @@ static void stray(struct net_staged_fragment *fragment)
     net_stage_fragment_done(fragment);
 }
 
-static void a_put_that_strays_goes_lot_after_lot(void **context)
+static void a_put_is_retransmitted_slot_after_slot(void **context)
 {
     (void)context;
     peer->gpu_needs_flush = true;
-    struct net_staged_fragment *fragment = begin(WRITE | SURE, SEG_GPU, 2 * LOT_BYTES + 7);
+    struct net_staged_fragment *fragment = begin(WRITE | SURE, SEG_GPU, 2 * SLOT_BYTES + 7);
     channel->confirm_after_writes = false;
     net_stage_retransmit(fragment);
     net_stage_fragment_done(fragment);
-    assert_false(net_stage_advance(&end.net)); /* the other part is under way */
+    assert_false(net_stage_advance(&end.net)); /* the other rail fragment is in flight */
     net_stage_fragment_done(fragment);
     assert_false(peer->gpu_written);
     assert_counts(0, 1, 1, 0);
-    /* The peer's room is not known yet. */
+    /* The keys of the peer's staging buffer are not known yet. */
     assert_true(net_stage_advance(&end.net));
     assert_true(peer->gpu_written);
     assert_int_equal(fragment->phase, RETRANSMITTING);
@@ -173,14 +173,14 @@ static void a_put_that_strays_goes_lot_after_lot(void **context)
     assert_false(net_stage_advance(&end.net));
     assert_int_equal(lots_asked, 2);
     assert_int_equal(flushes, 0);
-    /* It is: three lots of it. */
+    /* They are known: three slots. */
     lots_ready = true;
-    static const size_t bytes[] = {LOT_BYTES, LOT_BYTES, 7};
+    static const size_t bytes[] = {SLOT_BYTES, SLOT_BYTES, 7};
     for (int i = 0; i < 3; i++) {
-        memset(lots, 0, LOT_BYTES);
+        memset(lots, 0, SLOT_BYTES);
         peer->gpu_written = false;
         assert_true(net_stage_advance(&end.net));
-        assert_memory_equal(lots, local + 16 + i * LOT_BYTES, bytes[i]);
+        assert_memory_equal(lots, local + 16 + i * SLOT_BYTES, bytes[i]);
         assert_int_equal(transfers, i + 2);
         assert_int_equal(transfer.bytes, bytes[i]);
         assert_ptr_equal(transfer.local, lots);
@@ -189,10 +189,10 @@ static void a_put_that_strays_goes_lot_after_lot(void **context)
         assert_int_equal(word_count, i);
         net_stage_fragment_done(fragment);
         assert_true(net_stage_advance(&end.net));
-        assert_word(i, NET_SLOT_PUT, 1, 240 + (size_t)i * LOT_BYTES, bytes[i]);
+        assert_notification(i, NET_SLOT_PUT, 1, 240 + (size_t)i * SLOT_BYTES, bytes[i]);
         assert_false(peer->gpu_written);
-        /* The source is in use until the last lot is filled, and word is due until its word has
-         * gone. */
+        /* The source is in use until the last slot is filled, and the fragment counts as unnotified
+         * until the last notification. */
         assert_counts(i < 2, i < 2, 1, 0);
         peer->acknowledged = peer->last_sent;
     }
@@ -201,13 +201,13 @@ static void a_put_that_strays_goes_lot_after_lot(void **context)
     assert_idle(1);
 }
 
-static void a_put_that_was_in_its_lot_is_not_copied_again(void **context)
+static void a_put_in_its_slot_is_not_copied_again(void **context)
 {
     (void)context;
     passed = lots_ready = true;
-    struct net_staged_fragment *fragment = begin(WRITE | HERE | DEVICE | SURE, SEG_GPU, LOT_BYTES);
+    struct net_staged_fragment *fragment = begin(WRITE | HERE | DEVICE | SURE, SEG_GPU, SLOT_BYTES);
     assert_int_equal(copy_count, 1);
-    stray(fragment);
+    lose_last_rail(fragment);
     assert_true(net_stage_advance(&end.net));
     assert_int_equal(copy_count, 1);
     assert_int_equal(transfers, 2);
@@ -217,18 +217,18 @@ static void a_put_that_was_in_its_lot_is_not_copied_again(void **context)
     assert_false(peer->gpu_written);
 }
 
-static void a_get_that_strays_is_flushed_and_asked_for(void **context)
+static void a_retransmitted_get_is_flushed_and_requested(void **context)
 {
     (void)context;
     lots_ready = passed = true;
-    struct net_staged_fragment *fragment = begin(DEVICE | SURE, SEG_GPU, LOT_BYTES + 30);
-    stray(fragment);
+    struct net_staged_fragment *fragment = begin(DEVICE | SURE, SEG_GPU, SLOT_BYTES + 30);
+    lose_last_rail(fragment);
     assert_true(net_stage_advance(&end.net));
     assert_int_equal(flushes, 1);
     assert_int_equal(fragment->phase, REQUESTED);
     assert_false(fragment->slot_filled);
     assert_counts(0, 0, 0, 1);
-    assert_word(0, NET_SLOT_GET, 1, 240, LOT_BYTES);
+    assert_notification(0, NET_SLOT_GET, 1, 240, SLOT_BYTES);
     net_stage_slot_ready(&end.net, peer, &(struct net_result){.token = 1});
     assert_true(net_stage_advance(&end.net));
     net_stage_fragment_done(fragment);
@@ -236,36 +236,36 @@ static void a_get_that_strays_is_flushed_and_asked_for(void **context)
     assert_counts(0, 0, 0, 1);
     assert_true(net_stage_advance(&end.net));
     assert_int_equal(copy_count, 1);
-    assert_int_equal(copies[0].bytes, LOT_BYTES);
+    assert_int_equal(copies[0].bytes, SLOT_BYTES);
     assert_int_equal(fragment->phase, REQUESTED);
-    assert_word(1, NET_SLOT_GET, 1, 240 + LOT_BYTES, 30);
+    assert_notification(1, NET_SLOT_GET, 1, 240 + SLOT_BYTES, 30);
     net_stage_slot_ready(&end.net, peer, &(struct net_result){.token = 1});
     net_stage_advance(&end.net);
     net_stage_fragment_done(fragment);
     net_stage_fragment_done(fragment);
     assert_true(net_stage_advance(&end.net));
-    assert_ptr_equal(copies[1].to, local + 16 + LOT_BYTES);
+    assert_ptr_equal(copies[1].to, local + 16 + SLOT_BYTES);
     assert_int_equal(copies[1].bytes, 30);
     assert_int_equal(flushes, 1);
     assert_idle(1);
 }
 
-static void what_strays_without_need_is_not_flushed(void **context)
+static void retransmissions_that_need_no_flush(void **context)
 {
     (void)context;
     static const int what[] = {HERE | DEVICE, 0};
     for (int i = 0; i < 2; i++) {
-        stray(begin(what[i] | SURE, SEG_GPU, 20));
+        lose_last_rail(begin(what[i] | SURE, SEG_GPU, 20));
         net_stage_advance(&end.net);
         assert_int_equal(flushes, 0);
     }
 }
 
-static void a_piece_that_cannot_go_again_fails_the_peer(void **context)
+static void a_fragment_that_cannot_be_retransmitted_fails_the_peer(void **context)
 {
     (void)context;
     struct net_staged_fragment *fragment = begin(WRITE | SURE, SEG_GPU, 50);
-    stray(fragment);
+    lose_last_rail(fragment);
     lots_status = WEFT_ERR_NO_MEMORY;
     assert_true(net_stage_advance(&end.net));
     assert_int_equal(peer->failed, WEFT_ERR_NO_MEMORY);
@@ -273,7 +273,7 @@ static void a_piece_that_cannot_go_again_fails_the_peer(void **context)
     assert_idle(1);
     peer->failed = WEFT_OK;
     fragment = begin(DEVICE | SURE, SEG_GPU, 50);
-    stray(fragment);
+    lose_last_rail(fragment);
     flush_status = WEFT_ERR_SYSTEM;
     assert_true(net_stage_advance(&end.net));
     assert_int_equal(peer->failed, WEFT_ERR_SYSTEM);
@@ -283,7 +283,7 @@ static void a_piece_that_cannot_go_again_fails_the_peer(void **context)
 
 /* --------------------------------------------------------------------------- rails, and the end */
 
-static void only_the_first_rail_loses_pieces(void **context)
+static void only_the_first_rail_loses_fragments(void **context)
 {
     (void)context;
     assert_false(net_stage_has_unrecoverable(&end.net, &end.peers[2]));
@@ -300,7 +300,7 @@ static void only_the_first_rail_loses_pieces(void **context)
     assert_true(net_stage_is_proof(&fragment->post));
     assert_false(net_stage_is_proof(&stage->fragments[1].post));
     begin(WRITE, SEG_GPU, 53);
-    struct net_stage none = {.fragments = &stage->fragments[LOTS]};
+    struct net_stage none = {.fragments = &stage->fragments[SLOTS]};
     end.peers[END_PES].stage = &none;
     net_stage_rail_closed(&end.net, 1);
     assert_true(fragment->in_flight);
@@ -313,14 +313,14 @@ static void only_the_first_rail_loses_pieces(void **context)
     stage->fragments[1].in_flight = true;
     net_stage_rail_closed(&end.net, 0);
     assert_false(stage->fragments[1].in_flight);
-    assert_true(stage->fragments[LOTS].in_flight);
+    assert_true(stage->fragments[SLOTS].in_flight);
 }
 
 static void stages_of_several_peers_move_on(void **context)
 {
     (void)context;
     struct net_stage *other = end.peers[2].stage = calloc(1, sizeof *other);
-    other->fragments = calloc(LOTS, sizeof *other->fragments);
+    other->fragments = calloc(SLOTS, sizeof *other->fragments);
     other->peer = &end.peers[2];
     begin(WRITE, SEG_HEAP, 50);
     struct net_staged_fragment fragment = {.post = {.kind = NET_POST_STAGED, .peer = &end.peers[2]},
@@ -364,15 +364,15 @@ static void the_gpu_is_done_before_its_memory_is_freed(void **context)
     end.net.incomplete = NULL;
     shut_end(NULL);
     open_end(NULL);
-    for (int i = 0; i < LOTS; i++)
+    for (int i = 0; i < SLOTS; i++)
         begin(WRITE | HERE | DEVICE, SEG_HEAP, 50);
-    stage->fragments[LOTS].copy_event = stage->fragments[0].copy_event;
+    stage->fragments[SLOTS].copy_event = stage->fragments[0].copy_event;
     end.peers[0].stage = stage;
     peer->stage = NULL;
     net_stage_free(&end.net);
     assert_int_equal(quiets, 1);
     assert_null(end.peers[0].stage);
-    assert_int_equal(marks_dropped, LOTS);
+    assert_int_equal(marks_dropped, SLOTS);
     assert_null(peer->stage);
     assert_null(end.net.active_stages);
 }
@@ -381,17 +381,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         test(a_copy_that_fails_ends_the_peer),
-        test(a_copy_that_has_failed_is_not_asked_again),
+        test(a_failed_copy_is_not_queried_again),
         test(what_is_under_way_is_waited_for_when_the_peer_fails),
         test(a_provider_that_is_full_is_tried_again),
         test(a_refused_access_fails_the_peer_but_not_in_a_proof),
-        test(what_has_no_nic_left_strays_but_from_lots),
-        test(a_put_that_strays_goes_lot_after_lot),
-        test(a_put_that_was_in_its_lot_is_not_copied_again),
-        test(a_get_that_strays_is_flushed_and_asked_for),
-        test(what_strays_without_need_is_not_flushed),
-        test(a_piece_that_cannot_go_again_fails_the_peer),
-        test(only_the_first_rail_loses_pieces),
+        test(fragments_without_a_nic_are_retransmitted_unless_in_slots),
+        test(a_put_is_retransmitted_slot_after_slot),
+        test(a_put_in_its_slot_is_not_copied_again),
+        test(a_retransmitted_get_is_flushed_and_requested),
+        test(retransmissions_that_need_no_flush),
+        test(a_fragment_that_cannot_be_retransmitted_fails_the_peer),
+        test(only_the_first_rail_loses_fragments),
         test(stages_of_several_peers_move_on),
         test(the_gpu_is_done_before_its_memory_is_freed),
     };

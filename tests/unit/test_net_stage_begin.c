@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* By what way pieces of GPU memory go over path net: in place or through memory of the library's
- * own, at either end; and how large they are. */
+/* How staged fragments of path net go: in place or through slots, at either end; and their
+ * sizes. */
 #include "unit/net_transfer.h"
 
 /* ---------------------------------------------------------------------------------------- sizes */
 
-static void lots_are_whole_pages_and_not_too_many(void **context)
+static void slots_are_whole_pages_and_not_too_many(void **context)
 {
     static const struct {
         const char *bytes, *lots;
@@ -41,9 +41,9 @@ static void transfers_are_cut_so_that_copies_overlap(void **context)
         {65537, {65536, 1}},
         {4 * 65536 + 4, {69632, 69632, 69632, 53252}},
         {4 * 65536, {65536, 65536, 65536, 65536}},
-        {3 * LOT_BYTES, {98304, 98304, 98304, 98304}},
-        {4 * LOT_BYTES, {LOT_BYTES, LOT_BYTES, LOT_BYTES, LOT_BYTES}},
-        {5 * LOT_BYTES, {LOT_BYTES, LOT_BYTES, LOT_BYTES, LOT_BYTES}},
+        {3 * SLOT_BYTES, {98304, 98304, 98304, 98304}},
+        {4 * SLOT_BYTES, {SLOT_BYTES, SLOT_BYTES, SLOT_BYTES, SLOT_BYTES}},
+        {5 * SLOT_BYTES, {SLOT_BYTES, SLOT_BYTES, SLOT_BYTES, SLOT_BYTES}},
     };
     (void)context;
     d.local_rails = 0;
@@ -65,23 +65,23 @@ static void transfers_are_cut_so_that_copies_overlap(void **context)
     assert_int_equal(d.slabs, 1);
 }
 
-static void pieces_in_place_end_where_memory_ends(void **context)
+static void fragments_in_place_end_where_memory_ends(void **context)
 {
     (void)context;
     /* In place at both ends: as much as one access takes, one chunk, one registration. */
-    end.net.rails[0].traits.max_bytes = 5 * LOT_BYTES;
-    assert_int_equal(move(WRITE, SEG_HEAP, CHUNK - 700, 8 * LOT_BYTES), WEFT_OK);
+    end.net.rails[0].traits.max_bytes = 5 * SLOT_BYTES;
+    assert_int_equal(move(WRITE, SEG_HEAP, CHUNK - 700, 8 * SLOT_BYTES), WEFT_OK);
     assert_int_equal(d.begun_count, 3);
     assert_int_equal(d.begun[0].bytes, 700);
-    assert_int_equal(d.begun[1].bytes, 5 * LOT_BYTES);
-    assert_int_equal(d.begun[2].bytes, 3 * LOT_BYTES - 700);
+    assert_int_equal(d.begun[1].bytes, 5 * SLOT_BYTES);
+    assert_int_equal(d.begun[2].bytes, 3 * SLOT_BYTES - 700);
     assert_int_equal(d.asked_chunk, 1);
     assert_int_equal(d.slabs, 0);
-    d.place_bytes = 3 * LOT_BYTES;
-    assert_int_equal(move(WRITE | DEVICE, SEG_GPU, 600, 7 * LOT_BYTES), WEFT_OK);
+    d.place_bytes = 3 * SLOT_BYTES;
+    assert_int_equal(move(WRITE | DEVICE, SEG_GPU, 600, 7 * SLOT_BYTES), WEFT_OK);
     assert_int_equal(d.begun_count, 3);
-    assert_int_equal(d.begun[1].bytes, 3 * LOT_BYTES);
-    assert_int_equal(d.begun[2].bytes, LOT_BYTES);
+    assert_int_equal(d.begun[1].bytes, 3 * SLOT_BYTES);
+    assert_int_equal(d.begun[2].bytes, SLOT_BYTES);
     d.local_bytes = 5000;
     assert_int_equal(move(WRITE | DEVICE, SEG_GPU, 600, 6000), WEFT_OK);
     assert_int_equal(d.begun_count, 2);
@@ -176,7 +176,7 @@ static void ends_are_used_in_place_where_they_meet(void **context)
             const struct net_key *to = &fragment->ends.keys[r];
             unsigned there = rows[i].local_rails | rows[i].own;
             if (fragment->uses_peer_slot)
-                assert_memory_equal(to, &(struct net_key[]){room_key(r)}, sizeof *to);
+                assert_memory_equal(to, &(struct net_key[]){buffer_key(r)}, sizeof *to);
             else if (rows[i].segment == SEG_GPU)
                 assert_int_equal(to->base, 100600);
             if (rows[i].spreads || r == 0)
@@ -229,7 +229,7 @@ static void host_memory_has_keys_of_each_nic(void **context)
     assert_int_equal(d.chunk_asked, 0);
     assert_int_equal(fragment->ends.keys[0].known, 0);
     assert_int_equal(fragment->ends.keys[2].known, 1);
-    /* What is not told is told to the caller. */
+    /* An error of the query is the caller's. */
     d.rail_keys_status = WEFT_ERR_PEER_DEAD;
     assert_int_equal(move(WRITE, SEG_HEAP, 2 * CHUNK + 600, 3000), WEFT_ERR_PEER_DEAD);
     assert_int_equal(d.begun_count, 0);
@@ -253,14 +253,14 @@ static void host_memory_needs_no_registration_where_the_provider_wants_none(void
     assert_int_equal(d.begun[0].ends.rails, 7);
     for (int i = 0; i < NET_RAILS; i++)
         assert_null(d.begun[0].ends.descriptors[i]);
-    /* Lots without a descriptor do as well there, and only there. */
+    /* Slots need no descriptor there, and only there. */
     memset(slab_descriptors, 0, sizeof slab_descriptors);
     d.local_rails = 0;
     end.net.rails[1].traits.registers_local = true;
     assert_int_equal(move(WRITE | DEVICE, SEG_GPU, 600, 3000), WEFT_OK);
     assert_true(d.begun[0].uses_local_slot);
     assert_int_equal(d.begun[0].ends.rails & 7, 5);
-    /* A NIC that has failed is not asked for a descriptor. */
+    /* No descriptor is taken from a NIC that has failed. */
     end.net.rails[0].traits.registers_local = true;
     end.net.rails[2].endpoint = NULL;
     d.own_rails = 7;
@@ -293,9 +293,9 @@ static void a_proof_goes_over_what_it_tries(void **context)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        test(lots_are_whole_pages_and_not_too_many),
+        test(slots_are_whole_pages_and_not_too_many),
         test(transfers_are_cut_so_that_copies_overlap),
-        test(pieces_in_place_end_where_memory_ends),
+        test(fragments_in_place_end_where_memory_ends),
         test(ends_are_used_in_place_where_they_meet),
         test(host_memory_has_keys_of_each_nic),
         test(host_memory_needs_no_registration_where_the_provider_wants_none),

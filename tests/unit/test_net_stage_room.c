@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What pieces of GPU memory over path net wait for and ask for: their turn, memory, the peer's
- * room; and what goes by requests where no NIC reaches both ends. */
+/* What staged fragments of path net wait for and query: a free slot, memory, the peer's staging
+ * buffer; and transfers in messages if no NIC reaches both ends. */
 #include "unit/net_transfer.h"
 
 /* ----------------------------------------------------------------------------- turns and memory */
 
-static void a_piece_waits_for_its_turn(void **context)
+static void a_fragment_waits_for_a_free_slot(void **context)
 {
     (void)context;
     d.taken_at_a_time = 1;
-    for (int i = 0; i < LOTS; i++)
+    for (int i = 0; i < SLOTS; i++)
         assert_int_equal(move(i % 2 ? WRITE : 0, SEG_HEAP, 600, 3000), WEFT_OK);
     assert_int_equal(d.waits, 0);
-    assert_int_equal(d.wait_ends, LOTS);
+    assert_int_equal(d.wait_ends, SLOTS);
     assert_int_equal(move(WRITE, SEG_HEAP, 600, 3000), WEFT_OK);
     assert_int_equal(d.waits, 2);
     assert_int_equal(d.wait.operation, BOX_OP_PUT);
@@ -24,11 +24,11 @@ static void a_piece_waits_for_its_turn(void **context)
     assert_int_equal(d.wait.operation, BOX_OP_GET);
     assert_int_equal(d.wait.expected, 2);
     assert_int_equal(d.begun_count, 0);
-    assert_int_equal(d.wait_ends, LOTS + 2);
+    assert_int_equal(d.wait_ends, SLOTS + 2);
     assert_int_equal(d.waits, 3);
     /* Nothing more of it is tried. */
     d.local_rails = 0;
-    assert_int_equal(move(DEVICE, SEG_HEAP, 600, 4 * LOT_BYTES), WEFT_ERR_TIMEOUT);
+    assert_int_equal(move(DEVICE, SEG_HEAP, 600, 4 * SLOT_BYTES), WEFT_ERR_TIMEOUT);
     assert_int_equal(d.waits, 4);
     peer->stage->last_retired = peer->stage->last_begun;
     peer->failed = WEFT_ERR_PEER_DEAD;
@@ -37,7 +37,7 @@ static void a_piece_waits_for_its_turn(void **context)
     assert_int_equal(d.begun_count, 0);
 }
 
-static void memory_that_is_missing_is_told(void **context)
+static void missing_memory_is_reported(void **context)
 {
     (void)context;
     int before = callocs.memory;
@@ -53,7 +53,7 @@ static void memory_that_is_missing_is_told(void **context)
     d.slab_fails = true;
     assert_int_equal(move(WRITE | DEVICE, SEG_HEAP, 600, 3000), WEFT_ERR_NO_MEMORY);
     assert_non_null(strstr(base_last_error(), "cannot register 384 KiB of staging slots"));
-    assert_non_null(strstr(base_last_error(), "from PE 1 ("));
+    assert_non_null(strstr(base_last_error(), "for PE 1; lower WEFT_NET_LOT"));
     assert_int_equal(d.begun_count, 0);
     assert_ptr_equal(peer->stage->peer, peer);
     assert_int_equal(callocs.memory, before + 2);
@@ -108,7 +108,7 @@ static void what_meets_nowhere_goes_by_requests(void **context)
 
 /* ------------------------------------------------------------------------------ the peer's room */
 
-static void a_room_is_asked_for_once(void **context)
+static void a_staging_buffer_is_queried_once(void **context)
 {
     (void)context;
     d.place_known = 0;
@@ -117,7 +117,7 @@ static void a_room_is_asked_for_once(void **context)
     assert_false(peer->stage->peer_buffer_known);
     assert_int_equal(d.begun_count, 0);
     d.ask_status = WEFT_OK;
-    /* Somebody has asked who cannot wait: that answer is not needed any more. */
+    /* A query without a waiting caller is under way: its answer is not needed any more. */
     peer->stage->peer_buffer_token = TOKEN;
     assert_int_equal(move(WRITE, SEG_GPU, 600, 3000), WEFT_OK);
     assert_int_equal(d.asked, 2);
@@ -152,7 +152,7 @@ static void look(struct net_end *at, const unsigned char *bytes, size_t count)
     questions++;
 }
 
-/* A piece that has strayed, the fifth. */
+/* A retransmitted fragment, the fifth one. */
 static weft_status again(struct net_staged_fragment *fragment, bool *ready)
 {
     *fragment = (struct net_staged_fragment){
@@ -160,7 +160,7 @@ static weft_status again(struct net_staged_fragment *fragment, bool *ready)
     return net_stage_use_slots(&end.net, fragment, ready);
 }
 
-static void what_goes_again_never_waits_for_the_room(void **context)
+static void a_retransmission_never_waits_for_the_staging_buffer(void **context)
 {
     struct net_staged_fragment fragment;
     bool ready = true;
@@ -185,12 +185,12 @@ static void what_goes_again_never_waits_for_the_room(void **context)
     assert_int_equal(questions, 1);
     assert_int_equal(question.record.kind, NET_STAGING_BUFFER);
     assert_int_equal(question.wanted.token, TOKEN);
-    assert_int_equal(question.wanted.bytes, LOTS * LOT_BYTES);
+    assert_int_equal(question.wanted.bytes, SLOTS * SLOT_BYTES);
     assert_int_equal(question.head.flags & NET_ACK_REQUEST, 0);
     assert_int_equal(again(&fragment, &ready), WEFT_OK);
     assert_int_equal(questions, 1);
     assert_false(ready);
-    /* The peer could not answer: it is asked again. */
+    /* The peer could not answer, so it is queried again. */
     d.answer_came = true;
     d.answer_status = WEFT_ERR_SYSTEM;
     assert_int_equal(again(&fragment, &ready), WEFT_ERR_SYSTEM);
@@ -199,7 +199,7 @@ static void what_goes_again_never_waits_for_the_room(void **context)
     assert_int_equal(again(&fragment, &ready), WEFT_OK);
     assert_int_equal(questions, 2);
     for (int i = 0; i < NET_RAILS; i++)
-        peer->stage->peer_buffer_answer[i] = room_key(i);
+        peer->stage->peer_buffer_answer[i] = buffer_key(i);
     d.slab_fails = true;
     assert_int_equal(again(&fragment, &ready), WEFT_ERR_NO_MEMORY);
     assert_int_equal(peer->stage->peer_buffer_token, 0);
@@ -210,7 +210,7 @@ static void what_goes_again_never_waits_for_the_room(void **context)
     assert_int_equal(fragment.ends.rails, 7);
     for (int i = 0; i < NET_RAILS; i++) {
         assert_int_equal(fragment.ends.keys[i].key, 50 + i);
-        assert_int_equal(fragment.ends.keys[i].base, 9000 + 100 * i + LOT_BYTES);
+        assert_int_equal(fragment.ends.keys[i].base, 9000 + 100 * i + SLOT_BYTES);
         assert_ptr_equal(fragment.ends.descriptors[i], &slab_of[i]);
     }
     assert_int_equal(questions, 2);
@@ -231,11 +231,11 @@ static void what_goes_again_never_waits_for_the_room(void **context)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        test(a_piece_waits_for_its_turn),
-        test(memory_that_is_missing_is_told),
+        test(a_fragment_waits_for_a_free_slot),
+        test(missing_memory_is_reported),
         test(what_meets_nowhere_goes_by_requests),
-        test(a_room_is_asked_for_once),
-        test(what_goes_again_never_waits_for_the_room),
+        test(a_staging_buffer_is_queried_once),
+        test(a_retransmission_never_waits_for_the_staging_buffer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Large transfers over three NICs at one end of path net: how they are cut, over which NIC each
- * piece goes, how its arrival is made sure of, and what comes of a NIC that refuses, fails or
- * stands still. */
+/* Large transfers over three NICs at one end of path net: how they are cut, which NIC each fragment
+ * uses, how its arrival is confirmed, and what happens if a NIC returns an error, fails or
+ * stalls. */
 #include "unit/net_end.h"
 
 #include "path/net/stripe_piece.h"
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-enum { PIECE = 256 << 10, LEAST = 4 * PIECE };
+enum { FRAGMENT = 256 << 10, LEAST = 4 * FRAGMENT };
 static const uint64_t ms = 1000 * 1000;
 static const uint8_t key[SIPHASH_KEY_BYTES] = {1, 7, 3, 2, 0, 5};
 static struct net_end end;
@@ -36,7 +36,8 @@ int __wrap_net_read_rail(struct path_common *net, struct net_rail *rail)
     return drained-- > 0;
 }
 
-/* What else is told that a NIC is closed: for GPU memory of a peer, and for what is staged. */
+/* Other functions that are called when a NIC is closed: for GPU memory of a peer, and for staged
+ * fragments. */
 static struct {
     int pe, rail;
 } lost[16];
@@ -58,8 +59,8 @@ void __wrap_net_stage_rail_closed(struct path_common *net, int rail)
     staged_rail = rail;
 }
 
-static struct net_control notes[32]; /* sent to the peer */
-static int note_count;
+static struct net_control controls[32]; /* sent to the peer */
+static int control_count;
 
 static void look(struct net_end *at, const unsigned char *bytes, size_t count)
 {
@@ -69,9 +70,9 @@ static void look(struct net_end *at, const unsigned char *bytes, size_t count)
         const struct net_record *record = (const void *)(bytes + place);
         if (record->kind != NET_CONTROL)
             return;
-        memcpy(&notes[note_count], record + 1, sizeof notes[0]);
-        note_count += notes[note_count].kind != NET_PROBE; /* of net_move.c */
-        assert_true(note_count < 32);
+        memcpy(&controls[control_count], record + 1, sizeof controls[0]);
+        control_count += controls[control_count].kind != NET_PROBE; /* of net_move.c */
+        assert_true(control_count < 32);
         place += sizeof *record + sizeof(struct net_control);
     }
 }
@@ -95,7 +96,7 @@ static int open_end(void **context)
     }
     now = 1000 * 1000 * ms;
     end.net.rails_checked_ns = end.net.peers_checked_ns = now;
-    note_count = drained = lost_count = staged_count = 0;
+    control_count = drained = lost_count = staged_count = 0;
     return 0;
 }
 
@@ -133,7 +134,7 @@ static void complete_all(void)
     end.access_count = 0;
 }
 
-static void send_notes(void)
+static void send_control_records(void)
 {
     net_send_answers(&end.net);
     end_sends_complete(&end);
@@ -152,15 +153,15 @@ static void expect_rails(int from, const char *rails)
 static void transfers_are_cut(void **context)
 {
     (void)context;
-    assert_int_equal(transfer(2 * PIECE + 1000, true, true), 3);
+    assert_int_equal(transfer(2 * FRAGMENT + 1000, true, true), 3);
     expect_rails(0, "012");
     for (int i = 0; i < 3; i++) {
         const struct end_access *a = &end.accesses[i];
         assert_true(a->write);
-        assert_int_equal(a->bytes, i < 2 ? PIECE : 1000);
-        assert_ptr_equal(a->local, local + i * PIECE);
+        assert_int_equal(a->bytes, i < 2 ? FRAGMENT : 1000);
+        assert_ptr_equal(a->local, local + i * FRAGMENT);
         assert_int_equal(a->key, 70 + 2 - i);
-        assert_int_equal(a->address, ((uint64_t)(3 - i) << 40) + (uint64_t)i * PIECE);
+        assert_int_equal(a->address, ((uint64_t)(3 - i) << 40) + (uint64_t)i * FRAGMENT);
         assert_int_equal(a->to, end_address(1, i));
         assert_int_equal(end.net.rails[i].in_flight_bytes, a->bytes);
     }
@@ -198,7 +199,7 @@ static void writes_are_confirmed(void **context)
     (void)context;
     for (int i = 0; i < END_RAILS; i++)
         end.net.rails[i].traits.delivery_complete = false;
-    transfer(PIECE + 5, true, true);
+    transfer(FRAGMENT + 5, true, true);
     expect_rails(0, "01");
     complete(1);
     expect_rails(0, "011");
@@ -210,7 +211,7 @@ static void writes_are_confirmed(void **context)
     assert_int_equal(end.net.rails[1].in_flight_bytes, 5);
     complete(2);
     assert_int_equal(channel->writes, 1);
-    transfer(PIECE, false, true);
+    transfer(FRAGMENT, false, true);
     complete(3); /* a read needs none */
     assert_int_equal(channel->reads, 0);
     complete(0);
@@ -231,7 +232,7 @@ static void confirmations_wait(void **context)
 {
     (void)context;
     end.net.rails[0].traits.delivery_complete = end.net.rails[1].traits.delivery_complete = false;
-    transfer(4 * PIECE, true, true);
+    transfer(4 * FRAGMENT, true, true);
     expect_rails(0, "0120");
     end.refuse_access = refuse;
     refusing = 1;
@@ -258,11 +259,12 @@ static void confirmations_wait(void **context)
 
 /* ------------------------------------------------------------------------------ choice of a NIC */
 
-/* Of unknown speed each takes four pieces; the rest waits for whichever is free. */
+/* At unknown speed each NIC takes four fragments; the others wait for the NIC that is free
+ * first. */
 static void few_are_under_way_at_first(void **context)
 {
     (void)context;
-    transfer(14 * PIECE, true, true);
+    transfer(14 * FRAGMENT, true, true);
     expect_rails(0, "012012012012");
     assert_non_null(end.net.queued_fragments.first);
     complete(1);
@@ -278,23 +280,23 @@ static void few_are_under_way_at_first(void **context)
     assert_int_equal(end.net.fragment_count, 0);
 }
 
-static void by_the_speed_that_is_told(void **context)
+static void by_the_reported_speed(void **context)
 {
     (void)context;
     const uint32_t mbps[] = {1000, 3000, 2000};
     for (int i = 0; i < END_RAILS; i++)
         end.net.rails[i].mbps = mbps[i];
-    transfer(6 * PIECE, true, true);
+    transfer(6 * FRAGMENT, true, true);
     expect_rails(0, "121012");
     complete_all();
     end.net.first_rail_carries = false;
-    transfer(3 * PIECE, true, true);
+    transfer(3 * FRAGMENT, true, true);
     expect_rails(0, "121");
     complete_all();
     end.net.rails[2].mbps = 0;
     end.net.rails[1].mbps = 0;
     ends.rails = 1; /* only the first carries it, though it is to carry no large ones */
-    transfer(PIECE, true, true);
+    transfer(FRAGMENT, true, true);
     expect_rails(0, "0");
     complete_all();
 }
@@ -310,17 +312,17 @@ static void by_the_speed_that_was_measured(void **context)
     }
     end.net.rails[1].bytes_per_ns = 4;
     end.net.rails[2].bytes_per_ns = 1;
-    transfer(3 * PIECE, true, true);
+    transfer(3 * FRAGMENT, true, true);
     expect_rails(0, "000"); /* the first has not been */
     complete_all();
     end.net.first_rail_carries = false;
-    transfer(4 * PIECE, true, true);
+    transfer(4 * FRAGMENT, true, true);
     expect_rails(0, "1111");
     complete_all();
     end.net.rails[1].bytes_per_ns = end.net.rails[2].bytes_per_ns = 0.1;
     end.net.rails[1].endpoint = NULL;
     end.net.rails[1].bytes_per_ns = 0; /* and one that is closed need not be */
-    transfer(17 * PIECE, true, true);
+    transfer(17 * FRAGMENT, true, true);
     assert_int_equal(end.access_count, 16); /* so many on one that was measured */
     assert_int_equal(end.accesses[0].rail, 2);
     complete(0);
@@ -330,21 +332,21 @@ static void by_the_speed_that_was_measured(void **context)
         complete(i);
 }
 
-/* A piece that is not spread goes over the peer's own NIC, where that carries it. */
-static void pieces_that_are_not_spread(void **context)
+/* A fragment that is not spread uses the peer's current rail, if that can carry it. */
+static void fragments_that_are_not_spread(void **context)
 {
     (void)context;
     peer->current_rail = 2;
-    transfer(2 * PIECE, true, false);
+    transfer(2 * FRAGMENT, true, false);
     expect_rails(0, "22");
     complete_all();
     ends.rails = 1 << 0 | 1 << 1;
-    transfer(2 * PIECE, true, false);
+    transfer(2 * FRAGMENT, true, false);
     expect_rails(0, "01");
     complete_all();
     ends.rails = 0xff;
     ends.keys[peer->peer_rail[1]].known = 0;
-    transfer(2 * PIECE, true, true);
+    transfer(2 * FRAGMENT, true, true);
     expect_rails(0, "02");
     complete_all();
 }
@@ -375,12 +377,12 @@ static void refused_for_now(void **context)
     end.refuse_access = refuse;
     refusal = -FI_EAGAIN;
     refusing = 1 << 0 | 1 << 1;
-    transfer(3 * PIECE, true, true);
+    transfer(3 * FRAGMENT, true, true);
     expect_rails(0, "222");
     assert_true(end.net.rails[0].would_block && end.net.rails[1].would_block &&
                 !end.net.rails[2].would_block);
     refusing = 7;
-    transfer(2 * PIECE, true, true);
+    transfer(2 * FRAGMENT, true, true);
     assert_int_equal(end.access_count, 3);
     refusing = 0;
     net_stripe_advance(&end.net);
@@ -389,14 +391,14 @@ static void refused_for_now(void **context)
     complete_all();
 }
 
-/* One that refuses for good is given up; its piece goes over another. */
+/* A NIC with an error is given up; its fragment uses another one. */
 static void refused_altogether(void **context)
 {
     (void)context;
     end.refuse_access = refuse;
     refusal = -FI_ENETDOWN;
     refusing = 1 << 1;
-    transfer(3 * PIECE, true, true);
+    transfer(3 * FRAGMENT, true, true);
     expect_rails(0, "020");
     assert_string_equal(end.net.rails[1].cause, "an error");
     assert_int_equal(peer->failed, WEFT_OK);
@@ -408,17 +410,17 @@ static void refused_altogether(void **context)
 
 /* ------------------------------------------------------------------------------- NICs that fail */
 
-/* A write goes again when its owner has closed that NIC too; a read at once. */
+/* A write is retransmitted when its target PE has closed that NIC too; a read at once. */
 static void a_rail_fails(void **context)
 {
     (void)context;
-    transfer(3 * PIECE, true, true);
+    transfer(3 * FRAGMENT, true, true);
     expect_rails(0, "012");
     drained = 2;
     net_stripe_failed(&end.net, &end.net.rails[2], end.accesses[2].post, "pulled");
     assert_string_equal(end.net.rails[2].cause, "pulled");
     net_stripe_advance(&end.net);
-    assert_int_equal(drained, -1); /* what had come was taken */
+    assert_int_equal(drained, -1); /* earlier completions were read */
     assert_int_equal(staged_count, 1);
     assert_int_equal(staged_rail, 2);
     assert_int_equal(lost_count, END_PES);
@@ -430,13 +432,13 @@ static void a_rail_fails(void **context)
     lost_count = 0;
     assert_null(end.net.rails[2].endpoint);
     assert_int_equal(end.net.rails[2].in_flight_bytes, 0);
-    send_notes();
-    assert_int_equal(note_count, 1);
-    assert_int_equal(notes[0].kind, NET_CLOSE_RAIL);
-    assert_int_equal(notes[0].rail, peer->peer_rail[2]);
+    send_control_records();
+    assert_int_equal(control_count, 1);
+    assert_int_equal(controls[0].kind, NET_CLOSE_RAIL);
+    assert_int_equal(controls[0].rail, peer->peer_rail[2]);
     assert_int_equal(end.access_count, 3);
     assert_int_equal(channel->writes, 3);
-    transfer(PIECE, true, true); /* what does not wait is not held up */
+    transfer(FRAGMENT, true, true); /* what does not wait is not held up */
     expect_rails(3, "0");
     const struct net_control closed = {.kind = NET_CLOSED_RAIL, .rail = peer->peer_rail[2]};
     net_handle_control(&end.net, &end.peers[2], &closed); /* another PE's */
@@ -451,29 +453,29 @@ static void a_rail_fails(void **context)
     assert_int_equal(lost[0].rail, 2);
     net_stripe_advance(&end.net);
     expect_rails(4, "1");
-    assert_ptr_equal(end.accesses[4].local, local + 2 * PIECE);
+    assert_ptr_equal(end.accesses[4].local, local + 2 * FRAGMENT);
     for (int i = 0; i < 5; i++)
         if (i != 2)
             complete(i);
     end.access_count = 0;
     assert_int_equal(channel->writes, 0);
-    transfer(2 * PIECE, false, true);
+    transfer(2 * FRAGMENT, false, true);
     expect_rails(0, "01");
     net_stripe_failed(&end.net, &end.net.rails[1], end.accesses[1].post, "pulled");
     net_stripe_advance(&end.net);
     expect_rails(2, "0");
-    send_notes();
-    assert_int_equal(note_count, 2);
-    assert_int_equal(notes[1].rail, peer->peer_rail[1]);
+    send_control_records();
+    assert_int_equal(control_count, 2);
+    assert_int_equal(controls[1].rail, peer->peer_rail[1]);
     complete(0);
     complete(2);
 }
 
-/* The peer's own one: it is suspected, and a write on it cannot go again. */
+/* The peer's current rail: it is suspected, and a write on it cannot be retransmitted. */
 static void the_rail_of_messages_fails(void **context)
 {
     (void)context;
-    transfer(PIECE, true, true);
+    transfer(FRAGMENT, true, true);
     net_stripe_failed(&end.net, &end.net.rails[0], end.accesses[0].post, "pulled");
     assert_string_equal(end.net.rails[0].cause, "");
     assert_string_equal(peer->suspected_failure,
@@ -484,13 +486,13 @@ static void the_rail_of_messages_fails(void **context)
     assert_int_equal(end.net.rails[0].in_flight_bytes, 0);
 }
 
-static void pieces_of_a_failed_peer_are_dropped(void **context)
+static void fragments_of_a_failed_peer_are_dropped(void **context)
 {
     (void)context;
     end.refuse_access = refuse;
     refusal = -FI_EAGAIN;
     refusing = 7;
-    transfer(2 * PIECE, true, true);
+    transfer(2 * FRAGMENT, true, true);
     net_fail_peer(&end.net, peer, WEFT_ERR_PATH, "it has failed");
     assert_int_equal(channel->writes, 2);
     net_stripe_advance(&end.net);
@@ -498,12 +500,12 @@ static void pieces_of_a_failed_peer_are_dropped(void **context)
     assert_null(end.net.queued_fragments.first);
 }
 
-/* No NIC that is left has it registered: the peer is given up. */
+/* No remaining NIC has it registered: the peer has failed. */
 static void no_rail_leads_there(void **context)
 {
     (void)context;
     ends.rails = 1 << 2;
-    transfer(PIECE, true, true);
+    transfer(FRAGMENT, true, true);
     net_stripe_failed(&end.net, &end.net.rails[2], end.accesses[0].post, "pulled");
     net_stripe_advance(&end.net);
     assert_int_equal(peer->failed, WEFT_OK); /* the owner has still to close it */
@@ -516,38 +518,39 @@ static void no_rail_leads_there(void **context)
     assert_int_equal(channel->writes, 0);
 }
 
-/* A peer wants one of this PE's closed: it is told when that is done, each time it asks. */
+/* A peer wants a rail of this PE closed: it gets an answer when that is done, each time it asks. */
 static void a_peer_gives_a_rail_up(void **context)
 {
     (void)context;
-    const struct net_control note = {.kind = NET_CLOSE_RAIL, .rail = 1};
-    net_handle_control(&end.net, peer, &note);
+    const struct net_control control = {.kind = NET_CLOSE_RAIL, .rail = 1};
+    net_handle_control(&end.net, peer, &control);
     assert_string_equal(end.net.rails[1].cause, "PE 1 has given it up");
-    net_handle_control(&end.net, &end.peers[2], &note);
+    net_handle_control(&end.net, &end.peers[2], &control);
     assert_string_equal(end.net.rails[1].cause, "PE 1 has given it up");
-    send_notes();
-    assert_int_equal(note_count, 0);
+    send_control_records();
+    assert_int_equal(control_count, 0);
     net_stripe_advance(&end.net);
-    send_notes();
-    assert_int_equal(note_count, 2);
+    send_control_records();
+    assert_int_equal(control_count, 2);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(notes[i].kind, NET_CLOSED_RAIL);
-        assert_int_equal(notes[i].rail, 1);
+        assert_int_equal(controls[i].kind, NET_CLOSED_RAIL);
+        assert_int_equal(controls[i].rail, 1);
     }
     assert_int_equal(peer->close_demanded | end.peers[2].close_demanded, 0);
-    net_handle_control(&end.net, peer, &note);
-    send_notes();
-    assert_int_equal(note_count, 3);
+    net_handle_control(&end.net, peer, &control);
+    send_control_records();
+    assert_int_equal(control_count, 3);
     end.world.pe = 2;
-    net_handle_control(&end.net, &end.peers[0], &note);
-    assert_int_equal(end.peers[0].close_demanded, 0); /* PE 0 is told as well */
+    net_handle_control(&end.net, &end.peers[0], &control);
+    assert_int_equal(end.peers[0].close_demanded, 0); /* PE 0 gets an answer too */
 }
 
-/* Nothing moves for 3 s: the peer is asked; it is there, and nothing moves for 3 s more. */
+/* No completion for 3 s: the peer is queried; it answers, and there is no completion for 3 s
+ * more. */
 static void a_rail_stands_still(void **context)
 {
     (void)context;
-    transfer(2 * PIECE, true, true);
+    transfer(2 * FRAGMENT, true, true);
     expect_rails(0, "01");
     struct net_rail *rail = &end.net.rails[1];
     for (int i = 0; i < 29; i++, net_stripe_advance(&end.net))
@@ -556,10 +559,10 @@ static void a_rail_stands_still(void **context)
     net_stripe_advance(&end.net);
     assert_int_equal(rail->stalled_ns, 3000 * ms);
     assert_true(rail->liveness_requested && !rail->liveness_confirmed);
-    send_notes();
-    assert_true(note_count >= 1);
-    assert_int_equal(notes[0].kind, NET_PEER_QUERY);
-    assert_int_equal(notes[0].rail, 1);
+    send_control_records();
+    assert_true(control_count >= 1);
+    assert_int_equal(controls[0].kind, NET_PEER_QUERY);
+    assert_int_equal(controls[0].rail, 1);
     for (int i = 0; i < 40; i++, net_stripe_advance(&end.net))
         now += 100 * ms;
     assert_string_equal(rail->cause, ""); /* it may be the peer */
@@ -573,15 +576,15 @@ static void a_rail_stands_still(void **context)
     net_stripe_advance(&end.net);
     assert_string_equal(rail->cause, "no transfer completed for 6 s");
     assert_null(rail->endpoint);
-    assert_int_equal(end.net.rails[2].stalled_ns, 0); /* where nothing is under way */
+    assert_int_equal(end.net.rails[2].stalled_ns, 0); /* with nothing in flight */
     complete(0);
 }
 
-static void a_rail_that_moves_is_not_asked_about(void **context)
+static void a_rail_that_progresses_is_not_checked(void **context)
 {
     (void)context;
     struct net_rail *rail = &end.net.rails[1];
-    transfer(5 * PIECE, true, true);
+    transfer(5 * FRAGMENT, true, true);
     expect_rails(0, "01201");
     for (int i = 0; i < 20; i++, net_stripe_advance(&end.net))
         now += 100 * ms;
@@ -605,17 +608,17 @@ static void the_speed_is_measured(void **context)
     (void)context;
     struct net_rail *rail = &end.net.rails[0];
     ends.rails = 1;
-    transfer(4 * PIECE, true, true);
+    transfer(4 * FRAGMENT, true, true);
     now += 10 * ms;
     complete(0); /* has waited for a connection */
     assert_true(rail->connected);
     assert_int_equal(rail->bytes_per_ns, 0);
     now += 5 * ms - 1;
     complete(1);
-    assert_int_equal(rail->bytes_per_ns, 0); /* more is under way, and it was short */
+    assert_int_equal(rail->bytes_per_ns, 0); /* more is in flight, and the time was short */
     now += 1;
     complete(2);
-    assert_true(rail->bytes_per_ns == (double)(2 * PIECE) / (double)(5 * ms));
+    assert_true(rail->bytes_per_ns == (double)(2 * FRAGMENT) / (double)(5 * ms));
     assert_int_equal(rail->moved_bytes, 0);
     assert_int_equal(rail->measured_ns, now);
     double was = rail->bytes_per_ns;
@@ -623,7 +626,7 @@ static void the_speed_is_measured(void **context)
     complete(3);
     assert_true(rail->bytes_per_ns == was);
     end.access_count = 0;
-    transfer(PIECE, true, true);
+    transfer(FRAGMENT, true, true);
     now += 50 * 1000;
     complete(0); /* all that it had to do */
     assert_true(rail->bytes_per_ns > was);
@@ -631,7 +634,7 @@ static void the_speed_is_measured(void **context)
     end.access_count = 0;
     transfer((32 << 10) - 1, true, true);
     now += 10 * ms;
-    complete(0); /* that little tells nothing */
+    complete(0); /* too few bytes to measure a rate */
     assert_true(rail->bytes_per_ns == was);
 }
 
@@ -644,18 +647,18 @@ static void a_slow_rail_is_tried_again(void **context)
         end.net.rails[i].bytes_per_ns = i == 2 ? 0.1 : 100;
         end.net.rails[i].measured_ns = now;
     }
-    transfer(2 * PIECE, true, true);
+    transfer(2 * FRAGMENT, true, true);
     expect_rails(0, "01");
     complete_all();
-    now += (uint64_t)(20 * PIECE / 0.1);
+    now += (uint64_t)(20 * FRAGMENT / 0.1);
     end.net.rails_checked_ns = now;
     end.net.rails[0].measured_ns = end.net.rails[1].measured_ns = now;
-    transfer(PIECE, true, true);
+    transfer(FRAGMENT, true, true);
     expect_rails(0, "0");
     complete_all();
     now++;
     end.net.rails[2].rate_bytes = end.net.rails[2].rate_ns = 7;
-    transfer(2 * PIECE, true, true);
+    transfer(2 * FRAGMENT, true, true);
     expect_rails(0, "20");
     assert_true(end.net.rails[2].rate_bytes == 0 && end.net.rails[2].rate_ns == 0);
     complete_all();
@@ -663,8 +666,8 @@ static void a_slow_rail_is_tried_again(void **context)
 
 /* ----------------------------------------------------------------------------- further failures */
 
-/* The peer is asked once for a NIC, however many pieces were on it. */
-static void a_rail_is_asked_for_once(void **context)
+/* The peer is asked once to close a NIC, however many fragments were on it. */
+static void a_peer_is_asked_once_to_close_a_rail(void **context)
 {
     (void)context;
     struct net_rail *rail = &end.net.rails[2];
@@ -674,7 +677,7 @@ static void a_rail_is_asked_for_once(void **context)
     refusal = -FI_EAGAIN;
     refusing = 1 << 1;
     rail->traits.delivery_complete = false;
-    transfer(3 * PIECE, true, true);
+    transfer(3 * FRAGMENT, true, true);
     expect_rails(0, "222");
     refusing = 1 << 1 | 1 << 2;
     complete(0);
@@ -688,8 +691,8 @@ static void a_rail_is_asked_for_once(void **context)
     assert_null(rail->endpoint);
     assert_null(rail->memory);
     assert_int_equal(rail->unconfirmed, 0);
-    send_notes();
-    assert_int_equal(note_count, 1);
+    send_control_records();
+    assert_int_equal(control_count, 1);
     net_stripe_advance(&end.net);
     assert_int_equal(end.access_count, 3);
     net_handle_control(&end.net, peer,
@@ -701,8 +704,8 @@ static void a_rail_is_asked_for_once(void **context)
     assert_int_equal(channel->writes, 0);
 }
 
-/* The NIC of messages: those move; a write over one that shares its end at the peer cannot go
- * again. */
+/* The NIC of messages: they move to another one; a write over a NIC with the same end at the peer
+ * cannot be retransmitted. */
 static void messages_move_when_their_rail_is_closed(void **context)
 {
     (void)context;
@@ -713,7 +716,7 @@ static void messages_move_when_their_rail_is_closed(void **context)
     assert_null(end.net.rails[0].endpoint);
     peer->peer_rail[2] = peer->peer_rail[1];
     ends.rails = 1 << 2;
-    transfer(PIECE, true, true);
+    transfer(FRAGMENT, true, true);
     expect_rails(0, "2");
     strcpy(end.net.rails[2].cause, "x");
     net_stripe_advance(&end.net);
@@ -722,7 +725,7 @@ static void messages_move_when_their_rail_is_closed(void **context)
     assert_int_equal(channel->writes, 0);
 }
 
-/* One that would die of it is closed when what it asked for has come, or after 300 ms. */
+/* A NIC that would crash is closed when its reads have completed, or after 300 ms. */
 static void reads_come_before_the_end(void **context)
 {
     (void)context;
@@ -752,7 +755,7 @@ static void reads_come_before_the_end(void **context)
     assert_true(rail->left_open);
 }
 
-static void notes_name_rails_that_there_are(void **context)
+static void control_records_name_existing_rails(void **context)
 {
     (void)context;
     struct net_rail *beyond = &end.net.rails[END_RAILS];
@@ -767,16 +770,16 @@ static void notes_name_rails_that_there_are(void **context)
     net_handle_control(&end.net, peer,
                        &(struct net_control){.kind = NET_CLOSED_RAIL, .rail = NET_RAILS - 1});
     assert_int_equal(peer->closed_rails, 1 << (NET_RAILS - 1)); /* the peer may have more */
-    send_notes();
-    assert_int_equal(note_count, 0);
+    send_control_records();
+    assert_int_equal(control_count, 0);
     net_handle_control(&end.net, peer,
                        &(struct net_control){.kind = NET_PEER_QUERY, .rail = NET_RAILS - 1});
     net_handle_control(&end.net, peer,
                        &(struct net_control){.kind = NET_PEER_QUERY, .rail = NET_RAILS});
-    send_notes();
-    assert_int_equal(note_count, 1);
-    assert_int_equal(notes[0].kind, NET_PEER_LIVE);
-    assert_int_equal(notes[0].rail, NET_RAILS - 1);
+    send_control_records();
+    assert_int_equal(control_count, 1);
+    assert_int_equal(controls[0].kind, NET_PEER_LIVE);
+    assert_int_equal(controls[0].rail, NET_RAILS - 1);
     strcpy(end.net.rails[1].cause, "x"); /* the first cause stays */
     net_fail_rail(&end.net, &end.net.rails[1], peer, "pulled");
     net_handle_control(&end.net, peer, &(struct net_control){.kind = NET_CLOSE_RAIL, .rail = 1});
@@ -804,12 +807,12 @@ static void transfers_between_segments(void **context)
                 (struct net_key){.key = 600 + 10 * chunk + i, .known = 1, .answered = 1};
     }
     struct remote at = {(struct peer *)(uintptr_t)&there, SEG_HEAP,
-                        2 * NET_CHUNK_BYTES - PIECE - 1000};
+                        2 * NET_CHUNK_BYTES - FRAGMENT - 1000};
     assert_int_equal(net_stripe_host(&end.state, at, local, LEAST, true, &taken), WEFT_OK);
-    assert_int_equal(taken, PIECE + 1000);
+    assert_int_equal(taken, FRAGMENT + 1000);
     expect_rails(0, "01");
     assert_int_equal(end.accesses[0].key, 501);
-    assert_int_equal(end.accesses[0].address, NET_CHUNK_BYTES - PIECE - 1000);
+    assert_int_equal(end.accesses[0].address, NET_CHUNK_BYTES - FRAGMENT - 1000);
     assert_int_equal(end.accesses[1].key, 610 + peer->peer_rail[1]);
     assert_int_equal(end.accesses[1].address, NET_CHUNK_BYTES - 1000);
     complete_all();
@@ -826,19 +829,19 @@ static void transfers_between_segments(void **context)
     assert_int_equal(net_stripe_host(&end.state, at, local, LEAST, true, &taken), WEFT_OK);
     assert_int_equal(taken, 0);
     peer->current_rail = 2;
-    assert_int_equal(net_stripe_host(&end.state, at, local, PIECE, true, &taken), WEFT_OK);
-    assert_int_equal(taken, PIECE);
+    assert_int_equal(net_stripe_host(&end.state, at, local, FRAGMENT, true, &taken), WEFT_OK);
+    assert_int_equal(taken, FRAGMENT);
     expect_rails(0, "2");
     complete_all();
     keys[2 * NET_RAILS + peer->peer_rail[2]].known = 0;
-    assert_int_equal(net_stripe_host(&end.state, at, local, PIECE, true, &taken), WEFT_OK);
+    assert_int_equal(net_stripe_host(&end.state, at, local, FRAGMENT, true, &taken), WEFT_OK);
     assert_int_equal(taken, 0);
     assert_int_equal(end.access_count, 0);
     peer->failed = WEFT_ERR_PATH;
     peer->launcher_queried = true;
     home[2].answered = keys[2 * NET_RAILS].answered = 0;
     taken = 7;
-    assert_int_equal(net_stripe_host(&end.state, at, local, PIECE, true, &taken), WEFT_ERR_PATH);
+    assert_int_equal(net_stripe_host(&end.state, at, local, FRAGMENT, true, &taken), WEFT_ERR_PATH);
     assert_int_equal(taken, 0);
     free(home);
     free(keys);
@@ -847,7 +850,7 @@ static void transfers_between_segments(void **context)
 static void all_is_dropped_at_the_end(void **context)
 {
     (void)context;
-    transfer(14 * PIECE, true, true);
+    transfer(14 * FRAGMENT, true, true);
     assert_int_equal(channel->writes, 14);
     net_stripe_close(&end.net);
     assert_int_equal(channel->writes, 0);
@@ -864,23 +867,23 @@ int main(void)
         CASE(writes_are_confirmed),
         CASE(confirmations_wait),
         CASE(few_are_under_way_at_first),
-        CASE(by_the_speed_that_is_told),
+        CASE(by_the_reported_speed),
         CASE(by_the_speed_that_was_measured),
-        CASE(pieces_that_are_not_spread),
+        CASE(fragments_that_are_not_spread),
         CASE(who_takes_large_transfers),
         CASE(refused_for_now),
         CASE(refused_altogether),
         CASE(a_rail_fails),
         CASE(the_rail_of_messages_fails),
-        CASE(pieces_of_a_failed_peer_are_dropped),
+        CASE(fragments_of_a_failed_peer_are_dropped),
         CASE(no_rail_leads_there),
         CASE(a_peer_gives_a_rail_up),
         CASE(a_rail_stands_still),
-        CASE(a_rail_that_moves_is_not_asked_about),
-        CASE(a_rail_is_asked_for_once),
+        CASE(a_rail_that_progresses_is_not_checked),
+        CASE(a_peer_is_asked_once_to_close_a_rail),
         CASE(messages_move_when_their_rail_is_closed),
         CASE(reads_come_before_the_end),
-        CASE(notes_name_rails_that_there_are),
+        CASE(control_records_name_existing_rails),
         CASE(transfers_between_segments),
         CASE(all_is_dropped_at_the_end),
         CASE(the_speed_is_measured),

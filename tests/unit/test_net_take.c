@@ -71,36 +71,37 @@ static int prepare(void **state)
 
 static struct net_selection *take(size_t count, weft_status expected)
 {
-    const struct net_config wish = {.provider = "", .interface = "", .nodes = true};
-    const struct net_provider_list offers = {.info = listed, .entry = list, .count = count};
+    const struct net_config config = {.provider = "", .interface = "", .nodes = true};
+    const struct net_provider_list entries = {.info = listed, .entry = list, .count = count};
     struct net_exchange_record both = {0};
-    struct net_selection *taken = NULL;
-    net_choose_rows(list, count, &wish, &both.rows);
-    assert_int_equal(net_select_nics(&world, &lib, &wish, &offers, &both, &taken, has, sizeof has),
-                     expected);
-    return taken;
+    struct net_selection *selection = NULL;
+    net_choose_rows(list, count, &config, &both.rows);
+    assert_int_equal(
+        net_select_nics(&world, &lib, &config, &entries, &both, &selection, has, sizeof has),
+        expected);
+    return selection;
 }
 
-static void what_is_taken_is_that_of_the_offers(void **state)
+static void the_selection_is_made_of_the_entries(void **state)
 {
     (void)state;
-    struct net_selection *taken = take(NICS, WEFT_OK);
-    assert_int_equal(taken->count, NICS);
-    assert_true(taken->first_rail_carries);
+    struct net_selection *selection = take(NICS, WEFT_OK);
+    assert_int_equal(selection->count, NICS);
+    assert_true(selection->first_rail_carries);
     for (int i = 0; i < NICS; i++) {
-        assert_int_equal(taken->mbps[i], 100000 - i);
-        assert_string_equal(taken->info[i]->domain_attr->name, names[i]);
-        assert_int_equal(taken->network[i] != 0, i < 2);
+        assert_int_equal(selection->mbps[i], 100000 - i);
+        assert_string_equal(selection->info[i]->domain_attr->name, names[i]);
+        assert_int_equal(selection->network[i] != 0, i < 2);
     }
-    assert_int_not_equal(taken->network[0], taken->network[1]);
+    assert_int_not_equal(selection->network[0], selection->network[1]);
     assert_string_equal(has, "provider verbs;ofi_rxm on weft-none-0 (10.0.0.0/24); one of 3 at "
                              "unknown distance; large transfers over "
                              "weft-none-0,weft-none-1,weft-none-2");
-    free(taken);
-    taken = take(1, WEFT_OK);
-    assert_int_equal(taken->count, 1);
+    free(selection);
+    selection = take(1, WEFT_OK);
+    assert_int_equal(selection->count, 1);
     assert_string_equal(has, "provider verbs;ofi_rxm on weft-none-0 (10.0.0.0/24)");
-    free(taken);
+    free(selection);
 }
 
 /* Memory keys that can be guessed, or that the provider chooses. */
@@ -129,12 +130,12 @@ static void copies_that_cannot_be_made(void **state)
 {
     (void)state;
     copies_left = 2;
-    struct net_selection *taken = take(NICS, WEFT_ERR_NO_MEMORY);
-    assert_null(taken->info[2]);
-    free(taken);
+    struct net_selection *selection = take(NICS, WEFT_ERR_NO_MEMORY);
+    assert_null(selection->info[2]);
+    free(selection);
 }
 
-static void nothing_can_be_taken(void **state)
+static void no_nic_can_be_selected(void **state)
 {
     (void)state;
     assert_null(take(0, WEFT_OK));
@@ -144,10 +145,10 @@ static void nothing_can_be_taken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(what_is_taken_is_that_of_the_offers, prepare),
+        cmocka_unit_test_setup(the_selection_is_made_of_the_entries, prepare),
         cmocka_unit_test_setup(what_is_exposed_is_said, prepare),
         cmocka_unit_test_setup(copies_that_cannot_be_made, prepare),
-        cmocka_unit_test_setup(nothing_can_be_taken, prepare),
+        cmocka_unit_test_setup(no_nic_can_be_selected, prepare),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

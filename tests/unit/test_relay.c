@@ -367,12 +367,13 @@ static void what_keeps_from_it(void **state)
         struct path_facts facts;
         const char *obstacle; /* NULL: nothing */
     } rows[] = {
-        {{.kind = WEFT_GPU, .same_node = true, .third = "GPU 2"}, NULL},
-        {{.kind = WEFT_GPU, .same_node = true, .same_pe = true, .third = "GPU 2"}, "the same PE"},
-        {{.kind = WEFT_HOST, .same_node = true, .third = "GPU 2"}, "for GPU memory only"},
-        {{.kind = WEFT_GPU, .third = "GPU 2"}, "the PEs run on different kernels"},
+        {{.kind = WEFT_GPU, .same_node = true, .relay_gpu = "GPU 2"}, NULL},
+        {{.kind = WEFT_GPU, .same_node = true, .same_pe = true, .relay_gpu = "GPU 2"},
+         "the same PE"},
+        {{.kind = WEFT_HOST, .same_node = true, .relay_gpu = "GPU 2"}, "for GPU memory only"},
+        {{.kind = WEFT_GPU, .relay_gpu = "GPU 2"}, "the PEs run on different kernels"},
         {{.kind = WEFT_GPU, .same_node = true}, "no third GPU reaches both"},
-        {{.kind = WEFT_GPU, .same_node = true, .no_third = "a reason"}, "a reason"},
+        {{.kind = WEFT_GPU, .same_node = true, .no_relay_gpu = "a reason"}, "a reason"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -380,7 +381,7 @@ static void what_keeps_from_it(void **state)
         assert_int_equal(obstacle == NULL, rows[i].obstacle == NULL);
         if (obstacle)
             assert_string_equal(obstacle, rows[i].obstacle);
-        assert_ptr_equal(path_relay.way(&rows[i].facts), rows[i].facts.third);
+        assert_ptr_equal(path_relay.way(&rows[i].facts), rows[i].facts.relay_gpu);
     }
 }
 

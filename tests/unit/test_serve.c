@@ -36,7 +36,7 @@ static int tear_down(void **state)
 static void expect_complete(uint64_t count)
 {
     uint64_t complete = 0;
-    assert_int_equal(serve_look(serve, &complete), WEFT_OK);
+    assert_int_equal(serve_poll(serve, &complete), WEFT_OK);
     assert_int_equal(complete, count);
 }
 

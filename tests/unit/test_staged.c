@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path staged between PEs of one node, both ends in one thread: the owner's loop runs when an asker
- * waits or the test says so, until it would sleep. Order, slots, rooms, refusals, sleeping and
- * waking, in host memory. */
+/* Path staged between PEs of one node, both ends in one thread: the owner's loop runs when a
+ * requester waits or the test says so, until it would sleep. Order, slots, buffers, errors, sleep
+ * and wake-up, in host memory. */
 #include "path/staged/staged.h"
 
 #include "base/status.h"
@@ -245,7 +245,7 @@ static int shut_ends(void **context)
         path_staged.close(states[i]);
     joins = wakes = 0;
     for (int i = 0; i < 3; i++) {
-        staged_desk(staged_common(&worlds[i]), locals_of[i])->asleep = 1;
+        staged_mailbox(staged_common(&worlds[i]), locals_of[i])->asleep = 1;
         path_staged.leave(worlds[i].common[PATH_STAGED]);
         assert_int_equal(wakes, i + 1); /* the thread, which sleeps, */
         assert_int_equal(joins, i + 1); /* and its end is waited for */
@@ -260,9 +260,9 @@ static struct remote at(int end, size_t offset)
     return (struct remote){&peers[end], SEG_HEAP, offset};
 }
 
-static struct staged_desk *desk(void)
+static struct staged_mailbox *mailbox(void)
 {
-    return staged_desk(staged_common(&worlds[SERVER]), OWNER);
+    return staged_mailbox(staged_common(&worlds[SERVER]), OWNER);
 }
 
 /* ------------------------------------------------------------------------------------ transfers */
@@ -319,12 +319,13 @@ static void chunks(void **context)
                 {524288, 65536, 131072},   {524292, 65536, 135168},  {4194304, 65536, 1048576},
                 {4194308, 65536, 1048576}, {1 << 30, 65536, 1048576}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        assert_int_equal(staged_chunk(&worlds[0], heap, SEG_HEAP, rows[i].bytes), rows[i].host);
-        assert_int_equal(staged_chunk(&worlds[0], heap, SEG_GPU, rows[i].bytes), rows[i].gpu);
+        assert_int_equal(staged_chunk_bytes(&worlds[0], heap, SEG_HEAP, rows[i].bytes),
+                         rows[i].host);
+        assert_int_equal(staged_chunk_bytes(&worlds[0], heap, SEG_GPU, rows[i].bytes), rows[i].gpu);
     }
 }
 
-/* A blocking put returns when its source may be used again: nobody has carried it out by then. */
+/* A blocking put returns when its source may be reused: the owner has not executed it by then. */
 static void what_is_waited_for(void **context)
 {
     (void)context;
@@ -341,7 +342,7 @@ static void what_is_waited_for(void **context)
     assert_int_equal(waited.operation, BOX_OP_GET);
     assert_int_equal(waited.pe, local_pes[OWNER]);
     assert_int_equal(waited.expected, 3);
-    assert_int_equal(channels[ASKER]->gone, 3);
+    assert_int_equal(channels[ASKER]->retired, 3);
     assert_int_equal(heap[104], 0x42);
     assert_true(ends > 0);
     assert_int_equal(path_staged.quiet(states[ASKER]), WEFT_OK); /* nothing is left to wait for */
@@ -352,22 +353,22 @@ static void what_is_waited_for(void **context)
     assert_int_equal(waited.operation, BOX_OP_QUIET);
     path_staged.put(at(ASKER, 5), bytes, 1, true);
     run_owner(SERVER);
-    assert_int_equal(channels[ASKER]->gone, 4);
+    assert_int_equal(channels[ASKER]->retired, 4);
     pthread_mutex_lock(&channels[ASKER]->lock);
     path_staged.progress(states[ASKER]); /* another moves it on */
-    assert_int_equal(channels[ASKER]->gone, 4);
+    assert_int_equal(channels[ASKER]->retired, 4);
     pthread_mutex_unlock(&channels[ASKER]->lock);
     path_staged.progress(states[ASKER]);
-    assert_int_equal(channels[ASKER]->gone, 5);
+    assert_int_equal(channels[ASKER]->retired, 5);
     assert_int_equal(pthread_mutex_trylock(&channels[ASKER]->lock), 0);
     pthread_mutex_unlock(&channels[ASKER]->lock);
-    /* What another context has asked is none of this one's. */
+    /* Requests of another context do not count for this one. */
     struct path_state *another;
     path_staged.open(&worlds[ASKER], &another);
     path_staged.put(at(ASKER, 5), bytes, 1, true);
     run_owner(SERVER);
     path_staged.progress(another);
-    assert_int_equal(channels[ASKER]->gone, 5);
+    assert_int_equal(channels[ASKER]->retired, 5);
     assert_int_equal(path_staged.quiet(another), WEFT_OK);
     assert_int_equal(steps, 2);
     path_staged.close(another);
@@ -416,7 +417,7 @@ static void signals_come_with_the_last_chunk(void **context)
     assert_int_equal(path_staged.put_signal(at(ASKER, 5000), from, 100000, at(ASKER, 128), 7,
                                             WEFT_SIGNAL_SET, true),
                      WEFT_OK);
-    assert_int_equal(channels[ASKER]->taken, 4);
+    assert_int_equal(channels[ASKER]->begun, 4);
     assert_int_equal(path_staged.put_signal(at(ASKER, 200000), from, 10, at(ASKER, 128), 3,
                                             WEFT_SIGNAL_ADD, false),
                      WEFT_OK);
@@ -458,11 +459,11 @@ static void slots_run_out(void **context)
     assert_int_equal(steps, 1);
     assert_int_equal(waited.operation, BOX_OP_ATOMIC);
     assert_int_equal(waited.expected, 1);
-    assert_int_equal(channels[ASKER]->gone, STAGED_SLOTS);
+    assert_int_equal(channels[ASKER]->retired, STAGED_SLOTS);
 }
 
 /* 512 KiB; what does not fit behind the last goes to the front, when that is free. */
-static void rooms_run_out(void **context)
+static void buffers_run_out(void **context)
 {
     (void)context;
     static unsigned char bytes[16384];
@@ -470,23 +471,24 @@ static void rooms_run_out(void **context)
         assert_int_equal(path_staged.put(at(ASKER, 16384 * (size_t)i), bytes, 16384, true),
                          WEFT_OK);
     assert_int_equal(steps, 0);
-    assert_int_equal(channels[ASKER]->rooms[STAGED_HOST_ROOM].head, STAGED_HOST_BYTES);
-    assert_int_equal(path_staged.put(at(ASKER, 0), bytes, 64, true), WEFT_OK); /* takes no room */
+    assert_int_equal(channels[ASKER]->buffers[STAGED_HOST_BUFFER].head, STAGED_HOST_BYTES);
+    assert_int_equal(path_staged.put(at(ASKER, 0), bytes, 64, true),
+                     WEFT_OK); /* uses no buffer space */
     assert_int_equal(steps, 0);
     assert_int_equal(path_staged.put(at(ASKER, 0), bytes, 65, true), WEFT_OK);
     assert_int_equal(steps, 1);
     assert_int_equal(waited.expected, 1);
-    assert_int_equal(channels[ASKER]->rooms[STAGED_HOST_ROOM].head, 65);
-    assert_int_equal(channels[ASKER]->rooms[STAGED_HOST_ROOM].tail, 0);
+    assert_int_equal(channels[ASKER]->buffers[STAGED_HOST_BUFFER].head, 65);
+    assert_int_equal(channels[ASKER]->buffers[STAGED_HOST_BUFFER].tail, 0);
     assert_int_equal(path_staged.quiet(states[ASKER]), WEFT_OK);
     for (int i = 0; i < 30; i++) /* up to 500 KB, then over the end */
         path_staged.put(at(ASKER, 0), bytes, 16384, true);
     run_owner(SERVER);
     staged_advance(channels[ASKER]);
-    assert_int_equal(channels[ASKER]->rooms[STAGED_HOST_ROOM].tail, 30 * 16384);
+    assert_int_equal(channels[ASKER]->buffers[STAGED_HOST_BUFFER].tail, 30 * 16384);
     path_staged.put(at(ASKER, 0), bytes, 10000, true);
     path_staged.put(at(ASKER, 0), bytes, 6385, true);
-    assert_int_equal(channels[ASKER]->rooms[STAGED_HOST_ROOM].head, 16385);
+    assert_int_equal(channels[ASKER]->buffers[STAGED_HOST_BUFFER].head, 16385);
     assert_int_equal(path_staged.quiet(states[ASKER]), WEFT_OK);
 }
 
@@ -498,26 +500,26 @@ static void slots_that_say_what_cannot_be(void **context)
         uint32_t room, at;
         uint64_t bytes;
         bool taken;
-    } rows[] = {{STAGED_HOST_ROOM, 0, STAGED_HOST_BYTES, true},
-                {STAGED_HOST_ROOM, 1, STAGED_HOST_BYTES, false},
-                {STAGED_HOST_ROOM, STAGED_HOST_BYTES - 65, 65, true},
-                {STAGED_HOST_ROOM, STAGED_HOST_BYTES - 64, 65, false},
-                {STAGED_HOST_ROOM, STAGED_HOST_BYTES + 1, 65, false},
-                {STAGED_ROOMS, 0, 65, false},
-                {STAGED_ROOMS, 0, 64, true},
-                {STAGED_GPU_ROOM, STAGED_GPU_BYTES - 65, 65, true},
-                {STAGED_GPU_ROOM, STAGED_GPU_BYTES - 64, 65, false},
-                {STAGED_HOST_ROOM, 0, UINT64_MAX, false}};
-    struct staged_ring *ring = &desk()->channels[LAST].ring;
-    desk()->asked[LAST / 32] |= 1u << LAST % 32;
+    } rows[] = {{STAGED_HOST_BUFFER, 0, STAGED_HOST_BYTES, true},
+                {STAGED_HOST_BUFFER, 1, STAGED_HOST_BYTES, false},
+                {STAGED_HOST_BUFFER, STAGED_HOST_BYTES - 65, 65, true},
+                {STAGED_HOST_BUFFER, STAGED_HOST_BYTES - 64, 65, false},
+                {STAGED_HOST_BUFFER, STAGED_HOST_BYTES + 1, 65, false},
+                {STAGED_BUFFERS, 0, 65, false},
+                {STAGED_BUFFERS, 0, 64, true},
+                {STAGED_GPU_BUFFER, STAGED_GPU_BYTES - 65, 65, true},
+                {STAGED_GPU_BUFFER, STAGED_GPU_BYTES - 64, 65, false},
+                {STAGED_HOST_BUFFER, 0, UINT64_MAX, false}};
+    struct staged_ring *ring = &mailbox()->channels[LAST].ring;
+    mailbox()->senders[LAST / 32] |= 1u << LAST % 32;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct staged_slot *slot = &ring->slots[i];
         ring->failed = 0;
         slot->request = (struct serve_request){
             .operation = SERVE_PUT, .segment = SEG_HEAP, .bytes = rows[i].bytes};
-        slot->room = rows[i].room;
-        slot->at = rows[i].at;
-        slot->number = i + 1;
+        slot->buffer = rows[i].room;
+        slot->offset = rows[i].at;
+        slot->sequence = i + 1;
         run_owner(SERVER);
         assert_int_equal(ring->done, i + 1);
         if (!ring->failed != rows[i].taken)
@@ -558,15 +560,15 @@ static void the_owner_refuses(void **context)
 }
 
 /* The first counts. */
-static void the_first_refusal_is_told(void **context)
+static void the_first_failure_is_reported(void **context)
 {
     (void)context;
     uint64_t value = 1;
     path_staged.put(at(ASKER, HEAP_BYTES), &value, 8, true);
     path_staged.atomic(at(ASKER, 8), (weft_amo)99, 8, 1, 0, NULL, true);
     run_owner(SERVER);
-    assert_int_equal(desk()->channels[LAST].ring.failed, WEFT_ERR_ADDRESS);
-    assert_int_equal(desk()->channels[LAST].ring.done, 2);
+    assert_int_equal(mailbox()->channels[LAST].ring.failed, WEFT_ERR_ADDRESS);
+    assert_int_equal(mailbox()->channels[LAST].ring.done, 2);
 }
 
 static void counts_that_cannot_be(void **context)
@@ -577,7 +579,7 @@ static void counts_that_cannot_be(void **context)
     channels[ASKER]->ring->done = 2;
     assert_int_equal(path_staged.quiet(states[ASKER]), WEFT_ERR_PATH);
     assert_string_equal(base_last_error(),
-                        "path staged to PE 3: its counts are not what was asked");
+                        "path staged to PE 3: the counts in shared memory are inconsistent");
 }
 
 static void a_wait_fails(void **context)
@@ -675,7 +677,7 @@ static void fences(void **context)
     steps = 0;
     path_staged.fence(states[ASKER]);
     assert_int_equal(steps, 0);
-    /* One that fails is told, and none is waited for behind it. */
+    /* A failed wait is reported, and the wait ends. */
     worlds[ASKER].choices[1] = NULL;
     worlds[ASKER].choices[0] = choices[0];
     choices[0][local_pes[OWNER]].path = PATH_P2P;
@@ -698,15 +700,15 @@ static void the_channel_of_each_pe(void **context)
         peer.pe = local_pes[slot];
         struct staged_channel *channel = &staged_common(&worlds[ASKER])->channels[slot];
         path_staged.put((struct remote){&peer, SEG_HEAP, 8}, &value, 8, true);
-        assert_int_equal(channel->taken, 1);
+        assert_int_equal(channel->begun, 1);
         assert_int_equal(channel->slot, slot);
         assert_int_equal(channel->pe, local_pes[slot]);
-        const struct staged_desk *there = staged_desk(staged_common(&worlds[ASKER]), slot);
-        assert_int_equal(there->asked[0], 0);
-        assert_int_equal(there->asked[1], 1u << (LAST - 32));
+        const struct staged_mailbox *there = staged_mailbox(staged_common(&worlds[ASKER]), slot);
+        assert_int_equal(there->senders[0], 0);
+        assert_int_equal(there->senders[1], 1u << (LAST - 32));
         assert_ptr_equal(channel->ring, &there->channels[LAST].ring);
-        assert_int_equal(channel->rooms[STAGED_HOST_ROOM].bytes, STAGED_HOST_BYTES);
-        assert_int_equal(channel->rooms[STAGED_GPU_ROOM].bytes, STAGED_GPU_BYTES);
+        assert_int_equal(channel->buffers[STAGED_HOST_BUFFER].bytes, STAGED_HOST_BYTES);
+        assert_int_equal(channel->buffers[STAGED_GPU_BUFFER].bytes, STAGED_GPU_BYTES);
     }
 }
 
@@ -720,11 +722,11 @@ static void a_sleeper_is_woken_once(void **context)
     assert_int_equal(wakes, 0);
     run_owner(SERVER);
     assert_int_equal(sleeps, 1);
-    assert_ptr_equal(last_word, &desk()->asleep);
-    assert_int_equal(desk()->asleep, 1);
+    assert_ptr_equal(last_word, &mailbox()->asleep);
+    assert_int_equal(mailbox()->asleep, 1);
     path_staged.put(at(ASKER, 8), &value, 8, true);
     assert_int_equal(wakes, 1);
-    assert_int_equal(desk()->asleep, 0);
+    assert_int_equal(mailbox()->asleep, 0);
     path_staged.put(at(ASKER, 8), &value, 8, true);
     assert_int_equal(wakes, 1);
 }
@@ -768,15 +770,15 @@ static void what_comes_just_before_sleep_is_served(void **context)
     at_clock = ask_just_before_sleep;
     run_owner(SERVER);
     assert_int_equal(heap[8], 0x77);
-    assert_int_equal(desk()->channels[FIRST].ring.done, 1);
+    assert_int_equal(mailbox()->channels[FIRST].ring.done, 1);
     assert_int_equal(sleeps, 1);
     assert_int_equal(clock_looks, 12); /* the idle time begins anew */
 }
 
-static void leave_restless_just_before_sleep(void)
+static void need_polling_just_before_sleep(void)
 {
     if (clock_looks == hook_at)
-        staged_common(&worlds[SERVER])->channels[FIRST].restless = true;
+        staged_common(&worlds[SERVER])->channels[FIRST].needs_polling = true;
 }
 
 static void a_channel_that_is_left_alone_keeps_it_awake(void **context)
@@ -784,9 +786,9 @@ static void a_channel_that_is_left_alone_keeps_it_awake(void **context)
     (void)context;
     struct staged_channel *own = &staged_common(&worlds[SERVER])->channels[FIRST];
     hook_at = 6;
-    at_clock = leave_restless_just_before_sleep;
+    at_clock = need_polling_just_before_sleep;
     run_owner(SERVER);
-    assert_false(own->restless);
+    assert_false(own->needs_polling);
     assert_int_equal(sleeps, 1);
     assert_int_equal(clock_looks, 12);
 }
@@ -795,21 +797,21 @@ static struct staged_channel *locked;
 static void unlock_at_third(void)
 {
     if (yields == 3) {
-        assert_true(locked->restless);
+        assert_true(locked->needs_polling);
         pthread_mutex_unlock(&locked->lock);
     }
 }
 
 /* One whose lock is held stays so until it is free. */
-static void a_locked_channel_stays_restless(void **context)
+static void a_locked_channel_still_needs_polling(void **context)
 {
     (void)context;
     locked = &staged_common(&worlds[SERVER])->channels[LAST];
-    locked->restless = true;
+    locked->needs_polling = true;
     pthread_mutex_lock(&locked->lock);
     at_yield = unlock_at_third;
     run_owner(SERVER);
-    assert_false(locked->restless);
+    assert_false(locked->needs_polling);
     assert_int_equal(yields, 4 + 4);
     assert_int_equal(pthread_mutex_trylock(&locked->lock), 0);
     pthread_mutex_unlock(&locked->lock);
@@ -819,19 +821,19 @@ static void only_what_is_not_published_is_left_alone(void **context)
 {
     (void)context;
     struct staged_channel *channel = channels[ASKER];
-    staged_desk(staged_common(&worlds[ASKER]), LAST)->asleep = 1;
-    staged_leave_alone(channel);
-    assert_false(channel->restless);
-    channel->taken++;
+    staged_mailbox(staged_common(&worlds[ASKER]), LAST)->asleep = 1;
+    staged_hand_to_thread(channel);
+    assert_false(channel->needs_polling);
+    channel->begun++;
     channel->broken = WEFT_ERR_PATH;
-    staged_leave_alone(channel);
-    assert_false(channel->restless);
+    staged_hand_to_thread(channel);
+    assert_false(channel->needs_polling);
     channel->broken = WEFT_OK;
-    staged_leave_alone(channel);
-    assert_true(channel->restless);
+    staged_hand_to_thread(channel);
+    assert_true(channel->needs_polling);
     assert_int_equal(wakes, 1);
-    assert_ptr_equal(last_word, &staged_desk(staged_common(&worlds[ASKER]), LAST)->asleep);
-    channel->taken--;
+    assert_ptr_equal(last_word, &staged_mailbox(staged_common(&worlds[ASKER]), LAST)->asleep);
+    channel->begun--;
 }
 
 /* PEs as threads use one mapping: the last of them undoes it. */
@@ -880,10 +882,10 @@ int main(void)
         CASE(signals_come_with_the_last_chunk),
         CASE(strided_gets),
         CASE(slots_run_out),
-        CASE(rooms_run_out),
+        CASE(buffers_run_out),
         CASE(slots_that_say_what_cannot_be),
         CASE(the_owner_refuses),
-        CASE(the_first_refusal_is_told),
+        CASE(the_first_failure_is_reported),
         CASE(counts_that_cannot_be),
         CASE(a_wait_fails),
         CASE(askers_take_turns),
@@ -895,7 +897,7 @@ int main(void)
         SPARE(polls_before_sleep),
         SPARE(what_comes_just_before_sleep_is_served),
         SPARE(a_channel_that_is_left_alone_keeps_it_awake),
-        CASE(a_locked_channel_stays_restless),
+        CASE(a_locked_channel_still_needs_polling),
         CASE(only_what_is_not_published_is_left_alone),
         cmocka_unit_test_setup(threads_share_the_area, open_ends),
         CASE(too_many_pes),

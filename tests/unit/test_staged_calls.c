@@ -30,7 +30,7 @@ static struct path_state *state;
 static struct peer peer;
 static struct serve_request last_request;
 
-__attribute__((format(printf, 1, 2))) static void note(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static void log_call(const char *format, ...)
 {
     size_t used = strlen(trace);
     va_list arguments;
@@ -53,18 +53,20 @@ static weft_status held(const struct staged_channel *channel)
     return ++calls == fails_at ? base_fail(WEFT_ERR_TIMEOUT, "call %d", calls) : WEFT_OK;
 }
 
-weft_status __wrap_staged_ask(struct staged_channel *channel, enum box_operation operation,
-                              const struct serve_request *request, const void *from, void *to);
-weft_status __wrap_staged_ask(struct staged_channel *channel, enum box_operation operation,
-                              const struct serve_request *request, const void *from, void *to)
+weft_status __wrap_staged_send_request(struct staged_channel *channel, enum box_operation operation,
+                                       const struct serve_request *request, const void *from,
+                                       void *to);
+weft_status __wrap_staged_send_request(struct staged_channel *channel, enum box_operation operation,
+                                       const struct serve_request *request, const void *from,
+                                       void *to)
 {
     (void)operation;
     last_request = *request;
-    note("ask%d:%d:%zu:%zu:%d:%d ", request->operation, request->segment, (size_t)request->offset,
-         (size_t)request->bytes, from ? (int)((const char *)from - local) : -1,
-         to ? (int)((char *)to - local) : -1);
+    log_call("ask%d:%d:%zu:%zu:%d:%d ", request->operation, request->segment,
+             (size_t)request->offset, (size_t)request->bytes,
+             from ? (int)((const char *)from - local) : -1, to ? (int)((char *)to - local) : -1);
     weft_status status = held(channel);
-    channel->taken += !status;
+    channel->begun += !status;
     return status;
 }
 
@@ -74,32 +76,32 @@ weft_status __wrap_staged_await_published(struct staged_channel *channel,
                                           enum box_operation operation, uint64_t number)
 {
     assert_int_equal(operation, BOX_OP_PUT);
-    assert_int_equal(number, channel->taken);
-    note("published ");
+    assert_int_equal(number, channel->begun);
+    log_call("published ");
     return held(channel);
 }
 
-weft_status __wrap_staged_await_gone(struct staged_channel *channel, enum box_operation operation,
-                                     uint64_t number);
-weft_status __wrap_staged_await_gone(struct staged_channel *channel, enum box_operation operation,
-                                     uint64_t number)
+weft_status __wrap_staged_await_retired(struct staged_channel *channel,
+                                        enum box_operation operation, uint64_t number);
+weft_status __wrap_staged_await_retired(struct staged_channel *channel,
+                                        enum box_operation operation, uint64_t number)
 {
-    note("gone%d:%d:%d ", (int)(channel - channels), operation, (int)number);
+    log_call("gone%d:%d:%d ", (int)(channel - channels), operation, (int)number);
     return held(channel);
 }
 
 weft_status __wrap_staged_advance(struct staged_channel *channel);
 weft_status __wrap_staged_advance(struct staged_channel *channel)
 {
-    note("advance%d ", (int)(channel - channels));
+    log_call("advance%d ", (int)(channel - channels));
     return held(channel);
 }
 
-void __wrap_staged_leave_alone(struct staged_channel *channel);
-void __wrap_staged_leave_alone(struct staged_channel *channel)
+void __wrap_staged_hand_to_thread(struct staged_channel *channel);
+void __wrap_staged_hand_to_thread(struct staged_channel *channel)
 {
     assert_true(is_locked((int)(channel - channels)));
-    note("alone ");
+    log_call("alone ");
 }
 
 enum gpu_place __wrap_gpu_place_of(struct gpu *gpu, const void *at);
@@ -112,7 +114,7 @@ enum gpu_place __wrap_gpu_place_of(struct gpu *gpu, const void *at)
 static bool by_cpu(const char *what)
 {
     assert_false(is_locked(OWNER));
-    note("cpu_%s ", what);
+    log_call("cpu_%s ", what);
     return cpu_does;
 }
 
@@ -165,7 +167,7 @@ void __wrap_mapped_flush(struct mapped *m);
 void __wrap_mapped_flush(struct mapped *m)
 {
     assert_ptr_equal(m, opened);
-    note("settle ");
+    log_call("settle ");
 }
 
 /* --------------------------------------------------------------------------------------- set-up */
@@ -174,14 +176,14 @@ static int prepare(void **context)
 {
     (void)context;
     world = (struct path_world){.boot = &boot, .gpu = (struct gpu *)(void *)&gpu_here};
-    common =
-        (struct staged_common){.world = &world, .me = 1, .locals = LOCALS, .channels = channels};
+    common = (struct staged_common){
+        .world = &world, .local_pe = 1, .local_npes = LOCALS, .channels = channels};
     world.common[PATH_STAGED] = (struct path_common *)(void *)&common;
     memset(channels, 0, sizeof channels);
     for (int i = 0; i < LOCALS; i++) {
         channels[i].slot = i;
         channels[i].common = &common;
-        channels[i].by_cpu = true;
+        channels[i].cpu_access = true;
     }
     assert_int_equal(path_staged.open(&world, &state), WEFT_OK);
     peer = (struct peer){.pe = 8, .state = state, .world = &world};
@@ -255,8 +257,8 @@ static weft_status atomic(void)
 /* The next request is the first one. */
 static void start_anew(void)
 {
-    channels[OWNER].taken = 0;
-    channels[OWNER].gone = 0;
+    channels[OWNER].begun = 0;
+    channels[OWNER].retired = 0;
 }
 
 /* These calls; and none with a status behind one that has failed. */
@@ -266,7 +268,7 @@ static void expect(weft_status (*run)(void), const char *expected)
     calls = fails_at = 0;
     assert_int_equal(run(), WEFT_OK);
     assert_string_equal(trace, expected);
-    channels[OWNER].gone = channels[OWNER].taken;
+    channels[OWNER].retired = channels[OWNER].begun;
     int all = calls;
     for (int i = 1; i <= all; i++) {
         calls = 0;
@@ -274,14 +276,14 @@ static void expect(weft_status (*run)(void), const char *expected)
         assert_int_equal(run(), WEFT_ERR_TIMEOUT);
         if (calls != i)
             fail_msg("call %d fails, and others follow it", i);
-        channels[OWNER].gone = channels[OWNER].taken;
+        channels[OWNER].retired = channels[OWNER].begun;
     }
     fails_at = 0;
 }
 
 /* ---------------------------------------------------------------------------------------- tests */
 
-static void large_transfers_are_asked_in_chunks(void **context)
+static void large_transfers_are_sent_in_chunks(void **context)
 {
     char expected[200];
     (void)context;
@@ -360,34 +362,34 @@ static void the_cpu_does_small_ones_in_gpu_memory(void **context)
             o.segment = row == 1 ? SEG_HEAP : SEG_GPU;
             o.signal_segment = SEG_GPU;
             o.amo = i == 4 ? WEFT_AMO_SET : WEFT_AMO_FETCH;
-            channels[OWNER].by_cpu = row != 2;
+            channels[OWNER].cpu_access = row != 2;
             cpu_does = row != 3;
-            uint64_t before = channels[OWNER].taken;
-            channels[OWNER].gone = before;
-            if (row >= 4) /* something of this context is under way; or of another */
+            uint64_t before = channels[OWNER].begun;
+            channels[OWNER].retired = before;
+            if (row >= 4) /* a request of this context is in flight; or of another */
                 path_staged.store((struct remote){&peer, SEG_HEAP, 8}, local, 4);
             if (row == 5)
-                channels[OWNER].gone = channels[OWNER].taken;
+                channels[OWNER].retired = channels[OWNER].begun;
             trace[0] = '\0';
             assert_int_equal(run[i](), WEFT_OK);
             bool tried = row == 0 || row == 3 || row == 5;
             assert_int_equal(strncmp(trace, cpu[i], strlen(cpu[i])) == 0, tried);
             assert_int_equal(strstr(trace, "ask") == NULL, tried && cpu_does);
-            channels[OWNER].gone = channels[OWNER].taken;
+            channels[OWNER].retired = channels[OWNER].begun;
         }
     /* Only these atomics, and only a signal that is set, in GPU memory. */
     cpu_does = true;
-    channels[OWNER].by_cpu = true;
+    channels[OWNER].cpu_access = true;
     o.segment = SEG_GPU;
     o.amo = WEFT_AMO_ADD;
     trace[0] = '\0';
     atomic();
     assert_null(strstr(trace, "cpu"));
-    channels[OWNER].gone = channels[OWNER].taken;
+    channels[OWNER].retired = channels[OWNER].begun;
     o.op = WEFT_SIGNAL_ADD;
     put_signal();
     assert_null(strstr(trace, "cpu"));
-    channels[OWNER].gone = channels[OWNER].taken;
+    channels[OWNER].retired = channels[OWNER].begun;
     o.op = WEFT_SIGNAL_SET;
     o.signal_segment = SEG_HEAP;
     put_signal();
@@ -442,7 +444,7 @@ static void quiet_waits_for_each_channel_with_something_under_way(void **context
         peer.pe = pes[i];
         store();
     }
-    channels[2].gone = 1;
+    channels[2].retired = 1;
     trace[0] = '\0';
     assert_false(path_staged.progress(state));
     assert_string_equal(trace, "advance0 advance3 ");
@@ -478,7 +480,7 @@ static void a_context_needs_memory(void **context)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        test(large_transfers_are_asked_in_chunks),
+        test(large_transfers_are_sent_in_chunks),
         test(strided_gets_wait_for_the_last),
         test(signals_are_left_alone_where_nobody_waits),
         test(the_cpu_does_small_ones_in_gpu_memory),

@@ -18,7 +18,7 @@ enum { ME = 2, LOCALS = 4, PE = 9, LARGE = 5000 };
 
 static char gpu_here; /* its address stands for the GPU */
 static _Alignas(8) unsigned char host[LARGE + 64], device[LARGE + 64];
-static struct staged_desk *desk;
+static struct staged_mailbox *mailbox;
 static struct path_world world;
 static struct staged_common common;
 static struct staged_channel channel;
@@ -117,19 +117,20 @@ weft_status __wrap_gpu_store_recorded(struct gpu *gpu, unsigned lane, const stru
     return failing(g.store, "no store");
 }
 
-bool __wrap_staged_pin(const struct staged_common *of, struct staged_channel_memory *memory);
-bool __wrap_staged_pin(const struct staged_common *of, struct staged_channel_memory *memory)
+bool __wrap_staged_pin_channel(const struct staged_common *of,
+                               struct staged_channel_memory *memory);
+bool __wrap_staged_pin_channel(const struct staged_common *of, struct staged_channel_memory *memory)
 {
     assert_ptr_equal(of, &common);
-    assert_ptr_equal(memory, &desk->channels[ME]);
+    assert_ptr_equal(memory, &mailbox->channels[ME]);
     g.pins++;
     return true;
 }
 
-void __wrap_staged_wake(struct staged_desk *of);
-void __wrap_staged_wake(struct staged_desk *of)
+void __wrap_staged_wake_owner(struct staged_mailbox *of);
+void __wrap_staged_wake_owner(struct staged_mailbox *of)
 {
-    assert_ptr_equal(of, desk);
+    assert_ptr_equal(of, mailbox);
     g.wakes++;
 }
 
@@ -137,7 +138,7 @@ static int steps, ends;
 static weft_status step(struct path_wait *wait, uint64_t seen)
 {
     assert_int_equal(wait->pe, PE);
-    assert_int_equal(seen, channel.published + channel.gone + channel.ring->done);
+    assert_int_equal(seen, channel.published + channel.retired + channel.ring->done);
     steps++;
     if (steps == 2)
         g.passed = true;
@@ -154,31 +155,31 @@ static void end(struct path_wait *wait)
 
 /* --------------------------------------------------------------------------------------- set-up */
 
-static size_t desk_bytes(void)
+static size_t mailbox_bytes(void)
 {
-    return sizeof(struct staged_desk) + LOCALS * sizeof(struct staged_channel_memory);
+    return sizeof(struct staged_mailbox) + LOCALS * sizeof(struct staged_channel_memory);
 }
 
 static int prepare(void **context)
 {
     (void)context;
     memset(&g, 0, sizeof g);
-    desk = mmap(NULL, desk_bytes() + SEGMENT_ALIGN, PROT_READ | PROT_WRITE,
-                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    assert_true(desk != MAP_FAILED);
+    mailbox = mmap(NULL, mailbox_bytes() + SEGMENT_ALIGN, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_true(mailbox != MAP_FAILED);
     world = (struct path_world){
         .gpu = (struct gpu *)(void *)&gpu_here, .wait_step = step, .wait_end = end};
-    common = (struct staged_common){.world = &world, .me = ME, .locals = LOCALS};
-    struct staged_channel_memory *memory = &desk->channels[ME];
+    common = (struct staged_common){.world = &world, .local_pe = ME, .local_npes = LOCALS};
+    struct staged_channel_memory *memory = &mailbox->channels[ME];
     memset(&channel, 0, sizeof channel);
     channel.common = &common;
     channel.pe = PE;
-    channel.desk = desk;
+    channel.mailbox = mailbox;
     channel.ring = &memory->ring;
-    channel.rooms[STAGED_HOST_ROOM] =
-        (struct staged_room){.memory = memory->host_room, .bytes = STAGED_HOST_BYTES};
-    channel.rooms[STAGED_GPU_ROOM] =
-        (struct staged_room){.memory = memory->gpu_room, .bytes = STAGED_GPU_BYTES};
+    channel.buffers[STAGED_HOST_BUFFER] =
+        (struct staged_buffer){.memory = memory->host_buffer, .bytes = STAGED_HOST_BYTES};
+    channel.buffers[STAGED_GPU_BUFFER] =
+        (struct staged_buffer){.memory = memory->gpu_buffer, .bytes = STAGED_GPU_BYTES};
     for (size_t i = 0; i < sizeof host; i++) {
         host[i] = (unsigned char)(i * 3 + 1);
         device[i] = (unsigned char)(i * 5 + 2);
@@ -190,7 +191,7 @@ static int prepare(void **context)
 static int finish(void **context)
 {
     (void)context;
-    munmap(desk, desk_bytes() + SEGMENT_ALIGN);
+    munmap(mailbox, mailbox_bytes() + SEGMENT_ALIGN);
     return 0;
 }
 
@@ -202,7 +203,7 @@ static weft_status ask(enum serve_operation operation, enum segment_id segment, 
                                           .offset = 24,
                                           .bytes = bytes,
                                           .urgent = urgent};
-    return staged_ask(&channel, BOX_OP_PUT, &request, from, to);
+    return staged_send_request(&channel, BOX_OP_PUT, &request, from, to);
 }
 
 static struct staged_slot *slot(int number)
@@ -210,7 +211,7 @@ static struct staged_slot *slot(int number)
     return &channel.ring->slots[number - 1];
 }
 
-/* The owner has carried out all that was published. */
+/* The owner has executed all published requests. */
 static void owner_does_all(void)
 {
     channel.ring->done = channel.published;
@@ -224,53 +225,53 @@ static void a_put_is_published_when_its_copy_is_complete(void **context)
     assert_int_equal(ask(SERVE_PUT, SEG_HEAP, 70, device, NULL, false), WEFT_OK);
     assert_int_equal(g.copy_count, 1);
     assert_int_equal(g.copies[0].lane, 2);
-    assert_ptr_equal(g.copies[0].to, desk->channels[ME].gpu_room);
+    assert_ptr_equal(g.copies[0].to, mailbox->channels[ME].gpu_buffer);
     assert_ptr_equal(g.copies[0].from, device);
     assert_int_equal(g.copies[0].bytes, 70);
-    assert_int_equal(slot(1)->room, STAGED_GPU_ROOM);
-    assert_int_equal(channel.taken, 1);
+    assert_int_equal(slot(1)->buffer, STAGED_GPU_BUFFER);
+    assert_int_equal(channel.begun, 1);
     assert_int_equal(channel.published, 0);
-    assert_int_equal(slot(1)->number, 0);
+    assert_int_equal(slot(1)->sequence, 0);
     assert_int_equal(g.wakes, 0);
-    assert_int_equal(desk->asked[0], 1u << ME);
+    assert_int_equal(mailbox->senders[0], 1u << ME);
     /* One behind it waits for its turn. */
     assert_int_equal(ask(SERVE_PUT, SEG_HEAP, 66, host, NULL, false), WEFT_OK);
     assert_int_equal(channel.published, 0);
-    assert_int_equal(slot(2)->room, STAGED_HOST_ROOM);
-    assert_memory_equal(desk->channels[ME].host_room, host, 66);
+    assert_int_equal(slot(2)->buffer, STAGED_HOST_BUFFER);
+    assert_memory_equal(mailbox->channels[ME].host_buffer, host, 66);
     assert_int_equal(staged_advance(&channel), WEFT_OK);
     assert_int_equal(channel.published, 0);
     g.passed = true;
     assert_int_equal(staged_advance(&channel), WEFT_OK);
     assert_int_equal(channel.published, 2);
-    assert_int_equal(slot(1)->number, 1);
-    assert_int_equal(slot(2)->number, 2);
+    assert_int_equal(slot(1)->sequence, 1);
+    assert_int_equal(slot(2)->sequence, 2);
     assert_int_equal(g.wakes, 1);
     assert_int_equal(staged_advance(&channel), WEFT_OK);
     assert_int_equal(g.wakes, 1);
-    assert_int_equal(channel.rooms[STAGED_GPU_ROOM].head, 70);
-    assert_int_equal(channel.rooms[STAGED_HOST_ROOM].head, 66);
+    assert_int_equal(channel.buffers[STAGED_GPU_BUFFER].head, 70);
+    assert_int_equal(channel.buffers[STAGED_HOST_BUFFER].head, 66);
     owner_does_all();
     assert_int_equal(staged_advance(&channel), WEFT_OK);
-    assert_int_equal(channel.gone, 2);
-    assert_int_equal(channel.rooms[STAGED_GPU_ROOM].tail, 70);
-    assert_int_equal(channel.rooms[STAGED_HOST_ROOM].tail, 66);
+    assert_int_equal(channel.retired, 2);
+    assert_int_equal(channel.buffers[STAGED_GPU_BUFFER].tail, 70);
+    assert_int_equal(channel.buffers[STAGED_HOST_BUFFER].tail, 66);
 }
 
-static void rooms_are_chosen_by_what_the_copies_touch(void **context)
+static void buffers_are_chosen_by_the_memory_kind(void **context)
 {
     static const struct {
         enum segment_id segment;
         bool from_device, to_device, gpu;
-        enum staged_room_id room;
+        enum staged_buffer_id room;
         int pins;
     } rows[] = {
-        {SEG_HEAP, false, false, true, STAGED_HOST_ROOM, 0},
-        {SEG_HEAP, true, false, true, STAGED_GPU_ROOM, 1},
-        {SEG_HEAP, false, true, true, STAGED_GPU_ROOM, 1},
-        {SEG_GPU, false, false, true, STAGED_GPU_ROOM, 1},
-        {SEG_GPU, false, false, false, STAGED_GPU_ROOM, 0},
-        {SEG_HEAP, false, false, false, STAGED_HOST_ROOM, 0},
+        {SEG_HEAP, false, false, true, STAGED_HOST_BUFFER, 0},
+        {SEG_HEAP, true, false, true, STAGED_GPU_BUFFER, 1},
+        {SEG_HEAP, false, true, true, STAGED_GPU_BUFFER, 1},
+        {SEG_GPU, false, false, true, STAGED_GPU_BUFFER, 1},
+        {SEG_GPU, false, false, false, STAGED_GPU_BUFFER, 0},
+        {SEG_HEAP, false, false, false, STAGED_HOST_BUFFER, 0},
     };
     (void)context;
     for (int i = 0; i < 6; i++) {
@@ -284,19 +285,19 @@ static void rooms_are_chosen_by_what_the_copies_touch(void **context)
                                       : host,
                 rows[i].to_device ? device : NULL, false);
         assert_int_equal(g.pins, rows[i].pins);
-        assert_int_equal(slot(1)->room, rows[i].room);
-        assert_int_equal(slot(2)->at, 100);
-        assert_int_equal(channel.rooms[rows[i].room].head, 200);
+        assert_int_equal(slot(1)->buffer, rows[i].room);
+        assert_int_equal(slot(2)->offset, 100);
+        assert_int_equal(channel.buffers[rows[i].room].head, 200);
         assert_int_equal(g.copy_count, rows[i].from_device ? 2 : 0);
     }
-    assert_int_equal(staged_chunk(&world, device, SEG_HEAP, 1), STAGED_HOST_LEAST);
+    assert_int_equal(staged_chunk_bytes(&world, device, SEG_HEAP, 1), STAGED_HOST_CHUNK_LEAST);
     world.gpu = (struct gpu *)(void *)&gpu_here;
-    assert_int_equal(staged_chunk(&world, device, SEG_HEAP, 1), STAGED_GPU_LEAST);
-    assert_int_equal(staged_chunk(&world, host, SEG_HEAP, 1), STAGED_HOST_LEAST);
-    assert_int_equal(staged_chunk(&world, NULL, SEG_HEAP, 1), STAGED_HOST_LEAST);
+    assert_int_equal(staged_chunk_bytes(&world, device, SEG_HEAP, 1), STAGED_GPU_CHUNK_LEAST);
+    assert_int_equal(staged_chunk_bytes(&world, host, SEG_HEAP, 1), STAGED_HOST_CHUNK_LEAST);
+    assert_int_equal(staged_chunk_bytes(&world, NULL, SEG_HEAP, 1), STAGED_HOST_CHUNK_LEAST);
 }
 
-static void a_lone_word_is_loaded(void **context)
+static void a_single_word_is_loaded(void **context)
 {
     static const struct {
         size_t offset, bytes;
@@ -338,20 +339,20 @@ static void an_answer_is_copied_to_the_gpu(void **context)
     memset(slot(2)->data, 0x77, 50);
     owner_does_all();
     assert_int_equal(staged_advance(&channel), WEFT_OK);
-    assert_int_equal(channel.emptied, 2);
+    assert_int_equal(channel.copied_out, 2);
     assert_int_equal(g.copy_count, 1);
     assert_int_equal(g.copies[0].lane, 3);
     assert_ptr_equal(g.copies[0].to, device);
-    assert_ptr_equal(g.copies[0].from, desk->channels[ME].gpu_room);
+    assert_ptr_equal(g.copies[0].from, mailbox->channels[ME].gpu_buffer);
     assert_int_equal(g.copies[0].bytes, LARGE);
     assert_int_equal(host[49], 0x77);
     assert_int_equal(host[50], (unsigned char)(50 * 3 + 1));
-    assert_int_equal(channel.gone, 0);
-    assert_int_equal(channel.rooms[STAGED_GPU_ROOM].tail, 0);
+    assert_int_equal(channel.retired, 0);
+    assert_int_equal(channel.buffers[STAGED_GPU_BUFFER].tail, 0);
     g.passed = true;
     assert_int_equal(staged_advance(&channel), WEFT_OK);
-    assert_int_equal(channel.gone, 2);
-    assert_int_equal(channel.rooms[STAGED_GPU_ROOM].tail, LARGE);
+    assert_int_equal(channel.retired, 2);
+    assert_int_equal(channel.buffers[STAGED_GPU_BUFFER].tail, LARGE);
     assert_int_equal(g.copy_count, 1);
 }
 
@@ -366,10 +367,10 @@ static void words_of_an_answer_are_stored(void **context)
     assert_int_equal(g.word_count, 2);
     assert_int_equal(g.words[0].at, (uintptr_t)device + 8);
     assert_int_equal(g.copy_count, 0);
-    assert_int_equal(channel.gone, 0);
+    assert_int_equal(channel.retired, 0);
     g.passed = true;
     assert_int_equal(staged_advance(&channel), WEFT_OK);
-    assert_int_equal(channel.gone, 1);
+    assert_int_equal(channel.retired, 1);
     /* Where such stores are not to be had, and where the bytes are no words. */
     g.no_event = true;
     assert_int_equal(ask(SERVE_GET, SEG_HEAP, 16, NULL, device + 8, false), WEFT_OK);
@@ -387,7 +388,7 @@ static void an_atomic_brings_what_it_found(void **context)
     uint64_t found = 0;
     (void)context;
     assert_int_equal(ask(SERVE_ATOMIC, SEG_GPU, 8, NULL, &found, false), WEFT_OK);
-    assert_int_equal(channel.rooms[STAGED_GPU_ROOM].head, 0);
+    assert_int_equal(channel.buffers[STAGED_GPU_BUFFER].head, 0);
     memset(slot(1)->data, 0x12, 8);
     owner_does_all();
     assert_int_equal(staged_advance(&channel), WEFT_OK);
@@ -405,7 +406,7 @@ static void waits_go_on_while_the_gpu_copies(void **context)
     assert_int_equal(ends, 1);
     assert_int_equal(staged_await_published(&channel, BOX_OP_PUT, 1), WEFT_OK);
     assert_int_equal(ends, 1);
-    assert_int_equal(staged_await_gone(&channel, BOX_OP_QUIET, 1), WEFT_OK);
+    assert_int_equal(staged_await_retired(&channel, BOX_OP_QUIET, 1), WEFT_OK);
     assert_int_equal(steps, 3);
     assert_int_equal(ends, 2);
 }
@@ -436,14 +437,14 @@ static void a_failure_of_the_gpu_ends_the_channel(void **context)
         strcat(text, texts[i]);
         assert_int_equal(status, WEFT_ERR_SYSTEM);
         assert_string_equal(base_last_error(), text);
-        assert_int_equal(channel.taken, get || i == 2);
+        assert_int_equal(channel.begun, get || i == 2);
         assert_int_equal(channel.published, get);
-        assert_int_equal(channel.gone, 0);
+        assert_int_equal(channel.retired, 0);
         *which[i] = WEFT_OK;
         assert_int_equal(ask(SERVE_PUT, SEG_HEAP, 8, host, NULL, false), WEFT_ERR_SYSTEM);
         assert_int_equal(staged_advance(&channel), WEFT_ERR_SYSTEM);
         assert_string_equal(base_last_error(), text);
-        assert_int_equal(channel.taken, get || i == 2);
+        assert_int_equal(channel.begun, get || i == 2);
     }
 }
 
@@ -453,8 +454,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         test(a_put_is_published_when_its_copy_is_complete),
-        test(rooms_are_chosen_by_what_the_copies_touch),
-        test(a_lone_word_is_loaded),
+        test(buffers_are_chosen_by_the_memory_kind),
+        test(a_single_word_is_loaded),
         test(an_answer_is_copied_to_the_gpu),
         test(words_of_an_answer_are_stored),
         test(an_atomic_brings_what_it_found),

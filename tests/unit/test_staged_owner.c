@@ -64,8 +64,8 @@ weft_status __wrap_serve_begin(struct serve *serve, const struct serve_request *
     return d.begin ? base_fail(d.begin, "not begun") : WEFT_OK;
 }
 
-weft_status __wrap_serve_look(struct serve *serve, uint64_t *complete);
-weft_status __wrap_serve_look(struct serve *serve, uint64_t *complete)
+weft_status __wrap_serve_poll(struct serve *serve, uint64_t *complete);
+weft_status __wrap_serve_poll(struct serve *serve, uint64_t *complete)
 {
     assert_ptr_equal(serve, &serve_here);
     d.looks++;
@@ -75,10 +75,12 @@ weft_status __wrap_serve_look(struct serve *serve, uint64_t *complete)
     return WEFT_OK;
 }
 
-bool __wrap_staged_pin(const struct staged_common *common, struct staged_channel_memory *memory);
-bool __wrap_staged_pin(const struct staged_common *common, struct staged_channel_memory *memory)
+bool __wrap_staged_pin_channel(const struct staged_common *common,
+                               struct staged_channel_memory *memory);
+bool __wrap_staged_pin_channel(const struct staged_common *common,
+                               struct staged_channel_memory *memory)
 {
-    assert_ptr_equal(memory, &staged_desk(common, ME)->channels[ASKER]);
+    assert_ptr_equal(memory, &staged_mailbox(common, ME)->channels[ASKER]);
     d.pins++;
     return true;
 }
@@ -126,7 +128,7 @@ int __wrap_pthread_join(pthread_t thread, void **result)
 {
     (void)thread, (void)result;
     d.joins++;
-    d.run(d.argument); /* it ends, since it has been told to */
+    d.run(d.argument); /* it ends, since it was stopped */
     return 0;
 }
 
@@ -205,7 +207,7 @@ static weft_status join(void)
 {
     weft_status status = staged_join(&world, &world.common[PATH_STAGED]);
     if (!status)
-        ring = &staged_desk(staged_common(&world), ME)->channels[ASKER].ring;
+        ring = &staged_mailbox(staged_common(&world), ME)->channels[ASKER].ring;
     return status;
 }
 
@@ -245,15 +247,15 @@ static int finish(void **context)
 static void ask(int count, enum serve_operation operation, enum segment_id segment)
 {
     static uint64_t number;
-    struct staged_desk *desk = staged_desk(staged_common(&world), ME);
-    if (!desk->asked[0])
+    struct staged_mailbox *mailbox = staged_mailbox(staged_common(&world), ME);
+    if (!mailbox->senders[0])
         number = 0;
-    desk->asked[0] = 1u << ASKER;
+    mailbox->senders[0] = 1u << ASKER;
     for (int i = 0; i < count; i++) {
         struct staged_slot *slot = &ring->slots[number % STAGED_SLOTS];
         slot->request = (struct serve_request){
             .operation = (uint8_t)operation, .segment = (uint8_t)segment, .bytes = 8};
-        slot->number = ++number;
+        slot->sequence = ++number;
     }
 }
 
@@ -285,26 +287,26 @@ static void no_more_are_begun_than_can_be_under_way(void **context)
     run();
     assert_int_equal(d.begun, STAGED_SLOTS);
     assert_int_equal(ring->done, STAGED_SLOTS);
-    /* Sixteen a turn, with a look behind each, and one a turn, with a yield, as long as some are
-     * under way. */
+    /* Sixteen requests at a time, with a check after each, and a yield after each turn while some
+     * are in flight. */
     assert_int_equal(d.looks, STAGED_SLOTS + 7);
     assert_int_equal(d.yields, 7 + 4 + 4);
 }
 
 static void under_way_is_limited_over_all_channels(void **context)
 {
-    struct staged_desk *desk = staged_desk(staged_common(&world), ME);
-    struct staged_ring *other = &desk->channels[0].ring;
+    struct staged_mailbox *mailbox = staged_mailbox(staged_common(&world), ME);
+    struct staged_ring *other = &mailbox->channels[0].ring;
     (void)context;
     d.later = true;
     complete_at = 9;
     d.at_yield = complete_all;
     ask(STAGED_SLOTS, SERVE_PUT, SEG_HEAP);
-    desk->asked[0] |= 1;
+    mailbox->senders[0] |= 1;
     for (uint64_t i = 0; i < 3; i++) {
         other->slots[i].request =
             (struct serve_request){.operation = SERVE_PUT, .segment = SEG_HEAP, .bytes = 8};
-        other->slots[i].number = i + 1;
+        other->slots[i].sequence = i + 1;
     }
     run();
     assert_int_equal(other->done, 3);
@@ -381,19 +383,19 @@ static void publish_at_last(void)
         staged_common(&world)->channels[0].published = 1;
 }
 
-static void a_channel_stays_restless_until_all_is_published(void **context)
+static void a_channel_needs_polling_until_all_is_published(void **context)
 {
     struct staged_common *common = staged_common(&world);
     (void)context;
     d.advances = 5;
-    common->channels[0].restless = true;
-    common->channels[0].taken = 1;
+    common->channels[0].needs_polling = true;
+    common->channels[0].begun = 1;
     d.at_yield = publish_at_last;
     run();
-    assert_false(common->channels[0].restless);
+    assert_false(common->channels[0].needs_polling);
     assert_int_equal(d.advances, 5 + 4);
     assert_int_equal(d.yields, 4 + 4 + 4);
-    common->channels[0].taken = 0;
+    common->channels[0].begun = 0;
 }
 
 static void marks_of_requests_are_dropped_at_the_end(void **context)
@@ -401,8 +403,9 @@ static void marks_of_requests_are_dropped_at_the_end(void **context)
     (void)context;
     struct staged_common *common = staged_common(&world);
     for (int slot = 0; slot < LOCALS; slot++)
-        common->channels[slot].asked[0].mark = common->channels[slot].asked[STAGED_SLOTS - 1].mark =
-            (struct gpu_event *)(void *)&gpu_here;
+        common->channels[slot].pending[0].copy_event =
+            common->channels[slot].pending[STAGED_SLOTS - 1].copy_event =
+                (struct gpu_event *)(void *)&gpu_here;
     finish(NULL);
     assert_int_equal(d.drops, 2 * LOCALS);
     prepare(NULL);
@@ -455,7 +458,7 @@ static void a_node_may_have_as_many_pes_as_there_are_bits(void **context)
     large.local_npes = STAGED_MOST_PES;
     there.boot = &large;
     there.gpu = NULL;
-    d.area = WEFT_ERR_SYSTEM; /* it is asked for */
+    d.area = WEFT_ERR_SYSTEM; /* a creation fails */
     assert_int_equal(staged_join(&there, &there.common[PATH_STAGED]), WEFT_ERR_SYSTEM);
     staged_leave(there.common[PATH_STAGED]);
 }
@@ -471,7 +474,7 @@ int main(void)
         test(requests_of_gpu_memory_pin_the_channel_once),
         test(an_atomic_leaves_what_it_found),
         test(a_gpu_that_fails_ends_what_is_under_way),
-        test(a_channel_stays_restless_until_all_is_published),
+        test(a_channel_needs_polling_until_all_is_published),
         test(marks_of_requests_are_dropped_at_the_end),
         test(a_path_that_cannot_be_joined_gives_all_back),
         test(a_node_may_have_as_many_pes_as_there_are_bits),

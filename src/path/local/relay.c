@@ -239,14 +239,14 @@ static const char *relay_obstacle(const struct path_facts *facts)
         return "for GPU memory only";
     if (!facts->same_node)
         return "the PEs run on different kernels";
-    if (facts->third)
+    if (facts->relay_gpu)
         return NULL;
-    return facts->no_third ? facts->no_third : "no third GPU reaches both";
+    return facts->no_relay_gpu ? facts->no_relay_gpu : "no third GPU reaches both";
 }
 
 static const char *relay_way(const struct path_facts *facts)
 {
-    return facts->third;
+    return facts->relay_gpu;
 }
 
 const struct path_ops path_relay = {

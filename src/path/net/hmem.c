@@ -456,7 +456,7 @@ static weft_status prove_rail(struct path_state *state, struct net_peer *net_pee
     net_peer->gpu_access = NET_GPU_STAGED;
     if (*well)
         return net_check_failure(net, net_peer);
-    snprintf(net_peer->gpu_reason, sizeof net_peer->gpu_reason, "its proof failed: %.*s",
+    snprintf(net_peer->gpu_reason, sizeof net_peer->gpu_reason, "its path test failed: %.*s",
              NET_REASON_BYTES - 30, net->proof_failed[0] ? net->proof_failed : base_last_error());
     log_warn("path net: GPU memory of PE %d is not reached by %s: %s", peer.pe,
              net->rail_count > 1 ? net_interface_name(&net->rails[rail]) : "the NIC",

@@ -196,8 +196,8 @@ void net_flush_requests(struct path_common *net, struct net_peer *peer, bool ack
     peer->open_message = NULL;
     struct net_head *head = net_message_head(message);
     message->sequence = ++peer->last_sent;
-    /* Half a window without a request also asks for an acknowledgement, so that the window does not
-     * fill up. */
+    /* After half a window a message requests an acknowledgement by itself, so that the window does
+     * not fill up. */
     if (acknowledge || message->sequence - peer->ack_requested >= NET_WINDOW / 2) {
         head->flags |= NET_ACK_REQUEST;
         peer->ack_requested = message->sequence;
@@ -435,7 +435,7 @@ static uint64_t report_gpu_failure(struct path_common *net, weft_status status)
 {
     for (struct net_message *message = net->incomplete; message; message = message->next)
         net_report_failure(net, &net->peers[net_message_head(message)->from], status);
-    return serve_given(net->serve);
+    return serve_count_begun(net->serve);
 }
 
 bool net_finish_incomplete(struct path_common *net)
@@ -444,7 +444,7 @@ bool net_finish_incomplete(struct path_common *net)
     bool any = false;
     if (likely(!net->incomplete))
         return false;
-    weft_status status = serve_look(net->serve, &complete);
+    weft_status status = serve_poll(net->serve, &complete);
     if (status)
         complete = report_gpu_failure(net, status);
     while (net->incomplete && net->incomplete->serve_count <= complete) {
@@ -468,7 +468,7 @@ static void execute_requests(struct path_common *net, struct net_peer *peer,
         net_report_failure(net, peer, status);
     net_execute_records(net, peer, message);
     peer->begun = message->sequence;
-    message->serve_count = serve_given(net->serve);
+    message->serve_count = serve_count_begun(net->serve);
     message->next = NULL;
     *net->incomplete_end = message;
     net->incomplete_end = &message->next;

@@ -7,7 +7,7 @@
  * A NIC counts as failed only if the peer answers a probe over another one; else the peer has
  * failed. A probe is sent when the provider reports an error, and when nothing has come from the
  * peer for NET_FAILURE_TIMEOUT_S although something is due. Probes go over the rail that they test,
- * are not retransmitted, have no sequence number and acknowledge nothing. */
+ * are not retransmitted, have no sequence number and request no acknowledgement. */
 #include "path/net/stripe_piece.h"
 
 #include "base/clock.h"
@@ -16,7 +16,7 @@
 #include <string.h>
 
 enum { CHECK_NS = 20 * 1000 * 1000, PROBE_NS = 1000 * 1000 * 1000 };
-static const uint64_t patience_ns = (uint64_t)NET_FAILURE_TIMEOUT_S * 1000 * 1000 * 1000;
+static const uint64_t timeout_ns = (uint64_t)NET_FAILURE_TIMEOUT_S * 1000 * 1000 * 1000;
 
 /* --------------------------------------------------------------------------------- usable rails */
 
@@ -190,7 +190,7 @@ static void check_suspected_rail(struct path_common *net, struct net_peer *peer)
     struct net_rail *rail = &net->rails[peer->current_rail];
     if (peer->live_rails) {
         snprintf(rail->cause, sizeof rail->cause, "%s", peer->suspected_cause);
-    } else if (all_probes_failed(net, peer) || peer->silent_ns >= 2 * patience_ns) {
+    } else if (all_probes_failed(net, peer) || peer->silent_ns >= 2 * timeout_ns) {
         net_fail_peer(net, peer, WEFT_ERR_PATH, peer->suspected_failure);
     } else {
         send_probes(net, peer);
@@ -213,10 +213,10 @@ static void check_peer(struct path_common *net, struct net_peer *peer, uint64_t 
         check_suspected_rail(net, peer);
     } else if (!expects_message(peer)) {
         reset_liveness(peer);
-    } else if (peer->live_rails && peer->silent_ns - peer->live_ns >= patience_ns) {
+    } else if (peer->live_rails && peer->silent_ns - peer->live_ns >= timeout_ns) {
         snprintf(rail->cause, sizeof rail->cause, "nothing received for %llu s",
                  (unsigned long long)(peer->silent_ns / (1000 * 1000 * 1000)));
-    } else if (peer->silent_ns >= patience_ns) {
+    } else if (peer->silent_ns >= timeout_ns) {
         send_probes(net, peer);
     }
 }

@@ -13,8 +13,8 @@ enum {
     SMALL_GET_BYTES = 1024, /* gets up to this size go in messages, if a CPU of the peer executes
                                RMA operations anyway */
     SMALL_GPU_GET_BYTES = 8192, /* gets from GPU memory up to this size go in messages */
-    GPU_FRAGMENT_BYTES =
-        256 << 10, /* bytes of a get from GPU memory in messages that are requested at a time */
+    /* Bytes of a get from GPU memory in messages that are requested at a time. */
+    GPU_FRAGMENT_BYTES = 256 << 10,
     NET_STREAM = 2 /* internal stream for copies; contexts are spread over all of them */
 };
 

@@ -599,7 +599,7 @@ bool net_poll_answer(struct path_common *net, uint64_t token, weft_status *statu
 /* Frees the token of a request that is not sent or whose answer is no longer needed. */
 void net_cancel_answer(struct path_common *net, uint64_t token);
 
-/* Leaves the answer to the context's quiet: nobody waits for the token itself. */
+/* Leaves the answer to the context's quiet: no caller waits for the token itself. */
 void net_detach_answer(struct path_common *net, uint64_t token);
 
 /* Sends a request with a struct net_query and waits for its answer of `bytes` bytes in `to`, unless
@@ -701,7 +701,7 @@ weft_status net_await_reads(struct path_state *state, struct net_peer *peer);
 weft_status net_await_staged_sources(struct path_state *state, struct net_peer *peer);
 weft_status net_await_sources(struct path_state *state, struct net_peer *peer);
 
-/* Orders what follows behind what the context has given to the peer so far. It only sets flags; the
+/* Orders the context's next operations at the peer after its earlier ones. It only sets flags; the
  * next operation waits. */
 void net_fence_channel(const struct path_common *net, struct net_channel *channel);
 

@@ -22,16 +22,16 @@
 enum {
     READ_ENTRIES = 16, /* completions read at once */
     READ_ROUNDS = 8,   /* reads before other threads get the lock */
-    LAUNCHER_WAIT_NS =
-        2000 * 1000 * 1000, /* time for the launcher's report of a peer's death to arrive */
-    OFTEN_POLLS =
-        4, /* polls by callers during one back-off that suspend the thread, if CPUs are shared */
+    /* Time for the launcher's report of a peer's death to arrive. */
+    LAUNCHER_WAIT_NS = 2000 * 1000 * 1000,
+    /* Polls by callers during one back-off that suspend the thread, if CPUs are shared. */
+    OFTEN_POLLS = 4,
     OFTEN_NS = 10 * 1000, /* average time between polls by callers that suspends the thread, if CPUs
                              are not shared */
     BACKOFF_LEAST_NS = 20 * 1000,
     BACKOFF_MOST_NS = 1000 * 1000,
-    SUSPEND_NS =
-        200 * 1000, /* time between checks of a suspended thread that takes no CPU from a caller */
+    /* Time between checks of a suspended thread that takes no CPU from a caller. */
+    SUSPEND_NS = 200 * 1000,
     PES_PER_TURN = 4,      /* with n times this number of PEs on each CPU, the longest back-off is n
                               times as long */
     SLEEP_MS = 100,        /* longest sleep while nothing is in flight */

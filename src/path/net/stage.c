@@ -64,16 +64,15 @@ static void end_fragment(struct net_staged_fragment *fragment)
     net_drop_state(state);
 }
 
-/* Fails the peer after an error of this PE's GPU: later fragments must not arrive, and callers get
- * the error. */
+/* Fails the peer after an error that loses a fragment: later fragments must not arrive, and callers
+ * get the error. */
 static void fail_transfer(struct path_common *net, struct net_peer *peer, weft_status status)
 {
     char sentence[NET_SENTENCE_BYTES];
     snprintf(sentence, sizeof sentence, "path net to PE %d: %.*s", peer->pe,
              NET_SENTENCE_BYTES - 40, base_last_error());
     net_fail_peer(net, peer, status, sentence);
-    peer->launcher_queried = true; /* This PE has failed, not the peer, so there is no report of the
-                                    launcher to wait for. */
+    peer->launcher_queried = true; /* The cause is known. */
 }
 
 /* --------------------------------------------------------------------------- copies of this GPU */

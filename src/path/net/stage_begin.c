@@ -13,8 +13,8 @@
 enum {
     COPY_STREAM = 2, /* internal stream of this PE's GPU for transfers in messages */
     FRAGMENT_LEAST_BYTES = 64 << 10, /* bytes of a fragment, except the last one */
-    FRAGMENTS_LEAST =
-        4, /* fragments of a transfer at least, if each has that size: their copies overlap */
+    /* Fragments of a transfer at least, if each has that size: their copies overlap. */
+    FRAGMENTS_LEAST = 4,
     GRAIN_BYTES = 4096,
     SLOTS_MOST = 64,
 };

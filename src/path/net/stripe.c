@@ -15,8 +15,8 @@ enum {
     IN_FLIGHT_BYTES = 16 * FRAGMENT_BYTES, /* bytes in flight on a rail; further fragments wait for
                                               the rail that is free first */
     UNMEASURED_BYTES = 4 * FRAGMENT_BYTES, /* the same on a rail whose rate is unknown */
-    RATE_NS =
-        5 * 1000 * 1000, /* time over which a rate is measured at least, if the rail stays busy */
+    /* Time over which a rate is measured at least, if the rail stays busy. */
+    RATE_NS = 5 * 1000 * 1000,
     RATE_LEAST_NS = 50 * 1000,        /* the same if the rail has become idle */
     RATE_BYTES = 32 << 10,            /* fewer bytes measure the round trip only */
     RATE_VALID_NS = 20 * 1000 * 1000, /* age at which a rate may no longer hold */

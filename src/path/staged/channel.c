@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path `staged` at the asker: slots and rooms handed out, requests published in order, answers
- * brought to where they go. See staged.h. */
+/* Path `staged` at the requester: allocates slots and buffer space, publishes requests in order,
+ * and copies answers to their destination. See staged.h. */
 #include "path/staged/staged.h"
 
 #include "base/status.h"
@@ -8,29 +8,29 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct staged_asked *asked_of(struct staged_channel *channel, uint64_t number)
+static struct staged_pending *get_pending(struct staged_channel *channel, uint64_t sequence)
 {
-    return &channel->asked[(number - 1) % STAGED_SLOTS];
+    return &channel->pending[(sequence - 1) % STAGED_SLOTS];
 }
 
-static struct staged_slot *slot_of(struct staged_channel *channel, uint64_t number)
+static struct staged_slot *get_slot(struct staged_channel *channel, uint64_t sequence)
 {
-    return &channel->ring->slots[(number - 1) % STAGED_SLOTS];
+    return &channel->ring->slots[(sequence - 1) % STAGED_SLOTS];
 }
 
-static struct gpu *gpu_of(const struct staged_channel *channel)
+static struct gpu *get_gpu(const struct staged_channel *channel)
 {
     return channel->common->world->gpu;
 }
 
-/* From now on every operation on the channel fails, with this status and these words: what is on
- * its way may or may not arrive, and nothing behind it may overtake it. */
+/* From now on every operation on the channel fails with this status and text. Requests in flight
+ * may or may not execute, and no later request may overtake them. */
 static weft_status break_channel(struct staged_channel *channel, weft_status status,
                                  const char *sentence)
 {
     if (!channel->broken) {
         snprintf(channel->sentence, sizeof channel->sentence, "path staged to PE %d: %.*s",
-                 channel->pe, STAGED_SENTENCE + 32, sentence);
+                 channel->pe, STAGED_SENTENCE_BYTES + 32, sentence);
         channel->broken = status;
     }
     return base_fail(channel->broken, "%s", channel->sentence);
@@ -38,171 +38,179 @@ static weft_status break_channel(struct staged_channel *channel, weft_status sta
 
 static weft_status break_by_error(struct staged_channel *channel, weft_status status)
 {
-    char sentence[STAGED_SENTENCE + 32];
+    char sentence[STAGED_SENTENCE_BYTES + 32];
     snprintf(sentence, sizeof sentence, "%s", base_last_error());
     return break_channel(channel, status, sentence);
 }
 
-static weft_status check(const struct staged_channel *channel)
+static weft_status check_channel(const struct staged_channel *channel)
 {
     return channel->broken ? base_fail(channel->broken, "%s", channel->sentence) : WEFT_OK;
 }
 
-/* --------------------------------------------------------------------------------- moving on */
+/* ---------------------------------------------------------------------------------- progress */
 
-/* Whether this PE's GPU has done what it does with this request. */
-static weft_status copied(struct staged_channel *channel, struct staged_asked *asked, bool *yes)
+/* Whether this PE's GPU has finished its copy for this request. */
+static weft_status is_copied(struct staged_channel *channel, struct staged_pending *pending,
+                             bool *ready)
 {
-    weft_status status = asked->mark ? gpu_event_query(gpu_of(channel), &asked->mark) : WEFT_OK;
-    *yes = !asked->mark;
+    weft_status status =
+        pending->copy_event ? gpu_event_query(get_gpu(channel), &pending->copy_event) : WEFT_OK;
+    *ready = !pending->copy_event;
     return status;
 }
 
-static weft_status publish(struct staged_channel *channel)
+static weft_status publish_requests(struct staged_channel *channel)
 {
     bool any = false, ready = true;
     weft_status status = WEFT_OK;
-    while (channel->published < channel->taken) {
-        uint64_t number = channel->published + 1;
-        status = copied(channel, asked_of(channel, number), &ready);
+    while (channel->published < channel->begun) {
+        uint64_t sequence = channel->published + 1;
+        status = is_copied(channel, get_pending(channel, sequence), &ready);
         if (status || !ready)
             break;
-        /* Release, with the request and its data before it; sequentially consistent for the sake of
-         * staged_wake(). Pairs with is_pending() of the owner. */
-        atomic_store(&slot_of(channel, number)->number, number);
-        channel->published = number;
+        /* Release: the request and its data come before it. Sequentially consistent, as
+         * staged_wake_owner() requires. Pairs with is_pending() of the owner. */
+        atomic_store(&get_slot(channel, sequence)->sequence, sequence);
+        channel->published = sequence;
         any = true;
     }
     if (any)
-        staged_wake(channel->desk);
+        staged_wake_owner(channel->mailbox);
     return status;
 }
 
-static const void *answer_of(struct staged_channel *channel, const struct staged_asked *asked,
-                             struct staged_slot *slot)
+static const void *find_answer(struct staged_channel *channel, const struct staged_pending *pending,
+                               struct staged_slot *slot)
 {
-    return asked->room == STAGED_ROOMS ? slot->data : channel->rooms[asked->room].memory + slot->at;
+    return pending->buffer == STAGED_BUFFERS
+               ? slot->data
+               : channel->buffers[pending->buffer].memory + slot->offset;
 }
 
-/* Begins to bring an answer to where it goes; at once where that is host memory. */
-static weft_status empty(struct staged_channel *channel, uint64_t number)
+/* Starts the copy of an answer to its destination. If that is host memory, the copy is complete on
+ * return. */
+static weft_status copy_answer_out(struct staged_channel *channel, uint64_t sequence)
 {
-    struct staged_asked *asked = asked_of(channel, number);
-    if (!asked->to)
+    struct staged_pending *pending = get_pending(channel, sequence);
+    if (!pending->destination)
         return WEFT_OK;
-    const void *answer = answer_of(channel, asked, slot_of(channel, number));
-    if (!asked->to_device) {
-        memcpy(asked->to, answer, asked->bytes);
+    const void *answer = find_answer(channel, pending, get_slot(channel, sequence));
+    if (!pending->destination_is_gpu) {
+        memcpy(pending->destination, answer, pending->bytes);
         return WEFT_OK;
     }
     struct gpu_word words[GPU_MOST_WORDS];
-    int n = gpu_split_words((uintptr_t)asked->to, answer, asked->bytes, words);
+    int n = gpu_split_words((uintptr_t)pending->destination, answer, pending->bytes, words);
     weft_status status = WEFT_OK;
     if (n)
-        status = gpu_store_recorded(gpu_of(channel), STAGED_EMPTY_LANE, words, n, &asked->mark);
-    if (status || asked->mark)
+        status = gpu_store_recorded(get_gpu(channel), STAGED_COPY_OUT_STREAM, words, n,
+                                    &pending->copy_event);
+    if (status || pending->copy_event)
         return status;
-    status =
-        gpu_copy(gpu_of(channel), STAGED_EMPTY_LANE, asked->to, answer, asked->bytes, GPU_IN_ORDER);
+    status = gpu_copy(get_gpu(channel), STAGED_COPY_OUT_STREAM, pending->destination, answer,
+                      pending->bytes, GPU_IN_ORDER);
     if (!status)
-        status = gpu_event_record(gpu_of(channel), STAGED_EMPTY_LANE, &asked->mark);
+        status = gpu_event_record(get_gpu(channel), STAGED_COPY_OUT_STREAM, &pending->copy_event);
     return status;
 }
 
-static weft_status look_for_failure(struct staged_channel *channel)
+static weft_status check_owner_failure(struct staged_channel *channel)
 {
-    char sentence[STAGED_SENTENCE];
-    /* Acquire: pairs with the owner's note; its words are there. */
+    char sentence[STAGED_SENTENCE_BYTES];
+    /* Acquire: pairs with record_failure(); the error text is visible. */
     weft_status failed =
         (weft_status)atomic_load_explicit(&channel->ring->failed, memory_order_acquire);
     if (!failed)
         return WEFT_OK;
-    snprintf(sentence, sizeof sentence, "%.*s", STAGED_SENTENCE - 1, channel->ring->sentence);
+    snprintf(sentence, sizeof sentence, "%.*s", STAGED_SENTENCE_BYTES - 1, channel->ring->sentence);
     return break_channel(channel, failed, sentence);
 }
 
-static weft_status take_answers(struct staged_channel *channel)
+static weft_status copy_answers_out(struct staged_channel *channel)
 {
-    /* Acquire: pairs with the owner's count; the answers are there, and what was asked is
+    /* Acquire: pairs with publish_completions(); the answers, and the effects of the requests, are
      * visible. */
     uint64_t done = atomic_load_explicit(&channel->ring->done, memory_order_acquire);
     weft_status status = WEFT_OK;
-    if (done == channel->emptied)
+    if (done == channel->copied_out)
         return WEFT_OK;
     if (done > channel->published)
-        return break_channel(channel, WEFT_ERR_PATH, "its counts are not what was asked");
-    status = look_for_failure(channel);
-    while (channel->emptied < done && !status)
-        status = empty(channel, ++channel->emptied);
+        return break_channel(channel, WEFT_ERR_PATH,
+                             "the counts in shared memory are inconsistent");
+    status = check_owner_failure(channel);
+    while (channel->copied_out < done && !status)
+        status = copy_answer_out(channel, ++channel->copied_out);
     return status;
 }
 
-static weft_status let_go(struct staged_channel *channel)
+static weft_status retire_requests(struct staged_channel *channel)
 {
-    uint64_t gone = atomic_load_explicit(&channel->gone, memory_order_relaxed);
+    uint64_t retired = atomic_load_explicit(&channel->retired, memory_order_relaxed);
     bool ready = true;
     weft_status status = WEFT_OK;
-    while (gone < channel->emptied) {
-        struct staged_asked *asked = asked_of(channel, gone + 1);
-        status = copied(channel, asked, &ready);
+    while (retired < channel->copied_out) {
+        struct staged_pending *pending = get_pending(channel, retired + 1);
+        status = is_copied(channel, pending, &ready);
         if (status || !ready)
             break;
-        if (asked->room != STAGED_ROOMS)
-            channel->rooms[asked->room].tail = asked->room_end;
-        gone++;
+        if (pending->buffer != STAGED_BUFFERS)
+            channel->buffers[pending->buffer].tail = pending->buffer_end;
+        retired++;
     }
-    /* Release: pairs with the look of a quiet that finds nothing to wait for. */
-    atomic_store_explicit(&channel->gone, gone, memory_order_release);
+    /* Release: pairs with the load in complete_channel(), which finds nothing to wait for. */
+    atomic_store_explicit(&channel->retired, retired, memory_order_release);
     return status;
 }
 
 weft_status staged_advance(struct staged_channel *channel)
 {
-    weft_status status = check(channel);
+    weft_status status = check_channel(channel);
     if (status)
         return status;
-    status = publish(channel);
+    status = publish_requests(channel);
     if (!status)
-        status = take_answers(channel);
+        status = copy_answers_out(channel);
     if (!status)
-        status = let_go(channel);
+        status = retire_requests(channel);
     return status ? break_by_error(channel, status) : WEFT_OK;
 }
 
-void staged_leave_alone(struct staged_channel *channel)
+void staged_hand_to_thread(struct staged_channel *channel)
 {
-    if (channel->published == channel->taken || channel->broken)
+    if (channel->published == channel->begun || channel->broken)
         return;
-    /* Sequentially consistent for the sake of staged_wake(), as a publication is. */
-    atomic_store(&channel->restless, true);
-    staged_wake(staged_desk(channel->common, channel->common->me));
+    /* Sequentially consistent, as staged_wake_owner() requires. */
+    atomic_store(&channel->needs_polling, true);
+    staged_wake_owner(staged_mailbox(channel->common, channel->common->local_pe));
 }
 
-/* ------------------------------------------------------------------------------------ waiting */
+/* -------------------------------------------------------------------------------------- waits */
 
-static uint64_t gone_of(const struct staged_channel *channel)
+static uint64_t load_retired(const struct staged_channel *channel)
 {
-    return atomic_load_explicit(&channel->gone, memory_order_relaxed);
+    return atomic_load_explicit(&channel->retired, memory_order_relaxed);
 }
 
-static uint64_t published_of(const struct staged_channel *channel)
+static uint64_t load_published(const struct staged_channel *channel)
 {
     return channel->published;
 }
 
-/* Until `count` has reached `number`. What is shown as seen is every count together: while any of
- * them moves, the peer moves. */
-static weft_status await(struct staged_channel *channel, enum box_operation operation,
-                         uint64_t (*count)(const struct staged_channel *channel), uint64_t number)
+/* Waits until `count` has reached `sequence`. The wait reports the sum of all counts: while one of
+ * them grows, the peer makes progress. */
+static weft_status await_count(struct staged_channel *channel, enum box_operation operation,
+                               uint64_t (*count)(const struct staged_channel *channel),
+                               uint64_t sequence)
 {
     struct path_wait wait = {.world = channel->common->world,
                              .operation = operation,
                              .pe = channel->pe,
-                             .expected = number};
+                             .expected = sequence};
     weft_status status = staged_advance(channel);
-    while (!status && count(channel) < number) {
+    while (!status && count(channel) < sequence) {
         status = path_wait_step(
-            &wait, channel->published + gone_of(channel) +
+            &wait, channel->published + load_retired(channel) +
                        atomic_load_explicit(&channel->ring->done, memory_order_relaxed));
         status = status ? break_by_error(channel, status) : staged_advance(channel);
     }
@@ -211,144 +219,148 @@ static weft_status await(struct staged_channel *channel, enum box_operation oper
 }
 
 weft_status staged_await_published(struct staged_channel *channel, enum box_operation operation,
-                                   uint64_t number)
+                                   uint64_t sequence)
 {
-    if (channel->published >= number)
-        return check(channel);
-    return await(channel, operation, published_of, number);
+    if (channel->published >= sequence)
+        return check_channel(channel);
+    return await_count(channel, operation, load_published, sequence);
 }
 
-weft_status staged_await_gone(struct staged_channel *channel, enum box_operation operation,
-                              uint64_t number)
+weft_status staged_await_retired(struct staged_channel *channel, enum box_operation operation,
+                                 uint64_t sequence)
 {
-    return await(channel, operation, gone_of, number);
+    return await_count(channel, operation, load_retired, sequence);
 }
 
-/* ------------------------------------------------------------------------------------- asking */
+/* --------------------------------------------------------------------------- sending requests */
 
-/* A run of `bytes` in a room; false: it is in use. Nothing straddles the room's end. */
-static bool take_room(struct staged_room *room, size_t bytes, uint32_t *at)
+/* Allocates `bytes` contiguous bytes of a buffer, which do not cross its end. False if they are in
+ * use. */
+static bool alloc_buffer(struct staged_buffer *buffer, size_t bytes, uint32_t *at)
 {
-    if (room->head == room->tail)
-        room->head = room->tail = 0; /* the beginning is in the cache */
-    uint64_t from = room->head % room->bytes;
-    uint64_t skipped = from + bytes > room->bytes ? room->bytes - from : 0;
-    if (room->head + skipped + bytes - room->tail > room->bytes)
+    if (buffer->head == buffer->tail)
+        buffer->head = buffer->tail = 0; /* The start of the buffer is in the cache. */
+    uint64_t from = buffer->head % buffer->bytes;
+    uint64_t skipped = from + bytes > buffer->bytes ? buffer->bytes - from : 0;
+    if (buffer->head + skipped + bytes - buffer->tail > buffer->bytes)
         return false;
-    room->head += skipped + bytes;
+    buffer->head += skipped + bytes;
     *at = skipped ? 0 : (uint32_t)from;
     return true;
 }
 
-static bool is_device(const struct path_world *world, const void *local)
+static bool is_gpu_memory(const struct path_world *world, const void *local)
 {
     return world->gpu && local && gpu_place_of(world->gpu, local) == GPU_PLACE_DEVICE;
 }
 
-/* So large a part that handing it over costs little, and so small a one that both copies of a
- * transfer run at the same time for most of it. */
-size_t staged_chunk(const struct path_world *world, const void *local, enum segment_id segment,
-                    size_t bytes)
+/* A chunk is large enough that its request costs little, and small enough that the copies of both
+ * sides run in parallel for most of the transfer. */
+size_t staged_chunk_bytes(const struct path_world *world, const void *local,
+                          enum segment_id segment, size_t bytes)
 {
-    enum { PARTS = 4, GRAIN = 4 << 10 };
-    bool gpu = segment == SEG_GPU || is_device(world, local);
-    size_t least = gpu ? STAGED_GPU_LEAST : STAGED_HOST_LEAST;
-    size_t most = gpu ? STAGED_GPU_MOST : STAGED_HOST_MOST;
-    size_t part = (bytes / PARTS + GRAIN - 1) / GRAIN * GRAIN;
-    return part < least ? least : part > most ? most : part;
+    enum { CHUNKS_LEAST = 4, GRAIN_BYTES = 4 << 10 };
+    bool gpu = segment == SEG_GPU || is_gpu_memory(world, local);
+    size_t least = gpu ? STAGED_GPU_CHUNK_LEAST : STAGED_HOST_CHUNK_LEAST;
+    size_t most = gpu ? STAGED_GPU_CHUNK_MOST : STAGED_HOST_CHUNK_MOST;
+    size_t chunk = (bytes / CHUNKS_LEAST + GRAIN_BYTES - 1) / GRAIN_BYTES * GRAIN_BYTES;
+    return chunk < least ? least : chunk > most ? most : chunk;
 }
 
-/* A slot, and a room when the slot is too small. */
-static weft_status take_place(struct staged_channel *channel, enum box_operation operation,
-                              size_t bytes, enum staged_room_id which, uint32_t *at)
+/* Waits for a free slot, and for buffer space if the data do not fit the slot. */
+static weft_status await_slot(struct staged_channel *channel, enum box_operation operation,
+                              size_t bytes, enum staged_buffer_id which, uint32_t *at)
 {
-    uint64_t one_goes = channel->taken - STAGED_SLOTS + 1;
-    weft_status status = check(channel);
-    if (!status && channel->taken - gone_of(channel) == STAGED_SLOTS)
-        status = staged_await_gone(channel, operation, one_goes);
-    while (!status && bytes > STAGED_INLINE && !take_room(&channel->rooms[which], bytes, at))
-        status = staged_await_gone(channel, operation, gone_of(channel) + 1);
+    uint64_t first_retired = channel->begun - STAGED_SLOTS + 1;
+    weft_status status = check_channel(channel);
+    if (!status && channel->begun - load_retired(channel) == STAGED_SLOTS)
+        status = staged_await_retired(channel, operation, first_retired);
+    while (!status && bytes > STAGED_INLINE_BYTES &&
+           !alloc_buffer(&channel->buffers[which], bytes, at))
+        status = staged_await_retired(channel, operation, load_retired(channel) + 1);
     return status;
 }
 
-static void announce(struct staged_channel *channel)
+static void announce_sender(struct staged_channel *channel)
 {
-    int me = channel->common->me;
+    int me = channel->common->local_pe;
     if (!channel->announced)
-        atomic_fetch_or(&channel->desk->asked[me / 32], 1u << me % 32);
+        atomic_fetch_or(&channel->mailbox->senders[me / 32], 1u << me % 32);
     channel->announced = true;
 }
 
-/* A word of GPU memory that is waited for, or with nothing else under way: the wait for a single
- * load is shorter than that for an event. */
-static bool is_lone_word(const struct staged_channel *channel, const void *from, size_t bytes,
-                         bool urgent)
+/* Whether the source is one word of GPU memory that a caller waits for, or the only request in
+ * flight: a load takes less time than a copy with an event. */
+static bool is_single_word(const struct staged_channel *channel, const void *from, size_t bytes,
+                           bool urgent)
 {
-    return (urgent || channel->taken == gone_of(channel)) && bytes > 0 &&
+    return (urgent || channel->begun == load_retired(channel)) && bytes > 0 &&
            bytes + (uintptr_t)from % sizeof(uint64_t) <= sizeof(uint64_t);
 }
 
-static weft_status fill_word(struct staged_channel *channel, void *data, const void *from,
+static weft_status load_word(struct staged_channel *channel, void *data, const void *from,
                              size_t bytes)
 {
     uint64_t word = 0;
-    weft_status status = gpu_access(gpu_of(channel), STAGED_FILL_LANE, (uintptr_t)from,
+    weft_status status = gpu_access(get_gpu(channel), STAGED_COPY_IN_STREAM, (uintptr_t)from,
                                     GPU_ACCESS_LOAD, bytes, 0, 0, &word);
     memcpy(data, &word, bytes);
     return status;
 }
 
-/* The source on its way into the slot or the room. */
-static weft_status fill(struct staged_channel *channel, struct staged_asked *asked, void *data,
-                        const void *from, size_t bytes, bool from_device, bool urgent)
+/* Copies the source into the slot or the buffer. The GPU's copy may end later. */
+static weft_status copy_source_in(struct staged_channel *channel, struct staged_pending *pending,
+                                  void *data, const void *from, size_t bytes, bool from_gpu,
+                                  bool urgent)
 {
-    if (!from_device) {
+    if (!from_gpu) {
         memcpy(data, from, bytes);
         return WEFT_OK;
     }
-    if (is_lone_word(channel, from, bytes, urgent))
-        return fill_word(channel, data, from, bytes);
+    if (is_single_word(channel, from, bytes, urgent))
+        return load_word(channel, data, from, bytes);
     weft_status status =
-        gpu_copy(gpu_of(channel), STAGED_FILL_LANE, data, from, bytes, GPU_IN_ORDER);
+        gpu_copy(get_gpu(channel), STAGED_COPY_IN_STREAM, data, from, bytes, GPU_IN_ORDER);
     if (!status)
-        status = gpu_event_record(gpu_of(channel), STAGED_FILL_LANE, &asked->mark);
+        status = gpu_event_record(get_gpu(channel), STAGED_COPY_IN_STREAM, &pending->copy_event);
     return status;
 }
 
-weft_status staged_ask(struct staged_channel *channel, enum box_operation operation,
-                       const struct serve_request *request, const void *from, void *to)
+weft_status staged_send_request(struct staged_channel *channel, enum box_operation operation,
+                                const struct serve_request *request, const void *from, void *to)
 {
     const struct path_world *world = channel->common->world;
-    bool to_device = is_device(world, to), from_device = is_device(world, from);
+    bool to_gpu = is_gpu_memory(world, to), from_gpu = is_gpu_memory(world, from);
     bool atomic = request->operation == SERVE_ATOMIC;
     size_t bytes = request->bytes;
-    bool large = to_device || from_device || request->segment == SEG_GPU;
-    enum staged_room_id which = large ? STAGED_GPU_ROOM : STAGED_HOST_ROOM;
+    bool large = to_gpu || from_gpu || request->segment == SEG_GPU;
+    enum staged_buffer_id which = large ? STAGED_GPU_BUFFER : STAGED_HOST_BUFFER;
     uint32_t at = 0;
-    weft_status status = take_place(channel, operation, atomic ? 0 : bytes, which, &at);
+    weft_status status = await_slot(channel, operation, atomic ? 0 : bytes, which, &at);
     if (status)
         return status;
     if (large && world->gpu && !channel->pinned)
-        channel->pinned =
-            staged_pin(channel->common, &channel->desk->channels[channel->common->me]);
-    struct staged_slot *slot = slot_of(channel, channel->taken + 1);
-    struct staged_asked *asked = asked_of(channel, channel->taken + 1);
-    bool in_room = !atomic && bytes > STAGED_INLINE;
+        channel->pinned = staged_pin_channel(
+            channel->common, &channel->mailbox->channels[channel->common->local_pe]);
+    struct staged_slot *slot = get_slot(channel, channel->begun + 1);
+    struct staged_pending *pending = get_pending(channel, channel->begun + 1);
+    bool in_buffer = !atomic && bytes > STAGED_INLINE_BYTES;
     slot->request = *request;
-    slot->room = which;
-    slot->at = at;
-    asked->to = to;
-    asked->bytes = bytes;
-    asked->to_device = to_device;
-    asked->room = in_room ? which : STAGED_ROOMS;
-    asked->room_end = channel->rooms[which].head;
-    announce(channel);
+    slot->buffer = which;
+    slot->offset = at;
+    pending->destination = to;
+    pending->bytes = bytes;
+    pending->destination_is_gpu = to_gpu;
+    pending->buffer = in_buffer ? which : STAGED_BUFFERS;
+    pending->buffer_end = channel->buffers[which].head;
+    announce_sender(channel);
     if (from && bytes)
-        status = fill(channel, asked, in_room ? channel->rooms[which].memory + at : slot->data,
-                      from, bytes, from_device, request->urgent);
+        status = copy_source_in(channel, pending,
+                                in_buffer ? channel->buffers[which].memory + at : slot->data, from,
+                                bytes, from_gpu, request->urgent);
     if (status)
         return break_by_error(channel, status);
-    channel->taken++;
-    status = publish(channel);
+    channel->begun++;
+    status = publish_requests(channel);
     return status ? break_by_error(channel, status) : WEFT_OK;
 }

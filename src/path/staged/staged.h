@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of path `staged`: what two processes share (this page), the asker's end of a channel
- * (channel.c), the owner's thread (owner.c), the memory (area.c) and the table
- * (staged.c).
+/* Internal header of path `staged`: the structures that two processes share, the requester's end of
+ * a channel (channel.c), the owner's thread (owner.c), the shared memory (area.c) and the path's
+ * operations (staged.c).
  *
- * A channel leads from one PE, the asker, to one owner. The asker puts requests into slots, in
- * order; the owner carries them out in that order and counts them. Few bytes travel in the slot,
- * more of them in a room of the channel: written by one side's copy, read by the other's, and by
- * nothing between. The asker alone hands out slots and rooms, so nothing in shared memory is ever
- * waited for but counts, and a PE that dies at any moment leaves at most a request that nobody has
- * published. */
+ * A channel leads from one PE, the requester, to one PE, the owner of the memory. The requester
+ * puts requests into slots, in order; the owner executes them in that order and counts them. A few
+ * bytes of data are in the slot, more of them in a staging buffer of the channel, which one side's
+ * copy writes and the other's reads. Only the requester allocates slots and buffer space. So the
+ * shared memory has no locks, and PEs wait only for counts in it; a PE that dies at any moment
+ * leaves at most a request that was not published. */
 #ifndef WEFT_PATH_STAGED_STAGED_H
 #define WEFT_PATH_STAGED_STAGED_H
 
@@ -19,110 +19,116 @@
 #include "path/serve.h"
 
 enum {
-    STAGED_SLOTS = 64,  /* requests under way in a channel */
-    STAGED_INLINE = 64, /* bytes that travel in the slot */
-    STAGED_SENTENCE = 192,
-    STAGED_MOST_PES = 4096, /* of a node */
-    STAGED_FILL_LANE = 2,   /* of this PE's GPU: what goes into rooms of peers, */
-    STAGED_EMPTY_LANE = 3,  /* and what comes out of them */
+    STAGED_SLOTS = 64,        /* requests in flight in a channel */
+    STAGED_INLINE_BYTES = 64, /* bytes of data in a slot */
+    STAGED_SENTENCE_BYTES = 192,
+    STAGED_MOST_PES = 4096,     /* local PEs of a node at most */
+    STAGED_COPY_IN_STREAM = 2,  /* internal stream of this PE's GPU for copies into buffers */
+    STAGED_COPY_OUT_STREAM = 3, /* internal stream of this PE's GPU for copies out of buffers */
 };
 
-/* The rooms of a channel. Chunks of host memory are small enough to stay in a cache between the two
- * copies; those of GPU memory large enough for the copy engines. */
-enum staged_room_id { STAGED_HOST_ROOM, STAGED_GPU_ROOM, STAGED_ROOMS };
+/* The staging buffers of a channel. Chunks of host memory are small enough to stay in a cache
+ * between the two copies; those of GPU memory are large enough for the copy engines. */
+enum staged_buffer_id { STAGED_HOST_BUFFER, STAGED_GPU_BUFFER, STAGED_BUFFERS };
 
 enum {
-    STAGED_HOST_LEAST = 16 << 10,
-    STAGED_HOST_MOST = 64 << 10,
+    STAGED_HOST_CHUNK_LEAST = 16 << 10,
+    STAGED_HOST_CHUNK_MOST = 64 << 10,
     STAGED_HOST_BYTES = 512 << 10,
-    STAGED_GPU_LEAST = 128 << 10,
-    STAGED_GPU_MOST = 1 << 20,
+    STAGED_GPU_CHUNK_LEAST = 128 << 10,
+    STAGED_GPU_CHUNK_MOST = 1 << 20,
     STAGED_GPU_BYTES = 8 << 20,
 };
 
-/* ------------------------------------------------------------------------- in shared memory */
+/* ---------------------------------------------------------------------------- shared memory */
 
 struct staged_slot {
-    _Alignas(64) _Atomic uint64_t number; /* of the request that is in it, from 1 */
+    _Alignas(64) _Atomic uint64_t sequence; /* sequence number of the request in the slot, from 1 */
     struct serve_request request;
-    uint32_t room; /* enum staged_room_id */
-    uint32_t at;   /* of its data in the room; in the slot when there are at most STAGED_INLINE */
-    unsigned char data[STAGED_INLINE]; /* also what an atomic found */
+    uint32_t buffer; /* enum staged_buffer_id */
+    uint32_t offset; /* byte offset of the data in the buffer; unused if they fit the slot */
+    unsigned char
+        data[STAGED_INLINE_BYTES]; /* data of the request, or the old value of an atomic */
 };
 
 struct staged_ring {
-    _Alignas(64) _Atomic uint64_t done; /* requests complete, in order; the owner's */
-    _Atomic int32_t failed;             /* weft_status of the first that failed; before `done` */
-    char sentence[STAGED_SENTENCE];
+    _Alignas(
+        64) _Atomic uint64_t done; /* number of requests complete, in order; written by the owner */
+    _Atomic int32_t
+        failed; /* weft_status of the first request that failed; written before `done` */
+    char sentence[STAGED_SENTENCE_BYTES];
     struct staged_slot slots[STAGED_SLOTS];
 };
 
 struct staged_channel_memory {
     struct staged_ring ring;
-    _Alignas(4096) unsigned char host_room[STAGED_HOST_BYTES];
-    _Alignas(SEGMENT_ALIGN) unsigned char gpu_room[STAGED_GPU_BYTES]; /* huge pages fit */
+    _Alignas(4096) unsigned char host_buffer[STAGED_HOST_BYTES];
+    _Alignas(SEGMENT_ALIGN) unsigned char gpu_buffer[STAGED_GPU_BYTES]; /* aligned for huge pages */
 };
 
-/* The beginning of an owner's part of the area. Channels follow, one for each local PE. */
-struct staged_desk {
-    _Alignas(64) _Atomic uint32_t asleep;                      /* futex of the owner's thread */
-    _Alignas(64) _Atomic uint32_t asked[STAGED_MOST_PES / 32]; /* bit per local PE that has asked */
-    _Atomic uint32_t users; /* PEs as threads: who still uses the mapping; in the first desk */
+/* The start of an owner's part of the area. A channel for each local PE follows. */
+struct staged_mailbox {
+    _Alignas(64) _Atomic uint32_t asleep; /* futex: 1 while the owner's thread sleeps */
+    /* Bit per local PE that has sent a request. */
+    _Alignas(64) _Atomic uint32_t senders[STAGED_MOST_PES / 32];
+    _Atomic uint32_t users; /* PEs as threads that use the mapping; in the first mailbox only */
     _Alignas(SEGMENT_ALIGN) struct staged_channel_memory channels[];
 };
 
-/* ------------------------------------------------------------------------ the asker's own part */
+/* ----------------------------------------------------------- private memory of the requester */
 
-/* A request under way. */
-struct staged_asked {
+/* A request in flight. */
+struct staged_pending {
     struct staged_channel *channel;
-    void *to;               /* where what comes back goes; NULL: nothing does */
-    size_t bytes;           /* of that, or of a room's data */
-    uint64_t room_end;      /* the room is free up to here when the request is gone */
-    uint8_t room;           /* enum staged_room_id; STAGED_ROOMS: none of it is used */
-    bool to_device;         /* `to` is GPU memory */
-    struct gpu_event *mark; /* a copy of this PE's GPU is awaited: into the slot, then out of it */
+    void *destination;       /* destination of the answer; NULL if there is none */
+    size_t bytes;            /* bytes of the answer, or of the data in the buffer */
+    uint64_t buffer_end;     /* value of the buffer's `tail` when the request is retired */
+    uint8_t buffer;          /* enum staged_buffer_id; STAGED_BUFFERS if the data are in the slot */
+    bool destination_is_gpu; /* `destination` is GPU memory. */
+    /* Copy of this PE's GPU in flight: into the slot or buffer, later out of it. */
+    struct gpu_event *copy_event;
 };
 
-struct staged_room {
+struct staged_buffer {
     unsigned char *memory;
-    uint64_t bytes, head, tail; /* in use: tail ... head, of positions that only grow */
+    uint64_t bytes, head, tail; /* positions tail ... head are in use; both only grow */
 };
 
-/* Requests go through these counts in order: taken (it has a slot, and data may still be on the way
- * there), published, done (the owner's count), emptied (its answer is on the way to where it goes),
- * gone. Everything is under the lock. */
+/* A request passes these counts in order: begun (it has a slot, and its data may still be copied
+ * there), published, done (counted by the owner), copied_out (its answer is being copied to its
+ * destination) and retired. The lock guards all of them. */
 struct staged_channel {
     pthread_mutex_t lock;
     struct staged_common *common;
-    int slot, pe; /* the owner: local number, number in the job */
-    struct staged_desk *desk;
+    int slot, pe; /* the owner: local number and number in the job */
+    struct staged_mailbox *mailbox;
     struct staged_ring *ring;
-    struct staged_room rooms[STAGED_ROOMS];
-    uint64_t taken, published, emptied;
-    _Atomic uint64_t gone; /* may be read without the lock: it only grows */
-    struct staged_asked asked[STAGED_SLOTS];
-    bool announced; /* the owner looks here */
-    /* This PE's own thread moves the channel on, until all is published. Set under the lock. */
-    _Atomic bool restless;
+    struct staged_buffer buffers[STAGED_BUFFERS];
+    uint64_t begun, published, copied_out;
+    _Atomic uint64_t retired; /* may be read without the lock, since it only grows */
+    struct staged_pending pending[STAGED_SLOTS];
+    bool announced; /* This PE's bit in `senders` is set. */
+    /* The owner's thread of this PE advances the channel until all requests are published. Set
+     * under the lock. */
+    _Atomic bool needs_polling;
     bool pinned;
-    _Atomic bool by_cpu; /* small transfers between the host and its GPU memory need no request */
-    weft_status broken;  /* the channel is not used any more */
-    char sentence[STAGED_SENTENCE + 64];
+    _Atomic bool cpu_access; /* the CPU may do small transfers with GPU memory without a request */
+    weft_status broken;      /* status of the failure that ended the use of the channel */
+    char sentence[STAGED_SENTENCE_BYTES + 64];
 };
 
 struct staged_common {
     const struct path_world *world;
     struct segment area;
-    int me;                          /* local number */
-    int locals;                      /* local PEs */
-    struct staged_channel *channels; /* [locals] from this PE to each */
+    int local_pe;                    /* local number of this PE */
+    int local_npes;                  /* number of local PEs */
+    struct staged_channel *channels; /* [local_npes] from this PE to each local PE */
     struct staged_owner *owner;      /* the thread that serves this PE's memory */
 };
 
-static inline struct staged_desk *staged_desk(const struct staged_common *common, int slot)
+static inline struct staged_mailbox *staged_mailbox(const struct staged_common *common, int slot)
 {
-    return (struct staged_desk *)(void *)segment_slot(&common->area, slot);
+    return (struct staged_mailbox *)(void *)segment_slot(&common->area, slot);
 }
 
 /* ------------------------------------------------------------------------------ area.c */
@@ -135,44 +141,43 @@ static inline struct staged_common *staged_common(const struct path_world *world
     return (struct staged_common *)(void *)world->common[PATH_STAGED];
 }
 
-/* Lets this PE's GPU read and write a channel of which it is one end. Best effort: without it the
- * driver copies once more. True: it need not be tried again. */
-bool staged_pin(const struct staged_common *common, struct staged_channel_memory *memory);
+/* Pins a channel for this PE's GPU. If that fails, the driver copies through a buffer of its own.
+ * True: the caller need not try again. */
+bool staged_pin_channel(const struct staged_common *common, struct staged_channel_memory *memory);
 
 /* ----------------------------------------------------------------------------- owner.c */
 
 weft_status staged_owner_start(struct staged_common *common);
 void staged_owner_stop(struct staged_owner *owner);
 
-/* After a request was published. */
-void staged_wake(struct staged_desk *desk);
+/* Wakes the owner's thread after a request was published. */
+void staged_wake_owner(struct staged_mailbox *mailbox);
 
 /* --------------------------------------------------------------------------- channel.c
  * The channel's lock is held. */
 
-/* One request and its data: at most a slot's or a chunk's bytes. `from` is the source of a put,
- * `to` where a get or an atomic leaves what came back. Waits until there is room for it; its number
- * is channel->taken then. operation: of this PE, for the wait. */
-weft_status staged_ask(struct staged_channel *channel, enum box_operation operation,
-                       const struct serve_request *request, const void *from, void *to);
+/* Sends one request with its data, at most a chunk. `from` is the source of a put, `to` the
+ * destination of a get or of an atomic's old value. It waits for a free slot and buffer space; the
+ * request's sequence number is then channel->begun. operation: of the caller, for the wait. */
+weft_status staged_send_request(struct staged_channel *channel, enum box_operation operation,
+                                const struct serve_request *request, const void *from, void *to);
 
-/* How many bytes one request can have, of a transfer of so many between this local memory and that
- * segment. */
-size_t staged_chunk(const struct path_world *world, const void *local, enum segment_id segment,
-                    size_t bytes);
+/* Bytes of a chunk, for a transfer of `bytes` bytes between local memory and the segment. */
+size_t staged_chunk_bytes(const struct path_world *world, const void *local,
+                          enum segment_id segment, size_t bytes);
 
-/* Moves on what can be moved on, without waiting. */
+/* Advances the channel without waiting. */
 weft_status staged_advance(struct staged_channel *channel);
 
-/* The asker may come no more for a long time, and somebody waits for what it has asked: this PE's
- * own thread publishes what still waits for a copy of its GPU. */
-void staged_leave_alone(struct staged_channel *channel);
+/* Lets this PE's owner thread publish the requests that still wait for a copy of its GPU, because
+ * the requester may not return to the channel for a long time while the peer waits for them. */
+void staged_hand_to_thread(struct staged_channel *channel);
 
-/* Return when the first `number` requests are published, or gone; WEFT_OK, or why the channel is
- * not used any more. */
+/* Wait until the first `sequence` requests are published, or retired. They return WEFT_OK, or why
+ * the channel has failed. */
 weft_status staged_await_published(struct staged_channel *channel, enum box_operation operation,
-                                   uint64_t number);
-weft_status staged_await_gone(struct staged_channel *channel, enum box_operation operation,
-                              uint64_t number);
+                                   uint64_t sequence);
+weft_status staged_await_retired(struct staged_channel *channel, enum box_operation operation,
+                                 uint64_t sequence);
 
 #endif

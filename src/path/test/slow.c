@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path `slow`: a thread of its own carries every operation out later, in order or not, with delays
- * and failures on demand. It has what a network has (state, a thread, completion later, an error
- * that arrives long after the call) without a network. For tests; chosen only by WEFT_PATH=slow,
- * told by WEFT_SLOW how: "order=random,delay=200us,seed=7,fail=12,lie=3".
+/* Path `slow`, for tests: a thread executes every operation later, in order or not, with delays and
+ * failures as configured. It behaves like a network (state, a thread, late completion, an error
+ * long after the call) without one. It is used only with WEFT_PATH=slow; WEFT_SLOW configures it:
+ * "order=random,delay=200us,seed=7,fail=12,lie=3".
  *
- * Guarantees: what was given to a PE before a fence is carried out before what is given to that PE
- * after it; to different PEs nothing is ordered, as over several links of a network. A failed
- * operation is lost, told by the next fence or quiet of its context, and so is every later
- * operation to that PE, by the call itself. From the lie-th operation on, blocking puts of
- * LIE_BYTES and more arrive with a wrong byte; smaller ones, flags among them, stay right, so that
- * wrong data can be told from data that has not arrived. */
+ * Guarantees: operations to a PE before a fence are executed before operations to that PE after it.
+ * Operations to different PEs have no order, like those on several links of a network. A failed
+ * operation is lost; the next fence or quiet of its context reports it, and every later operation
+ * to that PE fails at once. From the lie-th operation on, blocking puts of LIE_BYTES or more arrive
+ * with a wrong byte. Smaller ones, such as flags, stay right, so that a test can tell wrong data
+ * from data that have not arrived. */
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/status.h"
@@ -29,17 +29,17 @@ enum { LIE_BYTES = 48 };
 
 struct options {
     bool random;
-    uint64_t delay_ns; /* at most, in front of each operation */
+    uint64_t delay_ns; /* longest delay before each operation, ns */
     uint32_t seed;
-    uint64_t fail; /* the fail-th operation of a context fails; 0 = none does */
-    uint64_t lie;  /* from this one on, puts are falsified; 0 = none is */
+    uint64_t fail; /* the fail-th operation of a context fails; 0: none */
+    uint64_t lie;  /* puts from this operation on are falsified; 0: none */
 };
 
-struct entry {
+struct queued_op {
     struct deferred_op deferred;
-    uint64_t number;
-    bool fence; /* no operation: what is behind it waits for what is in front */
-    bool *done; /* a caller waits for it; NULL: nobody does */
+    uint64_t sequence;
+    bool fence; /* no operation; those behind it wait for those in front of it */
+    bool *done; /* set when the operation is done; NULL if no caller waits */
     weft_status *result;
 };
 
@@ -48,14 +48,15 @@ struct path_state {
     struct options options;
     pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t given, finished;
-    struct entry *entries; /* in the order in which they were given */
-    size_t count, room;
+    pthread_cond_t queued_cond, done_cond;
+    struct queued_op *entries; /* in the order of the calls */
+    size_t count, capacity;
     bool busy, stop;
-    uint64_t numbers;
+    uint64_t last_sequence;
     uint32_t random;
-    bool *broken;  /* [npes] an operation to that PE has failed */
-    size_t *first; /* [npes] for choose(): fences in front of the first entry to that PE */
+    bool *broken;          /* [npes] an operation to that PE has failed */
+    size_t *fences_before; /* [npes] for choose_random(): fences in front of the first entry to that
+                              PE */
     weft_status failed;
     char sentence[256]; /* of the first failure since the last fence or quiet */
 };
@@ -65,21 +66,21 @@ _Static_assert(offsetof(struct path_state, path) == 0, "path/local/carrier.c fin
 
 static weft_status parse_option(const char *word, struct options *options)
 {
-    unsigned long long number;
+    unsigned long long value;
     int used = 0;
     size_t length = strlen(word);
     if (strcmp(word, "order=random") == 0)
         options->random = true;
     else if (strcmp(word, "order=given") == 0)
         options->random = false;
-    else if (sscanf(word, "delay=%lluus%n", &number, &used) == 1 && (size_t)used == length)
-        options->delay_ns = number * 1000;
-    else if (sscanf(word, "seed=%llu%n", &number, &used) == 1 && (size_t)used == length)
-        options->seed = (uint32_t)number;
-    else if (sscanf(word, "fail=%llu%n", &number, &used) == 1 && (size_t)used == length)
-        options->fail = number;
-    else if (sscanf(word, "lie=%llu%n", &number, &used) == 1 && (size_t)used == length)
-        options->lie = number;
+    else if (sscanf(word, "delay=%lluus%n", &value, &used) == 1 && (size_t)used == length)
+        options->delay_ns = value * 1000;
+    else if (sscanf(word, "seed=%llu%n", &value, &used) == 1 && (size_t)used == length)
+        options->seed = (uint32_t)value;
+    else if (sscanf(word, "fail=%llu%n", &value, &used) == 1 && (size_t)used == length)
+        options->fail = value;
+    else if (sscanf(word, "lie=%llu%n", &value, &used) == 1 && (size_t)used == length)
+        options->lie = value;
     else
         return base_fail(
             WEFT_ERR_CONFIG,
@@ -105,72 +106,74 @@ static weft_status parse_options(struct options *options)
 
 /* ---------------------------------------------------------------------------------- the thread */
 
-/* A random one of the entries that may go next: those with no fence between them and an earlier
- * entry to the same PE. There is one, since the first entry is no fence. */
-static size_t choose(struct path_state *state)
+/* A random entry among those that may run next: no fence is between them and an earlier entry to
+ * the same PE. There is one, since the first entry is no fence. */
+static size_t choose_random(struct path_state *state)
 {
-    size_t fences = 0, open = 0, chosen = 0;
-    memset(state->first, 0xff, (size_t)state->path.world->npes * sizeof *state->first);
+    size_t fences = 0, candidates = 0, chosen = 0;
+    memset(state->fences_before, 0xff,
+           (size_t)state->path.world->npes * sizeof *state->fences_before);
     for (size_t i = 0; i < state->count; i++) {
-        const struct entry *entry = &state->entries[i];
+        const struct queued_op *entry = &state->entries[i];
         if (entry->fence) {
             fences++;
             continue;
         }
-        size_t *first = &state->first[entry->deferred.at.peer->pe];
-        if (*first == SIZE_MAX)
-            *first = fences;
-        if (*first == fences && random_below(&state->random, (uint32_t)++open) == 0)
+        size_t *fences_before = &state->fences_before[entry->deferred.at.peer->pe];
+        if (*fences_before == SIZE_MAX)
+            *fences_before = fences;
+        if (*fences_before == fences && random_below(&state->random, (uint32_t)++candidates) == 0)
             chosen = i;
     }
     return chosen;
 }
 
-/* The entry to do next; a fence when nothing is in front of it. Under the lock, count > 0. */
-static struct entry take(struct path_state *state)
+/* Removes the entry to run next, or a fence with nothing in front of it. Lock held, count > 0. */
+static struct queued_op dequeue(struct path_state *state)
 {
-    size_t i = state->options.random && !state->entries[0].fence ? choose(state) : 0;
-    struct entry entry = state->entries[i];
+    size_t i = state->options.random && !state->entries[0].fence ? choose_random(state) : 0;
+    struct queued_op entry = state->entries[i];
     memmove(&state->entries[i], &state->entries[i + 1],
             (--state->count - i) * sizeof *state->entries);
     return entry;
 }
 
-static void drop(struct deferred_op *deferred)
+static void drop_copy(struct deferred_op *deferred)
 {
     if (deferred->own_copy)
         free(deferred->data);
 }
 
-static weft_status fail_on_demand(struct entry *entry)
+static weft_status fail_as_configured(struct queued_op *entry)
 {
     char text[96];
     deferred_op_text(&entry->deferred, text, sizeof text);
-    drop(&entry->deferred);
-    return base_fail(WEFT_ERR_PATH, "path slow: operation %llu, %s, failed (WEFT_SLOW asks for it)",
-                     (unsigned long long)entry->number, text);
+    drop_copy(&entry->deferred);
+    return base_fail(WEFT_ERR_PATH,
+                     "path slow: operation %llu, %s, failed, as WEFT_SLOW configures",
+                     (unsigned long long)entry->sequence, text);
 }
 
-/* Only copies of a blocking put: a source of the program is not touched. */
-static void lie(const struct path_state *state, struct entry *entry)
+/* Falsifies only the copy of a blocking put, never the application's source. */
+static void falsify_data(const struct path_state *state, struct queued_op *entry)
 {
     struct deferred_op *deferred = &entry->deferred;
-    if (state->options.lie && entry->number >= state->options.lie && deferred->own_copy &&
+    if (state->options.lie && entry->sequence >= state->options.lie && deferred->own_copy &&
         deferred->bytes >= LIE_BYTES)
         ((unsigned char *)deferred->data)[deferred->bytes / 2] ^= 0x10;
 }
 
-static void pause_for(uint64_t ns)
+static void sleep_for_ns(uint64_t ns)
 {
     struct timespec time = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
     if (ns)
         nanosleep(&time, NULL);
 }
 
-/* Under the lock, which is released meanwhile. */
-static void carry_one(struct path_state *state)
+/* Lock held; it is released during the execution. */
+static void execute_one(struct path_state *state)
 {
-    struct entry entry = take(state);
+    struct queued_op entry = dequeue(state);
     uint64_t delay = state->options.delay_ns
                          ? random_below(&state->random, (uint32_t)state->options.delay_ns + 1)
                          : 0;
@@ -178,10 +181,10 @@ static void carry_one(struct path_state *state)
         return;
     state->busy = true;
     pthread_mutex_unlock(&state->lock);
-    pause_for(delay);
-    lie(state, &entry);
-    weft_status status = entry.number == state->options.fail
-                             ? fail_on_demand(&entry)
+    sleep_for_ns(delay);
+    falsify_data(state, &entry);
+    weft_status status = entry.sequence == state->options.fail
+                             ? fail_as_configured(&entry)
                              : deferred_op_run(&state->path, &entry.deferred);
     if (!status)
         status = deferred_quiet(&state->path);
@@ -199,16 +202,16 @@ static void carry_one(struct path_state *state)
     }
 }
 
-static void *carry(void *argument)
+static void *run_slow_thread(void *argument)
 {
     struct path_state *state = argument;
     pthread_mutex_lock(&state->lock);
     while (!state->stop) {
         if (state->count)
-            carry_one(state);
+            execute_one(state);
         else
-            pthread_cond_wait(&state->given, &state->lock);
-        pthread_cond_broadcast(&state->finished);
+            pthread_cond_wait(&state->queued_cond, &state->lock);
+        pthread_cond_broadcast(&state->done_cond);
     }
     pthread_mutex_unlock(&state->lock);
     return NULL;
@@ -216,8 +219,8 @@ static void *carry(void *argument)
 
 /* ------------------------------------------------------------------------------------- callers */
 
-/* Waits for `finished` once, at most until the limit of waits. Under the lock. */
-static weft_status await_finished(struct path_state *state, uint64_t since_ns)
+/* Waits once for done_cond, until the wait limit at most. Lock held. */
+static weft_status await_done(struct path_state *state, uint64_t since_ns)
 {
     uint64_t limit = state->path.world->wait_limit_ns;
     struct timespec until;
@@ -225,7 +228,7 @@ static weft_status await_finished(struct path_state *state, uint64_t since_ns)
     until.tv_nsec += 100 * 1000 * 1000;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
-    pthread_cond_timedwait(&state->finished, &state->lock, &until);
+    pthread_cond_timedwait(&state->done_cond, &state->lock, &until);
     uint64_t waited = clock_now_ns() - since_ns;
     if (!limit || waited < limit)
         return WEFT_OK;
@@ -234,65 +237,65 @@ static weft_status await_finished(struct path_state *state, uint64_t since_ns)
                      (double)waited * 1e-9, state->count);
 }
 
-static weft_status make_room(struct path_state *state)
+static weft_status grow_queue(struct path_state *state)
 {
-    if (state->count < state->room)
+    if (state->count < state->capacity)
         return WEFT_OK;
-    size_t room = state->room ? 2 * state->room : 64;
-    struct entry *entries = realloc(state->entries, room * sizeof *entries);
+    size_t capacity = state->capacity ? 2 * state->capacity : 64;
+    struct queued_op *entries = realloc(state->entries, capacity * sizeof *entries);
     if (!entries)
         return base_fail(WEFT_ERR_NO_MEMORY, "path slow: no private memory for %zu operations",
-                         room);
+                         capacity);
     state->entries = entries;
-    state->room = room;
+    state->capacity = capacity;
     return WEFT_OK;
 }
 
-/* Under the lock. */
-static weft_status give(struct path_state *state, struct entry entry)
+/* Lock held. */
+static weft_status enqueue(struct path_state *state, struct queued_op entry)
 {
-    weft_status status = make_room(state);
+    weft_status status = grow_queue(state);
     int pe = entry.fence ? 0 : entry.deferred.at.peer->pe;
     if (!status && !entry.fence && state->broken[pe])
         status = base_fail(WEFT_ERR_PATH, "path slow: an earlier operation to PE %d failed", pe);
     if (status) {
-        drop(&entry.deferred);
+        drop_copy(&entry.deferred);
         return status;
     }
-    entry.number = entry.fence ? 0 : ++state->numbers;
+    entry.sequence = entry.fence ? 0 : ++state->last_sequence;
     state->entries[state->count++] = entry;
-    pthread_cond_signal(&state->given);
+    pthread_cond_signal(&state->queued_cond);
     return WEFT_OK;
 }
 
-static weft_status give_later(struct path_state *state, struct deferred_op deferred)
+static weft_status enqueue_later(struct path_state *state, struct deferred_op deferred)
 {
     pthread_mutex_lock(&state->lock);
-    weft_status status = give(state, (struct entry){.deferred = deferred});
+    weft_status status = enqueue(state, (struct queued_op){.deferred = deferred});
     pthread_mutex_unlock(&state->lock);
     return status;
 }
 
-/* Returns when the operation has been carried out. When the wait limit passes before, it is
- * withdrawn. */
-static weft_status give_and_wait(struct path_state *state, struct deferred_op deferred)
+/* Returns when the operation is done. At the wait limit it is withdrawn from the queue. */
+static weft_status enqueue_and_wait(struct path_state *state, struct deferred_op deferred)
 {
     bool done = false;
     weft_status result = WEFT_OK;
     uint64_t since = clock_now_ns();
     pthread_mutex_lock(&state->lock);
     weft_status status =
-        give(state, (struct entry){.deferred = deferred, .done = &done, .result = &result});
+        enqueue(state, (struct queued_op){.deferred = deferred, .done = &done, .result = &result});
     while (!done && !status)
-        status = await_finished(state, since);
+        status = await_done(state, since);
     for (size_t i = 0; status && i < state->count; i++)
         if (state->entries[i].done == &done)
             state->entries[i].fence = true;
-    while (status && state->busy) /* the thread may be carrying out this very operation */
-        pthread_cond_wait(&state->finished, &state->lock);
+    while (status && state->busy) /* The thread may be executing this operation. */
+        pthread_cond_wait(&state->done_cond, &state->lock);
     char sentence[sizeof state->sentence];
     memcpy(sentence, state->sentence, sizeof sentence);
-    if (!status && result) { /* returned here, so the next quiet need not */
+    if (!status &&
+        result) { /* The caller gets the failure now, so the next quiet need not report it. */
         state->failed = WEFT_OK;
         status = base_fail(result, "%s", sentence);
     }
@@ -300,7 +303,7 @@ static weft_status give_and_wait(struct path_state *state, struct deferred_op de
     return status;
 }
 
-static weft_status tell_failure(struct path_state *state)
+static weft_status return_failure(struct path_state *state)
 {
     weft_status status = state->failed;
     state->failed = WEFT_OK;
@@ -310,10 +313,10 @@ static weft_status tell_failure(struct path_state *state)
 static weft_status slow_fence(struct path_state *state)
 {
     pthread_mutex_lock(&state->lock);
-    weft_status status = tell_failure(state);
+    weft_status status = return_failure(state);
     if (!status && state->count)
-        status = give(state, (struct entry){.fence = true});
-    /* With nothing queued no entry is needed: the thread finishes what it carries out first. */
+        status = enqueue(state, (struct queued_op){.fence = true});
+    /* With an empty queue no fence is needed: the thread finishes its operation first. */
     pthread_mutex_unlock(&state->lock);
     return status;
 }
@@ -324,8 +327,8 @@ static weft_status slow_quiet(struct path_state *state)
     weft_status status = WEFT_OK;
     pthread_mutex_lock(&state->lock);
     while ((state->count || state->busy) && !status)
-        status = await_finished(state, since);
-    weft_status failed = tell_failure(state);
+        status = await_done(state, since);
+    weft_status failed = return_failure(state);
     pthread_mutex_unlock(&state->lock);
     return failed ? failed : status;
 }
@@ -335,11 +338,11 @@ static weft_status slow_quiet(struct path_state *state)
 static void free_state(struct path_state *state)
 {
     deferred_close(&state->path);
-    pthread_cond_destroy(&state->given);
-    pthread_cond_destroy(&state->finished);
+    pthread_cond_destroy(&state->queued_cond);
+    pthread_cond_destroy(&state->done_cond);
     pthread_mutex_destroy(&state->lock);
     free(state->broken);
-    free(state->first);
+    free(state->fences_before);
     free(state->entries);
     free(state);
 }
@@ -352,11 +355,11 @@ static weft_status slow_open(const struct path_world *world, struct path_state *
     if (state)
         state->broken = calloc((size_t)world->npes, sizeof *state->broken);
     if (state)
-        state->first = calloc((size_t)world->npes, sizeof *state->first);
-    if (!state || !state->broken || !state->first) {
+        state->fences_before = calloc((size_t)world->npes, sizeof *state->fences_before);
+    if (!state || !state->broken || !state->fences_before) {
         if (state) {
             free(state->broken);
-            free(state->first);
+            free(state->fences_before);
         }
         free(state);
         return base_fail(WEFT_ERR_NO_MEMORY, "path slow: no private memory");
@@ -364,15 +367,15 @@ static weft_status slow_open(const struct path_world *world, struct path_state *
     pthread_mutex_init(&state->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&state->given, NULL);
-    pthread_cond_init(&state->finished, &monotonic);
+    pthread_cond_init(&state->queued_cond, NULL);
+    pthread_cond_init(&state->done_cond, &monotonic);
     pthread_condattr_destroy(&monotonic);
     deferred_open(&state->path, world);
-    state->path.later = give_later;
-    state->path.now = give_and_wait;
+    state->path.later = enqueue_later;
+    state->path.now = enqueue_and_wait;
     weft_status status = parse_options(&state->options);
     state->random = (state->options.seed + ++contexts) * 2654435761u;
-    int error = status ? 0 : thread_start(&state->thread, carry, state);
+    int error = status ? 0 : thread_start(&state->thread, run_slow_thread, state);
     if (error)
         status = base_fail(WEFT_ERR_SYSTEM, "path slow: pthread_create: %s", strerror(error));
     if (status) {
@@ -387,12 +390,12 @@ static void slow_close(struct path_state *state)
 {
     pthread_mutex_lock(&state->lock);
     state->stop = true;
-    pthread_cond_signal(&state->given);
+    pthread_cond_signal(&state->queued_cond);
     pthread_mutex_unlock(&state->lock);
     pthread_join(state->thread, NULL);
-    /* What was never completed by a quiet is lost, as it may be. */
+    /* Operations that no quiet has completed may be lost. */
     for (size_t i = 0; i < state->count; i++)
-        drop(&state->entries[i].deferred);
+        drop_copy(&state->entries[i].deferred);
     free_state(state);
 }
 

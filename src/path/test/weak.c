@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path `weak`: the worst that the contract permits. Puts, signals and atomics that fetch nothing
- * are held back in copies and delivered late and in random order; non-blocking ones look at their
- * source, and fill their destination, as late as they may. Only fence, quiet, a full queue and a PE
- * that waits let them out. A program that is right over this path does not rely on the
- * strong order of one machine's memory; one that forgot a fence fails here on any laptop. For
- * tests; chosen only by WEFT_PATH=weak. Delivery itself goes over path p2p. */
+/* Path `weak`, for tests: the weakest order that the contract permits. Puts, signals and atomics
+ * that fetch nothing are held back in copies and delivered late, in random order. Nonblocking
+ * operations read their source, and write their destination, as late as they may. Only fence,
+ * quiet, a full queue and a PE that waits deliver them. A program that is right over this path does
+ * not rely on the strong memory order of one machine; a program without a needed fence fails here
+ * on any machine. It is used only with WEFT_PATH=weak. Path p2p delivers the operations. */
 #include "base/status.h"
 #include "path/local/carrier.h"
 #include "path/test/random.h"
@@ -19,12 +19,12 @@ struct path_state {
     pthread_mutex_t lock;
     uint32_t random;
     int count;
-    weft_status failed; /* of a delivery since the last fence or quiet */
+    weft_status failed; /* failure of a delivery since the last fence or quiet */
     struct deferred_op held[HELD_MOST];
 };
 _Static_assert(offsetof(struct path_state, path) == 0, "path/local/carrier.c finds it there");
 
-static void deliver_one(struct path_state *state)
+static void deliver_random(struct path_state *state)
 {
     uint32_t i = random_below(&state->random, (uint32_t)state->count);
     struct deferred_op held = state->held[i];
@@ -33,18 +33,18 @@ static void deliver_one(struct path_state *state)
     state->failed = state->failed ? state->failed : status;
 }
 
-/* Everything goes out, in random order and now and then with a pause, so that a peer can see any
- * part of it without the rest: nothing among what is held has been ordered. */
+/* Delivers all operations in random order with random pauses, so that a peer may see any part of
+ * them without the rest: no fence has ordered them. */
 static void deliver_all(struct path_state *state)
 {
     while (state->count) {
-        deliver_one(state);
+        deliver_random(state);
         for (uint32_t pause = random_below(&state->random, 4) ? 0 : 200; pause; pause--)
             __asm__ volatile("" ::: "memory");
     }
 }
 
-static weft_status hold(struct path_state *state, struct deferred_op deferred)
+static weft_status hold_back(struct path_state *state, struct deferred_op deferred)
 {
     pthread_mutex_lock(&state->lock);
     if (state->count == HELD_MOST)
@@ -54,18 +54,18 @@ static weft_status hold(struct path_state *state, struct deferred_op deferred)
     return WEFT_OK;
 }
 
-static weft_status carry_out(struct path_state *state, struct deferred_op deferred)
+static weft_status execute_now(struct path_state *state, struct deferred_op deferred)
 {
     weft_status status = deferred_op_run(&state->path, &deferred);
     return status ? status : deferred_quiet(&state->path);
 }
 
-/* A waiting PE lets out one at a time. */
+/* A PE that waits delivers one operation at a time. */
 static bool weak_progress(struct path_state *state)
 {
     pthread_mutex_lock(&state->lock);
     if (state->count)
-        deliver_one(state);
+        deliver_random(state);
     pthread_mutex_unlock(&state->lock);
     return false;
 }
@@ -78,7 +78,7 @@ static weft_status weak_flush(struct path_state *state)
     state->failed = WEFT_OK;
     pthread_mutex_unlock(&state->lock);
     if (status)
-        return base_fail(status, "path weak: an operation that it had held back failed");
+        return base_fail(status, "path weak: a deferred operation failed");
     return deferred_quiet(&state->path);
 }
 
@@ -90,8 +90,8 @@ static weft_status weak_open(const struct path_world *world, struct path_state *
         return base_fail(WEFT_ERR_NO_MEMORY, "path weak: no private memory");
     pthread_mutex_init(&state->lock, NULL);
     deferred_open(&state->path, world);
-    state->path.later = hold;
-    state->path.now = carry_out;
+    state->path.later = hold_back;
+    state->path.now = execute_now;
     state->random = seed++ * 2654435761u;
     *result = state;
     return WEFT_OK;
@@ -99,7 +99,7 @@ static weft_status weak_open(const struct path_world *world, struct path_state *
 
 static void weak_close(struct path_state *state)
 {
-    /* What was never completed by a quiet is lost, as it may be. */
+    /* Operations that no quiet has completed may be lost. */
     for (int i = 0; i < state->count; i++)
         if (state->held[i].own_copy)
             free(state->held[i].data);
