@@ -21,8 +21,7 @@
  * completion queue is as long as the send ring, although the NIC writes only its first entry
  * (collapsed CQ). The NIC accepts only a size that would also do without collapsing. */
 
-/* Byte offsets of the two doorbell records in the page, and of the send counter in the QP's record.
- */
+/* Byte offsets of the doorbell records in the page, and of the send counter in the QP's record. */
 enum { CQ_RECORD = 64, QP_RECORD = 0, SEND_WORD = 4 };
 
 static size_t ring_bytes(const struct gda *gda)
@@ -72,7 +71,7 @@ static weft_status create_area(struct gda *gda)
     void *area =
         mmap(NULL, gda->area_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (area == MAP_FAILED)
-        return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no %zu bytes for %u queues",
+        return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no memory of %zu bytes for %u queues",
                          gda->area_bytes, gda_queue_count(gda));
     gda->area = area;
     weft_status status = WEFT_OK;
