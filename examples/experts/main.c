@@ -133,7 +133,7 @@ static void report(struct run *r)
     CHECK(r->job, layer_traffic(r->layer, &t));
     double all = (double)s->pes * s->tokens;
     double rows = over_all(r, WEFT_SUM, t.rows) / all;
-    double far = over_all(r, WEFT_SUM, t.far_rows) / all;
+    double far = over_all(r, WEFT_SUM, t.remote_rows) / all;
     double out = over_all(r, WEFT_MAX, t.bytes_out), back = over_all(r, WEFT_MAX, t.bytes_back);
     if (is_printing_pe(r))
         printf("a token goes to %.2f PEs, %.2f of them others; %.3f MB leave the busiest PE, and "

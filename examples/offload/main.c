@@ -80,7 +80,7 @@ static weft_status compute(struct training *t, uint32_t visit, float *block, uin
 static bool make_visit(struct training *t, uint32_t visit, uint64_t step)
 {
     uint64_t ns;
-    float *block = store_take(t->store, visit);
+    float *block = store_get_layer(t->store, visit);
     if (!block)
         return false;
     CHECK(t->job, weft_event_record(t->start, NULL));
@@ -90,7 +90,7 @@ static bool make_visit(struct training *t, uint32_t visit, uint64_t step)
     CHECK(t->job, weft_stream_synchronize(NULL));
     CHECK(t->job, weft_event_elapsed(t->start, t->end, &ns));
     t->computed_ns += ns;
-    return begun && store_give(t->store, visit);
+    return begun && store_release_layer(t->store, visit);
 }
 
 /* Measures the transfers of a step without computing: the second time, when memory and file have
@@ -100,8 +100,8 @@ static bool measure_transfers(struct training *t, uint64_t *ns)
     for (int round = 0; round < 2; round++) {
         uint64_t start = now_ns();
         for (uint32_t visit = 0; visit < 2 * t->options->shape.layers; visit++)
-            if (!store_take(t->store, visit) || !store_prefetch(t->store, visit) ||
-                !store_give(t->store, visit))
+            if (!store_get_layer(t->store, visit) || !store_prefetch(t->store, visit) ||
+                !store_release_layer(t->store, visit))
                 return false;
         *ns = now_ns() - start;
     }

@@ -105,7 +105,7 @@ static void release(struct hca_qp *q)
     free(q);
 }
 
-static void take_users(struct qp *qp, struct ibv_qp_init_attr_ex *a)
+static void add_users(struct qp *qp, struct ibv_qp_init_attr_ex *a)
 {
     qp->pd = pd_of(a->pd)->number;
     qp->device->pds[qp->pd]++;
@@ -148,7 +148,7 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
     pthread_mutex_init(&q->send_lock, NULL);
     pthread_mutex_init(&q->receive_lock, NULL);
     device_lock(d);
-    take_users(qp, a);
+    add_users(qp, a);
     qp->type = type;
     qp->dc_key = dc_key;
     atomic_store(&d->owners[qp->qpn & (MAX_QPS - 1)], q);

@@ -224,7 +224,7 @@ weft_status p2p_gpu_put_signal(struct remote to, const void *src, size_t bytes,
         status = p2p_gpu_address(signal, &at);
     if (status)
         return status;
-    bool plain = gpu_place_of(gpu, src) == GPU_PLACE_PLAIN, must_settle = !nbi && !plain;
+    bool plain = gpu_place_of(gpu, src) == GPU_PLACE_PLAIN, must_complete = !nbi && !plain;
     status = plain && !nbi ? gpu_copy_plain(gpu, state->stream, dst, src, bytes)
                            : copy_peer(to, dst, src, bytes, GPU_IN_ORDER);
     if (status)
@@ -232,7 +232,7 @@ weft_status p2p_gpu_put_signal(struct remote to, const void *src, size_t bytes,
     if (signal.segment != SEG_GPU)
         return signal_host(state, at, value, op);
     status = gpu_signal(gpu, state->stream, (uintptr_t)at, value, op);
-    return !status && must_settle ? gpu_quiet(gpu) : status;
+    return !status && must_complete ? gpu_quiet(gpu) : status;
 }
 
 /* Also the fence: a later CPU store to host memory must not overtake a copy. */

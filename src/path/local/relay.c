@@ -221,7 +221,7 @@ static void relay_close(struct path_state *state)
     free(state);
 }
 
-enum gpu_relay_policy relay_wish(const struct path_order *order)
+enum gpu_relay_policy relay_policy_of_order(const struct path_order *order)
 {
     bool named = false;
     for (int i = 0; i < order->count; i++)
