@@ -30,7 +30,7 @@ enum {
     SOCKETS_MOST = 4095,
 };
 
-struct options {
+struct hca_options {
     int pid; /* 0: all processes */
     bool json, queues, keys;
 };
@@ -164,7 +164,7 @@ static void make_printable(json_t *value)
     json_array_foreach(value, i, part) make_printable(part);
 }
 
-static json_t *query_all_adapters(const struct options *options, int *silent)
+static json_t *query_all_adapters(const struct hca_options *options, int *silent)
 {
     static unsigned lids[SOCKETS_MOST];
     json_t *all = json_array();
@@ -241,7 +241,7 @@ static void print_log(const json_t *device)
             printf("  ! %s\n", json_string_value(json_array_get(log, i)));
 }
 
-static void print_device(const json_t *device, const struct options *options)
+static void print_device(const json_t *device, const struct hca_options *options)
 {
     printf("%s of process %lld (%s): LID %lld, %s, %s; %zu queues, %lld keys, %lld doorbells, "
            "%lld requests, %lld errors\n",
@@ -262,7 +262,7 @@ static void print_device(const json_t *device, const struct options *options)
 
 static error_t parse_hca(int key, char *argument, struct argp_state *state)
 {
-    struct options *options = state->input;
+    struct hca_options *options = state->input;
     char *end;
     switch (key) {
     case 'j':
@@ -300,7 +300,7 @@ int cmd_hca(int argc, char **argv)
             "Show the software adapters (WEFT_HCA=soft, or libweft_hca under any program) of this "
             "user's processes, or of process PID: queues with their states and counters, memory "
             "keys, the last lines of the error log. Exit status 1 when there is none."};
-    struct options options = {.queues = true};
+    struct hca_options options = {.queues = true};
     int silent;
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     json_t *all = query_all_adapters(&options, &silent), *device;

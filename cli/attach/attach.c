@@ -8,7 +8,7 @@
 #include <argp.h>
 #include <stdlib.h>
 
-struct options {
+struct attach_options {
     int pid;
     int json;
     int history;
@@ -16,7 +16,7 @@ struct options {
 
 static error_t parse_attach(int key, char *argument, struct argp_state *state)
 {
-    struct options *options = state->input;
+    struct attach_options *options = state->input;
     char *end;
     switch (key) {
     case 'j':
@@ -55,7 +55,7 @@ int cmd_attach(int argc, char **argv)
         .doc = "Show what each PE of the job of process PID does: state, waits, counters, last "
                "operations, which PE waits for which, and what is stuck. Works for the same user "
                "without further privileges, also when the process hangs."};
-    struct options options = {.history = 8};
+    struct attach_options options = {.history = 8};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     struct boxes_job job;
     char why[512];

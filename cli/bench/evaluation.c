@@ -318,7 +318,7 @@ static void draw_program(FILE *to, const struct program *program, const struct b
     }
 }
 
-static void write_head(FILE *to, const struct suite *suite, const struct bench_sides *sides)
+static void write_suite_head(FILE *to, const struct suite *suite, const struct bench_sides *sides)
 {
     char date[32];
     time_t now = time(NULL);
@@ -393,7 +393,7 @@ int bench_suite(const struct bench_options *given)
             sides_print_table(&sides);
         }
         if (page && i == 0)
-            write_head(page, suite, &sides);
+            write_suite_head(page, suite, &sides);
         if (page)
             draw_program(page, program, &sides);
         good &= all_verified(&sides) && !sides.failed;

@@ -141,7 +141,7 @@ static void write_table(FILE *to, const struct bench_point *points, int count)
     fprintf(to, "</table>\n");
 }
 
-static void write_head(FILE *to, const struct bench *bench)
+static void write_html_head(FILE *to, const struct bench *bench)
 {
     char date[32];
     time_t now = time(NULL);
@@ -163,7 +163,7 @@ static bool of_one_line(const struct bench_point *a, const struct bench_point *b
 
 void bench_html(FILE *to, const struct bench *bench, const struct bench_point *points, int count)
 {
-    write_head(to, bench);
+    write_html_head(to, bench);
     for (int i = 0, n; i < count; i += n) {
         for (n = 1; i + n < count && n < PLOT_POINTS && of_one_line(&points[i + n], &points[i]);
              n++)

@@ -13,26 +13,26 @@
 #include <weft/map.h>
 
 /* Host memory of a transfer. */
-struct side {
+struct map_side {
     char *at;
     bool pinned;
 };
 
-static weft_status side_open(struct bench *bench, size_t bytes, bool pinned, struct side *side)
+static weft_status side_open(struct bench *bench, size_t bytes, bool pinned, struct map_side *side)
 {
-    *side = (struct side){aligned_alloc(4096, (bytes + 4095) / 4096 * 4096), pinned};
+    *side = (struct map_side){aligned_alloc(4096, (bytes + 4095) / 4096 * 4096), pinned};
     if (!side->at)
         return base_fail(WEFT_ERR_NO_MEMORY, "no memory for %zu bytes", bytes);
     bench_fill(side->at, bytes, 7);
     weft_status status = pinned ? weft_register(bench->job, side->at, bytes) : WEFT_OK;
     if (status) {
         free(side->at);
-        *side = (struct side){0};
+        *side = (struct map_side){0};
     }
     return status;
 }
 
-static void side_close(struct bench *bench, struct side *side)
+static void side_close(struct bench *bench, struct map_side *side)
 {
     if (side->pinned)
         weft_unregister(bench->job, side->at);
@@ -80,7 +80,7 @@ static weft_status act_driver_from(struct bench *bench, struct bench_case *c, ch
 static weft_status repeat_copy(struct bench *bench, struct bench_case *c, act *act, bool pinned,
                                bool driver, uint64_t iterations, double *ns)
 {
-    struct side side;
+    struct map_side side;
     if (bench->me != bench->from)
         return WEFT_OK;
     weft_status status = side_open(bench, c->bytes, pinned, &side);
@@ -107,7 +107,7 @@ static weft_status repeat_copy(struct bench *bench, struct bench_case *c, act *a
 static weft_status check_copied(struct bench *bench, struct bench_case *c, act *act, bool in,
                                 bool pinned, bool driver, int at, bool *right)
 {
-    struct side side = {0};
+    struct map_side side = {0};
     weft_status status = bench_set(bench, c->src, c->bytes, 3);
     if (!status)
         status = bench_set(bench, c->dst, c->bytes, 5);
@@ -159,7 +159,7 @@ weft_status map_copy_to_single_run(struct bench *bench, struct bench_case *c, ui
                                    double *ns)
 {
     enum { PAUSE_NS = 2000 };
-    struct side side;
+    struct map_side side;
     if (bench->me != bench->from)
         return WEFT_OK;
     weft_status status = side_open(bench, c->bytes, false, &side);

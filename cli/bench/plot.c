@@ -25,7 +25,7 @@ static double y_at(const struct frame *frame, double y)
     return HEIGHT - BOTTOM - (log10(y) - frame->y_low) / span * (HEIGHT - TOP - BOTTOM);
 }
 
-static void widen(struct frame *frame, double y)
+static void include_value(struct frame *frame, double y)
 {
     if (!(y > 0))
         return;
@@ -42,9 +42,9 @@ static bool find_frame(const struct plot *plot, struct frame *frame)
         for (int i = 0; i < series->n; i++) {
             frame->x_low = fmin(frame->x_low, log2(series->x[i]));
             frame->x_high = fmax(frame->x_high, log2(series->x[i]));
-            widen(frame, series->y[i]);
-            widen(frame, series->low[i]);
-            widen(frame, series->high[i]);
+            include_value(frame, series->y[i]);
+            include_value(frame, series->low[i]);
+            include_value(frame, series->high[i]);
         }
     }
     if (frame->y_low == frame->y_high)
@@ -161,7 +161,7 @@ void plot_draw(FILE *to, const struct plot *plot)
 }
 
 /* Colours of the series, in pairs: two paths of one kind are usually neighbours. */
-static const char style[] =
+static const char plot_style[] =
     ":root{color-scheme:light dark;--ink:#222;--paper:#fff;--line:#1663b0;--grid:#ddd;"
     "--floor:#b3541e;--c1:#b3541e;--c2:#2a7f4f;--c3:#8a4bb0;--c4:#b08a00;--c5:#0f8c93;--c6:#c2386b;"
     "--c7:#6b7280;--c8:#4a6b00;--c9:#7a3b1e;--c10:#3346a8;--c11:#9c1f1f}"
@@ -191,7 +191,7 @@ void plot_page_begin(FILE *to, const char *title)
     fprintf(to,
             "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
             "<title>%s</title><style>%s</style></head><body>\n<h1>%s</h1>\n",
-            title, style, title);
+            title, plot_style, title);
 }
 
 void plot_page_end(FILE *to)

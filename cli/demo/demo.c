@@ -18,7 +18,7 @@
 enum { KEY_IMAGE = 256, KEY_IN_JOB, KEY_GPUS, KEY_LINKS };
 enum { PES_BY_ITSELF = 4, PES_ON_GPUS = 8, MOST_PES = DEMO_PES_MAX };
 
-struct options {
+struct demo_options {
     const char *image, *output;
     int pes;
     bool json;
@@ -42,7 +42,7 @@ static const struct argp_option demo_option_list[] = {
 
 static error_t parse_demo(int key, char *argument, struct argp_state *state)
 {
-    struct options *options = state->input;
+    struct demo_options *options = state->input;
     char *end;
     switch (key) {
     case KEY_IMAGE:
@@ -90,7 +90,7 @@ static int demo_give_up(const struct demo *demo)
     return EXIT_FAULT;
 }
 
-static int run_pe(const struct options *options)
+static int run_pe(const struct demo_options *options)
 {
     static struct demo demo;
     int cpus = usable_cpus(); /* before bench_prepare() binds this PE to one CPU */
@@ -153,7 +153,7 @@ static const char *find_default_image(const char *self)
 }
 
 /* Checks the options before a job is started. */
-static bool can_begin(struct options *options, const char *self)
+static bool can_begin(struct demo_options *options, const char *self)
 {
     struct image image;
     if (!options->image)
@@ -192,7 +192,7 @@ static int pes_for(int gpus)
 }
 
 /* Runs `weft run -n N weft demo --in-job ...`. */
-static int run_demo_job(const struct options *options, const char *self, const char *links)
+static int run_demo_job(const struct demo_options *options, const char *self, const char *links)
 {
     char pes[16], gpus[16];
     char *args[24] = {"weft run",   "-n",
@@ -213,7 +213,7 @@ static int run_demo_job(const struct options *options, const char *self, const c
     return cmd_run(n, args);
 }
 
-static int start_demo_job(struct options *options)
+static int start_demo_job(struct demo_options *options)
 {
     static char self[4096];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -252,7 +252,7 @@ int cmd_demo(int argc, char **argv)
         .doc = "Show on this machine what Weft does: start a job, test that its PEs reach each "
                "other's memory, compare its speed with memcpy, and restore an image together, on "
                "GPUs if there are any. Exit status 1 when any result was wrong."};
-    struct options options = {.output = "weft-demo"};
+    struct demo_options options = {.output = "weft-demo"};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     return options.called ? run_pe(&options) : start_demo_job(&options);
 }

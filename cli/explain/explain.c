@@ -21,7 +21,7 @@
 #include "tool/file_way.h"
 #include "tool/job_gpus.h"
 
-struct arguments {
+struct explain_arguments {
     struct machine_options options;
     const char *codes;
     const char *ends[2];
@@ -31,7 +31,7 @@ struct arguments {
 };
 
 /* --job PID PE PE */
-static void parse_pes(struct argp_state *state, struct arguments *a)
+static void parse_pes(struct argp_state *state, struct explain_arguments *a)
 {
     for (int i = 0; i < a->n; i++)
         if (!explain_pe_number(a->ends[i], &a->pes[i]))
@@ -45,7 +45,7 @@ static void parse_pes(struct argp_state *state, struct arguments *a)
 
 static error_t parse_explain(int key, char *argument, struct argp_state *state)
 {
-    struct arguments *a = state->input;
+    struct explain_arguments *a = state->input;
     char *end;
     switch (key) {
     case 'c':
@@ -419,7 +419,7 @@ static weft_status measure_named_pair(struct machine *machine, const struct prob
     return status ? status : machine_measure_pair(machine, interface, y->name, x->name, false);
 }
 
-static void measure_ends(const struct arguments *a, struct machine *machine, const char *x,
+static void measure_ends(const struct explain_arguments *a, struct machine *machine, const char *x,
                          const char *y)
 {
     struct probe *probe = NULL;
@@ -439,7 +439,7 @@ static void measure_ends(const struct arguments *a, struct machine *machine, con
 
 /* Resolves links and relative names on this machine, also of a file that does not exist yet. Not
  * for a recorded machine. */
-static const char *absolute_path(const struct arguments *a, const char *name, char *real)
+static const char *absolute_path(const struct explain_arguments *a, const char *name, char *real)
 {
     char folder[PATH_MAX];
     const char *last = strrchr(name, '/');
@@ -454,7 +454,7 @@ static const char *absolute_path(const struct arguments *a, const char *name, ch
 
 /* Queries the end that is a file of this machine. NULL: neither is, or the file cannot be
  * opened, with the reason in `why`. */
-static const weft_file_info *find_file(const struct arguments *a, const char *x, const char *y,
+static const weft_file_info *find_file(const struct explain_arguments *a, const char *x, const char *y,
                                        weft_file_info *info, char *why, size_t why_bytes)
 {
     static const char prefix[] = "weft_file_open: ";
@@ -474,7 +474,7 @@ static const weft_file_info *find_file(const struct arguments *a, const char *x,
 }
 
 /* Explains one pair and returns the exit status. With a list, appends to it instead of printing. */
-static int explain_one(const struct arguments *a, struct machine *machine, const char *x,
+static int explain_one(const struct explain_arguments *a, struct machine *machine, const char *x,
                        const char *y, json_t *list)
 {
     static struct verdict v;
@@ -501,7 +501,7 @@ static int explain_one(const struct arguments *a, struct machine *machine, const
     return status;
 }
 
-static int explain_job(const struct arguments *a, struct machine *machine)
+static int explain_job(const struct explain_arguments *a, struct machine *machine)
 {
     struct job_gpus job = {.n = 0};
     const bool has_pes = explain_is_job(a->job);
@@ -576,7 +576,7 @@ int cmd_explain(int argc, char **argv)
                "that are off, the evidence, the remedy and who can apply it. Exit status 1 when "
                "something is off or slow. coll: the algorithm of a collective on GPU memory, and "
                "the estimated time of each algorithm."};
-    struct arguments a = {.n = 0};
+    struct explain_arguments a = {.n = 0};
     if (argc > 1 && strcmp(argv[1], "coll") == 0 && !(argc > 2 && argv[2][0] == '-'))
         return explain_coll(argc - 2, argv + 2);
     argp_parse(&argp, argc, argv, 0, NULL, &a);

@@ -48,7 +48,7 @@ bool explain_pe_number(const char *text, int *pe)
 
 enum { LABEL = 12 }; /* column at which the text of a line starts */
 
-static void print_line(const char *label, const char *text)
+static void print_labelled(const char *label, const char *text)
 {
     columns_print(stdout, LABEL, "  %-9s %s", label, text);
 }
@@ -62,14 +62,14 @@ static void print_choice(const char *kind, const struct choice *choice)
 {
     const char *label = "not used";
     if (choice->proof == CHOICE_UNUSED) {
-        print_line(kind, "not in use");
+        print_labelled(kind, "not in use");
         return;
     }
     if (choice->taken)
         print_path(kind, &choice->paths[0]);
     else
-        print_line(kind, "none");
-    print_line("path test", choice->proof == CHOICE_PROVEN ? "passed" : proof_name(choice->proof));
+        print_labelled(kind, "none");
+    print_labelled("path test", choice->proof == CHOICE_PROVEN ? "passed" : proof_name(choice->proof));
     for (int i = choice->taken; i < choice->n_paths; i++, label = "")
         print_path(label, &choice->paths[i]);
 }

@@ -546,7 +546,7 @@ static struct extent fit_page(struct layout *l)
 }
 
 /* Widens the drawing and keeps its content centred. */
-static void widen(struct drawing *d, double width)
+static void widen_frame(struct drawing *d, double width)
 {
     double by = (width - d->w) / 2;
     for (int i = 0; i < d->n_boxes; i++)
@@ -599,7 +599,7 @@ void draw_machine(const struct machine *machine, struct drawing *d)
         widest = w > widest ? w : widest;
     }
     if (d->w < widest + 2 * DRAW_MARGIN)
-        widen(d, widest + 2 * DRAW_MARGIN);
+        widen_frame(d, widest + 2 * DRAW_MARGIN);
     d->notes_x = DRAW_MARGIN;
     d->notes_y = d->h + 22;
     d->h += 22 + 18 * d->n_notes;

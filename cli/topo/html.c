@@ -9,7 +9,7 @@
 #include "machine/checks/checks.h"
 #include "machine_options.h"
 
-static const char style[] =
+static const char topo_style[] =
     "body{font-family:Helvetica,Arial,'DejaVu Sans',sans-serif;color:#1c2733;margin:24px;"
     "max-width:1600px}svg{max-width:100%;height:auto}table{border-collapse:collapse;margin:8px 0 "
     "24px}th,td{border:1px solid #c4ccd4;padding:4px 8px;text-align:right;font-size:13px}"
@@ -137,7 +137,7 @@ void topo_html(const struct machine *machine, FILE *to)
     topo_collect(machine, &topo);
     fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>", to);
     svg_text(to, machine->origin);
-    fprintf(to, "</title>\n<style>%s</style></head>\n<body>\n", style);
+    fprintf(to, "</title>\n<style>%s</style></head>\n<body>\n", topo_style);
     topo_svg(machine, to);
     if (machine->note) {
         fputs("<p>", to);

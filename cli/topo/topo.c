@@ -25,14 +25,14 @@ enum {
     KEY_HTML
 };
 
-struct arguments {
+struct topo_arguments {
     struct machine_options options;
     const char *record, *svg, *html, *nccl;
     int anonymous, tree, links, routes, assign, watch, times;
     double seconds;
 };
 
-static void parse_watch(struct arguments *a, const char *argument, struct argp_state *state)
+static void parse_watch(struct topo_arguments *a, const char *argument, struct argp_state *state)
 {
     char *end = NULL;
     a->watch = 1;
@@ -43,7 +43,7 @@ static void parse_watch(struct arguments *a, const char *argument, struct argp_s
 
 static error_t parse_topo(int key, char *argument, struct argp_state *state)
 {
-    struct arguments *a = state->input;
+    struct topo_arguments *a = state->input;
     switch (key) {
     case 'r':
         a->record = argument;
@@ -124,7 +124,7 @@ static int close_file(FILE *to, const char *path)
     return EXIT_FAULT;
 }
 
-static int record_machine(const struct machine *machine, const struct arguments *a)
+static int record_machine(const struct machine *machine, const struct topo_arguments *a)
 {
     char *text = machine_format(machine, a->anonymous);
     FILE *to = text ? open_file(a->record) : NULL;
@@ -161,7 +161,7 @@ static int write_nccl(const struct machine *machine, const char *path)
 }
 
 /* Applies the change to a copy, since both states are needed. */
-static int what_if(const struct arguments *a)
+static int what_if(const struct topo_arguments *a)
 {
     struct machine_options plain = a->options;
     plain.what_if = NULL;
@@ -181,7 +181,7 @@ static int what_if(const struct arguments *a)
     return status;
 }
 
-static int show_machine(struct machine *machine, const struct arguments *a)
+static int show_machine(struct machine *machine, const struct topo_arguments *a)
 {
     static struct topo topo;
     if (a->options.measure)
@@ -219,7 +219,7 @@ int cmd_topo(int argc, char **argv)
         .children = children,
         .doc = "Show GPUs, NICs, disks and how they are connected: distance, expected and "
                "measured speed of every pair. With --what-if, the pairs that change."};
-    struct arguments a = {.times = -1};
+    struct topo_arguments a = {.times = -1};
     argp_parse(&argp, argc, argv, 0, NULL, &a);
     if (a.watch)
         return topo_watch(a.seconds, a.times);

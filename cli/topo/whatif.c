@@ -9,13 +9,13 @@
 #include "columns.h"
 #include "machine_options.h"
 
-struct side {
+struct whatif_side {
     char label[32];
     char path[64];
     int64_t mbps, latency_ns;
 };
 
-static void read_pair(const struct topo *topo, int a, int b, struct side *side)
+static void read_pair(const struct topo *topo, int a, int b, struct whatif_side *side)
 {
     struct routes routes = {.n = 0};
     memset(side, 0, sizeof *side);
@@ -29,7 +29,7 @@ static void read_pair(const struct topo *topo, int a, int b, struct side *side)
     side->latency_ns = best->latency_ns;
 }
 
-static bool sides_equal(const struct side *x, const struct side *y)
+static bool sides_equal(const struct whatif_side *x, const struct whatif_side *y)
 {
     return strcmp(x->label, y->label) == 0 && strcmp(x->path, y->path) == 0 && x->mbps == y->mbps &&
            x->latency_ns == y->latency_ns;
@@ -38,7 +38,7 @@ static bool sides_equal(const struct side *x, const struct side *y)
 /* Whether the line of (b, a) covers the pair (a, b), because both change in the same way. */
 static bool is_covered(const struct topo *x, const struct topo *y, int a, int b)
 {
-    struct side was, is, was_back, is_back;
+    struct whatif_side was, is, was_back, is_back;
     if (a < b)
         return false;
     read_pair(x, a, b, &was);
@@ -48,14 +48,14 @@ static bool is_covered(const struct topo *x, const struct topo *y, int a, int b)
     return sides_equal(&was, &was_back) && sides_equal(&is, &is_back);
 }
 
-static json_t *side_json(const struct side *s)
+static json_t *side_json(const struct whatif_side *s)
 {
     return json_pack("{s:s, s:s, s:o, s:o}", "distance", s->label, "path", s->path,
                      "expected_gbytes_per_s", json_gbps(s->mbps), "expected_us",
                      json_us(s->latency_ns));
 }
 
-static void print_side(const char *title, const struct side *s)
+static void print_side(const char *title, const struct whatif_side *s)
 {
     char gbps[16], us[16];
     columns_print(stdout, 16, "  %-7s %-5s %s, %s GB/s, %s us", title, s->label,
@@ -66,7 +66,7 @@ static void print_side(const char *title, const struct side *s)
 /* A pair that changes. */
 struct change {
     const char *a, *b;
-    struct side was, is;
+    struct whatif_side was, is;
 };
 
 struct changes {

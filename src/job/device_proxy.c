@@ -20,7 +20,7 @@ _Static_assert((int)BOX_PROXIES == (int)WEFT_DEV_RINGS_MOST,
                "the box has an entry for each thread");
 
 /* A ring and its thread. */
-struct ring {
+struct proxy_ring {
     struct proxy *proxy;
     struct weft_job *job;
     struct weft_ctx *ctx;  /* context of the world team; the job frees it */
@@ -32,7 +32,7 @@ struct device_proxy {
     struct weft_job *job;
     uint32_t n;
     struct proxy proxies[WEFT_DEV_RINGS_MOST];
-    struct ring rings[WEFT_DEV_RINGS_MOST];
+    struct proxy_ring rings[WEFT_DEV_RINGS_MOST];
 };
 
 /* ------------------------------------------------------------------------------------ addresses */
@@ -45,7 +45,7 @@ static bool is_inside(uintptr_t at, uintptr_t base, size_t size, size_t *offset)
 
 /* Resolves an address of this PE, as device code passes it, for the peer. Includes the library's
  * own areas. Device code has checked the range. */
-static weft_status resolve(const struct ring *self, uintptr_t at, int pe, struct remote *to)
+static weft_status resolve(const struct proxy_ring *self, uintptr_t at, int pe, struct remote *to)
 {
     const struct weft_job *job = self->job;
     bool found = false;
@@ -157,7 +157,7 @@ static weft_status put_packet(struct remote at, const struct proxy_request *r)
     return at.peer->ops->put(at, wire, sizeof wire, false);
 }
 
-static weft_status put_signal(const struct ring *self, struct remote at,
+static weft_status put_signal(const struct proxy_ring *self, struct remote at,
                               const struct proxy_request *r)
 {
     struct remote signal;
@@ -184,7 +184,7 @@ static bool is_empty(const struct proxy_request *r)
 }
 
 /* Fence or quiet of all paths with open state. */
-static weft_status order_paths(const struct ring *self, bool quiet)
+static weft_status order_paths(const struct proxy_ring *self, bool quiet)
 {
     struct weft_ctx *ctx = self->ctx;
     weft_status status = WEFT_OK;
@@ -196,7 +196,7 @@ static weft_status order_paths(const struct ring *self, bool quiet)
     return status;
 }
 
-static weft_status do_request(const struct ring *self, const struct proxy_request *r,
+static weft_status do_request(const struct proxy_ring *self, const struct proxy_request *r,
                               uint64_t *before)
 {
     struct remote at;
@@ -240,7 +240,7 @@ static weft_status do_request(const struct ring *self, const struct proxy_reques
 
 /* -------------------------------------------------------------- functions that the thread calls */
 
-static void fail_job(struct ring *self, weft_status status, const char *what, int pe)
+static void fail_job(struct proxy_ring *self, weft_status status, const char *what, int pe)
 {
     char sentence[512], to[24] = "";
     if (pe >= 0)
@@ -254,7 +254,7 @@ static void fail_job(struct ring *self, weft_status status, const char *what, in
 
 /* Records the current request in the black box, for `weft attach`, and at most once per millisecond
  * the number of requests after it. */
-static void show_begin(struct ring *self, int operation, int pe)
+static void show_begin(struct proxy_ring *self, int operation, int pe)
 {
     enum { LOOK_NS = 1000 * 1000 };
     struct box_proxy *box = self->box;
@@ -270,14 +270,14 @@ static void show_begin(struct ring *self, int operation, int pe)
     SHOW(box->behind, given ? given - 1 : 0);
 }
 
-static void show_end(struct ring *self)
+static void show_end(struct proxy_ring *self)
 {
     SHOW(self->box->since_ns, 0);
 }
 
 static uint64_t run_request(void *argument, const struct proxy_request *request)
 {
-    struct ring *self = argument;
+    struct proxy_ring *self = argument;
     struct box_proxy *box = self->box;
     uint64_t before = 0;
     if (job_failed(self->job))
@@ -291,7 +291,7 @@ static uint64_t run_request(void *argument, const struct proxy_request *request)
     return before;
 }
 
-static void order_ring(struct ring *self, bool quiet)
+static void order_ring(struct proxy_ring *self, bool quiet)
 {
     weft_status status = order_paths(self, quiet);
     if (status)
@@ -305,7 +305,7 @@ static void fence(void *argument)
 
 static void quiet(void *argument)
 {
-    struct ring *self = argument;
+    struct proxy_ring *self = argument;
     struct box_proxy *box = self->box;
     show_begin(self, WEFT_DEV_OP_QUIET, -1);
     order_ring(self, true);
@@ -316,7 +316,7 @@ static void quiet(void *argument)
 
 static bool progress(void *argument)
 {
-    struct weft_ctx *ctx = ((struct ring *)argument)->ctx;
+    struct weft_ctx *ctx = ((struct proxy_ring *)argument)->ctx;
     int open = __atomic_load_n(&ctx->open_count, __ATOMIC_ACQUIRE);
     bool needed = false;
     for (int i = 0; i < open; i++)
@@ -373,7 +373,7 @@ static weft_status make_rings(struct device_proxy *self, struct device_view *vie
 static weft_status start_ring(struct device_proxy *self, uint32_t number)
 {
     struct weft_job *job = self->job;
-    struct ring *ring = &self->rings[number];
+    struct proxy_ring *ring = &self->rings[number];
     ring->job = job;
     ring->proxy = &self->proxies[number];
     ring->box = &job->box->proxies[number];

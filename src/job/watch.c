@@ -14,17 +14,17 @@
 /* largest number of PEs of a node that are followed */
 enum { SET_WORDS = 64, SET_BITS = 64 * SET_WORDS };
 
-struct set {
+struct watch_set {
     uint64_t words[SET_WORDS];
     bool remote; /* the set also contains PEs of other nodes */
 };
 
-static bool set_has(const struct set *set, int i)
+static bool set_has(const struct watch_set *set, int i)
 {
     return set->words[i / 64] >> (i % 64) & 1;
 }
 
-static void set_add(struct set *set, int i)
+static void set_add(struct watch_set *set, int i)
 {
     set->words[i / 64] |= 1ull << (i % 64);
 }
@@ -42,7 +42,7 @@ static int slots(const struct weft_job *job)
     return job->boot->local_npes < SET_BITS ? job->boot->local_npes : SET_BITS;
 }
 
-static void add_pe(const struct weft_job *job, struct set *set, int pe)
+static void add_pe(const struct weft_job *job, struct watch_set *set, int pe)
 {
     int slot = pe < 0 ? -1 : slot_of(job, pe);
     set->remote |= slot < 0 && job->boot->nodes > 1;
@@ -53,7 +53,7 @@ static void add_pe(const struct weft_job *job, struct set *set, int pe)
 }
 
 /* Adds the PEs that the waits in the box of this slot depend on. */
-static void add_waits(const struct weft_job *job, struct set *set, int slot)
+static void add_waits(const struct weft_job *job, struct watch_set *set, int slot)
 {
     struct box *box = job_box(job, slot);
     for (int i = 0; i < BOX_WAITS; i++)
@@ -61,9 +61,9 @@ static void add_waits(const struct weft_job *job, struct set *set, int slot)
             add_pe(job, set, __atomic_load_n(&box->waits[i].peer, __ATOMIC_RELAXED));
 }
 
-static void collect_dependencies(const struct weft_job *job, int pe, struct set *set)
+static void collect_dependencies(const struct weft_job *job, int pe, struct watch_set *set)
 {
-    struct set followed = {{0}, false};
+    struct watch_set followed = {{0}, false};
     add_pe(job, set, pe);
     for (bool more = true; more;) {
         more = false;
@@ -111,7 +111,7 @@ static bool is_stopped(pid_t pid)
 
 struct watch watch_peers(struct weft_job *job, int pe)
 {
-    struct set set = {{0}, false};
+    struct watch_set set = {{0}, false};
     struct watch view = {0};
     collect_dependencies(job, pe, &set);
     for (int slot = 0; slot < slots(job); slot++) {

@@ -11,7 +11,7 @@
 
 enum { SECOND_BITS = 4, SECONDS = 1 << SECOND_BITS, FIRSTS = 64, NIL = 0 };
 
-struct block {
+struct heap_block {
     size_t offset; /* in granules, like all sizes in this file */
     size_t size;
     uint32_t before, after; /* neighbours in the range */
@@ -25,7 +25,7 @@ struct heap {
     size_t size;
     size_t used;
     size_t used_blocks;
-    struct block *blocks; /* record 0 is never used: NIL */
+    struct heap_block *blocks; /* record 0 is never used: NIL */
     uint32_t records, capacity, spare;
     uint64_t first_map;
     uint16_t second_map[FIRSTS];
@@ -50,7 +50,7 @@ static void class_of(size_t size, unsigned *first, unsigned *second)
 static void list_insert(struct heap *heap, uint32_t index)
 {
     unsigned first, second;
-    struct block *block = &heap->blocks[index];
+    struct heap_block *block = &heap->blocks[index];
     class_of(block->size, &first, &second);
     uint32_t head = heap->lists[first][second];
     block->used = false;
@@ -66,7 +66,7 @@ static void list_insert(struct heap *heap, uint32_t index)
 static void list_remove(struct heap *heap, uint32_t index)
 {
     unsigned first, second;
-    struct block *block = &heap->blocks[index];
+    struct heap_block *block = &heap->blocks[index];
     class_of(block->size, &first, &second);
     if (block->free_prev)
         heap->blocks[block->free_prev].free_next = block->free_next;
@@ -106,7 +106,7 @@ static bool records_reserve(struct heap *heap, uint32_t count)
     if (heap->records + count <= heap->capacity)
         return true;
     uint32_t capacity = heap->capacity * 2;
-    struct block *grown = realloc(heap->blocks, capacity * sizeof *grown);
+    struct heap_block *grown = realloc(heap->blocks, capacity * sizeof *grown);
     if (!grown)
         return false;
     heap->blocks = grown;
@@ -205,7 +205,7 @@ struct heap *heap_create(size_t size)
     }
     if (heap->size) {
         uint32_t whole = record_new(heap);
-        heap->blocks[whole] = (struct block){.offset = 0, .size = heap->size};
+        heap->blocks[whole] = (struct heap_block){.offset = 0, .size = heap->size};
         list_insert(heap, whole);
     }
     return heap;
@@ -227,8 +227,8 @@ static void split(struct heap *heap, uint32_t index, size_t size)
     if (heap->blocks[index].size == size)
         return;
     uint32_t rest = record_new(heap);
-    struct block *block = &heap->blocks[index];
-    heap->blocks[rest] = (struct block){.offset = block->offset + size,
+    struct heap_block *block = &heap->blocks[index];
+    heap->blocks[rest] = (struct heap_block){.offset = block->offset + size,
                                         .size = block->size - size,
                                         .before = index,
                                         .after = block->after};
@@ -284,7 +284,7 @@ weft_status heap_alloc(struct heap *heap, size_t bytes, size_t align, size_t *of
 /* Joins the free block `index` with its free right-hand neighbour. */
 static void merge_after(struct heap *heap, uint32_t index)
 {
-    struct block *block = &heap->blocks[index];
+    struct heap_block *block = &heap->blocks[index];
     uint32_t after = block->after;
     if (!after || heap->blocks[after].used)
         return;
@@ -336,7 +336,7 @@ bool heap_holds(const struct heap *heap, size_t offset, size_t bytes)
     /* Record 1 is always the leftmost block, because splits and merges keep the record of the left
      * block. */
     for (uint32_t index = 1; index; index = heap->blocks[index].after) {
-        const struct block *block = &heap->blocks[index];
+        const struct heap_block *block = &heap->blocks[index];
         size_t start = block->offset * HEAP_GRANULE, size = block->size * HEAP_GRANULE;
         if (offset >= start && offset - start < size)
             return block->used && bytes <= size - (offset - start);

@@ -30,12 +30,12 @@ static const char *words(struct cufile_error error)
 
 /* ------------------------------------------------------------------------------ udev's entry */
 
-struct entry {
+struct cufile_entry {
     char path[64]; /* "" = none was made */
 };
 
 /* What was made here is removed; folders only when they are empty. */
-static void remove_entry(struct entry *entry)
+static void remove_entry(struct cufile_entry *entry)
 {
     if (!entry->path[0])
         return;
@@ -45,7 +45,7 @@ static void remove_entry(struct entry *entry)
     entry->path[0] = '\0';
 }
 
-static bool make_entry(struct entry *entry, const char *file_system)
+static bool make_entry(struct cufile_entry *entry, const char *file_system)
 {
     mkdir("/run/udev", 0755);
     mkdir("/run/udev/data", 0755);
@@ -57,7 +57,7 @@ static bool make_entry(struct entry *entry, const char *file_system)
 }
 
 /* False, with why not: there is none and none can be made. */
-static bool find_entry(const char *path, const char *file_system, struct entry *entry, char *why,
+static bool find_entry(const char *path, const char *file_system, struct cufile_entry *entry, char *why,
                        size_t why_bytes)
 {
     struct stat st;
@@ -243,7 +243,7 @@ static double move_file(const struct cufile *c, const struct tool_cufile_move *p
 
 double tool_cufile_move(const struct tool_cufile_move *point, char *why, size_t why_bytes)
 {
-    struct entry entry;
+    struct cufile_entry entry;
     double gbps = -1;
     const struct cufile *c = load(why, why_bytes);
     if (!c)

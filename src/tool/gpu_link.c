@@ -8,20 +8,20 @@
 
 #include "driver/nvml.h"
 
-struct gpu_links {
+struct tool_gpu_links {
     struct nvml nvml;
 };
 
-struct gpu_links *gpu_links_open(void)
+struct tool_gpu_links *gpu_links_open(void)
 {
-    struct gpu_links *links = calloc(1, sizeof *links);
+    struct tool_gpu_links *links = calloc(1, sizeof *links);
     if (links && nvml_open(&links->nvml) == WEFT_OK)
         return links;
     free(links);
     return NULL;
 }
 
-void gpu_links_close(struct gpu_links *links)
+void gpu_links_close(struct tool_gpu_links *links)
 {
     if (!links)
         return;
@@ -48,7 +48,7 @@ static bool stands_at(const struct nvml *nvml, nvml_device device, const unsigne
     return true;
 }
 
-int gpu_links_generation(struct gpu_links *links, const char *address)
+int gpu_links_generation(struct tool_gpu_links *links, const char *address)
 {
     unsigned n = 0, generation = 0, place[4];
     const struct nvml *nvml = links ? &links->nvml : NULL;

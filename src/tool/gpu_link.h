@@ -3,14 +3,14 @@
 #ifndef WEFT_TOOL_GPU_LINK_H
 #define WEFT_TOOL_GPU_LINK_H
 
-struct gpu_links;
+struct tool_gpu_links;
 
 /* NULL without NVML; weft_last_error() says why. */
-struct gpu_links *gpu_links_open(void);
-void gpu_links_close(struct gpu_links *links);
+struct tool_gpu_links *gpu_links_open(void);
+void gpu_links_close(struct tool_gpu_links *links);
 
 /* Generation that the link of the GPU with this PCI address ("0000:0d:00.0") runs at; 0: not
  * told. */
-int gpu_links_generation(struct gpu_links *links, const char *address);
+int gpu_links_generation(struct tool_gpu_links *links, const char *address);
 
 #endif

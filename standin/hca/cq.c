@@ -13,7 +13,7 @@ enum {
 };
 
 /* Fields of a CQE that differ. */
-struct entry {
+struct cq_entry {
     uint8_t kind; /* CQE opcode */
     bool solicited;
     uint8_t opcode; /* WQE opcode */
@@ -47,7 +47,7 @@ static void write_gpu_entry(struct cq *cq, uint8_t *at, const void *words, const
            memory_flush(cq->device));
 }
 
-static void put_entry(struct cq *cq, const struct qp *qp, const struct entry *e)
+static void put_entry(struct cq *cq, const struct qp *qp, const struct cq_entry *e)
 {
     if (overrun(cq))
         return;
@@ -89,7 +89,7 @@ static void put_entry(struct cq *cq, const struct qp *qp, const struct entry *e)
 
 void cq_write_request(struct cq *cq, const struct qp *qp, const struct outstanding *f)
 {
-    struct entry e = {.kind = CQE_REQUEST,
+    struct cq_entry e = {.kind = CQE_REQUEST,
                       .solicited = f->solicited,
                       .opcode = f->opcode,
                       .index = f->index,
@@ -101,7 +101,7 @@ void cq_write_request(struct cq *cq, const struct qp *qp, const struct outstandi
 void cq_write_error(struct cq *cq, const struct qp *qp, bool responder, uint16_t index,
                     uint8_t opcode, uint8_t syndrome, uint8_t vendor)
 {
-    struct entry e = {.kind = responder ? CQE_RESPONSE_ERROR : CQE_REQUEST_ERROR,
+    struct cq_entry e = {.kind = responder ? CQE_RESPONSE_ERROR : CQE_REQUEST_ERROR,
                       .opcode = opcode,
                       .index = index,
                       .syndrome = syndrome,
@@ -113,7 +113,7 @@ void cq_write_error(struct cq *cq, const struct qp *qp, bool responder, uint16_t
 void cq_write_receive(struct cq *cq, const struct qp *qp, uint8_t kind, uint16_t index,
                       uint32_t bytes, uint32_t immediate, bool solicited)
 {
-    struct entry e = {.kind = kind,
+    struct cq_entry e = {.kind = kind,
                       .solicited = solicited,
                       .index = index,
                       .bytes = bytes,

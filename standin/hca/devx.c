@@ -41,16 +41,16 @@ enum {
 };
 
 /* A field of a command: byte offset of its dword, shift, width in bits. */
-struct field {
+struct hca_devx_field {
     uint16_t at;
     uint8_t shift, width;
 };
 
-static const struct field in_opcode = {0, 16, 16}, in_modifier = {4, 0, 16}, in_number = {8, 0, 24},
+static const struct hca_devx_field in_opcode = {0, 16, 16}, in_modifier = {4, 0, 16}, in_number = {8, 0, 24},
                           out_status = {0, 24, 8}, out_number = {8, 0, 24};
 /* CQ context, after the 16-byte header of CREATE_CQ. */
 enum { CQC = 0x10, CQC_RECORD_ADDRESS = CQC + 0x38, CQ_UMEM_OFFSET = 0x50 };
-static const struct field cqc_record_valid = {CQC, 25, 1}, cqc_size = {CQC, 21, 3},
+static const struct hca_devx_field cqc_record_valid = {CQC, 25, 1}, cqc_size = {CQC, 21, 3},
                           cqc_collapsed = {CQC, 20, 1}, cqc_ignore_overrun = {CQC, 17, 1},
                           cqc_record_umem = {CQC + 4, 0, 32}, cqc_log_size = {CQC + 0xc, 24, 5},
                           cq_umem = {0x58, 0, 32}, cq_umem_valid = {0x5c, 31, 1};
@@ -62,7 +62,7 @@ enum {
     QPC_DC_KEY = QPC + 0xc8,
     QP_UMEM_OFFSET = 0x100
 };
-static const struct field qpc_service = {QPC, 16, 8}, qpc_pd = {QPC + 4, 0, 24},
+static const struct hca_devx_field qpc_service = {QPC, 16, 8}, qpc_pd = {QPC + 4, 0, 24},
                           qpc_mtu = {QPC + 8, 29, 3}, qpc_log_rq = {QPC + 8, 19, 4},
                           qpc_log_rq_stride = {QPC + 8, 16, 3}, qpc_log_sq = {QPC + 8, 11, 4},
                           qpc_no_sq = {QPC + 8, 15, 1}, qpc_uar = {QPC + 0xc, 0, 24},
@@ -103,7 +103,7 @@ static uint32_t word_at(const uint8_t *p)
     return be32(v);
 }
 
-static uint32_t get(const struct command *c, struct field f)
+static uint32_t get(const struct command *c, struct hca_devx_field f)
 {
     return word_at(c->in + f.at) >> f.shift & (uint32_t)((UINT64_C(1) << f.width) - 1);
 }
@@ -113,7 +113,7 @@ static uint64_t get_be64(const struct command *c, size_t at)
     return (uint64_t)word_at(c->in + at) << 32 | word_at(c->in + at + 4);
 }
 
-static void set(uint8_t *out, struct field f, uint32_t v)
+static void set(uint8_t *out, struct hca_devx_field f, uint32_t v)
 {
     uint32_t mask = (uint32_t)((UINT64_C(1) << f.width) - 1) << f.shift;
     uint32_t w = be32((word_at(out + f.at) & ~mask) | (v << f.shift & mask));
@@ -168,7 +168,7 @@ static void *umem_range(struct device *d, uint32_t id, uint64_t offset, uint64_t
 
 static int query_caps(struct command *c)
 {
-    static const struct field cqe_version = {0x10 + 0x3c, 0, 4},
+    static const struct hca_devx_field cqe_version = {0x10 + 0x3c, 0, 4},
                               half_address = {0x10 + 0x40, 31, 1}, log_bf = {0x10 + 0x4c, 16, 5},
                               endianness = {0x10 + 0x8, 30, 2}, mode_1 = {0x10 + 0x8, 25, 1},
                               operations = {0x10 + 0x10, 0, 16}, size_qp = {0x10 + 0x14, 0, 16},
@@ -363,7 +363,7 @@ static uint8_t log_reads(uint32_t log)
  * in its optional-parameter mask. */
 static uint8_t access_flags_set(const struct command *c, uint32_t opcode)
 {
-    static const struct field optional = {0x10, 0, 32};
+    static const struct hca_devx_field optional = {0x10, 0, 32};
     enum { OPTIONAL_READ = 2, OPTIONAL_ATOMIC = 4, OPTIONAL_WRITE = 8 };
     uint32_t mask = opcode == CMD_RST2INIT ? ~0u : get(c, optional);
     return (uint8_t)((mask & OPTIONAL_WRITE ? MR_REMOTE_WRITE : 0) |

@@ -17,7 +17,7 @@ enum {
 };
 
 /* A request packet that is being executed. */
-struct request {
+struct respond_request {
     struct device *device;
     struct link_in *link;
     const struct packet *packet;
@@ -31,7 +31,7 @@ struct request {
 
 /* --- Responses --- */
 
-static struct packet *new_response(struct request *r, uint8_t kind, uint32_t payload)
+static struct packet *new_response(struct respond_request *r, uint8_t kind, uint32_t payload)
 {
     struct packet *p = ring_reserve(&r->link->responses, payload);
     if (p)
@@ -46,7 +46,7 @@ static struct packet *new_response(struct request *r, uint8_t kind, uint32_t pay
 
 /* Sends a NAK. respond_run() has reserved space for it. Later packets are dropped until the
  * expected PSN arrives. */
-static bool send_nak(struct request *r, uint8_t syndrome, uint32_t timer)
+static bool send_nak(struct respond_request *r, uint8_t syndrome, uint32_t timer)
 {
     struct packet *p = new_response(r, PACKET_NAK, 0);
     p->immediate = syndrome;
@@ -62,7 +62,7 @@ static bool send_nak(struct request *r, uint8_t syndrome, uint32_t timer)
 
 /* Queues an ACK for the connection. It must never name the PSN of a read or atomic: the requester
  * would take that for complete without its response. */
-static void acknowledge_later(struct request *r)
+static void acknowledge_later(struct respond_request *r)
 {
     if (r->responder->ack_pending)
         return;
@@ -104,7 +104,7 @@ static void drop_ack(struct link_in *l, unsigned place)
 
 /* Drops the connection's pending ACK if the response of a read or atomic acknowledges the same
  * packets. False: GPU memory has failed, so nothing may be acknowledged. */
-static bool acknowledge_by_response(struct request *r)
+static bool acknowledge_by_response(struct respond_request *r)
 {
     if (!r->responder->ack_pending || r->packet->psn != r->responder->expected_psn)
         return true;
@@ -143,7 +143,7 @@ static void end_message(struct responder *s)
 }
 
 /* Records that a packet was executed, and queues its ACK. */
-static bool finish_packet(struct request *r)
+static bool finish_packet(struct respond_request *r)
 {
     struct responder *s = r->responder;
     s->expected_psn = psn_add(r->packet->psn, 1);
@@ -158,7 +158,7 @@ static bool finish_packet(struct request *r)
 /* --- Memory --- */
 
 /* Translates the remote address of a request. NULL: access was rejected, and a NAK was sent. */
-static void *resolve_target(struct request *r, uint32_t need, uint64_t bytes)
+static void *resolve_target(struct respond_request *r, uint32_t need, uint64_t bytes)
 {
     const struct packet *p = r->packet;
     char text[ADDRESS_TEXT];
@@ -182,12 +182,12 @@ static void *resolve_target(struct request *r, uint32_t need, uint64_t bytes)
 
 /* --- Receiving --- */
 
-static bool send_rnr_nak(struct request *r)
+static bool send_rnr_nak(struct respond_request *r)
 {
     return send_nak(r, NAK_RNR, r->qp->rnr_timer);
 }
 
-static bool complete_receive(struct request *r, uint8_t kind, uint32_t bytes)
+static bool complete_receive(struct respond_request *r, uint8_t kind, uint32_t bytes)
 {
     const struct packet *p = r->packet;
     r->responder->receiving = false;
@@ -197,7 +197,7 @@ static bool complete_receive(struct request *r, uint8_t kind, uint32_t bytes)
     return finish_packet(r);
 }
 
-static bool run_send(struct request *r)
+static bool run_send(struct respond_request *r)
 {
     const struct packet *p = r->packet;
     struct responder *s = r->responder;
@@ -231,7 +231,7 @@ static bool run_send(struct request *r)
 }
 
 /* Returns true if writes with this key may pass each other. */
-static bool is_relaxed(const struct request *r)
+static bool is_relaxed(const struct respond_request *r)
 {
     uint32_t index = r->rkey >> 8;
     return r->bytes && index < MAX_MRS &&
@@ -240,13 +240,13 @@ static bool is_relaxed(const struct request *r)
 
 /* Performs the delayed writes of the connection and of this process's reads: the request must not
  * pass them. */
-static void flush_delayed(struct request *r)
+static void flush_delayed(struct respond_request *r)
 {
     adversary_flush(r->device, &r->link->delayed, r->responder);
     adversary_flush(r->device, &r->device->apart, NULL);
 }
 
-static bool run_write(struct request *r)
+static bool run_write(struct respond_request *r)
 {
     const struct packet *p = r->packet;
     struct responder *s = r->responder;
@@ -275,7 +275,7 @@ static bool run_write(struct request *r)
 
 /* Executes the short writes of one packet. It skips those that were executed before, and stops at
  * the first that is rejected. */
-static bool run_writes(struct request *r)
+static bool run_writes(struct respond_request *r)
 {
     const struct packet *whole = r->packet;
     struct responder *s = r->responder;
@@ -305,7 +305,7 @@ static bool run_writes(struct request *r)
 /* --- Reading --- */
 
 /* Executes an RDMA read. False: the response ring is full; the read continues in the next pass. */
-static bool run_read(struct request *r)
+static bool run_read(struct respond_request *r)
 {
     const struct packet *p = r->packet;
     uint32_t offset = r->link->read_offset, psn = psn_add(p->psn, offset / p->mtu);
@@ -340,7 +340,7 @@ static bool run_read(struct request *r)
 /* --- Atomics --- */
 
 /* Sends the result of an atomic. False: the response ring is full. */
-static bool respond_atomic(struct request *r, uint64_t value, uint32_t bytes)
+static bool respond_atomic(struct respond_request *r, uint64_t value, uint32_t bytes)
 {
     struct packet *v = new_response(r, PACKET_ATOMIC_VALUE, bytes);
     if (!v)
@@ -352,7 +352,7 @@ static bool respond_atomic(struct request *r, uint64_t value, uint32_t bytes)
 }
 
 /* Sends the response of an atomic again. The atomic itself is not executed twice. */
-static void replay_atomic(struct request *r)
+static void replay_atomic(struct respond_request *r)
 {
     const struct responder *s = r->responder;
     for (unsigned i = 0; i < MAX_READS; i++)
@@ -360,7 +360,7 @@ static void replay_atomic(struct request *r)
             respond_atomic(r, s->replays[i].value, s->replays[i].bytes);
 }
 
-static bool run_atomic(struct request *r)
+static bool run_atomic(struct respond_request *r)
 {
     const struct packet *p = r->packet;
     struct responder *s = r->responder;
@@ -413,7 +413,7 @@ static struct responder *find_dc_responder(struct qp *qp, const struct packet *p
     return s;
 }
 
-static bool find_responder(struct request *r)
+static bool find_responder(struct respond_request *r)
 {
     const struct packet *p = r->packet;
     struct qp *qp = qp_find(r->device, p->to_qpn);
@@ -443,7 +443,7 @@ static bool find_responder(struct request *r)
 
 /* Returns true if the packet has the expected PSN. A duplicate gets its response again. After a
  * gap, one NAK is sent. */
-static bool check_psn(struct request *r)
+static bool check_psn(struct respond_request *r)
 {
     struct responder *s = r->responder;
     if (r->packet->psn == s->expected_psn) {
@@ -470,7 +470,7 @@ static bool check_psn(struct request *r)
 
 /* Returns true if the packet continues the current message, or begins one if there is none. Only
  * the first packet of a write names its address. */
-static bool check_sequence(struct request *r)
+static bool check_sequence(struct respond_request *r)
 {
     const struct packet *p = r->packet;
     const struct responder *s = r->responder;
@@ -497,7 +497,7 @@ static bool check_sequence(struct request *r)
 }
 
 /* Executes a packet. False: there is no space for the response yet. */
-static bool execute_request(struct request *r)
+static bool execute_request(struct respond_request *r)
 {
     if (!find_responder(r) || !check_psn(r))
         return true;
@@ -558,7 +558,7 @@ static bool run_requests(struct link_in *link, struct device *d)
     if (adversary_skips_step(d))
         return ring_peek(&link->requests, &broken);
     for (; n < most && (p = ring_peek(&link->requests, &broken)); n++) {
-        struct request r = {.device = d,
+        struct respond_request r = {.device = d,
                             .link = link,
                             .packet = p,
                             .data = (const uint8_t *)(p + 1),

@@ -23,14 +23,14 @@ static uint32_t log_of(uint32_t power)
 }
 
 /* Sizes of a QP. */
-struct plan {
+struct qp_plan {
     uint32_t blocks; /* blocks of the send ring */
     uint32_t receive_count, receive_log;
 };
 
-static bool make_plan(struct ibv_qp_cap *cap, bool send, bool receive, struct plan *p)
+static bool make_plan(struct ibv_qp_cap *cap, bool send, bool receive, struct qp_plan *p)
 {
-    *p = (struct plan){0};
+    *p = (struct qp_plan){0};
     if (cap->max_send_sge > MAX_SGE || cap->max_recv_sge > MAX_SGE ||
         cap->max_inline_data > MAX_INLINE || cap->max_send_wr > MAX_QUEUE_BLOCKS ||
         cap->max_recv_wr > MAX_QUEUE_BLOCKS)
@@ -52,7 +52,7 @@ static bool make_plan(struct ibv_qp_cap *cap, bool send, bool receive, struct pl
     return true;
 }
 
-static bool fill_verbs_qp(struct hca_qp *q, struct qp *qp, const struct plan *p, struct uar *uar)
+static bool fill_verbs_qp(struct hca_qp *q, struct qp *qp, const struct qp_plan *p, struct uar *uar)
 {
     size_t receive_bytes = (size_t)p->receive_count << p->receive_log;
     uint8_t *at = q->memory;
@@ -71,7 +71,7 @@ static bool fill_verbs_qp(struct hca_qp *q, struct qp *qp, const struct plan *p,
 }
 
 /* Creates the HCA's QP with its rings. NULL with errno. */
-static struct qp *make_qp(struct hca_qp *q, struct device *d, const struct plan *p)
+static struct qp *make_qp(struct hca_qp *q, struct device *d, const struct qp_plan *p)
 {
     q->bytes = (((size_t)p->receive_count << p->receive_log) + 63) & ~(size_t)63;
     q->bytes += (size_t)p->blocks * WQE_BLOCK_BYTES + 64;
@@ -127,7 +127,7 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
                              enum qp_type type, uint64_t dc_key)
 {
     struct device *d = context_of(context)->device;
-    struct plan p;
+    struct qp_plan p;
     bool sends = type != QP_DCT, receives = type == QP_RC && !a->srq;
     if (!(a->comp_mask & IBV_QP_INIT_ATTR_PD) || !a->pd || (sends && !a->send_cq) ||
         !make_plan(&a->cap, sends, receives, &p)) {

@@ -61,7 +61,7 @@ static struct {
 
 static struct probe_gpus *const made_gpus = (void *)&answers.pair;
 static struct link_counters *const made_links = (void *)&answers.grown;
-static struct gpu_links *const made_pcie = (void *)&answers.looks;
+static struct tool_gpu_links *const made_pcie = (void *)&answers.looks;
 
 weft_status __wrap_probe_gpus_open(struct probe_gpus **gpus, const char *const *addresses, int n);
 weft_status __wrap_probe_gpus_open(struct probe_gpus **gpus, const char *const *addresses, int n)
@@ -139,21 +139,21 @@ int64_t __wrap_link_counters_grown(struct link_counters *links, char *where, siz
     return answers.grown[answers.looks++];
 }
 
-struct gpu_links *__wrap_gpu_links_open(void);
-struct gpu_links *__wrap_gpu_links_open(void)
+struct tool_gpu_links *__wrap_gpu_links_open(void);
+struct tool_gpu_links *__wrap_gpu_links_open(void)
 {
     return made_pcie;
 }
 
-void __wrap_gpu_links_close(struct gpu_links *links);
-void __wrap_gpu_links_close(struct gpu_links *links)
+void __wrap_gpu_links_close(struct tool_gpu_links *links);
+void __wrap_gpu_links_close(struct tool_gpu_links *links)
 {
     assert_ptr_equal(links, made_pcie);
     log_call("close PCIe");
 }
 
-int __wrap_gpu_links_generation(struct gpu_links *links, const char *address);
-int __wrap_gpu_links_generation(struct gpu_links *links, const char *address)
+int __wrap_gpu_links_generation(struct tool_gpu_links *links, const char *address);
+int __wrap_gpu_links_generation(struct tool_gpu_links *links, const char *address)
 {
     log_call("generation of %s", address);
     return 5;

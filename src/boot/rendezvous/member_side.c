@@ -30,7 +30,7 @@ enum {
 };
 
 /* Result of an attempt at one address, from the least to the most informative. */
-enum answer {
+enum connect_outcome {
     ANSWER_NONE,         /* no process there (yet) */
     ANSWER_OTHER,        /* a process, but not this job's hub */
     ANSWER_WRONG_SECRET, /* a process with this protocol that does not know the secret */
@@ -61,7 +61,7 @@ struct search {
     struct attempt *attempts;
     struct pollfd *watched;
     int count;
-    enum answer best;
+    enum connect_outcome best;
     int refusals;
     int error; /* errno of socket(), which fails for every address */
     bool warned;
@@ -126,7 +126,7 @@ static bool receive_bytes(struct attempt *attempt, void *into, size_t wanted, bo
     return attempt->got == wanted;
 }
 
-static enum answer finish_connecting(struct attempt *attempt)
+static enum connect_outcome finish_connecting(struct attempt *attempt)
 {
     int error = 0;
     socklen_t size = sizeof error;
@@ -139,7 +139,7 @@ static enum answer finish_connecting(struct attempt *attempt)
     return ANSWER_PENDING;
 }
 
-static enum answer receive_greeting(struct search *search, struct attempt *attempt)
+static enum connect_outcome receive_greeting(struct search *search, struct attempt *attempt)
 {
     const struct rendezvous *rendezvous = search->rendezvous;
     bool gone;
@@ -161,7 +161,7 @@ static enum answer receive_greeting(struct search *search, struct attempt *attem
 
 /* Does not answer a hub that has not proved itself: an unauthenticated peer could test guesses of
  * the secret against the answer. */
-static enum answer receive_proof(struct search *search, struct attempt *attempt)
+static enum connect_outcome receive_proof(struct search *search, struct attempt *attempt)
 {
     const struct rendezvous *rendezvous = search->rendezvous;
     struct handshake_proof own;
@@ -186,7 +186,7 @@ static const char *get_secret_name(const struct search *search)
     return search->rendezvous->secret ? search->rendezvous->secret : "WEFT_SECRET";
 }
 
-static void record_answer(struct search *search, struct attempt *attempt, enum answer answer)
+static void record_answer(struct search *search, struct attempt *attempt, enum connect_outcome answer)
 {
     char peer[96];
     attempt->wrong_secret |= answer == ANSWER_WRONG_SECRET;
@@ -205,9 +205,9 @@ static void record_answer(struct search *search, struct attempt *attempt, enum a
 }
 
 /* Handles an event at the attempt's socket, or its timeout. */
-static enum answer advance_attempt(struct search *search, struct attempt *attempt, bool ready)
+static enum connect_outcome advance_attempt(struct search *search, struct attempt *attempt, bool ready)
 {
-    enum answer answer = ANSWER_PENDING, before;
+    enum connect_outcome answer = ANSWER_PENDING, before;
     do {
         before = answer;
         enum stage stage = attempt->stage;

@@ -11,7 +11,7 @@
 #include "machine/checks/explain.h"
 
 /* State of the matching. */
-struct work {
+struct assign_work {
     const struct machine *machine;
     struct assignment *result;
     size_t n_nics;
@@ -71,7 +71,7 @@ static int64_t expected_mbps(const struct machine *machine, const struct endpoin
 }
 
 /* Marks the candidates of GPU `g`. */
-static void find_candidates(struct work *w, int g)
+static void find_candidates(struct assign_work *w, int g)
 {
     const struct machine *m = w->machine;
     struct endpoint gpu = endpoint_of_gpu(m, w->result->list[g].gpu);
@@ -99,13 +99,13 @@ static void find_candidates(struct work *w, int g)
 
 /* --- matching --------------------------------------------------------------------------------- */
 
-static bool is_candidate(const struct work *w, int g, size_t nic)
+static bool is_candidate(const struct assign_work *w, int g, size_t nic)
 {
     return w->candidate[(size_t)g * w->n_nics + nic];
 }
 
 /* Gives GPU `g` a candidate that fewer than `most` GPUs have. */
-static bool give_free_nic(struct work *w, int g, int most)
+static bool give_free_nic(struct assign_work *w, int g, int most)
 {
     for (size_t i = 0; i < w->n_nics; i++)
         if (is_candidate(w, g, i) && w->load[i] < most) {
@@ -118,7 +118,7 @@ static bool give_free_nic(struct work *w, int g, int most)
 
 /* Gives GPU `g` a candidate with fewer than `most` GPUs; when there is none, moves another GPU to
  * one of its other candidates (an augmenting path). */
-static bool give_nic(struct work *w, int g, int most)
+static bool give_nic(struct assign_work *w, int g, int most)
 {
     if (give_free_nic(w, g, most))
         return true;
@@ -135,7 +135,7 @@ static bool give_nic(struct work *w, int g, int most)
     return false;
 }
 
-static bool has_candidate(const struct work *w, int g)
+static bool has_candidate(const struct assign_work *w, int g)
 {
     for (size_t i = 0; i < w->n_nics; i++)
         if (is_candidate(w, g, i))
@@ -144,7 +144,7 @@ static bool has_candidate(const struct work *w, int g)
 }
 
 /* Matches GPUs and NICs: first at most one GPU per NIC, then two, and so on. */
-static void match_gpus(struct work *w)
+static void match_gpus(struct assign_work *w)
 {
     int left = 0;
     for (int g = 0; g < w->result->n; g++)
@@ -159,7 +159,7 @@ static void match_gpus(struct work *w)
 
 /* --- the result ------------------------------------------------------------------------------- */
 
-static void explain_none(const struct work *w, struct assigned *a)
+static void explain_none(const struct assign_work *w, struct assigned *a)
 {
     if (w->n_nics == 0)
         snprintf(a->why, sizeof a->why, "the machine has no RDMA device");
@@ -168,7 +168,7 @@ static void explain_none(const struct work *w, struct assigned *a)
                  w->result->down, w->n_nics);
 }
 
-static void explain_nic(const struct work *w, int g, struct assigned *a)
+static void explain_nic(const struct assign_work *w, int g, struct assigned *a)
 {
     int alike = 0;
     size_t used = 0;
@@ -193,7 +193,7 @@ static void explain_nic(const struct work *w, int g, struct assigned *a)
         snprintf(a->why + used, sizeof a->why - used, "; its port state is unknown");
 }
 
-static void explain_choice(struct work *w, int g)
+static void explain_choice(struct assign_work *w, int g)
 {
     struct assigned *a = &w->result->list[g];
     a->rail = -1;
@@ -220,7 +220,7 @@ void assign_nics(const struct machine *machine, struct assignment *result)
 {
     size_t gpus = machine->n_gpus, nics = machine->n_nics;
     *result = (struct assignment){.list = alloc_zeroed(gpus, sizeof *result->list), .n = (int)gpus};
-    struct work w = {.machine = machine,
+    struct assign_work w = {.machine = machine,
                      .result = result,
                      .n_nics = nics,
                      .candidate = alloc_zeroed(gpus * nics, sizeof *w.candidate),

@@ -22,14 +22,14 @@ enum {
 enum osdev { OSDEV_BLOCK, OSDEV_GPU, OSDEV_NETWORK, OSDEV_RDMA, OSDEV_DMA, OSDEV_COPROCESSOR };
 
 /* A set of CPUs or nodes. */
-struct set {
+struct import_set {
     uint32_t *words;
     size_t n;
 };
 
 struct hwloc_reader {
     struct import *im;
-    struct set *packages; /* [package]: its CPUs */
+    struct import_set *packages; /* [package]: its CPUs */
     bool distances;       /* the file has a matrix of distances, which is ignored */
 };
 
@@ -87,14 +87,14 @@ static weft_status read_os_index(const struct hwloc_reader *r, const struct xml_
 
 /* Parses "0x000000ff,,0x1": words of 32 bits, highest first; an empty word is 0. False for any
  * other text, and for an infinite set. */
-static bool parse_set(struct machine *m, const char *text, struct set *set)
+static bool parse_set(struct machine *m, const char *text, struct import_set *set)
 {
     size_t n = 1;
     for (const char *at = text; *at; at++)
         n += *at == ',';
     if (n > WORDS_MOST)
         return false;
-    *set = (struct set){.words = machine_alloc(m, n * sizeof *set->words), .n = n};
+    *set = (struct import_set){.words = machine_alloc(m, n * sizeof *set->words), .n = n};
     for (size_t i = n; i-- > 0;) {
         size_t length = strcspn(text, ",");
         char *end = NULL;
@@ -109,17 +109,17 @@ static bool parse_set(struct machine *m, const char *text, struct set *set)
 }
 
 static weft_status read_set_attribute(const struct hwloc_reader *r, const struct xml_node *node,
-                                      const char *key, struct set *set)
+                                      const char *key, struct import_set *set)
 {
     const char *value = xml_value(node, key);
-    *set = (struct set){.words = NULL};
+    *set = (struct import_set){.words = NULL};
     if (value && !parse_set(r->im->machine, value, set))
         return import_fail(r->im, node->line, "%s %s=\"%.60s\" is not a set such as 0x000000ff,0x0",
                            xml_value(node, "type"), key, value);
     return WEFT_OK;
 }
 
-static bool share_any(const struct set *a, const struct set *b)
+static bool share_any(const struct import_set *a, const struct import_set *b)
 {
     for (size_t i = 0; i < a->n && i < b->n; i++)
         if (a->words[i] & b->words[i])
@@ -128,7 +128,7 @@ static bool share_any(const struct set *a, const struct set *b)
 }
 
 /* The only member of a set; -1 when it has none or several. */
-static int64_t only_of(const struct set *set)
+static int64_t only_of(const struct import_set *set)
 {
     int64_t only = -1;
     for (size_t i = 0; i < 32 * set->n; i++) {
@@ -166,7 +166,7 @@ static weft_status read_hwloc_package(struct hwloc_reader *r, const struct xml_n
     set_hwloc_text(m, &s->cpu_model, info_of(node, "CPUModel"));
     set_hwloc_number(&s->cpu_family, info_of(node, "CPUFamilyNumber"), 0, 4096);
     set_hwloc_number(&s->cpu_model_number, info_of(node, "CPUModelNumber"), 0, 65536);
-    struct set *grown = machine_alloc(m, m->n_packages * sizeof *grown);
+    struct import_set *grown = machine_alloc(m, m->n_packages * sizeof *grown);
     if (r->packages)
         memcpy(grown, r->packages, (m->n_packages - 1) * sizeof *grown);
     r->packages = grown;
@@ -176,7 +176,7 @@ static weft_status read_hwloc_package(struct hwloc_reader *r, const struct xml_n
 static weft_status read_hwloc_node(struct hwloc_reader *r, const struct xml_node *node)
 {
     struct machine *m = r->im->machine;
-    struct set cpus;
+    struct import_set cpus;
     int64_t index = 0;
     weft_status status = read_os_index(r, node, &index);
     if (status)
@@ -207,7 +207,7 @@ static weft_status read_hwloc_node(struct hwloc_reader *r, const struct xml_node
 static weft_status set_numa_node(const struct hwloc_reader *r, const struct place *place,
                                  struct machine_pci *pci)
 {
-    struct set nodes;
+    struct import_set nodes;
     weft_status status = read_set_attribute(r, place->object, "nodeset", &nodes);
     if (!status && only_of(&nodes) >= 0)
         number_set(&pci->numa, only_of(&nodes));

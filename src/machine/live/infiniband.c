@@ -18,7 +18,7 @@
 
 enum { ANSWER_LIMIT_MS = 100 };
 
-struct packet {
+struct mad_packet {
     struct ib_user_mad_hdr header;
     uint8_t mad[INFINIBAND_MAD_BYTES];
 };
@@ -44,7 +44,7 @@ static bool find_node(struct machine *machine, const struct machine_source *sour
 
 /* Sends PortInfo to the NIC's own port and receives the answer. Returns 0 or an errno. The kernel
  * delivers the request to the local NIC, so nothing leaves the machine. */
-static int query_port_info(int fd, int port, struct packet *packet)
+static int query_port_info(int fd, int port, struct mad_packet *packet)
 {
     struct ib_user_mad_reg_req agent = {
         .qpn = 0, .mgmt_class = 0x81 /* directed subnet management */, .mgmt_class_version = 1};
@@ -83,7 +83,7 @@ static void query_ports(struct machine *machine, const struct machine_source *so
                         struct machine_port *port)
 {
     struct live_path node;
-    struct packet packet;
+    struct mad_packet packet;
     struct infiniband_port able;
     const char *why = NULL;
     if (!find_node(machine, source, port, &node)) {

@@ -12,7 +12,7 @@
 enum { PROVE_OFF_CHOICE = 2 };
 
 /* Exchange record: what a member reports to the others. */
-struct finding {
+struct ll128_finding {
     int32_t status;
     uint32_t found; /* enum coll_proof << COLL_PROOF_SHIFT, and the member whose lines were seen */
 };
@@ -71,8 +71,8 @@ weft_status coll_prove_ll128(struct weft_team *team, struct coll_call *call, int
                              bool *proven)
 {
     struct gpu *gpu = team->job->gpu;
-    const struct finding *all = team->scratch;
-    struct finding mine = {0};
+    const struct ll128_finding *all = team->scratch;
+    struct ll128_finding mine = {0};
     uint64_t found = 0;
     *proven = false;
     if (share_a_gpu(team)) {

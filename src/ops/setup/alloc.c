@@ -11,14 +11,14 @@
 
 enum { DEFAULT_ALIGN = 64 };
 
-struct request {
+struct alloc_request {
     uint64_t operation, bytes, align, offset, kind;
 };
 
 /* Returns when all PEs have arrived with the same request and their earlier puts are complete. */
-static weft_status compare_requests(const char *function, struct weft_job *job, struct request mine)
+static weft_status compare_requests(const char *function, struct weft_job *job, struct alloc_request mine)
 {
-    const struct request *all = job->world->scratch;
+    const struct alloc_request *all = job->world->scratch;
     weft_status status = coll_exchange(job->world, (enum box_operation)mine.operation, &mine,
                                        job->world->scratch, sizeof mine);
     for (int pe = 0; pe < job->npes && !status; pe++) {
@@ -45,7 +45,7 @@ struct step_result {
     uint64_t offset;
 };
 
-_Static_assert(sizeof(struct request) <= PACKET_BYTES, "a request is one packet");
+_Static_assert(sizeof(struct alloc_request) <= PACKET_BYTES, "a request is one packet");
 
 /* Ends a collective step; includes a sync. WEFT_OK: the step succeeded at every PE with the same
  * offset. Otherwise every PE returns an error (its own, if it has one) and undoes its step.
@@ -191,7 +191,7 @@ WEFT_EXPORT weft_status weft_alloc(weft_job *job, weft_kind kind, size_t bytes, 
     if (status)
         return status;
     box_record(job->box, BOX_OP_ALLOC, -1, align, bytes);
-    status = compare_requests(name, job, (struct request){BOX_OP_ALLOC, bytes, align, 0, kind});
+    status = compare_requests(name, job, (struct alloc_request){BOX_OP_ALLOC, bytes, align, 0, kind});
     if (status || bytes == 0)
         return status;
     return kind == WEFT_GPU ? alloc_gpu(name, job, bytes, align, flags, address)
@@ -215,7 +215,7 @@ static struct heap *find_allocator(struct weft_job *job, const void *address, we
     return *offset >= ours && *offset < job->gpu->heap.size ? job->gpu->allocator : NULL;
 }
 
-struct block {
+struct alloc_block {
     struct heap *allocator;
     weft_kind kind;
     size_t offset, bytes;
@@ -224,7 +224,7 @@ struct block {
 
 /* Finds the allocated block that starts at `address`. */
 static weft_status find_block(const char *function, struct weft_job *job, const void *address,
-                              struct block *block)
+                              struct alloc_block *block)
 {
     block->allocator = find_allocator(job, address, &block->kind, &block->offset);
     pthread_mutex_lock(&job->lock);
@@ -245,7 +245,7 @@ WEFT_EXPORT weft_status weft_free(weft_job *job, void *address)
     weft_status status = check_job(name, job, job);
     if (status || !address)
         return status;
-    struct block block;
+    struct alloc_block block;
     status = find_block(name, job, address, &block);
     if (status)
         return status;
@@ -253,7 +253,7 @@ WEFT_EXPORT weft_status weft_free(weft_job *job, void *address)
     status = weft_quiet(job->default_ctx);
     if (!status)
         status = compare_requests(
-            name, job, (struct request){BOX_OP_FREE, block.bytes, 0, block.offset, block.kind});
+            name, job, (struct alloc_request){BOX_OP_FREE, block.bytes, 0, block.offset, block.kind});
     if (status)
         return status;
     free_offset(job, block.allocator, block.offset);
@@ -271,7 +271,7 @@ WEFT_EXPORT weft_status weft_realloc(weft_job *job, void *address, size_t bytes,
         return weft_alloc(job, WEFT_HOST, bytes, 0, 0, resized);
     if (bytes == 0)
         return weft_free(job, address);
-    struct block block;
+    struct alloc_block block;
     status = find_block(name, job, address, &block);
     if (!status)
         box_record(job->box, BOX_OP_REALLOC, -1, block.offset, bytes);
@@ -279,7 +279,7 @@ WEFT_EXPORT weft_status weft_realloc(weft_job *job, void *address, size_t bytes,
         status = weft_quiet(job->default_ctx);
     if (!status)
         status = compare_requests(
-            name, job, (struct request){BOX_OP_REALLOC, bytes, 0, block.offset, block.kind});
+            name, job, (struct alloc_request){BOX_OP_REALLOC, bytes, 0, block.offset, block.kind});
     if (status)
         return status;
     if (bytes <= block.bytes && bytes > block.bytes / 2) {
@@ -298,7 +298,7 @@ WEFT_EXPORT weft_status weft_realloc(weft_job *job, void *address, size_t bytes,
     /* Either every PE moves to the new block, or all keep the old one. */
     status = complete_step(name, job, BOX_OP_REALLOC, status, 0);
     if (status) {
-        struct block new_block;
+        struct alloc_block new_block;
         if (find_block(name, job, moved, &new_block) == WEFT_OK)
             free_offset(job, new_block.allocator, new_block.offset);
         return status;

@@ -26,7 +26,7 @@ enum command {
 };
 
 /* A field of a command: byte offset of its word, lowest bit, number of bits. */
-struct field {
+struct devx_field {
     uint16_t word;
     uint8_t shift, bits;
 };
@@ -35,16 +35,16 @@ struct field {
  * context. */
 enum { CQC = 0x10, QPC = 0x18, ADS = QPC + 0x18 };
 
-static const struct field opcode = {0x0, 16, 16}, op_mod = {0x4, 0, 16}, object = {0x8, 0, 24};
+static const struct devx_field opcode = {0x0, 16, 16}, op_mod = {0x4, 0, 16}, object = {0x8, 0, 24};
 
-static uint32_t get_field(const void *buffer, struct field field)
+static uint32_t get_field(const void *buffer, struct devx_field field)
 {
     uint32_t word;
     memcpy(&word, (const char *)buffer + field.word, sizeof word);
     return be32toh(word) >> field.shift & (uint32_t)((1ull << field.bits) - 1);
 }
 
-static void put_field(void *buffer, struct field field, uint32_t value)
+static void put_field(void *buffer, struct devx_field field, uint32_t value)
 {
     uint32_t word, mask = (uint32_t)((1ull << field.bits) - 1);
     char *at = (char *)buffer + field.word;
@@ -61,9 +61,9 @@ static void put64(void *buffer, uint16_t at, uint64_t value)
     memcpy((char *)buffer + at, &value, sizeof value);
 }
 
-static struct field in(int context, uint16_t word, uint8_t shift, uint8_t bits)
+static struct devx_field in(int context, uint16_t word, uint8_t shift, uint8_t bits)
 {
-    return (struct field){(uint16_t)(context + word), shift, bits};
+    return (struct devx_field){(uint16_t)(context + word), shift, bits};
 }
 
 /* ----------------------------------------------------------------------------------- failures */
@@ -95,8 +95,8 @@ static weft_status fail_command(const struct gda_adapter *adapter, enum command 
     int error = errno;
     return base_fail(WEFT_ERR_SYSTEM, "path gda: %s rejected %s: %s, status %#x, syndrome %#x",
                      adapter->name, command_name(command), strerror(error),
-                     get_field(out, (struct field){0x0, 24, 8}),
-                     get_field(out, (struct field){0x4, 0, 32}));
+                     get_field(out, (struct devx_field){0x0, 24, 8}),
+                     get_field(out, (struct devx_field){0x4, 0, 32}));
 }
 
 /* ------------------------------------------------------------------------------- capabilities */
@@ -148,7 +148,7 @@ bool gda_may_reorder(const struct gda_adapter *adapter)
     if (adapter->ethernet)
         return false;
     put_field(command, opcode, QUERY_HCA_VPORT_CONTEXT);
-    put_field(command, (struct field){0x8, 16, 4}, GDA_PORT);
+    put_field(command, (struct devx_field){0x8, 16, 4}, GDA_PORT);
     if (adapter->lib->dv.general_cmd(adapter->context, command, sizeof command, out, sizeof out))
         return true;
     return get_field(out, in(CONTEXT, 0x50, 0, 16)) >> LEVEL & 1;
@@ -177,8 +177,8 @@ weft_status gda_create_cq(struct gda_qp *qp, uint32_t depth, size_t ring_at, siz
     put_field(command, in(CQC, 0x14, 0, 8), adapter->eq_number);
     put64(command, CQC + 0x38, record_at);
     put64(command, 0x50, ring_at);
-    put_field(command, (struct field){0x58, 0, 32}, umem);
-    put_field(command, (struct field){0x5c, 31, 1}, 1);
+    put_field(command, (struct devx_field){0x58, 0, 32}, umem);
+    put_field(command, (struct devx_field){0x5c, 31, 1}, 1);
     errno = 0;
     qp->cq =
         adapter->lib->dv.obj_create(adapter->context, command, sizeof command, out, sizeof out);
@@ -208,8 +208,8 @@ weft_status gda_create_qp(struct gda_qp *qp, uint32_t depth, size_t ring_at, siz
     put_field(command, in(QPC, 0xd0, 28, 1), 1); /* dbr_umem_valid */
     put_field(command, in(QPC, 0xe4, 0, 32), umem);
     put64(command, 0x100, ring_at);
-    put_field(command, (struct field){0x108, 0, 32}, umem);
-    put_field(command, (struct field){0x10c, 31, 1}, 1);
+    put_field(command, (struct devx_field){0x108, 0, 32}, umem);
+    put_field(command, (struct devx_field){0x10c, 31, 1}, 1);
     errno = 0;
     qp->qp =
         adapter->lib->dv.obj_create(adapter->context, command, sizeof command, out, sizeof out);

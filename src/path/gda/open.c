@@ -93,7 +93,7 @@ static bool is_wanted(const char *name)
 
 /* NICs that this PE could use, nearest first. `adapters` has them open, `candidates` is their
  * exchange record. */
-struct finding {
+struct nic_finding {
     const struct path_world *world;
     struct gda_adapters *adapters;
     struct gda_candidates candidates;
@@ -147,7 +147,7 @@ static uint64_t hash_name(const char *name)
 
 /* Returns true if a NIC may be used together with the first one. Unless the user set a number, only
  * a NIC of the same speed may. */
-static bool matches_first(const struct finding *finding, const struct gda_adapter *one)
+static bool matches_first(const struct nic_finding *finding, const struct gda_adapter *one)
 {
     const struct gda_adapter *first = &finding->adapters->one[0];
     return !finding->adapters->count || (one->ethernet == first->ethernet &&
@@ -156,7 +156,7 @@ static bool matches_first(const struct finding *finding, const struct gda_adapte
                                            one->port.active_width == first->port.active_width)));
 }
 
-static void probe_candidate(struct finding *finding, const struct candidate *candidate)
+static void probe_candidate(struct nic_finding *finding, const struct candidate *candidate)
 {
     struct gda_adapters *adapters = finding->adapters;
     struct gda_adapter *one = &adapters->one[adapters->count];
@@ -182,7 +182,7 @@ static void probe_candidate(struct finding *finding, const struct candidate *can
 
 /* Opens all NICs as near as the nearest usable one, and farther ones until the requested number is
  * reached. */
-static void open_nearest(struct finding *finding)
+static void open_nearest(struct nic_finding *finding)
 {
     struct candidate found[DEVICES_MOST];
     const struct mlx5 *lib = &finding->adapters->lib;
@@ -216,7 +216,7 @@ static void list_names(const struct gda_adapters *adapters, char *text, size_t b
 }
 
 /* Fails if the user requested more NICs than are usable. */
-static weft_status check_requested(const struct finding *finding)
+static weft_status check_requested(const struct nic_finding *finding)
 {
     char names[200];
     const struct gda_adapters *adapters = finding->adapters;
@@ -231,7 +231,7 @@ static weft_status check_requested(const struct finding *finding)
         adapters->count);
 }
 
-static weft_status find_own_adapters(struct finding *finding)
+static weft_status find_own_adapters(struct nic_finding *finding)
 {
     char folder[PATH_MAX];
     weft_status status = check_config();
@@ -257,7 +257,7 @@ static weft_status find_own_adapters(struct finding *finding)
 /* ------------------------------------------------------------------------------ NICs of all PEs */
 
 /* Keeps the NICs that this PE picks and closes the others. */
-static weft_status keep_picked(struct finding *finding, const struct gda_candidates *all)
+static weft_status keep_picked(struct nic_finding *finding, const struct gda_candidates *all)
 {
     const struct path_world *world = finding->world;
     struct gda_adapters *adapters = finding->adapters;
@@ -276,7 +276,7 @@ static weft_status keep_picked(struct finding *finding, const struct gda_candida
 
 /* Reduces the number of NICs to the smallest of all PEs that have any. *least receives that PE if
  * it is not this one. */
-static weft_status trim_to_common_count(struct finding *finding, int *least)
+static weft_status trim_to_common_count(struct nic_finding *finding, int *least)
 {
     const struct path_world *world = finding->world;
     struct gda_adapters *adapters = finding->adapters;
@@ -300,7 +300,7 @@ static weft_status trim_to_common_count(struct finding *finding, int *least)
     return status;
 }
 
-static weft_status share_adapters(struct finding *finding, int *least)
+static weft_status share_adapters(struct nic_finding *finding, int *least)
 {
     const struct path_world *world = finding->world;
     struct gda_candidates *all = calloc((size_t)world->npes, sizeof *all);
@@ -333,7 +333,7 @@ uint32_t gda_queues_each(uint32_t adapters)
 }
 
 /* Describes the NICs, as the reason why the path is used. */
-static void describe_adapters(const struct finding *finding, int least, char *has, size_t bytes)
+static void describe_adapters(const struct nic_finding *finding, int least, char *has, size_t bytes)
 {
     const struct gda_adapters *adapters = finding->adapters;
     char names[120];
@@ -366,7 +366,7 @@ void gda_drop_adapters(void *argument)
 weft_status gda_find_adapters(const struct path_world *world, struct gda_adapters **result,
                               char *lacks, size_t lacks_bytes, char *has, size_t has_bytes)
 {
-    struct finding finding = {.world = world, .lacks = lacks, .lacks_bytes = lacks_bytes};
+    struct nic_finding finding = {.world = world, .lacks = lacks, .lacks_bytes = lacks_bytes};
     int least = world->pe;
     *result = NULL;
     lacks[0] = '\0';
