@@ -559,10 +559,10 @@ static bool run_requests(struct link_in *link, struct device *d)
         return ring_peek(&link->requests, &broken);
     for (; n < most && (p = ring_peek(&link->requests, &broken)); n++) {
         struct respond_request r = {.device = d,
-                            .link = link,
-                            .packet = p,
-                            .data = (const uint8_t *)(p + 1),
-                            .bytes = p->bytes};
+                                    .link = link,
+                                    .packet = p,
+                                    .data = (const uint8_t *)(p + 1),
+                                    .bytes = p->bytes};
         if (!ring_reserve(&link->responses, 64) ||
             (link->pending_count == 64 && !acknowledge_all(link, d)))
             break;
