@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The plate of jacobi.c, with the exchange done by kernels (solver_device.c), in two styles:
  *
- *     values  each thread puts its cell of a boundary row to the neighbour as soon as it is
- * computed, by p rows    a block computes the boundary row and sends it by put_signal
+ *     values  each thread puts its cell of a boundary row to the neighbour at once, by p
+ *     rows    a block computes the boundary row and sends it by put_signal
  *
  * The result is compared with the serial one, bit for bit.
  *

@@ -10,7 +10,7 @@
  * The result is compared with a serial search. */
 #include <weft_device.h>
 
-enum { EDGES = 8, WINDOW = 50, FAR = -1 };
+enum { EDGES = 8, WINDOW = 50, INFINITE = -1 };
 
 /* Edges into node v: `each` entries from v * each on; the others are at other PEs. */
 typedef struct edge {
@@ -37,7 +37,7 @@ WEFT_DEV_BOTH uint32_t shorter_by(const graph *g, const uint32_t *distance, uint
     for (uint32_t k = 0; k < g->each; k++) {
         edge e = g->edges[node * g->each + k];
         uint32_t way = distance[e.from];
-        if (way != (uint32_t)FAR && way + e.length < best)
+        if (way != (uint32_t)INFINITE && way + e.length < best)
             best = way + e.length;
     }
     return best;

@@ -25,8 +25,8 @@ struct device_times {
  *     ping_p       one thread: p of 8 bytes, wait
  *     ping_signal  a scope: put_signal of `bytes` (a multiple of 8), signal_wait.
  *                  verify: the data change in each round and are compared, which takes time
- *     ping_packet  a scope: put_packet, take_packet; `buffers` holds two of
- * weft_packet_bytes(bytes) */
+ *     ping_packet  a scope: put_packet, take_packet.
+ *                  `buffers` holds two of weft_packet_bytes(bytes) */
 WEFT_KERNEL_DECLARE(ping_p, (uint64_t *, flag), (int, first), (int, peer), (uint64_t, base),
                     (uint64_t, warm), (uint64_t, rounds), (struct device_times *, times));
 

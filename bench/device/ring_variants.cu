@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the ring from device to host could cost: the trip of an empty request, GPU to CPU and back,
- * with each of its steps made in several ways, and each step by itself. Stands alone, for whoever
- * changes include/weft/device/proxy.h: it needs nvcc and this tree's headers, no job and no library
- * of Weft.
+/* Measures design variants of the ring from device to host: the round trip of an empty request
+ * between GPU and CPU with several implementations of each step, and each step alone. It is meant
+ * for changes of include/weft/device/proxy.h. It needs nvcc and this tree's headers, but no job and
+ * no library of Weft.
  *
  *     nvcc -O3 -std=c++17 -Iinclude -gencode arch=compute_75,code=[sm_90,compute_75] \
  *          -o ring_variants bench/device/ring_variants.cu
- *     ./ring_variants [CPU]        the host's thread runs on that CPU
+ *     ./ring_variants [CPU]       the host's thread runs on that CPU
  *
- * One thread of the device gives requests, one of the host answers. Every loop is bounded. */
+ * One device thread posts requests, one host thread answers them. Every loop is bounded. */
 #include <weft_device.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 #include <time.h>
 #include <vector>
 
-/* weft_device.h tells the library of its state; there is none here. */
+/* weft_device.h registers its state with the library; there is none here. */
 extern "C" void weft_device_register(struct weft_device_unit *)
 {
 }
@@ -40,10 +40,11 @@ enum { SLOT_BITS = 10, SLOTS = 1 << SLOT_BITS, ROUNDS = 4000, REPEATS = 7, STAMP
         }                                                                                          \
     } while (0)
 
-/* How each step is made. */
+/* Implementations of each step. */
 enum pointers { CONSTANT, TABLE }; /* where the ring's addresses come from */
-/* The thread's own; an atomic; and behind it, or before it, or beside an atomic that is known to be
- * of global memory, a look at the credits; credits that are told as low as they may be. */
+/* Ticket: a counter of the thread; an atomic; and with a read of the credits after it, before it,
+ * or next to an atomic that is known to be on global memory; credits reported as low as
+ * possible. */
 enum ticket { COUNTED, ATOMIC, KNOWN, KNOWN_FIRST, KNOWN_GLOBAL, MISER };
 enum source { CLEAN, DIRTY }; /* DIRTY: a word of GPU memory is stored before */
 enum fence {
@@ -70,7 +71,7 @@ __device__ __forceinline__ void pause_cycles(long long cycles)
         ;
 }
 
-/* An atomic of memory that may be shared memory, too, is waited for at once. */
+/* An atomic on memory that may be shared memory is waited for at once. */
 __device__ __forceinline__ uint64_t add_global(uint64_t *at)
 {
     uint64_t old;
@@ -110,7 +111,7 @@ __device__ __forceinline__ uint64_t take(const struct weft_dev_ring *ring, uint6
     return ticket;
 }
 
-/* Several looks under way, apart from each other. */
+/* Several loads in flight at different times. */
 template <int LOOKS> __device__ __forceinline__ bool wait_apart(const uint64_t *at, uint64_t target)
 {
     uint64_t seen[LOOKS];
@@ -152,7 +153,7 @@ __device__ __forceinline__ bool wait_for(const uint64_t *at, uint64_t target, co
     return good;
 }
 
-/* WORDS: of the descriptor, 1 for a store of 8 bytes, else pairs. */
+/* WORDS: words of the descriptor: 1 for a store of 8 bytes, else pairs. */
 template <int WORDS, int FENCE>
 __device__ __forceinline__ void write_words(uint64_t *words, uint64_t phase)
 {
@@ -192,7 +193,7 @@ __global__ void trips(const struct weft_dev_ring constant, const struct weft_dev
         if (FENCE == BEFORE)
             weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
         ticket = take<TICKET>(ring, i, &late);
-        late += ticket > rounds; /* the ticket is there */
+        late += ticket > rounds; /* waits for the ticket */
         STAMP(1);
         if (FENCE == AFTER)
             weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
@@ -217,7 +218,7 @@ __global__ void trips(const struct weft_dev_ring constant, const struct weft_dev
         out->cycles[n] = sums[n];
 }
 
-/* The ring as the headers have it: a request for nothing, which waits. */
+/* The ring as in the headers: an empty request and a wait for it. */
 __global__ void trips_of_tree(int local, uint64_t bytes, uint64_t rounds, struct out *out)
 {
     static __device__ uint64_t word;
@@ -279,7 +280,7 @@ __global__ void steps(int step, uint64_t *own, uint64_t *host, uint64_t rounds, 
     struct weft_dev_vec16 v = {1, 1};
 #pragma unroll 1
     for (uint64_t i = 0; i < rounds; i++) {
-        pause_cycles(4000); /* what the round before stored is there */
+        pause_cycles(4000); /* stores of the previous round have arrived */
         long long begun = clock64();
         switch (step) {
         case FENCE_SYS_DIRTY_HOST:
@@ -339,7 +340,7 @@ __global__ void steps(int step, uint64_t *own, uint64_t *host, uint64_t rounds, 
                 sum += weft_dev_load_u64(own, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU) & 1;
             sum += stack[(i + (sum >> 60)) % 8];
         }
-        if (sum == ~(uint64_t)0) /* the value is there */
+        if (sum == ~(uint64_t)0) /* waits for the value */
             cycles++;
         cycles += (uint64_t)(clock64() - begun);
     }
@@ -371,7 +372,7 @@ static bool arrived(uint64_t ticket, int n)
     return true;
 }
 
-/* Answers `rounds` requests; false when they do not come. */
+/* Answers `rounds` requests; returns false if they do not arrive. */
 static bool answer(int n)
 {
     uint64_t last = now_ns();

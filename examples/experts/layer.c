@@ -257,11 +257,11 @@ weft_status layer_traffic(struct layer *l, struct layer_traffic *traffic)
         weft_status status = fetch_counts(l, back ? l->b.come : l->b.sent, &counts);
         for (uint32_t pe = 0; pe < l->s.pes && !status; pe++) {
             double rows = counts[pe * PARTS_MOST + l->s.parts - 1];
-            double far_rows = pe != l->s.me ? rows : 0;
+            double remote_rows = pe != l->s.me ? rows : 0;
             traffic->rows += back ? 0 : rows;
-            traffic->far_rows += back ? 0 : far_rows;
+            traffic->remote_rows += back ? 0 : remote_rows;
             *(back ? &traffic->bytes_back : &traffic->bytes_out) +=
-                far_rows * (double)row_bytes(&l->s);
+                remote_rows * (double)row_bytes(&l->s);
         }
         free(counts);
         TRY(status);

@@ -38,7 +38,7 @@ weft_status layer_check(struct layer *layer, uint32_t *pe, uint32_t *rows);
 
 /* Rows of this PE's tokens, and bytes of them that go to other PEs and that return. */
 struct layer_traffic {
-    double rows, far_rows, bytes_out, bytes_back;
+    double rows, remote_rows, bytes_out, bytes_back;
 };
 weft_status layer_traffic(struct layer *layer, struct layer_traffic *traffic);
 

@@ -3,8 +3,7 @@
  *
  *     weft run -n 4 ./experts     # 256 tokens of each PE, 4 of 32 experts
  *     weft run -n 4 ./experts --tokens 4096 --hidden 7168 --experts 256 --top 8
- *     weft run -n 3 ./experts --routing one --capacity 100    # all tokens to the same experts: too
- * many
+ *     weft run -n 3 ./experts --routing one --capacity 100    # more rows than allowed
  *
  * Every run compares its result with a serial loop, bit for bit, and prints the bandwidth over the
  * links. */
@@ -134,7 +133,7 @@ static void report(struct run *r)
     CHECK(r->job, layer_traffic(r->layer, &t));
     double all = (double)s->pes * s->tokens;
     double rows = over_all(r, WEFT_SUM, t.rows) / all;
-    double far = over_all(r, WEFT_SUM, t.far_rows) / all;
+    double far = over_all(r, WEFT_SUM, t.remote_rows) / all;
     double out = over_all(r, WEFT_MAX, t.bytes_out), back = over_all(r, WEFT_MAX, t.bytes_back);
     if (is_printing_pe(r))
         printf("a token goes to %.2f PEs, %.2f of them others; %.3f MB leave the busiest PE, and "

@@ -6,8 +6,7 @@
  *     ./offload --memory 4M model.bin     # 12 layers of 0.8 MB each
  *     ./offload --memory 4M model.bin     # resumes where that stopped
  *     ./offload --in-memory other.bin     # the same, to compare: cmp model.bin other.bin
- *     weft run -n 2 ./offload --memory 4M model.bin   # each PE has half of every layer, and of the
- * samples
+ *     weft run -n 2 ./offload --memory 4M model.bin   # each PE has half of the layers and samples
  *
  * The result is, bit for bit, that of a run with everything in memory by the same number of PEs.
  * The program prints samples and file bytes per second, and how much of the file's time overlaps
@@ -81,7 +80,7 @@ static weft_status compute(struct training *t, uint32_t visit, float *block, uin
 static bool make_visit(struct training *t, uint32_t visit, uint64_t step)
 {
     uint64_t ns;
-    float *block = store_take(t->store, visit);
+    float *block = store_get_layer(t->store, visit);
     if (!block)
         return false;
     CHECK(t->job, weft_event_record(t->start, NULL));
@@ -91,7 +90,7 @@ static bool make_visit(struct training *t, uint32_t visit, uint64_t step)
     CHECK(t->job, weft_stream_synchronize(NULL));
     CHECK(t->job, weft_event_elapsed(t->start, t->end, &ns));
     t->computed_ns += ns;
-    return begun && store_give(t->store, visit);
+    return begun && store_release_layer(t->store, visit);
 }
 
 /* Measures the transfers of a step without computing: the second time, when memory and file have
@@ -101,8 +100,8 @@ static bool measure_transfers(struct training *t, uint64_t *ns)
     for (int round = 0; round < 2; round++) {
         uint64_t start = now_ns();
         for (uint32_t visit = 0; visit < 2 * t->options->shape.layers; visit++)
-            if (!store_take(t->store, visit) || !store_prefetch(t->store, visit) ||
-                !store_give(t->store, visit))
+            if (!store_get_layer(t->store, visit) || !store_prefetch(t->store, visit) ||
+                !store_release_layer(t->store, visit))
                 return false;
         *ns = now_ns() - start;
     }

@@ -251,7 +251,7 @@ static bool load_layer(struct store *store, uint32_t now, uint32_t ahead, bool *
     return read_parts(store, slot, parts);
 }
 
-float *store_take(struct store *store, uint32_t visit)
+float *store_get_layer(struct store *store, uint32_t visit)
 {
     struct slot *slot = find_slot(store, store_layer(store, visit));
     uint32_t parts = parts_for(store, visit), unused = 0;
@@ -279,7 +279,7 @@ bool store_prefetch(struct store *store, uint32_t visit)
     return true;
 }
 
-bool store_give(struct store *store, uint32_t visit)
+bool store_release_layer(struct store *store, uint32_t visit)
 {
     struct slot *slot = find_slot(store, store_layer(store, visit));
     return visit < store->shape.layers || store->settings.in_memory || write_layer(store, slot);

@@ -40,15 +40,15 @@ const char *store_file(const struct store *store); /* describes how the file is 
  * back. */
 uint32_t store_layer(const struct store *store, uint32_t visit);
 
-/* Waits for the layer of a visit and returns it. Valid until store_give() of the same visit.
- * Returns NULL on failure. All functions here print errors on standard error. */
-float *store_take(struct store *store, uint32_t visit);
+/* Waits for the layer of a visit and returns it. Valid until store_release_layer() of the same
+ * visit. Returns NULL on failure. All functions here print errors on standard error. */
+float *store_get_layer(struct store *store, uint32_t visit);
 
 /* Starts reading the layers of the next visits. Called while `visit` is computed. */
 bool store_prefetch(struct store *store, uint32_t visit);
 
 /* Called when `visit` was computed: writes the changed layer to the file. */
-bool store_give(struct store *store, uint32_t visit);
+bool store_release_layer(struct store *store, uint32_t visit);
 
 /* Writes everything to the file with the number of steps and syncs it. False at all PEs if one PE
  * failed. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Trains a small transformer that predicts the next character of a text, on all PEs of a job.
  *
- *     ./train LICENSE                       # one PE
- *     weft run -n 4 ./train LICENSE         # four PEs share the micro-batches of every step
- *     weft run -n 4 ./train --shard --check LICENSE   # each PE updates a part; PE 0 repeats all
- * and compares weft run -n 2 ./train --save state LICENSE weft run -n 4 ./train --resume state
- * LICENSE    # resumes with another number of PEs
+ *     ./train LICENSE                         # one PE
+ *     weft run -n 4 ./train LICENSE           # four PEs share the micro-batches of every step
+ *     weft run -n 4 ./train --shard --check LICENSE   # each PE updates a part; PE 0 checks alone
+ *     weft run -n 2 ./train --save state LICENSE
+ *     weft run -n 4 ./train --resume state LICENSE    # resumes with another number of PEs
  *
  * Gradients are added up in buckets while the backward pass computes the next ones. The parameters
  * are, bit for bit, the same for every number of PEs, with and without --shard, for every --bucket,

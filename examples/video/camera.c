@@ -539,7 +539,7 @@ static enum source_next camera_next(struct source *source, struct frame *frame)
     return SOURCE_FRAME;
 }
 
-static bool camera_give_back(struct source *source, const struct frame *frame)
+static bool camera_release_frame(struct source *source, const struct frame *frame)
 {
     struct camera *camera = (struct camera *)source;
     return queue_buffer(camera, (uint32_t)frame->buffer) ||
@@ -548,7 +548,7 @@ static bool camera_give_back(struct source *source, const struct frame *frame)
 
 struct source *camera_open(const char *path, const struct source_settings *settings)
 {
-    static const struct source_ops ops = {camera_next, camera_give_back, camera_close};
+    static const struct source_ops ops = {camera_next, camera_release_frame, camera_close};
     struct camera *camera = calloc(1, sizeof *camera);
     if (!camera) {
         complain("no memory");

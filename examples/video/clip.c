@@ -148,7 +148,7 @@ static enum source_next clip_next(struct source *source, struct frame *frame)
     return SOURCE_FRAME;
 }
 
-static bool clip_give_back(struct source *source, const struct frame *frame)
+static bool clip_release_frame(struct source *source, const struct frame *frame)
 {
     return true;
 }
@@ -188,7 +188,7 @@ static bool prepare_buffers(struct clip *clip, const struct source_settings *set
 
 struct source *clip_open(const char *path, const struct source_settings *settings)
 {
-    static const struct source_ops ops = {clip_next, clip_give_back, clip_close};
+    static const struct source_ops ops = {clip_next, clip_release_frame, clip_close};
     struct stat about;
     FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
     if (!file || fstat(fileno(file), &about)) {

@@ -50,7 +50,7 @@ struct source_ops {
     /* Returns the next frame, which the caller owns until it gives it back. At SOURCE_FAILED a
      * message was printed. */
     enum source_next (*next)(struct source *source, struct frame *frame);
-    bool (*give_back)(struct source *source, const struct frame *frame);
+    bool (*release_frame)(struct source *source, const struct frame *frame);
     void (*close)(struct source *source);
 };
 

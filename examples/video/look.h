@@ -12,20 +12,20 @@ extern "C" {
 
 enum { BRIGHTNESSES = 256 };
 
-struct look_result {
+struct scan_result {
     uint64_t checksum; /* equals checksum_of() */
     uint32_t pixels[BRIGHTNESSES];
 };
 
-struct look;
+struct scan;
 
 /* Allocates the kernel's memory; collective over the job. */
-weft_status look_create(weft_job *job, struct look **look);
-weft_status look_destroy(weft_job *job, struct look *look);
+weft_status scan_create(weft_job *job, struct scan **scan);
+weft_status scan_destroy(weft_job *job, struct scan *scan);
 
 /* Runs the kernel on a frame and waits for its end. The result is valid until the next call. */
-weft_status look_at(struct look *look, const struct picture *picture, const unsigned char *data,
-                    const struct look_result **result);
+weft_status scan_frame(struct scan *scan, const struct picture *picture, const unsigned char *data,
+                       const struct scan_result **result);
 
 #ifdef __cplusplus
 }

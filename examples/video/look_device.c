@@ -6,11 +6,11 @@
 #include "look.h"
 
 /* Sums of a frame while blocks process it, in device memory. The last block resets them to 0. */
-typedef struct look_sums {
+typedef struct scan_sums {
     uint64_t checksum;
     uint32_t blocks_done;
     uint32_t pixels[BRIGHTNESSES];
-} look_sums;
+} scan_sums;
 
 /* Mixes the bits of a word. Source: the finalizer of splitmix64 (G. L. Steele et al., "Fast
  * Splittable Pseudorandom Number Generators", OOPSLA 2014). */
@@ -83,8 +83,7 @@ WEFT_DEVICE struct weft_dev_vec16 load_rest(const unsigned char *data, unsigned 
 
 /* Processes this thread's part of the frame: returns its part of the checksum, and counts its
  * pixels. */
-WEFT_DEVICE uint64_t look_at_part(const struct picture *p, const unsigned char *data,
-                                  uint32_t *pixels)
+WEFT_DEVICE uint64_t scan_part(const struct picture *p, const unsigned char *data, uint32_t *pixels)
 {
     uint64_t sum = 0;
     run r = {pixels, 0, 0};
@@ -102,7 +101,7 @@ WEFT_DEVICE uint64_t look_at_part(const struct picture *p, const unsigned char *
 }
 
 /* Called by the last block: writes the sums of all blocks to the host. */
-WEFT_DEVICE void hand_over(look_sums *sums, struct look_result *result)
+WEFT_DEVICE void hand_over(scan_sums *sums, struct scan_result *result)
 {
     for (unsigned i = weft_dev_thread_rank(); i < BRIGHTNESSES; i += weft_dev_block_threads())
         result->pixels[i] =
@@ -114,8 +113,8 @@ WEFT_DEVICE void hand_over(look_sums *sums, struct look_result *result)
     }
 }
 
-WEFT_KERNEL(look_kernel, (struct picture, picture), (const unsigned char *, data),
-            (look_sums *, sums), (struct look_result *, result))
+WEFT_KERNEL(scan_kernel, (struct picture, picture), (const unsigned char *, data),
+            (scan_sums *, sums), (struct scan_result *, result))
 {
     WEFT_SHARED(uint32_t, pixels, [BRIGHTNESSES]);
     WEFT_SHARED(uint64_t, checksum, [1]);
@@ -127,7 +126,7 @@ WEFT_KERNEL(look_kernel, (struct picture, picture), (const unsigned char *, data
         checksum[0] = 0;
     weft_dev_sync_block();
 
-    uint64_t mine = look_at_part(&picture, data, pixels);
+    uint64_t mine = scan_part(&picture, data, pixels);
     weft_dev_atomic_add_u64(checksum, mine, WEFT_ORDER_RELAXED, WEFT_SCOPE_CTA);
     weft_dev_sync_block();
 
@@ -153,9 +152,9 @@ WEFT_KERNEL(look_kernel, (struct picture, picture), (const unsigned char *, data
 #include <stdlib.h>
 #include <string.h>
 
-struct look {
-    look_sums *sums;
-    struct look_result *result;
+struct scan {
+    scan_sums *sums;
+    struct scan_result *result;
 };
 
 uint64_t checksum_of(const unsigned char *data, size_t bytes)
@@ -169,43 +168,43 @@ uint64_t checksum_of(const unsigned char *data, size_t bytes)
     return sum;
 }
 
-weft_status look_create(weft_job *job, struct look **look)
+weft_status scan_create(weft_job *job, struct scan **scan)
 {
-    struct look *made = calloc(1, sizeof *made);
+    struct scan *made = calloc(1, sizeof *made);
     void *sums = NULL, *result = NULL;
-    *look = NULL;
+    *scan = NULL;
     if (!made)
         return WEFT_ERR_NO_MEMORY;
     weft_status status =
-        weft_alloc(job, weft_device_kind(job), sizeof(look_sums), 0, WEFT_ALLOC_ZERO, &sums);
+        weft_alloc(job, weft_device_kind(job), sizeof(scan_sums), 0, WEFT_ALLOC_ZERO, &sums);
     if (!status)
-        status = weft_alloc(job, WEFT_HOST, sizeof(struct look_result), 0, 0, &result);
+        status = weft_alloc(job, WEFT_HOST, sizeof(struct scan_result), 0, 0, &result);
     if (status) {
         free(made);
         return status;
     }
     made->sums = sums;
     made->result = result;
-    *look = made;
+    *scan = made;
     return WEFT_OK;
 }
 
-weft_status look_destroy(weft_job *job, struct look *look)
+weft_status scan_destroy(weft_job *job, struct scan *scan)
 {
-    weft_status status = weft_free(job, look->result);
+    weft_status status = weft_free(job, scan->result);
     if (!status)
-        status = weft_free(job, look->sums);
-    free(look);
+        status = weft_free(job, scan->sums);
+    free(scan);
     return status;
 }
 
-weft_status look_at(struct look *look, const struct picture *picture, const unsigned char *data,
-                    const struct look_result **result)
+weft_status scan_frame(struct scan *scan, const struct picture *picture, const unsigned char *data,
+                       const struct scan_result **result)
 {
     int gpu = weft_target_get() == WEFT_CUDA;
-    *result = look->result;
-    weft_status status = WEFT_LAUNCH(look_kernel, gpu ? 64 : 4, gpu ? 256 : 32, 0, NULL, *picture,
-                                     data, look->sums, look->result);
+    *result = scan->result;
+    weft_status status = WEFT_LAUNCH(scan_kernel, gpu ? 64 : 4, gpu ? 256 : 32, 0, NULL, *picture,
+                                     data, scan->sums, scan->result);
     return status ? status : weft_stream_synchronize(NULL);
 }
 #endif

@@ -36,7 +36,7 @@ struct options {
 struct tally {
     uint64_t *latency_ns;
     uint64_t first_ns, last_ns, next_sequence, lost;
-    uint32_t frames, bad, told_lost;
+    uint32_t frames, bad, reported_lost;
 };
 
 static volatile sig_atomic_t interrupted;
@@ -74,7 +74,7 @@ void *frame_memory(weft_job *job, size_t bytes)
 
 /* ------------------------------------------------------------------------------- one frame */
 
-static bool same_pixels(const struct look_result *seen, const struct picture *p,
+static bool same_pixels(const struct scan_result *seen, const struct picture *p,
                         const unsigned char *data)
 {
     uint32_t pixels[BRIGHTNESSES] = {0};
@@ -91,7 +91,7 @@ static bool same_pixels(const struct look_result *seen, const struct picture *p,
  * contents: they differ if the frame was written while it was read, or was read from another
  * place. */
 static const char *check_frame(const struct picture *p, const struct frame *frame,
-                               const struct look_result *seen, bool compare)
+                               const struct scan_result *seen, bool compare)
 {
     if (frame->fault)
         return frame->fault;
@@ -110,7 +110,7 @@ static void note_sequence(struct tally *tally, const struct frame *frame)
         uint64_t lost =
             frame->sequence > tally->next_sequence ? frame->sequence - tally->next_sequence : 0;
         tally->lost += lost;
-        if (tally->told_lost++ < LOST_SHOWN)
+        if (tally->reported_lost++ < LOST_SHOWN)
             printf("%" PRIu64 " lost: %s %" PRIu64 " arrived, expected %" PRIu64 "\n", lost,
                    "frame", frame->sequence, tally->next_sequence);
     }
@@ -118,7 +118,7 @@ static void note_sequence(struct tally *tally, const struct frame *frame)
 }
 
 static void show_frame(const struct picture *p, const struct frame *frame,
-                       const struct look_result *seen, uint64_t latency_ns)
+                       const struct scan_result *seen, uint64_t latency_ns)
 {
     uint64_t sum = 0, pixels = 0;
     int least = -1, most = 0;
@@ -135,11 +135,11 @@ static void show_frame(const struct picture *p, const struct frame *frame,
            1e-6 * (double)latency_ns);
 }
 
-static weft_status take_frame(const struct options *options, const struct picture *picture,
-                              struct look *look, const struct frame *frame, struct tally *tally)
+static weft_status process_frame(const struct options *options, const struct picture *picture,
+                                 struct scan *scan, const struct frame *frame, struct tally *tally)
 {
-    const struct look_result *seen;
-    weft_status status = look_at(look, picture, frame->data, &seen);
+    const struct scan_result *seen;
+    weft_status status = scan_frame(scan, picture, frame->data, &seen);
     if (status)
         return status;
     uint64_t end = now_ns(), latency = end - frame->captured_ns;
@@ -192,10 +192,10 @@ static int capture(weft_job *job, const struct options *options, struct source *
     const struct picture *p = &source->picture;
     uint32_t most = options->frames ? options->frames : camera ? 120 : UINT32_MAX, room = 0;
     struct tally tally = {0};
-    struct look *look;
+    struct scan *scan;
     struct frame frame;
     enum source_next next = SOURCE_END;
-    CHECK(job, look_create(job, &look));
+    CHECK(job, scan_create(job, &scan));
     printf("%s, %u x %u, %s\nframes: %s\nkernels on %s\n", source->name, p->width, p->height,
            p->format, source->memory, weft_target_name(weft_target_get()));
     while (!interrupted && tally.frames < most) {
@@ -208,8 +208,8 @@ static int capture(weft_job *job, const struct options *options, struct source *
         next = source->ops->next(source, &frame);
         if (next != SOURCE_FRAME)
             break;
-        CHECK(job, take_frame(options, p, look, &frame, &tally));
-        if (!source->ops->give_back(source, &frame)) {
+        CHECK(job, process_frame(options, p, scan, &frame, &tally));
+        if (!source->ops->release_frame(source, &frame)) {
             next = SOURCE_FAILED;
             break;
         }
@@ -217,7 +217,7 @@ static int capture(weft_job *job, const struct options *options, struct source *
     report(source, &tally);
     free(tally.latency_ns);
     source->ops->close(source);
-    CHECK(job, look_destroy(job, look));
+    CHECK(job, scan_destroy(job, scan));
     return next == SOURCE_FAILED || tally.bad || !tally.frames;
 }
 

@@ -142,8 +142,8 @@ weft_status job_gpu_open(struct weft_job *job)
     if (job->gpu)
         return WEFT_OK;
     struct gpu *gpu;
-    weft_status status =
-        gpu_open(&gpu, job->boot, job->program_context, TEAM_SLOTS, relay_wish(&job->order));
+    weft_status status = gpu_open(&gpu, job->boot, job->program_context, TEAM_SLOTS,
+                                  relay_policy_of_order(&job->order));
     if (status)
         return status;
     struct weft_dev_box *box = device_box(job->box);

@@ -346,7 +346,7 @@ bool send_handle_responses(struct link_out *link, struct device *d)
     bool worked = false, broken = false;
     while ((p = ring_peek(&link->responses, &broken))) {
         handle_response(d, link, p);
-        ring_take(&link->responses, p);
+        ring_consume(&link->responses, p);
         worked = true;
     }
     if (worked)

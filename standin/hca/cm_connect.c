@@ -34,12 +34,12 @@ static uint8_t reads_served(const struct cm_id *c)
     return smaller(smaller(c->own.responder_resources, c->peer.initiator_depth), MAX_READS);
 }
 
-static uint8_t reads_under_way(const struct cm_id *c)
+static uint8_t reads_outstanding(const struct cm_id *c)
 {
     return smaller(smaller(c->own.initiator_depth, c->peer.responder_resources), MAX_READS);
 }
 
-static int attributes(struct cm_id *c, enum ibv_qp_state to, struct ibv_qp_attr *a, int *mask)
+static int fill_attributes(struct cm_id *c, enum ibv_qp_state to, struct ibv_qp_attr *a, int *mask)
 {
     struct ibv_port_attr port;
     if (ibv_query_port(c->id.verbs, 1, &port)) {
@@ -77,7 +77,7 @@ static int attributes(struct cm_id *c, enum ibv_qp_state to, struct ibv_qp_attr 
         a->timeout = TIMEOUT;
         a->retry_cnt = c->own.retry_count ? c->own.retry_count : smaller(c->peer.retry_count, 7);
         a->rnr_retry = c->own.rnr_retry_count;
-        a->max_rd_atomic = reads_under_way(c);
+        a->max_rd_atomic = reads_outstanding(c);
         return 0;
     default:
         return 0;
@@ -89,7 +89,7 @@ PUBLIC int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *a, int *
     struct cm_id *c = cm_of(id);
     pthread_mutex_lock(&cm_lock);
     enum ibv_qp_state to = a->qp_state;
-    int result = id->verbs ? attributes(c, to, a, mask) : (errno = EINVAL, -1);
+    int result = id->verbs ? fill_attributes(c, to, a, mask) : (errno = EINVAL, -1);
     pthread_mutex_unlock(&cm_lock);
     return result;
 }
@@ -98,7 +98,7 @@ static int move_qp(struct cm_id *c, enum ibv_qp_state to)
 {
     struct ibv_qp_attr a;
     int mask, e;
-    if (attributes(c, to, &a, &mask))
+    if (fill_attributes(c, to, &a, &mask))
         return -1;
     e = ibv_modify_qp(c->id.qp, &a, mask);
     errno = e;

@@ -304,7 +304,7 @@ static int source_towards(const struct sockaddr *to, struct sockaddr_storage *sr
     return result ? -1 : 0;
 }
 
-static int resolve(struct cm_id *c, const struct sockaddr *from, const struct sockaddr *to)
+static int resolve_route(struct cm_id *c, const struct sockaddr *from, const struct sockaddr *to)
 {
     struct sockaddr_storage src = {0};
     struct rdma_addr *address = &c->id.route.addr;
@@ -341,7 +341,7 @@ PUBLIC int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *from, struc
     (void)timeout_ms; /* no path query is needed */
     struct cm_id *c = cm_of(id);
     pthread_mutex_lock(&cm_lock);
-    int result = resolve(c, from, to);
+    int result = resolve_route(c, from, to);
     if (!result)
         cm_post_event(c, RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL);
     pthread_mutex_unlock(&cm_lock);
@@ -448,7 +448,7 @@ static struct ibv_pd *domain_of(const struct ibv_context *context)
     return pd;
 }
 
-static int take_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp *qp)
+static int attach_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp *qp)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
                                .port_num = 1,
@@ -479,7 +479,7 @@ PUBLIC int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_q
         return -1;
     }
     pd = pd ? pd : domain_of(id->verbs);
-    return pd ? take_qp(id, pd, ibv_create_qp(pd, attr)) : -1;
+    return pd ? attach_qp(id, pd, ibv_create_qp(pd, attr)) : -1;
 }
 
 PUBLIC int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
@@ -492,7 +492,7 @@ PUBLIC int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *
         attr->comp_mask |= IBV_QP_INIT_ATTR_PD;
         attr->pd = domain_of(id->verbs);
     }
-    return attr->pd ? take_qp(id, attr->pd, ibv_create_qp_ex(id->verbs, attr)) : -1;
+    return attr->pd ? attach_qp(id, attr->pd, ibv_create_qp_ex(id->verbs, attr)) : -1;
 }
 
 PUBLIC void rdma_destroy_qp(struct rdma_cm_id *id)

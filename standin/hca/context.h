@@ -153,13 +153,13 @@ const char *path_refusal(const struct device *d, unsigned gid_index, uint32_t ad
 /* Fills the function tables that inline functions of verbs.h call. */
 void verbs_fill(struct hca_context *c);
 
-/* uar.c */
+/* objects.c: doorbell pages */
 /* may_be_on_gpu: device code of the engine's GPU may ring the doorbell, so the register may be in
  * GPU memory. */
 struct uar *uar_add(struct device *d, bool may_be_on_gpu);
 void uar_remove(struct uar *u);
 
-/* cq_table.c */
+/* objects.c: completion queues */
 struct cq *cq_add(struct device *d);
 void cq_remove(struct cq *cq);
 

@@ -90,11 +90,11 @@ static void put_entry(struct cq *cq, const struct qp *qp, const struct cq_entry 
 void cq_write_request(struct cq *cq, const struct qp *qp, const struct outstanding *f)
 {
     struct cq_entry e = {.kind = CQE_REQUEST,
-                      .solicited = f->solicited,
-                      .opcode = f->opcode,
-                      .index = f->index,
-                      .bytes = f->received,
-                      .number = qp->user_index};
+                         .solicited = f->solicited,
+                         .opcode = f->opcode,
+                         .index = f->index,
+                         .bytes = f->received,
+                         .number = qp->user_index};
     put_entry(cq, qp, &e);
 }
 
@@ -102,11 +102,11 @@ void cq_write_error(struct cq *cq, const struct qp *qp, bool responder, uint16_t
                     uint8_t opcode, uint8_t syndrome, uint8_t vendor)
 {
     struct cq_entry e = {.kind = responder ? CQE_RESPONSE_ERROR : CQE_REQUEST_ERROR,
-                      .opcode = opcode,
-                      .index = index,
-                      .syndrome = syndrome,
-                      .vendor = vendor,
-                      .number = responder && qp->srq ? qp->srq->number : qp->user_index};
+                         .opcode = opcode,
+                         .index = index,
+                         .syndrome = syndrome,
+                         .vendor = vendor,
+                         .number = responder && qp->srq ? qp->srq->number : qp->user_index};
     put_entry(cq, qp, &e);
 }
 
@@ -114,11 +114,11 @@ void cq_write_receive(struct cq *cq, const struct qp *qp, uint8_t kind, uint16_t
                       uint32_t bytes, uint32_t immediate, bool solicited)
 {
     struct cq_entry e = {.kind = kind,
-                      .solicited = solicited,
-                      .index = index,
-                      .bytes = bytes,
-                      .immediate = immediate,
-                      .number = qp->user_index};
+                         .solicited = solicited,
+                         .index = index,
+                         .bytes = bytes,
+                         .immediate = immediate,
+                         .number = qp->user_index};
     put_entry(cq, qp, &e);
 }
 

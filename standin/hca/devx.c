@@ -46,14 +46,16 @@ struct hca_devx_field {
     uint8_t shift, width;
 };
 
-static const struct hca_devx_field in_opcode = {0, 16, 16}, in_modifier = {4, 0, 16}, in_number = {8, 0, 24},
-                          out_status = {0, 24, 8}, out_number = {8, 0, 24};
+static const struct hca_devx_field in_opcode = {0, 16, 16}, in_modifier = {4, 0, 16},
+                                   in_number = {8, 0, 24}, out_status = {0, 24, 8},
+                                   out_number = {8, 0, 24};
 /* CQ context, after the 16-byte header of CREATE_CQ. */
 enum { CQC = 0x10, CQC_RECORD_ADDRESS = CQC + 0x38, CQ_UMEM_OFFSET = 0x50 };
 static const struct hca_devx_field cqc_record_valid = {CQC, 25, 1}, cqc_size = {CQC, 21, 3},
-                          cqc_collapsed = {CQC, 20, 1}, cqc_ignore_overrun = {CQC, 17, 1},
-                          cqc_record_umem = {CQC + 4, 0, 32}, cqc_log_size = {CQC + 0xc, 24, 5},
-                          cq_umem = {0x58, 0, 32}, cq_umem_valid = {0x5c, 31, 1};
+                                   cqc_collapsed = {CQC, 20, 1}, cqc_ignore_overrun = {CQC, 17, 1},
+                                   cqc_record_umem = {CQC + 4, 0, 32},
+                                   cqc_log_size = {CQC + 0xc, 24, 5}, cq_umem = {0x58, 0, 32},
+                                   cq_umem_valid = {0x5c, 31, 1};
 /* QP context, after the 24-byte header of CREATE_QP and of the state transitions. */
 enum {
     QPC = 0x18,
@@ -63,22 +65,28 @@ enum {
     QP_UMEM_OFFSET = 0x100
 };
 static const struct hca_devx_field qpc_service = {QPC, 16, 8}, qpc_pd = {QPC + 4, 0, 24},
-                          qpc_mtu = {QPC + 8, 29, 3}, qpc_log_rq = {QPC + 8, 19, 4},
-                          qpc_log_rq_stride = {QPC + 8, 16, 3}, qpc_log_sq = {QPC + 8, 11, 4},
-                          qpc_no_sq = {QPC + 8, 15, 1}, qpc_uar = {QPC + 0xc, 0, 24},
-                          qpc_user_index = {QPC + 0x10, 0, 24},
-                          qpc_remote_qpn = {QPC + 0x14, 0, 24}, qpc_log_sra = {QPC + 0x70, 21, 3},
-                          qpc_retry = {QPC + 0x70, 16, 3}, qpc_rnr_retry = {QPC + 0x70, 13, 3},
-                          qpc_send_psn = {QPC + 0x78, 0, 24}, qpc_send_cq = {QPC + 0x7c, 0, 24},
-                          qpc_rre = {QPC + 0x90, 15, 1}, qpc_rwe = {QPC + 0x90, 14, 1},
-                          qpc_rae = {QPC + 0x90, 13, 1}, qpc_min_rnr = {QPC + 0x94, 24, 5},
-                          qpc_receive_psn = {QPC + 0x94, 0, 24},
-                          qpc_receive_cq = {QPC + 0x9c, 0, 24}, qpc_rq_type = {QPC + 0xac, 24, 3},
-                          qpc_srq = {QPC + 0xac, 0, 24}, qpc_record_valid = {QPC + 0xd0, 28, 1},
-                          qpc_record_umem = {QPC + 0xe4, 0, 32}, qpc_state = {QPC, 28, 4},
-                          qp_umem = {0x108, 0, 32}, qp_umem_valid = {0x10c, 31, 1},
-                          ads_lid = {ADS + 4, 0, 16}, ads_timeout = {ADS + 8, 27, 5},
-                          ads_gid_index = {ADS + 8, 16, 8}, ads_sport = {ADS + 0x20, 0, 16};
+                                   qpc_mtu = {QPC + 8, 29, 3}, qpc_log_rq = {QPC + 8, 19, 4},
+                                   qpc_log_rq_stride = {QPC + 8, 16, 3},
+                                   qpc_log_sq = {QPC + 8, 11, 4}, qpc_no_sq = {QPC + 8, 15, 1},
+                                   qpc_uar = {QPC + 0xc, 0, 24},
+                                   qpc_user_index = {QPC + 0x10, 0, 24},
+                                   qpc_remote_qpn = {QPC + 0x14, 0, 24},
+                                   qpc_log_sra = {QPC + 0x70, 21, 3},
+                                   qpc_retry = {QPC + 0x70, 16, 3},
+                                   qpc_rnr_retry = {QPC + 0x70, 13, 3},
+                                   qpc_send_psn = {QPC + 0x78, 0, 24},
+                                   qpc_send_cq = {QPC + 0x7c, 0, 24}, qpc_rre = {QPC + 0x90, 15, 1},
+                                   qpc_rwe = {QPC + 0x90, 14, 1}, qpc_rae = {QPC + 0x90, 13, 1},
+                                   qpc_min_rnr = {QPC + 0x94, 24, 5},
+                                   qpc_receive_psn = {QPC + 0x94, 0, 24},
+                                   qpc_receive_cq = {QPC + 0x9c, 0, 24},
+                                   qpc_rq_type = {QPC + 0xac, 24, 3}, qpc_srq = {QPC + 0xac, 0, 24},
+                                   qpc_record_valid = {QPC + 0xd0, 28, 1},
+                                   qpc_record_umem = {QPC + 0xe4, 0, 32}, qpc_state = {QPC, 28, 4},
+                                   qp_umem = {0x108, 0, 32}, qp_umem_valid = {0x10c, 31, 1},
+                                   ads_lid = {ADS + 4, 0, 16}, ads_timeout = {ADS + 8, 27, 5},
+                                   ads_gid_index = {ADS + 8, 16, 8},
+                                   ads_sport = {ADS + 0x20, 0, 16};
 enum { ADS_GID = ADS + 0x10, RQ_TYPE_SRQ = 1, RQ_TYPE_NONE = 3 };
 
 struct mlx5dv_devx_obj {
@@ -152,8 +160,8 @@ static int begin_command(struct command *c, size_t in_least, size_t out_least)
 /* --- Memory given by the program --- */
 
 /* Returns the address of `bytes` at `offset` of a umem. NULL: outside of it, or not aligned. */
-static void *piece(struct device *d, uint32_t id, uint64_t offset, uint64_t bytes, uint64_t align,
-                   struct umem **owner)
+static void *umem_range(struct device *d, uint32_t id, uint64_t offset, uint64_t bytes,
+                        uint64_t align, struct umem **owner)
 {
     struct umem *u = id < MAX_UMEMS ? d->umems[id] : NULL;
     if (!u || offset > u->bytes || bytes > u->bytes - offset)
@@ -169,10 +177,13 @@ static void *piece(struct device *d, uint32_t id, uint64_t offset, uint64_t byte
 static int query_caps(struct command *c)
 {
     static const struct hca_devx_field cqe_version = {0x10 + 0x3c, 0, 4},
-                              half_address = {0x10 + 0x40, 31, 1}, log_bf = {0x10 + 0x4c, 16, 5},
-                              endianness = {0x10 + 0x8, 30, 2}, mode_1 = {0x10 + 0x8, 25, 1},
-                              operations = {0x10 + 0x10, 0, 16}, size_qp = {0x10 + 0x14, 0, 16},
-                              size_dc = {0x10 + 0x18, 0, 16};
+                                       half_address = {0x10 + 0x40, 31, 1},
+                                       log_bf = {0x10 + 0x4c, 16, 5},
+                                       endianness = {0x10 + 0x8, 30, 2},
+                                       mode_1 = {0x10 + 0x8, 25, 1},
+                                       operations = {0x10 + 0x10, 0, 16},
+                                       size_qp = {0x10 + 0x14, 0, 16},
+                                       size_dc = {0x10 + 0x18, 0, 16};
     enum { GENERAL = 0, ATOMIC = 3, LEAST = 0x10 + 0x50 };
     int e = begin_command(c, ANSWER_BYTES, LEAST);
     if (e)
@@ -211,10 +222,11 @@ static const char *fill_cq(struct command *c, struct cq *cq)
     cq->ignore_overrun = get(c, cqc_ignore_overrun);
     cq->log_size = log;
     uint64_t bytes = cq->collapsed ? 64 : UINT64_C(64) << log;
-    cq->buffer = piece(d, get(c, cq_umem), get_be64(c, CQ_UMEM_OFFSET), bytes, 64, &buffer);
+    cq->buffer = umem_range(d, get(c, cq_umem), get_be64(c, CQ_UMEM_OFFSET), bytes, 64, &buffer);
     if (!cq->buffer)
         return "the entries are outside their umem, or not aligned to 64 bytes";
-    cq->record = piece(d, get(c, cqc_record_umem), get_be64(c, CQC_RECORD_ADDRESS), 8, 8, &record);
+    cq->record =
+        umem_range(d, get(c, cqc_record_umem), get_be64(c, CQC_RECORD_ADDRESS), 8, 8, &record);
     if (!cq->record)
         return "the doorbell record is outside its umem, or not aligned to 8 bytes";
     cq->on_gpu = buffer->on_gpu;
@@ -263,10 +275,11 @@ static const char *fill_rings(struct command *c, struct qp *qp)
     if (!get(c, qp_umem_valid) || !get(c, qpc_record_valid))
         return "wq_umem_valid and dbr_umem_valid must be set";
     uint8_t *at =
-        piece(d, get(c, qp_umem), get_be64(c, QP_UMEM_OFFSET), rq_bytes + sq_bytes, 64, &wq);
+        umem_range(d, get(c, qp_umem), get_be64(c, QP_UMEM_OFFSET), rq_bytes + sq_bytes, 64, &wq);
     if (!at)
         return "the work queue is outside its umem, or not aligned to 64 bytes";
-    qp->record = piece(d, get(c, qpc_record_umem), get_be64(c, QPC_RECORD_ADDRESS), 8, 8, &record);
+    qp->record =
+        umem_range(d, get(c, qpc_record_umem), get_be64(c, QPC_RECORD_ADDRESS), 8, 8, &record);
     if (!qp->record)
         return "the doorbell record is outside its umem, or not aligned to 8 bytes";
     if (wq->on_gpu != record->on_gpu)
@@ -359,7 +372,7 @@ static uint8_t log_reads(uint32_t log)
 
 /* Returns which remote access flags the command sets: all on the transition from RESET, later those
  * in its optional-parameter mask. */
-static uint8_t access_set(const struct command *c, uint32_t opcode)
+static uint8_t access_flags_set(const struct command *c, uint32_t opcode)
 {
     static const struct hca_devx_field optional = {0x10, 0, 32};
     enum { OPTIONAL_READ = 2, OPTIONAL_ATOMIC = 4, OPTIONAL_WRITE = 8 };
@@ -394,7 +407,7 @@ static unsigned read_move(const struct command *c, uint32_t opcode, struct qp_mo
     m->access =
         (uint8_t)((get(c, qpc_rwe) ? MR_REMOTE_WRITE : 0) | (get(c, qpc_rre) ? MR_REMOTE_READ : 0) |
                   (get(c, qpc_rae) ? MR_REMOTE_ATOMIC : 0));
-    m->access_set = access_set(c, opcode);
+    m->access_set = access_flags_set(c, opcode);
     m->rnr_timer = (uint8_t)get(c, qpc_min_rnr);
     m->remote_qpn = get(c, qpc_remote_qpn);
     m->receive_psn = get(c, qpc_receive_psn);

@@ -71,7 +71,7 @@ static bool is_gpu_runnable(const struct qp *qp)
            qp->taken == qp->producer && qp->outstanding_head == qp->outstanding_tail;
 }
 
-static void give_queue(struct gpu_engine *g, struct qp *qp)
+static void hand_over_queue(struct gpu_engine *g, struct qp *qp)
 {
     const struct cq *cq = qp->send_cq;
     g->owners[g->count] = qp;
@@ -156,7 +156,7 @@ static void update_owners(struct device *d, struct gpu_engine *g)
     for (unsigned n = 1; n < MAX_QPS; n++) {
         struct qp *qp = d->qps[n];
         if (qp && is_gpu_runnable(qp) && g->count < GPU_QUEUES)
-            give_queue(g, qp);
+            hand_over_queue(g, qp);
         else if (qp && qp->gpu_ring && qp->uar && !qp->by_gpu && qp->state != QP_RESET)
             qp->uar->by_cpu = true;
     }
@@ -235,7 +235,7 @@ static void end_slice(struct device *d, struct gpu_engine *g)
     pthread_cond_broadcast(&g->ended);
 }
 
-static void *conduct(void *device)
+static void *run_queues_on_gpu(void *device)
 {
     struct device *d = device;
     struct gpu_engine *g = d->gpu;
@@ -366,7 +366,7 @@ static struct gpu_engine *start_engine(struct device *d, int gpu)
         open_registers(g, gpu);
         clear_registers(g);
         d->gpu = g;
-        result = start_thread(&g->thread, conduct, d);
+        result = start_thread(&g->thread, run_queues_on_gpu, d);
     }
     if (!result)
         return g;
@@ -387,7 +387,7 @@ bool gpu_engine_start(struct device *d, int gpu)
     return there;
 }
 
-static void hurry(struct gpu_engine *g)
+static void stop_slice(struct gpu_engine *g)
 {
     __atomic_store_n(&g->words[0], 1, __ATOMIC_RELEASE);
 }
@@ -398,11 +398,10 @@ void gpu_engine_stop(struct device *d)
     if (!g)
         return;
     atomic_store(&g->stop, true);
-    hurry(g);
+    stop_slice(g);
     pthread_join(g->thread, NULL);
     if (d->config->log == LOG_ALL)
-        fprintf(stderr,
-                "mlx5_soft%u: GPU %d has carried out %llu of %llu requests, in %llu slices\n",
+        fprintf(stderr, "mlx5_soft%u: GPU %d has executed %llu of %llu requests, in %llu slices\n",
                 d->number, g->gpu, (unsigned long long)d->count_by_gpu,
                 (unsigned long long)d->count_requests, (unsigned long long)g->slices);
     d->gpu = NULL;
@@ -455,7 +454,7 @@ static void await_slice(struct device *d, struct gpu_engine *g)
 {
     uint64_t begun = g->slices;
     while (g->slices == begun && !atomic_load(&g->stop)) {
-        hurry(g);
+        stop_slice(g);
         pthread_cond_wait(&g->ended, &d->lock);
     }
 }

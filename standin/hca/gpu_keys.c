@@ -87,8 +87,8 @@ static bool look_up_key(struct device *d, uint32_t key, uint32_t number, uint32_
     return true;
 }
 
-static bool look_up_locking(struct device *d, uint32_t key, uint32_t number, uint32_t asking,
-                            struct mr_entry *out)
+static bool look_up_key_locking(struct device *d, uint32_t key, uint32_t number, uint32_t asking,
+                                struct mr_entry *out)
 {
     device_lock(d);
     bool found = look_up_key(d, key, number, asking, out);
@@ -114,8 +114,8 @@ bool gpu_keys_map(const struct gpu_driver *driver, int gpu, uint64_t memory, uin
     return !result || result == ALREADY;
 }
 
-static bool add_own(struct gpu_keys *keys, const struct gpu_driver *driver, int gpu, uint64_t name,
-                    const struct mr_entry *e)
+static bool add_own_key(struct gpu_keys *keys, const struct gpu_driver *driver, int gpu,
+                        uint64_t name, const struct mr_entry *e)
 {
     const struct gpu_key key = {name, e->address, e->bytes, e->memory, e->access, 0};
     return gpu_keys_map(driver, gpu, e->memory, e->bytes) && enter_key(keys, &key);
@@ -146,7 +146,7 @@ static int export_memory(const struct gpu_driver *driver, uint64_t memory, uint6
     return fd;
 }
 
-static void send_answer(int socket, const struct key_reply *a, int fd)
+static void send_key_reply(int socket, const struct key_reply *a, int fd)
 {
     union {
         char bytes[CMSG_SPACE(sizeof(int))];
@@ -176,13 +176,13 @@ void gpu_keys_answer_query(struct device *d, int socket)
     int fd = -1;
     if (recv(socket, &q, sizeof q, 0) != sizeof q)
         return;
-    if (driver && look_up_locking(d, q.key, q.number, q.asking, &e) && e.bytes &&
+    if (driver && look_up_key_locking(d, q.key, q.number, q.asking, &e) && e.bytes &&
         gpu_driver_owner(driver, e.memory) >= 0)
         fd = export_memory(driver, e.memory, e.bytes);
     if (fd >= 0)
         a = (struct key_reply){
             .address = e.address, .bytes = e.bytes, .access = e.access, .valid = 1};
-    send_answer(socket, &a, fd);
+    send_key_reply(socket, &a, fd);
     if (fd >= 0)
         close(fd);
 }
@@ -269,9 +269,9 @@ bool gpu_keys_add(struct device *d, struct gpu_keys *keys, const struct gpu_driv
     uint64_t name = (uint64_t)(want->is_remote ? want->peer : want->number) << 32 | want->key;
     struct mr_entry e;
     if (!want->is_remote || want->remote == d->lid)
-        return look_up_locking(d, want->key, want->is_remote ? want->peer : want->number,
-                               want->is_remote ? want->number : 0, &e) &&
-               add_own(keys, driver, gpu, name, &e);
+        return look_up_key_locking(d, want->key, want->is_remote ? want->peer : want->number,
+                                   want->is_remote ? want->number : 0, &e) &&
+               add_own_key(keys, driver, gpu, name, &e);
     struct key_reply a = {0};
     const struct gpu_mapping *m = map_remote(keys, driver, gpu, want, &a);
     if (!m)

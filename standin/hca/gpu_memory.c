@@ -94,7 +94,7 @@ static int gpu_of(uint64_t address)
     return gpu;
 }
 
-static void leave(void)
+static void pop_context(void)
 {
     void *popped;
     driver.pop(&popped);
@@ -112,7 +112,7 @@ static int open_copy_stream(struct copy_stream *s, int gpu)
         result = driver.stream_create(&s->stream, STREAM_NON_BLOCKING);
     if (!result && !s->stage)
         result = driver.host_alloc((void **)&s->stage, STAGE_BYTES, HOST_ALLOC_PORTABLE);
-    leave();
+    pop_context();
     return result;
 }
 
@@ -134,7 +134,7 @@ static const struct range *find_around(uint64_t address)
     return NULL;
 }
 
-static bool note(uint64_t address, uint64_t bytes, int gpu)
+static bool add_range(uint64_t address, uint64_t bytes, int gpu)
 {
     struct range *known = find_exactly(address, bytes);
     if (known) {
@@ -161,7 +161,7 @@ static enum gpu_memory_kind add_locked(uint64_t address, uint64_t bytes)
         return GPU_MEMORY_NONE;
     if (address + bytes < address || gpu_of(address + bytes - 1) != gpu)
         return GPU_MEMORY_REFUSED;
-    bool ready = !open_copy_stream(&copy_streams[gpu], gpu) && note(address, bytes, gpu);
+    bool ready = !open_copy_stream(&copy_streams[gpu], gpu) && add_range(address, bytes, gpu);
     return ready ? GPU_MEMORY_THERE : GPU_MEMORY_REFUSED;
 }
 
@@ -261,7 +261,7 @@ int gpu_memory_put(uint64_t to, const void *from, size_t bytes)
     int result = select_copy_stream(to, &s);
     if (!result) {
         result = put_pieces(s, to, from, bytes);
-        leave();
+        pop_context();
     }
     pthread_mutex_unlock(&lock);
     return result;
@@ -274,7 +274,7 @@ int gpu_memory_get(void *to, uint64_t from, size_t bytes)
     int result = select_copy_stream(from, &s);
     if (!result) {
         result = get_pieces(s, to, from, bytes);
-        leave();
+        pop_context();
     }
     pthread_mutex_unlock(&lock);
     return result;

@@ -432,7 +432,7 @@ unsigned burst_send(struct qp *qp);
 bool burst_next(const uint8_t *data, uint32_t bytes, uint32_t *at, struct burst_write *out);
 
 /* receive.c */
-bool receive_take(struct qp *qp, uint16_t *index);
+bool receive_consume(struct qp *qp, uint16_t *index);
 uint8_t receive_scatter(struct qp *qp, uint16_t index, uint64_t offset, const void *data,
                         uint64_t bytes);
 void receive_flush(struct qp *qp);

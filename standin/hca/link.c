@@ -35,12 +35,12 @@ struct handshake {
 
 /* --- Shared memory of rings and wake words --- */
 
-static size_t ring_total(uint64_t size)
+static size_t ring_memory_bytes(uint64_t size)
 {
     return sizeof(struct ring_shared) + size;
 }
 
-static void ring_place(struct ring *r, void *memory, uint64_t size)
+static void init_ring(struct ring *r, void *memory, uint64_t size)
 {
     *r = (struct ring){.shared = memory, .size = size};
 }
@@ -84,7 +84,7 @@ void link_wake_engine(uint32_t *wakeup)
 
 /* --- Names --- */
 
-static socklen_t name_of(unsigned lid, struct sockaddr_un *a)
+static socklen_t socket_name_of(unsigned lid, struct sockaddr_un *a)
 {
     *a = (struct sockaddr_un){.sun_family = AF_UNIX};
     int n = snprintf(a->sun_path + 1, sizeof a->sun_path - 1, "weft-hca-%u-%u", getuid(), lid);
@@ -105,7 +105,7 @@ int link_open(struct device *d)
         lid = (begin + i) % MAX_LIDS + 1;
         if (lid >= MAX_LIDS)
             continue;
-        socklen_t n = name_of(lid, &a);
+        socklen_t n = socket_name_of(lid, &a);
         if (!bind(fd, (struct sockaddr *)&a, n))
             break;
         lid = 0;
@@ -127,7 +127,7 @@ int link_open(struct device *d)
     return 0;
 }
 
-static void free_out(struct link_out *l)
+static void free_link_out(struct link_out *l)
 {
     if (l->fd >= 0)
         close(l->fd);
@@ -138,7 +138,7 @@ static void free_out(struct link_out *l)
     free(l);
 }
 
-static void free_in(struct link_in *l)
+static void free_link_in(struct link_in *l)
 {
     free(l->delayed.writes);
     if (l->fd >= 0)
@@ -153,9 +153,9 @@ static void free_in(struct link_in *l)
 void link_close(struct device *d)
 {
     for (unsigned i = 0; i < d->out_count; i++)
-        free_out(d->out[i]);
+        free_link_out(d->out[i]);
     for (unsigned i = 0; i < d->in_count; i++)
-        free_in(d->in[i]);
+        free_link_in(d->in[i]);
     d->out_count = d->in_count = 0;
     close(d->listener);
     close(d->wake[0]);
@@ -228,7 +228,7 @@ static int receive_handshake(int fd, struct handshake *h, int *fds, unsigned cou
 
 /* --- The side that sends requests --- */
 
-static struct link_out *new_out(struct device *d, uint32_t address, int *fd)
+static struct link_out *new_link_out(struct device *d, uint32_t address, int *fd)
 {
     struct link_out *l = calloc(1, sizeof *l);
     uint64_t size = (uint64_t)d->config->ring_kib << 10;
@@ -236,14 +236,14 @@ static struct link_out *new_out(struct device *d, uint32_t address, int *fd)
         return NULL;
     l->address = address;
     l->fd = -1;
-    l->bytes = 2 * ring_total(size);
+    l->bytes = 2 * ring_memory_bytes(size);
     *fd = shared_memory(l->bytes, &l->memory);
     if (*fd < 0) {
         free(l);
         return NULL;
     }
-    ring_place(&l->requests, l->memory, size);
-    ring_place(&l->responses, (char *)l->memory + ring_total(size), size);
+    init_ring(&l->requests, l->memory, size);
+    init_ring(&l->responses, (char *)l->memory + ring_memory_bytes(size), size);
     return l;
 }
 
@@ -251,7 +251,7 @@ int link_open_socket(uint32_t lid)
 {
     struct sockaddr_un a;
     int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    socklen_t n = name_of(lid, &a);
+    socklen_t n = socket_name_of(lid, &a);
     if (s >= 0 && connect(s, (struct sockaddr *)&a, n)) {
         close(s);
         return -1;
@@ -265,7 +265,7 @@ static int exchange_handshake(struct device *d, struct link_out *l, int memory_f
     struct handshake h = {HANDSHAKE_MAGIC, HANDSHAKE_VERSION, d->lid, (uint32_t)l->requests.size};
     int fds[2] = {memory_fd, d->wakeup_fd}, wakeup = -1;
     int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    socklen_t n = name_of(l->address, &a);
+    socklen_t n = socket_name_of(l->address, &a);
     if (s < 0)
         return -1;
     if (connect(s, (struct sockaddr *)&a, n) || send_handshake(s, &h, fds, 2) ||
@@ -295,8 +295,8 @@ static bool connect_self(struct device *d, struct link_out *l)
     in->self = l->self = true;
     in->address = l->address;
     in->fd = -1;
-    ring_place(&in->requests, l->requests.shared, l->requests.size);
-    ring_place(&in->responses, l->responses.shared, l->responses.size);
+    init_ring(&in->requests, l->requests.shared, l->requests.size);
+    init_ring(&in->responses, l->responses.shared, l->responses.size);
     d->in[d->in_count++] = in;
     return true;
 }
@@ -313,10 +313,11 @@ static bool connect_roce(struct device *d, struct link_out *l)
     }
     close(fd);
     *in = (struct link_in){.address = l->address, .fd = -1, .memory = memory, .bytes = l->bytes};
-    ring_place(&in->requests, memory, l->requests.size);
-    ring_place(&in->responses, (char *)memory + ring_total(l->requests.size), l->requests.size);
+    init_ring(&in->requests, memory, l->requests.size);
+    init_ring(&in->responses, (char *)memory + ring_memory_bytes(l->requests.size),
+              l->requests.size);
     if (!roce_attach(d, l, in)) {
-        free_in(in);
+        free_link_in(in);
         return false;
     }
     d->in[d->in_count++] = in;
@@ -341,7 +342,7 @@ struct link_out *link_find(struct device *d, uint32_t address)
     return found;
 }
 
-static struct link_out *find_alive(struct device *d, uint32_t address)
+static struct link_out *find_live_link(struct device *d, uint32_t address)
 {
     struct link_out *l = link_find(d, address);
     return l && !atomic_load(&l->dead) ? l : NULL;
@@ -353,20 +354,20 @@ struct link_out *link_connect(struct device *d, uint32_t address)
 {
     int fd;
     device_lock(d);
-    struct link_out *l = find_alive(d, address), *other;
+    struct link_out *l = find_live_link(d, address), *other;
     device_unlock(d);
     if (l)
         return l;
-    l = new_out(d, address, &fd);
+    l = new_link_out(d, address, &fd);
     if (!l)
         return NULL;
     if (address != d->lid && !address_is_ipv4(address) && exchange_handshake(d, l, fd))
         atomic_store(&l->dead, true);
     close(fd);
     device_lock(d);
-    other = find_alive(d, address);
+    other = find_live_link(d, address);
     if (other || d->out_count == MAX_LINKS || !connect_here(d, l)) {
-        free_out(l);
+        free_link_out(l);
         l = other;
     } else {
         d->out[d->out_count++] = l;
@@ -392,7 +393,7 @@ void link_release(struct device *d, struct qp *qp)
     for (unsigned i = 0; i < d->out_count; i++)
         if (d->out[i] == l)
             d->out[i--] = d->out[--d->out_count];
-    free_out(l);
+    free_link_out(l);
 }
 
 void link_request(struct device *d, uint32_t address)
@@ -441,7 +442,7 @@ static void accept_connection(struct device *d, int s)
                 !(h.ring_bytes & (h.ring_bytes - 1));
     in->address = (uint16_t)h.lid;
     in->fd = s;
-    in->bytes = 2 * ring_total(h.ring_bytes);
+    in->bytes = 2 * ring_memory_bytes(h.ring_bytes);
     in->memory = sane ? map_received(fds[0], in->bytes) : MAP_FAILED;
     in->wakeup = map_received(fds[1], WAKEUP_BYTES);
     close(fds[0]);
@@ -455,18 +456,18 @@ static void accept_connection(struct device *d, int s)
         free(in);
         return;
     }
-    ring_place(&in->requests, in->memory, h.ring_bytes);
-    ring_place(&in->responses, (char *)in->memory + ring_total(h.ring_bytes), h.ring_bytes);
+    init_ring(&in->requests, in->memory, h.ring_bytes);
+    init_ring(&in->responses, (char *)in->memory + ring_memory_bytes(h.ring_bytes), h.ring_bytes);
     device_lock(d);
     bool room = d->in_count < MAX_LINKS && !send_handshake(s, &mine, &d->wakeup_fd, 1);
     if (room)
         d->in[d->in_count++] = in;
     device_unlock(d);
     if (!room)
-        free_in(in);
+        free_link_in(in);
 }
 
-static void drop_in(struct device *d, int fd)
+static void drop_link(struct device *d, int fd)
 {
     device_lock(d);
     for (unsigned i = 0; i < d->in_count; i++) {
@@ -477,7 +478,7 @@ static void drop_in(struct device *d, int fd)
             ;
         for (unsigned k = 0; k < d->in[i]->pending_count; k++)
             d->in[i]->pending_responders[k]->ack_pending = false;
-        free_in(d->in[i]);
+        free_link_in(d->in[i]);
         d->in[i] = d->in[--d->in_count];
         break;
     }
@@ -541,7 +542,7 @@ void *connector_main(void *device)
         /* Peers send nothing after the handshake, so any event is the end of the connection. */
         for (unsigned i = 2; i < n; i++)
             if (fds[i].fd >= 0 && fds[i].revents)
-                drop_in(d, fds[i].fd);
+                drop_link(d, fds[i].fd);
         connect_requested(d);
     }
     free(fds);

@@ -37,7 +37,8 @@ static void put_word(void *to, const void *from, size_t bytes)
     }
 }
 
-static bool gpu_does(struct device *d, int result, const char *what, uintptr_t at, size_t bytes)
+static bool check_gpu_access(struct device *d, int result, const char *what, uintptr_t at,
+                             size_t bytes)
 {
     if (result)
         log_error(d, "%zu bytes of GPU memory at 0x%llx cannot be %s: the CUDA driver says %d",
@@ -51,8 +52,8 @@ bool memory_put(struct device *d, void *to, const void *from, size_t bytes)
     if (!bytes)
         return true;
     if (gpu_memory_holds((uintptr_t)to))
-        return gpu_does(d, gpu_memory_put((uintptr_t)to, from, bytes), "written", (uintptr_t)to,
-                        bytes);
+        return check_gpu_access(d, gpu_memory_put((uintptr_t)to, from, bytes), "written",
+                                (uintptr_t)to, bytes);
     bool settled = memory_flush(d);
     put_word(to, from, bytes);
     return settled;
@@ -61,8 +62,8 @@ bool memory_put(struct device *d, void *to, const void *from, size_t bytes)
 bool memory_get(struct device *d, void *to, const void *from, size_t bytes)
 {
     if (bytes && gpu_memory_holds((uintptr_t)from))
-        return gpu_does(d, gpu_memory_get(to, (uintptr_t)from, bytes), "read", (uintptr_t)from,
-                        bytes);
+        return check_gpu_access(d, gpu_memory_get(to, (uintptr_t)from, bytes), "read",
+                                (uintptr_t)from, bytes);
     if (bytes)
         memcpy(to, from, bytes);
     return true;
@@ -70,7 +71,7 @@ bool memory_get(struct device *d, void *to, const void *from, size_t bytes)
 
 bool memory_flush(struct device *d)
 {
-    return gpu_does(d, gpu_memory_flush(), "written", 0, 0);
+    return check_gpu_access(d, gpu_memory_flush(), "written", 0, 0);
 }
 
 /* Executes an atomic on GPU memory as a read and a write; a concurrent access of the GPU itself may

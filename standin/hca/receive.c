@@ -19,7 +19,7 @@ static const uint8_t *entry_at(const struct receive_queue *q, uint16_t index)
 }
 
 /* Consumes the next posted receive WQE. False: there is none. */
-bool receive_take(struct qp *qp, uint16_t *index)
+bool receive_consume(struct qp *qp, uint16_t *index)
 {
     struct receive_queue *q = queue_of(qp);
     if (!q->ring)
@@ -81,6 +81,6 @@ void receive_flush(struct qp *qp)
     uint16_t index;
     if (qp->srq || !qp->receive_cq)
         return;
-    while (receive_take(qp, &index))
+    while (receive_consume(qp, &index))
         cq_write_error(qp->receive_cq, qp, true, index, 0, SYNDROME_FLUSHED, 0);
 }

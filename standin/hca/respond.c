@@ -202,7 +202,7 @@ static bool run_send(struct respond_request *r)
     const struct packet *p = r->packet;
     struct responder *s = r->responder;
     if (!s->receiving) {
-        if (!receive_take(r->qp, &s->receive_index))
+        if (!receive_consume(r->qp, &s->receive_index))
             return send_rnr_nak(r);
         s->receiving = true;
         s->received = 0;
@@ -257,7 +257,7 @@ static bool run_write(struct respond_request *r)
     if (rest && !to)
         return true;
     bool immediate = p->flags & PACKET_IMMEDIATE;
-    if (immediate && !receive_take(r->qp, &s->receive_index))
+    if (immediate && !receive_consume(r->qp, &s->receive_index))
         return send_rnr_nak(r);
     bool relaxed = !immediate && is_relaxed(r);
     if (!relaxed || !adversary_delay(r->device, &r->link->delayed, s, to, r->data, r->bytes)) {
@@ -559,10 +559,10 @@ static bool run_requests(struct link_in *link, struct device *d)
         return ring_peek(&link->requests, &broken);
     for (; n < most && (p = ring_peek(&link->requests, &broken)); n++) {
         struct respond_request r = {.device = d,
-                            .link = link,
-                            .packet = p,
-                            .data = (const uint8_t *)(p + 1),
-                            .bytes = p->bytes};
+                                    .link = link,
+                                    .packet = p,
+                                    .data = (const uint8_t *)(p + 1),
+                                    .bytes = p->bytes};
         if (!ring_reserve(&link->responses, 64) ||
             (link->pending_count == 64 && !acknowledge_all(link, d)))
             break;
@@ -573,7 +573,7 @@ static bool run_requests(struct link_in *link, struct device *d)
          * arrive as fast as they are executed. */
         if (p->kind == PACKET_WRITES)
             n += p->length;
-        ring_take(&link->requests, p);
+        ring_consume(&link->requests, p);
     }
     bool pending = link->pending_count;
     acknowledge_all(link, d);

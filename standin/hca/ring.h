@@ -133,7 +133,7 @@ static inline const struct packet *ring_peek(struct ring *r, bool *broken)
     }
 }
 
-static inline void ring_take(struct ring *r, const struct packet *p)
+static inline void ring_consume(struct ring *r, const struct packet *p)
 {
     r->own += packet_size(p);
 }

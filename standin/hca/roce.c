@@ -28,8 +28,8 @@ enum {
     SOURCES_MOST = 64,   /* source ports of a device */
     /* bytes of all headers that a network MTU must hold besides a path MTU */
     HEADERS_MOST = 80,
-    ASK_EACH_NS = 20000000,
-    ASK_TIMES = 50, /* one second in all */
+    PROBE_INTERVAL_NS = 20000000,
+    PROBES_MOST = 50, /* one second in all */
 };
 
 /* Remote ends of a link: the other process's view of the rings. */
@@ -37,8 +37,8 @@ struct roce_peer {
     struct ring requests, responses; /* requests to the peer, and its responses */
     struct ring arriving, leaving;   /* requests from the peer, and responses to it */
     enum roce_peer_kind kind;
-    unsigned asked;
-    uint64_t asked_at;
+    unsigned probes;
+    uint64_t probed_at;
 };
 
 struct datagram {
@@ -359,7 +359,7 @@ static bool send_ring(struct device *d, uint32_t to, struct ring *ring)
     const struct packet *p;
     bool broken = false, worked = false;
     while ((p = ring_peek(ring, &broken)) && add_datagram(d, to, p, (const uint8_t *)(p + 1))) {
-        ring_take(ring, p);
+        ring_consume(ring, p);
         worked = true;
     }
     if (worked)
@@ -398,15 +398,15 @@ enum roce_peer_kind roce_query_peer(struct qp *qp)
     uint64_t now = qp->device->now;
     if (!p)
         return ROCE_PEER_SOFT;
-    if (p->kind != ROCE_PEER_UNKNOWN || (p->asked && now - p->asked_at < ASK_EACH_NS))
+    if (p->kind != ROCE_PEER_UNKNOWN || (p->probes && now - p->probed_at < PROBE_INTERVAL_NS))
         return p->kind;
-    if (p->asked == ASK_TIMES) {
+    if (p->probes == PROBES_MOST) {
         /* A later HCA at this address is probed again. */
-        p->asked = 0;
+        p->probes = 0;
         return ROCE_PEER_OTHER;
     }
-    p->asked++;
-    p->asked_at = now;
+    p->probes++;
+    p->probed_at = now;
     send_control(qp, PACKET_PROBE);
     return p->kind;
 }

@@ -57,8 +57,7 @@ static void handle_doorbell(struct qp *qp, uint16_t index)
     if (used > qp->blocks) {
         log_error(d,
                   "QP 0x%x: doorbell 0x%x is %u blocks ahead of 0x%x, after which nothing has "
-                  "completed, "
-                  "in a ring of %u: slots were used again before their completion",
+                  "completed, in a ring of %u: slots were reused before their completion",
                   qp->qpn, index, used, qp->released, qp->blocks);
         raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_OVERRUN);
         return;
@@ -329,15 +328,17 @@ static void fill_kind(const struct wqe *w, struct packet *p, bool last)
  * executed in part. */
 static uint32_t allowed_packets(const struct qp *qp, uint32_t numbers)
 {
-    uint32_t under_way = (qp->psn - qp->acked) & 0xffffff, part = roce_window(qp);
+    uint32_t outstanding_packets = (qp->psn - qp->acked) & 0xffffff, part = roce_window(qp);
     part = part ? part : PSN_HALF_RANGE;
     if (qp->wqe.opcode == WQE_READ) {
         uint32_t to_end = part - qp->offset / qp->mtu % part;
         numbers = numbers < to_end ? numbers : to_end;
-        if (under_way && qp->offset)
+        if (outstanding_packets && qp->offset)
             return 0;
     }
-    return !under_way || under_way + numbers <= (qp->window ? qp->window : part) ? numbers : 0;
+    return !outstanding_packets || outstanding_packets + numbers <= (qp->window ? qp->window : part)
+               ? numbers
+               : 0;
 }
 
 /* Sends the next packet of the current WQE. False: there is no space now, or a fault. */

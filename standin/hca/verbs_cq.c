@@ -141,7 +141,7 @@ static enum ibv_wc_opcode opcode_of(uint8_t wqe_opcode)
     }
 }
 
-static void take_sent(struct hca_qp *q, const struct mlx5_cqe64 *e, struct ibv_wc *wc)
+static void complete_send(struct hca_qp *q, const struct mlx5_cqe64 *e, struct ibv_wc *wc)
 {
     uint32_t slot = be16toh(e->wqe_counter) & (q->of->blocks - 1);
     wc->wr_id = q->send_ids[slot];
@@ -151,7 +151,7 @@ static void take_sent(struct hca_qp *q, const struct mlx5_cqe64 *e, struct ibv_w
         wqe_is_atomic((uint8_t)(be32toh(e->sop_drop_qpn) >> 24)) ? 8 : be32toh(e->byte_cnt);
 }
 
-static void take_received(struct hca_qp *q, const struct mlx5_cqe64 *e, struct ibv_wc *wc)
+static void complete_receive_entry(struct hca_qp *q, const struct mlx5_cqe64 *e, struct ibv_wc *wc)
 {
     uint16_t index = be16toh(e->wqe_counter);
     if (q->qp.srq) {
@@ -166,7 +166,7 @@ static void take_received(struct hca_qp *q, const struct mlx5_cqe64 *e, struct i
     wc->imm_data = e->imm_inval_pkey;
 }
 
-static bool translate(struct hca_cq *h, const struct mlx5_cqe64 *e, struct ibv_wc *wc)
+static bool translate_cqe(struct hca_cq *h, const struct mlx5_cqe64 *e, struct ibv_wc *wc)
 {
     uint32_t qpn = be32toh(e->sop_drop_qpn) & 0xffffff;
     struct hca_qp *q = atomic_load(&h->of->device->owners[qpn & (MAX_QPS - 1)]);
@@ -177,30 +177,30 @@ static bool translate(struct hca_cq *h, const struct mlx5_cqe64 *e, struct ibv_w
     *wc = (struct ibv_wc){.qp_num = qpn};
     switch (e->op_own >> 4) {
     case MLX5_CQE_REQ:
-        take_sent(q, e, wc);
+        complete_send(q, e, wc);
         return true;
     case MLX5_CQE_RESP_WR_IMM:
-        take_received(q, e, wc);
+        complete_receive_entry(q, e, wc);
         wc->opcode = IBV_WC_RECV_RDMA_WITH_IMM;
         wc->wc_flags = IBV_WC_WITH_IMM;
         return true;
     case MLX5_CQE_RESP_SEND:
     case MLX5_CQE_RESP_SEND_IMM:
-        take_received(q, e, wc);
+        complete_receive_entry(q, e, wc);
         wc->opcode = IBV_WC_RECV;
         wc->wc_flags = e->op_own >> 4 == MLX5_CQE_RESP_SEND_IMM ? IBV_WC_WITH_IMM : 0;
         return true;
     case MLX5_CQE_RESP_SEND_INV:
-        take_received(q, e, wc);
+        complete_receive_entry(q, e, wc);
         wc->opcode = IBV_WC_RECV;
         wc->wc_flags = IBV_WC_WITH_INV;
         wc->invalidated_rkey = be32toh(e->imm_inval_pkey);
         return true;
     case MLX5_CQE_REQ_ERR:
-        take_sent(q, e, wc);
+        complete_send(q, e, wc);
         break;
     default:
-        take_received(q, e, wc);
+        complete_receive_entry(q, e, wc);
         wc->opcode = IBV_WC_RECV;
     }
     wc->status = status_of(error->syndrome);
@@ -222,7 +222,7 @@ int verbs_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
         uint8_t own = (uint8_t)(last >> 56);
         if (own >> 4 == MLX5_CQE_INVALID || (own & 1) != (h->consumer >> h->of->log_size & 1))
             break;
-        got += translate(h, e, &wc[got]);
+        got += translate_cqe(h, e, &wc[got]);
         h->consumer++;
     }
     if (h->consumer != before)

@@ -26,7 +26,7 @@ struct draft {
     size_t used;
 };
 
-static void *extend(struct draft *w, size_t bytes)
+static void *extend_wqe(struct draft *w, size_t bytes)
 {
     void *at = w->bytes + w->used;
     w->used += bytes;
@@ -40,9 +40,9 @@ static int add_inline(struct draft *w, const struct ibv_send_wr *wr, uint32_t mo
         total += wr->sg_list[i].length;
     if (total > most || head + 4 + total > sizeof w->bytes)
         return EINVAL;
-    extend(w, 4);
+    extend_wqe(w, 4);
     for (int i = 0; i < wr->num_sge; i++)
-        memcpy(extend(w, wr->sg_list[i].length), (const void *)(uintptr_t)wr->sg_list[i].addr,
+        memcpy(extend_wqe(w, wr->sg_list[i].length), (const void *)(uintptr_t)wr->sg_list[i].addr,
                wr->sg_list[i].length);
     uint32_t count = htobe32((uint32_t)total | MLX5_INLINE_SEG);
     memcpy(w->bytes + head, &count, 4);
@@ -62,7 +62,7 @@ static int add_data(struct draft *w, const struct hca_qp *q, const struct ibv_se
         const struct ibv_sge *s = &wr->sg_list[i];
         /* A length of 0 means 2 GiB in the device's format. */
         if (s->length)
-            mlx5dv_set_data_seg(extend(w, 16), s->length, s->lkey, s->addr);
+            mlx5dv_set_data_seg(extend_wqe(w, 16), s->length, s->lkey, s->addr);
     }
     return 0;
 }
@@ -75,10 +75,10 @@ static void add_address(struct draft *w, const struct hca_qp *q)
     bool full = q->of->device->config->link == LINK_ROCE;
     av.key.dc_key = htobe64(q->target_key);
     av.dqp_dct = htobe32(q->target_qpn | (full ? MLX5_EXTENDED_UD_AV : 0));
-    memcpy(extend(w, full ? sizeof av : 16), &av, full ? sizeof av : 16);
+    memcpy(extend_wqe(w, full ? sizeof av : 16), &av, full ? sizeof av : 16);
 }
 
-static int compose(struct draft *w, struct hca_qp *q, const struct ibv_send_wr *wr)
+static int compose_wqe(struct draft *w, struct hca_qp *q, const struct ibv_send_wr *wr)
 {
     uint8_t flags =
         wr->send_flags & IBV_SEND_SIGNALED || q->signal_all ? MLX5_WQE_CTRL_CQ_UPDATE : 0;
@@ -92,13 +92,13 @@ static int compose(struct draft *w, struct hca_qp *q, const struct ibv_send_wr *
     if (q->of->type == QP_DCI)
         add_address(w, q);
     if (remote) {
-        struct mlx5_wqe_raddr_seg *r = extend(w, sizeof *r);
+        struct mlx5_wqe_raddr_seg *r = extend_wqe(w, sizeof *r);
         r->raddr = htobe64(atomic ? wr->wr.atomic.remote_addr : wr->wr.rdma.remote_addr);
         r->rkey = htobe32(atomic ? wr->wr.atomic.rkey : wr->wr.rdma.rkey);
         r->reserved = 0;
     }
     if (atomic) {
-        struct mlx5_wqe_atomic_seg *a = extend(w, sizeof *a);
+        struct mlx5_wqe_atomic_seg *a = extend_wqe(w, sizeof *a);
         bool swap = wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
         a->swap_add = htobe64(swap ? wr->wr.atomic.swap : wr->wr.atomic.compare_add);
         a->compare = swap ? htobe64(wr->wr.atomic.compare_add) : 0;
@@ -120,7 +120,7 @@ static int write_request(struct hca_qp *q, const struct ibv_send_wr *wr)
     uint32_t mask = q->of->blocks - 1, slot = q->next & mask;
     if (q->posted - __atomic_load_n(&q->done, __ATOMIC_ACQUIRE) >= q->cap.max_send_wr)
         return ENOMEM;
-    int e = compose(&w, q, wr);
+    int e = compose_wqe(&w, q, wr);
     if (e)
         return e;
     size_t blocks = (w.used + WQE_BLOCK_BYTES - 1) / WQE_BLOCK_BYTES;

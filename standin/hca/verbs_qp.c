@@ -105,7 +105,7 @@ static void release(struct hca_qp *q)
     free(q);
 }
 
-static void take_users(struct qp *qp, struct ibv_qp_init_attr_ex *a)
+static void add_users(struct qp *qp, struct ibv_qp_init_attr_ex *a)
 {
     qp->pd = pd_of(a->pd)->number;
     qp->device->pds[qp->pd]++;
@@ -148,7 +148,7 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
     pthread_mutex_init(&q->send_lock, NULL);
     pthread_mutex_init(&q->receive_lock, NULL);
     device_lock(d);
-    take_users(qp, a);
+    add_users(qp, a);
     qp->type = type;
     qp->dc_key = dc_key;
     atomic_store(&d->owners[qp->qpn & (MAX_QPS - 1)], q);
@@ -289,7 +289,7 @@ static unsigned read_attributes(const struct device *d, const struct ibv_qp_attr
 
 /* Required attributes of a state transition of an RC QP (IBTA, "QP State Transition
  * Properties"). */
-static int needed(unsigned to)
+static int required_attributes(unsigned to)
 {
     if (to == IBV_QPS_INIT)
         return IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
@@ -302,7 +302,7 @@ static int needed(unsigned to)
     return 0;
 }
 
-static bool reaches(const struct hca_qp *q, const struct ibv_qp_attr *a, int mask)
+static bool has_route(const struct hca_qp *q, const struct ibv_qp_attr *a, int mask)
 {
     struct device *d = q->of->device;
     unsigned index = a->ah_attr.is_global ? a->ah_attr.grh.sgid_index : 0;
@@ -317,10 +317,10 @@ static bool reaches(const struct hca_qp *q, const struct ibv_qp_attr *a, int mas
     return false;
 }
 
-static bool acceptable(const struct hca_qp *q, const struct ibv_qp_attr *a, int mask)
+static bool is_acceptable(const struct hca_qp *q, const struct ibv_qp_attr *a, int mask)
 {
     unsigned from = q->of->state, to = mask & IBV_QP_STATE ? a->qp_state : from;
-    int lacks = from == to ? 0 : needed(to) & ~mask;
+    int lacks = from == to ? 0 : required_attributes(to) & ~mask;
     if (from == QP_SQD)
         lacks = 0;
     if (q->of->type == QP_RC && lacks)
@@ -329,14 +329,14 @@ static bool acceptable(const struct hca_qp *q, const struct ibv_qp_attr *a, int 
         return false;
     if (mask & IBV_QP_PKEY_INDEX && a->pkey_index)
         return false;
-    if (mask & IBV_QP_AV && q->of->type == QP_RC && !reaches(q, a, mask))
+    if (mask & IBV_QP_AV && q->of->type == QP_RC && !has_route(q, a, mask))
         return false;
     if (mask & IBV_QP_PATH_MTU && (a->path_mtu < IBV_MTU_256 || a->path_mtu > IBV_MTU_4096))
         return false;
     return !(mask & IBV_QP_MAX_QP_RD_ATOMIC) || a->max_rd_atomic <= MAX_READS;
 }
 
-static void remember(struct hca_qp *q, const struct ibv_qp_attr *a, int mask)
+static void save_attributes(struct hca_qp *q, const struct ibv_qp_attr *a, int mask)
 {
     struct ibv_qp_attr *to = &q->attributes;
     static const struct {
@@ -373,7 +373,7 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *a, int mask)
     struct qp_modify m = {.to = mask & IBV_QP_STATE ? a->qp_state : q->of->state};
     if (mask & IBV_QP_CUR_STATE && a->cur_qp_state != (enum ibv_qp_state)q->of->state)
         return EINVAL;
-    if (!acceptable(q, a, mask))
+    if (!is_acceptable(q, a, mask))
         return EINVAL;
     unsigned what = read_attributes(d, a, mask, &m);
     int e = qp_modify(q->of, &m, what);
@@ -381,7 +381,7 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *a, int mask)
         return e;
     if (q->of->type == QP_DCI && m.to == QP_RTR)
         q->of->mtu = mask & IBV_QP_PATH_MTU ? 128u << a->path_mtu : 1024;
-    remember(q, a, mask);
+    save_attributes(q, a, mask);
     qp->state = (enum ibv_qp_state)m.to;
     if (m.to == QP_RESET) {
         q->next = q->received_posted = q->received_done = 0;

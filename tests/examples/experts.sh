@@ -83,5 +83,5 @@ refused 'unexpected operand more; see --help' more
 run 2 --no-such
 says '^usage: experts'
 run 0 --help
-says '--capacity N +tokens that a PE takes'
+says '--capacity N +tokens that a PE accepts'
 exit $bad

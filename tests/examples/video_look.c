@@ -50,7 +50,7 @@ static struct picture random_picture(void)
 
 /* Byte by byte, as it is defined; nothing of the program's own. */
 static int compare(const struct picture *p, const unsigned char *data,
-                   const struct look_result *seen)
+                   const struct scan_result *seen)
 {
     uint32_t pixels[BRIGHTNESSES] = {0};
     for (uint32_t y = 0; y < p->height; y++)
@@ -83,22 +83,22 @@ int main(void)
 {
     enum { ROUNDS = 60, MOST = 70 * 4 * 45 + 45 * 40 + 600 };
     int faults = 0;
-    struct look *look;
-    const struct look_result *seen;
+    struct scan *scan;
+    const struct scan_result *seen;
     void *memory;
     MUST(weft_init(&job, NULL));
-    MUST(look_create(job, &look));
+    MUST(scan_create(job, &scan));
     MUST(weft_alloc(job, WEFT_HOST, MOST, 4096, 0, &memory));
     for (int i = 0; i < ROUNDS; i++) {
         struct picture p = random_picture();
         fill(memory, MOST);
-        MUST(look_at(look, &p, memory, &seen));
+        MUST(scan_frame(scan, &p, memory, &seen));
         faults += compare(&p, memory, seen);
     }
     for (int i = 0; i < ROUNDS; i++)
         faults += tells(memory, 4001);
     MUST(weft_free(job, memory));
-    MUST(look_destroy(job, look));
+    MUST(scan_destroy(job, scan));
     MUST(weft_finalize(job));
     return faults != 0;
 }

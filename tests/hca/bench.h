@@ -493,7 +493,7 @@ static inline void say_ring(struct ring *far)
     bool broken = false;
     while ((p = ring_peek(far, &broken))) {
         say_packet(p);
-        ring_take(far, p);
+        ring_consume(far, p);
     }
     assert_false(broken);
     ring_release(far);

@@ -455,7 +455,7 @@ static uint32_t next_word(struct ring *r)
     const struct packet *p = ring_peek(r, &broken);
     assert_non_null(p);
     memcpy(&word, p + 1, 4);
-    ring_take(r, p);
+    ring_consume(r, p);
     return word;
 }
 

@@ -673,7 +673,7 @@ static void targets_of_dc(void)
         struct packet const *taken;
         bool broken = false;
         while ((taken = ring_peek(&in_rings.far_responses, &broken)))
-            ring_take(&in_rings.far_responses, taken);
+            ring_consume(&in_rings.far_responses, taken);
         ring_release(&in_rings.far_responses);
     }
     unsigned count = 0;
@@ -1271,7 +1271,7 @@ static void odds(void)
     entry(3, 0, MEMORY, 1, LKEY);
     struct srq srq = {.queue = qp->receive};
     qp->receive.ring = NULL;
-    assert_false(receive_take(qp, &index));
+    assert_false(receive_consume(qp, &index));
     qp->srq = &srq;
     receive_flush(qp);
     assert_int_equal(srq.queue.taken, 0);
@@ -1347,11 +1347,11 @@ static void edges_of_rings(void)
     ring_publish(&near);
     const struct packet *q = ring_peek(&far, &broken);
     assert_int_equal(q->bytes, SIZE - 2 * head - 8);
-    ring_take(&far, q);
+    ring_consume(&far, q);
     q = ring_peek(&far, &broken);
     assert_int_equal(q->bytes, 8);
     assert_false(broken);
-    ring_take(&far, q);
+    ring_consume(&far, q);
     assert_null(ring_peek(&far, &broken));
     assert_null(ring_reserve(&near, 0)); /* not released yet */
     ring_release(&far);
@@ -1361,7 +1361,7 @@ static void edges_of_rings(void)
     *p = (struct packet){.kind = PACKET_SEND, .bytes = 100};
     ring_commit(&near, p);
     ring_publish(&near);
-    ring_take(&far, ring_peek(&far, &broken));
+    ring_consume(&far, ring_peek(&far, &broken));
     ring_release(&far);
     near.own = far.own = near.other = far.other = SIZE - 16;
     near.shared->tail = near.shared->head = SIZE - 16;

@@ -345,7 +345,7 @@ static void say_ring(const char *name, struct ring *r)
             p->to_qpn, p->from_qpn, p->psn, p->length, p->mtu);
         say_bytes(p + 1, p->bytes);
         say("\n");
-        ring_take(r, p);
+        ring_consume(r, p);
     }
     ring_release(r);
 }

@@ -18,7 +18,7 @@ static void set_up_calls(void)
     attr = (weft_init_attr){.size = sizeof attr, .thread = (weft_thread)17};
     FAILS(weft_init(&other, &attr), WEFT_ERR_ARGUMENT, "17");
     attr = (weft_init_attr){.size = sizeof attr, .flags = 0x81};
-    FAILS(weft_init(&other, &attr), WEFT_ERR_ARGUMENT, "attr.flags is 0x81: the bits 0x80 mean");
+    FAILS(weft_init(&other, &attr), WEFT_ERR_ARGUMENT, "attr.flags is 0x81: the bits 0x80 are");
     /* Of a later version: what this one does not know may be there as long as it is 0. */
     struct {
         weft_init_attr known;
@@ -46,7 +46,7 @@ static void memory_calls(void)
     FAILS(weft_alloc(job, (weft_kind)9, 8, 0, 0, &address), WEFT_ERR_ARGUMENT, "9");
     FAILS(weft_alloc(job, WEFT_HOST, 8, 24, 0, &address), WEFT_ERR_ARGUMENT, "24");
     FAILS(weft_alloc(job, WEFT_HOST, 8, 0, 0x48 | WEFT_ALLOC_ZERO, &address), WEFT_ERR_ARGUMENT,
-          "flags is 0x4c: the bits 0x48 mean");
+          "flags is 0x4c: the bits 0x48 are");
     FAILS(weft_alloc(job, WEFT_HOST, (size_t)1 << 40, 0, 0, &address), WEFT_ERR_NO_MEMORY,
           "1099511627776");
     FAILS(weft_free(job, &local), WEFT_ERR_FREE, "not the start");
@@ -141,7 +141,7 @@ static void team_and_path_calls(void)
     weft_ctx *other = ctx;
     weft_path_info info = {.size = 1};
     FAILS(weft_ctx_create(world, 0x30 | WEFT_CTX_PRIVATE, &other), WEFT_ERR_ARGUMENT,
-          "options is 0x32: the bits 0x30 mean");
+          "options is 0x32: the bits 0x30 are");
     CHECK(other == NULL);
     FAILS(weft_team_split_strided(NULL, 0, 1, 1, &team), WEFT_ERR_ARGUMENT, "parent");
     FAILS(weft_team_split_strided(world, 0, 1, 0, &team), WEFT_ERR_ARGUMENT, "0 PEs");

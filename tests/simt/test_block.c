@@ -185,14 +185,14 @@ static void more_blocks_than_fit_run_in_waves(void **state)
     assert_ok(WEFT_LAUNCH_COOPERATIVE(count_all, 4, 64, 0, NULL, &sum));
     weft_dim3 one = {1, 1, 1};
     assert_int_equal(weft_launch_count_all(0x12, one, one, 0, NULL, &sum), WEFT_ERR_ARGUMENT);
-    assert_non_null(strstr(weft_last_error(), "weft_launch: flags is 0x12: the bits 0x12 mean"));
+    assert_non_null(strstr(weft_last_error(), "weft_launch: flags is 0x12: the bits 0x12 are"));
     weft_simt_launch_attr attr = {.size = sizeof attr - 1, .grid = {1, 1, 1}, .block = {1, 1, 1}};
     assert_int_equal(weft_simt_launch(&attr, NULL), WEFT_ERR_ARGUMENT);
     assert_non_null(strstr(weft_last_error(), "attr.size is"));
     attr.size = sizeof attr;
     attr.flags = WEFT_SIMT_COOPERATIVE | 4;
     assert_int_equal(weft_simt_launch(&attr, NULL), WEFT_ERR_ARGUMENT);
-    assert_non_null(strstr(weft_last_error(), "attr.flags is 0x5: the bits 0x4 mean"));
+    assert_non_null(strstr(weft_last_error(), "attr.flags is 0x5: the bits 0x4 are"));
     assert_int_equal(weft_simt_launch(NULL, NULL), WEFT_ERR_ARGUMENT);
     assert_ok(weft_stream_synchronize(NULL));
     restart_with("WEFT_SIMT_LANES", NULL);

@@ -297,7 +297,7 @@ static void the_nearest_are_taken(void **state)
         assert_int_equal(looked, rows[i].looked);
         assert_int_equal(freed_lists, 1);
         assert_string_equal(lacks, ""); /* it has what is needed */
-        assert_int_equal(candidates.wanted, atoi(rows[i].wanted));
+        assert_int_equal(candidates.requested, atoi(rows[i].wanted));
         for (int k = 1; k < candidates.count; k++) {
             assert_true(candidates.list[k].near >= candidates.list[k - 1].near);
             assert_int_not_equal(candidates.list[k].name, candidates.list[k - 1].name);

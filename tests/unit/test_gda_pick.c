@@ -24,13 +24,13 @@ static void read_job(const char *text, int wanted, struct job *job)
 {
     memset(job, 0, sizeof *job);
     job->npes = 1;
-    job->all[0].wanted = wanted;
+    job->all[0].requested = wanted;
     for (int node = 0; *text;) {
         struct gda_candidates *candidates = &job->all[job->npes - 1];
         if (text[0] == '/') {
             node += text[1] == '/';
             text += 1 + (text[1] == '/');
-            job->all[job->npes].wanted = wanted;
+            job->all[job->npes].requested = wanted;
             job->node_of[job->npes++] = node;
             continue;
         }

@@ -130,7 +130,7 @@ static void places_and_numbers(void **state)
 
 static void candidates(void **state)
 {
-    struct gda_candidates c = {.count = 2, .wanted = 2, .list = {{1, 0}, {2, 3}}};
+    struct gda_candidates c = {.count = 2, .requested = 2, .list = {{1, 0}, {2, 3}}};
     (void)state;
     assert_null(gda_candidates_fault(&c));
     c.list[0].near = 4;
@@ -145,15 +145,15 @@ static void candidates(void **state)
     c.list[0].near = 17;
     assert_string_equal(gda_candidates_fault(&c), "adapters not sorted by distance");
     c.list[0].near = 3;
-    c.wanted = 3;
+    c.requested = 3;
     assert_string_equal(gda_candidates_fault(&c), "fewer adapters than it requests");
-    c.wanted = -1;
+    c.requested = -1;
     assert_string_equal(gda_candidates_fault(&c), "invalid number of adapters");
-    c = (struct gda_candidates){.count = 1, .wanted = 1, .list = {{1, 17}}};
+    c = (struct gda_candidates){.count = 1, .requested = 1, .list = {{1, 17}}};
     assert_string_equal(gda_candidates_fault(&c), "adapters not sorted by distance");
-    c = (struct gda_candidates){.count = GDA_CANDIDATES, .wanted = GDA_ADAPTERS_MOST};
+    c = (struct gda_candidates){.count = GDA_CANDIDATES, .requested = GDA_ADAPTERS_MOST};
     assert_null(gda_candidates_fault(&c));
-    c.wanted++;
+    c.requested++;
     assert_string_equal(gda_candidates_fault(&c), "invalid number of adapters");
     c = (struct gda_candidates){.count = GDA_CANDIDATES + 1};
     assert_string_equal(gda_candidates_fault(&c), "invalid number of adapters");
@@ -161,7 +161,7 @@ static void candidates(void **state)
     assert_string_equal(gda_candidates_fault(&c), "invalid number of adapters");
     c = (struct gda_candidates){.count = 1}; /* as many as its share */
     assert_null(gda_candidates_fault(&c));
-    c = (struct gda_candidates){.wanted = 2}; /* it has none */
+    c = (struct gda_candidates){.requested = 2}; /* it has none */
     assert_null(gda_candidates_fault(&c));
     assert_null(gda_count_fault(GDA_ADAPTERS_MOST));
     assert_non_null(gda_count_fault(GDA_ADAPTERS_MOST + 1));

@@ -358,7 +358,7 @@ static void whether_it_is_wished(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        assert_int_equal(relay_wish(&rows[i].order), rows[i].wish);
+        assert_int_equal(relay_policy_of_order(&rows[i].order), rows[i].wish);
 }
 
 static void what_keeps_from_it(void **state)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVSHMEM's side of bench/compare/coll. On streams it calls NCCL for large ones where it finds that
- * (NVSHMEM_DISABLE_NCCL=1: it does not). */
+/* NVSHMEM's part of bench/compare/coll. On streams NVSHMEM calls NCCL for large messages if it
+ * finds it (NVSHMEM_DISABLE_NCCL=1 prevents that). */
 #include "coll_bench.h"
 
 #include <nvshmem.h>

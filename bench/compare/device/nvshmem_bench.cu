@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of weft_device_bench with NVSHMEM's API: the same loops, sizes, rounds, threads and
- * checks (bench/device/plan.h), timed the same way. Spins of its own are bounded by their count;
- * those inside NVSHMEM's barrier are not, so run.sh ends the processes after a time. */
+/* Rows of weft_device_bench with NVSHMEM's API: the same loops, sizes, rounds, threads and checks
+ * (bench/device/plan.h), timed the same way. Spins of this program are bounded by a count; those
+ * inside NVSHMEM's barrier are not, so run.sh ends the processes after a time limit. */
 #include "bench/device/plan.h"
 #include "bench/device/report.h"
 #include "pes.h"
@@ -24,9 +24,9 @@ static cudaStream_t stream;
 static char *src, *dst;
 static size_t room;
 static uint64_t *flag, *wrong;
-static char *chain; /* the words of fetching atomics */
+static char *chain; /* words for fetching atomics */
 static double *two;
-static struct times *times; /* own GPU memory */
+static struct times *times; /* GPU memory of this PE */
 static uint64_t base;
 
 /* ---------------------------------------------------------------------------------- kernels */
@@ -57,8 +57,8 @@ static __device__ void end_timing(struct times *t, int status)
     }
 }
 
-/* nvshmem_uint64_wait_until() with a bound: spins, then calls the library's test, which orders what
- * follows as the wait would. */
+/* nvshmem_uint64_wait_until() with a bound: spins, then calls the library's test, which orders
+ * later accesses as the wait does. */
 static __device__ int await(uint64_t *word, uint64_t value)
 {
     for (unsigned i = 0; i < SPINS; i++)
@@ -497,7 +497,7 @@ static void values_and_atomics(void)
     measure("add_rate.all", "G/s", add_rate, &s);
 }
 
-/* The library asks for a collective launch of kernels in which PEs meet. */
+/* The library requires a collective launch of kernels in which PEs synchronise. */
 static double meet(const char *row, const struct shape *s)
 {
     int what = s->what;
@@ -547,8 +547,8 @@ static double reduce_by_host(const char *row, const struct shape *s)
     return greatest((now_ns() - start) / (double)rounds / 1e3);
 }
 
-/* The sums are compared; the others' contents are those of weft_device_bench and are not looked at
- * again here. */
+/* Compares the sums. The contents of the other collectives equal those of weft_device_bench and are
+ * not checked again here. */
 static void collective_row(const char *row, measurement once, const struct shape *s)
 {
     uint64_t found = 0;
@@ -582,8 +582,8 @@ static void collectives(void)
     for (int what = BENCH_ALLTOALL; what <= BENCH_REDUCESCATTER; what++) {
         for (size_t i = 0; i < PLAN_COUNT(plan_collective_bytes); i++) {
             struct shape s = {plan_collective_bytes[i], 1, what};
-            /* NVSHMEM 3.4.5 fails an assertion on the device at these sizes, and no row behind it
-             * would run. */
+            /* NVSHMEM 3.4.5 fails an assertion on the device at these sizes, and later rows would
+             * not run. */
             if (what == BENCH_REDUCESCATTER && s.bytes > (128 << 10))
                 continue;
             collective_row(row_name("%s_block.%zu", names[what], s.bytes), collective, &s);

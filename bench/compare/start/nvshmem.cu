@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVSHMEM: the first put, or with argument "sum" the first collective, over GPU memory,
- * verified. */
+/* NVSHMEM: the first put, or with argument "sum" the first collective, on GPU memory, verified. */
 #include "start.h"
 
 #include "pes.h"

@@ -21,6 +21,7 @@
  * completion queue is as long as the send ring, although the NIC writes only its first entry
  * (collapsed CQ). The NIC accepts only a size that would also do without collapsing. */
 
+/* Byte offsets of the doorbell records in the page, and of the send counter in the QP's record. */
 enum { CQ_RECORD = 64, QP_RECORD = 0, SEND_WORD = 4 };
 
 static size_t ring_bytes(const struct gda *gda)
@@ -70,7 +71,7 @@ static weft_status create_area(struct gda *gda)
     void *area =
         mmap(NULL, gda->area_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (area == MAP_FAILED)
-        return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no %zu bytes for %u queues",
+        return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no memory of %zu bytes for %u queues",
                          gda->area_bytes, gda_queue_count(gda));
     gda->area = area;
     weft_status status = WEFT_OK;
@@ -98,6 +99,7 @@ weft_status gda_create_queue(struct gda *gda, struct gda_qp *qp, struct weft_dev
                              const struct gda_layout *at, char *area)
 {
     q->ring.record = (uint32_t *)(void *)(area + at->page + QP_RECORD + SEND_WORD);
+    /* The last 8 bytes of a CQE hold its opcode and index. */
     q->completion = (const uint64_t *)(const void *)(area + at->completions + 56);
     q->results = area + at->results;
     weft_status status = alloc_uar_page(qp);

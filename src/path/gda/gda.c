@@ -50,7 +50,7 @@ static struct gda *gda_of(const struct path_world *world)
     return (struct gda *)(void *)world->common[PATH_GDA];
 }
 
-static struct gda_state *state_of(const struct peer *peer)
+static struct gda_state *gda_state_of(const struct peer *peer)
 {
     return (struct gda_state *)(void *)peer->state;
 }
@@ -361,8 +361,8 @@ static weft_status gda_put(struct remote to, const void *src, size_t bytes, bool
     if (unlikely(own_address(&to) != NULL))
         return copy_local(to.peer->world, own_address(&to), src, bytes);
     weft_status status =
-        transfer_by_adapters(state_of(to.peer), to, (char *)(uintptr_t)src, bytes, true, ends);
-    return status || nbi ? status : await_queues(state_of(to.peer), to.peer, ends, BOX_OP_PUT);
+        transfer_by_adapters(gda_state_of(to.peer), to, (char *)(uintptr_t)src, bytes, true, ends);
+    return status || nbi ? status : await_queues(gda_state_of(to.peer), to.peer, ends, BOX_OP_PUT);
 }
 
 static weft_status gda_get(struct remote from, void *dst, size_t bytes, bool nbi)
@@ -370,10 +370,11 @@ static weft_status gda_get(struct remote from, void *dst, size_t bytes, bool nbi
     uint64_t ends[GDA_ADAPTERS_MOST] = {0};
     if (unlikely(own_address(&from) != NULL))
         return copy_local(from.peer->world, dst, own_address(&from), bytes);
-    weft_status status = transfer_by_adapters(state_of(from.peer), from, dst, bytes, false, ends);
+    weft_status status =
+        transfer_by_adapters(gda_state_of(from.peer), from, dst, bytes, false, ends);
     if (!status && !nbi)
-        status = await_queues(state_of(from.peer), from.peer, ends, BOX_OP_GET);
-    return status ? status : flush_get(state_of(from.peer), dst, nbi);
+        status = await_queues(gda_state_of(from.peer), from.peer, ends, BOX_OP_GET);
+    return status ? status : flush_get(gda_state_of(from.peer), dst, nbi);
 }
 
 static weft_status gda_address(struct remote at, char **address)
@@ -390,13 +391,13 @@ static weft_status gda_store(struct remote to, const void *value, size_t width)
 {
     if (unlikely(own_address(&to) != NULL))
         return copy_local(to.peer->world, own_address(&to), value, width);
-    struct gda_state *state = state_of(to.peer);
+    struct gda_state *state = gda_state_of(to.peer);
     return post_inline_write(state, default_adapter(state->gda, to.peer->pe), to, value, width);
 }
 
 static weft_status gda_iput(struct remote to, const void *src, const struct path_strides *s)
 {
-    struct gda_state *state = state_of(to.peer);
+    struct gda_state *state = gda_state_of(to.peer);
     const char *from = src;
     uint32_t adapter = default_adapter(state->gda, to.peer->pe);
     uint64_t end = 0;
@@ -411,7 +412,7 @@ static weft_status gda_iput(struct remote to, const void *src, const struct path
 
 static weft_status gda_iget(struct remote from, void *dst, const struct path_strides *s)
 {
-    struct gda_state *state = state_of(from.peer);
+    struct gda_state *state = gda_state_of(from.peer);
     char *to = dst;
     uint32_t adapter = default_adapter(state->gda, from.peer->pe);
     uint64_t end = 0;
@@ -460,7 +461,7 @@ static weft_status fetch_result(struct gda_state *state, const struct span *span
 
 static weft_status gda_load(struct remote from, void *value, size_t width)
 {
-    struct gda_state *state = state_of(from.peer);
+    struct gda_state *state = gda_state_of(from.peer);
     struct span span;
     size_t whole = width;
     uint64_t result = 0;
@@ -508,7 +509,7 @@ static int amo_opcode(weft_amo amo)
 static weft_status gda_atomic(struct remote at, weft_amo amo, size_t width, uint64_t value,
                               uint64_t expected, void *fetched, bool nbi)
 {
-    struct gda_state *state = state_of(at.peer);
+    struct gda_state *state = gda_state_of(at.peer);
     struct span span;
     size_t whole = width;
     uint64_t before = 0;
@@ -569,7 +570,7 @@ static weft_status post_signal(struct gda_state *state, uint32_t adapter, struct
 static weft_status gda_put_signal(struct remote to, const void *src, size_t bytes, struct remote at,
                                   uint64_t value, weft_signal_op op, bool nbi)
 {
-    struct gda_state *state = state_of(to.peer);
+    struct gda_state *state = gda_state_of(to.peer);
     /* The data use the same queue as the signal, because they must arrive before it. */
     uint32_t adapter = adapter_of_word(state->gda, at);
     uint64_t end = 0;

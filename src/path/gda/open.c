@@ -150,10 +150,10 @@ static uint64_t hash_name(const char *name)
 static bool matches_first(const struct nic_finding *finding, const struct gda_adapter *one)
 {
     const struct gda_adapter *first = &finding->adapters->one[0];
-    return !finding->adapters->count ||
-           (one->ethernet == first->ethernet &&
-            (finding->candidates.wanted || (one->port.active_speed == first->port.active_speed &&
-                                            one->port.active_width == first->port.active_width)));
+    return !finding->adapters->count || (one->ethernet == first->ethernet &&
+                                         (finding->candidates.requested ||
+                                          (one->port.active_speed == first->port.active_speed &&
+                                           one->port.active_width == first->port.active_width)));
 }
 
 static void probe_candidate(struct nic_finding *finding, const struct candidate *candidate)
@@ -186,7 +186,7 @@ static void open_nearest(struct nic_finding *finding)
 {
     struct candidate found[DEVICES_MOST];
     const struct mlx5 *lib = &finding->adapters->lib;
-    int n = 0, least = finding->candidates.wanted > 1 ? finding->candidates.wanted : 1;
+    int n = 0, least = finding->candidates.requested > 1 ? finding->candidates.requested : 1;
     errno = 0;
     struct ibv_device **list = lib->verbs.get_device_list(&n);
     int count = list ? list_candidates(finding->world, lib, list, n, found) : 0;
@@ -216,18 +216,18 @@ static void list_names(const struct gda_adapters *adapters, char *text, size_t b
 }
 
 /* Fails if the user requested more NICs than are usable. */
-static weft_status check_wanted(const struct nic_finding *finding)
+static weft_status check_requested(const struct nic_finding *finding)
 {
     char names[200];
     const struct gda_adapters *adapters = finding->adapters;
-    if (!adapters->count || finding->candidates.wanted <= finding->candidates.count)
+    if (!adapters->count || finding->candidates.requested <= finding->candidates.count)
         return WEFT_OK;
     list_names(adapters, names, sizeof names);
     return base_fail(
         WEFT_ERR_CONFIG,
         "WEFT_GDA_ADAPTERS is %d, but only %s can be used%s%s: set it to %u or less, or to 0 for "
         "this PE's share",
-        finding->candidates.wanted, names, finding->lacks[0] ? "; " : "", finding->lacks,
+        finding->candidates.requested, names, finding->lacks[0] ? "; " : "", finding->lacks,
         adapters->count);
 }
 
@@ -237,7 +237,7 @@ static weft_status find_own_adapters(struct nic_finding *finding)
     weft_status status = check_config();
     if (status)
         return status;
-    finding->candidates.wanted = (int32_t)config_int(CONFIG_GDA_ADAPTERS);
+    finding->candidates.requested = (int32_t)config_int(CONFIG_GDA_ADAPTERS);
     if (!find_library_folder(folder)) {
         snprintf(finding->lacks, finding->lacks_bytes,
                  "WEFT_HCA=soft: no folder weft-hca next to libweft; set WEFT_HCA_LIB to its "
@@ -251,7 +251,7 @@ static weft_status find_own_adapters(struct nic_finding *finding)
     open_nearest(finding);
     log_debug("path gda: %u adapters, libraries %s", finding->adapters->count,
               folder[0] ? folder : "of the system");
-    return check_wanted(finding);
+    return check_requested(finding);
 }
 
 /* ------------------------------------------------------------------------------ NICs of all PEs */

@@ -81,10 +81,10 @@ static void pick_share(const struct world *world, int pe, struct gda_picked *pic
 
 /* Picks the requested number. If more NICs are equally near, the PEs of the node start at different
  * ones. */
-static void pick_wanted(const struct world *world, int pe, struct gda_picked *picked)
+static void pick_requested(const struct world *world, int pe, struct gda_picked *picked)
 {
     const struct gda_candidates *candidates = &world->all[pe];
-    uint32_t wanted = (uint32_t)candidates->wanted, equal = nearest_count(candidates), taken = 0;
+    uint32_t wanted = (uint32_t)candidates->requested, equal = nearest_count(candidates), taken = 0;
     uint32_t first = wanted < equal ? local_rank(world, pe) * wanted % equal : 0;
     uint32_t round = wanted < equal ? equal : (uint32_t)candidates->count;
     for (uint32_t i = 0; i < wanted; i++)
@@ -99,8 +99,8 @@ void gda_pick_adapters(const struct gda_candidates *all, const int *node_of, int
 {
     const struct world world = {all, node_of, npes};
     *picked = (struct gda_picked){0};
-    if (all[pe].count && all[pe].wanted)
-        pick_wanted(&world, pe, picked);
+    if (all[pe].count && all[pe].requested)
+        pick_requested(&world, pe, picked);
     else if (all[pe].count)
         pick_share(&world, pe, picked);
 }

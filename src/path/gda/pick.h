@@ -12,7 +12,7 @@ enum { GDA_CANDIDATES = 16, GDA_ADAPTERS_MOST = 8 };
 /* Exchange record of a PE: the NICs that it could use, nearest first. */
 struct gda_candidates {
     int32_t count;
-    int32_t wanted; /* Requested NICs, at most `count`; 0: the PE's share. */
+    int32_t requested; /* Requested NICs, at most `count`; 0: the PE's share. */
     struct gda_candidate {
         uint64_t name; /* hash of the device name */
         uint32_t near; /* enum net_distance */

@@ -71,9 +71,10 @@ const char *gda_count_fault(uint32_t adapters)
 
 const char *gda_candidates_fault(const struct gda_candidates *c)
 {
-    if (c->count < 0 || c->count > GDA_CANDIDATES || c->wanted < 0 || c->wanted > GDA_ADAPTERS_MOST)
+    if (c->count < 0 || c->count > GDA_CANDIDATES || c->requested < 0 ||
+        c->requested > GDA_ADAPTERS_MOST)
         return "invalid number of adapters";
-    if (c->count && c->wanted > c->count)
+    if (c->count && c->requested > c->count)
         return "fewer adapters than it requests";
     for (int i = 0; i < c->count; i++)
         if (c->list[i].near > NEAR_MOST || (i && c->list[i].near < c->list[i - 1].near))

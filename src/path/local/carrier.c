@@ -31,7 +31,7 @@ void deferred_close(struct deferred_path *path)
 
 /* Returns p2p's state. It is opened at first use, because the job may get its GPU side after this
  * path was opened. */
-static struct path_state *state_of(struct deferred_path *path)
+static struct path_state *open_p2p_state(struct deferred_path *path)
 {
     if (!path->state && path->world->gpu)
         path_ops_of(PATH_P2P)->open(path->world, &path->state);
@@ -74,7 +74,7 @@ static weft_status dispatch_op(struct path_state *state, struct deferred_op defe
 static weft_status put_source(struct path_state *state, struct deferred_op deferred,
                               const void *src, bool nbi)
 {
-    if (!nbi && p2p_gpu_is_device(state_of(deferred_path_of(state)), src)) {
+    if (!nbi && p2p_gpu_is_device(open_p2p_state(deferred_path_of(state)), src)) {
         deferred.data = (void *)src;
         return dispatch_op(state, deferred, false);
     }
@@ -133,7 +133,7 @@ static struct remote p2p_remote(const struct path_ops *ops, struct path_state *s
 weft_status deferred_op_run(struct deferred_path *path, struct deferred_op *c)
 {
     const struct path_ops *ops = path_ops_of(PATH_P2P);
-    struct path_state *state = state_of(path);
+    struct path_state *state = open_p2p_state(path);
     struct peer peer, signal_peer;
     struct remote at = p2p_remote(ops, state, c->at, &peer), signal;
     weft_status status = WEFT_OK;

@@ -26,7 +26,7 @@ static const char several;
 
 /* Counts a store to that slot's memory. The count is written last: a thread that sees it also sees
  * the rest. */
-static void note_store(struct mapped *m, int slot)
+static void count_store(struct mapped *m, int slot)
 {
     uint64_t bit = 1ull << (slot % MAPPED_SLOTS);
     if (unlikely(m->fences_each))
@@ -117,7 +117,7 @@ static bool copy_through_cpu(struct mapped *m, struct heap_place to, struct heap
     if (!gpu_map_load(map, from.slot, from.offset, room, bytes) ||
         !gpu_map_store(map, to.slot, to.offset, room, bytes))
         return false;
-    note_store(m, to.slot);
+    count_store(m, to.slot);
     return true;
 }
 
@@ -132,7 +132,7 @@ static bool store(struct mapped *m, struct remote to, const void *src, size_t by
         !gpu_map_is_faster(map_of(to), src, bytes, true) ||
         !gpu_map_store(map_of(to), slot_of(to), to.offset, src, bytes))
         return false;
-    note_store(m, slot_of(to));
+    count_store(m, slot_of(to));
     return true;
 }
 
@@ -173,7 +173,7 @@ static bool get_to_device(struct mapped *m, struct remote from, void *dst, size_
         !find_in_heap(gpu, dst, &own) ||
         !gpu_map_store(gpu->heap.map, own.slot, own.offset, src + from.offset, bytes))
         return false;
-    note_store(m, own.slot);
+    count_store(m, own.slot);
     return fence_stores(true);
 }
 
@@ -212,7 +212,7 @@ bool mapped_strided(struct mapped *m, struct remote at, void *local, bool put,
     }
     if (put) {
         wc_fence();
-        note_store(m, slot_of(at));
+        count_store(m, slot_of(at));
     }
     return true;
 }
@@ -221,7 +221,7 @@ bool mapped_store(struct mapped *m, struct remote to, const void *value, size_t 
 {
     if (!gpu_map_store(map_of(to), slot_of(to), to.offset, value, width))
         return false;
-    note_store(m, slot_of(to));
+    count_store(m, slot_of(to));
     return true;
 }
 

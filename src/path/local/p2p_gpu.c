@@ -18,7 +18,7 @@ struct p2p_state {
     struct mapped mapped;
 };
 
-static struct p2p_state *state_of(const struct peer *peer)
+static struct p2p_state *p2p_state_of(const struct peer *peer)
 {
     return (struct p2p_state *)(void *)peer->state;
 }
@@ -77,7 +77,7 @@ weft_status p2p_gpu_address(struct remote at, char **address)
 static weft_status copy_peer(struct remote at, void *dst, const void *src, size_t bytes,
                              enum gpu_copy_mode manner)
 {
-    struct p2p_state *state = state_of(at.peer);
+    struct p2p_state *state = p2p_state_of(at.peer);
     int slot = at.segment == SEG_GPU ? state->gpu->slot_of[at.peer->pe] : -1;
     if (slot < 0)
         return gpu_copy(state->gpu, state->stream, dst, src, bytes, manner);
@@ -86,9 +86,9 @@ static weft_status copy_peer(struct remote at, void *dst, const void *src, size_
 
 weft_status p2p_gpu_put(struct remote to, const void *src, size_t bytes, bool nbi)
 {
-    struct p2p_state *state = state_of(to.peer);
+    struct p2p_state *state = p2p_state_of(to.peer);
     char *dst;
-    if (mapped_put(&state_of(to.peer)->mapped, to, src, bytes))
+    if (mapped_put(&p2p_state_of(to.peer)->mapped, to, src, bytes))
         return WEFT_OK;
     weft_status status = p2p_gpu_address(to, &dst);
     if (status)
@@ -101,7 +101,7 @@ weft_status p2p_gpu_put(struct remote to, const void *src, size_t bytes, bool nb
 weft_status p2p_gpu_get(struct remote from, void *dst, size_t bytes, bool nbi)
 {
     char *src;
-    if (mapped_get(&state_of(from.peer)->mapped, from, dst, bytes))
+    if (mapped_get(&p2p_state_of(from.peer)->mapped, from, dst, bytes))
         return WEFT_OK;
     weft_status status = p2p_gpu_address(from, &src);
     if (status)
@@ -118,14 +118,14 @@ static weft_status copy_strided_peer(struct remote at, char *local, bool put,
          i++, at.offset += s->remote_step, local += s->local_step)
         status = put ? p2p_gpu_put(at, local, s->element, true)
                      : p2p_gpu_get(at, local, s->element, true);
-    return status ? status : gpu_quiet(state_of(at.peer)->gpu);
+    return status ? status : gpu_quiet(p2p_state_of(at.peer)->gpu);
 }
 
 weft_status p2p_gpu_strided(struct remote at, void *local, bool put, const struct path_strides *s)
 {
-    struct p2p_state *state = state_of(at.peer);
+    struct p2p_state *state = p2p_state_of(at.peer);
     char *there;
-    if (mapped_strided(&state_of(at.peer)->mapped, at, local, put, s))
+    if (mapped_strided(&p2p_state_of(at.peer)->mapped, at, local, put, s))
         return WEFT_OK;
     if (at.segment != SEG_GPU || gpu_place_of(state->gpu, local) == GPU_PLACE_PLAIN)
         return copy_strided_peer(at, local, put, s);
@@ -143,7 +143,7 @@ weft_status p2p_gpu_strided(struct remote at, void *local, bool put, const struc
 static __attribute__((noinline)) weft_status store_by_gpu(struct remote to, const void *value,
                                                           size_t width)
 {
-    struct p2p_state *state = state_of(to.peer);
+    struct p2p_state *state = p2p_state_of(to.peer);
     uint64_t bits = 0;
     char *at;
     weft_status status = p2p_gpu_address(to, &at);
@@ -157,14 +157,14 @@ static __attribute__((noinline)) weft_status store_by_gpu(struct remote to, cons
 /* Stores a value by one access, so that no reader sees part of it. */
 weft_status p2p_gpu_store(struct remote to, const void *value, size_t width)
 {
-    return mapped_store(&state_of(to.peer)->mapped, to, value, width)
+    return mapped_store(&p2p_state_of(to.peer)->mapped, to, value, width)
                ? WEFT_OK
                : store_by_gpu(to, value, width);
 }
 
 weft_status p2p_gpu_load(struct remote from, void *value, size_t width)
 {
-    struct p2p_state *state = state_of(from.peer);
+    struct p2p_state *state = p2p_state_of(from.peer);
     uint64_t bits = 0;
     char *at;
     if (mapped_load(from, value, width))
@@ -180,10 +180,10 @@ weft_status p2p_gpu_load(struct remote from, void *value, size_t width)
 weft_status p2p_gpu_atomic(struct remote at, weft_amo amo, size_t width, uint64_t value,
                            uint64_t expected, void *fetched, bool nbi)
 {
-    struct p2p_state *state = state_of(at.peer);
+    struct p2p_state *state = p2p_state_of(at.peer);
     uint64_t before = 0;
     char *address;
-    if (amo == WEFT_AMO_SET && mapped_store(&state_of(at.peer)->mapped, at, &value, width))
+    if (amo == WEFT_AMO_SET && mapped_store(&p2p_state_of(at.peer)->mapped, at, &value, width))
         return WEFT_OK;
     if (amo == WEFT_AMO_FETCH && mapped_load(at, fetched, width))
         return WEFT_OK;
@@ -213,18 +213,18 @@ static weft_status signal_host(struct p2p_state *state, char *at, uint64_t value
 weft_status p2p_gpu_put_signal(struct remote to, const void *src, size_t bytes,
                                struct remote signal, uint64_t value, weft_signal_op op, bool nbi)
 {
-    struct p2p_state *state = state_of(to.peer);
+    struct p2p_state *state = p2p_state_of(to.peer);
     struct gpu *gpu = state->gpu;
     char *dst, *at;
     if (op == WEFT_SIGNAL_SET && signal.segment == SEG_GPU &&
-        mapped_put_signal(&state_of(to.peer)->mapped, to, src, bytes, signal, value))
+        mapped_put_signal(&p2p_state_of(to.peer)->mapped, to, src, bytes, signal, value))
         return WEFT_OK;
     weft_status status = p2p_gpu_address(to, &dst);
     if (!status)
         status = p2p_gpu_address(signal, &at);
     if (status)
         return status;
-    bool plain = gpu_place_of(gpu, src) == GPU_PLACE_PLAIN, must_settle = !nbi && !plain;
+    bool plain = gpu_place_of(gpu, src) == GPU_PLACE_PLAIN, must_complete = !nbi && !plain;
     status = plain && !nbi ? gpu_copy_plain(gpu, state->stream, dst, src, bytes)
                            : copy_peer(to, dst, src, bytes, GPU_IN_ORDER);
     if (status)
@@ -232,7 +232,7 @@ weft_status p2p_gpu_put_signal(struct remote to, const void *src, size_t bytes,
     if (signal.segment != SEG_GPU)
         return signal_host(state, at, value, op);
     status = gpu_signal(gpu, state->stream, (uintptr_t)at, value, op);
-    return !status && must_settle ? gpu_quiet(gpu) : status;
+    return !status && must_complete ? gpu_quiet(gpu) : status;
 }
 
 /* Also the fence: a later CPU store to host memory must not overtake a copy. */

@@ -18,7 +18,7 @@ struct relay_state {
     unsigned stream; /* internal stream of its copies */
 };
 
-static struct relay_state *state_of(const struct peer *peer)
+static struct relay_state *relay_state_of(const struct peer *peer)
 {
     return (struct relay_state *)(void *)peer->state;
 }
@@ -45,14 +45,14 @@ static weft_status find_relay_gpu(struct remote at, struct gpu **relay_gpu, char
 static weft_status copy_relayed(struct remote at, struct gpu *relay_gpu, void *dst, const void *src,
                                 size_t bytes, enum gpu_copy_mode manner)
 {
-    const struct relay_state *state = state_of(at.peer);
+    const struct relay_state *state = relay_state_of(at.peer);
     int slot = state->gpu->slot_of[at.peer->pe];
     return gpu_copy_peer(state->gpu, relay_gpu, slot, state->stream, dst, src, bytes, manner);
 }
 
 static weft_status relay_put(struct remote to, const void *src, size_t bytes, bool nbi)
 {
-    unsigned stream = state_of(to.peer)->stream;
+    unsigned stream = relay_state_of(to.peer)->stream;
     struct gpu *relay_gpu;
     char *dst = NULL;
     weft_status status = find_relay_gpu(to, &relay_gpu, &dst);
@@ -67,7 +67,7 @@ static weft_status relay_put(struct remote to, const void *src, size_t bytes, bo
 
 static weft_status relay_get(struct remote from, void *dst, size_t bytes, bool nbi)
 {
-    unsigned stream = state_of(from.peer)->stream;
+    unsigned stream = relay_state_of(from.peer)->stream;
     struct gpu *relay_gpu;
     char *src = NULL;
     weft_status status = find_relay_gpu(from, &relay_gpu, &src);
@@ -90,8 +90,8 @@ static weft_status copy_strided_relayed(struct gpu *relay_gpu, struct remote at,
     return status ? status : gpu_quiet(relay_gpu);
 }
 
-static weft_status copy_strided(struct remote at, char *local, bool put,
-                                const struct path_strides *s)
+static weft_status relay_copy_strided(struct remote at, char *local, bool put,
+                                      const struct path_strides *s)
 {
     struct gpu *relay_gpu;
     char *there = NULL;
@@ -101,7 +101,7 @@ static weft_status copy_strided(struct remote at, char *local, bool put,
     if (gpu_place_of(relay_gpu, local) == GPU_PLACE_PLAIN || !gpu_relay_reaches(relay_gpu, local))
         return copy_strided_relayed(relay_gpu, at, local, put, s);
     ptrdiff_t remote_step = (ptrdiff_t)s->remote_step, local_step = (ptrdiff_t)s->local_step;
-    unsigned stream = state_of(at.peer)->stream;
+    unsigned stream = relay_state_of(at.peer)->stream;
     if (put)
         return gpu_copy_strided(relay_gpu, stream, there, local, remote_step, local_step,
                                 s->element, s->n);
@@ -111,12 +111,12 @@ static weft_status copy_strided(struct remote at, char *local, bool put,
 
 static weft_status relay_iput(struct remote to, const void *src, const struct path_strides *s)
 {
-    return copy_strided(to, (char *)src, true, s);
+    return relay_copy_strided(to, (char *)src, true, s);
 }
 
 static weft_status relay_iget(struct remote from, void *dst, const struct path_strides *s)
 {
-    return copy_strided(from, dst, false, s);
+    return relay_copy_strided(from, dst, false, s);
 }
 
 /* Stores a value by one access, so that no reader sees part of it. */
@@ -129,8 +129,8 @@ static weft_status relay_store(struct remote to, const void *value, size_t width
     if (status)
         return status;
     memcpy(&bits, value, width); /* the low bytes: little-endian, as every GPU is */
-    return gpu_access(relay_gpu, state_of(to.peer)->stream, (uintptr_t)at, GPU_ACCESS_STORE, width,
-                      bits, 0, NULL);
+    return gpu_access(relay_gpu, relay_state_of(to.peer)->stream, (uintptr_t)at, GPU_ACCESS_STORE,
+                      width, bits, 0, NULL);
 }
 
 static weft_status relay_load(struct remote from, void *value, size_t width)
@@ -140,8 +140,8 @@ static weft_status relay_load(struct remote from, void *value, size_t width)
     char *at = NULL;
     weft_status status = find_relay_gpu(from, &relay_gpu, &at);
     if (!status)
-        status = gpu_access(relay_gpu, state_of(from.peer)->stream, (uintptr_t)at, GPU_ACCESS_LOAD,
-                            width, 0, 0, &bits);
+        status = gpu_access(relay_gpu, relay_state_of(from.peer)->stream, (uintptr_t)at,
+                            GPU_ACCESS_LOAD, width, 0, 0, &bits);
     memcpy(value, &bits, width);
     return status;
 }
@@ -155,8 +155,8 @@ static weft_status relay_atomic(struct remote at, weft_amo amo, size_t width, ui
     (void)nbi;
     weft_status status = find_relay_gpu(at, &relay_gpu, &address);
     if (!status)
-        status = gpu_access(relay_gpu, state_of(at.peer)->stream, (uintptr_t)address, (int)amo,
-                            width, value, expected, fetched ? &before : NULL);
+        status = gpu_access(relay_gpu, relay_state_of(at.peer)->stream, (uintptr_t)address,
+                            (int)amo, width, value, expected, fetched ? &before : NULL);
     if (fetched && !status)
         memcpy(fetched, &before, width);
     return status;
@@ -167,7 +167,7 @@ static weft_status relay_put_signal(struct remote to, const void *src, size_t by
                                     struct remote signal, uint64_t value, weft_signal_op op,
                                     bool nbi)
 {
-    unsigned stream = state_of(to.peer)->stream;
+    unsigned stream = relay_state_of(to.peer)->stream;
     struct gpu *relay_gpu;
     char *dst = NULL, *at = NULL;
     weft_status status = find_relay_gpu(to, &relay_gpu, &dst);
@@ -221,7 +221,7 @@ static void relay_close(struct path_state *state)
     free(state);
 }
 
-enum gpu_relay_policy relay_wish(const struct path_order *order)
+enum gpu_relay_policy relay_policy_of_order(const struct path_order *order)
 {
     bool named = false;
     for (int i = 0; i < order->count; i++)

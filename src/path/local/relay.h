@@ -7,6 +7,6 @@
 #include "gpu/heap.h"
 #include "path/path.h"
 
-enum gpu_relay_policy relay_wish(const struct path_order *order);
+enum gpu_relay_policy relay_policy_of_order(const struct path_order *order);
 
 #endif
