@@ -25,8 +25,8 @@
  *                        teams
  *   device/sized.h       collect, alltoallv, alltoalls over teams
  *   device/reduce.h      reduce, reducescatter, reduce_to over teams
- *   device/room.h        staging slots through which team members exchange collectives' arguments
- *   device/grid.h        all of these by several blocks of a kernel together
+ *   device/staging.h        staging slots through which team members exchange collectives'
+ * arguments device/grid.h        all of these by several blocks of a kernel together
  *   device/remote.h      operations on PEs without direct addresses
  *   device/proxy.h       the ring to the host thread that carries out these operations
  *   device/gda.h         operations as RDMA requests that the GPU's threads post to the NIC
@@ -56,8 +56,8 @@
 #include <weft/device/reduce.h>
 #include <weft/device/remote.h>
 #include <weft/device/rma.h>
-#include <weft/device/room.h>
 #include <weft/device/sized.h>
+#include <weft/device/staging.h>
 #include <weft/device/wait.h>
 #include <weft/launch.h>
 

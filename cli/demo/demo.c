@@ -107,19 +107,19 @@ static int run_pe(const struct demo_options *options)
     demo.bench_options.target = TARGET_HOST;
     if (status || bench_prepare(&demo.bench))
         return demo_give_up(&demo);
-    bool tells = demo.bench.me == 0 && !options->json;
+    bool prints = demo.bench.me == 0 && !options->json;
 
     if (demo_prove(&demo) || demo_measure(&demo))
         return demo_give_up(&demo);
-    if (tells)
+    if (prints)
         demo_print_paths(&demo);
     if (demo_gpu(&demo))
         return demo_give_up(&demo);
-    if (tells)
+    if (prints)
         demo_print_gpu(&demo);
     if (demo_picture(&demo))
         return demo_give_up(&demo);
-    if (tells) {
+    if (prints) {
         demo_print_picture(&demo);
         demo_print_summary(&demo, cpus, options->called);
     } else if (demo.bench.me == 0) {

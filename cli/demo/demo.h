@@ -2,7 +2,7 @@
 /* `weft demo`: demo.c (options, starting the job, the order of the steps), links.c (the
  * GPUs of the machine, before the job), paths.c (path test and measurement of host memory),
  * gpu.c (GPU memory and kernels), picture.c and kernels.c (restoring the image),
- * tell.c (output). The steps fill `struct demo`. */
+ * output.c (output). The steps fill `struct demo`. */
 #ifndef WEFT_CLI_DEMO_H
 #define WEFT_CLI_DEMO_H
 
@@ -110,7 +110,7 @@ int demo_links_gpus(const json_t *links);  /* number of usable GPUs */
 bool demo_links_good(const json_t *links); /* no path test failed */
 void demo_links_print(const json_t *links);
 
-/* tell.c. */
+/* output.c. */
 void demo_print_machine(const json_t *links, int cpus);
 void demo_print_paths(const struct demo *demo);
 void demo_print_gpu(const struct demo *demo);

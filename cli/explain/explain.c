@@ -162,12 +162,13 @@ static const char *path_test_word(const char *proof)
 
 static void print_latency(int64_t ns, const struct route *route)
 {
-    char is[16], of[16], beside[32] = "";
+    char is[16], of[16], expected[32] = "";
     if (!ns)
         return;
     if (route && route->latency_ns)
-        snprintf(beside, sizeof beside, " of %s", show_us(route->latency_ns, of, sizeof of));
-    printf("  latency    %s%s us one way, half a round trip\n", show_us(ns, is, sizeof is), beside);
+        snprintf(expected, sizeof expected, " of %s", show_us(route->latency_ns, of, sizeof of));
+    printf("  latency    %s%s us one way, half a round trip\n", show_us(ns, is, sizeof is),
+           expected);
 }
 
 static void print_measured_pair(const struct machine *machine, const struct verdict *v)

@@ -347,14 +347,14 @@ void draw_switched(const struct machine *m, struct drawing *d)
         folded |= rows_of(d, d->boxes[i].parent) > 1;
     double floor = d->h + (folded ? DRAW_BUS * 0.5 : DRAW_BUS);
     for (int domain = 0; domain < d->n_domains; domain++) {
-        bool beside = domain_spans(d, domain);
+        bool in_domain = domain_spans(d, domain);
         int first = lines_down(m, d, domain, floor);
         for (int i = first; i < d->n_lines; i++) {
             int links = 0;
             if (sscanf(d->lines[i].label, "%d", &links) == 1 && links > most)
                 most = links;
         }
-        if (beside)
+        if (in_domain)
             bar_at_left(d, first);
         else
             bar_below(d, first, d->n_domains == 1 && !folded);

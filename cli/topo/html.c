@@ -20,7 +20,7 @@ static const char topo_style[] =
 /* Content of a cell: the measured and the expected value, and the class of their ratio. */
 struct cell {
     const char *grade;
-    char value[24], beside[40];
+    char value[24], detail[40];
 };
 
 static const struct machine_measured *measured_of(const struct topo *topo, int a, int b)
@@ -49,17 +49,17 @@ static void fill_gbps(const struct topo *topo, int a, int b, struct cell *cell)
     cell->grade = grade_of(got, want, check_threshold(topo->machine, want));
     show_gbps(want, expected, sizeof expected);
     if (m && text_is(m->proof, "failed")) {
-        *cell = (struct cell){.grade = "bad", .value = "BAD", .beside = "test failed"};
+        *cell = (struct cell){.grade = "bad", .value = "BAD", .detail = "test failed"};
     } else if (m && text_is(m->proof, "refused")) {
-        *cell = (struct cell){.grade = "bad", .value = "OFF", .beside = "refused"};
+        *cell = (struct cell){.grade = "bad", .value = "OFF", .detail = "refused"};
     } else if (!best) {
-        *cell = (struct cell){.grade = "bad", .value = "off", .beside = "no path"};
+        *cell = (struct cell){.grade = "bad", .value = "off", .detail = "no path"};
     } else if (got) {
         snprintf(cell->value, sizeof cell->value, "%s", show_gbps(got, measured, sizeof measured));
-        snprintf(cell->beside, sizeof cell->beside, "of %s", expected);
+        snprintf(cell->detail, sizeof cell->detail, "of %s", expected);
     } else {
         snprintf(cell->value, sizeof cell->value, "%s", expected);
-        snprintf(cell->beside, sizeof cell->beside, "not verified");
+        snprintf(cell->detail, sizeof cell->detail, "not verified");
     }
 }
 
@@ -74,7 +74,7 @@ static void fill_us(const struct topo *topo, int a, int b, struct cell *cell)
     int64_t want = best ? best->latency_ns : 0;
     int64_t got = m && best && route_is_direct(best) ? number_or(m->latency_ns, 0) : 0;
     if (!best) {
-        *cell = (struct cell){.grade = "bad", .value = "off", .beside = "no path"};
+        *cell = (struct cell){.grade = "bad", .value = "off", .detail = "no path"};
         return;
     }
     cell->grade =
@@ -82,7 +82,7 @@ static void fill_us(const struct topo *topo, int a, int b, struct cell *cell)
     show_us(want, expected, sizeof expected);
     snprintf(cell->value, sizeof cell->value, "%s",
              got ? show_us(got, measured, sizeof measured) : expected);
-    snprintf(cell->beside, sizeof cell->beside, "%s%s", got ? "of " : "not verified",
+    snprintf(cell->detail, sizeof cell->detail, "%s%s", got ? "of " : "not verified",
              got ? expected : "");
 }
 
@@ -104,9 +104,9 @@ static void write_cell(const struct topo *topo, int a, int b, fill_function *fil
     fill(topo, a, b, &cell);
     fprintf(to, "<td class=\"%s\">", cell.grade);
     svg_text(to, cell.value);
-    if (*cell.beside) {
+    if (*cell.detail) {
         fputs("<small>", to);
-        svg_text(to, cell.beside);
+        svg_text(to, cell.detail);
         fputs("</small>", to);
     }
     fputs("</td>", to);

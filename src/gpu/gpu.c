@@ -99,7 +99,7 @@ static weft_status allocate_system_area(struct gpu *gpu, int team_slots)
     size_t members = (size_t)gpu->boot->npes;
     gpu->team_bytes = (sizeof(struct gpu_team_area) + members * sizeof(uint64_t) + 63) & ~63ul;
     size_t teams = (gpu->team_bytes * (size_t)team_slots + 4095) & ~4095ul;
-    gpu->areas_bytes = weft_dev_room_offset(gpu->boot->npes, team_slots, team_slots);
+    gpu->areas_bytes = weft_dev_staging_offset(gpu->boot->npes, team_slots, team_slots);
     gpu->areas_bytes = (gpu->areas_bytes + 4095) & ~(size_t)4095;
     size_t proofs = (members * sizeof(struct prove_area) + 63) & ~(size_t)63;
     size_t lines = 3 * members * GPU_LINE_BYTES, tests = members * GPU_MAP_TEST_BYTES;

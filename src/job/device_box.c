@@ -73,13 +73,13 @@ static void text_places(const struct weft_dev_record *record, int pe, const char
     char here[64], there[64];
     text_place(record->expected, pe, here, sizeof here);
     text_place(record->seen, record->peer, there, sizeof there);
-    if (record->address == WEFT_DEV_TOLD_ELEMENT)
+    if (record->address == WEFT_DEV_ARG_ELEMENT)
         snprintf(text, bytes, "%s: elements of %llu bytes at PE %d, of %llu at PE %d", who,
                  (unsigned long long)record->expected, pe, (unsigned long long)record->seen,
                  record->peer);
     else
         snprintf(text, bytes, "%s: %s is %s, %s; all members must pass the same symmetric address",
-                 who, record->address == WEFT_DEV_TOLD_FROM ? "src" : "dst", here, there);
+                 who, record->address == WEFT_DEV_ARG_FROM ? "src" : "dst", here, there);
 }
 
 /* Text for members of a team that called a collective with different arguments. expected and seen
@@ -92,7 +92,7 @@ static void text_mismatch(const struct weft_dev_record *record, int pe, const ch
     double factors[2];
     memcpy(&factors[0], &a, sizeof a);
     memcpy(&factors[1], &b, sizeof b);
-    if (record->address >= WEFT_DEV_TOLD_TO)
+    if (record->address >= WEFT_DEV_ARG_TO)
         text_places(record, pe, who, text, bytes);
     else if (record->address == COLL_HEADER_BYTES)
         snprintf(text, bytes, "%s: %llu bytes at PE %d, %llu at PE %d", who, (unsigned long long)a,

@@ -349,8 +349,8 @@ void device_team_gone(struct weft_job *job, const struct weft_team *team)
     if (!status)
         status = clear_areas(state, (size_t)team->slot * area, area);
     if (!status)
-        status = clear_areas(state, weft_dev_room_offset(job->npes, TEAM_SLOTS, team->slot),
-                             weft_dev_room_bytes(job->npes, team->slot));
+        status = clear_areas(state, weft_dev_staging_offset(job->npes, TEAM_SLOTS, team->slot),
+                             weft_dev_staging_bytes(job->npes, team->slot));
     if (status)
         log_warn("the device data of a team could not be cleared: %s", base_last_error());
 }
@@ -389,7 +389,7 @@ static weft_status fill_state(struct weft_job *job, struct device_state *state)
         .n_teams = TEAM_SLOTS,
         .slot_bytes = {(uint32_t)weft_dev_slot_bytes(job->npes, 0),
                        (uint32_t)weft_dev_slot_bytes(job->npes, WEFT_DEV_WIDE_TEAMS)},
-        .rooms = weft_dev_room_offset(job->npes, TEAM_SLOTS, 0),
+        .rooms = weft_dev_staging_offset(job->npes, TEAM_SLOTS, 0),
         .wait_limit_ns = job->wait_limit_ns,
         .checking = job->checking,
         .box = view->box,

@@ -71,7 +71,7 @@ struct device_view {
 /* Bytes of the areas and packet buffers of all teams at one PE. */
 static inline size_t team_areas_bytes(int npes)
 {
-    return weft_dev_room_offset(npes, TEAM_SLOTS, TEAM_SLOTS);
+    return weft_dev_staging_offset(npes, TEAM_SLOTS, TEAM_SLOTS);
 }
 
 /* Creates the view of a target. Collective over the job. */

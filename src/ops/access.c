@@ -50,8 +50,8 @@ static weft_status check_running(const char *function, const struct weft_ctx *ct
 
 /* Whether the range is program memory that weft_register_symmetric() has mapped into the address
  * range of the GPU heap. */
-static bool adopted(const struct weft_ctx *ctx, const void *address, size_t bytes,
-                    enum segment_id *segment, size_t *offset)
+static bool find_registered(const struct weft_ctx *ctx, const void *address, size_t bytes,
+                            enum segment_id *segment, size_t *offset)
 {
     struct gpu *gpu = ctx->gpu;
     if (!gpu || !gpu->heap.registered)
@@ -72,7 +72,7 @@ bool access_find(const struct weft_ctx *ctx, const void *address, size_t bytes,
             return true;
         }
     }
-    return adopted(ctx, address, bytes, segment, offset);
+    return find_registered(ctx, address, bytes, segment, offset);
 }
 
 static weft_status find_failed(const char *function, const struct weft_ctx *ctx,

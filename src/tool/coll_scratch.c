@@ -16,7 +16,8 @@ struct tool_coll_scratch tool_coll_scratch(void)
         .wide_bytes = coll_area_offset(1),
         .narrow_bytes = coll_area_offset(COLL_TEAMS) - coll_area_offset(COLL_TEAMS - 1),
         .bytes = gpu_coll_bytes(),
-        .room_bytes = {weft_dev_room_bytes(2, 0), weft_dev_room_bytes(2, WEFT_DEV_WIDE_TEAMS)}};
+        .room_bytes = {weft_dev_staging_bytes(2, 0),
+                       weft_dev_staging_bytes(2, WEFT_DEV_WIDE_TEAMS)}};
 }
 
 void tool_coll_scratch_text(char *text, size_t bytes)

@@ -41,9 +41,10 @@ static int find_operation(const char *name)
 bool tool_coll_way(const char *operation, uint64_t bytes, int members,
                    struct tool_coll_answer *answer)
 {
-    int asked = find_operation(operation);
-    struct coll_question q = {.what = asked == STRIDED ? COLL_ALLTOALL : (enum coll_what)asked,
-                              .strided = asked == STRIDED,
+    int operation_index = find_operation(operation);
+    struct coll_question q = {.what = operation_index == STRIDED ? COLL_ALLTOALL
+                                                                 : (enum coll_what)operation_index,
+                              .strided = operation_index == STRIDED,
                               .members = members,
                               .bytes = bytes,
                               .set_bytes = COLL_WIDE_SET,
@@ -52,7 +53,7 @@ bool tool_coll_way(const char *operation, uint64_t bytes, int members,
                               .most_blocks = coll_blocks_of(config_int(CONFIG_COLL_SMS)),
                               .forced = (enum coll_algorithm)config_choice(CONFIG_COLL)};
     bool copies = q.forced == COLL_ALGO_COPIES;
-    if (asked < 0)
+    if (operation_index < 0)
         return false;
     struct coll_rates rates;
     char text[sizeof answer->rates];
@@ -61,7 +62,7 @@ bool tool_coll_way(const char *operation, uint64_t bytes, int members,
         q.forced = COLL_ALGO_AUTO;
     struct coll_choice choice = coll_choose(&q, &rates);
     *answer = (struct tool_coll_answer){
-        .operation = operations[asked],
+        .operation = operations[operation_index],
         .blocks_each =
             q.what != COLL_REDUCE && q.what != COLL_BROADCAST && q.what != COLL_REDUCE_TO,
         .sized = q.what == COLL_COLLECT || q.what == COLL_ALLTOALLV,

@@ -484,7 +484,7 @@ LANES_FN void run_part(const struct shared *s, uint32_t n, uint32_t number)
 }
 
 /* Makes all stores of all threads visible to everyone. */
-LANES_FN void settle(void)
+LANES_FN void publish_stores(void)
 {
     lanes_meet();
     if (lanes_rank() == 0)
@@ -617,7 +617,7 @@ LANES_FN int run_batch(struct shared *s, struct gpu_queue *q, const struct gpu_k
     for (uint32_t i = 0; i < s->parts && n; i++) {
         run_part(s, n, i);
         if (i + 1 < s->parts)
-            settle();
+            publish_stores();
     }
     if (n)
         finish(s, q, n);

@@ -54,9 +54,9 @@ bool memory_put(struct device *d, void *to, const void *from, size_t bytes)
     if (gpu_memory_holds((uintptr_t)to))
         return check_gpu_access(d, gpu_memory_put((uintptr_t)to, from, bytes), "written",
                                 (uintptr_t)to, bytes);
-    bool settled = memory_flush(d);
+    bool flushed = memory_flush(d);
     put_word(to, from, bytes);
-    return settled;
+    return flushed;
 }
 
 bool memory_get(struct device *d, void *to, const void *from, size_t bytes)
@@ -125,9 +125,9 @@ bool memory_atomic(struct device *d, void *at, const struct wqe_atomic *a, uint6
 {
     if (gpu_memory_holds((uintptr_t)at))
         return gpu_atomic(d, at, a, old);
-    bool settled = memory_flush(d);
+    bool flushed = memory_flush(d);
     *old = a->bytes == 8 ? atomic_8(d, at, a) : atomic_4(d, at, a);
-    return settled;
+    return flushed;
 }
 
 uint64_t clock_ns(void)

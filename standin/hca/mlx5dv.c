@@ -37,9 +37,9 @@ PUBLIC struct ibv_context *mlx5dv_open_device(struct ibv_device *device,
 
 PUBLIC int mlx5dv_query_device(struct ibv_context *context, struct mlx5dv_context *out)
 {
-    uint64_t asked = out->comp_mask;
+    uint64_t requested = out->comp_mask;
     *out = (struct mlx5dv_context){.flags = MLX5DV_CONTEXT_FLAGS_CQE_V1,
-                                   .comp_mask = asked & MLX5DV_CONTEXT_MASK_DYN_BFREGS,
+                                   .comp_mask = requested & MLX5DV_CONTEXT_MASK_DYN_BFREGS,
                                    .max_dynamic_bfregs = MAX_UARS - 1};
     return 0;
 }
@@ -205,13 +205,13 @@ PUBLIC int mlx5dv_init_obj(struct mlx5dv_obj *obj, uint64_t type)
     }
     if (type & MLX5DV_OBJ_SRQ) {
         const struct hca_srq *s = srq_of(obj->srq.in);
-        uint64_t asked = obj->srq.out->comp_mask & MLX5DV_SRQ_MASK_SRQN;
+        uint64_t requested = obj->srq.out->comp_mask & MLX5DV_SRQ_MASK_SRQN;
         *obj->srq.out = (struct mlx5dv_srq){.buf = s->memory,
                                             .dbrec = (__be32 *)s->of->queue.record,
                                             .stride = 1u << s->of->queue.log_stride,
                                             .head = s->head,
                                             .tail = s->tail,
-                                            .comp_mask = asked,
+                                            .comp_mask = requested,
                                             .srqn = s->of->number};
     }
     if (type & MLX5DV_OBJ_AH)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets of device code (include/weft/device/room.h): two sets of slots used in turn, rounds in which all send to all and
+/* Packets of device code (include/weft/device/staging.h): two sets of slots used in turn, rounds in which all send to all and
  * rounds in which all send to one, the root, in any mixture. The root flags the others when it has ended the round, and those
  * wait for a flag in a later round that sends: for that of round r - 2 where r - 1 was to one too, else for that of r - 1.
  * Claims: no packet is overwritten before it was taken, everyone takes what was sent in that round, what was told in a round

@@ -266,7 +266,7 @@ WEFT_DEVICE int weft_dev_meet_as(int scope, int team, int operation, enum weft_d
     struct weft_dev_group g;
     int status = weft_dev_group_begin(&g, scope, team, operation);
     if (!status)
-        status = weft_dev_agree(scope, team, weft_dev_asked_of(operation, 0, -1));
+        status = weft_dev_compare_if_checking(scope, team, weft_dev_args_of(operation, 0, -1));
     return status ? status : weft_dev_meeting(&g, meeting);
 }
 
@@ -291,7 +291,7 @@ WEFT_DEV_SCOPE_LIST(WEFT_DEV_MEETINGS)
 /* The members that a thread sends to (first, first + step, ...), and its rank among the threads
  * that send to them. The warps of a block are distributed over the members, so that all links are
  * in use at once; a scope with fewer warps than members sends to one after the other. Each PE
- * counts members from the next member after itself (weft_dev_turned_member()), so that not all PEs
+ * counts members from the next member after itself (weft_dev_next_member()), so that not all PEs
  * begin with the same member. */
 struct weft_dev_share {
     int first, step;
@@ -313,7 +313,7 @@ WEFT_DEVICE struct weft_dev_share weft_dev_share_of(const struct weft_dev_group 
 }
 
 /* Rotated rank: the member i + 1 positions after this PE in the team; the last one is this PE. */
-WEFT_DEVICE int weft_dev_turned_member(const struct weft_dev_group *g, int i)
+WEFT_DEVICE int weft_dev_next_member(const struct weft_dev_group *g, int i)
 {
     int member = g->m.me + 1 + i;
     return member >= g->m.n ? member - g->m.n : member;
@@ -425,14 +425,14 @@ WEFT_DEVICE void weft_dev_data_begin(struct weft_dev_group *g)
  * root) Member i gets block i of the root's src. The root's dst is its own block of src, or does
  * not overlap src.
  */
-WEFT_DEVICE struct weft_dev_asked weft_dev_broadcast_asked(const struct weft_dev_group *g,
-                                                           const void *dst, const void *src,
-                                                           uint64_t bytes, int root)
+WEFT_DEVICE struct weft_dev_args weft_dev_broadcast_args(const struct weft_dev_group *g,
+                                                         const void *dst, const void *src,
+                                                         uint64_t bytes, int root)
 {
-    struct weft_dev_asked asked = weft_dev_asked_of(g->operation, bytes, root);
-    weft_dev_asked_memory(&asked, dst ? dst : src, bytes, src, g->m.me == root && dst ? bytes : 0,
-                          (uintptr_t)dst);
-    return asked;
+    struct weft_dev_args args = weft_dev_args_of(g->operation, bytes, root);
+    weft_dev_args_set_memory(&args, dst ? dst : src, bytes, src, g->m.me == root && dst ? bytes : 0,
+                             (uintptr_t)dst);
+    return args;
 }
 
 WEFT_DEVICE int weft_dev_broadcast(int scope, int team, void *dst, const void *src, size_t bytes,
@@ -441,7 +441,8 @@ WEFT_DEVICE int weft_dev_broadcast(int scope, int team, void *dst, const void *s
     struct weft_dev_group g;
     int status = weft_dev_group_begin(&g, scope, team, WEFT_DEV_OP_BROADCAST);
     if (!status)
-        status = weft_dev_agree(scope, team, weft_dev_broadcast_asked(&g, dst, src, bytes, root));
+        status = weft_dev_compare_if_checking(scope, team,
+                                              weft_dev_broadcast_args(&g, dst, src, bytes, root));
     if (!status && (root < 0 || root >= g.m.n))
         status = weft_dev_refuse(g.operation, team, WEFT_ERR_PE, dst, bytes, g.rank == 0);
     if (!status)
@@ -453,7 +454,7 @@ WEFT_DEVICE int weft_dev_broadcast(int scope, int team, void *dst, const void *s
         return weft_dev_receive(&g, root, root + 1);
     struct weft_dev_share share = weft_dev_share_of(&g);
     for (int i = share.first; i < g.m.n; i += share.step) {
-        int member = weft_dev_turned_member(&g, i);
+        int member = weft_dev_next_member(&g, i);
         if (member != g.m.me || dst)
             weft_dev_move_to(&g, member, dst ? dst : (void *)(uintptr_t)src, (const char *)src,
                              bytes, share.rank, share.threads);
@@ -462,15 +463,16 @@ WEFT_DEVICE int weft_dev_broadcast(int scope, int team, void *dst, const void *s
     return weft_dev_receive(&g, 0, 0);
 }
 
-WEFT_DEVICE struct weft_dev_asked weft_dev_exchange_asked(const struct weft_dev_group *g,
-                                                          const void *dst, const void *src,
-                                                          uint64_t bytes, int each)
+WEFT_DEVICE struct weft_dev_args weft_dev_exchange_args(const struct weft_dev_group *g,
+                                                        const void *dst, const void *src,
+                                                        uint64_t bytes, int each)
 {
-    struct weft_dev_asked asked = weft_dev_asked_of(g->operation, bytes, -1);
+    struct weft_dev_args args = weft_dev_args_of(g->operation, bytes, -1);
     uint64_t all = weft_dev_times(bytes, (uint64_t)(uint32_t)g->m.n);
     uint64_t own = (uintptr_t)dst + bytes * (uint64_t)(uint32_t)g->m.me;
-    weft_dev_asked_memory(&asked, dst, all, src, each ? all : bytes, each && g->m.n > 1 ? 0 : own);
-    return asked;
+    weft_dev_args_set_memory(&args, dst, all, src, each ? all : bytes,
+                             each && g->m.n > 1 ? 0 : own);
+    return args;
 }
 
 /* Sends to every member. each = 0: the same block to all (fcollect); 1: each member its own block
@@ -481,7 +483,8 @@ WEFT_DEVICE int weft_dev_exchange(int scope, int team, int operation, void *dst,
     struct weft_dev_group g;
     int status = weft_dev_group_begin(&g, scope, team, operation);
     if (!status)
-        status = weft_dev_agree(scope, team, weft_dev_exchange_asked(&g, dst, src, bytes, each));
+        status = weft_dev_compare_if_checking(scope, team,
+                                              weft_dev_exchange_args(&g, dst, src, bytes, each));
     if (!status)
         status = weft_dev_check(&g, dst, bytes * (size_t)g.m.n);
     if (status)
@@ -489,7 +492,7 @@ WEFT_DEVICE int weft_dev_exchange(int scope, int team, int operation, void *dst,
     weft_dev_data_begin(&g);
     struct weft_dev_share share = weft_dev_share_of(&g);
     for (int i = share.first; i < g.m.n; i += share.step) {
-        int member = weft_dev_turned_member(&g, i);
+        int member = weft_dev_next_member(&g, i);
         const char *from = (const char *)src + (each ? bytes * (size_t)member : 0);
         weft_dev_move_to(&g, member, (char *)dst + bytes * (size_t)g.m.me, from, bytes, share.rank,
                          share.threads);
@@ -509,20 +512,20 @@ WEFT_DEVICE int weft_dev_rooted_check(const struct weft_dev_group *g, const void
     return weft_dev_check(g, dst, gather ? bytes * (size_t)g->m.n : bytes);
 }
 
-WEFT_DEVICE struct weft_dev_asked weft_dev_rooted_asked(const struct weft_dev_group *g,
-                                                        const void *dst, const void *src,
-                                                        uint64_t bytes, int root)
+WEFT_DEVICE struct weft_dev_args weft_dev_rooted_args(const struct weft_dev_group *g,
+                                                      const void *dst, const void *src,
+                                                      uint64_t bytes, int root)
 {
-    struct weft_dev_asked asked = weft_dev_asked_of(g->operation, bytes, root);
+    struct weft_dev_args args = weft_dev_args_of(g->operation, bytes, root);
     uint64_t all = weft_dev_times(bytes, (uint64_t)(uint32_t)g->m.n);
     uint64_t before = bytes * (uint64_t)(uint32_t)g->m.me, here = (uintptr_t)dst;
     int gather = g->operation == WEFT_DEV_OP_GATHER, is_root = g->m.me == root;
-    weft_dev_asked_memory(&asked, dst, gather ? all : bytes, src,
-                          !is_root ? 0
-                          : gather ? bytes
-                                   : all,
-                          gather ? here + before : here - before);
-    return asked;
+    weft_dev_args_set_memory(&args, dst, gather ? all : bytes, src,
+                             !is_root ? 0
+                             : gather ? bytes
+                                      : all,
+                             gather ? here + before : here - before);
+    return args;
 }
 
 WEFT_DEVICE void weft_dev_rooted_send(const struct weft_dev_group *g, void *dst, const void *src,
@@ -535,7 +538,7 @@ WEFT_DEVICE void weft_dev_rooted_send(const struct weft_dev_group *g, void *dst,
     }
     struct weft_dev_share share = weft_dev_share_of(g);
     for (int i = share.first; i < g->m.n && g->m.me == root; i += share.step) {
-        int member = weft_dev_turned_member(g, i);
+        int member = weft_dev_next_member(g, i);
         weft_dev_move_to(g, member, dst, (const char *)src + bytes * (size_t)member, bytes,
                          share.rank, share.threads);
     }
@@ -543,7 +546,7 @@ WEFT_DEVICE void weft_dev_rooted_send(const struct weft_dev_group *g, void *dst,
 
 /* Whether this PE is a sender, which sets flags. A receiver waits for the flags of members *from
  * ... *to - 1. */
-WEFT_DEVICE int weft_dev_rooted_tells(const struct weft_dev_group *g, int root, int *from, int *to)
+WEFT_DEVICE int weft_dev_rooted_sends(const struct weft_dev_group *g, int root, int *from, int *to)
 {
     int gather = g->operation == WEFT_DEV_OP_GATHER, is_root = g->m.me == root;
     *from = gather || is_root ? 0 : root;
@@ -557,14 +560,15 @@ WEFT_DEVICE int weft_dev_rooted(int scope, int team, int operation, void *dst, c
     struct weft_dev_group g;
     int from, to, status = weft_dev_group_begin(&g, scope, team, operation);
     if (!status)
-        status = weft_dev_agree(scope, team, weft_dev_rooted_asked(&g, dst, src, bytes, root));
+        status = weft_dev_compare_if_checking(scope, team,
+                                              weft_dev_rooted_args(&g, dst, src, bytes, root));
     if (!status)
         status = weft_dev_rooted_check(&g, dst, bytes, root);
     if (status)
         return status;
     weft_dev_data_begin(&g);
     weft_dev_rooted_send(&g, dst, src, bytes, root);
-    if (weft_dev_rooted_tells(&g, root, &from, &to))
+    if (weft_dev_rooted_sends(&g, root, &from, &to))
         weft_dev_deliver(&g);
     else
         weft_dev_scope_sync(scope); /* all threads have read the count before one increments it */

@@ -68,13 +68,13 @@ enum { WEFT_DEV_SPREAD = 256 * 1024 };
 
 /* What the last block to arrive does for all blocks. */
 enum weft_dev_grid_what {
-    WEFT_DEV_GRID_MEETING, /* a synchronisation; at: enum weft_dev_meeting */
-    WEFT_DEV_GRID_SEND,    /* sets the members' flags after data were moved to them, and awaits
-                              the flags from ... to - 1 */
-    WEFT_DEV_GRID_TAKE,    /* only awaits these flags */
-    WEFT_DEV_GRID_TELL,    /* sends two words to each member, and awaits theirs */
-    WEFT_DEV_GRID_AGREE,   /* compares the call's arguments with the members' */
-    WEFT_DEV_GRID_REDUCE,  /* does the whole reduction */
+    WEFT_DEV_GRID_MEETING,      /* a synchronisation; at: enum weft_dev_meeting */
+    WEFT_DEV_GRID_SEND,         /* sets the members' flags after data were moved to them, and awaits
+                                   the flags from ... to - 1 */
+    WEFT_DEV_GRID_TAKE,         /* only awaits these flags */
+    WEFT_DEV_GRID_TELL,         /* sends two words to each member, and awaits theirs */
+    WEFT_DEV_GRID_COMPARE_ARGS, /* compares the call's arguments with the members' */
+    WEFT_DEV_GRID_REDUCE,       /* does the whole reduction */
 };
 
 struct weft_dev_grid_step {
@@ -82,7 +82,7 @@ struct weft_dev_grid_step {
     int operation, from, to;
     enum weft_dev_meeting at;
     const struct weft_dev_words *words;
-    const struct weft_dev_asked *asked;
+    const struct weft_dev_args *args;
 };
 
 /* Arguments of a reduction. */
@@ -173,9 +173,9 @@ WEFT_DEVICE int weft_dev_grid_members(int team, const struct weft_dev_grid_step 
     if (step->what == WEFT_DEV_GRID_REDUCE)
         return weft_dev_reduce(WEFT_DEV_BLOCK, team, r->dst, r->src, r->n, r->what);
     if (step->what == WEFT_DEV_GRID_TELL)
-        return weft_dev_tell(WEFT_DEV_BLOCK, team, step->operation, *step->words);
-    if (step->what == WEFT_DEV_GRID_AGREE)
-        return weft_dev_compare_asked(WEFT_DEV_BLOCK, team, *step->asked);
+        return weft_dev_exchange_words(WEFT_DEV_BLOCK, team, step->operation, *step->words);
+    if (step->what == WEFT_DEV_GRID_COMPARE_ARGS)
+        return weft_dev_compare_args(WEFT_DEV_BLOCK, team, *step->args);
     weft_dev_group_begin(&g, WEFT_DEV_BLOCK, team, step->operation);
     if (step->what == WEFT_DEV_GRID_MEETING)
         return weft_dev_meeting(&g, step->at);
@@ -227,13 +227,13 @@ WEFT_DEVICE int weft_dev_grid_step(unsigned blocks, int team, const struct weft_
 
 /* The last block compares the arguments for all. The other blocks learn only that there is a
  * difference; the fault record has it. */
-WEFT_DEVICE int weft_dev_grid_agree(unsigned blocks, int team, struct weft_dev_asked asked)
+WEFT_DEVICE int weft_dev_grid_compare_args(unsigned blocks, int team, struct weft_dev_args args)
 {
     struct weft_dev_grid_step step = {
-        WEFT_DEV_GRID_AGREE, asked.operation, 0, 0, WEFT_DEV_MEET, NULL, &asked};
+        WEFT_DEV_GRID_COMPARE_ARGS, args.operation, 0, 0, WEFT_DEV_MEET, NULL, &args};
     if (!WEFT_DEV_CHECKS || WEFT_DEV_LIKELY(!weft_dev_state.checking))
         return WEFT_OK;
-    asked.grid = 1;
+    args.grid = 1;
     return weft_dev_grid_step(blocks, team, &step, NULL) ? WEFT_ERR_MISMATCH : WEFT_OK;
 }
 
@@ -246,12 +246,12 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_meet_as(unsigned blocks, int team, int op
     struct weft_dev_grid_step step = {WEFT_DEV_GRID_MEETING, operation, 0, 0, meeting, NULL, NULL};
     int status = weft_dev_grid_begin(&g, blocks, team, operation);
     if (!status)
-        status = weft_dev_grid_agree(blocks, team, weft_dev_asked_of(operation, 0, -1));
+        status = weft_dev_grid_compare_args(blocks, team, weft_dev_args_of(operation, 0, -1));
     return status ? status : weft_dev_grid_step(blocks, team, &step, NULL);
 }
 
-WEFT_DEVICE int weft_dev_grid_told(const struct weft_dev_group *g, unsigned blocks,
-                                   enum weft_dev_grid_what what, int from, int to)
+WEFT_DEVICE int weft_dev_grid_notify(const struct weft_dev_group *g, unsigned blocks,
+                                     enum weft_dev_grid_what what, int from, int to)
 {
     struct weft_dev_grid_step step = {what, g->operation, from, to, WEFT_DEV_MEET, NULL, NULL};
     return weft_dev_grid_step(blocks, g->m.number, &step, NULL);
@@ -285,17 +285,17 @@ WEFT_DEVICE int weft_dev_grid_spread(const struct weft_dev_group *g, unsigned bl
     char *symmetric = (char *)(dst ? dst : (void *)(uintptr_t)src);
     int is_root = g->m.me == root;
     for (int i = share.first; i < n - 1 && is_root; i += share.step)
-        weft_dev_grid_send_slice(g, weft_dev_turned_member(g, i), i, symmetric, (const char *)src,
+        weft_dev_grid_send_slice(g, weft_dev_next_member(g, i), i, symmetric, (const char *)src,
                                  bytes, share.rank, share.threads);
     if (is_root && dst && dst != src)
         weft_dev_move((char *)dst, (const char *)src, bytes, g->rank, g->threads, 0);
-    int status = is_root ? weft_dev_grid_told(g, blocks, WEFT_DEV_GRID_SEND, 0, 0)
-                         : weft_dev_grid_told(g, blocks, WEFT_DEV_GRID_TAKE, root, root + 1);
+    int status = is_root ? weft_dev_grid_notify(g, blocks, WEFT_DEV_GRID_SEND, 0, 0)
+                         : weft_dev_grid_notify(g, blocks, WEFT_DEV_GRID_TAKE, root, root + 1);
     for (int i = share.first; i < n - 1 && !is_root && !status; i += share.step)
-        if (weft_dev_turned_member(g, i) != root)
-            weft_dev_grid_send_slice(g, weft_dev_turned_member(g, i), place, symmetric, symmetric,
+        if (weft_dev_next_member(g, i) != root)
+            weft_dev_grid_send_slice(g, weft_dev_next_member(g, i), place, symmetric, symmetric,
                                      bytes, share.rank, share.threads);
-    return status ? status : weft_dev_grid_told(g, blocks, WEFT_DEV_GRID_SEND, 0, n);
+    return status ? status : weft_dev_grid_notify(g, blocks, WEFT_DEV_GRID_SEND, 0, n);
 }
 
 WEFT_DEVICE_NOINLINE int weft_dev_grid_broadcast(unsigned blocks, int team, void *dst,
@@ -304,8 +304,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_broadcast(unsigned blocks, int team, void
     struct weft_dev_group g;
     int status = weft_dev_grid_begin(&g, blocks, team, WEFT_DEV_OP_BROADCAST);
     if (!status)
-        status =
-            weft_dev_grid_agree(blocks, team, weft_dev_broadcast_asked(&g, dst, src, bytes, root));
+        status = weft_dev_grid_compare_args(blocks, team,
+                                            weft_dev_broadcast_args(&g, dst, src, bytes, root));
     if (!status && (root < 0 || root >= g.m.n))
         status = weft_dev_refuse(g.operation, team, WEFT_ERR_PE, dst, bytes, g.rank == 0);
     if (!status)
@@ -315,15 +315,15 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_broadcast(unsigned blocks, int team, void
     if (g.m.n > 2 && bytes >= WEFT_DEV_SPREAD && weft_dev_team_all_direct(team))
         return weft_dev_grid_spread(&g, blocks, dst, src, bytes, root);
     if (g.m.me != root)
-        return weft_dev_grid_told(&g, blocks, WEFT_DEV_GRID_TAKE, root, root + 1);
+        return weft_dev_grid_notify(&g, blocks, WEFT_DEV_GRID_TAKE, root, root + 1);
     struct weft_dev_share share = weft_dev_share_of(&g);
     for (int i = share.first; i < g.m.n; i += share.step) {
-        int member = weft_dev_turned_member(&g, i);
+        int member = weft_dev_next_member(&g, i);
         if (member != g.m.me || dst)
             weft_dev_move_to(&g, member, dst ? dst : (void *)(uintptr_t)src, (const char *)src,
                              bytes, share.rank, share.threads);
     }
-    return weft_dev_grid_told(&g, blocks, WEFT_DEV_GRID_SEND, 0, 0);
+    return weft_dev_grid_notify(&g, blocks, WEFT_DEV_GRID_SEND, 0, 0);
 }
 
 WEFT_DEVICE_NOINLINE int weft_dev_grid_exchange(unsigned blocks, int team, int operation, void *dst,
@@ -332,20 +332,20 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_exchange(unsigned blocks, int team, int o
     struct weft_dev_group g;
     int status = weft_dev_grid_begin(&g, blocks, team, operation);
     if (!status)
-        status =
-            weft_dev_grid_agree(blocks, team, weft_dev_exchange_asked(&g, dst, src, bytes, each));
+        status = weft_dev_grid_compare_args(blocks, team,
+                                            weft_dev_exchange_args(&g, dst, src, bytes, each));
     if (!status)
         status = weft_dev_check(&g, dst, bytes * (size_t)g.m.n);
     if (status)
         return status;
     struct weft_dev_share share = weft_dev_share_of(&g);
     for (int i = share.first; i < g.m.n; i += share.step) {
-        int member = weft_dev_turned_member(&g, i);
+        int member = weft_dev_next_member(&g, i);
         const char *from = (const char *)src + (each ? bytes * (size_t)member : 0);
         weft_dev_move_to(&g, member, (char *)dst + bytes * (size_t)g.m.me, from, bytes, share.rank,
                          share.threads);
     }
-    return weft_dev_grid_told(&g, blocks, WEFT_DEV_GRID_SEND, 0, g.m.n);
+    return weft_dev_grid_notify(&g, blocks, WEFT_DEV_GRID_SEND, 0, g.m.n);
 }
 
 WEFT_DEVICE_NOINLINE int weft_dev_grid_rooted(unsigned blocks, int team, int operation, void *dst,
@@ -354,16 +354,16 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_rooted(unsigned blocks, int team, int ope
     struct weft_dev_group g;
     int from, to, status = weft_dev_grid_begin(&g, blocks, team, operation);
     if (!status)
-        status =
-            weft_dev_grid_agree(blocks, team, weft_dev_rooted_asked(&g, dst, src, bytes, root));
+        status = weft_dev_grid_compare_args(blocks, team,
+                                            weft_dev_rooted_args(&g, dst, src, bytes, root));
     if (!status)
         status = weft_dev_rooted_check(&g, dst, bytes, root);
     if (status)
         return status;
     weft_dev_rooted_send(&g, dst, src, bytes, root);
-    int tells = weft_dev_rooted_tells(&g, root, &from, &to);
-    return weft_dev_grid_told(&g, blocks, tells ? WEFT_DEV_GRID_SEND : WEFT_DEV_GRID_TAKE, from,
-                              to);
+    int sends = weft_dev_rooted_sends(&g, root, &from, &to);
+    return weft_dev_grid_notify(&g, blocks, sends ? WEFT_DEV_GRID_SEND : WEFT_DEV_GRID_TAKE, from,
+                                to);
 }
 
 WEFT_DEVICE int weft_dev_grid_tell(const struct weft_dev_group *g, unsigned blocks,
@@ -381,7 +381,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_collect(unsigned blocks, int team, void *
     uint64_t before = 0;
     int status = weft_dev_grid_begin(&g, blocks, team, WEFT_DEV_OP_COLLECT);
     if (!status)
-        status = weft_dev_grid_agree(blocks, team, weft_dev_collect_asked(dst));
+        status = weft_dev_grid_compare_args(blocks, team, weft_dev_collect_args(dst));
     if (!status)
         status = weft_dev_grid_tell(&g, blocks, weft_dev_words_of(bytes, 0));
     if (!status)
@@ -390,7 +390,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_collect(unsigned blocks, int team, void *
         return status;
     int apart = weft_dev_collect_apart(&g, dst, src, bytes, before);
     weft_dev_collect_send(&g, (char *)dst + before, src, apart ? 0 : bytes);
-    status = weft_dev_grid_told(&g, blocks, WEFT_DEV_GRID_SEND, 0, g.m.n);
+    status = weft_dev_grid_notify(&g, blocks, WEFT_DEV_GRID_SEND, 0, g.m.n);
     return status ? status : apart;
 }
 
@@ -400,7 +400,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_alltoallv(unsigned blocks, int team,
     struct weft_dev_group g;
     int status = weft_dev_grid_begin(&g, blocks, team, WEFT_DEV_OP_ALLTOALLV);
     if (!status)
-        status = weft_dev_grid_agree(blocks, team, weft_dev_blocks_asked(&g, &what));
+        status = weft_dev_grid_compare_args(blocks, team, weft_dev_blocks_args(&g, &what));
     if (!status)
         status = weft_dev_check(&g, what.dst, what.room);
     if (!status)
@@ -408,7 +408,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_alltoallv(unsigned blocks, int team,
     if (status)
         return status;
     int fits = weft_dev_blocks_send(&g, &what);
-    status = weft_dev_grid_told(&g, blocks, WEFT_DEV_GRID_SEND, 0, g.m.n);
+    status = weft_dev_grid_notify(&g, blocks, WEFT_DEV_GRID_SEND, 0, g.m.n);
     return status ? status : fits;
 }
 
@@ -420,14 +420,14 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_alltoalls(unsigned blocks, int team, void
     struct weft_dev_gaps s = {(char *)dst, (const char *)src, 0, 0, element, n, 0};
     int status = weft_dev_grid_begin(&g, blocks, team, WEFT_DEV_OP_ALLTOALL);
     if (!status)
-        status =
-            weft_dev_grid_agree(blocks, team, weft_dev_gaps_asked(&g, &s, dst_stride, src_stride));
+        status = weft_dev_grid_compare_args(blocks, team,
+                                            weft_dev_gaps_args(&g, &s, dst_stride, src_stride));
     if (!status)
         status = weft_dev_gaps_begin(&g, &s, dst_stride, src_stride);
     if (status)
         return status;
     weft_dev_gaps_send(&g, &s);
-    return weft_dev_grid_told(&g, blocks, WEFT_DEV_GRID_SEND, 0, g.m.n);
+    return weft_dev_grid_notify(&g, blocks, WEFT_DEV_GRID_SEND, 0, g.m.n);
 }
 
 /* The slices of large reductions, as in weft_dev_reduce_slices(). */
@@ -456,9 +456,9 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_reduce(unsigned blocks, int team, void *d
     weft_dev_reduce_fill(&r, dst, src, n, what);
     r.how.members = r.g.m.n;
     if (!status)
-        status = weft_dev_grid_agree(blocks, team, weft_dev_reduce_compared(&r, n, what));
+        status = weft_dev_grid_compare_args(blocks, team, weft_dev_reduce_compared(&r, n, what));
     if (!status)
-        status = weft_dev_reduce_asked(&r, what);
+        status = weft_dev_reduce_args(&r, what);
     if (!status)
         status = weft_dev_reduce_places(&r);
     if (status || !n)
@@ -470,7 +470,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_reduce(unsigned blocks, int team, void *d
             weft_dev_grid_tell(&r.g, blocks, weft_dev_words_of(weft_dev_bits_f64(what.factor), 0));
     if (status)
         return status;
-    weft_dev_reduce_told(&r);
+    weft_dev_reduce_find_factors(&r);
     return weft_dev_grid_reduce_slices(&r, blocks, team);
 }
 

@@ -7,7 +7,7 @@
 #ifndef WEFT_DEVICE_REDUCE_H
 #define WEFT_DEVICE_REDUCE_H
 
-#include <weft/device/reduce_ways.h>
+#include <weft/device/reduce_algorithms.h>
 
 /* int weft_{thread,warp,block}_reduce(int team, void *dst, const void *src, size_t n,
  *                                     weft_type type, weft_op op)
@@ -76,10 +76,10 @@ WEFT_DEVICE int weft_dev_reduce_begin(struct weft_dev_reduction *r, int scope, i
 }
 
 /* After the members have exchanged the factors of a weighted sum: finds these factors. */
-WEFT_DEVICE void weft_dev_reduce_told(struct weft_dev_reduction *r)
+WEFT_DEVICE void weft_dev_reduce_find_factors(struct weft_dev_reduction *r)
 {
-    const struct weft_dev_room none = {0, 0, 0};
-    r->told = r->weighted ? weft_dev_told_room(&r->g) : none;
+    const struct weft_dev_staging none = {0, 0, 0};
+    r->factors = r->weighted ? weft_dev_word_staging(&r->g) : none;
 }
 
 WEFT_DEVICE int weft_dev_reduce_places(struct weft_dev_reduction *r)
@@ -90,35 +90,33 @@ WEFT_DEVICE int weft_dev_reduce_places(struct weft_dev_reduction *r)
 }
 
 /* Members do not compare a factor that each has its own of. */
-WEFT_DEVICE struct weft_dev_asked weft_dev_reduce_compared(const struct weft_dev_reduction *r,
-                                                           uint64_t n,
-                                                           struct weft_dev_combining what)
+WEFT_DEVICE struct weft_dev_args weft_dev_reduce_compared(const struct weft_dev_reduction *r,
+                                                          uint64_t n,
+                                                          struct weft_dev_combining what)
 {
     uint64_t bytes = weft_dev_times(n, weft_dev_type_bytes(what.type));
     uint64_t all = weft_dev_times(bytes, (uint64_t)(uint32_t)r->g.m.n), here = (uintptr_t)r->dst;
-    struct weft_dev_asked asked =
-        weft_dev_asked_of(r->g.operation, bytes, what.to < 0 ? -1 : what.to);
+    struct weft_dev_args args = weft_dev_args_of(r->g.operation, bytes, what.to < 0 ? -1 : what.to);
     int writes = what.to < 0 || what.to == r->g.m.me;
     if (what.to == WEFT_DEV_EACH)
         here -= bytes * (uint64_t)(uint32_t)r->g.m.me;
-    weft_dev_asked_memory(&asked, r->dst, bytes, r->src,
-                          !writes                    ? 0
-                          : what.to == WEFT_DEV_EACH ? all
-                                                     : bytes,
-                          here);
-    asked.from = asked.src;
+    weft_dev_args_set_memory(&args, r->dst, bytes, r->src,
+                             !writes                    ? 0
+                             : what.to == WEFT_DEV_EACH ? all
+                                                        : bytes,
+                             here);
+    args.from = args.src;
     if (what.to == WEFT_DEV_EACH) /* the address of the result is each member's own */
-        asked.to = 0;
-    asked.type = (int)what.type;
-    asked.op = (int)what.op + what.weighted;
-    asked.detail =
-        what.op == WEFT_DEV_SCALED && !what.weighted ? weft_dev_bits_f64(what.factor) : 0;
-    return asked;
+        args.to = 0;
+    args.type = (int)what.type;
+    args.op = (int)what.op + what.weighted;
+    args.detail = what.op == WEFT_DEV_SCALED && !what.weighted ? weft_dev_bits_f64(what.factor) : 0;
+    return args;
 }
 
 /* Returns WEFT_OK, or the error in type, operation or root, which it records. */
-WEFT_DEVICE int weft_dev_reduce_asked(const struct weft_dev_reduction *r,
-                                      struct weft_dev_combining what)
+WEFT_DEVICE int weft_dev_reduce_args(const struct weft_dev_reduction *r,
+                                     struct weft_dev_combining what)
 {
     int status = !weft_dev_reducible(what.type, what.op)          ? WEFT_ERR_TYPE
                  : what.to < WEFT_DEV_EACH || what.to >= r->g.m.n ? WEFT_ERR_PE
@@ -135,9 +133,9 @@ WEFT_DEVICE_NOINLINE int weft_dev_reduce_check(int scope, int team, void *dst, c
     struct weft_dev_reduction r;
     int status = weft_dev_reduce_begin(&r, scope, team, dst, src, n, what);
     if (!status)
-        status = weft_dev_agree(scope, team, weft_dev_reduce_compared(&r, n, what));
+        status = weft_dev_compare_if_checking(scope, team, weft_dev_reduce_compared(&r, n, what));
     if (!status)
-        status = weft_dev_reduce_asked(&r, what);
+        status = weft_dev_reduce_args(&r, what);
     return status ? status : weft_dev_reduce_places(&r);
 }
 
@@ -185,7 +183,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_reduce_large(int scope, int team, void *dst, c
 {
     struct weft_dev_reduction r;
     weft_dev_reduce_begin(&r, scope, team, dst, src, n, what);
-    weft_dev_reduce_told(&r);
+    weft_dev_reduce_find_factors(&r);
     weft_dev_reduce_places(&r);
     return weft_dev_reduce_slices(&r);
 }
@@ -206,7 +204,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_reduce_carried(int scope, int team, void *dst,
 {
     struct weft_dev_reduction r;
     weft_dev_reduce_begin(&r, scope, team, dst, src, n, what);
-    weft_dev_reduce_told(&r);
+    weft_dev_reduce_find_factors(&r);
     return weft_dev_reduce_pieces(&r);
 }
 
@@ -219,8 +217,8 @@ WEFT_DEVICE int weft_dev_reduce(int scope, int team, void *dst, const void *src,
     int direct = weft_dev_team_all_direct(team);
     int small = weft_dev_reduce_is_small(team, n * weft_dev_type_bytes(what.type), what.weighted);
     if (what.weighted && !(direct && small))
-        status = weft_dev_tell(scope, team, weft_dev_reduce_operation(what),
-                               weft_dev_words_of(weft_dev_bits_f64(what.factor), 0));
+        status = weft_dev_exchange_words(scope, team, weft_dev_reduce_operation(what),
+                                         weft_dev_words_of(weft_dev_bits_f64(what.factor), 0));
     if (status)
         return status;
     if (!direct)

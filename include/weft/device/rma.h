@@ -115,7 +115,7 @@ WEFT_DEVICE double weft_thread_g_f64(const void *src, int pe)
 
 /* Rotates a thread's rank: small puts of a block without syncs in between use different warps,
  * selected by their destination, so that several are in flight at a time. */
-WEFT_DEVICE unsigned weft_dev_turned(unsigned rank, unsigned threads, const void *dst)
+WEFT_DEVICE unsigned weft_dev_rotated_rank(unsigned rank, unsigned threads, const void *dst)
 {
     uint32_t warps = (threads + WEFT_WARP_LANES - 1) / WEFT_WARP_LANES;
     uint32_t mixed = (uint32_t)((uintptr_t)dst >> 9) * 0x9e3779b1u;
@@ -135,7 +135,7 @@ WEFT_DEVICE void weft_dev_put(int scope, void *dst, const void *src, size_t byte
 {
     unsigned rank = weft_dev_scope_rank(scope), threads = weft_dev_scope_threads(scope);
     if (nbi && scope == WEFT_DEV_BLOCK && !(((uintptr_t)dst | (uintptr_t)src | bytes) & 15)) {
-        rank = weft_dev_turned(rank, threads, dst);
+        rank = weft_dev_rotated_rank(rank, threads, dst);
         if (rank >= bytes / 16)
             return;
     }
@@ -152,7 +152,7 @@ WEFT_DEVICE void weft_dev_get(int scope, void *dst, const void *src, size_t byte
 {
     unsigned rank = weft_dev_scope_rank(scope), threads = weft_dev_scope_threads(scope);
     if (nbi && scope == WEFT_DEV_BLOCK && !(((uintptr_t)dst | (uintptr_t)src | bytes) & 15)) {
-        rank = weft_dev_turned(rank, threads, dst);
+        rank = weft_dev_rotated_rank(rank, threads, dst);
         if (rank >= bytes / 16)
             return;
     }

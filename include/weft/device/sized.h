@@ -7,7 +7,7 @@
 
 #include <weft/device/collective.h>
 #include <weft/device/move.h>
-#include <weft/device/room.h>
+#include <weft/device/staging.h>
 
 /* int weft_{thread,warp,block}_collect(int team, void *dst, const void *src, size_t bytes)
  *     Joins the members' `bytes` bytes, which may differ and may be 0, in the order of the team at
@@ -53,11 +53,11 @@ WEFT_DEVICE_NOINLINE int weft_dev_refuse_block(int operation, int team, int pe, 
 WEFT_DEVICE int weft_dev_collect_place(const struct weft_dev_group *g, const void *dst,
                                        uint64_t bytes, uint64_t *before)
 {
-    struct weft_dev_room room = weft_dev_told_room(g);
+    struct weft_dev_staging staging = weft_dev_word_staging(g);
     uint64_t total = 0;
     int over = 0;
     for (int i = 0; i < g->m.n; i++) {
-        uint64_t size = i == g->m.me ? bytes : weft_dev_told(&room, i, 0);
+        uint64_t size = i == g->m.me ? bytes : weft_dev_member_word(&staging, i, 0);
         *before = i == g->m.me ? total : *before;
         over |= total + size < total;
         total += size;
@@ -68,11 +68,11 @@ WEFT_DEVICE int weft_dev_collect_place(const struct weft_dev_group *g, const voi
     return total ? weft_dev_check(g, dst, total) : WEFT_OK;
 }
 
-WEFT_DEVICE struct weft_dev_asked weft_dev_collect_asked(const void *dst)
+WEFT_DEVICE struct weft_dev_args weft_dev_collect_args(const void *dst)
 {
-    struct weft_dev_asked asked = weft_dev_asked_of(WEFT_DEV_OP_COLLECT, 0, -1);
-    weft_dev_asked_memory(&asked, dst, 0, NULL, 0, 0);
-    return asked;
+    struct weft_dev_args args = weft_dev_args_of(WEFT_DEV_OP_COLLECT, 0, -1);
+    weft_dev_args_set_memory(&args, dst, 0, NULL, 0, 0);
+    return args;
 }
 
 /* In checking mode, when the offset of this member's block is known: whether the source is that
@@ -83,16 +83,16 @@ WEFT_DEVICE int weft_dev_collect_apart(const struct weft_dev_group *g, const voi
 {
     if (!WEFT_DEV_CHECKS || WEFT_DEV_LIKELY(!weft_dev_state.checking))
         return WEFT_OK;
-    struct weft_dev_room room = weft_dev_told_room(g);
-    struct weft_dev_asked asked = weft_dev_asked_of(g->operation, 0, -1);
+    struct weft_dev_staging staging = weft_dev_word_staging(g);
+    struct weft_dev_args args = weft_dev_args_of(g->operation, 0, -1);
     uint64_t total = 0;
     for (int i = 0; i < g->m.n; i++)
-        total += i == g->m.me ? bytes : weft_dev_told(&room, i, 0);
-    weft_dev_asked_memory(&asked, dst, total, src, bytes, (uintptr_t)dst + before);
-    if (weft_dev_asked_wrong(&asked) != WEFT_DEV_WRONG_OVERLAP)
+        total += i == g->m.me ? bytes : weft_dev_member_word(&staging, i, 0);
+    weft_dev_args_set_memory(&args, dst, total, src, bytes, (uintptr_t)dst + before);
+    if (weft_dev_args_check(&args) != WEFT_DEV_WRONG_OVERLAP)
         return WEFT_OK;
-    asked.wrong = WEFT_DEV_WRONG_OVERLAP;
-    return weft_dev_refuse_asked(g->m.number, &asked, g->rank == 0);
+    args.wrong = WEFT_DEV_WRONG_OVERLAP;
+    return weft_dev_refuse_args(g->m.number, &args, g->rank == 0);
 }
 
 WEFT_DEVICE void weft_dev_collect_send(const struct weft_dev_group *g, char *to, const void *src,
@@ -100,7 +100,7 @@ WEFT_DEVICE void weft_dev_collect_send(const struct weft_dev_group *g, char *to,
 {
     struct weft_dev_share share = weft_dev_share_of(g);
     for (int i = share.first; i < g->m.n && bytes; i += share.step)
-        weft_dev_move_to(g, weft_dev_turned_member(g, i), to, (const char *)src, bytes, share.rank,
+        weft_dev_move_to(g, weft_dev_next_member(g, i), to, (const char *)src, bytes, share.rank,
                          share.threads);
 }
 
@@ -111,9 +111,9 @@ WEFT_DEVICE_NOINLINE int weft_dev_collect(int scope, int team, void *dst, const 
     uint64_t before = 0;
     int status = weft_dev_group_begin(&g, scope, team, WEFT_DEV_OP_COLLECT);
     if (!status)
-        status = weft_dev_agree(scope, team, weft_dev_collect_asked(dst));
+        status = weft_dev_compare_if_checking(scope, team, weft_dev_collect_args(dst));
     if (!status)
-        status = weft_dev_tell(scope, team, g.operation, weft_dev_words_of(bytes, 0));
+        status = weft_dev_exchange_words(scope, team, g.operation, weft_dev_words_of(bytes, 0));
     if (!status)
         status = weft_dev_collect_place(&g, dst, bytes, &before);
     if (status)
@@ -145,43 +145,44 @@ WEFT_DEVICE struct weft_dev_words weft_dev_offers_of(const struct weft_dev_block
 /* What member `member` (which may be this one) has sent: 0: the offset for the block, 1: its
  * largest size. */
 WEFT_DEVICE uint64_t weft_dev_offer(const struct weft_dev_group *g,
-                                    const struct weft_dev_room *room,
+                                    const struct weft_dev_staging *staging,
                                     const struct weft_dev_blocks *b, int member, int k)
 {
     struct weft_dev_words own = weft_dev_offers_of(b);
-    return member == g->m.me ? weft_dev_word_for(&own, member, k) : weft_dev_told(room, member, k);
+    return member == g->m.me ? weft_dev_word_for(&own, member, k)
+                             : weft_dev_member_word(staging, member, k);
 }
 
 /* In checking mode each thread checks all blocks: returns the first that overlaps what is received,
  * or none. */
-WEFT_DEVICE struct weft_dev_asked weft_dev_blocks_asked(const struct weft_dev_group *g,
-                                                        const struct weft_dev_blocks *b)
+WEFT_DEVICE struct weft_dev_args weft_dev_blocks_args(const struct weft_dev_group *g,
+                                                      const struct weft_dev_blocks *b)
 {
-    struct weft_dev_asked asked = weft_dev_asked_of(WEFT_DEV_OP_ALLTOALLV, 0, -1);
-    weft_dev_asked_memory(&asked, b->dst, b->room, NULL, 0, 0);
+    struct weft_dev_args args = weft_dev_args_of(WEFT_DEV_OP_ALLTOALLV, 0, -1);
+    weft_dev_args_set_memory(&args, b->dst, b->room, NULL, 0, 0);
     for (int i = 0; i < g->m.n && WEFT_DEV_CHECKS && weft_dev_state.checking; i++) {
         uint64_t own = i == g->m.me ? (uintptr_t)b->dst + b->recv_at[i] : 0;
-        asked.src = (uintptr_t)b->src + b->send_at[i];
-        asked.src_bytes = b->send_bytes[i];
-        asked.same = own;
-        asked.wrong = weft_dev_asked_wrong(&asked);
-        if (asked.wrong)
+        args.src = (uintptr_t)b->src + b->send_at[i];
+        args.src_bytes = b->send_bytes[i];
+        args.same = own;
+        args.wrong = weft_dev_args_check(&args);
+        if (args.wrong)
             break;
     }
-    return asked;
+    return args;
 }
 
 /* Whether all blocks of this member fit. Each thread checks all blocks, so that all have the same
  * answer. */
 WEFT_DEVICE int weft_dev_blocks_fit(const struct weft_dev_group *g,
-                                    const struct weft_dev_room *room,
+                                    const struct weft_dev_staging *staging,
                                     const struct weft_dev_blocks *b)
 {
     int status = WEFT_OK;
     for (int i = 0; i < g->m.n; i++)
-        if (b->send_bytes[i] > weft_dev_offer(g, room, b, i, 1))
+        if (b->send_bytes[i] > weft_dev_offer(g, staging, b, i, 1))
             status = weft_dev_refuse_block(g->operation, g->m.number, weft_dev_member_pe(&g->m, i),
-                                           b->dst + weft_dev_offer(g, room, b, i, 0),
+                                           b->dst + weft_dev_offer(g, staging, b, i, 0),
                                            b->send_bytes[i], g->rank == 0 && !status);
     return status;
 }
@@ -190,14 +191,14 @@ WEFT_DEVICE int weft_dev_blocks_fit(const struct weft_dev_group *g,
 WEFT_DEVICE int weft_dev_blocks_send(const struct weft_dev_group *g,
                                      const struct weft_dev_blocks *b)
 {
-    struct weft_dev_room room = weft_dev_told_room(g);
+    struct weft_dev_staging staging = weft_dev_word_staging(g);
     struct weft_dev_share share = weft_dev_share_of(g);
-    int status = weft_dev_blocks_fit(g, &room, b);
+    int status = weft_dev_blocks_fit(g, &staging, b);
     for (int i = share.first; i < g->m.n; i += share.step) {
-        int member = weft_dev_turned_member(g, i);
+        int member = weft_dev_next_member(g, i);
         uint64_t bytes = b->send_bytes[member];
-        if (bytes && bytes <= weft_dev_offer(g, &room, b, member, 1))
-            weft_dev_move_to(g, member, b->dst + weft_dev_offer(g, &room, b, member, 0),
+        if (bytes && bytes <= weft_dev_offer(g, &staging, b, member, 1))
+            weft_dev_move_to(g, member, b->dst + weft_dev_offer(g, &staging, b, member, 0),
                              b->src + b->send_at[member], bytes, share.rank, share.threads);
     }
     return status;
@@ -208,11 +209,11 @@ WEFT_DEVICE_NOINLINE int weft_dev_alltoallv(int scope, int team, struct weft_dev
     struct weft_dev_group g;
     int status = weft_dev_group_begin(&g, scope, team, WEFT_DEV_OP_ALLTOALLV);
     if (!status)
-        status = weft_dev_agree(scope, team, weft_dev_blocks_asked(&g, &blocks));
+        status = weft_dev_compare_if_checking(scope, team, weft_dev_blocks_args(&g, &blocks));
     if (!status)
         status = weft_dev_check(&g, blocks.dst, blocks.room);
     if (!status)
-        status = weft_dev_tell(scope, team, g.operation, weft_dev_offers_of(&blocks));
+        status = weft_dev_exchange_words(scope, team, g.operation, weft_dev_offers_of(&blocks));
     if (status)
         return status;
     weft_dev_data_begin(&g);
@@ -274,16 +275,16 @@ WEFT_DEVICE uint64_t weft_dev_gaps_extent(const struct weft_dev_gaps *s, int mem
 }
 
 /* Called before weft_dev_gaps_begin(). */
-WEFT_DEVICE struct weft_dev_asked weft_dev_gaps_asked(const struct weft_dev_group *g,
-                                                      const struct weft_dev_gaps *s,
-                                                      int64_t dst_stride, int64_t src_stride)
+WEFT_DEVICE struct weft_dev_args weft_dev_gaps_args(const struct weft_dev_group *g,
+                                                    const struct weft_dev_gaps *s,
+                                                    int64_t dst_stride, int64_t src_stride)
 {
-    struct weft_dev_asked asked = weft_dev_asked_of(WEFT_DEV_OP_ALLTOALL, s->element * s->n, -1);
-    asked.detail = (uint64_t)dst_stride << 32 | (uint32_t)src_stride;
-    asked.element = s->element;
-    weft_dev_asked_memory(&asked, s->dst, weft_dev_gaps_extent(s, g->m.n, dst_stride), s->src,
-                          weft_dev_gaps_extent(s, g->m.n, src_stride), 0);
-    return asked;
+    struct weft_dev_args args = weft_dev_args_of(WEFT_DEV_OP_ALLTOALL, s->element * s->n, -1);
+    args.detail = (uint64_t)dst_stride << 32 | (uint32_t)src_stride;
+    args.element = s->element;
+    weft_dev_args_set_memory(&args, s->dst, weft_dev_gaps_extent(s, g->m.n, dst_stride), s->src,
+                             weft_dev_gaps_extent(s, g->m.n, src_stride), 0);
+    return args;
 }
 
 /* Moves a block of elements; the loads of a thread are in flight together. */
@@ -335,7 +336,7 @@ WEFT_DEVICE void weft_dev_gaps_send(const struct weft_dev_group *g, const struct
     struct weft_dev_share share = weft_dev_share_of(g);
     char *symmetric = s->dst + (uint64_t)(uint32_t)g->m.me * s->n * s->dst_apart;
     for (int i = share.first; i < g->m.n; i += share.step) {
-        int member = weft_dev_turned_member(g, i), pe = weft_dev_member_pe(&g->m, member);
+        int member = weft_dev_next_member(g, i), pe = weft_dev_member_pe(&g->m, member);
         const char *from = s->src + (uint64_t)(uint32_t)member * s->n * s->src_apart;
         char *to = (char *)weft_dev_ptr(symmetric, pe);
         if (s->n == 1)
@@ -355,7 +356,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_alltoalls(int scope, int team, void *dst, cons
     struct weft_dev_gaps s = {(char *)dst, (const char *)src, 0, 0, element, n, 0};
     int status = weft_dev_group_begin(&g, scope, team, WEFT_DEV_OP_ALLTOALL);
     if (!status)
-        status = weft_dev_agree(scope, team, weft_dev_gaps_asked(&g, &s, dst_stride, src_stride));
+        status = weft_dev_compare_if_checking(scope, team,
+                                              weft_dev_gaps_args(&g, &s, dst_stride, src_stride));
     if (!status)
         status = weft_dev_gaps_begin(&g, &s, dst_stride, src_stride);
     if (status)

@@ -202,10 +202,10 @@ struct weft_dev_area {
      * first blocks. grid_arrived: number of blocks that have arrived at the present step.
      * grid_released: twice the number of completed steps, plus 1 when the last one failed. */
     uint64_t grid_arrived[2], grid_released[2];
-    /* Packet rounds that only one member received (room.h). rooted: the latest such round, 0 for
-     * none. owed and owed_by: reuse gate of the next round and of the round after it, at [round &
+    /* Packet rounds that only one member received (staging.h). rooted: the latest such round, 0 for
+     * none. gate and gate_by: reuse gate of the next round and of the round after it, at [round &
      * 1]: the value to wait for, and the member whose phase flag must reach it. */
-    uint64_t rooted, owed[2], owed_by[2];
+    uint64_t rooted, gate[2], gate_by[2];
     uint64_t reserved[4];
     uint64_t flags[]; /* arrived[n_pes], then phase[n_pes] */
 };
@@ -250,19 +250,19 @@ WEFT_DEV_BOTH size_t weft_dev_slot_bytes(int n_pes, int team)
     return slot ? slot : 32;
 }
 
-WEFT_DEV_BOTH size_t weft_dev_room_bytes(int n_pes, int team)
+WEFT_DEV_BOTH size_t weft_dev_staging_bytes(int n_pes, int team)
 {
     return 2 * (size_t)n_pes * weft_dev_slot_bytes(n_pes, team);
 }
 
 /* Offset of a team's staging buffer from the start of the first area, in bytes; with team =
  * n_teams: size of the areas and staging buffers of all teams. */
-WEFT_DEV_BOTH size_t weft_dev_room_offset(int n_pes, int n_teams, int team)
+WEFT_DEV_BOTH size_t weft_dev_staging_offset(int n_pes, int n_teams, int team)
 {
     size_t wide = (size_t)(team < WEFT_DEV_WIDE_TEAMS ? team : WEFT_DEV_WIDE_TEAMS);
     size_t areas = (size_t)n_teams * weft_dev_area_bytes(n_pes);
-    return areas + wide * weft_dev_room_bytes(n_pes, 0) +
-           ((size_t)team - wide) * weft_dev_room_bytes(n_pes, WEFT_DEV_WIDE_TEAMS);
+    return areas + wide * weft_dev_staging_bytes(n_pes, 0) +
+           ((size_t)team - wide) * weft_dev_staging_bytes(n_pes, WEFT_DEV_WIDE_TEAMS);
 }
 
 /* ------------------------------------------------------------------------- the black box */
@@ -358,14 +358,14 @@ enum { WEFT_DEV_RECORDS = 32 };
 /* Words that members compare in checking mode (check.h). A record of a difference has the code in
  * `address`. The first are those of enum coll_header of src/gpu/coll/kernels.h; device code adds
  * others. */
-enum weft_dev_told {
-    WEFT_DEV_TOLD_KIND, /* bit fields from the lowest bit: operation 8, type 8, op 8, root + 1
+enum weft_dev_arg {
+    WEFT_DEV_ARG_KIND, /* bit fields from the lowest bit: operation 8, type 8, op 8, root + 1
                            16, members 16, enum weft_dev_wrong 2, zero 5, grid 1 */
-    WEFT_DEV_TOLD_BYTES,
-    WEFT_DEV_TOLD_DETAIL,
-    WEFT_DEV_TOLD_TO = 8, /* WEFT_DEV_PLACE() of dst */
-    WEFT_DEV_TOLD_FROM,   /* WEFT_DEV_PLACE() of src */
-    WEFT_DEV_TOLD_ELEMENT,
+    WEFT_DEV_ARG_BYTES,
+    WEFT_DEV_ARG_DETAIL,
+    WEFT_DEV_ARG_TO = 8, /* WEFT_DEV_PLACE() of dst */
+    WEFT_DEV_ARG_FROM,   /* WEFT_DEV_PLACE() of src */
+    WEFT_DEV_ARG_ELEMENT,
 };
 
 /* Errors that a member finds by itself and sends to the others. */
@@ -407,13 +407,14 @@ struct weft_dev {
     uint32_t carried;       /* one bit per transport that a peer uses: fence and quiet call those */
     uint32_t slot_bytes[2]; /* weft_dev_slot_bytes() of teams 0 and 1, and of the others */
     uint32_t all_direct;    /* 1: every PE of the job reaches every other by load and store */
-    uint64_t rooms;         /* weft_dev_room_offset() of team 0 */
+    uint64_t rooms;         /* weft_dev_staging_offset() of team 0 */
     uint64_t wait_limit_ns; /* 0 = none */
     struct weft_dev_box *box;
     uint64_t *tickets; /* count for box->records; on cuda in device memory, on simt box->tickets */
     struct weft_dev_ring ring;      /* by value: a pointer would cost one more load each time */
     const struct weft_dev_gda *gda; /* NULL: no peer uses transport gda */
-    uint64_t checking; /* 1: WEFT_CHECK=1, members compare the arguments of collectives (room.h) */
+    uint64_t
+        checking; /* 1: WEFT_CHECK=1, members compare the arguments of collectives (staging.h) */
     uint64_t reserved[5];
 };
 

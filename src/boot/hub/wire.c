@@ -269,7 +269,7 @@ static weft_status split_frames(struct wire *wire)
             break;
         if (wire->keyed && !check_tag(wire, wire->in + at, whole))
             return base_fail(WEFT_ERR_BOOT,
-                             "a frame on a boot connection has a wrong tag: somebody "
+                             "a frame on a boot connection has a wrong tag: a process "
                              "without the job's secret has changed it");
         status = queue_frame(wire, &header, wire->in + at + sizeof header);
         wire->received++;

@@ -88,11 +88,11 @@ WEFT_DEVICE void sized_exchange(struct round *r, const struct staging *s, struct
     await_slots(r);
     for (int i = (int)s->rank; i < c->members; i += (int)s->threads) {
         struct sized_own own = load_sizes(c, i);
-        struct weft_dev_vec16 tells = {own.bytes, c->counts ? own.offer.hi : UINT64_MAX};
+        struct weft_dev_vec16 sizes = {own.bytes, c->counts ? own.offer.hi : UINT64_MAX};
         if (i != c->me && s->block == 0)
-            ll_send_unit(factor_slot(r, i, c->me), 0, tells, 1, r->ll_flag);
-        pairs[i].want = tells.lo;
-        pairs[i].room = tells.hi; /* space that this member has for it, until that member reports
+            ll_send_unit(factor_slot(r, i, c->me), 0, sizes, 1, r->ll_flag);
+        pairs[i].want = sizes.lo;
+        pairs[i].room = sizes.hi; /* space that this member has for it, until that member reports
                                      its own space */
         pairs[i].from = own.from;
         pairs[i].at = c->counts ? own.offer.lo : 0;

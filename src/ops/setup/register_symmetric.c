@@ -100,22 +100,22 @@ WEFT_EXPORT weft_status weft_register_symmetric(weft_job *job, void *address, si
         return base_fail_context(status, "%s", name);
     struct gpu *gpu = job->gpu;
     struct gpu_own_memory own = {0};
-    struct gpu_registered *adopted = NULL;
+    struct gpu_registered *registered = NULL;
     status = boot_agree(job->boot, gpu_enter(&gpu->device));
     if (status)
         return status;
     status = exchange_registration(name, job, address, bytes, &own);
     if (!status) {
-        status = gpu_register_memory(&gpu->heap, &own, &adopted);
+        status = gpu_register_memory(&gpu->heap, &own, &registered);
         if (!status && (status = job_gpu_memory(job)) != WEFT_OK)
-            gpu_unregister_memory(&gpu->heap, adopted);
+            gpu_unregister_memory(&gpu->heap, registered);
         if (status)
             base_fail_context(status, "%s", name);
     }
     gpu_leave(&gpu->device);
     if (status)
         return status;
-    size_t offset = adopted->chunk.offset + adopted->lead;
+    size_t offset = registered->chunk.offset + registered->lead;
     *symmetric = (void *)(uintptr_t)(gpu_heap_own(&gpu->heap)->base + offset);
     return WEFT_OK;
 }
@@ -129,20 +129,20 @@ WEFT_EXPORT weft_status weft_unregister_symmetric(weft_job *job, void *symmetric
     box_record(job->box, BOX_OP_UNREGISTER, -1, (uintptr_t)symmetric, 0);
     struct gpu *gpu = job->gpu;
     size_t offset = gpu ? (uintptr_t)symmetric - gpu_heap_own(&gpu->heap)->base : 0;
-    struct gpu_registered *adopted = gpu ? gpu_registered_find(&gpu->heap, offset) : NULL;
-    if (!adopted)
+    struct gpu_registered *registered = gpu ? gpu_registered_find(&gpu->heap, offset) : NULL;
+    if (!registered)
         return base_fail(WEFT_ERR_ADDRESS, "%s: nothing is registered at %p", name, symmetric);
     status = weft_quiet(job->default_ctx);
     if (!status)
-        status = compare_registrations(name, job, WEFT_OK,
-                                       (struct registration_record){0, BOX_OP_UNREGISTER,
-                                                                    adopted->chunk.bytes,
-                                                                    adopted->chunk.bytes, offset});
+        status = compare_registrations(
+            name, job, WEFT_OK,
+            (struct registration_record){0, BOX_OP_UNREGISTER, registered->chunk.bytes,
+                                         registered->chunk.bytes, offset});
     if (!status)
         status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    gpu_unregister_memory(&gpu->heap, adopted);
+    gpu_unregister_memory(&gpu->heap, registered);
     status = job_gpu_memory(job);
     gpu_leave(&gpu->device);
     return status;

@@ -304,7 +304,7 @@ static void staged_close(struct path_state *opaque)
     free(state);
 }
 
-/* It runs after the path tests, which thus used the channel. */
+/* It runs after the path tests, so the channel works. */
 static weft_status staged_refine(const struct path_world *world, weft_kind kind, int pe,
                                  char *found, size_t bytes)
 {

@@ -6,14 +6,14 @@
  * The member that combines the elements of a weighted sum needs the factors of all members, because
  * elements of 16 and 8 bits are multiplied in binary32, and no algorithm sends binary32 elements.
  * With packets the factor travels in front of the elements, in the same message. For slices and
- * fragments the members exchange their factors first (room.h). */
-#ifndef WEFT_DEVICE_REDUCE_WAYS_H
-#define WEFT_DEVICE_REDUCE_WAYS_H
+ * fragments the members exchange their factors first (staging.h). */
+#ifndef WEFT_DEVICE_REDUCE_ALGORITHMS_H
+#define WEFT_DEVICE_REDUCE_ALGORITHMS_H
 
 #include <weft/device/arithmetic.h>
 #include <weft/device/collective.h>
 #include <weft/device/move.h>
-#include <weft/device/room.h>
+#include <weft/device/staging.h>
 
 /* ----------------------------------------------------------------------------------- slices
  *
@@ -27,11 +27,11 @@ struct weft_dev_reduction {
     uint64_t bytes; /* size of a result */
     int from_segment, to_segment;
     uint64_t from, to; /* offsets of src and dst in these segments */
-    struct weft_dev_room room;
-    int each;                  /* 1: each member has its own result; 0: there is one result */
-    int root;                  /* member that gets the one result, or WEFT_DEV_ALL */
-    int weighted;              /* 1: how.factor is this member's own factor */
-    struct weft_dev_room told; /* staging buffer with the other members' factors */
+    struct weft_dev_staging staging;
+    int each;                        /* 1: each member has its own result; 0: there is one result */
+    int root;                        /* member that gets the one result, or WEFT_DEV_ALL */
+    int weighted;                    /* 1: how.factor is this member's own factor */
+    struct weft_dev_staging factors; /* staging buffer with the other members' factors */
     struct weft_dev_how how;
 };
 
@@ -98,7 +98,7 @@ WEFT_DEVICE int weft_dev_result_at(const struct weft_dev_reduction *r, int i)
 {
     if (r->each)
         return r->g.m.me;
-    return r->root < 0 ? weft_dev_turned_member(&r->g, i) : r->root;
+    return r->root < 0 ? weft_dev_next_member(&r->g, i) : r->root;
 }
 
 /* A member's factor in a weighted sum, after the factors have been exchanged. */
@@ -106,7 +106,7 @@ WEFT_DEVICE double weft_dev_factor_of(const struct weft_dev_reduction *r, int me
 {
     if (member == r->g.m.me)
         return r->how.factor;
-    return weft_dev_f64_bits(weft_dev_told(&r->told, member, 0));
+    return weft_dev_f64_bits(weft_dev_member_word(&r->factors, member, 0));
 }
 
 /* Combines bytes begin ... end of the sources. r->to is an offset such that the result of a byte is
@@ -266,7 +266,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_reduce_slices_plain(struct weft_dev_reduction 
  * contents of its own slots. A packet carries its sequence number, so there is neither fence nor
  * sync: the latency is one trip over the link, for which only receivers wait. Each member
  * sends 2 x (n - 1) x bytes, to a root 2 x bytes, and 16 bytes more to each receiver in a weighted
- * sum. See room.h for the slots. */
+ * sum. See staging.h for the slots. */
 
 /* In a weighted sum the sender's factor stands before the elements, in the space of one unit. */
 enum { WEFT_DEV_FACTOR_WIRE = 32, WEFT_DEV_FACTOR_PAYLOAD = 16 };
@@ -275,7 +275,7 @@ enum { WEFT_DEV_FACTOR_WIRE = 32, WEFT_DEV_FACTOR_PAYLOAD = 16 };
  * each other's memory. */
 WEFT_DEVICE int weft_dev_reduce_is_small(int team, size_t bytes, int weighted)
 {
-    size_t most = weft_dev_room_payload(team), factor = weighted ? WEFT_DEV_FACTOR_PAYLOAD : 0;
+    size_t most = weft_dev_staging_payload(team), factor = weighted ? WEFT_DEV_FACTOR_PAYLOAD : 0;
     return bytes <= most - factor;
 }
 
@@ -289,7 +289,7 @@ WEFT_DEVICE uint32_t weft_dev_factor_wire(const struct weft_dev_reduction *r, st
 WEFT_DEVICE char *weft_dev_slot_there(const struct weft_dev_reduction *r, int member)
 {
     return (char *)(uintptr_t)(weft_dev_part(WEFT_DEV_AREAS, weft_dev_member_pe(&r->g.m, member)) +
-                               r->room.offset + (uint64_t)(uint32_t)r->g.m.me * r->room.slot);
+                               r->staging.offset + (uint64_t)(uint32_t)r->g.m.me * r->staging.slot);
 }
 
 /* A round that renews slots sends all slots whole, to all members. */
@@ -303,13 +303,13 @@ WEFT_DEVICE void weft_dev_reduce_send_factor(const struct weft_dev_reduction *r,
                                              int rooted, int whole)
 {
     for (int i = (int)r->g.rank; i < r->g.m.n - 1; i += (int)active) {
-        int member = weft_dev_turned_member(&r->g, i);
+        int member = weft_dev_next_member(&r->g, i);
         if (!weft_dev_reduce_sends_to(r, member, rooted, whole))
             continue;
         weft_dev_packet_store(weft_dev_slot_there(r, member), weft_dev_bits_f64(r->how.factor),
-                              r->room.number);
+                              r->staging.number);
         if (whole)
-            weft_dev_packet_store(weft_dev_slot_there(r, member) + 16, 0, r->room.number);
+            weft_dev_packet_store(weft_dev_slot_there(r, member) + 16, 0, r->staging.number);
     }
 }
 
@@ -318,22 +318,22 @@ WEFT_DEVICE void weft_dev_reduce_send(const struct weft_dev_reduction *r, struct
 {
     int whole = weft_dev_renews(r->g.number);
     uint32_t front = weft_dev_factor_wire(r, h);
-    uint32_t units = whole ? (r->room.slot - front) / 32 : (uint32_t)((r->bytes + 15) / 16);
+    uint32_t units = whole ? (r->staging.slot - front) / 32 : (uint32_t)((r->bytes + 15) / 16);
     if (front)
         weft_dev_reduce_send_factor(r, active, rooted, whole);
     for (uint32_t u = r->g.rank; u < units; u += active) {
         uint64_t place = front + 32 * (uint64_t)u;
         struct weft_dev_vec16 v = weft_dev_unit_load(r->src, r->bytes, u);
         for (int i = 0; i < r->g.m.n - 1; i++) {
-            int member = weft_dev_turned_member(&r->g, i);
+            int member = weft_dev_next_member(&r->g, i);
             if (!weft_dev_reduce_sends_to(r, member, rooted, whole))
                 continue;
             if (r->each)
                 v = weft_dev_unit_load(r->src + (size_t)member * r->bytes, r->bytes, u);
             char *at = weft_dev_slot_there(r, member) + place;
-            weft_dev_packet_store(at, v.lo, r->room.number);
+            weft_dev_packet_store(at, v.lo, r->staging.number);
             if (whole || r->bytes - 16 * (size_t)u > 8)
-                weft_dev_packet_store(at + 16, v.hi, r->room.number);
+                weft_dev_packet_store(at + 16, v.hi, r->staging.number);
         }
     }
 }
@@ -360,7 +360,7 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_reduce_take(const struct weft_dev_red
                                                        const char *slot, uint32_t unit, int member,
                                                        struct weft_dev_how *h, int *status)
 {
-    uint32_t front = weft_dev_factor_wire(r, *h), number = r->room.number;
+    uint32_t front = weft_dev_factor_wire(r, *h), number = r->staging.number;
     int two = r->bytes - 16 * (size_t)unit > 8, of = r->g.operation, team = r->g.m.number;
     const char *at = slot + front + 32 * (size_t)unit;
     struct weft_dev_taken t = weft_dev_taken_load(slot, at, two, front);
@@ -391,8 +391,8 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_reduce_unit(const struct weft_dev_red
     const struct weft_dev_vec16 nothing = {0, 0};
     struct weft_dev_wide wide;
     weft_dev_wide_begin(h, &wide, nothing);
-    const char *slot = weft_dev_room_slot(&r->room, 0);
-    for (int i = 0; i < r->g.m.n && !*status; i++, slot += r->room.slot) {
+    const char *slot = weft_dev_staging_slot(&r->staging, 0);
+    for (int i = 0; i < r->g.m.n && !*status; i++, slot += r->staging.slot) {
         struct weft_dev_vec16 v;
         if (i == r->g.m.me) {
             h.factor = r->how.factor;
@@ -450,9 +450,9 @@ WEFT_DEVICE int weft_dev_reduce_round(struct weft_dev_reduction *r, struct weft_
 }
 
 /* The root sets a flag at the other members when none of its threads reads the slots of the round
- * any more; they wait for the flag in a later round (room.h). Relaxed stores suffice, because its
- * threads have used what they loaded. The flags are set before the sync that ends the call: after
- * that sync any thread may set them again in a later call. */
+ * any more; they wait for the flag in a later round (staging.h). Relaxed stores suffice, because
+ * its threads have used what they loaded. The flags are set before the sync that ends the call:
+ * after that sync any thread may set them again in a later call. */
 WEFT_DEVICE void weft_dev_rooted_tell(const struct weft_dev_reduction *r, unsigned active,
                                       uint64_t flag)
 {
@@ -478,7 +478,7 @@ WEFT_DEVICE int weft_dev_reduce_packets(struct weft_dev_reduction *r, struct wef
         uint64_t before = weft_dev_load_u64(&area->rooted, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
         if (rooted)
             flag = weft_dev_load_u64(&area->phases, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) + 1;
-        r->room = weft_dev_room_of(r->g.m.number, r->g.number);
+        r->staging = weft_dev_staging_of(r->g.m.number, r->g.number);
         status = weft_dev_reduce_round(r, h, active, rooted, before);
         if (rooted && r->g.m.me == r->root)
             weft_dev_rooted_tell(r, active, flag);
@@ -559,30 +559,30 @@ WEFT_DEVICE void weft_dev_piece_get(const struct weft_dev_reduction *r, int memb
 }
 
 /* Combines one fragment of all members; returns the address of the result. */
-WEFT_DEVICE char *weft_dev_combine_pieces(const struct weft_dev_reduction *r, char *room,
+WEFT_DEVICE char *weft_dev_combine_pieces(const struct weft_dev_reduction *r, char *slot,
                                           uint64_t from, uint64_t bytes)
 {
-    char *other = room + weft_dev_state.slot_bytes[r->g.m.number >= WEFT_DEV_WIDE_TEAMS] / 2;
+    char *other = slot + weft_dev_state.slot_bytes[r->g.m.number >= WEFT_DEV_WIDE_TEAMS] / 2;
     for (int i = 0; i < r->g.m.n; i++) {
         struct weft_dev_how h = r->how;
         weft_dev_piece_get(r, i, from, other, bytes);
         if (r->weighted)
             h.factor = weft_dev_factor_of(r, i);
         if (h.widened)
-            weft_dev_widen_range(r->g.scope, room, other, bytes, h, i == 0);
+            weft_dev_widen_range(r->g.scope, slot, other, bytes, h, i == 0);
         else
-            weft_dev_combine_range(r->g.scope, room, other, bytes, h, i == 0);
+            weft_dev_combine_range(r->g.scope, slot, other, bytes, h, i == 0);
         weft_dev_scope_sync(r->g.scope);
     }
-    weft_dev_end_range(r->g.scope, other, room, bytes, r->how);
+    weft_dev_end_range(r->g.scope, other, slot, bytes, r->how);
     weft_dev_scope_sync(r->g.scope);
     return other;
 }
 
-WEFT_DEVICE void weft_dev_reduce_piece(const struct weft_dev_reduction *r, char *room, uint64_t at,
+WEFT_DEVICE void weft_dev_reduce_piece(const struct weft_dev_reduction *r, char *slot, uint64_t at,
                                        uint64_t bytes)
 {
-    const char *result = weft_dev_combine_pieces(r, room, at, bytes);
+    const char *result = weft_dev_combine_pieces(r, slot, at, bytes);
     for (int i = 0; i < weft_dev_results(r); i++)
         weft_dev_put(r->g.scope, r->dst + at, result, bytes,
                      weft_dev_member_pe(&r->g.m, weft_dev_result_at(r, i)), 0);
@@ -593,14 +593,14 @@ WEFT_DEVICE int weft_dev_reduce_pieces(struct weft_dev_reduction *r)
     int status = weft_dev_meeting(&r->g, WEFT_DEV_SYNC);
     if (status)
         return status;
-    uint64_t begin, end, most = weft_dev_room_payload(r->g.m.number) & ~(uint64_t)15;
+    uint64_t begin, end, most = weft_dev_staging_payload(r->g.m.number) & ~(uint64_t)15;
     if (r->how.widened)
         most = most / (r->how.widened == 16 ? 4 : 2) & ~(uint64_t)15;
     weft_dev_reduce_part(r, &begin, &end);
-    r->room = weft_dev_room_of(r->g.m.number, 0);
-    char *room = weft_dev_room_slot(&r->room, r->g.m.me);
+    r->staging = weft_dev_staging_of(r->g.m.number, 0);
+    char *slot = weft_dev_staging_slot(&r->staging, r->g.m.me);
     for (uint64_t at = begin; at < end; at += most)
-        weft_dev_reduce_piece(r, room, at, end - at < most ? end - at : most);
+        weft_dev_reduce_piece(r, slot, at, end - at < most ? end - at : most);
     return weft_dev_meeting(&r->g, WEFT_DEV_BARRIER);
 }
 

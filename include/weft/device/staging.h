@@ -28,8 +28,8 @@
  *
  * No member sends to a PE's own slot in its own staging buffer: a team over other paths combines
  * its fragments there. */
-#ifndef WEFT_DEVICE_ROOM_H
-#define WEFT_DEVICE_ROOM_H
+#ifndef WEFT_DEVICE_STAGING_H
+#define WEFT_DEVICE_STAGING_H
 
 #include <weft/device/collective.h>
 #include <weft/device/packet.h>
@@ -41,38 +41,39 @@ enum {
 };
 
 /* Location of the packets of a round. */
-struct weft_dev_room {
+struct weft_dev_staging {
     uint64_t offset; /* offset of this round's set from the start of the areas, in bytes */
     uint32_t slot;   /* size of a slot in bytes */
     uint32_t number;
 };
 
 /* Largest payload of a slot of the team, in bytes. */
-WEFT_DEVICE size_t weft_dev_room_payload(int team)
+WEFT_DEVICE size_t weft_dev_staging_payload(int team)
 {
     return weft_dev_state.slot_bytes[team >= WEFT_DEV_WIDE_TEAMS] / 2;
 }
 
-WEFT_DEVICE struct weft_dev_room weft_dev_room_of(int team, uint64_t round)
+WEFT_DEVICE struct weft_dev_staging weft_dev_staging_of(int team, uint64_t round)
 {
-    struct weft_dev_room room;
+    struct weft_dev_staging staging;
     int narrow = team >= WEFT_DEV_WIDE_TEAMS;
     uint64_t slots = 2 * (uint64_t)(uint32_t)weft_dev_state.n_pes;
-    room.slot = weft_dev_state.slot_bytes[narrow];
-    room.offset = weft_dev_state.rooms + (uint64_t)(uint32_t)team * slots * room.slot;
+    staging.slot = weft_dev_state.slot_bytes[narrow];
+    staging.offset = weft_dev_state.rooms + (uint64_t)(uint32_t)team * slots * staging.slot;
     if (narrow)
-        room.offset += WEFT_DEV_WIDE_TEAMS * slots * (weft_dev_state.slot_bytes[0] - room.slot);
+        staging.offset +=
+            WEFT_DEV_WIDE_TEAMS * slots * (weft_dev_state.slot_bytes[0] - staging.slot);
     if (round & 1)
-        room.offset += slots / 2 * room.slot;
-    room.number = ((uint32_t)round & (WEFT_DEV_NUMBER_BIT - 1)) | WEFT_DEV_NUMBER_BIT;
-    return room;
+        staging.offset += slots / 2 * staging.slot;
+    staging.number = ((uint32_t)round & (WEFT_DEV_NUMBER_BIT - 1)) | WEFT_DEV_NUMBER_BIT;
+    return staging;
 }
 
 /* Address of member `member`'s slot in this PE's staging buffer. */
-WEFT_DEVICE char *weft_dev_room_slot(const struct weft_dev_room *room, int member)
+WEFT_DEVICE char *weft_dev_staging_slot(const struct weft_dev_staging *staging, int member)
 {
-    return (char *)(uintptr_t)(weft_dev_state.segment[WEFT_DEV_AREAS].base + room->offset +
-                               (uint64_t)(uint32_t)member * room->slot);
+    return (char *)(uintptr_t)(weft_dev_state.segment[WEFT_DEV_AREAS].base + staging->offset +
+                               (uint64_t)(uint32_t)member * staging->slot);
 }
 
 /* Whether this round sends whole slots. Sequence numbers repeat after 2^30 rounds, and a packet
@@ -108,14 +109,14 @@ WEFT_DEVICE_NOINLINE int weft_dev_slot_wait(int operation, int team, int member,
 
 /* Waits at the reuse gate before this member sends in round `number`, which follows a round to one
  * root. Not inlined, as weft_dev_slot_wait(). */
-WEFT_DEVICE_NOINLINE int weft_dev_owed_wait(int operation, int team, uint64_t number)
+WEFT_DEVICE_NOINLINE int weft_dev_gate_wait(int operation, int team, uint64_t number)
 {
     struct weft_dev_group g;
     g.m = weft_dev_members_of(team);
     g.operation = operation;
     const struct weft_dev_area *own = weft_dev_own_area(&g);
-    int by = (int)weft_dev_load_u64(&own->owed_by[number & 1], WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
-    g.number = weft_dev_load_u64(&own->owed[number & 1], WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    int by = (int)weft_dev_load_u64(&own->gate_by[number & 1], WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    g.number = weft_dev_load_u64(&own->gate[number & 1], WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
     return weft_dev_flag_await(&g, &own->flags[weft_dev_state.n_pes + by], by);
 }
 
@@ -124,13 +125,13 @@ WEFT_DEVICE int weft_dev_set_await(const struct weft_dev_group *g, uint64_t root
 {
     if (WEFT_DEV_LIKELY(rooted + 1 != g->number))
         return WEFT_OK;
-    return weft_dev_owed_wait(g->operation, g->m.number, g->number);
+    return weft_dev_gate_wait(g->operation, g->m.number, g->number);
 }
 
 WEFT_DEVICE void weft_dev_owe(struct weft_dev_area *own, uint64_t round, uint64_t flag, int by)
 {
-    weft_dev_store_u64(&own->owed[round & 1], flag, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
-    weft_dev_store_u64(&own->owed_by[round & 1], (uint64_t)by, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    weft_dev_store_u64(&own->gate[round & 1], flag, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    weft_dev_store_u64(&own->gate_by[round & 1], (uint64_t)by, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
 }
 
 /* Ends round g->number, which was to `root`; the root sets its flag to `flag` at its end. One
@@ -184,40 +185,44 @@ WEFT_DEVICE uint64_t weft_dev_word_for(const struct weft_dev_words *words, int m
 
 /* Called by one thread: sends packet k to this member's slot at `member`. Without a direct address
  * it sends two words, each with the sequence number. */
-WEFT_DEVICE void weft_dev_tell_to(const struct weft_dev_group *g, const struct weft_dev_room *room,
-                                  int member, int k, uint64_t value)
+WEFT_DEVICE void weft_dev_send_packet(const struct weft_dev_group *g,
+                                      const struct weft_dev_staging *staging, int member, int k,
+                                      uint64_t value)
 {
     int pe = weft_dev_member_pe(&g->m, member);
     uint64_t part = weft_dev_part(WEFT_DEV_AREAS, pe);
-    uint64_t place = room->offset + (uint64_t)(uint32_t)g->m.me * room->slot + 16 * (uint64_t)k;
+    uint64_t place =
+        staging->offset + (uint64_t)(uint32_t)g->m.me * staging->slot + 16 * (uint64_t)k;
     if (WEFT_DEV_LIKELY(part != 0)) {
-        weft_dev_packet_store((char *)(uintptr_t)(part + place), value, room->number);
+        weft_dev_packet_store((char *)(uintptr_t)(part + place), value, staging->number);
         return;
     }
     char *own = (char *)(uintptr_t)(weft_dev_state.segment[WEFT_DEV_AREAS].base + place);
-    uint64_t number = (uint64_t)room->number << 32;
+    uint64_t number = (uint64_t)staging->number << 32;
     weft_dev_remote_word(WEFT_DEV_OP_FLAG, 0, own, 8, (value & 0xffffffffu) | number, 0, pe);
     weft_dev_remote_word(WEFT_DEV_OP_FLAG, 0, own + 8, 8, value >> 32 | number, 0, pe);
 }
 
 /* Sends two packets to each other member, and the rest of its slot where the round renews it. */
-WEFT_DEVICE void weft_dev_tell_all(const struct weft_dev_group *g, const struct weft_dev_room *room,
-                                   const struct weft_dev_words *words)
+WEFT_DEVICE void weft_dev_send_packets(const struct weft_dev_group *g,
+                                       const struct weft_dev_staging *staging,
+                                       const struct weft_dev_words *words)
 {
     int renewed = weft_dev_renews(g->number) && weft_dev_team_all_direct(g->m.number)
-                      ? (int)(room->slot / 16)
+                      ? (int)(staging->slot / 16)
                       : 2;
     for (int i = (int)g->rank; i < g->m.n - 1; i += (int)g->threads) {
-        int member = weft_dev_turned_member(g, i);
+        int member = weft_dev_next_member(g, i);
         for (int k = 0; k < renewed; k++)
-            weft_dev_tell_to(g, room, member, k, k < 2 ? weft_dev_word_for(words, member, k) : 0);
+            weft_dev_send_packet(g, staging, member, k,
+                                 k < 2 ? weft_dev_word_for(words, member, k) : 0);
     }
 }
 
 /* Exchange of words. The same scope of every member calls it with checked arguments; it returns
  * when the words of all other members have arrived. */
-WEFT_DEVICE_NOINLINE int weft_dev_tell(int scope, int team, int operation,
-                                       struct weft_dev_words words)
+WEFT_DEVICE_NOINLINE int weft_dev_exchange_words(int scope, int team, int operation,
+                                                 struct weft_dev_words words)
 {
     struct weft_dev_group g;
     int status = weft_dev_group_begin(&g, scope, team, operation);
@@ -226,79 +231,79 @@ WEFT_DEVICE_NOINLINE int weft_dev_tell(int scope, int team, int operation,
     struct weft_dev_area *own = weft_dev_own_area(&g);
     g.number = weft_dev_load_u64(&own->packets, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) + 1;
     uint64_t rooted = weft_dev_load_u64(&own->rooted, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
-    struct weft_dev_room room = weft_dev_room_of(team, g.number);
+    struct weft_dev_staging staging = weft_dev_staging_of(team, g.number);
     weft_dev_scope_sync(scope); /* all threads have read the count and the words of the previous
                                    exchange */
     status = weft_dev_set_await(&g, rooted);
     if (!status)
-        weft_dev_tell_all(&g, &room, &words);
+        weft_dev_send_packets(&g, &staging, &words);
     for (int i = (int)g.rank; i < g.m.n && !status; i += (int)g.threads)
         for (int k = 0; k < 2 && !status && i != g.m.me; k++)
-            status = weft_dev_slot_wait(operation, team, i, weft_dev_room_slot(&room, i) + 16 * k,
-                                        room.number);
+            status = weft_dev_slot_wait(
+                operation, team, i, weft_dev_staging_slot(&staging, i) + 16 * k, staging.number);
     return weft_dev_group_end(&g, &own->packets, status);
 }
 
 /* The staging buffer of the last exchange. */
-WEFT_DEVICE struct weft_dev_room weft_dev_told_room(const struct weft_dev_group *g)
+WEFT_DEVICE struct weft_dev_staging weft_dev_word_staging(const struct weft_dev_group *g)
 {
-    return weft_dev_room_of(g->m.number, weft_dev_load_u64(&weft_dev_own_area(g)->packets,
-                                                           WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU));
+    return weft_dev_staging_of(g->m.number, weft_dev_load_u64(&weft_dev_own_area(g)->packets,
+                                                              WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU));
 }
 
 /* Word k of another member. */
-WEFT_DEVICE uint64_t weft_dev_told(const struct weft_dev_room *room, int member, int k)
+WEFT_DEVICE uint64_t weft_dev_member_word(const struct weft_dev_staging *staging, int member, int k)
 {
     return weft_dev_packet_value(
-        weft_dev_load_vec16_relaxed(weft_dev_room_slot(room, member) + 16 * k));
+        weft_dev_load_vec16_relaxed(weft_dev_staging_slot(staging, member) + 16 * k));
 }
 
 /* --------------------------------------------------------------------------- checking mode
  *
- * The words are those of enum weft_dev_told (state.h). The first of them are the same as in stream
+ * The words are those of enum weft_dev_arg (state.h). The first of them are the same as in stream
  * kernels, so that the host reports both in the same way. A round carries two of them. */
-WEFT_DEVICE uint64_t weft_dev_kind_of(const struct weft_dev_asked *asked, int members)
+WEFT_DEVICE uint64_t weft_dev_kind_of(const struct weft_dev_args *args, int members)
 {
-    return (uint64_t)(uint8_t)asked->operation | (uint64_t)(uint8_t)asked->type << 8 |
-           (uint64_t)(uint8_t)asked->op << 16 | (uint64_t)(uint16_t)(asked->root + 1) << 24 |
-           (uint64_t)(uint16_t)members << 40 | (uint64_t)asked->wrong << 56 |
-           (uint64_t)(asked->grid != 0) << 63;
+    return (uint64_t)(uint8_t)args->operation | (uint64_t)(uint8_t)args->type << 8 |
+           (uint64_t)(uint8_t)args->op << 16 | (uint64_t)(uint16_t)(args->root + 1) << 24 |
+           (uint64_t)(uint16_t)members << 40 | (uint64_t)args->wrong << 56 |
+           (uint64_t)(args->grid != 0) << 63;
 }
 
 /* Refuses a call with an error that this member finds by itself. */
-WEFT_DEVICE_NOINLINE int weft_dev_refuse_asked(int team, const struct weft_dev_asked *asked,
-                                               int record)
+WEFT_DEVICE_NOINLINE int weft_dev_refuse_args(int team, const struct weft_dev_args *args,
+                                              int record)
 {
-    int overlap = asked->wrong == WEFT_DEV_WRONG_OVERLAP;
+    int overlap = args->wrong == WEFT_DEV_WRONG_OVERLAP;
     int status = overlap ? WEFT_ERR_ARGUMENT : WEFT_ERR_RANGE;
     if (record) {
-        weft_dev_record(WEFT_DEV_RECORD_REFUSED, asked->operation, status, -1, team,
-                        (const void *)(uintptr_t)asked->dst, WEFT_EQ,
-                        overlap ? asked->src : asked->dst_bytes, asked->dst_bytes,
-                        asked->src_bytes);
+        weft_dev_record(WEFT_DEV_RECORD_REFUSED, args->operation, status, -1, team,
+                        (const void *)(uintptr_t)args->dst, WEFT_EQ,
+                        overlap ? args->src : args->dst_bytes, args->dst_bytes, args->src_bytes);
         weft_dev_fail(status);
     }
     return status;
 }
 
-/* Exchanges two words, `first` and `second` of enum weft_dev_told, and compares all members' words.
+/* Exchanges two words, `first` and `second` of enum weft_dev_arg, and compares all members' words.
  * Each thread compares, so that all have the same result. A member sends the code of its own error
  * to the others before it records the error. */
 WEFT_DEVICE int weft_dev_compare_words(const struct weft_dev_group *g,
-                                       const struct weft_dev_asked *asked,
-                                       struct weft_dev_words own, int first, int second)
+                                       const struct weft_dev_args *args, struct weft_dev_words own,
+                                       int first, int second)
 {
-    int status = weft_dev_tell(g->scope, g->m.number, g->operation, own);
+    int status = weft_dev_exchange_words(g->scope, g->m.number, g->operation, own);
     if (!WEFT_DEV_LIKELY(g->m.direct)) { /* transports stop when the job fails */
         weft_dev_remote_order(1);
         weft_dev_scope_sync(g->scope);
     }
-    if (status || asked->wrong)
-        return status ? status : weft_dev_refuse_asked(g->m.number, asked, g->rank == 0);
-    struct weft_dev_room room = weft_dev_told_room(g);
+    if (status || args->wrong)
+        return status ? status : weft_dev_refuse_args(g->m.number, args, g->rank == 0);
+    struct weft_dev_staging staging = weft_dev_word_staging(g);
     for (int i = 0; i < 2 * g->m.n; i++) {
         int member = i >> 1, k = i & 1;
-        uint64_t theirs = member == g->m.me ? own.word[k] : weft_dev_told(&room, member, k);
+        uint64_t theirs =
+            member == g->m.me ? own.word[k] : weft_dev_member_word(&staging, member, k);
         if (theirs == own.word[k])
             continue;
         if (g->rank == 0) {
@@ -314,32 +319,31 @@ WEFT_DEVICE int weft_dev_compare_words(const struct weft_dev_group *g,
 }
 
 /* Whether there is a third round; depends on arguments that the other rounds have found equal. */
-WEFT_DEVICE int weft_dev_has_more(const struct weft_dev_asked *asked)
+WEFT_DEVICE int weft_dev_has_more(const struct weft_dev_args *args)
 {
-    return asked->operation == WEFT_DEV_OP_REDUCE ||
-           asked->operation == WEFT_DEV_OP_REDUCESCATTER ||
-           (asked->operation == WEFT_DEV_OP_ALLTOALL && asked->detail);
+    return args->operation == WEFT_DEV_OP_REDUCE || args->operation == WEFT_DEV_OP_REDUCESCATTER ||
+           (args->operation == WEFT_DEV_OP_ALLTOALL && args->detail);
 }
 
 /* All threads of the scope have compared before one of them begins what may be the next round. */
-WEFT_DEVICE_NOINLINE int weft_dev_compare_asked(int scope, int team, struct weft_dev_asked asked)
+WEFT_DEVICE_NOINLINE int weft_dev_compare_args(int scope, int team, struct weft_dev_args args)
 {
     struct weft_dev_group g;
-    int status = weft_dev_group_begin(&g, scope, team, asked.operation);
+    int status = weft_dev_group_begin(&g, scope, team, args.operation);
     if (status)
         return status;
-    asked.wrong = weft_dev_asked_wrong(&asked);
-    status = weft_dev_compare_words(&g, &asked,
-                                    weft_dev_words_of(weft_dev_kind_of(&asked, g.m.n), asked.bytes),
-                                    WEFT_DEV_TOLD_KIND, WEFT_DEV_TOLD_BYTES);
+    args.wrong = weft_dev_args_check(&args);
+    status = weft_dev_compare_words(&g, &args,
+                                    weft_dev_words_of(weft_dev_kind_of(&args, g.m.n), args.bytes),
+                                    WEFT_DEV_ARG_KIND, WEFT_DEV_ARG_BYTES);
     if (!status)
+        status = weft_dev_compare_words(&g, &args,
+                                        weft_dev_words_of(args.detail, weft_dev_arg_place(args.to)),
+                                        WEFT_DEV_ARG_DETAIL, WEFT_DEV_ARG_TO);
+    if (!status && weft_dev_has_more(&args))
         status = weft_dev_compare_words(
-            &g, &asked, weft_dev_words_of(asked.detail, weft_dev_place_told(asked.to)),
-            WEFT_DEV_TOLD_DETAIL, WEFT_DEV_TOLD_TO);
-    if (!status && weft_dev_has_more(&asked))
-        status = weft_dev_compare_words(
-            &g, &asked, weft_dev_words_of(weft_dev_place_told(asked.from), asked.element),
-            WEFT_DEV_TOLD_FROM, WEFT_DEV_TOLD_ELEMENT);
+            &g, &args, weft_dev_words_of(weft_dev_arg_place(args.from), args.element),
+            WEFT_DEV_ARG_FROM, WEFT_DEV_ARG_ELEMENT);
     weft_dev_scope_sync(scope);
     return status;
 }
