@@ -151,7 +151,7 @@ static void print_sides_head(const struct bench_sides *sides)
     printf("\n");
 }
 
-static void print_side(const struct bench_sides *sides, const json_t *first)
+static void print_side_row(const struct bench_sides *sides, const json_t *first)
 {
     double base = side_figure(first, "us"), ctas = side_figure(first, "ctas");
     char blocks[16] = ""; /* none in scope host */
@@ -186,7 +186,7 @@ void sides_print_table(const struct bench_sides *sides)
     json_array_foreach(longest->rows, i, row)
     {
         const json_t *first = side_row_like(&sides->side[0], row);
-        print_side(sides, first ? first : row);
+        print_side_row(sides, first ? first : row);
     }
     printf("\n");
 }

@@ -454,8 +454,9 @@ static const char *absolute_path(const struct explain_arguments *a, const char *
 
 /* Queries the end that is a file of this machine. NULL: neither is, or the file cannot be
  * opened, with the reason in `why`. */
-static const weft_file_info *find_file(const struct explain_arguments *a, const char *x, const char *y,
-                                       weft_file_info *info, char *why, size_t why_bytes)
+static const weft_file_info *find_file(const struct explain_arguments *a, const char *x,
+                                       const char *y, weft_file_info *info, char *why,
+                                       size_t why_bytes)
 {
     static const char prefix[] = "weft_file_open: ";
     const char *path = strchr(x, '/') ? x : strchr(y, '/') ? y : NULL;

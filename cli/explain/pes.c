@@ -69,7 +69,8 @@ static void print_choice(const char *kind, const struct choice *choice)
         print_path(kind, &choice->paths[0]);
     else
         print_labelled(kind, "none");
-    print_labelled("path test", choice->proof == CHOICE_PROVEN ? "passed" : proof_name(choice->proof));
+    print_labelled("path test",
+                   choice->proof == CHOICE_PROVEN ? "passed" : proof_name(choice->proof));
     for (int i = choice->taken; i < choice->n_paths; i++, label = "")
         print_path(label, &choice->paths[i]);
 }

@@ -239,8 +239,8 @@ weft_status job_choose_paths(struct weft_job *job, weft_kind kind);
 /* Fills the data of the job that paths need from the beginning. */
 void job_init_paths(struct weft_job *job);
 
-/* Lets paths probe whether they can be used (path_ops.probe). wanted: one bit for each path that any
- * PE may need; job_paths_wanted() returns this PE's. Collective, before any path is chosen. */
+/* Lets paths probe whether they can be used (path_ops.probe). wanted: one bit for each path that
+ * any PE may need; job_paths_wanted() returns this PE's. Collective, before any path is chosen. */
 uint32_t job_paths_wanted(const struct weft_job *job);
 weft_status job_probe_paths(struct weft_job *job, uint32_t wanted);
 

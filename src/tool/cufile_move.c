@@ -30,12 +30,12 @@ static const char *words(struct cufile_error error)
 
 /* ------------------------------------------------------------------------------ udev's entry */
 
-struct entry {
+struct cufile_entry {
     char path[64]; /* "" = this file has made none */
 };
 
 /* Removes the entry that was made here, and its folders when they are empty. */
-static void remove_entry(struct entry *entry)
+static void remove_entry(struct cufile_entry *entry)
 {
     if (!entry->path[0])
         return;
@@ -57,8 +57,8 @@ static bool make_entry(struct cufile_entry *entry, const char *file_system)
 }
 
 /* Makes an entry when there is none. False with the reason when that fails. */
-static bool find_entry(const char *path, const char *file_system, struct entry *entry, char *why,
-                       size_t why_bytes)
+static bool find_entry(const char *path, const char *file_system, struct cufile_entry *entry,
+                       char *why, size_t why_bytes)
 {
     struct stat st;
     entry->path[0] = '\0';

@@ -6,10 +6,10 @@
 struct tool_gpu_links;
 
 /* NULL without NVML; weft_last_error() has the reason. */
-struct gpu_links *gpu_links_open(void);
-void gpu_links_close(struct gpu_links *links);
+struct tool_gpu_links *gpu_links_open(void);
+void gpu_links_close(struct tool_gpu_links *links);
 
 /* Current PCIe generation of the GPU at this PCI address ("0000:0d:00.0"); 0: unknown. */
-int gpu_links_generation(struct gpu_links *links, const char *address);
+int gpu_links_generation(struct tool_gpu_links *links, const char *address);
 
 #endif

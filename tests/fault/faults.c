@@ -189,7 +189,8 @@ static int find_files(const char *folder, char *name, size_t size, bool remember
         char path[300];
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
         if (!strstr(entry->d_name, "weft") || strstr(entry->d_name, "test") || strlen(path) > 255)
-            continue; /* of other tests, which may run beside this one (tests/layout/temporary_names.sh) */
+            continue; /* of other tests, which may run beside this one
+                         (tests/layout/temporary_names.sh) */
         if (remember && count_before < MOST_NAMES)
             strcpy(names_before[count_before++], path);
         if (was_there(path))

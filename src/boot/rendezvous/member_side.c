@@ -186,7 +186,8 @@ static const char *get_secret_name(const struct search *search)
     return search->rendezvous->secret ? search->rendezvous->secret : "WEFT_SECRET";
 }
 
-static void record_answer(struct search *search, struct attempt *attempt, enum connect_outcome answer)
+static void record_answer(struct search *search, struct attempt *attempt,
+                          enum connect_outcome answer)
 {
     char peer[96];
     attempt->wrong_secret |= answer == ANSWER_WRONG_SECRET;
@@ -205,7 +206,8 @@ static void record_answer(struct search *search, struct attempt *attempt, enum c
 }
 
 /* Handles an event at the attempt's socket, or its timeout. */
-static enum connect_outcome advance_attempt(struct search *search, struct attempt *attempt, bool ready)
+static enum connect_outcome advance_attempt(struct search *search, struct attempt *attempt,
+                                            bool ready)
 {
     enum connect_outcome answer = ANSWER_PENDING, before;
     do {

@@ -16,7 +16,8 @@ struct alloc_request {
 };
 
 /* Returns when all PEs have arrived with the same request and their earlier puts are complete. */
-static weft_status compare_requests(const char *function, struct weft_job *job, struct alloc_request mine)
+static weft_status compare_requests(const char *function, struct weft_job *job,
+                                    struct alloc_request mine)
 {
     const struct alloc_request *all = job->world->scratch;
     weft_status status = coll_exchange(job->world, (enum box_operation)mine.operation, &mine,
@@ -191,7 +192,8 @@ WEFT_EXPORT weft_status weft_alloc(weft_job *job, weft_kind kind, size_t bytes, 
     if (status)
         return status;
     box_record(job->box, BOX_OP_ALLOC, -1, align, bytes);
-    status = compare_requests(name, job, (struct alloc_request){BOX_OP_ALLOC, bytes, align, 0, kind});
+    status =
+        compare_requests(name, job, (struct alloc_request){BOX_OP_ALLOC, bytes, align, 0, kind});
     if (status || bytes == 0)
         return status;
     return kind == WEFT_GPU ? alloc_gpu(name, job, bytes, align, flags, address)
@@ -253,7 +255,8 @@ WEFT_EXPORT weft_status weft_free(weft_job *job, void *address)
     status = weft_quiet(job->default_ctx);
     if (!status)
         status = compare_requests(
-            name, job, (struct alloc_request){BOX_OP_FREE, block.bytes, 0, block.offset, block.kind});
+            name, job,
+            (struct alloc_request){BOX_OP_FREE, block.bytes, 0, block.offset, block.kind});
     if (status)
         return status;
     free_offset(job, block.allocator, block.offset);

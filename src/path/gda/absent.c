@@ -7,12 +7,12 @@
 
 #include <stdio.h>
 
-static const char *find_obstacle(const struct path_facts *facts)
+static const char *absent_obstacle(const struct path_facts *facts)
 {
     return facts->same_pe ? "the same PE" : NULL;
 }
 
-static weft_status find_absent(const struct path_world *world, struct path_found *found)
+static weft_status absent_probe(const struct path_world *world, struct path_found *found)
 {
     struct verbs verbs;
     (void)world;
@@ -21,4 +21,5 @@ static weft_status find_absent(const struct path_world *world, struct path_found
     return WEFT_OK;
 }
 
-const struct path_ops path_gda = {.name = "gda", .obstacle = find_obstacle, .look = find_absent};
+const struct path_ops path_gda = {
+    .name = "gda", .obstacle = absent_obstacle, .probe = absent_probe};
