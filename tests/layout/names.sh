@@ -5,6 +5,7 @@
 # 1. No static name stands in two files of one module (src/gpu, src/path/net, cli, standin/hca, ...).
 # 2. A struct, union or enum tag is defined once.
 # 3. No line has more than 100 columns.
+# 4. No word or idiom stands in sources and documentation that has a plain equivalent (the list below).
 set -euo pipefail
 cd "$1"
 export LC_ALL=C.UTF-8
@@ -48,4 +49,19 @@ report 'tags that are defined twice:' "$(
 
 report 'lines of more than 100 columns:' "$(
     grep -rnE --include='*.[ch]' --include='*.cu' '^.{101,}' "${folders[@]}" bench examples tests tools)"
+# Invented or old words, and what to say instead.
+words=(
+    'parcels?|fragment' 'desk|mailbox' 'rovers?|sliding window' 'rove|sliding window' 'panes?|window'
+    'restless|needs polling' 'deaf|not accepting' 'napping|backing off' 'on leave|suspended' 'astray|retransmitted'
+    'far call|host callback' 'ow(e|es|ed)|reuse gate' 'told|reported' 'telling|exchange record' 'whoever|name the actor'
+    'nobody|name the actor' 'somebody|name the actor' 'mended|fixed' 'strangers?|unauthenticated peer' 'wherein|in which'
+    'thereby|so' 'thus|so' 'for good|permanently' 'in vain|without result' 'by which way|how' 'comes about|say what happens'
+    'comes round|say what happens' 'goes without saying|leave it out' 'is at it|say what it does' 'adopt(s|ed)?|register'
+    'holders|users' 'settle[sd]?|complete, flush or drain'
+)
+report 'words that have a plain equivalent:' "$(
+    for word in "${words[@]}"; do
+        grep -rniwE --include='*.[ch]' --include='*.cu' --include='*.md' --include='*.scd' --exclude-dir=measurements \
+            "${word%|*}" "${folders[@]}" bench examples docs ./*.md | sed "s/\$/   (say: ${word##*|})/"
+    done)"
 exit $failed

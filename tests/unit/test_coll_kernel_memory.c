@@ -71,8 +71,8 @@ static void memory_of_gpu_or_symmetric_memory_is_accepted(void **state)
         {COLL_REDUCE, OWN_GPU, OWN_GPU + 64, 64, -1, WEFT_OK, false, NULL},
         {COLL_REDUCE, OWN_GPU + 64, OWN_GPU, 64, -1, WEFT_OK, false, NULL},
         {COLL_REDUCE, OWN_GPU, OWN_GPU + 63, 64, -1, WEFT_ERR_ARGUMENT, false,
-         "dst 0x30000000 (64 bytes) and src 0x3000003f (64 bytes) overlap; they must be disjoint or "
-         "in place"},
+         "dst 0x30000000 (64 bytes) and src 0x3000003f (64 bytes) overlap; they must be "
+         "disjoint or in place"},
         {COLL_REDUCE, OWN_GPU + 63, OWN_GPU, 64, -1, WEFT_ERR_ARGUMENT, false, "overlap"},
         {COLL_ALLTOALL, OWN_GPU, OWN_GPU, 64, -1, WEFT_ERR_ARGUMENT, false,
          "they must be disjoint"},
