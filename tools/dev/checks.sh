@@ -182,12 +182,12 @@ run_fuzz() {
 }
 
 # sources NAME...: the files of that name in the folders that hold our own code.
-rooms=(include src standin cli examples bench tests tools)
+modules=(include src standin cli examples bench tests tools)
 
 sources() {
-    local room
-    for room in "${rooms[@]}"; do
-        [ ! -d "$room" ] || find "$room" -name "$@" -type f
+    local module
+    for module in "${modules[@]}"; do
+        [ ! -d "$module" ] || find "$module" -name "$@" -type f
     done | sort
 }
 
@@ -290,6 +290,7 @@ verb_lint() {
     check "cppcheck" cppcheck --quiet --error-exitcode=1 --inline-suppr -j "$cores" \
         --enable=warning,performance,portability \
         --suppressions-list=tools/dev/cppcheck.txt -Iinclude -Isrc -Icli src cli examples
+    tests/layout/places_to_look.sh .
     summary
 }
 
