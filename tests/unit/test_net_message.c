@@ -537,9 +537,8 @@ static void what_comes_twice_is_carried_out_once(void **context)
         feed(&end);
         assert_int_equal(read_word_at(&end, 64), before + sums[i] * one);
         assert_int_equal(end.peers[1].handled, sums[i]);
-        assert_int_equal(sent_messages,
-                         /* The early message is acknowledged when it is executed in order. */
-                         i != 2);
+        /* The early message is acknowledged when it is executed in order. */
+        assert_int_equal(sent_messages, i != 2);
     }
     net_drop_unacknowledged(&end.net, &end.peers[1]);
     assert_int_equal(free_count(), left + END_REQUESTS);
