@@ -63,7 +63,7 @@ static struct thread *running; /* NULL: the test itself runs */
 
 static struct {
     int started, refuse, joined, mutexes, conds, yields, naps;
-    int signals, broadcasts; /* unused */
+    int signals, broadcasts; /* not counted */
     bool told;               /* the condition that the test waits for was signalled */
     const pthread_cond_t *waits;
 } sched;
@@ -330,8 +330,8 @@ static struct {
     int gets, puts, settles, drops;
     int fails_at;     /* number of the get or put that fails, from 1 */
     int settle_fails; /* number of completions that fail */
-    int marks,
-        passes_after; /* queries of the event until a copy is complete; 0: it is complete at once */
+    /* Queries of the event until a copy is complete; 0: it is complete at once. */
+    int marks, passes_after;
     int mark_fails_at, looks;
     unsigned lanes; /* bit per internal stream */
     bool pinned;

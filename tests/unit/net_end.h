@@ -35,9 +35,9 @@ struct net_end {
     int posted_count;
     struct net_message *sent[END_SENT]; /* messages without a completion of their send */
     int sent_count;
-    void (*look)(struct net_end *end, const unsigned char *bytes,
-                 size_t count); /* called with each sent message */
-    fi_addr_t sent_to;          /* destination of the message that `look` gets: end_address() */
+    /* Called with each sent message. */
+    void (*look)(struct net_end *end, const unsigned char *bytes, size_t count);
+    fi_addr_t sent_to; /* destination of the message that `look` gets: end_address() */
     ssize_t (*refuse)(struct net_end *end, fi_addr_t to); /* what fi_send returns; NULL: 0 */
     bool refuse_receives;
     struct end_access { /* posted remote accesses */
@@ -50,8 +50,8 @@ struct net_end {
         fi_addr_t to;
     } accesses[64];
     int access_count;
-    ssize_t (*refuse_access)(struct net_end *end, int rail,
-                             bool write); /* NULL: every access is accepted */
+    /* NULL: every access is accepted. */
+    ssize_t (*refuse_access)(struct net_end *end, int rail, bool write);
     struct fid_ep endpoints[END_RAILS + 1];
     int closed_count;  /* closed endpoints */
     uint64_t keys[64]; /* requested keys */
@@ -65,8 +65,8 @@ struct net_end {
         bool closed;
     } memories[64];
     int memory_count, memory_closed;
-    int (*refuse_memory)(struct net_end *end,
-                         int rail); /* error of a registration; NULL: none fails */
+    /* Error of a registration; NULL: none fails. */
+    int (*refuse_memory)(struct net_end *end, int rail);
     struct fid_domain domains[END_RAILS + 1];
 };
 

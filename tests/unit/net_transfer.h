@@ -23,8 +23,8 @@ enum { KIB = 1024, SLOT_BYTES = 128 * KIB, SLOTS = 3, CHUNK = NET_CHUNK_BYTES };
 static const uint8_t key[SIPHASH_KEY_BYTES] = {6, 2, 8};
 static struct net_end end;
 static struct net_peer *peer;
-static char gpu_here, local[64],
-    slab_of[16]; /* their addresses stand for a GPU, memory and slots */
+/* Their addresses stand for a GPU, memory and slots. */
+static char gpu_here, local[64], slab_of[16];
 
 /* -------------------------------------------------------------------------------------- doubles */
 

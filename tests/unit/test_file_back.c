@@ -57,8 +57,8 @@ static void past_the_page_cache_is_refused(void **state)
     back(1, -EINVAL);
     assert_false(queue.given[3]->direct);
     assert_non_null(strstr(file.reason, strerror(EOPNOTSUPP)));
-    assert_int_equal(back(2, -EINVAL)->error,
-                     EINVAL); /* through the page cache the same error is a failure */
+    /* Through the page cache the same error is a failure. */
+    assert_int_equal(back(2, -EINVAL)->error, EINVAL);
     assert_int_equal(back(3, -EOPNOTSUPP)->error, EOPNOTSUPP);
     assert_int_equal(queue.count, 4);
 }
@@ -197,8 +197,8 @@ static void what_cufile_refuses_goes_by_a_buffer(void **state)
         assert_int_equal(engine->submitted, rows[i].write ? 1 : 2);
         assert_int_equal(piece->phase, rows[i].write ? PIECE_TO_FILL : PIECE_SUBMITTED);
         assert_ptr_equal(engine->work, rows[i].write ? piece : NULL);
-        assert_true(
-            engine->direct); /* an error of cuFile says nothing about direct I/O of the file */
+        /* A refusal by cuFile says nothing about direct I/O of the file. */
+        assert_true(engine->direct);
     }
 }
 

@@ -387,8 +387,7 @@ static void transfers_of_one_engine_go_together(void **state)
     assert_ptr_equal(driven.runs[0].engine, &own);
     assert_memory_equal(driven.runs[0].list, list, sizeof list);
     heap.left = 0;
-    assert_int_equal(file_engine_run(&own, list + 1, 1),
-                     WEFT_OK); /* one transfer needs no memory */
+    assert_int_equal(file_engine_run(&own, list + 1, 1), WEFT_OK); /* needs no memory */
     heap.left = 0;
     assert_int_equal(file_engine_run(&own, list, N), WEFT_ERR_NO_MEMORY);
     assert_string_equal(base_last_error(), "no private memory for 5 transfers");
@@ -438,8 +437,9 @@ static void an_engine_that_is_broken(void **state)
         assert_string_equal(base_last_error(), "broken");
         reset(state);
         fill_list();
-        heap.left = i + 1; /* allocations that fail after the list of engines: the results; the
-                              transfers of one engine */
+        /* After the list of engines, allocations fail: the results, then the transfers of an
+         * engine. */
+        heap.left = i + 1;
         assert_int_equal(file_engine_run(&own, list, N), WEFT_ERR_NO_MEMORY);
         assert_int_equal(heap.given, heap.returned);
         assert_int_equal(driven.count, i);

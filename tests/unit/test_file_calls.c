@@ -180,8 +180,8 @@ static void the_end_of_a_job_closes_its_files(void **state)
     assert_null(ops.job.files);
     assert_null(ops.job.file_tunes);
     assert_calls(WEFT_ERR_FINALIZED, "", weft_file_quiet(second));
-    assert_calls(WEFT_OK, "",
-                 weft_file_close(second)); /* the handle stays valid until it is closed */
+    /* The handle stays valid until it is closed. */
+    assert_calls(WEFT_OK, "", weft_file_close(second));
     ops.job.end_files = NULL;
 }
 

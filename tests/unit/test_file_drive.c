@@ -42,8 +42,8 @@ static struct {
     int count, all;       /* in flight; so far */
     uint64_t takes_ns;    /* ns until a request completes; 0: never */
     uint64_t chunk_ns[3]; /* ns of requests of 1 MiB, 4 MiB, 256 KiB; others: takes_ns */
-    int fails[16],
-        short_by; /* errno of the request of that number; bytes that the last request lacks */
+    /* errno of the request of that number; bytes that the last request lacks. */
+    int fails[16], short_by;
     int queue_error;
     bool whole;
 } queue;

@@ -290,8 +290,8 @@ static void the_gpu_copies(void **state)
             assert_int_equal(run(FILE_DEVICE, write, 0, CHUNK), WEFT_OK);
             assert_int_equal(places.looks, after + 1);
             assert_memory_equal(memory, disk, CHUNK);
-            assert_int_equal(sched.yields,
-                             after - 1); /* the first query follows the copy at once */
+            /* The first query follows the copy at once. */
+            assert_int_equal(sched.yields, after - 1);
             assert_int_equal(places.drops, 0);
             assert_true(places.pinned);
         }

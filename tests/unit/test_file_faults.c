@@ -25,8 +25,9 @@ struct shadow {
 
 static struct {
     const struct file_backend *below;
-    int at,
-        fault; /* number of the request, from 1 (0: none); its fault: errno, SHORT + bytes, NEVER */
+    /* `at`: number of the faulty request, from 1 (0: none). `fault`: errno, SHORT + bytes, or
+     * NEVER. */
+    int at, fault;
     bool from_then_on;
     int seen;
     struct file_io *done; /* requests that ended without the queue below */
@@ -510,8 +511,8 @@ static void measures(void **state)
             if (!k) {
                 assert_int_equal(first.depth, second.depth);
                 assert_int_equal(first.chunk_bytes, second.chunk_bytes);
-                assert_true(first.chunk_bytes >=
-                            256 << 10); /* not the setting that the run began with */
+                /* not the setting that the run began with */
+                assert_true(first.chunk_bytes >= 256 << 10);
             }
             close_run(&other);
             file_tunes_free(tunes);

@@ -155,8 +155,8 @@ static struct {
         void *io;
         int result;
     } ended[4];
-    int from, to, more; /* completed requests: first to take now; end of those; number added by the
-                           next uring_enter() */
+    /* Completed requests: the first to take, the end, and how many uring_enter() adds. */
+    int from, to, more;
 } ring;
 
 weft_status __wrap_uring_open(struct uring *r, unsigned entries);

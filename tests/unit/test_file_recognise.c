@@ -233,8 +233,7 @@ static const char mount_list[] =
     "36 1 0:34 / /c rw - virtiofs tag rw\n"
     "37 1 8:1 / /c rw - ext4 /dev/sda1 rw\n"
     "38 1 9:0 / /c rw - xfs /dev/md0 rw\n"
-    "39 1 259:0 / /c rw - tmpfs /dev/nvme0n1 rw\n" /* the device number counts before the file
-                                                      system */
+    "39 1 259:0 / /c rw - tmpfs /dev/nvme0n1 rw\n" /* the device number counts first */
     "40 1 0:40 / /c rw - btrfs /dev/sda1 rw\n"
     "41 1 0:41 / /c rw - zfs pool/set rw\n"
     "42 1 0:42 / /c rw - strange /dev/missing rw\n"

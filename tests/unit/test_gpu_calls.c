@@ -475,8 +475,8 @@ static void large_copies_to_a_peer_are_dealt_out(void **state)
     assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_DONE), WEFT_ERR_SYSTEM);
     forget();
     struct gpu_heap heap = gpu->heap;
-    gpu->heap.reservation =
-        apart < 0 ? (uintptr_t)dst : (uintptr_t)src; /* one end is outside the heap */
+    /* One end is outside the heap. */
+    gpu->heap.reservation = apart < 0 ? (uintptr_t)dst : (uintptr_t)src;
     gpu->heap.reserved_bytes = sizeof dst;
     assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_IN_ORDER), WEFT_OK);
     expect("C1:0+262144 ");
@@ -583,8 +583,8 @@ static void a_full_table_of_orders_is_no_error(void **state)
     fail_at = 2;
     assert_int_equal(copy_by_engines(GPU_ENGINE_SETS, 3), WEFT_ERR_SYSTEM);
     expect("C7:0+100 C7:1000+101 ");
-    assert_int_equal(copy_by_engines(GPU_ENGINE_SETS - 1, 2),
-                     WEFT_OK); /* this order still has its streams */
+    /* This order still has its streams. */
+    assert_int_equal(copy_by_engines(GPU_ENGINE_SETS - 1, 2), WEFT_OK);
     assert_int_equal(streams, GPU_ENGINE_SETS);
     assert_non_null(strchr(text, 'R'));
 }
@@ -689,8 +689,8 @@ static void a_copy_that_fails_is_told(void **state)
     }
     assert_int_equal(gpu_copy(gpu, 1, dst, src, 64, GPU_IN_ORDER), WEFT_OK);
     forget();
-    queries[0] =
-        ERROR; /* the error is that of the first stream; the second stream is not queried */
+    /* The error is that of the first stream; the second stream is not queried. */
+    queries[0] = ERROR;
     assert_int_equal(gpu_quiet(gpu), WEFT_ERR_SYSTEM);
     expect("Q0 Q0 ");
 }
@@ -815,8 +815,8 @@ static void threads_take_what_they_like(void **state)
     forget();
     bounces = true;
     bounce_asked = 0;
-    assert_int_equal(gpu_copy_plain(gpu, 2, dst + 8, src + 8, 8),
-                     WEFT_OK); /* words are stored by the stream */
+    /* Words are stored by the stream. */
+    assert_int_equal(gpu_copy_plain(gpu, 2, dst + 8, src + 8, 8), WEFT_OK);
     assert_int_equal(bounce_asked, 0);
 }
 
@@ -855,8 +855,8 @@ static void copies_end_where_a_registration_does(void **state)
     assert_int_equal(gpu_pinned_run_bytes(gpu, dst + 4000, 1000), 1000);
     assert_int_equal(gpu_pinned_run_bytes(gpu, dst + 5000, 10000), 3192);
     assert_int_equal(gpu_pinned_run_bytes(gpu, dst + 8192, 10000), 5000);
-    assert_int_equal(gpu_pinned_run_bytes(gpu, dst + 16384, 10000),
-                     10000); /* after all registrations */
+    /* after all registrations */
+    assert_int_equal(gpu_pinned_run_bytes(gpu, dst + 16384, 10000), 10000);
     assert_int_equal(gpu_copy(gpu, 0, dst + 4990, src + 4990, 3300, GPU_IN_ORDER), WEFT_OK);
     expect("C0:4990+10 C0:5000+3192 C0:8192+98 ");
     gpus[1].owner = gpu; /* a relay GPU uses the registrations of the PE's own GPU */
@@ -892,8 +892,8 @@ static void events_are_used_again(void **state)
     assert_int_equal(gpu_copy(gpu, 1, dst, src, 64, GPU_IN_ORDER), WEFT_OK);
     assert_int_equal(gpu_event_query(gpu, &mark), WEFT_OK);
     forget();
-    assert_int_equal(gpu_stream_quiet(gpu, 1),
-                     WEFT_OK); /* the copy after the event is not complete */
+    /* The copy after the event is not complete. */
+    assert_int_equal(gpu_stream_quiet(gpu, 1), WEFT_OK);
     expect("Q1 ");
     fail_at = 1;
     assert_int_equal(gpu_event_record(gpu, 1, &mark), WEFT_ERR_SYSTEM);
@@ -1157,8 +1157,8 @@ static void atomics_are_a_kernel_that_may_answer(void **state)
     assert_int_equal(gpu->streams[2].sequence, 2);
     snprintf(wanted, sizeof wanted, "K2:8+8,%d,5,0 ", (int)WEFT_AMO_ADD);
     expect(wanted);
-    assert_int_equal(gpu_stream_quiet(gpu, 2),
-                     WEFT_OK); /* an atomic without an answer is waited for */
+    /* An atomic without an answer is waited for. */
+    assert_int_equal(gpu_stream_quiet(gpu, 2), WEFT_OK);
     expect("Q2 ");
     fail_at = 1;
     fetched = 7;

@@ -22,11 +22,11 @@ static struct gpu_device own = {.cuda = &cuda, .visible = GPUS};
 static struct gpu_links links;
 static bool access_to[GPUS][GPUS], nvlink[GPUS][GPUS];
 static int to[GPUS]
-             [LINKS]; /* of each link: 0: inactive, SWITCH + 100, NOBODY, otherwise the peer + 1 */
+             [LINKS]; /* each link: 0: inactive, SWITCH + 100, NOBODY, otherwise the peer + 1 */
 static int opened, closed, asked;
 static bool no_nvml, left_out[8]; /* functions that NVML lacks */
-static int failing,
-    hidden; /* GPUs whose PCI address the driver, or NVML, does not report; -1: none */
+/* GPUs whose PCI address the driver, or NVML, does not report; -1: none. */
+static int failing, hidden;
 
 static CUresult device_get(CUdevice *device, int ordinal)
 {

@@ -343,8 +343,8 @@ static void windows_leave_where_there_is_no_room(void **state)
     for (size_t i = 0; i < GPU_SLIDING_WINDOWS; i++)
         assert_true(i < 7 ? gpu_map_load(map, OWN, 2 * i * MIB, &byte, 1)
                           : gpu_map_load(map, 2, 64 * MIB, &byte, 1));
-    gpu_map_remove_memory(map, 2,
-                          &(struct gpu_chunk){.offset = 0}); /* unmaps the window used last */
+    /* Unmaps the window used last. */
+    gpu_map_remove_memory(map, 2, &(struct gpu_chunk){.offset = 0});
     fake.text[0] = '\0';
     assert_true(gpu_map_load(map, OWN, 40 * MIB, &byte, 1)); /* no window has to be unmapped */
     expect("M296+2 ");

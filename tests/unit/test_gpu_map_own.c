@@ -188,8 +188,8 @@ static void plain_memory_is_compared(void **state)
     expect("M131136+64K c78192+64 c78193+64 ");
     users[2] = map_own(128 * MIB + LEAD + 199999, 1);
     expect("M131264+64K c208191+1 ");
-    users[3] = map_own(128 * MIB + LEAD + 10,
-                       100); /* lies in the first mapping, which has been compared */
+    /* This range lies in the first mapping, which has been compared. */
+    users[3] = map_own(128 * MIB + LEAD + 10, 100);
     expect("");
     assert_int_equal(held, 0);
     assert_int_equal(map->own->number, 31);
@@ -276,8 +276,8 @@ static void memory_at_the_same_address_may_be_another(void **state)
     second = map_own(128 * MIB + LEAD, 8);
     expect("M131072+64K c8192+8 ");
     end(&second);
-    gpu.cuda.MemRetainAllocationHandle =
-        NULL; /* an old driver: the buffer id identifies the memory */
+    /* With an old driver the buffer id identifies the memory. */
+    gpu.cuda.MemRetainAllocationHandle = NULL;
     allocations[0].number = 77;
     first = map_own(16 * MIB, 8);
     allocations[0].number = 0;

@@ -321,8 +321,8 @@ static void the_end_leaves_nothing(void **state)
     assert_int_equal(fake.closed, 1);
     assert_int_equal(rm_closed, 1);
     assert_int_equal(fcntl(offer, F_GETFD), -1);
-    assert_int_equal(mincore(rover, GRANULE, &there),
-                     -1); /* the addresses are not reserved any more */
+    /* The addresses are not reserved any more. */
+    assert_int_equal(mincore(rover, GRANULE, &there), -1);
     assert_int_equal(mincore(base, 4096, &there), -1);
     assert_int_equal(mincore(base + WINDOW - 4096, 4096, &there), -1);
     assert_int_equal(mincore(own, 4096, &there), -1);

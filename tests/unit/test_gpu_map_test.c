@@ -14,14 +14,12 @@
 #include "fake_map.h"
 #include "gpu/test/cache.h"
 
-enum {
-    EXTRA = 700 * MIB,
-    AREA = TEST_AT + 5 * GPU_MAP_TEST_BYTES
-}; /* offset of PE 5's area in each window */
+/* AREA: offset of PE 5's area in each window. */
+enum { EXTRA = 700 * MIB, AREA = TEST_AT + 5 * GPU_MAP_TEST_BYTES };
 
 static struct gpu_map *map;
-static int engine_copies,
-    wrong_copy; /* number of copies so far; number of the copy that changes a byte */
+/* Number of copies so far; number of the copy that changes a byte. */
+static int engine_copies, wrong_copy;
 static size_t wrong_byte;
 static weft_status copy_answer;
 static bool traced, lost; /* CPU stores are lost */
@@ -421,9 +419,8 @@ static void sizes_are_measured_once(void **state)
 {
     traced = false;
     for (int i = 0; i < 3; i++) {
-        engine_ns[0][1] = 4096; /* stores take 1 ns a byte: equally fast at 4 KiB */
-        engine_ns[0][0] =
-            4 * 65536 - 1; /* loads take 4 ns a byte: the engine is faster at 64 KiB */
+        engine_ns[0][1] = 4096;                  /* 1 ns a byte: equally fast at 4 KiB */
+        engine_ns[0][0] = 4 * 65536 - 1;         /* 4 ns a byte: the engine is faster at 64 KiB */
         engine_ns[1][1] = i == 1 ? 511 : 100000; /* a copy of pinned memory */
         engine_ns[1][0] = UINT32_MAX;            /* the engine is never faster */
         engine_copies = stores = loads = 0;

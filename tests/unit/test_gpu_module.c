@@ -16,8 +16,9 @@
 static const char fatbin[] = "fat binary", ptx[] = "PTX text";
 static struct cuda cuda;
 static CUresult of_fatbin, of_ptx, of_option; /* answers of the driver */
-static char calls[64]; /* f, p: loads the fat binary, the text; s: compiles the text on all CPUs; l:
-                          loads a function; u: unloads */
+/* f, p: the fat binary, the text is loaded; s: all CPUs compile the text; l: a function is loaded;
+ * u: the module is unloaded. */
+static char calls[64];
 
 static CUresult answer(CUmodule *module, CUresult result)
 {

@@ -314,8 +314,8 @@ static void a_range_that_is_refused_is_not_noted(void **state)
     assert_int_equal(gpu_pin_range(&gpu, slots, 8192), WEFT_ERR_SYSTEM);
     assert_non_null(strstr(base_last_error(), "cuMemHostRegister of 8 KiB"));
     fail_at = 2;
-    failure = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED; /* another PE has registered it and will
-                                                            unregister it */
+    /* Another PE has registered it and will unregister it. */
+    failure = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
     assert_int_equal(gpu_pin_range(&gpu, slots, 8192), WEFT_OK);
     assert_int_equal(gpu.pinned_range_count, 0);
     assert_int_equal(unregistered, 0);

@@ -85,8 +85,8 @@ static void numbers_of_a_gpu_are_kept(void **state)
     assert_true(proof_cache_load_numbers("sizes", &a, 12, read, 3));
     assert_memory_equal(read, kept, sizeof kept);
     assert_int_equal(read[3], 5);
-    assert_false(
-        proof_cache_load_numbers("sizes", &a, 12, read, 4)); /* fewer numbers were stored */
+    /* Fewer numbers were stored. */
+    assert_false(proof_cache_load_numbers("sizes", &a, 12, read, 4));
     assert_true(proof_cache_load_numbers("sizes", &b, 12, read, 2));
     char path[600], line[600];
     place(path, ".cache/weft/sizes"); /* makes a line malformed after its GPU */
@@ -136,8 +136,8 @@ static void files_that_others_may_write_are_not_believed(void **state)
     assert_true(proof_cache_contains(&b, &c, 12));
     place(other, "other");
     assert_int_equal(rename(path, other), 0);
-    assert_int_equal(symlink(other, path),
-                     0); /* a symbolic link is rejected, even to a trusted file */
+    /* A symbolic link is rejected, even to a trusted file. */
+    assert_int_equal(symlink(other, path), 0);
     assert_false(proof_cache_contains(&b, &c, 12));
     unlink(path);
     assert_int_equal(rename(other, path), 0);

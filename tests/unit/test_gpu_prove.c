@@ -30,8 +30,8 @@ static struct gpu_window windows[SLOTS];
 static int local_pes[SLOTS] = {1, 3, 4};
 static struct boot boot;
 static char text[1024]; /* log of the calls */
-static int entered, pinned, calls,
-    fails;                    /* calls of the driver so far; number of the one that fails */
+/* The call of the driver with number `fails` fails. */
+static int entered, pinned, calls, fails;
 static bool knows[SLOTS];     /* by slot: the cache has the pair with that slot */
 static bool known_there[PES]; /* by PE: that PE's cache has the pair with this PE */
 static int32_t counts_there[PES];

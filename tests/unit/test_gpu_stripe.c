@@ -106,10 +106,9 @@ static void see_all(struct gpu *gpu, struct pe *pe, unsigned char *plain)
     CUdeviceptr own = gpu_heap_own(&gpu->heap)->base + first;
     for (int copy = 0; copy < COPIES; copy++) {
         const void *place = at(own + (size_t)copy * room());
-        pe->right[copy] =
-            !gpu_copy(gpu, 0, plain, place, bytes, GPU_DONE) ||
-            !gpu_copy(gpu, 0, plain, place, bytes,
-                      GPU_DONE); /* the second attempt: the planned fault has happened */
+        /* The second attempt succeeds, since the planned fault has happened. */
+        pe->right[copy] = !gpu_copy(gpu, 0, plain, place, bytes, GPU_DONE) ||
+                          !gpu_copy(gpu, 0, plain, place, bytes, GPU_DONE);
         pe->right[copy] &= memcmp(plain, contents(1 - gpu->boot->pe, copy), bytes) == 0;
     }
 }

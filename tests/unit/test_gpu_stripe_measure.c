@@ -19,8 +19,8 @@ enum { MIB = 1 << 20, LANE = 2 };
 
 static struct gpu lead, others[GPU_ROUTES_MOST];
 static struct gpu_stripes set;
-static double rate[GPU_ROUTES_MOST],
-    fixed_ms; /* GB/s of a route alone; ms for each route after the first */
+/* rate: GB/s of a route alone; fixed_ms: added for each route after the first. */
+static double rate[GPU_ROUTES_MOST], fixed_ms;
 static double now_ms, begun_ms, ended_ms;
 static int copies, calls, fails, events;
 static char destroyed[64], dst, src;

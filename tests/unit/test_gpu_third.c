@@ -609,8 +609,8 @@ static void memory_that_it_cannot_access_goes_around(void **state)
     expect("access1 access3 own:5000000<90000000+600000 side:71000000<5000000+600000 "
            "own:5000000<90600000+10 side:71600000<5000000+10 ");
     assert_int_equal(gpu_relay_copy_staged(side, 3, own, peer, 6 * MIB), WEFT_OK);
-    expect("side:5000000<71000000+600000 own:90000000<5000000+600000 "); /* the staging memory
-                                                                            exists already */
+    /* The staging memory is reused. */
+    expect("side:5000000<71000000+600000 own:90000000<5000000+600000 ");
     for (int i = 1; i <= 2; i++) {
         calls = 0, fails = i, text[0] = '\0';
         assert_int_equal(gpu_relay_copy_staged(side, 3, own, peer, 12 * MIB), WEFT_ERR_SYSTEM);

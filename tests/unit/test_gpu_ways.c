@@ -267,8 +267,8 @@ static void what_is_read(void **state)
     assert_int_equal(links.link[2][0].links, 1);
     assert_int_equal(links.link[0][3].kind, GPU_LINK_NONE);
     assert_int_equal(links.link[1][3].kind, GPU_LINK_PCIE);
-    assert_int_equal(links.link[2][3].kind,
-                     GPU_LINK_NVLINK_UNKNOWN); /* the driver reports NVLink, and NVML does not */
+    /* The driver reports NVLink, and NVML does not. */
+    assert_int_equal(links.link[2][3].kind, GPU_LINK_NVLINK_UNKNOWN);
     unsetenv("FAKE_NVML_LINKS");
     read_machine(&links);
     assert_int_equal(links.link[0][1].kind, GPU_LINK_NVSWITCH);

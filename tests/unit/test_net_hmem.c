@@ -293,8 +293,8 @@ static void what_cannot_be_registered_says_why(void **context)
             assert_int_equal(d.calls[d.call_count - 1].bytes, CHUNK - START);
         assert_int_equal(net_get_gpu_descriptors(&end.net, own_gpu(START + 5), &bytes, descriptors),
                          !rows[i].why[0]);
-        assert_int_equal(d.call_count,
-                         rows[i].calls); /* a failed registration is not tried again */
+        /* A failed registration is not tried again. */
+        assert_int_equal(d.call_count, rows[i].calls);
         assert_int_equal(d.registered, !rows[i].why[0]);
         if (d.exports && !d.export_fails)
             assert_true(fcntl(d.exported, F_GETFD) < 0);

@@ -113,8 +113,8 @@ static void rails_that_lead_to_the_peer(void **context)
     assert_false(net_rail_usable(&end.net, peer, 2));
     peer->address[2] = end_address(1, 2);
     peer->peer_rail[2] = 5;
-    peer->closed_rails =
-        1 << 2; /* bit 2 means rail 2 of the peer, which is not rail 2 of this end */
+    /* Bit 2 means rail 2 of the peer, which is not rail 2 of this end. */
+    peer->closed_rails = 1 << 2;
     assert_true(net_rail_usable(&end.net, peer, 2));
     peer->closed_rails = 1 << 5;
     assert_false(net_rail_usable(&end.net, peer, 2));
@@ -282,8 +282,8 @@ static void something_comes_over_a_rail(void **context)
     assert_false(peer->probed);
     strcpy(peer->suspected_failure, "x");
     peer->silent_ns = 5;
-    net_mark_live(peer,
-                  0); /* its current rail is suspected, so the reply counts for the peer only */
+    /* The current rail is suspected, so the reply counts for the peer only. */
+    net_mark_live(peer, 0);
     assert_int_equal(peer->live_rails, 1);
     assert_int_equal(peer->live_ns, 5);
 }
@@ -551,8 +551,8 @@ static void messages_move_to_another_rail(void **context)
     assert_int_equal(peer->silent_ns, 0);
     assert_int_equal(end.net.rails[0].sends_in_flight, 0);
     assert_true(end.net.rails[0].carried_messages);
-    assert_int_equal(sent_count,
-                     1); /* not the message on another rail, and not the queued message */
+    /* The message on another rail and the queued message are not sent again. */
+    assert_int_equal(sent_count, 1);
     assert_int_equal(sent[0].to, end_address(1, 1));
     assert_int_equal(sent[0].number, 31);
     assert_true(on_it->in_flight && elsewhere->in_flight && !queued->in_flight);

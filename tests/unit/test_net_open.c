@@ -431,8 +431,8 @@ static void receives_are_posted_for_the_peers_of_the_job(void **context)
     selection.count = 1;
     for (int i = 0; i < 4; i++) {
         o.posts_by_rail[0] = o.agreed = o.open_count = 0;
-        o.lacks[0] =
-            "none"; /* infos[0] is used again in the next round, so it stays the description */
+        /* infos[0] is used again in the next round, so it stays the description. */
+        o.lacks[0] = "none";
         selection.info[0] = &infos[0];
         world.npes = rows[i].npes;
         assert_int_equal(open_net(), WEFT_ERR_PEER_DEAD);

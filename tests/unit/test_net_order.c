@@ -274,13 +274,12 @@ static void a_quiet_requests_acknowledgements_and_waits(void **context)
         net_flush_requests(&end.net, peer, false);
     }
     assert_int_equal(net_complete_context(&end.state), WEFT_OK);
-    assert_false(peer->quiet_follows); /* several messages were flushed; it is unknown which one the
-                                          quiet follows */
+    assert_false(peer->quiet_follows); /* a quiet follows only the last of these messages */
     give(1);
     net_flush_requests(&end.net, peer, true);
     sent_count = 0;
-    assert_int_equal(net_complete_context(&end.state),
-                     WEFT_OK); /* the message has requested an acknowledgement */
+    /* The message has requested an acknowledgement. */
+    assert_int_equal(net_complete_context(&end.state), WEFT_OK);
     assert_int_equal(sent_count, 0);
 }
 
@@ -716,8 +715,8 @@ static void asking(void **context)
     assert_int_equal(record->offset, 24);
     assert_int_equal(wanted->bytes, 77);
     come(1, wanted->token, 0, 0, WEFT_ERR_RANGE);
-    assert_int_equal(end.state.failed,
-                     WEFT_ERR_RANGE); /* the answer is detached, so the context fails */
+    /* The answer is detached, so the context fails. */
+    assert_int_equal(end.state.failed, WEFT_ERR_RANGE);
     end.state.failed = WEFT_OK;
     memset(data.data, 3, sizeof data.data);
     meanwhile = the_answer_to_a_query_comes;

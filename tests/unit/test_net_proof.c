@@ -12,11 +12,11 @@ enum { LINE = GPU_LINE_BYTES };
 static unsigned char lines[2 * END_PES * LINE];
 
 static struct {
-    int lie;              /* number of NIC writes that corrupt one byte; -1: reads do */
-    int byte;             /* index of that byte */
-    unsigned failing;     /* bit per rail: an access over it sets proof_failed */
-    int steps, fail_step; /* number of the calls below; the call that fails with WEFT_ERR_TIMEOUT,
-                             0: none */
+    int lie;          /* number of NIC writes that corrupt one byte; -1: reads do */
+    int byte;         /* index of that byte */
+    unsigned failing; /* bit per rail: an access over it sets proof_failed */
+    /* Number of calls of step(); the call that fails with WEFT_ERR_TIMEOUT, 0: none. */
+    int steps, fail_step;
     int moves, completes, copies, puts, gets;
     uint8_t rails[16]; /* gpu_rails at each transfer */
     bool proving[16], writes[16];
@@ -129,8 +129,8 @@ void __wrap_net_close_state(struct path_state *state);
 void __wrap_net_close_state(struct path_state *state)
 {
     assert_ptr_equal(state, &end.state);
-    assert_int_equal(pthread_mutex_trylock(&end.net.lock),
-                     0); /* net_close_state() takes the lock itself */
+    /* net_close_state() takes the lock itself. */
+    assert_int_equal(pthread_mutex_trylock(&end.net.lock), 0);
     pthread_mutex_unlock(&end.net.lock);
     p.closes++;
 }

@@ -144,8 +144,8 @@ static void a_nic_that_refuses_or_has_failed_has_no_key(void **context)
     refused = 2;
     net_get_own_rail_keys(&end.net, SEG_HEAP, 1, keys);
     refused = 0;
-    net_get_own_rail_keys(&end.net, SEG_HEAP, 1,
-                          keys); /* a failed registration is not tried again */
+    /* A failed registration is not tried again. */
+    net_get_own_rail_keys(&end.net, SEG_HEAP, 1, keys);
     assert_int_equal(keys[1].known, 0);
     assert_int_equal(keys[2].known, 1);
     assert_int_equal(end.memory_count, 1);

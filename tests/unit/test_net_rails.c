@@ -270,11 +270,11 @@ static void where_a_peer_is(void **state)
     struct net_peer peer = {.address = {9, 7, FI_ADDR_NOTAVAIL, 8}};
     (void)state;
     assert_string_equal(net_address_text(&rail, 1, &peer, text), " at 10.1.0.2:4711");
-    assert_string_equal(net_address_text(&rail, 0, &peer, text),
-                        ""); /* the provider does not report the address */
+    /* The provider does not report the address. */
+    assert_string_equal(net_address_text(&rail, 0, &peer, text), "");
     assert_string_equal(net_address_text(&rail, 2, &peer, text), "");
-    assert_string_equal(net_address_text(&rail, 3, &peer, text),
-                        ""); /* the address is longer than the buffer */
+    /* The address is longer than the buffer. */
+    assert_string_equal(net_address_text(&rail, 3, &peer, text), "");
     rail.av = NULL;
     assert_string_equal(net_address_text(&rail, 1, &peer, text), "");
 }

@@ -88,8 +88,8 @@ static int open_end(void **context)
     end.net.stripe_bytes = LEAST;
     ends = (struct net_ends){.rails = 0xff};
     for (int i = 0; i < END_RAILS; i++) {
-        peer->peer_rail[i] =
-            (uint8_t)(END_RAILS - 1 - i); /* the peer numbers the rails in reverse order */
+        /* The peer numbers the rails in reverse order. */
+        peer->peer_rail[i] = (uint8_t)(END_RAILS - 1 - i);
         ends.keys[i] =
             (struct net_key){.key = 70 + (uint64_t)i, .base = (uint64_t)(i + 1) << 40, .known = 1};
         end.net.rails[i].traits =
@@ -176,8 +176,8 @@ static void transfers_are_cut(void **context)
     complete(1);
     assert_int_equal(peer->silent_ns, 5);
     complete(0);
-    assert_int_equal(peer->silent_ns,
-                     0); /* the completion came over the peer's current rail: the peer is live */
+    /* The completion came over the peer's current rail, so the peer is live. */
+    assert_int_equal(peer->silent_ns, 0);
     complete(2);
     assert_int_equal(channel->writes + channel->striped_writes + end.state.in_flight, 0);
     assert_int_equal(end.net.fragment_count + (int)peer->fragments, 0);
@@ -297,8 +297,8 @@ static void by_the_reported_speed(void **context)
     complete_all();
     end.net.rails[2].mbps = 0;
     end.net.rails[1].mbps = 0;
-    ends.rails =
-        1; /* only the first rail carries this memory, though it should carry no large transfers */
+    /* Only the first rail carries this memory, though it should carry no large transfers. */
+    ends.rails = 1;
     transfer(FRAGMENT, true, true);
     expect_rails(0, "0");
     complete_all();
@@ -446,8 +446,8 @@ static void a_rail_fails(void **context)
     transfer(FRAGMENT, true, true); /* a fragment that waits for no peer is sent at once */
     expect_rails(3, "0");
     const struct net_control closed = {.kind = NET_CLOSED_RAIL, .rail = peer->peer_rail[2]};
-    net_handle_control(&end.net, &end.peers[2],
-                       &closed); /* the record of another PE has no effect */
+    /* The record of another PE has no effect. */
+    net_handle_control(&end.net, &end.peers[2], &closed);
     net_stripe_advance(&end.net);
     assert_int_equal(end.access_count, 4);
     lost_count = 0;
@@ -777,8 +777,8 @@ static void control_records_name_existing_rails(void **context)
     assert_int_equal(peer->close_demanded, 0);
     net_handle_control(&end.net, peer,
                        &(struct net_control){.kind = NET_CLOSED_RAIL, .rail = NET_RAILS - 1});
-    assert_int_equal(peer->closed_rails,
-                     1 << (NET_RAILS - 1)); /* the peer may have more rails than this PE */
+    /* The peer may have more rails than this PE. */
+    assert_int_equal(peer->closed_rails, 1 << (NET_RAILS - 1));
     send_control_records();
     assert_int_equal(control_count, 0);
     net_handle_control(&end.net, peer,
