@@ -27,9 +27,10 @@ enum {
 
 static struct {
     int fd;
-    char *device;                   /* GPU address of the memory */
-    char text[4096];                /* log of the calls */
-    int calls, fail_at, fail_count; /* calls of map; the first that fails; how many fail */
+    char *device;    /* GPU address of the memory */
+    char text[4096]; /* log of the calls */
+    /* Number of calls of map; number of the first that fails; how many fail. */
+    int calls, fail_at, fail_count;
     weft_status failure;
     int mapped, forgotten, closed;
     weft_status tested; /* result of map_test() in tests that wrap it */

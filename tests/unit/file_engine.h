@@ -63,7 +63,7 @@ static struct thread *running; /* NULL: the test itself runs */
 
 static struct {
     int started, refuse, joined, mutexes, conds, yields, naps;
-    int signals, broadcasts; /* not counted */
+    int signals, broadcasts; /* unused */
     bool told;               /* the condition that the test waits for was signalled */
     const pthread_cond_t *waits;
 } sched;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shows how many requests of which size a file uses, and which backend, as the environment
- * demands. */
+/* Shows which backend a file uses, and how many requests of which size, by the environment
+ * variables. */
 #include "file/file.h"
 
 #include "base/config.h"

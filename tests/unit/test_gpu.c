@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shows what a PE's GPU part makes over the stand-in of the CUDA driver, and what it reports when
- * something is wrong. Each use of each driver function may fail, and no object is left. */
+/* Shows that the GPU part of a PE works over the stand-in of the CUDA driver, and what it reports
+ * when something is wrong. Each driver function may fail at each of its uses, and no object is
+ * left. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

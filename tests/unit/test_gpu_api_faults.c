@@ -266,8 +266,8 @@ static void every_call_may_fail(void **state)
     assert_true(faults > 50);
 }
 
-/* A test whose value cannot be read fails. Without that check it would find the 0 that the variable
- * holds. */
+/* weft_test() fails if it cannot read the variable. Its initial value 0 would match the expected
+ * 0. */
 static void what_cannot_be_read_is_no_finding(void **state)
 {
     (void)state;

@@ -149,7 +149,7 @@ static void scratch_stops(void **state)
     assert_expired(11);
 }
 
-/* The last word of each LL unit arrives later than its other words. */
+/* The last word of each LL unit arrives late, and one unit later than the other. */
 static void units_of_packets(void **state)
 {
     enum { UNITS = 3 };

@@ -247,7 +247,7 @@ static void a_mapping_serves_all_who_ask(void **state)
     end(&third);
     assert_int_equal(map->idle_count, 3);
     assert_int_equal(map->idle_bytes, 6 * PAGE);
-    assert_true(map_own_trim(map, 4 * PAGE)); /* unmaps the one that was ended first */
+    assert_true(map_own_trim(map, 4 * PAGE)); /* unmaps the mapping that was ended first */
     expect("U0 ");
     assert_int_equal(map->idle_bytes, 4 * PAGE);
     first = map_own(16 * MIB + PAGE, 1);

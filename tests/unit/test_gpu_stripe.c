@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs striped copies by PEs that are threads over the stand-in of the CUDA driver, and makes each
- * driver call fail once. A copy is right, or it fails with a message and nothing of it is running
- * any more; nothing is left. Shows also that a copy works while the heap grows. */
+ * driver call fail once. A copy is right, or it fails with a message and no part of it is still
+ * running. No object is left. Shows also that a copy works while the heap grows. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -51,7 +51,7 @@ struct pe {
     int pe;
     weft_status opened, copied[COPIES];
     char sentence[512], text[200];
-    bool right[COPIES]; /* data of the other PE that arrived right */
+    bool right[COPIES]; /* the data of the other PE are right */
 };
 
 /* Data that a PE puts with its copy. */

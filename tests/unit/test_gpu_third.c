@@ -363,7 +363,7 @@ static void the_best_third_is_taken(void **state)
     assert_string_equal(windows[2].relay_text, "over GPU 4 (bus4), which reaches both by NVLink");
     assert_int_equal(windows[0].relay, -1);
     expect("open4 ");
-    link(3, 1), link(3, 2); /* equally fast, and its number is nearer */
+    link(3, 1), link(3, 2); /* equally fast, and the first after the own GPU */
     only_slot_two(GPU_RELAY_WHERE_NEEDED);
     assert_int_equal(relay_of(2), 3);
     rank[3][1] = 2;
@@ -533,7 +533,8 @@ static void a_further_third_is_opened_for_a_part(void **state)
     expect("open4 init4 1>4 2>4 1>3 0>3 ");
     assert_int_equal(windows[2].stripes, 3);
     assert_int_equal(windows[0].stripes, 1);
-    for (int i = 1; i <= 3; i++) { /* the context, the own window, the peer's window */
+    /* Fail in turn: the context, the own window, the peer's window. */
+    for (int i = 1; i <= 3; i++) {
         calls = 0;
         fails = i;
         assert_int_equal(gpu_relay_open(&gpu, 4, 3), -1);
@@ -595,8 +596,8 @@ static void memory_that_it_cannot_access_goes_around(void **state)
     assert_false(gpu_relay_reaches(side, (void *)0x90001000));
     gpu.heap.reservation = 0x70000000;
     text[0] = '\0';
-    for (int i = 1; i <= 6;
-         i++) { /* fail in turn: context, addresses, memory, mapping, access of either GPU */
+    /* Fail in turn: the context, addresses, memory, its mapping, access of both GPUs. */
+    for (int i = 1; i <= 6; i++) {
         calls = 0;
         fails = i;
         assert_int_equal(gpu_relay_copy_staged(side, 3, peer, own, 8),

@@ -410,7 +410,7 @@ static void a_peer_has_one_staging_buffer(void **context)
         for (int r = 2; r < NET_RAILS; r++)
             assert_int_equal(keys[r].known, 0);
     }
-    /* A NIC fails while its key is in use; then a peer asks after that failure. */
+    /* A NIC fails while its key is in use; then another peer queries its buffer. */
     end.net.rails[0].endpoint = NULL;
     net_get_staging_buffer(&end.net, peer, 40000, keys);
     assert_int_equal(keys[0].known, 0);

@@ -59,8 +59,8 @@ static int open_end(void **context)
     end_open(&end, key, 8);
     end.look = log_sent;
     peer = &end.peers[1];
-    for (int pe = 1; pe < END_PES;
-         pe++) { /* what end_open() sent is acknowledged, and no answer is pending */
+    /* What end_open() sent is acknowledged, and no answer is pending. */
+    for (int pe = 1; pe < END_PES; pe++) {
         net_release_acknowledged(&end.net, &end.peers[pe], END_REQUESTS, 0);
         end.peers[pe].acknowledged = END_REQUESTS;
         end.peers[pe].pending_answers = 0;
@@ -345,8 +345,9 @@ static void a_peer_is_given_up(void **context)
     assert_string_equal(end.peers[2].sentence, "it failed; no other NIC reaches it");
 }
 
-/* A peer that owes something and sends nothing for 3 s is probed over all rails, and again each
- * second. Time in which this process does not run is not counted. */
+/* A peer that sends nothing for 3 s, although an acknowledgement, an answer or a fragment is due,
+ * is probed over all rails, and again each second. Time in which this process does not run is not
+ * counted. */
 static void a_silent_peer_is_probed(void **context)
 {
     (void)context;
@@ -366,7 +367,7 @@ static void a_silent_peer_is_probed(void **context)
         check_peers(28, 100 * ms);
         check_peers(1, 99 * ms);
         assert_int_equal(peer->silent_ns, 2999 * ms);
-        check_peers(1, 19 * ms); /* too soon to check: these ns count with the next check */
+        check_peers(1, 19 * ms); /* too soon for a check: these 19 ms count with the next one */
         assert_int_equal(peer->silent_ns, 2999 * ms);
         assert_int_equal(sent_count, 0);
         check_peers(1, 1 * ms);

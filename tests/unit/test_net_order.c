@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shows what fence and quiet of path net wait for and what they request, and how callers wait for
- * answers. The rows set each count of a channel to zero or to another value. */
+ * answers. The tests set each count of a channel to zero or to another value. */
 #include "unit/net_end.h"
 
 #include "base/status.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shows which NICs the PEs of a job use. A row has the NICs that each PE of some nodes can use and
+/* Shows which NICs the PEs of a job use. A row has the NICs that each PE of some nodes can use, and
  * the expected division. A NIC is written as its name (a letter), its distance (0 is the nearest),
- * its network (a digit, '-' if unknown), and an address if two PEs share it: "a01", "b3-". A '*'
- * after it means that several such NICs are faster than one; '+' and '.' are a high and a low
- * speed. */
+ * its network (a digit, '-' if unknown), and a capital letter for its address if PEs share one:
+ * "a01", "b3-", "b02X". '*' after it: several such NICs are faster than one; '+': 2000 Mb/s; '.':
+ * 1000 Mb/s. */
 #include "path/net/pick.h"
 
 #include <ctype.h>

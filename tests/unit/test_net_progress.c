@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shows what path net does with each kind of completion and of error, and what it reports to which
- * peer. Shows also what one wait does, whose steps are a double. One end has three NICs, whose
- * completion queues the test fills. */
+/* Shows what path net does with each kind of completion and of error, what it reports, and which
+ * peer it marks. Shows also what one wait does, whose steps are a double. One end has three NICs,
+ * whose completion queues the test fills. */
 #include "unit/net_end.h"
 
 #include "base/status.h"

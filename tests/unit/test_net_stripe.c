@@ -515,7 +515,7 @@ static void no_rail_leads_there(void **context)
     transfer(FRAGMENT, true, true);
     net_stripe_failed(&end.net, &end.net.rails[2], end.accesses[0].post, "pulled");
     net_stripe_advance(&end.net);
-    assert_int_equal(peer->failed, WEFT_OK); /* the owner has still to close its NIC */
+    assert_int_equal(peer->failed, WEFT_OK); /* the owner has not closed its NIC yet */
     net_handle_control(&end.net, peer,
                        &(struct net_control){.kind = NET_CLOSED_RAIL, .rail = peer->peer_rail[2]});
     net_stripe_advance(&end.net);
@@ -563,7 +563,7 @@ static void a_rail_stands_still(void **context)
     struct net_rail *rail = &end.net.rails[1];
     for (int i = 0; i < 29; i++, net_stripe_advance(&end.net))
         now += 100 * ms;
-    now += 5000 * ms; /* a long pause counts only as one check */
+    now += 5000 * ms; /* a pause counts as one check, 100 ms */
     net_stripe_advance(&end.net);
     assert_int_equal(rail->stalled_ns, 3000 * ms);
     assert_true(rail->liveness_requested && !rail->liveness_confirmed);
@@ -835,7 +835,7 @@ static void transfers_between_segments(void **context)
     assert_int_equal(net_stripe_host(&end.state, at, local, LEAST - 1, true, &taken), WEFT_OK);
     expect_rails(0, "0000"); /* too small to be spread */
     complete_all();
-    home[2].known = 0; /* a retransmission over the first NIC would have no key */
+    home[2].known = 0; /* the first rail, the current one, has no key */
     assert_int_equal(net_stripe_host(&end.state, at, local, LEAST, true, &taken), WEFT_OK);
     assert_int_equal(taken, 0);
     peer->current_rail = 2;
