@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A way to map GPU memory for the CPU whose GPU memory is a file: it records what is mapped and can
- * refuse. cmocka.h comes first. */
+/* A mapping backend whose GPU memory is a file. It logs what is mapped and can fail. Include
+ * cmocka.h first. */
 #ifndef WEFT_TESTS_UNIT_FAKE_MAP_H
 #define WEFT_TESTS_UNIT_FAKE_MAP_H
 
@@ -27,12 +27,13 @@ enum {
 
 static struct {
     int fd;
-    char *device;                   /* addresses of the GPU */
-    char text[4096];                /* what was called */
-    int calls, fail_at, fail_count; /* calls of map: the first that fails, and how many do */
+    char *device;    /* GPU address of the memory */
+    char text[4096]; /* log of the calls */
+    /* Number of calls of map; number of the first that fails; how many fail. */
+    int calls, fail_at, fail_count;
     weft_status failure;
     int mapped, forgotten, closed;
-    weft_status tested; /* what map_test() finds, in a test that wraps it */
+    weft_status tested; /* result of map_test() in tests that wrap it */
     int tests;
 } fake;
 
@@ -70,7 +71,7 @@ static void fake_forget(struct gpu_map *map, struct map_memory *memory)
     fake.forgotten++;
 }
 
-/* In MiB of the device's memory. */
+/* The log has MiB of the device's memory. */
 static weft_status fake_do_map(struct gpu_map *map, struct map_memory *memory, size_t offset,
                                size_t bytes, char *at, struct map_piece *piece)
 {
@@ -132,7 +133,7 @@ static int fake_end(void **state)
     return close(fake.fd);
 }
 
-/* A GPU side with windows of 256 MiB; nothing is mapped, and `way` is the chosen one. */
+/* Makes a GPU with windows of 256 MiB and nothing mapped; `way` is the chosen backend. */
 static struct gpu_map *fake_make(const struct map_backend *way)
 {
     memset(&gpu, 0, sizeof gpu);
@@ -169,11 +170,11 @@ weft_status __wrap_map_test(struct gpu_map *of, int slot)
 {
     fake.tests++;
     assert_ptr_equal(of, gpu.heap.map);
-    gpu_map_test_area(of, slot)[GPU_MAP_TEST_BYTES - 1] = 't'; /* it is mapped */
+    gpu_map_test_area(of, slot)[GPU_MAP_TEST_BYTES - 1] = 't'; /* fails if the area is not mapped */
     return fake.tested ? base_fail(fake.tested, "nothing arrives") : WEFT_OK;
 }
 
-/* Where the CPU finds a part of a window; NULL: it does not. */
+/* Returns the CPU address of a part of a window; NULL: it is not mapped. */
 static inline const char *fake_at(int slot, size_t offset, size_t bytes)
 {
     const char *where = gpu_map_at(gpu.heap.map, slot, offset, bytes);
@@ -182,7 +183,7 @@ static inline const char *fake_at(int slot, size_t offset, size_t bytes)
     return where;
 }
 
-/* An allocation of a window becomes known; fd: -1 = it is the own part. */
+/* Adds an allocation of a window; fd -1: it is this PE's own. */
 static void fake_chunk(int slot, size_t offset, size_t bytes, int fd)
 {
     CUmemGenericAllocationHandle handles[SLOTS] = {11, 12, 13};

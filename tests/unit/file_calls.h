@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is beneath ops/file/file.c, which only records: each call can fail. cmocka.h comes first.
- * The program is linked with --wrap of all of it (CMakeLists.txt). */
+/* Doubles of what ops/file/file.c calls. They record each call and can fail. Include cmocka.h
+ * first. The program is linked with --wrap of all of them (CMakeLists.txt). */
 #ifndef WEFT_TESTS_UNIT_FILE_CALLS_H
 #define WEFT_TESTS_UNIT_FILE_CALLS_H
 
@@ -15,10 +15,10 @@
 
 enum { AT = 64, PEER = 2, READ_WRITE = WEFT_FILE_READ | WEFT_FILE_WRITE };
 
-static char calls[1024];  /* of what is beneath, one behind the other */
-static const char *fails; /* the call that fails; NULL = none */
+static char calls[1024];  /* log of the calls, in order */
+static const char *fails; /* the call that fails; NULL: none */
 static bool job_failed_, forked, made, measured, busy, other_thread, no_tunes;
-static struct file_transfer transfer; /* the latest one */
+static struct file_transfer transfer; /* the latest transfer */
 static struct weft_ctx own_ctx, second_ctx;
 static weft_file *opened;
 static char path_text[] = "/some/path";
@@ -212,7 +212,7 @@ int __wrap_unlink(const char *path)
     return 0;
 }
 
-/* Another thread may make the context at the same time. */
+/* Another thread may create the context at the same time. */
 weft_status __wrap_ctx_new(struct weft_job *job, struct weft_team *team, unsigned options,
                            struct weft_ctx **ctx);
 weft_status __wrap_ctx_new(struct weft_job *job, struct weft_team *team, unsigned options,

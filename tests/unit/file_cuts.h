@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What must be true of every cut of a transfer into pieces: for the unit test and for the fuzz
+/* Checks that hold for every cut of a transfer into pieces, for the unit test and the fuzz
  * target. */
 #ifndef WEFT_TESTS_FILE_CUTS_H
 #define WEFT_TESTS_FILE_CUTS_H
 
 #include "file/plan.h"
 
-/* NULL, or what is wrong. *count: how many pieces. */
+/* Returns NULL, or what is wrong with the cuts. *count: number of pieces. */
 static inline const char *wrong_cut(const struct file_shape *s, const struct file_cut *c, size_t at)
 {
     if (c->at != at)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of a file's engine: a queue, memory, a clock and threads in the test's hands. A thread
- * is a stack of its own that runs when another one waits for it, so that all is the same each time,
- * and who sleeps for ever is found. The program wraps what is defined here as __wrap_. */
+/* For tests of a file's engine: a queue, memory, a clock and threads that the test controls. A
+ * thread is a separate stack that runs when another thread waits for it, so each run is the same,
+ * and a thread that would sleep for ever fails the test. The program wraps what is defined here as
+ * __wrap_. */
 #ifndef WEFT_TESTS_FILE_ENGINE_H
 #define WEFT_TESTS_FILE_ENGINE_H
 
@@ -28,7 +29,7 @@ enum { BLOCK = 4096, CHUNK = 2 * BLOCK, DEPTH = 6, FILE_BYTES = 20 * CHUNK };
 /* --------------------------------------------------------------------------------------- memory */
 
 static struct {
-    int left, given, returned; /* allocations until one fails */
+    int left, given, returned; /* allocations until one fails; made; freed */
 } heap;
 
 void *__real_calloc(size_t n, size_t bytes);
@@ -58,12 +59,12 @@ static struct thread {
     bool lives;
     char stack[256 << 10];
 } threads[2];
-static struct thread *running; /* NULL: the test itself */
+static struct thread *running; /* NULL: the test itself runs */
 
 static struct {
     int started, refuse, joined, mutexes, conds, yields, naps;
-    int signals, broadcasts; /* without anybody who waits */
-    bool told;               /* the condition for which the test itself waits */
+    int signals, broadcasts; /* unused */
+    bool told;               /* the condition that the test waits for was signalled */
     const pthread_cond_t *waits;
 } sched;
 
@@ -86,7 +87,7 @@ static void new_thread(struct thread *t, void *(*body)(void *), void *argument)
     makecontext(&t->here, thread_body, 0);
 }
 
-/* Each thread that need not wait runs until it must. False: there is none. */
+/* Runs each thread that does not wait until it waits. Returns false if there is none. */
 static bool run_threads(void)
 {
     bool any = false;
@@ -231,13 +232,13 @@ static unsigned char disk[FILE_BYTES], memory[FILE_BYTES] __attribute__((aligned
 
 static struct {
     struct file_io *given[64];
-    int count, all; /* under way; ever */
+    int count, all; /* requests in flight; requests so far */
     unsigned depth;
-    int opens, closes, pushes, wakes, takes, holds; /* holds: takes that come back with nothing */
-    uint64_t waits[64];                             /* of each take() */
-    int64_t results[64];                            /* of each request, in order; 0: it is whole */
+    int opens, closes, pushes, wakes, takes, holds; /* holds: number of takes that return nothing */
+    uint64_t waits[64];                             /* wait of each take() */
+    int64_t results[64]; /* result of each request, in order; 0: all its bytes */
     int open_fails, error;
-    void (*meanwhile)(void); /* within the next take() that waits */
+    void (*meanwhile)(void); /* called in the next take() that waits */
 } queue;
 
 static struct file_engine *engine;
@@ -280,7 +281,7 @@ static void queue_push(struct file_queue *q)
     queue.pushes++;
 }
 
-/* All that was given, the last first. */
+/* Returns all requests in flight, the last one first. */
 static struct file_io *queue_take(struct file_queue *q, uint64_t wait_ns, int *error)
 {
     struct file_io *list = NULL;
@@ -327,11 +328,12 @@ static const struct file_backend backend = {.name = "by hand",
 
 static struct {
     int gets, puts, settles, drops;
-    int fails_at;            /* the get or put of this number, from 1 */
-    int settle_fails;        /* so many */
-    int marks, passes_after; /* the GPU needs so many looks for each copy; 0: it is done at once */
+    int fails_at;     /* number of the get or put that fails, from 1 */
+    int settle_fails; /* number of completions that fail */
+    /* Queries of the event until a copy is complete; 0: it is complete at once. */
+    int marks, passes_after;
     int mark_fails_at, looks;
-    unsigned lanes; /* bits */
+    unsigned lanes; /* bit per internal stream */
     bool pinned;
 } places;
 static int mark, some_gpu;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of the pieces of a transfer: an engine over a queue that only notes what it is given,
- * with buffers, GPU and file system in the test's hands. The program wraps what is defined here as
- * __wrap_. */
+/* For tests of the pieces of a transfer: an engine over a queue that only records its requests. The
+ * test controls buffers, GPU and file system. The program wraps what is defined here as __wrap_. */
 #ifndef WEFT_TESTS_FILE_PIECE_H
 #define WEFT_TESTS_FILE_PIECE_H
 
@@ -106,7 +105,7 @@ void __wrap_gpu_unpin_range(struct gpu *gpu, const void *address, size_t bytes)
     assert_ptr_equal(gpu, pinned.gpu);
     assert_ptr_equal(address, pinned.address);
     assert_int_equal(bytes, pinned.bytes);
-    assert_ptr_equal(maps.made, address); /* still mapped */
+    assert_ptr_equal(maps.made, address); /* the memory is still mapped */
 }
 
 void *__real_mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset);
@@ -166,7 +165,7 @@ static int sized(int fd, struct stat *st)
 static struct opened_file file;
 static struct file_engine *engine;
 static struct file_op op;
-static int gpus[GPUS]; /* stand for GPUs, of which only the address counts */
+static int gpus[GPUS]; /* their addresses stand for GPUs */
 static char memory[4 * CHUNK] __attribute__((aligned(BLOCK)));
 
 static struct gpu *gpu(int i)

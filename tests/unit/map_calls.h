@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is beneath ops/rma/map.c, which only records: each call can fail. cmocka.h comes first. The
- * program is linked with --wrap of all of it (CMakeLists.txt). */
+/* Doubles of what ops/rma/map.c calls. They record each call and can fail. Include cmocka.h first.
+ * The program is linked with --wrap of all of them (CMakeLists.txt). */
 #ifndef WEFT_TESTS_UNIT_MAP_CALLS_H
 #define WEFT_TESTS_UNIT_MAP_CALLS_H
 
@@ -29,7 +29,7 @@ static struct {
 static struct gpu_map map;
 static struct gpu_map_window windows[OPS_PES];
 static _Atomic unsigned char ready[OPS_PES][GRANULES];
-static char cpu[OPS_PES][OPS_GPU_BYTES]; /* where windows are mapped */
+static char cpu[OPS_PES][OPS_GPU_BYTES]; /* CPU addresses of the windows */
 static struct gpu_map_limits limits = {11, 22, 33, 44};
 static char some_memory[64];
 

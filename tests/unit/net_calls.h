@@ -23,10 +23,10 @@ static struct net_peer *net_peer;
 static struct peer to_peer;
 static char gpu_here; /* its address stands for a GPU */
 static _Alignas(8) unsigned char local[20000], room[4][4096];
-static bool ready; /* the end is open: calls are noted */
+static bool ready; /* the end is open: doubles log their calls */
 static bool local_is_device;
-static char trace[2048];    /* of the calls */
-static int calls, fails_at; /* those with a status; 0 = none */
+static char trace[2048];    /* log of the calls */
+static int calls, fails_at; /* calls with a status; number of the call that fails, 0: none */
 static struct net_record *records[64];
 static int record_count;
 
@@ -264,7 +264,7 @@ DOUBLE(weft_status, gpu_copy,
     assert_ptr_equal(gpu, &gpu_here);
     assert_int_equal(lane, 2);
     assert_int_equal(manner, GPU_DONE);
-    assert_false(is_locked()); /* other threads run while the lock is released */
+    assert_false(is_locked()); /* the lock is released, so that other threads can run */
     assert_true(out != (src == local));
     log_call("%s:%zu ", out ? "to_gpu" : "from_gpu", bytes);
     memcpy(dst, src, bytes);
@@ -306,8 +306,8 @@ static struct remote at(enum segment_id segment, size_t offset)
     return (struct remote){&to_peer, segment, offset};
 }
 
-/* The operation `run` makes these calls; and none of those with a status behind one that has
- * failed. */
+/* Checks that the operation `run` makes these calls, and that no call with a status follows a
+ * failed one. */
 static void expect(weft_status (*run)(void), const char *calls_expected)
 {
     trace[0] = '\0';
@@ -328,7 +328,7 @@ static void expect(weft_status (*run)(void), const char *calls_expected)
     fails_at = 0;
 }
 
-/* Once more, for its records. */
+/* Runs the operation once more; its records are then in `records`. */
 static void again(weft_status (*run)(void))
 {
     record_count = 0;

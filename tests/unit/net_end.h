@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One end of path net, PE 0 of three, over three NICs whose endpoints keep what is sent: for tests
- * that feed it messages. */
+/* PE 0 of three PEs with path net over three NICs, whose endpoints record what the PE sends. For
+ * tests that feed messages to it. */
 #ifndef WEFT_TESTS_NET_END_H
 #define WEFT_TESTS_NET_END_H
 
@@ -13,10 +13,10 @@
 enum {
     END_PES = 3,
     END_RAILS = 3,
-    END_HEAP_BYTES = 20480, /* gets of it take several messages */
+    END_HEAP_BYTES = 20480, /* a get of the heap takes several messages */
     END_RECEIVES = 4,
     END_SENT = 512,
-    END_REQUESTS = 5, /* that this end has sent to each peer */
+    END_REQUESTS = 5, /* requests that this end has sent to each peer */
     END_ANSWER_BYTES = 24
 };
 
@@ -24,23 +24,23 @@ struct net_end {
     struct path_world world;
     char *map[END_PES][SEG_COUNT];
     struct path_common net;
-    struct net_peer peers[END_PES + 1]; /* one more, which is none of the job */
+    struct net_peer peers[END_PES + 1]; /* one more than the job has; no code may use it */
     struct net_state state;
     struct net_channel channels[END_PES];
     int touched[END_PES];
     _Alignas(8) unsigned char heap[END_HEAP_BYTES];
-    unsigned char answer[END_ANSWER_BYTES]; /* to a query of this end to PE 1 */
-    uint64_t token;                         /* of that */
+    unsigned char answer[END_ANSWER_BYTES]; /* answer to a query of this end to PE 1 */
+    uint64_t token;                         /* token of that query */
     struct net_message *posted[END_RECEIVES + 1];
     int posted_count;
-    struct net_message *sent[END_SENT]; /* not known to have left */
+    struct net_message *sent[END_SENT]; /* messages without a completion of their send */
     int sent_count;
-    void (*look)(struct net_end *end, const unsigned char *bytes,
-                 size_t count);                           /* at all it sends */
-    fi_addr_t sent_to;                                    /* of what `look` sees: end_address() */
+    /* Called with each sent message. */
+    void (*look)(struct net_end *end, const unsigned char *bytes, size_t count);
+    fi_addr_t sent_to; /* destination of the message that `look` gets: end_address() */
     ssize_t (*refuse)(struct net_end *end, fi_addr_t to); /* what fi_send returns; NULL: 0 */
     bool refuse_receives;
-    struct end_access { /* remote accesses posted */
+    struct end_access { /* posted remote accesses */
         struct net_post *post;
         int rail;
         bool write;
@@ -50,13 +50,13 @@ struct net_end {
         fi_addr_t to;
     } accesses[64];
     int access_count;
-    ssize_t (*refuse_access)(struct net_end *end, int rail,
-                             bool write); /* NULL: every access is accepted */
+    /* NULL: every access is accepted. */
+    ssize_t (*refuse_access)(struct net_end *end, int rail, bool write);
     struct fid_ep endpoints[END_RAILS + 1];
-    int closed_count;  /* of endpoints */
+    int closed_count;  /* closed endpoints */
     uint64_t keys[64]; /* requested keys */
     int key_count;
-    struct end_memory { /* registered */
+    struct end_memory { /* registered memory */
         struct fid_mr *handle;
         int rail;
         uintptr_t base;
@@ -65,13 +65,14 @@ struct net_end {
         bool closed;
     } memories[64];
     int memory_count, memory_closed;
-    int (*refuse_memory)(struct net_end *end, int rail); /* an error; NULL: none */
+    /* Error of a registration; NULL: none fails. */
+    int (*refuse_memory)(struct net_end *end, int rail);
     struct fid_domain domains[END_RAILS + 1];
 };
 
-static struct net_end *end_here; /* operations of libfabric have no pointer of the user */
+static struct net_end *end_here; /* operations of libfabric get no user pointer */
 
-/* Of a peer over a rail of this end. */
+/* Address of a peer over a rail of this end. */
 static fi_addr_t end_address(int pe, int rail)
 {
     return (fi_addr_t)(10 * pe + rail);
@@ -232,7 +233,7 @@ static void end_open(struct net_end *end, const uint8_t key[SIPHASH_KEY_BYTES], 
                                     .wake_descriptor = -1};
     end->net.blocked_sends_end = &end->net.blocked_sends;
     end->net.incomplete_end = &end->net.incomplete;
-    /* One NIC more than rail_count, and one peer: code that uses them has counted too far. */
+    /* One NIC and one peer more than the counts say: a test fails if code counts too far. */
     for (int i = 0; i <= END_RAILS; i++) {
         end->domains[i].mr = &memory;
         end->endpoints[i] =
@@ -267,7 +268,8 @@ static void end_open(struct net_end *end, const uint8_t key[SIPHASH_KEY_BYTES], 
     end_sends_complete(end);
 }
 
-/* A message of `count` bytes comes over the first NIC, and all that is to be done is. */
+/* Receives a message of `count` bytes over the first NIC, then sends answers and retries sends
+ * until none is left. */
 static inline void end_feed(struct net_end *end, const void *bytes, size_t count)
 {
     struct net_message *message = end->posted[--end->posted_count];
@@ -283,8 +285,8 @@ static inline void end_feed(struct net_end *end, const void *bytes, size_t count
         abort();
 }
 
-/* An end with nothing in flight: the answers that end_open() requested are dropped, and peers have
- * executed all requests. */
+/* Opens an end with nothing in flight: the answers that end_open() requested are cancelled, and
+ * peers have executed all requests. */
 static inline void end_open_idle(struct net_end *end, const uint8_t key[SIPHASH_KEY_BYTES])
 {
     end_open(end, key, 8);

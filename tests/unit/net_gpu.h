@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An end of path net (net_end.h) whose PE has a GPU, of which one allocation is registered by
- * doubles of the provider and of the driver: for tests of net_hmem.c. */
+/* An end of path net (net_end.h) whose PE has a GPU. Doubles of the provider and of the driver
+ * register one allocation of that GPU. For tests of hmem.c. */
 #ifndef WEFT_TESTS_NET_GPU_H
 #define WEFT_TESTS_NET_GPU_H
 
@@ -22,9 +22,9 @@ enum {
     MIB = 1 << 20,
     CHUNK = NET_CHUNK_BYTES,
     WINDOW_BYTES = 4 * CHUNK + 5 * MIB,
-    START = 3 * MIB,          /* of the allocation, */
-    BYTES = 2 * CHUNK,        /* which ends in the third chunk */
-    NIC_LINES = START + 4096, /* offset of the lines of proofs */
+    START = 3 * MIB,          /* start of the allocation */
+    BYTES = 2 * CHUNK,        /* size of the allocation, which ends in the third chunk */
+    NIC_LINES = START + 4096, /* offset of the memory of path tests */
     VERSION_OLD = FI_VERSION(1, 19),
     VERSION_NEW = FI_VERSION(1, 20),
 };
@@ -35,17 +35,17 @@ static struct net_peer *peer;
 static struct gpu gpu;
 static struct gpu_window windows[2];
 static struct boot boot = {.local_pe = 1, .npes = END_PES, .local_npes = 2};
-static unsigned char window[8192]; /* stands for the first bytes behind NIC_LINES - 4096 */
+static unsigned char window[8192]; /* stands for the first bytes of the allocation */
 
 static struct {
     int writes_asked, flushes;
     enum gpu_nic_writes writes;
-    int chunks_asked, exports, exported; /* the descriptor of the last export */
+    int chunks_asked, exports, exported; /* file descriptor of the last export */
     uintptr_t exported_at;
     size_t exported_bytes;
     bool export_fails;
     size_t chunk_start, chunk_bytes; /* the allocation */
-    /* By rail: what the provider refuses. */
+    /* Bit per rail: the provider rejects a registration by dma-buf, by address. */
     unsigned refuses_dmabuf, refuses_address;
     int registered, closed;
     struct {
@@ -139,7 +139,7 @@ static int close_registered(struct fid *fid)
     return 0;
 }
 
-/* As libfabric 1.20 has it. */
+/* struct fi_mr_dmabuf of libfabric 1.20. */
 struct dmabuf_of {
     int fd;
     uint64_t offset;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A peer of one end of path net with slots for three staged fragments: for tests of stage.c. The
- * GPU's copies are logged, not made. */
+/* A peer of one end of path net with slots for three staged fragments. Doubles log the copies of
+ * the GPU and make none. For tests of stage.c. */
 #ifndef WEFT_TESTS_NET_PARCEL_H
 #define WEFT_TESTS_NET_PARCEL_H
 
@@ -147,7 +147,7 @@ void __wrap_net_stage_cancel_query(struct path_common *net, struct net_peer *of)
     forgotten++;
 }
 
-/* The record that notifies the owner of a fragment. */
+/* Control record that notifies the owner of a fragment. */
 static struct word {
     struct net_head head;
     struct net_record record;
@@ -178,7 +178,7 @@ static int open_end(void **context)
     channel = &end.channels[1];
     peer->stage = stage = calloc(1, sizeof *stage);
     assert_non_null(stage);
-    /* One more, which no fragment may use. */
+    /* One fragment more, which must stay unused. */
     stage->fragments = calloc(SLOTS + 1, sizeof *stage->fragments);
     assert_non_null(stage->fragments);
     stage->fragments[SLOTS].in_flight = true;
@@ -206,7 +206,7 @@ static int shut_end(void **context)
 
 enum { WRITE = 1, HERE = 2, THERE = 4, DEVICE = 8, SURE = 16, PROOF = 32, SPREAD = 64 };
 
-/* A fragment of `bytes` bytes at offset 240 of the peer's segment. */
+/* Begins a fragment of `bytes` bytes at offset 240 of the peer's segment. */
 static struct net_staged_fragment *begin(int what, enum segment_id segment, size_t bytes)
 {
     struct net_staged_fragment fragment = {.post = {.kind = NET_POST_STAGED, .peer = peer},
@@ -229,7 +229,7 @@ static struct net_staged_fragment *begin(int what, enum segment_id segment, size
     return &stage->fragments[(stage->last_begun - 1) % SLOTS];
 }
 
-/* The access that was posted last is complete. */
+/* Completes the access that was posted last. */
 static void access_done(void)
 {
     net_stage_completed(&end.net, end.accesses[end.access_count - 1].post, true);

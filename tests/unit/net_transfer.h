@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transfers with GPU memory from one end of path net to PE 1, which log the fragments that begin:
- * for tests of stage_begin.c. Keys, registrations, copies, requests and waits are doubles. */
+/* Transfers of GPU memory between one end of path net and PE 1. Doubles stand for keys,
+ * registrations, copies, requests and waits, and log the fragments that begin. For tests of
+ * stage_begin.c. */
 #ifndef WEFT_TESTS_NET_TRANSFER_H
 #define WEFT_TESTS_NET_TRANSFER_H
 
@@ -22,25 +23,25 @@ enum { KIB = 1024, SLOT_BYTES = 128 * KIB, SLOTS = 3, CHUNK = NET_CHUNK_BYTES };
 static const uint8_t key[SIPHASH_KEY_BYTES] = {6, 2, 8};
 static struct net_end end;
 static struct net_peer *peer;
-static char gpu_here, local[64],
-    slab_of[16]; /* their addresses stand for a GPU, memory and slots */
+/* Their addresses stand for a GPU, memory and slots. */
+static char gpu_here, local[64], slab_of[16];
 
 /* -------------------------------------------------------------------------------------- doubles */
 
 static struct {
     struct net_staged_fragment begun[16];
     int begun_count, taken_at_a_time;
-    /* GPU memory of the peer: bit per rail that reaches it, and bytes until its end. */
+    /* GPU memory of the peer: bit per rail that reaches it, and bytes up to its end. */
     unsigned place_known;
-    size_t place_bytes, room_below; /* no NIC reaches what is below */
+    size_t place_bytes, room_below; /* no NIC reaches memory below this offset */
     weft_status place_status;
-    unsigned local_rails; /* that have GPU memory here registered */
+    unsigned local_rails; /* bit per rail: GPU memory of this PE is registered */
     size_t local_bytes;
-    unsigned own_rails; /* that have host memory here registered */
+    unsigned own_rails; /* bit per rail: host memory of this PE is registered */
     int slabs, descriptors_asked;
     bool slab_fails;
     int asked;
-    unsigned room_known; /* bit per rail of the peer */
+    unsigned room_known; /* bit per rail of the peer: its staging buffer is registered */
     weft_status ask_status, chunk_status, rail_keys_status;
     int chunk_asked, rail_keys_asked;
     size_t asked_chunk, rail_keys_chunk;
@@ -370,7 +371,7 @@ static int shut_end(void **context)
 
 enum { WRITE = 1, DEVICE = 2 };
 
-/* A transfer with offset 600 of the third chunk of PE 1. Counts the fragments that it begins. */
+/* Transfers `bytes` bytes at `offset` of a segment of PE 1. */
 static weft_status move(int what, enum segment_id segment, size_t offset, size_t bytes)
 {
     struct peer at = {.pe = 1};

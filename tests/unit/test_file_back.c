@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What becomes of a piece whose request comes back whole, short, refused, or put off. */
+/* Shows what happens to a piece whose request returns all its bytes, fewer, an error, or must be
+ * repeated. */
 #include "tests/unit/file_piece.h"
 
-/* ------------------------------------------------------------------------------ from the kernel */
+/* --------------------------------------------------------------------------------- completions */
 
 static bool nap;
 
-/* Request i of those given comes back with that result. */
+/* Completes request i of those submitted, with that result. */
 static struct file_piece *back(int i, int64_t result)
 {
     struct file_io *io = queue.given[i];
@@ -34,7 +35,7 @@ static void what_is_put_off_goes_again(void **state)
     piece->tries = 9998;
     back(11, -EAGAIN);
     assert_int_equal(piece->phase, PIECE_SUBMITTED);
-    back(12, -EAGAIN); /* often enough */
+    back(12, -EAGAIN); /* the limit of repetitions */
     assert_int_equal(piece->phase, PIECE_ARRIVED);
     assert_int_equal(piece->error, EAGAIN);
     assert_int_equal(engine->submitted, 0);
@@ -42,7 +43,8 @@ static void what_is_put_off_goes_again(void **state)
     assert_int_equal(queue.count, 13);
 }
 
-/* By the page cache from then on, and the first refusal is told. */
+/* If direct I/O is refused, all further requests use the page cache. The first error is
+ * reported. */
 static void past_the_page_cache_is_refused(void **state)
 {
     (void)state;
@@ -55,7 +57,8 @@ static void past_the_page_cache_is_refused(void **state)
     back(1, -EINVAL);
     assert_false(queue.given[3]->direct);
     assert_non_null(strstr(file.reason, strerror(EOPNOTSUPP)));
-    assert_int_equal(back(2, -EINVAL)->error, EINVAL); /* of the page cache it is a failure */
+    /* Through the page cache the same error is a failure. */
+    assert_int_equal(back(2, -EINVAL)->error, EINVAL);
     assert_int_equal(back(3, -EOPNOTSUPP)->error, EOPNOTSUPP);
     assert_int_equal(queue.count, 4);
 }
@@ -121,7 +124,7 @@ static void a_short_request_goes_on_behind_what_it_moved(void **state)
     }
 }
 
-/* A piece that begins within its request has of it what lies behind its start, up to its end. */
+/* A piece may begin within its request: only the bytes between its start and its end count. */
 static void bytes_of_the_piece_are_counted(void **state)
 {
     static const struct {
@@ -152,7 +155,7 @@ static void several_come_back_at_once(void **state)
     assert_null(engine->work->next_work->next_work);
 }
 
-/* What cuFile does not move goes through a buffer, from the start. */
+/* A transfer that cuFile refuses is restarted through a buffer. */
 static void what_cufile_refuses_goes_by_a_buffer(void **state)
 {
     static const struct {
@@ -194,7 +197,8 @@ static void what_cufile_refuses_goes_by_a_buffer(void **state)
         assert_int_equal(engine->submitted, rows[i].write ? 1 : 2);
         assert_int_equal(piece->phase, rows[i].write ? PIECE_TO_FILL : PIECE_SUBMITTED);
         assert_ptr_equal(engine->work, rows[i].write ? piece : NULL);
-        assert_true(engine->direct); /* which cuFile has not said of the file */
+        /* A refusal by cuFile says nothing about direct I/O of the file. */
+        assert_true(engine->direct);
     }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of the two engines of a file carries a transfer, over engines that only note what they are
- * given: when the one by cuFile is made, why it is not, whose failure counts, and what is told of
- * it. */
+/* Shows which of the two engines of a file makes a transfer, when the cuFile engine is opened or
+ * why it is not, whose failure counts, and what is reported. The engines are doubles that record
+ * their transfers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------------------ what is beneath */
+/* -------------------------------------------------------------------------------------- doubles */
 
 static struct {
     int attached, detached, opens, closes, warnings;
@@ -101,7 +101,7 @@ void __wrap_file_engine_close(struct file_engine *engine);
 void __wrap_file_engine_close(struct file_engine *engine)
 {
     assert_ptr_equal(engine, &by_cufile);
-    assert_int_equal(beneath.detached, 0); /* afterwards */
+    assert_int_equal(beneath.detached, 0); /* detached only after the engine is closed */
     beneath.closes++;
 }
 
@@ -113,7 +113,7 @@ void __wrap_log_line(enum log_level level, const char *format, ...)
 }
 
 static struct {
-    int left, given, returned; /* allocations until one fails; of the engines' calls */
+    int left, given, returned; /* allocations until one fails; made; freed */
 } heap;
 
 void *__real_calloc(size_t n, size_t bytes);
@@ -142,7 +142,7 @@ static struct {
         size_t n;
     } runs[4];
     int count;
-    uint64_t fails_at[4]; /* offsets of transfers */
+    uint64_t fails_at[4]; /* offsets of the transfers that fail */
     struct file_engine *broken;
     weft_status quiet[2];
     bool busy[2];
@@ -228,7 +228,8 @@ static struct file_transfer transfer(enum file_place_kind kind, uint64_t offset)
                                   .bytes = 100 + offset};
 }
 
-/* ---------------------------------------------------------------------------------- which it is */
+/* -------------------------------------------------------------------------- choice of the
+ * engine */
 
 static void only_gpu_memory_of_this_pe_goes_beside(void **state)
 {
@@ -261,7 +262,7 @@ static void only_gpu_memory_of_this_pe_goes_beside(void **state)
     t.place.gpu = NULL;
     assert_ptr_equal(file_engine_for(&own, &t), &by_cufile);
     assert_int_equal(beneath.known, 1);
-    assert_int_equal(beneath.attached, 1); /* it is made once */
+    assert_int_equal(beneath.attached, 1); /* the engine is opened once */
     assert_int_equal(beneath.opens, 1);
 }
 
@@ -271,7 +272,7 @@ static void why_there_is_none_beside(void **state)
         enum file_gpu_backend way;
         bool checksums, refuses, does_not_open;
         int attached;
-        const char *words, *fails; /* NULL: it goes by the file's own engine */
+        const char *words, *fails; /* NULL: the file's own engine is used */
     } rows[] = {
         {FILE_GPU_PINNED, 0, 0, 0, 0, "through pinned memory: WEFT_FILE_GPU=pinned", NULL},
         {FILE_GPU_AUTO, true, 0, 0, 0, "through pinned memory: WEFT_FILE_CHECKSUM needs", NULL},
@@ -305,7 +306,7 @@ static void why_there_is_none_beside(void **state)
     }
 }
 
-/* After a refusal GPU memory goes by the file's own engine, unless the user insists. */
+/* After a refusal GPU memory uses the file's own engine, unless the user demands cuFile. */
 static void what_cufile_refuses_later(void **state)
 {
     static const struct {
@@ -351,7 +352,7 @@ static void both_are_closed(void **state)
         by_cufile.broken = broken ? ETIMEDOUT : 0;
         file_cufile_engine_close(&own);
         assert_int_equal(beneath.closes, 1);
-        assert_int_equal(beneath.detached, !broken); /* else cuFile is still at it */
+        assert_int_equal(beneath.detached, !broken); /* a broken engine may still use cuFile */
         assert_null(own.cufile_engine);
     }
 }
@@ -362,7 +363,7 @@ enum { N = 5 };
 static struct file_transfer list[N];
 static weft_file_result results[N];
 
-/* Host memory, the GPU's, and so on in turn; the last one's result nobody wants. */
+/* Transfers of host and GPU memory in turn. The last one has no result. */
 static void fill_list(void)
 {
     memset(results, 0x55, sizeof results);
@@ -436,7 +437,9 @@ static void an_engine_that_is_broken(void **state)
         assert_string_equal(base_last_error(), "broken");
         reset(state);
         fill_list();
-        heap.left = i + 1; /* after the list of engines, the results; the transfers of one */
+        /* After the list of engines, allocations fail: the results, then the transfers of an
+         * engine. */
+        heap.left = i + 1;
         assert_int_equal(file_engine_run(&own, list, N), WEFT_ERR_NO_MEMORY);
         assert_int_equal(heap.given, heap.returned);
         assert_int_equal(driven.count, i);
@@ -473,7 +476,7 @@ static void what_goes_on_by_itself_in_both(void **state)
         driven.quiet[1] = WEFT_ERR_RANGE;
         driven.busy[0] = i & 1;
         driven.busy[1] = true;
-        assert_int_equal(file_engine_quiet(&own), rows[i].own); /* there is only one */
+        assert_int_equal(file_engine_quiet(&own), rows[i].own); /* there is one engine only */
         assert_int_equal(file_engine_busy(&own), i & 1);
         assert_int_equal(driven.count, 1);
         assert_int_equal(file_engine_begin(&own, &t), WEFT_OK);
@@ -511,7 +514,7 @@ static void how_gpu_memory_goes_is_told(void **state)
         file_cufile_engine_describe(&own, true, &info);
         own.settings.chosen = true;
         own.settings.gpu_backend = rows[i].way;
-        file_cufile_engine_describe(&own, false, &info); /* not tried */
+        file_cufile_engine_describe(&own, false, &info); /* cuFile has not been tried */
         assert_string_equal(info.gpu_backend, "nothing");
         beneath.refuses = rows[i].refuses;
         beneath.carrier = rows[i].carrier;

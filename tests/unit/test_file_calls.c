@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions of weft_file.h for one file of one PE, over an engine that only records: what is
- * checked, which memory a transfer has, and what is closed, in which order and how often. */
+/* Shows what the functions of weft_file.h check for one file of one PE, which memory a transfer
+ * uses, and what is closed, in which order and how often. The engine is a double that records its
+ * calls. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +11,7 @@
 
 #include "tests/unit/file_calls.h"
 
-/* The calls since the last time, and the status. */
+/* Checks the calls made by `call`, and its status. */
 #define assert_calls(expected_status, heard, call)                                                 \
     do {                                                                                           \
         calls[0] = 0;                                                                              \
@@ -131,7 +132,7 @@ static void a_closed_file_is_no_longer_listed(void **state)
     for (int i = 1; i < 4; i++)
         assert_int_equal(weft_file_open(&ops.job, path_text, WEFT_FILE_READ, NULL, &files[i]),
                          WEFT_OK);
-    /* 3, 2, 1, 0: one in the middle, the first, the last. */
+    /* The list is 3, 2, 1, 0: closes one in the middle, the first, the last. */
     static const int order[] = {2, 3, 0};
     for (int k = 0; k < 3; k++) {
         assert_calls(WEFT_OK, "quiet; engine_close; close; ", weft_file_close(files[order[k]]));
@@ -179,14 +180,15 @@ static void the_end_of_a_job_closes_its_files(void **state)
     assert_null(ops.job.files);
     assert_null(ops.job.file_tunes);
     assert_calls(WEFT_ERR_FINALIZED, "", weft_file_quiet(second));
-    assert_calls(WEFT_OK, "", weft_file_close(second)); /* the handle stays until then */
+    /* The handle stays valid until it is closed. */
+    assert_calls(WEFT_OK, "", weft_file_close(second));
     ops.job.end_files = NULL;
 }
 
 static void measures_are_kept_once_for_all_files(void **state)
 {
     (void)state;
-    assert_ptr_equal(ops.job.file_tunes, some_tunes()); /* of the first one */
+    assert_ptr_equal(ops.job.file_tunes, some_tunes()); /* made with the first file */
     weft_file *other;
     for (int i = 0; i < 3; i++) {
         measured = i > 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many requests of what size a file is read and written by, and by which queue, as the
- * environment says. */
+/* Shows which backend a file uses, and how many requests of which size, by the environment
+ * variables. */
 #include "file/file.h"
 
 #include "base/config.h"

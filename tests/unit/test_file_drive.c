@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver of a file's engine over a queue and a clock that the test has in its hands: limits of
- * time, failures of requests and of the queue, and which requests are measured to be the quickest.
- * And what a program may ask for, and what a file lies on. */
+/* Shows how the engine of a file handles time limits, failures of requests and of the queue, and
+ * which request size it measures as the fastest. Shows also which settings a program may request,
+ * and how the store of a file is identified. The test controls the queue and the clock. */
 #include "file/file.h"
 
 #include "base/config.h"
@@ -39,10 +39,11 @@ static char memory[16 << 20] __attribute__((aligned(4096)));
 
 static struct {
     struct file_io *given[64];
-    int count, all;          /* under way; ever */
-    uint64_t takes_ns;       /* until one ends; 0: none ever does */
-    uint64_t chunk_ns[3];    /* for requests of 1 MiB, 4 MiB, 256 KiB; else takes_ns */
-    int fails[16], short_by; /* errno of the request of that number; bytes that the last lacks */
+    int count, all;       /* in flight; so far */
+    uint64_t takes_ns;    /* ns until a request completes; 0: never */
+    uint64_t chunk_ns[3]; /* ns of requests of 1 MiB, 4 MiB, 256 KiB; others: takes_ns */
+    /* errno of the request of that number; bytes that the last request lacks. */
+    int fails[16], short_by;
     int queue_error;
     bool whole;
 } queue;
@@ -64,7 +65,7 @@ static void queue_give(struct file_queue *q, struct file_io *io)
 {
     (void)q;
     assert_true(queue.count < 64);
-    if (queue.whole) /* memory and file go on together */
+    if (queue.whole) /* memory and file advance together */
         assert_ptr_equal(io->address, memory + io->offset);
     io->result = (int64_t)io->bytes;
     if (queue.all < 16 && queue.fails[queue.all])
@@ -86,7 +87,7 @@ static uint64_t time_of(const struct file_io *io)
                                     : queue.takes_ns;
 }
 
-/* One at a time, the first first. */
+/* Completes one request at a time, the oldest first. */
 static struct file_io *queue_take(struct file_queue *q, uint64_t wait_ns, int *error)
 {
     (void)q;
@@ -169,14 +170,14 @@ static weft_status run(bool write, size_t bytes)
 
 /* ------------------------------------------------------------------------------------- failures */
 
-/* Each request may take as long as the limit; all of them together longer. */
+/* Each request may take as long as the limit, and all together longer. */
 static void within_the_limit(void **state)
 {
     (void)state;
     queue.takes_ns = 1000 * ms;
     assert_int_equal(run(false, PIECES * CHUNK), WEFT_OK);
     assert_int_equal(result.done, PIECES * CHUNK);
-    now += 5000 * ms; /* with nothing under way */
+    now += 5000 * ms; /* nothing is in flight */
     assert_int_equal(run(false, CHUNK), WEFT_OK);
 }
 
@@ -202,13 +203,13 @@ static void the_queue_fails(void **state)
 {
     (void)state;
     queue.queue_error = EBADF;
-    assert_int_equal(run(true, 20 * CHUNK), WEFT_ERR_SYSTEM); /* what was planned fails too */
+    assert_int_equal(run(true, 20 * CHUNK), WEFT_ERR_SYSTEM); /* planned requests fail too */
     assert_int_equal(result.error, EBADF);
     assert_int_equal(run(true, CHUNK), WEFT_ERR_SYSTEM);
     assert_non_null(strstr(base_last_error(), strerror(EBADF)));
 }
 
-/* The first counts, in the order of the file; what is behind it does not. */
+/* The first failure in the order of the file counts; bytes after it do not. */
 static void the_first_failure_is_told(void **state)
 {
     (void)state;
@@ -264,13 +265,13 @@ static void tuned(struct file_tunes *tunes, uint64_t where, bool write, size_t b
 
 enum { TRIAL = 4 << 20, LARGE = 16 << 20 };
 
-/* What was quickest by more than a tenth is taken, for this file system and direction, and by later
- * transfers. */
+/* The setting that is faster by more than 1/10 is used, for this file system and direction, and by
+ * later transfers. */
 static void the_quickest_is_taken(void **state)
 {
     (void)state;
     static const struct {
-        uint64_t ns[3]; /* of a request of each size, of which a trial has 4, 1 and 16 */
+        uint64_t ns[3]; /* ns of a request of each size; a trial has 4, 1 and 16 of them */
         unsigned depth;
     } rows[] = {{{100, 400, 25}, FILE_DEPTH},
                 {{100, 360, 25}, FILE_DEPTH},
@@ -288,26 +289,26 @@ static void the_quickest_is_taken(void **state)
     }
     for (int k = 0; k < 3; k++)
         queue.chunk_ns[k] = k == 0 ? 1 : 1000;
-    tuned(tunes, 77, true, LARGE); /* elsewhere, and writes */
+    tuned(tunes, 77, true, LARGE); /* another file system, and writes */
     assert_int_equal(info.depth, FILE_DEPTH);
-    tuned(tunes, 5, false, TRIAL); /* as it was measured there */
+    tuned(tunes, 5, false, TRIAL); /* as measured there before */
     assert_int_equal(info.depth, 4);
     assert_int_equal(info.chunk_bytes, 4 << 20);
-    tuned(tunes, 3, false, TRIAL - 1); /* too small to matter */
+    tuned(tunes, 3, false, TRIAL - 1); /* too small to change the setting */
     assert_int_equal(info.depth, 4);
     tuned(tunes, 3, false, LARGE);
     assert_int_equal(info.depth, FILE_TUNE_MOST_DEPTH);
     assert_int_equal(info.chunk_bytes, 256 << 10);
-    tuned(tunes, 5, true, LARGE); /* in the other direction it has not been measured */
+    tuned(tunes, 5, true, LARGE); /* the other direction has not been measured */
     assert_int_equal(info.depth, FILE_DEPTH);
     tuned(tunes, 5, false, TRIAL);
-    tuned(tunes, 88, false, 4 * TRIAL - 1); /* not large enough for trials */
+    tuned(tunes, 88, false, 4 * TRIAL - 1); /* too small for trials */
     assert_int_equal(info.depth, 4);
     file_tunes_free(tunes);
     file_tunes_free(NULL);
 }
 
-/* No trial follows one that has failed, and none is judged by it. */
+/* No trial follows a failed one, and a failed one does not count. */
 static void a_trial_fails(void **state)
 {
     (void)state;
@@ -316,7 +317,7 @@ static void a_trial_fails(void **state)
     struct file_tunes *tunes = file_tunes_new(TRIAL);
     for (int k = 0; k < 3; k++)
         queue.chunk_ns[k] = 1000;
-    queue.fails[5] = EIO; /* after four of the first trial, one of the second */
+    queue.fails[5] = EIO; /* after four requests of the first trial and one of the second */
     assert_int_equal(file_engine_run_tuned(engine, tunes, 1, &transfer), WEFT_ERR_SYSTEM);
     assert_int_equal(result.status, WEFT_ERR_SYSTEM);
     assert_int_equal(result.error, EIO);
@@ -358,7 +359,7 @@ static void what_a_program_asks_for(void **state)
     }
 }
 
-/* What is on every machine: /proc, a name that is not there. */
+/* Uses paths of every machine: a file of /proc, and a name that does not exist. */
 static void what_a_file_lies_on(void **state)
 {
     char system[32], store[64];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An engine of a file is opened, given another shape, described and closed; and what it does with
- * the memory of a transfer: buffers that are filled and emptied by the CPU, a GPU, or the path to a
- * peer, and what fails there. */
+/* Shows how an engine of a file is opened, reshaped, described and closed. Shows also how it uses
+ * the memory of a transfer: the CPU, a GPU or the path to a peer fills and empties buffers, and
+ * each may fail. */
 #include "tests/unit/file_engine.h"
 
 /* ----------------------------------------------------------------------------------- the engine */
@@ -61,7 +61,8 @@ static unsigned free_pieces(void)
     return count;
 }
 
-/* Only while nothing is under way, up to what the queue was opened for. */
+/* An engine is reshaped only while nothing is in flight, and up to the depth for which the queue
+ * was opened. */
 static void another_shape(void **state)
 {
     static struct file_op op;
@@ -70,7 +71,7 @@ static void another_shape(void **state)
     assert_int_equal(run(FILE_REMOTE, false, 0, CHUNK), WEFT_OK);
     char *buffers = engine->buffers;
     assert_non_null(buffers);
-    assert_true(file_engine_reshape(engine, DEPTH, CHUNK)); /* as it is */
+    assert_true(file_engine_reshape(engine, DEPTH, CHUNK)); /* the shape stays the same */
     assert_ptr_equal(engine->buffers, buffers);
     assert_false(file_engine_reshape(engine, 0, CHUNK));
     assert_false(file_engine_reshape(engine, DEPTH + 3, CHUNK));
@@ -155,7 +156,8 @@ static void an_engine_is_described(void **state)
     engine->settings.backend = &backend;
 }
 
-/* The kernel may still be at its requests and buffers: they stay, and only the GPU is told. */
+/* The kernel may still use the requests and buffers, so they are kept. Only the pinning for the GPU
+ * is undone. */
 static void an_engine_that_is_broken_is_kept(void **state)
 {
     struct file_engine *kept[2];
@@ -192,7 +194,7 @@ static void a_peers_memory_is_read_into(void **state)
     assert_int_equal(result.crc32c, crc32c(0, disk + OFFSET, BYTES));
     assert_memory_equal(memory, disk + OFFSET, BYTES);
     assert_int_equal(places.puts, 4);
-    assert_int_equal(places.lanes, 0xf); /* as the pieces are numbered */
+    assert_int_equal(places.lanes, 0xf); /* by the numbers of the pieces */
     assert_int_equal(places.settles, 1);
     assert_int_equal(places.gets, 0);
     engine->settings.checksums = false;
@@ -201,7 +203,7 @@ static void a_peers_memory_is_read_into(void **state)
     assert_int_equal(places.puts, 8);
     assert_int_equal(places.settles, 1);
     engine->settings.checksums = true;
-    assert_int_equal(run(FILE_HOST, false, 0, BYTES), WEFT_OK); /* most in place */
+    assert_int_equal(run(FILE_HOST, false, 0, BYTES), WEFT_OK); /* most of it in place */
     assert_int_equal(places.puts, 9);
     assert_int_equal(result.crc32c, crc32c(0, disk, BYTES));
 }
@@ -218,8 +220,8 @@ static void a_peers_memory_is_written_from(void **state)
     assert_int_equal(places.puts + places.settles, 0);
 }
 
-/* The bytes in front of the piece whose memory fails are safe; a peer that is gone takes all
- * along. */
+/* Bytes before the piece whose memory fails are transferred. If the peer is gone, no byte
+ * counts. */
 static void the_memory_fails(void **state)
 {
     static const struct {
@@ -234,14 +236,14 @@ static void the_memory_fails(void **state)
         {true, 3, 0, 2 * CHUNK, WEFT_ERR_PATH, "the memory is gone"},
         {false, 3, 1, 0, WEFT_ERR_PEER_DEAD, "the peer is gone"},
         {false, 0, 1, 0, WEFT_ERR_PEER_DEAD, "the peer is gone"},
-        {true, 0, 1, 4 * CHUNK, WEFT_OK, NULL}, /* nothing was put */
+        {true, 0, 1, 4 * CHUNK, WEFT_OK, NULL}, /* nothing was put into the peer's memory */
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (i) {
             close_engine(state);
             open_engine(state);
         }
-        /* One at a time, so that the order of the pieces is that of their copies. */
+        /* With one piece at a time, pieces are copied in order. */
         assert_true(file_engine_reshape(engine, 1, CHUNK));
         places.fails_at = rows[i].fails_at;
         places.settle_fails = rows[i].settle_fails;
@@ -250,7 +252,7 @@ static void the_memory_fails(void **state)
         assert_int_equal(result.error, 0);
         if (rows[i].words)
             assert_string_equal(base_last_error(), rows[i].words);
-        if (!rows[i].write) /* where nothing has been put nothing is completed */
+        if (!rows[i].write) /* nothing is completed if nothing was put */
             assert_int_equal(places.settles, rows[i].fails_at != 1);
         assert_int_equal(queue.all, rows[i].write && rows[i].fails_at ? 2
                                     : rows[i].fails_at                ? rows[i].fails_at
@@ -264,8 +266,8 @@ static void the_memory_fails(void **state)
 static void a_file_ends_too_soon(void **state)
 {
     (void)state;
-    queue.results[1] = BLOCK;     /* of two, */
-    queue.results[DEPTH - 1] = 0; /* and then nothing */
+    queue.results[1] = BLOCK;     /* the first of two blocks */
+    queue.results[DEPTH - 1] = 0; /* the file ends there */
     queue.results[3] = 99;
     assert_int_equal(run(FILE_REMOTE, false, 0, 4 * CHUNK), WEFT_ERR_RANGE);
     assert_int_equal(result.done, 3 * CHUNK + 99);
@@ -274,7 +276,8 @@ static void a_file_ends_too_soon(void **state)
     assert_int_equal(places.settles, 1);
 }
 
-/* Copies that the GPU has not yet done are looked at again and again, in which others may run. */
+/* The engine queries the event of a GPU copy until the copy is complete; meanwhile other threads
+ * may run. */
 static void the_gpu_copies(void **state)
 {
     for (int write = 0; write < 2; write++)
@@ -287,7 +290,8 @@ static void the_gpu_copies(void **state)
             assert_int_equal(run(FILE_DEVICE, write, 0, CHUNK), WEFT_OK);
             assert_int_equal(places.looks, after + 1);
             assert_memory_equal(memory, disk, CHUNK);
-            assert_int_equal(sched.yields, after - 1); /* the first look follows the copy at once */
+            /* The first query follows the copy at once. */
+            assert_int_equal(sched.yields, after - 1);
             assert_int_equal(places.drops, 0);
             assert_true(places.pinned);
         }

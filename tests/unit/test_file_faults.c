@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A transfer whose requests fail: a layer between the engine and the queue lets the k-th request
- * fail, end short, or be put off, for every k. What can go on does; what cannot says how many bytes
- * are safe, and they are. The same for the calls around transfers. */
+/* A layer between the engine and the queue makes the k-th request of a transfer fail, end short, or
+ * return EAGAIN, for each k. Shows that the transfer goes on if it can. Otherwise it reports how
+ * many bytes are transferred, and they are. Shows the same for the calls around transfers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,17 +18,19 @@ enum { BYTES = 61 * 1000, OFFSET = 777, CHUNK = 8192, DEPTH = 3, SHORT = 100000,
 /* ----------------------------------------------------------------------------- the faulty layer */
 
 struct shadow {
-    struct file_io io; /* what the queue below gets */
+    struct file_io io; /* request of the queue below */
     struct file_io *original;
     bool used;
 };
 
 static struct {
     const struct file_backend *below;
-    int at, fault; /* the request of this number, from 1, 0 = none; errno, SHORT + bytes, NEVER */
+    /* `at`: number of the faulty request, from 1 (0: none). `fault`: errno, SHORT + bytes, or
+     * NEVER. */
+    int at, fault;
     bool from_then_on;
     int seen;
-    struct file_io *done; /* ended without the queue below */
+    struct file_io *done; /* requests that ended without the queue below */
     struct shadow shadows[FILE_TUNE_MOST_DEPTH + 1];
 } faulty;
 
@@ -144,7 +146,7 @@ static void open_run(struct run *run, unsigned flags, int at, int fault)
     assert_int_equal(file_engine_open(&run->file, &settings, &run->engine), 0);
 }
 
-/* The source is not aligned, so that most pieces go through buffers, or is, so that most do not. */
+/* With unaligned memory most pieces use buffers; with aligned memory most do not. */
 static void transfer(struct run *run, bool write, unsigned char *at)
 {
     struct file_transfer t = {.place = {.kind = FILE_HOST, .address = (char *)at},
@@ -162,7 +164,7 @@ static void close_run(struct run *run)
     file_close(&run->file);
 }
 
-/* A file of bytes that are none of the source's. */
+/* Makes a file whose bytes differ from the source's. */
 static void make_file(void)
 {
     int fd = open(path(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -179,8 +181,8 @@ static void read_file(unsigned char *seen)
     close(fd);
 }
 
-/* Of a write: `done` bytes are there, what was not given to it has not changed, and each byte of
- * the rest is the old one or the new one. */
+/* Checks a write: `done` bytes are written, bytes outside of it are unchanged, and each of its
+ * other bytes is the old one or the new one. */
 static void check_written(uint64_t done)
 {
     static unsigned char seen[sizeof model];
@@ -195,7 +197,7 @@ static void check_written(uint64_t done)
     }
 }
 
-/* Requests of a transfer without faults. */
+/* Counts the requests of a transfer without faults. */
 static int count_requests(bool write)
 {
     struct run run;
@@ -230,14 +232,14 @@ static void check_fault(bool write, int k, int fault, bool ends_it)
         check_written(done);
     else
         assert_memory_equal(memory, model + OFFSET, done);
-    /* The engine goes on after it. */
+    /* The engine works after the failure. */
     faulty.at = 0;
     transfer(&run, write, write ? source : memory);
     assert_int_equal(run.status, WEFT_OK);
     close_run(&run);
 }
 
-/* few: what another queue does with them has been seen. */
+/* few: only some faults, since another queue is tested with all. */
 static void check_all(bool write, bool few)
 {
     static const struct {
@@ -252,10 +254,10 @@ static void check_all(bool write, bool few)
     assert_true(requests >= BYTES / CHUNK);
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
         for (int k = 1; k <= requests && !(few && i % 3); k++) {
-            /* A direct write that ends within a block is no write of any file system's. */
+            /* No file system ends a direct write within a block. */
             if (write && faults[i].fault > SHORT && faults[i].fault != SHORT + 4096)
                 continue;
-            /* And a read that does, or reads nothing, tells of the end of the file. */
+            /* A read that ends there, or reads nothing, has reached the end of the file. */
             if (!write && faults[i].fault == SHORT)
                 continue;
             if (!write && faults[i].fault > SHORT && (faults[i].fault - SHORT) % 4096)
@@ -318,7 +320,7 @@ static void writes_by_threads(void **state)
     check_all(true, uring);
 }
 
-/* Every request ends short, at any length: by the page cache, which may do that. */
+/* Each request ends short, at any length. Only the page cache may do that. */
 static void always_short(void **state)
 {
     (void)state;
@@ -341,8 +343,8 @@ static void always_short(void **state)
     unlink(path());
 }
 
-/* O_DIRECT was taken at open() and is refused by requests: all goes by the page cache, and says
- * so. */
+/* open() accepts O_DIRECT and requests refuse it: the transfer uses the page cache and reports
+ * that. */
 static void direct_is_refused_later(void **state)
 {
     (void)state;
@@ -411,8 +413,8 @@ static void sync_tells(void **state)
     unlink(path());
 }
 
-/* The name is made safe once, by the handle that made the file; a failure is told and tried
- * again. */
+/* file_sync() syncs the folder once, for the handle that created the file. A failure is reported,
+ * and the next call tries again. */
 static void name_is_made_safe(void **state)
 {
     (void)state;
@@ -431,13 +433,13 @@ static void name_is_made_safe(void **state)
     assert_int_equal(folder_syncs, 2);
     file_close(&file);
     assert_int_equal(file_open(&calls, path(), WEFT_FILE_WRITE | WEFT_FILE_CREATE, 0, &file), 0);
-    assert_int_equal(file_sync(&file), WEFT_OK); /* it was there */
+    assert_int_equal(file_sync(&file), WEFT_OK); /* the file existed before */
     assert_int_equal(folder_syncs, 2);
     file_close(&file);
     unlink(path());
 }
 
-/* A queue that completes nothing: the limit ends the transfer, and the engine takes no more. */
+/* The queue completes nothing: the transfer times out, and the engine accepts no further ones. */
 static void never_ends(void **state)
 {
     (void)state;
@@ -463,9 +465,9 @@ static void never_ends(void **state)
     unlink(path());
 }
 
-/* The first large transfer on a file system measures, on its own bytes; the next ones, by other
- * engines, go by what was found. A request that fails in a trial or behind it ends the transfer as
- * it always does. */
+/* The first large transfer on a file system measures with its own data. Later transfers, also of
+ * other engines, use the result. A request that fails in a trial or after it ends the transfer as
+ * usual. */
 static void run_tuned(struct run *run, struct file_tunes *tunes, bool write)
 {
     struct file_transfer t = {
@@ -509,8 +511,8 @@ static void measures(void **state)
             if (!k) {
                 assert_int_equal(first.depth, second.depth);
                 assert_int_equal(first.chunk_bytes, second.chunk_bytes);
-                assert_true(first.chunk_bytes >=
-                            256 << 10); /* none of those that the run began with */
+                /* not the setting that the run began with */
+                assert_true(first.chunk_bytes >= 256 << 10);
             }
             close_run(&other);
             file_tunes_free(tunes);

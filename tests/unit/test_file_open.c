@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening a file over an operating system of the test's own: which descriptors are opened how, what
- * keeps a file from direct I/O, what it demands, and the calls around transfers. */
+/* Shows how a file is opened over a double of the operating system: which descriptors are opened
+ * how, what prevents direct I/O, which alignment it needs, and how the calls around transfers
+ * work. */
 #include "file/file.h"
 
 #include "base/status.h"
@@ -22,26 +23,26 @@
 
 #include <cmocka.h>
 
-enum { FIRST = 40 }; /* descriptor */
+enum { FIRST = 40 }; /* first descriptor */
 
 /* ------------------------------------------------------------------------- the operating system */
 
 static struct {
-    int errors[20]; /* of the opens, in order; 0: it is opened */
+    int errors[20]; /* errno of each open, in order; 0: success */
     int opens, open_now;
     char path[20][64];
     int flags[20];
     mode_t mode[20];
     int stat_error, fstat_error, fstatfs_error, statx_error, ioctl_error, no_memory;
-    mode_t before, kind; /* by stat(), and once it is open */
+    mode_t before, kind; /* reported by stat(), and by fstat() after the open */
     long fs_type, block, page;
     unsigned mask, offset_align, memory_align;
-    int errors_left[4], errors_with; /* of fdatasync, fsync, ftruncate */
+    int errors_left[4], errors_with; /* failures of fdatasync, fsync, ftruncate; their errno */
     int calls[4];
     off_t length;
     int recognised;
-    int zero;   /* the open of this number, from 1, gives descriptor 0 */
-    void *copy; /* of the path */
+    int zero;   /* number of the open, from 1, that returns descriptor 0 */
+    void *copy; /* copy of the path */
     int freed;
 } os;
 
@@ -285,7 +286,7 @@ static void who_has_made_the_file_knows_it(void **state)
 {
     static const struct {
         unsigned flags;
-        int errors[20], opens, error; /* the last one's error, 0: it is opened */
+        int errors[20], opens, error; /* errno of the last open; 0: it succeeds */
     } rows[] = {
         {W | C, {EEXIST, 0}, 2, 0},
         {W | C | X, {EEXIST, 0}, 1, EEXIST},
@@ -319,7 +320,7 @@ static void who_has_made_the_file_knows_it(void **state)
             assert_int_equal(os.recognised, 0);
         } else {
             assert_int_equal(status, WEFT_OK);
-            assert_false(file.made); /* somebody else has */
+            assert_false(file.made); /* another process has created it */
             assert_int_equal(os.flags[os.opens - 1], O_WRONLY | O_CLOEXEC);
             assert_int_equal(os.mode[os.opens - 1], 0);
         }
@@ -343,7 +344,7 @@ static void what_is_no_file_is_refused(void **state)
         assert_non_null(strstr(base_last_error(), rows[i].words));
         assert_int_equal(os.opens, 0);
         reset(state);
-        os.stat_error = 1; /* and then it is there */
+        os.stat_error = 1; /* stat() fails, and then the open succeeds */
         os.before = os.kind = rows[i].mode;
         assert_int_equal(open_it(R, 0), WEFT_ERR_ARGUMENT);
         assert_non_null(strstr(base_last_error(), rows[i].words));
@@ -368,8 +369,8 @@ static void what_keeps_a_file_from_direct_io(void **state)
         bool fstatfs_fails, block_device;
         long fs_type;
         int open_error;
-        bool offset, memory; /* statx gives none */
-        const char *reason;  /* NULL: it has direct I/O */
+        bool offset, memory; /* statx reports no alignment */
+        const char *reason;  /* NULL: direct I/O works */
     } rows[] = {
         {WEFT_FILE_BUFFERED, 0, 0, 0, 0, 0, 0, "the program requested it (WEFT_FILE_BUFFERED)"},
         {0, true, 0, 0, 0, 0, 0, "fstatfs failed"},
@@ -505,7 +506,7 @@ static void a_file_is_resized(void **state)
     close_it();
 }
 
-/* What was written, and once the name, in the folder that the path names. */
+/* file_sync() syncs the data and, once, the folder that the path names. */
 static void what_is_made_safe(void **state)
 {
     static const struct {
@@ -537,7 +538,7 @@ static void what_is_made_safe(void **state)
         assert_int_equal(os.calls[DATASYNC], 5);
         assert_int_equal(os.open_now, 1);
         assert_int_equal(file_sync(&file), WEFT_OK);
-        assert_int_equal(os.opens, 4); /* the name is safe */
+        assert_int_equal(os.opens, 4); /* the folder has been synced */
         assert_int_equal(os.calls[DATASYNC], 6);
         os.errors_left[DATASYNC] = 1, os.errors_with = EIO;
         assert_int_equal(file_sync(&file), WEFT_ERR_SYSTEM);

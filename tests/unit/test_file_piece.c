@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pieces of a transfer on their way to the kernel: which request is made of each, through which
- * buffer, and what is said where that fails. */
+/* Shows which request each piece of a transfer becomes, which buffer it uses, and what is reported
+ * if that fails. */
 #include "tests/unit/file_piece.h"
 
 /* ------------------------------------------------------------------------------------- failures */
@@ -29,7 +29,7 @@ static void a_failure_says_what_may_be_done(void **state)
         assert_string_equal(o.sentence, words);
         assert_int_equal(o.error, rows[i].error);
         assert_int_equal(o.status, rows[i].error == ETIMEDOUT ? WEFT_ERR_TIMEOUT : WEFT_ERR_SYSTEM);
-        file_op_fail(&o, WEFT_ERR_KERNEL, 1, "another"); /* the first counts */
+        file_op_fail(&o, WEFT_ERR_KERNEL, 1, "another"); /* the first failure counts */
         assert_string_equal(o.sentence, words);
         assert_int_equal(o.error, rows[i].error);
     }
@@ -75,8 +75,8 @@ static void a_short_file_is_told_with_its_size(void **state)
 
 /* -------------------------------------------------------------------------------------- buffers */
 
-/* They are made with the first piece that needs one, and the queue hears of them once, when a piece
- * is large. */
+/* Buffers are made with the first piece that needs one. They are registered with the queue once, if
+ * pieces are large. */
 static void the_queue_hears_of_buffers(void **state)
 {
     static const struct {
@@ -117,7 +117,7 @@ static void the_queue_hears_of_buffers(void **state)
         queue.refuses_buffers = 0;
         file_buffers_drop(engine);
         assert_int_equal(queue.buffers_calls, rows[i].calls + known);
-        if (known) { /* there are none any more */
+        if (known) { /* the buffers are unregistered */
             assert_null(queue.base);
             assert_int_equal(queue.bytes, 0);
             assert_int_equal(queue.buffers, 0);
@@ -172,7 +172,8 @@ static void buffers_fail(void **state)
     assert_int_equal(queue.count, 0);
 }
 
-/* -------------------------------------------------------------------------------- to the kernel */
+/* --------------------------------------------------------------------------------------
+ * requests */
 
 static void nothing_is_left_of_the_transfer_before(void **state)
 {
@@ -212,15 +213,15 @@ static void which_memory_a_request_names(void **state)
 {
     (void)state;
     engine->by_cufile = true;
-    issue(FILE_DEVICE, true, 0, BLOCK); /* in place: by cuFile */
+    issue(FILE_DEVICE, true, 0, BLOCK); /* in place, with cuFile */
     assert_ptr_equal(queue.given[0]->gpu, gpu(0));
     assert_ptr_equal(queue.given[0]->address, memory);
     assert_true(queue.given[0]->write);
-    issue(FILE_REMOTE, true, BLOCK, BLOCK); /* through a buffer that is to be filled */
+    issue(FILE_REMOTE, true, BLOCK, BLOCK); /* through a buffer that must be filled first */
     assert_int_equal(queue.count, 1);
     assert_ptr_equal(engine->inbox, &engine->pieces[1]);
     assert_int_equal(engine->pieces[1].phase, PIECE_TO_FILL);
-    issue(FILE_HOST, true, 10, 20); /* a part of a page: by the page cache */
+    issue(FILE_HOST, true, 10, 20); /* a part of a page: through the page cache */
     assert_int_equal(queue.count, 2);
     assert_null(queue.given[1]->gpu);
     assert_false(queue.given[1]->direct);
@@ -229,8 +230,8 @@ static void which_memory_a_request_names(void **state)
     assert_int_equal(engine->submitted, 2);
 }
 
-/* As many as there are pieces, of one transfer and then of the next; what has failed has no
- * more. */
+/* Transfers get pieces in order while there are free ones. A failed transfer gets no further
+ * piece. */
 static void pieces_run_out(void **state)
 {
     static struct file_op second, third, empty;
@@ -250,10 +251,10 @@ static void pieces_run_out(void **state)
     second.status = third.status = WEFT_ERR_SYSTEM;
     file_plan_pieces(engine);
     assert_null(engine->todo);
-    assert_false(second.completes); /* a piece of it is under way */
+    assert_false(second.completes); /* one of its pieces is in flight */
     assert_ptr_equal(engine->completing, &third);
     assert_ptr_equal(third.next, &empty);
-    file_complete_later(engine, &empty); /* a second time */
+    file_complete_later(engine, &empty); /* the second call has no effect */
     assert_ptr_equal(engine->completing, &third);
     assert_false(file_op_ended(&second));
     second.first = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cuts of transfers into pieces: every small transfer there is, and the ends of what a file can be.
- * And the checksum, against its definition. */
+/* Shows that transfers are cut into pieces correctly: every small transfer, and transfers at the
+ * end of the largest file. Compares the checksum with its definition. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,8 +27,8 @@ static void check(const struct file_shape *s, size_t most)
                  (unsigned long long)s->offset, s->chunk);
 }
 
-/* Blocks of 8 bytes, memory of 4: the same arithmetic, with all its cases within reach. No more
- * pieces than chunks touched, and two for the parts at either end. */
+/* Blocks of 8 bytes and memory alignment of 4 use the same arithmetic and reach all its cases.
+ * There are at most as many pieces as chunks touched, and two for the ends. */
 static void every_small_transfer(void **state)
 {
     (void)state;
@@ -50,7 +50,7 @@ static void every_small_transfer(void **state)
                     }
 }
 
-/* Whole blocks of memory that lies well are never copied. */
+/* Whole blocks of aligned memory are transferred in place. */
 static void aligned_goes_in_place(void **state)
 {
     (void)state;

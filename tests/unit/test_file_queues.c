@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queues of requests on a file, over an io_uring that the test answers for, and over threads
- * that run when the test says: what each request tells the kernel, what comes back in which order,
- * who is woken, and what is given back. */
+/* Shows what each request tells the kernel, in which order requests complete, which waiter is
+ * woken, and what is freed. The queues run over a double of io_uring, and over threads that run
+ * when the test lets them. */
 #include "driver/uring.h"
 #include "file/threads.h"
 
@@ -46,7 +46,7 @@ void __wrap_free(void *memory)
 static struct {
     int locked, mutexes, conds, attributes;
     clockid_t clock;
-    pthread_cond_t *cond[2]; /* in the order they are made: given, ended */
+    pthread_cond_t *cond[2]; /* in the order of their creation: submitted, completed */
     int signals[2], broadcasts[2];
 } locks;
 
@@ -155,7 +155,8 @@ static struct {
         void *io;
         int result;
     } ended[4];
-    int from, to, more; /* ended ones: to be taken now; after the next uring_enter() */
+    /* Completed requests: the first to take, the end, and how many uring_enter() adds. */
+    int from, to, more;
 } ring;
 
 weft_status __wrap_uring_open(struct uring *r, unsigned entries);
@@ -171,7 +172,7 @@ void __wrap_uring_close(struct uring *r);
 void __wrap_uring_close(struct uring *r)
 {
     (void)r;
-    assert_int_equal(ring.unregistered, 1); /* before */
+    assert_int_equal(ring.unregistered, 1); /* the ring is closed after that */
     ring.closed++;
 }
 
@@ -213,7 +214,7 @@ struct io_uring_sqe *__wrap_uring_put(struct uring *r)
     (void)r;
     ring.puts++;
     memset(&ring.sqe, 0, sizeof ring.sqe);
-    ring.sqe.opcode = 0xff; /* which is set in any case */
+    ring.sqe.opcode = 0xff; /* the code under test sets the opcode */
     return &ring.sqe;
 }
 
@@ -262,7 +263,7 @@ static void ring_opens_and_closes(void **state)
 {
     (void)state;
     assert_int_equal(file_uring.open(&file, 7, &queue), WEFT_OK);
-    assert_int_equal(ring.entries, 8); /* and one that wakes */
+    assert_int_equal(ring.entries, 8); /* one more entry for the wake-up */
     assert_int_equal(ring.files[0], 9);
     assert_int_equal(ring.files[1], 7);
     assert_ptr_equal(queue, heap.last);
@@ -367,10 +368,10 @@ static void what_a_ring_has_ended(void **state)
     assert_int_equal(error, 0);
     assert_int_equal(ring.enters, 0);
     ring.from = ring.to = 0;
-    ends(NULL, 0); /* woken */
+    ends(NULL, 0); /* the wake-up completes */
     assert_null(file_uring.reap(queue, 1000, &error));
     assert_int_equal(ring.enters, 0);
-    assert_null(file_uring.reap(queue, 1000, &error)); /* once */
+    assert_null(file_uring.reap(queue, 1000, &error)); /* a wake-up counts once */
     assert_int_equal(ring.enters, 1);
     assert_int_equal(ring.wait_ns, 1000);
     assert_int_equal(error, EBADF);
@@ -447,7 +448,7 @@ int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock)
     longjmp(pool.asleep, 1);
 }
 
-/* Until it sleeps, or ends. */
+/* Runs the thread until it sleeps or ends. */
 static void run_thread(bool may_sleep)
 {
     pool.may_sleep = may_sleep;
@@ -474,7 +475,7 @@ int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *lock,
     assert_ptr_equal(cond, locks.cond[1]);
     assert_int_equal(locks.locked, 1);
     pool.until = *until;
-    return ++pool.timed_waits % 2 ? 0 : ETIMEDOUT; /* the first for no reason */
+    return ++pool.timed_waits % 2 ? 0 : ETIMEDOUT; /* the first wake-up is spurious */
 }
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
@@ -567,7 +568,7 @@ static void threads_carry_in_order(void **state)
         assert_null(file_pool_reap(queue, 0, &error));
     }
     assert_int_equal(pool.timed_waits, 0);
-    file_pool_submit(queue, &ios[1]); /* is carried out before the end */
+    file_pool_submit(queue, &ios[1]); /* it is executed before the close */
     close_pool(2);
     assert_int_equal(pool.carried, 7);
 }
@@ -593,12 +594,12 @@ static void a_wait_for_threads_ends(void **state)
     assert_int_equal(locks.signals[1], 1);
     assert_null(file_pool_reap(queue, 1, &error));
     assert_int_equal(pool.timed_waits, 2);
-    assert_null(file_pool_reap(queue, 1, &error)); /* the one after it waits */
+    assert_null(file_pool_reap(queue, 1, &error)); /* the next call waits */
     assert_int_equal(pool.timed_waits, 4);
     close_pool(2);
 }
 
-/* -------------------------------------------------------------------------------- by the system */
+/* --------------------------------------------------------------------------------- system calls */
 
 static int fd_of_call;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a file lies on, by a kernel of the test's own: its list of mounts, its links to block
- * devices, and their folders are tables in memory. */
+/* Shows how the store of a file is identified. The kernel is a double: its list of mounts, its
+ * links to block devices, and their folders are tables in memory. */
 #include "file/file.h"
 
 #include <dirent.h>
@@ -23,7 +23,7 @@ struct pair {
     const char *name, *is;
 };
 
-static char huge[PATH_MAX]; /* of a disk whose path leaves no place for what follows it */
+static char huge[PATH_MAX]; /* disk whose path has no space for a name after it */
 
 static const struct pair links[] = {
     {"/sys/dev/block/7:1", "/sys/d/loop3"},
@@ -83,7 +83,7 @@ static const struct {
 };
 
 static const char *mounts;
-static int opened, opened_folders; /* and not closed */
+static int opened, opened_folders; /* opened and not closed */
 static long mount_of_file, mount_of_upper;
 static bool no_statx, no_mount_ids;
 static unsigned source_mode;
@@ -198,7 +198,7 @@ long __wrap_syscall(long number, ...)
         return __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
     assert_int_equal((int)a[2], 0);
     assert_int_equal((unsigned)a[3], STATX_MNT_ID);
-    if (no_statx) /* which fills in nothing */
+    if (no_statx) /* statx fails and fills in nothing */
         return -1;
     bool upper = strcmp((const char *)a[1], "/upper") == 0;
     *(struct statx *)a[4] =
@@ -210,10 +210,10 @@ long __wrap_syscall(long number, ...)
 /* -------------------------------------------------------------------------------------- devices */
 
 static const char mount_list[] =
-    "10 1 0:30 / /a rw,noatime\n"                  /* without what is behind " - " */
-    "20 1 nonsense / /b rw - tmpfs b rw\n"         /* no number of a device */
+    "10 1 0:30 / /a rw,noatime\n"                  /* nothing follows " - " */
+    "20 1 nonsense / /b rw - tmpfs b rw\n"         /* no device number */
     "20 1 0:31 / /b rw - onlytype\n"               /* no source */
-    "20 1 0:31 / /b rw shared:1 - tmpfs none rw\n" /* the first that fits */
+    "20 1 0:31 / /b rw shared:1 - tmpfs none rw\n" /* the first match counts */
     "20 1 0:31 / /b rw shared:1 - nfs none rw\n"
     "21 1 0:32 / /c rw - ramfs c rw\n"
     "22 1 0:32 / /c rw - hugetlbfs c rw\n"
@@ -233,7 +233,7 @@ static const char mount_list[] =
     "36 1 0:34 / /c rw - virtiofs tag rw\n"
     "37 1 8:1 / /c rw - ext4 /dev/sda1 rw\n"
     "38 1 9:0 / /c rw - xfs /dev/md0 rw\n"
-    "39 1 259:0 / /c rw - tmpfs /dev/nvme0n1 rw\n" /* the device's number counts first */
+    "39 1 259:0 / /c rw - tmpfs /dev/nvme0n1 rw\n" /* the device number counts first */
     "40 1 0:40 / /c rw - btrfs /dev/sda1 rw\n"
     "41 1 0:41 / /c rw - zfs pool/set rw\n"
     "42 1 0:42 / /c rw - strange /dev/missing rw\n"
@@ -282,9 +282,9 @@ static void devices_by_their_names(void **state)
         {8, 1, "SCSI or SATA"},
         {259, 0, "NVMe on PCIe"},
         {259, 1, "NVMe over tcp"},
-        {259, 2, "NVMe over rdma"}, /* of several controllers the first that says it */
+        {259, 2, "NVMe over rdma"}, /* the first controller that reports a transport counts */
         {259, 3, "NVMe"},
-        {259, 4, "NVMe on PCIe"}, /* of a partition the disk */
+        {259, 4, "NVMe on PCIe"}, /* the disk of the partition */
         {259, 5, "NVMe"},
         {259, 6, "NVMe"},
         {253, 0, "device mapper over SCSI or SATA"},
@@ -293,7 +293,7 @@ static void devices_by_their_names(void **state)
         {9, 0, "RAID over NVMe on PCIe"},
     };
     (void)state;
-    mounts = mount_list; /* which nobody looks at for a device */
+    mounts = mount_list; /* not read for a device */
     mount_of_file = 20;
     memset(huge, 'x', sizeof huge - 1);
     memcpy(huge, "/sys/d/", 7);
@@ -305,14 +305,13 @@ static void devices_by_their_names(void **state)
     }
 }
 
-/* A disk whose folder's name is as long as a path may be is named without what lies in that
- * folder. */
+/* A disk whose path has the maximum length is named without the files of its folder. */
 static void of_a_long_path_no_more_is_looked_at(void **state)
 {
     (void)state;
     static const struct {
-        const char *end; /* of the path */
-        int room;        /* behind it */
+        const char *end; /* end of the path */
+        int room;        /* free bytes after it */
     } rows[] = {{"/nvme6", 1},  {"/nvme6", 7},  {"/nvme6", 8},
                 {"/nvme6", 17}, {"/nvme6", 18}, {"/dm-6", 7}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -325,7 +324,7 @@ static void of_a_long_path_no_more_is_looked_at(void **state)
     }
 }
 
-/* The device below is named where there is room for more than a byte of it. */
+/* The device below is named if more than one byte of its name fits. */
 static void what_lies_below_needs_room(void **state)
 {
     (void)state;
@@ -385,7 +384,7 @@ static void file_systems_and_what_is_below(void **state)
     }
 }
 
-/* Of an overlay what the folder lies on that everything is written into; no deeper. */
+/* For an overlay, the store of the upper folder is reported, one level deep. */
 static void of_an_overlay_what_is_below(void **state)
 {
     static const struct {
@@ -406,7 +405,7 @@ static void of_an_overlay_what_is_below(void **state)
     }
 }
 
-/* Kernels that do not say which mount a file is of, and a /proc that is not there. */
+/* The kernel does not report the mount of a file; then /proc is missing. */
 static void nothing_is_known(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who drives the engine of a file: transfers that go on by themselves, callers that come while
- * another one drives, how long a driver looks before it sleeps, and when it gives up. */
+/* Shows which thread drives the engine of a file: for nonblocking transfers, and for callers while
+ * another thread drives it. Shows also how long a driver polls before it sleeps, and when it gives
+ * up. */
 #include "tests/unit/file_engine.h"
 
 static weft_status begin(bool write, uint64_t offset, size_t bytes)
@@ -10,7 +11,8 @@ static weft_status begin(bool write, uint64_t offset, size_t bytes)
     return file_drive_begin(engine, &t);
 }
 
-/* ----------------------------------------------------------------------- what goes on by itself */
+/* ------------------------------------------------------------------------- nonblocking
+ * transfers */
 
 static void transfers_go_on_by_themselves(void **state)
 {
@@ -20,7 +22,7 @@ static void transfers_go_on_by_themselves(void **state)
     for (int round = 0; round < 2; round++) {
         assert_int_equal(begin(false, 0, CHUNK), WEFT_OK);
         assert_int_equal(begin(true, 4 * CHUNK, 3 * CHUNK), WEFT_OK);
-        assert_int_equal(sched.started, 1); /* one thread for all */
+        assert_int_equal(sched.started, 1); /* one thread for all transfers */
         assert_int_equal(queue.all, 4 * round);
         assert_true(file_drive_busy(engine));
         assert_int_equal(file_drive_quiet(engine), WEFT_OK);
@@ -60,7 +62,7 @@ static void of_two_the_first_one_that_failed(void **state)
     assert_int_equal(file_drive_quiet(engine), WEFT_ERR_SYSTEM);
     queue.results[1] = -EDQUOT;
     queue.results[2] = -EIO;
-    assert_true(file_engine_reshape(engine, 1, CHUNK)); /* one behind the other */
+    assert_true(file_engine_reshape(engine, 1, CHUNK)); /* one after the other */
     assert_int_equal(begin(true, 0, CHUNK), WEFT_OK);
     assert_int_equal(begin(true, 0, CHUNK), WEFT_OK);
     assert_int_equal(file_drive_quiet(engine), WEFT_ERR_SYSTEM);
@@ -98,10 +100,11 @@ static void it_does_not_begin(void **state)
     assert_int_equal(file_drive_run(engine, two, 2), WEFT_ERR_NO_MEMORY);
     assert_string_equal(base_last_error(), "no private memory for 2 transfers");
     heap.left = 0;
-    assert_int_equal(file_drive_run(engine, two, 1), WEFT_OK); /* needs none */
+    assert_int_equal(file_drive_run(engine, two, 1), WEFT_OK); /* one transfer needs no memory */
 }
 
-/* --------------------------------------------------------------- who comes while another drives */
+/* -------------------------------------------------------------- calls while another thread
+ * drives */
 
 static weft_status others;
 
@@ -113,7 +116,7 @@ static void *comes_too(void *argument)
     return NULL;
 }
 
-/* While the driver sleeps. */
+/* Starts another caller while the driver sleeps. */
 static void another_comes(void)
 {
     int pushes = queue.pushes;
@@ -121,7 +124,7 @@ static void another_comes(void)
     assert_true(run_threads());
     assert_true(threads[1].lives);
     assert_int_equal(queue.pushes, pushes + 1);
-    assert_int_equal(queue.wakes, 1); /* the memory is copied by the driver */
+    assert_int_equal(queue.wakes, 1); /* the driver copies the memory */
 }
 
 static void who_comes_sleeps_until_it_is_done(void **state)
@@ -131,7 +134,7 @@ static void who_comes_sleeps_until_it_is_done(void **state)
     queue.meanwhile = another_comes;
     queue.holds = 10;
     assert_int_equal(run(FILE_HOST, false, 0, 3 * CHUNK), WEFT_OK);
-    while (threads[1].lives) /* drives itself if the other one has left */
+    while (threads[1].lives) /* the caller drives the engine itself if the driver has left */
         assert_true(run_threads());
     assert_int_equal(others, WEFT_OK);
     assert_memory_equal(disk + 8 * CHUNK, memory, 2 * CHUNK);
@@ -146,7 +149,8 @@ static void begins_meanwhile(void)
     assert_int_equal(sched.started, 1);
 }
 
-/* What begins while another one drives is taken up, by it or by the thread when it has left. */
+/* A transfer that begins while another thread drives is executed by that driver, or by the engine's
+ * thread after the driver has left. */
 static void what_begins_meanwhile_is_taken_up(void **state)
 {
     (void)state;
@@ -183,18 +187,19 @@ static void several_at_once(void **state)
     assert_null(engine->todo);
 }
 
-/* ---------------------------------------------------------------------- how long a driver waits */
+/* ------------------------------------------------------------------------- how long a driver
+ * polls */
 
-/* Few requests that end soon are looked for; with many, or after a long wait, the driver sleeps at
+/* The driver polls for few fast requests. With many requests, or after a long wait, it sleeps at
  * once. */
 static void few_quick_requests_are_looked_for(void **state)
 {
     static const struct {
         int pieces;
-        bool slow; /* the wait before it was */
-        int holds; /* takes that come back with nothing */
+        bool slow; /* the wait before was long */
+        int holds; /* number of takes that return nothing */
         uint64_t yield_ns;
-        int looks;  /* before the driver sleeps; -1: it need not */
+        int looks;  /* polls before the driver sleeps; -1: it does not sleep */
         bool quick; /* afterwards */
     } rows[] = {{1, false, 0, 24000, -1, true},  {4, false, 4, 24000, -1, true},
                 {4, false, 4, 25000, -1, false}, {4, false, 5, 25000, 5, false},
@@ -229,13 +234,13 @@ static void a_driver_naps_where_the_kernel_puts_off(void **state)
     assert_int_equal(sched.naps, 3);
 }
 
-/* The limit begins anew with each end, and whenever nothing is under way. */
+/* The limit restarts at each completion, and while nothing is in flight. */
 static void nothing_ends_within_the_limit(void **state)
 {
     static const uint64_t limits[] = {0, 300000000, 299999999};
     for (size_t i = 0; i < 3; i++) {
         if (i) {
-            engine->broken = 0; /* so that it is not kept for the lost requests */
+            engine->broken = 0; /* so that the close frees it */
             close_engine(state);
             open_engine(state);
         }
@@ -249,7 +254,8 @@ static void nothing_ends_within_the_limit(void **state)
     engine->broken = 0;
 }
 
-/* What is under way and what is planned ends, of all transfers, with what is safe of each. */
+/* All transfers end, with the bytes that each has transferred, whether in flight or only
+ * planned. */
 static void a_queue_that_fails_ends_all(void **state)
 {
     struct file_transfer list[3];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The io_uring queue of a file under many wake-ups, while the kernel takes requests and while it
- * does not. */
+/* Shows that many wake-ups of the io_uring queue of a file leave space for its requests, while the
+ * kernel accepts requests and while it does not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 
 enum { DEPTH = 3, WAKES = 50, BYTES = 1000 };
 
-static bool busy; /* the kernel takes no request, as while its completion queue overflows */
+static bool busy; /* the kernel accepts no request, as when its completion queue overflows */
 static int requests;
 
 int __real_uring_enter(struct uring *ring, uint64_t wait_ns);
@@ -53,7 +53,7 @@ static int before(void **state)
     requests = 0;
     if (file_uring.open(&file, DEPTH, &queue) == WEFT_OK)
         return 0;
-    queue = NULL; /* as in a container that forbids io_uring */
+    queue = NULL; /* io_uring may be forbidden, for example in a container */
     return 0;
 }
 
@@ -95,7 +95,8 @@ static void expect_all_written(void)
     }
 }
 
-/* Finding A12: each call gave a NOP of its own while the driver slept. */
+/* Wake-ups while the driver sleeps share one NOP; each call used to submit its own (finding
+ * A12). */
 static void one_nop_serves_all_callers(void **state)
 {
     int error;
@@ -104,13 +105,13 @@ static void one_nop_serves_all_callers(void **state)
     for (int i = 0; i < WAKES; i++)
         file_uring.wake(queue);
     assert_int_equal(requests, 1);
-    assert_null(file_uring.reap(queue, 0, &error)); /* meets the NOP */
+    assert_null(file_uring.reap(queue, 0, &error)); /* completes the NOP */
     for (int i = 0; i < WAKES; i++)
         file_uring.wake(queue);
     assert_int_equal(requests, 2);
 }
 
-/* The same finding: then no place was left for the transfers. */
+/* Wake-ups leave space for transfers; NOPs used to fill the ring (finding A12). */
 static void wakes_leave_room_for_transfers(void **state)
 {
     struct file_io ios[DEPTH];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The GPU side over the stand-in of the CUDA driver: what it makes, what it says when something is
- * wrong, and that every call of the driver may fail at any use without anything being left. */
+/* Shows that the GPU part of a PE works over the stand-in of the CUDA driver, and what it reports
+ * when something is wrong. Each driver function may fail at each of its uses, and no object is
+ * left. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,7 +67,7 @@ static uint64_t word_at(struct gpu *gpu, CUdeviceptr at, size_t width)
     return value;
 }
 
-/* Everything the host may ask of its GPU, with values asserted while all goes well. */
+/* Uses each host operation on the GPU; with `check` also asserts the values. */
 static weft_status use_gpu(struct gpu *gpu, bool check)
 {
     weft_status status = gpu_heap_grow(&gpu->heap, 96 << 20);
@@ -74,7 +75,7 @@ static weft_status use_gpu(struct gpu *gpu, bool check)
     if (!status)
         status = heap_alloc(gpu->allocator, 1 << 20, 64, &offset);
     CUdeviceptr at = gpu_heap_own(&gpu->heap)->base + offset;
-    /* A copy whose wait is made to fail is still under way when this returns. */
+    /* Static, since a copy whose wait fails may still be running when this function returns. */
     static uint64_t data[64], back[64];
     uint64_t fetched = 0;
     memset(back, 0, sizeof back);
@@ -165,11 +166,11 @@ static bool is_release(const char *name, weft_status status)
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (strstr(name, words[i]))
             return true;
-    /* Without the context nothing can be released; that shows when all else went well. */
+    /* Without the context nothing can be released. This shows only if all else succeeded. */
     return status == WEFT_OK && strcmp(name, "CtxPushCurrent") == 0;
 }
 
-/* What ends a kernel is a fault of the kernel, not of the system. */
+/* Errors that end a kernel are reported as errors of the kernel, not of the system. */
 static void faults_of_kernels(void **state)
 {
     (void)state;
@@ -183,7 +184,8 @@ static void faults_of_kernels(void **state)
     cuda_close(&cuda);
 }
 
-/* A kernel of the program has all of the GPU, and waits for the host. */
+/* A kernel of the program occupies the whole GPU and waits for the host; loads, stores, copies and
+ * signals still work. */
 static void beside_a_kernel_that_fills_the_gpu(void **state)
 {
     (void)state;
@@ -192,7 +194,7 @@ static void beside_a_kernel_that_fills_the_gpu(void **state)
     size_t offset;
     const char *order = getenv("FAKE_CUDA_ORDER");
     if (!order || strcmp(order, "immediate") == 0)
-        skip(); /* nothing can be under way there */
+        skip(); /* the stand-in completes everything at once */
     config_reset();
     assert_int_equal(boot_open(&boot, NULL, 0), WEFT_OK);
     assert_int_equal(gpu_open(&gpu, boot, NULL, 16, GPU_RELAY_NEVER), WEFT_OK);
@@ -203,7 +205,7 @@ static void beside_a_kernel_that_fills_the_gpu(void **state)
     bool met = true;
     assert_int_equal(gpu_fill(gpu, (void *)(uintptr_t)at, 0x11, 64), WEFT_OK);
     fill(1);
-    /* The kernel of this wait stays where it is from now on. */
+    /* The kernel of this wait stays queued from now on. */
     assert_int_equal(gpu_wait_slice(gpu, at, 8, false, WEFT_EQ, 5, 1000 * 1000, &seen, &met),
                      WEFT_OK);
     assert_false(met);
@@ -232,7 +234,7 @@ static void beside_a_kernel_that_fills_the_gpu(void **state)
             gpu_wait_slice(gpu, at + 64, 8, false, WEFT_EQ, 99, 1000 * 1000, &seen, &met), WEFT_OK);
         assert_true(met);
     }
-    /* An atomic needs the GPU itself: the limit of waits ends it. */
+    /* An atomic needs a kernel on the GPU: it times out at the limit of waits. */
     gpu->wait_limit_ns = 20 * 1000 * 1000;
     assert_int_equal(gpu_access(gpu, 1, at, WEFT_AMO_FETCH_ADD, 8, 1, 0, &fetched),
                      WEFT_ERR_TIMEOUT);
@@ -255,7 +257,7 @@ static void every_call_may_fail(void **state)
             weft_status status = run_single(false);
             unsigned uses = cuda_fault_uses();
             cuda_fault_plan(NULL, 0, 0);
-            /* What a failing release cannot give back is not the library's fault. */
+            /* Objects that a failed release leaves are no fault of the library. */
             if (!is_release(*name, status))
                 assert_nothing_left(*name, k);
             fake.reset();

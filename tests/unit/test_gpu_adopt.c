@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of the program's own in the windows of the GPU heap: what is accepted, where it is put,
- * and what is undone when a step fails here or at another PE. This PE is PE 5, the second of three
- * on its node. */
+/* Shows how the program's own memory is registered in the windows of the GPU heap: which memory is
+ * accepted, where it is mapped, and what is undone when a step fails at this PE or at another. This
+ * PE is PE 5, the second of three on its node. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,10 +26,10 @@ static struct gpu_device device = {.cuda = &cuda, .device = 7, .ordinal = 3};
 static int local_pes[SLOTS] = {2, 5, 9};
 static struct boot boot;
 static struct gpu_heap heap;
-static char text[512];   /* what was called */
+static char text[512];   /* log of the calls */
 static int retained;     /* handles held by the registration */
-static int calls, fails; /* the step with this number fails */
-static int agreed_fails; /* another PE has failed at this agreement */
+static int calls, fails; /* number of steps so far; number of the step that fails */
+static int agreed_fails; /* number of the agreement at which another PE has failed */
 static int agreements;
 static CUmemAllocationProp properties;
 static int descriptors[64], descriptor_count;
@@ -262,7 +262,7 @@ static void memory_of_another_place_is_refused(void **state)
     properties.requestedHandleTypes = 3;
     look(START, 1, WEFT_OK, "");
     properties.requestedHandleTypes = 0;
-    boot.local_npes = 1; /* without peers no descriptor is needed */
+    boot.local_npes = 1; /* without local peers no descriptor is needed */
     look(START, 1, WEFT_OK, "");
 }
 
@@ -312,7 +312,7 @@ static void memory_is_mapped_in_all_windows(void **state)
     expect("agree map0@62+1 agree ");
 }
 
-/* The highest stretch that is free. */
+/* A registration takes the highest free range of the window. */
 static void stretches_are_used_again(void **state)
 {
     struct gpu_registered *first = adopt(8 * MIB), *second = adopt(3 * MIB),
@@ -334,7 +334,7 @@ static void stretches_are_used_again(void **state)
     first = adopt(7 * MIB);
     assert_int_equal(first->chunk.offset, 56 * MIB);
     assert_ptr_equal(heap.registered, first);
-    last = adopt(34 * MIB); /* down to the heap itself */
+    last = adopt(34 * MIB); /* down to the end of the heap's own memory */
     assert_int_equal(last->chunk.offset, 10 * MIB);
     gpu_unregister_memory(&heap, last);
     agreements = 0;
@@ -343,11 +343,11 @@ static void stretches_are_used_again(void **state)
                            "36 MiB more do not fit into the GPU heap's windows of 64 MiB. The heap "
                            "uses the first 10 MiB and registered memory the rest from 44 MiB on"));
     assert_int_equal(agreements, 1);
-    heap.backed = 46 * MIB; /* it has grown */
+    heap.backed = 46 * MIB; /* the heap has grown */
     assert_null(adopt(MIB));
 }
 
-/* What fails here or elsewhere leaves nothing; all turns are taken all the same. */
+/* A failure at this PE or at another leaves nothing. Each PE still takes part in each exchange. */
 static void a_step_that_fails_leaves_nothing(void **state)
 {
 #define OWN_MAPPED "agree map1@58+6 export "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every call of the CUDA driver made to fail at each of its uses under a program that uses GPU
- * memory through weft.h and stream.h, as a job of one PE: either some function returns an error
- * with a sentence, or every value is right; and after finalize nothing is alive in the driver. */
+/* Makes each call of the CUDA driver fail at each of its uses, in a program that uses GPU memory
+ * through weft.h and stream.h, as a job of one PE. Either a function returns an error with a
+ * sentence, or every value is right. After finalize no object is left in the driver. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,9 +25,9 @@ enum { WORDS = 5000 };
 static CUresult (*stream_create)(CUstream *stream, unsigned flags);
 static CUresult (*stream_destroy)(CUstream stream), (*stream_synchronize)(CUstream stream);
 
-/* Of a copy whose wait is made to fail: it may still be written when the function has returned. */
+/* Static, since a copy whose wait fails may still write them after the function has returned. */
 static uint64_t source[WORDS], seen[WORDS];
-static const char *step; /* what was being done: for messages */
+static const char *step; /* the current call, for messages */
 
 static int set_up(void **state)
 {
@@ -55,7 +55,7 @@ static int tear_down(void **state)
     return rmdir(getenv("XDG_RUNTIME_DIR"));
 }
 
-/* The first error ends the work. */
+/* Returns at the first error. */
 #define DO(call)                                                                                   \
     do {                                                                                           \
         step = #call;                                                                              \
@@ -133,7 +133,7 @@ static weft_status on_stream(weft_job *job, CUstream stream, uint64_t *gpu, uint
     DO(weft_p64(ctx, other + 600, 0, 0));
     fill_source(9);
     DO(weft_put(ctx, gpu, source, 4096, 0));
-    DO(weft_quiet(ctx)); /* the stream is not the context's */
+    DO(weft_quiet(ctx)); /* the stream does not wait for the context */
     DO(weft_put_on_stream(ctx, other, gpu, 4096, 0, stream));
     DO(weft_put_signal_on_stream(ctx, other, gpu, 2048, other + 600, 4, WEFT_SIGNAL_SET, 0,
                                  stream));
@@ -182,7 +182,7 @@ static weft_status use(weft_job *job, CUstream stream)
     DO(collectives(job, gpu, other, host));
     DO(weft_ctx_destroy(own));
     DO(weft_p64(ctx, gpu, 4711, 0));
-    DO(weft_realloc(job, gpu, 80 << 20, &grown)); /* beyond the first chunk */
+    DO(weft_realloc(job, gpu, 80 << 20, &grown)); /* more than the first chunk holds */
     DO(weft_get(ctx, seen, grown, 8, 0));
     RIGHT(seen[0] == 4711);
     DO(weft_free(job, other));
@@ -223,8 +223,8 @@ static void a_good_run(void **state)
     fake_cuda_expect_nothing();
 }
 
-/* What a failing release cannot give back is not the library's fault; without the context nothing
- * can be given back at all. */
+/* Objects that a failed release leaves are no fault of the library. Without the context nothing can
+ * be released. */
 static bool is_release(const char *name)
 {
     static const char *const words[] = {"Release", "Unmap",      "Free",       "Destroy",
@@ -240,7 +240,7 @@ static void every_call_may_fail(void **state)
     (void)state;
     unsigned long runs = 0, faults = 0;
     for (const char *const *name = cuda_function_names; *name; name++) {
-        /* Each of the first uses, then ever fewer: hundreds of copies do not differ much. */
+        /* All of the first uses fail once, then ever fewer: hundreds of copies differ little. */
         for (unsigned k = 1; k < 400; k += 1 + k / 6) {
             char sentence[600] = "";
             cuda_fault_plan(*name, k, CUDA_ERROR_UNKNOWN);
@@ -266,7 +266,8 @@ static void every_call_may_fail(void **state)
     assert_true(faults > 50);
 }
 
-/* The value found would be the 0 that the variable has, too. */
+/* weft_test() fails if it cannot read the variable. Its initial value 0 would match the expected
+ * 0. */
 static void what_cannot_be_read_is_no_finding(void **state)
 {
     (void)state;
@@ -274,8 +275,8 @@ static void what_cannot_be_read_is_no_finding(void **state)
     void *gpu;
     int result = 0;
     config_reset();
-    cuda_fault_plan("MemcpyAsync", 0,
-                    CUDA_ERROR_UNKNOWN); /* at no use, but ready for what follows */
+    /* no use fails, but the fault plan is ready for the next call */
+    cuda_fault_plan("MemcpyAsync", 0, CUDA_ERROR_UNKNOWN);
     assert_int_equal(weft_init(&job, NULL), WEFT_OK);
     assert_int_equal(weft_alloc(job, WEFT_GPU, 64, 0, WEFT_ALLOC_ZERO, &gpu), WEFT_OK);
     cuda_fault_plan("MemcpyAsync", 1, CUDA_ERROR_UNKNOWN);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies between plain and GPU memory by threads: what they carry over their bounce buffers, from
- * which sizes they are asked, and what is left when something fails. Copies of the driver are done
- * when their stream is waited for. */
+/* Shows how CPU threads copy between plain and GPU memory: what they copy through their bounce
+ * buffers, from which size they are used, and what is left when something fails. Copies of the
+ * driver double complete when their stream is waited for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +43,7 @@ static struct gpu gpu;
 static struct boot boot = {.local_npes = 1};
 static char *device, *host;
 static size_t device_bytes;
-static bool push_fails, device_fails, unmoved; /* nothing is copied while it is measured */
+static bool push_fails, device_fails, unmoved; /* no bytes are copied while times are measured */
 static int cpus;
 static struct gpu_stream lane;
 static int settled;
@@ -83,10 +83,11 @@ static CUresult stream_destroy(CUstream handle)
     return CUDA_SUCCESS;
 }
 
-/* Own copies take a time that does not depend on their size, counted at their first part. */
+/* A copy by threads takes a time that does not depend on its size. The time is counted at its first
+ * part. */
 static uint64_t own_ns, engine_ns[5];
 static _Atomic uint64_t now_ns;
-static const int noise[3] = {9, 0, 5}; /* of three tries */
+static const int noise[3] = {9, 0, 5}; /* of three tries, ns */
 static _Atomic int own_copies, engine_copies;
 
 static CUresult copy_async(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream handle)
@@ -122,7 +123,7 @@ weft_status __wrap_gpu_wait_stream(struct gpu *by, CUstream handle, const char *
     return WEFT_OK;
 }
 
-static void *buffers[STREAMS]; /* pinned */
+static void *buffers[STREAMS]; /* pinned buffers */
 
 static CUresult host_alloc(void **address, size_t bytes, unsigned flags)
 {
@@ -216,7 +217,7 @@ int __wrap_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
     return cpus < 0 ? -1 : 0;
 }
 
-/* What was measured before. */
+/* The cache of earlier measurements. */
 static struct {
     char name[32];
     size_t numbers[2];
@@ -304,7 +305,7 @@ static void use(const char *threads)
 
 static bool bounce(void *dst, const void *src, size_t bytes, weft_status *status)
 {
-    *status = WEFT_ERR_RANGE; /* none that it gives */
+    *status = WEFT_ERR_RANGE; /* a value that gpu_bounce() never returns */
     bool done = gpu_bounce(&gpu, &lane, dst, src, bytes, status);
     assert_int_equal(pthread_mutex_trylock(&gpu.bounce_lock), 0);
     pthread_mutex_unlock(&gpu.bounce_lock);
@@ -349,7 +350,7 @@ static void all_parts_are_carried(void **state)
         assert_int_equal(streams_live, 2 * (rows[i].threads[0] - '0'));
     }
     assert_int_equal(device_live, 0);
-    assert_int_equal(engine_copies, 0); /* nothing is measured */
+    assert_int_equal(engine_copies, 0); /* no size is measured */
 }
 
 static void what_is_not_large_or_not_plain_is_the_drivers(void **state)
@@ -363,13 +364,13 @@ static void what_is_not_large_or_not_plain_is_the_drivers(void **state)
     assert_false(bounce(host, host + MIB, MIB, &status));
     assert_false(bounce(device, pinned, MIB, &status));
     assert_false(bounce(pinned, device, MIB, &status));
-    gpu.owner = &main; /* a third GPU */
+    gpu.owner = &main; /* a relay GPU */
     assert_false(bounce(device, host, MIB, &status));
     gpu.owner = NULL;
     gpu.bounce_refused = true;
     assert_false(bounce(device, host, MIB, &status));
     gpu.bounce_refused = false;
-    pthread_mutex_lock(&gpu.bounce_lock); /* another thread's copy is under way */
+    pthread_mutex_lock(&gpu.bounce_lock); /* another thread is copying */
     status = WEFT_ERR_RANGE;
     assert_false(gpu_bounce(&gpu, &lane, device, host, MIB, &status));
     pthread_mutex_unlock(&gpu.bounce_lock);
@@ -377,13 +378,13 @@ static void what_is_not_large_or_not_plain_is_the_drivers(void **state)
     assert_null(gpu.bounce);
     assert_true(bounce(device, host, MIB, &status));
     copies = 0;
-    settle_status = WEFT_ERR_SYSTEM; /* the stream is broken */
+    settle_status = WEFT_ERR_SYSTEM; /* the stream has an error */
     assert_true(bounce(device, host, MIB, &status));
     assert_int_equal(status, WEFT_ERR_SYSTEM);
     assert_int_equal(copies, 0);
 }
 
-/* A part that fails ends the copy; the next one is done again. */
+/* A failed part fails the copy; the next copy succeeds. */
 static void a_part_that_fails_is_the_callers(void **state)
 {
     weft_status status;
@@ -410,7 +411,7 @@ static void a_part_that_fails_is_the_callers(void **state)
             assert_int_equal(memcmp(dst, src, 6 * MIB), 0);
         }
     }
-    wait_failure = WEFT_ERR_TIMEOUT; /* others are under way, and end no more */
+    wait_failure = WEFT_ERR_TIMEOUT; /* other parts are running and do not end */
     while (!gpu.bounce_refused) {
         fail_copy = copies + 3;
         fail_wait = waits + 2;
@@ -429,22 +430,22 @@ static void what_cannot_be_made_leaves_nothing(void **state)
         fail_thread = i == 5 ? 1 : i == 6 ? 2 : 0;
         counted.fail_in = i == 7 ? 0 : -1;
         if (i == 7)
-            gpu_bounce_limits(&gpu); /* after what variables say was read */
+            gpu_bounce_limits(&gpu); /* the variables have been read before */
         else
             assert_false(bounce(device, host, MIB, &status));
         assert_true(gpu.bounce_refused);
         assert_null(gpu.bounce);
         assert_int_equal(streams_live, 0);
         assert_int_equal(pinned_live, 0);
-        assert_false(bounce(device, host, MIB, &status)); /* it is not tried again */
+        assert_false(bounce(device, host, MIB, &status)); /* no second attempt is made */
     }
-    use("1"); /* no threads */
+    use("1"); /* one thread means no threads */
     assert_false(bounce(device, host, MIB, &status));
     assert_true(gpu.bounce_refused);
     assert_int_equal(allocations, 0);
 }
 
-/* A kernel that nobody waits for may still use what is pinned. */
+/* Buffers stay pinned if a kernel that is not waited for may still use them. */
 static void memory_stays_where_work_is_left(void **state)
 {
     weft_status status;
@@ -457,7 +458,7 @@ static void memory_stays_where_work_is_left(void **state)
     gpu.work_left = false;
     use("2");
     assert_true(bounce(device, host, MIB, &status));
-    fail_wait = waits + 4; /* the last stream does not end */
+    fail_wait = waits + 4; /* the last stream does not complete */
     gpu_bounce_stop(&gpu);
     assert_int_equal(pinned_live, 3);
     while (pinned_live)
@@ -483,7 +484,7 @@ static void a_worker_without_a_context_leaves_its_part_to_others(void **state)
 static void sizes_are_measured_once(void **state)
 {
     static const struct {
-        uint64_t engine[5]; /* at 1, 2, 4, 8 and 16 MiB; own copies take 100 */
+        uint64_t engine[5]; /* ns at 1, 2, 4, 8 and 16 MiB; copies by threads take 100 ns */
         size_t from;
         int tried;
     } rows[] = {
@@ -514,7 +515,7 @@ static void sizes_are_measured_once(void **state)
         use("auto");
         assert_int_equal(device_live, 0);
         own_copies = engine_copies = 0;
-        limits = gpu_bounce_limits(&gpu); /* known from an earlier job */
+        limits = gpu_bounce_limits(&gpu); /* loaded from the cache of an earlier job */
         assert_int_equal(limits.out_from, rows[i].from);
         assert_int_equal(engine_copies, 0);
     }
@@ -533,7 +534,7 @@ static void each_direction_has_its_size(void **state)
     use("auto");
     assert_false(bounce(device, host, 2 * MIB - 1, &status));
     assert_true(bounce(device, host, 2 * MIB, &status));
-    assert_false(bounce(host, device, 16 * MIB, &status)); /* never */
+    assert_false(bounce(host, device, 16 * MIB, &status)); /* 0 means never */
     assert_int_equal(gpu_bounce_limits(&gpu).threads, 4);
     cache.numbers[0] = 0;
     cache.numbers[1] = 4 * MIB;
@@ -560,7 +561,7 @@ static void what_fails_while_it_is_measured_is_not_used(void **state)
     device_fails = false;
     use("auto");
     memset(&cache, 0, sizeof cache);
-    fail_copy = 5; /* of the largest size */
+    fail_copy = 5; /* the copy of the largest size */
     struct gpu_bounce_limits limits = gpu_bounce_limits(&gpu);
     assert_int_equal(limits.in_from, 0);
     assert_int_equal(limits.out_from, MIB);

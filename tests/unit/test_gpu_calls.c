@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which calls of the driver a copy makes, in which order and with what: copies over several GPUs,
- * side by side, on the internal streams, and events behind them. The driver is a table of functions
- * that write down what they are asked; any call of it can fail. */
+/* Shows which driver calls a copy makes, in which order and with which arguments: copies over
+ * several GPUs, concurrent copies, copies on internal streams, and events after them. The driver is
+ * a table of functions that log their arguments; each call can fail. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,22 +21,22 @@
 
 enum { GPUS = 3, FIRST = 0x100, MOST_QUERIES = 8, ERROR = CUDA_ERROR_UNKNOWN };
 
-static char text[8192];                /* the calls */
-static int calls, fail_at;             /* the call with this number fails; 0: none */
-static int events, streams;            /* made and not destroyed */
-static int made;                       /* handles given out */
-static int entered;                    /* contexts pushed and not popped */
-static CUresult queries[MOST_QUERIES]; /* what the next queries answer, then CUDA_SUCCESS */
+static char text[8192];     /* log of the calls */
+static int calls, fail_at;  /* number of calls so far; number of the call that fails, 0: none */
+static int events, streams; /* created and not destroyed */
+static int made;            /* number of handles created */
+static int entered;         /* contexts pushed and not popped */
+static CUresult queries[MOST_QUERIES]; /* answers of the next queries, then CUDA_SUCCESS */
 static int asked;
-static uint64_t capture;      /* of the stream of the program: 0 none */
-static uint64_t taken_by[64]; /* the capture that a stream made here is part of */
+static uint64_t capture;      /* capture of the program's stream; 0: none */
+static uint64_t taken_by[64]; /* capture of each created stream */
 static bool locked_out;       /* no context can be pushed */
-static bool writes;           /* whether stores of the stream are done at once */
+static bool writes;           /* stores of the stream complete at once */
 static char dst[16 << 20], src[sizeof dst];
 
 static struct gpu gpus[GPUS], *const gpu = &gpus[0];
 static struct gpu_pinned pinned;
-static uint64_t loaded; /* what stands in the memory of the GPU */
+static uint64_t loaded; /* value in GPU memory */
 static CUfunction const atomics = (CUfunction)(uintptr_t)0x10,
                         signals = (CUfunction)(uintptr_t)0x20;
 
@@ -77,7 +77,7 @@ static CUresult copy_async(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstr
             memcpy((void *)(uintptr_t)to, &loaded, bytes);
         return note("L%d:%zu+%zu ", number(stream), (size_t)(from - (uintptr_t)dst), bytes);
     }
-    if (from - (uintptr_t)src >= sizeof src) { /* a store of what stands on the stack */
+    if (from - (uintptr_t)src >= sizeof src) { /* a store of a value on the stack */
         uint64_t value = 0;
         memcpy(&value, (const void *)(uintptr_t)from, bytes);
         return note("P%d:%zu+%zu=%llx ", number(stream), (size_t)(to - (uintptr_t)dst), bytes,
@@ -92,7 +92,7 @@ static CUresult write_32(CUstream stream, CUdeviceptr address, uint32_t value, u
     return note("v%d:%zu=%x ", number(stream), (size_t)(address - (uintptr_t)dst), value);
 }
 
-/* The kernel of an atomic, or of a signal that adds; it answers at once. */
+/* The kernel of an atomic, or of a signal that adds; it completes at once. */
 static CUresult launch(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                        CUstream stream, void **parameters, void **extra)
@@ -217,7 +217,7 @@ static CUresult batch_op(CUstream stream, unsigned count, CUstreamBatchMemOpPara
 
 static CUresult pointer_attribute(void *value, int attribute, CUdeviceptr address)
 {
-    return CUDA_ERROR_INVALID_VALUE; /* unknown to the driver: plain memory */
+    return CUDA_ERROR_INVALID_VALUE; /* the driver does not know it: plain memory */
 }
 
 static CUresult error_text(CUresult result, const char **words)
@@ -226,7 +226,7 @@ static CUresult error_text(CUresult result, const char **words)
     return CUDA_SUCCESS;
 }
 
-/* Copies by threads of the CPU (gpu/bounce.h), which take what they like. */
+/* Double of copies by CPU threads (gpu/bounce.h); `bounces` says whether they take a copy. */
 static bool bounces;
 static int bounce_asked;
 static weft_status bounce_status;
@@ -350,7 +350,8 @@ static void a_part_goes_by_each_gpu(void **state)
     expect("R50@0 W20<50 C20:8192+8192 R52@20 C0:0+8192 W0<52 ");
 }
 
-/* Nothing is put on the streams behind a call that failed; what was put there is over on return. */
+/* After a failed call no further call is put on the streams. Earlier ones have completed on
+ * return. */
 static void a_part_that_fails_ends_the_copy(void **state)
 {
     const unsigned share[] = {512, 300, 212};
@@ -373,7 +374,7 @@ static void a_part_that_fails_ends_the_copy(void **state)
     }
     forget();
     fail_at = 3;
-    queries[0] = queries[1] = ERROR; /* the sentence is that of what failed first */
+    queries[0] = queries[1] = ERROR; /* the message is that of the first failure */
     assert_int_equal(gpu_stripe_parts(&set, 1, dst, src, 1 << 20, share), WEFT_ERR_SYSTEM);
     assert_null(strstr(base_last_error(), "cuStreamQuery"));
     assert_non_null(strstr(base_last_error(), "cuMemcpyAsync of 307200 bytes"));
@@ -396,7 +397,7 @@ static void several_ways_are_wanted_or_not(void **state)
         const char *wanted;
         int locals;
         weft_status status;
-        size_t from; /* 0: there is none */
+        size_t from; /* 0: no stripes are made */
     } rows[] = {
         {"-1", 2, WEFT_ERR_CONFIG, 0}, {"9", 2, GPU_ROUTES_MOST < 9 ? WEFT_ERR_CONFIG : WEFT_OK, 0},
         {"1", 4, WEFT_OK, 0},          {"0", 1, WEFT_OK, 0},
@@ -426,8 +427,8 @@ static void several_ways_are_wanted_or_not(void **state)
     boot.local_npes = 0;
 }
 
-/* A copy to a peer goes by several GPUs where it is large, both ends are in the heap, and all GPUs
- * have them open. */
+/* A copy to a peer uses several GPUs if it is large, both ends are in the heap, and all GPUs have
+ * both ends mapped. */
 static void large_copies_to_a_peer_are_dealt_out(void **state)
 {
     enum { LARGE = 256 << 10 };
@@ -450,7 +451,7 @@ static void large_copies_to_a_peer_are_dealt_out(void **state)
     static const char dealt[] = "R50@1 W11<50 C11:131072+65536 R51@11 W21<50 C21:196608+65536 "
                                 "R52@21 C1:0+131072 W1<51 W1<52 ";
     gpu->heap.reserved_bytes = sizeof dst + (size_t)(apart > 0 ? apart : 0);
-    if (apart < 0) { /* the arrays stand the other way round */
+    if (apart < 0) { /* src is at the lower address */
         gpu->heap.reservation = (uintptr_t)src;
         gpu->heap.reserved_bytes = sizeof src + (size_t)-apart;
     }
@@ -466,7 +467,7 @@ static void large_copies_to_a_peer_are_dealt_out(void **state)
     assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, 64 << 10, GPU_IN_ORDER), WEFT_OK);
     assert_non_null(strstr(text, "R50@1 "));
     forget();
-    atomic_store(&windows[1].stripes, 3); /* one of the GPUs has lost the new memory */
+    atomic_store(&windows[1].stripes, 3); /* one of the GPUs does not have the new memory mapped */
     assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_IN_ORDER), WEFT_OK);
     expect("C1:0+262144 ");
     atomic_store(&windows[1].stripes, 6);
@@ -474,7 +475,8 @@ static void large_copies_to_a_peer_are_dealt_out(void **state)
     assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_DONE), WEFT_ERR_SYSTEM);
     forget();
     struct gpu_heap heap = gpu->heap;
-    gpu->heap.reservation = apart < 0 ? (uintptr_t)dst : (uintptr_t)src; /* one end is outside */
+    /* One end is outside the heap. */
+    gpu->heap.reservation = apart < 0 ? (uintptr_t)dst : (uintptr_t)src;
     gpu->heap.reserved_bytes = sizeof dst;
     assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_IN_ORDER), WEFT_OK);
     expect("C1:0+262144 ");
@@ -487,8 +489,8 @@ static void large_copies_to_a_peer_are_dealt_out(void **state)
     assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_DONE), WEFT_ERR_SYSTEM);
     locked_out = false;
     expect("");
-    set->lead = &gpus[1]; /* another path leads there now, and while the heap grows no other way is
-                             looked for */
+    /* Another path leads to the peer now. While the heap grows, no other routes are chosen. */
+    set->lead = &gpus[1];
     gpu->heap.growing = 1;
     setenv("WEFT_STRIPES", "3", 1);
     config_reset();
@@ -497,8 +499,9 @@ static void large_copies_to_a_peer_are_dealt_out(void **state)
         expect("C1:0+262144 ");
         assert_true(!set->decided && !set->lead && !set->begun && !set->ended[2]);
     }
-    assert_int_equal(events, -3); /* those of before are destroyed, once */
-    unsetenv("WEFT_STRIPES"); /* by what it finds: a copy that is too small is not worth looking */
+    assert_int_equal(events, -3); /* the events of the old routes are destroyed, each once */
+    /* The routes are chosen by measurement; a copy that is too small starts none. */
+    unsetenv("WEFT_STRIPES");
     config_reset();
     gpu->heap.growing = 0;
     assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_IN_ORDER), WEFT_OK);
@@ -510,11 +513,11 @@ static void large_copies_to_a_peer_are_dealt_out(void **state)
     boot.local_npes = 0;
 }
 
-/* ------------------------------------------------------------------------------- side by side */
+/* ---------------------------------------------------------------------------- concurrent copies */
 
 static struct gpu_engines engines;
 static struct gpu_engine_copy copies[GPU_ENGINE_COPIES];
-static CUstream const own = (CUstream)(uintptr_t)(FIRST + 7); /* of the program */
+static CUstream const own = (CUstream)(uintptr_t)(FIRST + 7); /* stream of the program */
 
 static int set_up_engines(void **state)
 {
@@ -550,14 +553,14 @@ static void copies_fork_and_join(void **state)
     assert_int_equal(copy_by_engines(5, 3), WEFT_OK);
     expect("E E S E S R200@7 W402<200 W404<200 C402:1000+101 C404:2000+102 C7:0+100 "
            "R201@402 W7<201 R203@404 W7<203 ");
-    assert_int_equal(copy_by_engines(5, 2), WEFT_OK); /* with what is there */
+    assert_int_equal(copy_by_engines(5, 2), WEFT_OK); /* uses the existing streams */
     expect("R200@7 W402<200 C402:1000+101 C7:0+100 R201@402 W7<201 ");
-    assert_int_equal(copy_by_engines(6, 2), WEFT_OK); /* of another order */
+    assert_int_equal(copy_by_engines(6, 2), WEFT_OK); /* copies of another order */
     expect("E E S R205@7 W407<205 C407:1000+101 C7:0+100 R206@407 W7<206 ");
     assert_int_equal(streams, 3);
 }
 
-/* More copies than streams: they take turns. */
+/* If there are more copies than streams, the streams are used in turn. */
 static void many_copies_take_turns(void **state)
 {
     assert_int_equal(copy_by_engines(1, 18), WEFT_OK);
@@ -580,13 +583,14 @@ static void a_full_table_of_orders_is_no_error(void **state)
     fail_at = 2;
     assert_int_equal(copy_by_engines(GPU_ENGINE_SETS, 3), WEFT_ERR_SYSTEM);
     expect("C7:0+100 C7:1000+101 ");
-    assert_int_equal(copy_by_engines(GPU_ENGINE_SETS - 1, 2), WEFT_OK); /* still its own */
+    /* This order still has its streams. */
+    assert_int_equal(copy_by_engines(GPU_ENGINE_SETS - 1, 2), WEFT_OK);
     assert_int_equal(streams, GPU_ENGINE_SETS);
     assert_non_null(strchr(text, 'R'));
 }
 
-/* A capture has a set by itself, also one of the same order; what an ended one had is used
- * again. */
+/* A capture has its own set of streams, also for the same order. The set of an ended capture is
+ * reused. */
 static void captures_have_their_own_streams(void **state)
 {
     capture = 9;
@@ -595,7 +599,7 @@ static void captures_have_their_own_streams(void **state)
     taken_by[2] = 9;
     assert_int_equal(copy_by_engines(3, 2), WEFT_OK);
     expect("R200@7 W402<200 C402:1000+101 C7:0+100 R201@402 W7<201 ");
-    capture = 10; /* another one goes on meanwhile */
+    capture = 10; /* another capture is active meanwhile */
     assert_int_equal(copy_by_engines(3, 2), WEFT_OK);
     expect("E E S R203@7 W405<203 C405:1000+101 C7:0+100 R204@405 W7<204 ");
     taken_by[5] = 10;
@@ -605,9 +609,9 @@ static void captures_have_their_own_streams(void **state)
     expect("R200@7 W402<200 C402:1000+101 C7:0+100 R201@402 W7<201 ");
     taken_by[2] = 11;
     capture = 0;
-    assert_int_equal(copy_by_engines(3, 2), WEFT_OK); /* outside of any */
+    assert_int_equal(copy_by_engines(3, 2), WEFT_OK); /* outside of any capture */
     expect("E E S R206@7 W408<206 C408:1000+101 C7:0+100 R207@408 W7<207 ");
-    capture = 12; /* a driver that does not say which capture it is */
+    capture = 12; /* the driver does not report which capture it is */
     gpu->cuda.StreamGetCaptureInfo = NULL;
     assert_int_equal(copy_by_engines(3, 2), WEFT_OK);
     expect("C7:0+100 C7:1000+101 ");
@@ -663,7 +667,7 @@ static void large_copies_take_all_streams(void **state)
     expect("");
     assert_int_equal(gpu_copy(gpu, 6, dst, src, bytes, GPU_DONE), WEFT_OK);
     expect("C0:0+4194304 C1:4194304+4194304 C2:8388608+1048581 Q0 Q1 Q2 ");
-    gpu->stripe_bytes = 1; /* the last stream takes what is left */
+    gpu->stripe_bytes = 1; /* the last stream takes the remainder */
     assert_int_equal(gpu_copy(gpu, 0, dst, src, 8 << 20, GPU_ANY_ORDER), WEFT_OK);
     expect("C0:0+2097152 C1:2097152+2097152 C2:4194304+2097152 C3:6291456+2097152 ");
     assert_int_equal(gpu_copy(gpu, 0, dst, src, (8 << 20) + 1, GPU_ANY_ORDER), WEFT_OK);
@@ -679,18 +683,19 @@ static void a_copy_that_fails_is_told(void **state)
     for (int k = 1; k <= 2; k++) {
         fail_at = k;
         assert_int_equal(gpu_copy(gpu, 0, dst, src, 4 << 20, GPU_DONE), WEFT_ERR_SYSTEM);
-        assert_int_equal(calls, k); /* and nothing more is copied */
+        assert_int_equal(calls, k); /* no further copy is made */
         assert_int_equal(entered, 0);
         forget();
     }
     assert_int_equal(gpu_copy(gpu, 1, dst, src, 64, GPU_IN_ORDER), WEFT_OK);
     forget();
-    queries[0] = ERROR; /* the first stream's: the second one is not asked for any more */
+    /* The error is that of the first stream; the second stream is not queried. */
+    queries[0] = ERROR;
     assert_int_equal(gpu_quiet(gpu), WEFT_ERR_SYSTEM);
     expect("Q0 Q0 ");
 }
 
-/* Where the GPU's context cannot be made current, nothing is asked of the driver. */
+/* If the GPU's context cannot be made current, no driver call is made. */
 static void without_a_context_nothing_is_done(void **state)
 {
     struct gpu_stripes set = three();
@@ -715,7 +720,7 @@ static void without_a_context_nothing_is_done(void **state)
     assert_int_equal(gpu_quiet(gpu), WEFT_ERR_SYSTEM);
     assert_int_equal(gpu_event_record(gpu, 0, &none), WEFT_ERR_SYSTEM);
     assert_null(none);
-    for (int i = 0; i < 2 * GPU_EVENT_WORDS; i++) { /* the word is given back */
+    for (int i = 0; i < 2 * GPU_EVENT_WORDS; i++) { /* the word is released each time */
         assert_int_equal(gpu_store_recorded(gpu, 0, &word, 1, &none), WEFT_ERR_SYSTEM);
         assert_null(none);
     }
@@ -730,7 +735,7 @@ static void without_a_context_nothing_is_done(void **state)
     gpu_events_free(gpu);
 }
 
-/* What cannot be cleared is not handed out. */
+/* Memory that cannot be cleared is not returned to the caller. */
 static CUdeviceptr handed_out;
 
 static CUresult mem_alloc(CUdeviceptr *address, size_t bytes)
@@ -761,7 +766,7 @@ static void memory_is_cleared_or_given_back(void **state)
     assert_int_equal(gpu_alloc(gpu, 72, &address), WEFT_OK);
     assert_int_equal(address, handed_out);
     expect("A72 Z0:512+72 Q0 ");
-    assert_int_equal(gpu_quiet(gpu), WEFT_OK); /* nothing is left of it */
+    assert_int_equal(gpu_quiet(gpu), WEFT_OK); /* nothing of it is in flight */
     expect("");
     address = 5;
     fail_at = 1;
@@ -781,7 +786,7 @@ static void memory_is_cleared_or_given_back(void **state)
     expect("");
 }
 
-/* Threads of the CPU take a copy that is to be complete, and nothing else is done then. */
+/* CPU threads take only copies that must be complete on return; then no driver call is made. */
 static void threads_take_what_they_like(void **state)
 {
     gpu->stripe_bytes = 4096;
@@ -810,11 +815,12 @@ static void threads_take_what_they_like(void **state)
     forget();
     bounces = true;
     bounce_asked = 0;
-    assert_int_equal(gpu_copy_plain(gpu, 2, dst + 8, src + 8, 8), WEFT_OK); /* words are stored */
+    /* Words are stored by the stream. */
+    assert_int_equal(gpu_copy_plain(gpu, 2, dst + 8, src + 8, 8), WEFT_OK);
     assert_int_equal(bounce_asked, 0);
 }
 
-/* Up to three words go by stores of the stream, if all of them do. */
+/* Up to three aligned 64-bit words are stored by the stream, if it accepts all of them. */
 static void few_words_are_stored(void **state)
 {
     gpu->heap.reservation = (uintptr_t)dst;
@@ -834,12 +840,12 @@ static void few_words_are_stored(void **state)
     assert_int_equal(gpu_copy_plain(gpu, 2, dst + 16, src + 16, 24), WEFT_OK);
     expect("V2:16=7 V2:24=1099511627776 C2:16+24 ");
     gpu->cuda.StreamWriteValue64 = NULL;
-    gpu->device.pageable = true; /* the driver reads plain memory when it comes to it */
+    gpu->device.pageable = true; /* the driver reads plain memory when it executes the copy */
     assert_int_equal(gpu_copy_plain(gpu, 2, dst + 16, src + 16, 8), WEFT_OK);
     expect("C2:16+8 Q2 ");
 }
 
-/* Pinned memory of several registrations: a copy crosses the end of none. */
+/* A copy within pinned memory does not cross the end of a registration. */
 static void copies_end_where_a_registration_does(void **state)
 {
     static const size_t ends[] = {5000, 8192};
@@ -849,10 +855,11 @@ static void copies_end_where_a_registration_does(void **state)
     assert_int_equal(gpu_pinned_run_bytes(gpu, dst + 4000, 1000), 1000);
     assert_int_equal(gpu_pinned_run_bytes(gpu, dst + 5000, 10000), 3192);
     assert_int_equal(gpu_pinned_run_bytes(gpu, dst + 8192, 10000), 5000);
-    assert_int_equal(gpu_pinned_run_bytes(gpu, dst + 16384, 10000), 10000); /* behind all */
+    /* after all registrations */
+    assert_int_equal(gpu_pinned_run_bytes(gpu, dst + 16384, 10000), 10000);
     assert_int_equal(gpu_copy(gpu, 0, dst + 4990, src + 4990, 3300, GPU_IN_ORDER), WEFT_OK);
     expect("C0:4990+10 C0:5000+3192 C0:8192+98 ");
-    gpus[1].owner = gpu; /* a third GPU knows those of the PE's own */
+    gpus[1].owner = gpu; /* a relay GPU uses the registrations of the PE's own GPU */
     assert_int_equal(gpu_pinned_run_bytes(&gpus[1], dst + 4999, 9), 1);
     copies[0] = (struct gpu_engine_copy){dst + 4990, src + 4990, 20};
     copies[1] = (struct gpu_engine_copy){dst + 6000, src + 6000, 30};
@@ -871,7 +878,7 @@ static void events_are_used_again(void **state)
     forget();
     assert_int_equal(gpu_event_record(gpu, 1, &mark), WEFT_OK);
     assert_int_equal(events, 16);
-    assert_non_null(strstr(text, "E R215@1 ")); /* the last one made */
+    assert_non_null(strstr(text, "E R215@1 ")); /* the event created last */
     forget();
     queries[0] = CUDA_ERROR_NOT_READY;
     assert_int_equal(gpu_event_query(gpu, &mark), WEFT_OK);
@@ -885,7 +892,8 @@ static void events_are_used_again(void **state)
     assert_int_equal(gpu_copy(gpu, 1, dst, src, 64, GPU_IN_ORDER), WEFT_OK);
     assert_int_equal(gpu_event_query(gpu, &mark), WEFT_OK);
     forget();
-    assert_int_equal(gpu_stream_quiet(gpu, 1), WEFT_OK); /* but that behind the event is not */
+    /* The copy after the event is not complete. */
+    assert_int_equal(gpu_stream_quiet(gpu, 1), WEFT_OK);
     expect("Q1 ");
     fail_at = 1;
     assert_int_equal(gpu_event_record(gpu, 1, &mark), WEFT_ERR_SYSTEM);
@@ -905,7 +913,8 @@ static void events_are_used_again(void **state)
     assert_int_equal(events, 0);
 }
 
-/* Fewer events than are made at once do as well; none is an error. */
+/* If fewer events are created than requested, the GPU works with those. If none is, that is an
+ * error. */
 static void fewer_events_do(void **state)
 {
     struct gpu_event *mark;
@@ -934,7 +943,7 @@ static void stores_are_marked_by_a_word(void **state)
     assert_null(mark);
     assert_int_equal(gpu_stream_quiet(gpu, 2), WEFT_OK);
     expect("");
-    writes = false; /* the GPU has not come to it yet */
+    writes = false; /* the GPU has not executed the stores yet */
     assert_int_equal(gpu_store_recorded(gpu, 2, words, 1, &mark), WEFT_OK);
     forget();
     for (int look = 1; look < 500; look++)
@@ -942,13 +951,13 @@ static void stores_are_marked_by_a_word(void **state)
     expect("");
     queries[0] = CUDA_ERROR_NOT_READY;
     assert_int_equal(gpu_event_query(gpu, &mark), WEFT_OK);
-    expect("Q2 "); /* now and then: whether it has failed */
+    expect("Q2 "); /* from time to time the stream is queried for an error */
     assert_non_null(mark);
     for (int look = 1; look < 500; look++)
         assert_int_equal(gpu_event_query(gpu, &mark), WEFT_OK);
     queries[0] = ERROR;
     assert_int_equal(gpu_event_query(gpu, &mark), WEFT_ERR_SYSTEM);
-    gpu_event_release(gpu, &mark); /* it may still be written: nobody gets that word again */
+    gpu_event_release(gpu, &mark); /* the GPU may still write that word, so it is not used again */
     int left = 0;
     struct gpu_event *all[GPU_EVENT_WORDS];
     while (left < GPU_EVENT_WORDS && !gpu_store_recorded(gpu, 1, words, 1, &all[left]) && all[left])
@@ -973,7 +982,7 @@ static void stores_that_are_refused_are_the_callers(void **state)
     assert_int_equal(gpu_store_recorded(gpu, 0, words, GPU_MOST_WORDS + 1, &mark), WEFT_OK);
     assert_null(mark);
     expect("");
-    for (int i = 0; i < 2 * GPU_EVENT_WORDS; i++) { /* the words come back */
+    for (int i = 0; i < 2 * GPU_EVENT_WORDS; i++) { /* the words are released each time */
         fail_at = 1;
         assert_int_equal(gpu_store_recorded(gpu, 0, words, 1, &mark), WEFT_OK);
         assert_null(mark);
@@ -994,7 +1003,7 @@ static void memory_is_words_where_it_is_aligned(void **state)
     uint64_t data[GPU_MOST_WORDS];
     for (unsigned i = 0; i < GPU_MOST_WORDS; i++)
         data[i] = 0x0123456700000000ull * (i + 1) + 5 + i;
-    const size_t most = GPU_MOST_WORDS - 1; /* the flag behind them is one more */
+    const size_t most = GPU_MOST_WORDS - 1; /* the flag after them needs one more */
     assert_int_equal(gpu_split_words(4, data, 4, words), 1);
     assert_true(words[0].at == 4 && words[0].value == 5 && words[0].width == 4);
     assert_int_equal(gpu_split_words(16, data, 8 * most, words), most);
@@ -1019,7 +1028,9 @@ static void an_error_counts_when_it_is_the_streams(void **state)
     } cases[] = {
         {{0}, 1, WEFT_OK},
         {{BUSY, BUSY, 0}, 3, WEFT_OK},
-        {{ERROR, BUSY, BUSY, 0}, 4, WEFT_ERR_SYSTEM}, /* of one query: what runs is waited for */
+        {{ERROR, BUSY, BUSY, 0},
+         4,
+         WEFT_ERR_SYSTEM}, /* one query failed: the stream is waited for */
         {{BUSY, ERROR, ERROR}, 3, WEFT_ERR_SYSTEM},
         {{ERROR, 0}, 2, WEFT_ERR_SYSTEM},
     };
@@ -1033,8 +1044,8 @@ static void an_error_counts_when_it_is_the_streams(void **state)
     }
 }
 
-/* What is complete when an answer comes is known only if nobody else is putting something on the
- * stream. */
+/* An answer shows which operations are complete only if no other thread is putting an operation on
+ * the stream. */
 static void answers_say_what_is_complete(void **state)
 {
     struct gpu_stream *lane = stream_of(gpu, 5);
@@ -1045,7 +1056,7 @@ static void answers_say_what_is_complete(void **state)
     stream_queued(lane, WEFT_OK);
     stream_begin_answered(lane, &settles);
     assert_int_equal(settles, 2);
-    stream_begin_answered(lane, &settles); /* the one before is not on the stream yet */
+    stream_begin_answered(lane, &settles); /* the operation before it is not on the stream yet */
     assert_int_equal(settles, 0);
     assert_int_equal(stream_queued(lane, WEFT_ERR_PATH), WEFT_ERR_PATH);
 }
@@ -1079,7 +1090,7 @@ static void loads_take_their_part_of_a_word(void **state)
     assert_int_equal(gpu_access(gpu, 1, (uintptr_t)dst, WEFT_AMO_FETCH, 8, 0, 0, &value),
                      WEFT_ERR_SYSTEM);
     forget();
-    writes = false; /* a value that looks like none: the end of the copy tells */
+    writes = false; /* the value equals the marker of a pending load, so the stream is queried */
     queries[0] = CUDA_ERROR_NOT_READY;
     assert_int_equal(gpu_access(gpu, 1, (uintptr_t)dst, WEFT_AMO_FETCH, 8, 0, 0, &value), WEFT_OK);
     assert_int_equal(value, gpu->streams[1].sequence * 0x9e3779b97f4a7c15u);
@@ -1108,12 +1119,12 @@ static void stores_have_the_width_of_the_variable(void **state)
             assert_int_equal(
                 gpu_access(gpu, 1, (uintptr_t)dst + 16, rows[i].op, rows[i].width, value, 0, NULL),
                 WEFT_OK);
-            /* the value must be read before it goes */
+            /* The driver must read the value before the function returns. */
             snprintf(wanted, sizeof wanted, "%s%s", rows[i].calls,
                      pageable && rows[i].width < 4 ? "Q1 " : "");
             expect(wanted);
         }
-    fail_at = 1; /* a store that the stream refuses goes by a copy */
+    fail_at = 1; /* a store that the stream rejects is made by a copy */
     assert_int_equal(gpu_access(gpu, 1, (uintptr_t)dst + 16, WEFT_AMO_SET, 8, 7, 0, NULL), WEFT_OK);
     expect("V1:16=7 P1:16+8=7 Q1 ");
     fail_at = 1;
@@ -1146,7 +1157,8 @@ static void atomics_are_a_kernel_that_may_answer(void **state)
     assert_int_equal(gpu->streams[2].sequence, 2);
     snprintf(wanted, sizeof wanted, "K2:8+8,%d,5,0 ", (int)WEFT_AMO_ADD);
     expect(wanted);
-    assert_int_equal(gpu_stream_quiet(gpu, 2), WEFT_OK); /* without an answer it is waited for */
+    /* An atomic without an answer is waited for. */
+    assert_int_equal(gpu_stream_quiet(gpu, 2), WEFT_OK);
     expect("Q2 ");
     fail_at = 1;
     fetched = 7;
@@ -1177,7 +1189,7 @@ static void signals_are_stored_or_added_by_a_kernel(void **state)
     assert_int_equal(gpu_signal(gpu, 3, (uintptr_t)dst + 24, 5, WEFT_SIGNAL_ADD), WEFT_ERR_SYSTEM);
 }
 
-/* While the kernel of an earlier wait is queued still, the copy engine looks once. */
+/* While the kernel of an earlier wait is still queued, one copy reads the variable. */
 static void waits_look_by_a_copy_meanwhile(void **state)
 {
     static const struct {

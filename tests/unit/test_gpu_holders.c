@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who holds the memory of a GPU, in words, over the stand-in of NVML. */
+/* Shows how the processes that use the memory of a GPU are described, over the stand-in of NVML. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,8 +42,8 @@ static void in_words(void **state)
     snprintf(own, sizeof own, "1:%d:300", (int)getpid());
     snprintf(words, sizeof words, "it is used by pid %d (%s) 300 MiB", (int)getpid(), name);
     holds(own, second, words);
-    /* the largest first; a process that is gone by now; an amount that is not told counts as
-     * most */
+    /* The largest comes first. A process may have ended. An unreported amount counts as the
+     * largest. */
     holds(
         "1:99999991:5,1:99999992:70000,0:7:9,1:99999993:20", second,
         "it is used by pid 99999992 (name unknown) 70000 MiB, pid 99999993 (name unknown) 20 MiB, "
@@ -53,13 +53,13 @@ static void in_words(void **state)
           "5 MiB");
     holds("1:1:5", "0000:10:00.0",
           "NVML lists no process that uses it (one in another PID namespace is not listed)");
-    /* no such GPU, and an error of the library */
+    /* There is no such GPU; then the library returns an error. */
     holds("1:1:5", "0000:77:00.0",
           "who holds it is not known (this driver's library does not have that function)");
     holds("1:-4", second, "who holds it is not known (unknown NVML error)");
 }
 
-/* More than there is room for is cut, and nothing beyond the room is written. */
+/* A text that is too long is cut, and nothing is written after the buffer. */
 static void many_are_cut(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding A22: the limit of waits in the library's kernels counts from the last change of what they
- * wait for. A block of one thread runs the kernels' own text as member 0. The test owns the clock:
- * each look at it adds 2/5 of the limit, and each second look is followed by one step of the other
- * members, so that each step takes less than the limit and a few of them take more. */
+/* Shows that the limit of waits in the library's kernels counts from the last change of the awaited
+ * value (finding A22). A block of one thread runs the kernels' source as member 0. The test sets
+ * the clock: each read of it adds 2/5 of the limit, and each second read is followed by one step of
+ * the other members. So each step takes less than the limit, and a few steps take more. */
 #include <sched.h>
 #include <stdint.h>
 #include <time.h>
@@ -23,7 +23,7 @@ static int clock_look(struct timespec *now);
 
 enum { LIMIT_NS = 1000, MEMBERS = 3, SET = 4096, STEPS = 5, NUMBER = 8, MOVES = 256 };
 
-/* Nothing is held back here. */
+/* Nothing is held back in this test. */
 void fake_release(void)
 {
 }
@@ -40,7 +40,7 @@ static uint64_t tickets;
 static uint64_t now_ns;
 static unsigned looks;
 
-/* What the other members do, one store each second look. */
+/* Steps of the other members: one store at each second read of the clock. */
 static struct move {
     uint64_t *at, value;
 } moves[MOVES];
@@ -101,7 +101,7 @@ static struct coll_call call_of(struct gpu_reporting reporting, uint64_t bytes)
     return call;
 }
 
-/* All that was to come has come, later than the limit, and nothing ran out. */
+/* All steps were made, they took longer than the limit, and no wait timed out. */
 static void assert_waited(void)
 {
     assert_int_equal(made, given);
@@ -110,8 +110,7 @@ static void assert_waited(void)
     assert_int_equal(tickets, 0);
 }
 
-/* What member `pe` was waited for, and the wait that ran out took the limit and one look at
- * most. */
+/* The wait for member `pe` timed out after the limit and at most one read of the clock. */
 static void assert_expired(int pe)
 {
     assert_int_equal(box.failed, WEFT_ERR_TIMEOUT);
@@ -120,7 +119,7 @@ static void assert_expired(int pe)
     assert_in_range(box.records[0].waited_ns, LIMIT_NS, 2 * LIMIT_NS);
 }
 
-/* In each of the steps of a fcollect through scratch all others are slow. */
+/* In each step of a staged fcollect all other members are slow. */
 static void plan_steps(uint64_t stop_before)
 {
     struct coll_area *own = &windows[0].area;
@@ -150,7 +149,7 @@ static void scratch_stops(void **state)
     assert_expired(11);
 }
 
-/* The last word of one unit of packets comes after that of the other. */
+/* The last word of each LL unit arrives late, and one unit later than the other. */
 static void units_of_packets(void **state)
 {
     enum { UNITS = 3 };
@@ -185,7 +184,7 @@ static void lines(void **state)
     assert_waited();
 }
 
-/* A stream's wait for a signal that counts. */
+/* A stream waits for a signal that is counted up. */
 static void signal_counts(void **state)
 {
     struct gpu_reporting reporting = begin();
@@ -209,7 +208,7 @@ static void signal_counts(void **state)
     assert_int_equal(met, 0);
 }
 
-/* Streams that meet: one member comes after the other. */
+/* In a barrier on streams the members arrive one after the other. */
 static void members_come(void **state)
 {
     enum { ALL = 5 };
@@ -232,8 +231,8 @@ static void members_come(void **state)
     assert_expired(14);
 }
 
-/* One wait in which the value changes so often that the polls of all of it, at their least time,
- * pass the limit. */
+/* The value changes so often during one wait that all its polls, at their shortest, take longer
+ * than the limit. */
 static void member_is_far_behind(void **state)
 {
     enum { BEHIND = 150 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What joins the visible GPUs, by the driver and by NVML, each of which may know less. */
+/* Shows which links between the visible GPUs are found with the driver and with NVML, either of
+ * which may report less. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,10 +22,11 @@ static struct gpu_device own = {.cuda = &cuda, .visible = GPUS};
 static struct gpu_links links;
 static bool access_to[GPUS][GPUS], nvlink[GPUS][GPUS];
 static int to[GPUS]
-             [LINKS]; /* of each link: 0 = inactive, SWITCH + 100, NOBODY, else the peer + 1 */
+             [LINKS]; /* each link: 0: inactive, SWITCH + 100, NOBODY, otherwise the peer + 1 */
 static int opened, closed, asked;
 static bool no_nvml, left_out[8]; /* functions that NVML lacks */
-static int failing, hidden; /* GPUs whose place the driver, or NVML, does not report; -1 = none */
+/* GPUs whose PCI address the driver, or NVML, does not report; -1: none. */
+static int failing, hidden;
 
 static CUresult device_get(CUdevice *device, int ordinal)
 {
@@ -54,7 +56,7 @@ static CUresult p2p(int *value, int which, CUdevice a, CUdevice b)
     return CUDA_SUCCESS;
 }
 
-/* NVML has one GPU more, and counts them from the last on. */
+/* NVML has one GPU more and numbers the GPUs in reverse order. */
 static nvml_return count(unsigned *n)
 {
     *n = GPUS + 1;
@@ -73,7 +75,7 @@ static int number(nvml_device device)
     return (int)(uintptr_t)device - DEVICE;
 }
 
-/* GPU 4 differs from GPU 2 in its domain alone. */
+/* GPU 4 differs from GPU 2 only in its PCI domain. */
 static void place(int gpu, struct nvml_pci *pci)
 {
     pci->domain = gpu == GPUS ? 2 : 1;
@@ -136,7 +138,8 @@ static void join(int a, int b, bool by_nvlink)
     nvlink[a][b] = nvlink[b][a] = by_nvlink;
 }
 
-/* GPU 0 has two links to GPU 1, one to GPU 2, PCIe to GPU 3. GPUs 2 and 3 meet at a switch. */
+/* GPU 0 has two NVLinks to GPU 1, one to GPU 2, and PCIe to GPU 3. GPUs 2 and 3 are joined by a
+ * switch. */
 static int set_up(void **state)
 {
     memset(access_to, 0, sizeof access_to);
@@ -159,7 +162,7 @@ static int set_up(void **state)
     to[0][17] = 3;
     to[0][5] = -1;
     to[0][6] = NOBODY;
-    to[0][7] = 5; /* the one that is not visible */
+    to[0][7] = 5; /* the GPU that is not visible */
     to[1][1] = to[1][2] = 1;
     to[2][0] = SWITCH + 100;
     to[3][35] = SWITCH + 100;
@@ -201,7 +204,7 @@ static void without_nvml_the_driver_alone_tells(void **state)
     expect(0, 3, GPU_LINK_PCIE, 0);
     assert_string_equal(links.unknown, "the NVLink topology is unknown: no NVML here");
     assert_int_equal(closed, 0);
-    for (int i = 0; i < 6; i++) { /* an old library */
+    for (int i = 0; i < 6; i++) { /* an old library lacks a function */
         set_up(state);
         left_out[i] = true;
         gpu_links_read(&own, &links);

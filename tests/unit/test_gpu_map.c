@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows of CPU mapping of GPU memory: what of them is mapped at the first use, what is
- * given up, and the small windows that move where the GPU has no room for all. */
+/* Shows how windows of GPU memory are mapped for the CPU: what the first use maps, when mapping is
+ * given up, and how sliding BAR windows serve memory that does not fit into BAR1. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -93,7 +93,7 @@ static void memory_is_known_by_slot_and_offset(void **state)
         assert_ptr_equal(memory->bus_id, heap_windows[rows[i].slot].gpu.bus_id);
         assert_true(memory->dmabuf == -1 && memory->pending_fd == -1);
     }
-    expect(""); /* own parts are exported when they are mapped */
+    expect(""); /* own memory is exported when it is mapped */
     fake_chunk(2, 0, 64 * MIB, fake.fd);
     expect("L2:0 ");
     assert_int_equal(map->memories->handle, 0);
@@ -108,10 +108,11 @@ static void the_first_use_maps_a_part_and_tests_it(void **state)
     assert_int_equal(ready(OWN), 32);
     assert_non_null(fake_at(OWN, 0, 64 * MIB));
     expect("");
-    assert_non_null(fake_at(OWN, 64 * MIB - 4, 5)); /* ends in the next one */
+    assert_non_null(fake_at(OWN, 64 * MIB - 4, 5)); /* the range ends in the next part */
     expect("M320+64 ");
     assert_int_equal(ready(OWN), 64);
-    assert_non_null(fake_at(OWN, 127 * MIB, 10 * MIB)); /* the last is as long as the allocation */
+    /* The last part is as long as the allocation. */
+    assert_non_null(fake_at(OWN, 127 * MIB, 10 * MIB));
     expect("M384+64 ");
     assert_non_null(fake_at(OWN, 199 * MIB, MIB));
     expect("M448+8 ");
@@ -120,7 +121,7 @@ static void the_first_use_maps_a_part_and_tests_it(void **state)
     assert_null(fake_at(OWN, 199 * MIB, MIB + 1));
     assert_non_null(strstr(base_last_error(), "PE 5 has no known memory at offset 209715200"));
     assert_false(map->bar1_full);
-    assert_non_null(fake_at(OWN, 199 * MIB, MIB)); /* what there is serves on */
+    assert_non_null(fake_at(OWN, 199 * MIB, MIB)); /* mapped parts stay usable */
     fake.device[WINDOW + 66 * (size_t)MIB] = 'x';
     assert_int_equal(*fake_at(OWN, 66 * MIB, 1), 'x');
     assert_int_equal(fake.device[WINDOW + TEST_AT + 6 * GPU_MAP_TEST_BYTES - 1], 't');
@@ -161,7 +162,7 @@ static void a_window_that_fails_its_test_is_not_tried_again(void **state)
     assert_string_equal(gpu_map_backend_text(map), "a file");
 }
 
-/* Where there is no room for more, the test is made with as little as possible. */
+/* If BAR1 has no space for more, the test maps as little as possible. */
 static void the_test_needs_no_more_than_a_granule(void **state)
 {
     fake_chunk(0, 0, 64 * MIB, -1);
@@ -171,13 +172,13 @@ static void the_test_needs_no_more_than_a_granule(void **state)
     assert_int_equal(ready(0), 1);
     fake.fail_at = fake.calls + 1;
     fake.fail_count = 2;
-    assert_null(fake_at(0, 0, 8)); /* it has been tested */
+    assert_null(fake_at(0, 0, 8)); /* the window has been tested already */
     expect("");
     assert_int_equal(fake.calls, 3);
     assert_true(map->bar1_full);
     assert_false(map->windows[0].refused);
     assert_non_null(fake_at(0, TEST_AT, 8));
-    assert_null(fake_at(0, 0, 8)); /* without a further try */
+    assert_null(fake_at(0, 0, 8)); /* no further attempt is made */
     assert_int_equal(fake.calls, 3);
 }
 
@@ -229,15 +230,16 @@ static void values_are_peeked(void **state)
     assert_true(gpu_peek(&gpu, (uintptr_t)fake.device + WINDOW + 4096, 2, &value));
     assert_int_equal(value, 0x7788);
     assert_false(gpu_peek(&gpu, (uintptr_t)fake.device - 8, 8, &value));
-    assert_false(gpu_peek(&gpu, (uintptr_t)fake.device + 4096, 8, &value)); /* not known */
+    /* No memory is known there. */
+    assert_false(gpu_peek(&gpu, (uintptr_t)fake.device + 4096, 8, &value));
     map->backend = NULL;
     assert_false(gpu_peek(&gpu, (uintptr_t)fake.device + WINDOW + 4096, 8, &value));
     map->backend = &fake_way;
 }
 
-/* ------------------------------------------------------------------------- windows that move */
+/* ----------------------------------------------------------------------------- sliding windows */
 
-/* From here on there is room for single granules only, and for so many of them. */
+/* From here on BAR1 has space only for the sliding windows of one granule each. */
 static void be_scarce(void)
 {
     fake_chunk(0, 0, 128 * MIB, -1);
@@ -254,7 +256,7 @@ static void small_windows_move(void **state)
     be_scarce();
     for (size_t i = 0; i < sizeof sent; i++)
         sent[i] = is[i] = (char)(i + 1);
-    map->bar1_full = false; /* there is room */
+    map->bar1_full = false; /* BAR1 has space */
     assert_false(gpu_map_copy_sliding(map, 0, 70 * MIB, sent, sizeof sent, true));
     map->bar1_full = true;
     assert_true(gpu_map_store(map, 0, 70 * MIB + 5, sent, sizeof sent));
@@ -263,8 +265,8 @@ static void small_windows_move(void **state)
     assert_int_equal(fake.device[70 * (size_t)MIB + 4], 0);
     assert_true(gpu_map_load(map, 0, 70 * MIB + 5, came, sizeof came));
     assert_memory_equal(came, sent, sizeof sent);
-    expect("");                                                          /* it is there */
-    assert_true(gpu_map_send(map, 0, 74 * MIB - 50, sent, sizeof sent)); /* into two granules */
+    expect(""); /* the granule is mapped already */
+    assert_true(gpu_map_send(map, 0, 74 * MIB - 50, sent, sizeof sent)); /* spans two granules */
     expect("M72+2 M74+2 ");
     assert_memory_equal(fake.device + 74 * (size_t)MIB - 50, sent, sizeof sent);
     memset(came, 0, sizeof came);
@@ -276,7 +278,7 @@ static void small_windows_move(void **state)
     assert_true(gpu_map_store(map, OWN, 70 * MIB, sent + 8, 8));
     expect("");
     assert_memory_equal(fake.device + WINDOW + 70 * (size_t)MIB, is + 8, 8);
-    fake.fail_at = fake.calls + 1; /* the first of two parts */
+    fake.fail_at = fake.calls + 1; /* the first of two parts fails */
     fake.failure = WEFT_ERR_UNSUPPORTED;
     assert_false(gpu_map_store(map, OWN, 92 * MIB - 4, sent, 8));
     expect("");
@@ -285,7 +287,7 @@ static void small_windows_move(void **state)
     assert_false(gpu_map_store(map, 0, 128 * MIB, sent, 8));
     assert_non_null(strstr(base_last_error(), "no memory is known at offset 134217728"));
     fake_chunk(2, 0, 64 * MIB, -1);
-    assert_false(gpu_map_store(map, 2, 0, sent, 8)); /* not tested */
+    assert_false(gpu_map_store(map, 2, 0, sent, 8)); /* the window is not tested */
     expect("");
     map->backend = NULL;
     assert_false(gpu_map_copy_sliding(map, 0, 70 * MIB, sent, sizeof sent, true));
@@ -298,9 +300,9 @@ static void the_window_used_least_lately_moves(void **state)
     be_scarce();
     for (size_t i = 0; i < GPU_SLIDING_WINDOWS; i++)
         assert_true(gpu_map_load(map, 0, (64 + 2 * i) * MIB, &byte, 1));
-    assert_true(gpu_map_load(map, 0, 64 * MIB, &byte, 1)); /* the first is used again */
+    assert_true(gpu_map_load(map, 0, 64 * MIB, &byte, 1)); /* the first window is used again */
     expect("M64+2 M66+2 M68+2 M70+2 M72+2 M74+2 M76+2 M78+2 ");
-    assert_true(gpu_map_load(map, 0, 100 * MIB, &byte, 1)); /* in place of the second */
+    assert_true(gpu_map_load(map, 0, 100 * MIB, &byte, 1)); /* replaces the second window */
     expect("U2 M100+2 ");
     assert_true(gpu_map_load(map, 0, 64 * MIB, &byte, 1));
     expect("");
@@ -311,7 +313,7 @@ static void the_window_used_least_lately_moves(void **state)
     assert_int_equal(fake.mapped, 2 + GPU_SLIDING_WINDOWS);
 }
 
-/* Their places serve the one that is needed. */
+/* If BAR1 is full, the sliding windows are unmapped to make space. */
 static void windows_leave_where_there_is_no_room(void **state)
 {
     char byte = 7;
@@ -329,8 +331,8 @@ static void windows_leave_where_there_is_no_room(void **state)
     assert_true(gpu_map_load(map, 0, 72 * MIB, &byte, 1));
     gpu_map_remove_memory(map, OWN, &(struct gpu_chunk){.offset = 0});
     expect("M72+2 U64 ");
-    gpu_map_remove_memory(map, 0,
-                          &(struct gpu_chunk){.offset = 0}); /* with the window that is there */
+    /* its sliding window is unmapped too */
+    gpu_map_remove_memory(map, 0, &(struct gpu_chunk){.offset = 0});
     expect("U2 U64 ");
     assert_false(gpu_map_load(map, 0, 72 * MIB, &byte, 1));
     fake_chunk(OWN, 0, 96 * MIB, -1);
@@ -341,9 +343,10 @@ static void windows_leave_where_there_is_no_room(void **state)
     for (size_t i = 0; i < GPU_SLIDING_WINDOWS; i++)
         assert_true(i < 7 ? gpu_map_load(map, OWN, 2 * i * MIB, &byte, 1)
                           : gpu_map_load(map, 2, 64 * MIB, &byte, 1));
-    gpu_map_remove_memory(map, 2, &(struct gpu_chunk){.offset = 0}); /* the window used last */
+    /* Unmaps the window used last. */
+    gpu_map_remove_memory(map, 2, &(struct gpu_chunk){.offset = 0});
     fake.text[0] = '\0';
-    assert_true(gpu_map_load(map, OWN, 40 * MIB, &byte, 1)); /* none has to leave for it */
+    assert_true(gpu_map_load(map, OWN, 40 * MIB, &byte, 1)); /* no window has to be unmapped */
     expect("M296+2 ");
 }
 

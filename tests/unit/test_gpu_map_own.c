@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program's own CPU mapping of GPU memory: which mapping serves which range, which are
- * kept for the next one who asks, and when each is taken down. */
+/* Shows how a PE maps its program's GPU memory for the CPU: which mapping serves which range, which
+ * mappings are kept for reuse, and when each is unmapped. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,8 +13,8 @@
 
 enum { PAGE = 65536, LEAD = 8192 };
 
-/* What the driver knows: of cuMemCreate(), of cudaMalloc() and not at the start of a page, of
- * another GPU. */
+/* Allocations that the driver knows: by cuMemCreate(); by cudaMalloc(), not at the start of a page;
+ * on another GPU. */
 static struct allocation {
     size_t start, bytes;
     int ordinal;
@@ -30,10 +30,10 @@ enum { ALLOCATIONS = sizeof allocations / sizeof allocations[0] };
 
 static struct gpu_map *map;
 static int held;           /* handles retained and not released */
-static int refused;        /* this attribute is refused */
-static int copies, differ; /* so many copies differ from what the CPU loads */
+static int refused;        /* the driver rejects a query of this attribute */
+static int copies, differ; /* copies so far; number of copies that differ from what the CPU loads */
 static weft_status copy_answer;
-static const char *resource; /* of the PCI device */
+static const char *resource; /* `resource` file of the PCI device */
 
 static CUresult attribute(void *value, int which, CUdeviceptr address)
 {
@@ -42,7 +42,7 @@ static CUresult attribute(void *value, int which, CUdeviceptr address)
         return CUDA_ERROR_NOT_SUPPORTED;
     for (int i = 0; i < ALLOCATIONS; i++) {
         const struct allocation *a = &allocations[i];
-        if (at - a->start > a->bytes) /* one behind is still known */
+        if (at - a->start > a->bytes) /* the address after the last byte still counts */
             continue;
         if (which == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR)
             *(CUdeviceptr *)value = (uintptr_t)fake.device + a->start;
@@ -138,7 +138,7 @@ static void end(struct gpu_map_user *user)
 {
     gpu_map_own_end(map, user);
     assert_null(user->memory);
-    gpu_map_own_end(map, user); /* nothing is to be ended any more */
+    gpu_map_own_end(map, user); /* a second end does nothing */
 }
 
 static void fails(size_t at, size_t bytes, weft_status status, const char *why)
@@ -167,7 +167,7 @@ static void whole_pages_are_mapped(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0] - 1; i++) {
         struct gpu_map_user user = map_own(rows[i].at, rows[i].bytes);
         expect(rows[i].calls);
-        assert_int_equal(held, 1); /* as long as the mapping is */
+        assert_int_equal(held, 1); /* held as long as the mapping exists */
         end(&user);
         gpu_map_own_forget(map, fake.device + 16 * MIB, 1);
         fake.text[0] = '\0';
@@ -178,7 +178,7 @@ static void whole_pages_are_mapped(void **state)
     assert_int_equal(fake.forgotten, 6);
 }
 
-/* Memory of cudaMalloc() is compared at both ends with what the GPU reads. */
+/* The ends of memory of cudaMalloc() are compared with what the GPU reads. */
 static void plain_memory_is_compared(void **state)
 {
     struct gpu_map_user users[4];
@@ -188,7 +188,8 @@ static void plain_memory_is_compared(void **state)
     expect("M131136+64K c78192+64 c78193+64 ");
     users[2] = map_own(128 * MIB + LEAD + 199999, 1);
     expect("M131264+64K c208191+1 ");
-    users[3] = map_own(128 * MIB + LEAD + 10, 100); /* in the first one, which has been compared */
+    /* This range lies in the first mapping, which has been compared. */
+    users[3] = map_own(128 * MIB + LEAD + 10, 100);
     expect("");
     assert_int_equal(held, 0);
     assert_int_equal(map->own->number, 31);
@@ -199,7 +200,7 @@ static void plain_memory_is_compared(void **state)
     gpu_map_own_forget(map, fake.device + 128 * MIB, 1);
     fake.text[0] = '\0';
     copies = 0;
-    differ = 7; /* a kernel writes there */
+    differ = 7; /* a kernel is writing there */
     users[0] = map_own(128 * MIB + LEAD, 8);
     assert_int_equal(copies, 8);
     end(&users[0]);
@@ -234,19 +235,19 @@ static void a_mapping_serves_all_who_ask(void **state)
     assert_int_equal(map->idle_count, 1);
     assert_int_equal(map->idle_bytes, 2 * PAGE);
     expect("");
-    first = map_own(16 * MIB + 2 * PAGE + 1, 5); /* kept for the next one */
+    first = map_own(16 * MIB + 2 * PAGE + 1, 5); /* the mapping was kept */
     expect("");
     assert_int_equal(map->idle_count, 0);
     assert_int_equal(map->idle_bytes, 0);
-    second = map_own(16 * MIB, PAGE + 1);           /* begins in front of it */
-    third = map_own(16 * MIB + 2 * PAGE, PAGE + 1); /* ends behind it */
+    second = map_own(16 * MIB, PAGE + 1);           /* begins before it */
+    third = map_own(16 * MIB + 2 * PAGE, PAGE + 1); /* ends after it */
     expect("M16384+128K M16512+128K ");
     end(&first);
     end(&second);
     end(&third);
     assert_int_equal(map->idle_count, 3);
     assert_int_equal(map->idle_bytes, 6 * PAGE);
-    assert_true(map_own_trim(map, 4 * PAGE)); /* the one that was ended first */
+    assert_true(map_own_trim(map, 4 * PAGE)); /* unmaps the mapping that was ended first */
     expect("U0 ");
     assert_int_equal(map->idle_bytes, 4 * PAGE);
     first = map_own(16 * MIB + PAGE, 1);
@@ -254,7 +255,7 @@ static void a_mapping_serves_all_who_ask(void **state)
     end(&first);
     assert_false(map_own_trim(map, 4 * PAGE));
     assert_true(map_own_trim(map, 4 * PAGE - 1));
-    first = map_own(16 * MIB + PAGE, 1); /* used later than the other one */
+    first = map_own(16 * MIB + PAGE, 1); /* used later than the other mapping */
     expect("U0 ");
     end(&first);
 }
@@ -275,7 +276,8 @@ static void memory_at_the_same_address_may_be_another(void **state)
     second = map_own(128 * MIB + LEAD, 8);
     expect("M131072+64K c8192+8 ");
     end(&second);
-    gpu.cuda.MemRetainAllocationHandle = NULL; /* an old driver: known by its number */
+    /* With an old driver the buffer id identifies the memory. */
+    gpu.cuda.MemRetainAllocationHandle = NULL;
     allocations[0].number = 77;
     first = map_own(16 * MIB, 8);
     allocations[0].number = 0;
@@ -315,9 +317,9 @@ static void as_much_is_kept_as_bar1_is_good_for(void **state)
     expect("M16384+128K M16640+128K M16896+64K ");
     end(&users[1]);
     end(&users[2]);
-    expect(""); /* just as much as may be */
+    expect(""); /* exactly the limit */
     end(&users[0]);
-    expect("U0 "); /* the second, which was used longest ago */
+    expect("U0 "); /* unmaps the second, which was used least recently */
     assert_int_equal(map->idle_bytes, 3 * PAGE);
     users[1] = map_own(16 * MIB + 4 * PAGE, 1);
     expect("M16640+64K ");
@@ -363,10 +365,10 @@ static void what_is_forgotten_is_not_kept(void **state)
     struct gpu_map_user first = map_own(16 * MIB, 1), second = map_own(16 * MIB + PAGE, 1), third;
     end(&second);
     fake.text[0] = '\0';
-    gpu_map_own_forget(map, fake.device + 16 * MIB, 1); /* one is in use still */
+    gpu_map_own_forget(map, fake.device + 16 * MIB, 1); /* one is still in use */
     expect("U0 ");
     assert_int_equal(first.at[0], 'z');
-    third = map_own(16 * MIB, 1); /* other memory now, for all that is known */
+    third = map_own(16 * MIB, 1); /* it may be other memory now */
     expect("M16384+64K ");
     assert_ptr_not_equal(third.piece, first.piece);
     end(&first);
@@ -412,7 +414,7 @@ static void what_cannot_be_mapped_is_refused(void **state)
     end(&user);
 }
 
-/* Mappings that are kept give their room in BAR1 to one that is needed, of the same memory too. */
+/* Kept mappings are unmapped when a new mapping needs space in BAR1, also of the same memory. */
 static void kept_mappings_make_room(void **state)
 {
     struct gpu_map_user first = map_own(16 * MIB, 1), second = map_own(128 * MIB + LEAD, 1);
@@ -427,7 +429,7 @@ static void kept_mappings_make_room(void **state)
     fake.fail_count = 2;
     fails(16 * MIB, 1, WEFT_ERR_NO_MEMORY, "no room");
     expect("U0 ");
-    fake.fail_at = fake.calls + 1; /* nothing is kept, and so there is no second try */
+    fake.fail_at = fake.calls + 1; /* nothing is kept, so there is no second attempt */
     int before = fake.calls;
     fails(16 * MIB, 1, WEFT_ERR_NO_MEMORY, "no room");
     assert_int_equal(fake.calls, before + 1);
@@ -438,7 +440,7 @@ static void kept_mappings_make_room(void **state)
     fake.text[0] = '\0';
     fake.failure = WEFT_ERR_UNSUPPORTED;
     fake.fail_at = fake.calls + 1;
-    fails(16 * MIB, 1, WEFT_ERR_UNSUPPORTED, "no room"); /* another reason: what is kept stays */
+    fails(16 * MIB, 1, WEFT_ERR_UNSUPPORTED, "no room"); /* for another error, kept mappings stay */
     expect("");
     assert_int_equal(map->idle_count, 1);
 }

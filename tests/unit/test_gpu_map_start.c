@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How GPU memory gets into the CPU's addresses: which way is chosen and why others are not,
- * descriptors that wait for the choice, and what is left at the end. */
+/* Shows how GPU memory is mapped for the CPU: which backend is chosen and why others are not, how
+ * descriptors wait for that choice, and that nothing is left after the close. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -119,7 +119,7 @@ static int tear_down(void **state)
     return counted_end(state);
 }
 
-/* Whether the CPU can read there. */
+/* Returns whether the CPU can read at the address. */
 static bool readable(const char *address)
 {
     int ends[2];
@@ -171,7 +171,7 @@ static void descriptor_zero_is_one(void **state)
 static void without_memory_nothing_is_mapped(void **state)
 {
     fake_chunk(OWN, 0, 64 * MIB, -1);
-    for (int i = 0; i < 2; i++) { /* of what is ready, of the mapping */
+    for (int i = 0; i < 2; i++) { /* for the table of mapped granules, then for the mapping */
         counted.fail_in = i;
         assert_null(fake_at(OWN, 0, 8));
         assert_true(map->windows[OWN].refused);
@@ -192,8 +192,8 @@ static void without_memory_nothing_is_mapped(void **state)
     }
 }
 
-/* The driver's resource interface: peers' memory is imported by its descriptor, own memory is
- * exported. */
+/* With the driver's resource interface, peers' memory is imported by its descriptor, and own memory
+ * is exported first. */
 static void memory_is_imported_by_the_resource_interface(void **state)
 {
     map->started = false;
@@ -315,13 +315,14 @@ static void the_end_leaves_nothing(void **state)
     fake_chunk(2, 0, 64 * MIB, fake.fd);
     assert_true(gpu_map_load(map, 0, 64 * MIB, &byte, 1));
     char *rover = map->sliding[0].at, *base = map->windows[0].base, *own = map->windows[OWN].base;
-    map->memories->pending_fd = dup(fake.fd); /* nobody has taken it */
+    map->memories->pending_fd = dup(fake.fd); /* the backend has not imported it */
     int offer = map->memories->pending_fd;
     fake_destroy();
     assert_int_equal(fake.closed, 1);
     assert_int_equal(rm_closed, 1);
     assert_int_equal(fcntl(offer, F_GETFD), -1);
-    assert_int_equal(mincore(rover, GRANULE, &there), -1); /* the addresses are given up */
+    /* The addresses are not reserved any more. */
+    assert_int_equal(mincore(rover, GRANULE, &there), -1);
     assert_int_equal(mincore(base, 4096, &there), -1);
     assert_int_equal(mincore(base + WINDOW - 4096, 4096, &there), -1);
     assert_int_equal(mincore(own, 4096, &there), -1);

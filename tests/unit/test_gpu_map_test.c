@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The test of a mapping of GPU memory, with the copy engine or with what the owner has left there,
- * and up to which sizes the CPU is the quicker one. Time is what each copy is said to take. */
+/* Shows the path test of a mapping of GPU memory, with the copy engine or with tags that the owner
+ * has written. Shows also up to which size the CPU is faster than the copy engine; the doubles set
+ * the time of each copy. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,15 +14,17 @@
 #include "fake_map.h"
 #include "gpu/test/cache.h"
 
-enum { EXTRA = 700 * MIB, AREA = TEST_AT + 5 * GPU_MAP_TEST_BYTES }; /* of PE 5, in each window */
+/* AREA: offset of PE 5's area in each window. */
+enum { EXTRA = 700 * MIB, AREA = TEST_AT + 5 * GPU_MAP_TEST_BYTES };
 
 static struct gpu_map *map;
-static int engine_copies, wrong_copy; /* the copy with this number brings another byte */
+/* Number of copies so far; number of the copy that changes a byte. */
+static int engine_copies, wrong_copy;
 static size_t wrong_byte;
 static weft_status copy_answer;
-static bool traced, lost; /* stores of the CPU are lost */
+static bool traced, lost; /* CPU stores are lost */
 static int stores, loads;
-static uint64_t now_ns, engine_ns[2][2]; /* [pinned][into the GPU] */
+static uint64_t now_ns, engine_ns[2][2]; /* ns of a copy: [pinned][into the GPU] */
 static char *pinned;
 static bool no_pinned;
 static int pinned_live, reserved, created, extra_mapped, extra_calls, extra_fails, places_asked;
@@ -44,7 +47,7 @@ static bool is_pinned(const void *at)
     return pinned && (uintptr_t)at - (uintptr_t)pinned < GPU_MAP_MOST;
 }
 
-/* The least of eleven tries is the last one. */
+/* Of eleven attempts the last one is the fastest. */
 static uint64_t late(int copies)
 {
     return copies % 11 == 10 ? 0 : 5;
@@ -94,7 +97,7 @@ enum gpu_place __wrap_gpu_place_of(struct gpu *by, const void *address)
     return place;
 }
 
-/* What was measured before. */
+/* The cache of earlier measurements. */
 static struct {
     bool known;
     size_t numbers[4];
@@ -307,7 +310,7 @@ static int tear_down(void **state)
     return counted_end(state);
 }
 
-/* ------------------------------------------------------------------------------------- the test */
+/* ------------------------------------------------------------------------------------ path test */
 
 static void both_directions_are_tested(void **state)
 {
@@ -319,7 +322,7 @@ static void both_directions_are_tested(void **state)
     unsigned char last[GPU_MAP_TEST_BYTES];
     memcpy(last, fake.device + AREA, sizeof last);
     assert_int_equal(map_test(map, 0), WEFT_OK);
-    assert_memory_not_equal(last, fake.device + AREA, sizeof last); /* never the same twice */
+    assert_memory_not_equal(last, fake.device + AREA, sizeof last); /* each test uses other data */
     assert_memory_not_equal(last, last + 1000, 1000);
 }
 
@@ -361,7 +364,7 @@ static void a_byte_that_differs_is_named(void **state)
                      WEFT_ERR_TIMEOUT);
 }
 
-/* Memory that this PE's GPU does not reach: PE 2 leaves its marks there first. */
+/* This PE's GPU does not reach the memory, so PE 2 has written tags there. */
 static void marks_of_the_owner_are_found(void **state)
 {
     CUstream stream = (CUstream)&marks;
@@ -388,13 +391,13 @@ static void marks_of_the_owner_are_found(void **state)
     for (int i = 0; i < 8; i++) {
         assert_int_not_equal(left[i], 0);
         assert_int_not_equal(left[i], left[(i + 1) % 8]);
-        assert_int_not_equal(left[i], left[i + GPU_MAP_TEST_BYTES / 8 * 4]); /* those for PE 9 */
+        assert_int_not_equal(left[i], left[i + GPU_MAP_TEST_BYTES / 8 * 4]); /* tags for PE 9 */
     }
     assert_int_equal(left[8], 0);
     for (int i = 0; i < 3; i++) {
         char saved[64];
         memcpy(saved, left, sizeof saved);
-        fake.device[AREA + (i == 1 ? 63 : 0)] ^= i < 2; /* a mark that is not the right one */
+        fake.device[AREA + (i == 1 ? 63 : 0)] ^= i < 2; /* a wrong tag */
         lost = i == 2;
         assert_null(gpu_map_at(map, 0, 0, 8));
         assert_string_equal(
@@ -406,19 +409,20 @@ static void marks_of_the_owner_are_found(void **state)
     }
     fake.text[0] = '\0';
     assert_non_null(gpu_map_at(map, 0, 0, 8));
-    expect(""); /* no copy */
+    expect(""); /* the engine makes no copy */
 }
 
-/* -------------------------------------------------------------------------- up to which size */
+/* -------------------------------------------------------------------------------- measured
+ * sizes */
 
 static void sizes_are_measured_once(void **state)
 {
     traced = false;
     for (int i = 0; i < 3; i++) {
-        engine_ns[0][1] = 4096;                  /* stores take 1 ns a byte: just as long */
-        engine_ns[0][0] = 4 * 65536 - 1;         /* loads 4 ns a byte: sooner at 64 KiB */
-        engine_ns[1][1] = i == 1 ? 511 : 100000; /* of pinned memory */
-        engine_ns[1][0] = UINT32_MAX;            /* never sooner */
+        engine_ns[0][1] = 4096;                  /* 1 ns a byte: equally fast at 4 KiB */
+        engine_ns[0][0] = 4 * 65536 - 1;         /* 4 ns a byte: the engine is faster at 64 KiB */
+        engine_ns[1][1] = i == 1 ? 511 : 100000; /* a copy of pinned memory */
+        engine_ns[1][0] = UINT32_MAX;            /* the engine is never faster */
         engine_copies = stores = loads = 0;
         map->measured = false;
         map->limits = (struct gpu_map_limits){0};
@@ -440,7 +444,7 @@ static void sizes_are_measured_once(void **state)
         now_ns = 0;
         assert_ptr_equal(gpu_map_limits(map), limits);
         assert_int_equal(now_ns, 0);
-        assert_int_equal(map->idle_count, 0); /* the memory to measure with is not kept */
+        assert_int_equal(map->idle_count, 0); /* the memory for the measurement is not kept */
     }
     setenv("WEFT_PROVE", "always", 1);
     config_reset();
@@ -452,7 +456,7 @@ static void sizes_are_measured_once(void **state)
     assert_int_equal(cache.kept, 3);
 }
 
-/* Then what holds on another machine is taken, and nothing is kept. */
+/* If nothing can be measured, the values of another machine are used and not stored. */
 static void what_cannot_be_measured_is_assumed(void **state)
 {
     traced = false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loading kernels: the fat binary before the PTX text, which all CPUs compile where the driver lets
- * them, with what drivers answer that refuse the one or do not know the other. */
+/* Shows how kernels are loaded: the fat binary before the PTX text, which is compiled on all CPUs
+ * if the driver supports that. Shows also what happens with drivers that reject the fat binary or
+ * do not know the option. */
 #include "base/status.h"
 #include "gpu/module.h"
 
@@ -14,9 +15,10 @@
 
 static const char fatbin[] = "fat binary", ptx[] = "PTX text";
 static struct cuda cuda;
-static CUresult of_fatbin, of_ptx, of_option; /* what the driver answers */
-static char
-    calls[64]; /* f, p: an image loaded plainly; s: text by all CPUs; l: a function; u: unloaded */
+static CUresult of_fatbin, of_ptx, of_option; /* answers of the driver */
+/* f, p: the fat binary, the text is loaded; s: all CPUs compile the text; l: a function is loaded;
+ * u: the module is unloaded. */
+static char calls[64];
 
 static CUresult answer(CUmodule *module, CUresult result)
 {
@@ -36,7 +38,7 @@ static CUresult load_with(CUmodule *module, const void *image, unsigned count, i
     assert_ptr_equal(image, ptx);
     assert_int_equal(count, 1);
     assert_int_equal(options[0], CU_JIT_SPLIT_COMPILE);
-    assert_null(values[0]); /* as many threads as CPUs */
+    assert_null(values[0]); /* 0: as many threads as CPUs */
     strcat(calls, "s");
     return answer(module, of_option ? of_option : of_ptx);
 }
@@ -69,7 +71,7 @@ static CUresult name_of(CUresult result, const char **text)
     return CUDA_SUCCESS;
 }
 
-/* What came of it, with `calls` and `kind` filled in. */
+/* Loads the image, fills `calls` and `kind`, and returns the status. */
 static weft_status run(bool with_fatbin, const char *name, const char **kind)
 {
     struct gpu_image image = {with_fatbin ? fatbin : NULL, ptx};
@@ -131,7 +133,7 @@ static void older_drivers(void **state)
     assert_string_equal(calls, "p");
 }
 
-/* Another error is not tried again, and names the remedy. */
+/* After another error there is no second attempt, and the message names the remedy. */
 static void refused(void **state)
 {
     const char *kind;

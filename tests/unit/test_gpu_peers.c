@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several PEs (threads) over the stand-in of the CUDA driver: sharing of the GPU heap, the proof of
- * pairs, refused and lying pairs, bad input, and agreement of all PEs when one of them fails. */
+/* Runs several PEs (threads) over the stand-in of the CUDA driver. Shows how they share the GPU
+ * heap and test each pair of GPUs, what they do with pairs that are refused or lose data and with
+ * bad input, and that all PEs agree when one of them fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -62,7 +63,8 @@ struct pe {
     uint64_t seen[MOST_PES];
 };
 
-/* Each PE writes its number into its place in every peer's heap, then reads its own. */
+/* Writes this PE's number into its word of each peer's heap, then reads the words of its own
+ * heap. */
 static weft_status exchange(struct gpu *gpu, struct pe *pe)
 {
     struct boot *boot = gpu->boot;
@@ -155,7 +157,7 @@ static void trusts_an_earlier_proof(void **state)
     run(2, pes);
     assert_non_null(strstr(pes[0].evidence[1], "tested before"));
     assert_non_null(strstr(pes[1].evidence[0], "tested before"));
-    /* A file that others may write is not believed. */
+    /* A file that other users can write is ignored. */
     char path[600];
     assert_true(proof_cache_file(path, sizeof path));
     char command[700];
@@ -185,7 +187,7 @@ static void keeps_what_was_measured(void **state)
     assert_true(proof_cache_load_numbers("gpu-copies", &other, 13000, found, 4));
     assert_memory_equal(found, more, sizeof more);
     assert_false(proof_cache_load_numbers("gpu-copies", &one, 1300, found, 4));
-    /* Of an earlier start of the machine, and one that others may write. */
+    /* Numbers of an earlier boot are ignored, and so is a file that other users can write. */
     snprintf(command, sizeof command, "sed -i '1s/^./x/' %s/gpu-copies", path);
     assert_int_equal(system(command), 0);
     assert_false(proof_cache_load_numbers("gpu-copies", &one, 13000, found, 4));
@@ -229,7 +231,7 @@ static void a_refused_pair_is_not_used(void **state)
         strstr(pes[0].evidence[1], "cuDeviceCanAccessPeer(0000:10:00.0, 0000:11:00.0): no"));
     assert_int_equal(pes[0].seen[0], 100);
     assert_int_equal(pes[0].seen[1], 0);
-    setenv("FAKE_CUDA_DEVICES", "1", 1); /* the same GPU needs no leave */
+    setenv("FAKE_CUDA_DEVICES", "1", 1); /* a PE on the same GPU needs no peer access */
     run(2, pes);
     assert_true(pes[0].mapped[1]);
     assert_int_equal(pes[0].seen[1], 101);
@@ -292,8 +294,8 @@ static void bad_input(void **state)
     unsetenv("WEFT_PROVE");
 }
 
-/* Whatever call fails at one of the PEs: no PE hangs, all agree about the opening, nothing is
- * left. */
+/* Makes each driver call fail at one of the PEs: no PE hangs, all return the same status of the
+ * opening, and nothing is left. */
 static void one_of_them_fails(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host memory that is pinned for the GPU, kinds of memory, and what a NIC asks of GPU memory: the
- * driver is a table of functions that record what is registered; any of them can fail. */
+/* Shows how host memory is pinned for the GPU, how kinds of memory are told apart, and what NICs
+ * need of GPU memory. The driver is a table of functions that record what is registered; each can
+ * fail. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,12 +25,12 @@ static struct {
     char *at;
     size_t bytes;
     unsigned flags;
-} registered[MOST]; /* and not unregistered */
+} registered[MOST]; /* registered and not unregistered */
 static int count, calls, unregistered, fail_at, entered;
 static CUresult failure, io_answer, seen_answer, push_answer;
 static unsigned pointer_type;
 static CUresult pointer_answer;
-static int asked; /* how often the driver was asked what memory is */
+static int asked; /* number of queries of the memory type */
 static int attributes[128];
 static CUresult attribute_answer, flush_answer, export_answer;
 static struct gpu gpu;
@@ -163,7 +164,7 @@ static void pin(size_t size, size_t end)
 static void the_heap_is_pinned_in_steps_that_double(void **state)
 {
     static const struct {
-        size_t end, size, to; /* MiB; to: the end of what is pinned then */
+        size_t end, size, to; /* MiB; `to`: the end of the pinned part then */
     } rows[] = {{1, 90, 4},   {4, 90, 4},   {5, 90, 8},  {9, 90, 16},
                 {45, 90, 48}, {49, 90, 90}, {90, 90, 90}};
     size_t done = 0;
@@ -195,11 +196,11 @@ static void the_heap_is_pinned_in_steps_that_double(void **state)
     assert_int_equal(unregistered, n + 1);
     assert_null(gpu.registered_box);
     assert_int_equal(gpu.pins.count, 0);
-    gpu_unpin_heap(&gpu); /* nothing is left to undo */
+    gpu_unpin_heap(&gpu); /* nothing is left to unpin */
     assert_int_equal(unregistered, n + 1);
 }
 
-/* A heap that does not end with a page of the host is pinned to the end of that page. */
+/* A heap that does not end at a page boundary is pinned to the end of its last page. */
 static void the_last_step_ends_with_the_heap(void **state)
 {
     pin(2 * MIB + 5, 3);
@@ -211,7 +212,7 @@ static void the_last_step_ends_with_the_heap(void **state)
     assert_int_equal(count, 0);
 }
 
-/* What another PE of the process has registered is pinned, and that PE's to undo. */
+/* Memory that another PE of the process has registered counts as pinned. That PE unregisters it. */
 static void memory_of_another_thread_is_its_own_to_unpin(void **state)
 {
     failure = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
@@ -224,7 +225,7 @@ static void memory_of_another_thread_is_its_own_to_unpin(void **state)
     assert_int_equal(count, 0);
 }
 
-/* No further try is made, and what was pinned before stays. */
+/* After a failure no further attempt is made, and what was pinned before stays pinned. */
 static void a_heap_that_is_refused_is_not_tried_again(void **state)
 {
     pin(90 * (size_t)MIB, MIB);
@@ -261,13 +262,13 @@ static void a_copy_ends_where_a_registration_does(void **state)
         {0, 4 * (size_t)MIB, 5 * (size_t)MIB, 4 * (size_t)MIB},
         {2, 8 * (size_t)MIB - 1, 9, 1},
         {2, 8 * (size_t)MIB, 2 * (size_t)MIB, 2 * (size_t)MIB}, /* not pinned */
-        {3, 1, 5 * (size_t)MIB, 5 * (size_t)MIB},               /* behind the heap */
+        {3, 1, 5 * (size_t)MIB, 5 * (size_t)MIB},               /* after the heap */
     };
     struct gpu side = {.owner = &gpu};
     assert_int_equal(gpu_pinned_run_bytes(&gpu, slots, 5 * (size_t)MIB), 5 * (size_t)MIB);
     pin(90 * (size_t)MIB, MIB);
     pin(90 * (size_t)MIB, 5 * (size_t)MIB);
-    gpu.pins.ends[2] = 9 * (size_t)MIB; /* of a heap before */
+    gpu.pins.ends[2] = 9 * (size_t)MIB; /* left by an earlier heap */
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *at = slots + rows[i].slot * STRIDE + rows[i].offset;
         assert_int_equal(gpu_pinned_run_bytes(&gpu, at, rows[i].bytes), rows[i].run);
@@ -289,7 +290,7 @@ static void ranges_are_unpinned_by_where_they_begin(void **state)
     assert_int_equal(registered[3].bytes, 4096);
     assert_int_equal(registered[3].flags,
                      CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
-    gpu_unpin_range(&gpu, base + 4096, 8192); /* the two in the middle */
+    gpu_unpin_range(&gpu, base + 4096, 8192); /* the two ranges in the middle */
     assert_int_equal(unregistered, 2);
     assert_int_equal(gpu.pinned_range_count, 2);
     for (int i = 0; i < count; i++)
@@ -313,7 +314,8 @@ static void a_range_that_is_refused_is_not_noted(void **state)
     assert_int_equal(gpu_pin_range(&gpu, slots, 8192), WEFT_ERR_SYSTEM);
     assert_non_null(strstr(base_last_error(), "cuMemHostRegister of 8 KiB"));
     fail_at = 2;
-    failure = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED; /* by another PE, which will undo it */
+    /* Another PE has registered it and will unregister it. */
+    failure = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
     assert_int_equal(gpu_pin_range(&gpu, slots, 8192), WEFT_OK);
     assert_int_equal(gpu.pinned_range_count, 0);
     assert_int_equal(unregistered, 0);
@@ -343,9 +345,10 @@ static void pinned_memory_is_found_by_kernels(void **state)
 static void registers_differ_from_memory(void **state)
 {
     static const struct {
-        CUresult io, plain,
-            seen;      /* of registering as a register, then as memory, and where it is */
-        unsigned type; /* of the memory, as the driver knows it */
+        /* Results: registering it as I/O memory, then as memory; the query of its device
+         * address. */
+        CUresult io, plain, seen;
+        unsigned type; /* memory type that the driver reports */
         weft_status status;
         enum gpu_register_kind kind;
         int calls, noted;
@@ -417,7 +420,7 @@ static void the_black_box_is_pinned(void **state)
     assert_int_equal(gpu_attach_box(&gpu, box, 200, (void *)(box + 64)), WEFT_ERR_SYSTEM);
     assert_non_null(strstr(base_last_error(), "the black box (200 bytes)"));
     assert_null(gpu.reporting.box);
-    gpu_unpin_heap(&gpu); /* which it knows of */
+    gpu_unpin_heap(&gpu); /* this unpins the box too */
     assert_int_equal(count, 0);
     push_answer = CUDA_ERROR_UNKNOWN;
     assert_int_not_equal(gpu_attach_box(&gpu, box, 200, (void *)(box + 64)), WEFT_OK);
@@ -434,7 +437,7 @@ static void kinds_of_memory(void **state)
     static const struct {
         uintptr_t at;
         enum gpu_place place;
-        bool known; /* without asking the driver */
+        bool known; /* no query of the driver */
     } rows[] = {
         {0x10000 - 1, GPU_PLACE_PLAIN, false},  {0x10000, GPU_PLACE_DEVICE, true},
         {0x10000 + 99, GPU_PLACE_DEVICE, true}, {0x10000 + 100, GPU_PLACE_PLAIN, false},
@@ -458,12 +461,12 @@ static void kinds_of_memory(void **state)
     assert_int_equal(gpu_place_of(&gpu, slots), GPU_PLACE_DEVICE);
 }
 
-/* The driver would call all memory here a GPU's. */
+/* The driver double reports all memory as GPU memory, so any other result was found without it. */
 static void the_programs_own_memory_needs_no_driver(void **state)
 {
     static char data[] = "data";
     char stack[64] = "", *grown = sbrk(4096);
-    uintptr_t under = (uintptr_t)stack - 100000; /* not in use */
+    uintptr_t under = (uintptr_t)stack - 100000; /* below the used part of the stack */
     pointer_answer = CUDA_SUCCESS;
     pointer_type = CU_MEMORYTYPE_DEVICE;
     gpu.pins = (struct gpu_pins){.slots = slots, .stride = 4096, .slot_count = 3};
@@ -516,7 +519,7 @@ static void allocations_are_listed(void **state)
     static const struct gpu_extent all[] = {{0, 100}, {100, 60}, {800, 20}, {700, 10}};
     struct gpu_extent list[5];
     gpu.heap.chunks = chunks;
-    gpu.heap.chunk_count = 2; /* the third one is not there any more */
+    gpu.heap.chunk_count = 2; /* the third chunk does not exist any more */
     gpu.heap.registered = &adopted;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         size_t start = 9, bytes = 9;

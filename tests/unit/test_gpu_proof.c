@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The proof of a pair of GPUs: what its kernel finds on links that bring some things and lose
- * others. Two blocks of one thread run the kernel's own text; where a link is faulty, PE 1 writes
- * into a decoy of PE 0's area, and a third thread passes on what that link brings. */
+/* Shows what the kernel of the path test of a pair of GPUs finds on links that deliver some stores
+ * and lose others. Two blocks of one thread run the kernel's own source. On a faulty link PE 1
+ * writes into a decoy of PE 0's area, and a third thread copies what that link delivers. */
 #include "../fakecuda/primitives.h"
 
 #include "gpu/kernels.cu"
@@ -17,18 +17,18 @@
 
 enum { ROUNDS = 3 };
 
-/* Nothing is held back here. */
+/* Nothing is held back in this test. */
 void fake_release(void)
 {
 }
 
-/* What the link from PE 1 to PE 0 brings. */
+/* What the link from PE 1 to PE 0 delivers. */
 struct link {
     bool decoy, flags, acks;
-    int words; /* of the data, so many from the first */
+    int words; /* number of data words, from the first */
 };
 
-static struct prove_area areas[2], decoy; /* of PE 0 and of PE 1 */
+static struct prove_area areas[2], decoy; /* areas of PE 0 and of PE 1 */
 static struct prove_report reports[2];
 static struct link link;
 static _Atomic bool over;
@@ -43,7 +43,7 @@ static void *prove(void *argument)
     return NULL;
 }
 
-/* The data before its flag, as a link does that keeps order. */
+/* Copies the data before the flag, as an ordered link does. */
 static void *pass_on(void *nothing)
 {
     while (!atomic_load(&over)) {
@@ -61,7 +61,7 @@ static void *pass_on(void *nothing)
     return nothing;
 }
 
-/* limit_ms: long where all is there to be found, short where something never comes. */
+/* limit_ms: long if all stores arrive, short if some never arrive. */
 static void run(struct link which, uint64_t limit_ms)
 {
     uint64_t numbers[2] = {0, 1};
@@ -77,7 +77,7 @@ static void run(struct link which, uint64_t limit_ms)
     for (int i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&provers[i], NULL, prove, &numbers[i]), 0);
     pthread_join(provers[0], NULL);
-    if (reports[0].stage != PROVE_GOOD) { /* PE 1 shall not wait for it to the end */
+    if (reports[0].stage != PROVE_GOOD) { /* releases PE 1, which would wait up to the limit */
         __atomic_store_n(&areas[1].ack, UINT64_MAX, __ATOMIC_SEQ_CST);
         __atomic_store_n(&areas[1].flag, UINT64_MAX, __ATOMIC_SEQ_CST);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Proofs of pairs of GPUs that are kept for this boot: which are known, whose files are
- * believed. */
+/* Shows how passed path tests of pairs of GPUs are cached for this boot: which pairs are found, and
+ * which files are trusted. */
 #include "gpu/test/cache.h"
 
 #include <fcntl.h>
@@ -47,7 +47,7 @@ static void both_orders_of_a_pair_are_known(void **state)
     assert_true(proof_cache_contains(&b, &a, 12));
     assert_true(proof_cache_contains(&c, &a, 12));
     assert_false(proof_cache_contains(&b, &c, 12));
-    assert_false(proof_cache_contains(&a, &b, 13)); /* another driver */
+    assert_false(proof_cache_contains(&a, &b, 13)); /* another driver version */
     assert_false(proof_cache_contains(&a, &b, 1));
 }
 
@@ -64,11 +64,11 @@ static void a_pair_is_kept_once_and_taken_away_alone(void **state)
     proof_cache_remove(&b, &a, 12);
     assert_false(proof_cache_contains(&a, &b, 12));
     assert_true(proof_cache_contains(&a, &c, 12));
-    proof_cache_remove(&a, &c, 11); /* nothing of that driver */
+    proof_cache_remove(&a, &c, 11); /* no entry of that driver version */
     assert_true(proof_cache_contains(&a, &c, 12));
     assert_int_equal(stat(path, &after), 0);
     assert_int_equal(before.st_size, after.st_size);
-    proof_cache_add(&a, &b, 12); /* behind the others, all of which stay */
+    proof_cache_add(&a, &b, 12); /* appended; the other entries stay */
     assert_true(proof_cache_contains(&a, &b, 12) && proof_cache_contains(&a, &c, 12));
 }
 
@@ -85,10 +85,11 @@ static void numbers_of_a_gpu_are_kept(void **state)
     assert_true(proof_cache_load_numbers("sizes", &a, 12, read, 3));
     assert_memory_equal(read, kept, sizeof kept);
     assert_int_equal(read[3], 5);
-    assert_false(proof_cache_load_numbers("sizes", &a, 12, read, 4)); /* fewer were kept */
+    /* Fewer numbers were stored. */
+    assert_false(proof_cache_load_numbers("sizes", &a, 12, read, 4));
     assert_true(proof_cache_load_numbers("sizes", &b, 12, read, 2));
     char path[600], line[600];
-    place(path, ".cache/weft/sizes"); /* a line that is no number behind its GPU */
+    place(path, ".cache/weft/sizes"); /* makes a line malformed after its GPU */
     FILE *file = fopen(path, "r+");
     assert_non_null(file);
     for (int i = 0; i < 2; i++)
@@ -135,7 +136,8 @@ static void files_that_others_may_write_are_not_believed(void **state)
     assert_true(proof_cache_contains(&b, &c, 12));
     place(other, "other");
     assert_int_equal(rename(path, other), 0);
-    assert_int_equal(symlink(other, path), 0); /* not even one to a good file */
+    /* A symbolic link is rejected, even to a trusted file. */
+    assert_int_equal(symlink(other, path), 0);
     assert_false(proof_cache_contains(&b, &c, 12));
     unlink(path);
     assert_int_equal(rename(other, path), 0);
@@ -146,7 +148,7 @@ static void files_that_others_may_write_are_not_believed(void **state)
     place(folder, ".cache");
     chmod(folder, 0777);
     assert_false(proof_cache_file(path, sizeof path));
-    chmod(folder, 0755); /* others may read */
+    chmod(folder, 0755); /* other users may only read */
     assert_true(proof_cache_file(path, sizeof path));
     size_t length = strlen(path);
     assert_false(proof_cache_file(path, length));
@@ -160,7 +162,7 @@ static void the_runtime_folder_comes_first(void **state)
     place(expected, "weft/gpu-proofs");
     assert_true(proof_cache_file(path, sizeof path));
     assert_string_equal(path, expected);
-    place(folder, "weft"); /* one that is not a folder of this user alone */
+    place(folder, "weft"); /* makes the folder writable for other users */
     chmod(folder, 0777);
     place(expected, ".cache/weft/gpu-proofs");
     assert_true(proof_cache_file(path, sizeof path));

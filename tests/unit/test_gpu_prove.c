@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which pairs of GPUs are tested, what the kernel is given, whose finding counts, and what is left
- * when a step fails. This PE is PE 3 of 6, the second one of its node; its peers are PE 1 and PE 4.
- * */
+/* Shows which pairs of GPUs are tested, what arguments the kernel gets, which PE's result counts,
+ * and what is left when a step fails. This PE is PE 3 of 6, the second of its node; its local peers
+ * are PE 1 and PE 4. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,10 +29,11 @@ static struct gpu gpu;
 static struct gpu_window windows[SLOTS];
 static int local_pes[SLOTS] = {1, 3, 4};
 static struct boot boot;
-static char text[1024];                   /* what was called */
-static int entered, pinned, calls, fails; /* the call of the driver with this number fails */
-static bool knows[SLOTS];                 /* the file of proofs, of the pair with that slot */
-static bool known_there[PES];             /* by that PE */
+static char text[1024]; /* log of the calls */
+/* The call of the driver with number `fails` fails. */
+static int entered, pinned, calls, fails;
+static bool knows[SLOTS];     /* by slot: the cache has the pair with that slot */
+static bool known_there[PES]; /* by PE: that PE's cache has the pair with this PE */
 static int32_t counts_there[PES];
 static struct {
     int32_t stage;
@@ -257,7 +258,7 @@ static int set_up(void **state)
         windows[slot].gpu.uuid.bytes[3] = (char)('a' + slot);
         reports[slot] = (struct prove_report){.stage = PROVE_GOOD, .elapsed_ns = 2500000};
     }
-    gpu.device.uuid = windows[2].gpu.uuid; /* PE 4 is on the same GPU */
+    gpu.device.uuid = windows[2].gpu.uuid; /* PE 4 uses the same GPU */
     for (int pe = 0; pe < PES; pe++)
         there[pe].stage = PROVE_GOOD;
     setenv("WEFT_PROVE", "cached", 1);
@@ -277,7 +278,7 @@ static void all_pairs_are_tested(void **state)
     static const uint64_t rounds[] = {8, 2};
     static const int slots[] = {0, 2};
     assert_int_equal(gpu_prove(&gpu), WEFT_OK);
-    expect(ALL_WELL "keep2 "); /* the other pair is kept by the other PE */
+    expect(ALL_WELL "keep2 "); /* the other PE caches the other pair */
     assert_int_equal(blocks, 2);
     assert_int_equal(limit, 4000000000u);
     for (int i = 0; i < 2; i++) {
@@ -310,7 +311,7 @@ static void an_earlier_test_counts_where_both_know_of_it(void **state)
     assert_int_equal(gpu_prove(&gpu), WEFT_OK);
     expect(ALL_WELL "keep2 ");
     assert_int_equal(blocks, 2);
-    windows[2].mapped = false; /* nothing to test there */
+    windows[2].mapped = false; /* a window that is not mapped is not tested */
     assert_int_equal(gpu_prove(&gpu), WEFT_OK);
     expect(ALL_WELL);
     assert_int_equal(blocks, 1);
@@ -322,7 +323,7 @@ static void without_a_pair_nothing_runs(void **state)
     windows[0].mapped = windows[2].mapped = false;
     assert_int_equal(gpu_prove(&gpu), WEFT_OK);
     expect("");
-    counts_there[5] = 1; /* the others wait for this PE all the same */
+    counts_there[5] = 1; /* this PE takes part, since another PE has pairs to test */
     gathers = 0;
     assert_int_equal(gpu_prove(&gpu), WEFT_OK);
     expect("clear wait barrier ");
@@ -352,13 +353,13 @@ static void the_kernel_ends_before_the_others_wait_limit(void **state)
     text[0] = '\0';
 }
 
-/* The side that found a wrong value says more than the one that waited in vain. */
+/* If both PEs report a failure, a wrong value counts before a timeout. */
 static void the_finding_that_says_more_counts(void **state)
 {
     static const struct {
         uint64_t here;
         int32_t there;
-        bool own; /* what this PE saw */
+        bool own; /* the text names what this PE saw */
     } rows[] = {
         {PROVE_NO_FLAG, PROVE_GOOD, true},
         {PROVE_GOOD, PROVE_NO_FLAG, false},
@@ -432,9 +433,9 @@ static void a_step_of_all_that_fails_ends_the_test(void **state)
     assert_int_equal(gpu_prove(&gpu), WEFT_ERR_PEER_DEAD);
     expect("clear wait barrier ");
     assert_int_equal(gathers, 3);
-    for (int i = 2; i < 5; i++) { /* behind those of what all agree on */
+    for (int i = 2; i < 5; i++) { /* allocations after those of the collective steps */
         set_up(state);
-        gpu_prove(&gpu); /* variables are read */
+        gpu_prove(&gpu); /* reads the variables */
         text[0] = '\0';
         gathers = 0;
         counted.fail_in = i;

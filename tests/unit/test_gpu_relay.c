@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Third GPUs, by PEs that are threads over the stand-in of the CUDA driver: which one is taken for
- * which pair and what is said where there is none, data carried before and behind a growth of the
- * heap and around, and every call of the driver that may fail: no third GPU then, with the reason,
- * or a failure that all PEs agree on; nothing is left. */
+/* Runs PEs as threads over the stand-in of the CUDA driver. Shows which relay GPU serves each pair,
+ * what is reported if there is none, and that relayed data arrive before and after a growth of the
+ * heap, also from memory that only one GPU can access. Each driver call may fail: then the PE has
+ * no relay GPU and reports why, or all PEs agree on the failure. Nothing is left. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,13 +39,13 @@ struct pe {
     int pe;
     weft_status status;
     char sentence[1024];
-    int over[MOST_PES]; /* ordinal of the third GPU, -1 = none */
+    int over[MOST_PES]; /* ordinal of the relay GPU; -1: none */
     bool mapped[MOST_PES];
     char text[MOST_PES][160];
     uint64_t seen[MOST_PES];
 };
 
-/* Puts this PE's number at `offset` of every peer that is relayed: from its own heap, then from
+/* Puts this PE's number at `offset` of each relayed peer: first from this PE's heap, then from
  * memory that only its own GPU can access. */
 static weft_status send(struct gpu *gpu, size_t offset, const uint64_t *own)
 {
@@ -163,13 +163,13 @@ static void set(const char *variable, const char *value)
         unsetenv(variable);
 }
 
-/* Two PEs, on GPUs 0 and 1. */
+/* Two PEs use GPUs 0 and 1. */
 static void which_third(void **state)
 {
     static const struct {
         const char *devices, *no_peer, *pcie, *visible;
         enum gpu_relay_policy wish;
-        int over; /* by both */
+        int over; /* relay GPU of both PEs */
         const char *text;
     } rows[] = {
         {"3", "0-1", NULL, NULL, GPU_RELAY_WHERE_NEEDED, 2,
@@ -216,7 +216,7 @@ static void which_third(void **state)
     unsetenv("FAKE_CUDA_NO_PEER");
 }
 
-/* With two GPUs alone it is the peer's own one that pulls and pushes. */
+/* With only two GPUs the peer's own GPU is the relay. */
 static void the_peers_own(void **state)
 {
     struct pe pes[MOST_PES];
@@ -233,7 +233,8 @@ static void the_peers_own(void **state)
     fake_cuda_expect_nothing();
 }
 
-/* Eight GPUs: each PE has three peers without a link, and takes another GPU for each of them. */
+/* On eight GPUs in a cube mesh each PE has three peers without a link, and uses a different relay
+ * GPU for each. */
 static void cube_mesh(void **state)
 {
     struct pe pes[MOST_PES];
@@ -263,7 +264,8 @@ static void cube_mesh(void **state)
     unsetenv("FAKE_CUDA_TOPOLOGY");
 }
 
-/* The driver offers the access and does not give it: no third GPU, and the job goes on. */
+/* The driver reports peer access and then refuses it: there is no relay GPU, and the job goes
+ * on. */
 static void refused(void **state)
 {
     struct pe pes[MOST_PES];
@@ -283,7 +285,7 @@ static void refused(void **state)
     unsetenv("FAKE_CUDA_NO_PEER");
 }
 
-/* What fails at one PE costs it the third GPU, with the reason, or is told by all. */
+/* A failure at one PE costs it the relay GPU, with a reason, or all PEs return the error. */
 static void one_of_them_fails(void **state)
 {
     struct pe pes[MOST_PES];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Striped copies by PEs that are threads over the stand-in of the CUDA driver, with every call of
- * the driver made to fail once: the copy is right, or it fails with words, and then what it was to
- * do is over; nothing is left. And a heap that grows at the same time. */
+/* Runs striped copies by PEs that are threads over the stand-in of the CUDA driver, and makes each
+ * driver call fail once. A copy is right, or it fails with a message and no part of it is still
+ * running. No object is left. Shows also that a copy works while the heap grows. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,8 +23,8 @@
 
 enum { MOST_BYTES = (8 << 20) + 4096 + 24, COPIES = 3 };
 
-static size_t bytes; /* of a copy */
-static bool grow;    /* chunks come while the first copy is made */
+static size_t bytes; /* bytes of a copy */
+static bool grow;    /* the heap grows during the first copy */
 static unsigned char noise[MOST_BYTES + 1024];
 
 static int set_up(void **state)
@@ -51,16 +51,16 @@ struct pe {
     int pe;
     weft_status opened, copied[COPIES];
     char sentence[512], text[200];
-    bool right[COPIES]; /* what came from the other PE */
+    bool right[COPIES]; /* the data of the other PE are right */
 };
 
-/* What a PE puts by its copy. */
+/* Data that a PE puts with its copy. */
 static const unsigned char *contents(int pe, int copy)
 {
     return noise + pe * 91 + copy * 17;
 }
 
-/* From one copy's place to the next. */
+/* Distance between the places of two copies. */
 static size_t room(void)
 {
     return (bytes & ~(size_t)4095) + 4096 + 24;
@@ -71,14 +71,14 @@ static void *at(CUdeviceptr address)
     return (void *)(uintptr_t)address;
 }
 
-/* Every copy goes on, whatever has become of the one before: their places differ. */
+/* Makes all copies, also after one has failed; each has its own place. */
 static void put_all(struct gpu *gpu, struct pe *pe, unsigned char *plain)
 {
     int other = 1 - gpu->boot->local_pe;
     size_t first = gpu->system_offset + gpu->system_bytes;
     CUdeviceptr from = gpu_heap_own(&gpu->heap)->base + first;
     CUdeviceptr to = gpu->heap.windows[other].base + first + room();
-    bool mapped = gpu->heap.windows[other].mapped; /* else no path leads there any more */
+    bool mapped = gpu->heap.windows[other].mapped; /* otherwise no path leads there any more */
     for (int copy = 0; copy < COPIES; copy++) {
         pe->copied[copy] = WEFT_ERR_NO_PATH;
         if (!mapped)
@@ -86,7 +86,7 @@ static void put_all(struct gpu *gpu, struct pe *pe, unsigned char *plain)
         memcpy(plain, contents(gpu->boot->pe, copy), bytes);
         weft_status status = gpu_copy(gpu, 1, at(from), plain, bytes, GPU_DONE);
         if (!status && grow && copy == 0)
-            gpu_heap_begin_growing(&gpu->heap); /* as another thread would be at it */
+            gpu_heap_begin_growing(&gpu->heap); /* as if another thread grew the heap */
         if (!status)
             status = gpu_copy_peer(gpu, gpu, other, 1, at(to + (size_t)copy * room()), at(from),
                                    bytes, copy == 1 ? GPU_ANY_ORDER : GPU_DONE);
@@ -106,8 +106,9 @@ static void see_all(struct gpu *gpu, struct pe *pe, unsigned char *plain)
     CUdeviceptr own = gpu_heap_own(&gpu->heap)->base + first;
     for (int copy = 0; copy < COPIES; copy++) {
         const void *place = at(own + (size_t)copy * room());
+        /* The second attempt succeeds, since the planned fault has happened. */
         pe->right[copy] = !gpu_copy(gpu, 0, plain, place, bytes, GPU_DONE) ||
-                          !gpu_copy(gpu, 0, plain, place, bytes, GPU_DONE); /* the fault is over */
+                          !gpu_copy(gpu, 0, plain, place, bytes, GPU_DONE);
         pe->right[copy] &= memcmp(plain, contents(1 - gpu->boot->pe, copy), bytes) == 0;
     }
 }
@@ -122,7 +123,8 @@ static void *run_pe(void *argument)
     if (pe->opened)
         return NULL;
     pe->opened = gpu_open(&gpu, boot, NULL, 16, GPU_RELAY_WHERE_NEEDED);
-    if (!pe->opened) /* what the library keeps there itself leaves too little of the first chunk */
+    /* The library's own area leaves too little of the first chunk. */
+    if (!pe->opened)
         pe->opened = gpu_heap_grow(&gpu->heap,
                                    gpu->system_offset + gpu->system_bytes + (1 + COPIES) * room());
     if (!pe->opened) {
@@ -153,7 +155,7 @@ static void run(struct pe *pes)
     weft_group_destroy(group);
 }
 
-/* What arrived is right wherever the copy says that it is done. */
+/* Fails if a copy reports success and its data are wrong, or if a failed copy has no message. */
 static void assert_honest(const struct pe *pes, const char *name, unsigned k)
 {
     for (int pe = 0; pe < 2; pe++)
@@ -201,7 +203,7 @@ static void nothing_fails(void **state)
     unsetenv("FAKE_CUDA_RATES");
 }
 
-/* No third GPU: the peer's own one takes a part. */
+/* Without a relay GPU, the peer's own GPU serves the second route. */
 static void no_third(void **state)
 {
     (void)state;
@@ -259,7 +261,7 @@ static void host_way_fails(void **state)
                                         "MemcpyAsync",  "StreamWaitEvent", "EventRecord"};
     unsigned failed = 0, one_way = 0;
     (void)state;
-    bytes = 1300 * 1024; /* three pieces */
+    bytes = 1300 * 1024; /* three fragments */
     setenv("WEFT_STRIPES", "2", 1);
     setenv("WEFT_STRIPE_HOST", "8M", 1);
     all_right("striped over 2 routes by WEFT_STRIPES (direct, over host memory)");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shares of the ways of large copies, from what each way is measured to carry; time is what a model
- * of the links says. */
+/* Shows how the shares of the routes of large copies follow from their measured rates. A model of
+ * the links sets all times. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,8 @@ enum { MIB = 1 << 20, LANE = 2 };
 
 static struct gpu lead, others[GPU_ROUTES_MOST];
 static struct gpu_stripes set;
-static double rate[GPU_ROUTES_MOST], fixed_ms; /* GB/s alone; of every way beyond the first */
+/* rate: GB/s of a route alone; fixed_ms: added for each route after the first. */
+static double rate[GPU_ROUTES_MOST], fixed_ms;
 static double now_ms, begun_ms, ended_ms;
 static int copies, calls, fails, events;
 static char destroyed[64], dst, src;
@@ -29,7 +30,7 @@ static int step(void)
     return ++calls == fails;
 }
 
-/* Tests of one way: the first copy over it is slow, then one of two is. */
+/* Delays the test copies: the first over each route is slow, then every second one. */
 static double noise(int ways)
 {
     int i = copies++;
@@ -218,7 +219,8 @@ static void each_way_has_a_share(void **state)
     }
 }
 
-/* Both are lines over the size; from where they cross on, several ways are used. */
+/* Both times are linear in the size. Several routes are used from the size at which the lines
+ * cross. */
 static void the_size_is_where_the_times_meet(void **state)
 {
     static const struct {
@@ -238,7 +240,7 @@ static void the_size_is_where_the_times_meet(void **state)
     }
 }
 
-/* Five calls for each copy: two records, the parts, the wait, the time. */
+/* A copy takes five calls: two records, the fragments, the wait, the elapsed time. */
 static void a_call_that_fails_ends_it(void **state)
 {
     static const double rates[] = {20, 20};

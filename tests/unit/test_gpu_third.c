@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which third GPU is taken for which window, what of it is opened and given up, and copies through
- * memory that it can access. The driver is a table of functions over matrices of links. */
+/* Shows which relay GPU is chosen for which window, what is opened on it and closed, and how copies
+ * go through memory that it can access. The driver is a table of functions over matrices of
+ * links. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,9 +27,9 @@ static int local_pes[SLOTS] = {2, 4, 6, 8};
 static struct boot boot = {.local_pe = OWN, .local_npes = SLOTS, .local_pes = local_pes, .pe = 4};
 static bool access_to[GPUS][GPUS], nvlink[GPUS][GPUS];
 static int rank[GPUS][GPUS];
-static int unranked,
-    hidden; /* GPUs whose rank the driver does not say, that it does not give; -1 = none */
-static int planned[GPUS]; /* third GPU for the pair of the own GPU and that one; -1 = none */
+/* GPUs whose rank the driver does not report, and that it does not return; -1: none. */
+static int unranked, hidden;
+static int planned[GPUS]; /* relay GPU for the pair of the own GPU and that one; -1: none */
 static uint32_t planned_used;
 static bool planned_all, opening_fails;
 static char text[1024];
@@ -56,7 +57,7 @@ static CUresult device_get(CUdevice *device, int ordinal)
     return ordinal == hidden ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
-/* A GPU behind those of the matrices has no link to any. */
+/* A GPU outside the matrices has no links. */
 static bool in_matrices(CUdevice a, CUdevice b)
 {
     return a < DEVICE + GPUS && b < DEVICE + GPUS;
@@ -268,7 +269,7 @@ enum gpu_place __wrap_gpu_place_of(struct gpu *by, const void *address)
     return (uintptr_t)address >= 0x90000000 ? GPU_PLACE_DEVICE : GPU_PLACE_PLAIN;
 }
 
-/* Every GPU can access every other, by PCIe; the own one is GPU 1, and that of slot n GPU n. */
+/* Each GPU can access each other by PCIe. The own GPU is GPU 1; slot n is on GPU n. */
 static int set_up(void **state)
 {
     memset(&gpu, 0, sizeof gpu);
@@ -337,9 +338,9 @@ static int relay_of(int slot)
     return windows[slot].relay < 0 ? -1 : gpu.heap.relays[windows[slot].relay].ordinal;
 }
 
-/* ------------------------------------------------------------------------------ which third GPU */
+/* --------------------------------------------------------------------- choice of the relay GPU */
 
-/* Slot 2 alone is without access; the others are said to be mapped. */
+/* Only slot 2 has no peer access; the other windows count as mapped. */
 static void only_slot_two(enum gpu_relay_policy wish)
 {
     windows[0].mapped = windows[3].mapped = true;
@@ -353,7 +354,7 @@ static void the_best_third_is_taken(void **state)
     assert_string_equal(windows[2].relay_text, "no relay GPU has NVLink to both");
     assert_string_equal(windows[0].relay_text, "not needed: this GPU can access the peer's memory");
     assert_string_equal(windows[OWN].relay_text, "the same PE");
-    link(4, 1); /* to one side only */
+    link(4, 1); /* NVLink to one side only */
     only_slot_two(GPU_RELAY_WHERE_NEEDED);
     assert_int_equal(relay_of(2), -1);
     link(4, 2);
@@ -362,13 +363,13 @@ static void the_best_third_is_taken(void **state)
     assert_string_equal(windows[2].relay_text, "over GPU 4 (bus4), which reaches both by NVLink");
     assert_int_equal(windows[0].relay, -1);
     expect("open4 ");
-    link(3, 1), link(3, 2); /* as good, and nearer */
+    link(3, 1), link(3, 2); /* equally fast, and the first after the own GPU */
     only_slot_two(GPU_RELAY_WHERE_NEEDED);
     assert_int_equal(relay_of(2), 3);
     rank[3][1] = 2;
     only_slot_two(GPU_RELAY_WHERE_NEEDED);
     assert_int_equal(relay_of(2), 4);
-    rank[4][2] = 3; /* the slower of two links counts */
+    rank[4][2] = 3; /* the slower of the two links counts */
     only_slot_two(GPU_RELAY_WHERE_NEEDED);
     assert_int_equal(relay_of(2), 3);
     unranked = 3;
@@ -378,10 +379,10 @@ static void the_best_third_is_taken(void **state)
     cut(3, 2);
     only_slot_two(GPU_RELAY_WHERE_NEEDED);
     assert_int_equal(relay_of(2), 4);
-    access_to[4][1] = false; /* from the third one's side */
+    access_to[4][1] = false; /* seen from the relay GPU */
     only_slot_two(GPU_RELAY_WHERE_NEEDED);
     assert_int_equal(relay_of(2), -1);
-    expect("open3 "); /* each is opened once */
+    expect("open3 "); /* each relay GPU is opened once */
     assert_int_equal(gpu.heap.relay_count, 2);
     gpu_relay_select(&gpu.heap, GPU_RELAY_NEVER);
     assert_string_equal(windows[2].relay_text, "not needed: WEFT_PATH excludes path relay");
@@ -417,14 +418,14 @@ static void the_peers_own_is_the_last_resort(void **state)
 {
     link(2, 1);
     only_slot_two(GPU_RELAY_ALWAYS);
-    assert_int_equal(relay_of(2), 3); /* though the peer's own has NVLink */
+    assert_int_equal(relay_of(2), 3); /* though the peer's own GPU has NVLink */
     windows[2].mapped = false;
     hidden = 3, cut(4, 1), cut(0, 1);
     gpu_relay_select(&gpu.heap, GPU_RELAY_WHERE_NEEDED);
     assert_string_equal(windows[2].relay_text, "no relay GPU has NVLink to both");
 }
 
-/* Of equal ones the one over which fewer windows go. */
+/* Of equally fast GPUs, the one that serves fewer windows is chosen. */
 static void windows_are_shared_out(void **state)
 {
     gpu_relay_select(&gpu.heap, GPU_RELAY_ALWAYS);
@@ -437,7 +438,7 @@ static void windows_are_shared_out(void **state)
 static void what_the_links_give_comes_first(void **state)
 {
     planned[2] = 0;
-    windows[3].gpu.uuid.bytes[3] = 1; /* of a GPU that is not visible */
+    windows[3].gpu.uuid.bytes[3] = 1; /* a GPU that is not visible */
     link(0, 1), link(0, 2), link(3, 1), link(3, 2);
     windows[0].mapped = true;
     gpu_relay_select(&gpu.heap, GPU_RELAY_WHERE_NEEDED);
@@ -448,7 +449,7 @@ static void what_the_links_give_comes_first(void **state)
     gpu_relay_select(&gpu.heap, GPU_RELAY_WHERE_NEEDED);
     assert_int_equal(relay_of(2), 3);
     access_to[0][1] = true;
-    windows[2].gpu.uuid.bytes[2] = GPU_LINKS_MOST; /* beyond those that are looked at */
+    windows[2].gpu.uuid.bytes[2] = GPU_LINKS_MOST; /* beyond the supported number of GPUs */
     gpu_relay_select(&gpu.heap, GPU_RELAY_WHERE_NEEDED);
     assert_int_equal(planned_used, 3);
 }
@@ -464,7 +465,7 @@ static void a_third_that_cannot_be_opened_is_none(void **state)
     gpu.heap.relays = NULL;
     opening_fails = false;
     windows[0].gpu.uuid.bytes[3] = windows[3].gpu.uuid.bytes[3] = 1;
-    counted.fail_in = 0; /* then by the links, which need memory, is nothing found */
+    counted.fail_in = 0; /* without memory for the links, the choice is made without them */
     only_slot_two(GPU_RELAY_ALWAYS);
     assert_int_equal(relay_of(2), 3);
     free(gpu.heap.relays);
@@ -475,11 +476,11 @@ static void a_third_that_cannot_be_opened_is_none(void **state)
     assert_string_equal(windows[2].relay_text, "no private memory for a relay GPU");
 }
 
-/* ------------------------------------------------------------------------------------ life time */
+/* ------------------------------------------------------------------------------ start and close */
 
 static void choose_all(void)
 {
-    gpu_relay_select(&gpu.heap, GPU_RELAY_ALWAYS); /* over GPUs 2, 3 and 4 */
+    gpu_relay_select(&gpu.heap, GPU_RELAY_ALWAYS); /* relayed by GPUs 2, 3 and 4 */
     text[0] = '\0';
 }
 
@@ -522,7 +523,7 @@ static void third_gpus_are_started_and_lost(void **state)
 
 static void a_further_third_is_opened_for_a_part(void **state)
 {
-    assert_int_equal(gpu_relay_open(&gpu, 3, 2), -1); /* not started */
+    assert_int_equal(gpu_relay_open(&gpu, 3, 2), -1); /* before the start */
     gpu_relay_start(&gpu);
     expect("");
     assert_int_equal(gpu_relay_open(&gpu, 3, 2), 0);
@@ -532,14 +533,15 @@ static void a_further_third_is_opened_for_a_part(void **state)
     expect("open4 init4 1>4 2>4 1>3 0>3 ");
     assert_int_equal(windows[2].stripes, 3);
     assert_int_equal(windows[0].stripes, 1);
-    for (int i = 1; i <= 3; i++) { /* the context, the own part, the peer's */
+    /* Fail in turn: the context, the own window, the peer's window. */
+    for (int i = 1; i <= 3; i++) {
         calls = 0;
         fails = i;
         assert_int_equal(gpu_relay_open(&gpu, 4, 3), -1);
         assert_int_equal(windows[3].stripes, 0);
     }
     calls = 0, fails = 1, text[0] = '\0';
-    assert_int_equal(gpu_relay_open(&gpu, 0, 3), -1); /* its streams */
+    assert_int_equal(gpu_relay_open(&gpu, 0, 3), -1); /* starting its streams fails */
     expect("open0 init0 stop0 end0 ");
 }
 
@@ -551,11 +553,11 @@ static void a_third_is_found_late(void **state)
     gpu_relay_add_fallback(&gpu, 2);
     gpu.heap.policy = GPU_RELAY_WHERE_NEEDED;
     gpu_relay_add_fallback(&gpu, OWN);
-    gpu.heap.growing = true; /* another thread is at it */
+    gpu.heap.growing = true; /* another thread grows the heap */
     gpu_relay_add_fallback(&gpu, 2);
     expect("");
     gpu.heap.growing = false;
-    windows[2].mapped = true; /* and is to be given up */
+    windows[2].mapped = true; /* the window is about to be dropped */
     gpu_relay_add_fallback(&gpu, 2);
     assert_string_equal(windows[2].relay_text, "no relay GPU has NVLink to both");
     assert_true(planned_all);
@@ -570,11 +572,12 @@ static void a_third_is_found_late(void **state)
     expect("");
     fails = calls + 1;
     windows[2].relay = -1, link(4, 1), link(4, 2), rank[3][1] = 9;
-    gpu_relay_add_fallback(&gpu, 2); /* no streams on it */
+    gpu_relay_add_fallback(&gpu, 2); /* the streams on it cannot be made */
     assert_string_equal(windows[2].relay_text, "no streams");
 }
 
-/* ------------------------------------------------------------------- what it cannot access */
+/* ------------------------------------------------------- memory that the relay GPU cannot
+ * access */
 
 static void memory_that_it_cannot_access_goes_around(void **state)
 {
@@ -586,14 +589,15 @@ static void memory_that_it_cannot_access_goes_around(void **state)
     gpu_relay_start(&gpu);
     struct gpu *side = gpu_relay_gpu(&gpu, 2);
     assert_false(gpu_relay_reaches(side, own));
-    assert_true(gpu_relay_reaches(side, (void *)0x70000fff)); /* of the heap */
-    assert_true(gpu_relay_reaches(side, (void *)0x80000000)); /* of the host */
+    assert_true(gpu_relay_reaches(side, (void *)0x70000fff)); /* memory of the heap */
+    assert_true(gpu_relay_reaches(side, (void *)0x80000000)); /* host memory */
     gpu.heap.reservation = 0x90000000;
     assert_true(gpu_relay_reaches(side, (void *)0x90000fff));
     assert_false(gpu_relay_reaches(side, (void *)0x90001000));
     gpu.heap.reservation = 0x70000000;
     text[0] = '\0';
-    for (int i = 1; i <= 6; i++) { /* a context, addresses, memory, where it is, access of both */
+    /* Fail in turn: the context, addresses, memory, its mapping, access of both GPUs. */
+    for (int i = 1; i <= 6; i++) {
         calls = 0;
         fails = i;
         assert_int_equal(gpu_relay_copy_staged(side, 3, peer, own, 8),
@@ -606,7 +610,8 @@ static void memory_that_it_cannot_access_goes_around(void **state)
     expect("access1 access3 own:5000000<90000000+600000 side:71000000<5000000+600000 "
            "own:5000000<90600000+10 side:71600000<5000000+10 ");
     assert_int_equal(gpu_relay_copy_staged(side, 3, own, peer, 6 * MIB), WEFT_OK);
-    expect("side:5000000<71000000+600000 own:90000000<5000000+600000 "); /* it is there */
+    /* The staging memory is reused. */
+    expect("side:5000000<71000000+600000 own:90000000<5000000+600000 ");
     for (int i = 1; i <= 2; i++) {
         calls = 0, fails = i, text[0] = '\0';
         assert_int_equal(gpu_relay_copy_staged(side, 3, own, peer, 12 * MIB), WEFT_ERR_SYSTEM);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ways of large copies between two GPUs, by tables of machines; and what is read of a machine,
- * over the stand-ins of driver and NVML. */
+/* Shows which routes large copies between two GPUs use, for a table of machines. Shows also what is
+ * read of a machine over the stand-ins of the driver and NVML. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,8 +23,8 @@
     "0-1:1,0-2:1,0-3:2,0-4:2,1-2:2,1-3:1,1-5:2,2-3:1,"                                             \
     "2-6:2,3-7:2,4-5:1,4-6:1,4-7:2,5-6:2,5-7:1,6-7:1"
 
-/* "0-1:2" two NVLinks of their own, "0-1:p" PCIe, "0-1:s" through switches, "0-1:?" NVLink that
- * nobody tells of. */
+/* Makes links from text. "0-1:2": two NVLinks of their own, "0-1:p": PCIe, "0-1:s": NVLink through
+ * switches, "0-1:?": NVLink of unknown topology. */
 static struct gpu_links machine(int n, const char *text)
 {
     struct gpu_links links = {.n = n};
@@ -45,7 +45,7 @@ static struct gpu_links machine(int n, const char *text)
     return links;
 }
 
-/* "d 2 3": direct, over GPU 2, over GPU 3. */
+/* Writes routes as text. "d 2 3": direct, over GPU 2, over GPU 3. */
 static void spell(const struct gpu_routes *ways, char *text)
 {
     text[0] = '\0';
@@ -66,8 +66,8 @@ static void which_ways(void **state)
         bool forced;
         const char *ways, *text;
     } rows[] = {
-        /* A hybrid cube mesh: the more links, the sooner; no direct way between the quads'
-         * others. */
+        /* A hybrid cube mesh: routes with more links come first. Some GPUs of different quads have
+         * no direct link. */
         {"cube", 8, CUBE, 0, 1, 8, false, "d 2 3", "direct, over GPU 2, over GPU 3"},
         {"cube", 8, CUBE, 0, 2, 8, false, "d 1 3", "direct, over GPU 1, over GPU 3"},
         {"cube", 8, CUBE, 0, 3, 8, false, "d 1 2", "direct"},
@@ -79,17 +79,17 @@ static void which_ways(void **state)
         {"cube", 8, CUBE, 1, 0, 2, false, "d 2", "direct, over GPU 2"},
         {"cube", 8, CUBE, 2, 3, 8, false, "d 0 1", "direct"},
         {"cube", 8, CUBE, 4, 6, 8, false, "d 5 7", "direct, over GPU 5, over GPU 7"},
-        /* The wider bundle first, whatever its number. */
+        /* The wider bundle of links comes first, whatever its GPU's number. */
         {"mesh", 4, "0-1:2,0-2:1,1-2:1,0-3:4,1-3:3", 0, 1, 8, false, "d 3 2", "over GPU 3, over"},
         {"mesh", 4, "0-1:2,0-2:1,1-2:1,0-3:4,1-3:3", 0, 1, 2, false, "d 3", "direct, over GPU 3"},
-        /* PCIe between the two, NVLink over a third: no wire in common. */
+        /* PCIe between the two and NVLink over a relay GPU share no wire. */
         {"bridges", 3, "0-1:p,0-2:4,1-2:4", 0, 1, 8, false, "d 2", "direct, over GPU 2"},
         {"bridges", 3, "0-1:p,0-2:4,1-2:p", 0, 1, 8, false, "d", "each GPU has one PCIe link"},
-        /* PCIe alone: every way takes each GPU's own link, and an uplink that they share. */
+        /* PCIe only: each route uses each GPU's own PCIe link and a shared uplink. */
         {"pcie", 4, "0-1:p,0-2:p,0-3:p,1-2:p,1-3:p,2-3:p", 0, 1, 8, false, "d",
          "each GPU has one PCIe link"},
         {"pcie", 4, "0-1:p,0-2:p,0-3:p,1-2:p,1-3:p,2-3:p", 0, 1, 8, true, "d 2 3", "over GPU 2"},
-        /* NVSwitch: all ways share the GPU's links. */
+        /* NVSwitch: all routes share the GPU's links. */
         {"switch", 4, "0-1:s,0-2:s,0-3:s,1-2:s,1-3:s,2-3:s", 0, 1, 8, false, "d", "switches"},
         {"switch", 4, "0-1:s,0-2:s,0-3:s,1-2:s,1-3:s,2-3:s", 1, 3, 8, true, "d 2 0", "over GPU 2"},
         {"switch", 4, "0-1:s,0-2:s,0-3:s,1-2:s,1-3:s,2-3:s", 1, 3, 2, true, "d 2", "direct, over"},
@@ -116,7 +116,8 @@ static void which_ways(void **state)
     }
 }
 
-/* Through host memory only beside NVLink; where no third GPU helps, or first of all when forced. */
+/* Host memory is a route only next to NVLink: if no relay GPU helps, or as the first one if routes
+ * are forced. */
 static void beside_nvlink(void **state)
 {
     static const struct {
@@ -150,7 +151,7 @@ static void beside_nvlink(void **state)
     }
 }
 
-/* "0-5=1": GPU 0 has GPU 1 for GPU 5. */
+/* "0-5=1": GPU 1 is the relay from GPU 0 to GPU 5. */
 static void thirds(void **state)
 {
     static const struct {
@@ -160,18 +161,18 @@ static void thirds(void **state)
         bool all;
         const char *expected;
     } rows[] = {
-        /* More links before a smaller number; the smaller of both bundles counts. */
+        /* More links come before a smaller number. The smaller of the two bundles counts. */
         {4, "0-2:1,1-2:1,0-3:2,1-3:2", 3, false, "0-1=3 1-0=3"},
         {4, "0-2:4,1-2:1,0-3:2,1-3:2", 3, false, "0-1=3 1-0=3"},
         {4, "0-2:1,1-2:1,0-3:1,1-3:1", 3, false, "0-1=2 1-0=2"},
-        /* NVLink before PCIe. */
+        /* NVLink comes before PCIe. */
         {4, "0-2:p,1-2:4,0-3:1,1-3:1", 3, false, "0-1=3 1-0=3"},
         {4, "0-2:s,1-2:s,0-3:p,1-3:p", 3, false, "0-1=2 1-0=2"},
         {3, "0-2:p,1-2:p", 3, false, "0-1=2 1-0=2"},
-        /* Links that another pair goes over are halved. */
+        /* Links that another pair uses already count half. */
         {5, "0-3:2,0-4:1,1-3:2,1-4:2,2-3:2,2-4:2,1-2:1", 7, false, "0-1=3 0-2=3 1-0=3 2-0=3"},
         {5, "0-3:3,0-4:2,1-3:4,1-4:4,2-3:4,2-4:4,1-2:1", 7, false, "0-1=3 0-2=4 1-0=3 2-0=4"},
-        /* Who has access, or no PE, needs none. */
+        /* A pair with access needs no relay, and a GPU without a PE neither. */
         {4, "0-1:1,0-2:1,1-2:1,0-3:1,1-3:1", 3, false, ""},
         {4, "0-1:1,0-2:1,1-2:1,0-3:1,1-3:1", 3, true, "0-1=2 1-0=2"},
         {2, "0-1:1", 3, true, ""},
@@ -191,8 +192,8 @@ static void thirds(void **state)
     }
 }
 
-/* In a cube mesh each GPU has another one for each that it has no access to, and no bundle carries
- * more than three pairs in a direction for two links, one for one. */
+/* In a cube mesh each GPU uses a different relay for each GPU that it cannot access. In each
+ * direction a bundle of two links carries at most three pairs, and one link carries one. */
 static void thirds_of_a_cube(void **state)
 {
     struct gpu_links links = machine(8, CUBE);
@@ -217,7 +218,7 @@ static void thirds_of_a_cube(void **state)
             assert_true(2 * pairs[a][b] <= 3 * links.link[a][b].links);
 }
 
-/* No two ways of a pair have a bundle of links in common, on any machine. */
+/* No two routes of a pair share a bundle of links, for each pair of the cube mesh. */
 static void disjoint(void **state)
 {
     struct gpu_links links = machine(8, CUBE);
@@ -266,8 +267,8 @@ static void what_is_read(void **state)
     assert_int_equal(links.link[2][0].links, 1);
     assert_int_equal(links.link[0][3].kind, GPU_LINK_NONE);
     assert_int_equal(links.link[1][3].kind, GPU_LINK_PCIE);
-    assert_int_equal(links.link[2][3].kind,
-                     GPU_LINK_NVLINK_UNKNOWN); /* the driver says so, NVML does not */
+    /* The driver reports NVLink, and NVML does not. */
+    assert_int_equal(links.link[2][3].kind, GPU_LINK_NVLINK_UNKNOWN);
     unsetenv("FAKE_NVML_LINKS");
     read_machine(&links);
     assert_int_equal(links.link[0][1].kind, GPU_LINK_NVSWITCH);
@@ -276,7 +277,7 @@ static void what_is_read(void **state)
     setenv("FAKE_NVML_LINKS", "0-1:2,0-2:1,1-2:3", 1);
     read_machine(&links);
     assert_int_equal(links.n, 3);
-    assert_int_equal(links.link[0][1].links, 3); /* by the numbers of the driver */
+    assert_int_equal(links.link[0][1].links, 3); /* in the driver's numbering */
     assert_int_equal(links.link[1][2].links, 2);
     unsetenv("CUDA_VISIBLE_DEVICES");
     unsetenv("FAKE_NVML_LINKS");
@@ -284,7 +285,8 @@ static void what_is_read(void **state)
     unsetenv("FAKE_CUDA_NO_PEER");
 }
 
-/* How many ways WEFT_STRIPES may ask for; one, or a PE alone, needs nothing of them. */
+/* Checks which numbers of routes WEFT_STRIPES accepts. One route, or a single local PE, needs no
+ * stripes. */
 static void numbers_of_ways(void **state)
 {
     static const struct {
@@ -311,8 +313,8 @@ static void numbers_of_ways(void **state)
     config_reset();
 }
 
-/* All ways and thirds of made machines, as golden/gpu_ways.txt has them: joins of every kind at
- * random. */
+/* Compares all routes and relay GPUs of random machines with all kinds of links to
+ * golden/gpu_ways.txt. */
 static void as_written(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What remote accesses of path net need and use: the local side in place or as a registered
- * copy, memory that is used again, the keys of the peer, and several NICs; and what goes by
- * requests for want of it. */
+/* Shows how path net makes remote accesses of host memory: local memory is used in place or through
+ * a registered copy; operations and copies are reused; the keys of the peer are queried; several
+ * NICs share a transfer. Memory without a key is accessed by requests. */
 #include "unit/net_end.h"
 
 #include "base/status.h"
@@ -196,9 +196,9 @@ static void all_done(void)
 static void own_memory_is_found_by_its_segment(void **context)
 {
     static const struct {
-        size_t at; /* in the heap, or behind 1 << 40 in the data */
+        size_t at; /* offset in the heap; from 1 << 40 on: in the data segment */
         size_t bytes, left;
-        int segment; /* -1: in none */
+        int segment; /* -1: in no segment */
         size_t chunk;
     } rows[] = {
         {0, 9 << 20, 9 << 20, SEG_HEAP, 0},
@@ -236,7 +236,7 @@ static void registered_memory_is_used_in_place(void **context)
     end.net.rails[0].traits.registers_local = true;
     assert_int_equal(write_bytes(heap + CHUNK - 300, 0, 1000), WEFT_OK);
     assert_int_equal(end.access_count, 2);
-    assert_int_equal(d.slabs, 1); /* of operations */
+    assert_int_equal(d.slabs, 1); /* slab of operations */
     assert_ptr_equal(end.accesses[0].local, heap + CHUNK - 300);
     assert_int_equal(end.accesses[0].bytes, 300);
     assert_int_equal(end.accesses[0].address, 9000);
@@ -258,7 +258,7 @@ static void operations_and_copies_are_used_again(void **context)
             assert_ptr_not_equal(end.accesses[i].post, end.accesses[k].post);
     all_done();
     assert_null(end.net.free_bounces);
-    /* Eight copies at a time. */
+    /* One slab holds eight copies. */
     end.net.rails[0].traits.registers_local = true;
     for (int again = 0; again < 2; again++) {
         for (int i = 0; i < 9; i++) {
@@ -270,13 +270,13 @@ static void operations_and_copies_are_used_again(void **context)
         assert_int_equal(d.slabs, 3);
         all_done();
     }
-    /* A copy of just as many bytes as it takes. */
+    /* A copy buffer is filled to its last byte. */
     assert_int_equal(write_bytes(local, 0, COPY + 1), WEFT_OK);
     assert_int_equal(end.access_count, 2);
     assert_int_equal(end.accesses[0].bytes, COPY);
     assert_int_equal(end.accesses[1].bytes, 1);
     all_done();
-    /* Without a copy, though the operation had one before. */
+    /* An operation that used a copy before now goes without one. */
     end.net.rails[0].traits.registers_local = false;
     assert_int_equal(write_bytes(local, 0, 10), WEFT_OK);
     assert_ptr_equal(end.accesses[0].local, local);
@@ -297,7 +297,7 @@ static void missing_memory_is_reported(void **context)
     assert_non_null(strstr(base_last_error(), "no registered memory for a copy"));
     assert_int_equal(end.access_count, 0);
     assert_int_equal(end.state.in_flight, 0);
-    struct net_direct *first = end.net.free_directs; /* it is in the free list again */
+    struct net_direct *first = end.net.free_directs; /* the operation is back in the free list */
     d.slabs_left = 1;
     assert_int_equal(write_bytes(local, 0, 10), WEFT_OK);
     assert_ptr_equal(end.accesses[0].post, first);
@@ -367,7 +367,7 @@ static void several_nics_take_what_they_can(void **context)
     assert_int_equal(d.stripe_offset, 850);
     assert_int_equal(d.stripe_local, 800);
     assert_int_equal(end.access_count, 0);
-    d.striped = 0; /* some side is not registered with them */
+    d.striped = 0; /* a side is not registered with the NICs */
     assert_int_equal(write_bytes(local, 50, 1000), WEFT_OK);
     assert_int_equal(d.stripe_calls, 4);
     assert_int_equal(end.access_count, 1);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The NICs that a PE reports to all, and the selection: which NICs it opens, how it is described,
- * and when a warning is given that all PEs use one NIC. Distances and the division are doubles. */
+/* Shows which NICs a PE reports to all PEs and which it opens, how the selection is described, and
+ * when a warning says that all PEs use one NIC. Distances and the division of NICs among PEs are
+ * doubles. */
 #include "path/net/near.h"
 #include "path/net/offers.h"
 
@@ -295,7 +296,7 @@ static void candidates_are_exchanged_as_hashes(void **context)
         for (int k = 0; k < i; k++)
             assert_int_not_equal(list[i].name, list[k].name);
     }
-    /* FNV-1a, of the name as written, as every PE computes it. */
+    /* The FNV-1a hash of the name, which every PE computes alike. */
     assert_int_equal(list[3].name, 0xc15a6914f89341b1u);
     assert_int_not_equal(list[0].network, 0);
     assert_int_equal(list[0].network, list[2].network);
@@ -501,7 +502,7 @@ static void failures_are_reported(void **context)
         assert_int_equal(callocs.memory, blocks_before);
     }
     callocs.left = -1;
-    /* What cannot be loaded has nothing to free. */
+    /* If libfabric cannot be loaded, nothing is freed. */
     d.chosen = d.near_calls = 0;
     d.copies_left = 0;
     assert_int_equal(take(), WEFT_ERR_NO_MEMORY);

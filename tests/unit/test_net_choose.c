@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The provider and the interface that path net chooses: rows of libfabric's list, of the
- * configuration and of the result, an entry or a part of the error. */
+/* Shows which provider and interface path net chooses. A row has entries of libfabric's list, a
+ * configuration, and the chosen entry or a part of the error. */
 #include "path/net/choose.h"
 
 #include "base/status.h"
@@ -69,7 +69,7 @@ static const struct row {
     const char *sentence;
     weft_status status;
 } rows[] = {
-    /* the fastest class, whatever the order of the list */
+    /* the fastest class is chosen, in any order of the list */
     {"tvc", NODES, "", "", 'c', NULL, WEFT_OK},
     {"tve", NODES, "", "", 'e', NULL, WEFT_OK},
     {"tlv", NODES, "", "", 'v', NULL, WEFT_OK},
@@ -85,7 +85,8 @@ static const struct row {
     {"k", NODES, "", "", 'k', NULL, WEFT_OK},
     {"Et", NODES, "", "", 't', NULL, WEFT_OK},
     {"xt", NODES, "", "", 't', NULL, WEFT_OK},
-    /* interfaces: other nodes need one that reaches them; within one the loopback is as good */
+    /* a job on several nodes needs an interface that reaches other nodes; on one node the loopback
+     * will do */
     {"itl", NODES, "", "", 't', NULL, WEFT_OK},
     {"il", NODES, "", "", 'i', NULL, WEFT_OK},
     {"tl", ONE_NODE, "", "", 'l', NULL, WEFT_OK},
@@ -111,7 +112,7 @@ static const struct row {
     {"ti", NODES, "", "ib0", 'i', NULL, WEFT_OK},
     {"st", ONE_NODE, "shm", "", 's', NULL, WEFT_OK},
     {"xt", NODES, "acme", "", 'x', NULL, WEFT_OK},
-    /* an error lists what is there, each name once */
+    /* an error lists the available names, each once */
     {"tul", NODES, "verbs", "", 0,
      "WEFT_FABRIC_PROVIDER is \"verbs\", which libfabric does not offer here; it offers "
      "tcp;ofi_rxm",
@@ -133,7 +134,7 @@ static const struct row {
      "names \"mlx5_0\", which provider tcp does not offer here", WEFT_ERR_CONFIG},
     {"tulv", NODES, "verbs", "eth0", 0,
      "which provider verbs does not offer here; it offers mlx5_0", WEFT_ERR_CONFIG},
-    /* what a provider lacks is named */
+    /* an error names what a provider lacks */
     {"Vt", NODES, "verbs", "", 0, "verbs has no reliable datagrams (FI_EP_RDM)", WEFT_ERR_CONFIG},
     {"m", NODES, "bare", "", 0, "bare has no messages (FI_MSG)", WEFT_ERR_CONFIG},
     {"r", NODES, "bare", "", 0, "bare has no remote reads", WEFT_ERR_CONFIG},
@@ -189,7 +190,7 @@ static net_rows rows_of(const char *letters, uint64_t *networks)
     return common;
 }
 
-/* What PE 0 chooses if PE 1 has other entries. */
+/* PE 0 chooses from what both PEs have, if PE 1 has other entries. */
 static void what_all_have(void **state)
 {
     static const struct {
@@ -216,8 +217,8 @@ static void what_all_have(void **state)
     }
 }
 
-/* All entries that can be chosen: each interface once, and none that is much slower, unless they
- * are configured. */
+/* Lists all entries that can be chosen. Each interface is listed once, and no interface that is
+ * much slower, unless the user configures it. */
 static void several(void **state)
 {
     static const struct {
@@ -258,7 +259,8 @@ static weft_status rows_for(const struct net_provider_entry *entries, size_t cou
     return net_choose_rows(entries, count, &config, &rows);
 }
 
-/* Each name once, also if it is a part of another; a full list ends in "...", once. */
+/* Each name is listed once, also if it is a part of another. A list that is cut ends in one
+ * "...". */
 static void names_are_listed(void **state)
 {
     static const char *const names[] = {"eth10", "eth1", "xeth1", "eth1", "eth", "xeth1"};
@@ -286,7 +288,8 @@ static void names_are_listed(void **state)
     }
 }
 
-/* IPv4, IPv6, then other addresses; half the speed of the fastest is chosen, less is not. */
+/* IPv4 is preferred to IPv6, and IPv6 to other addresses. NICs with at least half the speed of the
+ * fastest are chosen. */
 static void families_and_speeds(void **state)
 {
     struct net_provider_entry entries[4];
@@ -313,7 +316,7 @@ static void families_and_speeds(void **state)
     assert_int_equal(taken[1], 1);
     assert_int_equal(taken[2], 3); /* its speed is unknown */
     entries[3].down = true;
-    entries[3].mbps = 100000; /* what cannot be had makes no other slow */
+    entries[3].mbps = 100000; /* the speed of a NIC that is down excludes no other NIC */
     assert_int_equal(net_choose_entries(entries, 4, &config, rows, 0, taken, 4), 2);
     entries[3].down = false;
     entries[3].mbps = 0;

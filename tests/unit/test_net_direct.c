@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RMA operations of path net whose NIC is closed while they wait for space in the provider's queue
- * (finding A11): they use messages, and nothing is posted on the closed endpoint. And what is
- * posted if nothing fails. */
+/* Shows that RMA operations of path net use messages if their NIC is closed while they wait for
+ * space in the provider's queue (finding A11), and post nothing on the closed endpoint. Shows also
+ * what they post if nothing fails. */
 #include "path/net/stripe.h"
 
 #include <setjmp.h>
@@ -159,8 +159,8 @@ static const char *words(int error)
     return error == FI_EINVAL ? "it is wrong" : "?";
 }
 
-/* Cut at the ends of chunks and at what the provider takes; local memory that is to be registered
- * and is not goes through registered copies. */
+/* Accesses are cut at the ends of chunks and at the provider's maximum. Local memory that must be
+ * registered and is not goes through registered copies. */
 static void accesses_are_cut_and_counted(void **context)
 {
     static char *map[2][SEG_COUNT];
@@ -209,7 +209,8 @@ static void accesses_are_cut_and_counted(void **context)
     for (int i = 0; i < 3; i++)
         net_direct_done(&net, (struct net_direct *)(void *)posted[i].post, true);
     assert_int_equal(channels[1].writes + state.in_flight + peers[1].directs, 0);
-    /* Without a confirmation the next message confirms it. A read needs none. */
+    /* Without delivery completion the next message confirms the write. A read needs no
+     * confirmation. */
     net.rails[0].traits.delivery_complete = false;
     access_now = taken_after_a_wait;
     posts = waits = 0;
@@ -243,7 +244,7 @@ static void accesses_are_cut_and_counted(void **context)
         net_direct_done(&net, (struct net_direct *)(void *)posted[i].post, true);
     posts = 0;
     net_read(&state, at, back, BYTES);
-    assert_ptr_equal(posted[0].local, copies[1]); /* the last one that was freed */
+    assert_ptr_equal(posted[0].local, copies[1]); /* the copy that was freed last */
     memset((void *)(uintptr_t)posted[0].local, 0x11, 64 << 10);
     memset((void *)(uintptr_t)posted[1].local, 0x22, BYTES - (64 << 10));
     assert_int_equal(back[0], 0);
@@ -252,7 +253,7 @@ static void accesses_are_cut_and_counted(void **context)
     assert_int_equal(back[0], 0x11);
     assert_int_equal(back[(64 << 10) - 1], 0x11);
     assert_int_equal(back[64 << 10], 0);
-    /* A refusal gives the peer up, and nothing behind it goes. */
+    /* An error of the provider makes the peer fail, and the rest of the write is not posted. */
     net.rails[0].traits.registers_local = false;
     net.rails[0].traits.max_bytes = 1000;
     access_now = second_refused;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory that NICs reach: with which provider, how it is registered, how much of it at once,
- * and what peers tell of theirs. */
+/* Shows which GPU memory NICs reach: with which provider, how it is registered, how much at once,
+ * and what peers report of their memory. */
 #include "unit/callocs.h"
 #include "unit/net_gpu.h"
 
@@ -101,7 +101,7 @@ static void the_same_interface_is_found_with_hmem(void **context)
             case 4:
                 offered[i].src_addr = another;
                 break;
-            case 5: /* all are without an address */
+            case 5: /* no entry has an address */
                 plain.src_addrlen = offered[2].src_addrlen = 0;
                 plain.src_addr = offered[2].src_addr = NULL;
                 break;
@@ -194,7 +194,7 @@ static void own_memory_is_registered_by_dmabuf_with_each_nic(void **context)
     assert_int_equal(d.exported_at, windows[1].base + CHUNK);
     assert_int_equal(d.exported_bytes, CHUNK);
     assert_int_equal(place.keys[END_RAILS].known, 0);
-    /* Once. */
+    /* The memory is registered once. */
     net_get_own_region(&end.net, 2 * CHUNK - 1, &place);
     assert_int_equal(place.start, CHUNK);
     assert_int_equal(d.call_count, END_RAILS);
@@ -220,7 +220,7 @@ static void a_registration_ends_with_its_allocation(void **context)
         assert_int_equal(place.needs_flush, 0);
     }
     assert_int_equal(d.call_count, 3 * END_RAILS);
-    /* Another allocation in the same 16 MiB. */
+    /* Another allocation lies in the same 16 MiB. */
     d.chunk_start = MIB;
     d.chunk_bytes = MIB;
     net_get_own_region(&end.net, 2 * MIB - 1, &place);
@@ -229,7 +229,7 @@ static void a_registration_ends_with_its_allocation(void **context)
     net_get_own_region(&end.net, START + 9, &place);
     assert_int_equal(place.start, START);
     assert_int_equal(d.call_count, 4 * END_RAILS);
-    /* What is none. */
+    /* These offsets lie in no allocation. */
     static const size_t none[] = {0, MIB - 1, 2 * MIB, 5 * CHUNK, 5 * CHUNK - 1, SIZE_MAX};
     for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
         int before = d.chunks_asked;
@@ -293,7 +293,8 @@ static void what_cannot_be_registered_says_why(void **context)
             assert_int_equal(d.calls[d.call_count - 1].bytes, CHUNK - START);
         assert_int_equal(net_get_gpu_descriptors(&end.net, own_gpu(START + 5), &bytes, descriptors),
                          !rows[i].why[0]);
-        assert_int_equal(d.call_count, rows[i].calls); /* it is not tried again */
+        /* A failed registration is not tried again. */
+        assert_int_equal(d.call_count, rows[i].calls);
         assert_int_equal(d.registered, !rows[i].why[0]);
         if (d.exports && !d.export_fails)
             assert_true(fcntl(d.exported, F_GETFD) < 0);
@@ -390,7 +391,7 @@ static void writes_are_flushed_where_the_gpu_needs_it(void **context)
     assert_int_equal(d.flushes, 1);
 }
 
-/* -------------------------------------------------------------------------------- peers' places */
+/* ------------------------------------------------------------------------------- peers' memory */
 
 static void peers_tell_where_their_memory_is(void **context)
 {
@@ -417,7 +418,7 @@ static void peers_tell_where_their_memory_is(void **context)
     assert_int_equal(keys[7].base, 100);
     assert_int_equal(keys[1].known, 0);
     assert_false(peer->gpu_needs_flush);
-    /* It is known now; the end belongs to another. */
+    /* A known region is not queried again. The bytes after its end belong to another region. */
     bytes = 10;
     assert_int_equal(net_get_gpu_keys(&end.state, peer, START + 4999, &bytes, keys), WEFT_OK);
     assert_int_equal(bytes, 1);
@@ -435,14 +436,14 @@ static void peers_tell_where_their_memory_is(void **context)
     assert_int_equal(net_get_gpu_keys(&end.state, peer, START, &bytes, keys), WEFT_OK);
     assert_int_equal(keys[2].base, 90000);
     assert_true(peer->gpu_needs_flush);
-    /* What is none now may be some later. */
+    /* An offset without memory is queried again, since memory may be allocated there later. */
     d.answer = (struct net_gpu_region){.start = CHUNK, .end = CHUNK};
     for (int i = 0; i < 2; i++)
         assert_int_equal(net_get_gpu_keys(&end.state, peer, CHUNK, &bytes, keys), WEFT_OK);
     assert_int_equal(d.asked, 4);
     d.answer_status = WEFT_ERR_PEER_DEAD;
     assert_int_equal(net_get_gpu_keys(&end.state, peer, CHUNK, &bytes, keys), WEFT_ERR_PEER_DEAD);
-    /* The last one that has memory behind it. */
+    /* The last byte of the backed memory. */
     d.answer_status = WEFT_OK;
     d.answer = (struct net_gpu_region){.start = 3 * CHUNK, .end = WINDOW_BYTES};
     assert_int_equal(net_get_gpu_keys(&end.state, peer, gpu.heap.backed - 1, &bytes, keys),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What path net registers with the first NIC and allocates: chunks of the segments, memory for
- * messages, pinned memory, staging buffers of peers; what it queries from peers; and that all of it
- * is freed once. */
+/* Shows what path net registers with the first NIC and what it allocates: chunks of segments,
+ * memory for messages, pinned memory, staging buffers of peers. Shows also which keys it queries
+ * from peers, and that all memory is freed once. */
 #include "unit/callocs.h"
 #include "unit/net_end.h"
 
@@ -69,7 +69,7 @@ int __wrap_madvise(void *at, size_t bytes, int advice)
     assert_ptr_equal(at, mapped[maps - 1].at);
     assert_int_equal(bytes, mapped[maps - 1].bytes);
     assert_int_equal(advice, MADV_HUGEPAGE);
-    assert_int_equal(pins, advices); /* before it is pinned */
+    assert_int_equal(pins, advices); /* huge pages are advised before the memory is pinned */
     advices++;
     return 0;
 }
@@ -147,7 +147,7 @@ static int open_end(void **context)
     end.map[0][SEG_DATA] = data;
     for (int i = 0; i <= END_RAILS; i++)
         end.net.rails[i].traits.registers_local = true;
-    /* What messages were made of is not of interest. */
+    /* The tests do not count the memory of messages. */
     maps = unmaps = 0;
     end.memory_count = end.memory_closed = 0;
     return 0;
@@ -269,7 +269,7 @@ static void keys_of_peers_are_queried_once(void **context)
         assert_int_equal(found.known, 1);
         assert_int_equal(found.answered, 1);
     }
-    /* One that is not registered is known too. */
+    /* The answer that a chunk is not registered is kept too. */
     answer = (struct net_key){0};
     for (int i = 0; i < 2; i++) {
         assert_int_equal(net_get_peer_key(&end.state, peer, SEG_DATA, 0, &found), WEFT_OK);
@@ -304,7 +304,7 @@ static void memory_for_messages_is_registered_where_that_is_wanted(void **contex
     assert_ptr_equal(descriptor, end.memories[0].handle);
     assert_memory(0, 0, made, 12345, OWN);
     assert_int_equal(end.memory_count, 1);
-    refused = 2; /* one NIC does without */
+    refused = 2; /* one NIC does not register it */
     made = net_alloc_message_slab(&end.net, 777, &descriptors);
     assert_int_equal(end.memory_count, 3);
     assert_memory(1, 0, made, 777, OWN);
@@ -313,7 +313,7 @@ static void memory_for_messages_is_registered_where_that_is_wanted(void **contex
     assert_null(descriptors[1]);
     assert_ptr_equal(descriptors[2], end.memories[2].handle);
     assert_null(descriptors[3]);
-    /* The first NIC must take it. */
+    /* The first NIC must register it. */
     refused = 1;
     assert_null(net_alloc_slab(&end.net, 12345, &descriptor));
     assert_null(descriptor);
@@ -321,7 +321,7 @@ static void memory_for_messages_is_registered_where_that_is_wanted(void **contex
     assert_int_equal(unmaps, 2);
     assert_null(net_alloc_pinned_slab(&end.net, 12345, &descriptors));
     assert_int_equal(unmaps, 3);
-    /* Where it has failed, and where none is wanted. */
+    /* The first NIC has failed; then the first NIC needs no registration. */
     refused = 0;
     end.net.rails[0].endpoint = NULL;
     made = net_alloc_message_slab(&end.net, 99, &descriptors);
@@ -358,7 +358,7 @@ static void pinned_memory_is_the_gpus_too(void **context)
     net_free_memory(&end.net);
     assert_int_equal(unpins, 1);
     assert_int_equal(unmaps, 1 + maps - 1);
-    /* No NIC needs it; it could not be pinned, which is no failure. */
+    /* No NIC needs a registration; a slab that cannot be pinned is returned all the same. */
     pin_status = WEFT_ERR_SYSTEM;
     made = net_alloc_gpu_slab(&end.net, 4096);
     assert_non_null(made);
@@ -370,7 +370,7 @@ static void pinned_memory_is_the_gpus_too(void **context)
     assert_null(descriptors[1]);
     assert_int_equal(end.memory_count, END_RAILS);
     assert_int_equal(pins, 3);
-    pinned[1].at = NULL; /* it was not */
+    pinned[1].at = NULL; /* this slab was not pinned */
     net_free_memory(&end.net);
     assert_int_equal(unpins, 2);
     end.world.gpu = NULL;
@@ -410,7 +410,7 @@ static void a_peer_has_one_staging_buffer(void **context)
         for (int r = 2; r < NET_RAILS; r++)
             assert_int_equal(keys[r].known, 0);
     }
-    /* A NIC that fails during the test, and one that had failed before. */
+    /* A NIC fails while its key is in use; then another peer queries its buffer. */
     end.net.rails[0].endpoint = NULL;
     net_get_staging_buffer(&end.net, peer, 40000, keys);
     assert_int_equal(keys[0].known, 0);

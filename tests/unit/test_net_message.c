@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which messages path net accepts from a PE of the job, and which fields it trusts (findings A1 and
- * A9). The authentication word and the sequence numbers, which no other program knows, are right in
- * most of these. */
+/* Shows which messages path net accepts from a PE of the job, and which fields it trusts (findings
+ * A1 and A9). Most of these messages have a correct authentication word and correct sequence
+ * numbers, which no other program knows. */
 #include "unit/net_end.h"
 
 #include "base/status.h"
@@ -18,7 +18,7 @@ static struct message {
     unsigned char records[NET_MESSAGE_BYTES - sizeof(struct net_head)];
 } message;
 
-static unsigned char sent[NET_MESSAGE_BYTES]; /* what has been sent last */
+static unsigned char sent[NET_MESSAGE_BYTES]; /* the message sent last */
 static size_t sent_bytes;
 static uint64_t sent_messages;
 
@@ -30,7 +30,7 @@ static void look(struct net_end *end, const unsigned char *bytes, size_t count)
     sent_messages++;
 }
 
-/* As PE `from` would write it. */
+/* Begins a message as PE `from` would write it. */
 static void begin_message(const struct net_end *end, int from, uint64_t number, uint16_t flags)
 {
     const struct net_peer *peer = &end->peers[from];
@@ -81,7 +81,7 @@ uint64_t __wrap_clock_now_ns(void)
     return now;
 }
 
-/* A GPU that has not finished its requests: they are complete when the test says so. */
+/* Double of a GPU that has not finished its requests: the test says how many are complete. */
 static bool gpu_works;
 static uint64_t complete;
 static weft_status gpu_status;
@@ -162,7 +162,7 @@ static void words_and_numbers_are_of_one_pair(void **context)
         for (int i = 0; i < 6; i++)
             seen[count++] = six[i];
     }
-    for (int i = 6; i < count; i++) /* those of PE 0 with itself are the same both ways */
+    for (int i = 6; i < count; i++) /* PE 0 uses the same values in both directions with itself */
         for (int j = 0; j < i; j++)
             assert_int_not_equal(seen[i], seen[j]);
     other.world.pe = 1;
@@ -187,9 +187,9 @@ static void lengths_are_those_that_came(void **context)
         assert_int_equal(end.net.unauthenticated, came + 1);
     }
     uint64_t unauthenticated = end.net.unauthenticated;
-    end_feed(&end, &message, message.head.bytes + 8); /* longer than it says */
+    end_feed(&end, &message, message.head.bytes + 8); /* longer than its head says */
     assert_int_equal(end.net.unauthenticated, unauthenticated + 1);
-    /* A record that is longer than the message is not executed, nor are records after it. */
+    /* A record that is longer than the message is not executed, and no record after it is. */
     begin_message(&end, 1, 1, 0);
     add((struct net_record){.kind = NET_PUT, .segment = SEG_HEAP, .bytes = 4000, .offset = 0},
         &before, 8);
@@ -247,7 +247,8 @@ static void early_messages_are_bounded(void **context)
     assert_int_equal(read_word_at(&end, 8 * 399), 399);
 }
 
-/* Finding A9: as many bytes went back as the request said. */
+/* The answer to an atomic has the width that atomics support, not the width in the request (finding
+ * A9). */
 static void answers_of_atomics_hold_no_stack(void **context)
 {
     (void)context;
@@ -276,7 +277,7 @@ static void answers_of_atomics_hold_no_stack(void **context)
     }
 }
 
-/* The answer to a get of `bytes` bytes at `offset` of the heap. */
+/* Sends a get of `bytes` bytes at `offset` of the heap and returns the answer. */
 static const struct net_result *got(uint64_t number, size_t offset, uint32_t bytes)
 {
     const struct net_query wanted = {.token = 9, .bytes = bytes};
@@ -289,13 +290,14 @@ static const struct net_result *got(uint64_t number, size_t offset, uint32_t byt
     return (const void *)(record + 1);
 }
 
-/* A get beyond the limit is an error, and no answer has bytes of an earlier message. */
+/* A get beyond the segment or the size limit is an error, and no answer has bytes of an earlier
+ * message. */
 static void gets_are_bounded(void **context)
 {
     (void)context;
     enum { LIMIT = 256 << 10, BYTES = 200 };
     uint64_t number = 0;
-    for (int i = 0; i < 8; i++) /* messages that are used again hold these bytes */
+    for (int i = 0; i < 8; i++) /* reused messages hold these bytes */
         assert_memory_equal(got(++number, 64, BYTES) + 1, end.heap + 64, BYTES);
     assert_int_equal(got(++number, END_HEAP_BYTES - BYTES, BYTES)->status, WEFT_OK);
     for (int i = 0; i < 8; i++) {
@@ -326,7 +328,7 @@ static void gets_are_bounded(void **context)
 static unsigned char whole[END_HEAP_BYTES];
 static size_t whole_bytes;
 
-/* Answers in the order in which they come: each says where its bytes belong. */
+/* Appends an answer to `whole`; each answer must state the offset of its bytes. */
 static void look_at_answer(struct net_end *end, const unsigned char *bytes, size_t count)
 {
     const struct net_record *record = (const void *)(bytes + sizeof(struct net_head));
@@ -340,7 +342,7 @@ static void look_at_answer(struct net_end *end, const unsigned char *bytes, size
     whole_bytes += record->bytes;
 }
 
-/* A get that takes several messages gives all bytes in order, and not one more. */
+/* A get that takes several messages returns all its bytes in order, and no more. */
 static void long_gets_come_in_order(void **context)
 {
     (void)context;
@@ -360,7 +362,7 @@ static void long_gets_come_in_order(void **context)
     }
 }
 
-/* Chunks that are not there: 2^40 chunks of 16 MiB come to 0 bytes again. */
+/* Chunk numbers beyond the segment are rejected: 2^40 chunks of 16 MiB overflow to 0 bytes. */
 static void chunks_that_are_not_there(void **context)
 {
     (void)context;
@@ -399,7 +401,7 @@ static void keys_are_random(void **context)
     assert_true(all >> 48 && all & 0xffff);
 }
 
-/* Only the queried peer can answer, and only within the query. */
+/* An answer is accepted only from the queried peer, and only up to the length of the query. */
 static void answers_come_from_the_queried_peer(void **context)
 {
     (void)context;
@@ -423,7 +425,7 @@ static void answers_come_from_the_queried_peer(void **context)
     assert_int_equal(end.answer[2], 7);
 }
 
-/* A PE with fewer NICs than its peer gets a control record about a NIC that it does not have. */
+/* A PE accepts control records about a NIC of the peer that the PE itself does not have. */
 static void control_records_of_the_peers_rails(void **context)
 {
     (void)context;
@@ -445,7 +447,7 @@ static void control_records_of_the_peers_rails(void **context)
     assert_int_equal(here->rail, 6);
 }
 
-/* A receive that fails ends nothing. */
+/* A failed receive is posted again, and the path goes on. */
 static void failed_receives_are_posted_again(void **context)
 {
     (void)context;
@@ -475,8 +477,8 @@ static void unauthenticated_messages_are_reported_now_and_then(void **context)
     assert_int_equal(end.net.unauthenticated, 5);
 }
 
-/* If libfabric reports addresses, a message must come from that of its sender; some providers
- * report it for each message. */
+/* If libfabric reports source addresses, a message must have that of its sender. Some providers
+ * report one for each message. */
 static void senders_have_their_addresses(void **context)
 {
     (void)context;
@@ -498,7 +500,7 @@ static void senders_have_their_addresses(void **context)
         assert_int_equal(end.net.unauthenticated, i + 1 - taken);
         assert_int_equal(end.posted_count, END_RECEIVES);
     }
-    /* PE 0, this one, sends itself nothing; its number is one all the same. */
+    /* PE 0 is this PE: it sends itself nothing, but its number is valid. END_PES is not. */
     begin_message(&end, 0, 1, 0);
     end.net.rails[0].traits.rejects_unknown = false;
     feed(&end);
@@ -516,8 +518,7 @@ static int free_count(void)
     return n;
 }
 
-/* A message that was retransmitted after a failure of a rail is executed once, and acknowledged
- * again. */
+/* A retransmitted message is executed once, and acknowledged again. */
 static void what_comes_twice_is_carried_out_once(void **context)
 {
     (void)context;
@@ -536,8 +537,8 @@ static void what_comes_twice_is_carried_out_once(void **context)
         feed(&end);
         assert_int_equal(read_word_at(&end, 64), before + sums[i] * one);
         assert_int_equal(end.peers[1].handled, sums[i]);
-        assert_int_equal(sent_messages,
-                         i != 2); /* the early one is acknowledged when it is executed in order */
+        /* The early message is acknowledged when it is executed in order. */
+        assert_int_equal(sent_messages, i != 2);
     }
     net_drop_unacknowledged(&end.net, &end.peers[1]);
     assert_int_equal(free_count(), left + END_REQUESTS);
@@ -572,12 +573,12 @@ static void what_has_arrived_goes_no_more(void **context)
         kept++;
     assert_int_equal(kept, END_REQUESTS - 2);
     begin_message(&end, 1, 2, 0);
-    message.head.handled += 1; /* written before, and came later */
+    message.head.handled += 1; /* written earlier, received later */
     feed(&end);
     assert_int_equal(end.peers[1].acknowledged, 2);
 }
 
-/* A probe has number 0, is answered at once, and moves nothing. */
+/* A probe has sequence number 0, is answered at once, and is not counted as handled. */
 static void a_probe_has_no_sequence_number(void **context)
 {
     (void)context;
@@ -590,13 +591,14 @@ static void a_probe_has_no_sequence_number(void **context)
         (const void *)(sent + sizeof(struct net_head) + sizeof(struct net_record));
     assert_int_equal(answer->kind, NET_PROBE_REPLY);
     assert_int_equal(end.peers[1].handled, 0);
-    begin_message(&end, 1, 1, 0); /* with a number it is none */
+    begin_message(&end, 1, 1, 0); /* a record with a sequence number is not a probe */
     add((struct net_record){.kind = NET_CONTROL}, &control, sizeof control);
     feed(&end);
     assert_int_equal(sent_messages, 1);
 }
 
-/* Messages whose requests the GPU has still to carry out are handled in order, each when it has. */
+/* A message whose requests the GPU has still to execute is handled, in order, when the GPU has
+ * executed them. */
 static void messages_wait_for_the_gpu(void **context)
 {
     (void)context;
@@ -637,7 +639,7 @@ static void messages_wait_for_the_gpu(void **context)
         net_drop_unacknowledged(&end.net, &end.peers[pe]);
     assert_int_equal(free_count(), left + 2 * END_REQUESTS);
     begin_message(&end, 1, 3, 0);
-    feed(&end); /* behind the last one */
+    feed(&end); /* appended after the last message */
     assert_int_equal(end.peers[1].handled, 3);
 }
 
@@ -665,7 +667,7 @@ static void the_gpu_fails(void **context)
     assert_memory_equal(result + 1, "the GPU is gone", record->bytes);
 }
 
-/* None is left to receive into: the path has failed. */
+/* If no receive can be posted, the path has failed. */
 static void receives_that_cannot_be_posted(void **context)
 {
     (void)context;
@@ -689,7 +691,7 @@ static void receives_are_posted(void **context)
     assert_int_equal(buffer->rail, 2);
 }
 
-/* The first answer in what was sent last. */
+/* Returns the first answer of the message sent last. */
 static const struct net_result *answered(enum net_kind kind)
 {
     const struct net_record *record = (const void *)(sent + sizeof(struct net_head));
@@ -697,7 +699,7 @@ static const struct net_result *answered(enum net_kind kind)
     return (const void *)(record + 1);
 }
 
-/* This PE's staging buffer for a peer: its last byte can be used, and nothing after it. */
+/* A peer can use this PE's staging buffer up to its last byte, and nothing after it. */
 static void staging_buffers_and_their_slots(void **context)
 {
     (void)context;
@@ -708,7 +710,7 @@ static void staging_buffers_and_their_slots(void **context)
     begin_message(&end, 1, 1, 0);
     add((struct net_record){.kind = NET_SLOT_PUT, .segment = SEG_HEAP, .offset = 8}, &slot,
         sizeof slot);
-    feed(&end); /* there is none yet */
+    feed(&end); /* the peer has no buffer yet */
     assert_int_equal(answered(NET_DATA)->status, WEFT_ERR_ARGUMENT);
     begin_message(&end, 1, 2, 0);
     add((struct net_record){.kind = NET_STAGING_BUFFER}, &wanted, sizeof wanted);
@@ -779,7 +781,7 @@ static void records_of_an_unknown_kind(void **context)
     (void)context;
     begin_message(&end, 1, 1, 0);
     add((struct net_record){.kind = 99, .bytes = 8}, "12345678", 8);
-    add_put(64, 77); /* what is behind it goes on */
+    add_put(64, 77); /* the record after it is executed */
     feed(&end);
     const struct net_result *result = answered(NET_DATA);
     assert_int_equal(result->token, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which NIC carries messages to a peer, which messages stay for retransmission, when a NIC or a
- * peer counts as failed, and what is retransmitted: at one end of path net with three NICs, with a
- * clock of the test. */
+/* Shows which NIC carries messages to a peer, which messages are kept for retransmission, when a
+ * NIC or a peer counts as failed, and what is retransmitted. One end of path net has three NICs;
+ * the test sets the clock. */
 #include "unit/net_end.h"
 
 #include "path/net/stripe_piece.h"
@@ -23,7 +23,7 @@ uint64_t __wrap_clock_now_ns(void)
     return now;
 }
 
-/* The messages sent, in order: destination, and the control record at the front. */
+/* Sent messages in order: destination, and the control record at the front. */
 static struct sent {
     fi_addr_t to;
     uint64_t number;
@@ -59,8 +59,8 @@ static int open_end(void **context)
     end_open(&end, key, 8);
     end.look = log_sent;
     peer = &end.peers[1];
-    for (int pe = 1; pe < END_PES;
-         pe++) { /* what end_open() sent has arrived, and nothing is due */
+    /* What end_open() sent is acknowledged, and no answer is pending. */
+    for (int pe = 1; pe < END_PES; pe++) {
         net_release_acknowledged(&end.net, &end.peers[pe], END_REQUESTS, 0);
         end.peers[pe].acknowledged = END_REQUESTS;
         end.peers[pe].pending_answers = 0;
@@ -78,7 +78,7 @@ static int shut_end(void **context)
     return 0;
 }
 
-/* The peers are looked at so many times, each some time after the last. */
+/* Checks the peers `times` times, `ns` ns apart. */
 static void check_peers(int times, uint64_t ns)
 {
     for (int i = 0; i < times; i++) {
@@ -95,7 +95,8 @@ static int free_count(void)
     return n;
 }
 
-/* ---------------------------------------------------------------------------------- which rails */
+/* ---------------------------------------------------------------------------------- usable
+ * rails */
 
 static void rails_that_lead_to_the_peer(void **context)
 {
@@ -112,13 +113,14 @@ static void rails_that_lead_to_the_peer(void **context)
     assert_false(net_rail_usable(&end.net, peer, 2));
     peer->address[2] = end_address(1, 2);
     peer->peer_rail[2] = 5;
-    peer->closed_rails = 1 << 2; /* a rail of the peer's own, not of this end */
+    /* Bit 2 means rail 2 of the peer, which is not rail 2 of this end. */
+    peer->closed_rails = 1 << 2;
     assert_true(net_rail_usable(&end.net, peer, 2));
     peer->closed_rails = 1 << 5;
     assert_false(net_rail_usable(&end.net, peer, 2));
 }
 
-/* Another one is another at both ends. */
+/* Another rail must use another NIC at both ends. */
 static void the_other_rail(void **context)
 {
     (void)context;
@@ -140,7 +142,8 @@ static void the_other_rail(void **context)
     assert_int_equal(net_find_other_rail(&end.net, peer, 0), -1);
 }
 
-/* --------------------------------------------------------------------------------- what is kept */
+/* ------------------------------------------------------------------------ unacknowledged
+ * messages */
 
 static struct net_message *unacknowledged_message(uint64_t number, bool answers)
 {
@@ -151,7 +154,8 @@ static struct net_message *unacknowledged_message(uint64_t number, bool answers)
     return message;
 }
 
-/* Requests and answers are counted apart; what is still in flight is not used again. */
+/* Requests and answers are acknowledged separately. A message that is still in flight is not
+ * reused. */
 static void what_has_arrived_is_let_go(void **context)
 {
     (void)context;
@@ -161,7 +165,7 @@ static void what_has_arrived_is_let_go(void **context)
         requests[i] = unacknowledged_message(20 + i, false);
         answers[i] = unacknowledged_message(10 + i, true);
     }
-    net_retain_message(peer, requests[3]); /* it is there already */
+    net_retain_message(peer, requests[3]); /* it is in the list already */
     assert_ptr_equal(peer->unacknowledged, answers[3]);
     assert_int_equal(free_count(), had - 8);
     requests[1]->in_flight = true;
@@ -237,7 +241,7 @@ static void a_probe_is_answered_over_its_rail(void **context)
     assert_int_equal(sent[0].note, NET_PROBE_REPLY);
     assert_int_equal(sent[0].number, 0);
     assert_int_equal(end.net.rails[2].sends_in_flight, 1);
-    assert_int_equal(free_count(), had - 1); /* libfabric has it */
+    assert_int_equal(free_count(), had - 1); /* libfabric has the message */
     assert_true(end.sent[0]->is_probe);
     end_sends_complete(&end);
     assert_int_equal(end.net.rails[2].sends_in_flight, 0);
@@ -278,12 +282,14 @@ static void something_comes_over_a_rail(void **context)
     assert_false(peer->probed);
     strcpy(peer->suspected_failure, "x");
     peer->silent_ns = 5;
-    net_mark_live(peer, 0); /* its rail is suspected, so that counts for the peer alone */
+    /* The current rail is suspected, so the reply counts for the peer only. */
+    net_mark_live(peer, 0);
     assert_int_equal(peer->live_rails, 1);
     assert_int_equal(peer->live_ns, 5);
 }
 
-/* -------------------------------------------------------------------------------------- judging */
+/* ------------------------------------------------------------------------------ failure
+ * detection */
 
 static void the_first_cause_is_remembered(void **context)
 {
@@ -298,7 +304,7 @@ static void the_first_cause_is_remembered(void **context)
     assert_string_equal(peer->suspected_cause, "cause one");
     assert_int_equal(peer->silent_ns, 5);
     struct net_peer *other = &end.peers[2];
-    other->current_rail = 1; /* 0 is left */
+    other->current_rail = 1; /* rail 0 is left */
     assert_true(net_mark_suspected(&end.net, other, "first", "cause"));
     other->suspected_failure[0] = '\0';
     other->current_rail = 0;
@@ -331,7 +337,7 @@ static void a_peer_is_given_up(void **context)
     assert_string_equal(end.peers[2].sentence, "it failed");
     end.net.rail_count = 2;
     peer->failed = WEFT_OK;
-    peer->current_rail = 1; /* 0 is left */
+    peer->current_rail = 1; /* rail 0 is left */
     net_give_up_peer(&end.net, peer, "it failed");
     assert_string_equal(peer->sentence, "it failed");
     end.peers[2].failed = WEFT_OK;
@@ -339,8 +345,9 @@ static void a_peer_is_given_up(void **context)
     assert_string_equal(end.peers[2].sentence, "it failed; no other NIC reaches it");
 }
 
-/* Nothing comes although something is due: after 3 s the peer is probed over all rails, each second
- * again; time in which this process itself did not run does not count. */
+/* A peer that sends nothing for 3 s, although an acknowledgement, an answer or a fragment is due,
+ * is probed over all rails, and again each second. Time in which this process does not run is not
+ * counted. */
 static void a_silent_peer_is_probed(void **context)
 {
     (void)context;
@@ -360,7 +367,7 @@ static void a_silent_peer_is_probed(void **context)
         check_peers(28, 100 * ms);
         check_peers(1, 99 * ms);
         assert_int_equal(peer->silent_ns, 2999 * ms);
-        check_peers(1, 19 * ms); /* too soon: it counts with the next one */
+        check_peers(1, 19 * ms); /* too soon for a check: these 19 ms count with the next one */
         assert_int_equal(peer->silent_ns, 2999 * ms);
         assert_int_equal(sent_count, 0);
         check_peers(1, 1 * ms);
@@ -390,14 +397,14 @@ static void the_first_peer_is_looked_at_too(void **context)
     (void)context;
     end.world.pe = 2;
     end.peers[0].pending_answers = end.peers[END_PES].pending_answers = 1;
-    end.peers[0].current_rail = 2; /* 0 is left */
+    end.peers[0].current_rail = 2; /* rail 0 is left */
     check_peers(2, 99 * ms);
     assert_int_equal(end.peers[0].silent_ns, 198 * ms);
     assert_int_equal(end.peers[END_PES].silent_ns, 0);
     end.peers[0].pending_answers = 0;
 }
 
-/* Neither this PE itself, nor one that has failed, nor one to which one rail leads. */
+/* This PE itself, a failed peer and a peer with one usable rail are not checked. */
 static void who_is_not_looked_at(void **context)
 {
     (void)context;
@@ -412,12 +419,13 @@ static void who_is_not_looked_at(void **context)
     strcpy(end.net.rails[0].cause, "x");
     check_peers(40, 100 * ms);
     assert_int_equal(peer->silent_ns, 0);
-    peer->failed = WEFT_ERR_PATH; /* shut_end() keeps nothing for it */
+    peer->failed = WEFT_ERR_PATH; /* shut_end() retains nothing for a failed peer */
     for (int pe = 0; pe < END_PES; pe++)
         end.peers[pe].pending_answers = 0;
 }
 
-/* A probe that returns FI_EAGAIN is sent again at once; one with another error counts as failed. */
+/* A probe that returns FI_EAGAIN is sent again at the next check. A probe with another error counts
+ * as failed. */
 static void probes_that_return_eagain(void **context)
 {
     (void)context;
@@ -442,8 +450,8 @@ static void probes_that_return_eagain(void **context)
     peer->pending_answers = 0;
 }
 
-/* It answers over another rail, and nothing comes over its own for 3 s more: the rail has
- * failed. */
+/* The peer answers over another rail and sends nothing over its current rail for 3 s more: that
+ * rail has failed. */
 static void a_rail_that_stands_still(void **context)
 {
     (void)context;
@@ -464,7 +472,7 @@ static void a_suspected_rail(void **context)
     (void)context;
     net_mark_suspected(&end.net, peer, "x", "a cause");
     check_peers(1, 20 * ms);
-    assert_int_equal(sent_count, 2); /* at once, over the others */
+    assert_int_equal(sent_count, 2); /* at once, over the other rails */
     assert_int_equal(sent[0].to, end_address(1, 1));
     assert_int_equal(sent[1].to, end_address(1, 2));
     net_mark_probe_failed(peer, 1);
@@ -488,13 +496,13 @@ static void a_suspected_peer_whose_rails_all_refuse(void **context)
     assert_int_equal(peer->failed, WEFT_ERR_PATH);
     assert_string_equal(peer->sentence, "a sentence");
     assert_string_equal(end.net.rails[0].cause, "");
-    /* A rail that does not lead there need not refuse. */
+    /* A rail that does not lead to the peer need not fail its probe. */
     peer = &end.peers[2];
     peer->current_rail = 1;
     net_mark_suspected(&end.net, peer, "a third", "a cause");
     peer->failed_probes = 1 << 2;
     check_peers(1, 20 * ms);
-    assert_int_equal(peer->failed, WEFT_OK); /* over 0 it may be there */
+    assert_int_equal(peer->failed, WEFT_OK); /* the peer may be reached over rail 0 */
     peer->suspected_failure[0] = '\0';
     peer->current_rail = 0;
     net_mark_suspected(&end.net, peer, "another", "a cause");
@@ -515,7 +523,8 @@ static void a_suspected_peer_that_never_answers(void **context)
     end_sends_complete(&end);
 }
 
-/* --------------------------------------------------------------------------------------- moving */
+/* -------------------------------------------------------------------------------------
+ * rerouting */
 
 static void close_rail(int rail)
 {
@@ -543,7 +552,8 @@ static void messages_move_to_another_rail(void **context)
     assert_int_equal(peer->silent_ns, 0);
     assert_int_equal(end.net.rails[0].sends_in_flight, 0);
     assert_true(end.net.rails[0].carried_messages);
-    assert_int_equal(sent_count, 1); /* neither what is on another rail, nor what goes anyway */
+    /* The message on another rail and the queued message are not sent again. */
+    assert_int_equal(sent_count, 1);
     assert_int_equal(sent[0].to, end_address(1, 1));
     assert_int_equal(sent[0].number, 31);
     assert_true(on_it->in_flight && elsewhere->in_flight && !queued->in_flight);
@@ -563,7 +573,7 @@ static void messages_move_to_another_rail(void **context)
     end_sends_complete(&end);
 }
 
-/* That of PE 0 to the first NIC, so that index 0 is not taken for none. */
+/* PE 0 moves to the first NIC: index 0 is a valid rail and a valid PE. */
 static void messages_of_the_first_peer_move(void **context)
 {
     (void)context;
@@ -612,7 +622,8 @@ static void operations_that_cannot_be_retransmitted(void **context)
     assert_non_null(strstr(end.peers[2].sentence, "pulled; operations in flight cannot"));
 }
 
-/* A write without confirmation, until the message behind it is done. */
+/* A write without confirmation cannot be retransmitted until the message after it is
+ * acknowledged. */
 static void unconfirmed_writes_cannot_go_again(void **context)
 {
     (void)context;

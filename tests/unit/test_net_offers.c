@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hints for libfabric, the entries made of its list, and what all PEs have in common: an
- * invented libfabric, and PE 1 of three. */
+/* Shows the hints for libfabric, the entries made of its list, and what all PEs have in common.
+ * Libfabric is a double; the test is PE 1 of three. */
 #include "path/net/offers.h"
 
 #include "base/config.h"
@@ -86,7 +86,8 @@ weft_status __wrap_fabric_open(const struct fabric **found)
     return open_status ? base_fail(open_status, "there is no libfabric") : WEFT_OK;
 }
 
-/* ----------------------------------------------------------------------- what is called with it */
+/* -------------------------------------------------------------------------------- called
+ * functions */
 
 static struct {
     struct net_provider_entry offers[ENTRIES];
@@ -174,7 +175,8 @@ weft_status __wrap_net_select_nics(const struct path_world *world, const struct 
     return WEFT_OK;
 }
 
-/* ---------------------------------------------------------------------- what it reports */
+/* ---------------------------------------------------------------------------- the machine's
+ * files */
 
 static unsigned long long free_blocks;
 static int room_error;
@@ -201,7 +203,7 @@ bool __wrap_net_is_down(const char *root, const char *name)
     return strcmp(name, "eth9") == 0;
 }
 
-/* The type of an interface that sysfs reports; NULL: none. */
+/* Contents of the `type` file of an interface in sysfs; NULL: no such file. */
 static const char *link_type;
 static int files_open;
 FILE *__real_fopen(const char *path, const char *mode);
@@ -299,7 +301,7 @@ static void the_hints_are_what_the_path_can_use(void **context)
     assert_int_equal(find(), WEFT_OK);
     assert_ptr_equal(selection, something);
     assert_string_equal(found.has, "it has");
-    assert_int_equal(agrees, 2); /* before PEs meet, and before they compare */
+    assert_int_equal(agrees, 2); /* before the exchange, and before the comparison */
     assert_string_equal(found.lacks, "");
     assert_int_equal(has_bytes, sizeof found.has);
     assert_int_equal(f.version, FI_VERSION(1, 11));
@@ -353,7 +355,7 @@ static void queues_are_made_for_the_peers_of_the_job(void **context)
     } rows[] = {
         {3, NULL, "8"}, {8, NULL, "8"}, {9, NULL, "9"}, {300, NULL, "300"}, {9, "77", "77"}};
     (void)context;
-    agreed = WEFT_ERR_PEER_DEAD; /* nothing is compared */
+    agreed = WEFT_ERR_PEER_DEAD; /* no selection follows */
     for (int i = 0; i < 5; i++) {
         memset(&f, 0, sizeof f);
         c.chosen = 0;
@@ -533,7 +535,7 @@ static void what_this_pe_lacks_is_reported_to_all(void **context)
     assert_int_equal(find(), WEFT_ERR_NO_MEMORY);
     assert_non_null(strstr(base_last_error(), "no private memory for 3 PEs"));
     assert_int_equal(gathers, 0);
-    /* An empty list is no error of libfabric. */
+    /* An empty list is not an error of libfabric. */
     prepare(NULL);
     f.errors[0] = -FI_ENODATA;
     assert_int_equal(find(), WEFT_OK);

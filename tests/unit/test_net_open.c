@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path net opens its NICs, exchanges their addresses with peers, and closes all of it in an order
- * in which no NIC accesses freed memory: PE 1 of three with two NICs. What opens them are
- * doubles. */
+/* Shows that path net opens its NICs, exchanges their addresses with peers, and closes all of it in
+ * an order in which no NIC accesses freed memory. The test is PE 1 of three with two NICs; doubles
+ * open the NICs. */
 #include "path/net/hmem.h"
 #include "path/net/stripe.h"
 
@@ -32,7 +32,7 @@ __attribute__((format(printf, 1, 2))) static void log_call(const char *format, .
 
 static struct path_common *net;
 static struct {
-    const char *lacks[NICS]; /* of GPU memory, by NIC */
+    const char *lacks[NICS]; /* by NIC: why it does not reach GPU memory */
     weft_status opens[4];    /* by call of net_open_rail */
     int open_count, rails_opened[4];
     bool hmem[4];
@@ -205,7 +205,7 @@ weft_status __wrap_boot_agree(struct boot *boot, weft_status status)
     return status ? status : all;
 }
 
-/* How PEs 0 and 2 are reached; of each as this PE reports it. */
+/* The exchange record: how a PE is reached. PEs 0 and 2 set theirs in prepare(). */
 static struct {
     uint8_t key[SIPHASH_KEY_BYTES];
     int32_t count;
@@ -376,7 +376,7 @@ static void the_selection_is_opened(void **context)
     assert_int_equal(o.open_count, NICS);
     assert_int_equal(o.freed, NICS);
     assert_string_equal(net->gpu_lacks, "");
-    /* What the others get. */
+    /* The exchange record that this PE sends. */
     assert_int_equal(own_record.count, NICS);
     assert_int_equal(own_record.key[0], 0x11);
     assert_int_equal(own_record.key[SIPHASH_KEY_BYTES - 1], 0x11);
@@ -385,7 +385,7 @@ static void the_selection_is_opened(void **context)
         assert_int_equal(own_record.rail[i].bytes, 6);
         assert_string_equal(own_record.rail[i].name, i ? "nic11" : "nic10");
     }
-    /* The key of the job is that of PE 0. */
+    /* The key of PE 0 is the key of the job. */
     assert_int_equal(derived[0], 0x30);
     for (int i = 0; i < PES * NICS; i++) {
         char name[8];
@@ -396,7 +396,7 @@ static void the_selection_is_opened(void **context)
         assert_int_equal(net->peers[i / 2].address[i % 2], 500 + i);
         assert_int_equal(net->peers[i / 2].peer_rail[i % 2], i % 2);
     }
-    /* As many receives as the NIC takes. */
+    /* Receives are limited to the size of the NIC's queue. */
     assert_int_equal(o.posts_by_rail[0], 64);
     assert_int_equal(o.posts_by_rail[1], 10);
 }
@@ -431,7 +431,8 @@ static void receives_are_posted_for_the_peers_of_the_job(void **context)
     selection.count = 1;
     for (int i = 0; i < 4; i++) {
         o.posts_by_rail[0] = o.agreed = o.open_count = 0;
-        o.lacks[0] = "none"; /* so that its description stays what it is */
+        /* infos[0] is used again in the next round, so it stays the description. */
+        o.lacks[0] = "none";
         selection.info[0] = &infos[0];
         world.npes = rows[i].npes;
         assert_int_equal(open_net(), WEFT_ERR_PEER_DEAD);
@@ -455,7 +456,7 @@ static void a_nic_that_does_not_open_with_gpu_memory_opens_without(void **contex
     assert_int_equal(o.freed, 2);
     assert_ptr_equal(o.freed_infos[0], &with_gpu[0]);
     assert_ptr_equal(o.freed_infos[1], &copies[1]);
-    assert_string_equal(net->gpu_lacks, ""); /* the second one reaches it */
+    assert_string_equal(net->gpu_lacks, ""); /* the second NIC reaches GPU memory */
     finish(NULL);
     prepare(NULL);
     o.opens[0] = WEFT_ERR_PATH;
@@ -551,8 +552,8 @@ static void what_fails_here_ends_the_opening(void **context)
 static void a_nic_leads_to_one_of_its_network(void **context)
 {
     (void)context;
-    /* PE 0 has the networks the other way round, PE 2 one NIC of another: only the first leads
-     * there. */
+    /* PE 0 has the networks in the other order. PE 2 has one NIC of another network: only the first
+     * rail leads there. */
     all[0].rail[0].network = 71;
     all[0].rail[1].network = 70;
     all[2].count = 1;
@@ -566,7 +567,7 @@ static void a_nic_leads_to_one_of_its_network(void **context)
     assert_int_equal(net->peers[2].address[1], FI_ADDR_NOTAVAIL);
     assert_int_equal(o.inserts, 5);
     finish(NULL);
-    /* A network that is not named reaches all. */
+    /* An unnamed network reaches all networks. */
     prepare(NULL);
     selection.network[1] = 0;
     all[0].rail[0].network = all[0].rail[1].network = 99;

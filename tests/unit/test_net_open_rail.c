@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of libfabric is opened on a NIC, in which order, and what its provider is known for. Any
- * step can fail. */
+/* Shows which objects of libfabric are opened on a NIC, in which order, and what is known of its
+ * provider. Each step can fail. */
 #include "path/net/net.h"
 
 #include "base/status.h"
@@ -181,12 +181,12 @@ static void all_objects_are_opened_and_closed(void **state)
 
 static void completions_need_no_descriptor(void **state)
 {
-    no_sleep = true; /* none is opened with a descriptor */
+    no_sleep = true; /* a queue with a descriptor cannot be opened */
     assert_int_equal(net_open_rail(&net, &rail), WEFT_OK);
     assert_string_equal(text, "fabric domain av cq-sleeps cq ep bind-av bind-cq enable ");
     assert_int_equal(rail.wait_descriptor, -1);
     prepare(state);
-    fails = 5; /* or it reports none */
+    fails = 5; /* or the queue reports no descriptor */
     assert_int_equal(net_open_rail(&net, &rail), WEFT_OK);
     assert_string_equal(text, "fabric domain av cq-sleeps wait -cq cq ep bind-av bind-cq enable ");
     assert_int_equal(rail.wait_descriptor, -1);
@@ -207,7 +207,7 @@ static void a_step_that_fails_is_named(void **state)
     for (int i = 0; i < 9; i++) {
         char wanted[128];
         if (i == 3)
-            continue; /* the first try of a completion queue */
+            continue; /* the first attempt to open a completion queue */
         prepare(state);
         no_sleep = true;
         fails = i + 1;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How each operation of path net travels: what it waits for, which calls of the path's other
- * files it makes, in which order and with the lock held, and that nothing more is done once one
- * of them has failed. */
+/* Shows how path net executes each operation: what the operation waits for, and which functions of
+ * the path it calls, in which order and with the lock held. After a failed call the operation makes
+ * no further calls. */
 #include "unit/net_calls.h"
 
-/* The operation that `run` runs. */
+/* Arguments of the tested operation. */
 static enum segment_id segment;
 static size_t offset, bytes;
 static bool nbi;
@@ -147,7 +147,7 @@ static void a_few_bytes_of_a_gpu_go_through_the_host(void **context)
     expect(get, "failure ask:0:0:641:1000 to_gpu:1000 ");
     assert_int_equal(local[999], 0x55);
     assert_int_not_equal(local[1000], 0x55);
-    end.world.gpu = NULL; /* nothing is GPU memory then */
+    end.world.gpu = NULL; /* then no memory is GPU memory */
     set(SEG_HEAP, 640, 20, true);
     expect(put, "failure order_request request:20 ");
 }
@@ -233,7 +233,7 @@ static void atomics_wait_for_what_they_fetch(void **context)
         assert_int_equal(atomic->expected, 71);
         assert_int_equal(atomic->token, rows[i].fetches ? TOKEN : 0);
     }
-    /* Its request cannot be sent: the token is freed. */
+    /* If the request cannot be sent, the token is freed. */
     trace[0] = '\0';
     calls = 0;
     fails_at = 3;
@@ -364,7 +364,7 @@ static void one_context_looks_for_all(void **context)
     polled = false;
     assert_false(path_net.progress((void *)&end.state));
     assert_string_equal(trace, "flush:2 flush:1 poll ");
-    /* Another thread has the lock. */
+    /* Another thread holds the lock. */
     trace[0] = '\0';
     pthread_mutex_lock(&end.net.lock);
     polled = true;

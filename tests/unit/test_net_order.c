@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What fence and quiet of path net wait for and request, and the answers that callers wait for: the
- * channels of a context with each count at zero, or not. */
+/* Shows what fence and quiet of path net wait for and what they request, and how callers wait for
+ * answers. The tests set each count of a channel to zero or to another value. */
 #include "unit/net_end.h"
 
 #include "base/status.h"
@@ -15,7 +15,7 @@ static struct net_end end;
 static struct net_peer *peer;
 static struct net_channel *channel;
 
-/* In place of waiting: each wait takes one off a count, or does something else. */
+/* A double of net_wait(): each wait decrements a count or calls `meanwhile`. */
 static struct {
     int pe;
     enum box_operation operation;
@@ -139,7 +139,8 @@ static void a_request_waits_behind_a_fence(void **context)
     assert_int_equal(waits[0].operation, BOX_OP_PUT);
     assert_int_equal(waits[0].pe, 1);
     assert_int_equal(waits_ended, 1);
-    /* What was staged is a message or a write by then: with it the fence begins anew. */
+    /* Staged fragments have become messages or writes by now, so the fence records the last message
+     * again. */
     channel->fence_unnotified = true;
     channel->last_message = 9;
     counts = &channel->unnotified;
@@ -260,7 +261,8 @@ static void a_quiet_requests_acknowledgements_and_waits(void **context)
     assert_false(channel->touched);
     assert_int_equal(net_complete_context(&end.state), WEFT_OK);
     assert_int_equal(sent_count, 2);
-    /* What was flushed without asking: that the next quiet follows is remembered. */
+    /* A message was flushed without a request for an acknowledgement: the peer remembers that a
+     * quiet followed it. */
     give(1);
     net_flush_requests(&end.net, peer, false);
     assert_int_equal(net_complete_context(&end.state), WEFT_OK);
@@ -272,16 +274,17 @@ static void a_quiet_requests_acknowledgements_and_waits(void **context)
         net_flush_requests(&end.net, peer, false);
     }
     assert_int_equal(net_complete_context(&end.state), WEFT_OK);
-    assert_false(peer->quiet_follows); /* of several it would not have known which */
+    assert_false(peer->quiet_follows); /* a quiet follows only the last of these messages */
     give(1);
     net_flush_requests(&end.net, peer, true);
     sent_count = 0;
-    assert_int_equal(net_complete_context(&end.state), WEFT_OK); /* it requests one already */
+    /* The message has requested an acknowledgement. */
+    assert_int_equal(net_complete_context(&end.state), WEFT_OK);
     assert_int_equal(sent_count, 0);
 }
 
-/* The acknowledgement of a message after writes confirms them: one is sent, although no message is
- * open and all acknowledgements are requested. */
+/* The acknowledgement of a later message confirms writes. A quiet sends such a message even if no
+ * message is open and all acknowledgements are requested. */
 static void writes_are_confirmed_by_a_message(void **context)
 {
     (void)context;
@@ -304,7 +307,7 @@ static void writes_are_confirmed_by_a_message(void **context)
     assert_int_equal(peer->ack_requested, END_REQUESTS + 2);
     net_touch_channel(&end.state, 1);
     channel->unconfirmed = true;
-    give(1); /* goes along */
+    give(1); /* the open request is sent in that message */
     assert_int_equal(net_complete_context(&end.state), WEFT_OK);
     assert_int_equal(sent_count, 3);
     assert_true(sent[2].bytes > sizeof sent[2]);
@@ -313,7 +316,7 @@ static void writes_are_confirmed_by_a_message(void **context)
 static uint64_t order[8];
 static int order_count;
 
-/* Counts come to zero one by one: which of them was waited for. */
+/* Decrements the first count that is not zero, and records which one it is. */
 static weft_status next_count(struct net_peer *of)
 {
     struct net_channel *c = &end.channels[of->pe];
@@ -343,7 +346,7 @@ static void a_quiet_waits_for_all_that_is_under_way(void **context)
     assert_int_equal(end.state.touched_count, 0);
 }
 
-/* What is to be there before the message that confirms it goes. */
+/* If writes must complete before the message that confirms them, the quiet waits for them first. */
 static void a_quiet_awaits_writes_before_it_requests(void **context)
 {
     (void)context;
@@ -358,12 +361,12 @@ static void a_quiet_awaits_writes_before_it_requests(void **context)
     assert_false(channel->confirm_after_writes);
     assert_int_equal(sent_at_first, 0);
     assert_int_equal(sent_count, 1);
-    wait_count = 0; /* what need not be settled is waited for behind it */
+    wait_count = 0; /* other writes are awaited after the message is sent */
     net_touch_channel(&end.state, 1);
     channel->unconfirmed = true;
     assert_int_equal(net_complete_context(&end.state), WEFT_ERR_TIMEOUT);
     assert_int_equal(sent_at_first, 2);
-    wait_count = 0; /* nor after a failure */
+    wait_count = 0; /* after a failure the writes are not awaited */
     channel->confirm_after_writes = true;
     channel->unnotified = 1;
     assert_int_equal(net_complete_context(&end.state), WEFT_ERR_TIMEOUT);
@@ -371,8 +374,8 @@ static void a_quiet_awaits_writes_before_it_requests(void **context)
     channel->writes = channel->unnotified = 0;
 }
 
-/* An acknowledgement that another context has requested or received during the wait is not
- * requested again. */
+/* A quiet does not request an acknowledgement that another context has requested, or has received
+ * during the wait. */
 static void a_requested_acknowledgement_is_not_requested_again(void **context)
 {
     (void)context;
@@ -395,7 +398,7 @@ static void a_requested_acknowledgement_is_not_requested_again(void **context)
     }
 }
 
-/* Of the list as many as are counted; and none behind one that has failed. */
+/* A quiet and a fence visit as many channels as the list counts, and none after one that fails. */
 static void the_list_ends_where_it_ends(void **context)
 {
     (void)context;
@@ -439,7 +442,7 @@ static void the_list_ends_where_it_ends(void **context)
     end.state.in_flight = 0;
 }
 
-/* Channels with something left stay in the list, each for its own reason. */
+/* A channel stays in the list for each kind of operation that is not complete. */
 static void what_is_left_stays_in_the_list(void **context)
 {
     (void)context;
@@ -514,7 +517,7 @@ static void a_closed_context_stays_while_something_points_to_it(void **context)
     states[1]->in_flight = 0;
     net_drop_state(states[1]);
     assert_null(end.net.closed_states);
-    net_drop_state(&end.state); /* open, with nothing in flight */
+    net_drop_state(&end.state); /* this state is open and has nothing in flight */
     assert_int_equal(pthread_mutex_trylock(&end.net.lock), 0);
     pthread_mutex_unlock(&end.net.lock);
     pthread_mutex_destroy(&end.net.lock);
@@ -535,7 +538,7 @@ static void come(int from, uint64_t token, uint32_t position, uint32_t bytes, we
     net_data_received(&end.net, &end.peers[from], &data.record);
 }
 
-/* Two tokens of one entry differ; the array grows when all entries are in use, and its entries are
+/* Two tokens of one entry differ. The array grows when all entries are in use, and its entries are
  * used in turn. */
 static void tokens_are_used_once(void **context)
 {
@@ -553,7 +556,7 @@ static void tokens_are_used_once(void **context)
     net_cancel_answer(&end.net, tokens[7]);
     assert_int_equal(peer->pending_answers, 129);
     assert_int_equal(end.state.in_flight, under_way + 129);
-    come(1, tokens[7], 0, 0, WEFT_ERR_RANGE); /* detached */
+    come(1, tokens[7], 0, 0, WEFT_ERR_RANGE); /* an answer with a cancelled token is ignored */
     assert_int_equal(peer->pending_answers, 129);
     uint64_t other;
     net_new_answer_token(&end.state, peer, NULL, 0, &other);
@@ -563,7 +566,7 @@ static void tokens_are_used_once(void **context)
             net_cancel_answer(&end.net, tokens[i]);
     net_cancel_answer(&end.net, other);
     assert_int_equal(peer->pending_answers, 0);
-    for (int i = 0; i < 256; i++) { /* around: each place once */
+    for (int i = 0; i < 256; i++) { /* one round: each entry once */
         net_new_answer_token(&end.state, peer, NULL, 0, &other);
         net_cancel_answer(&end.net, other);
     }
@@ -585,7 +588,7 @@ static void answers_come_in_fragments(void **context)
     come(1, token, 12, 9, WEFT_OK);
     come(2, token, 0, 20, WEFT_OK);
     assert_false(net_poll_answer(&end.net, token, &status));
-    come(1, token + ((uint64_t)1 << 32), 0, 20, WEFT_OK); /* not yet used so often */
+    come(1, token + ((uint64_t)1 << 32), 0, 20, WEFT_OK); /* a token of a later use of this entry */
     come(1, (token & ~(uint64_t)UINT32_MAX) | (end.net.pending_count + 1), 0, 20, WEFT_OK);
     assert_false(net_poll_answer(&end.net, token, &status));
     come(1, token, 12, 8, WEFT_OK);
@@ -595,14 +598,14 @@ static void answers_come_in_fragments(void **context)
     assert_int_equal(to[20], 0);
     memset(data.data, 9, sizeof data.data);
     come(1, token, 0, 12, WEFT_OK);
-    come(1, token, 0, 1, WEFT_ERR_RANGE); /* behind the end */
+    come(1, token, 0, 1, WEFT_ERR_RANGE); /* an answer after the last byte is ignored */
     assert_true(net_poll_answer(&end.net, token, &status));
     assert_int_equal(status, WEFT_OK);
     assert_int_equal(to[11], 9);
     assert_int_equal(to[12], 7);
     assert_int_equal(peer->pending_answers, 0);
     net_new_answer_token(&end.state, peer, to, 20, &token);
-    come(1, token, 0, 4, WEFT_ERR_RANGE); /* an error ends it */
+    come(1, token, 0, 4, WEFT_ERR_RANGE); /* an error completes the query */
     assert_true(net_poll_answer(&end.net, token, &status));
     assert_int_equal(status, WEFT_ERR_RANGE);
     assert_non_null(strstr(base_last_error(), "PE 1 failed a request of PE 0: "));
@@ -645,7 +648,7 @@ static void an_answer_is_awaited(void **context)
     answer_status = WEFT_ERR_ADDRESS;
     assert_int_equal(net_await_answer(&end.net, answered_token), WEFT_ERR_ADDRESS);
     assert_int_equal(peer->pending_answers, 0);
-    /* Cancelled: a late answer goes nowhere, and ends it. */
+    /* A late answer to a cancelled query writes nothing and completes the query. */
     memset(to, 0, sizeof to);
     net_new_answer_token(&end.state, peer, to, 8, &answered_token);
     meanwhile = time_is_over;
@@ -657,7 +660,7 @@ static void an_answer_is_awaited(void **context)
     assert_int_equal(end.state.failed, WEFT_OK);
 }
 
-/* Detached answers: the first failure is reported at the next quiet. */
+/* The first failure of a detached answer is reported at the next quiet. */
 static void forgotten_answers(void **context)
 {
     (void)context;
@@ -677,7 +680,7 @@ static void forgotten_answers(void **context)
     assert_int_equal(end.peers[2].pending_answers, 0);
     net_new_answer_token(&end.state, &end.peers[2], NULL, 8, &tokens[3]);
     net_detach_answer(&end.net, tokens[3]);
-    net_drop_answers(&end.net, peer); /* the detached ones */
+    net_drop_answers(&end.net, peer); /* drops the detached answers */
     assert_int_equal(peer->pending_answers, 1);
     assert_int_equal(end.peers[2].pending_answers, 1);
     assert_int_equal(end.state.in_flight, under_way + 2);
@@ -712,7 +715,8 @@ static void asking(void **context)
     assert_int_equal(record->offset, 24);
     assert_int_equal(wanted->bytes, 77);
     come(1, wanted->token, 0, 0, WEFT_ERR_RANGE);
-    assert_int_equal(end.state.failed, WEFT_ERR_RANGE); /* since it is detached */
+    /* The answer is detached, so the context fails. */
+    assert_int_equal(end.state.failed, WEFT_ERR_RANGE);
     end.state.failed = WEFT_OK;
     memset(data.data, 3, sizeof data.data);
     meanwhile = the_answer_to_a_query_comes;

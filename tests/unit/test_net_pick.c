@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The NICs that the PEs of a job use: rows of what each PE of some nodes could use, in short words,
- * and of the division. A NIC is written as its name (a letter), its distance (0 is the nearest),
- * its network (a digit, '-' if unknown), and an address if two PEs share it: "a01", "b3-". '*'
- * after it: several such NICs are faster than one. */
+/* Shows which NICs the PEs of a job use. A row has the NICs that each PE of some nodes can use, and
+ * the expected division. A NIC is written as its name (a letter), its distance (0 is the nearest),
+ * its network (a digit, '-' if unknown), and a capital letter for its address if PEs share one:
+ * "a01", "b3-", "b02X". '*' after it: several such NICs are faster than one; '+': 2000 Mb/s; '.':
+ * 1000 Mb/s. */
 #include "path/net/pick.h"
 
 #include <ctype.h>
@@ -22,7 +23,8 @@ struct job {
     int node_of[PES], npes;
 };
 
-/* '/' separates PEs, "//" nodes, and a blank NICs. rails: requested by all PEs. */
+/* Reads a job: '/' separates PEs, "//" separates nodes, a blank separates NICs. All PEs request
+ * `rails` NICs. */
 static void read_job(const char *text, int rails, struct job *job)
 {
     int node = 0;
@@ -51,8 +53,8 @@ static void read_job(const char *text, int rails, struct job *job)
     }
 }
 
-/* "a": messages and large transfers over a; "a:b": messages over a, large transfers over b; "a:ab":
- * large transfers over both. */
+/* Writes the picked NICs. "a": messages and large transfers over a; "a:b": messages over a, large
+ * transfers over b; "a:ab": large transfers over both. */
 static void write_picked(const struct net_candidates *candidates, const struct net_picked *picked,
                          char *text)
 {
@@ -69,7 +71,7 @@ static void write_picked(const struct net_candidates *candidates, const struct n
 static const struct row {
     const char *what, *job;
     int rails;
-    const char *picked; /* by PEs in order; '!' in front: the PE's node is crowded */
+    const char *picked; /* by PE in order; '!' in front: all PEs of the PE's node use one NIC */
 } rows[] = {
     {"one", "a0-", 0, "a"},
     {"the nearest", "a3- b1- c2-", 0, "b"},
@@ -147,7 +149,7 @@ static void every_row(void **state)
     }
 }
 
-/* The number of equally near NICs. */
+/* Checks the number of equally near NICs. */
 static void equals(void **state)
 {
     (void)state;
@@ -160,8 +162,8 @@ static void equals(void **state)
     assert_int_equal(picked.equally_near, 1);
 }
 
-/* PEs that request different numbers of NICs, one more than any PE may have; and a PE that has
- * none. */
+/* PEs request different numbers of NICs, one of them more than any PE may have; a third PE has no
+ * NIC. */
 static void wishes_differ(void **state)
 {
     (void)state;

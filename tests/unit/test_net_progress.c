@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Completions of path net, and those of them that are errors: what each kind does, what is said,
- * and to whom; and waits, whose steps the test takes. At one end with three NICs, whose completion
- * queues the test fills. */
+/* Shows what path net does with each kind of completion and of error, what it reports, and which
+ * peer it marks. Shows also what one wait does, whose steps are a double. One end has three NICs,
+ * whose completion queues the test fills. */
 #include "unit/net_end.h"
 
 #include "base/status.h"
@@ -27,12 +27,12 @@ uint64_t __wrap_clock_now_ns(void)
 /* ----------------------------------------------------------------------------------- the queues */
 
 static struct queue {
-    struct fid_cq cq; /* first */
+    struct fid_cq cq; /* the first member, since fid_cq pointers are cast */
     void *contexts[200];
     size_t lengths[200];
     int count, at, reads;
     fi_addr_t source;
-    bool fails; /* behind them */
+    bool fails; /* an error follows the completions */
     struct fi_cq_err_entry error;
     const char *words;
 } queues[END_RAILS + 1];
@@ -188,7 +188,7 @@ static void what_each_completion_does(void **context)
     int left = free_count();
     put(0, message(false), 0);
     assert_true(net_poll(&end.net));
-    assert_int_equal(end.net.events, 0); /* that something left is none */
+    assert_int_equal(end.net.events, 0); /* a completed send is no event */
     assert_int_equal(end.net.rails[0].sends_in_flight, 0);
     assert_int_equal(free_count(), left);
     assert_false(net_poll(&end.net));
@@ -207,7 +207,8 @@ static void what_each_completion_does(void **context)
     assert_false(directs[1].post.counted_read);
     assert_ptr_equal(end.net.free_directs, &directs[1]);
     assert_ptr_equal(directs[1].next, &directs[0]);
-    /* A received message, from the address that the provider reports, if it reports one. */
+    /* A message is received from the source address that the provider reports, if it reports
+     * one. */
     struct net_message *came = end.posted[--end.posted_count];
     struct net_head *head = (void *)came->bytes;
     *head = (struct net_head){.auth_word = peer->incoming.auth_word,
@@ -236,7 +237,8 @@ static void what_each_completion_does(void **context)
     assert_int_equal(end.net.unauthenticated, 1);
 }
 
-/* Sixteen at a time, eight times, and no further than there are. */
+/* Up to 16 completions are read at a time, at most eight times, and not beyond the end of the
+ * queue. */
 static void completions_are_read_in_rounds(void **context)
 {
     (void)context;
@@ -253,7 +255,7 @@ static void completions_are_read_in_rounds(void **context)
         assert_int_equal(channel->writes, rows[i].count - rows[i].all);
     }
     net_read_rail(&end.net, &end.net.rails[1]);
-    end.net.rails[1].endpoint = NULL; /* of a closed one none are */
+    end.net.rails[1].endpoint = NULL; /* the queue of a closed rail is not read */
     queues[1].reads = 0;
     net_poll(&end.net);
     assert_int_equal(queues[1].reads, 0);
@@ -301,19 +303,19 @@ static void errors_of_messages(void **context)
         assert_string_equal(peer->suspected_failure, whole);
         assert_string_equal(peer->suspected_cause, rows[i].cause);
         assert_int_equal(end.net.rails[0].sends_in_flight, 0);
-        end_sends_complete(&end); /* probes over the others */
+        end_sends_complete(&end); /* probes over the other rails */
         assert_int_equal(free_count(), left);
         assert_int_equal(peer->failed, WEFT_OK);
         peer->suspected_failure[0] = '\0';
     }
     int left = free_count();
-    lose(2, message(true), FI_EIO, NULL); /* a probe */
+    lose(2, message(true), FI_EIO, NULL); /* a failed probe */
     net_poll(&end.net);
     assert_int_equal(peer->failed_probes, 1 << 2);
     assert_string_equal(peer->suspected_failure, "");
     end.net.rails[0].sends_in_flight = 0;
     assert_int_equal(free_count(), left);
-    peer->closed_rails = 1 << 1 | 1 << 2; /* none other leads there */
+    peer->closed_rails = 1 << 1 | 1 << 2; /* no other rail leads to the peer */
     lose(0, message(false), FI_EIO, NULL);
     net_poll(&end.net);
     assert_string_equal(peer->sentence,
@@ -329,7 +331,7 @@ static void errors_of_accesses(void **context)
     end.net.rails[1].reads_in_flight = 1;
     lose(1, lost, FI_EIO, "no such key");
     assert_true(net_poll(&end.net));
-    assert_int_equal(peer->failed, WEFT_ERR_PATH); /* though another NIC leads there */
+    assert_int_equal(peer->failed, WEFT_ERR_PATH); /* though another NIC leads to the peer */
     assert_string_equal(peer->sentence,
                         "a remote access at PE 1 failed (provider tcp on lo): an error "
                         "(no such key)");
@@ -349,7 +351,7 @@ static void errors_of_receives(void **context)
     lose(0, buffer, FI_ETRUNC, NULL);
     net_poll(&end.net);
     assert_int_equal(end.posted_count, END_RECEIVES);
-    lose(0, NULL, FI_EIO, NULL); /* libfabric does not say of what */
+    lose(0, NULL, FI_EIO, NULL); /* libfabric does not report which operation */
     net_poll(&end.net);
     assert_int_equal(end.posted_count, END_RECEIVES);
     assert_int_equal(peer->failed, WEFT_OK);
@@ -378,7 +380,7 @@ static void a_peer_fails_once(void **context)
 }
 
 /* The first caller that finds the failure waits 2 s for the launcher's report, which replaces the
- * error if it reports a death. */
+ * error if the launcher reports a dead PE. */
 static void the_launcher_may_know_why(void **context)
 {
     (void)context;
@@ -404,7 +406,7 @@ static void the_launcher_may_know_why(void **context)
     step_status = WEFT_ERR_TIMEOUT;
     assert_int_equal(net_check_failure(&end.net, peer), WEFT_ERR_PATH);
     assert_int_equal(steps, 6);
-    assert_int_not_equal(pthread_mutex_trylock(&end.net.lock), 0); /* it is held again */
+    assert_int_not_equal(pthread_mutex_trylock(&end.net.lock), 0); /* the lock is held again */
     peer = &end.peers[0];
     peer->launcher_queried = true;
     end.net.failed = WEFT_ERR_PATH;

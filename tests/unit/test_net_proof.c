@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* That NICs reach GPU memory of a peer is tested by bytes that are written and read back, over
- * each of them; what the path says of it, and what becomes of it when a NIC fails. */
+/* Shows the path test of GPU memory: bytes are written to a peer's GPU and read back over each NIC.
+ * Shows what the path reports about it, and what changes when a NIC fails. */
 #include "unit/net_gpu.h"
 
 #include "path/net/stage.h"
 
 enum { LINE = GPU_LINE_BYTES };
 
-/* The lines of proofs: here in `window`, behind 4096; there in `lines`, a PE's line for this
- * one. */
+/* Memory of path tests: this PE's is in `window` from byte 4096 on, the peer's is in `lines`. Each
+ * PE has a line for each other PE. */
 static unsigned char lines[2 * END_PES * LINE];
 
 static struct {
-    int lie;              /* so many writes of the NIC leave one byte out; -1 = reads do */
-    int byte;             /* that one */
-    unsigned failing;     /* bit per rail whose access fails with proof_failed set */
-    int steps, fail_step; /* calls below; which one fails with WEFT_ERR_TIMEOUT, 0 = none */
+    int lie;          /* number of NIC writes that corrupt one byte; -1: reads do */
+    int byte;         /* index of that byte */
+    unsigned failing; /* bit per rail: an access over it sets proof_failed */
+    /* Number of calls of step(); the call that fails with WEFT_ERR_TIMEOUT, 0: none. */
+    int steps, fail_step;
     int moves, completes, copies, puts, gets;
-    uint8_t rails[16]; /* of each move */
+    uint8_t rails[16]; /* gpu_rails at each transfer */
     bool proving[16], writes[16];
     int opens, closes, failures;
     weft_status open_status, failure;
@@ -82,7 +83,7 @@ weft_status __wrap_net_get_by_requests(struct net_state *state, struct remote fr
                                        size_t bytes)
 {
     assert_non_null(state);
-    assert_true(p.completes > p.gets + p.puts); /* the write is */
+    assert_true(p.completes > p.gets + p.puts); /* the write is complete */
     memcpy(dst, line_there(from), bytes);
     p.gets++;
     return step();
@@ -128,7 +129,8 @@ void __wrap_net_close_state(struct path_state *state);
 void __wrap_net_close_state(struct path_state *state)
 {
     assert_ptr_equal(state, &end.state);
-    assert_int_equal(pthread_mutex_trylock(&end.net.lock), 0); /* it takes the lock itself */
+    /* net_close_state() takes the lock itself. */
+    assert_int_equal(pthread_mutex_trylock(&end.net.lock), 0);
     pthread_mutex_unlock(&end.net.lock);
     p.closes++;
 }
@@ -166,7 +168,8 @@ static int open_proof(void **context)
     return 0;
 }
 
-/* What the path says of GPU memory of `peer`, and its status. */
+/* Returns the status of net_refine() and in `found` what the path reports on GPU memory of
+ * `peer`. */
 static weft_status refine(char *found)
 {
     weft_status status = net_refine(&end.world, WEFT_GPU, peer->pe, found, PATH_FOUND_BYTES);
@@ -175,7 +178,8 @@ static weft_status refine(char *found)
     return status;
 }
 
-/* ---------------------------------------------------------------------------------------- proof */
+/* ------------------------------------------------------------------------------------- path
+ * test */
 
 static void each_nic_writes_and_reads(void **context)
 {
@@ -202,7 +206,7 @@ static void each_nic_writes_and_reads(void **context)
     assert_int_equal(p.closes, 1);
     assert_false(end.net.proving);
     assert_string_equal(peer->gpu_reason, "");
-    /* Once; another PE has lines of its own. */
+    /* The test is made once per peer; another PE has lines of its own. */
     assert_int_equal(refine(found), WEFT_OK);
     assert_int_equal(p.opens, 1);
     peer = &end.peers[2];
@@ -221,7 +225,8 @@ static void lines_differ_by_pe_and_turn(void **context)
     end.world.pe = 2;
     assert_int_equal(refine(found), WEFT_OK);
     assert_string_equal(found, "the NIC reaches GPU memory there (dma-buf, tested)");
-    /* The last line there is that of the read: from PE 2 to PE 1, the second of the first rail. */
+    /* The last line at the peer is that of the read: from PE 2 to PE 1, the second of the first
+     * rail. */
     for (int i = 0; i < LINE; i++)
         assert_int_equal(lines[4 * LINE + i], (2 * 37 + 101 + 2 * 59 + i * 7 + 1) & 255);
     memcpy(first, lines + 4 * LINE, LINE);
@@ -264,7 +269,7 @@ static void one_nic_may_do_where_others_do_not(void **context)
     (void)context;
     p.failing = 1;
     d.answer.keys[2].known = 0;
-    peer->peer_rail[1] = 0; /* the peer's first NIC, which reaches it */
+    peer->peer_rail[1] = 0; /* rail 1 leads to the peer's first NIC, which reaches the memory */
     peer->peer_rail[0] = 1;
     d.answer.dmabuf = 0;
     assert_int_equal(refine(found), WEFT_OK);
@@ -273,7 +278,7 @@ static void one_nic_may_do_where_others_do_not(void **context)
     assert_string_equal(peer->gpu_reason, "its path test failed: the NIC refuses");
     assert_string_equal(found,
                         "the NIC reaches GPU memory there (by address, tested, over 1 of 3 NICs)");
-    assert_int_equal(p.moves, 3); /* nothing is read over the one that does not write */
+    assert_int_equal(p.moves, 3); /* no read over the NIC whose write failed */
     assert_int_equal(p.rails[1], 2);
     assert_true(p.writes[1] && !p.writes[2]);
 }
@@ -305,7 +310,7 @@ static void a_nic_that_is_lost_meanwhile_proves_nothing(void **context)
     p.lose_rail = 1;
     assert_int_equal(refine(found), WEFT_OK);
     assert_string_equal(peer->gpu_reason, "its path test failed: the NIC has failed");
-    /* Those that lead nowhere are not tried. */
+    /* Rails that do not lead to the peer are not tested. */
     shut_end(NULL);
     open_proof(NULL);
     peer->address[0] = peer->address[2] = FI_ADDR_NOTAVAIL;
@@ -354,7 +359,7 @@ static void what_the_owner_lacks_is_said(void **context)
     assert_int_equal(peer->gpu_access, NET_GPU_STAGED);
     assert_int_equal(refine(found), WEFT_OK);
     assert_int_equal(d.asked, 1);
-    /* What this PE lacks. */
+    /* This PE's NICs lack access to GPU memory. */
     peer->gpu_access = NET_GPU_UNTESTED;
     strcpy(end.net.gpu_lacks, "no NIC here");
     assert_int_equal(refine(found), WEFT_OK);

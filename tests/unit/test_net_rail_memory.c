@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is registered with NICs behind the first: chunks of the segments, memory of the program
- * for as long as a transfer takes; the keys that peers tell; and that each registration is ended
- * once. */
+/* Shows what path net registers with NICs after the first: chunks of the segments, and memory of
+ * the program while a transfer lasts. Shows which keys it gets from peers, and that each
+ * registration is closed once. */
 #include "unit/callocs.h"
 #include "unit/net_end.h"
 
@@ -124,7 +124,7 @@ static void chunks_have_a_key_on_each_nic_but_the_first(void **context)
                 assert_int_equal(keys[r].base, r == 2 ? (uintptr_t)base : 0);
             }
         }
-    /* Behind their ends. */
+    /* Chunks after the end of the segment. */
     static const struct {
         enum segment_id segment;
         size_t number;
@@ -144,7 +144,8 @@ static void a_nic_that_refuses_or_has_failed_has_no_key(void **context)
     refused = 2;
     net_get_own_rail_keys(&end.net, SEG_HEAP, 1, keys);
     refused = 0;
-    net_get_own_rail_keys(&end.net, SEG_HEAP, 1, keys); /* it is not tried again */
+    /* A failed registration is not tried again. */
+    net_get_own_rail_keys(&end.net, SEG_HEAP, 1, keys);
     assert_int_equal(keys[1].known, 0);
     assert_int_equal(keys[2].known, 1);
     assert_int_equal(end.memory_count, 1);
@@ -206,7 +207,7 @@ static void each_nic_that_works_must_take_local_memory(void **context)
     assert_true(net_prepare_local(&end.net, heap, &bytes, true, &pin));
     refused = 1;
     assert_false(net_prepare_local(&end.net, heap + CHUNK, &bytes, true, &pin));
-    /* Memory of the program is not pinned here. */
+    /* Memory of the program is not registered without a pin. */
     assert_false(net_prepare_local(&end.net, &bytes, &bytes, true, NULL));
     end.net.rails[0].traits.registers_local = false;
     assert_true(net_prepare_local(&end.net, &bytes, &bytes, true, NULL));
@@ -236,11 +237,11 @@ static void memory_of_the_program_is_registered_for_its_transfers(void **context
     assert_ptr_equal(net_hold_pin(pins[1]), pins[1]);
     net_release_pin(&end.net, pins[1]);
     assert_int_equal(end.memory_closed, 0);
-    net_release_pin(&end.net, pins[1]); /* in the middle of the list */
+    net_release_pin(&end.net, pins[1]); /* it is in the middle of the list */
     assert_int_equal(end.memory_closed, 2);
     assert_true(end.memories[2].closed && end.memories[3].closed);
     assert_ptr_equal(end.net.pins, pins[2]);
-    /* A rail is closed: what is registered with it goes, once. */
+    /* A rail is closed: its registrations are closed, each once. */
     net_free_rail_memory(&end.net, &end.net.rails[2]);
     assert_int_equal(end.memory_closed, 4);
     assert_true(end.memories[1].closed && end.memories[5].closed);
@@ -261,7 +262,7 @@ static void memory_that_one_nic_refuses_is_not_used(void **context)
     assert_false(net_prepare_local(&end.net, memory, &bytes, true, &pin));
     assert_null(pin);
     assert_null(end.net.pins);
-    assert_int_equal(end.memory_count, 1); /* no other is tried */
+    assert_int_equal(end.memory_count, 1); /* no other NIC is tried */
     assert_int_equal(end.memory_closed, 1);
     callocs.left = 0;
     assert_false(net_prepare_local(&end.net, memory, &bytes, true, &pin));

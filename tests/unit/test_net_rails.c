@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One NIC of path net over libfabric objects of the test: registration under keys that may be in
- * use, the flags of RMA operations, what is closed and what stays open, and the error texts. */
+/* Shows how one NIC of path net uses libfabric: it registers memory under keys that may be in use,
+ * sets the flags of RMA operations, closes its objects or leaves them open, and writes the error
+ * texts. The objects of libfabric are doubles. */
 #include "path/net/net.h"
 
 #include "base/status.h"
@@ -145,7 +146,7 @@ static void keys_that_are_in_use(void **state)
     assert_int_equal(bindings, 0);
     bool differ = false;
     for (int i = 0; i < 8; i++) {
-        assert_int_equal(keys[i] >> 8, 0); /* of one byte */
+        assert_int_equal(keys[i] >> 8, 0); /* keys have one byte */
         differ |= keys[i] != keys[0];
     }
     assert_true(differ);
@@ -155,7 +156,7 @@ static void keys_that_are_in_use(void **state)
     assert_int_equal(registrations, 8);
     assert_null(made);
     registrations = 0;
-    register_errors[0] = -FI_ENOMEM; /* any other error ends it */
+    register_errors[0] = -FI_ENOMEM; /* any other error is final */
     assert_int_equal(net_register_memory(&rail, name, 4, FI_READ, &made), -FI_ENOMEM);
     assert_int_equal(registrations, 1);
     rail.endpoint = NULL;
@@ -211,9 +212,10 @@ static void accesses_are_counted(void **state)
     assert_int_equal(rail.reads_in_flight, 1);
 }
 
-/* ----------------------------------------------------------------------------------------- ends */
+/* ----------------------------------------------------------------------------------------
+ * closing */
 
-/* A rail with reads in flight that would crash at its close stays open. */
+/* A rail stays open if its provider would crash on a close with reads in flight. */
 static void what_is_closed(void **state)
 {
     static const struct {
@@ -268,10 +270,11 @@ static void where_a_peer_is(void **state)
     struct net_peer peer = {.address = {9, 7, FI_ADDR_NOTAVAIL, 8}};
     (void)state;
     assert_string_equal(net_address_text(&rail, 1, &peer, text), " at 10.1.0.2:4711");
-    assert_string_equal(net_address_text(&rail, 0, &peer, text),
-                        ""); /* the provider does not tell, */
+    /* The provider does not report the address. */
+    assert_string_equal(net_address_text(&rail, 0, &peer, text), "");
     assert_string_equal(net_address_text(&rail, 2, &peer, text), "");
-    assert_string_equal(net_address_text(&rail, 3, &peer, text), ""); /* or has longer ones */
+    /* The address is longer than the buffer. */
+    assert_string_equal(net_address_text(&rail, 3, &peer, text), "");
     rail.av = NULL;
     assert_string_equal(net_address_text(&rail, 1, &peer, text), "");
 }

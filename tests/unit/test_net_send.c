@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sending messages of path net: how they are filled and numbered, when they request an
+/* Shows how path net sends messages: how it fills and numbers them, when they request an
  * acknowledgement, and what happens when the provider returns FI_EAGAIN or another error. */
 #include "unit/net_end.h"
 
@@ -13,7 +13,7 @@ static const uint8_t key[SIPHASH_KEY_BYTES] = {1, 4, 1, 4, 2, 1, 3};
 static struct net_end end;
 static struct net_peer *peer;
 
-/* In place of a wait: what happens during it. */
+/* A double of net_wait() calls `meanwhile`. */
 static int waits, waits_ended;
 static struct path_wait waited;
 static weft_status (*meanwhile)(struct net_peer *peer);
@@ -37,8 +37,8 @@ static void count_end(struct path_wait *wait)
 static struct sent {
     fi_addr_t to;
     struct net_head head;
-    uint64_t number; /* from 1 on */
-    unsigned first;  /* the kind of the first record */
+    uint64_t number; /* counted from 1 */
+    unsigned first;  /* kind of the first record */
 } sent[256];
 static int sent_count;
 
@@ -106,7 +106,7 @@ static void send_requests(struct net_peer *to, int count)
 
 /* -------------------------------------------------------------------------------------- filling */
 
-/* Whatever a buffer was used for before. */
+/* A reused buffer keeps nothing of its former use. */
 static void a_new_message_is_new(void **context)
 {
     (void)context;
@@ -135,7 +135,7 @@ static void a_new_message_is_new(void **context)
     assert_ptr_equal(end.net.free_messages, message);
 }
 
-/* A slab gives as many as it has. */
+/* A slab holds 32 messages. */
 static void buffers_come_from_slabs(void **context)
 {
     (void)context;
@@ -148,7 +148,7 @@ static void buffers_come_from_slabs(void **context)
         net_free_message(&end.net, drained[i]);
 }
 
-/* To the last byte, and no further. */
+/* Requests fill a message to its last byte, and no further. */
 static void a_message_is_filled(void **context)
 {
     (void)context;
@@ -195,7 +195,7 @@ static void the_head_says_how_far_this_end_is(void **context)
     assert_int_equal(sent[1].head.handled - peer->incoming.first_request, 41);
 }
 
-/* Every sixteenth message requests an acknowledgement if none did before. */
+/* Each sixteenth message requests an acknowledgement if none before it did. */
 static void messages_request_acknowledgements(void **context)
 {
     (void)context;
@@ -214,7 +214,8 @@ static void messages_request_acknowledgements(void **context)
     assert_int_equal(peer->ack_requested, peer->last_sent);
 }
 
-/* An empty message requests one if earlier messages did not; else none is sent. */
+/* An empty message requests an acknowledgement if earlier messages did not. Otherwise no message is
+ * sent. */
 static void an_empty_message_requests_an_acknowledgement(void **context)
 {
     (void)context;
@@ -239,8 +240,8 @@ static void gpu_memory_is_flushed_once(void **context)
     assert_int_equal(sent[1].head.flags, 0);
 }
 
-/* A quiet has followed each message lately, so this one requests an acknowledgement; if no quiet
- * comes, the next one does not. */
+/* If a quiet has followed each recent message, the next one requests an acknowledgement. If no
+ * quiet follows that, the one after it requests none. */
 static void a_quiet_is_guessed(void **context)
 {
     (void)context;
@@ -248,7 +249,7 @@ static void a_quiet_is_guessed(void **context)
     assert_int_equal(sent_count, 0);
     peer->guessed_quiet = true;
     net_flush_unanswered(&end.net, peer);
-    assert_true(peer->guessed_quiet); /* nothing was open */
+    assert_true(peer->guessed_quiet); /* no message was open */
     const struct {
         bool follows, guessed, asks, follows_after;
     } rows[] = {{false, false, false, false},
@@ -352,7 +353,7 @@ static void awaiting_what_was_sent(void **context)
     assert_int_equal(sent_count, 3);
     assert_int_equal(sent[2].head.flags, NET_ACK_REQUEST);
     request(8);
-    net_flush_requests(&end.net, peer, true); /* it requests one already */
+    net_flush_requests(&end.net, peer, true); /* the message has requested an acknowledgement */
     assert_int_equal(net_await_acknowledged(&end.net, peer, peer->last_sent), WEFT_OK);
     assert_int_equal(sent_count, 4);
     assert_int_equal(waits, 2);
@@ -360,7 +361,7 @@ static void awaiting_what_was_sent(void **context)
     send_requests(peer, 1);
     meanwhile = time_is_over;
     assert_int_equal(net_await_acknowledged(&end.net, peer, peer->last_sent), WEFT_ERR_TIMEOUT);
-    assert_int_equal(waits_ended, 2); /* of the window, and this one */
+    assert_int_equal(waits_ended, 2); /* the wait for the window, and this wait */
     peer->failed = WEFT_ERR_PATH;
     peer->launcher_queried = true;
     sent_count = 0;
@@ -375,7 +376,7 @@ static void answers_fill_messages(void **context)
     (void)context;
     for (int i = 0; i < 3; i++)
         net_add_answer(&end.net, peer, 4000)->kind = NET_DATA;
-    assert_int_equal(sent_count, 1); /* which is full */
+    assert_int_equal(sent_count, 1); /* a full message */
     assert_int_equal(sent[0].head.flags, NET_ANSWERS);
     assert_int_equal(sent[0].number, 1);
     assert_int_equal(sent[0].head.bytes,
@@ -397,9 +398,10 @@ static void answers_fill_messages(void **context)
     assert_int_equal(sent_count, 3);
 }
 
-/* ------------------------------------------------------------------------------------- refusals */
+/* ---------------------------------------------------------------------------------- failed
+ * sends */
 
-static ssize_t refusals[END_PES]; /* of PEs */
+static ssize_t refusals[END_PES]; /* result of fi_send by PE */
 static int tries[END_PES];
 
 static ssize_t refuse(struct net_end *at, fi_addr_t to)
@@ -409,8 +411,8 @@ static ssize_t refuse(struct net_end *at, fi_addr_t to)
     return refusals[to / 10];
 }
 
-/* A peer that takes nothing for now is tried once in a round; the other's messages go; both in
- * order. */
+/* A send that returns FI_EAGAIN is tried once a round. Messages to another peer are sent meanwhile,
+ * and both peers get theirs in order. */
 static void refused_for_now(void **context)
 {
     (void)context;
@@ -424,7 +426,7 @@ static void refused_for_now(void **context)
     send_requests(peer, 1);
     assert_int_equal(sent_count, 0);
     assert_int_equal(tries[1], 1);
-    assert_int_equal(tries[2], 0); /* behind one that waits */
+    assert_int_equal(tries[2], 0); /* its messages are queued after a blocked one */
     assert_true(end.net.blocked_sends->queued);
     net_retry_sends(&end.net);
     assert_int_equal(tries[1], 2);
@@ -455,7 +457,8 @@ static void refused_for_now(void **context)
     assert_int_equal(end.net.rails[0].sends_in_flight, 0);
 }
 
-/* With another rail the message stays for that; without, the peer has failed. */
+/* If another rail leads to the peer, the message is kept for that rail. Otherwise the peer has
+ * failed. */
 static void refused_altogether(void **context)
 {
     (void)context;
@@ -473,7 +476,7 @@ static void refused_altogether(void **context)
     request(8);
     message = peer->open_message;
     peer->suspected_failure[1] = '\0';
-    net_flush_requests(&end.net, peer, false); /* it waits for another rail */
+    net_flush_requests(&end.net, peer, false); /* the message waits for another rail */
     assert_int_equal(tries[1], 0);
     assert_ptr_equal(peer->unacknowledged, message);
     assert_null(end.net.blocked_sends);
@@ -491,14 +494,13 @@ static void refused_altogether(void **context)
     assert_int_equal(end.net.rails[0].sends_in_flight, 0);
     memset(tries, 0, sizeof tries);
     message = net_new_message(&end.net, peer);
-    net_send_message(&end.net, message); /* to a peer that has failed: lost with it */
+    net_send_message(&end.net, message); /* a message to a failed peer is dropped */
     assert_int_equal(tries[2], 0);
     assert_int_equal(free_count(), left);
     assert_null(peer->unacknowledged);
 }
 
-/* A message stays unacknowledged until it has arrived, if it could be retransmitted, and only
- * then. */
+/* A message is kept until it is acknowledged if another rail could retransmit it, and only then. */
 static void sent_messages_stay_unacknowledged(void **context)
 {
     (void)context;
@@ -515,7 +517,7 @@ static void sent_messages_stay_unacknowledged(void **context)
     net_drop_unacknowledged(&end.net, peer);
     assert_int_equal(free_count(), left);
     peer->current_rail = 1;
-    other->closed_rails = 1 << 2; /* the first is left */
+    other->closed_rails = 1 << 2; /* the first rail is left */
     other->current_rail = 1;
     send_requests(other, 1);
     assert_int_equal(sent[2].to, end_address(2, 1));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The phases of staged fragments of path net: what is copied, posted and sent to the owner in each,
- * and what the channel counts. */
+/* Shows the phases of staged fragments of path net: what each phase copies, posts and sends to the
+ * owner of the memory, and what the channel counts. */
 #include "unit/net_parcel.h"
 
 /* --------------------------------------------------------------------------------------- puts */
@@ -11,7 +11,7 @@ static void a_put_through_slots_is_copied_written_and_notified(void **context)
     struct net_staged_fragment *fragment = begin(WRITE | HERE | THERE | DEVICE, SEG_GPU, 80);
     assert_int_equal(fragment->phase, COPYING_IN);
     assert_counts(1, 1, 0, 0);
-    peer->gpu_needs_flush = true; /* the owner's GPU copies: nothing is to be flushed */
+    peer->gpu_needs_flush = true; /* the owner's GPU copies, so no flush is needed */
     assert_int_equal(end.state.in_flight, 1);
     assert_int_equal(end.state.touched_count, 1);
     assert_true(stage->active);
@@ -26,7 +26,7 @@ static void a_put_through_slots_is_copied_written_and_notified(void **context)
     assert_true(end.net.needs_polling);
     assert_int_equal(end.access_count, 0);
     assert_counts(1, 1, 0, 0);
-    /* The message follows the write, so that word goes at once. */
+    /* The notification follows the write in order, so it is sent at once. */
     passed = true;
     assert_true(net_stage_advance(&end.net));
     assert_false(end.net.needs_polling);
@@ -99,7 +99,7 @@ static void fragments_use_slots_in_turn(void **context)
     }
     assert_int_equal(end.state.in_flight, 3);
     assert_counts(3, 0, 0, 0);
-    /* The second one completes first: its slot is free when the first one is. */
+    /* The second fragment completes first: its slot is free when the first fragment is complete. */
     net_stage_completed(&end.net, end.accesses[1].post, true);
     owner_does_all();
     assert_int_equal(stage->fragments[1].phase, COMPLETE);
@@ -120,7 +120,7 @@ static void fragments_use_slots_in_turn(void **context)
     assert_idle(4);
 }
 
-/* A put to its final place, and what the channel then has to complete. */
+/* A put without slots counts as a write; the rows say what the channel must complete after it. */
 static void a_put_in_place_counts_as_a_write(void **context)
 {
     (void)context;
@@ -204,14 +204,15 @@ static void a_transfer_over_rails_has_both_ends(void **context)
 static void a_get_through_slots_is_requested_read_and_copied(void **context)
 {
     (void)context;
-    begin(WRITE, SEG_GPU, 1); /* so that the second slot is used */
+    begin(WRITE, SEG_GPU, 1); /* uses the first slot */
     struct net_staged_fragment *fragment = begin(HERE | THERE | DEVICE, SEG_GPU, 90);
     assert_counts(0, 1, 1, 1);
     assert_int_equal(fragment->phase, REQUESTED);
     assert_int_equal(word_count, 1);
     assert_notification(0, NET_SLOT_GET, 2, 240, 90);
     assert_int_equal(end.access_count, 1);
-    /* Answers without a request, or not of a fragment that waits for one. */
+    /* Answers with an unknown token, or for a fragment that does not wait for an answer, are
+     * ignored. */
     static const uint64_t strange[] = {0, 1, 3, 5};
     for (int i = 0; i < 4; i++)
         net_stage_slot_ready(&end.net, peer,
@@ -274,8 +275,8 @@ static void a_get_into_gpu_memory_in_place_is_flushed(void **context)
     begin(0, SEG_GPU, 50);
     access_done();
     assert_true(net_stage_advance(&end.net));
-    assert_int_equal(flushes, 0); /* into host memory */
-    peer->gpu_needs_flush = true; /* what this PE has written */
+    assert_int_equal(flushes, 0); /* the destination is host memory */
+    peer->gpu_needs_flush = true; /* concerns only writes to the peer */
     begin(DEVICE, SEG_GPU, 50);
     assert_counts(0, 0, 0, 1);
     assert_ptr_equal(end.accesses[1].local, local + 16);
@@ -295,7 +296,7 @@ static void a_get_into_gpu_memory_in_place_is_flushed(void **context)
     assert_idle(3);
 }
 
-/* A put may be posted after the quiet that its context's next one waits for. */
+/* A put may be posted after a quiet of its context; it is then in the list for the next quiet. */
 static void a_write_is_touched_again_when_it_is_posted(void **context)
 {
     (void)context;

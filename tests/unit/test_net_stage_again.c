@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Staged fragments of path net whose copy, RMA operation, NIC or peer fails, and retransmissions
- * through pinned memory. */
+/* Shows what path net does with a staged fragment whose copy, RMA operation, NIC or peer fails, and
+ * how it retransmits fragments through pinned memory. */
 #include "unit/net_parcel.h"
 
 /* ------------------------------------------------------------------------------------- failures */
@@ -125,7 +125,8 @@ static void a_refused_access_fails_the_peer_but_not_in_a_proof(void **context)
     assert_idle(2);
 }
 
-/* -------------------------------------------------------------------------- again, through lots */
+/* ------------------------------------------------------------------ retransmission through
+ * slots */
 
 static void fragments_without_a_nic_are_retransmitted_unless_in_slots(void **context)
 {
@@ -139,7 +140,7 @@ static void fragments_without_a_nic_are_retransmitted_unless_in_slots(void **con
     }
 }
 
-/* Both parts are lost. */
+/* Both fragments of the transfer over rails are lost. */
 static void lose_last_rail(struct net_staged_fragment *fragment)
 {
     assert_true(net_stage_retransmit(fragment));
@@ -173,7 +174,7 @@ static void a_put_is_retransmitted_slot_after_slot(void **context)
     assert_false(net_stage_advance(&end.net));
     assert_int_equal(lots_asked, 2);
     assert_int_equal(flushes, 0);
-    /* They are known: three slots. */
+    /* The keys are known: the put takes three slots. */
     lots_ready = true;
     static const size_t bytes[] = {SLOT_BYTES, SLOT_BYTES, 7};
     for (int i = 0; i < 3; i++) {
@@ -281,7 +282,8 @@ static void a_fragment_that_cannot_be_retransmitted_fails_the_peer(void **contex
     assert_idle(2);
 }
 
-/* --------------------------------------------------------------------------- rails, and the end */
+/* ------------------------------------------------------------------------- closed rails,
+ * shutdown */
 
 static void only_the_first_rail_loses_fragments(void **context)
 {
@@ -343,7 +345,7 @@ static void stages_of_several_peers_move_on(void **context)
     net_stage_completed(&end.net, end.accesses[2].post, true);
     assert_true(net_stage_advance(&end.net));
     assert_idle(3);
-    /* One after the other ends in the middle of the list. */
+    /* The stage in the middle of the list becomes idle. */
     begin(WRITE, SEG_HEAP, 52);
     net_stage_begin(&end.state, &fragment);
     access_done();

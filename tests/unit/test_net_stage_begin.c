@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How staged fragments of path net go: in place or through slots, at either end; and their
- * sizes. */
+/* Shows whether staged fragments of path net use memory in place or slots, at either end, and how
+ * large they are. */
 #include "unit/net_transfer.h"
 
 /* ---------------------------------------------------------------------------------------- sizes */
@@ -68,7 +68,8 @@ static void transfers_are_cut_so_that_copies_overlap(void **context)
 static void fragments_in_place_end_where_memory_ends(void **context)
 {
     (void)context;
-    /* In place at both ends: as much as one access takes, one chunk, one registration. */
+    /* In place at both ends, a fragment ends at the provider's maximum, at its chunk and at its
+     * registration. */
     end.net.rails[0].traits.max_bytes = 5 * SLOT_BYTES;
     assert_int_equal(move(WRITE, SEG_HEAP, CHUNK - 700, 8 * SLOT_BYTES), WEFT_OK);
     assert_int_equal(d.begun_count, 3);
@@ -87,14 +88,14 @@ static void fragments_in_place_end_where_memory_ends(void **context)
     assert_int_equal(d.begun_count, 2);
     assert_int_equal(d.begun[0].bytes, 5000);
     assert_int_equal(d.begun[1].bytes, 1000);
-    /* Where each ends, it begins anew whether the next one is in place. */
+    /* After each fragment the next one is checked anew for use in place. */
     d.room_below = 5000;
     assert_int_equal(move(WRITE, SEG_GPU, 0, 6000), WEFT_OK);
     assert_int_equal(d.begun_count, 2);
     assert_true(d.begun[0].uses_peer_slot);
     assert_false(d.begun[1].uses_peer_slot);
     d.room_below = 0;
-    /* What is not used in place does not cut. */
+    /* Memory that is not used in place does not cut a fragment. */
     d.local_rails = 0;
     assert_int_equal(move(WRITE | DEVICE, SEG_GPU, 600, 6000), WEFT_OK);
     assert_int_equal(d.begun_count, 1);
@@ -126,7 +127,7 @@ static void ends_are_used_in_place_where_they_meet(void **context)
         {0, SEG_GPU, 0, 0, 7, 6, 7, true, false, true, true, true, 0},
         {DEVICE, SEG_HEAP, 0, 7, 0, 0, 7, true, false, false, false, false, 1},
         {DEVICE, SEG_HEAP, 0, 7, 0, 0, 6, true, false, true, false, false, 1},
-        /* over all */
+        /* over all NICs */
         {DEVICE, SEG_GPU, 7, 7, 0, 7, 7, true, true, false, false, false, 7},
         {DEVICE, SEG_GPU, 6, 7, 0, 7, 5, true, true, false, false, false, 5},
         {DEVICE, SEG_GPU, 2, 7, 0, 7, 5, true, true, false, true, false, 5},
@@ -197,7 +198,7 @@ static void only_rail(int rail)
 static void host_memory_has_keys_of_each_nic(void **context)
 {
     (void)context;
-    /* Of the first alone, where transfers are not sure to go over others. */
+    /* Only the first NIC needs a key if transfers cannot be retransmitted over other NICs. */
     only_rail(0);
     assert_int_equal(move(WRITE, SEG_HEAP, 2 * CHUNK + 600, 3000), WEFT_OK);
     const struct net_staged_fragment *fragment = &d.begun[0];
@@ -208,7 +209,7 @@ static void host_memory_has_keys_of_each_nic(void **context)
     assert_int_equal(d.rail_keys_asked, 0);
     assert_int_equal(d.asked_chunk, 2);
     assert_int_equal(d.advances, 0);
-    /* Of all, since another leads there. */
+    /* All NICs need a key, since another one leads to the peer. */
     peer->address[2] = end_address(1, 2);
     assert_int_equal(move(WRITE, SEG_HEAP, 2 * CHUNK + 600, 3000), WEFT_OK);
     assert_true(fragment->retransmittable);
@@ -220,7 +221,7 @@ static void host_memory_has_keys_of_each_nic(void **context)
         assert_int_equal(fragment->ends.keys[i].base, 300600);
     }
     assert_int_equal(d.advances, 1);
-    /* The first has failed: messages go over another. */
+    /* The first NIC has failed: messages use another one. */
     only_rail(2);
     peer->current_rail = 2;
     d.chunk_asked = 0;
@@ -229,7 +230,7 @@ static void host_memory_has_keys_of_each_nic(void **context)
     assert_int_equal(d.chunk_asked, 0);
     assert_int_equal(fragment->ends.keys[0].known, 0);
     assert_int_equal(fragment->ends.keys[2].known, 1);
-    /* An error of the query is the caller's. */
+    /* An error of the query is returned to the caller. */
     d.rail_keys_status = WEFT_ERR_PEER_DEAD;
     assert_int_equal(move(WRITE, SEG_HEAP, 2 * CHUNK + 600, 3000), WEFT_ERR_PEER_DEAD);
     assert_int_equal(d.begun_count, 0);
@@ -253,14 +254,14 @@ static void host_memory_needs_no_registration_where_the_provider_wants_none(void
     assert_int_equal(d.begun[0].ends.rails, 7);
     for (int i = 0; i < NET_RAILS; i++)
         assert_null(d.begun[0].ends.descriptors[i]);
-    /* Slots need no descriptor there, and only there. */
+    /* On a NIC that needs no registration, slots need no descriptor. */
     memset(slab_descriptors, 0, sizeof slab_descriptors);
     d.local_rails = 0;
     end.net.rails[1].traits.registers_local = true;
     assert_int_equal(move(WRITE | DEVICE, SEG_GPU, 600, 3000), WEFT_OK);
     assert_true(d.begun[0].uses_local_slot);
     assert_int_equal(d.begun[0].ends.rails & 7, 5);
-    /* No descriptor is taken from a NIC that has failed. */
+    /* A failed NIC is not asked for a descriptor. */
     end.net.rails[0].traits.registers_local = true;
     end.net.rails[2].endpoint = NULL;
     d.own_rails = 7;

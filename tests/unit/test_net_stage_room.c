@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What staged fragments of path net wait for and query: a free slot, memory, the peer's staging
- * buffer; and transfers in messages if no NIC reaches both ends. */
+/* Shows what staged fragments of path net wait for and query: a free slot, memory, the peer's
+ * staging buffer. Shows also that a transfer uses messages if no NIC reaches both ends. */
 #include "unit/net_transfer.h"
 
-/* ----------------------------------------------------------------------------- turns and memory */
+/* ------------------------------------------------------------------------------- slots and
+ * memory */
 
 static void a_fragment_waits_for_a_free_slot(void **context)
 {
@@ -26,7 +27,7 @@ static void a_fragment_waits_for_a_free_slot(void **context)
     assert_int_equal(d.begun_count, 0);
     assert_int_equal(d.wait_ends, SLOTS + 2);
     assert_int_equal(d.waits, 3);
-    /* Nothing more of it is tried. */
+    /* After the timeout no further fragment of the transfer begins. */
     d.local_rails = 0;
     assert_int_equal(move(DEVICE, SEG_HEAP, 600, 4 * SLOT_BYTES), WEFT_ERR_TIMEOUT);
     assert_int_equal(d.waits, 4);
@@ -106,7 +107,8 @@ static void what_meets_nowhere_goes_by_requests(void **context)
     assert_non_null(strstr(base_last_error(), "no private memory for 3000 bytes"));
 }
 
-/* ------------------------------------------------------------------------------ the peer's room */
+/* --------------------------------------------------------------------- the peer's staging
+ * buffer */
 
 static void a_staging_buffer_is_queried_once(void **context)
 {
@@ -117,7 +119,8 @@ static void a_staging_buffer_is_queried_once(void **context)
     assert_false(peer->stage->peer_buffer_known);
     assert_int_equal(d.begun_count, 0);
     d.ask_status = WEFT_OK;
-    /* A query without a waiting caller is under way: its answer is not needed any more. */
+    /* A query without a waiting caller is pending: its answer is no longer needed and is
+     * detached. */
     peer->stage->peer_buffer_token = TOKEN;
     assert_int_equal(move(WRITE, SEG_GPU, 600, 3000), WEFT_OK);
     assert_int_equal(d.asked, 2);
@@ -152,7 +155,7 @@ static void look(struct net_end *at, const unsigned char *bytes, size_t count)
     questions++;
 }
 
-/* A retransmitted fragment, the fifth one. */
+/* Asks for slots for a retransmitted fragment with sequence number 5. */
 static weft_status again(struct net_staged_fragment *fragment, bool *ready)
 {
     *fragment = (struct net_staged_fragment){
@@ -168,7 +171,7 @@ static void a_retransmission_never_waits_for_the_staging_buffer(void **context)
     end.look = look;
     questions = 0;
     assert_int_equal(move(WRITE, SEG_HEAP, 600, 3000), WEFT_OK);
-    /* No message may be sent now: the question is withdrawn. */
+    /* The window is full, so the query is cancelled. */
     uint64_t done = peer->acknowledged;
     peer->acknowledged = peer->last_sent - NET_WINDOW;
     assert_int_equal(again(&fragment, &ready), WEFT_OK);
@@ -219,7 +222,7 @@ static void a_retransmission_never_waits_for_the_staging_buffer(void **context)
         peer->stage->peer_buffer_keys[i].known = 0;
     assert_int_equal(again(&fragment, &ready), WEFT_ERR_PATH);
     assert_non_null(strstr(base_last_error(), "no remaining NIC has pinned memory"));
-    /* The peer fails. */
+    /* The peer fails: a pending query is cancelled. */
     net_stage_cancel_query(&end.net, peer);
     assert_int_equal(d.cancelled, 1);
     peer->stage->peer_buffer_token = TOKEN;

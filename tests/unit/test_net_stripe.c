@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Large transfers over three NICs at one end of path net: how they are cut, which NIC each fragment
- * uses, how its arrival is confirmed, and what happens if a NIC returns an error, fails or
- * stalls. */
+/* Shows how one end of path net transfers much data over three NICs: how it cuts a transfer, which
+ * NIC each fragment uses, how it confirms writes, and what it does if a NIC returns an error, fails
+ * or stalls. */
 #include "unit/net_end.h"
 
 #include "path/net/stripe_piece.h"
@@ -18,7 +18,7 @@ static struct net_end end;
 static struct net_peer *peer;
 static struct net_channel *channel;
 static struct net_ends ends;
-static char *const local = (char *)0x700000000; /* nothing looks there */
+static char *const local = (char *)0x700000000; /* never accessed */
 
 static uint64_t now;
 uint64_t __wrap_clock_now_ns(void);
@@ -36,8 +36,8 @@ int __wrap_net_read_rail(struct path_common *net, struct net_rail *rail)
     return drained-- > 0;
 }
 
-/* Other functions that are called when a NIC is closed: for GPU memory of a peer, and for staged
- * fragments. */
+/* Doubles of the functions that are called when a NIC is closed: for GPU memory of a peer, and for
+ * staged fragments. */
 static struct {
     int pe, rail;
 } lost[16];
@@ -59,7 +59,7 @@ void __wrap_net_stage_rail_closed(struct path_common *net, int rail)
     staged_rail = rail;
 }
 
-static struct net_control controls[32]; /* sent to the peer */
+static struct net_control controls[32]; /* control records sent to the peer */
 static int control_count;
 
 static void look(struct net_end *at, const unsigned char *bytes, size_t count)
@@ -71,7 +71,7 @@ static void look(struct net_end *at, const unsigned char *bytes, size_t count)
         if (record->kind != NET_CONTROL)
             return;
         memcpy(&controls[control_count], record + 1, sizeof controls[0]);
-        control_count += controls[control_count].kind != NET_PROBE; /* of net_move.c */
+        control_count += controls[control_count].kind != NET_PROBE; /* net_move.c sends probes */
         assert_true(control_count < 32);
         place += sizeof *record + sizeof(struct net_control);
     }
@@ -88,7 +88,8 @@ static int open_end(void **context)
     end.net.stripe_bytes = LEAST;
     ends = (struct net_ends){.rails = 0xff};
     for (int i = 0; i < END_RAILS; i++) {
-        peer->peer_rail[i] = (uint8_t)(END_RAILS - 1 - i); /* the peer counts them otherwise */
+        /* The peer numbers the rails in reverse order. */
+        peer->peer_rail[i] = (uint8_t)(END_RAILS - 1 - i);
         ends.keys[i] =
             (struct net_key){.key = 70 + (uint64_t)i, .base = (uint64_t)(i + 1) << 40, .known = 1};
         end.net.rails[i].traits =
@@ -148,7 +149,7 @@ static void expect_rails(int from, const char *rails)
             fail_msg("access %d over %d instead of %c", i, end.accesses[i].rail, rails[i - from]);
 }
 
-/* ----------------------------------------------------------------------------------- the pieces */
+/* ------------------------------------------------------------------------------------ fragments */
 
 static void transfers_are_cut(void **context)
 {
@@ -175,7 +176,8 @@ static void transfers_are_cut(void **context)
     complete(1);
     assert_int_equal(peer->silent_ns, 5);
     complete(0);
-    assert_int_equal(peer->silent_ns, 0); /* over the peer's own: it is there */
+    /* The completion came over the peer's current rail, so the peer is live. */
+    assert_int_equal(peer->silent_ns, 0);
     complete(2);
     assert_int_equal(channel->writes + channel->striped_writes + end.state.in_flight, 0);
     assert_int_equal(end.net.fragment_count + (int)peer->fragments, 0);
@@ -192,8 +194,8 @@ static void transfers_are_cut(void **context)
     assert_int_equal(channel->reads, 0);
 }
 
-/* A read of a byte behind the write makes sure of it; where it cannot be posted now, it is
- * later. */
+/* A read of one byte after the write confirms the write. If the read cannot be posted now, it is
+ * posted later. */
 static void writes_are_confirmed(void **context)
 {
     (void)context;
@@ -212,7 +214,7 @@ static void writes_are_confirmed(void **context)
     complete(2);
     assert_int_equal(channel->writes, 1);
     transfer(FRAGMENT, false, true);
-    complete(3); /* a read needs none */
+    complete(3); /* a read needs no confirmation */
     assert_int_equal(channel->reads, 0);
     complete(0);
     complete(4);
@@ -257,10 +259,10 @@ static void confirmations_wait(void **context)
     assert_int_equal(channel->writes, 0);
 }
 
-/* ------------------------------------------------------------------------------ choice of a NIC */
+/* --------------------------------------------------------------------------- choice of the NIC */
 
-/* At unknown speed each NIC takes four fragments; the others wait for the NIC that is free
- * first. */
+/* Without a known speed each NIC takes four fragments. The other fragments wait for the NIC that is
+ * free first. */
 static void few_are_under_way_at_first(void **context)
 {
     (void)context;
@@ -295,13 +297,14 @@ static void by_the_reported_speed(void **context)
     complete_all();
     end.net.rails[2].mbps = 0;
     end.net.rails[1].mbps = 0;
-    ends.rails = 1; /* only the first carries it, though it is to carry no large ones */
+    /* Only the first rail carries this memory, though it should carry no large transfers. */
+    ends.rails = 1;
     transfer(FRAGMENT, true, true);
     expect_rails(0, "0");
     complete_all();
 }
 
-/* Once all have been measured, that decides. */
+/* When all NICs have a measured speed, the measured speed decides. */
 static void by_the_speed_that_was_measured(void **context)
 {
     (void)context;
@@ -313,7 +316,7 @@ static void by_the_speed_that_was_measured(void **context)
     end.net.rails[1].bytes_per_ns = 4;
     end.net.rails[2].bytes_per_ns = 1;
     transfer(3 * FRAGMENT, true, true);
-    expect_rails(0, "000"); /* the first has not been */
+    expect_rails(0, "000"); /* the speed of the first NIC is not measured yet */
     complete_all();
     end.net.first_rail_carries = false;
     transfer(4 * FRAGMENT, true, true);
@@ -321,9 +324,9 @@ static void by_the_speed_that_was_measured(void **context)
     complete_all();
     end.net.rails[1].bytes_per_ns = end.net.rails[2].bytes_per_ns = 0.1;
     end.net.rails[1].endpoint = NULL;
-    end.net.rails[1].bytes_per_ns = 0; /* and one that is closed need not be */
+    end.net.rails[1].bytes_per_ns = 0; /* a closed NIC needs no measured speed */
     transfer(17 * FRAGMENT, true, true);
-    assert_int_equal(end.access_count, 16); /* so many on one that was measured */
+    assert_int_equal(end.access_count, 16); /* limit of fragments in flight on a measured NIC */
     assert_int_equal(end.accesses[0].rail, 2);
     complete(0);
     net_stripe_advance(&end.net);
@@ -332,7 +335,7 @@ static void by_the_speed_that_was_measured(void **context)
         complete(i);
 }
 
-/* A fragment that is not spread uses the peer's current rail, if that can carry it. */
+/* A fragment that is not spread uses the peer's current rail if that rail can carry it. */
 static void fragments_that_are_not_spread(void **context)
 {
     (void)context;
@@ -369,7 +372,8 @@ static void who_takes_large_transfers(void **context)
     assert_false(net_ends_share_rail(&end.net, peer, &ends));
 }
 
-/* ------------------------------------------------------------------------------------- refusals */
+/* ------------------------------------------------------------------------------- failed
+ * accesses */
 
 static void refused_for_now(void **context)
 {
@@ -391,7 +395,7 @@ static void refused_for_now(void **context)
     complete_all();
 }
 
-/* A NIC with an error is given up; its fragment uses another one. */
+/* A NIC that returns an error is closed; its fragment uses another NIC. */
 static void refused_altogether(void **context)
 {
     (void)context;
@@ -410,7 +414,8 @@ static void refused_altogether(void **context)
 
 /* ------------------------------------------------------------------------------- NICs that fail */
 
-/* A write is retransmitted when its target PE has closed that NIC too; a read at once. */
+/* A write is retransmitted when its target PE has closed that NIC too; a read is retransmitted at
+ * once. */
 static void a_rail_fails(void **context)
 {
     (void)context;
@@ -438,15 +443,16 @@ static void a_rail_fails(void **context)
     assert_int_equal(controls[0].rail, peer->peer_rail[2]);
     assert_int_equal(end.access_count, 3);
     assert_int_equal(channel->writes, 3);
-    transfer(FRAGMENT, true, true); /* what does not wait is not held up */
+    transfer(FRAGMENT, true, true); /* a fragment that waits for no peer is sent at once */
     expect_rails(3, "0");
     const struct net_control closed = {.kind = NET_CLOSED_RAIL, .rail = peer->peer_rail[2]};
-    net_handle_control(&end.net, &end.peers[2], &closed); /* another PE's */
+    /* The record of another PE has no effect. */
+    net_handle_control(&end.net, &end.peers[2], &closed);
     net_stripe_advance(&end.net);
     assert_int_equal(end.access_count, 4);
     lost_count = 0;
     net_handle_control(&end.net, peer, &closed);
-    assert_true(end.net.rails[2].failure_reported); /* to whom reads the log */
+    assert_true(end.net.rails[2].failure_reported); /* now the failure is logged */
     assert_false(end.net.rails[0].failure_reported || end.net.rails[1].failure_reported);
     assert_int_equal(lost_count, 1);
     assert_int_equal(lost[0].pe, 1);
@@ -471,7 +477,8 @@ static void a_rail_fails(void **context)
     complete(2);
 }
 
-/* The peer's current rail: it is suspected, and a write on it cannot be retransmitted. */
+/* A failure on the peer's current rail makes that rail suspected. A write on it cannot be
+ * retransmitted. */
 static void the_rail_of_messages_fails(void **context)
 {
     (void)context;
@@ -482,7 +489,7 @@ static void the_rail_of_messages_fails(void **context)
                         "a remote access at PE 1 failed (provider tcp on lo): pulled");
     assert_string_equal(peer->suspected_cause, "pulled");
     net_fail_peer(&end.net, peer, WEFT_ERR_PATH, "it has failed");
-    assert_int_equal(channel->writes, 0); /* what was lost is dropped with it */
+    assert_int_equal(channel->writes, 0); /* the lost write is dropped with the peer */
     assert_int_equal(end.net.rails[0].in_flight_bytes, 0);
 }
 
@@ -500,7 +507,7 @@ static void fragments_of_a_failed_peer_are_dropped(void **context)
     assert_null(end.net.queued_fragments.first);
 }
 
-/* No remaining NIC has it registered: the peer has failed. */
+/* If no remaining NIC has the memory registered, the peer fails. */
 static void no_rail_leads_there(void **context)
 {
     (void)context;
@@ -508,7 +515,7 @@ static void no_rail_leads_there(void **context)
     transfer(FRAGMENT, true, true);
     net_stripe_failed(&end.net, &end.net.rails[2], end.accesses[0].post, "pulled");
     net_stripe_advance(&end.net);
-    assert_int_equal(peer->failed, WEFT_OK); /* the owner has still to close it */
+    assert_int_equal(peer->failed, WEFT_OK); /* the owner has not closed its NIC yet */
     net_handle_control(&end.net, peer,
                        &(struct net_control){.kind = NET_CLOSED_RAIL, .rail = peer->peer_rail[2]});
     net_stripe_advance(&end.net);
@@ -518,7 +525,8 @@ static void no_rail_leads_there(void **context)
     assert_int_equal(channel->writes, 0);
 }
 
-/* A peer wants a rail of this PE closed: it gets an answer when that is done, each time it asks. */
+/* A peer demands that this PE closes a rail. This PE confirms it when the rail is closed, for each
+ * demand. */
 static void a_peer_gives_a_rail_up(void **context)
 {
     (void)context;
@@ -542,11 +550,11 @@ static void a_peer_gives_a_rail_up(void **context)
     assert_int_equal(control_count, 3);
     end.world.pe = 2;
     net_handle_control(&end.net, &end.peers[0], &control);
-    assert_int_equal(end.peers[0].close_demanded, 0); /* PE 0 gets an answer too */
+    assert_int_equal(end.peers[0].close_demanded, 0); /* PE 0 gets the confirmation too */
 }
 
-/* No completion for 3 s: the peer is queried; it answers, and there is no completion for 3 s
- * more. */
+/* If a NIC completes nothing for 3 s, the peer is queried. If the peer answers and nothing
+ * completes for 3 s more, the NIC has failed. */
 static void a_rail_stands_still(void **context)
 {
     (void)context;
@@ -555,7 +563,7 @@ static void a_rail_stands_still(void **context)
     struct net_rail *rail = &end.net.rails[1];
     for (int i = 0; i < 29; i++, net_stripe_advance(&end.net))
         now += 100 * ms;
-    now += 5000 * ms; /* of a pause as much as a look counts */
+    now += 5000 * ms; /* a pause counts as one check, 100 ms */
     net_stripe_advance(&end.net);
     assert_int_equal(rail->stalled_ns, 3000 * ms);
     assert_true(rail->liveness_requested && !rail->liveness_confirmed);
@@ -565,7 +573,7 @@ static void a_rail_stands_still(void **context)
     assert_int_equal(controls[0].rail, 1);
     for (int i = 0; i < 40; i++, net_stripe_advance(&end.net))
         now += 100 * ms;
-    assert_string_equal(rail->cause, ""); /* it may be the peer */
+    assert_string_equal(rail->cause, ""); /* the peer may be the cause */
     net_handle_control(&end.net, peer, &(struct net_control){.kind = NET_PEER_LIVE, .rail = 1});
     assert_true(rail->liveness_confirmed);
     assert_int_equal(rail->stalled_ns, 0);
@@ -576,7 +584,7 @@ static void a_rail_stands_still(void **context)
     net_stripe_advance(&end.net);
     assert_string_equal(rail->cause, "no transfer completed for 6 s");
     assert_null(rail->endpoint);
-    assert_int_equal(end.net.rails[2].stalled_ns, 0); /* with nothing in flight */
+    assert_int_equal(end.net.rails[2].stalled_ns, 0); /* nothing is in flight on this rail */
     complete(0);
 }
 
@@ -610,12 +618,12 @@ static void the_speed_is_measured(void **context)
     ends.rails = 1;
     transfer(4 * FRAGMENT, true, true);
     now += 10 * ms;
-    complete(0); /* has waited for a connection */
+    complete(0); /* this transfer has waited for a connection, so it is not measured */
     assert_true(rail->connected);
     assert_int_equal(rail->bytes_per_ns, 0);
     now += 5 * ms - 1;
     complete(1);
-    assert_int_equal(rail->bytes_per_ns, 0); /* more is in flight, and the time was short */
+    assert_int_equal(rail->bytes_per_ns, 0); /* more is in flight, and the time is too short */
     now += 1;
     complete(2);
     assert_true(rail->bytes_per_ns == (double)(2 * FRAGMENT) / (double)(5 * ms));
@@ -628,7 +636,7 @@ static void the_speed_is_measured(void **context)
     end.access_count = 0;
     transfer(FRAGMENT, true, true);
     now += 50 * 1000;
-    complete(0); /* all that it had to do */
+    complete(0); /* nothing more is in flight */
     assert_true(rail->bytes_per_ns > was);
     was = rail->bytes_per_ns;
     end.access_count = 0;
@@ -638,7 +646,7 @@ static void the_speed_is_measured(void **context)
     assert_true(rail->bytes_per_ns == was);
 }
 
-/* One that was slow is tried again when its speed is old, but not for more than a twentieth of the
+/* A slow NIC is tried again when its measured speed is old, but for no more than 1/20 of the
  * time. */
 static void a_slow_rail_is_tried_again(void **context)
 {
@@ -666,7 +674,7 @@ static void a_slow_rail_is_tried_again(void **context)
 
 /* ----------------------------------------------------------------------------- further failures */
 
-/* The peer is asked once to close a NIC, however many fragments were on it. */
+/* The peer is asked once to close a NIC, for any number of fragments on it. */
 static void a_peer_is_asked_once_to_close_a_rail(void **context)
 {
     (void)context;
@@ -684,7 +692,7 @@ static void a_peer_is_asked_once_to_close_a_rail(void **context)
     assert_int_equal(rail->unconfirmed, 1);
     void *descriptor = &descriptor;
     assert_non_null(net_get_rail_scratch(&end.net, rail, &descriptor));
-    assert_null(descriptor); /* it is not registered */
+    assert_null(descriptor); /* the scratch memory is not registered */
     strcpy(rail->cause, "x");
     refusing = 0;
     net_stripe_advance(&end.net);
@@ -704,8 +712,8 @@ static void a_peer_is_asked_once_to_close_a_rail(void **context)
     assert_int_equal(channel->writes, 0);
 }
 
-/* The NIC of messages: they move to another one; a write over a NIC with the same end at the peer
- * cannot be retransmitted. */
+/* If the NIC of messages is closed, messages use another one. A write over a NIC with the same NIC
+ * at the peer cannot be retransmitted. */
 static void messages_move_when_their_rail_is_closed(void **context)
 {
     (void)context;
@@ -725,7 +733,7 @@ static void messages_move_when_their_rail_is_closed(void **context)
     assert_int_equal(channel->writes, 0);
 }
 
-/* A NIC that would crash is closed when its reads have completed, or after 300 ms. */
+/* A NIC whose provider would crash is closed when its reads have completed, or after 300 ms. */
 static void reads_come_before_the_end(void **context)
 {
     (void)context;
@@ -769,7 +777,8 @@ static void control_records_name_existing_rails(void **context)
     assert_int_equal(peer->close_demanded, 0);
     net_handle_control(&end.net, peer,
                        &(struct net_control){.kind = NET_CLOSED_RAIL, .rail = NET_RAILS - 1});
-    assert_int_equal(peer->closed_rails, 1 << (NET_RAILS - 1)); /* the peer may have more */
+    /* The peer may have more rails than this PE. */
+    assert_int_equal(peer->closed_rails, 1 << (NET_RAILS - 1));
     send_control_records();
     assert_int_equal(control_count, 0);
     net_handle_control(&end.net, peer,
@@ -791,7 +800,8 @@ static void control_records_name_existing_rails(void **context)
 
 /* --------------------------------------------------------------------------------------- chunks */
 
-/* Between segments, up to the end of a chunk; each NIC has a key of its own for it. */
+/* A transfer between segments ends at the end of a chunk. Each NIC has its own key for the
+ * chunk. */
 static void transfers_between_segments(void **context)
 {
     (void)context;
@@ -825,7 +835,7 @@ static void transfers_between_segments(void **context)
     assert_int_equal(net_stripe_host(&end.state, at, local, LEAST - 1, true, &taken), WEFT_OK);
     expect_rails(0, "0000"); /* too small to be spread */
     complete_all();
-    home[2].known = 0; /* it would have nowhere to go */
+    home[2].known = 0; /* the first rail, the current one, has no key */
     assert_int_equal(net_stripe_host(&end.state, at, local, LEAST, true, &taken), WEFT_OK);
     assert_int_equal(taken, 0);
     peer->current_rail = 2;

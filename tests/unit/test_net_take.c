@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which NICs a PE opens of those that all have, and what it says of them: a job of one PE, NICs of
- * which the kernel knows nothing. */
+/* Shows which NICs a PE opens of those that all PEs have, and how it describes them. The job has
+ * one PE; the kernel does not know the NICs. */
 #include "path/net/offers.h"
 
 #include "base/status.h"
@@ -104,7 +104,7 @@ static void the_selection_is_made_of_the_entries(void **state)
     free(selection);
 }
 
-/* Memory keys that can be guessed, or that the provider chooses. */
+/* The description warns if memory keys can be guessed, or if the provider chooses them. */
 static void what_is_exposed_is_said(void **state)
 {
     static const struct {
