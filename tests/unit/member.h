@@ -100,7 +100,7 @@ int __wrap_pthread_mutex_trylock(pthread_mutex_t *lock)
     return is_held(lock) ? EBUSY : __wrap_pthread_mutex_lock(lock);
 }
 
-/* --------------------------------------------------------------------------- what is given back */
+/* ------------------------------------------------------------------------------------ resources */
 
 static struct {
     int memory, locks, descriptors;

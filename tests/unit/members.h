@@ -47,7 +47,7 @@ static struct member {
     struct box_wait wait;
     ucontext_t here;
     bool lives;
-    bool arrived; /* the call has returned and its data has arrived */
+    bool arrived; /* all data had arrived when the call returned */
     weft_status status;
     int calls_after; /* calls after the member's failure */
     int reported;    /* failures of the job that the member reported */
@@ -67,7 +67,7 @@ static struct {
     int fruitless;  /* consecutive waits without progress */
     int calls;      /* calls of the fakes, without waits */
     size_t crossed; /* bytes of puts and gets between members that do not share memory */
-    int fails_at;   /* number of the call, or of the wait, that fails; 0 = none */
+    int fails_at;   /* number of the call that fails (fails_wait: of the wait); 0 = none */
     int waits;      /* slow waits */
     int fails_wait;
     int failed;  /* the member whose call failed; -1 = none */

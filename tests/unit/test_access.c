@@ -314,7 +314,7 @@ static void checking_mode_knows_the_blocks_of_the_heap(void **state)
     assert_true(none_is_held());
 }
 
-/* ----------------------------------------------------------------------------------- quick ways */
+/* ------------------------------------------------------------------- addresses of mapped memory */
 
 static void quick_addresses_are_those_of_mapped_memory(void **state)
 {

@@ -163,7 +163,7 @@ static void one_node_has_all_pes(void **state)
     boot_unset(&boot);
 }
 
-/* ------------------------------------------------------------------------------- agreeing */
+/* ----------------------------------------------------------------------- agreement of PEs */
 
 static struct said {
     int32_t status;
@@ -212,8 +212,8 @@ static void the_lowest_that_failed_is_heard(void **state)
         {{{0, ""}, {A, "cut"}, {B, "full"}}, A, {"PE 1: cut", "cut", "PE 1: cut"}},
         {{{A, "cut"}, {0, ""}, {B, "full"}}, A, {"cut", "PE 0: cut", "PE 0: cut"}},
         {{{0, ""}, {0, ""}, {B, "full"}}, B, {"PE 2: full", "PE 2: full", "full"}},
-        /* A PE that repeats the message of another PE of the job: the message keeps that PE's
-         * number. */
+        /* A PE repeats the message of another PE: the result names the other PE, if the job has
+         * such a PE. */
         {{{0, ""}, {A, "PE 2: full"}, {0, ""}}, A, {"PE 2: full", "PE 2: full", "full"}},
         {{{0, ""}, {A, "PE 0: full"}, {0, ""}}, A, {"full", "PE 0: full", "PE 0: full"}},
         {{{0, ""}, {A, "PE 2 on b: full"}, {0, ""}}, A, {"PE 2: full", "PE 2: full", "full"}},

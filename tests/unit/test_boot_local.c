@@ -175,7 +175,7 @@ weft_status __wrap_member_share_fd(struct member *member, int from, int fd, cons
     return WEFT_ERR_PATH;
 }
 
-/* ---------------------------------------------------------------------------------- of one node */
+/* ------------------------------------------------------------------------------ PEs of one node */
 
 static int local_pes[] = {1, 3, 4};
 static struct boot boot;

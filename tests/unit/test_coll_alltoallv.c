@@ -25,7 +25,7 @@ static struct {
     int null;           /* the number of the argument of member 2 that is NULL; 0 = none */
     uint64_t less[PES]; /* number of bytes by which member 1 expects less than each member sends */
     uint64_t at[PES];   /* offset at which member 1 expects each block; 0 = the regular offset */
-    char refused[256];  /* message of each member that sends too much */
+    char refused[256];  /* message of the member whose call is rejected */
     bool arrived[PES];
 } test;
 

@@ -120,8 +120,8 @@ static void lines(void **state)
     assert_int_equal(choice.threads, 64);
 }
 
-/* Algorithm "staged" is chosen if the members cannot reach each other's destinations, and otherwise
- * only if forced. */
+/* Beyond the sizes of LL, algorithm "staged" is chosen if the members cannot reach each other's
+ * destinations. It is never chosen otherwise, except if forced. */
 static void scratch(void **state)
 {
     (void)state;

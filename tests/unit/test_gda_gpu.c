@@ -155,7 +155,7 @@ enum gpu_place __wrap_gpu_place_of(struct gpu *gpu, const void *address)
     return doorbells_of_device ? GPU_PLACE_DEVICE : GPU_PLACE_PINNED;
 }
 
-/* ---------------------------------------------------------- what pins, doorbells and threads do */
+/* ------------------------------------------------------------------ pinning, doorbells, threads */
 
 static int pinned, bells, refused_from;
 static uintptr_t moved; /* distance between the host's and the GPU's address of host memory */
@@ -978,7 +978,7 @@ static void making_queues_fails(void **state)
     end();
 }
 
-/* --------------------------------------------------------------------- what device code is told */
+/* ------------------------------------------------------------------------ tables of device code */
 
 static struct weft_dev dev = {.segment = {[WEFT_DEV_HEAP] = {.base = WINDOW + 5 * UNIT},
                                           [WEFT_DEV_AREAS] = {.base = WINDOW + 7 * UNIT}}};

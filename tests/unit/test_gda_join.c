@@ -307,7 +307,7 @@ static int close_device(struct ibv_context *context)
     return 0;
 }
 
-/* ----------------------------------------------------------------------------------- the others */
+/* -------------------------------------------------------------------------------- the other PEs */
 
 static struct told {
     struct gda_record record;

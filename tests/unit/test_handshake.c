@@ -34,7 +34,7 @@ static struct rendezvous job(const char *key)
                                .job = "a job"};
 }
 
-/* --- judging ------------------------------------------------------------------------------- */
+/* --- check of records and proofs ----------------------------------------------------------- */
 
 static void what_a_member_says_is_judged(void **state)
 {
@@ -78,7 +78,7 @@ static void what_a_member_says_is_judged(void **state)
     }
 }
 
-/* A proof is valid only for its side, its key, its job and the two random numbers. */
+/* A proof is valid only for its side, its key, its job, the greeting and the record. */
 static void proofs_are_of_what_was_said(void **state)
 {
     const struct crypto_driver *crypto;
@@ -254,7 +254,7 @@ static void ids_made_here_are_good_and_differ(void **state)
     assert_true(unique_id_port(&one) > 0);
 }
 
-/* --- limits of waiting ------------------------------------------------------------------------ */
+/* --- time limits ------------------------------------------------------------------------------ */
 
 static void limit_of(const char *wait, const char *boot)
 {
@@ -306,7 +306,7 @@ static void limits_count_down(void **state)
     close(ends[1]);
 }
 
-/* --- a start over TCP ------------------------------------------------------------------------- */
+/* --- boot over TCP ---------------------------------------------------------------------------- */
 
 static void wrong_variables_of_tcp_are_named(void **state)
 {

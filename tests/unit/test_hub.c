@@ -273,7 +273,7 @@ static void descriptors_go_to_all_others(void **state)
     close_star(&star);
 }
 
-/* ------------------------------------------------------------- members that come, go, and lie */
+/* ------------------------------------------ members that join, leave, and send invalid frames */
 
 static void who_has_not_joined_is_not_heard(void **state)
 {

@@ -174,7 +174,7 @@ pid_t __wrap_getpid(void)
     return process;
 }
 
-/* ------------------------------------------------------------------------------------- starting */
+/* ----------------------------------------------------------------------------------------- boot */
 
 static void environment(int fd, const char *pe, const char *npes)
 {

@@ -367,7 +367,7 @@ static void a_flush_reads_back_through_the_mapping(void **state)
     assert_int_equal(beneath.settled, 4);
 }
 
-/* ------------------------------------------------------------------------------------ questions */
+/* -------------------------------------------------------------------------------------- queries */
 
 static void a_query_tells_what_is_mapped_and_from_which_sizes(void **state)
 {

@@ -81,8 +81,8 @@ static void some_do_not_come(void **state)
     assert_int_equal(waits.polls, 1);
 }
 
-/* The hub sends the end of the job to all members except the one that caused it. Every later call
- * fails with that reason. */
+/* The hub sends the end of the job to all members, except to one that has left. Every later call
+ * fails with the same reason. */
 static void who_ends_the_job(void **state)
 {
     static const struct {

@@ -25,7 +25,7 @@ static void the_root_puts_to_all_and_others_wait(void **state)
     assert_int_equal(ops.team.leader, 1);
     assert_calls(WEFT_OK, "begin weft_broadcast 2 24 0; place dst 24; await 2 100; ",
                  weft_broadcast(&ops.team, own + TO, source, 24, 2));
-    assert_memory_equal(own + TO, source + 8, 24); /* the root puts the data there */
+    assert_memory_equal(own + TO, source + 8, 24); /* the root puts the data */
     assert_int_equal(ops.team.leader, 2);
     ops.job.oversubscribed = false;
     memset(own, 0x5a, sizeof own);
@@ -93,7 +93,7 @@ static void wrong_broadcasts_are_refused(void **state)
                  weft_broadcast(&ops.team, own, NULL, 8, 2));
 }
 
-/* Maps the memory of the first `n` members. */
+/* Makes a team of `n` members whose memory is mapped. */
 static void map_all(int n)
 {
     ops.team.n = n;
@@ -109,7 +109,7 @@ static void large_broadcasts_are_read_from_the_root(void **state)
     (void)state;
     map_all(3);
     memcpy(large[2] + 64, source, BIG);
-    /* The root's source is at offset 64 of its heap. */
+    /* The fake coll_find_range() reports offset 64 for the root's source. */
     assert_calls(WEFT_OK,
                  "begin weft_broadcast 2 32768 0; place dst 32768; place src 32768; "
                  "await 2 100; ",
@@ -169,7 +169,7 @@ static void one_receiver_reads_half_of_it(void **state)
     assert_int_equal(mailboxes[2][0].flag, PHASE + 2);
     memset(large, 0x5a, sizeof large);
     memset(mailboxes, 0, sizeof mailboxes);
-    memcpy(own + 64, source + 64, bytes); /* at the offset that the root has sent */
+    memcpy(own + 64, source + 64, bytes); /* at the offset that the fake reports */
     assert_calls(WEFT_OK,
                  "begin weft_broadcast 1 32968 0; place dst 32968; place src 32968; "
                  "await 0 102; ",
@@ -196,7 +196,7 @@ static void blocks_of_different_sizes_lie_one_behind_the_other(void **state)
                  "begin weft_collect -1 0 0; shares 16; place dst 40; put 2 519<3 13 100; put 0 "
                  "519<3 13 100; await 0 100; await 2 100; ",
                  weft_collect(&ops.team, own + TO, source + 3, 13));
-    /* the records give own + TO as destination */
+    /* Member 0 has 7 bytes, so this member's block begins at offset 7. */
     assert_memory_equal(own + TO + 7, source + 3, 13);
     assert_true(is_filled(own + TO, 0x5a, 7));
     assert_int_equal(own[TO + 20], 0x5a);

@@ -24,7 +24,7 @@ static void assert_says(const char *words)
         fail_msg("it says: %s", base_last_error());
 }
 
-/* ---------------------------------------------------------------------------------- beginning */
+/* ------------------------------------------------------------------------- connection to PMIx */
 
 /* Must be the first test, because a process has one connection to PMIx. */
 static void pmix_that_cannot_be_reached_is_tried_again(void **state)
@@ -264,7 +264,7 @@ static void who_is_missing_is_named(void **state)
     assert_says("WEFT_WAIT_LIMIT: PE 2");
     server.value_come(PMIX_SUCCESS, NULL, server.value_argument);
     server.come(PMIX_SUCCESS, server.come_argument);
-    /* No PE has put data. */
+    /* A barrier exchanges no data, so the message names no PE. */
     assert_calls(WEFT_ERR_TIMEOUT, "fence; ", boot->ops->barrier(boot));
     assert_null(strstr(base_last_error(), ": PE"));
     server.come(PMIX_SUCCESS, server.come_argument);

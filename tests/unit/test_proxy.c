@@ -347,8 +347,8 @@ static void near_parts(void **state)
         }
 }
 
-/* A thread that reads the host's count of free slots stores it, so that no other thread of the same
- * lap reads it again. */
+/* The thread that reads the host's count of released slots stores it, so that the other threads of
+ * the lap do not read it from host memory. */
 static void room_is_noted(void **state)
 {
     (void)state;

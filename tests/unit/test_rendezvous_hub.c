@@ -287,7 +287,8 @@ static void two_that_come_as_one_member_are_one(void **state)
     assert_non_null(strstr(net.line, "a member with its number is already here"));
 }
 
-/* A member that reaches the hub at several addresses closes all connections except one. */
+/* A member that reaches the hub at several addresses closes all connections except one. The hub
+ * logs nothing about these. */
 static void further_connections_of_a_member_are_not_worth_a_line(void **state)
 {
     (void)state;

@@ -192,7 +192,7 @@ static void assert_says(const char *words)
         fail_msg("it says: %s", base_last_error());
 }
 
-/* --------------------------------------------------------------------------------------- found */
+/* ---------------------------------------------------------------------------- the hub is found */
 
 static void the_hub_is_found_at_one_of_its_addresses(void **state)
 {
@@ -257,7 +257,7 @@ static void a_hub_that_comes_later_is_found_then(void **state)
     assert_int_equal(open_ends(), 0);
 }
 
-/* ------------------------------------------------------------------------------- what answers */
+/* -------------------------------------------------------------------------- peers that answer */
 
 static void nobody_is_told_with_what_was_tried(void **state)
 {

@@ -35,7 +35,7 @@ static const int locals_of[] = {LAST, FIRST, OWNER};
 static struct peer peers[2]; /* the owner, seen from the two requesters */
 static struct staged_channel *channels[2];
 
-/* -------------------------------------------------- what the library calls, in place of threads */
+/* ------------------------------------------------------------------- fakes, in place of threads */
 
 static char *area;
 static int areas_destroyed, unmapped;
@@ -188,7 +188,7 @@ static void wait_end(struct path_wait *wait)
     ends++;
 }
 
-/* ------------------------------------------------------------------------------------ both ends */
+/* -------------------------------------------------------------------------- set-up of both ends */
 
 static unsigned char byte_at(size_t i)
 {
@@ -445,7 +445,7 @@ static void strided_gets(void **context)
     assert_int_equal(steps, 1);
 }
 
-/* ------------------------------------------------------------------------------ slots and rooms */
+/* ---------------------------------------------------------------------------- slots and buffers */
 
 static void slots_run_out(void **context)
 {

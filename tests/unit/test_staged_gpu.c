@@ -23,7 +23,7 @@ static struct path_world world;
 static struct staged_common common;
 static struct staged_channel channel;
 
-/* -------------------------------------------------------------------------------------- doubles */
+/* ---------------------------------------------------------------------------------------- fakes */
 
 static struct {
     struct {

@@ -330,7 +330,7 @@ static void calls_are_made_in_the_order_in_which_the_stream_comes_to_them(void *
     (void)state;
     for (int i = 0; i < 4; i++)
         assert_int_equal(call(i, 0), WEFT_OK);
-    beneath.words[2]->go = 1; /* a graph is replayed ahead of other callbacks */
+    beneath.words[2]->go = 1; /* the stream reaches callback 2 first */
     let_run(0);
     assert_true(!ran[0] && !ran[1] && ran[2] && !ran[3]);
     beneath.words[3]->go = 1;

@@ -156,8 +156,7 @@ static void put(size_t i, size_t width, int64_t value)
     memcpy(ops_heaps[OPS_PE] + AT + i * width, &value, width);
 }
 
-/* ---------------------------------------------------------------------------------- one
- * variable */
+/* --------------------------------------------------------------------------------- one variable */
 
 static void a_wait_sees_the_value_with_its_sign(void **state)
 {

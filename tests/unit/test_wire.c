@@ -264,7 +264,7 @@ static void frames_without_end_are_refused(void **state)
     wire_close(&wire);
 }
 
-/* --- a network that refuses ------------------------------------------------------------------ */
+/* --- errors of the network ------------------------------------------------------------------- */
 
 /* Results of the next calls: an error, or 0, which calls the system's function with at most that
  * many bytes. */
@@ -318,7 +318,7 @@ static void errors_of_sending_are_told_apart(void **state)
     static const struct {
         int error;
         weft_status status;
-        /* The frame is kept; for lack of memory; the error ends the connection. */
+        /* kept: the frame waits; starved: for memory; noted: the error is stored in the wire */
         bool kept, starved, noted;
         const char *words;
     } rows[] = {

@@ -253,7 +253,7 @@ static void it_is_waited_for_room_or_memory(void **state)
     static const struct {
         int error;
         void (*step)(void);
-        bool endless; /* endless: without a time limit, there is no wait */
+        bool endless; /* no limit is passed, so the call does not wait */
         weft_status status;
         int polls, pauses;
     } rows[] = {{0, NULL, false, WEFT_OK, 0, 0},
