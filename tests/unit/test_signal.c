@@ -183,7 +183,8 @@ static void one_path_takes_data_and_signal(void **state)
     }
 }
 
-/* The signal is in GPU memory and uses another path, which does not order it after the data. */
+/* The signal is in GPU memory and uses another path, which does not order it after the data. So the
+ * data is completed first. */
 static void data_is_complete_before_a_signal_on_another_path(void **state)
 {
     (void)state;
