@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is beneath ops/setup/alloc.c: the other PEs are what coll_exchange() says of them, and each
- * call can fail. cmocka.h comes first. The program is linked with --wrap of all of it
- * (CMakeLists.txt). */
+/* Fakes of the functions that ops/setup/alloc.c calls. coll_exchange() plays the other PEs, and
+ * each call can be made to fail. Include cmocka.h first. The program is linked with --wrap of all
+ * of them (CMakeLists.txt). */
 #ifndef WEFT_TESTS_UNIT_ALLOC_H
 #define WEFT_TESTS_UNIT_ALLOC_H
 
@@ -13,7 +13,7 @@
 
 #include <stdio.h>
 
-/* What the PEs exchange, as ops/setup/alloc.c has it. */
+/* Exchange record of one PE, with the layout that ops/setup/alloc.c uses. */
 struct request {
     uint64_t operation, bytes, align, offset, kind;
 };
@@ -24,8 +24,8 @@ struct outcome {
 
 static struct {
     int exchanges, syncs, opens, grows, fills, copies, quiets, pins, records, job_fails;
-    int exchange_fails_in; /* so many succeed before one fails */
-    int patch_in;          /* the exchange of which patch() changes what others have sent */
+    int exchange_fails_in; /* number of exchanges that succeed before one fails */
+    int patch_in;          /* the exchange in which patch() changes the other PEs' records */
     void (*patch)(void *all);
     bool no_open, no_grow, no_fill, no_copy, no_quiet, no_sync, failed, disagree;
     struct request request;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts the blocks of calloc() that are not yet freed; a call of it can fail. For a test that is
- * linked with --wrap=calloc and --wrap=free. */
+/* Counts the blocks of calloc() that are not yet freed, and can make a call of calloc() fail. For
+ * tests that are linked with --wrap=calloc and --wrap=free. */
 #ifndef WEFT_TESTS_UNIT_CALLOCS_H
 #define WEFT_TESTS_UNIT_CALLOCS_H
 
@@ -9,8 +9,8 @@
 enum { CALLOCS_MOST = 64 };
 
 static struct callocs {
-    int left;   /* so many calls succeed, the next one fails; -1 = all succeed */
-    int memory; /* blocks that are not freed, of the first CALLOCS_MOST at a time */
+    int left;   /* number of calls that succeed before one fails; -1 = all succeed */
+    int memory; /* blocks not yet freed; at most CALLOCS_MOST are tracked at a time */
     void *blocks[CALLOCS_MOST];
 } callocs = {.left = -1};
 

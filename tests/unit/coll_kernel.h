@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A team of three PEs with GPUs, for tests of ops/coll/kernel.c: what is beneath it only records
- * what it is given, and each call can be made to fail. cmocka.h comes first. The program is
- * linked with --wrap of all of it (CMakeLists.txt). */
+/* A team of three PEs with GPUs, for tests of ops/coll/kernel.c. The fakes of the functions that it
+ * calls record their arguments, and each call can be made to fail. Include cmocka.h first. The
+ * program is linked with --wrap of all of them (CMakeLists.txt). */
 #ifndef WEFT_TESTS_UNIT_COLL_KERNEL_H
 #define WEFT_TESTS_UNIT_COLL_KERNEL_H
 
@@ -31,7 +31,7 @@ enum {
     PLAIN = 0x50000000,
 };
 
-/* What a member sends the others, as ops/coll/kernel.c has it. */
+/* Exchange record of one member, with the layout that ops/coll/kernel.c uses. */
 struct sent {
     int32_t status, most_blocks, forced, has;
     uint64_t number;
@@ -68,17 +68,17 @@ static struct {
     int choices[CONFIG_COUNT];
     int64_t ints[CONFIG_COUNT];
     bool not_direct, proofs_off, torn;
-    void (*patch)(void *all, size_t bytes); /* changes what the others have sent */
+    void (*patch)(void *all, size_t bytes); /* changes the records of the other members */
     uint64_t number, begun_at;
     int begins, exchanges, proofs, proof_blocks, quiets, entered, launches, copies, waits, engines;
-    int launch_fails_in; /* so many succeed before */
-    int mode, modes;     /* of capture, changed so often */
+    int launch_fails_in; /* number of launches that succeed before one fails */
+    int mode, modes;     /* capture mode of the thread, and the number of its changes */
     int warnings, debugs;
-    char line[512]; /* the latest one of the log */
+    char line[512]; /* latest line of the log */
     struct sent sent;
     struct coll_call proof;
     struct coll_question question;
-    struct coll_choice choice; /* what coll_choose() says */
+    struct coll_choice choice; /* result of coll_choose() */
     struct launched launched[8];
     const void *copy_dst, *copy_src;
     size_t copy_bytes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts the mutexes that the code under test holds and the memory that it has allocated; an
- * allocation can fail. For a test that is linked with WRAP_COUNTED (gpu.cmake). cmocka.h comes
- * first. */
+/* Counts the mutexes that the tested code holds and the memory blocks that it has allocated. An
+ * allocation can be made to fail. For tests that are linked with WRAP_COUNTED (gpu.cmake). Include
+ * cmocka.h first. */
 #ifndef WEFT_TESTS_UNIT_COUNTED_H
 #define WEFT_TESTS_UNIT_COUNTED_H
 
@@ -13,8 +13,8 @@
 #include <string.h>
 
 static struct {
-    _Atomic int locks, blocks; /* held, allocated */
-    _Atomic int fail_in;       /* the allocation fails that comes after so many; -1 = none */
+    _Atomic int locks, blocks; /* mutexes held, blocks allocated */
+    _Atomic int fail_in;       /* allocations that succeed before one fails; -1 = none fails */
     int blocks_before;
 } counted = {.fail_in = -1};
 
@@ -80,7 +80,7 @@ char *__real_strdup(const char *text);
 char *__wrap_strdup(const char *text);
 char *__wrap_strdup(const char *text)
 {
-    char *block = __real_strdup(text); /* never fails: values of variables are read at any time */
+    char *block = __real_strdup(text); /* never fails, because variables are read at any time */
     counted.blocks += block != NULL;
     return block;
 }
@@ -93,7 +93,7 @@ void __wrap_free(void *block)
     __real_free(block);
 }
 
-/* For a set-up function. */
+/* Starts the counts. For a set-up function. */
 static inline void counted_begin(void)
 {
     config_reset();
@@ -102,7 +102,7 @@ static inline void counted_begin(void)
     counted.fail_in = -1;
 }
 
-/* A tear-down function: what was locked has been unlocked, what was allocated has been freed. */
+/* A tear-down function. It checks that every mutex was unlocked and every block was freed. */
 static int counted_end(void **state)
 {
     config_reset();

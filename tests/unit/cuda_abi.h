@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is compared between our declarations of the CUDA driver and NVIDIA's. Included by two files,
- * one behind each of the two headers, which cannot stand in one file. */
+/* The sizes and constants that the test compares between Weft's declarations of the CUDA driver and
+ * NVIDIA's. Two source files include it, each after one of the two headers, because the two headers
+ * conflict. */
 #include <stddef.h>
 
 #define ABI_SIZES(X)                                                                               \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The values of NVIDIA's <cuda.h>. The names of the constants come from our table, which is given
- * as text by the build, since both headers define them. */
+/* The values in NVIDIA's <cuda.h>. The build passes the names of the constants from Weft's table as
+ * text, because both headers define these constants. */
 #include <cuda.h>
 
 #if CUDA_VERSION < 13000

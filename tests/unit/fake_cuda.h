@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a unit test asks of the stand-in of the CUDA driver: what is alive in it. cmocka.h comes
- * first. */
+/* Access of a unit test to the emulator of the CUDA driver: its live objects and its reset. Include
+ * cmocka.h first. */
 #ifndef WEFT_TESTS_UNIT_FAKE_CUDA_H
 #define WEFT_TESTS_UNIT_FAKE_CUDA_H
 
@@ -9,12 +9,13 @@
 
 static struct {
     void *library;
-    int (*live)(void);   /* how many objects are alive */
-    void (*list)(void);  /* prints them */
-    void (*reset)(void); /* forgets them, and what it was told to fail */
+    int (*live)(void);   /* returns the number of live objects */
+    void (*list)(void);  /* prints the live objects */
+    void (*reset)(void); /* drops the live objects and the failures that the test has requested */
 } fake;
 
-/* For a set-up function: 0, or -1 where the library is not the stand-in. */
+/* Finds the functions. For a set-up function. Returns -1 if the library is not the emulator, else
+ * 0. */
 static inline int fake_cuda_find(void)
 {
     fake.library = dlopen("libcuda.so.1", RTLD_NOW);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A PMIx, threads and connections of PEs that are in the hands of a test of boot/pmix.c: each
- * call is recorded and can fail. cmocka.h comes first. The program is linked with --wrap of all
- * of it (CMakeLists.txt). */
+/* A fake PMIx, fake threads and fake connections for tests of boot/pmix.c. Each call is recorded
+ * and can be made to fail. Include cmocka.h first. The program is linked with --wrap of all of it
+ * (CMakeLists.txt). */
 #ifndef WEFT_TESTS_UNIT_FAKE_PMIX_H
 #define WEFT_TESTS_UNIT_FAKE_PMIX_H
 
@@ -22,17 +22,17 @@
 
 enum { PES = 3 };
 
-static char calls[2048];  /* of what is beneath, one behind the other */
+static char calls[2048];  /* names of the calls of the fakes, in order */
 static const char *fails; /* the call that fails; NULL = none */
 static struct {
     pmix_status_t init, put, commit, fence, fence_result, get, get_nb, size;
-    int init_silent, fence_silent; /* it never calls back */
-    int missing;                   /* the PE whose part never comes, by Get_nb; 0 = none */
+    int init_silent, fence_silent; /* the callback is never called */
+    int missing;                   /* the PE whose data Get_nb never returns; 0 = none */
     bool missing_silent;
     uint32_t job_size;
     int size_type, part_type;
-    size_t part_bytes;  /* that others give; 0: as many as are expected */
-    int32_t part_of[4]; /* first word of what each PE gives */
+    size_t part_bytes;  /* size of the other PEs' data; 0 = the expected size */
+    int32_t part_of[4]; /* first word of each PE's data */
     int inits, finalizes, aborts, abort_code;
     char abort_text[200], key[32], asked_key[32];
     char put_bytes[128];
@@ -117,7 +117,7 @@ static pmix_status_t fake_fence(const pmix_proc_t procs[], size_t n, const pmix_
     return PMIX_SUCCESS;
 }
 
-/* Of the caller, who frees it: counted with all other memory. */
+/* The caller frees the value, so it comes from the counted allocator. */
 static void *made_value(size_t bytes)
 {
     return calloc(1, bytes);
@@ -143,7 +143,7 @@ static pmix_status_t fake_get(const pmix_proc_t *of, const char key[], const pmi
     snprintf(server.asked_key, sizeof server.asked_key, "%s", key);
     if (server.get != PMIX_SUCCESS)
         return server.get;
-    /* Before this PE has put anything of its own, it is the unique id of PE 0. */
+    /* Before this PE has put its own data, the value is the unique id of PE 0. */
     size_t own = server.put_size ? server.put_size : sizeof(weft_unique_id);
     size_t bytes = server.part_bytes ? server.part_bytes : own;
     *value = made_value(sizeof **value);
@@ -204,7 +204,7 @@ weft_status __wrap_pmix_load(const struct pmix_driver **pmix)
 
 /* ------------------------------------------------------------------------------------- threads */
 
-/* What would be done by a thread is done at once, or never. */
+/* The fake runs the function of a new thread at once, or never. */
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
                           void *argument);
 static void *(*left_run)(void *);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of one thread: a lock that is held is not locked again, and one that is not held is not
- * unlocked. The program wraps pthread_mutex_lock and pthread_mutex_unlock. */
+/* For single-threaded tests. It checks that a held mutex is not locked again and that only a held
+ * mutex is unlocked. The program wraps pthread_mutex_lock and pthread_mutex_unlock. */
 #ifndef WEFT_TESTS_HELD_LOCKS_H
 #define WEFT_TESTS_HELD_LOCKS_H
 

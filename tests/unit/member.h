@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of a member of a job: the other ends of its connections are in the test's hands, and no
- * wait takes time: it ends with a step of the test, or the limit has passed. The program wraps what
- * is defined here as __wrap_. */
+/* For tests of a member of a job. The test holds the other ends of the member's connections. No
+ * wait takes time: it runs a step of the test, or reaches its limit. The program wraps the
+ * functions that are defined here as __wrap_. */
 #ifndef WEFT_TESTS_MEMBER_H
 #define WEFT_TESTS_MEMBER_H
 
@@ -31,15 +31,15 @@ enum { N = 3 };
 static const int pes[N] = {4, 6, 9};
 
 static struct member m;
-static struct wire far[N]; /* the other ends */
+static struct wire far[N]; /* the other ends of the member's connections */
 
 static struct {
     int polls, pauses;
-    uint64_t left_ns;      /* of the last one's limit */
-    void (*step[4])(void); /* NULL: the limit passes */
+    uint64_t left_ns;      /* remaining time of the last wait */
+    void (*step[4])(void); /* what each wait runs; NULL = the wait reaches its limit */
     int next;
     int wait_error, create_error, control_error;
-    int blocks_left; /* by calloc(), until one fails; 0: none does */
+    int blocks_left; /* number of calls of calloc() until one fails; 0 = none fails */
 } waits;
 
 static bool next_step(const struct boot_limit *limit)
@@ -100,7 +100,7 @@ int __wrap_pthread_mutex_trylock(pthread_mutex_t *lock)
     return is_held(lock) ? EBUSY : __wrap_pthread_mutex_lock(lock);
 }
 
-/* --------------------------------------------------------------------------- what is given back */
+/* ------------------------------------------------------------------------------------ resources */
 
 static struct {
     int memory, locks, descriptors;
@@ -156,7 +156,8 @@ int __wrap_pthread_mutex_destroy(pthread_mutex_t *lock)
     return 0;
 }
 
-/* Which descriptor is 0, of which a comparison with none could be wrong. */
+/* Selects which descriptor has the number 0. The tested code must not take 0 for "no
+ * descriptor". */
 enum { ZERO_OTHER, ZERO_WIRE, ZERO_EPOLL, ZERO_TAKEN, ZEROS };
 static int zero;
 
@@ -212,7 +213,7 @@ static inline int open_hub(void **state)
     return member_init(&m, N, 0, pes, wires);
 }
 
-/* The last of the members; the hub's end is far[0]. */
+/* Opens m as the last of the members. far[0] is the hub's end. */
 static inline int open_member(void **state)
 {
     reset(state);
@@ -248,7 +249,7 @@ static void say(int from, uint32_t type, int number, const void *payload, size_t
     assert_int_equal(wire_post(&far[from], type, number, payload, bytes, -1), WEFT_OK);
 }
 
-/* The next frame that the other side has got; NULL: none. */
+/* Returns the next frame that the other end has received; NULL = none. */
 static struct wire_frame *heard(int by)
 {
     wire_read(&far[by]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A team whose members are coroutines of this process, for tests of collectives. Members of one
- * node load and store each other's memory. What goes between others is late: a put arrives with the
- * next fence or quiet, a nonblocking get with the next quiet. A call of the layer beneath can be
- * made to fail. cmocka.h comes first. */
+ * node load and store each other's memory. Between nodes, data arrives late: a put at the next
+ * fence or quiet, a nonblocking get at the next quiet. A call of a fake can be made to fail.
+ * Include cmocka.h first. */
 #ifndef WEFT_TESTS_UNIT_MEMBERS_H
 #define WEFT_TESTS_UNIT_MEMBERS_H
 
@@ -17,20 +17,20 @@
 
 enum { MOST_MEMBERS = 7, MEMBER_HEAP = 24 << 20, MOST_LATE = 64 };
 
-/* Where the members are. */
+/* The nodes of the members. */
 struct layout {
     int n, node[MOST_MEMBERS];
-    bool nodes;  /* the team knows of them */
-    bool apart;  /* no member loads and stores another one's memory */
-    int refuses; /* the member that cannot allocate memory, counted from 1; 0 = none */
-    int allows;  /* allocations before that */
+    bool nodes;  /* the team knows the nodes */
+    bool apart;  /* no member loads and stores another member's memory */
+    int refuses; /* the member whose allocation fails, counted from 1; 0 = none */
+    int allows;  /* number of its allocations that succeed first */
 };
 
-/* A put or get that has not been carried out. */
+/* A put or get that is not yet done. */
 struct late {
     char *to;
     const char *from;
-    char *copy; /* of what was put, to be freed */
+    char *copy; /* copy of the put data, to be freed */
     size_t bytes;
 };
 
@@ -47,10 +47,10 @@ static struct member {
     struct box_wait wait;
     ucontext_t here;
     bool lives;
-    bool arrived; /* what its call has to bring, when it returned */
+    bool arrived; /* all data had arrived when the call returned */
     weft_status status;
-    int calls_after; /* it has failed */
-    int reported;    /* failures of the job */
+    int calls_after; /* calls after the member's failure */
+    int reported;    /* failures of the job that the member reported */
     int32_t fault;
     char *heap;
     char stack[384 << 10];
@@ -60,19 +60,19 @@ static struct {
     struct layout layout;
     int pes[MOST_MEMBERS];
     int of[MOST_MEMBERS], first[MOST_MEMBERS + 1], in_nodes[MOST_MEMBERS];
-    struct member *now; /* NULL: the test itself */
+    struct member *now; /* the running member; NULL = the test itself */
     void (*body)(int me);
     ucontext_t back;
     uint32_t random;
-    int fruitless;  /* waits since anything happened */
-    int calls;      /* of the layer beneath, waits not among them */
-    size_t crossed; /* bytes put or got between members that do not share memory */
-    int fails_at;   /* this call fails, or the wait of that number; 0 = none */
-    int waits;      /* that were slow */
+    int fruitless;  /* consecutive waits without progress */
+    int calls;      /* calls of the fakes, without waits */
+    size_t crossed; /* bytes of puts and gets between members that do not share memory */
+    int fails_at;   /* number of the call that fails (fails_wait: of the wait); 0 = none */
+    int waits;      /* slow waits */
     int fails_wait;
-    int failed;  /* the member that it failed for, -1 = none */
-    long memory; /* allocations that have not been freed */
-    int refused; /* allocations, and those that were allowed before */
+    int failed;  /* the member whose call failed; -1 = none */
+    long memory; /* allocations not yet freed */
+    int refused; /* allocations that failed, and the successful ones before them */
 } crowd;
 
 static void switch_away(void)
@@ -95,7 +95,7 @@ static uint32_t any_number(void)
     return crowd.random >> 16;
 }
 
-/* Each call of the layer beneath: others may go first, and this one may fail. */
+/* Runs in each call of a fake. It may switch to other members, and it may fail. */
 static weft_status beneath(weft_ctx *ctx)
 {
     struct member *self = crowd.now;
@@ -119,7 +119,7 @@ static struct member *member_of_pe(int pe)
     return NULL;
 }
 
-/* Where a symmetric address of this member is at another. */
+/* Translates a symmetric address of the running member into the address at `pe`. */
 static char *there(const void *address, int pe)
 {
     struct member *self = crowd.now, *other = member_of_pe(pe);
@@ -236,7 +236,7 @@ weft_status __wrap_weft_put_signal_nbi(weft_ctx *ctx, void *dst, const void *src
                                        uint64_t *signal, uint64_t value, weft_signal_op op, int pe)
 {
     weft_status status = signalled(ctx, dst, src, bytes, signal, value, op, pe);
-    /* The source has to stay as it is until the next quiet: then it is put once more. */
+    /* The source must stay unchanged until the next quiet, so the fake puts it again then. */
     if (!status)
         put_late(crowd.now->gets, &crowd.now->late_gets, there(dst, pe), src, bytes, false);
     return status;
@@ -296,7 +296,7 @@ weft_status __wrap_weft_quiet(weft_ctx *ctx)
     return WEFT_OK;
 }
 
-/* Where nothing happens any more, what is waited for will not come. */
+/* If no member makes progress any more, the awaited value never arrives and the wait fails. */
 weft_status __wrap_waiter_slow(struct waiter *waiter, uint64_t seen);
 weft_status __wrap_waiter_slow(struct waiter *waiter, uint64_t seen)
 {
@@ -432,7 +432,7 @@ static void make_member(const struct layout *layout, int me)
     m->job.paths.map = m->map;
 }
 
-/* Memory is as it was; all else begins anew. */
+/* Resets everything except the contents of memory. */
 static void crowd_begin(const struct layout *layout)
 {
     static char *heaps;
@@ -464,7 +464,7 @@ static void start(struct member *m)
     makecontext(&m->here, member_body, 0);
 }
 
-/* What each member does, until all have done it. */
+/* Runs `body` in every member until all have returned. */
 static void crowd_run(void (*body)(int me))
 {
     int left = crowd.layout.n;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text of all calls that a collective makes of what is beneath it, one behind the other, any
- * of which can fail. cmocka.h comes first. The program is linked with --wrap of all of it
+/* Records the text of each call that a collective makes, in order. Each call can be made to fail.
+ * Include cmocka.h first. The program is linked with --wrap of all of these functions
  * (CMakeLists.txt). */
 #ifndef WEFT_TESTS_UNIT_MOVE_H
 #define WEFT_TESTS_UNIT_MOVE_H
@@ -14,9 +14,9 @@
 
 enum { PHASE = 100, TO = 512, MOST_MEMBERS = 65, BIG = 32 * 1024 };
 
-static char calls[4096];  /* all calls, one behind the other */
+static char calls[4096];  /* text of all calls, in order */
 static const char *fails; /* the call that fails; NULL = none */
-static int blocks;        /* of memory, that are not freed */
+static int blocks;        /* memory blocks that are not freed */
 static bool no_memory;
 static struct coll_block_record shares[MOST_MEMBERS];
 static char source[4 * BIG], own[4 * BIG], large[OPS_PES][2 * BIG];
@@ -38,7 +38,7 @@ static __attribute__((format(printf, 2, 3))) weft_status called(const char *name
     return fails && !strcmp(fails, name) ? base_fail(WEFT_ERR_SYSTEM, "%s fails", name) : WEFT_OK;
 }
 
-/* Where in the source an address is. */
+/* Offset of an address in the source. */
 static long in_source(const void *at)
 {
     return (const char *)at - source;
@@ -296,7 +296,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* The calls since the last time, and the status. */
+/* Checks the status of a call and the text of the calls that it makes. */
 #define assert_calls(expected_status, text, call)                                                  \
     do {                                                                                           \
         calls[0] = 0;                                                                              \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job of three PEs with GPUs, for tests of operations (src/ops): this PE is number 1. Its host
- * heap is real memory, and so are the peers'; GPU memory is addresses alone. A path that counts
- * its calls reaches all of it. cmocka.h comes first. */
+/* A job of three PEs with GPUs, for tests of operations (src/ops). This PE is PE 1. The host heaps
+ * of all PEs are real memory; GPU memory exists only as addresses. A path that counts its calls
+ * reaches all of it. Include cmocka.h first. */
 #ifndef WEFT_TESTS_UNIT_OPS_JOB_H
 #define WEFT_TESTS_UNIT_OPS_JOB_H
 
@@ -15,11 +15,11 @@ enum {
     OPS_PES = 3,
     OPS_PE = 1,
     OPS_HEAP = 8192,
-    OPS_GPU = 0x10000000, /* this PE's GPU heap */
+    OPS_GPU = 0x10000000, /* address of this PE's GPU heap */
     OPS_GPU_BYTES = 0x10000,
-    OPS_GPU_SYSTEM = 0x400,      /* of it the library's own, at its start */
-    OPS_GPU_OF_PEER = 0x1000000, /* from one PE's window to the next one's */
-    OPS_OWN_GPU = 0x30000000,    /* GPU memory that is not of the heap */
+    OPS_GPU_SYSTEM = 0x400,      /* used by the library itself, at the start of the heap */
+    OPS_GPU_OF_PEER = 0x1000000, /* distance between the windows of two successive PEs */
+    OPS_OWN_GPU = 0x30000000,    /* GPU memory outside the heap */
     OPS_PINNED = 0x40000000,
 };
 
@@ -41,11 +41,10 @@ static struct {
     struct path_ops path;
     char *map[OPS_PES][SEG_COUNT];
     int32_t fault;
-    int addresses,
-        addresses_fail_in; /* calls of path.address, and how many succeed before one fails */
+    int addresses, addresses_fail_in; /* calls of path.address, and of those that succeed first */
 } ops;
 
-/* Where that offset of a PE's memory is. */
+/* Address of an offset in a PE's segment. */
 static inline char *ops_at(int pe, enum segment_id segment, size_t offset)
 {
     if (segment == SEG_GPU)
@@ -62,7 +61,7 @@ static weft_status ops_address(struct remote at, char **address)
     return WEFT_OK;
 }
 
-/* What kind of memory these addresses are. */
+/* Kind of memory at an address. */
 static inline enum gpu_place ops_place_of(const void *address)
 {
     uintptr_t at = (uintptr_t)address;
@@ -71,7 +70,7 @@ static inline enum gpu_place ops_place_of(const void *address)
                                           : GPU_PLACE_PLAIN;
 }
 
-/* How `pe`'s memory of a kind is reached from now on. */
+/* Sets the path to PE `pe`'s memory of one kind. */
 static inline void ops_path(weft_kind kind, int pe, enum path_id path)
 {
     ops.choices[kind][pe].path = path;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A path whose operations only record what they are given, for jobs of ops_job.h. cmocka.h comes
+/* A path whose operations only record their arguments, for jobs of ops_job.h. Include cmocka.h
  * first. */
 #ifndef WEFT_TESTS_UNIT_OPS_PATH_H
 #define WEFT_TESTS_UNIT_OPS_PATH_H
@@ -7,7 +7,7 @@
 #include "tests/unit/ops_job.h"
 
 static struct {
-    const char *call; /* the latest one; "" = none */
+    const char *call; /* the latest call; "" = none */
     int calls;
     struct remote at, signal;
     const void *local;
@@ -17,7 +17,7 @@ static struct {
     weft_signal_op op;
     bool nbi;
     struct path_strides strides;
-    const char *fails; /* the call that fails, NULL = none */
+    const char *fails; /* the call that fails; NULL = none */
 } given = {.call = ""};
 
 static weft_status given_call(const char *call, struct remote at, const void *local, size_t bytes,
@@ -97,8 +97,8 @@ static weft_status given_fence(struct path_state *state)
     return given_call("fence", (struct remote){.peer = (struct peer *)state}, NULL, 0, false);
 }
 
-/* Behind ops_begin(): host memory of all PEs is loaded and stored unless `far` (then every
- * operation goes to the path), and the job has a GPU side or none. */
+/* Call after ops_begin(). Host memory of all PEs is loaded and stored; with `far`, every operation
+ * goes to the path instead. `gpu` says whether the job has a GPU. */
 static inline void ops_path_begin(bool gpu, bool far)
 {
     memset(&given, 0, sizeof given);

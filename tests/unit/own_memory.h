@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private memory that is counted, and of which a piece may be missing: for tests that are linked
- * with --wrap=calloc, aligned_alloc, realloc and free. */
+/* Counts private memory, and can make one allocation fail. For tests that are linked with
+ * --wrap=calloc, aligned_alloc, realloc and free. */
 #ifndef WEFT_TESTS_OWN_MEMORY_H
 #define WEFT_TESTS_OWN_MEMORY_H
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int live_memory, memory_calls, memory_fails_at; /* 0: there is enough */
+static int live_memory, memory_calls, memory_fails_at; /* the allocation that fails; 0 = none */
 
 static bool is_missing(void)
 {

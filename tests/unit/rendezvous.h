@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sockets and a clock that are in the test's hands, for both sides of a rendezvous: what arrives
- * at a descriptor is bytes of its queue, and time passes in poll() alone. cmocka.h comes first.
- * The program is linked with --wrap of what is defined here as __wrap_. */
+/* Fake sockets and a fake clock for tests of both sides of a rendezvous. A descriptor receives the
+ * bytes of its queue, and time passes only in poll(). Include cmocka.h first. The program is linked
+ * with --wrap of the functions that are defined here as __wrap_. */
 #ifndef WEFT_TESTS_UNIT_RENDEZVOUS_H
 #define WEFT_TESTS_UNIT_RENDEZVOUS_H
 
@@ -18,35 +18,35 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* The first descriptor is 0, which is one like any other. */
+/* The first descriptor is 0, which is a valid descriptor. */
 enum { FIRST_FD = 0, FDS = 1200, QUEUE = 512 };
 #define MS UINT64_C(1000000)
 
 struct end {
-    bool open, hangs_up, closed; /* hangs_up: after what is in the queue */
+    bool open, hangs_up, closed; /* hangs_up: the peer closes after the data in the queue */
     int closes;
-    size_t queued, taken, piece; /* piece: bytes that one recv() gives at most; 0 = all */
+    size_t queued, taken, piece; /* piece: most bytes that one recv() returns; 0 = all */
     char queue[QUEUE];
     char sent[QUEUE];
     size_t sent_bytes, sends;
     int receive_error, send_error; /* errno of the next call; 0 = none */
-    size_t send_short;             /* the next send() takes so many bytes fewer */
+    size_t send_short;             /* number of bytes by which the next send() is short */
 };
 
 static struct {
     uint64_t now_ns;
     int polls, poll_errors;
-    int waits[64];          /* of poll(), in ms */
-    bool never_ready;       /* poll() only lets time pass */
-    uint64_t poll_takes_ns; /* 0: as long as it was asked to, or nothing when something is ready */
+    int waits[64];          /* time limit of each poll(), in ms */
+    bool never_ready;       /* poll() finds no descriptor ready and only lets time pass */
+    uint64_t poll_takes_ns; /* 0 = the time limit of poll(), or no time if a descriptor is ready */
     struct end ends[FDS];
-    int made; /* descriptors so far */
+    int made; /* number of descriptors made */
     bool foreign_user, no_answer, no_prove, no_greet, not_known, no_finish;
     int finished_fd, finishes, proves, describes, warnings, tuned;
     bool connecting;
     enum handshake_side proved, proven;
     struct boot_limit limit;
-    int still_wanted_left; /* calls that answer WEFT_OK; -1 = all */
+    int still_wanted_left; /* calls of still_wanted() that return WEFT_OK; -1 = all */
     int asked;
     char line[512]; /* the latest warning */
 } net;
@@ -72,8 +72,8 @@ static void arrives(int fd, const void *bytes, size_t count)
     end->queued += count;
 }
 
-/* What the other sides do between two polls; whether a descriptor may be written to; and whether
- * somebody connects at that descriptor, which is none of the ends. */
+/* Defined by the test: what the peers do between two polls; whether a descriptor is writable;
+ * whether a connection request waits at a listening descriptor. */
 static void others_move(void);
 static bool is_connected(int fd);
 static bool knocks_at(int fd);

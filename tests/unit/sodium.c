@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in of libsodium: its functions for HMAC-SHA256, done by libcrypto, for machines that have
- * the one and not the other. */
+/* Stand-in for libsodium. It computes HMAC-SHA256 by libcrypto, for machines that have libcrypto
+ * and not libsodium. */
 #include <stdint.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is beneath operations in stream order (ops/stream/stream.c): it records what it is given,
- * and each call can fail. cmocka.h comes first. The program is linked with --wrap of all of it
- * (CMakeLists.txt). */
+/* Fakes of the functions that operations on streams (ops/stream/stream.c) call. They record their
+ * arguments, and each call can be made to fail. Include cmocka.h first. The program is linked with
+ * --wrap of all of them (CMakeLists.txt). */
 #ifndef WEFT_TESTS_UNIT_STREAM_H
 #define WEFT_TESTS_UNIT_STREAM_H
 
@@ -26,7 +26,7 @@ static struct {
     CUstream stream;
     enum gpu_kernel kernel;
     unsigned threads;
-    const void *dst, *src, *signal; /* of the copy's kernel, or of a wait */
+    const void *dst, *src, *signal; /* arguments of the kernel that copies, or of a wait */
     uint64_t bytes, value;
     int op, width, is_signed, cmp;
     uint64_t limit_ns;
@@ -34,7 +34,7 @@ static struct {
     uint64_t written_at, written;
     void (*host_function)(void *);
     void *host_argument;
-    const char *call; /* of the host */
+    const char *call; /* the latest host callback */
 } beneath;
 
 static const weft_stream some_stream = (weft_stream)0x7770;
@@ -202,7 +202,7 @@ static weft_status host_call(const char *call, const void *of, weft_stream strea
     assert_true(of == &ops.ctx || of == &ops.team);
     assert_ptr_equal(stream, some_stream);
     beneath.call = call;
-    return WEFT_ERR_UNSUPPORTED; /* whatever it returns is returned */
+    return WEFT_ERR_UNSUPPORTED; /* the caller must return this status unchanged */
 }
 
 weft_status __wrap_stream_call_put(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of PEs that know each other by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT: the
- * environment, host names, sockets, meetings and members are the test's own. The program wraps what
- * is defined here as __wrap_. */
+/* For tests of PEs that find each other by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. The
+ * environment, host names, sockets, rendezvous and members are fakes. The program wraps the
+ * functions that are defined here as __wrap_. */
 #ifndef WEFT_TESTS_TCP_H
 #define WEFT_TESTS_TCP_H
 
@@ -29,7 +29,7 @@
 
 #include <cmocka.h>
 
-/* ------------------------------------------------------------------------------ what is beneath */
+/* ---------------------------------------------------------------------------------------- fakes */
 
 static struct {
     int fd, binds, closes, reuses, any, bind_errors[80], resolved, freed;
@@ -42,7 +42,7 @@ static struct {
     weft_status accept, connect, init, nodes, local, crypto;
     int several, locals, closed[2], aborted[2], failed[2], forked[2], checks[2];
     bool clean;
-    weft_status status[2], fail_status; /* of checks: of the job, of the node */
+    weft_status status[2], fail_status; /* results of the check of the job and of the node */
     const char *sentence;
     char said[100], warning[200];
 } os;
@@ -252,7 +252,7 @@ void __wrap_member_close(struct member *m, bool clean)
     os.closed[which(m)]++;
     os.clean = clean;
     if (m == node)
-        assert_int_equal(os.closed[0], 0); /* the node's first */
+        assert_int_equal(os.closed[0], 0); /* the node's member is closed first */
     base_fail(WEFT_ERR_TYPE, "something else");
 }
 
@@ -304,7 +304,7 @@ void __wrap_log_set_pe(int pe)
     os.log_pe = pe;
 }
 
-/* ------------------------------------------------------------------------------------- starting */
+/* ----------------------------------------------------------------------------------------- boot */
 
 static void set(const char *name, const char *value)
 {
@@ -315,7 +315,7 @@ static void set(const char *name, const char *value)
     config_reset();
 }
 
-/* PE `rank` of three. */
+/* Resets the fakes and makes this process PE `rank` of three. */
 static void reset(const char *rank)
 {
     memset(&os, 0, sizeof os);

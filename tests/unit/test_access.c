@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From symmetric addresses to memory: which ranges are found where, what exactly is told of a
- * wrong one, copies of few bytes, and waits for variables in GPU memory. */
+/* Symmetric addresses are translated into segments and offsets, and the message for a wrong range
+ * names the error. Also tested: copies of few bytes, and waits for variables in GPU memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,8 +23,8 @@ static struct {
     bool failed, adopted, no_peek;
     size_t adopt_offset, adopt_bytes;
     int peeks, slices, slow, left, slow_fails_in, slices_fail_in;
-    int met_in;             /* looks until the variable has its value */
-    uint64_t before, after; /* its bits */
+    int met_in;             /* number of reads until the variable has its final value */
+    uint64_t before, after; /* the variable's bits before and at that read */
     uint64_t seen;
     struct gpu_asked {
         CUdeviceptr at;
@@ -224,7 +224,8 @@ static void memory_of_the_programs_own_is_found_behind_the_segments(void **state
     size_t offset;
     char *address = gpu_at(OPS_GPU_BYTES + 64);
     beneath.adopted = true;
-    assert_false(access_find(&ops.ctx, address, 24, &segment, &offset)); /* nothing is adopted */
+    /* Find does not register memory. */
+    assert_false(access_find(&ops.ctx, address, 24, &segment, &offset));
     ops.gpu.heap.registered = (struct gpu_registered *)&wait_slot;
     assert_true(access_find(&ops.ctx, address, 24, &segment, &offset));
     assert_int_equal(segment, SEG_GPU);
@@ -253,7 +254,7 @@ static void contexts_that_may_not_be_used_are_told(void **state)
         assert_says("f: ctx is null");
         assert_int_equal(access_find_own("f", NULL, address, 8, &segment, &offset),
                          WEFT_ERR_ARGUMENT);
-        ops.ctx.options = WEFT_CTX_PRIVATE; /* of no thread that is here */
+        ops.ctx.options = WEFT_CTX_PRIVATE; /* owned by another thread */
         ops.ctx.owner_number = 4711;
         assert_int_equal(access_resolve("f", &ops.ctx, address, 8, PEER, &remote),
                          WEFT_ERR_ARGUMENT);
@@ -306,14 +307,14 @@ static void checking_mode_knows_the_blocks_of_the_heap(void **state)
     assert_int_equal(access_find_own("f", &ops.ctx, own(0), 65, &segment, &offset),
                      WEFT_ERR_ADDRESS);
     assert_int_equal(access_find_own("f", &ops.ctx, gpu_at(OPS_GPU_SYSTEM), 65, &segment, &offset),
-                     WEFT_OK); /* of it nothing is known */
+                     WEFT_OK); /* access has no block records for this memory */
     assert_int_equal(access_resolve("f", &ops.ctx, gpu_at(OPS_GPU_SYSTEM), 65, PEER, &remote),
                      WEFT_OK);
     heap_destroy(ops.job.heap);
     assert_true(none_is_held());
 }
 
-/* ----------------------------------------------------------------------------------- quick ways */
+/* ------------------------------------------------------------------- addresses of mapped memory */
 
 static void quick_addresses_are_those_of_mapped_memory(void **state)
 {
@@ -413,7 +414,7 @@ static void the_cpu_polls_where_it_maps_the_variable(void **state)
         uint64_t seen = 0;
         begin(true);
         beneath.met_in = 2;
-        beneath.before = 7; /* more than it is to be */
+        beneath.before = 7; /* greater than the value that ends the wait */
         beneath.after = rows[i].bits;
         weft_cmp cmp = WEFT_LT;
         if (!rows[i].is_signed && rows[i].value > 7)

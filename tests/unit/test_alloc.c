@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collective allocation: what the PEs compare, what becomes of a block where some PE fails,
- * moves of blocks, and addresses of peers' memory. The other PEs are what coll_exchange() says
- * of them. */
+/* Collective allocation: the PEs compare their requests, all PEs undo a block if one PE fails,
+ * blocks move, and addresses of peers' memory are found. coll_exchange() plays the other PEs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -76,7 +75,7 @@ static void gpu_blocks_have_memory_behind_them(void **state)
 {
     (void)state;
     void *block;
-    ops.job.gpu = NULL; /* until the first block of that kind */
+    ops.job.gpu = NULL; /* the first GPU block opens the GPU */
     assert_int_equal(alloc(WEFT_GPU, 100, 0, WEFT_ALLOC_ZERO, &block), WEFT_OK);
     assert_ptr_equal(block, (void *)(uintptr_t)(OPS_GPU + OPS_GPU_SYSTEM));
     assert_int_equal(beneath.opens, 1);
@@ -142,7 +141,7 @@ static void wrong_arguments_are_refused_before_any_exchange(void **state)
     assert_int_equal(beneath.exchanges + beneath.records, 0);
     beneath.failed = false;
     ops.job.state = JOB_RUNNING;
-    /* The most that is possible: refused, if at all, by this PE's heap. */
+    /* The maximum alignment is accepted; only this PE's heap may reject the block. */
     assert_int_not_equal(alloc(WEFT_HOST, 8, SEGMENT_OWN_ALIGN, 0, &block), WEFT_ERR_ARGUMENT);
     assert_int_not_equal(alloc(WEFT_GPU, 8, SEGMENT_ALIGN, 0, &block), WEFT_ERR_ARGUMENT);
 }
@@ -370,7 +369,7 @@ static void a_moved_block_keeps_its_bytes(void **state)
         assert_ptr_not_equal(resized, block);
         assert_true(is_filled(resized, 7, grows ? 512 : 100));
         assert_false(is_filled((char *)resized + (grows ? 512 : 100), 7, 1));
-        assert_int_equal(beneath.record.offset, 256); /* alignment is kept */
+        assert_int_equal(beneath.record.offset, 256); /* the block keeps its alignment */
         assert_int_equal(beneath.operation, BOX_OP_REALLOC);
         assert_int_equal(host_blocks(), 1);
         memset(ops_heaps[OPS_PE], 0x5a, OPS_HEAP);

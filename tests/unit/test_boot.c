@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every way of starting has in common, over exchanges whose result is written here: which PEs
- * share a node, and what PEs agree on when some of them fail. */
+/* Code that all boot methods share, over an exchange whose result the test writes: which PEs share
+ * a node, and which status and message all PEs get if some of them fail. */
 #include "base/config.h"
 #include "base/status.h"
 #include "boot/agree.h"
@@ -20,11 +20,11 @@
 
 enum { MOST = 6 };
 
-static int gathers, refused_gather; /* the gather with this number fails; 0: none */
+static int gathers, refused_gather; /* the gather with this number fails; 0 = none */
 
 /* ----------------------------------------------------------------------------------- nodes */
 
-static const int *node_of_pe; /* what the others say: nodes that differ in their identity */
+static const int *node_of_pe; /* exchange records of the other PEs: a different identity per node */
 static char last_card[512];
 static size_t card_bytes;
 
@@ -84,7 +84,8 @@ static void an_exchange_that_fails_leaves_no_nodes(void **state)
     refused_gather = 0;
 }
 
-/* What a PE says of itself: the same in a part of WEFT_NODE_PES, and by WEFT_BOOT_HOST's name. */
+/* WEFT_NODE_PES splits a host into several nodes. The PEs of one part have equal records, and
+ * WEFT_BOOT_HOST gives the name. */
 static void parts_of_a_host_are_nodes(void **state)
 {
     static const int one[MOST] = {0};
@@ -106,7 +107,7 @@ static void parts_of_a_host_are_nodes(void **state)
         boot_unset(&boot);
     }
     unsetenv("WEFT_NODE_PES");
-    setenv("WEFT_BOOT_NODE", "3", 1); /* an entry of the list of hosts is a node, too */
+    setenv("WEFT_BOOT_NODE", "3", 1); /* each entry of the list of hosts is a node of its own */
     config_reset();
     struct boot boot = {0};
     boot_set(&boot, &cards, 0, 1);
@@ -122,7 +123,8 @@ static void parts_of_a_host_are_nodes(void **state)
     config_reset();
 }
 
-/* By the kernel's boot id and by the namespaces in which PEs could reach each other. */
+/* PEs are on the same node if the kernel's boot id and the namespaces that they need to reach each
+ * other are equal. */
 static void a_node_is_a_kernel_and_its_namespaces(void **state)
 {
     static const int one[1] = {0};
@@ -161,7 +163,7 @@ static void one_node_has_all_pes(void **state)
     boot_unset(&boot);
 }
 
-/* ------------------------------------------------------------------------------- agreeing */
+/* ----------------------------------------------------------------------- agreement of PEs */
 
 static struct said {
     int32_t status;
@@ -204,13 +206,14 @@ static void the_lowest_that_failed_is_heard(void **state)
     static const struct {
         struct said said[3];
         weft_status status;
-        const char *sentence[3]; /* at each PE */
+        const char *sentence[3]; /* expected at each PE */
     } rows[] = {
         {{{0, ""}, {0, ""}, {0, ""}}, WEFT_OK, {NULL}},
         {{{0, ""}, {A, "cut"}, {B, "full"}}, A, {"PE 1: cut", "cut", "PE 1: cut"}},
         {{{A, "cut"}, {0, ""}, {B, "full"}}, A, {"cut", "PE 0: cut", "PE 0: cut"}},
         {{{0, ""}, {0, ""}, {B, "full"}}, B, {"PE 2: full", "PE 2: full", "full"}},
-        /* whose words it repeats, as far as there is such a PE */
+        /* A PE repeats the message of another PE: the result names the other PE, if the job has
+         * such a PE. */
         {{{0, ""}, {A, "PE 2: full"}, {0, ""}}, A, {"PE 2: full", "PE 2: full", "full"}},
         {{{0, ""}, {A, "PE 0: full"}, {0, ""}}, A, {"full", "PE 0: full", "PE 0: full"}},
         {{{0, ""}, {A, "PE 2 on b: full"}, {0, ""}}, A, {"PE 2: full", "PE 2: full", "full"}},
@@ -267,7 +270,8 @@ static void an_exchange_that_fails_is_the_outcome(void **state)
     refused_gather = 0;
 }
 
-/* A sentence without an end in its field, as another build might send it, is cut there. */
+/* A message without a terminating zero in its field, as another build might send it, is cut at the
+ * end of the field. */
 static void long_sentences_are_cut(void **state)
 {
     static char longest[2000];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* By which method a process finds the others of its job, and how long it waits for them. */
+/* The method by which a process finds the other PEs of its job, and the time limits of waits for
+ * them. */
 #include "base/config.h"
 #include "base/log.h"
 #include "base/status.h"
@@ -135,8 +136,8 @@ static void by_what_is_known_or_chosen(void **state)
     config_reset();
 }
 
-/* A launcher whose protocol is not spoken is warned of once, unless the user has chosen a job of
- * one. */
+/* The library warns once about a launcher whose protocol it does not support, unless the user has
+ * chosen a job of one PE. */
 static void a_launcher_that_is_not_used(void **state)
 {
     static const struct {
@@ -158,7 +159,7 @@ static void a_launcher_that_is_not_used(void **state)
         did.npes = 1;
         setenv("WEFT_BOOT", rows[i].choice, 1);
         setenv(rows[i].name, rows[i].value, 1);
-        setenv("WORLD_SIZE", "4", 1); /* the first one is said */
+        setenv("WORLD_SIZE", "4", 1); /* the warning names only the first variable */
         if (!*rows[i].words)
             unsetenv("WORLD_SIZE");
         config_reset();
@@ -176,7 +177,7 @@ static void a_launcher_that_is_not_used(void **state)
 /* --------------------------------------------------------------------------------------- limits */
 
 static struct {
-    uint64_t now, passes_ns; /* in each poll() */
+    uint64_t now, passes_ns; /* time that each poll() takes */
     int polls, ready_at, fd, wait_ms, naps;
     short events;
 } waits;
@@ -253,7 +254,8 @@ static void pauses_count(void **state)
     assert_int_equal(waits.naps, 5);
 }
 
-/* No wait counts for more than its length, however long the process was stopped meanwhile. */
+/* A wait ends at its limit or earlier. A wait never uses up more of the limit than its own length,
+ * even if the process was stopped during it. */
 static void a_wait_ends_with_the_limit_or_before(void **state)
 {
     static const struct {
@@ -265,7 +267,7 @@ static void a_wait_ends_with_the_limit_or_before(void **state)
         uint64_t rests_ns;
     } rows[] = {
         {2500000001, 1000000000, false, 0, false, 3, 501, 0},
-        {2500000000, 9000000000, false, 0, false, 3, 500, 0}, /* stopped */
+        {2500000000, 9000000000, false, 0, false, 3, 500, 0}, /* the process was stopped */
         {2500000000, 400000000, false, 3, true, 3, 1000, 1700000000},
         {700000000, 400000000, false, 0, false, 2, 300, 0},
         {1, 7, false, 0, false, 1, 1, 0},
@@ -291,7 +293,7 @@ static void a_wait_ends_with_the_limit_or_before(void **state)
 
 int main(void)
 {
-    /* What another launcher has set around this test. */
+    /* Variables that another launcher may have set for this test. */
     static const char *const others[] = {"SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
                                          "WORLD_SIZE", "PMIX_NAMESPACE"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)

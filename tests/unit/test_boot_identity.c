@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* By what a PE's node is told from others: its kernel, its namespaces, what `weft run` says; and
- * what happens where the system does not tell, or there is no memory. */
+/* The identity of a PE's node: the kernel, the namespaces and the values that `weft run` passes.
+ * Also tested: a system that does not provide them, and missing memory. */
 #include "base/config.h"
 #include "base/status.h"
 #include "boot/methods.h"
@@ -22,7 +22,7 @@ enum { PES = 6, CARD = 48 + 4 * 8 + BOOT_HOST_BYTES };
 
 static struct {
     int fd, closed;
-    ssize_t reads; /* what read() gives */
+    ssize_t reads; /* return value of read() */
     bool no_name, no_namespaces;
     struct {
         char kernel[48];
@@ -77,7 +77,7 @@ int __wrap_stat(const char *path, struct stat *st)
     return os.no_namespaces ? -1 : 0;
 }
 
-/* All are of one node but the last. */
+/* All PEs except the last are on one node. */
 static weft_status gather(struct boot *boot, const void *mine, void *all, size_t bytes)
 {
     assert_int_equal(bytes, CARD);

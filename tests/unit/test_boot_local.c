@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the PEs of one node are connected: over sockets, random numbers and meetings of the test's
- * own. And a job of one. */
+/* The PEs of one node connect with each other. Sockets, random numbers and the rendezvous are
+ * fakes. Also tested: a job of one PE. */
 #include "base/status.h"
 #include "boot/hub/member.h"
 #include "boot/methods.h"
@@ -21,11 +21,12 @@
 
 #include <cmocka.h>
 
-enum { PES = 5, CARD = 47 }; /* bytes: how many the name has, 15 of name, 31 random ones */
+/* Bytes of a record: 1 for the length of the name, 15 for the name, 31 random ones. */
+enum { PES = 5, CARD = 47 };
 
 static struct {
     int first; /* descriptor of the socket */
-    int fails; /* which call, from 1 */
+    int fails; /* number of the call that fails, from 1 */
     int opened, closed;
     size_t name_bytes;
 
@@ -174,7 +175,7 @@ weft_status __wrap_member_share_fd(struct member *member, int from, int fd, cons
     return WEFT_ERR_PATH;
 }
 
-/* ---------------------------------------------------------------------------------- of one node */
+/* ------------------------------------------------------------------------------ PEs of one node */
 
 static int local_pes[] = {1, 3, 4};
 static struct boot boot;
@@ -251,7 +252,7 @@ static void the_first_of_a_node_listens(void **state)
         assert_ptr_equal(member.boot, &boot);
         assert_int_equal(callocs.memory, 0);
     }
-    reset(0, 1); /* alone it need not */
+    reset(0, 1); /* a single PE does not listen */
     assert_int_equal(boot_local_connect(&boot, &member), WEFT_OK);
     assert_int_equal(os.opened + os.closed, 0);
     assert_int_equal(os.n, 1);

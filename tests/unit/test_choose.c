@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The choice of a path, by rows of facts, WEFT_PATH and what must come out: the path, and a part of
- * the reason or of the refusal. */
+/* The choice of a path. Each row holds facts and WEFT_PATH, and the expected path with a part of
+ * the reason or of the error message. */
 #include "base/text.h"
 #include "path/path.h"
 
@@ -11,34 +11,34 @@
 
 #include <cmocka.h>
 
-/* What is known of the other side. */
+/* The peer and what is known about it. */
 enum facts {
     OWN,          /* the same PE */
-    MAPPED,       /* another PE of the node, mapped here */
-    NOT_MAPPED,   /* ... whose memory is not, and nobody knows why */
-    REFUSED,      /* ... with the reason */
-    FAR,          /* on another kernel */
-    FAR_MAPPED,   /* on another kernel, though something claims that it is mapped */
-    FAR_GPU,      /* GPU memory there */
-    FAR_ALONE,    /* on another kernel, and no provider reaches it */
-    NET_LACKS,    /* mapped, and a PE lacks libfabric */
-    NET_FAILED,   /* on another kernel, and the proof of net failed */
+    MAPPED,       /* another PE of the node, whose memory is mapped here */
+    NOT_MAPPED,   /* ... whose memory is not mapped, for an unknown reason */
+    REFUSED,      /* ... whose memory is not mapped, for a known reason */
+    FAR,          /* a PE on another kernel */
+    FAR_MAPPED,   /* on another kernel, but reported as mapped */
+    FAR_GPU,      /* GPU memory on another kernel */
+    FAR_ALONE,    /* on another kernel, which no provider reaches */
+    NET_LACKS,    /* mapped, but a PE lacks libfabric */
+    NET_FAILED,   /* on another kernel, and the path test of net failed */
     GPU_MAPPED,   /* GPU memory of another PE of the node */
-    GPU_REFUSED,  /* ... that cannot be accessed */
-    GPU_THIRD,    /* ... but by a third GPU */
-    GPU_EITHER,   /* mapped, and a third GPU is there too */
-    THIRD_FAILED, /* ... whose proof failed */
-    P2P_FAILED,   /* mapped, but the proof of p2p failed */
-    WEAK_FAILED,  /* ... of weak */
-    BOTH_FAILED,  /* ... of both */
-    SELF_FAILED,  /* the own memory, whose proof failed */
+    GPU_REFUSED,  /* ... which this PE cannot access */
+    GPU_THIRD,    /* ... which this PE can access only through a relay GPU */
+    GPU_EITHER,   /* mapped, and a relay GPU exists */
+    THIRD_FAILED, /* ... whose path test failed */
+    P2P_FAILED,   /* mapped, but the path test of p2p failed */
+    WEAK_FAILED,  /* ... that of weak failed */
+    BOTH_FAILED,  /* ... those of both failed */
+    SELF_FAILED,  /* this PE's own memory, whose path test failed */
 };
 
 static struct path_facts facts_of(enum facts which)
 {
     const uint32_t p2p = 1u << PATH_P2P, weak = 1u << PATH_WEAK;
     struct path_facts f = {.kind = WEFT_HOST, .same_node = true, .mapped = true};
-    f.lacks[PATH_NET] = "not looked for"; /* but where a row says otherwise */
+    f.lacks[PATH_NET] = "not looked for"; /* the default of the rows */
     switch (which) {
     case OWN:
         f.same_pe = true;
@@ -112,7 +112,7 @@ static const struct row {
     int path;
     const char *reason;
 } rows[] = {
-    /* the library's own order */
+    /* the library's default order */
     {OWN, "", PATH_SELF, "self: the same PE"},
     {MAPPED, "", PATH_P2P, "self: another PE; p2p: the peer's memory is mapped"},
     {NOT_MAPPED, "", PATH_STAGED,
@@ -142,13 +142,14 @@ static const struct row {
     {GPU_MAPPED, "relay", NONE, "relay: no third GPU reaches both"},
     {FAR_GPU, "relay", NONE, "relay: the PEs run on different kernels"},
     {OWN, "relay", PATH_SELF, "self: the same PE"},
-    /* host memory needs no GPU: such a list does not speak of it, a longer one does */
+    /* Relay serves GPU memory only. A list that names only relay is ignored for host memory; a
+     * longer list is not. */
     {MAPPED, "relay", PATH_P2P, "p2p: the peer's memory is mapped"},
     {NOT_MAPPED, "relay", PATH_STAGED, "staged: through host memory that both PEs map"},
     {MAPPED, "relay,weak", PATH_WEAK, "relay: for GPU memory only; weak: chosen by WEFT_PATH"},
     {MAPPED, "relay,^p2p", PATH_STAGED, "p2p: excluded by WEFT_PATH; staged: through"},
     {GPU_REFUSED, "p2p", NONE, "GPU memory"},
-    /* a proof that failed counts for that path alone; weak is never chosen automatically */
+    /* A failed path test excludes that path only. Path weak is never chosen automatically. */
     {P2P_FAILED, "", PATH_STAGED, "p2p: its path test failed; staged: through"},
     {P2P_FAILED, "^staged", NONE, "p2p: its path test failed; staged: excluded by WEFT_PATH"},
     {WEAK_FAILED, "", PATH_P2P, "mapped"},
@@ -156,7 +157,7 @@ static const struct row {
     {P2P_FAILED, "p2p,weak", PATH_WEAK, "p2p: its path test failed; weak: chosen by WEFT_PATH"},
     {WEAK_FAILED, "weak,p2p", PATH_P2P, "weak: its path test failed; p2p: chosen by WEFT_PATH"},
     {BOTH_FAILED, "p2p,weak", NONE, "WEFT_PATH allows no other"},
-    /* forced: only these, in this order */
+    /* forced: only these paths, in this order */
     {MAPPED, "p2p", PATH_P2P, "p2p: chosen by WEFT_PATH"},
     {MAPPED, "weak", PATH_WEAK, "weak: chosen by WEFT_PATH"},
     {MAPPED, "weak,p2p", PATH_WEAK, "weak: chosen"},
@@ -183,7 +184,7 @@ static const struct row {
     {FAR, "p2p,weak,slow", NONE, "WEFT_PATH allows no other"},
     {REFUSED, "weak", NONE, "weak: cuDeviceCanAccessPeer said no"},
     {NOT_MAPPED, "weak", NONE, "weak: "},
-    /* the own memory by plain copies, whatever is forced between PEs, unless that is excluded */
+    /* The own memory uses path self even if other paths are forced, unless self is excluded. */
     {OWN, "p2p", PATH_SELF, "the same PE"},
     {OWN, "weak", PATH_SELF, "the same PE"},
     {OWN, "weak,^self", PATH_WEAK, "self: excluded by WEFT_PATH; weak: "},
@@ -222,7 +223,7 @@ static void every_row(void **state)
     }
 }
 
-/* What is told of paths that are not taken. */
+/* The reason that is reported for each path that is not chosen. */
 static void why_of_each_path(void **state)
 {
     static const struct {
@@ -273,7 +274,7 @@ static void why_of_each_path(void **state)
     }
 }
 
-/* The same facts give the same choice, and leave no trace in the next one. */
+/* The same facts give the same choice, independent of the previous choice. */
 static void it_is_a_function(void **state)
 {
     (void)state;
@@ -296,7 +297,7 @@ static void it_is_a_function(void **state)
     }
 }
 
-/* A reason that is longer than its room is cut, and nothing behind it is written. */
+/* A reason longer than its buffer is cut, and nothing is written beyond the buffer. */
 static void long_evidence_is_cut(void **state)
 {
     (void)state;
@@ -319,8 +320,8 @@ static void long_evidence_is_cut(void **state)
         assert_int_equal(room.guard[i], 0x77);
 }
 
-/* However much is lacking for those that come before, why one is taken is there, and where it
- * begins. */
+/* The reason for the chosen path is kept, with the offset at which it begins, however long the
+ * reasons of the rejected paths are. */
 static void the_chosen_path_has_space(void **state)
 {
     (void)state;
@@ -408,7 +409,7 @@ static void parsing(void **state)
     }
 }
 
-/* Every path says what it lacks, whatever is asked of it. */
+/* Every path has a complete table of operations, and path none too. */
 static void every_path_has_its_table(void **state)
 {
     (void)state;
@@ -431,7 +432,8 @@ static void every_path_has_its_table(void **state)
     }
 }
 
-/* A peer that no path reaches: each operation names the pair, the memory, and why. */
+/* No path reaches the peer: each operation's message names the two PEs, the memory and the
+ * reason. */
 static void no_path_says_why(void **state)
 {
     (void)state;
@@ -463,7 +465,7 @@ static void no_path_says_why(void **state)
     SAYS(ops->put_signal(at, value, 8, at, 1, WEFT_SIGNAL_SET, false));
     assert_int_equal(ops->fence(NULL), WEFT_OK);
     assert_int_equal(ops->quiet(NULL), WEFT_OK);
-    /* GPU memory, before anybody has asked for any */
+    /* GPU memory before any was allocated */
     peer.kind = WEFT_GPU;
     assert_int_equal(ops->put(at, value, 8, false), WEFT_ERR_NO_PATH);
     assert_non_null(strstr(weft_last_error(), "GPU memory of PE 2 (that memory is not in use)"));

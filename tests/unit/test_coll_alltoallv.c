@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Alltoallv of host memory: blocks of any size go where their receivers say; one that does not fit
- * is refused and keeps no other from its place; what is missing or fails is reported to the other
- * members. */
+/* Alltoallv of host memory. Blocks of any size arrive at the offsets that their receivers choose. A
+ * block that does not fit is rejected, and all other blocks still arrive. An invalid argument or a
+ * failure is reported to the other members. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,14 +22,14 @@ static const struct layout layouts[] = {
 };
 
 static struct {
-    int null;           /* this argument of member 2 is NULL, 0 = none */
-    uint64_t less[PES]; /* what member 1 takes of each is less by so much */
-    uint64_t at[PES];   /* and lies there, 0 = anywhere */
-    char refused[256];  /* what the call of each says that sends too much */
+    int null;           /* the number of the argument of member 2 that is NULL; 0 = none */
+    uint64_t less[PES]; /* number of bytes by which member 1 expects less than each member sends */
+    uint64_t at[PES];   /* offset at which member 1 expects each block; 0 = the regular offset */
+    char refused[256];  /* message of the member whose call is rejected */
     bool arrived[PES];
 } test;
 
-/* From 7 to 1207 bytes, and none at one place. */
+/* Sizes between 7 and 1207 bytes, and one empty block. */
 static uint64_t bytes_of(int from, int to)
 {
     return from == 3 && to == 0 ? 0 : (uint64_t)(7 + 100 * from + 300 * to);
@@ -55,7 +55,7 @@ static char any_byte(int from, int to, uint64_t i)
     return (char)(i * 31 + (uint64_t)(from * 57 + to * 91) + (i >> 5));
 }
 
-/* Whether a block fits, so that it is sent. */
+/* Whether a block fits, and is therefore sent. */
 static bool fits(int from, int to)
 {
     uint64_t at = taken_at(from, to), most = taken(from, to);
@@ -121,8 +121,8 @@ static void blocks_go_where_their_receivers_say(void **state)
     }
 }
 
-/* Member 1 has no room for what the others send: one byte too little, or a place of which only a
- * part, or none, is within its memory. */
+/* Member 1 lacks space for a block: its size is too small by at least one byte, or the block lies
+ * partly or wholly outside its memory. */
 static void a_block_that_does_not_fit_keeps_no_other_from_its_place(void **state)
 {
     (void)state;

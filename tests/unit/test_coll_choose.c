@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The choice of a collective's way: what is taken at each size between H100, what each way takes at
- * most, and that every answer can be carried out. */
+/* The choice of a collective's algorithm: which algorithm is chosen at each size on H100, how many
+ * bytes each algorithm takes at most, and that the kernels can execute every choice. */
 #include "ops/coll/choose.h"
 
 #include "gpu/coll/kernels.h"
@@ -52,7 +52,7 @@ static void sizes(void **state)
         {COLL_REDUCESCATTER, 8, 8, COLL_ALGO_LL},
         {COLL_REDUCESCATTER, 8, 8 << 20, COLL_ALGO_SIMPLE},
         {COLL_REDUCE_TO, 4, 64 << 10, COLL_ALGO_LL},
-        {COLL_REDUCE_TO, 4, 64 << 20, COLL_ALGO_STAGED}, /* it has no direct way */
+        {COLL_REDUCE_TO, 4, 64 << 20, COLL_ALGO_STAGED}, /* it has no algorithm "simple" */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct coll_question q = ask(rows[i].what, rows[i].members, rows[i].bytes);
@@ -64,7 +64,7 @@ static void sizes(void **state)
     }
 }
 
-/* Between packets and stores, where they may be used. */
+/* LL128 is chosen between LL and simple, if LL128 has passed its test. */
 static void lines(void **state)
 {
     (void)state;
@@ -102,25 +102,26 @@ static void lines(void **state)
             print_error("row %zu: %s and not %s\n", i, coll_algorithm_name(choice.algorithm),
                         coll_algorithm_name(rows[i].way));
         assert_int_equal(choice.algorithm, rows[i].way);
-        q.strided = true; /* packets, stores or engines */
+        q.strided = true; /* only LL, simple or copy engines serve strided blocks */
         choice = coll_choose(&q, &coll_rates_built_in);
         assert_true(choice.algorithm != COLL_ALGO_LL128 &&
                     choice.algorithm != COLL_ALGO_TWO_SHOT_LL128);
     }
-    struct coll_question q = ask(COLL_FCOLLECT, 4, 16 << 10); /* not proven */
+    struct coll_question q = ask(COLL_FCOLLECT, 4, 16 << 10); /* LL128 not tested */
     q.forced = COLL_ALGO_LL128;
     assert_int_equal(coll_choose(&q, &coll_rates_built_in).algorithm, COLL_ALGO_LL);
     assert_true(coll_cost(&q, &coll_rates_built_in, COLL_ALGO_LL128) < 0);
     q.ll128 = true;
     q.bytes = 8;
     assert_int_equal(coll_choose(&q, &coll_rates_built_in).algorithm, COLL_ALGO_LL128);
-    q.bytes = 480 * 4; /* a warp for each piece, two in a block */
+    q.bytes = 480 * 4; /* one warp per fragment, two warps per block */
     struct coll_choice choice = coll_choose(&q, &coll_rates_built_in);
     assert_int_equal(choice.blocks, 2);
     assert_int_equal(choice.threads, 64);
 }
 
-/* Where destinations are out of the others' reach; and nowhere else, unasked. */
+/* Beyond the sizes of LL, algorithm "staged" is chosen if the members cannot reach each other's
+ * destinations. It is never chosen otherwise, except if forced. */
 static void scratch(void **state)
 {
     (void)state;
@@ -151,9 +152,9 @@ static void scratch(void **state)
             print_error("row %zu: %s and not %s\n", i, coll_algorithm_name(choice.algorithm),
                         coll_algorithm_name(rows[i].way));
         assert_int_equal(choice.algorithm, rows[i].way);
-        q.checked = true; /* it stands behind the comparison */
+        q.checked = true; /* staged also serves calls whose arguments the members compare first */
         assert_int_equal(coll_choose(&q, &coll_rates_built_in).algorithm, rows[i].way);
-        q.strided = rows[i].what == COLL_ALLTOALL; /* and takes elements that lie apart */
+        q.strided = rows[i].what == COLL_ALLTOALL; /* staged also serves strided elements */
         assert_int_equal(coll_choose(&q, &coll_rates_built_in).algorithm, rows[i].way);
     }
     static const struct {
@@ -166,27 +167,26 @@ static void scratch(void **state)
         struct coll_question q = ask(COLL_BROADCAST, broadcasts[i].members, broadcasts[i].bytes);
         q.forced = COLL_ALGO_STAGED;
         assert_int_equal(coll_choose(&q, &coll_rates_built_in).phases, broadcasts[i].phases);
-        q.forced = COLL_ALGO_AUTO; /* each link carries each byte once, behind two flags more than
-                                   straight stores */
+        /* Each link carries each byte once; the cost is two flags more than that of simple. */
+        q.forced = COLL_ALGO_AUTO;
         if (broadcasts[i].phases == 2)
             assert_true(coll_cost(&q, &coll_rates_built_in, COLL_ALGO_STAGED) <
                         1.5 * coll_cost(&q, &coll_rates_built_in, COLL_ALGO_SIMPLE));
     }
-    struct coll_rates slow =
-        coll_rates_built_in; /* what could be stored where it belongs stays with that */
+    struct coll_rates slow = coll_rates_built_in; /* simple is chosen if the members allow it */
     slow.spread_us = 1000;
     struct coll_question q = ask(COLL_BROADCAST, 4, 4 << 20);
     assert_true(coll_cost(&q, &slow, COLL_ALGO_STAGED) < coll_cost(&q, &slow, COLL_ALGO_LL));
     assert_true(coll_choose(&q, &slow).algorithm != COLL_ALGO_STAGED);
-    q = ask(COLL_FCOLLECT, 64, 1 << 20); /* slots of some size: fewer blocks */
+    q = ask(COLL_FCOLLECT, 64, 1 << 20); /* larger slots need fewer blocks */
     q.direct = false;
     q.set_bytes = COLL_NARROW_SET;
     q.forced = COLL_ALGO_STAGED;
     assert_int_equal(coll_choose(&q, &coll_rates_built_in).blocks, 2);
 }
 
-/* What a block of a collective through scratch relies on: slots in two halves that fit the sets,
- * and fewer steps than a number has room for. */
+/* Checks the assumptions of a block of a staged collective: the slots fit the two halves of the
+ * sets, and the number of steps fits the sequence number. */
 static void check_scratch(const struct coll_question *q, const struct coll_choice *choice,
                           uint64_t bytes)
 {
@@ -202,8 +202,8 @@ static void check_scratch(const struct coll_question *q, const struct coll_choic
     assert_true((1 + sliced) * steps + 2 < COLL_STEPS);
 }
 
-/* Where sizes are not known: as many blocks as leave slots of 4 KiB in scratch, 32 at most, and one
- * at least. */
+/* For unknown sizes, staged uses as many blocks as keep slots of at least 4 KiB: at least one and
+ * at most 32. */
 static void blocks_of_unknown_sizes(void **state)
 {
     (void)state;
@@ -226,10 +226,11 @@ static void blocks_of_unknown_sizes(void **state)
             q.most_blocks = 4;
             assert_true(coll_choose(&q, &coll_rates_built_in).blocks <= 4);
         }
-    assert_true(seen & 32 && seen & 2); /* of the table both ends and the middle */
+    /* The rows reached the largest and a small number of blocks. */
+    assert_true(seen & 32 && seen & 2);
 }
 
-/* No SM for collectives: whatever the size, but not where engines cannot serve. */
+/* With WEFT_COLL_SMS=0 copy engines serve all sizes, except for collectives that they cannot do. */
 static void no_sms(void **state)
 {
     (void)state;
@@ -262,7 +263,7 @@ static void no_sms(void **state)
     assert_int_equal(coll_choose(&q, &coll_rates_built_in).phases, 1);
 }
 
-/* What the kernels rely on, for every answer. */
+/* Checks the assumptions of the kernels for one choice. */
 static void check(const struct coll_question *q)
 {
     struct coll_choice choice = coll_choose(q, &coll_rates_built_in);
@@ -273,17 +274,18 @@ static void check(const struct coll_question *q)
     assert_true(choice.bytes == q->bytes || choice.bytes % 16 == 0);
     assert_true(choice.blocks >= 1);
     assert_true(choice.blocks <= (unsigned)(q->most_blocks ? q->most_blocks : 1));
-    assert_true((choice.blocks & (choice.blocks - 1)) == 0); /* tickets are shared out evenly */
+    /* A power of two, so that tickets are divided evenly. */
+    assert_true((choice.blocks & (choice.blocks - 1)) == 0);
     assert_true(choice.threads >= 32 && choice.threads <= 512 && choice.threads % 32 == 0);
     assert_true(choice.chunks < COLL_CHUNKS);
     assert_true(choice.us > 0);
-    if (choice.algorithm == COLL_ALGO_LL) /* a slot takes it */
+    if (choice.algorithm == COLL_ALGO_LL) /* the data fits a slot */
         assert_true(units * COLL_UNIT_WIRE <= q->set_bytes / n);
     if (choice.algorithm == COLL_ALGO_TWO_SHOT_LL) {
         assert_int_equal(q->what, COLL_REDUCE);
         assert_true((units + n - 1) / n * COLL_UNIT_WIRE <= q->set_bytes / (2 * n));
         uint64_t slice = (units + n - 1) / n;
-        assert_true(slice * (n - 1) < units); /* no slice is empty: all pairs exchange packets */
+        assert_true(slice * (n - 1) < units); /* no slice is empty, so all pairs exchange LL data */
     }
     if (choice.algorithm == COLL_ALGO_LL128)
         assert_true(pieces * COLL_PIECE_WIRE <= q->set_bytes / n);
@@ -295,7 +297,8 @@ static void check(const struct coll_question *q)
     if (choice.algorithm == COLL_ALGO_LL128 || choice.algorithm == COLL_ALGO_TWO_SHOT_LL128)
         assert_true(q->ll128 && !q->strided && choice.threads <= 256);
     if (choice.algorithm == COLL_ALGO_STAGED)
-        check_scratch(q, &choice, sized ? 1 : choice.bytes); /* of other sizes the kernel knows */
+        /* The kernel determines the slots of unknown sizes. */
+        check_scratch(q, &choice, sized ? 1 : choice.bytes);
     if (choice.algorithm == COLL_ALGO_SIMPLE || choice.algorithm == COLL_ALGO_ENGINES)
         assert_true(choice.bytes == q->bytes);
     assert_int_equal(choice.phases > 0, choice.algorithm == COLL_ALGO_ENGINES ||
@@ -304,7 +307,7 @@ static void check(const struct coll_question *q)
         assert_true(!q->strided && !q->checked);
     if (choice.algorithm == COLL_ALGO_ENGINES)
         assert_true(q->what < COLL_REDUCE && choice.threads >= (unsigned)n && choice.blocks == 1);
-    if (choice.phases == 2) /* slices of whole pages, none empty */
+    if (choice.phases == 2) /* slices are at least a page, and none is empty */
         assert_true(q->what == COLL_BROADCAST && q->bytes / (n - 1) >= 4096);
     if (sized)
         assert_int_equal(choice.algorithm, n == 1 || (q->direct && q->forced != COLL_ALGO_STAGED)
@@ -337,7 +340,8 @@ static void every_answer(void **state)
                 }
 }
 
-/* By the model a collective never gets slower with more blocks, nor quicker with more bytes. */
+/* By the cost model, more blocks never make a collective slower, and more bytes never make it
+ * faster. */
 static void costs(void **state)
 {
     (void)state;
@@ -354,7 +358,7 @@ static void costs(void **state)
         }
 }
 
-/* What is chosen, and what each way costs by the model, is what golden/coll_choose.txt says. */
+/* The choices, and the modelled cost of each algorithm, are equal to golden/coll_choose.txt. */
 static void as_written(void **state)
 {
     (void)state;
@@ -394,8 +398,8 @@ static void as_written(void **state)
     golden_is(GOLDEN, text);
 }
 
-/* Blocks and threads of each way where a unit, a piece, a warp, a block's share or a slice is just
- * full, or just not. */
+/* Blocks and threads of each algorithm at sizes where a unit, a fragment, a warp, a block's share
+ * or a slice is exactly full, or one byte short or over. */
 static void edges_as_written(void **state)
 {
     (void)state;
@@ -433,7 +437,7 @@ static void edges_as_written(void **state)
     golden_is(GOLDEN_EDGES, text);
 }
 
-/* Areas of teams lie one behind the other. */
+/* The areas of successive teams are adjacent. */
 static void areas(void **state)
 {
     (void)state;
@@ -442,7 +446,7 @@ static void areas(void **state)
         assert_int_equal(coll_area_offset(team + 1) - coll_area_offset(team),
                          sizeof(struct coll_area) + 4 * coll_set_bytes(team));
     assert_int_equal(sizeof(struct coll_area) % 128, 0);
-    assert_true(sizeof(struct coll_call) <= 4096); /* parameters of a kernel */
+    assert_true(sizeof(struct coll_call) <= 4096); /* limit of a kernel's parameters */
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives on GPU memory: when kernels serve a team, what its members agree on at the first
- * one, and limits of SMs. */
+/* Collectives on GPU memory: which teams kernels serve, what the members exchange at the first
+ * collective, and limits of SMs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -140,7 +140,7 @@ static void last_has_fewest_blocks(void *all, size_t bytes)
     struct sent *of = all;
     of[2].most_blocks = 2;
     of[2].number = 91;
-    of[3].most_blocks = 1; /* of no member */
+    of[3].most_blocks = 1; /* beyond the last member */
     of[3].number = 1000;
 }
 
@@ -218,7 +218,7 @@ static void all_members_must_have_it(void **state)
     bool pays = true;
     beneath.patch = first_makes_no_proofs;
     assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_OK);
-    assert_false(pays); /* the CPU's loads are quicker */
+    assert_false(pays); /* the CPU's loads are faster */
     assert_int_equal(beneath.proofs, 0);
     assert_false(coll_kernel_ll128(&team));
     free(team.coll);
@@ -262,7 +262,7 @@ static void last_has_other_rates(void *all, size_t bytes)
 static void one_saw_different_rates(void *all, size_t bytes)
 {
     (void)bytes;
-    ((struct sent *)all)[2].rates_agree = 1; /* no more than its own */
+    ((struct sent *)all)[2].rates_agree = 1; /* this member saw no other rates than its own */
     ((struct sent *)all)[3].rates = 5;
 }
 
@@ -433,7 +433,7 @@ static void the_first_member_that_fails_is_named(void **state)
     assert_non_null(strstr(base_last_error(), "PE 7 "));
     beneath.fails = CALL_EXCHANGE;
     assert_int_equal(coll_kernel_force(&team, COLL_ALGO_AUTO, 8), WEFT_ERR_SYSTEM);
-    beneath.fails = CALL_WATCH; /* its own failure says more */
+    beneath.fails = CALL_WATCH; /* the member's own failure has precedence */
     assert_int_equal(coll_kernel_force(&team, COLL_ALGO_AUTO, 8), WEFT_ERR_SYSTEM);
     assert_string_equal(base_last_error(), "call 3 failed");
     assert_null(team.coll);
@@ -506,7 +506,8 @@ static void a_limit_makes_ready_the_teams_that_kernels_serve(void **state)
     (void)state;
     beneath.not_direct = true;
     assert_int_equal(coll_kernel_limit(&team, 4), WEFT_OK);
-    assert_int_equal(beneath.exchanges, 1); /* that of the limit: all members fail or none */
+    /* The exchange of the limit. All members fail in it, or none does. */
+    assert_int_equal(beneath.exchanges, 1);
     assert_null(team.coll);
     beneath.not_direct = false;
     beneath.fails = CALL_READY;

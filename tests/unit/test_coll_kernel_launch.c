@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives on GPU memory: which kernel is launched with what arguments and in how many
- * rounds, and what is done when a call fails. */
+/* Collectives on GPU memory: which kernel is launched, with which arguments and in how many rounds,
+ * and the result if a call fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -359,7 +359,7 @@ static void copy_engines_may_make_streams_during_a_capture(void **state)
     beneath.fails = CALL_ENGINES;
     assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_ERR_SYSTEM);
     assert_int_equal(beneath.mode, 0);
-    /* A driver without the call. */
+    /* A driver without cuThreadExchangeStreamCaptureMode. */
     beneath.fails = CALL_NONE;
     gpu.cuda.ThreadExchangeStreamCaptureMode = NULL;
     beneath.mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -405,7 +405,7 @@ static void checking_mode_compares_members_first(void **state)
     assert_int_equal(check->call.header[COLL_HEADER_DETAIL], (uint64_t)6 << 32 | 7);
     assert_int_equal(check->call.header[COLL_HEADER_KIND] >> 24 & 0xffff, 0);
 
-    beneath.launches = 0; /* members have their own sizes */
+    beneath.launches = 0; /* the members have different sizes */
     ask = ask_of(COLL_COLLECT, GPU_HEAP, OWN_GPU, 48);
     assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
     assert_int_equal(check->call.header[COLL_HEADER_BYTES], 0);
@@ -448,7 +448,7 @@ static void the_host_waits_for_its_own_stream(void **state)
     assert_int_equal(coll_kernel_run(&team, &ask), WEFT_OK);
     assert_int_equal(beneath.launches, 1);
     assert_ptr_equal(beneath.launched[0].stream, gpu_coll.stream);
-    assert_ptr_equal(beneath.launched[0].call.counts, PLAIN); /* it is no alltoallv's */
+    assert_ptr_equal(beneath.launched[0].call.counts, PLAIN); /* only alltoallv copies the sizes */
     assert_int_equal(beneath.waits, 1);
     assert_int_equal(beneath.sizes, 0);
     assert_int_equal(beneath.exchanges, 1);

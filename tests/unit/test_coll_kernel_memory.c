@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives on GPU memory: which memory is accepted. */
+/* Collectives on GPU memory: which memory is accepted as source and destination. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,8 @@ static void memory_of_gpu_or_symmetric_memory_is_accepted(void **state)
         {COLL_REDUCE, end - 63, OWN_GPU, 64, -1, range, false, "argument dst"},
         {COLL_REDUCE, OWN_GPU, end - 63, 64, -1, range, false, "argument src"},
         {COLL_REDUCE, host_end - 64, OWN_GPU, 64, -1, WEFT_OK, true, NULL},
-        /* A member that is not the root uses one side of some only. */
+        /* A member that is not the root uses only the source or only the destination in some
+         * collectives. */
         {COLL_REDUCE_TO, PLAIN, OWN_GPU, 64, OTHER_MEMBER, WEFT_OK, false, NULL},
         {COLL_REDUCE_TO, PLAIN, OWN_GPU, 64, ME, address, false, "dst"},
         {COLL_REDUCE_TO, OWN_GPU, PLAIN, 64, OTHER_MEMBER, address, false, "src"},
@@ -66,7 +67,8 @@ static void memory_of_gpu_or_symmetric_memory_is_accepted(void **state)
         {COLL_REDUCESCATTER, OWN_GPU, end - 3 * 64, 64, -1, WEFT_OK, false, NULL},
         {COLL_REDUCESCATTER, OWN_GPU, end - 3 * 64 + 1, 64, -1, range, false, "argument src"},
         {COLL_BROADCAST, end - 64, OWN_GPU, 64, ME, WEFT_OK, false, NULL},
-        /* Both sides may be one where each thread reads what it overwrites, or lie apart. */
+        /* Source and destination may be equal if each thread reads what it overwrites; else they
+         * must be disjoint. */
         {COLL_REDUCE, OWN_GPU, OWN_GPU, 64, -1, WEFT_OK, false, NULL},
         {COLL_REDUCE, OWN_GPU, OWN_GPU + 64, 64, -1, WEFT_OK, false, NULL},
         {COLL_REDUCE, OWN_GPU + 64, OWN_GPU, 64, -1, WEFT_OK, false, NULL},
@@ -107,7 +109,7 @@ static void memory_of_gpu_or_symmetric_memory_is_accepted(void **state)
     }
 }
 
-/* Nothing is behind the last element. */
+/* Strided blocks end with their last element, without a gap after it. */
 static void gaps_of_strided_blocks_count(void **state)
 {
     (void)state;
@@ -125,7 +127,7 @@ static void gaps_of_strided_blocks_count(void **state)
         ask.src_stride = src_stride;
         assert_int_equal(coll_kernel_memory(&team, &ask, &host), i & 1 ? WEFT_ERR_RANGE : WEFT_OK);
     }
-    /* The wider stride decides whether all can be counted. */
+    /* The larger stride decides whether the size overflows. */
     for (int i = 0; i < 3; i++) {
         struct coll_request ask = ask_of(COLL_ALLTOALL, OWN_GPU, PINNED, 16);
         bool host;
@@ -137,7 +139,7 @@ static void gaps_of_strided_blocks_count(void **state)
     struct coll_request ask = ask_of(COLL_ALLTOALL, OWN_GPU, PINNED, 1);
     bool host;
     team.n = 2;
-    ask.bytes = SIZE_MAX / 4; /* the most of two members */
+    ask.bytes = SIZE_MAX / 4; /* the largest size for two members */
     assert_int_equal(coll_kernel_memory(&team, &ask, &host), WEFT_ERR_ARGUMENT);
     ask.bytes++;
     assert_int_equal(coll_kernel_memory(&team, &ask, &host), WEFT_ERR_RANGE);
@@ -151,14 +153,14 @@ static void sized_ones_have_memory_of_the_gpu(void **state)
         enum coll_what what;
         uintptr_t dst, src;
         uint64_t bytes, room;
-        int plain; /* which array is in plain memory, -1 = none; 4 and more: is null */
+        int plain; /* the array in plain memory, -1 = none; from 4 on: the array that is NULL */
         weft_status status;
         const char *words;
     } rows[] = {
         {COLL_COLLECT, GPU_HEAP, OWN_GPU, 64, 0, -1, WEFT_OK, NULL},
         {COLL_COLLECT, end - 64, OWN_GPU, 64, 0, -1, WEFT_OK, NULL},
         {COLL_COLLECT, end - 63, OWN_GPU, 64, 0, -1, WEFT_ERR_RANGE, "argument dst"},
-        {COLL_COLLECT, end - 1, PLAIN, 0, 0, -1, WEFT_OK, NULL}, /* this member has nothing */
+        {COLL_COLLECT, end - 1, PLAIN, 0, 0, -1, WEFT_OK, NULL}, /* this block is empty */
         {COLL_COLLECT, end, PLAIN, 0, 0, -1, WEFT_ERR_RANGE, "argument dst"},
         {COLL_COLLECT, HOST_HEAP, OWN_GPU, 64, 0, -1, WEFT_ERR_UNSUPPORTED,
          "symmetric host memory"},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Phases and packets between the members of a team, barrier and sync: who notifies whom in which
- * order, what is put where a mailbox cannot be stored to, and what members that call differently
- * are told. */
+/* Phases and packets between the members of a team, barrier and sync: the order in which members
+ * notify each other, the puts to mailboxes that cannot be stored to, and the errors of members
+ * whose calls differ. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 
 enum { PES = 16, MOST = 7, TO = 64 };
 
-static char calls[2048];  /* of what is beneath, one behind the other */
+static char calls[2048];  /* text of all calls of the fakes, in order */
 static const char *fails; /* the call that fails; NULL = none */
 static int left, locked_quiets;
 static bool job_failed_, others_may;
@@ -35,7 +35,7 @@ static struct {
     int root;
     uint64_t slot, bytes;
 } recorded;
-static uint64_t payload_of[PES]; /* what comes from member i */
+static uint64_t payload_of[PES]; /* payload of member i's packets */
 
 static __attribute__((format(printf, 2, 3))) weft_status called(const char *name,
                                                                 const char *format, ...)
@@ -118,7 +118,7 @@ weft_status __wrap_weft_put_signal_nbi(weft_ctx *ctx, void *dst, const void *src
     return signalled("put_signal_nbi", dst, bytes, signal, value, op, pe);
 }
 
-/* What is waited for comes with the second look. */
+/* The awaited value arrives at the second call. */
 weft_status __wrap_waiter_slow(struct waiter *waiter, uint64_t seen);
 weft_status __wrap_waiter_slow(struct waiter *waiter, uint64_t seen)
 {
@@ -240,7 +240,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* The calls since the last time, and the status. */
+/* Checks the status of a call and the text of the calls that it makes. */
 #define assert_calls(expected_status, heard, call)                                                 \
     do {                                                                                           \
         calls[0] = 0;                                                                              \
@@ -287,7 +287,7 @@ static void bytes_are_put_at_the_place_of_a_member(void **state)
     }
     fails = "put";
     assert_calls(WEFT_ERR_SYSTEM, "put 3 64 24; ", coll_put(&ops.team, 3, to, source, 24));
-    /* Into memory that is mapped. */
+    /* The memory is mapped. */
     pes[3] = 2;
     at[3] = &theirs[3];
     assert_calls(WEFT_OK, "", coll_put(&ops.team, 3, to, source, 24));
@@ -333,7 +333,7 @@ static void packets_of_odd_and_even_numbers_have_their_own_lines(void **state)
     assert_calls(WEFT_OK, "await 3 7; ", coll_packet_await(&ops.team, 3, 7, BOX_OP_SYNC, &got, 8));
     assert_int_equal(got, payload_of[3]);
     assert_int_equal(left, 1);
-    own[3].packet[0].sequence = 9; /* later than what is waited for */
+    own[3].packet[0].sequence = 9; /* newer than the awaited packet */
     memcpy(own[3].packet[0].payload, &value, 8);
     assert_calls(WEFT_OK, "", coll_packet_await(&ops.team, 3, 8, BOX_OP_SYNC, &got, 8));
     assert_int_equal(got, value);
@@ -408,7 +408,7 @@ static void sync_tells_others_round_by_round(void **state)
         team_of(rows[i].n, rows[i].me, rows[i].radix);
         ops.team.sequence = 0;
         assert_int_equal(weft_sync(&ops.team), WEFT_OK);
-        /* Without the fences. */
+        /* Leave out the fences. */
         char heard[512] = "";
         for (const char *at_call = calls; *at_call;) {
             const char *end = strstr(at_call, "; ") + 2;
@@ -465,7 +465,7 @@ static void the_leader_leaves_first(void **state)
     uint64_t phase;
     fails = NULL;
     assert_int_equal(coll_begin("f", &ops.team, BOX_OP_FCOLLECT, -1, 0, 0, &phase), WEFT_OK);
-    assert_int_equal(ops.team.leader, -1); /* any other collective cancels it */
+    assert_int_equal(ops.team.leader, -1); /* any other collective cancels the leader */
 }
 
 static void a_barrier_completes_all_contexts(void **state)

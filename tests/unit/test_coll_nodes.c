@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of teams over nodes: what arrives where, how many calls and bytes it takes between
- * members without common memory, and that a call that fails ends the member's part. */
+/* Collectives of teams that span nodes: the data that each member receives, the number of calls and
+ * bytes between members without shared memory, and that a failed call ends that member's part. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,8 +26,8 @@ static const struct layout layouts[] = {
 struct row {
     enum what what;
     int layout;
-    size_t bytes; /* of a block, or an element */
-    int root;     /* or stride of the destination */
+    size_t bytes; /* of a block or an element */
+    int root;     /* or the stride of the destination */
     size_t n;
     int calls; /* expected */
     size_t crossed;
@@ -40,7 +40,7 @@ static size_t bytes_of(int member)
     return row->what == COLLECT ? row->bytes * (size_t)((member + 3) % 4) / 2 : row->bytes;
 }
 
-/* What a member has there. */
+/* Source data of a member. */
 static const char *source_of(int member, size_t at)
 {
     static char pattern[(9 << 20) + MOST_MEMBERS * 4099];
@@ -76,7 +76,7 @@ static void fill(void)
         memset(members[i].heap + TO - GUARD, FILL, destination_bytes() + 2 * (size_t)GUARD);
 }
 
-/* What the destination of a member has to hold. */
+/* Computes the expected destination of a member. */
 static void expect(int me, unsigned char *to)
 {
     int n = layouts[row->layout].n;
@@ -93,7 +93,7 @@ static void expect(int me, unsigned char *to)
                source_of((int)(i / row->n), ((size_t)me * row->n + i % row->n) * 2 * bytes), bytes);
 }
 
-/* Whether all has arrived when the call returns; then the program changes its memory. */
+/* Whether all data has arrived when the call returns. Then the member overwrites its memory. */
 static bool has_arrived(int me)
 {
     static unsigned char expected[12 << 20];
@@ -115,7 +115,7 @@ static void body(int me)
     char *dst = m->heap + TO, *src = m->heap + FROM;
     weft_team *team = &m->team;
     if (!crowd.fails_at && !crowd.fails_wait)
-        memcpy(src, source_of(me, 0), source_bytes()); /* not before it calls */
+        memcpy(src, source_of(me, 0), source_bytes()); /* written just before the call */
     m->status = row->what == SYNC        ? weft_sync(team)
                 : row->what == BROADCAST ? weft_broadcast(team, dst, src, row->bytes, row->root)
                 : row->what == FCOLLECT  ? weft_fcollect(team, dst, src, row->bytes)
@@ -206,7 +206,7 @@ static void blocks_arrive_over_as_few_calls_as_may_be(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         row = &rows[i];
         crowd_begin(&layouts[row->layout]);
-        /* Small ones twice: what the first has left must not be taken for the second. */
+        /* Small ones run twice: data of the first run must not be taken for data of the second. */
         for (int again = 0; again < (row->bytes > 100000 ? 1 : 2); again++) {
             fill();
             crowd_run(body);

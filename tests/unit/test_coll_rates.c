@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file of rates: what is written is read; what is cut off, changed, of another version or
- * machine, or no number is refused in words and leaves the rates as they were; where the file lies;
- * and that the choice follows the rates. */
+/* The rates file. A written file is read back. A truncated or modified file, one of another version
+ * or machine, and invalid numbers are rejected with a reason, and the rates stay unchanged. Also
+ * tested: the location of the file, and the effect of the rates on the choice. */
 #include "ops/coll/rates.h"
 
 #include "base/config.h"
@@ -38,7 +38,7 @@ static void put(const char *words, size_t bytes)
     assert_int_equal(fclose(file), 0);
 }
 
-/* The file with `old` replaced, and the CRC that belongs to it. */
+/* Writes the file with `old` replaced by `new` and a matching CRC. */
 static void put_changed(const char *old, const char *new)
 {
     char changed[8192];
@@ -51,7 +51,7 @@ static void put_changed(const char *old, const char *new)
     put(changed, strlen(changed));
 }
 
-/* Nothing is taken over of what is refused. */
+/* Checks that the file is rejected and that the rates stay unchanged. */
 static void refused(const struct coll_machine *of, const char *words)
 {
     struct coll_rates rates = coll_rates_built_in;
@@ -59,7 +59,7 @@ static void refused(const struct coll_machine *of, const char *words)
     assert_int_equal(coll_rates_read(path, of, &rates, &when, NULL), WEFT_ERR_CONFIG);
     if (!strstr(base_last_error(), words))
         fail_msg("\"%s\" has no \"%s\"", base_last_error(), words);
-    if (access(path, F_OK) == 0) /* the name comes first */
+    if (access(path, F_OK) == 0) /* the message begins with the file's name */
         assert_memory_equal(base_last_error(), path, strlen(path));
     assert_non_null(strstr(base_last_error(), "weft bench coll --tune"));
     assert_memory_equal(&rates, &coll_rates_built_in, sizeof rates);
@@ -93,14 +93,14 @@ static void round_trip(void **state)
     struct coll_machine of;
     put(text, length);
     assert_int_equal(coll_rates_read(path, &machine, &rates, &when, &of), WEFT_OK);
-    assert_memory_equal(&rates, &written, sizeof rates); /* every bit of them */
+    assert_memory_equal(&rates, &written, sizeof rates); /* identical bits */
     assert_int_equal(coll_rates_hash(&rates), crc32c(0, &written, sizeof written));
     assert_int_not_equal(coll_rates_hash(&rates), coll_rates_hash(&coll_rates_built_in));
     assert_string_equal(when.date, "2026-11-23");
     assert_int_equal(when.pes, 4);
     assert_string_equal(of.gpu, "NVIDIA H200");
     assert_int_equal(coll_rates_read(path, NULL, &rates, &when, NULL), WEFT_OK);
-    DIR *list = opendir(folder); /* nothing is left beside it */
+    DIR *list = opendir(folder); /* no temporary file remains in the folder */
     int entries = 0;
     while (readdir(list))
         entries++;
@@ -108,7 +108,7 @@ static void round_trip(void **state)
     assert_int_equal(entries, 3);
 }
 
-/* At every length, and with every byte another. */
+/* The file truncated at every length, and with every single byte changed. */
 static void cut_or_changed(void **state)
 {
     (void)state;
@@ -133,10 +133,10 @@ static void cut_or_changed(void **state)
     refused(&machine, "cut off");
     text[length] = '\0';
     text[length] = '\0';
-    put(text, length + 1); /* the byte 0 behind it */
+    put(text, length + 1); /* with a zero byte appended */
     refused(&machine, "it is not a rates file");
     put(text, length - 1);
-    file = fopen(path, "a"); /* the CRC is right, the line is not */
+    file = fopen(path, "a"); /* the CRC is right, but its line has extra characters */
     fputs(" \n", file);
     fclose(file);
     refused(&machine, "cut off or was changed");
@@ -203,8 +203,8 @@ static void not_rates(void **state)
     assert_int_equal(when.pes, 1073741823);
 }
 
-/* What a fit of two times can come to is made fit to be kept; what is in its range stays to the
- * bit. */
+/* Invalid results of a fit of two times are replaced, so that the file can be read; valid values
+ * keep their bits. */
 static void mended(void **state)
 {
     (void)state;
@@ -213,7 +213,7 @@ static void mended(void **state)
         struct coll_rates rates = written, read = coll_rates_built_in;
         struct coll_measured when;
         rates.engines_gbps = wrong[i];
-        rates.one_trip_us = wrong[i] > 1e5 ? 1e5 : wrong[i]; /* its last value is in its range */
+        rates.one_trip_us = wrong[i] > 1e5 ? 1e5 : wrong[i]; /* the largest valid value */
         assert_int_equal(coll_rates_replace_invalid(&rates), wrong[i] > 1e5 ? 1 : 2);
         assert_true(rates.engines_gbps == coll_rates_built_in.engines_gbps);
         assert_true(rates.one_trip_us == (wrong[i] > 1e5 ? 1e5 : coll_rates_built_in.one_trip_us));
@@ -225,7 +225,7 @@ static void mended(void **state)
     }
 }
 
-/* A list of estimates that does not fit is cut off at the end of its room. */
+/* A list of estimates that does not fit its buffer is cut at the end of the buffer. */
 static void estimates_cut_off(void **state)
 {
     (void)state;
@@ -242,14 +242,14 @@ static void estimates_cut_off(void **state)
         for (size_t i = bytes; i < sizeof names; i++)
             assert_int_equal(names[i], '#');
     }
-    rates.estimates = UINT64_C(1) << COLL_RATE_COUNT; /* of no rate */
+    rates.estimates = UINT64_C(1) << COLL_RATE_COUNT; /* a bit without a rate */
     char names[64];
     coll_rates_estimates(&rates, ", ", names, sizeof names);
     assert_string_equal(names, "none");
 }
 
-/* Which rates were measured is part of them: in the file, in the hash, and of those that were
- * mended. */
+/* The rates record which of them are estimates: in the file, in the hash, and for rates that were
+ * replaced. */
 static void estimates(void **state)
 {
     (void)state;
@@ -304,7 +304,7 @@ static void where(void **state)
     assert_true(coll_rates_file(&machine, found, sizeof found));
     assert_non_null(strstr(found, "/weft/coll-rates-NVIDIA-H200-x4-13000"));
     coll_rates_find(&machine, &rates, &when, found, sizeof found, why, sizeof why);
-    assert_string_equal(found, ""); /* nothing is there, and nothing was asked for */
+    assert_string_equal(found, ""); /* there is no file and none was configured */
     assert_string_equal(why, "");
     assert_memory_equal(&rates, &coll_rates_built_in, sizeof rates);
     assert_true(coll_rates_file(&machine, found, sizeof found));
@@ -342,8 +342,8 @@ static int open_files(void)
     return count;
 }
 
-/* The name of the file is made of the folder of caches and of the machine's; one that
- * does not fit is none. */
+/* The name of the file consists of the cache folder and the machine's name. A name that does not
+ * fit its buffer is rejected. */
 static void names_of_files(void **state)
 {
     (void)state;
@@ -381,7 +381,7 @@ static void names_of_files(void **state)
     assert_non_null(strstr(found, odd.gpu));
     memset(longer, 'l', sizeof longer);
     longer[0] = '/';
-    longer[512 - sizeof "/weft"] = '\0'; /* the folder's name has 511 characters */
+    longer[512 - sizeof "/weft"] = '\0'; /* the name of the folder has 511 characters */
     setenv("XDG_CACHE_HOME", longer, 1);
     assert_true(coll_rates_file(&odd, found, sizeof found));
     strcat(longer, "l");
@@ -399,7 +399,7 @@ static void names_of_files(void **state)
     assert_string_equal(found, "");
     unsetenv("WEFT_COLL_RATES");
     config_reset();
-    setenv("XDG_CACHE_HOME", folder, 1); /* other files are no rates */
+    setenv("XDG_CACHE_HOME", folder, 1); /* an existing folder without a rates file */
     snprintf(wanted, sizeof wanted, "%s/weft", folder);
     assert_true(mkdir(wanted, 0700) == 0 || errno == EEXIST);
     int before = open_files();
@@ -409,7 +409,7 @@ static void names_of_files(void **state)
     unsetenv("XDG_CACHE_HOME");
 }
 
-/* What cannot be written is said, and nothing is left of it. */
+/* A failed write is reported, and leaves no file and no open descriptor. */
 static void not_written(void **state)
 {
     (void)state;
@@ -437,7 +437,7 @@ static void not_written(void **state)
         assert_int_equal(lstat(beside, &about), -1);
         assert_int_equal(lstat(to, &about), -1);
     }
-    snprintf(to, sizeof to, "%s/a/b", folder); /* a folder */
+    snprintf(to, sizeof to, "%s/a/b", folder); /* the target is a folder */
     snprintf(beside, sizeof beside, "%s%s", to, pid);
     assert_int_equal(coll_rates_write(to, &machine, &written, &measured), WEFT_ERR_SYSTEM);
     assert_int_equal(lstat(beside, &about), -1);
@@ -452,8 +452,8 @@ static void not_written(void **state)
     assert_int_equal(chdir(here), 0);
 }
 
-/* A fence that costs more moves the border to larger sizes, a link that is slower for packets to
- * smaller ones; more bytes for a block make fewer blocks. */
+/* A slower fence moves the limit of LL to larger sizes, and a slower link for LL moves it to
+ * smaller sizes. More bytes per block mean fewer blocks. */
 static void choice(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions of the host: the bits of the result in the order of the team whatever memory is shared
- * and however long the vector is, how many calls and bytes they take, and that a call that fails
- * ends the member's part. */
+/* Reductions by the host. The bits of the result are those of the team's order, independent of
+ * shared memory and of the vector's length. Also tested: the number of calls and bytes, and that a
+ * failed call ends that member's part. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,7 +59,7 @@ static bool is_each(void)
     return row->what >= EACH && row->what < ONE;
 }
 
-/* How many elements the source has. */
+/* Number of elements in the source. */
 static size_t source_n(void)
 {
     return is_each() ? row->n * (size_t)layouts[row->layout].n : row->n;
@@ -71,7 +71,7 @@ static double factor_of(int member)
     return weighted ? 0.25 * (member + 1) : scaled ? 0.75 : 1;
 }
 
-/* Sums of these depend on the order. */
+/* Sums of these values depend on the order. */
 static float any_real(int member, size_t i)
 {
     uint32_t x = ((uint32_t)i + 1) * 2654435761u + (uint32_t)member * 40503u * 65537u;
@@ -90,7 +90,7 @@ static void store(char *at, float real, int64_t whole)
     int32_t narrow = (int32_t)whole;
     uint32_t bits;
     memcpy(&bits, &real, 4);
-    bits += 0x7fff + (bits >> 16 & 1); /* to the nearest, ties to even */
+    bits += 0x7fff + (bits >> 16 & 1); /* round to nearest, ties to even */
     if (row->type == WEFT_INT32)
         memcpy(at, &narrow, 4);
     else if (row->type == WEFT_INT64)
@@ -106,7 +106,7 @@ static int64_t any_whole(int member, size_t i)
     return (int64_t)(i * 7919 + (size_t)member * 104729) % 1000003;
 }
 
-/* Element i of what all combine. */
+/* Computes element i of the reduction over all members. */
 static void expected(size_t i, char *at)
 {
     float sum = 0;
@@ -138,7 +138,8 @@ static void fill(void)
     }
 }
 
-/* What all combine; the program of a member changes its memory when its call returns. */
+/* Result of the reduction over all members. A member overwrites its memory when its call
+ * returns. */
 static char results[12 << 20];
 
 static bool has_arrived(int me)
@@ -167,7 +168,8 @@ static void body(int me)
     float factor = (float)factor_of(me);
     weft_type type = row->type;
     for (size_t k = 0; k < source_n() && !crowd.fails_at && !crowd.fails_wait; k++)
-        store(src + k * element(), any_real(me, k), any_whole(me, k)); /* not before it calls */
+        /* The source is written just before the call. */
+        store(src + k * element(), any_real(me, k), any_whole(me, k));
     switch (row->what) {
     case REDUCE:
         m->status = weft_reduce(team, dst, src, n, type, row->op);
@@ -303,7 +305,7 @@ static void results_have_the_bits_of_the_order_of_the_team(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         row = &rows[i];
         crowd_begin(&layouts[row->layout]);
-        /* Small ones twice: what the first has left must not be taken for the second. */
+        /* Small ones run twice: data of the first run must not be taken for data of the second. */
         for (int again = 0; again < (row->n > 10000 ? 1 : 2); again++) {
             fill();
             for (size_t k = 0; k < source_n(); k++)
@@ -360,15 +362,14 @@ static void a_member_without_memory_says_so(void **state)
         if (!crowd.refused)
             continue;
         assert_int_equal(members[1].status, WEFT_ERR_NO_MEMORY);
-        assert_int_equal(members[1].reported, 1); /* the others hear of it */
+        assert_int_equal(members[1].reported, 1); /* the failure is reported to the other members */
     }
 }
 
-/* Arguments of a call on 10 elements (40 bytes; for EACH the source has 120) of which one is
- * wrong. */
+/* Calls on 10 elements (40 bytes; for EACH the source has 120 bytes) with one wrong argument. */
 static const struct wrong {
     enum what what;
-    int to, from; /* behind the beginning of the heap; below 0: behind its end */
+    int to, from; /* offset from the start of the heap; negative: from its end */
     size_t n;
     int root;
     weft_status status;

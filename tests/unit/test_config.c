@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The configuration table: values, suffixes, refusal of unknown names and bad values. */
+/* The configuration table: values and suffixes are parsed; unknown names and bad values are
+ * rejected. */
 #include "base/config.h"
 #include "base/cpus.h"
 
@@ -13,7 +14,7 @@
 
 #include <cmocka.h>
 
-/* As glibc's: nothing in a program that runs with the rights of another. */
+/* As glibc's: returns NULL in a privileged (setuid) program. */
 static int privileged;
 char *__wrap_secure_getenv(const char *name);
 
@@ -47,15 +48,15 @@ static void sizes_take_suffixes(void **state)
     assert_false(config_parse_size("99999999999T", &bytes));
 }
 
-/* Finding A21: as in a program whose locale has a decimal comma. */
+/* Finding A21: strtod() in a program whose locale has a decimal comma. */
 double __wrap_strtod(const char *text, char **end);
 double __wrap_strtod(const char *text, char **end)
 {
     return (double)strtol(text, end, 10);
 }
 
-/* Finding A21: a kernel of 2048 CPUs, which refuses smaller sets; this thread may run on two of
- * them. */
+/* Finding A21: a kernel with 2048 CPUs, which rejects smaller sets. This thread may run on two
+ * CPUs. */
 int __wrap_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set);
 int __wrap_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
 {
@@ -132,7 +133,7 @@ static void environment_wins_over_default(void **state)
     assert_int_equal(config_check(), WEFT_OK);
 }
 
-/* Finding A23. */
+/* Finding A23: variables that name a library are ignored in a privileged program. */
 static void no_library_is_named_to_a_privileged_program(void **state)
 {
     setenv("WEFT_HCA_LIB", "/tmp/somewhere", 1);

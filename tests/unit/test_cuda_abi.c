@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Our own declarations of the CUDA driver say what <cuda.h> says. */
+/* Weft's declarations of the CUDA driver are equal to those of <cuda.h>. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loading foreign libraries: what is said when one is absent or too old, and HMAC-SHA256 by either
- * library against the vectors of RFC 4231. dlopen is wrapped by the linker, so that libraries can
- * be absent at will; each case of the second kind is a process of its own, because what was loaded
- * stays. */
+/* Loading of foreign libraries: the message if a library is absent or too old, and HMAC-SHA256 by
+ * both libraries with the vectors of RFC 4231. The linker wraps dlopen(), so that the test can hide
+ * libraries. Each HMAC case runs in its own process, because a loaded library stays loaded. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -168,7 +167,7 @@ static int by_none(void)
 {
     const struct crypto_driver *crypto;
     no_openssl = no_sodium = true;
-    for (int i = 0; i < 2; i++) /* it is looked for again */
+    for (int i = 0; i < 2; i++) /* a failed load is tried again */
         if (crypto_load(&crypto) != WEFT_ERR_UNSUPPORTED ||
             !strstr(weft_last_error(), "libcrypto.so.3 (") ||
             !strstr(weft_last_error(), "libsodium.so.26 (") ||
@@ -203,7 +202,8 @@ static void own(int number)
     (void)number;
 }
 
-/* A library that takes signals when it is loaded: the program has them again. */
+/* A library that installs signal handlers when it is loaded: the program's handlers are
+ * restored. */
 static void signals_stay(void **state)
 {
     const char *const names[] = {"libm.so.6", NULL};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* struct epoch: alone, and by threads that give operations and complete them at once. */
+/* struct epoch, in one thread, and in threads that give and complete operations concurrently. */
 #include "base/epoch.h"
 
 #include <pthread.h>
@@ -21,8 +21,8 @@ static void counts(void **state)
     assert_int_equal(epoch_give(&e), 1);
     assert_true(epoch_is_open(&e, &upto));
     assert_int_equal(upto, 2);
-    /* What is given while the work is done stays open; a quiet that began earlier closes less and
-     * takes nothing back. */
+    /* Operations given during the work stay open. An older quiet closes fewer operations and
+     * reopens none. */
     epoch_give(&e);
     assert_true(epoch_is_open(&e, &later));
     epoch_close(&e, upto);
@@ -33,8 +33,8 @@ static void counts(void **state)
     assert_false(epoch_is_open(&e, &later));
 }
 
-/* Each giver stores, gives, and quiets. Completing is copying what all have stored: behind its
- * quiet a giver finds its own stores copied, whoever did it. */
+/* Each giver stores, gives and quiets. Completing copies the values that all givers have stored.
+ * After its quiet, a giver finds its own stores copied, no matter which thread copied them. */
 static struct epoch shared;
 static _Atomic uint64_t stored[GIVERS], copied[GIVERS];
 static _Atomic unsigned wrong;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests for the adapter, byte by byte as rdma-core's own structures have them, also over the end
- * of the ring; and the queue: many threads give requests at once, and a consumer that is as strict
- * as an adapter could be sees each of them once, whole, in order, behind a doorbell that never goes
- * back. */
+/* Work requests for the adapter are equal, byte by byte, to rdma-core's own structures, also across
+ * the end of the ring. The queue: many threads post requests at once. A strict consumer sees each
+ * request once, complete and in order, after a doorbell that never goes back. */
 #include <weft/device/gda_queue.h>
 
 #include <endian.h>
@@ -24,7 +23,7 @@ static struct weft_dev_gda_ring ring;
 static const struct weft_dev_gda_place remote = {0x1122334455667788u, 0x99aabbcc};
 static const struct weft_dev_gda_place local = {0x0102030405060708u, 0x0a0b0c0d};
 
-/* What the ring holds from block `index` on, in one piece. */
+/* Copies the ring's content from block `index` on into contiguous memory. */
 static const char *make_request(uint64_t index, size_t bytes)
 {
     static _Alignas(64) char copy[16 * WEFT_DEV_GDA_BLOCK];
@@ -63,8 +62,8 @@ static void a_move(void **state)
     }
 }
 
-/* Of each size: the head's length and what stands in the data's place, over the end of the ring
- * too. */
+/* Inline data of each size: the length in the header and the position of the data, also across the
+ * end of the ring. */
 static void inline_data(void **state)
 {
     (void)state;
@@ -93,8 +92,8 @@ static void inline_data(void **state)
 
 /* ------------------------------------------------------------------------------------- atomics */
 
-/* What the adapter makes of a masked request, from its description: bits of an addition do not
- * carry over the boundary; of a swap only those under the mask are compared, and stored. */
+/* Emulates the adapter's result of a masked request, from its specification. Bits of an addition do
+ * not carry over a field boundary. A swap compares and stores only the bits under the mask. */
 static uint64_t carried_out(const char *request, unsigned width, uint64_t old, uint64_t all)
 {
     const struct mlx5_wqe_ctrl_seg *control = (const void *)request;
@@ -194,7 +193,7 @@ static void completions(void **state)
     struct mlx5_cqe64 *entry = (void *)cqe;
     memset(cqe, 0xff, sizeof cqe);
     assert_true(weft_dev_gda_look(&q) == 0);
-    /* The index has 16 bits; the count goes on. */
+    /* The adapter's index has 16 bits; the queue's count continues beyond them. */
     uint64_t end = 0;
     for (int round = 0; round < 5000; round++) {
         end += 1 + (uint64_t)round * 37 % 128;
@@ -211,7 +210,7 @@ static void completions(void **state)
     assert_true(q.done == end);
 }
 
-/* A queue with a gap has no room and nothing complete any more, whatever the adapter says. */
+/* A queue with a gap never again has space or completions, whatever the adapter reports. */
 static void given_up(void **state)
 {
     (void)state;
@@ -254,8 +253,8 @@ static uint64_t bell_index(void)
     return be32toh((uint32_t)seen) >> 8 & 0xffff;
 }
 
-/* Reads requests up to each doorbell, poisons them and completes: `seen` per giver counts its
- * own. */
+/* The adapter's part: reads requests up to each doorbell, overwrites them and completes them.
+ * `seen` counts the requests of each giver. */
 static void *consume(void *argument)
 {
     uint64_t *seen = argument, taken = start;
@@ -265,7 +264,7 @@ static void *consume(void *argument)
             sched_yield();
             continue;
         }
-        wrong += fresh > DEPTH; /* it went back, or beyond the ring */
+        wrong += fresh > DEPTH; /* the doorbell went back, or beyond the ring */
         uint32_t told = be32toh(__atomic_load_n(&record, __ATOMIC_RELAXED));
         wrong += ((told - taken) & 0xffff) < fresh;
         for (uint64_t i = 0; i < fresh; i++) {
@@ -303,14 +302,14 @@ static void *give_many(void *argument)
             memcpy(weft_dev_gda_at(&queue.ring, base + i, 40), what, sizeof what);
         }
         if (round % 64 == who)
-            sched_yield(); /* others come to publish before */
+            sched_yield(); /* lets other threads publish first */
         weft_dev_gda_publish(&queue, &queue.ring, base, base + n, weft_dev_gda_ahead(turns));
     }
     finished++;
     return (void *)(uintptr_t)given;
 }
 
-/* Of a queue that has carried `start` blocks. */
+/* Runs the threads on a queue that has already carried `from` blocks. */
 static void give_from(uint64_t from)
 {
     pthread_t consumer, givers[GIVERS];
@@ -346,7 +345,7 @@ static void give_from(uint64_t from)
         assert_int_equal(marks[i], 0);
 }
 
-/* A new queue, and one whose counts of 32 bits come round. */
+/* A new queue, and one whose 32-bit counters wrap around. */
 static void many_givers(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The commands by which path gda makes and connects queues of an adapter, bit by bit: every field
- * has its place in the command (mlx5_ifc of the Linux kernel) and all other bits are zero. What the
- * adapter refuses is told in words. */
+/* The commands by which path gda makes and connects an adapter's queues, bit by bit. Every field is
+ * at its position in the command (mlx5_ifc of the Linux kernel), and all other bits are zero.
+ * Errors of the adapter are reported in words. */
 #include "path/gda/gda.h"
 
 #include "base/status.h"
@@ -17,15 +17,15 @@
 
 enum { COMMAND_BYTES = 272, ANSWER_BYTES = 16, PD = 0x345678, NUMBER = 0xabcdef };
 
-/* Bits beyond the 24 of a number are left out: what is beside it in a word does not change. */
+/* Bits above the 24 bits of a number. They must not change the neighbouring field of the word. */
 #define BEYOND 0xff000000u
 
-/* What has been sent, and what is answered. */
+/* The commands that were sent, and the replies. */
 static struct {
     unsigned char bytes[COMMAND_BYTES];
 } sent[4];
-static int commands, fails_at; /* 0: none fails */
-static int error;              /* that it fails with; 0: without one */
+static int commands, fails_at; /* number of the command that fails; 0 = none */
+static int error;              /* errno of the failure; 0 = unchanged */
 static unsigned char capabilities[2][16 + 4096];
 static unsigned char vport[16 + 512];
 
@@ -35,7 +35,8 @@ static void set(unsigned char *at, uint32_t value)
     memcpy(at, &value, sizeof value);
 }
 
-/* Number, or status and syndrome, of an object that is made or changed. */
+/* Records a command that makes or changes an object. The reply is the object's number, or status
+ * and syndrome. */
 static bool take(const void *in, size_t count, void *out, size_t room)
 {
     assert_int_equal(count, COMMAND_BYTES);
@@ -69,7 +70,7 @@ static int modify(struct mlx5dv_devx_obj *of, const void *in, size_t count, void
     return take(in, count, out, room) ? 0 : EREMOTEIO;
 }
 
-/* Questions: of capabilities by their group, and of the port. */
+/* Replies to queries: of a group of capabilities, or of the port. */
 static int ask(struct ibv_context *context, const void *in, size_t count, void *out, size_t room)
 {
     uint32_t words[4];
@@ -122,7 +123,7 @@ static int setup(void **state)
     return 0;
 }
 
-/* `bits` bits of the big-endian word at `at`, from bit `shift` on. */
+/* A field of `bits` bits in the big-endian word at `at`, starting at bit `shift`. */
 struct bits {
     int at, shift, bits;
     uint32_t value;
@@ -197,7 +198,7 @@ static void connected_over_infiniband(void **state)
     CHECK(2, {0x0, 16, 16, 0x504}, {0x8, 0, 24, 0x135791}, {0x88, 21, 3, 5}, {0x88, 16, 3, 7},
           {0x88, 13, 3, 7}, {0x38, 27, 5, 20}, {0x54, 16, 8, 1}, {0x90, 0, 24, 0x918273});
     commands = 0;
-    peer.mtu = 3; /* the smaller one of both ends */
+    peer.mtu = 3; /* the smaller MTU of the two ends */
     assert_int_equal(gda_connect_qp(&link_, &ends, &peer), WEFT_OK);
     assert_int_equal(sent[1].bytes[0x20], 3 << 5 | 30);
 }
@@ -205,7 +206,7 @@ static void connected_over_infiniband(void **state)
 static void connected_over_ethernet(void **state)
 {
     const struct gda_address peer = {
-        .lid = 0xbeef, /* of no use there */
+        .lid = 0xbeef, /* unused over Ethernet */
         .mtu = 4,
         .ethernet = 1,
         .gid = {0xfe, 0x80, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14},
@@ -222,7 +223,7 @@ static void connected_over_ethernet(void **state)
           {0x50, 0, 16, 0xc123}, {0x54, 0, 16, 0x0221}, {0x58, 0, 32, 0x32435465});
 }
 
-/* A refusal ends the connection, and says which command it was. */
+/* A failed command ends the connection, and the message names the command. */
 static void refusals(void **state)
 {
     static const char *const names[] = {"RST2INIT_QP", "INIT2RTR_QP", "RTR2RTS_QP"};
@@ -254,7 +255,7 @@ static void refusals(void **state)
     assert_string_equal(base_last_error(), "path gda: mlx5_3 rejected CREATE_QP: Remote I/O error, "
                                            "status 0x3, syndrome 0x89abcdef");
     assert_int_equal(number, 77);
-    error = 0; /* an error of before is not told as its own */
+    error = 0; /* an earlier errno is not reported */
     for (int i = 0; i < 3; i++) {
         commands = 0;
         errno = EPERM;
@@ -267,7 +268,7 @@ static void refusals(void **state)
     }
 }
 
-/* What an adapter cannot do, behind what is said of it already. */
+/* Capabilities that an adapter lacks are appended to the text. */
 static void what_an_adapter_lacks(void **state)
 {
     static const struct {
@@ -276,7 +277,7 @@ static void what_an_adapter_lacks(void **state)
         const char *before, *lacks;
     } rows[] = {
         {1, 0xf, 0xc, 0, "", ""},
-        {0xfffffff1, 0xffff, 0xffff, 0, "", ""}, /* neighbours of the fields */
+        {0xfffffff1, 0xffff, 0xffff, 0, "", ""}, /* the bits next to the fields are set */
         {0x10, 0xf, 0xc, 0, "", "completions of version 1"},
         {3, 0xf, 0xc, 0, "", "completions of version 1"},
         {1, 0xe, 0xc, 0, "", "masked atomics"},
@@ -304,7 +305,7 @@ static void what_an_adapter_lacks(void **state)
     }
 }
 
-/* A mask of service levels in the low half of a word, of which level 0 counts. */
+/* A mask of service levels in the low half of a word; only level 0 counts. */
 static void networks_that_reorder(void **state)
 {
     static const struct {
@@ -322,7 +323,7 @@ static void networks_that_reorder(void **state)
         assert_int_equal(commands, 1);
     }
     setup(state);
-    fails_at = 1; /* it may, where that is not told */
+    fails_at = 1; /* if the query fails, the network is assumed to reorder */
     assert_true(gda_may_reorder(&adapter));
 }
 

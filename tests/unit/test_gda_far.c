@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host waits for a queue of path gda that is in GPU memory, of which it sees copies of the one
- * completion entry: until all that it waits for is complete, and no longer than until the queue
- * fails. No device code runs here, so the GPU's copies are written by the test. */
+/* The host waits for a queue of path gda that is in GPU memory. It copies the completion entry from
+ * the GPU until all operations are complete or the queue fails. No device code runs here: the test
+ * writes the entries. */
 #include "gpu/gpu.h"
 #include "path/gda/gda.h"
 
@@ -16,7 +16,8 @@ enum { EACH = 2, QUEUE = 3, STEPS_MOST = 8 };
 weft_status __wrap_gpu_copy(struct gpu *gpu, unsigned lane, void *dst, const void *src,
                             size_t bytes, enum gpu_copy_mode manner);
 
-static uint64_t entries[STEPS_MOST][2]; /* what is seen, look by look; the last word tells */
+/* The entry at each copy; its last word holds opcode and index. */
+static uint64_t entries[STEPS_MOST][2];
 static int looks, steps, ends, fails_at, copy_fails_at;
 static uint64_t page[2];
 
@@ -41,8 +42,8 @@ static void end(struct path_wait *wait)
     ends++;
 }
 
-/* The last word of an entry: opcode in the highest four bits, the index above the lower half, its
- * high byte first. */
+/* Makes the last word of an entry: the opcode in the highest four bits, and the index from bit 32
+ * on, high byte first. */
 static uint64_t entry(unsigned opcode, unsigned index)
 {
     return (uint64_t)opcode << 60 | (uint64_t)(index & 0xff) << 40 | (uint64_t)(index >> 8) << 32;
@@ -74,7 +75,7 @@ static void until_all_is_complete(void **state)
     entries[3][1] = entry(WEFT_DEV_GDA_CQE_OK, 9);
     assert_int_equal(await(0, 10), WEFT_OK);
     assert_int_equal(looks, 4);
-    /* Beyond the 16 bits of the index. */
+    /* The index wraps around after 16 bits. */
     for (int i = 0; i < 3; i++)
         entries[i][1] = entry(WEFT_DEV_GDA_CQE_OK, i < 2 ? 65535 : 1);
     assert_int_equal(await(65530, 65538), WEFT_OK);
@@ -103,7 +104,7 @@ static void until_the_wait_ends(void **state)
     assert_int_equal(looks, 2);
 }
 
-/* A copy that fails ends the wait, even where it brings what was waited for. */
+/* A failed copy ends the wait, even if it delivers the awaited entry. */
 static void until_the_gpu_fails(void **state)
 {
     fails_at = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gets of the host into GPU memory over path gda, which quiet has to flush, where several threads
- * use one context (finding A7 for src/path/gda/gda.c). The schedules are forced: what another
- * thread does happens from within a flush. No adapter runs: the test writes the completion. */
+/* Gets of the host into GPU memory over path gda need a flush in quiet, also if several threads use
+ * one context (finding A7 for src/path/gda/gda.c). The test forces the schedules: the actions of
+ * another thread happen inside a flush. No adapter runs: the test writes the completion. */
 #include "gpu/gpu.h"
 #include "path/gda/gda.h"
 
@@ -17,7 +17,7 @@ weft_status __wrap_gpu_flush_nic_writes(struct gpu *gpu);
 
 enum { DEPTH = 128, UNIT_BITS = 12, UNITS = 4 };
 
-static _Alignas(4096) char window[UNITS << UNIT_BITS]; /* "GPU memory" of this PE */
+static _Alignas(4096) char window[UNITS << UNIT_BITS]; /* emulates this PE's GPU memory */
 static unsigned flushes;
 static void (*meanwhile)(void);
 
@@ -95,7 +95,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* The adapter has carried out the first `count` requests. */
+/* Marks the first `count` requests as completed by the adapter. */
 static void complete(unsigned count)
 {
     unsigned index = count - 1;
@@ -144,8 +144,8 @@ static void a_second_quiet_does_not_return_before_the_flush(void **state)
     assert_int_equal(seen_by_other, 1);
 }
 
-/* The get of another thread is still under way while this one's, which blocks, flushes: its own
- * quiet flushes again. */
+/* The nonblocking get of another thread is still in progress while this thread's blocking get
+ * flushes. The quiet of the other thread flushes again. */
 static void a_blocking_get_leaves_the_others_open(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory over path gda: how it is registered, which keys PE 1 of two tells and takes, its
- * queues in GPU memory and the tables that device code reads. Host memory stands for the GPU's, and
- * no adapter runs. */
+/* GPU memory over path gda: its registration, the keys that PE 1 of two exchanges, queues in GPU
+ * memory, and the tables that device code reads. Host memory emulates GPU memory, and no adapter
+ * runs. */
 #include "gpu/gpu.h"
 #include "path/gda/gda.h"
 #include "unit/own_memory.h"
@@ -39,7 +39,8 @@ enum {
 
 /* ------------------------------------------------------------------------------------- the GPU */
 
-static int calls, fails_at; /* of the library and of the GPU, in this PE's preparations */
+/* Calls of the library and of the GPU by this PE; the number of the call that fails. */
+static int calls, fails_at;
 static bool fails(void)
 {
     if (++calls != fails_at)
@@ -154,10 +155,10 @@ enum gpu_place __wrap_gpu_place_of(struct gpu *gpu, const void *address)
     return doorbells_of_device ? GPU_PLACE_DEVICE : GPU_PLACE_PINNED;
 }
 
-/* ---------------------------------------------------------- what pins, doorbells and threads do */
+/* ------------------------------------------------------------------ pinning, doorbells, threads */
 
 static int pinned, bells, refused_from;
-static uintptr_t moved; /* memory of the host is seen so far away */
+static uintptr_t moved; /* distance between the host's and the GPU's address of host memory */
 static enum gpu_register_kind kind;
 
 weft_status __wrap_gpu_pin_range(struct gpu *gpu, void *address, size_t bytes);
@@ -351,7 +352,7 @@ weft_status __wrap_gda_create_queue(struct gda *gda, struct gda_qp *link,
 {
     (void)gda;
     for (size_t i = at->completions; i < at->page; i++)
-        assert_int_equal((unsigned char)area[i], 0xff); /* no entry is there yet */
+        assert_int_equal((unsigned char)area[i], 0xff); /* no completion entry is valid yet */
     assert_int_equal(area[at->page], 0);
     if (fails())
         return base_fail(WEFT_ERR_SYSTEM, "no queue");
@@ -446,7 +447,7 @@ static uint64_t seeds[PES] = {5, 77}, host_bases[PES * SEG_COUNT];
 static uint32_t host_local[ADAPTERS * CHUNKS], host_remote[2 * ADAPTERS * PES * CHUNKS];
 _Alignas(GDA_PAGE) static char area[COUNT * GDA_PAGE];
 
-/* Queues in GPU memory, in tests that are of the keys alone. */
+/* Queues in GPU memory; NONE or FAKE in tests of the keys alone. */
 static enum { NONE, FAKE, REAL } far_queues;
 static struct gda_gpu_queues fake_far;
 weft_status __real_gda_open_gpu_queues(struct gda *of, char *lacks, size_t bytes);
@@ -543,7 +544,7 @@ static int setup(void **state)
     for (int i = 0; i < COUNT; i++) {
         queues[i].ring.record = (uint32_t *)(void *)(area + i * GDA_PAGE + 4);
         queues[i].ring.doorbell = &registers[i];
-        queues[i].done = 9; /* of the host */
+        queues[i].done = 9; /* of the host's queue */
         links[i].adapter = &adapters.one[i % EACH % ADAPTERS];
     }
     for (uint32_t i = 0; i < ADAPTERS * CHUNKS; i++)
@@ -557,7 +558,7 @@ static int setup(void **state)
     return 0;
 }
 
-/* All is closed, and nothing is left open. */
+/* Closes everything and checks that nothing is left. */
 static void end(void)
 {
     gda_close_cuda(&gda);
@@ -574,7 +575,7 @@ static void end(void)
 
 /* ----------------------------------------------------------------------------------------- keys */
 
-/* The key of a region is that of each of its units, and of no other. */
+/* All units of a region have its key, and no other unit has a key. */
 static void allocations_have_keys(void **state)
 {
     static const int region_of[UNITS] = {0, 0, -1, 1, -1, -1, -1, -1};
@@ -610,7 +611,7 @@ static void allocations_have_keys(void **state)
                                  e < 0 ? 0 : htobe32(data->mr.lkey));
                 assert_int_equal(made_gpu->remote_keys[here], e < 0 ? 0 : htobe32(strict->mr.rkey));
                 assert_int_equal(made_gpu->data_keys[here], e < 0 ? 0 : htobe32(data->mr.rkey));
-                /* Without a second key the other PE tells the first one twice. */
+                /* A PE without a second key sends the first key twice. */
                 if (relaxed)
                     assert_int_equal(made_gpu->remote_keys[there], e < 0 ? 0 : their_key(e, 0, a));
                 assert_int_equal(made_gpu->data_keys[there], e < 0 ? 0 : their_key(e, 1, a));
@@ -619,8 +620,8 @@ static void allocations_have_keys(void **state)
     }
 }
 
-/* What is there already is not registered again; what has gone loses its keys; what comes gets
- * them. */
+/* Regions that are registered are kept. Freed allocations lose their keys, and new allocations get
+ * keys. */
 static void allocations_come_and_go(void **state)
 {
     (void)state;
@@ -637,7 +638,7 @@ static void allocations_come_and_go(void **state)
         for (int unit = 0; unit < UNITS; unit++)
             assert_int_equal(gda.gpu->local_keys[a * UNITS + unit] != 0,
                              unit == 3 || unit == 6 || unit == 7);
-    extents[0].bytes = 2 * UNIT; /* at the same place, and longer */
+    extents[0].bytes = 2 * UNIT; /* at the same address, but longer */
     assert_int_equal(begin(), WEFT_OK);
     assert_int_equal(region_count, 8);
     assert_int_equal(live_regions, 4);
@@ -713,7 +714,7 @@ static void registered_by_address(void **state)
     end();
 }
 
-/* One registration fails, whichever it is: the memory has no keys. */
+/* Each registration fails once: then the GPU memory has no keys. */
 static void every_registration_fails(void **state)
 {
     for (int i = 1; i <= 2 * 2 * ADAPTERS; i++) {
@@ -727,8 +728,8 @@ static void every_registration_fails(void **state)
     }
 }
 
-/* Whatever private memory is missing: the PE says so, or has its queues elsewhere, and gives back
- * the rest. */
+/* Each allocation fails once: the PE reports it, or puts its queues elsewhere, and frees
+ * everything. */
 static void memory_is_missing(void **state)
 {
     for (int way = 0; way < 2; way++)
@@ -752,7 +753,7 @@ static void memory_is_missing(void **state)
         }
 }
 
-/* In what order the GPU sees what adapters write. */
+/* Whether the GPU needs a flush to see the adapters' writes in order. */
 static void writes_are_flushed(void **state)
 {
     (void)state;
@@ -791,7 +792,7 @@ static void the_other_pe_fails(void **state)
     assert_int_equal(begin(), WEFT_OK);
     const int steps = agreements, gathered = gathers;
     end();
-    assert_int_equal(steps, 8); /* beginning 2, heap 1, each allocation 2, end 1 */
+    assert_int_equal(steps, 8); /* start 2, heap 1, each allocation 2, end 1 */
     assert_int_equal(gathered, 3);
     for (int i = 1; i <= steps; i++) {
         setup(state);
@@ -850,7 +851,7 @@ static void queues_in_gpu_memory(void **state)
     assert_ptr_equal(gda.gpu->data_keys, gda.gpu->remote_keys + ADAPTERS * PES * UNITS);
     end();
     assert_null(gda.gpu_queues);
-    setup(state); /* by its address, for want of dma-bufs */
+    setup(state); /* registered by address if dma-bufs are missing */
     far_queues = REAL;
     no_dmabuf = true;
     assert_int_equal(begin(), WEFT_OK);
@@ -869,8 +870,8 @@ static void queues_in_gpu_memory(void **state)
     end();
 }
 
-/* Where one PE cannot have them, none has, and each says why; a failure where they are asked
- * for. */
+/* If one PE cannot have queues in GPU memory, no PE has them, and each reports the reason. If they
+ * are required, this is an error. */
 static void no_queues_in_gpu_memory(void **state)
 {
     static const struct {
@@ -913,13 +914,13 @@ static void no_queues_in_gpu_memory(void **state)
             fail_msg("row %zu told of queues", i);
         end();
     }
-    setup(state); /* the GPU rings those of another device itself */
+    setup(state); /* the GPU itself rings doorbells of another device */
     far_queues = REAL;
     doorbells_of_device = true;
     assert_int_equal(begin(), WEFT_OK);
     assert_non_null(gda.gpu_queues);
     end();
-    setup(state); /* a thread that can ring them */
+    setup(state); /* a thread can ring the doorbell */
     setenv("WEFT_GDA_DOORBELL", "cpu", 1);
     config_reset();
     far_queues = REAL;
@@ -943,8 +944,8 @@ static void no_queues_in_gpu_memory(void **state)
     }
 }
 
-/* Each step of making them fails once: the queues are then in memory of the host, and nothing is
- * left. */
+/* Each step of making queues fails once: the queues are then in host memory, and nothing is left of
+ * those in GPU memory. */
 static void making_queues_fails(void **state)
 {
     int failed = 0;
@@ -965,7 +966,7 @@ static void making_queues_fails(void **state)
             break;
     }
     assert_int_equal(failed,
-                     1 + 2 * COUNT); /* memory, completions, queues: the rest has two ways */
+                     1 + 2 * COUNT); /* memory, completions, queues; the rest has alternatives */
     setup(state);
     far_queues = REAL;
     extent_count = 0;
@@ -977,7 +978,7 @@ static void making_queues_fails(void **state)
     end();
 }
 
-/* --------------------------------------------------------------------- what device code is told */
+/* ------------------------------------------------------------------------ tables of device code */
 
 static struct weft_dev dev = {.segment = {[WEFT_DEV_HEAP] = {.base = WINDOW + 5 * UNIT},
                                           [WEFT_DEV_AREAS] = {.base = WINDOW + 7 * UNIT}}};
@@ -1050,7 +1051,7 @@ static void tables_of_device_code(void **state)
                                      gda.gpu->data_keys[row * UNITS + u]);
             }
         }
-        /* A new allocation: its keys are told, and the tables stay where they are. */
+        /* A new allocation: its keys are exchanged, and the tables keep their addresses. */
         extents[extent_count++] = (struct gpu_extent){7 * UNIT, UNIT};
         const int tables = allocated;
         assert_int_equal(begin(), WEFT_OK);
@@ -1059,7 +1060,7 @@ static void tables_of_device_code(void **state)
         assert_int_equal(gda_write_cuda_table(&gda, &dev), WEFT_OK);
         assert_ptr_equal(dev.gda, table);
         assert_int_equal(allocated, tables);
-        /* What device code has counted. */
+        /* Counters that device code has advanced. */
         for (uint32_t i = 0; i < COUNT; i++) {
             struct weft_dev_gda_queue *q = &table->queues[i];
             q->turns = 100 + i, q->done = 200 + i, q->open = 300 + i, q->flushed = 400 + i;
@@ -1162,8 +1163,8 @@ static void doorbells(void **state)
         }
 }
 
-/* Device code that cannot give requests itself leaves them to the proxy, but where the GPU is to
- * ring. */
+/* Device code that cannot post requests leaves them to the proxy. This is an error if
+ * WEFT_GDA_DOORBELL requires the GPU. */
 static void without_device_code(void **state)
 {
     static const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a PE of path gda makes at two adapters, tells the other PEs and takes from what they tell:
- * memory and its keys, queues in their area, connections. Every call of the adapters' library can
- * fail, and all that was made is undone. */
+/* What a PE of path gda makes at two adapters and exchanges with the other PEs: memory regions and
+ * their keys, queues in their area, and connections. Every call of the adapters' library can fail,
+ * and then everything is undone. */
 #include "path/gda/gda.h"
 #include "unit/own_memory.h"
 
@@ -54,7 +54,7 @@ int __wrap_munmap(void *at, size_t bytes)
     return __real_munmap(at, bytes);
 }
 
-/* What belongs to device code and to GPU memory is closed in files of its own. */
+/* Fakes for device code and GPU memory, which other files of path gda close. */
 static int closed_cuda, closed_far, freed_simt, freed_gpu;
 void __wrap_gda_close_cuda(struct gda *of);
 void __wrap_gda_close_cuda(struct gda *of)
@@ -86,7 +86,7 @@ void __wrap_gda_free_gpu(struct gda *of)
 
 /* ------------------------------------------------------------------------------- the adapters */
 
-static int calls, fails_at, live; /* objects that have been made and not been undone */
+static int calls, fails_at, live; /* objects that were made and not yet destroyed */
 
 static bool fails(void)
 {
@@ -173,7 +173,8 @@ static struct mlx5dv_devx_uar *alloc_uar(struct ibv_context *context, uint32_t f
         refused = true;
         return NULL;
     }
-    assert_int_equal(flags, !refused); /* that combines writes only where no other can be had */
+    /* A write-combining register is used only if the adapter has no other. */
+    assert_int_equal(flags, !refused);
     refused = false;
     if (flags == 0 && fails())
         return NULL;
@@ -196,7 +197,7 @@ static uint32_t word(const void *buffer, size_t at)
     return be32toh(value);
 }
 
-/* What the queues were made with: of each a completion queue, then the queue pair. */
+/* The objects that were made: for each queue a completion queue, then the queue pair. */
 static struct object {
     bool pair, gone;
     int adapter, uar;
@@ -306,7 +307,7 @@ static int close_device(struct ibv_context *context)
     return 0;
 }
 
-/* ----------------------------------------------------------------------------------- the others */
+/* -------------------------------------------------------------------------------- the other PEs */
 
 static struct told {
     struct gda_record record;
@@ -316,7 +317,7 @@ static uint32_t sizes[PES][4];
 static bool other_sizes;
 static int agreements, disagrees_at, gathers, gather_fails_at;
 static size_t told_bytes;
-static void (*spoil)(void); /* changes what the others tell */
+static void (*spoil)(void); /* changes the exchange records of the other PEs */
 
 weft_status __wrap_boot_agree(struct boot *boot, weft_status status);
 weft_status __wrap_boot_agree(struct boot *boot, weft_status status)
@@ -373,7 +374,8 @@ static weft_status gather(struct boot *boot, const void *mine, void *all, size_t
 
 static const struct boot_ops ops = {.allgather = gather};
 static struct boot boot = {.ops = &ops, .pe = ME, .npes = PES};
-static char heap[2 * CHUNK + HEAP], system_segment[2 * SYSTEM]; /* and what is behind them */
+/* The segments, followed by memory outside of them. */
+static char heap[2 * CHUNK + HEAP], system_segment[2 * SYSTEM];
 static char *maps[PES][SEG_COUNT];
 static struct path_world world = {.pe = ME, .npes = PES, .boot = &boot, .map = maps};
 static struct gda *gda;
@@ -426,7 +428,7 @@ static weft_status join(void)
         adapters->one[a].gid.raw[15] = 0x99;
         adapters->one[a].gid.raw[0] = (uint8_t)(0xf0 + a);
     }
-    adapters->one[ADAPTERS].port.lid = 99; /* one that is not used */
+    adapters->one[ADAPTERS].port.lid = 99; /* an adapter that is not used */
     gda = NULL;
     memory_calls = 0;
     return gda_create(&world, adapters, &gda);
@@ -468,7 +470,8 @@ static int setup(void **state)
 
 /* ------------------------------------------------------------------------------------ the tests */
 
-/* Every chunk is registered at every adapter, the last of a segment as long as what is left. */
+/* Every chunk is registered at every adapter. The last chunk of a segment has the remaining
+ * length. */
 static void chunks_are_registered(void **state)
 {
     for (int relaxed = 0; relaxed <= 1; relaxed++) {
@@ -500,7 +503,7 @@ static void chunks_are_registered(void **state)
                     if (again == relaxed)
                         assert_int_equal(gda->local_keys[at], htobe32(region->mr.lkey));
                 }
-        for (int a = 0; a < ADAPTERS; a++, number++) { /* of memory that is not registered */
+        for (int a = 0; a < ADAPTERS; a++, number++) { /* the bounce buffers */
             assert_ptr_equal(regions[number].mr.addr, gda->bounce);
             assert_int_equal(regions[number].mr.length, GDA_BOUNCES * GDA_BOUNCE_BYTES);
             assert_ptr_equal(regions[number].pd, gda->adapters->one[a].pd);
@@ -510,7 +513,7 @@ static void chunks_are_registered(void **state)
     }
 }
 
-/* A byte more than a chunk is a chunk. */
+/* The last chunk of a segment may have only one byte. */
 static void chunks_of_one_byte(void **state)
 {
     (void)state;
@@ -528,7 +531,7 @@ static void chunks_of_one_byte(void **state)
     leave();
 }
 
-/* Whatever memory is missing: the PE says so, and gives back the rest. */
+/* Each allocation fails once: the PE reports it and frees everything. */
 static void memory_is_missing(void **state)
 {
     int calls_then = 0;
@@ -551,7 +554,8 @@ static void memory_is_missing(void **state)
     leave();
 }
 
-/* Of depth 128: two rings of 8 KiB, a page, and 129 results of 64 bytes, in whole pages. */
+/* Layout of the area. At depth 128: two rings of 8 KiB, one page, and 129 results of 64 bytes, each
+ * in whole pages. */
 static void parts_of_the_area(void **state)
 {
     static const struct {
@@ -633,8 +637,7 @@ static void queues_are_made(void **state)
     leave();
 }
 
-/* Each queue is connected with its counterpart at the PE it leads to, over the adapter that both
- * are at. */
+/* Each queue is connected with its counterpart at the peer, over the adapter that both use. */
 static void queues_are_connected(void **state)
 {
     for (int kind = 0; kind <= 3; kind++) {
@@ -713,11 +716,12 @@ static void what_is_told(void **state)
         assert_memory_equal(sizes[ME], sizes_told, sizeof sizes_told);
         leave();
     }
-    assert_int_not_equal(seeds[0], seeds[1]); /* random, in all its bytes but by a rare chance */
+    assert_int_not_equal(seeds[0], seeds[1]); /* random; equality is very unlikely */
     assert_int_not_equal(seeds[0] >> 32, seeds[1] >> 32);
 }
 
-/* A register that does not combine writes is preferred, and one that does is taken. */
+/* A doorbell register without write combining is preferred; if there is none, a write-combining one
+ * is used. */
 static void registers_that_combine_writes(void **state)
 {
     (void)state;
@@ -727,7 +731,7 @@ static void registers_that_combine_writes(void **state)
     leave();
 }
 
-/* Each call of the library fails once: the PE says what, and undoes all that it has made. */
+/* Each call of the library fails once: the PE reports which, and undoes everything. */
 static void every_call_fails(void **state)
 {
     static const char *const whys[] = {
@@ -744,7 +748,7 @@ static void every_call_fails(void **state)
             weft_status status = join();
             if (!status && calls < call)
                 break;
-            if (!status) { /* a register of another kind has been taken */
+            if (!status) { /* a register of the other type was used */
                 others++;
                 leave();
                 continue;
@@ -764,7 +768,7 @@ static void every_call_fails(void **state)
         leave();
     }
     assert_int_equal(seen[0], 2 * ADAPTERS * CHUNKS);
-    assert_int_equal(seen[1], 2 * 2 * ADAPTERS); /* of the bounces and of the area */
+    assert_int_equal(seen[1], 2 * 2 * ADAPTERS); /* of the bounce buffers and the areas */
     assert_int_equal(seen[2], 2 * ADAPTERS);
     assert_int_equal(seen[4], 2 * QUEUES * 5);
     assert_int_equal(seen[5], 2 * ADAPTERS);
@@ -782,7 +786,7 @@ static void every_call_fails(void **state)
     ethernet = handle_without_address = true;
     assert_int_equal(join(), WEFT_ERR_SYSTEM);
     leave();
-    fails_at = 1; /* where memory may not be locked, what to do is said */
+    fails_at = 1; /* if memory may not be locked, the message says what to do */
     setup(state);
     fails_at = 7;
     assert_int_equal(join(), WEFT_ERR_SYSTEM);
@@ -819,7 +823,7 @@ static void others_that_differ(void **state)
         assert_int_equal(gathers, 1);
         leave();
     }
-    sizes[0][1] = 9; /* the first that differs is named */
+    sizes[0][1] = 9; /* the message names the first difference */
     assert_int_equal(join(), WEFT_ERR_MISMATCH);
     assert_string_equal(base_last_error(),
                         "path gda: WEFT_GDA_QUEUES, WEFT_GDA_CHUNK or the sizes of segments differ "
@@ -830,7 +834,7 @@ static void others_that_differ(void **state)
     assert_int_equal(join(), WEFT_ERR_MISMATCH);
     assert_string_equal(base_last_error(),
                         "path gda: PE 2 sent an invalid exchange record: invalid QP number");
-    assert_int_equal(modifications, 0); /* all are looked at before any is used */
+    assert_int_equal(modifications, 0); /* all records are checked before any is used */
     leave();
     spoil = spoil_link;
     for (spoiled_link = 0; spoiled_link < ADAPTERS; spoiled_link++) {
@@ -870,7 +874,7 @@ static void others_that_fail(void **state)
     leave();
 }
 
-/* The key of an address and how far it reaches, at a peer and here. */
+/* The key of an address and the number of bytes that it covers, at a peer and here. */
 static void keys_of_places(void **state)
 {
     static const struct {
@@ -917,7 +921,7 @@ static void keys_of_places(void **state)
     struct weft_dev_gda_place place;
     size_t bytes = 100;
     assert_true(gda_resolve_local(gda, 1, heap + HEAP - 3, &bytes,
-                                  &place)); /* no further than the segment */
+                                  &place)); /* at most up to the end of the segment */
     assert_int_equal(bytes, 3);
     assert_false(gda_resolve_local(gda, 0, heap + HEAP, &bytes, &place));
     assert_false(gda_resolve_local(gda, 0, system_segment + SYSTEM, &bytes, &place));
@@ -929,7 +933,7 @@ static void keys_of_places(void **state)
     leave();
 }
 
-/* Of a window of GPU memory, in units of which some have no key. */
+/* Keys of a GPU memory window whose units have keys only in part. */
 static void keys_of_gpu_memory(void **state)
 {
     enum { UNIT = 1 << 21, UNITS = 3 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which adapters a PE opens, keeps and closes for path gda, and what it says of the others: rows of
- * devices, of configuration and of what other PEs tell. No adapter is asked: the test says what
- * each one lacks. */
+/* Which adapters a PE opens, keeps and closes for path gda, and what it reports about the others:
+ * rows of devices, of configuration and of exchange records. No adapter is used: the test defines
+ * what each one lacks. */
 #include "path/gda/gda.h"
 
 #include "base/config.h"
@@ -68,7 +68,7 @@ static const char *name_of(struct ibv_device *device)
     return ((struct device *)(void *)device)->name;
 }
 
-/* Where the library is; NULL: where this test is. */
+/* Path of the library's file; NULL = this test's own file. */
 static const char *program;
 static bool unknown_program;
 int __real_dladdr(const void *address, Dl_info *info);
@@ -90,7 +90,7 @@ weft_status __wrap_mlx5_open(struct mlx5 *mlx5, const char *folder)
     if (no_library)
         return base_fail(WEFT_ERR_UNSUPPORTED, "there is no libmlx5");
     libraries++, opened_libraries++;
-    errno = EACCES; /* of something that is over */
+    errno = EACCES; /* an old errno, which must not be reported */
     *mlx5 = (struct mlx5){.verbs = {.get_device_list = list_devices,
                                     .free_device_list = free_list,
                                     .get_device_name = name_of},
@@ -120,7 +120,7 @@ void __wrap_gda_probe_adapter(struct gda_adapter *adapter, struct ibv_device *li
     adapter->port.active_speed = (uint8_t)device->speed;
     adapter->port.active_width = (uint8_t)device->width;
     adapter->atomics_with_cpu = !device->weak;
-    memset(lacks, 'z', bytes); /* what is behind a sentence is not looked at */
+    memset(lacks, 'z', bytes); /* bytes after the text must not be read */
     snprintf(lacks, bytes, "%s", device->lacks ? device->lacks : "");
 }
 
@@ -145,7 +145,7 @@ enum net_distance __wrap_net_find_distance(const struct net_pe_location *spot,
 enum net_distance __wrap_net_find_distance(const struct net_pe_location *spot,
                                            const struct net_device_location *nic)
 {
-    assert_true(spot->gpu); /* it has been found */
+    assert_true(spot->gpu); /* the PE's GPU was found */
     return (enum net_distance)nic->numa;
 }
 
@@ -164,10 +164,10 @@ void __wrap_net_locate_pe(const char *root, int local_pe, const char *wanted, co
 /* -------------------------------------------------------------------------------- the other PEs */
 
 static int agreements, disagrees_at, gathers, gather_fails_at;
-static bool alike;                        /* the others could use what this PE could */
-static struct gda_candidates theirs[PES]; /* else */
-static uint32_t their_counts[PES];        /* of adapters in the end */
-static struct gda_candidates candidates;  /* by this PE */
+static bool alike;                        /* the other PEs send the same candidates as this PE */
+static struct gda_candidates theirs[PES]; /* otherwise they send these */
+static uint32_t their_counts[PES];        /* number of adapters that each PE uses */
+static struct gda_candidates candidates;  /* candidates that this PE sends */
 
 weft_status __wrap_boot_agree(struct boot *boot, weft_status status);
 weft_status __wrap_boot_agree(struct boot *boot, weft_status status)
@@ -218,7 +218,7 @@ static weft_status find(void)
     return gda_find_adapters(&world, &found, lacks, sizeof lacks, has, has_bytes);
 }
 
-/* "a b": those that are taken. All others that were opened are closed, each once. */
+/* Checks which adapters are used ("a b"). All other opened adapters are closed once. */
 static void expect_taken(const char *names)
 {
     char text[200] = "";
@@ -262,7 +262,8 @@ static void add(const char *name, enum net_distance near)
     devices[device_count++] = (struct device){.name = name, .near = near, .speed = 32, .width = 2};
 }
 
-/* a: on another socket; b, c: below the PE's switch; d: below its host bridge; e: not told. */
+/* a: on another socket; b, c: below the PE's switch; d: below its host bridge; e: distance
+ * unknown. */
 static void add_five(void)
 {
     add("a", NET_DISTANCE_SYS);
@@ -296,7 +297,7 @@ static void the_nearest_are_taken(void **state)
         assert_int_equal(find(), WEFT_OK);
         assert_int_equal(looked, rows[i].looked);
         assert_int_equal(freed_lists, 1);
-        assert_string_equal(lacks, ""); /* it has what is needed */
+        assert_string_equal(lacks, ""); /* nothing is missing */
         assert_int_equal(candidates.requested, atoi(rows[i].wanted));
         for (int k = 1; k < candidates.count; k++) {
             assert_true(candidates.list[k].near >= candidates.list[k - 1].near);
@@ -306,7 +307,7 @@ static void the_nearest_are_taken(void **state)
     }
 }
 
-/* All that are as near as the last one that is wanted are told of. */
+/* The list of candidates includes all adapters that are as near as the last required one. */
 static void as_near_as_the_last(void **state)
 {
     (void)state;
@@ -329,8 +330,7 @@ static void names_that_are_told(void **state)
     assert_int_equal(find(), WEFT_OK);
     assert_int_equal(candidates.count, 1);
     assert_int_equal(candidates.list[0].near, NET_DISTANCE_PIX);
-    assert_int_equal(candidates.list[0].name,
-                     UINT64_C(0xe6ab08d3608a5c6e)); /* the same at every PE */
+    assert_int_equal(candidates.list[0].name, UINT64_C(0xe6ab08d3608a5c6e)); /* equal at every PE */
     assert_string_equal(has, "requests to mlx5_0, port 1 (InfiniBand)");
     expect_taken("mlx5_0");
 }
@@ -365,8 +365,8 @@ static void those_that_weft_hca_names(void **state)
     assert_string_equal(lacks, "libibverbs lists 0 RDMA devices");
 }
 
-/* Unasked only adapters as fast as the first are used beside it; of another kind of link none
- * ever. */
+/* By default a PE adds only adapters as fast as the first one. Adapters with another link layer are
+ * never added. */
 static void adapters_are_alike(void **state)
 {
     enum { SPEED = 1, WIDTH = 2, ETHERNET = 4 };
@@ -406,13 +406,14 @@ static void more_than_there_are(void **state)
     expect_taken("");
     for (int i = 0; i < device_count; i++)
         devices[i].lacks = i % 2 ? "a port" : "atomics";
-    assert_int_equal(find(), WEFT_OK); /* it has none at all: that is no mistake of the number */
+    /* No adapter is usable, so the requested number is not the error. */
+    assert_int_equal(find(), WEFT_OK);
     assert_string_equal(lacks, "b lacks a port; c lacks a port; d lacks atomics; a lacks atomics; "
                                "e lacks atomics");
     expect_taken("");
 }
 
-/* Many devices: no more are told of than a list has room for, and no more looked at. */
+/* With many devices, no more are probed and sent than fit the list. */
 static void many_devices(void **state)
 {
     static char names[DEVICES][4];
@@ -458,13 +459,13 @@ static void libraries_that_are_opened(void **state)
     expect_taken("");
 }
 
-/* The software adapter is in the folder weft-hca beside the library, else in that of lib beside the
- * library's. */
+/* The software adapter is in the folder weft-hca next to the library, else in lib/weft-hca next to
+ * the library's folder. */
 static void folder_of_the_software_adapter(void **state)
 {
     static const struct {
         bool beside, apart, exists, unknown;
-        const char *folder; /* NULL: none */
+        const char *folder; /* NULL = none */
     } rows[] = {
         {false, false, true, false, NULL},          {true, false, true, false, "bin/weft-hca"},
         {false, true, true, false, "lib/weft-hca"}, {true, true, true, false, "bin/weft-hca"},
@@ -513,7 +514,7 @@ static void folder_of_the_software_adapter(void **state)
     rmdir(root);
 }
 
-/* Names that are too long for a sentence end it; and nothing is written behind its end. */
+/* Names that do not fit are cut, and nothing is written beyond the buffer. */
 static void long_names(void **state)
 {
     static char names[8][GDA_NAME_BYTES];
@@ -591,7 +592,7 @@ static void shared_with_other_pes(void **state)
     node_of[0] = 0;
     assert_int_equal(find(), WEFT_OK);
     assert_string_equal(has, "requests to c and d, port 1 (InfiniBand)");
-    expect_taken("c d"); /* the second PE of its node */
+    expect_taken("c d"); /* second PE of its node */
     node_of[0] = 1;
     devices[0].ethernet = devices[1].ethernet = devices[2].ethernet = devices[3].ethernet = true;
     their_counts[0] = their_counts[2] = 4;
@@ -606,7 +607,7 @@ static void shared_with_other_pes(void **state)
     assert_int_equal(find(), WEFT_OK);
     assert_string_equal(has, "requests to a, b and c, port 1 (RoCE); limited by PE 2");
     expect_taken("a b c");
-    their_counts[0] = 1; /* fewer still; and one that has none does not count */
+    their_counts[0] = 1; /* an even smaller number; a PE without adapters does not count */
     their_counts[2] = 0;
     assert_int_equal(find(), WEFT_OK);
     assert_string_equal(has, "requests to a, port 1 (RoCE); limited by PE 0");
@@ -624,7 +625,7 @@ static void what_others_tell(void **state)
                         "path gda: PE 0 sent an invalid exchange record: invalid number of "
                         "adapters");
     expect_taken("");
-    theirs[2].count = GDA_CANDIDATES + 1; /* the first one is told of */
+    theirs[2].count = GDA_CANDIDATES + 1; /* the message names the first invalid record */
     assert_int_equal(find(), WEFT_ERR_MISMATCH);
     assert_non_null(strstr(base_last_error(), "PE 0 sent an invalid"));
     expect_taken("");
@@ -663,8 +664,8 @@ static void what_others_tell(void **state)
     }
 }
 
-/* Adapters whose atomics are not atomic with those of CPUs serve only a job that goes by nothing
- * else. */
+/* Adapters whose atomics are not atomic with those of CPUs are used only if path gda is the only
+ * path. */
 static void weak_atomics(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which adapters the PEs of a job take over path gda: rows of what each PE of some nodes could use,
- * the nearest first, and of what they take. An adapter is written as its name (a letter) and its
- * nearness (0 is the nearest): "a0 b2". */
+/* Which adapters the PEs of a job use over path gda. A row holds the adapters that each PE can use,
+ * the nearest first, and the adapters that it must get. An adapter is written as its name (a
+ * letter) and its distance (0 is the nearest): "a0 b2". */
 #include "path/gda/pick.h"
 
 #include <setjmp.h>
@@ -19,7 +19,7 @@ struct job {
     int node_of[PES + 1], npes;
 };
 
-/* PEs are apart by '/', nodes by "//", adapters by a blank. */
+/* '/' separates PEs, "//" separates nodes, and a space separates adapters. */
 static void read_job(const char *text, int wanted, struct job *job)
 {
     memset(job, 0, sizeof *job);
@@ -40,8 +40,8 @@ static void read_job(const char *text, int wanted, struct job *job)
     }
 }
 
-/* Behind the last PE is another of its node that is as near to every adapter as can be, and behind
- * the last adapter of each PE another that is nearer: neither counts. */
+/* Writes entries beyond the end, which must be ignored: another PE of the last node with distance 0
+ * to every adapter, and another, nearer adapter after the last one of each PE. */
 static void add_what_does_not_count(struct job *job)
 {
     struct gda_candidates *behind = &job->all[job->npes];
@@ -62,24 +62,24 @@ static const struct row {
     {"a0 b0 c1", 0, "ab"},
     {"a0/a0", 0, "a/a"},
     {"a0 b0/a0 b0", 0, "a/b"},
-    {"a0 b0/a0 b0/a0 b0", 0, "a/b/a"}, /* not enough: by turns */
+    {"a0 b0/a0 b0/a0 b0", 0, "a/b/a"}, /* too few adapters: shared in turn */
     {"a0 b0 c0 d0/a0 b0 c0 d0", 0, "ab/cd"},
     {"a0 b0 c0/a0 b0 c0", 0, "a/b"},
-    {"a0 b0 c2 d2/c0 d0 a2 b2", 0, "ab/cd"}, /* each has its own */
-    {"a1 b1 c1/b0 a1 c1", 0, "ac/b"},        /* b is nearer to the other */
+    {"a0 b0 c2 d2/c0 d0 a2 b2", 0, "ab/cd"}, /* each has adapters of its own */
+    {"a1 b1 c1/b0 a1 c1", 0, "ac/b"},        /* b is nearer to the second PE */
     {"a1/a0", 0, "a/a"},
     {"a0 b0//a0 b0", 0, "ab/ab"},
-    {"a0 b0///a0 b0", 0, "ab//ab"}, /* one PE has none */
+    {"a0 b0///a0 b0", 0, "ab//ab"}, /* one PE has no adapter */
     {"a0 b0 c0 d0 e0 f0 g0 h0 i0 j0", 0, "abcdefgh"},
     {"a0 b0 c0", 1, "a"},
     {"a0 b0/a0 b0", 1, "a/b"},
     {"a0 b0/a0 b0", 2, "ab/ab"},
     {"a0 b0 c0/a0 b0 c0", 2, "ab/ac"},
     {"a0 b1 c1/a0 b1 c1", 2, "ab/ab"},
-    {"a0 b0/a0", 0, "a/a"},       /* the other shares the first of its own */
-    {"c0 a1 b1/a2 b2", 0, "c/b"}, /* all are nearer to the first PE: by turns */
+    {"a0 b0/a0", 0, "a/a"},       /* the second PE shares the first one's adapter */
+    {"c0 a1 b1/a2 b2", 0, "c/b"}, /* all are nearer to the first PE: shared in turn */
     {"b1 a1/b0", 0, "a/b"},
-    {"a1 b1//a0", 0, "ab/a"}, /* nearer to a PE of another node */
+    {"a1 b1//a0", 0, "ab/a"}, /* a is nearer to a PE of another node */
     {"a0 b0 c0 d0 e0 f0 g0 h0 i0 j0", 10, "abcdefgh"},
     {"a0 b0 c0 d0 e0 f0 g0 h0", 0, "abcdefgh"},
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a peer tells over path gda and cannot be true is refused (finding A23); and the ends of a
- * connection, as both see them. */
+/* Path gda rejects exchange records with impossible values (finding A23). Both ends of a connection
+ * compute matching values. */
 #include "path/gda/gda.h"
 
 #include <setjmp.h>
@@ -36,7 +36,7 @@ static int setup(void **state)
     for (size_t i = 0; i < sizeof told.words / sizeof *told.words; i++)
         told.words[i] = 0x123456 + (uint32_t)i;
     for (size_t i = 0; i < 20; i++)
-        told.words[i] = 0xffffff00 + (uint32_t)i; /* keys may be any */
+        told.words[i] = 0xffffff00 + (uint32_t)i; /* keys may have any value */
     return 0;
 }
 
@@ -83,13 +83,13 @@ static void addresses(void **state)
     assert_string_equal(fault(), "invalid LID");
     told.record.addresses[1].lid = 0xbfff;
     assert_null(fault());
-    told.record.addresses[0].mtu = 0; /* of the first, though the second is right */
+    told.record.addresses[0].mtu = 0; /* of the first address, while the second is valid */
     assert_string_equal(fault(), "invalid path MTU");
     told.record.addresses[0].mtu = 5;
     told.record.addresses[1] = (struct gda_address){.ethernet = 1, .mtu = 1};
     assert_string_equal(fault(), "no GID");
-    told.record.addresses[1].mac[5] = 2; /* behind the GID */
-    told.record.addresses[1].mac[0] = 2; /* its own, not of a group */
+    told.record.addresses[1].mac[5] = 2; /* follows the GID in the record */
+    told.record.addresses[1].mac[0] = 2; /* a unicast address */
     assert_string_equal(fault(), "no GID");
     told.record.addresses[1].gid[15] = 1;
     assert_null(fault());
@@ -100,7 +100,7 @@ static void addresses(void **state)
     assert_string_equal(fault(), "multicast MAC");
     told.record.addresses[1].ethernet = 2;
     assert_string_equal(fault(), "invalid link layer");
-    /* Of the third there is none. */
+    /* A third address does not exist and is not checked. */
     setup(state);
     told.record.addresses[2].mtu = 99;
     assert_null(fault());
@@ -135,7 +135,7 @@ static void candidates(void **state)
     assert_null(gda_candidates_fault(&c));
     c.list[0].near = 4;
     assert_string_equal(gda_candidates_fault(&c), "adapters not sorted by distance");
-    c.list[0].near = 3; /* as near as the second */
+    c.list[0].near = 3; /* the same distance as the second */
     assert_null(gda_candidates_fault(&c));
     c.list[1].near = 16;
     assert_null(gda_candidates_fault(&c));
@@ -161,13 +161,14 @@ static void candidates(void **state)
     assert_string_equal(gda_candidates_fault(&c), "invalid number of adapters");
     c = (struct gda_candidates){.count = 1}; /* as many as its share */
     assert_null(gda_candidates_fault(&c));
-    c = (struct gda_candidates){.requested = 2}; /* it has none */
+    c = (struct gda_candidates){.requested = 2}; /* no adapters */
     assert_null(gda_candidates_fault(&c));
     assert_null(gda_count_fault(GDA_ADAPTERS_MOST));
     assert_non_null(gda_count_fault(GDA_ADAPTERS_MOST + 1));
 }
 
-/* What one end sends first the other expects, and both numbers change with the seeds. */
+/* The first PSN that one end sends is the one that the other end expects. Both depend on the
+ * seeds. */
 static void first_packets(void **state)
 {
     uint64_t seeds[2] = {0x0123456789abcdef, 0xfedcba9876543210};
@@ -182,7 +183,8 @@ static void first_packets(void **state)
     assert_int_not_equal(here.psn, 0);
     assert_int_not_equal(here.psn, here.peer_psn);
     assert_true(here.psn <= 0xffffff);
-    /* Both follow from the seed by SplitMix64, the port from both numbers: the same at every PE. */
+    /* Both PSNs follow from the seed by SplitMix64, and the port from both numbers, equally at
+     * every PE. */
     assert_int_equal(here.psn, 0xfdee78);
     assert_int_equal(here.peer_psn, 0xa07943);
     assert_int_equal(here.sport, 0xd090);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host waits for a queue of path gda that it looks at itself, whose completions the test
- * writes; what is said of one that has failed; and the thread that rings doorbells for a GPU. */
+/* The host waits for a queue of path gda in host memory, whose completions the test writes. Also
+ * tested: the message for a failed queue, and the thread that rings doorbells for a GPU. */
 #include "path/gda/gda.h"
 
 #include "base/status.h"
@@ -25,7 +25,7 @@ int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
     return 0;
 }
 
-static uint64_t page[2]; /* the end of the one completion entry */
+static uint64_t page[2]; /* the end of the completion entry */
 static uint64_t entries[8];
 static int steps, ends, fails_at;
 static struct path_wait waited;
@@ -46,7 +46,7 @@ static void end(struct path_wait *wait)
     ends++;
 }
 
-/* As in test_gda_far.c. */
+/* The same as in test_gda_far.c. */
 static uint64_t entry(unsigned opcode, unsigned index)
 {
     return (uint64_t)opcode << 60 | (uint64_t)(index & 0xff) << 40 | (uint64_t)(index >> 8) << 32;
@@ -85,7 +85,7 @@ static void until_it_is_complete(void **state)
     assert_int_equal(waited.expected, 10);
 }
 
-/* The launcher gets half a second to tell of a death. */
+/* The wait gives the launcher half a second to report a dead PE. */
 static void until_it_fails(void **state)
 {
     (void)state;
@@ -118,7 +118,7 @@ static void one_adapter_that_may_reorder(void **state)
     static struct gda_adapters adapters;
     struct gda gda = {.adapters = &adapters, .count = 2};
     (void)state;
-    adapters.one[2].may_reorder = true; /* it is not used */
+    adapters.one[2].may_reorder = true; /* an adapter that is not used */
     assert_int_equal(gda_order_flags(&gda), 0);
     adapters.one[0].may_reorder = true;
     assert_int_equal(gda_order_flags(&gda), WEFT_DEV_GDA_ORDERED);
@@ -135,7 +135,8 @@ static void expect_rung(const uint64_t *doorbell, uint64_t value)
     assert_int_equal(__atomic_load_n(doorbell, __ATOMIC_ACQUIRE), value);
 }
 
-/* Each word goes into its own register, whenever it changes, those added later too. */
+/* Each change of a word is written to the word's own doorbell register, also for words added
+ * later. */
 static void doorbells_are_passed_on(void **state)
 {
     static uint64_t words[3], doorbells[3] = {1, 1, 1};
@@ -151,7 +152,7 @@ static void doorbells_are_passed_on(void **state)
     gda_doorbell_add(bell, &words[2], &doorbells[2]);
     __atomic_store_n(&words[2], 77, __ATOMIC_RELEASE);
     expect_rung(&doorbells[2], 77);
-    assert_int_equal(doorbells[1], 1); /* what has not changed is not rung */
+    assert_int_equal(doorbells[1], 1); /* an unchanged word is not written */
     doorbells[0] = 1;
     __atomic_store_n(&words[1], 78, __ATOMIC_RELEASE);
     expect_rung(&doorbells[1], 78);

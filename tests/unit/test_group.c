@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The boot room without processes: a job of one, and PEs as threads. */
+/* Module boot without processes: a job of one PE, and PEs as threads. */
 #include "base/config.h"
 #include "boot/boot.h"
 
@@ -21,7 +21,7 @@ enum { PES = 5 };
 struct member {
     weft_group *group;
     int pe;
-    const char *fault; /* what went wrong in the thread, NULL when nothing */
+    const char *fault; /* error of the thread; NULL = none */
     weft_status status;
     char sentence[256];
 };
@@ -160,7 +160,8 @@ static void missing_thread_ends_in_timeout(void **state)
 
 static pthread_barrier_t all_closed;
 
-/* A job that fails while some wait, and then another one, when all have left the first. */
+/* A job that fails during a barrier, then a second job of the same group after all PEs have left
+ * the first. */
 static void *failing_once(void *argument)
 {
     struct member *member = argument;
@@ -172,7 +173,7 @@ static void *failing_once(void *argument)
     else
         EXPECT(boot->ops->barrier(boot) == WEFT_ERR_SYSTEM);
     EXPECT(strcmp(weft_last_error(), "as meant") == 0 || boot->pe == 4);
-    (boot->ops->fail)(boot, WEFT_ERR_BOOT, "another reason"); /* the first one stays */
+    (boot->ops->fail)(boot, WEFT_ERR_BOOT, "another reason"); /* the first reason is kept */
     EXPECT(boot->ops->check(boot) == WEFT_ERR_SYSTEM);
     int taken = 5;
     EXPECT(boot->ops->share_fd(boot, 0, STDERR_FILENO, &taken) == WEFT_ERR_SYSTEM && taken == -1);
@@ -195,8 +196,8 @@ static void a_failed_job_leaves_nothing_to_the_next(void **state)
     pthread_barrier_destroy(&all_closed);
 }
 
-/* Who comes late to a job that has failed is told; when all have come and gone, the next job
- * begins. */
+/* A PE that joins a failed job late gets the failure. The next job begins when all PEs have joined
+ * and left. */
 static void late_ones_are_told(void **state)
 {
     weft_group *group;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PEs that are threads, by one thread of the test: while one PE waits, the other one does its
- * step. What is locked, made and freed how often, and what is reported when a step fails. */
+/* Jobs whose PEs are threads, tested by a single thread: while one PE waits, the fake wait runs the
+ * other PE's step. The test counts what is locked, created and freed, and checks what is reported
+ * if a step fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,8 +26,8 @@
 
 static struct {
     uint64_t limit_ns, now_ns;
-    void (*step)(void); /* of the other PE, at the next wait; NULL: time passes */
-    int waits, broadcasts, locks, conds, attributes; /* made and not destroyed */
+    void (*step)(void); /* step of the other PE in the next wait; NULL = time passes */
+    int waits, broadcasts, locks, conds, attributes; /* created and not yet destroyed */
     int lock_error, cond_error;
     int duplicates, closes, duplicate_fails_in, failed_fd;
     bool monotonic, time_is_over;
@@ -157,7 +158,7 @@ int __wrap_fcntl(int fd, int command, int least)
         errno = EMFILE;
         return -1;
     }
-    return fd - 70 + beneath.duplicates++; /* 0 is one too */
+    return fd - 70 + beneath.duplicates++; /* 0 is a valid descriptor */
 }
 
 int __real_close(int fd);
@@ -219,7 +220,7 @@ static void a_barrier_ends_when_the_other_comes(void **state)
     assert_int_equal(beneath.broadcasts, 1);
     assert_int_equal(beneath.until.tv_sec, 10);
     assert_int_equal(beneath.until.tv_nsec, 200000000);
-    beneath.limit_ns = 0; /* without a limit */
+    beneath.limit_ns = 0; /* no time limit */
     beneath.step = other_arrives;
     assert_int_equal(own->ops->barrier(own), WEFT_OK);
     assert_int_equal(beneath.waits, 2);
@@ -244,7 +245,7 @@ static void nobody_comes(void **state)
     assert_int_equal(own->ops->check(own), WEFT_ERR_TIMEOUT);
 }
 
-/* The time is over, and the round has just been completed. */
+/* The time limit has passed, but the round is complete. */
 static void a_round_that_was_completed_counts(void **state)
 {
     (void)state;
@@ -330,7 +331,7 @@ static void a_group_of_one_shares_with_itself(void **state)
     assert_string_equal(base_last_error(),
                         "duplicating descriptor 70 of PE 0: Too many open files");
     assert_int_equal(taken, -1);
-    /* What another PE names is not shared: nobody has shared anything. */
+    /* A descriptor that another PE names is not shared, because no PE has shared one. */
     beneath.duplicate_fails_in = 0;
     struct boot *next;
     boot->ops->close(boot, true);
@@ -355,8 +356,8 @@ static void other_shares_and_fails(void)
     of_other = other->ops->share_fd(other, 0, -1, &taken);
 }
 
-/* The first barrier is passed, the second is not: what was taken is given back, also where it
- * has number 0. */
+/* The first barrier succeeds and the second fails: the received descriptor is closed, even if its
+ * number is 0. */
 static void a_descriptor_is_closed_when_the_share_fails(void **state)
 {
     (void)state;
@@ -391,7 +392,7 @@ static void a_group_that_cannot_be_made_leaves_nothing(void **state)
         callocs.left = -1;
         assert_int_equal(callocs.memory, before);
     }
-    assert_int_equal(boot_open_group(&boot, group, 0), WEFT_ERR_ARGUMENT); /* it is there */
+    assert_int_equal(boot_open_group(&boot, group, 0), WEFT_ERR_ARGUMENT); /* already joined */
     assert_int_equal(callocs.memory, before);
     assert_int_equal(boot_open_group(&boot, group, 2), WEFT_ERR_PE);
     assert_int_equal(boot_open_group(&boot, group, -1), WEFT_ERR_PE);
@@ -409,7 +410,7 @@ static void locks_that_cannot_be_made_are_told(void **state)
         assert_non_null(strstr(base_last_error(), "making a lock: "));
         assert_null(made);
         beneath.lock_error = beneath.cond_error = 0;
-        beneath.conds = beneath.locks = 1; /* of the test's own group */
+        beneath.conds = beneath.locks = 1; /* those of the test's own group */
     }
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What two sides of a start say to each other and how it is judged, unique ids, limits of waiting,
- * and what a start over TCP refuses before it looks for anybody. */
+/* The records that both sides of a rendezvous exchange and how they are checked, unique ids, time
+ * limits, and what boot over TCP rejects before it connects. */
 #include "boot/rendezvous/handshake.h"
 
 #include "base/config.h"
@@ -34,7 +34,7 @@ static struct rendezvous job(const char *key)
                                .job = "a job"};
 }
 
-/* --- judging ------------------------------------------------------------------------------- */
+/* --- check of records and proofs ----------------------------------------------------------- */
 
 static void what_a_member_says_is_judged(void **state)
 {
@@ -63,7 +63,7 @@ static void what_a_member_says_is_judged(void **state)
         if (i == 3)
             hello.members = 5;
         if (i == 4)
-            hello.member = 0; /* the hub's own */
+            hello.member = 0; /* the hub's own number */
         if (i == 5)
             hello.member = 4;
         if (i == 6)
@@ -78,7 +78,7 @@ static void what_a_member_says_is_judged(void **state)
     }
 }
 
-/* A proof counts for its side, its key, its job and the two numbers that were said. */
+/* A proof is valid only for its side, its key, its job, the greeting and the record. */
 static void proofs_are_of_what_was_said(void **state)
 {
     const struct crypto_driver *crypto;
@@ -92,7 +92,7 @@ static void proofs_are_of_what_was_said(void **state)
     assert_true(handshake_make_record(&open, &hello));
     assert_true(handshake_make_proof(&open, HANDSHAKE_HUB, &greeting, &hello, &proof));
     assert_true(handshake_check_proof(&open, HANDSHAKE_HUB, &greeting, &hello, &proof));
-    proof.magic++; /* no proof at all */
+    proof.magic++; /* an invalid proof */
     assert_false(handshake_check_proof(&open, HANDSHAKE_HUB, &greeting, &hello, &proof));
     if (crypto_load(&crypto))
         skip();
@@ -118,7 +118,7 @@ static void proofs_are_of_what_was_said(void **state)
     }
     proof.mac[31] ^= 1;
     assert_false(handshake_check_proof(&hub, HANDSHAKE_MEMBER, &greeting, &hello, &proof));
-    /* Each direction has a key of its own, and both sides the same two. */
+    /* Each direction has its own key, and both sides have the same two keys. */
     struct wire one, two;
     assert_int_equal(handshake_finish(&hub, &greeting, &hello, -1, true, &one), WEFT_OK);
     assert_int_equal(handshake_finish(&hub, &greeting, &hello, -1, false, &two), WEFT_OK);
@@ -170,7 +170,7 @@ static void the_other_end_is_described(void **state)
 
 /* --- unique ids ------------------------------------------------------------------------------- */
 
-/* As unique_id.c lays one out: magic, port, addresses, keyed, secret, then the addresses. */
+/* The layout of unique_id.c: magic, port, number of addresses, keyed, secret, addresses. */
 static weft_unique_id made_id(const uint8_t *room, size_t bytes, uint8_t addresses)
 {
     static const uint8_t head[] = {0x57, 0x56, 0x49, 0x32, 0x39, 0x30, 0, 1};
@@ -215,13 +215,13 @@ static void ids_hold_addresses_of_both_kinds(void **state)
 static void ids_that_are_not_whole_are_refused(void **state)
 {
     uint8_t room[100];
-    for (int i = 0; i < 100; i++) /* twenty addresses of 4 bytes fill it */
+    for (int i = 0; i < 100; i++) /* 20 addresses of 4 bytes fill the space exactly */
         room[i] = i % 5 ? (uint8_t)i : 4;
     weft_unique_id id = made_id(room, sizeof room, 20);
     assert_true(unique_id_good(&id));
     id = made_id(room, sizeof room, 21);
     assert_false(unique_id_good(&id));
-    room[95] = 16; /* the last one begins in it and ends outside */
+    room[95] = 16; /* the last address begins inside the space and ends outside */
     id = made_id(room, sizeof room, 20);
     assert_false(unique_id_good(&id));
     id = made_id(room, sizeof room, 19);
@@ -248,13 +248,13 @@ static void ids_made_here_are_good_and_differ(void **state)
     assert_int_equal(unique_id_make(&two), WEFT_OK);
     assert_true(unique_id_good(&one) && unique_id_good(&two));
     assert_true(unique_id_read(&one, addresses, 24, first, &keyed) >
-                0); /* that of loopback at least */
+                0); /* at least the loopback address */
     unique_id_read(&two, addresses, 24, second, &keyed);
     assert_true(memcmp(first, second, sizeof first) != 0);
     assert_true(unique_id_port(&one) > 0);
 }
 
-/* --- limits of waiting ------------------------------------------------------------------------ */
+/* --- time limits ------------------------------------------------------------------------------ */
 
 static void limit_of(const char *wait, const char *boot)
 {
@@ -267,7 +267,7 @@ static void the_lesser_limit_counts(void **state)
 {
     static const struct {
         const char *wait, *boot;
-        uint64_t start_ms, join_ms; /* 0: endless */
+        uint64_t start_ms, join_ms; /* 0 = endless */
     } rows[] = {{"3s", "2s", 3000, 2000}, {"2s", "3s", 2000, 2000}, {"0", "3s", 0, 3000},
                 {"4s", "0", 4000, 4000},  {"0", "0", 0, 0},         {"2s", "2s", 2000, 2000}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -296,7 +296,8 @@ static void limits_count_down(void **state)
     assert_false(boot_limit_poll(&limit, ends[0], POLLIN));
     assert_int_equal(limit.left_ns, 0);
     assert_int_equal(write(ends[1], "x", 1), 1);
-    assert_true(boot_limit_poll(&limit, ends[0], POLLIN)); /* what is ready needs no time */
+    /* A ready descriptor uses none of the time. */
+    assert_true(boot_limit_poll(&limit, ends[0], POLLIN));
     assert_true(boot_limit_poll(&endless, ends[0], POLLIN));
     limit.left_ns = 7000000;
     assert_true(boot_limit_poll(&limit, ends[0], POLLIN));
@@ -305,7 +306,7 @@ static void limits_count_down(void **state)
     close(ends[1]);
 }
 
-/* --- a start over TCP ------------------------------------------------------------------------- */
+/* --- boot over TCP ---------------------------------------------------------------------------- */
 
 static void wrong_variables_of_tcp_are_named(void **state)
 {

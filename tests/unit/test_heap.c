@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The symmetric allocator: alignment, reuse, merging, refusal of bad frees, a random soak against
- * a plain model. */
+/* The symmetric allocator: alignment, reuse, merging, rejected frees, and random use compared with
+ * a simple model. */
 #include "memory/heap.h"
 
 #include <setjmp.h>
@@ -61,7 +61,7 @@ static void bad_frees_are_refused(void **state)
     heap_destroy(heap);
 }
 
-/* With any number of blocks there is room left in the table, else this looks for ever. */
+/* The table must keep a free entry with any number of blocks; otherwise the search never ends. */
 static void bad_frees_are_refused_beside_many_blocks(void **state)
 {
     enum { BLOCKS = 1023 };
@@ -144,7 +144,7 @@ static void random_use_never_overlaps(void **state)
     heap_destroy(heap);
 }
 
-/* Private memory runs out at one PE, which happens when a list grows. */
+/* Private memory can run out at one PE when a list grows. */
 static bool out_of_memory;
 void *__real_realloc(void *old, size_t bytes);
 void *__wrap_realloc(void *old, size_t bytes);
@@ -153,8 +153,8 @@ void *__wrap_realloc(void *old, size_t bytes)
     return out_of_memory ? NULL : __real_realloc(old, bytes);
 }
 
-/* Finding A21: what one PE's heap gives while private memory is short, the others' give too, or it
- * gives nothing; and what follows is alike again. */
+/* Finding A21: while one PE's private memory is short, its heap returns the same offset as the
+ * other PEs' heaps, or fails. Later results are the same at all PEs again. */
 static void heaps_stay_alike_without_private_memory(void **state)
 {
     enum { SIZE = 1 << 20, BLOCKS = 700 };
@@ -167,7 +167,7 @@ static void heaps_stay_alike_without_private_memory(void **state)
             weft_status status = heap_alloc(here, bytes, align, &a);
             out_of_memory = false;
             assert_int_equal(heap_alloc(there, bytes, align, &b), WEFT_OK);
-            if (status) { /* as weft_alloc() does then */
+            if (status) { /* as weft_alloc() does on failure */
                 assert_int_equal(status, WEFT_ERR_NO_MEMORY);
                 assert_int_equal(i, fails_at);
                 refused++;
@@ -180,7 +180,7 @@ static void heaps_stay_alike_without_private_memory(void **state)
         heap_destroy(here);
         heap_destroy(there);
     }
-    assert_int_not_equal(refused, 0); /* without room for its record no block is given */
+    assert_int_not_equal(refused, 0); /* without memory for its record, no block is returned */
 }
 
 int main(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The protocol of members and hub (hub.h, member.h), frame by frame: the hub with members that say
- * what they ought to, and with members that do not; a hub in a PE, and what it makes of an end. The
- * members are the other ends of socket pairs, so that nothing has to be waited for. */
+/* The protocol between members and hub (hub.h, member.h), frame by frame: valid and invalid frames
+ * of members, and a hub in a PE that handles the end of the job. The members are the other ends of
+ * socket pairs, so the test never waits. */
 #include "boot/hub/member.h"
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 
 enum { N = 3 };
 
-/* What the hub reported last, and how often it reported anything. */
+/* The last event of the hub, and the number of events. */
 static struct heard {
     int count, member, code;
     weft_status status;
@@ -109,7 +109,7 @@ static void close_star(struct star *star)
     hub_free(&star->hub);
 }
 
-/* The member says it, and the hub takes it in. */
+/* A member sends a frame, and the hub reads it. */
 static void say(struct star *star, int member, enum frame_type type, int number,
                 const void *payload, size_t bytes)
 {
@@ -144,7 +144,7 @@ static void expect_failure(int member, weft_status status, const char *part)
 static void everyone_is_told_all_parts(struct star *star, const char *all)
 {
     const size_t bytes = strlen(all) / N;
-    for (int k = 0; k < N; k++) { /* in another order than theirs */
+    for (int k = 0; k < N; k++) { /* in another order than the members' */
         int member = (k + 2) % N;
         say(star, member, FRAME_PART, 0, all + (size_t)member * bytes, bytes);
     }
@@ -165,7 +165,7 @@ static void parts_stand_in_the_order_of_members(void **state)
     struct star star;
     open_star(&star, true);
     everyone_is_told_all_parts(&star, "AAABBBCCC");
-    everyone_is_told_all_parts(&star, "xyz"); /* of another size than the one before */
+    everyone_is_told_all_parts(&star, "xyz"); /* of another size than before */
     everyone_is_told_all_parts(&star, "");
     close_star(&star);
 }
@@ -199,7 +199,7 @@ static void parts_too_large_are_refused(void **state)
     open_star(&star, true);
     assert_true(hub_slice(N) < sizeof part);
     say(&star, 1, FRAME_PART, 0, part, hub_slice(N) + 1);
-    for (int look = 0; look < 64 && !heard.count; look++) { /* more than a socket holds at once */
+    for (int look = 0; look < 64 && !heard.count; look++) { /* more than a socket buffer holds */
         assert_int_equal(wire_flush(&star.members[1]), WEFT_OK);
         hub_read(&star.hub, 1);
     }
@@ -224,8 +224,8 @@ static void who_is_missing_is_told(void **state)
     close_star(&star);
 }
 
-/* Who asks is not among them, gathering or not; and a long list ends in dots, with room for its
- * end. */
+/* The member that asks is not in the list, whether it is in the exchange or not. A long list is cut
+ * and ends in dots. */
 static void missing_ones_are_listed_as_far_as_there_is_room(void **state)
 {
     bool in_job[60], gathering[60] = {true};
@@ -262,17 +262,18 @@ static void descriptors_go_to_all_others(void **state)
         if (!frame)
             continue;
         assert_int_equal(frame->type, FRAME_FD);
-        assert_int_equal(frame->number, 1); /* who shares it, whatever that member says */
+        /* The number of the sharing member, whatever that member has sent. */
+        assert_int_equal(frame->number, 1);
         assert_int_equal(pread(frame->fd, &seen, sizeof seen, 0), sizeof seen);
         assert_int_equal(seen, 4711);
         wire_frame_free(frame);
     }
-    say(&star, 2, FRAME_FD, 0, NULL, 0); /* none came with it */
+    say(&star, 2, FRAME_FD, 0, NULL, 0); /* a frame without a descriptor */
     expect_failure(2, WEFT_ERR_SYSTEM, "a descriptor of PE 2 did not arrive");
     close_star(&star);
 }
 
-/* ------------------------------------------------------------- members that come, go, and lie */
+/* ------------------------------------------ members that join, leave, and send invalid frames */
 
 static void who_has_not_joined_is_not_heard(void **state)
 {
@@ -323,7 +324,7 @@ static void sentences_hold_no_control_characters(void **state)
     assert_string_equal(heard.sentence, "bell ");
     memset(longest, 'w', sizeof longest);
     say(&star, 1, FRAME_FAILED, 0, longest, sizeof longest);
-    assert_int_equal(heard.status, WEFT_ERR_JOB); /* 0 is no failure */
+    assert_int_equal(heard.status, WEFT_ERR_JOB); /* status 0 is not a failure */
     assert_int_equal(strlen(heard.sentence), HUB_MOST_SENTENCE);
     close_star(&star);
 }
@@ -354,7 +355,7 @@ static void a_closed_connection_is_told(void **state)
 
 struct pes {
     struct member hub;
-    struct wire others[N]; /* [0] unused */
+    struct wire others[N]; /* [0] is unused */
 };
 
 static void open_pes(struct pes *pes)
@@ -374,7 +375,7 @@ static void close_pes(struct pes *pes)
     member_close(&pes->hub, false);
 }
 
-/* PE 0 knows it, and PE `told` has been told. */
+/* PE 0 has the failure, and PE `told` has received it. */
 static void expect_end(struct pes *pes, weft_status why, const char *sentence, int told)
 {
     assert_int_equal(member_check(&pes->hub), why);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the hub of a job sends to whom, over wires that only note it: where there is no room or no
- * memory, where a connection breaks, and where a member has no wire here. */
+/* Which frames the hub of a job sends to which members. The wires are fakes that record frames.
+ * Also tested: full buffers, missing memory, broken connections, and a member without a wire. */
 #include "base/status.h"
 #include "boot/hub/hub.h"
 
@@ -22,7 +22,7 @@ static struct {
         uint32_t type;
         const void *payload;
         size_t bytes;
-        bool elsewhere; /* by the event `send` */
+        bool elsewhere; /* sent by the event `send` */
     } sent[8];
     int count, flushes, reads, freed_frames;
     weft_status post, flush, read;
@@ -149,7 +149,7 @@ static int open_hub(void **state)
     memset(&did, 0, sizeof did);
     did.left = -1;
     for (int i = 0; i < N; i++)
-        wires[i] = (struct wire){.fd = i}; /* 0 is a descriptor as well */
+        wires[i] = (struct wire){.fd = i}; /* 0 is a valid descriptor */
     local = (struct wire){.fd = -1};
     if (hub_init(&hub, N, wires, true))
         return -1;
@@ -224,7 +224,7 @@ static void sending_fails(void **state)
     hub_flush(&hub, 2);
     expect_failure(2, WEFT_ERR_NO_MEMORY, "sending to PE 9: no flush");
     assert_int_equal(did.rooms, 0);
-    did.post = did.flush = WEFT_ERR_PEER_DEAD; /* its end will be read */
+    did.post = did.flush = WEFT_ERR_PEER_DEAD; /* the hub reads the end of the connection later */
     wires[1].unsent = wires[2].unsent = NULL;
     hub_flush(&hub, 2);
     assert_int_equal(did.rooms, 0);
@@ -273,7 +273,7 @@ static void what_is_for_the_hub_itself_is_queued(void **state)
     int input = dup(0);
     close(0);
     open("/dev/null", O_RDONLY);
-    hub_send(&hub, 0, FRAME_FD, 7, NULL, 0, 0); /* 0 is a descriptor */
+    hub_send(&hub, 0, FRAME_FD, 7, NULL, 0, 0); /* 0 is a valid descriptor */
     frame = wire_take(&local);
     assert_true(frame->fd >= 0);
     wire_frame_free(frame);
@@ -317,7 +317,7 @@ static void an_exchange_is_forgotten(void **state)
     assert_int_equal(did.failures, 0);
     assert_int_equal(did.count, N);
     say(1, FRAME_PART, 0, "abc", 3, -1);
-    say(1, FRAME_PART, 0, "xyz", 3, -1); /* while it is in one */
+    say(1, FRAME_PART, 0, "xyz", 3, -1); /* a second part during the exchange */
     assert_int_equal(did.failures, 1);
     assert_memory_equal(hub.answer + 3, "abc", 3);
     did.failures = 0;
@@ -341,7 +341,8 @@ static void who_asks_is_answered(void **state)
     assert_int_equal(did.sent[0].bytes, strlen("PE 4, 9 did not reach the exchange"));
 }
 
-/* To all others, or to those that are listed, of whom only members other than the giver count. */
+/* A descriptor goes to all other members, or to the listed ones; the sender and invalid members in
+ * the list are ignored. */
 static void a_descriptor_goes_to_those_listed(void **state)
 {
     static const int32_t to[] = {2, -1, 3, 1, 0};

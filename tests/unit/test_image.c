@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The picture reader: the kinds of PNG, and files that are cut off, damaged, absurd or no
- * pictures. */
+/* The image reader: all kinds of PNG, and files that are truncated, damaged, too large or not
+ * images. */
 #include "image.h"
 
 #include <setjmp.h>
@@ -26,7 +26,7 @@ static void store(const void *bytes, size_t size)
     assert_int_equal(fclose(file), 0);
 }
 
-/* The bytes of a PNG made of samples in a format of libpng's. */
+/* Makes a PNG from samples in a libpng format. */
 static void *make_png(unsigned width, unsigned height, unsigned format, const void *samples,
                       const void *colours, unsigned n_colours, size_t *size)
 {
@@ -52,7 +52,8 @@ static void reads_as(unsigned width, unsigned height, unsigned channels, const c
     image_free(&image);
 }
 
-/* The file is refused, nothing is allocated, and the sentence says which file and why. */
+/* Checks that the file is rejected, nothing is allocated, and the message names the file and the
+ * reason. */
 static void is_refused(weft_status status, const char *why)
 {
     struct image image;
@@ -96,7 +97,8 @@ static void other_files_are_refused(void **state)
     }
 }
 
-/* However few bytes are left: refused, or, where all samples are there, the whole picture. */
+/* The file truncated at every length: it is rejected, or read completely if all samples are
+ * there. */
 static void cut_off_files_are_refused(void **state)
 {
     size_t size, refused = 0;
@@ -125,7 +127,7 @@ static void damaged_files_are_refused(void **state)
     data[6] ^= 0x55;
     store(bytes, size);
     is_refused(WEFT_ERR_ARGUMENT, "damaged or truncated: ");
-    bytes[17] ^= 0x55; /* the width, whose check sum is wrong then */
+    bytes[17] ^= 0x55; /* the width, whose checksum is then wrong */
     store(bytes, size);
     is_refused(WEFT_ERR_ARGUMENT, "not a PNG image: ");
     free(bytes);
@@ -172,7 +174,7 @@ static void a_failed_write_leaves_no_file(void **state)
     struct image image = {1, 1, 1, &sample};
     assert_int_equal(image_write_png("/nonexistent/x.png", &image), WEFT_ERR_SYSTEM);
     assert_non_null(strstr(weft_last_error(), "/nonexistent/x.png"));
-    char full[sizeof path + 8]; /* by a link: what could not be written is removed */
+    char full[sizeof path + 8]; /* a link to the device; the failed write removes it */
     snprintf(full, sizeof full, "%s.full", path);
     if (access("/dev/full", W_OK) == 0) {
         assert_int_equal(symlink("/dev/full", full), 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A PE that `weft run` has started: what it takes over from its environment, what it refuses there,
- * that it joins once at a time, and that its operations are those of a member. */
+/* A PE that `weft run` has started: what it reads from its environment and what it rejects, that it
+ * joins one job at a time, and that its operations are those of a member. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -138,7 +138,7 @@ weft_status __wrap_boot_find_nodes(struct boot *boot)
     return nodes.status ? base_fail(nodes.status, "no nodes") : __real_boot_one_node(boot);
 }
 
-static int memory, left = -1; /* allocated; allocations until one fails */
+static int memory, left = -1; /* blocks allocated; allocations until one fails, -1 = none */
 static void *blocks[8];
 
 void *__real_calloc(size_t n, size_t bytes);
@@ -174,7 +174,7 @@ pid_t __wrap_getpid(void)
     return process;
 }
 
-/* ------------------------------------------------------------------------------------- starting */
+/* ----------------------------------------------------------------------------------------- boot */
 
 static void environment(int fd, const char *pe, const char *npes)
 {
@@ -196,7 +196,7 @@ static void refused(weft_status status, const char *words)
     assert_true(none_is_held());
 }
 
-/* Nothing is taken over before all of it is as `weft run` sets it. */
+/* The environment is used only if all variables are as `weft run` sets them. */
 static void what_is_not_from_weft_run_is_refused(void **state)
 {
     static const struct {
@@ -219,7 +219,7 @@ static void what_is_not_from_weft_run_is_refused(void **state)
     refused(WEFT_ERR_BOOT, words);
     environment(998, "1", "3");
     refused(WEFT_ERR_BOOT, "WEFT_BOOT_SOCKET is 998, which is not a socket");
-    setenv("WEFT_BOOT_SOCKET", "4294967296", 1); /* whose lower bits are 0 */
+    setenv("WEFT_BOOT_SOCKET", "4294967296", 1); /* its lower 32 bits are 0 */
     config_reset();
     refused(WEFT_ERR_BOOT, "WEFT_BOOT_SOCKET is 4294967296, which is not a socket");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -260,7 +260,7 @@ static void closed(struct boot *boot)
     assert_int_equal(memory, 0);
 }
 
-/* The environment is taken over once; the socket serves one job after another. */
+/* The environment is read once; the socket serves successive jobs. */
 static void one_job_at_a_time(void **state)
 {
     (void)state;
@@ -279,14 +279,14 @@ static void one_job_at_a_time(void **state)
     assert_true(boot_launcher_known());
     closed(boot);
     closed(opened());
-    process = 78; /* a child */
+    process = 78; /* a forked child */
     assert_false(boot_launcher_known());
     refused(WEFT_ERR_BOOT, "this process was forked by a PE of weft run");
     process = 77;
     assert_true(boot_launcher_known());
 }
 
-/* Whatever fails, the next job can be joined. */
+/* After any failure, the PE can join the next job. */
 static void what_fails_leaves_nothing(void **state)
 {
     (void)state;
@@ -341,7 +341,7 @@ static void its_operations_are_a_members(void **state)
     assert_int_equal(boot->ops->barrier(boot), WEFT_ERR_PATH);
     assert_true(!did.mine && !did.all && !did.bytes);
     boot->local_npes = 5;
-    for (int n = 1; n < 3; n++) { /* on several nodes: to the PEs of this one */
+    for (int n = 1; n < 3; n++) { /* with several nodes: only to the PEs of this node */
         boot->nodes = n;
         assert_int_equal(boot->ops->share_fd(boot, 3, 9, &taken), WEFT_ERR_PATH);
         assert_int_equal(did.from, 3);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a process can be reached, and the id that says so: over sockets, interfaces and random
- * numbers of the test's own. */
+/* The addresses at which a process listens, and the unique id that contains them. Sockets,
+ * interfaces and random numbers are fakes. */
 #include "boot/rendezvous/listen.h"
 #include "boot/rendezvous/unique_id.h"
 
@@ -27,8 +27,8 @@ enum { FD = 50 };
 static struct {
     int sockets, closes, reuses, both;
     int first;                                               /* descriptor */
-    bool no_socket[2], no_bind[2], no_listen[2], no_name[2]; /* of IPv6, of IPv4 */
-    int port;                                                /* that was asked for */
+    bool no_socket[2], no_bind[2], no_listen[2], no_name[2]; /* of IPv6 and of IPv4 */
+    int port;                                                /* the requested port */
     int freed;
     bool no_list, no_random, no_crypto;
 } os;
@@ -102,7 +102,7 @@ int __wrap_close(int fd)
 {
     assert_true(fd >= os.first && fd < os.first + 9);
     os.closes++;
-    errno = EINTR; /* must not be told */
+    errno = EINTR; /* must not be reported */
     return 0;
 }
 
@@ -176,7 +176,7 @@ static int reset(void **state)
 
 /* ------------------------------------------------------------------------------------ listening */
 
-/* By IPv6, which takes IPv4 too, else by IPv4. */
+/* Listening uses IPv6 with IPv4 mapped, or else IPv4. */
 static void by_both_protocols_or_one(void **state)
 {
     for (int i = 0; i < 5; i++)
@@ -217,8 +217,8 @@ static void by_none(void **state)
     }
 }
 
-/* What is of use elsewhere comes first; what is down, has no scope elsewhere or is no address at
- * all, never. */
+/* Addresses that other hosts can reach come first. Interfaces that are down, link-local addresses
+ * and other families are left out. */
 static void addresses_in_their_order(void **state)
 {
     struct rendezvous_address at[6];
@@ -249,7 +249,7 @@ static void addresses_in_their_order(void **state)
 
 /* ----------------------------------------------------------------------------------- unique ids */
 
-/* By its bytes: magic, port, how many addresses, whether the secret is used, the secret, the
+/* The bytes of an id: magic, port, number of addresses, whether the secret is used, the secret, the
  * addresses. */
 static void an_id_says_where(void **state)
 {
@@ -307,8 +307,8 @@ static void an_id_is_not_made(void **state)
     assert_non_null(strstr(base_last_error(), strerror(ENFILE)));
 }
 
-/* As many addresses as there is room for; a shorter one may still go in behind one that does
- * not. */
+/* An id holds as many addresses as fit. A shorter address may still fit after a longer one that
+ * does not. */
 static void an_id_has_room_for_some(void **state)
 {
     struct rendezvous_address at[24];
@@ -355,8 +355,7 @@ static void what_is_no_id_is_refused(void **state)
     bytes[4] = bytes[5] = 0; /* no port */
     memcpy(&changed, bytes, sizeof id);
     assert_false(unique_id_good(&changed));
-    memset(bytes + 24, 4,
-           sizeof bytes - 24); /* as many of 4 bytes as there is room for, and one more */
+    memset(bytes + 24, 4, sizeof bytes - 24); /* one 4-byte address more than fit */
     bytes[4] = 1;
     for (int n = 0; n < 60; n++) {
         bytes[6] = (unsigned char)n;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mappings of GPU memory for the program, and copies by the CPU: which memory is mapped where,
- * when the CPU copies and when a copy engine does, and what is refused. */
+/* Mappings of GPU memory for the program, and copies by the CPU: which memory is mapped where, when
+ * the CPU or a copy engine copies, and which calls are rejected. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -116,7 +116,7 @@ static void a_window_that_cannot_be_mapped_says_why(void **state)
     assert_int_equal(beneath.mores, 0);
     assert_int_equal(callocs.memory, 0);
     ops.gpu.heap.map = &map;
-    ops.slot_of[2] = 0; /* the first slot is one too */
+    ops.slot_of[2] = 0; /* slot 0 is a valid slot */
     beneath.no_more = false;
     assert_int_equal(map_it(gpu_at(0x800), 8, 2, &at), WEFT_OK);
 }
@@ -136,7 +136,7 @@ static void wrong_arguments_are_refused(void **state)
     assert_int_equal(map_it(gpu_at(0x800), 8, -1, &at), WEFT_ERR_PE);
     assert_int_equal(map_it(gpu_at(0x800), 8, OPS_PES, &at), WEFT_ERR_PE);
     assert_non_null(strstr(base_last_error(), "PEs here are 0 ... 2"));
-    /* It begins within symmetric memory and ends behind it. */
+    /* The range begins in symmetric memory and ends beyond it. */
     assert_int_equal(map_it(gpu_at(OPS_GPU_BYTES - 1), 2, 2, &at), WEFT_ERR_RANGE);
     callocs.left = 0;
     assert_int_equal(map_it(gpu_at(0x800), 8, 2, &at), WEFT_ERR_NO_MEMORY);
@@ -159,7 +159,7 @@ static void a_mapping_is_ended_once(void **state)
                          WEFT_OK);
     assert_int_equal(weft_unmap(&ops.job, (char *)at[1] + 1), WEFT_ERR_ADDRESS);
     assert_int_equal(beneath.own_ends, 0);
-    assert_int_equal(weft_unmap(&ops.job, at[1]), WEFT_OK); /* in the middle */
+    assert_int_equal(weft_unmap(&ops.job, at[1]), WEFT_OK); /* the middle one of the mappings */
     assert_int_equal(beneath.own_ends, 1);
     assert_ptr_equal(beneath.ended, some_memory + 8);
     assert_int_equal(weft_unmap(&ops.job, at[1]), WEFT_ERR_ADDRESS);
@@ -167,7 +167,7 @@ static void a_mapping_is_ended_once(void **state)
     assert_int_equal(weft_unmap(&ops.job, at[0]), WEFT_OK);
     assert_null(beneath.ended);
     assert_int_equal(weft_unmap(&ops.job, NULL), WEFT_ERR_ARGUMENT);
-    ops.job.end_mappings(&ops.job); /* the rest, when the GPU side ends */
+    ops.job.end_mappings(&ops.job); /* the job ends the remaining mappings when its GPU is closed */
     assert_int_equal(callocs.memory, 0);
     assert_int_equal(beneath.own_ends, 3);
     assert_int_equal(map_it(ops_heaps[OPS_PE], 8, OPS_PE, &at[0]), WEFT_OK);
@@ -203,7 +203,7 @@ static void the_cpu_copies_what_is_small_and_mapped(void **state)
             assert_int_equal(beneath.asked, 1);
             assert_int_equal(beneath.in, in);
         }
-        /* It is not mapped: by a window that moves there, or by a copy engine. */
+        /* Memory that is not mapped: a sliding BAR window or a copy engine copies. */
         map.bar1_full = true;
         ready[2][0] = 0;
         assert_int_equal(copy(in, device, some_memory, 100), WEFT_OK);
@@ -220,7 +220,7 @@ static void the_cpu_copies_what_is_small_and_mapped(void **state)
         map.bar1_full = false;
         beneath.no_rove = false;
         ready[2][0] = 1;
-        /* From GPU to GPU; without a way. */
+        /* From GPU to GPU, and without a mapping backend. */
         assert_int_equal(copy(in, device, own_gpu(0), 100), WEFT_OK);
         assert_int_equal(beneath.copies, 1);
         map.backend = NULL;
@@ -239,7 +239,7 @@ static void memory_of_its_own_is_copied_through_its_mapping(void **state)
     void *at;
     for (int in = 0; in < 2; in++) {
         assert_int_equal(copy(in, own_gpu(0x1010), some_memory, 16), WEFT_OK);
-        assert_int_equal(beneath.copies, !in); /* nothing is mapped so far */
+        assert_int_equal(beneath.copies, !in); /* nothing is mapped yet */
         ops.gpu.registrations = &outer;
         if (!in) {
             assert_int_equal(map_it(gpu_at(0x900), 8, 2, &at), WEFT_OK);
@@ -290,7 +290,7 @@ static void copies_stay_within_the_memory_of_the_heap(void **state)
         beneath.adopted = true;
         assert_int_equal(copy(in, ops_at(2, SEG_GPU, backed), some_memory, 1), WEFT_OK);
         beneath.adopted = false;
-        /* Symmetric memory of the host. */
+        /* Symmetric host memory. */
         assert_int_equal(copy(in, ops_heaps[OPS_PE] + OPS_HEAP - 8, some_memory, 8), WEFT_OK);
         assert_int_equal(copy(in, ops_heaps[OPS_PE] + OPS_HEAP - 8, some_memory, 9),
                          WEFT_ERR_RANGE);
@@ -307,7 +307,7 @@ static void without_a_gpu_side_the_cpu_moves_bytes(void **state)
     char there[16] = "0123456789abcde", here[16] = "";
     assert_int_equal(copy(false, there, here, 10), WEFT_OK);
     assert_memory_equal(here, "0123456789\0\0", 12);
-    assert_int_equal(copy(true, there + 2, there, 8), WEFT_OK); /* they overlap */
+    assert_int_equal(copy(true, there + 2, there, 8), WEFT_OK); /* overlapping ranges */
     assert_memory_equal(there, "0101234567abcde", 15);
     assert_int_equal(copy(false, there, there + 1, 8), WEFT_OK);
     assert_memory_equal(there, "00101234567", 9);
@@ -367,7 +367,7 @@ static void a_flush_reads_back_through_the_mapping(void **state)
     assert_int_equal(beneath.settled, 4);
 }
 
-/* ------------------------------------------------------------------------------------ questions */
+/* -------------------------------------------------------------------------------------- queries */
 
 static void a_query_tells_what_is_mapped_and_from_which_sizes(void **state)
 {

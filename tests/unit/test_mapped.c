@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quiet of mapped copies (src/path/local/mapped.c), of which a context may have several threads
- * (finding A7). The schedule is forced: while one quiet stands in its load-back, another one
- * begins, here from within it. */
+/* Quiet of mapped copies (src/path/local/mapped.c) on a context that several threads use (finding
+ * A7). The test forces the schedule: while one quiet is in its load-back, it calls another
+ * quiet. */
 #include "gpu/gpu.h"
 #include "gpu/map/map.h"
 #include "path/local/mapped.h"
@@ -17,8 +17,8 @@ enum { SLOTS = 3, BYTES = 4096 };
 char *__wrap_gpu_map_test_area(const struct gpu_map *map, int slot);
 
 static _Alignas(64) char memory[SLOTS][BYTES];
-static unsigned loads[SLOTS]; /* load-backs begun */
-static struct mapped *other;  /* what another thread quiets meanwhile; NULL: none does */
+static unsigned loads[SLOTS]; /* load-backs that have begun */
+static struct mapped *other;  /* context that another thread quiets during a load-back */
 static unsigned loads_of_other;
 
 char *__wrap_gpu_map_test_area(const struct gpu_map *map, int slot)
@@ -35,7 +35,7 @@ char *__wrap_gpu_map_test_area(const struct gpu_map *map, int slot)
     return memory[slot];
 }
 
-/* Two PEs at places 1 and 2 of a node of three. */
+/* Two PEs in slots 1 and 2 of a node with three slots. */
 static struct gpu gpu;
 static struct gpu_map map = {.gpu = &gpu, .shift = 12};
 static struct gpu_map_window windows[SLOTS];
@@ -80,7 +80,7 @@ static void quiet_loads_back_what_was_stored(void **state)
     mapped_flush(&context);
     assert_int_equal(loads[2], 1);
     assert_int_equal(loads[1], 0);
-    mapped_flush(&context); /* nothing is under way */
+    mapped_flush(&context); /* no store is pending */
     assert_int_equal(loads[2], 1);
     store(1, 7);
     mapped_flush(&context);
@@ -101,7 +101,7 @@ static void a_second_quiet_does_not_return_before_the_load_back(void **state)
     assert_int_equal(loads_of_other, 1);
 }
 
-/* A store between the beginning and the end of a load-back is not counted as complete by it. */
+/* A load-back does not complete a store that was made between its beginning and its end. */
 static void what_comes_meanwhile_is_left(void **state)
 {
     uint64_t upto;

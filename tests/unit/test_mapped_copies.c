@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which transfers the CPU does through mapped GPU memory (src/path/local/mapped.c): by the segment,
- * where the local side lies, and the size, and that the bytes are right. The mappings are plain
- * memory here. */
+/* Which transfers the CPU does through mapped GPU memory (src/path/local/mapped.c), by segment,
+ * location of the local side, and size, and that the bytes are right. The mappings are plain
+ * memory. */
 #include "gpu/gpu.h"
 #include "gpu/map/map.h"
 #include "path/local/mapped.h"
@@ -91,7 +91,7 @@ const char *__wrap_gpu_map_backend_text(const struct gpu_map *map)
     return "some way";
 }
 
-/* Of membarrier(2): its commands, and what they give. */
+/* Fake of membarrier(2): counts of its commands, and their result. */
 static struct {
     int registers, sends;
     long result;
@@ -116,7 +116,7 @@ long __wrap_syscall(long number, ...)
     return barriers.result;
 }
 
-/* PE 0 is this one, at place 1 of the node; PE 1 at place 2. */
+/* PE 0 is this PE, in slot 1 of the node; PE 1 is in slot 2. */
 static char way;
 static struct gpu gpu;
 static struct gpu_map map;
@@ -164,7 +164,7 @@ static struct remote at(enum segment_id segment, size_t offset)
     return (struct remote){.peer = &peer, .segment = segment, .offset = offset};
 }
 
-/* Which mapping a quiet looks at: that of the place, or none. */
+/* Checks which slot's mapping a quiet loads from; -1 = none. */
 static void expect_settled(int slot)
 {
     memset(settled, 0, sizeof settled);
@@ -208,7 +208,7 @@ static void between_host_and_the_peers_gpu(void **state)
     assert_false(mapped_get(&context, at(SEG_GPU, 0), host, 8));
 }
 
-/* Up to 1 KiB by way of the CPU. */
+/* The CPU copies up to 1 KiB. */
 static void between_gpus(void **state)
 {
     for (int i = 0; i < SIZES; i++) {
@@ -239,7 +239,7 @@ static void between_the_gpu_and_the_peers_host(void **state)
         assert_memory_equal(memory[1] + 2 * AT, peers_host + 5, n);
         assert_int_equal(asked.in, n > 512);
         expect_settled(1);
-        assert_false(mapped_put(&context, at(SEG_HEAP, 9), host, n)); /* the path's own */
+        assert_false(mapped_put(&context, at(SEG_HEAP, 9), host, n)); /* left to the path itself */
         assert_false(mapped_get(&context, at(SEG_HEAP, 9), host, n));
         pays = false;
         assert_int_equal(mapped_put(&context, at(SEG_HEAP, 9), memory[1], n), n <= 512);
@@ -324,7 +324,7 @@ static void single_values(void **state)
     expect_settled(-1);
 }
 
-/* The CPUs of other threads are asked for theirs where others have stored. */
+/* If another thread has stored too, quiet fences that thread's CPU with membarrier(). */
 static void stores_of_other_threads(void **state)
 {
     uint64_t value = 5;
@@ -342,7 +342,7 @@ static void stores_of_other_threads(void **state)
     assert_int_equal(barriers.sends, 1);
     atomic_store(&windows[2].tested, false);
     epoch_give(&context.stores[2]);
-    expect_settled(-1); /* there is no mapping any more */
+    expect_settled(-1); /* the mapping is gone */
     barriers.result = -1;
     mapped_open(&context, &world);
     assert_true(context.fences_each);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A PE whose hub is another PE, or `weft run`: what it sends, what it makes of the answers, and
- * what it says when the hub ends the job, answers nothing, or is gone. */
+/* A PE whose hub is another PE or `weft run`: what it sends, how it handles the replies, and its
+ * messages if the hub ends the job, does not reply or is gone. */
 #include "tests/unit/member.h"
 
 static const int mine = 30, whole[N] = {10, 20, 30};
@@ -31,7 +31,8 @@ static void an_answer_of_another_size(void **state)
     expect_sentence(0, FRAME_FAILED, WEFT_ERR_BOOT, "PE 4 gathered 5 bytes instead of 12");
 }
 
-/* What came before the end counts; then the end does, in this call and all later ones. */
+/* A reply before the end of the job is still used. After that, this call and all later ones return
+ * the end's status. */
 static void the_hub_ends_the_job(void **state)
 {
     int all[N];
@@ -111,7 +112,7 @@ static void the_hub_is_gone(void **state)
     }
 }
 
-/* What the hub said before it was gone is the reason. */
+/* The hub's last message, sent before it closed, is the reason. */
 static void what_the_hub_said_last_counts(void **state)
 {
     int all[N];
@@ -140,7 +141,8 @@ static void who_is_missing(void)
     say(0, FRAME_MISSING, 0, "PE 6 did not reach the exchange", 31);
 }
 
-/* The hub is asked who is missing, and has a second to answer. */
+/* After the limit, the member asks the hub which PEs are missing, and waits one second for the
+ * reply. */
 static void the_limit_passes(void **state)
 {
     int all[N];
@@ -155,7 +157,7 @@ static void the_limit_passes(void **state)
     expect_sentence(0, FRAME_FAILED, WEFT_ERR_TIMEOUT, sentence);
     close_all(state);
     open_member(state);
-    waits.step[1] = who_is_missing; /* the first wait ends with the limit */
+    waits.step[1] = who_is_missing; /* the first wait reaches its limit */
     assert_int_equal(member_allgather(&m, &mine, all, sizeof mine), WEFT_ERR_TIMEOUT);
     assert_string_equal(base_last_error(),
                         "PE 6 did not reach the exchange within WEFT_WAIT_LIMIT");
@@ -231,7 +233,7 @@ static void an_abort_is_said_at_once(void **state)
 {
     char longer[HUB_MOST_SENTENCE + 50];
     (void)state;
-    pthread_mutex_lock(&m.lock); /* another thread waits */
+    pthread_mutex_lock(&m.lock); /* another thread is waiting */
     member_abort(&m, 3, "enough");
     pthread_mutex_unlock(&m.lock);
     expect_sentence(0, FRAME_ABORT, 3, "enough");
@@ -275,7 +277,7 @@ static void a_child_closes_its_copies(void **state)
         assert_int_equal(fcntl(fds[i], F_GETFD), -1);
     m.epoll = m.inbox.fd = -1;
     expect_silence(0);
-    member_forked(&m); /* nothing is left */
+    member_forked(&m); /* a second call has nothing to close */
 }
 
 /* ---------------------------------------------------------------------- the launcher is the hub */
@@ -305,7 +307,7 @@ static void the_launcher_is_joined(void **state)
     assert_string_equal(base_last_error(),
                         "the launcher (weft run) gathered 7 bytes instead of 12");
     member_close(&m, true);
-    assert_true(fcntl(launched_fd, F_GETFD) >= 0); /* the next job uses it too */
+    assert_true(fcntl(launched_fd, F_GETFD) >= 0); /* the next job uses the same socket */
     expect_frame(0, FRAME_PART, 0, &mine, sizeof mine);
     expect_sentence(0, FRAME_FAILED, WEFT_ERR_BOOT,
                     "the launcher (weft run) gathered 7 bytes instead of 12");
@@ -320,13 +322,14 @@ static void the_launcher_is_joined(void **state)
     assert_int_equal(member_init_launched(&m, N, 1, launched_fd), WEFT_ERR_SYSTEM);
     assert_int_equal(m.epoll, -1);
     waits.control_error = 0;
-    assert_int_equal(member_init_launched(&m, N, 1, launched_fd), WEFT_ERR_BOOT); /* it is gone */
+    /* The launcher's end is closed. */
+    assert_int_equal(member_init_launched(&m, N, 1, launched_fd), WEFT_ERR_BOOT);
     assert_true(fcntl(launched_fd, F_GETFD) >= 0);
     close(launched_fd);
     expect_all_given_back();
 }
 
-/* Who has come is told why not all have. */
+/* Members that have connected get the reason why the job does not start. */
 static void those_who_came_are_refused(void **state)
 {
     reset(state);

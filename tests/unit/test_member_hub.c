@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A PE that is the hub of its job: exchanges and descriptors among its members, and what it tells
- * whom when one of them leaves, fails, aborts or is gone. */
+/* A PE that is the hub of its job: exchanges and descriptors among its members, and its messages to
+ * the other members if one leaves, fails, aborts or is gone. */
 #include "tests/unit/member.h"
 
 static void parts_are_gathered(void **state)
@@ -42,7 +42,7 @@ static void rest_comes(void)
     say(2, FRAME_PART, 0, large[2] + SLICE, REST);
 }
 
-/* In slices, each of which is an exchange. */
+/* Large data is gathered in slices, each of which is one exchange. */
 static void much_is_gathered_in_slices(void **state)
 {
     static char all[N * (SLICE + REST)];
@@ -60,7 +60,7 @@ static void much_is_gathered_in_slices(void **state)
     assert_memory_equal(all, large, sizeof all);
 }
 
-/* The hub knows who is missing, and tells all. */
+/* The hub knows which PE is missing, and reports it to all members. */
 static void some_do_not_come(void **state)
 {
     const char *sentence = "PE 6 did not reach the exchange within WEFT_WAIT_LIMIT";
@@ -74,14 +74,15 @@ static void some_do_not_come(void **state)
     expect_sentence(2, FRAME_END, WEFT_ERR_TIMEOUT, sentence);
     assert_int_equal(member_allgather(&m, "m", all, 1), WEFT_ERR_TIMEOUT);
     assert_int_equal(member_check(&m), WEFT_ERR_TIMEOUT);
-    member_fail(&m, WEFT_ERR_PATH, "later"); /* the first reason stays */
+    member_fail(&m, WEFT_ERR_PATH, "later"); /* the first reason is kept */
     assert_int_equal(member_share_fd(&m, 0, 1, NULL, 0, &(int){0}), WEFT_ERR_TIMEOUT);
     assert_string_equal(base_last_error(), sentence);
     expect_silence(1);
     assert_int_equal(waits.polls, 1);
 }
 
-/* What ends the job is told to all but who has said it, and stands in every later failure. */
+/* The hub sends the end of the job to all members, except to one that has left. Every later call
+ * fails with the same reason. */
 static void who_ends_the_job(void **state)
 {
     static const struct {
@@ -133,7 +134,7 @@ static void who_is_gone_ends_the_job(void **state)
         assert_true(m.inferred);
         assert_int_equal(m.wires[1].fd, -1);
         expect_sentence(2, FRAME_END, WEFT_ERR_PEER_DEAD, sentences[i]);
-        wire_close(&far[2]); /* is not what ended it */
+        wire_close(&far[2]); /* does not change the reason */
         member_check(&m);
     }
 }
@@ -156,7 +157,7 @@ static void who_is_gone_after_the_end_is_no_news(void **state)
     assert_false(m.inferred);
 }
 
-/* A call that is in somebody else's hands is not made twice. */
+/* While another thread holds the lock, a check reads nothing. */
 static void nothing_is_read_while_another_reads(void **state)
 {
     (void)state;
@@ -239,13 +240,13 @@ static void this_pe_fails_or_aborts(void **state)
     close_all(state);
     open_hub(state);
     pthread_mutex_lock(&m.lock);
-    member_abort(&m, 3, "unheard"); /* another thread uses the wires */
+    member_abort(&m, 3, "unheard"); /* another thread is using the wires */
     expect_silence(1);
     pthread_mutex_unlock(&m.lock);
     member_abort(&m, 3, "enough");
     expect_sentence(1, FRAME_END, WEFT_ERR_JOB, "PE 4 aborted the job with code 3: enough");
     assert_int_equal(member_check(&m), WEFT_ERR_JOB);
-    pthread_mutex_lock(&m.lock); /* has been given back */
+    pthread_mutex_lock(&m.lock); /* abort has released the lock */
     pthread_mutex_unlock(&m.lock);
 }
 
@@ -260,7 +261,7 @@ static void others_are_waited_for_at_the_end(void **state)
     say(1, FRAME_BYE, 1, "", 0);
     waits.step[0] = flush_both;
     waits.step[1] = say_goodbye;
-    waits.step[2] = flush_both; /* is not come to */
+    waits.step[2] = flush_both; /* not reached */
     member_close(&m, true);
     assert_int_equal(waits.polls, 2);
     assert_int_equal(waits.left_ns, 2000000000);
@@ -269,7 +270,7 @@ static void others_are_waited_for_at_the_end(void **state)
     assert_true(m.epoll == -1 && m.inbox.fd == -1 && !m.wires && !m.left);
     expect_all_given_back();
     open_hub(state);
-    member_close(&m, true); /* the time is over */
+    member_close(&m, true); /* the wait reaches its limit */
     assert_int_equal(waits.polls, 1);
     expect_all_given_back();
     open_hub(state);
@@ -281,7 +282,7 @@ static void others_are_waited_for_at_the_end(void **state)
     expect_all_given_back();
     open_hub(state);
     member_fail(&m, WEFT_ERR_PATH, "a path broke");
-    member_close(&m, true); /* all has been said */
+    member_close(&m, true); /* everything was sent already */
     expect_sentence(2, FRAME_END, WEFT_ERR_PATH, "a path broke");
     expect_silence(2);
     assert_int_equal(waits.polls, 0);
@@ -354,7 +355,7 @@ static void events_fail(void **state)
     expect_sentence(1, FRAME_END, WEFT_ERR_SYSTEM, base_last_error());
 }
 
-/* What there was no room for goes when there is. */
+/* Data that does not fit the socket's buffer is sent when there is space. */
 static void what_could_not_be_sent_goes_later(void **state)
 {
     static char all[N * 60000], mine[60000];
@@ -375,7 +376,8 @@ static void what_could_not_be_sent_goes_later(void **state)
     wire_frame_free(frame);
     assert_null(m.wires[1].unsent);
     struct epoll_event event;
-    assert_int_equal(__real_epoll_wait(m.epoll, &event, 1, 0), 0); /* room is no event any more */
+    /* The hub no longer polls for writability. */
+    assert_int_equal(__real_epoll_wait(m.epoll, &event, 1, 0), 0);
 }
 
 int main(void)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Broadcast, collect, and collectives on GPU memory: which calls they make of what is beneath,
- * in which order and with what arguments, at each member, and that nothing comes behind a call
- * that fails. */
+/* Broadcast, collect, and collectives on GPU memory: which functions they call, in which order and
+ * with which arguments, at each member, and that a failed call is the last one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +25,7 @@ static void the_root_puts_to_all_and_others_wait(void **state)
     assert_int_equal(ops.team.leader, 1);
     assert_calls(WEFT_OK, "begin weft_broadcast 2 24 0; place dst 24; await 2 100; ",
                  weft_broadcast(&ops.team, own + TO, source, 24, 2));
-    assert_memory_equal(own + TO, source + 8, 24); /* the root puts it there */
+    assert_memory_equal(own + TO, source + 8, 24); /* the root puts the data */
     assert_int_equal(ops.team.leader, 2);
     ops.job.oversubscribed = false;
     memset(own, 0x5a, sizeof own);
@@ -36,7 +35,7 @@ static void the_root_puts_to_all_and_others_wait(void **state)
                  coll_broadcast(&ops.team, own + TO, source + 8, 24, 1, false));
     assert_true(is_filled(own + TO, 0x5a, 24));
     assert_int_equal(ops.team.leader, -1);
-    ops.team.me = 0; /* the last ones first where they are next */
+    ops.team.me = 0; /* the root sends first to the members that follow it */
     assert_calls(WEFT_OK,
                  "begin weft_broadcast 0 24 0; place dst 24; put 1 512<8 24 100; put 2 512<8 24 "
                  "100; ",
@@ -94,13 +93,13 @@ static void wrong_broadcasts_are_refused(void **state)
                  weft_broadcast(&ops.team, own, NULL, 8, 2));
 }
 
-/* Members whose memory is mapped; the first `n` of them. */
+/* Makes a team of `n` members whose memory is mapped. */
 static void map_all(int n)
 {
     ops.team.n = n;
     ops.team.direct = true;
     for (int i = 0; i < n; i++) {
-        mailbox_at[i] = &mailboxes[2][i]; /* of others, as this member writes them */
+        mailbox_at[i] = &mailboxes[2][i]; /* the other members' mailboxes that this member writes */
         ops.map[pes[i]][SEG_HEAP] = large[i];
     }
 }
@@ -110,7 +109,7 @@ static void large_broadcasts_are_read_from_the_root(void **state)
     (void)state;
     map_all(3);
     memcpy(large[2] + 64, source, BIG);
-    /* The root's source is at 64 of its heap. */
+    /* The fake coll_find_range() reports offset 64 for the root's source. */
     assert_calls(WEFT_OK,
                  "begin weft_broadcast 2 32768 0; place dst 32768; place src 32768; "
                  "await 2 100; ",
@@ -137,7 +136,7 @@ static void large_broadcasts_are_read_from_the_root(void **state)
     assert_int_equal(mailboxes[2][0].flag, PHASE);
     assert_int_equal(mailboxes[2][1].flag, 0);
     assert_memory_equal(own + TO, source + 64, BIG);
-    /* One byte less, or members out of reach: the root pushes. */
+    /* One byte less, or members without mapped memory: the root puts the data. */
     assert_calls(WEFT_OK, "begin weft_broadcast 2 32767 0; place dst 32767; await 2 100; ",
                  weft_broadcast(&ops.team, own + TO, source, BIG - 1, 2));
     ops.team.direct = false;
@@ -154,7 +153,7 @@ static void large_broadcasts_are_read_from_the_root(void **state)
                  weft_broadcast(&ops.team, own + TO, source, BIG, 0));
 }
 
-/* The root pushes the first half meanwhile: a multiple of 64 bytes. */
+/* Meanwhile the root puts the first half, a multiple of 64 bytes. */
 static void one_receiver_reads_half_of_it(void **state)
 {
     (void)state;
@@ -170,7 +169,7 @@ static void one_receiver_reads_half_of_it(void **state)
     assert_int_equal(mailboxes[2][0].flag, PHASE + 2);
     memset(large, 0x5a, sizeof large);
     memset(mailboxes, 0, sizeof mailboxes);
-    memcpy(own + 64, source + 64, bytes); /* as the place in its heap says */
+    memcpy(own + 64, source + 64, bytes); /* at the offset that the fake reports */
     assert_calls(WEFT_OK,
                  "begin weft_broadcast 1 32968 0; place dst 32968; place src 32968; "
                  "await 0 102; ",
@@ -197,7 +196,7 @@ static void blocks_of_different_sizes_lie_one_behind_the_other(void **state)
                  "begin weft_collect -1 0 0; shares 16; place dst 40; put 2 519<3 13 100; put 0 "
                  "519<3 13 100; await 0 100; await 2 100; ",
                  weft_collect(&ops.team, own + TO, source + 3, 13));
-    /* own + TO is where the place says */
+    /* Member 0 has 7 bytes, so this member's block begins at offset 7. */
     assert_memory_equal(own + TO + 7, source + 3, 13);
     assert_true(is_filled(own + TO, 0x5a, 7));
     assert_int_equal(own[TO + 20], 0x5a);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fcollect, alltoall and alltoalls: which calls they make of what is beneath, in which order and
- * with what arguments, and that nothing comes behind a call that fails. */
+/* Fcollect, alltoall and alltoalls: which functions they call, in which order and with which
+ * arguments, and that a failed call is the last one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A start by a launcher that speaks PMIx, over a PMIx that is in the test's hands: what is
- * exchanged by which keys, how the PEs connect then, and what is told when a call fails or never
- * answers. */
+/* Boot by a launcher with PMIx, with a fake PMIx: which data is exchanged under which keys, how the
+ * PEs connect, and what is reported if a call fails or never completes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +10,7 @@
 
 #include "tests/unit/fake_pmix.h"
 
-/* The calls since the last time, and the status. */
+/* Checks the status of a call and the text of the calls that it makes. */
 #define assert_calls(expected_status, heard, call)                                                 \
     do {                                                                                           \
         calls[0] = 0;                                                                              \
@@ -25,9 +24,9 @@ static void assert_says(const char *words)
         fail_msg("it says: %s", base_last_error());
 }
 
-/* ---------------------------------------------------------------------------------- beginning */
+/* ------------------------------------------------------------------------- connection to PMIx */
 
-/* The first test: there is one connection in a process. */
+/* Must be the first test, because a process has one connection to PMIx. */
 static void pmix_that_cannot_be_reached_is_tried_again(void **state)
 {
     (void)state;
@@ -57,7 +56,7 @@ static void pmix_that_cannot_be_reached_is_tried_again(void **state)
     assert_says("(PMIX_NAMESPACE is some job, PMIX_RANK 1)");
     assert_int_equal(until.tv_sec, 10);
     assert_int_equal(until.tv_nsec, 200000000);
-    assert_int_equal(callocs.memory, 1); /* of the thread that is left behind */
+    assert_int_equal(callocs.memory, 1); /* that of the abandoned thread */
     left_run(left_argument);
     assert_int_equal(callocs.memory, 0);
     unsetenv("PMIX_NAMESPACE");
@@ -74,10 +73,10 @@ static void one_connection_serves_all_jobs_of_a_process(void **state)
         assert_int_equal(server.inits, 1);
         assert_int_equal(boot->pe, 1);
         assert_int_equal(boot->npes, PES);
-        at_exit(); /* the job has not ended */
+        at_exit(); /* at exit before the job has ended */
         assert_int_equal(server.finalizes, i);
         assert_calls(WEFT_OK, "close; ", (boot->ops->close(boot, true), WEFT_OK));
-        process = 101; /* a child that was forked */
+        process = 101; /* a forked child */
         at_exit();
         assert_int_equal(server.finalizes, i);
         process = 100;
@@ -182,15 +181,15 @@ static void pmix_goes_on_where_tcp_does_not(void **state)
     (void)state;
     int32_t mine = 7, all[PES + 1] = {0, 0, 0, 99};
     nodes = 2;
-    fails = "world"; /* here */
+    fails = "world"; /* at this PE */
     assert_calls(WEFT_OK, BEGIN "local; ", boot_open_pmix(&boot));
-    assert_int_equal(warnings, 2); /* why, and what follows */
+    assert_int_equal(warnings, 2); /* the reason and the consequence */
     assert_non_null(strstr(line, "not all PEs reach PE 0 over TCP"));
     int32_t told;
     memcpy(&told, server.put_bytes, 4);
     assert_int_equal(told, WEFT_ERR_SYSTEM);
     fails = NULL;
-    /* Exchanges go by PMIx: each by a key of its own. */
+    /* Exchanges go through PMIx, each with its own key. */
     char before[32];
     snprintf(before, sizeof before, "%s", server.key);
     server.part_of[0] = 40;
@@ -206,7 +205,7 @@ static void pmix_goes_on_where_tcp_does_not(void **state)
     assert_calls(WEFT_OK, "check; ", boot->ops->check(boot));
     assert_calls(WEFT_OK, "close; ", (boot->ops->close(boot, true), WEFT_OK));
     boot = NULL;
-    /* Elsewhere. */
+    /* At another PE. */
     for (int pe = 0; pe < PES; pe += 2) {
         set_up(state);
         nodes = 2;
@@ -214,7 +213,7 @@ static void pmix_goes_on_where_tcp_does_not(void **state)
         fails = pe ? "world" : NULL;
         assert_calls(WEFT_OK, pe ? BEGIN "local; " : BEGIN "world_close_unclean; local; ",
                      boot_open_pmix(&boot));
-        /* The first that could not connect warns of it. */
+        /* The first PE that could not connect warns. */
         assert_int_equal(warnings, pe ? 2 : 0);
         if (pe)
             assert_non_null(strstr(line, "not all PEs reach PE 0 over TCP"));
@@ -247,9 +246,9 @@ static void who_is_missing_is_named(void **state)
     assert_says("not every PE reached an exchange over PMIx within WEFT_WAIT_LIMIT: PE 2");
     assert_null(strstr(base_last_error(), "PE 0"));
     int before = callocs.memory;
-    server.come(PMIX_SUCCESS, server.come_argument); /* too late: it frees what is left */
+    server.come(PMIX_SUCCESS, server.come_argument); /* the late callback frees the rest */
     assert_int_equal(callocs.memory, before - 1);
-    server.get_nb = PMIX_OPERATION_SUCCEEDED; /* all have come */
+    server.get_nb = PMIX_OPERATION_SUCCEEDED; /* all PEs have put their data */
     assert_calls(WEFT_ERR_TIMEOUT, "put; commit; fence; look 0; look 2; ",
                  boot->ops->allgather(boot, &mine, all, 4));
     assert_null(strstr(base_last_error(), "PE "
@@ -265,7 +264,7 @@ static void who_is_missing_is_named(void **state)
     assert_says("WEFT_WAIT_LIMIT: PE 2");
     server.value_come(PMIX_SUCCESS, NULL, server.value_argument);
     server.come(PMIX_SUCCESS, server.come_argument);
-    /* Nobody has given anything. */
+    /* A barrier exchanges no data, so the message names no PE. */
     assert_calls(WEFT_ERR_TIMEOUT, "fence; ", boot->ops->barrier(boot));
     assert_null(strstr(base_last_error(), ": PE"));
     server.come(PMIX_SUCCESS, server.come_argument);
@@ -285,7 +284,7 @@ static void exchanges_that_fail_are_told(void **state)
     (void)state;
     int32_t mine = 7, all[PES];
     beyond_pmix(&boot);
-    server.fence = PMIX_OPERATION_SUCCEEDED; /* at once */
+    server.fence = PMIX_OPERATION_SUCCEEDED; /* completes at once */
     assert_calls(WEFT_OK, "fence; ", boot->ops->barrier(boot));
     server.fence = PMIX_ERR_NOT_FOUND;
     assert_calls(WEFT_ERR_BOOT, "put; commit; fence; ", boot->ops->allgather(boot, &mine, all, 4));

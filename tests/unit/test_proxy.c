@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rings from device code to the host: the device's end (weft/device/proxy.h, as plain
- * functions) and the host's (src/proxy) against each other, without a job. What is given arrives
- * whole, in order and once; values from before come back to who asked; what is half written is not
- * read; a ring that nobody drains, or a thread that cannot be had, is told. And on which CPUs the
- * threads run. */
+ * functions) and the host's end (src/proxy), without a job. Requests arrive completely, in order
+ * and once. Fetched values return to the thread that requested them. A partly written request is
+ * not read. A ring that no thread drains, or a thread that cannot be started, is reported. Also
+ * tested: the CPUs of the threads. */
 #include "job/device_proxy_place.h"
 #include "proxy/proxy.h"
 
@@ -24,7 +24,8 @@
 
 enum { NOTES = 8192, APART = 1 << 20, PES = 4 };
 
-/* What the owner was asked for; written by the proxy's thread, read behind a quiet. */
+/* Requests that the owner received. The proxy's thread writes them; the test reads them after a
+ * quiet. */
 static struct {
     struct proxy_request request[NOTES];
     int requests, fences, quiets, at_quiet;
@@ -65,7 +66,7 @@ static struct weft_dev_box box;
 static struct weft_dev_peer peers[PES];
 static void *host, *own;
 
-/* The first argument is "near": the counts and results are in memory of the device. */
+/* Set if the first argument is "near": counts and results are in memory of the device. */
 static bool near_by;
 static struct proxy_near near;
 
@@ -106,7 +107,7 @@ static void start(uint32_t slot_bits)
 static void drop(void)
 {
     proxy_stop(&proxy);
-    proxy_stop(&proxy); /* nothing more */
+    proxy_stop(&proxy); /* a second call does nothing */
     free(host);
     free(own);
 }
@@ -118,7 +119,7 @@ static struct weft_dev_request word(int operation, uint64_t value)
     return r;
 }
 
-/* Every part has its place: none overlaps another, and device code gets its own addresses. */
+/* No part of the layout overlaps another, and device code gets addresses of its own. */
 static void parts_do_not_overlap(void **state)
 {
     static const uint32_t steps[] = {0, 1, 2, 4, 4, 8, 8, 8, 8};
@@ -203,7 +204,7 @@ static void every_field_arrives(void **state)
     drop();
 }
 
-/* Each place is used over and over, and so are the numbers by which its uses are told apart. */
+/* Each slot is reused many times, and so are the sequence numbers that tell its uses apart. */
 static void laps(void **state)
 {
     (void)state;
@@ -218,7 +219,7 @@ static void laps(void **state)
         assert_int_equal(noted.at_quiet, 3000);
         for (uint64_t i = 0; i < 3000; i++)
             assert_true(noted.request[i].value == (i << 53 | i));
-        /* A quiet is a descriptor, too. */
+        /* A quiet is a descriptor too. */
         assert_int_equal(proxy_written_end(&proxy), 3001);
         assert_true(proxy_completed(&proxy, 3001) && !proxy_completed(&proxy, 3002));
         drop();
@@ -233,18 +234,18 @@ static void values_come_back(void **state)
         struct weft_dev_request r = word(WEFT_DEV_OP_G, i << 51 ^ i);
         assert_true(weft_dev_proxy_request(&r) == ~(i << 51 ^ i));
         r = word(WEFT_DEV_OP_ATOMIC, i);
-        r.nbi = 1; /* its result is not wanted */
+        r.nbi = 1; /* the result is not requested */
         assert_true(weft_dev_proxy_request(&r) == 0);
     }
     drop();
 }
 
-/* Fences and quiets are carried once for what they order. */
+/* A fence or quiet is executed once for the requests that it orders. */
 static void order(void **state)
 {
     (void)state;
     start(3);
-    weft_dev_proxy_order(0); /* nothing to order */
+    weft_dev_proxy_order(0); /* no requests to order */
     weft_dev_proxy_order(1);
     assert_int_equal(proxy_written_end(&proxy), 0);
     struct weft_dev_request r = word(WEFT_DEV_OP_P, 1);
@@ -267,7 +268,7 @@ static void order(void **state)
     drop();
 }
 
-/* Nobody on the device asks whether it is complete: the host does, once it is. */
+/* No device thread asks for completion: the host requests it. */
 static void host_asks(void **state)
 {
     (void)state;
@@ -279,7 +280,7 @@ static void host_asks(void **state)
     assert_int_equal(proxy_written_end(&proxy), 5);
     assert_false(proxy_completed(&proxy, 1));
     proxy_request_completion(&proxy, 5);
-    proxy_request_completion(&proxy, 3); /* less than what is wanted already */
+    proxy_request_completion(&proxy, 3); /* less than already requested */
     for (int i = 0; i < 20000 && !proxy_completed(&proxy, 5); i++)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     assert_true(proxy_completed(&proxy, 5) && !proxy_completed(&proxy, 6));
@@ -287,7 +288,8 @@ static void host_asks(void **state)
     drop();
 }
 
-/* Whichever word is late, and whatever the lap before has left there. */
+/* A descriptor is not read before its last word is written, whichever word is last and whatever the
+ * previous lap has left in the slot. */
 static void half_a_descriptor(void **state)
 {
     (void)state;
@@ -318,7 +320,7 @@ static void half_a_descriptor(void **state)
     drop();
 }
 
-/* Device code looks into its own memory, and the host's thread keeps counts of its own. */
+/* Device code polls its own GPU's memory, and the host's thread keeps separate counts. */
 static void near_parts(void **state)
 {
     (void)state;
@@ -345,7 +347,8 @@ static void near_parts(void **state)
         }
 }
 
-/* Who has to ask the host for room notes all that it sees: nobody else of the lap asks again. */
+/* The thread that reads the host's count of released slots stores it, so that the other threads of
+ * the lap do not read it from host memory. */
 static void room_is_noted(void **state)
 {
     (void)state;
@@ -357,7 +360,7 @@ static void room_is_noted(void **state)
         weft_dev_proxy_request(&r);
         assert_int_equal(ring.head[WEFT_DEV_RING_KNOWN], i < 16 ? 0 : 13);
         assert_int_equal(box.failed, i < 29 ? WEFT_OK : WEFT_ERR_TIMEOUT);
-        /* Later ones end with the job; slow ones perhaps by their own time. */
+        /* later requests end with the job; slow ones may reach their own limit */
         assert_true(i < 29 ? box.tickets == 0 : i == 29 ? box.tickets == 1 : box.tickets >= 1);
     }
     drop();
@@ -370,7 +373,7 @@ static void *read_late(void *at)
     return NULL;
 }
 
-/* A value is asked for only when whoever had the place before has taken its own. */
+/* A request for a value waits until the previous user of the slot has read its own value. */
 static void late_reader(void **state)
 {
     (void)state;
@@ -397,7 +400,7 @@ static void late_reader(void **state)
     drop();
 }
 
-/* The third in a ring for two waits for room, for as long as it may. */
+/* In a ring of two slots the third request waits for space until its time limit. */
 static void nobody_drains(void **state)
 {
     (void)state;
@@ -422,8 +425,7 @@ static void nobody_drains(void **state)
     drop();
 }
 
-/* Three rings: what is for one PE comes into one of them, in its order, and its fence is there
- * too. */
+/* Three rings: all requests to one PE go to one ring, in order, and its fences do too. */
 enum { THREE = 3 };
 static struct {
     struct proxy_request request[256];
@@ -471,10 +473,10 @@ static void three_rings(void **state)
         for (int pe = 0; pe < PES; pe++)
             peers[pe].ring = ring_of[pe];
         weft_dev_proxy_order(0);
-        weft_dev_proxy_order(1); /* nothing was given */
+        weft_dev_proxy_order(1); /* nothing was requested */
         for (uint64_t i = 0; i < 120; i++) {
             struct weft_dev_request r = word(i % 2 ? WEFT_DEV_OP_G : WEFT_DEV_OP_P, i << 53 | i);
-            r.pe = i % 5 < 3 ? 1 : 2; /* nothing for ring 2 */
+            r.pe = i % 5 < 3 ? 1 : 2; /* no request goes to ring 2 */
             uint64_t value = r.value, seen = weft_dev_proxy_request(&r);
             assert_true(i % 2 == 0 || seen == ~value);
             if (i == 60)
@@ -511,15 +513,14 @@ static void three_rings(void **state)
     }
 }
 
-/* Producers wait without giving their CPU away, as a GPU's do. */
+/* Producers wait without yielding their CPU, as a GPU's threads do. */
 #ifdef __SANITIZE_THREAD__
 enum { PRODUCERS = 2, EACH = 20 };
 #else
 enum { PRODUCERS = 3, EACH = 80 };
 #endif
 
-/* By turns a value that nobody waits for, one that comes back, a waited-for put_signal and a
- * fence. */
+/* In turn: a value without a wait, a fetched value, a put_signal with a wait, and a fence. */
 static void *produce(void *number)
 {
     uint64_t me = (uintptr_t)number;
@@ -540,7 +541,7 @@ static void *produce(void *number)
     return NULL;
 }
 
-/* Each one's requests come in its order, and all of them. */
+/* All requests of each producer arrive, in the producer's order. */
 static void several_producers(void **state)
 {
     (void)state;
@@ -564,8 +565,7 @@ static void several_producers(void **state)
     }
 }
 
-/* A thread that sleeps is woken by who wants something, and by who gives something without a
- * word. */
+/* A sleeping thread is woken by a request for completion, and by a request that does not wait. */
 static void sleeper(void **state)
 {
     (void)state;
@@ -591,15 +591,16 @@ static cpu_set_t cpus_of(const char *list)
     return cpus;
 }
 
-/* Which CPUs a thread gets, of what this PE may use, what is at the NIC and what is at the GPU. */
+/* The CPUs of a thread, from the CPUs that this PE may use, those near the NIC and those near the
+ * GPU. */
 static void places_of_threads(void **state)
 {
     static const char *const rows[][4] = {
         {"0-15", "8-15", "0-7", "8-15"}, {"0-15", NULL, "0-7", "0-7"},
         {"0-15", NULL, NULL, "0-15"},    {"0-15", "0-3", NULL, "0-3"},
-        {"0-7", "8-15", "4-11", "4-7"}, /* the launcher has bound this PE away from its NIC, */
-        {"2,3", "8-15", "4-7", "2-3"},  /* and from its GPU, */
-        {"7-9", "8-15", "0-7", "8,9"},  /* or not quite */
+        {"0-7", "8-15", "4-11", "4-7"}, /* bound by the launcher to CPUs away from the NIC */
+        {"2,3", "8-15", "4-7", "2-3"},  /* ... and from the GPU */
+        {"7-9", "8-15", "0-7", "8,9"},  /* ... or partly away */
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

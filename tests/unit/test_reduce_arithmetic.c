@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The arithmetic of reductions on the host: each operation of each type, factors and averages, and
- * what is refused. */
+/* The arithmetic of reductions on the host: every operation of every type, factors and averages,
+ * and the combinations that are rejected. */
 #include "ops/coll/reduce.h"
 
 #include <complex.h>
@@ -16,7 +16,7 @@
 
 #include <weft/device/arithmetic.h>
 
-/* Element 0 and 1 are combined, element 2 stays. */
+/* Elements 0 and 1 are combined; element 2 must stay unchanged. */
 #define INTEGERS(name, type, x, y)                                                                 \
     static void name(void **state)                                                                 \
     {                                                                                              \
@@ -88,7 +88,7 @@ INTEGERS(of_uint64, uint64_t, UINT64_MAX - 9, (uint64_t)1 << 63)
         ctype e[3] = {8, -2, 5};                                                                   \
         reduce_scale(&c, e, 2);                                                                    \
         assert_true(e[0] == 2 && e[1] == (ctype)-0.5 && e[2] == 5);                                \
-        reduce_end(&c, e, 2, 4); /* no average: nothing is left to do */                           \
+        reduce_end(&c, e, 2, 4); /* not an average: unchanged */                                   \
         assert_true(e[0] == 2);                                                                    \
         c.op = WEFT_AVG;                                                                           \
         reduce_scale(&c, e, 2);                                                                    \
@@ -116,7 +116,7 @@ REALS(of_long_double, WEFT_LONG_DOUBLE, long double)
             assert_true(a[0] == (sums ? 4 + 1 * I : 5 + 5 * I) && a[1] == 3);                      \
         }                                                                                          \
         struct combiner c = {.type = TYPE, .op = WEFT_DEV_SCALED, .factor = 0.5L};                 \
-        real e[6] = {2, 4, 6, 8, 5, 5}; /* of two elements both parts */                           \
+        real e[6] = {2, 4, 6, 8, 5, 5}; /* two elements, both parts */                             \
         reduce_scale(&c, e, 2);                                                                    \
         assert_true(e[0] == 1 && e[1] == 2 && e[2] == 3 && e[3] == 4 && e[4] == 5);                \
         c.op = WEFT_AVG;                                                                           \
@@ -156,7 +156,7 @@ static void what_is_none_is_refused(void **state)
     assert_int_equal(reduce_combiner("f", WEFT_COMPLEX_FLOAT, WEFT_MIN, &c), WEFT_ERR_TYPE);
     assert_int_equal(reduce_combiner("f", WEFT_LONG_DOUBLE, WEFT_MAX, &c), WEFT_OK);
     assert_true(c.type == WEFT_LONG_DOUBLE && c.op == WEFT_MAX && c.element == sizeof(long double));
-    for (int type = WEFT_TYPE_COUNT; type < WEFT_TYPE_COUNT + 64; type++) /* those of device code */
+    for (int type = WEFT_TYPE_COUNT; type < WEFT_TYPE_COUNT + 64; type++) /* of device code */
         for (int op = 0; op < WEFT_OP_COUNT; op++) {
             bool good = weft_dev_is_narrow((weft_type)type) && op >= WEFT_MIN;
             assert_int_equal(reduce_combiner("f", (weft_type)type, (weft_op)op, &c) == WEFT_OK,
@@ -190,7 +190,8 @@ static void factors_are_of_the_part_of_a_number(void **state)
     assert_true(c.op == WEFT_DEV_SCALED && c.factor_at == &d && c.type == WEFT_DOUBLE && c.combine);
 }
 
-/* What members compare of a reduction: type, operation, factor, whether there are weights. */
+/* The detail that members compare differs by type, operation, factor, and the presence of
+ * weights. */
 static void details_differ(void **state)
 {
     const float at = 1;
@@ -209,7 +210,7 @@ static void details_differ(void **state)
         for (int k = 0; k < i; k++)
             assert_true(reduce_detail(&all[i]) != reduce_detail(&all[k]));
     struct combiner other =
-        all[7]; /* a factor in memory is read later: members need not have equal ones */
+        all[7]; /* a factor in memory is read later, and members may have different ones */
     other.factor = 4;
     assert_true(reduce_detail(&other) == reduce_detail(&all[7]));
     other = all[6];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path relay: what is asked of the third GPU for each operation, and what is waited for, by the
- * place of the local side. No GPU is here: its calls are written down. */
+/* Path relay: which calls of the relay GPU each operation makes, and for which it waits, by the
+ * location of the local side. The GPU's functions are fakes that record their calls. */
 #include "gpu/multipath/relay.h"
 #include "gpu/multipath/stripe.h"
 #include "path/local/relay.h"
@@ -17,7 +17,7 @@
 extern const struct path_ops path_relay;
 
 static char calls[512];
-static const char *fails; /* the call that does */
+static const char *fails; /* the call that fails */
 static enum gpu_place place;
 static bool reached;
 static uint64_t found;
@@ -32,7 +32,8 @@ static weft_status call(const char *name, const char *more)
 static struct gpu *sides[3], side[3], own;
 static char bytes[64];
 
-/* "" to the peer, ",get" from it; by the third GPU. */
+/* Returns "" for a copy to the peer and ",get" for one from it. Checks that the relay GPU does
+ * it. */
 static const char *way(const struct gpu *gpu, const void *dst, const void *src, size_t n)
 {
     uintptr_t to = (uintptr_t)dst - 0x100000, from = (uintptr_t)src - 0x100000;
@@ -212,7 +213,7 @@ static void puts_and_gets(void **state)
     expect(path_relay.get(at(8), bytes, 64, false), WEFT_OK, "around,get");
 }
 
-/* The lane is waited for where a copy on it was, and the caller waits. */
+/* The call waits for the stream only if a copy was made on it and the call is blocking. */
 static void puts_with_a_signal(void **state)
 {
     static const struct {
@@ -283,7 +284,7 @@ static void strided_by_a_kernel(void **state)
     expect(path_relay.iput(at(8), bytes, &strides), WEFT_OK, "copy copy copy quiet,1");
 }
 
-/* Of all third GPUs that there are, until one fails. */
+/* Quiet covers all relay GPUs, and ends at the first failure. */
 static void a_quiet(void **state)
 {
     (void)state;
@@ -297,7 +298,8 @@ static void a_quiet(void **state)
     expect(path_relay.quiet(peer.state), WEFT_OK, "");
 }
 
-/* Mapping new memory of the heap may have been refused since the path was chosen. */
+/* After the path was chosen, mapping new heap memory may have failed: operations then report the
+ * reason. */
 static void it_is_not_relayed_any_more(void **state)
 {
     uint64_t value = 1;
@@ -328,7 +330,7 @@ static void without_a_gpu(void **state)
     assert_null(nothing);
 }
 
-/* The first of the node has its third GPU too. */
+/* PE 0 of the node has a relay GPU too. */
 static void the_first_of_the_node(void **state)
 {
     uint64_t value = 1;
@@ -365,7 +367,7 @@ static void what_keeps_from_it(void **state)
 {
     static const struct {
         struct path_facts facts;
-        const char *obstacle; /* NULL: nothing */
+        const char *obstacle; /* NULL = none */
     } rows[] = {
         {{.kind = WEFT_GPU, .same_node = true, .relay_gpu = "GPU 2"}, NULL},
         {{.kind = WEFT_GPU, .same_node = true, .same_pe = true, .relay_gpu = "GPU 2"},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hub to which members and strangers connect: who becomes a member, why others are dropped,
- * what is logged of them and how often, and who is missing in the end. */
+/* A hub to which members and unauthenticated peers connect: which of them become members, why
+ * others are dropped, what is logged about them and how often, and which members are reported
+ * missing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,22 +13,22 @@
 
 enum { LISTENING = FDS, MEMBERS = 4, MOST_CALLERS = 1100 };
 
-/* Who connects, in that order. */
+/* The processes that connect, in order. */
 static struct caller {
     uint64_t comes_ns;
-    int member; /* that it says it is */
+    int member; /* member number that it sends */
     bool says_hello, proves, hangs_up_at_once, hangs_up_on_proof;
-    uint64_t magic;    /* of its hello; 0: the right one */
+    uint64_t magic;    /* of its record; 0 = the right one */
     size_t piece;      /* bytes that arrive at a time */
-    int cut_off;       /* the send to it that takes fewer bytes; 0 = none */
-    int error;         /* of the first recv() */
-    size_t only;       /* so many bytes of its hello come; 0 = all */
-    uint64_t hello_ns; /* its hello comes so much later */
-    uint64_t proof_ns; /* its proof comes so much later */
+    int cut_off;       /* number of the send to it that is cut short; 0 = none */
+    int error;         /* errno of the first recv() */
+    size_t only;       /* number of bytes of its record that arrive; 0 = all */
+    uint64_t hello_ns; /* delay of its record */
+    uint64_t proof_ns; /* delay of its proof */
 } callers[MOST_CALLERS];
-static int count, accepted, most_open; /* descriptors of the hub at a time; 0 = any number */
+static int count, accepted, most_open; /* descriptors that the hub may have open; 0 = no limit */
 static int accepts;
-static const char *judgement; /* NULL: every hello is good */
+static const char *judgement; /* result of the check of records; NULL = all are valid */
 static struct wire wires[MEMBERS];
 static int caller_of[FDS];
 
@@ -80,7 +81,7 @@ static void others_move(void)
     }
 }
 
-static int listened; /* polls in which the hub looked at its listening socket */
+static int listened; /* polls that included the listening socket */
 
 static bool knocks_at(int fd)
 {
@@ -179,7 +180,7 @@ static void all_members_are_welcomed(void **state)
         assert_int_equal(proof.magic, 0x7777 + HANDSHAKE_HUB);
     }
     set_up(state);
-    rendezvous.n = 1; /* nobody is to come */
+    rendezvous.n = 1; /* no other member is expected */
     assert_int_equal(welcome(), WEFT_OK);
     assert_int_equal(net.polls, 0);
 }
@@ -277,7 +278,7 @@ static void two_that_come_as_one_member_are_one(void **state)
     add(1);
     add(1)->proof_ns = 300 * MS;
     add(2);
-    add(1)->hello_ns = 500 * MS; /* when it is here: no proof is sent */
+    add(1)->hello_ns = 500 * MS; /* the other one is a member by then: no proof is sent */
     add(3)->hello_ns = 600 * MS;
     assert_int_equal(welcome(), WEFT_OK);
     assert_int_equal(open_ends(), 3);
@@ -286,19 +287,21 @@ static void two_that_come_as_one_member_are_one(void **state)
     assert_non_null(strstr(net.line, "a member with its number is already here"));
 }
 
-/* A member that reaches the hub at several addresses hangs up at all but one. */
+/* A member that reaches the hub at several addresses closes all connections except one. The hub
+ * logs nothing about these. */
 static void further_connections_of_a_member_are_not_worth_a_line(void **state)
 {
     (void)state;
     for (int i = 0; i < 6; i++) {
         set_up(state);
-        /* It is here already, or another one is under way, or none is. */
+        /* The member has joined already, or another connection of it is in progress, or there is
+         * none. */
         if (i != 2)
             add(2)->proof_ns = i == 1 ? 500 * MS : 0;
         struct caller *caller = add(i == 3 ? 3 : 2);
         caller->proves = false;
         caller->hangs_up_on_proof = true;
-        if (i >= 4) { /* before it has said anything */
+        if (i >= 4) { /* before it has sent anything */
             caller->says_hello = false;
             caller->hangs_up_on_proof = false;
             caller->hangs_up_at_once = true;
@@ -311,7 +314,7 @@ static void further_connections_of_a_member_are_not_worth_a_line(void **state)
             fail_msg("row %d: %d lines: %s", i, net.warnings, net.line);
         assert_int_equal(open_ends(), i != 2);
     }
-    set_up(state); /* it has said something */
+    set_up(state); /* after it has sent something */
     struct caller *caller = add(2);
     caller->only = 4;
     caller->hangs_up_at_once = true;
@@ -369,15 +372,15 @@ static void without_descriptors_the_hub_waits_until_one_is_closed(void **state)
         rendezvous.n = most > 1 ? MEMBERS : 2;
         most_open = most;
         weft_status status = welcome();
-        /* With two, members alone hold all that there are. */
+        /* With two descriptors, the members alone use all of them. */
         assert_int_equal(status, most == 2 ? WEFT_ERR_SYSTEM : WEFT_OK);
-        assert_true(listened < net.polls); /* until the silent ones were dropped after 5 s */
+        assert_true(listened < net.polls); /* until silent connections were dropped after 5 s */
         assert_true(net.now_ns >= 6000 * MS);
     }
     set_up(state);
     add(1);
     most_open = 1;
-    make_end(); /* of others: none of the hub's own can be closed */
+    make_end(); /* belongs to other code: the hub has no connection to close */
     assert_int_equal(welcome(), WEFT_ERR_SYSTEM);
     assert_says(
         "a start: accepting a connection: Too many open files; raise the limit of open files");
@@ -446,7 +449,7 @@ static void time_in_which_the_hub_was_stopped_does_not_count(void **state)
     rendezvous.still_wanted = NULL;
     net.poll_takes_ns = 10000 * MS;
     assert_int_equal(welcome(), WEFT_ERR_TIMEOUT);
-    assert_int_equal(net.polls, 10); /* of 200 ms each */
+    assert_int_equal(net.polls, 10); /* 200 ms each */
     set_up(state);
     net.poll_takes_ns = 199 * MS;
     assert_int_equal(welcome(), WEFT_ERR_TIMEOUT);

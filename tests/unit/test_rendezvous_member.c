@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A member that looks for its hub at several addresses: what each of them turns out to be, when
- * it is tried again, which failure is told, and that no connection but the hub's is left open. */
+/* A member that tries several addresses to find its hub: how it handles what answers at each
+ * address, when it tries again, which failure it reports, and that it leaves only the hub's
+ * connection open. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,23 +18,23 @@
 
 enum { MOST = 3 };
 
-/* What is at an address. */
+/* What answers at an address. */
 static struct place {
-    int connect_error; /* at once; EINPROGRESS: it takes until `connects_ns` */
+    int connect_error; /* of connect(); EINPROGRESS: the connection is complete at `connects_ns` */
     uint64_t connects_ns;
-    int socket_error; /* then */
+    int socket_error; /* the socket's error after that */
     uint64_t magic;
     bool greets, keyed, proves, hangs_up;
     size_t piece;
-    int proves_until_try; /* 0: at every try */
-    int cut_off;          /* the send that takes fewer bytes; 0 = none */
+    int proves_until_try; /* the last try with a valid proof; 0 = all tries */
+    int cut_off;          /* number of the send that is cut short; 0 = none */
     int tries;
     uint64_t tried_at_ns[16];
 } places[MOST];
 
 static struct rendezvous_address addresses[MOST];
-static int place_of[FDS];   /* of each descriptor */
-static int no_sockets_from; /* socket() fails from that call on; 0 = never */
+static int place_of[FDS];   /* address of each descriptor */
+static int no_sockets_from; /* number of the first call of socket() that fails; 0 = none */
 static int families;
 static struct wire wire;
 static uint64_t wait_limit_ns;
@@ -86,7 +87,7 @@ static bool knocks_at(int fd)
     return false;
 }
 
-/* The greeting comes at once, the proof behind the hello. */
+/* The greeting arrives at once, and the proof after the member's record. */
 static void others_move(void)
 {
     for (int i = 0; i < net.made; i++) {
@@ -191,7 +192,7 @@ static void assert_says(const char *words)
         fail_msg("it says: %s", base_last_error());
 }
 
-/* --------------------------------------------------------------------------------------- found */
+/* ---------------------------------------------------------------------------- the hub is found */
 
 static void the_hub_is_found_at_one_of_its_addresses(void **state)
 {
@@ -228,9 +229,9 @@ static void the_hub_is_found_at_one_of_its_addresses(void **state)
 static void other_connections_are_closed_when_the_hub_is_found(void **state)
 {
     (void)state;
-    places[0].greets = false; /* it says nothing */
+    places[0].greets = false; /* sends nothing */
     places[1].connect_error = EINPROGRESS;
-    places[1].connects_ns = UINT64_MAX; /* it never answers */
+    places[1].connects_ns = UINT64_MAX; /* never completes */
     assert_int_equal(look(MOST), WEFT_OK);
     assert_int_equal(place_of[net.finished_fd - FIRST_FD], 2);
     assert_int_equal(net.made, 3);
@@ -245,7 +246,7 @@ static void a_hub_that_comes_later_is_found_then(void **state)
     net.still_wanted_left = 20;
     assert_int_equal(look(1), WEFT_ERR_JOB);
     assert_string_equal(base_last_error(), "the job has ended");
-    /* Pauses of 2, 4 ... 64, and then 100 ms. */
+    /* Pauses of 2, 4 ... 64 ms, then of 100 ms. */
     static const int at_ms[] = {0, 2, 6, 14, 30, 62, 126, 226, 326};
     for (size_t i = 0; i < sizeof at_ms / sizeof *at_ms; i++)
         assert_int_equal(places[0].tried_at_ns[i], (1000 + (uint64_t)at_ms[i]) * MS);
@@ -256,7 +257,7 @@ static void a_hub_that_comes_later_is_found_then(void **state)
     assert_int_equal(open_ends(), 0);
 }
 
-/* ------------------------------------------------------------------------------- what answers */
+/* -------------------------------------------------------------------------- peers that answer */
 
 static void nobody_is_told_with_what_was_tried(void **state)
 {
@@ -276,7 +277,7 @@ static void nobody_is_told_with_what_was_tried(void **state)
     places[0].connects_ns = UINT64_MAX;
     assert_int_equal(look(1), WEFT_ERR_TIMEOUT);
     assert_says("is the address right? (tried address 0: Connection timed out)");
-    assert_int_equal(places[0].tries, 1); /* it is still under way */
+    assert_int_equal(places[0].tries, 1); /* the connection is still in progress */
     set_up(state);
     addresses[0].address.ss_family = AF_UNIX;
     places[0].connect_error = ECONNREFUSED;
@@ -295,7 +296,7 @@ static void an_address_that_never_answers_is_tried_again(void **state)
     assert_int_equal(places[0].tries, 2);
     assert_int_equal(places[0].tried_at_ns[1], (1000 + RENDEZVOUS_SECONDS * 1000 + 2) * MS);
     assert_says("address 0: Connection timed out");
-    set_up(state); /* connected, and silent */
+    set_up(state); /* connected, but silent */
     places[0].greets = false;
     net.limit.left_ns = 7000 * MS;
     assert_int_equal(look(1), WEFT_ERR_TIMEOUT);
@@ -321,7 +322,7 @@ static void what_is_not_this_job_is_told_apart(void **state)
             net.foreign_user = true;
         }
         if (i == 3)
-            rendezvous.key = NULL; /* the hub has one */
+            rendezvous.key = NULL; /* the hub has a key */
         if (i == 4)
             net.no_finish = true;
         if (i == 5) {
@@ -371,7 +372,7 @@ static void a_hub_that_refuses_often_ends_the_search(void **state)
     assert_says("a start: the first PE refused this one");
     assert_int_equal(places[0].tries, 12);
     assert_int_equal(open_ends(), 0);
-    for (int i = 0; i < 2; i++) { /* fewer within the limit */
+    for (int i = 0; i < 2; i++) { /* fewer rejections within the limit */
         set_up(state);
         net.limit.left_ns = 30 * MS;
         *(i ? &net.no_answer : &net.no_prove) = true;
@@ -382,8 +383,8 @@ static void a_hub_that_refuses_often_ends_the_search(void **state)
     }
 }
 
-/* It is a stranger, whatever it does later: the hub's refusals end a search, a stranger's do
- * not. */
+/* A peer that fails the check of its proof stays unauthenticated. Rejections by the hub end the
+ * search; those by such a peer do not. */
 static void refusals_of_a_stranger_do_not_count(void **state)
 {
     (void)state;
@@ -401,7 +402,7 @@ static void a_send_that_is_cut_off_is_a_refusal(void **state)
     (void)state;
     for (int first = 0; first < 2; first++) {
         set_up(state);
-        places[0].cut_off = 1 + first; /* the hello, the proof */
+        places[0].cut_off = 1 + first; /* the record, then the proof */
         net.limit.left_ns = 30 * MS;
         assert_int_equal(look(1), WEFT_ERR_TIMEOUT);
         assert_says("the first PE refused this one");
@@ -437,7 +438,7 @@ static void time_in_which_the_process_was_stopped_does_not_count(void **state)
     net.never_ready = true;
     net.poll_takes_ns = 10000 * MS;
     assert_int_equal(look(1), WEFT_ERR_TIMEOUT);
-    assert_int_equal(net.polls, 10); /* of 200 ms each */
+    assert_int_equal(net.polls, 10); /* 200 ms each */
     set_up(state);
     rendezvous.still_wanted = NULL;
     net.never_ready = true;
@@ -445,7 +446,7 @@ static void time_in_which_the_process_was_stopped_does_not_count(void **state)
     assert_int_equal(look(1), WEFT_ERR_TIMEOUT);
     assert_int_equal(net.polls, 11);
     assert_int_equal(net.asked, 0);
-    set_up(state); /* a signal is no event */
+    set_up(state); /* an interrupted poll() is not an event */
     net.poll_errors = 3;
     assert_int_equal(look(1), WEFT_OK);
     assert_int_equal(places[0].tries, 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Puts and gets of bytes, single values and strided elements: which are copies of the CPU and
- * which are given to the path, what is counted, and what is refused. */
+/* Puts and gets of bytes, single values and strided elements: which ones the CPU copies and which
+ * ones the path gets, what is counted, and what is rejected. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -112,7 +112,8 @@ static void other_memory_is_given_to_the_path(void **state)
     for (int i = 0; i < 4; i++)
         for (int far = 0; far < 4; far++) {
             begin(far > 1, far < 2);
-            /* A remote side without address, then in GPU memory, then a local side of the GPU. */
+            /* A remote side without address, then one in GPU memory, then a local side in GPU
+             * memory. */
             char *there = far == 2 ? gpu_side : own(AT), *here = far == 3 ? gpu_local : local;
             assert_int_equal(move_of(i, there, here, 24, PEER), WEFT_OK);
             assert_string_equal(given.call, moves[i].get ? "get" : "put");
@@ -283,7 +284,7 @@ static void strides_are_given_in_bytes(void **state)
         assert_counted(WEFT_HOST, get, 1, 28, AT);
         given.fails = given.call;
         assert_int_equal(strided(get, own(AT), local, 1, 1, 4, 7, PEER), WEFT_ERR_PATH);
-        /* The last element ends with the heap. */
+        /* The last element ends at the end of the heap. */
         given.fails = NULL;
         const size_t extent = (6 * 3 + 1) * 4;
         assert_int_equal(strided(get, own(OPS_HEAP - extent), local, 3, 900, 4, 7, PEER), WEFT_OK);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests carried out at the owner (src/path/serve.c), in host memory: every operation, the values
- * it leaves, and what is refused. */
+/* Requests that the owner executes (src/path/serve.c), in host memory: every operation, the values
+ * that it leaves, and the requests that are rejected. */
 #include "path/serve.h"
 
 #include "base/status.h"

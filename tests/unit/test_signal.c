@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Puts with signal and signals alone: what the CPU does, what is given to which path in which
- * order, how a PE reads and waits for its own signals, and what is refused. */
+/* Puts with signal and signals alone: what the CPU does, which path gets which call in which order,
+ * how a PE reads and waits for its own signals, and what is rejected. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -76,7 +76,7 @@ weft_status __wrap_access_wait_device(struct weft_ctx *ctx, struct waiter *waite
     return WEFT_ERR_TIMEOUT;
 }
 
-/* The signal comes with the third look. */
+/* The signal arrives at the third call. */
 weft_status __wrap_waiter_slow(struct waiter *waiter, uint64_t seen);
 weft_status __wrap_waiter_slow(struct waiter *waiter, uint64_t seen)
 {
@@ -183,7 +183,8 @@ static void one_path_takes_data_and_signal(void **state)
     }
 }
 
-/* The signal in GPU memory goes by another path, which knows nothing of the data. */
+/* The signal is in GPU memory and uses another path, which does not order it after the data. So the
+ * data is completed first. */
 static void data_is_complete_before_a_signal_on_another_path(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SipHash-2-4 against the vectors of its authors (siphash.c of their reference: key 00 to 0f,
+/* SipHash-2-4 with the test vectors of its authors (siphash.c of their reference: key 00 to 0f,
  * texts 00, 00 01 ...). */
 #include "base/siphash.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path staged between PEs of one node, both ends in one thread: the owner's loop runs when a
- * requester waits or the test says so, until it would sleep. Order, slots, buffers, errors, sleep
- * and wake-up, in host memory. */
+/* Path staged between PEs of one node, with both ends in one thread. The owner's loop runs when a
+ * requester waits or the test calls it, until it would sleep. Tested: order, slots, buffers,
+ * errors, sleep and wake-up, in host memory. */
 #include "path/staged/staged.h"
 
 #include "base/status.h"
@@ -29,13 +29,13 @@ static struct boot boots[3];
 static struct path_world worlds[3];
 static struct path_state *states[2];
 
-/* An end: PEs FIRST and LAST ask, OWNER owns. */
+/* The ends: ASKER (PE LAST) and OTHER (PE FIRST) are requesters, SERVER is the owner. */
 enum { ASKER, OTHER, SERVER };
 static const int locals_of[] = {LAST, FIRST, OWNER};
-static struct peer peers[2]; /* the owner, as the two askers see it */
+static struct peer peers[2]; /* the owner, seen from the two requesters */
 static struct staged_channel *channels[2];
 
-/* -------------------------------------------------- what the library calls, in place of threads */
+/* ------------------------------------------------------------------- fakes, in place of threads */
 
 static char *area;
 static int areas_destroyed, unmapped;
@@ -161,7 +161,7 @@ uint64_t __wrap_clock_now_ns(void)
     return now;
 }
 
-/* The loop of an end, until its thread would sleep. */
+/* Runs the loop of an end until its thread would sleep. */
 static void run_owner(int end)
 {
     if (!setjmp(asleep))
@@ -188,7 +188,7 @@ static void wait_end(struct path_wait *wait)
     ends++;
 }
 
-/* ------------------------------------------------------------------------------------ both ends */
+/* -------------------------------------------------------------------------- set-up of both ends */
 
 static unsigned char byte_at(size_t i)
 {
@@ -247,8 +247,8 @@ static int shut_ends(void **context)
     for (int i = 0; i < 3; i++) {
         staged_mailbox(staged_common(&worlds[i]), locals_of[i])->asleep = 1;
         path_staged.leave(worlds[i].common[PATH_STAGED]);
-        assert_int_equal(wakes, i + 1); /* the thread, which sleeps, */
-        assert_int_equal(joins, i + 1); /* and its end is waited for */
+        assert_int_equal(wakes, i + 1); /* the sleeping thread is woken */
+        assert_int_equal(joins, i + 1); /* and joined */
     }
     assert_int_equal(areas_destroyed, 3);
     spare_cpus = false;
@@ -308,7 +308,7 @@ static void gets_of_all_sizes(void **context)
     free(to);
 }
 
-/* A quarter, in whole pages, but neither too small nor too large. */
+/* A chunk is a quarter of the transfer, in whole pages, between a minimum and a maximum. */
 static void chunks(void **context)
 {
     (void)context;
@@ -325,7 +325,7 @@ static void chunks(void **context)
     }
 }
 
-/* A blocking put returns when its source may be reused: the owner has not executed it by then. */
+/* A blocking put returns when its source may be reused, before the owner has executed it. */
 static void what_is_waited_for(void **context)
 {
     (void)context;
@@ -345,7 +345,7 @@ static void what_is_waited_for(void **context)
     assert_int_equal(channels[ASKER]->retired, 3);
     assert_int_equal(heap[104], 0x42);
     assert_true(ends > 0);
-    assert_int_equal(path_staged.quiet(states[ASKER]), WEFT_OK); /* nothing is left to wait for */
+    assert_int_equal(path_staged.quiet(states[ASKER]), WEFT_OK); /* nothing is pending */
     assert_int_equal(steps, 1);
     path_staged.put(at(ASKER, 5), bytes, 1, true);
     assert_int_equal(path_staged.quiet(states[ASKER]), WEFT_OK);
@@ -355,14 +355,15 @@ static void what_is_waited_for(void **context)
     run_owner(SERVER);
     assert_int_equal(channels[ASKER]->retired, 4);
     pthread_mutex_lock(&channels[ASKER]->lock);
-    path_staged.progress(states[ASKER]); /* another moves it on */
+    /* The lock is held: another thread advances the channel. */
+    path_staged.progress(states[ASKER]);
     assert_int_equal(channels[ASKER]->retired, 4);
     pthread_mutex_unlock(&channels[ASKER]->lock);
     path_staged.progress(states[ASKER]);
     assert_int_equal(channels[ASKER]->retired, 5);
     assert_int_equal(pthread_mutex_trylock(&channels[ASKER]->lock), 0);
     pthread_mutex_unlock(&channels[ASKER]->lock);
-    /* Requests of another context do not count for this one. */
+    /* Requests of one context do not count for another. */
     struct path_state *another;
     path_staged.open(&worlds[ASKER], &another);
     path_staged.put(at(ASKER, 5), bytes, 1, true);
@@ -393,7 +394,7 @@ static void single_accesses(void **context)
                      WEFT_OK);
     assert_int_equal(path_staged.atomic(at(ASKER, 64), WEFT_AMO_ADD, 8, 7, 0, NULL, false),
                      WEFT_OK);
-    assert_int_equal(steps, 2); /* of neither the result is waited for */
+    assert_int_equal(steps, 2); /* neither call waits for the result */
     assert_int_equal(path_staged.quiet(states[ASKER]), WEFT_OK);
     assert_int_equal(back, value + 5);
     assert_int_equal(
@@ -444,7 +445,7 @@ static void strided_gets(void **context)
     assert_int_equal(steps, 1);
 }
 
-/* ------------------------------------------------------------------------------ slots and rooms */
+/* ---------------------------------------------------------------------------- slots and buffers */
 
 static void slots_run_out(void **context)
 {
@@ -462,7 +463,7 @@ static void slots_run_out(void **context)
     assert_int_equal(channels[ASKER]->retired, STAGED_SLOTS);
 }
 
-/* 512 KiB; what does not fit behind the last goes to the front, when that is free. */
+/* The buffer has 512 KiB. Data that does not fit at its end goes to its front when that is free. */
 static void buffers_run_out(void **context)
 {
     (void)context;
@@ -481,7 +482,7 @@ static void buffers_run_out(void **context)
     assert_int_equal(channels[ASKER]->buffers[STAGED_HOST_BUFFER].head, 65);
     assert_int_equal(channels[ASKER]->buffers[STAGED_HOST_BUFFER].tail, 0);
     assert_int_equal(path_staged.quiet(states[ASKER]), WEFT_OK);
-    for (int i = 0; i < 30; i++) /* up to 500 KB, then over the end */
+    for (int i = 0; i < 30; i++) /* up to 500 KB, then beyond the end */
         path_staged.put(at(ASKER, 0), bytes, 16384, true);
     run_owner(SERVER);
     staged_advance(channels[ASKER]);
@@ -492,7 +493,7 @@ static void buffers_run_out(void **context)
     assert_int_equal(path_staged.quiet(states[ASKER]), WEFT_OK);
 }
 
-/* A slot in which another than what an asker of this version writes. */
+/* Slots with values that a requester of this version never writes are rejected. */
 static void slots_that_say_what_cannot_be(void **context)
 {
     (void)context;
@@ -535,7 +536,7 @@ static void the_owner_refuses(void **context)
     uint64_t value = 1;
     assert_int_equal(path_staged.put(at(ASKER, HEAP_BYTES - 7), &value, 8, true), WEFT_OK);
     assert_int_equal(path_staged.put(at(ASKER, 8), &value, 8, true),
-                     WEFT_OK); /* that one goes on */
+                     WEFT_OK); /* the first failure does not stop this one */
     weft_status status = path_staged.quiet(states[ASKER]);
     assert_int_equal(status, WEFT_ERR_ADDRESS);
     assert_int_equal(heap[8], 1);
@@ -559,7 +560,7 @@ static void the_owner_refuses(void **context)
     assert_int_equal(path_staged.quiet(states[OTHER]), WEFT_OK);
 }
 
-/* The first counts. */
+/* The first failure is the one that is reported. */
 static void the_first_failure_is_reported(void **context)
 {
     (void)context;
@@ -593,14 +594,14 @@ static void a_wait_fails(void **context)
     assert_int_equal(steps, 1);
     int before = ends;
     step_fails = WEFT_OK;
-    assert_int_equal(path_staged.quiet(states[ASKER]), WEFT_ERR_TIMEOUT); /* for good */
+    assert_int_equal(path_staged.quiet(states[ASKER]), WEFT_ERR_TIMEOUT); /* permanent */
     assert_int_equal(steps, 1);
     assert_int_equal(ends, before + 1);
 }
 
 /* ---------------------------------------------------------------------------------------- order */
 
-/* Two askers in turn, sixteen requests each. */
+/* The owner executes sixteen requests of one requester, then of the other. */
 static void askers_take_turns(void **context)
 {
     (void)context;
@@ -617,7 +618,7 @@ static void askers_take_turns(void **context)
     }
 }
 
-/* To the first of the node and from it. */
+/* Requests to and from PE 0 of the node. */
 static void the_first_pe(void **context)
 {
     (void)context;
@@ -643,7 +644,7 @@ static void the_first_pe(void **context)
     worlds[ASKER].choices[0] = NULL;
 }
 
-/* A fence waits where memory of the PE is reached otherwise too, in whatever kind. */
+/* A fence waits if memory of the PE, of any kind, is also reached by another path. */
 static void fences(void **context)
 {
     (void)context;
@@ -677,7 +678,7 @@ static void fences(void **context)
     steps = 0;
     path_staged.fence(states[ASKER]);
     assert_int_equal(steps, 0);
-    /* A failed wait is reported, and the wait ends. */
+    /* A failed wait is reported, and the wait is ended. */
     worlds[ASKER].choices[1] = NULL;
     worlds[ASKER].choices[0] = choices[0];
     choices[0][local_pes[OWNER]].path = PATH_P2P;
@@ -731,8 +732,8 @@ static void a_sleeper_is_woken_once(void **context)
     assert_int_equal(wakes, 1);
 }
 
-/* Where CPUs are not spare others get some turns before it sleeps, and the clock is not looked
- * at. */
+/* Without spare CPUs, the owner yields a few times before it sleeps, and does not read the
+ * clock. */
 static void turns_before_sleep(void **context)
 {
     (void)context;
@@ -742,7 +743,7 @@ static void turns_before_sleep(void **context)
     assert_int_equal(clock_looks, 0);
 }
 
-/* Where they are it polls for 50 us after the last request. */
+/* With spare CPUs, the owner polls for 50 us after the last request. */
 static void polls_before_sleep(void **context)
 {
     (void)context;
@@ -760,7 +761,7 @@ static void ask_just_before_sleep(void)
         path_staged.put(at(OTHER, 8), &hook_value, 8, true);
 }
 
-/* A request that is published when it has just looked for the last time. */
+/* A request that is published just after the last poll is still served. */
 static void what_comes_just_before_sleep_is_served(void **context)
 {
     (void)context;
@@ -772,7 +773,7 @@ static void what_comes_just_before_sleep_is_served(void **context)
     assert_int_equal(heap[8], 0x77);
     assert_int_equal(mailbox()->channels[FIRST].ring.done, 1);
     assert_int_equal(sleeps, 1);
-    assert_int_equal(clock_looks, 12); /* the idle time begins anew */
+    assert_int_equal(clock_looks, 12); /* the idle time starts again */
 }
 
 static void need_polling_just_before_sleep(void)
@@ -802,7 +803,7 @@ static void unlock_at_third(void)
     }
 }
 
-/* One whose lock is held stays so until it is free. */
+/* A channel whose lock is held keeps its flag needs_polling until the lock is free. */
 static void a_locked_channel_still_needs_polling(void **context)
 {
     (void)context;
@@ -836,7 +837,7 @@ static void only_what_is_not_published_is_left_alone(void **context)
     channel->begun--;
 }
 
-/* PEs as threads use one mapping: the last of them undoes it. */
+/* PEs that are threads share one mapping, and the last of them unmaps it. */
 static void threads_share_the_area(void **context)
 {
     (void)context;

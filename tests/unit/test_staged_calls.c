@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which operations of path staged the CPU does by itself, and which requests the others become:
- * a channel whose calls are noted, with the lock of the channel held. */
+/* Which operations of path staged the CPU does itself, and which requests the others become. The
+ * channel is a fake that records calls and checks that the channel's lock is held. */
 #include "path/local/mapped.h"
 #include "path/staged/staged.h"
 
@@ -202,7 +202,7 @@ static int finish(void **context)
     return 0;
 }
 
-/* The operation of the test. */
+/* Parameters of the tested operation. */
 static struct {
     enum segment_id segment, signal_segment;
     size_t bytes;
@@ -254,14 +254,14 @@ static weft_status atomic(void)
     return path_staged.atomic(there(4096), o.amo, 8, 5, 6, o.fetches ? local : NULL, o.nbi);
 }
 
-/* The next request is the first one. */
+/* Makes the next request the first one. */
 static void start_anew(void)
 {
     channels[OWNER].begun = 0;
     channels[OWNER].retired = 0;
 }
 
-/* These calls; and none with a status behind one that has failed. */
+/* Checks the calls. Then lets each call fail once, and checks that it is the last one. */
 static void expect(weft_status (*run)(void), const char *expected)
 {
     trace[0] = '\0';
@@ -339,7 +339,7 @@ static void signals_are_left_alone_where_nobody_waits(void **context)
         assert_int_equal(last_request.signal_op, WEFT_SIGNAL_ADD);
         assert_int_equal(last_request.value, 7);
     }
-    /* One that has failed is not: the channel is broken. */
+    /* After a failure the channel is broken and is not handed to the thread. */
     fails_at = 1;
     calls = 0;
     trace[0] = '\0';
@@ -366,7 +366,7 @@ static void the_cpu_does_small_ones_in_gpu_memory(void **context)
             cpu_does = row != 3;
             uint64_t before = channels[OWNER].begun;
             channels[OWNER].retired = before;
-            if (row >= 4) /* a request of this context is in flight; or of another */
+            if (row >= 4) /* a request of this context, or of another, is in flight */
                 path_staged.store((struct remote){&peer, SEG_HEAP, 8}, local, 4);
             if (row == 5)
                 channels[OWNER].retired = channels[OWNER].begun;
@@ -377,7 +377,7 @@ static void the_cpu_does_small_ones_in_gpu_memory(void **context)
             assert_int_equal(strstr(trace, "ask") == NULL, tried && cpu_does);
             channels[OWNER].retired = channels[OWNER].begun;
         }
-    /* Only these atomics, and only a signal that is set, in GPU memory. */
+    /* In GPU memory the CPU does only these atomics, and signals that are set. */
     cpu_does = true;
     channels[OWNER].cpu_access = true;
     o.segment = SEG_GPU;

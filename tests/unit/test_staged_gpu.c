@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The asker's end of path staged where one side is GPU memory: what is copied where, when a
- * request is published and its answer brought in, and which failure ends the channel. The GPU's
- * copies are noted; the owner is the test. */
+/* The requester's end of path staged if one side is GPU memory: what is copied where, when a
+ * request is published and its result is copied back, and which failure ends the channel. The GPU's
+ * copies are recorded, and the test plays the owner. */
 #include "path/staged/staged.h"
 
 #include "base/status.h"
@@ -16,14 +16,14 @@
 
 enum { ME = 2, LOCALS = 4, PE = 9, LARGE = 5000 };
 
-static char gpu_here; /* its address stands for the GPU */
+static char gpu_here; /* its address identifies the GPU */
 static _Alignas(8) unsigned char host[LARGE + 64], device[LARGE + 64];
 static struct staged_mailbox *mailbox;
 static struct path_world world;
 static struct staged_common common;
 static struct staged_channel channel;
 
-/* -------------------------------------------------------------------------------------- doubles */
+/* ---------------------------------------------------------------------------------------- fakes */
 
 static struct {
     struct {
@@ -34,7 +34,7 @@ static struct {
     int copy_count, marks, loads, stores, pins, wakes;
     struct gpu_word words[GPU_MOST_WORDS];
     int word_count;
-    bool passed, no_event; /* stores are complete at once */
+    bool passed, no_event; /* no_event: stores are complete at once */
     weft_status copy, mark, pass, load, store;
 } g;
 
@@ -234,7 +234,7 @@ static void a_put_is_published_when_its_copy_is_complete(void **context)
     assert_int_equal(slot(1)->sequence, 0);
     assert_int_equal(g.wakes, 0);
     assert_int_equal(mailbox->senders[0], 1u << ME);
-    /* One behind it waits for its turn. */
+    /* The next request is published after it. */
     assert_int_equal(ask(SERVE_PUT, SEG_HEAP, 66, host, NULL, false), WEFT_OK);
     assert_int_equal(channel.published, 0);
     assert_int_equal(slot(2)->buffer, STAGED_HOST_BUFFER);
@@ -371,7 +371,8 @@ static void words_of_an_answer_are_stored(void **context)
     g.passed = true;
     assert_int_equal(staged_advance(&channel), WEFT_OK);
     assert_int_equal(channel.retired, 1);
-    /* Where such stores are not to be had, and where the bytes are no words. */
+    /* A copy is used if recorded stores are unavailable, or if the destination is not aligned to
+     * words. */
     g.no_event = true;
     assert_int_equal(ask(SERVE_GET, SEG_HEAP, 16, NULL, device + 8, false), WEFT_OK);
     assert_int_equal(ask(SERVE_GET, SEG_HEAP, 16, NULL, device + 9, false), WEFT_OK);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The owner's thread of path staged: how many requests it begins before some are complete, when
- * it yields and when it sleeps, what becomes of requests whose GPU fails, and that joining and
- * leaving give back what they take. What carries requests out is a double. */
+/* The owner's thread of path staged: how many requests it starts before some are complete, when it
+ * yields and when it sleeps, what happens to requests whose GPU fails, and that join and leave
+ * release what they allocate. The code that executes requests is a fake. */
 #include "path/staged/staged.h"
 
 #include "base/status.h"
@@ -20,10 +20,10 @@
 
 enum { LOCALS = 3, ME = 1, ASKER = 2 };
 
-static char gpu_here, serve_here; /* addresses that stand for them */
+static char gpu_here, serve_here; /* addresses that identify the GPU and the server */
 static struct {
     uint64_t begun, complete;
-    bool later; /* complete counts what the test says; else all that was begun */
+    bool later; /* `complete` is set by the test; else all started requests are complete */
     weft_status look, begin, open, thread, area;
     int looks, opens, closes, pins, yields, sleeps, wakes, joins, drops, unpins, destroys, advances;
     void *(*run)(void *argument);
@@ -128,7 +128,7 @@ int __wrap_pthread_join(pthread_t thread, void **result)
 {
     (void)thread, (void)result;
     d.joins++;
-    d.run(d.argument); /* it ends, since it was stopped */
+    d.run(d.argument); /* the thread was stopped, so its loop ends */
     return 0;
 }
 
@@ -150,7 +150,7 @@ long __wrap_syscall(long number, ...)
     int operation = (int)values[1];
     d.wait_value = (int)values[2];
     if (operation == FUTEX_WAKE) {
-        assert_true(d.wait_value > 1); /* all that wait */
+        assert_true(d.wait_value > 1); /* wakes all waiting threads */
         d.wakes++;
         return 0;
     }
@@ -243,7 +243,7 @@ static int finish(void **context)
     return 0;
 }
 
-/* `count` more requests of the asker. */
+/* Writes `count` more requests of the requester. */
 static void ask(int count, enum serve_operation operation, enum segment_id segment)
 {
     static uint64_t number;
@@ -259,7 +259,7 @@ static void ask(int count, enum serve_operation operation, enum segment_id segme
     }
 }
 
-/* The thread's loop, until it sleeps for the second time. */
+/* Runs the thread's loop until it sleeps for the second time. */
 static void run(void)
 {
     d.sleeps = 0;
@@ -287,8 +287,8 @@ static void no_more_are_begun_than_can_be_under_way(void **context)
     run();
     assert_int_equal(d.begun, STAGED_SLOTS);
     assert_int_equal(ring->done, STAGED_SLOTS);
-    /* Sixteen requests at a time, with a check after each, and a yield after each turn while some
-     * are in flight. */
+    /* Sixteen requests at a time, with a check after each, and a yield after each turn while
+     * requests are in flight. */
     assert_int_equal(d.looks, STAGED_SLOTS + 7);
     assert_int_equal(d.yields, 7 + 4 + 4);
 }
@@ -373,7 +373,7 @@ static void a_gpu_that_fails_ends_what_is_under_way(void **context)
     d.begin = WEFT_ERR_RANGE;
     ask(1, SERVE_PUT, SEG_GPU);
     run();
-    assert_int_equal(ring->failed, WEFT_ERR_SYSTEM); /* the first counts */
+    assert_int_equal(ring->failed, WEFT_ERR_SYSTEM); /* the first failure is kept */
     assert_int_equal(ring->done, 2);
 }
 
@@ -458,7 +458,7 @@ static void a_node_may_have_as_many_pes_as_there_are_bits(void **context)
     large.local_npes = STAGED_MOST_PES;
     there.boot = &large;
     there.gpu = NULL;
-    d.area = WEFT_ERR_SYSTEM; /* a creation fails */
+    d.area = WEFT_ERR_SYSTEM; /* creating the segment fails */
     assert_int_equal(staged_join(&there, &there.common[PATH_STAGED]), WEFT_ERR_SYSTEM);
     staged_leave(there.common[PATH_STAGED]);
 }

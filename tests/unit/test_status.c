@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sentences of errors (src/base/status.c): what others wrote is printable in them, they end in
- * time, and sizes and bits that a caller gives are held against what is known. */
+/* Error messages (src/base/status.c): foreign text in them is made printable and they are cut at
+ * their maximum length. Sizes and flag bits of a caller are checked against the known ones. */
 #include "base/status.h"
 
 #include <setjmp.h>
@@ -17,7 +17,7 @@ static void sentences_are_printable(void **state)
     assert_string_equal(base_last_error(), "file a?[31mb?");
     assert_int_equal(base_fail_context(WEFT_ERR_SYSTEM, "open %s", "c\007"), WEFT_ERR_SYSTEM);
     assert_string_equal(base_last_error(), "open c?: file a?[31mb?");
-    /* The earlier sentence as an argument. */
+    /* The previous message as an argument. */
     base_fail(WEFT_ERR_SYSTEM, "again: %s", base_last_error());
     assert_string_equal(base_last_error(), "again: open c?: file a?[31mb?");
 }
@@ -32,7 +32,7 @@ static void long_sentences_end_in_time(void **state)
     base_fail_context(WEFT_ERR_SYSTEM, "%.5s", text);
     assert_int_equal(strlen(base_last_error()), 1023);
     assert_memory_equal(base_last_error(), "xxxxx: xxx", 10);
-    base_fail_context(WEFT_ERR_SYSTEM, "%.1021s", text); /* no room for the earlier one */
+    base_fail_context(WEFT_ERR_SYSTEM, "%.1021s", text); /* no space for the previous message */
     assert_int_equal(strlen(base_last_error()), 1021);
 }
 
@@ -50,7 +50,7 @@ static void bits_and_sizes_are_checked(void **state)
     assert_int_equal(base_check_size("attr", &given, 24, 32), WEFT_ERR_ARGUMENT);
     given.size = 4096 + 1;
     assert_int_equal(base_check_size("attr", &given, 24, 32), WEFT_ERR_ARGUMENT);
-    given.size = 80; /* of a later version, whose members are 0 */
+    given.size = 80; /* from a later version; the additional members are 0 */
     given.rest[31 - 8] = 1;
     assert_int_equal(base_check_size("attr", &given, 24, 32), WEFT_OK);
     given.rest[32 - 8] = 1;

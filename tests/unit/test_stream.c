@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies and signals in stream order on cuda: which are copies, kernels, stores of the driver or
- * calls of the host, with what arguments, and what is refused. */
+/* Copies and signals on streams of CUDA: which become copies, kernels, driver stores or host
+ * callbacks, with which arguments, and what is rejected. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -89,7 +89,7 @@ static void copies_go_to_the_address_of_the_peer(void **state)
         assert_int_equal(counters->bytes, 24 * (get + 1));
         assert_int_equal(counters->last,
                          box_last(get ? BOX_OP_GET : BOX_OP_PUT, 2, OPS_GPU_SYSTEM + 0x80));
-        /* Nothing to move, nothing local. */
+        /* No bytes to move; no local side. */
         assert_int_equal(move_on(get, gpu_at(0x80), NULL, 0, 2), WEFT_OK);
         assert_int_equal(move_on(get, gpu_at(0x80), NULL, 24, 2), WEFT_ERR_ARGUMENT);
         assert_int_equal(beneath.copies, 1);
@@ -129,7 +129,7 @@ static void without_an_address_the_host_is_called(void **state)
             beneath.call = "";
             ops_path(WEFT_GPU, 2, i == 1 ? PATH_STAGED : PATH_P2P);
             beneath.target = i == 0 ? 2 : 0;
-            if (i == 2) { /* without any path it fails at once */
+            if (i == 2) { /* without a path the call fails at once */
                 ops.peers[WEFT_GPU][2].path = PATH_NONE;
                 ops.choices[WEFT_GPU][2].path = PATH_STAGED;
             }
@@ -301,7 +301,7 @@ static void a_captured_signal_of_the_host_is_kept(void **state)
     assert_int_equal(signal_on(host_at(24), WEFT_SIGNAL_SET), WEFT_OK);
     assert_ptr_equal(ops.job.captured_signals, beneath.host_argument);
     assert_ptr_equal(*(void **)beneath.host_argument, first);
-    beneath.no_host_call = true; /* what is kept stays */
+    beneath.no_host_call = true; /* the kept signals stay */
     assert_true(signal_on(host_at(24), WEFT_SIGNAL_SET) != WEFT_OK);
     assert_int_equal(beneath.blocks, 3);
 }
@@ -326,7 +326,7 @@ static void wrong_signals_are_refused(void **state)
     assert_int_equal(ops.counters[WEFT_GPU][2].operations, 0);
     assert_int_equal(beneath.enters, 0);
     beneath.other_context = false;
-    for (int i = 0; i < 2; i++) { /* of the data, of the signal */
+    for (int i = 0; i < 2; i++) { /* of the data, then of the signal */
         ops.addresses_fail_in = i;
         assert_int_equal(put_signal(gpu_at(64), own, 8, gpu_at(8), WEFT_SIGNAL_SET),
                          WEFT_ERR_NO_PATH);

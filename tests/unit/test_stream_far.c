@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of the host in the order of a CUDA stream: what the stream is given, when a call is made
- * and freed, captured calls that are made once for each replay, and what is left at the end. The
- * thread of a stream runs when the test lets it, until it would wait. */
+/* Host callbacks in the order of a CUDA stream: the operations that the stream gets, when a
+ * callback runs and is freed, captured callbacks that run once per replay, and what is left at the
+ * end. The thread of a stream runs when the test calls it, until it would wait. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,8 +22,8 @@
 
 enum { APART = 1 << 30, MOST = 8, PAIRS = 256 };
 
-/* The words of a call, as ops/stream/host_callback.c has them: the stream writes the first and the
- * last, and waits for the second. */
+/* The words of a callback, as in ops/stream/host_callback.c. The stream writes the first and the
+ * last word, and waits for the second. */
 struct words {
     uint64_t go, done, wait;
 };
@@ -36,11 +36,11 @@ static struct {
     void *(*threads[MOST])(void *);
     void *streams[MOST];
     int thread_count;
-    struct words *words[MOST]; /* of the latest calls */
+    struct words *words[MOST]; /* of the latest callbacks */
     void (*come_to)(void *);
     void *host_argument[MOST];
     CUstream stream;
-    bool passes; /* the stream passes its waits while the end waits for it */
+    bool passes; /* the stream passes its waits during the end of the job */
     jmp_buf waits;
     bool inside;
 } beneath;
@@ -122,7 +122,7 @@ int __wrap_thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
     return 0;
 }
 
-/* It has been stopped: it ends with what is due. */
+/* The thread was stopped: it runs the callbacks that are due, and ends. */
 int __wrap_pthread_join(pthread_t thread, void **result);
 int __wrap_pthread_join(pthread_t thread, void **result)
 {
@@ -177,7 +177,8 @@ void *__real_calloc(size_t n, size_t bytes);
 void *__wrap_calloc(size_t n, size_t bytes);
 void *__wrap_calloc(size_t n, size_t bytes)
 {
-    static void *known[256]; /* what stays for good on purpose is no leak to a sanitizer */
+    /* Keeps pointers, so that a sanitizer does not report intentionally kept blocks as leaks. */
+    static void *known[256];
     static unsigned next;
     void **place = &known[next++ % 256];
     *place = beneath.calloc_left-- ? __real_calloc(n, bytes) : NULL;
@@ -254,7 +255,7 @@ static int set_up(void **state)
     return 0;
 }
 
-/* The end of a job whose streams have passed all. */
+/* Ends a job whose streams have passed all callbacks. */
 static int tear_down(void **state)
 {
     (void)state;
@@ -284,7 +285,7 @@ static weft_status call(int number, int stream)
     return stream_callback(&ops.job, (weft_stream)(uintptr_t)(0x700 + stream), run, argument);
 }
 
-/* Lets the thread of a stream do what it can. */
+/* Runs the thread of a stream until it would wait. */
 static void let_run(int thread)
 {
     beneath.inside = true;
@@ -320,7 +321,7 @@ static void a_call_is_made_when_the_stream_comes_to_it(void **state)
     beneath.words[1]->go = 1;
     let_run(0);
     assert_int_equal(ran[1], 1);
-    assert_int_equal(beneath.blocks, before); /* the call before has been freed with its argument */
+    assert_int_equal(beneath.blocks, before); /* the previous callback and its argument are freed */
     assert_int_equal(beneath.allocs, 1);
 }
 
@@ -329,13 +330,13 @@ static void calls_are_made_in_the_order_in_which_the_stream_comes_to_them(void *
     (void)state;
     for (int i = 0; i < 4; i++)
         assert_int_equal(call(i, 0), WEFT_OK);
-    beneath.words[2]->go = 1; /* a graph, behind which others stand */
+    beneath.words[2]->go = 1; /* the stream reaches callback 2 first */
     let_run(0);
     assert_true(!ran[0] && !ran[1] && ran[2] && !ran[3]);
     beneath.words[3]->go = 1;
     let_run(0);
     assert_true(!ran[0] && !ran[1] && ran[3]);
-    assert_int_equal(call(4, 0), WEFT_OK); /* at the end of what is left */
+    assert_int_equal(call(4, 0), WEFT_OK); /* appended to the remaining callbacks */
     beneath.words[0]->go = beneath.words[1]->go = beneath.words[4]->go = 1;
     let_run(0);
     for (int i = 0; i < 5; i++) {
@@ -422,7 +423,8 @@ static void a_captured_call_is_made_for_each_replay(void **state)
         assert_int_equal(ran[0], replay);
         assert_int_equal(beneath.words[0]->done, 1);
     }
-    /* Two executables side by side: made twice, and done when both have been. */
+    /* Two executable graphs run concurrently: the callback runs twice, and is done after the
+     * second. */
     beneath.come_to(beneath.host_argument[0]);
     beneath.come_to(beneath.host_argument[0]);
     assert_int_equal(beneath.words[0]->done, 0);
@@ -434,18 +436,18 @@ static void a_captured_call_is_made_for_each_replay(void **state)
     beneath.words[1]->go = 1;
     let_run(0);
     assert_int_equal(ran[1], 1);
-    /* It stays, with all of it, for graphs that live longer than the job. */
+    /* The callback and its data stay allocated for graphs that outlive the job. */
     beneath.passes = true;
     ops.job.end_host_callbacks(&ops.job);
     assert_non_null(ops.job.host_callbacks);
     assert_false(ops.gpu.work_left);
     beneath.words[0]->done = 0;
     beneath.come_to(beneath.host_argument[0]);
-    assert_int_equal(beneath.words[0]->done, 1); /* the stream goes on */
+    assert_int_equal(beneath.words[0]->done, 1); /* the stream continues */
     assert_int_equal(ran[0], 5);
     assert_int_equal(beneath.given, 6);
     ops.job.host_callbacks = NULL;
-    assert_int_equal(beneath.blocks, 4); /* the call, its argument, the page and the lists */
+    assert_int_equal(beneath.blocks, 4); /* the callback, its argument, the page and the lists */
     beneath.blocks = 0;
     beneath.frees = beneath.allocs;
 }
@@ -465,7 +467,7 @@ static void a_stream_that_has_not_passed_keeps_its_words(void **state)
     assert_int_equal(beneath.frees, 0);
     assert_int_equal(beneath.joins, 1);
     assert_int_equal(ran[1], 0);
-    assert_int_equal(beneath.words[1]->done, 1); /* no stream waits in vain */
+    assert_int_equal(beneath.words[1]->done, 1); /* no stream is left waiting */
     assert_int_equal(beneath.blocks, 2);         /* the page and the lists */
     beneath.blocks = 0;
     beneath.frees = beneath.allocs;
@@ -503,7 +505,7 @@ static void a_function_that_is_still_to_come_keeps_all(void **state)
     assert_true(ops.gpu.work_left);
     assert_non_null(ops.job.host_callbacks);
     assert_int_equal(beneath.blocks, 4);
-    beneath.come_to(beneath.host_argument[0]); /* frees the call and its argument */
+    beneath.come_to(beneath.host_argument[0]); /* frees the callback and its argument */
     assert_int_equal(beneath.words[0]->done, 1);
     assert_int_equal(ran[0], 0);
     assert_int_equal(beneath.blocks, 2);
@@ -518,7 +520,8 @@ static void a_function_that_is_still_to_come_keeps_all(void **state)
 static void a_call_that_cannot_be_given_is_freed(void **state)
 {
     (void)state;
-    /* Behind the argument: the lists, the call, the stream, the page. The rest stays. */
+    /* Allocations after the argument: the lists, the callback, the stream, the page. The successful
+     * ones stay. */
     static const struct {
         int callocs, blocks;
     } rows[] = {{1, 0}, {2, 1}, {2, 1}, {3, 2}};
@@ -542,7 +545,7 @@ static void a_call_that_cannot_be_given_is_freed(void **state)
     assert_int_equal(call(0, 1), WEFT_ERR_SYSTEM);
     beneath.no_thread = false;
     assert_int_equal(beneath.blocks, 2);
-    beneath.no_launch = true; /* the stream has a part of it */
+    beneath.no_launch = true; /* the stream has a part of the operations already */
     assert_int_equal(call(0, 0), WEFT_ERR_SYSTEM);
     assert_int_equal(beneath.given, 1);
     beneath.words[0]->go = 1;

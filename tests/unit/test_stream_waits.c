@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waits, quiet, barriers and syncs in stream order on cuda: the kernels, their arguments, and
- * what is refused. */
+/* Waits, quiet, barriers and syncs on streams of CUDA: the kernels, their arguments, and what is
+ * rejected. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

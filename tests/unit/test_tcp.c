@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a PE reads from RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT and refuses there, where PE 0
- * listens and the others look for it, and what is left where that fails. */
+/* What a PE reads from RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT and what it rejects, where PE
+ * 0 listens and the other PEs connect, and that a failure leaves nothing open. */
 #include "tests/unit/tcp.h"
 
 static void refused(weft_status status, const char *words)
@@ -53,7 +53,7 @@ static void what_the_environment_says_is_checked(void **state)
     assert_int_equal(os.log_pe, 0);
 }
 
-/* All addresses, port by port: those after MASTER_PORT, or the one that the user says. */
+/* The PEs try all addresses with each port: the ports after MASTER_PORT, or the configured one. */
 static void where_the_others_look_for_the_first(void **state)
 {
     static const struct {
@@ -135,7 +135,7 @@ static void without_a_secret_on_one_machine(void **state)
         assert_int_equal(os.at[0].bytes, offsetof(struct sockaddr_un, sun_path) + 15);
         assert_string_equal(os.meeting.what, "local start");
         assert_null(os.meeting.key);
-        assert_int_equal(os.locals, 0); /* what passes frames passes descriptors, too */
+        assert_int_equal(os.locals, 0); /* local sockets carry frames and descriptors */
     }
 }
 
@@ -170,7 +170,8 @@ static void a_short_secret_is_warned_of(void **state)
     }
 }
 
-/* The first address that is free; at any address where it is none of this machine's. */
+/* PE 0 listens at the first free port of the address, or at any address if the given one is not
+ * local. */
 static void where_the_first_listens(void **state)
 {
     static const struct {
@@ -236,7 +237,7 @@ static void what_fails_leaves_nothing(void **state)
         refused(rows[i].status ? WEFT_ERR_TIMEOUT : WEFT_ERR_NO_MEMORY, rows[i].words);
         assert_int_equal(os.refused, i == 0);
         assert_int_equal(os.closes, i == 0);
-        bool later = i == 3 || i == 4; /* the others are told */
+        bool later = i == 3 || i == 4; /* the other PEs get the failure */
         assert_int_equal(os.failed[0], later);
         assert_int_equal(os.closed[0], later);
         assert_int_equal(os.closed[1] + os.failed[1], 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A PE with a hub for its job and one for its node: which of them each operation asks, and that an
- * end of which one tells is told to the other. */
+/* A PE with one hub for its job and one for its node: which hub each operation uses, and that the
+ * end of the job that one hub reports is passed to the other. */
 #include "tests/unit/tcp.h"
 
 static void one_hub_or_two(void **state)
@@ -27,7 +27,7 @@ static void one_hub_or_two(void **state)
             assert_int_equal(os.aborted[i], i == 0 || two);
             assert_int_equal(os.forked[i], i == 0 || two);
             assert_int_equal(os.failed[i], i == 0 || two);
-            assert_int_equal(os.checks[i], two ? 2 : i == 0 ? 4 : 0); /* in turn */
+            assert_int_equal(os.checks[i], two ? 2 : i == 0 ? 4 : 0); /* alternating */
         }
         assert_int_equal(os.fail_status, WEFT_ERR_PATH);
         assert_string_equal(os.said, "broken");
@@ -40,8 +40,8 @@ static void one_hub_or_two(void **state)
 static void an_end_is_passed_on(void **state)
 {
     static const struct {
-        bool at_node;      /* it is heard there */
-        weft_status other; /* what the other one knows already */
+        bool at_node;      /* the end arrives at the node's hub */
+        weft_status other; /* status that the other hub has already */
         bool inferred, inferred_other;
         bool passed_on;
     } rows[] = {{false, 0, false, false, true},
@@ -65,7 +65,7 @@ static void an_end_is_passed_on(void **state)
             weft_status status;
             if (call == 0) {
                 if (here)
-                    boot->ops->check(boot); /* looks at the job first */
+                    boot->ops->check(boot); /* the first check looks at the job's hub */
                 os.failed[0] = os.failed[1] = 0;
                 status = boot->ops->check(boot);
             } else if (here) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PEs that the program gives a unique id: which are refused, where PE 0 listens and the others look
- * for it, with a secret and without. */
+/* PEs that boot with a unique id: which arguments are rejected, and where PE 0 listens and the
+ * other PEs connect, with and without a secret. */
 #include "tests/unit/tcp.h"
 
 #include "boot/rendezvous/unique_id.h"
 
 static struct {
     bool bad, unkeyed;
-    int fd; /* of all addresses */
+    int fd; /* listens at all addresses */
     const weft_unique_id *id;
 } given;
 

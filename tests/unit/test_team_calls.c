@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls on teams: translation of numbers, splits by stride and in two dimensions with the
- * slot that is free at all members, and the end of a team. */
+/* The calls on teams: translation of PE numbers, splits by stride and in two dimensions with a slot
+ * that is free at all members, and destruction of a team. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 
 enum { MEMBERS = 7 };
 
-static char calls[1024];  /* of what is beneath, one behind the other */
+static char calls[1024];  /* text of all calls of the fakes, in order */
 static const char *fails; /* the call that fails; NULL = none */
 static int blocks, mallocs_left, gets_left;
 static int pes[MEMBERS + 1] = {12, 10, 14, 1, 16, 18, 20, 99};
@@ -195,7 +195,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* The calls since the last time, and the status. */
+/* Checks the status of a call and the text of the calls that it makes. */
 #define assert_calls(expected_status, heard, call)                                                 \
     do {                                                                                           \
         calls[0] = 0;                                                                              \
@@ -235,7 +235,7 @@ static void numbers_are_translated_between_teams(void **state)
     assert_int_equal(weft_team_translate(NULL, 0, &ops.team), -1);
     assert_int_equal(weft_team_translate(&other, 0, NULL), -1);
     ops.job.world = &ops.team;
-    assert_int_equal(weft_team_translate(&other, 0, &ops.team), 20); /* as it is there */
+    assert_int_equal(weft_team_translate(&other, 0, &ops.team), 20); /* in the world team */
 }
 
 static void the_lowest_slot_that_is_free_everywhere_is_taken(void **state)
@@ -297,7 +297,7 @@ static void strides_lie_within_the_parent(void **state)
         {0, 1, 7, WEFT_OK, "sync; sync; take 0: 12 10 14 1 16 18 20; sync; "},
         {3, 0, 1, WEFT_OK, "sync; sync; take 0: 1; sync; "},
         {6, -3, 3, WEFT_OK, "sync; sync; take 0: 20 1 12; sync; "},
-        {0, 2, 2, WEFT_OK, "sync; sync; sync; "}, /* not a member */
+        {0, 2, 2, WEFT_OK, "sync; sync; sync; "}, /* this PE is not a member */
         {6, 1, 1, WEFT_OK, "sync; sync; sync; "},
         {0, 1, 8, WEFT_ERR_ARGUMENT, ""},
         {0, 1, 0, WEFT_ERR_ARGUMENT, ""},
@@ -388,7 +388,7 @@ static void checking_mode_compares_splits(void **state)
     assert_string_equal(base_last_error(),
                         "weft_team_split_2d: start 0, stride 0, 2 PEs (or xrange) at PE 1; start "
                         "0, stride 0, 5 at PE 20");
-    /* Before the arguments are looked at. */
+    /* The members are compared before the arguments are checked. */
     assert_calls(WEFT_ERR_MISMATCH, "exchange; ",
                  weft_team_split_strided(&ops.team, 1, 2, 0, &team));
     fails = "exchange";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread of the library takes no signal of the process, and who starts it goes on taking those
- * that it took. */
+/* A thread of the library blocks all signals, and the thread that starts it keeps its signal
+ * mask. */
 #include "base/thread.h"
 
 #include <setjmp.h>
@@ -26,7 +26,8 @@ static void takes_no_signal(void **unused)
     pthread_t thread;
     void *result;
     sigemptyset(&own);
-    sigaddset(&own, SIGUSR2); /* so that a mask that is merely emptied afterwards would be seen */
+    /* A mask that differs from an empty one, so that the test can see it restored. */
+    sigaddset(&own, SIGUSR2);
     pthread_sigmask(SIG_SETMASK, &own, &before);
     sigemptyset(&in_thread);
     assert_int_equal(thread_start(&thread, look, &in_thread), 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waits for and tests of own variables: which of several count, what is seen, what the waiter is
- * told, and what is refused. The other PEs change the variables when this one has looked twice. */
+/* Waits for and tests of own variables: which of several variables count, which value is seen, what
+ * the waiter publishes, and what is rejected. A variable changes after this PE has read it
+ * twice. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,11 +20,11 @@ enum { AT = 128 };
 static struct {
     bool failed, no_peek, no_access;
     int slow, left, device_waits, accesses, moved, progress, job_fails;
-    int slow_fails_in; /* so many succeed before */
+    int slow_fails_in; /* number of successful waits before one fails */
     struct waiter waiter;
     uint64_t seen, others;
-    size_t changes; /* the variable that changes with the second look */
-    int64_t to;     /* and its new value */
+    size_t changes; /* index of the variable that changes at the second wait */
+    int64_t to;     /* its new value */
     size_t width;
     const void *waited_for;
     size_t waited_width;
@@ -155,8 +156,7 @@ static void put(size_t i, size_t width, int64_t value)
     memcpy(ops_heaps[OPS_PE] + AT + i * width, &value, width);
 }
 
-/* ---------------------------------------------------------------------------------- one
- * variable */
+/* --------------------------------------------------------------------------------- one variable */
 
 static void a_wait_sees_the_value_with_its_sign(void **state)
 {
@@ -167,7 +167,7 @@ static void a_wait_sees_the_value_with_its_sign(void **state)
         beneath.to = 3;
         put(0, widths[t], -5);
         bool is_signed = t < 3;
-        /* -5 is less than 2 where it has a sign, and more where it has none. */
+        /* -5 is less than 2 if signed, and greater if unsigned. */
         assert_int_equal(weft_wait_until(&ops.ctx, types[t], vars(), WEFT_GT, 2), WEFT_OK);
         assert_int_equal(beneath.slow, is_signed ? 2 : 0);
         assert_int_equal(beneath.left, is_signed);
@@ -283,7 +283,7 @@ static void one_of_several_is_enough_and_each_gets_its_turn(void **state)
         int found[3] = {0, 0, 0};
         for (int k = 0; k < 3; k++)
             vars()[k] = 1;
-        vars()[3] = 1; /* behind them */
+        vars()[3] = 1; /* beyond the end of the array */
         for (int turn = 0; turn < 6; turn++) {
             assert_int_equal(any(wait, vector, NULL, 3, &index), WEFT_OK);
             assert_true(index < 3);
@@ -320,11 +320,11 @@ static void a_search_goes_on_until_one_is_found(void **state)
     assert_int_equal(index, 2);
     assert_int_equal(beneath.slow, 2);
     assert_int_equal(beneath.left, 1);
-    assert_int_equal(beneath.seen, (uint64_t)-4); /* of the first that takes part */
+    assert_int_equal(beneath.seen, (uint64_t)-4); /* value of the first variable that takes part */
     assert_int_equal(beneath.waiter.offset, AT + 4);
     assert_int_equal(beneath.waiter.expected, 1);
     uint64_t before = beneath.others;
-    vars()[2] = 7; /* the sum over them changes with any of them */
+    vars()[2] = 7; /* the combined value changes with each variable */
     beneath.slow_fails_in = 0;
     assert_int_equal(any(true, false, first_excluded, 3, &index), WEFT_ERR_TIMEOUT);
     assert_true(beneath.others != before);
@@ -379,7 +379,7 @@ static void all_that_hold_are_listed(void **state)
         assert_non_null(strstr(base_last_error(), ": indices is null"));
         assert_int_equal(some(wait, vector, NULL, 3, indices, NULL), WEFT_ERR_ARGUMENT);
         assert_non_null(strstr(base_last_error(), ": count is null"));
-        /* None holds at first. */
+        /* None fulfils the condition at first. */
         vars()[0] = vars()[1] = vars()[2] = 5;
         beneath.changes = 1;
         beneath.to = 1;
@@ -438,7 +438,7 @@ static void the_gpu_reads_what_the_cpu_cannot(void **state)
         weft_test_some(&ops.ctx, WEFT_INT32, gpu_vars(), 2, indices, NULL, WEFT_EQ, 7, &count),
         WEFT_ERR_PEER_DEAD);
     beneath.failed = beneath.no_access = false;
-    /* After a look the waiter is slow at once. */
+    /* A read by the GPU is followed by a slow wait at once. */
     ops.job.spin_between_polls = 1000;
     beneath.no_peek = false;
     beneath.slow_fails_in = 0;

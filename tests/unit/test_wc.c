@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stores to and loads from memory as a write-combining mapping has it (gpu/map/wc.h): every byte
- * that was asked for, at every place of a line, and none beside it. */
+/* Stores to and loads from memory with a write-combining mapping (gpu/map/wc.h): every requested
+ * byte is copied, at every offset in a cache line, and no other byte changes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Authenticated connections: HMAC-SHA256 against published vectors, frames whole, cut, changed and
- * replayed, descriptors, and a hub among strangers. */
+/* Authenticated connections: HMAC-SHA256 with published vectors; complete, truncated, modified and
+ * replayed frames; descriptors; errors of the network. */
 #include "boot/hub/member.h"
 #include "boot/hub/wire.h"
 #include "boot/methods.h"
@@ -116,7 +116,7 @@ static void keyed_frames_arrive(void **state)
     frames_arrive(true);
 }
 
-/* Every bit of a keyed frame is guarded, and so is its place. */
+/* Every bit of a keyed frame is authenticated, and so is its sequence number. */
 static void changed_frames_are_refused(void **state)
 {
     uint8_t frame[16 + 5 + 32];
@@ -128,7 +128,7 @@ static void changed_frames_are_refused(void **state)
         struct wire other;
         wire_init(&other, -1, keys, false);
         frame[bit / 8] ^= (uint8_t)(1 << bit % 8);
-        /* a changed length makes the rest of the frame wait, or is refused; it never passes */
+        /* a changed length makes the rest of the frame wait or is rejected; it never passes */
         wire_feed(&other, frame, sizeof frame);
         assert_null(wire_take(&other));
         frame[bit / 8] ^= (uint8_t)(1 << bit % 8);
@@ -136,9 +136,9 @@ static void changed_frames_are_refused(void **state)
     }
     assert_int_equal(wire_feed(&pair.b, frame, sizeof frame), WEFT_OK);
     free(wire_take(&pair.b));
-    assert_int_equal(wire_feed(&pair.b, frame, sizeof frame), WEFT_ERR_BOOT); /* once more */
+    assert_int_equal(wire_feed(&pair.b, frame, sizeof frame), WEFT_ERR_BOOT); /* replayed */
     assert_null(wire_take(&pair.b));
-    struct wire reflected; /* sent back to where it came from */
+    struct wire reflected; /* sent back to its sender */
     wire_init(&reflected, -1, keys, true);
     assert_int_equal(wire_feed(&reflected, frame, sizeof frame), WEFT_ERR_BOOT);
     wire_close(&reflected);
@@ -182,7 +182,7 @@ static void descriptors_belong_to_their_frames(void **state)
     close_pair(&pair);
 }
 
-/* Sends bytes with descriptors as no sender of frames does. */
+/* Sends bytes with descriptors in ways that no sender of frames uses. */
 static void send_raw(int to, const void *bytes, size_t count, const int *fds, size_t nfds)
 {
     union {
@@ -202,7 +202,7 @@ static void send_raw(int to, const void *bytes, size_t count, const int *fds, si
     assert_int_equal(sendmsg(to, &message, 0), count);
 }
 
-/* Both descriptors are there before the first of their frames is whole. */
+/* Both descriptors arrive before the first of their frames is complete. */
 static void descriptors_come_in_order(void **state)
 {
     struct pair pair;
@@ -237,7 +237,7 @@ static int open_descriptors(void)
     return count;
 }
 
-/* More than there is room for, and no frame that would take one. */
+/* More descriptors than fit, without a frame that takes them. */
 static void descriptors_too_many_are_closed(void **state)
 {
     struct pair pair;
@@ -264,10 +264,10 @@ static void frames_without_end_are_refused(void **state)
     wire_close(&wire);
 }
 
-/* --- a network that refuses ------------------------------------------------------------------ */
+/* --- errors of the network ------------------------------------------------------------------- */
 
-/* What the next calls answer: an error, or 0, which is the system's own answer for that many bytes
- * at most. */
+/* Results of the next calls: an error, or 0, which calls the system's function with at most that
+ * many bytes. */
 static struct answer {
     int error;
     size_t most;
@@ -318,7 +318,8 @@ static void errors_of_sending_are_told_apart(void **state)
     static const struct {
         int error;
         weft_status status;
-        bool kept, starved, noted; /* the frame waits; for memory; the error is the connection's */
+        /* kept: the frame waits; starved: for memory; noted: the error is stored in the wire */
+        bool kept, starved, noted;
         const char *words;
     } rows[] = {
         {EPIPE, WEFT_ERR_PEER_DEAD, false, false, false, "has closed the connection"},
@@ -330,7 +331,7 @@ static void errors_of_sending_are_told_apart(void **state)
         {ENOBUFS, WEFT_OK, true, true, false, NULL},
         {ENOMEM, WEFT_OK, true, true, false, NULL},
         {ETOOMANYREFS, WEFT_OK, true, true, false, NULL},
-        {EINTR, WEFT_OK, false, false, false, NULL}, /* once more */
+        {EINTR, WEFT_OK, false, false, false, NULL}, /* tried again */
         {EIO, WEFT_ERR_SYSTEM, false, false, false, "Input/output error"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -344,7 +345,7 @@ static void errors_of_sending_are_told_apart(void **state)
         if (rows[i].words)
             assert_non_null(strstr(weft_last_error(), rows[i].words));
         assert_int_equal(answered, rows[i].error == EINTR ? 2 : 1);
-        if (!rows[i].status) { /* and then it goes */
+        if (!rows[i].status) { /* the next flush sends it */
             assert_int_equal(wire_flush(&pair.a), WEFT_OK);
             assert_null(pair.a.unsent);
             assert_false(pair.a.starved);
@@ -358,8 +359,8 @@ static void errors_of_sending_are_told_apart(void **state)
     }
 }
 
-/* Frames that do not go at once go later, whole, in their order, and a descriptor with its frame,
- * once. */
+/* Frames that cannot be sent at once are sent later, completely and in order. A descriptor is sent
+ * once, with its frame. */
 static void what_waits_goes_in_its_order(void **state)
 {
     static const struct answer slow[] = {{0, 1}, {0, 2}, {EAGAIN, 0}, {0, 7}, {EAGAIN, 0}};
@@ -370,15 +371,16 @@ static void what_waits_goes_in_its_order(void **state)
     assert_int_equal(pwrite(fd, &(int){815}, sizeof(int), 0), sizeof(int));
     answer_with(slow, sizeof slow / sizeof *slow);
     assert_int_equal(wire_post(&pair.a, with_descriptor, 1, "first", 5, fd), WEFT_OK);
-    assert_int_equal(wire_post(&pair.a, 2, 2, "second", 6, -1), WEFT_OK); /* asks nobody */
+    /* Queued without a call of sendmsg(). */
+    assert_int_equal(wire_post(&pair.a, 2, 2, "second", 6, -1), WEFT_OK);
     assert_int_equal(wire_post(&pair.a, with_descriptor, 3, NULL, 0, fd), WEFT_OK);
     assert_int_equal(answered, 3);
     assert_int_equal(pair.a.unsent_count, 3);
-    close(fd); /* the frame that waits has its own */
+    close(fd); /* the queued frame has a duplicate */
     assert_int_equal(wire_flush(&pair.a), WEFT_OK);
     assert_int_equal(pair.a.unsent_count, 3);
     assert_int_equal(wire_read(&pair.b), WEFT_OK);
-    assert_null(wire_take(&pair.b)); /* ten bytes are no frame */
+    assert_null(wire_take(&pair.b)); /* ten bytes are not a complete frame */
     assert_int_equal(wire_flush(&pair.a), WEFT_OK);
     assert_int_equal(pair.a.unsent_count, 0);
     assert_true(!pair.a.unsent && !pair.a.unsent_last);
@@ -429,7 +431,7 @@ static void errors_of_receiving_are_told_apart(void **state)
     } rows[] = {
         {{{EAGAIN, 0}}, WEFT_OK, 0, false},
         {{{EINTR, 0}}, WEFT_OK, 0, false},
-        {{{ECONNRESET, 0}}, WEFT_OK, 0, true}, /* what came before it can still be read */
+        {{{ECONNRESET, 0}}, WEFT_OK, 0, true}, /* data received before it can still be read */
         {{{ECONNRESET, 0}, {ECONNRESET, 0}}, WEFT_ERR_PEER_DEAD, 0, false},
         {{{ETIMEDOUT, 0}}, WEFT_ERR_PEER_DEAD, ETIMEDOUT, false},
     };
@@ -448,7 +450,7 @@ static void errors_of_receiving_are_told_apart(void **state)
     }
 }
 
-/* One thread asks for news all the time while another one exchanges; for ThreadSanitizer. */
+/* One thread checks the job all the time while another one exchanges. For ThreadSanitizer. */
 struct tested {
     struct member member;
     _Atomic bool over;
@@ -508,8 +510,8 @@ static void news_beside_an_exchange(void **state)
         member_close(&members[me].member, false);
 }
 
-/* The last answer and the end of the job arrive together, as they do when another PE leaves right
- * after it: the exchange is complete, and the end is for the next call. */
+/* The last reply and the end of the job arrive together, as happens when another PE leaves right
+ * after the exchange. The exchange succeeds, and the next call reports the end. */
 static void an_answer_goes_before_the_end(void **state)
 {
     struct pair pair;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection of the start of a job without room or memory: what is kept until it can go, with its
- * descriptor, how long is waited, who has sent what arrives, and that all is given back. */
+/* A connection of boot without buffer space or memory: which frames are kept with their descriptors
+ * until they can be sent, how long the code waits, which process sent a frame, and that everything
+ * is released. */
 #include "base/status.h"
 #include "boot/hub/wire.h"
 #include "boot/methods.h"
@@ -18,12 +19,12 @@
 #include <cmocka.h>
 
 static struct {
-    int left, memory, moves; /* allocations until one fails; now allocated; by realloc() */
-    int error;               /* of sendmsg(); -1: it takes `most` bytes, and then no more */
+    int left, memory, moves; /* allocations until one fails; allocated blocks; calls of realloc() */
+    int error;               /* of sendmsg(); -1: it sends `most` bytes, and then none */
     size_t most;
     int sends, with_descriptor;
     int polls, pauses, polled_fd;
-    void (*step)(void); /* in the first wait; NULL: the limit passes */
+    void (*step)(void); /* step in the first wait; NULL = the wait reaches its limit */
 } os;
 
 static struct wire here, there;
@@ -129,7 +130,7 @@ static int open_wires(void **state)
     memset(&os, 0, sizeof os);
     os.left = -1;
     descriptors = open_descriptors();
-    close(0); /* so that a wire has descriptor 0 */
+    close(0); /* so that a wire gets descriptor 0 */
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
     assert_int_equal(ends[0], 0);
     wire_init(&here, ends[0], NULL, false);
@@ -155,7 +156,7 @@ static int close_wires(void **state)
 static void expect_text(const char *text, bool with_descriptor)
 {
     struct wire_frame *frame = NULL;
-    for (int i = 0; i < 3 && !frame; i++) { /* what has a descriptor is read apart */
+    for (int i = 0; i < 3 && !frame; i++) { /* a frame with a descriptor is read separately */
         assert_int_equal(wire_read(&there), WEFT_OK);
         frame = wire_take(&there);
     }
@@ -186,7 +187,7 @@ static void a_frame_finds_no_memory(void **state)
     assert_int_equal(os.memory, 0);
 }
 
-/* A descriptor goes with the first byte of its frame, and stays the caller's. */
+/* A descriptor is sent with the first byte of its frame, and the caller keeps its own. */
 static void what_is_unsent_keeps_its_descriptor(void **state)
 {
     (void)state;
@@ -194,7 +195,7 @@ static void what_is_unsent_keeps_its_descriptor(void **state)
     assert_int_equal(wire_post(&here, WITH_FD, 0, "one", 3, 0), WEFT_OK);
     assert_int_equal(wire_post(&here, 1, 0, "two", 3, -1), WEFT_OK);
     assert_int_equal(here.unsent_count, 2);
-    assert_int_equal(os.sends, 1); /* the second one waits behind the first */
+    assert_int_equal(os.sends, 1); /* the second frame is queued after the first */
     assert_true(here.unsent->fd > 0);
     assert_int_equal(here.unsent_last->fd, -1);
     os.error = -1;
@@ -205,12 +206,12 @@ static void what_is_unsent_keeps_its_descriptor(void **state)
     assert_int_equal(wire_flush(&here), WEFT_OK);
     assert_null(here.unsent);
     assert_null(here.unsent_last);
-    assert_int_equal(os.with_descriptor, 2); /* without room, and with the first five bytes */
+    assert_int_equal(os.with_descriptor, 2); /* in the failed call, and with the first five bytes */
     expect_text("one", true);
     expect_text("two", false);
     os.error = -1;
     assert_int_equal(wire_post(&here, WITH_FD, 0, "three", 5, 1), WEFT_OK);
-    assert_int_equal(here.unsent->fd, -1); /* it has gone */
+    assert_int_equal(here.unsent->fd, -1); /* it was sent */
     os.error = 0;
     assert_int_equal(wire_flush(&here), WEFT_OK);
     expect_text("three", true);
@@ -218,7 +219,7 @@ static void what_is_unsent_keeps_its_descriptor(void **state)
     assert_int_equal(wire_post(&here, WITH_FD, 0, "four", 4, 1), WEFT_OK);
     os.error = EPIPE;
     assert_int_equal(wire_flush(&here), WEFT_ERR_PEER_DEAD);
-    assert_int_equal(here.unsent_count, 1); /* is closed with the wire */
+    assert_int_equal(here.unsent_count, 1); /* freed with the wire */
 }
 
 static void nothing_goes_where_no_connection_is(void **state)
@@ -252,7 +253,7 @@ static void it_is_waited_for_room_or_memory(void **state)
     static const struct {
         int error;
         void (*step)(void);
-        bool endless; /* no limit is given: there is no wait */
+        bool endless; /* no limit is passed, so the call does not wait */
         weft_status status;
         int polls, pauses;
     } rows[] = {{0, NULL, false, WEFT_OK, 0, 0},
@@ -296,7 +297,7 @@ static void who_has_sent_it_is_told(void **state)
     wire_frame_free(frame);
 }
 
-/* One call takes in all that has come, however much is read at once. */
+/* One call takes all data that has arrived, in any number of reads. */
 static void all_that_has_come_is_taken_in(void **state)
 {
     static char large[7000];
@@ -335,13 +336,12 @@ static void what_arrives_finds_no_memory(void **state)
     assert_int_equal(there.frames, 1);
     assert_int_equal(wire_post(&here, 1, 0, "abc", 3, -1), WEFT_OK);
     os.left = 0;
-    assert_int_equal(wire_read(&there), WEFT_ERR_BOOT); /* the tag cannot be checked */
+    assert_int_equal(wire_read(&there), WEFT_ERR_BOOT); /* the frame's tag cannot be checked */
     os.left = -1;
     assert_int_equal(there.frames, 1);
 }
 
-/* The place for what has arrived is doubled when it does not do; a frame may be as large as one may
- * be. */
+/* The receive buffer is doubled when it is full, up to the size of the largest frame. */
 static void place_is_made_for_a_large_frame(void **state)
 {
     static char zeros[1 << 15];
