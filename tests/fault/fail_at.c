@@ -20,8 +20,7 @@ static _Atomic int uses;
 /* Calls before main() belong to the loader and to constructors of other libraries. The CUDA runtime
  * linked into the command has constructors that do not check malloc(). */
 static bool in_main;
-static bool
-    is_here; /* this process is FAIL_IN; saved because the variables are removed when a PE joins */
+static bool is_here; /* saved: the variables are removed when a PE joins */
 static int (*real_main)(int, char **, char **);
 
 static int main_begins(int argc, char **argv, char **environment)

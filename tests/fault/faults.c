@@ -188,8 +188,7 @@ static int find_files(const char *folder, char *name, size_t size, bool remember
         char path[300];
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
         if (!strstr(entry->d_name, "weft") || strstr(entry->d_name, "test") || strlen(path) > 255)
-            continue; /* files of other tests, which may run at the same time
-                         (tests/layout/temporary_names.sh) */
+            continue; /* files of other tests (tests/layout/temporary_names.sh) */
         if (remember && count_before < MOST_NAMES)
             strcpy(names_before[count_before++], path);
         if (was_there(path))

@@ -208,8 +208,7 @@ static void strangers_at_tcp(void **state)
     snprintf(form + 24, 64, "%d/0/", port);
     assert_int_equal(send(fd, form, HELLO_BYTES, MSG_NOSIGNAL), HELLO_BYTES);
     assert_int_equal(recv(fd, proof, sizeof proof, MSG_WAITALL), sizeof proof);
-    assert_int_equal(send(fd, proof, sizeof proof, MSG_NOSIGNAL),
-                     sizeof proof); /* the hub's own proof, reflected */
+    assert_int_equal(send(fd, proof, sizeof proof, MSG_NOSIGNAL), sizeof proof); /* reflected */
     faults_await(first, "it does not know the job's secret (WEFT_SECRET)");
     pid_t second = start_rank(1, "nobody", "9");
     faults_wait(second, &outcomes[1]);
@@ -278,8 +277,7 @@ static void impostor_as_hub(void **state)
     int visitor = accept(fd, NULL, NULL);
     greet(visitor, proof);
     assert_int_equal(send(visitor, proof, sizeof proof, 0), sizeof proof);
-    assert_int_equal(recv(visitor, &more, 1, 0),
-                     0); /* the member closes the connection and sends no more */
+    assert_int_equal(recv(visitor, &more, 1, 0), 0); /* the member hangs up */
     pid_t first = start_rank(0, "nobody", "9");
     faults_wait(second, &outcomes[1]);
     faults_wait(first, &outcomes[0]);

@@ -206,8 +206,7 @@ static void signals_end_the_job(void **state)
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
         pid_t pid = start_hanging();
         kill(pid, signals[i]);
-        if (signals[i] == SIGINT ||
-            signals[i] == SIGQUIT) { /* sh starts its child with these signals ignored */
+        if (signals[i] == SIGINT || signals[i] == SIGQUIT) { /* sh's child ignores them */
             usleep(100000);
             kill(pid, SIGTERM);
         }
