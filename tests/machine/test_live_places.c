@@ -265,8 +265,9 @@ static void with_verbs(void)
 
 /* --- cases ------------------------------------------------------------------------------------ */
 
-/* `facts` and `links`: for the NVML stand-in; `a` NULL: doctor reports it. `always`: reported until
- * a test or a measurement, which this file does not make; it has no case with a fault. */
+/* `facts` and `links`: for the NVML stand-in; `a` NULL: doctor reports it. `always`: the reason is
+ * reported until something is tested or measured, which this file does not do, so also without a
+ * fault. */
 static const struct {
     enum reason reason;
     void (*fault)(void);
