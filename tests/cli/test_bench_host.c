@@ -364,7 +364,7 @@ static void buffers_of_a_case(void **state)
     bench_case_open(&bench, &entry, 4097, &c);
     expect_log("alloc host 4104, 4096, 0\nalloc host 4104, 4096, 0\nbarrier\n");
     n_given = 0;
-    bench_case_open(&bench, &entry, 9, &c); /* minimum size of the buffers */
+    bench_case_open(&bench, &entry, 9, &c); /* the size that the checks need */
     expect_log("alloc host 4096, 4096, 0\nalloc host 4096, 4096, 0\nbarrier\n");
     n_given = 0;
     entry.src_per_pe = true;

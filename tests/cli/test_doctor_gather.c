@@ -343,7 +343,7 @@ static void why_a_host_is_not_reached(void **state)
     expect_why(0, "", words, "it sent no report: end");
     memset(words, 'x', sizeof words);
     words[0] = 'A';
-    for (int bytes = 4096; bytes < 4098; bytes++) { /* a line longer than 4096 bytes is cut */
+    for (int bytes = 4096; bytes < 4098; bytes++) { /* only the last 4096 bytes are kept */
         words[bytes] = '\0';
         snprintf(why, sizeof why, "it sent no report: %c%.279s", bytes == 4096 ? 'A' : 'x',
                  words + 1);
@@ -742,7 +742,7 @@ static void reports_of_a_job(void **state)
     texts[1] = texts[2] = "";
     join(false, &job);
     assert_int_equal(doctor_gather_job(&job, report, &cluster), WEFT_OK);
-    assert_true(cluster.nodes[0].reached); /* a PE that reports nothing has no reason */
+    assert_true(cluster.nodes[0].reached); /* a PE without a report adds no reason */
     assert_string_equal(cluster.nodes[0].why, "");
     cluster_free(&cluster);
     made_job(2, 3);

@@ -752,7 +752,7 @@ static void events_are_in_order(void)
     channel = first;
     assert_int_equal(a->unacknowledged, 1);
     assert_int_equal(b->unacknowledged, 0);
-    /* A moved event is not the end of the old list. */
+    /* After all events have moved away, the list keeps no pointer to its old end. */
     tell(b, 8);
     tell(b, 9);
     pthread_mutex_lock(&cm_lock);

@@ -1378,7 +1378,7 @@ static void edges_of_rings(void)
     ring_publish(&near);
     assert_ptr_equal(ring_peek(&far, &broken), p);
     assert_false(broken);
-    /* Invalid packets: too close to the end, too long, beyond the end, longer than the data. */
+    /* Packets at the limits: near the end, too long, beyond the end, longer than the data. */
     static const struct {
         uint64_t own;
         uint32_t bytes;
@@ -1401,7 +1401,7 @@ static void edges_of_rings(void)
         if (broken != cases[i].broken || !q != cases[i].broken)
             fail_msg("case %u", i);
     }
-    /* The largest payload needs a larger ring. */
+    /* The largest payload is accepted where the ring has space for it, a larger one is not. */
     for (uint32_t bytes = PACKET_MAX_PAYLOAD; bytes < PACKET_MAX_PAYLOAD + 2; bytes++) {
         ring_make(&near, &far, in_rings.requests, RING_DATA);
         p = (struct packet *)near.shared->data;

@@ -262,7 +262,7 @@ static void test_each(void **state)
 {
     make_tree();
     unsetenv("FAKE_NVML_LINKS");
-    /* The facts of the NVML stand-in are not the fault, unless the case has no other. */
+    /* The facts and links of the NVML stand-in cause no reason, except where they are the fault. */
     setenv("FAKE_NVML_FACTS", "mig=0,persistence=1", 1);
     struct machine *sound = read_tree();
     for (size_t i = 0; i < CASES; i++) {
