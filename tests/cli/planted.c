@@ -6,8 +6,7 @@
  *   PLANT_FAULT=NAME   that operation corrupts one bit of its result
  *   PLANT_COSTS=LIST   durations of operations in ns: "put=250,barrier=1000"; all others take 0 ns.
  *                      "spread=10": in repetition r of 1 to 9 each takes 10 * ((r * 4) % 9) ns
- *                      more.
- *                      PE n takes n + 1 times as long */
+ *                      more. PE n takes n + 1 times as long */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>

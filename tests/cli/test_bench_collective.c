@@ -7,8 +7,8 @@
 
 static int wrong_at; /* corrupt byte of the destination; -1: none */
 
-/* Writes what PE `me` receives when the PEs fill their blocks of `sizes` with seeds 100, 101, ...
- */
+/* Writes what PE `me` receives when the PEs fill their blocks of `sizes` with seeds 100, 101,
+ * ... */
 static void give(void *dst, int kind, size_t bytes, int root)
 {
     char *at = dst;

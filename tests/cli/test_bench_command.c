@@ -289,8 +289,7 @@ METHOD(plain)
 METHOD(fio)
 METHOD(cufile)
 
-/* ------------------------------------------------------------------------------ running commands
- */
+/* ----------------------------------------------------------------------------- running commands */
 
 static char text[1 << 19];
 static size_t used;
@@ -555,8 +554,7 @@ static void registry(void **state)
     golden_is(GOLDEN "/bench_registry.txt", text);
 }
 
-/* -------------------------------------------------------------------------------- whole commands
- */
+/* ------------------------------------------------------------------------------- whole commands */
 
 static void jobs(void **state)
 {

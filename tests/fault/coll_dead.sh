@@ -4,9 +4,8 @@
 # is killed, for each operation of device_coll_dead or job_gpu_coll_dead in these forms, or in all.
 # The status of the other PEs names PE 1 and the collective; their kernels and processes end, and no
 # process or file in /dev/shm is left.
-#   WHEN: amid, small or large, as defined by the programs; all: each of these; turns: one of them
-#   for each operation, in turn;
-#   some: the same, for every third operation
+#   WHEN: amid, small or large, as defined by the programs; all: each of these;
+#   turns: one of them for each operation, in turn; some: the same, for every third operation
 # coll_dead.sh WEFT PROGRAM names KIND HEADER CC...: the program has exactly the collectives and
 # forms that CC finds in the header; KIND: device, or those of streams and hosts
 set -u

@@ -8,8 +8,7 @@
  *   stranger done     acknowledges sequence numbers and answers that were never sent
  *   stranger failure  sends failures in the name of PE 1
  *   stranger width    sends atomics with a width of 255 bytes (finding A9)
- *   stranger length   sends heads that claim more bytes than arrive, and empty messages (finding
- *   A9)
+ *   stranger length   sends heads with too large a length, and empty messages (finding A9)
  *   stranger flood    sends messages with sequence numbers far ahead
  *   stranger large    sends messages larger than the receive buffers
  *   stranger dies     exits while it sends a message

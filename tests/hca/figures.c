@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cost of a write of 8 bytes in the software HCA: CPU time of the engines, within one process
- * and between two, and the rate while requests are posted. The figures are printed and not judged.
- */
+ * and between two, and the rate while requests are posted. The figures are printed and not
+ * judged. */
 #include "client.h"
 
 #include <stdio.h>
@@ -28,8 +28,8 @@ static double engine_seconds(void)
     return clock_of(CLOCK_PROCESS_CPUTIME_ID) - clock_of(CLOCK_THREAD_CPUTIME_ID);
 }
 
-/* Fills the ring's first round with the client's functions; later rounds differ in index and value.
- */
+/* Fills the ring's first round with the client's functions; later rounds differ in index and
+ * value. */
 static void fill_ring(struct client *c)
 {
     for (unsigned i = 0; i < 2 * HALF; i++) {

@@ -376,8 +376,8 @@ static void what_is_not_here(void **state)
     rdma_destroy_event_channel(a);
 }
 
-/* A killed peer counts as disconnected. This test runs first, because the child opens its own HCA.
- */
+/* A killed peer counts as disconnected. This test runs first, because the child opens its own
+ * HCA. */
 static void peer_is_killed(void **state)
 {
     int ready[2];

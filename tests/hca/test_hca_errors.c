@@ -23,8 +23,8 @@ static void store_doorbell(struct client *c, const uint32_t *words)
     __atomic_store_n(client_register(c), value, __ATOMIC_RELEASE);
 }
 
-/* The next completion is an error of this request with this syndrome; returns the vendor syndrome.
- */
+/* The next completion is an error of this request with this syndrome; returns the vendor
+ * syndrome. */
 static int expect_error(struct client *c, int syndrome, int index)
 {
     struct mlx5_cqe64 e;
@@ -37,8 +37,8 @@ static int expect_error(struct client *c, int syndrome, int index)
 
 /* --- Keys --- */
 
-/* write_with: makes one write of `bytes` from a's memory with these keys; returns the completion.
- */
+/* write_with: makes one write of `bytes` from a's memory with these keys; returns the
+ * completion. */
 static int write_with(struct client *a, uint64_t to, uint32_t rkey, uint64_t from, uint32_t lkey,
                       uint32_t bytes)
 {

@@ -197,8 +197,8 @@ static void number_comes_round(void **state)
     close_pair(&a, &b);
 }
 
-/* A request sends the data that the previous request reads: the data is there only after a fence.
- */
+/* A request sends the data that the previous request reads: the data is there only after a
+ * fence. */
 static void fences(void **state)
 {
     static const unsigned fence[] = {2 << 5, 3 << 5, 4 << 5};

@@ -242,8 +242,8 @@ static void refused_messages(void)
     }
 }
 
-/* With an SRQ: entries begin with the number of the next one, and their keys belong to its domain.
- */
+/* With an SRQ: entries begin with the number of the next one, and their keys belong to its
+ * domain. */
 static void shared_receives(void)
 {
     struct qp *qp = responder(QP_RC);

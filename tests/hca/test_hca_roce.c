@@ -585,8 +585,8 @@ static void data_of_a_read_are_lost(void **state)
     for (uint32_t i = 0; i < 3000; i++)
         assert_int_equal(hca.memory[1 + i], (uint8_t)(i * 5 + 1));
     assert_int_equal(hca.memory[0] | hca.memory[3001], 0);
-    /* An acknowledgement of a later packet does not acknowledge a read whose data has not arrived.
-     */
+    /* An acknowledgement of a later packet does not acknowledge a read whose data has not
+     * arrived. */
     client_read(&hca, hca.remote_memory, (uintptr_t)hca.memory, 8);
     client_write_inline(&hca, hca.remote_memory, "x", 1);
     expect(READ, FIRST_PSN + 3, 0);

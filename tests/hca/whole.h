@@ -78,8 +78,8 @@ int __wrap_clock_gettime(clockid_t which, struct timespec *t)
     return 0;
 }
 
-/* Only a locked mutex is unlocked, and only an unlocked one is locked, because there is one thread.
- */
+/* Only a locked mutex is unlocked, and only an unlocked one is locked, because there is one
+ * thread. */
 int __real_pthread_mutex_lock(pthread_mutex_t *m);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *m);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *m)

@@ -194,8 +194,8 @@ static void forks(weft_file *file, char *data, size_t bytes)
     CHECK(result.done == bytes);
 }
 
-/* The next quiet reports the first failure of nonblocking transfers, once; the results report each.
- */
+/* The next quiet reports the first failure of nonblocking transfers, once; the results report
+ * each. */
 static void tells_late(weft_file *file, char *data)
 {
     weft_file_result results[3];

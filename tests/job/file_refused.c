@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where a seccomp filter refuses io_uring, as container runtimes do, threads transfer files, and
- * the file's info says why. Where the environment requires io_uring, opening fails with a message.
- */
+ * the file's info says why. Where the environment requires io_uring, opening fails with a
+ * message. */
 #include "tests/job/file.h"
 
 #include <linux/filter.h>

@@ -4,8 +4,7 @@
  * the evidence they return.
  *
  *   last_way taken       libfabric is available: the job continues over net
- *   last_way absent      libfabric cannot be loaded: the job fails, and the message says what net
- *   lacks
+ *   last_way absent      libfabric cannot be loaded: the job fails and says what net lacks
  *   last_way excluded    WEFT_PATH=^net: the job fails without loading libfabric
  *   last_way later       p2p and staged fail only in weft_prove() */
 #include "job/job.h"

@@ -223,8 +223,8 @@ static void does_nothing(void)
 }
 
 /* PE 0 waits for a value that no PE stores; the others wait for PE 0 in a barrier. All of them
- * check, none makes progress. The message prints the values of the signed variable with their sign.
- */
+ * check, none makes progress. The message prints the values of the signed variable with their
+ * sign. */
 static void deadlock(void)
 {
     listen();

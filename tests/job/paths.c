@@ -47,8 +47,8 @@ static void one_excludes(void)
 static void begin(void);
 
 /* WEFT_PATH=^p2p, or a path before staged that fails its path test: staged is chosen without being
- * named, passes its path test, and moves data correctly although the memory has no direct address.
- */
+ * named, passes its path test, and moves data correctly although the memory has no direct
+ * address. */
 static void is_staged(const char *reason)
 {
     enum { BYTES = 300001 }; /* several chunks, the last one of odd size */
@@ -131,8 +131,8 @@ static void lies_later(void)
 }
 
 /* WEFT_PATH=slow, WEFT_SLOW=fail=100: an operation fails after its call has returned. weft_quiet()
- * reports the failure once, and every later call to that PE fails. The other PEs remain reachable.
- */
+ * reports the failure once, and every later call to that PE fails. The other PEs remain
+ * reachable. */
 static void fails_late(void)
 {
     begin();

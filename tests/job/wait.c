@@ -40,8 +40,8 @@ static void signals(weft_job *job, weft_ctx *ctx, int me, int n)
     X(WEFT_UINT32, uint32_t)                                                                       \
     X(WEFT_UINT64, uint64_t)
 
-/* The PE compares its own memory: every operator gives the correct result for every pair of values.
- */
+/* The PE compares its own memory: every operator gives the correct result for every pair of
+ * values. */
 #define COMPARISONS(T, ctype)                                                                      \
     static void compare_##T(weft_ctx *ctx, void *room)                                             \
     {                                                                                              \

@@ -126,8 +126,8 @@ static void test_one_way_is_enough(void **state)
     assert_rung(RUNG_SPEED, false, 0, "an earlier step failed");
 }
 
-/* Each failure of a call on the data path is reported with the call and its errno, without a rate.
- */
+/* Each failure of a call on the data path is reported with the call and its errno, without a
+ * rate. */
 static void test_refusals(void **state)
 {
     (void)state;

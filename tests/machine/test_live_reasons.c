@@ -597,8 +597,8 @@ static void test_bonds(void **state)
     remove_tree();
 }
 
-/* A second port of the same model is slower, then as fast; a port of another model is not compared.
- */
+/* A second port of the same model is slower, then as fast; a port of another model is not
+ * compared. */
 static void test_rate(void **state)
 {
     static const char other[] = "sys/class/infiniband/mlx5_1/";

@@ -149,8 +149,8 @@ static int ends_of(const struct machine *m, struct endpoint *ends)
     return n;
 }
 
-/* NCCL does not distinguish root complexes of one NUMA node. Returns how many pairs were compared.
- */
+/* NCCL does not distinguish root complexes of one NUMA node. Returns how many pairs were
+ * compared. */
 static int compare(const char *name, const struct machine *m)
 {
     static struct endpoint ends[DEVICES_MOST];

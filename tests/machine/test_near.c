@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The distances that the library finds from NICs to GPUs and CPUs, compared with the machine model
- * of the same machines; the NICs that the PEs of a node get; and the same from files of the kernel.
- */
+ * of the same machines; the NICs that the PEs of a node get; and the same from files of the
+ * kernel. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>

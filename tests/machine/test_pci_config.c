@@ -141,8 +141,8 @@ static void test_fields(void **state)
     }
 }
 
-/* Bytes beyond the end are not read: the header, the classic space, a capability's link registers.
- */
+/* Bytes beyond the end are not read: the header, the classic space, a capability's link
+ * registers. */
 static void test_cut(void **state)
 {
     uint8_t b[4096];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* All answers are consistent: for every machine of the repository, for descriptions, and for each
  * of them with one fact changed. A finding that turns a route off has turned it off in the table of
- * routes; the gain of a remedy equals that of its what-if; no rate is negative or above its links.
- */
+ * routes; the gain of a remedy equals that of its what-if; no rate is negative or above its
+ * links. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
