@@ -522,7 +522,7 @@ static void expect_counts(double each, int repetitions, const char *expected, in
 
 static void iterations_are_found(void **state)
 {
-    expect_counts(2e6, 9, "1 1 5", 9); /* each repetition reaches 3 ms at once */
+    expect_counts(2e6, 9, "1 1 5", 9); /* one iteration reaches the warm-up of 3 ms */
     expect_counts(1e6, 9, "1 1 3 15", 9);
     expect_counts(1000, 9, "1 1 17 273 2400 3601 10000", 9);
     expect_counts(50e6, 9, "1 1 1", 5);  /* at most 400 ms in all */
