@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# `weft attach` on a living job whose program has a hostile name: what it says to people and, as valid
-# JSON, to programs; and what it says of processes that are no PEs.
+# `weft attach` on a running job whose program has a hostile name: its output for people, its JSON
+# output (which must be valid), and its messages about processes that are no PEs.
 #   attach.sh WEFT HANGING_PROGRAM JSON_GET
 set -u
 weft=$1 json_get=$3

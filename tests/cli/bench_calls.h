@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of the benchmarks of the host (cli/bench): the library and the clock are made up, and
- * each call becomes a line of a log. The library's functions are those that the test is linked with
- * by LINKER:--wrap. */
+/* For tests of the host benchmarks (cli/bench): the library and the clock are mocks, and each call
+ * writes a line to a log. The linker option --wrap replaces the library's functions. */
 #ifndef WEFT_TESTS_CLI_BENCH_CALLS_H
 #define WEFT_TESTS_CLI_BENCH_CALLS_H
 
@@ -15,14 +14,14 @@
 
 #include <cmocka.h>
 
-/* With AddressSanitizer, too, there is just no memory for too much. */
+/* Lets AddressSanitizer return NULL for an allocation that is too large. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
     return "allocator_may_return_null=1";
 }
 
-/* ------------------------------------------------------------------------- the library's place */
+/* ------------------------------------------------------------------------ replaces the library */
 
 enum { AREA = 1 << 16 };
 
@@ -34,9 +33,9 @@ static struct bench_case kase;
 
 static char call_log[1 << 20];
 static size_t logged;
-static int calls, fails_at; /* the call of this number fails; -1: none */
+static int calls, fails_at; /* number of the call that fails; -1: none */
 static uint64_t now_ns, step_ns;
-static int late; /* lookings at the clock while a PE comes late */
+static int late; /* clock readings during which a PE is late */
 
 __attribute__((format(printf, 1, 2))) static weft_status call(const char *format, ...)
 {
@@ -63,7 +62,7 @@ __attribute__((unused)) static void forget_log(void)
         forget_log();                                                                              \
     } while (0)
 
-/* "dst+8" */
+/* Returns the name and offset, such as "dst+8". */
 __attribute__((unused)) static const char *where(const void *at)
 {
     static char texts[4][40];
@@ -98,7 +97,7 @@ __attribute__((weak)) double bench_units(const struct bench_options *o, const st
     return e->by_units ? 5 : 1;
 }
 
-static void *given[8]; /* by weft_alloc() in turn */
+static void *given[8]; /* returned by weft_alloc() in turn */
 static int n_given;
 
 weft_status __wrap_weft_alloc(weft_job *job, weft_kind kind, size_t bytes, size_t align,
@@ -131,7 +130,7 @@ weft_status __wrap_weft_sync(weft_team *team)
     return call("sync");
 }
 
-static double reduced_by = 1; /* what is added to a value that is reduced */
+static double reduced_by = 1; /* added to each reduced value */
 
 weft_status __wrap_weft_reduce(weft_team *team, void *dst, const void *src, size_t n,
                                weft_type type, weft_op op);
@@ -241,7 +240,7 @@ weft_status __wrap_weft_signal_wait(weft_ctx *ctx, const uint64_t *signal, weft_
 }
 
 void *__wrap_weft_ptr(const weft_job *job, const void *symmetric, int pe);
-static char *peers_place; /* what weft_ptr() gives */
+static char *peers_place; /* returned by weft_ptr() */
 void *__wrap_weft_ptr(const weft_job *job, const void *symmetric, int pe)
 {
     call("address of %s of %d", where(symmetric), pe);
@@ -291,7 +290,7 @@ typedef weft_status (*run_function)(struct bench *bench, struct bench_case *c, u
                                     double *ns);
 typedef weft_status (*check_function)(struct bench *bench, struct bench_case *c, bool *right);
 
-/* Three iterations, which begin with `ns` = 5; and once more with each of its calls failing. */
+/* Runs three iterations with initial `ns` = 5, then again with each call failing in turn. */
 __attribute__((unused)) static void expect_run(run_function run, double expected_ns,
                                                const char *expected)
 {
@@ -310,7 +309,7 @@ __attribute__((unused)) static void expect_run(run_function run, double expected
     bench.rounds = rounds;
 }
 
-/* That a failure of each of its first `least` calls ends the check, and is what it returns. */
+/* Checks that a failure of each of its first `least` calls ends the check and is returned. */
 __attribute__((unused)) static void expect_check_fails(check_function check, int least)
 {
     bool right = true;

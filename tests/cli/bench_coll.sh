@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# `weft bench coll`: a verified row for every operation, size and way that can serve, over the stand-in of the driver and
-# on simt; usage; --tune and what becomes of its file: read, shown, refused, and not taken where PEs have different ones.
-#   bench_coll.sh WEFT FOLDER_OF_THE_DRIVER'S_STAND-IN JSON_GET WEFT_PLANTED
+# `weft bench coll`: a verified row for every operation, size and applicable algorithm, over the
+# CUDA stand-in and on simt; usage errors; --tune and its file, which is read, printed, refused, and
+# ignored where PEs have different ones.
+#   bench_coll.sh WEFT FOLDER_OF_THE_CUDA_STAND-IN JSON_GET WEFT_PLANTED
 set -u
 weft=$1 stand_in=$2 json_get=$3 planted=$4
 failures=0

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# `weft bench evaluation`: every program over every path, with the blocks, sizes and PEs asked for, all
-# data right; and the page that shows them.   bench_evaluation.sh WEFT JSON_GET
+# `weft bench evaluation`: every program over every path, with the requested blocks, sizes and PEs;
+# all data is right; and the page with the results.
+#   bench_evaluation.sh WEFT JSON_GET
 set -u
 weft=$1 json_get=$2
 export WEFT_HEAP_SIZE=32M WEFT_WAIT_LIMIT=20s

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# `weft bench` sees every planted fault: the row is WRONG, the JSON says so, the exit status is 1; and
-# no row beside it is.   bench_faults.sh WEFT_PLANTED FOLDER_OF_THE_STAND-INS short|all
-# short: of two faults in five the table or the JSON, by turns.
+# `weft bench` detects every planted fault: the row is WRONG, the JSON has "verified":false, the
+# exit status is 1; without the fault the same row is right.
+#   bench_faults.sh WEFT_PLANTED FOLDER_OF_THE_STAND-INS short|all
+# short: tests only two of five faults, alternately in the table and in the JSON.
 set -u
 weft=$1 form=$3
 export WEFT_HEAP_SIZE=256M WEFT_WAIT_LIMIT=20s

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# `weft bench file`: rows for every block, depth and number of threads, by every method that is here, of host memory
-# and of GPU memory over the stand-in of the driver; usage; and nothing is left in the folder.
-#   bench_file.sh WEFT FOLDER_OF_THE_DRIVER'S_STAND-IN FOLDER_OF_CUFILE'S
+# `weft bench file`: rows for every block size, depth and number of threads, by every method
+# available, for host memory and for GPU memory over the CUDA stand-in; usage errors; no file is
+# left in the folder.
+#   bench_file.sh WEFT FOLDER_OF_THE_CUDA_STAND-IN FOLDER_OF_THE_CUFILE_STAND-IN
 set -u
 weft=$1 stand_in=$2 cufile=$3
 failures=0

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# `weft bench gda`: requests to the software adapter by device code and by the CPU, all data right, --trace has
-# eight steps.   bench_gda.sh WEFT JSON_GET rows|trace
+# `weft bench gda`: device code and the CPU post requests to the software HCA; all data is right,
+# and --trace prints eight steps.
+#   bench_gda.sh WEFT JSON_GET rows|trace
 set -u
 weft=$1 json_get=$2 part=$3
 export WEFT_HEAP_SIZE=32M WEFT_WAIT_LIMIT=20s WEFT_HCA=soft

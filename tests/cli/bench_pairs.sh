@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# `weft bench latency --paths p2p,staged --pair all`: every pair of PEs, with the figures of both paths side by
-# side, of host memory and of GPU memory over the stand-in of the driver; data checked on the way.
+# `weft bench latency --paths p2p,staged --pair all`: every pair of PEs, with the figures of both
+# paths in one row, for host memory and for GPU memory over the CUDA stand-in; the data is checked.
 #   bench_pairs.sh WEFT FOLDER_OF_THE_STAND-INS
 set -u
 weft=$1

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# `weft bench proxy`: data that kernels gave to the ring arrive, over direct paths and over one that has
-# no addresses; --trace has ten steps, none of which ends before the one in front of it.
+# `weft bench proxy`: data that kernels put through the proxy's ring arrives, over paths with direct
+# addresses and over one without; --trace prints ten steps, none of which ends before its
+# predecessor.
 #   bench_proxy.sh WEFT
 set -u
 weft=$1

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What `weft bench` makes of known times: median, least and greatest, rates, half of a round trip, the
-# mean over the PEs; how often it repeats what unasked; the keys of --json, the rows, the page.
+# The results of `weft bench` for known times: median, minimum and maximum, rates, half a round
+# trip, the mean over the PEs; the default number of repetitions; the keys of --json, the rows, the
+# page.
 #   bench_times.sh WEFT_PLANTED JSON_GET
 set -u
 weft=$1 json_get=$2

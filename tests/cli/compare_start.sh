@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# bench/compare/start.sh over the stand-in of the driver: a row with four times for each number of PEs and each operation, and
-# what is absent is named.
+# bench/compare/start.sh over the CUDA stand-in: a row with four times for each number of PEs and
+# each operation, and the name of each absent library.
 #   compare_start.sh SOURCES BUILD
 set -u
 cd "$(mktemp -d)" || exit 1

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# `weft demo` on machines with GPUs, over the stand-ins of their drivers: it shows links, proofs and
-# puts between GPU memories; it says what it does not show, and a proof that fails is a fault.
+# `weft demo` on machines with GPUs, over the stand-ins of their drivers: it prints links, path
+# tests and puts between GPU memories; it says what it skips, and a failed path test is a fault.
 #   demo_gpu.sh WEFT FOLDER_OF_THE_STAND-INS JSON_GET short|all
 set -u
 weft=$1 json_get=$3 form=$4

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# explain_coll.sh WEFT: `weft explain coll`, by what it says and with which status.
+# explain_coll.sh WEFT: the output and exit status of `weft explain coll`.
 weft=$1
 failed=0
 says() { # status, text, arguments ...

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# `weft explain --job PID PE PE` on living jobs: one as it comes, one whose first path lies, one with GPU
-# memory that cannot be accessed; and what it says of jobs and PEs that are not there.
+# `weft explain --job PID PE PE` on running jobs: a default one, one whose first path fails its path
+# test, one with GPU memory that cannot be accessed; and the messages for jobs and PEs that do not
+# exist.
 #   explain_pes.sh WEFT HANGING_PROGRAM JSON_GET FAKE_CUDA_FOLDER
 set -u
 weft=$1 program=$2 json_get=$3 standins=$4

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# files_of_others.sh WEFT: finding A23. Files that a user names but somebody else may have made: a pipe that nobody
-# writes to ends in an error, a pipe that is written to is read, and no name in a file reaches the terminal with
-# its control characters.
+# files_of_others.sh WEFT: finding A23. Files that the user names but another user may have created:
+# a pipe without a writer gives an error, a pipe with a writer is read, and names in a file reach
+# the terminal without their control characters.
 set -u
 weft=$1 failures=0
 dir=$(mktemp -d /tmp/weft-test-files.XXXXXX) && trap 'rm -rf "$dir"' EXIT

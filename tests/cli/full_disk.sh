@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# full_disk.sh WEFT: finding A17. A command whose output cannot be written says so and does not exit with 0.
+# full_disk.sh WEFT: finding A17. A command whose output cannot be written reports it and does not
+# exit with 0.
 set -u
 weft=$1 failures=0
 dir=$(mktemp -d /tmp/weft-test-full.XXXXXX) && trap 'rm -rf "$dir"' EXIT

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job for `weft attach` and `weft explain --job` to look at: PE 1 waits in a barrier for the
- * others, which sleep. PE 0 prints its number of process first. With the argument put each PE has
- * put 3 values of 8 bytes to the next one by then, with any other there is GPU memory too. Ends by
- * itself after a minute. */
+/* A job that `weft attach` and `weft explain --job` inspect: PE 1 waits in a barrier for the
+ * others, which sleep. PE 0 prints its process ID first. With the argument put each PE has put 3
+ * values of 8 bytes to the next one by then; with any other argument the PEs also allocate GPU
+ * memory. The job ends by itself after 60 s. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# `weft hca` of a program with two queues, of which one has failed; of one that was killed; of none.
+# `weft hca` for a program with two queues, of which one has failed; for a program that was killed;
+# and without any program.
 #   hca.sh WEFT PROGRAM
 set -u
 weft=$1 program=$2

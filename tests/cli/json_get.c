@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values out of JSON, for shell tests:   json_get PATH... < TEXT
- * Each object of the input gives a line with the values of the paths ("pes.0.pid"), "-" where there
- * is none; a path that ends in # is the number of elements, one that is "keys" the keys of the
- * object. Exit status 1 when the input is not JSON in UTF-8. */
+/* Reads values from JSON, for shell tests:
+ *
+ *   json_get PATH... < TEXT
+ *
+ * Each object of the input gives a line with the values of the paths ("pes.0.pid"), or "-" for a
+ * path that does not exist. A path that ends in # gives the number of elements, one that is "keys"
+ * gives the keys of the object. Exit status 1: the input is not JSON in UTF-8. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What the smaller commands print: env, version, help, explain of a running job, topo --svg, --html, --nccl and
-# --watch, on written machines and over the stand-ins of the GPU drivers.
+# The output of the smaller commands: env, version, help, explain of a running job, topo --svg,
+# --html, --nccl and --watch, on described machines and over the stand-ins of the GPU drivers.
 #   outputs.sh WEFT SOURCE FOLDER_OF_THE_STAND-INS JSON_GET HANGING_PROGRAM
 set -u
 weft=$1 machines=$2/tests/machine/machines standins=$3 json_get=$4 hang=$5

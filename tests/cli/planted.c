@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What makes `weft_planted`, the command with known faults and known times: the linker gives the
- * command's calls of the library to the functions here (--wrap), and this file brings the clock of
- * `weft bench`. Knows the operations, not what the command makes of them.
+/* Makes `weft_planted`, the command with known faults and known times. The linker redirects the
+ * command's library calls to the functions here (--wrap), and this file replaces the clock of `weft
+ * bench`. It knows the operations, not what the command makes of them.
  *
- * PLANT_FAULT=NAME   that operation does its work, and spoils one bit of it
- * PLANT_COSTS=LIST   what operations take by the clock, in ns: "put=250,barrier=1000"; all others
- *                    take none. "spread=10": in repetition r of 1 to 9 each takes 10 * ((r * 4) %
- *                    9) more. A PE's costs are its number times as much more: twice as much at PE
- *                    1 */
+ *   PLANT_FAULT=NAME   that operation corrupts one bit of its result
+ *   PLANT_COSTS=LIST   durations of operations in ns: "put=250,barrier=1000"; all others take 0 ns.
+ *                      "spread=10": in repetition r of 1 to 9 each takes 10 * ((r * 4) % 9) ns
+ *                      more. PE n takes n + 1 times as long */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,7 +24,7 @@
 
 static uint64_t pe;
 
-/* Before main(): the library takes the variables of the launcher out of the environment. */
+/* Runs before main(), because the library removes the launcher's variables from the environment. */
 __attribute__((constructor)) static void find_pe(void)
 {
     const char *text = getenv("WEFT_PE");
@@ -42,7 +41,7 @@ static uint64_t cost_of(const char *name)
     return 0;
 }
 
-static uint64_t syncs; /* one begins each repetition */
+static uint64_t syncs; /* each repetition begins with one */
 static double spent_ns;
 static bool spent;
 
@@ -62,8 +61,8 @@ static uint64_t real_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* Between two readings: what the operations between them take; where there are none, the real
- * time. */
+/* The time between two readings is the cost of the operations between them, or the real time if
+ * there are none. */
 uint64_t bench_now_ns(void)
 {
     static uint64_t now, last_real;
@@ -87,7 +86,7 @@ weft_status __real_weft_put(weft_ctx *, void *, const void *, size_t, int);
 weft_status __real_weft_get(weft_ctx *, void *, const void *, size_t, int);
 weft_status __real_weft_quiet(weft_ctx *);
 
-/* The last byte of symmetric memory of PE pe, of either kind. */
+/* Corrupts the last byte of symmetric memory of PE pe, host or GPU. */
 static weft_status spoil(weft_ctx *ctx, void *dst, size_t bytes, int pe)
 {
     char *last = (char *)dst + bytes - 1, byte = 0;
@@ -98,8 +97,8 @@ static weft_status spoil(weft_ctx *ctx, void *dst, size_t bytes, int pe)
     return status ? status : __real_weft_put(ctx, last, &byte, 1, pe);
 }
 
-/* The upper half of a word that others may be changing. What a swap loses by it is random, and so
- * large that it is not by chance what it should be: of a byte it would be in one run of 256. */
+/* Corrupts the upper half of a word that other PEs may be changing. The value that a swap loses is
+ * random; 4 bytes are correct by chance in one of 2^32 runs, one byte would be in one of 256. */
 static weft_status stamp(weft_ctx *ctx, void *word, int pe)
 {
     static const uint32_t wrong = 0x5a5a5a5a;
@@ -107,8 +106,8 @@ static weft_status stamp(weft_ctx *ctx, void *word, int pe)
     return status ? status : __real_weft_put(ctx, (char *)word + 4, &wrong, sizeof wrong, pe);
 }
 
-/* What a kernel has noted of itself, on its way to the host: a count of wrong words is added at the
- * last block, or a status, or the times are set so that two blocks together took 12 us. */
+/* Corrupts the records of a kernel on the way to the host: the last block gets an additional wrong
+ * word, or a status, or times that make two blocks together take 12 us. */
 static void spoil_notes(struct device_times *notes, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -129,15 +128,14 @@ weft_status __wrap_weft_get(weft_ctx *ctx, void *dst, const void *src, size_t by
     spend("get");
     if (!status && faulty("get"))
         ((char *)dst)[bytes - 1] ^= 0x40;
-    if (!status && bytes == 8 && faulty("count_wrong")) /* of what a checking kernel found */
+    if (!status && bytes == 8 && faulty("count_wrong")) /* the result of a checking kernel */
         ++*(uint64_t *)dst;
     if (!status && bytes % sizeof(struct device_times) == 0)
         spoil_notes(dst, bytes / sizeof(struct device_times));
     return status;
 }
 
-/* WRAP(name in PLANT_*, function, parameters, arguments, what a faulty one does after the real
- * one). */
+/* WRAP(name in PLANT_*, function, parameters, arguments, fault after the real call). */
 #define WRAP(name, function, parameters, arguments, wrong)                                         \
     weft_status __real_##function parameters;                                                      \
     weft_status __wrap_##function parameters;                                                      \
@@ -181,7 +179,7 @@ WRAP("atomic_cswap", weft_atomic_cswap64,
      (weft_ctx * ctx, void *var, uint64_t expected, uint64_t value, uint64_t *fetched, int pe),
      (ctx, var, expected, value, fetched, pe), *fetched == expected ? stamp(ctx, var, pe) : WEFT_OK)
 
-/* The data are spoilt before they are sent, so that they are wrong when the signal comes. */
+/* Corrupts the data before they are sent, so that they are wrong when the signal arrives. */
 weft_status __real_weft_put_signal(weft_ctx *, void *, const void *, size_t, uint64_t *, uint64_t,
                                    weft_signal_op, int);
 weft_status __wrap_weft_put_signal(weft_ctx *ctx, void *dst, const void *src, size_t bytes,
@@ -198,7 +196,7 @@ weft_status __wrap_weft_put_signal(weft_ctx *ctx, void *dst, const void *src, si
     return __real_weft_put_signal(ctx, dst, copy, bytes, signal, value, op, pe);
 }
 
-/* Waits and meetings that end at once. */
+/* Waits and synchronizations return at once. */
 #define WRAP_WAIT(name, function, parameters, arguments)                                           \
     weft_status __real_##function parameters;                                                      \
     weft_status __wrap_##function parameters;                                                      \
@@ -224,7 +222,7 @@ weft_status __wrap_weft_sync(weft_team *team)
     return faulty("sync") ? WEFT_OK : __real_weft_sync(team);
 }
 
-/* Collectives: the last byte that this PE has got. */
+/* Collectives: corrupts the last byte that this PE received. */
 #define SPOIL_OWN(bytes) (((char *)dst)[(bytes)-1] ^= 0x40, WEFT_OK)
 WRAP("broadcast", weft_broadcast,
      (weft_team * team, void *dst, const void *src, size_t bytes, int root),
@@ -235,7 +233,7 @@ WRAP("collect", weft_collect, (weft_team * team, void *dst, const void *src, siz
      (team, dst, src, bytes), SPOIL_OWN(bytes))
 WRAP("alltoall", weft_alltoall, (weft_team * team, void *dst, const void *src, size_t bytes),
      (team, dst, src, bytes), SPOIL_OWN(bytes))
-/* What lies between its elements, and behind a block that is smaller than its place. */
+/* Corrupts the gap between elements, and bytes behind a block that is smaller than its space. */
 WRAP("alltoalls", weft_alltoalls,
      (weft_team * team, void *dst, const void *src, ptrdiff_t dst_stride, ptrdiff_t src_stride,
       size_t element, size_t n),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of one file of `weft run`: what it calls of the others (run.h) and of the system
- * becomes a line of a log, with answers that the test sets. What the file under test defines itself
- * is taken instead of the weak functions here. The system's functions are those that the test is
- * linked with by LINKER:--wrap. cmocka.h comes first. */
+/* For tests of one file of `weft run`. The functions here replace those of the other files (run.h)
+ * and of the system: they write a line to a log and return what the test sets. Functions that the
+ * file under test defines override the weak functions here. The linker option --wrap replaces the
+ * system's functions. Include cmocka.h first. */
 #ifndef WEFT_TESTS_CLI_RUN_CALLS_H
 #define WEFT_TESTS_CLI_RUN_CALLS_H
 
@@ -21,28 +21,28 @@
 
 #define WEAK __attribute__((weak))
 
-enum { OURS_FROM = 1000 }; /* descriptors from here on are made up */
+enum { OURS_FROM = 1000 }; /* smallest mock descriptor */
 
 static struct {
     uint64_t now_ns;
-    uint64_t step_ns;   /* the clock goes on by so much at each look */
-    int watch_fails_in; /* run_watch() fails at the call after so many; -1: never */
+    uint64_t step_ns;   /* increment of the clock at each reading */
+    int watch_fails_in; /* run_watch() fails after this many calls; -1: never */
     int watch_errno;
-    pid_t dying[4];      /* processes that run_is_dying() says so of; 0 behind the last */
-    pid_t detached;      /* of run_find_detached() */
-    bool fails;          /* run_open_hub(), run_prepare() */
-    bool all_made_up;    /* every descriptor is */
-    int start_result;    /* that run_start_pes() leaves; 0: none. "broken" cannot be started */
-    bool loses_launcher; /* in run_loop() */
-    int pidfd;           /* of the next pidfd_open, which then grows by one; -1: fails */
+    pid_t dying[4];      /* processes for which run_is_dying() returns true; 0 ends the list */
+    pid_t detached;      /* result of run_find_detached() */
+    bool fails;          /* run_open_hub() and run_prepare() fail */
+    bool all_made_up;    /* every descriptor is a mock */
+    int start_result;    /* result that run_start_pes() sets; 0: none. "broken" cannot be started */
+    bool loses_launcher; /* run_loop() loses it */
+    int pidfd;           /* returned by the next pidfd_open, then incremented; -1: it fails */
     int pidfd_errno;
 } answers;
 
 static char call_log[32768];
 
 static void *last_malloc;
-static int blocks;               /* allocated, not freed */
-static int memory_fails_in = -1; /* the allocation fails that comes after so many; -1: none */
+static int blocks;               /* allocated and not freed */
+static int memory_fails_in = -1; /* an allocation fails after this many; -1: none */
 
 __attribute__((format(printf, 1, 2), unused)) static void log_call(const char *format, ...)
 {
@@ -55,7 +55,7 @@ __attribute__((format(printf, 1, 2), unused)) static void log_call(const char *f
     strcat(call_log, "\n");
 }
 
-/* What has been logged since the last time. */
+/* Compares the log since the last call, and clears it. */
 #define expect_log(text)                                                                           \
     do {                                                                                           \
         assert_string_equal(call_log, text);                                                       \
@@ -116,7 +116,7 @@ void __wrap_free(void *block)
     __real_free(block);
 }
 
-/* A block that counts and never fails. */
+/* Returns a counted block; never fails. */
 __attribute__((unused)) static char *copy_text(const char *text)
 {
     char *copy = __real_calloc(1, strlen(text) + 1);
@@ -125,7 +125,7 @@ __attribute__((unused)) static char *copy_text(const char *text)
     return strcpy(copy, text);
 }
 
-/* ------------------------------------------------------------------------------- of run.h */
+/* ------------------------------------------------------------------------- replaces run.h */
 
 WEAK int run_watch(struct run *run, int fd, uint32_t events, enum run_event event, int number)
 {
@@ -314,7 +314,7 @@ WEAK void run_read_source(struct run *run, int pe, int stream)
     log_call("read stream %d of PE %d", stream, pe);
 }
 
-/* --------------------------------------------------------------------------- of the system */
+/* --------------------------------------------------------------------- replaces the system */
 
 uint64_t __wrap_clock_now_ns(void);
 uint64_t __wrap_clock_now_ns(void)
@@ -352,7 +352,7 @@ long __wrap_syscall(long number, ...)
     return answers.pidfd < 0 ? -1 : answers.pidfd++;
 }
 
-/* ------------------------------------------------------------------------------- made-up jobs */
+/* ---------------------------------------------------------------------------------- mock jobs */
 
 enum { PES_MOST = 8 };
 

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of one side of `weft run --hosts`: wires that log what is posted, and read what the
- * test has put there. After run_calls.h. */
+/* For tests of one side of `weft run --hosts`: wires that log the posted frames and return the
+ * frames that the test has put there. Include after run_calls.h. */
 #ifndef WEFT_TESTS_CLI_RUN_WIRES_H
 #define WEFT_TESTS_CLI_RUN_WIRES_H
 
 #include "run_calls.h"
 
 static struct {
-    weft_status post, read; /* what wire_post() and wire_read() return */
-    int error;              /* that wire_read() leaves in wire->error */
+    weft_status post, read; /* results of wire_post() and wire_read() */
+    int error;              /* wire_read() sets wire->error to it */
 } wire_answers;
 
 static const char *const host_frames[] = {"?",       "GO",     "SIGNAL", "FINISH",        "STARTED",
                                           "REFUSED", "EXITED", "LOST",   "PROGRAM_ENDED", "DONE",
                                           "RELAY"};
 
-/* Numbers of 32 bits, and what else there is as it is. */
+/* Prints numbers of 32 bits, and other bytes as text. */
 static const char *payload_text(const void *payload, size_t bytes)
 {
     static char text[1024];
@@ -65,7 +65,7 @@ void __wrap_wire_close(struct wire *wire)
     wire->fd = -1;
 }
 
-/* A frame that can be taken from the wire. */
+/* Puts a frame where the wire reads it. */
 __attribute__((unused)) static void put_frame(struct wire *wire, uint32_t type, int number,
                                               const void *payload, size_t bytes, int fd)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft attach` with known boxes and known times: what is decoded, what is printed for people and
- * for programs, and the sentence that names what is stuck. */
+/* `weft attach` with prepared black boxes and times: the decoded values, the output for people and
+ * for programs, and the sentence that names the PE that blocks the others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 
 #define SECOND 1000000000ull
 
-/* --- text of others --------------------------------------------------------------------------- */
+/* --- untrusted text -------------------------------------------------------------------------- */
 
 static void text_of_others_is_made_printable(void **state)
 {
@@ -34,7 +34,7 @@ static void text_of_others_is_made_printable(void **state)
         {"gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\xa7\xb6",
          "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\xa7\xb6"},
         {"latin \xfc.", "latin ?."},
-        {"c1 \xc2\x9b.", "c1 ??."}, /* U+009B begins a sequence on a terminal, as ESC [ does */
+        {"c1 \xc2\x9b.", "c1 ??."}, /* a terminal treats U+009B like ESC [ */
         {"\xc2\xa0", "\xc2\xa0"},
         {"overlong \xc0\xaf \xe0\x80\xaf", "overlong ?? ???"},
         {"surrogate \xed\xa0\x80", "surrogate ???"},
@@ -76,7 +76,7 @@ static void a_box_is_decoded(void **state)
     (void)state;
     char *bytes = new_box(&box);
     snprintf(box->program, sizeof box->program, "bad\033[2J\xfe.exe");
-    memset(box->failure, 'x', sizeof box->failure); /* without an end */
+    memset(box->failure, 'x', sizeof box->failure); /* without a terminating zero */
     box->waits[2] = (struct box_wait){.operation = BOX_OP_BARRIER,
                                       .peer = 1,
                                       .team = 3,
@@ -108,7 +108,7 @@ static void a_box_is_decoded(void **state)
                                       .segment = SEG_SYSTEM,
                                       .expected = 436,
                                       .seen = 800};
-    box->past_count = BOX_HISTORY + 2; /* the first two are overwritten */
+    box->past_count = BOX_HISTORY + 2; /* the first two entries are overwritten */
     box->past[2] = (struct box_past){.operation = BOX_OP_SYNC};
     box->past[1] = (struct box_past){.operation = BOX_OP_REDUCE, .bytes = 800};
     snprintf(box->paths[1], sizeof box->paths[1], "p2p");
@@ -174,7 +174,7 @@ static void a_box_is_decoded(void **state)
     free(bytes);
 }
 
-/* How much is behind an operation is told only while one is under way: else nothing is. */
+/* The backlog of an operation is shown only while one is in progress; otherwise it is 0. */
 static void the_proxy_is_decoded(void **state)
 {
     struct box *box;
@@ -217,7 +217,7 @@ static void the_proxy_is_decoded(void **state)
     assert_string_equal(pe.rings[1].under_way, "g to PE 3");
     assert_int_equal(pe.rings[0].carried, 70001);
     assert_true(pe.proxy.carried == 70031 && pe.proxy.completed == 69020 && pe.proxy.behind == 21);
-    assert_int_equal(pe.proxy.since_ns, 8 * SECOND); /* the longest */
+    assert_int_equal(pe.proxy.since_ns, 8 * SECOND); /* the longest wait */
     assert_string_equal(pe.proxy.under_way, "g to PE 3");
     free(bytes);
 }
@@ -236,7 +236,7 @@ static void what_is_no_box_is_not_present(void **state)
     boxes_decode(bytes, &pe);
     assert_false(pe.present);
     box->version--;
-    device_box(box)->version = WEFT_DEV_VERSION + 1; /* kernels of another version say nothing */
+    device_box(box)->version = WEFT_DEV_VERSION + 1; /* kernels of another version are ignored */
     device_box(box)->records[0].state = WEFT_DEV_RECORD_WAITING;
     boxes_decode(bytes, &pe);
     assert_true(pe.present);
@@ -244,7 +244,7 @@ static void what_is_no_box_is_not_present(void **state)
     free(bytes);
 }
 
-/* --- a job made up ---------------------------------------------------------------------------- */
+/* --- a mock job ------------------------------------------------------------------------------- */
 
 static struct boxes_pe pes[4];
 
@@ -307,7 +307,7 @@ static void the_dead_are_named_first(void **state)
     did(2, "put", 8);
     says(&job, "PE 2 (pid 102) has died; its last operation was put");
     assert_string_equal(attach_state(&pes[2]), "dead");
-    pes[2].state = BOXES_FINALIZED; /* has ended as it should */
+    pes[2].state = BOXES_FINALIZED; /* has finalized */
     assert_string_equal(attach_state(&pes[2]), "finalized");
     says(&job, "1 of 3 PEs wait, directly or through others, for PE 2 (pid 102), which has "
                "finalized: their calls do not match");
@@ -347,7 +347,7 @@ static void circles_are_deadlocks(void **state)
 {
     (void)state;
     struct boxes_job job = make_job(4);
-    wait_for(0, "barrier", 1); /* leads into the circle */
+    wait_for(0, "barrier", 1); /* leads into the cycle */
     wait_for(1, "broadcast", 2);
     wait_for(2, "reduce", 3);
     wait_for(3, "alloc", 1);
@@ -365,7 +365,7 @@ static void circles_are_deadlocks(void **state)
     job = make_job(1);
     wait_for(0, "signal_wait", 0);
     says(&job, "deadlock: PE 0 (in signal_wait) waits for itself");
-    /* Told from the lowest, wherever one came into it. */
+    /* The report starts at the lowest PE of the cycle, wherever the chain entered it. */
     job = make_job(3);
     wait_for(0, "barrier", 1);
     wait_for(1, "reduce", 0);
@@ -381,7 +381,7 @@ static void own_memory_that_nobody_changes(void **state)
     wait_for(1, "wait_until", -1);
     says(&job, "PE 1 waits in wait_until for its own memory to change (words of "
                "it), and the PE that should store there is unknown; 1 of 3 PEs wait");
-    wait_for(2, "barrier", 1); /* through PE 1, of whom it is not known for whom it waits */
+    wait_for(2, "barrier", 1); /* through PE 1, whose wait has no known peer */
     says(&job, "PE 1 waits in wait_until for its own memory to change (words of "
                "it), and the PE that should store there is unknown; 2 of 3 PEs wait");
 }
@@ -399,7 +399,7 @@ static void states_have_names(void **state)
     }
 }
 
-/* --- what is printed -------------------------------------------------------------------------- */
+/* --- output ----------------------------------------------------------------------------------- */
 
 static struct boxes_job example(void)
 {
@@ -466,7 +466,8 @@ static void people_read(void **state)
     free(text);
 }
 
-/* Of a job over two nodes: for whom a PE waits there, and that the others are elsewhere. */
+/* A job over two nodes: the output names the remote PE that a PE waits for, and says that other PEs
+ * are on other nodes. */
 static void other_nodes_are_named(void **state)
 {
     struct boxes_job job = make_job(2);
@@ -489,7 +490,7 @@ static void other_nodes_are_named(void **state)
     assert_non_null(strstr(text, "    PE 0 --barrier--> PE 3, on another node\n"
                                  "    PE 1 --wait_until--> ?\n"));
     free(text);
-    pes[0].npes = pes[1].npes = 2; /* all are here */
+    pes[0].npes = pes[1].npes = 2; /* all PEs are on this node */
     to = open_memstream(&text, &bytes);
     attach_text(to, &job, 2);
     fclose(to);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The collectives and atomics of `weft bench` on the host, and how it joins and leaves the job:
- * call by call, with right results and with wrong ones. */
+/* The host collectives and atomics of `weft bench`, and how it joins and leaves the job: the
+ * sequence of calls, with correct results and with wrong ones. */
 #include "bench_calls.h"
 
 /* ------------------------------------------------------------------------- more of the library */
 
-static int wrong_at; /* byte of the destination that comes wrong; -1: none */
+static int wrong_at; /* corrupt byte of the destination; -1: none */
 
-/* As if the PEs had given their blocks with the seeds 100, 101, ...: to PE `me`, of `sizes`. */
+/* Writes what PE `me` receives when the PEs fill their blocks of `sizes` with seeds 100, 101,
+ * ... */
 static void give(void *dst, int kind, size_t bytes, int root)
 {
     char *at = dst;
@@ -119,7 +120,7 @@ static void collectives_are_checked(void **state)
 
 static size_t sum_width;
 
-/* What a sum over the PEs would be. */
+/* Writes the sums over the PEs. */
 static void sums(void *to, const void *from, size_t bytes, int pe)
 {
     for (size_t i = 0; i * sum_width < bytes; i++) {
@@ -137,7 +138,7 @@ static void sums_are_checked(void **state)
     for (int odd = 0; odd < 2; odd++) {
         char expected[300];
         made_bench(1, 3, 1, 2);
-        options.memory = MEMORY_GPU; /* read by get */
+        options.memory = MEMORY_GPU; /* the check reads it with get */
         on_get = sums;
         kase.bytes = odd ? 25 : 24;
         sum_width = odd ? 1 : 8;
@@ -161,8 +162,8 @@ static void sums_are_checked(void **state)
 
 /* ------------------------------------------------------------------------------------- atomics */
 
-static int off_by;      /* what is wrong with each result */
-static uint64_t losing; /* so many of the operations change nothing */
+static int off_by;      /* error of each result */
+static uint64_t losing; /* number of operations that have no effect */
 static bool quiet_log = true;
 
 static weft_status act(const char *name, void *var, uint64_t next, uint64_t *fetched, int pe,
@@ -258,7 +259,7 @@ static void atomics_are_timed(void **state)
     }
 }
 
-/* Alone, so that the final value and the traces are those of one PE. */
+/* One PE, so that the final value and the traces are its own. */
 static void made_alone(enum bench_memory memory)
 {
     made_bench(0, 1, 0, 0);
@@ -278,9 +279,10 @@ static void atomics_are_checked(void **state)
             if (!checked(atomics[i].check))
                 fail_msg("%s", atomics[i].name);
             assert_true(calls >= rounds + 4);
-            bool again = strcmp(atomics[i].name, "cswap") == 0; /* each but the first twice */
+            /* each iteration but the first takes two calls */
+            bool again = strcmp(atomics[i].name, "cswap") == 0;
             assert_true(calls <= rounds + 8 + (again ? rounds : 0));
-            losing = 1; /* the first one */
+            losing = 1; /* the first operation */
             bool right = checked(atomics[i].check);
             bool idempotent = strstr(atomics[i].name, "or") == atomics[i].name ||
                               strstr(atomics[i].name, "and") || strstr(atomics[i].name, "_or") ||
@@ -289,12 +291,12 @@ static void atomics_are_checked(void **state)
             if (right != idempotent)
                 fail_msg("%s: %d", atomics[i].name, right);
         }
-        losing = 1000000; /* all of them */
+        losing = 1000000; /* all operations */
         if (checked(atomics[i].check) != (strcmp(atomics[i].name, "fetch") == 0))
             fail_msg("%s", atomics[i].name);
         losing = 0;
         off_by = 1;
-        if (fetches && strcmp(atomics[i].name, "cswap") != 0) /* which would not end */
+        if (fetches && strcmp(atomics[i].name, "cswap") != 0) /* cswap would not end */
             assert_int_equal(checked(atomics[i].check), strstr(atomics[i].name, "_and") ||
                                                             strstr(atomics[i].name, "_or") ||
                                                             strstr(atomics[i].name, "_xor"));
@@ -317,7 +319,7 @@ static void atomics_are_checked(void **state)
 
 static void bits_of_many_pes(void **state)
 {
-    for (int n = 63; n < 67; n++) { /* of PE 65 and the like there is no own bit */
+    for (int n = 63; n < 67; n++) { /* PEs 64 and up have no bit of their own */
         made_alone(MEMORY_HOST);
         bench.n = n;
         for (size_t i = 0; i < sizeof atomics / sizeof *atomics; i++) {
@@ -325,7 +327,7 @@ static void bits_of_many_pes(void **state)
                 strcmp(atomics[i].name, "or") == 0 || strcmp(atomics[i].name, "fetch_or") == 0;
             if (!or_)
                 continue;
-            assert_false(checked(atomics[i].check)); /* the others have done nothing */
+            assert_false(checked(atomics[i].check)); /* the other PEs have done nothing */
             uint64_t own = 1;
             assert_memory_equal(dst_area, &own, 8);
         }
@@ -442,7 +444,7 @@ weft_status bench_device_prepare(struct bench *b)
     return call("prepare the device");
 }
 
-/* Alone there is nothing to combine with. */
+/* With one PE there is nothing to combine. */
 weft_status bench_combine_bits(struct bench *b, uint64_t *bits)
 {
     return call("combine");
@@ -524,7 +526,7 @@ static void what_is_prepared(void **state)
     }
 }
 
-/* "": not bound. */
+/* expected "": the PE is not bound. */
 static void expect_bound(int pe, int pes, const char *expected)
 {
     local_pe = pe;
@@ -550,7 +552,7 @@ static void each_pe_gets_a_cpu(void **state)
     expect_bound(0, 3, "CPU 2\nalloc");
     expect_bound(1, 3, "CPU 5\nalloc");
     expect_bound(2, 3, "CPU 9\nalloc");
-    expect_bound(0, 4, ""); /* too few */
+    expect_bound(0, 4, ""); /* too few CPUs */
     no_affinity = true;
     expect_bound(0, 3, "");
     no_affinity = false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft bench` from its options to its texts and pages, held against golden/bench_*.txt: the jobs
- * that it starts are made up, and so are the version, the date, the files and their rates. */
+/* `weft bench` from its options to its texts and pages, compared with golden/bench_*.txt. The jobs
+ * that it starts, the version, the date, the files and their rates are mocks. */
 #include "bench/bench.h"
 #include "bench/coll.h"
 #include "bench/file.h"
@@ -20,10 +20,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* --------------------------------------------------------------------------- what is made up */
+/* ------------------------------------------------------------------------------------- mocks */
 
-static int file_pes; /* of the job of `weft bench file`; 0: none begins */
-static int fails_at; /* the call of this number fails; -1: none */
+static int file_pes; /* PEs of the job of `weft bench file`; 0: init fails */
+static int fails_at; /* number of the call that fails; -1: none */
 
 static weft_status call(const char *name)
 {
@@ -51,7 +51,7 @@ int __wrap_isatty(int fd)
     return 0;
 }
 
-/* A row of a job, whose figures follow from its conditions. */
+/* Prints a row of a job; its figures follow from its conditions. */
 static void print_row(const char *bench, const char *path, int pes, unsigned ctas, unsigned bytes)
 {
     double us = 0.5 * pes + (double)bytes / 700 + 3.0 / (ctas + 1) + (double)strlen(bench) / 9 +
@@ -94,7 +94,7 @@ static void print_rows(int argc, char **argv, const char *path)
             names = i;
     for (int i = 0; i < argc - 1 && strncmp(argv[names], "--", 2) == 0; i++)
         if (strncmp(argv[i], "--progress", 10) == 0)
-            names = i + 1; /* a suite names them first */
+            names = i + 1; /* a suite passes it before the names */
     for (const char *at = argv[names]; *at;) {
         snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
         at += strlen(name) + (at[strlen(name)] == ',');
@@ -109,7 +109,7 @@ static void print_rows(int argc, char **argv, const char *path)
     }
 }
 
-/* `weft run`: says how it was called and, where rows are asked for as JSON, prints them. */
+/* `weft run`: prints its arguments and, if JSON is requested, the rows. */
 int __wrap_cmd_run(int argc, char **argv);
 int __wrap_cmd_run(int argc, char **argv)
 {
@@ -138,7 +138,7 @@ weft_status __wrap_weft_init(weft_job **job, const weft_init_attr *attr)
     static int made_up;
     const char *target = getenv("WEFT_TARGET");
     *job = NULL;
-    if (!attr && file_pes) /* of `weft bench coll` */
+    if (!attr && file_pes) /* called by `weft bench coll` */
         fprintf(stderr, "target %s\n", target ? target : "-");
     if (!file_pes)
         return base_fail(WEFT_ERR_BOOT, "no job here");
@@ -258,7 +258,7 @@ const char *__wrap_file_cufile_mode(void)
     return "of the test";
 }
 
-/* Rates: 7, 1, 4, 5, 2 ... by turns for each method; fio is not there where depth is 3. */
+/* Rates in turn for each method: 7.25, 1.5, ...; fio is unavailable at depth 3. */
 static double rate(const char *method, const struct file_point *point, char *why, size_t bytes)
 {
     static const double turns[] = {7.25, 1.5, 4.125, 5, 2};
@@ -289,8 +289,7 @@ METHOD(plain)
 METHOD(fio)
 METHOD(cufile)
 
-/* ------------------------------------------------------------------------------ running commands
- */
+/* ----------------------------------------------------------------------------- running commands */
 
 static char text[1 << 19];
 static size_t used;
@@ -315,7 +314,7 @@ static void add_file(int fd)
 
 typedef int command(int argc, char **argv);
 
-/* In a process of its own: what it prints, and its exit status. */
+/* Runs the command in a child process and keeps its output and exit status. */
 static void run_args(command *command, int argc, char **argv)
 {
     int fd = memfd_create("output", MFD_CLOEXEC), state = 0;
@@ -338,7 +337,7 @@ static void run_args(command *command, int argc, char **argv)
     add("-- %d\n", WEXITSTATUS(state));
 }
 
-/* Words with a space between, behind the name of the command. */
+/* Runs the command with the arguments in `words`, separated by spaces. */
 static void run(command *command, const char *name, const char *words)
 {
     char *argv[64] = {(char *)name}, *copy = strdup(words);
@@ -350,7 +349,7 @@ static void run(command *command, const char *name, const char *words)
     free(copy);
 }
 
-/* A page, without what is said to a browser. */
+/* Adds a page without the parts that only a browser interprets. */
 static void add_page(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -555,8 +554,7 @@ static void registry(void **state)
     golden_is(GOLDEN "/bench_registry.txt", text);
 }
 
-/* -------------------------------------------------------------------------------- whole commands
- */
+/* ------------------------------------------------------------------------------- whole commands */
 
 static void jobs(void **state)
 {
@@ -757,7 +755,7 @@ static void pages(void **state)
         size_t from = used;
         add_stream(to);
         char *style = strstr(text + from, "<style>"), *end = strstr(text + from, "</style>");
-        if (n) { /* the style once */
+        if (n) { /* keeps the style of the first page only */
             memmove(style, end, strlen(end) + 1);
             used -= (size_t)(end - style);
         }
@@ -806,7 +804,7 @@ static void plots(void **state)
     const struct plot nothing = {"None", "us", true, &empty, 1};
     plot_draw(to, &nothing);
     add_stream(to);
-    /* A line has no more points than a plot takes. */
+    /* A line is limited to the points that a plot can hold. */
     struct bench_options o = {0};
     struct bench bench = {.options = &o, .n = 2, .to = 1, .path = "p2p"};
     for (int i = 0; i < PLOT_POINTS + 2; i++)
@@ -950,7 +948,7 @@ static int dump_coll(int argc, char **argv)
     struct coll_options o = {.sms = 63, .form = (enum coll_form)atoi(argv[1])};
     struct coll_bench b = {.options = &o, .members = atoi(argv[2]), .memcpy_gbps = 12.345};
     b.bench.floors.two_lines_ns = 135;
-    if (o.form != COLL_TABLE) /* the table's asks the team for its rates */
+    if (o.form != COLL_TABLE) /* in a table it would query the team for its rates */
         coll_print_head(&b);
     for (int i = 0; i < COLL_OPS * 2; i++) {
         struct coll_row row = {.op = i % COLL_OPS,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The benchmarks of `weft bench` that launch kernels or queue on streams (device.c, device_rma.c,
- * device_latency.c, device_stream.c): with which grid and which arguments each kernel is launched,
- * in which order with the library's calls, and what follows from what kernels note. */
+ * device_latency.c, device_stream.c): the grid and arguments of each kernel, the order of launches
+ * and library calls, and what the benchmarks compute from the kernels' records. */
 #include "bench_calls.h"
 
 #include "bench/device.h"
@@ -10,7 +10,7 @@
 #include <weft/device/control.h>
 #include <weft/stream.h>
 
-/* ------------------------------------------------------------------------------ made-up kernels */
+/* --------------------------------------------------------------------------------- mock kernels */
 
 static char times_area[BENCH_CTAS_MAX * sizeof(struct device_times)], words_area[4096];
 static int made_stream;
@@ -37,7 +37,7 @@ static const char *place(const void *at)
 #define LAUNCHED(name) launched(name, weft_grid, weft_block, weft_shared, weft_on)
 #define MORE(...)                                                                                  \
     do {                                                                                           \
-        logged--; /* on the same line */                                                           \
+        logged--; /* append to the same line */                                                    \
         call_log[logged] = '\0';                                                                   \
         logged += (size_t)sprintf(call_log + logged, __VA_ARGS__);                                 \
         logged += (size_t)sprintf(call_log + logged, "\n");                                        \
@@ -210,7 +210,7 @@ weft_target __wrap_weft_target_get(void)
     return target;
 }
 
-static int events; /* made, not destroyed */
+static int events; /* created and not destroyed */
 
 weft_status __wrap_weft_event_create(weft_event *event);
 weft_status __wrap_weft_event_create(weft_event *event)
@@ -282,9 +282,9 @@ weft_status __wrap_weft_barrier_on_stream(weft_team *team, weft_stream stream)
 /* --------------------------------------------------------------------------------- the device */
 
 static struct bench_device device;
-static struct device_times noted[8]; /* what the blocks of a kernel have noted */
-static uint64_t found_wrong;         /* by a check of memory */
-static uint64_t sums[2];             /* of the words, before and after; 0 behind */
+static struct device_times noted[8]; /* records of the blocks of a kernel */
+static uint64_t found_wrong;         /* wrong words that a memory check finds */
+static uint64_t sums[2];             /* of the words, before and after */
 static int sum_turn;
 
 static void device_memory(void *to, const void *from, size_t bytes, int pe)
@@ -293,7 +293,7 @@ static void device_memory(void *to, const void *from, size_t bytes, int pe)
         memcpy(to, noted, bytes);
     else if (from == words_area + 512)
         memcpy(to, &found_wrong, bytes);
-    else { /* words: the first has their sum */
+    else { /* the first word gets the sum of all */
         memset(to, 0, bytes);
         memcpy(to, &sums[sum_turn++ % 2], 8);
     }
@@ -325,13 +325,13 @@ static void made_device(int me, enum bench_scope scope)
 
 static void where_it_says_times(void)
 {
-    /* the place of the times is of no area of bench_calls.h */
+    /* The times are in no area of bench_calls.h; name them TIM. */
     char *at;
     while ((at = strstr(call_log, "from own of")))
         memcpy(at, "from TIM of", 11);
 }
 
-/* Six iterations, which begin with `ns` = 5; and once more with each of its calls failing. */
+/* Runs six iterations with initial `ns` = 5, then again with each call failing in turn. */
 static void expect_device_run(run_function run, double expected_ns, const char *expected)
 {
     double ns = 5;
@@ -496,7 +496,7 @@ static void what_kernels_note(void **state)
     made_device(1, SCOPE_WARP);
     noted[0].wrong = 2;
     noted[2].wrong = 3;
-    noted[3].wrong = 100; /* of no block */
+    noted[3].wrong = 100; /* not a block of this grid */
     assert_int_equal(device_finish(&bench, 3, &ns, &wrong), WEFT_OK);
     where_it_says_times();
     snprintf(expected, sizeof expected,
@@ -569,7 +569,7 @@ static void moves_are_launched(void **state)
 
 static void moves_are_checked(void **state)
 {
-    made_device(2, SCOPE_WARP); /* receives */
+    made_device(2, SCOPE_WARP); /* receiver */
     expect_device_check(
         device_put_check, true,
         "fill 16 x 64: src 27, 3000\nsynchronize\nfill 16 x 64: dst 27, 7\nsynchronize\n"
@@ -578,7 +578,7 @@ static void moves_are_checked(void **state)
         "get 8 from TIM of 2 to own\n");
     found_wrong = 1;
     expect_device_check(device_put_check, false, NULL);
-    made_device(1, SCOPE_WARP); /* sends */
+    made_device(1, SCOPE_WARP); /* sender */
     found_wrong = 1;
     expect_device_check(
         device_put_check, true,
@@ -641,7 +641,7 @@ static void words_are_launched_and_checked(void **state)
 static void sums_of_atomics_are_checked(void **state)
 {
     for (int wrong = 0; wrong < 2; wrong++) {
-        made_device(3, SCOPE_THREAD); /* all take part */
+        made_device(3, SCOPE_THREAD); /* all PEs take part */
         sums[0] = 11;
         sums[1] = 11 + 10 * 4 + (uint64_t)wrong;
         expect_device_check(

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The benchmarks of the host (cli/bench): which calls of the library each makes in which order,
- * what it finds right, and what follows from its times. The library and the clock are made up. */
+/* The host benchmarks (cli/bench): the sequence of library calls of each, which results its check
+ * accepts, and what it computes from the times. The library and the clock are mocks. */
 #include "bench_calls.h"
 
 /* --------------------------------------------------------------------------- put, get, p, g */
@@ -8,7 +8,7 @@
 static void puts_and_gets_are_timed(void **state)
 {
     static const run_function all[] = {host_put_run, host_get_run, host_p_run, host_g_run};
-    made_bench(2, 4, 1, 2); /* not the one that acts */
+    made_bench(2, 4, 1, 2); /* not the PE that acts */
     for (int i = 0; i < 4; i++)
         expect_run(all[i], 5, "");
     made_bench(1, 4, 1, 2);
@@ -21,7 +21,7 @@ static void puts_and_gets_are_timed(void **state)
     expect_run(host_p_run, 15, "p 0 at dst of 2\np 1 at dst+8 of 2\np 2 at dst+16 of 2\nquiet\n");
     expect_run(host_g_run, 15, "g src of 2\ng src+8 of 2\ng src+16 of 2\n");
     double ns = 0;
-    host_p_run(&bench, &kase, 514, &ns); /* round a window of 512 words */
+    host_p_run(&bench, &kase, 514, &ns); /* wraps around a window of 512 words */
     expect_begin_and_end("p 0 at dst of 2\n",
                          "p 1ff at dst+4088 of 2\np 200 at dst of 2\n"
                          "p 201 at dst+8 of 2\nquiet\n",
@@ -35,11 +35,11 @@ static void puts_are_checked(void **state)
     made_bench(1, 4, 1, 2);
     assert_true(checked(host_put_check));
     assert_true(bench_holds(src_area, 24, 2));
-    assert_true(bench_holds(dst_area, 24, 1000)); /* its own is as it was */
+    assert_true(bench_holds(dst_area, 24, 1000)); /* its own destination is unchanged */
     expect_log("barrier\nput 24 from src to dst of 2\nbarrier\n");
     expect_check_fails(host_put_check, 3);
     made_bench(2, 4, 1, 2);
-    assert_false(checked(host_put_check)); /* nothing has come */
+    assert_false(checked(host_put_check)); /* no data has arrived */
     expect_log("barrier\nbarrier\n");
     made_bench(2, 4, 2, 2);
     assert_true(checked(host_put_check));
@@ -48,7 +48,7 @@ static void puts_are_checked(void **state)
     expect_log("barrier\nbarrier\n");
 }
 
-static int planted; /* PE whose contents gets bring */
+static int planted; /* PE whose contents gets return */
 
 static void get_pattern(void *to, const void *from, size_t bytes, int pe)
 {
@@ -72,7 +72,7 @@ static void gets_are_checked(void **state)
     planted = 3;
     assert_false(checked(host_get_check));
     assert_false(checked(host_g_check));
-    assert_true(bench_holds(src_area, 4096, 2)); /* for the others */
+    assert_true(bench_holds(src_area, 4096, 2)); /* source for the other PEs */
     made_bench(2, 4, 1, 2);
     assert_true(checked(host_get_check));
     expect_log("barrier\n");
@@ -106,7 +106,7 @@ static void come(const void *flag, uint64_t value)
 
 static void come_wrong(const void *flag, uint64_t value)
 {
-    value += value == 50; /* once */
+    value += value == 50; /* one value is wrong */
     memcpy((void *)(uintptr_t)flag, &value, 8);
 }
 
@@ -153,7 +153,7 @@ static void words_go_there_and_back(void **state)
     }
 }
 
-static uint64_t data_odd; /* 1: the answer's contents */
+static uint64_t data_odd; /* 1: the answer has wrong contents */
 
 static void data_comes(const void *flag, uint64_t value)
 {
@@ -199,7 +199,7 @@ static void data_goes_there_and_back(void **state)
 
 static int whose, round_now;
 
-/* At each barrier or get the word of PE `whose` of this round is there. */
+/* Each barrier or get delivers the word of PE `whose` for this round. */
 static void words_of_a_pe(void *to, const void *from, size_t bytes, int pe)
 {
     uint64_t value = bench_word((uint64_t)whose, (uint64_t)round_now++);
@@ -214,7 +214,7 @@ static void barriers_are_timed_and_checked(void **state)
     for (int wrong = 0; wrong < 2; wrong++) {
         char expected[300];
         made_bench(0, 3, 1, 2);
-        options.memory = MEMORY_GPU; /* read by get */
+        options.memory = MEMORY_GPU; /* the check reads it with get */
         on_get = words_of_a_pe;
         whose = wrong ? 1 : 2;
         round_now = 0;
@@ -223,7 +223,7 @@ static void barriers_are_timed_and_checked(void **state)
                  "put 8 from own to dst of 1\nbarrier\nget 8 from dst of 0 to own\n"
                  "put 8 from own to dst+8 of 1\nbarrier\nget 8 from dst+8 of 0 to own\n");
         expect_begin_and_end(expected, expected + strlen(expected) / 2 + 20, 0 + 150);
-        assert_int_equal(late, 17 * 20); /* in each third round */
+        assert_int_equal(late, 17 * 20); /* the PE is late in every third round */
         expect_check_fails(host_barrier_check, 5);
         made_bench(0, 3, 1, 2);
         on_get = words_of_a_pe;
@@ -240,7 +240,7 @@ static void barriers_are_timed_and_checked(void **state)
         assert_int_equal(late, 16 * 20);
         assert_non_null(strstr(call_log, "g dst of 0\n"));
     }
-    made_bench(2, 3, 1, 2); /* between looks at the clock 10 ns: 20000 ns later */
+    made_bench(2, 3, 1, 2); /* with 10 ns between clock readings it is 20000 ns late */
     uint64_t began = now_ns;
     checked(host_sync_check);
     assert_int_equal(now_ns - began, 16 * (20000 + 10));
@@ -267,7 +267,7 @@ static void memory_is_written_and_read(void **state)
     bench_has(&bench, dst_area, 24, 8, &right);
     assert_false(right);
     bench_has(&bench, dst_area, 24, 9, &right);
-    assert_false(right); /* stays */
+    assert_false(right); /* stays false */
     expect_log("");
 
     options.memory = MEMORY_GPU;
@@ -364,7 +364,7 @@ static void buffers_of_a_case(void **state)
     bench_case_open(&bench, &entry, 4097, &c);
     expect_log("alloc host 4104, 4096, 0\nalloc host 4104, 4096, 0\nbarrier\n");
     n_given = 0;
-    bench_case_open(&bench, &entry, 9, &c); /* room for the checks */
+    bench_case_open(&bench, &entry, 9, &c); /* the size that the checks need */
     expect_log("alloc host 4096, 4096, 0\nalloc host 4096, 4096, 0\nbarrier\n");
     n_given = 0;
     entry.src_per_pe = true;
@@ -484,7 +484,7 @@ static void the_mean_over_all_pes(void **state)
     assert_non_null(strstr(call_log, "sum of 3000 from"));
     assert_true(point.us == 0.02);
     assert_true(point.gbps == 4 * 24 / 0.02 / 1e3);
-    entry.family = "family"; /* an unsized one of a family moves nothing that counts */
+    entry.family = "family"; /* in a family, an entry without a size reports no bandwidth */
     entry.sized = false;
     bench_measure(&bench, &kase, &point);
     assert_true(point.gbps == 0);
@@ -501,7 +501,7 @@ static void the_mean_over_all_pes(void **state)
     assert_true(point.gbps == 0 && point.mops == 0);
 }
 
-/* "1 1 17 ...": how often was run. */
+/* Checks the iteration counts of the runs, such as "1 1 17 ...". */
 static void expect_counts(double each, int repetitions, const char *expected, int repeated)
 {
     struct bench_point point;
@@ -522,11 +522,11 @@ static void expect_counts(double each, int repetitions, const char *expected, in
 
 static void iterations_are_found(void **state)
 {
-    expect_counts(2e6, 9, "1 1 5", 9); /* each at once 3 ms */
+    expect_counts(2e6, 9, "1 1 5", 9); /* one iteration reaches the warm-up of 3 ms */
     expect_counts(1e6, 9, "1 1 3 15", 9);
     expect_counts(1000, 9, "1 1 17 273 2400 3601 10000", 9);
-    expect_counts(50e6, 9, "1 1 1", 5);  /* no more than 400 ms */
-    expect_counts(200e6, 9, "1 1 1", 3); /* but three */
+    expect_counts(50e6, 9, "1 1 1", 5);  /* at most 400 ms in all */
+    expect_counts(200e6, 9, "1 1 1", 3); /* but at least three repetitions */
     expect_counts(0, 3, "1 1 17 273 4369 69905 1118481 17895697 10000000",
                   3); /* the clock is too coarse */
     made_bench(1, 3, 1, 2);
@@ -535,7 +535,7 @@ static void iterations_are_found(void **state)
     options.memory = MEMORY_GPU;
     struct bench_point point;
     each_ns = 1e6;
-    for (fails_at = 0; fails_at < 11; fails_at++) { /* a failure ends the search, too */
+    for (fails_at = 0; fails_at < 11; fails_at++) { /* a failure also ends the search */
         n_counts = 0;
         forget_log();
         assert_int_equal(bench_measure(&bench, &kase, &point), WEFT_ERR_SYSTEM);
@@ -557,7 +557,7 @@ static void floors_of_entries(void **state)
     bench.floors =
         (struct bench_floors){.two_lines_ns = 14, .store_ns = 11, .load_ns = 12, .atomic_ns = 13};
     peers_place = NULL;
-    step_ns = 500000; /* between two looks at the clock: one copy */
+    step_ns = 500000; /* one copy between two clock readings */
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         entry.floor = rows[i].floor;
         assert_int_equal(bench_measure(&bench, &kase, &point), WEFT_OK);
@@ -600,18 +600,18 @@ static void bits_are_combined(void **state)
     assert_int_equal(bench_combine_bits(&bench, &bits), WEFT_ERR_SYSTEM);
 }
 
-/* ------------------------------------------------------------------------------------- floors */
+/* ----------------------------------------------------------------------------------- baseline */
 
 static void round_trips_are_bounded(void **state)
 {
     static uint64_t peer[BENCH_LINE_WORDS];
     made_bench(1, 4, 1, 2);
     peers_place = (char *)peer;
-    step_ns = 2000000; /* the other side does not answer: a second is over soon */
+    step_ns = 2000000; /* the peer does not answer: 1 s passes soon */
     assert_int_equal(bench_floors_measure(&bench), WEFT_OK);
     assert_true(bench.floors.one_line_ns == -1);
     assert_true(bench.floors.two_lines_ns == -1);
-    assert_int_equal(peer[0], UINT64_MAX); /* so that the other side ends, too */
+    assert_int_equal(peer[0], UINT64_MAX); /* ends the peer's loop too */
     assert_int_equal(((uint64_t *)(void *)line_area)[0], 0);
     assert_true(bench.floors.store_ns == 2000000.0 / 65536);
     assert_true(bench.floors.load_ns == 2000000.0 / 65536);
@@ -623,23 +623,23 @@ static void round_trips_are_bounded(void **state)
     assert_int_equal(barriers, 2 * (2 * 15 + 1));
     assert_memory_equal(call_log, "address of lines of 2\n", 22);
     assert_int_equal(calls, barriers + 2);
-    assert_int_equal(late, 2 * 501); /* until more than a second has passed */
+    assert_int_equal(late, 2 * 501); /* until more than 1 s has passed */
     for (fails_at = 0; fails_at < 20; fails_at++) {
         if (fails_at == 0)
-            continue; /* the address */
+            continue; /* address lookup: it cannot fail */
         forget_log();
         assert_int_equal(bench_floors_measure(&bench), WEFT_ERR_SYSTEM);
         assert_int_equal(calls, fails_at + 1);
     }
     for (fails_at = 31; fails_at < 36; fails_at++) {
         if (fails_at == 32)
-            continue; /* the address of the second */
+            continue; /* address lookup of the second test */
         forget_log();
         assert_int_equal(bench_floors_measure(&bench), WEFT_ERR_SYSTEM);
         assert_int_equal(calls, fails_at + 1);
     }
     fails_at = -1;
-    made_bench(2, 4, 1, 2); /* the answering side is told that it is over */
+    made_bench(2, 4, 1, 2); /* the answering PE is told to stop */
     peers_place = (char *)peer;
     step_ns = 2000000;
     bench_floors_measure(&bench);
@@ -650,7 +650,7 @@ static void round_trips_are_bounded(void **state)
     step_ns = 2000000;
     bench_floors_measure(&bench);
     assert_null(strstr(call_log, "address"));
-    made_bench(1, 4, 1, 1); /* with itself nobody plays */
+    made_bench(1, 4, 1, 1); /* a PE has no round trip with itself */
     peers_place = line_area;
     step_ns = 2000000;
     bench_floors_measure(&bench);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The contents by which `weft bench` knows wrong data: every bit of every byte counts, whatever the
- * size, and so does the place. */
+/* The pattern by which `weft bench` detects wrong data: it detects every changed bit of every byte
+ * at every size, and data at a wrong offset. */
 #include "bench/bench.h"
 
 #include <setjmp.h>

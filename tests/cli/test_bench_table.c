@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How `weft bench` writes its figures: units and digits at their ends, whole rows, and the warning
- * under a table. */
+/* How `weft bench` prints its figures: units and digits at their limits, whole rows, and the
+ * warning under a table. */
 #include "bench/bench.h"
 
 #include <setjmp.h>
@@ -138,7 +138,7 @@ static void a_row_has_all_figures(void **state)
            " 0.0000 ns       -  no\n");
 }
 
-/* Between entries or grids one of which has several sizes. */
+/* An empty line separates entries or grids of which one has several sizes. */
 static void groups_are_apart(void **state)
 {
     static const struct {
@@ -211,7 +211,7 @@ static void the_head_says_what_is_measured(void **state)
     static const struct {
         int n, n_ctas, ctas;
         enum bench_scope scope;
-        const char *pes, *grid; /* NULL: none is told */
+        const char *pes, *grid; /* NULL: not printed */
     } rows[] = {{1, 1, 1, SCOPE_BLOCK, "1 PE, ", "grids of 1 block of"},
                 {2, 1, 4, SCOPE_THREAD, "2 PEs, ", "grids of 1 blocks of"},
                 {2, 1, 1, SCOPE_HOST, "2 PEs, ", NULL},

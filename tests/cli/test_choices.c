@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How PEs reach each other, as the black box of a job tells: what is written and decoded again, how
- * many reasons there is room for, and slots that are torn or hostile. */
+/* How PEs reach each other according to the black box of a job: encoding and decoding, the limit on
+ * the number of reasons, and slots that are torn or contain hostile data. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ static char *slot;
 static struct box *box;
 static struct box_choices *table;
 
-/* PE 1 of 3, which takes "two" to PE 2's host memory. */
+/* PE 1 of 3, which uses path "two" to PE 2's host memory. */
 static int set_up(void **state)
 {
     (void)state;
@@ -82,7 +82,7 @@ static void no_path_is_left(void **state)
 {
     struct choices choices;
     (void)state;
-    table->choices[2].path = 2; /* the column of "none", which has no reason */
+    table->choices[2].path = 2; /* path "none", which has no reason */
     table->choices[2].proof = BOX_PROOF_BAD;
     assert_true(choices_decode(slot, SLOT_BYTES, 2, &choices));
     assert_int_equal(choices.kinds[0].proof, CHOICE_FAILED);
@@ -99,7 +99,7 @@ static void a_reason_is_kept_once_and_room_is_bounded(void **state)
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
     assert_int_equal(box_reason(table, text), 3);
-    assert_int_equal(box_reason(table, text), 3); /* cut, and found again */
+    assert_int_equal(box_reason(table, text), 3); /* cut to the maximum length, and found again */
     assert_int_equal(strlen(table->reasons[2]), BOX_REASON_BYTES - 1);
     for (int i = 0; i < 2 * BOX_REASONS; i++) {
         snprintf(text, sizeof text, "reason %d", i);

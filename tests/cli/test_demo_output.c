@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The output of `weft demo` (cli/demo/output.c): the whole text and JSON of results that are made
- * up. */
+/* The output of `weft demo` (cli/demo/output.c): the whole text and JSON for mock results. */
 #include "demo/demo.h"
 
 #include <unistd.h>
@@ -127,7 +126,7 @@ static void gpus(void **context)
     json_decref(demo.links);
 }
 
-/* Every result is wrong in its turn, and each makes the demo wrong. */
+/* Each result in turn is wrong; the demo then reports a failure. */
 static void wrong(void **context)
 {
     (void)context;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How `weft doctor` gets the reports of several nodes: from remote shells (cli/doctor/hosts.c),
- * from the PEs of a job (cli/doctor/job.c), and what a report is (cli/doctor/node.c). Shells and
- * jobs are made up. */
+/* How `weft doctor` gets the reports of several nodes: from remote shells (cli/doctor/hosts.c) and
+ * from the PEs of a job (cli/doctor/job.c), and how it reads a report (cli/doctor/node.c). Shells
+ * and jobs are mocks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,20 +23,20 @@
 
 #define MS UINT64_C(1000000)
 
-/* --------------------------------------------------------------------------- made-up shells */
+/* ------------------------------------------------------------------------------ mock shells */
 
-/* What comes from the reading end of a pipe. */
+/* Data at the read end of a pipe. */
 struct stream {
     const char *text;
     size_t at;
-    bool open; /* nothing more comes, but its end does not either */
+    bool open; /* after the data there is no end of file */
 };
 
 enum { SHELLS_MOST = 70 };
 
 static struct {
-    struct stream streams[2 * SHELLS_MOST]; /* of the descriptors 1401, 1403, ... */
-    int status[SHELLS_MOST];                /* of the shells 801, 802, ...; -1: runs on */
+    struct stream streams[2 * SHELLS_MOST]; /* of descriptors 1401, 1403, ... */
+    int status[SHELLS_MOST];                /* of shells 801, 802, ...; -1: still running */
     int pipes, forks, pipe_fails_in;
     bool fork_fails, no_words, child;
     int interrupted, dup_fails_in;
@@ -281,7 +281,7 @@ static void forget(void)
     *call_log = '\0';
 }
 
-/* One host that is not reached: why. */
+/* One host is not reached, for the reason `why`. */
 static void expect_why(int status, const char *out, const char *err, const char *why)
 {
     made_hosts(1);
@@ -295,7 +295,7 @@ static void expect_why(int status, const char *out, const char *err, const char 
     forget();
 }
 
-/* ----------------------------------------------------------------------------------- reaching */
+/* ----------------------------------------------------------------------------- reaching hosts */
 
 static void reports_are_gathered(void **state)
 {
@@ -336,14 +336,14 @@ static void why_a_host_is_not_reached(void **state)
     expect_why(SIGTERM, "", "x\ny", "the remote shell was killed by signal 15: y");
     expect_why(0, "weft-node-report\n{", "", "its report is truncated");
     expect_why(0, "x weft-node-report\n{}", "", "it sent no report");
-    char words[10000], why[400]; /* of many words the end is kept */
+    char words[10000], why[400]; /* of a long message only the end is kept */
     memset(words, 'x', sizeof words);
     words[sizeof words - 10] = '\0';
     strcat(words, "\nend");
     expect_why(0, "", words, "it sent no report: end");
     memset(words, 'x', sizeof words);
     words[0] = 'A';
-    for (int bytes = 4096; bytes < 4098; bytes++) { /* of longer ones it is dropped */
+    for (int bytes = 4096; bytes < 4098; bytes++) { /* only the last 4096 bytes are kept */
         words[bytes] = '\0';
         snprintf(why, sizeof why, "it sent no report: %c%.279s", bytes == 4096 ? 'A' : 'x',
                  words + 1);
@@ -363,7 +363,7 @@ static void a_host_takes_too_long(void **state)
     shells.streams[0].open = shells.streams[1].open = true;
     shells.streams[1].text = "wait\n";
     shells.streams[2].open = shells.streams[3].open = true;
-    shells.status[1] = 0; /* has ended, though its output is held */
+    shells.status[1] = 0; /* has exited, but its output stays open */
     shells.streams[2].text = report;
     visit();
     assert_string_equal(cluster.nodes[0].why, "no answer in 0.15 s: wait");
@@ -449,7 +449,7 @@ static void become(const char *expected)
 static void the_child_becomes_the_shell(void **state)
 {
 #ifdef __SANITIZE_ADDRESS__
-    skip(); /* what the child has is not freed */
+    skip(); /* the child does not free its memory */
 #endif
     made_hosts(1);
     become("fork\nsetpgid 0 0\nprctl death signal\nopen /dev/null 0\ndup2 1900 0\ndup2 1402 1\n"
@@ -545,7 +545,7 @@ static void reports_are_read(void **state)
     char *changed = json_dumps(root, JSON_COMPACT);
     snprintf(text, sizeof text, "hello\nweft-node-report\n{\nweft-node-report\n%s\nrest\n",
              changed);
-    assert_true(doctor_node_read(&node, text)); /* the last one counts */
+    assert_true(doctor_node_read(&node, text)); /* the last report counts */
     assert_true(node.reached);
     assert_string_equal(node.name, "made");
     assert_int_equal(node.n_faults, 2);
@@ -585,7 +585,7 @@ static void faults_are_written(void **state)
     struct node node = {.name = ""}, expected = {.name = ""};
     node_add_faults(&expected, &diagnosis);
     assert_true(doctor_node_read(&node, text));
-    assert_string_equal(node.name, "?"); /* not known */
+    assert_string_equal(node.name, "?"); /* unknown */
     assert_int_equal(node.n_faults, expected.n_faults);
     if (node.n_faults)
         assert_memory_equal(node.faults, expected.faults, sizeof *node.faults);
@@ -696,7 +696,7 @@ static void jobs_are_joined(void **state)
         expect_log("");
     }
     for (int asked = 0; asked < 2; asked++) {
-        made_job(0, 1); /* alone */
+        made_job(0, 1); /* one PE only */
         assert_int_equal(join(asked, &job), !asked);
         expect_log("open the job\nclose cleanly\n");
         assert_string_equal(
@@ -742,7 +742,7 @@ static void reports_of_a_job(void **state)
     texts[1] = texts[2] = "";
     join(false, &job);
     assert_int_equal(doctor_gather_job(&job, report, &cluster), WEFT_OK);
-    assert_true(cluster.nodes[0].reached); /* nothing of the PE that says nothing */
+    assert_true(cluster.nodes[0].reached); /* a PE without a report adds no reason */
     assert_string_equal(cluster.nodes[0].why, "");
     cluster_free(&cluster);
     made_job(2, 3);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `weft doctor` writes as metrics (cli/doctor/metrics.c) and prints of a cluster
- * (cli/doctor/cluster.c): the whole text for machines and nodes that are made up. */
+/* The metrics of `weft doctor` (cli/doctor/metrics.c) and its report on a cluster
+ * (cli/doctor/cluster.c): the whole text for mock machines and nodes. */
 #include "doctor/doctor.h"
 
 #include <errno.h>
@@ -18,9 +18,9 @@
 
 #include "commands.h"
 
-/* ------------------------------------------------------------------- what is written and fails */
+/* ------------------------------------------------------------------------------ failing writes */
 
-static char printed[16384]; /* to standard output, or to standard error */
+static char printed[16384]; /* standard output or standard error */
 
 static FILE *usual, **diverted;
 static char *memory;
@@ -69,7 +69,7 @@ FILE *__wrap_open_memstream(char **text, size_t *bytes)
     return memory_fails ? NULL : __real_open_memstream(text, bytes);
 }
 
-/* -------------------------------------------------------------------------- a made-up machine */
+/* ----------------------------------------------------------------------------- a mock machine */
 
 static void set_all(struct machine_gpu *gpu, int64_t from)
 {
@@ -95,7 +95,7 @@ static struct machine *made_machine(void)
     text_set(m, &gpu->uuid, "GPU-1");
     text_set(m, &gpu->bdf, "0000:01:00.0");
     set_all(gpu, 100);
-    machine_add_gpu(m); /* nothing is known of it */
+    machine_add_gpu(m); /* a GPU without known properties */
     struct machine_pci *pci = machine_add_pci(m);
     text_set(m, &pci->bdf, "0000:01:00.0");
     number_set(&pci->aer_correctable, 11);
@@ -161,7 +161,7 @@ static struct diagnosis made_diagnosis(void)
     return d;
 }
 
-/* The metrics whose lines begin with `prefix`, HELP and TYPE lines left out. */
+/* Returns the metrics whose lines begin with `prefix`, without HELP and TYPE lines. */
 static const char *samples(const char *prefix)
 {
     static char text[4000];
@@ -351,7 +351,7 @@ static void metrics_in_a_file(void **state)
         assert_int_equal(access(aside, F_OK), -1);
         syncs_fail = renames_fail = memory_fails = 0;
     }
-    assert_int_equal(chdir(folder), 0); /* a name without a folder */
+    assert_int_equal(chdir(folder), 0); /* a file name without a folder */
     assert_int_equal(doctor_write_cluster_metrics("weft.prom", &cluster), EXIT_GOOD);
     snprintf(aside, sizeof aside, ".weft.prom.%d", (int)getpid());
     assert_string_equal(renamed_from, aside);
@@ -360,7 +360,7 @@ static void metrics_in_a_file(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
-/* -------------------------------------------------------------------------- a made-up cluster */
+/* ----------------------------------------------------------------------------- a mock cluster */
 
 static struct node nodes[7];
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft bench file --folders` (file_several.c): who measures when, who tells whom, and the whole of
- * what PE 0 prints. The job and the measuring are made up. */
+/* `weft bench file --folders` (file_several.c): the order of measurements, the exchange between
+ * PEs, and the whole output of PE 0. The job and the measurement are mocks. */
 #include "bench/file.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 static int me, n, calls, fails_at;
 static char call_log[4096], chdir_to[200];
-static char *shared; /* what weft_alloc() gives */
+static char *shared; /* returned by weft_alloc() */
 static size_t shared_bytes;
 static bool no_folder;
 
@@ -100,7 +100,7 @@ int __wrap_chdir(const char *path)
     return no_folder ? -1 : 0;
 }
 
-static double rows[2][FILE_METHODS]; /* of this PE alone, and with the others */
+static double rows[2][FILE_METHODS]; /* of this PE alone, and together with the others */
 
 void file_measure(const struct file_options *options, const struct file_point *point,
                   weft_team *together, struct file_row *row, char (*why)[256])
@@ -157,7 +157,7 @@ static struct file_options options;
 static struct file_several *several;
 static const struct file_point point = {.block = 64 << 10, .depth = 8, .threads = 3};
 
-/* The part of PE `pe` begins with its folder; its rows stand at its end. */
+/* Block of PE `pe` in the shared memory: its folder at the start, its rows at the end. */
 static char *part_of(int pe)
 {
     return shared + (size_t)pe * (shared_bytes / (size_t)n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft hca` (hca.c): whom it asks, whose answer it takes, how long it waits, and all that it
- * prints. The sockets and the clock are made up. */
+/* `weft hca` (hca.c): which sockets it queries, whose answers it accepts, how long it waits, and
+ * its whole output. The sockets and the clock are mocks. */
 #include "commands.h"
 
 #include <errno.h>
@@ -20,16 +20,16 @@
 
 #include <cmocka.h>
 
-/* ---------------------------------------------------------------------- the system's answers */
+/* ------------------------------------------------------------------------- mock system calls */
 
 enum { OWN_USER = 1000, FD = 1500 };
 
-static const char *sockets_text; /* of /proc/net/unix; NULL: there is none */
+static const char *sockets_text; /* contents of /proc/net/unix; NULL: no such file */
 
 struct adapter {
     unsigned lid, uid;
-    const char *answer; /* NULL: it is silent */
-    size_t piece;       /* bytes that come at once; 0: all */
+    const char *answer; /* NULL: it does not answer */
+    size_t piece;       /* bytes in one read; 0: all */
     bool refuses, unknown, deaf, breaks;
 };
 
@@ -241,7 +241,7 @@ static void two_adapters(void)
                                                          "0000: 2 0 1 5 1 9 @weft-hca-1001-4\n"
                                                          "0000: 2 0 1 5 1 9 @other\n";
     adapters[0] = (struct adapter){.lid = 12, .uid = OWN_USER, .answer = full, .piece = 100};
-    adapters[1] = (struct adapter){.lid = 3, .answer = poor}; /* root's */
+    adapters[1] = (struct adapter){.lid = 3, .answer = poor}; /* owned by root */
 }
 
 /* ------------------------------------------------------------------------------------ printing */
@@ -298,7 +298,7 @@ static void there_is_none(void **state)
     assert_string_equal(said, "weft hca: process 5 has no software adapter open\n");
 }
 
-/* ------------------------------------------------------------------------------------- asking */
+/* ------------------------------------------------------------------------------------ queries */
 
 static void each_is_asked_once(void **state)
 {
@@ -337,7 +337,7 @@ static void who_does_not_answer(void **state)
                  none);
         assert_string_equal(said, expected);
         assert_non_null(strstr(call_log, "close\n"));
-        assert_int_equal(run("7", NULL), EXIT_FAULT); /* of one process that is no matter */
+        assert_int_equal(run("7", NULL), EXIT_FAULT); /* with one process this does not matter */
         assert_null(strstr(said, "did not answer"));
     }
     before(NULL);
@@ -358,17 +358,17 @@ static void time_is_bounded(void **state)
 {
     sockets_text = LINE("5");
     adapters[0] = (struct adapter){.lid = 5, .uid = OWN_USER, .answer = poor, .piece = 10};
-    each_look_ms = 600; /* one adapter has two seconds */
+    each_look_ms = 600; /* the limit for one adapter is 2 s */
     assert_int_equal(run(NULL, NULL), EXIT_FAULT);
     assert_string_equal(call_log,
                         "connect weft-hca-1000-5\nsend show\nwait 1400\nwait 800\nwait 200\n"
                         "close\n");
-    each_look_ms = 500; /* nothing is left after the fourth */
+    each_look_ms = 500; /* no time is left after the fourth */
     run(NULL, NULL);
     assert_string_equal(call_log,
                         "connect weft-hca-1000-5\nsend show\nwait 1500\nwait 1000\nwait 500\n"
                         "close\n");
-    sockets_text = LINE("5") LINE("6") LINE("7") LINE("8"); /* all of them ten */
+    sockets_text = LINE("5") LINE("6") LINE("7") LINE("8"); /* the limit for all adapters is 10 s */
     for (int i = 0; i < 4; i++)
         adapters[i] = (struct adapter){.lid = 5 + (unsigned)i, .uid = OWN_USER, .answer = poor};
     each_look_ms = 1500;

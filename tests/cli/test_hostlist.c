@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of hosts of `weft run`: what names and numbers it takes, and how PEs are dealt out to
- * them. */
+/* The host list of `weft run`: which names and numbers it accepts, and how PEs are distributed over
+ * hosts. */
 #include "run/hosts.h"
 
 #include <setjmp.h>
@@ -23,7 +23,7 @@ void run_say(const char *format, ...)
     va_end(arguments);
 }
 
-/* "a:2 b:0": each host and what it says. */
+/* Writes each host and its number of PEs: "a:2 b:0". */
 static void spell(const struct run_options *options, char *text)
 {
     *text = '\0';
@@ -43,8 +43,8 @@ static void forget(struct run_options *options)
 static void lists(void **state)
 {
     static const struct {
-        const char *list, *hosts; /* NULL: refused, */
-        const char *sentence;     /* with this */
+        const char *list, *hosts; /* hosts NULL: refused */
+        const char *sentence;     /* with this message */
     } rows[] = {
         {"a", "a:0", NULL},
         {"a,b:3,me@c:4096", "a:0 b:3 me@c:4096", NULL},
@@ -137,7 +137,7 @@ static void shares(void **state)
 {
     static const struct {
         const char *list;
-        int npes; /* of -n; 0: not said */
+        int npes; /* value of -n; 0: not given */
         const char *dealt;
         int all;
     } rows[] = {

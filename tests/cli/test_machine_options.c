@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the machine of topo, explain and doctor comes from, and how it is measured
- * (machine_options.c, probe.c): GPUs, links and ladders are made up. */
+/* Where topo, explain and doctor get the machine from, and how it is measured (machine_options.c,
+ * probe.c). GPUs, links and ladders are mocks. */
 #include "machine_options.h"
 
 #include <setjmp.h>
@@ -40,23 +40,23 @@ __attribute__((format(printf, 1, 2))) static void log_call(const char *format, .
         *call_log = '\0';                                                                          \
     } while (0)
 
-/* The log's beginning. */
+/* Compares the start of the log. */
 #define expect_begin(text)                                                                         \
     do {                                                                                           \
         assert_memory_equal(call_log, text, strlen(text));                                         \
         *call_log = '\0';                                                                          \
     } while (0)
 
-/* ------------------------------------------------------------------------------ what is made up */
+/* ---------------------------------------------------------------------------------------- mocks */
 
 static struct {
     bool terminal, no_driver, no_cuda, no_links, fails, no_nic;
     weft_status pair;
     struct probe_pair found;
-    int64_t grown[4]; /* what is counted, one look after the other */
+    int64_t grown[4]; /* error counts of successive readings */
     int looks;
     weft_status load, climb;
-    bool climbed[4]; /* this NIC of the assignment has been tried */
+    bool climbed[4]; /* this NIC of the assignment was tried */
 } answers;
 
 static struct probe_gpus *const made_gpus = (void *)&answers.pair;
@@ -197,7 +197,7 @@ struct machine *__wrap_machine_read_live(const struct machine_source *source)
     return machine_new("live");
 }
 
-static int assigned; /* which NIC is given: the number of the last one */
+static int assigned; /* index of the assigned NIC */
 
 void __wrap_assign_nics(const struct machine *machine, struct assignment *assignment);
 void __wrap_assign_nics(const struct machine *machine, struct assignment *assignment)
@@ -211,7 +211,7 @@ void __wrap_assign_nics(const struct machine *machine, struct assignment *assign
             assignment->list[i].nic = &machine->nics[assigned];
     }
     if (assigned + 1 < (int)machine->n_nics)
-        assigned++; /* the next time another */
+        assigned++; /* another NIC the next time */
 }
 
 void __wrap_assignment_free(struct assignment *assignment);
@@ -229,7 +229,7 @@ int __wrap_isatty(int fd)
 
 static char said[2000];
 
-/* Runs the statement and keeps what it says to standard error. */
+/* Runs the statement and keeps its output to standard error. */
 #define keep_said(statement)                                                                       \
     do {                                                                                           \
         FILE *usual_ = stderr;                                                                     \
@@ -324,7 +324,7 @@ static void the_machine_is_read(void **state)
     m = machine_options_read(&options);
     assert_int_equal(m->limits.fault_percent.value, 60);
     machine_free(m);
-    setenv("WEFT_FAULT_PERCENT", "170", 1); /* of no matter beside the option */
+    setenv("WEFT_FAULT_PERCENT", "170", 1); /* ignored because the option is given */
     m = machine_options_read(&options);
     assert_int_equal(m->limits.fault_percent.value, 60);
     machine_free(m);
@@ -399,11 +399,11 @@ static void ladders_are_climbed(void **state)
     for (int i = 0; i < 5; i++)
         text_set(m, &machine_add_nic(m)->name, nics[i]);
     answers.no_nic = true;
-    keep_said(machine_options_measure(&options, m, 0)); /* three rounds at most */
+    keep_said(machine_options_measure(&options, m, 0)); /* at most three rounds */
     expect_begin("ask CUDA\nclimb gpu5 mlx5_0\nfree the assignment\nclimb gpu5 mlx5_1\nfree the "
                  "assignment\nclimb gpu5 mlx5_2\nfree the assignment\nopen 2 GPUs");
     *call_log = '\0';
-    assigned = 0; /* those are known */
+    assigned = 0; /* their results are known */
     answers.no_nic = false;
     keep_said(machine_options_measure(&options, m, 0));
     expect_begin("ask CUDA\nclimb gpu2 mlx5_0\nfree the assignment\nclimb gpu2 mlx5_1\nfree the "
@@ -452,11 +452,11 @@ static void a_pair_is_measured_once(void **state)
     assert_int_equal(result.latency_ns, 16);
     assert_int_equal(result.errors_grown, 0);
     assert_string_equal(result.errors_where, "");
-    assert_int_equal(pair("gpu5", "gpu2", true), WEFT_OK); /* known, the other way round */
+    assert_int_equal(pair("gpu5", "gpu2", true), WEFT_OK); /* known from the other direction */
     expect_log("");
     assert_int_equal(result.write_mbps, 12);
     assert_int_equal(result.read_mbps, 14);
-    pair("gpu5", "gpu2", false); /* not so well */
+    pair("gpu5", "gpu2", false); /* a lower rate */
     expect_log("mark 0 1\npair 0 1\ngrown\n");
     pair("gpu5", "gpu2", false);
     pair("gpu5", "gpu2", true);
@@ -483,7 +483,8 @@ static void a_pair_is_measured_once(void **state)
     assert_int_equal(pair("gpu2", "gpu5", false), WEFT_ERR_SYSTEM);
     assert_string_equal(weft_last_error(), "the pair is broken");
     base_fail(WEFT_ERR_RANGE, "something else");
-    assert_int_equal(pair("gpu5", "gpu2", false), WEFT_ERR_SYSTEM); /* says it again */
+    /* returns the same failure again */
+    assert_int_equal(pair("gpu5", "gpu2", false), WEFT_ERR_SYSTEM);
     assert_string_equal(weft_last_error(), "the pair is broken");
     expect_log("");
     static const char *const none[][2] = {
@@ -536,7 +537,7 @@ static void errors_are_counted_again(void **state)
     expect_log("pair 0 1, brief\n");
     assert_int_equal(result.errors_grown, -1);
     probe_close(probe);
-    m->n_links = 0; /* nothing to count */
+    m->n_links = 0; /* no link counters */
     *call_log = '\0';
     assert_int_equal(probe_open(m, &probe), WEFT_OK);
     expect_log("open 2 GPUs: 0000:01:00.0 0000:02:00.0\n");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An agent of `weft run --hosts` (cli/run/agent.c), call by call: the launcher and the PEs are made
- * up. */
+/* An agent of `weft run --hosts` (cli/run/agent.c): the sequence of calls, with a mock launcher and
+ * mock PEs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 
-/* ---------------------------------------------------------------------- the system's answers */
+/* ------------------------------------------------------------------------- mock system calls */
 
 static struct {
     bool lost_directory, no_launcher;
@@ -82,12 +82,12 @@ int __wrap_poll(struct pollfd *watched, nfds_t n, int limit_ms)
     return system_.revents != 0;
 }
 
-/* --------------------------------------------------------------------------- a made-up agent */
+/* ------------------------------------------------------------------------------ a mock agent */
 
 static struct wire made_wires[PES_MOST];
 static struct run_agent agent;
 
-/* Of 3 PEs that are those from 10 on of the job's 15. */
+/* Three PEs, which are PEs 10 to 12 of the job's 15. */
 static struct run made_agent(void)
 {
     struct run run = made_run(3);
@@ -127,7 +127,7 @@ static void exits_are_told(void **state)
     expect_log("post to 1501: EXITED 12, 9\nrewatch 1501 in out: launcher 0\n");
     assert_true(run.retry_soon);
     agent.up.starved = false;
-    wire_answers.post = WEFT_ERR_PEER_DEAD; /* will be read */
+    wire_answers.post = WEFT_ERR_PEER_DEAD; /* the loss is noticed by the next read */
     run_agent_exited(&run, 2);
     expect_log("post to 1501: EXITED 12, 9\nrewatch 1501 in out: launcher 0\n");
     assert_true(run.retry_soon);
@@ -171,7 +171,7 @@ static void frames_are_passed_up(void **state)
     struct wire *wire = &made_wires[1];
     put_frame(wire, FRAME_PART, 8, "part", 4, -1);
     wire->last->sender = 70;
-    answers.dying[0] = 1; /* of no matter to this frame */
+    answers.dying[0] = 1; /* irrelevant to this frame */
     run_agent_serve(&run, 1);
     expect_log("read 1302\npost to 1501: RELAY 0, 11 2 8 70 0 \"part\"\n"
                "rewatch 1501 in: launcher 0\n");
@@ -223,11 +223,11 @@ static void descriptors_stay_on_the_host(void **state)
 {
     struct run run = made_agent();
     struct wire *wire = &made_wires[1];
-    put_frame(wire, FRAME_FD, 0, NULL, 0, 1450); /* to all others */
+    put_frame(wire, FRAME_FD, 0, NULL, 0, 1450); /* to all other PEs */
     run_agent_serve(&run, 1);
     expect_log("read 1302\npost to 1301: FD 11, with a descriptor\nrewatch 1301 in: socket 0\n"
                "post to 1303: FD 11, with a descriptor\nrewatch 1303 in: socket 2\nclose 1450\n");
-    int32_t to[] = {12, 11, 9, 13, 10}; /* of them but two are others of this host */
+    int32_t to[] = {12, 11, 9, 13, 10}; /* two of them are other PEs of this host */
     put_frame(wire, FRAME_FD, 0, to, sizeof to, 1450);
     run_agent_serve(&run, 1);
     expect_log("read 1302\npost to 1303: FD 11, with a descriptor\nrewatch 1303 in: socket 2\n"
@@ -398,7 +398,7 @@ static void the_connection_to_the_launcher_ends(void **state)
         struct run run = made_agent();
         wire_answers.read = rows[i].status;
         wire_answers.error = rows[i].error;
-        put_number(&agent.up, HOST_SIGNAL, SIGTERM, 12); /* still counts */
+        put_number(&agent.up, HOST_SIGNAL, SIGTERM, 12); /* is still accepted */
         run_agent_receive(&run, EPOLLIN);
         snprintf(
             expected, sizeof expected,
@@ -409,7 +409,7 @@ static void the_connection_to_the_launcher_ends(void **state)
         assert_memory_equal(call_log, expected, strlen(expected));
         *call_log = '\0';
     }
-    struct run run = made_agent(); /* what comes behind its loss does not, and it is lost once */
+    struct run run = made_agent(); /* frames after the loss are ignored, and it is lost once */
     wire_answers.read = WEFT_ERR_BOOT;
     wire_answers.post = WEFT_ERR_NO_MEMORY;
     put_frame(&agent.up, HOST_GO, 0, NULL, 0, -1);
@@ -420,7 +420,7 @@ static void the_connection_to_the_launcher_ends(void **state)
     wire_frame_free(wire_take(&agent.up));
 }
 
-/* ------------------------------------------------------------------------------------ all of it */
+/* ------------------------------------------------------------------------------ the whole agent */
 
 static struct run whole_agent(void)
 {
@@ -438,7 +438,7 @@ static struct run whole_agent(void)
     agent.address_count = 1;
     run.pes = __real_calloc(3, sizeof *run.pes);
     run.options.command = __real_calloc(2, sizeof *run.options.command);
-    blocks = 3; /* that the agent frees */
+    blocks = 3; /* freed by the agent */
     run.relay_stdin = true;
     return run;
 }

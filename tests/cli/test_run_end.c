@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a job of `weft run` ends (cli/run/end.c), call by call, with a clock and processes that are
- * made up. */
+/* How a job of `weft run` ends (cli/run/end.c): the sequence of calls, with a mock clock and mock
+ * processes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,10 +19,10 @@
 
 static const char another_dies[] = "PE 0 says so";
 
-/* ---------------------------------------------------------------------- the system's answers */
+/* ------------------------------------------------------------------------- mock system calls */
 
-static siginfo_t endings[PES_MOST]; /* si_pid 0: lives */
-static int kills_find;              /* kill(, 0) finds the group so often */
+static siginfo_t endings[PES_MOST]; /* si_pid 0: alive */
+static int kills_find;              /* kill(, 0) finds the group this often */
 static int waits_interrupted, waits_errno = EINTR;
 
 int __wrap_kill(pid_t pid, int number);
@@ -86,7 +86,7 @@ static void expect_end(const struct run *run, enum run_phase phase, int result, 
     assert_int_equal(run->culprit, culprit);
 }
 
-/* ----------------------------------------------------------------------------- beginning it */
+/* ------------------------------------------------------------------------- start of the end */
 
 static void the_end_begins(void **state)
 {
@@ -130,7 +130,7 @@ static void a_reason_is_said_once(void **state)
     run.alive = 1;
     run.postponed.until_ns = 1;
     run_end(&run, -1, WEFT_ERR_JOB, 0, "all is well");
-    expect_log(""); /* the first one counts */
+    expect_log(""); /* the first reason counts */
     run.postponed.until_ns = 0;
     run_end(&run, 0, WEFT_ERR_JOB, 0, "all is well");
     expect_log("tell PE 0 the end\n");
@@ -144,7 +144,7 @@ static void who_is_dying(void **state)
     answers.dying[0] = 777;
     assert_true(run_another_is_dying(&run, 0));
     assert_false(run_another_is_dying(&run, 2));
-    run.pes[2].joined = false; /* then it is the process itself */
+    run.pes[2].joined = false; /* then only the started process counts */
     assert_false(run_another_is_dying(&run, 0));
     answers.dying[0] = 503;
     assert_true(run_another_is_dying(&run, 0));
@@ -159,7 +159,7 @@ static void who_is_dying(void **state)
     assert_true(run_another_is_dying(&run, 1));
     assert_false(run_another_is_dying(&run, 0));
     run = made_run(1);
-    answers.dying[0] = 502; /* none of the job's */
+    answers.dying[0] = 502; /* not a process of the job */
     assert_false(run_another_is_dying(&run, 0));
 }
 
@@ -167,7 +167,7 @@ static void a_failure_waits_for_who_is_dying(void **state)
 {
     struct run run = made_run(3);
     answers.dying[0] = 502;
-    run_end(&run, -1, WEFT_ERR_TIMEOUT, 124, "late"); /* not of a PE: does not wait */
+    run_end(&run, -1, WEFT_ERR_TIMEOUT, 124, "late"); /* not a failure of a PE: no delay */
     expect_log("say \"late; ending the job\"\ntell PE 0 the end\ntell PE 1 the end\n"
                "tell PE 2 the end\n");
 
@@ -187,7 +187,7 @@ static void a_failure_waits_for_who_is_dying(void **state)
     assert_string_equal(run.postponed.sentence, "first");
     assert_int_equal(run_end_due_ns(&run, 1000), 5001000);
 
-    /* The one that was dying has ended by a signal: that is the reason. */
+    /* The dying PE was killed by a signal: that is the reason. */
     exit_with(&run, 1, DUMPED);
     run_judge_exits(&run);
     expect_log("say \"PE 1 was killed by signal 11 (Segmentation fault), core dumped; ending the "
@@ -196,7 +196,7 @@ static void a_failure_waits_for_who_is_dying(void **state)
     expect_end(&run, RUN_NOTIFIED, 139, -1);
     assert_false(run.pes[1].to_judge);
 
-    /* One that has exited by itself waits, too. */
+    /* The failure of a PE that exited by itself is delayed too. */
     run = made_run(2);
     answers.dying[0] = 502;
     exit_with(&run, 0, EXIT_3);
@@ -214,7 +214,7 @@ static void who_was_killed_does_not_wait(void **state)
     expect_end(&run, RUN_NOTIFIED, 137, -1);
     run = made_run(3);
     answers.dying[0] = 503;
-    run.pes[1].wait_status = KILLED; /* of no meaning before it has exited */
+    run.pes[1].wait_status = KILLED; /* ignored before it has exited */
     run_end(&run, 1, WEFT_ERR_PEER_DEAD, 137, "killed");
     expect_end(&run, RUN_WORKING, -1, -1);
     *call_log = '\0';
@@ -252,7 +252,7 @@ static void what_was_postponed_is_settled(void **state)
     answers.now_ns = 12000 * MS - 1;
     run_end_postponed(&run, false);
     expect_log("");
-    answers.now_ns = 12000 * MS; /* too long */
+    answers.now_ns = 12000 * MS; /* the delay is over */
     run_end_postponed(&run, false);
     expect_log("say \"x; ending the job\"\ntell PE 0 the end\ntell PE 1 the end\n");
     assert_int_equal(run.postponed.until_ns, 0);
@@ -262,7 +262,7 @@ static void what_was_postponed_is_settled(void **state)
     run = made_run(2);
     answers.dying[0] = 501;
     run_end(&run, 1, WEFT_ERR_JOB, 4, "x");
-    answers.dying[0] = 0; /* it did not die in the end */
+    answers.dying[0] = 0; /* it did not die */
     run.alive = 1;
     run_end_by_time(&run, 8);
     expect_log("say \"x; ending the job\"\ntell PE 0 the end\ntell PE 1 the end\n");
@@ -298,7 +298,7 @@ static void what_was_postponed_is_settled(void **state)
     run_end(&run, 1, WEFT_ERR_JOB, -1, "x");
     run.pes[1].wait_status = EXIT_3;
     run_end_postponed(&run, true);
-    expect_end(&run, RUN_NOTIFIED, -1, 1); /* it lives */
+    expect_end(&run, RUN_NOTIFIED, -1, 1); /* the PE is alive */
 
     run = made_run(2);
     answers.dying[0] = 501;
@@ -310,7 +310,7 @@ static void what_was_postponed_is_settled(void **state)
     assert_int_equal(run.postponed.until_ns, 12000 * MS);
 }
 
-/* --------------------------------------------------------------------------------- by time */
+/* -------------------------------------------------------------------------------- timeouts */
 
 static void a_closed_connection_ends_the_job(void **state)
 {
@@ -324,7 +324,7 @@ static void a_closed_connection_ends_the_job(void **state)
         struct run run = made_run(3);
         run.hosts = hosts ? &host : NULL;
         run.pes[1].cut_off_ns = 50;
-        run_end_by_time(&run, 50 + limit); /* nobody has set some_cut_off */
+        run_end_by_time(&run, 50 + limit); /* some_cut_off is not set */
         expect_log("");
         run.some_cut_off = true;
         run_end_by_time(&run, 49 + limit);
@@ -435,7 +435,7 @@ static void a_limit_of_time(void **state)
     run.options.timeout_ns = 50;
     run_end_by_time(&run, 149);
     expect_log("");
-    answers.dying[0] = 502; /* no reason to wait */
+    answers.dying[0] = 502; /* does not delay a timeout */
     run.started = 2;
     run.pes[1].joined = false;
     run_end_by_time(&run, 150);
@@ -455,7 +455,7 @@ static void judge_one(int wait_status, bool joined, int jobs, int others_jobs, i
     run.pes[1].jobs = jobs;
     run.pes[0].jobs = others_jobs;
     run.pes[0].joined = false;
-    run.pes[2].jobs = 9; /* none of the job's */
+    run.pes[2].jobs = 9; /* not a PE of the job */
     run.pes[2].to_judge = true;
     exit_with(&run, 1, wait_status);
     run.alive = alive;
@@ -533,7 +533,7 @@ static void the_killed_are_judged_first(void **state)
     assert_false(run.pes[0].to_judge);
 
     run = made_run(3);
-    run.pes[0].joined = false; /* its exit would be said at once */
+    run.pes[0].joined = false; /* its exit alone would be reported at once */
     exit_with(&run, 0, EXIT_3);
     exit_with(&run, 2, KILLED);
     run_judge_exits(&run);
@@ -556,7 +556,7 @@ static void the_culprits_status_counts(void **state)
     run.pes[1].to_judge = true;
     run.pes[1].wait_status = EXIT_3;
     run_judge_exits(&run);
-    expect_end(&run, RUN_NOTIFIED, 6, 1); /* once */
+    expect_end(&run, RUN_NOTIFIED, 6, 1); /* only the first status counts */
     expect_log("");
 
     run = made_run(1);
@@ -567,17 +567,17 @@ static void the_culprits_status_counts(void **state)
     expect_end(&run, RUN_UNJOINED_TERMINATED, 1, 0);
     run = made_run(1);
     run_end(&run, 0, WEFT_ERR_JOB, -1, "x");
-    run.phase = RUN_TERMINATED; /* by us */
+    run.phase = RUN_TERMINATED; /* the launcher killed it */
     exit_with(&run, 0, KILLED);
     run_judge_exits(&run);
     expect_end(&run, RUN_TERMINATED, -1, 0);
     *call_log = '\0';
-    run.end_requested_by = SIGKILL; /* the end has begun already */
+    run.end_requested_by = SIGKILL; /* the end has already begun */
     run.pes[0].to_judge = true;
     run_judge_exits(&run);
     expect_log("");
 
-    run = made_run(1); /* what is there stays */
+    run = made_run(1); /* an existing result stays */
     run.result = 0;
     run.culprit = 0;
     run.phase = RUN_NOTIFIED;
@@ -593,7 +593,7 @@ static void the_culprits_status_counts(void **state)
     *call_log = '\0';
 }
 
-/* ---------------------------------------------------------------------------- exits are seen */
+/* ------------------------------------------------------------------------- exits are noticed */
 
 static void exits_are_seen_without_reaping(void **state)
 {
@@ -697,7 +697,7 @@ static void a_daemon_is_followed(void **state)
     run.pes[0].jobs = 0;
     endings[0].si_code = CLD_EXITED;
     answers.detached = 700;
-    answers.watch_fails_in = 0; /* cannot be watched: it counts as ended */
+    answers.watch_fails_in = 0; /* it cannot be watched: it counts as exited */
     run_find_exits(&run);
     assert_true(run.pes[0].exited);
     memset(endings, 0, sizeof endings);
@@ -712,7 +712,7 @@ static void the_user_asks_twice(void **state)
     expect_log("kill -601 2\nkill -602 2\n");
     assert_int_equal(run.end_requested_by, SIGINT);
     expect_end(&run, RUN_WORKING, -1, -1);
-    answers.dying[0] = 501; /* no reason to wait */
+    answers.dying[0] = 501; /* does not delay a request of the user */
     run_request_end(&run, SIGTERM);
     expect_log("say \"received a second request to end (Terminated); ending the job\"\n"
                "tell PE 0 the end\ntell PE 1 the end\nkill -601 15\nkill -602 15\n");
@@ -755,7 +755,7 @@ static void what_is_left_is_ended(void **state)
     assert_int_equal(run.pes[0].pid, 0);
     assert_int_equal(run.pes[1].pid, 0);
 
-    run = made_run(1); /* no longer than the grace */
+    run = made_run(1); /* at most the grace period */
     run.options.grace_ns = 4 * MS;
     waits_interrupted = 1;
     waits_errno = ECHILD;

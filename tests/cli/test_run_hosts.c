@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The launcher's side of `weft run --hosts` (cli/run/hosts.c), call by call: remote shells, sockets
- * and agents are made up. */
+/* The launcher's side of `weft run --hosts` (cli/run/hosts.c): the sequence of calls, with mock
+ * remote shells, sockets and agents. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,24 +20,24 @@
 
 #define MS UINT64_C(1000000)
 
-/* ---------------------------------------------------------------------- the system's answers */
+/* ------------------------------------------------------------------------- mock system calls */
 
 static struct {
-    int ready[4];    /* descriptors that poll() finds ready; 0 behind the last */
-    int polls_left;  /* so many more calls of poll() find nothing ready */
-    int ended[4];    /* pids that waitpid() finds ended; 0 behind the last */
-    int status;      /* how */
-    int interrupted; /* so many calls of waitpid() are */
+    int ready[4];    /* descriptors that poll() reports ready; 0 ends the list */
+    int polls_left;  /* this many more calls of poll() report nothing */
+    int ended[4];    /* pids that waitpid() reports as ended; 0 ends the list */
+    int status;      /* their wait status */
+    int interrupted; /* this many calls of waitpid() fail with EINTR */
     int pipe;        /* next descriptor of a pipe */
     int pipe_errno, pipe_fails_in;
     int fork_result, dup_fails_in;
-    ssize_t written; /* what write() returns; -2: all */
-    int pipe_size;   /* what F_SETPIPE_SZ returns */
+    ssize_t written; /* result of write(); -2: all */
+    int pipe_size;   /* result of F_SETPIPE_SZ */
     bool no_crypto, no_words, no_setup;
-    ssize_t random; /* what getrandom() returns; -2: all */
+    ssize_t random; /* result of getrandom(); -2: all */
     int listening;  /* descriptor, or -1 */
     weft_status accept;
-    int came; /* member that has come although accepting takes too long */
+    int came; /* member that has connected although accept times out */
     size_t setup_bytes;
 } system_;
 
@@ -214,7 +214,7 @@ void __wrap_explicit_bzero(void *block, size_t bytes)
     memset(block, 0, bytes);
 }
 
-/* ------------------------------------------------------------------------- of other rooms */
+/* -------------------------------------------------------------------------- other modules */
 
 weft_status __wrap_crypto_load(const struct crypto_driver **crypto);
 weft_status __wrap_crypto_load(const struct crypto_driver **crypto)
@@ -239,7 +239,7 @@ int __wrap_listen_addresses(struct rendezvous_address *addresses, int most, int 
     return 3;
 }
 
-/* Of the last host. */
+/* Allocated for the last host. */
 static struct {
     char **words, *text, *setup;
 } reached;
@@ -314,14 +314,14 @@ void __wrap_hub_handle(struct hub *hub, int member, struct wire_frame *frame)
     wire_frame_free(frame);
 }
 
-/* --------------------------------------------------------------------------- made-up hosts */
+/* ------------------------------------------------------------------------------ mock hosts */
 
-static struct run_host made_hosts[4]; /* one more than there are */
+static struct run_host made_hosts[4]; /* one more than the job has */
 static struct wire made_wires[5];
 
-/* Hosts a, b and c with 2, 1 and 3 PEs, whose shells have the pids 801, ... and descriptors 1701,
- * ...; the wires to their agents are 1501, ... and their standard inputs 1801, ... Behind them
- * another, of none. */
+/* Hosts a, b and c with 2, 1 and 3 PEs. Their shells have the pids 801, ... and descriptors 1701,
+ * ...; the wires to their agents are 1501, ... and their standard inputs 1801, ... A fourth host
+ * belongs to no job. */
 static struct run made_job(void)
 {
     static const char *const labels[] = {"a", "b", "c", "d"};
@@ -363,7 +363,7 @@ static struct run made_job(void)
     return run;
 }
 
-/* Nothing but what the job holds has been allocated. */
+/* Frees the job and checks that no other block is allocated. */
 static void forget(struct run *run)
 {
     for (int i = 0; i < 4; i++) {
@@ -376,7 +376,7 @@ static void forget(struct run *run)
     *call_log = '\0';
 }
 
-/* ------------------------------------------------------------------------------- who is where */
+/* ------------------------------------------------------------------------------ PEs and hosts */
 
 static void hosts_of_pes(void **state)
 {
@@ -467,14 +467,14 @@ static void output_comes_by_pipes(void **state)
 
 static void set_port(const char *port)
 {
-    int before = blocks; /* the configuration's own stay */
+    int before = blocks; /* the configuration's own blocks */
     setenv("WEFT_BOOT_PORT", port, 1);
     config_reset();
     config_int(CONFIG_BOOT_PORT);
     blocks = before;
 }
 
-/* What run_hosts_connect() says last when it fails. */
+/* Checks that run_hosts_connect() fails and that its last message is `said`. */
 static void connect_fails(struct run *run, const char *said)
 {
     char expected[400];
@@ -539,7 +539,7 @@ static void what_can_fail_before_the_fork(void **state)
         assert_null(strstr(call_log, "fork"));
         forget(&run);
     }
-    for (int pipe = 1; pipe < 3; pipe++) { /* those of its output */
+    for (int pipe = 1; pipe < 3; pipe++) { /* the pipes of its output */
         run = unconnected(1);
         run.options.prefix = true;
         system_.pipe_fails_in = pipe;
@@ -594,7 +594,7 @@ static void what_a_pipe_takes(void **state)
 
     run = unconnected(1);
     system_.setup_bytes = 65537;
-    assert_true(run_hosts_connect(&run)); /* 0 bytes: as good */
+    assert_true(run_hosts_connect(&run)); /* write() returns 0 bytes: accepted */
     assert_non_null(strstr(call_log, "pipe 1402 of 65537 bytes\n"));
     forget(&run);
 
@@ -649,7 +649,7 @@ static void become(struct run *run, const char *expected)
     }
     fclose(stderr);
     stderr = usual;
-    free(reached.words); /* of the process that would be the shell now */
+    free(reached.words); /* allocated in the child process */
     free(reached.text);
     free(reached.setup);
     const char *forked = strstr(call_log, "fork\n");
@@ -692,7 +692,7 @@ static void not_all_agents_come(void **state)
     assert_null(strstr(call_log, "poll"));
     forget(&run);
 
-    run = unconnected(2); /* agents that say why */
+    run = unconnected(2); /* agents that report an error */
     system_.accept = WEFT_ERR_TIMEOUT;
     system_.polls_left = 3;
     system_.ready[0] = 1201;
@@ -704,7 +704,7 @@ static void not_all_agents_come(void **state)
     assert_null(strstr(call_log, "read stream"));
     forget(&run);
 
-    run = unconnected(2); /* one has come, the other's shell has ended */
+    run = unconnected(2); /* one agent has connected, the other's shell has exited */
     system_.accept = WEFT_ERR_TIMEOUT;
     system_.came = 1;
     system_.ready[0] = 1202;
@@ -714,7 +714,7 @@ static void not_all_agents_come(void **state)
     assert_null(strstr(call_log, "poll 1201"));
     forget(&run);
 
-    run = unconnected(1); /* not for ever */
+    run = unconnected(1); /* the wait is limited */
     system_.accept = WEFT_ERR_TIMEOUT;
     connect_fails(&run, "not all have come");
     int sleeps = 0;
@@ -723,7 +723,7 @@ static void not_all_agents_come(void **state)
     assert_int_equal(sleeps, 30);
     forget(&run);
 
-    run = unconnected(1); /* one that cannot be watched */
+    run = unconnected(1); /* a shell that cannot be watched */
     answers.watch_fails_in = 0;
     assert_false(run_hosts_connect(&run));
     forget(&run);
@@ -821,7 +821,7 @@ static void signals_go_to_the_host_of_the_pe(void **state)
 static void sending_fails(void **state)
 {
     struct run run = made_job();
-    wire_answers.post = WEFT_ERR_PEER_DEAD; /* will be read */
+    wire_answers.post = WEFT_ERR_PEER_DEAD; /* the loss is noticed by the next read */
     run_hosts_signal(&run, 2, SIGTERM);
     expect_log("post to 1502: SIGNAL 15, 2\nrewatch 1502 in: host 1\n");
     wire_answers.post = WEFT_ERR_NO_MEMORY;
@@ -845,7 +845,7 @@ static void frames_are_relayed(void **state)
     struct run run = made_job();
     run_hosts_relay(&run, 4, FRAME_MISSING, 12, "why", 3);
     expect_log("post to 1503: RELAY 0, 4 9 12 0 0 \"why\"\nrewatch 1503 in: host 2\n");
-    run_hosts_relay(&run, 1, FRAME_ALL, 12, "all", 3); /* with that of PE 0 */
+    run_hosts_relay(&run, 1, FRAME_ALL, 12, "all", 3); /* sent once to the host, with PE 0's */
     expect_log("");
     run_hosts_relay(&run, 3, FRAME_ALL, 12, NULL, 0);
     expect_log("post to 1503: RELAY 0, -1 7 12 0 0\nrewatch 1503 in: host 2\n");
@@ -888,11 +888,11 @@ static void agents_report(void **state)
     assert_int_equal(run.pes[5].pid, 93);
     *call_log = '\0';
 
-    /* exits: of its own PEs only, whole, and once */
+    /* Exits count for the host's own PEs, in whole frames, and once. */
     put_number(c, HOST_EXITED, 2, 5);
     put_number(c, HOST_EXITED, 6, 5);
     put_frame(c, HOST_EXITED, 3, "abcde", 5, -1);
-    put_number(c, HOST_RELAY, 3, 5); /* no frame of a PE, and no exit */
+    put_number(c, HOST_RELAY, 3, 5); /* no frame of a PE inside, and no exit */
     run_hosts_serve(&run, 2, EPOLLIN);
     assert_int_equal(run.alive, 6);
     put_number(c, HOST_EXITED, 3, 5 << 8);
@@ -909,7 +909,7 @@ static void agents_report(void **state)
     assert_int_equal(run.pes[3].wait_status, 5 << 8);
     assert_false(run.pes[3].to_judge);
 
-    /* closed connections */
+    /* Closed connections. */
     put_frame(c, HOST_LOST, 2, NULL, 0, -1);
     run.pes[4].joined = false;
     put_frame(c, HOST_LOST, 4, NULL, 0, -1);
@@ -932,7 +932,7 @@ static void agents_report(void **state)
     run_hosts_serve(&run, 2, EPOLLIN);
     expect_log("read 1503\njudge exits\n");
     assert_true(made_hosts[2].done);
-    wire_answers.read = WEFT_ERR_PEER_DEAD; /* now it may go */
+    wire_answers.read = WEFT_ERR_PEER_DEAD; /* the wire may be closed now */
     run_hosts_serve(&run, 2, EPOLLIN);
     expect_log("read 1503\njudge exits\nunwatch 1503\nclose the wire of 1503\n");
     run_hosts_serve(&run, 2, EPOLLIN);
@@ -952,7 +952,7 @@ static void agents_pass_on_what_pes_say(void **state)
     put_frame(c, HOST_RELAY, 0, &frame, sizeof frame.relay + 3, -1);
     frame.relay.pe = 3;
     put_frame(c, HOST_RELAY, 0, &frame, sizeof frame.relay, -1);
-    frame.relay.pe = 2; /* of another host */
+    frame.relay.pe = 2; /* PE of another host */
     put_frame(c, HOST_RELAY, 0, &frame, sizeof frame.relay, -1);
     frame.relay.pe = 6;
     put_frame(c, HOST_RELAY, 0, &frame, sizeof frame.relay, -1);
@@ -1036,7 +1036,7 @@ static void agents_are_lost(void **state)
         expect_log(expected);
         forget(&run);
     }
-    for (int i = 0; i < 2; i++) { /* nothing is left there; the job ends already */
+    for (int i = 0; i < 2; i++) { /* no PE runs there; the job is already ending */
         run = made_job();
         run.pes[2].exited = i == 0;
         run.phase = i == 0 ? RUN_WORKING : RUN_NOTIFIED;
@@ -1084,7 +1084,7 @@ static void a_shell_ends(void **state)
         expect_log("");
         forget(&run);
     }
-    struct run run = made_job(); /* its last words are heard */
+    struct run run = made_job(); /* its last frames are read */
     put_frame(&made_wires[2], HOST_DONE, 0, NULL, 0, -1);
     system_.ended[0] = 802;
     run_hosts_exited(&run, 1);
@@ -1111,7 +1111,7 @@ static void agents_are_told_to_go(void **state)
     made_hosts[0].pid = 0;
     assert_true(run_hosts_wait(&run));
     made_hosts[2].pid = 0;
-    assert_false(run_hosts_wait(&run)); /* the one that is lost is not waited for */
+    assert_false(run_hosts_wait(&run)); /* the launcher does not wait for a lost host */
     made_hosts[2].pid = 1;
     made_hosts[2].done = true;
     assert_true(run_hosts_wait(&run));

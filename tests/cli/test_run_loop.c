@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop of `weft run` (run.c): what it waits for and how long, who is called for what, and what
- * is made ready and cleared away around it. */
+/* The loop of `weft run` (run.c): what it waits for and how long, which functions it calls for each
+ * event, and what it prepares and cleans up. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,22 +20,22 @@
 
 #define MS UINT64_C(1000000)
 
-/* ---------------------------------------------------------------------- the system's answers */
+/* ------------------------------------------------------------------------- mock system calls */
 
 static struct {
     struct epoll_event events[4]; /* of the first wait */
-    int n_events, waits;          /* so many waits until all PEs have ended */
-    int wait_errno;               /* not 0: epoll_wait() fails so */
-    int signals[4];               /* that are read; 0 behind the last */
-    const char *fails;            /* the call of this name fails so: */
+    int n_events, waits;          /* waits until all PEs have ended */
+    int wait_errno;               /* not 0: epoll_wait() fails with it */
+    int signals[4];               /* to be read; 0 ends the list */
+    const char *fails;            /* the call of this name fails with */
     int error;
-    uint64_t due_ns;   /* of run_end_due_ns() */
-    bool hosts_linger; /* run_hosts_wait() says so once */
+    uint64_t due_ns;   /* result of run_end_due_ns() */
+    bool hosts_linger; /* run_hosts_wait() returns true once */
     bool closed[3];    /* standard streams */
     bool bad_open;
     int options_npes, hosts;
     bool agent, no_options, terminal, not_dealt, not_connected, no_start;
-    int result; /* that starting the PEs leaves; 0: none */
+    int result; /* result set when PEs start; 0: none */
     bool no_setup;
 } system_;
 
@@ -201,7 +201,7 @@ weft_status __wrap_config_check(void)
     return fails("config_check") ? base_fail(WEFT_ERR_ARGUMENT, "WEFT_X is unknown") : WEFT_OK;
 }
 
-/* -------------------------------------------------------------------------- of the other files */
+/* ----------------------------------------------------------------------------- the other files */
 
 static char *command[] = {"program", NULL};
 
@@ -416,7 +416,7 @@ static struct run made_loop(void)
     return run;
 }
 
-/* ------------------------------------------------------------------------------------ saying */
+/* ---------------------------------------------------------------------------------- messages */
 
 static void what_is_said(void **state)
 {
@@ -438,7 +438,7 @@ static void what_is_said(void **state)
     run_say_as("weft run");
 }
 
-/* -------------------------------------------------------------------------- what is waited for */
+/* -------------------------------------------------------------------------------------- events */
 
 static void events_are_watched(void **state)
 {
@@ -491,7 +491,7 @@ static void events_are_handled(void **state)
     }
     event_comes(RUN_EVENT_SIGNAL, SIGTSTP, EPOLLIN, "signal all 20\nkill myself 19\n");
     event_comes(RUN_EVENT_SIGNAL, SIGCONT, EPOLLIN, "signal all 18\n");
-    struct run run = made_loop(); /* several of each */
+    struct run run = made_loop(); /* several events of each kind */
     system_.events[0] = (struct epoll_event){EPOLLIN, {.u64 = (uint64_t)RUN_EVENT_SIGNAL << 32}};
     system_.events[1] = (struct epoll_event){EPOLLIN, {.u64 = (uint64_t)RUN_EVENT_EXIT << 32}};
     system_.n_events = 2;
@@ -540,7 +540,7 @@ static void it_waits_as_long_as_it_may(void **state)
     run.retry_soon = true;
     expect_wait(&run, 1);
     run.retry_soon = true;
-    system_.due_ns = 7000 * MS + 5; /* nearer */
+    system_.due_ns = 7000 * MS + 5; /* earlier */
     expect_wait(&run, 1);
     run.retry_soon = true;
     system_.due_ns = 7000 * MS;
@@ -627,7 +627,7 @@ static void the_exit_status(void **state)
     }
 }
 
-/* ----------------------------------------------------------------------------------- preparing */
+/* --------------------------------------------------------------------------------- preparation */
 
 static void all_is_prepared(void **state)
 {
@@ -744,7 +744,7 @@ static void a_job_of_this_machine(void **state)
     expect_command(0, "options 1 weft run\nfind program\nfcntl 1750 exec\n" PREPARED(
                           "start program of 3 at 7000 ms\n") LOOPED);
     static const char *const hidden[] = {"2", "-1", "3"};
-    for (int i = 0; i < 3; i++) { /* only what is no standard stream is closed */
+    for (int i = 0; i < 3; i++) { /* only descriptors other than standard streams are closed */
         setenv("WEFT_BOOT_SOCKET", hidden[i], 1);
         config_reset();
         config_int(CONFIG_BOOT_SOCKET);
@@ -828,7 +828,7 @@ static void one_host_of_a_job(void **state)
     system_.agent = true;
     char *arguments[] = {"weft run", NULL};
     made_run(1);
-    setenv("WEFT_BOOT_PORT", "4000", 1); /* as if the setup had brought it: it counts */
+    setenv("WEFT_BOOT_PORT", "4000", 1); /* as if set by the setup: it takes precedence */
     config_reset();
     assert_int_equal(config_int(CONFIG_BOOT_PORT), 4000);
     setenv("WEFT_BOOT_PORT", "4001", 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What `weft run` does when PEs join, leave, fail and close their connection (cli/run/server.c):
- * call by call, without sockets. */
+ * the sequence of calls, without sockets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -81,7 +81,7 @@ static void closed(struct run *run)
 
 static const struct hub_events *events_of(struct run *run)
 {
-    run->hub.owner = run; /* the made-up job has been copied */
+    run->hub.owner = run; /* the mock job was copied */
     return run->hub.events;
 }
 
@@ -100,7 +100,7 @@ static void the_hub_opens_and_closes(void **state)
     answers.fails = true;
     assert_false(run_open_hub(&run));
     expect_log("hub of 3\n");
-    run_close_hub(&run); /* there is none */
+    run_close_hub(&run); /* no hub is open */
     expect_log("free the hub\n");
 }
 
@@ -126,7 +126,7 @@ static void joining(void **state)
     assert_int_equal(run.pes[1].jobs, 1);
     assert_int_equal(run.pes[1].program, 502);
     run.pes[2].program_gone = true;
-    events->joined(&run, 2, 777); /* not our child: it is watched */
+    events->joined(&run, 2, 777); /* not a child of the launcher: it is watched */
     expect_log("pidfd of 777\nwatch 1201 in: program 2\n");
     assert_int_equal(run.pes[2].program_pidfd, 1201);
     assert_false(run.pes[2].program_gone);
@@ -153,7 +153,7 @@ static void joining(void **state)
     assert_false(run.pes[2].program_gone);
     assert_false(run.pes[1].program_gone);
 
-    struct run_host host = {.count = 3}; /* then its agent watches */
+    struct run_host host = {.count = 3}; /* on other hosts the agent watches it */
     run.hosts = &host;
     events->joined(&run, 1, 777);
     expect_log("");
@@ -175,14 +175,14 @@ static void joining_what_others_have_left(void **state)
     run.first = 10;
     run.pes[2].exited = true;
     run.pes[2].jobs = 1;
-    run.pes[3].exited = true; /* none of the job's */
+    run.pes[3].exited = true; /* not a PE of the job */
     run.pes[3].jobs = 0;
     events->joined(&run, 1, 502);
     expect_log("");
     events->joined(&run, 1, 502);
     expect_log("end for PE 2, WEFT_ERR_PEER_DEAD, result 1: \"PE 12 ended before it joined the "
                "job that other PEs wait for\"\n");
-    run.pes[0].exited = true; /* the first one counts */
+    run.pes[0].exited = true; /* the first PE counts */
     events->joined(&run, 1, 502);
     expect_log("end for PE 0, WEFT_ERR_PEER_DEAD, result 1: \"PE 10 ended before it joined the "
                "job that other PEs wait for\"\n");
@@ -249,7 +249,7 @@ static void closing_its_connection(void **state)
     expect_log("unwatch 1303\nclose the wire of 1303\n");
     assert_int_equal(run.pes[2].cut_off_ns, 7 * RUN_SECOND_NS);
     assert_true(run.some_cut_off);
-    events->lost(&run, 1); /* what is known stays */
+    events->lost(&run, 1); /* an earlier time is kept */
     expect_log("");
     assert_true(run.some_cut_off);
     closed(&run);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the agents of `weft run --hosts` are told (cli/run/setup.c) and by which words they are
- * started (cli/run/reach.c). */
+/* The setup that agents of `weft run --hosts` receive (cli/run/setup.c) and the command that starts
+ * them (cli/run/reach.c). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +33,7 @@ ssize_t __wrap_read(int fd, void *data, size_t bytes)
         return -1;
     size_t n = read_bytes - read_at < bytes ? read_bytes - read_at : bytes;
     if (n > 100)
-        n = 100; /* not all at once */
+        n = 100; /* reads are partial */
     memcpy(data, read_from + read_at, n);
     read_at += n;
     return (ssize_t)n;
@@ -106,7 +106,7 @@ static void make_addresses(void)
     addresses[1].bytes = sizeof(struct sockaddr_in6);
 }
 
-/* Zeros become line ends. */
+/* Compares with zeros written as line ends. */
 static void expect_setup(const struct run *run, int index, const char *expected)
 {
     size_t bytes = 0;
@@ -161,18 +161,18 @@ static void the_setup_is_written(void **state)
 
 static struct run_options options;
 static struct run_agent agent;
-static void *kept[100]; /* what was read, which else stays as long as the process */
+static void *kept[100]; /* blocks of the setup, which a real process keeps until it ends */
 static int n_kept;
 
 static int free_kept(void **state)
 {
-    unsetenv("WEFT_TEST_OF_SETUP"); /* which points there */
+    unsetenv("WEFT_TEST_OF_SETUP"); /* it points into those blocks */
     while (n_kept)
         __real_free(kept[--n_kept]);
     return 0;
 }
 
-/* The lines become strings; the version of this weft stands in front, unless "!" does. */
+/* The lines become strings, preceded by the version of this weft unless they begin with "!". */
 static bool read_setup(const char *head, const char *lines)
 {
     char body[4000];
@@ -217,7 +217,7 @@ static void the_setup_is_read(void **state)
     made_run(1);
     assert_true(read_setup("weft agent 1 %zu\n", GOOD));
     expect_log("");
-    assert_int_equal(read_at, read_bytes - 4); /* what follows is of PE 0 */
+    assert_int_equal(read_at, read_bytes - 4); /* the rest is input for PE 0 */
     assert_string_equal(agent.secret, "very secret");
     assert_string_equal(agent.job, "77aa");
     assert_string_equal(agent.host, "b");
@@ -265,7 +265,7 @@ static void what_is_read_is_checked(void **state)
              "say \"the launcher uses another protocol than this weft, although both are %s\"\n",
              weft_version());
     expect_log(expected);
-    assert_string_equal(agent.host, "b"); /* known before anything is said */
+    assert_string_equal(agent.host, "b"); /* known before the first message */
     for (int i = 0; i < 2; i++) {
         assert_false(read_setup("weft agent 1 %zu\n", i ? "!version=9.9\nhost=c\n" : "!host=c\n"));
         snprintf(
@@ -326,7 +326,7 @@ static void a_setup_must_be_whole(void **state)
         forget();
         memory_fails_in = -1;
     }
-    /* an address is no longer than there is room for */
+    /* A longer address is cut to the buffer. */
     char lines[1000];
     snprintf(lines, sizeof lines, "%saddress=%0*d\n", rows[0].lines, 300, 7);
     assert_true(read_setup("weft agent 1 %zu\n", lines));
@@ -334,7 +334,7 @@ static void a_setup_must_be_whole(void **state)
     forget();
 }
 
-/* ---------------------------------------------------------------------------------- reaching */
+/* ---------------------------------------------------------------------------- reaching hosts */
 
 static void expect_words(const char *host, const char *rsh, const char *weft, const char *expected)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How `weft run` starts PEs (cli/run/start.c): which file, which CPUs, which descriptors and
- * variables, call by call. The child that clone() makes runs here, up to where it would become the
- * program. */
+/* How `weft run` starts PEs (cli/run/start.c): which file, CPUs, descriptors and variables, as a
+ * sequence of calls. The child of clone() runs in this process, up to execve(). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,23 +24,23 @@
 
 extern char **environ;
 
-/* ---------------------------------------------------------------------- the system's answers */
+/* ------------------------------------------------------------------------- mock system calls */
 
 static struct {
     const char *fails; /* the call of this name fails, */
-    int fails_in;      /* after so many */
-    int error;         /* so */
-    int next;          /* descriptor */
-    int cpus;    /* those allowed, two of a core: 0 and 4, 1 and 5, ... up to 4 cores; 0: none */
-    bool single; /* each CPU is a core of its own */
+    int fails_in;      /* after this many calls, */
+    int error;         /* with this errno */
+    int next;          /* next descriptor */
+    int cpus;    /* allowed CPUs, two per core: 0 and 4, 1 and 5, ... up to 4 cores; 0: none */
+    bool single; /* each CPU is its own core */
     bool silent; /* the files about them are empty */
     int reads_interrupted, reads_errno;
-    pid_t parent; /* of the child; 0: as it should be */
+    pid_t parent; /* of the child; 0: the launcher */
     pid_t fork_result;
 } system_;
 
 static jmp_buf child;
-static char started_with[2000]; /* variables of the program that was started last */
+static char started_with[2000]; /* variables of the last started program */
 
 static bool fails(const char *name)
 {
@@ -411,7 +410,7 @@ static void expect_program(const char *name, int result, const char *found, cons
     if (said)
         snprintf(expected, sizeof expected, "say \"%s: %s\"\n", name, said);
     expect_log(expected);
-    __real_free(path); /* of strdup() */
+    __real_free(path); /* from strdup() */
 }
 
 static void programs_are_found(void **state)
@@ -433,7 +432,7 @@ static void programs_are_found(void **state)
     char *usual = copy_text(getenv("PATH"));
     setenv("PATH", path, 1);
     expect_program("one", 0, one, NULL);
-    expect_program("both", 0, both, NULL); /* the one that can be executed */
+    expect_program("both", 0, both, NULL); /* the executable one */
     expect_program("none", 126, NULL, "not an executable file");
     expect_program("sub", 126, NULL, "not an executable file");
     expect_program("absent", 127, NULL, on_path);
@@ -441,7 +440,7 @@ static void programs_are_found(void **state)
     expect_program(one, 0, one, NULL);
     expect_program("./absent", 127, NULL, "there is no such program");
     expect_program("/", 126, NULL, "not an executable file");
-    char name[5000]; /* longer than a path may be */
+    char name[5000]; /* longer than PATH_MAX */
     for (int slash = 0; slash < 2; slash++) {
         memset(name, slash ? '/' : 'x', sizeof name);
         name[4990] = '\0';
@@ -453,7 +452,7 @@ static void programs_are_found(void **state)
     char back[400];
     assert_non_null(getcwd(back, sizeof back));
     assert_int_equal(chdir(path), 0);
-    setenv("PATH", "/nonexistent::/other", 1); /* an empty entry is here */
+    setenv("PATH", "/nonexistent::/other", 1); /* an empty entry is the current directory */
     expect_program("both", 0, "both", NULL);
     assert_int_equal(chdir(back), 0);
     unsetenv("PATH");
@@ -469,7 +468,7 @@ static void programs_are_found(void **state)
 
 /* -------------------------------------------------------------------------------------- CPUs */
 
-/* "0 4|1 5": what each PE is bound to. */
+/* Compares the CPUs of each PE, such as "0 4|1 5". */
 static void expect_cpus(int npes, int cpus, enum run_bind bind, const char *expected)
 {
     struct run run = made_start(npes);
@@ -489,20 +488,20 @@ static void cpus_are_shared_out(void **state)
 {
     expect_cpus(1, 8, RUN_BIND_SHARE, "0 1 2 3 4 5 6 7");
     expect_cpus(2, 8, RUN_BIND_SHARE, "0 1 4 5|2 3 6 7");
-    expect_cpus(3, 8, RUN_BIND_SHARE, "0 4|1 5|2 3 6 7"); /* by whole cores */
+    expect_cpus(3, 8, RUN_BIND_SHARE, "0 4|1 5|2 3 6 7"); /* whole cores */
     expect_cpus(3, 8, RUN_BIND_CORE, "0 4|1 5|2 6");
     expect_cpus(4, 8, RUN_BIND_CORE, "0 4|1 5|2 6|3 7");
-    expect_cpus(5, 8, RUN_BIND_SHARE, "0|1 4|5|2 6|3 7"); /* by hardware threads */
+    expect_cpus(5, 8, RUN_BIND_SHARE, "0|1 4|5|2 6|3 7"); /* hardware threads */
     expect_cpus(5, 8, RUN_BIND_CORE, "0|4|5|2 6|3 7");
     expect_cpus(8, 8, RUN_BIND_SHARE, "0|4|1|5|2|6|3|7");
     expect_cpus(6, 5, RUN_BIND_SHARE, "");
     expect_cpus(5, 5, RUN_BIND_SHARE, "0|4|1|2|3");
-    expect_cpus(4, 5, RUN_BIND_SHARE, "0 4|1|2|3"); /* cores with one thread and with two */
+    expect_cpus(4, 5, RUN_BIND_SHARE, "0 4|1|2|3"); /* cores with one and with two threads */
     expect_cpus(3, 5, RUN_BIND_SHARE, "0 4|1|2 3");
     expect_cpus(3, 6, RUN_BIND_SHARE, "0 4|1 5|2 3");
     expect_cpus(2, 8, RUN_BIND_NONE, "");
-    expect_cpus(2, 0, RUN_BIND_SHARE, ""); /* not known */
-    for (int how = 0; how < 2; how++) {    /* nothing known of cores */
+    expect_cpus(2, 0, RUN_BIND_SHARE, ""); /* CPUs unknown */
+    for (int how = 0; how < 2; how++) {    /* cores unknown */
         struct run run = made_start(2);
         run.options.bind = RUN_BIND_SHARE;
         system_.single = how == 0;
@@ -555,7 +554,7 @@ static void the_guard_is_started_and_stopped(void **state)
     assert_non_null(strstr(call_log, "say \"starting the guard process: Resource temporarily "
                                      "unavailable\"\n"));
     assert_string_equal(run.mark, "WEFT_BOOT_JOB=444.1234567.000000089.0000000000000000");
-    run_stop_guard(&run); /* there is none */
+    run_stop_guard(&run); /* no guard runs */
     assert_null(strstr(call_log, "kill"));
     *call_log = '\0';
 }
@@ -571,7 +570,7 @@ static void the_guard_kills(void **state)
             memset(shared_groups, 0, sizeof shared_groups);
             shared_groups[0] = 55;
             shared_groups[2] = 1;
-            shared_groups[3] = 66; /* of none */
+            shared_groups[3] = 66; /* beyond the last PE */
             system_.reads_interrupted = 1;
             system_.reads_errno = way ? EINTR : EBADF;
             answers.all_made_up = true;
@@ -642,7 +641,7 @@ static void a_pe_of_an_agent_is_started(void **state)
     assert_string_equal(started_with,
                         "WEFT_BOOT_SOCKET=1402\nWEFT_PE=4\nWEFT_PES=6\nWEFT_BOOT_JOB=mine\n"
                         "WEFT_BOOT_NODE=3\nWEFT_BOOT_HOST=b\nHOME=/root\nWEFT_LOG=info\n");
-    assert_non_null(strstr(call_log, "open /dev/null\n")); /* PE 4 of the job */
+    assert_non_null(strstr(call_log, "open /dev/null\n")); /* this is not PE 0 of the job */
     assert_null(strstr(call_log, "signal 13"));
     *call_log = '\0';
 }
@@ -666,7 +665,7 @@ static void streams_are_redirected(void **state)
 
     run = made_start(1);
     run.first = 2;
-    run.options.prefix = true; /* files go before */
+    run.options.prefix = true; /* files take precedence over the prefix */
     run.options.output_dir = "out";
     assert_true(start(&run));
     assert_non_null(strstr(call_log, "open /dev/null\nopen out/pe.2.out, write, create, empty\n"
@@ -745,7 +744,7 @@ static void what_fails_is_said(void **state)
         assert_int_equal(run.alive, 0);
         assert_int_equal(run.result, -1);
         assert_int_equal(blocks, 0);
-        if (strstr(row->said, "starting PE 5: re") || row->as == BOUND) { /* the child has failed */
+        if (strstr(row->said, "starting PE 5: re") || row->as == BOUND) { /* the child failed */
             assert_int_equal(made_groups[0], 0);
             assert_int_equal(run.pes[0].pidfd, -1);
             assert_non_null(strstr(call_log, "_exit 127\nwaitpid "));
@@ -780,7 +779,7 @@ static void what_else_fails(void **state)
                                  "system\"\n"));
         assert_int_equal(run.stdin_pipe, -1);
     }
-    for (int i = 0; i < 2; i++) { /* watching its socket, its process */
+    for (int i = 0; i < 2; i++) { /* watching its socket, or its process, fails */
         run = made_start(1);
         run.first = 5;
         answers.watch_fails_in = i;
@@ -793,7 +792,7 @@ static void what_else_fails(void **state)
                                  "memory\"\n"));
         assert_int_equal(strstr(call_log, "kill -2305 9\nwaitpid 2305 0\n") != NULL, i == 1);
     }
-    run = made_start(1); /* the launcher has died already */
+    run = made_start(1); /* the launcher has already died */
     system_.parent = 1;
     start(&run);
     assert_non_null(strstr(call_log, "prctl death signal 9\n_exit 127\n"));
@@ -801,7 +800,7 @@ static void what_else_fails(void **state)
     memory_fails_in = 0;
     assert_false(start(&run));
     expect_log("say \"no memory\"\n");
-    memory_fails_in = 1; /* the CPUs': then it is not bound */
+    memory_fails_in = 1; /* no memory for the CPUs: the PE is not bound */
     run.options.bind = RUN_BIND_SHARE;
     assert_true(start(&run));
     assert_null(strstr(call_log, "CPUs"));

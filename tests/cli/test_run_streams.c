@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The PEs' streams under `weft run` (cli/run/streams.c): what is read and written when, with
- * descriptors that are made up. */
+/* The PEs' streams under `weft run` (cli/run/streams.c): the order of reads and writes, on mock
+ * descriptors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,17 +15,17 @@
 #include <poll.h>
 #include <sys/stat.h>
 
-/* ---------------------------------------------------------------------- the system's answers */
+/* ------------------------------------------------------------------------- mock system calls */
 
 static struct {
-    const char *input; /* what read() finds, up to its end; NULL: nothing but its end */
+    const char *input; /* what read() returns before end of file; NULL: only end of file */
     size_t input_bytes;
-    int read_errno;    /* not 0: read() fails so */
-    size_t most;       /* that write() takes at once */
-    int write_errno;   /* not 0: write() fails so, */
-    int writes_before; /* after so many calls */
-    int no_rooms;      /* poll() that does not wait finds none so often, */
-    int rooms;         /* then some so often; -1: always */
+    int read_errno;    /* not 0: read() fails with it */
+    size_t most;       /* most bytes of one write() */
+    int write_errno;   /* not 0: write() fails with it, */
+    int writes_before; /* after this many calls */
+    int no_rooms;      /* poll() without a timeout reports no space this often, */
+    int rooms;         /* then space this often; -1: always */
     bool terminal_is_others;
 } system_;
 
@@ -106,7 +106,8 @@ static void expect_written(const char *text)
     written_bytes = 0;
 }
 
-/* PEs 0 and 1, whose outputs are read from 1011, 1012 and 1021, 1022; ours are 1 and 2. */
+/* PEs 0 and 1, whose outputs are read from 1011, 1012 and 1021, 1022; the launcher writes to 1 and
+ * 2. */
 static struct run made_streams(void)
 {
     struct run run = made_run(2);
@@ -149,7 +150,7 @@ static void lines_get_a_prefix(void **state)
     gives("e");
     run_read_source(&run, 1, 0);
     expect_written("");
-    memory_fails_in = 0; /* there is room enough in what was got before */
+    memory_fails_in = 0; /* the existing buffer has enough space */
     gives("e\nfour");
     run_read_source(&run, 1, 0);
     expect_written("[1] three\n");
@@ -160,7 +161,7 @@ static void lines_get_a_prefix(void **state)
     expect_written("[0] other\n");
     *call_log = '\0';
     gives(NULL);
-    run_read_source(&run, 1, 0); /* its end */
+    run_read_source(&run, 1, 0); /* end of file */
     expect_log("read 1021 of 65536 bytes\nunwatch 1021\nclose 1021\nroom in 1?\n"
                "write 9 bytes to 1\n");
     expect_written("[1] four\n");
@@ -202,12 +203,12 @@ static void reading_fails(void **state)
     run_read_source(&run, 0, 1);
     expect_log("unwatch 1012\nclose 1012\n");
     gives("long line\n");
-    memory_fails_in = 1; /* the sink's */
+    memory_fails_in = 1; /* the sink's allocation fails */
     run_read_source(&run, 1, 0);
     expect_log("read 1021 of 65536 bytes\nroom in 1?\nwrite 10 bytes to 1\n");
     written_bytes = 0;
     free_all(&run);
-    /* Of what is left out because there is no memory nothing is written. */
+    /* Output that was dropped for lack of memory is not written later. */
     run = made_streams();
     system_.read_errno = EIO;
     run_open_sinks(&run);
@@ -249,7 +250,7 @@ static void a_pipe_is_written_by_pieces(void **state)
     expect_log("read 1012 of 65536 bytes\nroom in 2?\nwrite 4096 bytes to 2\nroom in 2?\n"
                "write 4096 bytes to 2\nroom in 2?\nwrite 808 bytes to 2\n");
     assert_int_equal(run.sinks[1].used, 0);
-    gives(text); /* a file takes all */
+    gives(text); /* a file accepts all */
     run_read_source(&run, 0, 0);
     expect_log("read 1011 of 65536 bytes\nroom in 1?\nwrite 9000 bytes to 1\n");
     free_all(&run);
@@ -269,7 +270,7 @@ static void the_output_waits_for_room(void **state)
     system_.rooms = 1;
     run_flush_sink(&run, 0);
     expect_log("room in 1?\nwrite 6 bytes to 1\nroom in 1?\n");
-    assert_true(run.sinks[0].waits); /* for one more */
+    assert_true(run.sinks[0].waits); /* for one more byte */
     system_.rooms = 2;
     run_flush_sink(&run, 0);
     expect_log("room in 1?\nwrite 1 bytes to 1\nunwatch 1\nwatch 1011 in: source 0\n");
@@ -281,7 +282,7 @@ static void the_output_waits_for_room(void **state)
         gives("abcdef\n");
         system_.rooms = -1;
         system_.write_errno = errors[i];
-        answers.watch_fails_in = 0; /* cannot be watched: read on */
+        answers.watch_fails_in = 0; /* it cannot be watched: reading continues */
         run_read_source(&run, 1, 1);
         expect_log("read 1022 of 65536 bytes\nroom in 2?\nwrite 11 bytes to 2\n"
                    "watch 2 out: sink 1, fails\n");
@@ -316,7 +317,7 @@ static void nobody_reads_our_output(void **state)
     assert_true(run.sinks[1].broken);
     assert_int_equal(run.sinks[1].used, 0);
     assert_int_equal(run.result, -1);
-    gives("more\n"); /* the other stream goes on */
+    gives("more\n"); /* the other stream continues */
     system_.write_errno = 0;
     run_read_source(&run, 1, 0);
     expect_written("[1] more\n");
@@ -346,13 +347,13 @@ static void our_output_cannot_be_written(void **state)
         expect_log(expected);
         assert_int_equal(run.result, stream ? 1 : 7);
         assert_true(run.sinks[stream].broken);
-        gives("more\n"); /* is read, and dropped */
+        gives("more\n"); /* is read and dropped */
         run_read_source(&run, 0, stream);
         assert_null(strstr(call_log, "write"));
         assert_int_equal(run.sinks[stream].used, 0);
         free_all(&run);
     }
-    struct run run = made_streams(); /* while it waits */
+    struct run run = made_streams(); /* the sink fails while data waits */
     gives("abc\n");
     system_.rooms = 0;
     run_read_source(&run, 0, 0);
@@ -381,7 +382,7 @@ static void the_rest_is_drained(void **state)
     assert_null(run.sinks[0].data);
     *call_log = '\0';
 
-    run = made_streams(); /* a sink that has no room at first */
+    run = made_streams(); /* a sink without space at first */
     for (int pe = 0; pe < 2; pe++)
         run.pes[pe].streams[1].fd = -1;
     run.pes[1].streams[0].fd = -1;
@@ -430,7 +431,7 @@ static struct run made_input(void)
 static void input_is_relayed(void **state)
 {
     struct run run = made_streams();
-    run_start_stdin(&run); /* none is relayed */
+    run_start_stdin(&run); /* no input is relayed */
     run.stdin_again_ns = 5;
     run_relay_stdin(&run);
     expect_log("");
@@ -462,7 +463,7 @@ static void input_is_relayed(void **state)
     expect_written("hello");
     assert_int_equal(run.stdin_again_ns, 0);
     gives(NULL);
-    run_relay_stdin(&run); /* its end */
+    run_relay_stdin(&run); /* end of file */
     expect_log("read 0 of 4096 bytes\nunwatch 0\nclose 1700\n");
     assert_int_equal(run.stdin_pipe, -1);
     run_end_stdin(&run);
@@ -487,7 +488,7 @@ static void input_can_fail(void **state)
     expect_log("read 0 of 4096 bytes\nwrite 1 bytes to 1700\nunwatch 0\nclose 1700\n");
     assert_int_equal(run.stdin_again_ns, 0);
 
-    run = made_input(); /* in the background */
+    run = made_input(); /* the launcher is in the background */
     run.stdin_terminal = true;
     system_.terminal_is_others = true;
     run_relay_stdin(&run);
@@ -508,7 +509,7 @@ static void input_can_fail(void **state)
     assert_int_equal(run.stdin_again_ns, 0);
     *call_log = '\0';
 
-    run = made_streams(); /* a file is always ready, and not to be watched */
+    run = made_streams(); /* a file is always ready, and epoll refuses it */
     run.stdin_pipe = 1700;
     answers.watch_fails_in = 0;
     run_start_stdin(&run);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A peer that dies while it is asked, on a path on which it carries out what it is asked: the
- * caller is told which PE, and over which path, and so is the next call. The argument is what PE 0
- * does: get, put or atomic. Started by `weft run -n 2`; what PE 0 prints is the test. */
+/* A peer dies while it executes requests of PE 0, on a path on which the target executes them. The
+ * call and the next call at PE 0 fail with a status that names the PE and the path. The argument
+ * selects what PE 0 calls: get, put or atomic. `weft run -n 2` starts this program; the test checks
+ * what PE 0 prints. */
 #include "../job/job.h"
 
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A PE that comes to grief at a chosen stage, and others that notice.
- * boot_victim STAGE VICTIM: survivors print "survivor PE: STATUS: sentence" and exit with 3. */
+/* PE VICTIM fails at STAGE of start-up; the others notice it. boot_victim STAGE VICTIM: survivors
+ * print "survivor PE: STATUS: sentence" and exit with 3. */
 #include "base/config.h"
 #include "base/status.h"
 #include "boot/boot.h"
@@ -47,7 +47,7 @@ static void must(weft_status status)
     (void)written;
     if (boot)
         boot->ops->close(boot, false);
-    if (at("descriptors")) /* not even a sanitizer could look around any more */
+    if (at("descriptors")) /* a sanitizer could not read /proc any more */
         _exit(3);
     exit(3);
 }
@@ -74,7 +74,7 @@ static void share_all(void)
     }
 }
 
-/* No descriptor is left to receive one. */
+/* Leaves no free descriptor, so that the PE cannot receive one. */
 static void use_up_descriptors(void)
 {
     struct rlimit limit;
@@ -93,8 +93,9 @@ static void poll_until_told(void)
     }
 }
 
-/* The victim aborts; the others see a pipe of its close when it dies, before it is a zombie, and
- * leave the job at once. Its memory takes the kernel some time to write or to free. */
+/* The victim aborts. A pipe of the victim closes when it dies, before it is a zombie; the others
+ * see that and leave the job at once. The kernel takes some time to write or free the victim's
+ * memory. */
 static void die_and_wake(void)
 {
     char path[64];
@@ -119,7 +120,7 @@ static void die_and_wake(void)
     exit(42);
 }
 
-/* A process in a session of its own that would outlive the job. */
+/* Starts a process in its own session, which would outlive the job. */
 static void leave_helper(void)
 {
     if (fork() == 0) {
@@ -171,7 +172,7 @@ static void come_to_grief(void)
         leave_helper();
     if (victim_at("late"))
         pause();
-    if (at("hang")) /* also deaf to SIGTERM */
+    if (at("hang")) /* it also ignores SIGTERM */
         for (signal(SIGTERM, SIG_IGN);;)
             pause();
     if (victim_at("descriptors"))
@@ -199,7 +200,8 @@ int main(int argc, char **argv)
         die();
     if (at("early") && is_victim)
         return 0;
-    if (at("closed") && is_victim) /* somebody between the launcher and us closed it */
+    /* a process between the launcher and this PE closed the descriptor */
+    if (at("closed") && is_victim)
         close(atoi(getenv("WEFT_BOOT_SOCKET")));
     must(boot_open(&boot, NULL, 0));
     come_to_grief();

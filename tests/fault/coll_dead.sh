@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# coll_dead.sh WEFT PROGRAM WHEN [FORM...]: of three PEs whose kernels are in a collective of device code the second is killed,
-# for each operation of device_coll_dead or job_gpu_coll_dead by these forms, or by all. The others are told which PE it was and what they were in,
-# their kernels end, and so do they, with nothing of theirs left running or in /dev/shm.
-#   WHEN: amid, small or large, as the programs have them; all: each of these; turns: one of them for each, in turn;
-#   some: the same, for every third operation
-# coll_dead.sh WEFT PROGRAM names KIND HEADER CC...: the program has every collective and form that CC finds in the header, and no
-# other; KIND: device, or those of streams and hosts
+# coll_dead.sh WEFT PROGRAM WHEN [FORM...]: the kernels of three PEs are in a collective, and PE 1
+# is killed, for each operation of device_coll_dead or job_gpu_coll_dead in these forms, or in all.
+# The status of the other PEs names PE 1 and the collective; their kernels and processes end, and no
+# process or file in /dev/shm is left.
+#   WHEN: amid, small or large, as defined by the programs; all: each of these;
+#   turns: one of them for each operation, in turn; some: the same, for every third operation
+# coll_dead.sh WEFT PROGRAM names KIND HEADER CC...: the program has exactly the collectives and
+# forms that CC finds in the header; KIND: device, or those of streams and hosts
 set -u
 weft=$1 program=$2 when=$3 failed=0
 shift 3

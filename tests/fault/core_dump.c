@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core_dump MEGABYTES HOW: a PE that crashes with a heap of which it has touched two pages, at its
- * ends.
- * HOW: abort, fault, or raise (SIGFPE, sent). PE 1 crashes, in the folder it is started in. */
+/* core_dump MEGABYTES HOW: a PE crashes. Its heap has MEGABYTES MiB, of which it has touched the
+ * first and the last page. HOW: abort, fault (an invalid access), or raise (it sends itself
+ * SIGFPE). PE 1 crashes, and the core file is written to its working directory. */
 #include <weft.h>
 
 #include <signal.h>
@@ -25,7 +25,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", weft_last_error());
         return 1;
     }
-    /* Put together here, so that the program's text does not have them. */
+    /* The text is composed at run time, so that the program image does not contain it. */
     snprintf(block, 64, "%s in the %s page", "weft was", "first");
     snprintf(block + bytes - 64, 64, "%s in the %s page", "weft was", "last");
     if (weft_barrier(weft_team_world(job)))

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# core_dump.sh WEFT PROGRAM: finding A19. The core of a PE with a large heap holds what was touched of it, all
-# of that, and hardly more; the signal is reported as what it was.
+# core_dump.sh WEFT PROGRAM: finding A19. The core file of a PE with a large heap contains all pages
+# that were touched and hardly more; the reported signal is the one that killed the PE.
 set -u
 weft=$1 program=$2 failures=0
 case $(cat /proc/sys/kernel/core_pattern) in

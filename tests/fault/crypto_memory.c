@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first HMAC of a process, for crypto_memory.sh: 0 it is right, 3 no library was taken, 4 it
- * was refused. */
+/* The first HMAC of a process, for crypto_memory.sh. Exit status 0: the HMAC is correct; 3: no
+ * library was loaded; 4: the call failed. */
 #include "driver/crypto.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# crypto_memory.sh PROGRAM FAIL_AT_MODULE: finding A23. Memory that runs out at any use of malloc in the first HMAC
-# is a refusal, and no crash inside the library that makes it.
+# crypto_memory.sh PROGRAM FAIL_AT_MODULE: finding A23. When any malloc in the first HMAC fails, the
+# call returns an error, and the crypto library does not crash.
 set -u
 program=$1 module=$2 failures=0 failed=0
 "$program" || { echo "without a failure: status $?"; exit 1; }

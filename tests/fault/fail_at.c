@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preloaded: lets the k-th use of one call fail. FAIL_CALL=socketpair, FAIL_AT=3, FAIL_IN=launcher
- * or a PE's number. epoll_wait goes on failing from then on, as with a descriptor that is lost
- * (finding A14). Says "fail_at: CALL" when it does, so that a sweep knows where it ends. Calls are
- * counted from the first one of main() on. */
+/* Library for LD_PRELOAD: the k-th call of one function fails. FAIL_CALL=socketpair, FAIL_AT=3,
+ * FAIL_IN=launcher or the number of a PE. epoll_wait fails in all later calls too, as with a lost
+ * descriptor (finding A14). It prints "fail_at: CALL" when the call fails, so that a sweep knows
+ * when to end. The count starts at main(). */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -17,11 +17,10 @@
 
 static _Atomic int uses;
 
-/* What runs before main() belongs to the loader and to constructors of others (the CUDA runtime
- * that is linked into the command has some, and does not look at what malloc gives). */
+/* Calls before main() belong to the loader and to constructors of other libraries. The CUDA runtime
+ * linked into the command has constructors that do not check malloc(). */
 static bool in_main;
-static bool
-    is_here; /* this process is FAIL_IN; the variables that say so go away when a PE joins */
+static bool is_here; /* saved: the variables are removed when a PE joins */
 static int (*real_main)(int, char **, char **);
 
 static int main_begins(int argc, char **argv, char **environment)

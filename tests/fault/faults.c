@@ -55,7 +55,7 @@ pid_t faults_start(char *const argv[])
     if (pid == 0) {
         dup2(output, 1);
         dup2(output, 2);
-        fcntl(1, F_SETFL, O_APPEND); /* several writers share it */
+        fcntl(1, F_SETFL, O_APPEND); /* several processes write to the file */
         execv(argv[0], argv);
         _exit(127);
     }
@@ -129,8 +129,7 @@ void faults_expect(const struct outcome *outcome, int status, const char *text)
                  outcome->status, outcome->output);
 }
 
-/* Below the ports that the kernel gives to clients, between those of random_kills and of
- * run_by_rank.sh. */
+/* Below the kernel's ephemeral ports, between the ranges of random_kills and of run_by_rank.sh. */
 static int first_port(void)
 {
     return 12000 + (int)(getpid() * 37 % 6400);
@@ -157,7 +156,7 @@ static bool has_mark(const char *pid)
     return n > 0 && memmem(environment, (size_t)n, mark, strlen(mark) + 1) != NULL;
 }
 
-/* Zombies have no environment any more and do not count. */
+/* Zombies have no environment and do not count. */
 static int find_process(char *name, size_t size)
 {
     int count = 0;
@@ -189,8 +188,7 @@ static int find_files(const char *folder, char *name, size_t size, bool remember
         char path[300];
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
         if (!strstr(entry->d_name, "weft") || strstr(entry->d_name, "test") || strlen(path) > 255)
-            continue; /* of other tests, which may run beside this one
-                         (tests/layout/temporary_names.sh) */
+            continue; /* files of other tests (tests/layout/temporary_names.sh) */
         if (remember && count_before < MOST_NAMES)
             strcpy(names_before[count_before++], path);
         if (was_there(path))
@@ -219,7 +217,8 @@ static bool holds(const char *pid, const char *socket)
     return found;
 }
 
-/* Another run of these tests, or of others that kill PEs, may be given the same ports. */
+/* True: the socket belongs to another process; other runs of these or similar tests may use the
+ * same ports. */
 static bool is_anothers(unsigned long inode)
 {
     char socket[64];
@@ -234,7 +233,7 @@ static bool is_anothers(unsigned long inode)
     return found;
 }
 
-/* A connection that nobody has accepted yet has no inode; its listener has. */
+/* A connection that is not accepted yet has no inode; its listener has one. */
 static int find_sockets(char *name, size_t size)
 {
     int count = 0;
@@ -262,7 +261,7 @@ void faults_remember(void)
 {
     char name[320];
     count_before = 0;
-    /* For whatever is started from here on; /proc shows this process with what it began with. */
+    /* For processes started from here on: /proc shows the initial environment of this process. */
     snprintf(mark, sizeof mark, "FAULT_TEST_MARK=%d", (int)getpid());
     putenv(mark);
     find_files("/dev/shm", name, sizeof name, true);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# faults.sh BUILD [KILLS]: KILLS random kills under each launcher (1000), and every use of every
-# system call of the sweep failing once. Long; the short form is in CTest.
+# faults.sh BUILD [KILLS]: KILLS random kills under each launcher (1000), then the sweep, in which
+# every use of every system call fails once. This takes long; CTest has the short form.
 set -u
 build=$1 kills=${2:-1000} bad=0
 module=$(find "$build" -name '*fail_at.so' | head -n 1)

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# foreign_proc.sh WEFT PROGRAM: finding A2. `weft run` in a PID namespace whose /proc is its parent's (as in
-# `unshare --pid --fork`, and in containers that keep it) ends all that its PEs left, and nobody else's
-# process, although /proc has other numbers there than kill(): at the end of a job, and after kill -9 of the
-# launcher. PROGRAM: one that joins and ends.
+# foreign_proc.sh WEFT PROGRAM: finding A2. `weft run` in a PID namespace with the /proc of its
+# parent (as in `unshare --pid --fork`, and in containers that keep it), where process IDs in /proc
+# are not those of kill(). It ends all processes that its PEs left behind and no others, at the end
+# of a job and after kill -9 of the launcher. PROGRAM joins a job and ends.
 set -u
 if [ -z "${FOREIGN_PROC:-}" ]; then
     enter=(unshare --pid --fork --kill-child)

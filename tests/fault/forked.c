@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A child that a PE has forked is not a PE: every call on its parent's job is refused, its end and
- * its own job leave the parent's job as it is. Started by `weft run`. */
+/* A child that a PE forks is not a PE: the library refuses its calls on the parent's job, and
+ * neither its exit nor its own job changes the parent's job. `weft run` starts this program. */
 #include "../job/job.h"
 
 #include <sys/wait.h>
@@ -29,7 +29,7 @@ static void child_calls(void)
     FAILS(weft_finalize(job), WEFT_ERR_FINALIZED, why);
 }
 
-/* The child may have a job of its own. */
+/* The child may start a job of its own. */
 static void child_job(void)
 {
     weft_job *own;
@@ -54,7 +54,7 @@ int main(void)
         if (pid == 0) {
             child_calls();
             child_job();
-            exit(0); /* with the exit handlers, as programs do */
+            exit(0); /* runs the exit handlers, as programs do */
         }
         CHECK(waitpid(pid, &status, 0) == pid && status == 0);
         uint64_t seen = 0;
@@ -64,7 +64,7 @@ int main(void)
     }
     pid_t pid = fork();
     if (pid == 0)
-        weft_abort(job, 3); /* ends this process alone */
+        weft_abort(job, 3); /* ends only this process */
     CHECK(waitpid(pid, &status, 0) == pid && WEXITSTATUS(status) == 3);
     OK(weft_barrier(weft_team_world(job)));
     OK(weft_finalize(job));

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A PE is killed while blocks of all PEs put into each other's memory over path gda: the kernels of
- * those that are left end, and their hosts are told which PE it was. Each prints its process, and
- * then what it was told and how long after the death; told_dead.sh judges. */
+/* A PE is killed while the blocks of all PEs put into each other's memory over path gda. The
+ * kernels of the surviving PEs end, and their hosts get a status that names the dead PE. Each PE
+ * prints its process ID, then the status and the time since the death; told_dead.sh checks the
+ * output. */
 #include "tests/device/device_test.h"
 
 enum { BLOCKS = 3, BYTES = 4096, BEFORE = 50 };
 
-/* Until something fails. */
+/* Puts until an operation fails. */
 WEFT_KERNEL(put_all, (char *, there), (char *, mine), (uint64_t *, counts))
 {
     int me = weft_dev_my_pe(), n = weft_dev_n_pes();
@@ -35,7 +36,9 @@ static double now(void)
 
 int main(void)
 {
-    signal(SIGTERM, SIG_IGN); /* the launcher's: each ends by itself, however busy the machine is */
+    /* The launcher sends SIGTERM to the survivors. Each ignores it and ends by itself, even on a
+     * busy machine. */
+    signal(SIGTERM, SIG_IGN);
     device_begin();
     char *there = symmetric((size_t)n_pes * BYTES), *mine = symmetric(BYTES);
     uint64_t *counts = symmetric(BLOCKS * sizeof *counts), seen = 0;

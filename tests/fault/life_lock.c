@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A death that the life lock alone tells of: PE 1 lets go of its lock, as its end would, but lives
- * and keeps its connection, so that neither launcher nor connections know anything. PE 0 must not
- * wait for it to the limit. Started by `weft run -n 2`; what PE 0 prints is the test. */
+/* Only the life lock reports a death: PE 1 releases its lock, as its exit would, but lives and
+ * keeps its connection, so that neither the launcher nor a connection reports its end. PE 0 must
+ * not wait for it until the limit. `weft run -n 2` starts this program; the test checks what PE 0
+ * prints. */
 #include "../job/job.h"
 
 #include <unistd.h>
 
 enum { MOST_DESCRIPTORS = 256 };
 
-/* A POSIX lock goes when the process closes any descriptor of the file. */
+/* The kernel releases a POSIX lock when the process closes any descriptor of the file. */
 static void drop_life_lock(void)
 {
     int dropped = 0;

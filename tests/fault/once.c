@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One PE of a short job, twice: what it cannot do it says, with status 3; what it can is right.
- * Counts descriptors: its own are as many after finalize as before, and the launcher's do not
- * grow. */
+/* One PE runs a short job twice. A call that fails is reported with status 3; a call that succeeds
+ * has a correct result. The PE counts descriptors: it has as many after finalize as before, and the
+ * launcher's do not grow. */
 #include "../job/job.h"
 
 #include <dirent.h>
@@ -13,7 +13,7 @@ static int descriptors(pid_t pid)
     int count = 0;
     snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
     DIR *folder = opendir(path);
-    if (!folder) /* the sweep may have let it fail, once */
+    if (!folder) /* fail_at.c may make it fail once */
         folder = opendir(path);
     while (folder && readdir(folder))
         count++;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* random_kills LAUNCHER WEFT TORTURE KILLS [SEED]: kills a random PE with SIGKILL at a random
  * moment, KILLS times. LAUNCHER: run (weft run), rank (RANK, MASTER_ADDR ...) or mpirun. Each time
- * the job must end, nobody may call another PE dead than the killed one, weft run must name it, and
- * no process of the job may be left. A round in which nobody could be killed is repeated; too few
- * kills are a failure. */
+ * the job must end, no PE may report another PE dead than the killed one, weft run must name it,
+ * and no process of the job may be left. The test repeats a round in which it found no PE to kill;
+ * too few kills are a failure. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -30,9 +30,9 @@ static const char *const launcher_names[LAUNCHERS] = {"run", "rank", "mpirun"};
 static struct {
     enum launcher launcher;
     char *weft, torture[PATH_MAX];
-    char mark[64]; /* environment entry of everything that belongs to this round */
+    char mark[64]; /* environment entry of all processes of this round */
     int round, pes, failures, kills;
-    int started; /* processes that we have started: the launcher, or the PEs */
+    int started; /* number of processes that this program started: the launcher, or the PEs */
     pid_t pids[MOST_PES];
     int statuses[MOST_PES];
     int output_fd;
@@ -107,7 +107,8 @@ static void start_job(void)
     now.victim_pe = -1;
     now.output[0] = '\0';
     snprintf(now.mark, sizeof now.mark, "FAULT_KILL_MARK=%d.%d", (int)getpid(), now.round);
-    /* Below those of faults_port(), whose programs look for what is left at theirs. */
+    /* Below the range of faults_port(): the programs there check their own ports for sockets left
+     * behind. */
     snprintf(port, sizeof port, "%d", 2000 + (int)(getpid() * 37 + now.round) % 10000);
     setenv("MASTER_ADDR", "127.0.0.1", 1);
     setenv("MASTER_PORT", port, 1);
@@ -148,8 +149,8 @@ static bool is_torture(pid_t pid)
     return strcmp(target, now.torture) == 0;
 }
 
-/* All processes with this round's mark, or only its PEs; their numbers in `pids`. Zombies have no
- * environment any more and do not count. */
+/* Finds all processes with this round's mark, or only its PEs, and writes their PE numbers to
+ * `numbers`. Zombies have no environment and do not count. */
 static int find_processes(pid_t *pids, int *numbers, int most, bool only_pes)
 {
     static char text[65536];
@@ -180,7 +181,8 @@ static bool launcher_lives(void)
            info.si_pid == 0;
 }
 
-/* At a random moment after the first PE is there: start, rendezvous, work, finalize, next job. */
+/* Kills a PE at a random moment after the first PE has started: start, rendezvous, work, finalize,
+ * next job. */
 static bool kill_one(void)
 {
     pid_t pids[64];
@@ -188,7 +190,7 @@ static bool kill_one(void)
     uint64_t until = milliseconds() + FIND_SECONDS * 1000;
     while (count == 0 && milliseconds() < until && launcher_lives())
         count = find_processes(pids, numbers, 64, true);
-    if (rand() % 4) /* else at its very beginning */
+    if (rand() % 4) /* otherwise at its start */
         sleep_us(rand() % 100000);
     count = find_processes(pids, numbers, 64, true);
     if (count == 0)
@@ -208,7 +210,7 @@ static int count_pes(void)
     return find_processes(pids, numbers, 64, true);
 }
 
-/* mpirun without PEs is given less time: whether it ends is not judged. */
+/* mpirun gets less time once it has no PEs; the test does not check whether it ends. */
 static bool await_end(void)
 {
     enum { LOOK_MS = 500, ALONE_SECONDS = 8 };
@@ -288,8 +290,8 @@ static void judge_statuses(void)
     }
 }
 
-/* mpirun itself may hang when a process is killed while it connects to it; when all PEs have ended,
- * that is none of ours. */
+/* mpirun itself may hang when a process is killed while it connects to mpirun. Once all PEs have
+ * ended, such a hang is not a failure of Weft. */
 static void judge_endless(void)
 {
     int count = count_pes();
@@ -351,9 +353,9 @@ int main(int argc, char **argv)
     now.weft = argv[2];
     srand(seed);
     setenv("WEFT_HEAP_SIZE", "4M", 1);
-    /* A PE that is killed before it has come is missed when this has passed, by nobody earlier. */
+    /* A PE that is killed before it joins is reported after this time, not earlier. */
     setenv("WEFT_WAIT_LIMIT", now.launcher == LAUNCHER_RANK ? "5s" : "20s", 1);
-    /* A PE that is killed before it connects is missed after this time, without a launcher. */
+    /* Without a launcher, a PE that is killed before it connects is reported after this time. */
     if (now.launcher == LAUNCHER_RANK)
         setenv("WEFT_BOOT_LIMIT", "2s", 1);
     for (now.round = 1; now.kills < wanted && now.round <= 2 * wanted + 10; now.round++)

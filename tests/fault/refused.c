@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Start-up in a hostile place: a system that refuses memfd, descriptors or address space. Each must
- * give a status with the call and the errno in its sentence, leave nothing open, and let a second
- * attempt succeed once the limit is gone. Linux only: the refusal of memfd_create is a seccomp
- * filter that this process puts on itself in a child. */
+/* Start-up where the system refuses memfd, descriptors or address space. Each case must return a
+ * status whose message names the call and the errno, leave nothing open, and let a second attempt
+ * succeed once the limit is gone. Linux only: a seccomp filter that a child process installs on
+ * itself refuses memfd_create. */
 #include "../job/job.h"
 
 #include <dirent.h>
@@ -83,7 +83,7 @@ static void address_space_is_short(void)
     OK(weft_finalize(job));
 }
 
-/* The kernel also sends SIGXFSZ, whose default action would end the process inside weft_init(). */
+/* The kernel also sends SIGXFSZ; its default action would end the process inside weft_init(). */
 static void file_sizes_are_limited(void)
 {
     weft_job *job;

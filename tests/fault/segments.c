@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel is told of a PE's segments: nobody may change their size, nobody else may open
- * them, and a core dump holds what this PE has been given of its own heap and nothing else. */
+/* How a PE sets up its segments: no process may change their size, no other process may open them,
+ * and a core dump contains only the parts of the PE's own heap that it has allocated. */
 #include "../job/job.h"
 
 #include <errno.h>
@@ -30,8 +30,8 @@ static int check_descriptors(void)
     return found;
 }
 
-/* Bytes of the segment `name` that a core dump of this process would hold; of them in [from,
- * to). */
+/* Bytes of the segment `name` that a core dump of this process would contain; *inside: how many of
+ * them are in [from, to). */
 static size_t dumped(const char *name, const void *from, const void *to, size_t *inside)
 {
     char line[512];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preloaded into `weft run`: a thread with SIGCHLD unblocked, such as a driver library may start.
- * The kernel gives a signal of the process to any thread that takes it; with SIGCHLD's default
- * action, ignoring, it is gone then, and no signalfd of another thread sees it. Also tells when the
- * launcher, not a PE, loads the CUDA driver. */
+/* Library for LD_PRELOAD into `weft run`. It starts a thread that leaves SIGCHLD unblocked, as a
+ * driver library may do. The kernel delivers a process signal to any thread that accepts it. With
+ * the default action of SIGCHLD (ignore) the signal is then lost, and the signalfd of another
+ * thread does not receive it. The library also reports when the launcher, not a PE, loads the CUDA
+ * driver. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>

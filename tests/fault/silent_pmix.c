@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A launcher whose PMIx server accepts connections and says nothing: PMIx_Init has no limit of its
- * own, and ends with WEFT_BOOT_LIMIT all the same.
- * silent_pmix PROGRAM ARGUMENT...: starts it as the only PE of such a launcher, and has its
- * status. */
+/* A launcher whose PMIx server accepts connections and never answers. PMIx_Init has no time limit
+ * of its own; WEFT_BOOT_LIMIT must end it. `silent_pmix PROGRAM ARGUMENT...` starts PROGRAM as the
+ * only PE of such a launcher and returns its status. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -27,7 +26,7 @@ static int listen_silently(int *port)
 
 static void say_where(int port)
 {
-    /* One for each version of the protocol. */
+    /* One name for each version of the protocol. */
     static const char *const names[] = {"PMIX_SERVER_URI2", "PMIX_SERVER_URI21", "PMIX_SERVER_URI3",
                                         "PMIX_SERVER_URI4", "PMIX_SERVER_URI41"};
     char uri[64];

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process that is none of the job sends to the endpoint of PE 0 over libfabric, as anybody who
- * reaches its port can (finding A1). Afterwards the memory of the PEs is as it was, PE 0 holds
- * little more memory, and the job goes on with right values.
+/* A process outside the job sends messages over libfabric to the endpoint of PE 0, as any process
+ * that reaches the port can (finding A1). Afterwards the memory of the PEs is unchanged, the memory
+ * use of PE 0 has hardly grown, and the job continues with correct values.
  *
- *   stranger keys     reads and writes under keys from 1 on, at addresses from 0 on
- *   stranger put      puts in messages with guessed numbers, in the name of PE 1
- *   stranger done     "carried out" and "has answers" up to numbers that nobody has sent
- *   stranger failure  failures in the name of PE 1
- *   stranger width    atomics of 255 bytes (finding A9)
- *   stranger length   heads that tell of more than has come, and empty messages (finding A9)
- *   stranger flood    messages far before their turn
- *   stranger large    messages that no receiver has room for
- *   stranger dies     ends amid a message
- *   stranger all      all of them, one after another, by one process
- */
+ *   stranger keys     reads with guessed keys, from 1 up, at guessed addresses, from 0 up
+ *   stranger put      sends puts with guessed sequence numbers in the name of PE 1
+ *   stranger done     acknowledges sequence numbers and answers that were never sent
+ *   stranger failure  sends failures in the name of PE 1
+ *   stranger width    sends atomics with a width of 255 bytes (finding A9)
+ *   stranger length   sends heads with too large a length, and empty messages (finding A9)
+ *   stranger flood    sends messages with sequence numbers far ahead
+ *   stranger large    sends messages larger than the receive buffers
+ *   stranger dies     exits while it sends a message
+ *   stranger all      runs all of these, one after another, in one process */
 #include "../job/job.h"
 #include "path/net/wire.h"
 
@@ -29,19 +28,19 @@
 #include <time.h>
 
 enum {
-    WORDS = 512 << 10, /* of symmetric memory, at PE 0 and PE 1 */
+    WORDS = 512 << 10, /* symmetric, at PE 0 and PE 1 */
     PUT_BYTES = 1 << 20,
-    GUESSES = 200, /* of numbers, from 1 on */
+    GUESSES = 200, /* sequence numbers, from 1 */
     FLOOD = 8000,  /* messages of NET_BYTES: 62 MiB */
     NET_BYTES = 8192,
     LARGE = 1 << 20,
     MOST_GROWTH_KIB = 40 << 10,
-    SECONDS = 2 /* that a provider may take for one operation */
+    SECONDS = 2 /* limit for one operation of the provider */
 };
 
 static const uint64_t secret = UINT64_C(0x5ec2e7c0ffee0000);
 
-/* --------------------------------------------------------------------------------- the stranger */
+/* --------------------------------------------------------------------------------- the attacker */
 
 struct stranger {
     struct fi_info *info;
@@ -78,7 +77,7 @@ static void meet(struct stranger *s, const char *provider, const char *port)
     fi_freeinfo(hints);
 }
 
-/* Whether the operation that was posted is complete without an error. */
+/* True: the posted operation completed without an error. */
 static bool completes(struct stranger *s)
 {
     time_t until = time(NULL) + SECONDS;
@@ -92,7 +91,7 @@ static bool completes(struct stranger *s)
     return n == 1;
 }
 
-/* wait: until the provider is done with it. */
+/* wait: wait for the completion of the send. */
 static bool send_bytes(struct stranger *s, const void *bytes, size_t count, bool wait)
 {
     static struct fi_context2 context;
@@ -107,7 +106,7 @@ static bool send_bytes(struct stranger *s, const void *bytes, size_t count, bool
     return !error && (!wait || completes(s));
 }
 
-/* As much of a message as a stranger knows: its form, and numbers that are small. */
+/* What an attacker knows of a message: its format, and small sequence numbers. */
 static struct message {
     struct net_head head;
     unsigned char records[NET_BYTES - sizeof(struct net_head)];
@@ -133,7 +132,7 @@ static bool send_message(struct stranger *s)
     return send_bytes(s, &message, message.head.bytes, true);
 }
 
-/* Closes nothing: the stranger just goes. */
+/* Ends the process without closing the endpoint. */
 static _Noreturn void end_attack(int status)
 {
     fflush(stdout);
@@ -213,7 +212,7 @@ static void attack_width(struct stranger *s)
     }
 }
 
-/* What is behind the bytes that come is in the buffer from earlier messages. */
+/* The receive buffer still holds bytes of earlier messages behind the bytes that arrive. */
 static void attack_length(struct stranger *s)
 {
     for (uint64_t n = 0; n < GUESSES; n++) {
@@ -239,7 +238,7 @@ static void attack_large(struct stranger *s)
     send_bytes(s, large, sizeof large, true);
 }
 
-/* Goes without a word while its message is under way. */
+/* A child process exits while it sends a message, without closing the endpoint. */
 static void attack_dies(const char *provider, const char *port)
 {
     static unsigned char large[64 << 20];
@@ -292,7 +291,8 @@ static void attack(const char *name, const char *provider, const char *port)
 
 /* -------------------------------------------------------------------------------------- the job */
 
-/* The ports at which this process listens: what a stranger finds by trying. */
+/* True: this process owns the socket. The test reads the ports at which PE 0 listens; an attacker
+ * would scan for them. */
 static bool owns_socket(unsigned long inode)
 {
     char path[64], target[64], wanted[64];
@@ -358,7 +358,7 @@ static void find_provider(weft_job *job, char provider[64])
     CHECK(at && sscanf(at, "provider %63s on", provider) == 1);
 }
 
-/* Another process, with nothing of the job in its environment. */
+/* The attack runs in another process, without the job's environment variables. */
 static void let_attack(const char *self, const char *name, const char *provider,
                        const uint64_t *words)
 {
@@ -385,7 +385,7 @@ static void let_attack(const char *self, const char *name, const char *provider,
     check_memory(words);
 }
 
-/* Puts, values, atomics and gets of the two go on, with what belongs there. */
+/* PE 0 and PE 1 continue with puts, values, atomics and gets; the values are correct. */
 static void go_on(weft_ctx *ctx, uint64_t *area, int me)
 {
     int to = 1 - me;
@@ -417,8 +417,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < WORDS; i++)
         words[i] = secret + (uint64_t)(i % (PUT_BYTES / 8));
     OK(weft_barrier(world));
-    OK(weft_put(ctx, words + PUT_BYTES / 8, words, PUT_BYTES,
-                1 - me)); /* so that it is registered */
+    OK(weft_put(ctx, words + PUT_BYTES / 8, words, PUT_BYTES, 1 - me)); /* registers the memory */
     OK(weft_barrier(world));
     if (me == 0)
         find_provider(job, provider);

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# sweep.sh WEFT ONCE FAIL_AT_MODULE [MOST]: lets every use of each system call of the table in
-# fail_at.c fail once (at most the first MOST uses), in the launcher and in PE 1 of two. The job must
-# end, not by a crash, without a wrong result, and a failure must have been told.
+# sweep.sh WEFT ONCE FAIL_AT_MODULE [MOST]: every use of each system call in the table of fail_at.c
+# fails once (at most the first MOST uses), in the launcher and in PE 1 of two. The job must end
+# without a crash and without a wrong result, and it must report a failure.
 set -u
 weft=$1 once=$2 module=$3 most=${4:-100000} failures=0 runs=0
 log=$(mktemp /tmp/weft-test-sweep.XXXXXX) && trap 'rm -f "$log"' EXIT

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs started by RANK and MASTER_ADDR: strangers at the door, wrong secrets, PEs that die, wrong
+/* Jobs started by RANK and MASTER_ADDR: unauthenticated peers, wrong secrets, PEs that die, wrong
  * variables. argv: the command weft, the program boot_victim. */
 #include "fault/faults.h"
 
@@ -63,7 +63,7 @@ static int after(void **state)
     return 0;
 }
 
-/* Three PEs, of which PE `victim` comes to grief. */
+/* Runs three PEs, of which PE `victim` fails at `stage`. */
 static void run_three(char *stage, char *victim)
 {
     pid_t pids[3];
@@ -108,8 +108,8 @@ static void killed_member_with_secret(void **state)
     deaths_are_told(2, "WEFT_ERR_PEER_DEAD: PE 2 has ended");
 }
 
-/* The hub hears of the death while it still connects the PEs of the node, and drops them: that it
- * has done so must not be taken for the reason. */
+/* The hub learns of the death while it still connects the PEs of the node, and drops their
+ * connections. The survivors must report the death, not the drop. */
 static void killed_at_the_door(void **state)
 {
     setenv("WEFT_SECRET", "warp and weft of a loom", 1);
@@ -151,7 +151,7 @@ static void nobody_listens(void **state)
     faults_expect(&outcomes[0], 3, "no process answered there; is the first PE running");
 }
 
-/* ------------------------------------------------------------------------------------ strangers */
+/* ------------------------------------------------------------------------ unauthenticated peers */
 
 static int connect_tcp(int to)
 {
@@ -185,10 +185,10 @@ static int connect_unix(void)
     return -1;
 }
 
-/* Many that say nothing, many that talk of something else, one that copies the form. */
+/* Many peers that send nothing, many that speak another protocol, one that copies the format. */
 static void strangers_at_tcp(void **state)
 {
-    enum { SILENT = 700 }; /* more than the hub listens to at a time */
+    enum { SILENT = 700 }; /* more than the hub serves at a time */
     static int fds[SILENT];
     char request[256] = "GET / HTTP/1.0\r\n\r\n", form[200] = {0}, greeting[48], proof[40];
     setenv("WEFT_SECRET", "warp and weft", 1);
@@ -250,8 +250,8 @@ static int listen_tcp(int at_port)
     return fd;
 }
 
-/* What a hub without the secret can do: says its greeting, hears the member's, and makes of that a
- * proof whose tag is wrong. */
+/* A hub without the secret: it sends its greeting, receives the member's hello and makes a proof
+ * with a wrong tag from it. */
 static void greet(int visitor, uint8_t proof[40])
 {
     const struct {
@@ -266,8 +266,8 @@ static void greet(int visitor, uint8_t proof[40])
     memcpy(proof, hello, 8);
 }
 
-/* Somebody sits at the port of PE 0, speaks its protocol, and collects what members tell him: not
- * one byte that depends on the secret. The real PE 0 is found at the next port all the same. */
+/* An impostor listens at the port of PE 0, speaks its protocol and records what members send: no
+ * byte of it depends on the secret. The member still finds the real PE 0 at the next port. */
 static void impostor_as_hub(void **state)
 {
     uint8_t proof[40], more;
@@ -277,7 +277,7 @@ static void impostor_as_hub(void **state)
     int visitor = accept(fd, NULL, NULL);
     greet(visitor, proof);
     assert_int_equal(send(visitor, proof, sizeof proof, 0), sizeof proof);
-    assert_int_equal(recv(visitor, &more, 1, 0), 0); /* it hangs up and says no more */
+    assert_int_equal(recv(visitor, &more, 1, 0), 0); /* the member hangs up */
     pid_t first = start_rank(0, "nobody", "9");
     faults_wait(second, &outcomes[1]);
     faults_wait(first, &outcomes[0]);
@@ -288,8 +288,8 @@ static void impostor_as_hub(void **state)
     close(fd);
 }
 
-/* A hub with another secret goes on to hang up without a word: what was seen first is what is
- * told. */
+/* A hub with another secret later closes connections without an answer. The member reports the
+ * first reason, the wrong secret. */
 static void unproven_hub_hangs_up(void **state)
 {
     uint8_t proof[40], more;
@@ -298,7 +298,7 @@ static void unproven_hub_hangs_up(void **state)
     setenv("WEFT_WAIT_LIMIT", "1500ms", 1);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){.tv_sec = 1}, sizeof(struct timeval));
     pid_t second = start_rank(1, "nobody", "9");
-    for (int visit = 0; visit < 14; visit++) { /* more than are taken for a refusal */
+    for (int visit = 0; visit < 14; visit++) { /* more visits than count as a refusal */
         int visitor = accept(fd, NULL, NULL);
         if (visitor < 0)
             break;
@@ -312,8 +312,8 @@ static void unproven_hub_hangs_up(void **state)
     faults_expect(&outcomes[1], 3, "or the first PE was given another secret");
 }
 
-/* Servers that accept and say nothing at the first ports cost no time: with a limit shorter than
- * the patience with one of them, the job starts. */
+/* Servers at the first ports accept connections and send nothing. They cost no time:
+ * WEFT_WAIT_LIMIT is shorter than the timeout for one of them, and the job still starts. */
 static void silent_servers_in_front(void **state)
 {
     int fds[5];
@@ -330,7 +330,7 @@ static void silent_servers_in_front(void **state)
     faults_expect(&outcomes[1], 0, "PE 1 of 2");
 }
 
-/* Members that say they are number n, 0, of a job of another size, of another version. */
+/* Members with index n, with index 0, of a job of another size, and of another version. */
 static void numbers_out_of_range(void **state)
 {
     static const uint32_t wrong[][3] = {{2, 2, 2}, {2, 0, 2}, {2, 1, 3}, {2, 0xffffffff, 2}};
@@ -343,7 +343,7 @@ static void numbers_out_of_range(void **state)
         memcpy(form + 8, i < 4 ? wrong[i] : (uint32_t[]){1, 1, 2}, 12);
         snprintf(form + 24, 64, "%d/0/", port);
         assert_int_equal(send(fd, form, sizeof form, MSG_NOSIGNAL), sizeof form);
-        assert_int_equal(recv(fd, &byte, 1, 0), 0); /* no proof for him */
+        assert_int_equal(recv(fd, &byte, 1, 0), 0); /* the hub sends no proof */
         close(fd);
     }
     faults_await(first, "its number is not in this job");
@@ -355,13 +355,13 @@ static void numbers_out_of_range(void **state)
     faults_expect(&outcomes[1], 0, "PE 1 of 2");
 }
 
-/* One that connects and says nothing is dropped after five seconds. */
+/* The hub drops a peer that connects and sends nothing after 5 s. */
 static void silent_peer_is_dropped(void **state)
 {
     char byte[64];
     pid_t first = start_rank(0, "nobody", "9");
     int fd = connect_unix();
-    while (recv(fd, byte, sizeof byte, 0) > 0) /* the greeting, then the end */
+    while (recv(fd, byte, sizeof byte, 0) > 0) /* the greeting, then end of file */
         ;
     faults_await(first, "it did not authenticate itself in time");
     close(fd);
@@ -371,7 +371,7 @@ static void silent_peer_is_dropped(void **state)
     faults_expect(&outcomes[1], 0, "PE 1 of 2");
 }
 
-/* Something else has the port at which the hub would listen first, and answers nonsense. */
+/* Another server has the first port of the hub and answers with invalid data. */
 static void port_is_taken(void **state)
 {
     int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -435,7 +435,7 @@ static void strangers_at_unix(void **state)
     faults_expect(&outcomes[1], 0, "PE 1 of 2");
 }
 
-/* Needs the right to become somebody else. */
+/* Needs the right to change the user id. */
 static void other_user(void **state)
 {
     if (geteuid() != 0)
@@ -454,7 +454,7 @@ static void other_user(void **state)
             connect(fd, (struct sockaddr *)&at,
                     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) < 0)
             _exit(2);
-        _exit(recv(fd, greeting, sizeof greeting, 0) == 0 ? 0 : 1); /* not even greeted */
+        _exit(recv(fd, greeting, sizeof greeting, 0) == 0 ? 0 : 1); /* the hub sends no greeting */
     }
     int status;
     waitpid(stranger, &status, 0);
@@ -466,7 +466,7 @@ static void other_user(void **state)
     faults_expect(&outcomes[1], 0, "PE 1 of 2");
 }
 
-/* Another user has taken the name at which PE 0 would listen, and plays PE 0. */
+/* Another user has taken the socket name of PE 0 and acts as PE 0. */
 static void other_user_as_hub(void **state)
 {
     if (geteuid() != 0)

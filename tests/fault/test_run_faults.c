@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ways in which a job under `weft run` ends: what is reported, what the others hear, what it
- * returns, and that nothing is left. argv: the command weft, the program boot_victim,
- * the module sigchld_thread, perhaps the one test to run. */
+/* Ways in which a job under `weft run` ends: what it reports, which status the other PEs get, what
+ * it returns, and that nothing is left behind. argv: the command weft, the program boot_victim, the
+ * module sigchld_thread, optionally the one test to run. */
 #include "fault/faults.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ static int after(void **state)
     return 0;
 }
 
-/* How many lines say that a survivor heard of the death of PE 1. */
+/* Number of lines in which a survivor reports the death of PE 1. */
 static int told(const char *beginning)
 {
     int count = 0;
@@ -76,7 +76,8 @@ static void killed_after_joining(void **state)
     }
 }
 
-/* Those that have not joined yet are not told but ended, so the number of survivors varies. */
+/* The launcher ends PEs that have not joined yet without a status, so the number of survivors
+ * varies. */
 static void killed_before_joining(void **state)
 {
     run_victim("4", "start", "1");
@@ -107,7 +108,7 @@ static void never_joins(void **state)
     faults_expect(&outcome, 1, "before it joined the job that other PEs wait for");
     run_victim("3", "closed", "1");
     faults_expect(&outcome, 3, "is not a socket of weft run");
-    /* It has ended when the others join. */
+    /* PE 1 has ended when the others join. */
     faults_run((char *[]){weft, "run", "-n", "3", "/bin/sh", "-c",
                           "[ $WEFT_PE -eq 1 ] && exit 0; sleep 0.3; exec $0 nobody 0",
                           victim_program, NULL},
@@ -168,11 +169,11 @@ static void descriptors_used_up_in_launcher(void **state)
     assert_int_equal(status, 0);
 }
 
-/* ---------------------------------------------------------------------- ended from the outside */
+/* -------------------------------------------------------------------------- ended from outside */
 
 static pid_t start_hanging(void)
 {
-    /* each PE has a child of its own */
+    /* Each PE has a child process. */
     pid_t pid = faults_start((char *[]){weft, "run", "-n", "3", "--grace", "300ms", "/bin/sh", "-c",
                                         "sleep 100 & echo up $WEFT_PE; sleep 100; true", NULL});
     faults_await(pid, "up 0");
@@ -228,8 +229,7 @@ static void other_signals_are_passed_on(void **state)
     assert_true(faults_contain(&outcome, "got 0") || faults_contain(&outcome, "got 1"));
 }
 
-/* Both PEs are deaf to SIGTERM before the time is up: on a busy machine that takes one of the
- * longer times. */
+/* Both PEs ignore SIGTERM before the time limit, which is long enough for a busy machine. */
 static void time_limit(void **state)
 {
     char *limits[] = {"200ms", "1s", "5s", "25s"};
@@ -267,9 +267,9 @@ static void program_below_a_shell_is_killed(void **state)
     assert_int_equal(told("WEFT_ERR_PEER_DEAD: the program of PE 1"), 2);
 }
 
-/* ---------------------------------------------------------------------- an odd process of ours */
+/* --------------------------------------------------------------------------- unusual processes */
 
-/* Another thread takes SIGCHLD: the end of a PE must be seen all the same. */
+/* Another thread takes SIGCHLD; the launcher must still notice the end of a PE. */
 static void sigchld_is_taken(void **state)
 {
     setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 1);
@@ -285,7 +285,7 @@ static void sigchld_is_taken(void **state)
     unsetenv("ASAN_OPTIONS");
 }
 
-/* It starts the job and must not open a driver, whose threads and open files it would keep. */
+/* The launcher must not open a driver, whose threads and open files it would keep. */
 static void launcher_opens_no_gpu_driver(void **state)
 {
     setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 1);
@@ -301,14 +301,14 @@ static void launcher_opens_no_gpu_driver(void **state)
 
 static void sigchld_is_ignored(void **state)
 {
-    signal(SIGCHLD, SIG_IGN); /* is inherited */
+    signal(SIGCHLD, SIG_IGN); /* the child inherits it */
     pid_t pid = faults_start((char *[]){weft, "run", "-n", "2", "/bin/sh", "-c", "exit 4", NULL});
     signal(SIGCHLD, SIG_DFL);
     faults_wait(pid, &outcome);
     faults_expect(&outcome, 4, "exited with status 4");
 }
 
-/* Every combination of closed standard descriptors: what PEs print goes nowhere, and the job
+/* Every combination of closed standard descriptors: the output of PEs is discarded, and the job
  * ends. */
 static void standard_descriptors_are_closed(void **state)
 {
@@ -355,7 +355,7 @@ static void code_of_abort_is_kept(void **state)
     faults_expect(&outcome, 0, "aborted the job with code 0: no more wool");
 }
 
-/* A PE in the job that begins another program, or closes what is not its own, and lives on. */
+/* A PE in the job executes another program, or closes descriptors of the library, and lives on. */
 static void living_pe_is_cut_off(void **state)
 {
     char *stages[] = {"exec", "closeall"};
@@ -369,8 +369,8 @@ static void living_pe_is_cut_off(void **state)
     }
 }
 
-/* PEs that end only because another writes a core dump, for which it needs its time, and that leave
- * the job before the kernel tells of its death. */
+/* PE 1 writes a core dump, which takes time. The others end because of it, and leave the job before
+ * the kernel reports its death. The launcher must report the cause, PE 1. */
 static void cause_is_told_from_effects(void **state)
 {
     for (int i = 0; i < 10; i++) {
@@ -380,7 +380,7 @@ static void cause_is_told_from_effects(void **state)
     }
 }
 
-/* ----------------------------------------------------------------------------------- detachment */
+/* --------------------------------------------------------------------------- detached processes */
 
 static void detached_helpers_end_with_the_job(void **state)
 {
@@ -404,7 +404,7 @@ static void detached_program_is_the_pe(void **state)
     faults_run((char *[]){weft, "run", "-n", "3", "setsid", victim_program, "nobody", "0", NULL},
                &outcome);
     faults_expect(&outcome, 0, "PE 2 of 3");
-    /* Not at once: of a program that has died already nothing tells any more whose it was. */
+    /* A short delay: once a process is dead, the launcher cannot find out whose child it was. */
     faults_run((char *[]){weft, "run", "-n", "3", "setsid", "sh", "-c",
                           "sleep 0.3; exec \"$0\" gather 1", victim_program, NULL},
                &outcome);
@@ -462,7 +462,7 @@ static void secret_is_not_shown(void **state)
     unsetenv("WEFT_SECRET");
 }
 
-/* A launcher whose sockets are of the kind that 0.1.0 used, and a PE that says what is no frame. */
+/* A launcher whose socket has the type of version 0.1.0, and a PE that sends an invalid frame. */
 static void versions_are_mixed(void **state)
 {
     int ends[2];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What `weft run` does with the output, the input and the terminal of its PEs, and with their
- * status. argv: the command weft, what the tests of faults are given besides and nobody needs
- * here, perhaps the one test to run. */
+ * status. argv: the command weft, the other arguments of the fault tests (unused here), optionally
+ * the one test to run. */
 #include "fault/faults.h"
 
 #include <fcntl.h>
@@ -75,7 +75,7 @@ static void prefixed_bytes_are_kept(void **state)
                           "head -c 902848 /dev/zero | tr \"\\0\" x; echo) | wc -c",
                           weft, NULL},
                &outcome);
-    /* 3,000,000 bytes are cut at 1 MiB or a little later, where a read ended */
+    /* The reader cuts 3,000,000 bytes after 1 MiB or slightly later, at the end of a read. */
     long sum, bytes, reference;
     assert_int_equal(sscanf(outcome.output, "%ld %ld %ld", &sum, &bytes, &reference), 3);
     assert_true(bytes >= reference - 5 && bytes <= reference);
@@ -160,7 +160,7 @@ static void terminal_input_is_relayed(void **state)
     int terminal, status;
     pid_t pid = start_on_terminal(&terminal, (char *[]){weft, "run", "-n", "2", "cat", NULL});
     assert_int_equal(write(terminal, "warp\n", 5), 5);
-    read_terminal_until(terminal, "warp", 2); /* the echo, and cat's */
+    read_terminal_until(terminal, "warp", 2); /* the echo, and the output of cat */
     assert_int_equal(write(terminal, "\004", 1), 1);
     waitpid(pid, &status, 0);
     assert_int_equal(status, 0);

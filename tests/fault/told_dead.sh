@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# told_dead.sh WEFT PROGRAM: of three PEs whose kernels depend on each other the second is killed. The others are told which PE
-# it was and by what, their kernels end, and so do they, with nothing of theirs left running or in /dev/shm.
+# told_dead.sh WEFT PROGRAM: the kernels of three PEs depend on each other, and PE 1 is killed. The
+# status of the other PEs names PE 1 and the signal; their kernels and processes end, and no process
+# or file in /dev/shm is left.
 set -u
 weft=$1 program=$2 failed=0
 said=$(mktemp)

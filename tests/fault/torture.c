@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Does everything that a PE can be in the middle of, over and over, until it is killed or told that
- * another was: then it must get a status that says so, and soon. Used by random_kills.c. */
+/* Calls every operation of a PE in a loop until the process is killed or a call fails because
+ * another PE was killed. Such a call must return a status that says so, within a short time.
+ * random_kills.c uses it. */
 #include "../job/job.h"
 
 #include <unistd.h>
@@ -41,7 +42,7 @@ static weft_status one_turn(weft_job *job, uint64_t *area, uint64_t turn)
 
 int main(void)
 {
-    for (;;) { /* init and finalize are places to die in, too */
+    for (;;) { /* the kill may also hit init and finalize */
         weft_job *job;
         weft_status status = weft_init(&job, NULL);
         uint64_t *area = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A software HCA without threads, clock and peers: a test calls its functions one by one, stands at
- * the far ends of the rings of its links, and writes down what it sees. The neighbours of the
- * engine are made up here: links, the wire of RoCE, memory of a GPU. */
+/* A software HCA without threads, clock and peers. A test calls its functions one by one, acts as
+ * the peer at the far ends of its links' rings, and logs what it sees. Mocks replace the modules
+ * around the engine: links, the RoCE wire, GPU memory. */
 #ifndef WEFT_TESTS_HCA_BENCH_H
 #define WEFT_TESTS_HCA_BENCH_H
 
@@ -18,8 +18,8 @@ enum {
     REMOTE_QPN = REMOTE_LID << 12 | 0x123,
     RING_DATA = 1 << 16,
     MEMORY_BYTES = 1 << 17,
-    MEMORY = 0x100000,     /* where it lies, as keys say */
-    FAR_MEMORY = 0x200000, /* the second half, as memory of a GPU */
+    MEMORY = 0x100000,     /* its address in keys */
+    FAR_MEMORY = 0x200000, /* the second half, as GPU memory */
     LKEY = 0x11 << 8 | 0x7,
     RKEY = 0x12 << 8 | 0x9,
     FAR_KEY = 0x13 << 8 | 0xb,
@@ -32,7 +32,7 @@ enum {
     HAS_RING = 1 << 16,
 };
 
-/* A link's two rings with their far ends, as the peer sees them. */
+/* The two rings of a link and their far ends, as the peer sees them. */
 struct bench_rings {
     uint64_t requests[(sizeof(struct ring_shared) + RING_DATA) / 8] __attribute__((aligned(64)));
     uint64_t responses[(sizeof(struct ring_shared) + RING_DATA) / 8] __attribute__((aligned(64)));
@@ -62,13 +62,13 @@ static uint64_t lines_seen;
 static unsigned changes, wanted, rings_of_bell;
 static uint64_t bench_clock;
 
-/* What is made up. */
-static uint32_t wire_window;           /* roce_window() of links with a wire */
+/* Mock results. */
+static uint32_t wire_window;           /* roce_window() of links over the wire */
 static enum roce_peer_kind wire_other; /* roce_query_peer() */
 static unsigned far_puts, far_gets, far_settles, far_fail_at; /* 0: none fails */
 static bool far_is_held;
 
-/* --- In place of link.c, roce.c, device.c, verbs_device.c, gpu_memory.c and the clock --- */
+/* --- Replaces link.c, roce.c, device.c, verbs_device.c, gpu_memory.c and the clock --- */
 
 void device_changes(struct device *d)
 {
@@ -181,7 +181,7 @@ int __wrap_clock_gettime(clockid_t which, struct timespec *t)
     return 0;
 }
 
-/* --- Making --- */
+/* --- Set-up --- */
 
 static inline void ring_make(struct ring *near, struct ring *far, void *at, uint64_t size)
 {
@@ -206,7 +206,7 @@ static inline void bench_begin(void)
 {
     const uint32_t remote = MR_LOCAL_WRITE | MR_REMOTE_READ | MR_REMOTE_WRITE | MR_REMOTE_ATOMIC;
     config = (struct config){.mode = MODE_STRICT, .log = LOG_NONE, .ring_kib = 64, .seed = 1};
-    /* No short writes go together, but where a test wants that. */
+    /* Short writes are not combined unless a test wants it. */
     config.fail_at = 1u << 30;
     memset(&device, 0, sizeof device);
     pthread_mutex_init(&device.lock, NULL);
@@ -278,7 +278,7 @@ static inline void bench_end(void)
     pthread_mutex_destroy(&device.lock);
 }
 
-/* A queue that is connected to REMOTE_QPN over the first link, and can send. */
+/* A queue in RTS, connected to REMOTE_QPN over the first link. */
 static inline struct qp *queue_make(enum qp_type type)
 {
     unsigned n = queue_count++;
@@ -377,7 +377,7 @@ static inline void put_inline(uint32_t bytes)
     request_words_used = (request_words_used + (bytes + 3) / 4 + 3) / 4 * 4;
 }
 
-/* Where a DC initiator's request goes. */
+/* Writes the address of a DC initiator's request. */
 static inline void put_address(uint64_t key, uint32_t number, uint16_t lid)
 {
     put_long(key);
@@ -445,7 +445,7 @@ static inline void post_fetch_add(const struct qp *qp, uint64_t operand, unsigne
     request_end(qp);
 }
 
-/* An atomic of 4 bytes with masks. */
+/* Posts a masked atomic of 4 bytes. */
 static inline void post_masked(const struct qp *qp, unsigned flags)
 {
     request_begin(qp, WQE_MASKED_COMPARE_SWAP, 8, flags);
@@ -466,7 +466,7 @@ static inline uint64_t doorbell_of(uint32_t qpn, uint16_t index)
     return value;
 }
 
-/* The record and the doorbell of all that was posted. */
+/* Updates the record and the doorbell for all posted requests. */
 static inline void ring_doorbell(struct qp *qp)
 {
     unsigned n = place_of(qp);
@@ -474,7 +474,7 @@ static inline void ring_doorbell(struct qp *qp)
     send_doorbell(qp->uar, doorbell_of(qp->qpn, queue_next[n]));
 }
 
-/* --- Looking --- */
+/* --- Logging --- */
 
 static inline void say_packet(const struct packet *p)
 {
@@ -486,7 +486,7 @@ static inline void say_packet(const struct packet *p)
     say("\n");
 }
 
-/* What lies in a ring that this side reads. */
+/* Logs the packets in a ring that this side reads. */
 static inline void say_ring(struct ring *far)
 {
     const struct packet *p;
@@ -534,7 +534,7 @@ static inline void say_memory(void)
     memcpy(memory_before, memory, sizeof memory);
 }
 
-/* Addresses in the memory of a GPU are the process's own. */
+/* Replaces process addresses of GPU memory. */
 static inline void say_log(void)
 {
     for (; lines_seen < device.line_count; lines_seen++) {
@@ -606,7 +606,7 @@ static inline void say_queue(const struct qp *qp)
         say_stream(s);
 }
 
-/* say_queue_once: what is the same as the last time is not said again. */
+/* say_queue_once: logs the queue if it has changed since the last time. */
 static inline void say_queue_once(const struct qp *qp)
 {
     static char before[QUEUES][4096];
@@ -619,7 +619,7 @@ static inline void say_queue_once(const struct qp *qp)
         snprintf(last, sizeof before[0], "%s", text + from);
 }
 
-/* All that happened since the last time. */
+/* Logs all that happened since the last time. */
 static inline void look(const char *what)
 {
     say("%s\n", what);
@@ -651,14 +651,14 @@ static inline void run(struct qp *qp, const char *what)
     look(line);
 }
 
-/* post, doorbell, run. */
+/* Rings the doorbell and runs the queue. */
 static inline void go(struct qp *qp, const char *what)
 {
     ring_doorbell(qp);
     run(qp, what);
 }
 
-/* An answer of the peer to that queue. */
+/* Puts an answer of the peer to that queue into the ring. */
 static inline void put_answer(struct qp *qp, struct packet p, const void *payload)
 {
     struct bench_rings *r = &out_rings[0];

@@ -8,8 +8,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
-/* Of the stand-in of CUDA: units of memory, and the bit by which its addresses differ from those of
- * the CPU. */
+/* Of the CUDA stand-in: the size of a memory unit, and the bit in which its addresses differ from
+ * those of the CPU. */
 #define GPU_UNIT ((size_t)2 << 20)
 #define GPU_BIT  (UINT64_C(1) << 46)
 
@@ -77,8 +77,8 @@ static int make_qp(struct client *c, size_t record_at)
     return c->qp ? 0 : -1;
 }
 
-/* Memory of the stand-in of a GPU, which lives as long as the process: *there is its address, the
- * result is where the CPU sees it. */
+/* Allocates memory of the GPU stand-in, which lives as long as the process. *there: its GPU
+ * address; result: its CPU address. */
 static uint8_t *gpu_memory(size_t bytes, void **there)
 {
     static const struct {
@@ -203,7 +203,7 @@ int client_move(struct client *c, unsigned opcode)
     uint8_t in[272] = {0}, out[16] = {0};
     put(in, 0, 16, 16, opcode);
     put(in, 8, 0, 24, c->qpn);
-    /* Access by the peer. */
+    /* Access rights of the peer. */
     put(in, 0x18 + 0x90, 13, 3, 7);
     put(in, 0x18 + 0x14, 0, 24, c->remote_qpn);
     put(in, 0x18 + 0x8, 29, 3, c->mtu);
@@ -254,7 +254,7 @@ void wqe_begin(struct wqe_maker *w, struct client *c, unsigned opcode, unsigned 
 
 void wqe_word(struct wqe_maker *w, uint32_t v)
 {
-    /* `units` counts quarters from here on until wqe_end() rounds it; kept in words[255]. */
+    /* From here until wqe_end() rounds it up, words[255] counts quarters of a unit. */
     w->words[w->units * 4 + w->words[255]++] = htobe32(v);
     if (w->words[255] == 4) {
         w->units++;
@@ -331,7 +331,7 @@ static int take_entry(struct mlx5_cqe64 *e, struct mlx5_cqe64 *out)
     return out->op_own >> 4;
 }
 
-/* The entry of a collapsed queue, when it is another than the last time. */
+/* Returns the entry of a collapsed queue if it has changed since the last call. */
 static int poll_single(struct client *c, struct mlx5_cqe64 *out)
 {
     uint64_t end = now_ms() + 10000;

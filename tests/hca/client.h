@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small client of the software HCA for its tests: queue pairs made by DevX commands, requests
- * written by hand. It reads the formats for itself, and shares no text with the HCA. */
+/* A small client of the software HCA for its tests: it creates queue pairs with DevX commands and
+ * writes requests itself. It has its own definitions of the formats and shares no code with the
+ * HCA. */
 #ifndef HCA_CLIENT_H
 #define HCA_CLIENT_H
 
@@ -18,7 +19,7 @@ struct client {
     struct mlx5dv_devx_uar *uar;
     bool shares_uar;
     uint8_t *arena;                   /* send ring, completion ring, records */
-    void *arena_there, *memory_there; /* on a GPU, with HCA_CLIENT_GPU */
+    void *arena_there, *memory_there; /* GPU addresses, with HCA_CLIENT_GPU */
     struct mlx5dv_devx_umem *umem;
     struct mlx5dv_devx_obj *cq, *qp;
     uint32_t cqn, qpn;
@@ -29,33 +30,32 @@ struct client {
     uint32_t *cq_record, *qp_record;
     uint32_t consumer;
     uint64_t last; /* words of the last completion of a collapsed queue */
-    uint16_t next; /* block */
+    uint16_t next; /* index of the next block */
     uint8_t *memory;
     size_t memory_bytes;
     struct ibv_mr *mr;
-    /* The other side. */
+    /* The peer. */
     uint16_t remote_lid, lid;
     uint32_t remote_qpn, remote_rkey;
     union ibv_gid gid, remote_gid;
     bool roce;
-    unsigned gid_index, mtu; /* the last GID of the port, the path MTU's code */
-    unsigned timeout;        /* 4.096 us times 2 to this */
-    unsigned source_port;    /* of UDP */
+    unsigned gid_index, mtu; /* the port's last GID index; the code of the path MTU */
+    unsigned timeout;        /* 4.096 us * 2^timeout */
+    unsigned source_port;    /* UDP port */
     uint64_t remote_memory;
 };
 
 struct client_options {
     unsigned log_sq, log_cq;
-    bool single; /* no completion comes before the one before it was taken: may be collapsed on a
-                    GPU */
-    bool ring;   /* completion queue in a ring, else collapsed */
-    int access;  /* of the memory; 0: all */
-    int device;  /* number in the list */
+    bool single;                 /* one completion at a time; the queue may be collapsed on a GPU */
+    bool ring;                   /* completion queue is a ring, else collapsed */
+    int access;                  /* rights on the memory; 0: all */
+    int device;                  /* index in the device list */
     size_t memory_bytes;         /* 0: CLIENT_MEMORY */
-    struct mlx5dv_devx_uar *uar; /* another client's; NULL: one of its own */
+    struct mlx5dv_devx_uar *uar; /* another client's; NULL: allocate one */
 };
 
-/* A request being written. */
+/* A request that is being written. */
 struct wqe_maker {
     struct client *c;
     uint16_t index;
@@ -65,31 +65,31 @@ struct wqe_maker {
 
 int client_open(struct client *c, const struct client_options *o);
 void client_close(struct client *c);
-int client_connect(struct client *c); /* RST → RTS, to remote_* */
+int client_connect(struct client *c); /* RST to RTS, connected to remote_* */
 int client_move(struct client *c, unsigned opcode);
-void client_pair(struct client *a, struct client *b); /* tells each about the other */
+void client_pair(struct client *a, struct client *b); /* connects each to the other */
 
 void wqe_begin(struct wqe_maker *w, struct client *c, unsigned opcode, unsigned modifier,
                unsigned flags, uint32_t immediate);
 void wqe_remote(struct wqe_maker *w, uint64_t address, uint32_t rkey);
 void wqe_data(struct wqe_maker *w, uint64_t address, uint32_t bytes, uint32_t lkey);
 void wqe_inline(struct wqe_maker *w, const void *data, uint32_t bytes);
-void wqe_word(struct wqe_maker *w, uint32_t v); /* big-endian in the request */
+void wqe_word(struct wqe_maker *w, uint32_t v); /* stored big-endian */
 void wqe_long(struct wqe_maker *w, uint64_t v);
 uint16_t wqe_end(struct wqe_maker *w); /* stores it; returns its index */
 void client_doorbell(struct client *c);
-uint64_t *client_register(const struct client *c); /* of the doorbell */
+uint64_t *client_register(const struct client *c); /* doorbell register */
 
-/* Waits, at most 10 s, for the next completion; returns its op_own's opcode, or -1. */
+/* Waits up to 10 s for the next completion; returns the opcode in op_own, or -1. */
 int client_poll(struct client *c, struct mlx5_cqe64 *out);
-/* Collapsed: waits until the entry names this request or is an error. */
+/* For a collapsed queue: waits until the entry has this index or is an error. */
 int client_poll_index(struct client *c, uint16_t index, struct mlx5_cqe64 *out);
 static inline struct mlx5_err_cqe *as_error(struct mlx5_cqe64 *e)
 {
     return (struct mlx5_err_cqe *)e;
 }
 
-/* One request each, signalled, with doorbell. */
+/* Each posts one signalled request and rings the doorbell. */
 uint16_t client_write_inline(struct client *c, uint64_t to, const void *data, uint32_t bytes);
 uint16_t client_write(struct client *c, uint64_t to, uint64_t from, uint32_t bytes);
 uint16_t client_read(struct client *c, uint64_t from, uint64_t to, uint32_t bytes);

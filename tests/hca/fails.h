@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Foreign calls that fail when a test wants it: the one of that name at its k-th use. */
+/* System and library calls that fail on request: the call of this name, at its k-th use. */
 #ifndef WEFT_TESTS_HCA_FAILS_H
 #define WEFT_TESTS_HCA_FAILS_H
 
@@ -10,9 +10,9 @@
 
 static const char *fails = "";
 static unsigned fails_at; /* 0: none */
-static int fails_with;    /* errno, 0: it stays */
+static int fails_with;    /* errno; 0: unchanged */
 
-/* due: the call that bears this name is to fail. */
+/* due: true if the call with this name must fail now. */
 static inline bool due(const char *name)
 {
     bool now = !strcmp(name, fails) && fails_at && !--fails_at;
@@ -28,7 +28,7 @@ static inline void fail_next(const char *name, unsigned at, int error)
     fails_with = error;
 }
 
-/* Files that this process has open, and two. */
+/* Number of files that this process has open, plus 2. */
 static inline unsigned open_files(void)
 {
     unsigned n = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a write of 8 bytes costs the software HCA: CPU time of the engines, in one process and
- * between two, and the rate where requests are posted meanwhile. Printed, not judged. */
+/* The cost of a write of 8 bytes in the software HCA: CPU time of the engines, within one process
+ * and between two, and the rate while requests are posted. The figures are printed and not
+ * judged. */
 #include "client.h"
 
 #include <stdio.h>
@@ -21,13 +22,13 @@ static double clock_of(clockid_t which)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* CPU seconds of all threads but this one. */
+/* CPU seconds of all threads except this one. */
 static double engine_seconds(void)
 {
     return clock_of(CLOCK_PROCESS_CPUTIME_ID) - clock_of(CLOCK_THREAD_CPUTIME_ID);
 }
 
-/* The ring's first round by the client's own functions; later ones differ in their index and
+/* Fills the ring's first round with the client's functions; later rounds differ in index and
  * value. */
 static void fill_ring(struct client *c)
 {
@@ -101,7 +102,7 @@ static int one_process(unsigned rounds)
     return e;
 }
 
-/* Tells the other process about this end, and learns about its. */
+/* Exchanges the addresses and keys of both ends. */
 static int exchange(struct client *c, int fd)
 {
     struct client other;
@@ -145,7 +146,7 @@ static int two_processes(unsigned rounds)
 int main(int argc, char **argv)
 {
     unsigned rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 500;
-    /* The second first: a process that has a device open does not fork. */
+    /* The second measurement runs first, because a process with an open device must not fork. */
     int e = two_processes(rounds);
     return e ? e : one_process(rounds);
 }

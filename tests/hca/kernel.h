@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel of the software HCA's engine (standin/hca/gpu_kernel.h) in a test: its functions are
- * called one by one, as any thread of any block, with a clock of the test's and a count of
- * accesses, fences and sleeps. */
+/* The kernel of the software HCA's engine (standin/hca/gpu_kernel.h) on the CPU: a test calls its
+ * functions one by one, as any thread of any block, with a mock clock and counts of accesses,
+ * fences and sleeps. */
 #ifndef WEFT_TESTS_HCA_KERNEL_H
 #define WEFT_TESTS_HCA_KERNEL_H
 
@@ -58,7 +58,7 @@ static inline void own_sleep(uint32_t ns)
 #define lanes_sleep  own_sleep
 #include "gpu_kernel.h"
 
-/* One after another, as each of `count` threads. */
+/* Makes the call as each of `count` threads in turn. */
 #define BY_THREADS(count, call)                                                                    \
     do {                                                                                           \
         threads = (count);                                                                         \
@@ -108,7 +108,7 @@ static inline void key_enter(uint32_t number, uint32_t key, uint64_t address, ui
     keys[at] = (struct gpu_key){name, address, bytes, number_of(memory), access, 0};
 }
 
-/* A queue of 8 blocks, its own memory by LKEY, the peer's by RKEY. */
+/* A queue of 8 blocks; LKEY is its own memory, RKEY the peer's. */
 static inline void begin_kernel(void)
 {
     const uint32_t remote = MR_REMOTE_READ | MR_REMOTE_WRITE | MR_REMOTE_ATOMIC;
@@ -141,7 +141,7 @@ static inline void begin_kernel(void)
     thread = block = 0;
 }
 
-/* A control segment. */
+/* Writes a control segment. */
 static inline uint32_t *request(uint32_t *words, uint32_t index, uint32_t opcode, uint32_t units,
                                 uint32_t flags)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two clients of the software HCA that are connected with each other, for tests with cmocka. */
+/* Two connected clients of the software HCA, for tests with cmocka. */
 #ifndef WEFT_TESTS_HCA_PAIR_H
 #define WEFT_TESTS_HCA_PAIR_H
 

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Programs of others over the software HCA, unmodified: their reading of the verbs is not ours.
+# Unmodified programs of other projects over the software HCA; they were written for the verbs of
+# rdma-core, not for this implementation.
 #   programs.sh FOLDER_OF_THE_HCA [short]
-# What is not installed is said to be skipped (packages perftest, ibverbs-utils, rdmacm-utils). Exit 77: none is installed.
+# The script lists the programs that are not installed as skipped (packages perftest, ibverbs-utils,
+# rdmacm-utils). Exit 77: none is installed.
 set -u
 export LD_LIBRARY_PATH=$1
 port=$((20000 + $$ % 20000)) ran=0 failed=0

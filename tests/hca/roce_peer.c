@@ -30,7 +30,7 @@ int roce_peer_open(uint32_t *address)
     return -1;
 }
 
-/* ---------------------------------------------------------------------------------- the check */
+/* ---------------------------------------------------------------------------------------- CRC */
 
 static uint32_t crc_bits(uint32_t crc, uint8_t byte)
 {
@@ -66,7 +66,7 @@ static uint32_t check(uint32_t from, uint32_t to, uint16_t from_port, const uint
     return ~crc;
 }
 
-/* ---------------------------------------------------------------------------- what follows what */
+/* ----------------------------------------------------------------------------- opcode sequences */
 
 static bool has_reth(uint8_t o)
 {

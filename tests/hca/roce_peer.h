@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The other end of the wire, by hand: RoCE v2 datagrams made and read one at a time. It reads the
- * format for itself, and shares no text with the HCA; its CRC goes bit by bit. */
+/* The other end of the wire: sends and receives single RoCE v2 datagrams. It has its own definition
+ * of the format and shares no code with the HCA; it computes the CRC bit by bit. */
 #ifndef ROCE_PEER_H
 #define ROCE_PEER_H
 
@@ -23,18 +23,18 @@ struct frame {
     uint32_t word; /* immediate data */
     uint32_t bytes;
     uint8_t data[ROCE_PEER_MTU + 8];
-    bool damaged; /* sent: with a wrong check */
-    bool whole;   /* received: the check is right */
+    bool damaged; /* sent with a wrong CRC */
+    bool whole;   /* received with a correct CRC */
     unsigned pad;
     uint16_t from_port; /* received */
 };
 
-/* roce_peer_open: at a free address of 127.0.0.0/8, which is returned. */
+/* roce_peer_open: opens a socket on a free address of 127.0.0.0/8; *address: that address. */
 int roce_peer_open(uint32_t *address);
 
 void roce_peer_send(int s, uint32_t from, uint32_t to, const struct frame *f);
 
-/* roce_peer_receive: the next datagram within so many ms; false: none. */
+/* roce_peer_receive: the next datagram within `ms` ms; false: none. */
 bool roce_peer_receive(int s, uint32_t own, unsigned ms, struct frame *f);
 
 #endif

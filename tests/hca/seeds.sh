@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tests of the host's and of device code's operations over path gda, where the software HCA does the worst that the rules
-# permit, by many seeds. By its number a seed also takes one of two lengths of queues, one or several queues to each PE, one
-# or two adapters for each, the wire between processes or UDP (which then loses, doubles, swaps and damages packets), and 2
-# or 3 PEs. Atomics are a load and a store: of one word they must all come to one adapter.
-#   seeds.sh BUILD [FIRST [LAST [PROGRAMS]]]      seeds 1 to 50 unless told; PROGRAMS: a pattern, e.g. '^device_'
-# Exit status 1 when any failed; its line can be run by itself.
+# Tests of host and device operations over path gda, with the software HCA in adversarial mode, for
+# many seeds. The number of the seed also selects one of two queue lengths, one or several queues
+# per PE, one or two adapters per PE, the wire (between processes or UDP, which loses, duplicates,
+# reorders and damages packets), and 2 or 3 PEs. Atomics are a load and a store, so all atomics on
+# one word must use one adapter.
+#   seeds.sh BUILD [FIRST [LAST [PROGRAMS]]]      default: seeds 1 to 50; PROGRAMS: a pattern, e.g.
+#   '^device_'
+# Exit status 1: a test failed; the printed command line runs it alone.
 set -u
 bin=$1/bin first=${2:-1} last=${3:-50} pattern=${4:-.}
 programs='device_rma device_atomics device_runs device_signal device_wait device_collective device_packet

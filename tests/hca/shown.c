@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program for `weft hca` to look at: two queues, three writes that complete and one that is
- * refused. Says "ready" and waits until its standard input ends. */
+/* A program for the test of `weft hca`: two queues, three writes that complete and one that is
+ * refused. It prints "ready" and waits until its standard input ends. */
 #include "client.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One RC queue pair by the plain verbs, over whatever adapter its libibverbs has: a server that
- * only has memory and receives, and a client that writes, reads back, changes by atomics and sends,
- * and compares all of it.
+/* One RC queue pair over the plain verbs, on the adapter that its libibverbs offers. The server
+ * provides memory and posts receives; the client writes, reads back, updates by atomics and sends,
+ * and compares all data.
  *   talk DEVICE GID_INDEX PORT [SERVER] */
 #include <arpa/inet.h>
 #include <endian.h>
@@ -17,7 +17,7 @@
 
 enum {
     BYTES = 1 << 20,
-    HALF = BYTES / 2, /* of the client: what came back */
+    HALF = BYTES / 2, /* in the client's memory: data read back */
     COUNTER_AT = BYTES - 64,
     SENDS = 24,
     ATOMICS = 40,
@@ -127,7 +127,7 @@ static int meet(const char *server, int port)
     return -1;
 }
 
-/* next: the next completion, which must be good unless `status` is asked for. */
+/* next: returns the next completion, which must have this status. */
 static struct ibv_wc next(enum ibv_wc_status status)
 {
     struct ibv_wc wc;
@@ -200,7 +200,7 @@ static void change(void)
         next(IBV_WC_SUCCESS);
         MUST(*found == value);
         value += n << 30 | 3;
-        /* Every other time the comparison fails. */
+        /* Every second comparison fails. */
         post(IBV_WR_ATOMIC_CMP_AND_SWP, its.memory + COUNTER_AT, HALF, 8, value + n % 2, n);
         next(IBV_WC_SUCCESS);
         MUST(*found == value);
@@ -211,7 +211,7 @@ static void change(void)
     MUST(*found == value);
 }
 
-/* Many under way at once: the peer's memory is the last of all that was written. */
+/* Many writes in flight at once: the peer's memory holds the last of them. */
 static void many(void)
 {
     for (uint32_t round = 0; round < 20; round++) {
@@ -247,7 +247,7 @@ static void post_receive(void)
     MUST(!ibv_post_recv(qp, &wr, &bad));
 }
 
-/* Each receive is posted when the message before is there, and some too late. */
+/* Each receive is posted after the previous message has arrived, and some are posted too late. */
 static void receive_all(void)
 {
     for (uint32_t n = 0; n < SENDS; n++) {
@@ -283,8 +283,8 @@ int main(int argc, char **argv)
         many();
         MUST(write(s, &byte, 1) == 1);
         send_all();
-        /* At the end what is refused: the queue pair does not survive it, and says so once, which
-         * may be lost. */
+        /* The last request is refused: the queue pair enters the error state and reports the
+         * refusal once; the report may be lost. */
         if (!getenv("TALK_LOSES")) {
             post(IBV_WR_RDMA_WRITE, its.memory, 0, 8, 0, 0x100);
             next(IBV_WC_REM_ACCESS_ERR);

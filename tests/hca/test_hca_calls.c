@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plain verbs of the software HCA, call by call: what each object is made of, what a request
- * looks like in its ring, what a completion says, what is refused; and the engine's pass, the
- * device and its report. As golden/hca_calls.txt has it. */
+/* The plain verbs of the software HCA, call by call: how each object is set up, the request in its
+ * ring, the completion, and the refusals; also a pass of the engine, the device and its report. The
+ * log is compared with golden/hca_calls.txt. */
 #include "whole.h"
 
 #include "gpu_memory.h"
@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* --- What is made up --- */
+/* --- Mocks --- */
 
 static uint32_t own_address, own_mtu;
 uint32_t __wrap_roce_address(const struct device *d);
@@ -54,7 +54,7 @@ ssize_t __wrap_getrandom(void *to, size_t bytes, unsigned flags)
     return (ssize_t)bytes;
 }
 
-/* Memory of a GPU, when a test says so. */
+/* Kind of the memory; a test may make it GPU memory. */
 static enum gpu_memory_kind gpu_kind;
 static unsigned gpu_added, gpu_removed, gpu_settled;
 enum gpu_memory_kind __wrap_gpu_memory_add(uint64_t address, uint64_t bytes);
@@ -73,7 +73,7 @@ void __wrap_gpu_memory_remove(uint64_t address, uint64_t bytes)
 void __wrap_gpu_engine_flush(struct device *of);
 void __wrap_gpu_engine_flush(struct device *of)
 {
-    assert_int_equal(gpu_removed, 0); /* before the memory goes */
+    assert_int_equal(gpu_removed, 0); /* before the memory is removed */
     gpu_settled++;
 }
 
@@ -185,7 +185,7 @@ static void say_words(const char *what, const void *from, size_t bytes)
     say("\n");
 }
 
-/* The request at that block, without the queue's number. */
+/* Logs the request at that block, without the queue's number. */
 static void say_request(const struct ibv_qp *qp, unsigned block, unsigned count)
 {
     const struct qp *of = qp_of((struct ibv_qp *)(uintptr_t)qp)->of;
@@ -355,7 +355,7 @@ static void moves(void)
                                             .rnr_retry = 14,
                                             .max_rd_atomic = 6,
                                             .cur_qp_state = IBV_QPS_RESET};
-    /* Each bit of what a move needs is needed. */
+    /* A transition fails if any of its required attributes is missing. */
     static const int needed[] = {ALL_INIT, ALL_RTR, ALL_RTS};
     for (unsigned to = IBV_QPS_INIT; to <= IBV_QPS_RTS; to++)
         for (int bit = 0; bit < 26; bit++) {
@@ -428,7 +428,7 @@ static void moves(void)
     say("made with %d %d %d %d type %u all %d wr %u\n", init.qp_context == (void *)7,
         init.send_cq == cq, init.recv_cq == cq, init.srq == NULL, init.qp_type, init.sq_sig_all,
         init.cap.max_send_wr);
-    /* Without a state: what is named is taken over where the queue is. */
+    /* Without a state, the named attributes are set in the current state. */
     of->state = QP_RTS;
     a.qp_access_flags = 8;
     a.min_rnr_timer = 7;
@@ -437,7 +437,7 @@ static void moves(void)
     of->state = QP_SQD;
     a.qp_state = IBV_QPS_RTS;
     assert_int_equal(ibv_modify_qp(qp, &a, IBV_QP_STATE), 0);
-    /* To RESET all is forgotten, to ERROR nothing. */
+    /* A move to RESET clears everything, a move to ERROR nothing. */
     struct hca_qp *q = qp_of(qp);
     q->next = q->received_posted = q->received_done = 5;
     q->posted = q->done = 6;
@@ -452,7 +452,7 @@ static void moves(void)
     assert_int_equal(q->next | q->received_posted | q->received_done, 0);
     assert_int_equal(q->posted | q->done | of->record[0] | of->record[1], 0);
     assert_int_equal(ibv_destroy_qp(qp), 0);
-    /* An initiator of DC needs nothing but states; its path MTU is its own. */
+    /* A DC initiator needs only states; it sets its own path MTU. */
     struct ibv_qp_init_attr_ex dc = {
         .send_cq = cq, .qp_type = IBV_QPT_DRIVER, .comp_mask = IBV_QP_INIT_ATTR_PD, .pd = pd};
     struct mlx5dv_qp_init_attr m = {.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_DC,
@@ -527,19 +527,19 @@ static void requests(void)
         wr.sg_list = more;
         wr.num_sge = i < 3 ? 1 : 2;
         if (i == 5)
-            more[1].length = 66; /* more than was asked for */
+            more[1].length = 66; /* longer than max_inline_data */
         if (i == 6)
             wr.num_sge = 0;
         if (i == 7)
-            wr.opcode = IBV_WR_RDMA_READ; /* which has no inline data */
+            wr.opcode = IBV_WR_RDMA_READ; /* a read has no inline data */
         if (i == 8)
             wr.num_sge = 4, wr.send_flags = 0;
         if (i < 4 ? i != 2 : i == 7 || i == 8)
-            wr.sg_list = list; /* where the addresses themselves are written down */
+            wr.sg_list = list; /* in the cases that log the addresses */
         if (i == 9)
             wr.num_sge = -1;
         if (i == 10)
-            q->done = q->posted - 4; /* room for one */
+            q->done = q->posted - 4; /* space for one request */
         if (i == 11)
             second.opcode = (enum ibv_wr_opcode)77;
         if (i == 12)
@@ -596,7 +596,7 @@ static void receives(void)
     }
     q->received_done = q->received_posted;
     q->of->receive.taken = q->received_posted;
-    /* To a queue that has failed: it comes back. */
+    /* A request to a queue in the error state is flushed. */
     struct ibv_wc wc[4];
     assert_int_equal(ready(qp, qp->qp_num), 0);
     qp_to_error(q->of);
@@ -614,7 +614,7 @@ static void receives(void)
     bad = NULL;
     assert_int_equal(ibv_post_recv(shared, &wr, &bad), EINVAL);
     assert_ptr_equal(bad, &wr);
-    /* A shared one: a list of free entries. */
+    /* A shared receive queue: a list of free entries. */
     struct hca_srq *sq = srq_of(srq);
     say("srq of %u: %u entries max %u\n", s.attr.max_wr, sq->count, sq->max_sge);
     for (unsigned i = 0; i < 5; i++) {
@@ -792,7 +792,7 @@ static void requests_by_calls(void)
     assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* Those of a DC initiator bear an address. */
+/* Requests of a DC initiator contain an address. */
 static void addressed_requests(void)
 {
     for (unsigned roce = 0; roce < 2; roce++) {
@@ -848,7 +848,7 @@ static void addressed_requests(void)
         own_address = 0;
         assert_int_equal(ibv_destroy_qp(qp), 0);
     }
-    /* A target sends nothing. */
+    /* A DC target sends nothing. */
     struct ibv_srq_init_attr s = {.attr = {.max_wr = 3, .max_sge = 1}};
     struct ibv_srq *srq = ibv_create_srq(pd, &s);
     struct ibv_qp_init_attr_ex a = {.recv_cq = cq,
@@ -911,7 +911,7 @@ static void completions(void)
         say_wc(wc);
         say("  done %u\n", q->received_done);
     }
-    /* More than are asked for; those of a queue that is gone are forgotten. */
+    /* More completions than requested; those of a destroyed queue are dropped. */
     for (unsigned i = 0; i < 5; i++)
         cq_write_receive(of, i == 2 ? qp_of(other)->of : q->of, 2, (uint16_t)i, i, 0, false);
     struct qp renamed = *q->of;
@@ -925,7 +925,7 @@ static void completions(void)
         say_wc(&wc[i]);
     assert_int_equal(ibv_poll_cq(cq, 8, wc), 0);
     assert_int_equal(be32toh(of->record[0]), of->producer);
-    /* Into a shared queue's. */
+    /* Completions of a shared receive queue. */
     struct ibv_srq_init_attr s = {.attr = {.max_wr = 3, .max_sge = 1}};
     struct ibv_srq *srq = ibv_create_srq(pd, &s);
     qp->srq = srq;
@@ -1004,7 +1004,7 @@ static void completion_queues(void)
     ibv_ack_cq_events(c, 3);
     ibv_ack_cq_events(c, 2);
     assert_int_equal(c->comp_events_completed, 5);
-    /* Events of the context. */
+    /* Asynchronous events of the context. */
     struct ibv_async_event event;
     assert_int_equal(fcntl(context->async_fd, F_SETFL, O_NONBLOCK), 0);
     assert_int_equal(ibv_get_async_event(context, &event), -1);
@@ -1127,7 +1127,7 @@ static void regions(void)
     d->keys.entries[mr->lkey >> 8].tag--;
     assert_int_equal(ibv_rereg_mr(mr, 1, pd, page, 1, 1), IBV_REREG_MR_ERR_INPUT);
     assert_int_equal(ibv_dereg_mr(mr), 0);
-    mr = ibv_reg_mr(pd, (void *)-1, 0, 1); /* of nothing, anywhere */
+    mr = ibv_reg_mr(pd, (void *)-1, 0, 1); /* 0 bytes at any address */
     assert_non_null(mr);
     assert_int_equal(ibv_dereg_mr(mr), 0);
     for (unsigned i = 0; i < 2; i++) {
@@ -1142,7 +1142,7 @@ static void regions(void)
         assert_int_equal(d->pds[pd->handle], 1);
     }
     memset(d->keys.entries, 0, MAX_MRS * sizeof *d->keys.entries);
-    /* By file: where the program has it mapped, or by a mapping of its own. */
+    /* By descriptor: the program's own mapping if there is one, else a new mapping. */
     int fd = memfd_create("buffer", 0);
     assert_int_equal(ftruncate(fd, 16384), 0);
     assert_int_equal(pwrite(fd, "there", 5, 4096 + 77), 5);
@@ -1168,7 +1168,7 @@ static void regions(void)
     __real_munmap(page, 4096);
 }
 
-/* Memory of a GPU goes by its address or by its file, as the variable says. */
+/* The HCA accesses GPU memory by its address or by its descriptor, as the variable says. */
 static void regions_of_gpus(void)
 {
     for (unsigned i = 0; i < 2 * 3 * 4 * 2; i++) {
@@ -1201,7 +1201,7 @@ static void regions_of_gpus(void)
     assert_true(e->address == 0x5000 && e->bytes == 100 && e->access == 3);
     assert_int_equal(ibv_dereg_mr(mr), 0);
     errno = 0;
-    assert_null(ibv_reg_mr(pd, memory, (size_t)-1, 1)); /* around the end of all addresses */
+    assert_null(ibv_reg_mr(pd, memory, (size_t)-1, 1)); /* wraps around the address space */
     assert_int_equal(errno, EFAULT);
 }
 
@@ -1239,7 +1239,7 @@ static void ports(void)
     struct ibv_device_attr_ex ex;
     struct ibv_query_device_ex_input input = {0};
     assert_int_equal(ibv_query_device_ex(context, NULL, &ex), 0);
-    /* Later versions of the headers add members behind this one. */
+    /* Later versions of the headers add members after this one. */
     say_words("more", (char *)&ex + sizeof a,
               offsetof(struct ibv_device_attr_ex, phys_port_cnt_ex) + 4 - sizeof a);
     assert_memory_equal(&ex.orig_attr, &a, sizeof a);
@@ -1410,7 +1410,7 @@ static void passes(void)
     struct ibv_wc wc;
     assert_int_equal(ibv_poll_cq(cq, 1, &wc), 1);
     assert_int_equal(wc.wr_id, 77);
-    /* A queue that waits for the clock is looked at again; others are left. */
+    /* A queue that waits for the clock is visited again; others are removed. */
     q->of->wait_until = d->now + 1000000;
     qp_list(q->of);
     assert_false(engine_pass(d, &timed));
@@ -1421,7 +1421,7 @@ static void passes(void)
     assert_false(timed);
     assert_false(q->of->listed);
     assert_int_equal(d->work_count, 0);
-    /* Whose doorbell is the GPU's is left alone. */
+    /* A doorbell that the GPU polls is ignored. */
     q->of->uar->for_gpu = true;
     q->of->uar->cpu_poll_pending = true;
     *q->of->uar->reg += 1;
@@ -1433,7 +1433,7 @@ static void passes(void)
     assert_false(q->of->uar->cpu_poll_pending);
     q->of->uar->for_gpu = false;
     say("  doorbells %llu\n", (unsigned long long)(d->count_doorbells - bells));
-    /* A register in memory of a GPU is looked at now and then. */
+    /* A doorbell in GPU memory is polled at intervals. */
     q->of->uar->on_gpu = true;
     uint64_t at = q->of->uar->next_poll_ns;
     assert_int_equal(at, 0);
@@ -1505,7 +1505,7 @@ static void reports(void)
         if (i != 3)
             assert_int_equal(send(s[0], "show", 4, 0), 4);
         report_answer(d, s[1]);
-        blocks++; /* one of the C library's */
+        blocks++; /* allocated by the C library */
         size_t used_of = 0;
         unsigned pieces = 0;
         for (ssize_t n; (n = recv(s[0], said + used_of, sizeof said - used_of, 0)) > 0; pieces++) {
@@ -1527,7 +1527,7 @@ static void reports(void)
     close(s[1]);
 }
 
-/* --- Words --- */
+/* --- Names --- */
 
 int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned index, unsigned *type);
 int ibv_read_sysfs_file(const char *folder, const char *file, char *text, size_t size);
@@ -1575,7 +1575,7 @@ static void words(void)
 const char *ibv_get_sysfs_path(void);
 void *_verbs_init_and_alloc_context(void);
 
-/* refused: a call that returned `result`, and set errno where it returns no number of an error. */
+/* refused: the call returned `result`; if that is no errno, it set errno. */
 static void refused(int result, int expected)
 {
     assert_int_equal(result, expected);

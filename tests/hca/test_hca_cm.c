@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The connection manager by its public names: what either end is told, with which words of the
- * other, and that queue pairs work when it says so. Both ends are in this process but where one
- * dies. */
+/* The connection manager through its public functions: the events and private data at each end, and
+ * that queue pairs work once a connection is reported. Both ends are in this process, except where
+ * one is killed. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,8 +21,8 @@
 
 #include <cmocka.h>
 
-/* The address of a connection: one of the loopback network, where the HCA has one a device of its
- * own. */
+/* Returns the address for connections, in the loopback network, in which each device of the HCA has
+ * its own. */
 static const char *address(void)
 {
     const char *own = getenv("TEST_ADDRESS");
@@ -36,7 +36,7 @@ static struct sockaddr_in place(uint16_t port)
     return in;
 }
 
-/* The next event, which must be this one; at most 10 s. */
+/* Returns the next event, which must be this one; waits up to 10 s. */
 static struct rdma_cm_event *await(struct rdma_event_channel *channel, enum rdma_cm_event_type what)
 {
     struct rdma_cm_event *event;
@@ -79,7 +79,7 @@ static struct rdma_cm_id *listener_on(struct rdma_event_channel *channel, uint16
     return id;
 }
 
-/* An identifier that knows the way there. */
+/* Returns an identifier with a resolved route. */
 static struct rdma_cm_id *caller_to(struct rdma_event_channel *channel, uint16_t port)
 {
     struct rdma_cm_id *id;
@@ -126,7 +126,7 @@ static struct ibv_wc completion(struct ibv_cq *cq)
     return wc;
 }
 
-/* A message of these bytes from one to the other. */
+/* Sends these bytes from one end to the other. */
 static void talk(struct rdma_cm_id *from, struct rdma_cm_id *to, uint64_t value)
 {
     uint64_t here = value, there = ~value;
@@ -145,7 +145,7 @@ static void talk(struct rdma_cm_id *from, struct rdma_cm_id *to, uint64_t value)
     ibv_dereg_mr(b);
 }
 
-/* Two ends that are connected; the accepting one's events go to a channel of its own. */
+/* Two connected ends; the accepting end's events go to its own channel. */
 struct ends {
     struct rdma_event_channel *listening, *calling, *accepted;
     struct rdma_cm_id *listener, *caller, *other;
@@ -170,17 +170,17 @@ static void connect_ends(struct ends *e)
     struct rdma_cm_event *event;
     errno = 0;
     while (rdma_get_cm_event(e->calling, &event) &&
-           errno == EAGAIN) { /* the socket connects by its looks */
+           errno == EAGAIN) { /* the calls advance the connection */
         struct pollfd asked = {.fd = e->listening->fd, .events = POLLIN};
         if (poll(&asked, 1, 10))
             break;
     }
     event = await(e->listening, RDMA_CM_EVENT_CONNECT_REQUEST);
     assert_ptr_equal(event->listen_id, e->listener);
-    assert_ptr_equal(event->id->context, e->listening); /* the listener's */
+    assert_ptr_equal(event->id->context, e->listening); /* inherited from the listener */
     assert_string_equal(event->param.conn.private_data, "from the caller");
     assert_int_equal(event->param.conn.private_data_len, 16);
-    assert_int_equal(event->param.conn.responder_resources, 5); /* as this end has to have it */
+    assert_int_equal(event->param.conn.responder_resources, 5); /* seen from this end */
     assert_int_equal(event->param.conn.initiator_depth, 3);
     assert_int_equal(event->param.conn.rnr_retry_count, 4);
     assert_int_equal(event->param.conn.qp_num, e->caller->qp->qp_num);
@@ -229,7 +229,7 @@ static void both_ends_are_told(void **state)
     destroy_ends(&e);
 }
 
-/* Reads that are under way are as many as either end allows. */
+/* The number of outstanding reads is the smaller of the two limits. */
 static void depths_are_the_lesser(void **state)
 {
     struct ends e;
@@ -260,7 +260,8 @@ static void refusal_carries_words(void **state)
     event = NULL;
     while (rdma_get_cm_event(b, &event) && errno == EAGAIN) {
         struct rdma_cm_event *none;
-        assert_int_equal(rdma_get_cm_event(a, &none), -1); /* asks, once its socket is there */
+        /* sends the request once the socket is connected */
+        assert_int_equal(rdma_get_cm_event(a, &none), -1);
     }
     assert_int_equal(event->event, RDMA_CM_EVENT_CONNECT_REQUEST);
     assert_int_equal(rdma_reject(event->id, "not today", 10), 0);
@@ -292,7 +293,7 @@ static void nobody_listens(void **state)
     rdma_destroy_event_channel(a);
 }
 
-/* Requests that nobody has looked at go with the listener, and the callers are told. */
+/* Unread requests are destroyed with the listener, and the callers get an event. */
 static void listener_goes(void **state)
 {
     uint16_t port;
@@ -311,7 +312,7 @@ static void listener_goes(void **state)
     rdma_destroy_event_channel(b);
 }
 
-/* Without a channel each call ends when it is done. */
+/* Without a channel each call returns when it is done. */
 static void calls_of_one_by_itself(void **state)
 {
     struct rdma_cm_id *id;
@@ -334,8 +335,7 @@ static void await_for(struct rdma_event_channel *channel, const struct rdma_cm_i
     assert_int_equal(rdma_ack_cm_event(event), 0);
 }
 
-/* Events that nobody has looked at come in their order, and go to another channel with their
- * identifier. */
+/* Unread events keep their order, and move to another channel with their identifier. */
 static void events_go_along(void **state)
 {
     struct rdma_cm_id *ids[3];
@@ -376,13 +376,14 @@ static void what_is_not_here(void **state)
     rdma_destroy_event_channel(a);
 }
 
-/* A peer that is killed is one that has ended. Run first: the child has an HCA of its own. */
+/* A killed peer counts as disconnected. This test runs first, because the child opens its own
+ * HCA. */
 static void peer_is_killed(void **state)
 {
     int ready[2];
     uint16_t port;
     if (getenv("TEST_ADDRESS"))
-        skip(); /* two processes have two addresses */
+        skip(); /* two processes have different addresses */
     assert_int_equal(pipe(ready), 0);
     pid_t child = fork();
     if (child == 0) {

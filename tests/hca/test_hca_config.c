@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The variables SOFT_HCA_*: what each gives, the ends of numbers, and what is said of wrong ones.
- * They are read once in a process: each case is a child's. */
+/* The variables SOFT_HCA_*: the value of each, the limits of numbers, and the messages for wrong
+ * values. A process reads them once, so each case runs in a child process. */
 #include "config.h"
 
 #include <setjmp.h>
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-/* Name and value in turn. */
+/* settings: names and values in turn. */
 static void set_all(const char *settings)
 {
     char copy[600], *save = NULL;
@@ -62,7 +62,7 @@ static void gives(const char *settings, const char *expected)
     waitpid(child, &status, 0);
     if (status)
         fail_msg("%s: status 0x%x: %s", settings, status, text);
-    /* A sentence may be followed by others, values by nothing. */
+    /* A message may be followed by others; values are the whole output. */
     bool values = strncmp(expected, "soft HCA", 8) != 0;
     if (values ? strcmp(text, expected) != 0 : strncmp(text, expected, strlen(expected)) != 0)
         fail_msg("%s: \"%s\", expected \"%s\"", settings, text, expected);
@@ -72,7 +72,7 @@ static void each_has_its_value(void **state)
 {
     gives("", "0 0 1 1 1 1000 0 0 0 0 0 512 0 -:");
     gives("SOFT_HCA_MODE= SOFT_HCA_DEVICES=",
-          "0 0 1 1 1 1000 0 0 0 0 0 512 0 -:"); /* empty: not set */
+          "0 0 1 1 1 1000 0 0 0 0 0 512 0 -:"); /* empty counts as unset */
     gives("SOFT_HCA_MODE=adversarial SOFT_HCA_LINK=roce SOFT_HCA_DEVICES=8 SOFT_HCA_LOG=all "
           "SOFT_HCA_SEED=4294967295 SOFT_HCA_IDLE_US=1000000 SOFT_HCA_WEAK_ATOMICS=1 "
           "SOFT_HCA_APART=1 "

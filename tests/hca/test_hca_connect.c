@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The connection manager of the software HCA, in one thread: each message in each state, what goes
- * over the socket, what the program is told, addresses and devices; the peer is a plain socket of
- * the test. As golden/hca_connect.txt has it. */
+/* The connection manager of the software HCA, in one thread: each message in each state, the data
+ * on the socket, the events of the program, addresses and devices. The peer is a plain socket of
+ * the test. The log is compared with golden/hca_connect.txt. */
 #include "whole.h"
 
 #include "cm.h"
@@ -16,7 +16,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* --- What is made up --- */
+/* --- Mocks --- */
 
 ssize_t __wrap_getrandom(void *to, size_t bytes, unsigned flags);
 ssize_t __wrap_getrandom(void *to, size_t bytes, unsigned flags)
@@ -25,7 +25,7 @@ ssize_t __wrap_getrandom(void *to, size_t bytes, unsigned flags)
     return due("getrandom") ? -1 : (ssize_t)bytes;
 }
 
-/* The devices' IPv4 addresses. */
+/* IPv4 addresses of the devices. */
 static uint32_t addresses[2];
 uint32_t __wrap_roce_address(const struct device *d);
 uint32_t __wrap_roce_address(const struct device *d)
@@ -70,7 +70,7 @@ WRAP(int, getsockname, (int fd, struct sockaddr *of, socklen_t *n), (fd, of, n))
 WRAP(int, accept4, (int fd, struct sockaddr *of, socklen_t *n, int flags), (fd, of, n, flags))
 WRAP(ssize_t, recv, (int fd, void *to, size_t n, int flags), (fd, to, n, flags))
 
-static bool cut_send; /* half of it goes */
+static bool cut_send; /* only half of a message is sent */
 ssize_t __real_send(int fd, const void *from, size_t n, int flags);
 ssize_t __wrap_send(int fd, const void *from, size_t n, int flags);
 ssize_t __wrap_send(int fd, const void *from, size_t n, int flags)
@@ -116,7 +116,7 @@ static struct cm_id *id_make(void)
     return cm_of(id);
 }
 
-/* A message of the peer, whose fields are all unlike. */
+/* A message of the peer, with different values in all fields. */
 static struct cm_message message_of(enum cm_kind kind)
 {
     struct cm_message m = {.magic = htobe32(CM_MAGIC),
@@ -170,7 +170,7 @@ static void say_sent(int fd)
         say("  sent %zd\n", n);
 }
 
-/* An identifier in that state, at one end of a pair of sockets. */
+/* An identifier in this state, connected to one end of a socket pair. */
 static struct cm_id *id_at(enum cm_state state, int *peer)
 {
     int fds[2];
@@ -200,7 +200,7 @@ static struct cm_id *id_at(enum cm_state state, int *peer)
 
 static unsigned watched(const struct cm_id *c)
 {
-    /* What is watched can be taken away once. */
+    /* A watched descriptor can be removed exactly once. */
     return __real_epoll_ctl(channel->fd, EPOLL_CTL_DEL, c->fd, NULL) ? 0 : 1;
 }
 
@@ -271,7 +271,7 @@ static void messages_in_pieces(void)
     int peer;
     struct cm_id *c = id_at(CM_REQ_SENT, &peer);
     struct cm_message m = message_of(CM_REJ);
-    come(c); /* nothing there */
+    come(c); /* no data */
     assert_int_equal(c->state, CM_REQ_SENT);
     for (size_t at = 0; at < sizeof m; at += 60) {
         size_t n = sizeof m - at < 60 ? sizeof m - at : 60;
@@ -294,7 +294,8 @@ static void messages_in_pieces(void)
     close(peer);
 }
 
-/* A reply, where the queue pair is the identifier's: it is moved, and the peer is told. */
+/* A reply for an identifier with a queue pair: the queue pair is moved, and the peer gets a
+ * message. */
 static void say_queue(const struct ibv_qp *qp)
 {
     const struct qp *q = qp_of((struct ibv_qp *)(uintptr_t)qp)->of;
@@ -457,7 +458,7 @@ static void parameters(void)
     assert_int_equal(rdma_accept(&c->id, NULL), 0);
     say("most: %u %u %u %u\n", c->own.responder_resources, c->own.initiator_depth,
         c->own.retry_count, c->own.rnr_retry_count);
-    /* With a queue pair, which cannot be moved from here. */
+    /* With a queue pair, whose transition fails. */
     c->state = CM_REQ_REPORTED;
     c->id.qp = queue();
     c->peer = message_of(CM_REQ);
@@ -490,7 +491,7 @@ static struct sockaddr_in place_of(uint32_t address, uint16_t port)
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(address)};
 }
 
-/* The channel has something within ten seconds; what it is. */
+/* The channel has an event within 10 s; log it. */
 static void await(void)
 {
     struct pollfd p = {.fd = channel->fd, .events = POLLIN};
@@ -524,12 +525,12 @@ static void passive(void)
         fails = "";
         addresses[0] = addresses[1] = 0;
         if (i == 1)
-            say_events(); /* then it is let in */
+            say_events(); /* then the connection is accepted */
         if (i == 0 || i == 5) {
             assert_int_equal(__real_send(s, &m, sizeof m, 0), sizeof m);
             await();
             struct rdma_cm_event *e;
-            if (i == 5) { /* the listener goes before the program has heard of it */
+            if (i == 5) { /* the listener is destroyed before the program reads the event */
                 pthread_mutex_lock(&cm_lock);
                 struct cm_id *c = NULL;
                 for (uint64_t n = listener->number + 1; !c || c->listener != listener; n++)
@@ -569,7 +570,7 @@ static void passive(void)
         }
         close(s);
     }
-    /* With it goes who is still coming. */
+    /* The listener also destroys connections that are still arriving. */
     assert_int_equal(rdma_destroy_id(&listener->id), 0);
     say_events();
 }
@@ -679,7 +680,7 @@ static void identifiers(void)
     assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
     assert_ptr_not_equal(id->channel, channel);
     assert_true(cm_of(id)->own_channel);
-    /* To the test's channel, and back to one of its own. */
+    /* To the test's channel, and back to its own. */
     struct rdma_event_channel *own = id->channel;
     assert_int_equal(rdma_migrate_id(id, channel), 0);
     assert_ptr_equal(id->channel, channel);
@@ -737,7 +738,7 @@ static void events_are_in_order(void)
     assert_int_equal(rdma_get_cm_event(channel, &e), 0);
     assert_int_equal(e->status, 1);
     assert_ptr_equal(e->id, &a->id);
-    /* Those that the program has not got go along. */
+    /* Unread events move along. */
     assert_int_equal(rdma_migrate_id(&a->id, other), 0);
     assert_int_equal(bell_of(other), 1);
     say("of b\n");
@@ -751,7 +752,7 @@ static void events_are_in_order(void)
     channel = first;
     assert_int_equal(a->unacknowledged, 1);
     assert_int_equal(b->unacknowledged, 0);
-    /* An end of the list that was moved away is none. */
+    /* After all events have moved away, the list keeps no pointer to its old end. */
     tell(b, 8);
     tell(b, 9);
     pthread_mutex_lock(&cm_lock);
@@ -769,14 +770,14 @@ static void events_are_in_order(void)
     errno = 0;
     assert_int_equal(rdma_ack_cm_event(NULL), -1);
     assert_int_equal(errno, EINVAL);
-    /* The identifier waits for what the program has not acknowledged. */
+    /* Destroying the identifier waits until the program has acknowledged its events. */
     tell(a, 12);
     unacknowledged = e;
     waits = 0;
     assert_int_equal(rdma_destroy_id(&a->id), 0);
     assert_int_equal(waits, 1);
     assert_int_equal(rdma_destroy_id(&b->id), 0);
-    /* A channel that has ended keeps its reader for ever. */
+    /* A reader of a destroyed channel never returns. */
     volatile bool waited = false;
     rdma_destroy_event_channel(other);
     if (!setjmp(out_of_pause))
@@ -808,7 +809,7 @@ static void calls_of_ones_own_channel(void)
     assert_int_equal(cm_wait_for_event(cm_of(id), 0), -1);
     assert_int_equal(errno, EAGAIN);
     assert_int_equal(rdma_destroy_id(id), 0);
-    /* Without a channel of the program's a call ends with what it has brought about. */
+    /* Without a channel, a call returns when its result is there. */
     for (unsigned i = 0; i < 4; i++) {
         int fds[2];
         struct cm_message m = message_of(i < 2 ? CM_DREP : i == 2 ? CM_RTU : CM_REP);
@@ -826,7 +827,7 @@ static void calls_of_ones_own_channel(void)
         pthread_mutex_unlock(&cm_lock);
         assert_int_equal(__real_send(fds[1], &m, sizeof m, 0), sizeof m);
         assert_int_equal(i == 2 ? rdma_accept(id, NULL) : rdma_disconnect(id), 0);
-        /* One that ends or is over is not waited for. */
+        /* A connection that is ending or closed is not waited for. */
         assert_int_equal(c->state, i == 0   ? CM_DISCONNECTED
                                    : i == 1 ? CM_DREQ_SENT
                                    : i == 2 ? CM_CONNECTED
@@ -988,7 +989,7 @@ static void queue_pairs(void)
     say_queue(c->id.qp);
     assert_int_equal(rdma_create_qp(&c->id, pd, &a), -1);
     rdma_destroy_qp(&c->id);
-    /* Who brings no domain gets one. */
+    /* Without a domain, the library supplies one. */
     assert_int_equal(rdma_create_qp(&c->id, NULL, &a), 0);
     struct ibv_pd *own = c->id.pd;
     assert_ptr_not_equal(own, pd);
@@ -1016,7 +1017,7 @@ static void queue_pairs(void)
     ex.recv_cq = cq;
     assert_int_equal(rdma_create_qp_ex(&c->id, &ex), -1);
     assert_int_equal(rdma_destroy_id(&c->id), 0);
-    blocks_before++; /* the domain stays */
+    blocks_before++; /* the domain stays allocated */
 }
 
 static void say_info(const char *what, const char *node, const char *service,
@@ -1115,7 +1116,7 @@ int main(void)
     rdma_free_devices(list);
     pd = ibv_alloc_pd(context);
     cq = ibv_create_cq(context, 9, NULL, NULL, 0);
-    link_connect(device_of(context), WHOLE_LID); /* stays with the device */
+    link_connect(device_of(context), WHOLE_LID); /* the link stays allocated with the device */
     blocks_before = blocks;
 #define UNIT(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
     const struct CMUnitTest tests[] = {

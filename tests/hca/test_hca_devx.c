@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The commands of DevX, field by field: what each makes of an object, and what is refused with
- * which status. As golden/hca_devx.txt has it. */
+/* The DevX commands, field by field: the object that each creates, and the status of each refusal,
+ * compared with golden/hca_devx.txt. */
 #include "whole.h"
 
 #include <sys/mman.h>
@@ -196,7 +196,7 @@ static void completion_queues(void)
     say_answer("no room for a field", 0, errno);
     fail_next("calloc", 1, 0);
     assert_null(create(272, 16));
-    /* No number is left. */
+    /* All numbers are in use. */
     struct device *d = device_of(context);
     struct cq other = {0};
     for (unsigned i = 1; i < MAX_CQS; i++)
@@ -297,7 +297,7 @@ static void queue_pairs(void)
         {0x24, 0, 24, 0},
         {0x24, 0, 24, 99},
         {0x24, 0, 24, 0xffffff},
-        {0x18 + 0xac, 24, 3, 1}, /* an SRQ, without a number */
+        {0x18 + 0xac, 24, 3, 1}, /* an SRQ without a number */
         {0x18 + 0xac, 0, 27, 1 << 24 | srqn},
         {0x18 + 0xac, 0, 27, 1 << 24 | 0xffffff},
         {0x18 + 0xac, 24, 3, 3},
@@ -330,7 +330,7 @@ static void queue_pairs(void)
             continue;
         say_qp(qp_at(word(8)));
         assert_int_equal(mlx5dv_devx_obj_destroy(o), 0);
-        assert_int_equal(device_of(context)->umems[umem->umem_id]->users, 2); /* of the CQs */
+        assert_int_equal(device_of(context)->umems[umem->umem_id]->users, 2); /* those of the CQs */
         assert_int_equal(device_of(context)->uars[uar->page_id]->queues, 0);
     }
     good_qp();
@@ -363,7 +363,7 @@ static void queue_pairs(void)
     drop_cqs();
 }
 
-/* --- Moves --- */
+/* --- Transitions --- */
 
 static int command(struct mlx5dv_devx_obj *o, size_t in_bytes, size_t out_bytes)
 {
@@ -408,18 +408,18 @@ static void moves(void)
     for (unsigned i = 0; i < sizeof opcodes / sizeof *opcodes; i++) {
         good_move(opcodes[i], qpn);
         if (i == 1) {
-            put((struct part){0x10, 0, 32, 0xa}); /* of access, reads and writes */
+            put((struct part){0x10, 0, 32, 0xa}); /* access rights: reads and writes */
             put((struct part){0x18 + 0x90, 13, 3, 2});
         }
         if (i == 4) {
-            put((struct part){0x10, 0, 32, 4}); /* atomics */
+            put((struct part){0x10, 0, 32, 4}); /* access rights: atomics */
             put((struct part){0x18 + 0x90, 13, 3, 7});
         }
         int result = command(o, i < 5 ? 272 : 16, 16);
         say_answer("move", i, result);
         say_qp(qp);
     }
-    /* Each from each state. */
+    /* Each transition from each state. */
     for (unsigned i = 0; i < sizeof opcodes / sizeof *opcodes; i++)
         for (unsigned from = QP_RESET; from <= QP_ERROR; from++) {
             qp->state = from;
@@ -477,7 +477,7 @@ static void moves(void)
         assert_int_equal(command(o, 272, 16), 0);
         say("  log %u: %u reads\n", log, qp->max_reads);
     }
-    /* Asking. */
+    /* Queries. */
     for (unsigned state = QP_RESET; state <= QP_ERROR; state++) {
         qp->state = state;
         memset(in, 0, sizeof in);
@@ -535,7 +535,7 @@ static void general(void)
     assert_int_equal(mlx5dv_devx_general_cmd(context, in, 16, NULL, 16), EINVAL);
 }
 
-/* --- Doorbell pages, memory, what lies inside --- */
+/* --- Doorbell pages, memory, contained objects --- */
 
 static void pages_and_memory(void)
 {

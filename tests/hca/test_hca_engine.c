@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine of the software HCA without what it runs: when it looks at a doorbell, which queues it
- * visits again, when it lets others have the CPU and how long it sleeps; and the objects that both
- * kinds of verbs share. What a pass calls is made up here. */
+/* The engine of the software HCA with mocks in place of the work: when it polls a doorbell, which
+ * queues it visits again, when it yields the CPU and how long it sleeps; and the objects that both
+ * kinds of verbs share. */
 #include "context.h"
 #include "fails.h"
 #include "gpu_driver.h"
@@ -20,7 +20,7 @@ static struct device device;
 static uint32_t wakeup[4];
 static uint64_t clock_now;
 
-/* --- What is made up --- */
+/* --- Mocks --- */
 
 uint64_t clock_ns(void)
 {
@@ -69,14 +69,14 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *m)
     return 0;
 }
 
-static bool skips[64]; /* answers of the adversary, one after the other */
+static bool skips[64]; /* successive results of the adversary */
 static unsigned skip_count;
 bool adversary_skips_step(struct device *d)
 {
     return skip_count < 64 && skips[skip_count++];
 }
 
-static bool expires[3]; /* of the device */
+static bool expires[3]; /* for the device */
 bool adversary_flush_expired(struct device *d, struct delayed_writes *h)
 {
     assert_ptr_equal(h, &d->apart);
@@ -103,7 +103,7 @@ void send_doorbell(struct uar *uar, uint64_t value)
     rung_with[rings++] = value;
 }
 
-/* What each queue, link and the wire answer; a bit each in the order of their calls. */
+/* Log of the calls; worked_mask and timed_mask: the result of call i is bit i. */
 static char called[256];
 static unsigned worked_mask, timed_mask;
 static unsigned calls;
@@ -135,7 +135,7 @@ bool send_handle_responses(struct link_out *link, struct device *d)
     return answer_of('o');
 }
 
-/* Of the tests of the thread: stops it after some passes, and works in one of them. */
+/* For the tests of the thread: stops it after passes_left passes; pass works_at reports work. */
 static struct cq stopper;
 static unsigned passes_left, works_at;
 
@@ -168,7 +168,7 @@ void link_wake_engine(uint32_t *at)
     bells_rung[bells++ % 4] = at;
 }
 
-/* Time goes by while others have the CPU. */
+/* Time that passes during a yield. */
 static uint64_t away;
 static unsigned yields;
 int __wrap_sched_yield(void);
@@ -216,7 +216,7 @@ int __wrap_prctl(int option, unsigned long value)
     return 0;
 }
 
-/* Neighbours of the objects. */
+/* Other modules. */
 static struct link_out links[2];
 static bool links_fail;
 struct link_out *link_connect(struct device *d, uint32_t address)
@@ -366,7 +366,7 @@ static bool pass(bool *timed)
     return worked;
 }
 
-/* --- A pass --- */
+/* --- One pass --- */
 
 static void doorbells_are_seen_once(void **state)
 {
@@ -377,7 +377,7 @@ static void doorbells_are_seen_once(void **state)
     device.uars[3] = &uars[1];
     device.uars[4] = &uars[2];
     device.uar_top = 4;
-    registers[2] = 9; /* behind the top */
+    registers[2] = 9; /* beyond the last queue */
     uars[0].cpu_poll_pending = uars[1].cpu_poll_pending = true;
     assert_true(pass(&timed));
     assert_false(timed);
@@ -389,7 +389,7 @@ static void doorbells_are_seen_once(void **state)
     assert_false(pass(&timed));
     assert_int_equal(rings, 0);
     assert_int_equal(device.now, clock_now);
-    /* The adversary looks again, or twice. */
+    /* The adversary skips a poll once or twice. */
     registers[1] = 6;
     skip_count = 0;
     skips[0] = true;
@@ -401,7 +401,7 @@ static void doorbells_are_seen_once(void **state)
     assert_int_equal(rings, 2);
     assert_ptr_equal(rung[1], &uars[1]);
     assert_int_equal(rung_with[1], 6);
-    /* A queue of the GPU's engine, unless the CPU has it. */
+    /* The queue belongs to the GPU's engine until the CPU takes it. */
     uars[1].for_gpu = uars[1].cpu_poll_pending = true;
     registers[1] = 7;
     assert_false(pass(&timed));
@@ -410,7 +410,7 @@ static void doorbells_are_seen_once(void **state)
     assert_true(pass(&timed));
     assert_false(uars[1].cpu_poll_pending);
     uars[1].for_gpu = false;
-    /* In memory of a GPU: now and then. */
+    /* The doorbell is in GPU memory: it is polled at intervals. */
     uars[1].on_gpu = true;
     registers[1] = 8;
     uars[1].next_poll_ns = clock_now + 1;
@@ -456,7 +456,7 @@ static void queues_are_visited_while_they_have_something(void **state)
         device.work[1] = &q;
         device.work[2] = &last;
         device.work_count = 3;
-        /* The first goes, and the last comes into its place: that is visited, too. */
+        /* The first queue is removed and the last takes its place: that one is visited too. */
         worked_mask = cases[i].ran ? 1u << 2 : 0;
         timed_mask = cases[i].waits ? 1u << 2 : 0;
         q.fault.syndrome = cases[i].fault;
@@ -491,7 +491,7 @@ static void all_that_may_work_has_its_turn(void **state)
     device.out_count = device.in_count = device.notify_count = 2;
     assert_false(pass(&timed));
     assert_string_equal(called, "riioonns");
-    /* What was put into rings is published, and peers of other processes are told. */
+    /* The data in the rings is published, and peers in other processes are notified. */
     assert_int_equal(shared[0].tail, 77);
     assert_int_equal(shared[1].tail, 78);
     assert_int_equal(bells, 1);
@@ -517,7 +517,7 @@ static void all_that_may_work_has_its_turn(void **state)
     assert_true(timed);
     expires[0] = false;
     skip_count = 0;
-    skips[1] = true; /* answers of the second link are left for later */
+    skips[1] = true; /* the answers of the second link are postponed */
     assert_false(pass(&timed));
     assert_string_equal(called, "riionns");
     free(shared);
@@ -597,7 +597,7 @@ static void who_waits_for_the_clock_sleeps_less(void **state)
     run_engine(1000000);
 }
 
-/* --- Doorbell pages, completion queues, moves --- */
+/* --- Doorbell pages, completion queues, transitions --- */
 
 static void pages(void **state)
 {
@@ -628,7 +628,7 @@ static void pages(void **state)
     assert_int_equal(maps, 3);
     uar_remove(u[3]);
     assert_int_equal(maps, 3);
-    u[3] = uar_add(&device, false); /* not in memory of a GPU */
+    u[3] = uar_add(&device, false); /* not in GPU memory */
     assert_false(u[3]->on_gpu);
     u[3]->registered = true;
     uar_remove(u[3]);

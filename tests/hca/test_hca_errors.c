@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a NIC refuses, and what it silently ignores and the software HCA in strict mode does not. */
+/* The errors that a NIC reports, and those that a NIC ignores silently but the software HCA in
+ * strict mode reports. */
 #include "pair.h"
 
 #include <endian.h>
@@ -11,10 +12,10 @@
 #include <unistd.h>
 
 static const struct client_options ring = {.ring = true, .single = true};
-/* Several completions at once, or a peer that has gone: not by the engine of a GPU. */
+/* For tests with several completions at once, or a peer that dies; not with the GPU's engine. */
 static const struct client_options ring_alone = {.ring = true};
 
-/* A doorbell of the test's own. */
+/* Rings the doorbell with the test's own words. */
 static void store_doorbell(struct client *c, const uint32_t *words)
 {
     uint64_t value;
@@ -22,7 +23,7 @@ static void store_doorbell(struct client *c, const uint32_t *words)
     __atomic_store_n(client_register(c), value, __ATOMIC_RELEASE);
 }
 
-/* The next completion is an error with this syndrome, of this request; returns the vendor's
+/* The next completion is an error of this request with this syndrome; returns the vendor
  * syndrome. */
 static int expect_error(struct client *c, int syndrome, int index)
 {
@@ -36,7 +37,8 @@ static int expect_error(struct client *c, int syndrome, int index)
 
 /* --- Keys --- */
 
-/* write_to: one write of `bytes` from a's memory with these keys; what completes. */
+/* write_with: makes one write of `bytes` from a's memory with these keys; returns the
+ * completion. */
 static int write_with(struct client *a, uint64_t to, uint32_t rkey, uint64_t from, uint32_t lkey,
                       uint32_t bytes)
 {
@@ -52,7 +54,7 @@ static int write_with(struct client *a, uint64_t to, uint32_t rkey, uint64_t fro
 }
 
 struct key_case {
-    int64_t to, from; /* from the begin of the memory */
+    int64_t to, from; /* offset from the start of the memory */
     uint32_t bytes;
     int rkey_change, lkey_change;
     int syndrome;
@@ -79,7 +81,7 @@ static void keys_have_bounds(void **state)
                                     (uintptr_t)a.memory + (uint64_t)k->from,
                                     a.mr->lkey + (uint32_t)k->lkey_change, k->bytes),
                          k->syndrome);
-        /* What was refused has written nothing. */
+        /* A refused request has written nothing. */
         for (unsigned n = 0; n < CLIENT_MEMORY; n++)
             assert_int_equal(b.memory[n],
                              !k->syndrome && n >= k->to && n < k->to + k->bytes ? 0x22 : 0x11);
@@ -105,7 +107,7 @@ static void permissions(void **state)
         {IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, MLX5_OPCODE_RDMA_READ, 0x13},
         {IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, MLX5_OPCODE_ATOMIC_FA, 0x13},
         {IBV_ACCESS_REMOTE_READ, MLX5_OPCODE_RDMA_READ,
-         4}, /* the reader's own memory may not be written */
+         4}, /* no local write access to the reader's memory */
         {IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ, MLX5_OPCODE_RDMA_READ, 0},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -144,7 +146,7 @@ static void key_of_freed_memory(void **state)
     close_pair(&a, &b);
 }
 
-/* An address of the program's choice stands for the memory. */
+/* The memory has an address that the program chose (IOVA). */
 static void keys_with_iova(void **state)
 {
     struct client a, b;
@@ -180,7 +182,7 @@ static void after_the_first_error(void **state)
     struct mlx5_cqe64 e;
     struct wqe_maker w;
     open_pair(&a, &b, &ring_alone);
-    /* A good one, one that fails though it is unsignalled, and two that are flushed. */
+    /* One success, one unsignalled request that fails, and two that are flushed. */
     wqe_begin(&w, &a, MLX5_OPCODE_RDMA_WRITE, 0, MLX5_WQE_CTRL_CQ_UPDATE, 0);
     wqe_remote(&w, a.remote_memory, a.remote_rkey);
     wqe_inline(&w, "abcdefgh", 8);
@@ -198,10 +200,10 @@ static void after_the_first_error(void **state)
     expect_error(&a, 0x13, bad);
     expect_error(&a, 5, bad + 1);
     expect_error(&a, 5, bad + 2);
-    /* So is what is posted later. */
+    /* Requests posted later are flushed too. */
     client_write_inline(&a, a.remote_memory, "x", 1);
     expect_error(&a, 5, bad + 3);
-    /* From RESET on it works again. */
+    /* It works again after RESET. */
     assert_int_equal(client_move(&a, 0x50a), 0);
     assert_int_equal(client_move(&b, 0x50a), 0);
     a.next = 0;
@@ -221,10 +223,10 @@ static void malformed_requests(void **state)
         int syndrome;
     } cases[] = {
         {0x3f, 0, 1, 0, 2},                   /* no such opcode */
-        {MLX5_OPCODE_RDMA_WRITE, 0, 1, 0, 2}, /* without an address */
+        {MLX5_OPCODE_RDMA_WRITE, 0, 1, 0, 2}, /* no address segment */
         {MLX5_OPCODE_ATOMIC_FA, 0, 2, 0, 2},
         {MLX5_OPCODE_ATOMIC_MASKED_FA, 7, 4, 0, 2}, /* neither 4 nor 8 bytes */
-        {MLX5_OPCODE_ATOMIC_FA, 0, 3, 0, 1},        /* nowhere to put the value */
+        {MLX5_OPCODE_ATOMIC_FA, 0, 3, 0, 1},        /* neither 4 nor 8 bytes */
         {MLX5_OPCODE_UMR, 0, 3, 0, 2},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -256,7 +258,7 @@ static void misaligned_atomic(void **state)
     close_pair(&a, &b);
 }
 
-/* --- What a NIC does not see --- */
+/* no segment for the fetched value */
 
 static void one_elsewhere(unsigned opcode, bool wrong_qpn, uint8_t vendor)
 {
@@ -277,8 +279,8 @@ static void one_elsewhere(unsigned opcode, bool wrong_qpn, uint8_t vendor)
     close_pair(&a, &b);
 }
 
-/* A request for another place of the ring, or of another queue; also where many like it would go in
- * one packet. */
+/* A request for another ring position or another queue; also among requests that would be combined
+ * in one packet. */
 static void request_of_another_place(void **state)
 {
     static const unsigned opcodes[] = {MLX5_OPCODE_NOP, MLX5_OPCODE_RDMA_WRITE};
@@ -295,7 +297,7 @@ static void record_behind_the_doorbell(void **state)
     open_pair(&a, &b, &ring);
     wqe_begin(&w, &a, MLX5_OPCODE_NOP, 0, MLX5_WQE_CTRL_CQ_UPDATE, 0);
     wqe_end(&w);
-    /* The record of the receive queue in its place. */
+    /* Writes the doorbell record of the receive queue instead. */
     a.qp_record[0] = htobe32(1);
     uint32_t words[2] = {htobe32(1u << 8), htobe32(a.qpn << 8)};
     store_doorbell(&a, words);
@@ -318,7 +320,7 @@ static void slots_used_too_soon(void **state)
     close_pair(&a, &b);
 }
 
-/* Many times round the ring with one completion in eight. */
+/* Many rounds of the ring, with one completion in eight requests. */
 static void unsignalled_runs(void **state)
 {
     struct client a, b;
@@ -441,7 +443,7 @@ static void moves_and_objects(void **state)
     if (!getenv("HCA_CLIENT_GPU"))
         assert_int_equal((uintptr_t)u->reg_addr & 0xfff, 0x800);
     mlx5dv_devx_free_uar(u);
-    /* With requests under way. */
+    /* Destroys the client while requests are in flight. */
     client_doorbell(&a);
     client_close(&a);
 }
@@ -454,7 +456,7 @@ static void doorbells_that_mean_nothing(void **state)
     assert_int_equal(client_open(&b, &ring), 0);
     client_pair(&a, &b);
     struct wqe_maker w;
-    /* Before RTS it is lost. */
+    /* A doorbell before RTS is lost. */
     wqe_begin(&w, &a, MLX5_OPCODE_NOP, 0, MLX5_WQE_CTRL_CQ_UPDATE, 0);
     wqe_end(&w);
     client_doorbell(&a);
@@ -462,12 +464,12 @@ static void doorbells_that_mean_nothing(void **state)
     assert_int_equal(a.cqes[0].op_own, 0xff);
     assert_int_equal(client_connect(&b), 0);
     assert_int_equal(client_connect(&a), 0);
-    /* Another queue's number on this register. */
+    /* The doorbell contains the number of another queue. */
     uint32_t words[2] = {htobe32(1u << 8), htobe32(b.qpn << 8)};
     store_doorbell(&a, words);
     usleep(5000);
     assert_int_equal(a.cqes[0].op_own, 0xff);
-    /* And it goes on: the same doorbell again, and an old one behind it. */
+    /* The queue continues: the same doorbell again, then an old one. */
     client_doorbell(&a);
     assert_int_equal(client_poll(&a, &e), MLX5_CQE_REQ);
     client_write_inline(&a, a.remote_memory, "y", 1);
@@ -483,7 +485,7 @@ static void doorbells_that_mean_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(peer_is_killed), /* first: it forks, and there is no engine yet */
+        cmocka_unit_test(peer_is_killed), /* first, because it forks and no engine runs yet */
         cmocka_unit_test(keys_have_bounds),
         cmocka_unit_test(sum_beyond_all_addresses),
         cmocka_unit_test(permissions),

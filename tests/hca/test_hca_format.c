@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets as datagrams of RoCE v2: the bytes of each kind, what is read of them again, and which
- * lengths and opcodes are none, all as golden/hca_format.txt has it; and captures of them. */
+/* Packets as RoCE v2 datagrams: the bytes of each kind, what is decoded from them, and which
+ * lengths and opcodes are invalid, compared with golden/hca_format.txt; and packet captures. */
 #include "fails.h"
 #include "roce_capture.h"
 #include "roce_format.h"
@@ -49,7 +49,7 @@ static void one(struct packet p, const void *payload)
     assert_true(roce_target(out, n, &qpn));
     assert_int_equal(qpn, 0x123456);
     say_packet(out, n, 1024);
-    for (size_t i = 0; i < n; i++) { /* each byte counts but the one of congestion */
+    for (size_t i = 0; i < n; i++) { /* the check covers each byte except the congestion byte */
         out[i] ^= 1;
         assert_int_equal(roce_is_whole(out, n, &route), i == 4);
         out[i] ^= 1;
@@ -109,7 +109,7 @@ static void as_written(void **state)
     }
     one((struct packet){.kind = PACKET_ATOMIC_VALUE, .bytes = 8}, payload);
     one((struct packet){.kind = PACKET_ATOMIC_VALUE, .bytes = 4}, payload);
-    /* Every opcode with every length and padding: what it is taken for. */
+    /* How every opcode with every length and padding is decoded. */
     for (unsigned opcode = 0; opcode < 256; opcode++) {
         unsigned before = 99;
         uint8_t bytes[128] = {0};
@@ -131,7 +131,8 @@ static void as_written(void **state)
                 before = now;
             }
     }
-    for (unsigned code = 0; code < 256; code++) { /* of acknowledgements, and with an answer */
+    /* acknowledgements, without and with an atomic's value */
+    for (unsigned code = 0; code < 256; code++) {
         uint8_t bytes[32] = {0x11, 0x40, 0xff, 0xff};
         for (int k = 0; k < 2; k++) {
             struct packet p;
@@ -157,7 +158,7 @@ static void targets(void **state)
     assert_false(roce_target(bytes, 15, &qpn));
     assert_true(roce_target(bytes, ROCE_BYTES_MOST, &qpn));
     assert_false(roce_target(bytes, ROCE_BYTES_MOST + 1, &qpn));
-    bytes[2] = 0x7f; /* a limited member */
+    bytes[2] = 0x7f; /* partition key of a limited member */
     assert_true(roce_target(bytes, 16, &qpn));
     bytes[2] = 0xfe;
     assert_false(roce_target(bytes, 16, &qpn));
@@ -165,7 +166,7 @@ static void targets(void **state)
     bytes[3] = 0xfe;
     assert_false(roce_target(bytes, 16, &qpn));
     bytes[3] = 0xff;
-    bytes[1] = 0x41; /* another version */
+    bytes[1] = 0x41; /* another version of the header */
     assert_false(roce_target(bytes, 16, &qpn));
     assert_false(roce_is_whole(bytes, 15, &route));
 }
@@ -204,12 +205,12 @@ void *__wrap_calloc(size_t count, size_t bytes)
     return due("calloc") ? NULL : __real_calloc(count, bytes);
 }
 
-/* A file of packets, byte for byte: the first and the last are the same but for their lengths. */
+/* A capture file, byte for byte: the first and the last packet differ only in length. */
 static void captures(void **state)
 {
     char folder[] = "/tmp/hca_formatXXXXXX", name[64], path[96];
     uint8_t bytes[256], got[512], whole[] = "0123456789abcdef";
-    /* The sum of the second header is 0x1ffff: it carries twice. */
+    /* The checksum of the second header is 0x1ffff before folding: it carries twice. */
     const struct roce_route far = {0x9d690000, 0x9d640000, 0xfff1, 0xfff2};
     assert_non_null(mkdtemp(folder));
     snprintf(name, sizeof name, "%s/packets", folder);
@@ -232,11 +233,11 @@ static void captures(void **state)
     assert_int_equal(open_files(), files);
     static const uint8_t expected[] = {
         0x4d, 0x3c, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 228, 0, 0, 0,
-        /* the first: when, how long, IPv4, UDP */
+        /* the first packet: time, lengths, IPv4, UDP */
         0x44, 0x33, 0x22, 0x11, 0x0d, 0x0c, 0x0b, 0x0a, 44, 0, 0, 0, 44, 0, 0, 0, 0x45, 0, 0, 44, 0,
         0, 0x40, 0, 64, 17, 0x1f, 0xb4, 10, 1, 2, 3, 10, 4, 5, 6, 0xc1, 0x23, 0x12, 0xb7, 0, 24, 0,
         0, '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f',
-        /* the second */
+        /* the second packet */
         0x44, 0x33, 0x22, 0x11, 0x0d, 0x0c, 0x0b, 0x0a, 33, 0, 0, 0, 33, 0, 0, 0, 0x45, 0, 0, 33, 0,
         0, 0x40, 0, 64, 17, 0xff, 0xfe, 0x9d, 0x69, 0, 0, 0x9d, 0x64, 0, 0, 0xff, 0xf1, 0xff, 0xf2,
         0, 13, 0, 0, '3', '4', '5', '6', '7'};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the software HCA asks of a CUDA driver, call by call: memory of GPUs, keys for the kernel,
- * the engine's slices. The driver is made up here, with two GPUs. As golden/hca_gpu.txt has it. */
+/* The calls that the software HCA makes to the CUDA driver: memory of GPUs, keys for the kernel,
+ * the engine's slices. The driver is a mock with two GPUs. The log is compared with
+ * golden/hca_gpu.txt. */
 #include "fails.h"
 #include "gpu_driver.h"
 #include "gpu_engine.h"
@@ -24,7 +25,7 @@ static struct {
 static unsigned host_count;
 static int current_gpu[8];
 static unsigned depth;
-static bool quiet; /* calls are not written down */
+static bool quiet; /* true: calls are not logged */
 
 static void say_place(uint64_t address)
 {
@@ -51,8 +52,8 @@ static int done(const char *name)
 
 /* --- The driver --- */
 
-/* A register is cleared by push, copy and pop, a thousand times: these are counted alone. */
-static unsigned cleared, pushed; /* pushed: the context, which is not written down yet */
+/* A register is cleared by push, copy and pop, a thousand times: the test only counts these. */
+static unsigned cleared, pushed; /* pushed: the context, not logged yet */
 static bool clears;
 
 static void say_pushed(void)
@@ -272,7 +273,7 @@ static int host_pointer(uint64_t *out, void *at, unsigned flags)
     return done("host_pointer");
 }
 
-/* Allocations of GPU 0: a handle for each 64 KiB. */
+/* Allocations of GPU 0: one handle for each 64 KiB. */
 static int handle_of(uint64_t *handle, void *at)
 {
     CALL("  handle of");
@@ -390,7 +391,7 @@ void *__wrap_dlopen(const char *name, int flags);
 void *__wrap_dlopen(const char *name, int flags)
 {
     assert_string_equal(name, "libcuda.so.1");
-    assert_int_equal(flags, 2 | 4); /* now, and only if it is loaded */
+    assert_int_equal(flags, 2 | 4); /* RTLD_NOW | RTLD_NOLOAD */
     return loaded ? (void *)entries : NULL;
 }
 
@@ -407,7 +408,7 @@ void *__wrap_dlsym(void *library, const char *name)
     return NULL;
 }
 
-/* --- Neighbours --- */
+/* --- Other modules --- */
 
 static struct config config;
 static struct device device;
@@ -433,7 +434,7 @@ int start_thread(pthread_t *t, void *(*of)(void *), struct device *d)
     return due("start_thread") ? 11 : 0;
 }
 
-/* Who unlocks has locked. */
+/* Checks that the mutex is locked. */
 int __real_pthread_mutex_unlock(pthread_mutex_t *m);
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *m);
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *m)
@@ -455,7 +456,7 @@ struct qp *qp_find(struct device *d, uint32_t qpn)
     return qpn >> 12 == OWN_LID ? d->qps[qpn & 0xfff] : NULL;
 }
 
-/* Who has that LID, at the other end of a pair of sockets. */
+/* Peer of this LID: the other end of a socket pair. */
 static int answers_to = -1;
 int link_open_socket(uint32_t lid)
 {
@@ -474,7 +475,7 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
     return __real_poll(fds, count, 0);
 }
 
-/* Each pause and each wait is a turn of the test's. */
+/* Each sleep and each wait calls the test. */
 static unsigned pauses, stop_at;
 static void (*in_pause)(void);
 int __wrap_nanosleep(const struct timespec *t, struct timespec *rest);
@@ -541,7 +542,7 @@ static void say_log(void)
     device.line_count = 0;
 }
 
-/* --- The driver is found --- */
+/* --- Finding the driver --- */
 
 static void the_driver_is_looked_for(void)
 {
@@ -570,7 +571,7 @@ static void the_driver_is_looked_for(void)
     for (unsigned i = 0; i < ENTRIES; i++)
         memcpy(&expected[i], &entries[i].function, sizeof expected[i]);
     assert_int_equal(sizeof *d, sizeof expected);
-    assert_memory_equal(table, expected, sizeof expected); /* each in its place */
+    assert_memory_equal(table, expected, sizeof expected); /* each function in its place */
     loaded = false;
     assert_ptr_equal(gpu_driver(), d);
     loaded = true;
@@ -687,7 +688,7 @@ static void long_copies(void)
     }
     fails = "";
     gpu_memory_flush();
-    /* As many ranges as there are. */
+    /* Uses up all ranges. */
     quiet = true;
     for (unsigned i = 0; i < 100; i++)
         assert_int_equal(gpu_memory_add(at + 2 * i, 1), GPU_MEMORY_THERE);
@@ -767,10 +768,10 @@ static void own_keys(void)
         if (i == 5)
             keys_of_device[6].memory = (uintptr_t)&config;
         if (i >= 6 && i <= 10)
-            gpu = 1; /* another GPU's */
+            gpu = 1; /* of another GPU */
         if (i >= 7 && i <= 10)
             fail_next("set_access", 1, 0);
-        if (i >= 11) { /* a queue of this device to another of it */
+        if (i >= 11) { /* from a queue of this device to another of this device */
             want = (struct gpu_key_request){6 << 8 | 2, 0x777, queue.qpn, OWN_LID, true};
             queue.state = i == 12 ? QP_INIT : i == 13 ? QP_RTR : QP_RTS;
             queue.type = i == 14 ? QP_DCI : QP_RC;
@@ -785,12 +786,12 @@ static void own_keys(void)
             keys.changed = false;
             keys_of_device[6].bytes = 5;
             assert_true(gpu_keys_add(&device, &keys, gpu_driver(), gpu, &want));
-            say_keys(&keys); /* in the same place */
+            say_keys(&keys); /* in the same slot */
         }
     }
 }
 
-/* An access that is refused, then by the context of the owner. */
+/* The access is refused, then retried with the owner's context. */
 static int refuse_access(uint64_t at, size_t bytes, const struct driver_access *a, size_t count)
 {
     return 801;
@@ -843,7 +844,7 @@ struct answer {
     uint32_t access, valid;
 };
 
-/* A descriptor that came, or -1. */
+/* The received descriptor, or -1. */
 static int take_answer(int s, struct answer *a)
 {
     union {
@@ -887,9 +888,9 @@ static void questions(void)
         if (i == 5)
             keys_of_device[6].memory = (uintptr_t)&config;
         if (i == 6)
-            keys_of_device[6].bytes = 0x10001; /* into the next allocation */
+            keys_of_device[6].bytes = 0x10001; /* extends into the next allocation */
         if (i == 7)
-            keys_of_device[6].memory += 16; /* from the midst of it */
+            keys_of_device[6].memory += 16; /* begins inside the allocation */
         if (i == 8)
             fail_next("export", 1, 0);
         if (i == 9 || i == 10)
@@ -905,7 +906,7 @@ static void questions(void)
         if (i == 15)
             keys_of_device[6].bytes = 0xfff0;
         if (i == 16)
-            q.asking = 0; /* of its own */
+            q.asking = 0; /* a request of its own */
         if (i == 17)
             fail_next("handle_of", 3, 0);
         say("question %u\n", i);
@@ -918,7 +919,7 @@ static void questions(void)
             close(fd);
         assert_int_equal(send(s[0], &q, sizeof q - 1, 0), sizeof q - 1);
         gpu_keys_answer_query(&device, s[1]);
-        assert_int_equal(take_answer(s[0], &a), -2); /* that was no question */
+        assert_int_equal(take_answer(s[0], &a), -2); /* not a valid request */
         close(s[0]);
         close(s[1]);
         assert_int_equal(open_files(), files);
@@ -974,13 +975,13 @@ static void keys_of_peers(void)
             want.key = 0x2001;
         if (i == 7)
             want.number++, want.peer++, a.bytes = 0x200000,
-                                        a.access = 7; /* the same, mapped once */
+                                        a.access = 7; /* the same memory, mapped once */
         if (i == 8)
             want.key++, a.bytes = 0x200000;
         if (i == 12)
             fail_next("calloc", 1, 0);
         if (i == 13) {
-            close(s[0]); /* who has gone */
+            close(s[0]); /* the peer is gone */
             s[0] = -1;
         }
         say("a peer's key %u\n", i);
@@ -1070,8 +1071,8 @@ static void say_queues(void)
 
 static unsigned slices_seen;
 
-/* As if no engine had been: what the driver has made for one lives as long as the process. The
- * first two are the memory that copies go through. */
+/* Resets the state as if no engine had run: what the driver creates for one lives as long as the
+ * process. The first two allocations are the buffers for copies. */
 static void forget_engine(void)
 {
     while (host_count > 2)
@@ -1079,7 +1080,7 @@ static void forget_engine(void)
     gpu_used[0] = gpu_used[1] = 0;
 }
 
-/* What the kernel sees, and does. */
+/* The mock kernel: what it sees and does. */
 static void kernel(struct gpu_slice *slice)
 {
     struct gpu_queue *k = (void *)(uintptr_t)slice->queues;
@@ -1107,7 +1108,7 @@ static void kernel(struct gpu_slice *slice)
         k[i].producer = (uint16_t)(k[i].producer + 4);
         k[i].released = (uint16_t)(k[i].released + 2);
     }
-    if (slices_seen == 1) { /* one lacks a key that is there, another one that is not */
+    if (slices_seen == 1) { /* one queue lacks a key that exists, another one that does not */
         k[0].parked = GPU_LACKS_KEY;
         k[0].lacks = (uint64_t)k[0].number << 32 | (6 << 8 | 2);
         if (slice->count > 1) {
@@ -1121,7 +1122,7 @@ static void kernel(struct gpu_slice *slice)
     }
     if (slices_seen == 3)
         peer_bell[2]++;
-    if (slices_seen == 4) { /* a far key, of a peer that is not there */
+    if (slices_seen == 4) { /* a remote key of a peer that does not exist */
         k[0].parked = GPU_LACKS_KEY;
         k[0].lacks = (uint64_t)k[0].peer << 32 | 78;
     }
@@ -1194,7 +1195,7 @@ static void starts(void)
     assert_true(gpu_engine_start(&device, 0));
     struct gpu_engine *g = device.gpu;
     assert_non_null(g);
-    assert_true(gpu_engine_start(&device, 1)); /* it is there */
+    assert_true(gpu_engine_start(&device, 1)); /* it exists already */
     assert_ptr_equal(device.gpu, g);
     say("registers\n");
     for (unsigned i = 0; i < 3; i++) {
@@ -1253,7 +1254,7 @@ static void starts_elsewhere(void)
     }
 }
 
-/* Without a queue: all may come again. */
+/* After two pauses all queues may run again. */
 static void stop_the_engine(void)
 {
     if (pauses > 2) {
@@ -1276,21 +1277,21 @@ static void slices(void)
                                           .access = 1,
                                           .tag = 2,
                                           .valid = true};
-    queues[2].gpu_ring = 0; /* not in memory of a GPU */
+    queues[2].gpu_ring = 0; /* not in GPU memory */
     in_slice = kernel;
     in_pause = stop_the_engine;
     slices_seen = 0;
     not_ready = 2;
     stop_at = 30;
     assert_null(body(&device));
-    assert_int_equal(*(uint32_t *)(void *)hosts[2].at, 0); /* whoever waits is told */
+    assert_int_equal(*(uint32_t *)(void *)hosts[2].at, 0); /* the waiters are notified */
     assert_false(locked);
     say_log();
     say_queues();
     free(g);
 }
 
-/* Which queues the kernel gets. */
+/* Which queues the kernel takes. */
 static void given(void)
 {
     for (unsigned i = 0; i < 24; i++) {

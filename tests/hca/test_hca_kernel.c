@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The requests that the kernel of the engine reads, which of them it takes, and which of those may
- * go side by side. */
+/* The requests that the engine's kernel decodes, which of them it executes, and which of those may
+ * run in parallel. */
 #include "kernel.h"
 
 static int setup(void **state)
@@ -119,7 +119,7 @@ static void a_key_reaches_its_own_bytes_alone(void **state)
 static struct work r;
 static struct refusal why;
 
-/* Checks block 2 of the batch as the request that follows number 40 of its queue. */
+/* Checks block 2 of the batch as the request after number 40 of its queue. */
 static int check_request(void)
 {
     s.taken = 40;
@@ -281,7 +281,7 @@ static void atomics_are_taken_at_aligned_words(void **state)
         assert_true(r.to == number_of(far_bytes + cases[i].remote));
         assert_true(r.from == number_of(near_bytes + cases[i].near));
     }
-    /* 5 units: a masked swap of 8 bytes, whose last one is the first of the next block. */
+    /* 5 units: a masked swap of 8 bytes, whose last unit is the first of the next block. */
     uint32_t *w = request(&s.words[2 * STRIDE], 42, WQE_MASKED_COMPARE_SWAP, 5, 0);
     w[0] |= big(9u << 24);
     remote_segment(w + 4, FAR, RKEY);
@@ -332,7 +332,7 @@ static void the_first_request_that_is_not_for_here_is_known(void **state)
     s.bad = ~0u;
     s.words[3 * STRIDE + 9] = big(0x4400);
     s.words[3 * STRIDE + 8] = big(5);
-    s.work[2].kind = KIND_NONE; /* the middle of a request is none */
+    s.work[2].kind = KIND_NONE; /* a block inside a request is no request */
     s.work[3].kind = KIND_NOP;
     s.words[2 * STRIDE + 8] = 0;
     check_all(&s, &q, keys);
@@ -341,7 +341,7 @@ static void the_first_request_that_is_not_for_here_is_known(void **state)
     assert_true(s.work[3].from == ((uint64_t)QUEUE << 32 | 0x4400));
 }
 
-/* w: write, i: inline, r: read, a: atomic, n: NOP, .: the middle of a request; capitals wait. */
+/* w: write, i: inline, r: read, a: atomic, n: NOP, .: block inside a request; capitals wait. */
 static void requests_go_side_by_side_as_their_order_allows(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel of the engine moves and changes: each byte once, by the widest accesses that
- * alignment allows, and nothing next to it, at all offsets, lengths and numbers of threads. */
+/* How the engine's kernel moves and updates data: each byte once, with the widest accesses that the
+ * alignment allows, and without touching neighbours, at all offsets, lengths and numbers of
+ * threads. */
 #include "kernel.h"
 
 static int setup(void **state)
@@ -54,7 +55,7 @@ static void the_widest_access_is_aligned_and_fits(void **state)
             assert_int_equal(widest(at, rest), width(at, rest));
 }
 
-/* A move's accesses: a load and a store for each unit of the alignment that both have in common. */
+/* Number of accesses of a move: a load and a store for each unit of the common alignment. */
 static unsigned moves_needed(uint64_t to, uint64_t from, unsigned bytes)
 {
     unsigned unit = (to ^ from) % 16 == 0  ? 16
@@ -106,7 +107,7 @@ static void small_moves_store_by_the_widest_words(void **state)
             }
 }
 
-/* The words of the batch are the bytes of near_bytes, block by block. */
+/* Copies near_bytes into the words of the batch, block by block. */
 static void fill_batch(void)
 {
     memset(s.words, 0xee, sizeof s.words);
@@ -171,7 +172,7 @@ static void atomics_change_memory_and_bring_back_what_was_there(void **state)
         {WQE_FETCH_ADD, 0, {0x100000003}, 0xfffffffeffffffff, 2, 1},
         {WQE_COMPARE_SWAP, 0, {77, 0x123456789abc}, 0x123456789abc, 77, 2},
         {WQE_COMPARE_SWAP, 0, {77, 0x123456789abd}, 0x123456789abc, 0x123456789abc, 2},
-        /* No carry leaves bit 7. */
+        /* Bit 7 carries into no other field. */
         {WQE_MASKED_FETCH_ADD, 9, {0x181, 0x80}, 0x2c1, 0x342, 2},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -194,7 +195,7 @@ static void atomics_change_memory_and_bring_back_what_was_there(void **state)
     assert_int_equal(near_bytes[4], 0xcc);
 }
 
-/* Those of part 1 run, but for a NOP and for the last, which is behind the batch. */
+/* The requests of part 1 run, except a NOP and the last one, which is beyond the batch. */
 static void each_request_of_a_part_runs_once(void **state)
 {
     (void)state;
@@ -230,7 +231,7 @@ static void each_request_of_a_part_runs_once(void **state)
             if (is[i].runs)
                 expected += words ? n / words : n > SMALL ? moves_needed(0, 0, n) : 0;
         }
-        expected += 2 * 4 + 2 * 2; /* of 32 and of 9 bytes */
+        expected += 2 * 4 + 2 * 2; /* of 32 bytes and of 9 bytes */
         accesses = 0;
         BY_THREADS(counts[c], run_part(&s, COUNT - 1, 1));
         assert_int_equal(accesses, expected);

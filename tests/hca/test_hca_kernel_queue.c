@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A queue of the engine's kernel: what a doorbell makes of it, batches and their completions, and
- * when a slice looks at it, leaves it and ends. */
+/* A queue of the engine's kernel: the effect of a doorbell, batches and their completions, and when
+ * a slice visits a queue, leaves it and ends. */
 #include "kernel.h"
 
 static int setup(void **state)
@@ -161,7 +161,7 @@ static void what_is_done_is_counted_and_the_last_that_asks_completes(void **stat
     assert_int_equal(q.requests, 102);
 }
 
-/* Block `at` of the ring: a write of so many bytes to byte 64 * at of the peer's. */
+/* Writes request block `at`: a write of `bytes` bytes to byte 64 * at of the peer's memory. */
 static uint32_t *put_write(uint32_t at, uint32_t bytes, uint32_t flags)
 {
     uint32_t *w = request(&ring[at % q.blocks * 16], at, WQE_WRITE, 3, flags);
@@ -219,7 +219,7 @@ static void what_is_not_for_here_leaves_the_queue_with_its_reason(void **state)
     q.parked = 0;
     assert_int_equal(run_queue(&s, &q, doorbell, keys), 1);
     assert_int_equal(q.taken, 3);
-    /* A request of two blocks of which one was rung. */
+    /* The doorbell covers one block of a request of two. */
     put_write(3, 8, 0)[1] = big((uint32_t)QUEUE << 8 | 5);
     ring_bell(4);
     assert_int_equal(run_queue(&s, &q, doorbell, keys), 0);
@@ -307,13 +307,13 @@ static void a_round_looks_at_the_queues_of_its_block_of_threads(void **state)
     block = 0;
     block_count = 1;
     queues[3].rung = queues[2].rung = 0;
-    queues[2].taken = 0; /* its bell was taken before */
+    queues[2].taken = 0; /* its doorbell was read before */
     queues[2].rung = bells[2];
     assert_int_equal(look_round(&s, &slice, queues), 1);
     assert_int_equal(queues[2].requests, 1);
     assert_int_equal(queues[2].doorbells, 0);
     assert_int_equal(queues[3].rung, 0);
-    /* A bell that says nothing new is taken, and nothing done. */
+    /* A doorbell with an old value is read, and nothing is executed. */
     queues[1].rung = 0;
     assert_int_equal(look_round(&s, &slice, queues), 0);
     assert_int_equal(queues[1].doorbells, 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Links between HCAs, by the functions of link.c in one thread: two devices in this process shake
- * hands over real sockets and memory; every foreign call fails in its turn, and leaves nothing
+/* Links between HCAs: the functions of link.c in one thread. Two devices in this process connect
+ * over real sockets and memory. Each system call fails in turn, and no descriptor or memory is left
  * open. */
 #include "fails.h"
 #include "gpu_engine.h"
@@ -28,13 +28,13 @@
 enum { RING_KIB = 64, RING = RING_KIB << 10, RING_TOTAL = RING + 128, BELL = 4096 };
 
 static struct config config = {.ring_kib = RING_KIB};
-static struct device *a, *b; /* a speaks, b has the door */
+static struct device *a, *b; /* a connects, b accepts */
 
-/* --- Foreign calls --- */
+/* --- System calls --- */
 
-static long maps; /* that are there */
+static long maps; /* existing mappings */
 
-/* WRAP: a call that fails with -1 and that errno. */
+/* WRAP: the call fails with -1 and this errno. */
 #define WRAP(result, name, parameters, arguments, error)                                           \
     result __real_##name parameters;                                                               \
     result __wrap_##name parameters;                                                               \
@@ -86,7 +86,7 @@ int __wrap_munmap(void *at, size_t bytes)
     return __real_munmap(at, bytes);
 }
 
-static long blocks; /* of the heap, that link.c has */
+static long blocks; /* heap blocks that link.c holds */
 
 void *__real_calloc(size_t count, size_t bytes);
 void *__wrap_calloc(size_t count, size_t bytes);
@@ -116,7 +116,7 @@ void __wrap_free(void *at)
     __real_free(at);
 }
 
-/* The user at the other end. */
+/* True: the peer belongs to another user. */
 static bool other_user;
 int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *bytes);
 int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *bytes);
@@ -148,7 +148,7 @@ long __wrap_syscall(long number, long a0, long a1, long a2, long a3, long a4, lo
     return 0;
 }
 
-/* Which LIDs somebody has; the names that were asked for. */
+/* The first taken_lids calls of bind() fail; bound: the names passed to it. */
 static unsigned taken_lids, bind_error;
 static char bound[MAX_LIDS + 8][32];
 static unsigned binds;
@@ -169,8 +169,8 @@ int __wrap_bind(int fd, const struct sockaddr *to, socklen_t bytes)
     return __real_bind(fd, to, bytes);
 }
 
-/* Waiting takes no time: the door of b has a turn where a waits for an answer, and the door ends
- * when it would wait. */
+/* Waits return at once: b's accept loop runs when a waits for an answer, and the loop ends when it
+ * would wait. */
 static unsigned door_polls, handshakes;
 static nfds_t door_fds;
 static bool b_is_deaf, in_door;
@@ -197,7 +197,7 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
     return __real_poll(fds, count, 0);
 }
 
-/* --- Neighbours --- */
+/* --- Other modules --- */
 
 static const struct device *locked;
 static unsigned wakes, knocks;
@@ -315,7 +315,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* --- Opening --- */
+/* --- Device set-up --- */
 
 static void a_lid_is_the_first_that_is_free(void **state)
 {
@@ -337,7 +337,7 @@ static void a_lid_is_the_first_that_is_free(void **state)
         assert_string_equal(bound[binds - 1], name);
         for (unsigned i = 1; i < binds; i++)
             assert_string_not_equal(bound[i], bound[i - 1]);
-        /* What was opened: a listener, a pipe that does not wait, a bell that is sealed. */
+        /* Checks the created objects: a listener, a nonblocking pipe, a sealed doorbell file. */
         int kind;
         socklen_t n = sizeof kind;
         assert_int_equal(__real_getsockopt(d->listener, SOL_SOCKET, SO_ACCEPTCONN, &kind, &n), 0);
@@ -360,7 +360,7 @@ static void a_lid_is_the_first_that_is_free(void **state)
     __real_free(d);
 }
 
-/* Every LID but the numbers 1 to 4094 is left alone. */
+/* All LIDs from 1 to 4094 are tried, and no others. */
 static void all_lids_are_tried(void **state)
 {
     (void)state;
@@ -408,13 +408,13 @@ static void opening_fails_and_leaves_nothing(void **state)
             assert_int_equal(errno, cases[i].error);
         assert_int_equal(fails_at, 0);
         assert_int_equal(open_files(), files);
-        maps -= !strcmp(cases[i].call, "pipe2"); /* the bell */
+        maps -= !strcmp(cases[i].call, "pipe2"); /* the doorbell file is mapped */
     }
     fails = "";
     __real_free(d);
 }
 
-/* --- Ringing --- */
+/* --- Wake-up --- */
 
 static void a_bell_wakes_who_sleeps(void **state)
 {
@@ -436,7 +436,7 @@ static void a_bell_wakes_who_sleeps(void **state)
     assert_int_equal(wakeup[2], 9);
 }
 
-/* --- Connecting --- */
+/* --- Connections --- */
 
 static void commit(struct ring *r, uint32_t word)
 {
@@ -492,7 +492,7 @@ static void two_devices_share_rings_and_bells(void **state)
     b->wakeup[5] = 66;
     assert_int_equal(in->wakeup[5], 55);
     assert_int_equal(l->wakeup[5], 66);
-    /* Again it is the same one; a dead one is not. */
+    /* A second connect returns the same link, unless it is dead. */
     assert_ptr_equal(link_connect(a, b->lid), l);
     assert_int_equal(a->out_count, 1);
     assert_ptr_equal(link_find(a, b->lid), l);
@@ -505,7 +505,7 @@ static void two_devices_share_rings_and_bells(void **state)
     assert_ptr_equal(link_find(a, b->lid), second);
     atomic_store(&second->dead, true);
     assert_ptr_equal(link_find(a, b->lid), l);
-    /* Sockets alone are open: one for each end of each link. */
+    /* Only sockets are open: one for each end of each link. */
     assert_int_equal(open_files(), files + 4);
 }
 
@@ -536,7 +536,7 @@ static void nobody_there_is_a_dead_link(void **state)
             assert_int_equal(fails_at, 0);
         fails = "";
         b_is_deaf = false;
-        door_of(b); /* sees that a has gone */
+        door_of(b); /* b notices that a is gone */
         assert_int_equal(b->in_count, 0);
         link_attach(a, &qp, l);
         link_release(a, &qp);
@@ -673,7 +673,7 @@ static void a_dead_link_goes_with_its_last_queue(void **state)
     assert_ptr_equal(a->out[0], own);
     link_attach(a, &first, own);
     link_release(a, &first);
-    assert_int_equal(a->out_count, 1); /* it lives */
+    assert_int_equal(a->out_count, 1); /* the link lives */
 }
 
 static void wanted_links_are_connected_by_the_door(void **state)
@@ -702,7 +702,7 @@ static void wanted_links_are_connected_by_the_door(void **state)
     b->requested_count = 0;
 }
 
-/* --- The door --- */
+/* --- Accepting --- */
 
 static int visitor(void)
 {
@@ -711,7 +711,7 @@ static int visitor(void)
     return s;
 }
 
-/* The visitor is gone from b's side. */
+/* True: b has dropped the visitor. */
 static bool is_over(int s)
 {
     char byte;
@@ -825,7 +825,7 @@ static void visitors_who_are_not_let_in(void **state)
     }
 }
 
-/* The rings of a visitor lie one behind the other, the requests first. */
+/* The two rings of a visitor are adjacent, the requests first. */
 static void rings_of_a_visitor(void **state)
 {
     (void)state;
@@ -835,7 +835,7 @@ static void rings_of_a_visitor(void **state)
     greet(s, &hello, sizeof hello, fds, 2);
     door_of(b);
     assert_int_equal(b->in_count, 1);
-    assert_int_equal(b->in[0]->address, 7); /* of 16 bits */
+    assert_int_equal(b->in[0]->address, 7); /* LIDs have 16 bits */
     assert_ptr_equal(b->in[0]->requests.shared, b->in[0]->memory);
     assert_ptr_equal(b->in[0]->responses.shared, (char *)b->in[0]->memory + 16384 + 128);
     close(fds[0]);
@@ -934,14 +934,14 @@ static void who_goes_is_noticed(void **state)
     assert_false(streams[0].ack_pending || streams[1].ack_pending);
     assert_int_equal(wakes, woken + 1);
     b->in_count = 0;
-    /* The other way round: the one who speaks sees that the other's socket is over. */
+    /* The other direction: the connecting end notices that the peer has closed its socket. */
     b_is_deaf = false;
     there = link_connect(a, b->lid);
     assert_false(atomic_load(&there->dead));
     to_respond = 5000;
     responded = 0;
     struct device *saved = b;
-    b = a; /* whose door it is */
+    b = a; /* the device that accepts */
     link_dead(saved, &(struct link_out){.fd = saved->in[0]->fd});
     door_of(a);
     b = saved;
@@ -949,7 +949,7 @@ static void who_goes_is_noticed(void **state)
     assert_int_equal(there->fd, -1);
     assert_int_equal(responded, 0);
     b->in[0]->fd = -1; /* closed above */
-    /* A peer that has much to do is not waited for. */
+    /* The device does not wait for a busy peer. */
     assert_false(atomic_load(&link_connect(a, b->lid)->dead));
     responded = 0;
     close(a->out[a->out_count - 1]->fd);
@@ -982,7 +982,7 @@ static void the_door_looks_at_all_sockets(void **state)
     fails_at = 1;
     assert_int_equal(write(b->wake[1], "", 1), 1);
     door_of(b);
-    assert_int_equal(door_polls, 3); /* the first looked at nothing */
+    assert_int_equal(door_polls, 3); /* the first poll had no descriptors */
     fails = "";
 }
 

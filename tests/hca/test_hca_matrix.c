@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes, places and ends of queues: requests of every length over the end of the ring, indices and
- * owner bits that wrap, short writes that travel together, fences, local reads, registers that two
- * queues share, two initiators of one word, queues that go while they have work, and a failure that
- * was asked for. */
+/* Sizes, places and ends of queues: requests of every length across the end of the ring, indices
+ * and owner bits that wrap, short writes that are combined, fences, local reads, doorbells that two
+ * queues share, two initiators of one word, queues that are destroyed while they work, and a
+ * failure on request. */
 #include "pair.h"
 
 #include <endian.h>
@@ -20,8 +20,8 @@ static uint16_t write_words(struct client *c, uint64_t to, const void *data, uin
     return wqe_end(&w);
 }
 
-/* Requests of 1 to 63 units: inline data of every length that ends in another unit, and one more
- * and one less. With 16 blocks to a request and 32 in the ring most of them go over its end. */
+/* Requests of 1 to 63 units: inline data of every length that fills a unit, and one byte more and
+ * less. With 16 blocks per request and 32 in the ring, most requests cross its end. */
 static void every_length(void **state)
 {
     struct client a, b;
@@ -54,7 +54,7 @@ static void every_length(void **state)
     close_pair(&a, &b);
 }
 
-/* The index has 16 bits, the owner bit changes with each round of the completion ring. */
+/* The index has 16 bits; the owner bit changes with each round of the completion ring. */
 static void counters_wrap(void **state)
 {
     enum { REQUESTS = 70000, EACH = 100 };
@@ -79,8 +79,8 @@ static void counters_wrap(void **state)
     close_pair(&a, &b);
 }
 
-/* Of many short writes under one doorbell one is refused: those before it are carried out and
- * complete, it fails, and nothing behind it happens. */
+/* One of many short writes under one doorbell is refused: those before it are executed and
+ * complete, it fails, and those after it are not executed. */
 static void one_of_many(void **state)
 {
     enum { MANY = 700, BAD = 451 };
@@ -123,8 +123,8 @@ static void one_of_many(void **state)
     }
 }
 
-/* Reads whose data do not fit the ring of answers at once (SOFT_HCA_RING_KIB=64): the rest follows
- * as it is emptied. */
+/* Reads whose data does not fit in the answer ring at once (SOFT_HCA_RING_KIB=64): the rest follows
+ * as the ring drains. */
 static void large_reads(void **state)
 {
     enum { BYTES = 65000 };
@@ -148,7 +148,7 @@ static void large_reads(void **state)
     close_pair(&a, &b);
 }
 
-/* The doorbell covers two of a request's three blocks, behind others that are whole. */
+/* The doorbell covers two of a request's three blocks, after complete requests. */
 static void published_in_part(void **state)
 {
     struct client a, b;
@@ -171,7 +171,7 @@ static void published_in_part(void **state)
     close_pair(&a, &b);
 }
 
-/* A key's number comes round again for other memory: the old key does not open that. */
+/* A key index is reused for other memory: the old key does not give access to it. */
 static void number_comes_round(void **state)
 {
     enum { REMOTE = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE };
@@ -197,7 +197,8 @@ static void number_comes_round(void **state)
     close_pair(&a, &b);
 }
 
-/* What a read brings is sent on by the request behind it: only behind a fence is it there. */
+/* A request sends the data that the previous request reads: the data is there only after a
+ * fence. */
 static void fences(void **state)
 {
     static const unsigned fence[] = {2 << 5, 3 << 5, 4 << 5};
@@ -223,7 +224,7 @@ static void fences(void **state)
     close_pair(&a, &b);
 }
 
-/* A local read: by a key that permits it, and by one that does not reach so far. */
+/* A local read, with a key that permits it, and with one whose range is too short. */
 static void local_reads(void **state)
 {
     enum { DUMP = 0x23 };
@@ -242,7 +243,7 @@ static void local_reads(void **state)
     close_pair(&a, &b);
 }
 
-/* The key of a device's first memory is another one each time (finding A23). */
+/* The key of a device's first memory is different each time (finding A23). */
 static void keys_are_not_known_before(void **state)
 {
     struct client a;
@@ -256,7 +257,8 @@ static void keys_are_not_known_before(void **state)
     assert_true(keys[0] != keys[1] || keys[1] != keys[2]);
 }
 
-/* Two queues whose doorbells go to one register: it remembers one, their records tell of both. */
+/* Two queues ring one doorbell: it holds the last value, and the records of both show their
+ * requests. */
 static void shared_register(void **state)
 {
     struct client a, b, c, d;
@@ -306,7 +308,7 @@ static void *add(void *argument)
     return NULL;
 }
 
-/* Two devices add to one word: nobody sees a value twice, and none is lost. */
+/* Two devices add to one word: every returned value is unique, and no addition is lost. */
 static void two_initiators(void **state)
 {
     static struct adder t[2];
@@ -339,7 +341,8 @@ static void two_initiators(void **state)
     }
 }
 
-/* Queues go while requests of all kinds are under way, at either end; others are not disturbed. */
+/* Queues are destroyed at either end while requests of all kinds are in flight; other queues are
+ * not disturbed. */
 static void destroyed_at_work(void **state)
 {
     struct client a, b, c, d;
@@ -367,7 +370,7 @@ static void destroyed_at_work(void **state)
     close_pair(&c, &d);
 }
 
-/* SOFT_HCA_FAIL_AT=5, in a process of its own. */
+/* SOFT_HCA_FAIL_AT=5, in its own process. */
 static void fails_when_asked(void **state)
 {
     struct client a, b;

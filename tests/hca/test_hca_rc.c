@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { COUNT_AT = 60000 }; /* exchange() leaves it alone */
+enum { COUNT_AT = 60000 }; /* exchange() does not write there */
 
 static void fill(uint8_t *p, size_t bytes, unsigned seed)
 {
@@ -16,7 +16,8 @@ static void fill(uint8_t *p, size_t bytes, unsigned seed)
         p[i] = (uint8_t)(i * 7 + i / 251 + seed);
 }
 
-/* What every test of data wants: values that arrive whole, at their place, and nothing beside. */
+/* What every data test checks: values arrive complete, at the right place, and nothing else
+ * changes. */
 static void exchange(struct client *a, const volatile uint8_t *there)
 {
     struct mlx5_cqe64 e;
@@ -77,7 +78,7 @@ static int peer_process(int out, int in)
     swap_addresses(&c, out, in);
     if (client_connect(&c) || write(out, &byte, 1) != 1)
         return 3;
-    /* Both write at once. */
+    /* Both ends write at the same time. */
     for (uint64_t i = 1; i <= 200; i++) {
         struct mlx5_cqe64 e;
         if (client_poll_index(&c, client_write_inline(&c, c.remote_memory + COUNT_AT, &i, 8), &e) !=
@@ -102,7 +103,7 @@ static void between_processes(void **state)
     assert_int_equal(pipe(there) | pipe(back), 0);
     pid_t child = fork();
     if (!child) {
-        close(there[1]); /* so that the parent's end is seen here */
+        close(there[1]); /* so that the child sees when the parent ends */
         alarm(30);
         _exit(peer_process(back[1], there[0]));
     }
@@ -119,8 +120,8 @@ static void between_processes(void **state)
     client_close(&c);
 }
 
-/* A ring of 8 entries and as many blocks, many times round: owner bit, wrap of requests over the
- * ring's end. */
+/* A ring of 8 entries and 8 blocks, reused many times: owner bit, and requests that wrap around the
+ * end of the ring. */
 static void rings_wrap(void **state)
 {
     struct client a, b;
@@ -138,8 +139,8 @@ static void rings_wrap(void **state)
     close_pair(&a, &b);
 }
 
-/* More requests of three blocks by one doorbell than the engine of a GPU looks at together (256
- * blocks): none is carried out before it is there whole. */
+/* More requests of three blocks under one doorbell than the GPU's engine handles in a batch (256
+ * blocks): each is executed only when it is complete. */
 static void requests_of_blocks(void **state)
 {
     enum { COUNT = 150, BYTES = 140 };
@@ -167,8 +168,7 @@ static void requests_of_blocks(void **state)
     close_pair(&a, &b);
 }
 
-/* Longer than what the engine of a GPU moves before it looks at the clock (1 MiB), one behind the
- * other. */
+/* Longer than the GPU's engine moves before it reads the clock (1 MiB), one after the other. */
 static void long_ones(void **state)
 {
     enum { BYTES = (3 << 19) + 5 };
@@ -227,11 +227,11 @@ static void atomics(void **state)
     assert_true(atomic(&a, 0x15, 9, at, (uint64_t[]){0x0000000100000001, 0x8000000080000000}, 2,
                        8) == 0x00000001ffffffff);
     assert_true(*v == 0x0000000200000000);
-    /* A boundary at each bit is XOR. */
+    /* With a field boundary at each bit, the addition is XOR. */
     *v = 0xf0f0;
     atomic(&a, 0x15, 9, at, (uint64_t[]){0xff00, ~0ull}, 2, 8);
     assert_true(*v == 0x0ff0);
-    /* Compare the low byte, swap the second. */
+    /* Compares the low byte, swaps the second byte. */
     *v = 0x1122334455667788;
     assert_true(atomic(&a, 0x14, 9, at, (uint64_t[]){0xabcd, 0x88, 0xff00, 0xff}, 4, 8) ==
                 0x1122334455667788);
@@ -239,7 +239,7 @@ static void atomics(void **state)
     assert_true(atomic(&a, 0x14, 9, at, (uint64_t[]){0, 0x87, ~0ull, 0xff}, 4, 8) ==
                 0x112233445566ab88);
     assert_true(*v == 0x112233445566ab88);
-    /* 4 bytes, with the neighbour untouched. */
+    /* 4 bytes; the neighbour is unchanged. */
     *v = 0x89abcdef01234567;
     assert_int_equal(atomic(&a, 0x15, 8, at + 4, (uint64_t[]){0x11, 0}, 2, 4), 0x89abcdef);
     assert_true(*v == 0x89abce0001234567);
@@ -253,7 +253,7 @@ static void atomics(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(between_processes), /* first: it forks, and there is no engine yet */
+        cmocka_unit_test(between_processes), /* first, because it forks and no engine runs yet */
         cmocka_unit_test(within_a_process),
         cmocka_unit_test(rings_wrap),
         cmocka_unit_test(requests_of_blocks),

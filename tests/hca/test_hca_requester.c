@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The requester of the software HCA, function by function: what doorbells do, which packets a
- * request becomes, what answers do to what is under way, and what is sent again when. All as
- * golden/hca_requester.txt has it. */
+/* The requester of the software HCA, function by function: the effect of doorbells, the packets of
+ * each request, the effect of answers on outstanding requests, and what is retransmitted and when.
+ * The log is compared with golden/hca_requester.txt. */
 #include "bench.h"
 
 static void doorbells(void)
@@ -99,7 +99,7 @@ static void shared_registers(void)
 static void far_rings(void)
 {
     struct qp *qp = queue_make(QP_RC);
-    /* The ring lies in the second half of the memory, the record behind it. */
+    /* The ring is in the second half of the memory, the doorbell record behind it. */
     far_is_held = true;
     uint8_t *far = memory + MEMORY_BYTES / 2;
     free(qp->outstanding);
@@ -133,7 +133,7 @@ static void far_rings(void)
     queue_records[0][1] = big(1);
 }
 
-/* Requests of each kind, with their packets. */
+/* Requests of each kind, and their packets. */
 static void kinds(void)
 {
     static const unsigned sends[] = {WQE_SEND, WQE_SEND_IMM, WQE_SEND_INVALIDATE};
@@ -234,7 +234,7 @@ static void bad_answers_of_reads(void)
         send_run(qp);
         if (!i)
             look("a read of two packets, a fetch-add, a write");
-        if (cases[i].packet.psn - 0xfffffe < 2) /* what is before has come */
+        if (cases[i].packet.psn - 0xfffffe < 2) /* the earlier packets were acknowledged */
             qp->outstanding[0].first_psn = qp->outstanding[0].last_psn = qp->acked = 0xfffffe;
         if (cases[i].packet.psn == 0xffffff) {
             qp->outstanding_head++;
@@ -258,7 +258,7 @@ static void bad_answers_of_reads(void)
     qp->link = &links_out[0];
 }
 
-/* Where the data of a read go. */
+/* Where the data of a read is placed. */
 static void scattered_reads(void)
 {
     static const struct {
@@ -299,7 +299,7 @@ static void scattered_reads(void)
     }
 }
 
-/* What is wrong with a request, and what becomes of those before and behind it. */
+/* Invalid requests, and the requests before and after them. */
 static void refusals(void)
 {
     enum { CASES = 16 };
@@ -317,7 +317,8 @@ static void refusals(void)
             request_words[i & 1] += big(i < 2 || i == 3 ? 1 << 8 : 0);
             uint16_t at = request_end(qp);
             if (i == 2)
-                queue_rings[0][at * 64 + 7] = 0x85; /* 5 units, the sixth bit is above */
+                /* 5 units; the bits above the sixth are ignored */
+                queue_rings[0][at * 64 + 7] = 0x85;
         }
         if (i == 4)
             request_begin(qp, 0x77, 0, QUIET);
@@ -395,7 +396,7 @@ static void incomplete(void)
     go(qp, "up to the end of the ring");
 }
 
-/* What waits for what. */
+/* Which requests a fence delays. */
 static void fences(void)
 {
     for (unsigned fence = 0; fence < 8; fence++) {
@@ -414,7 +415,7 @@ static void fences(void)
     }
 }
 
-/* A link without room, and queues that may not do all at once. */
+/* A link without space, and queues at their limits. */
 static void bounds(void)
 {
     struct qp *qp = queue_make(QP_RC);
@@ -547,7 +548,7 @@ static void targets_of_dc(void)
     }
 }
 
-/* Refusals of the peer. */
+/* Refusals by the peer. */
 static void refused_by_the_peer(void)
 {
     for (unsigned i = 0; i < 8; i++) {
@@ -611,7 +612,7 @@ static void refused_by_the_peer(void)
     }
 }
 
-/* Answers that are lost, and such as come while packets go again. */
+/* Lost answers, and answers that arrive during a retransmission. */
 static void gaps(void)
 {
     uint8_t data[256] = {7, 8, 9};
@@ -632,7 +633,7 @@ static void gaps(void)
     put_answer(qp, (struct packet){.kind = PACKET_READ_DATA, .bytes = 244, .psn = 0}, data);
     take_answers("it comes");
     acked(qp, 2, "and the last");
-    /* A refusal that comes before its packet has gone again. */
+    /* A refusal arrives before its packet was retransmitted. */
     for (unsigned i = 0; i < 4; i++) {
         bench_end();
         bench_begin();
@@ -652,7 +653,7 @@ static void gaps(void)
     }
 }
 
-/* Packets that are lost. */
+/* Lost packets. */
 static void timers(void)
 {
     struct qp *qp = queue_make(QP_RC);
@@ -819,7 +820,7 @@ static void short_writes(void)
     run(qp, "fails");
 }
 
-/* Each of these alone keeps requests from going together. */
+/* Each of these conditions prevents writes from being combined. */
 static void short_writes_apart(void)
 {
     for (unsigned i = 0; i < 12; i++) {
@@ -966,8 +967,8 @@ static void paused(void)
     }
     struct qp *qp = queue_make(QP_RC);
     post_nop(qp, COMPLETES);
-    queue_rings[1][7] = 0;      /* no units at all */
-    queue_rings[1][64 + 7] = 9; /* more than there is */
+    queue_rings[1][7] = 0;      /* 0 units */
+    queue_rings[1][64 + 7] = 9; /* more units than posted */
     queue_rings[1][64 + 3] = WQE_SEND;
     queue_next[1] = 3;
     ring_doorbell(qp);
@@ -984,7 +985,7 @@ static void unlist(struct qp *qp)
     device.work_count = 0;
 }
 
-/* What an acknowledgement and what going back reset, and who is visited again. */
+/* What an acknowledgement and a retransmission reset, and which queues are visited again. */
 static void progress(void)
 {
     struct qp *qp = queue_make(QP_RC);
@@ -1037,7 +1038,8 @@ static void progress(void)
     refused(qp, 0xfffffd, NAK_PSN_SEQUENCE, "all of it again");
 }
 
-/* What comes before the data of a read have come asks for these again. */
+/* An answer to a later request, while data of a read is missing, makes the requester ask for the
+ * data again. */
 static void ahead_of_data(void)
 {
     uint64_t value = 77;
@@ -1064,7 +1066,7 @@ static void ahead_of_data(void)
     }
 }
 
-/* The program changes its request, although it must not, while data are to come. */
+/* The program changes its request, which is forbidden, before the data has arrived. */
 static void changed_requests(void)
 {
     uint8_t data[8] = {1, 2, 3};
@@ -1088,7 +1090,7 @@ static void changed_requests(void)
                    data);
         take_answers(i ? "data for inline bytes" : "data for what is no request any more");
     }
-    /* In another state than RTS nothing is sent again. */
+    /* Only a queue in RTS retransmits. */
     bench_end();
     bench_begin();
     struct qp *qp = queue_make(QP_RC);
@@ -1104,7 +1106,7 @@ static void changed_requests(void)
     look("then");
 }
 
-/* Refusals of packets that are about to be sent again, with a number of their own. */
+/* Refusals of packets that are about to be retransmitted, with their own sequence number. */
 static void late_refusals(void)
 {
     for (unsigned i = 0; i < 4; i++) {
@@ -1151,7 +1153,7 @@ static void dc_links(void)
     assert_true(send_target(qp, &a));
     assert_false(qp->opens_dc);
     assert_int_equal(links_out[0].users, 1);
-    qp->link = NULL; /* it went meanwhile */
+    qp->link = NULL; /* the link was closed meanwhile */
     assert_true(send_target(qp, &a));
     assert_true(qp->opens_dc);
     assert_ptr_equal(qp->link, &links_out[0]);

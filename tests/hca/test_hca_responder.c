@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The responder of the software HCA, function by function: which packets it carries out, what it
- * answers, what it refuses and what it drops; and the completion queues, keys and memory behind it.
- * All as golden/hca_responder.txt has it. */
+/* The responder of the software HCA, function by function: which packets it executes, its answers,
+ * and what it refuses or drops; also the completion queues, keys and memory behind it. The log is
+ * compared with golden/hca_responder.txt. */
 #include "bench.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ static struct qp *responder(enum qp_type type)
     return qp;
 }
 
-/* An entry of the receive queue, of which each segment is address, bytes, key. */
+/* Writes a segment of an entry of the receive queue: address, bytes, key. */
 static void entry(unsigned index, unsigned segment, uint64_t address, uint32_t bytes, uint32_t key)
 {
     request_words_used = 0;
@@ -35,7 +35,7 @@ static void entry(unsigned index, unsigned segment, uint64_t address, uint32_t b
     queue_records[0][0] = big(index + 1);
 }
 
-/* A packet of the peer with the next number. */
+/* A packet of the peer arrives, with the next sequence number. */
 static void arrives(struct qp *qp, struct packet p, const void *payload)
 {
     struct packet *to = ring_reserve(&in_rings.far_requests, p.bytes);
@@ -138,11 +138,11 @@ static void refused_writes(void)
         if (i == 6)
             p.kind = PACKET_INVALID;
         if (i == 7)
-            p.flags = ONLY; /* and shorter than it says */
+            p.flags = ONLY; /* shorter than its length field */
         if (i == 8)
             p.flags = 0;
         if (i == 9)
-            p.length = 256; /* and not the last */
+            p.length = 256; /* not the last packet */
         if (i == 10) {
             p.flags = ONLY;
             p.length = 255;
@@ -215,18 +215,18 @@ static void refused_messages(void)
             p.immediate = big(0xffffff00);
         if (i == 6)
             entries[RKEY >> 8].valid = false;
-        if (i == 7) { /* a write before it is not complete */
+        if (i == 7) { /* an earlier write is incomplete */
             arrives(qp, write_of(256, PACKET_FIRST, 300, 0), data);
             p.psn = 1;
         }
-        if (i == 8) { /* another message neither */
+        if (i == 8) { /* another message is incomplete */
             arrives(qp, (struct packet){.kind = PACKET_SEND, .flags = PACKET_FIRST, .bytes = 256},
                     data);
             p.psn = 1;
         }
         if (i == 9)
             p.flags = PACKET_LAST;
-        if (i == 10) { /* a read in the midst of a message */
+        if (i == 10) { /* a read in the middle of a message */
             arrives(qp, (struct packet){.kind = PACKET_SEND, .flags = PACKET_FIRST, .bytes = 20},
                     data);
             p = (struct packet){.kind = PACKET_READ, .psn = 1, .mtu = 256};
@@ -242,7 +242,8 @@ static void refused_messages(void)
     }
 }
 
-/* Of an SRQ: entries begin with the number of the next, and their keys are of its domain. */
+/* With an SRQ: entries begin with the number of the next one, and their keys belong to its
+ * domain. */
 static void shared_receives(void)
 {
     struct qp *qp = responder(QP_RC);
@@ -329,7 +330,7 @@ static void reads(void)
     }
 }
 
-/* A read whose data have no room among the answers goes on when they were taken. */
+/* A read whose data does not fit in the answer ring continues when the ring has space. */
 static void long_reads(void)
 {
     struct qp *qp = responder(QP_RC);
@@ -503,7 +504,7 @@ static void many_at_once(void)
     }
     respond("packets of writes count as many, also where there are none");
     respond("those that are left");
-    /* So many connections that their acknowledgements have no room. */
+    /* So many connections that their acknowledgements do not fit. */
     bench_end();
     bench_begin();
     static struct responder streams[64];
@@ -569,7 +570,7 @@ static void bursts(void)
     respond("two of three");
 }
 
-/* Memory of a GPU: what the driver refuses. */
+/* GPU memory: the driver refuses an access. */
 static void far_memory(void)
 {
     for (unsigned kind = 0; kind < 5; kind++)
@@ -725,7 +726,7 @@ static void broken_rings(void)
     take_answers("that is said once");
 }
 
-/* The adversary: what is held back, and what places it. */
+/* The adversary: which writes it delays, and what places them. */
 static void adversarial(void)
 {
     struct qp *qp = responder(QP_RC);
@@ -856,7 +857,7 @@ static void completion_queues(void)
     cq_async_event(cq, IBV_EVENT_CQ_ERR);
     while (read(events.read_fd, &event, sizeof event) > 0)
         say("  event %d\n", event.event_type);
-    /* Events of completions. */
+    /* Completion events. */
     cq->channel = &completions;
     cq->dead = false;
     cq->ignore_overrun = true;
@@ -895,7 +896,8 @@ static void completion_queues(void)
     cq->producer = 20;
     cq_write_error(cq, qp, false, 5, 6, 7, 8);
     assert_int_equal(cq->solicited, 21); /* an error counts as solicited */
-    /* A shared receive queue's errors bear its number; a far entry comes in two. */
+    /* An error of a shared receive queue contains its number; an entry in GPU memory is written in
+     * two parts. */
     struct srq srq = {.number = 0x778899};
     qp->srq = &srq;
     far_is_held = true;
@@ -926,7 +928,7 @@ static void completion_queues(void)
 
 /* --- Keys --- */
 
-static uint64_t random_bytes; /* what getrandom() gives, the lowest first; and whether it does */
+static uint64_t random_bytes; /* result of getrandom(), lowest bytes first */
 static bool random_fails;
 ssize_t __wrap_getrandom(void *to, size_t bytes, unsigned flags);
 ssize_t __wrap_getrandom(void *to, size_t bytes, unsigned flags)
@@ -972,7 +974,7 @@ static void keys(void)
     config.apart = 1;
     assert_true(adversary_delay_apart(&device, MR_REMOTE_WRITE, memory + 5, "z", 1));
     assert_int_equal(mr_remove(&device, a), 0);
-    assert_int_equal(memory[5], 'z'); /* what was held back is placed before the key goes */
+    assert_int_equal(memory[5], 'z'); /* delayed writes are placed before the key is removed */
     assert_int_equal(changes, 1);
     assert_false(e->valid);
     assert_int_equal(e->tag, 5);
@@ -988,7 +990,7 @@ static void keys(void)
     assert_true(mr_invalidate(&device, 2 << 8 | 4, 9));
     assert_int_equal(entries[2].access, MR_LOCAL_WRITE);
     assert_int_equal(changes, 2);
-    /* The last index is free, then none. */
+    /* First only the last index is free, then none. */
     for (uint32_t i = 1; i < MAX_MRS; i++)
         entries[i].valid = i != 1;
     device.key_next = 1;
@@ -1098,7 +1100,7 @@ static void resets(void)
         qp->listed = false;
         device.work_count = 0;
     }
-    /* A failure ends the request whose index it names, however long it is. */
+    /* A failure ends the request with this index, whatever its length. */
     for (unsigned i = 0; i < 3; i++) {
         qp->state = QP_RTS;
         qp->producer = 7;
@@ -1153,7 +1155,7 @@ static void logged(void)
     assert_int_equal(device.count_errors, LOG_LINES + 1);
 }
 
-/* Who does not look again at what was held back would see old data. */
+/* Each operation places delayed writes first; otherwise it would see old data. */
 static void held_writes_are_placed(void)
 {
     uint64_t operands[4] = {1};
@@ -1195,7 +1197,7 @@ static void held_writes_are_placed(void)
     }
 }
 
-/* What opens a connection of DC resets, as a packet shows that does nothing else. */
+/* What the opening of a DC connection resets, shown by a packet that has no other effect. */
 static void reopened_connections(void)
 {
     struct qp *qp = responder(QP_DCT);
@@ -1223,8 +1225,8 @@ static void reopened_connections(void)
     assert_false(s->nak_sent || s->receiving || s->message);
 }
 
-/* A read that is old, in the midst of a message; acknowledgements without a packet; an atomic that
- * compares with what is there. */
+/* A repeated read in the middle of a message; acknowledgements without a packet; an atomic that
+ * compares with the memory. */
 static void odds(void)
 {
     struct qp *qp = responder(QP_RC);
@@ -1257,7 +1259,7 @@ static void odds(void)
                         .address = MEMORY + 0x1000};
     arrives(qp, p, operands);
     respond("an atomic that fits");
-    /* Longer than an entry whose segments all are used: what follows is another's. */
+    /* Data longer than an entry that uses all its segments: the next entry is not touched. */
     for (unsigned k = 0; k < 8; k++)
         entry(k / 4, k % 4, MEMORY + 0x2000 + 16 * k, 5, LKEY);
     assert_int_equal(receive_scatter(qp, 0, 0, data, 20), SYNDROME_NONE);
@@ -1266,7 +1268,7 @@ static void odds(void)
     assert_int_equal(receive_scatter(qp, 0, 20, data, 1), SYNDROME_LOCAL_LENGTH);
     assert_int_equal(receive_scatter(qp, 0, 20, data, 0), SYNDROME_NONE);
     say_memory();
-    /* Without a ring, of a shared queue, without a queue for completions nothing is flushed. */
+    /* Nothing is flushed without a ring, for a shared queue, or without a completion queue. */
     uint16_t index;
     entry(3, 0, MEMORY, 1, LKEY);
     struct srq srq = {.queue = qp->receive};
@@ -1305,8 +1307,8 @@ int __wrap_sched_yield(void)
     return 0;
 }
 
-/* Weak atomics dawdle where the adversary wants it; memory of a GPU gives as many bytes as asked
- * for. */
+/* Weak atomics are delayed when the adversary wants it; GPU memory returns as many bytes as
+ * requested. */
 static void weak_atomics(void)
 {
     for (unsigned i = 0; i < 16; i++) {
@@ -1323,7 +1325,7 @@ static void weak_atomics(void)
     far_puts = far_gets = far_settles = 0;
 }
 
-/* Rings that are filled to the last byte, and packets that cannot be any. */
+/* Rings that are full to the last byte, and invalid packets. */
 static void edges_of_rings(void)
 {
     enum { SIZE = 4096 };
@@ -1337,7 +1339,7 @@ static void edges_of_rings(void)
     ring_commit(&near, p);
     assert_null(ring_reserve(&near, 16));
     assert_null(ring_reserve(&near, 9)); /* rounded up to 16 */
-    p = ring_reserve(&near, 8);          /* all that is left, without a pad */
+    p = ring_reserve(&near, 8);          /* all the space left, without a pad */
     assert_ptr_equal(p, near.shared->data + SIZE - head - 8);
     *p = (struct packet){.kind = PACKET_SEND, .bytes = 8};
     ring_commit(&near, p);
@@ -1356,7 +1358,7 @@ static void edges_of_rings(void)
     assert_null(ring_reserve(&near, 0)); /* not released yet */
     ring_release(&far);
     assert_non_null(ring_reserve(&near, 0));
-    /* A pad takes the rest where a packet does not fit. */
+    /* A pad fills the rest where a packet does not fit. */
     p = ring_reserve(&near, 100);
     *p = (struct packet){.kind = PACKET_SEND, .bytes = 100};
     ring_commit(&near, p);
@@ -1376,7 +1378,7 @@ static void edges_of_rings(void)
     ring_publish(&near);
     assert_ptr_equal(ring_peek(&far, &broken), p);
     assert_false(broken);
-    /* What cannot be: too near to the end, too long, behind the end, more than there is. */
+    /* Packets at the limits: near the end, too long, beyond the end, longer than the data. */
     static const struct {
         uint64_t own;
         uint32_t bytes;
@@ -1399,7 +1401,7 @@ static void edges_of_rings(void)
         if (broken != cases[i].broken || !q != cases[i].broken)
             fail_msg("case %u", i);
     }
-    /* The longest payload is one that a larger ring has room for. */
+    /* The largest payload is accepted where the ring has space for it, a larger one is not. */
     for (uint32_t bytes = PACKET_MAX_PAYLOAD; bytes < PACKET_MAX_PAYLOAD + 2; bytes++) {
         ring_make(&near, &far, in_rings.requests, RING_DATA);
         p = (struct packet *)near.shared->data;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RoCE v2 packet by packet: one end is the software HCA, the other this program, which loses,
- * repeats, swaps and damages what it sends, and answers as it likes. */
+/* RoCE v2 packet by packet: one end is the software HCA, the other is this program, which loses,
+ * repeats, reorders and damages packets and chooses its answers. */
 #include "client.h"
 #include "roce_peer.h"
 
@@ -39,7 +39,7 @@ enum {
     INVALID,
     NO_ACCESS,
     NO_OPERATION,
-    FIRST_PSN = 0xfffff0, /* of both ends (client.c) */
+    FIRST_PSN = 0xfffff0, /* first PSN of both ends (client.c) */
     QUIET_MS = 8,
     SOON_MS = 5000,
     SOURCE_PORT = 0xd1ce,
@@ -47,10 +47,10 @@ enum {
 
 static struct client hca;
 static int wire;
-static uint32_t here, there; /* this program's address, the HCA's */
+static uint32_t here, there; /* addresses of this program and of the HCA */
 static uint32_t psn;         /* of the next request to the HCA */
-static uint16_t source_port; /* that the HCA's packets leave from */
-/* What was given last, all data of a read or one reply: given again when the HCA asks again. */
+static uint16_t source_port; /* UDP source port of the HCA */
+/* The packets of the last reply, repeated when the HCA retransmits its request. */
 static struct frame given[4];
 static int given_count;
 
@@ -77,9 +77,9 @@ static int open_both(void **state)
     hca.remote_qpn = ROCE_PEER_QPN;
     hca.remote_rkey = 0x11223344;
     hca.remote_memory = 0x7000000;
-    hca.mtu = 3; /* 1024 */
+    hca.mtu = 3; /* code of 1024 bytes */
     hca.source_port = SOURCE_PORT;
-    hca.timeout = 17; /* half a second: this program may have to wait for its CPU */
+    hca.timeout = 17; /* 0.5 s, because this program may have to wait for its CPU */
     assert_int_equal(client_connect(&hca), 0);
     psn = FIRST_PSN;
     source_port = SOURCE_PORT;
@@ -94,7 +94,7 @@ static int close_both(void **state)
     return 0;
 }
 
-/* --- What this program asks of the HCA --- */
+/* --- Requests of this program to the HCA --- */
 
 static struct frame write_frame(uint8_t opcode, uint32_t at, uint32_t length, uint32_t bytes,
                                 uint8_t fill)
@@ -122,7 +122,7 @@ static void nothing_comes(void)
     assert_false(roce_peer_receive(wire, here, QUIET_MS, &f));
 }
 
-/* answer: the next thing that comes is an ACK or NAK with that syndrome, of that packet. */
+/* answer: the next packet is an ACK or NAK with this syndrome and this PSN. */
 static void answer(uint8_t syndrome, uint32_t of)
 {
     struct frame f;
@@ -135,7 +135,7 @@ static void answer(uint8_t syndrome, uint32_t of)
     assert_int_equal(f.psn, of);
 }
 
-/* acknowledged: sooner or later all up to that packet is. */
+/* acknowledged: packets up to this PSN are acknowledged, possibly in several steps. */
 static void acknowledged(uint32_t of)
 {
     struct frame f;
@@ -179,7 +179,7 @@ static void a_packet_of_a_message_is_lost(void **state)
             if (i != lost)
                 give(&f[i]);
         give(&flag);
-        /* What came before the gap may have been acknowledged by itself; the gap is told once. */
+        /* Packets before the gap may be acknowledged separately; the gap is reported once. */
         struct frame got;
         do
             assert_true(roce_peer_receive(wire, here, SOON_MS, &got));
@@ -207,11 +207,11 @@ static void packets_come_twice(void **state)
     new = write_frame(WRITE_ONLY, 0, 8, 8, 0xbb);
     give(&new);
     acknowledged(new.psn);
-    /* A write is acknowledged again, as far as all has come, and not carried out. */
+    /* A repeated write is acknowledged up to the last packet received, and not executed again. */
     give(&old);
     answer(ACKNOWLEDGED, new.psn);
     assert_true(is_filled(0, 8, 0xbb));
-    /* What an atomic found is told again; it is done once. */
+    /* A repeated atomic gets the same result; it is executed once. */
     struct frame add = write_frame(FETCH_ADD, 64, 0, 0, 0), got;
     uint64_t counter = 40;
     memcpy(hca.memory + 64, &counter, 8);
@@ -233,7 +233,7 @@ static void packets_come_twice(void **state)
     assert_int_equal(got.value, 42);
     memcpy(&counter, hca.memory + 64, 8);
     assert_true(counter == 0xfedcba9876543210);
-    /* Even now, the older one. */
+    /* Also the older one. */
     give(&add);
     assert_true(roce_peer_receive(wire, here, SOON_MS, &got));
     assert_int_equal(got.value, 40);
@@ -262,7 +262,7 @@ static void reads_and_a_part_again(void **state)
     expect_data(READ_FIRST, f.psn, hca.memory + 7, 1024);
     expect_data(READ_MIDDLE, f.psn + 1, hca.memory + 1031, 1024);
     expect_data(READ_LAST, f.psn + 2, hca.memory + 2055, 452);
-    /* From the second packet on, and what is there by now. */
+    /* From the second packet on, with the current contents of the memory. */
     memset(hca.memory + 1031, 0x77, 10);
     f.psn += 1;
     f.address += 1024;
@@ -275,8 +275,8 @@ static void reads_and_a_part_again(void **state)
     expect_data(READ_ONLY, f.psn, hca.memory, 0);
 }
 
-/* An acknowledgement with the number of a read or atomic would say that it is complete: soft RoCE
- * believes it, when the data were lost on the way. */
+/* Soft RoCE takes an acknowledgement with the PSN of a read or atomic for its completion, even when
+ * the data was lost; only data may acknowledge them. */
 static void data_alone_acknowledge_a_read(void **state)
 {
     for (int i = 0; i < 20; i++) {
@@ -289,7 +289,7 @@ static void data_alone_acknowledge_a_read(void **state)
         while (got.opcode == ACK && got.psn == write.psn);
         assert_int_equal(got.opcode, i % 2 ? ATOMIC_VALUE : READ_ONLY);
         assert_int_equal(got.psn, ask.psn);
-        /* Its acknowledgement was lost, too. */
+        /* The acknowledgement of the write was lost too. */
         give(&write);
         answer(ACKNOWLEDGED, write.psn);
         nothing_comes();
@@ -303,7 +303,7 @@ static void numbers_wrap_and_bytes_are_padded(void **state)
         struct frame f = write_frame(WRITE_ONLY, 500, bytes, bytes, (uint8_t)(i + 1));
         memset(hca.memory + 499, 0, 12);
         if (!bytes)
-            f.address = f.rkey = 0; /* of no bytes nobody asks where they go */
+            f.address = f.rkey = 0; /* a write of 0 bytes needs no valid address */
         give(&f);
         answer(ACKNOWLEDGED, f.psn);
         assert_true(is_filled(500, bytes, (uint8_t)(i + 1)));
@@ -319,7 +319,7 @@ static void damaged_packets(void **state)
     f.damaged = true;
     give(&f);
     f.damaged = false;
-    uint32_t other; /* which the queue is not connected to */
+    uint32_t other; /* address that the queue is not connected to */
     int stranger = roce_peer_open(&other);
     roce_peer_send(stranger, other, there, &f);
     nothing_comes();
@@ -330,7 +330,7 @@ static void damaged_packets(void **state)
     assert_true(is_filled(0, 8, 0x5a));
 }
 
-/* Each with a queue of its own: it does not survive. */
+/* Each uses its own queue, because the queue does not survive. */
 static void refused(struct frame f, uint8_t syndrome)
 {
     give(&f);
@@ -351,7 +351,7 @@ static void what_is_refused(void **state)
     refused(write_frame(WRITE_MIDDLE, 0, 0, 1024, 1), INVALID);
     refused(write_frame(WRITE_LAST, 0, 0, 4, 1), INVALID);
     refused(write_frame(WRITE_FIRST, 0, 3000, 1000, 1), INVALID); /* shorter than the MTU */
-    refused(write_frame(WRITE_ONLY, 0, 9, 8, 1), INVALID);        /* says 9, brings 8 */
+    refused(write_frame(WRITE_ONLY, 0, 9, 8, 1), INVALID);        /* length field 9, data 8 bytes */
     refused(write_frame(0x15, 0, 0, 0, 1), INVALID);
     refused(write_frame(FETCH_ADD, 4, 0, 0, 1), INVALID);
     assert_true(is_filled(0, 4000, 0));
@@ -365,13 +365,13 @@ static void no_receive_is_posted(void **state)
     assert_true(roce_peer_receive(wire, here, SOON_MS, &got));
     assert_int_equal(got.syndrome >> 5, 1);
     assert_int_equal(got.psn, f.psn);
-    /* What follows is not taken before it. */
+    /* The next packet is not executed before it. */
     give(&flag);
     nothing_comes();
     assert_int_equal(hca.memory[0], 0);
 }
 
-/* --- What the HCA asks of this program --- */
+/* --- Requests of the HCA to this program --- */
 
 static void give_again(void)
 {
@@ -384,9 +384,9 @@ static bool is_data(const struct frame *f)
     return f->opcode >= READ_FIRST && f->opcode <= READ_ONLY;
 }
 
-/* expect: that packet comes. Others before it are such as were sent again because this program did
- * not answer in 5 ms; to those the data come again, since the HCA has perhaps not taken what came
- * while it sent again. */
+/* expect: waits for that packet. Earlier packets are retransmissions, because this program did not
+ * answer within 5 ms; they get their data again, because the HCA may have ignored data that arrived
+ * while it retransmitted. */
 static struct frame expect(uint8_t opcode, uint32_t of, uint32_t bytes)
 {
     struct frame f;
@@ -406,7 +406,7 @@ static struct frame expect(uint8_t opcode, uint32_t of, uint32_t bytes)
     return f;
 }
 
-/* pass_over: what the HCA has sent again meanwhile. */
+/* pass_over: skips what the HCA has retransmitted meanwhile. */
 static void pass_over(void)
 {
     struct frame f;
@@ -429,7 +429,7 @@ static bool is_complete(void)
     return own >> 4 != MLX5_CQE_INVALID && (own & 1) == (hca.consumer >> hca.log_cq & 1);
 }
 
-/* done: the next request completes so. What is sent again meanwhile gets the last reply again, as
+/* done: the next request completes with this syndrome. Retransmissions get the last reply again, as
  * from any responder. */
 static void done(int syndrome)
 {
@@ -466,7 +466,7 @@ static void expect_2500(int from)
     assert_true(f.ask);
 }
 
-/* They leave from the common port then. */
+/* Packets then leave from the common port. */
 static void the_source_port_is_taken(void **state)
 {
     int other = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -485,7 +485,7 @@ static void an_acknowledgement_is_lost(void **state)
 {
     write_2500();
     expect_2500(0);
-    expect_2500(0); /* sent again */
+    expect_2500(0); /* retransmitted */
     reply(ACK, FIRST_PSN + 2, ACKNOWLEDGED);
     done(0);
 }
@@ -535,8 +535,8 @@ static void the_receiver_is_not_ready(void **state)
     enum { CODE = 26, MS = 81, TIMES = 3 };
     client_write_inline(&hca, hca.remote_memory, "abc", 3);
     expect(WRITE_ONLY, FIRST_PSN, 3);
-    /* A pause that is asked for is kept: this is no figure but a promise. What comes before its end
-     * has perhaps been sent again before the HCA knew of it. */
+    /* The HCA must keep the requested pause; that is a guarantee and no timing. Packets before its
+     * end may have been retransmitted before the HCA received the request. */
     bool kept = false;
     for (int i = 0; i < TIMES && !kept; i++) {
         struct timespec from, to;
@@ -574,7 +574,7 @@ static void data_of_a_read_are_lost(void **state)
     struct frame f = expect(READ, FIRST_PSN, 0);
     assert_int_equal(f.length, 3000);
     data_of_a_read(READ_FIRST, 0, FIRST_PSN, 1024);
-    /* The second is missing: from there on it is asked for again. */
+    /* The second packet is missing: the HCA requests the data again from there. */
     data_of_a_read(READ_LAST, 2048, FIRST_PSN + 2, 952);
     f = expect(READ, FIRST_PSN + 1, 0);
     assert_int_equal(f.length, 3000 - 1024);
@@ -585,7 +585,8 @@ static void data_of_a_read_are_lost(void **state)
     for (uint32_t i = 0; i < 3000; i++)
         assert_int_equal(hca.memory[1 + i], (uint8_t)(i * 5 + 1));
     assert_int_equal(hca.memory[0] | hca.memory[3001], 0);
-    /* An acknowledgement of what follows is none of a read whose data have not come. */
+    /* An acknowledgement of a later packet does not acknowledge a read whose data has not
+     * arrived. */
     client_read(&hca, hca.remote_memory, (uintptr_t)hca.memory, 8);
     client_write_inline(&hca, hca.remote_memory, "x", 1);
     expect(READ, FIRST_PSN + 3, 0);
@@ -608,7 +609,7 @@ static void data_of_a_wrong_length(void **state)
     assert_true(is_filled(0, 200, 0));
 }
 
-/* What has no form in RoCE is not sent to who is no HCA of this kind. */
+/* An atomic that RoCE cannot express is sent only to a software HCA of this kind. */
 static void atomic_without_a_form(void **state)
 {
     struct wqe_maker w;
@@ -625,7 +626,7 @@ static void atomic_without_a_form(void **state)
     assert_int_equal(as_error(&e)->syndrome, 0x12);
     assert_int_equal(as_error(&e)->vendor_err_synd, 0x8c);
     while (roce_peer_receive(wire, here, 0, &f))
-        assert_int_equal(f.opcode, 0xc0); /* it asked, and no more */
+        assert_int_equal(f.opcode, 0xc0); /* only the query for the kind of peer */
 }
 
 static void the_peer_goes_and_another_comes(void **state)
@@ -637,11 +638,11 @@ static void the_peer_goes_and_another_comes(void **state)
     expect(WRITE_ONLY, FIRST_PSN, 1);
     reply(ACK, FIRST_PSN, ACKNOWLEDGED);
     done(0);
-    given_count = 0; /* it is silent */
+    given_count = 0; /* it does not answer */
     client_write_inline(&hca, hca.remote_memory, "b", 1);
     done(0x15);
     pass_over();
-    /* The same address and queue number, numbers from the start. */
+    /* The same address and queue number; sequence numbers start again. */
     assert_int_equal(client_move(&hca, 0x50a), 0);
     hca.next = 0;
     hca.qp_record[1] = 0;
@@ -662,7 +663,7 @@ static void gid_indices(void **state)
     assert_int_equal(client_move(&hca, 0x502), 0);
     hca.gid_index = 7;
     assert_int_equal(client_move(&hca, 0x503), EREMOTEIO);
-    hca.gid_index = 0; /* that of the other wire */
+    hca.gid_index = 0; /* GID of the other wire */
     assert_int_equal(client_move(&hca, 0x503), EREMOTEIO);
     hca.gid_index = 1;
     assert_int_equal(client_move(&hca, 0x503), 0);

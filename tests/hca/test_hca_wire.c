@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RoCE over UDP, by the functions of roce.c: sockets and what comes and goes by them are made up
- * here, and written down as golden/hca_wire.txt has it. */
+/* RoCE over UDP: the functions of roce.c with mock sockets. The log of datagrams is compared with
+ * golden/hca_wire.txt. */
 #include "fails.h"
 #include "hca.h"
 #include "roce_capture.h"
@@ -21,7 +21,7 @@ enum { RING_DATA = 1 << 15, OWN = 0x0a010203, PEER = 0x0a010299 };
 static struct config config;
 static struct device device;
 
-/* --- The system --- */
+/* --- System calls --- */
 
 static int next_socket;
 static unsigned open_sockets;
@@ -63,7 +63,7 @@ int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t 
     return due(name == SO_RCVBUFFORCE ? "force" : "setsockopt") ? -1 : 0;
 }
 
-/* Addresses that are taken: the first so many that are asked for. */
+/* The first `taken` addresses are in use. */
 static unsigned taken;
 static int taken_error;
 int __wrap_bind(int fd, const struct sockaddr *to, socklen_t bytes);
@@ -116,7 +116,7 @@ void *__wrap_calloc(size_t count, size_t bytes)
     return no_memory ? NULL : __real_calloc(count, bytes);
 }
 
-/* What leaves: so many at a time, then that error. */
+/* sendmmsg() sends at most most_at_a_time datagrams; after until_error it fails with send_error. */
 static unsigned most_at_a_time = 100, until_error = 1000;
 static int send_error;
 int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags);
@@ -150,7 +150,7 @@ int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
     return (int)n;
 }
 
-/* What comes. */
+/* Arriving datagrams. */
 static struct arrival {
     uint8_t bytes[ROCE_BYTES_MOST];
     unsigned count, flags;
@@ -187,7 +187,7 @@ int __wrap_recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
     return (int)n;
 }
 
-/* --- Neighbours --- */
+/* --- Other modules --- */
 
 static struct roce_capture *capture_of(void)
 {
@@ -303,7 +303,7 @@ static void begin_links(void)
                                 .psn = 0x77 + i};
 }
 
-/* A packet of this side, as the requester or the responder puts it. */
+/* Puts a packet of this side into the ring, as the requester and the responder do. */
 static void leaves(struct ring *r, struct packet p)
 {
     static uint8_t data[2048] = "data of a packet";
@@ -610,7 +610,7 @@ static void captured(void)
     say("the other\n");
     assert_false(roce_send(&device));
     arrives((struct packet){.kind = PACKET_ACK, .to_qpn = 0x5001, .psn = 3}, NULL, PEER, OWN);
-    arrivals[0].bytes[2] = 0; /* of nobody, and captured all the same */
+    arrivals[0].bytes[2] = 0; /* for no queue; captured all the same */
     assert_true(roce_receive(&device));
     end();
 }
@@ -631,7 +631,7 @@ static void the_network_misbehaves(void)
         dice_thrown = 80;
     }
     for (unsigned i = 0; i < 80; i++)
-        dice[i] = i < 31 ? 63 : 2; /* the last that has room is sent twice */
+        dice[i] = i < 31 ? 63 : 2; /* the last packet that fits is sent twice */
     dice_thrown = 0;
     for (unsigned i = 0; i < 33; i++)
         leaves(&out[0].requests, write_of(0, i + 1));
@@ -677,14 +677,14 @@ static void packets_come(void)
     say("those that are nobody's\n");
     arrives(ack, NULL, PEER + 1, OWN); /* from another address */
     ack.to_qpn = 0x5009;
-    arrives(ack, NULL, PEER, OWN); /* to a queue that is not there */
+    arrives(ack, NULL, PEER, OWN); /* to a queue that does not exist */
     ack.to_qpn = 0x5001;
     arrives(ack, NULL, PEER, OWN);
     arrivals[2].flags = MSG_TRUNC;
     arrives(ack, NULL, PEER, OWN);
-    arrivals[3].bytes[1] |= 1; /* of another version */
+    arrivals[3].bytes[1] |= 1; /* another version */
     arrives(ack, NULL, PEER, OWN);
-    arrivals[4].bytes[0] = 0x60; /* no opcode of a reliable connection */
+    arrivals[4].bytes[0] = 0x60; /* not an opcode of a reliable connection */
     arrives(ack, NULL, PEER, OWN);
     assert_true(roce_receive(&device));
     say_arrived();

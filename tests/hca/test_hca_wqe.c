@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work requests of the software HCA: what each form says, and which forms are none. */
+/* Work requests of the software HCA: how each form is decoded, and which forms are invalid. */
 #include "kernel.h"
 
 static uint32_t words[64];
 static struct wqe wqe;
 
-/* Word i of the request, from unit 1 on, is i, but for segments. */
+/* Word i of the request, from unit 1 on, has the value i, except for the segments. */
 static uint8_t decode(uint32_t opcode, uint32_t modifier, uint32_t units, uint32_t at,
                       uint32_t bytes, bool dc)
 {
@@ -161,7 +161,7 @@ static void segments_follow_each_other(void **state)
         assert_int_equal(one.lkey, is_inline ? 0 : 0x99aabbcc);
         assert_true(one.address == (is_inline ? 20 : 0x1122334455667788));
     }
-    /* Behind a segment that does not fit nothing is counted. */
+    /* Segments behind one that does not fit are not counted. */
     assert_int_equal(decode(WQE_SEND, 0, 2, 1, 13 | 1u << 31, false), SYNDROME_LOCAL_QP_OPERATION);
 }
 

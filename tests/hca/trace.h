@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text that a test makes of what it sees, to be held against a file (tests/golden.h). */
+/* The log of a test, compared with a golden file (tests/golden.h). */
 #ifndef WEFT_TESTS_HCA_TRACE_H
 #define WEFT_TESTS_HCA_TRACE_H
 
@@ -21,7 +21,7 @@ static void say(const char *format, ...)
     used += (size_t)n;
 }
 
-/* say_bytes: their number, the first of them, and a sum over all. */
+/* say_bytes: logs their number, the first of them, and a checksum. */
 static inline void say_bytes(const void *from, size_t bytes)
 {
     const uint8_t *at = from;
@@ -34,7 +34,7 @@ static inline void say_bytes(const void *from, size_t bytes)
     say(" %08x", sum);
 }
 
-/* Between these two, what goes to standard error goes into the text instead. */
+/* From take_stderr() to say_stderr(), output to standard error goes into the log. */
 static int stderr_before = -1, stderr_file = -1;
 
 static inline void take_stderr(void)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# tshark.sh PROGRAM: two ends of PROGRAM (talk.c) over the software HCA, which writes down what goes over the wire. tshark
-# reads it, and knows nothing of us.
-# Exit 77: there is no tshark.
+# tshark.sh PROGRAM: two processes of PROGRAM (talk.c) over the software HCA, which captures the
+# packets. tshark, an independent decoder, reads the capture.
+# Exit 77: tshark is not installed.
 set -u
 command -v tshark >/dev/null || { echo "skipped: there is no tshark (package tshark)"; exit 77; }
 out=$(mktemp -d)

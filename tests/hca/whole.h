@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The whole software HCA in one thread: its public calls, with the engine's passes by hand. A
- * device has always the same LID, no address of UNIX sockets, and no peer but itself. Locks are
- * looked at, and blocks of the heap are counted. Programs wrap what is wrapped here
- * (CMakeLists.txt). */
+/* The whole software HCA in one thread: a test makes its public calls and runs the engine's passes
+ * itself. A device always has the same LID, no UNIX socket address, and no peer except itself.
+ * Locks are checked, and heap blocks are counted. Each program wraps the functions that are wrapped
+ * here (CMakeLists.txt). */
 #ifndef WEFT_TESTS_HCA_WHOLE_H
 #define WEFT_TESTS_HCA_WHOLE_H
 
@@ -46,7 +46,7 @@ pid_t __wrap_getpid(void)
     return WHOLE_PID;
 }
 
-/* Those of devices alone: theirs are UNIX sockets. */
+/* Only for the UNIX sockets of devices. */
 static int whole_listener = -1;
 int __real_bind(int fd, const struct sockaddr *to, socklen_t bytes);
 int __wrap_bind(int fd, const struct sockaddr *to, socklen_t bytes);
@@ -78,7 +78,8 @@ int __wrap_clock_gettime(clockid_t which, struct timespec *t)
     return 0;
 }
 
-/* Who unlocks has locked; nobody locks twice, for there is one thread. */
+/* Only a locked mutex is unlocked, and only an unlocked one is locked, because there is one
+ * thread. */
 int __real_pthread_mutex_lock(pthread_mutex_t *m);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *m);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *m)
@@ -95,7 +96,7 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *m)
     return __real_pthread_mutex_unlock(m);
 }
 
-static long blocks; /* of the heap */
+static long blocks; /* heap blocks */
 
 void *__real_calloc(size_t count, size_t bytes);
 void *__wrap_calloc(size_t count, size_t bytes);
@@ -123,7 +124,7 @@ void __wrap_free(void *at)
     __real_free(at);
 }
 
-/* The variables' values, which a test may change. */
+/* The values of the variables, which a test may change. */
 static inline struct config *whole_config(void)
 {
     return (struct config *)(uintptr_t)config_get(NULL);
@@ -145,7 +146,7 @@ static inline struct device *device_of(struct ibv_context *context)
     return context_of(context)->device;
 }
 
-/* The engine, until nothing is left to do. */
+/* Runs the engine until no work is left. */
 static inline void pump(struct ibv_context *context)
 {
     bool timed;

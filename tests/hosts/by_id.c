@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes that nobody has launched meet by a unique id, which goes to them in a file:
- * by_id PE PES FILE. PE 0 makes the id. Puts around a ring, a reduction; twice, by two ids. */
+/* Processes without a launcher meet by a unique id, which they exchange through a file: by_id PE
+ * PES FILE. PE 0 creates the id. They put around a ring and reduce; twice, with two ids. */
 #include <weft.h>
 
 #include <stdint.h>

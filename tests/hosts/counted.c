@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of all kinds to the PE half round the job, until SECONDS are over, each of them counted:
- * atomics that fetch find what the one before has left, those that do not add up, signals come once
- * and after their data, puts behind a fence stay in order, larger puts and gets have the right
- * bytes. Says how many there were, and over what.
+/* Messages of all kinds to the PE half the job ahead, for SECONDS seconds, each of them counted.
+ * Fetching atomics return the value that the previous one left, the others add up, signals arrive
+ * once and after their data, puts before a fence stay in order, and larger puts and gets have the
+ * right bytes. The program prints their number and the path.
  *
  *   counted SECONDS [quiet|one]
  *
- * quiet: an operation that fails is told and ends the program well. one: only PE 0 gives, they
- * meet rarely, and all of it goes in messages. */
+ * quiet: a failed operation is printed and ends the program with status 0.
+ * one: only PE 0 sends, the PEs synchronize rarely, and all data goes in messages. */
 #include <weft.h>
 
 #include <stdbool.h>
@@ -70,7 +70,7 @@ static void compare(const unsigned char *seen, size_t bytes, int pe, uint64_t st
         SAME(seen[i], wanted[i]);
 }
 
-/* Nothing of it waits for the other end but the fetching atomic and the get. */
+/* Only the fetching atomic and the get wait for the target. */
 static void one_step(weft_ctx *ctx, struct area *area, struct area *mine, int to, uint64_t step)
 {
     uint64_t before;
@@ -97,7 +97,7 @@ static void one_step(weft_ctx *ctx, struct area *area, struct area *mine, int to
     compare(mine->large, LARGE, me, step);
 }
 
-/* All that the PE before has given has come, once. */
+/* All data of the previous PE has arrived, once. */
 static void count(const struct area *area, int from, uint64_t steps)
 {
     SAME(area->fetched, 3 * steps);

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# hosts.sh BUILD [CASE...]: `weft run --hosts` and jobs by rank over hosts that are network namespaces.
-# Each case checks what is said, the exit status, and that nothing of the job is left on any host.
+# hosts.sh BUILD [CASE...]: `weft run --hosts` and jobs by rank over hosts that are network
+# namespaces. Each case checks the output, the exit status, and that nothing of the job is left on
+# any host.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/net.sh"

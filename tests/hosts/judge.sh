@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced, after net.sh. What a case of a script checks: exit status, words, and that nothing is left. The
+# Sourced, after net.sh. The checks of a case: exit status, output, and that nothing is left. The
 # script sets `case`, `out` (a file) and `leftover` (names of programs that must have ended).
 bad=0 skipped=0
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# killed.sh BUILD: scripts of this folder are killed with SIGKILL in the midst of their jobs. Nothing of theirs
-# stays on this machine: no process, no file, no network namespace, no interface, and its name is as before.
+# killed.sh BUILD: scripts of this folder are killed with SIGKILL during their jobs. Nothing of
+# theirs is left on this machine: no process, file, network namespace or interface; and the host
+# name is unchanged.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 build=$1 bad=0 own=$(mktemp -d) mark=HOSTS_KILLED_MARK

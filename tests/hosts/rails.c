@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Large transfers to the PE half round the job and from the one half back, whose bytes are compared
- * each round, until SECONDS are over: puts with a signal behind them, puts behind a fence, gets,
- * both ways at once, from places beside all borders. Says what was taken, how long the longest
- * round took, and how fast gets were.
+/* Large transfers to the PE half the job ahead, and from the one half the job behind; every round
+ * compares the bytes, for SECONDS seconds. Puts with signal, puts before a fence, and gets, in both
+ * directions at once, at addresses next to all boundaries. The program prints the path, the
+ * duration of the longest round, and the rate of the gets.
  *
  *   rails SECONDS [BYTES [quiet | own]]
  *
- * quiet: an operation that fails is told and ends the program well. own: from and to memory of the
- * program's own, not of a segment. */
+ * quiet: a failed operation is printed and ends the program with status 0.
+ * own: source and destination are private memory, not a segment. */
 #include <weft.h>
 
 #include <stdbool.h>
@@ -19,7 +19,7 @@
 
 static bool quiet;
 static int me;
-static double getting; /* seconds in gets */
+static double getting; /* seconds spent in gets */
 
 static void check(weft_status status, const char *what)
 {
@@ -66,13 +66,13 @@ struct area {
     unsigned char bytes[];
 };
 
-/* The later of two puts stays, whatever goes over which NIC. */
+/* The later of two puts wins, whichever NICs carry them. */
 static void one_round(weft_job *job, struct area *area, unsigned char *mine, size_t bytes,
                       int round)
 {
     int n = weft_n_pes(job), step = (n + 1) / 2, to = (me + step) % n, from = (me + n - step) % n;
     weft_ctx *ctx = weft_default_ctx(job);
-    size_t at = (size_t)round % 3 * 4099; /* odd places */
+    size_t at = (size_t)round % 3 * 4099; /* unaligned offsets */
     unsigned char *there = area->bytes + at;
     fill(mine, bytes, me, round);
     OK(weft_put_signal(ctx, there, mine, bytes, &area->signal, (uint64_t)round, WEFT_SIGNAL_SET,
@@ -114,7 +114,8 @@ int main(int argc, char **argv)
         OK(weft_path_query(job, pe, &path));
     printf("PE %d: %s\n", me, path.reason);
     struct area *area;
-    unsigned char *memory = own ? malloc(2 * bytes + 1) : NULL, *mine = memory + own; /* odd */
+    /* unaligned */
+    unsigned char *memory = own ? malloc(2 * bytes + 1) : NULL, *mine = memory + own;
     OK(weft_alloc(job, WEFT_HOST, sizeof *area + bytes + 3 * 4099, 0, 0, (void **)&area));
     if (!own)
         OK(weft_alloc(job, WEFT_HOST, 2 * bytes, 0, 0, (void **)&mine));

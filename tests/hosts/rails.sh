@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# rails.sh BUILD [CASE...]: path net over several NICs of a host. Hosts are network namespaces with two
-# interfaces each, eth0 on 10.77.0.0/24 and eth1 on 10.78.0.0/24. Which of them carried what is told by
-# their counters.
+# rails.sh BUILD [CASE...]: path net over several NICs per host. Hosts are network namespaces with
+# two interfaces each, eth0 on 10.77.0.0/24 and eth1 on 10.78.0.0/24. Their counters show which of
+# them carried the data.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/net.sh"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PE 0 waits for the last PE, on another node, longer than WEFT_WAIT_LIMIT: while that one works in
- * Weft the wait goes on (slow_peer SECONDS); when it does nothing the wait fails (slow_peer SECONDS
- * idle). */
+/* PE 0 waits for the last PE, on another node, longer than WEFT_WAIT_LIMIT. While that PE works in
+ * Weft the wait continues (slow_peer SECONDS); when it does nothing the wait fails (slow_peer
+ * SECONDS idle). */
 #include <weft.h>
 
 #include <stdint.h>
@@ -48,9 +48,9 @@ int main(int argc, char **argv)
         }
         CHECK(status == WEFT_OK && words[0] == 77);
     }
-    while (idle) /* until PE 0 has seen enough, and the job ends */
+    while (idle) /* until PE 0 has seen the failure and the job ends */
         pause();
-    if (!idle) /* a barrier of those who have long been there, too */
+    if (!idle) /* also a barrier, in which the others have waited for long */
         CHECK(weft_barrier(weft_team_world(job)) == WEFT_OK && weft_finalize(job) == WEFT_OK);
     return 0;
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced, after net.sh. A Slurm (munged, slurmctld, and a slurmd for each host) with a configuration of its
-# own, which ends with the script. Needs root, and Debian's packages slurmd, slurmctld, slurm-client, munge.
+# Sourced, after net.sh. Starts a Slurm (munged, slurmctld, and a slurmd for each host) with its own
+# configuration, which ends with the script. Needs root, and Debian's packages slurmd, slurmctld,
+# slurm-client, munge.
 
 slurm_is_here() {
     local program

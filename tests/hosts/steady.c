@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job that goes on for a time, so that something can happen to it: puts with signals around a
- * ring, reductions and barriers, all values checked.
- * steady SECONDS [VICTIM]: PE 0 prints "ready" when it has begun; PE VICTIM kills itself then. Who
- * is told of a failure prints "told PE: STATUS: sentence" and exits with 3. */
+/* A job that runs for SECONDS, during which a test can interrupt it: puts with signal around a
+ * ring, reductions and barriers; all values are checked.
+ *
+ *   steady SECONDS [VICTIM]
+ *
+ * PE 0 prints "ready" when the work has started; PE VICTIM kills itself then. A PE whose call fails
+ * prints "told PE: STATUS: sentence" and exits with 3. */
 #include <weft.h>
 
 #include <signal.h>
@@ -67,7 +70,7 @@ static void round_of(weft_team *world, uint64_t *to, uint64_t *from, uint64_t *s
 
 int main(int argc, char **argv)
 {
-    time_t until = 0; /* counts from when it has begun, however long that took */
+    time_t until = 0; /* the time starts with the work */
     int victim = argc > 2 ? atoi(argv[2]) : -1;
     must(weft_init(&job, NULL));
     weft_team *world = weft_team_world(job);
@@ -81,7 +84,7 @@ int main(int argc, char **argv)
             fflush(stdout);
         }
         if (round == 3 && weft_my_pe(job) == victim) {
-            sleep(1); /* Slurm takes what dies at once for what has never begun */
+            sleep(1); /* Slurm takes a process that dies at once for one that never started */
             kill(getpid(), SIGKILL);
         }
         *from = round < 3 || time(NULL) < until;

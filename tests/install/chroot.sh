@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Usage: chroot.sh RELEASE [MIRROR]      (as root; RELEASE: bookworm or noble)
-# In a bare system of that release: `./dev demo`; `./dev install /usr/local`, then the README's own lines;
-# the same into a prefix of its own; then, with those removed, the packages, made, checked, used and
-# purged there. Status 77 when the release's mirror cannot be reached.
+# In a bare system of that release: `./dev demo`; `./dev install /usr/local`, then the lines of the
+# README; the same with another prefix; then, after their removal, the packages are built, checked,
+# used and purged there. Status 77: the release's mirror cannot be reached.
 set -euo pipefail
 release=$1
 case $release in

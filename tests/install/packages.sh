@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Usage: packages.sh FOLDER README      (as root, in a system made for this: it installs and removes)
-# The packages of FOLDER, installed beside Open MPI's, which has commands of the same names as ours:
-# everything that they bring is used as the manuals say. Removed again, they leave no file behind.
+# Usage: packages.sh FOLDER README      (as root, in a disposable system: it installs and removes
+# packages)
+# Installs the packages of FOLDER next to Open MPI's, which has commands of the same names, and uses
+# all their parts as the manuals say. Their removal leaves no file behind.
 set -euo pipefail
 folder=$(readlink -f "$1") readme=$(readlink -f "$2")
 work=$(mktemp -d)

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Usage: prefix.sh BUILD SOURCE
-# Installs the build into a fresh prefix where no loader looks, and lets the README's program be built
-# there by the README's own line; then moves it, and lets programs be built by its NVSHMEM_HOME.
+# Installs the build into a new prefix that no loader searches, and builds the README's program
+# there with the README's own line; then moves the prefix, and builds programs with NVSHMEM_HOME set
+# to it.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 prefix=$(mktemp -d)

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Usage: readme_program.sh README
-# Takes the program of the section "In a program" and the lines that build and run it out of README, runs
-# those lines as they stand in a folder of its own, and compares what the program prints; then the same
-# program as a project of CMake, with the lines that the section has for that. PATH and PKG_CONFIG_PATH
-# are the caller's; nothing else is set for it.
+# Extracts from README the program of the section "In a program" and the lines that build and run
+# it, runs these lines unchanged in a new folder, and compares the output; then builds the same
+# program as a CMake project, with the section's lines for that. PATH and PKG_CONFIG_PATH are the
+# caller's; the script sets no other variable for it.
 set -eu
 readme=$(readlink -f "$1")
 folder=$(mktemp -d)

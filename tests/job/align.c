@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Alignments up to the largest, of each PE's own addresses (finding E3), which weft_realloc() keeps
- * (A24). The heap is larger than memory needs to be: hardly any of it is touched. */
+/* Alignments up to the largest hold for each PE's own addresses (finding E3), and weft_realloc()
+ * keeps them (A24). The heap may be larger than the machine's memory, because the test touches
+ * little of it. */
 #include "job.h"
 
 #include <stdint.h>
@@ -15,7 +16,7 @@ int main(void)
                                          .heap_bytes = (size_t)3 * LARGEST}));
     weft_ctx *ctx = weft_default_ctx(job);
     const int me = weft_my_pe(job), next = (me + 1) % weft_n_pes(job);
-    void *first; /* so that the blocks do not begin where the heap does */
+    void *first; /* moves the next blocks away from the start of the heap */
     OK(weft_alloc(job, WEFT_HOST, 1, 0, 0, &first));
     for (size_t align = 64; align <= LARGEST; align *= 2) {
         OK(weft_alloc(job, WEFT_HOST, 100, align, WEFT_ALLOC_ZERO, (void **)&block));

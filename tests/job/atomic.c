@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every atomic in both widths: values fetched, values left, and no increment lost when all PEs hit
- * one word. */
+/* Every atomic operation in both widths: the fetched values and the final values are correct, and
+ * no increment is lost when all PEs update one word. */
 #include "job.h"
 
 #define EACH_WIDTH(width, type)                                                                    \
@@ -63,7 +63,7 @@
         sums[0] = (long)sum;                                                                       \
         OK(weft_reduce(weft_team_world(job), sums + 1, sums, 1, WEFT_INT64, WEFT_SUM));            \
         long total = (long)ADDS * n;                                                               \
-        CHECK(sums[1] == total * (total - 1) / 2); /* each ticket was given out once */            \
+        CHECK(sums[1] == total * (total - 1) / 2); /* all fetched values differ */                 \
         if (me == 0)                                                                               \
             CHECK(*(volatile type *)word == (type)total);                                          \
         OK(weft_free(job, sums));                                                                  \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every kind of operation at the very end of the host heap: what ends there is done, with its
- * values looked at; what would go one byte or element further is refused, and writes nothing. */
+/* Every kind of operation at the end of the host heap: an operation that ends there succeeds with
+ * correct values; one that exceeds it by one byte or element is refused and writes nothing. */
 #include "job.h"
 
 #include <stdint.h>
@@ -130,7 +130,7 @@ static void waits(void)
     OK(weft_barrier(world));
 }
 
-/* n elements of 4 bytes, `stride` elements apart, of which the last ends at the heap's end. */
+/* The last of `count` elements of 4 bytes, `stride` elements apart, ends at the heap's end. */
 static void strided(ptrdiff_t stride, size_t count)
 {
     uint32_t mine[64], seen[64];
@@ -153,13 +153,13 @@ static void strided(ptrdiff_t stride, size_t count)
     REFUSED(weft_iget(ctx, seen, first, 1, stride, 4, count + 1, next));
     REFUSED(weft_iput(ctx, first, mine, (ptrdiff_t)1 << 61, 1, 4, 8, next));
     REFUSED(
-        weft_iput(ctx, first, mine, (ptrdiff_t)1 << 62, 1, 4, 8, next)); /* wraps to a step of 0 */
+        /* stride in bytes overflows to 0 */
+        weft_iput(ctx, first, mine, (ptrdiff_t)1 << 62, 1, 4, 8, next));
     REFUSED(weft_iget(ctx, seen, first, 1, (ptrdiff_t)1 << 62, 4, 8, next));
     OK(weft_barrier(world));
 }
 
-/* Elements of a size that is no machine word's; and more operations at a time than a path may
- * hold. */
+/* Elements whose size is no machine word, and more operations in flight than a path can queue. */
 static void odd_elements(void)
 {
     unsigned char mine[60], *first = (unsigned char *)end - 300;
@@ -195,7 +195,8 @@ static void many_at_once(void)
     OK(weft_barrier(world));
 }
 
-/* Collectives whose destination ends at the heap's end; refused alike at every member. */
+/* Collectives whose destination ends at the heap's end succeed; one that exceeds it is refused at
+ * every member. */
 static void collectives(void)
 {
     uint32_t *src = (uint32_t *)(void *)start;
@@ -221,7 +222,7 @@ static void collectives(void)
     CHECK(((uint32_t *)(void *)end)[-1] == 100u * (uint32_t)(n - 1) + 2);
     OK(weft_barrier(world));
     REFUSED(weft_reduce(world, end - 8, src, 3, WEFT_UINT32, WEFT_MAX));
-    /* Destination elements 3 apart: the last block ends with its last element. */
+    /* With a destination stride of 3 the last block ends with its last element. */
     size_t strided_bytes = 4 * ((size_t)n * 3 * 3 - 2);
     OK(weft_alltoalls(world, end - strided_bytes, src, 3, 1, 4, 3));
     CHECK(((uint32_t *)(void *)end)[-1] == 100u * (uint32_t)(n - 1) + 3u * (uint32_t)me + 2);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives: contents at many sizes, every root, back to back under random delays; reductions of
- * every type and operation, in place and not, with the same bits everywhere. */
+/* Collectives: contents at many sizes, with every root, back to back under random delays;
+ * reductions of every type and operation, in place and not, with the same bits at all PEs. */
 #include "job.h"
 
 #include <math.h>
@@ -119,7 +119,7 @@ static void strided_alltoall(weft_team *team, int32_t *dst, int32_t *src)
     X(WEFT_COMPLEX_FLOAT, float _Complex)                                                          \
     X(WEFT_COMPLEX_DOUBLE, double _Complex)
 
-/* The same combination done here, in the order of the team. */
+/* Computes the same reduction here, in the order of the team. */
 #define EXPECT(ctype, initial, expression)                                                         \
     for (size_t i = 0; i < count; i++) {                                                           \
         ctype a = CONTRIBUTION(ctype, 0, i);                                                       \
@@ -170,7 +170,7 @@ INTEGERS(INTEGER_OPS)
 REALS(REAL_OPS)
 COMPLEXES(COMPLEX_OPS)
 
-/* Large terms that cancel: in another order the sum has other bits. */
+/* Large terms that cancel: another order gives a sum with other bits. */
 static float term(int pe, size_t i)
 {
     size_t kind = ((size_t)pe * 7 + i) % 5;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Usage: demo.sh WEFT SOURCE short|all. The demo says that all is good, gives the same picture for any number
-# of PEs, and refuses in words what it cannot do.
+# Usage: demo.sh WEFT SOURCE short|all. The demo reports success, gives the same image for any
+# number of PEs, and refuses with a message what it cannot do.
 set -eu
 weft=$1
 picture=$2/examples/data/weave.png

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every call of weft.h returns the failure of the job, whoever brought it about, with its sentence:
- * called after the failure, each by itself (`failed each`), and calls that wait also when the
- * failure comes while they wait (`failed CALL`); on host memory, or on GPU memory (`failed CALL
- * gpu`). */
+/* Every call of weft.h returns the failure of the job and its message, whichever PE caused it. Each
+ * call is made after the failure (`failed each`); calls that wait are also tested when the failure
+ * occurs during the wait (`failed CALL`). Host memory, or GPU memory (`failed CALL gpu`). */
 #include "job.h"
 
 #include "job/job.h"
@@ -18,8 +17,8 @@ static weft_ctx *ctx;
 static weft_team *world;
 static int64_t *a, *b; /* symmetric */
 
-/* Name and call. Addresses, sizes and PEs are right, and conditions hold: only the failure is
- * wrong. */
+/* X(name, call). Addresses, sizes and PEs are valid, and wait conditions hold: only the failure of
+ * the job can make the call fail. */
 #define CALLS(X)                                                                                   \
     X(alloc, weft_alloc(job, WEFT_HOST, 64, 0, 0, &address))                                       \
     X(realloc, weft_realloc(job, b, 128, &address))                                                \
@@ -107,7 +106,7 @@ static void each_call(int pe)
     int result, wrong = 0;
     weft_status status;
 #define RETURNS(name, call)                                                                        \
-    weft_fence(NULL); /* leaves another sentence */                                                \
+    weft_fence(NULL); /* sets another message */                                                   \
     status = call;                                                                                 \
     if (status != WEFT_ERR_KERNEL || !strstr(weft_last_error(), "planted")) {                      \
         fprintf(stderr, "%s gave %s: %s\n", #name, weft_status_name(status), weft_last_error());   \
@@ -126,7 +125,7 @@ static void *fail_soon(void *unused)
     return unused;
 }
 
-/* Waits in `call`, for something that never comes. */
+/* Waits in `call` for an event that never occurs. */
 #define WAITING(X)                                                                                 \
     X(barrier, weft_barrier(world))                                                                \
     X(sync, weft_sync(world))                                                                      \
@@ -176,7 +175,7 @@ int main(int argc, char **argv)
     pid_t other = (pid_t)host[0];
     if (me == 0)
         for (;;)
-            pause(); /* does not come */
+            pause(); /* never arrives */
     const char *call = argc > 1 ? argv[1] : "each";
     if (strcmp(call, "each") != 0) {
         CHECK(pthread_create(&thread, NULL, fail_soon, NULL) == 0);
@@ -188,7 +187,8 @@ int main(int argc, char **argv)
         each_call((me + 1) % n);
     }
     FAILS(weft_finalize(job), WEFT_ERR_KERNEL, "planted");
-    printf("every call told\n"); /* the test looks for this: a failed job cannot end well */
+    /* The test expects this line, because a failed job cannot end with status 0. */
+    printf("every call told\n");
     kill(other, SIGKILL);
     return 0;
 }

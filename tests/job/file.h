@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Helpers of the tests of files: a file of its own for each PE, bytes that tell where they belong,
- * and random numbers that are the same in every run. */
+/* Helpers of the file tests: a separate file for each PE, a check of its contents, and random
+ * numbers that are equal in every run. */
 #ifndef WEFT_TESTS_JOB_FILE_H
 #define WEFT_TESTS_JOB_FILE_H
 
@@ -15,7 +15,7 @@
 
 #include <weft_file.h>
 
-/* In the folder of the test: JOB_FOLDER, else the current one. */
+/* The path is in the folder JOB_FOLDER, else in the current one. */
 static inline const char *test_path(const char *name, int pe)
 {
     static char path[512];
@@ -33,7 +33,7 @@ static inline uint64_t next_random(uint64_t *state)
     return *state;
 }
 
-/* A length: often tiny, often about a page or a chunk, seldom large. */
+/* Returns a length: often tiny, often about a page or a chunk, seldom large. */
 static inline size_t random_length(uint64_t *state, size_t most)
 {
     static const size_t about[] = {1, 8, 511, 512, 4095, 4096, 4097, 8192, 12288, 20000, 65536};
@@ -50,7 +50,7 @@ static inline void random_bytes(uint64_t *state, unsigned char *to, size_t bytes
         to[i] = (unsigned char)(next_random(state) >> 24);
 }
 
-/* What the file has, as every other program sees it. */
+/* Checks the contents of the file with plain reads. */
 static inline void check_file(const char *path, const unsigned char *model, size_t bytes)
 {
     struct stat st;

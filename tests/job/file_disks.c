@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several files at once, each in a folder of its own and so perhaps on a disk of its own: transfers
- * of all handles under way together, begun by one thread and by one thread for each, into own
- * memory and the next PE's, of the host or of GPUs; each handle waits for and tells of its own ones
- * alone. "full": the disk of the last folder has no room for what is written to it, and those of
- * the others have.
+/* Several files at once, each in its own folder and possibly on its own disk. Transfers on all
+ * handles are in flight together, started by one thread or by one thread for each handle, to own
+ * memory and the next PE's, on the host or on GPUs. Each handle waits for and reports only its own
+ * transfers. "full": the disk of the last folder runs full; the other disks do not.
  *   job_file_disks [gpu] [full] FOLDER... */
 #include "tests/job/file.h"
 
@@ -20,7 +19,7 @@ struct disk {
     char path[512];
     int number;
     weft_file *file;
-    char *memory; /* of every PE */
+    char *memory; /* symmetric, at every PE */
     unsigned char *model;
     weft_file_result results[PARTS];
     pthread_t thread;
@@ -53,7 +52,7 @@ static void open_disk(struct disk *disk)
     CHECK(disk->model);
 }
 
-/* In parts of unlike size, in turn from the front and from the back. */
+/* Starts the transfers, in parts of unequal size. */
 static void begin(struct disk *disk, bool write, int pe)
 {
     size_t at = 0;
@@ -124,9 +123,10 @@ static void fill(int count, int round, bool zero)
 
 /* ---------------------------------------------------------------------------------- a full disk */
 
-/* All disks get FILLS times as much as before, and what one PE writes is too much for the last one
- * already (24 MiB in file_disks.sh). It runs full: its handle says so, and how much of each
- * transfer is safe; the others are as they should be. With room again it takes what it is given. */
+/* All disks get FILLS times the bytes of one round; the writes of one PE alone exceed the space of
+ * the last disk (24 MiB in file_disks.sh). Its handle reports that the disk is full and how many
+ * bytes of each transfer are safe; the other handles succeed. Once it has space again, the handle
+ * writes again. */
 static void one_is_full(int count)
 {
     enum { FILLS = 12 };
@@ -168,7 +168,7 @@ static void one_is_full(int count)
     check_file(last->path, last->model, BYTES);
 }
 
-/* What PE `pe`'s files have is what this PE's memory has now. */
+/* This PE's memory now holds the contents of PE `pe`'s files. */
 static void check(int count, int pe, int round)
 {
     OK(weft_barrier(weft_team_world(job)));

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Jobs whose PEs have files on several disks at once: file systems on loop devices, with blocks of 4 KiB and of 1 KiB, and
-# memory beside them; a PE for each disk, and every PE on all of them; and with one disk that runs full while the others
-# go on. Each disk must have moved what was meant for it. Needs root.
+# Jobs whose PEs have files on several disks at once: file systems on loop devices with blocks of 4
+# KiB and of 1 KiB, and in memory; one disk for each PE, and all disks for every PE; and with one
+# disk that runs full while the others continue. Each disk must have transferred the bytes meant for
+# it. Needs root.
 #   file_disks.sh WEFT PROGRAM [gpu]
 set -u
 weft=$1 program=$2 kind=${3:-}

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file larger than memory may be (10 GiB, most of it holes), written and read through a window,
- * whose parts are read by one call: every byte of it is looked at by its checksum, and memory stays
- * bounded. */
+/* A file larger than memory (10 GiB, most of it holes) is written and read through a window, whose
+ * parts one call reads. Checksums cover every byte, and memory use stays bounded. */
 #include "tests/job/file.h"
 
 #include <sys/resource.h>
@@ -23,8 +22,8 @@ static long most_kib(void)
     return usage.ru_maxrss;
 }
 
-/* Its checksum, of those of its parts. They do not share memory: the parts of a call have no
- * order. */
+/* Returns the checksum of the window, joined from those of its parts. The parts do not overlap in
+ * memory, because the parts of a call have no order. */
 static uint32_t read_window(weft_file *file, unsigned char *block, uint64_t at, size_t bytes)
 {
     weft_file_part parts[PARTS];
@@ -56,7 +55,7 @@ int main(void)
                       WEFT_FILE_READ | WEFT_FILE_WRITE | WEFT_FILE_CREATE | WEFT_FILE_CHECKSUM,
                       NULL, &file));
     OK(weft_file_resize(file, whole));
-    /* A mark across the end of every 40th window. */
+    /* Marked bytes cross the end of every 40th window. */
     size_t windows = (size_t)((whole + window - 1) / window);
     for (size_t i = 0; i + 1 < windows; i += 40) {
         uint64_t at = (i + 1) * window - 1234;

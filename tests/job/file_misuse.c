@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What programs do wrong with files, and what happens to files behind their back: refused in words,
- * or handled. */
+/* Wrong use of files by the program, and changes of a file by other processes: the library refuses
+ * them with a message or handles them. */
 #include "tests/job/file.h"
 
 #include <signal.h>
@@ -40,7 +40,7 @@ static void opens(void)
     attr = (weft_file_attr){.size = sizeof attr, .chunk_bytes = 5000};
     FAILS(weft_file_open(job, path, WEFT_FILE_WRITE | WEFT_FILE_CREATE, &attr, &file),
           WEFT_ERR_ARGUMENT, "chunk_bytes is 5000");
-    CHECK(access(path, F_OK) != 0); /* nothing was made */
+    CHECK(access(path, F_OK) != 0); /* no file was created */
     attr = (weft_file_attr){.size = 3};
     FAILS(weft_file_open(job, path, WEFT_FILE_READ, &attr, &file), WEFT_ERR_ARGUMENT, "attr");
     OK(weft_file_open(job, path, WEFT_FILE_WRITE | WEFT_FILE_CREATE, NULL, &file));
@@ -63,7 +63,7 @@ static void rights(void)
           "without WEFT_FILE_READ");
     CHECK(result.status == WEFT_ERR_ARGUMENT && result.done == 0);
     OK(weft_file_write(file, data, sizeof data, 0, me, &result));
-    CHECK(result.crc32c == 0); /* nobody has asked for it */
+    CHECK(result.crc32c == 0); /* checksums were not requested */
     OK(weft_file_close(file));
     OK(weft_file_open(job, path, WEFT_FILE_READ, NULL, &file));
     FAILS(weft_file_write(file, data, 1, 0, me, NULL), WEFT_ERR_ARGUMENT,
@@ -104,7 +104,7 @@ static void arguments(weft_file *file, char *heap, size_t heap_bytes)
     FAILS(weft_file_query(file, &info), WEFT_ERR_ARGUMENT, "info");
 }
 
-/* Memory that is not there, or must not be written. */
+/* Memory that is not mapped or is read-only. */
 static void bad_memory(weft_file *file)
 {
     weft_file_result result;
@@ -117,8 +117,7 @@ static void bad_memory(weft_file *file)
     CHECK(result.error == EFAULT && result.done == 0);
 }
 
-/* A limit on the size of files does what a full disk does: the kernel refuses in the middle of a
- * write. */
+/* A limit on the file size acts like a full disk: the kernel refuses in the middle of a write. */
 static void full(weft_file *file, char *data, size_t bytes)
 {
     struct rlimit before, limit;
@@ -140,7 +139,7 @@ static void full(weft_file *file, char *data, size_t bytes)
     OK(weft_file_write(file, data, bytes, 0, me, &result));
 }
 
-/* Somebody cuts the file between two reads, and while it is being read. */
+/* Another process truncates the file between two reads, and during reads. */
 static void shrinks(weft_file *file, const char *path, char *data, size_t bytes)
 {
     weft_file_result result;
@@ -150,7 +149,7 @@ static void shrinks(weft_file *file, const char *path, char *data, size_t bytes)
     CHECK(back);
     FAILS(weft_file_read(file, back, bytes, 0, me, &result), WEFT_ERR_RANGE, "has 70001 bytes now");
     CHECK(result.done == 70001 && memcmp(back, data, 70001) == 0);
-    CHECK(strstr(weft_last_error(), path)); /* which of several files it was */
+    CHECK(strstr(weft_last_error(), path)); /* the message names the file */
     FAILS(weft_file_read(file, back, 10, 90000, me, &result), WEFT_ERR_RANGE,
           "has 70001 bytes now");
     CHECK(result.done == 0);
@@ -177,7 +176,7 @@ static void shrinks(weft_file *file, const char *path, char *data, size_t bytes)
     free(back);
 }
 
-/* A child of fork() has the handle, and no right to it; the parent's transfer goes on. */
+/* A child of fork() may not use the inherited handle; the parent's transfer continues. */
 static void forks(weft_file *file, char *data, size_t bytes)
 {
     weft_file_result result;
@@ -195,7 +194,7 @@ static void forks(weft_file *file, char *data, size_t bytes)
     CHECK(result.done == bytes);
 }
 
-/* The first failure of what goes on by itself is told once, by the next quiet; results tell
+/* The next quiet reports the first failure of nonblocking transfers, once; the results report
  * each. */
 static void tells_late(weft_file *file, char *data)
 {
@@ -212,8 +211,8 @@ static void tells_late(weft_file *file, char *data)
     OK(weft_file_read_nbi(file, data, 10, 6000, me, NULL));
 }
 
-/* A test never waits; when it says ended, the results are there, and a failure is still the next
- * quiet's to tell. */
+/* A test never waits. When it reports completion, the results are valid, and the next quiet still
+ * reports the failure. */
 static void tests_without_waiting(weft_file *file, char *data)
 {
     weft_file_result results[40];
@@ -272,12 +271,13 @@ int main(void)
     tests_without_waiting(file, heap);
     joins_checksums(path, heap);
     tells_late(file, heap);
-    FAILS(weft_file_close(file), WEFT_ERR_RANGE, "10 bytes at 6000"); /* nobody has asked for it */
+    /* no quiet has reported the failure */
+    FAILS(weft_file_close(file), WEFT_ERR_RANGE, "10 bytes at 6000");
     OK(weft_file_open(job, path, flags, NULL, &left));
     OK(weft_file_write_nbi(left, heap, BYTES, 3, me, NULL));
     static char last[BYTES + 3];
     memcpy(last, heap, BYTES);
-    OK(weft_finalize(job)); /* ends what is under way */
+    OK(weft_finalize(job)); /* finishes the transfers in flight */
     FAILS(weft_file_read(left, last, 1, 0, 0, NULL), WEFT_ERR_FINALIZED, "finalized");
     OK(weft_file_close(left));
     memmove(last + 3, last, BYTES);

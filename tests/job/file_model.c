@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random reads, writes and changes of size against a model of the file in plain memory, byte by
- * byte, with memory of this PE and of the others, of the host or (argument gpu) of GPUs. Each PE
- * has a file of its own. */
+/* Random reads, writes and resizes are compared byte by byte with a model of the file in plain
+ * memory. The buffers are memory of this PE and of others, on the host or (argument gpu) on GPUs.
+ * Each PE has its own file. */
 #include "tests/job/file.h"
 
 enum { MOST = 300 * 1000, PAGE = 4096, ROOM = MOST + PAGE + 64 };
@@ -12,15 +12,15 @@ struct test {
     weft_ctx *ctx;
     int me, n;
     uint64_t random;
-    unsigned char *model; /* of the file */
+    unsigned char *model; /* contents of the file */
     size_t size;
     bool checksums;
-    char *block; /* symmetric, of every PE a part that is mine: n * ROOM */
+    char *block; /* symmetric: n * ROOM bytes; each PE uses its own part at every PE */
     unsigned char *plain, *expected;
 };
 
-/* Memory of this test at that PE: nobody else writes there. Half of the time it lies as the file's
- * pages do, so that they can be moved in place. */
+/* Memory of this test at that PE; no other PE writes there. In half of the cases it has the page
+ * offset of the file range, so that the pages can be transferred without a copy. */
 static char *room_at(struct test *t, size_t at)
 {
     char *room = t->block + (size_t)t->me * ROOM + 1;
@@ -69,7 +69,7 @@ static void write_some(struct test *t, bool nbi)
         t->size = at + bytes;
 }
 
-/* Also past the end of the file; what lies around the destination stays. */
+/* Reads, also past the end of the file; bytes around the destination stay unchanged. */
 static void read_some(struct test *t, bool nbi)
 {
     weft_file_result result = {.status = WEFT_ERR_JOB};
@@ -93,7 +93,8 @@ static void read_some(struct test *t, bool nbi)
     check_crc(t, &result, t->model + at, there);
     if (status)
         CHECK(strstr(weft_last_error(), "run past the end of "));
-    size_t sure = there + front + (there == bytes); /* behind a short read nothing is promised */
+    /* after a short read the bytes behind it are undefined */
+    size_t sure = there + front + (there == bytes);
     OK(weft_get(t->ctx, t->plain, room - front, sure, pe));
     for (size_t i = 0; i < sure; i++)
         if (t->plain[i] != t->expected[i]) {
@@ -167,7 +168,8 @@ int main(int argc, char **argv)
             check_file(path, t.model, t.size);
     }
     OK(weft_file_sync(t.file));
-    weft_file_info after = {.size = sizeof after}; /* no request was refused for its alignment */
+    /* the file system refused no request for its alignment */
+    weft_file_info after = {.size = sizeof after};
     OK(weft_file_query(t.file, &after));
     CHECK(after.backend == info.backend);
     wanted = getenv("JOB_GPU_BACKEND");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What file_power.sh cuts the power of: makes a file in a folder, writes it in pieces of every
- * kind, then calls weft_file_sync() (argument sync), or does not (argument none), says "ready" and
- * waits to be killed. With a third argument `check` it looks at what is in the folder instead:
- * status 0 all of it, 3 not all.
+/* The program that file_power.sh interrupts by cutting the power. It creates a file in FOLDER,
+ * writes it in pieces of random size, calls weft_file_sync() (argument sync) or not (argument
+ * none), prints "ready" and waits until it is killed. With `check` it checks the file instead:
+ * status 0 if it is complete, 3 if not.
  *   file_power FOLDER sync|none|check */
 #include "tests/job/file.h"
 

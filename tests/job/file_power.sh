@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A loss of power, simulated: a file system on a loop device, whose disk is a file in memory. The disk as it is at the
-# moment at which weft_file_sync() has returned is copied, and what a computer would find on it is looked at: the
-# copy is mounted, which plays its journal, and must hold the file whole, under its name. Without the sync, the same
-# copy must not: else nothing is shown by this. Needs root.
+# Simulates a loss of power on a file system on a loop device, whose disk is a file in memory. The
+# script copies the disk at the moment when weft_file_sync() has returned, and mounts the copy,
+# which replays its journal: it must contain the whole file under its name. Without the sync, the
+# copy must not contain it; otherwise the test would show nothing. Needs root.
 #   file_power.sh PROGRAM [FILE_SYSTEM ...]
 set -u
 program=$1

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a seccomp filter refuses io_uring, as those of container runtimes do, threads move files,
- * and it is said why; where the environment insists on io_uring, opening fails in words. */
+/* Where a seccomp filter refuses io_uring, as container runtimes do, threads transfer files, and
+ * the file's info says why. Where the environment requires io_uring, opening fails with a
+ * message. */
 #include "tests/job/file.h"
 
 #include <linux/filter.h>
@@ -9,7 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-/* EPERM for io_uring_setup, all else as it was. */
+/* io_uring_setup fails with EPERM; all other calls are unchanged. */
 static void refuse_uring(void)
 {
     struct sock_filter rules[] = {
@@ -38,7 +39,7 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "insists") == 0) {
         FAILS(weft_file_open(job, path, flags, NULL, &file), WEFT_ERR_UNSUPPORTED,
               "io_uring_setup: Operation not permitted; sysctl kernel.io_uring_disabled=0");
-        CHECK(access(path, F_OK) != 0); /* nothing was made */
+        CHECK(access(path, F_OK) != 0); /* no file was created */
     } else {
         weft_file_info info = {.size = sizeof info};
         OK(weft_file_open(job, path, flags, NULL, &file));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One file written at once by all PEs, each by several threads and two handles, in ranges that
- * share blocks and pages with their neighbours' but no byte. Every byte must arrive, every round
- * anew; and what a reader reads beside the writers is its own old range, untouched. */
+/* All PEs write one file at the same time, each with several threads and two handles, in ranges
+ * that share blocks and pages with their neighbours but no byte. In every round every byte must
+ * arrive, and a reader next to the writers reads its own range unchanged. */
 #include "tests/job/file.h"
 
 #include <pthread.h>
@@ -12,14 +12,14 @@ struct shared {
     weft_job *job;
     weft_file *files[2];
     int me, n;
-    uint64_t seed; /* of this round: alike at every PE */
+    uint64_t seed; /* of this round; equal at every PE */
     size_t starts[64 * THREADS * PIECES + 1];
     int count;
 };
 
 struct writer {
     struct shared *shared;
-    int number; /* among all threads of all PEs */
+    int number; /* index among all threads of all PEs */
     pthread_t thread;
 };
 
@@ -29,7 +29,8 @@ static unsigned char byte_at(uint64_t seed, size_t at)
     return (unsigned char)(x >> 56);
 }
 
-/* Piece i of the file belongs to thread i modulo all: neighbours are always somebody else's. */
+/* Piece i of the file belongs to thread i modulo the number of threads, so that neighbours belong
+ * to different threads. */
 static void lay_out(struct shared *s)
 {
     uint64_t random = s->seed;
@@ -54,7 +55,7 @@ static void write_piece(struct writer *w, int i, weft_file_result *result, unsig
         OK(weft_file_write(file, buffer, bytes, at, s->me, result));
 }
 
-/* A piece in the middle of the own ones is not written a second time: it must stay. */
+/* Writes each piece of this thread once; a piece between later ones must keep its bytes. */
 static void *write_all(void *argument)
 {
     struct writer *w = argument;
@@ -64,10 +65,9 @@ static void *write_all(void *argument)
     CHECK(buffer && back);
     int all = s->n * THREADS, order = (int)(s->seed % 5);
     for (int k = 0; k < PIECES; k++) {
-        int turn = (k * 7 + order) % PIECES; /* 7 and 24 have no common divisor */
+        int turn = (k * 7 + order) % PIECES; /* 7 and 24 are coprime, so each is written once */
         write_piece(w, w->number + turn * all, &results[k], buffer + (size_t)k * MOST_PIECE);
-        if (k % 5 ==
-            4) { /* of the first one, which was written by the blocking call or is complete: */
+        if (k % 5 == 4) { /* reads back its first piece: */
             OK(weft_file_quiet(s->files[0]));
             OK(weft_file_quiet(s->files[1]));
             int first = w->number + order % PIECES * all;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files by several parts, in the order of streams, and spread over teams: scatter and gather with
- * the file at all members, at one, at some, in host memory or (argument gpu) GPU memory; and their
- * failures, told to all alike. */
+/* File transfers in several parts, on streams, and over teams: scatter and gather with the file
+ * open at all members, at one, at some, in host memory or (argument gpu) GPU memory. All members
+ * get the same failure. */
 #include "tests/job/file.h"
 
 enum { MOST = 40001 };
@@ -93,7 +93,8 @@ static void gather(int round)
     OK(weft_barrier(weft_team_world(job)));
 }
 
-/* The file ends within the last member's block: all are told, and the others have theirs. */
+/* The file ends within the last member's block: all members get the error, and the others get their
+ * data. */
 static void too_short(void)
 {
     weft_file *file = NULL;
@@ -131,7 +132,7 @@ static void parts(void)
         plain[i] = byte_of(i, me);
     OK(weft_put(ctx, block, plain, MOST, me));
     OK(weft_quiet(ctx));
-    /* Turned round: the last part of memory is the first of the file. */
+    /* Reversed: the last part of memory is the first of the file. */
     size_t size = MOST / PARTS;
     for (int i = 0; i < PARTS; i++)
         list[i] = (weft_file_part){block + (size_t)i * size, i == 5 ? 0 : size,
@@ -143,7 +144,7 @@ static void parts(void)
         memcpy(model + list[i].offset, plain + (size_t)i * size, list[i].bytes);
     }
     check_file(path, model, size * PARTS);
-    /* Back again in its order, one part past the end. */
+    /* Reads it back in file order; one part runs past the end. */
     for (int i = 0; i < PARTS; i++)
         list[i] =
             (weft_file_part){block + (size_t)i * size, size, (uint64_t)i * size, me, &results[i]};
@@ -159,7 +160,7 @@ static void parts(void)
     results[0].done = 77;
     list[PARTS - 1].pe = n;
     FAILS(weft_file_read_vector(file, list, PARTS), WEFT_ERR_PE, "does not exist");
-    CHECK(results[0].done == 77); /* nothing has begun */
+    CHECK(results[0].done == 77); /* no part has started */
     OK(weft_file_read_vector(file, NULL, 0));
     FAILS(weft_file_read_vector(file, NULL, 1), WEFT_ERR_ARGUMENT, "parts is null");
     free(model);
@@ -181,7 +182,7 @@ static void streams(void)
     weft_file_result written, read, late;
     const char *path = test_path("stream", me);
     if (weft_target_get() != WEFT_SIMT)
-        return; /* tests/gpu/file_stream.c */
+        return; /* tests/gpu/file_stream.c tests it */
     OK(weft_file_open(job, path, WEFT_FILE_READ | WEFT_FILE_WRITE | WEFT_FILE_CREATE, NULL, &file));
     OK(weft_stream_create(&stream));
     for (int round = 0; round < 20; round++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path gda where it differs from others: what it lacks and what is configured wrongly is refused at
- * every PE alike, in words; and a request that the adapter fails becomes a status that names the
- * peer and what was wrong, with nobody waiting for ever.
+/* Path gda where it differs from other paths. A missing feature or a wrong configuration is refused
+ * at every PE alike, with a message. A request that the adapter fails becomes a status that names
+ * the peer and the error; no PE waits forever.
  *
  *   gda refused STATUS SENTENCE | fails | fewer */
 #include "job.h"
@@ -17,7 +17,7 @@ static int refused(weft_status wanted, const char *sentence)
     return 0;
 }
 
-/* The adapter fails one request; until then every put arrives. */
+/* The adapter fails one request; every put before it arrives. */
 static int fails(void)
 {
     enum { ROUNDS = 100000 };
@@ -42,7 +42,7 @@ static int fails(void)
     return 0;
 }
 
-/* PE 0 takes one adapter and the others would take two: all use one, and say whose doing it is. */
+/* PE 0 is limited to one adapter, the others to two: all use one, and their reason names PE 0. */
 static int fewer(void)
 {
     weft_job *job;

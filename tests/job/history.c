@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The black box tells the truth: calls in which PEs meet, and waits that took long, are in its
- * history in order; operations on one PE are counted over their path, and the last of them is
- * there. No operation that the box can name is left out. */
+/* The black box is correct: its history contains the collective calls and the long waits in order;
+ * its counters contain the one-sided operations of each path and the last of them. Every operation
+ * that the box can name occurs. */
 #include "job.h"
 
 #include <weft_file.h>
@@ -19,7 +19,7 @@ static int me, n, to;
 static uint64_t *a, *b;
 static bool seen[BOX_OP_COUNT];
 
-/* Every new entry of the history since the last look. */
+/* Number of history entries read so far. */
 static uint64_t looked;
 
 static int new_ones(enum box_operation operation)
@@ -43,7 +43,7 @@ static int new_ones(enum box_operation operation)
         CHECK(new_ones(BOX_OP_##OP) == 1);                                                         \
     } while (0)
 
-/* What the default context's counters say of the path to PE `to`. */
+/* The default context's counters of the path to PE `to`. */
 static struct box_counters *counters(void)
 {
     return ctx->peers[WEFT_HOST][to].counters;
@@ -117,10 +117,10 @@ static void recorded(weft_team *world)
     RECORDS(TEAM_DESTROY, weft_team_destroy(part));
     RECORDS(PROVE, weft_prove(job));
     new_ones(BOX_OP_NONE);
-    CHECK(weft_file_scatter(world, NULL, a, 8, 0, NULL)); /* nobody has the file */
+    CHECK(weft_file_scatter(world, NULL, a, 8, 0, NULL)); /* no member has opened the file */
     CHECK(new_ones(BOX_OP_FILE_TEAM) == 1);
     seen[BOX_OP_FILE_TEAM] = true;
-    /* Refused, of memory of the host, and recorded all the same. */
+    /* Host memory is refused, and the call is still recorded. */
     new_ones(BOX_OP_NONE);
     CHECK(weft_register_symmetric(job, a, 8, &block));
     CHECK(new_ones(BOX_OP_REGISTER) == 1);
@@ -128,7 +128,8 @@ static void recorded(weft_team *world)
     CHECK(new_ones(BOX_OP_UNREGISTER) == 1);
 }
 
-/* All others are seen in that wait, by their black boxes: a time would not do on a busy machine. */
+/* Waits until the black boxes of all other PEs show this wait; a fixed delay would fail on a busy
+ * machine. */
 static void until_all_wait(enum box_operation wanted)
 {
     for (int slot = 0; slot < job->boot->local_npes; slot++) {
@@ -143,7 +144,7 @@ static void until_all_wait(enum box_operation wanted)
     }
 }
 
-/* PE 0 keeps the others waiting for longer than a wait may be without being seen. */
+/* PE 0 makes the others wait for long enough that the wait is recorded. */
 static void long_waits(void)
 {
     weft_team *world = weft_team_world(job);
@@ -164,7 +165,7 @@ static void long_waits(void)
     OK(weft_barrier(world));
 }
 
-/* Only paths that hold something back have anything to do at a fence. */
+/* Only paths that defer operations record a fence or a quiet. */
 static void fences(void)
 {
     int open = ctx->open_count;
@@ -192,12 +193,12 @@ int main(void)
     recorded(weft_team_world(job));
     long_waits();
     fences();
-    /* finalize takes the box away when it is recorded; a wait of PE 0 or of one PE alone is
-     * short. */
+    /* finalize removes the box when it is recorded; PE 0 and a single PE wait too briefly to be
+     * recorded. */
     seen[BOX_OP_FINALIZE] = true;
-    /* Of GPU memory alone: tests/gpu/symmetric.c. */
+    /* Only for GPU memory: tests/gpu/symmetric.c. */
     seen[BOX_OP_REGISTER] = seen[BOX_OP_UNREGISTER] = true;
-    seen[BOX_OP_DEVICE_QUIET] = true; /* of a job with device code */
+    seen[BOX_OP_DEVICE_QUIET] = true; /* only in a job with device code */
     for (int operation = BOX_OP_NONE + 1; operation < BOX_OP_COUNT; operation++) {
         bool never_waits = me == 0 && (operation == BOX_OP_WAIT || operation == BOX_OP_SIGNAL_WAIT);
         if (!seen[operation] && !never_waits) {

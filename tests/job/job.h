@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Helpers of the job tests: a check that names itself, and a job joined and left. */
+/* Helpers of the job tests: checks that print their location, and allocation. */
 #ifndef WEFT_TESTS_JOB_H
 #define WEFT_TESTS_JOB_H
 
@@ -28,7 +28,7 @@
         }                                                                                          \
     } while (0)
 
-/* The call fails with this status, and its sentence contains this text. */
+/* The call fails with this status, and its message contains this text. */
 #define FAILS(call, wanted, text)                                                                  \
     do {                                                                                           \
         weft_status status_ = (call);                                                              \
@@ -39,7 +39,7 @@
         }                                                                                          \
     } while (0)
 
-/* How often something is tried: fewer times where the machine is emulated (JOB_ROUNDS). */
+/* Number of rounds; JOB_ROUNDS lowers it on an emulated machine. */
 static inline unsigned long long rounds_or(unsigned long long rounds)
 {
     const char *told = getenv("JOB_ROUNDS");

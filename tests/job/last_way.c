@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pair within a node whose ways through memory have all failed their proof: path net is looked
- * for then, and taken. That p2p and staged lie is put into what their proofs have seen, with the
- * linker's --wrap.
+/* All paths through memory of a pair within a node fail their path test; path net is then loaded
+ * and used. The linker's --wrap lets the path tests of p2p and staged fail: it puts a failure into
+ * the evidence they return.
  *
- *   last_way taken       libfabric is here: the job goes on over net
- *   last_way absent      it cannot be loaded: the job fails, and says what net lacks
- *   last_way excluded    WEFT_PATH=^net: it fails, and nobody looks for libfabric
- *   last_way later       p2p and staged lie only in weft_prove() */
+ *   last_way taken       libfabric is available: the job continues over net
+ *   last_way absent      libfabric cannot be loaded: the job fails and says what net lacks
+ *   last_way excluded    WEFT_PATH=^net: the job fails without loading libfabric
+ *   last_way later       p2p and staged fail only in weft_prove() */
 #include "job/job.h"
 #include "tests/job/job.h"
 
@@ -23,9 +23,9 @@ void *__real_dlopen(const char *name, int flags);
 void *__wrap_dlopen(const char *name, int flags);
 
 static bool lying = true, absent;
-static int looked; /* for libfabric */
+static int looked; /* attempts to load libfabric */
 
-/* One end sees it. */
+/* Only one end of a pair sees the failure. */
 static void lie(int from, int to, int path, char evidence[PROVE_EVIDENCE_BYTES])
 {
     CHECK(!evidence[0]);
@@ -33,14 +33,14 @@ static void lie(int from, int to, int path, char evidence[PROVE_EVIDENCE_BYTES])
         snprintf(evidence, PROVE_EVIDENCE_BYTES, "made to lie");
 }
 
-/* Of the proof when the job begins. */
+/* The path test in weft_init(). */
 void __wrap_prove_send(struct remote to, uint64_t number, char evidence[PROVE_EVIDENCE_BYTES])
 {
     __real_prove_send(to, number, evidence);
     lie(to.peer->world->pe, to.peer->pe, to.peer->path, evidence);
 }
 
-/* Of weft_prove(). */
+/* The path test in weft_prove(). */
 weft_status __wrap_job_drop_failed_paths(struct weft_job *job, weft_kind kind,
                                          char (*evidence)[PROVE_EVIDENCE_BYTES], bool *again)
 {
@@ -57,10 +57,10 @@ void *__wrap_dlopen(const char *name, int flags)
                             : __real_dlopen(name, flags);
 }
 
-/* Enough of everything that a pair does, between all pairs, and right. */
+/* Every kind of operation between all pairs, with correct results. */
 static void use(weft_job *job)
 {
-    enum { WORDS = 40001 }; /* remote writes, too, the last piece odd */
+    enum { WORDS = 40001 }; /* large enough for RMA writes; the last fragment has an odd size */
     weft_ctx *ctx = weft_default_ctx(job);
     int me = weft_my_pe(job), npes = weft_n_pes(job), next = (me + 1) % npes,
         before = (me + npes - 1) % npes;
@@ -119,7 +119,7 @@ static void later(void)
     is_over(job, "p2p");
     use(job);
     lying = true;
-    OK(weft_prove(job)); /* p2p is proven at length, and fails there; staged comes, and net */
+    OK(weft_prove(job)); /* p2p fails here, then staged; net remains */
     is_over(job, "net");
     use(job);
     OK(weft_finalize(job));
@@ -153,6 +153,6 @@ int main(int argc, char **argv)
     } else {
         return 2;
     }
-    puts("as it should be"); /* a job whose PEs could not join ends with status 1 all the same */
+    puts("as it should be"); /* a job whose PEs could not join also ends with status 1 */
     return 0;
 }

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# leftovers.sh WEFT PROGRAM: files in /dev/shm that killed processes have left of libfabric's provider shm. Those of
-# nobody are removed by the next job, also where a PE has the number of one; those that somebody has open or whose
-# process lives stay, and so does what only looks like one.
+# leftovers.sh WEFT PROGRAM: files in /dev/shm that killed processes have left behind from
+# libfabric's provider shm. The next job removes files without an owner, also where a PE has the
+# process ID of one. It keeps files that a process has open or whose process lives, and files that
+# only look similar.
 set -u
 weft=$1 program=$2 bad=0
 dead=999999901 held=999999902 folder=/dev/shm

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waits tell slowness from death: `limits CASE`, with WEFT_WAIT_LIMIT=1s and WEFT_WAIT_WARN=200ms.
- * PEs that compute, move without arriving, are stopped, or sit in a debugger do not end a wait; PEs
- * that do nothing, or wait for each other, do. PE 0 is the slow one. */
+/* Waits distinguish a slow PE from a dead one. `limits CASE`, with WEFT_WAIT_LIMIT=1s and
+ * WEFT_WAIT_WARN=200ms. A wait continues while the other PE computes, makes progress, is stopped,
+ * or is in a debugger; it fails when the other PE does nothing or the PEs wait for each other. PE 0
+ * is the slow one. */
 #include "job.h"
 
 #include <errno.h>
@@ -36,7 +37,7 @@ static double now_ms(void)
     return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
 }
 
-/* ------------------------------------------------------------------- what was said meanwhile */
+/* ------------------------------------------------------------------- output during the waits */
 
 static int said_fd = -1, real_stderr = -1;
 static char said[8192];
@@ -65,7 +66,7 @@ static int times_said(const char *text)
     return count;
 }
 
-/* The barrier ends well; the warning came once, names PE 0 and says this of it. */
+/* The barrier succeeds. One warning was printed; it names PE 0 and contains this text. */
 static void barrier_warns(const char *of_pe_0)
 {
     listen();
@@ -81,7 +82,7 @@ static void barrier_warns(const char *of_pe_0)
 
 /* ---------------------------------------------------------------------------------- the cases */
 
-/* PE 0 computes for longer than the warning, not as long as the limit. */
+/* PE 0 computes for longer than WEFT_WAIT_WARN and less than WEFT_WAIT_LIMIT. */
 static void computes(void)
 {
     if (me == 0) {
@@ -122,7 +123,7 @@ static void puts_for_long(void)
     OK(weft_barrier(world));
 }
 
-/* A child that stops processes for a while, and lets them go on. */
+/* Starts a child that stops processes for LONG_MS and then resumes them. */
 static pid_t stop_for_long(int first, int count, bool traced)
 {
     pid_t child = fork();
@@ -142,7 +143,7 @@ static pid_t stop_for_long(int first, int count, bool traced)
             kill((pid_t)pids[i], SIGCONT);
         }
     }
-    /* PE 0, which waits for this child, shall not move before the others have looked again. */
+    /* PE 0 waits for this child; it must not continue before the others have checked again. */
     sleep_ms(count > 1 ? 200 : 0);
     _exit(0);
 }
@@ -178,7 +179,8 @@ static void one_is_traced(void)
     }
 }
 
-/* All but PE 0 stand still in a barrier; PE 0, which would be the only one to look, as well. */
+/* All PEs but PE 0 are stopped in a barrier; PE 0, which would be the only one to check, is stopped
+ * as well. */
 static void all_are_stopped(void)
 {
     if (me == 0)
@@ -186,21 +188,21 @@ static void all_are_stopped(void)
     OK(weft_barrier(world));
 }
 
-/* By stores of its own, which count as no move of this PE. */
+/* Uses plain stores, which do not count as progress of this PE. */
 static void tell_that_it_failed(void)
 {
     for (int pe = 0; pe < n; pe++)
         __atomic_fetch_add((int64_t *)weft_ptr(job, words + 2, pe), 1, __ATOMIC_RELEASE);
 }
 
-/* Nobody goes on before all have given up. */
+/* No PE continues before `count` PEs have failed. */
 static void await_failures(int count)
 {
     while (__atomic_load_n(words + 2, __ATOMIC_ACQUIRE) < count)
         sleep_ms(5);
 }
 
-/* PE 0 does nothing; when the others have given up, it comes all the same. */
+/* PE 0 does nothing until the waits of the others have failed; then it enters the barrier too. */
 static void does_nothing(void)
 {
     if (me == 0) {
@@ -220,8 +222,9 @@ static void does_nothing(void)
     }
 }
 
-/* PE 0 waits for a value that nobody stores, the others for PE 0 in a barrier: all look, none
- * moves. Values of the signed variable are told with their sign. */
+/* PE 0 waits for a value that no PE stores; the others wait for PE 0 in a barrier. All of them
+ * check, none makes progress. The message prints the values of the signed variable with their
+ * sign. */
 static void deadlock(void)
 {
     listen();
@@ -272,8 +275,8 @@ static void chain_stands(void)
     chain(false);
 }
 
-/* PE 0 stores by itself into one of three variables of PE 1, so that its own count stands still.
- * The first is left out. */
+/* PE 0 stores directly into one of three variables of PE 1, so that its progress count does not
+ * change. The wait excludes the first variable. */
 static void any(int which, weft_status wanted)
 {
     int64_t *vars = alloc(job, 3 * sizeof *vars), *there;

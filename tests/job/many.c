@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many more PEs than CPUs: they yield to each other, and nothing takes long. */
+/* Many more PEs than CPUs: they yield to each other, and no call takes long. */
 #include "job.h"
 
 int main(void)

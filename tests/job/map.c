@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* weft/map.h on a machine without a GPU: mappings of own and of other PEs' host memory, copies of
- * all sizes and alignments, threads, a child of fork(), and what is refused. With a GPU:
- * tests/gpu/map.c. */
+ * all sizes and alignments, threads, a child of fork(), and refused arguments. tests/gpu/map.c
+ * covers machines with a GPU. */
 #include "tests/job/job.h"
 
 #include <pthread.h>
@@ -29,7 +29,8 @@ static void fill(unsigned char *to, size_t bytes, unsigned seed)
         to[i] = byte_of(i, seed);
 }
 
-/* What is stored through a mapping of the next PE's memory is there, and nothing next to it. */
+/* A store through a mapping of the next PE's memory arrives there, and changes no neighbouring
+ * byte. */
 static void mappings(void)
 {
     for (unsigned round = 0; round < 20; round++) {
@@ -54,7 +55,7 @@ static void mappings(void)
     }
 }
 
-/* Of several each is taken back by its own address, once. */
+/* Each of several mappings is unmapped by its own address, once. */
 static void taken_back(void)
 {
     void *mapped[3];
@@ -90,7 +91,7 @@ static void copies(void)
             one_copy(other, lead, bytes, (unsigned)(lead * 100 + bytes));
     for (size_t bytes = 301; bytes < ROOM - 1000; bytes = bytes * 3 + 1)
         one_copy(other, bytes % 61, bytes, (unsigned)bytes);
-    OK(weft_copy_to(job, heap, heap + 3, 1000)); /* they may overlap */
+    OK(weft_copy_to(job, heap, heap + 3, 1000)); /* source and destination overlap */
     OK(weft_copy_to(job, heap, model, 0));
     OK(weft_copy_to(job, NULL, NULL, 0));
     free(other);
@@ -137,7 +138,7 @@ static void refused(void)
     FAILS(weft_map(job, heap, 8, n, &mapped), WEFT_ERR_PE, "does not exist");
     FAILS(weft_map(job, heap, 8, -1, &mapped), WEFT_ERR_PE, "PE -1");
     FAILS(weft_map(job, mine, 8, me, &mapped), WEFT_ERR_ADDRESS, "neither symmetric memory");
-    CHECK(mapped == NULL); /* and not what it was */
+    CHECK(mapped == NULL); /* the pointer was reset */
     FAILS(weft_map(job, heap + 1, beyond, me, &mapped), WEFT_ERR_RANGE, "past the end");
     FAILS(weft_map(job, heap + 1, SIZE_MAX, next, &mapped), WEFT_ERR_RANGE, "past the end");
     FAILS(weft_unmap(job, heap), WEFT_ERR_ADDRESS, "was not returned by weft_map()");
@@ -189,7 +190,7 @@ int main(void)
     threads();
     refused();
     a_fork();
-    OK(weft_map(job, heap, 100, me, &mapped)); /* the job takes back what is left */
+    OK(weft_map(job, heap, 100, me, &mapped)); /* finalize unmaps the rest */
     OK(weft_barrier(world));
     OK(weft_finalize(job));
     FAILS(weft_map(job, heap, 8, 0, &mapped), WEFT_ERR_FINALIZED, "finalized");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PEs that call collective functions differently: allocation always tells, the others in checking
- * mode (WEFT_CHECK=1), with both values named. */
+/* PEs call collective functions with different arguments. Allocation always reports it; the other
+ * functions report it in checking mode (WEFT_CHECK=1). The message contains both values. */
 #include "job.h"
 
 int main(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Wrong arguments to each public function: its own status, the value named, nothing harmed; and the
- * handles of a finalized job are refused. */
+/* Wrong arguments to each public function: it returns the right status, its message contains the
+ * value, and nothing is damaged. The handles of a finalized job are refused. */
 #include "job.h"
 
 static weft_job *job;
@@ -19,7 +19,7 @@ static void set_up_calls(void)
     FAILS(weft_init(&other, &attr), WEFT_ERR_ARGUMENT, "17");
     attr = (weft_init_attr){.size = sizeof attr, .flags = 0x81};
     FAILS(weft_init(&other, &attr), WEFT_ERR_ARGUMENT, "attr.flags is 0x81: the bits 0x80 are");
-    /* Of a later version: what this one does not know may be there as long as it is 0. */
+    /* The structure of a later version: unknown fields are accepted while they are 0. */
     struct {
         weft_init_attr known;
         int later[2];
@@ -195,10 +195,10 @@ int main(void)
     atomic_and_signal_calls();
     wait_calls();
     team_and_path_calls();
-    OK(weft_barrier(world)); /* still whole */
+    OK(weft_barrier(world)); /* the job still works */
     OK(weft_prove(job));
     after_finalize();
-    /* A new job in the same process, with a structure that has grown since. */
+    /* Starts a new job in the same process, with the larger structure of a later version. */
     struct {
         weft_init_attr known;
         int later[2];
@@ -206,7 +206,7 @@ int main(void)
     OK(weft_init(&job, &grown.known));
     CHECK(weft_n_pes(job) == n);
     OK(weft_barrier(weft_team_world(job)));
-    FAILS(weft_quiet(ctx), WEFT_ERR_FINALIZED, "weft_quiet"); /* the old handle stays dead */
+    FAILS(weft_quiet(ctx), WEFT_ERR_FINALIZED, "weft_quiet"); /* the old handle is still refused */
     OK(weft_finalize(job));
     return 0;
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path net where it differs from others: libfabric absent at one PE, names that are not offered,
- * transfers across the pieces in which memory is registered, both ways at once, many small
- * operations in one message with all others between them, and what the path says of itself.
- *
- * And what it says of keys that a stranger may guess (finding A1).
+/* Path net where it differs from other paths: libfabric is absent at one PE, names that libfabric
+ * does not offer, transfers across the boundaries of registered memory, both directions at once,
+ * many small operations in one message mixed with all others, and what the path reports about
+ * itself. Also what it reports about keys that an unauthenticated peer could guess (finding A1).
  *
  *   net absent | keys TEXT | unknown_provider | unknown_interface | one_unknown | spins | reads |
  *   moves [PROVIDER] */
@@ -25,7 +24,7 @@ void *__wrap_dlopen(const char *file, int flags)
     return __real_dlopen(file, flags);
 }
 
-/* Every PE is told the same, so that none waits. */
+/* Every PE gets the same error, so that no PE waits. */
 static int refused(weft_status wanted, const char *sentence)
 {
     weft_job *job;
@@ -41,8 +40,7 @@ static unsigned char content(size_t i, int pe, int round)
     return (unsigned char)(i * 7 + i / 251 + (size_t)pe * 13 + (size_t)round * 101 + 5);
 }
 
-/* From and to places beside the borders of chunks, to the next PE and from it, all under way at
- * once. */
+/* Transfers next to chunk boundaries, to the next PE and from it, all in flight at once. */
 static void across_chunks(weft_job *job)
 {
     static const struct {
@@ -70,7 +68,7 @@ static void across_chunks(weft_job *job)
         for (size_t k = parts[i].at; k < parts[i].at + parts[i].bytes; k++)
             CHECK(area[k] == content(k, from, 1) && back[k] == content(k, me, 1));
     OK(weft_barrier(weft_team_world(job)));
-    /* all of it, in one operation each way */
+    /* the whole area, in one operation each way */
     for (size_t i = 0; i < AREA; i++)
         mine[i] = content(i, me, 2);
     OK(weft_put(ctx, area, mine, AREA, to));
@@ -83,7 +81,7 @@ static void across_chunks(weft_job *job)
     free(back);
 }
 
-/* More small operations than windows hold, of every kind, in the order that fences give. */
+/* More small operations than the send windows hold, of every kind, in the order of the fences. */
 static void many_small(weft_job *job)
 {
     enum { ROUNDS = 3000 };
@@ -105,7 +103,8 @@ static void many_small(weft_job *job)
         if (i % 500 == 499) {
             memset(large, (int)(i / 500) + me, sizeof large);
             OK(weft_put(ctx, area->large, large, sizeof large, to));
-            OK(weft_fence(ctx)); /* the counter is behind the data, which went another way */
+            /* The counter follows the data, although the data took another route (RMA). */
+            OK(weft_fence(ctx));
             OK(weft_atomic_set64(ctx, &area->last, i, to));
             OK(weft_atomic_fetch64(ctx, &area->sum, &before, to));
             CHECK(before == sum);
@@ -124,7 +123,7 @@ static void many_small(weft_job *job)
     OK(weft_free(job, area));
 }
 
-/* What goes in messages and what is written directly, over the same bytes: the later one stays. */
+/* Messages and RMA writes to the same bytes: the later write wins. */
 static void overlaps(weft_job *job)
 {
     enum { ROUNDS = 400, LARGE = 9000, AT = 4001 };
@@ -170,8 +169,8 @@ static int moves(const char *provider)
     return 0;
 }
 
-/* PE 1 alone names an interface that is not there: it is told so in its own words, the others with
- * its number, once. */
+/* Only PE 1 names an interface that does not exist. PE 1 gets the plain message; the others get it
+ * with the prefix "PE 1: ", once. */
 static int one_unknown(bool it_is_me)
 {
     static const char sentence[] = "WEFT_FABRIC_INTERFACE is \"moon0\"";
@@ -186,8 +185,8 @@ static int one_unknown(bool it_is_me)
     return 0;
 }
 
-/* PE 1 looks at its memory alone, with no call of the library: its thread carries out what PE 0
- * asks for. */
+/* PE 1 only reads its memory, without a call of the library: its progress thread executes the
+ * requests of PE 0. */
 static int spins(void)
 {
     enum { ROUNDS = 20, BYTES = 70001 };
@@ -219,13 +218,13 @@ static int spins(void)
     return 0;
 }
 
-/* Large gets both ways at once, of which NICs bring a part at a time. */
+/* Large gets in both directions at once, which NICs deliver in fragments. */
 static int reads(void)
 {
     enum {
         ROUNDS = 10,
         BYTES = 8 << 20
-    }; /* with 6, once in some hundred runs no read was under way when it mattered */
+    }; /* with 6 rounds, about one run in several hundred had no read in flight at the failure */
     weft_job *job;
     OK(weft_init(&job, NULL));
     int me = weft_my_pe(job), n = weft_n_pes(job), to = (me + 1) % n;
@@ -248,7 +247,7 @@ static int reads(void)
     return 0;
 }
 
-/* The path's reason has this text; "": it has nothing of keys. Puts and gets go as ever. */
+/* The path's reason contains this text; "": it does not mention keys. Puts and gets succeed. */
 static int keys(const char *text)
 {
     weft_job *job;

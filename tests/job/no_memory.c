@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* no_memory CASE KIND BYTES: finding A13. The first use of so much private memory inside a
- * collective, 0: of any, fails at PE 1. The others must not wait for
- * its part until the limit: either the call succeeds everywhere, since it needs no such memory, or
- * it fails at every PE with the reason. */
+/* no_memory CASE KIND BYTES (finding A13): the first allocation of BYTES bytes of private memory
+ * inside a collective (0: of any size) fails at PE 1. The others must not wait for PE 1 until the
+ * limit. Either the call succeeds everywhere, because it does not need the memory, or it fails at
+ * every PE with the reason. */
 #include "job.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ enum { ELEMENTS = 40000 };
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t n, size_t bytes);
 static _Thread_local bool fails;
-static size_t wanted; /* bytes of the one that fails; 0: any */
+static size_t wanted; /* size of the allocation that fails; 0: any */
 static int failed;
 
 void *malloc(size_t bytes)
@@ -83,7 +83,7 @@ int main(int argc, char **argv)
         CHECK(strstr(weft_last_error(), "no private memory") || strstr(weft_last_error(), "PE 1 "));
         printf("PE %d: refused for want of memory\n", weft_my_pe(job));
         if (weft_barrier(weft_team_world(job)))
-            return 0; /* the job has failed with it */
+            return 0; /* the job has failed too */
     } else {
         printf("PE %d: %d allocations failed, and the call went well\n", weft_my_pe(job), failed);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocation agrees on its outcome: private memory runs out at one PE, in the k-th request of each
- * call, and every PE must be told, keep equal offsets, and be able to go on. malloc and its
- * relatives are wrapped by the linker (--wrap). */
+/* All PEs get the same outcome of an allocation. Private memory runs out at one PE, in the k-th
+ * request of each call: every PE must get the error, keep equal offsets, and be able to continue.
+ * The linker wraps malloc, calloc and realloc (--wrap). */
 #include "tests/job/job.h"
 
 #include <stdbool.h>
@@ -43,7 +43,7 @@ static int me, npes;
 static uint64_t *statuses, *offsets; /* [npes], symmetric */
 static char *first;
 
-/* Everybody tells everybody a number. */
+/* Every PE puts its number to all PEs. */
 static void tell(uint64_t *where, uint64_t number)
 {
     OK(weft_barrier(weft_team_world(job)));
@@ -52,8 +52,7 @@ static void tell(uint64_t *where, uint64_t number)
     OK(weft_barrier(weft_team_world(job)));
 }
 
-/* After each call: all succeeded at one offset, or none did; and a put still lands where it
- * should. */
+/* After each call: all succeeded at one offset, or all failed. */
 static bool compare(weft_status status, void *block)
 {
     tell(statuses, (uint64_t)(int64_t)status);
@@ -65,7 +64,8 @@ static bool compare(weft_status status, void *block)
     return status == 0;
 }
 
-/* The k-th request for private memory fails at the last PE. True: there were so many. */
+/* The k-th request for private memory fails at the last PE. A put still arrives where it should.
+ * True: the call made at least k requests. */
 static bool fail_alloc(long k)
 {
     void *block = NULL, *moved = NULL;
@@ -103,14 +103,15 @@ int main(void)
     OK(weft_alloc(job, WEFT_HOST, 64, 0, 0, (void **)&first));
     OK(weft_alloc(job, WEFT_HOST, bytes, 0, WEFT_ALLOC_ZERO, (void **)&statuses));
     OK(weft_alloc(job, WEFT_HOST, bytes, 0, WEFT_ALLOC_ZERO, (void **)&offsets));
-    /* Blocks are kept between the rounds, so that the books must grow in some of them. */
+    /* The blocks are kept between the rounds, so that the allocator metadata must grow in some
+     * rounds. */
     int refused = 0;
     for (long k = 0; k < ROUNDS; k++) {
         void *kept;
         refused += fail_alloc(1 + k % 3);
         OK(weft_alloc(job, WEFT_HOST, 64, 0, 0, &kept));
     }
-    CHECK(me != npes - 1 || refused > 0); /* else nothing was tried */
+    CHECK(me != npes - 1 || refused > 0); /* otherwise no request failed */
     OK(weft_finalize(job));
     return 0;
 }

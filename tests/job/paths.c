@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which path a pair takes, what becomes of one that lies, and how errors that come late are told.
- * The path `slow` lies and fails on demand; the first argument says what WEFT_PATH and WEFT_SLOW
- * ask for. */
+/* Which path a pair uses, what happens when a path fails its path test, and how late errors are
+ * reported. The path `slow` corrupts data or fails on demand; the first argument names the case,
+ * for which WEFT_PATH and WEFT_SLOW are set. */
 #include "tests/job/job.h"
 
 static weft_job *job;
@@ -14,7 +14,7 @@ static weft_path_info query(int pe, weft_kind kind)
     return info;
 }
 
-/* WEFT_PATH=slow, WEFT_SLOW=lie=1: nothing is left, the pair and the reason are named. */
+/* WEFT_PATH=slow, WEFT_SLOW=lie=1: no path is left; the message names the pair and the reason. */
 static void all_lie(void)
 {
     weft_status status = weft_init(&job, NULL);
@@ -25,7 +25,7 @@ static void all_lie(void)
     CHECK(strstr(weft_last_error(), "from PE "));
 }
 
-/* WEFT_PATH=^p2p,^staged: named before anything is tried. */
+/* WEFT_PATH=^p2p,^staged: weft_init() fails with the reason before any path test. */
 static void none_left(void)
 {
     CHECK(weft_init(&job, NULL) == WEFT_ERR_NO_PATH);
@@ -33,7 +33,7 @@ static void none_left(void)
     CHECK(strstr(weft_last_error(), "self: another PE"));
 }
 
-/* PE 1 alone: all are told what it excludes, where the others would not. */
+/* Only PE 1 excludes all paths. All PEs fail, with a message that names PE 1 and its WEFT_PATH. */
 static void one_excludes(void)
 {
     const char *pe = getenv("WEFT_PE");
@@ -46,11 +46,12 @@ static void one_excludes(void)
 
 static void begin(void);
 
-/* WEFT_PATH=^p2p, or one that lies in front of it: staged takes the place unasked, is proven, and
- * all of the host heap is reached by asking. */
+/* WEFT_PATH=^p2p, or a path before staged that fails its path test: staged is chosen without being
+ * named, passes its path test, and moves data correctly although the memory has no direct
+ * address. */
 static void is_staged(const char *reason)
 {
-    enum { BYTES = 300001 }; /* several chunks, the last one odd */
+    enum { BYTES = 300001 }; /* several chunks, the last one of odd size */
     begin();
     int next = (me + 1) % npes, before = (me + npes - 1) % npes;
     weft_path_info info = query(next, WEFT_HOST);
@@ -88,8 +89,8 @@ static void begin(void)
     npes = weft_n_pes(job);
 }
 
-/* WEFT_PATH=slow,weak, WEFT_SLOW=lie=1: the next path takes the place, and is proven in its
- * turn. */
+/* WEFT_PATH=slow,weak, WEFT_SLOW=lie=1: slow fails its path test; weak is chosen and passes its
+ * own. */
 static void first_lies(void)
 {
     begin();
@@ -107,7 +108,7 @@ static void first_lies(void)
     OK(weft_finalize(job));
 }
 
-/* WEFT_PATH=slow,p2p, WEFT_SLOW=lie=120: good at init, and found out by weft_prove(). */
+/* WEFT_PATH=slow,p2p, WEFT_SLOW=lie=120: slow passes at init and fails in weft_prove(). */
 static void lies_later(void)
 {
     begin();
@@ -115,7 +116,7 @@ static void lies_later(void)
     uint64_t *words = alloc(job, 64);
     CHECK(strcmp(query(other, WEFT_HOST).name, "slow") == 0);
     CHECK(weft_ptr(job, words, other) == NULL);
-    for (int i = 0; i < 120; i++) /* the lies are counted per context */
+    for (int i = 0; i < 120; i++) /* path slow counts the operations of each context */
         OK(weft_p64(weft_default_ctx(job), &words[2], 7, other));
     OK(weft_prove(job));
     weft_path_info info = query(other, WEFT_HOST);
@@ -129,8 +130,9 @@ static void lies_later(void)
     OK(weft_finalize(job));
 }
 
-/* WEFT_PATH=slow, WEFT_SLOW=fail=100: the call has long returned; quiet tells, once, and so does
- * every later call to that PE. The others are still reached. */
+/* WEFT_PATH=slow, WEFT_SLOW=fail=100: an operation fails after its call has returned. weft_quiet()
+ * reports the failure once, and every later call to that PE fails. The other PEs remain
+ * reachable. */
 static void fails_late(void)
 {
     begin();
@@ -138,7 +140,7 @@ static void fails_late(void)
     uint64_t *words = alloc(job, 4096);
     int other = (me + 1) % npes, third = (me + 2) % npes;
     OK(weft_ctx_create(weft_team_world(job), 0, &ctx));
-    for (int i = 0; i < 120; i++) { /* until the failure is known the call may still succeed */
+    for (int i = 0; i < 120; i++) { /* a call may succeed until the failure is known */
         weft_status status = weft_p64(ctx, &words[i], 5, other);
         CHECK(status == WEFT_OK || (i >= 100 && status == WEFT_ERR_PATH));
     }
@@ -160,8 +162,8 @@ static void fails_late(void)
     OK(weft_finalize(job));
 }
 
-/* WEFT_PATH=gda,p2p without what gda needs, which is looked for at a place with a long name: why
- * p2p is taken comes first, and that there is more is seen. */
+/* WEFT_PATH=gda,p2p where gda is unavailable, and the reason contains a long file name: the text
+ * begins with the reason for p2p and ends with " ..." where it is cut. */
 static void long_reason(void)
 {
     begin();
@@ -172,7 +174,7 @@ static void long_reason(void)
     OK(weft_finalize(job));
 }
 
-/* The library's own order. */
+/* The library's default order of paths. */
 static void by_itself(void)
 {
     begin();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives so large that they cross nodes in pieces: broadcasts from every root, in place and
- * not, and reductions whose bits show the order of their terms, back to back; over all PEs and over
- * teams that span the nodes unevenly. */
+/* Collectives that are too large for one fragment between nodes: broadcasts from every root, in
+ * place and not, and reductions whose bits reveal the order of their terms, back to back, over all
+ * PEs and over teams that span the nodes unevenly. */
 #include "job.h"
 
 #include <unistd.h>
@@ -29,7 +29,7 @@ static void broadcasts(weft_team *team, uint64_t *dst, uint64_t *src)
             OK(weft_sync(team));
             for (size_t i = 0; me == root && i < words; i++)
                 from[i] = word(root, i, round);
-            if (me == round * 3 % n) /* it comes late */
+            if (me == round * 3 % n) /* this member is late */
                 usleep(3000);
             OK(weft_broadcast(team, dst, from, sizes[s], root));
             for (size_t i = 0; i < words; i++)
@@ -39,7 +39,7 @@ static void broadcasts(weft_team *team, uint64_t *dst, uint64_t *src)
         }
 }
 
-/* Large terms that cancel: in another order the sum has other bits. */
+/* Large terms that cancel: another order gives a sum with other bits. */
 static double term(int member, size_t i, int round)
 {
     size_t kind = ((size_t)member * 7 + i) % 5;
@@ -52,7 +52,7 @@ static void reductions(weft_team *team, double *dst, double *src)
     for (int round = 0; round < 2 * SIZES; round++) {
         size_t count = sizes[round / 2] / 8;
         double *from = round % 2 ? dst : src;
-        if (me == round * 3 % n) /* it comes late: the others may not take what lay there before */
+        if (me == round * 3 % n) /* this member is late: the others must not use its old data */
             usleep(3000);
         for (size_t i = 0; i < count; i++)
             from[i] = term(me, i, round);

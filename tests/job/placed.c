@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of blocks and reductions over nodes of all shapes: placed PLACEMENT, whose i-th digit
- * is the node of PE i, so that the PEs of a node need not follow one another; "-": as they are. Odd
- * sizes, none at all, on both sides of every change of method; strides; teams in the other
- * direction; what lies between and behind the blocks stays. */
+/* Block collectives and reductions over nodes of all shapes. `placed PLACEMENT`: digit i is the
+ * node of PE i, so that the PEs of a node need not be consecutive; "-": the placement stays. Sizes
+ * are odd, zero, and on both sides of every change of algorithm; there are strides and reversed
+ * teams. Bytes between and behind the blocks stay unchanged. */
 #include "job.h"
 
 #include <unistd.h>
 
 enum { ROOM = 3 << 20, GUARD = 0xe7 };
 
-/* The node of a PE is its number by WEFT_NODE_PES, which each PE has of its own here. */
+/* The node of a PE is its number divided by WEFT_NODE_PES; here each PE sets its own value. */
 static void place_me(const char *placement)
 {
     const char *pe_text = getenv("WEFT_PE");
@@ -54,7 +54,7 @@ static void begin(weft_team *team, unsigned char *dst, size_t bytes)
     memset(dst, GUARD, bytes + 64);
     round_of++;
     OK(weft_sync(team));
-    if (weft_team_my_pe(team) == round_of * 3 % weft_team_n_pes(team)) /* it comes late */
+    if (weft_team_my_pe(team) == round_of * 3 % weft_team_n_pes(team)) /* this member is late */
         usleep(500);
 }
 
@@ -65,7 +65,7 @@ static void alltoall(weft_team *team, unsigned char *dst, unsigned char *src, si
     for (int to = 0; to < n; to++)
         fill(src + (size_t)to * bytes, bytes, me, to, round_of);
     OK(weft_alltoall(team, dst, src, bytes));
-    memset(src, 0, (size_t)n * bytes); /* it may be used again */
+    memset(src, 0, (size_t)n * bytes); /* src may be overwritten */
     for (int from = 0; from < n; from++)
         holds(dst + (size_t)from * bytes, bytes, from, me, round_of);
     guarded(dst + (size_t)n * bytes, 64);
@@ -105,7 +105,7 @@ static void fcollect(weft_team *team, unsigned char *dst, unsigned char *src, si
     OK(weft_sync(team));
 }
 
-/* Each its own size; one member has nothing. */
+/* Each member has its own size; one has 0 bytes. */
 static size_t size_of_block(int member, size_t bytes)
 {
     return member == 1 ? 0 : bytes / (size_t)(member % 3 + 1) + (size_t)member * 3;
@@ -139,7 +139,7 @@ static void broadcast(weft_team *team, unsigned char *dst, unsigned char *src, s
     guarded(dst + bytes, 64);
 }
 
-/* Large terms that cancel: in another order the sum has other bits. */
+/* Large terms that cancel: another order gives a sum with other bits. */
 static double term(int member, size_t i)
 {
     size_t kind = ((size_t)member * 7 + i) % 5;
@@ -184,7 +184,7 @@ static void all(weft_team *team, void *dst, void *src)
 {
     static const size_t sizes[] = {0, 1, 7, 56, 57, 1000, 4096, 4097, 30001, 262147, 655361};
     size_t n = (size_t)weft_team_n_pes(team);
-    round_of = 0; /* alike at all members */
+    round_of = 0; /* equal at all members */
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         size_t bytes = sizes[s];
         if (bytes * n <= ROOM) {
@@ -196,7 +196,7 @@ static void all(weft_team *team, void *dst, void *src)
         reduce_double(team, dst, src, bytes / 8);
         reduce_word(team, dst, src, bytes / 2);
     }
-    reduce_double(team, dst, src, 170003); /* several rooms full of what comes from other nodes */
+    reduce_double(team, dst, src, 170003); /* several staging buffers of data from other nodes */
     alltoalls(team, dst, src, 4, 5, 3, 2);
     alltoalls(team, dst, src, 3, 7, 1, 1);
     alltoalls(team, dst, src, 3, 1, 4, 2);
@@ -220,7 +220,8 @@ int main(int argc, char **argv)
     void *dst = alloc(job, 2 * ROOM), *src = alloc(job, 2 * ROOM);
     all(world, dst, src);
     OK(weft_barrier(world));
-    OK(weft_team_split_strided(world, n - 1, -1, n - 1, &other)); /* without PE 0, the last first */
+    /* without PE 0, in reverse order */
+    OK(weft_team_split_strided(world, n - 1, -1, n - 1, &other));
     if (other) {
         all(other, dst, src);
         OK(weft_team_destroy(other));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of a context, which are promises of the program: a context that is private to the
- * thread that made it is refused to another one, which both are named to; calls that complete the
- * contexts of all threads are not refused. */
+/* The options of a context are promises of the program. A context that is private to the thread
+ * that created it refuses other threads, with a message that names both threads; calls that
+ * complete the contexts of all threads accept them. */
 #include "job.h"
 
 #include <pthread.h>
@@ -12,7 +12,7 @@ static uint64_t *area;
 static int next, checking;
 static char maker[32];
 
-/* The sentence names the thread that made the context and this one. */
+/* The message names the thread that created the context and the calling thread. */
 static void refused(weft_status status)
 {
     char user[32];
@@ -49,7 +49,7 @@ static void in_a_thread(void *(*function)(void *), void *argument)
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
-/* What a private context of one thread still holds back, a barrier of another one completes. */
+/* A barrier of another thread completes the operations that a private context still defers. */
 static void *make(void *argument)
 {
     weft_ctx **made = argument;
@@ -74,7 +74,7 @@ int main(int argc, char **argv)
 
     OK(weft_ctx_create(world, WEFT_CTX_PRIVATE, &ctx));
     in_a_thread(use, strcmp(path, "p2p") && next != me ? area : NULL);
-    OK(weft_p64(ctx, area, 1 + (uint64_t)me, next)); /* its own thread is not refused */
+    OK(weft_p64(ctx, area, 1 + (uint64_t)me, next)); /* the creating thread may use it */
     OK(weft_fence(ctx));
     OK(weft_quiet(ctx));
     OK(weft_wait_until(ctx, WEFT_UINT64, area, WEFT_NE, 0));
@@ -83,10 +83,10 @@ int main(int argc, char **argv)
     in_a_thread(make, &made);
     OK(weft_barrier(world));
     CHECK(area[2] == 40 + (uint64_t)me && area[1] == 0);
-    OK(weft_ctx_destroy(made)); /* whoever made it has ended */
+    OK(weft_ctx_destroy(made)); /* the thread that created it has ended */
     in_a_thread(destroy, NULL);
 
-    /* Promised to one thread at a time, or nothing promised: any thread. */
+    /* WEFT_CTX_SERIALIZED or no option: any thread may use the context. */
     for (unsigned options = 0; options <= WEFT_CTX_SERIALIZED; options++) {
         OK(weft_ctx_create(world, options, &ctx));
         OK(weft_p64(ctx, area + 3, 5, next));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every reduction of every type on the values at which a wrong width, sign or operation shows: the
- * smallest, the largest, all bits, the top bit. As packets and in tiles, in the order of the job
- * and in the reverse. What is expected is computed here in 128 bits, or from numbers that are
- * exact. */
+/* Every reduction of every type, on values that reveal a wrong width, sign or operation: the
+ * smallest, the largest, all bits, the top bit. Small counts take LL, large counts take tiles; the
+ * team has the order of the job or its reverse. The expected results are computed here in 128 bits,
+ * or the values make them exact. */
 #include "job.h"
 
 #include <complex.h>
@@ -18,7 +18,7 @@ static int me, n;
 typedef __int128 wide;
 typedef unsigned __int128 pattern;
 
-/* Which of the values PE `pe` has at place i; all combinations come up over the places. */
+/* Index of the value of PE `pe` in element i; all combinations occur. */
 static size_t choice(size_t i, int pe, size_t count)
 {
     size_t step = 1;
@@ -106,7 +106,7 @@ INTEGER_TEST(UINT16, uint16_t, 16, 0)
 INTEGER_TEST(UINT32, uint32_t, 32, 0)
 INTEGER_TEST(UINT64, uint64_t, 64, 0)
 
-/* Sums and products of these are exact in every real type. */
+/* Sums and products of these values are exact in every real type. */
 static double real_of(size_t i, int pe)
 {
     static const double values[] = {1, -1, 0.5, -2, 4, -0.25, 0, 8};
@@ -147,7 +147,7 @@ REAL_TEST(FLOAT, float)
 REAL_TEST(DOUBLE, double)
 REAL_TEST(LONG_DOUBLE, long double)
 
-/* Parts of few bits: products of eight are exact. */
+/* Parts of few bits: products of eight values are exact. */
 static double _Complex complex_of(size_t i, int pe)
 {
     static const double parts[] = {1, -1, 2, 0, -0.5};
@@ -197,7 +197,7 @@ static void all_types(void *dst, void *src, size_t count)
     complex_COMPLEX_DOUBLE(dst, src, count);
 }
 
-/* The order of the team shows in the rounding: 2^24 + 1 + 1 in floats is not 1 + 1 + 2^24. */
+/* The rounding reveals the order of the terms: 2^24 + 1 + 1 in floats is not 1 + 1 + 2^24. */
 static void order_of_team(float *dst, float *src)
 {
     float expected = 0;
@@ -214,8 +214,8 @@ static void order_of_team(float *dst, float *src)
     }
 }
 
-/* No member helps the others by being on time: one fills its source late, and all use theirs again
- * as soon as they have returned. */
+/* Members are not synchronized: one fills its source late, and all overwrite their source as soon
+ * as the reduction has returned. */
 static void out_of_step(int64_t *dst, int64_t *src)
 {
     static const size_t counts[] = {1, 6, 2000, LARGE};

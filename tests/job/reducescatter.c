@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions by the host on host memory, of every type that devices know, those of 16 and 8 bits
- * among them, by every operation and as scaled and weighted sums, bit for bit against a serial
- * reference: reduce in place and not, to one, and reducescatter in place and not, which has no
- * other test on host memory. */
+/* Reductions by the host on host memory, bit for bit against a serial reference: every type that
+ * devices support, including those of 16 and 8 bits, every operation, and scaled and weighted sums.
+ * reduce in place and not, reduce to one PE, and reducescatter in place and not, which no other
+ * test covers on host memory. */
 #include "job.h"
 
 #include "tests/gpu/coll_reference.h"
@@ -76,7 +76,7 @@ static void one(weft_team *world, char *src, char *dst, weft_type type, weft_op 
     OK(reduce(world, src, src, count, type, op, salt, 1));
     compare(src, type, op, 0, count, salt);
     OK(weft_sync(world));
-    fill(src, type, count * (size_t)n, ++salt); /* in place: its own block of the source */
+    fill(src, type, count * (size_t)n, ++salt); /* in place: dst is its own block of src */
     OK(weft_sync(world));
     OK(reduce(world, src + (size_t)me * count * bytes, src, count, type, op, salt, 0));
     compare(src + (size_t)me * count * bytes, type, op, (size_t)me * count, count, salt);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* put and get of every form and many sizes, to every PE; last byte of the heap; zero bytes. */
+/* put and get in every form and many sizes, to every PE; also the last byte of the heap, and zero
+ * bytes. */
 #include "job.h"
 
 static void contiguous(weft_job *job, weft_ctx *ctx, int me, int n)

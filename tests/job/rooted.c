@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gather, scatter, a reduction to one, and alltoallv on host memory: every byte, also of those that
- * nobody should have touched; and what is refused. */
+/* Gather, scatter, a reduction to one PE, and alltoallv on host memory: every byte is correct,
+ * bytes outside the destination are unchanged, and wrong arguments are refused. */
 #include "job.h"
 
 #include <stdlib.h>
@@ -72,7 +72,7 @@ static void sized(size_t most)
         send[k] = size_of(me, k, most);
         send_at[k] = sent;
         sent += send[k] + 3;
-        recv[k] = size_of(k, me, most) + 2; /* more room than comes */
+        recv[k] = size_of(k, me, most) + 2; /* more space than data */
         recv_at[k] = room;
         room += recv[k];
     }

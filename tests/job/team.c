@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Teams: strided with gaps and backwards, two-dimensional, nested, of one; translation; contexts on
- * teams; a thousand made and destroyed; the 1025th refused. */
+/* Teams: strided with gaps and in reverse, two-dimensional, nested, of one PE; translation of
+ * ranks; contexts on teams; 1000 teams created and destroyed; the 1025th refused. */
 #include "job.h"
 
 static void sum_over(weft_team *team, long *room)
@@ -80,7 +80,7 @@ static void many(weft_job *job, long *room)
     while (!(status =
                  weft_team_split_strided(weft_team_world(job), 0, 1, weft_n_pes(job), &all[made])))
         made++;
-    CHECK(status == WEFT_ERR_NO_MEMORY && made == 1022); /* world and node have the other two */
+    CHECK(status == WEFT_ERR_NO_MEMORY && made == 1022); /* world and node are the other two */
     while (made)
         OK(weft_team_destroy(all[--made]));
 }
@@ -101,12 +101,12 @@ static void contexts(weft_job *job, uint64_t *word)
     OK(weft_ctx_destroy(ctx));
     FAILS(weft_ctx_destroy(weft_default_ctx(job)), WEFT_ERR_ARGUMENT, "default");
     FAILS(weft_ctx_create(back, 64, &ctx), WEFT_ERR_ARGUMENT, "0x40");
-    OK(weft_ctx_create(back, 0, &ctx)); /* goes with its team */
+    OK(weft_ctx_create(back, 0, &ctx)); /* destroyed with its team */
     OK(weft_team_destroy(back));
     FAILS(weft_team_destroy(weft_team_world(job)), WEFT_ERR_ARGUMENT, "cannot be destroyed");
 }
 
-/* WEFT_NODE_PES, for tests, makes several nodes of this one. */
+/* WEFT_NODE_PES (for tests) splits this node into several. */
 static int expected_on_node(weft_job *job)
 {
     const char *text = getenv("WEFT_NODE_PES");

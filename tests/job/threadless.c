@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job of host code alone has the threads of its paths and no other: none over memory that is
- * mapped. Linked with the shared library, in which device code of the library's own lies.
+/* A job with host code only has the threads of its paths and no others: none over mapped memory.
+ * The program is linked with the shared library, which contains device code of its own.
  *
  *   threadless THREADS */
 #include "job.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PEs as threads of one process, each with helper threads on contexts of their own: what a
- * ThreadSanitizer build can watch in whole. Started alone, it makes its own job. */
+/* PEs are threads of one process, each with helper threads on their own contexts, so that a
+ * ThreadSanitizer build sees all of them. Without a launcher the program starts its own job. */
 #include "job.h"
 
 #include <pthread.h>
@@ -15,7 +15,7 @@ struct helper {
     int number, me;
 };
 
-/* Each helper thread works on its own words, over its own context. */
+/* Each helper thread writes its own words over its own context. */
 static void *help(void *argument)
 {
     struct helper *helper = argument;
@@ -53,7 +53,7 @@ static void collectives(weft_job *job, int me)
             OK(weft_reduce(world, dst, src, (size_t)count, WEFT_INT64, WEFT_SUM));
             for (int i = 0; i < count; i++)
                 CHECK(dst[i] == PES * (PES - 1) / 2 + (long)PES * (i + round));
-            OK(weft_sync(world)); /* dst may be written again */
+            OK(weft_sync(world)); /* dst may be overwritten */
             OK(weft_fcollect(world, dst, src, (size_t)count * 8));
             for (int pe = 0; pe < PES; pe++)
                 CHECK(dst[pe * count] == pe + round);

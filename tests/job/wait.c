@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waits and tests in all forms and types; put with signal. */
+/* Waits and tests in all forms and types, and put with signal. */
 #include "job.h"
 
 static void signals(weft_job *job, weft_ctx *ctx, int me, int n)
@@ -18,8 +18,8 @@ static void signals(weft_job *job, weft_ctx *ctx, int me, int n)
         CHECK(seen == round);
         for (int i = 0; i < WORDS; i++)
             CHECK(data[i] == round * 1000 + (uint64_t)i + (uint64_t)from);
-        OK(weft_quiet(ctx)); /* local[] is free again */
-        /* the sender may overwrite only after everyone has read */
+        OK(weft_quiet(ctx)); /* local[] can be reused */
+        /* the sender may overwrite only after all PEs have read */
         OK(weft_signal(ctx, signal + 1, 1, WEFT_SIGNAL_ADD, from));
         OK(weft_signal_wait(ctx, signal + 1, WEFT_GE, round, NULL));
         OK(weft_signal_fetch(ctx, signal + 1, &seen));
@@ -40,7 +40,8 @@ static void signals(weft_job *job, weft_ctx *ctx, int me, int n)
     X(WEFT_UINT32, uint32_t)                                                                       \
     X(WEFT_UINT64, uint64_t)
 
-/* Comparisons against own memory: set, then every operator tells the truth. */
+/* The PE compares its own memory: every operator gives the correct result for every pair of
+ * values. */
 #define COMPARISONS(T, ctype)                                                                      \
     static void compare_##T(weft_ctx *ctx, void *room)                                             \
     {                                                                                              \
@@ -62,7 +63,7 @@ static void signals(weft_job *job, weft_ctx *ctx, int me, int n)
     }
 WAIT_TYPES(COMPARISONS)
 
-/* Each PE sets one element at every PE; waits of all forms see them come. */
+/* Each PE sets one element at every PE; waits of all forms return when the elements arrive. */
 #define FORMS(T, ctype)                                                                            \
     static void forms_##T(weft_job *job, weft_ctx *ctx, int me, int n)                             \
     {                                                                                              \
@@ -96,7 +97,7 @@ WAIT_TYPES(COMPARISONS)
         OK(weft_wait_until_some(ctx, T, ivars, (size_t)n, indices, NULL, WEFT_NE, 0, &count));     \
         CHECK(count == (size_t)n);                                                                 \
         OK(weft_wait_until_any(ctx, T, ivars, (size_t)n, status, WEFT_EQ, 0, &index));             \
-        CHECK(index == WEFT_NONE); /* nobody takes part */                                         \
+        CHECK(index == WEFT_NONE); /* all elements are excluded */                                 \
         OK(weft_test_any(ctx, T, ivars, (size_t)n, NULL, WEFT_EQ, 99, &index));                    \
         CHECK(index == WEFT_NONE);                                                                 \
         OK(weft_test_any_vector(ctx, T, ivars, (size_t)n, NULL, WEFT_EQ, wanted, &index));         \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every wait and test of every type and comparison on pairs of values at which a wrong width or
- * sign shows: the smallest, the largest, the top bit, all bits. What holds is computed here in 128
- * bits. The neighbours of a variable hold other values, so that a look beyond it shows too. */
+/* Every wait and test of every type and comparison, on pairs of values that reveal a wrong width or
+ * sign: the smallest, the largest, the top bit, all bits. The expected results are computed here in
+ * 128 bits. The neighbours of a variable hold other values, which reveals a read beyond it. */
 #include "job.h"
 
 #include <stdint.h>
@@ -43,11 +43,11 @@ struct pair {
     size_t width;
     weft_cmp cmp;
     wide seen, value;
-    void *variable;     /* among others */
-    const void *vector; /* `value`, ROOM times */
+    void *variable;     /* one element of an array */
+    const void *vector; /* ROOM copies of `value` */
 };
 
-/* The test, and the wait where it would return. */
+/* The test, and the wait if its condition holds. */
 static void one(const struct pair *p)
 {
     uint64_t value = (uint64_t)p->value;
@@ -59,7 +59,7 @@ static void one(const struct pair *p)
         OK(weft_wait_until(ctx, p->type, p->variable, p->cmp, value));
 }
 
-/* The forms over several variables, of which only one takes part. */
+/* The forms over several variables, of which the status array includes only one. */
 static void several(const struct pair *p)
 {
     uint64_t value = (uint64_t)p->value;
@@ -149,7 +149,8 @@ static void signals(uint64_t *signal)
     CHECK(seen == 2);
 }
 
-/* A wait that must not hold: it ends by its limit, and says the values in the type's own sign. */
+/* The condition of the wait does not hold: the wait reaches its limit, and its message prints the
+ * values with the sign of the type. */
 static void expiries(int32_t *room)
 {
     room[0] = -7;

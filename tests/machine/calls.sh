@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs `weft` with the arguments of each line of a file and prints the line, the output and the exit status: many
-# small cases in one test. usage: calls.sh COMMAND FILE
+# calls.sh COMMAND FILE: runs `weft` with the arguments of each line of a file and prints the line,
+# the output and the exit status: many small cases in one test.
 set -u
 unset WEFT_GOLDEN_UPDATE # no variable of Weft: `weft run` would refuse it
 while IFS= read -r line; do

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # No line that topo, explain, doctor or a what-if prints has more than 100 columns, on any machine
-# file; --full says the same in lines of any length.   columns.sh WEFT FOLDER_OF_MACHINES [FILE...], else all files
+# file; --full prints the same text in lines of any length.
+#   columns.sh WEFT FOLDER_OF_MACHINES [FILE...]      default: all files
 set -u
 weft=$(realpath "$1")
 cd "$2" || exit 1

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Puts one wrong digit after another of digits.txt into a copy of a table of facts and sees that test_facts.c, whose
-# table is a second one, notices each: every EVERYth of them. From CMake: digits.sh EVERY FOLDER CC FLAGS LIBRARY...
+# Puts one wrong digit after another of digits.txt into a copy of a table of facts, every EVERYth of
+# them, and checks that test_facts.c, which has a second table, detects each. From CMake: digits.sh
+# EVERY FOLDER CC FLAGS LIBRARY...
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source=$here/../../src

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# doctor_hosts.sh WEFT MACHINES: `weft doctor --hosts` over hosts that are recorded machines: a remote shell of
-# this test runs the command here, on the file that bears the host's name, or fails as real ones do. And
-# `--prometheus`, whose output is held against the text format.
+# doctor_hosts.sh WEFT MACHINES: `weft doctor --hosts` over hosts that are recorded machines. The
+# test's own remote shell runs the command on this machine with the file that has the host's name,
+# or fails as real ones do. Also `--prometheus`, whose output is checked against the text format.
 set -u
 weft=$1 machines=$2
 folder=$(mktemp -d)

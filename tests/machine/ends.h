@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two devices of a machine by their names, and how far they are apart, for tests. */
+/* For tests: two devices of a machine by name, and the distance between them. */
 #ifndef WEFT_TESTS_MACHINE_ENDS_H
 #define WEFT_TESTS_MACHINE_ENDS_H
 
@@ -16,7 +16,7 @@ static inline struct endpoint end_of(const struct machine *m, const char *name)
     return end;
 }
 
-/* The distance in the words of the tables. */
+/* level: the distance as printed in the tables. */
 static inline void is_apart(const struct machine *m, const char *a, const char *b,
                             const char *level)
 {

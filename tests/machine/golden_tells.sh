@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Usage: golden_tells.sh CMAKE. The comparison with golden files passes what is equal, and nothing else:
-# not what differs, not what is missing, not what it has just written itself, and no lie.
+# Usage: golden_tells.sh CMAKE. The comparison with golden files accepts equal output and nothing
+# else: not different output, not a missing file, not a file that the comparison has just written,
+# and no output that contradicts the truths file.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

@@ -59,7 +59,8 @@ static int remove_one(const char *path, const struct stat *s, int kind, struct F
     return remove(path);
 }
 
-/* Removes `name` with all below it, "" the whole tree. No program does it: a test has hundreds. */
+/* Removes `name` and all below it; "": the whole tree. It starts no program, because a test makes
+ * hundreds of calls. */
 static void remove_below(const char *name)
 {
     char path[512];

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The commands measure, over the stand-ins of CUDA and NVML: what their output says, and its exit
-# status.   measure.sh WEFT FOLDER_OF_THE_STAND-INS
+# The commands that measure, over the stand-ins of CUDA and NVML: their output and exit status.
+#   measure.sh WEFT FOLDER_OF_THE_STAND-INS
 set -u
 weft=$1
 export LD_LIBRARY_PATH=$2 FAKE_CUDA_MEMORY=128

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes a communicator of one GPU by a real NCCL, which reads NCCL_TOPO_FILE on the way:
+/* Creates a communicator of one GPU with a real NCCL, which reads NCCL_TOPO_FILE:
  *   nccl_load LIBNCCL
- * Exit status 0: NCCL took the file; 1: it did not, with its words; 77: there is no GPU, or no such
- * library. Knows of NCCL what its documentation tells, and needs no header of it. */
+ * Exit status 0: NCCL accepted the file; 1: it did not, and the output contains its message; 77: no
+ * GPU or no such library. The program relies only on NCCL's documentation and needs no header of
+ * it. */
 #include <dlfcn.h>
 #include <stdio.h>
 

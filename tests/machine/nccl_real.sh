@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The topology file of every machine file and of some descriptions, taken by a real NCCL when it makes a communicator of
-# one GPU of this machine; a file that is cut off is refused by it, so the files are read.
+# A real NCCL accepts the topology file of every machine file and of some descriptions, when it
+# creates a communicator of one GPU of this machine; it refuses a truncated file, which shows that
+# it reads the files.
 #   nccl_real.sh WEFT NCCL_LOAD LIBNCCL FOLDER_OF_MACHINES
 # Exit status 77: no GPU here, or no such library.
 set -u

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which NIC for which GPU: the nearest, in turn where several are alike, none that is down; and
- * what is unknown is said. */
+/* Which NIC each GPU gets: the nearest, in turn if several are equal, and none that is down;
+ * unknown facts are reported. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static struct machine *load(const char *what, const char *changes)
     return machine;
 }
 
-/* "mlx5_0 mlx5_1 -": the NICs of the GPUs in order. */
+/* nics: the NICs of the GPUs in order, such as "mlx5_0 mlx5_1 -". */
 static void expect(const char *what, const char *changes, const char *nics)
 {
     struct machine *machine = load(what, changes);
@@ -61,7 +61,7 @@ static void test_in_turn(void **state)
     expect("4 h100, flat vm, 1 nic per 2 gpu", NULL, "mlx5_0 mlx5_1 mlx5_0 mlx5_1");
 }
 
-/* gpu0 is moved away from the NIC that it was given when gpu1 can use no other. */
+/* gpu0 gets another NIC when gpu1 can use no other than its first one. */
 static void test_moved_for_another(void **state)
 {
     struct machine *machine = machine_new("test");
@@ -120,8 +120,8 @@ static void test_none(void **state)
     expect("no-gpu.json", NULL, "");
 }
 
-/* A slow NIC near by is no match for a fast one farther away, and speed alone decides nothing
- * else. */
+/* A fast NIC farther away is preferred to a slow one nearby; apart from that, speed alone decides
+ * nothing. */
 static void test_slow_neighbour(void **state)
 {
     (void)state;
@@ -153,8 +153,8 @@ static void test_rails_and_sharers(void **state)
     machine_free(machine);
 }
 
-/* What doctor says of GPUs and NICs is about the NICs that they were given: it tries those, calls
- * none of them too far away, and names those that are shared. */
+/* Doctor's findings concern the assigned NICs: it tests those, does not call them too far away, and
+ * names the shared ones. */
 static void expect_one_story(const char *what, const char *changes)
 {
     static struct diagnosis d;
@@ -215,7 +215,7 @@ static void test_one_story(void **state)
         expect_one_story(cases[i][0], cases[i][1]);
 }
 
-/* The NIC that was tried and failed is told of, though another one is given now. */
+/* Doctor reports the NIC whose test failed, although another one is assigned now. */
 static void test_failed_try_is_told(void **state)
 {
     static struct diagnosis d;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines are folded at spaces, at most 100 columns wide, and nothing is lost. */
+/* Lines are broken at spaces, at most 100 columns wide, and no text is lost. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,7 +46,7 @@ static void test_short(void **state)
     expect(4, "", "\n");
 }
 
-/* 20 words of 4 and 19 spaces are 99 columns; the 21st goes on in the next line. */
+/* 20 words of 4 characters and 19 spaces are 99 columns; the 21st word starts the next line. */
 static void test_folded(void **state)
 {
     (void)state;
@@ -68,7 +68,7 @@ static void test_exactly_full(void **state)
     expect(2, text, wanted);
 }
 
-/* A word that fits no line is cut, and one that fits the next line is not. */
+/* A word that is longer than a line is cut; one that fits in the next line is not. */
 static void test_long_words(void **state)
 {
     (void)state;
@@ -89,7 +89,7 @@ static void test_long_words(void **state)
     expect(2, text, wanted);
 }
 
-/* What stands before column `hang` is a label, and no place to break. */
+/* Text before column `hang` is a label and is not broken. */
 static void test_label_stays(void **state)
 {
     (void)state;
@@ -105,7 +105,7 @@ static void test_label_stays(void **state)
     expect(10, text, wanted);
 }
 
-/* Two bytes, one column. */
+/* A character of two bytes takes one column. */
 static void test_utf8(void **state)
 {
     (void)state;
@@ -136,7 +136,7 @@ static void test_list(void **state)
     assert_non_null(fold);
     assert_true(fold - printed < COLUMNS);
     assert_true(strlen(fold + 2) <= COLUMNS + 1);
-    memmove(fold, fold + 2, strlen(fold + 2) + 1); /* as a shell joins them */
+    memmove(fold, fold + 2, strlen(fold + 2) + 1); /* joined as a shell does */
     assert_memory_equal(printed, "export A=", 9);
     printed[strlen(printed) - 1] = '\0';
     assert_string_equal(printed + 9, list);

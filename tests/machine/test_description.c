@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a description makes: the shape that its words say, with the figures that are published of
- * the models in it, and an error that names what does not go together. */
+/* The machine that a description makes: the shape that its words say, with the published figures of
+ * its models, and an error that names words that contradict each other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@ static int routes_of(const struct machine *m, const char *a, const char *b)
     return routes.n;
 }
 
-/* GB200 NVL72: 18 trays of 4 GPUs and 2 CPUs; 1.8 TB/s of NVLink and 450 GB/s of C2C a GPU, both
+/* GB200 NVL72: 18 trays of 4 GPUs and 2 CPUs; 1.8 TB/s of NVLink and 450 GB/s of C2C per GPU, both
  * directions together. */
 static void test_nvl72(void **state)
 {
@@ -50,7 +50,8 @@ static void test_nvl72(void **state)
     is_apart(m, "gpu0", "gpu4", "NET");
     is_apart(m, "gpu0", "mlx5_0", "NODE");
     is_apart(m, "gpu0", "mlx5_4", "NET");
-    assert_int_equal(routes_of(m, "gpu0", "gpu71"), 1); /* links, and nothing of one host */
+    /* only NVLink: the GPUs are on different hosts */
+    assert_int_equal(routes_of(m, "gpu0", "gpu71"), 1);
     assert_int_equal(routes_of(m, "gpu0", "mlx5_71"), 0);
     assert_int_equal(routes_of(m, "gpu71", "numa0"), 0);
     assert_int_equal(routes_of(m, "gpu0", "numa1"), 1);
@@ -70,7 +71,7 @@ static void test_domains(void **state)
     assert_int_equal(v.findings.n, 0);
     verdict_free(&v);
     machine_free(m);
-    m = make("2 node, 8 h100, nvswitch"); /* of each node its own */
+    m = make("2 node, 8 h100, nvswitch"); /* each node has its own switch */
     assert_int_equal(routes_links(m, 0, 3).links, 18);
     assert_int_equal(routes_links(m, 3, 4).links, 0);
     machine_free(m);
@@ -140,7 +141,7 @@ static void test_beside(void **state)
     machine_free(m);
 }
 
-/* Published of each model. */
+/* Published figures of each model. */
 static void test_models(void **state)
 {
     static const struct {
@@ -161,7 +162,8 @@ static void test_models(void **state)
         assert_int_equal(number_or(m->gpus[1].pcie_gen_max, 0), models[i].generation);
         machine_free(m);
     }
-    struct machine *m = make("8 mi250x, xgmi pairs"); /* two dies of a module: 200 GB/s one way */
+    /* two dies of a module: 200 GB/s in one direction */
+    struct machine *m = make("8 mi250x, xgmi pairs");
     assert_int_equal(routes_links(m, 2, 3).line_mbps, 200000);
     assert_int_equal(routes_links(m, 3, 4).links, 0);
     machine_free(m);
@@ -198,7 +200,7 @@ static void test_refused(void **state)
     }
 }
 
-/* No two devices have one address, whatever the shape. */
+/* No two devices have the same address, whatever the shape. */
 static void test_addresses(void **state)
 {
     static const char *const shapes[] = {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The picture of every machine file, and of described machines: boxes stand in their frames and
- * beside each other, lines go through no box that they do not belong to, text fits, and each bundle
- * of links is one line. */
+/* The drawing of every machine file and of described machines: boxes are inside their frames and do
+ * not overlap, lines cross no unrelated box, text fits, and each bundle of links is one line. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -109,8 +108,8 @@ static void check_text(const char *what, const struct drawing *d)
             fail_msg("%s: \"%s\" does not fit the picture", what, d->notes[i]);
 }
 
-/* A line may be in the frames that one of its ends stands in. The line that gathers a row has no
- * end of its own there: it may be in the frames of all lines that end on it. */
+/* A line may cross the frames that contain one of its ends. The line that collects a row has no end
+ * of its own there: it may cross the frames of all lines that end on it. */
 static bool may_be_in(const struct drawing *d, const struct draw_line *line, int box)
 {
     bool gathers = line->from >= 0 && d->boxes[line->from].kind == DRAW_FABRIC;
@@ -153,7 +152,7 @@ static double distance(const struct draw_line *l, double x, double y)
     return hypot(x - l->x1 - t * dx, y - l->y1 - t * dy);
 }
 
-/* Whoever reads a label sees which line it belongs to. */
+/* Each label is nearest to the line it belongs to. */
 static void check_nearest(const char *what, const struct drawing *d, int at)
 {
     const struct draw_line *l = &d->lines[at];
@@ -194,7 +193,7 @@ static int links_up(const struct machine *m, int64_t gpu)
     return n;
 }
 
-/* As many lines with labels as there are bundles, and every GPU is there. */
+/* The number of labelled lines is the number of bundles, and every GPU is drawn. */
 static void check_complete(const char *what, const struct machine *m, const struct drawing *d)
 {
     int bundles = 0, lines = 0, gpus = 0, nics = 0;
@@ -273,8 +272,8 @@ static void test_descriptions(void **state)
         check(described[i], NULL);
 }
 
-/* Every second GPU of a host in another domain: each has a lane, and a switch of its own at the
- * left. */
+/* Every second GPU of a host is in another domain: each domain has a column for its lines, and its
+ * own switch at the left. */
 static void check_lanes(const char *what, int domains)
 {
     struct machine *m = load(what, NULL);
@@ -340,7 +339,7 @@ static void test_domains_apart(void **state)
     machine_free(m);
 }
 
-/* A GPU with fewer links than the others is told by its line. */
+/* The line of a GPU with fewer links than the others shows their number. */
 static void test_weak_line(void **state)
 {
     (void)state;
@@ -359,7 +358,7 @@ static void test_weak_line(void **state)
     machine_free(machine);
 }
 
-/* Nested as the machine is: gpu0 of the DGX-1 stands in a switch in a root complex in a package. */
+/* Nested like the machine: gpu0 of the DGX-1 is in a switch in a root complex in a package. */
 static void test_nesting(void **state)
 {
     (void)state;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Link modes and answers of rtnetlink as a kernel gives them, and such as none gives; and the live
- * reader that asks for them, over a kernel that the linker puts in place of ioctl(), sendto() and
- * recv(). */
+/* Link modes and rtnetlink answers, valid and invalid; and the live reader that requests them, over
+ * a mock kernel (the linker replaces ioctl(), sendto() and recv()). */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +19,7 @@
 #include "machine/live/ethernet_decode.h"
 #include "machine/live/live.h"
 
-/* Some of each speed by the header's own names. */
+/* Some modes of each speed, by the names in the header. */
 static void test_modes(void **state)
 {
     static const struct {
@@ -59,15 +58,15 @@ static void test_modes(void **state)
     assert_int_equal(ethernet_fastest_mbit(both, 0), 0);
 }
 
-/* The kernel's answer of an interface with PFC on priority 3: a name, then IEEE settings with ETS
- * and PFC. */
+/* The kernel's answer for an interface with PFC on priority 3: a name, then the IEEE settings with
+ * ETS and PFC. */
 static size_t make_answer(uint8_t *message)
 {
     static const uint8_t attributes[] = {
         9,  0, 2,  0,    'e', 't',  'h', '0', 0, 0, 0, 0, /* IFNAME */
         36, 0, 13, 0x80,                                  /* IEEE, nested */
-        8,  0, 1,  0,    1,   2,    3,   4,               /* ETS, cut short here */
-        24, 0, 2,  0,    8,   0x08, 0,   0,   0, 0, 0, 0, /* PFC: of 8, priority 3 */
+        8,  0, 1,  0,    1,   2,    3,   4,               /* ETS, shortened here */
+        24, 0, 2,  0,    8,   0x08, 0,   0,   0, 0, 0, 0, /* PFC: 8 classes, priority 3 */
         0,  0, 0,  0,    0,   0,    0,   0,   0, 0, 0, 0};
     struct nlmsghdr header = {.nlmsg_len = NLMSG_SPACE(4) + sizeof attributes,
                               .nlmsg_type = RTM_GETDCB};
@@ -85,10 +84,10 @@ static void test_pfc(void **state)
     assert_true(ethernet_pfc_answer(message, bytes, &priorities));
     assert_int_equal(priorities, 8);
     for (size_t cut = 0; cut < bytes;
-         cut++) { /* in memory of its own, so that a step beyond it shows */
+         cut++) { /* own allocation, so that a sanitizer finds a read beyond it */
         uint8_t *copy = malloc(cut ? cut : 1);
         memcpy(copy, message, cut);
-        if (cut >= sizeof(uint32_t)) /* so that it is the attributes that are found too long */
+        if (cut >= sizeof(uint32_t)) /* so that an attribute is too long, not the message */
             memcpy(copy, &(uint32_t){(uint32_t)cut}, sizeof(uint32_t));
         assert_false(ethernet_pfc_answer(copy, cut, &priorities));
         free(copy);
@@ -102,7 +101,7 @@ static void test_pfc(void **state)
             free(copy);
         }
     for (int i = 0; i < 3;
-         i++) { /* a length of less than the header, one beyond the bytes, another type */
+         i++) { /* length below the header's, length beyond the data, other type */
         struct nlmsghdr header = {.nlmsg_len =
                                       i == 0 ? NLMSG_SPACE(4) - 1 : (uint32_t)bytes + (i == 1),
                                   .nlmsg_type = i == 2 ? RTM_NEWLINK : RTM_GETDCB};
@@ -123,9 +122,9 @@ static void test_pfc(void **state)
 /* --- the live reader -------------------------------------------------------------------------- */
 
 static struct {
-    int words, bit; /* of the link modes; 0 words: refuses */
-    int priorities; /* with flow control; negative: the driver has no such settings */
-    int asked;      /* questions without an answer yet */
+    int words, bit; /* of the link modes; 0 words: the call fails */
+    int priorities; /* priorities with flow control; negative: not supported by the driver */
+    int asked;      /* requests not answered yet */
 } kernel;
 
 int __wrap_ioctl(int fd, unsigned long what, ...);
@@ -175,7 +174,7 @@ ssize_t __wrap_recv(int fd, void *message, size_t bytes, int flags)
     return (ssize_t)n;
 }
 
-/* An active RoCE port of 200 Gbit/s, as the kernel tells of it. */
+/* An active RoCE port of 200 Gbit/s. */
 static struct machine *ask(void)
 {
     struct machine *m = machine_new("made");
@@ -230,7 +229,8 @@ static void test_live(void **state)
     expect_told(false, false);
 }
 
-/* A name that no interface has asks nothing: an answer in the queue is not of it. */
+/* For a name without an interface nothing is requested: an answer in the queue does not belong to
+ * it. */
 static void test_no_question(void **state)
 {
     char name[100];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The facts of the code beside a second table, written from the publications and not from the code:
- * a digit that is wrong in either fails. Each row names where the figure stands. Rates of lines are
- * exact; what is reached of them is compared with the figure that was measured, as published,
- * within 3 %. */
+/* The facts of the code, compared with a second table that was written from the publications and
+ * not from the code, so that a wrong digit in either fails. Each row names the source of the
+ * figure. Line rates must be equal; reachable rates must be within 3 % of the published
+ * measurement. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,8 +20,8 @@
 
 /* --- links ------------------------------------------------------------------------------------ */
 
-/* PCI Express Base Specification: transfers a second of each generation, and its line code; from 6
- * on 242 bytes of a flit of 256 carry packets. MB/s of a lane. */
+/* PCI Express Base Specification: transfers per second of each generation and its line code; from
+ * generation 6 on, 242 bytes of a 256-byte flit carry packets. MB/s per lane. */
 static const struct {
     int generation;
     double gigatransfers, payload, of;
@@ -30,15 +30,15 @@ static const struct {
     {5, 32, 128, 130}, {6, 64, 242, 256}, {7, 128, 242, 256},
 };
 
-/* What a GPU's links carry in one direction, as its data sheet has it. `part` is of the rates of
- * code and publication; NVLink 4 is reported by the driver as 26.562 GB/s and sold as 25, NVLink 2
- * as 25.781. */
+/* The rate of a GPU's links in one direction, from its data sheet. `part` relates the rates of code
+ * and publication; the driver reports NVLink 4 with 26.562 GB/s (sold as 25) and NVLink 2 with
+ * 25.781. */
 static const struct {
     const char *kind;
     int generation, links;
     int64_t published_mbps; /* all links, one direction */
-    int64_t told_mbps;      /* one link as the driver tells it; 0: as published */
-    int64_t reached_mbps;   /* by copies over so many links, measured; 0: estimate */
+    int64_t told_mbps;      /* one link as reported by the driver; 0: as published */
+    int64_t reached_mbps;   /* measured with copies over that many links; 0: estimate */
     const char *source;
 } links[] = {
     {"nvlink", 1, 4, 80000, 0, 0, "P100 white paper: 160 GB/s both ways over 4 links"},
@@ -82,7 +82,7 @@ static void test_links(void **state)
         if (f->line_mbps != line)
             fail_msg("%s %d: %lld MB/s a link, %lld by %s", links[i].kind, links[i].generation,
                      (long long)f->line_mbps, (long long)line, links[i].source);
-        /* what the driver tells is no more than 7 % from what is sold */
+        /* The driver's figure is at most 7 % above the published one. */
         int64_t all = f->line_mbps * links[i].links;
         assert_in_range(all, links[i].published_mbps, links[i].published_mbps * 107 / 100);
         int64_t reached = all * f->permille / 1000;
@@ -91,13 +91,13 @@ static void test_links(void **state)
             fail_msg("%s %d: %lld MB/s expected, %lld measured by %s", links[i].kind,
                      links[i].generation, (long long)reached, (long long)links[i].reached_mbps,
                      links[i].source);
-        assert_in_range(f->permille, 700, 960); /* estimates too */
+        assert_in_range(f->permille, 700, 960); /* also for estimates */
         assert_in_range(f->latency_ns, 400, 1500);
     }
 }
 
-/* Copies over PCIe x16 as measured: 13 GB/s (3), 26.3 (4, NVIDIA/nvbandwidth#50), 55.4 (5,
- * H200). */
+/* Measured copies over PCIe x16: 13 GB/s (generation 3), 26.3 GB/s (4, NVIDIA/nvbandwidth#50), 55.4
+ * GB/s (5, H200). */
 static void test_pcie_reached(void **state)
 {
     (void)state;
@@ -116,9 +116,9 @@ static void test_pcie_reached(void **state)
 
 /* --- between CPU packages --------------------------------------------------------------------- */
 
-/* Intel ARK and AMD's processor manuals: links between two packages and their rate. QPI: 20 lanes
- * of which 16 carry data; UPI: 20, from Sapphire Rapids on 24; a transfer is a bit a lane; xGMI: 16
- * lanes. */
+/* Intel ARK and AMD's processor manuals: links between two packages and their rate. QPI: 20 lanes,
+ * of which 16 carry data; UPI: 20, from Sapphire Rapids on 24; one bit per lane and transfer; xGMI:
+ * 16 lanes. */
 static const struct {
     const char *vendor;
     int family, model;
@@ -126,7 +126,7 @@ static const struct {
     int links;
     double gigatransfers;
     int lanes;
-    int64_t peer_mbps, of_mbps; /* measured between devices; 0: nothing known */
+    int64_t peer_mbps, of_mbps; /* measured between devices; 0: unknown */
     const char *cpu;
 } sockets[] = {
     {"GenuineIntel", 6, 45, "qpi", 2, 8.0, 16, 300, 0, "Sandy Bridge-EP"},
@@ -167,21 +167,21 @@ static void test_sockets(void **state)
     int rows = 0;
     for (int i = 0; i < fact_n_sockets; i++)
         rows += fact_sockets[i].model_high - fact_sockets[i].model_low > 31;
-    assert_int_equal(rows, 0); /* no line takes more models than a generation has */
+    assert_int_equal(rows, 0); /* no row covers more models than a generation has */
 }
 
 /* --- GPUs ------------------------------------------------------------------------------------- */
 
 #define GIB ((int64_t)1 << 30)
 
-/* Data sheets; PCI numbers from the PCI ID repository; memory of what the word stands for. GB200:
- * 13.4 TB in the 72 GPUs of an NVL72, 900 GB/s of C2C both ways for two GPUs, so half of Grace
- * Hopper's ten links each.
- * MI250X: one of two dies, 128 GB and 400 GB/s both ways between the two. */
+/* Sources: data sheets; the PCI ID repository for PCI numbers; memory as the product name implies.
+ * GB200: 13.4 TB in the 72 GPUs of an NVL72, 900 GB/s of C2C in both directions for two GPUs, so
+ * half of Grace Hopper's ten links each. MI250X: one of two dies, 128 GB and 400 GB/s in both
+ * directions between the two. */
 static const struct {
     const char *word;
     int major, minor;
-    int64_t memory_gib; /* as sold, within 8 % */
+    int64_t memory_gib; /* sold capacity, within 8 % */
     const char *link;
     int generation, links, cpu_links, pcie, pci_device;
 } gpus[] = {
@@ -224,16 +224,16 @@ static void test_gpus(void **state)
                      f->link_generation, f->pcie_generation, (unsigned)f->pci_device);
         assert_in_range(f->memory_bytes, gpus[i].memory_gib * GIB * 92 / 100,
                         gpus[i].memory_gib * GIB * 108 / 100);
-        /* BAR1 is the memory, rounded up to a power of two */
+        /* BAR1 is the memory size, rounded up to a power of two. */
         assert_int_equal(f->bar1_bytes & (f->bar1_bytes - 1), 0);
         assert_in_range(f->bar1_bytes, f->memory_bytes, 2 * f->memory_bytes);
     }
-    assert_int_equal(fact_n_gpus, sizeof gpus / sizeof gpus[0]); /* a new one needs a row here */
+    assert_int_equal(fact_n_gpus, sizeof gpus / sizeof gpus[0]); /* a new GPU needs a row here */
 }
 
-/* --- ways of moving data ---------------------------------------------------------------------- */
+/* --- transfer routes -------------------------------------------------------------------------- */
 
-/* The measurements that these parts come from, as they are published: so much of so much. */
+/* The published measurements from which these fractions come. */
 static void test_parts(void **state)
 {
     (void)state;
@@ -255,13 +255,13 @@ static void test_parts(void **state)
         if (rows[i].permille < part - 5 || rows[i].permille > part + 5)
             fail_msg("%d permille, %.0f by %s", rows[i].permille, part, rows[i].source);
     }
-    /* measured on H200: a flag CPU to GPU and back 2.3 to 2.6 us, a copy of 8 bytes 5.5 us */
+    /* Measured on H200: flag from CPU to GPU and back 2.3 to 2.6 us, copy of 8 bytes 5.5 us. */
     assert_in_range(FACT_HOST_LATENCY_NS, 1150, 1300);
     assert_in_range(FACT_STAGED_LATENCY_NS, 2 * 4500, 2 * 5500);
-    /* vendors of PCIe switches: 100 to 170 ns */
+    /* Vendors of PCIe switches: 100 to 170 ns. */
     assert_in_range(FACT_SWITCH_LATENCY_NS, 100, 170);
-    /* a virtual machine's GPUs: 1.4 us (cloud-hypervisor#6235), of which PCIe and switches take
-     * 1.0 */
+    /* GPUs of a virtual machine: 1.4 us (cloud-hypervisor#6235), of which PCIe and switches take
+     * 1.0 us. */
     assert_in_range(FACT_IOMMU_LATENCY_NS, 300, 500);
     assert_in_range(FACT_REDIRECT_LATENCY_NS, 2 * FACT_SWITCH_LATENCY_NS, 600);
     assert_in_range(FACT_SOCKET_LATENCY_NS, 300, 900);
@@ -283,9 +283,9 @@ static void test_acs_bits(void **state)
     assert_int_equal(ACS_EC, 1 << 5); /* egress control */
 }
 
-/* A port whose bytes are laid out by hand from the specification: PCI Express capability (7.5.3) of
- * a downstream port, link of 16 GT/s x8 of 32 GT/s x16, ACS (7.7.11) with redirection, and the P2P
- * approval capability of clique 3. */
+/* A port laid out by hand from the specification: PCI Express capability (7.5.3) of a downstream
+ * port, link at 16 GT/s x8 of 32 GT/s x16, ACS (7.7.11) with redirection, and the P2P approval
+ * capability of clique 3. */
 static void test_config_bits(void **state)
 {
     (void)state;
@@ -319,10 +319,10 @@ static void test_config_bits(void **state)
 
 /* --- thresholds ------------------------------------------------------------------------------- */
 
-/* Each on both sides. NVML: clock event reasons 0x8 hardware slowdown, 0x20 software thermal, 0x40
- * hardware thermal, 0x80 power brake; 0x1 idle, 0x2 set clocks, 0x4 power cap, 0x10 sync boost and
- * 0x100 display are none. RoCE takes packets of 4096 bytes in an MTU of 4200. CUDA 11.2 brought
- * shareable memory that the driver's table needs. */
+/* Values on both sides of each threshold. NVML clock event reasons: 0x8 hardware slowdown, 0x20
+ * software thermal, 0x40 hardware thermal and 0x80 power brake are faults; 0x1 idle, 0x2 set
+ * clocks, 0x4 power cap, 0x10 sync boost and 0x100 display are none. RoCE needs an MTU of 4200 for
+ * packets of 4096 bytes. The driver's table needs the shareable memory of CUDA 11.2. */
 static void test_thresholds(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Machine files: what is written reads back the same, and bad input is named with its line. */
+/* Machine files: a written file reads back the same, and bad input is reported with its line. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +34,7 @@ static void test_round_trip(void **state)
     assert_string_equal(first, second);
     assert_false(again->gpus[3].ecc.known);
     assert_string_equal(again->gpus[3].ecc.why, "a \"reason\" of two \xc2\xb5s??[31m");
-    assert_int_equal(again->n_links, 48); /* 8 GPUs of 6 links */
+    assert_int_equal(again->n_links, 48); /* 8 GPUs with 6 links */
     free(first);
     free(second);
     machine_free(machine);
@@ -107,8 +107,8 @@ static void test_bad_input(void **state)
     parse_fails("{\"weft-machine\": 1, \"links\": [{\"gpu\": 3}]}", "m.json", "no gpu 3");
 }
 
-/* The line of what is wrong is found behind values of each kind, with what looks like brackets in
- * texts. */
+/* The line of an error is found behind values of each kind, and behind texts that look like
+ * brackets. */
 static void test_lines(void **state)
 {
     static const struct {
@@ -150,7 +150,7 @@ static void test_lines(void **state)
     }
 }
 
-/* The ends of a range, and a word that begins another one. */
+/* The ends of a range, and a word that is the beginning of another. */
 static void test_words_and_ranges(void **state)
 {
     static const struct {
@@ -202,10 +202,10 @@ static void test_nearest(void **state)
     assert_string_equal(machine_nearest("mix", names, 5), "mig");
     assert_null(machine_nearest("xyz", names, 5));
     assert_null(machine_nearest("xy", names, 5));
-    assert_null(machine_nearest("xcx", names, 4)); /* of three letters one may differ */
+    assert_null(machine_nearest("xcx", names, 4)); /* one of three letters may differ */
 }
 
-/* A copy has memory of its own for every text and reason. */
+/* A copy has its own memory for every text and reason. */
 static void test_copy(void **state)
 {
     struct machine *m;
@@ -225,7 +225,7 @@ static void test_copy(void **state)
     machine_free(copy);
 }
 
-/* Every prefix of a file is refused, never misread. */
+/* Every prefix of a file is refused and never misread. */
 static void test_cut_off(void **state)
 {
     struct machine *machine, *cut;

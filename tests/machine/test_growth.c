@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each counter of errors of a PCI device, a port and a link: by how much it grew between two
- * readings. */
+/* Growth of each error counter of a PCI device, a port and a link between two readings. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +21,7 @@ static struct machine *load(void)
 
 struct counter {
     size_t offset;
-    const char *where; /* NULL: it is not named */
+    const char *where; /* NULL: not named */
 };
 
 static struct machine_number *number_at(void *of, size_t offset)
@@ -30,8 +29,8 @@ static struct machine_number *number_at(void *of, size_t offset)
     return (struct machine_number *)((char *)of + offset);
 }
 
-/* One counter of the device `of` grows by 3, is the same, and goes down; `same` is that device
- * later. */
+/* One counter of the device `of` grows by 3, stays, and decreases; `same` is that device in the
+ * later reading. */
 static void try_counter(struct machine *m, struct machine *later, void *of, void *same,
                         const struct counter *counter, struct machine_number *grown,
                         const struct machine_text *where)
@@ -49,7 +48,7 @@ static void try_counter(struct machine *m, struct machine *later, void *of, void
         if (where)
             assert_string_equal(where->value, i == 0 ? counter->where : "");
     }
-    /* What one of the readings does not know has not grown. */
+    /* A counter that is unknown in one of the readings has not grown. */
     for (int i = 0; i < 2; i++) {
         number_at(i ? of : same, counter->offset)->known = false;
         number_at(i ? same : of, counter->offset)->known = true;
@@ -129,7 +128,7 @@ static void test_pci(void **state)
     machine_free(m);
 }
 
-/* A device that is no longer there, and one that has another number, are not compared. */
+/* A device that no longer exists, and one with another number, are not compared. */
 static void test_gone(void **state)
 {
     struct machine *m = load(), *later = load();

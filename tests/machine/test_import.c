@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of other programs as a machine: what they tell is taken over, what they do not tell is
- * unknown, and what is wrong in one is named with its line. The files in imports/ are written for
- * this test, in the published form of each program; what is asserted here was read from them by
- * hand. */
+/* Files of other programs read as machines: their facts are taken over, missing facts are unknown,
+ * and an error is reported with its line. The files in imports/ were written for this test in the
+ * published format of each program; the asserted values were read from them by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -85,7 +84,7 @@ static void test_addresses(void **state)
     }
 }
 
-/* Lists of CPUs over words, numbers at the ends of their range, lines too long. */
+/* CPU lists of several words, numbers at the ends of their range, lines that are too long. */
 static void test_parts(void **state)
 {
     struct machine *m = machine_new("test");
@@ -109,7 +108,7 @@ static void test_parts(void **state)
     static const char smi[] = "        GPU0    CPU Affinity\nGPU0     X      0-3\n";
     struct machine *read;
     for (int length = 16383; length <= 16384;
-         length++) { /* with a line behind that is as long as may be, and longer */
+         length++) { /* a line of the maximum length, then a longer one */
         memcpy(text, smi, sizeof smi);
         memset(text + sizeof smi - 1, ' ', (size_t)length);
         text[sizeof smi - 1 + (size_t)length] = '\0';
@@ -128,16 +127,16 @@ static void test_smi(void **state)
     struct machine *m = load("smi-nics.txt");
     assert_int_equal(m->n_gpus, 4);
     assert_int_equal(m->n_nics, 4);
-    assert_string_equal(m->nics[1].name.value, "mlx5_3"); /* NIC1, by the legend */
+    assert_string_equal(m->nics[1].name.value, "mlx5_3"); /* NIC1 according to the legend */
     is_apart(m, "gpu0", "mlx5_0", "PXB");
     is_apart(m, "gpu0", "mlx5_3", "NODE");
     is_apart(m, "mlx5_bond_0", "gpu1", "SYS");
     is_apart(m, "mlx5_4", "mlx5_bond_0", "NODE");
-    is_apart(m, "gpu0", "gpu1", "?"); /* NV18 stands in its place */
+    is_apart(m, "gpu0", "gpu1", "?"); /* NV18 is in its place */
     struct link_bundle links = routes_links(m, 3, 0);
     assert_int_equal(links.links, 18);
     assert_true(links.count_only);
-    assert_int_equal(links.generation, 0); /* 18 links are of Hopper or of Blackwell */
+    assert_int_equal(links.generation, 0); /* Hopper and Blackwell have 18 links */
     assert_int_equal(links.mbps, 0);
     assert_int_equal(m->gpus[2].numa.value, 1);
     assert_string_equal(m->numa[1].cpus.value, "48-95,144-191");
@@ -165,8 +164,8 @@ static void test_smi_forms(void **state)
     machine_free(m);
 }
 
-/* Three GPUs linked in a row: the ends reach each other by relay only where a link is known to be
- * none. */
+/* Three GPUs linked in a row: the ends reach each other by relay only where a link is known not to
+ * exist. */
 static void test_smi_routes(void **state)
 {
     static struct routes routes;
@@ -181,7 +180,8 @@ static void test_smi_routes(void **state)
         relays += routes.list[i].kind == ROUTE_RELAY;
     assert_int_equal(relays, 1);
     machine_free(m);
-    /* all linked: whether by a switch, which a relay would cross twice, is not told */
+    /* All are linked: the file does not tell whether through a switch, which a relay would cross
+     * twice. */
     text = "\tGPU0\tGPU1\tGPU2\nGPU0\tX\tNV4\tNV4\nGPU1\tNV4\tX\tNV4\nGPU2\tNV4\tNV4\tX\n";
     assert_int_equal(import_any(text, strlen(text), "x", &m), WEFT_OK);
     a = end_of(m, "gpu0"), b = end_of(m, "gpu2");
@@ -193,7 +193,7 @@ static void test_smi_routes(void **state)
     machine_free(m);
 }
 
-/* A recorded file of it is the same machine, and one that names what is not there is refused. */
+/* A recorded file of it gives the same machine; one that names a missing device is refused. */
 static void test_smi_recorded(void **state)
 {
     struct machine *m = load("smi-nics.txt"), *again;
@@ -273,13 +273,13 @@ static void test_nccl_dump(void **state)
     is_apart(m, "gpu0", "mlx5_0", "PIX");
     is_apart(m, "gpu2", "mlx5_1", "PXB"); /* two switches */
     is_apart(m, "gpu0", "gpu2", "SYS");
-    is_apart(m, "gpu0", "gpu1", "?"); /* one NUMA node; root complexes are not in the file */
+    is_apart(m, "gpu0", "gpu1", "?"); /* one NUMA node; the file has no root complexes */
     is_apart(m, "gpu1", "mlx5_0", "?");
     struct link_bundle full = routes_links(m, 0, 1), less = routes_links(m, 0, 2);
     assert_true(full.through_switch);
     assert_int_equal(full.links, 18);
     assert_int_equal(less.links, 17);
-    assert_int_equal(full.generation, 4); /* what a GPU of compute capability 9.0 has */
+    assert_int_equal(full.generation, 4); /* as compute capability 9.0 implies */
     assert_string_equal(m->numa[0].cpus.value, "0-47,96-143");
     assert_string_equal(m->numa[1].cpus.value, "48-95,144-159");
     assert_string_equal(m->system.cpu_vendor.value, "GenuineIntel");
@@ -287,9 +287,9 @@ static void test_nccl_dump(void **state)
     assert_int_equal(m->gpus[0].cc_major.value, 9);
     assert_string_equal(m->gpus[0].name.value, "NVIDIA H100 80GB HBM3");
     assert_false(m->gpus[0].rdma.known);
-    assert_false(m->gpus[0].pcie_width.known); /* the file has the most that both ends can do */
+    assert_false(m->gpus[0].pcie_width.known); /* the file has the maximum that both ends support */
     assert_int_equal(m->gpus[0].pcie_width_max.value, 16);
-    assert_false(machine_find_pci(m, "0000:9d:00.0")->width_max.known); /* 255 is none */
+    assert_false(machine_find_pci(m, "0000:9d:00.0")->width_max.known); /* 255 means unknown */
     assert_int_equal(m->n_packages, 0);
     assert_null(m->system.hypervisor.value);
     assert_non_null(strstr(m->note, "ignored: <pcilink>"));
@@ -325,7 +325,7 @@ static void test_rccl(void **state)
     assert_string_equal(m->gpus[0].bdf.value, "0000:05:00.0");
     assert_string_equal(m->system.arch.value, "aarch64");
     assert_int_equal(m->n_links, 3);
-    assert_false(m->links[1].peer_gpu.known); /* one that this file does not have */
+    assert_false(m->links[1].peer_gpu.known); /* to a GPU that this file does not contain */
     assert_string_equal(m->links[1].peer_bdf.value, "0000:46:00.0");
     machine_free(m);
 }
@@ -340,19 +340,20 @@ static void test_hwloc(void **state)
     assert_string_equal(m->numa[1].cpus.value, "2-3");
     assert_int_equal(m->numa[0].memory_bytes.value, 270000000000);
     assert_string_equal(m->system.cpu_model.value, "Intel(R) Xeon(R) Platinum 8480C");
-    assert_int_equal(m->n_gpus, 3); /* the screen of the board is none */
+    assert_int_equal(m->n_gpus, 3); /* the board's display adapter is no GPU */
     assert_string_equal(m->gpus[1].bdf.value, "0000:1c:00.0");
     assert_string_equal(m->gpus[1].uuid.value, "GPU-00000000-0000-0000-0000-000000000001");
     assert_int_equal(m->gpus[0].memory_bytes.value, INT64_C(83006080) * 1024);
     is_apart(m, "gpu0", "mlx5_0", "PIX");
-    is_apart(m, "gpu0", "gpu1", "PXB"); /* a switch below the switch */
+    is_apart(m, "gpu0", "gpu1", "PXB"); /* a switch below another */
     is_apart(m, "gpu1", "nvme0n1", "PIX");
     is_apart(m, "gpu0", "mlx5_1", "NODE");
     is_apart(m, "gpu2", "mlx5_0", "SYS");
     assert_string_equal(machine_find_pci(m, "0000:1b:00.0")->kind.value, "downstream");
     assert_string_equal(machine_find_pci(m, "0000:18:00.0")->root.value, "0000:15");
-    assert_false(machine_find_pci(m, "0000:18:00.0")->gen_max.known); /* lanes times rate alone */
-    assert_false(machine_find_pci(m, "0001:01:00.0")->numa.known);    /* near both nodes */
+    /* the file has only lanes times rate */
+    assert_false(machine_find_pci(m, "0000:18:00.0")->gen_max.known);
+    assert_false(machine_find_pci(m, "0001:01:00.0")->numa.known); /* near both nodes */
     assert_string_equal(machine_find_port(m, "mlx5_0")->state.value, "active");
     assert_string_equal(machine_find_port(m, "mlx5_1")->state.value, "down");
     assert_int_equal(m->disks[0].bytes.value, INT64_C(3750738264) * 1024);
@@ -365,7 +366,7 @@ static void test_hwloc(void **state)
 static void test_hwloc_old(void **state)
 {
     struct machine *m = load("hwloc-1.xml");
-    assert_int_equal(m->n_packages, 2); /* the second is called Socket */
+    assert_int_equal(m->n_packages, 2); /* the second has the type Socket */
     assert_int_equal(m->numa[1].package.value, 1);
     assert_int_equal(m->n_gpus, 2);
     assert_string_equal(m->gpus[0].bdf.value, "0000:02:00.0"); /* rsmi0 */
@@ -408,7 +409,7 @@ static void test_hwloc_refused(void **state)
     is_refused(TOPOLOGY("<object type=\"OSDev\" osdev_type=\"1\"/>"), "x:3: OSDev has no name");
 }
 
-/* A board that stands at the root complex itself is seen by guests alone. */
+/* A board directly at the root complex occurs only in guests. */
 static void test_hwloc_guest(void **state)
 {
     struct machine *m;
@@ -426,7 +427,7 @@ static void test_hwloc_guest(void **state)
 #define GPU(busid, dev, inside)                                                                    \
     "<pci busid=\"" busid "\" class=\"0x030200\"><gpu dev=\"" dev "\">" inside "</gpu></pci>\n"
 
-/* A device without an address, in a part that nothing is taken from: its links are of no GPU. */
+/* A device without an address, in an element that is ignored: its links belong to no GPU. */
 static void test_nccl_no_place(void **state)
 {
     static const char text[] =
@@ -497,7 +498,7 @@ static void test_nccl_refused(void **state)
         "x:3: nic a appears twice: 0000:01:00.0 and 0000:02:00.0");
 }
 
-/* What XML itself forbids, and what is no file of a machine. */
+/* Text that XML itself forbids, and files that are no machine. */
 static void test_xml_refused(void **state)
 {
     enum { TAG_BYTES = 1 << 20 };
@@ -530,7 +531,7 @@ static void test_xml_refused(void **state)
     is_refused(deep, "x:2: elements are nested more than 256 levels deep");
 }
 
-/* A file that ends early is never taken for a smaller machine. */
+/* A truncated file is never taken for a smaller machine. */
 static void test_cut(void **state)
 {
     char path[512];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rate that an InfiniBand port could have: answers of ports and names of boards as they are,
- * and such as are none; and the live reader, over a made-up /sys and a kernel that the linker puts
- * in place of ioctl(), write(), poll() and read(). */
+/* The rate that an InfiniBand port could have: valid and invalid answers of ports and names of
+ * boards; and the live reader, over an imitated /sys and a mock kernel (the linker replaces
+ * ioctl(), write(), poll() and read()). */
 #include "made_tree.h"
 
 #include <errno.h>
@@ -15,8 +15,8 @@
 
 enum { HEADER = sizeof(struct ib_user_mad_hdr), PACKET = HEADER + INFINIBAND_MAD_BYTES };
 
-/* What a port says of itself: widths and speeds as in PortInfo, written down from the
- * specification's table and not from the code. */
+/* The link widths and speeds of a port as in PortInfo, taken from the specification's table and not
+ * from the code. */
 struct said {
     int widths, speeds, extended;
     bool knows_extended;
@@ -46,9 +46,9 @@ static void test_rates(void **state)
         {{3, 7, 3, true}, 100000, false},  /* EDR */
         {{19, 7, 7, true}, 200000, true},  /* HDR, 1x, 2x or 4x */
         {{19, 7, 15, true}, 400000, true}, /* NDR */
-        {{3, 7, 3, false}, 40000, false},  /* extended speeds, and no word that they are known */
-        {{1, 7, 2, true}, 25000, false},   /* EDR, 1x alone */
-        {{17, 7, 4, true}, 100000, false}, /* HDR, 1x or 2x: that is all it has */
+        {{3, 7, 3, false}, 40000, false},  /* extended speeds, but the capability bit is not set */
+        {{1, 7, 2, true}, 25000, false},   /* EDR, 1x only */
+        {{17, 7, 4, true}, 100000, false}, /* HDR, 1x or 2x: its maximum */
         {{7, 7, 0, false}, 80000, false},  /* 8x */
         {{11, 7, 0, false}, 120000, false},
     };
@@ -80,7 +80,7 @@ static void test_bad_answers(void **state)
     uint8_t mad[INFINIBAND_MAD_BYTES], good[INFINIBAND_MAD_BYTES];
     infiniband_request(mad, 2);
     assert_int_equal(mad[23], 2);
-    expect_refused(mad, sizeof mad, "another"); /* the question itself */
+    expect_refused(mad, sizeof mad, "another"); /* the query itself */
     answer_to(mad, &ndr);
     memcpy(good, mad, sizeof good);
     expect_refused(mad, sizeof mad - 1, "truncated");
@@ -113,7 +113,7 @@ static void test_boards(void **state)
     assert_int_equal(board("ConnectX-3 VPI; FDR IB (56Gb/s), PCIe3.0 x8 8GT/s"), 56000);
     assert_int_equal(board("Adapter for 16GT/s, 64 GB"), 0);
     assert_int_equal(board(""), 0);
-    uint8_t vpd[8] = {0x82, 200, 0, '4', '0', '0', 'G', 'b'}; /* its length is more than there is */
+    uint8_t vpd[8] = {0x82, 200, 0, '4', '0', '0', 'G', 'b'}; /* its length exceeds the data */
     assert_int_equal(infiniband_board_mbit(vpd, sizeof vpd), 400000);
     assert_int_equal(infiniband_board_mbit(vpd, 7), 0);
     assert_int_equal(infiniband_board_mbit(vpd, 2), 0);
@@ -129,7 +129,7 @@ static void test_possible(void **state)
     assert_int_equal(infiniband_possible_mbit(&hdr, 200000, 100000, &why), 200000);
     assert_int_equal(infiniband_possible_mbit(&hdr, 100000, 100000, &why), 100000);
     assert_null(why);
-    /* an HDR board at half its rate, and an HDR100 board, are the same to look at */
+    /* An HDR board at half its rate cannot be distinguished from an HDR100 board. */
     assert_int_equal(infiniband_possible_mbit(&hdr, 0, 100000, &why), 0);
     assert_non_null(strstr(why, "half"));
     assert_int_equal(infiniband_possible_mbit(&hdr, 0, 200000, &why), 200000);
@@ -148,12 +148,12 @@ ssize_t __wrap_write(int fd, const void *bytes, size_t n);
 ssize_t __wrap_read(int fd, void *bytes, size_t n);
 int __wrap_poll(struct pollfd *list, nfds_t n, int timeout);
 
-/* The kernel: what it answers, and where it goes wrong. */
+/* The mock kernel: its answers and its failures. */
 static struct {
-    int fd; /* of the node, once it was spoken to */
+    int fd; /* of the open device node */
     struct said port;
     int refuse;      /* errno of the registration */
-    uint32_t status; /* of the answer, as of one that never came */
+    uint32_t status; /* of the answer; not 0 if none came */
     bool silent, cut;
     uint8_t packet[PACKET];
 } kernel = {.fd = -1};
@@ -189,8 +189,8 @@ ssize_t __wrap_write(int fd, const void *bytes, size_t n)
     assert_int_equal(header->lid, 0xffff);
     memcpy(kernel.packet, bytes, n);
     const uint8_t *mad = kernel.packet + HEADER;
-    assert_int_equal(mad[3], 1); /* it asks, and sets nothing */
-    assert_int_equal(mad[7], 0); /* and stays within the adapter */
+    assert_int_equal(mad[3], 1); /* method Get */
+    assert_int_equal(mad[7], 0); /* no hops: the query stays in the adapter */
     assert_int_equal(mad[17], 0x15);
     answer_to(kernel.packet + HEADER, &kernel.port);
     return (ssize_t)n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is a fault and what is none: measured rates beside a threshold that can be set, a link that
- * stays low under load, old counters, one port of several; NICs that are equally near; and remedies
- * that fit the part they are given for. */
+/* What counts as a fault: measured rates against an adjustable threshold, a link that stays slow
+ * under load, old counters, one port of several, NICs at equal distance; and remedies that fit the
+ * part they are for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ static struct machine *load(const char *name, const char *changes)
     return m;
 }
 
-/* Weight of a reason in the diagnosis of the whole machine; -1: not told. */
+/* Weight of a reason in the diagnosis of the whole machine; -1: not reported. */
 static int weight_of(const struct machine *m, enum reason reason, char *remedy)
 {
     static struct diagnosis d;
@@ -50,9 +50,9 @@ static void test_weights(void **state)
     static const struct {
         const char *machine, *change;
         enum reason reason;
-        int weight; /* -1: not told */
+        int weight; /* -1: not reported */
     } cases[] = {
-        /* GPU and host: 55.4 are expected, 44.3 the least */
+        /* GPU and host: expected 55.4 GB/s, threshold 44.3 GB/s. */
         {"h200-2-measured", NULL, REASON_HOST_SLOW, -1},
         {"h200-2-measured", "set measured[1].write_mbps 44400", REASON_HOST_SLOW, -1},
         {"h200-2-measured", "set measured[1].write_mbps 44200", REASON_HOST_SLOW, WEIGHT_SLOW},
@@ -60,27 +60,27 @@ static void test_weights(void **state)
         {"h200-2-measured", "set measured[1].write_mbps 44200; set limits.fault_percent 75",
          REASON_HOST_SLOW, -1},
         {"h200-2-measured", "set limits.fault_percent 100", REASON_HOST_SLOW, WEIGHT_SLOW},
-        /* pairs of GPUs: 395.9 expected */
+        /* Pairs of GPUs: expected 395.9 GB/s. */
         {"h200-2-measured", "set measured[0].write_mbps 320000", REASON_P2P_SLOW, -1},
         {"h200-2-measured", "set measured[0].write_mbps 310000", REASON_P2P_SLOW, WEIGHT_SLOW},
         {"h200-2-measured", "set measured[0].write_mbps 310000; set limits.fault_percent 70",
          REASON_P2P_SLOW, -1},
         {"h200-2-measured", "set measured[0].write_mbps 380000; set limits.fault_percent 98",
          REASON_P2P_SLOW, WEIGHT_SLOW},
-        /* GPU and NIC: 23.75 expected */
+        /* GPU and NIC: expected 23.75 GB/s. */
         {"dgx-a100", "set ladder[4].mbps 19100", REASON_GDR_SLOW, -1},
         {"dgx-a100", "set ladder[4].mbps 18900", REASON_GDR_SLOW, WEIGHT_SLOW},
         {"dgx-a100", "set ladder[4].mbps 18900; set limits.fault_percent 60", REASON_GDR_SLOW, -1},
-        /* the link of an idle GPU is none, under load it is */
+        /* A slow link of an idle GPU is no fault; under load it is. */
         {"h200-2-measured", "set gpus[0].pcie_gen 1", REASON_PCIE_GEN, -1},
         {"dgx-a100", "set pci[0000:07:00.0].gen 1", REASON_PCIE_GEN, -1},
         {"h200-2-measured", "set measured[1].pcie_gen 5", REASON_PCIE_GEN, -1},
         {"h200-2-measured", "set measured[1].pcie_gen 1", REASON_PCIE_GEN, WEIGHT_SLOW},
-        /* totals of a long time */
+        /* Totals over a long time. */
         {"dgx-a100", "set ports[2].symbol_errors 900", REASON_NIC_ERRORS, WEIGHT_NOTE},
         {"dgx-a100", "set gpus[0].pcie_replays 900", REASON_PCIE_REPLAYS, WEIGHT_NOTE},
         {"dgx-a100", "set links[0].crc_errors 900", REASON_NVLINK_ERRORS, WEIGHT_NOTE},
-        /* the only port of a NIC, and one of two */
+        /* The only port of a NIC, and one of two. */
         {"dgx-a100", "set ports[2].state down", REASON_NIC_DOWN, WEIGHT_OFF},
         {"dgx-a100", "set ports[2].state down; set ports[3].nic mlx5_2", REASON_NIC_DOWN,
          WEIGHT_NOTE},
@@ -95,7 +95,7 @@ static void test_weights(void **state)
     }
 }
 
-/* The same figures the other way round: recorded as host to GPU. */
+/* The same figures in the other direction, recorded as host to GPU. */
 static void test_host_first(void **state)
 {
     struct machine *m = load("h200-2-measured",
@@ -112,7 +112,7 @@ static void test_host_first(void **state)
     machine_free(m);
 }
 
-/* The NICs that the GPUs were given, as numbers; -1: none. */
+/* The index of the NIC of each GPU; -1: none. */
 static void share(const struct machine *m, int *nic_of)
 {
     struct assignment a;
@@ -122,7 +122,7 @@ static void share(const struct machine *m, int *nic_of)
     assignment_free(&a);
 }
 
-/* Two GPUs and two NICs below one switch: one each; with one NIC active they share it. */
+/* Two GPUs and two NICs below one switch get one each; with one active NIC they share it. */
 static void test_ties(void **state)
 {
     struct machine *m = load("4 h100, nic per gpu, 2 gpu per pcie-switch", NULL);
@@ -143,7 +143,7 @@ static void test_ties(void **state)
     share(m, nic_of);
     assert_int_equal(nic_of[3], -1);
     machine_free(m);
-    /* DGX A100: two GPUs and two NICs on each tree of switches */
+    /* DGX A100: two GPUs and two NICs on each tree of switches. */
     m = load("dgx-a100", NULL);
     int nics[8], taken[16] = {0};
     share(m, nics);
@@ -152,7 +152,7 @@ static void test_ties(void **state)
     machine_free(m);
 }
 
-/* Nothing is called good where there is nothing, or nothing that offers it. */
+/* No part is called ok that is missing or does not support the function. */
 static void test_never_good(void **state)
 {
     static const struct {
@@ -194,9 +194,9 @@ static void test_never_good(void **state)
     }
 }
 
-/* A RAID of NVMe drives: parity is not read directly, of levels that NVIDIA does not name it is not
- * known, and P2PDMA takes none. Nobody tells how far its drives are, so what is not off is
- * unknown. */
+/* A RAID of NVMe drives: RAID levels with parity are not read directly, levels that NVIDIA does not
+ * mention are unknown, and P2PDMA supports none. The distance of its drives is unknown, so whatever
+ * is not off is unknown. */
 static void test_raid_levels(void **state)
 {
     static const struct {
@@ -253,7 +253,7 @@ static void check_all(const struct machine *m, const char *word, const char *pla
     }
 }
 
-/* NVIDIA's tools do nothing for AMD's GPUs, whatever is wrong with them. */
+/* NVIDIA's tools have no effect on AMD's GPUs, so no remedy mentions them. */
 static void test_amd(void **state)
 {
     static const char *const faults[] = {
@@ -284,7 +284,7 @@ static void test_amd(void **state)
     machine_free(m);
 }
 
-/* The open kernel module drives no GPU before Turing. */
+/* The open kernel module supports no GPU before Turing. */
 static void test_before_turing(void **state)
 {
     static const char *const machines[] = {"dgx-1v", "p100-8", "dgx-2"};
@@ -306,12 +306,12 @@ static void test_before_turing(void **state)
     char remedy[400];
     struct machine *m =
         load("vm-p2p-clique", "set ladder[0].result failed; set drivers.nvidia_flavor open");
-    if (weight_of(m, REASON_GDR_NO_DMABUF, remedy) >= 0) /* Ada: it is the way */
+    if (weight_of(m, REASON_GDR_NO_DMABUF, remedy) >= 0) /* Ada: it is the remedy */
         assert_non_null(strstr(remedy, "nvidia-open"));
     machine_free(m);
 }
 
-/* A link is retrained at its upper end, the port: the bit is reserved at the lower one. */
+/* A link is retrained at its upstream end, the port; the bit is reserved at the other end. */
 static void test_retrain(void **state)
 {
     char remedy[400];

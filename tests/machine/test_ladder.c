@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The NIC's side of the GPU-NIC ladder with host memory in the GPU's place, over the first RDMA
- * device there is (soft RoCE will do); and what is said where there is none. */
+/* The NIC's side of the GPU-NIC ladder, with host memory in place of GPU memory, over the first
+ * RDMA device of the machine (soft RoCE is enough); and the message where there is no device. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ static void test_no_device(void **state)
         assert_false(results[i].tried);
 }
 
-/* Without a GPU no rung is invented. */
+/* Without a GPU no rung is recorded. */
 static void test_no_gpu(void **state)
 {
     struct machine *m;

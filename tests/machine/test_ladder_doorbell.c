@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The whole ladder of a GPU and an mlx5 adapter, over the stand-in of CUDA and the software HCA: a
- * driver that does not take the doorbell's page is told as GDA-UAR, an adapter that gives no queues
- * as GDA-DEVX, and without that neither. */
+/* The whole ladder of a GPU and an mlx5 adapter, over the CUDA stand-in and the software HCA. A
+ * driver that refuses to map the doorbell page is reported as GDA-UAR, an adapter that refuses
+ * queues as GDA-DEVX; without these faults neither is reported. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,7 +49,7 @@ static void test_doorbell(void **state)
     assert_true(told(REASON_GDA_UAR, "0"));
 }
 
-/* Another has taken all registers: the adapter lets this process have no queues. */
+/* Another user holds all doorbell registers: the adapter refuses queues to this process. */
 static void test_queues(void **state)
 {
     static struct mlx5dv_devx_uar *taken[REGISTERS_MOST];

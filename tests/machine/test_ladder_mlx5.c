@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ladder's rungs of queues and doorbell, over the software HCA: both good, the doorbell refused
- * to the GPU, DevX refused for want of registers, and no such device. */
+/* The ladder's rungs for queues and doorbell, over the software HCA: both succeed, the GPU may not
+ * map the doorbell, DevX fails for lack of registers, and there is no such device. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ enum { REGISTERS_MOST = 8192 };
 static struct rung_result queues, doorbell;
 static int asked;
 
-/* The register can be written, and whoever is asked says what the test wants. */
+/* The register can be written, and the mock gives the result that the test wants. */
 static void answer(void *argument, void *reg, struct rung_result *r)
 {
     const int *error = argument;

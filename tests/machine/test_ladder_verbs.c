@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The GPU-NIC ladder over the stand-ins of libibverbs and of the CUDA driver: a good climb, and for
- * each call that can refuse, which rung says what, and that nothing is left open. */
+/* The GPU-NIC ladder over the stand-ins of libibverbs and of the CUDA driver: a successful run, and
+ * for each call that can fail, the failing rung and its message; no resource is left open. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -90,7 +90,7 @@ static void test_good(void **state)
     assert_good_transfer();
 }
 
-/* Ethernet has no LIDs: the GID that is there, wherever it is in the table. */
+/* Ethernet has no LIDs: the test uses the valid GID, wherever it is in the table. */
 static void test_ethernet(void **state)
 {
     (void)state;
@@ -126,8 +126,8 @@ static void test_one_way_is_enough(void **state)
     assert_rung(RUNG_SPEED, false, 0, "an earlier step failed");
 }
 
-/* Each refusal on the way of the data is told with the call and its errno; no speed is told
- * then. */
+/* Each failure of a call on the data path is reported with the call and its errno, without a
+ * rate. */
 static void test_refusals(void **state)
 {
     (void)state;
@@ -168,7 +168,7 @@ static void test_lie(void **state)
     assert_rung(RUNG_SPEED, false, 0, "an earlier step failed");
 }
 
-/* Nothing could be tried at all: one sentence, and no rung. */
+/* No test is possible: one message, and no rung. */
 static void test_no_device(void **state)
 {
     (void)state;
@@ -235,7 +235,7 @@ static void test_climb(void **state)
     assert_true(machine_find_rung(m, 0, "mlx5_0", "speed")->mbps.value > 0);
     assert_true(number_is(m->gpus[0].dmabuf, 1) && number_is(m->gpus[0].rdma, 1) &&
                 number_is(m->gpus[0].vmm, 1));
-    /* Climbed again, the rungs are replaced. */
+    /* A second run replaces the rungs. */
     setenv("FAKE_CUDA_DMABUF", "0", 1);
     setenv("FAKE_VERBS_FAIL", "to_receive=110", 1);
     assert_int_equal(machine_test_gdr(m, 0, "mlx5_0"), WEFT_OK);
@@ -251,7 +251,7 @@ static void test_climb(void **state)
     machine_free(m);
 }
 
-/* No rung is recorded where nothing could be tried. */
+/* No rung is recorded where no test is possible. */
 static void assert_refused(struct machine *m, weft_status status, const char *sentence)
 {
     assert_int_equal(machine_test_gdr(m, 0, "mlx5_0"), status);
@@ -273,7 +273,7 @@ static void test_no_climb(void **state)
     assert_refused(m, WEFT_ERR_NO_MEMORY, "cuMemAlloc of 4194304 bytes: CUDA_ERROR_OUT_OF_MEMORY");
     cuda_fault_plan("DevicePrimaryCtxRetain", 1, CUDA_ERROR_UNKNOWN);
     assert_refused(m, WEFT_ERR_SYSTEM, "cuDevicePrimaryCtxRetain of gpu0: CUDA_ERROR_UNKNOWN");
-    cuda_fault_plan("DeviceGetCount", 2, CUDA_ERROR_UNKNOWN); /* behind that of loading */
+    cuda_fault_plan("DeviceGetCount", 2, CUDA_ERROR_UNKNOWN); /* after the call at load time */
     assert_refused(m, WEFT_ERR_UNSUPPORTED, "CUDA lists no GPU at 0000:10:00.0");
     text_set(m, &m->gpus[0].bdf, "0000:77:00.0");
     assert_refused(m, WEFT_ERR_UNSUPPORTED,
@@ -299,7 +299,7 @@ static void test_ask_cuda(void **state)
     machine_free(m);
 }
 
-/* ---------------------------------------------------------------------------- what is told then */
+/* ----------------------------------------------------------------------------- reported reasons */
 
 static bool told(enum reason reason, const char *flavor, bool peermem, int64_t percent)
 {
@@ -317,7 +317,8 @@ static bool told(enum reason reason, const char *flavor, bool peermem, int64_t p
     return yes;
 }
 
-/* Each way in which RDMA into a GPU fails is told by its reason, and not without the failure. */
+/* Each way in which RDMA to a GPU fails is reported with its reason, and not reported without the
+ * failure. */
 static void test_reasons(void **state)
 {
     (void)state;
@@ -342,14 +343,14 @@ static void test_reasons(void **state)
         if (!told(rows[i].reason, rows[i].flavor, rows[i].peermem, 1))
             fail_msg("%s is not told", code);
     }
-    /* the closed module exports none, and nothing else works */
+    /* The closed kernel module exports no dma-buf, and the other methods fail too. */
     plain(NULL);
     assert_false(told(REASON_GDR_CLOSED, "closed", false, 1));
     setenv("FAKE_CUDA_DMABUF", "0", 1);
     setenv("FAKE_VERBS_FAIL", "reg_gpu=14", 1);
     assert_true(told(REASON_GDR_CLOSED, "closed", false, 1));
-    /* the stand-in copies by one CPU: of 47.5 GB/s less than all. How much less depends on the
-     * load, so the other limit is nothing. */
+    /* The stand-in copies with one CPU, slower than 47.5 GB/s. The rate depends on the load, so the
+     * other threshold is 0. */
     plain(NULL);
     assert_false(told(REASON_GDR_SLOW, "open", true, 0));
     assert_true(told(REASON_GDR_SLOW, "open", true, 100));

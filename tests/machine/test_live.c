@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The live readers over a directory that imitates /sys and /proc: a socket with a PCIe switch that
- * has ACS on, an NVMe disk, a RoCE port, and what is unreadable. On the machine itself they are
- * held against hwloc's own reading. */
+/* The live readers over a directory that imitates /sys and /proc: a socket with a PCIe switch with
+ * ACS on, an NVMe disk, a RoCE port, and unreadable files. On the real machine the result is
+ * compared with hwloc's own. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,7 +37,7 @@ static int make_tree(void **state)
     put_pci("0000:42:01.0", path, "0x060400\n", 6, 0);
     snprintf(path, sizeof path, "%s/0000:42:01.0/0000:44:00.0", base);
     put_pci("0000:44:00.0", path, "0x020000\n", 0, 0);
-    put_pci("0000:00:1f.0", "pci0000:00/0000:00:1f.0", "0x060100\n", 9, 0); /* of no interest */
+    put_pci("0000:00:1f.0", "pci0000:00/0000:00:1f.0", "0x060100\n", 9, 0); /* ignored */
     put_pci("0000:00:02.0", "pci0000:00/0000:00:02.0", "0x010802\n", -1, 0);
 
     snprintf(path, sizeof path, "../../devices/%s/0000:42:01.0/0000:44:00.0/infiniband/mlx5_7",
@@ -147,7 +147,7 @@ static void test_drivers_and_limits(void **state)
     machine_free(m);
 }
 
-/* An empty directory: nothing is invented. */
+/* An empty directory: no facts are invented. */
 static void test_nothing(void **state)
 {
     char empty[] = "/tmp/weft-test-empty-XXXXXX";
@@ -161,7 +161,7 @@ static void test_nothing(void **state)
     rmdir(empty);
 }
 
-/* hwloc's PCI plugin keeps memory of libpciaccess when it is unloaded: not ours to find. */
+/* hwloc's PCI plugin leaks memory of libpciaccess when it is unloaded; that is not Weft's. */
 void __lsan_disable(void) __attribute__((weak));
 void __lsan_enable(void) __attribute__((weak));
 
@@ -178,13 +178,13 @@ static void test_against_hwloc(void **state)
         __lsan_enable();
     assert_int_equal(m->n_packages, hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE));
     assert_int_equal(m->n_numa, hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE));
-    /* every PCI device that we keep, hwloc has too, with the same class and numbers */
+    /* hwloc has every PCI device that the reader keeps, with the same class and numbers. */
     for (size_t i = 0; i < m->n_pci; i++) {
         unsigned domain, bus, device, function;
         sscanf(m->pci[i].bdf.value, "%x:%x:%x.%x", &domain, &bus, &device, &function);
         hwloc_obj_t o = hwloc_get_pcidev_by_busid(topology, domain, bus, device, function);
         if (!o)
-            continue; /* bridges are another type of object there */
+            continue; /* hwloc has another object type for bridges */
         assert_int_equal(o->attr->pcidev.vendor_id, m->pci[i].vendor.value);
         assert_int_equal(o->attr->pcidev.device_id, m->pci[i].device.value);
         assert_int_equal(o->attr->pcidev.class_id, m->pci[i].class.value >> 8);

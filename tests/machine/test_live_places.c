@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reasons of where things stand, told of a machine as it is read live: two packages, a switch with
- * GPU, NIC and disk below each, in a made-up tree of /sys, /proc and /dev, with the stand-in of
- * NVML. Each reason is told with its fault and not without. test_live_reasons.c has those of
- * settings and drivers; what a measurement brings about is in the tests of the probe and of the
- * ladder. The last test lists the reasons that have no such case anywhere, so that a new one needs
- * one. */
+/* Reasons that concern the placement of devices, on a machine read live: two packages, a switch
+ * with GPU, NIC and disk below each, in an imitated tree of /sys, /proc and /dev, with the NVML
+ * stand-in. Each reason is reported with its fault and not without. test_live_reasons.c covers
+ * settings and drivers; the tests of the probe and of the ladder cover measurements. The last test
+ * lists the reasons without such a case, so that a new reason needs one. */
 #include "made_tree.h"
 
 #include <stdlib.h>
@@ -15,7 +14,7 @@
 #define ROOT0 "pci0000:00/0000:00:01.0"
 #define ROOT1 "pci0000:80/0000:80:01.0"
 
-/* The configuration space of put_pci() with single bytes changed afterwards. */
+/* Changes one byte of the configuration space of put_pci(). */
 static void poke(const char *path, long at, int byte)
 {
     char name[400];
@@ -163,7 +162,7 @@ static void make_tree(void)
 
 static void acs_on(void)
 {
-    poke(ROOT0 "/0000:01:00.0/0000:02:00.0", 0x106, 0x0c); /* requests and completions */
+    poke(ROOT0 "/0000:01:00.0/0000:02:00.0", 0x106, 0x0c); /* request and completion redirect */
 }
 
 static void half_the_lanes(void)
@@ -177,7 +176,7 @@ static void low_generation(void)
     poke(ROOT0 "/0000:01:00.0/0000:02:01.0/0000:20:00.0", 0x52, 0x01);
 }
 
-/* As other users than root read it. */
+/* Cuts the configuration space to what users other than root can read. */
 static void short_config(void)
 {
     char command[256];
@@ -237,7 +236,7 @@ static void no_p2pdma(void)
     remove_below("sys/module/nvidia_fs");
 }
 
-/* Both GPUs at the root complex of a guest, in cliques 1 and 2 that the hypervisor tells. */
+/* Both GPUs at the root complex of a guest, in cliques 1 and 2 according to the hypervisor. */
 static void two_cliques(void)
 {
     static const char *const bdfs[] = {"0000:10:00.0", "0000:11:00.0"};
@@ -266,8 +265,9 @@ static void with_verbs(void)
 
 /* --- cases ------------------------------------------------------------------------------------ */
 
-/* `facts` and `links` of the stand-in of NVML; `a` NULL: told by doctor. `always`: told until
- * something is tried or measured, which is not here; its case is the one without fault. */
+/* `facts` and `links`: for the NVML stand-in; `a` NULL: doctor reports it. `always`: the reason is
+ * reported until something is tested or measured, which this file does not do, so also without a
+ * fault. */
 static const struct {
     enum reason reason;
     void (*fault)(void);
@@ -320,8 +320,7 @@ static bool told(enum reason reason, const char *a, const char *b)
     return yes;
 }
 
-/* The pair or the settings that the case without fault asks about, where they are the fault
- * itself. */
+/* The pair or the settings for the case without fault, where they are the fault itself. */
 static const char *without(size_t i, bool second)
 {
     const char *b = cases[i].b;
@@ -347,8 +346,8 @@ static void test_each(void **state)
         if (i == 0 || cases[i - 1].fault)
             make_tree();
         setenv("FAKE_NVML_FACTS", "mig=0", 1);
-        /* links with errors, which the stand-in always has, and links to nowhere are the fault
-         * itself */
+        /* Links with errors, which the stand-in always has, and links without a peer are the fault
+         * itself. */
         set_links(cases[i].fault && cases[i].links          ? cases[i].links
                   : cases[i].reason == REASON_NVLINK_ERRORS ? ""
                                                             : NULL);
@@ -367,7 +366,7 @@ static void test_each(void **state)
     unsetenv("FAKE_NVML_LINKS");
 }
 
-/* GPUs on the bus, and a driver that does not answer. */
+/* GPUs on the bus, and a driver that does not respond. */
 static void test_no_driver(void **state)
 {
     const struct machine_source source = {.root = root, .gpus = true, .here = true};
@@ -383,7 +382,7 @@ static void test_no_driver(void **state)
     remove_below("");
 }
 
-/* What this process itself has: the file system of /dev/shm is not part of a made-up tree. */
+/* Facts of this process: the file system of /dev/shm is not part of an imitated tree. */
 static void test_shm(void **state)
 {
     const struct machine_source here = {.root = "", .gpus = false};
@@ -402,7 +401,7 @@ static const char *const ids[REASON_COUNT] = {
 #undef NAME
 };
 
-/* A name as a whole word of a text. */
+/* True: the text contains the name as a whole word. */
 static bool names(const char *text, const char *id)
 {
     size_t length = strlen(id);
@@ -412,7 +411,7 @@ static bool names(const char *text, const char *id)
     return false;
 }
 
-/* As a script expects it in what is printed. */
+/* The name in quotes, as scripts search for it in the output. */
 static const char *quoted(int reason)
 {
     static char text[40];
@@ -434,9 +433,9 @@ static char *whole_file(const char *name)
     return text;
 }
 
-/* Every reason is brought about by what is read or measured, and not by a fact that is set by hand:
- * in made-up trees, or over the stand-ins of NVML, the CUDA driver, the verbs, the software adapter
- * and the kernel. */
+/* Every reason has a case in which it follows from what is read or measured, not from a fact set by
+ * hand: in imitated trees, or over the stand-ins of NVML, the CUDA driver, the verbs, the software
+ * HCA and the kernel. */
 static void test_none_without(void **state)
 {
     static const char *const files[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reasons are told of a machine as it is read live: a made-up tree of /sys, /proc and /dev, the
- * stand-in of NVML and this process's own limits bring each about, and without the fault it is not
- * told. What needs a measurement is not here: test_probe.c and the tests of the ladder have it. */
+/* Reasons reported for a machine read live: an imitated tree of /sys, /proc and /dev, the NVML
+ * stand-in and this process's own limits cause each, and without the fault it is not reported.
+ * Reasons that need a measurement are in test_probe.c and in the tests of the ladder. */
 #include "made_tree.h"
 
 #include <errno.h>
@@ -58,7 +58,7 @@ static void put_nic(void)
     put_text("dev/infiniband/uverbs0", "");
 }
 
-/* Two GPUs below two CPUs, a NIC and a disk beside the first, everything as it should be. */
+/* Two GPUs below two CPUs, a NIC and a disk next to the first GPU, without faults. */
 static void make_tree(void)
 {
     snprintf(root, sizeof root, "/tmp/weft-test-reasons-XXXXXX");
@@ -106,8 +106,8 @@ static void remove_tree(void)
     remove_below("");
 }
 
-/* `file` gets `text`, or goes where that is NULL; `facts` of the stand-in of NVML; `links` of it,
- * NULL: to a switch. `a` NULL: told by doctor. */
+/* `file` gets `text`, or is removed if `text` is NULL; `facts` and `links`: for the NVML stand-in;
+ * `links` NULL: to a switch. `a` NULL: doctor reports it. */
 static const struct {
     enum reason reason;
     const char *file, *text, *facts, *links, *a, *b;
@@ -198,7 +198,7 @@ static const struct {
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
-/* What stood in a fault's place is kept, which is quicker than another tree. */
+/* Keeps the previous contents, which is faster than building another tree. */
 static void put_fault(size_t i)
 {
     char path[512], kept[512];
@@ -262,7 +262,7 @@ static void test_each(void **state)
 {
     make_tree();
     unsetenv("FAKE_NVML_LINKS");
-    /* the link's own facts are not the fault, except where there is nothing else to it */
+    /* The facts and links of the NVML stand-in cause no reason, except where they are the fault. */
     setenv("FAKE_NVML_FACTS", "mig=0,persistence=1", 1);
     struct machine *sound = read_tree();
     for (size_t i = 0; i < CASES; i++) {
@@ -285,7 +285,7 @@ static void test_each(void **state)
     unsetenv("FAKE_NVML_LINKS");
 }
 
-/* The PCI Express capability of put_pci() stands at 0x40. */
+/* The PCI Express capability of put_pci() is at 0x40. */
 static void patch_config(const char *path, int offset, int value)
 {
     char name[512];
@@ -300,17 +300,17 @@ static void patch_config(const char *path, int offset, int value)
     fclose(file);
 }
 
-/* Settings in configuration space, of the NIC and the bridge above it. */
+/* Settings in the configuration space of the NIC and of the bridge above it. */
 static void test_pcie_settings(void **state)
 {
     static const char bridge[] = "sys/devices/pci0000:00/0000:00:02.0";
     make_tree();
     setenv("FAKE_NVML_FACTS", "mig=0,persistence=1", 1);
-    patch_config(nic, 0x44, 2); /* the NIC takes 512 bytes, the bridge 128 */
+    patch_config(nic, 0x44, 2); /* the NIC supports 512 bytes, the bridge 128 */
     assert_false(told(REASON_PCIE_PAYLOAD, NULL, NULL));
-    patch_config(bridge, 0x44, 1); /* 256 */
+    patch_config(bridge, 0x44, 1); /* 256 bytes */
     assert_true(told(REASON_PCIE_PAYLOAD, NULL, NULL));
-    patch_config(nic, 0x48, 0x30); /* 256 in use */
+    patch_config(nic, 0x48, 0x30); /* 256 bytes in use */
     assert_false(told(REASON_PCIE_PAYLOAD, NULL, NULL));
     assert_false(told(REASON_PCIE_ORDERING, NULL, NULL));
     patch_config(nic, 0x48, 0x20);
@@ -330,7 +330,7 @@ static const struct finding *find(const struct diagnosis *d, enum reason reason)
     return NULL;
 }
 
-/* The log, and what weight its Xid, of that number, has. */
+/* Checks which Xid of the log is reported, how many there are, and with which weight. */
 static void expect_xid(const char *log, int64_t xid, int64_t all, enum weight weight)
 {
     static struct diagnosis d;
@@ -356,17 +356,17 @@ static void test_xids(void **state)
     setenv("FAKE_NVML_FACTS", "mig=0,persistence=1", 1);
     expect_xid("4,1,199999000000,-;NVRM: Xid (PCI:0000:10:00): 79, GPU has fallen off the bus\n",
                79, 1, WEIGHT_SLOW);
-    /* two days ago: the machine has been up for 55 hours */
+    /* Two days ago: the machine has been up for 55 hours. */
     expect_xid("4,1,1000000,-;NVRM: Xid (PCI:0000:10:00): 79, GPU has fallen off the bus\n", 79, 1,
                WEIGHT_NOTE);
     expect_xid("4,1,199999000000,-;NVRM: Xid (PCI:0000:10:00): 31, pid=9, name=a, MMU Fault\n", 31,
                1, WEIGHT_NOTE);
-    /* of the hardware before others, whichever was last */
+    /* A hardware error is reported before others, whichever came last. */
     expect_xid("4,1,199998000000,-;NVRM: Xid (PCI:0000:10:00): 48, DBE\n"
                " SUBSYSTEM=pci\n"
                "4,2,199999000000,-;NVRM: Xid (PCI:0000:10:00): 45, pid=9\n",
                48, 2, WEIGHT_SLOW);
-    /* the time of a line of syslog, of an hour ago; a line without a time, one of the future */
+    /* The time of a syslog line, of 1 h ago; a line without a time, and one from the future. */
     static const struct {
         const char *line, *when;
     } times[] = {
@@ -393,7 +393,7 @@ static void test_xids(void **state)
         findings_free(&d.findings);
         machine_free(m);
     }
-    /* of no GPU here, of a switch, and what only mentions one */
+    /* An Xid of no GPU of this machine, one of a switch, and a line that only mentions one. */
     expect_xid("4,1,1,-;NVRM: Xid (PCI:0000:99:00): 79, GPU has fallen off the bus\n"
                "3,9,1,-;nvidia-nvswitch0: SXid (PCI:0000:10:00.0): 12028, Non-fatal\n"
                "6,9,1,-;someone: Xid (PCI:0000:10:00): 79\n"
@@ -402,7 +402,7 @@ static void test_xids(void **state)
     remove_tree();
 }
 
-/* A switch's errors are notes, but for fatal ones. */
+/* Errors of a switch are notes, except fatal ones. */
 static void test_sxids(void **state)
 {
     static struct diagnosis d;
@@ -434,7 +434,7 @@ static void put_program(const char *name, const char *text)
     assert_int_equal(chmod(path, 0700), 0);
 }
 
-/* Of the driver's version, of another one, and a program that tells none. */
+/* The fabric manager has the driver's version, another one, or prints none. */
 static void test_fabric_manager(void **state)
 {
     static const char name[] = "usr/bin/nv-fabricmanager";
@@ -454,7 +454,7 @@ static void test_fabric_manager(void **state)
     remove_tree();
 }
 
-/* NVLink 5 counts by fields, the generations before do not. */
+/* NVLink 5 counts errors in NVML fields, earlier generations do not. */
 static void test_nvlink5(void **state)
 {
     const struct machine_source source = {.root = root, .gpus = true, .here = true};
@@ -500,7 +500,8 @@ static void put_disk(const char *name, const char *member)
     put_text(path, "1000\n");
 }
 
-/* As gdscheck judges it: who has registered with nvidia_fs, and what cuFile does without. */
+/* Judged as gdscheck does: which drivers have registered with nvidia_fs, and what cuFile does
+ * without them. */
 static void test_gds(void **state)
 {
     static const char modules[] = "proc/driver/nvidia-fs/modules", settings[] = "etc/cufile.json";
@@ -513,7 +514,7 @@ static void test_gds(void **state)
     assert_false(told(REASON_FILE_COMPAT, "gpu0", "/x"));
     put_text(modules, "lustre: 1\nnvme_rdma: 1\n");
     assert_true(told(REASON_FILE_NVME_DRIVER, "gpu0", "/x"));
-    assert_true(told(REASON_FILE_COMPAT, "gpu0", "/x")); /* allowed, and there is no other way */
+    assert_true(told(REASON_FILE_COMPAT, "gpu0", "/x")); /* allowed, and the only method */
     put_text(settings, "{ // \"allow_compat_mode\": true\n \"properties\": {\n"
                        "  \"allow_compat_mode\": false } }\n");
     assert_false(told(REASON_FILE_COMPAT, "gpu0", "/x"));
@@ -543,7 +544,7 @@ static void test_raid(void **state)
     remove_tree();
 }
 
-/* A capture card beside a GPU, and one that is far from each. */
+/* A capture card next to a GPU, and one that is far from every GPU. */
 static void test_capture(void **state)
 {
     static const char far[] = "sys/devices/pci0000:0c/0000:0c:01.0/0000:30:00.0";
@@ -596,8 +597,8 @@ static void test_bonds(void **state)
     remove_tree();
 }
 
-/* A second port of the same model is slower, then as fast; of another model it is its own
- * affair. */
+/* A second port of the same model is slower, then as fast; a port of another model is not
+ * compared. */
 static void test_rate(void **state)
 {
     static const char other[] = "sys/class/infiniband/mlx5_1/";
@@ -622,7 +623,7 @@ static void test_rate(void **state)
     remove_tree();
 }
 
-/* Between two looks counters grow, stand still, or are reset. */
+/* Between two readings counters grow, stay, or are reset. */
 static void test_growth(void **state)
 {
     static struct diagnosis d;
@@ -681,7 +682,7 @@ static void test_limits(void **state)
     remove_tree();
 }
 
-/* Links between GPU and CPU, as NVML counts them on Grace. */
+/* Links between GPU and CPU, as NVML reports them on Grace. */
 static void test_cpu_links(void **state)
 {
     make_tree();

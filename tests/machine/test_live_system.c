@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the live readers take for the hypervisor, the container, the driver and the services: each
- * file alone, in a small tree that imitates /sys, /proc and /dev. */
+/* The hypervisor, container, driver and services that the live readers recognize: each file alone,
+ * in a small tree that imitates /sys, /proc and /dev. */
 #include <stdlib.h>
 
 #include "machine/live/live.h"
@@ -78,7 +78,7 @@ static void test_hypervisors(void **state)
         {{{VENDOR, "Supermicro\n"}, {"proc/cpuinfo", "flags\t: fpu hypervisor\n"}}, "other"},
         {{{VENDOR, "Supermicro\n"}}, NULL},
         {{{"proc/cpuinfo", "flags\t: fpu lahf\n"}}, NULL},
-        /* a guest of Firecracker: by its host bridge, or by the command line of the kernel */
+        /* A guest of Firecracker, recognized by its host bridge or by the kernel's command line. */
         {{{VENDOR, "QEMU\n"}, {BRIDGE "vendor", "0x8086\n"}, {BRIDGE "device", "0x0d57\n"}},
          "firecracker"},
         {{{VENDOR, "QEMU\n"}, {BRIDGE "vendor", "0x8086\n"}, {BRIDGE "device", "0x0d58\n"}}, "kvm"},
@@ -121,7 +121,7 @@ static void test_driver(void **state)
     free_tree(m);
 }
 
-/* The version that nv-fabricmanager prints, and why there is none. */
+/* The version that nv-fabricmanager prints, or the reason why it is unknown. */
 static void test_fabric_manager_version(void **state)
 {
     static const char name[] = "usr/bin/nv-fabricmanager";
@@ -156,7 +156,7 @@ static void test_fabric_manager_version(void **state)
     }
 }
 
-/* A device node counts when it can be opened for reading and writing. */
+/* A device node counts if it can be opened for reading and writing. */
 static void test_device_nodes(void **state)
 {
     struct machine *m = read_tree((const struct file[FILES_MOST]){{"dev/nvidiactl", ""}});
@@ -169,7 +169,8 @@ static void test_device_nodes(void **state)
     free_tree(m);
 }
 
-/* The last root complex of a device's path is its own, and only devices below it are above it. */
+/* A device belongs to the last root complex in its path; only the bridges below that are above the
+ * device. */
 static void test_root_complexes(void **state)
 {
     snprintf(root, sizeof root, "/tmp/weft-test-system-XXXXXX");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All that the live readers take from a whole tree, held as a machine file against
- * golden/live-whole.txt; with WEFT_GOLDEN_UPDATE set that is written anew. */
+/* The complete result of the live readers for a whole tree, as a machine file, compared with
+ * golden/live-whole.txt; WEFT_GOLDEN_UPDATE rewrites that file. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -155,7 +155,8 @@ static const char *const files[][2] = {
     {"sys/devices/" NVME "/p2pmem/size", "1\n"},
     {"sys/class/nvme/nvme13/transport", "rdma\n"},
     {"sys/class/nvme/nvme13/address", "traddr=10.0.0.1\n"},
-    {"sys/block/nvme13n2/size", "18014398509481983\n"}, /* the first too many for bytes */
+    /* the first value whose number of bytes overflows */
+    {"sys/block/nvme13n2/size", "18014398509481983\n"},
     {"sys/block/sda/size", "18014398509481982\n"},
     {"sys/block/vdb/size", "-1\n"},
     {"sys/block/dm-0/size", "0\n"},
@@ -248,10 +249,10 @@ static int make_tree(void **state)
     put_pci("0001:80:02.0", "pci0001:80/0001:80:02.0", "0x060400\n", -1, 0);
     put_pci("0001:81:00.0", NIC2, "0x020700\n", 9, 0);
     put_pci("0000:00:02.0", NVME, "0x010802\n", -1, 0);
-    put_pci("0000:00:04.0", "pci0000:00/0000:00:04.0", "0x068000\n", 0, 0); /* a bridge of Intel */
+    put_pci("0000:00:04.0", "pci0000:00/0000:00:04.0", "0x068000\n", 0, 0); /* a bridge by Intel */
     put_pci("0000:00:05.0", "pci0000:00/0000:00:05.0", "0x068000\n", 1, 0); /* an NVSwitch */
     set_vendor("pci0000:00/0000:00:05.0", "0x10de\n");
-    put_pci("0000:00:06.0", "pci0000:00/0000:00:06.0", "0x040000\n", 7, 0); /* captures video */
+    put_pci("0000:00:06.0", "pci0000:00/0000:00:06.0", "0x040000\n", 7, 0); /* video capture */
     put_pci("0000:00:07.0", "pci0000:00/0000:00:07.0", "0x040300\n", 0, 0); /* sound */
     put_pci("0000:00:08.0", "pci0000:00/0000:00:08.0", "0x120000\n", 8, 0); /* an accelerator */
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
@@ -267,7 +268,7 @@ static int remove_tree(void **state)
     return 0;
 }
 
-/* The tree has another name each time: it is written ROOT. */
+/* Replaces the name of the tree, which differs in each run, by ROOT. */
 static char *without_root(const char *text)
 {
     size_t length = strlen(root);
@@ -294,8 +295,8 @@ static void test_all_is_as_written(void **state)
     machine_free(m);
 }
 
-/* What has no driver is not asked for: no GPU of NVIDIA; settings that cannot be read are not
- * guessed. */
+/* Settings without a driver are not read, here without an NVIDIA GPU; unreadable settings stay
+ * unknown. */
 static void test_settings_of_storage(void **state)
 {
     char path[200], first[sizeof root];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every fact of every machine file in turn missing, and in turn absurd. Nothing crashes, nothing is
- * invented: with a fact missing no finding may appear that claims to have observed a fault, unless
- * the machine without the change has it too or the fact is one that excuses it; and a file with an
- * absurd value is refused, naming it. */
+/* Every fact of every machine file is removed in turn, and in turn set to an absurd value. Nothing
+ * crashes, and no fact is invented: without a fact, no finding may claim an observed fault, unless
+ * the unchanged machine has it too or the fact excuses it. A file with an absurd value is refused
+ * with the name of the fact. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 #include "machine/checks/doctor.h"
 #include "machine/checks/explain.h"
 
-/* The small ones, which between them have every kind of thing. */
+/* Small machines that together contain every kind of device. */
 static const char *const machines[] = {"no-gpu", "geforce-2-acs", "vm-p2p-clique",
                                        "container-2-of-8"};
 
@@ -30,7 +30,7 @@ static struct machine *load(const char *name)
     return m;
 }
 
-/* Asks everything; returns, for each reason, whether doctor observed it as off or slow. */
+/* Asks all questions; returns, for each reason, whether doctor observed it as off or slow. */
 static void ask(const struct machine *m, bool *observed)
 {
     static struct diagnosis d;
@@ -52,9 +52,9 @@ static void ask(const struct machine *m, bool *observed)
     }
 }
 
-/* Facts that excuse: IPC_LOCK excuses a small memlock, what a module or library would do is told
- * by its own absence, and where a device hangs decides which one is near. Without such a fact the
- * rest may look worse, and says so by evidence that is there. */
+/* Facts that excuse: IPC_LOCK excuses a small memlock limit; the absence of a module or library is
+ * reported itself; and the position of a device decides which other is near. Without such a fact
+ * the rest may look worse, with evidence that exists. */
 static bool may_add(const char *record, const char *field)
 {
     static const char *const excuses[] = {
@@ -109,7 +109,7 @@ static void test_missing(void **state)
             const struct machine_field *fields = record->fields(&n_fields);
             for (size_t i = 0; i < items; i++)
                 for (size_t f = 0; f < n_fields; f++) {
-                    /* a long list: its first items show what there is to show */
+                    /* In a long list the first items are enough. */
                     if (i >= 2 && i + 1 < items)
                         break;
                     bool after[REASON_COUNT] = {false};
@@ -132,8 +132,8 @@ static void test_missing(void **state)
     }
 }
 
-/* As a library or the kernel might give it: what nobody can believe becomes unknown, and for the
- * rest nothing crashes or overflows. */
+/* Values as a library or the kernel might return them: impossible ones become unknown, and no value
+ * causes a crash or an overflow. */
 static void test_absurd_in_memory(void **state)
 {
     static const int64_t numbers[] = {INT64_MIN, -1, 0, 1, 255, INT64_MAX};
@@ -164,7 +164,7 @@ static void test_absurd_in_memory(void **state)
     }
 }
 
-/* In a file: refused, with the name of the fact. */
+/* In a file: refused with the name of the fact. */
 static void test_absurd_in_file(void **state)
 {
     for (size_t r = 0; r < machine_n_records; r++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file for NCCL, read back: the distance of any two GPUs and NICs in it is that of the model,
- * what is not known is not in it, and no value is longer than NCCL takes. */
+/* The topology file for NCCL, read back: the distance between any two GPUs and NICs is that of the
+ * model, unknown facts are absent, and no value is longer than NCCL accepts. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 
 enum { DEPTH_MOST = 32, DEVICES_MOST = 64 };
 
-/* A GPU or NIC and the elements above it, from <cpu> down; serial numbers of elements. */
+/* A GPU or NIC and the elements above it, from <cpu> down; above: serial numbers of elements. */
 struct device {
     char busid[32];
     int above[DEPTH_MOST], depth;
@@ -61,8 +61,8 @@ static void value_of(const char *element, const char *key, char *value, size_t s
         snprintf(value, size, "%.*s", (int)strcspn(at + strlen(start), "\""), at + strlen(start));
 }
 
-/* What NCCL refuses a file without: the kind of a CPU, an x86 one's maker, these makers' numbers, a
- * switch's link. */
+/* NCCL refuses a file without these: the architecture of a CPU, the vendor of an x86 CPU, family
+ * and model for these vendors, the link of a switch. */
 static void has_what_nccl_insists_on(const char *element)
 {
     bool x86 = strstr(element, "arch=\"x86_64\""), cpu = strncmp(element, "cpu ", 4) == 0;
@@ -81,7 +81,7 @@ static void open_element(struct reading *r, const char *element)
     bool here = strncmp(element, "gpu", 3) == 0 || strncmp(element, "nic", 3) == 0;
     if (here && r->n < DEVICES_MOST) {
         struct device *d = &r->devices[r->n++];
-        d->depth = r->depth - 1; /* the element of the device itself is above <gpu> */
+        d->depth = r->depth - 1; /* the device's own element is above <gpu> */
         memcpy(d->above, r->stack, sizeof d->above);
         memcpy(d->busid, r->busids[r->depth - 1], sizeof d->busid);
     }
@@ -113,7 +113,8 @@ static void read_back(const char *text, struct reading *r)
     assert_int_equal(r->depth, 0);
 }
 
-/* Elements from the top that two have in common: 1 <system>, 2 <cpu>, more: switches. */
+/* Compares the elements above both devices from the top: 1 in common: <system>, 2: <cpu>, more:
+ * switches. */
 static enum level level_of(const struct device *a, const struct device *b)
 {
     int common = 0;
@@ -148,7 +149,8 @@ static int ends_of(const struct machine *m, struct endpoint *ends)
     return n;
 }
 
-/* NCCL tells root complexes of one NUMA node not apart. Returns how many pairs were compared. */
+/* NCCL does not distinguish root complexes of one NUMA node. Returns how many pairs were
+ * compared. */
 static int compare(const char *name, const struct machine *m)
 {
     static struct endpoint ends[DEVICES_MOST];
@@ -185,7 +187,7 @@ static bool same_links(const struct link_bundle *a, const struct link_bundle *b)
            (!a->links || strcmp(a->kind, b->kind) == 0);
 }
 
-/* The file as --machine reads it. Returns how many pairs were compared. */
+/* Reads the file as --machine does. Returns how many pairs were compared. */
 static int compare_import(const char *name, const struct machine *m)
 {
     static struct endpoint ends[DEVICES_MOST];
@@ -259,7 +261,7 @@ static int is_machine(const struct dirent *entry)
     return end && !end[5];
 }
 
-/* Every machine file of the repository, and the descriptions of this test. */
+/* Every machine file of the repository, and descriptions. */
 static void test_read_again(void **state)
 {
     struct dirent **files;
@@ -306,7 +308,7 @@ static void test_moved_nic(void **state)
     }
 }
 
-/* Without a switch: the GPU and the NIC stand below one root port. */
+/* Without a switch: the GPU and the NIC are below one root port. */
 static void test_shared_port(void **state)
 {
     struct machine *m = load("p100-8");
@@ -333,12 +335,13 @@ static void has(const struct machine *m, const char *words, bool yes)
 static void test_unknown_is_left_out(void **state)
 {
     struct machine *m = load("h200-8-vm");
-    has(m, "gdr=", false); /* nobody has tried */
+    has(m, "gdr=", false); /* not tested */
     has(m, "link_speed=\"\"", false);
     machine_free(m);
     m = load("2 h100, nic per gpu");
     has(m, "affinity", false);
-    has(m, "<cpu numaid=\"0\" arch=\"unknown\">", true); /* NCCL refuses a CPU without a kind */
+    /* NCCL refuses a CPU without an architecture */
+    has(m, "<cpu numaid=\"0\" arch=\"unknown\">", true);
     has(m, "vendor=\"\"", false);
     machine_free(m);
     m = load("vm-p2p-clique");
@@ -351,11 +354,12 @@ static void test_unknown_is_left_out(void **state)
         true);
     machine_free(m);
     m = load("dgx-a100");
-    has(m, "gdr=\"1\"", true); /* the ladder was climbed */
+    has(m, "gdr=\"1\"", true); /* the ladder's test succeeded */
     machine_free(m);
 }
 
-/* NCCL asks an x86 CPU its maker, and these makers' CPUs their numbers; a switch its link. */
+/* NCCL requires the vendor of an x86 CPU, family and model for these vendors, and the link of a
+ * switch. */
 static void test_what_nccl_insists_on(void **state)
 {
     struct machine *m = load("dgx-a100");
@@ -387,11 +391,11 @@ static void test_amd_links(void **state)
     struct machine *m = load("mi300x-8");
     has(m, "<xgmi target=\"0000:26:00.0\" count=\"1\" tclass=\"0x120000\"/>", true);
     has(m, "<nvlink", false);
-    has(m, "<system version=\"2\">", true); /* as RCCL wants it */
+    has(m, "<system version=\"2\">", true); /* as RCCL requires */
     machine_free(m);
 }
 
-/* NCCL takes values of up to 253 characters: 28 words of 32 CPUs. */
+/* NCCL accepts values of up to 253 characters: 28 words of 32 CPUs. */
 static void test_masks(void **state)
 {
     struct machine *m = load("dgx-a100");
@@ -408,7 +412,7 @@ static void test_masks(void **state)
     machine_free(m);
 }
 
-/* The same clique in two NUMA nodes: two switches, of two addresses. */
+/* The same clique in two NUMA nodes becomes two switches with two addresses. */
 static void test_made_addresses(void **state)
 {
     struct machine *m = load("vm-p2p-clique");

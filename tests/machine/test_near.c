@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How near the library finds NICs to GPUs and CPUs, beside what the machine's model says of the
- * same machines, and the NICs that the PEs of a node come to; and the same from files as the kernel
- * has them. */
+/* The distances that the library finds from NICs to GPUs and CPUs, compared with the machine model
+ * of the same machines; the NICs that the PEs of a node get; and the same from files of the
+ * kernel. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 
 /* ---------------------------------------------------------------------------- recorded machines */
 
-/* From a description, which has blanks, or from a file. */
+/* Loads a description, which contains blanks, or a file. */
 static struct machine *load(const char *name)
 {
     char path[512];
@@ -32,7 +32,7 @@ static struct machine *load(const char *name)
     return machine;
 }
 
-/* As the kernel names it: the root, then every bridge, then the device. */
+/* The path that the kernel uses: the root, every bridge, the device. */
 static void add_chain(const struct machine *m, const struct machine_pci *pci, char *chain,
                       size_t bytes)
 {
@@ -92,7 +92,7 @@ static void as_the_model_says(void **state)
                 struct net_device_location place = place_of(m, &nic);
                 enum level level = routes_level(m, gpu.pci, nic.pci);
                 enum net_distance near = net_find_distance(&spot, &place);
-                /* what is read from /sys does not tell that a tree is flat; all are alike then */
+                /* /sys does not show that a tree is flat; then all distances are equal. */
                 if (level == LEVEL_UNKNOWN && near == NET_DISTANCE_PHB && machine_is_flat(m))
                     continue;
                 if (near != same[level] || strcmp(net_distance_name(near), level_name(level)) != 0)
@@ -123,7 +123,7 @@ static void tell_all(const struct machine *m, struct net_candidates *all)
 static void taken_on_them(void **state)
 {
     static const struct {
-        const char *machine, *taken; /* number of the NIC by GPU */
+        const char *machine, *taken; /* index of the NIC of each GPU */
         bool crowded;
     } rows[] = {
         {"dgx-1v", "00112233", false},
@@ -154,7 +154,7 @@ static void taken_on_them(void **state)
     }
 }
 
-/* --------------------------------------------------------------------------------- places apart */
+/* ------------------------------------------------------------------------------------ distances */
 
 static void apart(void **state)
 {
@@ -179,11 +179,11 @@ static void apart(void **state)
         {"qci0000:00/0000:00:05.0", "pci0000:00/0000:00:05.0", 0, 0, NET_DISTANCE_NODE},
         {"pci0000:00/0000:00:05.0", "", 0, -1, NET_DISTANCE_UNKNOWN},
         {"", "", -1, -1, NET_DISTANCE_UNKNOWN},
-        /* one that deep below, the other not */
+        /* One device at the maximum depth, the other less deep. */
         {"pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:01.0/0000:06:00.0",
          "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:00.0/0000:03:00.0/0000:04:00.0/0000:05:00.0",
          0, 0, NET_DISTANCE_PXB},
-        /* one chain is the beginning of the other, or looks so */
+        /* One chain is a prefix of the other, or looks like one. */
         {"pci0000:00/0000:00:01.0", "pci0000:00/0000:00:01.0", 0, 0, NET_DISTANCE_PIX},
         {"pci0000:00/0000:00:01.0", "pci0000:00/0000:00:01.0/0000:01:00.0", 0, 0, NET_DISTANCE_PIX},
         {"pci0000:00/0000:00:01.0/0000:01:00.0", "pci0000:00/0000:00:01.0", 0, 0, NET_DISTANCE_PIX},
@@ -228,7 +228,7 @@ static void apart(void **state)
                      NET_DISTANCE_UNKNOWN);
 }
 
-/* ---------------------------------------------------------------------------- files of a kernel */
+/* -------------------------------------------------------------------------- files of the kernel */
 
 static char root[] = "/tmp/weft-test-near-XXXXXX";
 
@@ -239,8 +239,7 @@ static void shell(const char *command)
     assert_int_equal(system(line), 0);
 }
 
-/* Two sockets; on each a GPU with a NIC (an InfiniBand one, a virtio one) below one switch or
- * beside it. */
+/* Two sockets; on each a GPU with a NIC (InfiniBand, virtio), below one switch or next to it. */
 static int make_files(void **state)
 {
     (void)state;
@@ -265,7 +264,8 @@ static int make_files(void **state)
           "echo -1 >sys/class/net/veth0/speed; echo lowerlayerdown >sys/class/net/veth0/operstate;"
           "echo 0-3 >sys/devices/system/node/node0/cpulist; echo 4-7 "
           ">sys/devices/system/node/node1/cpulist");
-    /* Devices of a device are none of the chain; a root alone is none. Names that no GPU has. */
+    /* Devices of a device are not part of the chain; a root alone is no chain. No GPU has these
+     * names. */
     shell("D=sys/devices/pci0000:80/0000:80:04.0/virtio4/0000:99:00.0/net/eth2; mkdir -p $D;"
           "ln -s ../../../$D sys/class/net/eth2; ln -s ../.. $D/device;"
           "D=sys/devices/pci0000:90/virtio9/net/eth3; mkdir -p $D;"
@@ -400,14 +400,14 @@ static void spots(void **state)
     net_locate_pe(root, 0, "", "", &cpus, &spot);
     assert_string_equal(spot.text, "the CPUs of 2 NUMA nodes");
     assert_int_equal(spot.numas, 3);
-    /* A GPU that sysfs does not know. */
+    /* A GPU that sysfs does not contain. */
     shell(
         "d=proc/driver/nvidia/gpus/0000:99:00.0; mkdir $d; echo 'Device Minor: 1' >$d/information");
     net_locate_pe(root, 2, "", NULL, &cpus, &spot);
     assert_false(spot.gpu);
     assert_string_equal(spot.text, "the CPUs of 2 NUMA nodes");
     shell("rm -r proc/driver/nvidia/gpus/0000:99:00.0");
-    /* A container without the file of the first GPU. */
+    /* A container without the device file of the first GPU. */
     shell("rm dev/nvidia0");
     net_locate_pe(root, 0, "", NULL, &cpus, &spot);
     assert_string_equal(spot.text, "GPU 0000:81:00.0");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Configuration spaces made by hand, byte by byte, and what must be read from them. */
+/* Configuration spaces made by hand, byte by byte, and the values that must be read from them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,7 +61,7 @@ static void test_acs(void **state)
     assert_true(number_is(c.acs, 1));
     assert_true(number_is(c.acs_control, 0x1d));
     assert_int_equal(c.acs_offset, 0x148);
-    pci_config_read(b, 256, &c); /* no extended space exposed: not "no ACS" */
+    pci_config_read(b, 256, &c); /* no extended space visible: unknown, not "no ACS" */
     assert_false(c.acs.known);
 }
 
@@ -96,7 +96,7 @@ static void test_not_readable(void **state)
     assert_non_null(strstr(c.width.why, "does not answer"));
 }
 
-/* Lists that loop or point outside must end. */
+/* Lists that loop or point outside the space must end. */
 static void test_loops(void **state)
 {
     uint8_t b[4096];
@@ -112,8 +112,8 @@ static void test_loops(void **state)
     assert_false(c.gen.known);
 }
 
-/* Every value of a field: the largest that is one, the first that is none, and its neighbours
- * apart. */
+/* Every value of a field: the largest valid one, the first invalid one, and no effect of its
+ * neighbours. */
 static void test_fields(void **state)
 {
     uint8_t b[4096];
@@ -141,7 +141,8 @@ static void test_fields(void **state)
     }
 }
 
-/* What is cut off is not read: the header, the classic space, a capability's link registers. */
+/* Bytes beyond the end are not read: the header, the classic space, a capability's link
+ * registers. */
 static void test_cut(void **state)
 {
     uint8_t b[4096];

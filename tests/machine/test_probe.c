@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measuring over the stand-ins of the CUDA driver and of NVML: the figures that they make up come
- * out, each fault becomes the finding that it is, and every call of the driver may fail. */
+/* Measurements over the stand-ins of the CUDA driver and of NVML: their figures are reported, each
+ * fault becomes its finding, and every call of the driver may fail. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@ static int set_up(void **state)
     if (!fake || !mkdtemp(cache))
         return -1;
     setenv("XDG_RUNTIME_DIR", cache, 1);
-    setenv("FAKE_CUDA_MEMORY", "128", 1); /* so that buffers are small */
+    setenv("FAKE_CUDA_MEMORY", "128", 1); /* keeps the buffers small */
     *(void **)&live = dlsym(fake, "fake_cuda_live");
     *(void **)&list = dlsym(fake, "fake_cuda_list");
     *(void **)&reset = dlsym(fake, "fake_cuda_reset");
@@ -49,7 +49,7 @@ static int tear_down(void **state)
     return rmdir(getenv("XDG_RUNTIME_DIR"));
 }
 
-/* The recorded machine of two H200, at the addresses of the stand-in's GPUs. */
+/* The recorded machine of two H200, with the addresses of the stand-in's GPUs. */
 static struct machine *load(void)
 {
     static const char *const addresses[] = {"0000:10:00.0", "0000:11:00.0"};
@@ -175,7 +175,7 @@ static void slow_pair(void **state)
     assert_null(find(&d.findings, REASON_P2P_ONE_WAY));
     findings_free(&d.findings);
     doctor_examine(good, &d);
-    assert_int_equal(d.faults, 0); /* 83 % of what is expected */
+    assert_int_equal(d.faults, 0); /* 83 % of the expected rate */
     findings_free(&d.findings);
     machine_free(m);
     machine_free(good);
@@ -191,7 +191,7 @@ static void lying_pair(void **state)
     assert_true(text_is(r->proof, "failed"));
     assert_non_null(strstr(r->evidence.value, "did not arrive within"));
     assert_false(r->write_mbps.known);
-    assert_false(cached(m)); /* although it was proven before */
+    assert_false(cached(m)); /* although it passed its test before */
     struct diagnosis d;
     doctor_examine(m, &d);
     assert_non_null(find(&d.findings, REASON_P2P_PROOF));
@@ -222,7 +222,7 @@ static void refused_pair(void **state)
     machine_free(m);
 }
 
-/* NVML's table says yes; CUDA does not offer it. */
+/* NVML reports peer access; CUDA does not offer it. */
 static void not_offered(void **state)
 {
     (void)state;
@@ -254,12 +254,12 @@ static void hidden_gpu(void **state)
     assert_null(r->proof.value);
     assert_string_equal(r->proof.why, "CUDA shows 1 GPU, none at 0000:11:00.0; "
                                       "CUDA_VISIBLE_DEVICES may hide it");
-    /* the other one is measured */
+    /* The other GPU is measured. */
     assert_true(machine_find_measured(m, "gpu0", "host")->write_mbps.known);
     machine_free(m);
 }
 
-/* Errors that grow under load, and come back when it is repeated. */
+/* Errors that grow under load, again in a second run. */
 static void growing_errors(void **state)
 {
     (void)state;
@@ -273,7 +273,7 @@ static void growing_errors(void **state)
     doctor_examine(m, &d);
     const struct finding *f = find(&d.findings, REASON_NVLINK_GROWING);
     assert_non_null(f);
-    assert_int_equal(f->weight, WEIGHT_NOTE); /* the pair is as fast as expected */
+    assert_int_equal(f->weight, WEIGHT_NOTE); /* the pair reaches the expected rate */
     assert_non_null(strstr(f->evidence, "gpu1 link 3 crc data +"));
     findings_free(&d.findings);
     machine_free(m);
@@ -293,7 +293,8 @@ static void one_error(void **state)
     machine_free(m);
 }
 
-/* Every call, at its first uses: a sentence that names it or a figure less, and nothing is left. */
+/* Each call fails at its first uses: the message names it or a figure is missing, and no resource
+ * is left open. */
 static void failing_calls(void **state)
 {
     (void)state;
@@ -316,7 +317,7 @@ static void failing_calls(void **state)
     }
 }
 
-/* The generation of the link right behind the copies: a GPU that stays low under load is a fault,
+/* The link generation right after the copies: a GPU whose link stays slow under load is a fault,
  * and so is a rate below the threshold. */
 static void low_link(void **state)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What nodes are compared by: each fact of an expectation that is another one is told, and no
- * other; files of every kind that --against takes, and those that it does not; nodes judged
- * together. */
+/* How nodes are compared: each fact that differs from the expectation is reported, and no other;
+ * files of every kind that --against accepts or refuses; nodes judged together. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,12 +35,12 @@ static void expect_match(const struct profile *expected, const struct profile *s
     }
 }
 
-/* Hand-checked: what the written machine says. */
+/* Checked by hand against the machine file. */
 static void test_facts(void **state)
 {
     struct profile p = profile_a100();
     assert_int_equal(p.facts[PROFILE_gpus].number, 8);
-    assert_int_equal(p.facts[PROFILE_links].number, 96); /* 8 GPUs of 12 */
+    assert_int_equal(p.facts[PROFILE_links].number, 96); /* 8 GPUs with 12 links */
     assert_int_equal(p.facts[PROFILE_link_mbytes_per_s].number, 25000);
     assert_int_equal(p.facts[PROFILE_nics].number, 8);
     assert_int_equal(p.facts[PROFILE_port_mbit_per_s].number, 200000);
@@ -58,7 +57,7 @@ static void test_facts(void **state)
     machine_free(machine);
 }
 
-/* One slow GPU, NIC or link decides. */
+/* The slowest GPU, NIC or link determines the value. */
 static void test_least(void **state)
 {
     struct profile p, whole = profile_a100();
@@ -97,7 +96,7 @@ static void test_each_difference(void **state)
         expect_match(&expected, &seen, id, PROFILE_DIFFERS);
         *fact = (struct profile_fact){.text = "nobody says"};
         expect_match(&expected, &seen, id, PROFILE_NOT_SEEN);
-        expect_match(&seen, &expected, -1, PROFILE_DIFFERS); /* nothing is expected of it */
+        expect_match(&seen, &expected, -1, PROFILE_DIFFERS); /* no value is expected of it */
     }
 }
 
@@ -200,7 +199,7 @@ static void test_good_files(void **state)
     assert_int_equal(expected.facts[PROFILE_gpus].number, 8);
 }
 
-/* What a node reports is read back, also where another version knows more facts. */
+/* The report of a node is read back, also if another version knows more facts. */
 static void test_report(void **state)
 {
     struct profile seen = profile_a100(), back;
@@ -244,7 +243,7 @@ static void add_fault(struct node *node, const char *code, const char *place)
 static void test_cluster(void **state)
 {
     struct cluster c = make_cluster(7);
-    c.nodes[0].profile.facts[PROFILE_gpus].number = 7; /* the first is not the measure */
+    c.nodes[0].profile.facts[PROFILE_gpus].number = 7; /* the first node is not the reference */
     strcpy(c.nodes[2].profile.facts[PROFILE_driver].text, "535.1");
     strcpy(c.nodes[5].profile.facts[PROFILE_driver].text, "535.1");
     add_fault(&c.nodes[3], "NVLINK-DOWN", "gpu1");

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every reason code is reached: by a machine file as it is, or by one with a fault put into it. The
- * test fails when a code has no case, and when a fault is not told apart from the machine
- * without. */
+/* Every reason code occurs: for a machine file as it is, or with a fault put into it. The test
+ * fails when a code has no case, and when the machine without the fault gives the same result. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +14,7 @@
 #include "machine/checks/explain.h"
 #include "machine/routes/whatif.h"
 
-/* `a` NULL: told by doctor; else by explain of a and b. `fault` NULL: in the file as it is. */
+/* `a` NULL: doctor reports it; else explain of a and b. `fault` NULL: in the file as it is. */
 static const struct {
     enum reason reason;
     const char *machine, *fault, *a, *b;
@@ -183,7 +182,7 @@ static const struct {
 
 enum { CASES = sizeof cases / sizeof cases[0] };
 
-/* "measured": 8 H200 with results of a probe for one pair, as good ones are. */
+/* "measured": 8 H200 with good probe results for one pair. */
 static struct machine *load(const char *name)
 {
     char path[512];
@@ -294,7 +293,7 @@ static void test_codes_unique(void **state)
         assert_ptr_equal(reason_find(reason_table[r].code), &reason_table[r]);
 }
 
-/* A good measurement of a proven pair leaves nothing to say. */
+/* A good measurement of a tested pair leaves no finding. */
 static void test_good_pair(void **state)
 {
     static struct verdict v;
@@ -307,7 +306,7 @@ static void test_good_pair(void **state)
     machine_free(m);
 }
 
-/* What was tried decides over what such machines do mostly. */
+/* A test result takes precedence over what is usual on such machines. */
 static void test_proven_mapping(void **state)
 {
     static struct verdict v;
@@ -326,7 +325,7 @@ static void test_proven_mapping(void **state)
     }
 }
 
-/* Where what is better is off, the gain is what the better way would give above the taken one. */
+/* Where the better route is off, the gain is its rate minus that of the chosen route. */
 static void test_gain(void **state)
 {
     static struct verdict v;
@@ -339,11 +338,12 @@ static void test_gain(void **state)
     machine_free(m);
 }
 
-/* What is told twice counts once, unless it weighs more; what was merged is empty. */
+/* A finding reported twice counts once, unless the second has more weight; the merged list is empty
+ * afterwards. */
 static void test_merge(void **state)
 {
     struct findings to = {.place = "a", .path = "p", .routes_off = 6}, from = {.place = "b"};
-    for (int i = 0; i < 40; i++) /* more than the first room */
+    for (int i = 0; i < 40; i++) /* more than the initial capacity */
         assert_non_null(finding_add(&to, REASON_GPU_ECC, WEIGHT_SLOW, "7", "%d errors", i));
     assert_null(finding_add(&to, REASON_GPU_ECC, WEIGHT_SLOW, "7", "39 errors"));
     assert_null(finding_add(&to, REASON_GPU_ECC, WEIGHT_NOTE, "7", "39 errors"));
@@ -362,13 +362,13 @@ static void test_merge(void **state)
     assert_false(findings_have(&to, REASON_GPU_ROWS));
     assert_non_null(strstr(to.list[3].remedy, "-i 7"));
     struct finding *off = finding_add(&to, REASON_GPU_ECC, WEIGHT_OFF, "7", "39 errors");
-    assert_non_null(off); /* weighs more */
+    assert_non_null(off); /* more weight */
     assert_true(findings_turn_off(&to, 2));
     assert_false(findings_turn_off(&to, 1));
     finding_repair(off, "set %d", 1);
     finding_repair(off, "set %d", 2);
     assert_string_equal(off->repair, "set 1; set 2");
-    finding_repair(off, "%400s|", "x"); /* is cut, and what follows is left out */
+    finding_repair(off, "%400s|", "x"); /* is cut, and later text is left out */
     size_t full = strlen(off->repair);
     finding_repair(off, "set 3");
     assert_int_equal(strlen(off->repair), full < sizeof off->repair - 1 ? full + 7 : full);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the published architecture of each machine says, asserted on the recorded and written ones:
+/* Facts of the published architecture of each machine, checked on the recorded and described ones:
  * link counts, bandwidth of each pair, the root-complex rule, relays. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,8 +39,8 @@ static void assert_near(int64_t mbps, int64_t expected)
         fail_msg("%lld MB/s is not near %lld", (long long)mbps, (long long)expected);
 }
 
-/* V100 white paper, hybrid cube mesh: six links of every GPU, at most two to one peer; three of the
- * seven peers have none, one for each corner of the cube that is not adjacent. */
+/* V100 white paper, hybrid cube mesh: each GPU has six links, at most two to one peer; it has no
+ * link to three of the seven peers, the corners of the cube that are not adjacent. */
 static void test_cube_mesh(void **state)
 {
     struct machine *m = load("dgx-1v");
@@ -104,7 +104,7 @@ static void test_root_complex_rule(void **state)
                 assert_int_equal(routes_best(&routes)->kind,
                                  a / 4 == b / 4 ? ROUTE_PEER : ROUTE_STAGED);
         }
-    /* the rule holds where the driver was not asked, too */
+    /* The rule also holds where the driver was not queried. */
     m->n_p2p = 0;
     struct routes across = between(m, "gpu0", "gpu4"), under = between(m, "gpu0", "gpu3");
     assert_int_equal(routes_best(&across)->kind, ROUTE_STAGED);
@@ -141,7 +141,7 @@ static void test_infinity_fabric(void **state)
     assert_int_equal(bundle.links, 1);
     assert_string_equal(bundle.kind, "xgmi");
     assert_near(bundle.mbps, 48000);
-    /* six relays beside the direct link, of which Weft, which drives no AMD GPU, takes none */
+    /* Six relays besides the direct link; Weft uses none of them, because it drives no AMD GPU. */
     struct routes routes = between(m, "gpu0", "gpu7");
     int indices[ROUTES_MOST], relays = 0;
     int64_t total;
@@ -205,8 +205,9 @@ static int64_t latency_of(const struct machine *m, const char *a, const char *b)
     return 0;
 }
 
-/* What was measured in the field is not exceeded: QPI below 300 MB/s (Potluri et al., ICPP 2013),
- * UPI 11 GB/s (linux-rdma/perftest#241), Rome 21.8 (NVIDIA/nvbandwidth#50), Genoa 39 (rtx6kpro). */
+/* The expectation does not exceed measured values: QPI below 300 MB/s (Potluri et al., ICPP 2013),
+ * UPI 11 GB/s (linux-rdma/perftest#241), Rome 21.8 GB/s (NVIDIA/nvbandwidth#50), Genoa 39 GB/s
+ * (rtx6kpro). */
 static void test_across_packages(void **state)
 {
     static const struct {
@@ -238,7 +239,7 @@ static struct machine *describe(const char *description)
     return m;
 }
 
-/* ACS and the IOMMU change what is expected, and so does turning them off. */
+/* ACS and the IOMMU change the expected rates; turning them off restores them. */
 static void test_redirected(void **state)
 {
     struct machine *m = describe("4 h100, nic per gpu, 2 gpu per pcie-switch, acs on, iommu on");
@@ -246,10 +247,10 @@ static void test_redirected(void **state)
     int64_t direct = rate_of(free_way, "gpu0", "gpu1", ROUTE_PEER);
     int64_t fast = latency_of(free_way, "gpu0", "gpu1");
     assert_near(direct, 55400);
-    /* both: the worse part; of each alone the other is left */
+    /* With both on, the lower rate counts; with one off, that of the other. */
     assert_near(rate_of(m, "gpu0", "gpu1", ROUTE_PEER), direct * 790 / 1000);
     assert_int_equal(latency_of(m, "gpu0", "gpu1"), fast + 450 + 400);
-    assert_near(rate_of(m, "gpu0", "mlx5_0", ROUTE_PEER), 31000); /* 27 of 48 of the link */
+    assert_near(rate_of(m, "gpu0", "mlx5_0", ROUTE_PEER), 31000); /* 27 of 48 GB/s of the link */
     assert_int_equal(whatif_apply(m, "set iommu passthrough"), WEFT_OK);
     assert_near(rate_of(m, "gpu0", "gpu1", ROUTE_PEER), direct * 830 / 1000);
     assert_int_equal(latency_of(m, "gpu0", "gpu1"), fast + 450);
@@ -257,11 +258,11 @@ static void test_redirected(void **state)
     assert_int_equal(rate_of(m, "gpu0", "gpu1", ROUTE_PEER), direct);
     assert_int_equal(latency_of(m, "gpu0", "gpu1"), fast);
     assert_near(rate_of(m, "gpu0", "mlx5_0", ROUTE_PEER), 47500);
-    /* a translating IOMMU redirects without ACS; between two switches nothing is redirected */
+    /* A translating IOMMU redirects without ACS; traffic between two switches is not redirected. */
     assert_int_equal(whatif_apply(m, "set iommu translated"), WEFT_OK);
     assert_near(rate_of(m, "gpu0", "mlx5_0", ROUTE_PEER), 31000);
     assert_int_equal(latency_of(m, "gpu0", "gpu2") - latency_of(free_way, "gpu0", "gpu2"), 400);
-    /* the switch's link upwards bounds what has to pass it */
+    /* The switch's upstream link limits the traffic that crosses it. */
     assert_int_equal(whatif_apply(m, "set iommu off; width 0000:11:00.0 4"), WEFT_OK);
     assert_int_equal(rate_of(m, "gpu0", "gpu1", ROUTE_PEER), direct);
     assert_int_equal(whatif_apply(m, "set acs 0000:12:00.0"), WEFT_OK);
@@ -279,7 +280,7 @@ static void test_cpu_links(void **state)
     assert_int_equal(bundle.line_mbps, 450000);
     assert_near(rate_of(m, "host", "gpu0", ROUTE_HOST), 346000);
     assert_near(rate_of(m, "gpu0", "mlx5_0", ROUTE_PEER), 47500);
-    /* without them it is the GPU's PCIe link */
+    /* Without these links the GPU uses its PCIe link. */
     assert_int_equal(whatif_apply(m, "set links[0].active no"), WEFT_OK);
     assert_int_equal(routes_cpu_links(m, 0).links, 9);
     m->n_links = 0;
@@ -287,7 +288,7 @@ static void test_cpu_links(void **state)
     machine_free(m);
 }
 
-/* A registration that failed for want of a module has not been tried with it. */
+/* A registration that failed because a module was missing was not tested with the module. */
 static void test_load_module(void **state)
 {
     struct machine *m = load("vm-p2p-clique");
@@ -300,8 +301,8 @@ static void test_load_module(void **state)
     machine_free(m);
 }
 
-/* Through host memory a NIC gives 15 of 47 GB/s, and where its own PCIe is slower than its port, as
- * much less. */
+/* Through host memory a NIC reaches 15 of 47 GB/s, and proportionally less where its PCIe link is
+ * slower than its port. */
 static void test_staged_nic(void **state)
 {
     struct machine *m = load("dgx-a100");

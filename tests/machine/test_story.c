@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One story: over every machine of the repository, descriptions, and each of them with one fact
- * changed, no answer contradicts another. A finding that turns a way off has turned it off in the
- * table of ways; what a remedy brings is what the what-if of it gives; no speed is negative or
- * above its links. */
+/* All answers are consistent: for every machine of the repository, for descriptions, and for each
+ * of them with one fact changed. A finding that turns a route off has turned it off in the table of
+ * routes; the gain of a remedy equals that of its what-if; no rate is negative or above its
+ * links. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,7 +44,8 @@ static const char *const machines[] = {
 };
 enum { MACHINES_COUNT = sizeof machines / sizeof machines[0] };
 
-/* Read anew for each use: what a change allocates stays with the machine. */
+/* Reads the machine anew for each use, because a change allocates memory that belongs to the
+ * machine. */
 static struct machine *load(size_t i)
 {
     struct machine *m;
@@ -53,7 +54,7 @@ static struct machine *load(size_t i)
     return m;
 }
 
-/* The kinds of way that a finding speaks of, told from the words that it prints. */
+/* The kinds of route that a finding mentions, derived from its printed words. */
 static bool speaks_of(const struct finding *f, enum route_kind kind)
 {
     bool peer = kind == ROUTE_PEER, link = kind == ROUTE_LINK;
@@ -79,8 +80,8 @@ static void check_off(const char *place, const struct verdict *v)
         fail_msg("%s: %s %s takes a way that is off", place, v->a.name, v->b.name);
 }
 
-/* The line rate of the PCIe link of a device, or of a GPU's links to its CPU, by the facts that are
- * recorded of it; 0: not known. */
+/* The line rate of a device's PCIe link, or of a GPU's links to its CPU, from the recorded facts;
+ * 0: unknown. */
 static int64_t pcie_line(const struct machine *m, const struct endpoint *end)
 {
     const struct machine_gpu *gpu =
@@ -148,12 +149,12 @@ static void check_brings(const char *place, const struct machine *m, const struc
     }
 }
 
-/* The tables of `weft topo` are made of these. */
+/* `weft topo` builds its tables from these routes. */
 static void check_tables(const char *place, const struct machine *m, const struct verdict *v)
 {
     static struct routes routes;
     if (strchr(v->a.name, '/') || strchr(v->b.name, '/'))
-        return; /* a file is no row of a table */
+        return; /* the tables contain no files */
     explain_routes(m, &v->a, &v->b, &routes);
     assert_int_equal(routes.n, v->routes.n);
     for (int i = 0; i < routes.n; i++)
@@ -209,7 +210,7 @@ static void test_as_they_are(void **state)
     }
 }
 
-/* Each value that is worth a try: unknown, the words, yes and no, the ends of the range. */
+/* Writes the values to try: unknown, the words, yes and no, the ends of the range. */
 static int values_of(const struct machine_field *field, char values[][48])
 {
     int n = 0;
@@ -238,7 +239,7 @@ static void change_and_check(size_t i, struct machine *m, const struct machine_r
     bool number = field->type == FIELD_NUMBER || field->type == FIELD_FLAG;
     size_t bytes = number ? sizeof(struct machine_number) : sizeof(struct machine_text);
     int n = values_of(field, values);
-    /* names are what the question is asked by */
+    /* The question uses the name, so it stays. */
     if (strcmp(field->name, record->key) == 0)
         return;
     memcpy(kept, fact, bytes);
@@ -255,7 +256,7 @@ static void change_and_check(size_t i, struct machine *m, const struct machine_r
     }
 }
 
-/* Lists whose items have names are changed by these. */
+/* Lists whose items have names are changed by these statements. */
 static const char *const changes[] = {
     "set gpus[0].mig yes",
     "set gpus[1].mig yes",
@@ -318,7 +319,8 @@ static void test_one_fact(void **state)
     }
 }
 
-/* What is named in every answer: the way is off in the verdict, and is the one before without. */
+/* A fault that every answer names: with it the verdict has the route off and chooses the next one;
+ * without it the route is the chosen one. */
 static void test_turned_off(void **state)
 {
     static const struct {
@@ -347,7 +349,7 @@ static void test_turned_off(void **state)
             fail_msg("%s", weft_last_error());
         assert_int_equal(explain_pair(m, "gpu0", "gpu1", &v), WEFT_OK);
         assert_int_equal(v.chosen->kind, cases[i].after);
-        /* the deciding cause is the first, the driver's word about it a note */
+        /* The deciding cause is first; the driver's own report of it is a note. */
         assert_int_equal(v.findings.list[0].reason, cases[i].reason);
         assert_int_equal(v.findings.list[0].weight, WEIGHT_OFF);
         assert_int_equal(v.findings.list[0].gain_mbps, better - v.chosen->mbps);
@@ -358,7 +360,7 @@ static void test_turned_off(void **state)
     }
 }
 
-/* Doctor tells a cause once in a check, and no NIC that a GPU was given is called too far away. */
+/* Doctor reports a cause once per check, and calls no assigned NIC too far away. */
 static void test_doctor_once(void **state)
 {
     static struct diagnosis d;
@@ -381,7 +383,7 @@ static void test_doctor_once(void **state)
     }
 }
 
-/* Boards from which the vendor's driver withholds peer access have it in no answer. */
+/* No answer offers peer access on boards for which the vendor's driver disables it. */
 static void test_geforce(void **state)
 {
     static struct verdict v;
@@ -398,7 +400,7 @@ static void test_geforce(void **state)
     }
 }
 
-/* A relay runs on the GPU between and reaches both ends from there. */
+/* A relay runs on the GPU in between and accesses both ends from there. */
 static void test_relay_off(void **state)
 {
     static const char *const faults[] = {"set gpus[3].mig yes",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# files.sh CASE...: in a guest: files on a drive of NVMe (QEMU's), on the same over NVMe/TCP and over NVMe/RDMA (soft
-# RoCE) from this kernel's own target, and as block devices; on several drives at once; on NFS from this kernel's own
-# server; and the test that cuts the power.
+# files.sh CASE...: in a guest: files on an NVMe drive (QEMU's), on the same over NVMe/TCP and over
+# NVMe/RDMA (soft RoCE) from this kernel's own target, and as block devices; on several drives at
+# once; on NFS from this kernel's own server; and the test that cuts the power.
 . tests/vm/guest.sh
 modules nvme ext4 loop
 await 20 test -b /dev/nvme0n1 || { echo "no /dev/nvme0n1"; exit 1; }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# frames.sh CASE...: in a guest: examples/video on the kernel's virtual camera (vivid), whose picture, losses and
-# faults its controls set.
+# frames.sh CASE...: in a guest: examples/video on the kernel's virtual camera (vivid), whose
+# controls set its image, losses and faults.
 . tests/vm/guest.sh
 modules videodev
 /bb/mp vivid n_devs=1 node_types=0x101 || exit 1 # /dev/video0 captures, /dev/video1 shows

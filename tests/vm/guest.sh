@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced in a guest, in the source tree: links with verbs, jobs over them, and what is seen of both.
+# Sourced in a guest, in the source tree: links with verbs, jobs over them, and checks of both.
 # Tools come from the host's /usr; nothing is kept when the guest ends.
 build=$tree/build
 weft=$build/vm/installed/bin/weft

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# hca.sh CASE...: in a guest: the software HCA at one end of a cable and soft RoCE of the kernel at the other, in both
-# roles. The kernel takes the port of RoCE in its own network namespace, so the software HCA is in another.
+# hca.sh CASE...: in a guest: the software HCA at one end of a cable and the kernel's soft RoCE at
+# the other, in both roles. The kernel uses the RoCE port in its network namespace, so the software
+# HCA is in another one.
 . tests/vm/guest.sh
 modules veth rdma_rxe sch_netem
 ip netns add soft

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# lines.sh CASE...: in a guest: cases of tests/hosts, whose hosts are network namespaces, over lines that delay,
-# lose and reorder packets. Its kernel has netem; many a machine's own has not.
+# lines.sh CASE...: in a guest: cases of tests/hosts, whose hosts are network namespaces, over links
+# that delay, lose and reorder packets. The guest's kernel has netem; many a machine's own kernel
+# does not.
 . tests/vm/guest.sh
 modules veth bridge sch_netem
 export RUN_LIMIT=300 HOSTS_JOBS=rma

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced on the host: a virtual machine with Debian's kernel, which has soft RoCE, soft iWARP and netem. QEMU
-# executes it in software, so it needs no right and no virtualization; the kernel is unpacked, not installed.
-# Guests see this system's /usr and the source tree with its build folder, both read-only.
-# Knows nothing of what is tried in the guests: that is guest.sh.
-#   $vm: folder of all that is made; $vm/w is what guests may write to, as /w.
+# Sourced on the host: a virtual machine with Debian's kernel, which has soft RoCE, soft iWARP and
+# netem. QEMU emulates it in software, so it needs no privilege and no virtualization; the kernel is
+# unpacked, not installed. Guests see this system's /usr and the source tree with its build folder,
+# both read-only. This file does not know the tests of the guests: guest.sh does.
+#   $vm: folder of all created files; guests may write to $vm/w, which they see as /w.
 
 vm_say() { printf '%s\n' "$*" >&2; }
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# on_port.sh PROGRAM...: as a PE of one guest with two ports, PEs on one and the other by turns.
-# VM_PORTS: the interfaces in libfabric's words.
+# on_port.sh PROGRAM...: runs PROGRAM as a PE of one guest with two ports; PEs use the ports
+# alternately. VM_PORTS: the interfaces by their libfabric names.
 set -f
 number=${WEFT_PE:-0}
 first=${VM_PORTS%% *} second=${VM_PORTS#* }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# pair.sh NODE KIND CASE...: in each of two guests joined by a cable: node 1 has a server of ssh and waits, node 0
-# starts jobs whose PEs are on both, by `weft run --hosts` or by rank variables.
+# pair.sh NODE KIND CASE...: in each of two guests joined by a cable: node 1 runs an ssh server and
+# waits, node 0 starts jobs whose PEs are on both, by `weft run --hosts` or by rank variables.
 . tests/vm/guest.sh
 node=$1 kind=$2
 shift 2

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# rails.sh CASE...: in a guest with two cables, four ports of soft RoCE: PE 0 has rxea and rxec, PE 1 has rxeb and
-# rxed at their other ends. Large transfers are spread over both cables; one of them fails. Programs compare their
-# data; which cable carried it is seen at the ports.
+# rails.sh CASE...: in a guest with two cables and four ports of soft RoCE: PE 0 has rxea and rxec,
+# PE 1 has rxeb and rxed at their other ends. Large transfers are spread over both cables; one of
+# them fails. The programs compare their data; the counters of the ports show which cable carried
+# it.
 . tests/vm/guest.sh
 make_cable va vb 10.1.0 0 && make_cable vc vd 10.3.0 1 && make_verbs rxe va vb vc vd || exit 1
 export WEFT_PATH=net WEFT_FABRIC_PROVIDER=verbs WEFT_FABRIC_RAILS=2 WEFT_FABRIC_STRIPE=64K WEFT_HEAP_SIZE=16M \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints the rate of this CPU's time-stamp counter in kHz, which is also that of a guest executed
- * in software; nothing where there is none. A guest that measures it for itself is wrong, and its
- * clock too, when it does not get the CPU meanwhile; here each pair of readings is the closest of
- * many. */
+/* Prints the frequency of this CPU's time-stamp counter in kHz, which is also that of a guest under
+ * software emulation; nothing where there is no counter. A guest that measures it itself gets a
+ * wrong value, and a wrong clock, when the host delays it during the measurement; here each pair of
+ * readings is the closest of many. */
 #include <stdint.h>
 #include <stdio.h>
 #include <time.h>

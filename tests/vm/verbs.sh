@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# verbs.sh KIND CASE...: in a guest with two ports of soft RoCE (rxe) or soft iWARP (siw): jobs whose PEs are on
-# the one and on the other, over path net with the provider verbs. Programs compare their data; that it
-# went over the cable is seen at the ports.
+# verbs.sh KIND CASE...: in a guest with two ports of soft RoCE (rxe) or soft iWARP (siw): jobs with
+# PEs on both ports, over path net with the provider verbs. The programs compare their data; the
+# counters of the ports show that it crossed the cable.
 . tests/vm/guest.sh
 kind=$1
 shift

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# vm.sh CASE...: boots virtual machines (machine.sh) for each, and shows what is said in them. Each case is a set
-# of guests with what is tried there. Status 0: all well.
+# vm.sh CASE...: boots virtual machines (machine.sh) for each case and prints their output. Each
+# case is a set of guests and the tests in them. Status 0: all passed.
 set -u
 tree=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$tree" || exit 1

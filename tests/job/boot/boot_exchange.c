@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The boot interface under whatever launcher started this: node tables, exchanges of many sizes,
- * barriers, descriptors from every PE of the node, and joining a second time.
- * boot_exchange [PES [PES_PER_NODE]]: what is expected. */
+/* The boot interface under the launcher that started this program: node tables, exchanges of many
+ * sizes, barriers, descriptors from every PE of the node, and a second join.
+ * boot_exchange [PES [PES_PER_NODE]]: the expected numbers. */
 #include "boot/boot.h"
 
 #include <fcntl.h>
@@ -55,7 +55,7 @@ static void share(struct boot *boot, int from)
     close(taken);
 }
 
-/* per_node: so many PEs each have a node, one after another; 0: not known. */
+/* per_node: consecutive PEs on each node; 0: unknown. */
 static void check_nodes(struct boot *boot, int per_node)
 {
     for (int pe = 0; per_node && pe < boot->npes; pe++) {

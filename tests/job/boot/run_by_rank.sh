@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # run_by_rank.sh N PORT PROGRAM [ARGUMENT...]: starts N processes as torchrun does, with RANK,
-# WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, and returns the first failing status.
-# PORT 0: one of its own, so that several such jobs can run at a time.
+# WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, and returns the first failing status. PORT 0:
+# a free one, so that several such jobs can run at the same time.
 n=$1 port=$2
 shift 2
 [ "$port" -ne 0 ] || port=$((20000 + $$ % 12000))
