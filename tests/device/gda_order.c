@@ -2,7 +2,7 @@
 /* What a completion of the NIC guarantees over path gda, with an adapter that uses all its freedom
  * to reorder (SOFT_HCA_MODE=adversarial, SOFT_HCA_APART=1; findings A4, A5):
  *   gda_order quiet [removed]  data by put and quiet, then a flag in memory that both processes
- *     map, which bypasses the NIC
+ *                              map, which bypasses the NIC
  *   gda_order get [removed]    data by get, read at once, and by get_nbi and quiet
  *   gda_order signal           data by put_signal in one block's queue, set and added to
  *   gda_order host             as quiet, from the host

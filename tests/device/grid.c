@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives shared by several blocks of a kernel, compared byte by byte with the host's result:
  *   grid           every operation at sizes around its limits, by one and several blocks, over
- *     three teams
+ *                  three teams
  *   grid rounds    many in one kernel, mixed with a block's own; each uses the results of the last
  *   grid expires   one PE does not call: the others report which PE, and in which collective
  *   grid slow      one PE calls after the other, each within the limit of waits, but the sum of the
- *     delays exceeds it
+ *                  delays exceeds it
  *   grid absent    a block does not call, or cannot because it is not resident: the others report
- *     how many blocks called
+ *                  how many blocks called
  *   grid too_many  the call names more blocks than the grid has */
 #include "device_test.h"
 #include "members.h"

@@ -3,7 +3,7 @@
  * the blocks of a grid, compared byte by byte with plain loops of the host:
  *   sized             sizes around the limits, any alignment, over three teams
  *   sized rounds [N]  many random ones in one kernel, mixed with others; a member is late at times,
- *     and a destination is reused as soon as permitted
+ *                     and a destination is reused as soon as permitted
  *   sized collect_range, alltoallv_range, alltoallv_room, alltoalls_argument
  *                     invalid calls: the message is checked */
 #define WEFT_KERNEL_THREADS 128
