@@ -324,8 +324,7 @@ int main(int argc, char **argv)
     bool fails = strcmp(what, "fails") == 0 && argc > 3;
     weft_init_attr attr = {.size = sizeof attr, .thread = WEFT_THREAD_MULTIPLE};
     if (fails)
-        CHECK(
-            cuda_fault_plan(argv[2], 0, 0)); /* tables opened from here on can inject this fault */
+        CHECK(cuda_fault_plan(argv[2], 0, 0)); /* for tables opened later */
     OK(weft_init(&job, &attr));
     ctx = weft_default_ctx(job);
     me = weft_my_pe(job);

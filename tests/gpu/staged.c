@@ -343,8 +343,7 @@ int main(int argc, char **argv)
     bool fails = argc > 3 && strcmp(argv[1], "fails") == 0;
     bool counts = argc > 1 && strcmp(argv[1], "counts") == 0;
     if (fails || counts || cpu)
-        CHECK(
-            cuda_fault_plan(counts ? "EventRecord" : argv[2], 0, 0)); /* for tables opened later */
+        CHECK(cuda_fault_plan(counts ? "EventRecord" : argv[2], 0, 0)); /* of tables opened later */
     bool apart = argc > 1 && strcmp(argv[1], "apart") == 0;
     if (apart) /* the driver reports no access to the peer's GPU */
         CHECK(cuda_fault_plan("DeviceCanAccessPeer", 1, CUDA_ERROR_UNKNOWN));
