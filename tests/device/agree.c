@@ -3,8 +3,8 @@
  * than the rest, or all PEs pass invalid arguments. Every PE gets an error before any data moves,
  * and the message names the PE and the difference.
  *   device_agree CASE thread|warp|block|grid|blocks  one difference
- *   device_agree nothing FORM                        equal valid calls, in place and not, succeed
- */
+ *   device_agree nothing FORM                        equal valid calls, in place and not,
+ *                                                    succeed */
 #define WEFT_DEVICE_CHECK
 #define WEFT_KERNEL_THREADS 64
 #include "device_test.h"
@@ -221,8 +221,8 @@ static void end_together(_Atomic int *told)
     _exit(0);
 }
 
-/* Blocks that took part. The blocks of a grid other than the first may report MISMATCH or TIMEOUT.
- */
+/* Blocks that took part. The blocks of a grid other than the first may report MISMATCH or
+ * TIMEOUT. */
 static void check_results(int form, const int *result, weft_status wanted)
 {
     int blocks = form == GRID ? BLOCKS : form == SOME_BLOCKS ? PART : 1;

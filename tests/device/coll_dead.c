@@ -5,8 +5,8 @@
  *   coll_dead FORM OPERATION amid   after some rounds, at any point; LL packets and slices in turn
  *   coll_dead FORM OPERATION small  before PE 1 enters, while the others are in the collective
  *   coll_dead FORM OPERATION large  the same, with more bytes
- *   coll_dead list                  one line each: form, operation, its name in the host's message
- */
+ *   coll_dead list                  one line each: form, operation, its name in the host's
+ *                                   message */
 #define WEFT_KERNEL_THREADS 64
 #include "device_test.h"
 

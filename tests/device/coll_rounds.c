@@ -18,8 +18,8 @@
  *   meet     the threads of a block do not synchronize before one of them sets the flag
  *   half     of an LL packet only the flag of the first half is checked
  *   release  the barrier of streams (weft_kernel_barrier) sets its flags by relaxed stores
- *   line     lanes store the flag of an LL128 line before the other lanes have stored their payload
- */
+ *   line     lanes store the flag of an LL128 line before the other lanes have stored their
+ *            payload */
 #define WEFT_KERNEL_THREADS 256
 #include "device_test.h"
 
@@ -448,8 +448,8 @@ static struct coll_call call_of(const struct plan *p, struct window *const *w, i
     return c;
 }
 
-/* Synchronizes before the other members read what a member stored, and again before its next round.
- */
+/* Synchronizes before the other members read what a member stored, and again before its next
+ * round. */
 static void launch_sync(const struct plan *p, struct window *const *w, const weft_stream *streams,
                         int me)
 {

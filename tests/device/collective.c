@@ -139,8 +139,8 @@ static void moves(weft_team *team, int number)
                          (int)s % weft_team_n_pes(team));
 }
 
-/* Element i of member m as bits of the type. The values are small, so products and sums are exact.
- */
+/* Element i of member m as bits of the type. The values are small, so products and sums are
+ * exact. */
 static uint64_t element(weft_type type, int m, size_t i)
 {
     int v = 1 + (int)((i * 3 + (size_t)m * 5) % 3);

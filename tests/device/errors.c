@@ -93,8 +93,8 @@ static void host_sees(weft_status status, const char *what, const char *where)
     fprintf(stderr, "%s\n", weft_last_error());
 }
 
-/* Device code accesses local memory that is not symmetric directly (own.c), but not a null pointer.
- */
+/* Device code accesses local memory that is not symmetric directly (own.c), but not a null
+ * pointer. */
 static void bad_address(void)
 {
     LAUNCH_FAULTY(put_to, 4, 32, 0, NULL, (uint64_t *)16, word, 16, 0, WEFT_DEV_BLOCK);

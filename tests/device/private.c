@@ -111,8 +111,8 @@ static void check_there(const unsigned char *seen, int from)
     expect(wanted, SIGNALLED, 21, from, 2);
     for (size_t i = 0; i < 5; i++)
         expect(wanted, STRIDED + 8 * i, 4, from, 12 * i);
-    /* A packet: 4 bytes of payload and 4 of the sequence number. The rest of the payload is zero.
-     */
+    /* A packet: 4 bytes of payload and 4 of the sequence number. The rest of the payload is
+     * zero. */
     memset(wanted + PACKET, 0, 32);
     for (size_t i = 0; i < 13; i++)
         wanted[PACKET + i / 4 * 8 + i % 4] = pattern(from, 1 + i);

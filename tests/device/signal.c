@@ -15,8 +15,8 @@ WEFT_DEVICE unsigned char pattern(uint64_t round, size_t i)
     return (unsigned char)(round * 31 + i * 3 + 1);
 }
 
-/* Fills, sends, waits, checks. The sender reuses the buffer when the receiver has sent its credit.
- */
+/* Fills, sends, waits, checks. The sender reuses the buffer when the receiver has sent its
+ * credit. */
 #define RING_IN(scope, constant)                                                                   \
     do {                                                                                           \
         unsigned rank = weft_dev_scope_rank(constant), n = weft_dev_scope_threads(constant);       \

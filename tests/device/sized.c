@@ -421,8 +421,8 @@ static void numbers_again(weft_team *team)
 }
 
 /* The same where the rounds that renew the slots were to one root, or weighted, whose elements
- * begin at a higher offset: a packet of round 2^29 - 2 must not be taken for one of 3 * 2^29 - 2.
- */
+ * begin at a higher offset: a packet of round 2^29 - 2 must not be taken for one of 3 * 2^29 -
+ * 2. */
 static void renewed_otherwise(int first, int renewing, int last)
 {
     const struct {

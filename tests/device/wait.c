@@ -54,8 +54,8 @@ struct several {
     size_t any_before, any_after, some_before, some_after;
 };
 
-/* Variables 2 and 5 change, 5 first. Where all variables must match, `status` excludes the others.
- */
+/* Variables 2 and 5 change, 5 first. Where all variables must match, `status` excludes the
+ * others. */
 WEFT_KERNEL(set, (enum form, form), (uint64_t *, vars), (struct several *, s), (int, next))
 {
     const weft_type type = WEFT_UINT64;

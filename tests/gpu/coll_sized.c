@@ -4,8 +4,8 @@
  *   coll_sized no_room      an alltoallv that sends more than its receiver accepts
  *   coll_sized no_room own  the same into memory local to the receiver's GPU
  *   coll_sized no_end       a collect that runs past the end of such memory at one member
- *   coll_sized dies NAME    the last PE is killed while PE 0 waits in it; WEFT_WAIT_LIMIT is long
- */
+ *   coll_sized dies NAME    the last PE is killed while PE 0 waits in it; WEFT_WAIT_LIMIT is
+ *                           long */
 #include "coll_job.h"
 #include "ops/coll/kernel.h"
 

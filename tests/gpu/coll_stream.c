@@ -268,8 +268,8 @@ static void crossed(void)
     CHECK(!cuda.EventDestroy(event) && !cuda.StreamDestroy(second));
 }
 
-/* Large broadcasts from a late root: a member that forwards its slice waits for each chunk of it.
- */
+/* Large broadcasts from a late root: a member that forwards its slice waits for each chunk of
+ * it. */
 static void late_root(size_t bytes)
 {
     CHECK(bytes <= ROOM - 1024);

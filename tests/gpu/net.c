@@ -101,8 +101,8 @@ static void sizes(void)
                 one_size(bytes[i], (size_t)(round % 5) * 3, kinds >= 3, kinds % 3, round);
 }
 
-/* When a put has returned, its source may be overwritten, whether the NIC reads it in place or not.
- */
+/* When a put has returned, its source may be overwritten, whether the NIC reads it in place or
+ * not. */
 static void source_is_free(void)
 {
     for (int round = 0; round < ROUNDS; round++) {

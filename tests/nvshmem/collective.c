@@ -274,8 +274,8 @@ WEFT_KERNEL(maxloc, (char *, to), (const char *, from), (int, n))
                                          (size_t)n);
 }
 
-/* Odd elements are equal at all PEs except for the index: the lowest one must win. Also in place.
- */
+/* Odd elements are equal at all PEs except for the index: the lowest one must win. Also in
+ * place. */
 static void check_maxloc(char *to)
 {
     enum { PAIRS = 70 };

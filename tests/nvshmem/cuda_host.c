@@ -372,8 +372,8 @@ static void check_launches(void)
     asked.error = 0;
 }
 
-/* Finding D: a launch by a cudaLaunchConfig_t, which the program's unit compiled by nvcc creates.
- */
+/* Finding D: a launch by a cudaLaunchConfig_t, which the program's unit compiled by nvcc
+ * creates. */
 static int ask_launch_config(const void *config, const void *function, void **args)
 {
     (void)args;
@@ -407,8 +407,7 @@ static void check_launch_config(struct weft_nvshmem_kernels *kernels)
     asked.error = 0;
 }
 
-/* --------------------------------------------------------------------------------- without a job
- */
+/* -------------------------------------------------------------------------------- without a job */
 
 static void check_no_job(void *address)
 {

@@ -182,8 +182,8 @@ static void check_realloc(void)
     CHECK(!nvshmem_realloc(block, 0), "freed");
 }
 
-/* Programs parse three numbers in the name; they must match the other two sources of the version.
- */
+/* Programs parse three numbers in the name; they must match the other two sources of the
+ * version. */
 static void check_version(void)
 {
     int major = -1, minor = -1, patch = -1, a = -1, b = -1, c = -1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVSHMEM names: atomics over all types on host and device, waits and tests in all forms, signals.
- */
+/* NVSHMEM names: atomics over all types on host and device, waits and tests in all forms,
+ * signals. */
 #include "values.h"
 
 enum { THREADS = 64, VARS = 6, ENDS = 8 };
@@ -193,8 +193,8 @@ static void check_atomics(void)
 WEFT_NV_WAIT_TYPES(WAITING)
 
 /* Every comparison over the limits of the type and their neighbours, where a type of another sign
- * or width compares differently: as tests, and the true ones also as waits, which return at once.
- */
+ * or width compares differently: as tests, and the true ones also as waits, which return at
+ * once. */
 #define COMPARING(name, U)                                                                         \
     WEFT_KERNEL(comparing_##name, (U *, vars), (U *, values), (size_t *, indices), (int *, bad))   \
     {                                                                                              \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every wait and test of every type with the values at which types differ: each comparison gives
- * the result of C's operator on that type, for values that are present and for values that arrive.
- */
+ * the result of C's operator on that type, for values that are present and for values that
+ * arrive. */
 #include <stdbool.h>
 
 #include "check.h"
