@@ -213,7 +213,7 @@ static void end_together(_Atomic int *told)
 {
     fflush(NULL);
     if (!told)
-        sleep(4); /* `told` is NULL: loads do not reach PE 0 */
+        sleep(4); /* without loads of PE 0's memory */
     else
         atomic_fetch_add(told, 1);
     for (int i = 0; told && i < 6000 && atomic_load(told) < n_pes; i++)

@@ -363,7 +363,7 @@ int main(void)
     numbers_again(reverse);
     complex_numbers(reverse);
     OK(weft_team_destroy(reverse));
-    /* The next team with the same index starts from scratch. */
+    /* The next team with the same index starts from zero. */
     OK(weft_team_split_strided(weft_team_world(job), 0, 1, n_pes, &reverse));
     every_size(reverse);
     OK(weft_team_destroy(reverse));

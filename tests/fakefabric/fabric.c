@@ -3,9 +3,9 @@
  * another name, with FI_HMEM and FI_MR_LOCAL, so that the program registers GPU memory (of
  * tests/fakecuda) and every local buffer. It checks each registration and each use (check.c), and
  * forwards what the real provider supports. Writes of a NIC into GPU memory are held until the
- * driver is told to flush (FAKE_FABRIC_HELD), because a GPU may see them late: the writer sends the
- * bytes to a copy and, after them, a mask of the written bytes; data that is read goes to the
- * reader's copy.
+ * program flushes them by the driver (FAKE_FABRIC_HELD), because a GPU may see them late: the
+ * writer sends the bytes to a copy and, after them, a mask of the written bytes; data that is read
+ * goes to the reader's copy.
  *
  * Environment:
  *   FAKE_FABRIC_NAME     verbs;ofi_rxm (default); real: the name of the real provider
