@@ -221,8 +221,8 @@ static void end_together(_Atomic int *told)
     _exit(0);
 }
 
-/* Blocks that took part. The blocks of a grid other than the first may report MISMATCH or
- * TIMEOUT. */
+/* Checks the blocks that took part. A block of a grid may report MISMATCH, or TIMEOUT, in place of
+ * the exact error. */
 static void check_results(int form, const int *result, weft_status wanted)
 {
     int blocks = form == GRID ? BLOCKS : form == SOME_BLOCKS ? PART : 1;

@@ -2,7 +2,8 @@
 /* A PE is killed while kernels of all PEs execute collectives of device code in rounds. The kernels
  * of the other PEs end, and their hosts report which PE died and in which collective.
  * tests/fault/coll_dead.sh checks the output.
- *   coll_dead FORM OPERATION amid   after some rounds, at any point; LL packets and slices in turn
+ *   coll_dead FORM OPERATION amid   after some rounds, at any point; sizes in packets and in slices
+ *                                   in turn
  *   coll_dead FORM OPERATION small  before PE 1 enters, while the others are in the collective
  *   coll_dead FORM OPERATION large  the same, with more bytes
  *   coll_dead list                  one line each: form, operation, its name in the host's

@@ -4,8 +4,8 @@
  *                  three teams
  *   grid rounds    many in one kernel, mixed with a block's own; each uses the results of the last
  *   grid expires   one PE does not call: the others report which PE, and in which collective
- *   grid slow      one PE calls after the other, each within the limit of waits, but the sum of the
- *                  delays exceeds it
+ *   grid slow      the PEs call one after the other, each within the limit of waits, the last one
+ *                  later than twice the limit after the first
  *   grid absent    a block does not call, or cannot because it is not resident: the others report
  *                  how many blocks called
  *   grid too_many  the call names more blocks than the grid has */

@@ -107,8 +107,8 @@ void fake_hca_slice(const struct gpu_slice *slice); /* hca_kernel.c: all blocks 
 #define A(i, type) (*(type *)a[i])
 #define P(i, type) ((type)memory_at(*(uintptr_t *)a[i]))
 
-/* The CPUs of a busy machine take turns where GPUs run concurrently, so tests that must pass get a
- * longer limit, and tests that all must fail a shorter one. */
+/* Time limit of a path test. The CPUs of a busy machine take turns where GPUs run concurrently, so
+ * a test that must pass gets 8 times the limit; where all must fail, an eighth is enough. */
 static uint64_t progress(uint64_t limit_ns)
 {
     int lie = setting("FAKE_CUDA_LIE", 0);

@@ -437,7 +437,8 @@ EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
     return CUDA_SUCCESS;
 }
 
-/* Zeroing of untouched pages punches holes if the memory's file permits it. */
+/* Zeroing whole pages punches holes, if the memory's file permits it, so untouched pages use no
+ * memory. */
 static void run_fill(struct fake_op *op)
 {
     enum { PAGE = 4096 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small stand-in of libibverbs.so.1 for the tests of GPU-NIC registration: devices with one port,
- * and queue pairs connected to themselves, whose writes and reads are copies. It refuses what the
- * real library would refuse here: a queue pair that is not ready or not its own peer, a wrong key,
- * a range that is not registered. It can also register memory of the stand-in of the CUDA driver.
- * It counts live objects.
+/* A small stand-in of libibverbs.so.1 for the tests of the GPU-NIC ladder (`weft explain
+ * --measure`): devices with one port, and queue pairs connected to themselves, whose writes and
+ * reads are copies. It refuses what the real library would refuse here: a queue pair that is not
+ * ready or not its own peer, a wrong key, a range that is not registered. It can also register
+ * memory of the stand-in of the CUDA driver. It counts live objects.
  *
  * Environment:
  *   FAKE_VERBS_DEVICES  "mlx5_0", separated by commas; empty: none
