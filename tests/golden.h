@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A text that a test makes, held against a file; with WEFT_GOLDEN_UPDATE set a file that differs is
- * written anew. */
+/* Compares a text that a test generates with a file. With WEFT_GOLDEN_UPDATE set, a file that
+ * differs is rewritten. */
 #ifndef WEFT_TESTS_GOLDEN_H
 #define WEFT_TESTS_GOLDEN_H
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checking mode of device code (WEFT_CHECK=1): the last member calls a collective otherwise than
- * the rest, or all give what cannot be. All are told so, before anything is moved, in words that
- * name who and what.
- *     device_agree CASE thread|warp|block|grid|blocks      one difference
- *     device_agree nothing FORM                            what is alike, in place and apart, is
- *                                                          done */
+/* Checking mode of device code (WEFT_CHECK=1): the last PE calls a collective with other arguments
+ * than the rest, or all PEs pass invalid arguments. Every PE gets an error before any data moves,
+ * and the message names the PE and the difference.
+ *   device_agree CASE thread|warp|block|grid|blocks  one difference
+ *   device_agree nothing FORM                        equal valid calls, in place and not,
+ *                                                    succeed */
 #define WEFT_DEVICE_CHECK
 #define WEFT_KERNEL_THREADS 64
 #include "device_test.h"
@@ -12,15 +12,15 @@
 enum { ROOM = 4096, HALF = 2048, PART = 2, BLOCKS = 3, THREADS = 64, PES = 8 };
 enum form { THREAD, WARP, BLOCK, GRID, SOME_BLOCKS, FORMS };
 
-/* `odd`: this is the member that differs. */
+/* `odd`: this PE is the one that differs. */
 struct call {
     int odd, me, n;
     char *dst;
-    char *src, *apart; /* symmetric; of this PE alone */
+    char *src, *apart; /* `src` is symmetric, `apart` is local to this PE */
     const uint64_t *eight, *at;
 };
 
-/* X(name, status here, status of the one that differs, words, the call) */
+/* X(name, status at the other PEs, status at the PE that differs, text in the message, the call) */
 #define DIFFERENCES(X, form, ...)                                                                  \
     X(operation, MISMATCH, MISMATCH, "calls",                                                      \
       c.odd ? weft_##form##_barrier(__VA_ARGS__) : weft_##form##_sync(__VA_ARGS__))                \
@@ -128,7 +128,7 @@ enum difference { DIFFERENCES(NUMBER, thread, 0) CASES, NOTHING };
 #define CASE(name, here, there, words, call)                                                       \
     case CASE_##name:                                                                              \
         return call;
-/* All that is allowed: in place where that may be, and alike. */
+/* Valid calls: in place where the API allows it, with equal arguments at all PEs. */
 #define ALIKE(form, ...)                                                                           \
     int s = 0;                                                                                     \
     s |= weft_##form##_broadcast(__VA_ARGS__, c.dst, c.dst, 16, 0);                                \
@@ -183,7 +183,7 @@ WEFT_KERNEL(differ, (int, what), (int, form), (struct call, c), (int *, result))
         result[block] = status;
 }
 
-/* The last member calls the grid form, the others that of a block. */
+/* The last PE calls the grid form, the other PEs call the block form. */
 WEFT_KERNEL(forms_differ, (struct call, c), (int *, result))
 {
     int status = c.odd                        ? weft_grid_fcollect(0, c.dst, c.src, 16)
@@ -207,13 +207,13 @@ static const struct {
 } rows[CASES] = {DIFFERENCES(ROW, thread, 0)};
 static const char *const forms[FORMS] = {"thread", "warp", "block", "grid", "blocks"};
 
-/* The end of a PE would be told to others in place of the difference, so all stay until all have
- * been told. */
+/* A PE that exits early would make the others report its death instead of the difference, so every
+ * PE stays until all have checked their result. */
 static void end_together(_Atomic int *told)
 {
     fflush(NULL);
     if (!told)
-        sleep(4); /* no load reaches PE 0 */
+        sleep(4); /* without loads of PE 0's memory */
     else
         atomic_fetch_add(told, 1);
     for (int i = 0; told && i < 6000 && atomic_load(told) < n_pes; i++)
@@ -221,7 +221,8 @@ static void end_together(_Atomic int *told)
     _exit(0);
 }
 
-/* Blocks that take part; those of a grid learn of no more than a difference. */
+/* Checks the blocks that took part. A block of a grid may report MISMATCH, or TIMEOUT, in place of
+ * the exact error. */
 static void check_results(int form, const int *result, weft_status wanted)
 {
     int blocks = form == GRID ? BLOCKS : form == SOME_BLOCKS ? PART : 1;
@@ -253,10 +254,10 @@ int main(int argc, char **argv)
     static char apart[ROOM];
     struct call c = {me == n_pes - 1, me, n_pes, whole, whole + ROOM, apart, arrays, arrays + PES};
     c.dst += ROOM / 2;
-    if (WEFT_TARGET_CUDA) /* looked at by nobody: it is in no symmetric segment */
+    if (WEFT_TARGET_CUDA) /* never accessed: the address is in no symmetric segment */
         c.apart = (char *)(uintptr_t)65536;
     if (what == CASES)
-        c.apart = c.src; /* which is read */
+        c.apart = c.src; /* valid calls read it */
     int *result = symmetric(BLOCKS * sizeof *result);
     _Atomic int *told = NULL;
     OK(weft_alloc(job, WEFT_HOST, sizeof *told, 0, WEFT_ALLOC_ZERO, (void **)&told));

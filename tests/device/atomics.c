@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Atomics of every name, width and kind, by all threads of all PEs on variables of PE 0. */
+/* All threads of all PEs execute atomics of every name, width and kind on variables of PE 0. */
 #include "device_test.h"
 
-/* One thread of GUARDED takes the lock: each tries until it has it, so tries grow with the
- * square. */
+/* One thread in GUARDED takes the lock. All of them retry until they have it, so the number of
+ * attempts grows with the square. */
 enum { BLOCKS = 3, THREADS = 64, GUARDED = 8 };
 
 #define WIDTHS(X) X(32) X(64)
@@ -41,10 +41,10 @@ struct board {
         COUNT_FAULT(weft_thread_atomic_fetch##W(&b->for##W, 0) & bit);                             \
         weft_thread_atomic_fetch_and##W(&b->fand##W, ~bit, 0);                                     \
         weft_thread_atomic_fetch_xor##W(&b->fxor##W, 9, 0);                                        \
-        /* A value put in by swap comes out once: the sum of what is seen tells. */                \
+        /* A swapped-in value comes out exactly once, so the sum of the results is known. */       \
         old = weft_thread_atomic_swap##W(&b->swapped##W, (uint##W##_t)who + 1, 0);                 \
         weft_thread_atomic_add##W(&b->set##W, old, 0);                                             \
-        /* A section guarded by compare-and-swap. */                                               \
+        /* a section guarded by compare-and-swap */                                                \
         if (who % GUARDED == 0) {                                                                  \
             while (weft_thread_atomic_cswap##W(&b->lock##W, 0, 1, 0) != 0)                         \
                 weft_dev_nanosleep(100);                                                           \
@@ -62,12 +62,12 @@ WEFT_KERNEL(work, (struct board *, b), (uint64_t, total))
     ALL_OF(64);
     weft_thread_atomic_add_f32(&b->add_f32, 0.5f, 0);
     weft_thread_atomic_add_f64(&b->add_f64, 0.25, 0);
-    /* Sums that stay below what these reals hold exactly: 2048 halves of 0.5, 256 ones. */
+    /* The sums stay below what these types hold exactly: 2048 halves of 0.5, 256 ones. */
     uint32_t halves = weft_dev_f16_f32(0.5f) | (uint32_t)weft_dev_f16_f32(-0.25f) << 16;
     uint32_t ones = weft_dev_bf16_f32(1) | (uint32_t)weft_dev_bf16_f32(2) << 16;
     weft_thread_atomic_add_f16x2(&b->add_f16x2, halves, 0);
     weft_thread_atomic_fetch_add_f16x2(&b->fetched_f16x2, halves, 0);
-    if (who % (total / 64) == 0) { /* 64 threads, some of each PE */
+    if (who % (total / 64) == 0) { /* 64 threads, of every PE */
         weft_thread_atomic_add_bf16x2(&b->add_bf16x2, ones, 0);
         weft_thread_atomic_fetch_add_bf16x2(&b->fetched_bf16x2, ones, 0);
     }
@@ -75,8 +75,8 @@ WEFT_KERNEL(work, (struct board *, b), (uint64_t, total))
     COUNT_FAULT(weft_thread_atomic_fetch_add_f64(&b->fetched_f64, 1, 0) < (double)total);
 }
 
-/* One thread on a word of its own: what compare-and-swap says and leaves, and the word beside
- * it. */
+/* One thread with a word of its own: the results of compare-and-swap, the values it leaves, and
+ * that the neighbouring words keep their values. */
 #define COMPARE_SWAP(W)                                                                            \
     do {                                                                                           \
         const uint##W##_t high = (uint##W##_t)1 << (W - 1);                                        \

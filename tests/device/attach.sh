@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# `weft attach` shows what a kernel waits for while it hangs: operation, block, thread, values; and, with
-# `proxied`, what the proxy is at and how much waits in its ring, of the gets of 32 lanes each of which takes
-# its time, and that the lanes wait.
+# `weft attach` shows what a hanging kernel waits for: operation, block, thread, values. With
+# `proxied` it also shows the current operation of the proxy and the number of waiting ones in its
+# ring, for slow gets of 32 lanes, and that the lanes wait.
 #   attach.sh WEFT DEVICE_ERRORS [proxied]
 set -u
 out=$(mktemp)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cached form of g: at each width and of every PE, what was stored before the kernel began,
- * also by the peer between two kernels; nothing beside the value. */
+/* The cached form of g returns, at each width and from every PE, the value stored before the kernel
+ * began, also when the peer stored it between two kernels. */
 #include "device_test.h"
 
 enum { VALUES = 24 };

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Peers without direct addresses: a carrier of this test's own, in the list where a proxy and
- * queues of a NIC will be, gets every operation once, with what its caller gave, and does it by the
- * host's addresses; without a carrier every operation says which path the peer has, and changes
- * nothing. The state of this translation unit is changed by hand, so it runs on simt alone. */
+/* Peers without direct addresses: a transport of this test stands in the list of transports in
+ * place of the proxy and the NIC queues. It gets every operation once, with the caller's arguments,
+ * and executes it through the host's addresses. Without a transport every operation fails with a
+ * message that names the peer's path, and changes nothing. The test edits the state of its
+ * translation unit by hand, so it runs on simt only. */
 #define WEFT_DEV_CARRIERS(X) X(NOTING, noting)
 #include "device_test.h"
 
 enum { NOTES = 64, BYTES = 4096 };
 
-/* What the carrier was given, and how often it was asked for order. */
+/* Requests that the transport received, and how often fence and quiet were called. */
 struct noted {
     int requests, fences, quiets;
     struct weft_dev_request request[NOTES];
 };
 static struct noted noted;
-static uint64_t away; /* from an own address to the carried peer's */
+static uint64_t away; /* distance from an address of this PE to the same one of the carried peer */
 
 static void carry_word(struct weft_dev_request *r, uint64_t *at, uint64_t *old)
 {
@@ -82,7 +83,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_noting_order(int quiet)
         noted.fences++;
 }
 
-/* Everything that the device API does to one peer, by 64 threads where a scope says so. */
+/* Every device operation to one peer, by a block of 64 threads. */
 WEFT_KERNEL(everything, (char *, there), (char *, here), (uint64_t *, got), (int, pe))
 {
     uint64_t *words = (uint64_t *)there;
@@ -134,7 +135,7 @@ static uint64_t *got;
 static struct weft_dev_peer *peers;
 static int carried;
 
-/* PE `carried` has no direct address any more. */
+/* Removes the direct address of PE `carried`. */
 static void take_away(uint32_t carrier)
 {
     peers = malloc((size_t)n_pes * sizeof *peers);
@@ -156,7 +157,7 @@ static void take_away(uint32_t carrier)
     }
 }
 
-/* What it refused is told by whoever waits for the kernel first, and by every call after. */
+/* The first wait for the kernel reports a refused operation, and so does every later call. */
 #define RUN(...)                                                                                   \
     do {                                                                                           \
         OK(WEFT_LAUNCH(__VA_ARGS__));                                                              \
@@ -171,7 +172,7 @@ static void launch(void)
     RUN(everything, 1, 64, 0, NULL, there, here, got, carried);
 }
 
-/* What the peer holds afterwards, put there by PE `from`. */
+/* Contents of the peer's memory after PE `from` has written it. */
 static void check_there(int from)
 {
     char sent[BYTES];
@@ -213,8 +214,8 @@ static void carried_by_the_list(void)
     CHECK(memcmp(here + 2048, here, 100) == 0);
     for (int i = 0; i < 5; i++)
         CHECK(memcmp(here + 2304 + 4 * i, here + 8 * i, 4) == 0);
-    /* One request for each call, whatever the scope, but for packets: one for each 8 bytes. Order
-     * is asked by each thread that orders. */
+    /* One request for each call in every scope, except for packets: one for each 8 bytes. Every
+     * thread that calls quiet is counted. */
     CHECK(noted.requests == 31 && noted.fences == 1 && noted.quiets == 64);
     int puts = 0, later = 0;
     for (int i = 0; i < noted.requests; i++) {
@@ -228,7 +229,7 @@ static void carried_by_the_list(void)
     check_there((me + n_pes - 1) % n_pes);
 }
 
-/* The first operation is refused, by name and path; none is done. */
+/* The first operation is refused with its name and path, and no operation is executed. */
 static void carried_by_nothing(void)
 {
     char text[80];
@@ -248,7 +249,7 @@ WEFT_KERNEL(add_to, (uint64_t *, word), (int, pe))
     weft_thread_atomic_add64(word, 1, pe);
 }
 
-/* Stores go, atomics do not. */
+/* Stores work, atomics do not. */
 static void atomics_alone(void)
 {
     char text[80];
@@ -302,6 +303,6 @@ int main(int argc, char **argv)
         no_collective();
     fprintf(stderr, "seen: %s\n", weft_last_error());
     fflush(NULL);
-    _exit(0); /* a failed job ends as it is */
+    _exit(0); /* a failed job skips finalize */
 }
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A PE is killed while kernels of all PEs are in a collective of device code, round after round:
- * the kernels of the others end, and their hosts are told which PE it was and what they were in.
- * tests/fault/coll_dead.sh judges.
- *   coll_dead FORM OPERATION amid    after some rounds, at any place of one; sizes by packets and
- *                                    in slices in turn
- *   coll_dead FORM OPERATION small   before it has entered, while the others are in it
- *   coll_dead FORM OPERATION large   the same, with more bytes
- *   coll_dead list                   a line for each: form, operation, and its name in what hosts
- *                                    are told */
+/* A PE is killed while kernels of all PEs execute collectives of device code in rounds. The kernels
+ * of the other PEs end, and their hosts report which PE died and in which collective.
+ * tests/fault/coll_dead.sh checks the output.
+ *   coll_dead FORM OPERATION amid   after some rounds, at any point; sizes in packets and in slices
+ *                                   in turn
+ *   coll_dead FORM OPERATION small  before PE 1 enters, while the others are in the collective
+ *   coll_dead FORM OPERATION large  the same, with more bytes
+ *   coll_dead list                  one line each: form, operation, its name in the host's
+ *                                   message */
 #define WEFT_KERNEL_THREADS 64
 #include "device_test.h"
 
@@ -15,7 +15,7 @@ enum { THREADS = 64, BLOCKS = 3, PART = 2, AMID_ROUNDS = 13 };
 enum {
     SMALL = 64,
     LARGE = 300 * 1024
-}; /* bytes; the large ones take slices, and spread broadcasts */
+}; /* bytes; the large size uses slices, and the spread algorithm for broadcasts */
 enum form { THREAD, WARP, BLOCK, GRID, SOME_BLOCKS, FORMS };
 enum { SEND_BYTES, SEND_AT, RECV_BYTES, RECV_AT, ARRAYS };
 
@@ -28,8 +28,8 @@ struct call {
     int root;
 };
 
-/* X(operation, as it is called in what hosts are told, the call): by `form`, with what is given
- * before the arguments. */
+/* X(operation, its name in the host's message, the call), for scope `form` with the leading
+ * arguments. */
 #define COLLECTIVES(X, form, ...)                                                                  \
     X(meet, "sync", weft_##form##_meet(__VA_ARGS__))                                               \
     X(sync, "sync", weft_##form##_sync(__VA_ARGS__))                                               \
@@ -72,7 +72,7 @@ struct call {
 enum operation { COLLECTIVES(NUMBER, thread, 0) OPERATIONS };
 #undef NUMBER
 
-/* A function for each form, so that none has registers for all. */
+/* One function for each form, so that no function needs the registers of all forms. */
 #define CASE(name, told, call)                                                                     \
     case CALL_##name:                                                                              \
         return call;
@@ -103,7 +103,7 @@ WEFT_DEVICE int takes_part(int form)
                                  : block == 0 && thread == 0;
 }
 
-/* Until something fails. Roots take turns, so that each waits for each. */
+/* Repeats until a call fails. Roots take turns, so that every PE waits for every other. */
 WEFT_KERNEL(rounds, (int, form), (int, operation), (int, sizes), (struct call, small),
             (struct call, large), (uint64_t *, reached), (int *, ended))
 {
@@ -170,7 +170,7 @@ static void await_rounds(int pe, uint64_t wanted)
     }
 }
 
-/* Tells the others when it was. */
+/* Sends the time of death to the other PEs and kills this process. */
 static void end(double *died)
 {
     double when = now();
@@ -201,7 +201,8 @@ int main(int argc, char **argv)
     CHECK(form < FORMS && operation < OPERATIONS);
     bool amid = strcmp(argv[3], "amid") == 0;
     int sizes = amid ? 2 : strcmp(argv[3], "large") == 0;
-    signal(SIGTERM, SIG_IGN); /* the launcher's: each ends by itself, however busy the machine is */
+    signal(SIGTERM, SIG_IGN); /* ignore the launcher's SIGTERM: each PE ends by itself, also on a
+                                 busy machine */
     device_begin();
     CHECK(n_pes <= 64);
     size_t all = (size_t)LARGE * (size_t)n_pes;

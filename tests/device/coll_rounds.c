@@ -1,28 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of collectives (src/gpu/coll/kernels.cu) on their own: the members of two teams are
- * grids on streams of one process, which meet on one GPU or on the executor of CPU threads, with
- * blocks of many threads, so that every exchange of data happens between threads that a litmus
- * test, or ThreadSanitizer, can look at.
+/* The kernels of collectives (src/gpu/coll/kernels.cu) alone. The members of two teams are grids on
+ * streams of one process, on one GPU or on the executor of CPU threads. Blocks have many threads,
+ * so every exchange of data is between threads that a litmus test or ThreadSanitizer can observe.
+ *   device_coll_rounds [SEED [ROUNDS]]
+ * The program draws rounds of every kernel, size, flow and number of blocks, in both teams
+ * concurrently, with one member delayed at times. It compares every byte of every destination, and
+ * the bytes around it, with the expected value. The sources of a round are overwritten as soon as
+ * the round permits, and the owner clears its destination just before a round, so an entry or an
+ * end that is too early shows.
  *
- *     device_coll_rounds [SEED [ROUNDS]]
- *
- * draws rounds of every kernel, size, flow and number of blocks, in both teams side by side, one
- * member late at times, and compares every byte of every destination, also those around it, with
- * what was to come. A round's sources are filled again as soon as the round allows it, and
- * destinations are written by their owner just before: so an entry or an end that comes too early
- * shows.
- *
- * Compiled with COLL_REMOVED, one part of the order is missing, and the program passes when that
- * was seen to break and is skipped (77) when this machine shows none:
- *   fence     before the flags that say that stores have arrived
- *   acquire   of the loads of flags
- *   here      direct stores do not wait until destinations are ready
- *   slots     packets do not wait until slots have been read
- *   meet      the threads of a block do not meet before one says that all have stored
- *   half      of a packet only the first half's number is looked at
- *   release   the meeting of streams (weft_kernel_barrier) tells by relaxed stores that a member
- *             has come
- *   line      lanes store a line's number whether the others have stored their payload or not */
+ * Compiled with COLL_REMOVED, one part of the synchronization is missing. The program then passes
+ * if it sees wrong data, and is skipped (77) if this machine shows none:
+ *   fence    before the flags that say that stores have arrived
+ *   acquire  of the loads of flags
+ *   here     simple stores do not wait until destinations are ready
+ *   slots    LL packets do not wait until the slots have been read
+ *   meet     the threads of a block do not synchronize before one of them sets the flag
+ *   half     of an LL packet only the flag of the first half is checked
+ *   release  the barrier of streams (weft_kernel_barrier) sets its flags by relaxed stores
+ *   line     lanes store the flag of an LL128 line before the other lanes have stored their
+ *            payload */
 #define WEFT_KERNEL_THREADS 256
 #include "device_test.h"
 
@@ -46,20 +43,20 @@
 #define REMOVED 0
 #endif
 
-/* Functions of a kernel here. */
+/* The kernels become device functions. */
 #undef KERNEL
 #undef KERNEL_OF_512
 #define KERNEL        WEFT_DEVICE void
 #define KERNEL_OF_512 WEFT_DEVICE void
 
-/* What follows changes the text of the kernels alone. */
+/* The macros below change only the text of the kernels. */
 #if REMOVED == REMOVED_fence
 #define weft_dev_fence(order, scope) ((void)0)
 #elif REMOVED == REMOVED_acquire
 #define weft_dev_load_u64(p, order, scope) (weft_dev_load_u64)(p, RELAXED, scope)
 #elif REMOVED == REMOVED_half
 #define weft_dev_packet_ready(v, number) ((uint32_t)((v).lo >> 32) == (number))
-#elif REMOVED == REMOVED_line /* some of the others are late */
+#elif REMOVED == REMOVED_line /* some of the other lanes are delayed */
 #define weft_dev_sync_warp(mask)           ((void)0)
 WEFT_DEVICE void store_late(void *p, struct weft_dev_vec16 v)
 {
@@ -72,10 +69,10 @@ WEFT_DEVICE void store_late(void *p, struct weft_dev_vec16 v)
 
 #include "gpu/coll/round.h"
 
-/* ThreadSanitizer knows nothing of three orders that need no instruction on a GPU: what a stream
- * did before a kernel is done when the kernel begins to say `here`, or to send an offer; stores
- * whose address comes from an offer are behind its load; and what a thread has loaded and used has
- * been loaded when it says `done`. */
+/* ThreadSanitizer does not know three orders that need no instruction on a GPU: what a stream did
+ * before a kernel is complete when the kernel sets `here` or sends its offset; stores to an address
+ * that was received follow the load of that address; and a value that a thread has used was loaded
+ * before the thread sets `done`. */
 #if WEFT_TARGET_SIMT && WEFT_SIMT_TSAN
 #include <sanitizer/tsan_interface.h>
 #define DONE_BEFORE(p)    __tsan_release((void *)(uintptr_t)(p))
@@ -150,7 +147,7 @@ enum {
     MEMBERS = 4,
     TEAMS = 2,
     SET = 32 << 10,
-    ROOM = 96 << 10, /* of a source, and of a destination */
+    ROOM = 96 << 10, /* bytes of a source, and of a destination */
     GUARD = 512,
     UNTOUCHED = 0xa5,
     STRIDE = ROOM / MEMBERS
@@ -167,23 +164,24 @@ enum what {
     REDUCE_TO,
     COLLECT,
     ALLTOALLV,
-    SYNC, /* of streams: then each reads what the next one has stored at home */
+    SYNC, /* of streams: each member then reads what the next one has stored in its own memory */
     WHATS
 };
 enum way { PACKETS, TWO_TRIPS, LINES, TWO_LINES, DIRECT, SCRATCH, PROOF, WAYS };
 
-/* A member's window. */
+/* The memory of one member. */
 struct window {
     struct coll_area area;
-    char sets[4][SET]; /* two for packets, two for lines */
+    char sets[4][SET]; /* two for LL, two for LL128 */
     char src[ROOM];
     char before[GUARD], dst[ROOM + GUARD];
     uint64_t counts[MEMBERS], src_at[MEMBERS], room_of[MEMBERS], dst_at[MEMBERS];
-    uint64_t wrong, first_wrong, unproven, worst_proof; /* enum coll_proof */
+    uint64_t wrong, first_wrong, unproven,
+        worst_proof; /* results of the LL128 test, enum coll_proof */
     uint64_t meeting[sizeof(struct gpu_team_area) / 8 + MEMBERS];
 };
 
-/* What a round is, for all of its members. */
+/* The parameters of a round, the same for all its members. */
 struct plan {
     int what, way, root, late, members;
     unsigned blocks, threads, chunks;
@@ -203,7 +201,7 @@ WEFT_DEV_BOTH unsigned char said_byte(uint64_t number, int from, uint64_t at)
     return (unsigned char)(said(number, from, at / 4) >> 8 * (at & 3));
 }
 
-/* Of collect and alltoallv: sizes of all kinds, also none. */
+/* For collect and alltoallv: sizes of all kinds, including 0. */
 WEFT_DEV_BOTH uint64_t size_of(const struct plan *p, int from, int to)
 {
     uint32_t x = said(p->number, 64 + from, 1000 + (uint64_t)to);
@@ -257,7 +255,7 @@ WEFT_DEV_BOTH int wanted_of(const struct plan *p, int me, uint64_t at)
     }
 }
 
-/* Before a round, and behind the end of the one before it. */
+/* Runs before a round and after the end of the previous one. */
 WEFT_KERNEL(fill, (struct window *, w), (struct plan, p), (int, me))
 {
     uint64_t rank = weft_dev_grid_rank(), threads = weft_dev_grid_threads();
@@ -295,7 +293,7 @@ WEFT_KERNEL(check, (struct window *, w), (struct plan, p), (int, me))
         uint64_t found = w->area.proof >> COLL_PROOF_SHIFT;
         w->unproven += found != COLL_PROOF_GOOD;
         w->worst_proof = found > w->worst_proof ? found : w->worst_proof;
-        w->area.proof = 0; /* of the next one */
+        w->area.proof = 0; /* for the next round */
     }
     const unsigned char *seen = (const unsigned char *)w + offsetof(struct window, before);
     for (uint64_t i = rank; i < GUARD + ROOM + GUARD; i += threads) {
@@ -341,7 +339,7 @@ static int reduces(int what)
     return what == REDUCE || what == REDUCESCATTER || what == REDUCE_TO;
 }
 
-/* Whether the way takes that many bytes. */
+/* Whether the protocol supports that number of bytes. */
 static int takes(const struct plan *p)
 {
     int two = p->way == TWO_TRIPS || p->way == TWO_LINES;
@@ -362,8 +360,8 @@ static int takes(const struct plan *p)
     return p->bytes <= payload;
 }
 
-/* Half of the rounds are as the one before in kind: a root that sends on and on must not overrun
- * who is late. */
+/* Half of the rounds repeat the kind of the round before: a root that sends repeatedly must not
+ * overrun a delayed member. */
 static struct plan draw_plan(const struct plan *last, int members, uint64_t number, int gpu)
 {
     struct plan p = {.members = members, .number = number};
@@ -382,7 +380,7 @@ static struct plan draw_plan(const struct plan *last, int members, uint64_t numb
     p.late = draw(5) ? -1 : (int)draw((unsigned)members);
     p.blocks = 1u << draw(gpu ? 4 : 3);
     p.threads = 32 * (1 + draw(gpu ? 8 : 2));
-    if (p.way == PROOF) /* as the library has it, but for the size: there is a warp for load */
+    if (p.way == PROOF) /* as in the library, except for the size: one warp produces load */
         p.threads = gpu ? COLL_PROOF_THREADS / 2 : 96;
     p.chunks = p.what == BROADCAST && p.way == DIRECT && members > 2 ? 1 + draw(5) : 0;
     return p;
@@ -450,7 +448,8 @@ static struct coll_call call_of(const struct plan *p, struct window *const *w, i
     return c;
 }
 
-/* Between what a member does and what others see of it, and between that and its next round. */
+/* Synchronizes before the other members read what a member stored, and again before its next
+ * round. */
 static void launch_sync(const struct plan *p, struct window *const *w, const weft_stream *streams,
                         int me)
 {
@@ -463,7 +462,7 @@ static void launch_sync(const struct plan *p, struct window *const *w, const wef
     OK(WEFT_LAUNCH(meet, 1, 32, 0, streams[me], barrier, reporting));
 }
 
-/* Bytes that were wrong so far, and the first round that had some. */
+/* Returns the number of wrong bytes so far, and the first round that had some. */
 static uint64_t wrong_bytes(struct window *const *w, int members, uint64_t *first,
                             uint64_t *unproven, uint64_t *worst)
 {
@@ -485,7 +484,8 @@ static const char *const proof_words[] = {"none was made", "good", "too few chan
 
 int main(int argc, char **argv)
 {
-    setenv("CUDA_MODULE_LOADING", "EAGER", 1); /* loading would wait for kernels that wait */
+    setenv("CUDA_MODULE_LOADING", "EAGER",
+           1); /* lazy loading would wait for kernels that are waiting themselves */
     seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     device_begin();
     int gpu = weft_target_get() == WEFT_CUDA;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives in every scope over the world, the node and teams of every second PE and of PEs in
- * reverse order: values compared, at sizes around the edges; every type and operation of reduce. */
+/* Collectives in every scope over the world, the node, a team of every second PE and a team of the
+ * PEs in reverse order: all values compared at sizes around the limits, and every type and
+ * operation of reduce. */
 #include "device_test.h"
 
 enum { MOST = 5000, MEMBERS = 8, ROUNDS = 20 };
@@ -44,7 +45,8 @@ WEFT_KERNEL(combine, (int, scope), (int, all), (int, team), (void *, dst), (cons
         *result = status;
 }
 
-/* Every member raises its number at every other and meets: nobody may see an old one afterwards. */
+/* Every member stores its round number at all others and synchronizes: no member may read an older
+ * number afterwards. */
 #define MEET_IN(scope) kind ? weft_##scope##_barrier(team) : weft_##scope##_sync(team)
 
 WEFT_KERNEL(meet, (int, scope), (int, kind), (int, team), (uint32_t *, board), (int *, result))
@@ -56,7 +58,7 @@ WEFT_KERNEL(meet, (int, scope), (int, kind), (int, team), (uint32_t *, board), (
             if (kind)
                 for (int i = 0; i < m.n; i++)
                     weft_thread_p32(&board[m.me], round, weft_dev_member_pe(&m, i));
-            else /* sync shows own stores */
+            else /* sync makes own stores visible */
                 weft_dev_store_u32(&board[m.me], round, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
         }
         BY_SCOPE(MEET_IN);
@@ -69,7 +71,7 @@ WEFT_KERNEL(meet, (int, scope), (int, kind), (int, team), (uint32_t *, board), (
                 if (seen < round)
                     status = -99;
             }
-        /* Nobody goes on before all have looked. */
+        /* No member continues before all have read. */
         int again = status;
         BY_SCOPE(MEET_IN);
         status = status ? status : again;
@@ -101,7 +103,7 @@ static void one_move(weft_team *team, int number, int scope, enum what what, siz
     int n = weft_team_n_pes(team), mine = weft_team_my_pe(team), status;
     int blocks = what == BROADCAST || what == SCATTER ? 1
                  : what == GATHER && mine != root     ? 0
-                                                      : n; /* that come */
+                                                      : n; /* blocks that this member receives */
     static unsigned char buffer[MOST * MEMBERS];
     memset(buffer, 0, sizeof buffer);
     store(dst, buffer, sizeof buffer);
@@ -137,7 +139,8 @@ static void moves(weft_team *team, int number)
                          (int)s % weft_team_n_pes(team));
 }
 
-/* Element i of member m, as bits of the type; small, so that products and sums are exact. */
+/* Element i of member m as bits of the type. The values are small, so products and sums are
+ * exact. */
 static uint64_t element(weft_type type, int m, size_t i)
 {
     int v = 1 + (int)((i * 3 + (size_t)m * 5) % 3);
@@ -155,7 +158,7 @@ static uint64_t element(weft_type type, int m, size_t i)
     else if (type == WEFT_COMPLEX_FLOAT)
         bits = weft_dev_bits_f32(f) | (uint64_t)weft_dev_bits_f32(0.5f) << 32;
     else if (type == WEFT_INT8 || type == WEFT_INT16 || type == WEFT_INT32 || type == WEFT_INT64)
-        bits = m % 2 ? (uint64_t)-v : (uint64_t)v; /* negative ones too */
+        bits = m % 2 ? (uint64_t)-v : (uint64_t)v; /* also negative values */
     return bits;
 }
 
@@ -206,7 +209,7 @@ static void reductions(weft_team *team, int number)
         (weft_type)100, (weft_type)101, WEFT_COMPLEX_FLOAT, WEFT_COMPLEX_DOUBLE};
     int turn = 0;
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
-        for (int op = 0; op < WEFT_AVG; op++) { /* averages: real.c */
+        for (int op = 0; op < WEFT_AVG; op++) { /* real.c tests averages */
             if (!weft_dev_reducible(types[t], (weft_op)op))
                 continue;
             for (int all = 0; all < 2; all++, turn++)
@@ -218,7 +221,8 @@ static void reductions(weft_team *team, int number)
             one_reduction(team, number, scope, 1, WEFT_FLOAT, WEFT_SUM, n * n, 1);
 }
 
-/* Against arithmetic done another way, so that the two sides of the comparison above differ. */
+/* Compares with sums computed differently, because the comparison above uses the same code on both
+ * sides. */
 static void plain_sum(weft_team *team, int number)
 {
     enum { N = 700 };
@@ -277,10 +281,10 @@ int main(void)
     CHECK(weft_team_device(weft_team_world(job)) == WEFT_DEV_WORLD);
     CHECK(weft_team_device(weft_team_node(job)) == WEFT_DEV_NODE);
     everything(weft_team_world(job));
-    if (!WEFT_SIMT_TSAN) /* which takes minutes over one team */
+    if (!WEFT_SIMT_TSAN) /* the other teams take minutes under ThreadSanitizer */
         everything(weft_team_node(job));
     for (int again = 0; again < (WEFT_SIMT_TSAN ? 0 : 2);
-         again++) { /* the second has the first one's place */
+         again++) { /* the second pass reuses the index of the first */
         weft_team *evens, *reverse;
         OK(weft_team_split_strided(weft_team_world(job), 0, 2, (n_pes + 1) / 2, &evens));
         OK(weft_team_split_strided(weft_team_world(job), n_pes - 1, -1, n_pes, &reverse));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Helpers of the device tests, for both targets: a job with device code, symmetric memory that the
- * host reads and writes by put and get to itself, and launches that are waited for. */
+/* Helpers of the device tests for both targets: a job with device code, symmetric memory that the
+ * host accesses by put and get to itself, and launches followed by a wait. */
 #ifndef WEFT_TESTS_DEVICE_TEST_H
 #define WEFT_TESTS_DEVICE_TEST_H
 
@@ -14,7 +14,7 @@ static weft_job *job;
 static weft_ctx *ctx;
 static int me, n_pes;
 
-/* Exit 77 where there is no GPU but one is asked for. */
+/* Exits with 77 if the GPU target is requested and there is no GPU. */
 static inline void device_begin(void)
 {
     weft_status status = weft_init(&job, NULL);
@@ -35,7 +35,7 @@ static inline void device_end(void)
     OK(weft_finalize(job));
 }
 
-/* Zeroed symmetric memory in which device code works best. */
+/* Zeroed symmetric memory of the kind that suits device code best. */
 static inline void *symmetric(size_t bytes)
 {
     void *address;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes wrong in device code: an address in no segment, a range past the end, no such PE, no
- * such team, a wait that runs out. Void operations make the job fail, at the host's next call, with
- * a sentence that names operation, block, thread and address; a wait returns its status and leaves
- * a record; a wait that is slow shows itself while the kernel still runs. One case per run. */
+/* Errors of device code: an address in no segment, a range past the end, an invalid PE, an invalid
+ * team, a wait that times out. Void operations make the job fail at the host's next call, with a
+ * message that names operation, block, thread and address. A wait returns its status and leaves a
+ * record. A slow wait is visible in the box while the kernel still runs. One case for each run. */
 #include "device_test.h"
 
 WEFT_KERNEL(put_to, (void *, dst), (uint64_t *, src), (size_t, bytes), (int, pe), (int, scope))
@@ -22,14 +22,15 @@ WEFT_KERNEL(put_often, (void *, dst), (uint64_t *, src), (int, pe))
     weft_warp_quiet();
 }
 
-/* One request of each lane is in the ring at a time. */
+/* The ring holds one request of each lane at a time. */
 WEFT_KERNEL(get_by_lanes, (uint64_t *, dst), (uint64_t *, src), (int, pe))
 {
     for (int i = 0; i < 4; i++)
         weft_thread_get(dst + 2 * weft_dev_lane(), src, 16, pe);
 }
 
-/* Up to the end of the heap's segment, and `over` bytes more: one range, or two elements apart. */
+/* Writes up to the end of the heap's segment and `over` bytes more: one range, or two strided
+ * elements. */
 WEFT_KERNEL(put_to_end, (uint64_t *, src), (int, pe), (int, over), (int, strided))
 {
     const struct weft_dev_segment *heap = &weft_dev_state.segment[WEFT_DEV_HEAP];
@@ -76,14 +77,14 @@ WEFT_KERNEL(sync_alone, (int, team), (int *, result))
 static uint64_t *word;
 static int *result;
 
-/* Waiting for the kernel tells of its fault (seen.c: so does every other call). */
+/* The wait for the kernel reports its fault, as every other call does (seen.c). */
 #define LAUNCH_FAULTY(...)                                                                         \
     do {                                                                                           \
         OK(WEFT_LAUNCH(__VA_ARGS__));                                                              \
         CHECK(weft_stream_synchronize(NULL) != WEFT_OK);                                           \
     } while (0)
 
-/* The host sees it at its next call, and says it in the words of the record. */
+/* The host's next calls return the fault with the text of the record. */
 static void host_sees(weft_status status, const char *what, const char *where)
 {
     FAILS(weft_device_check(job), status, what);
@@ -92,7 +93,8 @@ static void host_sees(weft_status status, const char *what, const char *where)
     fprintf(stderr, "%s\n", weft_last_error());
 }
 
-/* Own memory that is not symmetric is reached as it stands (own.c), but not a null pointer. */
+/* Device code accesses local memory that is not symmetric directly (own.c), but not a null
+ * pointer. */
 static void bad_address(void)
 {
     LAUNCH_FAULTY(put_to, 4, 32, 0, NULL, (uint64_t *)16, word, 16, 0, WEFT_DEV_BLOCK);
@@ -116,7 +118,7 @@ static void bad_address_of_peer(void)
     CHECK(not_symmetric[0] == 0);
 }
 
-/* Through the proxy, over a path whose 100th operation fails later: nobody waits for it. */
+/* Through the proxy, over a path whose 100th operation fails later, when no call waits for it. */
 static void carried_fails(void)
 {
     char wanted[64];
@@ -125,7 +127,7 @@ static void carried_fails(void)
     host_sees(WEFT_ERR_PATH, "device code", wanted);
 }
 
-/* For `weft attach`: takes a while over a path that is slow. */
+/* For `weft attach`: takes a while over a slow path. */
 static void many_gets(void)
 {
     LAUNCH(get_by_lanes, 1, 32, 0, NULL, word + 8, word, (me + 1) % n_pes);
@@ -149,8 +151,8 @@ static void past_end(void)
     host_sees(WEFT_ERR_RANGE, "put", "past the end");
 }
 
-/* Up to the last byte all is well; one byte more is told, and so is a last element outside. The
- * window of a GPU's heap has more addresses than memory, so there its end cannot be touched. */
+/* Writes up to the last byte succeed. One byte more, or a last element outside, is an error. The
+ * window of a GPU's heap has more addresses than memory, so its end is not written there. */
 static void one_past_end(void)
 {
     if (weft_target_get() != WEFT_CUDA) {
@@ -190,7 +192,7 @@ static void status_is(int wanted)
     CHECK(status == wanted);
 }
 
-/* The first of the box's records in this state. */
+/* The first record of the box in this state. */
 static const struct weft_dev_record *record_in(uint32_t state)
 {
     const struct weft_dev_box *box = device_box(job->box);
@@ -203,7 +205,7 @@ static const struct weft_dev_record *record_in(uint32_t state)
 static void wait_expires(void)
 {
     OK(WEFT_LAUNCH(wait_on, 1, 64, 0, NULL, word, result));
-    /* While the kernel waits, the box shows it. */
+    /* The box shows the wait while the kernel waits. */
     const struct weft_dev_record *record = NULL;
     for (int i = 0; i < 1000 && !record; i++) {
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
@@ -220,13 +222,13 @@ static void wait_expires(void)
     char text[256];
     device_record_text(record, me, text, sizeof text);
     CHECK(strstr(text, "signal_wait") && strstr(text, "expected >= 42, seen 0"));
-    OK(weft_device_check(job)); /* the program has the status: the job lives */
+    OK(weft_device_check(job)); /* the program got the status, so the job continues */
     OK(weft_finalize(job));
     exit(0);
 }
 
-/* The host finds the job at fault while a kernel waits: it does not wait on, for the 60 s of its
- * limit. */
+/* The host makes the job fail while a kernel waits: the kernel ends at once and not after its limit
+ * of 60 s. */
 static void wait_ends_with_the_job(void)
 {
     weft_stream stream;
@@ -250,7 +252,7 @@ static void packet_expires(void)
     exit(0);
 }
 
-/* PE 0 alone comes to the sync: it says whom it waits for, and the job fails. */
+/* Only PE 0 calls sync: its message names the missing PE, and the job fails. */
 static void sync_expires(void)
 {
     if (n_pes == 1)
@@ -261,11 +263,11 @@ static void sync_expires(void)
         FAILS(weft_device_check(job), WEFT_ERR_TIMEOUT, "for PE 1");
         fprintf(stderr, "%s\n", weft_last_error());
     } else {
-        nanosleep(&(struct timespec){.tv_sec = 2}, NULL); /* alive, but elsewhere */
+        nanosleep(&(struct timespec){.tv_sec = 2}, NULL); /* alive, but does not call */
     }
 }
 
-/* `weft attach` in the meantime: the box of a hanging kernel is in the memfd that it reads. */
+/* `weft attach` runs meanwhile: the box of a hanging kernel is in the memfd that it reads. */
 static void dead_end(void)
 {
     LAUNCH(wait_on, 1, 32, 0, NULL, word, result);
@@ -303,7 +305,7 @@ int main(int argc, char **argv)
         if (strcmp(argv[1], cases[i].name) != 0)
             continue;
         cases[i].run();
-        /* A failed job ends as it is: no barrier can be had any more. */
+        /* A failed job exits without finalize, because no barrier can complete. */
         fflush(NULL);
         _exit(0);
     }

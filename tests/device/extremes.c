@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions, waits and tests at the ends of every type: smallest, largest, negative, high bit,
- * signed zeros and infinities, against the C compiler's own arithmetic in that type; reductions at
- * sizes around a packet, a unit and a slot of the packet room; rounds where packet numbers come
- * again. */
+/* Reductions, waits and tests at the limits of every type: smallest, largest, negative, high bit,
+ * signed zeros and infinities, compared with the C compiler's arithmetic in that type. Reductions
+ * at sizes around a packet, a unit and a slot of the packet staging buffer. Rounds in which packet
+ * sequence numbers wrap around. */
 #include "device_test.h"
 
 enum { MOST = 9000, VALUES = 8 };
@@ -24,8 +24,8 @@ WEFT_KERNEL(combine, (int, scope), (int, all), (int, team), (void *, dst), (cons
         *result = status;
 }
 
-/* Bit cmp of hits[i]: variable i compares true with `bound`, by test; again by the forms over one
- * variable of several, with the bound as a value and in an array. */
+/* Bit cmp of hits[i]: variable i compares true with `bound` by test, and also by the forms over
+ * several variables of which one is selected, with the bound as a value and in an array. */
 WEFT_KERNEL(compare, (weft_type, type), (void *, vars), (uint64_t, bound), (void *, bounds),
             (int *, hits))
 {
@@ -42,7 +42,7 @@ WEFT_KERNEL(compare, (weft_type, type), (void *, vars), (uint64_t, bound), (void
             seen[2] |= (weft_thread_test_any_vector(type, vars, VALUES, status, (weft_cmp)cmp,
                                                     bounds) == (size_t)i)
                        << cmp;
-            /* What is met already is not waited for. */
+            /* A wait for a condition that already holds returns at once. */
             if (met && weft_thread_wait_until(type, var, (weft_cmp)cmp, bound))
                 seen[0] = -1;
         }
@@ -67,7 +67,8 @@ static unsigned char *src, *dst;
 static int *result, *hits;
 static unsigned char buffer[MOST * 8], wanted[MOST * 8];
 
-/* X(name, C type, its unsigned or itself for wrapping arithmetic, weft_type, integer?) */
+/* X(name, C type, its unsigned type (itself for real types) for wrapping arithmetic, weft_type,
+ * integer?) */
 #define TYPES(X)                                                                                   \
     X(i8, int8_t, uint8_t, WEFT_INT8, 1)                                                           \
     X(i16, int16_t, uint16_t, WEFT_INT16, 1)                                                       \
@@ -80,12 +81,12 @@ static unsigned char buffer[MOST * 8], wanted[MOST * 8];
     X(float, float, float, WEFT_FLOAT, 0)                                                          \
     X(double, double, double, WEFT_DOUBLE, 0)
 
-/* Value k of a type: the ends, their neighbours, and what lies around zero. */
+/* Value k of a type: the limits, their neighbours, and values around zero. */
 #define INTEGER_VALUE(T, k)                                                                        \
     (T)((k) == 0   ? (T)0                                                                          \
         : (k) == 1 ? (T)1                                                                          \
         : (k) == 2 ? (T)-1 /* signed: -1, unsigned: the largest */                                 \
-        : (k) == 3 ? (T)((uint64_t)1 << (8 * sizeof(T) - 1)) /* the high bit alone */              \
+        : (k) == 3 ? (T)((uint64_t)1 << (8 * sizeof(T) - 1)) /* only the high bit */               \
         : (k) == 4 ? (T)(((uint64_t)1 << (8 * sizeof(T) - 1)) - 1)                                 \
         : (k) == 5 ? (T)(((uint64_t)1 << (8 * sizeof(T) - 1)) + 1)                                 \
         : (k) == 6 ? (T)-2                                                                         \
@@ -98,7 +99,7 @@ static double real_value(int k, int wide)
     return values[k];
 }
 
-/* Which value element i of member m has; others in each round of numbers_again(). */
+/* Index of the value of element i of member m; it differs in each round of numbers_again(). */
 static size_t salt;
 static int chosen(int m, size_t i)
 {
@@ -116,7 +117,7 @@ static int chosen(int m, size_t i)
         switch (op) {                                                                              \
         case WEFT_SUM:                                                                             \
             return (T)(U)((U)a + (U)b);                                                            \
-        case WEFT_PROD: /* through 64 bits: 16-bit operands would be promoted to int */            \
+        case WEFT_PROD: /* in 64 bits: C would promote 16-bit operands to int */                   \
             return integer ? (T)(x * y) : (T)(a * b);                                              \
         case WEFT_MIN:                                                                             \
             return b < a ? b : a;                                                                  \
@@ -147,7 +148,7 @@ static int chosen(int m, size_t i)
     static size_t differs_##name(const void *got, const void *want, size_t n)                      \
     {                                                                                              \
         const T *a = got, *b = want;                                                               \
-        size_t i = 0; /* NaN equals NaN: inf - inf has no sign to speak of */                      \
+        size_t i = 0; /* NaN equals NaN: the sign of inf - inf is undefined */                     \
         while (i < n && (a[i] == b[i] || (a[i] != a[i] && b[i] != b[i])))                          \
             i++;                                                                                   \
         return i;                                                                                  \
@@ -196,7 +197,7 @@ static void reduce_one(weft_team *team, const struct type *t, weft_op op, int sc
         fprintf(stderr, "%s, operation %d, %s of %zu by scope %d: element %zu of PE %d is wrong\n",
                 t->name, op, all ? "reduce" : "reducescatter", n, scope, wrong, me);
     CHECK(wrong == n);
-    for (size_t i = 0; i < 8 && !in_place; i++) /* and nothing behind the end */
+    for (size_t i = 0; i < 8 && !in_place; i++) /* nothing is written after the end */
         CHECK(buffer[n * t->width + i] == 0x5a);
     OK(weft_barrier(team));
 }
@@ -216,7 +217,7 @@ static void every_type_and_operation(weft_team *team)
                            VALUES * VALUES + (size_t)turn % 7, turn % 5 == 2);
 }
 
-/* Bytes around a packet (8), a unit (16), a warp's units (512), a slot of the room, and beyond. */
+/* Bytes around a packet (8), a unit (16), a warp's units (512), a slot, and more. */
 static void every_size(weft_team *team)
 {
     size_t slot = weft_dev_slot_bytes(n_pes, weft_team_device(team)) / 2;
@@ -230,9 +231,10 @@ static void every_size(weft_team *team)
                     reduce_one(team, t, WEFT_MAX, (int)i % 3, all, bytes[i], in_place);
 }
 
-/* Rounds in which packet numbers come again, as they do after 2^30: from one renewal of the slots
- * to the next, with the rounds between left out. Every other time much is sent at first, and then
- * so little that only the renewal overwrites it before its number comes again. */
+/* Rounds in which packet sequence numbers repeat, as they do after 2^30 rounds: from one renewal of
+ * the slots to the next, without the rounds between. Every second time the first rounds send much
+ * and the next ones so little that only the renewal overwrites the old packets before their number
+ * repeats. */
 static void numbers_again(weft_team *team)
 {
     for (uint64_t i = 1; i <= 9; i++) {
@@ -246,7 +248,7 @@ static void numbers_again(weft_team *team)
     }
 }
 
-/* Complex numbers, real and imaginary part both of each sign and both telling, so small that every
+/* Complex numbers whose real and imaginary parts take both signs and matter, so small that every
  * result is exact. */
 static void complex_element(int m, size_t i, double *re, double *im)
 {
@@ -265,7 +267,7 @@ static void complex_wanted(weft_op op, int members, size_t i, double *re, double
     }
 }
 
-/* As they lie in memory, of floats or doubles. */
+/* In the memory layout of floats or doubles. */
 static void put_complex(unsigned char *at, int wide, double re, double im)
 {
     const double doubles[2] = {re, im};
@@ -361,7 +363,7 @@ int main(void)
     numbers_again(reverse);
     complex_numbers(reverse);
     OK(weft_team_destroy(reverse));
-    /* The next team in the same place begins anew. */
+    /* The next team with the same index starts from zero. */
     OK(weft_team_split_strided(weft_team_world(job), 0, 1, n_pes, &reverse));
     every_size(reverse);
     OK(weft_team_destroy(reverse));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quiet at the first use of a queue of path gda (finding A3). The test itself reserves the first
- * block of the queue and holds it back, as a thread that is preempted there does. What others put
- * behind it must be waited for by their quiet, so the queue counts as used as soon as one of those
- * puts has returned. WEFT_GDA_QUEUES=1: all blocks share one queue. */
+/* Quiet at the first use of a queue of path gda (finding A3). The test reserves the first block of
+ * the queue and delays it, like a thread that is preempted at that point. The quiet of a thread
+ * that puts after it must wait for that thread's put, so the queue must count as used as soon as
+ * one of those puts has returned. WEFT_GDA_QUEUES=1: all blocks share one queue. */
 #include "device_test.h"
 
 #include <unistd.h>
@@ -13,7 +13,7 @@ struct stage {
     uint64_t reserved, quieting, early, marked;
 };
 
-/* Reserves a block and publishes a value in it when `go` is set. */
+/* Reserves a block, and publishes a value in it when `go` is set. */
 WEFT_DEVICE void put_held_back(uint64_t *slot, uint64_t value, int pe, const uint64_t *go,
                                uint64_t *reserved)
 {
@@ -24,7 +24,7 @@ WEFT_DEVICE void put_held_back(uint64_t *slot, uint64_t value, int pe, const uin
     while (!weft_dev_load_u64(go, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS))
         weft_dev_nanosleep(1000);
 #if WEFT_HOST_CODE
-    usleep(20000); /* a quiet that does not wait returns meanwhile */
+    usleep(20000); /* a quiet that does not wait returns in this time */
 #endif
     r.value = value;
     weft_dev_gda_p_late(q, &r, weft_dev_gda_there(q, slot, pe, &whole), turns);

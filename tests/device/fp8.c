@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FP8 of the reductions: all 256 values of both types are what their definition says and come back
- * from binary32; every middle of two neighbours, and what lies next to it on either side, goes
- * where round to nearest even says; what is too large, infinity and NaN. Against arithmetic in
- * binary64. */
+/* FP8 in reductions, compared with binary64 arithmetic: all 256 values of both types match their
+ * definition and survive the conversion to binary32 and back; every midpoint of two neighbours and
+ * its two adjacent floats round to nearest even; values that are too large, infinity and NaN. */
 #include <weft/device/narrow.h>
 
 #include <math.h>
@@ -13,8 +12,8 @@ static int failures;
 struct kind {
     const char *name;
     weft_type type;
-    int digits, bias,
-        largest; /* of the fraction; of the exponent; bits of the largest finite number */
+    int digits, bias, largest; /* bits of the fraction; of the exponent; bit pattern of the largest
+                                  finite number */
 };
 
 static const struct kind kinds[] = {{"E4M3", WEFT_FP8_E4M3, 3, 7, 0x7e},

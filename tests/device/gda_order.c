@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a completion of the adapter says and what not, over path gda with an adapter that makes use
- * of all it may (SOFT_HCA_MODE=adversarial, SOFT_HCA_APART=1; findings A4, A5):
- *
- *     gda_order quiet [removed]   data by put and quiet; then a flag in memory that both processes
- *                                 map, past the adapter
- *     gda_order get [removed]     data by get, which are read at once; and by get_nbi and quiet
- *     gda_order signal            data by put_signal in one block's queue, set and added to
- *     gda_order host              as quiet, by the host
- *     gda_order fence             data, a fence, and more data, the last of which is looked for
- *
- * Any violation fails the test. `removed`: without the flush, for `get` by WEFT_TEST_GDA without
- * `apart`, violations must be seen. */
+/* What a completion of the NIC guarantees over path gda, with an adapter that uses all its freedom
+ * to reorder (SOFT_HCA_MODE=adversarial, SOFT_HCA_APART=1; findings A4, A5):
+ *   gda_order quiet [removed]  data by put and quiet, then a flag in memory that both processes
+ *                              map, which bypasses the NIC
+ *   gda_order get [removed]    data by get, read at once, and by get_nbi and quiet
+ *   gda_order signal           data by put_signal in one block's queue, set and added to
+ *   gda_order host             as quiet, from the host
+ *   gda_order fence            data, a fence, and more data whose last word is polled
+ * Any violation fails the test. `removed`: without the flush (for `get`: WEFT_TEST_GDA without
+ * `apart`) violations must be seen. */
 #include "device_test.h"
 
 #include <fcntl.h>
@@ -61,7 +59,7 @@ WEFT_DEVICE void say(uint64_t *flag, uint64_t value)
         weft_dev_store_u64(flag, value, WEFT_ORDER_RELEASE, WEFT_SCOPE_SYS);
 }
 
-/* Quiet without its flush: all completions alone. */
+/* Quiet without its flush: waits only for the completions. */
 WEFT_DEVICE void complete_only(int pe)
 {
     struct weft_dev_request r = weft_dev_request_of(WEFT_DEV_OP_QUIET, NULL, 0, pe);
@@ -137,7 +135,7 @@ WEFT_KERNEL(fetch_and_look, (uint64_t *, data), (uint64_t *, mine), (uint64_t *,
 }
 
 #if WEFT_HOST_CODE
-/* A page of an unnamed file of PE 0, which PE 1 opens by its descriptor. */
+/* PE 0 creates a page of an unnamed file, and PE 1 opens it by its descriptor. */
 static struct shared *map_shared(void)
 {
     uint64_t *place = symmetric(2 * sizeof *place), name[2];
@@ -162,7 +160,7 @@ static struct shared *map_shared(void)
     return at;
 }
 
-/* The host's puts; the words that were wrong. */
+/* Puts of the host; returns the number of wrong words. */
 static uint64_t pass_by_host(uint64_t *data, uint64_t *mine, struct shared *shared)
 {
     uint64_t wrong = 0;

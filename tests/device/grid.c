@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives that several blocks of a kernel share, byte by byte against what the host computes:
- *   grid                every operation at sizes around its edges, by one and several blocks, over
- *                       three teams
- *   grid rounds         many in one kernel, mixed with a block's own, their results in the next
- *                       one's sources
- *   grid expires        a PE does not call: the others are told who, and of what
- *   grid slow           a PE calls after the other, each within the limit of waits, all of them not
- *                       within twice that
- *   grid absent         a block does not call, or cannot, since it is not resident: the others are
- *                       told how many came
- *   grid too_many       more blocks are named than the grid has */
+/* Collectives shared by several blocks of a kernel, compared byte by byte with the host's result:
+ *   grid           every operation at sizes around its limits, by one and several blocks, over
+ *                  three teams
+ *   grid rounds    many in one kernel, mixed with a block's own; each uses the results of the last
+ *   grid expires   one PE does not call: the others report which PE, and in which collective
+ *   grid slow      the PEs call one after the other, each within the limit of waits, the last one
+ *                  later than twice the limit after the first
+ *   grid absent    a block does not call, or cannot because it is not resident: the others report
+ *                  how many blocks called
+ *   grid too_many  the call names more blocks than the grid has */
 #include "device_test.h"
 #include "members.h"
 
@@ -65,7 +64,7 @@ enum what {
          ? weft_##form##_reducescatter_weighted(__VA_ARGS__, dst, src, count, type, factor)        \
          : weft_##form##_reduce_to_weighted(__VA_ARGS__, dst, src, count, type, factor, root))
 
-/* blocks 0: the whole grid. */
+/* `blocks` 0: the whole grid. */
 WEFT_KERNEL(share, (enum what, what), (unsigned, blocks), (int, team), (char *, dst),
             (const char *, src), (size_t, count), (int, root), (weft_type, type), (weft_op, op),
             (double, factor), (int *, result))
@@ -79,9 +78,9 @@ WEFT_KERNEL(share, (enum what, what), (unsigned, blocks), (int, team), (char *, 
         result[weft_dev_block_rank()] = status;
 }
 
-/* Each round: all blocks fill the source, which is exchanged; every block checks all of what has
- * come. A block's own collective in between, and by turns all blocks and some, since all of them
- * use the same counts. */
+/* In each round all blocks fill the source, which is exchanged, and every block checks all received
+ * data. A block's own collective runs in between, and the calls use all blocks and some blocks in
+ * turn, because all of them share the same counters. */
 WEFT_KERNEL(rounds, (int, team), (uint64_t *, dst), (uint64_t *, src), (uint64_t *, alone),
             (int, each), (int, last), (int *, result))
 {
@@ -90,7 +89,7 @@ WEFT_KERNEL(rounds, (int, team), (uint64_t *, dst), (uint64_t *, src), (uint64_t
         uint64_t salt = (uint64_t)round * 1000003;
         for (size_t i = weft_dev_grid_rank(); i < (size_t)(n * each); i += weft_dev_grid_threads())
             src[i] = salt + (uint64_t)mine * 65536 + i;
-        status = weft_grid_sync(team); /* the blocks', and: destinations are ready */
+        status = weft_grid_sync(team); /* synchronizes the blocks; the destinations are ready */
         if (!status)
             status = weft_grid_alltoall(team, dst, src, 8 * (size_t)each);
         for (size_t i = weft_dev_thread_rank(); i < (size_t)(n * each) && !status;
@@ -104,7 +103,7 @@ WEFT_KERNEL(rounds, (int, team), (uint64_t *, dst), (uint64_t *, src), (uint64_t
         if (!status && weft_dev_block_rank() == 0)
             status = weft_block_sync(team);
         if (!status)
-            status = weft_grid_meet(team); /* nobody fills the source before all have looked */
+            status = weft_grid_meet(team); /* no block fills the source before all have read */
     }
     wrong = weft_dev_sync_block_or(wrong);
     if (weft_dev_thread_rank() == 0)
@@ -154,8 +153,8 @@ struct call {
     weft_type type;
     weft_op op;
     unsigned grid, blocks, threads; /* blocks 0: all */
-    size_t off;                     /* of both sides from an aligned place */
-    bool in_place;                  /* of reductions */
+    size_t off;                     /* offset of both sides from an aligned address */
+    bool in_place;                  /* reductions only */
 };
 
 static uint64_t salt = 1;
@@ -165,7 +164,7 @@ static bool is_each(enum what what)
     return what == REDUCESCATTER || what == SCALED_EACH || what == WEIGHTED_EACH;
 }
 
-/* To one member alone. */
+/* Only one member receives the result. */
 static bool is_to(enum what what)
 {
     return what == GATHER || what == REDUCE_TO || what == SCALED_TO || what == WEIGHTED_TO;
@@ -194,7 +193,7 @@ static void one(const struct members *m, const struct call *c)
             ref_element(mine + i * element, c->type, me, i, salt);
         else
             mine[i] = (unsigned char)ref_hash((uint64_t)me, i, salt);
-    memset(wanted, 0xa5, to); /* of one to a root, at the others */
+    memset(wanted, 0xa5, to); /* with a root, the others' destinations stay unchanged */
     if (c->in_place && is_to(c->what))
         memcpy(wanted, mine, to);
     size_t blocks = is_to(c->what) && m->me != c->root ? 0 : reduces || from_root ? 1 : n;
@@ -231,7 +230,7 @@ static void one(const struct members *m, const struct call *c)
         }
 }
 
-/* By turns: one block, all of several, and some. */
+/* In turn: one block, all of several blocks, some of several blocks. */
 static void set_form(struct call *c, unsigned turn)
 {
     static const unsigned grids[] = {4, 1, 6, 3}, blocks[] = {0, 0, 2, 1};
@@ -259,7 +258,7 @@ static void everything(weft_team *team)
                 c.type = types[turn % 7];
                 c.op = turn % 3 || !ref_defined(c.type, WEFT_AVG) ? WEFT_SUM : WEFT_AVG;
                 if (what >= SCALED && what != REDUCE_TO &&
-                    c.type == WEFT_INT8) /* no real numbers */
+                    c.type == WEFT_INT8) /* needs a real type */
                     c.type = WEFT_FLOAT;
                 c.off = what < REDUCE ? (again ? 0 : s % 3) : again ? ref_bytes(c.type) : 0;
                 c.in_place = what >= REDUCE && turn % 4 == 1;
@@ -272,7 +271,7 @@ static void everything(weft_team *team)
     }
 }
 
-/* Around the most bytes that go by packets, whose slots the factor of a weighted sum shares. */
+/* Around the largest size that packets carry. The factor of a weighted sum shares their slots. */
 static void edges(weft_team *team)
 {
     static const weft_type types[] = {WEFT_FLOAT, WEFT_BFLOAT16, WEFT_DOUBLE};
@@ -317,7 +316,7 @@ static void from_a_late_source(void)
     barrier();
 }
 
-/* What fails is told by weft_device_check(), and by the status at once. */
+/* weft_device_check() and the returned status both report the failure. */
 #define LAUNCH_FAILING(...)                                                                        \
     do {                                                                                           \
         OK(WEFT_LAUNCH(__VA_ARGS__));                                                              \
@@ -331,8 +330,8 @@ static void told(void)
     _exit(0);
 }
 
-/* Finding A22. Blocks of one thread wait for one member after the other; so long the others wait
- * for the last block. */
+/* Finding A22: blocks of one thread wait for one member after the other, and the other blocks wait
+ * for the last block for the same time. */
 static void slow(void)
 {
     for (int i = 0; i < me; i++)
@@ -346,7 +345,7 @@ static void expires(void)
 {
     if (n_pes == 1)
         exit(77);
-    if (me == 1) { /* alive, but elsewhere */
+    if (me == 1) { /* alive, but does not call */
         nanosleep(&(struct timespec){.tv_sec = 5}, NULL);
         _exit(0);
     }

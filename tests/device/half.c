@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 16-bit reals of the reductions on simt: every value survives the way to binary32 and back; values
- * between two go to the nearer one, or to the even one when both are as near. */
+/* 16-bit real types of the reductions on simt: every value survives the conversion to binary32 and
+ * back; values between two neighbours round to the nearer one, and ties to even. */
 #include <weft/device/arithmetic.h>
 
 #include <math.h>
@@ -25,7 +25,7 @@ int main(void)
         if (brain == brain)
             expect("a bfloat16", weft_dev_bf16_f32(brain), bits);
     }
-    /* Between two neighbours of each magnitude, subnormal ones too. */
+    /* Between two neighbours of each magnitude, including subnormals. */
     for (uint32_t bits = 0; bits < 0x7bff; bits++) {
         float low = weft_dev_f32_f16((uint16_t)bits), high = weft_dev_f32_f16((uint16_t)(bits + 1));
         float middle = (low + high) / 2;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the host puts with a signal is whole when a kernel sees the signal, and the host sees what
- * the kernel answers, whatever way such small transfers take: each PE's host puts runs of words to
- * the next PE, whose kernel compares them all before it answers. Some rounds go as a put, a fence
- * and a value. */
+/* A kernel that sees the host's signal also sees the data put with it, and the host sees the
+ * kernel's answer, whatever path such small transfers take. Each PE's host puts runs of words to
+ * the next PE, whose kernel compares them all before it answers. Every fourth round uses a put, a
+ * fence and a value. */
 #include "device_test.h"
 
 enum { ROUNDS = 6000, MOST_WORDS = 160 };
@@ -11,7 +11,7 @@ struct seen {
     uint64_t rounds, bad_round, bad_index, bad_word;
 };
 
-/* For both halves of the program. */
+/* For host and kernel. */
 #define WORDS_OF(round)   (1 + (round)*7 % MOST_WORDS)
 #define WORD_OF(round, i) (((round) << 20) + (i)*3 + 1)
 

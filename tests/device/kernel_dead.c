@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A PE is killed while kernels of the others wait for a signal from it, and their hosts for those
- * kernels and in no other call: the kernels end, and the hosts are told which PE it was. Each
- * prints its process, and then what it was told and how long after the death; told_dead.sh
- * judges. */
+/* A PE is killed while kernels of the other PEs wait for a signal from it, and their hosts wait for
+ * those kernels in stream synchronization. The kernels end, and the hosts report which PE died.
+ * Each PE prints its process id, then the message and the time since the death; told_dead.sh checks
+ * the output. */
 #include "device_test.h"
 
 enum { BLOCKS = 3, ROUNDS = 7 };
 
-/* Every PE tells every other of each round; nobody tells of the last. */
+/* Every PE signals each round to every other, except the last round, which is never signalled. */
 WEFT_KERNEL(rounds, (uint64_t *, signals), (uint64_t *, reached))
 {
     int me = weft_dev_my_pe(), n = weft_dev_n_pes();
@@ -51,7 +51,8 @@ static bool all_wait(const uint64_t *reached)
 
 int main(void)
 {
-    signal(SIGTERM, SIG_IGN); /* the launcher's: each ends by itself, however busy the machine is */
+    signal(SIGTERM, SIG_IGN); /* ignore the launcher's SIGTERM: each PE ends by itself, also on a
+                                 busy machine */
     device_begin();
     uint64_t *signals = symmetric(BLOCKS * (size_t)n_pes * sizeof *signals);
     uint64_t *reached = symmetric(BLOCKS * sizeof *reached);
@@ -63,7 +64,7 @@ int main(void)
     if (me == 1) {
         while (!all_wait(reached))
             usleep(1000);
-        usleep(300 * 1000); /* the others' hosts wait for their kernels, and for nothing else */
+        usleep(300 * 1000); /* the other hosts now wait only for their kernels */
         when = now();
         for (int pe = 0; pe < n_pes; pe++)
             OK(weft_put(ctx, died, &when, sizeof when, pe));

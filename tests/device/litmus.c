@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order that device operations promise, one case per run; and the same without the call that
- * keeps the promise, which must be seen to break where the target can show it:
- *
- *     device_litmus CASE [removed]
- *
- * Block 0 of every PE acts on the next PE, block 1 looks at what arrives. Without `removed` any
- * violation fails the test. With it the test passes when a violation was seen and is skipped (77)
- * when this machine shows none. On simt an x86 CPU shows store_buffering alone, and ThreadSanitizer
- * the others as data races (one PE: the two blocks are two threads); GPUs may show all. */
+/* The order that device operations promise, one case for each run, and the same without the call
+ * that provides it, which must be seen to break where the target can show it:
+ *   device_litmus CASE [removed]
+ * Block 0 of every PE writes to the next PE, block 1 checks what arrives. Without `removed` any
+ * violation fails the test. With `removed` the test passes if a violation was seen, and is skipped
+ * (77) if this machine shows none. On simt an x86 CPU shows only store_buffering, and
+ * ThreadSanitizer shows the others as data races (one PE: the two blocks are two threads). GPUs may
+ * show all. */
 #include "device_test.h"
 
 enum { WORDS = 48, APART = 1024, SLOT = WORDS * APART, LARGE = 48 * 1024 };
@@ -22,7 +21,7 @@ enum litmus {
     REDUCE, /* in packets */
     SLICES, /* a reduction too large for packets */
     EXCHANGE,
-    ROOTED, /* reductions in packets to one, mixed with others */
+    ROOTED, /* reductions in packets to one root, mixed with others */
     CASES
 };
 
@@ -31,7 +30,7 @@ struct flags {
     uint64_t seen[2], reported;
 };
 
-/* What block 0 does in a round: WORDS words of data, far apart, and then word of it. */
+/* Block 0 in one round: sends WORDS words of data, far apart, and then the flag. */
 WEFT_DEVICE void send(enum litmus which, int removed, uint64_t *data, uint64_t *mine, char *packets,
                       struct flags *f, uint64_t round, int peer)
 {
@@ -51,7 +50,7 @@ WEFT_DEVICE void send(enum litmus which, int removed, uint64_t *data, uint64_t *
         weft_block_put_packet(packets, mine, WORDS * sizeof *mine, (uint32_t)round, peer);
         return;
     }
-    if (which == PUT_SIGNAL) { /* the put without the signal's order */
+    if (which == PUT_SIGNAL) { /* a put without the order of the signal */
         for (unsigned i = rank; i < 512; i += n)
             mine[i] = round;
         weft_dev_sync_block();
@@ -67,7 +66,7 @@ WEFT_DEVICE void send(enum litmus which, int removed, uint64_t *data, uint64_t *
         weft_thread_p64(&f->flag, round, peer);
 }
 
-/* Whether what came is whole. */
+/* Whether the received data is complete. */
 WEFT_DEVICE int whole(enum litmus which, int removed, const uint64_t *data, uint64_t *got,
                       const char *packets, uint64_t round)
 {
@@ -113,8 +112,8 @@ WEFT_KERNEL(message, (enum litmus, which), (int, removed), (uint64_t *, data), (
     }
 }
 
-/* barrier: everyone stores to the next PE, meets, and looks. sync: everyone stores to itself,
- * meets, and the next one looks. */
+/* barrier: every PE stores to the next PE, calls barrier and reads. sync: every PE stores to
+ * itself, calls sync, and the previous PE reads. */
 WEFT_KERNEL(meetings, (enum litmus, which), (int, removed), (uint64_t *, data), (struct flags *, f),
             (uint64_t, rounds), (int, next))
 {
@@ -140,9 +139,9 @@ WEFT_KERNEL(meetings, (enum litmus, which), (int, removed), (uint64_t *, data), 
     }
 }
 
-/* Collectives back to back, of sizes that change, with nothing between but what each promises: on
- * return the own source may be written again, and the own destination is whole. `removed`: the
- * others' blocks of an alltoall looked at without its flags' order, behind a meet alone. */
+/* Consecutive collectives of changing sizes with no other synchronization: on return the source may
+ * be overwritten and the destination is complete. `removed`: the received blocks of an alltoall are
+ * read after weft_block_meet(), without the order of its flags. */
 WEFT_DEVICE uint32_t said(uint64_t round, int from, int to, unsigned i)
 {
     return (uint32_t)round * 2654435761u + (uint32_t)from * 97 + (uint32_t)to * 31 + i * 7;
@@ -183,13 +182,13 @@ WEFT_KERNEL(collectives, (enum litmus, which), (int, removed), (uint32_t *, dst)
         }
         if (weft_dev_sync_block_or(wrong) && rank == 0)
             f->violations++;
-        /* The destination is ready for the next round when all have looked at this one. */
+        /* The destination is ready for the next round when all PEs have read this one. */
         if (status || (which == EXCHANGE && weft_block_barrier(WEFT_DEV_WORLD)))
             return;
     }
 }
 
-/* Of a round: who gets the sums, or members: all do, or members + 1: it is a collect. */
+/* One round. `to`: the PE that gets the sums; `members`: all get them; `members` + 1: a collect. */
 struct rooted {
     int to, weighted, alone;
     unsigned n;
@@ -202,7 +201,7 @@ WEFT_DEVICE uint32_t drawn(uint64_t round, int what)
     return x ^ x >> 13;
 }
 
-/* Roots stay for one round or up to eight. */
+/* A root stays for one round or for up to eight. */
 WEFT_DEVICE struct rooted rooted_of(uint64_t round, int members)
 {
     uint32_t hash = drawn(round, 91), to = drawn(round >> (round >> 5 & 3), 92);
@@ -228,8 +227,8 @@ WEFT_DEVICE float rooted_value(uint64_t round, int from, unsigned i)
                                              r.to)                                                 \
          : weft_##scope##_reduce_to(WEFT_DEV_WORLD, dst, src, r.n, WEFT_FLOAT, WEFT_SUM, r.to))
 
-/* One block. The source is filled again as soon as a call returns, and one PE is late at times: a
- * root must not be overrun, nor may anybody who is in an earlier round. */
+/* One block. The source is overwritten as soon as a call returns, and one PE is late at times: no
+ * root and no PE of an earlier round may be overrun. */
 WEFT_KERNEL(rooted, (float *, dst), (float *, all), (float *, src), (struct flags *, f),
             (uint64_t, rounds))
 {
@@ -268,8 +267,8 @@ WEFT_KERNEL(rooted, (float *, dst), (float *, all), (float *, src), (struct flag
         f->seen[0] = rounds;
 }
 
-/* Two sides, PEs 0 and 1 or the two blocks of a lone PE; all variables are PE 0's. Each writes its
- * own and reads the other's: not both may read the old value. */
+/* Two sides: PEs 0 and 1, or the two blocks of a single PE. All variables are PE 0's. Each side
+ * writes its own and reads the other's: at least one must read the new value. */
 WEFT_KERNEL(buffering, (int, removed), (struct flags *, f), (uint64_t, first), (uint64_t, rounds),
             (int, alone))
 {
@@ -278,7 +277,7 @@ WEFT_KERNEL(buffering, (int, removed), (struct flags *, f), (uint64_t, first), (
         return;
     uint64_t *own = side ? &f->y : &f->x, *other = side ? &f->x : &f->y;
     for (uint64_t round = first; round < first + rounds; round++) {
-        /* Both are here, and start as closely together as they can. */
+        /* Both sides are here and start as closely together as they can. */
         weft_thread_atomic_fetch_add64(&f->meet[0], 1, 0);
         while (weft_thread_g64(&f->meet[0], 0) < 2 * round)
             ;
@@ -301,7 +300,7 @@ WEFT_KERNEL(buffering, (int, removed), (struct flags *, f), (uint64_t, first), (
 }
 
 #if WEFT_HOST_CODE
-/* What all PEs saw so far. */
+/* Number of violations that all PEs saw so far. */
 static uint64_t violations_of_all(struct flags *f)
 {
     struct flags result;
@@ -318,8 +317,8 @@ static uint64_t violations_of_all(struct flags *f)
     return all;
 }
 
-/* Rounds in which the outcome must not come; without the order, until it came. Where other work
- * takes the CPUs in turn, two sides seldom run at the same moment: so it may take many rounds. */
+/* Rounds in which the outcome must not occur; `removed`: repeats until it occurs. On a busy machine
+ * the two sides rarely run at the same moment, so it may take many rounds. */
 static uint64_t run_buffering(int removed, struct flags *f, uint64_t rounds)
 {
     uint64_t done = 0;
@@ -354,7 +353,8 @@ int main(int argc, char **argv)
     int removed = argc > 2 && strcmp(argv[2], "removed") == 0;
     device_begin();
     int gpu = weft_target_get() == WEFT_CUDA;
-    const char *asked = getenv("LITMUS_ROUNDS"); /* kernels that take turns on one GPU need few */
+    const char *asked =
+        getenv("LITMUS_ROUNDS"); /* kernels that take turns on one GPU need few rounds */
     uint64_t rounds = asked                                 ? strtoull(asked, NULL, 10)
                       : gpu                                 ? 20000
                       : which == STORE_BUFFERING && removed ? 5000

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tests of device collectives know of a team: its number on the device, its size, and which
- * PEs its members are. */
+/* What tests of device collectives need of a team: its index on the device, its size, and the PEs
+ * of its members. */
 #ifndef WEFT_TESTS_DEVICE_MEMBERS_H
 #define WEFT_TESTS_DEVICE_MEMBERS_H
 

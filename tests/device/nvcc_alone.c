@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding A18: a program whose kernels only nvcc compiled, where CUDA finds no GPU. It registers
- * what such a program's constructors register: a unit for cuda, and none for simt. */
+/* Finding A18: a program whose kernels only nvcc compiled, on a machine where CUDA finds no GPU. It
+ * registers what the constructors of such a program register: a unit for cuda and none for simt. */
 #include <weft.h>
 #include <weft/device/control.h>
 #include <weft/device/state.h>

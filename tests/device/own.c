@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The own PE's memory that is not symmetric: every operation reaches it at the address as it
- * stands, in every scope and at every alignment, and touches no byte beside it. */
+/* Operations on this PE's memory that is not symmetric use the address directly, in every scope and
+ * at every alignment, and write no byte next to the range. */
 #include "device_test.h"
 
 enum { BYTES = 512, EDGE = 0x5a };
 
 WEFT_GLOBAL unsigned char plain[BYTES]
-    __attribute__((aligned(16))); /* of the device, in no segment */
+    __attribute__((aligned(16))); /* device memory in no segment */
 WEFT_GLOBAL unsigned char source[BYTES] __attribute__((aligned(16)));
 
 WEFT_DEVICE unsigned char pattern(size_t i, int round)
@@ -22,7 +22,7 @@ WEFT_DEVICE void clear(void)
     weft_dev_sync_block();
 }
 
-/* By one thread: plain holds the pattern in [at, at + n) and the edge beside it. */
+/* One thread counts wrong bytes: `plain` holds the pattern in [at, at + n) and EDGE around it. */
 WEFT_DEVICE void count_wrong(int *wrong, size_t at, size_t n, int round)
 {
     weft_dev_sync_block();
@@ -71,7 +71,7 @@ WEFT_KERNEL(words_own, (uint64_t *, got), (int, me))
     weft_thread_put_signal(at + 3, at + 1, 8, at + 2, 8, WEFT_SIGNAL_ADD, me);
     got[3] = at[3];
     got[4] = weft_thread_signal_fetch(at + 2);
-    /* Such memory has no address for others to ask for. */
+    /* weft_dev_ptr() has no address for such memory. */
     got[5] = weft_dev_ptr(plain, me) == NULL;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets in every scope, of sizes around their unit, from and to any alignment, around a ring with
- * two buffers used in turn and never cleared. */
+/* Packets in every scope, of sizes around their unit, with any alignment of both sides, around a
+ * ring with two buffers that are used in turn and never cleared. */
 #include "device_test.h"
 
 enum { MOST = 2500, ROUNDS = 9 };
@@ -10,8 +10,8 @@ WEFT_DEVICE unsigned char pattern(uint32_t number, size_t i)
     return (unsigned char)(number * 29 + i * 5 + 3);
 }
 
-/* Each PE sends to the next one and takes from the one before. What it takes says nothing of what
- * the next one has taken, so that one tells by a flag (`credit`) when a buffer is free. */
+/* Each PE sends to the next one and takes from the previous one. A received packet does not show
+ * that the next PE has taken its own, so that PE sets a flag (`credit`) when a buffer is free. */
 #define RING_IN(scope, constant)                                                                   \
     do {                                                                                           \
         unsigned rank = weft_dev_scope_rank(constant), n = weft_dev_scope_threads(constant);       \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* put_signal_nbi of device code over path gda gives data and signal to the queue and returns,
- * whatever the peer does (finding A6): PE 1 is stopped while PE 0 gives, and goes on when PE 0's
- * kernel has ended. Quiet then completes them, and no signal has come before its data. Data and
- * signal are one reservation of two blocks. */
+/* put_signal_nbi of device code over path gda posts data and signal to the queue and returns,
+ * whatever the peer does (finding A6). PE 1 is stopped while PE 0 calls it, and continues when PE
+ * 0's kernel has ended. Quiet then completes the operations, and no signal arrives before its data.
+ * Data and signal are one reservation of two blocks. */
 #include "device_test.h"
 
 #include <signal.h>
@@ -15,7 +15,7 @@ WEFT_DEVICE uint64_t word_of(unsigned call, unsigned i)
     return (uint64_t)call << 32 | (i * 7 + 3);
 }
 
-/* In every scope, set and added to in turn. */
+/* In every scope, with SET and ADD in turn. */
 WEFT_KERNEL(give, (uint64_t *, data), (const uint64_t *, mine), (uint64_t *, signals),
             (uint64_t *, blocks))
 {
@@ -42,7 +42,7 @@ WEFT_KERNEL(finish, (int, pe))
     weft_block_quiet();
 }
 
-/* What has come when its signal has. */
+/* Checks the data of each call when its signal has arrived. */
 WEFT_KERNEL(look, (const uint64_t *, data), (const uint64_t *, signals), (uint64_t *, wrong))
 {
     unsigned rank = weft_dev_thread_rank(), n = weft_dev_block_threads();

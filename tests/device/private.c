@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Local sides that only a thread or its block sees, a stack and shared memory: every operation on a
- * peer takes and gives them, at odd addresses and of sizes that are no multiple of a word, and
- * touches no byte beside. Over a path that device code does not reach, what carries it must not be
- * given their addresses. */
+/* Local buffers that only a thread or its block can access: a stack and shared memory. Every
+ * operation on a peer reads and writes them, at odd addresses and sizes that are no multiple of a
+ * word, and writes no byte next to them. Over a path without direct addresses the transport must
+ * not get their addresses. */
 #include "device_test.h"
 
 enum { ROOM = 512, SHARED = 128, GUARD = 0xd7 };
-/* Where each operation writes at the peer, and where the results of gets stand. */
+/* Offsets at the peer that each operation writes, and offsets of the results of gets. */
 enum { PUT = 3, PUT_NBI = 72, SIGNALLED = 129, STRIDED = 200, PACKET = 256, BLOCK_PUT = 321 };
 enum { GOT = 5, GOT_STRIDED = 48, WARP_GOT = 129, BLOCK_GOT = 257 };
 
@@ -17,7 +17,7 @@ WEFT_DEV_BOTH unsigned char pattern(int pe, size_t i)
     return (unsigned char)(pe * 53 + (int)i * 11 + 135);
 }
 
-/* By thread 0: what is out of the host's reach, a bit for each that is not as it must be. */
+/* Thread 0 checks which addresses the host can access: one bit for each wrong result. */
 WEFT_DEVICE uint64_t wrong_places(const void *own, const void *shared, const void *dynamic,
                                   const void *symmetric)
 {
@@ -26,7 +26,7 @@ WEFT_DEVICE uint64_t wrong_places(const void *own, const void *shared, const voi
            (uint64_t)(weft_dev_is_global(dynamic) != 0) << 2 |
            (uint64_t)(weft_dev_is_global(symmetric) != 1) << 3 |
            (uint64_t)(weft_dev_is_global(plain) != 1) << 4 |
-           (uint64_t)(weft_dev_is_global(NULL) != 1) << 5; /* alike on both targets */
+           (uint64_t)(weft_dev_is_global(NULL) != 1) << 5; /* the same on both targets */
 }
 
 WEFT_KERNEL(from_stack, (char *, there), (uint64_t *, signal), (const char *, source),
@@ -111,7 +111,8 @@ static void check_there(const unsigned char *seen, int from)
     expect(wanted, SIGNALLED, 21, from, 2);
     for (size_t i = 0; i < 5; i++)
         expect(wanted, STRIDED + 8 * i, 4, from, 12 * i);
-    /* A packet: 4 bytes, and 4 of the number; the payload ends in zeros. */
+    /* A packet: 4 bytes of payload and 4 of the sequence number. The rest of the payload is
+     * zero. */
     memset(wanted + PACKET, 0, 32);
     for (size_t i = 0; i < 13; i++)
         wanted[PACKET + i / 4 * 8 + i % 4] = pattern(from, 1 + i);

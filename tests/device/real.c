@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions of real and complex numbers by device code, in every scope: every operation on every
- * type, averages, scaled and weighted sums, to all, to each and to a root, and the types of 16 and
- * 8 bits, as packets and as slices, whole vectors and not, bit for bit against the serial reference
- * that the tests of the host and of streams have. */
+/* Reductions of real and complex numbers by device code in every scope: every operation on every
+ * type, averages, scaled and weighted sums, reduce, reducescatter and reduce_to, and 16-bit and
+ * 8-bit types, in packets and in slices, with full and partial vectors. Results equal the serial
+ * reference of the host and stream tests bit for bit. */
 #include "device_test.h"
 
 #if WEFT_HOST_CODE
@@ -122,8 +122,8 @@ static void everything(weft_team *team)
             }
 }
 
-/* Weighted sums around the most bytes that packets take, whose slots the factor shares, and others
- * around their edges. */
+/* Weighted sums around the largest size that packets carry (the factor shares the slots), and sizes
+ * around other limits. */
 static void weighted_edges(weft_team *team)
 {
     static const weft_type types[] = {WEFT_FLOAT, WEFT_BFLOAT16, WEFT_FP8_E5M2, WEFT_DOUBLE,
@@ -147,7 +147,7 @@ static void weighted_edges(weft_team *team)
             }
 }
 
-/* With "edges", weighted sums alone, on the team in its own order. */
+/* With "edges": only weighted sums, on the world team. */
 int main(int argc, char **argv)
 {
     int edges = argc > 1 && strcmp(argv[1], "edges") == 0;
@@ -168,7 +168,7 @@ int main(int argc, char **argv)
     LAUNCH(combine, 1, 32, 0, NULL, WEFT_DEV_BLOCK, ALL, OPERATION, 0, WEFT_DEV_WORLD, dst, src,
            (size_t)0, WEFT_FLOAT, WEFT_AVG, 0.0, result);
     fetch(&status, result, sizeof status);
-    CHECK(status == WEFT_OK); /* nothing of nothing */
+    CHECK(status == WEFT_OK); /* count 0 */
     OK(weft_team_destroy(reverse));
     device_end();
     return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* put, get, their nbi forms and iput, iget in every scope: every pair of alignments of the two
- * sides at sizes around the edges of the copy loops, every byte compared, nothing else touched. p
- * and g of every width. */
+/* put, get, their nbi forms, iput and iget in every scope: every pair of alignments of the two
+ * sides at sizes around the limits of the copy loops. Every byte is compared and no other byte
+ * changes. p and g of every width. */
 #include "device_test.h"
 
 enum { PUT, PUT_NBI, GET, GET_NBI, CALLS };
@@ -128,7 +128,7 @@ static void transfers(void)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
             for (int call = 0; call < CALLS; call++) {
                 one(scope, call, 0, 0, sizes[s]);
-                /* All 256 pairs of alignments come up in turn. */
+                /* All 256 pairs of alignments occur in turn. */
                 for (int more = 0; more < 2; more++, turn += 37)
                     one(scope, call, (size_t)turn % 16, (size_t)turn / 16 % 16, sizes[s]);
             }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Single values that the lanes of a warp give together: each arrives where it belongs, of every
- * width, at odd places, in partly full warps, forwards and backwards, toward several PEs and
- * several to one place, and nothing beside them is touched. Where device code does not reach the
- * peer, neighbours go as one request: the black box counts them. On a GPU, where nobody promises
- * which lanes are together, that count is only told. */
+/* Single values that the lanes of a warp store together: each arrives at its address, at every
+ * width, at odd addresses, in partly full warps, ascending and descending, to several PEs and
+ * several to one address, and no other byte changes. Where device code has no direct address of the
+ * peer, neighbouring values become one request, which the black box counts. A GPU does not
+ * guarantee which lanes run together, so there the count is only printed. */
 #include "device_test.h"
 
 enum { LANES = 32, PAGE = 4096, ROOM = 4 * PAGE, GUARD = 0xd7 };
 
-/* Where a lane's value goes, in values from the start. */
+/* The address of a lane's value, in values from the start. */
 enum layout { BY_LANE, BY_RANK, APART, BACKWARDS, ONE_PLACE, PAIRS, SWAPPED };
-/* How it is given. */
+/* The operation that stores the value. */
 enum given { P, PUT, PUT_NBI, WAYS };
 
 WEFT_DEV_BOTH unsigned place_of(int layout, uint32_t mask, unsigned lane)
@@ -27,7 +27,7 @@ WEFT_DEV_BOTH unsigned place_of(int layout, uint32_t mask, unsigned lane)
                                  : lane;
 }
 
-/* Eight lanes to the next PE, eight to the one behind it, or all to the next. */
+/* Eight lanes store to the next PE and eight to the one after it, or all to the next. */
 WEFT_DEV_BOTH int target_of(int spread, unsigned lane, int pe, int n_pes)
 {
     return (pe + 1 + (spread ? (int)(lane / 8 % 2) : 0)) % n_pes;
@@ -65,7 +65,7 @@ WEFT_KERNEL(give, (char *, start), (unsigned, width), (uint32_t, mask), (int, la
     weft_warp_quiet();
 }
 
-/* Over and over: more runs than the ring has places for, in flight together. */
+/* Repeatedly: more runs in flight than the ring has entries. */
 WEFT_KERNEL(give_many, (uint64_t *, words), (int, rounds), (int, pe))
 {
     size_t threads = weft_dev_grid_threads(), at = weft_dev_grid_rank();
@@ -82,8 +82,8 @@ struct sample {
     uint32_t mask;
     enum layout layout;
     int spread;
-    int before_page; /* values in front of the end of a page; 0: not near one */
-    int runs;        /* requests, with each lane's peer carried */
+    int before_page; /* values before the end of a page; 0: not near one */
+    int runs;        /* requests if every lane's peer needs a transport */
 };
 
 static const struct sample samples[] = {
@@ -100,8 +100,8 @@ static const struct sample samples[] = {
 };
 
 static char *room, *source;
-static int carried; /* device code does not reach the others */
-static int counted; /* and a thread of the host carries what it gives, which counts it */
+static int carried; /* device code has no direct address of the other PEs */
+static int counted; /* and a host thread executes the requests and counts them */
 
 static uint64_t requests(void)
 {
@@ -111,7 +111,7 @@ static uint64_t requests(void)
     return all;
 }
 
-/* Whether some lane of some PE has given this value here; *meant: some lane has a place here. */
+/* Whether a lane of a PE stored this value here; *meant: a lane stores to this place. */
 static int given_here(const struct sample *s, size_t place, uint64_t seen, unsigned width,
                       unsigned round, int *meant)
 {
@@ -147,7 +147,7 @@ static void check_room(const struct sample *s, size_t offset, unsigned width, un
     }
 }
 
-/* Of `runs`, those whose peer is another PE: the own part is direct. */
+/* Those of `runs` whose peer is another PE: this PE's own part is direct. */
 static int wanted_requests(const struct sample *s)
 {
     return !counted ? 0 : s->spread && n_pes == 2 ? s->runs / 2 : s->runs;
@@ -188,7 +188,7 @@ static void many(void)
     fetch(seen, words, sizeof seen);
     for (uint64_t i = 0; i < N; i++)
         CHECK(seen[i] == (i + 1) * 0x0101010101010101u);
-    /* A warp's 256 bytes stand in one page or two. */
+    /* The 256 bytes of a warp lie in one page or two. */
     CHECK(!carried || weft_target_get() == WEFT_CUDA || came <= 2 * N / LANES);
 }
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A fault of device code is told by the next host call, whichever it is: each entry of the API
- * alone, in a process and job of its own, behind a kernel that puts to a PE that does not exist.
- * With `healthy` as argument no kernel runs, and every call must succeed: else the others prove
- * nothing. */
+/* The next host call reports a fault of device code, whichever call it is. Each function of the API
+ * runs alone in its own process and job, after a kernel that puts to an invalid PE. With the
+ * argument `healthy` no kernel runs, and every call must succeed, as a control. */
 #include "device_test.h"
 
 WEFT_KERNEL(put_to_nobody, (uint64_t *, dst))
@@ -29,7 +28,7 @@ static weft_ctx *made;
 static weft_team *team_made, *team_made_too;
 static void *address;
 
-/* X(call). Their arguments are right; none waits when the kernel did not fail. */
+/* X(call). The arguments are valid, and no call waits if the kernel did not fail. */
 #define ENTRIES(X)                                                                                 \
     X(weft_alloc(job, WEFT_HOST, 64, 0, 0, &address))                                              \
     X(weft_free(job, b))                                                                           \
@@ -101,7 +100,7 @@ static void *address;
     X(weft_stream_synchronize(stream))                                                             \
     X(weft_finalize(job))
 
-/* The entry with this number; its name. */
+/* Calls the entry with this index and returns its name. */
 static weft_status call(int number, const char **name)
 {
     int at = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* put_signal and its nbi form, signal, signal_fetch and signal_wait in every scope: a ring in which
- * every PE receives, checks the payload as soon as the signal is there, and sends on. */
+/* put_signal, its nbi form, signal, signal_fetch and signal_wait in every scope: a ring in which
+ * every PE receives, checks the payload as soon as the signal arrives, and sends to the next. */
 #include "device_test.h"
 
 enum { MOST = 3000, ROUNDS = 6 };
@@ -15,14 +15,15 @@ WEFT_DEVICE unsigned char pattern(uint64_t round, size_t i)
     return (unsigned char)(round * 31 + i * 3 + 1);
 }
 
-/* Fills, sends, waits, checks. The buffer is taken again when the receiver has said so. */
+/* Fills, sends, waits, checks. The sender reuses the buffer when the receiver has sent its
+ * credit. */
 #define RING_IN(scope, constant)                                                                   \
     do {                                                                                           \
         unsigned rank = weft_dev_scope_rank(constant), n = weft_dev_scope_threads(constant);       \
         int next = (weft_dev_my_pe() + 1) % weft_dev_n_pes();                                      \
         int last = (weft_dev_my_pe() + weft_dev_n_pes() - 1) % weft_dev_n_pes();                   \
         for (uint64_t round = 1; round <= ROUNDS; round++) {                                       \
-            if (nbi) /* the source of the round before is free */                                  \
+            if (nbi) /* the source of the previous round is free */                                \
                 weft_##scope##_quiet();                                                            \
             for (size_t i = rank; i < bytes; i += n)                                               \
                 mine[i] = pattern(round, i);                                                       \

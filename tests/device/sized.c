@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives of device code whose blocks differ in size or have gaps, by thread, warp, block and
- * the blocks of a grid, byte by byte against what plain loops of the host say:
- *   sized               sizes around the edges, any alignment, over three teams
- *   sized rounds [N]    many in one kernel, drawn at random, mixed with others, a member late at
- *                       times, and a destination used again as soon as it may be
+ * the blocks of a grid, compared byte by byte with plain loops of the host:
+ *   sized             sizes around the limits, any alignment, over three teams
+ *   sized rounds [N]  many random ones in one kernel, mixed with others; a member is late at times,
+ *                     and a destination is reused as soon as permitted
  *   sized collect_range, alltoallv_range, alltoallv_room, alltoalls_argument
- *                       what is refused: the sentence decides */
+ *                     invalid calls: the message is checked */
 #define WEFT_KERNEL_THREADS 128
 #include "device_test.h"
 #include "members.h"
@@ -38,7 +38,7 @@ struct call {
                          : weft_##form##_alltoalls(__VA_ARGS__, c.dst, c.src, c.dst_stride,        \
                                                    c.src_stride, c.element, c.n))
 
-/* By thread and warp the first of the first block; by some blocks the first two. */
+/* Thread and warp form: the first of the first block; SOME_BLOCKS: the first two blocks. */
 WEFT_DEVICE int call_by(enum form form, enum what what, const struct call c)
 {
     if (form == GRID)
@@ -93,7 +93,7 @@ WEFT_DEVICE uint32_t said_byte(const struct round *r, int from, uint32_t at)
     return said(r->number, (uint32_t)from, at) & 0xff;
 }
 
-/* Sizes of all kinds, also none. */
+/* Sizes of all kinds, including 0. */
 WEFT_DEVICE uint32_t size_of(const struct round *r, int from, int to)
 {
     uint32_t x = said(r->number, 64 + (uint32_t)from, 1000 + (uint32_t)to);
@@ -105,7 +105,7 @@ WEFT_DEVICE uint32_t element_of(const struct round *r)
     return 1 + (r->hash >> 8) % 9;
 }
 
-/* What a byte of the destination is to be. */
+/* Expected value of a byte of the destination. */
 WEFT_DEVICE uint32_t wanted(const struct round *r, int what, uint32_t at)
 {
     uint32_t from = at / STRIDE, inside = at % STRIDE, element = element_of(r);
@@ -119,8 +119,8 @@ WEFT_DEVICE uint32_t wanted(const struct round *r, int what, uint32_t at)
         return (int)from < r->n && inside < size_of(r, (int)from, r->me)
                    ? said_byte(r, (int)from, (uint32_t)r->me * STRIDE + inside)
                    : UNTOUCHED;
-    case D_ALLTOALLS: { /* 11 elements a pair: every third byte place here from every second
-                         * there */
+    case D_ALLTOALLS: { /* 11 elements for each pair: every third place of dst from every second
+                           place of src */
         uint32_t place = at / element, k = place / 3;
         if (place % 3 || k >= 11 * (uint32_t)r->n)
             return UNTOUCHED;
@@ -136,7 +136,7 @@ WEFT_DEVICE uint32_t wanted(const struct round *r, int what, uint32_t at)
         uint32_t sum = 0;
         if (what == D_REDUCE_TO && r->me != r->root)
             return UNTOUCHED;
-        if (what == D_WEIGHTED) { /* whole numbers by whole factors: exact */
+        if (what == D_WEIGHTED) { /* whole numbers and factors: exact */
             float all = 0;
             for (int i = 0; i < r->n; i++)
                 all += (float)(i + 1) * (float)(said_byte(r, i, at / 4 * 4) / 2);
@@ -179,8 +179,8 @@ WEFT_DEVICE int drawn_by(enum form form, int what, const struct round *r, struct
 #undef OTHER
 }
 
-/* All threads that there are write sources and look at destinations; the blocks meet in the grid
- * form's own way. */
+/* All threads of the grid write sources and check destinations; the blocks synchronize by
+ * weft_grid_meet(). */
 WEFT_DEVICE int together(enum form form, int team)
 {
     weft_dev_sync_block();
@@ -246,7 +246,7 @@ WEFT_KERNEL(rounds, (enum form, form), (int, team), (char *, dst), (char *, src)
         status = weft_dev_sync_block_or(status) ? (status ? status : -98) : 0;
         for (uint32_t i = rank; i < SPACE && !status && !wrong; i += threads)
             wrong = (uint8_t)to[i] != wanted(&r, what, i) ? (int)number * 16 + what + 1 : 0;
-        if (!status) /* nobody fills source and destination before all have looked */
+        if (!status) /* no thread fills source and destination before all have checked */
             status = together(form, team);
     }
     if (wrong)
@@ -263,8 +263,8 @@ WEFT_KERNEL(set_rounds, (int, team), (uint64_t, number))
         weft_dev_own_area(&g)->packets = number;
 }
 
-/* Whole numbers that are floats, whose sums are exact. By one block; root -1: reduce; -2: weighted
- * by 1. The late one's packets come when the others have looked for them. */
+/* Whole numbers as floats, whose sums are exact, by one block. root -1: reduce; -2: weighted by 1.
+ * The late PE's packets arrive after the others have started to poll for them. */
 WEFT_KERNEL(once, (int, root), (int, late), (float, value), (float *, to), (float *, from),
             (int *, result))
 {
@@ -295,7 +295,7 @@ static unsigned char byte_of(const struct members *m, int from, size_t at)
     return (unsigned char)ref_hash((uint64_t)m->pes[from], at, salt);
 }
 
-/* 0, 1, primes, and long enough for several pieces; the same at all members for a pair. */
+/* 0, 1, primes, and sizes of several fragments; the same at both members of a pair. */
 static size_t size_of_pair(int from, int to, size_t most)
 {
     static const size_t sizes[] = {0, 1, 7, 16, 97, 1009, 4099, 20011};
@@ -303,7 +303,7 @@ static size_t size_of_pair(int from, int to, size_t most)
     return size < most ? size : most;
 }
 
-/* What is to be in `should`, the arrays, and what the call is. */
+/* Fills `should`, the arrays and the call. */
 static size_t expect(const struct members *m, enum what what, struct call *c, unsigned turn)
 {
     static const size_t elements[] = {1, 2, 4, 8, 16, 3, 24, 40};
@@ -410,8 +410,8 @@ static void drawn(weft_team *team, uint32_t last)
         draw_by(team, forms[f], 1000 * f + 17, last);
 }
 
-/* Numbers of packets come again after 2^30 rounds; what is left of them in the slots must not be
- * taken for new. */
+/* Packet sequence numbers repeat after 2^30 rounds. Old packets in the slots must not be taken for
+ * new ones. */
 static void numbers_again(weft_team *team)
 {
     for (uint64_t i = 1; i <= 9; i++) {
@@ -420,8 +420,9 @@ static void numbers_again(weft_team *team)
     }
 }
 
-/* Nor where the rounds that renew the slots were to one root, or weighted, whose elements begin
- * further on: a packet of round 2^29 - 2 is not one of 3 * 2^29 - 2. */
+/* The same where the rounds that renew the slots were to one root, or weighted, whose elements
+ * begin at a higher offset: a packet of round 2^29 - 2 must not be taken for one of 3 * 2^29 -
+ * 2. */
 static void renewed_otherwise(int first, int renewing, int last)
 {
     const struct {
@@ -452,7 +453,7 @@ static void told(weft_status status, const char *text)
     _exit(0);
 }
 
-/* One PE is enough for each. */
+/* One PE is enough for each case. */
 static void refused(const char *what)
 {
     uint64_t words[4 * MEMBERS] = {100, 0, 0, 0, 0, 8};
@@ -473,7 +474,7 @@ static void refused(const char *what)
                                                                 : ALLTOALLV;
     c.bytes = (uint64_t)1 << 40;
     words[2 * MEMBERS] = 101;
-    if (strcmp(what, "alltoallv_room") == 0) { /* of 100 bytes from 150 of 200 on */
+    if (strcmp(what, "alltoallv_room") == 0) { /* 60 bytes at offset 150 of 200 */
         words[MEMBERS] = 150;
         words[2 * MEMBERS] = 60;
     }
@@ -482,7 +483,7 @@ static void refused(const char *what)
     OK(WEFT_LAUNCH(move, 1, 32, 0, NULL, BLOCK, which, c, result));
     CHECK(weft_stream_synchronize(NULL) != WEFT_OK);
     for (int i = 0; i < 512 && weft_target_get() == WEFT_SIMT;
-         i++) /* a GPU is no more to be asked */
+         i++) /* the host cannot read from a GPU after a fault */
         CHECK((unsigned char)dst[i] == UNTOUCHED);
     if (which == COLLECT)
         told(WEFT_ERR_RANGE, "run past the end of the segment");
@@ -519,7 +520,7 @@ int main(int argc, char **argv)
         OK(weft_team_split_strided(weft_team_world(job), n_pes - 1, -1, n_pes, &reverse));
         everything(weft_team_world(job), turns);
         everything(reverse, turns);
-        if (evens && !WEFT_SIMT_TSAN) /* which takes minutes over more */
+        if (evens && !WEFT_SIMT_TSAN) /* takes minutes over more teams */
             everything(evens, turns);
         drawn(reverse, 60);
     }

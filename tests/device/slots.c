@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The variables of the proxy. WEFT_PROXY_SLOTS: a ring of that size carries operations.
- * WEFT_PROXY_CPUS: the thread runs there, or the job does not start. WEFT_PROXY: there is a thread
- * though nobody needs it. */
+/* The variables of the proxy. WEFT_PROXY_SLOTS: a ring of that size executes operations.
+ * WEFT_PROXY_CPUS: the thread runs on those CPUs, or the job does not start. WEFT_PROXY: the thread
+ * exists although no peer needs it. */
 #include "device_test.h"
 
 WEFT_KERNEL(put_all, (uint64_t *, words), (int, n), (int, pe))
@@ -15,7 +15,7 @@ WEFT_KERNEL(put_all, (uint64_t *, words), (int, n), (int, pe))
 
 #include <dirent.h>
 
-/* In /proc/self/task, of the thread that is called weft-proxy. */
+/* Reads /proc/self/task of the thread named weft-proxy. */
 static int proxy_cpus(char list[64])
 {
     DIR *tasks = opendir("/proc/self/task");
@@ -37,7 +37,7 @@ static int proxy_cpus(char list[64])
     return found;
 }
 
-/* WEFT_PROXY_CPUS, and WEFT_PROXY=always: a thread although every peer is direct. */
+/* WEFT_PROXY_CPUS and WEFT_PROXY=always: the thread exists although every peer is direct. */
 static void placed(const char *cpus)
 {
     char list[64] = "";

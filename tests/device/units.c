@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The device state reaches every translation unit of a program, a library that is loaded while the
- * job runs, and all of them again in a second job; without a job it is empty. PEs that are threads
- * are refused in words. */
+/* The device state reaches every translation unit of a program, a library loaded while the job
+ * runs, and all of them again in a second job; without a job it is empty. weft_device_start()
+ * refuses PEs that are threads, with a message. */
 #include "units.h"
 
 WEFT_KERNEL(tell, (struct told *, told), (int, next))
@@ -77,7 +77,7 @@ int main(int argc, char **argv)
         }
         check_unit(loaded, told, 3000);
         device_end();
-        /* Without a job the state is empty, so that operations do nothing. */
+        /* Without a job the state is empty, so operations have no effect. */
         struct told outside = {9, 9, 9};
         if (weft_target_get() == WEFT_SIMT) {
             LAUNCH(tell, 1, 1, 0, NULL, &outside, 0);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wait_until and test in all forms, over every type and comparison: the variables are changed by
- * the next PE, late, while this one waits. */
+/* wait_until and test in all forms, over every type and comparison: the previous PE changes the
+ * variables late, while this PE waits. */
 #include "device_test.h"
 
 enum { N = 8 };
 
-/* The writer's half: lets some time go by and then stores `value` into variable i of PE pe. */
+/* The writer: waits a while, then stores `value` into variable i of PE pe. */
 WEFT_DEVICE void change(weft_type type, void *vars, size_t i, uint64_t value, int pe)
 {
     for (int turn = 0; turn < 5; turn++)
@@ -18,7 +18,7 @@ WEFT_DEVICE void change(weft_type type, void *vars, size_t i, uint64_t value, in
         weft_thread_p16((uint16_t *)vars + i, (uint16_t)value, pe);
 }
 
-/* Block 1 changes, block 0 waits. */
+/* Block 1 writes, block 0 waits. */
 WEFT_KERNEL(one, (int, scope), (weft_type, type), (weft_cmp, cmp), (void *, vars),
             (uint64_t, value), (uint64_t, then), (int, next), (int *, result))
 {
@@ -29,7 +29,7 @@ WEFT_KERNEL(one, (int, scope), (weft_type, type), (weft_cmp, cmp), (void *, vars
         return;
     }
     if (weft_dev_thread_rank() == 0)
-        before = weft_thread_test(type, vars, cmp, value); /* variable 0: never changed */
+        before = weft_thread_test(type, vars, cmp, value); /* variable 0 never changes */
     const char *var = (const char *)vars + 3 * weft_dev_type_width(type);
     if (scope == WEFT_DEV_BLOCK)
         status = weft_block_wait_until(type, var, cmp, value);
@@ -54,8 +54,8 @@ struct several {
     size_t any_before, any_after, some_before, some_after;
 };
 
-/* Variables 2 and 5 are changed, 5 first; the others are left out by `status` where all are
- * asked. */
+/* Variables 2 and 5 change, 5 first. Where all variables must match, `status` excludes the
+ * others. */
 WEFT_KERNEL(set, (enum form, form), (uint64_t *, vars), (struct several *, s), (int, next))
 {
     const weft_type type = WEFT_UINT64;
@@ -115,7 +115,7 @@ WEFT_KERNEL(set, (enum form, form), (uint64_t *, vars), (struct several *, s), (
     }
 }
 
-/* None takes part: every form returns at once. */
+/* All variables are excluded: every form returns at once. */
 WEFT_KERNEL(nobody, (uint64_t *, vars), (struct several *, s))
 {
     s->wait = weft_thread_wait_until_all(WEFT_UINT64, vars, N, s->status, WEFT_EQ, 99);
@@ -131,7 +131,8 @@ static void every_type(void *vars, int *result)
 {
     static const weft_type types[] = {WEFT_INT16,  WEFT_UINT16, WEFT_INT32,
                                       WEFT_UINT32, WEFT_INT64,  WEFT_UINT64};
-    /* Compared with 10: what meets each comparison. Zero, where all begin, meets NE, LE and LT. */
+    /* Compared with 10: the value that satisfies each comparison. Zero, the initial value,
+     * satisfies NE, LE and LT. */
     static const uint64_t then[WEFT_CMP_COUNT] = {10, 11, 11, 9, 9, 10};
     static const int zero_meets[WEFT_CMP_COUNT] = {0, 1, 0, 1, 1, 0};
     int next = (me + 1) % n_pes;
@@ -148,7 +149,7 @@ static void every_type(void *vars, int *result)
                 fetch(seen, result, sizeof seen);
                 CHECK(seen[0] == WEFT_OK && seen[1] == zero_meets[cmp] && seen[2] == 1);
             }
-    /* Signs matter: -1 is less than 10 as a signed number alone. */
+    /* Signs matter: -6 < -5 holds only for signed numbers. */
     uint64_t zero[N] = {0};
     int seen[3];
     store(vars, zero, sizeof zero);
@@ -187,7 +188,7 @@ static void every_form(uint64_t *vars, struct several *shared)
         }
         if (form == SOME || form == SOME_VECTOR) {
             CHECK(s.count == 1 || s.count == 2);
-            /* Which of the two values comes first is not said. */
+            /* The order in which the two values arrive is undefined. */
             CHECK(s.indices[0] == 2 || (s.indices[0] == 5 && s.count == 1));
             CHECK(s.count == 1 || s.indices[1] == 5);
             CHECK(s.some_after >= s.count && s.some_before == 0);

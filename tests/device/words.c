@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words of PE 0 to which every PE adds at once: blocks of its kernel by atomics and by the signals
- * of puts, and its host by the same calls meanwhile. Nothing that was added is lost, whichever
- * queue and adapter carries it. */
+/* All PEs add to words of PE 0 at once: blocks of each PE's kernel by atomics and by the signals of
+ * puts, and its host by the same calls. No addition is lost, whichever queue and NIC executes
+ * it. */
 #include "device_test.h"
 
 enum { WORDS = 6, ROUNDS = 150, BLOCKS = 3 };

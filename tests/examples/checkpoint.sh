@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# checkpoint.sh CHECKPOINT WEFT FAKE_CUDA_FOLDER FOLDER: the checkpoint example: written by some PEs and read by
-# others, in host memory and in GPU memory (over the stand-in of the driver); killed at every moment; damaged
-# files; places that cannot be written. Files go below FOLDER, on a file system that is no tmpfs.
+# checkpoint.sh CHECKPOINT WEFT FAKE_CUDA_FOLDER FOLDER: the checkpoint example: written by some PEs
+# and read by others, in host memory and in GPU memory (over the stand-in of the driver); killed at
+# every moment; damaged files; locations that cannot be written. Files go below FOLDER, on a file
+# system other than tmpfs.
 set -u
 checkpoint=$1 weft=$2 fake_cuda=$3 bad=0
 mkdir -p "$4"
@@ -22,7 +23,7 @@ says() { grep -qE -- "$1" out || { echo "nobody says: $1" && sed 's/^/    /' out
 fail() { echo "$*" && bad=1; }
 on_gpus() { LD_LIBRARY_PATH=$fake_cuda job "$@" --gpu; }
 
-# From one number of PEs to the next; the third in GPU memory, and back.
+# From one number of PEs to the next; the third one in GPU memory, and back.
 pes_before=
 for pes in 3 5 1 7 2; do
     job 0 $pes --steps $((10 * ${step:=1})) --every 4 state
@@ -39,7 +40,7 @@ for pes in 3 5 1 7 2; do
     fi
 done
 [ "$(ls)" = $'out\nstate' ] || fail "left behind: $(ls)"
-# More pieces than PEs, and more PEs than elements of some array.
+# More fragments than PEs, and more PEs than elements of an array.
 elements=300007 job 0 2 --steps 1 large
 elements=300007 job 0 3 --check large
 says ': 0 elements are wrong'
@@ -47,7 +48,8 @@ elements=5 job 0 4 --steps 3 small
 elements=5 job 0 3 --check small
 says ': 0 elements are wrong'
 
-# Killed at each moment of the second checkpoint: the first is whole until the second has its name.
+# Killed at each moment of the second checkpoint: the first one is valid until the second has its
+# name.
 for moment in 1 2 3 4 5 6; do
     rm -f killed killed.new
     job 137 3 --steps 20 --every 5 --die $moment killed
@@ -58,8 +60,9 @@ done
 job 0 2 --steps 15 killed # what was left behind is no hindrance, and goes
 [ ! -e killed.new ] || fail "killed.new is still there"
 
-# All of the job killed at any moment: what is there is whole, and no older than what was there before. Its PEs see a
-# moment later that `weft run` is gone, and may print until then: not into what the next job says.
+# The whole job is killed at any moment: the checkpoint is valid, and not older than before. The PEs
+# notice the end of `weft run` a moment later and may print until then, which must not mix with the
+# output of the next job.
 last=15
 for round in 1 2 3 4; do
     setsid timeout 60 "$weft" run -n 3 "$checkpoint" --elements 60013 --steps 100000 --every 1 killed >/dev/null 2>&1 &
@@ -73,7 +76,7 @@ for round in 1 2 3 4; do
     last=${now:-$last}
 done 2>/dev/null
 
-# damage WORDS OFFSET: one byte of a copy is another.
+# damage WORDS OFFSET: changes one byte of a copy.
 size=$(stat -c %s state)
 damage() {
     cp state damaged
@@ -107,7 +110,8 @@ says '^checkpoint: PE 0: .*nowhere/state.new.*No such file or directory'
 job 2 1 --steps 0 state
 says '^checkpoint: --steps 0: expected a whole number from 1 to'
 
-# A disk that is full: the old one stays, and nothing else. (Whoever may not mount leaves this out.)
+# A full disk: the old checkpoint stays, and nothing else. (Skipped without the permission to
+# mount.)
 mkdir -p disk
 cat >full.sh <<'END'
 mount -t tmpfs -o size=1100k none disk && cp state disk/full && "$@"

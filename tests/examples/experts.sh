@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# experts.sh EXPERTS WEFT: dispatch and combine of the experts' example, compared by itself with a serial loop in every
-# bit: 1 to 4 PEs, routing that is even, skewed and all to one, experts without tokens, PEs without experts, one expert a
-# token, more tokens than there is room for, a PE that is killed, and what is refused.
+# experts.sh EXPERTS WEFT: dispatch and combine of the experts' example, which compares itself bit
+# for bit with a serial loop: 1 to 4 PEs; balanced and skewed routing, and all tokens to one expert;
+# experts without tokens, PEs without experts, one expert for each token; more tokens than room; a
+# PE that is killed; invalid use.
 set -u
 experts=$1 weft=$2 bad=0
 folder=$(mktemp -d "$PWD/experts.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
 
-# run STATUS OPTION...: by $pes PEs
+# run STATUS OPTION...: with $pes PEs
 pes=1
 run() {
     local status start=()
@@ -45,12 +46,12 @@ says '^a token goes to 1\.00 PEs, 0\.67 of them others; '
 right --routing one --capacity 37
 run 1 --routing one --capacity 36
 says '^experts: PE [0-2]: 37 tokens go to PE 0, more than --capacity 36$'
-# Rows that go by other paths than stores are there behind the barrier, too.
+# Rows moved by paths without direct stores are also visible after the barrier.
 for path in staged net; do
     WEFT_PATH=$path right --parts 3
 done
 
-# A bit that is wrong is seen: another seed at one PE.
+# A wrong bit is detected: another seed at one PE.
 cat > one << 'END'
 [ "$WEFT_PE" = 1 ] && set -- "$@" --seed 2
 exec "$@"
@@ -58,7 +59,7 @@ END
 timeout 60 "$weft" run -n 2 bash ./one "$experts" --tokens 9 --hidden 16 --steps 1 >out 2>&1 && { echo "not seen" && bad=1; }
 says '^experts: PE [01]: .*element [0-9]+ is .* instead of '
 
-# A PE that is killed: the others end, and are told of it.
+# A PE is killed: the others end and report it.
 cat > dies << 'END'
 [ "$WEFT_PE" = 2 ] && { (sleep 0.5; kill -9 $$) & }
 exec "$@"

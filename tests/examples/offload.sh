@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# offload.sh OFFLOAD WEFT FOLDER: the offload example: with memory for two layers, three, four and all of them,
-# in one run and in several, the model's file is byte for byte that of a run in memory, by one PE and by several; what
-# is refused. Files go below FOLDER, on a file system that is no tmpfs.
+# offload.sh OFFLOAD WEFT FOLDER: the offload example: with memory for two layers, three, four and
+# all of them, in one run and in several, the model's file equals byte for byte that of a run in
+# memory, with one PE and with several; invalid use. Files go below FOLDER, on a file system other
+# than tmpfs.
 set -u
 offload=$1 weft=$2 bad=0
 mkdir -p "$3"
@@ -10,7 +11,7 @@ folder=$(mktemp -d "$3/offload.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
 
-# run STATUS OPTION...: by $pes PEs
+# run STATUS OPTION...: with $pes PEs
 pes=1 batch=7
 run() {
     local status start=()
@@ -39,7 +40,7 @@ for slots in 2 3 4 9; do
 done
 run 0 --steps 9 --memory 101K --one-by-one model
 same model
-# Stopped and gone on, once in memory; made anew over what is there.
+# Stopped and continued, once in memory; created again over an existing file.
 run 0 --steps 4 --memory 101K --new model
 run 0 --steps 1 --in-memory model
 says '^resumes after step 4$'
@@ -67,8 +68,8 @@ refused '.*directory' .
 refused '--memory 4Q: expected a size as 65536, 512K, 4M or 1G' --memory 4Q model
 refused '--width 0: expected a whole number from 1 to 16384' --width 0 model
 
-# Several PEs: each reads and writes its share of every layer. 60 * 61 floats are 14,640 bytes, which 2 PEs hold in two
-# pages each, 4 in one: nothing is left for the last of 5.
+# Several PEs: each reads and writes its share of every layer. 60 * 61 floats are 14,640 bytes: 2
+# PEs store them in two pages each, 4 PEs in one each; with 5 PEs the last one has no share.
 batch=60
 run 0 --steps 9 --in-memory expected --new
 sed -n 's/^step.*loss //p' out >alone
@@ -76,7 +77,7 @@ for pes in 2 3 5; do
     run 0 --steps 9 --in-memory --new expected
     says "; $pes PEs, each with its share of every layer$"
     grep '^step' out >steps
-    # What one PE learns with all samples, but for the order of the sums.
+    # The result of one PE with all samples, except for the order of the sums.
     sed 's/.*loss //' steps | paste - alone |
         awk '{ d = $1 - $2; if (NF != 2 || d > 1e-4 * $2 || -d > 1e-4 * $2) bad = 1 } END { exit bad || !NR }' ||
         { echo "$pes PEs learn something else" && paste steps alone && bad=1; }
@@ -94,7 +95,7 @@ for pes in 2 3 5; do
     says '^resumes after step 4$'
     same model
 done
-# The file says nothing of how many there were.
+# The file does not depend on the number of PEs.
 pes=3 && run 0 --steps 4 --memory 190K --new model
 pes=2 && run 0 --steps 4 --memory 230K model
 pes=1 && run 0 --steps 1 --memory 230K model
@@ -106,12 +107,12 @@ refused '--memory 65536 is too small: two layers of .* and of a gathered layer, 
 [ "$(grep -c '^offload:' out)" = 1 ] || { echo "not said once" && cat out && bad=1; }
 pes=7
 refused '--batch 60 is no multiple of the 7 PEs' model
-# What PE 0 finds wrong with the file ends all, and is said once.
+# A fault of the file that PE 0 finds ends all PEs, and is reported once.
 pes=3
 refused 'other is not a model of this program' other
 [ "$(grep -c '^offload:' out)" = 1 ] || { echo "not said once" && cat out && bad=1; }
 
-# Killed in the midst of steps: told, not gone on with.
+# Killed during steps: reported, and not continued.
 "$offload" --steps 100000 --memory 3M killed >out 2>&1 &
 for _ in $(seq 100); do
     ! grep -q '^step 1:' out || break

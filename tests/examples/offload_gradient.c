@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gradients of examples/offload against differences of the loss, which a few loops of double
- * precision find anew; and Adam's step against its formula. The source is included to see its
- * inputs. */
+/* The gradients of examples/offload compared with differences of the loss, which loops in double
+ * precision compute independently, and Adam's step compared with its formula. Includes the source
+ * to access its inputs. */
 #include "../../examples/offload/model_device.c"
 
 #include <math.h>
@@ -21,7 +21,7 @@ static void must(weft_status status, int line)
 }
 #define MUST(call) must((call), __LINE__)
 
-/* The loss of the batch with these parameters. */
+/* The loss of the batch for these parameters. */
 static double loss_of(double parameters[LAYERS][PART], const float *inputs)
 {
     double sum = 0;
@@ -86,7 +86,7 @@ int main(void)
     for (uint32_t l = 0; l < LAYERS; l++) {
         MUST(model_init_layer(&shape, l, blocks[l]));
         MUST(weft_stream_synchronize(NULL));
-        for (int i = WIDTH * WIDTH; i < PART; i++) /* biases that are not zero */
+        for (int i = WIDTH * WIDTH; i < PART; i++) /* biases different from zero */
             blocks[l][i] = 0.1f * (float)(i % 7) - 0.2f;
         for (int i = 0; i < PART; i++)
             parameters[l][i] = blocks[l][i];

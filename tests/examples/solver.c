@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The solver of the examples on awkward grids: fewer rows than PEs, one column, one row, free rims,
- * scattered given cells, a part of the PEs as workers, a stop by tolerance, a run that goes on.
- * Each against the serial form, bit for bit. */
+/* The solver of the examples on unusual grids: fewer rows than PEs, one column, one row, free
+ * borders, scattered fixed cells, some of the PEs as workers, a stop by tolerance, a continued run.
+ * Each is compared bit for bit with the serial solver. */
 #include "solver.h"
 
 #include <stdio.h>
@@ -27,7 +27,8 @@ struct grid {
     unsigned char *fixed;
 };
 
-/* Scattered given cells, the same at every PE; at least one, else nothing ever changes. */
+/* Scattered fixed cells, the same at every PE. At least one is fixed, because otherwise no value
+ * ever changes. */
 static struct grid make_grid(size_t width, size_t height)
 {
     size_t cells = width * height;
@@ -83,7 +84,7 @@ static void try_grid(size_t width, size_t height, int workers, enum solver_style
     MUST(solver_gather(solver, 0, seen));
     compare("run", &grid, workers, seen, expected, &result, &serial);
 
-    /* It goes on where it stopped, in the other style. */
+    /* Continues where it stopped, with the other style. */
     solver_serial(width, height, expected, grid.fixed, 33, 0, &serial);
     MUST(solver_run(solver, style == SOLVER_ROWS ? SOLVER_VALUES : SOLVER_ROWS, 33, 0, &result));
     MUST(solver_gather(solver, 0, seen));

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# train.sh TRAIN WEFT FOLDER TEXT: the training example: it learns; 1, 2 and 4 PEs, and numbers that do not divide the
-# micro-batches, with shares of the optimizer's state and without, in buckets of three sizes, in one run and in several,
-# have the same parameters in every bit; what is refused. Files go below FOLDER, on a file system that is no tmpfs.
+# train.sh TRAIN WEFT FOLDER TEXT: the training example: the loss decreases; with 1, 2 and 4 PEs,
+# and with numbers that do not divide the micro-batches, with and without shares of the optimizer's
+# state, in buckets of three sizes, in one run and in several, the parameters are equal in every
+# bit; invalid use. Files go below FOLDER, on a file system other than tmpfs.
 set -u
 train=$1 weft=$2 text=$4 bad=0
 mkdir -p "$3"
@@ -10,7 +11,7 @@ folder=$(mktemp -d "$3/train.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
 
-# run STATUS OPTION...: by $pes PEs
+# run STATUS OPTION...: with $pes PEs
 pes=1
 run() {
     local status start=()
@@ -43,7 +44,7 @@ run 0 --steps 6 --blocks 7 --bucket 1 "$text" # of the least that there is
 same "7 blocks"
 says '; gradients in 1118 buckets$'
 
-# A bucket of 4 KiB ends in the midst of most matrices; 10,000 bytes are rounded up; 1M holds all.
+# A bucket of 4 KiB ends within most matrices; 10,000 bytes are rounded up; 1M holds everything.
 for pes in 2 4; do
     for bucket in 4K 10000 1M; do
         run 0 --steps 6 --bucket $bucket "$text"
@@ -65,14 +66,14 @@ for path in weak staged; do
         same "path $path $form"
     done
 done
-# One has no micro-batch in the second round, or in any.
+# One PE has no micro-batch in the second round, or in any round.
 for pes in 3 5; do
     run 0 --steps 6 --shard --bucket 4K "$text"
     same "$pes PEs"
     says "^4 micro-batches for $pes PEs: $((pes == 3 ? 2 : 1)) of them idle in the last round of a step$"
 done
 
-# Stopped and gone on with by others.
+# Stopped, and continued by another number of PEs.
 pes=4 && run 0 --steps 2 --shard --bucket 4K --save state "$text"
 pes=3 && run 0 --steps 1 --resume state --save state "$text"
 says '^resumes after step 2 of state$'

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gradients of examples/train against differences of the loss, which a few loops of double
- * precision find anew; and AdamW's step against its formula. The source is included to see where
- * its parts are. */
+/* The gradients of examples/train compared with differences of the loss, which loops in double
+ * precision compute independently, and AdamW's step compared with its formula. Includes the source
+ * to access the layout of the parameters. */
 #include "../../examples/train/model.c"
 
 #include <stdbool.h>
@@ -49,7 +49,7 @@ static void normalize(const double *x, const double *gain, double *y)
         y[i] = x[i] / sqrt(squares / WIDTH + 1e-5) * (1 + gain[i]);
 }
 
-/* What head `h` of place t sees of a sequence's rows of qkv. */
+/* Attention of head `h` at position t over a sequence's rows of qkv. */
 static void attend(double qkv[CONTEXT][3 * WIDTH], int t, int h, double *out)
 {
     double share[CONTEXT], all = 0;
@@ -135,7 +135,7 @@ static void compare_gradients(double *v, size_t n, const uint32_t *ids, const fl
     }
 }
 
-/* Two steps with the same gradients, the second after the warm-up. */
+/* Two steps with the same gradients, the second one after the warm-up. */
 static void compare_updates(struct model *model, float *values, float *first, float *second,
                             const float *gradients, size_t n)
 {
@@ -161,7 +161,7 @@ static void compare_updates(struct model *model, float *values, float *first, fl
             wrong("updated parameter", i, (double)values[i], v[i]);
 }
 
-/* Sequences are of the text, and what comes next is. */
+/* Sequences come from the text, and so do the next characters. */
 static void compare_samples(const uint32_t *ids, const uint8_t *text)
 {
     for (int b = 0; b < BATCH; b++) {
@@ -191,7 +191,7 @@ int main(void)
     MUST(model_create(job, &shape, text, LENGTH, 0, NULL, &model));
     MUST(model_init(model, values));
     MUST(weft_stream_synchronize(NULL));
-    for (size_t i = 0; i < n; i++) /* nothing is zero, gains neither */
+    for (size_t i = 0; i < n; i++) /* no value is zero, including the gains */
         v[i] = (double)(values[i] += 0.05f * (float)(int)(i % 7) - 0.14f);
     MUST(model_forward(model, values, 3, 2, &loss, NULL));
     MUST(model_backward(model, values, gradients, NULL));

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# video.sh VIDEO WEFT: the frames example on clips: good ones, with a frame missing, torn, cut short, and on
-# what is no clip and no camera. (A camera: tests/vm/frames.sh.)
+# video.sh VIDEO WEFT: the frames example on clips: valid, with a missing frame, torn, truncated;
+# and on files that are no clip and no camera. (A camera: tests/vm/frames.sh.)
 set -u
 video=$1 weft=$2 bad=0
 folder=$(mktemp -d)
@@ -33,7 +33,8 @@ told=$(sed -n 's/^frame [0-9]*: checksum \([0-9a-f]*\),.*/\1/p' out)
 run 0 "$video" --each --frames 4 --buffers 1 clip.y4m
 says '^4 frames .*; 0 lost, 0 bad$'
 
-# What the kernel counts: a clip of known brightness, whose pixels end within 16 bytes, and one with colour.
+# The kernel's counts: a clip of known brightness, whose pixels end within 16 bytes, and one with
+# colour.
 { printf 'YUV4MPEG2 W7 H3 F25:1 Cmono\nFRAME\nABABABABABABABABABABa' && printf 'FRAME\nZZZZZZZZZZZZZZZZZZZZZ'; } >mono.y4m
 run 0 "$video" --each mono.y4m
 says '^frame 0: checksum [0-9a-f]*, brightness 65 to 97, mean 67.00,'
@@ -42,7 +43,7 @@ says '^frame 1: checksum [0-9a-f]*, brightness 90 to 90, mean 90.00,'
 run 0 "$video" --each colour.y4m
 says 'brightness 72 to 73, mean 72.12,'
 
-# Frame 4 is missing; in frame 3 the lower half is that of frame 2; frame 8 ends early.
+# Frame 4 is missing; the lower half of frame 3 is that of frame 2; frame 8 is truncated.
 { head -c $((first + 4 * frame)) clip.y4m && tail -c +$((first + 5 * frame + 1)) clip.y4m; } >lost.y4m
 run 0 "$video" lost.y4m
 says '^1 lost: frame 5 arrived, expected 4$'

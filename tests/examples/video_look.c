@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel of examples/video against the CPU, on frames of every layout: rows with a rest behind
- * them, pixels of several bytes, brightness that does not begin at the first byte, planes of colour
- * behind, sizes that end within 16 bytes and within 8, pictures of flat areas and of noise. */
+/* The kernel of examples/video compared with the CPU on frames of every layout: padded rows, pixels
+ * of several bytes, brightness at an offset, additional colour planes, sizes that end within 16 and
+ * within 8 bytes, pictures with flat areas and with noise. */
 #include "look.h"
 
 #include <stdio.h>
@@ -48,7 +48,7 @@ static struct picture random_picture(void)
     return p;
 }
 
-/* Byte by byte, as it is defined; nothing of the program's own. */
+/* Computed byte by byte from the definition, without code of the program. */
 static int compare(const struct picture *p, const unsigned char *data,
                    const struct scan_result *seen)
 {
@@ -65,7 +65,7 @@ static int compare(const struct picture *p, const unsigned char *data,
     return 1;
 }
 
-/* Whatever two words of a frame are exchanged, or byte is altered, the checksum tells. */
+/* The checksum changes if any two words of a frame are exchanged or any byte is altered. */
 static int tells(unsigned char *data, size_t bytes)
 {
     uint64_t before = checksum_of(data, bytes), words[2];

@@ -1,27 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stand-in of libcuda.so.1 for tests on machines without a GPU. GPU memory is a memfd, an
  * exported handle is its descriptor, and the library's own kernels run as blocks of one thread
- * (kernels.c), at once, late or reordered between streams (stream.c). Device addresses are not
- * those at which the CPU could touch the memory, so that code of the library which does so by
- * mistake crashes. It keeps count of all that lives, so that a test can see what was left. Here:
- * driver, devices, memory.
+ * (kernels.c), at once, late or reordered between streams (stream.c). Device addresses differ from
+ * the addresses at which the CPU can access the memory, so that library code that accesses them by
+ * mistake crashes. It counts all live objects, so that a test can find leaks. This file: driver,
+ * devices, memory.
  *
- * Environment: FAKE_CUDA_DEVICES (2), FAKE_CUDA_MEMORY in MiB (8192), FAKE_CUDA_VERSION (13000),
- * FAKE_CUDA_MODE (compute mode, 0), FAKE_CUDA_PEER and what else joins GPUs (links.c),
- * FAKE_CUDA_VMM (1), FAKE_CUDA_INIT (result of cuInit), FAKE_CUDA_LIE (1: stores to a peer's memory
- * stay here; 2: those of the kernels that prove alone),
- * FAKE_CUDA_TORN (the proof of lines meets torn ones: 1: always, 2: where several blocks run, 3:
- * behind 256 stores of 16 bytes of a block, 4: from the second kernel on), FAKE_CUDA_REFUSE (1:
- * peer access is offered, not given), FAKE_CUDA_ORDER (immediate, delayed or reordered: see
- * stream.c), FAKE_CUDA_BLOCKS (reverse or random: the order in which the blocks of a collective's
- * kernel run, each to its end, in place of that of their numbers), FAKE_CUDA_IPC (see plain.c),
- * FAKE_CUDA_SEED (of its delays), FAKE_CUDA_PAGEABLE (1: the device accesses plain host memory by
- * itself, and so when the copy is made), FAKE_CUDA_DMABUF (1: memory can be exported as a dma-buf),
- * FAKE_CUDA_RDMA (1: GPUDirect RDMA is supported), FAKE_CUDA_REGISTER (1: host memory can be
- * registered), FAKE_CUDA_FLUSH (1: the driver flushes writes of NICs) and FAKE_CUDA_NIC_ORDER (0;
- * 200: they need no flush). Events tell the time that copies would take at FAKE_CUDA_GBPS (400)
- * between GPUs, FAKE_CUDA_SLOW ("1-0": from GPU 1 to GPU 0) at half of it, and at 55 GB/s to and
- * from the host; FAKE_CUDA_FLAG_NS (630) is the latency of an echo. */
+ * Environment:
+ *   FAKE_CUDA_DEVICES (2), FAKE_CUDA_MEMORY in MiB (8192), FAKE_CUDA_VERSION (13000)
+ *   FAKE_CUDA_MODE (0)    compute mode
+ *   FAKE_CUDA_PEER and other settings of links: see links.c
+ *   FAKE_CUDA_VMM (1)
+ *   FAKE_CUDA_INIT        result of cuInit
+ *   FAKE_CUDA_LIE         1: stores to a peer's memory do not arrive; 2: only those of path test
+ *                         kernels
+ *   FAKE_CUDA_TORN        the LL128 test sees torn lines: 1: always; 2: with several blocks; 3:
+ *                         after 256 stores of 16 bytes by a block; 4: from the second kernel on
+ *   FAKE_CUDA_REFUSE      1: peer access is reported but cannot be enabled
+ *   FAKE_CUDA_ORDER       immediate, delayed or reordered: see stream.c
+ *   FAKE_CUDA_BLOCKS      reverse or random: the order in which the blocks of a collective's kernel
+ *                         run, each to its end; otherwise by their index
+ *   FAKE_CUDA_IPC         see plain.c
+ *   FAKE_CUDA_SEED        seed of its delays
+ *   FAKE_CUDA_PAGEABLE    1: the device accesses pageable host memory itself, when the copy
+ *                         executes
+ *   FAKE_CUDA_DMABUF      1: memory can be exported as a dma-buf
+ *   FAKE_CUDA_RDMA        1: GPUDirect RDMA is supported
+ *   FAKE_CUDA_REGISTER    1: host memory can be registered
+ *   FAKE_CUDA_FLUSH       1: the driver flushes writes of NICs
+ *   FAKE_CUDA_NIC_ORDER   (0) 200: writes of NICs need no flush
+ *   FAKE_CUDA_GBPS (400)  GB/s of copies between GPUs, which the times of events show; 55 GB/s to
+ *                         and from the host
+ *   FAKE_CUDA_SLOW        "1-0": half of that rate from GPU 1 to GPU 0
+ *   FAKE_CUDA_FLAG_NS (630)  latency of an echo in ns */
 #include "fake.h"
 
 #include <fcntl.h>
@@ -36,7 +47,7 @@ _Atomic int objects_end = 1;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t used_bytes[DEVICES];
 static unsigned long long numbers;
-static unsigned peers[DEVICES]; /* access that is open, as bits by device */
+static unsigned peers[DEVICES]; /* enabled access, as one bit for each device */
 static _Thread_local CUcontext stack[16];
 static _Thread_local int depth;
 static int initialized;
@@ -88,7 +99,7 @@ struct object *find(int kind, uintptr_t address)
     return NULL;
 }
 
-/* For tests: how much is alive that somebody should have given back. */
+/* For tests: the number of live objects, to find leaks. */
 EXPORT int fake_cuda_live(void);
 EXPORT int fake_cuda_live(void)
 {
@@ -110,7 +121,7 @@ EXPORT void fake_cuda_list(void)
                     objects[i].bytes);
 }
 
-/* Forgets everything, also what a failed release has left. */
+/* Forgets all objects, including those that a failed release left. */
 EXPORT void fake_cuda_reset(void);
 EXPORT void fake_cuda_reset(void)
 {
@@ -164,7 +175,7 @@ EXPORT CUresult cuGetErrorString(CUresult result, const char **text)
     return CUDA_SUCCESS;
 }
 
-/* CUDA_VISIBLE_DEVICES of plain numbers. */
+/* Parses CUDA_VISIBLE_DEVICES with plain numbers. */
 static int visible(int *list)
 {
     int all = setting("FAKE_CUDA_DEVICES", 2), count = 0;
@@ -263,7 +274,7 @@ EXPORT CUresult cuDeviceGetPCIBusId(char *text, int bytes, CUdevice device)
 
 /* ------------------------------------------------------------------------------------ contexts */
 
-/* An object for each time that a device's context is retained, which threads do at once. */
+/* One object each time a thread retains a device's context; several threads may do this at once. */
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
     *context = (CUcontext)new_object_of(CONTEXT, device);
@@ -385,7 +396,7 @@ EXPORT CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocati
 EXPORT CUresult cuMemAddressReserve(CUdeviceptr *address, size_t bytes, size_t alignment,
                                     CUdeviceptr wish, unsigned long long flags)
 {
-    if (!alignment) /* the driver's own choice */
+    if (!alignment) /* the driver chooses the alignment */
         alignment = GRANULARITY;
     size_t room = bytes + alignment;
     char *base = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -406,7 +417,7 @@ EXPORT CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes)
     struct object *o = find(RESERVATION, address);
     if (!o || o->base != address || o->bytes != bytes)
         return CUDA_ERROR_INVALID_VALUE;
-    for (int i = 1; i < objects_end; i++) /* something is still mapped in it */
+    for (int i = 1; i < objects_end; i++) /* a mapping in it still exists */
         if (objects[i].kind == MAPPING && objects[i].base - address < bytes)
             return CUDA_ERROR_INVALID_VALUE;
     munmap(memory_at(address), bytes);
@@ -424,7 +435,7 @@ EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
         return CUDA_ERROR_INVALID_VALUE;
     if (used_bytes[device] + bytes > total)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    char name[32]; /* tells those who import it whose memory it is */
+    char name[32]; /* the name tells an importing process which GPU owns the memory */
     snprintf(name, sizeof name, "fake-gpu-memory-%d", device);
     int fd = memfd_create(name, MFD_CLOEXEC);
     if (fd < 0 || ftruncate(fd, (off_t)bytes))
@@ -514,7 +525,7 @@ EXPORT CUresult cuMemExportToShareableHandle(void *shareable, CUmemGenericAlloca
     return CUDA_SUCCESS;
 }
 
-/* The GPU that imported memory is of. */
+/* The GPU that owns imported memory. */
 static int device_of_memory(int fd)
 {
     char link[40], name[80] = "";
@@ -576,7 +587,7 @@ EXPORT CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr address,
         return CUDA_ERROR_NOT_SUPPORTED;
     if (!o || address + bytes > o->base + o->bytes || address % 4096 || bytes % 4096)
         return CUDA_ERROR_INVALID_VALUE;
-    if (setting("FAKE_CUDA_DMABUF", 1) == 2) { /* one that can be mapped */
+    if (setting("FAKE_CUDA_DMABUF", 1) == 2) { /* a descriptor that can be mapped */
         struct object *memory = o->kind == MAPPING ? &objects[o->device] : NULL;
         if (!memory || address != o->base)
             return CUDA_ERROR_INVALID_VALUE;
@@ -584,7 +595,7 @@ EXPORT CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr address,
         return CUDA_SUCCESS;
     }
     int fd = memfd_create("fake-dma-buf", MFD_CLOEXEC);
-    const uint64_t range[2] = {address, bytes}; /* for stand-ins of what takes it */
+    const uint64_t range[2] = {address, bytes}; /* for other stand-ins that import it */
     if (fd < 0 || write(fd, range, sizeof range) != sizeof range)
         return CUDA_ERROR_OPERATING_SYSTEM;
     *(int *)handle = fd;
@@ -593,7 +604,7 @@ EXPORT CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr address,
 
 static void (*on_flush)(void);
 
-/* For a stand-in of a NIC: what is to be done at a flush. */
+/* For a stand-in of a NIC: a function to call at a flush. */
 EXPORT void fake_cuda_on_flush(void (*function)(void));
 EXPORT void fake_cuda_on_flush(void (*function)(void))
 {
@@ -652,7 +663,7 @@ EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device, void *address,
                : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* No device has registers here. */
+/* There is no I/O memory to register. */
 EXPORT CUresult cuMemHostRegister_v2(void *address, size_t bytes, unsigned flags)
 {
     if (flags & CU_MEMHOSTREGISTER_IOMEMORY || !setting("FAKE_CUDA_REGISTER", 1))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the stand-in of the CUDA driver share: its table of objects, the translation of
+/* Shared by the files of the stand-in of the CUDA driver: the table of objects, the translation of
  * device addresses, and the queue of a stream. */
 #ifndef WEFT_TESTS_FAKE_H
 #define WEFT_TESTS_FAKE_H
@@ -35,32 +35,32 @@ struct object {
     uintptr_t base;
     size_t bytes;
     int fd, device;
-    int uses;                  /* handle: mappings and itself */
-    int imported;              /* handle: of another process */
-    int handle_types;          /* handle: as it was created */
-    unsigned long long number; /* never another object's */
-    size_t lead;               /* device: from the begin of its block */
-    unsigned access;           /* mapping: the devices that it is open to, as bits */
-    char name[64];             /* module: of its one variable */
-    uintptr_t global;          /* module: where that is */
+    int uses;                  /* handle: its mappings, and 1 for itself */
+    int imported;              /* handle: from another process */
+    int handle_types;          /* handle: as requested when created */
+    unsigned long long number; /* never reused for another object */
+    size_t lead;               /* device: offset from the start of its block */
+    unsigned access;           /* mapping: devices with access, as one bit each */
+    char name[64];             /* module: name of its only variable */
+    uintptr_t global;          /* module: address of that variable */
     struct fake_stream *stream;
     struct fake_event *event;
 };
 
 extern struct object objects[MOST];
-extern _Atomic int objects_end; /* behind the last that was ever used */
+extern _Atomic int objects_end; /* index after the last object ever used */
 
-/* The number that the environment variable `name` gives, else `preset`. */
+/* The number in the environment variable `name`, or `preset`. */
 int setting(const char *name, int preset);
 
 struct object *new_object(int kind);
 struct object *new_object_of(int kind, CUdevice device);
 
-/* The object of that kind that holds `address`, or NULL. */
+/* The object of that kind that contains `address`, or NULL. */
 struct object *find(int kind, uintptr_t address);
 
-/* Device address <-> where the memory really is: mappings of a process lie at 0x7f..., device
- * addresses so look like 0x3f..., where nothing is. */
+/* Converts a device address to the address of the memory. Mappings of a process lie at 0x7f..., so
+ * device addresses look like 0x3f..., where nothing is mapped. */
 #define DEVICE_BIT (1ull << 46)
 
 static inline bool is_device_address(uintptr_t address)
@@ -73,28 +73,28 @@ static inline void *memory_at(uintptr_t address)
     return (void *)(is_device_address(address) ? address | DEVICE_BIT : address);
 }
 
-/* links.c: which GPUs, by their physical numbers, can access each other, and by NVLink. */
+/* links.c: which GPUs, by their physical index, can access each other, and which by NVLink. */
 bool fake_peers(int a, int b);
 bool fake_nvlink(int a, int b);
 
-/* Of which GPU memory is, -1: it is the host's. */
+/* The GPU that owns the memory; -1: host memory. */
 int fake_gpu_of(CUdeviceptr address);
 
-/* GB/s from the memory of one to that of the other. */
+/* GB/s from the memory of GPU a to that of GPU b. */
 double fake_gbps(int a, int b);
 
-/* Whether work of a device (-1: not known) may touch an address. */
+/* Whether work of a device (-1: unknown) may access an address. */
 bool fake_copy_may(int device, CUdeviceptr address);
 bool fake_kernel_may(int device, CUdeviceptr address);
 bool fake_arguments_may(int device, const uint64_t *words, size_t count);
 
-/* A device's primary context, which somebody has retained; NULL: nobody has. */
+/* A retained primary context of the device, or NULL if none is retained. */
 CUcontext fake_context_of(int device);
 
-int fake_physical(CUdevice device);            /* behind CUDA_VISIBLE_DEVICES */
-bool fake_peer_open(CUdevice by, CUdevice of); /* by cuCtxEnablePeerAccess() */
+int fake_physical(CUdevice device);            /* index without CUDA_VISIBLE_DEVICES */
+bool fake_peer_open(CUdevice by, CUdevice of); /* enabled by cuCtxEnablePeerAccess() */
 int fake_current_device(void);                 /* -1: no context is current */
-int fake_stream_device(CUstream stream);       /* -1: not known */
+int fake_stream_device(CUstream stream);       /* -1: unknown */
 
 CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes);
 CUresult cuMemFree_v2(CUdeviceptr address);
@@ -116,15 +116,15 @@ static inline CUresult unmake(int kind, void *it)
 
 /* ------------------------------------------------------------------------------------- streams */
 
-/* One piece of work of a stream, allocated with what it needs behind it. */
+/* One operation of a stream, allocated together with its data. */
 struct fake_op {
     struct fake_op *next;
     void (*run)(struct fake_op *op);
-    uint64_t due_ns; /* not before */
-    double ns;       /* what it takes on the clock of events */
-    bool beside;     /* waits for another GPU: never on the caller's thread */
-    bool
-        keeps_stores; /* earlier copies need not be visible before it runs: it releases by itself */
+    uint64_t due_ns;   /* earliest start */
+    double ns;         /* its duration on the clock of events */
+    bool beside;       /* waits for another GPU, so it never runs on the caller's thread */
+    bool keeps_stores; /* earlier copies need not be visible before it runs, because it does its own
+                          release */
     struct fake_stream *stream;
     CUdeviceptr to, from;
     size_t bytes;
@@ -134,35 +134,37 @@ struct fake_op {
     void *argument;
     int kernel;
     unsigned blocks;
-    bool timed;          /* it takes as long as it takes, in place of `ns` */
+    bool timed;          /* its duration is the measured time and not `ns` */
     size_t extra;        /* bytes of data */
-    unsigned char *held; /* of a copy that is not yet visible: what it will write */
-    uint64_t release_ns; /* ... and when it does at the latest */
-    uint64_t data[];     /* snapshot of pageable memory, arguments of a kernel */
+    unsigned char *held; /* a copy that is not yet visible: the bytes that it will write */
+    uint64_t release_ns; /* the latest time at which the copy becomes visible */
+    uint64_t data[];     /* snapshot of pageable memory, or arguments of a kernel */
 };
 
-/* An operation of `stream` (NULL: the default one) with `extra` bytes of data. */
+/* Creates an operation of `stream` (NULL: the default stream) with `extra` bytes of data. */
 struct fake_op *op_new(CUstream stream, void (*run)(struct fake_op *op), size_t extra);
 
-/* Carries it out at once, or puts it on its stream's queue, as the mode wants. Takes it over. */
+/* Executes the operation at once or queues it on its stream, depending on the mode. Takes
+ * ownership. */
 void op_submit(struct fake_op *op);
 
-/* graph.c: whether the stream is being captured; whether it is, and the graph has taken the
- * operation over. */
+/* graph.c: whether the stream is being captured; fake_capture() then moves the operation into the
+ * graph. */
 bool fake_capturing(const struct fake_stream *stream);
 bool fake_capture(struct fake_op *op);
 
-/* An event that a captured stream records, and streams that wait for it, belong to the capture. */
+/* An event that a captured stream records, and a stream that waits for it, become part of the
+ * capture. */
 bool fake_capture_record(const struct fake_stream *stream, CUevent event);
 bool fake_capture_wait(const struct fake_stream *stream, CUevent event, CUresult *result);
 
-/* Returns when all that was given to the stream is done and visible. */
+/* Returns when all work of the stream is done and visible. */
 void stream_drain(CUstream stream);
 
 /* Ends the threads of all streams. */
 void streams_reset(void);
 
-/* For kernels: what the running stream copied before becomes visible now (a release). */
+/* For kernels: makes earlier copies of the running stream visible (a release). */
 void fake_release(void);
 
 #endif

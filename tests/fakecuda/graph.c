@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs of the stand-in: what a stream was given while it was captured, and others that waited for
- * events of the capture, one after another in the order in which it was given: one of the orders
- * that the events allow. As the driver does, refuses a captured stream that waits for what is not
- * captured, and the end of a capture while another stream has work in it that the first one does
- * not wait for. */
+/* Graphs of the stand-in: the operations of a captured stream, and of streams that waited for
+ * events of the capture, in the order of their calls, which is one of the orders that the events
+ * permit. Like the driver it refuses a captured stream that waits for an event outside the capture,
+ * and the end of a capture while another stream has work in it that the first stream does not wait
+ * for. */
 #include "fake.h"
 
 #include <stdlib.h>
@@ -14,21 +14,21 @@ enum { MOST_IN_CAPTURE = 64 };
 struct CUgraph_st {
     struct fake_op *first, **last;
     const struct fake_stream
-        *streams[MOST_IN_CAPTURE]; /* that are captured, the first one by itself */
-    int given[MOST_IN_CAPTURE];    /* operations of each, */
-    int awaited[MOST_IN_CAPTURE];  /* and those that another one waits for */
+        *streams[MOST_IN_CAPTURE]; /* captured streams; the first one began the capture */
+    int given[MOST_IN_CAPTURE];    /* operations of each stream */
+    int awaited[MOST_IN_CAPTURE];  /* operations of each stream that another stream waits for */
     struct {
-        CUevent event; /* that they recorded last: */
+        CUevent event; /* the last records of events in the capture */
         int stream, behind;
     } events[MOST_IN_CAPTURE];
     int stream_count, event_count;
-    struct CUgraph_st *next; /* of those under capture */
+    struct CUgraph_st *next; /* next graph that is being captured */
     struct CUgraph_st *kept;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct CUgraph_st *captures;
-static struct CUgraph_st *kept; /* all: a program may leave them to the driver at its end */
+static struct CUgraph_st *kept; /* all graphs: a program may leave them to the driver at exit */
 
 static CUgraph graph_new(void)
 {
@@ -87,7 +87,7 @@ bool fake_capture_record(const struct fake_stream *stream, CUevent event)
     CUgraph graph = capture_of(stream);
     pthread_mutex_lock(&lock);
     for (CUgraph other = captures; other; other = other->next) {
-        int place = place_of(other, event); /* its record of before counts no more */
+        int place = place_of(other, event); /* a new record replaces the earlier one */
         if (place >= 0)
             other->events[place] = other->events[--other->event_count];
     }
@@ -147,7 +147,7 @@ bool fake_capture(struct fake_op *op)
     return true;
 }
 
-/* The stream behind a handle. */
+/* The stream of a handle. */
 static const struct fake_stream *stream_behind(CUstream stream)
 {
     struct fake_op *op = op_new(stream, NULL, 0);
@@ -225,7 +225,7 @@ static void forget(struct fake_op *op)
     }
 }
 
-/* A graph that can be launched is a copy of the operations. */
+/* An executable graph is a copy of the operations. */
 EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *made, CUgraph graph,
                                             unsigned long long flags)
 {

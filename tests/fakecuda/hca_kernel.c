@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel of the software HCA's engine on the stand-in: the same text as on GPUs, as one
- * thread. */
+/* The kernel of the software HCA on the stand-in: the same source as on GPUs, run by one thread. */
 #include "fake.h"
 
 #define LANES_AT(address) memory_at(address)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The library's own kernels on the stand-in: the same text as on GPUs, as blocks of one thread that
- * run one after the other, those of collectives in the order of FAKE_CUDA_BLOCKS. */
+/* The library's own kernels on the stand-in: the same source as on GPUs, as blocks of one thread
+ * that run one after the other, those of collectives in the order of FAKE_CUDA_BLOCKS. */
 #include "primitives.h"
 
 #include "gpu/coll/kernels.cu"
@@ -30,7 +30,7 @@ static const char *const kernel_names[] = {
         "weft_hca_slice",
 };
 
-/* An image "global NAME BYTES" is that of a module with one variable. */
+/* An image "global NAME BYTES" is a module with one variable. */
 EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {
     char name[64];
@@ -48,7 +48,7 @@ EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
     return result;
 }
 
-/* Drivers before 13.0 do not know the one option that is used. */
+/* Drivers before 13.0 do not know the only option that the library uses. */
 EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count,
                                    int *options, void **values)
 {
@@ -72,7 +72,7 @@ EXPORT CUresult cuModuleUnload(CUmodule module)
     return unmake(MODULE, module);
 }
 
-/* A library is its module. */
+/* A library is represented by its module. */
 EXPORT CUresult cuLibraryGetModule(CUmodule *module, CUlibrary library)
 {
     *module = (CUmodule)library;
@@ -102,13 +102,13 @@ EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodu
     return CUDA_SUCCESS;
 }
 
-void fake_hca_slice(const struct gpu_slice *slice); /* hca_kernel.c: all blocks as one */
+void fake_hca_slice(const struct gpu_slice *slice); /* hca_kernel.c: all blocks in one call */
 
 #define A(i, type) (*(type *)a[i])
 #define P(i, type) ((type)memory_at(*(uintptr_t *)a[i]))
 
-/* A busy machine's CPUs take turns where GPUs run at once; who is to fail need not wait for that,
- * and where all are to, for less than the limit. */
+/* Time limit of a path test. The CPUs of a busy machine take turns where GPUs run concurrently, so
+ * a test that must pass gets 8 times the limit; where all must fail, an eighth is enough. */
 static uint64_t progress(uint64_t limit_ns)
 {
     int lie = setting("FAKE_CUDA_LIE", 0);
@@ -161,12 +161,12 @@ static void run_barrier(void **a)
     weft_kernel_barrier(barrier, reporting_of(a[1]));
 }
 
-/* How many stores of 16 bytes of a block of the proof of lines come whole, as FAKE_CUDA_TORN
- * says. */
+/* How many 16-byte stores of a block of the LL128 test arrive whole, depending on
+ * FAKE_CUDA_TORN. */
 static unsigned whole_stores(void)
 {
     enum { TORN = 1, TORN_AMONG_BLOCKS, TORN_UNDER_LOAD, TORN_LATE, LIGHT_LOAD = 256 };
-    static _Atomic unsigned blocks; /* of proofs so far */
+    static _Atomic unsigned blocks; /* of LL128 tests so far */
     int torn = setting("FAKE_CUDA_TORN", 0);
     bool late = blocks++ >= fake_blocks;
     if (torn == TORN || (torn == TORN_AMONG_BLOCKS && fake_blocks > 1) ||
@@ -175,7 +175,7 @@ static unsigned whole_stores(void)
     return torn == TORN_UNDER_LOAD ? LIGHT_LOAD : UINT_MAX;
 }
 
-/* The kernels of collectives, by their one argument. */
+/* Runs a kernel of collectives, which has one argument. */
 static void run_coll(int kernel, const struct coll_call *given)
 {
     static void (*const kernels[])(struct coll_call) = {
@@ -245,7 +245,7 @@ static void run_block(int kernel, void **a)
     }
 }
 
-/* Bytes of each argument: they are copied at the launch. */
+/* Size in bytes of each argument, copied at the launch. */
 static const unsigned short argument_bytes[FAKE_KERNELS][12] = {
     [FAKE_weft_kernel_atomic] = {8, 4, 4, 8, 8, 8, 8},
     [FAKE_weft_kernel_copy] = {8, 8, 8, 8, 8, 4, 8, 8},
@@ -267,14 +267,14 @@ static size_t place_of(size_t bytes)
 
 static _Atomic int full;
 
-/* Whether a kernel of the program has all of the GPU: others begin when it has not, which takes a
- * mode in which streams are carried out by threads. */
+/* Whether a kernel of the program occupies the whole GPU. Other kernels then wait, which requires a
+ * mode in which threads execute the streams. */
 EXPORT void fake_cuda_fill(int it)
 {
     full = it;
 }
 
-/* The order in which the blocks of a collective's kernel run, as FAKE_CUDA_BLOCKS says. */
+/* Order in which the blocks of a collective's kernel run (FAKE_CUDA_BLOCKS). */
 static void draw_order(unsigned *order, unsigned blocks)
 {
     static _Thread_local unsigned random;
@@ -315,7 +315,7 @@ static void run_kernel(struct fake_op *op)
     }
 }
 
-/* Kernels that only signal, and the barrier, make visible by themselves what was copied before. */
+/* The barrier, and kernels that only signal, make earlier copies visible themselves. */
 static bool releases_by_itself(int kernel, void **parameters)
 {
     return kernel == FAKE_weft_kernel_barrier ||
@@ -330,7 +330,7 @@ EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned gr
     int kernel = (int)((const char *const *)function - kernel_names);
     if (kernel < 0 || kernel >= FAKE_KERNELS || !block_x || !grid_x)
         return CUDA_ERROR_INVALID_VALUE;
-    /* Kernels run on streams of the context that is current. */
+    /* A kernel needs a stream of the current context. */
     if (fake_stream_device(stream) >= 0 && fake_current_device() >= 0 &&
         fake_stream_device(stream) != fake_current_device())
         return CUDA_ERROR_INVALID_CONTEXT;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which GPUs of the stand-in are joined, by what, and whether work of a GPU may touch an address: a
- * mapping only where cuMemSetAccess has opened it to that GPU, plain memory of another GPU by
- * kernels only where peer access is open. Work that may not fails as with the driver.
+/* Links between the GPUs of the stand-in, and whether work of a GPU may access an address: a
+ * mapping only if cuMemSetAccess has given that GPU access, and cuMemAlloc() memory of another GPU
+ * by kernels only if peer access is enabled. Work without access fails as with the driver.
  *
- * Environment: FAKE_CUDA_PEER (0: no pair), FAKE_CUDA_NO_PEER ("0-1,2-3": not these pairs),
- * FAKE_CUDA_PCIE (pairs that have peer access without NVLink), FAKE_CUDA_TOPOLOGY (cube: eight GPUs
- * in a hybrid cube mesh, two full quads and a link from each GPU to its counterpart; others: no
- * access), FAKE_CUDA_RATES ("0-1:25,0-2:50": GB/s between these two instead of FAKE_CUDA_GBPS). */
+ * Environment:
+ *   FAKE_CUDA_PEER      0: no pair has peer access
+ *   FAKE_CUDA_NO_PEER   "0-1,2-3": these pairs have none
+ *   FAKE_CUDA_PCIE      pairs with peer access but without NVLink
+ *   FAKE_CUDA_TOPOLOGY  cube: eight GPUs in a hybrid cube mesh, two full quads and a link from each
+ *                       GPU to its counterpart; other pairs have no access
+ *   FAKE_CUDA_RATES     "0-1:25,0-2:50": GB/s between these GPUs in place of FAKE_CUDA_GBPS */
 #include "fake.h"
 
 #include <stdio.h>
@@ -81,7 +84,7 @@ EXPORT CUresult cuDeviceGetP2PAttribute(int *value, int attribute, CUdevice devi
     return CUDA_ERROR_INVALID_VALUE;
 }
 
-/* --------------------------------------------------------------------------- who may touch what */
+/* -------------------------------------------------------------------------------- access checks */
 
 bool fake_copy_may(int device, CUdeviceptr address)
 {
@@ -97,7 +100,7 @@ bool fake_kernel_may(int device, CUdeviceptr address)
     return fake_copy_may(device, address);
 }
 
-/* Words that are no addresses hardly ever look like one of a mapping. */
+/* Words that are not addresses almost never look like an address in a mapping. */
 bool fake_arguments_may(int device, const uint64_t *words, size_t count)
 {
     for (size_t i = 0; i < count; i++)

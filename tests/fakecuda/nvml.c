@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in of libnvidia-ml.so.1 with little but places, links and their error counters:
- * FAKE_CUDA_DEVICES (2) GPUs of 18 links to a switch, 4 errors on each, all peers of each other;
- * with FAKE_NVML_LINKS ("0-1:2,1-2:1") so many links between these two instead, and no switch.
- * FAKE_NVML_GROW=1: one more on link 3 of GPU 1 from the third reading on; 2: one more with every
- * reading. FAKE_NVML_PIDS="0:4711,1:4712:300": the processes on each GPU, perhaps with the MiB that
- * each holds there (negative: not told); a negative process is the error that is given instead.
- * FAKE_NVML_FACTS="mig=1,p2p=2": answers of functions that are otherwise not there, and of p2p. */
+/* A stand-in of libnvidia-ml.so.1 for PCI addresses, links and their error counters:
+ * FAKE_CUDA_DEVICES (2) GPUs with 18 links to a switch, 4 errors on each, all peers of each other.
+ *
+ * Environment:
+ *   FAKE_NVML_LINKS  "0-1:2,1-2:1": the number of links between these GPUs, and no switch
+ *   FAKE_NVML_GROW   1: one more error on link 3 of GPU 1 from the third reading on; 2: one more
+ *                    with every reading
+ *   FAKE_NVML_PIDS   "0:4711,1:4712:300": the processes on each GPU, optionally with the MiB of
+ *                    each (negative: unknown); a negative process is the error to return
+ *   FAKE_NVML_FACTS  "mig=1,p2p=2": results of functions that are missing otherwise, and of p2p */
 #include "driver/nvml.h"
 
 #include <stdbool.h>
@@ -21,7 +24,7 @@ static int setting(const char *name, int preset)
     return text ? atoi(text) : preset;
 }
 
-/* Of FAKE_NVML_FACTS; false, and no change, where it is not there. */
+/* Reads a value of FAKE_NVML_FACTS; false, and no change, if it is not set. */
 static bool fact(const char *name, long long *value)
 {
     size_t length = strlen(name);
@@ -35,7 +38,7 @@ static bool fact(const char *name, long long *value)
     return false;
 }
 
-/* What a library without the function answers, as far as its reader sees. */
+/* If the value is not set, returns the result of a library without the function. */
 #define ANSWER(name, to)                                                                           \
     do {                                                                                           \
         long long value_ = 0;                                                                      \
@@ -118,7 +121,7 @@ EXPORT nvml_return nvmlDeviceGetP2PStatus(nvml_device a, nvml_device b, int inde
     return NVML_OK;
 }
 
-/* Where link number `link` leads: to a GPU, -1: nowhere. */
+/* The GPU at the other end of link number `link`; -1: none. */
 static int other_end(nvml_device device, unsigned link)
 {
     int me = (int)(uintptr_t)device - 1, a, b, count, length;
@@ -168,7 +171,7 @@ EXPORT nvml_return nvmlDeviceGetNvLinkRemoteDeviceType(nvml_device device, unsig
                                                        int *type);
 EXPORT nvml_return nvmlDeviceGetNvLinkRemoteDeviceType(nvml_device device, unsigned link, int *type)
 {
-    *type = getenv("FAKE_NVML_LINKS") ? 0 : 2; /* a GPU, a switch */
+    *type = getenv("FAKE_NVML_LINKS") ? 0 : 2; /* a GPU; a switch */
     return NVML_OK;
 }
 
@@ -303,7 +306,7 @@ EXPORT nvml_return nvmlSystemGetDriverVersion(char *version, unsigned bytes)
     return NVML_OK;
 }
 
-/* "cliques=1": a clique for each GPU; "cluster=1": of a domain of several nodes. */
+/* "cliques=1": a clique for each GPU; "cluster=1": part of a domain of several nodes. */
 EXPORT nvml_return nvmlDeviceGetGpuFabricInfoV(nvml_device device, struct nvml_fabric *fabric);
 EXPORT nvml_return nvmlDeviceGetGpuFabricInfoV(nvml_device device, struct nvml_fabric *fabric)
 {
@@ -341,8 +344,8 @@ EXPORT nvml_return nvmlDeviceGetRemappedRows(nvml_device device, unsigned *corre
     return NVML_OK;
 }
 
-/* Of the fields the speed of a link, the links to a CPU: "c2c=10,c2c_mbps=44712", and the counters
- * of NVLink 5 by number: "field_208=3". */
+/* Of the fields: the speed of a link, the links to a CPU ("c2c=10,c2c_mbps=44712"), and the
+ * counters of NVLink 5 by number ("field_208=3"). */
 static nvml_return answer_field(struct nvml_field *field)
 {
     long long value = 1;

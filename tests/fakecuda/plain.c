@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Of the stand-in of the CUDA driver: memory of cuMemAlloc(). It lies within blocks, as the
- * driver's does, each of which is a memfd: small ones not at its begin. FAKE_CUDA_IPC says what
- * comes of a handle for other processes: 1 one whose words are where driver 580 has them, 0 none, 2
- * one with the words elsewhere, 3 one of other memory. */
+/* Memory of cuMemAlloc() in the stand-in of the CUDA driver. As in the driver it lies within
+ * blocks, each of which is a memfd; small allocations begin at an offset. FAKE_CUDA_IPC chooses the
+ * handle for other processes: 1: its words are at the positions of driver 580; 0: none; 2: the
+ * words are elsewhere; 3: a handle of other memory. */
 #include "fake.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 enum { SMALL = 1 << 20, SMALL_LEAD = 65536 + 8192, PAGE = 4096 };
 
-/* tests/fakerm knows them, too. */
+/* tests/fakerm uses the same numbers. */
 enum { CLIENT = 0xc1d0f00d, FIRST_OBJECT = 0x5c000000, FIRST_GPU = 0x100 };
 
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
@@ -27,7 +27,7 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
     int fd = memfd_create(name, MFD_CLOEXEC);
     if (fd < 0 || ftruncate(fd, (off_t)room))
         return CUDA_ERROR_OPERATING_SYSTEM;
-    /* At a place of the alignment that blocks have. */
+    /* At an address with the alignment of blocks. */
     char *area = mmap(NULL, room + GRANULARITY, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (area == MAP_FAILED)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -58,8 +58,8 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr address)
     return CUDA_SUCCESS;
 }
 
-/* For stand-ins of what maps it: a descriptor of the block that holds the address, and where in it
- * that is; -1: none. */
+/* For stand-ins that map it: a descriptor of the block that contains the address, and the offset in
+ * it; -1: none. */
 EXPORT int fake_cuda_plain(CUdeviceptr address, size_t *offset);
 EXPORT int fake_cuda_plain(CUdeviceptr address, size_t *offset)
 {
@@ -92,7 +92,7 @@ EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
     return CUDA_SUCCESS;
 }
 
-/* ------------------------------------------------------------------------------ plain copies */
+/* --------------------------------------------------------------------------- synchronous copies */
 
 EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The primitives of <weft/device/simt.h> for a block of one thread, by which the stand-in of the
- * CUDA driver runs the library's own kernels. Only those that they use. */
+/* The primitives of <weft/device/simt.h> for a block of one thread, with which the stand-in of the
+ * CUDA driver runs the library's own kernels. Only those that the kernels use. */
 #ifndef WEFT_DEVICE_SIMT_H
 #define WEFT_DEVICE_SIMT_H
 
@@ -30,10 +30,10 @@
 #define WEFT_SHARED(type, name, dims) type name dims
 
 static _Thread_local unsigned fake_block, fake_blocks;
-/* Stores of 16 bytes behind so many of the block are lost, which tears lines. */
+/* 16-byte stores of the block after this number are lost, which tears lines. */
 static _Thread_local unsigned fake_whole_stores = 0xffffffffu, fake_stores;
 
-/* What the stream copied before becomes visible: see stream.c. */
+/* Makes earlier copies of the stream visible: see stream.c. */
 void fake_release(void);
 
 static inline void fake_order(int order)
@@ -60,7 +60,7 @@ WEFT_DEVICE void weft_dev_store_vec16(void *p, struct weft_dev_vec16 v)
     *(struct weft_dev_vec16 *)p = v;
 }
 
-/* Whole in units of 8 bytes, as on the oldest GPUs. */
+/* Atomic in units of 8 bytes, as on the oldest GPUs. */
 WEFT_DEVICE struct weft_dev_vec16 weft_dev_load_vec16_relaxed(const void *p)
 {
     struct weft_dev_vec16 v;
@@ -161,7 +161,7 @@ WEFT_DEVICE uint64_t weft_dev_clock_ns(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    sched_yield(); /* whoever looks at the clock in a loop waits for somebody */
+    sched_yield(); /* a loop that reads the clock waits for another thread */
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 

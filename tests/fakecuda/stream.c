@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams and events of the stand-in, and when their work is done. In mode `immediate` a call does
- * its work before it returns, but for kernels that wait for another GPU. Else every stream has a
- * queue and a thread that carries it out later, as a GPU does:
- *
- * `delayed`: each piece a random time late, and not begun before what this process gave earlier, to
- * whatever stream.
- * `reordered`: in order within a stream only. What a copy wrote becomes visible to others at a
- * random time after it, at the latest when its stream releases (a kernel's release, a signal of the
- * driver) or reads or writes again, or when the host has synchronized.
- *
- * In both, a synchronization may return late, so that another thread's work comes in between, and
- * memory that the driver does not know is read when cuMemcpyAsync is called (a device that accesses
- * pageable memory reads it when the copy is made). */
+/* Streams and events of the stand-in, and when their work executes. In mode `immediate` a call
+ * executes its work before it returns, except kernels that wait for another GPU. Otherwise every
+ * stream has a queue and a thread that executes it later, as a GPU does:
+ *   delayed    each operation starts after a random delay, and not before earlier operations of
+ *              this process on any stream
+ *   reordered  in order only within a stream. Data that a copy wrote becomes visible to others at a
+ *              random later time, at the latest when its stream releases (a kernel's release, a
+ *              signal of the driver) or accesses memory again, or when the host has synchronized.
+ * In both modes a synchronization may return late, so that work of another thread comes in between,
+ * and memory unknown to the driver is read when cuMemcpyAsync is called (a device that accesses
+ * pageable memory reads it when the copy executes). */
 #include "fake.h"
 
 #include <errno.h>
@@ -25,34 +23,34 @@
 enum mode { IMMEDIATE, DELAYED, REORDERED };
 
 struct fake_stream {
-    enum mode mode; /* of the moment when it was made */
+    enum mode mode; /* the mode when the stream was created */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     pthread_t thread;
     bool threaded, closing, busy;
-    struct fake_op *first, **last; /* given, not begun */
+    struct fake_op *first, **last; /* queued, not started */
     struct fake_op *held;          /* copies that are done but not visible, the latest first */
     uint64_t last_due_ns;
     uint64_t random;
-    double ns; /* of all its work */
+    double ns; /* duration of all its work */
     struct fake_stream *next;
 };
 
-/* Records are numbered: a stream that waits for an event waits for the record of that moment, which
- * a later one on another stream may come before. */
+/* Records are numbered: a stream that waits for an event waits for its current record. A later
+ * record on another stream may complete first. */
 enum { RECORDS = 64 };
 struct fake_event {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    uint64_t recorded, done[RECORDS]; /* by its number */
+    uint64_t recorded, done[RECORDS]; /* indexed by record number */
     int uses;
-    double ns; /* of its stream when it was recorded */
+    double ns; /* of its stream at the record */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct fake_stream *streams;        /* all, for streams_reset() */
+static struct fake_stream *streams;        /* all streams, for streams_reset() */
 static struct fake_stream *default_stream; /* for the handle NULL */
-static uint64_t process_due_ns;            /* of the last work given, in mode DELAYED */
+static uint64_t process_due_ns;            /* of the last operation, in mode DELAYED */
 static uint64_t stream_count;
 static _Thread_local struct fake_stream *running;
 
@@ -84,8 +82,7 @@ static uint64_t random_next(uint64_t *state)
     return x ^ x >> 31;
 }
 
-/* Mostly short, so that programs get on; now and then so long that whoever does not wait is
- * seen. */
+/* Mostly short, so that programs make progress; sometimes long enough to expose a missing wait. */
 static uint64_t delay_ns(uint64_t *random)
 {
     uint64_t r = random_next(random), length = r >> 16;
@@ -112,17 +109,17 @@ static void sleep_until(uint64_t due_ns)
 
 /* --------------------------------------------------------------------------------- the queue */
 
-/* Eight aligned bytes arrive as one, as over PCIe: whoever polls for them sees all or none. */
+/* Eight aligned bytes are written atomically, as over PCIe: a poller sees all of them or none. */
 static void move_bytes(CUdeviceptr to, const void *from, size_t bytes)
 {
     if (bytes == 8 && to % 8 == 0 && (uintptr_t)from % 8 == 0)
         __atomic_store_n((uint64_t *)memory_at(to),
                          __atomic_load_n((uint64_t *)from, __ATOMIC_RELAXED), __ATOMIC_RELEASE);
-    else if (memory_at(to) != from) /* no copy of CUDA may overlap otherwise */
+    else if (memory_at(to) != from) /* CUDA copies may not overlap otherwise */
         memcpy(memory_at(to), from, bytes);
 }
 
-/* Makes copies that were held back visible, the earliest first. */
+/* Makes held copies visible, the earliest first. */
 static void release_held(struct fake_stream *s, struct fake_op *op)
 {
     if (!op)
@@ -149,7 +146,7 @@ void fake_release(void)
         release(running);
 }
 
-/* Whether `op` is a copy that others shall see later; then it is taken over. */
+/* Whether the copy `op` becomes visible later; this function then takes ownership. */
 static bool hold(struct fake_stream *s, struct fake_op *op)
 {
     enum { MOST_HELD = 256 << 10 };
@@ -172,7 +169,7 @@ static void run_copy(struct fake_op *op)
     move_bytes(op->to, memory_at(op->from), op->bytes);
 }
 
-/* Threads of the program may give to one stream at once. */
+/* Several threads of the program may use one stream at once. */
 static void pass_time(struct fake_stream *s, double ns)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -196,7 +193,8 @@ static void carry_out(struct fake_stream *s, struct fake_op *op)
     free(op);
 }
 
-/* With the lock: waits for work that is due, or for stores that are. NULL: the stream is closed. */
+/* Called with the lock held: waits for work or held stores that are due. NULL: the stream is
+ * closed. */
 static struct fake_op *next_due(struct fake_stream *s)
 {
     for (;;) {
@@ -256,7 +254,7 @@ static struct fake_stream *stream_new(void)
     pthread_cond_init(&s->changed, &attributes);
     pthread_condattr_destroy(&attributes);
     pthread_mutex_lock(&lock);
-    /* The processes of a job, which follow each other closely, get different numbers. */
+    /* The processes of a job have consecutive ids and get different numbers. */
     s->random = (uint64_t)setting("FAKE_CUDA_SEED", 1) << 32 | (uint64_t)(getpid() % 256) << 16 |
                 stream_count++;
     s->next = streams;
@@ -334,7 +332,7 @@ void stream_drain(CUstream stream)
     drain(stream_of(stream));
 }
 
-/* Never before what was given earlier: to the stream, and in mode DELAYED to any. */
+/* Never before earlier work of the stream, and in mode DELAYED of any stream. */
 static uint64_t due(struct fake_stream *s)
 {
     uint64_t at = now_ns() + delay_ns(&s->random);
@@ -386,8 +384,8 @@ int fake_gpu_of(CUdeviceptr address)
     return mapping ? objects[mapping->device].device : -1;
 }
 
-/* ns that this copy takes, by work of that GPU; one that carries between two others is as fast as
- * the slower of its links. */
+/* Duration in ns of a copy that this GPU executes. A copy between two other GPUs has the rate of
+ * the slower link. */
 static double copy_ns(int by, CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
     int source = fake_gpu_of(from), target = fake_gpu_of(to);
@@ -418,7 +416,7 @@ static void run_snapshot(struct fake_op *op)
 
 EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
-    bool late = setting("FAKE_CUDA_PAGEABLE", 1); /* the device reads pageable memory by itself */
+    bool late = setting("FAKE_CUDA_PAGEABLE", 1); /* the device reads pageable memory itself */
     bool snapshot = !late && is_pageable(from), to_pageable = !late && is_pageable(to);
     if (leaves_registration(to, bytes) || leaves_registration(from, bytes))
         return CUDA_ERROR_INVALID_VALUE;
@@ -433,13 +431,14 @@ EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
     if (snapshot)
         memcpy(op->data, memory_at(from), bytes);
     op_submit(op);
-    /* To pageable memory, and from host to host, it returns when all is done. */
+    /* A copy to pageable memory, or from host to host, returns when it is complete. */
     if (to_pageable || (snapshot && !is_device_address(to)))
         stream_drain(stream);
     return CUDA_SUCCESS;
 }
 
-/* Zeros of pages that nobody has touched cost nothing, where the memory's file may be told so. */
+/* Zeroing whole pages punches holes, if the memory's file permits it, so untouched pages use no
+ * memory. */
 static void run_fill(struct fake_op *op)
 {
     enum { PAGE = 4096 };
@@ -476,7 +475,7 @@ static void run_write(struct fake_op *op)
 static CUresult write_value(CUstream stream, CUdeviceptr address, uint64_t value, size_t width,
                             unsigned flags)
 {
-    /* As the driver: version 2 of these functions knows no flag. */
+    /* Like the driver: version 2 of these functions accepts no flag. */
     if (flags || address % width || !fake_kernel_may(fake_stream_device(stream), address))
         return CUDA_ERROR_INVALID_VALUE;
     struct fake_op *op = op_new(stream, run_write, 0);
@@ -499,7 +498,7 @@ EXPORT CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, ui
     return write_value(stream, address, value, 4, flags);
 }
 
-/* In their order, each as if it were asked for by itself; all are refused or none. */
+/* Executes the operations in order as separate calls; refuses all of them or none. */
 EXPORT CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned count,
                                       CUstreamBatchMemOpParams *list, unsigned flags)
 {
@@ -563,7 +562,7 @@ EXPORT CUresult cuStreamDestroy_v2(CUstream stream)
     return unmake(STREAM, stream);
 }
 
-/* The caller is told late that all is done: others may have given the stream more to do. */
+/* The caller learns late that the work is done: other threads may have queued more. */
 static CUresult told_late(struct fake_stream *s)
 {
     if (s->mode == IMMEDIATE)
@@ -610,7 +609,7 @@ EXPORT CUresult cuEventCreate(CUevent *event, unsigned flags)
     return result;
 }
 
-/* Work that is still queued keeps the event alive. */
+/* Queued work keeps the event alive. */
 static void event_unuse(struct fake_event *e)
 {
     pthread_mutex_lock(&e->lock);
@@ -653,7 +652,7 @@ static void run_wait(struct fake_op *op)
     while (!is_done(e, op->value))
         pthread_cond_wait(&e->changed, &e->lock);
     if (op->stream->ns < e->ns)
-        op->stream->ns = e->ns; /* the work behind it begins no sooner */
+        op->stream->ns = e->ns; /* the work after it does not begin earlier */
     pthread_mutex_unlock(&e->lock);
     event_unuse(e);
 }
@@ -674,7 +673,7 @@ static struct fake_op *event_op(CUstream stream, CUevent event, void (*run)(stru
 EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
 {
     int of = ((const struct object *)event)->device, device = fake_stream_device(stream);
-    if (of >= 0 && device >= 0 && of != device) /* both are of one context */
+    if (of >= 0 && device >= 0 && of != device) /* both belong to one context */
         return CUDA_ERROR_INVALID_CONTEXT;
     if (fake_capture_record(stream_of(stream), event))
         return CUDA_SUCCESS;

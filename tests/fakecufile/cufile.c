@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in of libcufile.so.0 over the GPU memory of tests/fakecuda, as strict as the real one may
- * be: what is not registered, registered twice or out of order, or not aligned to pages ends the
- * process.
- *
- *   FAKE_CUFILE=direct   files go directly (default); compat: only in compatibility mode, which
- * must be allowed; stuck: compatibility mode cannot be switched off; opened, opened_compat: the
- * program has opened the driver before, with compatibility mode off or allowed FAKE_CUFILE_FAIL
- * open|enlist|know: that call refuses; N or N:ERROR: the N-th transfer ends with -ERROR (5044), of
- * 5000 and above of its own, below as errno FAKE_CUFILE_SHORT=N  transfers move at most N pages
- *   FAKE_CUFILE_LOG=FILE what was called is appended, a line each */
+/* A stand-in of libcufile.so.0 over the GPU memory of tests/fakecuda, at least as strict as the
+ * real library: it ends the process at a use without registration, a second registration, a wrong
+ * order, or an address that is not aligned to pages.
+ *   FAKE_CUFILE=direct       files use direct I/O (default); compat: only compatibility mode, which
+ *                            must be allowed; stuck: compatibility mode cannot be disabled; opened,
+ *                            opened_compat: the program has opened the driver before, with
+ *                            compatibility mode disabled or allowed
+ *   FAKE_CUFILE_FAIL         open|enlist|know: that call fails; N or N:ERROR: the N-th transfer
+ *                            fails with -ERROR (5044), from 5000 on a cuFile error, below an errno
+ *   FAKE_CUFILE_SHORT=N      transfers move at most N pages
+ *   FAKE_CUFILE_LOG=FILE     calls are appended, one line each */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -37,7 +38,7 @@ struct description {
 
 enum { MOST = 64, PAGE = 4096, ALLOW_COMPAT = 1, FORCE_COMPAT = 2 };
 
-/* Of the stand-in of the driver, which the process has loaded. */
+/* From the stand-in of the CUDA driver, which the process has loaded. */
 extern int cuMemcpyHtoD_v2(unsigned long long dst, const void *src, size_t bytes);
 extern int cuMemcpyDtoH_v2(void *dst, unsigned long long src, size_t bytes);
 extern int cuCtxGetCurrent(void **context);
@@ -86,7 +87,7 @@ static void needs_context(void)
         wrong("no context is current");
 }
 
-/* Whoever else has opened the driver closes it, too. */
+/* The program that has opened the driver also closes it. */
 static bool opened_before(void)
 {
     return is_set("FAKE_CUFILE", "opened") || is_set("FAKE_CUFILE", "opened_compat");
@@ -146,7 +147,7 @@ EXPORT struct error cuFileDriverGetProperties(void *properties)
     return (struct error){0, 0};
 }
 
-/* The real one opens a file anew by its name. */
+/* The real library reopens a file by its name. */
 static bool has_name(int fd)
 {
     char link[64], name[4096];
@@ -226,7 +227,7 @@ EXPORT struct error cuFileBufDeregister(const void *base)
     return (struct error){5024, 0};
 }
 
-/* What the call gives in the place of bytes; 0: nothing is wrong. */
+/* The result of the call in place of the number of bytes; 0: no fault. */
 static ssize_t fault(void)
 {
     const char *setting = getenv("FAKE_CUFILE_FAIL");
@@ -251,7 +252,7 @@ static ssize_t move(void *handle, unsigned long long memory, size_t bytes, off_t
         memory % PAGE)
         wrong("a transfer of a file that is not registered, or not in whole pages");
     unsigned type;
-    if (cuPointerGetAttribute(&type, 2 /* MEMORY_TYPE */, memory) || type != 2 /* of a device */)
+    if (cuPointerGetAttribute(&type, 2 /* MEMORY_TYPE */, memory) || type != 2 /* device memory */)
         wrong("a transfer of memory that is not the GPU's");
     ssize_t failed = fault();
     if (failed)

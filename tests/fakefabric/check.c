@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The strict half of the stand-in: who registered what, and whether each use names it rightly. GPU
- * memory is that of tests/fakecuda, whose driver is asked what an address is. */
+/* The checks of the stand-in: the registrations, and whether each use names the right one. GPU
+ * memory is that of tests/fakecuda, whose driver reports the owner of an address. */
 #include "fake.h"
 
 #include "../fakecuda/fake.h"
@@ -40,7 +40,7 @@ bool asked_for(const char *variable, const char *word)
     return text && (!word || strstr(text, word));
 }
 
-/* The latest ones that were closed stay, so that their use is noticed. */
+/* Recently closed registrations stay in the table, so that their use is detected. */
 struct region *region_new(void)
 {
     static int turn;
@@ -62,7 +62,7 @@ void note_endpoint(const struct fid_ep *endpoint, const struct fid *domain)
     endpoints[endpoint_count++].domain = domain;
 }
 
-/* The address may have been that of one which was closed. */
+/* Searches backwards, because the address may be reused after a close. */
 const struct fid *domain_of(const struct fid_ep *endpoint)
 {
     int i = endpoint_count - 1;
@@ -87,7 +87,7 @@ static void flush_word(struct region *r, size_t from)
             memory[k] = r->shadow[k];
 }
 
-/* What NICs have written becomes visible. */
+/* Makes the writes of NICs visible. */
 void region_flush(void)
 {
     if (asked_for("FAKE_FABRIC_LIE", NULL))

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A libfabric.so.1 in front of the real one. It shows the real provider tcp;ofi_rxm under another
- * name, with FI_HMEM and FI_MR_LOCAL, so that the program registers GPU memory (of tests/fakecuda)
- * and every local buffer; it checks each registration and each use (check.c), and hands on what the
- * real provider can do.
+/* A libfabric.so.1 in front of the real library. It shows the real provider tcp;ofi_rxm under
+ * another name, with FI_HMEM and FI_MR_LOCAL, so that the program registers GPU memory (of
+ * tests/fakecuda) and every local buffer. It checks each registration and each use (check.c), and
+ * forwards what the real provider supports. Writes of a NIC into GPU memory are held until the
+ * program flushes them by the driver (FAKE_FABRIC_HELD), because a GPU may see them late: the
+ * writer sends the bytes to a copy and, after them, a mask of the written bytes; data that is read
+ * goes to the reader's copy.
  *
- * What a NIC writes into GPU memory is held back until the driver is told to flush
- * (FAKE_FABRIC_HELD), as a GPU may see it late: the writer sends the bytes to a copy and, behind
- * them, which bytes those were; what is read goes to the reader's copy.
- *
- * Environment: FAKE_FABRIC_NAME (verbs;ofi_rxm; real: what it is), FAKE_FABRIC_HMEM=0,
- * FAKE_FABRIC_DMABUF=0 (libfabric 1.17), FAKE_FABRIC_REFUSE (dmabuf, address: such registrations
- * are refused), FAKE_FABRIC_HELD, FAKE_FABRIC_KEYS (bytes of a key, 7 unless set; own: the provider
- * chooses them), FAKE_FABRIC_SLOW (a NIC reads what it writes elsewhere only when its completions
- * are looked for), FAKE_FABRIC_NICS, FAKE_FABRIC_LOSE, FAKE_FABRIC_LOSE_DATA, FAKE_FABRIC_DEAF,
- * FAKE_FABRIC_NO_GPU (nics.c), FAKE_FABRIC_LIE (held back for ever), FAKE_FABRIC_FAIL (read, write:
- * posts on GPU memory fail; domain: one with FI_HMEM cannot be opened). */
+ * Environment:
+ *   FAKE_FABRIC_NAME     verbs;ofi_rxm (default); real: the name of the real provider
+ *   FAKE_FABRIC_HMEM=0   no FI_HMEM
+ *   FAKE_FABRIC_DMABUF=0 libfabric 1.17, without dma-buf
+ *   FAKE_FABRIC_REFUSE   dmabuf, address: such registrations fail
+ *   FAKE_FABRIC_HELD     see above
+ *   FAKE_FABRIC_KEYS     bytes of a key (7); own: the provider chooses the keys
+ *   FAKE_FABRIC_SLOW     a NIC reads the source of a write only when its completions are polled
+ *   FAKE_FABRIC_NICS, FAKE_FABRIC_LOSE, FAKE_FABRIC_LOSE_DATA, FAKE_FABRIC_DEAF,
+ *     FAKE_FABRIC_NO_GPU: see nics.c
+ *   FAKE_FABRIC_LIE      writes are held and never flushed
+ *   FAKE_FABRIC_FAIL     read, write: operations on GPU memory fail; domain: a domain with FI_HMEM
+ *                        cannot be opened */
 #include "fake.h"
 
 #include "../fakecuda/fake.h"
@@ -30,8 +35,8 @@
 #define REAL_PROVIDER "tcp;ofi_rxm"
 #define MR_DMABUF     (1ull << 40)
 
-/* In the keys of GPU memory, above those that the program asks for; with the others: of its reads,
- * and of the marks of what was written. */
+/* Bits of the keys of GPU memory, above the bits that the program chooses; also for its reads, and
+ * for the masks of written bytes. */
 enum { KEY_BYTES = 7, HMEM_BIT = 60, READ_BIT = 61, MASK_BIT = 62 };
 
 enum { MASK_BYTES = 16 << 20, CONTEXTS = 4096 };
@@ -47,11 +52,11 @@ static struct {
 } real;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct fi_context2 contexts[CONTEXTS]; /* of writes that a mask follows */
+static struct fi_context2 contexts[CONTEXTS]; /* of writes followed by a mask */
 static unsigned next_context;
 static unsigned char *mask; /* MASK_BYTES of 0xff */
 
-/* A mask whose turn to be sent has not come. */
+/* A mask that is not sent yet. */
 static struct pending {
     struct fid_ep *endpoint;
     struct fi_msg_rma message;
@@ -61,7 +66,7 @@ static struct pending {
 } pending[CONTEXTS];
 static int pending_count;
 
-/* Writes whose source has not been read, in order. */
+/* Writes whose source is not read yet, in order. */
 static struct slow {
     struct fid_ep *endpoint;
     struct fi_msg_rma message;
@@ -72,7 +77,7 @@ static struct slow {
 } slow[CONTEXTS];
 static int slow_count;
 
-/* The real tables of the objects, one of each kind: they are the same for all of a kind. */
+/* The real operation tables, one for each kind of object: all objects of a kind share one. */
 static struct fi_ops_fabric *fabric_ops;
 static struct fi_ops_domain *domain_ops;
 static struct fi_ops *domain_fid_ops, *endpoint_fid_ops;
@@ -83,9 +88,9 @@ static struct fi_ops_cq *cq_ops;
 
 static void load(void)
 {
-    /* Its library for InfiniPath takes the program's signals as it is loaded: a PE that dies of one
-     * would run exit handlers, and may never end. The driver room keeps what it loads itself from
-     * that. */
+    /* Its library for InfiniPath installs signal handlers when it is loaded: a PE that dies by a
+     * signal would run exit handlers and might never end. The driver module prevents this for the
+     * libraries that it loads itself. */
     setenv("IPATH_NO_BACKTRACE", "1", 1);
     void *library = dlopen(REAL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (!library)
@@ -128,7 +133,7 @@ static uint32_t real_version(uint32_t version)
     return version < real.version() ? version : real.version();
 }
 
-/* As the real provider is to see it. */
+/* A copy for the real provider. */
 static struct fi_info *for_real(const struct fi_info *info)
 {
     struct fi_info *copy = real.dupinfo(info);
@@ -354,7 +359,7 @@ static struct fi_ops_mr own_mr_ops = {.size = sizeof own_mr_ops, .reg = reg, .re
 
 /* ----------------------------------------------------------------------------------- operations */
 
-/* Whether no mask waits any more. */
+/* Whether all masks are sent. */
 static bool send_masks(void)
 {
     while (pending_count) {
@@ -364,12 +369,12 @@ static bool send_masks(void)
         ssize_t error = rma_ops->writemsg(p->endpoint, &p->message, p->flags);
         if (error == -FI_EAGAIN)
             return false;
-        pending_count--; /* an error comes by the data too */
+        pending_count--; /* the data shows an error too */
     }
     return true;
 }
 
-/* Its completion is that of the write: what has been written has arrived when the mask has. */
+/* Its completion is the completion of the write: the data has arrived when the mask has. */
 static void mark_written(struct fid_ep *endpoint, const struct fi_msg_rma *data, void *context,
                          uint64_t flags)
 {
@@ -387,7 +392,7 @@ static void mark_written(struct fid_ep *endpoint, const struct fi_msg_rma *data,
     send_masks();
 }
 
-/* Whether none waits any more. */
+/* Whether all slow writes are sent. */
 static bool write_slow(void)
 {
     int done = 0;
@@ -556,7 +561,8 @@ static ssize_t cq_readerr(struct fid_cq *queue, struct fi_cq_err_entry *entry, u
 
 /* -------------------------------------------------------------------------------------- objects */
 
-/* Kept until the process ends: objects of the real library use theirs until they are closed. */
+/* Kept until the process ends, because objects of the real library use their tables until they are
+ * closed. */
 static void *new_table(size_t bytes)
 {
     static struct table {
@@ -571,7 +577,7 @@ static void *new_table(size_t bytes)
     return table->content;
 }
 
-/* Remembers the real table and puts a copy in its place, to be changed. */
+/* Saves the real table and installs a copy of it that can be changed. */
 #define TAKE_OVER(object, kept)                                                                    \
     do {                                                                                           \
         if (!(kept))                                                                               \
@@ -587,7 +593,7 @@ static struct fid_cq *queue_of(const struct fid *domain)
     return queues[i].queue;
 }
 
-/* What it had not sent yet goes nowhere. */
+/* Drops operations that are not sent yet. */
 static int close_endpoint(struct fid *fid)
 {
     int kept = 0;
@@ -672,7 +678,7 @@ static int open_domain(struct fid_fabric *fabric, struct fi_info *info, struct f
     return 0;
 }
 
-/* The real one may take what has come meanwhile. */
+/* The real provider may consume completions here. */
 static int trywait(struct fid_fabric *fabric, struct fid **fids, int count)
 {
     const struct fid_cq *queue = (const struct fid_cq *)(const void *)fids[0];

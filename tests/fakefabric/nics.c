@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NICs of the stand-in: each interface is offered twice (FAKE_FABRIC_NICS=2), the second time as
- * "NAME-2", and is a domain of its own then. FAKE_FABRIC_LOSE=NAME:COUNT:PE, or a list of such:
- * that NIC of that PE fails at its COUNT-th remote access; from then on what is posted on it is
- * lost, and each completes with an error. COUNT may be
- * LEAST-MOST: by chance, and told. With FAKE_FABRIC_LOSE_DATA=1 what is lost first are data, no
- * message and nothing that confirms a write. With FAKE_FABRIC_DEAF=1 it fails when from COUNT on a
- * part of a read has come: nothing more comes of what is under way, the last of which ends with an
- * error. FAKE_FABRIC_NO_GPU=NAME: that NIC takes no GPU memory. What each has carried is told when
- * it is closed (FAKE_FABRIC_NICS). */
+ * "NAME-2" with its own domain.
+ *   FAKE_FABRIC_LOSE=NAME:COUNT:PE, or a list: that NIC of that PE fails at its COUNT-th remote
+ *     access. Later operations on it are lost, and each completes with an error. COUNT may be
+ *     LEAST-MOST: random, and printed.
+ *   FAKE_FABRIC_LOSE_DATA=1: the first lost operation is data, not a message and not a confirmation
+ *     of a write.
+ *   FAKE_FABRIC_DEAF=1: it fails when, from COUNT on, a part of a read has arrived. Nothing more
+ *     arrives of the operations in flight, the last of which completes with an error.
+ *   FAKE_FABRIC_NO_GPU=NAME: that NIC cannot register GPU memory.
+ * With FAKE_FABRIC_NICS each NIC prints its number of remote accesses when it is closed. */
 #include "fake.h"
 
 #include <stdio.h>
@@ -21,13 +23,13 @@ enum { NICS = 32, LOST = 8192, CONFIRMING = 8 };
 static struct nic {
     const struct fid *domain;
     char name[64];
-    unsigned long accesses, fails_at; /* NEVER: it does not */
+    unsigned long accesses, fails_at; /* NEVER: it does not fail */
     bool chosen, failed;
 } nics[NICS];
 #define NEVER (~0ul)
 static int nic_count;
 
-/* Posts whose error has not been read. */
+/* Lost operations whose error has not been read. */
 static struct {
     const struct nic *nic;
     void *context;
@@ -83,7 +85,7 @@ void tell_of_nic(const struct fid *domain)
                 nic->accesses);
 }
 
-/* As the launcher set it: the library has taken that out of its environment. */
+/* From the launcher: the library has removed the variable from its environment. */
 static int own_pe(void)
 {
     static int pe = -2;
@@ -131,7 +133,7 @@ static unsigned long failing_access(const struct nic *nic)
     return NEVER;
 }
 
-/* A post of so many bytes; of a message 0. */
+/* bytes: size of the operation; 0 for a message. */
 static bool fails(struct nic *nic, size_t bytes)
 {
     if (!nic->chosen)
@@ -178,7 +180,7 @@ bool nic_is_deaf(const struct fid *domain)
         return false;
     if (fails(nic, 0) || nic->accesses < nic->fails_at)
         return nic->failed;
-    /* Where no part of a read is seen for long, it fails whatever has come. */
+    /* If no partial read is seen for long, it fails anyway. */
     void *last = take_last_read(domain, nic->accesses >= nic->fails_at + LATEST);
     nic->failed = last;
     if (last)

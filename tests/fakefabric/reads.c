@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads under way of the stand-in: what goes into GPU memory is held back when it has come; and
- * those of which a part has come, of which the provider beneath dies when its endpoint is
- * closed. */
+/* Reads in flight of the stand-in. Reads into GPU memory are held after they arrive. Reads of which
+ * only a part has arrived need care, because the provider crashes when their endpoint is closed. */
 #include "fake.h"
 
 #include <sched.h>
@@ -13,13 +12,13 @@ enum { READS = 4096, LIMIT_S = 5 };
 static struct arriving {
     const struct fid_ep *endpoint;
     void *context;
-    struct region *region; /* NULL: not held back */
+    struct region *region; /* NULL: not held */
     char *to;
     size_t bytes;
     uint64_t number;
 } arriving[READS];
 
-/* At both ends of where it goes, until it comes. */
+/* Written at both ends of the destination before the read. */
 static const uint64_t not_here = 0x9d3be1a6c8f2504bu;
 
 void note_read(const struct fid_ep *endpoint, void *context, void *to, size_t bytes,
@@ -83,7 +82,7 @@ static bool has_reads(const struct fid_ep *endpoint)
     return false;
 }
 
-/* What it is shown as does not die of that (src/path/net/rails.c). */
+/* The provider that the stand-in presents does not crash there (src/path/net/rails.c). */
 bool end_reads(const struct fid_ep *endpoint, const struct fi_ops_cq *real, struct fid_cq *queue)
 {
     time_t until = time(NULL) + LIMIT_S;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stand-in of GDRCopy's libgdrapi.so.2 over the memory of tests/fakecuda.
- * FAKE_GDR_FAIL=open|pin|map: that call refuses. */
+ * FAKE_GDR_FAIL=open|pin|map: that call fails. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 typedef unsigned long long device_address;
 
-/* Of the stand-in of the driver, which the process has loaded. */
+/* From the stand-in of the CUDA driver, which the process has loaded. */
 extern int cuMemRetainAllocationHandle(unsigned long long *handle, void *address);
 extern int cuMemExportToShareableHandle(void *shareable, unsigned long long handle, int type,
                                         unsigned long long flags);
@@ -51,7 +51,7 @@ EXPORT int gdr_close(struct gdr *gdr)
 {
     for (int i = 1; i < MOST; i++)
         if (pins[i].fd)
-            abort(); /* something is still pinned */
+            abort(); /* a buffer is still pinned */
     free(gdr);
     return 0;
 }

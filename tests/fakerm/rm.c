@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in of what /dev/nvidiactl and /dev/nvidia0 ... answer, as far as src/driver/rm.c asks,
- * for the memory of tests/fakecuda; to be preloaded. It is strict: sizes, the order of requests,
- * one mapping for each open file; and a mapping that outlives its memory ends the process with a
- * sentence, because on a machine nobody would see it. Settings, from the environment:
- *   FAKE_RM_FAIL=REQUEST:K   the K-th request of that number (hexadecimal) is refused with status
- *                            0x56
- *   FAKE_RM_SIZE=REQUEST     that request has another size than asked with: EINVAL
- *   FAKE_RM_LIE=1            mappings are of other memory: stores do not arrive
- *   FAKE_RM_BAR1=MEBIBYTES   so much can be mapped at a time
- *   FAKE_RM_NODE=1           the GPUs' nodes cannot be opened
- *   FAKE_RM_UNUSED=1         nobody is to open any of the nodes: who does ends with a sentence */
+/* A stand-in of /dev/nvidiactl and /dev/nvidia0 ... for the requests of src/driver/rm.c and the
+ * memory of tests/fakecuda; to be preloaded. It is strict: sizes, the order of requests, one
+ * mapping for each open file. A mapping that outlives its memory ends the process with a message,
+ * because a real machine would not show it. Environment:
+ *   FAKE_RM_FAIL=REQUEST:K  the K-th request of that number (hexadecimal) fails with status 0x56
+ *   FAKE_RM_SIZE=REQUEST    that request has another size than the caller's: EINVAL
+ *   FAKE_RM_LIE=1           mappings show other memory: stores do not arrive
+ *   FAKE_RM_BAR1=MEBIBYTES  limit of memory mapped at a time
+ *   FAKE_RM_NODE=1          the GPUs' nodes cannot be opened
+ *   FAKE_RM_UNUSED=1        an open of any of the nodes ends the process with a message */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -31,8 +30,8 @@ enum { REFUSED = 0x56, NO_ROOM = 0x1a, IN_USE = 0x63, BAD_OBJECT = 0x57 };
 struct mapping;
 
 struct file {
-    int what;                /* 0: none of ours; CTL + 1, or the GPU's number + 1 */
-    struct mapping *mapping; /* that belongs to it */
+    int what;                /* 0: not a node of the driver; CTL + 1, or the GPU's index + 1 */
+    struct mapping *mapping; /* its mapping */
     uint64_t offset, length;
 };
 
@@ -41,13 +40,13 @@ enum kind { NOTHING, CLIENT, DEVICE, MEMORY };
 struct object {
     enum kind kind;
     uint32_t handle, client;
-    int gpu, fd; /* MEMORY: a descriptor of its own */
+    int gpu, fd; /* MEMORY: its own descriptor */
     int mappings;
 };
 
-/* What MAP_MEMORY made; `at` when it was mapped. */
+/* Created by MAP_MEMORY; `at` is set by mmap(). */
 struct mapping {
-    uint64_t linear; /* 0: not in use */
+    uint64_t linear; /* 0: unused */
     uint32_t memory;
     size_t bytes;
     void *at;
@@ -117,13 +116,13 @@ static int alloc(void *data)
     if (call->class != 0x80 || !find(CLIENT, 0, call->root) || call->parent != call->root ||
         call->bytes != 56 || device[1] != call->root || device[0] >= GPUS)
         return BAD_OBJECT;
-    if (!is_open((int)device[0] + 1)) /* device instances are minors here */
+    if (!is_open((int)device[0] + 1)) /* here device instances equal minor numbers */
         return REFUSED;
     make(DEVICE, call->root, call->new)->gpu = (int)device[0];
     return 0;
 }
 
-/* The GPU that exported memory is of, -1: it is none. */
+/* The GPU that owns exported memory; -1: not GPU memory. */
 static int gpu_of(int fd)
 {
     char link[40], name[80] = "";
@@ -160,7 +159,7 @@ static int control(void *data)
     return 0;
 }
 
-/* Of memory of cuMemAlloc(), by what tests/fakecuda/plain.c calls it. */
+/* For memory of cuMemAlloc(), by the object numbers of tests/fakecuda/plain.c. */
 static int duplicate(void *data)
 {
     enum { SOURCE = (int)0xc1d0f00d, FIRST_OBJECT = 0x5c000000 };
@@ -179,8 +178,7 @@ static int duplicate(void *data)
     return 0;
 }
 
-/* For tests: requests to map that were answered, what is mapped now, and memory that is referred
- * to. */
+/* For tests: successful mapping requests, bytes mapped now, and memory objects in use. */
 EXPORT void fake_rm_counts(unsigned *maps, size_t *bytes, int *memories);
 static unsigned maps_made;
 
@@ -222,7 +220,7 @@ static int map(void *data)
     return 0;
 }
 
-/* The page tables of the process must not show memory that the driver takes away. */
+/* The process must not have memory mapped that the driver removes. */
 static void see_that_unmapped(const struct mapping *mapping)
 {
     char line[512];
@@ -298,7 +296,7 @@ static void list_cards(void *data)
         uint8_t name[10];
     } *cards = data;
     memset(cards, 0, 32 * sizeof *cards);
-    for (int i = 0; i < GPUS; i++) { /* in another order than their numbers */
+    for (int i = 0; i < GPUS; i++) { /* in another order than their index */
         int gpu = GPUS - 1 - i;
         cards[i].valid = 1;
         cards[i].bus = (uint8_t)(FIRST_BUS + gpu);

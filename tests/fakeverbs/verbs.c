@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small stand-in of libibverbs.so.1 for the tests of the GPU-NIC ladder: devices with one port,
- * and queue pairs that are connected to themselves, whose writes and reads are copies. It refuses
- * what the real one would refuse here: a queue pair that is not ready or not its own peer, a wrong
- * key, a range that is not registered. Memory of the stand-in of the CUDA driver can be registered
- * as well. It counts what is alive.
+/* A small stand-in of libibverbs.so.1 for the tests of the GPU-NIC ladder (`weft explain
+ * --measure`): devices with one port, and queue pairs connected to themselves, whose writes and
+ * reads are copies. It refuses what the real library would refuse here: a queue pair that is not
+ * ready or not its own peer, a wrong key, a range that is not registered. It can also register
+ * memory of the stand-in of the CUDA driver. It counts live objects.
  *
- * Environment: FAKE_VERBS_DEVICES ("mlx5_0", separated by commas; empty: none), FAKE_VERBS_FAIL
- * ("CALL=ERRNO": that call fails; see fails()), FAKE_VERBS_LINK (ib or ethernet), FAKE_VERBS_GID
- * (index of the only GID, 1; -1: none), FAKE_VERBS_LIE (1: writes do not arrive). Compiled with
- * FAKE_VERBS_OLD it has no ibv_reg_dmabuf_mr, with FAKE_VERBS_OLDER no ibv_query_gid either. */
+ * Environment:
+ *   FAKE_VERBS_DEVICES  "mlx5_0", separated by commas; empty: none
+ *   FAKE_VERBS_FAIL     "CALL=ERRNO": that call fails; see fails()
+ *   FAKE_VERBS_LINK     ib or ethernet
+ *   FAKE_VERBS_GID      index of the only GID (1); -1: none
+ *   FAKE_VERBS_LIE      1: writes do not arrive
+ * Compiled with FAKE_VERBS_OLD it has no ibv_reg_dmabuf_mr, with FAKE_VERBS_OLDER also no
+ * ibv_query_gid. */
 #include "fake.h"
 
 #include <infiniband/verbs.h>
@@ -24,7 +28,7 @@
 enum { MOST_DEVICES = 4, MOST_MRS = 8, MOST_DONE = 128 };
 
 struct memory {
-    struct ibv_mr mr; /* first: the caller gets its address */
+    struct ibv_mr mr; /* first member: the caller gets its address */
     bool used;
 };
 
@@ -44,7 +48,7 @@ int setting(const char *name, int preset)
     return text ? atoi(text) : preset;
 }
 
-/* Whether FAKE_VERBS_FAIL names this call: then errno is what it says. */
+/* Whether FAKE_VERBS_FAIL names this call; errno is then set to its value. */
 static bool fails(const char *call)
 {
     const char *text = getenv("FAKE_VERBS_FAIL");
@@ -55,7 +59,7 @@ static bool fails(const char *call)
     return true;
 }
 
-/* For tests: devices, contexts, domains, regions and queues that nobody has given back. */
+/* For tests: the number of live devices, contexts, domains, regions and queues. */
 EXPORT int fake_verbs_live(void);
 EXPORT int fake_verbs_live(void)
 {
@@ -184,7 +188,7 @@ static struct ibv_mr *new_mr(uint64_t address, size_t bytes)
     abort();
 }
 
-/* "reg_gpu" and "reg_host": the ladder registers the GPU's memory first. */
+/* "reg_gpu" and "reg_host": the library registers the GPU's memory first. */
 EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *which, void *address, size_t bytes, int access)
 {
     static bool second;
@@ -254,7 +258,7 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *which)
     return 0;
 }
 
-/* On Ethernet there is no LID: the address has to be the own GID, by its index. */
+/* Ethernet has no LID: the address must be this port's GID, by its index. */
 static bool is_own_address(const struct ibv_ah_attr *address)
 {
     union ibv_gid gid;

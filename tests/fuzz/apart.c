@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stands in for what parsers name of the rooms path and job, so that those need not be linked: of
- * the paths the names alone; and that a job fails no parser may bring about. */
+/* Replaces functions of the path and job modules that parsers call, so that those modules need not
+ * be linked: the paths have only names, and no parser may make a job fail. */
 #include "job/job.h"
 #include "path/path.h"
 

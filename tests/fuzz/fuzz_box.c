@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft attach` reads memory that a broken program may have overwritten: any bytes in the black
- * boxes must give printable text and a sentence, in bounded time. */
+/* `weft attach` reads memory that a broken program may have overwritten: for any bytes in the black
+ * boxes it prints printable text and a message, in bounded time. */
 #include "attach/attach.h"
 
 #include "box/box.h"
@@ -21,7 +21,7 @@ static void scatter(char *bytes, const uint8_t *data, size_t size, int pe)
         box->magic = BOX_MAGIC;
         box->version = BOX_VERSION;
     }
-    /* small numbers, so that waits do point at each other */
+    /* small numbers, so that waits refer to each other */
     for (int w = 0; w < BOX_WAITS; w++)
         box->waits[w].peer %= PES + 1;
     box->pe = pe;

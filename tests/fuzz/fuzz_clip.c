@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any file as a clip of examples/video: it is refused, or its frames lie within their buffers,
- * whose last byte is the last of an allocation. */
+/* Any bytes as a clip of examples/video: it is refused, or its frames lie within their buffers,
+ * whose last byte is the last byte of an allocation. */
 #include "../../examples/video/clip.c"
 
 #include <stdarg.h>
@@ -36,7 +36,7 @@ bool complain(const char *format, ...)
     return false;
 }
 
-/* Every byte is read, as a kernel would; the instruments see one that was not written. */
+/* Reads every byte, as a kernel would; the sanitizers detect bytes that were not written. */
 static void look(const struct source *source, const struct frame *frame)
 {
     const struct picture *p = &source->picture;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any environment: entries a line each. The table must refuse or accept, never crash, and what it
- * accepted must read back without a fault. */
+/* Any environment, one entry in each line. The table refuses or accepts it and never crashes, and
+ * accepted values can be read. */
 #include "base/config.h"
 #include "path/path.h"
 
@@ -22,7 +22,7 @@ static void look_at(const char *text)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char *text = malloc(size + 2); /* getenv() of glibc reads two bytes of an empty entry, too */
+    char *text = malloc(size + 2); /* glibc's getenv() reads two bytes of an empty entry */
     char *entries[64];
     int count = 0;
     memcpy(text, data, size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any text as a description of a machine, then a line end and the changes of a what-if. */
+/* Any text as a description of a machine, followed by a newline and the changes of a what-if. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: how a transfer of a file is cut into pieces. The bytes are alignments, chunk,
- * offset, length and address; whatever they are, the pieces cover the transfer and keep to what the
- * file demands. */
+/* How a file transfer is split into fragments. The bytes are alignments, chunk size, offset, length
+ * and address. For any values the fragments cover the transfer and meet the requirements of the
+ * file. */
 #include "tests/unit/file_cuts.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a peer tells over path gda, of any bytes (finding A23): what is let through is used as
- * connect.c, far.c and open.c of path gda use it, in memory that is no longer than what came. */
+/* Any bytes as the exchange record of a peer over path gda (finding A23): accepted records are used
+ * as connect.c, far.c and open.c of path gda use them, in memory of exactly the received size. */
 #include "path/gda/record.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A copy of as many bytes, filled up with zeros. */
+/* A copy of that many bytes, padded with zeros. */
 static void *copy_of(const uint8_t *data, size_t size, size_t bytes)
 {
     void *copy = calloc(1, bytes);
@@ -72,7 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     struct gda_record *record = copy_of(data + 4, size - 4, gda_record_bytes(&shape));
-    if (data[0] & 4) { /* the sizes that it must tell */
+    if (data[0] & 4) { /* the sizes that the record must contain */
         record->queues_per_pe = shape.queues_per_pe;
         record->chunks = shape.chunks;
         record->chunk_bits = shape.chunk_bits;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as commands of DevX to one device: what is created lies inside the memory that was
- * registered for it, and everything can be taken down again. */
+/* Any bytes as DevX commands to one device: created objects lie inside the memory registered for
+ * them, and all objects can be destroyed. */
 #include <infiniband/mlx5dv.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,8 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!context)
         open_once();
     memset(memory, 0xff, BYTES);
-    /* A byte says what is done, and with which object; the command follows, filled up with
-     * zeros. */
+    /* A byte selects the operation and the object; the command follows, padded with zeros. */
     while (size > 1 && count < OBJECTS) {
         uint8_t in[COMMAND] = {0}, out[COMMAND], what = *data;
         size_t n = size - 1 < COMMAND ? size - 1 : COMMAND;
@@ -50,12 +49,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             mlx5dv_devx_obj_modify(objects[(what >> 2) % count], in, n, out, 16);
             mlx5dv_devx_obj_query(objects[(what >> 2) % count], in, n, out, sizeof out);
         }
-        /* Some doorbells on the way. */
+        /* Doorbells in between. */
         __atomic_store_n((uint64_t *)uar->reg_addr, (uint64_t)what << 16, __ATOMIC_RELEASE);
         data += n + 1;
         size -= n + 1;
     }
-    /* Queue pairs before what they use. */
+    /* Queue pairs before the objects that they use. */
     for (int round = 0; round < 2; round++)
         for (unsigned i = count; i-- > 0;)
             if (objects[i] && !mlx5dv_devx_obj_destroy(objects[i]))

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine of the software HCA against a sequential one: a program of requests, doorbells with
- * right and wrong records, keys that come and go, and moves between states, for a queue pair whose
- * peer is in the same process. After each run of the engine memory at both ends is what the
- * requests say one after another, and the completion ring has an entry for each that completes, in
- * their order, with the index, opcode and syndrome that are due.
+/* The engine of the software HCA compared with a sequential one: a program of requests, doorbells
+ * with right and wrong records, keys that are registered and deregistered, and state changes, for a
+ * queue pair whose peer is in the same process. After each run of the engine the memory at both
+ * ends equals the result of the requests in order, and the completion ring has an entry for each
+ * completed request, in order, with the expected index, opcode and syndrome.
  *
- * The engine's thread is left out (the linker takes engine_main() from here): its passes are made
- * below, so that the same input always does the same. In adversarial mode they go on until nothing
- * happens for long. */
+ * The engine's thread does not run (the linker takes engine_main() from here): this file executes
+ * its passes, so that the same input always gives the same result. In adversarial mode the passes
+ * continue until nothing happens for long. */
 #include "tests/hca/client.h"
 
 #include "standin/hca/context.h"
@@ -40,7 +40,7 @@ static struct device *device;
 struct entry {
     uint16_t index;
     uint8_t opcode, syndrome;
-    bool any_opcode; /* of a queue's fault, that no request has */
+    bool any_opcode; /* of a queue error, which belongs to no request */
 };
 static struct model {
     uint8_t here[LOCAL], there[WINDOW];
@@ -48,18 +48,18 @@ static struct model {
     bool failed;
     struct request {
         uint8_t opcode, blocks, bytes;
-        uint8_t syndrome; /* that it has without being carried out */
+        uint8_t syndrome; /* result without execution */
         bool signaled, is_inline;
-        uint32_t key; /* 0: one that is always good */
-        uint32_t at;  /* in the peer's window */
+        uint32_t key; /* 0: a key that is always valid */
+        uint32_t at;  /* offset in the peer's window */
         uint8_t from;
         uint64_t value, compare;
-    } slots[BLOCKS]; /* by the first block */
+    } slots[BLOCKS]; /* indexed by the first block */
     struct entry due[256];
     unsigned due_count;
 } m;
-static struct ibv_mr *spare;       /* of the peer's memory; NULL: deregistered */
-static uint32_t spare_key = 0x100; /* the last one; a number that was never given out at first */
+static struct ibv_mr *spare;       /* for the peer's memory; NULL: deregistered */
+static uint32_t spare_key = 0x100; /* the last key; initially a number that was never returned */
 static uint64_t last_bell;
 static uint8_t *window; /* the last bytes of the peer's memory */
 
@@ -105,7 +105,7 @@ static void fail(uint8_t syndrome, bool any_opcode)
     flush();
 }
 
-/* What the peer's adapter does; a syndrome. */
+/* Executes a request as the peer's adapter would; returns a syndrome. */
 static uint8_t carry_out(const struct request *r)
 {
     uint64_t old, new;
@@ -151,7 +151,7 @@ static void model_run(void)
     }
 }
 
-/* What a doorbell of this index does when the record says that. */
+/* The effect of a doorbell with this index if the record has that value. */
 static void model_doorbell(uint16_t index, uint16_t record)
 {
     bool fault = (int16_t)(record - index) < 0;
@@ -203,7 +203,7 @@ static void compare(void)
     m.due_count = 0;
     struct mlx5_cqe64 *next = &a.cqes[a.consumer & ((1u << LOG_CQ) - 1)];
     if (next->op_own >> 4 != MLX5_CQE_INVALID && (next->op_own & 1) == (a.consumer >> LOG_CQ & 1))
-        abort(); /* one too many */
+        abort(); /* one completion too many */
     a.cq_record[0] = htobe32(a.consumer & 0xffffff);
     if (memcmp(window, m.there, WINDOW) || memcmp(a.memory, m.here, LOCAL))
         abort();
@@ -218,7 +218,7 @@ static void restart(void)
         abort();
     memset(a.qp_record, 0, 8);
     *(uint64_t *)a.uar->reg_addr = last_bell = 0;
-    engine_run(); /* forgets the doorbell's last value */
+    engine_run(); /* the device forgets the last doorbell value */
     a.next = 0;
     if (client_connect(&a) || client_connect(&b))
         abort();
@@ -241,7 +241,7 @@ static void post(uint8_t kind)
                         .value = 0x0101010101010101u * take(),
                         .compare = 0};
     bool atomic = r.opcode == WQE_FETCH_ADD || r.opcode == WQE_COMPARE_SWAP;
-    /* What is brought may come after the data of a later write were read: not to where they are. */
+    /* Fetched data may arrive after the data of a later write were read, so it goes elsewhere. */
     r.from += atomic || r.opcode == WQE_READ ? LOCAL / 2 : 0;
     r.bytes = (uint8_t)(atomic || r.is_inline ? 8 : 1 + bytes % 8);
     static const uint8_t fences[] = {0, 0, MLX5_WQE_CTRL_FENCE,
@@ -261,11 +261,11 @@ static void post(uint8_t kind)
         wqe_data(&w, (uintptr_t)a.memory + r.from, r.bytes, a.mr->lkey);
     r.blocks = (uint8_t)((w.units + 3) / 4);
     if ((uint16_t)(a.next + r.blocks - m.released) > BLOCKS)
-        return; /* no room: slots are not used again */
+        return; /* no room: slots are not reused before they are released */
     if (r.opcode == GARBAGE)
         r.syndrome = SYNDROME_LOCAL_QP_OPERATION;
     uint16_t index = wqe_end(&w);
-    if ((flags & 0xf0) == 0xf0) { /* the index, or the queue's number, is another one */
+    if ((flags & 0xf0) == 0xf0) { /* changes the index or the queue number */
         a.ring[(size_t)(index % BLOCKS) * 64 + (flags & 1 ? 2 : 6)] ^= 1;
         r.syndrome = SYNDROME_LOCAL_QP_OPERATION;
     }
@@ -287,7 +287,7 @@ static void doorbell(uint8_t how)
     memcpy(a.uar->reg_addr, wakeup, 8);
     uint64_t value;
     memcpy(&value, wakeup, 8);
-    /* A register that has the same value as before has not rung. */
+    /* A register with the same value as before is no doorbell. */
     if (value != last_bell)
         model_doorbell(index, record);
     last_bell = value;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What comes to the socket of a software adapter (standin/hca/link.c): a message of any bytes with
- * up to three descriptors, of memory that is sealed or not, long enough or not. The adapter
- * answers, or closes; what it has mapped it unmaps. */
+/* Any bytes as a message to the socket of a software adapter (standin/hca/link.c), with up to three
+ * descriptors of memory that may or may not be sealed and large enough. The adapter answers or
+ * closes, and unmaps what it has mapped. */
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
@@ -21,7 +21,7 @@ enum { DESCRIPTORS = 3, RING = 16384, BELL = 4096 };
 static uint16_t lid;
 static struct ibv_context *context;
 static int
-    memory[4]; /* a ring's and a bell's, sealed; one that is not sealed; none at all: a pipe */
+    memory[4]; /* sealed memory for a ring and for a doorbell; memory that is not sealed; a pipe */
 
 static int memory_of(size_t bytes, int seals)
 {
@@ -59,7 +59,7 @@ static int connect_to_it(void)
     return s;
 }
 
-/* The first byte says which descriptors go along. */
+/* The first byte selects the descriptors. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     union {
@@ -91,7 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         shutdown(s, SHUT_WR);
         struct pollfd p = {.fd = s, .events = POLLIN};
         if (poll(&p, 1, 10000) != 1)
-            abort(); /* it neither answers nor closes */
+            abort(); /* the adapter neither answers nor closes */
         while (recv(s, answer, sizeof answer, MSG_DONTWAIT) > 0)
             ;
     }

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as datagrams of RoCE v2, from the peer that a queue pair is connected to, between
- * requests of its own: no packet brings the queue's numbers or counts out of order, writes outside
- * the memory that is registered, or completes what was not posted.
- *
- * The engine's thread is left out (the linker takes engine_main() and clock_ns() from here): its
- * passes are made below. */
+/* Any bytes as RoCE v2 datagrams from the connected peer of a queue pair, between requests of its
+ * own: no packet corrupts the queue's sequence numbers or counters, writes outside the registered
+ * memory, or completes a request that was not posted. The engine's thread does not run (the linker
+ * takes engine_main() and clock_ns() from here): this file executes its passes. */
 #include "tests/hca/client.h"
 
 #include "standin/hca/context.h"
@@ -23,7 +21,7 @@ void *__wrap_engine_main(void *device)
     return NULL;
 }
 
-/* The clock goes on by passes, so that the same input always does the same. */
+/* The clock advances with the passes, so that the same input always gives the same result. */
 uint64_t __wrap_clock_ns(void);
 
 uint64_t __wrap_clock_ns(void)
@@ -33,7 +31,7 @@ uint64_t __wrap_clock_ns(void)
 }
 
 static struct client c;
-static struct ibv_mr *window; /* of c.memory, but for its ends */
+static struct ibv_mr *window; /* of c.memory, without its ends */
 static struct device *device;
 static struct qp *queue;
 static unsigned posted;
@@ -55,7 +53,7 @@ static void open_once(void)
     c.remote_gid.raw[10] = c.remote_gid.raw[11] = 0xff;
     memcpy(c.remote_gid.raw + 12, &address, 4);
     c.remote_qpn = PEER_QPN;
-    c.mtu = 1; /* 256: messages of several packets are short */
+    c.mtu = 1; /* 256 bytes: messages of several packets are short */
     device = context_of(c.context)->device;
     queue = device->qps[c.qpn & (MAX_QPS - 1)];
 }
@@ -79,8 +77,8 @@ static void pass(void)
     device_unlock(device);
 }
 
-/* One datagram: what follows the transport header is as it comes; of that, numbers are near those
- * that are due. */
+/* One datagram: the bytes after the transport header are fuzz input; sequence numbers are near the
+ * expected ones. */
 static void arrive(uint8_t opcode, uint8_t flags, int8_t offset, const uint8_t *rest, size_t n)
 {
     uint8_t bytes[ROCE_BYTES_MOST];
@@ -94,8 +92,8 @@ static void arrive(uint8_t opcode, uint8_t flags, int8_t offset, const uint8_t *
     if (n > sizeof bytes - 16)
         n = sizeof bytes - 16;
     memcpy(bytes + 12, rest, n);
-    /* An address, at the end of what is registered or anywhere, and a key that may be right; a
-     * length that is. */
+    /* An address at the end of the registered memory or anywhere, a key that may be right, and a
+     * right length. */
     if (n >= 12 && flags & 1) {
         uint64_t at =
             flags & 2 ? CLIENT_MEMORY - GUARD - rest[0] : (uint64_t)rest[0] << 8 | rest[1];
@@ -141,8 +139,7 @@ static void check(void)
     uint32_t flights = queue->outstanding_tail - queue->outstanding_head;
     if (flights > queue->blocks || queue->reads > flights)
         abort();
-    /* A request that is sent again in part begins before what is acknowledged, and goes on behind
-     * it. */
+    /* A partial retransmission begins before what is acknowledged and continues after it. */
     uint32_t next = psn_add(queue->psn, queue->resume_packets);
     if (queue->state == QP_RTS &&
         (psn_before(next, queue->acked) || psn_before(queue->psn_limit, next)))
@@ -154,7 +151,7 @@ static void check(void)
             abort();
 }
 
-/* What has completed since `before`: no more than was posted. */
+/* The number of completions since `before` is at most the number of posted requests. */
 static void count(uint32_t before)
 {
     if (queue->send_cq->producer - before > posted)
@@ -176,8 +173,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             data += 2;
             size -= 2;
         } else {
-            /* Opcode, flags, number, and so many bytes: in eights, so that a packet may be as long
-             * as the MTU. */
+            /* Opcode, flags, sequence number and payload; the length counts in units of 8, so that
+             * a packet may be as long as the MTU. */
             size_t n = (size_t)(what & 0x3f) * 8 + (data[2] & 3), room = size - 4;
             n = n < room ? n : room;
             arrive(data[1], data[2], (int8_t)data[3], data + 4, n);

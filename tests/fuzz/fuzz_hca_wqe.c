@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a work request: what is read of it lies inside it, its segments add up to its
- * length, and no message is longer than a message may be. */
+/* Any bytes as a work request: the decoder reads only inside it, its segments add up to its length,
+ * and no message exceeds the maximum. */
 #include "standin/hca/wqe.h"
 
 #include <stddef.h>
@@ -32,8 +32,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memset(&w, 0, sizeof w);
     if (size < WQE_UNIT_BYTES || size > WQE_MAX_UNITS * WQE_UNIT_BYTES)
         return 0;
-    /* Exactly as much memory as the request says that it has, so that a sanitizer sees what is read
-     * beyond. */
+    /* Exactly as much memory as the request says it has, so that a sanitizer detects reads past its
+     * end. */
     uint32_t control[4];
     memcpy(control, data, sizeof control);
     wqe_control(control, &w);

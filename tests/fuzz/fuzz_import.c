@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a file of another program, one program of this per importer (IMPORTER). What is
- * taken must survive every question, and must be the same machine when it is recorded and read
- * again. */
+/* Any bytes as a file of another program, one target for each importer (IMPORTER). An accepted
+ * machine survives every query, and is the same machine after it is recorded and read again. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -18,7 +17,7 @@ static void ask(const struct machine *m)
     static struct diagnosis diagnosis;
     static struct verdict verdict;
     if (m->n_gpus > 16 || m->n_pci > 100)
-        return; /* slow, not wrong */
+        return; /* slow, but not wrong */
     doctor_examine(m, &diagnosis);
     findings_free(&diagnosis.findings);
     const char *nic = m->n_nics ? m->nics[0].name.value : "host";
@@ -30,7 +29,7 @@ static void ask(const struct machine *m)
         }
 }
 
-/* A recorded machine is what was read. */
+/* A recorded machine equals the one that was read. */
 static void record_and_read(const struct machine *m)
 {
     struct machine *again;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as the answer of an InfiniBand port and as a board's vital product data: a rate that is
- * whole, or none with the reason. */
+/* Any bytes as the answer of an InfiniBand port and as a board's vital product data: the result is
+ * a valid rate, or none with a reason. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

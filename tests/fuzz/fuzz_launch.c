@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: what PEs say to `weft run`. The bytes are pieces {PE, length, contents} of what four
- * PEs send. Whatever they are, the launcher neither fails nor waits, and ends the job only with a
- * sentence. */
+/* Messages of PEs to `weft run`. The bytes are fragments {PE, length, contents} that four PEs send.
+ * For any bytes the launcher neither fails nor waits, and ends the job only with a message. */
 #include "run/run.h"
 
 #include <stdlib.h>
@@ -11,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 enum { PES = 4 };
 
-/* The parts of the launcher that have to do with processes and the loop. */
+/* Replaces the parts of the launcher for processes and the event loop. */
 int run_watch(struct run *run, int fd, uint32_t events, enum run_event event, int number)
 {
     return 0;
@@ -59,7 +58,7 @@ void run_hosts_relay(void *run, int pe, enum frame_type type, int number, const 
 {
 }
 
-/* A frame that is whole but for its first bytes is more likely to get far. */
+/* A frame that is valid except for its first bytes gets further. */
 static struct wire_frame *make_frame(const uint8_t *bytes, size_t size)
 {
     uint32_t type = bytes[0] % 12u;
@@ -82,7 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         bytes += 2, size -= 2;
         if (length < 2 || length > size)
             break;
-        if (bytes[0] & 0x40) { /* as it is */
+        if (bytes[0] & 0x40) { /* unchanged */
             wire_feed(&run.hub.wires[pe], bytes, length);
             hub_act(&run.hub, pe);
         } else {

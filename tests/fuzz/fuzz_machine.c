@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a machine file. What is accepted must survive every question that can be asked of a
- * machine, and must read back as it was written. */
+/* Any bytes as a machine file. An accepted machine survives every query, and is the same after it
+ * is written and read again. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static void ask(const struct machine *m)
     char names[PAIRS_MOST][32];
     int n = 0;
     if (m->n_gpus > 24 || m->n_pci > 200)
-        return; /* slow, not wrong */
+        return; /* slow, but not wrong */
     doctor_examine(m, &diagnosis);
     findings_free(&diagnosis.findings);
     ends[n++] = "host";

@@ -1,31 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: messages that come to an end of path net, of strangers and of PEs of the job that
- * say anything. What a stranger sends moves nothing and is answered by nothing; what a PE sends,
- * with the right word, stays within what came and within the memory that it may reach. (Findings
- * A1 and A9.)
+/* Messages to an endpoint of path net, from unauthenticated peers and from PEs of the job with any
+ * contents. A message of an unauthenticated peer changes nothing and gets no answer. A message of a
+ * PE with the right authentication word reads only what was received, and accesses only memory that
+ * the PE may access. (Findings A1 and A9.)
  *
- * Input: for each message a byte of enum control, one for the sender, two for the length, and
- * its bytes. */
+ * Input: for each message a byte of enum control, one for the sender, two for the length, and the
+ * bytes of the message. */
 #include "unit/net_end.h"
 
 enum control {
-    WORD = 1,     /* gets the right word, length and numbers that were sent, */
-    IN_TURN = 2,  /* the number that is due */
-    ANSWERS = 4,  /* among answers */
-    AHEAD = 8,    /* or one some places later */
-    SHORTER = 16, /* than its head says */
+    WORD = 1,     /* gets the right authentication word, length and acknowledged numbers */
+    IN_TURN = 2,  /* gets the next expected sequence number */
+    ANSWERS = 4,  /* of the answers */
+    AHEAD = 8,    /* or a later sequence number */
+    SHORTER = 16, /* is shorter than its header says */
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 const struct path_ops *__wrap_path_ops_of(enum path_id path);
 
-/* ------------------------------------------------------------------- own memory, in place of
- * p2p's table */
+/* ------------------------------------------------------------- own memory, replaces p2p's table */
 
 static char *place(struct remote at, size_t bytes)
 {
     if (at.segment != SEG_HEAP || at.offset > END_HEAP_BYTES || bytes > END_HEAP_BYTES - at.offset)
-        abort(); /* serve.c has let it through */
+        abort(); /* serve.c must have refused it */
     return (char *)end_here->heap + at.offset;
 }
 
@@ -95,7 +94,7 @@ static void make_right(struct net_end *end, struct net_head *head, uint8_t contr
             peer->outgoing.first_answer + head->answers_received % (peer->answers_sent + 1);
 }
 
-/* libFuzzer learns the words, from comparisons, and strangers do not. */
+/* libFuzzer learns the words from comparisons, which an unauthenticated peer cannot. */
 static void forget_word(const struct net_end *end, struct net_head *head)
 {
     for (int pe = 0; pe < END_PES; pe++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a PCI configuration space: every fact that comes out is within what the schema
- * allows, or unknown with a reason. */
+/* Any bytes as a PCI configuration space: every value is within the limits of the schema, or
+ * unknown with a reason. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: what arrives on a TCP connection of the boot room, in pieces, and what a stranger
- * says instead of a greeting. No frame comes out that was not whole, and nobody without the secret
- * is admitted. */
+/* Data on a TCP connection of the boot module, in fragments, and bytes of an unauthenticated peer
+ * in place of a handshake. Only complete frames are returned, and no peer without the secret is
+ * admitted. */
 #include "boot/hub/wire.h"
 #include "boot/rendezvous/handshake.h"
 
@@ -25,7 +25,7 @@ static void feed(const uint8_t *bytes, size_t size, const uint8_t (*keys)[WIRE_K
     struct wire_frame *frame;
     while ((frame = wire_take(&wire))) {
         if (keys || frame->bytes > fed || frame->fd != -1 || frame->payload[frame->bytes])
-            abort(); /* with a key nothing passes: the tag cannot be guessed */
+            abort(); /* with a key no frame passes, because the tag cannot be guessed */
         free(frame);
     }
     wire_close(&wire);

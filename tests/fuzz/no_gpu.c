@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stands in for what path net calls of a GPU, in a job that has none: none of it is called. And
- * for the table of its operations, of which none is given. */
+/* Replaces the GPU functions that path net uses, for a job without GPUs: none of them is called.
+ * Also replaces two functions of its operation table, which are not called. */
 #include <stdlib.h>
 
 #define NONE(name)                                                                                 \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Atomics by the host on GPU memory: each operation's value, and additions of all PEs to one
- * variable of each. */
+/* Atomics of the host on GPU memory: the result of each operation, and additions of all PEs to one
+ * variable of each PE. */
 #include "gpu_test.h"
 
 int main(void)
@@ -14,8 +14,8 @@ int main(void)
     uint64_t seen;
     uint32_t seen32;
 
-    /* One PE at a time touches the first word of the next. What fetches nothing is complete after
-     * quiet only. */
+    /* Only this PE accesses the first word of the next PE. Operations without a result are complete
+     * after quiet. */
     OK(weft_atomic_set64(ctx, own, 0xf0, next));
     OK(weft_quiet(ctx));
     OK(weft_atomic_fetch64(ctx, own, &seen, next));
@@ -45,8 +45,7 @@ int main(void)
     OK(weft_atomic_nbi(ctx, WEFT_AMO_FETCH, 8, own, 0, 0, &seen, next));
     OK(weft_quiet(ctx));
     CHECK(seen == 10);
-    /* Finding A10: what is fetched goes to memory of the GPU, from there and from memory of the
-     * host. */
+    /* Finding A10: fetched values go to GPU memory, from GPU memory and from host memory. */
     uint64_t *fetched = gpu_alloc(job, 64, WEFT_ALLOC_ZERO), *host;
     OK(weft_alloc(job, WEFT_HOST, 64, 0, WEFT_ALLOC_ZERO, (void **)&host));
     *host = 77 + (uint64_t)me;
@@ -73,7 +72,7 @@ int main(void)
     CHECK(seen32 == 60);
     FAILS(weft_atomic_add64(ctx, (char *)own + 4, 1, next), WEFT_ERR_ALIGNMENT, "multiple of 8");
 
-    /* Everyone adds to everyone. */
+    /* Every PE adds to every PE. */
     for (int round = 0; round < 50; round++)
         for (int pe = 0; pe < n; pe++)
             OK(weft_atomic_add64(ctx, own + 8, (uint64_t)me + 1, pe));

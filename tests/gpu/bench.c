@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Figures of host-initiated operations with GPU memory, from PE 0 to the last PE: what tunables
- * were chosen by, and what a change of the library is compared with. Prints medians; judges
- * nothing. */
+/* Times of host-initiated operations with GPU memory, from PE 0 to the last PE, used to choose
+ * tunables and to compare changes of the library. Prints medians and asserts nothing. */
 #include "gpu_test.h"
 
 #include "driver/cuda.h"
@@ -101,8 +100,8 @@ static void blocking(char *dst, char *src, char *host)
           MEDIAN_US(SAMPLES, OK(weft_put(ctx, host, plain, 8, peer))));
 }
 
-/* Streams of the program need memory that their GPU can access; barriers on them that of all
- * PEs. */
+/* Operations on the program's streams need memory that the PE's GPU can access; barriers on streams
+ * need this for all PEs. */
 static bool is_mapped(void)
 {
     int count = 0;
@@ -127,7 +126,7 @@ static void large(char *dst, char *src)
         print("get, GPU to GPU", bytes, MEDIAN_US(15, OK(weft_get(ctx, dst, src, bytes, peer))));
 }
 
-/* Many in a row on the stream: the time of one. */
+/* Queues many operations on the stream and prints the time of one. */
 static void on_stream(char *dst, char *src, uint64_t *signal)
 {
     enum { ROW = 100 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Large copies between plain memory and GPU memory by several threads: every byte, at odd sizes and
- * places, by the copies of weft/map.h and by put and get; behind what came before; from several
- * threads of the program at once; a driver that refuses one piece. The argument: "threads" (they
- * are in use), "none" (they are not), "fails", or nothing. */
+/* Large copies between pageable host memory and GPU memory by several threads: every byte at odd
+ * sizes and addresses, by the copies of weft/map.h and by put and get; their order after earlier
+ * operations; several threads of the program at once; a driver that refuses one fragment. The
+ * argument: "threads" (copy threads are used), "none" (they are not), "fails", "fails_late", or
+ * none. */
 #include "gpu_test.h"
 
 #include "driver/cuda.h"
@@ -27,7 +28,7 @@ static void make_bytes(unsigned char *data, size_t bytes, unsigned seed)
     }
 }
 
-/* And nothing next to it. */
+/* Also checks that the bytes next to the range do not change. */
 static void one_size(size_t lead, size_t host_lead, size_t bytes, bool by_put)
 {
     unsigned char *sent = malloc(bytes + 64), *came = calloc(1, bytes + 128);
@@ -67,7 +68,7 @@ static void sizes(void)
     }
 }
 
-/* A blocking copy is behind what its context put before, and in front of what it gets next. */
+/* A blocking copy comes after earlier puts of its context and before its next get. */
 static void in_order(void)
 {
     unsigned char *first = malloc(6 * MIB), *second = malloc(6 * MIB), *came = malloc(6 * MIB);
@@ -115,14 +116,14 @@ static void several_callers(void)
         CHECK(pthread_join(running[i], NULL) == 0);
 }
 
-/* The driver is asked for each piece, where threads copy; else once. */
+/* With copy threads the driver is called for each fragment, otherwise once. */
 static void is_used(bool wanted)
 {
     enum { BYTES = 8 * MIB };
     unsigned char *sent = malloc(BYTES);
     CHECK(sent);
     make_bytes(sent, BYTES, 1);
-    OK(weft_copy_to(job, gpu, sent, BYTES)); /* what the first one sets up is not counted */
+    OK(weft_copy_to(job, gpu, sent, BYTES)); /* the first copy also sets up the threads */
     unsigned before = cuda_fault_uses();
     OK(weft_copy_to(job, gpu, sent, BYTES));
     unsigned in = cuda_fault_uses() - before;
@@ -136,9 +137,9 @@ static void is_used(bool wanted)
     free(sent);
 }
 
-/* Whichever piece it is: it is told, and the next copy is right. */
-/* Finding A21: when a copy that has failed returns, nothing of it is still to come. Looks at the
- * first pieces at once and again; 4 to 6 fail, so that those are under way. */
+/* Finding A21: when a failed copy returns, no part of it is still in flight. Reads the last byte of
+ * the first fragments at once and again later. Calls 4 to 6 fail, so that those fragments are in
+ * flight. */
 static void failed_copies_end(void)
 {
     enum { ROUNDS = 30, PIECE = 512 << 10, FIRST = 3 };
@@ -159,6 +160,7 @@ static void failed_copies_end(void)
     free(sent);
 }
 
+/* Whichever fragment fails, the copy reports the error, and the next copy is right. */
 static void one_piece_fails(void)
 {
     unsigned char *sent = malloc(4 * MIB), *came = malloc(4 * MIB);
@@ -184,7 +186,7 @@ int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "";
     weft_init_attr attr = {.size = sizeof attr, .thread = WEFT_THREAD_MULTIPLE};
-    CHECK(cuda_fault_plan("MemcpyAsync", 0, 0)); /* of tables opened later */
+    CHECK(cuda_fault_plan("MemcpyAsync", 0, 0)); /* for tables opened later */
     OK(weft_init(&job, &attr));
     ctx = weft_default_ctx(job);
     me = weft_my_pe(job);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weft_alltoallv() called by the host, with sizes, places and sources in memory of every kind:
+/* weft_alltoallv() called by the host, with sizes, offsets and sources in memory of every kind:
  *   coll_alltoallv            every kind, at all members and at one; the same bytes as on a stream
- *   coll_alltoallv no_room    PE 0 sends more than the last one takes
- *   coll_alltoallv no_place   the last one's place for PE 0 is behind the end of its destination
- *   coll_alltoallv dies       the last PE is killed before the others come
- *   coll_alltoallv dies late  the same when they have agreed to go by the kernel; WEFT_WAIT_LIMIT
- *                             is far away */
+ *   coll_alltoallv no_room    PE 0 sends more than the last PE accepts
+ *   coll_alltoallv no_place   the last PE's offset for PE 0 is past the end of its destination
+ *   coll_alltoallv dies       the last PE is killed before the others call
+ *   coll_alltoallv dies late  the same after the PEs have agreed to use the kernel; WEFT_WAIT_LIMIT
+ *                             is long */
 #include "coll_job.h"
 
 #include "ops/coll/kernel.h"
 
 #include <signal.h>
 
-/* GPU memory, symmetric and of this GPU alone; host memory, plain, pinned and symmetric. */
+/* GPU memory: symmetric, and local to this GPU. Host memory: pageable, pinned and symmetric. */
 enum kind { HEAP, OWN, PLAIN, PINNED, SYMMETRIC, KINDS };
 enum { SEND_BYTES, SEND_AT, RECV_BYTES, RECV_AT, ARRAYS };
 enum { ARRAY_ROOM = 1024, SRC_ROOM = 4 << 20 };
@@ -20,7 +20,7 @@ enum { ARRAY_ROOM = 1024, SRC_ROOM = 4 << 20 };
 static char *memory[KINDS]; /* ARRAYS arrays, then a source */
 static char *host_dst;      /* symmetric */
 
-/* How one member calls. */
+/* The memory that one member passes. */
 struct way {
     enum kind src, array[ARRAYS];
 };
@@ -78,7 +78,7 @@ static char *source(enum kind kind)
 
 /* ------------------------------------------------------------------------------------- contents */
 
-/* From PE to PE: sizes of all kinds, also none; most 0: none at all. */
+/* Bytes from PE to PE: sizes of all kinds, including 0. `most` 0: always 0. */
 static size_t pair_size(int from, int to, size_t most)
 {
     uint64_t h = ref_hash((uint64_t)from, (uint64_t)to, most);
@@ -98,14 +98,15 @@ struct sizes {
     size_t sent, room;
 };
 
-/* Fills `mine`, and `wanted` for a destination that had 0xa5 everywhere. */
+/* Fills `mine`, and `wanted` for a destination filled with 0xa5. */
 static struct sizes make(const struct members *t, size_t most, uint64_t salt)
 {
     struct sizes s = {.sent = place_in_source(me, t, t->n, most)};
     for (int k = 0; k < t->n; k++) {
         s.array[SEND_BYTES][k] = pair_size(me, t->pes[k], most);
         s.array[SEND_AT][k] = place_in_source(me, t, k, most);
-        s.array[RECV_BYTES][k] = pair_size(t->pes[k], me, most) + (size_t)k % 2; /* or more room */
+        s.array[RECV_BYTES][k] =
+            pair_size(t->pes[k], me, most) + (size_t)k % 2; /* sometimes more room than needed */
         s.array[RECV_AT][k] = s.room;
         s.room += s.array[RECV_BYTES][k] + 5;
     }
@@ -131,7 +132,7 @@ static void clear(enum kind kind, size_t room)
     put(kind, destination(kind) - GUARD, seen, room + 2 * GUARD);
 }
 
-/* What is there, with the guards around it, against wanted. */
+/* Compares the destination and its guards with `wanted`. */
 static void same(const char *what, enum kind kind, size_t room)
 {
     const char *at = destination(kind) - GUARD;
@@ -165,7 +166,7 @@ static weft_status call(const struct members *t, const struct way *way, enum kin
 
 /* ----------------------------------------------------------------------------------- every kind */
 
-/* Rounds that kernels of the team have begun on this GPU. */
+/* Number of rounds that kernels of the team have begun on this GPU. */
 static uint64_t rounds(const struct members *t)
 {
     uint64_t number = 0;
@@ -175,18 +176,18 @@ static uint64_t rounds(const struct members *t)
 
 enum taken { BY_PUTS, BY_KERNEL, BY_EITHER };
 
-/* wanted_way: which it should have gone, if the team is served by kernels. */
+/* wanted_way: the algorithm that the call must use, if kernels serve the team. */
 static void exchange(const struct members *t, const struct way *way, enum kind dst, size_t most,
                      enum taken wanted_way)
 {
     bool serves = coll_kernel_serves(t->team);
-    if (!t->team->coll) /* which begins at a number of its own */
+    if (!t->team->coll) /* the first use of the kernels sets the round number */
         OK(coll_kernel_force(t->team, COLL_ALGO_AUTO, 64));
     uint64_t before = serves ? rounds(t) : 0;
     struct sizes s = make(t, most, 900 + most);
     OK(call(t, way, dst, &s));
     same("by the host", dst, s.room);
-    /* A lone member has no rounds. */
+    /* A team of one member has no rounds. */
     if (!serves || t->n == 1 || wanted_way == BY_EITHER)
         return;
     uint64_t after = rounds(t), each = job->checking ? 2 : 1;
@@ -214,14 +215,14 @@ static void every_kind(const struct members *t)
             exchange(t, &way, HEAP, 40, on_gpu(arrays) ? taken : BY_EITHER);
             exchange(t, &way, SYMMETRIC, 3000, BY_PUTS);
         }
-    for (int first = 0; first < KINDS; first++) { /* each array in another memory */
+    for (int first = 0; first < KINDS; first++) { /* each array in another kind of memory */
         struct way way = {HEAP,
                           {first, (first + 1) % KINDS, (first + 2) % KINDS, (first + 3) % KINDS}};
         exchange(t, &way, HEAP, 7000, BY_KERNEL);
     }
 }
 
-/* One member, of each team another one, is not like the rest. */
+/* One member, in each team another one, uses other memory than the rest. */
 static void one_differs(const struct members *t)
 {
     for (int kind = 0; kind < KINDS; kind++) {
@@ -263,8 +264,8 @@ static void nothing_at_all(const struct members *t)
 
 /* ------------------------------------------------------------------------------------ refused */
 
-/* The member whose job has failed ends when the others have all that they wait for; a word of each
- * says so. */
+/* The PE whose job has failed exits only when the others have all their data, which each reports by
+ * a word at PE 0. */
 static void when_all_have(void)
 {
     uint64_t *told = (uint64_t *)memory[SYMMETRIC], yes = 1;
@@ -275,9 +276,8 @@ static void when_all_have(void)
             usleep(1000);
 }
 
-/* One member has less room for PE 0's block than that sends, or none since it would lie behind the
- * destination: nothing of it is stored there, PE 0 is told, and the job fails; all other blocks
- * arrive. */
+/* One member has too little room for PE 0's block, or its offset is past the end: PE 0 stores
+ * nothing there, gets the error, and its job fails. All other blocks arrive. */
 static int refused(bool no_place)
 {
     const struct members *t = &teams[0];
@@ -301,20 +301,21 @@ static int refused(bool no_place)
             s.array[RECV_BYTES][0] = BYTES - 1;
     }
     weft_status status = call(t, &way, HEAP, &s);
-    CHECK(status == (me == 0 ? WEFT_ERR_RANGE : WEFT_OK)); /* the others have all that fits */
+    CHECK(status ==
+          (me == 0 ? WEFT_ERR_RANGE : WEFT_OK)); /* the other members get all blocks that fit */
     same("what fits", HEAP, s.room);
     when_all_have();
     for (int i = 0; i < 1000 && !(status = job_check_failed(job)); i++)
         usleep(20000);
     printf("PE %d: %s: %s\n", me, weft_status_name(status), weft_last_error());
     fflush(stdout);
-    usleep(500000); /* the others print, too */
+    usleep(500000); /* the other PEs still print */
     _exit(0);
 }
 
 /* ------------------------------------------------------------------------------- a member dies */
 
-/* late: the others wait in the kernel, for whose way this one has spoken. */
+/* late: the others wait in the kernel, which this PE has agreed to use. */
 static int dies(bool late)
 {
     const struct members *t = &teams[0];

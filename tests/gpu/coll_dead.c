@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A PE is killed while all PEs are in a collective on GPU memory, round after round, that streams
- * or the hosts have called: the others are told which PE it was and what they were in.
- * tests/fault/coll_dead.sh judges.
- *   coll_dead stream|host OPERATION amid    after some rounds, at any place of one; few bytes and
- *                                           many in turn
- *   coll_dead stream|host OPERATION small   before it has called, while the others are in it
- *   coll_dead stream|host OPERATION large   the same, with more bytes
- *   coll_dead list                   a line for each: caller, operation, and its names in what
- *                                    hosts are told */
+/* A PE is killed while all PEs execute collectives on GPU memory in rounds, on streams or by the
+ * host. The other PEs report which PE died and in which collective. tests/fault/coll_dead.sh checks
+ * the output.
+ *   coll_dead stream|host OPERATION amid   after some rounds, at any point; small and large sizes
+ *                                          in turn
+ *   coll_dead stream|host OPERATION small  before it calls, while the others are in the collective
+ *   coll_dead stream|host OPERATION large  the same, with more bytes
+ *   coll_dead list                         one line each: caller, operation, its names in the
+ *                                          message */
 #include "coll_job.h"
 
 #include <pthread.h>
@@ -28,8 +28,8 @@ struct call {
     int root;
 };
 
-/* X(operation, its name in what hosts are told, whether it is to or from a root, the call): `on`
- * and `stream` make it the function of streams, or nothing does. */
+/* X(operation, its name in the message, whether it has a root and which kind, the call). `on` and
+ * `stream` turn the call into the function for streams; empty, it is the host's. */
 #define TO_ROOT   1
 #define FROM_ROOT 2
 #define COLLECTIVES(X, on, stream)                                                                 \
@@ -108,7 +108,7 @@ static weft_status by_host(enum operation operation, const struct call *c)
     }
 }
 
-static _Atomic uint64_t *reached; /* of this PE: calls begun; the others look at it */
+static _Atomic uint64_t *reached; /* calls that this PE has begun; the other PEs read it */
 static double *died;
 
 static double now(void)
@@ -138,7 +138,8 @@ static struct call call_of(size_t bytes, char *arrays)
     return c;
 }
 
-/* The first roots are such that who is left waits for the dead at once, or after one call. */
+/* The first roots are chosen so that each remaining PE waits for the dead one at once, or after one
+ * call. */
 static weft_status call_once(enum caller caller, enum operation operation, struct call *c,
                              uint64_t round)
 {
@@ -148,7 +149,7 @@ static weft_status call_once(enum caller caller, enum operation operation, struc
     return caller == HOST ? by_host(operation, c) : on_stream(operation, c);
 }
 
-/* What is on the stream is waited for; who is killed may be in it. */
+/* Waits for the stream. The victim may be killed here. */
 static weft_status settle(enum caller caller)
 {
     if (caller == STREAM)
@@ -184,7 +185,7 @@ static void *end_amid(void *unused)
     return unused;
 }
 
-/* The others have come as far as they can without this PE. */
+/* Waits until the other PEs are as far as they can get without this PE, then kills it. */
 static void end_before(void)
 {
     uint64_t seen = 0, now_seen;
@@ -229,7 +230,8 @@ int main(int argc, char **argv)
         operation++;
     CHECK(caller < CALLERS && operation < OPERATIONS);
     bool amid = strcmp(argv[3], "amid") == 0, many = strcmp(argv[3], "large") == 0;
-    signal(SIGTERM, SIG_IGN); /* the launcher's: each ends by itself, however busy the machine is */
+    signal(SIGTERM, SIG_IGN); /* ignore the launcher's SIGTERM: each PE ends by itself, also on a
+                                 busy machine */
     begin();
     CHECK(n == 3);
     reached = host_memory(sizeof *reached);
@@ -237,7 +239,7 @@ int main(int argc, char **argv)
     float factor = 0.5f;
     to_gpu(factor_room, &factor, sizeof factor);
     struct call small = call_of(SMALL, own_src), large = call_of(LARGE, own_src + 4096);
-    for (uint64_t round = 0; round < 3; round++) /* the team is ready */
+    for (uint64_t round = 0; round < 3; round++) /* sets up the team */
         OK(call_once((enum caller)caller, (enum operation)operation, &small, round));
     synchronize();
     atomic_store(reached, 0);

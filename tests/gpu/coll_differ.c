@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checking mode (WEFT_CHECK=1): members that call a collective on a stream differently are told who
- * and what differs, and nothing is stored. `coll_differ CASE`:
- *   agree                        nothing differs: values are right, also after many rounds
- *   bytes type op weights root call   the hosts see it, at the call, and the job goes on
- *   memory moves factor          the GPUs see it, when the streams come there, and the job has
- *                                failed */
+/* Checking mode (WEFT_CHECK=1): members that call a collective on a stream with different arguments
+ * get an error that names the PE and the difference, and nothing is stored. `coll_differ CASE`:
+ *   agree                              equal arguments: values are right, also after many rounds
+ *   bytes type op weights root call    the hosts find it at the call, and the job continues
+ *   memory moves factor                the GPUs find it when the streams reach the call; the job
+ *                                      fails */
 #include "coll_job.h"
 
 #include <stdatomic.h>
@@ -21,7 +21,7 @@ static void expect(weft_status status, const char *words)
     CHECK(strstr(weft_last_error(), words) && strstr(weft_last_error(), "PE 0"));
 }
 
-/* Neither the destination nor what is around it has been touched. */
+/* Neither the destination nor the bytes around it have changed. */
 static void untouched(const char *at)
 {
     CHECK(!cuda.MemcpyDtoH(seen, (uintptr_t)at, COUNT * 8 + 2 * GUARD));
@@ -59,7 +59,7 @@ static void by_hosts(const char *name, char *dst)
     OK(weft_barrier(world));
 }
 
-static _Atomic int *told; /* of PE 0: how many have been told */
+static _Atomic int *told; /* at PE 0: the number of PEs that got the error */
 
 static void count_told(void)
 {
@@ -69,8 +69,8 @@ static void count_told(void)
     CHECK(told);
 }
 
-/* The end of a PE would be told to others in place of the difference, so all stay until all have
- * been told. */
+/* A PE that exits early would make the others report its death instead of the difference, so every
+ * PE stays until all have their error. */
 static void end_together(void)
 {
     atomic_fetch_add(told, 1);
@@ -79,14 +79,14 @@ static void end_together(void)
     _exit(0);
 }
 
-/* What is put behind is put before the stream goes on. */
+/* Holds the stream, so that the next operation is queued before the stream continues. */
 static void nap(void *unused)
 {
     (void)unused;
     usleep(200000);
 }
 
-/* Ends the program: the job has failed. */
+/* Ends the program, because the job has failed. */
 static void by_gpus(const char *name, char *dst)
 {
     weft_team *world = weft_team_world(job);
@@ -98,7 +98,7 @@ static void by_gpus(const char *name, char *dst)
                "symmetric memory at one of");
         untouched(own_dst + 256 - GUARD);
     } else if (strcmp(name, "moves") ==
-               0) { /* the factors differ, and what is put behind is left, too */
+               0) { /* the factors differ, and the operation queued after it is skipped too */
         to_gpu(factor_room, &factor, sizeof factor);
         CHECK(!cuda.LaunchHostFunc(stream, nap, NULL));
         OK(weft_reduce_scaled_on_stream(world, dst, heap_src, COUNT, WEFT_BFLOAT16, factor_room,
@@ -143,7 +143,7 @@ int main(int argc, char **argv)
     memset(seen, 0xa5, ROOM);
     to_gpu(heap_dst, seen, ROOM / 2);
     OK(weft_reduce_on_stream(weft_team_world(job), heap_src, heap_src, 4, WEFT_FLOAT, WEFT_SUM,
-                             stream)); /* the team is ready */
+                             stream)); /* sets up the team */
     synchronize();
     count_told();
     OK(weft_barrier(weft_team_world(job)));

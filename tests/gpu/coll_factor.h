@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scaled and weighted sums, as tests ask for them: their factor in host memory, or for every second
- * one in memory of the GPU. */
+/* Scaled and weighted sums of the tests, with the factor in host memory or, every second time, in
+ * GPU memory. */
 #ifndef WEFT_TESTS_COLL_FACTOR_H
 #define WEFT_TESTS_COLL_FACTOR_H
 
@@ -53,7 +53,7 @@ static weft_status scaled(const struct factor_call *c, bool by_host)
                                                      c->factor, c->root, stream);
 }
 
-/* op: REF_SCALED or REF_WEIGHTED, of which salt makes the factor. */
+/* op: REF_SCALED or REF_WEIGHTED. The factor depends on `salt`. */
 static weft_status with_factor(struct factor_call c, weft_op op, uint64_t salt, bool by_host)
 {
     bool wide = c.type == WEFT_DOUBLE || c.type == WEFT_COMPLEX_DOUBLE;

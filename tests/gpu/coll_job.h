@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of collectives on streams share: a job with a stream and memory of both kinds on
- * its GPU, teams of three kinds, and getting bytes to and from the GPU. */
+/* Shared by the tests of collectives on streams: a job with a stream and memory of both kinds on
+ * its GPU, three teams, and copies to and from the GPU. */
 #ifndef WEFT_TESTS_COLL_JOB_H
 #define WEFT_TESTS_COLL_JOB_H
 
@@ -21,15 +21,15 @@ static weft_job *job;
 static int me, n;
 static struct cuda cuda;
 static CUstream stream;
-static char *heap_src, *heap_dst, *own_src, *own_dst; /* symmetric; of this GPU alone */
-static char *factor_room;                             /* of a scaled sum, of this GPU alone */
+static char *heap_src, *heap_dst, *own_src, *own_dst; /* symmetric; local to this GPU */
+static char *factor_room; /* factor of a scaled sum, local to this GPU */
 static unsigned char *mine, *wanted, *seen;
 
 struct members {
     weft_team *team;
     int n, me;
     int pes[MOST_PES];
-    uint64_t calls; /* alike at its members */
+    uint64_t calls; /* the same at all members */
 };
 static struct members teams[3];
 static int n_teams;
@@ -42,7 +42,7 @@ static void know_team(weft_team *team)
         t->pes[i] = weft_team_translate(team, i, weft_team_world(job));
 }
 
-/* Exit 77 = skipped: there is no GPU here. */
+/* Exit 77 = skipped: this machine has no GPU. */
 static char *gpu_memory(void)
 {
     void *address = NULL;
@@ -87,10 +87,10 @@ static void begin(void)
     know_team(weft_team_world(job));
     weft_team *team = NULL;
     OK(weft_team_split_strided(weft_team_world(job), n - 1, -1, n, &team));
-    know_team(team); /* backwards */
+    know_team(team); /* in reverse order */
     OK(weft_team_split_strided(weft_team_world(job), 0, 2, (n + 1) / 2, &team));
     if (team)
-        know_team(team); /* every second */
+        know_team(team); /* every second PE */
 }
 
 static void synchronize(void)
@@ -102,7 +102,7 @@ static void synchronize(void)
 static void to_gpu(char *to, const void *from, size_t bytes)
 {
     CHECK(!cuda.MemcpyHtoD((uintptr_t)to, from, bytes));
-    CHECK(!cuda.StreamSynchronize(NULL)); /* the copy may return before it has arrived */
+    CHECK(!cuda.StreamSynchronize(NULL)); /* the copy may return before the data has arrived */
 }
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of more than 2^31 bytes and elements on GPU memory, whose last block begins beyond
- * 2^31 where there is one: every byte is compared, and those behind the end. Needs 4.1 GiB of GPU
- * heap for each PE: WEFT_GPU_HEAP_SIZE=5G. By the host's functions: `coll_large host`. */
+/* Collectives of more than 2^31 bytes and elements on GPU memory, whose last block begins after
+ * 2^31 where they have blocks: every byte is compared, and the bytes after the end. Needs 4.1 GiB
+ * of GPU heap for each PE: WEFT_GPU_HEAP_SIZE=5G. `coll_large host` uses the host's functions. */
 #include "tests/job/job.h"
 
 #include "driver/cuda.h"
@@ -12,8 +12,7 @@
 #include <weft/stream.h>
 
 enum { CHUNK = 32 << 20, GUARD = 4096 };
-static const size_t LARGE =
-    ((size_t)1 << 31) + 4099; /* bytes of a buffer, and elements of one byte */
+static const size_t LARGE = ((size_t)1 << 31) + 4099; /* bytes of a buffer, and one-byte elements */
 
 static weft_job *job;
 static weft_team *world;
@@ -21,10 +20,10 @@ static struct cuda cuda;
 static CUstream stream;
 static size_t me, n;
 static bool by_host;
-static char *dst, *src; /* parts of one block of memory */
+static char *dst, *src; /* parts of one allocation */
 static unsigned char *seen, *wanted;
 
-/* Bytes [first, first + bytes) of what a PE sends. */
+/* Bytes [first, first + bytes) that a PE sends. */
 static void make(unsigned char *to, size_t pe, size_t first, size_t bytes)
 {
     uint64_t word = 0;
@@ -49,7 +48,7 @@ static void put(char *to, size_t pe, size_t bytes)
     }
 }
 
-/* What is not written by the collective would be seen. */
+/* Makes bytes visible that the collective does not write. */
 static void spoil(char *to, size_t bytes)
 {
     CHECK(!cuda.MemsetD8Async((uintptr_t)to, 0xa5, bytes, NULL));
@@ -73,7 +72,7 @@ static void guarded(const char *what, const char *end)
     same(what, end, 0, GUARD);
 }
 
-/* Bytes [first, first + bytes) of a PE's, which are to be at dst + offset. */
+/* Compares dst + offset with bytes [first, first + bytes) of a PE. */
 static void arrived(const char *what, size_t offset, size_t pe, size_t first, size_t bytes)
 {
     for (size_t at = 0; at < bytes; at += CHUNK) {
@@ -83,7 +82,7 @@ static void arrived(const char *what, size_t offset, size_t pe, size_t first, si
     }
 }
 
-/* The same, combined of all PEs by XOR. */
+/* The same for the XOR of all PEs' bytes. */
 static void combined(const char *what, size_t first, size_t bytes)
 {
     for (size_t at = 0; at < bytes; at += CHUNK) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One collective of those that coll_stream.c puts on streams or lets the host call: its source,
- * what is to come of it by the reference, and the comparison, with the bytes around the
- * destination. */
+/* One collective of coll_stream.c, on a stream or by the host: its source, the result of the
+ * reference, and the comparison, including the bytes around the destination. */
 #ifndef WEFT_TESTS_COLL_ONE_H
 #define WEFT_TESTS_COLL_ONE_H
 
@@ -21,7 +20,7 @@ struct call {
     size_t count; /* bytes, or elements */
     int root;
     weft_type type;
-    weft_op op;    /* REF_SCALED and REF_WEIGHTED too */
+    weft_op op;    /* also REF_SCALED and REF_WEIGHTED */
     uint64_t salt; /* of its factor */
 };
 
@@ -103,14 +102,16 @@ static void make_wanted(const struct call *c, uint64_t salt)
         }
 }
 
-/* Destination and the bytes around it; of a reducescatter in place all of the source. */
+/* Compares the destination and the bytes around it, and for a reducescatter in place the whole
+ * source. */
 static void compare(const struct call *c, const char *text)
 {
-    size_t bytes = dst_bytes(c), before = (uintptr_t)c->dst - (uintptr_t)c->src; /* or huge */
+    size_t bytes = dst_bytes(c),
+           before = (uintptr_t)c->dst - (uintptr_t)c->src; /* very large if dst is before src */
     bool block = c->what == REDUCESCATTER && before < src_bytes(c);
     if (block) {
         CHECK(!cuda.MemcpyDtoH(seen, (uintptr_t)c->src, src_bytes(c)));
-        for (size_t i = 0; i < src_bytes(c); i++) /* its other blocks are as they were */
+        for (size_t i = 0; i < src_bytes(c); i++) /* its other blocks have not changed */
             CHECK(seen[i] == mine[i] || (i >= before && i - before < bytes));
     }
     CHECK(!cuda.MemcpyDtoH(seen, (uintptr_t)(c->dst - GUARD), bytes + 2 * GUARD));
@@ -127,12 +128,12 @@ static void compare(const struct call *c, const char *text)
         }
 }
 
-/* off: of both sides from an aligned place. in_place: the source is the destination, or its own
- * part of it. */
+/* off: offset of both sides from an aligned address. in_place: the source is the destination, or
+ * this member's part of it. */
 static void one(struct call c, bool own, size_t off, bool in_place, const char *text)
 {
     uint64_t salt = ++teams[c.t - teams].calls;
-    own &= job_gpu_team_direct(c.t->team); /* else the host's functions serve */
+    own &= job_gpu_team_direct(c.t->team); /* otherwise the host's functions serve the team */
     char *to = (own ? own_dst : heap_dst) + 256, *from = (own ? own_src : heap_src) + 256;
     c.salt = salt;
     c.dst = to + off;
@@ -140,7 +141,7 @@ static void one(struct call c, bool own, size_t off, bool in_place, const char *
     if (in_place)
         c.src = c.dst + (c.what == FCOLLECT ? (size_t)c.t->me * block_bytes(&c) : 0);
     memset(seen, 0xa5, dst_bytes(&c) + 2 * GUARD);
-    if (in_place && c.what == REDUCESCATTER) /* the guards are the source's other blocks */
+    if (in_place && c.what == REDUCESCATTER) /* the guards are the other blocks of the source */
         c.dst += (size_t)c.t->me * block_bytes(&c);
     else
         to_gpu(c.dst - GUARD, seen, dst_bytes(&c) + 2 * GUARD);

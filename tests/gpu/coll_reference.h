@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What collectives are to give, computed one element after the other by plain C: values that differ
- * in every PE, element and round, of both signs and many magnitudes, and their combination in the
- * order of the team. Shares no code with what is tested. */
+/* Results of collectives, computed one element at a time in plain C: values that differ in every
+ * PE, element and round, of both signs and many magnitudes, combined in the order of the team.
+ * Shares no code with the library. */
 #ifndef WEFT_TESTS_COLL_REFERENCE_H
 #define WEFT_TESTS_COLL_REFERENCE_H
 
@@ -32,12 +32,12 @@ static inline size_t ref_bytes(weft_type type)
                                                             : bytes[type];
 }
 
-/* A sum of elements times a factor, beside the weft_op. */
+/* A sum of elements times a factor, in addition to the weft_op values. */
 #define REF_SCALED ((weft_op)100)
 /* The same with a factor for each member. */
 #define REF_WEIGHTED ((weft_op)101)
 
-/* The same in binary32: what the factor of a scaled sum is there. */
+/* The factor of a scaled sum. The reference rounds it to binary32 where the type requires it. */
 static inline double ref_factor(uint64_t salt)
 {
     return 0.1 * (double)(salt % 7 + 1);
@@ -60,7 +60,7 @@ static inline int ref_is_fp8(weft_type type)
     return type == WEFT_FP8_E4M3 || type == WEFT_FP8_E5M2;
 }
 
-/* Of an FP8 that is no NaN and no infinity. */
+/* Value of an FP8 number that is neither NaN nor infinity. */
 static inline double ref_fp8_wide(uint8_t bits, weft_type type)
 {
     int digits = type == WEFT_FP8_E4M3 ? 3 : 2, bias = type == WEFT_FP8_E4M3 ? 7 : 15;
@@ -70,7 +70,8 @@ static inline double ref_fp8_wide(uint8_t bits, weft_type type)
     return bits & 0x80 ? -x : x;
 }
 
-/* The nearest of all finite ones, found among them; of two as near the one whose last bit is 0. */
+/* The nearest finite FP8 number, found by search. Of two equally near ones the one whose last bit
+ * is 0. */
 static inline uint8_t ref_fp8_narrow(double x, weft_type type)
 {
     uint8_t sign = signbit(x) ? 0x80 : 0, largest = type == WEFT_FP8_E4M3 ? 0x7e : 0x7b;
@@ -91,8 +92,8 @@ static inline uint8_t ref_fp8_narrow(double x, weft_type type)
     return (uint8_t)(sign | nearest);
 }
 
-/* 16 bits to a real number and back, to nearest even: `digits` of the fraction, `bias` of the
- * exponent. */
+/* 16 bits to a real number and back, rounded to nearest even: `digits` bits of the fraction, `bias`
+ * of the exponent. */
 static inline double ref_wide(uint16_t bits, int digits, int bias)
 {
     int exponent = (bits & 0x7fff) >> digits, fraction = bits & ((1 << digits) - 1);
@@ -138,7 +139,7 @@ static inline double ref_real(uint64_t hash)
     return (double)mantissa * 1e-6 * (double)(1 << (hash >> 40) % 7) + 1e-9;
 }
 
-/* Element i of what a PE contributes. */
+/* Element i of a PE's contribution. */
 static inline void ref_element(void *to, weft_type type, int pe, size_t i, uint64_t salt)
 {
     uint64_t h = ref_hash((uint64_t)pe, i, salt);
@@ -268,8 +269,8 @@ static inline void ref_rounded(void *to, weft_type type, float x)
     memcpy(to, ref_is_fp8(type) ? (void *)&small : (void *)&bits, ref_bytes(type));
 }
 
-/* Element i of all members' contributions, whose PEs are pes[0 ... n - 1]. A scaled sum: by
- * ref_factor(salt), a weighted one by ref_weight() of each. */
+/* Element i combined over all members, whose PEs are pes[0 ... n - 1]. A scaled sum uses
+ * ref_factor(salt), a weighted one ref_weight() of each PE. */
 static inline void ref_reduced(void *to, weft_type type, weft_op op, const int *pes, int n,
                                size_t i, uint64_t salt)
 {

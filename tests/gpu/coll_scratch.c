@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives through scratch (gpu/coll/staged.h), bit for bit against a serial reference: every
- * operation where the source, the destination or both are memory of this GPU alone, in place and
- * between elements, of one step and of many.
- *   coll_scratch            all of that
- *   coll_scratch numbers    what passes looks like packets of the rounds behind it, whose senders
- *                           come late
- *   coll_scratch lines      the same of lines, which the team has to have seen come whole */
+/* Staged collectives (gpu/coll/staged.h), bit for bit against a serial reference: every operation
+ * with the source, the destination or both in memory local to this GPU, in place and at addresses
+ * between elements, in one step and in many.
+ *   coll_scratch          all of that
+ *   coll_scratch numbers  the data looks like LL packets of the next rounds, whose senders are late
+ *   coll_scratch lines    the same for LL128 lines; the team must have passed the LL128 test */
 #include "coll_factor.h"
 #include "ops/coll/kernel.h"
 
@@ -31,7 +30,7 @@ struct call {
     size_t count; /* bytes, or elements */
     int root;
     weft_type type;
-    weft_op op; /* REF_SCALED and REF_WEIGHTED too */
+    weft_op op; /* also REF_SCALED and REF_WEIGHTED */
     uint64_t salt;
 };
 
@@ -87,7 +86,7 @@ static size_t src_bytes(const struct call *c)
     return block_bytes(c) * (size_t)(all ? c->t->n : 1);
 }
 
-/* Blocks that this member gets. */
+/* Number of blocks that this member receives. */
 static int blocks_here(const struct call *c)
 {
     if ((c->what == GATHER || c->what == REDUCE_TO) && c->t->me != c->root)
@@ -141,7 +140,7 @@ static void compare(const struct call *c, const char *text)
     }
 }
 
-/* Which sides others reach. */
+/* Which sides are local to this GPU. */
 enum memory { SOURCE_OWN, DESTINATION_OWN, BOTH_OWN, IN_PLACE, MEMORIES };
 static const char *const memory_names[MEMORIES] = {"own source", "own destination", "both own",
                                                    "own, in place"};
@@ -163,7 +162,7 @@ static void one(struct call c, enum memory memory, size_t off)
     to_gpu(c.dst - GUARD, seen, room);
     make_source(&c);
     make_wanted(&c);
-    /* In place others than the root have nothing that they give. */
+    /* In a broadcast in place only the root has source data. */
     if (c.src != c.dst || c.what != BROADCAST || c.t->me == c.root)
         to_gpu((char *)c.src, mine, src_bytes(&c));
     OK(weft_sync(c.t->team));
@@ -174,7 +173,7 @@ static void one(struct call c, enum memory memory, size_t off)
     compare(&c, memory_names[memory]);
 }
 
-/* Of the smaller scratch a block of 500,000 bytes takes several steps. */
+/* With the smaller staging buffer a block of 500,000 bytes takes several steps. */
 static void every_operation(const struct members *t)
 {
     static const size_t sizes[] = {1, 1000, 40001, 500009};
@@ -192,7 +191,7 @@ static void every_operation(const struct members *t)
                 c.count = reduces(c.what) ? counts[s] : sizes[s];
                 if (memory == IN_PLACE && !can_be_in_place(c.what))
                     continue;
-                if (s == 3 && t == &teams[0]) /* nothing that the others have not */
+                if (s == 3 && t == &teams[0]) /* the other teams cover this size */
                     continue;
                 size_t element = reduces(c.what) ? ref_bytes(c.type) : 1;
                 one(c, (enum memory)memory, k % 2 ? 0 : k % 3 * element);
@@ -201,8 +200,8 @@ static void every_operation(const struct members *t)
             }
 }
 
-/* A large broadcast goes in slices that the others hand on: many steps of them, empty and short
- * ones among them. */
+/* A large broadcast uses slices that the receivers forward: many steps, some of them empty or
+ * short. */
 static void slices(const struct members *t)
 {
     static const size_t sizes[] = {3000017, 3000016, 700001, 65536};
@@ -215,8 +214,8 @@ static void slices(const struct members *t)
     }
 }
 
-/* Words of 32 bits that stand beside the payload of packets, or of 64 that end a line: the number
- * of a round. */
+/* Words of 32 bits next to the payload of LL packets, or words of 64 bits that end an LL128 line:
+ * the flag of a round. */
 static void fill_numbers(uint64_t number, bool lines, size_t bytes)
 {
     uint32_t packet = (uint32_t)number | COLL_NUMBER_BIT;
@@ -226,8 +225,8 @@ static void fill_numbers(uint64_t number, bool lines, size_t bytes)
     }
 }
 
-/* What passes looks in every word like a packet, or line, of each of the next two rounds, which the
- * one member that is late has not sent when the others look for it. */
+/* Every word of the data looks like a packet, or a line, of one of the next two rounds. One member
+ * is late and has not sent when the others poll. */
 static void numbers(bool lines)
 {
     enum { BYTES = 4000000, SMALL = 64, BLOCKS = 64 };
@@ -235,7 +234,7 @@ static void numbers(bool lines)
     struct call small = {.what = FCOLLECT, .t = &teams[0], .count = SMALL};
     memset(seen, me + 1, SMALL);
     to_gpu(factor_room, seen, SMALL);
-    one(small, SOURCE_OWN, 0); /* the team is ready */
+    one(small, SOURCE_OWN, 0); /* sets up the team */
     CHECK(!lines || coll_kernel_ll128(world));
     for (int turn = 0; turn < 8; turn++) {
         uint64_t number;
@@ -244,7 +243,7 @@ static void numbers(bool lines)
         fill_numbers(number + 2 + (uint64_t)(turn / 2 % 2), lines, BYTES);
         to_gpu(own_src, mine, BYTES);
         OK(coll_kernel_force(world, COLL_ALGO_STAGED, BLOCKS));
-        if (turn % 2) /* whose sizes the GPUs alone know */
+        if (turn % 2) /* only the GPUs know its sizes */
             OK(weft_collect_on_stream(world, own_dst, own_src, BYTES, stream));
         else
             OK(weft_fcollect_on_stream(world, own_dst, own_src, BYTES, stream));

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives on streams to and from one member, and those whose sizes the GPUs alone know:
- *   coll_sized            gather, scatter, a reduction to one, collect and alltoallv, over several
- *                         teams
- *   coll_sized no_room    an alltoallv that sends more than its receiver takes
- *   coll_sized no_room own  the same to memory of the receiver's GPU alone
- *   coll_sized no_end     a collect that runs past the end of such memory at one member
- *   coll_sized dies NAME  the last PE is killed while PE 0 waits in it; WEFT_WAIT_LIMIT is far
- *   away */
+/* Rooted collectives on streams, and collectives whose sizes only the GPUs know:
+ *   coll_sized              gather, scatter, reduce_to, collect and alltoallv, over several teams
+ *   coll_sized no_room      an alltoallv that sends more than its receiver accepts
+ *   coll_sized no_room own  the same into memory local to the receiver's GPU
+ *   coll_sized no_end       a collect that runs past the end of such memory at one member
+ *   coll_sized dies NAME    the last PE is killed while PE 0 waits in it; WEFT_WAIT_LIMIT is
+ *                           long */
 #include "coll_job.h"
 #include "ops/coll/kernel.h"
 
@@ -18,7 +17,7 @@ static void clear(char *dst, size_t bytes)
     to_gpu(dst - GUARD, seen, bytes + 2 * GUARD);
 }
 
-/* What is at dst, with the guards around it, against wanted. */
+/* Compares dst and its guards with `wanted`. */
 static void same(const char *what, const char *dst, size_t bytes, size_t count)
 {
     CHECK(!cuda.MemcpyDtoH(seen, (uintptr_t)(dst - GUARD), bytes + 2 * GUARD));
@@ -93,7 +92,7 @@ static size_t own_size(int pe, size_t most)
     return pe % 3 == 2 ? 0 : (size_t)ref_hash((uint64_t)pe, most, 5) % most + (pe % 3);
 }
 
-static bool own; /* destinations are memory of this GPU alone */
+static bool own; /* destinations are local to this GPU */
 
 static char *destination(void)
 {
@@ -107,9 +106,9 @@ static uint64_t rounds(const struct members *t)
     return number;
 }
 
-/* The same bytes, called by the host: by the kernel where all that is sent lies in the heap, apart
- * from where it goes to; by puts where one member's does not, or lies in its place already. A
- * member that sends nothing has no source. */
+/* The same bytes, called by the host. The kernel serves the call if all sources are in the heap and
+ * do not overlap the destination; puts serve it if one member's source is elsewhere or in place. A
+ * member that sends nothing passes no source. */
 static void collect_by_host(const struct members *t, size_t most, size_t all, size_t own_bytes)
 {
     char *src = heap_src + 256, *to = heap_dst + 256;
@@ -122,7 +121,7 @@ static void collect_by_host(const struct members *t, size_t most, size_t all, si
     size_t largest = 0;
     for (int k = 0; k < t->n; k++)
         largest = own_size(t->pes[k], most) > largest ? own_size(t->pes[k], most) : largest;
-    if (serves && largest > 1024) /* small ones are put where CPUs reach GPU memory */
+    if (serves && largest > 1024) /* puts serve small ones where CPUs can access GPU memory */
         CHECK(rounds(t) - before == each);
     to_gpu(own_src, mine, own_bytes);
     before = serves ? rounds(t) : 0;
@@ -160,7 +159,7 @@ static void collect(const struct members *t, size_t most)
     collect_by_host(t, most, all, own);
 }
 
-/* From member i to member k: sizes of all kinds, also none. */
+/* Bytes from PE to PE: sizes of all kinds, including 0. */
 static size_t pair_size(int from, int to, size_t most)
 {
     uint64_t h = ref_hash((uint64_t)from, (uint64_t)to, most);
@@ -169,7 +168,7 @@ static size_t pair_size(int from, int to, size_t most)
 
 enum { SEND_BYTES, SEND_AT, RECV_BYTES, RECV_AT, ARRAYS };
 
-/* narrow: the member that has less room for member 0's block than that sends; -1: none. */
+/* narrow: the member that has less room for member 0's block than member 0 sends; -1: none. */
 static void alltoallv(const struct members *t, size_t most, int narrow)
 {
     bool too_much = t->me == narrow;
@@ -206,8 +205,8 @@ static void alltoallv(const struct members *t, size_t most, int narrow)
                                 (uint64_t *)(own_src + 1024 * SEND_AT), stream));
     if (narrow >= 0) {
         CHECK(!cuda.StreamSynchronize(stream));
-        if (too_much) /* the job has failed for the others, which may not have waited for all
-                       * blocks */
+        if (too_much) /* for the other members the job has failed, perhaps before all blocks arrived
+                       */
             same("alltoallv without room", dst, room, most);
         return;
     }
@@ -219,14 +218,15 @@ static void sized(const struct members *t)
 {
     static const size_t sizes[] = {3, 40, 5000, 120000, 1500000};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-        if (!own && s == 4) /* the way through scratch has several steps */
+        if (!own && s == 4) /* the staged algorithm takes several steps */
             continue;
         collect(t, sizes[s]);
         alltoallv(t, sizes[s], -1);
     }
 }
 
-/* Reduces through scratch beside them share their flags, fcollect by packets their memory. */
+/* Staged reductions between them share their flags, and an fcollect by LL packets shares their
+ * memory. */
 static void sized_own(const struct members *t)
 {
     char *src = heap_src + 256, *dst = heap_dst + 256;
@@ -245,7 +245,7 @@ static void sized_own(const struct members *t)
 }
 
 /* One member has less room than member 0 sends: nothing is stored there, and the job fails with the
- * words. */
+ * message. */
 static int no_room(void)
 {
     weft_status status;
@@ -256,11 +256,11 @@ static int no_room(void)
         usleep(20000);
     printf("PE %d: %s: %s\n", me, weft_status_name(status), weft_last_error());
     fflush(stdout);
-    usleep(500000); /* the others print, too */
+    usleep(500000); /* the other PEs still print */
     _exit(0);
 }
 
-/* Only one member's memory ends too early, and that member tells. */
+/* Only one member's memory ends too early, and that member reports it. */
 static int no_end(void)
 {
     const size_t bytes = 3000;
@@ -292,7 +292,7 @@ static int dies(const char *name)
     memset(mine, 0, 4096);
     to_gpu(own_src, mine, 4096);
     bool meets = strcmp(name, "sync") == 0 || strcmp(name, "barrier") == 0;
-    if (!meets) /* the team is ready */
+    if (!meets) /* sets up the team */
         OK(weft_gather_on_stream(world, dst, src, 8, 0, stream));
     synchronize();
     OK(weft_barrier(world));

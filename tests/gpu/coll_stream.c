@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives in stream order and by the host on GPU memory, bit for bit against a serial
- * reference:
- *   coll_stream                 every operation, type and operator; sizes and places at their
- *                               edges; several teams
- *   coll_stream host            the same by the host's functions
- *   coll_stream mixed SEED      a random sequence over several teams, one PE late at random,
- *                               checked at the end of each
- *   coll_stream flood           a root that runs ahead of receivers that are late
- *   coll_stream renew           numbers of rounds where those of packets come again
- *   coll_stream graph           captured and replayed between other calls (on GPUs)
- *   coll_stream ready           destinations that a member's stream still fills when the others
- *                               have come
- *   coll_stream crossed         two teams on two streams, which members order differently
- *   coll_stream late_root [BYTES]  broadcasts that are handed on in chunks, or slices
- *   coll_stream limits          weft_team_limit_sms(): obeyed, the least of all members, refused,
- *                               between and after others
- *   coll_stream uneven [SMS]    members with other settings of WEFT_COLL and WEFT_COLL_SMS (PE 1's)
- *                               agree
- *   coll_stream expires         a member does not call: the others are told who, and of what
- *   coll_stream misuse          what is refused, in words
- *   coll_stream leave           the job is left, and no thread that looks after its kernels looks
- *                               any more
- *   coll_stream dies OPERATION  a member is killed before it calls: the others are told
- * WEFT_COLL and WEFT_COLL_SMS force ways and blocks. */
+/* Collectives on streams and by the host on GPU memory, bit for bit against a serial reference:
+ *   coll_stream                    every operation, type and operator; sizes and addresses around
+ *                                  limits; several teams
+ *   coll_stream host               the same by the host's functions
+ *   coll_stream mixed SEED         a random sequence over several teams with one PE late at random,
+ *                                  each result checked
+ *   coll_stream flood              a root that runs ahead of late receivers
+ *   coll_stream renew              round numbers at which the LL flags repeat
+ *   coll_stream graph              captured and replayed between other calls (on GPUs)
+ *   coll_stream ready              destinations that a member's stream still fills when the others
+ *                                  have called
+ *   coll_stream crossed            two teams on two streams, in different order at different
+ *                                  members
+ *   coll_stream late_root [BYTES]  broadcasts that receivers forward in chunks, or slices
+ *   coll_stream limits             weft_team_limit_sms(): obeyed, the minimum of all members,
+ *                                  refused, between and after other calls
+ *   coll_stream uneven [SMS]       members with different WEFT_COLL and WEFT_COLL_SMS (PE 1's)
+ *                                  agree
+ *   coll_stream expires            a member does not call: the others report which PE and which
+ *                                  collective
+ *   coll_stream misuse             invalid arguments and their messages
+ *   coll_stream leave              after finalize no thread reads the state of the job's kernels
+ *   coll_stream dies OPERATION     a member is killed before it calls: the others report it
+ * WEFT_COLL and WEFT_COLL_SMS force algorithms and numbers of blocks. */
 #include "coll_one.h"
 
 #include "ops/coll/kernel.h"
@@ -30,7 +30,7 @@
 #include <dlfcn.h>
 #include <signal.h>
 
-/* --------------------------------------------------------------------------------- the whole */
+/* ------------------------------------------------------------------------- every operation */
 
 static void moves(const struct members *t)
 {
@@ -107,7 +107,7 @@ static void whole(void)
     every_type(&teams[0]);
     if (n > 1)
         return;
-    struct call c = {.what = REDUCE, .t = &teams[0], .count = 0}; /* nothing */
+    struct call c = {.what = REDUCE, .t = &teams[0], .count = 0}; /* count 0 */
     OK(ask(&c));
 }
 
@@ -119,7 +119,7 @@ static unsigned draw(unsigned most)
     return (unsigned)(seed >> 33) % most;
 }
 
-/* The same sequence at every PE; calls of a team are drawn by all, and made by its members. */
+/* The same sequence at every PE. All PEs draw the calls of a team, and its members execute them. */
 static void mixed(unsigned rounds)
 {
     for (unsigned round = 0; round < rounds; round++) {
@@ -144,8 +144,8 @@ static void mixed(unsigned rounds)
     }
 }
 
-/* The root puts broadcasts on its stream one behind the other, each with a destination of its own,
- * while receivers come late: none may be overwritten in the slots before it was taken. */
+/* The root queues broadcasts on its stream, each with its own destination, while receivers are
+ * late: no slot may be overwritten before its data was taken. */
 static void flood(void)
 {
     enum { ROUNDS = 120, STEP = 4096 };
@@ -173,9 +173,8 @@ static void flood(void)
     }
 }
 
-/* Rounds begin in front of the number at which those of packets come again. What was put there
- * before must not be taken for new: each slot is written by a large round, then left until the same
- * number comes. */
+/* Rounds begin just before the number at which LL flags repeat. Old packets must not be taken for
+ * new ones: a large round writes each slot, which then stays unused until the same flag returns. */
 static void renew(void)
 {
     struct gpu *gpu = job->gpu;
@@ -183,7 +182,7 @@ static void renew(void)
                 small = {.what = FCOLLECT, .t = &teams[0], .count = 8};
     one(small, false, 0, false, "first");
     for (int turn = 0; turn < 2; turn++) {
-        /* Rounds 2^30 * (turn + 1) - 3 ... + 9, with the large ones at the same places. */
+        /* Rounds 2^30 * (turn + 1) - 3 ... + 9, with the large ones at the same positions. */
         OK(weft_barrier(weft_team_world(job)));
         OK(gpu_coll_set_number(gpu, weft_team_world(job)->slot,
                                ((uint64_t)turn + 1) * (1u << 30) - 4));
@@ -195,8 +194,8 @@ static void renew(void)
         one(large, false, 0, false, "after");
 }
 
-/* A destination is not touched before its own stream has come to the call: one member comes late,
- * and its stream still fills its destination. */
+/* No member writes a destination before its own stream reaches the call: one member is late, and
+ * its stream still fills its destination. */
 static void ready(void)
 {
     static const size_t counts[] = {3, 1500, 30000};
@@ -225,8 +224,8 @@ static void ready(void)
         }
 }
 
-/* Every second PE gives the first team's collective behind the second one's, on a stream that waits
- * for that; the others the other way round, on streams that do not wait for each other. */
+/* Every second PE calls the first team's collective after the second one's, on a stream that waits
+ * for it. The other PEs call them in the other order, on independent streams. */
 static void crossed(void)
 {
     CUstream first = stream, second;
@@ -238,7 +237,7 @@ static void crossed(void)
         for (int i = 0; i < 2; i++) {
             struct call c = {.what = ALLTOALL, .t = &teams[i], .count = 5000};
             size_t at = (size_t)(i + 1) * ROOM / 4;
-            one(c, false, 0, false, "before"); /* the team is ready */
+            one(c, false, 0, false, "before"); /* sets up the team */
             c.dst = heap_dst + at;
             c.src = heap_src + at;
             calls[i] = c;
@@ -269,7 +268,8 @@ static void crossed(void)
     CHECK(!cuda.EventDestroy(event) && !cuda.StreamDestroy(second));
 }
 
-/* Large broadcasts by a root that comes late: who hands its slice on waits for each chunk of it. */
+/* Large broadcasts from a late root: a member that forwards its slice waits for each chunk of
+ * it. */
 static void late_root(size_t bytes)
 {
     CHECK(bytes <= ROOM - 1024);
@@ -318,7 +318,7 @@ static void graph(void)
             CHECK(at < ROOM);
             calls[made++] = c;
         }
-    /* While one stream is captured another one goes on. */
+    /* While one stream is captured, another one continues. */
     struct call beside = {.what = FCOLLECT, .t = &teams[0], .count = 70000};
     CUstream captured_stream = stream, other;
     beside.dst = heap_dst + at;
@@ -329,7 +329,7 @@ static void graph(void)
     memset(seen, 0xa5, dst_bytes(&beside) + 2 * GUARD);
     to_gpu(beside.dst - GUARD, seen, dst_bytes(&beside) + 2 * GUARD);
     OK(weft_sync(weft_team_world(job)));
-    CHECK(!start(stream, 0)); /* the very first call is captured, too */
+    CHECK(!start(stream, 0)); /* the capture includes the first call */
     for (int i = 0; i < made; i++) {
         OK(ask(&calls[i]));
         stream = other;
@@ -434,12 +434,12 @@ static void misuse(void)
           WEFT_ERR_RANGE, "dst");
     FAILS(weft_scatter_on_stream(world, heap_dst, heap_src, 8, n, stream), WEFT_ERR_PE, "root");
     struct call c = {.what = FCOLLECT, .t = &teams[0], .count = 100};
-    one(c, false, 0, false, "after what was refused"); /* and all of it left nothing behind */
+    one(c, false, 0, false, "after what was refused"); /* the refused calls had no side effects */
 }
 
 /* --------------------------------------------------------------------------------------- leave */
 
-/* Time for some of the looks of device_watch.c, when the job is gone. */
+/* Waits after finalize for several polling intervals of device_watch.c. */
 static int leave(void)
 {
     struct call c = {.what = FCOLLECT, .t = &teams[0], .count = 1000};
@@ -452,7 +452,7 @@ static int leave(void)
 
 /* ---------------------------------------------------------------------------------------- dies */
 
-/* WEFT_WAIT_LIMIT is far away: who is told is told by the death. */
+/* WEFT_WAIT_LIMIT is long, so only the death can end the waits. */
 static int dies(const char *operation)
 {
     struct call c = {
@@ -487,16 +487,15 @@ static int dies(const char *operation)
     _exit(0);
 }
 
-/* The end of PE 0, which has told by then, ends the job; that of another one before would be told
- * in its place. */
+/* The exit of PE 0, which has reported by then, ends the job. An earlier exit of another PE would
+ * be reported instead of the timeout. */
 static void stay(void)
 {
     for (int i = 0; i < 300; i++)
         usleep(100000);
 }
 
-/* WEFT_WAIT_LIMIT is short. backwards: of a sync by the team in whose order the PEs come
- * backwards. */
+/* WEFT_WAIT_LIMIT is short. backwards: a sync of the team in reverse order. */
 static int expires(bool backwards)
 {
     struct call c = {.what = REDUCE,
@@ -509,7 +508,7 @@ static int expires(bool backwards)
     OK(ask(&c));
     synchronize();
     OK(weft_barrier(weft_team_world(job)));
-    if (me == n - 1) { /* it runs, and does not call */
+    if (me == n - 1) { /* alive, but does not call */
         stay();
         _exit(0);
     }
@@ -528,7 +527,9 @@ static int expires(bool backwards)
 static struct coll_choice choice_of(enum coll_what what)
 {
     struct coll_request ask = {.what = what, .type = WEFT_FLOAT, .op = WEFT_SUM};
-    ask.bytes = what == COLL_REDUCE ? 8 << 20 : 8 << 10; /* large ones go by engines unasked too */
+    ask.bytes = what == COLL_REDUCE
+                    ? 8 << 20
+                    : 8 << 10; /* larger ones use copy engines without a limit too */
     return coll_kernel_choice(weft_team_world(job), &ask, true);
 }
 
@@ -543,20 +544,21 @@ static void limits(void)
         mixed(12);
         CHECK(choice_of(COLL_REDUCE).blocks == blocks[i]);
         CHECK((choice_of(COLL_ALLTOALL).algorithm == COLL_ALGO_ENGINES) == (sms[i] == 0));
-        OK(weft_team_limit_sms(world, me == (int)i % n ? 2 : 40)); /* the least of all */
+        OK(weft_team_limit_sms(world, me == (int)i % n ? 2 : 40)); /* the minimum of all members */
         CHECK(choice_of(COLL_REDUCE).blocks == 2);
         mixed(4);
         weft_status status = weft_team_limit_sms(world, me == n - 1 ? -2 : 40);
         CHECK(status == WEFT_ERR_ARGUMENT);
         CHECK(strstr(weft_last_error(), me == n - 1 ? "-2 SMs" : "passed less than -1 SMs"));
-        CHECK(choice_of(COLL_REDUCE).blocks == 2); /* as it was */
+        CHECK(choice_of(COLL_REDUCE).blocks == 2); /* unchanged */
     }
-    CHECK(n_teams < 2 || weft_team_limit_sms(teams[1].team, 7) == WEFT_OK); /* each its own */
+    CHECK(n_teams < 2 ||
+          weft_team_limit_sms(teams[1].team, 7) == WEFT_OK); /* each team has its own limit */
     CHECK(choice_of(COLL_REDUCE).blocks == 2);
     mixed(20);
 }
 
-/* Before the job begins: `weft run` tells the PE's number. */
+/* Runs before the job begins: `weft run` sets WEFT_PE. */
 static void set_unevenly(const char *sms)
 {
     static const char *const ways[] = {"packets", "direct", "two"};

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Alltoall of elements that lie apart, on streams and by the host on GPU memory, byte for byte,
- * with what lies between and around the elements: elements of every size, strides, places and
- * teams; in memory of the heap and of this GPU alone. `coll_strided host`: the host's function.
- * Between PEs that kernels do not reach, a block is a put or a few, and not one for each
- * element. */
+/* Alltoall of strided elements, on streams and by the host on GPU memory, compared byte by byte
+ * including the gaps: elements of every size, strides, addresses and teams, in heap memory and in
+ * memory local to this GPU. `coll_strided host`: the host's function. Between PEs without direct
+ * access a block takes a few puts and not one for each element. */
 #include "coll_job.h"
 
 static bool by_host;
@@ -53,7 +52,7 @@ static void one(const struct members *t, struct form f, bool own, size_t off)
     OK(weft_sync(t->team));
 }
 
-/* What is staged is copied by the driver, at least once a put: 100,000 elements are a few. */
+/* The driver copies staged data, at least once for each put: 100,000 elements take a few puts. */
 static void puts_are_few(void)
 {
     enum { ELEMENTS = 100000, MOST_COPIES = ELEMENTS / 100 };
@@ -65,7 +64,7 @@ static void puts_are_few(void)
     unsigned copies = cuda_fault_uses();
     fprintf(stderr, "PE %d: %u copies for %d elements each\n", me, copies, ELEMENTS);
     CHECK(copies > 0 && copies < MOST_COPIES);
-    struct gpu *gpu = job->gpu; /* what they have passed through is clear */
+    struct gpu *gpu = job->gpu; /* the staging memory they used is zero again */
     size_t bytes = 4 * (size_t)coll_set_bytes(0);
     CHECK(!cuda.MemcpyDtoH(seen,
                            gpu_heap_own(&gpu->heap)->base + gpu->coll_offset + coll_area_offset(0) +
@@ -107,7 +106,7 @@ static void misuse(void)
     FAILS(weft_alltoalls_on_stream(world, heap_dst, heap_src, 1, 1, 8, (size_t)1 << 62, stream),
           WEFT_ERR_RANGE, "too many");
     OK(weft_alltoalls_on_stream(world, NULL, NULL, 1, 1, 8, 0, stream));
-    if (!job_gpu_team_direct(world)) /* the host's function tells, later */
+    if (!job_gpu_team_direct(world)) /* otherwise the host's function reports it later */
         return;
     FAILS(weft_alltoalls_on_stream(world, heap_dst, heap_src, 1 << 20, 1, 8, 1 << 20, stream),
           WEFT_ERR_RANGE, "dst");
@@ -118,7 +117,7 @@ static void misuse(void)
 int main(int argc, char **argv)
 {
     by_host = argc > 1 && strcmp(argv[1], "host") == 0;
-    CHECK(cuda_fault_plan("MemcpyAsync", 0, 0)); /* of tables opened later */
+    CHECK(cuda_fault_plan("MemcpyAsync", 0, 0)); /* for tables opened later */
     begin();
     misuse();
     puts_are_few();

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The command with all its parts on a machine with GPUs: an installed one, or a packed build. One line
-# a call: exit status, time, what was seen. Every call has a limit, and all together end within
-# COMMAND_SECONDS (220). Exit status 1 when one failed.
-#   tests/gpu/command.sh [WEFT]      (weft: found in PATH without it)
+# Runs every part of the command on a machine with GPUs: an installed one, or a packed build. Prints
+# one line for each call: exit status, time, result. Every call has a limit, and all of them
+# together end within COMMAND_SECONDS (220). Exits with 1 if a call failed.
+#   tests/gpu/command.sh [WEFT]      (weft in PATH without it)
 # Output of each call: $OUT/command-logs, or a folder in /tmp.
 set -u
 weft=${1:-$(command -v weft)}
@@ -15,7 +15,8 @@ export XDG_RUNTIME_DIR=$logs WEFT_WAIT_LIMIT=20s
 ends=$((SECONDS + ${COMMAND_SECONDS:-220}))
 failures=0 rows=0
 
-# name, limit in seconds, statuses that are good ("0" or "0 1"), command. `seen` says what the log shows.
+# name, limit in seconds, accepted statuses ("0" or "0 1"), command. `seen` prints the result from
+# the log.
 seen=tail_of
 run() {
     local name=$1 limit=$2 good=$3 status begun word=good left=$((ends - SECONDS))
@@ -38,7 +39,7 @@ run() {
 tail_of() {
     grep -v '^ *$' "$1" | tail -n 1 | sed 's/  */ /g'
 }
-# Of `weft bench --json`: rows, right ones, target and memory, and one figure.
+# From `weft bench --json`: rows, correct rows, target and memory, and one figure.
 bench_of() {
     local all right
     all=$(grep -c '^{"bench"' "$1")
@@ -55,7 +56,7 @@ bench_of() {
 gpus=$(ls /dev/nvidia[0-9]* 2> /dev/null | wc -l)
 printf '%s on %d GPUs, %d CPUs\n' "$("$weft" version)" "$gpus" "$(nproc)"
 
-# --- what the machine is
+# --- the machine
 run 'topo' 20 0 "$weft" topo
 run 'topo --links' 20 0 "$weft" topo --links
 run 'topo --tree' 20 0 "$weft" topo --tree
@@ -69,7 +70,7 @@ run 'explain gpu0 host' 20 '0 1' "$weft" explain gpu0 host
 run 'doctor' 40 '0 1' "$weft" doctor
 run 'env' 10 0 "$weft" env
 
-# --- measuring: every scope and memory, contents checked, few iterations
+# --- benchmarks: every scope and memory, contents checked, few iterations
 seen=bench_of
 short=(--json --iters 10 --repetitions 3 --sizes 8,64K)
 run 'bench, host, host memory' 30 0 "$weft" bench all "${short[@]}"
@@ -109,7 +110,7 @@ export -f torch
 export weft
 run "bench with torchrun's variables" 40 0 bash -c "short=(${short[*]}); torch"
 
-# --- many in a row end by themselves
+# --- many short runs end by themselves
 many() {
     for i in 1 2 3 4 5 6 7 8 9 10; do
         timeout 15 "$weft" bench put --memory gpu --iters 2 --repetitions 1 --sizes 8 --json || return $?

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A fence alone keeps a flag behind few bytes of data in GPU memory, also where the path places
- * what it carries in any order. */
+/* A fence keeps a flag behind a few bytes of data in GPU memory, also over a path that may write
+ * data in any order. */
 #include "gpu_test.h"
 
 enum { ROUNDS = 100, DATA = 24 };

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GPU memory and files by cuFile, over its stand-in:
- *
- *   direct [unknown]   large blocks go by it, parts of pages do not; what was registered is
- *                      forgotten again, in order
- *   opened             the same where the program has opened the driver before: it stays open
- *   checksum           files with checksums do not go by it
- *   refused CODE WORDS it is not taken, for this reason, and the bytes are right
- *   falls WORDS        a transfer that it refuses goes through pinned memory, and so do those that
- *                      follow
- *   mixed              host and GPU memory in one vector, GPU memory off the line of a page, and
- *                      beside the program
- *   peer               memory of the other PE's GPU does not go by it
- *   error ERRNO        an error of the system is told, with what is safe
- *   insists WORDS      with WEFT_FILE_GPU=cufile that is an error
- *   killed             ends by SIGKILL with transfers under way */
+ *   direct [unknown]    cuFile moves large blocks but not partial pages; registrations are removed
+ *                       in order
+ *   opened              the same when the program has opened the driver before: it stays open
+ *   checksum            files with checksums do not use it
+ *   refused CODE WORDS  the library does not use it for this reason, and the bytes are right
+ *   falls WORDS         a transfer that it refuses goes through pinned memory, and so do the next
+ *                       ones
+ *   mixed               host and GPU memory in one vector, GPU memory not aligned to a page, and
+ *                       concurrent work of the program
+ *   peer                memory of the other PE's GPU does not use it
+ *   error ERRNO         a system error is reported with the number of bytes done
+ *   insists WORDS       with WEFT_FILE_GPU=cufile that is an error
+ *   killed              ends by SIGKILL with transfers in flight */
 #include "tests/job/file.h"
 
 #include <signal.h>
@@ -48,7 +47,7 @@ static weft_file_info query(void)
     return info;
 }
 
-/* Pages and a part of one, at both ends. */
+/* Whole pages, and a partial page at both ends. */
 static weft_status write_and_read(weft_file_result *result)
 {
     unsigned char zeros[BYTES] = {0};
@@ -66,7 +65,7 @@ static weft_status write_and_read(weft_file_result *result)
     return status;
 }
 
-/* What the stand-in was called for by this process, where anything is to be noted. */
+/* Log of the calls of the stand-in by this process, or NULL without a log. */
 static const char *own_log(void)
 {
     static char path[512];
@@ -95,12 +94,12 @@ static void check_log(const char *log, int opened, int known)
     CHECK(count_lines(log, "open") == opened && count_lines(log, "close") == opened);
     CHECK(count_lines(log, "enlist") == 1 && count_lines(log, "drop") == 1);
     CHECK(count_lines(log, "know") == known && count_lines(log, "forget") == known);
-    /* 8 KiB a request, but for the parts */
+    /* 8 KiB for each request, except for the partial pages */
     CHECK(count_lines(log, "write") >= BYTES / 8192 - 2);
     CHECK(count_lines(log, "read") >= BYTES / 8192 - 2);
 }
 
-/* Of each part it is told how it went, whichever way it goes. */
+/* Each part gets its own result, whichever backend moves it. */
 static void mixed_vector(char *host)
 {
     weft_file_result results[4] = {{0}};
@@ -113,7 +112,7 @@ static void mixed_vector(char *host)
     OK(weft_file_write_vector(file, parts, 4));
     for (size_t i = 0; i < 4; i++)
         CHECK(results[i].status == WEFT_OK && results[i].done == (i + 1) * PAGE);
-    parts[2].offset = BYTES; /* behind the end */
+    parts[2].offset = BYTES; /* past the end */
     results[0].done = results[1].done = 0;
     CHECK(weft_file_read_vector(file, parts, 4) == WEFT_ERR_RANGE);
     for (size_t i = 0; i < 4; i++)
@@ -121,7 +120,8 @@ static void mixed_vector(char *host)
               results[i].done == (i == 2 ? 0 : (i + 1) * PAGE));
 }
 
-/* cuFile wants whole pages of GPU memory, also where the kernel wants less of the host's. */
+/* cuFile needs whole pages of GPU memory, also where the kernel accepts less alignment of host
+ * memory. */
 static void off_the_line(void)
 {
     OK(weft_file_write(file, memory + 512, 4 * PAGE, 0, 0, NULL));
@@ -130,7 +130,7 @@ static void off_the_line(void)
     CHECK(memcmp(seen, model + 512, 4 * PAGE) == 0);
 }
 
-/* When it is said to have ended it has. */
+/* When weft_file_test() reports the end, the data is there. */
 static void beside_the_program(void)
 {
     int ended = 0;
@@ -161,7 +161,7 @@ static void mixed(void)
     OK(weft_free(job, host));
 }
 
-/* PE 0 has the file and moves memory of PE 1, which it reaches as it does its own. */
+/* PE 0 has the file and moves memory of PE 1, which it accesses like its own. */
 static void peer(const char *log)
 {
     OK(weft_barrier(weft_team_world(job)));
@@ -205,7 +205,7 @@ int main(int argc, char **argv)
                           (strcmp(what, "checksum") == 0 ? WEFT_FILE_CHECKSUM : 0),
                       NULL, &file));
     if (query().alignment == 1)
-        return unlink(path), 77; /* no direct I/O here */
+        return unlink(path), 77; /* no direct I/O on this file system */
     fill();
     status = strcmp(what, "killed") ? write_and_read(&result) : WEFT_OK;
     weft_file_info info = query();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files in the order of a stream of the driver: what is put on the stream before is in the file,
- * and what is put on it behind sees what was read. */
+/* File operations in stream order: the file holds what earlier work on the stream wrote, and later
+ * work sees what was read. */
 #include "gpu_test.h"
 
 #include "driver/cuda.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stream of another GPU than the PE's: each operation refuses it in words, and nothing is
+/* A stream of another GPU than the PE's: each operation refuses it with a message, and nothing is
  * stored. */
 #include "tests/job/job.h"
 
@@ -82,7 +82,7 @@ int main(void)
     OK(weft_get(ctx, seen, dst, sizeof seen, me));
     for (size_t i = 0; i < sizeof seen; i++)
         CHECK(seen[i] == 0);
-    /* The PE's own is served as before, and so is the default stream. */
+    /* A stream of the PE's own GPU still works, and so does the default stream. */
     OK(weft_reduce_on_stream(weft_team_world(job), dst, src, 1, WEFT_INT32, WEFT_MAX, NULL));
     OK(weft_barrier_on_stream(weft_team_world(job), NULL));
     CHECK(!cuda->CtxPushCurrent(device->context) && !cuda->StreamSynchronize(NULL) &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Helpers of the tests with GPU memory. They run on GPUs, and over the stand-in of the driver. */
+/* Helpers of the tests with GPU memory. They run on GPUs and on the stand-in of the driver. */
 #ifndef WEFT_TESTS_GPU_TEST_H
 #define WEFT_TESTS_GPU_TEST_H
 
@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* Exit 77 = skipped: there is no GPU here. */
+/* Exit 77 = skipped: this machine has no GPU. */
 static inline void *gpu_alloc(weft_job *job, size_t bytes, unsigned hints)
 {
     void *address = NULL;
@@ -23,7 +23,7 @@ static inline void *gpu_alloc(weft_job *job, size_t bytes, unsigned hints)
     return address;
 }
 
-/* Own symmetric memory of either kind, read and written by the host. */
+/* This PE's symmetric memory of either kind, accessed by the host. */
 static inline void fill(weft_job *job, void *own, const void *from, size_t bytes)
 {
     OK(weft_put(weft_default_ctx(job), own, from, bytes, weft_my_pe(job)));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding A8: two executables of one captured graph whose call the host makes (no address of this
- * GPU reaches the peer) run side by side on two streams. The call is made once for each launch, and
- * what each stream does behind its launch comes behind the call of that launch. */
+/* Finding A8: three executables of one captured graph whose operation the host executes (this GPU
+ * has no address of the peer) run concurrently on three streams. The operation runs once for each
+ * launch, and work queued after a launch comes after the operation of that launch. */
 #include "gpu_test.h"
 
 #include "driver/cuda.h"
@@ -14,7 +14,7 @@ enum { ROUNDS = 60, EXECUTABLES = 3 };
 static weft_job *job;
 static struct cuda cuda;
 static void *executables[EXECUTABLES];
-static CUstream streams[EXECUTABLES + 1]; /* the last: to capture on */
+static CUstream streams[EXECUTABLES + 1]; /* the last one is for capturing */
 static CUresult (*launch)(void *, CUstream);
 
 static void make_streams(void)
@@ -44,7 +44,7 @@ static void make_executables(uint64_t *counter, int next)
     *(void **)&launch = dlsym(cuda.handle, "cuGraphLaunch");
     CHECK(begin && end && instantiate && launch);
     weft_ctx *ctx = weft_default_ctx(job);
-    /* The first call on a stream makes ready what a real driver does not make during a capture. */
+    /* The first call on a stream does the setup that a real driver refuses during a capture. */
     OK(weft_signal_on_stream(ctx, counter, 1, WEFT_SIGNAL_ADD, next, streams[EXECUTABLES]));
     CHECK(!cuda.StreamSynchronize(streams[EXECUTABLES]));
     CHECK(!begin(streams[EXECUTABLES], 2));

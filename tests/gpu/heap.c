@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The GPU heap grows on demand, keeps what is in it, frees, refuses in words; init and finalize may
- * be repeated. */
+/* The GPU heap grows on demand, keeps its contents, frees, and refuses with a message. init and
+ * finalize can be repeated. */
 #include "gpu_test.h"
 
 static void once(void)
@@ -11,7 +11,7 @@ static void once(void)
     int me = weft_my_pe(job), n = weft_n_pes(job), next = (me + 1) % n;
     uint64_t *first = gpu_alloc(job, 1 << 20, WEFT_ALLOC_ZERO);
     OK(weft_p64(ctx, first, 4711, next));
-    uint64_t *large = gpu_alloc(job, 150 << 20, 0); /* beyond the first chunk */
+    uint64_t *large = gpu_alloc(job, 150 << 20, 0); /* larger than the first chunk */
     uint64_t *last = large + (150 << 20) / 8 - 1;
     OK(weft_p64(ctx, last, 42 + (uint64_t)me, next));
     OK(weft_barrier(weft_team_world(job)));
@@ -33,7 +33,7 @@ static void once(void)
 
     void *none;
     FAILS(weft_alloc(job, WEFT_GPU, (size_t)1 << 50, 0, 0, &none), WEFT_ERR_NO_MEMORY, "GPU heap");
-    if (getenv("TEST_TOO_MUCH")) /* more than the GPU has, within the window */
+    if (getenv("TEST_TOO_MUCH")) /* more than the GPU has, but less than the window */
         FAILS(weft_alloc(job, WEFT_GPU, (size_t)atoll(getenv("TEST_TOO_MUCH")) << 20, 0, 0, &none),
               WEFT_ERR_NO_MEMORY, "MiB are free");
     FAILS(weft_put(ctx, last, first, 8, n), WEFT_ERR_PE, "does not exist");

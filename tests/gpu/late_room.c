@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory over path net whose last NIC fails in the midst of a put: what was lost asks the owner
- * for its room without waiting, and before the answer is looked at another put has asked and
- * waited. The answer that nobody looks for any more must not be what a quiet waits for. */
+/* GPU memory over path net whose last NIC fails during a put. The lost put requests the peer's
+ * staging buffer without waiting, and before it reads the answer, another put requests the buffer
+ * and waits. Quiet must not wait for the first answer, which no code reads any more. */
 #include "gpu_test.h"
 
 #include "path/net/stage.h"
@@ -16,7 +16,7 @@ bool __wrap_net_poll_answer(struct path_common *net, uint64_t token, weft_status
 
 static _Atomic bool asked;
 
-/* Not before the other one knows the room. */
+/* Delays the answer until another request knows the buffer. */
 bool __wrap_net_poll_answer(struct path_common *net, uint64_t token, weft_status *status)
 {
     for (int pe = 0; pe < net->world->npes; pe++)
@@ -41,7 +41,7 @@ int main(void)
     if (me == 1) {
         OK(weft_put_nbi(ctx, to, from, BYTES, 0));
         for (int i = 0; i < 60000 && !asked; i++)
-            usleep(1000); /* the library's thread goes on with it */
+            usleep(1000); /* the progress thread continues the put */
         CHECK(asked);
         OK(weft_put_nbi(ctx, to + BYTES, from + BYTES, BYTES, 0));
         OK(weft_quiet(ctx));

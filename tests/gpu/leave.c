@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weft_finalize() at once, while calls on streams have still to be made: each stands behind a
- * function of the program that takes its time. argv: where the calls go.
- *   leave get       GPU memory of the next PE, which is far where WEFT_PATH says so
- *   leave get_host  the same of its host memory
- *   leave signal    signals in host memory, which the CPU gives
- *   leave file      a file that is not closed
- *   leave graph     of a graph that is replayed: nobody knows when it comes there, and nobody waits
- *   leave graph_signal  the same with a signal alone
- *   leave never     a stream that does not come there within WEFT_WAIT_LIMIT
- *   leave simt      a stream of the executor */
+/* weft_finalize() runs at once, while operations on streams are still pending behind a slow
+ * function of the program. The argument says what is pending:
+ *   leave get           copies of GPU memory of the next PE, remote if WEFT_PATH says so
+ *   leave get_host      the same of its host memory
+ *   leave signal        signals in host memory, which the CPU sends
+ *   leave file          a write to a file that is not closed
+ *   leave graph         a replayed graph: its launch comes after finalize, which does not wait for
+ *                       it
+ *   leave graph_signal  the same with only a signal
+ *   leave never         an operation that its stream does not reach within WEFT_WAIT_LIMIT
+ *   leave simt          a stream of the executor */
 #include "gpu_test.h"
 
 #include "driver/cuda.h"
@@ -66,7 +67,7 @@ static void be_slow(void)
     CHECK(!cuda.LaunchHostFunc(stream, take_time, NULL));
 }
 
-/* PE pe's pattern is in its part. */
+/* `plain` holds the pattern of PE pe. */
 static void check_plain(int pe)
 {
     for (size_t i = 0; i < BYTES; i++)
@@ -140,7 +141,7 @@ static void leave_file(void)
     OK(weft_file_write_on_stream(file, from, BYTES, 0, me, NULL, stream));
     OK(weft_finalize(job));
     CHECK(come);
-    OK(weft_file_close(file)); /* weft_finalize() has closed it; this frees the handle */
+    OK(weft_file_close(file)); /* weft_finalize() has closed it; this call frees the handle */
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     unlink(path);
     CHECK(fd >= 0 && read(fd, plain, BYTES) == BYTES);
@@ -176,7 +177,7 @@ static void leave_graph(bool gets)
     CHECK(!launch(executable, stream));
     OK(weft_finalize(job));
     let_go = true;
-    CHECK(!cuda.StreamSynchronize(stream)); /* goes on */
+    CHECK(!cuda.StreamSynchronize(stream)); /* the stream continues without an error */
     check_untouched();
 }
 
@@ -185,11 +186,11 @@ static void leave_graph(bool gets)
 static int leave_stuck(void)
 {
     char *from = filled(WEFT_GPU);
-    if (me) { /* is told that PE 0 has left */
+    if (me) { /* gets the error that PE 0 has left */
         CHECK(weft_finalize(job));
         return 0;
     }
-    signal(SIGTERM, SIG_IGN); /* by weft run, when it hears of that */
+    signal(SIGTERM, SIG_IGN); /* sent by weft run when it learns that PE 0 left */
     CHECK(!cuda.LaunchHostFunc(stream, wait_for_main, NULL));
     OK(weft_get_on_stream(ctx, plain, from, BYTES, next, stream));
     job->wait_limit_ns = 1000 * 1000 * 1000;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CPU mapping of GPU memory: mappings of the own and of other PEs' memory, copies by the
- * CPU beside those of the copy engine, at all sizes and alignments, single values and signals,
- * waits, fork, what is refused. The first argument says whether there is to be a way: "works",
- * "none" or "any"; the second, what the reason holds. */
+/* CPU mappings of GPU memory: mappings of this PE's and other PEs' memory, copies by the CPU and by
+ * the copy engine at all sizes and alignments, single values and signals, waits, fork, and invalid
+ * calls. The first argument is the expected result: "works", "none" or "any"; the second is text of
+ * the reason. */
 #include "gpu_test.h"
 #include "own_memory.h"
 
@@ -34,7 +34,7 @@ static void make(size_t bytes, unsigned seed)
     }
 }
 
-/* By the copy engine, whatever the CPU could do. */
+/* Uses the copy engine, whatever the CPU can access. */
 static void engine_out(void *to, const void *from)
 {
     OK(weft_get(ctx, to, from, LARGE, me));
@@ -103,7 +103,8 @@ static void mappings(void)
         CHECK(came[0] == (unsigned char)i);
         OK(weft_unmap(job, mapped));
     }
-    OK(weft_map(job, gpu, ROOM, me, (void **)&mapped)); /* the job takes back what is left */
+    OK(weft_map(job, gpu, ROOM, me,
+                (void **)&mapped)); /* finalize removes mappings that are left */
 }
 
 static void own_memory(void)
@@ -152,7 +153,7 @@ static void one_copy(size_t lead, size_t bytes, unsigned seed)
     OK(weft_copy_flush(job, gpu + lead));
     engine_out(whole, gpu);
     CHECK(memcmp(whole + lead, sent, bytes) == 0);
-    for (size_t i = 1; i <= 64; i++) /* and nothing next to it */
+    for (size_t i = 1; i <= 64; i++) /* the bytes next to it do not change */
         CHECK((lead < i || whole[lead - i] == 0xa5) && whole[lead + bytes + i - 1] == 0xa5);
     memset(came, 0x5a, bytes + 64);
     OK(weft_copy_from(job, came, gpu + lead, bytes));
@@ -178,8 +179,8 @@ static void copies(void)
 
 /* ------------------------------------------------------------------- operations between the PEs */
 
-/* What a PE puts, sets and signals by the CPU is there when it says so, behind what the copy engine
- * put. */
+/* Data that a PE puts, sets and signals by the CPU is visible when the operation says so, ordered
+ * after the copy engine's data. */
 static void operations(void)
 {
     enum { ROUNDS = 60, WORDS = 40 };
@@ -199,7 +200,7 @@ static void operations(void)
         for (uint64_t i = 0; i <= round % WORDS; i++)
             CHECK(words[i] == round * 1000 + i + (uint64_t)previous);
         OK(weft_barrier(world));
-        /* In order: the copy engine's, a single value, the copy engine's again. */
+        /* In order: a copy by the engine, single values, a copy by the engine. */
         make(LARGE, (unsigned)round);
         OK(weft_put_nbi(ctx, large, sent, LARGE, next));
         OK(weft_fence(ctx));
@@ -239,7 +240,7 @@ enum { THREADS = 4, THREAD_ROUNDS = 300, THREAD_BYTES = 300000 };
 
 static char *shared;
 
-/* Each on its own part of the next PE's memory, through the same context and the same windows. */
+/* Each thread uses its own part of the next PE's memory, through the same context and windows. */
 static void *one_thread(void *argument)
 {
     size_t number = (size_t)(uintptr_t)argument, lead = number * THREAD_BYTES;
@@ -298,7 +299,7 @@ static void host_memory(void)
     OK(weft_free(job, host));
 }
 
-/* A child has none of it, and the parent's stay. */
+/* A child process has no mapping, and the parent's mappings stay. */
 static void a_fork(void)
 {
     char *mapped;
@@ -311,7 +312,7 @@ static void a_fork(void)
         if (weft_map(job, gpu, 100, me, (void **)&mapped) == WEFT_OK)
             _exit(1);
         mapped[7] = 1;
-        _exit(2); /* it could store */
+        _exit(2); /* the store succeeded, which is an error */
     }
     int status = 0;
     CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status) &&
@@ -339,8 +340,7 @@ int main(int argc, char **argv)
     gpu = gpu_alloc(job, ROOM, 0);
     bool works = expect_way(argc > 1 ? argv[1] : "any", argc > 2 ? argv[2] : NULL);
     void *mapped;
-    if (works && argc > 3 &&
-        !strcmp(argv[3], "scarce")) { /* without room for more than a few windows */
+    if (works && argc > 3 && !strcmp(argv[3], "scarce")) { /* room for only a few windows */
         FAILS(weft_map(job, gpu, ROOM, me, &mapped), WEFT_ERR_NO_MEMORY, "0x1a");
     } else if (works) {
         mappings();

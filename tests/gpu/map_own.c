@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mappings of memory of the program's own: cudaMalloc()'s, also of several allocations side by
- * side; and what is kept of a mapping that was taken back: for the same memory, for no other, not
- * without bounds, and not beyond weft_unregister(). The first argument: "works", or what the reason
- * holds for which cudaMalloc()'s is refused; the second, "scarce": BAR1 has no room for all. */
+/* Mappings of the program's own memory, from cudaMalloc() and from several adjacent allocations,
+ * and the cache of removed mappings: used for the same memory and not for other memory, with a
+ * limit, and not after weft_unregister(). The first argument: "works", or text of the reason why
+ * cudaMalloc() memory is refused; the second, "scarce": BAR1 has no room for all. */
 #include "gpu_test.h"
 #include "own_memory.h"
 
@@ -17,7 +17,7 @@ static int me;
 static struct cuda cuda;
 static int ordinal;
 
-/* tests/fakerm counts; a driver does not. */
+/* tests/fakerm counts its objects; a driver does not. */
 static void (*fake_counts)(unsigned *maps, size_t *bytes, int *memories);
 
 struct counts {
@@ -45,10 +45,10 @@ static void make_bytes(unsigned char *data, size_t bytes, unsigned seed)
 static void write_by_gpu(CUdeviceptr to, const void *from, size_t bytes)
 {
     CHECK(!cuda.MemcpyHtoD(to, from, bytes));
-    CHECK(!cuda.StreamSynchronize(NULL)); /* it may return before its data is there */
+    CHECK(!cuda.StreamSynchronize(NULL)); /* the copy may return before the data has arrived */
 }
 
-/* In by the one way and out by the other. */
+/* Writes by the CPU and reads by the GPU, then the other way round. */
 static void both_ways(CUdeviceptr at, char *mapped, size_t bytes, unsigned seed)
 {
     unsigned char *sent = malloc(bytes), *came = calloc(1, bytes);
@@ -60,7 +60,7 @@ static void both_ways(CUdeviceptr at, char *mapped, size_t bytes, unsigned seed)
     CHECK(memcmp(sent, came, bytes) == 0);
     make_bytes(sent, bytes, seed + 1);
     write_by_gpu(at, sent, bytes);
-    OK(weft_copy_from(job, came, (void *)(uintptr_t)at, bytes)); /* by the CPU where it is small */
+    OK(weft_copy_from(job, came, (void *)(uintptr_t)at, bytes)); /* the CPU copies small sizes */
     CHECK(memcmp(sent, came, bytes) == 0);
     size_t some = bytes < 300 ? bytes : 300;
     for (size_t i = 0; i < some; i++)
@@ -90,14 +90,15 @@ static void plain_memory(void)
           "nor registered");
     OK(weft_unregister(job, at));
     CHECK(!cuda.MemFree(large));
-    for (int i = 0; i < SMALLS; i++) { /* several in one block of the driver's */
+    for (int i = 0; i < SMALLS; i++) { /* several in one block of the driver */
         CHECK(!cuda.MemAlloc(&small[i], SMALL));
         OK(weft_register(job, (void *)(uintptr_t)small[i], SMALL));
         OK(weft_map(job, (void *)(uintptr_t)small[i], SMALL, me, (void **)&mapped[i]));
     }
     for (int i = 0; i < SMALLS; i++)
         both_ways(small[i], mapped[i], SMALL, (unsigned)i * 2 + 50);
-    for (int i = 0; i < SMALLS; i++) { /* the last is what the GPU wrote there, not a neighbour's */
+    for (int i = 0; i < SMALLS;
+         i++) { /* the last data is what the GPU wrote there, not a neighbour's data */
         unsigned char wanted[SMALL];
         make_bytes(wanted, SMALL, (unsigned)i * 2 + 51);
         CHECK(memcmp(mapped[i], wanted, SMALL) == 0);
@@ -117,14 +118,14 @@ static void plain_is_refused(const char *words)
         FAILS(weft_map(job, (void *)(uintptr_t)at, MIB, me, &mapped), WEFT_ERR_UNSUPPORTED, words);
     unsigned char here[100], there[100] = {0};
     make_bytes(here, sizeof here, 9);
-    OK(weft_copy_to(job, (void *)(uintptr_t)at, here, sizeof here)); /* by the engine */
+    OK(weft_copy_to(job, (void *)(uintptr_t)at, here, sizeof here)); /* by the copy engine */
     OK(weft_copy_from(job, there, (void *)(uintptr_t)at, sizeof there));
     CHECK(memcmp(here, there, sizeof here) == 0);
     OK(weft_unregister(job, (void *)(uintptr_t)at));
     CHECK(!cuda.MemFree(at));
 }
 
-/* --------------------------------------------------------------------------------- what is kept */
+/* ----------------------------------------------------------------------------- cached mappings */
 
 static void kept(void)
 {
@@ -133,7 +134,7 @@ static void kept(void)
     char *own = (char *)(uintptr_t)piece.base, *first, *second, *third;
     struct counts before = counts();
     OK(weft_register(job, own, 16 * MIB));
-    for (int i = 0; i < 20; i++) { /* mapped once, and parts of it are parts of that */
+    for (int i = 0; i < 20; i++) { /* mapped once; mappings of parts are parts of it */
         OK(weft_map(job, own, 8 * MIB, me, (void **)&first));
         OK(weft_map(job, own + 100 * i + 70000, 999, me, (void **)&second));
         CHECK(second == first + 100 * i + 70000);
@@ -144,7 +145,7 @@ static void kept(void)
     struct counts now = counts();
     CHECK(!fake_counts || (now.maps == before.maps + 1 && now.memories == before.memories + 1 &&
                            now.bytes > before.bytes));
-    /* Used while it is unregistered: taken down with the last use. */
+    /* Unregistered while mapped: the mapping is removed with its last use. */
     OK(weft_map(job, own, 8 * MIB, me, (void **)&first));
     OK(weft_map(job, own + 12 * MIB, 100, me, (void **)&third));
     OK(weft_unregister(job, own));
@@ -154,7 +155,7 @@ static void kept(void)
     OK(weft_unmap(job, third));
     now = counts();
     CHECK(now.memories == before.memories && now.bytes == before.bytes);
-    /* Kept, and given back when it is unregistered. */
+    /* A cached mapping is removed when the memory is unregistered. */
     OK(weft_register(job, own, 16 * MIB));
     OK(weft_map(job, own, MIB, me, (void **)&first));
     OK(weft_unmap(job, first));
@@ -164,7 +165,7 @@ static void kept(void)
     drop_piece(&cuda, piece);
 }
 
-/* Another allocation at the same address, without a word: what was kept is not taken for it. */
+/* Another allocation at the same address, without notice: the cached mapping is not used for it. */
 static void not_for_other_memory(void)
 {
     CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -201,7 +202,7 @@ static void within_bounds(void)
         WINDOW = 8 * MIB,
         WINDOWS = 24,
         MOST = 80 * MIB
-    }; /* where BAR1's size is not known, 64 MiB */
+    }; /* 64 MiB where the size of BAR1 is unknown */
     struct piece piece = make_piece(&cuda, (size_t)WINDOW * WINDOWS, ordinal,
                                     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     char *own = (char *)(uintptr_t)piece.base, *mapped;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory over path net, as the NIC or pinned host memory carries it: either kind of memory at
- * either end, sizes and places that nothing is a multiple of, flags that lie among data and come
- * behind it, signals behind transfers of many pieces, several threads at once; an end whose GPU
- * fails, or that dies, in the middle.
- *
- *   net moves [TEXT [LATER]] | some [TEXT [LATER]] | fails CALL WHERE | dies put|get
- *
- * TEXT: what the path says of GPU memory; LATER: when all is done. some: the first part of it. */
+/* GPU memory over path net, by the NIC or through pinned host memory: either kind of memory at
+ * either end, odd sizes and addresses, flags among the data and after it, signals after transfers
+ * of many fragments, several threads at once; and a PE whose GPU fails, or that dies, during a
+ * transfer.
+ *   net moves [TEXT [LATER]]
+ *   net some [TEXT [LATER]]   the first part of it
+ *   net fails CALL WHERE
+ *   net dies put|get
+ * TEXT: expected text of the path's reason for GPU memory; LATER: at the end. */
 #include "gpu_test.h"
 
 #include "driver/cuda.h"
@@ -19,7 +20,7 @@ enum { AREA = (1 << 20) + 4096, LARGE = 1000003, ROUNDS = 6, THREADS = 4, PART =
 
 static weft_job *job;
 static weft_ctx *ctx;
-static weft_ctx *readers[4]; /* each has a stream of its own */
+static weft_ctx *readers[4]; /* each has its own stream */
 static int me, n, next, previous;
 static unsigned char *gpu_to, *gpu_from, *host_to, *host_from, *plain, *seen;
 
@@ -51,7 +52,7 @@ static void barrier(void)
 
 /* -------------------------------------------------------------------------- every pair of kinds */
 
-/* There and back; what lies around stays as it was. */
+/* Puts and gets; the bytes around them do not change. */
 static void one_size(size_t bytes, size_t shift, bool to_gpu, int from_kind, int round)
 {
     unsigned char *to = (to_gpu ? gpu_to : host_to) + shift;
@@ -96,12 +97,12 @@ static void sizes(void)
     int round = 0;
     for (size_t i = 0; i < sizeof bytes / sizeof bytes[0]; i++)
         for (int kinds = 0; kinds < 6; kinds++, round++)
-            if (kinds >= 3 || kinds == 2) /* without GPU memory it is another test's */
+            if (kinds >= 3 || kinds == 2) /* another test covers transfers without GPU memory */
                 one_size(bytes[i], (size_t)(round % 5) * 3, kinds >= 3, kinds % 3, round);
 }
 
-/* When a put has returned its source may be used for something else, whether the NIC reads it in
- * place or not. */
+/* When a put has returned, its source may be overwritten, whether the NIC reads it in place or
+ * not. */
 static void source_is_free(void)
 {
     for (int round = 0; round < ROUNDS; round++) {
@@ -119,11 +120,11 @@ static void source_is_free(void)
 
 /* ------------------------------------------------------------------------- flags among the data */
 
-/* Blocks of data with a flag behind each: fence alone keeps each flag behind all the data, and
- * neither writes into the other. */
+/* Blocks of data with a flag after each: a fence keeps each flag behind all the data, and neither
+ * overwrites the other. */
 static void flags_among_data(void)
 {
-    enum { BLOCKS = 5, BLOCK = 100008 }; /* the flag is the last word of each */
+    enum { BLOCKS = 5, BLOCK = 100008 }; /* the flag is the last word of each block */
     memset(seen, 0, AREA);
     fill(job, gpu_to, seen, AREA);
     barrier();
@@ -138,7 +139,7 @@ static void flags_among_data(void)
         for (int b = 0; b < BLOCKS; b++)
             OK(weft_wait_until(ctx, WEFT_UINT64, gpu_to + b * BLOCK + BLOCK - 8, WEFT_GE,
                                (uint64_t)round));
-        /* Before any quiet, which would complete what is served here. */
+        /* Reads before any quiet, which would also complete operations that this PE serves. */
         OK(weft_get(readers[round % 4], seen, gpu_to, BLOCKS * BLOCK, me));
         for (int i = 0; i < BLOCKS * BLOCK; i++) {
             uint64_t flag = (uint64_t)round;
@@ -150,8 +151,8 @@ static void flags_among_data(void)
     }
 }
 
-/* What a fence parts arrives in that order, however each part travels: the last writer of a byte is
- * the last that was given. */
+/* Operations separated by a fence arrive in that order, whatever path each takes: the last writer
+ * of a byte is the last operation. */
 static void small_and_large(void)
 {
     enum { SMALL = 3001, AT = 100, ALL = 70001 };
@@ -162,7 +163,7 @@ static void small_and_large(void)
             OK(weft_put_nbi(ctx, gpu_to, plain, ALL, next));
             OK(weft_fence(ctx));
         }
-        for (int i = 0; i < 8; i++) /* as many as take the owner's GPU a while */
+        for (int i = 0; i < 8; i++) /* enough to keep the owner's GPU busy for a while */
             OK(weft_put_nbi(ctx, gpu_to + AT, seen, SMALL, next));
         if (round % 2 == 0) {
             OK(weft_fence(ctx));
@@ -179,7 +180,7 @@ static void small_and_large(void)
     }
 }
 
-/* A put of many pieces, then one with a signal: the signal says that both are there. */
+/* A put of many fragments, then a put with a signal: the signal shows that both have arrived. */
 static void signals(uint64_t *signal, bool from_gpu)
 {
     uint64_t value = 0;
@@ -216,7 +217,7 @@ struct worker {
     int number;
 };
 
-/* Each moves its own part, again and again, to the next PE and back. */
+/* Each thread repeatedly moves its own part to the next PE and back. */
 static void *work(void *argument)
 {
     struct worker *worker = argument;
@@ -264,8 +265,8 @@ static weft_status there_and_back(void)
     return status ? status : weft_get(ctx, gpu_from, gpu_to, LARGE, 1);
 }
 
-/* One call of the driver fails at PE `where`, which asks (0) or is asked (1): PE 0 is told, and so
- * is its next call. In a job of two. */
+/* One call of the driver fails at PE `where`, the initiator (0) or the target (1). PE 0 gets the
+ * error, and so does its next call. For a job of two PEs. */
 static int one_fails(const char *call, int where)
 {
     make(seen, me, 1, LARGE);
@@ -287,7 +288,7 @@ static int one_fails(const char *call, int where)
     return 0;
 }
 
-/* PE 1 is killed in the middle of what PE 0 asks of it. */
+/* PE 1 is killed during an operation of PE 0. */
 static int one_dies(bool put)
 {
     uint64_t *count = alloc(job, 64);
@@ -323,7 +324,7 @@ int main(int argc, char **argv)
     bool fails = strcmp(what, "fails") == 0 && argc > 3;
     weft_init_attr attr = {.size = sizeof attr, .thread = WEFT_THREAD_MULTIPLE};
     if (fails)
-        CHECK(cuda_fault_plan(argv[2], 0, 0)); /* tables opened from here on can fail it */
+        CHECK(cuda_fault_plan(argv[2], 0, 0)); /* for tables opened later */
     OK(weft_init(&job, &attr));
     ctx = weft_default_ctx(job);
     me = weft_my_pe(job);

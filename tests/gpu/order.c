@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is behind what, with GPU memory: puts of several contexts (and so over every stream of the
- * library's own) behind fence, quiet, signals and barriers; sources that are used again; threads
- * that share a context. Where it can, the receiver looks with the CPU's own loads, so that nothing
- * of the library waits for the data in between. */
+/* Order of operations with GPU memory: puts of several contexts (and so on all internal streams)
+ * before fence, quiet, signals and barriers; reuse of sources; threads that share a context. Where
+ * possible the receiver reads with its own CPU loads, so that no call of the library waits for the
+ * data in between. */
 #include "gpu_test.h"
 
 #include "driver/cuda.h"
@@ -39,7 +39,7 @@ static void fill_words(uint64_t *source, uint64_t round)
     fill(job, source, words, sizeof words);
 }
 
-/* The data lies in the host heap: the CPU looks at it as soon as it sees the flag. */
+/* The data lies in the host heap: the CPU reads it as soon as it sees the flag. */
 static void expect_now(const char *what, const uint64_t *data, uint64_t round)
 {
     for (uint64_t i = WORDS; i-- > 0;)
@@ -52,7 +52,7 @@ static void wait_for(const uint64_t *flag, uint64_t value)
     OK(weft_wait_until(weft_default_ctx(job), WEFT_UINT64, flag, WEFT_GE, value));
 }
 
-/* A flag by the CPU's own store, behind a fence or a quiet of the context that put. */
+/* The CPU stores a flag after a fence or a quiet of the context that put. */
 static void flags(const char *what, uint64_t *data, uint64_t *source, uint64_t *flag,
                   weft_status (*order)(weft_ctx *ctx))
 {
@@ -68,7 +68,7 @@ static void flags(const char *what, uint64_t *data, uint64_t *source, uint64_t *
     }
 }
 
-/* One put by every context, then one quiet of each: none may be passed over. */
+/* One put by every context, then one quiet of each: every quiet must complete its puts. */
 static void all_contexts(uint64_t *data, uint64_t *source, uint64_t *flag)
 {
     enum { PART = WORDS / CONTEXTS };
@@ -85,8 +85,8 @@ static void all_contexts(uint64_t *data, uint64_t *source, uint64_t *flag)
     }
 }
 
-/* What was given before an atomic that answered is at rest, and nothing that came after it. All of
- * it in GPU memory, and so on one stream of the library. */
+/* An atomic with a result completes the operations before it, but not a put after it. All
+ * operations are on GPU memory, and so on one internal stream. */
 static void behind_an_answer(uint64_t *data, uint64_t *source, uint64_t *counter, uint64_t *flag)
 {
     static uint64_t seen[WORDS];
@@ -105,7 +105,7 @@ static void behind_an_answer(uint64_t *data, uint64_t *source, uint64_t *counter
     }
 }
 
-/* Large enough for several streams of the library (WEFT_GPU_STRIPE). */
+/* Large enough for several internal streams (WEFT_GPU_STRIPE). */
 static void striped(unsigned char *data, unsigned char *source, uint64_t *flag)
 {
     unsigned char *pattern = malloc(LARGE);
@@ -123,7 +123,7 @@ static void striped(unsigned char *data, unsigned char *source, uint64_t *flag)
     free(pattern);
 }
 
-/* put_signal with the signal in either heap; the data in the host heap. */
+/* put_signal with the signal in either heap and the data in the host heap. */
 static void signals(const char *what, uint64_t *data, uint64_t *source, uint64_t *signal)
 {
     uint64_t zero = 0;
@@ -142,7 +142,7 @@ static void signals(const char *what, uint64_t *data, uint64_t *source, uint64_t
     }
 }
 
-/* A put from plain memory: the source is overwritten as soon as it returns. */
+/* A put from pageable memory: the source is overwritten as soon as it returns. */
 static void sources(uint64_t *data, uint64_t *flag)
 {
     static uint64_t source[WORDS], seen[WORDS];
@@ -170,8 +170,7 @@ static void sources(uint64_t *data, uint64_t *flag)
     OK(weft_free(job, gpu_signal));
 }
 
-/* A put, with signal or without, from memory that the GPU reads by itself: the same, when the call
- * has returned. */
+/* The same for a put, with or without a signal, from host memory that the GPU reads directly. */
 static void pinned_sources(uint64_t *data, uint64_t *source, uint64_t *gpu_signal)
 {
     static uint64_t seen[WORDS];
@@ -200,7 +199,7 @@ static void pinned_sources(uint64_t *data, uint64_t *source, uint64_t *gpu_signa
     }
 }
 
-/* The memory is there when get returns, and after the quiet of a get_nbi. */
+/* The data is there when get returns, and after the quiet of a get_nbi. */
 static void gets(uint64_t *gpu, uint64_t *own)
 {
     static uint64_t seen[WORDS];
@@ -220,7 +219,7 @@ static void gets(uint64_t *gpu, uint64_t *own)
     }
 }
 
-/* On streams: data behind a barrier, and behind a signal, without a word of the host. */
+/* On streams: data before a barrier or a signal, without a wait of the host. */
 static void stream_barriers(CUstream stream, const struct cuda *cuda, uint64_t *data,
                             uint64_t *source, uint64_t *back)
 {
@@ -235,7 +234,7 @@ static void stream_barriers(CUstream stream, const struct cuda *cuda, uint64_t *
     }
 }
 
-/* What the host has put on its default context before the barrier. */
+/* The barrier completes what the host has put on its default context before. */
 static void stream_barrier_completes(CUstream stream, const struct cuda *cuda, uint64_t *data,
                                      uint64_t *source, uint64_t *back)
 {
@@ -250,7 +249,7 @@ static void stream_barrier_completes(CUstream stream, const struct cuda *cuda, u
     }
 }
 
-/* What the host has put on a context, behind a quiet of it on the stream. */
+/* A quiet on the stream completes what the host has put on that context. */
 static void stream_quiets(CUstream stream, const struct cuda *cuda, uint64_t *data,
                           uint64_t *source, uint64_t *back)
 {
@@ -287,8 +286,8 @@ static void stream_signals(CUstream stream, const struct cuda *cuda, uint64_t *d
     }
 }
 
-/* Two threads on one context. One puts and asks for quiet again and again; what the other puts in
- * between must not count as complete when that quiet ends. */
+/* Two threads on one context. One repeatedly puts and calls quiet. The end of its quiet must not
+ * complete the puts of the other thread. */
 struct sharer {
     uint64_t *data, *source;
     _Atomic int stop;
@@ -300,7 +299,7 @@ static void *busy_thread(void *argument)
     while (!sharer->stop) {
         OK(weft_put_nbi(contexts[2], sharer->data, sharer->source, 8, me));
         OK(weft_quiet(contexts[2]));
-        usleep(300); /* what it has just put would make the other's quiet wait in earnest */
+        usleep(300); /* a recent put would make the other thread's quiet wait */
     }
     return NULL;
 }
@@ -315,7 +314,7 @@ static void shared_context(uint64_t *data, uint64_t *source)
     for (uint64_t round = 1; round <= TIMES; round++) {
         uint64_t first = round % 2 * APART;
         OK(weft_put_nbi(contexts[2], data, source + first, PART * 8, me));
-        usleep((useconds_t)(round * 37 % 400)); /* time for the other's quiet to end */
+        usleep((useconds_t)(round * 37 % 400)); /* time for the other thread's quiet to end */
         OK(weft_quiet(contexts[2]));
         for (uint64_t i = PART; i-- > 0;)
             if (((volatile uint64_t *)data)[i] != word(me, 1, first + i))

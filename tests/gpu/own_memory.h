@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory as a program makes it by cuMemCreate(). */
+/* GPU memory that the program itself allocates by cuMemCreate(). */
 #ifndef WEFT_TESTS_OWN_MEMORY_H
 #define WEFT_TESTS_OWN_MEMORY_H
 
@@ -21,7 +21,7 @@ struct piece {
     size_t bytes;
 };
 
-/* As a program makes it: reserved, created, mapped; only the mapping holds the memory. */
+/* Reserves, creates and maps; after that only the mapping holds the memory. */
 static inline struct piece make_piece(const struct cuda *cuda, size_t bytes, int device,
                                       int handle_types)
 {

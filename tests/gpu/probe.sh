@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# On a machine with NVIDIA GPUs: measures it with topo, doctor and explain, each with its wall time,
-# and compares distances and peer access with what nvidia-smi says. Exits 1 on a difference or when a
-# command finds a fault.
+# On a machine with NVIDIA GPUs: runs topo, doctor and explain, prints the time of each, and
+# compares distances and peer access with the output of nvidia-smi. Exits with 1 on a difference or
+# if a command reports a fault.
 #   tests/gpu/probe.sh [WEFT]      WEFT: the command, build/bin/weft
-# Outputs are kept in $OUT, or in the folder probe-logs.
+# Keeps the outputs in $OUT, or in the folder probe-logs.
 set -u
 weft=${1:-build/bin/weft}
 logs=${OUT:-.}/probe-logs
@@ -12,7 +12,7 @@ bad=0
 [ -x "$weft" ] || { echo "there is no $weft"; exit 1; }
 mkdir -p "$logs"
 
-# name of the output, then the command; prints what it said
+# name of the output, then the command; prints its output
 timed() {
     local name=$1 begun status
     shift

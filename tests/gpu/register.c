@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program's own memory as a local side: device memory and host memory, registered and not, at
- * odd addresses and sizes; what is refused; what can be asked of the GPU side. */
+/* The program's own memory as the local side: device and host memory, registered and not, at odd
+ * addresses and sizes; invalid registrations; queries of the GPU and of GPU pairs. */
 #include "gpu_test.h"
 
 #include "driver/cuda.h"
@@ -13,13 +13,12 @@ static weft_job *job;
 static weft_ctx *ctx;
 static int me, n, next, previous;
 
-/* Sends `bytes` from local memory to the next PE, and fetches what the previous one sent into
- * it. */
+/* Sends `bytes` from local memory to the next PE, and reads into it what the previous PE sent. */
 static void exchange(char *symmetric, char *local, size_t bytes)
 {
     unsigned char *mine = malloc(ROOM), *seen = malloc(ROOM);
     make_pattern(mine, me, bytes);
-    /* The local memory is filled through the library too: it may be of the GPU. */
+    /* Fills the local memory through the library too, because it may be on the GPU. */
     fill(job, symmetric, mine, bytes);
     OK(weft_get(ctx, local, symmetric, bytes, me));
     OK(weft_barrier(weft_team_world(job)));
@@ -30,7 +29,7 @@ static void exchange(char *symmetric, char *local, size_t bytes)
     OK(weft_barrier(weft_team_world(job)));
     fill(job, symmetric, seen, bytes);
     OK(weft_put(ctx, symmetric, local, bytes, me));
-    OK(weft_quiet(ctx)); /* a get is not ordered behind a put, of the own memory either */
+    OK(weft_quiet(ctx)); /* a get is not ordered after a put, not even to this PE */
     look(job, seen, symmetric, bytes);
     make_pattern(mine, previous, bytes);
     CHECK(memcmp(seen, mine, bytes) == 0);

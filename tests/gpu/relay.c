@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path relay: which pairs take it, by themselves or forced, over which GPU, and that it carries
- * data from and to memory that the third GPU cannot access: what the program took from cuMemAlloc()
- * and cuMemCreate(). What it shares with p2p is tested by the other programs of this folder.
- *   relay chosen GPU | lost GPU | forced [GPU] | staged WORDS     GPU: of the pair of PEs 0 and 1;
- *   none: the peer's. lost: p2p was there, and has failed its proof */
+/* Path relay: which pairs use it, by default or forced, over which relay GPU, and that it moves
+ * memory that the relay GPU cannot access: the program's own memory from cuMemAlloc() and
+ * cuMemCreate(). Other tests of this folder cover the code that it shares with p2p.
+ *   relay chosen GPU | lost GPU | forced [GPU] | staged WORDS
+ * GPU: relay GPU of PEs 0 and 1; none: the peer's GPU. lost: p2p was available and has failed its
+ * path test. */
 #include "gpu_test.h"
 #include "own_memory.h"
 
@@ -11,7 +12,7 @@
 #include <weft/gpu.h>
 #include <weft/stream.h>
 
-enum { BYTES = 9 * 1024 * 1024 + 4099 }; /* more than two pieces of what goes around */
+enum { BYTES = 9 * 1024 * 1024 + 4099 }; /* more than two fragments through the relay GPU */
 
 static weft_job *job;
 static weft_ctx *ctx;
@@ -51,8 +52,7 @@ static void expect_staged(const char *words)
     }
 }
 
-/* From and to memory of the program's own: odd places and sizes, and more than goes around at
- * once. */
+/* From and to the program's own memory: odd addresses and sizes, and more than one fragment. */
 static void carry(unsigned char *heap, unsigned char *own, unsigned char *plain)
 {
     static const size_t sizes[] = {1, 7, 8, 4097, BYTES - 3};
@@ -79,7 +79,8 @@ static void carry(unsigned char *heap, unsigned char *own, unsigned char *plain)
     }
 }
 
-/* A signal is not seen before data that went around, and elements of it keep their places. */
+/* A signal is not visible before data that went through the relay GPU, and strided elements keep
+ * their addresses. */
 static void behind_it(uint64_t *heap, uint64_t *own, uint64_t *signal)
 {
     uint64_t words[64], seen = 0;
@@ -104,8 +105,8 @@ static void behind_it(uint64_t *heap, uint64_t *own, uint64_t *signal)
         CHECK(words[3 * i] == (5ull << 56 | (uint64_t)other << 32 | 2 * i));
 }
 
-/* From heap to heap: a large transfer, which may go in parts at the same time, before its signal;
- * elements of the peer's into the own. */
+/* From heap to heap: a large transfer, whose parts may move concurrently, before its signal; and
+ * strided elements of the peer. */
 static void between_heaps(unsigned char *heap, unsigned char *plain, uint64_t *signal)
 {
     enum { HALF = BYTES / 2 & ~7, WORDS = 48 };
@@ -117,7 +118,7 @@ static void between_heaps(unsigned char *heap, unsigned char *plain, uint64_t *s
         OK(weft_put_signal_nbi(ctx, heap + HALF, heap, HALF, signal, round, WEFT_SIGNAL_SET,
                                other));
         OK(weft_signal_wait(ctx, signal, WEFT_GE, round, &seen));
-        look(job, words, heap + 2 * HALF - 64, 64); /* what would come last */
+        look(job, words, heap + 2 * HALF - 64, 64); /* the last bytes */
         for (size_t i = 0; i < 64; i++)
             CHECK(((unsigned char *)words)[i] == pattern_byte(other + (int)round, HALF - 64 + i));
         look(job, plain, heap + HALF, HALF);
@@ -139,7 +140,7 @@ static void between_heaps(unsigned char *heap, unsigned char *plain, uint64_t *s
     OK(weft_barrier(weft_team_world(job)));
 }
 
-/* The same in the order of a stream, without a word of the host in between. */
+/* The same in stream order, without a wait of the host. */
 static void in_stream_order(const struct cuda *cuda, unsigned char *heap, unsigned char *own,
                             unsigned char *plain, uint64_t *signal)
 {
@@ -174,7 +175,7 @@ static void in_stream_order(const struct cuda *cuda, unsigned char *heap, unsign
     CHECK(cuda->StreamDestroy(stream) == 0);
 }
 
-/* Several at once on two streams, each with data of its own. */
+/* Several transfers at once on two streams, each with its own data. */
 static void crowd(const struct cuda *cuda, unsigned char *heap, unsigned char *own,
                   unsigned char *plain)
 {
@@ -199,7 +200,7 @@ static void crowd(const struct cuda *cuda, unsigned char *heap, unsigned char *o
         CHECK(cuda->StreamDestroy(streams[i]) == 0);
 }
 
-/* The stream goes on only when the source has been read and the destination written. */
+/* The stream continues only when the source has been read and the destination written. */
 static void goes_on_behind(const struct cuda *cuda, uint64_t *heap)
 {
     enum { WORDS = 4096 };
@@ -256,7 +257,7 @@ static void foreign_memory(bool relayed)
     free(plain);
 }
 
-/* More than the first chunk of the heap: what is new is carried too. */
+/* More than the first chunk of the heap: the relay also moves new memory. */
 static void grown(void)
 {
     uint64_t *large = gpu_alloc(job, 80u << 20, 0), seen = 0;

@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host's operations beside a kernel that fills its GPU and waits for them: puts reach it, gets
- * read what it has stored, and the host's wait sees what it sets, all before it ends. An operation
- * that waits for the kernel, or that needs a place on the GPU for a kernel of its own, ends only
- * when the kernel gives up, after LIMIT_NS, which fails the test.
- *
- * One PE per GPU: two such kernels do not fit one. */
+/* Host operations while a kernel fills its GPU and waits for them: puts reach the kernel, gets read
+ * what it has stored, and the host's wait sees what it sets, all before it ends. An operation that
+ * waits for the kernel, or that needs room on the GPU for a kernel of its own, ends only when the
+ * kernel gives up after LIMIT_NS, which fails the test. One PE for each GPU, because two such
+ * kernels do not fit. */
 #include "tests/device/device_test.h"
 
 enum { WORDS = 512, THREADS = 1024 };
 #define LIMIT_NS ((uint64_t)3 * 1000 * 1000 * 1000)
 
-/* What the host does, in this order; each step has a word that it sets. */
+/* The steps of the host in order; each step sets its word. */
 enum step { P_OWN, P_PEER, PUT_OWN, PUT_PEER, BLOCK_OWN, BLOCK_PEER, LEAVE, STEPS };
 
 /* Symmetric, one at each PE. */
 struct course {
-    uint64_t step[STEPS]; /* set by hosts, read by the kernel */
-    uint64_t started;     /* all of these are set by the kernel: its blocks are all on the GPU */
-    uint64_t seen[STEPS]; /* it has seen the step */
-    uint64_t ended;       /* 1: it has left in the end, 2: it has given up */
-    uint64_t wrong;       /* words of blocks that were not what they should be */
-    uint64_t present;     /* blocks */
-    uint64_t leave;       /* they may go */
-    uint64_t from_own[WORDS], from_peer[WORDS]; /* put by hosts */
+    uint64_t step[STEPS]; /* written by hosts, read by the kernel */
+    uint64_t started; /* the kernel writes this and the following: all its blocks are on the GPU */
+    uint64_t seen[STEPS];                       /* the kernel has seen the step */
+    uint64_t ended;                             /* 1: all steps were seen, 2: the kernel gave up */
+    uint64_t wrong;                             /* words of blocks with wrong values */
+    uint64_t present;                           /* number of blocks on the GPU */
+    uint64_t leave;                             /* the other blocks may exit */
+    uint64_t from_own[WORDS], from_peer[WORDS]; /* written by hosts */
     uint64_t made[WORDS];                       /* by the kernel, for gets */
 };
 
@@ -31,8 +30,8 @@ WEFT_DEVICE uint64_t word_of(int pe, uint64_t kind, uint64_t i)
     return ((uint64_t)(uint32_t)pe + 1) * 0x9e3779b97f4a7c15u ^ kind << 56 ^ i;
 }
 
-/* Whether *at has become `value` before the clock reaches `until`. Acquire: pairs with the host's
- * put, and with the release of block 0. */
+/* Whether *at becomes `value` before the clock reaches `until`. Acquire: pairs with the host's put,
+ * and with the release of block 0. */
 WEFT_DEVICE int comes(const uint64_t *at, uint64_t value, uint64_t until)
 {
     while (weft_dev_load_u64(at, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS) != value)
@@ -50,7 +49,7 @@ WEFT_DEVICE uint64_t count_wrong(const uint64_t *words, int pe, uint64_t kind)
     return wrong;
 }
 
-/* By one thread. The word of a block's step is the block's last. */
+/* Runs in one thread. The last word of a block signals the step of that block. */
 WEFT_DEVICE int take_part(struct course *c, int me, int previous, uint64_t until)
 {
     if (!comes(&c->present, weft_dev_grid_threads() / weft_dev_block_threads(), until))
@@ -67,7 +66,7 @@ WEFT_DEVICE int take_part(struct course *c, int me, int previous, uint64_t until
                                               : (uint64_t)step + 1;
         if (!comes(at, value, until))
             return 0;
-        /* Bytes of one put arrive in any order: its step's word comes behind it. */
+        /* The bytes of one put arrive in any order; the word of the step comes after them. */
         if (step == BLOCK_OWN || step == BLOCK_PEER) {
             if (!comes(&c->step[step], (uint64_t)step + 1, until))
                 return 0;
@@ -96,7 +95,7 @@ WEFT_KERNEL(resident, (struct course *, c), (int, me), (int, previous), (uint64_
 }
 
 #if WEFT_TARGET_CUDA
-/* Blocks of THREADS threads that the GPU has room for at a time. */
+/* Number of blocks of THREADS threads that are resident on the GPU at a time. */
 extern "C" int resident_blocks(void)
 {
     int device = 0, processors = 0, each = 0;
@@ -118,7 +117,7 @@ static int next, previous;
 
 static int blocks;
 
-/* When the kernel has given up. */
+/* Prints the state after the kernel gave up, and fails the test. */
 static void tell(const char *what)
 {
     struct course end;
@@ -140,7 +139,7 @@ static void await(const uint64_t *own, const char *what)
         tell(what);
 }
 
-/* One step at the own kernel and the next PE's, and both have seen it. */
+/* Each step at this PE's kernel and the next PE's, until both kernels have seen it. */
 static void put_steps(void)
 {
     const uint64_t words[STEPS] = {1, 2, 3, 4, 5, 6, 7};
@@ -204,12 +203,12 @@ int main(void)
     OK(WEFT_LAUNCH(resident, (unsigned)blocks, on_gpu ? THREADS : 32, 0, stream, course, me,
                    previous, LIMIT_NS));
     await(&course->started, "the start");
-    barrier(); /* all kernels are there */
+    barrier(); /* all kernels have started */
     put_steps();
     read_made(me);
     read_made(next);
     await(&course->started, "gets");
-    barrier(); /* none is read any more */
+    barrier(); /* no PE reads any more */
     OK(weft_p64(ctx, &course->step[LEAVE], LEAVE + 1, me));
     OK(weft_stream_synchronize(stream));
     struct course end;

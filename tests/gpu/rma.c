@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* put and get between every pair of kinds of memory (host heap, GPU heap, own host memory), of many
- * sizes and alignments, to the next PE and from it; single values; strided. */
+/* put and get between every pair of kinds of memory (host heap, GPU heap, own host memory) at many
+ * sizes and alignments, to the next PE and from it; single values; strided transfers. */
 #include "gpu_test.h"
 
 enum { ROOM = 1 << 20 };
@@ -11,7 +11,7 @@ static int me, n, next, previous;
 
 static const size_t sizes[] = {1, 2, 3, 4, 7, 8, 16, 31, 64, 257, 4096, 65537, 1000000};
 
-/* Every PE puts its pattern to the next one, from each kind of source. */
+/* Every PE puts its pattern to the next PE, from each kind of source. */
 static void puts_from(const char *what, char *dst, char *src)
 {
     unsigned char *mine = malloc(ROOM), *seen = malloc(ROOM);
@@ -76,7 +76,7 @@ static void single_values(char *place)
     uint64_t zero[4] = {0};
     fill(job, place, zero, sizeof zero);
     OK(weft_barrier(weft_team_world(job)));
-    /* The narrowest last: one that is stored too wide is seen in its neighbours. */
+    /* The narrowest one last: a store that is too wide shows in its neighbours. */
     OK(weft_p64(ctx, place + 8, 1ull << 40 | (uint64_t)me, next));
     OK(weft_fence(ctx));
     OK(weft_p32(ctx, place + 4, 100000u + (uint32_t)me, next));
@@ -89,7 +89,7 @@ static void single_values(char *place)
     uint16_t h;
     uint32_t w;
     uint64_t d;
-    OK(weft_g8(ctx, place, &b, next)); /* what this PE stored there */
+    OK(weft_g8(ctx, place, &b, next)); /* values that this PE stored there */
     OK(weft_g16(ctx, place + 2, &h, next));
     OK(weft_g32(ctx, place + 4, &w, next));
     OK(weft_g64(ctx, place + 8, &d, next));
@@ -123,8 +123,8 @@ static void strided(char *dst, char *src)
     OK(weft_barrier(weft_team_world(job)));
 }
 
-/* Of the GPU heap, to the byte: what begins in it and ends behind it is refused, by every
- * operation. */
+/* The end of the GPU heap, exact to the byte: every operation refuses a range that begins in the
+ * heap and ends after it. */
 static void up_to_the_end(char *gpu)
 {
     enum { STEP = 64 << 10 };

@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds Weft without its optional packages and runs every test with GPU memory on the GPUs of this
-# machine: one GPU shared by several PEs, then one PE per GPU. Prints a table; exits 1 when something
-# failed. Needs CMake, a C compiler, nvcc (without it the embedded PTX is used) and an NVIDIA driver.
+# machine: one GPU shared by several PEs, then one PE for each GPU. Prints a table; exits with 1 if
+# a row failed. Needs CMake, a C compiler, nvcc (without it the embedded PTX is used) and an NVIDIA
+# driver.
 #   tests/gpu/run.sh [BUILD_FOLDER [GROUP ...]]
-# Groups: memory coll coll_large stripes shared device device_shared proxy staged relay net gda examples files mapped faults figures; all of them unless
-# some are named.
+# Groups: memory coll coll_large stripes shared device device_shared proxy staged relay net gda
+# examples files mapped faults figures; default: all.
 set -u
 cd "$(dirname "$0")/../.."
 build=${1:-build-gpu}
 [ $# -eq 0 ] || shift
 groups=${*:-memory coll coll_large stripes shared device device_shared proxy staged relay net gda examples files mapped faults figures}
-# A kernel of a job left behind would share the GPU with whatever is measured next.
+# A kernel of an earlier job would share the GPU with the next measurement.
 trap 'trap - TERM INT; kill -- $(jobs -p) 2> /dev/null; exit 143' TERM INT
 started=$SECONDS
 unset CUDA_VISIBLE_DEVICES WEFT_GPU
@@ -35,8 +36,8 @@ printf 'built in %d s; %d GPUs; driver %s\n' $((SECONDS - started)) "$gpus" \
 
 export WEFT_HEAP_SIZE=64M WEFT_WAIT_LIMIT=20s WEFT_LOG=warn XDG_RUNTIME_DIR=$build
 failures=0
-# name of the row, PEs, seconds allowed, program and arguments; more environment in $extra. With
-# $wanted the row is good when the log has that text, whatever the exit status.
+# name of the row, PEs, limit in seconds, program and arguments; more environment in $extra. With
+# $wanted the row passes if the log has that text, whatever the exit status.
 extra=
 wanted=
 run() {
@@ -59,7 +60,7 @@ run() {
         $((($(date +%s%N) - begun) / 1000000)) "$word"
 }
 
-# Whether GPU work is possible at all comes first, with all that the library says.
+# First shows whether GPU work is possible, with all messages of the library.
 extra="WEFT_LOG=info WEFT_PROVE=always" run first 1 60 "$build/bin/job_gpu_atomic"
 cat "$logs"/first-1*.log | head -n 5
 
@@ -93,8 +94,8 @@ group_memory() { # operations of the host and of streams on GPU memory
     extra="WEFT_GPU_STRIPE=8M"
     run "striped copies" "$gpus" 60 "$build/bin/job_gpu_rma"
 }
-# Large copies over several ways: taken by itself where that is faster, then forced over wires that ways share,
-# with the rate of a put beside that of one way.
+# Large copies over several routes: by default if that is faster, then forced over links that routes
+# share, with the rate of a put compared with a single route.
 group_stripes() {
     local ways program
     [ "$gpus" -gt 1 ] || return
@@ -109,7 +110,7 @@ group_stripes() {
             run "stripes $program" "$gpus" 90 "$build/bin/job_gpu_$program"
         done
     done
-    # The way over host memory beside NVLink: as measured, without it, and forced.
+    # The route over host memory in addition to NVLink: as measured, disabled, and forced.
     for ways in "0 WEFT_STRIPE_HOST=256M" 0 "2 WEFT_STRIPE_HOST=256M"; do
         extra="WEFT_STRIPES=$ways STRIPE_MIB=1024"
         run "stripes" 2 120 "$build/bin/job_gpu_stripe" -
@@ -140,7 +141,8 @@ group_device() { # the operations of device code, over the link, then by a GPU w
     [ -x "$build/bin/device_units" ] &&
         run "device units" "$gpus" 60 "$build/bin/device_units" \
             "$(find "$build" -name 'libdevice_units_loaded.so' | head -n 1)"
-    # One PE per GPU: two kernels that fill it do not fit one. Each ends by itself after 3 s.
+    # One PE for each GPU, because two kernels that fill it do not fit. Each ends by itself after 3
+    # s.
     extra="WEFT_TARGET=cuda WEFT_WAIT_LIMIT=6s"
     local pes
     for pes in 1 $gpus; do
@@ -148,11 +150,11 @@ group_device() { # the operations of device code, over the link, then by a GPU w
             run "beside a resident kernel" "$pes" 20 "$build/bin/device_resident"
         [ "$gpus" -eq 1 ] && break
     done
-    # A job for each entry of the API, each of which sets up the GPU.
+    # A job for each function of the API, each of which sets up the GPU.
     extra="WEFT_TARGET=cuda WEFT_WAIT_LIMIT=20s"
     [ -x "$build/bin/device_seen" ] && run "device seen" 1 120 "$build/bin/device_seen"
 }
-# The kernels of two processes take turns of milliseconds on one GPU: few rounds.
+# Kernels of two processes take turns of milliseconds on one GPU: few rounds.
 group_device_shared() {
     extra="WEFT_TARGET=cuda WEFT_GPU=0 LITMUS_ROUNDS=200"
     programs device 2 rma atomics signal wait packet extremes
@@ -171,7 +173,8 @@ group_proxy() {
     programs proxy 2 rma atomics own private
     litmus proxy 2 message_passing put_signal
 }
-# Through host memory that both PEs map, by the host and by device code: two PEs on one GPU, on two.
+# Through host memory that both PEs map, by the host and by device code: two PEs on one GPU, and on
+# two.
 group_staged() {
     local program where
     for where in "WEFT_GPU=0" ""; do
@@ -182,13 +185,14 @@ group_staged() {
         done
         extra="WEFT_TARGET=cuda LITMUS_ROUNDS=50 $extra"
         programs staged 2 rma signal
-        # On one GPU each atomic waits for a turn of the owner's kernels: thousands take minutes.
+        # On one GPU each atomic waits for the owner's kernels to have their turn: thousands take
+        # minutes.
         [ -n "$where" ] || programs staged 2 atomics
         litmus staged 2 message_passing put_signal
         [ "$gpus" -gt 1 ] || break
     done
 }
-# By a third GPU; where there are only two, by the peer's own, which pulls and pushes.
+# By a relay GPU; with only two GPUs by the peer's own, which pulls and pushes.
 group_relay() {
     local program third=
     [ "$gpus" -gt 1 ] || return
@@ -205,8 +209,8 @@ group_relay() {
     programs relay 2 rma atomics signal
     litmus relay 2 message_passing put_signal
 }
-# GPU memory over libfabric, by a CPU through pinned memory: every byte compared, then the rates. A libfabric
-# that is elsewhere: PKG_CONFIG_PATH for the build, LD_LIBRARY_PATH to run.
+# GPU memory over libfabric, by a CPU through pinned memory: every byte compared, then the rates.
+# For a libfabric elsewhere: PKG_CONFIG_PATH for the build, LD_LIBRARY_PATH to run.
 group_net() {
     local provider program where= reason
     [ "$gpus" -gt 1 ] || where="WEFT_GPU=0 "
@@ -222,7 +226,7 @@ group_net() {
         extra="$extra WEFT_NET_LOT=64K WEFT_NET_LOTS=3"
         run "net, small lots" 2 120 "$build/bin/job_gpu_net" moves
     done
-    # Beside one piece at a time, and pieces of other sizes.
+    # Compared with one fragment at a time, and fragments of other sizes.
     for provider in tcp shm; do
         for lots in "1M WEFT_NET_LOTS=8" "1M WEFT_NET_LOTS=1" "256K WEFT_NET_LOTS=8" "4M WEFT_NET_LOTS=4"; do
             extra="${where}WEFT_PATH=net WEFT_FABRIC_PROVIDER=$provider WEFT_NET_LOT=$lots"
@@ -230,7 +234,8 @@ group_net() {
         done
     done
 }
-# By requests that the GPU itself gives to the software adapter, whose thread reaches GPU memory through the driver.
+# By requests of the GPU to the software adapter, whose thread accesses GPU memory through the
+# driver.
 group_gda() {
     local program queues
     [ "$gpus" -gt 1 ] || return
@@ -244,7 +249,7 @@ group_gda() {
     extra="WEFT_TARGET=cuda WEFT_PATH=gda LITMUS_ROUNDS=200"
     programs gda 2 rma atomics signal runs wait packet collective own private
     litmus gda 2 message_passing put_signal packet barrier sync
-    # Queues in the GPU's memory, which a kernel of the adapter carries out.
+    # Queues in the GPU's memory, which a kernel of the adapter executes.
     extra="WEFT_TARGET=cuda WEFT_PATH=gda SOFT_HCA_ENGINE=gpu WEFT_GDA_QUEUE_MEMORY=gpu LITMUS_ROUNDS=2000"
     programs gda 2 rma atomics signal wait collective
     litmus gda 2 message_passing put_signal packet barrier
@@ -265,7 +270,7 @@ group_gda() {
     done
     unset WEFT_HCA SOFT_HCA_IDLE_US
 }
-# The same model by 1, 2 and 4 GPUs, each of which shows that it is what one GPU gives.
+# The same model on 1, 2 and 4 GPUs; each result must equal that of one GPU.
 train_together() {
     local form pes
     for form in "" "--shard"; do
@@ -288,9 +293,10 @@ experts_together() {
         done
     done
 }
-# Programs of examples/ whose test without a GPU is on simt: frames that a kernel reads from pinned memory, GPU
-# memory in a file for another number of PEs, layers that pass from a file through GPU memory and back, and a model that
-# all GPUs train, which has to have the same parameters as one GPU gives it.
+# Programs of examples/ whose test without a GPU is on simt: frames that a kernel reads from pinned
+# memory, GPU memory in a file for another number of PEs, layers that move from a file through GPU
+# memory and back, and a model that all GPUs train, which must have the same parameters as on one
+# GPU.
 group_examples() {
     local folder=$build/examples/files program memory pes
     for program in video checkpoint offload train experts; do
@@ -317,7 +323,7 @@ group_examples() {
         told "offload $memory" "samples/s\|file:\|hidden"
         cmp "$folder/model" "$folder/expected" || failures=$((failures + 1))
     done
-    # Each PE with its half of every layer; PEs take turns on a single GPU.
+    # Each PE has half of every layer; PEs take turns on a single GPU.
     run "offload in memory" 2 120 "${model[@]}" --in-memory "$folder/expected"
     run "offload 200M" 2 120 "${model[@]}" --memory 200M "$folder/model"
     grep -h "samples/s\|file:\|hidden" "$logs/offload_200M-2-WEFT_TARGET_cuda.log" | cut -c1-170
@@ -326,7 +332,8 @@ group_examples() {
     experts_together
     rm -rf "$folder"
 }
-# Files and GPU memory: through pinned memory, or by cuFile where this machine has its direct way; then how fast.
+# Files and GPU memory: through pinned memory, or by cuFile if this machine supports its direct
+# path; then the rates.
 group_files() {
     local folder=$build/files pes backend write
     mkdir -p "$folder"
@@ -369,7 +376,8 @@ group_coll() { # collectives of streams and of the host on GPU memory
         done
     done
     extra=
-    # Their kernels as members on one GPU; and without parts of their order, where a GPU may show it.
+    # Their kernels as members on one GPU; and without parts of their synchronization, where a GPU
+    # may show it.
     run "rounds" 1 120 "$build/bin/device_coll_rounds" 1 60000
     for part in fence acquire here slots meet half release line; do
         run "rounds without $part" 1 60 "$build/bin/device_coll_rounds_$part" 2 20000
@@ -390,14 +398,14 @@ group_coll() { # collectives of streams and of the host on GPU memory
     for pes in 2 3 4; do run "through scratch" "$pes" 60 "$build/bin/job_gpu_coll_scratch"; done
     [ "$gpus" -lt 2 ] || run "a stream of another GPU" 2 60 "$build/bin/job_gpu_foreign_stream"
     run "through scratch: numbers" 4 60 "$build/bin/job_gpu_coll_scratch" numbers
-    # PEs that share a GPU take turns on it, and are no proof of lines.
+    # PEs that share a GPU take turns on it, which is no valid LL128 test.
     [ "$gpus" -lt 2 ] || run "through scratch: lines" $((gpus > 4 ? 4 : gpus)) 60 "$build/bin/job_gpu_coll_scratch" lines
     for part in ready leave; do extra="WEFT_COLL=scratch" run "collectives $part" 3 60 "$program" $part; done
     for way in auto direct scratch; do
         extra="WEFT_COLL=$way" run "elements that lie apart" 2 60 "$build/bin/job_gpu_coll_strided"
         extra="WEFT_COLL=$way WEFT_CHECK=1" run "collectives checked" 4 60 "$program" mixed 4 60
     done
-    # By packets it does not matter which memory is symmetric.
+    # With LL the symmetric memory does not matter.
     extra="WEFT_CHECK=1 WEFT_COLL=direct" wanted="PE 2 stored nothing"
     for part in memory factor moves; do run "members differ: $part" 3 60 "$build/bin/job_gpu_coll_differ" $part; done
     extra= wanted=
@@ -419,7 +427,7 @@ group_coll() { # collectives of streams and of the host on GPU memory
     done
     wanted= extra=
 }
-# By kernels of PEs that share a GPU this takes minutes.
+# Kernels of PEs that share a GPU take minutes for this.
 group_coll_large() {
     local way
     for way in packets lines two direct scratch engines auto; do
@@ -447,7 +455,7 @@ group_mapped() { # GPU memory in the CPU's addresses
         wanted=
     fi
     extra=
-    # Killed while it stores; what comes next finds the GPUs free, and maps them again.
+    # Killed while it stores; the next job finds the GPUs free and maps them again.
     wanted="killed by signal 9"
     run "killed while it maps" "$pes" 30 sh -c "'$build/bin/job_gpu_map' works & sleep 1.5; kill -9 \$!; wait \$!; kill -9 \$\$"
     wanted=

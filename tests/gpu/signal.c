@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* put with signal into GPU memory, signal in either heap; waits by the host for variables in GPU
- * memory; tests; the limit of a wait. */
+/* put with signal into GPU memory with the signal in either heap; host waits for and tests of
+ * variables in GPU memory; the limit of a wait. */
 #include "gpu_test.h"
 
 #include <signal.h>
@@ -62,13 +62,13 @@ static void waits(void *place)
     OK(weft_wait_until_some(ctx, WEFT_INT32, word, 4, indices, NULL, WEFT_NE, 0, &count));
     CHECK(count == 2 && indices[0] == 0 && indices[1] == 2);
     uint64_t *wide = (uint64_t *)place + 4;
-    OK(weft_p64(ctx, wide, 1ull << 63, next)); /* large when unsigned, negative when not */
+    OK(weft_p64(ctx, wide, 1ull << 63, next)); /* large if unsigned, negative if signed */
     OK(weft_wait_until(ctx, WEFT_UINT64, wide, WEFT_GT, 5));
     OK(weft_wait_until(ctx, WEFT_INT64, wide, WEFT_LT, (uint64_t)-5));
     OK(weft_barrier(weft_team_world(job)));
 }
 
-/* Each type on both sides of its sign bit: what is large unsigned is negative signed. */
+/* Each type on both sides of its sign bit: large unsigned values are negative signed ones. */
 static void wait_types(char *place)
 {
     uint64_t zero[4] = {0};
@@ -93,8 +93,8 @@ static void wait_types(char *place)
     OK(weft_barrier(weft_team_world(job)));
 }
 
-/* Without a wait: by its signal a PE's data comes although that PE calls nothing of Weft any more,
- * until a signal of the system tells it that it has come. `pid`: a word of host memory. */
+/* Data and signal of a PE arrive although that PE calls no function of Weft: it waits for an
+ * operating system signal that the receiver sends. `pid`: a word of host memory. */
 static void away(uint64_t *data, uint64_t *signal, uint64_t *pid)
 {
     enum { LIMIT_S = 10 };
@@ -131,7 +131,7 @@ int main(int argc, char **argv)
     sigset_t told;
     sigemptyset(&told);
     sigaddset(&told, SIGUSR1);
-    sigprocmask(SIG_BLOCK, &told, NULL); /* of every thread; see away() */
+    sigprocmask(SIG_BLOCK, &told, NULL); /* for every thread; see away() */
     OK(weft_init(&job, NULL));
     ctx = weft_default_ctx(job);
     me = weft_my_pe(job);

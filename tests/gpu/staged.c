@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory that is not mapped at the peer: the path staged takes its place, is proven, and does
- * what the others do: data of any size from and to either kind of memory, atomics in which owner
- * and peer meet, a flag in mapped host memory behind data in GPU memory, signals of either kind. */
+/* GPU memory that is not mapped at the peer uses path staged, which passes the path test and
+ * provides what the other paths do: data of any size from and to either kind of memory, atomics of
+ * owner and peer, a flag in mapped host memory after data in GPU memory, signals of either kind. */
 #include "gpu_test.h"
 
 #include "driver/cuda.h"
@@ -15,7 +15,7 @@ static weft_job *job;
 static weft_ctx *ctx;
 static int me, n, next, previous;
 static unsigned char seen[BYTES];
-static weft_ctx *readers[4]; /* each has a stream of its own */
+static weft_ctx *readers[4]; /* each has its own stream */
 
 static weft_path_info query(int pe, weft_kind kind)
 {
@@ -24,7 +24,7 @@ static weft_path_info query(int pe, weft_kind kind)
     return info;
 }
 
-/* WEFT_PATH is empty: chosen by itself, and only where there is nothing better. */
+/* WEFT_PATH is empty: staged is chosen by default, and only where no better path works. */
 static void is_chosen(void)
 {
     weft_path_info gpu = query(next, WEFT_GPU), host = query(next, WEFT_HOST);
@@ -34,7 +34,7 @@ static void is_chosen(void)
     CHECK(strcmp(host.name, "p2p") == 0);
 }
 
-/* No GPU here reaches it; the CPU does. */
+/* No GPU can access the memory, but the CPU can. */
 static void is_mapped(void)
 {
     weft_map_info info = {.size = sizeof info};
@@ -88,7 +88,7 @@ static void transfers(unsigned char *to, unsigned char *from, unsigned char *pla
     }
 }
 
-/* What a blocking put has read may be written over at once, by another stream too. */
+/* The source of a blocking put may be overwritten at once, also by another stream. */
 static void source_is_free(unsigned char *to, unsigned char *from, unsigned char *plain)
 {
     for (int round = 0; round < ROUNDS; round++) {
@@ -106,8 +106,8 @@ static void source_is_free(unsigned char *to, unsigned char *from, unsigned char
     }
 }
 
-/* More under way than the shared memory of the path holds at once: `count` pieces, each of its
- * own. */
+/* More in flight than the shared memory of the path holds at once: `count` transfers, each with its
+ * own data. */
 static void many_under_way(unsigned char *to, size_t piece, int count, const char *what)
 {
     unsigned char *plain = malloc(piece * (size_t)count);
@@ -132,8 +132,8 @@ static void many_under_way(unsigned char *to, size_t piece, int count, const cha
     free(plain);
 }
 
-/* Data in GPU memory by asking, the flag by a store of the CPU: only the fence keeps them in
- * order. */
+/* The owner writes the data in GPU memory on request, and the CPU stores the flag: only the fence
+ * keeps them in order. */
 static void flag_behind_data(unsigned char *to, unsigned char *plain, uint64_t *flag)
 {
     for (int round = 1; round <= ROUNDS; round++) {
@@ -142,7 +142,7 @@ static void flag_behind_data(unsigned char *to, unsigned char *plain, uint64_t *
         OK(weft_fence(ctx));
         OK(weft_p64(ctx, flag, (uint64_t)round, next));
         OK(weft_wait_until(ctx, WEFT_UINT64, flag, WEFT_GE, (uint64_t)round));
-        /* Before any quiet, which would complete what is served here. */
+        /* Reads before any quiet, which would also complete operations that this PE serves. */
         OK(weft_get(readers[round % 4], seen, to, BYTES, me));
         compare(seen, previous, round, BYTES, "flag in host memory");
         OK(weft_barrier(weft_team_world(job)));
@@ -161,13 +161,13 @@ static void signals(unsigned char *to, unsigned char *plain, uint64_t *signal, c
             OK(weft_put_signal_nbi(ctx, to, plain, bytes, signal, (uint64_t)round, WEFT_SIGNAL_SET,
                                    next));
         OK(weft_signal_wait(ctx, signal, WEFT_GE, (uint64_t)round, &value));
-        OK(weft_get(readers[round % 4], seen, to, bytes, me)); /* as above */
+        OK(weft_get(readers[round % 4], seen, to, bytes, me)); /* before any quiet, as above */
         compare(seen, previous, round, bytes, what);
         OK(weft_barrier(weft_team_world(job)));
     }
 }
 
-/* A word in GPU memory behind a copy that is not yet complete: who sees the word sees the copy. */
+/* A word in GPU memory after an incomplete copy: a PE that sees the word also sees the data. */
 static void word_behind_copy(unsigned char *to, unsigned char *from, unsigned char *plain,
                              uint64_t *word)
 {
@@ -192,8 +192,8 @@ static void word_behind_copy(unsigned char *to, unsigned char *from, unsigned ch
     }
 }
 
-/* Bytes so few that they are stored by themselves, or loaded: of every size and place, from and to
- * either kind of memory; what is beside them stays. */
+/* Sizes so small that they are stored or loaded directly: every size and offset, from and to either
+ * kind of memory; the neighbouring bytes do not change. */
 static void few_bytes(unsigned char *to, unsigned char *from, unsigned char *plain)
 {
     enum { AROUND = 64 };
@@ -224,8 +224,8 @@ static void few_bytes(unsigned char *to, unsigned char *from, unsigned char *pla
         }
 }
 
-/* Every PE, the owner among them, adds to the same words: none is lost, and each value is seen
- * once. */
+/* All PEs, including the owner, add to the same words: no addition is lost, and each value is
+ * returned once. */
 static void atomics(uint64_t *words)
 {
     uint64_t before, sum = 0, zero[2] = {0, 0xffffffff00000000u};
@@ -244,8 +244,8 @@ static void atomics(uint64_t *words)
     OK(weft_barrier(weft_team_world(job)));
 }
 
-/* One call of the driver fails at PE `where`, which asks (0) or is asked (1): PE 0 is told, or all
- * is right. In a job of two. */
+/* One call of the driver fails at PE `where`, the initiator (0) or the target (1): PE 0 gets the
+ * error, or the data is right. For a job of two PEs. */
 static void one_fails(const char *call, int where, unsigned char *to, unsigned char *from,
                       unsigned char *plain)
 {
@@ -257,7 +257,7 @@ static void one_fails(const char *call, int where, unsigned char *to, unsigned c
     CHECK(cuda_fault_plan(call, me == where ? 2 : 0, CUDA_ERROR_UNKNOWN));
     OK(weft_barrier(weft_team_world(job)));
     if (me != 0) {
-        weft_barrier(weft_team_world(job)); /* until PE 0 ends the job, or has done all */
+        weft_barrier(weft_team_world(job)); /* until PE 0 ends the job or is finished */
         return;
     }
     status = weft_put(ctx, to, from, BYTES, 1);
@@ -275,8 +275,8 @@ static void one_fails(const char *call, int where, unsigned char *to, unsigned c
     weft_barrier(weft_team_world(job));
 }
 
-/* What is no more than a word needs no event of the driver, at neither end: a copy with an event
- * behind it takes longer than all else together. */
+/* Transfers of up to a word use no driver event at either end, because a copy with an event takes
+ * longer than everything else together. */
 static void without_events(uint64_t *to, uint64_t *from)
 {
     uint64_t value = 0, mine = 0x8000000000000001u + (uint64_t)me;
@@ -307,7 +307,7 @@ static void without_events(uint64_t *to, uint64_t *from)
     CHECK(found[8] == 0x8000000000000001u + (uint64_t)next);
 }
 
-/* Where GPU memory is mapped for the CPU, what is small asks nothing of a GPU, at neither end. */
+/* Where GPU memory is mapped for the CPU, small transfers make no GPU call at either end. */
 static void by_the_cpu(uint64_t *to, uint64_t *from)
 {
     uint64_t value = 0, mine = 0x8000000000000001u + (uint64_t)me;
@@ -345,7 +345,7 @@ int main(int argc, char **argv)
     if (fails || counts || cpu)
         CHECK(cuda_fault_plan(counts ? "EventRecord" : argv[2], 0, 0)); /* of tables opened later */
     bool apart = argc > 1 && strcmp(argv[1], "apart") == 0;
-    if (apart) /* the driver does not say that the peer's GPU is reached */
+    if (apart) /* the driver reports no access to the peer's GPU */
         CHECK(cuda_fault_plan("DeviceCanAccessPeer", 1, CUDA_ERROR_UNKNOWN));
     OK(weft_init(&job, NULL));
     ctx = weft_default_ctx(job);

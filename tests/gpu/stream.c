@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations in stream order: values behind them, signals in both heaps, small copies at every
- * place, capture into a graph and its replay (on GPUs), the expiry of a wait. The stream is made by
- * the driver's own functions. */
+/* Operations in stream order: values after them, signals in both heaps, small copies at every
+ * alignment, capture into a graph and its replay (on GPUs), the timeout of a wait. The driver's own
+ * functions create the stream. */
 #include "gpu_test.h"
 
 #include "driver/cuda.h"
@@ -22,7 +22,7 @@ static void make_stream(void)
 {
     CUdevice device = 0;
     OK(cuda_open(&cuda));
-    /* The job's GPU: the one in whose memory its heap is. */
+    /* The job's GPU is the one that holds its heap. */
     int ordinal = 0;
     void *probe = gpu_alloc(job, 64, 0);
     CHECK(cuda.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
@@ -81,7 +81,7 @@ static void signals(const char *what, char *dst, char *src, uint64_t *signal, ch
             OK(weft_put_signal_on_stream(ctx, dst, src, bytes, signal, s + 1, WEFT_SIGNAL_SET, next,
                                          stream));
         OK(weft_signal_wait_on_stream(ctx, signal, WEFT_GE, s + 1, stream));
-        OK(weft_get_on_stream(ctx, back, dst, bytes, me, stream)); /* behind the wait */
+        OK(weft_get_on_stream(ctx, back, dst, bytes, me, stream)); /* after the wait */
         synchronize();
         look(job, seen, back, bytes);
         make_pattern(mine, previous + (int)s, bytes);
@@ -101,8 +101,8 @@ static void signals(const char *what, char *dst, char *src, uint64_t *signal, ch
     free(seen);
 }
 
-/* Small copies by a kernel, whose widest access follows from the place of both sides: no byte of
- * the end is missing, and none behind it is touched. */
+/* Small copies by a kernel, whose widest access depends on the alignment of both sides: it writes
+ * all bytes up to the end and none after it. */
 static void places(char *dst, char *src, uint64_t *signal)
 {
     static const size_t shifts[] = {0, 1, 2, 4, 8, 12, 16},
@@ -132,7 +132,7 @@ static void places(char *dst, char *src, uint64_t *signal)
     }
 }
 
-/* One graph: add to a counter of the next PE, meet, read that counter into a slot. */
+/* One graph: add to a counter of the next PE, call barrier, read that counter into a slot. */
 static void graph(uint64_t *counter, uint64_t *seen)
 {
     CUresult (*begin)(CUstream, int), (*end)(CUstream, void **);
@@ -164,8 +164,8 @@ static void graph(uint64_t *counter, uint64_t *seen)
         CHECK(value == replay);
         look(job, &value, counter, 8);
         CHECK(value == 3 * replay);
-        /* What the previous PE's counter was when its put read it: its own previous PE may have
-         * added already in this replay, or not yet. */
+        /* The value of the previous PE's counter when its put read it: that PE's own previous PE
+         * may have added in this replay, or not yet. */
         look(job, &value, seen, 8);
         CHECK(value == 3 * (replay - 1) || value == 3 * replay);
         OK(weft_barrier(weft_team_world(job)));

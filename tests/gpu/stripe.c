@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Large copies over several ways: what weft_path_query() says of them, and that data, signals and
- * what overlaps come out as with one way, before and behind a growth of the heap.
- *   stripe WORDS       what must be told of the ways to the other PE; "-": whatever is told
- *   stripe WORDS WEFT  ... and by the command WEFT, explain --job, from outside too
- * With STRIPE_MIB in the environment the rate of a put of that size is printed. */
+/* Large copies over several routes: the text of weft_path_query(), and that data, signals and
+ * overlapping copies give the same result as with one route, before and after the heap grows.
+ *   stripe WORDS           expected text about the routes to the other PE; "-": any text
+ *   stripe WORDS WEFT ...  also in the output of the command WEFT, explain --job, in another
+ *                          process
+ * With STRIPE_MIB in the environment it prints the rate of a put of that size. */
 #include "gpu_test.h"
 
 #include <time.h>
@@ -11,7 +12,7 @@
 #include <weft.h>
 
 enum {
-    LARGE = 9 * 1024 * 1024 + 4099, /* enough to be worth it, and no multiple of anything */
+    LARGE = 9 * 1024 * 1024 + 4099, /* large enough for several routes, and odd */
     WORDS = LARGE / 8,
     ROUNDS = 4,
 };
@@ -32,7 +33,7 @@ static void expect(const char *words)
     }
 }
 
-/* What another process reads of it. */
+/* The same text as another process reads it. */
 static void expect_outside(const char *weft, const char *words)
 {
     char command[512], line[1024];
@@ -50,7 +51,7 @@ static void expect_outside(const char *weft, const char *words)
     }
 }
 
-/* Puts and gets of odd sizes at odd places; what is around them stays. */
+/* Puts and gets of odd sizes at odd addresses; the bytes around them do not change. */
 static void odd_places(unsigned char *to, unsigned char *from, unsigned char *plain)
 {
     static const size_t sizes[] = {LARGE, LARGE - 1, 65536 + 7, 8 << 20, 3 << 20, 131072};
@@ -97,7 +98,7 @@ static void check_words(uint64_t *words, uint64_t *at, uint64_t round)
         CHECK(words[i] == (round << 56 | (uint64_t)other << 48 | i));
 }
 
-/* The signal comes behind every part, with the data or behind a fence. */
+/* The signal, in the put or after a fence, comes after every part of the data. */
 static void behind_all_parts(uint64_t *to, uint64_t *from, uint64_t *signal, uint64_t *words)
 {
     uint64_t zero = 0;
@@ -121,9 +122,9 @@ static void behind_all_parts(uint64_t *to, uint64_t *from, uint64_t *signal, uin
     }
 }
 
-/* A context's own puts to one place, the later with the later value: large behind small, small
- * behind large, large behind large. `unasked`: in every other round without fence, for striped
- * copies keep their places among those of their context though no program may count on that. */
+/* Puts of one context to one address, the later one with the later value: large after small, small
+ * after large, large after large. `unasked`: every other round has no fence, because striped copies
+ * keep their order within a context, although the API does not promise it. */
 static void one_behind_the_other(uint64_t *to, uint64_t *from, uint64_t *words, int unasked)
 {
     for (uint64_t round = 1; round <= ROUNDS; round++) {
@@ -160,7 +161,7 @@ static double now_us(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
-/* One figure, of PE 0 alone, the best of some; judged by nobody. */
+/* Prints the best of 5 rates of PE 0, and asserts nothing. */
 static void print_rate(char *to, const char *from, size_t bytes)
 {
     double best = 0;
@@ -194,7 +195,7 @@ int main(int argc, char **argv)
     behind_all_parts((uint64_t *)(void *)to, (uint64_t *)(void *)from, signal, (void *)plain);
     one_behind_the_other((uint64_t *)(void *)to, (uint64_t *)(void *)from, (void *)plain,
                          strcmp(argv[1], "-"));
-    /* More than the first chunk: the new memory is reached by the same ways. */
+    /* More than the first chunk: the same routes reach the new memory. */
     unsigned char *grown = gpu_alloc(job, (64u << 20) + LARGE, 0);
     odd_places(grown + (64u << 20) - 64, from, plain);
     expect(argv[1]);
@@ -203,7 +204,7 @@ int main(int argc, char **argv)
     OK(weft_barrier(weft_team_world(job)));
     if (figures) {
         print_rate(gpu_alloc(job, room, 0), gpu_alloc(job, room, 0), room);
-        expect(argv[1]); /* where it took so large a copy to find out */
+        expect(argv[1]); /* for routes that only so large a copy measures */
     }
     free(plain);
     OK(weft_finalize(job));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of the program's own that becomes symmetric: it is reached by every kind of operation at
- * every PE, is the same memory at both addresses, comes and goes in any order, and is refused in
- * words. */
+/* The program's own memory registered as symmetric: every kind of operation reaches it at every PE,
+ * both addresses are the same memory, blocks are registered and unregistered in any order, and
+ * invalid calls get a message. */
 #include "gpu_test.h"
 #include "own_memory.h"
 
@@ -17,7 +17,7 @@ static weft_job *job;
 static weft_ctx *ctx;
 static int me, n, next, previous, ordinal;
 
-/* What is alive in the driver; of the stand-in alone, which counts. */
+/* Number of live driver objects; only the stand-in counts them. */
 static int live(void)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
@@ -33,8 +33,7 @@ static struct piece shareable(size_t bytes)
     return make_piece(&cuda, bytes, ordinal, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 }
 
-/* Whether the history of the black box has the call among what came after its first `before`
- * entries. */
+/* Whether the history of the black box has the call after its first `before` entries. */
 static bool recorded(enum box_operation operation, uint64_t before)
 {
     const struct box *box = job->box;
@@ -60,7 +59,7 @@ static void *symmetric_of(struct piece piece, size_t at, size_t bytes)
     return symmetric;
 }
 
-/* Every kind of operation finds the memory at the next PE. */
+/* Every kind of operation works on the memory at the next PE. */
 static void operations(char *symmetric, struct piece piece, size_t bytes)
 {
     unsigned char *sent = malloc(bytes), *seen = malloc(bytes);
@@ -147,7 +146,7 @@ static void refusals(void)
     }
 }
 
-/* What one PE does otherwise than the others is refused at all of them. */
+/* If one PE's call differs or fails, all PEs refuse it. */
 static void mismatches(void)
 {
     if (n == 1)
@@ -169,7 +168,8 @@ static void mismatches(void)
     drop_piece(&cuda, piece);
 }
 
-/* Places are free again, in whatever order they are given back, and the heap grows below them. */
+/* Address ranges become free again in whatever order they are unregistered, and the heap grows
+ * below them. */
 static void places(void)
 {
     struct piece pieces[3];
@@ -193,13 +193,14 @@ static void places(void)
         CHECK(seen == 100u * (unsigned)previous + (unsigned)i);
     }
     char *again = symmetric_of(pieces[1], 0, pieces[1].bytes);
-    CHECK(again == at[1]); /* the first stretch that is large enough */
+    CHECK(again == at[1]); /* the first range that is large enough */
     OK(weft_g64(ctx, (uint64_t *)(void *)again, &seen, me));
     CHECK(seen == 100u * (unsigned)previous + 1);
 
     weft_gpu_info info = {.size = sizeof info};
     OK(weft_gpu_query(job, &info));
-    size_t left = info.heap_window - 27 * (size_t)PIECE / 2; /* beside what the library uses */
+    size_t left =
+        info.heap_window - 27 * (size_t)PIECE / 2; /* in addition to what the library uses */
     if (info.heap_window <= (size_t)2048 * MIB) {
         void *none;
         FAILS(weft_alloc(job, WEFT_GPU, left, 0, 0, &none), WEFT_ERR_NO_MEMORY,
@@ -241,25 +242,25 @@ static void end(void)
     cuda_close(&cuda);
 }
 
-/* One call of the driver fails at PE 0: all are refused, nothing is taken, and the next try is
- * good. */
+/* One call of the driver fails at PE 0: all PEs get an error, no object is left, and the next
+ * attempt succeeds. */
 static void one_fails(const char *call)
 {
     void *symmetric;
     uint64_t seen;
-    CHECK(cuda_fault_plan(call, 0, 0)); /* tables opened from here on can fail it */
+    CHECK(cuda_fault_plan(call, 0, 0)); /* tables opened from here on can inject this fault */
     begin();
     struct piece piece = shareable(PIECE);
     char *base = (char *)(uintptr_t)piece.base;
     uint64_t *word;
     OK(weft_alloc(job, WEFT_GPU, 8, 0, WEFT_ALLOC_ZERO, (void **)&word));
-    OK(weft_p64(ctx, word, 1, next)); /* a path makes its events when it first needs some */
+    OK(weft_p64(ctx, word, 1, next)); /* a path creates its events at first use */
     OK(weft_g64(ctx, word, &seen, next));
     OK(weft_free(job, word));
     int alive = live();
     CHECK(cuda_fault_plan(call, me == 0, CUDA_ERROR_UNKNOWN));
     weft_status status = weft_register_symmetric(job, base, PIECE, &symmetric);
-    /* A path's own thread asks for attributes as well, and may be the one that is refused. */
+    /* A thread of a path also queries attributes, so its query may be the one that fails. */
     if (status || strcmp(call, "PointerGetAttribute") != 0) {
         CHECK(status == WEFT_ERR_SYSTEM || status == WEFT_ERR_ADDRESS);
         CHECK(strstr(weft_last_error(), me ? "PE 0" : call));
@@ -287,7 +288,7 @@ int main(void)
     char *symmetric = symmetric_of(piece, 0, PIECE);
     CHECK(weft_ptr(job, symmetric, me) == NULL || weft_ptr(job, symmetric, me) == symmetric);
     operations(symmetric, piece, 300001);
-    void *twice = symmetric_of(piece, 4096, 64); /* a part of it, once more, with its own end */
+    void *twice = symmetric_of(piece, 4096, 64); /* part of it again, with its own end */
     uint64_t seen = 0;
     OK(weft_p64(ctx, twice, 77 + (uint64_t)me, next));
     OK(weft_barrier(weft_team_world(job)));
@@ -298,7 +299,7 @@ int main(void)
     refusals();
     mismatches();
     places();
-    symmetric_of(piece, 0, PIECE); /* left: finalize takes it back */
+    symmetric_of(piece, 0, PIECE); /* finalize unregisters it */
     end();
     static const char *const calls[] = {"MemRetainAllocationHandle",
                                         "MemGetAllocationPropertiesFromHandle",
@@ -308,7 +309,7 @@ int main(void)
                                         "MemExportToShareableHandle",
                                         "MemImportFromShareableHandle"};
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
-        if (n > 1 || i < 5) /* alone there is nobody to hand it to */
+        if (n > 1 || i < 5) /* a single PE exports no handle */
             one_fails(calls[i]);
     return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preloaded on a machine with GPUs: asks the GPU's driver to map memory by a structure of another
- * size, as a driver whose interface has changed would see it. The driver must refuse, and the job
- * must do without the mapping. */
+/* Preloaded on a machine with GPUs: changes the size of the structure in the mapping request to the
+ * GPU driver, as if the driver's interface had changed. The driver must refuse it, and the job must
+ * work without the mapping. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdarg.h>
@@ -17,8 +17,8 @@ int ioctl(int fd, unsigned long request, ...)
     va_end(list);
     int (*next)(int, unsigned long, void *) =
         (int (*)(int, unsigned long, void *))dlsym(RTLD_NEXT, "ioctl");
-    /* The driver's own libraries ask by the same request; Weft's are known by the status that they
-     * begin with. */
+    /* The driver's own libraries use the same request. Requests of Weft are recognized by their
+     * initial status. */
     if (_IOC_TYPE(request) == 'F' && _IOC_NR(request) == MAP_MEMORY &&
         _IOC_SIZE(request) == BYTES &&
         *(const uint32_t *)((const char *)data + STATUS_AT) == NOT_ANSWERED)

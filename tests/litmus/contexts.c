@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Litmus tests of what is promised for contexts other than the default one; as litmus.c, with and
- * without the call in question. Without it another context has the same call, so that a library
- * which keeps one queue for all would be seen. Two PEs. */
+/* Litmus tests of the guarantees of contexts other than the default one; like litmus.c, with and
+ * without the call in question. The variant without it makes the same call on another context, so
+ * that a library with one queue for all contexts would be detected. Two PEs. */
 #include "../job/job.h"
 
 #include <stdbool.h>
@@ -10,7 +10,7 @@ enum { ROUNDS = 3000, WORDS = 16 };
 
 static weft_job *job;
 static weft_team *world;
-static weft_ctx *one, *other; /* besides the default context */
+static weft_ctx *one, *other; /* in addition to the default context */
 static int me;
 static bool removed;
 
@@ -105,7 +105,7 @@ static int barrier_completes_contexts(uint64_t round)
     return stale_words(round);
 }
 
-/* put on a context; its end; a flag. Removed: it is not ended. */
+/* put on a context; its destruction; a flag. Removed: it is not destroyed. */
 static int end_of_context_completes(uint64_t round)
 {
     uint64_t words[WORDS];
@@ -124,8 +124,8 @@ static int end_of_context_completes(uint64_t round)
     return 0;
 }
 
-/* put_nbi on a context; quiet of another one; the first one's is still its own affair: what is
- * given back by a quiet of the context is complete whatever the others hold. */
+/* put_nbi on two contexts; quiet of both; a flag. Removed: quiet of the first one only, which does
+ * not complete the puts of the other. */
 static int quiet_of_each(uint64_t round)
 {
     static uint64_t first[WORDS / 2], second[WORDS / 2];
@@ -143,8 +143,8 @@ static int quiet_of_each(uint64_t round)
     return 0;
 }
 
-/* put on a context of a team; the team's end, which all have reached. Removed: they have only
- * met. */
+/* put on a context of a team; destruction of the team, which all members call. Removed: only a
+ * sync. */
 static int end_of_team_completes(uint64_t round)
 {
     uint64_t words[WORDS];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Litmus tests of the order guarantees in weft.h. `litmus NAME` looks for an outcome that the
- * guarantee forbids and exits 0 when it never comes. `litmus NAME removed` runs the same without
- * the call that gives the guarantee, until the forbidden outcome comes, and exits 0 then: so the
- * test can tell. `second` makes the operations of a context of their own in place of the default
- * one. Two PEs. Over `p2p` the hardware is what it is (x86 shows store buffering alone, and a busy
- * machine not even that: then the test is skipped); over `weak` every permitted reordering comes
- * soon. */
+ * guarantee forbids, and exits with 0 if it never occurs. `litmus NAME removed` runs the same
+ * without the call that gives the guarantee, until the forbidden outcome occurs, and then exits
+ * with 0, which shows that the test can detect it. `second` uses a new context in place of the
+ * default one. Two PEs. Over `p2p` the result depends on the hardware (x86 shows only store
+ * buffering, and a busy machine not even that: the test is then skipped). Over `weak` every
+ * permitted reordering occurs soon. */
 #include "../job/job.h"
 
 #include <stdbool.h>
@@ -14,12 +14,12 @@
 enum {
     ROUNDS = 4000,
     MOST_ROUNDS = 1000 * 1000, /* without the call; over weak a few are enough */
-    ROUNDS_AT_A_TIME = 200,    /* after which the PEs tell each other what they saw */
+    ROUNDS_AT_A_TIME = 200,    /* after which the PEs exchange their results */
     WORDS = 16
 };
 
 static weft_job *job;
-static weft_ctx *ctx; /* of the operations */
+static weft_ctx *ctx; /* context of the operations */
 static int me;
 static bool removed;
 
@@ -37,7 +37,7 @@ static void meet(void)
     OK(weft_sync(weft_team_world(job)));
 }
 
-/* PE 1 waits for the flag of the round, then counts words that are not of the round. */
+/* PE 1 waits for the flag of the round, then counts words with another value than the round. */
 static int observe(uint64_t round)
 {
     int stale = 0;
@@ -53,7 +53,7 @@ static void words_of(uint64_t round, uint64_t *words)
         words[i] = round;
 }
 
-/* put; fence; p  =>  who sees the p sees the put. */
+/* put; fence; p => a PE that sees the p sees the put. */
 static int fence_orders_puts(uint64_t round)
 {
     if (me == 1)
@@ -80,7 +80,7 @@ static int fence_orders_atomics(uint64_t round)
     return 0;
 }
 
-/* put_signal  =>  who sees the signal sees the data. Removed: put and signal as two calls. */
+/* put_signal => a PE that sees the signal sees the data. Removed: put and signal as two calls. */
 static int signal_follows_data(uint64_t round)
 {
     if (me == 1)
@@ -97,7 +97,7 @@ static int signal_follows_data(uint64_t round)
     return 0;
 }
 
-/* put returns  =>  the source may be changed. Removed: the non-blocking form without quiet. */
+/* put returns => the source may be changed. Removed: the non-blocking form without quiet. */
 static int source_is_free_after_put(uint64_t round)
 {
     static uint64_t words[WORDS];
@@ -144,12 +144,12 @@ static int quiet_completes_get(uint64_t round)
             OK(weft_quiet(ctx));
         for (int i = 0; i < WORDS; i++)
             stale += words[i] != round;
-        OK(weft_quiet(ctx)); /* words[] dies here */
+        OK(weft_quiet(ctx)); /* the lifetime of words[] ends here */
     }
     return stale;
 }
 
-/* p x; quiet; g y  against  p y; quiet; g x  =>  not both miss the other's store. */
+/* p x; quiet; g y concurrent with p y; quiet; g x => at least one sees the other's store. */
 static int store_buffering(uint64_t round)
 {
     static uint64_t missed;
@@ -169,7 +169,7 @@ static int store_buffering(uint64_t round)
     return missed && theirs;
 }
 
-/* put; barrier  =>  the data is at the peer. Removed: sync, which completes nothing. */
+/* put; barrier => the data is at the peer. Removed: sync, which completes no puts. */
 static int barrier_completes(uint64_t round)
 {
     uint64_t words[WORDS];
@@ -199,7 +199,7 @@ static int sync_shows_own_stores(uint64_t round)
     return stale;
 }
 
-/* atomics that fetch, and one that does not wait, then a fence  =>  the same as for adds. */
+/* fetching, non-blocking and other atomics, then a fence => the same as for add. */
 static int fence_orders_every_atomic(uint64_t round)
 {
     uint64_t before[WORDS], later;
@@ -214,7 +214,7 @@ static int fence_orders_every_atomic(uint64_t round)
     if (!removed)
         OK(weft_fence(ctx));
     OK(weft_atomic_set64(ctx, &area->flag, round, 1));
-    OK(weft_quiet(ctx)); /* later dies here */
+    OK(weft_quiet(ctx)); /* the lifetime of `later` ends here */
     return 0;
 }
 
@@ -234,7 +234,7 @@ static const struct {
     {"sync_shows_own_stores", sync_shows_own_stores},
 };
 
-/* How often the forbidden outcome came, at either PE. */
+/* Number of rounds with the forbidden outcome at either PE. */
 static int64_t look_for(int (*run)(uint64_t round), uint64_t *rounds)
 {
     uint64_t most = removed ? MOST_ROUNDS : rounds_or(ROUNDS);
@@ -271,7 +271,7 @@ int main(int argc, char **argv)
         return 2;
     }
     if (removed && sysconf(_SC_NPROCESSORS_ONLN) < 2)
-        return 77; /* one CPU reorders nothing between its own processes */
+        return 77; /* one CPU does not reorder between its own processes */
     OK(weft_init(&job, NULL));
     ctx = weft_default_ctx(job);
     if (has_argument(argc, argv, "second"))

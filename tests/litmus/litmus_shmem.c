@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Litmus tests of what OpenSHMEM guarantees beyond weft.h: `litmus_shmem NAME [removed]`, as
+/* Litmus tests of guarantees of OpenSHMEM beyond weft.h: `litmus_shmem NAME [removed]`, like
  * litmus.c. Two PEs. */
 #include <shmem.h>
 
@@ -15,11 +15,11 @@ static shmem_ctx_t own_ctx;
 static struct area {
     long lock;
     _Alignas(64) long plain_lock;
-    _Alignas(64) long words[WORDS]; /* at PE 0 for the locks, at PE 1 else */
+    _Alignas(64) long words[WORDS]; /* at PE 0 for the locks, otherwise at PE 1 */
     _Alignas(64) long flag;
 } * area;
 
-/* What the tests of locks are without locks that complete operations: mutual exclusion alone. */
+/* Removed: a lock with mutual exclusion that does not complete operations. */
 static void enter(void)
 {
     if (!removed)
@@ -36,8 +36,8 @@ static void leave(void)
         shmem_long_atomic_set(&area->plain_lock, 0, 0);
 }
 
-/* Both PEs count up all words of PE 0 in turns of any order: who gets the lock sees all words as
- * the one before left them. */
+/* Both PEs increment all words of PE 0 in any order: the holder of the lock sees all words as the
+ * previous holder left them. */
 static int count_up(int by_atomics)
 {
     long words[WORDS];
@@ -56,7 +56,7 @@ static int count_up(int by_atomics)
     return torn > 0;
 }
 
-/* 2 counts a round were made; fewer are there when one PE counted on from an old value. */
+/* Each round has 2 increments; the sum is less if a PE started from an old value. */
 static int count_is_short(long round)
 {
     shmem_barrier_all();
@@ -75,7 +75,8 @@ static int lock_orders_atomics(long round)
     return count_up(1) + count_is_short(round);
 }
 
-/* Atomics of each kind on an own context; its fence; the flag  =>  who sees the flag sees them. */
+/* Atomics of each kind on an own context; its fence; a flag => a PE that sees the flag sees
+ * them. */
 static int context_orders_atomics(long round)
 {
     int stale = 0;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# check.sh MODEL.pml holds|broken [-DX ...]: exhaustive search by Spin; 77 when Spin is not there.
+# check.sh MODEL.pml holds|broken [-DX ...]: exhaustive search by Spin; exits with 77 without Spin.
 model=$(realpath "$1"); expected=$2; shift 2
 case $expected in holds) optimize=-O1 ;; *) optimize=-O0 ;; esac # a fault is found at once
 command -v spin >/dev/null || { echo "skipped: spin is not installed"; exit 77; }

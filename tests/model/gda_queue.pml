@@ -1,20 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A send queue of path gda (include/weft/device/gda_queue.h): producers that reserve, wait for room, write their
- * requests, and publish them in order by turns, of which who comes too early marks its blocks; and the adapter.
- * What a producer stores to blocks, record and doorbell, and which marks it takes away as they follow each other, goes
- * into a buffer of its own first and leaves it in any order; a release (before an add that passes the turn on, before a
- * mark) and a fence wait until it is empty. Other atomics and `turns` are changed in memory itself. Each mark is a word
- * of its own here. The record and the doorbell are one word each, of which stores keep their order only by way of the
- * buffers.
- * Claims: the adapter finds every request whole, at its place and once; neither doorbell nor record goes back, they stand
- * where a reservation ends, and the record is never behind the doorbell; no mark is left over; nobody is stuck, so all
- * requests are carried out.
- * Broken when room is not waited for (-DNO_ROOM), when there is no fence between request and record
- * (-DNO_REQUEST_FENCE) or record and doorbell (-DNO_RECORD_FENCE), when the turn is passed on without a release
- * (-DPASS_RELAXED) or before the doorbell is rung (-DPASS_EARLY), when nobody looks for marks behind
- * (-DNO_FOLLOW), when who leaves a mark does not look whether its turn has come (-DNO_LOOK), takes a turn that another
- * has taken by its mark (-DMARK_NOT_TAKEN), shows the mark before its request (-DMARK_RELAXED), marks the
- * first of several blocks first (-DMARK_FORWARD), or takes marks away that follow but once it has rung (-DMARKS_LATE). */
+/* A send queue of path gda (include/weft/device/gda_queue.h) and the adapter. Producers reserve
+ * blocks, wait for room, write their requests, and publish them in order by turns; a producer whose
+ * turn has not come marks its blocks. A producer's stores to blocks, record and doorbell, and its
+ * removal of later marks, first enter its own buffer and leave it in any order. A release (before
+ * the add that passes the turn on, and before a mark) and a fence wait until the buffer is empty.
+ * Other atomics and `turns` access memory directly. Each mark is a word of its own here. The record
+ * and the doorbell are one word each, whose stores keep their order only through the buffers.
+ *
+ * Claims: the adapter finds every request complete, in its place and once; neither doorbell nor
+ * record decreases; both are at the end of a reservation; the record is never less than the
+ * doorbell; no mark is left at the end; no process is stuck, so all requests are executed.
+ *
+ * A claim fails
+ *   - without the wait for room (-DNO_ROOM),
+ *   - without the fence between request and record (-DNO_REQUEST_FENCE) or between record and
+ *     doorbell (-DNO_RECORD_FENCE),
+ *   - if the turn is passed on without a release (-DPASS_RELAXED) or before the doorbell
+ *     (-DPASS_EARLY),
+ *   - if no producer looks for later marks (-DNO_FOLLOW),
+ *   - if a producer that has left a mark does not check whether its turn has come (-DNO_LOOK),
+ *   - if it takes a turn that another has taken by its mark (-DMARK_NOT_TAKEN),
+ *   - if the mark is visible before its request (-DMARK_RELAXED),
+ *   - if the first of several blocks is marked first (-DMARK_FORWARD),
+ *   - if later marks are removed only after the doorbell (-DMARKS_LATE). */
 #ifndef PRODUCERS
 #define PRODUCERS 3
 #endif
@@ -22,7 +30,7 @@
 #define EACH 1
 #endif
 #ifndef SIZE
-#define SIZE 1 /* blocks of a reservation */
+#define SIZE 1 /* blocks in a reservation */
 #endif
 #ifndef DEPTH
 #define DEPTH 2
@@ -30,14 +38,14 @@
 #define BLOCKS (PRODUCERS * EACH * SIZE)
 #define NONE 255
 
-byte head, ready;       /* the halves of `turns` */
-byte block[DEPTH];      /* number of the block, from 1 */
+byte head, ready;       /* the two halves of `turns` */
+byte block[DEPTH];      /* sequence number of the block, from 1 */
 bool mark[DEPTH];
 byte record, doorbell;  /* counts */
 byte done;
 byte executed;
 
-/* Stores that wait, of each producer: NONE, nothing; marks that are to go. */
+/* Buffered stores of each producer (NONE: no store), and marks to be removed. */
 byte b_block[PRODUCERS * DEPTH], b_record[PRODUCERS], b_doorbell[PRODUCERS];
 bool b_clear[PRODUCERS * DEPTH];
 
@@ -93,7 +101,7 @@ inline pass(p, from, upto) {
     atomic { assert(ready == from); others = (head != upto); ready = upto }
 }
 
-/* The mark of the block at `at`, to which the turn has come: an exchange. */
+/* Takes the mark of the block at `at`, whose turn has come: an exchange. */
 inline take_mark(p, at) {
     atomic { !b_clear[p * DEPTH + at % DEPTH] -> taken = mark[at % DEPTH];
 #ifndef MARK_NOT_TAKEN
@@ -102,7 +110,8 @@ inline take_mark(p, at) {
     }
 }
 
-/* Those that follow, from `upto` on, by whose turn it is: read, then taken away by a store that may wait. */
+/* Takes the marks from `upto` on, in the turn of the caller: read, then removed by a store that may
+ * be buffered. */
 inline take_marks(p, upto) {
     do
     :: atomic { mark[upto % DEPTH] && !b_clear[p * DEPTH + upto % DEPTH] ->
@@ -148,7 +157,7 @@ proctype producer(byte p) {
         :: else ->
             if
             :: ready == base -> turn = true
-            :: true -> /* it need not look */
+            :: true -> /* the producer may skip the check */
                 for (k : 0 .. SIZE - 1) {
 #ifndef MARK_RELAXED
                     EMPTY(p); /* release */
@@ -159,7 +168,7 @@ proctype producer(byte p) {
                     mark[(base + SIZE - 1 - k) % DEPTH] = true
 #endif
                 }
-                EMPTY(p); /* the add of nothing releases */
+                EMPTY(p); /* the add of 0 is a release */
 #ifndef NO_LOOK
                 if
                 :: ready == base -> take_mark(p, base)
@@ -185,7 +194,7 @@ proctype producer(byte p) {
 #endif
         :: else
         fi;
-        do /* serves as long as the turn is its own */
+        do /* continues as long as the caller has the turn */
         :: !taken -> break
         :: taken ->
             upto = base + 1;
@@ -210,7 +219,7 @@ proctype producer(byte p) {
 #endif
         od
     }
-    /* A request is carried out, whoever publishes it. */
+    /* Every request is executed, whichever producer publishes it. */
     done >= BLOCKS;
     EMPTY(p);
     for (k : 0 .. DEPTH - 1) { assert(!mark[k]) }

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which queues a quiet of device code visits (include/weft/device/gda_span.h, gda.h): those whose bit in `used` is set.
- * Producers reserve, note the queue where they are not in their turn, publish by turns, and quiet. The bit waits in a store
- * buffer of its producer, which a release (before the turn is passed on, before a mark) empties. The adapter completes at
- * any time what is published.
- * Claim: a quiet that is ordered behind a put finds that put complete.
- * Broken when only the reservation that begins the queue notes it (-DFIRST_ONLY; finding A3), and when the turn is passed
- * on without a release of the bit (-DPASS_RELAXED). */
+/* The queues that a quiet of device code visits (include/weft/device/gda_span.h, gda.h): those
+ * whose bit in `used` is set. Producers reserve, set the queue's bit if it is not their turn,
+ * publish by turns, and call quiet. The bit waits in a store buffer of its producer, which a
+ * release (before the turn is passed on, and before a mark) empties. The adapter completes
+ * published blocks at any time.
+ *
+ * Claim: a quiet after a put finds that put complete. The claim fails if only the first reservation
+ * of the queue sets the bit (-DFIRST_ONLY; finding A3), and if the turn is passed on without a
+ * release of the bit (-DPASS_RELAXED). */
 #ifndef PRODUCERS
 #define PRODUCERS 3
 #endif
 #define UNUSED 255
 
-byte head, ready = UNUSED, done; /* blocks reserved, published; UNUSED: no reservation's turn, the first one's neither */
+/* blocks reserved, published, completed; UNUSED: no turn yet, not even of the first reservation */
+byte head, ready = UNUSED, done;
 bool used;
-bool buffered[PRODUCERS];        /* the bit is on its way from that producer */
-bool marked[PRODUCERS + 1];      /* by number of the block */
+bool buffered[PRODUCERS];        /* the bit is in this producer's store buffer */
+bool marked[PRODUCERS + 1];      /* indexed by block number */
 
 proctype buffers() {
     byte k;
@@ -35,7 +38,7 @@ end:
     od
 }
 
-/* What is reserved now is waited for, if the queue is known to be used. */
+/* Waits for all blocks reserved so far, if the queue's bit is set. */
 inline quiet(put) {
     if
     :: used -> until = head; done >= until
@@ -69,7 +72,7 @@ proctype producer(byte p) {
 #ifndef PASS_RELAXED
         !buffered[p];
 #endif
-        /* The turn, with all marks behind it. */
+        /* Takes the turn, with all marks that follow. */
         atomic {
             end_of = base + 1;
             do

@@ -1,37 +1,42 @@
-/* A send queue that two producers fill and an HCA empties (standin/hca/send.c, and any producer like the one
- * of path gda): reserve a slot, wait until it is free, write the request, take the turn, write the doorbell
- * record, ring the doorbell, pass the turn on. Stores of a producer go into a buffer first and leave it in any
- * order, as a GPU's do; a fence waits until it is empty. So do the HCA's: it reads the doorbell, then the record,
- * goes by either, reads the requests, writes each one's data at its target, fences, and writes the completion, which alone frees
- * slots. Claims: the HCA finds every request whole, once and at its place; the record is never behind the
- * doorbell; who sees a completion sees the data; nobody is stuck. Broken by a producer that does not
- * wait for its slot (-DNO_SLOT_WAIT), that does not fence between request and record (-DNO_REQUEST_FENCE) or
- * between record and doorbell (-DNO_RECORD_FENCE), that passes its turn on before its doorbell is there
- * (-DNO_TURN_FENCE), that rings without a turn (-DNO_TURN), and by an HCA that completes before the data is
- * there (-DNO_DATA_FENCE) or before it has read the request (-DCOMPLETE_EARLY). */
+/* A send queue that two producers fill and an HCA empties (standin/hca/send.c, and producers like
+ * those of path gda): reserve a slot, wait until it is free, write the request, wait for the turn,
+ * write the doorbell record, ring the doorbell, pass the turn on. Stores of a producer first enter
+ * a buffer and leave it in any order, as on a GPU; a fence waits until it is empty. The HCA's
+ * stores do the same: it reads the doorbell, then the record, uses either value, reads the
+ * requests, writes the data of each at its target, fences, and writes the completion, which frees
+ * slots.
+ *
+ * Claims: the HCA finds every request complete, once and in its place; the record is never less
+ * than the doorbell; a producer that sees a completion sees the data; no process is stuck.
+ *
+ * A claim fails with a producer that does not wait for its slot (-DNO_SLOT_WAIT), that does not
+ * fence between request and record (-DNO_REQUEST_FENCE) or between record and doorbell
+ * (-DNO_RECORD_FENCE), that passes its turn on before its doorbell is visible (-DNO_TURN_FENCE), or
+ * that rings without a turn (-DNO_TURN), and with an HCA that completes before the data is visible
+ * (-DNO_DATA_FENCE) or before it has read the request (-DCOMPLETE_EARLY). */
 #define SLOTS 2
 #define PRODUCERS 2
 #define EACH 2
 #define REQUESTS (PRODUCERS * EACH)
 
 byte reserved, turn;
-byte slot[SLOTS];          /* number of the request, from 1 */
+byte slot[SLOTS];          /* sequence number of the request, from 1 */
 byte record, doorbell;     /* counts of requests */
 byte completed;
 byte data[REQUESTS + 1];
 byte executed;
 
-/* Buffered stores of each producer: 0, nothing; else the value. */
+/* Buffered stores of each producer; 0: none. */
 byte b_slot[PRODUCERS * SLOTS], b_record[PRODUCERS], b_doorbell[PRODUCERS];
-/* And of the HCA. */
+/* Buffered stores of the HCA. */
 byte b_data[REQUESTS + 1], b_completed;
 
 inline fence(p) {
     (b_slot[p * SLOTS] == 0 && b_slot[p * SLOTS + 1] == 0 && b_record[p] == 0 && b_doorbell[p] == 0)
 }
 
-/* What leaves the buffers, at any time. A place that is stored to again waits for the first store, as in
- * any machine where stores to one place keep their order. */
+/* Stores leave the buffers at any time. A second store to the same place waits for the first one,
+ * because stores to one address keep their order. */
 proctype buffers() {
 end:
     do
@@ -75,7 +80,7 @@ proctype producer(byte p) {
 #endif
         turn = index + 1;
     }
-    /* Whoever sees a completion sees its data. */
+    /* A producer that sees a completion sees its data. */
     completed > index;
     assert(data[index + 1] == index + 1);
 }

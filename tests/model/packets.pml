@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets of src/ops/coll/coll.h: each lane has SLOTS packets used in turn, and one-sided broadcasts may
- * run in between. Claim: a payload is never overwritten before it has been read, with two slots
- * and any mixture of exchanges and broadcasts. With one slot (-DSLOTS=1) the claim is false, and
- * so it is when broadcasts, which let a root run ahead, would use packets (-DPACKET_BROADCAST). */
+/* Packets of src/ops/coll/coll.h: each pair of members has SLOTS packets for each direction, used
+ * in turn, and one-sided broadcasts may run in between.
+ *
+ * Claim: with two slots a payload is never overwritten before it has been read, for any mixture of
+ * exchanges and broadcasts. The claim fails with one slot (-DSLOTS=1), and if broadcasts, in which
+ * a root runs ahead, use packets (-DPACKET_BROADCAST). */
 #ifndef SLOTS
 #define SLOTS 2
 #endif

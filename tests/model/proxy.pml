@@ -1,18 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ring of the proxy (include/weft/device/proxy.h, src/proxy/proxy.c): PRODUCERS threads of the device
- * take tickets, wait for room, and write the WORDS of a descriptor in any order, each with the phase of
- * its ticket; the host reads a place when all words have that phase, carries it out, and counts it as
- * released. Whether there is room a producer tells by `known`, which it has read before its ticket, and
- * which it may have read long ago; who finds no room by that waits for `released`, and notes what it has
- * seen, also over what a faster one has noted. A run of values brings LANES of them in a place of its own,
- * of which there are fewer than slots: its lanes write them, in any order, before its leader writes the
- * words. Claims: every ticket is carried out once, in order, with the words and values of its own producer;
- * what is known has been released; a producer that waits until it is released finds it carried out; nobody
- * is stuck. Broken by a producer that does not wait for room (-DNO_ROOM), or for its values' place
- * (-DNO_BOUNCE_ROOM), that notes the next ticket's room with its own (-DNOTED_AHEAD), or looks for one
- * place too many (-DROOM_OFF_BY_ONE), or that writes words before the values (-DVALUES_LATE); by words
- * without a phase of their own round (-DONE_PHASE); by a host that looks at the first word alone
- * (-DFIRST_WORD), or that releases before it has carried out (-DCREDIT_EARLY). */
+/* The ring of the proxy (include/weft/device/proxy.h, src/proxy/proxy.c). PRODUCERS threads of the
+ * device take tickets, wait for room, and write the WORDS of a descriptor in any order, each with
+ * the phase of its ticket. The host reads a slot when all words have that phase, executes the
+ * request, and increments `released`. A producer checks for room with `known`, which it has read
+ * before its ticket, perhaps long ago. If that shows no room, it waits for `released` and stores
+ * the value in `known`, perhaps over a newer one. A run of values brings LANES values in a bounce
+ * slot, of which there are fewer than ring slots: its lanes write them in any order before its
+ * leader writes the words.
+ *
+ * Claims: every ticket is executed once, in order, with the words and values of its producer;
+ * `known` never exceeds `released`; a producer that waits for the release finds its request
+ * executed; no process is stuck.
+ *
+ * A claim fails
+ *   - with a producer that does not wait for room (-DNO_ROOM) or for its bounce slot
+ *     (-DNO_BOUNCE_ROOM),
+ *   - that stores a value one too large in `known` (-DNOTED_AHEAD), checks for one slot too many
+ *     (-DROOM_OFF_BY_ONE), or writes words before the values (-DVALUES_LATE),
+ *   - if words have the same phase in every round (-DONE_PHASE),
+ *   - with a host that checks only the first word (-DFIRST_WORD), or that releases before it has
+ *     executed (-DCREDIT_EARLY). */
 #define SLOTS 2
 #define BOUNCES 1
 #define PRODUCERS 2
@@ -43,7 +50,7 @@ byte payload[SLOTS * WORDS];
 bit is_run[SLOTS];
 byte bounce[BOUNCES * LANES];
 byte head, released, known;
-byte giver[TICKETS]; /* who took it, for the claim alone */
+byte giver[TICKETS]; /* the producer that took the ticket, only for the claim */
 byte carried[TICKETS];
 
 inline write_words() {
@@ -52,14 +59,15 @@ inline write_words() {
     d_step { payload[WORD(ticket, 1 - first)] = me; phase[WORD(ticket, 1 - first)] = PHASE(ticket) }
 }
 
-/* A value names its producer and its ticket: an older one of the same producer is wrong, too. */
+/* A value names its producer and its ticket, so an older value of the same producer is wrong
+ * too. */
 inline write_values() {
     if :: first = 0 :: first = 1 fi;
     bounce[VALUE(ticket, first)] = me * 16 + ticket;
     bounce[VALUE(ticket, 1 - first)] = me * 16 + ticket
 }
 
-/* What it notes may be older than what has been noted meanwhile. */
+/* The stored value may be older than the one in `known`. */
 inline wait_for_room(places) {
     if
     :: ticket < seen + places -> skip
@@ -93,10 +101,10 @@ proctype producer(byte me) {
         write_words();
 #endif
         if
-        :: skip /* p: nobody waits */
+        :: skip /* p: no wait */
         :: released > ticket -> assert(carried[ticket] == 1) /* put: its source is free */
         fi;
-        d_step { ticket = 0; first = 0; seen = 0; run_of = 0 } /* fewer states */
+        d_step { ticket = 0; first = 0; seen = 0; run_of = 0 } /* reduces the number of states */
     }
 }
 

@@ -1,12 +1,16 @@
-/* Values from before, of the proxy (include/weft/device/proxy.h, give_result() of src/proxy/proxy.c): each
- * request of THREADS takes the next ticket, waits for room, and, if it fetches, counts in `reading` of its
- * place that it begins; an odd count says that whoever had the place before has not taken its value yet, and
- * is waited for. Then it gives its request; the host carries tickets out in their order, writes the value
- * of those that fetch in two halves that carry the number of the round, and releases them; the thread reads
- * both and counts that it has read. Claims: each gets its own value, whole; nobody is stuck. Broken by a
- * thread that does not wait for a late reader (-DNO_TURN), that counts before it has read (-DTURN_EARLY) or
- * before there is room (-DBEGUN_EARLY), that looks at one half's number alone (-DONE_HALF), and by numbers
- * that do not change from round to round (-DONE_NUMBER). */
+/* Results of the proxy (include/weft/device/proxy.h, store_result() of src/proxy/proxy.c). Each
+ * request of THREADS takes the next ticket and waits for room. If it fetches, it increments
+ * `reading` of its slot when it begins. An odd count means that the previous user of the slot has
+ * not read its value yet; the thread waits for it. Then it submits its request. The host executes
+ * tickets in order, writes the value of a fetching request in two halves with the number of the
+ * round, and releases the ticket. The thread reads both halves and increments `reading` again.
+ *
+ * Claims: each thread gets its own value, complete; no process is stuck.
+ *
+ * A claim fails with a thread that does not wait for a late reader (-DNO_TURN), that increments
+ * before it has read (-DTURN_EARLY) or before there is room (-DBEGUN_EARLY), that checks the number
+ * of only one half (-DONE_HALF), and with numbers that do not change from round to round
+ * (-DONE_NUMBER). */
 #define PLACES 2
 #define THREADS 2
 #define EACH 3
@@ -22,7 +26,7 @@ byte head, released;
 byte reading[PLACES];
 byte tag[PLACES * 2];
 byte value[PLACES * 2];
-byte given[TICKETS]; /* 1: a request that fetches, 2: another */
+byte given[TICKETS]; /* 1: a request that fetches, 2: another one */
 
 inline begin() {
     d_step { count = reading[ticket % PLACES]; reading[ticket % PLACES]++ }
@@ -67,7 +71,7 @@ proctype thread() {
             reading[ticket % PLACES]++
 #endif
         fi;
-        d_step { ticket = 0; low = 0; high = 0; count = 0 } /* fewer states */
+        d_step { ticket = 0; low = 0; high = 0; count = 0 } /* reduces the number of states */
     }
 }
 

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets of device code (include/weft/device/staging.h): two sets of slots used in turn, rounds in which all send to all and
- * rounds in which all send to one, the root, in any mixture. The root flags the others when it has ended the round, and those
- * wait for a flag in a later round that sends: for that of round r - 2 where r - 1 was to one too, else for that of r - 1.
- * Claims: no packet is overwritten before it was taken, everyone takes what was sent in that round, what was told in a round
- * can be read until this member begins the next one, and nobody waits for ever. Broken where nobody waits (-DNO_WAIT), where
- * the flag of round r - 2 alone is looked at, which is none where that round was to all (-DOWED_ONCE), where it is awaited
- * behind the sending (-DLATE_WAIT), where the root flags before it has taken all (-DEARLY_FLAG), where it flags nobody
+/* Packets of device code (include/weft/device/staging.h): two sets of slots used in turn, rounds in
+ * which all members send to all, and rounds in which all send to one root, in any mixture. The root
+ * sets a flag at the others when it has ended the round. They wait for a flag in a later round that
+ * sends: for that of round r - 2 if round r - 1 was also to a root, else for that of r - 1.
+ *
+ * Claims: no packet is overwritten before it was taken; each member takes the packets of the round;
+ * the packets of a round can be read until this member begins the next one; no process waits
+ * forever.
+ *
+ * A claim fails if no member waits (-DNO_WAIT), if it checks only the flag of round r - 2, which
+ * does not exist if that round was to all (-DOWED_ONCE), if it waits after sending (-DLATE_WAIT),
+ * if the root sets the flag before it has taken all packets (-DEARLY_FLAG) or not at all
  * (-DNO_FLAG), and with one set (-DSETS=1). */
 #ifndef N
 #define N 3
@@ -16,11 +21,11 @@
 #ifndef CALLS
 #define CALLS 4
 #endif
-#define ALL 0 /* else to program - 1 */
+#define ALL 0 /* otherwise: to member program - 1 */
 #define SLOT(to, from) ((to) * N + (from)) * SETS + r % SETS
 
-byte slot[N * N * SETS];  /* number of the packet there */
-byte taken[N * N * SETS]; /* number of the last one that was taken */
+byte slot[N * N * SETS];  /* sequence number of the packet in the slot */
+byte taken[N * N * SETS]; /* sequence number of the last packet taken */
 byte flag[N * N];         /* to * N + from */
 byte program[CALLS + 1];
 
@@ -42,7 +47,7 @@ inline send_round() {
     od
 }
 
-/* The packets of a round stay to be read until the next one begins: so all are looked at again. */
+/* The packets of a round must stay readable until the next one begins, so all are checked again. */
 inline take_round() {
     k = 0;
     do
@@ -81,7 +86,7 @@ inline await_set() {
 }
 
 proctype member(byte me) {
-    byte r = 1, k, number = 0; /* of the collective that sets flags */
+    byte r = 1, k, number = 0; /* number of the last collective that sets flags */
     byte rooted = 0, owed[2], owed_by[2];
     do
     :: r > CALLS -> break
@@ -136,7 +141,7 @@ proctype member(byte me) {
 
 init {
     byte i;
-    if /* the first root, if it is one: they are alike */
+    if /* the first round to a root; all roots are equivalent here */
     :: program[1] = ALL
     :: program[1] = 1
     fi;

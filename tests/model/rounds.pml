@@ -1,16 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rounds of src/gpu/coll/kernels.cu: exchanges and broadcasts by packets in two sets of slots used in turn, exchanges by
- * lines in two others, direct rounds with flags, and those of one block in which the members only meet, in front of copies and behind them, in any mixture;
- * B blocks a kernel, of which each works with its own number's at the other members, and kernels of a member run one
- * after the other. RESIDENT of a kernel's blocks run at a time, in any order, and the tickets that they draw are their numbers.
- * Claims: no packet is overwritten before it was taken, everyone takes what was sent in that round, a
- * direct store or a copy begins when the destination's round has, and nobody waits for ever. Broken without the wait for
- * free slots (-DNO_WAIT: a root overruns), without `here` of those that only receive (-DNO_HERE: the root waits for
- * ever), with a root that takes a broadcast for an exchange (-DBEGUN_BY_ROOT), with one set (-DSETS=1), without the wait
- * of a meeting (-DNO_MEETING), with lines in the sets of packets (-DSHARED_SETS: payload of a line is where a packet has
- * its number, and looks like a later one's), and where a kernel's block goes on before the others have ended the round
- * (-DNO_KERNEL_END), and where a block's number is its place in the grid (-DBY_PLACE: members wait for blocks of each
- * other that do not run). */
+/* Rounds of src/gpu/coll/kernels.cu in any mixture: exchanges and broadcasts by LL packets in two
+ * slot sets used in turn, exchanges by LL128 lines in two other sets, simple rounds with flags, and
+ * rounds of one block in which members only synchronize, before and after copies. A kernel has B
+ * blocks, each of which works with the block of the same number at the other members. Kernels of a
+ * member run one after the other. RESIDENT blocks of a kernel run at a time, in any order, and the
+ * ticket that a block draws is its number.
+ *
+ * Claims: no packet is overwritten before it was taken; each member takes the packets of the round;
+ * a simple store or a copy begins only after the destination's round has begun; no process waits
+ * forever.
+ *
+ * A claim fails
+ *   - without the wait for free slots (-DNO_WAIT: a root overruns its receivers),
+ *   - without `here` of members that only receive (-DNO_HERE: the root waits forever),
+ *   - with a root that treats a broadcast as an exchange (-DBEGUN_BY_ROOT),
+ *   - with one set (-DSETS=1),
+ *   - without the wait of a synchronization (-DNO_MEETING),
+ *   - with lines in the sets of packets (-DSHARED_SETS: payload of a line is where a packet has its
+ *     number, and looks like a later number),
+ *   - if a block of the next kernel starts before the others have ended the round
+ *     (-DNO_KERNEL_END),
+ *   - if the number of a block is its index in the grid (-DBY_PLACE: members wait for blocks of
+ *     each other that do not run). */
 #ifndef N
 #define N 3
 #endif
@@ -26,19 +37,19 @@
 #ifndef CALLS
 #define CALLS 3
 #endif
-#define EXCHANGE 0 /* else broadcast from program - 1, or DIRECT */
+#define EXCHANGE 0 /* otherwise: broadcast from member program - 1, or one of the following */
 #define DIRECT (N + 1)
 #define MEET (N + 2)
 #define LINES (N + 3)
-#define ALL_SLOTS (N * N * SETS * B) /* of packets; those of lines are behind them */
+#define ALL_SLOTS (N * N * SETS * B) /* of packets; the slots of lines follow */
 #define SLOT(to, from, set, b) (((to) * N + (from)) * SETS + (set)) * B + (b) + lines * ALL_SLOTS
 
-byte slot[2 * ALL_SLOTS];  /* number of the packet, or line, there */
-byte taken[2 * ALL_SLOTS]; /* number of the last one that was taken */
+byte slot[2 * ALL_SLOTS];  /* sequence number of the packet or line in the slot */
+byte taken[2 * ALL_SLOTS]; /* sequence number of the last one taken */
 byte here[N * N];             /* to * N + from */
 byte done[N * N * B];
 byte begun[N];
-byte ended[N]; /* blocks that have ended, over all rounds */
+byte ended[N]; /* number of blocks that have ended, over all rounds */
 byte tickets[N];
 byte running[N];
 byte program[CALLS + 1];
@@ -97,7 +108,7 @@ inline send_all() {
 inline take(from) {
     atomic {
         slot[SLOT(me, from, r % SETS, b)] == r;
-        assert(ended[from] >= B * (r - 1)); /* it has sent that in this round */
+        assert(ended[from] >= B * (r - 1)); /* the packet was sent in this round */
         taken[SLOT(me, from, r % SETS, b)] = r
     }
 }
@@ -122,7 +133,7 @@ inline direct() {
     :: k == N -> break
     :: k < N && k == me -> k++
     :: k < N && k != me ->
-        assert(ended[k] >= B * (r - 1)); /* its earlier kernels have left the destination */
+        assert(ended[k] >= B * (r - 1)); /* earlier kernels of that member no longer use the destination */
         done[(k * N + me) * B + b] = r;
         k++
     od;
@@ -141,7 +152,7 @@ inline meet() {
 #ifndef NO_MEETING
         await_here(r);
 #endif
-        k = 0; /* the copies that follow */
+        k = 0; /* the copies after the synchronization */
         do
         :: k == N -> break
         :: k < N -> assert(ended[k] >= B * (r - 1)); k++

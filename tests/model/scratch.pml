@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rounds through scratch (src/gpu/coll/staged.h) between exchanges by packets that use the same memory: each member has
- * a place for each other, twice. Through scratch the one is filled in even steps and the other in odd ones, and what is
- * stored looks like a packet of the next round; packets are in the one in even rounds and in the other in odd ones. One
- * block a member: blocks of different numbers never meet. Claims: no place is filled before it was taken out, everyone takes
- * the step that it waits for, a packet that is taken was sent in that round, and nobody waits for ever. Broken without the
- * wait for emptied places where only one sends (-DNO_EMPTIED; where all do, or hand on, what is filled says so: -DNO_FILLED),
- * without clearing behind (-DNO_CLEAR), without the end of the round (-DNO_END: a packet comes before its place is cleared),
- * and without the wait for destinations (-DNO_READY: packets are still in the places). */
+/* Staged rounds (src/gpu/coll/staged.h) between exchanges by LL packets that use the same memory:
+ * each member has two places for each other member. A staged round fills one place in even steps
+ * and the other in odd steps, and the data looks like a packet of the next round; packets use one
+ * place in even rounds and the other in odd rounds. One block for each member: blocks with
+ * different numbers never share a place.
+ *
+ * Claims: no place is filled before it was emptied; each member takes the step that it waits for; a
+ * packet that is taken was sent in that round; no process waits forever.
+ *
+ * A claim fails without the wait for emptied places if only one member sends (-DNO_EMPTIED; if all
+ * send or forward, filled places show it: -DNO_FILLED), without clearing at the end (-DNO_CLEAR),
+ * without the end of the round (-DNO_END: a packet arrives before its place is cleared), and
+ * without the wait for destinations (-DNO_READY: packets are still in the places). */
 #ifndef N
 #define N 2
 #endif
@@ -19,12 +24,14 @@
 #define PLACE(to, from, half) (((to) * N + (from)) * 2 + (half))
 
 byte place[N * N * 2]; /* what a reader of packets sees: the number of a round, 0 = clear */
-bool stored[N * N * 2];  /* stored and not yet taken */
-byte told[N * N]; /* to * N + from: the round of its sizes */
-byte here[N * N], filled[N * N], emptied[N * N], ended[N * N]; /* to * N + from; of steps: over all rounds */
+bool stored[N * N * 2];  /* stored and not taken yet */
+byte told[N * N]; /* to * N + from: the last round whose sizes were sent */
+/* to * N + from; steps count over all rounds */
+byte here[N * N], filled[N * N], emptied[N * N], ended[N * N];
 byte begun[N], sent[N];
-byte program[CALLS + 1]; /* PACKETS, ALL, FROM: member 0 alone sends, SPREAD: what the others get they
-                            * hand on, or SIZED: each pair has steps of its own, of which it tells first */
+/* PACKETS; ALL; FROM: only member 0 sends; SPREAD: the others forward what they receive; SIZED:
+ * each pair has its own number of steps, which it sends first */
+byte program[CALLS + 1];
 #define PACKETS 0
 #define ALL 1
 #define FROM 2
@@ -40,7 +47,7 @@ byte program[CALLS + 1]; /* PACKETS, ALL, FROM: member 0 alone sends, SPREAD: wh
     :: k < N && k != me -> action; k++ \
     od
 
-/* But member 0. */
+/* Without member 0. */
 #define EACH_NEIGHBOUR(action) \
     k = 1; \
     do \
@@ -70,7 +77,7 @@ inline await_slots() {
         stored[PLACE(me, k, r % 2)] = false \
     }
 
-/* It looks like a packet of the next round. */
+/* The data looks like a packet of the next round. */
 #define PUSH_STEP \
     atomic { \
         assert(!stored[PLACE(k, me, step % 2)]); \
@@ -112,7 +119,7 @@ inline await_slots() {
 #endif
 
 proctype member(byte me) {
-    byte r = 1, k, step, before = 0; /* steps of the rounds before this one */
+    byte r = 1, k, step, before = 0; /* number of steps of earlier rounds */
     do
     :: r > CALLS -> break
     :: r <= CALLS && program[r] == PACKETS ->

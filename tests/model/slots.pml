@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reuse of a team's synchronisation area (src/job/team.c): destroy is a sync of the team, after
- * which each member clears its own area; a new team on the same slot begins after a collective of
- * the parent. Claim: no notification of the new team is lost by the clearing, and none of the old
- * is taken for one of the new. Without the parent's collective (-DNO_PARENT) a fast member notifies
- * into an area that a slow one has yet to clear, and its notification is lost: a deadlock. */
+ * which each member clears its own area. A new team on the same slot begins after a collective of
+ * the parent.
+ *
+ * Claim: clearing loses no notification of the new team, and no notification of the old team is
+ * taken for one of the new team. Without the parent's collective (-DNO_PARENT) a fast member
+ * notifies in an area that a slow one has not cleared yet, and the notification is lost: a
+ * deadlock. */
 #define N 3
 #define TEAMS 2
 byte flag[N * N];   /* to * N + from: the team's area */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Usage: alone MPI_LIBRARY
- * Loads an MPI of one process for itself, as NVSHMEM's perftest does, and begins by its
- * communicator: a job of one PE; under `weft run` of several PEs a refusal that says why. */
+ * Loads an MPI library in which each process is alone, as NVSHMEM's perftest does, and initializes
+ * from its communicator: a job of one PE. Under `weft run` with several PEs the initialization
+ * fails with a message that says why. */
 #define NVSHMEM_HOSTLIB_ONLY
 #include <nvshmem.h>
 

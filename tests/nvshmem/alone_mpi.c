@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An MPI of MPICH's family in which each process is alone, as without its launcher. */
+/* An MPI of the MPICH family in which each process is alone, as without its launcher. */
 int MPI_Comm_rank(int comm, int *rank);
 int MPI_Comm_size(int comm, int *size);
 int MPI_Bcast(void *buffer, int count, int type, int root, int comm);

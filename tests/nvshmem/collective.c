@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVSHMEM's names: collectives over all types, and reductions and reducescatters of every
- * operation, by thread, warp, block, host and on a stream; maxloc. */
+/* NVSHMEM names: collectives over all types, and reductions and reducescatters of every operation,
+ * by thread, warp, block, host and on a stream; maxloc. */
 #include "values.h"
 
 enum { N = 21, MOST_PES = 8, THREADS = 64, FORMS = 5 };
@@ -9,8 +9,8 @@ enum { THREAD, WARP, BLOCK, HOST, STREAM };
 static char *dst, *src;
 static weft_stream stream;
 
-/* Of broadcast, fcollect, alltoall and the reductions of C types the host's form is the host API's,
- * all other forms are kernels. */
+/* With "host" only the host forms run: broadcast, fcollect, alltoall and the reductions of C types
+ * use the host API. All other forms are kernels. */
 static int first_form(void)
 {
     return host_alone ? HOST : 0;
@@ -82,7 +82,7 @@ static int end_form(void)
 WEFT_NV_RMA_TYPES(MOVING_TYPE)
 MOVING(mem, , mem, void, 1, 1)
 
-/* Element i of block `block` of PE pe's source. */
+/* Compares with block `block` of PE pe's source. */
 static void check_block(const char *what, const char *at, size_t unit, int form, int pe, int block)
 {
     char wanted[16];
@@ -118,9 +118,9 @@ static void prepare(size_t unit)
 
 /* ------------------------------------------------------------------------------- reductions */
 
-/* What PE pe gives for an element: over all bits of the type, with its ends, so that a type taken
- * for one of other sign or width gives another result. Sums and products of signed types do not
- * overflow; those of unsigned ones do, and wrap. */
+/* The element of PE pe: values over all bits of the type, with its limits, so that a type of
+ * another sign or width gives another result. Sums and products of signed types do not overflow;
+ * those of unsigned types do, and wrap. */
 typedef __int128 wide;
 
 static wide given(unsigned bits, int is_signed, weft_op op, int pe, size_t i)
@@ -147,7 +147,7 @@ static wide combine(weft_op op, wide r, wide v)
                             : r * v;
 }
 
-/* Powers of two, of which sums and products of five are exact in 16 bits. */
+/* Powers of two: sums and products of five of them are exact in 16 bits. */
 static double given_real(int pe, size_t i)
 {
     static const double values[] = {-2, 4, 0.5, -1, 1, -0.5, 2, -4};
@@ -274,7 +274,8 @@ WEFT_KERNEL(maxloc, (char *, to), (const char *, from), (int, n))
                                          (size_t)n);
 }
 
-/* Odd elements are alike at all PEs but for the place: the lowest is taken. Also in place. */
+/* Odd elements are equal at all PEs except for the index: the lowest one must win. Also in
+ * place. */
 static void check_maxloc(char *to)
 {
     enum { PAIRS = 70 };

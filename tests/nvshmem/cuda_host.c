@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program of host code on the target cuda, over the stand-in of the CUDA driver: operations on
- * GPU memory, memory of cuMemCreate() that becomes symmetric, modules and libraries that are given
- * the device state, and what the units that nvcc would compile are asked for. */
+/* A program of host code on target cuda, over the stand-in of the CUDA driver: operations on GPU
+ * memory, memory of cuMemCreate() that becomes symmetric, modules and libraries that receive the
+ * device state, and the calls that go to units compiled by nvcc. */
 #include "values.h"
 
 #include "tests/gpu/own_memory.h"
@@ -34,7 +34,7 @@ static void use_driver(void)
 
 /* ------------------------------------------------------------------------------------ memory */
 
-/* The host's operations on GPU memory, by the names of NVSHMEM. */
+/* Host operations on GPU memory by their NVSHMEM names. */
 static void check_operations(double *to, double *from)
 {
     double sent[WORDS], seen[WORDS];
@@ -68,7 +68,7 @@ static void check_operations(double *to, double *from)
     nvshmem_double_p(from, me + 0.5, me);
     nvshmem_barrier_all();
     CHECK(!nvshmem_double_sum_reduce(NVSHMEM_TEAM_WORLD, to, from, 1), "%s", weft_last_error());
-    nvshmem_barrier_all(); /* it says nothing of the other PEs' results */
+    nvshmem_barrier_all(); /* a reduction does not wait for the other PEs' results */
     double sum = nvshmem_double_g(to, next);
     CHECK(sum == n_pes * n_pes / 2.0, "%f", sum);
     nvshmem_barrier_all();
@@ -94,7 +94,7 @@ static void check_symmetric(void)
     drop_piece(&cuda, piece);
 }
 
-/* The own PE's memory need not be symmetric, GPU memory of another allocator neither. */
+/* Local memory of this PE need not be symmetric, including GPU memory of another allocator. */
 static void check_own_pe(void)
 {
     CUdeviceptr device;
@@ -104,7 +104,7 @@ static void check_own_pe(void)
     nvshmem_double_put(own, sent, 8, me);
     nvshmem_double_get(seen, own, 8, me);
     CHECK(!memcmp(seen, sent, sizeof sent), "%f ... %f", seen[0], seen[7]);
-    nvshmem_double_iput(own, sent, 2, 3, 3, me); /* 1 to 0, 4 to 2, 7 to 4 */
+    nvshmem_double_iput(own, sent, 2, 3, 3, me); /* element 0 to 0, 3 to 2, 6 to 4 */
     nvshmem_double_iget(seen, own, 1, 2, 3, me);
     CHECK(seen[0] == 1 && seen[1] == 4 && seen[2] == 7 && seen[3] == 4, "%f, %f, %f, %f", seen[0],
           seen[1], seen[2], seen[3]);
@@ -113,7 +113,7 @@ static void check_own_pe(void)
     OWN_MEMORY_DO(cuda.MemFree(device));
 }
 
-/* What the program's own allocator gave, as a local side, registered and taken back. */
+/* Memory of the program's own allocator as a local buffer, registered and unregistered. */
 static void check_buffers(double *to)
 {
     CUdeviceptr device;
@@ -240,7 +240,7 @@ static int ask_launch(const void *function, const unsigned *grid, const unsigned
 
 static const char global_function[1], not_one[sizeof(struct weft_kernel)];
 
-/* As CUDA's runtime: it knows the addresses of the program's __global__ functions. */
+/* Like the CUDA runtime, it knows the addresses of the program's __global__ functions. */
 static int ask_resident(const void *function, unsigned threads, size_t shared_bytes, int *blocks)
 {
     if (function != global_function)
@@ -282,12 +282,12 @@ static void check_nobody(int *symmetric)
     CHECK(blocks == -1, "%d", blocks);
 }
 
-/* Collectives that the library has kernels for need none of the program. */
+/* Collectives for which the library has kernels need no kernel of the program. */
 static void check_library(int *symmetric)
 {
     int calls = asked.calls;
     for (int pe = 0; pe < n_pes; pe++)
-        if (!nvshmem_ptr(symmetric, pe)) { /* GPUs that do not reach each other */
+        if (!nvshmem_ptr(symmetric, pe)) { /* GPUs without access to each other */
             SAYS(nvshmem_int_sum_reducescatter(NVSHMEM_TEAM_WORLD, symmetric, symmetric + 8, 1),
                  WEFT_ERR_UNSUPPORTED, "in a file that is compiled by nvcc");
             return;
@@ -372,7 +372,8 @@ static void check_launches(void)
     asked.error = 0;
 }
 
-/* Finding D: a launch by a cudaLaunchConfig_t, which the program's own half makes out of it. */
+/* Finding D: a launch by a cudaLaunchConfig_t, which the program's unit compiled by nvcc
+ * creates. */
 static int ask_launch_config(const void *config, const void *function, void **args)
 {
     (void)args;
@@ -386,7 +387,7 @@ static void check_launch_config(struct weft_nvshmem_kernels *kernels)
     const size_t config = 4711, older = offsetof(struct weft_nvshmem_kernels, launch_config);
     const weft_dim3 one = {1, 1, 1};
     asked.shared = 0;
-    kernels->size = older; /* of a program that was compiled before there was one */
+    kernels->size = older; /* a program compiled before launch_config existed */
     SAYS(weft_nvshmem_launch_config(&config, &both, one, one, NULL, 0, NULL), WEFT_ERR_UNSUPPORTED,
          "has no kernel for it on cuda");
     kernels->size = sizeof *kernels;
@@ -406,7 +407,7 @@ static void check_launch_config(struct weft_nvshmem_kernels *kernels)
     asked.error = 0;
 }
 
-/* --------------------------------------------------------------------------------- out of a job */
+/* -------------------------------------------------------------------------------- without a job */
 
 static void check_no_job(void *address)
 {
@@ -426,7 +427,7 @@ static void check_no_job(void *address)
 int main(void)
 {
     static char plain[64];
-    weft_cuda_register(&runtime); /* as a constructor does, before init asks it for devices */
+    weft_cuda_register(&runtime); /* as a constructor does, before init queries the devices */
     check_no_job(plain);
     begin();
     use_driver();
@@ -447,7 +448,7 @@ int main(void)
         ask_resident,
         error_text,
         ask_launch_config};
-    weft_nvshmem_register(&old); /* of a header that knew less: passed over */
+    weft_nvshmem_register(&old); /* of an older header with fewer members: ignored */
     check_nobody((int *)(void *)to);
     weft_nvshmem_register(&kernels);
     check_calls((int *)(void *)to);

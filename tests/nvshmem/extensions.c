@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVSHMEM's names beyond the families of rma.c, collective.c and sync.c: alltoalls, warpgroups,
- * queue pairs, flush, realloc, multicast addresses, what the library says of itself, life after
- * finalize. */
+/* NVSHMEM names outside the families of rma.c, collective.c and sync.c: alltoalls, warpgroups,
+ * queue pairs, flush, realloc, multicast addresses, version information, calls after finalize. */
 #include "values.h"
 
 enum { N = 5, DST = 3, SST = 2, MOST_PES = 8, THREADS = 320 };
@@ -44,8 +43,9 @@ static void check_alltoalls(const char *name, size_t unit, int on_device)
 WEFT_NV_RMA_TYPES(ALLTOALLS)
 
 /* ------------------------------------------------------------------------------ warpgroups
- * Each warpgroup of a block of 320 threads (128, 128 and 64) meets the same one of the other PEs in
- * a team of its own, many times. A thread writes to a peer before, another one reads after. */
+ * Each warpgroup of a block of 320 threads (128, 128 and 64) repeatedly synchronizes with the same
+ * warpgroup of the other PEs in its own team. One thread writes to a peer before, another thread
+ * reads after. */
 
 enum { GROUPS = 3, ROUNDS = 40, SLOTS = 4 };
 
@@ -59,7 +59,7 @@ WEFT_KERNEL(groups_meet, (uint64_t *, slots), (int *, wrong), (int, first_team),
         uint64_t value = (uint64_t)round * 1000003u + (uint64_t)self * 517u + group * 31u;
         uint64_t awaited = value + (uint64_t)((self + pes - 1) % pes - self) * 517u;
         int status = 0;
-        if (inside == (unsigned)round % size) /* now in one warp, now in another */
+        if (inside == (unsigned)round % size) /* in a different warp each round */
             nvshmem_uint64_p(slots + group * SLOTS, value, pe);
         status |= nvshmemx_barrier_warpgroup(team);
         if (inside == (unsigned)(round * 37) % size && slots[group * SLOTS] != awaited)
@@ -182,7 +182,8 @@ static void check_realloc(void)
     CHECK(!nvshmem_realloc(block, 0), "freed");
 }
 
-/* What programs read out of the string: three numbers, the same as by the other two ways. */
+/* Programs parse three numbers in the name; they must match the other two sources of the
+ * version. */
 static void check_version(void)
 {
     int major = -1, minor = -1, patch = -1, a = -1, b = -1, c = -1;
@@ -214,7 +215,7 @@ int main(void)
     *(int *)from = me;
     nvshmemx_flush();
     int status = end();
-    /* There is nothing to allocate from any more, and nothing to free. */
+    /* Allocation fails, and free has no effect. */
     CHECK(!nvshmem_malloc(8) && !nvshmem_calloc(1, 8) && !nvshmem_align(64, 8), "after the end");
     CHECK(!nvshmem_realloc(NULL, 8), "after the end");
     nvshmem_free(to);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A finalize that PE 1 does not reach: it ends before (`ends`), or stays away beyond the wait limit
- * (`away`). The others come back from it, and what they ask for afterwards is refused, not
- * fatal. */
+/* PE 1 does not call finalize: it exits before (`ends`), or sleeps longer than the wait limit
+ * (`away`). The other PEs return from finalize, and their later calls fail without ending the
+ * process. */
 #include "values.h"
 
 #include <unistd.h>

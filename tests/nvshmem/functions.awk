@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Reads the headers as the preprocessor leaves them, with the qualifiers of a definition replaced by
-# marks (surface.h), and prints each function of the surface: where TAB result TAB name TAB parameters.
-# where: host, device or both.
+# Reads the preprocessed headers, with the qualifiers of a definition replaced by markers
+# (surface.h), and prints each function: where TAB result TAB name TAB parameters. where: host,
+# device or both.
 { text = text " " $0 }
 END {
     gsub(/[ \t]+/, " ", text)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program of host code alone: no device state, and no device function, comes with the headers. */
+/* A program of host code only: the headers include no device state and no device function. */
 #define NVSHMEM_HOSTLIB_ONLY
 #include <nvshmem.h>
 #include <nvshmemx.h>
@@ -8,7 +8,7 @@
 #error "NVSHMEM_HOSTLIB_ONLY brings device code"
 #endif
 
-/* A name of device code is free. */
+/* Names of device code are free. */
 static int nvshmem_int_test(void)
 {
     return 7;
@@ -26,7 +26,7 @@ int main(void)
     nvshmem_int_get(&sum, to, 1, (me + 1) % n);
     wrong += sum != n * (n + 1) / 2;
     nvshmem_barrier_all();
-    /* What a kernel does: on simt the library has it. */
+    /* A reduction that needs a kernel: on simt the library has it. */
     for (int i = 0; i < n; i++)
         nvshmem_int_p(&from[i], (me + 1) * (i + 2), me);
     nvshmem_barrier_all();

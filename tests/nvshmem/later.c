@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding D: what NVSHMEM 3.6 to 3.8 brought and needs no multicast (counted signals, regions and
- * shared memory as hints), nvshmem_sync(), the types with a version, streams by their type. */
+/* Finding D: features of NVSHMEM 3.6 to 3.8 that need no multicast (counted signals, regions and
+ * shared memory as hints), nvshmem_sync(), types with a version suffix, the type of streams. */
 #include "values.h"
 
 enum { BYTES = 3000, THREADS = 96 };
 
 /* ------------------------------------------------------------------------- counted signals */
 
-/* Two puts of unequal sizes; their bytes are what the receiver waits for. */
+/* Two puts of different sizes; the receiver waits for the number of their bytes. */
 WEFT_KERNEL(count, (char *, dest), (const char *, source), (uint64_t *, signal), (int *, wrong),
             (uint64_t, before), (int, pe))
 {
@@ -18,7 +18,7 @@ WEFT_KERNEL(count, (char *, dest), (const char *, source), (uint64_t *, signal),
     if (status || nvshmemx_signal_counted_load(signal) != before + BYTES)
         weft_dev_atomic_add_u32((uint32_t *)wrong, 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
     weft_dev_sync_block();
-    nvshmemx_sync_block(NVSHMEM_TEAM_WORLD); /* the next PE has waited as well */
+    nvshmemx_sync_block(NVSHMEM_TEAM_WORLD); /* the next PE has waited too */
     if (weft_dev_thread_rank() == 0)
         nvshmemx_signal_counted_reset(signal);
 }
@@ -32,7 +32,7 @@ static void check_counted(void)
         source[i] = (char)(i * 7 + (size_t)me * 31 + 1);
         wanted[i] = (char)(i * 7 + (size_t)prev * 31 + 1);
     }
-    /* From 0, and past 2^64. */
+    /* From 0, and with an overflow past 2^64. */
     for (uint64_t before = 0, round = 0; round < 2; round++, before -= 2000) {
         memset(dest, 0, BYTES);
         *signal = before;
@@ -117,7 +117,7 @@ static void check_hints(void)
 
 /* ------------------------------------------------------------------------------- names */
 
-/* A stream is not just any pointer: with void * both of these would be the same. */
+/* A stream has its own type; with void * both cases would be the same. */
 static const char *kind_of(int is_stream)
 {
     return is_stream ? "stream" : "pointer";
@@ -137,7 +137,7 @@ static void check_names(void)
     CHECK(!strcmp(KIND_OF_STREAM(nvshmemx_team_sync_on_stream), "stream"), "team_sync");
 }
 
-/* nvshmem_sync(): a value stored before is seen behind. */
+/* nvshmem_sync(): a value stored before it is visible after it. */
 WEFT_KERNEL(meet, (uint64_t *, slot), (uint64_t *, seen), (int, pe))
 {
     if (weft_dev_thread_rank() == 1)

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Usage: left_out.sh SOURCE [names|cuda NVCC]
-# Tiles have a name for each group of threads (finding D).
-# A fault unless every use of a name that left_out.h leaves out stops the compilation with a message
-# that has the name and the man page; in C, in C++, or with nvcc in a kernel.
+# Fails unless every use of a name that left_out.h leaves out stops the compilation with a message
+# that contains the name and the man page; in C, in C++, or with nvcc in a kernel. Tiles have a name
+# for each group of threads (finding D).
 set -u
 source=$1
 header=$source/include/weft/nvshmem/left_out.h

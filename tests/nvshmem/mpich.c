@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting from a communicator of an MPI of MPICH's family, whose handles are numbers: this program
- * defines the three functions that the library looks for, over pipes between processes of its own.
- * Also what is said when MPI refuses, when rank 0 has no id to give, and of an id that is none.
- * Compiled with NO_MPI there is no MPI in the process; with MPI_HEADER what <mpi.h> says comes
- * before <nvshmem.h>. Finding D: with both it did not link, as NVSHMEM's perftest, which loads MPI
- * by dlopen(). */
+/* Initialization from a communicator of an MPI of the MPICH family, whose handles are integers.
+ * This program defines the three functions that the library looks up, over pipes between its own
+ * processes. Also the messages if MPI refuses, if rank 0 cannot make an id, and for an invalid id.
+ * Compiled with NO_MPI the process has no MPI; with MPI_HEADER the declarations of <mpi.h> come
+ * before <nvshmem.h>. Finding D: with both the program did not link, like NVSHMEM's perftest, which
+ * loads MPI by dlopen(). */
 #ifdef MPI_HEADER
 #define MPI_VERSION    3
 #define MPI_COMM_WORLD ((MPI_Comm)0x44000000)
@@ -100,7 +100,7 @@ static void refusals(void)
     CHECK(!nvshmemx_get_uniqueid(&id), "%s", weft_last_error());
     nvshmemx_set_attr_uniqueid_args(2, 2, &id, &attr);
     refused(NVSHMEMX_INIT_WITH_UNIQUEID, &attr, "PE 2 is not in a job of 2 PEs");
-    /* Finding D: these were refused without a word. */
+    /* Finding D: these calls failed without a message. */
     CHECK(nvshmemx_init_attr(NVSHMEMX_INIT_WITH_SHMEM, &attr) == NVSHMEMX_ERROR_NOT_SUPPORTED &&
               strstr(weft_last_error(), "NVSHMEMX_INIT_WITH_SHMEM is not supported"),
           "%s", weft_last_error());
@@ -112,7 +112,7 @@ static void refusals(void)
 }
 
 #ifndef NO_MPI
-/* The job of a communicator: PEs are numbered as its ranks, and reach each other. */
+/* The job of a communicator: PEs have the numbers of its ranks, and access each other. */
 static void job_of(int *comm)
 {
     nvshmemx_init_attr_t attr = NVSHMEMX_INIT_ATTR_INITIALIZER;
@@ -131,7 +131,7 @@ static void job_of(int *comm)
     nvshmem_finalize();
 }
 
-/* Without descriptors rank 0 finds no port: all are told, and none waits. */
+/* Without file descriptors rank 0 cannot open a port: all ranks get an error, and none waits. */
 static void no_id(void)
 {
     struct rlimit before, few;

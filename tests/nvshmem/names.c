@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names that programs for NVSHMEM define themselves: the headers must leave them free. */
+/* Names that NVSHMEM programs define themselves: the headers must not define them. */
 #include <nvshmem.h>
 #include <nvshmemx.h>
 

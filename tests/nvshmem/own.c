@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVSHMEM's names on the own PE with memory that is not symmetric, as solvers use that run the same
- * kernel against a peer and against themselves: host and device, every type of p, g, put and get. A
- * peer's address must still be symmetric (tests/device/errors.c). */
+/* NVSHMEM operations on this PE with memory that is not symmetric, as in solvers that run the same
+ * kernel with a peer and with themselves: host and device, every type of p, g, put and get. The
+ * address of a peer must still be symmetric (tests/device/errors.c). */
 #include "values.h"
 
 enum { N = 37, THREADS = 64, EDGE = 0x5a, ROOM = (N + 4) * 16 };
 
-static char *room; /* of this process, in no segment */
+static char *room; /* ordinary memory of this process, in no segment */
 
 static int edges_stand(const char *at, size_t bytes)
 {

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Usage: programs.sh SOURCE BUILD WEFT host|cuda NVCC|cuda_front NVCC|mpi|mpi_first
-# Programs in the style of those written for NVSHMEM compile as they are, without a warning, and where
-# the target simt can run them their values are right. cuda: with nvcc, which links them too; cuda_front:
-# one, as far as PTX. mpi, mpi_first: the communicator's PEs, with MPI's header behind ours or in front of
-# it; exit 77 without MPI. LINK_OPTIONS: what this build of the library needs besides.
+# Programs in NVSHMEM's style compile unchanged and without a warning, and have the right values
+# where target simt can run them. cuda: with nvcc, which also links them; cuda_front: one program,
+# only to PTX. mpi, mpi_first: the PEs of a communicator, with MPI's header after or before ours;
+# exits with 77 without MPI. LINK_OPTIONS: further options that this build of the library needs.
 set -u
 source=$1 build=$2 weft=$3 what=$4
 programs=$source/tests/nvshmem/programs
@@ -36,7 +36,7 @@ cuda)
         runs "$program.cu" "$5" -std=c++17 -arch=sm_90 -Xptxas -O0 -Werror all-warnings -Xcompiler -Wall \
             -I "$source/include" "$programs/$program.cu" -o "$folder/$program" $link
     done
-    # g goes past the L1 cache, unless the unit asks for the cached form.
+    # g bypasses the L1 cache, unless the unit requests the cached form.
     printf '#include <nvshmem.h>\n__global__ void k(float *to, const float *from, int pe)\n{\n%s\n}\n' \
         '    *to = nvshmem_float_g(from + threadIdx.x, pe);' > "$folder/g.cu"
     for form in -UWEFT_NVSHMEM_CACHED_G -DWEFT_NVSHMEM_CACHED_G; do
@@ -49,14 +49,14 @@ cuda)
         echo "g is not read as it is documented" >&2
         status=1
     fi
-    # A host file of the same program, which launches by dim3 and speaks of half.
+    # A host file of the same program, which launches with dim3 and uses half.
     runs host.cpp "$5" -x c++ -std=c++17 -Xcompiler -Wall,-Wextra,-Werror -I "$source/include" \
         "$programs/host.cpp" -c -o "$folder/host.o"
     ;;
 host)
     runs host.cpp ${CXX:-c++} -std=c++17 $warnings -Werror -I "$source/include" \
         "$programs/host.cpp" -c -o "$folder/host.o"
-    # Without CUDA's runtime: what speaks of it is not linked.
+    # Without the CUDA runtime programs that use it are not linked.
     runs host.cpp ${CXX:-c++} -std=c++11 $warnings -Werror -DWEFT_NV_CUDA_HEADERS=0 \
         -I "$source/include" "$programs/host.cpp" -o "$folder/host" $link
     runs unique_id.c ${CC:-cc} -std=c11 -D_GNU_SOURCE $warnings -Werror -I "$source/include" \

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Makes docs/nvshmem-reference.md of what functions.sh prints: the functions of one family stand
-# together under its name, with TYPE, OP or SIZE for what varies.
+# Generates docs/nvshmem-reference.md from the output of functions.sh: the functions of one family
+# are listed under its name, with TYPE, OP or SIZE for the variable part.
 BEGIN {
     FS = "\t"
     types = "bfloat16|half|float|double|char|short|schar|int|long|longlong|uchar|ushort|uint|ulong|ulonglong|int8|int16|int32|int64|uint8|uint16|uint32|uint64|size|ptrdiff"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Usage: reference.sh SOURCE [write]
-# A fault unless docs/nvshmem-reference.md is what the headers give, and weft-nvshmem(7) names all that
-# left_out.h leaves out; with `write`, writes the page.
+# Fails unless docs/nvshmem-reference.md matches the headers and weft-nvshmem(7) names everything
+# that left_out.h leaves out; with `write`, writes the page.
 set -u
 page=$1/docs/nvshmem-reference.md
 made=$(mktemp) || exit 2

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clang-format off */
-/* NVSHMEM's names: every put and get, over all types and sizes, by thread, warp, block, host and on
- * a stream. Each form has a region of its own; who sent what there is known. */
+/* NVSHMEM names: every put and get over all types and sizes, by thread, warp, block, host and on a
+ * stream. Each form has its own region, whose writer is known. */
 #include "values.h"
 
-/* X(region): puts go to the next PE, gets come from it. Strided ones
- * fill every second element. */
+/* X(region): puts go to the next PE, gets read from it. Strided forms fill every second element. */
 #define PUT_REGIONS(X)                                                                             \
     X(PUT)                                                                                         \
     X(PUT_WARP)                                                                                    \
@@ -41,7 +40,7 @@ enum { N = 37, ROOM = 2 * N, SIGNALS = 8, THREADS = 64 };
 
 #define AT(region) (area + (size_t)(region)*ROOM * unit)
 
-/* The forms of one family; dest and source are T *, `unit` is bytes of an element. */
+/* The forms of one family; dest and source are T *, `unit` is the size of an element in bytes. */
 #define DEVICE_FAMILY(id, T, unit_, put, get, put_nbi, get_nbi, iput, iget)                        \
     WEFT_KERNEL(moves_##id, (char *, area), (const char *, own), (uint64_t *, signal), (int, pe))  \
     {                                                                                              \
@@ -113,7 +112,7 @@ enum { N = 37, ROOM = 2 * N, SIGNALS = 8, THREADS = 64 };
         iget##_on_stream((T *)AT(STREAM_IGET), src, 2, 1, N, next, stream);                        \
     }
 
-/* nvshmem_iput and nvshmemx_iput_warp differ in more than their ends; mem has no strided form. */
+/* nvshmem_iput and nvshmemx_iput_warp differ in prefix and suffix; mem has no strided form. */
 #define STRIDED_NAMES(form)                                                                        \
     static inline void nothing_##form(void *d, const void *s, ptrdiff_t a, ptrdiff_t b, size_t n,  \
                                       int pe)                                                      \
@@ -205,7 +204,7 @@ WEFT_NV_RMA_TYPES(TYPE_FAMILY)
                   t_iput##bits, t_iget##bits)
 WEFT_NV_RMA_SIZES(SIZE_FAMILY)
 
-/* mem: no strided form, so nothing is done in its place. */
+/* mem has no strided form, so these macros do nothing. */
 #define nothing_x_warp(...)                            nothing_x(__VA_ARGS__)
 #define nothing_x_block(...)                           nothing_x(__VA_ARGS__)
 #define nothing_x_on_stream(d, s, a, b, n, pe, stream) nothing_x(d, s, a, b, n, pe)
@@ -216,7 +215,7 @@ static int strided(int region)
     return (region >= FIRST_STRIDED_PUT && region < FIRST_GET) || region >= FIRST_STRIDED_GET;
 }
 
-/* What the host's own calls fill; all else is done by kernels. */
+/* Regions that the host's calls fill; kernels fill the others. */
 static int by_host(int region)
 {
     return region == HOST_PUT || region == HOST_PUT_NBI || region == STREAM_PUT ||
@@ -226,7 +225,7 @@ static int by_host(int region)
            region == HOST_G || region == STREAM_G || region == HOST_IGET;
 }
 
-/* Of a region of `unit`-byte elements, what the PE that wrote it must have written. */
+/* Compares a region of `unit`-byte elements with what its writer must have written. */
 static void check_region(const char *id, const char *area, size_t unit, int region)
 {
     int from = region < FIRST_GET ? prev : next;

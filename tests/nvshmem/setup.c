@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVSHMEM's names: set-up and its structures, memory, teams, buffers, cooperative launch. */
+/* NVSHMEM names: initialization and its structures, memory, teams, buffers, cooperative launch. */
 #include "values.h"
 
 _Static_assert(sizeof(nvshmemx_uniqueid_t) == 128 && sizeof(nvshmemx_uniqueid_args_t) == 24 &&
@@ -94,7 +94,7 @@ static void check_memory(void)
     nvshmem_free(aligned);
 }
 
-/* Every PE is told the id of PE 0 through the first job, which then ends. */
+/* Every PE gets the id of PE 0 through the first job, which then ends. */
 static void check_unique_id(void)
 {
     nvshmemx_init_attr_t attr = NVSHMEMX_INIT_ATTR_INITIALIZER;
@@ -126,7 +126,7 @@ static void check_unique_id(void)
     nvshmem_finalize();
 }
 
-/* Attributes that a program has cleared, or of which it has filled only some, name no device. */
+/* Attributes that a program has cleared or filled only partly select no device. */
 static void check_device(void)
 {
     nvshmemx_init_attr_t attr = NVSHMEMX_INIT_ATTR_INITIALIZER;
@@ -154,7 +154,7 @@ int main(int argc, char **argv)
     CHECK(!nvshmem_init_thread(NVSHMEM_THREAD_MULTIPLE, &provided) &&
               provided == NVSHMEM_THREAD_SERIALIZED,
           "%d", provided);
-    begin(); /* counted */
+    begin(); /* initialized twice, so finalized twice */
     nvshmem_finalize();
     CHECK(nvshmemx_init_status() == NVSHMEM_STATUS_IS_INITIALIZED, "after init");
     nvshmem_info_get_version(&major, &minor);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The surface that nvshmem.h promises, written down a second time: prints a C file in which a pointer of
-# the documented type is set to each function (or, with -v names=1, the names alone).
+# A second description of the functions that nvshmem.h promises: prints a C file in which a pointer
+# of the documented type is set to each function (or, with -v names=1, only the names).
 function emit(where, ret, name, params) {
     if (names) { print name; return }
     printf "static %s (*const volatile p_%d)%s __attribute__((unused)) = %s;\n", ret, ++count, params, name
@@ -57,7 +57,7 @@ function one_sided(name, T) {
     emit("", "int", "nvshmemx_" name "_alltoalls_on_stream", "(nvshmem_team_t, " T " *, const " T " *, ptrdiff_t, ptrdiff_t, size_t, cudaStream_t)")
     queues(name, T)
 }
-# Operations that name a queue pair: those of device code, with one parameter more.
+# Operations on a queue pair: those of device code with one more parameter.
 function queues(name, T,    i, n, group) {
     emit("", "void", "nvshmemx_qp_" name "_p", "(" T " *, " T ", int, nvshmemx_qp_handle_t)")
     emit("", T, "nvshmemx_qp_" name "_g", "(const " T " *, int, nvshmemx_qp_handle_t)")

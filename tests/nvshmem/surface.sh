@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Usage: surface.sh SOURCE
-# A fault unless the headers define exactly the functions that surface.awk lists.
+# Fails unless the headers define exactly the functions that surface.awk lists.
 set -u
 folder=$(mktemp -d) || exit 2
 trap 'rm -rf "$folder"' EXIT

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVSHMEM's names: atomics over all types on host and device, waits and tests in all forms,
+/* NVSHMEM names: atomics over all types on host and device, waits and tests in all forms,
  * signals. */
 #include "values.h"
 
@@ -10,8 +10,8 @@ static uint64_t *counter;
 static weft_stream stream;
 
 /* ------------------------------------------------------------------------------- atomics
- * One writer for each variable, so every result is known, given the fence behind what fetches
- * nothing. Faults are added up in room[64]. */
+ * One writer for each variable, so every result is known if a fence follows each atomic without a
+ * result. room[64] counts wrong results. */
 #define EXPECT(value, wanted) bad += (value) != (T)(wanted)
 
 #define STANDARD_BODY(name, U)                                                                     \
@@ -29,7 +29,7 @@ static weft_stream stream;
     EXPECT(nvshmem_##name##_atomic_compare_swap(at, 49, 7, pe), 49);                               \
     EXPECT(nvshmem_##name##_atomic_swap(at, 12, pe), 7);                                           \
     EXPECT(nvshmem_##name##_atomic_fetch(at, pe), 12);                                             \
-    /* All bits, and not those of the neighbour. */                                                \
+    /* all bits of the variable, and none of its neighbour */                                      \
     nvshmem_##name##_atomic_set(at + 1, (T)0x5a, pe);                                              \
     nvshmem_fence();                                                                               \
     nvshmem_##name##_atomic_set(at, LARGEST(T), pe);                                               \
@@ -75,7 +75,7 @@ static weft_stream stream;
     EXPECT(nvshmem_##name##_atomic_fetch(at, pe), -2.25);                                          \
     return bad;
 
-/* The same text on both sides. */
+/* The same text for host and device. */
 #define ATOMICS(kind, name, T, BODY)                                                               \
     static int kind##_##name(T *at, int pe){BODY(name, T)} WEFT_KERNEL(                            \
         kind##_kernel_##name, (char *, at), (int *, bad), (int, pe))                               \
@@ -128,7 +128,7 @@ static void check_atomics(void)
 }
 
 /* --------------------------------------------------------------------------- waits and tests
- * The previous PE stores 10 + i into variable i; variable 0 is left out by status[]. */
+ * The previous PE stores 10 + i into variable i; status[] excludes variable 0. */
 #define WAITING(name, U)                                                                           \
     WEFT_KERNEL(waiting_##name, (U *, vars), (U *, values), (int *, status), (size_t *, indices),  \
                 (int *, bad), (int, pe))                                                           \
@@ -192,8 +192,8 @@ static void check_atomics(void)
     }
 WEFT_NV_WAIT_TYPES(WAITING)
 
-/* Every comparison over the ends of the type and their neighbours, where a type taken for one of
- * other sign or width compares otherwise: as tests, and what is true as waits, which then return at
+/* Every comparison over the limits of the type and their neighbours, where a type of another sign
+ * or width compares differently: as tests, and the true ones also as waits, which return at
  * once. */
 #define COMPARING(name, U)                                                                         \
     WEFT_KERNEL(comparing_##name, (U *, vars), (U *, values), (size_t *, indices), (int *, bad))   \
@@ -237,7 +237,7 @@ WEFT_NV_WAIT_TYPES(WAITING)
         *bad = 0;                                                                                  \
         LAUNCH(1, comparing_##name, vars, (U *)(room + 128), (size_t *)(room + 384), bad);         \
         CHECK(!*bad, "%d faults of comparison, " #name, *bad);                                     \
-        /* On the stream: what is true passes, whatever the sign. */                               \
+        /* on the stream true conditions pass, also for signed types */                            \
         vars[0] = vars[1] = LARGEST(U);                                                            \
         nvshmemx_##name##_wait_until_on_stream(vars, NVSHMEM_CMP_GT, SMALLEST(U), stream);         \
         nvshmemx_##name##_wait_until_all_on_stream(vars, 2, NULL, NVSHMEM_CMP_GE, LARGEST(U),      \

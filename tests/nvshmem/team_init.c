@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Teams among any PEs by an id: members in any order, several such teams at a time, ids of one's
- * own after another, and what is refused. The id reaches the others through symmetric memory. */
+/* Teams of arbitrary PEs by an id: members in any order, several such teams at a time, a new id for
+ * each team, and invalid calls. Symmetric memory passes the id to the other PEs. */
 #include "values.h"
 
-static uint64_t *posted; /* at every PE: posted[i] is an id that PE i gave away */
+static uint64_t *posted; /* at every PE: posted[i] is an id that PE i made */
 
 static nvshmemx_team_uniqueid_t id_of(int giver)
 {
@@ -38,7 +38,7 @@ WEFT_KERNEL(reduce_in, (int64_t *, to), (int64_t *, from), (int, team), (int, go
     nvshmemx_int64_sum_reduce_block(team, to, from, 1);
 }
 
-/* Collectives of the host and of device code over the team. members: their numbers, in order. */
+/* Collectives of the host and of device code over the team. members: their PEs, in order. */
 static void use(nvshmem_team_t team, const int *members, int n)
 {
     int64_t *buffer = nvshmem_team_n_pes(team) == n ? (int64_t *)(posted + n_pes) : NULL;
@@ -63,7 +63,7 @@ static void use(nvshmem_team_t team, const int *members, int n)
     CHECK(!nvshmem_barrier(team), "barrier");
 }
 
-/* Everybody, last one first. */
+/* All PEs, in reverse order. */
 static void backwards(void)
 {
     int members[64];
@@ -74,8 +74,8 @@ static void backwards(void)
     nvshmem_team_destroy(team);
 }
 
-/* Two teams at a time, of the even and the odd PEs, made thrice; each destroyed only after the next
- * is made, so that the numbers differ. */
+/* Two teams at a time, of the even and of the odd PEs, made three times. Each is destroyed after
+ * the next is made, so that the team numbers differ. */
 static void halves(void)
 {
     int members[64], n = 0, index = 0;
@@ -97,7 +97,7 @@ static void halves(void)
     nvshmem_team_destroy(before);
 }
 
-/* One PE stays away: the others need not know. */
+/* One PE does not take part and need not know. */
 static void all_but_one(void)
 {
     int members[64], n = 0;
@@ -120,7 +120,8 @@ static int refused(nvshmem_team_config_t *config, long mask, int n, int index)
            team == NVSHMEM_TEAM_INVALID;
 }
 
-/* Members that disagree on how many they are: whoever sees it says it, and the other is told. */
+/* Members with different team sizes: one member detects it and reports it, and the other gets the
+ * error too. */
 static void disagree(void)
 {
     nvshmem_team_config_t config = NVSHMEM_TEAM_CONFIG_INITIALIZER;
@@ -136,7 +137,7 @@ static void disagree(void)
     nvshmem_barrier_all();
 }
 
-/* Teams of one, until no place is left; one given back is enough for one more. */
+/* Teams of one PE until no slot is left; one destroyed team is enough for another one. */
 static void full(void)
 {
     enum { MOST = 1024 };
@@ -172,7 +173,7 @@ static void refusals(void)
     CHECK(refused(&config, NVSHMEM_TEAM_CONFIG_MASK_UNIQUEID | 0x20, 1, 0), "unknown bits");
     CHECK(strstr(weft_last_error(), "the bits 0x20"), "%s", weft_last_error());
     CHECK(nvshmemx_team_get_uniqueid(NULL) == NVSHMEMX_ERROR_INTERNAL, "no place for the id");
-    if (n_pes == 2) { /* whoever sees it first, the other one need not wait for it */
+    if (n_pes == 2) { /* either member may detect it first; the other does not wait */
         for (int round = 0; round < 20; round++) {
             config.uniqueid = id_of(round % 2);
             CHECK(refused(&config, NVSHMEM_TEAM_CONFIG_MASK_UNIQUEID, 2, 0), "a number twice");
@@ -193,6 +194,6 @@ int main(int argc, char **argv)
     refusals();
     disagree();
     full();
-    backwards(); /* nothing is left behind */
+    backwards(); /* the failed calls had no side effects */
     return end();
 }

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Usage: user_builds.sh WEFT [NVCC]
-# Finding D: programs are built as projects written for NVSHMEM build theirs, told no more than
-# NVSHMEM_HOME=$(weft nvshmem), and run by nvshmrun: a makefile with -lnvshmem_host -lnvshmem_device, one
-# with -lnvshmem, find_package(NVSHMEM), pkg-config nvshmem. Every header by NVSHMEM's paths compiles, in C
-# and C++; cudaStream_t is the one of CUDA's headers, wherever those come. With NVCC: the same makefile and
-# project with -rdc=true, and nothing else.
+# Finding D: programs build like NVSHMEM projects, with only NVSHMEM_HOME=$(weft nvshmem) set, and
+# run by nvshmrun: a makefile with -lnvshmem_host -lnvshmem_device, one with -lnvshmem,
+# find_package(NVSHMEM), pkg-config nvshmem. Every header of NVSHMEM's paths compiles in C and C++;
+# cudaStream_t is the type of CUDA's headers, wherever those are included. With NVCC: the same
+# makefile and project with -rdc=true and no other change.
 set -eu
 weft=$1 nvcc=${2-}
 unset LD_LIBRARY_PATH PKG_CONFIG_PATH
@@ -22,7 +22,7 @@ fault() {
     [ ! -e log ] || tail -n 20 log >&2
     exit 1
 }
-# prints WANTED COMMAND...: the lines that the command prints, sorted, are those.
+# prints WANTED COMMAND...: the sorted output lines of the command must be these.
 prints() {
     wanted=$1
     shift
@@ -33,7 +33,7 @@ builds() {
     "$@" >log 2>&1 || fault "$* fails"
 }
 
-# ------------------------------------------------------------------ a program of a kernel, of none
+# -------------------------------------------------------- a program with a kernel, and without one
 cat >program.c <<'END'
 #ifndef __CUDACC__
 #define NVSHMEM_HOSTLIB_ONLY
@@ -114,7 +114,8 @@ fi
 # ------------------------------------------------------------------------------------- headers
 (cd "$NVSHMEM_HOME/include" && find . -type f ! -path './weft/*' | sed 's|^\./||' | sort) >headers
 [ "$(wc -l <headers)" -gt 20 ] || fault "there are $(wc -l <headers) headers"
-# cuda.h and cuda_runtime.h declare the type so; twice, as programs include them before or after.
+# cuda.h and cuda_runtime.h declare the type like this; twice, because programs include them before
+# or after.
 stream='typedef struct CUstream_st *cudaStream_t;'
 {
     echo "$stream"
@@ -188,7 +189,7 @@ status=0
 [ $status = 2 ] || fault "nvshmem-info --nothing ends with $status"
 [ "$("$weft" nvshmem --json)" = "{\"prefix\": \"$NVSHMEM_HOME\"}" ] || fault "weft nvshmem --json"
 
-# A weft that was copied away does not guess.
+# A weft that was copied elsewhere does not guess the folder.
 cp "$weft" alone
 status=0
 ./alone nvshmem >said 2>&1 || status=$?

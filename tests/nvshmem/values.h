@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clang-format off */
-/* What the value tests of NVSHMEM's names share: values of any type, symmetric memory, faults. */
+/* Shared by the value tests of NVSHMEM names: values of any type, symmetric memory, a count of
+ * faults. */
 #ifndef WEFT_TESTS_NVSHMEM_VALUES_H
 #define WEFT_TESTS_NVSHMEM_VALUES_H
 
@@ -13,8 +14,8 @@
 
 static int me, n_pes, next, prev, faults;
 
-/* The program was called with "host": no kernel is launched, and what one would have done is not
- * looked for. Device code needs direct addresses, which some paths do not have. */
+/* The argument "host": no kernel is launched, and results of kernels are not checked. Device code
+ * needs direct addresses, which some paths do not have. */
 static int host_alone __attribute__((unused));
 
 #define CHECK(condition, ...)                                                                      \
@@ -51,7 +52,7 @@ static inline int end(void)
     return faults != 0;
 }
 
-/* A bit pattern that tells of PE and index, at any size up to 16 bytes. */
+/* A bit pattern that depends on PE and index, of any size up to 16 bytes. */
 static inline void fill(void *value, size_t bytes, int pe, size_t i)
 {
     uint64_t words[2] = {((uint64_t)pe * 1009 + i + 1) * 0x9e3779b97f4a7c15u,
@@ -59,7 +60,7 @@ static inline void fill(void *value, size_t bytes, int pe, size_t i)
     memcpy(value, words, bytes);
 }
 
-/* The ends of integer types. */
+/* The limits of integer types. */
 #define IS_SIGNED(T) ((T)-1 < (T)1)
 #define LARGEST(T)   ((T)(IS_SIGNED(T) ? ((UINT64_C(1) << (8 * sizeof(T) - 1)) - 1) : ~UINT64_C(0)))
 #define SMALLEST(T)  ((T)(IS_SIGNED(T) ? UINT64_C(1) << (8 * sizeof(T) - 1) : 0))

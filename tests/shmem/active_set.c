@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives over active sets: every set (start, stride, size) of the job that this PE is in,
- * every routine and size, with pSync all zero again after each. */
+/* Collectives over active sets: every set (start, stride, size) of the job that contains this PE,
+ * every routine and size. pSync is zero again after each. */
 #include "check.h"
 
 enum { N = 5, MOST = 7 };
 
 static long pSync[3][SHMEM_SYNC_SIZE];
 static int me, start, log_stride, size, ordinal;
-static int turn; /* pSync arrays are used in turn */
+static int turn; /* the pSync arrays are used in turn */
 
 #define SET start, log_stride, size, pSync[turn++ % 3]
 
@@ -120,7 +120,7 @@ int main(void)
     shmem_init();
     int n = shmem_n_pes();
     me = shmem_my_pe();
-    /* Every set, one after the other; only its members call. */
+    /* All sets in turn; only the members of a set call. */
     for (start = 0; start < n; start++) {
         for (log_stride = 0; 1 << log_stride < n || log_stride == 0; log_stride++) {
             for (size = 1; start + ((size - 1) << log_stride) < n; size++) {
@@ -137,7 +137,7 @@ int main(void)
         }
     }
 
-    /* A barrier completes; the same pSync again and again, and by two sets at the same time. */
+    /* A barrier completes puts. The same pSync is reused, and two sets run at the same time. */
     static long cell, both_sync[SHMEM_BARRIER_SYNC_SIZE];
     start = me % 2;
     log_stride = n > 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shmem_barrier over an active set that is not the whole job completes what its members put
- * (9.9.1), also where a member hears of another only through a third one: behind it each PE's data
- * is there, seen by its owner and by a get of another. */
+/* shmem_barrier over an active set that is not the whole job completes the puts of its members
+ * (9.9.1), also where two members synchronize only through a third one. After the barrier the owner
+ * sees the data, and so does a get of another member. */
 #include "check.h"
 
 enum { ROUNDS = 100, WORDS = 40, SET = 4 };
@@ -22,7 +22,7 @@ int main(void)
         long mine[WORDS];
         for (int i = 0; i < WORDS; i++)
             mine[i] = word(round, me, i);
-        for (int i = 0; i < WORDS; i++) /* many operations, to be overtaken */
+        for (int i = 0; i < WORDS; i++) /* many operations that a barrier could overtake */
             for (int to = 0; to < SET; to++)
                 shmem_long_put(&data[me][i], &mine[i], 1, to);
         shmem_barrier(0, 0, SET, barrier_sync);

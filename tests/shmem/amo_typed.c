@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every atomic of every type, blocking and non-blocking, on the default and on a made context: the
- * values, and that nothing is lost when all PEs change one variable. */
+/* Every atomic of every type, blocking and non-blocking, on the default context and on a new one:
+ * the values, and no update is lost when all PEs change one variable. */
 #include "check.h"
 
 static int me, n, next;
 static shmem_ctx_t ctx;
 
-/* Each PE has the variable at the next PE to itself. prefix: nothing, or ctx_ for the form with a
- * context, which is then the first argument. */
-/* Non-fetching and non-blocking ones are ordered and complete after this alone. */
+/* Each PE owns the variable at the next PE. prefix: empty, or ctx_ for the form whose first
+ * argument is a context. */
+/* Completes non-fetching and non-blocking atomics. */
 #define QUIET          (shmem_ctx_quiet(ctx), shmem_quiet())
 #define ARGS_(...)     __VA_ARGS__
 #define ARGS_ctx_(...) ctx, __VA_ARGS__

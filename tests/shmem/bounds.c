@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of the heap: every form of transfer may touch its last byte and none the one behind it.
- * What would be a fault of a routine without a result is asked of the host API on the same context,
- * which returns it; nothing may have been written then. */
+/* The end of the heap: every form of transfer may access its last byte and none after it. For
+ * routines without a result the test calls the host API on the same context, which returns the
+ * error. A refused operation must not write. */
 #include "check.h"
 
 #include <shmemx.h>
@@ -11,7 +11,7 @@ static unsigned char *heap, *end;
 
 #define REFUSED(call) CHECK((call) == WEFT_ERR_RANGE)
 
-/* The whole heap is one block, so its end is the heap's. */
+/* The whole heap is one block, so the block's end is the heap's end. */
 static void take_all(void)
 {
     size_t size = strtoull(getenv("SHMEM_SYMMETRIC_SIZE"), NULL, 10) << 20;
@@ -59,7 +59,7 @@ static void single_values(void)
     shmem_uchar_p(end - 1, 0x77, next);
     shmem_barrier_all();
     CHECK(end[-1] == 0x77);
-    /* Just behind the end nothing is symmetric any more; across it, a range is wrong. */
+    /* An address just after the end is not symmetric; a range across the end is out of range. */
     CHECK(weft_p8(ctx, end, 1, next) == WEFT_ERR_ADDRESS);
     REFUSED(weft_p64(ctx, end - 4, 1, next));
     REFUSED(weft_g64(ctx, end - 4, &word, next));
@@ -72,7 +72,7 @@ static void single_values(void)
     shmem_barrier_all();
 }
 
-/* The last of 5 elements of 3 bytes, 4 elements apart, ends at the end. */
+/* The last of 5 elements of 3 bytes, 4 elements apart, ends at the end of the heap. */
 static void strided(void)
 {
     enum { N = 5, STEP = 4, ELEMENT = 3, EXTENT = ((N - 1) * STEP + 1) * ELEMENT };
@@ -106,7 +106,7 @@ static void strided(void)
     shmem_barrier_all();
 }
 
-/* Collectives whose destination, or source, ends at the end; and one element further. */
+/* Collectives whose destination or source ends at the end of the heap, and one element further. */
 static void collectives(void)
 {
     enum { N = 3, ROOM = 2048 };
@@ -121,7 +121,8 @@ static void collectives(void)
     for (size_t i = 0; i < all; i++)
         CHECK(last[i - all] == -1000 * (long)(i / N) - (me * N + (long)(i % N)));
     shmem_barrier_all();
-    /* Strided by 2: the blocks are 2 * N apart, the last element ends one before the end of its. */
+    /* Stride 2: the blocks are 2 * N elements apart, and the last element is the last but one of
+     * its block. */
     size_t extent = 2 * all - 1;
     CHECK(shmem_long_alltoalls(SHMEM_TEAM_WORLD, last - extent, source, 2, 1, N) == 0);
     for (size_t i = 0; i < all; i++)

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Usage: build_and_run.sh BIN PES SOURCE WANTED-STATUS [COMPILER-OPTION...]
-# Builds SOURCE with the wrapper for its language (BIN/oshcc or BIN/oshc++) and these options, and runs
-# it with BIN/oshrun. Exit 77 when the tools here cannot build with such options at all.
+# Builds SOURCE with the wrapper for its language (BIN/oshcc or BIN/oshc++) and these options, and
+# runs it with BIN/oshrun. Exits with 77 if the installed tools cannot build with such options.
 set -u
 bin=$1 pes=$2 source=$3 wanted=$4
 shift 4

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Helpers of the OpenSHMEM tests: a check that names itself and ends the job, values that differ by
- * type, PE and index, and a symmetric array that is clean. */
+/* Helpers of the OpenSHMEM tests: a check that prints its condition and ends the job, values that
+ * differ by type, PE and index, and zeroed symmetric memory. */
 #ifndef WEFT_TESTS_SHMEM_CHECK_H
 #define WEFT_TESTS_SHMEM_CHECK_H
 
@@ -32,7 +32,7 @@ static inline void *symmetric(size_t bytes)
     return block;
 }
 
-/* A little work of random length, so that PEs meet in different orders. */
+/* Spins for a random time, so that PEs arrive in different orders. */
 static inline void dawdle(unsigned *seed)
 {
     *seed = *seed * 1664525u + 1013904223u;

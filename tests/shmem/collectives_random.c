@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives back to back, with sizes, roots and teams that change from call to call, while each
- * PE is late at random. The sequence is the same at every PE, made from one seed. */
+/* Consecutive collectives whose sizes, roots and teams change from call to call, while each PE is
+ * late at random. All PEs draw the same sequence from one seed. */
 #include "check.h"
 
 enum { MOST = 6000, ROUNDS = 400, MOST_PES = 8 };
 
 static int source[MOST], work[MOST / 2 + 1];
-static int dest[2][MOST * MOST_PES]; /* in turn: a PE may still read the last one */
+static int dest[2][MOST * MOST_PES]; /* in turn: a PE may still read the previous one */
 static long pSync[2][SHMEM_SYNC_SIZE];
 
 static unsigned step(unsigned *seed)
@@ -78,7 +78,7 @@ int main(void)
         case 5:
             shmem_barrier_all();
             break;
-        case 6: /* an active set that is not the world: all but the last PE */
+        case 6: /* an active set without the last PE */
             if (world_me < pes - 1 || pes == 1) {
                 int size = pes > 1 ? pes - 1 : 1;
                 fill(round, world_me, count);
@@ -91,7 +91,7 @@ int main(void)
             }
             break;
         }
-        /* Sources and destinations are used again two rounds later: everyone must be done. */
+        /* Sources and destinations are reused two rounds later, so every PE must be done. */
         if (round % 2 || kind == 6)
             shmem_sync_all();
     }

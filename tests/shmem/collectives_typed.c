@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every typed collective on the world and on teams, and the memory forms. */
+/* Every typed collective on the world and on teams, and the untyped memory forms. */
 #include "check.h"
 
 enum { N = 3, MOST = 7 };
@@ -79,7 +79,7 @@ static void memory_forms(void)
     for (int pe = 0, at = 0; pe < n; pe++)
         for (int i = 0; i < n - 1 - pe; i++, at++)
             CHECK(dest[at] == value_of(pe, i));
-    /* Nothing to move is a call like any other. */
+    /* Calls with size 0 are valid. */
     CHECK(shmem_broadcastmem(team, dest, source, 0, 0) == 0);
     CHECK(shmem_fcollectmem(team, dest, source, 0) == 0);
     CHECK(shmem_collectmem(team, dest, source, 0) == 0);
@@ -112,7 +112,7 @@ int main(void)
     all_on(some);
     shmem_team_destroy(some);
 
-    /* Of a barrier: what was put before is there after. */
+    /* A barrier makes earlier puts visible. */
     static long cell;
     shmem_long_p(&cell, shmem_my_pe() + 1, (shmem_my_pe() + 1) % pes);
     shmem_barrier_all();

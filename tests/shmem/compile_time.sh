@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Usage: compile_time.sh BIN
-# What including shmem.h costs a source file. Asserted is what can be counted: a file that calls
-# nothing has no code, no data and no symbol of ours in it; one with a handful of calls has those
-# alone; what the compiler has to read stays below a bound. The times beside an empty file (best of
-# five) are printed for a person to judge: at most 0.3 s more.
+# The cost of including shmem.h. Asserted: a source file that calls nothing contains no code, data
+# or symbol of the headers; one with a few calls contains only those; the preprocessed size stays
+# below a limit. The compile times compared with an empty file (best of seven runs) are printed for
+# a person to judge: at most 0.3 s more.
 set -u
 bin=$1
 made=$(mktemp -d) || exit 2
@@ -45,7 +45,7 @@ best() {
     done
     echo $((least / 1000000))
 }
-# Names of an object file that come from our headers.
+# Names in an object file that come from the headers.
 ours() {
     nm "$1" | grep -oE '[a-z_]*(shmem|weft)[a-z0-9_]*' | sort -u | tr '\n' ' '
 }

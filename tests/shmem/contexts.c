@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contexts: options, of teams with their numbering, quiet of one leaves the other, the team of a
- * context, those left over when a team is destroyed. */
+/* Contexts: options; contexts of teams, with the team's PE numbers; quiet of one context; the team
+ * of a context; contexts left when their team is destroyed. */
 #include "check.h"
 
 static long there[8], source[8];
@@ -22,7 +22,7 @@ int main(void)
         CHECK(ctx != SHMEM_CTX_DEFAULT);
         CHECK(shmem_ctx_get_team(ctx, &team) == 0 && team == SHMEM_TEAM_WORLD);
         shmem_ctx_long_p(ctx, &there[i], 10 * me + i, next);
-        shmem_ctx_destroy(ctx); /* completes what was under way */
+        shmem_ctx_destroy(ctx); /* completes operations in flight */
         shmem_barrier_all();
         CHECK(there[i] == 10 * before + i);
     }
@@ -48,7 +48,7 @@ int main(void)
     for (int i = 0; i < MANY; i++)
         CHECK(cells[i] == i);
 
-    /* PE numbers in a context are those of its team: here in reverse. */
+    /* PE numbers in a context are those of its team, here in reverse order. */
     shmem_team_t reverse;
     shmem_team_config_t config = {.num_contexts = 2};
     CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, n - 1, -1, n, &config, SHMEM_TEAM_NUM_CONTEXTS,
@@ -57,7 +57,7 @@ int main(void)
     CHECK(shmem_team_create_ctx(reverse, 0, &ctx) == 0);
     CHECK(shmem_team_create_ctx(reverse, SHMEM_CTX_SERIALIZED, &left_over) == 0);
     CHECK(shmem_ctx_get_team(ctx, &team) == 0 && team == reverse);
-    shmem_ctx_long_p(ctx, &there[5], 100 + me, (n - 1 - me + 1) % n); /* the PE before this one */
+    shmem_ctx_long_p(ctx, &there[5], 100 + me, (n - 1 - me + 1) % n); /* the previous PE */
     shmem_ctx_long_atomic_add(ctx, &there[6], me + 1, 0);             /* the last PE */
     shmem_ctx_quiet(ctx);
     shmem_barrier_all();
@@ -67,7 +67,7 @@ int main(void)
     shmem_ctx_long_put_nbi(left_over, &there[7], &there[5], 1, 0);
     shmem_ctx_destroy(ctx);
     shmem_barrier_all();
-    shmem_team_destroy(reverse); /* and with it left_over */
+    shmem_team_destroy(reverse); /* also destroys left_over */
 
     CHECK(shmem_team_create_ctx(SHMEM_TEAM_SHARED, 0, &ctx) == 0);
     CHECK(shmem_ctx_get_team(ctx, &team) == 0);
@@ -77,7 +77,7 @@ int main(void)
     shmem_ctx_destroy(ctx);
     shmem_ctx_fence(SHMEM_CTX_DEFAULT);
     shmem_ctx_quiet(SHMEM_CTX_DEFAULT);
-    shmem_ctx_fence(SHMEM_CTX_INVALID); /* no operations: nothing to do (9.11) */
+    shmem_ctx_fence(SHMEM_CTX_INVALID); /* no operations, so these calls do nothing (9.11) */
     shmem_ctx_quiet(SHMEM_CTX_INVALID);
     void (*quiet)(shmem_ctx_t) = shmem_ctx_quiet, (*fence)(shmem_ctx_t) = shmem_ctx_fence;
     quiet(none);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A C++ program: typed routines, long double, complex numbers of C and of C++, contexts, teams, global
- * objects. */
+/* A C++ program: typed routines, long double, complex numbers of C and of C++, contexts, teams,
+ * global objects. */
 #include <complex>
 #include <vector>
 
@@ -17,7 +17,7 @@ struct Counter {
     }
 };
 
-static Counter counter; // made before main, and symmetric
+static Counter counter; // constructed before main, and symmetric
 static std::complex<double> z[2], z_work[2];
 static std::complex<float> w;
 static double _Complex plain;
@@ -70,7 +70,7 @@ int main()
     CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, n, nullptr, 0, &team) == 0);
     CHECK(shmem_team_sync(team) == 0 && shmemx_team(team) != nullptr);
     shmem_team_destroy(team);
-    auto *put = &shmem_long_put; // an address of the library
+    auto *put = &shmem_long_put; // address of a library function
     long one = 1;
     put(&counter.value, &one, 1, me);
     shmem_finalize();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program of the time before C++11: the headers of OpenSHMEM must compile there too.
+// A C++98 program: the headers of OpenSHMEM compile in that language version.
 #include <complex>
 
 #include "check.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names that the standard deprecated in 1.0 to 1.4, without shmem_init() and
- * shmem_finalize(). */
+/* The names that versions 1.0 to 1.4 of the standard deprecated, in a program without shmem_init()
+ * and shmem_finalize(). */
 #include "check.h"
 
 #include <mpp/shmem.h>
@@ -44,7 +44,7 @@ int main(void)
     WEFT_SHMEM_OLD_WAIT_TYPES(OLD_WAIT, )
 
 #ifndef NO_SELECTION
-    /* The selections of 1.3. */
+    /* The C11 selections of version 1.3. */
     static int i;
     static double d;
     shmem_set(&i, 5, me);
@@ -72,5 +72,5 @@ int main(void)
     shmem_udcflush();
     shmem_udcflush_line(&flag);
     CHECK(_SHMEM_MAJOR_VERSION == 1 && _SHMEM_SYNC_VALUE == SHMEM_SYNC_VALUE);
-    return 0; /* start_pes() is finalized at exit */
+    return 0; /* start_pes() registers the finalization at exit */
 }

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Usage: docs_fresh.sh REFERENCE-PROGRAM SOURCE OBJECT-LIST [write]
-# A fault unless docs/shmem-reference.md and docs/shmem-coverage.md are what the headers and tests
-# give; with `write`, writes them. OBJECT-LIST: the tests' object files, a line for each.
+# Fails unless docs/shmem-reference.md and docs/shmem-coverage.md match the headers and tests; with
+# `write`, writes them. OBJECT-LIST: the tests' object files, one in each line.
 set -u
 made=$(mktemp) || exit 2
 trap 'rm -f "$made"' EXIT

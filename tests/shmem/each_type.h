@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Includes TEMPLATE once for each C type of the groups EACH_..., with NAME and TYPE defined. For
- * the C11 selections: they use the type lists themselves, so they cannot stand in a macro made from
- * one. */
+/* Includes TEMPLATE once for each C type of the groups EACH_..., with NAME and TYPE defined. The
+ * C11 selections use the type lists themselves, so they cannot be in a macro that such a list
+ * expands. */
 #ifdef EACH_REAL
 #define NAME float
 #define TYPE float

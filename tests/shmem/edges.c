@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The edges of put and get: nothing to do, oneself as peer, the last byte of the heap, overlapping
+/* Limits of put and get: size 0, this PE as the peer, the last byte of the heap, overlapping
  * strides, odd sizes and alignments. */
 #include "check.h"
 
@@ -35,7 +35,7 @@ static void oneself(void)
     CHECK(memcmp(there, here, sizeof here) == 0);
     shmem_long_get(got, there, 4, me);
     CHECK(memcmp(got, here, sizeof here) == 0);
-    /* Source and destination the same place. */
+    /* Source and destination are the same address. */
     shmem_long_put(there, there, 4, me);
     shmem_long_get(there, there, 4, me);
     shmem_quiet();
@@ -46,7 +46,7 @@ static void oneself(void)
     shmem_free(there);
 }
 
-/* As much as can be had in one block, down to the last byte. */
+/* The largest block that the heap provides, up to its last byte. */
 static void whole_heap(void)
 {
     size_t size = (size_t)1 << 40;
@@ -62,7 +62,7 @@ static void whole_heap(void)
     shmem_free(block);
 }
 
-/* Interleaved writers: each PE writes every n-th element of the same array at everyone. */
+/* Interleaved writers: each PE writes every n-th element of the same array at every PE. */
 static void interleaved(void)
 {
     enum { EACH = 13 };
@@ -74,7 +74,7 @@ static void interleaved(void)
     shmem_barrier_all();
     for (int i = 0; i < n * EACH; i++)
         CHECK(there[i] == 100 * (i % n) + i / n);
-    /* Two reads whose elements lie between each other's. */
+    /* Two strided reads whose elements interleave. */
     int even[EACH], both[EACH];
     shmem_int_iget(even, there, 1, n, EACH, next);
     shmem_int_iget(both, there + n - 1, 1, n, EACH, next);
@@ -84,7 +84,7 @@ static void interleaved(void)
     shmem_free(there);
 }
 
-/* Every small size at every small misalignment; nothing next to it changes. */
+/* Every small size at every small misalignment; the neighbouring bytes do not change. */
 static void odd_sizes(void)
 {
     enum { ROOM = 96 };

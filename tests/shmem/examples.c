@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the examples of the standard do, written anew from their descriptions. */
+/* The examples of the standard, rewritten from their descriptions. */
 #include "check.h"
 
 enum { MOST_PES = 16 };
 
 static int me, n;
 
-/* A static array of short at the peer is filled from one on the stack. */
+/* A put from the stack fills a static array of short at the peer. */
 static void static_destination(void)
 {
     static short dest[10];
@@ -21,7 +21,7 @@ static void static_destination(void)
             CHECK(dest[i] == i + 1);
 }
 
-/* A remote variable is written with ordinary stores, where it can be. */
+/* Ordinary stores write a remote variable where shmem_ptr() gives an address. */
 static void stores(void)
 {
     static int bigd[100];
@@ -38,7 +38,7 @@ static void stores(void)
         CHECK(bigd[99] == 100);
 }
 
-/* Who is first: a compare-and-swap race on one variable. */
+/* A compare-and-swap race on one variable has exactly one winner. */
 static void race(void)
 {
     static int winner = -1, winners;
@@ -49,7 +49,7 @@ static void race(void)
         CHECK(winners == 1 && winner >= 0 && winner < n);
 }
 
-/* The PEs with even numbers as a team. */
+/* The even PEs form a team. */
 static void even_team(void)
 {
     shmem_team_t even;
@@ -60,7 +60,7 @@ static void even_team(void)
     shmem_team_destroy(even);
 }
 
-/* Three dimensions from two splits: x, then y and z of what is left. */
+/* Three dimensions by two splits: first x, then y and z of the rest. */
 static void three_dimensions(void)
 {
     int x = 2, y = 2;
@@ -76,7 +76,7 @@ static void three_dimensions(void)
     shmem_team_destroy(yzteam);
 }
 
-/* Work is drawn from a shared counter, for oneself first and then for the others. */
+/* PEs take tasks from shared counters, first their own and then the others'. */
 static void load_balance(void)
 {
     enum { TASKS = 50 };
@@ -93,8 +93,8 @@ static void load_balance(void)
     CHECK(done == TASKS);
 }
 
-/* A sum over all PEs in segments: while one is exchanged on one context, the segment before is
- * added up. */
+/* A sum over all PEs in segments: one context reads a segment while the previous segment is added
+ * up. */
 static void pipelined_sum(void)
 {
     enum { SEGMENTS = 8, LENGTH = 64 };
@@ -124,8 +124,8 @@ static void pipelined_sum(void)
     shmem_barrier_all();
 }
 
-/* All send to all; what has arrived is added up in the order of arrival, one at a time and in
- * groups. */
+/* Every PE sends to every PE. The receiver adds up the data in order of arrival, one block at a
+ * time or in groups. */
 static void arrivals(int in_groups)
 {
     enum { EACH = 20 };
@@ -165,7 +165,7 @@ static void arrivals(int in_groups)
     shmem_barrier_all();
 }
 
-/* A message goes round the ring: each PE waits for the signal and passes the data on. */
+/* A message travels around the ring: each PE waits for the signal and forwards the data. */
 static void ring(void)
 {
     enum { COUNT = 2048 };
@@ -185,7 +185,7 @@ static void ring(void)
     shmem_barrier_all();
 }
 
-/* Even PEs give two elements, odd ones three. */
+/* Even PEs contribute two elements, odd PEs three. */
 static void collected(void)
 {
     static int source[3], dest[3 * MOST_PES];
@@ -199,7 +199,7 @@ static void collected(void)
     shmem_barrier_all();
 }
 
-/* Two elements to each PE, two apart. */
+/* Two elements for each PE, with stride 2. */
 static void strided_alltoall(void)
 {
     static long source[4 * MOST_PES], dest[4 * MOST_PES];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values at which types differ: smallest, largest, negative, high bit alone, patterns. Integers are
- * cut from 64 bits, so that each width has its own smallest and largest among them. */
+/* Values at which types differ: smallest, largest, negative, only the high bit, patterns. Integers
+ * are truncated from 64 bits, so that each width gets its own smallest and largest value. */
 #ifndef WEFT_TESTS_SHMEM_EXTREMES_H
 #define WEFT_TESTS_SHMEM_EXTREMES_H
 
@@ -10,14 +10,14 @@
 
 #define IS_SIGNED(TYPE) ((TYPE)-1 < (TYPE)1)
 
-/* All ones but the sign, of a type's width; the sign bit alone. */
+/* The largest signed value of the type's width, and only the sign bit. */
 #define LARGEST_BITS(TYPE) (UINT64_MAX >> (65 - 8 * sizeof(TYPE)))
 #define SIGN_BIT(TYPE)     (UINT64_C(1) << (8 * sizeof(TYPE) - 1))
 
 enum { EXTREMES = 12 };
 
-/* Value `i` of 0 ... EXTREMES-1, to be converted to TYPE. The first of a signed type is its
- * smallest, the second its largest; of an unsigned one the middle and the one below it. */
+/* Value `i` of 0 ... EXTREMES-1, converted to TYPE. The first one of a signed type is its smallest
+ * value, the second its largest; of an unsigned type the middle and the value below it. */
 #define EXTREME(TYPE, i)                                                                           \
     ((TYPE)((const uint64_t[EXTREMES]){SIGN_BIT(TYPE), LARGEST_BITS(TYPE), UINT64_MAX, 0, 1,       \
                                        SIGN_BIT(TYPE) + 1, LARGEST_BITS(TYPE) - 1, UINT64_MAX - 6, \

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Usage: global_exit.sh BIN
-# shmem_global_exit(0) ends the job well: exit status 0, the output of the PE that called, and not a
-# word on standard error, though the others wait for what never comes. Another code is told once.
+# shmem_global_exit(0) ends the job successfully: exit status 0, the output of the calling PE, and
+# no text on standard error, although the others wait for a value that never arrives. Another exit
+# code is reported once.
 set -u
 bin=$1
 made=$(mktemp -d) || exit 2

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Global and static variables are symmetric: initialised, zero, in functions, with large alignment,
- * the first and the last of the program; and they survive init and finalize. */
+ * the first and the last one of the program. They keep their values through init and finalize. */
 #include "check.h"
 
 long initialised[3] = {7, 8, 9};
@@ -34,7 +34,7 @@ int main(void)
     shmem_init();
     int me = shmem_my_pe(), n = shmem_n_pes(), next = (me + 1) % n, before = (me + n - 1) % n;
 
-    /* The move has kept what was there. */
+    /* Moving the variables to the symmetric segment keeps their values. */
     CHECK(initialised[0] == 7 && initialised[1] == 80 && initialised[2] == 9);
     CHECK(zero[5] == 55 && zero[6] == 0 && big[sizeof big - 1] == 3 && big[17] == 0);
     CHECK(strcmp(aligned_page, "page") == 0 && *in_function() == 100);
@@ -57,7 +57,7 @@ int main(void)
     shmem_getmem(big + sizeof big / 2, big, sizeof big / 2, next);
     CHECK(big[sizeof big - 1] == next + 1 && big[sizeof big / 2] == next + 1);
 
-    /* From a global of mine to a global of another, and atomics and waits on them. */
+    /* From a global of this PE to a global of another, and atomics and waits on them. */
     static long flag, sum;
     shmem_long_atomic_add(&sum, me + 1, 0);
     shmem_long_atomic_set(&flag, 1, next);

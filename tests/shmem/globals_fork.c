@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A child of fork() has its own global variables, as they were at fork(); the parent's and the
- * peers' stay as they are, and the child's exit does not finalize the job. */
+/* A child of fork() has its own copy of the global variables as of fork(). The variables of parent
+ * and peers do not change, and the child's exit does not finalize the job. */
 #include "check.h"
 
 #include <sys/wait.h>
@@ -20,7 +20,7 @@ int main(void)
     pid_t child = fork();
     if (child == 0) {
         char go;
-        if (read(pipes[0], &go, 1) != 1) /* by now the parent has written 20 */
+        if (read(pipes[0], &go, 1) != 1) /* the parent has written me + 20 before */
             _exit(1);
         int good = value == me + 10 && big[99999] == 5;
         value = 999;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads that run already at shmem_init() and write to global variables all the time: no write is
- * lost when the pages are moved, in either direction. */
+/* Threads that run before shmem_init() keep writing to global variables: no write is lost while
+ * init and finalize move the pages. */
 #include "check.h"
 
 #include <pthread.h>

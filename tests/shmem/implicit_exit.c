@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that ends without shmem_finalize() completes what it put: PE 0 is late and finds it. */
+/* A program that ends without shmem_finalize() completes its puts, and the peer sees them. */
 #include "check.h"
 
 static long cell;

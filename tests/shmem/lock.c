@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Locks: exclusion, order of arrival, test, many at once with different homes, and that the word is
- * zero again. */
+/* Locks: mutual exclusion, order of arrival, test, many locks with different home PEs, and the word
+ * is zero again at the end. */
 #include "check.h"
 
 static long lock, counter, turns;
 static long order[64];
 static long many[40], cells[40];
 
-/* Until PE `number` - 1 is the last who asked for the lock, wherever its home is. */
+/* Waits until PE `number` - 1 is the last one that requested the lock, wherever its home is. */
 static void await_last(int number, int n)
 {
     for (int pe = 0;; pe = (pe + 1) % n)
@@ -21,7 +21,7 @@ int main(void)
     int me = shmem_my_pe(), n = shmem_n_pes();
     unsigned seed = (unsigned)me;
 
-    /* Exclusion: get, change, put without atomics; nothing is lost. */
+    /* Mutual exclusion: get, change and put without atomics lose no update. */
     for (int i = 0; i < 100; i++) {
         shmem_set_lock(&lock);
         long value = shmem_long_g(&counter, 0);
@@ -35,7 +35,7 @@ int main(void)
     CHECK(lock == 0);
     shmem_barrier_all();
 
-    /* Not reentrant: a test by the holder fails, as does one by others; it changes nothing. */
+    /* Not reentrant: test_lock fails for the holder and for others, and changes nothing. */
     if (me == 0) {
         CHECK(shmem_test_lock(&lock) == 0);
         CHECK(shmem_test_lock(&lock) == 1);
@@ -51,8 +51,9 @@ int main(void)
     CHECK(lock == 0);
     shmem_barrier_all();
 
-    /* First come, first served: PE 0 holds it while the others ask one after the other. PE k asks
-     * when k - 1 is in the queue: the first half of the lock at its home then holds 1 + (k - 1). */
+    /* First come, first served: PE 0 holds the lock while the others request it one after the
+     * other. PE k requests it when PE k - 1 is in the queue: the first half of the lock at its home
+     * then holds 1 + (k - 1). */
     if (me == 0)
         shmem_set_lock(&lock);
     shmem_barrier_all();
@@ -72,7 +73,7 @@ int main(void)
         CHECK(order[i] == i + 1);
     shmem_barrier_all();
 
-    /* Many locks, each guarding one cell; taken with test and with set. */
+    /* Many locks, each of which guards one cell, taken by test and by set. */
     for (int i = 0; i < 400; i++) {
         int which = (i * 7 + me) % 40;
         if (i % 3 == 0) {

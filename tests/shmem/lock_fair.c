@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* First come, first served, while all PEs ask for one lock again and again: whoever holds it notes
- * who stands in the queue behind it, and the next turns must be theirs in that order. The queue is
- * read as src/shmem/lock.c describes it: the second half of a PE's lock names the PE that comes
- * after it, and who is named there waits until it is its turn. */
+/* First come, first served, while all PEs repeatedly request one lock: the holder records which PEs
+ * wait in the queue, and they must get the next turns in that order. The queue is read as
+ * src/shmem/lock.c describes it: the second half of a PE's lock names the next PE, which waits for
+ * its turn. */
 #include "check.h"
 
 enum { TURNS = 200, MOST_PES = 16 };
@@ -11,7 +11,7 @@ static long lock, next_turn;
 static int turn_of[MOST_PES * TURNS];
 static int queue_at[MOST_PES * TURNS][MOST_PES]; /* 1 + PE, then 0 */
 
-/* The PEs known to wait behind this one, which holds the lock. */
+/* The PEs known to wait after this PE, which holds the lock. */
 static int read_queue(int *queue, int me)
 {
     int length = 0;
@@ -36,7 +36,7 @@ int main(void)
         shmem_set_lock(&lock);
         long turn = shmem_long_g(&next_turn, 0);
         int waiting = read_queue(queue, me);
-        while (turn == 0 && waiting < n - 1) /* all others come: there is something to see */
+        while (turn == 0 && waiting < n - 1) /* wait until all others are in the queue */
             waiting = read_queue(queue, me);
         shmem_int_p(&turn_of[turn], me, 0);
         shmem_int_put(queue_at[turn], queue, MOST_PES, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The symmetric heap: alignment, contents, the calls that do nothing, and that a block is usable at
- * every PE when the call returns. */
+/* The symmetric heap: alignment, contents, calls without effect, and a block is usable at every PE
+ * when the call returns. */
 #include "check.h"
 
 int main(void)
@@ -8,7 +8,7 @@ int main(void)
     shmem_init();
     int me = shmem_my_pe(), n = shmem_n_pes(), next = (me + 1) % n, before = (me + n - 1) % n;
 
-    /* No action, and so no barrier: one PE alone may call. */
+    /* Calls without effect contain no barrier, so one PE may call alone. */
     if (me == 0) {
         CHECK(shmem_malloc(0) == NULL && shmem_calloc(0, 8) == NULL && shmem_calloc(8, 0) == NULL);
         CHECK(shmem_align(64, 0) == NULL && shmem_malloc_with_hints(0, 0) == NULL);
@@ -20,7 +20,7 @@ int main(void)
 
     long *block = shmem_malloc(10 * sizeof *block);
     CHECK(block && (uintptr_t)block % 16 == 0);
-    shmem_long_p(&block[9], me, next); /* at once: malloc ends with a barrier */
+    shmem_long_p(&block[9], me, next); /* allowed at once: malloc ends with a barrier */
     shmem_barrier_all();
     CHECK(block[9] == before);
 
@@ -36,7 +36,7 @@ int main(void)
     for (size_t align = 1; align <= 64 << 20; align *= 2) { /* above 2 MiB: finding E3 */
         char *aligned = shmem_align(align, 100);
         CHECK(aligned && (uintptr_t)aligned % align == 0);
-        /* Finding A24: a block that has to move keeps its alignment. */
+        /* Finding A24: a block that realloc moves keeps its alignment. */
         aligned = shmem_realloc(aligned, 5000);
         CHECK(aligned && (uintptr_t)aligned % align == 0);
         shmem_free(aligned);
@@ -65,7 +65,7 @@ int main(void)
     shmem_barrier_all();
     CHECK(*hinted == 1);
     shmem_free(hinted);
-    /* Finding E2: a hint that is not known is no hint. */
+    /* Finding E2: unknown hints are ignored. */
     CHECK((hinted = shmem_malloc_with_hints(8, SHMEM_MALLOC_SIGNAL_REMOTE | 0x40)) != NULL);
     shmem_free(hinted);
     CHECK((hinted = shmem_malloc_with_hints(8, 0)) != NULL);
@@ -73,10 +73,10 @@ int main(void)
     shmem_free(block);
     shmem_free(zero);
 
-    /* More than there is: a null pointer at every PE, and the heap as before. */
+    /* More than the heap has: every PE gets a null pointer, and the heap does not change. */
     CHECK(shmem_malloc((size_t)1 << 60) == NULL);
 
-    /* Old names. */
+    /* Deprecated names. */
     CHECK(_my_pe() == me && _num_pes() == n && my_pe() == me && num_pes() == n);
     char *old = shmalloc(10);
     CHECK(old && (old = shrealloc(old, 20)));
@@ -84,7 +84,7 @@ int main(void)
     CHECK((old = shmemalign(4096, 1)) && (uintptr_t)old % 4096 == 0);
     shfree(old);
 
-    /* Freeing gives back: a thousand times what fits once. */
+    /* Free returns memory: 200 allocations of a size that fits only once. */
     for (int i = 0; i < 200; i++) {
         char *part = shmem_malloc((size_t)256 << 20);
         CHECK(part != NULL);

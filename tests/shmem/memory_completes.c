@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The routines of the symmetric heap begin and end with a barrier that completes what was put
- * before (9.3): behind each of them the data of all PEs is there.
+/* The routines of the symmetric heap begin and end with a barrier that completes earlier puts
+ * (9.3): after each of them the data of all PEs is there.
  * Covers: shmem_malloc, shmem_calloc, shmem_align, shmem_malloc_with_hints, shmem_realloc,
  * shmem_free */
 #include "check.h"

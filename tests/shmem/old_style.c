@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small programs as they were written for SGI and Cray SHMEM and for OpenSHMEM 1.0 to 1.4:
- * start_pes, active sets with pSync and pWrk, shmem_int_put, shmem_swap, shmem_wait, arrays of
- * short and long double, cyclic shifts, tables, sorting, locks. Each prints one line by PE 0, the
- * same with any library and any number of PEs up to 16: nothing here is of Weft. */
+/* Small programs in the style of SGI and Cray SHMEM and of OpenSHMEM 1.0 to 1.4: start_pes, active
+ * sets with pSync and pWrk, shmem_int_put, shmem_swap, shmem_wait, arrays of short and long double,
+ * cyclic shifts, tables, sorting, locks. PE 0 prints one line for each, which is the same with
+ * every library for up to 16 PEs: the programs use nothing of Weft. */
 #include <shmem.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef _SHMEM_SYNC_VALUE /* libraries that have dropped the names of 1.0 */
+#ifndef _SHMEM_SYNC_VALUE /* libraries that removed the names of 1.0 */
 #define _SHMEM_SYNC_VALUE              SHMEM_SYNC_VALUE
 #define _SHMEM_BCAST_SYNC_SIZE         SHMEM_BCAST_SYNC_SIZE
 #define _SHMEM_REDUCE_SYNC_SIZE        SHMEM_REDUCE_SYNC_SIZE
@@ -43,7 +43,7 @@ static void clear_sync(void)
     if (me == 0)                                                                                   \
     printf(__VA_ARGS__)
 
-/* Sum over all PEs of what each found, so that PE 0's line tells of all. */
+/* Sum over all PEs, so that the line of PE 0 covers all of them. */
 static long total(long mine)
 {
     static long source, sum, work[_SHMEM_REDUCE_MIN_WRKDATA_SIZE];
@@ -183,7 +183,7 @@ static void broadcast_table(void)
     for (i = 0; i < 10; i++)
         sum += received[i] * (i + 1);
     if (me == root)
-        sum = received[0]; /* not written at the root */
+        sum = received[0]; /* the root's destination is not written */
     long all = total(sum);
     SAY("broadcast_table %ld\n", all);
 }

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Usage: old_style.sh BUILD
-# As a user does it: Weft is installed, the folder moved elsewhere, and programs are built with its
-# oshcc and oshc++ alone. The old-style programs must print what old_style.N.txt says, N being the
-# number of PEs; those texts came from another OpenSHMEM library (Open MPI 4.1.4).
+# Like a user: installs Weft, moves the folder, and builds programs with only its oshcc and oshc++.
+# The old-style programs must print the text of old_style.N.txt, where N is the number of PEs; those
+# texts come from another OpenSHMEM library (Open MPI 4.1.4).
 set -u
 sources=$(dirname "$(readlink -f "$0")")
 made=$(mktemp -d) || exit 2

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fence and quiet: data before flag, on the default and on made contexts. */
+/* Fence and quiet order data before a flag, on the default context and on a new one. */
 #include "check.h"
 
 enum { ROUNDS = 200, WORDS = 32 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The profiling interface: this program replaces two routines and calls them by their second names;
- * the library's own calls are not seen by the tool. */
+/* The profiling interface: this program replaces two routines and calls the library's by their
+ * pshmem names. The library's internal calls do not go through the replacements. */
 #define SHMEM_NO_INLINE
 #include "check.h"
 
@@ -42,7 +42,7 @@ int main(void)
     shmem_pcontrol(2);
     CHECK(control == 2);
     pshmem_pcontrol(3);
-    void *block = shmem_malloc(8); /* holds a barrier that the tool does not see */
+    void *block = shmem_malloc(8); /* contains a barrier that does not go through the replacement */
     shmem_free(block);
     CHECK(barriers_seen == 1);
     pshmem_finalize();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that was compiled without a thought of profiling sees each of its calls counted by the
- * tool beside it (profile_tool.c), the inline ones too, and gets the same results. */
+/* A program compiled without profiling options. The preloaded tool (profile_tool.c) counts each of
+ * its calls, also those of inline functions, and the program gets the same results. */
 #include <shmem.h>
 
 #include <stdio.h>

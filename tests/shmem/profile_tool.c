@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A profiling tool as a library: counts calls of routines that shmem.h defines inline and of
- * others, and passes them on. tool_seen() gives what the program profile_program.c compares. */
+/* A profiling tool as a library: it counts calls of routines, some of which shmem.h defines inline,
+ * and forwards them. profile_program.c compares the counts of tool_seen(). */
 #include <pshmem.h>
 
 #include "profile_tool.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tool of profile_tool.c has seen. */
+/* The counts of profile_tool.c. */
 #ifndef WEFT_TESTS_SHMEM_PROFILE_TOOL_H
 #define WEFT_TESTS_SHMEM_PROFILE_TOOL_H
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Usage: profile_tool.sh BIN SOURCES
-# A profiling tool sees the calls of a program that knows nothing of it: as an object file, from an
+# A profiling tool counts the calls of a program compiled without it: as an object file, from an
 # archive, as a shared library that is linked, and as one that is preloaded.
 set -u
 bin=$1 sources=$2
@@ -33,7 +33,7 @@ for level in -O2 -O0; do
     osh -o shared program.o -L. -ltool -Wl,-rpath,"$made"
     run "as a shared library, $level" ./shared
 done
-# Preloaded: the program then needs a tool_seen() of its own to fall back on, which says nothing.
+# Preloaded: the program needs its own tool_seen() to link, which the tool's replaces.
 echo '#include "profile_tool.h"
 struct tool_counts tool_seen(void) { return (struct tool_counts){0}; }' > none.c
 osh -O2 -o preloaded "$sources/profile_program.c" none.c -rdynamic

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every reduction of every type, on the world and a team, apart and in place, short and long. */
+/* Every reduction of every type, on the world and a team, in place and not, short and long. */
 #include "check.h"
 
 enum { MOST = 3000 };
@@ -7,7 +7,7 @@ enum { MOST = 3000 };
 static shmem_team_t team;
 static int n;
 
-/* Of member `pe` for element i: small, so that products of seven fit 8 bits. */
+/* Element i of member `pe`: small, so that the product of seven fits 8 bits. */
 static int part(int pe, int i)
 {
     return (pe + i) % 2 + 1;
@@ -65,7 +65,7 @@ static void all_with(size_t count)
     WEFT_SHMEM_REDUCE_ARITHMETIC_TYPES(CALL, prod)
 }
 
-/* The same bits at every member, where the order of additions matters. */
+/* All members get the same bits where the order of additions matters. */
 static void same_bits(void)
 {
     enum { COUNT = 1000 };

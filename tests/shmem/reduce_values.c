@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every reduction of every type with the values at which types differ, over the world, a team and
- * an active set: the result is that of C's own operators on that type. */
+ * an active set: the result equals that of C's operators on the type. */
 #include "check.h"
 
 #include "extremes.h"
 
 static int me, n;
 static long psync[4][SHMEM_SYNC_SIZE];
-static shmem_team_t others; /* all PEs but the first; the world when there is one */
+static shmem_team_t others; /* all PEs except the first; the world if there is only one */
 
-/* Element i of member `pe` of a set: with a step of 5, which has no factor in common with EXTREMES,
- * each pair of values meets for some i and step. */
+/* Element i of member `pe`: the step 5 is coprime to EXTREMES, so each pair of values meets for
+ * some i and step. */
 #define AT(pe, i) ((pe) * (1 + (i) / EXTREMES) * 5 + (i))
 
 enum { COUNT = 3 * EXTREMES };
 
-/* Integers: bitwise and by order as C does it; sum and product modulo 2^width. */
+/* Integers: bitwise and ordered operations as in C; sum and product modulo 2^width. */
 #define C_and(TYPE, a, b)  (TYPE)((a) & (b))
 #define C_or(TYPE, a, b)   (TYPE)((a) | (b))
 #define C_xor(TYPE, a, b)  (TYPE)((a) ^ (b))
@@ -59,7 +59,7 @@ static shmem_team_t team_of_round(int round)
         shmem_free(source);                                                                        \
     }
 
-/* Over all PEs and over all but the first. */
+/* Over all PEs, and over all except the first. */
 #define SET_TEST(op, NAME, TYPE, VALUE, COMBINE)                                                   \
     {                                                                                              \
         TYPE *source = symmetric(COUNT * sizeof(TYPE)), *dest = symmetric(COUNT * sizeof(TYPE));   \
@@ -85,7 +85,7 @@ static shmem_team_t team_of_round(int round)
 #define INTEGER_SET(op, NAME, TYPE, code)                                                          \
     static void set_##op##_##NAME(void) SET_TEST(op, NAME, TYPE, EXTREME, C_##op)
 
-/* The integer part of the lists of ordered and arithmetic types. */
+/* The integer types of the lists of ordered and arithmetic types. */
 #define INTEGER_TYPES(X, arg)                                                                      \
     WEFT_SHMEM_REDUCE_BITWISE_TYPES(X, arg)                                                        \
     X(arg, char, char, 0)                                                                          \
@@ -111,7 +111,8 @@ WEFT_SHMEM_TO_ALL_BITWISE_TYPES(INTEGER_SET, min)
 WEFT_SHMEM_TO_ALL_BITWISE_TYPES(INTEGER_SET, sum)
 WEFT_SHMEM_TO_ALL_BITWISE_TYPES(INTEGER_SET, prod)
 
-/* Reals: extremes by order; for sum and product values whose results are exact in every order. */
+/* Real types: extremes for min and max; for sum and product, values with exact results in every
+ * order. */
 #define REAL_ORDER(TYPE, i) ((TYPE)real_extremes[(i) % EXTREMES])
 #define REAL_EXACT(TYPE, i)                                                                        \
     ((TYPE)((const float[]){-1.5f, 2.0f, -0.25f, 4.0f, -3.0f, 0.5f})[(i) % 6])
@@ -132,7 +133,7 @@ WEFT_SHMEM_TO_ALL_BITWISE_TYPES(INTEGER_SET, prod)
     }
 REAL_TYPES(REAL_TEAM)
 
-/* Complex numbers whose parts differ, so that parts that are mixed up are seen. */
+/* Complex numbers with different parts, so that exchanged parts show. */
 #define COMPLEX(TYPE, i) ((TYPE)((i) % 3 - 1) + (TYPE)(2 - (i) % 4) * (TYPE) __extension__ 1.0i)
 #define COMPLEX_TEAM(NAME, TYPE)                                                                   \
     static void complex_##NAME(void)                                                               \

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes the reference page and the coverage table of OpenSHMEM from the headers.
- *   reference SOURCE reference   docs/shmem-reference.md: every routine in full
- *   reference SOURCE coverage    docs/shmem-coverage.md: section, routines and tests of each group
- * For the coverage standard input has a line "test symbol" for every symbol that a test's object
- * file refers to: an inline routine that is called leaves one too. A fault (exit 1) when a routine
- * is called by no test. */
+ *   reference SOURCE reference  docs/shmem-reference.md: every routine in full
+ *   reference SOURCE coverage   docs/shmem-coverage.md: section, routines and tests of each group
+ * For the coverage, standard input has a line "test symbol" for every symbol that a test's object
+ * file refers to, also for inline routines that the test calls. Exits with 1 if no test calls a
+ * routine. */
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -64,7 +64,7 @@ static char *read_file(const char *path, char *text)
     return text;
 }
 
-/* C text as people write it: no blank after a star. */
+/* Prints C text without the blank after a star. */
 static void print_c(const char *text)
 {
     for (char before = 0; *text; before = *text++)
@@ -86,7 +86,8 @@ static int group_of(int routine)
     return routine;
 }
 
-/* A test that calls a routine is a test of its group; named once, in the order of the input. */
+/* A test that calls a routine is a test of its group; each is listed once, in the order of the
+ * input. */
 static void cover(const char *test, int routine)
 {
     char *tests = tests_of[group_of(routine)];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every typed, sized and memory form of put and get, on the default and on a made context, from
+/* Every typed, sized and memory form of put and get, on the default context and on a new one, from
  * each PE to the next. */
 #include "check.h"
 
@@ -8,7 +8,7 @@
 static int me, n, next, before;
 static shmem_ctx_t ctx;
 
-/* Room at the peer: every form has its own row, so that nothing has to wait for anything. */
+/* Memory at the peer: every form has its own row, so no form waits for another. */
 enum { PUT, CTX_PUT, NBI, CTX_NBI, P, CTX_P, IPUT, CTX_IPUT, ROWS };
 
 #define TYPED(arg, NAME, TYPE, bits)                                                               \
@@ -59,7 +59,7 @@ enum { PUT, CTX_PUT, NBI, CTX_NBI, P, CTX_P, IPUT, CTX_IPUT, ROWS };
     }
 WEFT_SHMEM_RMA_TYPES(TYPED, )
 
-/* The sized forms: the same with elements of so many bytes. */
+/* The sized forms: the same with elements of that many bytes. */
 #define FORMS(suffix, bytes)                                                                       \
     {                                                                                              \
         unsigned char *rows = symmetric((bytes)*N * 4), mine[(bytes)*N], got[(bytes)*N];           \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Set-up, query and accessibility. */
+/* Initialization, queries and accessibility. */
 #include "check.h"
 
 #include <shmemx.h>
@@ -29,8 +29,9 @@ int main(void)
     shmem_pcontrol(0);
     shmem_pcontrol(2, "more", 7);
 
-    /* Over the default path of one machine every PE's memory can be loaded and stored; over another
-     * (the tests set WEFT_PATH) only the own, and then shmem_ptr() must say so. */
+    /* Over the default path of one machine this PE can load and store every PE's memory. Over
+     * another path (the tests set WEFT_PATH) it can access only its own, and shmem_ptr() must
+     * return NULL for the others. */
     const char *path = getenv("WEFT_PATH");
     bool direct = !path || !*path || strcmp(path, "p2p") == 0;
     int *in_heap = symmetric(sizeof *in_heap);
@@ -56,7 +57,7 @@ int main(void)
     CHECK(shmemx_job() != NULL && shmemx_team(SHMEM_TEAM_WORLD) != NULL);
     CHECK(shmemx_ctx(SHMEM_CTX_DEFAULT) == weft_default_ctx(shmemx_job()));
     shmem_barrier_all();
-    /* The stores of every PE have arrived; without addresses only the own one was made. */
+    /* The stores of every PE have arrived; without addresses only this PE's own store was made. */
     CHECK(*in_heap == (direct ? n * (n + 1) / 2 : me + 1));
     shmem_barrier_all();
     int *last = shmem_ptr(in_heap, n - 1);
@@ -75,6 +76,6 @@ int main(void)
     shmem_finalize();
     if (in_data != me + 10 || shmem_my_pe() != -1)
         return 1;
-    in_data = 1; /* the variables are the program's again */
+    in_data = 1; /* the variables are ordinary memory again */
     return 0;
 }

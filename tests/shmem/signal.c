@@ -63,7 +63,7 @@ int main(void)
     BYTES(putmem_signal, 1)
     BYTES(putmem_signal_nbi, 1)
 
-    /* A signal with nothing to put, and without a put. */
+    /* A signal with size 0, and a signal without a put. */
     shmem_putmem_signal(NULL, NULL, 0, &signals[2], 9, SHMEM_SIGNAL_SET, next);
     shmem_signal_wait_until(&signals[2], SHMEM_CMP_EQ, 9);
     shmem_barrier_all();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Teams: of one, of odd size, with gaps, in reverse, nested five deep, in two dimensions; numbers,
- * translation, configuration; invalid handles; and a thousand of them, one after the other. */
+/* Teams: of one PE, of odd size, with gaps, in reverse, nested five deep, in two dimensions; PE
+ * numbers, translation, configuration; invalid handles; a thousand teams in sequence. */
 #include "check.h"
 
 #include <shmemx.h>
@@ -8,7 +8,7 @@
 static int me, n;
 static long sum, mine;
 
-/* The members of a team can work together: they add up their numbers. */
+/* The members of a team add up their PE numbers in the team. */
 static void use(shmem_team_t team)
 {
     int size = shmem_team_n_pes(team);
@@ -112,7 +112,7 @@ static void predefined(void)
     int in_shared = shmem_team_my_pe(SHMEM_TEAM_SHARED);
     CHECK(in_shared >= 0 && in_shared < shmem_team_n_pes(SHMEM_TEAM_SHARED));
     CHECK(shmem_team_translate_pe(SHMEM_TEAM_SHARED, in_shared, SHMEM_TEAM_WORLD) == me);
-    /* Every member of the shared team can be loaded from and stored to. */
+    /* This PE can load and store the memory of every member of the shared team. */
     for (int i = 0; i < shmem_team_n_pes(SHMEM_TEAM_SHARED); i++)
         CHECK(shmemx_team_ptr(SHMEM_TEAM_SHARED, &sum, i) != NULL);
     use(SHMEM_TEAM_WORLD);
@@ -120,7 +120,7 @@ static void predefined(void)
     shmem_sync(SHMEM_TEAM_WORLD);
 }
 
-/* A mask that names what no configuration has, or something of one that is not there. */
+/* A mask with unknown bits, or with bits but without a configuration. */
 static void masks(void)
 {
     shmem_team_t team, other;
@@ -157,7 +157,7 @@ static void invalid(void)
     CHECK(shmem_ctx_get_team(SHMEM_CTX_INVALID, &team) != 0 && team == SHMEM_TEAM_INVALID);
     shmem_ctx_destroy(SHMEM_CTX_INVALID);
     shmem_team_destroy(SHMEM_TEAM_INVALID);
-    /* A triplet that leaves the parent: refused at every PE. */
+    /* A triplet outside the parent team: every PE refuses it. */
     CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, n + 1, NULL, 0, &team) != 0);
     CHECK(team == SHMEM_TEAM_INVALID);
 }
@@ -176,7 +176,7 @@ static void a_thousand(void)
             dawdle(&seed);
         shmem_team_destroy(team);
     }
-    /* Many at once. */
+    /* Many teams at once. */
     shmem_team_t many[60];
     for (int i = 0; i < 60; i++)
         CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, n, NULL, 0, &many[i]) == 0);

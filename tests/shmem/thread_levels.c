@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each thread level is provided as it was asked for; another one is refused before anything is
- * done. */
+/* Each requested thread level is provided; an invalid level is refused before any effect. */
 #include "check.h"
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SHMEM_THREAD_MULTIPLE: threads with a context each, with shared contexts and with the default
- * one, put, get, add, signal and wait at the same time; a lock among all threads of all PEs. */
+/* SHMEM_THREAD_MULTIPLE: threads with their own contexts, shared contexts and the default context
+ * put, get, add, signal and wait concurrently; all threads of all PEs share a lock. */
 #include "check.h"
 
 #include <pthread.h>
@@ -35,7 +35,7 @@ static void *work(void *argument)
         }
         shmem_ctx_long_atomic_add(shared_ctx, &sum, 1, 0);
         shmem_long_atomic_inc(&sum, 0);
-        /* The box may be filled again: acknowledged by a signal back. */
+        /* An acknowledgement allows the sender to fill the box again. */
         shmem_ctx_quiet(ctx);
         shmem_long_atomic_set(&acknowledged[t], round, before);
         shmem_quiet();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Puts, gets, single values and atomics of every type with the values at which types differ, each
- * between neighbours that must stay as they are. */
+ * between neighbours that must not change. */
 #include "check.h"
 
 #include "extremes.h"
@@ -9,7 +9,7 @@ static int me, n, next, before;
 
 #define QUIET (shmem_quiet(), shmem_barrier_all())
 
-/* The value, in the middle of three, at the next PE; compared bit by bit, since -0.0 == 0.0. */
+/* The value is the middle one of three at the next PE; compared bit by bit, because -0.0 == 0.0. */
 #define RMA(arg, NAME, TYPE, bits)                                                                 \
     static void rma_##NAME(const TYPE *values, int count)                                          \
     {                                                                                              \
@@ -45,7 +45,7 @@ static int me, n, next, before;
         }                                                                                          \
         shmem_free(at);                                                                            \
     }
-/* The value's own bytes; a long double has 10 of its 16. */
+/* The bytes of the value; a long double uses 10 of its 16. */
 #define SAME(TYPE, a, b) (memcmp(&(a), &(b), sizeof(TYPE) == 16 ? 10 : sizeof(TYPE)) == 0)
 WEFT_SHMEM_RMA_TYPES(RMA, )
 
@@ -65,7 +65,7 @@ WEFT_SHMEM_RMA_TYPES(RMA, )
         rma_##NAME(values, EXTREMES + 4);                                                          \
     }
 
-/* Every pair of values, by the one PE whose turn it is in a ring: at[1] of the next PE. */
+/* Every pair of values, by atomics on at[1] of the next PE. */
 #define AMO(arg, NAME, TYPE, bits)                                                                 \
     static void amo_##NAME(void)                                                                   \
     {                                                                                              \
@@ -136,7 +136,7 @@ WEFT_SHMEM_AMO_TYPES(AMO, )
     }
 WEFT_SHMEM_AMO_BITWISE_TYPES(BITWISE, )
 
-/* Reals are swapped as they are: no value is changed by being carried as bits. */
+/* Real numbers are swapped without conversion: no value changes when it is moved as bits. */
 #define REAL_AMO(arg, NAME, TYPE, bits)                                                            \
     static void real_amo_##NAME(void)                                                              \
     {                                                                                              \

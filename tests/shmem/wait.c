@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every wait and test of every type: comparisons, masks, empty sets, vectors; typed and
- * selected. */
+/* Every wait and test of every type: comparisons, masks, empty sets, vectors, in the typed and the
+ * C11 forms. */
 #include "check.h"
 
 #define N    5
@@ -11,7 +11,7 @@ static int me, n, next;
 #define JOIN_(a, b) a##b
 #define JOIN(a, b)  JOIN_(a, b)
 
-/* The typed form, beside which the template calls the selections. */
+/* The typed form; the template also calls the C11 selections. */
 #define BOTH_(NAME, form, ...) shmem_##NAME##_##form(__VA_ARGS__)
 #define BOTH(NAME, form, ...)  BOTH_(NAME, form, __VA_ARGS__)
 
@@ -21,7 +21,7 @@ static int me, n, next;
 #define TEMPLATE "wait_local.h"
 #include "each_type.h"
 
-/* The next PE sets the variables, one after the other, while this one waits for them. */
+/* The previous PE sets the variables one after the other, while this PE waits for them. */
 #define REMOTE(arg, NAME, TYPE, code)                                                              \
     {                                                                                              \
         TYPE *at = symmetric(6 * N * sizeof *at), values[N];                                       \

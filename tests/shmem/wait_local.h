@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Template of wait.c: waits and tests of TYPE that are true already. */
+/* Template of wait.c: waits for and tests of TYPE whose condition already holds. */
 static void JOIN(local_, NAME)(void)
 {
     TYPE *at = symmetric(N * sizeof *at), values[N];
@@ -46,7 +46,7 @@ static void JOIN(local_, NAME)(void)
     shmem_wait_until_all_vector(at, N, skip_two, SHMEM_CMP_EQ, values);
     CHECK(shmem_wait_until_any_vector(at, N, NULL, SHMEM_CMP_NE, values) == 1);
     CHECK(shmem_wait_until_some_vector(at, N, found, skip_two, SHMEM_CMP_EQ, values) == 3);
-    at[0] = (TYPE)-1; /* signed: less than 0; unsigned: the largest */
+    at[0] = (TYPE)-1; /* signed: less than 0; unsigned: the largest value */
     CHECK(shmem_test(&at[0], SHMEM_CMP_GT, (TYPE)0) == ((TYPE)-1 > (TYPE)0));
     CHECK(shmem_test(&at[0], SHMEM_CMP_EQ, (TYPE)-1) == 1);
     shmem_free(at);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every wait and test of every type with the values at which types differ: each comparison gives
- * what C's operator gives for that type, for values that are there and for values that arrive. */
+ * the result of C's operator on that type, for values that are present and for values that
+ * arrive. */
 #include <stdbool.h>
 
 #include "check.h"
@@ -22,7 +23,8 @@ static const int comparisons[] = {SHMEM_CMP_EQ, SHMEM_CMP_NE, SHMEM_CMP_GT,
      : (cmp) == SHMEM_CMP_LT ? (a) < (b)                                                           \
                              : (a) >= (b))
 
-/* at[] holds all extremes; what holds of each is counted beside what the routines find. */
+/* at[] holds all extremes; the test counts the values that satisfy the comparison and compares the
+ * result of the routines. */
 #define STANDING(arg, NAME, TYPE, code)                                                            \
     static void standing_##NAME(int cmp, TYPE value)                                               \
     {                                                                                              \
@@ -75,8 +77,8 @@ static const int comparisons[] = {SHMEM_CMP_EQ, SHMEM_CMP_NE, SHMEM_CMP_GT,
     }
 WEFT_SHMEM_WAIT_TYPES(STANDING, )
 
-/* A variable takes one value after the other, by a put of the PE before; each is waited for with
- * every comparison that holds of it and not of its predecessor. Nothing may be found too early. */
+/* Puts of the previous PE set a variable to one value after the other. The wait for each value uses
+ * a comparison that the value satisfies and its predecessor does not. No wait may return early. */
 #define ARRIVING(arg, NAME, TYPE, code)                                                            \
     static void arriving_##NAME(void)                                                              \
     {                                                                                              \
@@ -102,7 +104,7 @@ WEFT_SHMEM_WAIT_TYPES(STANDING, )
     }
 WEFT_SHMEM_WAIT_TYPES(ARRIVING, )
 
-/* The deprecated wait: any value but the one given, its high half included. */
+/* The deprecated wait: any value except the given one, including changes only in the high half. */
 #define OLD_WAIT(arg, NAME, TYPE, code)                                                            \
     {                                                                                              \
         static TYPE at;                                                                            \
@@ -114,7 +116,7 @@ WEFT_SHMEM_WAIT_TYPES(ARRIVING, )
         shmem_barrier_all();                                                                       \
     }
 
-/* Signals are unsigned: the high bit is large. */
+/* Signals are unsigned: a value with the high bit set is large. */
 static void signals(void)
 {
     static uint64_t signal;

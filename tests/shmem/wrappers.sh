@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Usage: wrappers.sh BIN
-# oshcc and oshrun take the options that build scripts and job scripts of other libraries give them.
+# oshcc and oshrun accept the options that build and job scripts for other libraries use.
 set -u
 bin=$1
 made=$(mktemp -d) || exit 2
@@ -71,7 +71,7 @@ esac
 "$bin/oshcc" -v >/dev/null 2>&1 || fault "-v"
 
 # -------------------------------------------------------------------------------------- oshrun
-# What PE 0 prints, and on standard error exactly one line of ours when something is passed over.
+# The output of PE 0, and exactly one line of the library on standard error if an option is ignored.
 check() {
     wanted=$1 noted=$2
     shift 2
@@ -116,7 +116,8 @@ for wrong in "" "-np" "-np 2" "-np 2 -x" "-np 2 --mca a" "-x 1a=b -np 2 $made/te
     "$bin/oshrun" $wrong >"$made/notes" 2>&1
     [ $? -eq 2 ] || fault "oshrun $wrong: exit status 2 was wanted: $(cat "$made/notes")"
 done
-# Finding E1: builds name the wrapper itself in these variables, by any name, or a wrapper that calls it.
+# Finding E1: builds set these variables to the wrapper itself, by any name, or to a wrapper that
+# calls it.
 printf 'int main(void) { return 0; }\n' >"$made/empty.c"
 cp "$made/empty.c" "$made/empty.cc"
 printf '#!/bin/sh\nexec "%s/oshcc" "$@"\n' "$bin" >"$made/mine"

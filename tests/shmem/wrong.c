@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Wrong use, one case per run; the test looks for the sentence that tells of it. */
+/* Invalid use, one case for each run; the test checks the message. */
 #include "check.h"
 
 #include <shmemx.h>
@@ -32,7 +32,8 @@ static void finalized_twice(void)
     exit(0);
 }
 
-/* Finding A16: PE 1 finalizes while PE 0 is in a barrier, so PE 0 finalizes alone. */
+/* Finding A16: PE 1 finalizes while PE 0 is in a barrier, so the counterpart of PE 0's finalize is
+ * missing. */
 static void finalize_expires(void)
 {
     if (shmem_my_pe() == 0)
@@ -46,7 +47,8 @@ static void finalize_before_init(void)
     shmem_finalize();
 }
 
-/* The line's time is that of the process, not of its first line: at least the second slept here. */
+/* The time in the message counts from the start of the process, not from its first message: at
+ * least one second has passed here. */
 static void late_fault(void)
 {
     sleep(1);
@@ -181,7 +183,7 @@ static void misaligned_signal_wait(void)
     shmem_signal_wait_until((uint64_t *)((char *)cell + 4), SHMEM_CMP_EQ, 0);
 }
 
-/* A context goes with its team. */
+/* Destroying a team destroys its contexts. */
 static void context_of_team(void (*use)(shmem_ctx_t ctx))
 {
     shmem_team_t team;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One source for both targets, kernels and the host's code in one file, built by
- * weft_add_program(). Runs where WEFT_TARGET says and checks the values; 77 when that is a GPU and
- * there is none. */
+/* One source for both targets, with kernels and host code in one file, built by weft_add_program().
+ * Runs on the target of WEFT_TARGET and checks the values; exits with 77 if that is a GPU and there
+ * is none. */
 #include <weft/launch.h>
 
 #include <stdio.h>
@@ -31,7 +31,7 @@ WEFT_KERNEL(sum_blocks, (uint32_t *, sums), (const uint32_t *, values), (size_t,
 }
 
 #if WEFT_TARGET_CUDA
-/* Memory for both sides, of the program's own runtime. */
+/* Memory that both sides can access, from the program's own runtime. */
 extern "C" void *both_alloc(size_t bytes)
 {
     void *memory = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels with faults that AddressSanitizer or ThreadSanitizer must report, although the lanes of a
- * block share a thread. Argument: which one. */
+/* Kernels with errors that AddressSanitizer or ThreadSanitizer must report, although the lanes of a
+ * block share a thread. The argument selects one. */
 #include <weft/launch.h>
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ WEFT_KERNEL(stack_overrun, (unsigned, index))
     sink = local[0];
 }
 
-/* A shuffle meets but orders no memory: a sync_warp is missing. */
+/* A shuffle synchronizes lanes but does not order memory: a sync_warp is missing. */
 WEFT_KERNEL(race_in_warp, (unsigned, unused))
 {
     unsigned lane = weft_dev_lane();
@@ -41,7 +41,7 @@ WEFT_KERNEL(race_of_blocks, (unsigned, unused))
     words[weft_dev_thread_rank()] = weft_dev_block_rank() + unused;
 }
 
-/* The flag is stored without a fence before it. */
+/* The flag is stored without a preceding fence. */
 WEFT_KERNEL(missing_fence, (unsigned, unused))
 {
     if (weft_dev_block_rank() == 0) {

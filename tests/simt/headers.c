@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Uses every primitive and every macro of the device headers once, so that each compiles as C, as
- * C++ and as CUDA. Never run. */
+/* Uses every primitive and every macro of the device headers once, so that each one compiles as C,
+ * as C++ and as CUDA. Never runs. */
 #include <weft/launch.h>
 #include <weft/simt_executor.h>
 

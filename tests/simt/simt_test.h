@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of the SIMT executor share. */
+/* Shared by the tests of the SIMT executor. */
 #ifndef SIMT_TEST_H
 #define SIMT_TEST_H
 
@@ -17,7 +17,7 @@
 
 #define assert_ok(call) assert_string_equal(weft_status_name(call), "WEFT_OK")
 
-/* The executor again, with a variable of the environment set to `value`. */
+/* Restarts the executor with an environment variable set to `value`. */
 static inline void restart_with(const char *name, const char *value)
 {
     weft_simt_shutdown();
@@ -28,7 +28,7 @@ static inline void restart_with(const char *name, const char *value)
     config_reset();
 }
 
-/* The next synchronize fails, with a sentence that has all of these words. */
+/* The next synchronize fails, with a message that contains all of these words. */
 static inline void expect_report(const char *a, const char *b, const char *c)
 {
     assert_int_equal(weft_stream_synchronize(NULL), WEFT_ERR_KERNEL);

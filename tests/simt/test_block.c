@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks and grids: indices, barriers and their counts, shared memory, lanes that exit early,
- * blocks beyond what can be resident. */
+/* Blocks and grids: indices, barriers and their counts, shared memory, lanes that exit early, more
+ * blocks than can be resident. */
 #include "simt_test.h"
 
 struct where {
@@ -85,7 +85,7 @@ WEFT_DEVICE void transpose_tile(uint32_t *out, const uint32_t *in)
     out[16 * y + x] = tile[x][y];
 }
 
-/* Two declarations and the dynamic memory are apart, and blocks do not see each other's. */
+/* Two declarations and the dynamic memory do not overlap, and blocks do not share them. */
 WEFT_KERNEL(shared, (uint32_t *, out), (const uint32_t *, in), (uint32_t *, sums))
 {
     WEFT_SHARED(uint32_t, sum, [1]);
@@ -138,7 +138,7 @@ static void lanes_may_exit_early(void **state)
         assert_int_equal(out[i], i < 96 ? WEFT_FULL_MASK : 0xfu);
 }
 
-/* With WEFT_SIMT_EXITED=allow a barrier is of those that have not exited, as on sm_70. */
+/* With WEFT_SIMT_EXITED=allow a barrier includes only lanes that have not exited, as on sm_70. */
 WEFT_KERNEL(barrier_of_survivors, (int *, out))
 {
     unsigned t = weft_dev_thread_rank();
@@ -169,14 +169,14 @@ WEFT_KERNEL(count_all, (uint64_t *, sum))
 
 static void more_blocks_than_fit_run_in_waves(void **state)
 {
-    /* A fiber costs ThreadSanitizer most of a millisecond. */
+    /* A fiber costs ThreadSanitizer almost a millisecond. */
     enum { BLOCKS = WEFT_SIMT_TSAN ? 20 : 500 };
     uint64_t sum = 0;
     restart_with("WEFT_SIMT_LANES", "256");
     assert_ok(WEFT_LAUNCH(count_all, BLOCKS, 64, 0, NULL, &sum));
     assert_ok(weft_stream_synchronize(NULL));
     assert_int_equal(sum, BLOCKS * 64);
-    /* A block that alone is too large runs none the less. */
+    /* A block with more lanes than the limit still runs. */
     assert_ok(WEFT_LAUNCH(count_all, 3, 1024, 0, NULL, &sum));
     assert_ok(weft_stream_synchronize(NULL));
     assert_int_equal(sum, BLOCKS * 64 + 3 * 1024);

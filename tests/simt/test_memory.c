@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads, stores, atomics, vectors, bits and clocks of device code: the values they give. */
+/* Loads, stores, atomics, vectors, bit operations and clocks of device code return the right
+ * values. */
 #include "simt_test.h"
 
 struct accesses {

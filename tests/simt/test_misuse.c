@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Wrong use of a primitive ends the kernel with a sentence that names kernel, block and lane, and
- * never hangs; the executor goes on as before. */
+/* Wrong use of a primitive ends the kernel with a message that names kernel, block and lane, and
+ * never hangs. The executor continues as before. */
 #include "simt_test.h"
 
 #include <signal.h>
@@ -144,7 +144,7 @@ static void barriers_that_differ(void **state)
                   "block (0,0,0)");
 }
 
-/* Three lanes wait in a circle: no two of them contradict each other, all of them are stuck. */
+/* Three lanes wait in a circle: no two of them contradict each other, but all are stuck. */
 WEFT_KERNEL(circle)
 {
     unsigned lane = weft_dev_lane();
@@ -181,7 +181,7 @@ static void note(void *arg)
     *(int *)arg = 1;
 }
 
-/* Behind a fault kernels are skipped until it is read; host calls and events are not. */
+/* After a fault kernels are skipped until it is read; host calls and events still run. */
 static void a_fault_ends_only_what_depends_on_it(void **state)
 {
     uint32_t skipped = 0, other = 0, after = 0;
@@ -236,7 +236,7 @@ WEFT_KERNEL(overrun, (int *, out))
 
 static void a_lane_that_overruns_its_stack_is_stopped(void **state)
 {
-    weft_simt_shutdown(); /* the child has no worker threads but its own */
+    weft_simt_shutdown(); /* the child has only the worker threads that it starts */
     pid_t child = fork();
     if (child == 0) {
         int out;

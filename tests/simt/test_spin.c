@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A lane that waits for another by polling lets it run: in its warp, its block, its grid, on
- * another stream, and on the host. */
+/* A lane that polls for another one lets it run: in its warp, its block, its grid, on another
+ * stream, and on the host. */
 #include "simt_test.h"
 
 #include <pthread.h>
@@ -16,7 +16,7 @@ WEFT_DEVICE void set(uint32_t *flag, uint32_t value)
     weft_dev_store_u32(flag, value, WEFT_ORDER_RELEASE, WEFT_SCOPE_SYS);
 }
 
-/* Thread i waits for thread i + 1, so the first to run waits longest. */
+/* Thread i waits for thread i + 1, so the first one to run waits longest. */
 WEFT_KERNEL(chain, (uint32_t *, flags), (unsigned *, data))
 {
     unsigned i = (unsigned)weft_dev_grid_rank(), n = (unsigned)weft_dev_grid_threads();
@@ -63,8 +63,8 @@ static void blocks_on_one_worker(void **state)
     restart_with("WEFT_SIMT_THREADS", NULL);
 }
 
-/* The first block waits for the last one, and counts its looks: it writes all the time, and has
- * nobody beside it. */
+/* The first block waits for the last one and counts its polls: it writes all the time, on the only
+ * worker thread. */
 WEFT_KERNEL(busy_wait, (uint32_t *, flag), (uint64_t *, looks))
 {
     if (weft_dev_block_rank() + 1 == weft_dev_grid_blocks())
@@ -84,7 +84,7 @@ static void a_lane_that_writes_lets_blocks_begin(void **state)
     restart_with("WEFT_SIMT_THREADS", NULL);
 }
 
-/* A lock taken by compare and swap, a barrier of the grid, and polls by clock, vote and sleep. */
+/* A lock by compare-and-swap, a barrier of the grid, and polling by clock and sleep. */
 WEFT_KERNEL(grid_barrier, (uint32_t *, lock), (uint32_t *, arrived), (unsigned *, plain),
             (uint64_t *, slept))
 {
@@ -178,7 +178,7 @@ static void the_host_answers_a_kernel(void **state)
     assert_ok(weft_stream_synchronize(NULL));
 }
 
-/* Data behind relaxed accesses and fences, as put with signal orders them. */
+/* Fences order data and a flag that are accessed with relaxed order, as in put with signal. */
 WEFT_KERNEL(fenced, (unsigned *, data), (uint32_t *, flag), (unsigned *, got))
 {
     if (weft_dev_block_rank() == 1) {

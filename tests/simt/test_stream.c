@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams: order within one, many side by side, events between them, host calls; the executor's
- * threads come with the first launch and go at shutdown. */
+/* Streams: order within one, many in parallel, events between them, host calls. The executor's
+ * threads start with the first launch and end at shutdown. */
 #include "simt_test.h"
 
 #include <pthread.h>
 
-/* First, before anything is launched. */
+/* Runs first, before any launch. */
 static void no_thread_before_the_first_launch(void **state)
 {
     weft_stream stream;
@@ -120,8 +120,8 @@ static void twice(void *arg)
     *call->value *= 2;
 }
 
-/* A host call sees what the kernels before it did, and is seen by those after. Calls of two streams
- * may wait for each other. */
+/* A host call sees the results of the kernels before it, and kernels after it see its results.
+ * Calls of two streams may wait for each other. */
 static void host_calls_run_in_order_and_side_by_side(void **state)
 {
     unsigned a[2] = {1, 10}, b[2] = {0}, c[2] = {0};

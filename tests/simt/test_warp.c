@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations of a warp give each lane the value that CUDA defines, for full and partial masks,
- * divergent groups, and lanes that have exited. */
+/* Warp operations give each lane the value that CUDA defines, for full and partial masks, divergent
+ * groups, and lanes that have exited. */
 #include "simt_test.h"
 
 enum { LANES = WEFT_WARP_LANES };
@@ -119,7 +119,7 @@ static void divergent_groups_do_not_disturb_each_other(void **state)
                                                 : 0x55500000u);
 }
 
-/* Lanes come to active_mask at the same place in groups; each group may then work together. */
+/* Lanes reach active_mask at the same place in groups; the lanes of a group may then cooperate. */
 WEFT_KERNEL(coalesce, (uint32_t *, counter), (uint32_t *, masks), (uint32_t *, tickets))
 {
     unsigned lane = weft_dev_lane();
@@ -169,7 +169,7 @@ static void masks_without_exited_lanes_go_on(void **state)
         assert_int_equal(out[lane], lane % 2 ? 0 : 0x55555555u);
 }
 
-/* A block that is no multiple of 32: the lanes that do not exist take no part. */
+/* A block whose size is no multiple of 32: lanes that do not exist do not take part. */
 WEFT_KERNEL(partial, (uint32_t *, out))
 {
     out[weft_dev_thread_rank()] = weft_dev_ballot(WEFT_FULL_MASK, 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What NVSHMEM looks for in sysfs for an adapter that has none: the PCI place of a device
- * mlx5_soft*, and the type of its GIDs. And its doorbell registers, which are plain memory, for the
- * GPU: the driver refuses plain memory that is said to be a device's, so it is told so without that
- * flag. For run.sh alone. */
+/* Provides what NVSHMEM reads from sysfs for an adapter that is not there: the PCI address of a
+ * device mlx5_soft*, and the type of its GIDs. Also registers its doorbell registers with the GPU
+ * driver: they are ordinary host memory, which the driver refuses with the I/O memory flag, so the
+ * flag is removed. Only for run.sh. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -66,7 +66,7 @@ static int register_plain(void *memory, size_t bytes, unsigned flags)
 
 static int address_of(const char *name, void **function, int version, uint64_t flags, int *found);
 
-/* Ours in the place of theirs, which is kept. */
+/* Replaces the driver's function and keeps the original. */
 static void put_between(const char *name, void **function)
 {
     if (!*function)
@@ -89,7 +89,7 @@ static int address_of(const char *name, void **function, int version, uint64_t f
     return error;
 }
 
-/* CUDA's runtime asks for the driver's functions by name. */
+/* The CUDA runtime looks up the driver's functions by name. */
 void *dlsym(void *handle, const char *name)
 {
     static void *(*next)(void *, const char *);

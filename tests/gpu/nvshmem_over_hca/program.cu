@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Transfers, atomics and signals of NVSHMEM between two PEs, from the host and from a kernel, each
- * compared with what it must be. NVSHMEM's own transports are the other reader of what the software
- * HCA takes for the adapter's formats (run.sh). Every loop and wait of the kernels here is bounded;
- * what NVSHMEM waits for inside is bounded by the script, which ends the processes.
+ * compared with the expected result. NVSHMEM's own transports are a second user of the NIC formats
+ * that the software HCA implements (run.sh). Every loop and wait of the kernels here is bounded.
+ * The script bounds NVSHMEM's internal waits by ending the processes.
  *   PEER_RANK=0|1 PEER_FILE=ID_FILE [PEER_ADDS_ALONE=1] program */
 #include <nvshmem.h>
 #include <nvshmemx.h>
@@ -74,8 +74,8 @@ __global__ void values(uint64_t *words, int peer)
     nvshmem_quiet();
 }
 
-/* Both PEs on the words of PE 0; old values of the adds of 8 bytes are summed up. Transport ibrc
- * has nothing but adds that fetch nothing. */
+/* Both PEs add to the words of PE 0; the old values of the 8-byte adds are summed. Transport ibrc
+ * has only adds without a result. */
 __global__ void atomics(uint64_t *wide, uint32_t *narrow, int all, unsigned long long *olds)
 {
     for (int i = 0; i < ADDS; i++) {
@@ -89,7 +89,8 @@ __global__ void atomics(uint64_t *wide, uint32_t *narrow, int all, unsigned long
     nvshmem_quiet();
 }
 
-/* What cannot be told from the end alone: old values, by one PE. 1 when all were right. */
+/* Checks old values, which the final values do not show, by one PE. *good is 1 if all were right.
+ */
 __global__ void swaps(uint64_t *wide, uint32_t *narrow, int peer, unsigned long long *good)
 {
     int right = nvshmem_uint64_atomic_swap(wide, 0x1122334455667788u, peer) == 0;
@@ -232,7 +233,7 @@ static void words(uint64_t *wide, uint32_t *narrow, int peer, int all)
             expect("atomics of 4 bytes",
                    word_at(narrow, 4) == 2 * ADDS && word_at(narrow + 1, 4) == 0xffffffffu);
     }
-    /* Each sees sums of threes below the end. */
+    /* Each old value is a multiple of 3 and less than the final value. */
     expect("values from before", olds % 3 == 0 && olds <= 3ull * (2 * ADDS - 1) * 2 * ADDS / 2);
     nvshmem_barrier_all();
     if (me == 1 && all) {

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# NVSHMEM's own InfiniBand transports over the software HCA: two PEs, their memory not mapped at each other, every
-# transfer, atomic and signal compared. Needs two GPUs, nvcc and NVSHMEM (NVSHMEM_HOME, or a package in VIRTUAL_ENV).
+# NVSHMEM's own InfiniBand transports over the software HCA: two PEs whose memory is not mapped at
+# each other compare every transfer, atomic and signal. Needs two GPUs, nvcc and NVSHMEM
+# (NVSHMEM_HOME, or a package in VIRTUAL_ENV).
 #   tests/gpu/nvshmem_over_hca/run.sh FOLDER_OF_THE_HCA [WORK_FOLDER]
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -16,7 +17,7 @@ done
 [ -n "${nvshmem:-}" ] || { echo "no nvshmem.h found (NVSHMEM_HOME)"; exit 77; }
 [ -e "$hca/libibverbs.so.1" ] || { echo "$hca has no libibverbs.so.1"; exit 1; }
 host=$(ls "$nvshmem"/lib/libnvshmem_host.so* | head -n 1)
-# A program that was built before is taken as it is.
+# Reuses a program that was built before.
 [ -x "$work/program" ] && [ -e "$work/preload.so" ] || {
     nvcc -rdc=true -std=c++17 -O2 -gencode=arch=compute_90,code=sm_90 -I"$nvshmem/include" "$here/program.cu" \
         -o "$work/program" -L"$nvshmem/lib" -lnvshmem_device -Xlinker "$host" -Xlinker "-rpath=$nvshmem/lib" &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In the style of expert-parallel and transposing programs: all-to-all of reduced precision, a
- * pipeline of puts with signals, a transpose by strided puts, teams among any PEs, queues,
+/* In the style of expert-parallel and transposing programs: all-to-all with reduced precision, a
+ * pipeline of puts with signals, a transpose by strided puts, teams of arbitrary PEs, queues,
  * warpgroups. */
 #include "nvshmem.h"
 
@@ -45,7 +45,7 @@ __global__ void through_queues(uint32_t *to, const uint32_t *from, size_t n, uin
     nvshmemx_flush_warp();
 }
 
-/* Functions by pasted names, as benchmarks form them. */
+/* Function names by token pasting, as in benchmarks. */
 #define REDUCE(TYPENAME, TYPE, OP)                                                                 \
     __global__ void reduce_##TYPENAME##_##OP(TYPE *dest, const TYPE *source, size_t n)             \
     {                                                                                              \

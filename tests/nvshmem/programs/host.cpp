@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // In the style of a framework's host file, compiled by a host compiler: CUDA's types and functions,
-// enumerations, a version check, the host's functions. Nothing but <nvshmem.h> is included; where
-// CUDA's headers are not in the include path, the part that speaks of them is left out.
+// enumerations, a version check, host functions. Includes only <nvshmem.h>; without CUDA's headers
+// in the include path the part that uses them is left out.
 #include <nvshmem.h>
 
 static_assert(NVSHMEM_VENDOR_MAJOR_VERSION >= 3, "a feature that came with version 3");

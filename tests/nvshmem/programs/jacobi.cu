@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* In the style of a multi-GPU solver: halo rows by single elements and by blocks, a reference run
- * of one PE through the same kernels with plain device memory, norms by reductions on a stream. */
+ * of one PE through the same kernels with ordinary device memory, norms by reductions on a stream.
+ */
 #include <cmath>
 #include <iostream>
 #include <vector>
@@ -70,7 +71,7 @@ __global__ void neighbours_meet(uint64_t *flags, uint64_t value, int top, int bo
     nvshmem_uint64_wait_until_all(flags, 2, NULL, NVSHMEM_CMP_GE, value);
 }
 
-/* One PE, plain memory: the same kernel puts to itself. */
+/* One PE with ordinary memory: the same kernel puts to itself. */
 static void single(real *a, real *a_new, real *norm, int nx, int ny, int mype, cudaStream_t stream)
 {
     dim3 block(32, 4, 1), grid((nx + 31) / 32, (ny + 3) / 4, 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// In the style of a program that brings its own MPI: once with mpi.h in front of nvshmem.h, once (with
-// MPI_LAST) behind it, where the library finds MPI by itself. Half of the ranks, in reverse order, with
-// SPLIT: the communicator decides, not the world.
+// In the style of a program with its own MPI: mpi.h before nvshmem.h, or (with MPI_LAST) after it,
+// where the library finds MPI itself. SPLIT: half of the ranks in reverse order, so that the
+// communicator and not the world decides the PEs.
 #ifndef MPI_LAST
 #include <mpi.h>
 #endif

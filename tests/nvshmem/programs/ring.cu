@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In the style of an introductory program: one thread puts its number to the next PE. Includes
- * <nvshmem.h> alone and relies on what that brings along. */
+/* In the style of an introductory program: one thread puts its PE number to the next PE. Includes
+ * only <nvshmem.h> and relies on the headers that it includes. */
 #include <nvshmem.h>
 
 #define CHECK(call)                                                                                \
@@ -19,7 +19,7 @@ __global__ void simple_shift(int *destination)
     nvshmem_int_p(destination, mype, (mype + 1) % npes);
 }
 
-/* The reduction of a ring by chunks, as guides to collectives show it. */
+/* A ring reduction in chunks, as in guides to collectives. */
 __global__ void ring_reduce(int *dst, const int *src, size_t nreduce, uint64_t *signal,
                             size_t chunk)
 {

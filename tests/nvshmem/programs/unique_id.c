@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In the style of a program without a launcher's help: rank, number of ranks and a file for the id
- * are its arguments. C, by a host compiler. */
+/* In the style of a program without a launcher: its arguments are the rank, the number of ranks and
+ * a file for the id. C, for a host compiler. */
 #include <nvshmem.h>
 
 #include <unistd.h>
