@@ -48,7 +48,7 @@ static void print_ways(const struct tool_coll_answer *a)
                       a->ways[i].taken ? "taken: " : "", what[i]);
     }
     for (int i = 0; i < TOOL_COLL_WAYS; i++)
-        if (a->ways[i].taken && strstr(a->ways[i].name, "lines"))
+        if (a->ways[i].taken && strstr(a->ways[i].name, "LL128"))
             columns_print(stdout, INDENT,
                           "  A job uses LL instead where the LL128 test at a team's first "
                           "collective saw torn lines or PEs share a GPU, and for elements of "

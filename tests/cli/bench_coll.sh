@@ -117,7 +117,7 @@ grep -q "rates: built in$" <<< "$explained" || fail "off is not off: $explained"
 # PEs with different rates choose by those built in, and say so.
 THERE=WEFT_COLL_RATES=off LD_LIBRARY_PATH=$stand_in "$weft" run -n 2 bash ./one "$weft" bench coll --target cuda --ops reduce,fcollect --sizes 8,64K,1M -i 2 --repetitions 1 > rows 2> words ||
     fail "different rates: status $?: $(cat words)"
-grep -q "have different rates of collectives: those that are built in serve" words || fail "different rates: not told: $(cat words)"
+grep -q "have different rates of collectives, so the built-in rates are used" words || fail "different rates: not reported: $(cat words)"
 grep -q "from rates built in, since the PEs have different ones" rows || fail "different rates: $(head -n 2 rows)"
 grep -qE "^reduce +8 B auto .* 4\.00  right, takes packets" rows || fail "different rates: not those built in: $(cat rows)"
 

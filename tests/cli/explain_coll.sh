@@ -13,31 +13,31 @@ says() { # status, text, arguments ...
         failed=1
     fi
 }
-says 0 'lines  .* taken: ' reduce 8 4
-says 0 'lines  .* taken: ' fcollect 64K 4
-WEFT_PROVE=off says 0 'packets  .* taken: ' fcollect 16K 4
-WEFT_COLL=lines says 0 'lines  .* taken: one-shot in lines' fcollect 64K 4
-WEFT_COLL=twolines says 0 'two trips of lines  .* taken: ' reduce 512K 4
+says 0 'LL128  .* taken: ' reduce 8 4
+says 0 'LL128  .* taken: ' fcollect 64K 4
+WEFT_PROVE=off says 0 'LL  .* taken: ' fcollect 16K 4
+WEFT_COLL=lines says 0 'LL128  .* taken: one-shot in lines' fcollect 64K 4
+WEFT_COLL=twolines says 0 'two-shot LL128  .* taken: ' reduce 512K 4
 WEFT_COLL=lines says 0 'uses LL instead where the LL128 test at' fcollect 64K 4
-WEFT_COLL=two says 0 'two trips of packets  .* taken: ' reduce 256K 4
-WEFT_COLL=lines says 0 'WEFT_COLL asks for lines$' reduce 8 4
+WEFT_COLL=two says 0 'two-shot LL  .* taken: ' reduce 256K 4
+WEFT_COLL=lines says 0 'WEFT_COLL asks for LL128$' reduce 8 4
 WEFT_COLL=lines WEFT_PROVE=off says 0 'which is not possible here' reduce 4K
-WEFT_PROVE=off says 0 'lines  *not possible' reduce 64K 4
-says 0 'direct  .* taken: ' fcollect 4M
+WEFT_PROVE=off says 0 'LL128  *not possible' reduce 64K 4
+says 0 'simple  .* taken: ' fcollect 4M
 says 0 'copy engines  .* taken: copies between two barriers' fcollect 256M 4
 says 0 'one block of 32 threads at each barrier$' alltoall 64M 4
 says 0 'copy engines  *not possible' reduce 64M
 says 0 'on the GPUs of 8 PEs' fcollect 16M
 says 0 '^alltoalls of 67108864 bytes from or for each on the GPUs of 4 PEs' alltoalls 64M 4
 says 0 'copy engines  *not possible' alltoalls 64M 4
-says 0 'lines  *not possible' alltoalls 4K 4
-says 0 'direct  *not possible' reduce_to 64M
-says 0 'through scratch  .* taken: stores into a team buffer' reduce_to 64M
+says 0 'LL128  *not possible' alltoalls 4K 4
+says 0 'simple  *not possible' reduce_to 64M
+says 0 'staged  .* taken: stores into a team buffer' reduce_to 64M
 WEFT_COLL=packets says 0 'in rounds of' reduce_to 64M
-WEFT_COLL=scratch says 0 'WEFT_COLL asks for through scratch$' fcollect 64M 4
+WEFT_COLL=scratch says 0 'WEFT_COLL asks for staged$' fcollect 64M 4
 says 0 'forwarded in 16 chunks' broadcast 64M 4
 says 0 'The PEs exchange sizes by LL packets' alltoallv 4K
-WEFT_COLL=direct says 0 'WEFT_COLL asks for direct$' reduce 8 4
+WEFT_COLL=direct says 0 'WEFT_COLL asks for simple$' reduce 8 4
 WEFT_COLL=two says 0 'which is not possible here' fcollect 8 4
 WEFT_COLL=copies says 0 'no kernel runs' reduce 1M
 WEFT_COLL=engines says 0 'WEFT_COLL asks for copy engines$' gather 8 4

@@ -484,7 +484,7 @@ static void versions_are_mixed(void **state)
                           "exec sleep 30",
                           NULL},
                &outcome);
-    faults_expect(&outcome, 1, "the connection to PE 1 failed: what arrived");
+    faults_expect(&outcome, 1, "the connection to PE 1 failed: received data");
     faults_expect(&outcome, 1, "no frame of this version of Weft; ending the job");
 }
 

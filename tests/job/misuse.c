@@ -119,7 +119,7 @@ static void wait_calls(void)
     size_t index;
     int result;
     uint64_t local = 0;
-    FAILS(weft_wait_until(ctx, WEFT_FLOAT, area, WEFT_EQ, 0), WEFT_ERR_TYPE, "16, 32 and 64");
+    FAILS(weft_wait_until(ctx, WEFT_FLOAT, area, WEFT_EQ, 0), WEFT_ERR_TYPE, "16, 32 or 64");
     FAILS(weft_wait_until(ctx, WEFT_INT64, area, (weft_cmp)9, 0), WEFT_ERR_OP, "9");
     FAILS(weft_wait_until(ctx, WEFT_INT64, &local, WEFT_EQ, 0), WEFT_ERR_ADDRESS, "");
     FAILS(weft_wait_until(ctx, WEFT_INT64, (char *)area + 1, WEFT_EQ, 0), WEFT_ERR_ALIGNMENT, "");

@@ -177,7 +177,7 @@ int main(int argc, char **argv)
         int result, waitable = type != WEFT_INT8 && type != WEFT_UINT8 && type <= WEFT_UINT64;
         if (!waitable)
             FAILS(weft_test(ctx, (weft_type)type, room, WEFT_EQ, 0, &result), WEFT_ERR_TYPE,
-                  "16, 32 and 64");
+                  "16, 32 or 64");
     }
     OK(weft_finalize(job));
     return 0;

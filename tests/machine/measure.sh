@@ -47,7 +47,7 @@ FAKE_CUDA_PEER=0 expect 0 'cuDeviceCanAccessPeer(gpu0, gpu1): no' quiet
 FAKE_CUDA_LIE=1 expect 0 'no test result is recorded' quiet --quick
 FAKE_NVML_GROW=2 expect 0 'gpu1 link 3 crc data +' quiet
 expect 0 'ok            peer access between GPUs' quiet
-FAKE_CUDA_INIT=999 expect 0 'no proof is recorded' quiet
+FAKE_CUDA_INIT=999 expect 0 'no test result is recorded' quiet
 FAKE_CUDA_LIE=1 expect 1 'BAD' sh -c "'$weft' topo --measure; '$weft' doctor > /dev/null"
 # Without --measure NVML alone is asked: CUDA takes seconds to start.
 if LD_DEBUG=files "$weft" topo 2>&1 | grep -q 'calling init.*libcuda'; then

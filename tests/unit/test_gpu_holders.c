@@ -55,8 +55,8 @@ static void in_words(void **state)
           "NVML lists no process that uses it (one in another PID namespace is not listed)");
     /* There is no such GPU; then the library returns an error. */
     holds("1:1:5", "0000:77:00.0",
-          "who holds it is not known (this driver's library does not have that function)");
-    holds("1:-4", second, "who holds it is not known (unknown NVML error)");
+          "which processes use it is unknown (this driver's library does not have that function)");
+    holds("1:-4", second, "which processes use it is unknown (unknown NVML error)");
 }
 
 /* A text that is too long is cut, and nothing is written after the buffer. */

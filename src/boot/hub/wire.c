@@ -262,7 +262,7 @@ static weft_status split_frames(struct wire *wire)
         struct wire_header header;
         memcpy(&header, wire->in + at, sizeof header);
         if (header.magic != WIRE_MAGIC || header.bytes > WIRE_MOST_PAYLOAD)
-            return base_fail(WEFT_ERR_BOOT, "received data on a boot connection that are no "
+            return base_fail(WEFT_ERR_BOOT, "received data on a boot connection that is no "
                                             "frame of this version of Weft");
         size_t whole = sizeof header + header.bytes;
         if (wire->in_used - at < whole + tag_bytes)
