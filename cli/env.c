@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft env`: every configuration variable with value, origin and meaning; a fault when the
+/* `weft env`: the configuration variables with value, origin and meaning; a fault when the
  * environment holds an unknown name or a bad value. */
 #include "commands.h"
 
@@ -9,17 +9,37 @@
 
 #include <argp.h>
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <weft.h>
 
+struct env_options {
+    bool json, all;
+};
+
 static error_t parse_env(int key, char *argument, struct argp_state *state)
 {
-    if (key == 'j') {
-        *(int *)state->input = 1;
+    struct env_options *options = state->input;
+    (void)argument;
+    switch (key) {
+    case 'j':
+        options->json = true;
         return 0;
+    case 'a':
+        options->all = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
     }
-    return ARGP_ERR_UNKNOWN;
+}
+
+/* Switches for tests and what `weft run` sets are shown when asked for or set. */
+static bool is_shown(int id, bool all)
+{
+    return all || id < CONFIG_USER_COUNT ||
+           strcmp(config_origin((enum config_id)id), "environment") == 0;
 }
 
 /* Hides the secret, which must not appear in a terminal or a log. */
@@ -38,15 +58,16 @@ static const char *rates_here(void)
     return text;
 }
 
-static void print_env_json(void)
+static void print_env_json(bool all)
 {
     json_t *list = json_array();
     for (int i = 0; i < CONFIG_COUNT; i++)
-        json_array_append_new(list,
-                              json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", config_vars[i].name,
-                                        "value", shown_value((enum config_id)i), "origin",
-                                        config_origin((enum config_id)i), "default",
-                                        config_vars[i].preset, "text", config_vars[i].text));
+        if (is_shown(i, all))
+            json_array_append_new(
+                list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", config_vars[i].name, "value",
+                                shown_value((enum config_id)i), "origin",
+                                config_origin((enum config_id)i), "default", config_vars[i].preset,
+                                "text", config_vars[i].text));
     json_object_set_new(json_array_get(list, CONFIG_COLL_RATES), "rates",
                         json_string(rates_here()));
     struct tool_coll_scratch s = tool_coll_scratch();
@@ -60,9 +81,11 @@ static void print_env_json(void)
     json_decref(list);
 }
 
-static void print_table(void)
+static void print_table(bool all)
 {
     for (int i = 0; i < CONFIG_COUNT; i++) {
+        if (!is_shown(i, all))
+            continue;
         const struct config_var *var = &config_vars[i];
         const char *value = shown_value((enum config_id)i);
         printf("%-18s = %-10s (%s)\n    %s", var->name, *value ? value : "\"\"",
@@ -82,6 +105,7 @@ static void print_table(void)
 int cmd_env(int argc, char **argv)
 {
     static const struct argp_option options[] = {
+        {"all", 'a', NULL, 0, "also switches for tests, and variables that `weft run` sets", 0},
         {"json", 'j', NULL, 0, "print a JSON array", 0},
         {0},
     };
@@ -90,12 +114,12 @@ int cmd_env(int argc, char **argv)
         .parser = parse_env,
         .doc = "List Weft's configuration variables: value, origin and meaning. Exit status 1 "
                "when the environment holds an unknown WEFT_ name or a bad value."};
-    int json = 0;
-    argp_parse(&argp, argc, argv, 0, NULL, &json);
-    if (json)
-        print_env_json();
+    struct env_options given = {0};
+    argp_parse(&argp, argc, argv, 0, NULL, &given);
+    if (given.json)
+        print_env_json(given.all);
     else
-        print_table();
+        print_table(given.all);
     if (config_check()) {
         fprintf(stderr, "weft env: %s\n", weft_last_error());
         return EXIT_FAULT;

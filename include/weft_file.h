@@ -66,9 +66,9 @@ typedef struct weft_file_result {
 typedef struct weft_file_attr {
     size_t size;        /* set by the caller: sizeof(weft_file_attr) */
     unsigned mode;      /* permissions of a created file, less the umask; 0 = 0666 */
-    unsigned depth;     /* requests in flight at once, 1 to 256; 0 = WEFT_FILE_DEPTH */
+    unsigned depth;     /* requests in flight at once, 1 to 256; 0 = WEFT_TEST_FILE_DEPTH */
     size_t chunk_bytes; /* bytes of one request, a multiple of 4096 up to 64 MiB; 0 =
-                           WEFT_FILE_CHUNK */
+                           WEFT_TEST_FILE_CHUNK */
 } weft_file_attr;
 
 /* Opens a file, or a block device, for this PE alone; not collective. attr may be NULL. When the

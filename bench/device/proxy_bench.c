@@ -131,7 +131,7 @@ static void measure(uint64_t *own, uint64_t *host)
 
 int main(void)
 {
-    setenv("WEFT_PROXY", "always", 1);
+    setenv("WEFT_TEST_PROXY", "always", 1);
     CHECK(weft_init(&job, NULL));
     CHECK(weft_device_start(job));
     me = weft_my_pe(job);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels that measure the proxy: they post requests to its ring whatever path the peer has. One
- * source for both targets. The job must have a proxy (WEFT_PROXY=always); without one they report
- * WEFT_ERR_UNSUPPORTED. */
+ * source for both targets. The job must have a proxy (WEFT_TEST_PROXY=always); without one they
+ * report WEFT_ERR_UNSUPPORTED. */
 #ifndef WEFT_BENCH_DEVICE_PROXY_KERNELS_H
 #define WEFT_BENCH_DEVICE_PROXY_KERNELS_H
 

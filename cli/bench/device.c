@@ -16,7 +16,7 @@ void bench_device_set_target(const struct bench_options *options)
 {
     setenv("WEFT_TARGET", options->target == TARGET_CUDA ? "cuda" : "simt", 1);
     if (bench_names_proxy(options))
-        setenv("WEFT_PROXY", "always", 1);
+        setenv("WEFT_TEST_PROXY", "always", 1);
     config_reset();
 }
 

@@ -34,7 +34,7 @@ static bool set_path_environment(const char *side)
     size_t length = strcspn(side, ":");
     snprintf(path, sizeof path, "%.*s", (int)length, side);
     return !setenv("WEFT_PATH", path, 1) &&
-           (!side[length] || !setenv("WEFT_GDA_INITIATOR", side + length + 1, 1));
+           (!side[length] || !setenv("WEFT_TEST_GDA_INITIATOR", side + length + 1, 1));
 }
 
 /* Runs the job in a child process whose standard output is rows_fd. Returns its exit status, or

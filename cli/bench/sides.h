@@ -21,7 +21,7 @@ struct bench_sides {
 };
 
 /* Parses a list of paths such as p2p,staged. False: malformed. gda:cpu is path gda with
- * WEFT_GDA_INITIATOR=cpu. */
+ * WEFT_TEST_GDA_INITIATOR=cpu. */
 bool sides_parse(const char *list, struct bench_sides *sides);
 
 /* Runs `weft bench` with these arguments once for each path, in jobs of options->pes PEs, and

@@ -394,7 +394,6 @@ int cmd_run(int argc, char **argv)
     }
     if (run.options.agent)
         return run_as_agent(&run);
-    run.options.prefix |= config_bool(CONFIG_TEXT_PE);
     if (config_check()) {
         run_say("%s", weft_last_error());
         return EXIT_USAGE;

@@ -79,10 +79,10 @@ weft_status weft_map_flush(weft_job *job, const void *mapped);
  * more; also those of weft_put() and weft_get()) use several threads with pinned staging buffers,
  * where measurement shows that this is faster than the driver, which does the same with one thread:
  * up to four threads, on the CPUs that only this PE uses. The first such copy after each start of
- * the machine measures this, in about 50 ms. WEFT_COPY_THREADS sets the number of threads and skips
- * the measurement; 1 turns the method off.
- * Errors: WEFT_ERR_ARGUMENT, _RANGE (a range that begins in a heap of GPU or host memory runs past
- * the end of the heap), _SYSTEM (the driver refused). */
+ * the machine measures this, in about 50 ms. WEFT_TEST_COPY_THREADS sets the number of threads and
+ * skips the measurement; 1 turns the method off. Errors: WEFT_ERR_ARGUMENT, _RANGE (a range that
+ * begins in a heap of GPU or host memory runs past the end of the heap), _SYSTEM (the driver
+ * refused). */
 weft_status weft_copy_to(weft_job *job, void *dst, const void *src, size_t bytes);
 
 /* Copies `bytes` bytes from GPU memory (`src`) to host memory (`dst`), as weft_copy_to() does in
@@ -106,8 +106,8 @@ typedef struct weft_map_info {
      * from pageable and from pinned host memory, and out of GPU memory into either. */
     size_t to_from_plain, to_from_pinned, from_to_plain, from_to_pinned;
     /* Number of threads that copy between pageable and GPU memory, and the measured sizes in bytes
-     * from which they do. 0: the copy engine alone is faster, WEFT_COPY_THREADS is 1, or this PE
-     * has no CPUs for such threads. */
+     * from which they do. 0: the copy engine alone is faster, WEFT_TEST_COPY_THREADS is 1, or this
+     * PE has no CPUs for such threads. */
     int threads;
     size_t to_by_threads, from_by_threads;
 } weft_map_info;

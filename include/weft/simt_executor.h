@@ -7,8 +7,8 @@
  * where it polls. Worker threads (WEFT_SIMT_THREADS, 0 = one per CPU) start with the first launch.
  *
  * Residency: blocks start in order of their index. A block that waits for another needs that block
- * to be resident. Up to WEFT_SIMT_LANES lanes of all running grids are resident together, and at
- * least one block of each running grid; other blocks start when resident ones end.
+ * to be resident. Up to WEFT_TEST_SIMT_LANES lanes of all running grids are resident together, and
+ * at least one block of each running grid; other blocks start when resident ones end.
  *
  * Wrong use of a primitive (see docs/simt.md) ends its grid. The executor logs the fault once, with
  * kernel, block and lane, and the stream's next synchronize returns WEFT_ERR_KERNEL with that

@@ -178,7 +178,7 @@ static void read_value(enum config_id id)
     const struct config_var *var = &config_vars[id];
     struct value *value = &values[id];
     /* A set-user-ID program must not load a library that its caller names. */
-    const char *text = id == CONFIG_HCA_LIB ? secure_getenv(var->name) : getenv(var->name);
+    const char *text = id == CONFIG_TEST_HCA_LIB ? secure_getenv(var->name) : getenv(var->name);
     value->from_environment = text != NULL;
     /* config_check() refuses a bad value; until then the default is used. */
     if (!text || !parse_value(var, text, &value->number)) {
@@ -315,6 +315,25 @@ static const struct config_var *find_var(const char *name)
     return NULL;
 }
 
+/* The present name of a variable of Weft 0.1; NULL: there was none of this name, or it is gone. */
+static const char *new_name(const char *name)
+{
+    static const char *const renamed[][2] = {
+        {"WEFT_NET_LOT", "WEFT_TEST_NET_SLOT_SIZE"},
+        {"WEFT_NET_LOTS", "WEFT_TEST_NET_SLOTS"},
+        {"WEFT_TEXT_PE", "the option --prefix of `weft run`"},
+    };
+    static const char prefix[] = "WEFT_", test_prefix[] = "WEFT_TEST_";
+    for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++)
+        if (strcmp(name, renamed[i][0]) == 0)
+            return renamed[i][1];
+    for (int i = 0; i < CONFIG_COUNT; i++)
+        if (strncmp(config_vars[i].name, test_prefix, sizeof test_prefix - 1) == 0 &&
+            strcmp(config_vars[i].name + sizeof test_prefix - 1, name + sizeof prefix - 1) == 0)
+            return config_vars[i].name;
+    return NULL;
+}
+
 static weft_status check_entry(const char *entry)
 {
     char name[64];
@@ -327,10 +346,13 @@ static weft_status check_entry(const char *entry)
     const char *text = entry[length] == '=' ? entry + length + 1 : "";
 
     const struct config_var *var = find_var(name);
+    const char *renamed = var ? NULL : new_name(name);
+    if (renamed)
+        return base_fail(WEFT_ERR_CONFIG, "%s has been replaced by %s", name, renamed);
     if (!var)
         return base_fail(WEFT_ERR_CONFIG,
-                         "%s is not a variable of Weft; the nearest is %s (all: `weft env`)", name,
-                         nearest_name(name));
+                         "%s is not a variable of Weft; the nearest is %s (all: `weft env --all`)",
+                         name, nearest_name(name));
     int64_t ignored;
     if (!parse_value(var, text, &ignored))
         return base_fail(WEFT_ERR_CONFIG, "%s is \"%s\", which is not %s", name, text,

@@ -21,151 +21,89 @@ enum config_type {
     CONFIG_CHOICE,   /* one of the words a|b|c; the value is its index */
 };
 
-/* X(id, type, default, choices or NULL, one sentence). The name is "WEFT_" #id. */
-#define CONFIG_VARS(X)                                                                             \
+/* X(id, type, default, choices or NULL, one sentence). The name is "WEFT_" #id. `weft env` shows
+ * them in this order. */
+#define CONFIG_USER_VARS(X)                                                                        \
+    X(PATH, CONFIG_STRING, "", NULL,                                                               \
+      "Paths that may be used, in this order, e.g. \"p2p,staged\"; \"^p2p\" excludes one.")        \
     X(LOG, CONFIG_CHOICE, "warn", "error|warn|info|debug",                                         \
       "What is logged to stderr; each level includes those before it.")                            \
     X(HEAP_SIZE, CONFIG_SIZE, "4G", NULL,                                                          \
       "Size of each PE's symmetric host heap; only addresses are reserved, pages cost memory "     \
       "when touched.")                                                                             \
-    X(WAIT_WARN, CONFIG_DURATION, "60s", NULL,                                                     \
-      "Time after which a wait logs once what it waits for and what that PE does; 0 = never.")     \
+    X(GPU_HEAP_SIZE, CONFIG_SIZE, "0", NULL,                                                       \
+      "Addresses reserved for each PE's GPU heap; memory is added on demand; 0 = the GPU's "       \
+      "memory size.")                                                                              \
+    X(GPU, CONFIG_STRING, "", NULL,                                                                \
+      "GPUs to use, one per local PE in turn: numbers, GPU-... or MIG-... names, PCI "             \
+      "addresses.")                                                                                \
+    X(TARGET, CONFIG_CHOICE, "auto", "auto|cuda|simt",                                             \
+      "Where kernels run: auto (a GPU if there is one, else CPU threads), cuda (a GPU), simt "     \
+      "(CPU threads).")                                                                            \
     X(WAIT_LIMIT, CONFIG_DURATION, "10m", NULL,                                                    \
       "A wait fails when the PEs that it depends on make no progress for this time; 0 = "          \
       "never.")                                                                                    \
-    X(WAIT_SLICE, CONFIG_DURATION, "100ms", NULL,                                                  \
-      "Most time that a wait counts between two checks, so that time while stopped does not "      \
-      "count.")                                                                                    \
-    X(PATH, CONFIG_STRING, "", NULL,                                                               \
-      "Paths that may be used, in this order, e.g. \"p2p,staged\"; \"^p2p\" excludes one.")        \
-    X(SLOW, CONFIG_STRING, "", NULL,                                                               \
-      "For tests: behaviour of path slow: order=random|given, delay=, seed=, fail=, "              \
-      "lie=NUMBER.")                                                                               \
     X(FABRIC_PROVIDER, CONFIG_STRING, "", NULL,                                                    \
       "libfabric provider for path net, such as verbs, tcp or shm; empty: the fastest.")           \
+    X(COLL, CONFIG_CHOICE, "auto",                                                                 \
+      "auto|packets|two|lines|twolines|direct|scratch|engines|copies",                             \
+      "Algorithm of GPU collectives: packets = LL, lines = LL128, two* = two-shot, copies = host " \
+      "puts.")                                                                                     \
+    X(CHECK, CONFIG_BOOL, "0", NULL,                                                               \
+      "Checking mode: compares the arguments of collectives between PEs and reports "              \
+      "differences.")                                                                              \
+    X(WAIT_WARN, CONFIG_DURATION, "60s", NULL,                                                     \
+      "Time after which a wait logs once what it waits for and what that PE does; 0 = never.")     \
     X(FABRIC_INTERFACE, CONFIG_STRING, "", NULL,                                                   \
       "Interfaces that path net may use, such as mlx5_0 or eth0,eth1; empty: those of all "        \
       "nodes.")                                                                                    \
     X(NET_GPU, CONFIG_CHOICE, "auto", "auto|direct|staged",                                        \
       "GPU memory over path net: auto = by the NIC where it can, direct = also by a CPU, "         \
       "staged = never in place.")                                                                  \
-    X(NET_LOT, CONFIG_SIZE, "1M", NULL,                                                            \
-      "Largest fragment of GPU memory that path net stages through pinned host memory, in "        \
-      "bytes.")                                                                                    \
-    X(NET_LOTS, CONFIG_INT, "8", NULL,                                                             \
-      "Staging slots per PE of path net; each takes WEFT_NET_LOT of pinned host memory there.")    \
     X(FABRIC_RAILS, CONFIG_INT, "0", NULL,                                                         \
       "NICs that large transfers of a PE are striped over, 1 to 8; 0 = its share of the "          \
       "nearest.")                                                                                  \
-    X(FABRIC_STRIPE, CONFIG_SIZE, "1M", NULL,                                                      \
-      "Smallest transfer that is striped over several NICs, in bytes; 0 = never.")                 \
     X(HCA, CONFIG_STRING, "auto", NULL,                                                            \
       "Adapters of path gda: auto, soft = the software HCA, or names such as mlx5_0,mlx5_1.")      \
-    X(HCA_LIB, CONFIG_STRING, "", NULL,                                                            \
-      "Folder of libibverbs and libmlx5 for path gda; empty: the system's, or those of soft.")     \
     X(GDA_ADAPTERS, CONFIG_INT, "0", NULL,                                                         \
       "Adapters that a PE uses over path gda, 1 to 8; 0 = its share of the nearest.")              \
     X(GDA_QUEUES, CONFIG_INT, "2", NULL,                                                           \
       "Queue pairs of device code to each PE over path gda, 1 to 64.")                             \
-    X(GDA_DEPTH, CONFIG_POWER, "1024", NULL,                                                       \
-      "Depth of each queue pair of path gda in blocks of 64 bytes, a power of 2 from 128 to "      \
-      "32768.")                                                                                    \
-    X(GDA_INITIATOR, CONFIG_CHOICE, "auto", "auto|cpu",                                            \
-      "Who posts work requests of device code to path gda: auto (the GPU, else a proxy "           \
-      "thread) or cpu (a proxy thread).")                                                          \
     X(GDA_DOORBELL, CONFIG_CHOICE, "auto", "auto|gpu|cpu",                                         \
       "Who rings the NIC doorbell of path gda: auto (GPU, else a CPU thread), gpu (GPU only), "    \
       "cpu (CPU thread only).")                                                                    \
-    X(GDA_QUEUE_MEMORY, CONFIG_CHOICE, "auto", "auto|host|gpu",                                    \
-      "Memory of device code's queue pairs over path gda: auto (GPU memory, else host "            \
-      "memory), host, or gpu.")                                                                    \
-    X(GDA_CHUNK, CONFIG_SIZE, "1G", NULL,                                                          \
-      "Segments are registered for path gda in chunks of this size, a power of 2, 64K to 1G.")     \
-    X(TEST_GDA, CONFIG_CHOICE, "off", "off|relaxed|apart|both",                                    \
-      "For tests: path gda treats host memory as relaxed in order, as separate like a GPU's, "     \
-      "or both.")                                                                                  \
     X(FILE_BACKEND, CONFIG_CHOICE, "auto", "auto|uring|threads",                                   \
       "How files are read and written: auto (io_uring, else threads), uring, or threads.")         \
     X(FILE_GPU, CONFIG_CHOICE, "auto", "auto|pinned|cufile|compat",                                \
       "How a file transfer reaches GPU memory: auto (cuFile where it is direct, else pinned "      \
       "memory), or only one.")                                                                     \
-    X(FILE_ROOT, CONFIG_STRING, "", NULL,                                                          \
-      "For tests: folder whose proc files say whether this kernel supports cuFile.")               \
-    X(FILE_DEPTH, CONFIG_INT, "0", NULL,                                                           \
-      "Concurrent requests on a file, 1 to 256; 0 = as measured on its file system.")              \
-    X(FILE_CHUNK, CONFIG_SIZE, "0", NULL,                                                          \
-      "Largest request on a file in bytes, a multiple of 4K up to 64M; 0 = as measured.")          \
-    X(CHECK, CONFIG_BOOL, "0", NULL,                                                               \
-      "Checking mode: compares the arguments of collectives between PEs and reports "              \
-      "differences.")                                                                              \
-    X(SPIN, CONFIG_INT, "-1", NULL,                                                                \
-      "Polls before a waiting PE yields its CPU; -1 = chosen from the PEs per CPU.")               \
     X(BOOT, CONFIG_CHOICE, "auto", "auto|weft|pmix|tcp|single",                                    \
       "How the PEs find each other: the launcher's socket, PMIx, RANK and MASTER_ADDR (tcp), "     \
       "or a single PE.")                                                                           \
     X(BOOT_LIMIT, CONFIG_DURATION, "60s", NULL,                                                    \
       "Time limit for finding the PEs and testing paths at start, at most WEFT_WAIT_LIMIT; 0 "     \
       "= that one.")                                                                               \
-    X(BOOT_SOCKET, CONFIG_INT, "-1", NULL,                                                         \
-      "Set by `weft run`: descriptor of the inherited socket to the launcher.")                    \
-    X(BOOT_JOB, CONFIG_STRING, "", NULL,                                                           \
-      "Set by `weft run`: identifies the processes of its job.")                                   \
-    X(BOOT_NODE, CONFIG_INT, "-1", NULL,                                                           \
-      "Set by `weft run --hosts`: index of this PE's host in the list.")                           \
-    X(BOOT_HOST, CONFIG_STRING, "", NULL, "Set by `weft run --hosts`: name of this PE's host.")    \
-    X(NODE_PES, CONFIG_INT, "0", NULL,                                                             \
-      "For tests: number of PEs that count as a node although they share a kernel; 0 = real "      \
-      "nodes.")                                                                                    \
-    X(PE, CONFIG_INT, "-1", NULL, "Set by `weft run`: number of this PE, for scripts too.")        \
-    X(PES, CONFIG_INT, "0", NULL, "Set by `weft run`: number of PEs in the job.")                  \
     X(BOOT_PORT, CONFIG_INT, "0", NULL,                                                            \
       "TCP port at which PE 0 accepts the others with RANK and MASTER_ADDR; 0 = derived from "     \
       "MASTER_PORT.")                                                                              \
     X(SECRET, CONFIG_STRING, "", NULL,                                                             \
       "Secret shared by the PEs of a job, which authenticates TCP connections at start.")          \
-    X(TARGET, CONFIG_CHOICE, "auto", "auto|cuda|simt",                                             \
-      "Where kernels run: auto (a GPU if there is one, else CPU threads), cuda (a GPU), simt "     \
-      "(CPU threads).")                                                                            \
     X(SIMT_THREADS, CONFIG_INT, "0", NULL,                                                         \
       "Worker threads of the SIMT executor; 0 = one for each CPU.")                                \
     X(SIMT_STACK, CONFIG_SIZE, "64K", NULL,                                                        \
       "Stack of each lane of the SIMT executor, at least 16K; sanitizers take four times as "      \
       "much.")                                                                                     \
-    X(SIMT_LANES, CONFIG_INT, "16384", NULL,                                                       \
-      "Lanes of the SIMT executor that are resident together; further blocks wait their turn.")    \
-    X(SIMT_EXITED, CONFIG_CHOICE, "report", "report|allow",                                        \
-      "Whether a sync that names an exited lane is a fault of the kernel.")                        \
-    X(PROXY_SLOTS, CONFIG_POWER, "4096", NULL,                                                     \
-      "Operations of device code that a proxy ring holds at the same time, a power of 2.")         \
-    X(PROXY, CONFIG_CHOICE, "auto", "auto|always",                                                 \
-      "Whether the proxy of device code runs: auto = where a peer needs it, always = for "         \
-      "measurements.")                                                                             \
     X(PROXY_THREADS, CONFIG_CHOICE, "1", "1|2|3|4|5|6|7|8",                                        \
       "Threads of the proxy, each with its own ring for some of the PEs.")                         \
     X(PROXY_CPUS, CONFIG_CPUS, "near", NULL,                                                       \
       "CPUs of the proxy's threads: near = those allowed that are nearest to the NIC or GPU, "     \
       "any, or a list.")                                                                           \
-    X(GPU, CONFIG_STRING, "", NULL,                                                                \
-      "GPUs to use, one per local PE in turn: numbers, GPU-... or MIG-... names, PCI "             \
-      "addresses.")                                                                                \
-    X(GPU_HEAP_SIZE, CONFIG_SIZE, "0", NULL,                                                       \
-      "Addresses reserved for each PE's GPU heap; memory is added on demand; 0 = the GPU's "       \
-      "memory size.")                                                                              \
-    X(COLL, CONFIG_CHOICE, "auto",                                                                 \
-      "auto|packets|two|lines|twolines|direct|scratch|engines|copies",                             \
-      "Algorithm of GPU collectives: packets = LL, lines = LL128, two* = two-shot, copies = host " \
-      "puts.")                                                                                     \
     X(COLL_SMS, CONFIG_INT, "64", NULL,                                                            \
       "Most blocks (one per SM) of a collective on GPU memory; 0 = copy engines where "            \
       "possible.")                                                                                 \
     X(COLL_RATES, CONFIG_STRING, "", NULL,                                                         \
       "File with this machine's rates of collectives; empty: that of `weft bench coll "            \
       "--tune`; off = built in.")                                                                  \
-    X(GPU_STRIPE, CONFIG_SIZE, "0", NULL,                                                          \
-      "Smallest host-initiated copy that is split over several streams, in bytes; 0 = never.")     \
-    X(STRIPES, CONFIG_INT, "0", NULL,                                                              \
-      "Routes of a large copy between GPUs: 0 = all that share no link and are faster; n = at "    \
-      "most n.")                                                                                   \
     X(STRIPE_HOST, CONFIG_SIZE, "0", NULL,                                                         \
       "Smallest copy over NVLink that may also use host memory, where faster, in bytes; 0 = "      \
       "never.")                                                                                    \
@@ -175,21 +113,101 @@ enum config_type {
     X(MAP, CONFIG_CHOICE, "auto", "auto|dmabuf|rm|gdrdrv|none",                                    \
       "How the CPU maps GPU memory: auto, dmabuf, rm = the driver's resource manager, gdrdrv, "    \
       "none.")                                                                                     \
-    X(COPY_THREADS, CONFIG_CHOICE, "auto", "auto|1|2|3|4|5|6|7|8",                                 \
-      "Threads for large copies between pageable and GPU memory: auto = as measured, 1 = the "     \
-      "driver's copy.")                                                                            \
     X(FAULT_PERCENT, CONFIG_INT, "80", NULL,                                                       \
       "A measured rate below this percentage of the expected one is reported as a fault, 1 to "    \
       "100.")                                                                                      \
     X(RSH, CONFIG_STRING, "ssh -x -o BatchMode=yes -o ConnectTimeout=10", NULL,                    \
-      "Command by which `weft run --hosts` reaches a host; gets the host name and a command.")     \
-    X(TEXT_PE, CONFIG_BOOL, "0", NULL, "`weft run` prefixes each output line with its PE.")
+      "Command by which `weft run --hosts` reaches a host; gets the host name and a command.")
+
+/* Switches for tests and measurements. They may change or go without notice. */
+#define CONFIG_TEST_VARS(X)                                                                        \
+    X(TEST_WAIT_SLICE, CONFIG_DURATION, "100ms", NULL,                                             \
+      "Most time that a wait counts between two checks, so that time while stopped does not "      \
+      "count.")                                                                                    \
+    X(TEST_SLOW, CONFIG_STRING, "", NULL,                                                          \
+      "Behaviour of path slow: order=random|given, delay=, seed=, fail=, "                         \
+      "lie=NUMBER.")                                                                               \
+    X(TEST_NET_SLOT_SIZE, CONFIG_SIZE, "1M", NULL,                                                 \
+      "Largest fragment of GPU memory that path net stages through pinned host memory, in "        \
+      "bytes.")                                                                                    \
+    X(TEST_NET_SLOTS, CONFIG_INT, "8", NULL,                                                       \
+      "Staging slots per PE of path net; each takes WEFT_TEST_NET_SLOT_SIZE of pinned host "       \
+      "memory there.")                                                                             \
+    X(TEST_FABRIC_STRIPE, CONFIG_SIZE, "1M", NULL,                                                 \
+      "Smallest transfer that is striped over several NICs, in bytes; 0 = never.")                 \
+    X(TEST_HCA_LIB, CONFIG_STRING, "", NULL,                                                       \
+      "Folder of libibverbs and libmlx5 for path gda; empty: the system's, or those of soft.")     \
+    X(TEST_GDA_DEPTH, CONFIG_POWER, "1024", NULL,                                                  \
+      "Depth of each queue pair of path gda in blocks of 64 bytes, a power of 2 from 128 to "      \
+      "32768.")                                                                                    \
+    X(TEST_GDA_INITIATOR, CONFIG_CHOICE, "auto", "auto|cpu",                                       \
+      "Who posts work requests of device code to path gda: auto (the GPU, else a proxy "           \
+      "thread) or cpu (a proxy thread).")                                                          \
+    X(TEST_GDA_QUEUE_MEMORY, CONFIG_CHOICE, "auto", "auto|host|gpu",                               \
+      "Memory of device code's queue pairs over path gda: auto (GPU memory, else host "            \
+      "memory), host, or gpu.")                                                                    \
+    X(TEST_GDA_CHUNK, CONFIG_SIZE, "1G", NULL,                                                     \
+      "Segments are registered for path gda in chunks of this size, a power of 2, 64K to 1G.")     \
+    X(TEST_GDA, CONFIG_CHOICE, "off", "off|relaxed|apart|both",                                    \
+      "Path gda treats host memory as relaxed in order, as separate like a GPU's, "                \
+      "or both.")                                                                                  \
+    X(TEST_FILE_ROOT, CONFIG_STRING, "", NULL,                                                     \
+      "Folder whose proc files say whether this kernel supports cuFile.")                          \
+    X(TEST_FILE_DEPTH, CONFIG_INT, "0", NULL,                                                      \
+      "Concurrent requests on a file, 1 to 256; 0 = as measured on its file system.")              \
+    X(TEST_FILE_CHUNK, CONFIG_SIZE, "0", NULL,                                                     \
+      "Largest request on a file in bytes, a multiple of 4K up to 64M; 0 = as measured.")          \
+    X(TEST_SPIN, CONFIG_INT, "-1", NULL,                                                           \
+      "Polls before a waiting PE yields its CPU; -1 = chosen from the PEs per CPU.")               \
+    X(TEST_NODE_PES, CONFIG_INT, "0", NULL,                                                        \
+      "Number of PEs that count as a node although they share a kernel; 0 = real "                 \
+      "nodes.")                                                                                    \
+    X(TEST_SIMT_LANES, CONFIG_INT, "16384", NULL,                                                  \
+      "Lanes of the SIMT executor that are resident together; further blocks wait their turn.")    \
+    X(TEST_SIMT_EXITED, CONFIG_CHOICE, "report", "report|allow",                                   \
+      "Whether a sync that names an exited lane is a fault of the kernel.")                        \
+    X(TEST_PROXY_SLOTS, CONFIG_POWER, "4096", NULL,                                                \
+      "Operations of device code that a proxy ring holds at the same time, a power of 2.")         \
+    X(TEST_PROXY, CONFIG_CHOICE, "auto", "auto|always",                                            \
+      "Whether the proxy of device code runs: auto = where a peer needs it, always = for "         \
+      "measurements.")                                                                             \
+    X(TEST_GPU_STRIPE, CONFIG_SIZE, "0", NULL,                                                     \
+      "Smallest host-initiated copy that is split over several streams, in bytes; 0 = never.")     \
+    X(TEST_STRIPES, CONFIG_INT, "0", NULL,                                                         \
+      "Routes of a large copy between GPUs: 0 = all that share no link and are faster; n = at "    \
+      "most n.")                                                                                   \
+    X(TEST_COPY_THREADS, CONFIG_CHOICE, "auto", "auto|1|2|3|4|5|6|7|8",                            \
+      "Threads for large copies between pageable and GPU memory: auto = as measured, 1 = the "     \
+      "driver's copy.")
+
+/* Set by `weft run` for the PEs of its job. */
+#define CONFIG_LAUNCHER_VARS(X)                                                                    \
+    X(BOOT_SOCKET, CONFIG_INT, "-1", NULL,                                                         \
+      "Set by `weft run`: descriptor of the inherited socket to the launcher.")                    \
+    X(BOOT_JOB, CONFIG_STRING, "", NULL,                                                           \
+      "Set by `weft run`: identifies the processes of its job.")                                   \
+    X(BOOT_NODE, CONFIG_INT, "-1", NULL,                                                           \
+      "Set by `weft run --hosts`: index of this PE's host in the list.")                           \
+    X(BOOT_HOST, CONFIG_STRING, "", NULL, "Set by `weft run --hosts`: name of this PE's host.")    \
+    X(PE, CONFIG_INT, "-1", NULL, "Set by `weft run`: number of this PE, for scripts too.")        \
+    X(PES, CONFIG_INT, "0", NULL, "Set by `weft run`: number of PEs in the job.")
+
+#define CONFIG_VARS(X)                                                                             \
+    CONFIG_USER_VARS(X)                                                                            \
+    CONFIG_TEST_VARS(X)                                                                            \
+    CONFIG_LAUNCHER_VARS(X)
 
 enum config_id {
 #define ID(id, type, preset, choices, text) CONFIG_##id,
-    CONFIG_VARS(ID)
+    /* clang-format off */
+    CONFIG_USER_VARS(ID)
+    CONFIG_USER_COUNT, /* the number of variables for users, with which the others begin */
+    CONFIG_USER_LAST = CONFIG_USER_COUNT - 1,
+    CONFIG_TEST_VARS(ID)
+    CONFIG_LAUNCHER_VARS(ID)
+    CONFIG_COUNT
+/* clang-format on */
 #undef ID
-        CONFIG_COUNT
 };
 
 struct config_var {
@@ -213,8 +231,8 @@ int config_choice(enum config_id id);
 const char *config_origin(enum config_id id);
 
 /* Checks every WEFT_ variable of the environment. WEFT_ERR_CONFIG: an unknown name (the message
- * contains the nearest known one), or a bad value (the message contains the value and what is
- * accepted). */
+ * contains the nearest known one, or the new one of a renamed variable), or a bad value (the
+ * message contains the value and what is accepted). */
 weft_status config_check(void);
 
 /* Discards the values that were read, so that a test or a new init sees a changed environment. */

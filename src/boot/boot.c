@@ -29,7 +29,7 @@ struct node_identity {
     uint64_t network_namespace;
     uint64_t pid_namespace;
     int64_t entry;
-    int64_t part; /* set in tests (WEFT_NODE_PES), to divide a node */
+    int64_t part; /* set in tests (WEFT_TEST_NODE_PES), to divide a node */
 };
 
 struct node_record {
@@ -88,7 +88,7 @@ static void fill_node_record(const struct boot *boot, struct node_record *record
 {
     struct node_identity *identity = &record->identity;
     const char *host = config_string(CONFIG_BOOT_HOST);
-    int64_t part = config_int(CONFIG_NODE_PES);
+    int64_t part = config_int(CONFIG_TEST_NODE_PES);
     memset(record, 0, sizeof *record);
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     ssize_t n = -1;

@@ -175,7 +175,7 @@ static weft_status claim_socket(void)
 /* `weft run` without --hosts has all its PEs on one node. */
 static bool has_several_nodes(void)
 {
-    return config_int(CONFIG_BOOT_NODE) >= 0 || config_int(CONFIG_NODE_PES) > 0;
+    return config_int(CONFIG_BOOT_NODE) >= 0 || config_int(CONFIG_TEST_NODE_PES) > 0;
 }
 
 bool boot_launcher_known(void)

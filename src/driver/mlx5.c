@@ -28,7 +28,7 @@ weft_status mlx5_open(struct mlx5 *mlx5, const char *folder)
     };
     const struct driver_library library = {
         .what = "libmlx5",
-        .remedy = folder[0] ? "WEFT_HCA and WEFT_HCA_LIB set the folder that is searched"
+        .remedy = folder[0] ? "WEFT_HCA and WEFT_TEST_HCA_LIB set the folder that is searched"
                             : "apt-get install ibverbs-providers",
         .names = names,
         .symbols = symbols,

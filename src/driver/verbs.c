@@ -31,7 +31,7 @@ static weft_status load_verbs(struct verbs *verbs, const char *folder, bool queu
     };
     const struct driver_library library = {
         .what = "libibverbs",
-        .remedy = folder[0] ? "WEFT_HCA and WEFT_HCA_LIB set the folder that is searched"
+        .remedy = folder[0] ? "WEFT_HCA and WEFT_TEST_HCA_LIB set the folder that is searched"
                             : "apt-get install libibverbs1 ibverbs-providers",
         .names = names,
         .symbols = symbols,

@@ -32,8 +32,8 @@ static void open_cufile_engine(struct file_engine *engine)
                  "through pinned memory: WEFT_FILE_CHECKSUM needs the CPU to read the data");
         return;
     }
-    if (!file_cufile_attach(engine->file, settings.gpu_backend, config_string(CONFIG_FILE_ROOT),
-                            &engine->why_not))
+    if (!file_cufile_attach(engine->file, settings.gpu_backend,
+                            config_string(CONFIG_TEST_FILE_ROOT), &engine->why_not))
         return;
     if (file_engine_open(engine->file, &settings, &engine->cufile_engine)) {
         snprintf(engine->why_not.words, sizeof engine->why_not.words, "through pinned memory: %s",

@@ -9,11 +9,11 @@
 /* *depth: 0 when neither the program nor the environment sets it. */
 static weft_status choose_depth(unsigned given, unsigned *depth)
 {
-    int64_t wanted = given ? (int64_t)given : config_int(CONFIG_FILE_DEPTH);
+    int64_t wanted = given ? (int64_t)given : config_int(CONFIG_TEST_FILE_DEPTH);
     if (wanted < 0 || wanted > FILE_DEPTH_MOST)
         return base_fail(given ? WEFT_ERR_ARGUMENT : WEFT_ERR_CONFIG,
                          "%s is %lld; 1 to %d requests at once are possible",
-                         given ? "weft_file_open: attr->depth" : "WEFT_FILE_DEPTH",
+                         given ? "weft_file_open: attr->depth" : "WEFT_TEST_FILE_DEPTH",
                          (long long)wanted, FILE_DEPTH_MOST);
     *depth = (unsigned)wanted;
     return WEFT_OK;
@@ -21,11 +21,11 @@ static weft_status choose_depth(unsigned given, unsigned *depth)
 
 static weft_status choose_chunk(size_t given, size_t *chunk)
 {
-    uint64_t wanted = given ? given : config_size(CONFIG_FILE_CHUNK);
+    uint64_t wanted = given ? given : config_size(CONFIG_TEST_FILE_CHUNK);
     if (wanted > FILE_CHUNK_MOST || wanted % FILE_PAGE)
         return base_fail(given ? WEFT_ERR_ARGUMENT : WEFT_ERR_CONFIG,
                          "%s is %llu; expected a multiple of %d up to %zu",
-                         given ? "weft_file_open: attr->chunk_bytes" : "WEFT_FILE_CHUNK",
+                         given ? "weft_file_open: attr->chunk_bytes" : "WEFT_TEST_FILE_CHUNK",
                          (unsigned long long)wanted, FILE_PAGE, FILE_CHUNK_MOST);
     *chunk = wanted;
     return WEFT_OK;

@@ -19,7 +19,7 @@ enum {
     /* bytes; each thread has two: one is filled while the other is emptied */
     STAGING_BYTES = 512 << 10,
     PIECE_LEAST = 128 << 10, /* bytes */
-    THREADS_DEFAULT = 4,     /* most threads that WEFT_COPY_THREADS=auto uses */
+    THREADS_DEFAULT = 4,     /* most threads that WEFT_TEST_COPY_THREADS=auto uses */
 };
 /* The measurement of thresholds. */
 enum {
@@ -27,7 +27,7 @@ enum {
     TRIES = 3,
     GAIN_PERCENT = 5, /* by which threads must be faster than a copy engine */
 };
-/* values of WEFT_COPY_THREADS and of WEFT_PROVE */
+/* values of WEFT_TEST_COPY_THREADS and of WEFT_PROVE */
 enum { THREADS_AUTO_CHOICE, PROVE_ALWAYS_CHOICE = 0 };
 
 struct bounce_worker {
@@ -285,7 +285,7 @@ static weft_status create_bounce(struct gpu *gpu, int n, struct gpu_bounce **res
  * CPUs. */
 static int choose_thread_count(const struct gpu *gpu)
 {
-    int wanted = config_choice(CONFIG_COPY_THREADS);
+    int wanted = config_choice(CONFIG_TEST_COPY_THREADS);
     cpu_set_t set;
     if (wanted != THREADS_AUTO_CHOICE)
         return wanted;
@@ -348,7 +348,7 @@ static void find_bounce_limits(struct gpu_bounce *b)
     char name[32];
     size_t known[2];
     b->limits.threads = b->n;
-    if (config_choice(CONFIG_COPY_THREADS) != THREADS_AUTO_CHOICE) {
+    if (config_choice(CONFIG_TEST_COPY_THREADS) != THREADS_AUTO_CHOICE) {
         b->limits.in_from = b->limits.out_from = GPU_BOUNCE_LEAST;
         return;
     }

@@ -352,7 +352,8 @@ static weft_status make_rings(struct device_proxy *self, struct device_view *vie
 {
     void *host, *own;
     uint64_t host_as_seen, begin[WEFT_DEV_RINGS_MOST * WEFT_DEV_RING_APART];
-    uint32_t bits = (uint32_t)__builtin_ctzll((unsigned long long)config_int(CONFIG_PROXY_SLOTS));
+    uint32_t bits =
+        (uint32_t)__builtin_ctzll((unsigned long long)config_int(CONFIG_TEST_PROXY_SLOTS));
     size_t bytes = proxy_device_begin(self->n, begin);
     weft_status status =
         view->shared_make(view, proxy_host_bytes(self->n, bits), &host, &host_as_seen);

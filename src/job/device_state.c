@@ -15,7 +15,7 @@
 struct device_state {
     struct weft_dev dev;
     struct device_view *view;
-    struct device_proxy *proxy; /* NULL: no peer needs it and WEFT_PROXY is auto */
+    struct device_proxy *proxy; /* NULL: no peer needs it and WEFT_TEST_PROXY is auto */
     struct device_watch *watch; /* NULL: no peer to watch */
     bool *pairs;                /* [npes][npes] whether the first PE accesses the second directly */
     struct weft_dev_team teams[TEAM_SLOTS]; /* copy of the device's table */
@@ -402,7 +402,7 @@ static weft_status fill_state(struct weft_job *job, struct device_state *state)
     if (!status)
         status = view->table_make(view, sizeof state->teams, &teams);
     bool proxied = dev->carried >> WEFT_DEV_CARRIER_PROXY & 1;
-    if (!status && (proxied || config_choice(CONFIG_PROXY)))
+    if (!status && (proxied || config_choice(CONFIG_TEST_PROXY)))
         status = device_proxy_open(job, view, &dev->ring, &state->proxy);
     if (status)
         return status;
@@ -440,8 +440,9 @@ weft_status device_quiet(struct weft_job *job)
 weft_status device_trace_proxy(struct weft_job *job, struct proxy_times *times, uint64_t n)
 {
     if (!job->device || !job->device->proxy)
-        return base_fail(WEFT_ERR_UNSUPPORTED,
-                         "this job has no proxy: its peers are direct, and WEFT_PROXY is auto");
+        return base_fail(
+            WEFT_ERR_UNSUPPORTED,
+            "this job has no proxy: its peers are direct, and WEFT_TEST_PROXY is auto");
     device_proxy_trace(job->device->proxy, times, n);
     return WEFT_OK;
 }

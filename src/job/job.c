@@ -227,7 +227,7 @@ static weft_status make_world(struct weft_job *job)
 
 void job_set_spin(struct weft_job *job, bool threads)
 {
-    int64_t configured = config_int(CONFIG_SPIN);
+    int64_t configured = config_int(CONFIG_TEST_SPIN);
     int wanted = job->boot->local_npes * (threads ? 2 : 1);
     if (configured >= 0)
         job->spin = configured > UINT32_MAX ? UINT32_MAX : (uint32_t)configured;
@@ -436,7 +436,7 @@ static void free_job(struct weft_job *job)
 static void set_wait_times(struct weft_job *job)
 {
     enum { MOST_NS = 1000 * 1000 * 1000, LEAST_NS = 2 * 1000 * 1000, CHECKS_PER_LIMIT = 16 };
-    job->wait_slice_ns = config_duration_ns(CONFIG_WAIT_SLICE);
+    job->wait_slice_ns = config_duration_ns(CONFIG_TEST_WAIT_SLICE);
     job->wait_warn_ns = config_duration_ns(CONFIG_WAIT_WARN);
     job->wait_limit_ns = config_duration_ns(CONFIG_WAIT_LIMIT);
     job->limit_name = "WEFT_WAIT_LIMIT";

@@ -9,8 +9,8 @@
  * The first polls cost nothing. After them the thread yields its CPU between polls, publishes the
  * wait in the black box, and checks the clock and the PEs that it depends on (watch.h).
  *
- * Between two checks at most WEFT_WAIT_SLICE is counted, so that time in which this process was
- * stopped or the machine suspended counts almost nothing. */
+ * Between two checks at most WEFT_TEST_WAIT_SLICE is counted, so that time in which this process
+ * was stopped or the machine suspended counts almost nothing. */
 #ifndef WEFT_JOB_WAITER_H
 #define WEFT_JOB_WAITER_H
 

@@ -230,7 +230,7 @@ static weft_status count_resident(const struct weft_kernel *kernel, unsigned thr
     if (!threads)
         return base_fail(WEFT_ERR_ARGUMENT, "a block of 0 threads");
     if (weft_target_get() == WEFT_SIMT) {
-        size_t most = config_size(CONFIG_SIMT_LANES) / threads;
+        size_t most = config_size(CONFIG_TEST_SIMT_LANES) / threads;
         *blocks = most ? (int)most : 1;
         return WEFT_OK;
     }

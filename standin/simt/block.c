@@ -26,7 +26,7 @@ bool block_exited_is_fault(void)
 void block_configure(void)
 {
     enum { REPORT };
-    exited_is_fault = config_choice(CONFIG_SIMT_EXITED) == REPORT;
+    exited_is_fault = config_choice(CONFIG_TEST_SIMT_EXITED) == REPORT;
 }
 
 static void grid_vfail(struct grid *grid, const char *where, const char *format, va_list args)
@@ -98,10 +98,11 @@ static bool lane_start(struct lane *lane)
 {
     char *stack = stack_get();
     if (!stack) {
-        lane_fail(lane,
-                  "no memory for the lane's stack: mmap or mprotect: %s; lower WEFT_SIMT_LANES or "
-                  "WEFT_SIMT_STACK, or raise vm.max_map_count",
-                  strerror(errno));
+        lane_fail(
+            lane,
+            "no memory for the lane's stack: mmap or mprotect: %s; lower WEFT_TEST_SIMT_LANES or "
+            "WEFT_SIMT_STACK, or raise vm.max_map_count",
+            strerror(errno));
         return false;
     }
     /* Stacks are a multiple of a page apart. Their tops use different offsets, or the lanes of a

@@ -156,7 +156,7 @@ _Noreturn void block_fail(struct lane *lane, const char *format, ...)
 /* Records the first fault of a grid and logs it. */
 void grid_fail(struct grid *grid, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Returns true if a sync that names an exited lane is an error (WEFT_SIMT_EXITED). */
+/* Returns true if a sync that names an exited lane is an error (WEFT_TEST_SIMT_EXITED). */
 bool block_exited_is_fault(void);
 
 /* Reads the configuration; before any worker runs. */

@@ -359,7 +359,7 @@ static weft_status check_launch(const weft_simt_launch_attr *attr, uint64_t *blo
     if (attr->flags & WEFT_SIMT_COOPERATIVE && *blocks > 1 && *blocks * *lanes > limit)
         return base_fail(WEFT_ERR_ARGUMENT,
                          "cooperative launch of %s: %llu blocks of %u threads; only %llu lanes can "
-                         "be resident together (WEFT_SIMT_LANES)",
+                         "be resident together (WEFT_TEST_SIMT_LANES)",
                          attr->name, (unsigned long long)*blocks, *lanes,
                          (unsigned long long)limit);
     return WEFT_OK;

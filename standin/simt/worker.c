@@ -239,7 +239,7 @@ static unsigned wanted_threads(void)
 
 uint64_t pool_lane_limit(void)
 {
-    uint64_t limit = (uint64_t)config_int(CONFIG_SIMT_LANES);
+    uint64_t limit = (uint64_t)config_int(CONFIG_TEST_SIMT_LANES);
 #if CONTEXT_TSAN
     if (limit > TSAN_LANE_LIMIT)
         limit = TSAN_LANE_LIMIT;

@@ -120,7 +120,7 @@ end_job
 
 # --- PEs of two machines
 if /sbin/ldconfig -p | grep -q 'libfabric\.so\.1'; then
-    start 2 WEFT_NODE_PES=1 WEFT_FABRIC_PROVIDER=tcp WEFT_FABRIC_INTERFACE=lo
+    start 2 WEFT_TEST_NODE_PES=1 WEFT_FABRIC_PROVIDER=tcp WEFT_FABRIC_INTERFACE=lo
     expect 0 'host      net: provider tcp' "$weft" explain --job "$pid" 0 1
     line '^weft explain: PE 1 of the job of process [0-9]+ is on another machine'
     [ "$(grep -c -- '-> PE' "$folder/out")" -eq 1 ] || fail 'the way from here, and no other'
@@ -129,7 +129,7 @@ if /sbin/ldconfig -p | grep -q 'libfabric\.so\.1'; then
 fi
 
 # --- a path that lies
-start 2 WEFT_PATH=slow,weak WEFT_SLOW=lie=1
+start 2 WEFT_PATH=slow,weak WEFT_TEST_SLOW=lie=1
 expect 1 'host      weak: chosen by WEFT_PATH' "$weft" explain --job "$pid" 0 1
 line '^            slow: its path test failed: PE 0 read word [0-9]+ back from PE 1 as 0x[0-9a-f]+;'
 line '^            p2p: WEFT_PATH does not name it$'

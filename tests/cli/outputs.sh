@@ -47,7 +47,13 @@ grep -qE '^WEFT_HEAP_SIZE +=  *64M +\(environment\)$' "$folder/out" || fail 'ori
 grep -qF '[auto|cuda|simt]' "$folder/out" || fail 'choices'
 expect 0 '"WEFT_HEAP_SIZE"' env WEFT_HEAP_SIZE=64M "$weft" env --json
 "$json_get" '#' < "$folder/out" | grep -qE '^[2-9][0-9]$' || fail 'number of variables'
-json '0.name 0.value 0.origin 0.default' 'WEFT_LOG warn default warn'
+json '1.name 1.value 1.origin 1.default' 'WEFT_LOG warn default warn'
+! grep -q WEFT_TEST_ "$folder/out" || fail 'a switch for tests that is not set is shown'
+expect 0 'WEFT_TEST_SLOW' env WEFT_TEST_SLOW=seed=1 "$weft" env
+! grep -q WEFT_TEST_SPIN "$folder/out" || fail 'another switch for tests is shown'
+expect 0 'WEFT_TEST_SPIN' "$weft" env --all
+expect 0 '"WEFT_TEST_SPIN"' "$weft" env --all --json
+expect 1 'WEFT_SLOW has been replaced by WEFT_TEST_SLOW' env WEFT_SLOW=seed=1 "$weft" env
 expect 1 'WEFT_HEAP_SIZ' env WEFT_HEAP_SIZ=1 "$weft" env
 expect 1 'WEFT_TARGET' env WEFT_TARGET=gpu "$weft" env
 expect 0 'WEFT_SECRET' env WEFT_SECRET=correct-horse-battery "$weft" env

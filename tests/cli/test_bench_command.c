@@ -114,7 +114,7 @@ int __wrap_cmd_run(int argc, char **argv);
 int __wrap_cmd_run(int argc, char **argv)
 {
     char self[4096] = "";
-    const char *path = getenv("WEFT_PATH"), *initiator = getenv("WEFT_GDA_INITIATOR");
+    const char *path = getenv("WEFT_PATH"), *initiator = getenv("WEFT_TEST_GDA_INITIATOR");
     bool json = false;
     assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
     dprintf(STDERR_FILENO, "[%s %s]", path ? path : "-", initiator ? initiator : "-");
@@ -371,7 +371,7 @@ static int reset(void **state)
     file_pes = 0;
     fails_at = -1;
     unsetenv("WEFT_PATH");
-    unsetenv("WEFT_GDA_INITIATOR");
+    unsetenv("WEFT_TEST_GDA_INITIATOR");
     unsetenv("WEFT_TARGET");
     unsetenv("PMIX_RANK");
     unsetenv("WORLD_SIZE");

@@ -420,13 +420,13 @@ static void what_is_chosen(void **state)
     assert_int_equal(o.threads, 96);
     assert_int_equal(o.n_ctas, 2);
     assert_int_equal(o.ctas, 5);
-    unsetenv("WEFT_PROXY");
+    unsetenv("WEFT_TEST_PROXY");
     bench_device_set_target(&o);
-    assert_null(getenv("WEFT_PROXY"));
+    assert_null(getenv("WEFT_TEST_PROXY"));
     proxy_named = true;
     bench_device_set_target(&o);
-    assert_string_equal(getenv("WEFT_PROXY"), "always");
-    unsetenv("WEFT_PROXY");
+    assert_string_equal(getenv("WEFT_TEST_PROXY"), "always");
+    unsetenv("WEFT_TEST_PROXY");
     unsetenv("WEFT_TARGET");
     config_reset();
 }

@@ -12,7 +12,7 @@ if [ "${3:-}" = proxied ]; then
     case=many_gets pes=2
     wanted='proxy: [0-9]* operations executed, [0-9]* complete; get .*in progress for [0-9.]* s, at least [1-3][0-9] queued behind it'
     waiting='kernel block 0 thread [0-9]*: get has been waiting .*expected >= [1-9]'
-    export WEFT_PATH=slow WEFT_SLOW=delay=20000us
+    export WEFT_PATH=slow WEFT_TEST_SLOW=delay=20000us
 fi
 "$1" run -n $pes "$2" $case > /dev/null 2>&1 &
 launcher=$!

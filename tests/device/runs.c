@@ -200,7 +200,7 @@ int main(void)
     carried = n_pes > 1 && !job_direct(job, weft_device_kind(job), (me + 1) % n_pes);
     weft_path_info info = {.size = sizeof info, .kind = weft_device_kind(job)};
     OK(weft_path_query(job, (me + 1) % n_pes, &info));
-    const char *initiator = getenv("WEFT_GDA_INITIATOR");
+    const char *initiator = getenv("WEFT_TEST_GDA_INITIATOR");
     counted =
         carried && (strcmp(info.name, "gda") != 0 || (initiator && !strcmp(initiator, "cpu")));
     unsigned round = 0;

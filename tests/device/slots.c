@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The variables of the proxy. WEFT_PROXY_SLOTS: a ring of that size executes operations.
- * WEFT_PROXY_CPUS: the thread runs on those CPUs, or the job does not start. WEFT_PROXY: the thread
- * exists although no peer needs it. */
+/* The variables of the proxy. WEFT_TEST_PROXY_SLOTS: a ring of that size executes operations.
+ * WEFT_PROXY_CPUS: the thread runs on those CPUs, or the job does not start. WEFT_TEST_PROXY: the
+ * thread exists although no peer needs it. */
 #include "device_test.h"
 
 WEFT_KERNEL(put_all, (uint64_t *, words), (int, n), (int, pe))
@@ -37,7 +37,7 @@ static int proxy_cpus(char list[64])
     return found;
 }
 
-/* WEFT_PROXY_CPUS and WEFT_PROXY=always: the thread exists although every peer is direct. */
+/* WEFT_PROXY_CPUS and WEFT_TEST_PROXY=always: the thread exists although every peer is direct. */
 static void placed(const char *cpus)
 {
     char list[64] = "";

@@ -105,7 +105,7 @@ static void behind_an_answer(uint64_t *data, uint64_t *source, uint64_t *counter
     }
 }
 
-/* Large enough for several internal streams (WEFT_GPU_STRIPE). */
+/* Large enough for several internal streams (WEFT_TEST_GPU_STRIPE). */
 static void striped(unsigned char *data, unsigned char *source, uint64_t *flag)
 {
     unsigned char *pattern = malloc(LARGE);

@@ -91,7 +91,7 @@ group_memory() { # operations of the host and of streams on GPU memory
         done
         [ "$gpus" -eq 1 ] && break
     done
-    extra="WEFT_GPU_STRIPE=8M"
+    extra="WEFT_TEST_GPU_STRIPE=8M"
     run "striped copies" "$gpus" 60 "$build/bin/job_gpu_rma"
 }
 # Large copies over several routes: by default if that is faster, then forced over links that routes
@@ -101,10 +101,10 @@ group_stripes() {
     [ "$gpus" -gt 1 ] || return
     for ways in 0 1 2 4; do
         [ "$ways" -le 2 ] || [ "$gpus" -gt 2 ] || break
-        extra="WEFT_STRIPES=$ways STRIPE_MIB=256"
+        extra="WEFT_TEST_STRIPES=$ways STRIPE_MIB=256"
         run "stripes" 2 90 "$build/bin/job_gpu_stripe" -
         grep "copies\|put of" "$logs/$(echo "stripes-2-$extra" | tr -c 'A-Za-z0-9.\n-' _).log" | cut -c1-150
-        extra="WEFT_STRIPES=$ways"
+        extra="WEFT_TEST_STRIPES=$ways"
         [ "$ways" -gt 1 ] || continue
         for program in rma signal order; do
             run "stripes $program" "$gpus" 90 "$build/bin/job_gpu_$program"
@@ -112,12 +112,12 @@ group_stripes() {
     done
     # The route over host memory in addition to NVLink: as measured, disabled, and forced.
     for ways in "0 WEFT_STRIPE_HOST=256M" 0 "2 WEFT_STRIPE_HOST=256M"; do
-        extra="WEFT_STRIPES=$ways STRIPE_MIB=1024"
+        extra="WEFT_TEST_STRIPES=$ways STRIPE_MIB=1024"
         run "stripes" 2 120 "$build/bin/job_gpu_stripe" -
         grep "copies\|put of" "$logs/$(echo "stripes-2-$extra" | tr -c 'A-Za-z0-9.\n-' _).log" | cut -c1-150
     done
     [ "$gpus" -gt 2 ] || return
-    extra="WEFT_PATH=relay WEFT_STRIPES=2 STRIPE_MIB=256"
+    extra="WEFT_PATH=relay WEFT_TEST_STRIPES=2 STRIPE_MIB=256"
     run "stripes" 2 90 "$build/bin/job_gpu_stripe" -
     grep "copies\|put of" "$logs/$(echo "stripes-2-$extra" | tr -c 'A-Za-z0-9.\n-' _).log" | cut -c1-150
 }
@@ -166,7 +166,7 @@ group_proxy() {
         extra="WEFT_TARGET=cuda WEFT_PATH=weak LITMUS_ROUNDS=1000"
         programs proxy 2 $all_programs
         litmus proxy 2 message_passing put_signal packet barrier sync store_buffering
-        extra="WEFT_TARGET=cuda WEFT_PATH=slow WEFT_SLOW=order=random,seed=5 WEFT_PROXY_SLOTS=64"
+        extra="WEFT_TARGET=cuda WEFT_PATH=slow WEFT_TEST_SLOW=order=random,seed=5 WEFT_TEST_PROXY_SLOTS=64"
         programs proxy 2 rma atomics
     fi
     extra="WEFT_TARGET=cuda WEFT_PATH=weak WEFT_GPU=0 LITMUS_ROUNDS=50"
@@ -203,7 +203,7 @@ group_relay() {
         [ -x "$build/bin/job_gpu_$program" ] &&
             run "relay $program" "$gpus" 90 "$build/bin/job_gpu_$program"
     done
-    extra="WEFT_PATH=relay WEFT_GPU_STRIPE=8M"
+    extra="WEFT_PATH=relay WEFT_TEST_GPU_STRIPE=8M"
     run "relay striped" 2 90 "$build/bin/job_gpu_rma"
     extra="WEFT_TARGET=cuda LITMUS_ROUNDS=50 WEFT_PATH=relay"
     programs relay 2 rma atomics signal
@@ -223,13 +223,13 @@ group_net() {
         for program in rma atomic signal collective heap stream register order; do
             run "net $program" 2 90 "$build/bin/job_gpu_$program"
         done
-        extra="$extra WEFT_NET_LOT=64K WEFT_NET_LOTS=3"
+        extra="$extra WEFT_TEST_NET_SLOT_SIZE=64K WEFT_TEST_NET_SLOTS=3"
         run "net, small lots" 2 120 "$build/bin/job_gpu_net" moves
     done
     # Compared with one fragment at a time, and fragments of other sizes.
     for provider in tcp shm; do
-        for lots in "1M WEFT_NET_LOTS=8" "1M WEFT_NET_LOTS=1" "256K WEFT_NET_LOTS=8" "4M WEFT_NET_LOTS=4"; do
-            extra="${where}WEFT_PATH=net WEFT_FABRIC_PROVIDER=$provider WEFT_NET_LOT=$lots"
+        for lots in "1M WEFT_TEST_NET_SLOTS=8" "1M WEFT_TEST_NET_SLOTS=1" "256K WEFT_TEST_NET_SLOTS=8" "4M WEFT_TEST_NET_SLOTS=4"; do
+            extra="${where}WEFT_PATH=net WEFT_FABRIC_PROVIDER=$provider WEFT_TEST_NET_SLOT_SIZE=$lots"
             bench "net bench" 2 "path\|PU to \|fetch"
         done
     done
@@ -250,13 +250,13 @@ group_gda() {
     programs gda 2 rma atomics signal runs wait packet collective own private
     litmus gda 2 message_passing put_signal packet barrier sync
     # Queues in the GPU's memory, which a kernel of the adapter executes.
-    extra="WEFT_TARGET=cuda WEFT_PATH=gda SOFT_HCA_ENGINE=gpu WEFT_GDA_QUEUE_MEMORY=gpu LITMUS_ROUNDS=2000"
+    extra="WEFT_TARGET=cuda WEFT_PATH=gda SOFT_HCA_ENGINE=gpu WEFT_TEST_GDA_QUEUE_MEMORY=gpu LITMUS_ROUNDS=2000"
     programs gda 2 rma atomics signal wait collective
     litmus gda 2 message_passing put_signal packet barrier
     programs gda 4 rma atomics # two PEs to a GPU take turns there, and so do their adapters' kernels
     extra="$extra WEFT_GDA_QUEUES=1"
     litmus gda 2 message_passing
-    for queues in "SOFT_HCA_ENGINE=gpu WEFT_GDA_QUEUE_MEMORY=gpu" WEFT_GDA_QUEUE_MEMORY=host; do
+    for queues in "SOFT_HCA_ENGINE=gpu WEFT_TEST_GDA_QUEUE_MEMORY=gpu" WEFT_TEST_GDA_QUEUE_MEMORY=host; do
         extra="WEFT_TARGET=cuda WEFT_PATH=gda $queues SOFT_HCA_DEVICES=2 WEFT_GDA_ADAPTERS=2 LITMUS_ROUNDS=200"
         programs gda 2 rma atomics signal
         litmus gda 2 message_passing put_signal
@@ -264,7 +264,7 @@ group_gda() {
     extra="WEFT_PATH=gda SOFT_HCA_DEVICES=2 WEFT_GDA_ADAPTERS=2"
     run "gda rma" 2 60 "$build/bin/job_gpu_rma"
     run "gda atomic" 2 60 "$build/bin/job_gpu_atomic"
-    for queues in "WEFT_GDA_QUEUES=1 WEFT_GDA_DEPTH=128" WEFT_GDA_DOORBELL=cpu WEFT_GDA_INITIATOR=cpu; do
+    for queues in "WEFT_GDA_QUEUES=1 WEFT_TEST_GDA_DEPTH=128" WEFT_GDA_DOORBELL=cpu WEFT_TEST_GDA_INITIATOR=cpu; do
         extra="WEFT_TARGET=cuda WEFT_PATH=gda $queues"
         programs gda 2 rma signal
     done
@@ -339,7 +339,7 @@ group_files() {
     mkdir -p "$folder"
     for pes in 1 $((gpus > 1 ? gpus : 2)); do
         for backend in uring threads; do
-            extra="JOB_FOLDER=$folder WEFT_FILE_BACKEND=$backend WEFT_FILE_CHUNK=8K WEFT_FILE_DEPTH=3 JOB_ROUNDS=120"
+            extra="JOB_FOLDER=$folder WEFT_FILE_BACKEND=$backend WEFT_TEST_FILE_CHUNK=8K WEFT_TEST_FILE_DEPTH=3 JOB_ROUNDS=120"
             run "file" "$pes" 60 "$build/bin/job_gpu_file" gpu
         done
         extra="JOB_FOLDER=$folder"
@@ -441,7 +441,7 @@ group_mapped() { # GPU memory in the CPU's addresses
     for n in 1 "$pes" 4; do run "mapped copies" "$n" 60 "$build/bin/job_gpu_map" works; done
     for n in 1 "$pes"; do run "mapped memory of its own" "$n" 60 "$build/bin/job_gpu_map_own" works; done
     [ "$gpus" -lt 2 ] || extra="" run "GPUs that do not reach each other" 2 60 "$build/bin/job_gpu_staged" apart
-    extra="WEFT_COPY_THREADS=4" run "copies by threads" "$pes" 60 "$build/bin/job_gpu_bounce" threads
+    extra="WEFT_TEST_COPY_THREADS=4" run "copies by threads" "$pes" 60 "$build/bin/job_gpu_bounce" threads
     extra= run "copies as measured" 1 60 "$build/bin/job_gpu_bounce"
     extra="WEFT_MAP=none" run "not mapped" "$pes" 60 "$build/bin/job_gpu_map" none
     extra="WEFT_TARGET=cuda"
@@ -532,8 +532,8 @@ group_figures() { # on one GPU or over the link, then with large copies dealt ou
     [ "$gpus" -gt 1 ] || return
     extra="WEFT_PATH=relay"
     bench "bench" 2 "path\|PU to \|quiet\|fetch\|host$\|64"
-    extra="WEFT_GPU_STRIPE=4M"
-    bench "bench striped" 2 "see WEFT_GPU_STRIPE"
+    extra="WEFT_TEST_GPU_STRIPE=4M"
+    bench "bench striped" 2 "see WEFT_TEST_GPU_STRIPE"
     extra=
     [ "$gpus" -gt 2 ] && bench "bench" "$gpus" "barrier\|weft_"
 }

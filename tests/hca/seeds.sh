@@ -20,7 +20,7 @@ trap 'rm -f "$output"' EXIT
 for seed in $(seq "$first" "$last"); do
     settings="WEFT_PATH=gda WEFT_HCA=soft WEFT_TARGET=simt WEFT_WAIT_LIMIT=100s"
     settings+=" SOFT_HCA_MODE=adversarial SOFT_HCA_SEED=$seed"
-    settings+=" WEFT_GDA_DEPTH=$((seed % 2 ? 128 : 1024)) WEFT_GDA_QUEUES=$((1 + seed / 2 % 3))"
+    settings+=" WEFT_TEST_GDA_DEPTH=$((seed % 2 ? 128 : 1024)) WEFT_GDA_QUEUES=$((1 + seed / 2 % 3))"
     adapters=$((1 + seed / 3 % 2))
     settings+=" SOFT_HCA_DEVICES=$adapters WEFT_GDA_ADAPTERS=$adapters SOFT_HCA_WEAK_ATOMICS=1"
     [ $((seed % 4)) != 3 ] || settings+=' SOFT_HCA_LINK=roce SOFT_HCA_ADDRESS=lo SOFT_HCA_ICRC=check'

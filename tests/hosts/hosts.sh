@@ -81,7 +81,7 @@ by_rank() {
 
 rank() {
     by_rank "0 0 0 0 0" "a a b b c" "$build/bin/job_boot_exchange" 5 2
-    WEFT_NODE_PES=2 WEFT_HEAP_SIZE=4M by_rank "0 0 0 0" "a a b b" "$build/bin/job_rma"
+    WEFT_TEST_NODE_PES=2 WEFT_HEAP_SIZE=4M by_rank "0 0 0 0" "a a b b" "$build/bin/job_rma"
 }
 
 # The members of a node do not follow one another.
@@ -174,7 +174,7 @@ id_early() {
 jobs() {
     local program
     for program in ${HOSTS_JOBS:-rma atomic wait team collective}; do
-        WEFT_HEAP_SIZE=4M WEFT_NODE_PES=2 run 0 "$weft" run --hosts a:2,b:2 \
+        WEFT_HEAP_SIZE=4M WEFT_TEST_NODE_PES=2 run 0 "$weft" run --hosts a:2,b:2 \
             "$build/bin/job_$program"
     done
 }

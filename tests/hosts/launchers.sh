@@ -101,7 +101,7 @@ exchange() {
 jobs() {
     local program
     for program in rma atomic wait team; do
-        WEFT_NODE_PES=2 run_on 0 4 2 "$build/bin/job_$program"
+        WEFT_TEST_NODE_PES=2 run_on 0 4 2 "$build/bin/job_$program"
     done
     run_on 0 5 2 "$build/bin/job_collective"
     run_on 0 3 3 "$build/bin/job_collective"
@@ -109,8 +109,8 @@ jobs() {
 
 # One host, on which the PEs act as if they were on several: no world over TCP is needed for what is told.
 one_host() {
-    WEFT_NODE_PES=2 run_on 0 4 1 "$build/bin/job_collective"
-    WEFT_NODE_PES=3 run_on 0 4 1 "$build/bin/job_boot_exchange" 4 3
+    WEFT_TEST_NODE_PES=2 run_on 0 4 1 "$build/bin/job_collective"
+    WEFT_TEST_NODE_PES=3 run_on 0 4 1 "$build/bin/job_boot_exchange" 4 3
 }
 
 # A PE is killed in the midst of a job: all others are told at once, with its host. Slurm is asked to leave

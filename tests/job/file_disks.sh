@@ -53,7 +53,7 @@ job() {
     done
 }
 
-export WEFT_FILE_CHUNK=64K WEFT_FILE_DEPTH=3 WEFT_WAIT_LIMIT=20s WEFT_HEAP_SIZE=${WEFT_HEAP_SIZE:-32M}
+export WEFT_TEST_FILE_CHUNK=64K WEFT_TEST_FILE_DEPTH=3 WEFT_WAIT_LIMIT=20s WEFT_HEAP_SIZE=${WEFT_HEAP_SIZE:-32M}
 for backend in uring threads; do
     export WEFT_FILE_BACKEND=$backend
     job 2 "a b c" "$backend, every PE on all" "$program" $kind "$work/a" "$work/b" "$work/c" /dev/shm

@@ -26,7 +26,7 @@ clean() {
 }
 trap clean EXIT
 trap 'exit 1' INT TERM
-export WEFT_HEAP_SIZE=16M WEFT_FILE_CHUNK=64K
+export WEFT_HEAP_SIZE=16M WEFT_TEST_FILE_CHUNK=64K
 bad=0
 
 # The kernel ends the requests of a killed process behind its back, and holds its files so long.

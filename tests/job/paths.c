@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which path a pair uses, what happens when a path fails its path test, and how late errors are
  * reported. The path `slow` corrupts data or fails on demand; the first argument names the case,
- * for which WEFT_PATH and WEFT_SLOW are set. */
+ * for which WEFT_PATH and WEFT_TEST_SLOW are set. */
 #include "tests/job/job.h"
 
 static weft_job *job;
@@ -14,7 +14,8 @@ static weft_path_info query(int pe, weft_kind kind)
     return info;
 }
 
-/* WEFT_PATH=slow, WEFT_SLOW=lie=1: no path is left; the message names the pair and the reason. */
+/* WEFT_PATH=slow, WEFT_TEST_SLOW=lie=1: no path is left; the message names the pair and the reason.
+ */
 static void all_lie(void)
 {
     weft_status status = weft_init(&job, NULL);
@@ -89,8 +90,8 @@ static void begin(void)
     npes = weft_n_pes(job);
 }
 
-/* WEFT_PATH=slow,weak, WEFT_SLOW=lie=1: slow fails its path test; weak is chosen and passes its
- * own. */
+/* WEFT_PATH=slow,weak, WEFT_TEST_SLOW=lie=1: slow fails its path test; weak is chosen and passes
+ * its own. */
 static void first_lies(void)
 {
     begin();
@@ -108,7 +109,7 @@ static void first_lies(void)
     OK(weft_finalize(job));
 }
 
-/* WEFT_PATH=slow,p2p, WEFT_SLOW=lie=120: slow passes at init and fails in weft_prove(). */
+/* WEFT_PATH=slow,p2p, WEFT_TEST_SLOW=lie=120: slow passes at init and fails in weft_prove(). */
 static void lies_later(void)
 {
     begin();
@@ -130,9 +131,9 @@ static void lies_later(void)
     OK(weft_finalize(job));
 }
 
-/* WEFT_PATH=slow, WEFT_SLOW=fail=100: an operation fails after its call has returned. weft_quiet()
- * reports the failure once, and every later call to that PE fails. The other PEs remain
- * reachable. */
+/* WEFT_PATH=slow, WEFT_TEST_SLOW=fail=100: an operation fails after its call has returned.
+ * weft_quiet() reports the failure once, and every later call to that PE fails. The other PEs
+ * remain reachable. */
 static void fails_late(void)
 {
     begin();

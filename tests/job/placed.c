@@ -9,7 +9,7 @@
 
 enum { ROOM = 3 << 20, GUARD = 0xe7 };
 
-/* The node of a PE is its number divided by WEFT_NODE_PES; here each PE sets its own value. */
+/* The node of a PE is its number divided by WEFT_TEST_NODE_PES; here each PE sets its own value. */
 static void place_me(const char *placement)
 {
     const char *pe_text = getenv("WEFT_PE");
@@ -20,7 +20,7 @@ static void place_me(const char *placement)
     char text[16];
     CHECK(pe / part == node);
     snprintf(text, sizeof text, "%d", part);
-    CHECK(setenv("WEFT_NODE_PES", text, 1) == 0);
+    CHECK(setenv("WEFT_TEST_NODE_PES", text, 1) == 0);
 }
 
 static unsigned char value(int from, int to, size_t i, int round)

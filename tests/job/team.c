@@ -106,10 +106,10 @@ static void contexts(weft_job *job, uint64_t *word)
     FAILS(weft_team_destroy(weft_team_world(job)), WEFT_ERR_ARGUMENT, "cannot be destroyed");
 }
 
-/* WEFT_NODE_PES (for tests) splits this node into several. */
+/* WEFT_TEST_NODE_PES (for tests) splits this node into several. */
 static int expected_on_node(weft_job *job)
 {
-    const char *text = getenv("WEFT_NODE_PES");
+    const char *text = getenv("WEFT_TEST_NODE_PES");
     int n = weft_n_pes(job), per_node = text && atoi(text) > 0 ? atoi(text) : n;
     int first = weft_my_pe(job) / per_node * per_node;
     return n - first < per_node ? n - first : per_node;

@@ -138,7 +138,8 @@ static void lanes_may_exit_early(void **state)
         assert_int_equal(out[i], i < 96 ? WEFT_FULL_MASK : 0xfu);
 }
 
-/* With WEFT_SIMT_EXITED=allow a barrier includes only lanes that have not exited, as on sm_70. */
+/* With WEFT_TEST_SIMT_EXITED=allow a barrier includes only lanes that have not exited, as on sm_70.
+ */
 WEFT_KERNEL(barrier_of_survivors, (int *, out))
 {
     unsigned t = weft_dev_thread_rank();
@@ -152,10 +153,10 @@ WEFT_KERNEL(barrier_of_survivors, (int *, out))
 static void exited_lanes_can_be_allowed(void **state)
 {
     int out[64] = {0};
-    restart_with("WEFT_SIMT_EXITED", "allow");
+    restart_with("WEFT_TEST_SIMT_EXITED", "allow");
     assert_ok(WEFT_LAUNCH(barrier_of_survivors, 1, 64, 0, NULL, out));
     assert_ok(weft_stream_synchronize(NULL));
-    restart_with("WEFT_SIMT_EXITED", NULL);
+    restart_with("WEFT_TEST_SIMT_EXITED", NULL);
     for (int t = 0; t < 64; t++)
         assert_int_equal(out[t], t % 2 ? 0 : t < 32 ? 1632 : 32);
 }
@@ -172,7 +173,7 @@ static void more_blocks_than_fit_run_in_waves(void **state)
     /* A fiber costs ThreadSanitizer almost a millisecond. */
     enum { BLOCKS = WEFT_SIMT_TSAN ? 20 : 500 };
     uint64_t sum = 0;
-    restart_with("WEFT_SIMT_LANES", "256");
+    restart_with("WEFT_TEST_SIMT_LANES", "256");
     assert_ok(WEFT_LAUNCH(count_all, BLOCKS, 64, 0, NULL, &sum));
     assert_ok(weft_stream_synchronize(NULL));
     assert_int_equal(sum, BLOCKS * 64);
@@ -195,7 +196,7 @@ static void more_blocks_than_fit_run_in_waves(void **state)
     assert_non_null(strstr(weft_last_error(), "attr.flags is 0x5: the bits 0x4 are"));
     assert_int_equal(weft_simt_launch(NULL, NULL), WEFT_ERR_ARGUMENT);
     assert_ok(weft_stream_synchronize(NULL));
-    restart_with("WEFT_SIMT_LANES", NULL);
+    restart_with("WEFT_TEST_SIMT_LANES", NULL);
 }
 
 struct many {

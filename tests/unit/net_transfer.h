@@ -337,8 +337,8 @@ void __wrap_net_cancel_answer(struct path_common *net, uint64_t token)
 static int open_end(void **context)
 {
     (void)context;
-    setenv("WEFT_NET_LOT", "128K", 1);
-    setenv("WEFT_NET_LOTS", "3", 1);
+    setenv("WEFT_TEST_NET_SLOT_SIZE", "128K", 1);
+    setenv("WEFT_TEST_NET_SLOTS", "3", 1);
     config_reset();
     memset(&d, 0, sizeof d);
     end_open_idle(&end, key);
@@ -363,8 +363,8 @@ static int shut_end(void **context)
     (void)context;
     end.world.gpu = NULL;
     end_shut(&end);
-    unsetenv("WEFT_NET_LOT");
-    unsetenv("WEFT_NET_LOTS");
+    unsetenv("WEFT_TEST_NET_SLOT_SIZE");
+    unsetenv("WEFT_TEST_NET_SLOTS");
     config_reset();
     return 0;
 }

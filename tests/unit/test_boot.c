@@ -84,13 +84,13 @@ static void an_exchange_that_fails_leaves_no_nodes(void **state)
     refused_gather = 0;
 }
 
-/* WEFT_NODE_PES splits a host into several nodes. The PEs of one part have equal records, and
+/* WEFT_TEST_NODE_PES splits a host into several nodes. The PEs of one part have equal records, and
  * WEFT_BOOT_HOST gives the name. */
 static void parts_of_a_host_are_nodes(void **state)
 {
     static const int one[MOST] = {0};
     char first[sizeof last_card];
-    setenv("WEFT_NODE_PES", "2", 1);
+    setenv("WEFT_TEST_NODE_PES", "2", 1);
     setenv("WEFT_BOOT_HOST", "name", 1);
     config_reset();
     node_of_pe = one;
@@ -106,7 +106,7 @@ static void parts_of_a_host_are_nodes(void **state)
         assert_string_equal(last_card + card_bytes - BOOT_HOST_BYTES, "name");
         boot_unset(&boot);
     }
-    unsetenv("WEFT_NODE_PES");
+    unsetenv("WEFT_TEST_NODE_PES");
     setenv("WEFT_BOOT_NODE", "3", 1); /* each entry of the list of hosts is a node of its own */
     config_reset();
     struct boot boot = {0};

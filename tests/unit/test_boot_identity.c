@@ -156,7 +156,7 @@ static void what_weft_run_says(void **state)
     setenv("WEFT_BOOT_HOST", "given", 1);
     setenv("WEFT_BOOT_NODE", "3", 1);
     for (int i = 0; i < 4; i++) {
-        setenv("WEFT_NODE_PES", parts[i], 1);
+        setenv("WEFT_TEST_NODE_PES", parts[i], 1);
         config_reset();
         reset();
         assert_int_equal(boot_find_nodes(&boot), WEFT_OK);
@@ -167,7 +167,7 @@ static void what_weft_run_says(void **state)
     }
     unsetenv("WEFT_BOOT_HOST");
     unsetenv("WEFT_BOOT_NODE");
-    unsetenv("WEFT_NODE_PES");
+    unsetenv("WEFT_TEST_NODE_PES");
     config_reset();
 }
 

@@ -105,9 +105,10 @@ static void lists_of_cpus(void **state)
 static void bad_values_of_the_proxy(void **state)
 {
     static const char *const bad[][2] = {
-        {"WEFT_PROXY_SLOTS", "3"},  {"WEFT_PROXY_SLOTS", "1"},  {"WEFT_PROXY_SLOTS", "2097152"},
-        {"WEFT_PROXY_SLOTS", "-4"}, {"WEFT_PROXY_CPUS", "far"}, {"WEFT_PROXY_CPUS", "3-1"},
-        {"WEFT_PROXY", "never"}};
+        {"WEFT_TEST_PROXY_SLOTS", "3"},       {"WEFT_TEST_PROXY_SLOTS", "1"},
+        {"WEFT_TEST_PROXY_SLOTS", "2097152"}, {"WEFT_TEST_PROXY_SLOTS", "-4"},
+        {"WEFT_PROXY_CPUS", "far"},           {"WEFT_PROXY_CPUS", "3-1"},
+        {"WEFT_TEST_PROXY", "never"}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         setenv(bad[i][0], bad[i][1], 1);
         config_reset();
@@ -115,11 +116,11 @@ static void bad_values_of_the_proxy(void **state)
         assert_non_null(strstr(weft_last_error(), bad[i][0]));
         unsetenv(bad[i][0]);
     }
-    setenv("WEFT_PROXY_SLOTS", "1048576", 1);
+    setenv("WEFT_TEST_PROXY_SLOTS", "1048576", 1);
     setenv("WEFT_PROXY_CPUS", "0-1,7", 1);
     config_reset();
     assert_int_equal(config_check(), WEFT_OK);
-    assert_int_equal(config_int(CONFIG_PROXY_SLOTS), 1 << 20);
+    assert_int_equal(config_int(CONFIG_TEST_PROXY_SLOTS), 1 << 20);
 }
 
 static void environment_wins_over_default(void **state)
@@ -136,12 +137,12 @@ static void environment_wins_over_default(void **state)
 /* Finding A23: variables that name a library are ignored in a privileged program. */
 static void no_library_is_named_to_a_privileged_program(void **state)
 {
-    setenv("WEFT_HCA_LIB", "/tmp/somewhere", 1);
+    setenv("WEFT_TEST_HCA_LIB", "/tmp/somewhere", 1);
     setenv("WEFT_HCA", "soft", 1);
-    assert_string_equal(config_string(CONFIG_HCA_LIB), "/tmp/somewhere");
+    assert_string_equal(config_string(CONFIG_TEST_HCA_LIB), "/tmp/somewhere");
     config_reset();
     privileged = 1;
-    assert_string_equal(config_string(CONFIG_HCA_LIB), "");
+    assert_string_equal(config_string(CONFIG_TEST_HCA_LIB), "");
     assert_string_equal(config_string(CONFIG_HCA), "soft");
 }
 
@@ -165,6 +166,41 @@ static void bad_value_is_refused_with_value(void **state)
     assert_non_null(strstr(weft_last_error(), "error|warn|info|debug"));
 }
 
+/* A variable that was renamed since version 0.1 gives an error with its new name. */
+static void renamed(void **context)
+{
+    (void)context;
+    static const char *const names[][2] = {
+        {"WEFT_SLOW", "WEFT_SLOW has been replaced by WEFT_TEST_SLOW"},
+        {"WEFT_GDA_DEPTH", "WEFT_GDA_DEPTH has been replaced by WEFT_TEST_GDA_DEPTH"},
+        {"WEFT_NET_LOT", "WEFT_NET_LOT has been replaced by WEFT_TEST_NET_SLOT_SIZE"},
+        {"WEFT_NET_LOTS", "WEFT_NET_LOTS has been replaced by WEFT_TEST_NET_SLOTS"},
+        {"WEFT_TEXT_PE", "WEFT_TEXT_PE has been replaced by the option --prefix of `weft run`"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        setenv(names[i][0], "1", 1);
+        assert_int_equal(config_check(), WEFT_ERR_CONFIG);
+        assert_non_null(strstr(weft_last_error(), names[i][1]));
+        unsetenv(names[i][0]);
+    }
+    setenv("WEFT_SLO", "1", 1);
+    assert_int_equal(config_check(), WEFT_ERR_CONFIG);
+    assert_null(strstr(weft_last_error(), "replaced"));
+    unsetenv("WEFT_SLO");
+}
+
+/* The variables for users come first and are at most 35. */
+static void groups(void **context)
+{
+    (void)context;
+    assert_in_range(CONFIG_USER_COUNT, 10, 35);
+    for (int i = 0; i < CONFIG_COUNT; i++) {
+        bool test = strncmp(config_vars[i].name, "WEFT_TEST_", 10) == 0;
+        bool launcher = strncmp(config_vars[i].text, "Set by `weft run", 16) == 0;
+        assert_int_equal(i < CONFIG_USER_COUNT, !test && !launcher);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,6 +213,8 @@ int main(void)
         cmocka_unit_test_setup(no_library_is_named_to_a_privileged_program, reset),
         cmocka_unit_test_setup(unknown_name_is_refused_with_nearest, reset),
         cmocka_unit_test_setup(bad_value_is_refused_with_value, reset),
+        cmocka_unit_test(renamed),
+        cmocka_unit_test(groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

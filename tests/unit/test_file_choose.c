@@ -87,18 +87,19 @@ static void what_the_environment_asks_for(void **state)
         {0, "0", "8K", NULL, FILE_DEPTH, 0, 8192, false},
         {7, "3", "8K", NULL, 7, 0, 8192, false},
         {0, "1", "64M", NULL, 1, 0, FILE_CHUNK_MOST, false},
-        {0, "257", "0", "WEFT_FILE_DEPTH is 257; 1 to 256 requests at once", 0, 0, 0, false},
-        {0, "-1", "0", "WEFT_FILE_DEPTH is -1; 1 to 256 requests at once", 0, 0, 0, false},
-        {0, "0", "4097", "WEFT_FILE_CHUNK is 4097; expected a multiple of 4096 up to 67108864", 0,
-         0, 0, false},
-        {0, "0", "65M", "WEFT_FILE_CHUNK is 68157440; expected a multiple of 4096", 0, 0, 0, false},
+        {0, "257", "0", "WEFT_TEST_FILE_DEPTH is 257; 1 to 256 requests at once", 0, 0, 0, false},
+        {0, "-1", "0", "WEFT_TEST_FILE_DEPTH is -1; 1 to 256 requests at once", 0, 0, 0, false},
+        {0, "0", "4097", "WEFT_TEST_FILE_CHUNK is 4097; expected a multiple of 4096 up to 67108864",
+         0, 0, 0, false},
+        {0, "0", "65M", "WEFT_TEST_FILE_CHUNK is 68157440; expected a multiple of 4096", 0, 0, 0,
+         false},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const weft_file_attr attr = {.depth = rows[i].given};
         struct file_settings settings;
-        setenv("WEFT_FILE_DEPTH", rows[i].depth, 1);
-        setenv("WEFT_FILE_CHUNK", rows[i].chunk, 1);
+        setenv("WEFT_TEST_FILE_DEPTH", rows[i].depth, 1);
+        setenv("WEFT_TEST_FILE_CHUNK", rows[i].chunk, 1);
         config_reset();
         weft_status status = file_choose_settings(&attr, 0, &settings);
         assert_int_equal(status, rows[i].words ? WEFT_ERR_CONFIG : WEFT_OK);
@@ -112,8 +113,8 @@ static void what_the_environment_asks_for(void **state)
         assert_int_equal(settings.measured, rows[i].measured);
         assert_false(settings.checksums);
     }
-    unsetenv("WEFT_FILE_DEPTH");
-    unsetenv("WEFT_FILE_CHUNK");
+    unsetenv("WEFT_TEST_FILE_DEPTH");
+    unsetenv("WEFT_TEST_FILE_CHUNK");
     config_reset();
 }
 

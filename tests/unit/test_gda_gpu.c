@@ -482,8 +482,8 @@ static weft_status begin(void)
 static int setup(void **state)
 {
     (void)state;
-    static const char *const names[] = {"WEFT_GDA_INITIATOR", "WEFT_GDA_DOORBELL",
-                                        "WEFT_GDA_QUEUE_MEMORY"};
+    static const char *const names[] = {"WEFT_TEST_GDA_INITIATOR", "WEFT_GDA_DOORBELL",
+                                        "WEFT_TEST_GDA_QUEUE_MEMORY"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         unsetenv(names[i]);
     setenv("WEFT_LOG", "none", 1);
@@ -879,17 +879,19 @@ static void no_queues_in_gpu_memory(void **state)
         bool here, there, umem, place;
         const char *lacks;
     } rows[] = {
-        {"WEFT_GDA_INITIATOR", "cpu", true, true, true, false, "WEFT_GDA_INITIATOR is cpu"},
-        {"WEFT_GDA_QUEUE_MEMORY", "host", true, true, true, false, "WEFT_GDA_QUEUE_MEMORY is host"},
-        {"WEFT_GDA_QUEUE_MEMORY", "auto", true, false, true, false,
+        {"WEFT_TEST_GDA_INITIATOR", "cpu", true, true, true, false,
+         "WEFT_TEST_GDA_INITIATOR is cpu"},
+        {"WEFT_TEST_GDA_QUEUE_MEMORY", "host", true, true, true, false,
+         "WEFT_TEST_GDA_QUEUE_MEMORY is host"},
+        {"WEFT_TEST_GDA_QUEUE_MEMORY", "auto", true, false, true, false,
          "another PE cannot have its queues in GPU memory"},
-        {"WEFT_GDA_QUEUE_MEMORY", "gpu", true, false, true, false,
+        {"WEFT_TEST_GDA_QUEUE_MEMORY", "gpu", true, false, true, false,
          "another PE cannot have its queues in GPU memory"},
-        {"WEFT_GDA_QUEUE_MEMORY", "gpu", false, true, false, false,
+        {"WEFT_TEST_GDA_QUEUE_MEMORY", "gpu", false, true, false, false,
          "mlx5_0 does not support queues in GPU memory (mlx5dv_devx_umem_reg: Bad address)"},
         {"WEFT_GDA_DOORBELL", "cpu", false, true, true, true,
          "a thread cannot ring the doorbells of mlx5_0"},
-        {"WEFT_GDA_QUEUE_MEMORY", "auto", false, true, false, false,
+        {"WEFT_TEST_GDA_QUEUE_MEMORY", "auto", false, true, false, false,
          "mlx5_0 does not support queues in GPU memory (mlx5dv_devx_umem_reg: Bad address)"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -907,7 +909,8 @@ static void no_queues_in_gpu_memory(void **state)
         assert_int_equal(connected_count, 0);
         assert_string_equal(gda.gpu->why_host, rows[i].lacks);
         assert_ptr_equal(gda.gpu->data_keys, gda.gpu->remote_keys);
-        snprintf(why, sizeof why, "path gda: WEFT_GDA_QUEUE_MEMORY is gpu, but %s", rows[i].lacks);
+        snprintf(why, sizeof why, "path gda: WEFT_TEST_GDA_QUEUE_MEMORY is gpu, but %s",
+                 rows[i].lacks);
         if (wanted)
             assert_string_equal(base_last_error(), why);
         else if (my_row[0] && rows[i].there)
@@ -1175,7 +1178,7 @@ static void without_device_code(void **state)
         weft_status status;
         const char *lacks;
     } rows[] = {
-        {"WEFT_GDA_INITIATOR", "cpu", 0, 0, COUNT, WEFT_OK, "WEFT_GDA_INITIATOR is cpu"},
+        {"WEFT_TEST_GDA_INITIATOR", "cpu", 0, 0, COUNT, WEFT_OK, "WEFT_TEST_GDA_INITIATOR is cpu"},
         {"WEFT_GDA_DOORBELL", "auto", 1, 0, COUNT, WEFT_OK, "nothing can be pinned"},
         {"WEFT_GDA_DOORBELL", "auto", 2, 0, COUNT, WEFT_OK, "the GPU sees nothing"},
         {"WEFT_GDA_DOORBELL", "auto", 0, 8, COUNT, WEFT_OK,

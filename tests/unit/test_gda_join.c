@@ -452,8 +452,8 @@ static int setup(void **state)
     (void)state;
     setenv("WEFT_LOG", "none", 1);
     setenv("WEFT_GDA_QUEUES", "3", 1);
-    setenv("WEFT_GDA_DEPTH", "128", 1);
-    setenv("WEFT_GDA_CHUNK", "64K", 1);
+    setenv("WEFT_TEST_GDA_DEPTH", "128", 1);
+    setenv("WEFT_TEST_GDA_CHUNK", "64K", 1);
     unsetenv("WEFT_TEST_GDA");
     config_reset();
     world.sizes[0] = HEAP;
@@ -825,9 +825,10 @@ static void others_that_differ(void **state)
     }
     sizes[0][1] = 9; /* the message names the first difference */
     assert_int_equal(join(), WEFT_ERR_MISMATCH);
-    assert_string_equal(base_last_error(),
-                        "path gda: WEFT_GDA_QUEUES, WEFT_GDA_CHUNK or the sizes of segments differ "
-                        "between PE 1 (3 queues, 5 chunks of 2^16 bytes) and PE 0 (3, 9, 2^16)");
+    assert_string_equal(
+        base_last_error(),
+        "path gda: WEFT_GDA_QUEUES, WEFT_TEST_GDA_CHUNK or the sizes of segments differ "
+        "between PE 1 (3 queues, 5 chunks of 2^16 bytes) and PE 0 (3, 9, 2^16)");
     leave();
     setup(state);
     spoil = spoil_number;

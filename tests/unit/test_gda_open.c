@@ -239,9 +239,10 @@ static void expect_taken(const char *names)
 static int setup(void **state)
 {
     (void)state;
-    static const char *const names[] = {"WEFT_HCA",        "WEFT_HCA_LIB",   "WEFT_GDA_ADAPTERS",
-                                        "WEFT_GDA_QUEUES", "WEFT_GDA_DEPTH", "WEFT_GDA_CHUNK",
-                                        "WEFT_PATH"};
+    static const char *const names[] = {
+        "WEFT_HCA",        "WEFT_TEST_HCA_LIB",   "WEFT_GDA_ADAPTERS",
+        "WEFT_GDA_QUEUES", "WEFT_TEST_GDA_DEPTH", "WEFT_TEST_GDA_CHUNK",
+        "WEFT_PATH"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         unsetenv(names[i]);
     setenv("WEFT_LOG", "none", 1);
@@ -441,7 +442,7 @@ static void libraries_that_are_opened(void **state)
     assert_int_equal(find(), WEFT_OK);
     assert_string_equal(opened_folder, "");
     expect_taken("b");
-    setenv("WEFT_HCA_LIB", "/a/folder", 1);
+    setenv("WEFT_TEST_HCA_LIB", "/a/folder", 1);
     assert_int_equal(find(), WEFT_OK);
     assert_string_equal(opened_folder, "/a/folder");
     assert_string_equal(has, "requests to b, port 1 (InfiniBand), not the system's libraries");
@@ -507,7 +508,7 @@ static void folder_of_the_software_adapter(void **state)
                                      "libraries");
         } else {
             assert_string_equal(lacks, "WEFT_HCA=soft: no folder weft-hca next to libweft; set "
-                                       "WEFT_HCA_LIB to its folder");
+                                       "WEFT_TEST_HCA_LIB to its folder");
         }
         expect_taken(rows[i].folder ? "b" : "");
     }
@@ -555,20 +556,20 @@ static void configurations(void **state)
         {"WEFT_GDA_QUEUES", "1", true, ""},
         {"WEFT_GDA_QUEUES", "64", true, ""},
         {"WEFT_GDA_QUEUES", "65", false, "WEFT_GDA_QUEUES is 65, which is not 1 to 64"},
-        {"WEFT_GDA_DEPTH", "64", false,
-         "WEFT_GDA_DEPTH is 64, which is not a power of two from 128 to 32768"},
-        {"WEFT_GDA_DEPTH", "128", true, ""},
-        {"WEFT_GDA_DEPTH", "32768", true, ""},
-        {"WEFT_GDA_DEPTH", "65536", false,
-         "WEFT_GDA_DEPTH is 65536, which is not a power of two from 128 to 32768"},
-        {"WEFT_GDA_CHUNK", "32K", false,
-         "WEFT_GDA_CHUNK is 32768, which is not a power of two from 64K to 1G"},
-        {"WEFT_GDA_CHUNK", "64K", true, ""},
-        {"WEFT_GDA_CHUNK", "1G", true, ""},
-        {"WEFT_GDA_CHUNK", "2G", false,
-         "WEFT_GDA_CHUNK is 2147483648, which is not a power of two from 64K to 1G"},
-        {"WEFT_GDA_CHUNK", "192K", false,
-         "WEFT_GDA_CHUNK is 196608, which is not a power of two from 64K to 1G"},
+        {"WEFT_TEST_GDA_DEPTH", "64", false,
+         "WEFT_TEST_GDA_DEPTH is 64, which is not a power of two from 128 to 32768"},
+        {"WEFT_TEST_GDA_DEPTH", "128", true, ""},
+        {"WEFT_TEST_GDA_DEPTH", "32768", true, ""},
+        {"WEFT_TEST_GDA_DEPTH", "65536", false,
+         "WEFT_TEST_GDA_DEPTH is 65536, which is not a power of two from 128 to 32768"},
+        {"WEFT_TEST_GDA_CHUNK", "32K", false,
+         "WEFT_TEST_GDA_CHUNK is 32768, which is not a power of two from 64K to 1G"},
+        {"WEFT_TEST_GDA_CHUNK", "64K", true, ""},
+        {"WEFT_TEST_GDA_CHUNK", "1G", true, ""},
+        {"WEFT_TEST_GDA_CHUNK", "2G", false,
+         "WEFT_TEST_GDA_CHUNK is 2147483648, which is not a power of two from 64K to 1G"},
+        {"WEFT_TEST_GDA_CHUNK", "192K", false,
+         "WEFT_TEST_GDA_CHUNK is 196608, which is not a power of two from 64K to 1G"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         setup(state);

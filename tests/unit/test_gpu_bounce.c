@@ -259,7 +259,7 @@ static int set_up(void **state)
     push_fails = device_fails = unmoved = false;
     cpus = 16;
     boot.local_npes = 1;
-    unsetenv("WEFT_COPY_THREADS");
+    unsetenv("WEFT_TEST_COPY_THREADS");
     unsetenv("WEFT_PROVE");
     gpu.cuda = (struct cuda){.CtxPushCurrent = push,
                              .CtxPopCurrent = pop,
@@ -296,7 +296,7 @@ static void use(const char *threads)
 {
     gpu_bounce_stop(&gpu);
     gpu.bounce_refused = false;
-    setenv("WEFT_COPY_THREADS", threads, 1);
+    setenv("WEFT_TEST_COPY_THREADS", threads, 1);
     config_reset();
     largest = 0;
     allocations = copies = waits = 0;

@@ -382,11 +382,11 @@ static void a_part_that_fails_ends_the_copy(void **state)
 
 static weft_status start_stripes(const char *wanted, int locals)
 {
-    setenv("WEFT_STRIPES", wanted, 1);
+    setenv("WEFT_TEST_STRIPES", wanted, 1);
     config_reset();
     boot.local_npes = locals;
     weft_status status = gpu_stripes_start(gpu);
-    unsetenv("WEFT_STRIPES");
+    unsetenv("WEFT_TEST_STRIPES");
     config_reset();
     return status;
 }
@@ -492,7 +492,7 @@ static void large_copies_to_a_peer_are_dealt_out(void **state)
     /* Another path leads to the peer now. While the heap grows, no other routes are chosen. */
     set->lead = &gpus[1];
     gpu->heap.growing = 1;
-    setenv("WEFT_STRIPES", "3", 1);
+    setenv("WEFT_TEST_STRIPES", "3", 1);
     config_reset();
     for (int again = 0; again < 2; again++) {
         assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_IN_ORDER), WEFT_OK);
@@ -501,7 +501,7 @@ static void large_copies_to_a_peer_are_dealt_out(void **state)
     }
     assert_int_equal(events, -3); /* the events of the old routes are destroyed, each once */
     /* The routes are chosen by measurement; a copy that is too small starts none. */
-    unsetenv("WEFT_STRIPES");
+    unsetenv("WEFT_TEST_STRIPES");
     config_reset();
     gpu->heap.growing = 0;
     assert_int_equal(gpu_copy_peer(gpu, gpu, 1, 1, dst, src, LARGE, GPU_IN_ORDER), WEFT_OK);

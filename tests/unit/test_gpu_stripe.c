@@ -189,15 +189,15 @@ static void nothing_fails(void **state)
 {
     (void)state;
     bytes = 300 * 1024 + 24;
-    setenv("WEFT_STRIPES", "2", 1);
-    all_right("striped over 2 routes by WEFT_STRIPES (direct, over GPU 2)");
+    setenv("WEFT_TEST_STRIPES", "2", 1);
+    all_right("striped over 2 routes by WEFT_TEST_STRIPES (direct, over GPU 2)");
     grow = true;
-    all_right("striped over 2 routes by WEFT_STRIPES (direct, over GPU 2)");
+    all_right("striped over 2 routes by WEFT_TEST_STRIPES (direct, over GPU 2)");
     grow = false;
-    setenv("WEFT_STRIPES", "1", 1);
+    setenv("WEFT_TEST_STRIPES", "1", 1);
     all_right("");
     bytes = MOST_BYTES;
-    setenv("WEFT_STRIPES", "0", 1);
+    setenv("WEFT_TEST_STRIPES", "0", 1);
     setenv("FAKE_CUDA_RATES", "0-1:25,0-2:50,1-2:50", 1);
     all_right("striped from 1024 KiB: direct 25.0 + GPU 2 50.0");
     unsetenv("FAKE_CUDA_RATES");
@@ -208,9 +208,9 @@ static void no_third(void **state)
 {
     (void)state;
     bytes = 300 * 1024;
-    setenv("WEFT_STRIPES", "2", 1);
+    setenv("WEFT_TEST_STRIPES", "2", 1);
     setenv("FAKE_CUDA_NO_PEER", "1-2", 1);
-    all_right("over 2 routes by WEFT_STRIPES (direct, over GPU ");
+    all_right("over 2 routes by WEFT_TEST_STRIPES (direct, over GPU ");
     unsetenv("FAKE_CUDA_NO_PEER");
 }
 
@@ -248,7 +248,7 @@ static void each_call_fails(void **state)
     unsigned failed = 0, one_way = 0;
     (void)state;
     bytes = 130 * 1024;
-    setenv("WEFT_STRIPES", "2", 1);
+    setenv("WEFT_TEST_STRIPES", "2", 1);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         one_call_fails(names[i], 60, &failed, &one_way);
     assert_true(failed > 10);
@@ -262,9 +262,9 @@ static void host_way_fails(void **state)
     unsigned failed = 0, one_way = 0;
     (void)state;
     bytes = 1300 * 1024; /* three fragments */
-    setenv("WEFT_STRIPES", "2", 1);
+    setenv("WEFT_TEST_STRIPES", "2", 1);
     setenv("WEFT_STRIPE_HOST", "8M", 1);
-    all_right("striped over 2 routes by WEFT_STRIPES (direct, over host memory)");
+    all_right("striped over 2 routes by WEFT_TEST_STRIPES (direct, over host memory)");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         one_call_fails(names[i], 60, &failed, &one_way);
     assert_true(failed > 10);
@@ -278,7 +278,7 @@ static void measuring_fails(void **state)
     unsigned failed = 0, one_way = 0;
     (void)state;
     bytes = MOST_BYTES;
-    setenv("WEFT_STRIPES", "0", 1);
+    setenv("WEFT_TEST_STRIPES", "0", 1);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         one_call_fails(names[i], 9, &failed, &one_way);
     assert_true(failed > 0);

@@ -285,8 +285,8 @@ static void what_is_read(void **state)
     unsetenv("FAKE_CUDA_NO_PEER");
 }
 
-/* Checks which numbers of routes WEFT_STRIPES accepts. One route, or a single local PE, needs no
- * stripes. */
+/* Checks which numbers of routes WEFT_TEST_STRIPES accepts. One route, or a single local PE, needs
+ * no stripes. */
 static void numbers_of_ways(void **state)
 {
     static const struct {
@@ -302,14 +302,14 @@ static void numbers_of_ways(void **state)
         struct boot boot = {.npes = 2, .local_npes = rows[i].pes};
         static struct gpu gpu;
         gpu.boot = &boot;
-        setenv("WEFT_STRIPES", rows[i].wanted, 1);
+        setenv("WEFT_TEST_STRIPES", rows[i].wanted, 1);
         config_reset();
         assert_int_equal(gpu_stripes_start(&gpu), rows[i].status);
         assert_int_equal(gpu.stripes != NULL, rows[i].made);
         gpu_stripes_stop(&gpu);
         assert_null(gpu.stripes);
     }
-    unsetenv("WEFT_STRIPES");
+    unsetenv("WEFT_TEST_STRIPES");
     config_reset();
 }
 

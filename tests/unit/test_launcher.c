@@ -316,14 +316,14 @@ static void several_nodes_are_found_by_an_exchange(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         memset(&nodes, 0, sizeof nodes);
         setenv("WEFT_BOOT_NODE", rows[i].node, 1);
-        setenv("WEFT_NODE_PES", rows[i].part, 1);
+        setenv("WEFT_TEST_NODE_PES", rows[i].part, 1);
         config_reset();
         closed(opened());
         assert_int_equal(nodes.several, rows[i].several);
         assert_int_equal(nodes.one, !rows[i].several);
     }
     unsetenv("WEFT_BOOT_NODE");
-    unsetenv("WEFT_NODE_PES");
+    unsetenv("WEFT_TEST_NODE_PES");
     config_reset();
 }
 

@@ -295,7 +295,7 @@ static char tcp[] = "tcp", shm[] = "shm", eth0[] = "eth0", eth1[] = "eth1";
 static int prepare(void **context)
 {
     (void)context;
-    unsetenv("WEFT_FABRIC_STRIPE");
+    unsetenv("WEFT_TEST_FABRIC_STRIPE");
     config_reset();
     memset(&o, 0, sizeof o);
     trace[0] = '\0';
@@ -411,7 +411,7 @@ static void transfers_are_spread_as_the_user_says(void **context)
     (void)context;
     for (int i = 0; i < 4; i++) {
         prepare(NULL);
-        setenv("WEFT_FABRIC_STRIPE", rows[i].bytes, 1);
+        setenv("WEFT_TEST_FABRIC_STRIPE", rows[i].bytes, 1);
         config_reset();
         selection.first_rail_carries = rows[i].home_carries;
         assert_int_equal(open_net(), WEFT_OK);

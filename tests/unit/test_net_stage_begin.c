@@ -21,8 +21,8 @@ static void slots_are_whole_pages_and_not_too_many(void **context)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         shut_end(NULL);
         open_end(NULL);
-        setenv("WEFT_NET_LOT", rows[i].bytes, 1);
-        setenv("WEFT_NET_LOTS", rows[i].lots, 1);
+        setenv("WEFT_TEST_NET_SLOT_SIZE", rows[i].bytes, 1);
+        setenv("WEFT_TEST_NET_SLOTS", rows[i].lots, 1);
         config_reset();
         end.net.rails[0].traits.max_bytes = rows[i].most;
         assert_int_equal(move(WRITE | DEVICE, SEG_HEAP, 600, 3000), WEFT_OK);

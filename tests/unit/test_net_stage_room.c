@@ -54,7 +54,7 @@ static void missing_memory_is_reported(void **context)
     d.slab_fails = true;
     assert_int_equal(move(WRITE | DEVICE, SEG_HEAP, 600, 3000), WEFT_ERR_NO_MEMORY);
     assert_non_null(strstr(base_last_error(), "cannot register 384 KiB of staging slots"));
-    assert_non_null(strstr(base_last_error(), "for PE 1; lower WEFT_NET_LOT"));
+    assert_non_null(strstr(base_last_error(), "for PE 1; lower WEFT_TEST_NET_SLOT_SIZE"));
     assert_int_equal(d.begun_count, 0);
     assert_ptr_equal(peer->stage->peer, peer);
     assert_int_equal(callocs.memory, before + 2);

@@ -12,11 +12,11 @@ programs() {
     local backend
     export JOB_FOLDER=$1
     for backend in uring threads; do
-        export WEFT_FILE_BACKEND=$backend WEFT_FILE_CHUNK=8K WEFT_FILE_DEPTH=3
+        export WEFT_FILE_BACKEND=$backend WEFT_TEST_FILE_CHUNK=8K WEFT_TEST_FILE_DEPTH=3
         run 0 "$weft" run -n 2 "$build/bin/job_file_model"
         says "^$backend direct on $2, 3 x 8192 bytes"
         JOB_ROUNDS=4 run 0 "$weft" run -n 2 "$build/bin/job_file_shared"
-        unset WEFT_FILE_CHUNK WEFT_FILE_DEPTH
+        unset WEFT_TEST_FILE_CHUNK WEFT_TEST_FILE_DEPTH
         run 0 "$weft" run -n 2 "$build/bin/job_file_team"
     done
     unset WEFT_FILE_BACKEND JOB_FOLDER
@@ -128,7 +128,7 @@ several() {
         mkfs.ext4 -q -F /dev/nvme${i}n1 >$out 2>&1 && mkdir -p /run/disk$i && mount /dev/nvme${i}n1 /run/disk$i ||
             fail "no file system on drive $i"
     done
-    export WEFT_FILE_CHUNK=64K
+    export WEFT_TEST_FILE_CHUNK=64K
     for i in 1 2; do
         first=$(moved nvme0n1) second=$(moved nvme1n1)
         run 0 "$weft" run -n $i "$build/bin/job_file_disks" /run/disk0 /run/disk1
@@ -145,7 +145,7 @@ several() {
     says "PE 1, /run/disk1:"
     first=$(($(moved nvme0n1) - first)) second=$(($(moved nvme1n1) - second))
     [ $first -ge 40000 ] && [ $second -ge 40000 ] || fail "drives have moved $first and $second sectors"
-    unset WEFT_FILE_CHUNK
+    unset WEFT_TEST_FILE_CHUNK
     umount /run/disk0 /run/disk1 || fail "a file system is still in use"
 }
 

@@ -14,14 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FORCED_FROM = 64 << 10 }; /* bytes from which WEFT_STRIPES stripes copies */
+enum { FORCED_FROM = 64 << 10 }; /* bytes from which WEFT_TEST_STRIPES stripes copies */
 
 weft_status gpu_stripes_start(struct gpu *gpu)
 {
-    int64_t wanted = config_int(CONFIG_STRIPES);
+    int64_t wanted = config_int(CONFIG_TEST_STRIPES);
     size_t locals = (size_t)gpu->boot->local_npes;
     if (wanted < 0 || wanted > GPU_ROUTES_MOST)
-        return base_fail(WEFT_ERR_CONFIG, "WEFT_STRIPES is %lld; expected 0 to %d routes",
+        return base_fail(WEFT_ERR_CONFIG, "WEFT_TEST_STRIPES is %lld; expected 0 to %d routes",
                          (long long)wanted, GPU_ROUTES_MOST);
     if (wanted == 1 || locals < 2)
         return WEFT_OK;
@@ -241,7 +241,7 @@ static size_t host_threshold(void)
  * copies only. */
 static bool find_routes(struct gpu_stripes *set, struct gpu *gpu, int slot, size_t bytes)
 {
-    int64_t wanted = config_int(CONFIG_STRIPES);
+    int64_t wanted = config_int(CONFIG_TEST_STRIPES);
     int most = wanted > 1 ? (int)wanted : GPU_ROUTES_MOST, ordinal = -1;
     CUdevice peer;
     if (!gpu->links) {
@@ -290,18 +290,18 @@ static void share_equally(struct gpu_stripes *set)
 {
     for (int i = 0; i < set->routes.n; i++)
         set->share[i] = GPU_STRIPE_WHOLE / (unsigned)set->routes.n;
-    snprintf(set->text, sizeof set->text, "striped over %d routes by WEFT_STRIPES (%.120s)",
+    snprintf(set->text, sizeof set->text, "striped over %d routes by WEFT_TEST_STRIPES (%.120s)",
              set->routes.n, set->routes.text);
 }
 
-/* Chooses the routes of a pair, and measures them unless WEFT_STRIPES forces them. The caller holds
- * the lock of the set. WEFT_OK also where there is only one route, or where the decision is
+/* Chooses the routes of a pair, and measures them unless WEFT_TEST_STRIPES forces them. The caller
+ * holds the lock of the set. WEFT_OK also where there is only one route, or where the decision is
  * postponed. */
 static weft_status decide_routes(struct gpu_stripes *set, struct gpu *gpu, struct gpu *issuer,
                                  int slot, unsigned stream_index, void *dst, const void *src,
                                  size_t bytes)
 {
-    bool forced = config_int(CONFIG_STRIPES) > 1;
+    bool forced = config_int(CONFIG_TEST_STRIPES) > 1;
     if (set->lead)
         destroy_events(set); /* another path is used for this pair now */
     set->decided = false;

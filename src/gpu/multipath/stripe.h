@@ -7,15 +7,15 @@
  *
  * At the first large copy to a peer the library opens the relay GPUs and measures the routes. The
  * measurement copies the program's own bytes several times and yields the size from which striping
- * is faster. WEFT_STRIPES forces a number of routes without a measurement. This file knows
+ * is faster. WEFT_TEST_STRIPES forces a number of routes without a measurement. This file knows
  * addresses, no paths. */
 #ifndef WEFT_GPU_STRIPE_H
 #define WEFT_GPU_STRIPE_H
 
 #include "gpu/gpu.h"
 
-/* Prepares striping without opening or measuring anything; with WEFT_STRIPES=1 copies are never
- * striped. WEFT_ERR_CONFIG: WEFT_STRIPES is not a valid number of routes. */
+/* Prepares striping without opening or measuring anything; with WEFT_TEST_STRIPES=1 copies are
+ * never striped. WEFT_ERR_CONFIG: WEFT_TEST_STRIPES is not a valid number of routes. */
 weft_status gpu_stripes_start(struct gpu *gpu);
 void gpu_stripes_stop(struct gpu *gpu);
 

@@ -351,12 +351,12 @@ static weft_status compare_sizes(const struct gda *gda)
         status = world->boot->ops->allgather(world->boot, mine, all, sizeof mine);
     for (int pe = 0; pe < world->npes && !status; pe++)
         if (memcmp(all[pe], mine, sizeof mine) != 0)
-            status = base_fail(WEFT_ERR_MISMATCH,
-                               "path gda: WEFT_GDA_QUEUES, WEFT_GDA_CHUNK or the sizes of segments "
-                               "differ between PE %d (%u queues, %u chunks of 2^%u bytes) and PE "
-                               "%d (%u, %u, 2^%u)",
-                               world->pe, mine[0], mine[1], mine[2], pe, all[pe][0], all[pe][1],
-                               all[pe][2]);
+            status = base_fail(
+                WEFT_ERR_MISMATCH,
+                "path gda: WEFT_GDA_QUEUES, WEFT_TEST_GDA_CHUNK or the sizes of segments "
+                "differ between PE %d (%u queues, %u chunks of 2^%u bytes) and PE "
+                "%d (%u, %u, 2^%u)",
+                world->pe, mine[0], mine[1], mine[2], pe, all[pe][0], all[pe][1], all[pe][2]);
     free(all);
     return boot_agree(world->boot, status);
 }

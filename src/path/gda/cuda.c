@@ -143,8 +143,8 @@ static weft_status open_cuda(struct gda *gda)
 weft_status gda_open_cuda(struct gda *gda, char *lacks, size_t bytes)
 {
     lacks[0] = '\0';
-    if (config_choice(CONFIG_GDA_INITIATOR)) {
-        snprintf(lacks, bytes, "WEFT_GDA_INITIATOR is cpu");
+    if (config_choice(CONFIG_TEST_GDA_INITIATOR)) {
+        snprintf(lacks, bytes, "WEFT_TEST_GDA_INITIATOR is cpu");
         return WEFT_OK;
     }
     gda->cuda = calloc(1, sizeof *gda->cuda);

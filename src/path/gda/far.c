@@ -20,7 +20,7 @@
 /* dma-bufs cover whole GPU pages of this size. */
 enum { GPU_PAGE_BYTES = 2 << 20 };
 
-/* Values of WEFT_GDA_QUEUE_MEMORY. */
+/* Values of WEFT_TEST_GDA_QUEUE_MEMORY. */
 enum { MEMORY_AUTO, MEMORY_HOST, MEMORY_GPU };
 enum { RING_CPU = 2 }; /* value of WEFT_GDA_DOORBELL */
 
@@ -95,10 +95,10 @@ static weft_status create_gpu_queue(struct gda *gda, struct gda_gpu_queues *on_g
 static weft_status create_gpu_queues(struct gda *gda, struct gda_gpu_queues *on_gpu)
 {
     uint32_t count = count_of(gda);
-    if (config_int(CONFIG_GDA_INITIATOR))
-        return base_fail(WEFT_ERR_NO_PATH, "WEFT_GDA_INITIATOR is cpu");
-    if (config_int(CONFIG_GDA_QUEUE_MEMORY) == MEMORY_HOST)
-        return base_fail(WEFT_ERR_NO_PATH, "WEFT_GDA_QUEUE_MEMORY is host");
+    if (config_int(CONFIG_TEST_GDA_INITIATOR))
+        return base_fail(WEFT_ERR_NO_PATH, "WEFT_TEST_GDA_INITIATOR is cpu");
+    if (config_int(CONFIG_TEST_GDA_QUEUE_MEMORY) == MEMORY_HOST)
+        return base_fail(WEFT_ERR_NO_PATH, "WEFT_TEST_GDA_QUEUE_MEMORY is host");
     on_gpu->qps = calloc(count, sizeof *on_gpu->qps);
     on_gpu->queues = aligned_alloc(WEFT_DEV_GDA_LINE, count * sizeof *on_gpu->queues);
     if (!on_gpu->qps || !on_gpu->queues)
@@ -209,9 +209,9 @@ weft_status gda_open_gpu_queues(struct gda *gda, char *lacks, size_t bytes)
         free_gpu_queues(gda, on_gpu);
     if (created)
         snprintf(lacks, bytes, "another PE cannot have its queues in GPU memory");
-    if (!status && config_int(CONFIG_GDA_QUEUE_MEMORY) == MEMORY_GPU)
-        status =
-            base_fail(WEFT_ERR_NO_PATH, "path gda: WEFT_GDA_QUEUE_MEMORY is gpu, but %s", lacks);
+    if (!status && config_int(CONFIG_TEST_GDA_QUEUE_MEMORY) == MEMORY_GPU)
+        status = base_fail(WEFT_ERR_NO_PATH, "path gda: WEFT_TEST_GDA_QUEUE_MEMORY is gpu, but %s",
+                           lacks);
     return status;
 }
 

@@ -696,7 +696,7 @@ static unsigned device_carrier(const struct path_common *common, bool cuda)
 {
     const struct gda *gda = (const struct gda *)(const void *)common;
     bool can = !cuda || (gda && gda->cuda);
-    return can && !config_choice(CONFIG_GDA_INITIATOR) ? WEFT_DEV_CARRIER_GDA : 0;
+    return can && !config_choice(CONFIG_TEST_GDA_INITIATOR) ? WEFT_DEV_CARRIER_GDA : 0;
 }
 
 static weft_status find_adapters(const struct path_world *world, struct path_found *found)

@@ -55,8 +55,8 @@ weft_status gda_create(const struct path_world *world, struct gda_adapters *adap
     gda->adapters = adapters;
     gda->count = adapters ? adapters->count : 1;
     gda->queues_per_pe = gda_queues_each(gda->count);
-    gda->depth = (uint32_t)config_int(CONFIG_GDA_DEPTH);
-    gda->chunk_bits = (uint32_t)__builtin_ctzll(config_size(CONFIG_GDA_CHUNK));
+    gda->depth = (uint32_t)config_int(CONFIG_TEST_GDA_DEPTH);
+    gda->chunk_bits = (uint32_t)__builtin_ctzll(config_size(CONFIG_TEST_GDA_CHUNK));
     pthread_mutex_init(&gda->lock, NULL);
     weft_status status = boot_agree(world->boot, create_job_state(gda));
     return status ? status : gda_connect(gda);

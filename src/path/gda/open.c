@@ -23,9 +23,9 @@ enum { DEVICES_MOST = 64, DEPTH_LEAST = 128, DEPTH_MOST = 32768, EACH_MOST = 64 
 
 static weft_status check_config(void)
 {
-    int64_t each = config_int(CONFIG_GDA_QUEUES), depth = config_int(CONFIG_GDA_DEPTH);
+    int64_t each = config_int(CONFIG_GDA_QUEUES), depth = config_int(CONFIG_TEST_GDA_DEPTH);
     int64_t adapters = config_int(CONFIG_GDA_ADAPTERS);
-    uint64_t chunk = config_size(CONFIG_GDA_CHUNK);
+    uint64_t chunk = config_size(CONFIG_TEST_GDA_CHUNK);
     if (adapters < 0 || adapters > GDA_ADAPTERS_MOST)
         return base_fail(
             WEFT_ERR_CONFIG,
@@ -36,11 +36,11 @@ static weft_status check_config(void)
                          (long long)each, EACH_MOST);
     if (depth < DEPTH_LEAST || depth > DEPTH_MOST)
         return base_fail(WEFT_ERR_CONFIG,
-                         "WEFT_GDA_DEPTH is %lld, which is not a power of two from %d to %d",
+                         "WEFT_TEST_GDA_DEPTH is %lld, which is not a power of two from %d to %d",
                          (long long)depth, DEPTH_LEAST, DEPTH_MOST);
     if (chunk < (64 << 10) || chunk > (1u << 30) || chunk & (chunk - 1))
         return base_fail(WEFT_ERR_CONFIG,
-                         "WEFT_GDA_CHUNK is %llu, which is not a power of two from 64K to 1G",
+                         "WEFT_TEST_GDA_CHUNK is %llu, which is not a power of two from 64K to 1G",
                          (unsigned long long)chunk);
     return WEFT_OK;
 }
@@ -70,7 +70,7 @@ static bool find_soft_folder(char folder[PATH_MAX])
 /* Finds the folder of the RDMA libraries; "" = the system's. Returns false if there is none. */
 static bool find_library_folder(char folder[PATH_MAX])
 {
-    const char *wanted = config_string(CONFIG_HCA_LIB);
+    const char *wanted = config_string(CONFIG_TEST_HCA_LIB);
     snprintf(folder, PATH_MAX, "%s", wanted);
     return wanted[0] || strcmp(config_string(CONFIG_HCA), "soft") != 0 || find_soft_folder(folder);
 }
@@ -240,7 +240,7 @@ static weft_status find_own_adapters(struct nic_finding *finding)
     finding->candidates.requested = (int32_t)config_int(CONFIG_GDA_ADAPTERS);
     if (!find_library_folder(folder)) {
         snprintf(finding->lacks, finding->lacks_bytes,
-                 "WEFT_HCA=soft: no folder weft-hca next to libweft; set WEFT_HCA_LIB to its "
+                 "WEFT_HCA=soft: no folder weft-hca next to libweft; set WEFT_TEST_HCA_LIB to its "
                  "folder");
         return WEFT_OK;
     }
@@ -341,7 +341,7 @@ static void describe_adapters(const struct nic_finding *finding, int least, char
     size_t used = (size_t)snprintf(has, bytes, "requests to %s, port %d (%s)%s", names, GDA_PORT,
                                    adapters->one[0].ethernet ? "RoCE" : "InfiniBand",
                                    strcmp(config_string(CONFIG_HCA), "soft") &&
-                                           !config_string(CONFIG_HCA_LIB)[0]
+                                           !config_string(CONFIG_TEST_HCA_LIB)[0]
                                        ? ""
                                        : ", not the system's libraries");
     if (least != finding->world->pe && used < bytes)

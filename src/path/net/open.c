@@ -163,7 +163,7 @@ static weft_status exchange_addresses(struct path_common *net, const struct addr
 
 static void store_selection(struct path_common *net, struct net_selection *selection)
 {
-    uint64_t stripe = config_size(CONFIG_FABRIC_STRIPE);
+    uint64_t stripe = config_size(CONFIG_TEST_FABRIC_STRIPE);
     net->rail_count = selection->count;
     net->first_rail_carries = selection->first_rail_carries;
     net->stripe_bytes = !selection->first_rail_carries ? 0 : stripe ? stripe : SIZE_MAX;

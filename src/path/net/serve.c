@@ -14,7 +14,8 @@ enum {
     ANSWER_MOST = NET_MESSAGE_BYTES - sizeof(struct net_head) - sizeof(struct net_record) -
                   sizeof(struct net_result),
     FETCH_MOST = 256 << 10, /* bytes of a get at most */
-    /* Bytes of a staging buffer: the largest product of WEFT_NET_LOT and WEFT_NET_LOTS. */
+    /* Bytes of a staging buffer: the largest product of WEFT_TEST_NET_SLOT_SIZE and
+       WEFT_TEST_NET_SLOTS. */
     STAGING_MOST = 1 << 30
 };
 

@@ -23,8 +23,9 @@ enum {
 
 static void set_slot_sizes(struct path_common *net)
 {
-    size_t bytes = (size_t)config_size(CONFIG_NET_LOT), most = net->rails[0].traits.max_bytes;
-    int64_t slots = config_int(CONFIG_NET_LOTS);
+    size_t bytes = (size_t)config_size(CONFIG_TEST_NET_SLOT_SIZE),
+           most = net->rails[0].traits.max_bytes;
+    int64_t slots = config_int(CONFIG_TEST_NET_SLOTS);
     if (bytes > most)
         bytes = most;
     if (bytes > NET_CHUNK_BYTES)
@@ -59,7 +60,7 @@ static weft_status make_slots(struct path_common *net, struct net_stage *stage)
                ? WEFT_OK
                : base_fail(WEFT_ERR_NO_MEMORY,
                            "path net: cannot register %zu KiB of staging slots for PE %d; lower "
-                           "WEFT_NET_LOT or WEFT_NET_LOTS",
+                           "WEFT_TEST_NET_SLOT_SIZE or WEFT_TEST_NET_SLOTS",
                            net->slot_count * net->slot_bytes >> 10, stage->peer->pe);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Path `slow`, for tests: a thread executes every operation later, in order or not, with delays and
  * failures as configured. It behaves like a network (state, a thread, late completion, an error
- * long after the call) without one. It is used only with WEFT_PATH=slow; WEFT_SLOW configures it:
- * "order=random,delay=200us,seed=7,fail=12,lie=3".
+ * long after the call) without one. It is used only with WEFT_PATH=slow; WEFT_TEST_SLOW configures
+ * it: "order=random,delay=200us,seed=7,fail=12,lie=3".
  *
  * Guarantees: operations to a PE before a fence are executed before operations to that PE after it.
  * Operations to different PEs have no order, like those on several links of a network. A failed
@@ -89,7 +89,7 @@ static weft_status parse_option(const char *word, struct options *options)
     else
         return base_fail(
             WEFT_ERR_CONFIG,
-            "WEFT_SLOW has \"%s\"; it takes order=random, order=given, delay=NUMBERus, "
+            "WEFT_TEST_SLOW has \"%s\"; it takes order=random, order=given, delay=NUMBERus, "
             "seed=NUMBER, fail=NUMBER and lie=NUMBER",
             word);
     return WEFT_OK;
@@ -99,8 +99,8 @@ static weft_status parse_options(struct options *options)
 {
     char text[256], *rest = text;
     *options = (struct options){.seed = 1};
-    if (snprintf(text, sizeof text, "%s", config_string(CONFIG_SLOW)) >= (int)sizeof text)
-        return base_fail(WEFT_ERR_CONFIG, "WEFT_SLOW is longer than %zu characters",
+    if (snprintf(text, sizeof text, "%s", config_string(CONFIG_TEST_SLOW)) >= (int)sizeof text)
+        return base_fail(WEFT_ERR_CONFIG, "WEFT_TEST_SLOW is longer than %zu characters",
                          sizeof text - 1);
     weft_status status = WEFT_OK;
     for (char *word; !status && (word = strsep(&rest, ",")) != NULL;)
@@ -155,7 +155,7 @@ static weft_status fail_as_configured(struct queued_op *entry)
     deferred_op_text(&entry->deferred, text, sizeof text);
     drop_copy(&entry->deferred);
     return base_fail(WEFT_ERR_PATH,
-                     "path slow: operation %llu, %s, failed, as WEFT_SLOW configures",
+                     "path slow: operation %llu, %s, failed, as WEFT_TEST_SLOW configures",
                      (unsigned long long)entry->sequence, text);
 }
 
