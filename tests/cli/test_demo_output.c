@@ -6,6 +6,10 @@
 
 #include "golden.h"
 
+/* cli/bench/table.c, of which the demo uses the formatting of numbers, refers to these. */
+const char *const bench_memory_names[MEMORY_COUNT], *const bench_scope_names[SCOPE_COUNT],
+                                                        *const bench_target_names[TARGET_COUNT];
+
 /* Replace cli/demo/links.c. */
 static bool links_good = true;
 
