@@ -65,6 +65,12 @@ on_gpus --pes 4 --team 3 --ops alltoallv --sizes 4K > rows || fail "team: status
 grep -q "over 3 PEs" rows || fail "team: $(cat rows)"
 on_gpus --ops fcollect --sizes 8 --ways two > rows 2> words || fail "a way that cannot: status $?"
 grep -q "fcollect of 8 bytes cannot use two" words || fail "a way that cannot: $(cat words)"
+grep -q "^fcollect" rows && fail "a way that cannot has a row: $(cat rows)"
+# Without --ops all operations are measured, with --ops those that are named.
+all=$(on_gpus --pes 1 --sizes 8 --ways auto -i 1 --repetitions 1 --csv | sed 1d | cut -d, -f1 | sort -u | tr '\n' ' ')
+[ "$(wc -w <<< "$all")" = 12 ] || fail "operations without --ops: $all"
+some=$(on_gpus --pes 1 --sizes 8 --ops collect,gather --ways auto -i 1 --repetitions 1 --csv | sed 1d | cut -d, -f1 | sort -u | tr '\n' ' ')
+[ "$some" = "collect gather " ] || fail "operations with --ops: $some"
 
 # A bit that is wrong at one PE is seen.
 for op in broadcast fcollect collect alltoall alltoalls alltoallv alltoallv_skew; do

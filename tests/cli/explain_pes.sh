@@ -80,6 +80,7 @@ json 'ways.0.from ways.0.to ways.1.from ways.1.to' '1 2 2 1'
 json 'ways.0.program' cli_hang
 json 'ways.0.memories.# ways.0.memories.0.kind ways.0.memories.0.path ways.0.memories.0.proof' '2 host p2p proven'
 json 'ways.0.memories.0.not_taken.0.path ways.0.memories.0.not_taken.0.failed' 'self false'
+json 'ways.0.memories.0.not_taken.# ways.0.memories.0.not_taken.2.path ways.0.memories.0.not_taken.6.path' '7 staged slow'
 json 'ways.0.memories.1.kind ways.0.memories.1.in_use ways.0.memories.1.path' 'gpu false null'
 
 # --- wrong input
