@@ -213,8 +213,8 @@ int main(void)
         cmocka_unit_test_setup(no_library_is_named_to_a_privileged_program, reset),
         cmocka_unit_test_setup(unknown_name_is_refused_with_nearest, reset),
         cmocka_unit_test_setup(bad_value_is_refused_with_value, reset),
-        cmocka_unit_test(renamed),
-        cmocka_unit_test(groups),
+        cmocka_unit_test_setup(renamed, reset),
+        cmocka_unit_test_setup(groups, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
