@@ -30,7 +30,7 @@ struct probe {
     int n;
     struct probe_gpus *gpus;
     struct link_counters *links; /* NULL: there are none */
-    struct tool_gpu_links *pcie;      /* NULL: without NVML */
+    struct tool_gpu_links *pcie; /* NULL: without NVML */
     struct known_pair *pairs;    /* [n * n], the lower GPU first */
 };
 

@@ -229,9 +229,9 @@ static void split(struct heap *heap, uint32_t index, size_t size)
     uint32_t rest = record_new(heap);
     struct heap_block *block = &heap->blocks[index];
     heap->blocks[rest] = (struct heap_block){.offset = block->offset + size,
-                                        .size = block->size - size,
-                                        .before = index,
-                                        .after = block->after};
+                                             .size = block->size - size,
+                                             .before = index,
+                                             .after = block->after};
     if (block->after)
         heap->blocks[block->after].before = rest;
     block->after = rest;

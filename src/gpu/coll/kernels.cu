@@ -51,13 +51,13 @@
 #include <weft/device/simt.h>
 
 #include "gpu/coll/check.h"
-#include "gpu/coll/simple.h"
-#include "gpu/coll/ll128.h"
 #include "gpu/coll/exchange.h"
 #include "gpu/coll/ll.h"
-#include "gpu/coll/staged.h"
+#include "gpu/coll/ll128.h"
+#include "gpu/coll/simple.h"
 #include "gpu/coll/sized.h"
 #include "gpu/coll/spread.h"
+#include "gpu/coll/staged.h"
 #include "gpu/coll/strided.h"
 
 /* A round that sends no data. Before copies by copy engines it reports that destinations are ready;

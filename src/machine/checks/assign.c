@@ -221,13 +221,13 @@ void assign_nics(const struct machine *machine, struct assignment *result)
     size_t gpus = machine->n_gpus, nics = machine->n_nics;
     *result = (struct assignment){.list = alloc_zeroed(gpus, sizeof *result->list), .n = (int)gpus};
     struct assign_work w = {.machine = machine,
-                     .result = result,
-                     .n_nics = nics,
-                     .candidate = alloc_zeroed(gpus * nics, sizeof *w.candidate),
-                     .mbps = alloc_zeroed(gpus * nics, sizeof *w.mbps),
-                     .given = alloc_zeroed(gpus, sizeof *w.given),
-                     .load = alloc_zeroed(nics, sizeof *w.load),
-                     .visited = alloc_zeroed(nics, sizeof *w.visited)};
+                            .result = result,
+                            .n_nics = nics,
+                            .candidate = alloc_zeroed(gpus * nics, sizeof *w.candidate),
+                            .mbps = alloc_zeroed(gpus * nics, sizeof *w.mbps),
+                            .given = alloc_zeroed(gpus, sizeof *w.given),
+                            .load = alloc_zeroed(nics, sizeof *w.load),
+                            .visited = alloc_zeroed(nics, sizeof *w.visited)};
     for (size_t i = 0; i < nics; i++)
         result->down += !assign_can_use(machine, &machine->nics[i]);
     for (int g = 0; g < result->n; g++) {

@@ -30,7 +30,7 @@ struct import_set {
 struct hwloc_reader {
     struct import *im;
     struct import_set *packages; /* [package]: its CPUs */
-    bool distances;       /* the file has a matrix of distances, which is ignored */
+    bool distances;              /* the file has a matrix of distances, which is ignored */
 };
 
 /* The current position in the object tree. */
