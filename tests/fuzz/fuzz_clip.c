@@ -50,7 +50,7 @@ static void look(const struct source *source, const struct frame *frame)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct source_wish wish = {.buffers = BUFFERS};
+    struct source_settings settings = {.buffers = BUFFERS};
     struct frame frame;
     struct clip *clip = calloc(1, sizeof *clip);
     clip->file = size ? fmemopen((void *)(uintptr_t)data, size, "rb") : NULL;
@@ -59,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         free(clip);
         return 0;
     }
-    if (prepare(clip, &wish))
+    if (prepare_buffers(clip, &settings))
         while (clip_next(&clip->source, &frame) == SOURCE_FRAME)
             look(&clip->source, &frame);
     clip_close(&clip->source);

@@ -299,7 +299,9 @@ static void use(const char *threads)
     setenv("WEFT_TEST_COPY_THREADS", threads, 1);
     config_reset();
     largest = 0;
-    allocations = copies = waits = 0;
+    allocations = 0;
+    copies = 0;
+    waits = 0;
     stream_count = threads_live = 0;
 }
 
