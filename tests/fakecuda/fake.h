@@ -122,7 +122,7 @@ struct fake_op {
     void (*run)(struct fake_op *op);
     uint64_t due_ns;   /* earliest start */
     double ns;         /* its duration on the clock of events */
-    bool beside;       /* waits for another GPU, so it never runs on the caller's thread */
+    bool on_thread;    /* waits for another GPU, so it never runs on the caller's thread */
     bool keeps_stores; /* earlier copies need not be visible before it runs, because it does its own
                           release */
     struct fake_stream *stream;

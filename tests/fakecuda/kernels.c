@@ -356,7 +356,7 @@ EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned gr
     op->kernel = kernel;
     op->blocks = grid_x;
     op->timed = true;
-    op->beside = stream && (kernel == FAKE_weft_kernel_prove || kernel == FAKE_weft_kernel_echo);
+    op->on_thread = stream && (kernel == FAKE_weft_kernel_prove || kernel == FAKE_weft_kernel_echo);
     op->keeps_stores = releases_by_itself(kernel, parameters);
     op_submit(op);
     return CUDA_SUCCESS;

@@ -354,7 +354,7 @@ void op_submit(struct fake_op *op)
     struct fake_stream *s = op->stream;
     if (fake_capture(op))
         return;
-    if (s->mode == IMMEDIATE && !op->beside) {
+    if (s->mode == IMMEDIATE && !op->on_thread) {
         drain(s);
         carry_out(s, op);
         running = NULL;

@@ -12,7 +12,12 @@ export LC_ALL=C.UTF-8
 failed=0
 folders=(src cli standin include)
 
-# report HEADING PLACES
+[ "$(find "${folders[@]}" -name '*.c' | wc -l)" -gt 100 ] || { echo "the sources are not in $PWD" && exit 1; }
+
+# grep, of which an error ends the test and finding nothing does not.
+search() { grep "$@" || [ $? = 1 ]; }
+
+# report HEADING PLACES. PLACES stand in a variable first: an error in $() as an argument would go unseen.
 report() {
     [ -n "$2" ] || return 0
     printf '%s\n%s\n' "$1" "$2"
@@ -26,7 +31,7 @@ twice() {
 }
 
 # "static T name(", "static T name[" or "static T name =" at the beginning of a line.
-report 'static names in two files of one module:' "$(
+found=$(
     find "${folders[@]}" -name '*.c' -print0 | xargs -0 awk '
         /^static / {
             line = $0
@@ -40,15 +45,18 @@ report 'static names in two files of one module:' "$(
             module = part[1] == "cli" ? "cli" : part[1] "/" part[2]
             if (part[2] == "path" && n > 3) module = module "/" part[3]
             if (name != "") print module, name, FILENAME
-        }' | twice)"
+        }' | twice)
+report 'static names in two files of one module:' "$found"
 
 # Both halves of an #if may define a tag: that is one file.
-report 'tags that are defined twice:' "$(
-    grep -rnE --include='*.[ch]' '^(struct|union|enum) [a-z_0-9]+ \{' "${folders[@]}" |
-        sed -E 's/^([^:]+):[0-9]+:(struct|union|enum) ([a-z_0-9]+) .*/\2 \3 \1/' | twice)"
+found=$(
+    search -rnE --include='*.[ch]' '^(struct|union|enum) [a-z_0-9]+ \{' "${folders[@]}" |
+        sed -E 's/^([^:]+):[0-9]+:(struct|union|enum) ([a-z_0-9]+) .*/\2 \3 \1/' | twice)
+report 'tags that are defined twice:' "$found"
 
-report 'lines of more than 100 columns:' "$(
-    grep -rnE --include='*.[ch]' --include='*.cu' '^.{101,}' "${folders[@]}" bench examples tests tools)"
+found=$(search -rnE --include='*.[ch]' --include='*.cu' '^.{101,}' "${folders[@]}" bench examples tests tools)
+report 'lines of more than 100 columns:' "$found"
+
 # Invented or old words, and what to say instead.
 words=(
     'parcels?|fragment' 'desk|mailbox' 'rovers?|sliding window' 'rove|sliding window' 'panes?|window'
@@ -59,9 +67,10 @@ words=(
     'comes round|say what happens' 'goes without saying|leave it out' 'is at it|say what it does' 'adopt(s|ed)?|register'
     'holders|users' 'settle[sd]?|complete, flush or drain'
 )
-report 'words that have a plain equivalent:' "$(
+found=$(
     for word in "${words[@]}"; do
-        grep -rniwE --include='*.[ch]' --include='*.cu' --include='*.md' --include='*.scd' --exclude-dir=measurements \
+        search -rniwE --include='*.[ch]' --include='*.cu' --include='*.md' --include='*.scd' \
             "${word%|*}" "${folders[@]}" bench examples docs ./*.md | sed "s/\$/   (say: ${word##*|})/"
-    done)"
+    done)
+report 'words that have a plain equivalent:' "$found"
 exit $failed
