@@ -157,12 +157,29 @@ WEFT_DEVICE uint64_t weft_dev_atomic_max_u64(uint64_t *p, uint64_t v, int order,
 FAKE_ATOMICS(32)
 FAKE_ATOMICS(64)
 
-WEFT_DEVICE uint64_t weft_dev_clock_ns(void)
+static inline uint64_t fake_now_ns(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    sched_yield(); /* a loop that reads the clock waits for another thread */
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* A loop that reads the clock waits for another thread, so the CPU is yielded. On a busy machine a
+ * yield costs the time slices of all others: the next readings then sleep instead, since the
+ * scheduler favours a thread that sleeps. */
+WEFT_DEVICE uint64_t weft_dev_clock_ns(void)
+{
+    enum { LONG_YIELD_NS = 500000, SLEEPS = 64, SLEEP_NS = 20000 };
+    static _Thread_local int sleeps;
+    uint64_t now = fake_now_ns();
+    if (sleeps) {
+        sleeps--;
+        nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
+    } else {
+        sched_yield();
+        sleeps = fake_now_ns() - now > LONG_YIELD_NS ? SLEEPS : 0;
+    }
+    return now;
 }
 
 #endif
