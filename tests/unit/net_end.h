@@ -230,8 +230,8 @@ static void end_open(struct net_end *end, const uint8_t key[SIPHASH_KEY_BYTES], 
                                     .provider = "tcp",
                                     .rail_count = END_RAILS,
                                     .peers = end->peers,
-                                    .wake_descriptor = -1};
-    end->net.blocked_sends_end = &end->net.blocked_sends;
+                                    .progress.wake_descriptor = -1};
+    end->net.sends.blocked_end = &end->net.sends.blocked;
     end->net.incomplete_end = &end->net.incomplete;
     /* One NIC and one peer more than the counts say: a test fails if code counts too far. */
     for (int i = 0; i <= END_RAILS; i++) {
@@ -246,8 +246,8 @@ static void end_open(struct net_end *end, const uint8_t key[SIPHASH_KEY_BYTES], 
     for (int pe = 0; pe <= END_PES; pe++) {
         end->peers[pe].pe = pe;
         for (int i = 0; i <= END_RAILS; i++) {
-            end->peers[pe].peer_rail[i] = (uint8_t)i;
-            end->peers[pe].address[i] = end_address(pe, i);
+            end->peers[pe].rails.peers[i] = (uint8_t)i;
+            end->peers[pe].rails.address[i] = end_address(pe, i);
         }
     }
     net_derive_sessions(&end->net, key);
@@ -275,7 +275,7 @@ static inline void end_feed(struct net_end *end, const void *bytes, size_t count
     struct net_message *message = end->posted[--end->posted_count];
     memcpy(message->bytes, bytes, count);
     net_message_received(&end->net, message, count, FI_ADDR_NOTAVAIL);
-    for (int i = 0; i < 1000 && (end->net.to_answer || end->net.blocked_sends); i++) {
+    for (int i = 0; i < 1000 && (end->net.sends.to_answer || end->net.sends.blocked); i++) {
         end_sends_complete(end);
         net_send_answers(&end->net);
         net_retry_sends(&end->net);
@@ -293,7 +293,7 @@ static inline void end_open_idle(struct net_end *end, const uint8_t key[SIPHASH_
     net_cancel_answer(&end->net, end->token);
     for (int pe = 1; pe < END_PES; pe++) {
         net_drop_unacknowledged(&end->net, &end->peers[pe]);
-        end->peers[pe].acknowledged = end->peers[pe].ack_requested = END_REQUESTS;
+        end->peers[pe].requests.acknowledged = end->peers[pe].requests.ack_requested = END_REQUESTS;
         end->channels[pe] = (struct net_channel){0};
     }
 }
@@ -309,7 +309,7 @@ static void end_shut(struct net_end *end)
     net_free_regions(&end->net);
     net_free_memory(&end->net);
     serve_close(end->net.serve);
-    free(end->net.pending_answers);
+    free(end->net.pending.answers);
 }
 
 #endif

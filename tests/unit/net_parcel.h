@@ -171,8 +171,8 @@ static int open_end(void **context)
     end_open_idle(&end, key);
     end.look = look;
     end.world.gpu = (struct gpu *)(void *)&gpu_here;
-    end.net.slot_count = SLOTS;
-    end.net.slot_bytes = SLOT_BYTES;
+    end.net.staging.slot_count = SLOTS;
+    end.net.staging.slot_bytes = SLOT_BYTES;
     end.state.in_flight = end.state.touched_count = 0;
     peer = &end.peers[1];
     channel = &end.channels[1];
@@ -264,7 +264,7 @@ static void assert_idle(int ended)
     assert_int_equal(drops, ended);
     assert_int_equal(stage->last_retired, stage->last_begun);
     assert_false(stage->active);
-    assert_null(end.net.active_stages);
+    assert_null(end.net.staging.active);
     assert_false(net_stage_advance(&end.net));
 }
 

@@ -129,7 +129,7 @@ void *__wrap_net_alloc_pinned_slab(struct path_common *net, size_t bytes,
                                    void *const **descriptors);
 void *__wrap_net_alloc_pinned_slab(struct path_common *net, size_t bytes, void *const **descriptors)
 {
-    assert_int_equal(bytes, net->slot_count * net->slot_bytes);
+    assert_int_equal(bytes, net->staging.slot_count * net->staging.slot_bytes);
     d.slabs++;
     *descriptors = slab_descriptors;
     return d.slab_fails ? NULL : slab_of;
@@ -345,8 +345,8 @@ static int open_end(void **context)
     end.world.gpu = (struct gpu *)(void *)&gpu_here;
     end.world.wait_end = count_end;
     peer = &end.peers[1];
-    peer->gpu_access = NET_GPU_DIRECT;
-    peer->gpu_rails = 7;
+    peer->gpu.access = NET_GPU_DIRECT;
+    peer->gpu.rails = 7;
     d.place_bytes = d.local_bytes = SIZE_MAX;
     d.place_known = d.local_rails = d.own_rails = d.room_known = 7;
     for (int i = 0; i < NET_RAILS; i++)

@@ -385,10 +385,10 @@ static void several_nics_take_what_they_can(void **context)
     assert_int_equal(write_bytes(local, 50, 1000), WEFT_OK);
     assert_int_equal(d.stripe_calls, 6);
     d.stripes = false;
-    peer->current_rail = 1;
+    peer->link.rail = 1;
     assert_int_equal(write_bytes(local, 50, 1000), WEFT_OK);
     assert_int_equal(d.stripe_calls, 7);
-    peer->current_rail = 0;
+    peer->link.rail = 0;
     all_done();
 }
 

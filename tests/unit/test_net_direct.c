@@ -170,7 +170,7 @@ static void accesses_are_cut_and_counted(void **context)
     static struct fi_info info = {.domain_attr = &domain};
     static const struct fabric lib = {.strerror = words};
     struct path_world world = {.pe = 0, .npes = 2, .map = map, .wait_end = end_wait};
-    struct net_peer peers[2] = {{.pe = 0}, {.pe = 1, .last_sent = 4}};
+    struct net_peer peers[2] = {{.pe = 0}, {.pe = 1, .requests.last_sent = 4}};
     struct path_common net = {
         .world = &world, .lib = &lib, .provider = "tcp", .peers = peers, .rail_count = 1};
     struct net_channel channels[2] = {{0}};
@@ -203,12 +203,12 @@ static void accesses_are_cut_and_counted(void **context)
     }
     assert_int_equal(channels[1].writes, 3);
     assert_int_equal(state.in_flight, 3);
-    assert_int_equal(peers[1].directs, 3);
+    assert_int_equal(peers[1].link.directs, 3);
     assert_false(channels[1].unconfirmed);
-    assert_int_equal(peers[1].unconfirmed_write, 0);
+    assert_int_equal(peers[1].link.unconfirmed_write, 0);
     for (int i = 0; i < 3; i++)
         net_direct_done(&net, (struct net_direct *)(void *)posted[i].post, true);
-    assert_int_equal(channels[1].writes + state.in_flight + peers[1].directs, 0);
+    assert_int_equal(channels[1].writes + state.in_flight + peers[1].link.directs, 0);
     /* Without delivery completion the next message confirms the write. A read needs no
      * confirmation. */
     net.rails[0].traits.delivery_complete = false;
@@ -224,7 +224,7 @@ static void accesses_are_cut_and_counted(void **context)
     posts = 0;
     net_write(&state, at, bytes, 100);
     assert_true(channels[1].unconfirmed);
-    assert_int_equal(peers[1].unconfirmed_write, 5);
+    assert_int_equal(peers[1].link.unconfirmed_write, 5);
     net_direct_done(&net, (struct net_direct *)(void *)posted[1].post, true);
     /* Copies of 64 KiB. */
     net.rails[0].traits = (struct net_traits){.max_bytes = 1 << 20, .registers_local = true};

@@ -318,10 +318,10 @@ static void a_gpu_that_cannot_be_flushed_has_nothing_registered(void **context)
     assert_false(net_get_gpu_descriptors(&end.net, own_gpu(START), &bytes, descriptors));
     assert_int_equal(d.writes_asked, 1);
     assert_int_equal(d.call_count, 0);
-    strcpy(end.net.gpu_lacks, "it lacks it");
+    strcpy(end.net.gpu.lacks, "it lacks it");
     net_get_own_region(&end.net, START, &place);
     assert_string_equal(place.reason, "it lacks it");
-    end.net.gpu_lacks[0] = '\0';
+    end.net.gpu.lacks[0] = '\0';
     end.world.gpu = NULL;
     net_get_own_region(&end.net, START, &place);
     assert_string_equal(place.reason, "the application allocated this memory itself");
@@ -369,7 +369,7 @@ static void memory_for_registrations_may_be_missing(void **context)
         assert_int_equal(place.end, START);
         assert_int_equal(d.call_count, 0);
         assert_int_equal(callocs.memory - before, i < 2 ? 0 : 2);
-        assert_int_equal(end.net.own_gpu_regions != NULL, i == 2);
+        assert_int_equal(end.net.gpu.regions != NULL, i == 2);
     }
     net_get_own_region(&end.net, START, &place);
     assert_int_equal(place.end, CHUNK);
@@ -377,16 +377,16 @@ static void memory_for_registrations_may_be_missing(void **context)
     net_free_regions(&end.net);
     assert_int_equal(made - callocs.memory, 3 + END_RAILS);
     assert_int_equal(d.closed, END_RAILS);
-    assert_null(end.net.own_gpu_regions);
+    assert_null(end.net.gpu.regions);
 }
 
 static void writes_are_flushed_where_the_gpu_needs_it(void **context)
 {
     (void)context;
-    end.net.gpu_write_order = GPU_NIC_WRITES_ORDERED;
+    end.net.gpu.write_order = GPU_NIC_WRITES_ORDERED;
     assert_int_equal(net_flush_gpu(&end.net), WEFT_OK);
     assert_int_equal(d.flushes, 0);
-    end.net.gpu_write_order = GPU_NIC_WRITES_FLUSHED;
+    end.net.gpu.write_order = GPU_NIC_WRITES_FLUSHED;
     assert_int_equal(net_flush_gpu(&end.net), WEFT_ERR_SYSTEM);
     assert_int_equal(d.flushes, 1);
 }
@@ -399,11 +399,11 @@ static void peers_tell_where_their_memory_is(void **context)
     size_t bytes = CHUNK;
     (void)context;
     memset(keys, 77, sizeof keys);
-    peer->gpu_access = NET_GPU_STAGED;
+    peer->gpu.access = NET_GPU_STAGED;
     assert_int_equal(net_get_gpu_keys(&end.state, peer, START, &bytes, keys), WEFT_OK);
     for (int i = 0; i < NET_RAILS; i++)
         assert_int_equal(keys[i].known, 0);
-    peer->gpu_access = NET_GPU_DIRECT;
+    peer->gpu.access = NET_GPU_DIRECT;
     assert_int_equal(net_get_gpu_keys(&end.state, peer, gpu.heap.backed, &bytes, keys), WEFT_OK);
     assert_int_equal(d.asked, 0);
     d.answer = (struct net_gpu_region){.start = START, .end = START + 5000};
@@ -417,7 +417,7 @@ static void peers_tell_where_their_memory_is(void **context)
     assert_int_equal(keys[2].base, 90100);
     assert_int_equal(keys[7].base, 100);
     assert_int_equal(keys[1].known, 0);
-    assert_false(peer->gpu_needs_flush);
+    assert_false(peer->gpu.needs_flush);
     /* A known region is not queried again. The bytes after its end belong to another region. */
     bytes = 10;
     assert_int_equal(net_get_gpu_keys(&end.state, peer, START + 4999, &bytes, keys), WEFT_OK);
@@ -430,12 +430,12 @@ static void peers_tell_where_their_memory_is(void **context)
     assert_int_equal(d.asked, 2);
     assert_int_equal(bytes, 10); /* no NIC reaches it */
     assert_int_equal(keys[0].base, 0);
-    assert_true(peer->gpu_needs_flush);
+    assert_true(peer->gpu.needs_flush);
     assert_int_equal(net_get_gpu_keys(&end.state, peer, START + 5999, &bytes, keys), WEFT_OK);
     assert_int_equal(d.asked, 2);
     assert_int_equal(net_get_gpu_keys(&end.state, peer, START, &bytes, keys), WEFT_OK);
     assert_int_equal(keys[2].base, 90000);
-    assert_true(peer->gpu_needs_flush);
+    assert_true(peer->gpu.needs_flush);
     /* An offset without memory is queried again, since memory may be allocated there later. */
     d.answer = (struct net_gpu_region){.start = CHUNK, .end = CHUNK};
     for (int i = 0; i < 2; i++)
@@ -463,7 +463,7 @@ static void places_that_cannot_be_are_an_error(void **context)
     struct net_key keys[NET_RAILS];
     size_t bytes = 8;
     (void)context;
-    peer->gpu_access = NET_GPU_DIRECT;
+    peer->gpu.access = NET_GPU_DIRECT;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         d.answer = (struct net_gpu_region){.start = rows[i].start, .end = rows[i].end};
         d.answer.keys[0].known = rows[i].reached;
@@ -484,23 +484,23 @@ static void places_of_all_peers_are_freed(void **context)
     int before = callocs.memory;
     for (int pe = 0; pe < END_PES; pe++) {
         peer = &end.peers[pe];
-        peer->gpu_access = NET_GPU_DIRECT;
+        peer->gpu.access = NET_GPU_DIRECT;
         d.answer = (struct net_gpu_region){.start = START, .end = CHUNK};
         for (int i = 0; i < 2; i++)
             net_get_gpu_keys(&end.state, peer, START, &bytes, keys);
         assert_int_equal(callocs.memory - before, 3);
         net_free_regions(&end.net);
         assert_int_equal(callocs.memory, before);
-        assert_null(peer->gpu_regions);
+        assert_null(peer->gpu.regions);
     }
     peer = &end.peers[END_PES];
-    peer->gpu_access = NET_GPU_DIRECT;
+    peer->gpu.access = NET_GPU_DIRECT;
     net_get_gpu_keys(&end.state, peer, START, &bytes, keys);
-    struct net_extents *regions = peer->gpu_regions;
+    struct net_extents *regions = peer->gpu.regions;
     net_free_regions(&end.net);
-    assert_ptr_equal(peer->gpu_regions, regions);
-    end.peers[0].gpu_regions = regions;
-    peer->gpu_regions = NULL;
+    assert_ptr_equal(peer->gpu.regions, regions);
+    end.peers[0].gpu.regions = regions;
+    peer->gpu.regions = NULL;
     assert_int_equal(d.asked, END_PES + 1);
 }
 

@@ -391,7 +391,7 @@ static void a_peer_has_one_staging_buffer(void **context)
     maps_left = 0;
     net_get_staging_buffer(&end.net, peer, 40000, keys);
     assert_int_equal(keys[0].known, 0);
-    assert_null(peer->staging_buffer);
+    assert_null(peer->served.staging_buffer);
     maps_left = 9;
     for (int i = 0; i < 2; i++) {
         memset(keys, 9, sizeof keys);
@@ -399,12 +399,13 @@ static void a_peer_has_one_staging_buffer(void **context)
         assert_int_equal(maps, 1);
         assert_int_equal(pins, 1);
         assert_int_equal(end.memory_count, 2);
-        assert_ptr_equal(peer->staging_buffer, mapped[0].at);
-        assert_int_equal(peer->staging_bytes, 40000);
+        assert_ptr_equal(peer->served.staging_buffer, mapped[0].at);
+        assert_int_equal(peer->served.staging_bytes, 40000);
         for (int r = 0; r < 2; r++) {
-            assert_memory(r, r, peer->staging_buffer, 40000, FI_REMOTE_READ | FI_REMOTE_WRITE);
+            assert_memory(r, r, peer->served.staging_buffer, 40000,
+                          FI_REMOTE_READ | FI_REMOTE_WRITE);
             assert_int_equal(keys[r].key, end.memories[r].key);
-            assert_int_equal(keys[r].base, r ? (uintptr_t)peer->staging_buffer : 0);
+            assert_int_equal(keys[r].base, r ? (uintptr_t)peer->served.staging_buffer : 0);
             assert_int_equal(keys[r].known, 1);
         }
         for (int r = 2; r < NET_RAILS; r++)
@@ -419,14 +420,14 @@ static void a_peer_has_one_staging_buffer(void **context)
     peer = &end.peers[2];
     net_get_staging_buffer(&end.net, peer, 4096, keys);
     assert_int_equal(end.memory_count, 3);
-    assert_ptr_not_equal(peer->staging_buffer, first->staging_buffer);
+    assert_ptr_not_equal(peer->served.staging_buffer, first->served.staging_buffer);
     assert_int_equal(keys[0].known, 0);
     assert_int_equal(keys[1].known, 1);
     peer = &end.peers[0];
     end.net.rails[0].endpoint = &end.endpoints[0];
     refused = 1;
     net_get_staging_buffer(&end.net, peer, 4096, keys);
-    assert_null(peer->staging_buffer);
+    assert_null(peer->served.staging_buffer);
     assert_int_equal(keys[1].known, 0);
 }
 

@@ -197,7 +197,7 @@ static void lengths_are_those_that_came(void **context)
     feed(&end);
     assert_int_equal(read_word_at(&end, 64), before);
     assert_int_equal(read_word_at(&end, 0), UINT64_C(0x322b241d160f0801));
-    assert_int_equal(end.peers[1].handled, 1);
+    assert_int_equal(end.peers[1].served.handled, 1);
 }
 
 static void numbers_are_those_that_were_sent(void **context)
@@ -212,15 +212,15 @@ static void numbers_are_those_that_were_sent(void **context)
         begin_message(&end, 1, 1, 0);
         message.head.answers_received += handled[i];
         feed(&end);
-        assert_int_equal(end.peers[1].acknowledged, 0);
-        assert_int_equal(end.peers[1].begun, 0);
+        assert_int_equal(end.peers[1].requests.acknowledged, 0);
+        assert_int_equal(end.peers[1].served.begun, 0);
         assert_int_equal(end.net.unauthenticated, 2 * i + 2);
     }
     begin_message(&end, 1, 1, 0);
     message.head.handled += END_REQUESTS;
     feed(&end);
-    assert_int_equal(end.peers[1].acknowledged, END_REQUESTS);
-    assert_int_equal(end.peers[1].begun, 1);
+    assert_int_equal(end.peers[1].requests.acknowledged, END_REQUESTS);
+    assert_int_equal(end.peers[1].served.begun, 1);
 }
 
 static void early_messages_are_bounded(void **context)
@@ -236,14 +236,14 @@ static void early_messages_are_bounded(void **context)
         begin_message(&end, 2, NET_EARLY_MOST + ahead, 0);
         feed(&end);
     }
-    for (struct net_message *early = end.peers[2].early_requests; early; early = early->next)
+    for (struct net_message *early = end.peers[2].served.early_requests; early; early = early->next)
         kept++;
     assert_int_equal(kept, 398);
     assert_int_equal(end.net.unauthenticated, 399);
     begin_message(&end, 2, 1, 0);
     feed(&end);
-    assert_null(end.peers[2].early_requests);
-    assert_int_equal(end.peers[2].handled, 399);
+    assert_null(end.peers[2].served.early_requests);
+    assert_int_equal(end.peers[2].served.handled, 399);
     assert_int_equal(read_word_at(&end, 8 * 399), 399);
 }
 
@@ -301,7 +301,7 @@ static void gets_are_bounded(void **context)
         assert_memory_equal(got(++number, 64, BYTES) + 1, end.heap + 64, BYTES);
     assert_int_equal(got(++number, END_HEAP_BYTES - BYTES, BYTES)->status, WEFT_OK);
     for (int i = 0; i < 8; i++) {
-        for (struct net_message *used = end.net.free_messages; used; used = used->next)
+        for (struct net_message *used = end.net.sends.free; used; used = used->next)
             memset(used->bytes, 0xa5, sizeof used->bytes);
         const struct net_result *beyond = got(++number, END_HEAP_BYTES - BYTES + 1, BYTES);
         assert_int_equal(beyond->status, WEFT_ERR_ADDRESS);
@@ -439,8 +439,8 @@ static void control_records_of_the_peers_rails(void **context)
     add((struct net_record){.kind = NET_CONTROL}, &none, sizeof none);
     add((struct net_record){.kind = NET_CONTROL}, &ask, sizeof ask);
     feed(&end);
-    assert_int_equal(end.peers[1].closed_rails, 1 << 5);
-    assert_int_equal(end.peers[1].close_demanded, 0);
+    assert_int_equal(end.peers[1].rails.closed, 1 << 5);
+    assert_int_equal(end.peers[1].rails.close_demanded, 0);
     const struct net_control *here =
         (const void *)(sent + sizeof(struct net_head) + sizeof(struct net_record));
     assert_int_equal(here->kind, NET_PEER_LIVE);
@@ -496,7 +496,7 @@ static void senders_have_their_addresses(void **context)
         memcpy(buffer->bytes, &message, message.head.bytes);
         net_message_received(&end.net, buffer, message.head.bytes, rows[i].source);
         taken += rows[i].taken;
-        assert_int_equal(end.peers[1].handled, taken);
+        assert_int_equal(end.peers[1].served.handled, taken);
         assert_int_equal(end.net.unauthenticated, i + 1 - taken);
         assert_int_equal(end.posted_count, END_RECEIVES);
     }
@@ -504,16 +504,16 @@ static void senders_have_their_addresses(void **context)
     begin_message(&end, 0, 1, 0);
     end.net.rails[0].traits.rejects_unknown = false;
     feed(&end);
-    assert_int_equal(end.peers[0].handled, 1);
+    assert_int_equal(end.peers[0].served.handled, 1);
     begin_message(&end, END_PES, 1, 0);
     feed(&end);
-    assert_int_equal(end.peers[END_PES].handled, 0);
+    assert_int_equal(end.peers[END_PES].served.handled, 0);
 }
 
 static int free_count(void)
 {
     int n = 0;
-    for (struct net_message *m = end.net.free_messages; m; m = m->next)
+    for (struct net_message *m = end.net.sends.free; m; m = m->next)
         n++;
     return n;
 }
@@ -536,7 +536,7 @@ static void what_comes_twice_is_carried_out_once(void **context)
         sent_messages = 0;
         feed(&end);
         assert_int_equal(read_word_at(&end, 64), before + sums[i] * one);
-        assert_int_equal(end.peers[1].handled, sums[i]);
+        assert_int_equal(end.peers[1].served.handled, sums[i]);
         /* The early message is acknowledged when it is executed in order. */
         assert_int_equal(sent_messages, i != 2);
     }
@@ -551,8 +551,8 @@ static void answers_are_numbered_by_themselves(void **context)
     for (uint64_t number = 3; number > 0; number--) {
         begin_message(&end, 1, number, NET_ANSWERS);
         feed(&end);
-        assert_int_equal(end.peers[1].answers_received, number == 1 ? 3 : 0);
-        assert_int_equal(end.peers[1].begun, 0);
+        assert_int_equal(end.peers[1].link.answers_received, number == 1 ? 3 : 0);
+        assert_int_equal(end.peers[1].served.begun, 0);
     }
     assert_int_equal(free_count(), left);
     assert_int_equal(end.net.unauthenticated, 0);
@@ -563,19 +563,20 @@ static void what_has_arrived_goes_no_more(void **context)
 {
     (void)context;
     int kept = 0;
-    end.peers[1].silent_ns = 5;
+    end.peers[1].link.silent_ns = 5;
     begin_message(&end, 1, 1, 0);
     message.head.handled += 2;
     feed(&end);
-    assert_int_equal(end.peers[1].acknowledged, 2);
-    assert_int_equal(end.peers[1].silent_ns, 0);
-    for (const struct net_message *m = end.peers[1].unacknowledged; m; m = m->next_unacknowledged)
+    assert_int_equal(end.peers[1].requests.acknowledged, 2);
+    assert_int_equal(end.peers[1].link.silent_ns, 0);
+    for (const struct net_message *m = end.peers[1].link.unacknowledged; m;
+         m = m->next_unacknowledged)
         kept++;
     assert_int_equal(kept, END_REQUESTS - 2);
     begin_message(&end, 1, 2, 0);
     message.head.handled += 1; /* written earlier, received later */
     feed(&end);
-    assert_int_equal(end.peers[1].acknowledged, 2);
+    assert_int_equal(end.peers[1].requests.acknowledged, 2);
 }
 
 /* A probe has sequence number 0, is answered at once, and is not counted as handled. */
@@ -590,7 +591,7 @@ static void a_probe_has_no_sequence_number(void **context)
     const struct net_control *answer =
         (const void *)(sent + sizeof(struct net_head) + sizeof(struct net_record));
     assert_int_equal(answer->kind, NET_PROBE_REPLY);
-    assert_int_equal(end.peers[1].handled, 0);
+    assert_int_equal(end.peers[1].served.handled, 0);
     begin_message(&end, 1, 1, 0); /* a record with a sequence number is not a probe */
     add((struct net_record){.kind = NET_CONTROL}, &control, sizeof control);
     feed(&end);
@@ -612,8 +613,8 @@ static void messages_wait_for_the_gpu(void **context)
             add_put(64, number);
         feed(&end);
     }
-    assert_int_equal(end.peers[1].begun, 2);
-    assert_int_equal(end.peers[1].handled, 0);
+    assert_int_equal(end.peers[1].served.begun, 2);
+    assert_int_equal(end.peers[1].served.handled, 0);
     assert_int_equal(sent_messages, 0);
     assert_int_equal(end.net.incomplete->serve_count, 1);
     assert_int_equal(end.net.incomplete->next->serve_count, 3);
@@ -621,15 +622,15 @@ static void messages_wait_for_the_gpu(void **context)
     assert_null(end.net.incomplete->next->next->next);
     complete = 2;
     assert_true(net_finish_incomplete(&end.net));
-    assert_int_equal(end.peers[1].handled, 1);
+    assert_int_equal(end.peers[1].served.handled, 1);
     assert_false(net_finish_incomplete(&end.net));
     complete = 3;
     assert_true(net_finish_incomplete(&end.net));
-    assert_int_equal(end.peers[1].handled, 2);
-    assert_int_equal(end.peers[2].handled, 0);
+    assert_int_equal(end.peers[1].served.handled, 2);
+    assert_int_equal(end.peers[2].served.handled, 0);
     complete = 6;
     assert_true(net_finish_incomplete(&end.net));
-    assert_int_equal(end.peers[2].handled, 1);
+    assert_int_equal(end.peers[2].served.handled, 1);
     assert_null(end.net.incomplete);
     assert_ptr_equal(end.net.incomplete_end, &end.net.incomplete);
     net_send_answers(&end.net);
@@ -640,7 +641,7 @@ static void messages_wait_for_the_gpu(void **context)
     assert_int_equal(free_count(), left + 2 * END_REQUESTS);
     begin_message(&end, 1, 3, 0);
     feed(&end); /* appended after the last message */
-    assert_int_equal(end.peers[1].handled, 3);
+    assert_int_equal(end.peers[1].served.handled, 3);
 }
 
 static void the_gpu_fails(void **context)
@@ -656,7 +657,7 @@ static void the_gpu_fails(void **context)
     gpu_status = WEFT_ERR_SYSTEM;
     assert_true(net_finish_incomplete(&end.net));
     assert_null(end.net.incomplete);
-    assert_int_equal(end.peers[1].handled, 2);
+    assert_int_equal(end.peers[1].served.handled, 2);
     net_send_answers(&end.net);
     const struct net_record *record = (const void *)(sent + sizeof(struct net_head));
     const struct net_result *result = (const void *)(record + 1);
@@ -722,9 +723,9 @@ static void staging_buffers_and_their_slots(void **context)
         assert_int_equal(keys[i].base, 0);
     }
     assert_int_equal(keys[2].key, end.keys[2]);
-    assert_int_equal(peer->staging_bytes, BUFFER);
+    assert_int_equal(peer->served.staging_bytes, BUFFER);
     for (size_t i = 0; i < BUFFER; i++)
-        peer->staging_buffer[i] = (unsigned char)(i * 3 + i / 256);
+        peer->served.staging_buffer[i] = (unsigned char)(i * 3 + i / 256);
     const struct {
         uint64_t position;
         uint32_t bytes;
@@ -747,7 +748,7 @@ static void staging_buffers_and_their_slots(void **context)
         if (!rows[i].good)
             assert_int_equal(answered(NET_DATA)->status, WEFT_ERR_ARGUMENT);
         assert_memory_equal(end.heap + 40,
-                            rows[i].good ? peer->staging_buffer + rows[i].position : before,
+                            rows[i].good ? peer->served.staging_buffer + rows[i].position : before,
                             rows[i].bytes < 24 ? rows[i].bytes : 24);
         begin_message(&end, 1, ++number, 0);
         add((struct net_record){.kind = NET_SLOT_GET, .segment = SEG_HEAP, .offset = 200}, &slot,
@@ -757,7 +758,7 @@ static void staging_buffers_and_their_slots(void **context)
         assert_int_equal(answered(NET_SLOT_READY)->status,
                          rows[i].good ? WEFT_OK : WEFT_ERR_ARGUMENT);
         if (rows[i].good)
-            assert_memory_equal(peer->staging_buffer + rows[i].position, end.heap + 200,
+            assert_memory_equal(peer->served.staging_buffer + rows[i].position, end.heap + 200,
                                 rows[i].bytes);
     }
     slot = (struct net_slot){.bytes = 8, .token = 5};
@@ -769,11 +770,11 @@ static void staging_buffers_and_their_slots(void **context)
     feed(&end);
     assert_int_equal(answered(NET_SLOT_READY)->status, WEFT_ERR_ADDRESS);
     /* The second query gets the same buffer. */
-    const unsigned char *room = peer->staging_buffer;
+    const unsigned char *room = peer->served.staging_buffer;
     begin_message(&end, 1, ++number, 0);
     add((struct net_record){.kind = NET_STAGING_BUFFER}, &wanted, sizeof wanted);
     feed(&end);
-    assert_ptr_equal(peer->staging_buffer, room);
+    assert_ptr_equal(peer->served.staging_buffer, room);
 }
 
 static void records_of_an_unknown_kind(void **context)

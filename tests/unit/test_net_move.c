@@ -62,8 +62,8 @@ static int open_end(void **context)
     /* What end_open() sent is acknowledged, and no answer is pending. */
     for (int pe = 1; pe < END_PES; pe++) {
         net_release_acknowledged(&end.net, &end.peers[pe], END_REQUESTS, 0);
-        end.peers[pe].acknowledged = END_REQUESTS;
-        end.peers[pe].pending_answers = 0;
+        end.peers[pe].requests.acknowledged = END_REQUESTS;
+        end.peers[pe].link.pending_answers = 0;
     }
     now = 1000 * second;
     end.net.peers_checked_ns = now;
@@ -90,7 +90,7 @@ static void check_peers(int times, uint64_t ns)
 static int free_count(void)
 {
     int n = 0;
-    for (struct net_message *m = end.net.free_messages; m; m = m->next)
+    for (struct net_message *m = end.net.sends.free; m; m = m->next)
         n++;
     return n;
 }
@@ -109,14 +109,14 @@ static void rails_that_lead_to_the_peer(void **context)
     strcpy(end.net.rails[1].cause, "x");
     assert_false(net_rail_usable(&end.net, peer, 1));
     assert_true(net_rail_usable(&end.net, peer, 2));
-    peer->address[2] = FI_ADDR_NOTAVAIL;
+    peer->rails.address[2] = FI_ADDR_NOTAVAIL;
     assert_false(net_rail_usable(&end.net, peer, 2));
-    peer->address[2] = end_address(1, 2);
-    peer->peer_rail[2] = 5;
+    peer->rails.address[2] = end_address(1, 2);
+    peer->rails.peers[2] = 5;
     /* Bit 2 means rail 2 of the peer, which is not rail 2 of this end. */
-    peer->closed_rails = 1 << 2;
+    peer->rails.closed = 1 << 2;
     assert_true(net_rail_usable(&end.net, peer, 2));
-    peer->closed_rails = 1 << 5;
+    peer->rails.closed = 1 << 5;
     assert_false(net_rail_usable(&end.net, peer, 2));
 }
 
@@ -127,18 +127,18 @@ static void the_other_rail(void **context)
     assert_int_equal(net_find_other_rail(&end.net, peer, 0), 1);
     assert_int_equal(net_find_other_rail(&end.net, peer, 1), 0);
     assert_int_equal(net_find_other_rail(&end.net, peer, 2), 0);
-    peer->peer_rail[1] = peer->peer_rail[0];
+    peer->rails.peers[1] = peer->rails.peers[0];
     assert_int_equal(net_find_other_rail(&end.net, peer, 0), 2);
     assert_int_equal(net_find_other_rail(&end.net, peer, 1), 2);
-    peer->peer_rail[2] = peer->peer_rail[0];
+    peer->rails.peers[2] = peer->rails.peers[0];
     assert_int_equal(net_find_other_rail(&end.net, peer, 0), -1);
-    peer->peer_rail[2] = 2;
+    peer->rails.peers[2] = 2;
     end.net.rails[2].endpoint = NULL;
     assert_int_equal(net_find_other_rail(&end.net, peer, 0), -1);
     assert_int_equal(net_find_other_rail(&end.net, peer, 2), 0);
     end.net.rail_count = 1;
     end.net.rails[2].endpoint = &end.endpoints[2];
-    peer->peer_rail[1] = 1;
+    peer->rails.peers[1] = 1;
     assert_int_equal(net_find_other_rail(&end.net, peer, 0), -1);
 }
 
@@ -166,7 +166,7 @@ static void what_has_arrived_is_let_go(void **context)
         answers[i] = unacknowledged_message(10 + i, true);
     }
     net_retain_message(peer, requests[3]); /* it is in the list already */
-    assert_ptr_equal(peer->unacknowledged, answers[3]);
+    assert_ptr_equal(peer->link.unacknowledged, answers[3]);
     assert_int_equal(free_count(), had - 8);
     requests[1]->in_flight = true;
     net_release_acknowledged(&end.net, peer, 21, 10);
@@ -180,12 +180,13 @@ static void what_has_arrived_is_let_go(void **context)
     assert_int_equal(free_count(), had - 8 + 3);
     net_release_acknowledged(&end.net, peer, 0, 12);
     assert_int_equal(free_count(), had - 8 + 5);
-    assert_ptr_equal(peer->unacknowledged, answers[3]);
-    assert_ptr_equal(peer->unacknowledged->next_unacknowledged, requests[3]);
-    assert_ptr_equal(peer->unacknowledged->next_unacknowledged->next_unacknowledged, requests[2]);
+    assert_ptr_equal(peer->link.unacknowledged, answers[3]);
+    assert_ptr_equal(peer->link.unacknowledged->next_unacknowledged, requests[3]);
+    assert_ptr_equal(peer->link.unacknowledged->next_unacknowledged->next_unacknowledged,
+                     requests[2]);
     requests[2]->queued = true;
     net_drop_unacknowledged(&end.net, peer);
-    assert_null(peer->unacknowledged);
+    assert_null(peer->link.unacknowledged);
     assert_false(requests[2]->unacknowledged || requests[3]->unacknowledged ||
                  answers[3]->unacknowledged);
     assert_int_equal(free_count(), had - 1);
@@ -201,7 +202,7 @@ static void probes_are_not_retransmitted(void **context)
     message->is_probe = true;
     net_retain_message(peer, message);
     assert_false(message->unacknowledged);
-    assert_null(peer->unacknowledged);
+    assert_null(peer->link.unacknowledged);
     net_release_message(&end.net, message);
 }
 
@@ -263,29 +264,29 @@ static ssize_t refuse(struct net_end *at, fi_addr_t to)
 static void something_comes_over_a_rail(void **context)
 {
     (void)context;
-    peer->silent_ns = 7;
+    peer->link.silent_ns = 7;
     net_mark_live(peer, 1);
-    assert_int_equal(peer->live_rails, 1 << 1);
-    assert_int_equal(peer->live_ns, 7);
-    peer->silent_ns = 9;
+    assert_int_equal(peer->link.live_rails, 1 << 1);
+    assert_int_equal(peer->link.live_ns, 7);
+    peer->link.silent_ns = 9;
     net_mark_live(peer, 2);
-    assert_int_equal(peer->live_rails, 1 << 1 | 1 << 2);
-    assert_int_equal(peer->live_ns, 7);
+    assert_int_equal(peer->link.live_rails, 1 << 1 | 1 << 2);
+    assert_int_equal(peer->link.live_ns, 7);
     net_mark_probe_failed(peer, 0);
     net_mark_probe_failed(peer, 2);
-    assert_int_equal(peer->failed_probes, 1 << 0 | 1 << 2);
-    peer->probed = true;
-    peer->probed_ns = 3;
+    assert_int_equal(peer->link.failed_probes, 1 << 0 | 1 << 2);
+    peer->link.probed = true;
+    peer->link.probed_ns = 3;
     net_mark_live(peer, 0);
-    assert_int_equal(peer->live_rails | peer->failed_probes, 0);
-    assert_int_equal(peer->silent_ns + peer->probed_ns + peer->live_ns, 0);
-    assert_false(peer->probed);
-    strcpy(peer->suspected_failure, "x");
-    peer->silent_ns = 5;
+    assert_int_equal(peer->link.live_rails | peer->link.failed_probes, 0);
+    assert_int_equal(peer->link.silent_ns + peer->link.probed_ns + peer->link.live_ns, 0);
+    assert_false(peer->link.probed);
+    strcpy(peer->link.suspected_failure, "x");
+    peer->link.silent_ns = 5;
     /* The current rail is suspected, so the reply counts for the peer only. */
     net_mark_live(peer, 0);
-    assert_int_equal(peer->live_rails, 1);
-    assert_int_equal(peer->live_ns, 5);
+    assert_int_equal(peer->link.live_rails, 1);
+    assert_int_equal(peer->link.live_ns, 5);
 }
 
 /* ------------------------------------------------------------------------------ failure
@@ -294,26 +295,26 @@ static void something_comes_over_a_rail(void **context)
 static void the_first_cause_is_remembered(void **context)
 {
     (void)context;
-    peer->silent_ns = 5;
-    peer->live_rails = 2;
+    peer->link.silent_ns = 5;
+    peer->link.live_rails = 2;
     assert_true(net_mark_suspected(&end.net, peer, "1", "cause one"));
-    assert_int_equal(peer->silent_ns + peer->live_rails, 0);
-    peer->silent_ns = 5;
+    assert_int_equal(peer->link.silent_ns + peer->link.live_rails, 0);
+    peer->link.silent_ns = 5;
     assert_true(net_mark_suspected(&end.net, peer, "second", "cause two"));
-    assert_string_equal(peer->suspected_failure, "1");
-    assert_string_equal(peer->suspected_cause, "cause one");
-    assert_int_equal(peer->silent_ns, 5);
+    assert_string_equal(peer->link.suspected_failure, "1");
+    assert_string_equal(peer->link.suspected_cause, "cause one");
+    assert_int_equal(peer->link.silent_ns, 5);
     struct net_peer *other = &end.peers[2];
-    other->current_rail = 1; /* rail 0 is left */
+    other->link.rail = 1; /* rail 0 is left */
     assert_true(net_mark_suspected(&end.net, other, "first", "cause"));
-    other->suspected_failure[0] = '\0';
-    other->current_rail = 0;
+    other->link.suspected_failure[0] = '\0';
+    other->link.rail = 0;
     other->failed = WEFT_ERR_PATH;
     assert_false(net_mark_suspected(&end.net, other, "first", "cause"));
     other->failed = WEFT_OK;
-    other->closed_rails = 1 << 1 | 1 << 2;
+    other->rails.closed = 1 << 1 | 1 << 2;
     assert_false(net_mark_suspected(&end.net, other, "first", "cause"));
-    assert_string_equal(other->suspected_failure, "");
+    assert_string_equal(other->link.suspected_failure, "");
 }
 
 static void a_peer_is_given_up(void **context)
@@ -327,7 +328,7 @@ static void a_peer_is_given_up(void **context)
     assert_string_equal(peer->sentence, "it failed");
     memset(longer, 'x', sizeof longer);
     longer[sizeof longer - 1] = '\0';
-    end.peers[2].closed_rails = 1 << 1 | 1 << 2;
+    end.peers[2].rails.closed = 1 << 1 | 1 << 2;
     net_give_up_peer(&end.net, &end.peers[2], longer);
     assert_int_equal(strlen(end.peers[2].sentence), NET_SENTENCE_BYTES - 1);
     assert_non_null(strstr(end.peers[2].sentence, "xxx; no other NIC reaches it"));
@@ -337,7 +338,7 @@ static void a_peer_is_given_up(void **context)
     assert_string_equal(end.peers[2].sentence, "it failed");
     end.net.rail_count = 2;
     peer->failed = WEFT_OK;
-    peer->current_rail = 1; /* rail 0 is left */
+    peer->link.rail = 1; /* rail 0 is left */
     net_give_up_peer(&end.net, peer, "it failed");
     assert_string_equal(peer->sentence, "it failed");
     end.peers[2].failed = WEFT_OK;
@@ -357,21 +358,21 @@ static void a_silent_peer_is_probed(void **context)
     } dues[] = {
         {"a request", END_REQUESTS + 1, 0, 0}, {"an answer", 0, 1, 0}, {"a piece", 0, 0, 1}};
     for (size_t i = 0; i < sizeof dues / sizeof dues[0]; i++) {
-        peer->ack_requested = dues[i].asked;
-        peer->pending_answers = (uint32_t)dues[i].awaiting;
-        peer->fragments = (uint32_t)dues[i].pieces;
+        peer->requests.ack_requested = dues[i].asked;
+        peer->link.pending_answers = (uint32_t)dues[i].awaiting;
+        peer->link.fragments = (uint32_t)dues[i].pieces;
         net_mark_live(peer, 0);
         sent_count = 0;
         check_peers(1, 1000 * second);
-        assert_int_equal(peer->silent_ns, 100 * ms);
+        assert_int_equal(peer->link.silent_ns, 100 * ms);
         check_peers(28, 100 * ms);
         check_peers(1, 99 * ms);
-        assert_int_equal(peer->silent_ns, 2999 * ms);
+        assert_int_equal(peer->link.silent_ns, 2999 * ms);
         check_peers(1, 19 * ms); /* too soon for a check: these 19 ms count with the next one */
-        assert_int_equal(peer->silent_ns, 2999 * ms);
+        assert_int_equal(peer->link.silent_ns, 2999 * ms);
         assert_int_equal(sent_count, 0);
         check_peers(1, 1 * ms);
-        assert_int_equal(peer->silent_ns, 3019 * ms);
+        assert_int_equal(peer->link.silent_ns, 3019 * ms);
         assert_int_equal(sent_count, END_RAILS);
         for (int k = 0; k < END_RAILS; k++) {
             assert_int_equal(sent[k].to, end_address(1, k));
@@ -386,22 +387,22 @@ static void a_silent_peer_is_probed(void **context)
         assert_int_equal(peer->failed, WEFT_OK);
         end_sends_complete(&end);
     }
-    peer->fragments = 0;
-    peer->ack_requested = peer->acknowledged;
+    peer->link.fragments = 0;
+    peer->requests.ack_requested = peer->requests.acknowledged;
     check_peers(1, 100 * ms);
-    assert_int_equal(peer->silent_ns, 0);
+    assert_int_equal(peer->link.silent_ns, 0);
 }
 
 static void the_first_peer_is_looked_at_too(void **context)
 {
     (void)context;
     end.world.pe = 2;
-    end.peers[0].pending_answers = end.peers[END_PES].pending_answers = 1;
-    end.peers[0].current_rail = 2; /* rail 0 is left */
+    end.peers[0].link.pending_answers = end.peers[END_PES].link.pending_answers = 1;
+    end.peers[0].link.rail = 2; /* rail 0 is left */
     check_peers(2, 99 * ms);
-    assert_int_equal(end.peers[0].silent_ns, 198 * ms);
-    assert_int_equal(end.peers[END_PES].silent_ns, 0);
-    end.peers[0].pending_answers = 0;
+    assert_int_equal(end.peers[0].link.silent_ns, 198 * ms);
+    assert_int_equal(end.peers[END_PES].link.silent_ns, 0);
+    end.peers[0].link.pending_answers = 0;
 }
 
 /* This PE itself, a failed peer and a peer with one usable rail are not checked. */
@@ -409,19 +410,19 @@ static void who_is_not_looked_at(void **context)
 {
     (void)context;
     for (int pe = 0; pe < END_PES; pe++)
-        end.peers[pe].pending_answers = 1;
+        end.peers[pe].link.pending_answers = 1;
     peer->failed = WEFT_ERR_PATH;
-    end.peers[2].closed_rails = 1 << 1 | 1 << 2;
+    end.peers[2].rails.closed = 1 << 1 | 1 << 2;
     check_peers(40, 100 * ms);
     for (int pe = 0; pe < END_PES; pe++)
-        assert_int_equal(end.peers[pe].silent_ns, 0);
+        assert_int_equal(end.peers[pe].link.silent_ns, 0);
     peer->failed = WEFT_OK;
     strcpy(end.net.rails[0].cause, "x");
     check_peers(40, 100 * ms);
-    assert_int_equal(peer->silent_ns, 0);
+    assert_int_equal(peer->link.silent_ns, 0);
     peer->failed = WEFT_ERR_PATH; /* shut_end() retains nothing for a failed peer */
     for (int pe = 0; pe < END_PES; pe++)
-        end.peers[pe].pending_answers = 0;
+        end.peers[pe].link.pending_answers = 0;
 }
 
 /* A probe that returns FI_EAGAIN is sent again at the next check. A probe with another error counts
@@ -431,23 +432,23 @@ static void probes_that_return_eagain(void **context)
     (void)context;
     end.refuse = refuse;
     int had = free_count();
-    peer->pending_answers = 1;
+    peer->link.pending_answers = 1;
     refused_rails = 1 << 1;
     refusal = -FI_EAGAIN;
     check_peers(30, 100 * ms);
     assert_int_equal(sent_count, 2);
     assert_int_equal(free_count(), had - 2);
-    assert_false(peer->probed);
-    assert_int_equal(peer->failed_probes, 0);
+    assert_false(peer->link.probed);
+    assert_int_equal(peer->link.failed_probes, 0);
     check_peers(1, 100 * ms);
     assert_int_equal(sent_count, 4);
     refusal = -FI_ENETUNREACH;
     check_peers(1, 100 * ms);
     assert_int_equal(sent_count, 6);
-    assert_int_equal(peer->failed_probes, 1 << 1);
+    assert_int_equal(peer->link.failed_probes, 1 << 1);
     assert_int_equal(end.net.rails[1].sends_in_flight, 0);
     assert_int_equal(end.net.rails[2].sends_in_flight, 3);
-    peer->pending_answers = 0;
+    peer->link.pending_answers = 0;
 }
 
 /* The peer answers over another rail and sends nothing over its current rail for 3 s more: that
@@ -455,7 +456,7 @@ static void probes_that_return_eagain(void **context)
 static void a_rail_that_stands_still(void **context)
 {
     (void)context;
-    peer->pending_answers = 1;
+    peer->link.pending_answers = 1;
     check_peers(31, 100 * ms);
     net_mark_live(peer, 2);
     check_peers(29, 100 * ms);
@@ -464,7 +465,7 @@ static void a_rail_that_stands_still(void **context)
     assert_string_equal(end.net.rails[0].cause, "nothing received for 6 s");
     assert_string_equal(end.net.rails[1].cause, "");
     assert_int_equal(peer->failed, WEFT_OK);
-    peer->pending_answers = 0;
+    peer->link.pending_answers = 0;
 }
 
 static void a_suspected_rail(void **context)
@@ -498,15 +499,15 @@ static void a_suspected_peer_whose_rails_all_refuse(void **context)
     assert_string_equal(end.net.rails[0].cause, "");
     /* A rail that does not lead to the peer need not fail its probe. */
     peer = &end.peers[2];
-    peer->current_rail = 1;
+    peer->link.rail = 1;
     net_mark_suspected(&end.net, peer, "a third", "a cause");
-    peer->failed_probes = 1 << 2;
+    peer->link.failed_probes = 1 << 2;
     check_peers(1, 20 * ms);
     assert_int_equal(peer->failed, WEFT_OK); /* the peer may be reached over rail 0 */
-    peer->suspected_failure[0] = '\0';
-    peer->current_rail = 0;
+    peer->link.suspected_failure[0] = '\0';
+    peer->link.rail = 0;
     net_mark_suspected(&end.net, peer, "another", "a cause");
-    peer->closed_rails = 1 << 1;
+    peer->rails.closed = 1 << 1;
     net_mark_probe_failed(peer, 2);
     check_peers(1, 20 * ms);
     assert_string_equal(peer->sentence, "another");
@@ -542,14 +543,14 @@ static void messages_move_to_another_rail(void **context)
     on_it->in_flight = elsewhere->in_flight = true;
     elsewhere->rail = 1;
     queued->queued = true;
-    strcpy(peer->suspected_failure, "an error");
-    peer->silent_ns = 5;
+    strcpy(peer->link.suspected_failure, "an error");
+    peer->link.silent_ns = 5;
     end.net.rails[0].sends_in_flight = 4;
-    end.peers[2].current_rail = 2;
+    end.peers[2].link.rail = 2;
     close_rail(0);
-    assert_int_equal(peer->current_rail, 1);
-    assert_string_equal(peer->suspected_failure, "");
-    assert_int_equal(peer->silent_ns, 0);
+    assert_int_equal(peer->link.rail, 1);
+    assert_string_equal(peer->link.suspected_failure, "");
+    assert_int_equal(peer->link.silent_ns, 0);
     assert_int_equal(end.net.rails[0].sends_in_flight, 0);
     assert_true(end.net.rails[0].carried_messages);
     /* The message on another rail and the queued message are not sent again. */
@@ -558,12 +559,12 @@ static void messages_move_to_another_rail(void **context)
     assert_int_equal(sent[0].number, 31);
     assert_true(on_it->in_flight && elsewhere->in_flight && !queued->in_flight);
     assert_int_equal(on_it->rail, 1);
-    assert_int_equal(peer->close_requested, 1 << 0);
-    assert_int_equal(end.peers[2].current_rail, 2);
-    assert_int_equal(end.peers[2].close_requested, 0);
-    assert_int_equal(end.peers[0].current_rail, 0);
-    assert_int_equal(end.peers[0].close_requested, 0);
-    assert_int_equal(end.peers[END_PES].current_rail, 0);
+    assert_int_equal(peer->rails.close_requested, 1 << 0);
+    assert_int_equal(end.peers[2].link.rail, 2);
+    assert_int_equal(end.peers[2].rails.close_requested, 0);
+    assert_int_equal(end.peers[0].link.rail, 0);
+    assert_int_equal(end.peers[0].rails.close_requested, 0);
+    assert_int_equal(end.peers[END_PES].link.rail, 0);
     net_send_answers(&end.net);
     assert_int_equal(sent_count, 2);
     assert_int_equal(sent[1].to, end_address(1, 1));
@@ -578,14 +579,14 @@ static void messages_of_the_first_peer_move(void **context)
 {
     (void)context;
     end.world.pe = 2;
-    end.peers[0].current_rail = 1;
+    end.peers[0].link.rail = 1;
     close_rail(1);
     assert_int_equal(end.peers[0].failed, WEFT_OK);
-    assert_int_equal(end.peers[0].current_rail, 0);
-    end.peers[0].acknowledged = 0;
+    assert_int_equal(end.peers[0].link.rail, 0);
+    end.peers[0].requests.acknowledged = 0;
     close_rail(0);
-    assert_int_equal(end.peers[0].current_rail, 2);
-    end.peers[0].directs = 1;
+    assert_int_equal(end.peers[0].link.rail, 2);
+    end.peers[0].link.directs = 1;
     close_rail(2);
     assert_string_equal(end.peers[0].sentence,
                         "PE 0 cannot be reached any more (provider tcp on lo): "
@@ -596,12 +597,12 @@ static void a_rail_without_messages_moves_nobody(void **context)
 {
     (void)context;
     end.peers[2].failed = WEFT_ERR_PATH;
-    end.peers[2].current_rail = 2;
+    end.peers[2].link.rail = 2;
     close_rail(2);
     assert_false(end.net.rails[2].carried_messages);
-    assert_int_equal(peer->current_rail, 0);
-    assert_int_equal(end.peers[2].current_rail, 2);
-    assert_null(end.net.to_answer);
+    assert_int_equal(peer->link.rail, 0);
+    assert_int_equal(end.peers[2].link.rail, 2);
+    assert_null(end.net.sends.to_answer);
 }
 
 static void operations_that_cannot_be_retransmitted(void **context)
@@ -609,15 +610,15 @@ static void operations_that_cannot_be_retransmitted(void **context)
     (void)context;
     static const char lost[] = "PE 1 cannot be reached any more (provider tcp on lo): pulled; "
                                "operations in flight cannot be retransmitted over another NIC";
-    peer->directs = 1;
+    peer->link.directs = 1;
     close_rail(0);
     assert_int_equal(peer->failed, WEFT_ERR_PATH);
     assert_string_equal(peer->sentence, lost);
-    assert_int_equal(peer->current_rail, 0);
-    assert_int_equal(end.peers[2].current_rail, 1);
+    assert_int_equal(peer->link.rail, 0);
+    assert_int_equal(end.peers[2].link.rail, 1);
     end.net.rails[0].endpoint = &end.endpoints[0];
     end.net.rails[0].cause[0] = '\0';
-    end.peers[2].directs = 1; /* though the first NIC is left */
+    end.peers[2].link.directs = 1; /* though the first NIC is left */
     close_rail(1);
     assert_non_null(strstr(end.peers[2].sentence, "pulled; operations in flight cannot"));
 }
@@ -627,13 +628,13 @@ static void operations_that_cannot_be_retransmitted(void **context)
 static void unconfirmed_writes_cannot_go_again(void **context)
 {
     (void)context;
-    peer->acknowledged = end.peers[2].acknowledged = 8;
-    peer->unconfirmed_write = 9;
-    end.peers[2].unconfirmed_write = 8;
+    peer->requests.acknowledged = end.peers[2].requests.acknowledged = 8;
+    peer->link.unconfirmed_write = 9;
+    end.peers[2].link.unconfirmed_write = 8;
     close_rail(0);
     assert_int_equal(peer->failed, WEFT_ERR_PATH);
     assert_int_equal(end.peers[2].failed, WEFT_OK);
-    assert_int_equal(end.peers[2].current_rail, 1);
+    assert_int_equal(end.peers[2].link.rail, 1);
 }
 
 static void no_rail_is_left(void **context)

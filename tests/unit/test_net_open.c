@@ -359,9 +359,9 @@ static void the_selection_is_opened(void **context)
     assert_int_equal(net->rail_count, NICS);
     assert_string_equal(net->provider, "tcp");
     assert_true(net->first_rail_carries);
-    assert_int_equal(net->stripe_bytes, 1 << 20);
-    assert_int_equal(net->wake_descriptor, -1);
-    assert_ptr_equal(net->blocked_sends_end, &net->blocked_sends);
+    assert_int_equal(net->striping.least_bytes, 1 << 20);
+    assert_int_equal(net->progress.wake_descriptor, -1);
+    assert_ptr_equal(net->sends.blocked_end, &net->sends.blocked);
     assert_ptr_equal(net->incomplete_end, &net->incomplete);
     assert_ptr_equal(net->world, &world);
     assert_ptr_equal(net->lib, &lib);
@@ -375,7 +375,7 @@ static void the_selection_is_opened(void **context)
     }
     assert_int_equal(o.open_count, NICS);
     assert_int_equal(o.freed, NICS);
-    assert_string_equal(net->gpu_lacks, "");
+    assert_string_equal(net->gpu.lacks, "");
     /* The exchange record that this PE sends. */
     assert_int_equal(own_record.count, NICS);
     assert_int_equal(own_record.key[0], 0x11);
@@ -393,8 +393,8 @@ static void the_selection_is_opened(void **context)
         assert_int_equal(o.insertions[i].rail, i % 2);
         assert_string_equal(o.insertions[i].name, name);
         assert_int_equal(net->peers[i / 2].pe, i / 2);
-        assert_int_equal(net->peers[i / 2].address[i % 2], 500 + i);
-        assert_int_equal(net->peers[i / 2].peer_rail[i % 2], i % 2);
+        assert_int_equal(net->peers[i / 2].rails.address[i % 2], 500 + i);
+        assert_int_equal(net->peers[i / 2].rails.peers[i % 2], i % 2);
     }
     /* Receives are limited to the size of the NIC's queue. */
     assert_int_equal(o.posts_by_rail[0], 64);
@@ -415,7 +415,7 @@ static void transfers_are_spread_as_the_user_says(void **context)
         config_reset();
         selection.first_rail_carries = rows[i].home_carries;
         assert_int_equal(open_net(), WEFT_OK);
-        assert_int_equal(net->stripe_bytes, rows[i].stripe);
+        assert_int_equal(net->striping.least_bytes, rows[i].stripe);
         finish(NULL);
     }
     prepare(NULL);
@@ -456,25 +456,25 @@ static void a_nic_that_does_not_open_with_gpu_memory_opens_without(void **contex
     assert_int_equal(o.freed, 2);
     assert_ptr_equal(o.freed_infos[0], &with_gpu[0]);
     assert_ptr_equal(o.freed_infos[1], &copies[1]);
-    assert_string_equal(net->gpu_lacks, ""); /* the second NIC reaches GPU memory */
+    assert_string_equal(net->gpu.lacks, ""); /* the second NIC reaches GPU memory */
     finish(NULL);
     prepare(NULL);
     o.opens[0] = WEFT_ERR_PATH;
     o.lacks[1] = "not here";
     assert_int_equal(open_net(), WEFT_OK);
-    assert_string_equal(net->gpu_lacks, "opened with FI_HMEM: it cannot be opened");
+    assert_string_equal(net->gpu.lacks, "opened with FI_HMEM: it cannot be opened");
     finish(NULL);
     prepare(NULL);
     o.lacks[1] = "not here";
     assert_int_equal(open_net(), WEFT_OK);
-    assert_string_equal(net->gpu_lacks, "");
+    assert_string_equal(net->gpu.lacks, "");
     finish(NULL);
     prepare(NULL);
     o.lacks[0] = "not here";
     o.opens[0] = WEFT_ERR_PATH;
     assert_int_equal(open_net(), WEFT_ERR_PATH);
     assert_int_equal(o.open_count, 1);
-    assert_string_equal(net->gpu_lacks, "not here");
+    assert_string_equal(net->gpu.lacks, "not here");
     assert_int_equal(o.freed, 1);
     finish(NULL);
     prepare(NULL);
@@ -559,12 +559,12 @@ static void a_nic_leads_to_one_of_its_network(void **context)
     all[2].count = 1;
     all[2].rail[0].network = 90;
     assert_int_equal(open_net(), WEFT_OK);
-    assert_int_equal(net->peers[0].peer_rail[0], 0);
-    assert_int_equal(net->peers[0].peer_rail[1], 0);
+    assert_int_equal(net->peers[0].rails.peers[0], 0);
+    assert_int_equal(net->peers[0].rails.peers[1], 0);
     assert_string_equal(o.insertions[0].name, "nic00");
     assert_string_equal(o.insertions[1].name, "nic00");
-    assert_int_equal(net->peers[2].peer_rail[0], 0);
-    assert_int_equal(net->peers[2].address[1], FI_ADDR_NOTAVAIL);
+    assert_int_equal(net->peers[2].rails.peers[0], 0);
+    assert_int_equal(net->peers[2].rails.address[1], FI_ADDR_NOTAVAIL);
     assert_int_equal(o.inserts, 5);
     finish(NULL);
     /* An unnamed network reaches all networks. */
@@ -573,13 +573,13 @@ static void a_nic_leads_to_one_of_its_network(void **context)
     all[0].rail[0].network = all[0].rail[1].network = 99;
     all[2].count = 1;
     assert_int_equal(open_net(), WEFT_OK);
-    assert_int_equal(net->peers[0].peer_rail[1], 1);
-    assert_int_equal(net->peers[2].peer_rail[1], 0);
+    assert_int_equal(net->peers[0].rails.peers[1], 1);
+    assert_int_equal(net->peers[2].rails.peers[1], 0);
     finish(NULL);
     prepare(NULL);
     all[0].rail[1].network = 0;
     assert_int_equal(open_net(), WEFT_OK);
-    assert_int_equal(net->peers[0].peer_rail[1], 1);
+    assert_int_equal(net->peers[0].rails.peers[1], 1);
 }
 
 static void an_address_that_is_refused_is_an_error(void **context)
@@ -616,11 +616,11 @@ static void all_is_closed_behind_what_uses_it(void **context)
         state->next = net->closed_states;
         net->closed_states = state;
     }
-    net->pending_answers = calloc(2, sizeof *net->pending_answers);
+    net->pending.answers = calloc(2, sizeof *net->pending.answers);
     for (int pe = 0; pe < PES; pe++)
         for (int s = 0; s < SEG_COUNT; s++) {
             net->peers[pe].keys[s] = calloc(1, 8);
-            net->peers[pe].rail_keys[s] = calloc(1, 8);
+            net->peers[pe].rails.keys[s] = calloc(1, 8);
         }
     trace[0] = '\0';
     net_close(net);

@@ -55,9 +55,9 @@ static void large_puts_are_writes_or_staged(void **context)
     set(SEG_HEAP, 640, 3073, true);
     expect(put, "failure order_write write:640:0:3073 ");
     set(SEG_GPU, 640, 3073, false);
-    net_peer->gpu_access = NET_GPU_DIRECT;
+    net_peer->gpu.access = NET_GPU_DIRECT;
     expect(put, "failure order_write stage_put:3:640:3073 await_staged_sources ");
-    net_peer->gpu_access = NET_GPU_STAGED;
+    net_peer->gpu.access = NET_GPU_STAGED;
     expect(put, "failure order_request stage_put:3:640:3073 await_staged_sources ");
     nbi = true;
     expect(put, "failure order_request stage_put:3:640:3073 ");
@@ -92,7 +92,7 @@ static void gets_go_as_their_size_and_memory_tell(void **context)
     (void)context;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         end.net.rails[0].traits.cpu_executes_rma = rows[i].cpu_moves;
-        net_peer->gpu_access = rows[i].trusted ? NET_GPU_DIRECT : NET_GPU_STAGED;
+        net_peer->gpu.access = rows[i].trusted ? NET_GPU_DIRECT : NET_GPU_STAGED;
         set(rows[i].segment, rows[i].offset, rows[i].bytes, rows[i].nbi);
         expect(get, rows[i].calls);
     }
@@ -157,7 +157,7 @@ static void more_of_a_gpu_is_staged(void **context)
     (void)context;
     local_is_device = true;
     set(SEG_HEAP, 640, 3073, false);
-    net_peer->gpu_access = NET_GPU_STAGED;
+    net_peer->gpu.access = NET_GPU_STAGED;
     expect(put, "failure order_write stage_put:0:640:3073:device await_staged_sources ");
     expect(get, "failure stage_get:0:640:3073:device await_reads ");
     nbi = true;
@@ -355,12 +355,12 @@ static void one_context_looks_for_all(void **context)
     polled = true;
     assert_true(path_net.progress((void *)&end.state));
     assert_string_equal(trace, "flush:2 flush:1 poll ");
-    assert_ptr_equal(end.net.poller, &end.state);
-    assert_int_equal(end.net.caller_polls, 1);
+    assert_ptr_equal(end.net.progress.poller, &end.state);
+    assert_int_equal(end.net.progress.caller_polls, 1);
     trace[0] = '\0';
     assert_false(path_net.progress((void *)&other));
     assert_string_equal(trace, "");
-    assert_ptr_equal(end.net.poller, &end.state);
+    assert_ptr_equal(end.net.progress.poller, &end.state);
     polled = false;
     assert_false(path_net.progress((void *)&end.state));
     assert_string_equal(trace, "flush:2 flush:1 poll ");
@@ -371,7 +371,7 @@ static void one_context_looks_for_all(void **context)
     assert_false(path_net.progress((void *)&end.state));
     assert_string_equal(trace, "");
     pthread_mutex_unlock(&end.net.lock);
-    assert_int_equal(end.net.caller_polls, 4);
+    assert_int_equal(end.net.progress.caller_polls, 4);
     assert_false(is_locked());
 }
 

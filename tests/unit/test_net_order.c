@@ -160,7 +160,7 @@ static void a_request_waits_behind_a_fence(void **context)
 
 static weft_status all_is_done(struct net_peer *of)
 {
-    of->acknowledged = of->last_sent;
+    of->requests.acknowledged = of->requests.last_sent;
     return WEFT_OK;
 }
 
@@ -178,7 +178,7 @@ static void a_write_waits_until_messages_are_done(void **context)
     assert_int_equal(net_order_write(&end.state, peer), WEFT_OK);
     assert_int_equal(wait_count, 1);
     assert_int_equal(waits[0].expected, END_REQUESTS + 1);
-    channel->fence_message = peer->last_sent + 1;
+    channel->fence_message = peer->requests.last_sent + 1;
     channel->fence_writes = true;
     channel->writes = 1;
     meanwhile = time_is_over;
@@ -248,7 +248,7 @@ static void a_quiet_requests_acknowledgements_and_waits(void **context)
     (void)context;
     give(1);
     give(2);
-    peer->guessed_quiet = true;
+    peer->requests.guessed_quiet = true;
     meanwhile = all_is_done;
     assert_int_equal(net_complete_context(&end.state), WEFT_OK);
     assert_int_equal(sent_at_first, 2);
@@ -256,7 +256,7 @@ static void a_quiet_requests_acknowledgements_and_waits(void **context)
     assert_int_equal(sent[0].flags, NET_ACK_REQUEST);
     assert_int_equal(sent[1].flags, NET_ACK_REQUEST);
     assert_int_equal(wait_count, 2);
-    assert_false(peer->guessed_quiet || peer->quiet_follows);
+    assert_false(peer->requests.guessed_quiet || peer->requests.quiet_follows);
     assert_int_equal(end.state.touched_count, 0);
     assert_false(channel->touched);
     assert_int_equal(net_complete_context(&end.state), WEFT_OK);
@@ -266,7 +266,7 @@ static void a_quiet_requests_acknowledgements_and_waits(void **context)
     give(1);
     net_flush_requests(&end.net, peer, false);
     assert_int_equal(net_complete_context(&end.state), WEFT_OK);
-    assert_true(peer->quiet_follows);
+    assert_true(peer->requests.quiet_follows);
     assert_int_equal(sent_count, 4);
     assert_int_equal(sent[3].bytes, sizeof sent[3]);
     for (int i = 0; i < 2; i++) {
@@ -274,7 +274,8 @@ static void a_quiet_requests_acknowledgements_and_waits(void **context)
         net_flush_requests(&end.net, peer, false);
     }
     assert_int_equal(net_complete_context(&end.state), WEFT_OK);
-    assert_false(peer->quiet_follows); /* a quiet follows only the last of these messages */
+    assert_false(
+        peer->requests.quiet_follows); /* a quiet follows only the last of these messages */
     give(1);
     net_flush_requests(&end.net, peer, true);
     sent_count = 0;
@@ -294,17 +295,17 @@ static void writes_are_confirmed_by_a_message(void **context)
     assert_int_equal(net_complete_context(&end.state), WEFT_OK);
     assert_int_equal(sent_count, 1);
     assert_int_equal(sent[0].flags, NET_ACK_REQUEST);
-    assert_int_equal(peer->last_sent, END_REQUESTS + 1);
+    assert_int_equal(peer->requests.last_sent, END_REQUESTS + 1);
     assert_int_equal(channel->last_message, END_REQUESTS + 1);
     assert_false(channel->unconfirmed);
     assert_int_equal(wait_count, 1);
     assert_int_equal(waits[0].expected, END_REQUESTS + 1);
     net_touch_channel(&end.state, 1);
     channel->unconfirmed = true;
-    peer->ack_requested = peer->last_sent - 1;
+    peer->requests.ack_requested = peer->requests.last_sent - 1;
     assert_int_equal(net_complete_context(&end.state), WEFT_OK);
     assert_int_equal(sent_count, 2);
-    assert_int_equal(peer->ack_requested, END_REQUESTS + 2);
+    assert_int_equal(peer->requests.ack_requested, END_REQUESTS + 2);
     net_touch_channel(&end.state, 1);
     channel->unconfirmed = true;
     give(1); /* the open request is sent in that message */
@@ -385,10 +386,10 @@ static void a_requested_acknowledgement_is_not_requested_again(void **context)
     } rows[] = {{1, 0, 1, 0}, {2, 2, 1, 0}, {2, 1, 1, 1}, {0, 0, 0, 0}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         sent_count = 0;
-        uint64_t base = peer->last_sent;
-        peer->last_sent += 2;
-        peer->acknowledged = base + rows[i].done;
-        peer->ack_requested = base + rows[i].asked;
+        uint64_t base = peer->requests.last_sent;
+        peer->requests.last_sent += 2;
+        peer->requests.acknowledged = base + rows[i].done;
+        peer->requests.ack_requested = base + rows[i].asked;
         net_touch_channel(&end.state, 1)->last_message = base + rows[i].last;
         meanwhile = all_is_done;
         wait_count = 0;
@@ -452,13 +453,14 @@ static void what_is_left_stays_in_the_list(void **context)
                                    .reads = i == 1,
                                    .unnotified = i == 2,
                                    .sources_in_use = i == 3,
-                                   .last_message = i == 4 ? end.peers[2].last_sent + 1 : 0};
+                                   .last_message =
+                                       i == 4 ? end.peers[2].requests.last_sent + 1 : 0};
         end.channels[2] = left;
         channel->touched = true;
         end.state.touched[0] = 1;
         end.state.touched[1] = 2;
         end.state.touched_count = 2;
-        end.peers[2].ack_requested = end.peers[2].last_sent + 1;
+        end.peers[2].requests.ack_requested = end.peers[2].requests.last_sent + 1;
         meanwhile = time_is_over;
         assert_int_equal(net_complete_context(&end.state),
                          i == 3 || i == 5 ? WEFT_OK : WEFT_ERR_TIMEOUT);
@@ -500,12 +502,12 @@ static void a_closed_context_stays_while_something_points_to_it(void **context)
         assert_ptr_equal(states[i]->net, &end.net);
         states[i]->in_flight = (uint32_t)(i < 2);
     }
-    end.net.poller = states[0];
+    end.net.progress.poller = states[0];
     net_close_state((struct path_state *)states[2]);
     assert_null(end.net.closed_states);
-    assert_ptr_equal(end.net.poller, states[0]);
+    assert_ptr_equal(end.net.progress.poller, states[0]);
     net_close_state((struct path_state *)states[0]);
-    assert_null(end.net.poller);
+    assert_null(end.net.progress.poller);
     net_close_state((struct path_state *)states[1]);
     assert_ptr_equal(end.net.closed_states, states[1]);
     assert_ptr_equal(states[1]->next, states[0]);
@@ -550,14 +552,14 @@ static void tokens_are_used_once(void **context)
         for (int k = 0; k < i; k++)
             assert_int_not_equal(tokens[i], tokens[k]);
     }
-    assert_int_equal(end.net.pending_count, 256);
-    assert_int_equal(peer->pending_answers, 130);
+    assert_int_equal(end.net.pending.count, 256);
+    assert_int_equal(peer->link.pending_answers, 130);
     assert_int_equal(end.state.in_flight, under_way + 130);
     net_cancel_answer(&end.net, tokens[7]);
-    assert_int_equal(peer->pending_answers, 129);
+    assert_int_equal(peer->link.pending_answers, 129);
     assert_int_equal(end.state.in_flight, under_way + 129);
     come(1, tokens[7], 0, 0, WEFT_ERR_RANGE); /* an answer with a cancelled token is ignored */
-    assert_int_equal(peer->pending_answers, 129);
+    assert_int_equal(peer->link.pending_answers, 129);
     uint64_t other;
     net_new_answer_token(&end.state, peer, NULL, 0, &other);
     assert_int_not_equal((uint32_t)other, (uint32_t)tokens[7]);
@@ -565,7 +567,7 @@ static void tokens_are_used_once(void **context)
         if (i != 7)
             net_cancel_answer(&end.net, tokens[i]);
     net_cancel_answer(&end.net, other);
-    assert_int_equal(peer->pending_answers, 0);
+    assert_int_equal(peer->link.pending_answers, 0);
     for (int i = 0; i < 256; i++) { /* one round: each entry once */
         net_new_answer_token(&end.state, peer, NULL, 0, &other);
         net_cancel_answer(&end.net, other);
@@ -573,7 +575,7 @@ static void tokens_are_used_once(void **context)
     net_new_answer_token(&end.state, peer, NULL, 0, &other);
     assert_int_equal(other, UINT64_C(2) << 32 | 132);
     net_cancel_answer(&end.net, other);
-    assert_int_equal(end.net.pending_count, 256);
+    assert_int_equal(end.net.pending.count, 256);
 }
 
 static void answers_come_in_fragments(void **context)
@@ -589,7 +591,7 @@ static void answers_come_in_fragments(void **context)
     come(2, token, 0, 20, WEFT_OK);
     assert_false(net_poll_answer(&end.net, token, &status));
     come(1, token + ((uint64_t)1 << 32), 0, 20, WEFT_OK); /* a token of a later use of this entry */
-    come(1, (token & ~(uint64_t)UINT32_MAX) | (end.net.pending_count + 1), 0, 20, WEFT_OK);
+    come(1, (token & ~(uint64_t)UINT32_MAX) | (end.net.pending.count + 1), 0, 20, WEFT_OK);
     assert_false(net_poll_answer(&end.net, token, &status));
     come(1, token, 12, 8, WEFT_OK);
     assert_false(net_poll_answer(&end.net, token, &status));
@@ -603,7 +605,7 @@ static void answers_come_in_fragments(void **context)
     assert_int_equal(status, WEFT_OK);
     assert_int_equal(to[11], 9);
     assert_int_equal(to[12], 7);
-    assert_int_equal(peer->pending_answers, 0);
+    assert_int_equal(peer->link.pending_answers, 0);
     net_new_answer_token(&end.state, peer, to, 20, &token);
     come(1, token, 0, 4, WEFT_ERR_RANGE); /* an error completes the query */
     assert_true(net_poll_answer(&end.net, token, &status));
@@ -624,7 +626,7 @@ static weft_status the_answer_comes(struct net_peer *of)
 static weft_status the_answer_to_a_query_comes(struct net_peer *of)
 {
     for (uint64_t uses = 1; uses < 5; uses++)
-        come(of->pe, uses << 32 | end.net.pending_next, 0, 8, answer_status);
+        come(of->pe, uses << 32 | end.net.pending.next, 0, 8, answer_status);
     return WEFT_OK;
 }
 
@@ -642,21 +644,21 @@ static void an_answer_is_awaited(void **context)
     assert_int_equal(waits[0].expected, 1);
     assert_int_equal(waits_ended, 1);
     assert_int_equal(to[7], 5);
-    assert_int_equal(peer->pending_answers, 0);
+    assert_int_equal(peer->link.pending_answers, 0);
     net_new_answer_token(&end.state, peer, to, 8, &answered_token);
     wait_count = 0;
     answer_status = WEFT_ERR_ADDRESS;
     assert_int_equal(net_await_answer(&end.net, answered_token), WEFT_ERR_ADDRESS);
-    assert_int_equal(peer->pending_answers, 0);
+    assert_int_equal(peer->link.pending_answers, 0);
     /* A late answer to a cancelled query writes nothing and completes the query. */
     memset(to, 0, sizeof to);
     net_new_answer_token(&end.state, peer, to, 8, &answered_token);
     meanwhile = time_is_over;
     assert_int_equal(net_await_answer(&end.net, answered_token), WEFT_ERR_TIMEOUT);
-    assert_int_equal(peer->pending_answers, 1);
+    assert_int_equal(peer->link.pending_answers, 1);
     come(1, answered_token, 0, 8, WEFT_OK);
     assert_int_equal(to[0], 0);
-    assert_int_equal(peer->pending_answers, 0);
+    assert_int_equal(peer->link.pending_answers, 0);
     assert_int_equal(end.state.failed, WEFT_OK);
 }
 
@@ -676,13 +678,13 @@ static void forgotten_answers(void **context)
     assert_non_null(strstr(end.state.sentence, "PE 1 failed a request of PE 0: "));
     come(2, tokens[3], 0, 0, WEFT_ERR_RANGE);
     assert_int_equal(end.state.failed, WEFT_ERR_ADDRESS);
-    assert_int_equal(peer->pending_answers, 2);
-    assert_int_equal(end.peers[2].pending_answers, 0);
+    assert_int_equal(peer->link.pending_answers, 2);
+    assert_int_equal(end.peers[2].link.pending_answers, 0);
     net_new_answer_token(&end.state, &end.peers[2], NULL, 8, &tokens[3]);
     net_detach_answer(&end.net, tokens[3]);
     net_drop_answers(&end.net, peer); /* drops the detached answers */
-    assert_int_equal(peer->pending_answers, 1);
-    assert_int_equal(end.peers[2].pending_answers, 1);
+    assert_int_equal(peer->link.pending_answers, 1);
+    assert_int_equal(end.peers[2].link.pending_answers, 1);
     assert_int_equal(end.state.in_flight, under_way + 2);
     net_cancel_answer(&end.net, tokens[0]);
     net_cancel_answer(&end.net, tokens[3]);
@@ -707,9 +709,9 @@ static void asking(void **context)
     unsigned char to[8] = {0};
     assert_int_equal(net_send_query(&end.state, peer, &question, 77, to, 8, true), WEFT_OK);
     assert_int_equal(sent_count, 0);
-    assert_int_equal(peer->pending_answers, 1);
+    assert_int_equal(peer->link.pending_answers, 1);
     const struct net_record *record =
-        (const void *)(peer->open_message->bytes + sizeof(struct net_head));
+        (const void *)(peer->requests.open->bytes + sizeof(struct net_head));
     const struct net_query *wanted = (const void *)(record + 1);
     assert_int_equal(record->kind, NET_GET);
     assert_int_equal(record->offset, 24);
@@ -727,7 +729,7 @@ static void asking(void **context)
     peer->failed = WEFT_ERR_PATH;
     peer->launcher_queried = true;
     assert_int_equal(net_send_query(&end.state, peer, &question, 8, to, 8, false), WEFT_ERR_PATH);
-    assert_int_equal(peer->pending_answers, 0);
+    assert_int_equal(peer->link.pending_answers, 0);
 }
 
 int main(void)

@@ -158,7 +158,7 @@ static struct net_direct *direct(int i, bool write)
     directs[i] = (struct net_direct){
         .post = {.kind = NET_POST_DIRECT, .peer = peer}, .state = &end.state, .write = write};
     *(write ? &channel->writes : &channel->reads) += 1;
-    peer->directs++;
+    peer->link.directs++;
     end.state.in_flight++;
     return &directs[i];
 }
@@ -175,7 +175,7 @@ static struct net_message *message(bool probe)
 static int free_count(void)
 {
     int n = 0;
-    for (struct net_message *m = end.net.free_messages; m; m = m->next)
+    for (struct net_message *m = end.net.sends.free; m; m = m->next)
         n++;
     return n;
 }
@@ -199,7 +199,7 @@ static void what_each_completion_does(void **context)
     end.net.rails[2].read_wait_ns = end.net.rails[1].read_wait_ns = 7;
     assert_true(net_poll(&end.net));
     assert_int_equal(end.net.events, 2);
-    assert_int_equal(channel->writes + channel->reads + peer->directs, 0);
+    assert_int_equal(channel->writes + channel->reads + peer->link.directs, 0);
     assert_int_equal(end.net.rails[2].reads_in_flight, 4);
     assert_int_equal(end.net.rails[2].read_wait_ns, 0);
     assert_int_equal(end.net.rails[1].reads_in_flight, 5);
@@ -221,7 +221,7 @@ static void what_each_completion_does(void **context)
     queues[0].source = end_address(1, 0);
     put(0, came, sizeof *head);
     assert_true(net_poll(&end.net));
-    assert_int_equal(peer->handled, 1);
+    assert_int_equal(peer->served.handled, 1);
     assert_int_equal(end.net.events, 3);
     came = end.posted[--end.posted_count];
     head = (void *)came->bytes;
@@ -268,16 +268,16 @@ static void what_waits_goes_on(void **context)
     struct net_message *waiting = net_new_message(&end.net, peer);
     waiting->queued = true;
     waiting->next = NULL;
-    end.net.blocked_sends = waiting;
-    end.net.blocked_sends_end = &waiting->next;
+    end.net.sends.blocked = waiting;
+    end.net.sends.blocked_end = &waiting->next;
     net_add_answer(&end.net, peer, 8)->kind = NET_DATA;
-    end.net.answers_stopped = true;
+    end.net.sends.answers_stopped = true;
     net_poll(&end.net);
-    assert_null(end.net.blocked_sends);
-    assert_ptr_equal(end.net.to_answer, peer); /* answers are stopped */
-    end.net.answers_stopped = false;
+    assert_null(end.net.sends.blocked);
+    assert_ptr_equal(end.net.sends.to_answer, peer); /* answers are stopped */
+    end.net.sends.answers_stopped = false;
     net_poll(&end.net);
-    assert_null(end.net.to_answer);
+    assert_null(end.net.sends.to_answer);
     end_sends_complete(&end);
 }
 
@@ -300,22 +300,22 @@ static void errors_of_messages(void **context)
         assert_true(net_poll(&end.net));
         snprintf(whole, sizeof whole, "a message to PE 1 failed (provider tcp on lo): %s",
                  rows[i].sentence);
-        assert_string_equal(peer->suspected_failure, whole);
-        assert_string_equal(peer->suspected_cause, rows[i].cause);
+        assert_string_equal(peer->link.suspected_failure, whole);
+        assert_string_equal(peer->link.suspected_cause, rows[i].cause);
         assert_int_equal(end.net.rails[0].sends_in_flight, 0);
         end_sends_complete(&end); /* probes over the other rails */
         assert_int_equal(free_count(), left);
         assert_int_equal(peer->failed, WEFT_OK);
-        peer->suspected_failure[0] = '\0';
+        peer->link.suspected_failure[0] = '\0';
     }
     int left = free_count();
     lose(2, message(true), FI_EIO, NULL); /* a failed probe */
     net_poll(&end.net);
-    assert_int_equal(peer->failed_probes, 1 << 2);
-    assert_string_equal(peer->suspected_failure, "");
+    assert_int_equal(peer->link.failed_probes, 1 << 2);
+    assert_string_equal(peer->link.suspected_failure, "");
     end.net.rails[0].sends_in_flight = 0;
     assert_int_equal(free_count(), left);
-    peer->closed_rails = 1 << 1 | 1 << 2; /* no other rail leads to the peer */
+    peer->rails.closed = 1 << 1 | 1 << 2; /* no other rail leads to the peer */
     lose(0, message(false), FI_EIO, NULL);
     net_poll(&end.net);
     assert_string_equal(peer->sentence,
@@ -335,7 +335,7 @@ static void errors_of_accesses(void **context)
     assert_string_equal(peer->sentence,
                         "a remote access at PE 1 failed (provider tcp on lo): an error "
                         "(no such key)");
-    assert_int_equal(channel->reads + peer->directs, 0);
+    assert_int_equal(channel->reads + peer->link.directs, 0);
     assert_int_equal(end.net.rails[1].reads_in_flight, 0);
     assert_ptr_equal(end.net.free_directs, lost);
     end.net.free_directs = NULL;
@@ -364,7 +364,7 @@ static void a_peer_fails_once(void **context)
     (void)context;
     int left = free_count();
     uint64_t token;
-    peer->open_message = net_new_message(&end.net, peer);
+    peer->requests.open = net_new_message(&end.net, peer);
     net_new_answer_token(&end.state, peer, NULL, 8, &token);
     net_detach_answer(&end.net, token);
     struct net_message *unacknowledged = net_new_message(&end.net, peer);
@@ -374,8 +374,8 @@ static void a_peer_fails_once(void **context)
     net_fail_peer(&end.net, peer, WEFT_ERR_RANGE, "others");
     assert_int_equal(peer->failed, WEFT_ERR_PATH);
     assert_string_equal(peer->sentence, "its own words");
-    assert_null(peer->open_message);
-    assert_int_equal(peer->pending_answers, 0);
+    assert_null(peer->requests.open);
+    assert_int_equal(peer->link.pending_answers, 0);
     assert_int_equal(free_count(), left);
 }
 
@@ -423,11 +423,11 @@ static void one_turn_of_a_wait(void **context)
     put(0, direct(0, true), 0);
     assert_int_equal(net_wait(&end.net, peer, &wait), WEFT_OK);
     assert_int_equal(steps, 0);
-    assert_int_equal(end.net.caller_polls, 1);
+    assert_int_equal(end.net.progress.caller_polls, 1);
     assert_int_equal(net_wait(&end.net, peer, &wait), WEFT_OK);
     assert_int_equal(steps, 1);
     assert_int_equal(step_seen, 42);
-    assert_int_equal(end.net.caller_polls, 2);
+    assert_int_equal(end.net.progress.caller_polls, 2);
     step_status = WEFT_ERR_TIMEOUT;
     assert_int_equal(net_wait(&end.net, peer, &wait), WEFT_ERR_TIMEOUT);
     assert_non_null(strstr(base_last_error(), "path net to PE 1 over lo"));

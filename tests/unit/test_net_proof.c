@@ -53,11 +53,11 @@ weft_status __wrap_net_stage_transfer(struct net_state *state, struct remote at,
     assert_ptr_equal(local, window + 4096 + (2 * peer->pe + 1) * LINE);
     assert_int_equal(bytes, LINE);
     assert_true(device);
-    assert_int_equal(peer->gpu_access, NET_GPU_DIRECT);
+    assert_int_equal(peer->gpu.access, NET_GPU_DIRECT);
     p.writes[p.moves] = write;
-    p.rails[p.moves] = peer->gpu_rails;
+    p.rails[p.moves] = peer->gpu.rails;
     p.proving[p.moves++] = end.net.proving;
-    int rail = __builtin_ctz(peer->gpu_rails);
+    int rail = __builtin_ctz(peer->gpu.rails);
     if (p.failing >> rail & 1)
         strcpy(end.net.proof_failed, "the NIC refuses");
     if (p.lose_rail)
@@ -188,9 +188,9 @@ static void each_nic_writes_and_reads(void **context)
     assert_int_equal(refine(found), WEFT_OK);
     assert_string_equal(found,
                         "the NIC reaches GPU memory there (dma-buf, tested, over 3 of 3 NICs)");
-    assert_int_equal(peer->gpu_access, NET_GPU_DIRECT);
-    assert_int_equal(peer->gpu_rails, 7);
-    assert_true(peer->gpu_dmabuf);
+    assert_int_equal(peer->gpu.access, NET_GPU_DIRECT);
+    assert_int_equal(peer->gpu.rails, 7);
+    assert_true(peer->gpu.dmabuf);
     assert_int_equal(d.asked_offset, NIC_LINES);
     assert_int_equal(p.moves, 2 * END_RAILS);
     for (int i = 0; i < p.moves; i++) {
@@ -205,14 +205,14 @@ static void each_nic_writes_and_reads(void **context)
     assert_int_equal(p.opens, 1);
     assert_int_equal(p.closes, 1);
     assert_false(end.net.proving);
-    assert_string_equal(peer->gpu_reason, "");
+    assert_string_equal(peer->gpu.reason, "");
     /* The test is made once per peer; another PE has lines of its own. */
     assert_int_equal(refine(found), WEFT_OK);
     assert_int_equal(p.opens, 1);
     peer = &end.peers[2];
     end.world.pe = 0;
     assert_int_equal(refine(found), WEFT_OK);
-    assert_int_equal(peer->gpu_rails, 7);
+    assert_int_equal(peer->gpu.rails, 7);
     assert_int_equal(p.opens, 2);
 }
 
@@ -254,8 +254,8 @@ static void a_byte_that_is_not_there_refuses_the_nic(void **context)
         p.lie = rows[i].lie;
         p.byte = rows[i].byte;
         assert_int_equal(refine(found), WEFT_OK);
-        assert_int_equal(peer->gpu_access, NET_GPU_STAGED);
-        assert_int_equal(peer->gpu_rails, 0);
+        assert_int_equal(peer->gpu.access, NET_GPU_STAGED);
+        assert_int_equal(peer->gpu.rails, 0);
         assert_non_null(
             strstr(found, "GPU memory goes through pinned memory: its path test failed: "));
         if (!strstr(found, rows[i].text))
@@ -269,13 +269,13 @@ static void one_nic_may_do_where_others_do_not(void **context)
     (void)context;
     p.failing = 1;
     d.answer.keys[2].known = 0;
-    peer->peer_rail[1] = 0; /* rail 1 leads to the peer's first NIC, which reaches the memory */
-    peer->peer_rail[0] = 1;
+    peer->rails.peers[1] = 0; /* rail 1 leads to the peer's first NIC, which reaches the memory */
+    peer->rails.peers[0] = 1;
     d.answer.dmabuf = 0;
     assert_int_equal(refine(found), WEFT_OK);
-    assert_int_equal(peer->gpu_rails, 2);
-    assert_int_equal(peer->gpu_access, NET_GPU_DIRECT);
-    assert_string_equal(peer->gpu_reason, "its path test failed: the NIC refuses");
+    assert_int_equal(peer->gpu.rails, 2);
+    assert_int_equal(peer->gpu.access, NET_GPU_DIRECT);
+    assert_string_equal(peer->gpu.reason, "its path test failed: the NIC refuses");
     assert_string_equal(found,
                         "the NIC reaches GPU memory there (by address, tested, over 1 of 3 NICs)");
     assert_int_equal(p.moves, 3); /* no read over the NIC whose write failed */
@@ -296,8 +296,8 @@ static void a_step_that_fails_refuses_the_nic(void **context)
         char text[64];
         snprintf(text, sizeof text, "its path test failed: step %d failed", i);
         assert_int_equal(p.steps, i);
-        assert_string_equal(peer->gpu_reason, text);
-        assert_int_equal(peer->gpu_access, NET_GPU_STAGED);
+        assert_string_equal(peer->gpu.reason, text);
+        assert_int_equal(peer->gpu.access, NET_GPU_STAGED);
         assert_false(end.net.proving);
     }
 }
@@ -309,14 +309,14 @@ static void a_nic_that_is_lost_meanwhile_proves_nothing(void **context)
     end.net.rail_count = 1;
     p.lose_rail = 1;
     assert_int_equal(refine(found), WEFT_OK);
-    assert_string_equal(peer->gpu_reason, "its path test failed: the NIC has failed");
+    assert_string_equal(peer->gpu.reason, "its path test failed: the NIC has failed");
     /* Rails that do not lead to the peer are not tested. */
     shut_end(NULL);
     open_proof(NULL);
-    peer->address[0] = peer->address[2] = FI_ADDR_NOTAVAIL;
+    peer->rails.address[0] = peer->rails.address[2] = FI_ADDR_NOTAVAIL;
     assert_int_equal(refine(found), WEFT_OK);
     assert_int_equal(p.moves, 2);
-    assert_int_equal(peer->gpu_rails, 2);
+    assert_int_equal(peer->gpu.rails, 2);
 }
 
 static void a_failure_of_the_peer_ends_the_proof(void **context)
@@ -343,7 +343,7 @@ static void a_failure_of_the_peer_ends_the_proof(void **context)
     p.open_status = WEFT_ERR_NO_MEMORY;
     assert_int_equal(refine(found), WEFT_ERR_NO_MEMORY);
     assert_string_equal(found, "");
-    assert_int_equal(peer->gpu_access, NET_GPU_UNTESTED);
+    assert_int_equal(peer->gpu.access, NET_GPU_UNTESTED);
     assert_int_equal(p.closes, 0);
 }
 
@@ -356,19 +356,19 @@ static void what_the_owner_lacks_is_said(void **context)
     assert_int_equal(refine(found), WEFT_OK);
     assert_string_equal(found, "GPU memory goes through pinned memory: PE 1: it has none");
     assert_int_equal(p.moves, 0);
-    assert_int_equal(peer->gpu_access, NET_GPU_STAGED);
+    assert_int_equal(peer->gpu.access, NET_GPU_STAGED);
     assert_int_equal(refine(found), WEFT_OK);
     assert_int_equal(d.asked, 1);
     /* This PE's NICs lack access to GPU memory. */
-    peer->gpu_access = NET_GPU_UNTESTED;
-    strcpy(end.net.gpu_lacks, "no NIC here");
+    peer->gpu.access = NET_GPU_UNTESTED;
+    strcpy(end.net.gpu.lacks, "no NIC here");
     assert_int_equal(refine(found), WEFT_OK);
     assert_string_equal(found, "GPU memory goes through pinned memory: no NIC here");
     assert_int_equal(p.opens, 1);
     shut_end(NULL);
     open_proof(NULL);
     d.chunk_bytes = 0;
-    peer->gpu_access = NET_GPU_DIRECT;
+    peer->gpu.access = NET_GPU_DIRECT;
     end.net.rail_count = 1;
     assert_int_equal(refine(found), WEFT_OK);
     assert_string_equal(found,
@@ -413,30 +413,30 @@ static void the_last_nic_that_fails_ends_the_trust(void **context)
         open_proof(NULL);
         struct net_rail *rail = &end.net.rails[rows[i].rail];
         rail->endpoint = NULL;
-        peer->closed_rails = rows[i].closed;
-        peer->gpu_rails = rows[i].rails;
-        peer->gpu_access = rows[i].trust;
+        peer->rails.closed = rows[i].closed;
+        peer->gpu.rails = rows[i].rails;
+        peer->gpu.access = rows[i].trust;
         end.net.proving = rows[i].proving;
         if (i % 2 == 0)
             strcpy(rail->cause, "it burns");
         net_gpu_rail_lost(&end.net, peer, rows[i].rail);
-        assert_int_equal(peer->gpu_access, rows[i].lost ? NET_GPU_STAGED : rows[i].trust);
+        assert_int_equal(peer->gpu.access, rows[i].lost ? NET_GPU_STAGED : rows[i].trust);
         assert_int_equal(p.told, rows[i].lost);
         if (!rows[i].lost)
             continue;
         assert_int_equal(p.told_pe, 1);
         assert_int_equal(p.told_kind, WEFT_GPU);
-        assert_string_equal(peer->gpu_reason,
+        assert_string_equal(peer->gpu.reason,
                             i % 2 == 0
                                 ? "nic1, the last NIC that reached it, has failed: it burns"
                                 : "nic1, the last NIC that reached it, has failed: the peer has "
                                   "given it up");
         assert_non_null(strstr(p.found, "GPU memory goes through pinned memory: nic1, the last"));
     }
-    peer->gpu_access = NET_GPU_DIRECT;
+    peer->gpu.access = NET_GPU_DIRECT;
     end.world.report_found = NULL;
     net_gpu_rail_lost(&end.net, peer, 1);
-    assert_int_equal(peer->gpu_access, NET_GPU_STAGED);
+    assert_int_equal(peer->gpu.access, NET_GPU_STAGED);
 }
 
 #define proof_test(name) cmocka_unit_test_setup_teardown(name, open_proof, shut_end)

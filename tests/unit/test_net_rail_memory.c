@@ -212,7 +212,7 @@ static void each_nic_that_works_must_take_local_memory(void **context)
     end.net.rails[0].traits.registers_local = false;
     assert_true(net_prepare_local(&end.net, &bytes, &bytes, true, NULL));
     assert_int_equal(bytes, 50);
-    assert_null(end.net.pins);
+    assert_null(end.net.striping.pins);
 }
 
 static void memory_of_the_program_is_registered_for_its_transfers(void **context)
@@ -225,7 +225,7 @@ static void memory_of_the_program_is_registered_for_its_transfers(void **context
     for (int i = 0; i < 3; i++) {
         assert_true(net_prepare_local(&end.net, memory, &bytes, i != 1, &pins[i]));
         assert_int_equal(bytes, sizeof memory);
-        assert_ptr_equal(end.net.pins, pins[i]);
+        assert_ptr_equal(end.net.striping.pins, pins[i]);
         assert_int_equal(end.memory_count, 2 * (i + 1));
         assert_memory(2 * i, 0, memory, sizeof memory, i != 1 ? FI_WRITE : FI_READ);
         assert_memory(2 * i + 1, 2, memory, sizeof memory, i != 1 ? FI_WRITE : FI_READ);
@@ -240,15 +240,15 @@ static void memory_of_the_program_is_registered_for_its_transfers(void **context
     net_release_pin(&end.net, pins[1]); /* it is in the middle of the list */
     assert_int_equal(end.memory_closed, 2);
     assert_true(end.memories[2].closed && end.memories[3].closed);
-    assert_ptr_equal(end.net.pins, pins[2]);
+    assert_ptr_equal(end.net.striping.pins, pins[2]);
     /* A rail is closed: its registrations are closed, each once. */
     net_free_rail_memory(&end.net, &end.net.rails[2]);
     assert_int_equal(end.memory_closed, 4);
     assert_true(end.memories[1].closed && end.memories[5].closed);
     net_release_pin(&end.net, pins[0]);
-    assert_ptr_equal(end.net.pins, pins[2]);
+    assert_ptr_equal(end.net.striping.pins, pins[2]);
     net_release_pin(&end.net, pins[2]);
-    assert_null(end.net.pins);
+    assert_null(end.net.striping.pins);
     assert_int_equal(end.memory_closed, 6);
 }
 
@@ -261,7 +261,7 @@ static void memory_that_one_nic_refuses_is_not_used(void **context)
     refused = 2;
     assert_false(net_prepare_local(&end.net, memory, &bytes, true, &pin));
     assert_null(pin);
-    assert_null(end.net.pins);
+    assert_null(end.net.striping.pins);
     assert_int_equal(end.memory_count, 1); /* no other NIC is tried */
     assert_int_equal(end.memory_closed, 1);
     callocs.left = 0;
@@ -335,7 +335,7 @@ static void keys_of_peers_are_queried_once(void **context)
     assert_non_null(strstr(base_last_error(), "no private memory for the keys of PE 1"));
     callocs.left = -1;
     for (int s = 0; s < SEG_COUNT; s++)
-        free(peer->rail_keys[s]);
+        free(peer->rails.keys[s]);
 }
 
 #define test(name) cmocka_unit_test_setup_teardown(name, open_end, shut_end)

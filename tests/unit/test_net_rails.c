@@ -267,7 +267,7 @@ static void refusals_in_words(void **state)
 static void where_a_peer_is(void **state)
 {
     char text[NET_ADDRESS_TEXT_BYTES] = "before";
-    struct net_peer peer = {.address = {9, 7, FI_ADDR_NOTAVAIL, 8}};
+    struct net_peer peer = {.rails.address = {9, 7, FI_ADDR_NOTAVAIL, 8}};
     (void)state;
     assert_string_equal(net_address_text(&rail, 1, &peer, text), " at 10.1.0.2:4711");
     /* The provider does not report the address. */

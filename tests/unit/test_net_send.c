@@ -80,7 +80,7 @@ static int shut_end(void **context)
 static int free_count(void)
 {
     int n = 0;
-    for (struct net_message *m = end.net.free_messages; m; m = m->next)
+    for (struct net_message *m = end.net.sends.free; m; m = m->next)
         n++;
     return n;
 }
@@ -110,7 +110,7 @@ static void send_requests(struct net_peer *to, int count)
 static void a_new_message_is_new(void **context)
 {
     (void)context;
-    struct net_message *old = end.net.free_messages;
+    struct net_message *old = end.net.sends.free;
     old->in_flight = old->queued = old->unacknowledged = old->is_probe = true;
     old->sequence = 77;
     old->post.kind = NET_POST_RECEIVE;
@@ -132,7 +132,7 @@ static void a_new_message_is_new(void **context)
     assert_ptr_equal(record, message->bytes + sizeof *head);
     assert_int_equal(head->bytes, sizeof *head + sizeof *record + 16);
     net_release_message(&end.net, message);
-    assert_ptr_equal(end.net.free_messages, message);
+    assert_ptr_equal(end.net.sends.free, message);
 }
 
 /* A slab holds 32 messages. */
@@ -155,9 +155,9 @@ static void a_message_is_filled(void **context)
     const size_t rest =
         NET_MESSAGE_BYTES - sizeof(struct net_head) - 2 * sizeof(struct net_record) - 104;
     request(100);
-    const struct net_message *first = peer->open_message;
+    const struct net_message *first = peer->requests.open;
     request(rest - 7);
-    assert_ptr_equal(peer->open_message, first);
+    assert_ptr_equal(peer->requests.open, first);
     assert_int_equal(((const struct net_head *)(const void *)first->bytes)->bytes,
                      NET_MESSAGE_BYTES);
     assert_int_equal(end.channels[1].last_message, END_REQUESTS + 1);
@@ -169,7 +169,7 @@ static void a_message_is_filled(void **context)
     assert_int_equal(end.channels[1].last_message, END_REQUESTS + 2);
     assert_int_equal(end.state.touched[0], 1);
     net_flush_requests(&end.net, peer, false);
-    assert_null(peer->open_message);
+    assert_null(peer->requests.open);
     request(100);
     request(rest + 1);
     assert_int_equal(sent_count, 3);
@@ -180,14 +180,14 @@ static void a_message_is_filled(void **context)
 static void the_head_says_how_far_this_end_is(void **context)
 {
     (void)context;
-    peer->handled = 41;
-    peer->answers_received = 17;
+    peer->served.handled = 41;
+    peer->link.answers_received = 17;
     request(8);
     net_flush_requests(&end.net, peer, false);
     assert_int_equal(sent[0].head.handled - peer->incoming.first_request, 41);
     assert_int_equal(sent[0].head.answers_received - peer->incoming.first_answer, 17);
     assert_int_equal(sent[0].head.from, 0);
-    peer->answers_sent = 5;
+    peer->link.answers_sent = 5;
     net_add_answer(&end.net, peer, 8)->kind = NET_DATA;
     net_send_answers(&end.net);
     assert_int_equal(sent[1].number, 6);
@@ -205,13 +205,13 @@ static void messages_request_acknowledgements(void **context)
             assert_int_equal(sent[16 * i + k].head.flags, 0);
         send_requests(peer, 1);
         assert_int_equal(sent[16 * i + 15].head.flags, NET_ACK_REQUEST);
-        assert_int_equal(peer->ack_requested, END_REQUESTS + 16 * (i + 1));
-        peer->acknowledged = peer->last_sent;
+        assert_int_equal(peer->requests.ack_requested, END_REQUESTS + 16 * (i + 1));
+        peer->requests.acknowledged = peer->requests.last_sent;
     }
     request(8);
     net_flush_requests(&end.net, peer, true);
     assert_int_equal(sent[32].head.flags, NET_ACK_REQUEST);
-    assert_int_equal(peer->ack_requested, peer->last_sent);
+    assert_int_equal(peer->requests.ack_requested, peer->requests.last_sent);
 }
 
 /* An empty message requests an acknowledgement if earlier messages did not. Otherwise no message is
@@ -234,7 +234,7 @@ static void an_empty_message_requests_an_acknowledgement(void **context)
 static void gpu_memory_is_flushed_once(void **context)
 {
     (void)context;
-    peer->gpu_written = true;
+    peer->gpu.written = true;
     send_requests(peer, 2);
     assert_int_equal(sent[0].head.flags, NET_FLUSH_GPU);
     assert_int_equal(sent[1].head.flags, 0);
@@ -247,9 +247,9 @@ static void a_quiet_is_guessed(void **context)
     (void)context;
     net_flush_unanswered(&end.net, peer);
     assert_int_equal(sent_count, 0);
-    peer->guessed_quiet = true;
+    peer->requests.guessed_quiet = true;
     net_flush_unanswered(&end.net, peer);
-    assert_true(peer->guessed_quiet); /* no message was open */
+    assert_true(peer->requests.guessed_quiet); /* no message was open */
     const struct {
         bool follows, guessed, asks, follows_after;
     } rows[] = {{false, false, false, false},
@@ -257,14 +257,14 @@ static void a_quiet_is_guessed(void **context)
                 {true, true, false, false},
                 {false, true, false, false}};
     for (int i = 0; i < 4; i++) {
-        peer->quiet_follows = rows[i].follows;
-        peer->guessed_quiet = rows[i].guessed;
+        peer->requests.quiet_follows = rows[i].follows;
+        peer->requests.guessed_quiet = rows[i].guessed;
         request(8);
         net_flush_unanswered(&end.net, peer);
-        assert_null(peer->open_message);
+        assert_null(peer->requests.open);
         assert_int_equal(sent[i].head.flags, rows[i].asks ? NET_ACK_REQUEST : 0);
-        assert_int_equal(peer->quiet_follows, rows[i].follows_after);
-        assert_int_equal(peer->guessed_quiet, rows[i].asks);
+        assert_int_equal(peer->requests.quiet_follows, rows[i].follows_after);
+        assert_int_equal(peer->requests.guessed_quiet, rows[i].asks);
     }
 }
 
@@ -272,7 +272,7 @@ static void a_quiet_is_guessed(void **context)
 
 static weft_status one_is_done(struct net_peer *of)
 {
-    of->acknowledged += waits == 2;
+    of->requests.acknowledged += waits == 2;
     return WEFT_OK;
 }
 
@@ -284,7 +284,7 @@ static weft_status time_is_over(struct net_peer *of)
 
 static weft_status another_thread_opens(struct net_peer *of)
 {
-    of->open_message = net_new_message(&end.net, of);
+    of->requests.open = net_new_message(&end.net, of);
     return WEFT_OK;
 }
 
@@ -297,7 +297,7 @@ static void the_window_is_full(void **context)
     net_flush_requests(&end.net, peer, false);
     assert_int_equal(end.channels[1].last_message, END_REQUESTS + NET_WINDOW);
     assert_null(net_try_add_request(&end.state, peer, 8));
-    assert_null(peer->open_message);
+    assert_null(peer->requests.open);
     meanwhile = one_is_done;
     waits_ended = 0;
     request(8);
@@ -310,7 +310,7 @@ static void the_window_is_full(void **context)
     meanwhile = time_is_over;
     struct net_record *record;
     assert_int_equal(net_add_request(&end.state, peer, 8, &record), WEFT_ERR_TIMEOUT);
-    assert_null(peer->open_message);
+    assert_null(peer->requests.open);
     assert_int_equal(end.channels[1].last_message, END_REQUESTS + NET_WINDOW + 1);
     meanwhile = another_thread_opens;
     int left = free_count();
@@ -323,7 +323,7 @@ static void requests_that_may_not_wait(void **context)
 {
     (void)context;
     struct net_record *record = net_try_add_request(&end.state, peer, 4000);
-    assert_ptr_equal(record, peer->open_message->bytes + sizeof(struct net_head));
+    assert_ptr_equal(record, peer->requests.open->bytes + sizeof(struct net_head));
     assert_int_equal(end.channels[1].last_message, END_REQUESTS + 1);
     assert_ptr_equal(net_try_add_request(&end.state, peer, 4000), (char *)(record + 1) + 4000);
     assert_int_equal(sent_count, 0);
@@ -335,7 +335,7 @@ static void requests_that_may_not_wait(void **context)
 
 static weft_status all_is_done(struct net_peer *of)
 {
-    of->acknowledged = of->last_sent;
+    of->requests.acknowledged = of->requests.last_sent;
     return WEFT_OK;
 }
 
@@ -354,18 +354,20 @@ static void awaiting_what_was_sent(void **context)
     assert_int_equal(sent[2].head.flags, NET_ACK_REQUEST);
     request(8);
     net_flush_requests(&end.net, peer, true); /* the message has requested an acknowledgement */
-    assert_int_equal(net_await_acknowledged(&end.net, peer, peer->last_sent), WEFT_OK);
+    assert_int_equal(net_await_acknowledged(&end.net, peer, peer->requests.last_sent), WEFT_OK);
     assert_int_equal(sent_count, 4);
     assert_int_equal(waits, 2);
     waits_ended = 0;
     send_requests(peer, 1);
     meanwhile = time_is_over;
-    assert_int_equal(net_await_acknowledged(&end.net, peer, peer->last_sent), WEFT_ERR_TIMEOUT);
+    assert_int_equal(net_await_acknowledged(&end.net, peer, peer->requests.last_sent),
+                     WEFT_ERR_TIMEOUT);
     assert_int_equal(waits_ended, 2); /* the wait for the window, and this wait */
     peer->failed = WEFT_ERR_PATH;
     peer->launcher_queried = true;
     sent_count = 0;
-    assert_int_equal(net_await_acknowledged(&end.net, peer, peer->last_sent + 1), WEFT_ERR_PATH);
+    assert_int_equal(net_await_acknowledged(&end.net, peer, peer->requests.last_sent + 1),
+                     WEFT_ERR_PATH);
     assert_int_equal(sent_count, 0);
 }
 
@@ -381,8 +383,8 @@ static void answers_fill_messages(void **context)
     assert_int_equal(sent[0].number, 1);
     assert_int_equal(sent[0].head.bytes,
                      sizeof(struct net_head) + 2 * (sizeof(struct net_record) + 4000));
-    assert_ptr_equal(end.net.to_answer, peer);
-    assert_null(peer->next_to_answer);
+    assert_ptr_equal(end.net.sends.to_answer, peer);
+    assert_null(peer->served.next_to_answer);
     net_add_answer(&end.net, &end.peers[2], 8)->kind = NET_SLOT_READY;
     net_add_answer(&end.net, &end.peers[2], 8);
     net_send_answers(&end.net);
@@ -392,8 +394,8 @@ static void answers_fill_messages(void **context)
     assert_int_equal(sent[1].number, 1);
     assert_int_equal(sent[2].to, end_address(1, 0));
     assert_int_equal(sent[2].number, 2);
-    assert_null(peer->open_answers);
-    assert_false(peer->answer_queued);
+    assert_null(peer->served.open_answers);
+    assert_false(peer->served.answer_queued);
     net_send_answers(&end.net);
     assert_int_equal(sent_count, 3);
 }
@@ -427,7 +429,7 @@ static void refused_for_now(void **context)
     assert_int_equal(sent_count, 0);
     assert_int_equal(tries[1], 1);
     assert_int_equal(tries[2], 0); /* its messages are queued after a blocked one */
-    assert_true(end.net.blocked_sends->queued);
+    assert_true(end.net.sends.blocked->queued);
     net_retry_sends(&end.net);
     assert_int_equal(tries[1], 2);
     assert_int_equal(sent_count, 2);
@@ -436,13 +438,13 @@ static void refused_for_now(void **context)
     net_retry_sends(&end.net);
     assert_int_equal(tries[1], 3);
     int n = 0;
-    for (const struct net_message *m = end.net.blocked_sends; m; m = m->next, n++)
+    for (const struct net_message *m = end.net.sends.blocked; m; m = m->next, n++)
         assert_true(m->queued && m->post.peer == peer);
     assert_int_equal(n, 3);
     send_requests(other, 1);
     refusals[1] = 0;
     net_retry_sends(&end.net);
-    assert_null(end.net.blocked_sends);
+    assert_null(end.net.sends.blocked);
     assert_int_equal(sent_count, 6);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(sent[2 + i].to, end_address(1, 0));
@@ -465,23 +467,23 @@ static void refused_altogether(void **context)
     end.refuse = refuse;
     refusals[1] = -FI_ECONNREFUSED;
     request(8);
-    struct net_message *message = peer->open_message;
+    struct net_message *message = peer->requests.open;
     net_flush_requests(&end.net, peer, false);
-    assert_string_equal(peer->suspected_failure,
+    assert_string_equal(peer->link.suspected_failure,
                         "a message to PE 1 failed (provider tcp on lo): an error");
-    assert_string_equal(peer->suspected_cause, "an error");
+    assert_string_equal(peer->link.suspected_cause, "an error");
     assert_true(message->unacknowledged && !message->in_flight && !message->queued);
     assert_int_equal(peer->failed, WEFT_OK);
     memset(tries, 0, sizeof tries);
     request(8);
-    message = peer->open_message;
-    peer->suspected_failure[1] = '\0';
+    message = peer->requests.open;
+    peer->link.suspected_failure[1] = '\0';
     net_flush_requests(&end.net, peer, false); /* the message waits for another rail */
     assert_int_equal(tries[1], 0);
-    assert_ptr_equal(peer->unacknowledged, message);
-    assert_null(end.net.blocked_sends);
+    assert_ptr_equal(peer->link.unacknowledged, message);
+    assert_null(end.net.sends.blocked);
     peer = &end.peers[2];
-    peer->closed_rails = 1 << 1 | 1 << 2;
+    peer->rails.closed = 1 << 1 | 1 << 2;
     refusals[2] = -FI_ECONNREFUSED;
     int left = free_count();
     request(8);
@@ -497,7 +499,7 @@ static void refused_altogether(void **context)
     net_send_message(&end.net, message); /* a message to a failed peer is dropped */
     assert_int_equal(tries[2], 0);
     assert_int_equal(free_count(), left);
-    assert_null(peer->unacknowledged);
+    assert_null(peer->link.unacknowledged);
 }
 
 /* A message is kept until it is acknowledged if another rail could retransmit it, and only then. */
@@ -505,29 +507,29 @@ static void sent_messages_stay_unacknowledged(void **context)
 {
     (void)context;
     struct net_peer *other = &end.peers[2];
-    other->closed_rails = 1 << 1 | 1 << 2;
+    other->rails.closed = 1 << 1 | 1 << 2;
     int left = free_count();
     send_requests(peer, 1);
     send_requests(other, 1);
-    assert_non_null(peer->unacknowledged);
-    assert_null(other->unacknowledged);
+    assert_non_null(peer->link.unacknowledged);
+    assert_null(other->link.unacknowledged);
     end_sends_complete(&end);
     assert_int_equal(free_count(), left - 1);
-    assert_false(peer->unacknowledged->in_flight);
+    assert_false(peer->link.unacknowledged->in_flight);
     net_drop_unacknowledged(&end.net, peer);
     assert_int_equal(free_count(), left);
-    peer->current_rail = 1;
-    other->closed_rails = 1 << 2; /* the first rail is left */
-    other->current_rail = 1;
+    peer->link.rail = 1;
+    other->rails.closed = 1 << 2; /* the first rail is left */
+    other->link.rail = 1;
     send_requests(other, 1);
     assert_int_equal(sent[2].to, end_address(2, 1));
     assert_int_equal(end.net.rails[1].sends_in_flight, 1);
-    assert_non_null(other->unacknowledged);
-    assert_int_equal(other->unacknowledged->rail, 1);
+    assert_non_null(other->link.unacknowledged);
+    assert_int_equal(other->link.unacknowledged->rail, 1);
     end.net.rail_count = 2;
-    peer->closed_rails = 1 << 0;
+    peer->rails.closed = 1 << 0;
     send_requests(peer, 1);
-    assert_null(peer->unacknowledged);
+    assert_null(peer->link.unacknowledged);
     end.net.rail_count = END_RAILS;
 }
 

@@ -11,11 +11,11 @@ static void a_put_through_slots_is_copied_written_and_notified(void **context)
     struct net_staged_fragment *fragment = begin(WRITE | HERE | THERE | DEVICE, SEG_GPU, 80);
     assert_int_equal(fragment->phase, COPYING_IN);
     assert_counts(1, 1, 0, 0);
-    peer->gpu_needs_flush = true; /* the owner's GPU copies, so no flush is needed */
+    peer->gpu.needs_flush = true; /* the owner's GPU copies, so no flush is needed */
     assert_int_equal(end.state.in_flight, 1);
     assert_int_equal(end.state.touched_count, 1);
     assert_true(stage->active);
-    assert_ptr_equal(end.net.active_stages, stage);
+    assert_ptr_equal(end.net.staging.active, stage);
     assert_int_equal(copy_count, 1);
     assert_int_equal(copies[0].lane, 2);
     assert_ptr_equal(copies[0].to, lots);
@@ -23,13 +23,13 @@ static void a_put_through_slots_is_copied_written_and_notified(void **context)
     assert_int_equal(copies[0].bytes, 80);
     /* The copy is not complete. */
     assert_false(net_stage_advance(&end.net));
-    assert_true(end.net.needs_polling);
+    assert_true(end.net.staging.needs_polling);
     assert_int_equal(end.access_count, 0);
     assert_counts(1, 1, 0, 0);
     /* The notification follows the write in order, so it is sent at once. */
     passed = true;
     assert_true(net_stage_advance(&end.net));
-    assert_false(end.net.needs_polling);
+    assert_false(end.net.staging.needs_polling);
     assert_int_equal(end.access_count, 1);
     assert_true(end.accesses[0].write);
     assert_int_equal(end.accesses[0].rail, 0);
@@ -41,20 +41,20 @@ static void a_put_through_slots_is_copied_written_and_notified(void **context)
     assert_int_equal(fragment->phase, NOTIFIED);
     assert_counts(0, 0, 0, 0);
     assert_false(channel->unconfirmed);
-    assert_int_equal(peer->unconfirmed_write, 0);
+    assert_int_equal(peer->link.unconfirmed_write, 0);
     assert_int_equal(word_count, 1);
     assert_notification(0, NET_SLOT_PUT, 1, 240, 80);
-    assert_int_equal(fragment->notify_message, peer->last_sent);
+    assert_int_equal(fragment->notify_message, peer->requests.last_sent);
     /* The slot is free when the NIC and the owner have finished. */
-    peer->acknowledged = peer->last_sent;
+    peer->requests.acknowledged = peer->requests.last_sent;
     assert_false(net_stage_advance(&end.net));
     access_done();
-    peer->acknowledged = peer->last_sent - 1;
+    peer->requests.acknowledged = peer->requests.last_sent - 1;
     assert_false(net_stage_advance(&end.net));
     assert_int_equal(end.state.in_flight, 1);
-    peer->acknowledged = peer->last_sent;
+    peer->requests.acknowledged = peer->requests.last_sent;
     assert_true(net_stage_advance(&end.net));
-    assert_false(peer->gpu_written);
+    assert_false(peer->gpu.written);
     assert_idle(1);
 }
 
@@ -80,7 +80,7 @@ static void the_notification_of_a_confirmed_write_waits_for_it(void **context)
 static void owner_does_all(void)
 {
     assert_true(net_stage_advance(&end.net));
-    peer->acknowledged = peer->last_sent;
+    peer->requests.acknowledged = peer->requests.last_sent;
     assert_true(net_stage_advance(&end.net));
 }
 
@@ -141,9 +141,9 @@ static void a_put_in_place_counts_as_a_write(void **context)
         int before = end.access_count, drops_before = drops;
         *channel = (struct net_channel){0};
         end.state.touched_count = 0;
-        peer->gpu_needs_flush = rows[i].flush;
-        peer->gpu_written = false;
-        peer->unconfirmed_write = 0;
+        peer->gpu.needs_flush = rows[i].flush;
+        peer->gpu.written = false;
+        peer->link.unconfirmed_write = 0;
         end.net.rails[0].traits.delivery_complete = rows[i].confirmed;
         struct net_staged_fragment *fragment =
             begin(WRITE | (rows[i].sure ? SURE : 0), rows[i].segment, 64 + i);
@@ -151,11 +151,12 @@ static void a_put_in_place_counts_as_a_write(void **context)
         assert_int_equal(end.state.touched_count, 1);
         assert_counts(0, 1, 1, 0);
         assert_int_equal(channel->confirm_after_writes, rows[i].settle);
-        assert_int_equal(peer->gpu_written, rows[i].written);
+        assert_int_equal(peer->gpu.written, rows[i].written);
         assert_int_equal(channel->unconfirmed, rows[i].unconfirmed);
-        assert_int_equal(peer->unconfirmed_write, rows[i].loose ? peer->last_sent + 1 : 0);
+        assert_int_equal(peer->link.unconfirmed_write,
+                         rows[i].loose ? peer->requests.last_sent + 1 : 0);
         assert_false(net_stage_advance(&end.net));
-        peer->gpu_written = false;
+        peer->gpu.written = false;
         if (rows[i].sure) {
             assert_int_equal(end.access_count, before);
             net_stage_fragment_done(fragment);
@@ -167,7 +168,7 @@ static void a_put_in_place_counts_as_a_write(void **context)
             assert_int_equal(end.accesses[before].address, ADDRESS);
             access_done();
         }
-        assert_int_equal(peer->gpu_written, rows[i].written_after);
+        assert_int_equal(peer->gpu.written, rows[i].written_after);
         assert_counts(0, 0, 0, 0);
         assert_true(net_stage_advance(&end.net));
         assert_idle(drops_before + 1);
@@ -242,7 +243,7 @@ static void a_get_through_slots_is_requested_read_and_copied(void **context)
     assert_ptr_equal(copies[0].to, local + 16);
     assert_ptr_equal(copies[0].from, lots + SLOT_BYTES);
     assert_int_equal(copies[0].bytes, 90);
-    assert_true(end.net.needs_polling);
+    assert_true(end.net.staging.needs_polling);
     assert_counts(0, 1, 1, 1);
     passed = true;
     assert_true(net_stage_advance(&end.net));
@@ -276,7 +277,7 @@ static void a_get_into_gpu_memory_in_place_is_flushed(void **context)
     access_done();
     assert_true(net_stage_advance(&end.net));
     assert_int_equal(flushes, 0); /* the destination is host memory */
-    peer->gpu_needs_flush = true; /* concerns only writes to the peer */
+    peer->gpu.needs_flush = true; /* concerns only writes to the peer */
     begin(DEVICE, SEG_GPU, 50);
     assert_counts(0, 0, 0, 1);
     assert_ptr_equal(end.accesses[1].local, local + 16);
@@ -285,7 +286,7 @@ static void a_get_into_gpu_memory_in_place_is_flushed(void **context)
     assert_counts(0, 0, 0, 1);
     assert_true(net_stage_advance(&end.net));
     assert_int_equal(flushes, 1);
-    assert_false(peer->gpu_written);
+    assert_false(peer->gpu.written);
     assert_idle(2);
     flush_status = WEFT_ERR_SYSTEM;
     begin(DEVICE, SEG_GPU, 50);
@@ -313,8 +314,8 @@ static void a_write_is_touched_again_when_it_is_posted(void **context)
 static void notifications_wait_for_the_window(void **context)
 {
     (void)context;
-    uint64_t done = peer->acknowledged;
-    peer->acknowledged = peer->last_sent - NET_WINDOW;
+    uint64_t done = peer->requests.acknowledged;
+    peer->requests.acknowledged = peer->requests.last_sent - NET_WINDOW;
     struct net_staged_fragment *put = begin(WRITE | HERE | THERE, SEG_GPU, 50),
                                *get = begin(HERE | THERE, SEG_GPU, 51);
     assert_int_equal(put->phase, NOTIFYING);
@@ -322,7 +323,7 @@ static void notifications_wait_for_the_window(void **context)
     assert_counts(1, 0, 0, 1);
     assert_false(net_stage_advance(&end.net));
     assert_int_equal(word_count, 0);
-    peer->acknowledged = done;
+    peer->requests.acknowledged = done;
     assert_true(net_stage_advance(&end.net));
     assert_int_equal(put->phase, NOTIFIED);
     assert_int_equal(get->phase, REQUESTED);

@@ -61,11 +61,11 @@ static void what_is_under_way_is_waited_for_when_the_peer_fails(void **context)
     struct net_staged_fragment *parts = begin(WRITE | SURE, SEG_HEAP, 52);
     peer->failed = WEFT_ERR_PEER_DEAD;
     assert_false(net_stage_advance(&end.net));
-    assert_true(end.net.needs_polling);
+    assert_true(end.net.staging.needs_polling);
     assert_int_equal(forgotten, 0);
     passed = true;
     assert_true(net_stage_advance(&end.net));
-    assert_false(end.net.needs_polling);
+    assert_false(end.net.staging.needs_polling);
     assert_int_equal(end.state.in_flight, 2);
     assert_int_equal(stage->last_retired, 1);
     assert_int_equal(forgotten, 1);
@@ -95,11 +95,11 @@ static void a_provider_that_is_full_is_tried_again(void **context)
     refused = -FI_EAGAIN;
     struct net_staged_fragment *fragment = begin(WRITE, SEG_HEAP, 50);
     assert_int_equal(fragment->phase, POSTING);
-    assert_true(end.net.needs_polling);
+    assert_true(end.net.staging.needs_polling);
     assert_false(fragment->in_flight);
     assert_counts(1, 1, 0, 0);
     assert_false(net_stage_advance(&end.net));
-    assert_true(end.net.needs_polling);
+    assert_true(end.net.staging.needs_polling);
     refused = 0;
     assert_true(net_stage_advance(&end.net));
     assert_true(fragment->in_flight);
@@ -152,25 +152,25 @@ static void lose_last_rail(struct net_staged_fragment *fragment)
 static void a_put_is_retransmitted_slot_after_slot(void **context)
 {
     (void)context;
-    peer->gpu_needs_flush = true;
+    peer->gpu.needs_flush = true;
     struct net_staged_fragment *fragment = begin(WRITE | SURE, SEG_GPU, 2 * SLOT_BYTES + 7);
     channel->confirm_after_writes = false;
     net_stage_retransmit(fragment);
     net_stage_fragment_done(fragment);
     assert_false(net_stage_advance(&end.net)); /* the other rail fragment is in flight */
     net_stage_fragment_done(fragment);
-    assert_false(peer->gpu_written);
+    assert_false(peer->gpu.written);
     assert_counts(0, 1, 1, 0);
     /* The keys of the peer's staging buffer are not known yet. */
     assert_true(net_stage_advance(&end.net));
-    assert_true(peer->gpu_written);
+    assert_true(peer->gpu.written);
     assert_int_equal(fragment->phase, RETRANSMITTING);
     assert_false(fragment->lost);
     assert_true(fragment->retransmitted);
     assert_false(fragment->slot_filled);
     assert_counts(1, 1, 1, 0);
     assert_int_equal(lots_asked, 1);
-    assert_true(end.net.needs_polling);
+    assert_true(end.net.staging.needs_polling);
     assert_false(net_stage_advance(&end.net));
     assert_int_equal(lots_asked, 2);
     assert_int_equal(flushes, 0);
@@ -179,7 +179,7 @@ static void a_put_is_retransmitted_slot_after_slot(void **context)
     static const size_t bytes[] = {SLOT_BYTES, SLOT_BYTES, 7};
     for (int i = 0; i < 3; i++) {
         memset(lots, 0, SLOT_BYTES);
-        peer->gpu_written = false;
+        peer->gpu.written = false;
         assert_true(net_stage_advance(&end.net));
         assert_memory_equal(lots, local + 16 + i * SLOT_BYTES, bytes[i]);
         assert_int_equal(transfers, i + 2);
@@ -191,11 +191,11 @@ static void a_put_is_retransmitted_slot_after_slot(void **context)
         net_stage_fragment_done(fragment);
         assert_true(net_stage_advance(&end.net));
         assert_notification(i, NET_SLOT_PUT, 1, 240 + (size_t)i * SLOT_BYTES, bytes[i]);
-        assert_false(peer->gpu_written);
+        assert_false(peer->gpu.written);
         /* The source is in use until the last slot is filled, and the fragment counts as unnotified
          * until the last notification. */
         assert_counts(i < 2, i < 2, 1, 0);
-        peer->acknowledged = peer->last_sent;
+        peer->requests.acknowledged = peer->requests.last_sent;
     }
     assert_int_equal(lots_asked, 3);
     assert_true(net_stage_advance(&end.net));
@@ -215,7 +215,7 @@ static void a_put_in_its_slot_is_not_copied_again(void **context)
     assert_int_equal(fragment->remaining_bytes, 0);
     assert_counts(1, 0, 1, 0);
     assert_int_equal(flushes, 0);
-    assert_false(peer->gpu_written);
+    assert_false(peer->gpu.written);
 }
 
 static void a_retransmitted_get_is_flushed_and_requested(void **context)
@@ -331,14 +331,14 @@ static void stages_of_several_peers_move_on(void **context)
                                            .bytes = 20};
     net_stage_begin(&end.state, &fragment);
     begin(WRITE, SEG_HEAP, 51);
-    assert_ptr_equal(end.net.active_stages, other);
+    assert_ptr_equal(end.net.staging.active, other);
     assert_ptr_equal(other->next, stage);
     assert_int_equal(end.accesses[1].to, end_address(2, 0));
     assert_int_equal(end.channels[2].reads, 1);
     assert_false(net_stage_advance(&end.net));
     net_stage_completed(&end.net, end.accesses[1].post, true);
     assert_true(net_stage_advance(&end.net));
-    assert_ptr_equal(end.net.active_stages, stage);
+    assert_ptr_equal(end.net.staging.active, stage);
     assert_false(other->active);
     assert_true(stage->active);
     net_stage_completed(&end.net, end.accesses[0].post, true);
@@ -376,7 +376,7 @@ static void the_gpu_is_done_before_its_memory_is_freed(void **context)
     assert_null(end.peers[0].stage);
     assert_int_equal(marks_dropped, SLOTS);
     assert_null(peer->stage);
-    assert_null(end.net.active_stages);
+    assert_null(end.net.staging.active);
 }
 
 int main(void)

@@ -26,8 +26,8 @@ static void slots_are_whole_pages_and_not_too_many(void **context)
         config_reset();
         end.net.rails[0].traits.max_bytes = rows[i].most;
         assert_int_equal(move(WRITE | DEVICE, SEG_HEAP, 600, 3000), WEFT_OK);
-        assert_int_equal(end.net.slot_bytes, rows[i].lot_bytes);
-        assert_int_equal(end.net.slot_count, rows[i].count);
+        assert_int_equal(end.net.staging.slot_bytes, rows[i].lot_bytes);
+        assert_int_equal(end.net.staging.slot_count, rows[i].count);
     }
 }
 
@@ -142,14 +142,14 @@ static void ends_are_used_in_place_where_they_meet(void **context)
         shut_end(NULL);
         open_end(NULL);
         for (int r = 1; r < END_RAILS && !rows[i].spreads; r++)
-            peer->address[r] = FI_ADDR_NOTAVAIL;
+            peer->rails.address[r] = FI_ADDR_NOTAVAIL;
         d.place_known = rows[i].place;
         d.local_rails = rows[i].local_rails;
         d.own_rails = rows[i].own;
         d.room_known = rows[i].room;
         d.spreads = rows[i].spreads;
-        peer->gpu_rails = (uint8_t)rows[i].gpu_rails;
-        peer->gpu_access = rows[i].trusted ? NET_GPU_DIRECT : NET_GPU_STAGED;
+        peer->gpu.rails = (uint8_t)rows[i].gpu_rails;
+        peer->gpu.access = rows[i].trusted ? NET_GPU_DIRECT : NET_GPU_STAGED;
         d.host = rows[i].by_requests && rows[i].what & DEVICE ? local : NULL;
         size_t offset = rows[i].segment == SEG_HEAP ? 2 * CHUNK + 600 : 600;
         assert_int_equal(move(rows[i].what, rows[i].segment, offset, 3000), WEFT_OK);
@@ -192,7 +192,7 @@ static void ends_are_used_in_place_where_they_meet(void **context)
 static void only_rail(int rail)
 {
     for (int i = 0; i < END_RAILS; i++)
-        end.peers[1].address[i] = i == rail ? end_address(1, i) : FI_ADDR_NOTAVAIL;
+        end.peers[1].rails.address[i] = i == rail ? end_address(1, i) : FI_ADDR_NOTAVAIL;
 }
 
 static void host_memory_has_keys_of_each_nic(void **context)
@@ -210,7 +210,7 @@ static void host_memory_has_keys_of_each_nic(void **context)
     assert_int_equal(d.asked_chunk, 2);
     assert_int_equal(d.advances, 0);
     /* All NICs need a key, since another one leads to the peer. */
-    peer->address[2] = end_address(1, 2);
+    peer->rails.address[2] = end_address(1, 2);
     assert_int_equal(move(WRITE, SEG_HEAP, 2 * CHUNK + 600, 3000), WEFT_OK);
     assert_true(fragment->retransmittable);
     assert_false(fragment->spread);
@@ -223,7 +223,7 @@ static void host_memory_has_keys_of_each_nic(void **context)
     assert_int_equal(d.advances, 1);
     /* The first NIC has failed: messages use another one. */
     only_rail(2);
-    peer->current_rail = 2;
+    peer->link.rail = 2;
     d.chunk_asked = 0;
     assert_int_equal(move(WRITE, SEG_HEAP, 2 * CHUNK + 600, 3000), WEFT_OK);
     assert_true(fragment->retransmittable);
@@ -234,7 +234,7 @@ static void host_memory_has_keys_of_each_nic(void **context)
     d.rail_keys_status = WEFT_ERR_PEER_DEAD;
     assert_int_equal(move(WRITE, SEG_HEAP, 2 * CHUNK + 600, 3000), WEFT_ERR_PEER_DEAD);
     assert_int_equal(d.begun_count, 0);
-    peer->current_rail = 0;
+    peer->link.rail = 0;
     only_rail(0);
     d.chunk_status = WEFT_ERR_SYSTEM;
     assert_int_equal(move(WRITE, SEG_HEAP, 2 * CHUNK + 600, 3000), WEFT_ERR_SYSTEM);
@@ -280,7 +280,7 @@ static void a_proof_goes_over_what_it_tries(void **context)
     only_rail(0);
     end.net.proving = true;
     for (int i = 0; i < 3; i++) {
-        peer->gpu_rails = rows[i].rails;
+        peer->gpu.rails = rows[i].rails;
         assert_int_equal(move(WRITE, SEG_HEAP, 2 * CHUNK, 3000), WEFT_OK);
         assert_true(d.begun[0].proof);
         assert_true(d.begun[0].spread);

@@ -172,13 +172,13 @@ static void a_retransmission_never_waits_for_the_staging_buffer(void **context)
     questions = 0;
     assert_int_equal(move(WRITE, SEG_HEAP, 600, 3000), WEFT_OK);
     /* The window is full, so the query is cancelled. */
-    uint64_t done = peer->acknowledged;
-    peer->acknowledged = peer->last_sent - NET_WINDOW;
+    uint64_t done = peer->requests.acknowledged;
+    peer->requests.acknowledged = peer->requests.last_sent - NET_WINDOW;
     assert_int_equal(again(&fragment, &ready), WEFT_OK);
     assert_false(ready);
     assert_int_equal(d.cancelled, 1);
     assert_int_equal(peer->stage->peer_buffer_token, 0);
-    peer->acknowledged = done;
+    peer->requests.acknowledged = done;
     d.await_status = WEFT_ERR_NO_MEMORY;
     assert_int_equal(again(&fragment, &ready), WEFT_ERR_NO_MEMORY);
     assert_int_equal(questions, 0);

@@ -85,18 +85,18 @@ static int open_end(void **context)
     channel = &end.channels[1];
     end.look = look;
     end.net.first_rail_carries = true;
-    end.net.stripe_bytes = LEAST;
+    end.net.striping.least_bytes = LEAST;
     ends = (struct net_ends){.rails = 0xff};
     for (int i = 0; i < END_RAILS; i++) {
         /* The peer numbers the rails in reverse order. */
-        peer->peer_rail[i] = (uint8_t)(END_RAILS - 1 - i);
+        peer->rails.peers[i] = (uint8_t)(END_RAILS - 1 - i);
         ends.keys[i] =
             (struct net_key){.key = 70 + (uint64_t)i, .base = (uint64_t)(i + 1) << 40, .known = 1};
         end.net.rails[i].traits =
             (struct net_traits){.delivery_complete = true, .max_bytes = 1 << 30};
     }
     now = 1000 * 1000 * ms;
-    end.net.rails_checked_ns = end.net.peers_checked_ns = now;
+    end.net.striping.checked_ns = end.net.peers_checked_ns = now;
     control_count = drained = lost_count = staged_count = 0;
     return 0;
 }
@@ -170,17 +170,17 @@ static void transfers_are_cut(void **context)
     assert_int_equal(channel->striped_writes, 3);
     assert_int_equal(channel->reads, 0);
     assert_int_equal(end.state.in_flight, 3);
-    assert_int_equal(end.net.fragment_count, 3);
-    assert_int_equal(peer->fragments, 3);
-    peer->silent_ns = 5;
+    assert_int_equal(end.net.striping.fragment_count, 3);
+    assert_int_equal(peer->link.fragments, 3);
+    peer->link.silent_ns = 5;
     complete(1);
-    assert_int_equal(peer->silent_ns, 5);
+    assert_int_equal(peer->link.silent_ns, 5);
     complete(0);
     /* The completion came over the peer's current rail, so the peer is live. */
-    assert_int_equal(peer->silent_ns, 0);
+    assert_int_equal(peer->link.silent_ns, 0);
     complete(2);
     assert_int_equal(channel->writes + channel->striped_writes + end.state.in_flight, 0);
-    assert_int_equal(end.net.fragment_count + (int)peer->fragments, 0);
+    assert_int_equal(end.net.striping.fragment_count + (int)peer->link.fragments, 0);
     for (int i = 0; i < 3; i++)
         assert_int_equal(end.net.rails[i].in_flight_bytes, 0);
     end.net.rails[0].traits.max_bytes = 1000;
@@ -268,18 +268,18 @@ static void few_are_under_way_at_first(void **context)
     (void)context;
     transfer(14 * FRAGMENT, true, true);
     expect_rails(0, "012012012012");
-    assert_non_null(end.net.queued_fragments.first);
+    assert_non_null(end.net.striping.queued.first);
     complete(1);
     net_stripe_advance(&end.net);
     expect_rails(12, "1");
     complete(4);
     net_stripe_advance(&end.net);
     expect_rails(13, "1");
-    assert_null(end.net.queued_fragments.first);
+    assert_null(end.net.striping.queued.first);
     for (int i = 0; i < 14; i++)
         if (i != 1 && i != 4)
             complete(i);
-    assert_int_equal(end.net.fragment_count, 0);
+    assert_int_equal(end.net.striping.fragment_count, 0);
 }
 
 static void by_the_reported_speed(void **context)
@@ -339,7 +339,7 @@ static void by_the_speed_that_was_measured(void **context)
 static void fragments_that_are_not_spread(void **context)
 {
     (void)context;
-    peer->current_rail = 2;
+    peer->link.rail = 2;
     transfer(2 * FRAGMENT, true, false);
     expect_rails(0, "22");
     complete_all();
@@ -348,7 +348,7 @@ static void fragments_that_are_not_spread(void **context)
     expect_rails(0, "01");
     complete_all();
     ends.rails = 0xff;
-    ends.keys[peer->peer_rail[1]].known = 0;
+    ends.keys[peer->rails.peers[1]].known = 0;
     transfer(2 * FRAGMENT, true, true);
     expect_rails(0, "02");
     complete_all();
@@ -359,16 +359,16 @@ static void who_takes_large_transfers(void **context)
     (void)context;
     assert_true(net_is_striped(&end.net, peer, LEAST));
     assert_false(net_is_striped(&end.net, peer, LEAST - 1));
-    peer->closed_rails = 1 << peer->peer_rail[1];
+    peer->rails.closed = 1 << peer->rails.peers[1];
     assert_true(net_is_striped(&end.net, peer, LEAST));
-    peer->closed_rails |= (uint8_t)(1 << peer->peer_rail[2]);
+    peer->rails.closed |= (uint8_t)(1 << peer->rails.peers[2]);
     assert_false(net_is_striped(&end.net, peer, LEAST));
     assert_true(net_ends_share_rail(&end.net, peer, &ends));
     ends.rails = (uint8_t)~1;
     assert_false(net_ends_share_rail(&end.net, peer, &ends));
     ends.rails = 1;
     assert_true(net_ends_share_rail(&end.net, peer, &ends));
-    ends.keys[peer->peer_rail[0]].known = 0;
+    ends.keys[peer->rails.peers[0]].known = 0;
     assert_false(net_ends_share_rail(&end.net, peer, &ends));
 }
 
@@ -440,12 +440,12 @@ static void a_rail_fails(void **context)
     send_control_records();
     assert_int_equal(control_count, 1);
     assert_int_equal(controls[0].kind, NET_CLOSE_RAIL);
-    assert_int_equal(controls[0].rail, peer->peer_rail[2]);
+    assert_int_equal(controls[0].rail, peer->rails.peers[2]);
     assert_int_equal(end.access_count, 3);
     assert_int_equal(channel->writes, 3);
     transfer(FRAGMENT, true, true); /* a fragment that waits for no peer is sent at once */
     expect_rails(3, "0");
-    const struct net_control closed = {.kind = NET_CLOSED_RAIL, .rail = peer->peer_rail[2]};
+    const struct net_control closed = {.kind = NET_CLOSED_RAIL, .rail = peer->rails.peers[2]};
     /* The record of another PE has no effect. */
     net_handle_control(&end.net, &end.peers[2], &closed);
     net_stripe_advance(&end.net);
@@ -472,7 +472,7 @@ static void a_rail_fails(void **context)
     expect_rails(2, "0");
     send_control_records();
     assert_int_equal(control_count, 2);
-    assert_int_equal(controls[1].rail, peer->peer_rail[1]);
+    assert_int_equal(controls[1].rail, peer->rails.peers[1]);
     complete(0);
     complete(2);
 }
@@ -485,9 +485,9 @@ static void the_rail_of_messages_fails(void **context)
     transfer(FRAGMENT, true, true);
     net_stripe_failed(&end.net, &end.net.rails[0], end.accesses[0].post, "pulled");
     assert_string_equal(end.net.rails[0].cause, "");
-    assert_string_equal(peer->suspected_failure,
+    assert_string_equal(peer->link.suspected_failure,
                         "a remote access at PE 1 failed (provider tcp on lo): pulled");
-    assert_string_equal(peer->suspected_cause, "pulled");
+    assert_string_equal(peer->link.suspected_cause, "pulled");
     net_fail_peer(&end.net, peer, WEFT_ERR_PATH, "it has failed");
     assert_int_equal(channel->writes, 0); /* the lost write is dropped with the peer */
     assert_int_equal(end.net.rails[0].in_flight_bytes, 0);
@@ -504,7 +504,7 @@ static void fragments_of_a_failed_peer_are_dropped(void **context)
     assert_int_equal(channel->writes, 2);
     net_stripe_advance(&end.net);
     assert_int_equal(channel->writes, 0);
-    assert_null(end.net.queued_fragments.first);
+    assert_null(end.net.striping.queued.first);
 }
 
 /* If no remaining NIC has the memory registered, the peer fails. */
@@ -516,8 +516,9 @@ static void no_rail_leads_there(void **context)
     net_stripe_failed(&end.net, &end.net.rails[2], end.accesses[0].post, "pulled");
     net_stripe_advance(&end.net);
     assert_int_equal(peer->failed, WEFT_OK); /* the owner has not closed its NIC yet */
-    net_handle_control(&end.net, peer,
-                       &(struct net_control){.kind = NET_CLOSED_RAIL, .rail = peer->peer_rail[2]});
+    net_handle_control(
+        &end.net, peer,
+        &(struct net_control){.kind = NET_CLOSED_RAIL, .rail = peer->rails.peers[2]});
     net_stripe_advance(&end.net);
     assert_int_equal(peer->failed, WEFT_ERR_PATH);
     assert_string_equal(peer->sentence, "no remaining NIC has the memory of a transfer registered");
@@ -544,13 +545,13 @@ static void a_peer_gives_a_rail_up(void **context)
         assert_int_equal(controls[i].kind, NET_CLOSED_RAIL);
         assert_int_equal(controls[i].rail, 1);
     }
-    assert_int_equal(peer->close_demanded | end.peers[2].close_demanded, 0);
+    assert_int_equal(peer->rails.close_demanded | end.peers[2].rails.close_demanded, 0);
     net_handle_control(&end.net, peer, &control);
     send_control_records();
     assert_int_equal(control_count, 3);
     end.world.pe = 2;
     net_handle_control(&end.net, &end.peers[0], &control);
-    assert_int_equal(end.peers[0].close_demanded, 0); /* PE 0 gets the confirmation too */
+    assert_int_equal(end.peers[0].rails.close_demanded, 0); /* PE 0 gets the confirmation too */
 }
 
 /* If a NIC completes nothing for 3 s, the peer is queried. If the peer answers and nothing
@@ -659,7 +660,7 @@ static void a_slow_rail_is_tried_again(void **context)
     expect_rails(0, "01");
     complete_all();
     now += (uint64_t)(20 * FRAGMENT / 0.1);
-    end.net.rails_checked_ns = now;
+    end.net.striping.checked_ns = now;
     end.net.rails[0].measured_ns = end.net.rails[1].measured_ns = now;
     transfer(FRAGMENT, true, true);
     expect_rails(0, "0");
@@ -703,8 +704,9 @@ static void a_peer_is_asked_once_to_close_a_rail(void **context)
     assert_int_equal(control_count, 1);
     net_stripe_advance(&end.net);
     assert_int_equal(end.access_count, 3);
-    net_handle_control(&end.net, peer,
-                       &(struct net_control){.kind = NET_CLOSED_RAIL, .rail = peer->peer_rail[2]});
+    net_handle_control(
+        &end.net, peer,
+        &(struct net_control){.kind = NET_CLOSED_RAIL, .rail = peer->rails.peers[2]});
     net_stripe_advance(&end.net);
     expect_rails(3, "111");
     for (int i = 3; i < 6; i++)
@@ -719,10 +721,10 @@ static void messages_move_when_their_rail_is_closed(void **context)
     (void)context;
     strcpy(end.net.rails[0].cause, "x");
     net_stripe_advance(&end.net);
-    assert_int_equal(peer->current_rail, 1);
-    assert_int_equal(end.peers[2].current_rail, 1);
+    assert_int_equal(peer->link.rail, 1);
+    assert_int_equal(end.peers[2].link.rail, 1);
     assert_null(end.net.rails[0].endpoint);
-    peer->peer_rail[2] = peer->peer_rail[1];
+    peer->rails.peers[2] = peer->rails.peers[1];
     ends.rails = 1 << 2;
     transfer(FRAGMENT, true, true);
     expect_rails(0, "2");
@@ -774,11 +776,11 @@ static void control_records_name_existing_rails(void **context)
                        &(struct net_control){.kind = NET_PEER_LIVE, .rail = END_RAILS});
     assert_string_equal(beyond->cause, "");
     assert_false(beyond->liveness_confirmed);
-    assert_int_equal(peer->close_demanded, 0);
+    assert_int_equal(peer->rails.close_demanded, 0);
     net_handle_control(&end.net, peer,
                        &(struct net_control){.kind = NET_CLOSED_RAIL, .rail = NET_RAILS - 1});
     /* The peer may have more rails than this PE. */
-    assert_int_equal(peer->closed_rails, 1 << (NET_RAILS - 1));
+    assert_int_equal(peer->rails.closed, 1 << (NET_RAILS - 1));
     send_control_records();
     assert_int_equal(control_count, 0);
     net_handle_control(&end.net, peer,
@@ -793,7 +795,7 @@ static void control_records_name_existing_rails(void **context)
     net_fail_rail(&end.net, &end.net.rails[1], peer, "pulled");
     net_handle_control(&end.net, peer, &(struct net_control){.kind = NET_CLOSE_RAIL, .rail = 1});
     assert_string_equal(end.net.rails[1].cause, "x");
-    peer->closed_rails = 1 << peer->peer_rail[1] | 1 << peer->peer_rail[2];
+    peer->rails.closed = 1 << peer->rails.peers[1] | 1 << peer->rails.peers[2];
     net_fail_rail(&end.net, &end.net.rails[0], peer, "pulled");
     assert_int_equal(peer->failed, WEFT_ERR_PATH);
 }
@@ -809,7 +811,7 @@ static void transfers_between_segments(void **context)
     size_t taken = 7;
     end.world.sizes[SEG_HEAP] = 4 * (size_t)NET_CHUNK_BYTES;
     struct net_key *home = peer->keys[SEG_HEAP] = calloc(5, sizeof *home);
-    struct net_key *keys = peer->rail_keys[SEG_HEAP] = calloc(4 * NET_RAILS, sizeof *keys);
+    struct net_key *keys = peer->rails.keys[SEG_HEAP] = calloc(4 * NET_RAILS, sizeof *keys);
     for (uint64_t chunk = 0; chunk < 4; chunk++) {
         home[chunk] = (struct net_key){.key = 500 + chunk, .known = 1, .answered = 1};
         for (uint64_t i = 0; i < NET_RAILS; i++)
@@ -823,7 +825,7 @@ static void transfers_between_segments(void **context)
     expect_rails(0, "01");
     assert_int_equal(end.accesses[0].key, 501);
     assert_int_equal(end.accesses[0].address, NET_CHUNK_BYTES - FRAGMENT - 1000);
-    assert_int_equal(end.accesses[1].key, 610 + peer->peer_rail[1]);
+    assert_int_equal(end.accesses[1].key, 610 + peer->rails.peers[1]);
     assert_int_equal(end.accesses[1].address, NET_CHUNK_BYTES - 1000);
     complete_all();
     at.offset = 2 * NET_CHUNK_BYTES;
@@ -838,12 +840,12 @@ static void transfers_between_segments(void **context)
     home[2].known = 0; /* the first rail, the current one, has no key */
     assert_int_equal(net_stripe_host(&end.state, at, local, LEAST, true, &taken), WEFT_OK);
     assert_int_equal(taken, 0);
-    peer->current_rail = 2;
+    peer->link.rail = 2;
     assert_int_equal(net_stripe_host(&end.state, at, local, FRAGMENT, true, &taken), WEFT_OK);
     assert_int_equal(taken, FRAGMENT);
     expect_rails(0, "2");
     complete_all();
-    keys[2 * NET_RAILS + peer->peer_rail[2]].known = 0;
+    keys[2 * NET_RAILS + peer->rails.peers[2]].known = 0;
     assert_int_equal(net_stripe_host(&end.state, at, local, FRAGMENT, true, &taken), WEFT_OK);
     assert_int_equal(taken, 0);
     assert_int_equal(end.access_count, 0);
@@ -864,7 +866,7 @@ static void all_is_dropped_at_the_end(void **context)
     assert_int_equal(channel->writes, 14);
     net_stripe_close(&end.net);
     assert_int_equal(channel->writes, 0);
-    assert_int_equal(end.net.fragment_count, 0);
+    assert_int_equal(end.net.striping.fragment_count, 0);
     for (int i = 0; i < END_RAILS; i++)
         assert_null(end.net.rails[i].fragments.first);
 }

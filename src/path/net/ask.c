@@ -12,21 +12,21 @@
 static struct net_pending_answer *find_pending_answer(struct path_common *net, uint64_t token)
 {
     uint32_t index = (uint32_t)token - 1;
-    if (index >= net->pending_count)
+    if (index >= net->pending.count)
         return NULL;
-    struct net_pending_answer *pending = &net->pending_answers[index];
+    struct net_pending_answer *pending = &net->pending.answers[index];
     return pending->in_use && pending->generation == (uint32_t)(token >> 32) ? pending : NULL;
 }
 
 static weft_status grow_pending_answers(struct path_common *net)
 {
-    uint32_t count = net->pending_count ? 2 * net->pending_count : 64;
-    struct net_pending_answer *more = realloc(net->pending_answers, count * sizeof *more);
+    uint32_t count = net->pending.count ? 2 * net->pending.count : 64;
+    struct net_pending_answer *more = realloc(net->pending.answers, count * sizeof *more);
     if (!more)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %u answers", count);
-    memset(more + net->pending_count, 0, (count - net->pending_count) * sizeof *more);
-    net->pending_answers = more;
-    net->pending_count = count;
+    memset(more + net->pending.count, 0, (count - net->pending.count) * sizeof *more);
+    net->pending.answers = more;
+    net->pending.count = count;
     return WEFT_OK;
 }
 
@@ -35,20 +35,20 @@ weft_status net_new_answer_token(struct net_state *state, struct net_peer *peer,
 {
     struct path_common *net = state->net;
     uint32_t free = 0;
-    while (free < net->pending_count &&
-           net->pending_answers[(net->pending_next + free) % net->pending_count].in_use)
+    while (free < net->pending.count &&
+           net->pending.answers[(net->pending.next + free) % net->pending.count].in_use)
         free++;
     weft_status status = WEFT_OK;
-    if (free == net->pending_count) {
-        net->pending_next = net->pending_count;
+    if (free == net->pending.count) {
+        net->pending.next = net->pending.count;
         free = 0;
         status = grow_pending_answers(net);
     }
     if (status)
         return status;
-    uint32_t index = (net->pending_next + free) % net->pending_count;
-    struct net_pending_answer *pending = &net->pending_answers[index];
-    net->pending_next = index + 1;
+    uint32_t index = (net->pending.next + free) % net->pending.count;
+    struct net_pending_answer *pending = &net->pending.answers[index];
+    net->pending.next = index + 1;
     uint32_t uses = pending->generation + 1;
     *pending = (struct net_pending_answer){.state = state,
                                            .peer = peer,
@@ -57,7 +57,7 @@ weft_status net_new_answer_token(struct net_state *state, struct net_peer *peer,
                                            .generation = uses,
                                            .in_use = true};
     state->in_flight++;
-    peer->pending_answers++;
+    peer->link.pending_answers++;
     *token = (uint64_t)uses << 32 | (index + 1);
     return WEFT_OK;
 }
@@ -66,7 +66,7 @@ static void release_pending_answer(struct net_pending_answer *pending)
 {
     struct net_state *state = pending->state;
     pending->in_use = false;
-    pending->peer->pending_answers--;
+    pending->peer->link.pending_answers--;
     state->in_flight--;
     net_drop_state(state);
 }
@@ -159,8 +159,8 @@ static void complete_answer(struct path_common *net, struct net_pending_answer *
 
 void net_drop_answers(struct path_common *net, const struct net_peer *peer)
 {
-    for (uint32_t i = 0; i < net->pending_count; i++) {
-        struct net_pending_answer *pending = &net->pending_answers[i];
+    for (uint32_t i = 0; i < net->pending.count; i++) {
+        struct net_pending_answer *pending = &net->pending.answers[i];
         if (pending->in_use && pending->peer == peer && pending->detached)
             release_pending_answer(pending); /* The caller gets the peer's failure instead. */
     }

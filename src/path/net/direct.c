@@ -128,7 +128,7 @@ static ssize_t post_direct(struct path_common *net, const struct direct_fragment
     struct fi_msg_rma message = {.msg_iov = &here,
                                  .desc = &descriptor,
                                  .iov_count = 1,
-                                 .addr = direct->post.peer->address[0],
+                                 .addr = direct->post.peer->rails.address[0],
                                  .rma_iov = &there,
                                  .rma_iov_count = 1};
     return net_post_rma(&net->rails[0], &direct->post, &message, fragment->write);
@@ -140,11 +140,11 @@ static void count_direct(struct net_state *state, const struct net_direct *direc
     uint32_t *counter = direct->write ? &channel->writes : &channel->reads;
     *counter += (uint32_t)by;
     state->in_flight += (uint32_t)by;
-    direct->post.peer->directs += (uint32_t)by;
+    direct->post.peer->link.directs += (uint32_t)by;
     if (!direct->write || state->net->rails[0].traits.delivery_complete)
         return;
     channel->unconfirmed = true;
-    direct->post.peer->unconfirmed_write = direct->post.peer->last_sent + 1;
+    direct->post.peer->link.unconfirmed_write = direct->post.peer->requests.last_sent + 1;
 }
 
 static weft_status transfer_by_requests(struct net_state *state,
@@ -229,8 +229,8 @@ static weft_status transfer_fragment(struct net_state *state, struct direct_frag
 static weft_status transfer_direct(struct net_state *state, struct direct_fragment whole)
 {
     const struct net_peer *peer = &state->net->peers[whole.at.peer->pe];
-    bool as_fragments = peer->current_rail ||
-                        net_find_other_rail(state->net, peer, peer->current_rail) >= 0 ||
+    bool as_fragments = peer->link.rail ||
+                        net_find_other_rail(state->net, peer, peer->link.rail) >= 0 ||
                         net_is_striped(state->net, peer, whole.bytes);
     weft_status status = WEFT_OK;
     while (whole.bytes && !status) {
@@ -268,7 +268,7 @@ void net_direct_done(struct path_common *net, struct net_direct *direct, bool we
         channel->writes--;
     else
         channel->reads--;
-    direct->post.peer->directs--;
+    direct->post.peer->link.directs--;
     free_direct(net, direct);
     state->in_flight--;
     net_drop_state(state);

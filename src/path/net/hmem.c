@@ -190,7 +190,7 @@ static void register_extent(struct path_common *net, struct net_extent *extent)
     for (int i = 0; i < net->rail_count; i++)
         if (net->rails[i].hmem && net->rails[i].endpoint)
             register_extent_on_rail(net, &net->rails[i], extent);
-    extent->region.needs_flush = net->gpu_write_order == GPU_NIC_WRITES_FLUSHED;
+    extent->region.needs_flush = net->gpu.write_order == GPU_NIC_WRITES_FLUSHED;
 }
 
 /* ---------------------------------------------------------------------------- registered ranges */
@@ -236,17 +236,17 @@ static struct net_extent *add_extent(struct net_extents *extents,
 static bool can_register_gpu(struct path_common *net)
 {
     struct gpu *gpu = net->world->gpu;
-    if (net->gpu_lacks[0] || !gpu)
+    if (net->gpu.lacks[0] || !gpu)
         return false;
-    if (!net->gpu_queried) {
-        net->gpu_queried = true;
-        net->gpu_write_order = gpu_nic_writes(gpu);
+    if (!net->gpu.queried) {
+        net->gpu.queried = true;
+        net->gpu.write_order = gpu_nic_writes(gpu);
     }
-    if (net->gpu_write_order == GPU_NIC_WRITES_UNORDERED)
-        snprintf(net->gpu_lacks, sizeof net->gpu_lacks,
+    if (net->gpu.write_order == GPU_NIC_WRITES_UNORDERED)
+        snprintf(net->gpu.lacks, sizeof net->gpu.lacks,
                  "GPU %d does not order the writes of NICs, and its driver cannot flush them",
                  gpu->device.ordinal);
-    return !net->gpu_lacks[0];
+    return !net->gpu.lacks[0];
 }
 
 /* The range of own GPU memory around `offset` with one registration: the part of an allocation
@@ -254,16 +254,16 @@ static bool can_register_gpu(struct path_common *net)
 static struct net_extent *get_own_extent(struct path_common *net, size_t offset)
 {
     size_t start, bytes;
-    if (!can_register_gpu(net) || !make_extents(net, &net->own_gpu_regions) ||
-        offset >= net->own_gpu_regions->count * NET_CHUNK_BYTES)
+    if (!can_register_gpu(net) || !make_extents(net, &net->gpu.regions) ||
+        offset >= net->gpu.regions->count * NET_CHUNK_BYTES)
         return NULL;
-    struct net_extent *extent = find_extent(net->own_gpu_regions, offset);
+    struct net_extent *extent = find_extent(net->gpu.regions, offset);
     if (extent || !gpu_find_chunk(net->world->gpu, offset, &start, &bytes))
         return extent;
     size_t from = offset / NET_CHUNK_BYTES * NET_CHUNK_BYTES, to = from + NET_CHUNK_BYTES;
     struct net_gpu_region region = {.start = from > start ? from : start,
                                     .end = to < start + bytes ? to : start + bytes};
-    extent = add_extent(net->own_gpu_regions, &region);
+    extent = add_extent(net->gpu.regions, &region);
     if (extent)
         register_extent(net, extent);
     return extent;
@@ -277,7 +277,7 @@ void net_get_own_region(struct path_common *net, size_t offset, struct net_gpu_r
         *region = extent->region;
     else
         snprintf(region->reason, sizeof region->reason, "%s",
-                 net->gpu_lacks[0] ? net->gpu_lacks
+                 net->gpu.lacks[0] ? net->gpu.lacks
                                    : "the application allocated this memory itself");
 }
 
@@ -299,7 +299,7 @@ bool net_get_gpu_descriptors(struct path_common *net, const void *local, size_t 
 
 weft_status net_flush_gpu(struct path_common *net)
 {
-    return net->gpu_write_order == GPU_NIC_WRITES_FLUSHED ? gpu_flush_nic_writes(net->world->gpu)
+    return net->gpu.write_order == GPU_NIC_WRITES_FLUSHED ? gpu_flush_nic_writes(net->world->gpu)
                                                           : WEFT_OK;
 }
 
@@ -320,7 +320,7 @@ static weft_status query_region(struct net_state *state, struct net_peer *peer, 
     weft_status status = net_send_query(state, peer, &query, 0, region, sizeof *region, false);
     if (status)
         return status;
-    peer->gpu_needs_flush |= region->needs_flush;
+    peer->gpu.needs_flush |= region->needs_flush;
     if (region->start > offset || region->end < offset + is_reachable(region) ||
         region->end > state->net->world->gpu->heap.size)
         return base_fail(
@@ -328,8 +328,8 @@ static weft_status query_region(struct net_state *state, struct net_peer *peer, 
             peer->pe, offset, (unsigned long long)region->start, (unsigned long long)region->end);
     /* Another thread may have added it during the wait. A region without an end is not kept, and
      * queried again. */
-    if (region->end > offset && !find_extent(peer->gpu_regions, offset))
-        add_extent(peer->gpu_regions, region);
+    if (region->end > offset && !find_extent(peer->gpu.regions, offset))
+        add_extent(peer->gpu.regions, region);
     return WEFT_OK;
 }
 
@@ -340,10 +340,10 @@ weft_status net_get_gpu_keys(struct net_state *state, struct net_peer *peer, siz
     struct net_gpu_region region = {0};
     weft_status status = WEFT_OK;
     memset(keys, 0, NET_RAILS * sizeof *keys);
-    if (peer->gpu_access != NET_GPU_DIRECT || !make_extents(net, &peer->gpu_regions) ||
+    if (peer->gpu.access != NET_GPU_DIRECT || !make_extents(net, &peer->gpu.regions) ||
         offset >= net->world->gpu->heap.backed)
         return WEFT_OK;
-    const struct net_extent *known = find_extent(peer->gpu_regions, offset);
+    const struct net_extent *known = find_extent(peer->gpu.regions, offset);
     if (known)
         region = known->region;
     else
@@ -442,9 +442,9 @@ static weft_status prove_rail(struct net_state *state, struct net_peer *net_peer
     struct path_common *net = state->net;
     struct peer peer = {
         .pe = net_peer->pe, .state = (struct path_state *)state, .world = net->world};
-    net_peer->gpu_access =
+    net_peer->gpu.access =
         NET_GPU_DIRECT; /* makes net_stage_transfer() access GPU memory directly */
-    net_peer->gpu_rails = (uint8_t)(1u << rail);
+    net_peer->gpu.rails = (uint8_t)(1u << rail);
     net->proof_failed[0] = '\0';
     net->proving = true;
     weft_status saw = prove_write(state, &peer, rail);
@@ -454,14 +454,14 @@ static weft_status prove_rail(struct net_state *state, struct net_peer *net_peer
     if (!saw && !net_rail_usable(net, net_peer, rail)) /* The transfer has used another rail. */
         saw = base_fail(WEFT_ERR_PATH, "the NIC has failed");
     *well = !saw && !net->proof_failed[0];
-    net_peer->gpu_access = NET_GPU_STAGED;
+    net_peer->gpu.access = NET_GPU_STAGED;
     if (*well)
         return net_check_failure(net, net_peer);
-    snprintf(net_peer->gpu_reason, sizeof net_peer->gpu_reason, "its path test failed: %.*s",
+    snprintf(net_peer->gpu.reason, sizeof net_peer->gpu.reason, "its path test failed: %.*s",
              NET_REASON_BYTES - 30, net->proof_failed[0] ? net->proof_failed : base_last_error());
     log_warn("path net: GPU memory of PE %d is not reached by %s: %s", peer.pe,
              net->rail_count > 1 ? net_interface_name(&net->rails[rail]) : "the NIC",
-             net_peer->gpu_reason);
+             net_peer->gpu.reason);
     return net_check_failure(net, net_peer);
 }
 
@@ -473,23 +473,23 @@ static weft_status prove(struct net_state *state, struct net_peer *net_peer)
         .pe = net_peer->pe, .state = (struct path_state *)state, .world = net->world};
     struct net_gpu_region region;
     uint8_t passed = 0;
-    if (!make_extents(net, &net_peer->gpu_regions))
+    if (!make_extents(net, &net_peer->gpu.regions))
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the keys of PE %d", peer.pe);
     weft_status status = query_region(state, net_peer, peer_test_line(net, &peer).offset, &region);
     if (status || !is_reachable(&region)) {
-        snprintf(net_peer->gpu_reason, sizeof net_peer->gpu_reason, "PE %d: %.*s", peer.pe,
+        snprintf(net_peer->gpu.reason, sizeof net_peer->gpu.reason, "PE %d: %.*s", peer.pe,
                  NET_REASON_BYTES - 20, region.reason);
         return status;
     }
-    net_peer->gpu_dmabuf = region.dmabuf;
+    net_peer->gpu.dmabuf = region.dmabuf;
     for (int i = 0; i < net->rail_count && !status; i++) {
         bool well = false;
-        if (net_rail_usable(net, net_peer, i) && region.keys[net_peer->peer_rail[i]].known)
+        if (net_rail_usable(net, net_peer, i) && region.keys[net_peer->rails.peers[i]].known)
             status = prove_rail(state, net_peer, i, &well);
         passed |= (uint8_t)(well << i);
     }
-    net_peer->gpu_rails = passed;
-    net_peer->gpu_access = passed ? NET_GPU_DIRECT : NET_GPU_STAGED;
+    net_peer->gpu.rails = passed;
+    net_peer->gpu.access = passed ? NET_GPU_DIRECT : NET_GPU_STAGED;
     return status;
 }
 
@@ -499,7 +499,7 @@ static void format_rail_count(const struct path_common *net, const struct net_pe
 {
     text[0] = '\0';
     if (net->rail_count > 1)
-        snprintf(text, bytes, ", over %d of %d NICs", __builtin_popcount(peer->gpu_rails),
+        snprintf(text, bytes, ", over %d of %d NICs", __builtin_popcount(peer->gpu.rails),
                  net->rail_count);
 }
 
@@ -513,13 +513,13 @@ static void describe_gpu_path(struct path_common *net, const struct net_peer *pe
     net_get_own_region(net, net->world->gpu->nic_lines_offset, &own_region);
     format_rail_count(net, peer, rails, sizeof rails);
     bool both = is_reachable(&own_region);
-    if (peer->gpu_access == NET_GPU_DIRECT)
+    if (peer->gpu.access == NET_GPU_DIRECT)
         snprintf(found, bytes, "the NIC reaches GPU memory there (%s, tested%s)%s%s",
-                 peer->gpu_dmabuf ? "dma-buf" : "by address", rails,
+                 peer->gpu.dmabuf ? "dma-buf" : "by address", rails,
                  both ? "" : ", not here: ", both ? "" : own_region.reason);
     else
         snprintf(found, bytes, "GPU memory goes through pinned memory: %s",
-                 net->gpu_lacks[0] ? net->gpu_lacks : peer->gpu_reason);
+                 net->gpu.lacks[0] ? net->gpu.lacks : peer->gpu.reason);
 }
 
 weft_status net_refine(const struct path_world *world, weft_kind kind, int pe, char *found,
@@ -532,13 +532,13 @@ weft_status net_refine(const struct path_world *world, weft_kind kind, int pe, c
         return WEFT_OK;
     struct net_peer *peer = &net->peers[pe];
     weft_status status = WEFT_OK;
-    if (peer->gpu_access == NET_GPU_UNTESTED && !net->gpu_lacks[0])
+    if (peer->gpu.access == NET_GPU_UNTESTED && !net->gpu.lacks[0])
         status = net_open_state(world, &state);
     if (status)
         return status;
     net_lock(net);
     if (state) {
-        peer->gpu_access = NET_GPU_STAGED;
+        peer->gpu.access = NET_GPU_STAGED;
         status = prove(net_state_of(state), peer);
     }
     describe_gpu_path(net, peer, found, bytes);
@@ -552,18 +552,18 @@ void net_gpu_rail_lost(struct path_common *net, struct net_peer *peer, int rail)
 {
     const struct net_rail *failed = &net->rails[rail];
     char found[PATH_FOUND_BYTES];
-    if (peer->gpu_access != NET_GPU_DIRECT || net->proving || !(peer->gpu_rails >> rail & 1))
+    if (peer->gpu.access != NET_GPU_DIRECT || net->proving || !(peer->gpu.rails >> rail & 1))
         return;
     for (int i = 0; i < net->rail_count; i++)
-        if (peer->gpu_rails >> i & 1 && net_rail_usable(net, peer, i))
+        if (peer->gpu.rails >> i & 1 && net_rail_usable(net, peer, i))
             return;
-    peer->gpu_access = NET_GPU_STAGED;
-    snprintf(peer->gpu_reason, sizeof peer->gpu_reason,
+    peer->gpu.access = NET_GPU_STAGED;
+    snprintf(peer->gpu.reason, sizeof peer->gpu.reason,
              "%s, the last NIC that reached it, has failed: %s", net_interface_name(failed),
              failed->cause[0] ? failed->cause : "the peer has given it up");
     describe_gpu_path(net, peer, found, sizeof found);
     log_warn("path net: GPU memory of PE %d goes through pinned memory from now on: %s", peer->pe,
-             peer->gpu_reason);
+             peer->gpu.reason);
     if (net->world->report_found)
         net->world->report_found(net->world, WEFT_GPU, peer->pe, found);
 }
@@ -588,10 +588,10 @@ static void free_extents(struct net_extents *extents)
 
 void net_free_regions(struct path_common *net)
 {
-    free_extents(net->own_gpu_regions);
-    net->own_gpu_regions = NULL;
+    free_extents(net->gpu.regions);
+    net->gpu.regions = NULL;
     for (int pe = 0; pe < net->world->npes; pe++) {
-        free_extents(net->peers[pe].gpu_regions);
-        net->peers[pe].gpu_regions = NULL;
+        free_extents(net->peers[pe].gpu.regions);
+        net->peers[pe].gpu.regions = NULL;
     }
 }

@@ -231,21 +231,22 @@ void net_get_staging_buffer(struct path_common *net, struct net_peer *peer, size
                             struct net_key keys[NET_RAILS])
 {
     memset(keys, 0, NET_RAILS * sizeof *keys);
-    if (!peer->staging_slab)
-        peer->staging_slab = make_staging_buffer(net, bytes);
-    const struct net_slab *slab = peer->staging_slab;
+    if (!peer->served.staging_slab)
+        peer->served.staging_slab = make_staging_buffer(net, bytes);
+    const struct net_slab *slab = peer->served.staging_slab;
     if (!slab)
         return;
-    peer->staging_buffer = slab->memory;
-    peer->staging_bytes = slab->bytes;
+    peer->served.staging_buffer = slab->memory;
+    peer->served.staging_bytes = slab->bytes;
     for (int i = 0; i < net->rail_count; i++) {
         struct fid_mr *registered = i ? slab->on_rails[i] : slab->registered;
         if (registered && net->rails[i].endpoint)
-            keys[i] = (struct net_key){.key = fi_mr_key(registered),
-                                       .base = net->rails[i].traits.virtual_addresses
-                                                   ? (uint64_t)(uintptr_t)peer->staging_buffer
-                                                   : 0,
-                                       .known = 1};
+            keys[i] =
+                (struct net_key){.key = fi_mr_key(registered),
+                                 .base = net->rails[i].traits.virtual_addresses
+                                             ? (uint64_t)(uintptr_t)peer->served.staging_buffer
+                                             : 0,
+                                 .known = 1};
     }
 }
 

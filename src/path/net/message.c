@@ -42,13 +42,13 @@ static bool fits_message(struct net_message *message, size_t bytes)
 void net_free_message(struct path_common *net, struct net_message *message)
 {
     SANITIZER_SHOW(message->bytes, sizeof message->bytes);
-    message->next = net->free_messages;
-    net->free_messages = message;
+    message->next = net->sends.free;
+    net->sends.free = message;
 }
 
 struct net_message *net_alloc_message(struct path_common *net)
 {
-    if (!net->free_messages) {
+    if (!net->sends.free) {
         void *const *descriptors;
         struct net_message *slab = net_alloc_message_slab(
             net, MESSAGES_PER_SLAB * sizeof(struct net_message), &descriptors);
@@ -57,9 +57,9 @@ struct net_message *net_alloc_message(struct path_common *net)
             net_free_message(net, &slab[i]);
         }
     }
-    struct net_message *message = net->free_messages;
+    struct net_message *message = net->sends.free;
     if (message)
-        net->free_messages = message->next;
+        net->sends.free = message->next;
     return message;
 }
 
@@ -90,13 +90,13 @@ void net_release_message(struct path_common *net, struct net_message *message)
 static void handle_send_error(struct path_common *net, struct net_message *message, int error)
 {
     struct net_peer *peer = message->post.peer;
-    const struct net_rail *rail = &net->rails[peer->current_rail];
+    const struct net_rail *rail = &net->rails[peer->link.rail];
     char sentence[NET_SENTENCE_BYTES], address_text[NET_ADDRESS_TEXT_BYTES], limit_text[96];
     const char *cause = net->lib->strerror(error);
     net_limit_text(rail, error, limit_text, sizeof limit_text);
     snprintf(sentence, sizeof sentence, "a message to PE %d%s failed (provider %s on %s): %s%s",
-             peer->pe, net_address_text(rail, peer->current_rail, peer, address_text),
-             net->provider, net_interface_name(rail), cause, limit_text);
+             peer->pe, net_address_text(rail, peer->link.rail, peer, address_text), net->provider,
+             net_interface_name(rail), cause, limit_text);
     if (net_mark_suspected(net, peer, sentence, cause))
         net_retain_message(peer, message);
     else
@@ -109,8 +109,8 @@ void net_write_sequences(const struct net_peer *peer, struct net_message *messag
     struct net_head *head = net_message_head(message);
     head->sequence = message->sequence + (head->flags & NET_ANSWERS ? peer->outgoing.first_answer
                                                                     : peer->outgoing.first_request);
-    head->handled = peer->handled + peer->incoming.first_request;
-    head->answers_received = peer->answers_received + peer->incoming.first_answer;
+    head->handled = peer->served.handled + peer->incoming.first_request;
+    head->answers_received = peer->link.answers_received + peer->incoming.first_answer;
 }
 
 /* Sends the message. False: the provider returned FI_EAGAIN. True also if the message waits for
@@ -118,19 +118,19 @@ void net_write_sequences(const struct net_peer *peer, struct net_message *messag
 static bool try_send_message(struct path_common *net, struct net_message *message)
 {
     struct net_peer *peer = message->post.peer;
-    struct net_rail *rail = &net->rails[peer->current_rail];
+    struct net_rail *rail = &net->rails[peer->link.rail];
     struct net_head *head = net_message_head(message);
     message->queued = false;
-    if (unlikely(peer->failed || peer->suspected_failure[0])) {
+    if (unlikely(peer->failed || peer->link.suspected_failure[0])) {
         if (!peer->failed)
             net_retain_message(peer, message);
         net_release_message(net, message);
         return true;
     }
     net_write_sequences(peer, message);
-    ssize_t error = fi_send(rail->endpoint, message->bytes, head->bytes,
-                            message->descriptors[peer->current_rail],
-                            peer->address[peer->current_rail], &message->post.context);
+    ssize_t error =
+        fi_send(rail->endpoint, message->bytes, head->bytes, message->descriptors[peer->link.rail],
+                peer->rails.address[peer->link.rail], &message->post.context);
     if (error == -FI_EAGAIN)
         return false;
     if (error) {
@@ -138,9 +138,9 @@ static bool try_send_message(struct path_common *net, struct net_message *messag
         return true;
     }
     message->in_flight = true;
-    message->rail = peer->current_rail;
+    message->rail = peer->link.rail;
     rail->sends_in_flight++;
-    if (net->rail_count > 1 && net_find_other_rail(net, peer, peer->current_rail) >= 0)
+    if (net->rail_count > 1 && net_find_other_rail(net, peer, peer->link.rail) >= 0)
         net_retain_message(peer, message);
     return true;
 }
@@ -148,30 +148,30 @@ static bool try_send_message(struct path_common *net, struct net_message *messag
 /* Messages to one peer keep the order of the calls. */
 void net_send_message(struct path_common *net, struct net_message *message)
 {
-    if (!net->blocked_sends && try_send_message(net, message))
+    if (!net->sends.blocked && try_send_message(net, message))
         return;
     message->next = NULL;
     message->queued = true;
-    *net->blocked_sends_end = message;
-    net->blocked_sends_end = &message->next;
+    *net->sends.blocked_end = message;
+    net->sends.blocked_end = &message->next;
 }
 
 /* A peer whose connection is still being made does not delay messages to other peers. */
 void net_retry_sends(struct path_common *net)
 {
-    struct net_message *message = net->blocked_sends;
-    net->blocked_sends = NULL;
-    net->blocked_sends_end = &net->blocked_sends;
-    net->retries++;
+    struct net_message *message = net->sends.blocked;
+    net->sends.blocked = NULL;
+    net->sends.blocked_end = &net->sends.blocked;
+    net->sends.retries++;
     while (message) {
         struct net_message *next = message->next;
         struct net_peer *peer = message->post.peer;
-        if (peer->blocked_retry == net->retries || !try_send_message(net, message)) {
-            peer->blocked_retry = net->retries;
+        if (peer->requests.blocked_retry == net->sends.retries || !try_send_message(net, message)) {
+            peer->requests.blocked_retry = net->sends.retries;
             message->next = NULL;
             message->queued = true;
-            *net->blocked_sends_end = message;
-            net->blocked_sends_end = &message->next;
+            *net->sends.blocked_end = message;
+            net->sends.blocked_end = &message->next;
         }
         message = next;
     }
@@ -188,49 +188,51 @@ void net_message_sent(struct path_common *net, struct net_message *message)
 
 void net_flush_requests(struct path_common *net, struct net_peer *peer, bool acknowledge)
 {
-    struct net_message *message = peer->open_message;
-    if (!message && acknowledge && peer->ack_requested < peer->last_sent)
+    struct net_message *message = peer->requests.open;
+    if (!message && acknowledge && peer->requests.ack_requested < peer->requests.last_sent)
         message = net_new_message(net, peer);
     if (!message)
         return;
-    peer->open_message = NULL;
+    peer->requests.open = NULL;
     struct net_head *head = net_message_head(message);
-    message->sequence = ++peer->last_sent;
+    message->sequence = ++peer->requests.last_sent;
     /* After half a window a message requests an acknowledgement by itself, so that the window does
      * not fill up. */
-    if (acknowledge || message->sequence - peer->ack_requested >= NET_WINDOW / 2) {
+    if (acknowledge || message->sequence - peer->requests.ack_requested >= NET_WINDOW / 2) {
         head->flags |= NET_ACK_REQUEST;
-        peer->ack_requested = message->sequence;
+        peer->requests.ack_requested = message->sequence;
     }
-    if (peer->gpu_written)
+    if (peer->gpu.written)
         head->flags |= NET_FLUSH_GPU;
-    peer->gpu_written = false;
+    peer->gpu.written = false;
     net_send_message(net, message);
 }
 
 void net_flush_unanswered(struct path_common *net, struct net_peer *peer)
 {
-    if (!peer->open_message)
+    if (!peer->requests.open)
         return;
-    peer->quiet_follows =
-        peer->quiet_follows && !peer->guessed_quiet; /* The last guess was wrong. */
-    peer->guessed_quiet = peer->quiet_follows;
-    net_flush_requests(net, peer, peer->guessed_quiet);
+    peer->requests.quiet_follows = peer->requests.quiet_follows &&
+                                   !peer->requests.guessed_quiet; /* The last guess was wrong. */
+    peer->requests.guessed_quiet = peer->requests.quiet_follows;
+    net_flush_requests(net, peer, peer->requests.guessed_quiet);
 }
 
 static weft_status start_message(struct path_common *net, struct net_peer *peer)
 {
     weft_status status = net_check_failure(net, peer);
-    struct path_wait wait = net_make_wait(net, peer, BOX_OP_PUT, peer->last_sent - NET_WINDOW + 1);
-    while (!status && !peer->open_message && peer->last_sent - peer->acknowledged >= NET_WINDOW)
+    struct path_wait wait =
+        net_make_wait(net, peer, BOX_OP_PUT, peer->requests.last_sent - NET_WINDOW + 1);
+    while (!status && !peer->requests.open &&
+           peer->requests.last_sent - peer->requests.acknowledged >= NET_WINDOW)
         status = net_wait(net, peer, &wait);
     path_wait_end(&wait);
-    if (status || peer->open_message)
+    if (status || peer->requests.open)
         return status;
-    peer->open_message = net_new_message(net, peer);
-    return peer->open_message ? WEFT_OK
-                              : base_fail(WEFT_ERR_NO_MEMORY,
-                                          "no private memory for a message to PE %d", peer->pe);
+    peer->requests.open = net_new_message(net, peer);
+    return peer->requests.open ? WEFT_OK
+                               : base_fail(WEFT_ERR_NO_MEMORY,
+                                           "no private memory for a message to PE %d", peer->pe);
 }
 
 weft_status net_add_request(struct net_state *state, struct net_peer *peer, size_t bytes,
@@ -238,38 +240,38 @@ weft_status net_add_request(struct net_state *state, struct net_peer *peer, size
 {
     weft_status status = net_check_failure(state->net, peer);
     while (!status) {
-        if (peer->open_message && fits_message(peer->open_message, bytes))
+        if (peer->requests.open && fits_message(peer->requests.open, bytes))
             break;
-        if (peer->open_message)
+        if (peer->requests.open)
             net_flush_requests(state->net, peer, false);
         status = start_message(state->net, peer);
     }
     if (status)
         return status;
-    *record = net_add_record(peer->open_message, bytes);
-    net_touch_channel(state, peer->pe)->last_message = peer->last_sent + 1;
+    *record = net_add_record(peer->requests.open, bytes);
+    net_touch_channel(state, peer->pe)->last_message = peer->requests.last_sent + 1;
     return WEFT_OK;
 }
 
 struct net_record *net_try_add_request(struct net_state *state, struct net_peer *peer, size_t bytes)
 {
-    if (peer->open_message && !fits_message(peer->open_message, bytes))
+    if (peer->requests.open && !fits_message(peer->requests.open, bytes))
         net_flush_requests(state->net, peer, false);
-    if (!peer->open_message && peer->last_sent - peer->acknowledged < NET_WINDOW)
-        peer->open_message = net_new_message(state->net, peer);
-    if (!peer->open_message)
+    if (!peer->requests.open && peer->requests.last_sent - peer->requests.acknowledged < NET_WINDOW)
+        peer->requests.open = net_new_message(state->net, peer);
+    if (!peer->requests.open)
         return NULL;
-    net_touch_channel(state, peer->pe)->last_message = peer->last_sent + 1;
-    return net_add_record(peer->open_message, bytes);
+    net_touch_channel(state, peer->pe)->last_message = peer->requests.last_sent + 1;
+    return net_add_record(peer->requests.open, bytes);
 }
 
 weft_status net_await_acknowledged(struct path_common *net, struct net_peer *peer, uint64_t rail)
 {
     weft_status status = net_check_failure(net, peer);
-    if (!status && peer->acknowledged < rail && peer->ack_requested < rail)
+    if (!status && peer->requests.acknowledged < rail && peer->requests.ack_requested < rail)
         net_flush_requests(net, peer, true);
     struct path_wait wait = net_make_wait(net, peer, BOX_OP_QUIET, rail);
-    while (!status && peer->acknowledged < rail)
+    while (!status && peer->requests.acknowledged < rail)
         status = net_wait(net, peer, &wait);
     path_wait_end(&wait);
     return status;
@@ -279,46 +281,46 @@ weft_status net_await_acknowledged(struct path_common *net, struct net_peer *pee
 
 static void queue_answer(struct path_common *net, struct net_peer *peer)
 {
-    if (peer->answer_queued)
+    if (peer->served.answer_queued)
         return;
-    peer->answer_queued = true;
-    peer->next_to_answer = net->to_answer;
-    net->to_answer = peer;
+    peer->served.answer_queued = true;
+    peer->served.next_to_answer = net->sends.to_answer;
+    net->sends.to_answer = peer;
 }
 
 static void send_answer_message(struct path_common *net, struct net_peer *peer,
                                 struct net_message *message)
 {
-    message->sequence = ++peer->answers_sent;
+    message->sequence = ++peer->link.answers_sent;
     net_message_head(message)->flags |= NET_ANSWERS;
     net_send_message(net, message);
 }
 
 struct net_record *net_add_answer(struct path_common *net, struct net_peer *peer, size_t bytes)
 {
-    if (peer->open_answers && !fits_message(peer->open_answers, bytes)) {
-        send_answer_message(net, peer, peer->open_answers);
-        peer->open_answers = NULL;
+    if (peer->served.open_answers && !fits_message(peer->served.open_answers, bytes)) {
+        send_answer_message(net, peer, peer->served.open_answers);
+        peer->served.open_answers = NULL;
     }
-    if (!peer->open_answers)
-        peer->open_answers = net_new_message(net, peer);
-    if (!peer->open_answers) {
+    if (!peer->served.open_answers)
+        peer->served.open_answers = net_new_message(net, peer);
+    if (!peer->served.open_answers) {
         net_fail_peer(net, peer, WEFT_ERR_NO_MEMORY, "no private memory for an answer");
         return NULL;
     }
     queue_answer(net, peer);
-    return net_add_record(peer->open_answers, bytes);
+    return net_add_record(peer->served.open_answers, bytes);
 }
 
 void net_send_answers(struct path_common *net)
 {
-    while (net->to_answer) {
-        struct net_peer *peer = net->to_answer;
+    while (net->sends.to_answer) {
+        struct net_peer *peer = net->sends.to_answer;
         struct net_message *message =
-            peer->open_answers ? peer->open_answers : net_new_message(net, peer);
-        net->to_answer = peer->next_to_answer;
-        peer->answer_queued = false;
-        peer->open_answers = NULL;
+            peer->served.open_answers ? peer->served.open_answers : net_new_message(net, peer);
+        net->sends.to_answer = peer->served.next_to_answer;
+        peer->served.answer_queued = false;
+        peer->served.open_answers = NULL;
         if (message)
             send_answer_message(net, peer, message);
         else
@@ -375,8 +377,9 @@ static struct net_peer *find_sender(struct path_common *net, const struct net_me
     if (head->auth_word != peer->incoming.auth_word || head->bytes != bytes)
         return NULL;
     bool has_source = source != FI_ADDR_NOTAVAIL;
-    return (has_source ? source != peer->address[message->rail] : traits->rejects_unknown) ? NULL
-                                                                                           : peer;
+    return (has_source ? source != peer->rails.address[message->rail] : traits->rejects_unknown)
+               ? NULL
+               : peer;
 }
 
 /* Decodes the sequence numbers. False if they are impossible for the peer. */
@@ -390,9 +393,10 @@ static bool decode_head(const struct net_head *head, struct net_peer *peer,
             head->sequence - (answers ? peer->incoming.first_answer : peer->incoming.first_request),
         .handled = head->handled - peer->outgoing.first_request,
         .answers_received = head->answers_received - peer->outgoing.first_answer,
-        .early = answers ? &peer->early_answers : &peer->early_requests,
-        .last = answers ? &peer->answers_received : &peer->begun};
-    return decoded->handled <= peer->last_sent && decoded->answers_received <= peer->answers_sent &&
+        .early = answers ? &peer->served.early_answers : &peer->served.early_requests,
+        .last = answers ? &peer->link.answers_received : &peer->served.begun};
+    return decoded->handled <= peer->requests.last_sent &&
+           decoded->answers_received <= peer->link.answers_sent &&
            decoded->sequence <= *decoded->last + NET_EARLY_MOST;
 }
 
@@ -422,7 +426,7 @@ static void finish_requests(struct path_common *net, struct net_message *message
     const struct net_head *head = net_message_head(message);
     struct net_peer *peer = &net->peers[head->from];
     net_report_completed(net, peer, message);
-    peer->handled = message->sequence;
+    peer->served.handled = message->sequence;
     if (head->flags & NET_ACK_REQUEST)
         queue_answer(net, peer);
     net_free_message(net, message);
@@ -466,7 +470,7 @@ static void execute_requests(struct path_common *net, struct net_peer *peer,
     if (status)
         net_report_failure(net, peer, status);
     net_execute_records(net, peer, message);
-    peer->begun = message->sequence;
+    peer->served.begun = message->sequence;
     message->serve_count = serve_count_begun(net->serve);
     message->next = NULL;
     *net->incomplete_end = message;
@@ -483,7 +487,7 @@ static void execute_message(struct path_common *net, struct net_peer *peer,
         return;
     }
     net_execute_records(net, peer, message);
-    peer->answers_received = message->sequence;
+    peer->link.answers_received = message->sequence;
     net_free_message(net, message);
 }
 
@@ -541,10 +545,10 @@ void net_message_received(struct path_common *net, struct net_message *message, 
         return;
     }
     message->sequence = decoded.sequence;
-    if (decoded.handled > peer->acknowledged)
-        peer->acknowledged = decoded.handled;
+    if (decoded.handled > peer->requests.acknowledged)
+        peer->requests.acknowledged = decoded.handled;
     net_mark_live(peer, rail);
-    if (peer->unacknowledged)
+    if (peer->link.unacknowledged)
         net_release_acknowledged(net, peer, decoded.handled, decoded.answers_received);
     if (!decoded.sequence)
         net_answer_probe(net, peer, message);

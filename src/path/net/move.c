@@ -23,14 +23,14 @@ static const uint64_t timeout_ns = (uint64_t)NET_FAILURE_TIMEOUT_S * 1000 * 1000
 bool net_rail_usable(const struct path_common *net, const struct net_peer *peer, int rail)
 {
     return net->rails[rail].endpoint && !net->rails[rail].cause[0] &&
-           peer->address[rail] != FI_ADDR_NOTAVAIL &&
-           !(peer->closed_rails >> peer->peer_rail[rail] & 1);
+           peer->rails.address[rail] != FI_ADDR_NOTAVAIL &&
+           !(peer->rails.closed >> peer->rails.peers[rail] & 1);
 }
 
 int net_find_other_rail(const struct path_common *net, const struct net_peer *peer, int rail)
 {
     for (int i = 0; i < net->rail_count; i++)
-        if (i != rail && peer->peer_rail[i] != peer->peer_rail[rail] &&
+        if (i != rail && peer->rails.peers[i] != peer->rails.peers[rail] &&
             net_rail_usable(net, peer, i))
             return i;
     return -1;
@@ -43,14 +43,14 @@ void net_retain_message(struct net_peer *peer, struct net_message *message)
     if (message->unacknowledged || message->is_probe)
         return;
     message->unacknowledged = true;
-    message->next_unacknowledged = peer->unacknowledged;
-    peer->unacknowledged = message;
+    message->next_unacknowledged = peer->link.unacknowledged;
+    peer->link.unacknowledged = message;
 }
 
 void net_release_acknowledged(struct path_common *net, struct net_peer *peer, uint64_t handled,
                               uint64_t answered)
 {
-    struct net_message **at = &peer->unacknowledged;
+    struct net_message **at = &peer->link.unacknowledged;
     while (*at) {
         struct net_message *message = *at;
         if (message->sequence >
@@ -66,9 +66,9 @@ void net_release_acknowledged(struct path_common *net, struct net_peer *peer, ui
 
 void net_drop_unacknowledged(struct path_common *net, struct net_peer *peer)
 {
-    while (peer->unacknowledged) {
-        struct net_message *message = peer->unacknowledged;
-        peer->unacknowledged = message->next_unacknowledged;
+    while (peer->link.unacknowledged) {
+        struct net_message *message = peer->link.unacknowledged;
+        peer->link.unacknowledged = message->next_unacknowledged;
         message->unacknowledged = false;
         net_release_message(net, message);
     }
@@ -78,9 +78,9 @@ void net_drop_unacknowledged(struct path_common *net, struct net_peer *peer)
 
 static void reset_liveness(struct net_peer *peer)
 {
-    peer->silent_ns = peer->probed_ns = peer->live_ns = 0;
-    peer->live_rails = peer->failed_probes = 0;
-    peer->probed = false;
+    peer->link.silent_ns = peer->link.probed_ns = peer->link.live_ns = 0;
+    peer->link.live_rails = peer->link.failed_probes = 0;
+    peer->link.probed = false;
 }
 
 /* Sends a probe. False: the provider returned FI_EAGAIN or the rail is closed, and the caller tries
@@ -101,7 +101,7 @@ static bool send_probe(struct path_common *net, struct net_peer *peer, int index
     net_write_sequences(peer, message);
     ssize_t error =
         fi_send(rail->endpoint, message->bytes, net_message_head(message)->bytes,
-                message->descriptors[index], peer->address[index], &message->post.context);
+                message->descriptors[index], peer->rails.address[index], &message->post.context);
     message->in_flight = !error;
     rail->sends_in_flight += !error;
     net_release_message(net, message);
@@ -122,18 +122,18 @@ void net_answer_probe(struct path_common *net, struct net_peer *from, struct net
 
 void net_mark_probe_failed(struct net_peer *peer, int rail)
 {
-    peer->failed_probes |= (uint8_t)(1u << rail);
+    peer->link.failed_probes |= (uint8_t)(1u << rail);
 }
 
 void net_mark_live(struct net_peer *peer, int rail)
 {
-    if (rail == peer->current_rail && !peer->suspected_failure[0]) {
+    if (rail == peer->link.rail && !peer->link.suspected_failure[0]) {
         reset_liveness(peer);
         return;
     }
-    if (!peer->live_rails)
-        peer->live_ns = peer->silent_ns;
-    peer->live_rails |= (uint8_t)(1u << rail);
+    if (!peer->link.live_rails)
+        peer->link.live_ns = peer->link.silent_ns;
+    peer->link.live_rails |= (uint8_t)(1u << rail);
 }
 
 /* ---------------------------------------------------------------------------- failure detection */
@@ -141,13 +141,13 @@ void net_mark_live(struct net_peer *peer, int rail)
 bool net_mark_suspected(struct path_common *net, struct net_peer *peer, const char *sentence,
                         const char *cause)
 {
-    if (peer->failed || net_find_other_rail(net, peer, peer->current_rail) < 0)
+    if (peer->failed || net_find_other_rail(net, peer, peer->link.rail) < 0)
         return false;
-    if (peer->suspected_failure[0])
+    if (peer->link.suspected_failure[0])
         return true;
     reset_liveness(peer);
-    snprintf(peer->suspected_failure, sizeof peer->suspected_failure, "%s", sentence);
-    snprintf(peer->suspected_cause, sizeof peer->suspected_cause, "%s", cause);
+    snprintf(peer->link.suspected_failure, sizeof peer->link.suspected_failure, "%s", sentence);
+    snprintf(peer->link.suspected_cause, sizeof peer->link.suspected_cause, "%s", cause);
     return true;
 }
 
@@ -155,7 +155,7 @@ void net_give_up_peer(struct path_common *net, struct net_peer *peer, const char
 {
     static const char none[] = "; no other NIC reaches it";
     char whole[NET_SENTENCE_BYTES];
-    bool last = net->rail_count > 1 && net_find_other_rail(net, peer, peer->current_rail) < 0;
+    bool last = net->rail_count > 1 && net_find_other_rail(net, peer, peer->link.rail) < 0;
     snprintf(whole, sizeof whole, "%.*s%s", (int)(sizeof whole - sizeof none), sentence,
              last ? none : "");
     net_fail_peer(net, peer, WEFT_ERR_PATH, whole);
@@ -163,23 +163,23 @@ void net_give_up_peer(struct path_common *net, struct net_peer *peer, const char
 
 static void send_probes(struct path_common *net, struct net_peer *peer)
 {
-    if (peer->probed && peer->silent_ns - peer->probed_ns < PROBE_NS)
+    if (peer->link.probed && peer->link.silent_ns - peer->link.probed_ns < PROBE_NS)
         return;
     bool all = true;
     for (int i = 0; i < net->rail_count; i++)
         if (net_rail_usable(net, peer, i) &&
-            !(peer->suspected_failure[0] && i == peer->current_rail))
+            !(peer->link.suspected_failure[0] && i == peer->link.rail))
             all &= send_probe(net, peer, i, NET_PROBE);
-    peer->probed = all;
-    peer->probed_ns = peer->silent_ns;
+    peer->link.probed = all;
+    peer->link.probed_ns = peer->link.silent_ns;
 }
 
 /* Whether the probes over all other rails have failed. */
 static bool all_probes_failed(const struct path_common *net, const struct net_peer *peer)
 {
     for (int i = 0; i < net->rail_count; i++)
-        if (i != peer->current_rail && net_rail_usable(net, peer, i) &&
-            !(peer->failed_probes >> i & 1))
+        if (i != peer->link.rail && net_rail_usable(net, peer, i) &&
+            !(peer->link.failed_probes >> i & 1))
             return false;
     return true;
 }
@@ -187,11 +187,11 @@ static bool all_probes_failed(const struct path_common *net, const struct net_pe
 /* Decides on a rail that has reported an error. */
 static void check_suspected_rail(struct path_common *net, struct net_peer *peer)
 {
-    struct net_rail *rail = &net->rails[peer->current_rail];
-    if (peer->live_rails) {
-        snprintf(rail->cause, sizeof rail->cause, "%s", peer->suspected_cause);
-    } else if (all_probes_failed(net, peer) || peer->silent_ns >= 2 * timeout_ns) {
-        net_fail_peer(net, peer, WEFT_ERR_PATH, peer->suspected_failure);
+    struct net_rail *rail = &net->rails[peer->link.rail];
+    if (peer->link.live_rails) {
+        snprintf(rail->cause, sizeof rail->cause, "%s", peer->link.suspected_cause);
+    } else if (all_probes_failed(net, peer) || peer->link.silent_ns >= 2 * timeout_ns) {
+        net_fail_peer(net, peer, WEFT_ERR_PATH, peer->link.suspected_failure);
     } else {
         send_probes(net, peer);
     }
@@ -199,24 +199,25 @@ static void check_suspected_rail(struct path_common *net, struct net_peer *peer)
 
 static bool expects_message(const struct net_peer *peer)
 {
-    return peer->ack_requested > peer->acknowledged || peer->pending_answers || peer->fragments;
+    return peer->requests.ack_requested > peer->requests.acknowledged ||
+           peer->link.pending_answers || peer->link.fragments;
 }
 
 static void check_peer(struct path_common *net, struct net_peer *peer, uint64_t ns)
 {
-    struct net_rail *rail = &net->rails[peer->current_rail];
+    struct net_rail *rail = &net->rails[peer->link.rail];
     if (peer->failed || peer->pe == net->world->pe || rail->cause[0] ||
-        net_find_other_rail(net, peer, peer->current_rail) < 0)
+        net_find_other_rail(net, peer, peer->link.rail) < 0)
         return;
-    peer->silent_ns += ns;
-    if (peer->suspected_failure[0]) {
+    peer->link.silent_ns += ns;
+    if (peer->link.suspected_failure[0]) {
         check_suspected_rail(net, peer);
     } else if (!expects_message(peer)) {
         reset_liveness(peer);
-    } else if (peer->live_rails && peer->silent_ns - peer->live_ns >= timeout_ns) {
+    } else if (peer->link.live_rails && peer->link.silent_ns - peer->link.live_ns >= timeout_ns) {
         snprintf(rail->cause, sizeof rail->cause, "nothing received for %llu s",
-                 (unsigned long long)(peer->silent_ns / (1000 * 1000 * 1000)));
-    } else if (peer->silent_ns >= timeout_ns) {
+                 (unsigned long long)(peer->link.silent_ns / (1000 * 1000 * 1000)));
+    } else if (peer->link.silent_ns >= timeout_ns) {
         send_probes(net, peer);
     }
 }
@@ -238,14 +239,14 @@ void net_check_peers(struct path_common *net)
  * first rail. */
 static bool has_unrecoverable(struct path_common *net, const struct net_peer *peer)
 {
-    return peer->directs || peer->acknowledged < peer->unconfirmed_write ||
+    return peer->link.directs || peer->requests.acknowledged < peer->link.unconfirmed_write ||
            net_stage_has_unrecoverable(net, peer);
 }
 
 static void reroute_peer(struct path_common *net, struct net_peer *peer)
 {
-    struct net_rail *rail = &net->rails[peer->current_rail];
-    int to = net_find_other_rail(net, peer, peer->current_rail);
+    struct net_rail *rail = &net->rails[peer->link.rail];
+    int to = net_find_other_rail(net, peer, peer->link.rail);
     char sentence[NET_SENTENCE_BYTES];
     if (to < 0 || has_unrecoverable(net, peer)) {
         snprintf(sentence, sizeof sentence,
@@ -256,10 +257,10 @@ static void reroute_peer(struct path_common *net, struct net_peer *peer)
         net_fail_peer(net, peer, WEFT_ERR_PATH, sentence);
         return;
     }
-    peer->current_rail = (uint8_t)to;
-    peer->suspected_failure[0] = '\0';
+    peer->link.rail = (uint8_t)to;
+    peer->link.suspected_failure[0] = '\0';
     reset_liveness(peer);
-    for (struct net_message *message = peer->unacknowledged, *next; message; message = next) {
+    for (struct net_message *message = peer->link.unacknowledged, *next; message; message = next) {
         next = message->next_unacknowledged;
         if (!message->queued && !message->in_flight)
             net_send_message(net, message);
@@ -271,13 +272,13 @@ void net_reroute_peers(struct path_common *net, struct net_rail *rail)
     int index = (int)(rail - net->rails);
     for (int pe = 0; pe < net->world->npes; pe++) {
         struct net_peer *peer = &net->peers[pe];
-        for (struct net_message *message = peer->unacknowledged; message;
+        for (struct net_message *message = peer->link.unacknowledged; message;
              message = message->next_unacknowledged)
             message->in_flight &= message->rail != index;
-        if (peer->current_rail != index || peer->failed || pe == net->world->pe)
+        if (peer->link.rail != index || peer->failed || pe == net->world->pe)
             continue;
         rail->carried_messages = true;
-        net_request_close(net, peer, peer->peer_rail[index]);
+        net_request_close(net, peer, peer->rails.peers[index]);
         reroute_peer(net, peer);
     }
     rail->sends_in_flight = 0;

@@ -79,7 +79,7 @@ static weft_status put_staged(struct net_state *state, struct remote to, const v
                               size_t bytes, bool device, bool nbi)
 {
     struct net_peer *peer = &state->net->peers[to.peer->pe];
-    bool needs_query = to.segment == SEG_GPU && peer->gpu_access != NET_GPU_DIRECT;
+    bool needs_query = to.segment == SEG_GPU && peer->gpu.access != NET_GPU_DIRECT;
     weft_status status =
         needs_query ? net_order_request(state, peer) : net_order_write(state, peer);
     if (!status)
@@ -126,7 +126,7 @@ static weft_status get_locked(struct net_state *state, struct remote from, void 
         return get_by_request(state, from, dst, bytes, true, nbi);
     if (state->net->rails[0].traits.cpu_executes_rma && bytes <= SMALL_GET_BYTES)
         return get_by_request(state, from, dst, bytes, false, nbi);
-    bool few = bytes <= SMALL_GPU_GET_BYTES && peer->gpu_access != NET_GPU_DIRECT;
+    bool few = bytes <= SMALL_GPU_GET_BYTES && peer->gpu.access != NET_GPU_DIRECT;
     if (from.segment == SEG_GPU && few)
         return net_get_by_requests(state, from, dst, bytes);
     status = from.segment == SEG_GPU ? net_stage_transfer(state, from, dst, bytes, false, false)
@@ -390,14 +390,14 @@ static bool net_progress(struct path_state *opaque)
 {
     struct net_state *state = net_state_of(opaque);
     struct path_common *net = state->net;
-    atomic_fetch_add_explicit(&net->caller_polls, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&net->progress.caller_polls, 1, memory_order_relaxed);
     if (pthread_mutex_trylock(&net->lock))
         return false;
     for (int i = 0; i < state->touched_count; i++)
         net_flush_requests(net, &net->peers[state->touched[i]], false);
-    if (!net->poller)
-        net->poller = state;
-    bool progressed = net->poller == state && net_poll(net);
+    if (!net->progress.poller)
+        net->progress.poller = state;
+    bool progressed = net->progress.poller == state && net_poll(net);
     pthread_mutex_unlock(&net->lock);
     return progressed;
 }

@@ -71,7 +71,7 @@ struct net_message {
     void *const *descriptors; /* local descriptors by rail; NULL: the provider needs none */
     uint64_t serve_count;     /* The message is executed when `serve` has completed this many. */
     bool in_flight;           /* libfabric has the message, on `rail`. */
-    bool queued;              /* The message is in net->blocked_sends. */
+    bool queued;              /* The message is in net->sends.blocked. */
     bool unacknowledged;      /* The message is in its peer's list for retransmission. */
     bool is_probe;
     uint8_t rail;
@@ -87,69 +87,84 @@ struct net_session {
     uint64_t first_answer;  /* value on the wire of sequence number 0 of answers */
 };
 
-struct net_peer {
-    int pe;
-    struct net_session outgoing;  /* messages from this PE to the peer */
-    struct net_session incoming;  /* messages from the peer to this PE */
-    fi_addr_t address[NET_RAILS]; /* by rail; FI_ADDR_NOTAVAIL: the rail does not reach it */
-    uint8_t peer_rail[NET_RAILS]; /* the peer's rail that each rail of this PE reaches */
-    uint8_t closed_rails;         /* bit per rail of the peer that the peer has closed */
-    uint8_t close_requested;      /* bit per rail of the peer that it was asked to close */
-    uint8_t close_demanded;       /* bit per rail of this PE that the peer wants closed */
-    struct net_key *rail_keys[SEG_COUNT]; /* NET_RAILS keys for each chunk (stripe_memory.c) */
+/* How the rails of this PE reach a peer. */
+struct net_peer_rails {
+    fi_addr_t address[NET_RAILS];    /* by rail; FI_ADDR_NOTAVAIL: the rail does not reach it */
+    uint8_t peers[NET_RAILS];        /* the peer's rail that each rail of this PE reaches */
+    uint8_t closed;                  /* bit per rail of the peer that the peer has closed */
+    uint8_t close_requested;         /* bit per rail of the peer that it was asked to close */
+    uint8_t close_demanded;          /* bit per rail of this PE that the peer wants closed */
+    struct net_key *keys[SEG_COUNT]; /* NET_RAILS keys for each chunk (stripe_memory.c) */
+};
 
-    /* Messages to the peer and the state of their rail (move.c). */
-    uint8_t current_rail;               /* index of the rail that carries messages to the peer */
+/* Messages in flight to and from a peer, and the state of the rail that carries them (move.c). */
+struct net_link {
+    uint8_t rail;                       /* index of the rail that carries messages to the peer */
     struct net_message *unacknowledged; /* list of messages to retransmit if the rail fails */
     uint64_t answers_sent, answers_received; /* sequence number of the last one */
-    uint64_t silent_ns;    /* time without a message over current_rail while one is due */
+    uint64_t silent_ns;    /* time without a message over `rail` while one is due */
     uint64_t probed_ns;    /* silent_ns at the last probe */
     bool probed;           /* The last probes were posted on every rail. */
     uint8_t live_rails;    /* bit per rail that has received something during silent_ns */
     uint64_t live_ns;      /* silent_ns when the first bit of live_rails was set */
     uint8_t failed_probes; /* bit per rail on which a probe has failed */
-    char suspected_failure[NET_SENTENCE_BYTES];   /* error text of current_rail; "" if none */
+    char suspected_failure[NET_SENTENCE_BYTES];   /* error text of `rail`; "" if none */
     char suspected_cause[128];                    /* cause within suspected_failure */
     uint32_t pending_answers, fragments, directs; /* requests with an answer, fragments on rails and
                                                      direct operations that are in flight */
     uint64_t unconfirmed_write; /* sequence number of the message whose completion confirms the last
                                    RMA write that cannot be retransmitted */
+};
 
-    /* Requests of this PE to the peer. */
-    struct net_message *open_message; /* message that is being filled; NULL if none */
-    uint64_t last_sent;               /* sequence number of the last message of requests */
-    uint64_t acknowledged;            /* sequence number up to which the peer has executed them */
-    uint64_t ack_requested;           /* last sequence number sent with NET_ACK_REQUEST */
-    bool quiet_follows;     /* A quiet has followed each of the last messages without answers. */
-    bool guessed_quiet;     /* The last message requested an acknowledgement for such a quiet. */
-    uint64_t blocked_retry; /* value of net->retries when the provider last returned FI_EAGAIN */
-    struct net_key *keys[SEG_COUNT]; /* by chunk; NULL: no key of that segment is known */
-    struct net_stage *stage;         /* staging state (stage.c); NULL before the first use */
-    struct net_extents *gpu_regions; /* the peer's GPU memory that is registered (hmem.c) */
-    enum {
-        NET_GPU_UNTESTED,
-        NET_GPU_DIRECT,
-        NET_GPU_STAGED
-    } gpu_access;                      /* result of the path test */
-    uint8_t gpu_rails;                 /* bit per rail of this PE that passed the path test */
-    bool gpu_dmabuf;                   /* The peer registered its GPU memory by dma-buf. */
-    bool gpu_needs_flush;              /* The peer must flush NIC writes to its GPU memory. */
-    bool gpu_written;                  /* Such writes have been posted since the last message. */
-    char gpu_reason[NET_REASON_BYTES]; /* why the NIC does not reach the peer's GPU memory */
+/* Requests of this PE to a peer. */
+struct net_requests {
+    struct net_message *open; /* message that is being filled; NULL if none */
+    uint64_t last_sent;       /* sequence number of the last message of requests */
+    uint64_t acknowledged;    /* sequence number up to which the peer has executed them */
+    uint64_t ack_requested;   /* last sequence number sent with NET_ACK_REQUEST */
+    bool quiet_follows;       /* A quiet has followed each of the last messages without answers. */
+    bool guessed_quiet;       /* The last message requested an acknowledgement for such a quiet. */
+    uint64_t blocked_retry;   /* value of sends.retries when the provider last returned FI_EAGAIN */
+};
 
-    /* Requests of the peer to this PE. */
+/* A peer's GPU memory, as the NICs reach it. */
+struct net_peer_gpu {
+    struct net_extents *regions; /* registered memory (hmem.c) */
+    enum { NET_GPU_UNTESTED, NET_GPU_DIRECT, NET_GPU_STAGED } access; /* result of the path test */
+    uint8_t rails;                 /* bit per rail of this PE that passed the path test */
+    bool dmabuf;                   /* The peer registered its GPU memory by dma-buf. */
+    bool needs_flush;              /* The peer must flush NIC writes to its GPU memory. */
+    bool written;                  /* Such writes have been posted since the last message. */
+    char reason[NET_REASON_BYTES]; /* why the NIC does not reach the peer's GPU memory */
+};
+
+/* Requests of a peer to this PE. */
+struct net_served {
     uint64_t begun;                /* sequence number of the last message begun, in order */
     uint64_t handled;              /* sequence number of the last message executed */
     unsigned char *staging_buffer; /* this PE's staging buffer for the peer */
     size_t staging_bytes;
     struct net_slab *staging_slab;
-    bool answer_queued;                 /* The peer is in net->to_answer. */
+    bool answer_queued;                 /* The peer is in sends.to_answer. */
     struct net_message *open_answers;   /* message of answers that is being filled */
     struct net_message *early_requests; /* requests ahead of the next in order */
     struct net_message *early_answers;  /* answers ahead of the next in order */
     struct net_peer *next_to_answer;
-    weft_status failed;    /* WEFT_OK, or why this PE sends nothing more to the peer */
-    bool launcher_queried; /* The launcher has had time to report why the peer failed. */
+};
+
+struct net_peer {
+    int pe;
+    struct net_session outgoing; /* messages from this PE to the peer */
+    struct net_session incoming; /* messages from the peer to this PE */
+    struct net_peer_rails rails;
+    struct net_link link;
+    struct net_requests requests;
+    struct net_served served;
+    struct net_peer_gpu gpu;
+    struct net_key *keys[SEG_COUNT]; /* by chunk; NULL: no key of that segment is known */
+    struct net_stage *stage;         /* staging state (stage.c); NULL before the first use */
+    weft_status failed;              /* WEFT_OK, or why this PE sends nothing more to the peer */
+    bool launcher_queried;           /* The launcher has had time to report why the peer failed. */
     char sentence[NET_SENTENCE_BYTES];
 };
 
@@ -196,7 +211,7 @@ struct net_direct {
     struct net_direct *next;
 };
 
-/* An answer that a request waits for. The request's token is the index in net->pending_answers, and
+/* An answer that a request waits for. The request's token is the index in net->pending.answers, and
  * the generation of that entry. */
 struct net_pending_answer {
     struct net_state *state;
@@ -267,6 +282,59 @@ struct net_rail {
     char cause[128]; /* why the rail is given up, "" if it is not; `endpoint` is or becomes NULL */
 };
 
+/* Messages that libfabric has not taken yet. */
+struct net_sends {
+    struct net_message *free;
+    struct net_message *blocked, **blocked_end; /* The provider returned FI_EAGAIN. */
+    uint64_t retries;                           /* number of passes over `blocked` */
+    struct net_peer *to_answer;                 /* list of peers to send answers to */
+    bool answers_stopped;                       /* This PE sends no more answers. */
+};
+
+/* Answers that requests wait for: an array of `count` entries, which grows. */
+struct net_pending {
+    struct net_pending_answer *answers;
+    uint32_t count, next;
+};
+
+/* Transfers through staging slots (stage.c). */
+struct net_staging {
+    struct net_stage *active; /* peers with staged fragments */
+    size_t slot_bytes;        /* bytes of a staging slot, which holds one fragment */
+    uint32_t slot_count;      /* slots of a staging buffer */
+    bool needs_polling;       /* A fragment advances without a completion. */
+};
+
+/* Large transfers over the rails (stripe.c). */
+struct net_striping {
+    size_t least_bytes;              /* Transfers of this size or more are striped. */
+    struct net_fragment_list queued; /* fragments that wait for a rail */
+    struct net_pin *pins;            /* local memory registered for a transfer in flight */
+    int fragment_count;              /* fragments queued and in flight on all rails */
+    uint64_t checked_ns;             /* time of the last check of the rails */
+};
+
+/* Own GPU memory, as the NICs reach it. */
+struct net_own_gpu {
+    struct net_extents *regions;  /* registered memory (hmem.c) */
+    char lacks[NET_REASON_BYTES]; /* why no NIC reaches it; "" if one may */
+    bool queried;                 /* write_order is valid. */
+    int write_order;              /* enum gpu_nic_writes */
+    char *answer_buffer;          /* pinned memory for answers with GPU memory */
+};
+
+/* The thread that makes progress while no caller polls (progress.c). */
+struct net_progress {
+    pthread_t thread;
+    bool started;
+    pid_t process; /* process that started it */
+    struct path_common *next_running;
+    _Atomic bool stop;
+    _Atomic uint32_t caller_polls; /* polls by callers, which make the thread back off */
+    int wake_descriptor;           /* eventfd that ends the thread's sleep */
+    struct net_state *poller;      /* context whose progress polls; NULL: the next one that calls */
+};
+
 struct path_common {
     const struct path_world *world;
     const struct fabric *lib;
@@ -274,54 +342,30 @@ struct path_common {
     struct net_rail rails[NET_RAILS];
     int rail_count;
     bool first_rail_carries; /* Large transfers use rails[0] too. */
-    size_t stripe_bytes;     /* Transfers of this size or more are striped over the rails. */
 
-    pthread_mutex_t lock;   /* guards all below, and every libfabric call */
+    pthread_mutex_t lock;   /* guards all but `progress`, and every libfabric call */
     struct net_peer *peers; /* [npes] */
-    struct net_message *free_messages;
-    struct net_message *blocked_sends, **blocked_sends_end; /* The provider returned FI_EAGAIN. */
-    uint64_t retries;                                 /* number of passes over blocked_sends */
-    struct net_peer *to_answer;                       /* list of peers to send answers to */
-    bool answers_stopped;                             /* This PE sends no more answers. */
+    struct net_sends sends;
     struct net_message *incomplete, **incomplete_end; /* begun and not complete, in order */
-    struct net_stage *active_stages;                  /* peers with staged fragments */
-    size_t slot_bytes;   /* bytes of a staging slot, which holds one fragment */
-    uint32_t slot_count; /* slots of a staging buffer */
-    bool needs_polling;  /* A staged fragment advances without a completion. */
-    struct net_fragment_list queued_fragments; /* fragments that wait for a rail */
-    struct net_pin *pins;      /* local memory that is registered for a transfer in flight */
-    int fragment_count;        /* fragments queued and in flight on all rails */
-    uint64_t rails_checked_ns; /* time of the last check of the rails */
+    struct net_pending pending;
+    struct net_staging staging;
+    struct net_striping striping;
+    struct net_own_gpu gpu;
+    struct net_progress progress;
     uint64_t peers_checked_ns; /* time of the last check of the peers */
     struct net_direct *free_directs;
     struct net_bounce *free_bounces;
-    struct net_pending_answer *pending_answers; /* array of pending_count entries, which grows */
-    uint32_t pending_count, pending_next;
     struct net_slab *slabs; /* memory of messages, bounce buffers and staging slots */
     struct net_memory *memory;
-    struct net_extents *own_gpu_regions; /* own GPU memory that is registered (hmem.c) */
-    char gpu_lacks[NET_REASON_BYTES];    /* why no NIC reaches own GPU memory; "" if one may */
-    bool gpu_queried;                    /* gpu_write_order is valid. */
-    int gpu_write_order;                 /* enum gpu_nic_writes */
     bool proving;                        /* A path test is running. */
     char proof_failed[NET_REASON_BYTES]; /* error text of the path test; "" if none */
     uint64_t unauthenticated;            /* dropped messages of senders outside the job */
     uint64_t warned_ns;                  /* time of the last warning about them */
     struct net_state *closed_states;     /* closed contexts with operations in flight */
-    struct net_state *poller; /* context whose progress polls; NULL: the next one that calls */
-    struct serve *serve;      /* executes the peers' requests */
-    char *gpu_answer_buffer;  /* pinned memory for answers with GPU memory */
-    uint64_t events;          /* completions other than sends; a wait watches the number */
-    weft_status failed;       /* failure of the endpoint, not of one peer */
+    struct serve *serve;                 /* executes the peers' requests */
+    uint64_t events;    /* completions other than sends; a wait watches the number */
+    weft_status failed; /* failure of the endpoint, not of one peer */
     char sentence[NET_SENTENCE_BYTES];
-
-    pthread_t thread; /* progress thread */
-    bool thread_started;
-    pid_t process; /* process that started it */
-    struct path_common *next_running;
-    _Atomic bool stop;
-    _Atomic uint32_t caller_polls; /* polls by callers, which make the thread back off */
-    int wake_descriptor;           /* eventfd that ends the thread's sleep */
 };
 
 /* -------------------------------------------------------- offers.c: choice of provider and NICs */

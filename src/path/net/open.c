@@ -79,9 +79,9 @@ static weft_status open_rail_with_gpu(struct path_common *net, struct net_rail *
         status = net_open_rail(net, rail);
     }
     if (rail == net->rails)
-        memcpy(net->gpu_lacks, lacks, sizeof lacks);
+        memcpy(net->gpu.lacks, lacks, sizeof lacks);
     else if (rail->hmem)
-        net->gpu_lacks[0] = '\0';
+        net->gpu.lacks[0] = '\0';
     if (plain)
         net->lib->freeinfo(plain);
     return status;
@@ -128,11 +128,12 @@ static weft_status insert_address(struct path_common *net, struct net_peer *peer
 {
     struct net_rail *mine = &net->rails[rail];
     int there = rail ? find_peer_rail(net, rail, its) : 0;
-    peer->address[rail] = FI_ADDR_NOTAVAIL;
+    peer->rails.address[rail] = FI_ADDR_NOTAVAIL;
     if (there < 0)
         return WEFT_OK;
-    peer->peer_rail[rail] = (uint8_t)there;
-    int inserted = fi_av_insert(mine->av, its->rail[there].name, 1, &peer->address[rail], 0, NULL);
+    peer->rails.peers[rail] = (uint8_t)there;
+    int inserted =
+        fi_av_insert(mine->av, its->rail[there].name, 1, &peer->rails.address[rail], 0, NULL);
     if (inserted == 1)
         return WEFT_OK;
     base_fail(WEFT_ERR_SYSTEM, "fi_av_insert: the address of PE %d was refused", peer->pe);
@@ -166,7 +167,7 @@ static void store_selection(struct path_common *net, struct net_selection *selec
     uint64_t stripe = config_size(CONFIG_TEST_FABRIC_STRIPE);
     net->rail_count = selection->count;
     net->first_rail_carries = selection->first_rail_carries;
-    net->stripe_bytes = !selection->first_rail_carries ? 0 : stripe ? stripe : SIZE_MAX;
+    net->striping.least_bytes = !selection->first_rail_carries ? 0 : stripe ? stripe : SIZE_MAX;
     for (int i = 0; i < selection->count; i++) {
         net->rails[i].info = selection->info[i];
         net->rails[i].network = selection->network[i];
@@ -188,8 +189,8 @@ static weft_status alloc_common(const struct path_world *world, struct net_selec
     }
     net->world = world;
     store_selection(net, selection);
-    net->wake_descriptor = -1;
-    net->blocked_sends_end = &net->blocked_sends;
+    net->progress.wake_descriptor = -1;
+    net->sends.blocked_end = &net->sends.blocked;
     net->incomplete_end = &net->incomplete;
     pthread_mutex_init(&net->lock, NULL);
     *result = net;
@@ -221,7 +222,7 @@ weft_status net_open(const struct path_world *world, struct net_selection *selec
 static void free_keys(struct net_peer *peer, int segment)
 {
     free(peer->keys[segment]);
-    free(peer->rail_keys[segment]);
+    free(peer->rails.keys[segment]);
 }
 
 static void free_peers(struct path_common *net)
@@ -253,7 +254,7 @@ void net_close(struct path_common *net)
         net_free_state(state);
     }
     free_peers(net);
-    free(net->pending_answers);
+    free(net->pending.answers);
     pthread_mutex_destroy(&net->lock);
     free(net);
 }

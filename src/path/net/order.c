@@ -63,7 +63,7 @@ void net_close_state(struct path_state *opaque)
     struct path_common *net = state->net;
     net_lock(net);
     state->closed = true;
-    net->poller = net->poller == state ? NULL : net->poller;
+    net->progress.poller = net->progress.poller == state ? NULL : net->progress.poller;
     state->next = net->closed_states;
     net->closed_states = state;
     net_drop_state(state);
@@ -141,7 +141,7 @@ weft_status net_order_write(struct net_state *state, struct net_peer *peer)
 {
     struct net_channel *channel = &state->channels[peer->pe];
     weft_status status = net_order_request(state, peer);
-    if (!status && channel->fence_message > peer->acknowledged)
+    if (!status && channel->fence_message > peer->requests.acknowledged)
         status = net_await_acknowledged(state->net, peer, channel->fence_message);
     return status;
 }
@@ -160,18 +160,20 @@ static void request_acknowledgement(struct net_state *state, int pe)
 {
     struct net_channel *channel = &state->channels[pe];
     struct net_peer *peer = &state->net->peers[pe];
-    peer->guessed_quiet = false;
+    peer->requests.guessed_quiet = false;
     if (channel->unconfirmed) {
         /* The acknowledgement of a message after the writes confirms them. */
-        if (!peer->open_message)
-            peer->ack_requested =
-                peer->ack_requested < peer->last_sent ? peer->ack_requested : peer->last_sent - 1;
+        if (!peer->requests.open)
+            peer->requests.ack_requested = peer->requests.ack_requested < peer->requests.last_sent
+                                               ? peer->requests.ack_requested
+                                               : peer->requests.last_sent - 1;
         net_flush_requests(state->net, peer, true);
-        channel->last_message = peer->last_sent;
+        channel->last_message = peer->requests.last_sent;
         channel->unconfirmed = false;
-    } else if (channel->last_message > peer->acknowledged &&
-               channel->last_message > peer->ack_requested) {
-        peer->quiet_follows = !peer->open_message && peer->last_sent - peer->ack_requested == 1;
+    } else if (channel->last_message > peer->requests.acknowledged &&
+               channel->last_message > peer->requests.ack_requested) {
+        peer->requests.quiet_follows =
+            !peer->requests.open && peer->requests.last_sent - peer->requests.ack_requested == 1;
         net_flush_requests(state->net, peer, true);
     }
 }
@@ -183,7 +185,7 @@ static weft_status complete_peer(struct net_state *state, int pe)
     weft_status status = net_await_writes(state, peer);
     if (!status)
         status = net_await_reads(state, peer);
-    if (!status && channel->last_message > peer->acknowledged)
+    if (!status && channel->last_message > peer->requests.acknowledged)
         status = net_await_acknowledged(state->net, peer, channel->last_message);
     if (!status)
         status = net_check_failure(state->net, peer);
@@ -199,7 +201,7 @@ static void drop_idle_channels(struct net_state *state)
         struct net_channel *channel = &state->channels[pe];
         channel->touched = channel->writes || channel->reads || channel->unconfirmed ||
                            channel->unnotified || channel->sources_in_use ||
-                           channel->last_message > state->net->peers[pe].acknowledged;
+                           channel->last_message > state->net->peers[pe].requests.acknowledged;
         if (channel->touched)
             state->touched[remaining++] = pe;
     }

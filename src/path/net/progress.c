@@ -79,9 +79,9 @@ void net_fail_peer(struct path_common *net, struct net_peer *peer, weft_status s
     snprintf(copy, sizeof copy, "%.*s", NET_SENTENCE_BYTES - 1, sentence);
     memcpy(peer->sentence, copy, sizeof copy);
     peer->failed = status;
-    if (peer->open_message)
-        net_free_message(net, peer->open_message);
-    peer->open_message = NULL;
+    if (peer->requests.open)
+        net_free_message(net, peer->requests.open);
+    peer->requests.open = NULL;
     net_drop_answers(net, peer);
     net_drop_unacknowledged(net, peer);
     net_stripe_drop_lost(net, peer);
@@ -212,15 +212,15 @@ bool net_poll(struct path_common *net)
         if (net->rails[i].endpoint)
             all += net_read_rail(net, &net->rails[i]);
     int own = net->incomplete ? net_finish_incomplete(net) : 0;
-    if (net->active_stages)
+    if (net->staging.active)
         own += net_stage_advance(net);
     net->events += (uint64_t)own;
     all += own;
-    if (net->fragment_count || net->rail_count > 1)
+    if (net->striping.fragment_count || net->rail_count > 1)
         net_stripe_advance(net);
-    if (net->blocked_sends)
+    if (net->sends.blocked)
         net_retry_sends(net);
-    if (net->to_answer && !net->answers_stopped)
+    if (net->sends.to_answer && !net->sends.answers_stopped)
         net_send_answers(net);
     return all > 0;
 }
@@ -233,10 +233,10 @@ bool net_poll(struct path_common *net)
 void net_drain(struct path_common *net)
 {
     enum { STILL_NS = 2 * 1000 * 1000, MOST_NS = 100 * 1000 * 1000 };
-    if (net->process != getpid() || !strstr(net->provider, ";ofi_rxm"))
+    if (net->progress.process != getpid() || !strstr(net->provider, ";ofi_rxm"))
         return;
     net_lock(net);
-    net->answers_stopped = true;
+    net->sends.answers_stopped = true;
     uint64_t now = clock_now_ns(), until = now + MOST_NS, still = now + STILL_NS;
     while (now < still && now < until) {
         bool progressed = net_poll(net);
@@ -253,18 +253,18 @@ void net_drain(struct path_common *net)
 static weft_status add_wait_context(struct path_common *net, const struct net_peer *peer,
                                     weft_status status)
 {
-    const struct net_rail *rail = &net->rails[peer->current_rail];
+    const struct net_rail *rail = &net->rails[peer->link.rail];
     char address_text[NET_ADDRESS_TEXT_BYTES], limit_text[96] = "";
     if (status == WEFT_ERR_TIMEOUT && net_out_of_descriptors())
         net_limit_text(rail, EMFILE, limit_text, sizeof limit_text);
     return base_fail_context(status, "path net to PE %d%s over %s%s", peer->pe,
-                             net_address_text(rail, peer->current_rail, peer, address_text),
+                             net_address_text(rail, peer->link.rail, peer, address_text),
                              net_interface_name(rail), limit_text);
 }
 
 weft_status net_wait(struct path_common *net, struct net_peer *peer, struct path_wait *wait)
 {
-    atomic_fetch_add_explicit(&net->caller_polls, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&net->progress.caller_polls, 1, memory_order_relaxed);
     bool progressed = net_poll(net);
     if (unlikely(peer->failed || net->failed))
         return net_check_failure(net, peer);
@@ -307,12 +307,12 @@ static bool get_wait_descriptors(struct path_common *net, struct pollfd *wait, n
  * and doubles *ns. */
 static void sleep_for_event(struct path_common *net, uint64_t *ns)
 {
-    struct pollfd wait[NET_RAILS + 1] = {{.fd = net->wake_descriptor, .events = POLLIN}};
+    struct pollfd wait[NET_RAILS + 1] = {{.fd = net->progress.wake_descriptor, .events = POLLIN}};
     nfds_t count = 1;
     bool sleeps;
     net_lock(net);
     bool quiet = get_wait_descriptors(net, wait, &count, &sleeps);
-    bool in_flight = net->blocked_sends || net->fragment_count;
+    bool in_flight = net->sends.blocked || net->striping.fragment_count;
     for (int i = 0; i < net->rail_count; i++)
         in_flight |= net->rails[i].sends_in_flight > 0;
     pthread_mutex_unlock(&net->lock);
@@ -334,7 +334,7 @@ static bool should_suspend(struct path_common *net, uint64_t *backoff_ns, uint32
     bool crowded = pes > world->cpus;
     bool stops = 2 * pes > world->cpus &&
                  (crowded || atomic_load_explicit(&world->alone, memory_order_relaxed));
-    uint32_t polls = atomic_load_explicit(&net->caller_polls, memory_order_relaxed);
+    uint32_t polls = atomic_load_explicit(&net->progress.caller_polls, memory_order_relaxed);
     bool often = polls - *seen >= (crowded ? OFTEN_POLLS : *backoff_ns / OFTEN_NS);
     *seen = polls;
     uint64_t turns = (uint64_t)(pes / world->cpus / PES_PER_TURN); /* PEs take turns on a CPU */
@@ -347,13 +347,13 @@ static void *run_progress_thread(void *argument)
     struct path_common *net = argument;
     uint64_t backoff_ns = BACKOFF_LEAST_NS, suspend_ns = SUSPEND_NS, last_ns = 0, awake_until = 0;
     uint32_t seen = 0;
-    while (!atomic_load_explicit(&net->stop, memory_order_relaxed)) {
+    while (!atomic_load_explicit(&net->progress.stop, memory_order_relaxed)) {
         if (should_suspend(net, &suspend_ns, &seen) || pthread_mutex_trylock(&net->lock)) {
             sleep_ns(suspend_ns);
             continue;
         }
         bool progressed = net_poll(net);
-        bool needs_polling = net->incomplete || net->needs_polling;
+        bool needs_polling = net->incomplete || net->staging.needs_polling;
         pthread_mutex_unlock(&net->lock);
         uint64_t now = clock_now_ns();
         if (progressed) {
@@ -378,19 +378,19 @@ static pthread_mutex_t running_lock = PTHREAD_MUTEX_INITIALIZER;
 static void join_progress_thread(struct path_common *net)
 {
     uint64_t one = 1;
-    if (!net->thread_started || net->process != getpid())
+    if (!net->progress.started || net->progress.process != getpid())
         return;
-    net->thread_started = false;
-    atomic_store_explicit(&net->stop, true, memory_order_relaxed);
-    while (write(net->wake_descriptor, &one, sizeof one) < 0 && errno == EINTR)
+    net->progress.started = false;
+    atomic_store_explicit(&net->progress.stop, true, memory_order_relaxed);
+    while (write(net->progress.wake_descriptor, &one, sizeof one) < 0 && errno == EINTR)
         ;
-    pthread_join(net->thread, NULL);
+    pthread_join(net->progress.thread, NULL);
 }
 
 static void join_at_exit(void)
 {
     pthread_mutex_lock(&running_lock);
-    for (struct path_common *net = running; net; net = net->next_running)
+    for (struct path_common *net = running; net; net = net->progress.next_running)
         join_progress_thread(net);
     pthread_mutex_unlock(&running_lock);
 }
@@ -404,16 +404,16 @@ weft_status net_start_thread(struct path_common *net)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, register_at_exit);
-    net->process = getpid();
-    net->wake_descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (net->wake_descriptor < 0)
+    net->progress.process = getpid();
+    net->progress.wake_descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (net->progress.wake_descriptor < 0)
         return base_fail(WEFT_ERR_SYSTEM, "eventfd: %s", strerror(errno));
-    int error = thread_start(&net->thread, run_progress_thread, net);
+    int error = thread_start(&net->progress.thread, run_progress_thread, net);
     if (error)
         return base_fail(WEFT_ERR_SYSTEM, "path net: pthread_create: %s", strerror(error));
-    net->thread_started = true;
+    net->progress.started = true;
     pthread_mutex_lock(&running_lock);
-    net->next_running = running;
+    net->progress.next_running = running;
     running = net;
     pthread_mutex_unlock(&running_lock);
     return WEFT_OK;
@@ -424,12 +424,12 @@ void net_stop_thread(struct path_common *net)
     pthread_mutex_lock(&running_lock);
     struct path_common **at = &running;
     while (*at && *at != net)
-        at = &(*at)->next_running;
+        at = &(*at)->progress.next_running;
     if (*at)
-        *at = net->next_running;
+        *at = net->progress.next_running;
     join_progress_thread(net);
     pthread_mutex_unlock(&running_lock);
-    if (net->wake_descriptor >= 0)
-        close(net->wake_descriptor);
-    net->wake_descriptor = -1;
+    if (net->progress.wake_descriptor >= 0)
+        close(net->progress.wake_descriptor);
+    net->progress.wake_descriptor = -1;
 }

@@ -56,8 +56,8 @@ const char *net_address_text(const struct net_rail *rail, int rail_index,
     char words[NET_ADDRESS_TEXT_BYTES];
     size_t bytes = sizeof address, length = sizeof words;
     text[0] = '\0';
-    if (!rail->av || peer->address[rail_index] == FI_ADDR_NOTAVAIL ||
-        fi_av_lookup(rail->av, peer->address[rail_index], address, &bytes) ||
+    if (!rail->av || peer->rails.address[rail_index] == FI_ADDR_NOTAVAIL ||
+        fi_av_lookup(rail->av, peer->rails.address[rail_index], address, &bytes) ||
         bytes > sizeof address || !fi_av_straddr(rail->av, address, words, &length))
         return text;
     const char *after = strstr(words, "://");

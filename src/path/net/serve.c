@@ -82,14 +82,14 @@ static void execute_atomic(struct path_common *net, struct net_peer *from,
  * it. */
 static void *find_slot(const struct net_peer *from, const struct net_slot *slot)
 {
-    if (!from->staging_buffer || slot->offset > from->staging_bytes ||
-        slot->bytes > from->staging_bytes - slot->offset) {
+    if (!from->served.staging_buffer || slot->offset > from->served.staging_bytes ||
+        slot->bytes > from->served.staging_bytes - slot->offset) {
         base_fail(WEFT_ERR_ARGUMENT,
                   "a slot of %u bytes at offset %llu of a staging buffer of %zu bytes", slot->bytes,
-                  (unsigned long long)slot->offset, from->staging_bytes);
+                  (unsigned long long)slot->offset, from->served.staging_bytes);
         return NULL;
     }
-    return from->staging_buffer + slot->offset;
+    return from->served.staging_buffer + slot->offset;
 }
 
 static weft_status begin_slot_copy(struct path_common *net, struct net_peer *from,
@@ -152,15 +152,15 @@ static const char *fetch_from_gpu(struct path_common *net, const struct net_reco
     struct net_record whole = *record;
     if (record->segment != SEG_GPU || record->width)
         return NULL;
-    if (!net->gpu_answer_buffer)
-        net->gpu_answer_buffer = net_alloc_gpu_slab(net, FETCH_MOST);
-    if (!net->gpu_answer_buffer)
+    if (!net->gpu.answer_buffer)
+        net->gpu.answer_buffer = net_alloc_gpu_slab(net, FETCH_MOST);
+    if (!net->gpu.answer_buffer)
         return NULL;
     whole.bytes = bytes;
-    *status = begin_request(net, &whole, SERVE_GET, net->gpu_answer_buffer);
+    *status = begin_request(net, &whole, SERVE_GET, net->gpu.answer_buffer);
     if (!*status)
         *status = serve_quiet(net->serve);
-    return net->gpu_answer_buffer;
+    return net->gpu.answer_buffer;
 }
 
 /* Reads a fragment into a message: from the pinned copy, or from the memory itself. */
@@ -337,6 +337,6 @@ static void report_completed(struct path_common *net, struct net_peer *from,
 void net_report_completed(struct path_common *net, struct net_peer *from,
                           struct net_message *message)
 {
-    if (from->staging_buffer)
+    if (from->served.staging_buffer)
         for_each_record(net, from, message, report_completed);
 }

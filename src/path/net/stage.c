@@ -18,12 +18,12 @@ enum {
 static struct net_staged_fragment *get_fragment(const struct path_common *net,
                                                 const struct net_stage *stage, uint64_t sequence)
 {
-    return &stage->fragments[(sequence - 1) % net->slot_count];
+    return &stage->fragments[(sequence - 1) % net->staging.slot_count];
 }
 
 static size_t slot_offset(const struct path_common *net, const struct net_staged_fragment *fragment)
 {
-    return (size_t)((fragment->sequence - 1) % net->slot_count) * net->slot_bytes;
+    return (size_t)((fragment->sequence - 1) % net->staging.slot_count) * net->staging.slot_bytes;
 }
 
 static unsigned char *slot_address(const struct path_common *net,
@@ -140,7 +140,7 @@ static ssize_t post_staged(struct path_common *net, struct net_staged_fragment *
     struct fi_msg_rma message = {.msg_iov = &here,
                                  .desc = &fragment->ends.descriptors[0],
                                  .iov_count = 1,
-                                 .addr = fragment->post.peer->address[0],
+                                 .addr = fragment->post.peer->rails.address[0],
                                  .rma_iov = &there,
                                  .rma_iov_count = 1};
     return net_post_rma(&net->rails[0], &fragment->post, &message, fragment->write);
@@ -149,7 +149,7 @@ static ssize_t post_staged(struct path_common *net, struct net_staged_fragment *
 static bool needs_flush(const struct net_staged_fragment *fragment)
 {
     return fragment->write && !fragment->uses_peer_slot && fragment->remote.segment == SEG_GPU &&
-           fragment->post.peer->gpu_needs_flush;
+           fragment->post.peer->gpu.needs_flush;
 }
 
 /* A write without a peer slot counts in the channel's `writes` from now on. */
@@ -168,18 +168,18 @@ static void mark_posted(struct path_common *net, struct net_staged_fragment *fra
     if (flush && confirmed)
         channel->confirm_after_writes = true;
     if (flush && !confirmed)
-        peer->gpu_written = true; /* The next message follows the write. */
+        peer->gpu.written = true; /* The next message follows the write. */
     if (flush || !confirmed)
         channel->unconfirmed = true;
     if (!confirmed)
-        peer->unconfirmed_write = peer->last_sent + 1;
+        peer->link.unconfirmed_write = peer->requests.last_sent + 1;
 }
 
 static bool try_post_staged(struct path_common *net, struct net_staged_fragment *fragment)
 {
     ssize_t error = post_staged(net, fragment);
     if (error == -FI_EAGAIN) {
-        net->needs_polling = true;
+        net->staging.needs_polling = true;
         return false;
     }
     if (error)
@@ -224,7 +224,7 @@ static bool is_on_wire(const struct net_staged_fragment *fragment)
 static void mark_arrived(struct net_staged_fragment *fragment)
 {
     if (needs_flush(fragment))
-        fragment->post.peer->gpu_written = true;
+        fragment->post.peer->gpu.written = true;
     if (fragment->retransmitted)
         return;
     uncount(&fragment->counts_source, &get_channel(fragment)->sources_in_use);
@@ -270,7 +270,7 @@ static bool try_notify_owner(struct path_common *net, struct net_staged_fragment
                               .offset = slot_offset(net, fragment),
                               .bytes = (uint32_t)fragment->bytes},
            sizeof(struct net_slot));
-    fragment->notify_message = peer->last_sent + 1;
+    fragment->notify_message = peer->requests.last_sent + 1;
     net_flush_requests(net, peer, kind == NET_SLOT_PUT); /* The acknowledgement frees the slot. */
     if (!fragment->remaining_bytes)
         uncount(&fragment->counts_unnotified, &get_channel(fragment)->unnotified);
@@ -281,7 +281,7 @@ static bool try_notify_owner(struct path_common *net, struct net_staged_fragment
 bool net_stage_has_unrecoverable(struct path_common *net, const struct net_peer *peer)
 {
     const struct net_stage *stage = peer->stage;
-    for (uint32_t i = 0; stage && i < net->slot_count; i++)
+    for (uint32_t i = 0; stage && i < net->staging.slot_count; i++)
         if (stage->fragments[i].in_flight)
             return true;
     return false;
@@ -291,7 +291,7 @@ void net_stage_rail_closed(struct path_common *net, int rail)
 {
     for (int pe = 0; pe < net->world->npes && rail == 0; pe++) {
         const struct net_stage *stage = net->peers[pe].stage;
-        for (uint32_t i = 0; stage && i < net->slot_count; i++)
+        for (uint32_t i = 0; stage && i < net->staging.slot_count; i++)
             stage->fragments[i].in_flight = false;
     }
 }
@@ -335,7 +335,7 @@ static void begin_retransmission(struct path_common *net, struct net_staged_frag
 {
     weft_status status = WEFT_OK;
     if (needs_flush(fragment))
-        fragment->post.peer->gpu_written =
+        fragment->post.peer->gpu.written =
             true; /* The message with the first slot makes them visible. */
     if (!fragment->write && !fragment->uses_local_slot && fragment->local_is_gpu)
         status = net_flush_gpu(net);
@@ -358,12 +358,12 @@ static bool retransmit_through_slots(struct path_common *net, struct net_staged_
     if (status)
         fail_transfer(net, fragment->post.peer, status);
     if (status || !ready) {
-        net->needs_polling = true;
+        net->staging.needs_polling = true;
         return status != WEFT_OK;
     }
-    if (fragment->bytes > net->slot_bytes) {
-        fragment->remaining_bytes = fragment->bytes - net->slot_bytes;
-        fragment->bytes = net->slot_bytes;
+    if (fragment->bytes > net->staging.slot_bytes) {
+        fragment->remaining_bytes = fragment->bytes - net->staging.slot_bytes;
+        fragment->bytes = net->staging.slot_bytes;
     }
     if (!fragment->write)
         fragment->phase = REQUESTING;
@@ -383,8 +383,9 @@ static void finish_slot(struct path_common *net, struct net_staged_fragment *fra
     }
     fragment->remote.offset += fragment->bytes;
     fragment->local += fragment->bytes;
-    fragment->bytes =
-        fragment->remaining_bytes < net->slot_bytes ? fragment->remaining_bytes : net->slot_bytes;
+    fragment->bytes = fragment->remaining_bytes < net->staging.slot_bytes
+                          ? fragment->remaining_bytes
+                          : net->staging.slot_bytes;
     fragment->remaining_bytes -= fragment->bytes;
     if (fragment->write)
         copy_into_slot(net, fragment);
@@ -398,7 +399,7 @@ static bool advance_put(struct path_common *net, struct net_staged_fragment *fra
     switch (fragment->phase) {
     case COPYING_IN:
         if (!is_copied(net, fragment)) {
-            net->needs_polling = true;
+            net->staging.needs_polling = true;
             return false;
         }
         if (!fragment->remaining_bytes)
@@ -425,7 +426,8 @@ static bool advance_put(struct path_common *net, struct net_staged_fragment *fra
         fragment->phase = NOTIFIED;
         return true;
     default:
-        if (fragment->in_flight || fragment->post.peer->acknowledged < fragment->notify_message)
+        if (fragment->in_flight ||
+            fragment->post.peer->requests.acknowledged < fragment->notify_message)
             return false;
         finish_slot(net, fragment);
         return true;
@@ -465,7 +467,7 @@ static bool advance_get(struct path_common *net, struct net_staged_fragment *fra
         return true;
     case COPYING_OUT:
         if (!is_copied(net, fragment)) {
-            net->needs_polling = true;
+            net->staging.needs_polling = true;
             return false;
         }
         finish_slot(net, fragment);
@@ -482,7 +484,7 @@ static bool advance_failed(struct path_common *net, struct net_staged_fragment *
     if (is_on_wire(fragment))
         return false;
     if (!is_copied(net, fragment)) {
-        net->needs_polling = true;
+        net->staging.needs_polling = true;
         return false;
     }
     net_stage_cancel_query(net, fragment->post.peer);
@@ -513,9 +515,9 @@ static bool advance_stage(struct path_common *net, struct net_stage *stage)
 
 bool net_stage_advance(struct path_common *net)
 {
-    struct net_stage **at = &net->active_stages;
+    struct net_stage **at = &net->staging.active;
     bool any = false;
-    net->needs_polling = false;
+    net->staging.needs_polling = false;
     while (*at) {
         struct net_stage *stage = *at;
         any |= advance_stage(net, stage);
@@ -535,8 +537,8 @@ static void activate_stage(struct path_common *net, struct net_stage *stage)
     if (stage->active)
         return;
     stage->active = true;
-    stage->next = net->active_stages;
-    net->active_stages = stage;
+    stage->next = net->staging.active;
+    net->staging.active = stage;
 }
 
 void net_stage_begin(struct net_state *state, const struct net_staged_fragment *fragment)
@@ -571,16 +573,16 @@ void net_stage_begin(struct net_state *state, const struct net_staged_fragment *
 void net_stage_free(struct path_common *net)
 {
     struct gpu *gpu = net->world->gpu;
-    if (gpu && (net->active_stages || net->incomplete))
+    if (gpu && (net->staging.active || net->incomplete))
         gpu_quiet(gpu); /* Best effort: the memory of the copies is freed next. */
     for (int pe = 0; pe < net->world->npes; pe++) {
         struct net_stage *stage = net->peers[pe].stage;
-        for (uint32_t i = 0; stage && i < net->slot_count; i++)
+        for (uint32_t i = 0; stage && i < net->staging.slot_count; i++)
             gpu_event_release(gpu, &stage->fragments[i].copy_event);
         if (stage)
             free(stage->fragments);
         free(stage);
         net->peers[pe].stage = NULL;
     }
-    net->active_stages = NULL;
+    net->staging.active = NULL;
 }

@@ -30,17 +30,17 @@ static void set_slot_sizes(struct path_common *net)
         bytes = most;
     if (bytes > NET_CHUNK_BYTES)
         bytes = NET_CHUNK_BYTES;
-    net->slot_bytes = bytes < GRAIN_BYTES ? GRAIN_BYTES : bytes / GRAIN_BYTES * GRAIN_BYTES;
-    net->slot_count = slots < 1 ? 1 : slots > SLOTS_MOST ? SLOTS_MOST : (uint32_t)slots;
+    net->staging.slot_bytes = bytes < GRAIN_BYTES ? GRAIN_BYTES : bytes / GRAIN_BYTES * GRAIN_BYTES;
+    net->staging.slot_count = slots < 1 ? 1 : slots > SLOTS_MOST ? SLOTS_MOST : (uint32_t)slots;
 }
 
 static weft_status make_stage(struct path_common *net, struct net_peer *peer)
 {
-    if (!net->slot_count)
+    if (!net->staging.slot_count)
         set_slot_sizes(net);
     struct net_stage *stage = calloc(1, sizeof *stage);
     if (stage)
-        stage->fragments = calloc(net->slot_count, sizeof *stage->fragments);
+        stage->fragments = calloc(net->staging.slot_count, sizeof *stage->fragments);
     if (!stage || !stage->fragments) {
         free(stage);
         return base_fail(WEFT_ERR_NO_MEMORY, "path net: no private memory for transfers to PE %d",
@@ -54,14 +54,15 @@ static weft_status make_stage(struct path_common *net, struct net_peer *peer)
 static weft_status make_slots(struct path_common *net, struct net_stage *stage)
 {
     if (!stage->slots)
-        stage->slots =
-            net_alloc_pinned_slab(net, net->slot_count * net->slot_bytes, &stage->slot_descriptors);
+        stage->slots = net_alloc_pinned_slab(net, net->staging.slot_count * net->staging.slot_bytes,
+                                             &stage->slot_descriptors);
     return stage->slots
                ? WEFT_OK
                : base_fail(WEFT_ERR_NO_MEMORY,
                            "path net: cannot register %zu KiB of staging slots for PE %d; lower "
                            "WEFT_TEST_NET_SLOT_SIZE or WEFT_TEST_NET_SLOTS",
-                           net->slot_count * net->slot_bytes >> 10, stage->peer->pe);
+                           net->staging.slot_count * net->staging.slot_bytes >> 10,
+                           stage->peer->pe);
 }
 
 /* The answer to the query is not needed any more. A quiet would wait for it. */
@@ -77,7 +78,8 @@ static void drop_buffer_query(struct path_common *net, struct net_stage *stage)
 static weft_status query_peer_buffer(struct net_state *state, struct net_peer *peer)
 {
     const struct net_record query = {.kind = NET_STAGING_BUFFER};
-    uint32_t buffer_bytes = (uint32_t)(state->net->slot_count * state->net->slot_bytes);
+    uint32_t buffer_bytes =
+        (uint32_t)(state->net->staging.slot_count * state->net->staging.slot_bytes);
     struct net_key keys[NET_RAILS] = {{0}};
     if (peer->stage->peer_buffer_known)
         return WEFT_OK;
@@ -99,16 +101,16 @@ static size_t choose_fragment_bytes(const struct path_common *net, size_t bytes)
 {
     size_t fragment_bytes = (bytes / FRAGMENTS_LEAST + GRAIN_BYTES - 1) / GRAIN_BYTES * GRAIN_BYTES;
     fragment_bytes = fragment_bytes < FRAGMENT_LEAST_BYTES ? FRAGMENT_LEAST_BYTES : fragment_bytes;
-    return fragment_bytes < net->slot_bytes ? fragment_bytes : net->slot_bytes;
+    return fragment_bytes < net->staging.slot_bytes ? fragment_bytes : net->staging.slot_bytes;
 }
 
 static weft_status await_free_slot(struct path_common *net, struct net_peer *peer, bool write)
 {
     struct net_stage *stage = peer->stage;
     struct path_wait wait = net_make_wait(net, peer, write ? BOX_OP_PUT : BOX_OP_GET,
-                                          stage->last_begun - net->slot_count + 1);
+                                          stage->last_begun - net->staging.slot_count + 1);
     weft_status status = net_check_failure(net, peer);
-    while (!status && stage->last_begun - stage->last_retired >= net->slot_count)
+    while (!status && stage->last_begun - stage->last_retired >= net->staging.slot_count)
         status = net_wait(net, peer, &wait);
     path_wait_end(&wait);
     return status;
@@ -134,10 +136,10 @@ static bool use_local_in_place(struct path_common *net, struct net_staged_fragme
     const struct net_peer *peer = fragment->post.peer;
     struct net_ends *ends = &fragment->ends;
     if (fragment->local_is_gpu) { /* only rails that passed the path test */
-        if (peer->gpu_access != NET_GPU_DIRECT ||
+        if (peer->gpu.access != NET_GPU_DIRECT ||
             !net_get_gpu_descriptors(net, fragment->local, &fragment->bytes, ends->descriptors))
             return false;
-        ends->rails &= peer->gpu_rails;
+        ends->rails &= peer->gpu.rails;
         for (int i = 0; i < net->rail_count; i++)
             if (!ends->descriptors[i])
                 ends->rails &= (uint8_t) ~(1u << i);
@@ -233,7 +235,7 @@ static weft_status choose_remote_side(struct net_state *state, struct net_staged
         return find_host_chunk(state, fragment);
     weft_status status = net_get_gpu_keys(state, peer, fragment->remote.offset, &fragment->bytes,
                                           fragment->ends.keys);
-    fragment->ends.rails = all & peer->gpu_rails;
+    fragment->ends.rails = all & peer->gpu.rails;
     if (status || net_ends_share_rail(state->net, peer, &fragment->ends))
         return status;
     fragment->uses_peer_slot = true;
@@ -248,7 +250,7 @@ static weft_status send_buffer_query(struct path_common *net, struct net_staged_
 {
     struct net_peer *peer = fragment->post.peer;
     struct net_stage *stage = peer->stage;
-    uint32_t buffer_bytes = (uint32_t)(net->slot_count * net->slot_bytes);
+    uint32_t buffer_bytes = (uint32_t)(net->staging.slot_count * net->staging.slot_bytes);
     weft_status status =
         net_new_answer_token(fragment->state, peer, stage->peer_buffer_answer,
                              sizeof stage->peer_buffer_answer, &stage->peer_buffer_token);
@@ -308,7 +310,8 @@ weft_status net_stage_use_slots(struct path_common *net, struct net_staged_fragm
     memcpy(ends->keys, stage->peer_buffer_keys, sizeof ends->keys);
     memcpy(ends->descriptors, stage->slot_descriptors, sizeof ends->descriptors);
     for (int i = 0; i < NET_RAILS; i++)
-        ends->keys[i].base += (fragment->sequence - 1) % net->slot_count * net->slot_bytes;
+        ends->keys[i].base +=
+            (fragment->sequence - 1) % net->staging.slot_count * net->staging.slot_bytes;
     return restrict_rails(net, fragment)
                ? WEFT_OK
                : base_fail(WEFT_ERR_PATH,
@@ -349,9 +352,9 @@ weft_status net_stage_transfer(struct net_state *state, struct remote at, void *
                                            .remote = at,
                                            .local = local};
     fragment.spread = net_is_striped(net, peer, bytes);
-    fragment.retransmittable = fragment.spread || peer->current_rail ||
-                               net_find_other_rail(net, peer, peer->current_rail) >= 0;
-    fragment.retransmittable |= net->proving && peer->gpu_rails != 1;
+    fragment.retransmittable =
+        fragment.spread || peer->link.rail || net_find_other_rail(net, peer, peer->link.rail) >= 0;
+    fragment.retransmittable |= net->proving && peer->gpu.rails != 1;
     fragment.spread |= net->proving;
     weft_status status = peer->stage ? WEFT_OK : make_stage(net, peer);
     if (status)

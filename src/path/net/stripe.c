@@ -47,8 +47,8 @@ static void count_fragment(struct net_fragment *fragment, int by)
     *(fragment->write ? &channel->writes : &channel->reads) += (uint32_t)by;
     channel->striped_writes += fragment->write ? (uint32_t)by : 0;
     state->in_flight += (uint32_t)by;
-    state->net->fragment_count += by;
-    fragment->post.peer->fragments += (uint32_t)by;
+    state->net->striping.fragment_count += by;
+    fragment->post.peer->link.fragments += (uint32_t)by;
 }
 
 /* Ends a fragment that is in no list. */
@@ -142,7 +142,7 @@ static ssize_t post_fragment(struct path_common *net, struct net_fragment *fragm
     struct fi_msg_rma message = {.msg_iov = &here,
                                  .desc = &descriptor,
                                  .iov_count = 1,
-                                 .addr = peer->address[fragment->rail],
+                                 .addr = peer->rails.address[fragment->rail],
                                  .rma_iov = &there,
                                  .rma_iov_count = 1};
     return local ? net_post_rma(rail, &fragment->post, &message, write) : -FI_ENOMEM;
@@ -153,9 +153,9 @@ static const struct net_key *find_fragment_key(const struct net_fragment *fragme
 {
     struct net_peer *peer = fragment->post.peer;
     if (fragment->ends)
-        return &fragment->ends->keys[peer->peer_rail[rail]];
+        return &fragment->ends->keys[peer->rails.peers[rail]];
     size_t chunk = fragment->offset / NET_CHUNK_BYTES;
-    return rail ? &peer->rail_keys[fragment->segment][chunk * NET_RAILS + peer->peer_rail[rail]]
+    return rail ? &peer->rails.keys[fragment->segment][chunk * NET_RAILS + peer->rails.peers[rail]]
                 : &peer->keys[fragment->segment][chunk];
 }
 
@@ -203,7 +203,7 @@ void net_stripe_completed(struct path_common *net, struct net_post *post)
             return;
     }
     remove_from_rail(net, fragment);
-    if (fragment->rail == fragment->post.peer->current_rail)
+    if (fragment->rail == fragment->post.peer->link.rail)
         net_mark_live(fragment->post.peer, fragment->rail);
     if (ended)
         net_fragment_fail_proof(fragment, base_last_error());
@@ -225,7 +225,7 @@ bool net_ends_share_rail(const struct path_common *net, const struct net_peer *p
 {
     for (int i = 0; i < net->rail_count; i++)
         if (net_rail_usable(net, peer, i) && ends->rails >> i & 1 &&
-            ends->keys[peer->peer_rail[i]].known)
+            ends->keys[peer->rails.peers[i]].known)
             return true;
     return false;
 }
@@ -252,7 +252,7 @@ static bool has_capacity(const struct net_rail *rail)
 static int choose_rail(const struct path_common *net, const struct net_fragment *fragment,
                        uint32_t blocked)
 {
-    int best = -1, current = fragment->post.peer->current_rail;
+    int best = -1, current = fragment->post.peer->link.rail;
     double soonest = 0;
     bool any = false, own = !fragment->spread && can_carry(net, fragment, current);
     for (int i = net->first_rail_carries ? 0 : 1; i < net->rail_count && !own; i++) {
@@ -283,7 +283,7 @@ static bool start_fragment(struct path_common *net, struct net_fragment *fragmen
         net->rails[chosen].would_block = !try_post_fragment(net, fragment, false, &ended);
         if (ended) {
             net->rails[chosen].would_block = false;
-            net_fragments_remove(&net->queued_fragments, fragment);
+            net_fragments_remove(&net->striping.queued, fragment);
             net_fragment_fail_proof(fragment, base_last_error());
             return true;
         }
@@ -291,7 +291,7 @@ static bool start_fragment(struct path_common *net, struct net_fragment *fragmen
             *blocked |= 1u << chosen;
             continue;
         }
-        net_fragments_remove(&net->queued_fragments, fragment);
+        net_fragments_remove(&net->striping.queued, fragment);
         add_to_rail(net, fragment);
         return true;
     }
@@ -321,26 +321,26 @@ static bool has_no_rail(const struct path_common *net, const struct net_fragment
     for (int i = 0; i < net->rail_count; i++)
         if (can_carry(net, fragment, i))
             return false;
-    return net_rail_usable(net, fragment->post.peer, fragment->post.peer->current_rail);
+    return net_rail_usable(net, fragment->post.peer, fragment->post.peer->link.rail);
 }
 
 static void start_fragments(struct path_common *net)
 {
-    struct net_fragment *fragment = net->queued_fragments.first, *next;
+    struct net_fragment *fragment = net->striping.queued.first, *next;
     uint32_t blocked = 0;
     for (; fragment; fragment = next) {
         next = fragment->next;
         if (fragment->post.peer->failed) {
-            net_fragments_remove(&net->queued_fragments, fragment);
+            net_fragments_remove(&net->striping.queued, fragment);
             net_fragment_finish(fragment);
         } else if (unlikely(has_no_rail(net, fragment)) && fragment->proof) {
-            net_fragments_remove(&net->queued_fragments, fragment);
+            net_fragments_remove(&net->striping.queued, fragment);
             net_fragment_fail_proof(fragment, "the NIC has failed");
         } else if (unlikely(has_no_rail(net, fragment)) && net_fragment_awaits_close(fragment)) {
             continue;
         } else if (unlikely(has_no_rail(net, fragment)) && fragment->staged &&
                    net_stage_retransmit(fragment->staged)) {
-            net_fragments_remove(&net->queued_fragments, fragment);
+            net_fragments_remove(&net->striping.queued, fragment);
             net_fragment_finish(fragment);
         } else if (unlikely(has_no_rail(net, fragment))) {
             net_fail_peer(net, fragment->post.peer, WEFT_ERR_PATH,
@@ -358,7 +358,7 @@ void net_stripe_advance(struct path_common *net)
     for (int i = 0; i < net->rail_count; i++)
         if (net->rails[i].unconfirmed && !net->rails[i].cause[0])
             confirm_writes(net, &net->rails[i]);
-    if (net->queued_fragments.first)
+    if (net->striping.queued.first)
         start_fragments(net);
 }
 
@@ -366,7 +366,7 @@ void net_stripe_advance(struct path_common *net)
 
 bool net_is_striped(const struct path_common *net, const struct net_peer *peer, size_t bytes)
 {
-    if (bytes < net->stripe_bytes)
+    if (bytes < net->striping.least_bytes)
         return false;
     for (int i = 1; i < net->rail_count; i++)
         if (net_rail_usable(net, peer, i))
@@ -385,7 +385,7 @@ static weft_status queue_fragment(struct net_fragment content)
     fragment->closing_rail = -1;
     net_hold_pin(fragment->pin);
     count_fragment(fragment, 1);
-    net_fragments_append(&fragment->state->net->queued_fragments, fragment);
+    net_fragments_append(&fragment->state->net->striping.queued, fragment);
     return WEFT_OK;
 }
 
@@ -443,7 +443,7 @@ static weft_status prepare_range(struct net_state *state, struct remote at, void
      * fails. */
     bool known =
         !status &&
-        (peer->current_rail ? &keys[peer->peer_rail[peer->current_rail]] : &first_rail_key)->known;
+        (peer->link.rail ? &keys[peer->rails.peers[peer->link.rail]] : &first_rail_key)->known;
     if (!known || !net_prepare_local(net, local, bytes, write, spread ? pin : NULL))
         *bytes = 0;
     return status;
@@ -491,7 +491,7 @@ weft_status net_stripe_host(struct net_state *state, struct remote at, void *loc
 void net_stripe_close(struct path_common *net)
 {
     for (int i = -1; i < net->rail_count; i++) {
-        struct net_fragment_list *list = i < 0 ? &net->queued_fragments : &net->rails[i].fragments;
+        struct net_fragment_list *list = i < 0 ? &net->striping.queued : &net->rails[i].fragments;
         while (list->first) {
             struct net_fragment *fragment = list->first;
             net_fragments_remove(list, fragment);

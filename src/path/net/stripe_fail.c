@@ -36,9 +36,9 @@ static void report_closed_rail(struct path_common *net, int rail)
 {
     for (int pe = 0; pe < net->world->npes; pe++) {
         struct net_peer *peer = &net->peers[pe];
-        if (!(peer->close_demanded >> rail & 1))
+        if (!(peer->rails.close_demanded >> rail & 1))
             continue;
-        peer->close_demanded &= (uint8_t) ~(1u << rail);
+        peer->rails.close_demanded &= (uint8_t) ~(1u << rail);
         send_control(net, peer, NET_CLOSED_RAIL, rail);
     }
 }
@@ -57,16 +57,16 @@ static void warn_rail_failed(const struct path_common *net, struct net_rail *rai
         rail->carried_messages ? "messages and transfers" : "large transfers",
         net->rail_count > 2 && !rail->carried_messages
             ? "the others"
-            : net_interface_name(&net->rails[peer->current_rail]));
+            : net_interface_name(&net->rails[peer->link.rail]));
 }
 
 static void mark_peer_rail_closed(struct path_common *net, struct net_peer *peer, int there)
 {
-    peer->closed_rails |= (uint8_t)(1u << there);
+    peer->rails.closed |= (uint8_t)(1u << there);
     for (int i = 0; i < net->rail_count; i++) {
-        if (peer->peer_rail[i] == there && net->rails[i].cause[0])
+        if (peer->rails.peers[i] == there && net->rails[i].cause[0])
             warn_rail_failed(net, &net->rails[i], peer);
-        if (peer->peer_rail[i] == there)
+        if (peer->rails.peers[i] == there)
             net_gpu_rail_lost(net, peer, i);
     }
 }
@@ -81,7 +81,7 @@ void net_handle_control(struct path_common *net, struct net_peer *from,
     struct net_rail *rail = &net->rails[control->rail];
     switch ((enum net_control_kind)control->kind) {
     case NET_CLOSE_RAIL:
-        from->close_demanded |= (uint8_t)(1u << control->rail);
+        from->rails.close_demanded |= (uint8_t)(1u << control->rail);
         if (!rail->endpoint)
             report_closed_rail(net, control->rail);
         else if (!rail->cause[0])
@@ -111,7 +111,7 @@ void net_fail_rail(struct path_common *net, struct net_rail *rail, struct net_pe
     char sentence[NET_SENTENCE_BYTES];
     snprintf(sentence, sizeof sentence, "a remote access at PE %d failed (provider %s on %s): %s",
              peer->pe, net->provider, net_interface_name(rail), cause);
-    if (rail_index(net, rail) != peer->current_rail) {
+    if (rail_index(net, rail) != peer->link.rail) {
         if (!rail->cause[0])
             snprintf(rail->cause, sizeof rail->cause, "%s", cause);
     } else if (!net_mark_suspected(net, peer, sentence, cause)) {
@@ -142,9 +142,9 @@ void net_stripe_failed(struct path_common *net, struct net_rail *rail, struct ne
 
 void net_request_close(struct path_common *net, struct net_peer *peer, int there)
 {
-    if (!(peer->close_requested >> there & 1))
+    if (!(peer->rails.close_requested >> there & 1))
         send_control(net, peer, NET_CLOSE_RAIL, there);
-    peer->close_requested |= (uint8_t)(1u << there);
+    peer->rails.close_requested |= (uint8_t)(1u << there);
 }
 
 /* Queues the fragment for another rail. A write waits until the target PE has closed its end of
@@ -153,9 +153,9 @@ static void requeue_fragment(struct path_common *net, struct net_rail *rail,
                              struct net_fragment *fragment)
 {
     struct net_peer *peer = fragment->post.peer;
-    uint8_t there = peer->peer_rail[rail_index(net, rail)];
+    uint8_t there = peer->rails.peers[rail_index(net, rail)];
     char sentence[NET_SENTENCE_BYTES];
-    if (fragment->write && there == peer->peer_rail[peer->current_rail]) {
+    if (fragment->write && there == peer->rails.peers[peer->link.rail]) {
         snprintf(sentence, sizeof sentence,
                  "a remote access at PE %d failed (provider %s on %s): %s", peer->pe, net->provider,
                  net_interface_name(rail), rail->cause);
@@ -167,9 +167,9 @@ static void requeue_fragment(struct path_common *net, struct net_rail *rail,
     }
     fragment->phase = NET_QUEUED;
     fragment->closing_rail = fragment->write ? (int8_t)there : -1;
-    if (there != peer->peer_rail[peer->current_rail])
+    if (there != peer->rails.peers[peer->link.rail])
         net_request_close(net, peer, there);
-    net_fragments_append(&net->queued_fragments, fragment);
+    net_fragments_append(&net->striping.queued, fragment);
 }
 
 /* Reads the completions of messages that have arrived: ofi_rxm crashes if a message is completed
@@ -219,7 +219,7 @@ static void close_failed_rail(struct path_common *net, struct net_rail *rail)
 static struct net_peer *find_peer_using_rail(struct path_common *net, const struct net_rail *rail)
 {
     const struct net_fragment *fragment =
-        rail->fragments.first ? rail->fragments.first : net->queued_fragments.first;
+        rail->fragments.first ? rail->fragments.first : net->striping.queued.first;
     return fragment ? fragment->post.peer : NULL;
 }
 
@@ -248,13 +248,13 @@ static void check_rail(struct path_common *net, struct net_rail *rail, uint64_t 
 static bool is_message_rail(struct path_common *net, const struct net_rail *rail)
 {
     const struct net_peer *peer = find_peer_using_rail(net, rail);
-    return !peer || peer->current_rail == rail_index(net, rail);
+    return !peer || peer->link.rail == rail_index(net, rail);
 }
 
 void net_check_rails(struct path_common *net)
 {
-    uint64_t now = clock_now_ns(), ns = now - net->rails_checked_ns;
-    net->rails_checked_ns = now;
+    uint64_t now = clock_now_ns(), ns = now - net->striping.checked_ns;
+    net->striping.checked_ns = now;
     ns = ns < NET_CHECK_STEP_NS ? ns : NET_CHECK_STEP_NS;
     if (net->rail_count > 1)
         net_check_peers(net);

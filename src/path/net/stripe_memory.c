@@ -122,8 +122,8 @@ static struct net_pin *make_pin(struct path_common *net, void *local, size_t byt
     bool all = pin != NULL;
     if (!pin)
         return NULL;
-    *pin = (struct net_pin){.uses = 1, .next = net->pins};
-    net->pins = pin;
+    *pin = (struct net_pin){.uses = 1, .next = net->striping.pins};
+    net->striping.pins = pin;
     for (int i = 0; i < net->rail_count && all; i++) {
         struct net_rail *rail = &net->rails[i];
         pin->registered[i] = net_register_on_rail(rail, local, bytes, write ? FI_WRITE : FI_READ);
@@ -143,7 +143,7 @@ struct net_pin *net_hold_pin(struct net_pin *pin)
 
 void net_release_pin(struct path_common *net, struct net_pin *pin)
 {
-    struct net_pin **at = &net->pins;
+    struct net_pin **at = &net->striping.pins;
     if (!pin || --pin->uses)
         return;
     while (*at != pin)
@@ -209,7 +209,7 @@ void *net_get_rail_scratch(struct path_common *net, struct net_rail *rail, void 
 void net_free_rail_memory(struct path_common *net, struct net_rail *rail)
 {
     struct net_rail_memory *memory = rail->memory;
-    for (struct net_pin *pin = net->pins; pin; pin = pin->next)
+    for (struct net_pin *pin = net->striping.pins; pin; pin = pin->next)
         unregister_pin(pin, (int)(rail - net->rails));
     if (!memory)
         return;
@@ -233,11 +233,11 @@ weft_status net_get_peer_rail_keys(struct net_state *state, struct net_peer *pee
 {
     size_t whole = state->net->world->sizes[segment];
     size_t count = (whole + NET_CHUNK_BYTES - 1) / NET_CHUNK_BYTES;
-    if (!peer->rail_keys[segment])
-        peer->rail_keys[segment] = calloc(count, NET_RAILS * sizeof(struct net_key));
-    if (!peer->rail_keys[segment])
+    if (!peer->rails.keys[segment])
+        peer->rails.keys[segment] = calloc(count, NET_RAILS * sizeof(struct net_key));
+    if (!peer->rails.keys[segment])
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the keys of PE %d", peer->pe);
-    struct net_key *keys = peer->rail_keys[segment] + chunk * NET_RAILS, answer[NET_RAILS];
+    struct net_key *keys = peer->rails.keys[segment] + chunk * NET_RAILS, answer[NET_RAILS];
     weft_status status = WEFT_OK;
     if (!keys[0].answered) { /* keys[0] is unused as a key: net_get_peer_key() has that of the first
                                 rail. */

@@ -42,7 +42,7 @@ void net_fragment_fail_proof(struct net_fragment *fragment, const char *cause);
 static inline bool net_fragment_awaits_close(const struct net_fragment *fragment)
 {
     return fragment->closing_rail >= 0 &&
-           !(fragment->post.peer->closed_rails >> fragment->closing_rail & 1);
+           !(fragment->post.peer->rails.closed >> fragment->closing_rail & 1);
 }
 
 enum {
