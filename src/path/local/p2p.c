@@ -3,6 +3,7 @@
  * sides each operation is a few loads and stores that are complete on return. src/ops inlines the
  * common operations; these functions serve the rest. Operations on GPU memory go to p2p_gpu.c. */
 #include "path/local/p2p.h"
+#include "path/local/by_gpu.h"
 #include "path/local/mapped.h"
 
 #include <string.h>
@@ -142,7 +143,7 @@ static weft_status p2p_put_signal(struct remote to, const void *src, size_t byte
 static weft_status p2p_address(struct remote at, char **where)
 {
     if (at.segment == SEG_GPU)
-        return p2p_gpu_address(at, where);
+        return by_gpu_address(at, where);
     *where = address(at);
     return WEFT_OK;
 }

@@ -14,7 +14,6 @@ void p2p_gpu_close(struct path_state *state);
  * NULL. */
 bool p2p_gpu_is_device(const struct path_state *state, const void *local);
 
-weft_status p2p_gpu_address(struct remote at, char **address);
 weft_status p2p_gpu_put(struct remote to, const void *src, size_t bytes, bool nbi);
 weft_status p2p_gpu_get(struct remote from, void *dst, size_t bytes, bool nbi);
 weft_status p2p_gpu_strided(struct remote at, void *local, bool put,
