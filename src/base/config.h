@@ -171,8 +171,6 @@ enum config_type {
     X(TEST_PROXY, CONFIG_CHOICE, "auto", "auto|always",                                            \
       "Whether the proxy of device code runs: auto = where a peer needs it, always = for "         \
       "measurements.")                                                                             \
-    X(TEST_GPU_STRIPE, CONFIG_SIZE, "0", NULL,                                                     \
-      "Smallest host-initiated copy that is split over several streams, in bytes; 0 = never.")     \
     X(TEST_STRIPES, CONFIG_INT, "0", NULL,                                                         \
       "Routes of a large copy between GPUs: 0 = all that share no link and are faster; n = at "    \
       "most n.")                                                                                   \

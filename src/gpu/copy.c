@@ -31,34 +31,14 @@ weft_status gpu_copy_on(struct gpu *gpu, CUstream stream, void *dst, const void 
     return WEFT_OK;
 }
 
-/* Splits the copy over the internal streams. Every share but the last is a multiple of 2 MiB
- * long. */
-static weft_status copy_striped(struct gpu *gpu, void *dst, const void *src, size_t bytes)
-{
-    size_t line = 2u << 20, part = (bytes / GPU_STREAMS + line - 1) / line * line;
-    weft_status status = WEFT_OK;
-    for (int i = 0; i < GPU_STREAMS && bytes > 0 && !status; i++) {
-        size_t now = bytes < part || i == GPU_STREAMS - 1 ? bytes : part;
-        status = queue_copy(gpu, &gpu->streams[i], dst, src, now);
-        dst = (char *)dst + now;
-        src = (const char *)src + now;
-        bytes -= now;
-    }
-    return status;
-}
-
 static weft_status copy_entered(struct gpu *gpu, struct gpu_stream *internal, void *dst,
                                 const void *src, size_t bytes, enum gpu_copy_mode mode)
 {
     weft_status bounced;
     if (mode == GPU_DONE && gpu_bounce(gpu, internal, dst, src, bytes, &bounced))
         return bounced;
-    bool striped = mode != GPU_IN_ORDER && gpu->stripe_bytes && bytes >= gpu->stripe_bytes;
-    weft_status status =
-        striped ? copy_striped(gpu, dst, src, bytes) : queue_copy(gpu, internal, dst, src, bytes);
-    if (!status && mode == GPU_DONE)
-        status = striped ? gpu_quiet(gpu) : stream_drain(gpu, internal);
-    return status;
+    weft_status status = queue_copy(gpu, internal, dst, src, bytes);
+    return !status && mode == GPU_DONE ? stream_drain(gpu, internal) : status;
 }
 
 weft_status gpu_copy(struct gpu *gpu, unsigned stream_index, void *dst, const void *src,

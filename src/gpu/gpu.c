@@ -207,7 +207,6 @@ weft_status gpu_open(struct gpu **result, struct boot *boot, CUcontext current, 
     for (int slot = 0; gpu->slot_of && slot < boot->local_npes; slot++)
         gpu->slot_of[boot->local_pes[slot]] = slot;
     gpu->wait_limit_ns = config_duration_ns(CONFIG_WAIT_LIMIT);
-    gpu->stripe_bytes = config_size(CONFIG_TEST_GPU_STRIPE);
     gpu_resources_init(gpu);
     status = gpu->slot_of ? WEFT_OK
                           : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the GPU side");

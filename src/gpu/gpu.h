@@ -123,8 +123,6 @@ struct gpu {
     struct gpu_reporting reporting; /* where kernels report errors; the job sets the box */
     void *registered_box;
     uint64_t wait_limit_ns; /* WEFT_WAIT_LIMIT; 0 = none */
-    /* bytes; copies from this size on are split over the internal streams; 0 = never */
-    size_t stripe_bytes;
 
     /* [device.visible], indexed as heap.relays[]; NULL: not used */
     struct gpu *_Atomic *relay_gpus;

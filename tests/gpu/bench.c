@@ -118,7 +118,7 @@ static bool is_mapped(void)
 static void large(char *dst, char *src)
 {
     for (size_t bytes = 1 << 20; bytes <= ROOM; bytes *= 16)
-        print("put, GPU to GPU, and quiet (see WEFT_TEST_GPU_STRIPE)", bytes, MEDIAN_US(15, {
+        print("put, GPU to GPU, and quiet", bytes, MEDIAN_US(15, {
                   OK(weft_put(ctx, dst, src, bytes, peer));
                   OK(weft_quiet(ctx));
               }));

@@ -37,7 +37,7 @@ struct call {
     X(sync, "sync", 0, weft_sync##on(c->team stream))                                              \
     X(broadcast, "broadcast", FROM_ROOT,                                                           \
       weft_broadcast##on(c->team, c->dst, c->src, c->bytes, c->root stream))                       \
-    X(fcollect, "fcollect", 0, weft_fcollect##on(c->team, c->dst, c->src, c->bytes stream))        \
+    X(allgather, "allgather", 0, weft_allgather##on(c->team, c->dst, c->src, c->bytes stream))     \
     X(alltoall, "alltoall", 0, weft_alltoall##on(c->team, c->dst, c->src, c->bytes stream))        \
     X(alltoalls, "alltoalls?", 0,                                                                  \
       weft_alltoalls##on(c->team, c->dst, c->src, 2, 1, 4, c->bytes / 4 stream))                   \
@@ -50,27 +50,28 @@ struct call {
       weft_gather##on(c->team, c->dst, c->src, c->bytes, c->root stream))                          \
     X(scatter, "scatter", FROM_ROOT,                                                               \
       weft_scatter##on(c->team, c->dst, c->src, c->bytes, c->root stream))                         \
-    X(reduce, "reduce", 0,                                                                         \
-      weft_reduce##on(c->team, c->dst, c->src, c->bytes / 4, WEFT_INT32, WEFT_MAX stream))         \
+    X(allreduce, "allreduce", 0,                                                                   \
+      weft_allreduce##on(c->team, c->dst, c->src, c->bytes / 4, WEFT_INT32, WEFT_MAX stream))      \
     X(reducescatter, "reducescatter", 0,                                                           \
       weft_reducescatter##on(c->team, c->dst, c->src, c->bytes / 4, WEFT_INT32, WEFT_SUM stream))  \
-    X(reduce_to, "reduce(_to)?", TO_ROOT,                                                          \
-      weft_reduce_to##on(c->team, c->dst, c->src, c->bytes / 4, WEFT_INT32, WEFT_SUM,              \
-                         c->root stream))                                                          \
-    X(reduce_scaled, "reduce", 0,                                                                  \
-      weft_reduce_scaled##on(c->team, c->dst, c->src, c->bytes / 4, WEFT_FLOAT, c->factor stream)) \
-    X(reduce_to_scaled, "reduce(_to)?", TO_ROOT,                                                   \
-      weft_reduce_to_scaled##on(c->team, c->dst, c->src, c->bytes / 4, WEFT_FLOAT, c->factor,      \
-                                c->root stream))                                                   \
+    X(reduce, "(all)?reduce", TO_ROOT,                                                             \
+      weft_reduce##on(c->team, c->dst, c->src, c->bytes / 4, WEFT_INT32, WEFT_SUM,                 \
+                      c->root stream))                                                             \
+    X(allreduce_scaled, "allreduce", 0,                                                            \
+      weft_allreduce_scaled##on(c->team, c->dst, c->src, c->bytes / 4, WEFT_FLOAT,                 \
+                                c->factor stream))                                                 \
+    X(reduce_scaled, "(all)?reduce", TO_ROOT,                                                      \
+      weft_reduce_scaled##on(c->team, c->dst, c->src, c->bytes / 4, WEFT_FLOAT, c->factor,         \
+                             c->root stream))                                                      \
     X(reducescatter_scaled, "reducescatter", 0,                                                    \
       weft_reducescatter_scaled##on(c->team, c->dst, c->src, c->bytes / 4, WEFT_FLOAT,             \
                                     c->factor stream))                                             \
-    X(reduce_weighted, "reduce", 0,                                                                \
-      weft_reduce_weighted##on(c->team, c->dst, c->src, c->bytes / 4, WEFT_FLOAT,                  \
-                               c->factor stream))                                                  \
-    X(reduce_to_weighted, "reduce(_to)?", TO_ROOT,                                                 \
-      weft_reduce_to_weighted##on(c->team, c->dst, c->src, c->bytes / 4, WEFT_FLOAT, c->factor,    \
-                                  c->root stream))                                                 \
+    X(allreduce_weighted, "allreduce", 0,                                                          \
+      weft_allreduce_weighted##on(c->team, c->dst, c->src, c->bytes / 4, WEFT_FLOAT,               \
+                                  c->factor stream))                                               \
+    X(reduce_weighted, "(all)?reduce", TO_ROOT,                                                    \
+      weft_reduce_weighted##on(c->team, c->dst, c->src, c->bytes / 4, WEFT_FLOAT, c->factor,       \
+                               c->root stream))                                                    \
     X(reducescatter_weighted, "reducescatter", 0,                                                  \
       weft_reducescatter_weighted##on(c->team, c->dst, c->src, c->bytes / 4, WEFT_FLOAT,           \
                                       c->factor stream))

@@ -36,25 +36,25 @@ static void by_hosts(const char *name, char *dst)
     if (strcmp(name, "bytes") == 0)
         expect(weft_alltoall_on_stream(world, dst, heap_src, odd ? 8 : 16, stream), "16");
     else if (strcmp(name, "type") == 0)
-        expect(weft_reduce_on_stream(world, dst, heap_src, COUNT, odd ? WEFT_FLOAT : WEFT_INT32,
-                                     WEFT_SUM, stream),
+        expect(weft_allreduce_on_stream(world, dst, heap_src, COUNT, odd ? WEFT_FLOAT : WEFT_INT32,
+                                        WEFT_SUM, stream),
                "WEFT_FLOAT by WEFT_SUM");
     else if (strcmp(name, "op") == 0)
-        expect(weft_reduce_on_stream(world, dst, heap_src, COUNT, WEFT_DOUBLE,
-                                     odd ? WEFT_AVG : WEFT_MAX, stream),
+        expect(weft_allreduce_on_stream(world, dst, heap_src, COUNT, WEFT_DOUBLE,
+                                        odd ? WEFT_AVG : WEFT_MAX, stream),
                "WEFT_DOUBLE by WEFT_AVG");
     else if (strcmp(name, "weights") == 0)
-        expect(odd ? weft_reduce_weighted_on_stream(world, dst, heap_src, COUNT, WEFT_FLOAT,
-                                                    factor_room, stream)
-                   : weft_reduce_scaled_on_stream(world, dst, heap_src, COUNT, WEFT_FLOAT,
-                                                  factor_room, stream),
+        expect(odd ? weft_allreduce_weighted_on_stream(world, dst, heap_src, COUNT, WEFT_FLOAT,
+                                                       factor_room, stream)
+                   : weft_allreduce_scaled_on_stream(world, dst, heap_src, COUNT, WEFT_FLOAT,
+                                                     factor_room, stream),
                "WEFT_FLOAT by a weighted sum");
     else if (strcmp(name, "root") == 0)
         expect(weft_broadcast_on_stream(world, dst, heap_src, 64, odd ? 1 : 0, stream), "root");
     else
-        expect(odd ? weft_fcollect_on_stream(world, dst, heap_src, 64, stream)
+        expect(odd ? weft_allgather_on_stream(world, dst, heap_src, 64, stream)
                    : weft_alltoall_on_stream(world, dst, heap_src, 64, stream),
-               "fcollect");
+               "allgather");
     untouched(dst - GUARD);
     OK(weft_barrier(world));
 }
@@ -94,20 +94,20 @@ static void by_gpus(const char *name, char *dst)
     if (strcmp(name, "memory") == 0) {
         char *to = me == 0 ? own_dst + 256 : dst;
         CHECK(!cuda.MemsetD8Async((uintptr_t)own_dst, 0xa5, ROOM, stream));
-        expect(weft_reduce_on_stream(world, to, heap_src, COUNT, WEFT_DOUBLE, WEFT_SUM, stream),
+        expect(weft_allreduce_on_stream(world, to, heap_src, COUNT, WEFT_DOUBLE, WEFT_SUM, stream),
                "symmetric memory at one of");
         untouched(own_dst + 256 - GUARD);
     } else if (strcmp(name, "moves") ==
                0) { /* the factors differ, and the operation queued after it is skipped too */
         to_gpu(factor_room, &factor, sizeof factor);
         CHECK(!cuda.LaunchHostFunc(stream, nap, NULL));
-        OK(weft_reduce_scaled_on_stream(world, dst, heap_src, COUNT, WEFT_BFLOAT16, factor_room,
-                                        stream));
-        expect(weft_fcollect_on_stream(world, dst, heap_src, 512, stream), "factor 0.");
+        OK(weft_allreduce_scaled_on_stream(world, dst, heap_src, COUNT, WEFT_BFLOAT16, factor_room,
+                                           stream));
+        expect(weft_allgather_on_stream(world, dst, heap_src, 512, stream), "factor 0.");
     } else {
         to_gpu(factor_room, &factor, sizeof factor);
-        expect(weft_reduce_scaled_on_stream(world, dst, heap_src, COUNT, WEFT_BFLOAT16, factor_room,
-                                            stream),
+        expect(weft_allreduce_scaled_on_stream(world, dst, heap_src, COUNT, WEFT_BFLOAT16,
+                                               factor_room, stream),
                "factor 0.");
     }
     untouched(dst - GUARD);
@@ -125,8 +125,8 @@ static void agree(void)
             sources[i] = (float)(me + round) + (float)i;
         to_gpu(heap_src, mine, count * sizeof *sources);
         OK(weft_sync(weft_team_world(job)));
-        OK(weft_reduce_on_stream(weft_team_world(job), heap_dst, heap_src, count, WEFT_FLOAT,
-                                 WEFT_SUM, stream));
+        OK(weft_allreduce_on_stream(weft_team_world(job), heap_dst, heap_src, count, WEFT_FLOAT,
+                                    WEFT_SUM, stream));
         synchronize();
         CHECK(!cuda.MemcpyDtoH(seen, (uintptr_t)heap_dst, count * sizeof *results));
         for (size_t i = 0; i < count; i++)
@@ -142,8 +142,8 @@ int main(int argc, char **argv)
     char *dst = heap_dst + 256;
     memset(seen, 0xa5, ROOM);
     to_gpu(heap_dst, seen, ROOM / 2);
-    OK(weft_reduce_on_stream(weft_team_world(job), heap_src, heap_src, 4, WEFT_FLOAT, WEFT_SUM,
-                             stream)); /* sets up the team */
+    OK(weft_allreduce_on_stream(weft_team_world(job), heap_src, heap_src, 4, WEFT_FLOAT, WEFT_SUM,
+                                stream)); /* sets up the team */
     synchronize();
     count_told();
     OK(weft_barrier(weft_team_world(job)));

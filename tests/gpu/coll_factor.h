@@ -22,35 +22,37 @@ struct factor_call {
 static weft_status weighted(const struct factor_call *c, bool by_host)
 {
     if (c->whom == FOR_ALL)
-        return by_host ? weft_reduce_weighted(c->team, c->dst, c->src, c->count, c->type, c->factor)
-                       : weft_reduce_weighted_on_stream(c->team, c->dst, c->src, c->count, c->type,
-                                                        c->factor, stream);
+        return by_host
+                   ? weft_allreduce_weighted(c->team, c->dst, c->src, c->count, c->type, c->factor)
+                   : weft_allreduce_weighted_on_stream(c->team, c->dst, c->src, c->count, c->type,
+                                                       c->factor, stream);
     if (c->whom == FOR_EACH)
         return by_host ? weft_reducescatter_weighted(c->team, c->dst, c->src, c->count, c->type,
                                                      c->factor)
                        : weft_reducescatter_weighted_on_stream(c->team, c->dst, c->src, c->count,
                                                                c->type, c->factor, stream);
-    return by_host ? weft_reduce_to_weighted(c->team, c->dst, c->src, c->count, c->type, c->factor,
-                                             c->root)
-                   : weft_reduce_to_weighted_on_stream(c->team, c->dst, c->src, c->count, c->type,
-                                                       c->factor, c->root, stream);
+    return by_host ? weft_reduce_weighted(c->team, c->dst, c->src, c->count, c->type, c->factor,
+                                          c->root)
+                   : weft_reduce_weighted_on_stream(c->team, c->dst, c->src, c->count, c->type,
+                                                    c->factor, c->root, stream);
 }
 
 static weft_status scaled(const struct factor_call *c, bool by_host)
 {
     if (c->whom == FOR_ALL)
-        return by_host ? weft_reduce_scaled(c->team, c->dst, c->src, c->count, c->type, c->factor)
-                       : weft_reduce_scaled_on_stream(c->team, c->dst, c->src, c->count, c->type,
-                                                      c->factor, stream);
+        return by_host
+                   ? weft_allreduce_scaled(c->team, c->dst, c->src, c->count, c->type, c->factor)
+                   : weft_allreduce_scaled_on_stream(c->team, c->dst, c->src, c->count, c->type,
+                                                     c->factor, stream);
     if (c->whom == FOR_EACH)
         return by_host ? weft_reducescatter_scaled(c->team, c->dst, c->src, c->count, c->type,
                                                    c->factor)
                        : weft_reducescatter_scaled_on_stream(c->team, c->dst, c->src, c->count,
                                                              c->type, c->factor, stream);
-    return by_host ? weft_reduce_to_scaled(c->team, c->dst, c->src, c->count, c->type, c->factor,
-                                           c->root)
-                   : weft_reduce_to_scaled_on_stream(c->team, c->dst, c->src, c->count, c->type,
-                                                     c->factor, c->root, stream);
+    return by_host
+               ? weft_reduce_scaled(c->team, c->dst, c->src, c->count, c->type, c->factor, c->root)
+               : weft_reduce_scaled_on_stream(c->team, c->dst, c->src, c->count, c->type, c->factor,
+                                              c->root, stream);
 }
 
 /* op: REF_SCALED or REF_WEIGHTED. The factor depends on `salt`. */

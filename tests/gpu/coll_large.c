@@ -125,27 +125,28 @@ static void broadcast(void)
     guarded("broadcast", dst + LARGE);
 }
 
-static void reduce(void)
+static void allreduce(void)
 {
     begin_one(LARGE);
     put(dst, me, LARGE);
     OK(weft_barrier(world));
-    finish(by_host ? weft_reduce(world, dst, dst, LARGE, WEFT_UINT8, WEFT_XOR)
-                   : weft_reduce_on_stream(world, dst, dst, LARGE, WEFT_UINT8, WEFT_XOR, stream));
-    combined("reduce", 0, LARGE);
-    guarded("reduce", dst + LARGE);
+    finish(by_host
+               ? weft_allreduce(world, dst, dst, LARGE, WEFT_UINT8, WEFT_XOR)
+               : weft_allreduce_on_stream(world, dst, dst, LARGE, WEFT_UINT8, WEFT_XOR, stream));
+    combined("allreduce", 0, LARGE);
+    guarded("allreduce", dst + LARGE);
 }
 
-static void fcollect(size_t block)
+static void allgather(size_t block)
 {
     begin_one(n * block);
     put(dst + me * block, me, block); /* in place */
     OK(weft_barrier(world));
-    finish(by_host ? weft_fcollect(world, dst, dst + me * block, block)
-                   : weft_fcollect_on_stream(world, dst, dst + me * block, block, stream));
+    finish(by_host ? weft_allgather(world, dst, dst + me * block, block)
+                   : weft_allgather_on_stream(world, dst, dst + me * block, block, stream));
     for (size_t pe = 0; pe < n; pe++)
-        arrived("fcollect", pe * block, pe, 0, block);
-    guarded("fcollect", dst + n * block);
+        arrived("allgather", pe * block, pe, 0, block);
+    guarded("allgather", dst + n * block);
 }
 
 static void reducescatter(size_t block)
@@ -211,8 +212,8 @@ int main(int argc, char **argv)
     CHECK(!cuda.CtxPushCurrent(context));
     CHECK(!cuda.StreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     broadcast();
-    reduce();
-    fcollect(block);
+    allreduce();
+    allgather(block);
     reducescatter(block);
     alltoall(pair);
     OK(weft_barrier(world));

@@ -6,8 +6,8 @@
 
 #include "coll_factor.h"
 
-enum what { BROADCAST, FCOLLECT, ALLTOALL, REDUCE, REDUCESCATTER, WHATS };
-static const char *const names[WHATS] = {"broadcast", "fcollect", "alltoall", "reduce",
+enum what { BROADCAST, ALLGATHER, ALLTOALL, ALLREDUCE, REDUCESCATTER, WHATS };
+static const char *const names[WHATS] = {"broadcast", "allgather", "alltoall", "allreduce",
                                          "reducescatter"};
 
 static bool by_host;
@@ -27,24 +27,30 @@ struct call {
 static weft_status ask(const struct call *c)
 {
     weft_team *team = c->t->team;
-    struct factor_call factored = {
-        c->what == REDUCE ? FOR_ALL : FOR_EACH, team, c->dst, c->src, c->count, c->type, 0, NULL};
-    if (c->op >= REF_SCALED && c->what >= REDUCE)
+    struct factor_call factored = {c->what == ALLREDUCE ? FOR_ALL : FOR_EACH,
+                                   team,
+                                   c->dst,
+                                   c->src,
+                                   c->count,
+                                   c->type,
+                                   0,
+                                   NULL};
+    if (c->op >= REF_SCALED && c->what >= ALLREDUCE)
         return with_factor(factored, c->op, c->salt, by_host);
     switch (c->what) {
     case BROADCAST:
         return by_host ? weft_broadcast(team, c->dst, c->src, c->count, c->root)
                        : weft_broadcast_on_stream(team, c->dst, c->src, c->count, c->root, stream);
-    case FCOLLECT:
-        return by_host ? weft_fcollect(team, c->dst, c->src, c->count)
-                       : weft_fcollect_on_stream(team, c->dst, c->src, c->count, stream);
+    case ALLGATHER:
+        return by_host ? weft_allgather(team, c->dst, c->src, c->count)
+                       : weft_allgather_on_stream(team, c->dst, c->src, c->count, stream);
     case ALLTOALL:
         return by_host ? weft_alltoall(team, c->dst, c->src, c->count)
                        : weft_alltoall_on_stream(team, c->dst, c->src, c->count, stream);
-    case REDUCE:
-        return by_host
-                   ? weft_reduce(team, c->dst, c->src, c->count, c->type, c->op)
-                   : weft_reduce_on_stream(team, c->dst, c->src, c->count, c->type, c->op, stream);
+    case ALLREDUCE:
+        return by_host ? weft_allreduce(team, c->dst, c->src, c->count, c->type, c->op)
+                       : weft_allreduce_on_stream(team, c->dst, c->src, c->count, c->type, c->op,
+                                                  stream);
     default:
         return by_host ? weft_reducescatter(team, c->dst, c->src, c->count, c->type, c->op)
                        : weft_reducescatter_on_stream(team, c->dst, c->src, c->count, c->type,
@@ -54,7 +60,7 @@ static weft_status ask(const struct call *c)
 
 static bool reduces(enum what what)
 {
-    return what >= REDUCE;
+    return what >= ALLREDUCE;
 }
 
 static size_t block_bytes(const struct call *c)
@@ -70,7 +76,7 @@ static size_t src_bytes(const struct call *c)
 
 static size_t dst_bytes(const struct call *c)
 {
-    return block_bytes(c) * (size_t)(c->what == FCOLLECT || c->what == ALLTOALL ? c->t->n : 1);
+    return block_bytes(c) * (size_t)(c->what == ALLGATHER || c->what == ALLTOALL ? c->t->n : 1);
 }
 
 static void make_source(const struct call *c, uint64_t salt)
@@ -139,7 +145,7 @@ static void one(struct call c, bool own, size_t off, bool in_place, const char *
     c.dst = to + off;
     c.src = from + off;
     if (in_place)
-        c.src = c.dst + (c.what == FCOLLECT ? (size_t)c.t->me * block_bytes(&c) : 0);
+        c.src = c.dst + (c.what == ALLGATHER ? (size_t)c.t->me * block_bytes(&c) : 0);
     memset(seen, 0xa5, dst_bytes(&c) + 2 * GUARD);
     if (in_place && c.what == REDUCESCATTER) /* the guards are the other blocks of the source */
         c.dst += (size_t)c.t->me * block_bytes(&c);

@@ -10,17 +10,17 @@
 
 enum what {
     BROADCAST,
-    FCOLLECT,
+    ALLGATHER,
     ALLTOALL,
     GATHER,
     SCATTER,
-    REDUCE,
+    ALLREDUCE,
     REDUCESCATTER,
-    REDUCE_TO,
+    REDUCE,
     WHATS
 };
-static const char *const names[WHATS] = {"broadcast", "fcollect", "alltoall",      "gather",
-                                         "scatter",   "reduce",   "reducescatter", "reduce_to"};
+static const char *const names[WHATS] = {"broadcast", "allgather", "alltoall",      "gather",
+                                         "scatter",   "allreduce", "reducescatter", "reduce"};
 
 struct call {
     enum what what;
@@ -36,13 +36,13 @@ struct call {
 
 static bool reduces(enum what what)
 {
-    return what >= REDUCE;
+    return what >= ALLREDUCE;
 }
 
 static weft_status ask(const struct call *c)
 {
     weft_team *team = c->t->team;
-    struct factor_call factored = {c->what == REDUCE          ? FOR_ALL
+    struct factor_call factored = {c->what == ALLREDUCE       ? FOR_ALL
                                    : c->what == REDUCESCATTER ? FOR_EACH
                                                               : FOR_ONE,
                                    team,
@@ -57,21 +57,21 @@ static weft_status ask(const struct call *c)
     switch (c->what) {
     case BROADCAST:
         return weft_broadcast_on_stream(team, c->dst, c->src, c->count, c->root, stream);
-    case FCOLLECT:
-        return weft_fcollect_on_stream(team, c->dst, c->src, c->count, stream);
+    case ALLGATHER:
+        return weft_allgather_on_stream(team, c->dst, c->src, c->count, stream);
     case ALLTOALL:
         return weft_alltoall_on_stream(team, c->dst, c->src, c->count, stream);
     case GATHER:
         return weft_gather_on_stream(team, c->dst, c->src, c->count, c->root, stream);
     case SCATTER:
         return weft_scatter_on_stream(team, c->dst, c->src, c->count, c->root, stream);
-    case REDUCE:
-        return weft_reduce_on_stream(team, c->dst, c->src, c->count, c->type, c->op, stream);
+    case ALLREDUCE:
+        return weft_allreduce_on_stream(team, c->dst, c->src, c->count, c->type, c->op, stream);
     case REDUCESCATTER:
         return weft_reducescatter_on_stream(team, c->dst, c->src, c->count, c->type, c->op, stream);
     default:
-        return weft_reduce_to_on_stream(team, c->dst, c->src, c->count, c->type, c->op, c->root,
-                                        stream);
+        return weft_reduce_on_stream(team, c->dst, c->src, c->count, c->type, c->op, c->root,
+                                     stream);
     }
 }
 
@@ -89,9 +89,9 @@ static size_t src_bytes(const struct call *c)
 /* Number of blocks that this member receives. */
 static int blocks_here(const struct call *c)
 {
-    if ((c->what == GATHER || c->what == REDUCE_TO) && c->t->me != c->root)
+    if ((c->what == GATHER || c->what == REDUCE) && c->t->me != c->root)
         return 0;
-    return c->what == FCOLLECT || c->what == ALLTOALL || c->what == GATHER ? c->t->n : 1;
+    return c->what == ALLGATHER || c->what == ALLTOALL || c->what == GATHER ? c->t->n : 1;
 }
 
 static void make_source(const struct call *c)
@@ -147,7 +147,7 @@ static const char *const memory_names[MEMORIES] = {"own source", "own destinatio
 
 static bool can_be_in_place(enum what what)
 {
-    return what == BROADCAST || what == FCOLLECT || what == REDUCE;
+    return what == BROADCAST || what == ALLGATHER || what == ALLREDUCE;
 }
 
 static void one(struct call c, enum memory memory, size_t off)
@@ -156,7 +156,7 @@ static void one(struct call c, enum memory memory, size_t off)
     c.dst = (memory == SOURCE_OWN ? heap_dst : own_dst) + 256 + off;
     c.src = (memory == DESTINATION_OWN ? heap_src : own_src) + 256 + off;
     if (memory == IN_PLACE && can_be_in_place(c.what))
-        c.src = c.dst + (c.what == FCOLLECT ? (size_t)c.t->me * block_bytes(&c) : 0);
+        c.src = c.dst + (c.what == ALLGATHER ? (size_t)c.t->me * block_bytes(&c) : 0);
     size_t room = block_bytes(&c) * (size_t)c.t->n + 2 * GUARD;
     memset(seen, 0xa5, room);
     to_gpu(c.dst - GUARD, seen, room);
@@ -231,7 +231,7 @@ static void numbers(bool lines)
 {
     enum { BYTES = 4000000, SMALL = 64, BLOCKS = 64 };
     weft_team *world = weft_team_world(job);
-    struct call small = {.what = FCOLLECT, .t = &teams[0], .count = SMALL};
+    struct call small = {.what = ALLGATHER, .t = &teams[0], .count = SMALL};
     memset(seen, me + 1, SMALL);
     to_gpu(factor_room, seen, SMALL);
     one(small, SOURCE_OWN, 0); /* sets up the team */
@@ -246,13 +246,13 @@ static void numbers(bool lines)
         if (turn % 2) /* only the GPUs know its sizes */
             OK(weft_collect_on_stream(world, own_dst, own_src, BYTES, stream));
         else
-            OK(weft_fcollect_on_stream(world, own_dst, own_src, BYTES, stream));
+            OK(weft_allgather_on_stream(world, own_dst, own_src, BYTES, stream));
         synchronize();
         OK(coll_kernel_force(world, lines ? COLL_ALGO_LL128 : COLL_ALGO_LL, BLOCKS));
         for (int k = 0; k < 2; k++) {
             if (me == turn % n)
                 usleep(3000);
-            OK(weft_fcollect_on_stream(world, heap_dst, factor_room, SMALL, stream));
+            OK(weft_allgather_on_stream(world, heap_dst, factor_room, SMALL, stream));
             synchronize();
             CHECK(!cuda.MemcpyDtoH(seen, (uintptr_t)heap_dst, (size_t)n * SMALL));
             for (int i = 0; i < n * SMALL; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rooted collectives on streams, and collectives whose sizes only the GPUs know:
- *   coll_sized              gather, scatter, reduce_to, collect and alltoallv, over several teams
+ *   coll_sized              gather, scatter, reduce, collect and alltoallv, over several teams
  *   coll_sized no_room      an alltoallv that sends more than its receiver accepts
  *   coll_sized no_room own  the same into memory local to the receiver's GPU
  *   coll_sized no_end       a collect that runs past the end of such memory at one member
@@ -78,12 +78,12 @@ static void rooted(const struct members *t)
         clear(dst, 2 * count);
         OK(weft_sync(t->team));
         if (op == REF_SCALED)
-            OK(weft_reduce_to_scaled_on_stream(t->team, dst, src, count, WEFT_BFLOAT16, &factor,
-                                               root, stream));
+            OK(weft_reduce_scaled_on_stream(t->team, dst, src, count, WEFT_BFLOAT16, &factor, root,
+                                            stream));
         else
-            OK(weft_reduce_to_on_stream(t->team, dst, src, count, WEFT_BFLOAT16, op, root, stream));
+            OK(weft_reduce_on_stream(t->team, dst, src, count, WEFT_BFLOAT16, op, root, stream));
         synchronize();
-        same("reduce_to", dst, 2 * count, count);
+        same("reduce", dst, 2 * count, count);
     }
 }
 
@@ -225,7 +225,7 @@ static void sized(const struct members *t)
     }
 }
 
-/* Staged reductions between them share their flags, and an fcollect by LL packets shares their
+/* Staged reductions between them share their flags, and an allgather by LL packets shares their
  * memory. */
 static void sized_own(const struct members *t)
 {
@@ -304,8 +304,8 @@ static int dies(const char *name)
         OK(weft_gather_on_stream(world, dst, src, bytes, 0, stream));
     else if (strcmp(name, "scatter") == 0)
         OK(weft_scatter_on_stream(world, dst, src, bytes, n - 1, stream));
-    else if (strcmp(name, "reduce") == 0)
-        OK(weft_reduce_to_on_stream(world, dst, src, bytes / 4, WEFT_FLOAT, WEFT_SUM, 0, stream));
+    else if (strcmp(name, "allreduce") == 0)
+        OK(weft_reduce_on_stream(world, dst, src, bytes / 4, WEFT_FLOAT, WEFT_SUM, 0, stream));
     else if (strcmp(name, "collect") == 0)
         OK(weft_collect_on_stream(world, dst, src, bytes, stream));
     else if (strcmp(name, "alltoallv") == 0)

@@ -36,7 +36,7 @@ static void moves(const struct members *t)
 {
     static const size_t sizes[] = {1, 7, 8, 9, 16, 31, 100, 1000, 4097, 65552, 300007};
     struct call c = {.t = t};
-    for (int what = 0; what < REDUCE; what++)
+    for (int what = 0; what < ALLREDUCE; what++)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
             c.what = (enum what)what;
             c.count = sizes[s];
@@ -58,7 +58,7 @@ static void reductions(const struct members *t)
                                       WEFT_FP8_E4M3, WEFT_INT8,     WEFT_FP8_E5M2};
     static const weft_op ops[] = {WEFT_SUM, WEFT_AVG, REF_SCALED, REF_WEIGHTED, WEFT_SUM};
     struct call c = {.t = t};
-    for (int what = REDUCE; what < WHATS; what++)
+    for (int what = ALLREDUCE; what < WHATS; what++)
         for (size_t s = 0; s < sizeof counts / sizeof *counts; s++) {
             c.what = (enum what)what;
             c.count = counts[s];
@@ -85,7 +85,7 @@ static void every_type(const struct members *t)
         if (type == WEFT_LONG_DOUBLE || (type >= WEFT_TYPE_COUNT && type < WEFT_HALF))
             continue;
         for (int op = 0; op <= WEFT_OP_COUNT + 1; op++)
-            for (int what = REDUCE; what < WHATS; what++) {
+            for (int what = ALLREDUCE; what < WHATS; what++) {
                 c.what = (enum what)what;
                 c.type = (weft_type)type;
                 c.op = op < WEFT_OP_COUNT   ? (weft_op)op
@@ -107,7 +107,7 @@ static void whole(void)
     every_type(&teams[0]);
     if (n > 1)
         return;
-    struct call c = {.what = REDUCE, .t = &teams[0], .count = 0}; /* count 0 */
+    struct call c = {.what = ALLREDUCE, .t = &teams[0], .count = 0}; /* count 0 */
     OK(ask(&c));
 }
 
@@ -178,8 +178,8 @@ static void flood(void)
 static void renew(void)
 {
     struct gpu *gpu = job->gpu;
-    struct call large = {.what = FCOLLECT, .t = &teams[0], .count = 20000},
-                small = {.what = FCOLLECT, .t = &teams[0], .count = 8};
+    struct call large = {.what = ALLGATHER, .t = &teams[0], .count = 20000},
+                small = {.what = ALLGATHER, .t = &teams[0], .count = 8};
     one(small, false, 0, false, "first");
     for (int turn = 0; turn < 2; turn++) {
         /* Rounds 2^30 * (turn + 1) - 3 ... + 9, with the large ones at the same positions. */
@@ -319,7 +319,7 @@ static void graph(void)
             calls[made++] = c;
         }
     /* While one stream is captured, another one continues. */
-    struct call beside = {.what = FCOLLECT, .t = &teams[0], .count = 70000};
+    struct call beside = {.what = ALLGATHER, .t = &teams[0], .count = 70000};
     CUstream captured_stream = stream, other;
     beside.dst = heap_dst + at;
     beside.src = heap_src + at;
@@ -361,7 +361,7 @@ static void graph(void)
         }
         OK(weft_sync(weft_team_world(job)));
         struct call between = {
-            .what = REDUCE, .t = &teams[0], .count = 33, .type = WEFT_INT32, .op = WEFT_SUM};
+            .what = ALLREDUCE, .t = &teams[0], .count = 33, .type = WEFT_INT32, .op = WEFT_SUM};
         OK(weft_sync(weft_team_world(job)));
         one(between, true, 0, false, "between replays");
         OK(weft_sync(weft_team_world(job)));
@@ -374,8 +374,8 @@ static void misuse(void)
 {
     weft_team *world = weft_team_world(job);
     char plain[64];
-    FAILS(weft_fcollect_on_stream(NULL, heap_dst, heap_src, 8, stream), WEFT_ERR_ARGUMENT,
-          "weft_fcollect_on_stream: team is null");
+    FAILS(weft_allgather_on_stream(NULL, heap_dst, heap_src, 8, stream), WEFT_ERR_ARGUMENT,
+          "weft_allgather_on_stream: team is null");
     FAILS(weft_broadcast_on_stream(world, heap_dst, heap_src, 8, n, stream), WEFT_ERR_PE, "root");
     FAILS(weft_broadcast_on_stream(world, heap_dst, heap_src, 8, -1, stream), WEFT_ERR_PE,
           "root -1");
@@ -383,39 +383,40 @@ static void misuse(void)
           "dst is null");
     FAILS(weft_alltoall_on_stream(world, heap_dst, NULL, 8, stream), WEFT_ERR_ARGUMENT,
           "src is null");
-    FAILS(weft_fcollect_on_stream(world, plain, heap_src, 8, stream), WEFT_ERR_ADDRESS,
+    FAILS(weft_allgather_on_stream(world, plain, heap_src, 8, stream), WEFT_ERR_ADDRESS,
           "neither symmetric memory nor memory that GPU");
-    FAILS(weft_fcollect_on_stream(world, heap_dst, heap_src, (size_t)1 << 62, stream),
+    FAILS(weft_allgather_on_stream(world, heap_dst, heap_src, (size_t)1 << 62, stream),
           WEFT_ERR_RANGE, "");
-    FAILS(weft_fcollect_on_stream(world, heap_dst, heap_src, (size_t)1 << 40, stream),
+    FAILS(weft_allgather_on_stream(world, heap_dst, heap_src, (size_t)1 << 40, stream),
           WEFT_ERR_RANGE, "argument dst");
-    FAILS(weft_reduce_on_stream(world, heap_dst, heap_dst + 8, 100, WEFT_FLOAT, WEFT_SUM, stream),
-          WEFT_ERR_ARGUMENT, "overlap");
+    FAILS(
+        weft_allreduce_on_stream(world, heap_dst, heap_dst + 8, 100, WEFT_FLOAT, WEFT_SUM, stream),
+        WEFT_ERR_ARGUMENT, "overlap");
     FAILS(weft_reducescatter_on_stream(world, heap_dst + 400 * me + 4, heap_dst, 100, WEFT_FLOAT,
                                        WEFT_SUM, stream),
           WEFT_ERR_ARGUMENT, "they must be disjoint or in place");
     FAILS(weft_alltoall_on_stream(world, heap_dst, heap_dst, 8, stream), WEFT_ERR_ARGUMENT,
           "they must be disjoint");
-    FAILS(weft_reduce_on_stream(world, heap_dst, heap_src, 8, (weft_type)77, WEFT_SUM, stream),
+    FAILS(weft_allreduce_on_stream(world, heap_dst, heap_src, 8, (weft_type)77, WEFT_SUM, stream),
           WEFT_ERR_TYPE, "type 77 is not a weft_type");
-    FAILS(weft_reduce_on_stream(world, heap_dst, heap_src, 8, WEFT_FLOAT, (weft_op)9, stream),
+    FAILS(weft_allreduce_on_stream(world, heap_dst, heap_src, 8, WEFT_FLOAT, (weft_op)9, stream),
           WEFT_ERR_OP, "operation 9");
-    FAILS(weft_reduce_on_stream(world, heap_dst, heap_src, 8, WEFT_HALF, WEFT_XOR, stream),
+    FAILS(weft_allreduce_on_stream(world, heap_dst, heap_src, 8, WEFT_HALF, WEFT_XOR, stream),
           WEFT_ERR_TYPE, "not defined for type 100");
-    FAILS(weft_reduce_on_stream(world, heap_dst, heap_src, 8, WEFT_FP8_E4M3, WEFT_AND, stream),
+    FAILS(weft_allreduce_on_stream(world, heap_dst, heap_src, 8, WEFT_FP8_E4M3, WEFT_AND, stream),
           WEFT_ERR_TYPE, "not defined for type 102");
-    FAILS(weft_reduce_on_stream(world, heap_dst, heap_src, 8, WEFT_INT32, WEFT_AVG, stream),
+    FAILS(weft_allreduce_on_stream(world, heap_dst, heap_src, 8, WEFT_INT32, WEFT_AVG, stream),
           WEFT_ERR_TYPE, "operation 7 is not defined for type 2");
-    FAILS(weft_reduce_on_stream(world, heap_dst, heap_src, 8, WEFT_FLOAT, REF_SCALED, stream),
+    FAILS(weft_allreduce_on_stream(world, heap_dst, heap_src, 8, WEFT_FLOAT, REF_SCALED, stream),
           WEFT_ERR_OP, "operation 100");
-    FAILS(weft_reduce_scaled_on_stream(world, heap_dst, heap_src, 8, WEFT_FLOAT, NULL, stream),
+    FAILS(weft_allreduce_scaled_on_stream(world, heap_dst, heap_src, 8, WEFT_FLOAT, NULL, stream),
           WEFT_ERR_ARGUMENT, "factor is null");
-    FAILS(weft_reduce_scaled_on_stream(world, heap_dst, heap_src, 8, WEFT_INT8, plain, stream),
+    FAILS(weft_allreduce_scaled_on_stream(world, heap_dst, heap_src, 8, WEFT_INT8, plain, stream),
           WEFT_ERR_TYPE, "real and complex numbers");
-    FAILS(weft_reduce_on_stream(world, heap_dst, heap_src, (size_t)1 << 62, WEFT_DOUBLE, WEFT_SUM,
-                                stream),
+    FAILS(weft_allreduce_on_stream(world, heap_dst, heap_src, (size_t)1 << 62, WEFT_DOUBLE,
+                                   WEFT_SUM, stream),
           WEFT_ERR_RANGE, "too many");
-    OK(weft_fcollect_on_stream(world, NULL, NULL, 0, stream));
+    OK(weft_allgather_on_stream(world, NULL, NULL, 0, stream));
     uint64_t *words = (uint64_t *)own_src;
     FAILS(weft_collect_on_stream(world, plain, heap_src, 8, stream), WEFT_ERR_ADDRESS, "dst");
     void *host = NULL;
@@ -433,7 +434,7 @@ static void misuse(void)
                                    words, stream),
           WEFT_ERR_RANGE, "dst");
     FAILS(weft_scatter_on_stream(world, heap_dst, heap_src, 8, n, stream), WEFT_ERR_PE, "root");
-    struct call c = {.what = FCOLLECT, .t = &teams[0], .count = 100};
+    struct call c = {.what = ALLGATHER, .t = &teams[0], .count = 100};
     one(c, false, 0, false, "after what was refused"); /* the refused calls had no side effects */
 }
 
@@ -442,7 +443,7 @@ static void misuse(void)
 /* Waits after finalize for several polling intervals of device_watch.c. */
 static int leave(void)
 {
-    struct call c = {.what = FCOLLECT, .t = &teams[0], .count = 1000};
+    struct call c = {.what = ALLGATHER, .t = &teams[0], .count = 1000};
     one(c, false, 0, false, "before leaving");
     CHECK(n == 1 || job->gpu_watch);
     OK(weft_finalize(job));
@@ -498,7 +499,7 @@ static void stay(void)
 /* WEFT_WAIT_LIMIT is short. backwards: a sync of the team in reverse order. */
 static int expires(bool backwards)
 {
-    struct call c = {.what = REDUCE,
+    struct call c = {.what = ALLREDUCE,
                      .t = &teams[0],
                      .type = WEFT_FLOAT,
                      .op = WEFT_SUM,
@@ -527,7 +528,7 @@ static int expires(bool backwards)
 static struct coll_choice choice_of(enum coll_what what)
 {
     struct coll_request ask = {.what = what, .type = WEFT_FLOAT, .op = WEFT_SUM};
-    ask.bytes = what == COLL_REDUCE
+    ask.bytes = what == COLL_ALLREDUCE
                     ? 8 << 20
                     : 8 << 10; /* larger ones use copy engines without a limit too */
     return coll_kernel_choice(weft_team_world(job), &ask, true);
@@ -542,19 +543,19 @@ static void limits(void)
     for (size_t i = 0; i < sizeof sms / sizeof *sms; i++) {
         OK(weft_team_limit_sms(world, sms[i]));
         mixed(12);
-        CHECK(choice_of(COLL_REDUCE).blocks == blocks[i]);
+        CHECK(choice_of(COLL_ALLREDUCE).blocks == blocks[i]);
         CHECK((choice_of(COLL_ALLTOALL).algorithm == COLL_ALGO_ENGINES) == (sms[i] == 0));
         OK(weft_team_limit_sms(world, me == (int)i % n ? 2 : 40)); /* the minimum of all members */
-        CHECK(choice_of(COLL_REDUCE).blocks == 2);
+        CHECK(choice_of(COLL_ALLREDUCE).blocks == 2);
         mixed(4);
         weft_status status = weft_team_limit_sms(world, me == n - 1 ? -2 : 40);
         CHECK(status == WEFT_ERR_ARGUMENT);
         CHECK(strstr(weft_last_error(), me == n - 1 ? "-2 SMs" : "passed less than -1 SMs"));
-        CHECK(choice_of(COLL_REDUCE).blocks == 2); /* unchanged */
+        CHECK(choice_of(COLL_ALLREDUCE).blocks == 2); /* unchanged */
     }
     CHECK(n_teams < 2 ||
           weft_team_limit_sms(teams[1].team, 7) == WEFT_OK); /* each team has its own limit */
-    CHECK(choice_of(COLL_REDUCE).blocks == 2);
+    CHECK(choice_of(COLL_ALLREDUCE).blocks == 2);
     mixed(20);
 }
 
@@ -601,7 +602,7 @@ int main(int argc, char **argv)
     } else if (strcmp(part, "misuse") == 0) {
         misuse();
     } else if (strcmp(part, "dies") == 0) {
-        return dies(argc > 2 ? argv[2] : "reduce");
+        return dies(argc > 2 ? argv[2] : "allreduce");
     } else {
         whole();
     }

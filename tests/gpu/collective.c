@@ -29,7 +29,7 @@ static void run(int32_t *dst, int32_t *src, const char *what)
         CHECK(seen[i] == i / BLOCK * 100000 + me * BLOCK + i % BLOCK);
     OK(weft_barrier(world));
 
-    OK(weft_fcollect(world, dst, src, BLOCK * 4));
+    OK(weft_allgather(world, dst, src, BLOCK * 4));
     look(job, seen, dst, (size_t)n * BLOCK * 4);
     for (int i = 0; i < n * BLOCK; i++)
         CHECK(seen[i] == i / BLOCK * 100000 + i % BLOCK);
@@ -48,7 +48,7 @@ static void run(int32_t *dst, int32_t *src, const char *what)
         CHECK(seen[2 * i] == i / 10 * 100000 + me * 30 + i % 10 * 3);
     OK(weft_barrier(world));
 
-    OK(weft_reduce(world, dst, src, (size_t)n * BLOCK, WEFT_INT32, WEFT_SUM));
+    OK(weft_allreduce(world, dst, src, (size_t)n * BLOCK, WEFT_INT32, WEFT_SUM));
     look(job, seen, dst, (size_t)n * BLOCK * 4);
     for (int i = 0; i < n * BLOCK; i++)
         CHECK(seen[i] == n * (n - 1) / 2 * 100000 + n * i);

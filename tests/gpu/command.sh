@@ -75,7 +75,7 @@ seen=bench_of
 short=(--json --iters 10 --repetitions 3 --sizes 8,64K)
 run 'bench, host, host memory' 30 0 "$weft" bench all "${short[@]}"
 run 'bench, host, GPU memory' 60 0 "$weft" bench all --memory gpu "${short[@]}"
-run 'bench, host, GPU memory, 4 PEs' 60 0 "$weft" bench put,get,barrier,reduce --pes 4 --memory gpu "${short[@]}"
+run 'bench, host, GPU memory, 4 PEs' 60 0 "$weft" bench put,get,barrier,allreduce --pes 4 --memory gpu "${short[@]}"
 for scope in thread warp block; do
     run "bench, $scope" 40 0 "$weft" bench all --scope $scope --json --iters 10 --repetitions 3 --sizes 8,8K
 done

@@ -41,7 +41,7 @@ static void each(char *dst, const char *src, uint64_t *signal)
     REFUSED(weft_sync_on_stream, world);
     REFUSED(weft_broadcast_on_stream, world, dst, src, BYTES, 0);
     REFUSED(weft_alltoall_on_stream, world, dst, src, 8);
-    REFUSED(weft_reduce_on_stream, world, dst, src, 8, WEFT_INT32, WEFT_SUM);
+    REFUSED(weft_allreduce_on_stream, world, dst, src, 8, WEFT_INT32, WEFT_SUM);
 }
 
 static void *make(size_t bytes)
@@ -83,7 +83,7 @@ int main(void)
     for (size_t i = 0; i < sizeof seen; i++)
         CHECK(seen[i] == 0);
     /* A stream of the PE's own GPU still works, and so does the default stream. */
-    OK(weft_reduce_on_stream(weft_team_world(job), dst, src, 1, WEFT_INT32, WEFT_MAX, NULL));
+    OK(weft_allreduce_on_stream(weft_team_world(job), dst, src, 1, WEFT_INT32, WEFT_MAX, NULL));
     OK(weft_barrier_on_stream(weft_team_world(job), NULL));
     CHECK(!cuda->CtxPushCurrent(device->context) && !cuda->StreamSynchronize(NULL) &&
           !cuda->CtxPopCurrent(&context));

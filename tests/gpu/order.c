@@ -105,8 +105,8 @@ static void behind_an_answer(uint64_t *data, uint64_t *source, uint64_t *counter
     }
 }
 
-/* Large enough for several internal streams (WEFT_TEST_GPU_STRIPE). */
-static void striped(unsigned char *data, unsigned char *source, uint64_t *flag)
+/* Large enough for several routes (gpu/multipath/stripe.h). */
+static void large(unsigned char *data, unsigned char *source, uint64_t *flag)
 {
     unsigned char *pattern = malloc(LARGE);
     for (uint64_t round = 1; round <= 6; round++) {
@@ -368,7 +368,7 @@ int main(void)
     clear(flag);
     behind_an_answer(gpu, gpu_other, gpu_signal, flag);
     clear(flag);
-    striped((unsigned char *)host, (unsigned char *)gpu, flag);
+    large((unsigned char *)host, (unsigned char *)gpu, flag);
     signals("behind a signal in the host heap", host, gpu, flag);
     signals("behind a signal in the GPU heap", host, gpu, gpu_signal);
     clear(flag);

@@ -91,8 +91,6 @@ group_memory() { # operations of the host and of streams on GPU memory
         done
         [ "$gpus" -eq 1 ] && break
     done
-    extra="WEFT_TEST_GPU_STRIPE=8M"
-    run "striped copies" "$gpus" 60 "$build/bin/job_gpu_rma"
 }
 # Large copies over several routes: by default if that is faster, then forced over links that routes
 # share, with the rate of a put compared with a single route.
@@ -133,7 +131,7 @@ group_shared() { # several PEs on one GPU
     run "two GPUs, four PEs" 4 90 "$build/bin/job_gpu_signal"
 }
 all_programs="rma atomics signal wait packet collective grid sized extremes own cached private runs"
-all_litmus="message_passing put_signal packet barrier sync store_buffering reduce slices exchange rooted"
+all_litmus="message_passing put_signal packet barrier sync store_buffering allreduce slices exchange rooted"
 group_device() { # the operations of device code, over the link, then by a GPU with itself
     extra="WEFT_TARGET=cuda WEFT_PROVE=cached"
     programs device "$gpus" $all_programs
@@ -203,7 +201,7 @@ group_relay() {
         [ -x "$build/bin/job_gpu_$program" ] &&
             run "relay $program" "$gpus" 90 "$build/bin/job_gpu_$program"
     done
-    extra="WEFT_PATH=relay WEFT_TEST_GPU_STRIPE=8M"
+    extra="WEFT_PATH=relay"
     run "relay striped" 2 90 "$build/bin/job_gpu_rma"
     extra="WEFT_TARGET=cuda LITMUS_ROUNDS=50 WEFT_PATH=relay"
     programs relay 2 rma atomics signal
@@ -417,11 +415,11 @@ group_coll() { # collectives of streams and of the host on GPU memory
     extra=
     run "collectives misuse" 2 60 "$program" misuse
     extra="WEFT_WAIT_LIMIT=120s"
-    for part in broadcast fcollect alltoall reduce reducescatter; do
+    for part in broadcast allgather alltoall allreduce reducescatter; do
         wanted="PE 0: WEFT_ERR_PEER_DEAD: .*PE 2 .*; PE 0 was in $part of team 0"
         run "a member of $part dies" 3 60 "$program" dies $part
     done
-    for part in gather scatter reduce collect alltoallv sync barrier; do
+    for part in gather scatter allreduce collect alltoallv sync barrier; do
         wanted="PE 0: WEFT_ERR_PEER_DEAD: .*PE 2 .*; PE 0 was in $part of team 0"
         run "a member of $part dies" 3 60 "$build/bin/job_gpu_coll_sized" dies $part
     done
@@ -500,7 +498,7 @@ group_faults() { # what must be said, not done
     [ "$gpus" -lt 2 ] || extra="WEFT_TARGET=cuda WEFT_PATH=staged" run "a peer of a kernel dies" 2 60 "$build/bin/device_kernel_dead"
     wanted="PE 0 was told after 0.*PEER_DEAD: PE 1 .*; PE 0 was in [a-z]* of team 0"
     extra="WEFT_TARGET=cuda"
-    for case in alltoallv collect gather scatter alltoalls reduce reduce_to reduce_weighted; do
+    for case in alltoallv collect gather scatter alltoalls allreduce reduce allreduce_weighted; do
         run "a member dies in $case" 3 60 "$build/bin/device_coll_dead" block "$case" amid
         run "a member dies in $case" 3 60 "$build/bin/device_coll_dead" grid "$case" large
     done
@@ -532,8 +530,6 @@ group_figures() { # on one GPU or over the link, then with large copies dealt ou
     [ "$gpus" -gt 1 ] || return
     extra="WEFT_PATH=relay"
     bench "bench" 2 "path\|PU to \|quiet\|fetch\|host$\|64"
-    extra="WEFT_TEST_GPU_STRIPE=4M"
-    bench "bench striped" 2 "see WEFT_TEST_GPU_STRIPE"
     extra=
     [ "$gpus" -gt 2 ] && bench "bench" "$gpus" "barrier\|weft_"
 }

@@ -139,7 +139,7 @@ int main(int argc, char **argv)
     next = (me + 1) % n;
     previous = (me + n - 1) % n;
     uint64_t *gpu_data = gpu_alloc(job, WORDS * 8, WEFT_ALLOC_ZERO);
-    uint64_t *gpu_signal = gpu_alloc(job, 64, WEFT_ALLOC_ZERO | WEFT_ALLOC_SIGNALS);
+    uint64_t *gpu_signal = gpu_alloc(job, 64, WEFT_ALLOC_ZERO);
     uint64_t *host_data = alloc(job, WORDS * 8), *host_signal = alloc(job, 64);
     uint64_t zero = 0;
     if (argc > 1 && strcmp(argv[1], "expire") == 0) {

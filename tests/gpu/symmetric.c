@@ -91,7 +91,7 @@ static void operations(char *symmetric, struct piece piece, size_t bytes)
     OK(weft_barrier(weft_team_world(job)));
     OK(weft_g64(ctx, words, &word, next));
     CHECK(word == (uint64_t)n * 3);
-    OK(weft_reduce(weft_team_world(job), words + 2, words + 1, 1, WEFT_UINT64, WEFT_SUM));
+    OK(weft_allreduce(weft_team_world(job), words + 2, words + 1, 1, WEFT_UINT64, WEFT_SUM));
     OK(weft_g64(ctx, words + 2, &word, me));
     CHECK(word == (uint64_t)(n * (n - 1) / 2));
     OK(weft_put_signal(ctx, words + 4, words + 1, 8, words + 5, 1, WEFT_SIGNAL_ADD, next));

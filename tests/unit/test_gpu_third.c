@@ -137,8 +137,7 @@ weft_status __wrap_gpu_resources_start(struct gpu *side)
 {
     assert_ptr_equal(side->owner, &gpu);
     assert_ptr_equal(side->boot, &boot);
-    assert_true(side->wait_limit_ns == 123 && side->stripe_bytes == 456 &&
-                side->cuda.MemMap == gpu.cuda.MemMap);
+    assert_true(side->wait_limit_ns == 123 && side->cuda.MemMap == gpu.cuda.MemMap);
     return ++calls == fails ? base_fail(WEFT_ERR_SYSTEM, "no streams") : WEFT_OK;
 }
 
@@ -298,7 +297,6 @@ static int set_up(void **state)
         (struct gpu_device){.cuda = &gpu.cuda, .device = DEVICE + 1, .ordinal = 1, .visible = GPUS};
     gpu.boot = &boot;
     gpu.wait_limit_ns = 123;
-    gpu.stripe_bytes = 456;
     gpu.heap = (struct gpu_heap){.device = &gpu.device,
                                  .boot = &boot,
                                  .windows = windows,

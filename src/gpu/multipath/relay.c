@@ -267,7 +267,6 @@ static struct gpu *create_relay_gpu(struct gpu *gpu, int relay)
     relay_gpu->boot = gpu->boot;
     relay_gpu->device = gpu->heap.relays[relay];
     relay_gpu->wait_limit_ns = gpu->wait_limit_ns;
-    relay_gpu->stripe_bytes = gpu->stripe_bytes;
     gpu_resources_init(relay_gpu);
     if (!gpu_resources_start(relay_gpu))
         return relay_gpu;
