@@ -53,7 +53,8 @@ WEFT_KERNEL(find, (graph, g), (search, s))
         /* The collective reads the results of all blocks, so they synchronise first. */
         if (weft_grid_meet(WEFT_DEV_WORLD))
             return; /* a PE has failed; weft_device_check() reports it to the host */
-        if (weft_grid_reduce(WEFT_DEV_WORLD, s.nearest, s.nearer, g.nodes, WEFT_UINT32, WEFT_MIN))
+        if (weft_grid_allreduce(WEFT_DEV_WORLD, s.nearest, s.nearer, g.nodes, WEFT_UINT32,
+                                WEFT_MIN))
             return;
         for (uint32_t v = rank; v < g.nodes; v += threads)
             if (s.nearest[v] != s.distance[v]) {

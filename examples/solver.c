@@ -276,7 +276,7 @@ static weft_status find_residual(struct solver *s, float *residual)
 {
     s->report->own = largest_change(row_at(s, 0, 1), row_at(s, 1, 1), s->count * s->width);
     weft_status status =
-        weft_reduce(s->team, &s->report->all, &s->report->own, 1, WEFT_FLOAT, WEFT_MAX);
+        weft_allreduce(s->team, &s->report->all, &s->report->own, 1, WEFT_FLOAT, WEFT_MAX);
     *residual = s->report->all;
     return status;
 }
@@ -390,7 +390,7 @@ static weft_status allocate(struct solver *s)
     }
     if (!status) {
         status = weft_alloc(s->job, WEFT_HOST, 2 * LINE_WORDS * sizeof(uint64_t), 128,
-                            WEFT_ALLOC_ZERO | WEFT_ALLOC_SIGNALS, &block);
+                            WEFT_ALLOC_ZERO, &block);
         s->arrived = status ? NULL : block;
     }
     if (!status) {

@@ -31,10 +31,14 @@
 extern "C" {
 #endif
 
-/* Version of this header; weft_version() gives the version of the loaded library. */
-#define WEFT_VERSION_MAJOR 0
-#define WEFT_VERSION_MINOR 1
-#define WEFT_VERSION_PATCH 0
+/* Version of this header; weft_version() gives the version of the loaded library. WEFT_VERSION is
+ * the same as one number, to compare: #if WEFT_VERSION >= WEFT_MAKE_VERSION(0, 2, 0). */
+#define WEFT_VERSION_MAJOR                     0
+#define WEFT_VERSION_MINOR                     1
+#define WEFT_VERSION_PATCH                     0
+#define WEFT_VERSION                           1000
+
+#define WEFT_MAKE_VERSION(major, minor, patch) ((major)*1000000 + (minor)*1000 + (patch))
 
 /* ------------------------------------------------------------------------------------ status */
 
@@ -234,13 +238,11 @@ void weft_group_destroy(weft_group *group);
 
 /* --------------------------------------------------------------------------------- memory */
 
-#define WEFT_ALLOC_ATOMICS 1u /* hint: remote atomics will access the block */
-#define WEFT_ALLOC_SIGNALS 2u /* hint: the block holds signal words */
-#define WEFT_ALLOC_ZERO    4u /* the block is filled with zeros */
+#define WEFT_ALLOC_ZERO 1u /* the block is filled with zeros */
 
 /* Allocates `bytes` bytes at the same offset at every PE; with 0 bytes *address is NULL. `align` is
  * a power of two in bytes, up to 1 GiB for WEFT_HOST and 2 MiB for WEFT_GPU; 0 = 64 bytes. `flags`
- * is a sum of WEFT_ALLOC_*. Collective over the job, with the same arguments at every PE. The call
+ * is 0 or WEFT_ALLOC_ZERO. Collective over the job, with the same arguments at every PE. The call
  * ends with a barrier, so peers may use the block at once.
  * Errors: WEFT_ERR_NO_MEMORY (says how much is free), _MISMATCH (names both calls), _ARGUMENT. */
 weft_status weft_alloc(weft_job *job, weft_kind kind, size_t bytes, size_t align, unsigned flags,
@@ -518,9 +520,9 @@ weft_status weft_alltoall(weft_team *team, void *dst, const void *src, size_t by
 weft_status weft_alltoalls(weft_team *team, void *dst, const void *src, ptrdiff_t dst_stride,
                            ptrdiff_t src_stride, size_t element, size_t n);
 
-/* Join the members' sources in the order of the team, in dst at every member. fcollect: every
+/* Join the members' sources in the order of the team, in dst at every member. allgather: every
  * member gives the same `bytes`. collect: `bytes` may differ at each member. */
-weft_status weft_fcollect(weft_team *team, void *dst, const void *src, size_t bytes);
+weft_status weft_allgather(weft_team *team, void *dst, const void *src, size_t bytes);
 weft_status weft_collect(weft_team *team, void *dst, const void *src, size_t bytes);
 
 /* gather: block i of the root's dst becomes the `bytes` bytes of src at member i. scatter: dst at
@@ -540,12 +542,12 @@ weft_status weft_alltoallv(weft_team *team, void *dst, size_t room, const uint64
 
 /* For each i < n, dst[i] becomes src[i] of all members combined by op. Every member gets the same
  * bits. dst and src are the same block or do not overlap. */
-weft_status weft_reduce(weft_team *team, void *dst, const void *src, size_t n, weft_type type,
-                        weft_op op);
+weft_status weft_allreduce(weft_team *team, void *dst, const void *src, size_t n, weft_type type,
+                           weft_op op);
 
-/* As weft_reduce(), but only the root gets the result. */
-weft_status weft_reduce_to(weft_team *team, void *dst, const void *src, size_t n, weft_type type,
-                           weft_op op, int root);
+/* As weft_allreduce(), but only the root gets the result. */
+weft_status weft_reduce(weft_team *team, void *dst, const void *src, size_t n, weft_type type,
+                        weft_op op, int root);
 
 /* Sum of elements times a factor: each element of each member is multiplied by *factor, rounded to
  * the type in which elements are combined, and then added as by WEFT_SUM. For real and complex
@@ -553,19 +555,19 @@ weft_status weft_reduce_to(weft_team *team, void *dst, const void *src, size_t n
  * factor points to one number: a float for WEFT_FLOAT, _COMPLEX_FLOAT and types of 16 and 8 bits, a
  * double for WEFT_DOUBLE and _COMPLEX_DOUBLE, a long double for WEFT_LONG_DOUBLE. It is in memory
  * of the host or of the GPU. It is the same number at every member (checked with WEFT_CHECK=1). */
+weft_status weft_allreduce_scaled(weft_team *team, void *dst, const void *src, size_t n,
+                                  weft_type type, const void *factor);
 weft_status weft_reduce_scaled(weft_team *team, void *dst, const void *src, size_t n,
-                               weft_type type, const void *factor);
-weft_status weft_reduce_to_scaled(weft_team *team, void *dst, const void *src, size_t n,
-                                  weft_type type, const void *factor, int root);
+                               weft_type type, const void *factor, int root);
 weft_status weft_reducescatter_scaled(weft_team *team, void *dst, const void *src, size_t n,
                                       weft_type type, const void *factor);
 
 /* As the functions above, but each member's elements are multiplied by that member's own factor
  * (NCCL's PreMulSum). The members exchange their factors, and every member gets the same bits. */
+weft_status weft_allreduce_weighted(weft_team *team, void *dst, const void *src, size_t n,
+                                    weft_type type, const void *factor);
 weft_status weft_reduce_weighted(weft_team *team, void *dst, const void *src, size_t n,
-                                 weft_type type, const void *factor);
-weft_status weft_reduce_to_weighted(weft_team *team, void *dst, const void *src, size_t n,
-                                    weft_type type, const void *factor, int root);
+                                 weft_type type, const void *factor, int root);
 weft_status weft_reducescatter_weighted(weft_team *team, void *dst, const void *src, size_t n,
                                         weft_type type, const void *factor);
 
@@ -603,5 +605,7 @@ weft_status weft_prove(weft_job *job);
 #ifdef __cplusplus
 }
 #endif
+
+#include <weft/renamed.h>
 
 #endif

@@ -21,10 +21,10 @@
  *   device/order.h       fence, quiet
  *   device/wait.h        wait_until, signal_wait, test, over one and several variables
  *   device/packet.h      put_packet, take_packet
- *   device/collective.h  meet, sync, barrier, broadcast, fcollect, alltoall, gather, scatter over
+ *   device/collective.h  meet, sync, barrier, broadcast, allgather, alltoall, gather, scatter over
  *                        teams
  *   device/sized.h       collect, alltoallv, alltoalls over teams
- *   device/reduce.h      reduce, reducescatter, reduce_to over teams
+ *   device/reduce.h      allreduce, reducescatter, reduce over teams
  *   device/staging.h        staging slots through which team members exchange collectives'
  * arguments device/grid.h        all of these by several blocks of a kernel together
  *   device/remote.h      operations on PEs without direct addresses

@@ -42,7 +42,7 @@ double max_over_pes(double value)
         CHECK(weft_alloc(bench.job, WEFT_HOST, 2 * sizeof *two, 0, 0, &address));
     two = address;
     two[0] = value;
-    CHECK(weft_reduce(bench.world, &two[1], &two[0], 1, WEFT_DOUBLE, WEFT_MAX));
+    CHECK(weft_allreduce(bench.world, &two[1], &two[0], 1, WEFT_DOUBLE, WEFT_MAX));
     return two[1];
 }
 

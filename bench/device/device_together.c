@@ -39,8 +39,8 @@ void barrier_rows(void)
 
 static int reduces(const struct shape *s)
 {
-    return s->what == DEVICE_REDUCE || s->what == DEVICE_REDUCESCATTER ||
-           s->what == DEVICE_REDUCE_TO || s->what == DEVICE_WEIGHTED;
+    return s->what == DEVICE_ALLREDUCE || s->what == DEVICE_REDUCESCATTER ||
+           s->what == DEVICE_REDUCE || s->what == DEVICE_WEIGHTED;
 }
 
 /* Each PE sends every other PE different data. */
@@ -56,7 +56,7 @@ static void expect_floats(const struct shape *s)
 {
     int n = bench.n_pes, weighted = s->what == DEVICE_WEIGHTED;
     size_t first = s->what == DEVICE_REDUCESCATTER ? (size_t)bench.me * (s->bytes / 4) : 0;
-    if (reduces(s) && (s->what != DEVICE_REDUCE_TO || bench.me == 0))
+    if (reduces(s) && (s->what != DEVICE_REDUCE || bench.me == 0))
         LAUNCH(check_floats, bench.processors, bench.threads, 0, bench.stream, (float *)bench.dst,
                s->bytes / 4, first, weighted ? n * (n + 1) / 2 : n,
                weighted ? n * (n * n - 1) / 3 : n * (n - 1) / 2, bench.wrong);
@@ -99,14 +99,15 @@ static double collective(const char *row, const struct shape *s)
     return max_over_pes(kernel_span_ns(row, s->ctas) / (double)rounds / 1e3);
 }
 
-/* Measures the host's reduce, which returns when the result is there. */
-static double reduce_by_host(const char *row, const struct shape *s)
+/* Measures the host's allreduce, which returns when the result is there. */
+static double allreduce_by_host(const char *row, const struct shape *s)
 {
     uint64_t rounds = scaled(plan_collective_rounds(s->bytes));
     (void)row;
     double start = now_ns();
     for (uint64_t i = 0; i < rounds; i++)
-        CHECK(weft_reduce(bench.world, bench.dst, bench.src, s->bytes / 4, WEFT_FLOAT, WEFT_SUM));
+        CHECK(
+            weft_allreduce(bench.world, bench.dst, bench.src, s->bytes / 4, WEFT_FLOAT, WEFT_SUM));
     return max_over_pes((now_ns() - start) / (double)rounds / 1e3);
 }
 
@@ -131,8 +132,8 @@ static void collective_row(const char *row, measurement once, const struct shape
 
 void collective_rows(void)
 {
-    static const char *const names[] = {"alltoall",  "fcollect", "reduce",    "reducescatter",
-                                        "alltoallv", "collect",  "reduce_to", "weighted"};
+    static const char *const names[] = {"alltoall",  "allgather", "allreduce", "reducescatter",
+                                        "alltoallv", "collect",   "reduce",    "weighted"};
     if (bench.n_pes < 2)
         return;
     void *words;
@@ -150,8 +151,8 @@ void collective_rows(void)
         }
     }
     for (size_t i = 0; i < PLAN_COUNT(plan_reduce_bytes); i++) {
-        struct shape s = {plan_reduce_bytes[i], 0, DEVICE_REDUCE};
-        collective_row(row_name("reduce_host.%zu", s.bytes), reduce_by_host, &s);
+        struct shape s = {plan_reduce_bytes[i], 0, DEVICE_ALLREDUCE};
+        collective_row(row_name("allreduce_host.%zu", s.bytes), allreduce_by_host, &s);
     }
     CHECK(weft_free(bench.job, words));
 }

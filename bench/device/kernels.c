@@ -275,14 +275,14 @@ WEFT_DEV_SCOPE_LIST(MEETS)
                 begin_timing(times);                                                               \
             if (what == DEVICE_ALLTOALL)                                                           \
                 status = weft_##form##_alltoall(WEFT_DEV_WORLD, dst, src, bytes);                  \
-            else if (what == DEVICE_FCOLLECT)                                                      \
-                status = weft_##form##_fcollect(WEFT_DEV_WORLD, dst, src, bytes);                  \
+            else if (what == DEVICE_ALLGATHER)                                                     \
+                status = weft_##form##_allgather(WEFT_DEV_WORLD, dst, src, bytes);                 \
             else if (what == DEVICE_REDUCESCATTER)                                                 \
                 status = weft_##form##_reducescatter(WEFT_DEV_WORLD, dst, src, bytes / 4,          \
                                                      WEFT_FLOAT, WEFT_SUM);                        \
             else                                                                                   \
-                status = weft_##form##_reduce(WEFT_DEV_WORLD, dst, src, bytes / 4, WEFT_FLOAT,     \
-                                              WEFT_SUM);                                           \
+                status = weft_##form##_allreduce(WEFT_DEV_WORLD, dst, src, bytes / 4, WEFT_FLOAT,  \
+                                                 WEFT_SUM);                                        \
         }                                                                                          \
         end_timing(times, status);                                                                 \
     }
@@ -314,12 +314,13 @@ WEFT_KERNEL(fill_counts, (uint64_t *, counts), (size_t, bytes), (int, pes))
                                                  counts + 3 * pes);                                \
             else if (what == DEVICE_COLLECT)                                                       \
                 status = weft_##form##_collect(WEFT_DEV_WORLD, dst, src, bytes);                   \
-            else if (what == DEVICE_REDUCE_TO)                                                     \
-                status = weft_##form##_reduce_to(WEFT_DEV_WORLD, dst, src, bytes / 4, WEFT_FLOAT,  \
-                                                 WEFT_SUM, 0);                                     \
+            else if (what == DEVICE_REDUCE)                                                        \
+                status = weft_##form##_reduce(WEFT_DEV_WORLD, dst, src, bytes / 4, WEFT_FLOAT,     \
+                                              WEFT_SUM, 0);                                        \
             else                                                                                   \
-                status = weft_##form##_reduce_weighted(WEFT_DEV_WORLD, dst, src, bytes / 4,        \
-                                                       WEFT_FLOAT, (double)weft_dev_my_pe() + 1);  \
+                status =                                                                           \
+                    weft_##form##_allreduce_weighted(WEFT_DEV_WORLD, dst, src, bytes / 4,          \
+                                                     WEFT_FLOAT, (double)weft_dev_my_pe() + 1);    \
         }                                                                                          \
         end_timing(times, status);                                                                 \
     }

@@ -62,16 +62,16 @@ WEFT_KERNEL_DECLARE(ping_p, (uint64_t *, flag), (int, first), (int, peer), (uint
                         (uint64_t, rounds), (struct device_times *, times));
 
 /* Collectives over all PEs by one block, or by all blocks together, back to back. `bytes`: of each
- * pair of PEs (alltoall), of each PE (fcollect), of the vector of floats (reduce, a sum). */
+ * pair of PEs (alltoall), of each PE (allgather), of the vector of floats (allreduce, a sum). */
 enum device_collective {
     DEVICE_ALLTOALL,
-    DEVICE_FCOLLECT,
-    DEVICE_REDUCE,
+    DEVICE_ALLGATHER,
+    DEVICE_ALLREDUCE,
     DEVICE_REDUCESCATTER,
     DEVICE_ALLTOALLV, /* the following have separate kernels */
     DEVICE_COLLECT,
-    DEVICE_REDUCE_TO, /* to PE 0 */
-    DEVICE_WEIGHTED,  /* reduce_weighted, by each PE's index + 1 */
+    DEVICE_REDUCE,   /* to PE 0 */
+    DEVICE_WEIGHTED, /* allreduce_weighted, by each PE's index + 1 */
 };
 WEFT_KERNEL_DECLARE(collective_block, (int, what), (char *, dst), (char *, src), (size_t, bytes),
                     (uint64_t, warm), (uint64_t, rounds), (struct device_times *, times));

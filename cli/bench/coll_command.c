@@ -34,7 +34,7 @@ enum {
 
 static const struct argp_option coll_option_list[] = {
     {"pes", 'n', "N", 0, "PEs of the job to start (2)", 0},
-    {"ops", KEY_OPS, "LIST", 0, "operations, such as reduce,fcollect (all twelve)", 0},
+    {"ops", KEY_OPS, "LIST", 0, "operations, such as allreduce (all twelve)", 0},
     {"ways", KEY_WAYS, "LIST", 0,
      "algorithms, of auto, packets (LL), two (two-shot LL), lines (LL128), twolines (two-shot "
      "LL128), direct (simple), scratch (staged), engines (copy engines), copies (host puts); "
@@ -137,8 +137,8 @@ static error_t parse_coll(int key, char *argument, struct argp_state *state)
     case KEY_OPS:
         if (!for_each_item(argument, item, sizeof item, parse_op, options))
             argp_error(state,
-                       "--ops: unknown operation \"%s\"; known are broadcast, fcollect, "
-                       "alltoall, gather, scatter, reduce, reducescatter, reduce_to, collect, "
+                       "--ops: unknown operation \"%s\"; known are broadcast, allgather, "
+                       "alltoall, gather, scatter, allreduce, reducescatter, reduce, collect, "
                        "alltoallv, alltoalls, alltoallv_skew",
                        item);
         return 0;

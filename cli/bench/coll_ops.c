@@ -27,13 +27,13 @@ static const struct {
     bool src_blocks, dst_blocks, reduces;
 } ops[COLL_OPS] = {
     [COLL_BROADCAST] = {"broadcast", COLL_BROADCAST, false, false, false},
-    [COLL_FCOLLECT] = {"fcollect", COLL_FCOLLECT, false, true, false},
+    [COLL_ALLGATHER] = {"allgather", COLL_ALLGATHER, false, true, false},
     [COLL_ALLTOALL] = {"alltoall", COLL_ALLTOALL, true, true, false},
     [COLL_GATHER] = {"gather", COLL_GATHER, false, true, false},
     [COLL_SCATTER] = {"scatter", COLL_SCATTER, true, false, false},
-    [COLL_REDUCE] = {"reduce", COLL_REDUCE, false, false, true},
+    [COLL_ALLREDUCE] = {"allreduce", COLL_ALLREDUCE, false, false, true},
     [COLL_REDUCESCATTER] = {"reducescatter", COLL_REDUCESCATTER, true, false, true},
-    [COLL_REDUCE_TO] = {"reduce_to", COLL_REDUCE_TO, false, false, true},
+    [COLL_REDUCE] = {"reduce", COLL_REDUCE, false, false, true},
     [COLL_COLLECT] = {"collect", COLL_COLLECT, false, true, false},
     [COLL_ALLTOALLV] = {"alltoallv", COLL_ALLTOALLV, true, true, false},
     [COLL_OP_STRIDED] = {"alltoalls", COLL_ALLTOALL, true, true, false},
@@ -89,20 +89,20 @@ weft_status coll_call_on_stream(struct coll_bench *b, int op, size_t bytes, weft
     switch (op) {
     case COLL_BROADCAST:
         return weft_broadcast_on_stream(t, b->dst, b->src, bytes, 0, stream);
-    case COLL_FCOLLECT:
-        return weft_fcollect_on_stream(t, b->dst, b->src, bytes, stream);
+    case COLL_ALLGATHER:
+        return weft_allgather_on_stream(t, b->dst, b->src, bytes, stream);
     case COLL_ALLTOALL:
         return weft_alltoall_on_stream(t, b->dst, b->src, bytes, stream);
     case COLL_GATHER:
         return weft_gather_on_stream(t, b->dst, b->src, bytes, 0, stream);
     case COLL_SCATTER:
         return weft_scatter_on_stream(t, b->dst, b->src, bytes, 0, stream);
-    case COLL_REDUCE:
-        return weft_reduce_on_stream(t, b->dst, b->src, elements, type, WEFT_SUM, stream);
+    case COLL_ALLREDUCE:
+        return weft_allreduce_on_stream(t, b->dst, b->src, elements, type, WEFT_SUM, stream);
     case COLL_REDUCESCATTER:
         return weft_reducescatter_on_stream(t, b->dst, b->src, elements, type, WEFT_SUM, stream);
-    case COLL_REDUCE_TO:
-        return weft_reduce_to_on_stream(t, b->dst, b->src, elements, type, WEFT_SUM, 0, stream);
+    case COLL_REDUCE:
+        return weft_reduce_on_stream(t, b->dst, b->src, elements, type, WEFT_SUM, 0, stream);
     case COLL_COLLECT:
         return weft_collect_on_stream(t, b->dst, b->src, bytes, stream);
     case COLL_OP_STRIDED:
@@ -122,20 +122,20 @@ weft_status coll_call_by_host(struct coll_bench *b, int op, size_t bytes)
     switch (op) {
     case COLL_BROADCAST:
         return weft_broadcast(t, b->dst, b->src, bytes, 0);
-    case COLL_FCOLLECT:
-        return weft_fcollect(t, b->dst, b->src, bytes);
+    case COLL_ALLGATHER:
+        return weft_allgather(t, b->dst, b->src, bytes);
     case COLL_ALLTOALL:
         return weft_alltoall(t, b->dst, b->src, bytes);
     case COLL_GATHER:
         return weft_gather(t, b->dst, b->src, bytes, 0);
     case COLL_SCATTER:
         return weft_scatter(t, b->dst, b->src, bytes, 0);
-    case COLL_REDUCE:
-        return weft_reduce(t, b->dst, b->src, elements, type, WEFT_SUM);
+    case COLL_ALLREDUCE:
+        return weft_allreduce(t, b->dst, b->src, elements, type, WEFT_SUM);
     case COLL_REDUCESCATTER:
         return weft_reducescatter(t, b->dst, b->src, elements, type, WEFT_SUM);
-    case COLL_REDUCE_TO:
-        return weft_reduce_to(t, b->dst, b->src, elements, type, WEFT_SUM, 0);
+    case COLL_REDUCE:
+        return weft_reduce(t, b->dst, b->src, elements, type, WEFT_SUM, 0);
     case COLL_COLLECT:
         return weft_collect(t, b->dst, b->src, bytes);
     case COLL_OP_STRIDED:
@@ -201,7 +201,7 @@ static void make_sums(char *to, int members, size_t first, size_t bytes)
 /* Whether the operation writes this member's destination. */
 static bool receives_result(const struct coll_bench *b, int op)
 {
-    return (op != COLL_GATHER && op != COLL_REDUCE_TO) || b->member == 0;
+    return (op != COLL_GATHER && op != COLL_REDUCE) || b->member == 0;
 }
 
 /* Bytes that a member of an alltoallv sends to member `to`. */

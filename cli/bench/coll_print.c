@@ -8,9 +8,9 @@ double coll_gbps(int op, size_t bytes, int members, double us)
 {
     enum coll_what what = coll_op_what(op);
     double n = members, moved = (n - 1) * (double)bytes;
-    if (what == COLL_BROADCAST || what == COLL_REDUCE_TO)
+    if (what == COLL_BROADCAST || what == COLL_REDUCE)
         moved = (double)bytes;
-    else if (what == COLL_REDUCE)
+    else if (what == COLL_ALLREDUCE)
         moved = 2 * (n - 1) / n * (double)bytes;
     return us > 0 ? moved / us / 1e3 : 0;
 }

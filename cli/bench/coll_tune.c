@@ -41,16 +41,16 @@ static void measure_latencies(struct tuning *t)
 {
     size_t n = (size_t)t->b->members, slices = n * n * 16;
     struct coll_rates *r = &t->rates;
-    r->one_trip_us = (measured_time(t, COLL_FCOLLECT, COLL_ALGO_LL, MOST_BLOCKS, SMALL) +
-                      measured_time(t, COLL_REDUCE, COLL_ALGO_LL, MOST_BLOCKS, SMALL)) /
+    r->one_trip_us = (measured_time(t, COLL_ALLGATHER, COLL_ALGO_LL, MOST_BLOCKS, SMALL) +
+                      measured_time(t, COLL_ALLREDUCE, COLL_ALGO_LL, MOST_BLOCKS, SMALL)) /
                      2;
-    r->two_trips_us = measured_time(t, COLL_REDUCE, COLL_ALGO_TWO_SHOT_LL, MOST_BLOCKS, slices);
+    r->two_trips_us = measured_time(t, COLL_ALLREDUCE, COLL_ALGO_TWO_SHOT_LL, MOST_BLOCKS, slices);
     if (t->lines) {
-        r->lines_us = (measured_time(t, COLL_FCOLLECT, COLL_ALGO_LL128, MOST_BLOCKS, SMALL) +
-                       measured_time(t, COLL_REDUCE, COLL_ALGO_LL128, MOST_BLOCKS, SMALL)) /
+        r->lines_us = (measured_time(t, COLL_ALLGATHER, COLL_ALGO_LL128, MOST_BLOCKS, SMALL) +
+                       measured_time(t, COLL_ALLREDUCE, COLL_ALGO_LL128, MOST_BLOCKS, SMALL)) /
                       2;
         r->two_lines_us =
-            measured_time(t, COLL_REDUCE, COLL_ALGO_TWO_SHOT_LL128, MOST_BLOCKS, n * n * PIECE);
+            measured_time(t, COLL_ALLREDUCE, COLL_ALGO_TWO_SHOT_LL128, MOST_BLOCKS, n * n * PIECE);
     } else { /* this algorithm was never faster in this run, but may be in another */
         const struct coll_rates *was = &coll_rates_built_in;
         r->lines_us = r->one_trip_us * was->lines_us / was->one_trip_us;
@@ -59,7 +59,7 @@ static void measure_latencies(struct tuning *t)
         mark_estimate(t, COLL_RATE_two_lines_us);
     }
     r->push_us = measured_time(t, COLL_ALLTOALL, COLL_ALGO_SIMPLE, MOST_BLOCKS, SMALL);
-    r->combine_us = measured_time(t, COLL_REDUCE, COLL_ALGO_SIMPLE, MOST_BLOCKS, SMALL);
+    r->combine_us = measured_time(t, COLL_ALLREDUCE, COLL_ALGO_SIMPLE, MOST_BLOCKS, SMALL);
     if (n == 2)
         mark_estimate(t, COLL_RATE_spread_us);
     r->spread_us = n > 2 ? measured_time(t, COLL_BROADCAST, COLL_ALGO_SIMPLE, MOST_BLOCKS, SMALL)
@@ -91,12 +91,13 @@ static void measure_lines_bandwidths(struct tuning *t)
         mark_estimate(t, COLL_RATE_block_lines_gbps);
         return;
     }
-    size_t bytes = (size_t)tool_coll_round_bytes(t->b->bench.world, COLL_FCOLLECT, COLL_ALGO_LL128);
+    size_t bytes =
+        (size_t)tool_coll_round_bytes(t->b->bench.world, COLL_ALLGATHER, COLL_ALGO_LL128);
     if (bytes > t->large)
         bytes = t->large;
-    double us = measured_time(t, COLL_FCOLLECT, COLL_ALGO_LL128, MOST_BLOCKS, bytes);
+    double us = measured_time(t, COLL_ALLGATHER, COLL_ALGO_LL128, MOST_BLOCKS, bytes);
     r->lines_gbps = compute_rate(t, COLL_RATE_lines_gbps, bytes, us, r->lines_us, r->lines_gbps);
-    us = measured_time(t, COLL_FCOLLECT, COLL_ALGO_LL128, FEW_BLOCKS, bytes);
+    us = measured_time(t, COLL_ALLGATHER, COLL_ALGO_LL128, FEW_BLOCKS, bytes);
     r->block_lines_gbps = compute_rate(t, COLL_RATE_block_lines_gbps, bytes, us, r->lines_us,
                                        FEW_BLOCKS * r->block_lines_gbps) /
                           FEW_BLOCKS;
@@ -105,13 +106,13 @@ static void measure_lines_bandwidths(struct tuning *t)
 static void measure_bandwidths(struct tuning *t)
 {
     struct coll_rates *r = &t->rates;
-    size_t packets = (size_t)tool_coll_round_bytes(t->b->bench.world, COLL_FCOLLECT, COLL_ALGO_LL);
+    size_t packets = (size_t)tool_coll_round_bytes(t->b->bench.world, COLL_ALLGATHER, COLL_ALGO_LL);
     if (packets > t->large)
         packets = t->large;
-    double us = measured_time(t, COLL_FCOLLECT, COLL_ALGO_LL, MOST_BLOCKS, packets);
+    double us = measured_time(t, COLL_ALLGATHER, COLL_ALGO_LL, MOST_BLOCKS, packets);
     r->packets_gbps =
         compute_rate(t, COLL_RATE_packets_gbps, packets, us, r->one_trip_us, r->packets_gbps);
-    us = measured_time(t, COLL_FCOLLECT, COLL_ALGO_LL, FEW_BLOCKS, packets);
+    us = measured_time(t, COLL_ALLGATHER, COLL_ALGO_LL, FEW_BLOCKS, packets);
     r->block_packets_gbps = compute_rate(t, COLL_RATE_block_packets_gbps, packets, us,
                                          r->one_trip_us, FEW_BLOCKS * r->block_packets_gbps) /
                             FEW_BLOCKS;
@@ -204,7 +205,8 @@ weft_status coll_tune(struct coll_bench *b)
     for (int i = 0; i < b->options->n_sizes; i++)
         t.large = b->options->sizes[i] > t.large ? b->options->sizes[i] : t.large;
     t.lines =
-        tool_coll_model(b->bench.world, COLL_FCOLLECT, COLL_ALGO_LL128, MOST_BLOCKS, SMALL).us >= 0;
+        tool_coll_model(b->bench.world, COLL_ALLGATHER, COLL_ALGO_LL128, MOST_BLOCKS, SMALL).us >=
+        0;
     measure_latencies(&t);
     measure_bandwidths(&t);
     measure_scratch_bandwidths(&t);

@@ -68,22 +68,22 @@ weft_status host_broadcast_check(struct bench *bench, struct bench_case *c, bool
     return status;
 }
 
-static weft_status call_fcollect(struct bench *bench, struct bench_case *c)
+static weft_status call_allgather(struct bench *bench, struct bench_case *c)
 {
-    return weft_fcollect(bench->world, c->dst, c->src, c->bytes);
+    return weft_allgather(bench->world, c->dst, c->src, c->bytes);
 }
 
-weft_status host_fcollect_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
-                              double *ns)
+weft_status host_allgather_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
+                               double *ns)
 {
-    return time_calls(bench, c, iterations, call_fcollect, ns);
+    return time_calls(bench, c, iterations, call_allgather, ns);
 }
 
-weft_status host_fcollect_check(struct bench *bench, struct bench_case *c, bool *right)
+weft_status host_allgather_check(struct bench *bench, struct bench_case *c, bool *right)
 {
     weft_status status = prepare_collective(bench, c, (size_t)bench->n);
     if (!status)
-        status = call_fcollect(bench, c);
+        status = call_allgather(bench, c);
     for (int pe = 0; !status && pe < bench->n; pe++)
         status =
             bench_has(bench, block_at(c->dst, c->bytes, pe), c->bytes, 100 + (uint64_t)pe, right);
@@ -101,7 +101,7 @@ weft_status host_collect_run(struct bench *bench, struct bench_case *c, uint64_t
     return time_calls(bench, c, iterations, call_collect, ns);
 }
 
-/* PEs contribute different sizes, which collect allows and fcollect does not. */
+/* PEs contribute different sizes, which collect allows and allgather does not. */
 weft_status host_collect_check(struct bench *bench, struct bench_case *c, bool *right)
 {
     weft_status status = prepare_collective(bench, c, (size_t)bench->n);
@@ -162,8 +162,8 @@ static size_t sum_width(const struct bench_case *c)
 
 static weft_status call_reduce(struct bench *bench, struct bench_case *c)
 {
-    return weft_reduce(bench->world, c->dst, c->src, c->bytes / sum_width(c), sum_type(c),
-                       WEFT_SUM);
+    return weft_allreduce(bench->world, c->dst, c->src, c->bytes / sum_width(c), sum_type(c),
+                          WEFT_SUM);
 }
 
 weft_status host_reduce_run(struct bench *bench, struct bench_case *c, uint64_t iterations,

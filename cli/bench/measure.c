@@ -13,7 +13,7 @@ weft_status bench_combine(struct bench *bench, weft_op op, double *value)
 {
     bench->control[0] = *value;
     weft_status status =
-        weft_reduce(bench->world, &bench->control[1], &bench->control[0], 1, WEFT_DOUBLE, op);
+        weft_allreduce(bench->world, &bench->control[1], &bench->control[0], 1, WEFT_DOUBLE, op);
     *value = bench->control[1];
     return status;
 }
@@ -22,7 +22,8 @@ weft_status bench_combine_bits(struct bench *bench, uint64_t *bits)
 {
     uint64_t *words = (uint64_t *)(void *)bench->control;
     words[0] = *bits;
-    weft_status status = weft_reduce(bench->world, &words[1], &words[0], 1, WEFT_UINT64, WEFT_XOR);
+    weft_status status =
+        weft_allreduce(bench->world, &words[1], &words[0], 1, WEFT_UINT64, WEFT_XOR);
     *bits = words[1];
     return status;
 }

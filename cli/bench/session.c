@@ -53,7 +53,7 @@ weft_status bench_flags_make(struct bench *bench)
 {
     void *flags = NULL;
     weft_status status = bench_alloc(bench, BENCH_LINES * BENCH_LINE_WORDS * sizeof(uint64_t),
-                                     WEFT_ALLOC_ZERO | WEFT_ALLOC_SIGNALS, &flags);
+                                     WEFT_ALLOC_ZERO, &flags);
     bench->flags = flags;
     return status;
 }
@@ -72,7 +72,7 @@ weft_status bench_prepare(struct bench *bench)
     if (!status)
         status =
             weft_alloc(bench->job, WEFT_HOST, BENCH_LINES * BENCH_LINE_WORDS * sizeof(uint64_t),
-                       4096, WEFT_ALLOC_ZERO | WEFT_ALLOC_SIGNALS, &lines);
+                       4096, WEFT_ALLOC_ZERO, &lines);
     bench->control = control;
     bench->lines = lines;
     if (!status)

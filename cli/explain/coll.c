@@ -124,7 +124,7 @@ int explain_coll(int n, char **arguments)
     if (n < 2 || n > 3) {
         fprintf(stderr,
                 "usage: weft explain coll OPERATION BYTES [PES] [--full], e.g. weft explain coll "
-                "reduce 1M 4\n");
+                "allreduce 1M 4\n");
         return EXIT_USAGE;
     }
     long members = n == 3 ? strtol(arguments[2], &end, 10) : 8;

@@ -94,8 +94,8 @@ static int minimum_of_all(struct work *work, int value)
     if (!status) {
         shared = memory;
         shared[0] = value;
-        status = weft_reduce(weft_team_world(work->job), &shared[1], &shared[0], 1, WEFT_INT32,
-                             WEFT_MIN);
+        status = weft_allreduce(weft_team_world(work->job), &shared[1], &shared[0], 1, WEFT_INT32,
+                                WEFT_MIN);
         result = status ? -1 : shared[1];
     }
     if (!status)

@@ -116,8 +116,8 @@ static uint64_t count_wrong(struct state *s, uint64_t step)
     CHECK(s->job, weft_alloc(s->job, WEFT_HOST, 2 * sizeof *shared, 0, 0, &memory));
     shared = memory;
     shared[0] = wrong;
-    CHECK(s->job,
-          weft_reduce(weft_team_world(s->job), &shared[1], &shared[0], 1, WEFT_UINT64, WEFT_SUM));
+    CHECK(s->job, weft_allreduce(weft_team_world(s->job), &shared[1], &shared[0], 1, WEFT_UINT64,
+                                 WEFT_SUM));
     wrong = shared[1];
     CHECK(s->job, weft_free(s->job, memory));
     return wrong;

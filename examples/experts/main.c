@@ -62,8 +62,8 @@ static void synchronize_stream(struct run *r)
 static double over_all(struct run *r, weft_op op, double value)
 {
     r->figures[0] = value;
-    CHECK(r->job,
-          weft_reduce(weft_team_world(r->job), &r->figures[1], &r->figures[0], 1, WEFT_DOUBLE, op));
+    CHECK(r->job, weft_allreduce(weft_team_world(r->job), &r->figures[1], &r->figures[0], 1,
+                                 WEFT_DOUBLE, op));
     return r->figures[1];
 }
 

@@ -114,7 +114,8 @@ static double mean_loss(struct training *t)
     uint32_t pes = t->options->shape.pes;
     double sum = 0;
     t->losses[0] = model_loss(t->work);
-    CHECK(t->job, weft_fcollect(weft_team_world(t->job), t->losses + 1, t->losses, sizeof(double)));
+    CHECK(t->job,
+          weft_allgather(weft_team_world(t->job), t->losses + 1, t->losses, sizeof(double)));
     for (uint32_t pe = 0; pe < pes; pe++)
         sum += t->losses[1 + pe];
     return sum / pes;
@@ -168,8 +169,8 @@ static void sum_figures(struct training *t, const struct store_figures *from)
     struct store_figures to = store_figures(t->store);
     t->moved[0] = to.read_bytes - from->read_bytes;
     t->moved[1] = to.written_bytes - from->written_bytes;
-    CHECK(t->job,
-          weft_reduce(weft_team_world(t->job), t->moved + 2, t->moved, 2, WEFT_UINT64, WEFT_SUM));
+    CHECK(t->job, weft_allreduce(weft_team_world(t->job), t->moved + 2, t->moved, 2, WEFT_UINT64,
+                                 WEFT_SUM));
 }
 
 static void report(struct training *t, uint64_t took_ns, uint64_t alone_ns,

@@ -76,8 +76,8 @@ static bool all_succeeded(struct store *store, bool good)
     if (store->shape.pes <= 1)
         return good;
     x[MY_OUTCOME] = good;
-    return check_call(weft_reduce(weft_team_world(store->job), &x[OUTCOME], &x[MY_OUTCOME], 1,
-                                  WEFT_INT64, WEFT_MIN)) &&
+    return check_call(weft_allreduce(weft_team_world(store->job), &x[OUTCOME], &x[MY_OUTCOME], 1,
+                                     WEFT_INT64, WEFT_MIN)) &&
            x[OUTCOME];
 }
 

@@ -167,7 +167,7 @@ static bool print_checksum(struct training *t)
           weft_alloc(t->job, WEFT_HOST, ((size_t)pes + 1) * sizeof(uint32_t), 0, 0, &memory));
     uint32_t *all = memory, *mine = all + pes;
     *mine = checksum(t);
-    CHECK(t->job, weft_fcollect(weft_team_world(t->job), all, mine, sizeof *mine));
+    CHECK(t->job, weft_allgather(weft_team_world(t->job), all, mine, sizeof *mine));
     for (int pe = 1; pe < pes && is_printing_pe(t); pe++)
         if (all[pe] != all[0]) {
             fprintf(stderr,

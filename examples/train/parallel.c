@@ -206,7 +206,7 @@ static weft_status put_sum(struct parallel *p, uint32_t bucket)
     if (p->settings.shard && last_round(p))
         return weft_reducescatter_on_stream(p->team, sum, from, p->each / p->pes, WEFT_FLOAT,
                                             WEFT_SUM, p->talk);
-    return weft_reduce_on_stream(p->team, sum, from, p->each, WEFT_FLOAT, WEFT_SUM, p->talk);
+    return weft_allreduce_on_stream(p->team, sum, from, p->each, WEFT_FLOAT, WEFT_SUM, p->talk);
 }
 
 static weft_status add_up(struct parallel *p, uint32_t bucket)
@@ -220,8 +220,8 @@ static weft_status send_share(struct parallel *p, uint32_t bucket)
 {
     size_t at = bucket * p->each, share = p->each / p->pes;
     TRY(spans_begin(&p->exchanges, p->talk));
-    TRY(weft_fcollect_on_stream(p->team, p->values + at, p->own + bucket * share,
-                                share * sizeof(float), p->talk));
+    TRY(weft_allgather_on_stream(p->team, p->values + at, p->own + bucket * share,
+                                 share * sizeof(float), p->talk));
     return spans_end(&p->exchanges, p->talk);
 }
 
@@ -300,7 +300,7 @@ weft_status parallel_loss(struct parallel *p, double *loss)
 {
     uint32_t n = p->shape.micro;
     double *all = p->losses + n;
-    TRY(weft_reduce(p->team, all, p->losses, n, WEFT_DOUBLE, WEFT_SUM));
+    TRY(weft_allreduce(p->team, all, p->losses, n, WEFT_DOUBLE, WEFT_SUM));
     *loss = 0;
     for (uint32_t i = 0; i < n; i++)
         *loss += all[i] / n;
@@ -321,10 +321,10 @@ weft_status parallel_state(struct parallel *p, struct parallel_state *state)
     size_t share = p->each / p->pes;
     *state = parallel_place(p);
     for (uint32_t b = 0; b < p->buckets && p->settings.shard; b++) {
-        TRY(weft_fcollect(p->team, state->first + b * p->each, p->first + b * share,
-                          share * sizeof(float)));
-        TRY(weft_fcollect(p->team, state->second + b * p->each, p->second + b * share,
-                          share * sizeof(float)));
+        TRY(weft_allgather(p->team, state->first + b * p->each, p->first + b * share,
+                           share * sizeof(float)));
+        TRY(weft_allgather(p->team, state->second + b * p->each, p->second + b * share,
+                           share * sizeof(float)));
     }
     return WEFT_OK;
 }

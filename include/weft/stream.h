@@ -106,8 +106,8 @@ weft_status weft_team_limit_sms(weft_team *team, int sms);
  * round once. Every member gets the same bits, whatever the size, the number of blocks
  * (WEFT_COLL_SMS), the algorithm (WEFT_COLL), and whether the host, a stream or device code calls.
  *
- * WEFT_COLL_SMS=0: copy engines move the bytes of broadcast, fcollect, alltoall, gather and scatter
- * into symmetric destinations. One block runs before and one after them, to synchronise the
+ * WEFT_COLL_SMS=0: copy engines move the bytes of broadcast, allgather, alltoall, gather and
+ * scatter into symmetric destinations. One block runs before and one after them, to synchronise the
  * members. Reductions use one block. With other limits, large operations use copy engines where
  * that is faster.
  *
@@ -123,8 +123,8 @@ weft_status weft_team_limit_sms(weft_team *team, int sms);
  * Errors: WEFT_ERR_ARGUMENT (null, overlap), _PE (root), _ADDRESS, _RANGE, _TYPE, _OP. */
 weft_status weft_broadcast_on_stream(weft_team *team, void *dst, const void *src, size_t bytes,
                                      int root, weft_stream stream);
-weft_status weft_fcollect_on_stream(weft_team *team, void *dst, const void *src, size_t bytes,
-                                    weft_stream stream);
+weft_status weft_allgather_on_stream(weft_team *team, void *dst, const void *src, size_t bytes,
+                                     weft_stream stream);
 weft_status weft_alltoall_on_stream(weft_team *team, void *dst, const void *src, size_t bytes,
                                     weft_stream stream);
 
@@ -158,38 +158,39 @@ weft_status weft_alltoallv_on_stream(weft_team *team, void *dst, size_t room,
 
 /* gather: block i of the root's dst becomes the `bytes` bytes of src at member i; dst is symmetric
  * at all members, or other GPU memory at all members. scatter: dst at member i becomes block i of
- * the root's src. reduce_to: as reduce, but only the root gets the result. */
+ * the root's src. reduce: as allreduce, but only the root gets the result. */
 weft_status weft_gather_on_stream(weft_team *team, void *dst, const void *src, size_t bytes,
                                   int root, weft_stream stream);
 weft_status weft_scatter_on_stream(weft_team *team, void *dst, const void *src, size_t bytes,
                                    int root, weft_stream stream);
-weft_status weft_reduce_to_on_stream(weft_team *team, void *dst, const void *src, size_t n,
-                                     weft_type type, weft_op op, int root, weft_stream stream);
-
 weft_status weft_reduce_on_stream(weft_team *team, void *dst, const void *src, size_t n,
-                                  weft_type type, weft_op op, weft_stream stream);
+                                  weft_type type, weft_op op, int root, weft_stream stream);
+
+weft_status weft_allreduce_on_stream(weft_team *team, void *dst, const void *src, size_t n,
+                                     weft_type type, weft_op op, weft_stream stream);
 weft_status weft_reducescatter_on_stream(weft_team *team, void *dst, const void *src, size_t n,
                                          weft_type type, weft_op op, weft_stream stream);
 
-/* As weft_reduce_scaled() and the functions with it. The GPU reads a factor in GPU memory when the
- * stream reaches the call, also at each replay of a graph, so a kernel may have written it. The
+/* As weft_allreduce_scaled() and the functions with it. The GPU reads a factor in GPU memory when
+ * the stream reaches the call, also at each replay of a graph, so a kernel may have written it. The
  * call reads a factor in host memory. */
+weft_status weft_allreduce_scaled_on_stream(weft_team *team, void *dst, const void *src, size_t n,
+                                            weft_type type, const void *factor, weft_stream stream);
 weft_status weft_reduce_scaled_on_stream(weft_team *team, void *dst, const void *src, size_t n,
-                                         weft_type type, const void *factor, weft_stream stream);
-weft_status weft_reduce_to_scaled_on_stream(weft_team *team, void *dst, const void *src, size_t n,
-                                            weft_type type, const void *factor, int root,
-                                            weft_stream stream);
+                                         weft_type type, const void *factor, int root,
+                                         weft_stream stream);
 weft_status weft_reducescatter_scaled_on_stream(weft_team *team, void *dst, const void *src,
                                                 size_t n, weft_type type, const void *factor,
                                                 weft_stream stream);
 
-/* As weft_reduce_weighted() and the functions with it; the factor is read as above. On GPUs each
+/* As weft_allreduce_weighted() and the functions with it; the factor is read as above. On GPUs each
  * member sends its factor along with its elements. */
-weft_status weft_reduce_weighted_on_stream(weft_team *team, void *dst, const void *src, size_t n,
-                                           weft_type type, const void *factor, weft_stream stream);
-weft_status weft_reduce_to_weighted_on_stream(weft_team *team, void *dst, const void *src, size_t n,
-                                              weft_type type, const void *factor, int root,
+weft_status weft_allreduce_weighted_on_stream(weft_team *team, void *dst, const void *src, size_t n,
+                                              weft_type type, const void *factor,
                                               weft_stream stream);
+weft_status weft_reduce_weighted_on_stream(weft_team *team, void *dst, const void *src, size_t n,
+                                           weft_type type, const void *factor, int root,
+                                           weft_stream stream);
 weft_status weft_reducescatter_weighted_on_stream(weft_team *team, void *dst, const void *src,
                                                   size_t n, weft_type type, const void *factor,
                                                   weft_stream stream);

@@ -22,9 +22,9 @@
     X(BROADCAST, "broadcast")                                                                      \
     X(ALLTOALL, "alltoall")                                                                        \
     X(ALLTOALLS, "alltoalls")                                                                      \
-    X(FCOLLECT, "fcollect")                                                                        \
+    X(ALLGATHER, "allgather")                                                                      \
     X(COLLECT, "collect")                                                                          \
-    X(REDUCE, "reduce")                                                                            \
+    X(ALLREDUCE, "allreduce")                                                                      \
     X(ALLOC, "alloc")                                                                              \
     X(FREE, "free")                                                                                \
     X(REALLOC, "realloc")                                                                          \
@@ -47,7 +47,7 @@
     X(GATHER, "gather")                                                                            \
     X(SCATTER, "scatter")                                                                          \
     X(ALLTOALLV, "alltoallv")                                                                      \
-    X(REDUCE_TO, "reduce_to")
+    X(REDUCE, "reduce")
 
 enum box_operation {
 #define BOX_ENUM(id, name) BOX_OP_##id,

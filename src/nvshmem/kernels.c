@@ -71,11 +71,11 @@ static weft_status enqueue_collective(weft_team *team, const struct weft_nv_call
     case WEFT_NV_CALL_BROADCAST:
         return weft_broadcast_on_stream(team, call->dst, call->src, call->n, call->pe, stream);
     case WEFT_NV_CALL_FCOLLECT:
-        return weft_fcollect_on_stream(team, call->dst, call->src, call->n, stream);
+        return weft_allgather_on_stream(team, call->dst, call->src, call->n, stream);
     case WEFT_NV_CALL_ALLTOALL:
         return weft_alltoall_on_stream(team, call->dst, call->src, call->n, stream);
     case WEFT_NV_CALL_REDUCE:
-        return weft_reduce_on_stream(team, call->dst, call->src, call->n, type, op, stream);
+        return weft_allreduce_on_stream(team, call->dst, call->src, call->n, type, op, stream);
     default:
         return weft_reducescatter_on_stream(team, call->dst, call->src, call->n, type, op, stream);
     }

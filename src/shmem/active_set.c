@@ -192,7 +192,7 @@ static void fcollect(const struct active_set *set, void *dest, const void *sourc
 {
     weft_team *world = find_world_team(set);
     if (world)
-        CHECK(weft_fcollect(world, dest, source, bytes));
+        CHECK(weft_allgather(world, dest, source, bytes));
     else
         put_to_all(set, (char *)dest + (size_t)set->me * bytes, source, bytes);
 }
@@ -341,7 +341,7 @@ static void reduce(const struct active_set *set, void *dest, const void *source,
     weft_team *world = find_world_team(set);
     size_t n = count > 0 ? (size_t)count : 0;
     if (world) {
-        CHECK(weft_reduce(world, dest, source, n, type, op));
+        CHECK(weft_allreduce(world, dest, source, n, type, op));
         return;
     }
     struct set_reduction reduction = {.dest = dest, .source = source};

@@ -32,7 +32,7 @@ static weft_status no_team(void)
            weft_collect(members, dest, source, nelems *(bytes)))
 #define FCOLLECT(name, TYPE, bytes)                                                                \
     DEFINE(name, (shmem_team_t team, TYPE * dest, const TYPE *source, size_t nelems),              \
-           weft_fcollect(members, dest, source, nelems *(bytes)))
+           weft_allgather(members, dest, source, nelems *(bytes)))
 
 #define TYPED(arg, NAME, TYPE, bits)                                                               \
     ALLTOALL(shmem_##NAME##_alltoall, TYPE, sizeof(TYPE))                                          \
@@ -59,7 +59,7 @@ FCOLLECT(shmem_fcollectmem, void, 1)
 #define REDUCE(op, NAME, TYPE, code)                                                               \
     DEFINE(shmem_##NAME##_##op##_reduce,                                                           \
            (shmem_team_t team, TYPE * dest, const TYPE *source, size_t nreduce),                   \
-           weft_reduce(members, dest, source, nreduce, code, REDUCE_##op))
+           weft_allreduce(members, dest, source, nreduce, code, REDUCE_##op))
 WEFT_SHMEM_REDUCE_BITWISE_TYPES(REDUCE, and)
 WEFT_SHMEM_REDUCE_BITWISE_TYPES(REDUCE, or)
 WEFT_SHMEM_REDUCE_BITWISE_TYPES(REDUCE, xor)

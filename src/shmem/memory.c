@@ -91,12 +91,8 @@ SHMEM_ROUTINE(void *, shmem_align, (size_t alignment, size_t size))
 
 SHMEM_ROUTINE(void *, shmem_malloc_with_hints, (size_t size, long hints))
 {
-    unsigned flags = 0; /* unknown hints are ignored: hints are advice */
-    if (hints & SHMEM_MALLOC_ATOMICS_REMOTE)
-        flags |= WEFT_ALLOC_ATOMICS;
-    if (hints & SHMEM_MALLOC_SIGNAL_REMOTE)
-        flags |= WEFT_ALLOC_SIGNALS;
-    return allocate_block("shmem_malloc_with_hints", size, 0, flags);
+    (void)hints; /* every block serves atomics and signals of all PEs */
+    return allocate_block("shmem_malloc_with_hints", size, 0, 0);
 }
 
 SHMEM_ROUTINE(void *, shmem_calloc, (size_t count, size_t size))

@@ -13,13 +13,13 @@
 enum { STRIDED = COLL_WHATS, OPERATIONS };
 
 static const char *const operations[OPERATIONS] = {[COLL_BROADCAST] = "broadcast",
-                                                   [COLL_FCOLLECT] = "fcollect",
+                                                   [COLL_ALLGATHER] = "allgather",
                                                    [COLL_ALLTOALL] = "alltoall",
                                                    [COLL_GATHER] = "gather",
                                                    [COLL_SCATTER] = "scatter",
-                                                   [COLL_REDUCE] = "reduce",
+                                                   [COLL_ALLREDUCE] = "allreduce",
                                                    [COLL_REDUCESCATTER] = "reducescatter",
-                                                   [COLL_REDUCE_TO] = "reduce_to",
+                                                   [COLL_REDUCE] = "reduce",
                                                    [COLL_COLLECT] = "collect",
                                                    [COLL_ALLTOALLV] = "alltoallv",
                                                    [STRIDED] = "alltoalls"};
@@ -64,7 +64,7 @@ bool tool_coll_way(const char *operation, uint64_t bytes, int members,
     *answer = (struct tool_coll_answer){
         .operation = operations[operation_index],
         .blocks_each =
-            q.what != COLL_REDUCE && q.what != COLL_BROADCAST && q.what != COLL_REDUCE_TO,
+            q.what != COLL_ALLREDUCE && q.what != COLL_BROADCAST && q.what != COLL_REDUCE,
         .sized = q.what == COLL_COLLECT || q.what == COLL_ALLTOALLV,
         .sized_scratch = choice.algorithm == COLL_ALGO_STAGED,
         .wish = q.forced == COLL_ALGO_AUTO ? NULL : coll_algorithm_name(q.forced),

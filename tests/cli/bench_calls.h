@@ -132,10 +132,10 @@ weft_status __wrap_weft_sync(weft_team *team)
 
 static double reduced_by = 1; /* added to each reduced value */
 
-weft_status __wrap_weft_reduce(weft_team *team, void *dst, const void *src, size_t n,
-                               weft_type type, weft_op op);
-weft_status __wrap_weft_reduce(weft_team *team, void *dst, const void *src, size_t n,
-                               weft_type type, weft_op op)
+weft_status __wrap_weft_allreduce(weft_team *team, void *dst, const void *src, size_t n,
+                                  weft_type type, weft_op op);
+weft_status __wrap_weft_allreduce(weft_team *team, void *dst, const void *src, size_t n,
+                                  weft_type type, weft_op op)
 {
     static const char *const ops[] = {
         [WEFT_SUM] = "sum", [WEFT_MIN] = "min", [WEFT_MAX] = "max", [WEFT_XOR] = "xor"};

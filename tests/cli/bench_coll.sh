@@ -49,23 +49,23 @@ done
 rows=$(WEFT_PROVE=always on_gpus --pes 3 --sizes 8,8K --ways lines,twolines --json) || fail "lines: status $?"
 [ "$(count '"verified":true')" = "$(count .)" ] && [ "$(count '"way":"lines","taken":"lines"')" = 16 ] &&
     [ "$(count '"way":"twolines","taken":"twolines"')" = 1 ] || fail "lines: $rows"
-on_gpus --pes 3 --ops reduce --sizes 8 --ways lines > rows 2> words || fail "lines without a proof: status $?"
-grep -q "reduce of 8 bytes cannot use lines" words || fail "lines without a proof: $(cat words)"
+on_gpus --pes 3 --ops allreduce --sizes 8 --ways lines > rows 2> words || fail "lines without a proof: status $?"
+grep -q "allreduce of 8 bytes cannot use lines" words || fail "lines without a proof: $(cat words)"
 cat > torn << 'END'
 [ "$WEFT_PE" = 1 ] && export FAKE_CUDA_TORN=1
 exec "$@"
 END
 WEFT_PROVE=always LD_LIBRARY_PATH=$stand_in "$weft" run -n 3 bash ./torn "$weft" bench coll --target cuda -i 1 \
-    --repetitions 1 --ops reduce,fcollect --sizes 8 --ways auto,lines > rows 2> words || fail "torn lines: status $? $(cat words)"
+    --repetitions 1 --ops allreduce,allgather --sizes 8 --ways auto,lines > rows 2> words || fail "torn lines: status $? $(cat words)"
 [ "$(grep -c "cannot use lines" words)" = 2 ] && [ "$(grep -c "right, takes packets" rows)" = 2 ] || fail "torn lines: $(cat rows words)"
-csv=$(on_gpus --pes 2 --team 2 --ops reduce,fcollect --sizes 64K --ways packets,direct --sms 5 --csv) || fail "csv: status $?"
-[ "$(grep -cE '^(reduce|fcollect),65536,(packets|direct),[a-z]+,[124],2,cuda,5,([0-9.e+-]+,){10}right$' <<< "$csv")" = 4 ] || fail "csv: not four rows: $csv"
+csv=$(on_gpus --pes 2 --team 2 --ops allreduce,allgather --sizes 64K --ways packets,direct --sms 5 --csv) || fail "csv: status $?"
+[ "$(grep -cE '^(allreduce|allgather),65536,(packets|direct),[a-z]+,[124],2,cuda,5,([0-9.e+-]+,){10}right$' <<< "$csv")" = 4 ] || fail "csv: not four rows: $csv"
 [ "$(head -n 1 <<< "$csv" | tr , '\n' | wc -l)" = "$(tail -n 1 <<< "$csv" | tr , '\n' | wc -l)" ] || fail "csv: heading: $csv"
 on_gpus --pes 4 --team 3 --ops alltoallv --sizes 4K > rows || fail "team: status $?"
 grep -q "over 3 PEs" rows || fail "team: $(cat rows)"
-on_gpus --ops fcollect --sizes 8 --ways two > rows 2> words || fail "a way that cannot: status $?"
-grep -q "fcollect of 8 bytes cannot use two" words || fail "a way that cannot: $(cat words)"
-grep -q "^fcollect" rows && fail "a way that cannot has a row: $(cat rows)"
+on_gpus --ops allgather --sizes 8 --ways two > rows 2> words || fail "a way that cannot: status $?"
+grep -q "allgather of 8 bytes cannot use two" words || fail "a way that cannot: $(cat words)"
+grep -q "^allgather" rows && fail "a way that cannot has a row: $(cat rows)"
 # Without --ops all operations are measured, with --ops those that are named.
 all=$(on_gpus --pes 1 --sizes 8 --ways auto -i 1 --repetitions 1 --csv | sed 1d | cut -d, -f1 | sort -u | tr '\n' ' ')
 [ "$(wc -w <<< "$all")" = 12 ] || fail "operations without --ops: $all"
@@ -73,7 +73,7 @@ some=$(on_gpus --pes 1 --sizes 8 --ops collect,gather --ways auto -i 1 --repetit
 [ "$some" = "collect gather " ] || fail "operations with --ops: $some"
 
 # A bit that is wrong at one PE is seen.
-for op in broadcast fcollect collect alltoall alltoalls alltoallv alltoallv_skew; do
+for op in broadcast allgather collect alltoall alltoalls alltoallv alltoallv_skew; do
     out=$(PLANT_FAULT=${op%_*} "$planted" bench coll --target simt --pes 3 --ops "$op" --sizes 1000 -i 1 --repetitions 1 2>&1)
     [ $? = 1 ] && grep -q "^$op .* WRONG$" <<< "$out" && grep -q "received data is wrong" <<< "$out" || fail "fault in $op: $out"
 done
@@ -81,19 +81,19 @@ cat > one << 'END'
 [ "$WEFT_PE" = 1 ] && export "$THERE"
 exec "$@"
 END
-out=$(THERE=PLANT_FAULT=fcollect "$weft" run -n 3 bash ./one "$planted" bench coll --target simt --ops fcollect --sizes 1000 -i 1 --repetitions 1 2>&1)
-[ $? = 1 ] && grep -q "^fcollect .* WRONG$" <<< "$out" || fail "fault at PE 1 alone: $out"
+out=$(THERE=PLANT_FAULT=allgather "$weft" run -n 3 bash ./one "$planted" bench coll --target simt --ops allgather --sizes 1000 -i 1 --repetitions 1 2>&1)
+[ $? = 1 ] && grep -q "^allgather .* WRONG$" <<< "$out" || fail "fault at PE 1 alone: $out"
 
-for wrong in "--ops sum" "--ways quick" "--sizes 0" "--sms 65" "--target gpu" "--team 3 --pes 2" "reduce" "--iters x" "--repetitions 102"; do
+for wrong in "--ops sum" "--ways quick" "--sizes 0" "--sms 65" "--target gpu" "--team 3 --pes 2" "allreduce" "--iters x" "--repetitions 102"; do
     on_gpus $wrong > /dev/null 2> words
     [ $? = 2 ] || fail "$wrong: not refused as usage"
     [ -s words ] || fail "$wrong: no words"
 done
 FAKE_CUDA_DEVICES=2 on_gpus --pes 3 --tune > /dev/null 2> words && fail "--tune with a GPU of two PEs: no fault"
 grep -q "PEs share a GPU" words || fail "--tune with a GPU of two PEs: $(cat words)"
-grep -q "^PEs share a GPU" <<< "$(FAKE_CUDA_DEVICES=2 on_gpus --pes 3 --sizes 8 --ops reduce --ways auto)" || fail "a shared GPU is not told"
-grep -q "^PEs share a GPU" <<< "$(on_gpus --pes 2 --sizes 8 --ops reduce --ways auto)" && fail "three GPUs are told to be fewer"
-one=$(on_gpus --pes 1 --sizes 8 --ops reduce --ways auto --json)
+grep -q "^PEs share a GPU" <<< "$(FAKE_CUDA_DEVICES=2 on_gpus --pes 3 --sizes 8 --ops allreduce --ways auto)" || fail "a shared GPU is not told"
+grep -q "^PEs share a GPU" <<< "$(on_gpus --pes 2 --sizes 8 --ops allreduce --ways auto)" && fail "three GPUs are told to be fewer"
+one=$(on_gpus --pes 1 --sizes 8 --ops allreduce --ways auto --json)
 grep -q '"floor_us":null.*"model_us":null' <<< "$one" || fail "one PE has the floor of a link: $one"
 "$weft" bench coll --target simt --tune > /dev/null 2> words && fail "--tune on simt: no fault"
 grep -q "kernels cannot run" words || fail "--tune on simt: $(cat words)"
@@ -111,31 +111,31 @@ grep -qE "^  lines_us .*estimate" proven && fail "--tune with lines: not measure
 grep -q "saved in $file" table || fail "--tune: $(cat table)"
 [ "$(grep -cE "^  [a-z_]+ +$figure +[0-9.e+-]+(  (the built-in value: .*|an estimate, not measured))?$" table)" = 20 ] || fail "--tune: not twenty rates: $(cat table)"
 [[ $(rates) =~ ^"of $file, measured 20"[0-9-]{8}" by 3 PEs on 3 Stand-in GPU"$ ]] || fail "kept, and env says $(rates)"
-explained=$(LD_LIBRARY_PATH=$stand_in "$weft" explain coll reduce 1M 4 --full)
+explained=$(LD_LIBRARY_PATH=$stand_in "$weft" explain coll allreduce 1M 4 --full)
 grep -q "rates: of $file, measured" <<< "$explained" || fail "explain does not tell of the file: $explained"
 grep -qE "^  estimated rates: " <<< "$explained" && ! grep -qE "estimated rates: .*two_trips_us" <<< "$explained" ||
     fail "explain does not tell of estimates: $explained"
-on_gpus --ops reduce --sizes 8 --ways auto > rows || fail "with rates: status $?"
+on_gpus --ops allreduce --sizes 8 --ways auto > rows || fail "with rates: status $?"
 grep -q "from rates of $file" rows || fail "a job does not take it: $(cat rows)"
-explained=$(LD_LIBRARY_PATH=$stand_in WEFT_COLL_RATES=off "$weft" explain coll reduce 8)
+explained=$(LD_LIBRARY_PATH=$stand_in WEFT_COLL_RATES=off "$weft" explain coll allreduce 8)
 grep -q "rates: built in$" <<< "$explained" || fail "off is not off: $explained"
 
 # PEs with different rates choose by those built in, and say so.
-THERE=WEFT_COLL_RATES=off LD_LIBRARY_PATH=$stand_in "$weft" run -n 2 bash ./one "$weft" bench coll --target cuda --ops reduce,fcollect --sizes 8,64K,1M -i 2 --repetitions 1 > rows 2> words ||
+THERE=WEFT_COLL_RATES=off LD_LIBRARY_PATH=$stand_in "$weft" run -n 2 bash ./one "$weft" bench coll --target cuda --ops allreduce,allgather --sizes 8,64K,1M -i 2 --repetitions 1 > rows 2> words ||
     fail "different rates: status $?: $(cat words)"
 grep -q "have different rates of collectives, so the built-in rates are used" words || fail "different rates: not reported: $(cat words)"
 grep -q "from rates built in, since the PEs have different ones" rows || fail "different rates: $(head -n 2 rows)"
-grep -qE "^reduce +8 B auto .* 4\.00  right, takes packets" rows || fail "different rates: not those built in: $(cat rows)"
+grep -qE "^allreduce +8 B auto .* 4\.00  right, takes packets" rows || fail "different rates: not those built in: $(cat rows)"
 
 # A file that is damaged is refused in words, and the job goes on.
 cp "$file" whole
 head -c 200 whole > "$file"
-on_gpus --ops reduce --sizes 8 --ways auto > rows 2> words || fail "cut off: status $?"
+on_gpus --ops allreduce --sizes 8 --ways auto > rows 2> words || fail "cut off: status $?"
 [ "$(grep -c "cut off or was changed; measure again" words)" = 1 ] || fail "cut off: $(cat words)"
 grep -q "right" rows || fail "cut off: $(cat rows)"
 case $(rates) in "built in: $file: it is cut off"*) ;; *) fail "cut off, and env says $(rates)" ;; esac
 cp whole "$file"
-[ "$(WEFT_COLL_RATES=$file "$weft" explain coll reduce 8 --full | sed -n 's/^  rates: //p' | cut -d, -f1)" = "of $file" ] ||
+[ "$(WEFT_COLL_RATES=$file "$weft" explain coll allreduce 8 --full | sed -n 's/^  rates: //p' | cut -d, -f1)" = "of $file" ] ||
     fail "a file that is named is not taken without a driver"
 cd ..
 [ $failures = 0 ]

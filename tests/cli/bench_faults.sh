@@ -47,7 +47,7 @@ good() {
     fi
 }
 good --pes 2
-for name in put get p g broadcast fcollect collect alltoall reduce; do
+for name in put get p g broadcast allgather collect alltoall allreduce; do
     sees $name $name
 done
 for name in fetch_add add swap cswap set fetch fetch_and fetch_or fetch_xor and or xor; do

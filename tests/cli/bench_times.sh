@@ -39,8 +39,8 @@ figures put_signal=300,signal_wait=100 '0.2 0.2 0.2 5.0 5.0 100 9' latency_signa
 figures barrier=1000 '1.5 1.5 1.5 0.0 0.666667 100 9' barrier $fixed
 figures sync=1000 '2.0 2.0 2.0 0.0 0.5 100 9' sync $fixed --pes 3
 figures broadcast=1000 '1.5 1.5 1.5 0.666667 0.666667 100 9' broadcast $fixed
-figures reduce=1000 '1.5 1.5 1.5 0.666667 0.666667 100 9' reduce $fixed
-for name in alltoall fcollect collect; do # bytes from every PE
+figures allreduce=1000 '1.5 1.5 1.5 0.666667 0.666667 100 9' allreduce $fixed
+for name in alltoall allgather collect; do # bytes from every PE
     figures $name=1000 '1.5 1.5 1.5 1.33333 0.666667 100 9' $name $fixed
     figures $name=1000 '2.0 2.0 2.0 1.5 0.5 100 9' $name $fixed --pes 3
 done

@@ -13,49 +13,49 @@ says() { # status, text, arguments ...
         failed=1
     fi
 }
-says 0 'LL128  .* taken: ' reduce 8 4
-says 0 'LL128  .* taken: ' fcollect 64K 4
-WEFT_PROVE=off says 0 'LL  .* taken: ' fcollect 16K 4
-WEFT_COLL=lines says 0 'LL128  .* taken: one-shot in lines' fcollect 64K 4
-WEFT_COLL=twolines says 0 'two-shot LL128  .* taken: ' reduce 512K 4
-WEFT_COLL=lines says 0 'uses LL instead where the LL128 test at' fcollect 64K 4
-WEFT_COLL=two says 0 'two-shot LL  .* taken: ' reduce 256K 4
-WEFT_COLL=lines says 0 'WEFT_COLL asks for LL128$' reduce 8 4
-WEFT_COLL=lines WEFT_PROVE=off says 0 'which is not possible here' reduce 4K
-WEFT_PROVE=off says 0 'LL128  *not possible' reduce 64K 4
-says 0 'simple  .* taken: ' fcollect 4M
-says 0 'copy engines  .* taken: copies between two barriers' fcollect 256M 4
+says 0 'LL128  .* taken: ' allreduce 8 4
+says 0 'LL128  .* taken: ' allgather 64K 4
+WEFT_PROVE=off says 0 'LL  .* taken: ' allgather 16K 4
+WEFT_COLL=lines says 0 'LL128  .* taken: one-shot in lines' allgather 64K 4
+WEFT_COLL=twolines says 0 'two-shot LL128  .* taken: ' allreduce 512K 4
+WEFT_COLL=lines says 0 'uses LL instead where the LL128 test at' allgather 64K 4
+WEFT_COLL=two says 0 'two-shot LL  .* taken: ' allreduce 256K 4
+WEFT_COLL=lines says 0 'WEFT_COLL asks for LL128$' allreduce 8 4
+WEFT_COLL=lines WEFT_PROVE=off says 0 'which is not possible here' allreduce 4K
+WEFT_PROVE=off says 0 'LL128  *not possible' allreduce 64K 4
+says 0 'simple  .* taken: ' allgather 4M
+says 0 'copy engines  .* taken: copies between two barriers' allgather 256M 4
 says 0 'one block of 32 threads at each barrier$' alltoall 64M 4
-says 0 'copy engines  *not possible' reduce 64M
-says 0 'on the GPUs of 8 PEs' fcollect 16M
+says 0 'copy engines  *not possible' allreduce 64M
+says 0 'on the GPUs of 8 PEs' allgather 16M
 says 0 '^alltoalls of 67108864 bytes from or for each on the GPUs of 4 PEs' alltoalls 64M 4
 says 0 'copy engines  *not possible' alltoalls 64M 4
 says 0 'LL128  *not possible' alltoalls 4K 4
-says 0 'simple  *not possible' reduce_to 64M
-says 0 'staged  .* taken: stores into a team buffer' reduce_to 64M
-WEFT_COLL=packets says 0 'in rounds of' reduce_to 64M
-WEFT_COLL=scratch says 0 'WEFT_COLL asks for staged$' fcollect 64M 4
+says 0 'simple  *not possible' reduce 64M
+says 0 'staged  .* taken: stores into a team buffer' reduce 64M
+WEFT_COLL=packets says 0 'in rounds of' reduce 64M
+WEFT_COLL=scratch says 0 'WEFT_COLL asks for staged$' allgather 64M 4
 says 0 'forwarded in 16 chunks' broadcast 64M 4
 says 0 'The PEs exchange sizes by LL packets' alltoallv 4K
-WEFT_COLL=direct says 0 'WEFT_COLL asks for simple$' reduce 8 4
-WEFT_COLL=two says 0 'which is not possible here' fcollect 8 4
-WEFT_COLL=copies says 0 'no kernel runs' reduce 1M
+WEFT_COLL=direct says 0 'WEFT_COLL asks for simple$' allreduce 8 4
+WEFT_COLL=two says 0 'which is not possible here' allgather 8 4
+WEFT_COLL=copies says 0 'no kernel runs' allreduce 1M
 WEFT_COLL=engines says 0 'WEFT_COLL asks for copy engines$' gather 8 4
-WEFT_COLL=engines says 0 'which is not possible here' reduce 8 4
+WEFT_COLL=engines says 0 'which is not possible here' allreduce 8 4
 WEFT_COLL_SMS=0 says 0 'copy engines  .* taken: ' alltoall 8 2
 WEFT_COLL_SMS=0 says 0 "the other PEs forward" broadcast 64M 4
-WEFT_COLL_SMS=0 says 0 ' 1 block of' reduce 64M 2
-WEFT_COLL_SMS=5 says 0 '4 blocks of' reduce 64M 2
-says 0 '^  estimated rates: spread_us$' reduce 8 --full
+WEFT_COLL_SMS=0 says 0 ' 1 block of' allreduce 64M 2
+WEFT_COLL_SMS=5 says 0 '4 blocks of' allreduce 64M 2
+says 0 '^  estimated rates: spread_us$' allreduce 8 --full
 WEFT_COLL=scratch says 0 'stores its blocks into a team buffer' collect 4K
 WEFT_COLL=scratch says 0 'the other PEs forward the root' broadcast 64M 4
 says 2 'unknown operation "sum"; known are broadcast' sum 8
-says 2 'invalid size "x"; expected bytes' reduce x
-says 2 'invalid size "0"' reduce 0
-says 2 'invalid number of PEs "65"; expected 1 to 64' reduce 8 65
-says 2 'usage: weft explain coll OPERATION BYTES' reduce
+says 2 'invalid size "x"; expected bytes' allreduce x
+says 2 'invalid size "0"' allreduce 0
+says 2 'invalid number of PEs "65"; expected 1 to 64' allreduce 8 65
+says 2 'usage: weft explain coll OPERATION BYTES' allreduce
 # No line is longer than a terminal, unless all are wanted; the words are the same.
-for what in 'reduce 8' 'broadcast 64M 4' 'alltoallv 1M' 'fcollect 64K 4' 'alltoall 256M'; do
+for what in 'allreduce 8' 'broadcast 64M 4' 'alltoallv 1M' 'allgather 64K 4' 'alltoall 256M'; do
     for way in auto lines engines copies; do
         WEFT_COLL=$way "$weft" explain coll $what > folded.$$
         WEFT_COLL=$way "$weft" explain coll $what --full > whole.$$

@@ -61,6 +61,7 @@ json() {
 start 3
 expect 0 "PE 0 (pid $pid, cli_hang) -> PE 2" "$weft" explain --job "$pid" 0 pe2
 line '^PE 2 \(pid [0-9]+, cli_hang\) -> PE 0$'
+[ "$(grep -c '^$' "$folder/out")" -eq 1 ] || fail 'one empty line between the two ways'
 [ "$(grep -c "^  host      p2p: the peer's memory is mapped$" "$folder/out")" -eq 2 ] || fail 'both ways'
 line '^  path test passed$'
 line '^  not used  self: another PE$'

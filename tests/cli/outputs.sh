@@ -45,6 +45,9 @@ grep -qE '^WEFT_HEAP_SIZE +=.*\(default\)$' "$folder/out" || fail 'origin of a d
 expect 0 'WEFT_HEAP_SIZE' env WEFT_HEAP_SIZE=64M "$weft" env
 grep -qE '^WEFT_HEAP_SIZE +=  *64M +\(environment\)$' "$folder/out" || fail 'origin of a value'
 grep -qF '[auto|cuda|simt]' "$folder/out" || fail 'choices'
+env_json=$("$weft" env --json) && grep -qF '"name": "WEFT_COLL_RATES"' <<<"$env_json" &&
+    grep -A8 -F '"name": "WEFT_COLL_RATES"' <<<"$env_json" | sed '/}/q' | grep -q '"rates": ' ||
+    fail "env --json: WEFT_COLL_RATES says nothing about rates"
 expect 0 '"WEFT_HEAP_SIZE"' env WEFT_HEAP_SIZE=64M "$weft" env --json
 "$json_get" '#' < "$folder/out" | grep -qE '^[2-9][0-9]$' || fail 'number of variables'
 json '1.name 1.value 1.origin 1.default' 'WEFT_LOG warn default warn'

@@ -227,7 +227,7 @@ weft_status __wrap_weft_sync(weft_team *team)
 WRAP("broadcast", weft_broadcast,
      (weft_team * team, void *dst, const void *src, size_t bytes, int root),
      (team, dst, src, bytes, root), SPOIL_OWN(bytes))
-WRAP("fcollect", weft_fcollect, (weft_team * team, void *dst, const void *src, size_t bytes),
+WRAP("allgather", weft_allgather, (weft_team * team, void *dst, const void *src, size_t bytes),
      (team, dst, src, bytes), SPOIL_OWN(bytes))
 WRAP("collect", weft_collect, (weft_team * team, void *dst, const void *src, size_t bytes),
      (team, dst, src, bytes), SPOIL_OWN(bytes))
@@ -243,6 +243,6 @@ WRAP("alltoallv", weft_alltoallv,
      (weft_team * team, void *dst, size_t room, const uint64_t *recv_bytes, const uint64_t *recv_at,
       const void *src, const uint64_t *send_bytes, const uint64_t *send_at),
      (team, dst, room, recv_bytes, recv_at, src, send_bytes, send_at), SPOIL_OWN(room))
-WRAP("reduce", weft_reduce,
+WRAP("allreduce", weft_allreduce,
      (weft_team * team, void *dst, const void *src, size_t n, weft_type type, weft_op op),
      (team, dst, src, n, type, op), type == WEFT_INT64 ? SPOIL_OWN(8 * n) : WEFT_OK)

@@ -110,7 +110,7 @@ static void a_box_is_decoded(void **state)
                                       .seen = 800};
     box->past_count = BOX_HISTORY + 2; /* the first two entries are overwritten */
     box->past[2] = (struct box_past){.operation = BOX_OP_SYNC};
-    box->past[1] = (struct box_past){.operation = BOX_OP_REDUCE, .bytes = 800};
+    box->past[1] = (struct box_past){.operation = BOX_OP_ALLREDUCE, .bytes = 800};
     snprintf(box->paths[1], sizeof box->paths[1], "p2p");
     box->counters[0][1].operations = 10;
     box->counters[0][1].bytes = 1000;
@@ -159,7 +159,7 @@ static void a_box_is_decoded(void **state)
     assert_int_equal(pe.n_past, BOX_HISTORY);
     assert_int_equal(pe.past_count, BOX_HISTORY + 2);
     assert_string_equal(pe.past[0].operation, "sync");
-    assert_string_equal(pe.past[BOX_HISTORY - 1].operation, "reduce");
+    assert_string_equal(pe.past[BOX_HISTORY - 1].operation, "allreduce");
     assert_int_equal(pe.past[BOX_HISTORY - 1].bytes, 800);
 
     assert_int_equal(pe.n_paths, 1);
@@ -318,7 +318,7 @@ static void chains_lead_to_who_does_not_wait(void **state)
     (void)state;
     struct boxes_job job = make_job(4);
     wait_for(0, "barrier", 1);
-    wait_for(1, "reduce", 3);
+    wait_for(1, "allreduce", 3);
     wait_for(2, "barrier", 0);
     did(3, "get", 64);
     pes[3].collectives = 41;
@@ -349,29 +349,31 @@ static void circles_are_deadlocks(void **state)
     struct boxes_job job = make_job(4);
     wait_for(0, "barrier", 1); /* leads into the cycle */
     wait_for(1, "broadcast", 2);
-    wait_for(2, "reduce", 3);
+    wait_for(2, "allreduce", 3);
     wait_for(3, "alloc", 1);
     char sentence[512];
     attach_diagnose(&job, sentence, sizeof sentence);
-    assert_non_null(strstr(sentence, "deadlock: PE 1 (in broadcast) and PE 2 (in reduce)"));
+    assert_non_null(strstr(sentence, "deadlock: PE 1 (in broadcast) and PE 2 (in allreduce)"));
     assert_non_null(strstr(sentence,
                            " wait for each other, directly or in a circle; their calls do "
                            "not match"));
     job = make_job(2);
     wait_for(0, "barrier", 1);
-    wait_for(1, "reduce", 0);
-    says(&job, "deadlock: PE 0 (in barrier) and PE 1 (in reduce) wait for each other, directly or "
-               "in a circle; their calls do not match");
+    wait_for(1, "allreduce", 0);
+    says(&job,
+         "deadlock: PE 0 (in barrier) and PE 1 (in allreduce) wait for each other, directly or "
+         "in a circle; their calls do not match");
     job = make_job(1);
     wait_for(0, "signal_wait", 0);
     says(&job, "deadlock: PE 0 (in signal_wait) waits for itself");
     /* The report starts at the lowest PE of the cycle, wherever the chain entered it. */
     job = make_job(3);
     wait_for(0, "barrier", 1);
-    wait_for(1, "reduce", 0);
+    wait_for(1, "allreduce", 0);
     wait_for(2, "sync", 1);
-    says(&job, "deadlock: PE 0 (in barrier) and PE 1 (in reduce) wait for each other, directly or "
-               "in a circle; their calls do not match");
+    says(&job,
+         "deadlock: PE 0 (in barrier) and PE 1 (in allreduce) wait for each other, directly or "
+         "in a circle; their calls do not match");
 }
 
 static void own_memory_that_nobody_changes(void **state)

@@ -35,11 +35,11 @@ weft_status __wrap_weft_broadcast(weft_team *team, void *dst, const void *src, s
     return call("broadcast %zu from %s of %d to %s", bytes, where(src), root, where(dst));
 }
 
-weft_status __wrap_weft_fcollect(weft_team *team, void *dst, const void *src, size_t bytes);
-weft_status __wrap_weft_fcollect(weft_team *team, void *dst, const void *src, size_t bytes)
+weft_status __wrap_weft_allgather(weft_team *team, void *dst, const void *src, size_t bytes);
+weft_status __wrap_weft_allgather(weft_team *team, void *dst, const void *src, size_t bytes)
 {
     give(dst, 'f', bytes, 0);
-    return call("fcollect %zu from %s to %s", bytes, where(src), where(dst));
+    return call("allgather %zu from %s to %s", bytes, where(src), where(dst));
 }
 
 weft_status __wrap_weft_collect(weft_team *team, void *dst, const void *src, size_t bytes);
@@ -66,9 +66,9 @@ static void collectives_are_timed(void **state)
         host_broadcast_run, 35,
         "barrier\nbroadcast 24 from src of 0 to dst\nbarrier\nbroadcast 24 from src of 0 to dst\n"
         "barrier\nbroadcast 24 from src of 0 to dst\n");
-    expect_run(host_fcollect_run, 35,
-               "barrier\nfcollect 24 from src to dst\nbarrier\nfcollect 24 from src to dst\n"
-               "barrier\nfcollect 24 from src to dst\n");
+    expect_run(host_allgather_run, 35,
+               "barrier\nallgather 24 from src to dst\nbarrier\nallgather 24 from src to dst\n"
+               "barrier\nallgather 24 from src to dst\n");
     expect_run(host_collect_run, 35,
                "barrier\ncollect 24 from src to dst\nbarrier\ncollect 24 from src to dst\n"
                "barrier\ncollect 24 from src to dst\n");
@@ -106,7 +106,7 @@ static void collectives_are_checked(void **state)
                            "broadcast 24 from src of 2 to dst\n",
                            23);
     assert_true(bench_holds(src_area, 24, 101));
-    expect_right_and_wrong(host_fcollect_check, "barrier\nfcollect 24 from src to dst\n", 71);
+    expect_right_and_wrong(host_allgather_check, "barrier\nallgather 24 from src to dst\n", 71);
     expect_right_and_wrong(host_collect_check, "barrier\ncollect 18 from src to dst\n",
                            24 + 18 + 12 - 1);
     expect_right_and_wrong(host_alltoall_check, "barrier\nalltoall 24 from src to dst\n", 71);
@@ -502,7 +502,7 @@ static void what_is_prepared(void **state)
         bench.lines = bench.flags = NULL;
         n_given = 0;
         assert_int_equal(bench_prepare(&bench), WEFT_OK);
-        unsigned hints = WEFT_ALLOC_ZERO | WEFT_ALLOC_SIGNALS;
+        unsigned hints = WEFT_ALLOC_ZERO;
         snprintf(
             expected, sizeof expected,
             "alloc host 16, 0, 0\nalloc host 512, 4096, %x\nalloc %s 512, 4096, %x\npath to 2 of "

@@ -25,7 +25,7 @@ struct call {
     X(operation, MISMATCH, MISMATCH, "calls",                                                      \
       c.odd ? weft_##form##_barrier(__VA_ARGS__) : weft_##form##_sync(__VA_ARGS__))                \
     X(bytes, MISMATCH, MISMATCH, "bytes at PE",                                                    \
-      weft_##form##_fcollect(__VA_ARGS__, c.dst, c.src, c.odd ? 24 : 16))                          \
+      weft_##form##_allgather(__VA_ARGS__, c.dst, c.src, c.odd ? 24 : 16))                         \
     X(count, MISMATCH, MISMATCH, "bytes at PE",                                                    \
       weft_##form##_reducescatter(__VA_ARGS__, c.dst, c.src, c.odd ? 3 : 2, WEFT_INT32, WEFT_SUM)) \
     X(root, MISMATCH, MISMATCH, "root",                                                            \
@@ -35,19 +35,19 @@ struct call {
     X(scatter_root, MISMATCH, MISMATCH, "root",                                                    \
       weft_##form##_scatter(__VA_ARGS__, c.dst, c.src, 16, c.odd))                                 \
     X(type, MISMATCH, MISMATCH, "WEFT_UINT32 by WEFT_SUM",                                         \
-      weft_##form##_reduce(__VA_ARGS__, c.dst, c.src, 4, c.odd ? WEFT_INT32 : WEFT_UINT32,         \
-                           WEFT_SUM))                                                              \
+      weft_##form##_allreduce(__VA_ARGS__, c.dst, c.src, 4, c.odd ? WEFT_INT32 : WEFT_UINT32,      \
+                              WEFT_SUM))                                                           \
     X(op, MISMATCH, MISMATCH, "by",                                                                \
-      weft_##form##_reduce_to(__VA_ARGS__, c.dst, c.src, 4, WEFT_INT32,                            \
-                              c.odd ? WEFT_MAX : WEFT_SUM, 0))                                     \
+      weft_##form##_reduce(__VA_ARGS__, c.dst, c.src, 4, WEFT_INT32, c.odd ? WEFT_MAX : WEFT_SUM,  \
+                           0))                                                                     \
     X(reduce_root, MISMATCH, MISMATCH, "root",                                                     \
-      weft_##form##_reduce_to_weighted(__VA_ARGS__, c.dst, c.src, 4, WEFT_FLOAT, c.me, c.odd))     \
+      weft_##form##_reduce_weighted(__VA_ARGS__, c.dst, c.src, 4, WEFT_FLOAT, c.me, c.odd))        \
     X(factor, MISMATCH, MISMATCH, "factor 0.",                                                     \
       weft_##form##_reducescatter_scaled(__VA_ARGS__, c.dst, c.src, 4, WEFT_FLOAT,                 \
                                          c.odd ? 0.25 : 0.5))                                      \
     X(weighted, MISMATCH, MISMATCH, "by a weighted sum",                                           \
-      c.odd ? weft_##form##_reduce_weighted(__VA_ARGS__, c.dst, c.src, 4, WEFT_FLOAT, 0.5)         \
-            : weft_##form##_reduce_scaled(__VA_ARGS__, c.dst, c.src, 4, WEFT_FLOAT, 0.5))          \
+      c.odd ? weft_##form##_allreduce_weighted(__VA_ARGS__, c.dst, c.src, 4, WEFT_FLOAT, 0.5)      \
+            : weft_##form##_allreduce_scaled(__VA_ARGS__, c.dst, c.src, 4, WEFT_FLOAT, 0.5))       \
     X(strides, MISMATCH, MISMATCH, "strides",                                                      \
       weft_##form##_alltoalls(__VA_ARGS__, c.dst, c.src, c.odd ? 3 : 2, 1, 4, 2))                  \
     X(element, MISMATCH, MISMATCH, "elements of",                                                  \
@@ -57,8 +57,8 @@ struct call {
             : weft_##form##_alltoalls(__VA_ARGS__, c.dst, c.src, 2, 1, 4, 4))                      \
     X(dst_broadcast, MISMATCH, MISMATCH, "dst is byte",                                            \
       weft_##form##_broadcast(__VA_ARGS__, c.dst + 8 * c.odd, c.src, 16, 0))                       \
-    X(dst_fcollect, MISMATCH, MISMATCH, "dst is byte",                                             \
-      weft_##form##_fcollect(__VA_ARGS__, c.dst + 8 * c.odd, c.src, 16))                           \
+    X(dst_allgather, MISMATCH, MISMATCH, "dst is byte",                                            \
+      weft_##form##_allgather(__VA_ARGS__, c.dst + 8 * c.odd, c.src, 16))                          \
     X(dst_alltoall, MISMATCH, MISMATCH, "dst is byte",                                             \
       weft_##form##_alltoall(__VA_ARGS__, c.dst + 8 * c.odd, c.src, 16))                           \
     X(dst_gather, MISMATCH, MISMATCH, "dst is byte",                                               \
@@ -72,22 +72,23 @@ struct call {
                               c.eight, c.at))                                                      \
     X(dst_alltoalls, MISMATCH, MISMATCH, "dst is byte",                                            \
       weft_##form##_alltoalls(__VA_ARGS__, c.dst + 8 * c.odd, c.src, 2, 1, 4, 4))                  \
+    X(dst_allreduce, MISMATCH, MISMATCH, "dst is byte",                                            \
+      weft_##form##_allreduce(__VA_ARGS__, c.dst + 8 * c.odd, c.src, 4, WEFT_INT32, WEFT_SUM))     \
     X(dst_reduce, MISMATCH, MISMATCH, "dst is byte",                                               \
-      weft_##form##_reduce(__VA_ARGS__, c.dst + 8 * c.odd, c.src, 4, WEFT_INT32, WEFT_SUM))        \
-    X(dst_reduce_to, MISMATCH, MISMATCH, "dst is byte",                                            \
-      weft_##form##_reduce_to(__VA_ARGS__, c.dst + 8 * c.odd, c.src, 4, WEFT_INT32, WEFT_SUM, 0))  \
-    X(src_reduce, MISMATCH, MISMATCH, "src is byte",                                               \
-      weft_##form##_reduce(__VA_ARGS__, c.dst, c.src + 8 * c.odd, 4, WEFT_INT32, WEFT_SUM))        \
+      weft_##form##_reduce(__VA_ARGS__, c.dst + 8 * c.odd, c.src, 4, WEFT_INT32, WEFT_SUM, 0))     \
+    X(src_allreduce, MISMATCH, MISMATCH, "src is byte",                                            \
+      weft_##form##_allreduce(__VA_ARGS__, c.dst, c.src + 8 * c.odd, 4, WEFT_INT32, WEFT_SUM))     \
     X(src_reducescatter, MISMATCH, MISMATCH, "src is byte",                                        \
       weft_##form##_reducescatter(__VA_ARGS__, c.dst, c.src + 8 * c.odd, 4, WEFT_INT32, WEFT_SUM)) \
     X(symmetric, MISMATCH, MISMATCH, "no symmetric memory at PE",                                  \
-      weft_##form##_fcollect(__VA_ARGS__, c.odd ? c.apart : c.dst, c.src, 16))                     \
+      weft_##form##_allgather(__VA_ARGS__, c.odd ? c.apart : c.dst, c.src, 16))                    \
     X(src_symmetric, MISMATCH, MISMATCH, "no symmetric memory at PE",                              \
-      weft_##form##_reduce(__VA_ARGS__, c.dst, c.odd ? c.apart : c.src, 4, WEFT_INT32, WEFT_SUM))  \
+      weft_##form##_allreduce(__VA_ARGS__, c.dst, c.odd ? c.apart : c.src, 4, WEFT_INT32,          \
+                              WEFT_SUM))                                                           \
     X(overlap_broadcast, MISMATCH, ARGUMENT, "overlap",                                            \
       weft_##form##_broadcast(__VA_ARGS__, c.dst, c.odd ? c.dst + 8 : c.src, 16, c.n - 1))         \
-    X(overlap_fcollect, MISMATCH, ARGUMENT, "overlap",                                             \
-      weft_##form##_fcollect(__VA_ARGS__, c.dst, c.odd ? c.dst + 16 * c.me + 8 : c.src, 16))       \
+    X(overlap_allgather, MISMATCH, ARGUMENT, "overlap",                                            \
+      weft_##form##_allgather(__VA_ARGS__, c.dst, c.odd ? c.dst + 16 * c.me + 8 : c.src, 16))      \
     X(overlap_alltoall, MISMATCH, ARGUMENT, "overlap",                                             \
       weft_##form##_alltoall(__VA_ARGS__, c.dst, c.odd ? c.dst : c.src, 16))                       \
     X(overlap_gather, MISMATCH, ARGUMENT, "overlap",                                               \
@@ -99,26 +100,27 @@ struct call {
                               c.eight, c.at))                                                      \
     X(overlap_alltoalls, MISMATCH, ARGUMENT, "overlap",                                            \
       weft_##form##_alltoalls(__VA_ARGS__, c.dst, c.odd ? c.dst + 4 : c.src, 2, 2, 4, 4))          \
-    X(overlap_reduce, MISMATCH, ARGUMENT, "overlap",                                               \
-      weft_##form##_reduce(__VA_ARGS__, c.dst, c.odd ? c.dst + 8 : c.src, 4, WEFT_INT32,           \
-                           WEFT_SUM))                                                              \
+    X(overlap_allreduce, MISMATCH, ARGUMENT, "overlap",                                            \
+      weft_##form##_allreduce(__VA_ARGS__, c.dst, c.odd ? c.dst + 8 : c.src, 4, WEFT_INT32,        \
+                              WEFT_SUM))                                                           \
     X(overlap_reducescatter, MISMATCH, ARGUMENT, "overlap",                                        \
       weft_##form##_reducescatter(__VA_ARGS__, c.dst, c.odd ? c.dst : c.src, 4, WEFT_INT32,        \
                                   WEFT_SUM))                                                       \
-    X(overlap_reduce_to, MISMATCH, ARGUMENT, "overlap",                                            \
-      weft_##form##_reduce_to(__VA_ARGS__, c.dst, c.odd ? c.dst + 8 : c.src, 4, WEFT_INT32,        \
-                              WEFT_SUM, c.n - 1))                                                  \
+    X(overlap_reduce, MISMATCH, ARGUMENT, "overlap",                                               \
+      weft_##form##_reduce(__VA_ARGS__, c.dst, c.odd ? c.dst + 8 : c.src, 4, WEFT_INT32, WEFT_SUM, \
+                           c.n - 1))                                                               \
     X(overlap_collect, OK, ARGUMENT, "overlap",                                                    \
       weft_##form##_collect(__VA_ARGS__, c.dst, c.odd ? c.dst + 16 * c.me + 8 : c.src, 16))        \
     X(range_alltoallv, MISMATCH, RANGE, "past the end of",                                         \
       weft_##form##_alltoallv(__VA_ARGS__, c.dst, c.odd ? (size_t)1 << 40 : HALF, c.eight, c.at,   \
                               c.src, c.eight, c.at))                                               \
-    X(range_fcollect, RANGE, RANGE, "past the end of",                                             \
-      weft_##form##_fcollect(__VA_ARGS__, c.dst, c.src, ~(size_t)0 / (unsigned)c.n + 1))           \
+    X(range_allgather, RANGE, RANGE, "past the end of",                                            \
+      weft_##form##_allgather(__VA_ARGS__, c.dst, c.src, ~(size_t)0 / (unsigned)c.n + 1))          \
     X(range_gather, RANGE, RANGE, "past the end of",                                               \
       weft_##form##_gather(__VA_ARGS__, c.dst, c.src, ~(size_t)0 / (unsigned)c.n + 1, 0))          \
-    X(range_reduce, RANGE, RANGE, "past the end of",                                               \
-      weft_##form##_reduce(__VA_ARGS__, c.dst, c.dst, ~(size_t)0 / 4 + 1, WEFT_INT32, WEFT_SUM))   \
+    X(range_allreduce, RANGE, RANGE, "past the end of",                                            \
+      weft_##form##_allreduce(__VA_ARGS__, c.dst, c.dst, ~(size_t)0 / 4 + 1, WEFT_INT32,           \
+                              WEFT_SUM))                                                           \
     X(range_broadcast, RANGE, RANGE, "past the end of",                                            \
       weft_##form##_broadcast(__VA_ARGS__, c.dst, c.src, (size_t)1 << 40, 0))
 
@@ -133,8 +135,8 @@ enum difference { DIFFERENCES(NUMBER, thread, 0) CASES, NOTHING };
     int s = 0;                                                                                     \
     s |= weft_##form##_broadcast(__VA_ARGS__, c.dst, c.dst, 16, 0);                                \
     s |= weft_##form##_broadcast(__VA_ARGS__, c.me == 0 ? NULL : c.dst, c.dst, 16, 0);             \
-    s |= weft_##form##_fcollect(__VA_ARGS__, c.dst, c.dst + 16 * c.me, 16);                        \
-    s |= weft_##form##_fcollect(__VA_ARGS__, c.dst, c.apart, 16);                                  \
+    s |= weft_##form##_allgather(__VA_ARGS__, c.dst, c.dst + 16 * c.me, 16);                       \
+    s |= weft_##form##_allgather(__VA_ARGS__, c.dst, c.apart, 16);                                 \
     s |= weft_##form##_gather(__VA_ARGS__, c.dst, c.me == 1 ? c.dst + 16 : c.src, 16, 1);          \
     s |= weft_##form##_scatter(__VA_ARGS__, c.src + 16, c.src, 16, 1);                             \
     s |= weft_##form##_collect(__VA_ARGS__, c.dst, c.dst + 16 * c.me, 16);                         \
@@ -143,11 +145,11 @@ enum difference { DIFFERENCES(NUMBER, thread, 0) CASES, NOTHING };
                                  c.src, c.eight, c.at);                                            \
     s |= weft_##form##_alltoalls(__VA_ARGS__, c.dst, c.src, 2, 1, 4, 4);                           \
     s |= weft_##form##_alltoall(__VA_ARGS__, c.dst, c.src, 16);                                    \
-    s |= weft_##form##_reduce(__VA_ARGS__, c.dst, c.dst, 4, WEFT_INT32, WEFT_MAX);                 \
+    s |= weft_##form##_allreduce(__VA_ARGS__, c.dst, c.dst, 4, WEFT_INT32, WEFT_MAX);              \
     s |= weft_##form##_reducescatter(__VA_ARGS__, c.src + 16 * c.me, c.src, 4, WEFT_INT32,         \
                                      WEFT_MAX);                                                    \
-    s |= weft_##form##_reduce_to(__VA_ARGS__, c.dst, c.src, 4, WEFT_INT32, WEFT_MAX, 1);           \
-    s |= weft_##form##_reduce_weighted(__VA_ARGS__, c.dst, c.src, 4, WEFT_FLOAT, c.me + 1);        \
+    s |= weft_##form##_reduce(__VA_ARGS__, c.dst, c.src, 4, WEFT_INT32, WEFT_MAX, 1);              \
+    s |= weft_##form##_allreduce_weighted(__VA_ARGS__, c.dst, c.src, 4, WEFT_FLOAT, c.me + 1);     \
     return s;
 #define BY(form, ...)                                                                              \
     WEFT_DEVICE_NOINLINE int alike_##form(const struct call c){ALIKE(                              \
@@ -186,8 +188,8 @@ WEFT_KERNEL(differ, (int, what), (int, form), (struct call, c), (int *, result))
 /* The last PE calls the grid form, the other PEs call the block form. */
 WEFT_KERNEL(forms_differ, (struct call, c), (int *, result))
 {
-    int status = c.odd                        ? weft_grid_fcollect(0, c.dst, c.src, 16)
-                 : weft_dev_block_rank() == 0 ? weft_block_fcollect(0, c.dst, c.src, 16)
+    int status = c.odd                        ? weft_grid_allgather(0, c.dst, c.src, 16)
+                 : weft_dev_block_rank() == 0 ? weft_block_allgather(0, c.dst, c.src, 16)
                                               : 0;
     if (weft_dev_thread_rank() == 0)
         result[weft_dev_block_rank()] = status;

@@ -35,7 +35,7 @@ struct call {
     X(sync, "sync", weft_##form##_sync(__VA_ARGS__))                                               \
     X(barrier, "barrier", weft_##form##_barrier(__VA_ARGS__))                                      \
     X(broadcast, "broadcast", weft_##form##_broadcast(__VA_ARGS__, c.dst, c.src, c.bytes, c.root)) \
-    X(fcollect, "fcollect", weft_##form##_fcollect(__VA_ARGS__, c.dst, c.src, c.bytes))            \
+    X(allgather, "allgather", weft_##form##_allgather(__VA_ARGS__, c.dst, c.src, c.bytes))         \
     X(alltoall, "alltoall", weft_##form##_alltoall(__VA_ARGS__, c.dst, c.src, c.bytes))            \
     X(gather, "gather", weft_##form##_gather(__VA_ARGS__, c.dst, c.src, c.bytes, c.root))          \
     X(scatter, "scatter", weft_##form##_scatter(__VA_ARGS__, c.dst, c.src, c.bytes, c.root))       \
@@ -45,28 +45,28 @@ struct call {
                               c.src, c.arrays[SEND_BYTES], c.arrays[SEND_AT]))                     \
     X(alltoalls, "alltoall",                                                                       \
       weft_##form##_alltoalls(__VA_ARGS__, c.dst, c.src, 2, 1, c.bytes / 16, 16))                  \
-    X(reduce, "reduce",                                                                            \
-      weft_##form##_reduce(__VA_ARGS__, c.dst, c.src, c.bytes / 4, WEFT_INT32, WEFT_MAX))          \
+    X(allreduce, "allreduce",                                                                      \
+      weft_##form##_allreduce(__VA_ARGS__, c.dst, c.src, c.bytes / 4, WEFT_INT32, WEFT_MAX))       \
     X(reducescatter, "reducescatter",                                                              \
       weft_##form##_reducescatter(__VA_ARGS__, c.dst, c.src, c.bytes / 4, WEFT_INT32, WEFT_SUM))   \
-    X(reduce_to, "reduce",                                                                         \
-      weft_##form##_reduce_to(__VA_ARGS__, c.dst, c.src, c.bytes / 4, WEFT_INT32, WEFT_SUM,        \
-                              c.root))                                                             \
-    X(reduce_scaled, "reduce",                                                                     \
-      weft_##form##_reduce_scaled(__VA_ARGS__, c.dst, c.src, c.bytes / 4, WEFT_FLOAT, 0.5))        \
+    X(reduce, "allreduce",                                                                         \
+      weft_##form##_reduce(__VA_ARGS__, c.dst, c.src, c.bytes / 4, WEFT_INT32, WEFT_SUM, c.root))  \
+    X(allreduce_scaled, "allreduce",                                                               \
+      weft_##form##_allreduce_scaled(__VA_ARGS__, c.dst, c.src, c.bytes / 4, WEFT_FLOAT, 0.5))     \
     X(reducescatter_scaled, "reducescatter",                                                       \
       weft_##form##_reducescatter_scaled(__VA_ARGS__, c.dst, c.src, c.bytes / 4, WEFT_FLOAT, 0.5)) \
-    X(reduce_to_scaled, "reduce",                                                                  \
-      weft_##form##_reduce_to_scaled(__VA_ARGS__, c.dst, c.src, c.bytes / 4, WEFT_FLOAT, 0.5,      \
-                                     c.root))                                                      \
-    X(reduce_weighted, "reduce",                                                                   \
-      weft_##form##_reduce_weighted(__VA_ARGS__, c.dst, c.src, c.bytes / 4, WEFT_FLOAT, c.factor)) \
+    X(reduce_scaled, "allreduce",                                                                  \
+      weft_##form##_reduce_scaled(__VA_ARGS__, c.dst, c.src, c.bytes / 4, WEFT_FLOAT, 0.5,         \
+                                  c.root))                                                         \
+    X(allreduce_weighted, "allreduce",                                                             \
+      weft_##form##_allreduce_weighted(__VA_ARGS__, c.dst, c.src, c.bytes / 4, WEFT_FLOAT,         \
+                                       c.factor))                                                  \
     X(reducescatter_weighted, "reducescatter",                                                     \
       weft_##form##_reducescatter_weighted(__VA_ARGS__, c.dst, c.src, c.bytes / 4, WEFT_FLOAT,     \
                                            c.factor))                                              \
-    X(reduce_to_weighted, "reduce",                                                                \
-      weft_##form##_reduce_to_weighted(__VA_ARGS__, c.dst, c.src, c.bytes / 4, WEFT_FLOAT,         \
-                                       c.factor, c.root))
+    X(reduce_weighted, "allreduce",                                                                \
+      weft_##form##_reduce_weighted(__VA_ARGS__, c.dst, c.src, c.bytes / 4, WEFT_FLOAT, c.factor,  \
+                                    c.root))
 
 #define NUMBER(name, told, call) CALL_##name,
 enum operation { COLLECTIVES(NUMBER, thread, 0) OPERATIONS };

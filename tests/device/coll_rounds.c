@@ -155,13 +155,13 @@ enum {
 
 enum what {
     BROADCAST,
-    FCOLLECT,
+    ALLGATHER,
     ALLTOALL,
     GATHER,
     SCATTER,
-    REDUCE,
+    ALLREDUCE,
     REDUCESCATTER,
-    REDUCE_TO,
+    REDUCE,
     COLLECT,
     ALLTOALLV,
     SYNC, /* of streams: each member then reads what the next one has stored in its own memory */
@@ -220,7 +220,7 @@ WEFT_DEV_BOTH int wanted_of(const struct plan *p, int me, uint64_t at)
     case SCATTER:
         return at < p->bytes ? said_byte(p->number, p->root, (uint64_t)me * p->bytes + at)
                              : UNTOUCHED;
-    case FCOLLECT:
+    case ALLGATHER:
     case GATHER:
         if (p->what == GATHER && !is_root)
             return UNTOUCHED;
@@ -246,7 +246,7 @@ WEFT_DEV_BOTH int wanted_of(const struct plan *p, int me, uint64_t at)
     default: {
         uint64_t word = at / 4 + (p->what == REDUCESCATTER ? (uint64_t)me * p->bytes / 4 : 0);
         uint32_t sum = 0;
-        if (at >= p->bytes || (p->what == REDUCE_TO && !is_root))
+        if (at >= p->bytes || (p->what == REDUCE && !is_root))
             return UNTOUCHED;
         for (int from = 0; from < n; from++)
             sum += said(p->number, from, word);
@@ -336,7 +336,7 @@ static unsigned draw(unsigned most)
 
 static int reduces(int what)
 {
-    return what == REDUCE || what == REDUCESCATTER || what == REDUCE_TO;
+    return what == ALLREDUCE || what == REDUCESCATTER || what == REDUCE;
 }
 
 /* Whether the protocol supports that number of bytes. */
@@ -352,11 +352,11 @@ static int takes(const struct plan *p)
     if (p->what == COLLECT || p->what == ALLTOALLV || p->what == SYNC)
         return p->way == DIRECT;
     if (p->way == DIRECT)
-        return p->what != REDUCE_TO;
+        return p->what != REDUCE;
     if (p->way == SCRATCH)
         return 1;
     if (two)
-        return p->what == REDUCE && n > 1 && p->bytes >= n * n * unit && p->bytes <= n * payload;
+        return p->what == ALLREDUCE && n > 1 && p->bytes >= n * n * unit && p->bytes <= n * payload;
     return p->bytes <= payload;
 }
 
@@ -371,7 +371,7 @@ static struct plan draw_plan(const struct plan *last, int members, uint64_t numb
         p.what = again ? last->what : (int)draw(WHATS);
         p.way = again ? last->way : (int)draw(WAYS);
         p.bytes = 1 + draw((1u << most) < STRIDE ? 1u << most : STRIDE);
-        if (p.what == BROADCAST || p.what == REDUCE)
+        if (p.what == BROADCAST || p.what == ALLREDUCE)
             p.bytes *= (uint64_t)members;
         if (reduces(p.what))
             p.bytes = (p.bytes + 3) / 4 * 4;
@@ -412,9 +412,9 @@ static struct gpu_reporting reporting;
 static struct coll_call call_of(const struct plan *p, struct window *const *w, int me)
 {
     int from_blocks = p->what == ALLTOALL || p->what == SCATTER || p->what == REDUCESCATTER;
-    int to_blocks = p->what == FCOLLECT || p->what == ALLTOALL || p->what == GATHER;
+    int to_blocks = p->what == ALLGATHER || p->what == ALLTOALL || p->what == GATHER;
     int from_root = p->what == BROADCAST || p->what == SCATTER;
-    int to_root = p->what == GATHER || p->what == REDUCE_TO;
+    int to_root = p->what == GATHER || p->what == REDUCE;
     struct coll_call c = {
         .dst = w[me]->dst,
         .src = w[me]->src,
@@ -432,7 +432,7 @@ static struct coll_call call_of(const struct plan *p, struct window *const *w, i
                           : COLL_ALL,
         .type = WEFT_UINT32,
         .op = WEFT_SUM,
-        .everywhere = p->what == REDUCE,
+        .everywhere = p->what == ALLREDUCE,
         .chunks = p->chunks,
         .room = p->what == COLLECT || p->what == ALLTOALLV ? ROOM : 0,
         .reporting = reporting,

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives in every scope over the world, the node, a team of every second PE and a team of the
  * PEs in reverse order: all values compared at sizes around the limits, and every type and
- * operation of reduce. */
+ * operation of allreduce. */
 #include "device_test.h"
 
 enum { MOST = 5000, MEMBERS = 8, ROUNDS = 20 };
 
-enum what { BROADCAST, FCOLLECT, ALLTOALL, GATHER, SCATTER, MOVES };
+enum what { BROADCAST, ALLGATHER, ALLTOALL, GATHER, SCATTER, MOVES };
 
 #define MOVE_IN(scope)                                                                             \
-    what == BROADCAST  ? weft_##scope##_broadcast(team, dst, src, bytes, root)                     \
-    : what == FCOLLECT ? weft_##scope##_fcollect(team, dst, src, bytes)                            \
-    : what == GATHER   ? weft_##scope##_gather(team, dst, src, bytes, root)                        \
-    : what == SCATTER  ? weft_##scope##_scatter(team, dst, src, bytes, root)                       \
-                       : weft_##scope##_alltoall(team, dst, src, bytes)
+    what == BROADCAST   ? weft_##scope##_broadcast(team, dst, src, bytes, root)                    \
+    : what == ALLGATHER ? weft_##scope##_allgather(team, dst, src, bytes)                          \
+    : what == GATHER    ? weft_##scope##_gather(team, dst, src, bytes, root)                       \
+    : what == SCATTER   ? weft_##scope##_scatter(team, dst, src, bytes, root)                      \
+                        : weft_##scope##_alltoall(team, dst, src, bytes)
 
 #define BY_SCOPE(MACRO)                                                                            \
     if (scope == WEFT_DEV_BLOCK)                                                                   \
@@ -33,7 +33,7 @@ WEFT_KERNEL(move, (int, scope), (enum what, what), (int, team), (char *, dst), (
 }
 
 #define REDUCE_IN(scope)                                                                           \
-    all ? weft_##scope##_reduce(team, dst, src, n, type, op)                                       \
+    all ? weft_##scope##_allreduce(team, dst, src, n, type, op)                                    \
         : weft_##scope##_reducescatter(team, dst, src, n, type, op)
 
 WEFT_KERNEL(combine, (int, scope), (int, all), (int, team), (void *, dst), (const void *, src),

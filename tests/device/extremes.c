@@ -12,13 +12,13 @@ WEFT_KERNEL(combine, (int, scope), (int, all), (int, team), (void *, dst), (cons
 {
     int status = 0;
     if (scope == WEFT_DEV_BLOCK)
-        status = all ? weft_block_reduce(team, dst, src, n, type, op)
+        status = all ? weft_block_allreduce(team, dst, src, n, type, op)
                      : weft_block_reducescatter(team, dst, src, n, type, op);
     else if (scope == WEFT_DEV_WARP && weft_dev_warp() == 0)
-        status = all ? weft_warp_reduce(team, dst, src, n, type, op)
+        status = all ? weft_warp_allreduce(team, dst, src, n, type, op)
                      : weft_warp_reducescatter(team, dst, src, n, type, op);
     else if (scope == WEFT_DEV_THREAD && weft_dev_thread_rank() == 0)
-        status = all ? weft_thread_reduce(team, dst, src, n, type, op)
+        status = all ? weft_thread_allreduce(team, dst, src, n, type, op)
                      : weft_thread_reducescatter(team, dst, src, n, type, op);
     if (weft_dev_thread_rank() == 0)
         *result = status;
@@ -195,7 +195,7 @@ static void reduce_one(weft_team *team, const struct type *t, weft_op op, int sc
     size_t wrong = t->differs(buffer, wanted, n);
     if (wrong < n)
         fprintf(stderr, "%s, operation %d, %s of %zu by scope %d: element %zu of PE %d is wrong\n",
-                t->name, op, all ? "reduce" : "reducescatter", n, scope, wrong, me);
+                t->name, op, all ? "allreduce" : "reducescatter", n, scope, wrong, me);
     CHECK(wrong == n);
     for (size_t i = 0; i < 8 && !in_place; i++) /* nothing is written after the end */
         CHECK(buffer[n * t->width + i] == 0x5a);

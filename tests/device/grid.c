@@ -25,15 +25,15 @@ enum what {
     SYNC,
     BARRIER,
     BROADCAST,
-    FCOLLECT,
+    ALLGATHER,
     ALLTOALL,
     GATHER,
     SCATTER,
-    REDUCE,
+    ALLREDUCE,
     REDUCESCATTER,
     SCALED,
     SCALED_EACH,
-    REDUCE_TO,
+    REDUCE,
     SCALED_TO,
     WEIGHTED,
     WEIGHTED_EACH,
@@ -46,23 +46,23 @@ enum what {
      : what == SYNC          ? weft_##form##_sync(__VA_ARGS__)                                     \
      : what == BARRIER       ? weft_##form##_barrier(__VA_ARGS__)                                  \
      : what == BROADCAST     ? weft_##form##_broadcast(__VA_ARGS__, dst, src, count, root)         \
-     : what == FCOLLECT      ? weft_##form##_fcollect(__VA_ARGS__, dst, src, count)                \
+     : what == ALLGATHER     ? weft_##form##_allgather(__VA_ARGS__, dst, src, count)               \
      : what == ALLTOALL      ? weft_##form##_alltoall(__VA_ARGS__, dst, src, count)                \
      : what == GATHER        ? weft_##form##_gather(__VA_ARGS__, dst, src, count, root)            \
      : what == SCATTER       ? weft_##form##_scatter(__VA_ARGS__, dst, src, count, root)           \
-     : what == REDUCE        ? weft_##form##_reduce(__VA_ARGS__, dst, src, count, type, op)        \
+     : what == ALLREDUCE     ? weft_##form##_allreduce(__VA_ARGS__, dst, src, count, type, op)     \
      : what == REDUCESCATTER ? weft_##form##_reducescatter(__VA_ARGS__, dst, src, count, type, op) \
-     : what == SCALED ? weft_##form##_reduce_scaled(__VA_ARGS__, dst, src, count, type, factor)    \
+     : what == SCALED ? weft_##form##_allreduce_scaled(__VA_ARGS__, dst, src, count, type, factor) \
      : what == SCALED_EACH                                                                         \
          ? weft_##form##_reducescatter_scaled(__VA_ARGS__, dst, src, count, type, factor)          \
-     : what == REDUCE_TO ? weft_##form##_reduce_to(__VA_ARGS__, dst, src, count, type, op, root)   \
+     : what == REDUCE ? weft_##form##_reduce(__VA_ARGS__, dst, src, count, type, op, root)         \
      : what == SCALED_TO                                                                           \
-         ? weft_##form##_reduce_to_scaled(__VA_ARGS__, dst, src, count, type, factor, root)        \
+         ? weft_##form##_reduce_scaled(__VA_ARGS__, dst, src, count, type, factor, root)           \
      : what == WEIGHTED                                                                            \
-         ? weft_##form##_reduce_weighted(__VA_ARGS__, dst, src, count, type, factor)               \
+         ? weft_##form##_allreduce_weighted(__VA_ARGS__, dst, src, count, type, factor)            \
      : what == WEIGHTED_EACH                                                                       \
          ? weft_##form##_reducescatter_weighted(__VA_ARGS__, dst, src, count, type, factor)        \
-         : weft_##form##_reduce_to_weighted(__VA_ARGS__, dst, src, count, type, factor, root))
+         : weft_##form##_reduce_weighted(__VA_ARGS__, dst, src, count, type, factor, root))
 
 /* `blocks` 0: the whole grid. */
 WEFT_KERNEL(share, (enum what, what), (unsigned, blocks), (int, team), (char *, dst),
@@ -99,7 +99,7 @@ WEFT_KERNEL(rounds, (int, team), (uint64_t *, dst), (uint64_t *, src), (uint64_t
         }
         unsigned some = 1 + (unsigned)round % weft_dev_grid_blocks();
         if (!status && weft_dev_block_rank() < some)
-            status = weft_blocks_fcollect(some, team, alone, &src[mine], 8);
+            status = weft_blocks_allgather(some, team, alone, &src[mine], 8);
         if (!status && weft_dev_block_rank() == 0)
             status = weft_block_sync(team);
         if (!status)
@@ -118,7 +118,7 @@ WEFT_KERNEL(late_source, (int, team), (float *, dst), (float *, src), (size_t, n
         weft_dev_nanosleep(1000000);
     for (size_t i = weft_dev_thread_rank(); i < n; i += weft_dev_block_threads())
         src[i] = value + (float)i;
-    int status = weft_grid_reduce(team, dst, src, n, WEFT_FLOAT, WEFT_SUM);
+    int status = weft_grid_allreduce(team, dst, src, n, WEFT_FLOAT, WEFT_SUM);
     if (weft_dev_thread_rank() == 0)
         *result = status;
 }
@@ -167,21 +167,21 @@ static bool is_each(enum what what)
 /* Only one member receives the result. */
 static bool is_to(enum what what)
 {
-    return what == GATHER || what == REDUCE_TO || what == SCALED_TO || what == WEIGHTED_TO;
+    return what == GATHER || what == REDUCE || what == SCALED_TO || what == WEIGHTED_TO;
 }
 
 static void one(const struct members *m, const struct call *c)
 {
-    bool reduces = c->what >= REDUCE;
+    bool reduces = c->what >= ALLREDUCE;
     size_t element = reduces ? ref_bytes(c->type) : 1, block = c->count * element;
     size_t n = (size_t)m->n;
     bool parts = c->what == ALLTOALL || c->what == SCATTER; /* one for each member */
     bool from_root = c->what == BROADCAST || c->what == SCATTER;
     size_t from = parts || is_each(c->what) ? n * block : block;
     size_t to = !reduces && !from_root ? n * block : block;
-    weft_op op = c->what >= WEIGHTED                         ? REF_WEIGHTED
-                 : c->what >= SCALED && c->what != REDUCE_TO ? REF_SCALED
-                                                             : c->op;
+    weft_op op = c->what >= WEIGHTED                      ? REF_WEIGHTED
+                 : c->what >= SCALED && c->what != REDUCE ? REF_SCALED
+                                                          : c->op;
     char *dst_at = dst + GUARD + c->off, *src_at = src + c->off;
     size_t around = c->in_place ? 0 : GUARD;
     if (c->in_place)
@@ -249,19 +249,18 @@ static void everything(weft_team *team)
     struct members m = know(team);
     unsigned turn = 0;
     for (int what = BROADCAST; what < WHATS; what++)
-        for (size_t s = 0; s < (what < REDUCE ? 9 : 7); s++)
+        for (size_t s = 0; s < (what < ALLREDUCE ? 9 : 7); s++)
             for (int again = 0; again < 2; again++, turn++) {
                 struct call c = {.what = (enum what)what, .op = WEFT_SUM};
                 set_form(&c, turn + (unsigned)what);
-                c.count = what < REDUCE ? sizes[s] : counts[s];
+                c.count = what < ALLREDUCE ? sizes[s] : counts[s];
                 c.root = (int)(turn % (unsigned)m.n);
                 c.type = types[turn % 7];
                 c.op = turn % 3 || !ref_defined(c.type, WEFT_AVG) ? WEFT_SUM : WEFT_AVG;
-                if (what >= SCALED && what != REDUCE_TO &&
-                    c.type == WEFT_INT8) /* needs a real type */
+                if (what >= SCALED && what != REDUCE && c.type == WEFT_INT8) /* needs a real type */
                     c.type = WEFT_FLOAT;
-                c.off = what < REDUCE ? (again ? 0 : s % 3) : again ? ref_bytes(c.type) : 0;
-                c.in_place = what >= REDUCE && turn % 4 == 1;
+                c.off = what < ALLREDUCE ? (again ? 0 : s % 3) : again ? ref_bytes(c.type) : 0;
+                c.in_place = what >= ALLREDUCE && turn % 4 == 1;
                 one(&m, &c);
             }
     for (int what = MEET; what < BROADCAST; what++) {
@@ -336,8 +335,8 @@ static void slow(void)
 {
     for (int i = 0; i < me; i++)
         nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 100000000}, NULL);
-    LAUNCH(share, 3, 1, 0, NULL, REDUCE, 0, WEFT_DEV_WORLD, dst, src, 100, 0, WEFT_FLOAT, WEFT_SUM,
-           0.0, result);
+    LAUNCH(share, 3, 1, 0, NULL, ALLREDUCE, 0, WEFT_DEV_WORLD, dst, src, 100, 0, WEFT_FLOAT,
+           WEFT_SUM, 0.0, result);
     OK(weft_device_check(job));
 }
 
@@ -349,9 +348,9 @@ static void expires(void)
         nanosleep(&(struct timespec){.tv_sec = 5}, NULL);
         _exit(0);
     }
-    LAUNCH_FAILING(share, 3, 32, 0, NULL, REDUCE, 0, WEFT_DEV_WORLD, dst, src, 100, 0, WEFT_FLOAT,
-                   WEFT_SUM, 0.0, result);
-    FAILS(weft_device_check(job), WEFT_ERR_TIMEOUT, "reduce of team 0 waited");
+    LAUNCH_FAILING(share, 3, 32, 0, NULL, ALLREDUCE, 0, WEFT_DEV_WORLD, dst, src, 100, 0,
+                   WEFT_FLOAT, WEFT_SUM, 0.0, result);
+    FAILS(weft_device_check(job), WEFT_ERR_TIMEOUT, "allreduce of team 0 waited");
     FAILS(weft_device_check(job), WEFT_ERR_TIMEOUT, "for PE 1");
     told();
 }

@@ -18,8 +18,8 @@ enum litmus {
     BARRIER,
     SYNC,
     STORE_BUFFERING,
-    REDUCE, /* in packets */
-    SLICES, /* a reduction too large for packets */
+    ALLREDUCE, /* in packets */
+    SLICES,    /* a reduction too large for packets */
     EXCHANGE,
     ROOTED, /* reductions in packets to one root, mixed with others */
     CASES
@@ -153,7 +153,7 @@ WEFT_KERNEL(collectives, (enum litmus, which), (int, removed), (uint32_t *, dst)
     unsigned rank = weft_dev_thread_rank(), threads = weft_dev_block_threads();
     int members = weft_dev_n_pes(), mine = weft_dev_my_pe();
     for (uint64_t round = 1; round <= rounds; round++) {
-        unsigned n = which == REDUCE ? 1 + (unsigned)(round * 7 % most) : most;
+        unsigned n = which == ALLREDUCE ? 1 + (unsigned)(round * 7 % most) : most;
         int status = WEFT_OK, wrong = 0;
         for (unsigned i = rank; i < n; i += threads)
             for (int to = 0; to < (which == EXCHANGE ? members : 1); to++)
@@ -162,7 +162,7 @@ WEFT_KERNEL(collectives, (enum litmus, which), (int, removed), (uint32_t *, dst)
             weft_dev_nanosleep(2000);
         weft_dev_sync_block();
         if (which != EXCHANGE)
-            status = weft_block_reduce(WEFT_DEV_WORLD, dst, src, n, WEFT_UINT32, WEFT_SUM);
+            status = weft_block_allreduce(WEFT_DEV_WORLD, dst, src, n, WEFT_UINT32, WEFT_SUM);
         else if (!removed)
             status = weft_block_alltoall(WEFT_DEV_WORLD, dst, src, n * sizeof *src);
         for (int to = 0; which == EXCHANGE && removed && to < members; to++)
@@ -219,13 +219,12 @@ WEFT_DEVICE float rooted_value(uint64_t round, int from, unsigned i)
 #define ROOTED_BY(scope)                                                                           \
     (r.to == members + 1 ? weft_##scope##_collect(WEFT_DEV_WORLD, all, src, 8)                     \
      : r.to == members && r.weighted                                                               \
-         ? weft_##scope##_reduce_weighted(WEFT_DEV_WORLD, dst, src, r.n, WEFT_FLOAT, weight)       \
+         ? weft_##scope##_allreduce_weighted(WEFT_DEV_WORLD, dst, src, r.n, WEFT_FLOAT, weight)    \
      : r.to == members                                                                             \
-         ? weft_##scope##_reduce(WEFT_DEV_WORLD, dst, src, r.n, WEFT_FLOAT, WEFT_SUM)              \
+         ? weft_##scope##_allreduce(WEFT_DEV_WORLD, dst, src, r.n, WEFT_FLOAT, WEFT_SUM)           \
      : r.weighted                                                                                  \
-         ? weft_##scope##_reduce_to_weighted(WEFT_DEV_WORLD, dst, src, r.n, WEFT_FLOAT, weight,    \
-                                             r.to)                                                 \
-         : weft_##scope##_reduce_to(WEFT_DEV_WORLD, dst, src, r.n, WEFT_FLOAT, WEFT_SUM, r.to))
+         ? weft_##scope##_reduce_weighted(WEFT_DEV_WORLD, dst, src, r.n, WEFT_FLOAT, weight, r.to) \
+         : weft_##scope##_reduce(WEFT_DEV_WORLD, dst, src, r.n, WEFT_FLOAT, WEFT_SUM, r.to))
 
 /* One block. The source is overwritten as soon as a call returns, and one PE is late at times: no
  * root and no PE of an earlier round may be overrun. */
@@ -344,7 +343,7 @@ int main(int argc, char **argv)
 {
     static const char *const names[CASES] = {
         "message_passing", "put_signal", "packet", "barrier",  "sync",
-        "store_buffering", "reduce",     "slices", "exchange", "rooted"};
+        "store_buffering", "allreduce",  "slices", "exchange", "rooted"};
     enum litmus which = CASES;
     for (int i = 0; argc > 1 && i < CASES; i++)
         if (strcmp(argv[1], names[i]) == 0)
@@ -369,10 +368,10 @@ int main(int argc, char **argv)
         rounds = run_buffering(removed, f, rounds);
     else if (which == ROOTED)
         run_rooted(f, (float *)(void *)large, rounds);
-    else if (which >= REDUCE)
+    else if (which >= ALLREDUCE)
         LAUNCH(collectives, 1, gpu ? 256 : 64, 0, NULL, which, removed, (uint32_t *)large,
-               (uint32_t *)(large + LARGE), f, which == REDUCE ? rounds : rounds / 10,
-               which == REDUCE     ? 200u
+               (uint32_t *)(large + LARGE), f, which == ALLREDUCE ? rounds : rounds / 10,
+               which == ALLREDUCE  ? 200u
                : which == EXCHANGE ? (unsigned)(LARGE / 4 / (size_t)n_pes)
                                    : (unsigned)(LARGE / 4));
     else if (which == BARRIER || which == SYNC)

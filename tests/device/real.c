@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reductions of real and complex numbers by device code in every scope: every operation on every
- * type, averages, scaled and weighted sums, reduce, reducescatter and reduce_to, and 16-bit and
+ * type, averages, scaled and weighted sums, allreduce, reducescatter and reduce, and 16-bit and
  * 8-bit types, in packets and in slices, with full and partial vectors. Results equal the serial
  * reference of the host and stream tests bit for bit. */
 #include "device_test.h"
@@ -20,11 +20,11 @@ enum by { OPERATION, SCALED, WEIGHTED };
                   : to(team, dst, src, n, type, __VA_ARGS__, root)
 #define COMBINE_IN(scope)                                                                          \
     by == OPERATION                                                                                \
-        ? OF(weft_##scope##_reducescatter, weft_##scope##_reduce, weft_##scope##_reduce_to, op)    \
-    : by == SCALED ? OF(weft_##scope##_reducescatter_scaled, weft_##scope##_reduce_scaled,         \
-                        weft_##scope##_reduce_to_scaled, factor)                                   \
-                   : OF(weft_##scope##_reducescatter_weighted, weft_##scope##_reduce_weighted,     \
-                        weft_##scope##_reduce_to_weighted, factor)
+        ? OF(weft_##scope##_reducescatter, weft_##scope##_allreduce, weft_##scope##_reduce, op)    \
+    : by == SCALED ? OF(weft_##scope##_reducescatter_scaled, weft_##scope##_allreduce_scaled,      \
+                        weft_##scope##_reduce_scaled, factor)                                      \
+                   : OF(weft_##scope##_reducescatter_weighted, weft_##scope##_allreduce_weighted,  \
+                        weft_##scope##_reduce_weighted, factor)
 
 WEFT_KERNEL(combine, (int, scope), (enum goes, goes), (enum by, by), (int, root), (int, team),
             (void *, dst), (const void *, src), (size_t, n), (weft_type, type), (weft_op, op),
@@ -52,7 +52,7 @@ static void one(weft_team *team, weft_type type, weft_op op, int scope, enum goe
 {
     static unsigned char buffer[MOST];
     static uint64_t salt;
-    static const char *const names[] = {"reducescatter", "reduce", "reduce_to"};
+    static const char *const names[] = {"reducescatter", "allreduce", "reduce"};
     int members = weft_team_n_pes(team), mine = weft_team_my_pe(team), status;
     size_t width = ref_bytes(type), total = goes == EACH ? n * (size_t)members : n;
     int root = (int)(salt % (uint64_t)members);

@@ -84,9 +84,9 @@ static void *address;
     X(weft_broadcast(world, b, a, 64, 0))                                                          \
     X(weft_alltoall(world, b, a, 64))                                                              \
     X(weft_alltoalls(world, b, a, 1, 2, 8, 5))                                                     \
-    X(weft_fcollect(world, b, a, 64))                                                              \
+    X(weft_allgather(world, b, a, 64))                                                             \
     X(weft_collect(world, b, a, 64))                                                               \
-    X(weft_reduce(world, b, a, 8, WEFT_UINT64, WEFT_SUM))                                          \
+    X(weft_allreduce(world, b, a, 8, WEFT_UINT64, WEFT_SUM))                                       \
     X(weft_prove(job))                                                                             \
     X(weft_device_check(job))                                                                      \
     X(weft_device_start(job))                                                                      \

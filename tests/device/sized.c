@@ -67,10 +67,10 @@ enum drawn {
     D_COLLECT,
     D_ALLTOALLV,
     D_ALLTOALLS,
-    D_FCOLLECT,
+    D_ALLGATHER,
     D_GATHER,
+    D_ALLREDUCE,
     D_REDUCE,
-    D_REDUCE_TO,
     D_WEIGHTED,
     DRAWN
 };
@@ -127,14 +127,14 @@ WEFT_DEVICE uint32_t wanted(const struct round *r, int what, uint32_t at)
         uint32_t i = k / 11, there = ((uint32_t)r->me * 11 + k % 11) * 2 * element;
         return said_byte(r, (int)i, there + at % element);
     }
-    case D_FCOLLECT:
+    case D_ALLGATHER:
     case D_GATHER:
-        return (int)from < r->n && (what == D_FCOLLECT || r->me == r->root)
+        return (int)from < r->n && (what == D_ALLGATHER || r->me == r->root)
                    ? said_byte(r, (int)from, inside)
                    : UNTOUCHED;
     default: {
         uint32_t sum = 0;
-        if (what == D_REDUCE_TO && r->me != r->root)
+        if (what == D_REDUCE && r->me != r->root)
             return UNTOUCHED;
         if (what == D_WEIGHTED) { /* whole numbers and factors: exact */
             float all = 0;
@@ -161,14 +161,14 @@ WEFT_DEVICE int drawn_by(enum form form, int what, const struct round *r, struct
     if (what <= D_ALLTOALLS)
         return call_by(form, (enum what)what, c);
 #define OTHER(form)                                                                                \
-    (what == D_FCOLLECT ? weft_##form##_fcollect(c.team, c.dst, c.src, STRIDE)                     \
-     : what == D_GATHER ? weft_##form##_gather(c.team, c.dst, c.src, STRIDE, r->root)              \
+    (what == D_ALLGATHER ? weft_##form##_allgather(c.team, c.dst, c.src, STRIDE)                   \
+     : what == D_GATHER  ? weft_##form##_gather(c.team, c.dst, c.src, STRIDE, r->root)             \
+     : what == D_ALLREDUCE                                                                         \
+         ? weft_##form##_allreduce(c.team, c.dst, c.src, STRIDE / 4, WEFT_UINT32, WEFT_SUM)        \
      : what == D_REDUCE                                                                            \
-         ? weft_##form##_reduce(c.team, c.dst, c.src, STRIDE / 4, WEFT_UINT32, WEFT_SUM)           \
-     : what == D_REDUCE_TO ? weft_##form##_reduce_to(c.team, c.dst, c.src, STRIDE / 4,             \
-                                                     WEFT_UINT32, WEFT_SUM, r->root)               \
-                           : weft_##form##_reduce_weighted(c.team, c.dst, c.src, STRIDE / 4,       \
-                                                           WEFT_FLOAT, (double)(r->me + 1)))
+         ? weft_##form##_reduce(c.team, c.dst, c.src, STRIDE / 4, WEFT_UINT32, WEFT_SUM, r->root)  \
+         : weft_##form##_allreduce_weighted(c.team, c.dst, c.src, STRIDE / 4, WEFT_FLOAT,          \
+                                            (double)(r->me + 1)))
     if (form == GRID)
         return OTHER(grid);
     if (form == BLOCK)
@@ -263,8 +263,8 @@ WEFT_KERNEL(set_rounds, (int, team), (uint64_t, number))
         weft_dev_own_area(&g)->packets = number;
 }
 
-/* Whole numbers as floats, whose sums are exact, by one block. root -1: reduce; -2: weighted by 1.
- * The late PE's packets arrive after the others have started to poll for them. */
+/* Whole numbers as floats, whose sums are exact, by one block. root -1: allreduce; -2: weighted
+ * by 1. The late PE's packets arrive after the others have started to poll for them. */
 WEFT_KERNEL(once, (int, root), (int, late), (float, value), (float *, to), (float *, from),
             (int *, result))
 {
@@ -274,9 +274,9 @@ WEFT_KERNEL(once, (int, root), (int, late), (float, value), (float *, to), (floa
     for (int i = 0; i < 20 && late; i++)
         weft_dev_nanosleep(1000000);
     const weft_type type = WEFT_FLOAT;
-    int status = root == -2   ? weft_block_reduce_weighted(0, to, from, STRIDE / 4, type, 1)
-                 : root == -1 ? weft_block_reduce(0, to, from, STRIDE / 4, type, WEFT_SUM)
-                              : weft_block_reduce_to(0, to, from, STRIDE / 4, type, WEFT_SUM, root);
+    int status = root == -2   ? weft_block_allreduce_weighted(0, to, from, STRIDE / 4, type, 1)
+                 : root == -1 ? weft_block_allreduce(0, to, from, STRIDE / 4, type, WEFT_SUM)
+                              : weft_block_reduce(0, to, from, STRIDE / 4, type, WEFT_SUM, root);
     if (weft_dev_thread_rank() == 0)
         *result = status;
 }

@@ -24,7 +24,7 @@ static weft_status one_turn(weft_job *job, uint64_t *area, uint64_t turn)
     if (!status)
         status = weft_barrier(world);
     if (!status)
-        status = weft_reduce(world, area + 8192, area + 4096, 1000, WEFT_UINT64, WEFT_SUM);
+        status = weft_allreduce(world, area + 8192, area + 4096, 1000, WEFT_UINT64, WEFT_SUM);
     if (!status)
         status = weft_broadcast(world, area + 8192, area + 4096, 40000, (int)(turn % (uint64_t)n));
     if (!status)

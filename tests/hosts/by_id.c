@@ -58,8 +58,8 @@ int main(int argc, char **argv)
         CHECK(weft_barrier(weft_team_world(job)) == WEFT_OK);
         CHECK(values[0] == (pe + npes - 1) % npes - 1000);
         values[1] = -(pe + 1);
-        CHECK(weft_reduce(weft_team_world(job), &values[2], &values[1], 1, WEFT_INT64, WEFT_SUM) ==
-              WEFT_OK);
+        CHECK(weft_allreduce(weft_team_world(job), &values[2], &values[1], 1, WEFT_INT64,
+                             WEFT_SUM) == WEFT_OK);
         CHECK(values[2] == -(int64_t)npes * (npes + 1) / 2);
         CHECK(weft_finalize(job) == WEFT_OK);
     }

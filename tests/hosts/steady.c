@@ -58,7 +58,7 @@ static void round_of(weft_team *world, uint64_t *to, uint64_t *from, uint64_t *s
     must(weft_barrier(world));
     for (int i = 0; i < WORDS; i++)
         from[i] = (round + (uint64_t)me) << 40 | (uint64_t)i;
-    must(weft_reduce(world, to, from, WORDS, WEFT_UINT64, WEFT_SUM));
+    must(weft_allreduce(world, to, from, WORDS, WEFT_UINT64, WEFT_SUM));
     for (int i = 0; i < WORDS; i++) {
         uint64_t sum = 0;
         for (int pe = 0; pe < n; pe++)

@@ -61,7 +61,7 @@
         OK(weft_barrier(weft_team_world(job)));                                                    \
         long *sums = alloc(job, 2 * sizeof *sums);                                                 \
         sums[0] = (long)sum;                                                                       \
-        OK(weft_reduce(weft_team_world(job), sums + 1, sums, 1, WEFT_INT64, WEFT_SUM));            \
+        OK(weft_allreduce(weft_team_world(job), sums + 1, sums, 1, WEFT_INT64, WEFT_SUM));         \
         long total = (long)ADDS * n;                                                               \
         CHECK(sums[1] == total * (total - 1) / 2); /* all fetched values differ */                 \
         if (me == 0)                                                                               \

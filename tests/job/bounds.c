@@ -207,10 +207,10 @@ static void collectives(void)
     CHECK(((uint32_t *)(void *)end)[-1] == 100u * (uint32_t)(n - 1) + 3u * (uint32_t)me + 2);
     OK(weft_barrier(world));
     REFUSED(weft_alltoall(world, end - bytes + 4, src, 12));
-    OK(weft_fcollect(world, end - bytes, src, 12));
+    OK(weft_allgather(world, end - bytes, src, 12));
     CHECK(((uint32_t *)(void *)end)[-1] == 100u * (uint32_t)(n - 1) + 2);
     OK(weft_barrier(world));
-    REFUSED(weft_fcollect(world, end - bytes + 1, src, 12));
+    REFUSED(weft_allgather(world, end - bytes + 1, src, 12));
     OK(weft_collect(world, end - bytes, src, 12));
     OK(weft_barrier(world));
     REFUSED(weft_collect(world, end - bytes + 4, src, 12));
@@ -218,10 +218,10 @@ static void collectives(void)
     CHECK(((uint32_t *)(void *)end)[-1] == 100u * (uint32_t)(n - 1) + 2);
     OK(weft_barrier(world));
     REFUSED(weft_broadcast(world, end - 11, src, 12, n - 1));
-    OK(weft_reduce(world, end - 12, src, 3, WEFT_UINT32, WEFT_MAX));
+    OK(weft_allreduce(world, end - 12, src, 3, WEFT_UINT32, WEFT_MAX));
     CHECK(((uint32_t *)(void *)end)[-1] == 100u * (uint32_t)(n - 1) + 2);
     OK(weft_barrier(world));
-    REFUSED(weft_reduce(world, end - 8, src, 3, WEFT_UINT32, WEFT_MAX));
+    REFUSED(weft_allreduce(world, end - 8, src, 3, WEFT_UINT32, WEFT_MAX));
     /* With a destination stride of 3 the last block ends with its last element. */
     size_t strided_bytes = 4 * ((size_t)n * 3 * 3 - 2);
     OK(weft_alltoalls(world, end - strided_bytes, src, 3, 1, 4, 3));

@@ -53,7 +53,7 @@ static void moving(weft_job *job, weft_team *team, unsigned char *dst, unsigned 
             OK(weft_sync(team));
         }
         fill(src, bytes, me, ++round);
-        OK(weft_fcollect(team, dst, src, bytes));
+        OK(weft_allgather(team, dst, src, bytes));
         for (int pe = 0; pe < n; pe++)
             check(dst + (size_t)pe * bytes, bytes, pe, round);
         OK(weft_sync(team));
@@ -137,7 +137,7 @@ static void strided_alltoall(weft_team *team, int32_t *dst, int32_t *src)
         for (size_t i = 0; i < count; i++)                                                         \
             src[i] = CONTRIBUTION(ctype, me, i);                                                   \
         delay();                                                                                   \
-        OK(weft_reduce(team, dst, src, count, T, OP));                                             \
+        OK(weft_allreduce(team, dst, src, count, T, OP));                                          \
         EXPECT(ctype, 0, expression)                                                               \
         OK(weft_sync(team));                                                                       \
     }
@@ -184,7 +184,7 @@ static void order_of_terms(weft_team *team, float *dst, float *src)
     for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
         for (size_t i = 0; i < counts[c]; i++)
             src[i] = term(me, i);
-        OK(weft_reduce(team, dst, src, counts[c], WEFT_FLOAT, WEFT_SUM));
+        OK(weft_allreduce(team, dst, src, counts[c], WEFT_FLOAT, WEFT_SUM));
         for (size_t i = 0; i < counts[c]; i++) {
             float sum = term(0, i);
             for (int pe = 1; pe < n; pe++)
@@ -198,11 +198,11 @@ static void order_of_terms(weft_team *team, float *dst, float *src)
 static void refusals(weft_team *team, void *dst, void *src)
 {
     char local[64];
-    FAILS(weft_reduce(team, dst, src, 1, WEFT_FLOAT, WEFT_AND), WEFT_ERR_TYPE, "not defined");
-    FAILS(weft_reduce(team, dst, src, 1, (weft_type)99, WEFT_SUM), WEFT_ERR_TYPE, "99");
-    FAILS(weft_reduce(team, dst, src, 1, WEFT_FLOAT, (weft_op)99), WEFT_ERR_OP, "99");
+    FAILS(weft_allreduce(team, dst, src, 1, WEFT_FLOAT, WEFT_AND), WEFT_ERR_TYPE, "not defined");
+    FAILS(weft_allreduce(team, dst, src, 1, (weft_type)99, WEFT_SUM), WEFT_ERR_TYPE, "99");
+    FAILS(weft_allreduce(team, dst, src, 1, WEFT_FLOAT, (weft_op)99), WEFT_ERR_OP, "99");
     FAILS(weft_broadcast(NULL, dst, src, 1, 0), WEFT_ERR_ARGUMENT, "team is null");
-    FAILS(weft_fcollect(team, local, src, 1), WEFT_ERR_ADDRESS, "dst");
+    FAILS(weft_allgather(team, local, src, 1), WEFT_ERR_ADDRESS, "dst");
     FAILS(weft_broadcast(team, dst, src, 1, weft_team_n_pes(team)), WEFT_ERR_PE, "root");
 }
 

@@ -84,10 +84,10 @@ static int64_t *a, *b; /* symmetric */
     X(broadcast_large, weft_broadcast(world, a, b, LARGE, 0))                                      \
     X(alltoall, weft_alltoall(world, a, b, 8))                                                     \
     X(alltoalls, weft_alltoalls(world, a, b, 1, 1, 8, 1))                                          \
-    X(fcollect, weft_fcollect(world, a, b, 8))                                                     \
+    X(allgather, weft_allgather(world, a, b, 8))                                                   \
     X(collect, weft_collect(world, a, b, 8))                                                       \
-    X(reduce, weft_reduce(world, a, b, 1, WEFT_INT64, WEFT_SUM))                                   \
-    X(reduce_large, weft_reduce(world, a, b, LARGE / 8, WEFT_INT64, WEFT_SUM))                     \
+    X(allreduce, weft_allreduce(world, a, b, 1, WEFT_INT64, WEFT_SUM))                             \
+    X(allreduce_large, weft_allreduce(world, a, b, LARGE / 8, WEFT_INT64, WEFT_SUM))               \
     X(broadcast_nothing, weft_broadcast(world, a, b, 0, 0))                                        \
     X(register_symmetric, weft_register_symmetric(job, a, 8, &address))                            \
     X(unregister_symmetric, weft_unregister_symmetric(job, a))                                     \
@@ -134,10 +134,10 @@ static void *fail_soon(void *unused)
     X(alltoall, weft_alltoall(world, a, b, 8))                                                     \
     X(alltoall_large, weft_alltoall(world, a, b, 1024))                                            \
     X(alltoalls, weft_alltoalls(world, a, b, 1, 1, 8, 1))                                          \
-    X(fcollect, weft_fcollect(world, a, b, 8))                                                     \
+    X(allgather, weft_allgather(world, a, b, 8))                                                   \
     X(collect, weft_collect(world, a, b, 8))                                                       \
-    X(reduce, weft_reduce(world, a, b, 1, WEFT_INT64, WEFT_SUM))                                   \
-    X(reduce_large, weft_reduce(world, a, b, LARGE / 8, WEFT_INT64, WEFT_SUM))                     \
+    X(allreduce, weft_allreduce(world, a, b, 1, WEFT_INT64, WEFT_SUM))                             \
+    X(allreduce_large, weft_allreduce(world, a, b, LARGE / 8, WEFT_INT64, WEFT_SUM))               \
     X(wait, weft_wait_until(ctx, WEFT_INT64, a, WEFT_EQ, 7))                                       \
     X(wait_all, weft_wait_until_all(ctx, WEFT_INT64, a, 2, NULL, WEFT_EQ, 7))                      \
     X(wait_any, weft_wait_until_any(ctx, WEFT_INT64, a, 2, NULL, WEFT_EQ, 7, &index))              \

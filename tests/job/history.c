@@ -101,13 +101,13 @@ static void recorded(weft_team *world)
     RECORDS(BROADCAST, weft_broadcast(world, a, b, 8, 0));
     RECORDS(ALLTOALL, weft_alltoall(world, a, b, 8));
     RECORDS(ALLTOALLS, weft_alltoalls(world, a, b, 1, 1, 8, 1));
-    RECORDS(FCOLLECT, weft_fcollect(world, a, b, 8));
+    RECORDS(ALLGATHER, weft_allgather(world, a, b, 8));
     RECORDS(COLLECT, weft_collect(world, a, b, 8));
-    RECORDS(REDUCE, weft_reduce(world, a, b, 1, WEFT_UINT64, WEFT_SUM));
+    RECORDS(ALLREDUCE, weft_allreduce(world, a, b, 1, WEFT_UINT64, WEFT_SUM));
     RECORDS(REDUCESCATTER, weft_reducescatter(world, a, b, 1, WEFT_UINT64, WEFT_SUM));
     RECORDS(GATHER, weft_gather(world, a, b, 8, 0));
     RECORDS(SCATTER, weft_scatter(world, a, b, 8, 0));
-    RECORDS(REDUCE_TO, weft_reduce_to(world, a, b, 1, WEFT_UINT64, WEFT_SUM, 0));
+    RECORDS(REDUCE, weft_reduce(world, a, b, 1, WEFT_UINT64, WEFT_SUM, 0));
     const uint64_t none[16] = {0};
     RECORDS(ALLTOALLV, weft_alltoallv(world, a, 8, none, none, b, none, none));
     RECORDS(ALLOC, weft_alloc(job, WEFT_HOST, 100, 0, 0, &block));

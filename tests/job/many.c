@@ -11,7 +11,7 @@ int main(void)
     sum[0] = weft_my_pe(job);
     for (int i = 0; i < 5; i++)
         OK(weft_barrier(world));
-    OK(weft_reduce(world, sum + 1, sum, 1, WEFT_INT64, WEFT_SUM));
+    OK(weft_allreduce(world, sum + 1, sum, 1, WEFT_INT64, WEFT_SUM));
     CHECK(sum[1] == (long)weft_n_pes(job) * (weft_n_pes(job) - 1) / 2);
     OK(weft_finalize(job));
     return 0;

@@ -46,7 +46,7 @@ static void memory_calls(void)
     FAILS(weft_alloc(job, (weft_kind)9, 8, 0, 0, &address), WEFT_ERR_ARGUMENT, "9");
     FAILS(weft_alloc(job, WEFT_HOST, 8, 24, 0, &address), WEFT_ERR_ARGUMENT, "24");
     FAILS(weft_alloc(job, WEFT_HOST, 8, 0, 0x48 | WEFT_ALLOC_ZERO, &address), WEFT_ERR_ARGUMENT,
-          "flags is 0x4c: the bits 0x48 are");
+          "flags is 0x49: the bits 0x48 are");
     FAILS(weft_alloc(job, WEFT_HOST, (size_t)1 << 40, 0, 0, &address), WEFT_ERR_NO_MEMORY,
           "1099511627776");
     FAILS(weft_free(job, &local), WEFT_ERR_FREE, "not the start");
@@ -174,7 +174,8 @@ static void after_finalize(void)
     FAILS(weft_quiet(ctx), WEFT_ERR_FINALIZED, "weft_quiet");
     FAILS(weft_wait_until(ctx, WEFT_INT64, area, WEFT_EQ, 0), WEFT_ERR_FINALIZED, "weft_wait");
     FAILS(weft_barrier(world), WEFT_ERR_FINALIZED, "weft_barrier");
-    FAILS(weft_reduce(world, area, area, 1, WEFT_INT64, WEFT_SUM), WEFT_ERR_FINALIZED, "reduce");
+    FAILS(weft_allreduce(world, area, area, 1, WEFT_INT64, WEFT_SUM), WEFT_ERR_FINALIZED,
+          "allreduce");
     FAILS(weft_alloc(job, WEFT_HOST, 8, 0, 0, &address), WEFT_ERR_FINALIZED, "weft_alloc");
     FAILS(weft_free(job, area), WEFT_ERR_FINALIZED, "weft_free");
     FAILS(weft_ctx_create(world, 0, &other), WEFT_ERR_FINALIZED, "weft_ctx_create");

@@ -46,8 +46,8 @@ static weft_status call(const char *what)
 {
     weft_team *world = weft_team_world(job);
     const size_t n = (size_t)weft_n_pes(job);
-    if (strcmp(what, "reduce") == 0)
-        return weft_reduce(world, area, area + ELEMENTS, ELEMENTS, WEFT_DOUBLE, WEFT_SUM);
+    if (strcmp(what, "allreduce") == 0)
+        return weft_allreduce(world, area, area + ELEMENTS, ELEMENTS, WEFT_DOUBLE, WEFT_SUM);
     if (strcmp(what, "barrier") == 0)
         return weft_barrier(world);
     if (strcmp(what, "limit") == 0)
@@ -61,8 +61,8 @@ static weft_status call(const char *what)
     }
     if (strcmp(what, "collect") == 0)
         return weft_collect(world, area, area + ELEMENTS, 72 * ((size_t)weft_my_pe(job) + 1));
-    if (strcmp(what, "fcollect") == 0)
-        return weft_fcollect(world, area, area + ELEMENTS, 72);
+    if (strcmp(what, "allgather") == 0)
+        return weft_allgather(world, area, area + ELEMENTS, 72);
     CHECK(!"such a case");
     return WEFT_OK;
 }

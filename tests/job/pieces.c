@@ -56,7 +56,7 @@ static void reductions(weft_team *team, double *dst, double *src)
             usleep(3000);
         for (size_t i = 0; i < count; i++)
             from[i] = term(me, i, round);
-        OK(weft_reduce(team, dst, from, count, WEFT_DOUBLE, WEFT_SUM));
+        OK(weft_allreduce(team, dst, from, count, WEFT_DOUBLE, WEFT_SUM));
         for (size_t i = 0; i < count; i++) {
             double sum = term(0, i, round), back = term(n - 1, i, round);
             for (int member = 1; member < n; member++) {

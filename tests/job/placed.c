@@ -91,14 +91,14 @@ static void alltoalls(weft_team *team, unsigned char *dst, unsigned char *src, s
         }
 }
 
-static void fcollect(weft_team *team, unsigned char *dst, unsigned char *src, size_t bytes)
+static void allgather(weft_team *team, unsigned char *dst, unsigned char *src, size_t bytes)
 {
     int n = weft_team_n_pes(team), me = weft_team_my_pe(team);
     begin(team, dst, (size_t)n * bytes);
     unsigned char *from_here = round_of % 2 ? dst + (size_t)me * bytes : src;
     fill(from_here, bytes, me, 0, round_of);
     OK(weft_sync(team));
-    OK(weft_fcollect(team, dst, from_here, bytes));
+    OK(weft_allgather(team, dst, from_here, bytes));
     for (int from = 0; from < n; from++)
         holds(dst + (size_t)from * bytes, bytes, from, 0, round_of);
     guarded(dst + (size_t)n * bytes, 64);
@@ -153,7 +153,7 @@ static void reduce_double(weft_team *team, double *dst, double *src, size_t coun
     double *from = round_of % 2 ? dst : src;
     for (size_t i = 0; i < count; i++)
         from[i] = term(me, i);
-    OK(weft_reduce(team, dst, from, count, WEFT_DOUBLE, WEFT_SUM));
+    OK(weft_allreduce(team, dst, from, count, WEFT_DOUBLE, WEFT_SUM));
     memset(src, 0, count * sizeof *src);
     for (size_t i = 0; i < count; i++) {
         double sum = term(0, i);
@@ -170,7 +170,7 @@ static void reduce_word(weft_team *team, uint16_t *dst, uint16_t *src, size_t co
     begin(team, (unsigned char *)dst, count * sizeof *dst);
     for (size_t i = 0; i < count; i++)
         src[i] = (uint16_t)((unsigned)(me + 3) * (unsigned)(i * 2 + 1));
-    OK(weft_reduce(team, dst, src, count, WEFT_UINT16, WEFT_PROD));
+    OK(weft_allreduce(team, dst, src, count, WEFT_UINT16, WEFT_PROD));
     for (size_t i = 0; i < count; i++) {
         uint16_t product = 1;
         for (int member = 0; member < n; member++)
@@ -189,7 +189,7 @@ static void all(weft_team *team, void *dst, void *src)
         size_t bytes = sizes[s];
         if (bytes * n <= ROOM) {
             alltoall(team, dst, src, bytes);
-            fcollect(team, dst, src, bytes);
+            allgather(team, dst, src, bytes);
         }
         collect(team, dst, src, bytes);
         broadcast(team, dst, src, bytes);

@@ -76,14 +76,14 @@ static void wrong(const char *type, int op, size_t i)
     static void integer_##TYPE(void *dst_, void *src_, size_t count)                               \
     {                                                                                              \
         ctype *dst = dst_, *src = src_;                                                            \
-        FAILS(weft_reduce(team, dst, src, 1, WEFT_##TYPE, WEFT_AVG), WEFT_ERR_TYPE,                \
+        FAILS(weft_allreduce(team, dst, src, 1, WEFT_##TYPE, WEFT_AVG), WEFT_ERR_TYPE,             \
               "not defined");                                                                      \
         for (int op = 0; op < WEFT_AVG; op++) {                                                    \
             for (size_t i = 0; i < count; i++)                                                     \
                 src[i] = (ctype)integer_of(bits, is_signed, i, me);                                \
             dst[count] = (ctype)0x2a;                                                              \
             OK(weft_sync(team));                                                                   \
-            OK(weft_reduce(team, dst, src, count, WEFT_##TYPE, (weft_op)op));                      \
+            OK(weft_allreduce(team, dst, src, count, WEFT_##TYPE, (weft_op)op));                   \
             for (size_t i = 0; i < count; i++) {                                                   \
                 wide expected = integer_of(bits, is_signed, i, 0);                                 \
                 for (int pe = 1; pe < n; pe++)                                                     \
@@ -129,7 +129,7 @@ static double combined_real(weft_op op, double a, double b)
             for (size_t i = 0; i < count; i++)                                                     \
                 src[i] = (ctype)real_of(i, me);                                                    \
             OK(weft_sync(team));                                                                   \
-            OK(weft_reduce(team, dst, src, count, WEFT_##TYPE, (weft_op)op));                      \
+            OK(weft_allreduce(team, dst, src, count, WEFT_##TYPE, (weft_op)op));                   \
             for (size_t i = 0; i < count; i++) {                                                   \
                 double expected = real_of(i, 0);                                                   \
                 for (int pe = 1; pe < n; pe++)                                                     \
@@ -140,7 +140,7 @@ static double combined_real(weft_op op, double a, double b)
             OK(weft_sync(team));                                                                   \
         }                                                                                          \
         for (int op = WEFT_AND; op <= WEFT_XOR; op++)                                              \
-            FAILS(weft_reduce(team, dst, src, 1, WEFT_##TYPE, (weft_op)op), WEFT_ERR_TYPE,         \
+            FAILS(weft_allreduce(team, dst, src, 1, WEFT_##TYPE, (weft_op)op), WEFT_ERR_TYPE,      \
                   "not defined");                                                                  \
     }
 REAL_TEST(FLOAT, float)
@@ -162,7 +162,7 @@ static double _Complex complex_of(size_t i, int pe)
             for (size_t i = 0; i < count; i++)                                                     \
                 src[i] = (ctype)complex_of(i, me);                                                 \
             OK(weft_sync(team));                                                                   \
-            OK(weft_reduce(team, dst, src, count, WEFT_##TYPE, (weft_op)op));                      \
+            OK(weft_allreduce(team, dst, src, count, WEFT_##TYPE, (weft_op)op));                   \
             for (size_t i = 0; i < count; i++) {                                                   \
                 double _Complex expected = complex_of(i, 0);                                       \
                 for (int pe = 1; pe < n; pe++)                                                     \
@@ -174,7 +174,7 @@ static double _Complex complex_of(size_t i, int pe)
             OK(weft_sync(team));                                                                   \
         }                                                                                          \
         for (int op = WEFT_AND; op <= WEFT_MAX; op++)                                              \
-            FAILS(weft_reduce(team, dst, src, 1, WEFT_##TYPE, (weft_op)op), WEFT_ERR_TYPE,         \
+            FAILS(weft_allreduce(team, dst, src, 1, WEFT_##TYPE, (weft_op)op), WEFT_ERR_TYPE,      \
                   "not defined");                                                                  \
     }
 COMPLEX_TEST(COMPLEX_FLOAT, float _Complex)
@@ -207,7 +207,7 @@ static void order_of_team(float *dst, float *src)
         for (size_t i = 0; i < count; i++)
             src[i] = me == n - 1 ? 16777216.0f : 1.0f;
         OK(weft_sync(team));
-        OK(weft_reduce(team, dst, src, count, WEFT_FLOAT, WEFT_SUM));
+        OK(weft_allreduce(team, dst, src, count, WEFT_FLOAT, WEFT_SUM));
         for (size_t i = 0; i < count; i++)
             CHECK(dst[i] == expected);
         OK(weft_sync(team));
@@ -228,7 +228,7 @@ static void out_of_step(int64_t *dst, int64_t *src)
             usleep(1500);
         for (size_t i = 0; i < count; i++)
             src[i] = (int64_t)i * (me + 1) + round;
-        OK(weft_reduce(team, dst, src, count, WEFT_INT64, WEFT_SUM));
+        OK(weft_allreduce(team, dst, src, count, WEFT_INT64, WEFT_SUM));
         memset(src, 0xcc, count * sizeof *src);
         for (size_t i = count; i-- > 0;)
             if (dst[i] != (int64_t)i * n * (n + 1) / 2 + (int64_t)round * n)

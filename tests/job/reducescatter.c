@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reductions by the host on host memory, bit for bit against a serial reference: every type that
  * devices support, including those of 16 and 8 bits, every operation, and scaled and weighted sums.
- * reduce in place and not, reduce to one PE, and reducescatter in place and not, which no other
+ * allreduce in place and not, reduce, and reducescatter in place and not, which no other
  * test covers on host memory. */
 #include "job.h"
 
@@ -34,8 +34,8 @@ static void compare(const char *dst, weft_type type, weft_op op, size_t first, s
     }
 }
 
-static weft_status reduce(weft_team *world, void *dst, const void *src, size_t count,
-                          weft_type type, weft_op op, uint64_t salt, int what)
+static weft_status allreduce(weft_team *world, void *dst, const void *src, size_t count,
+                             weft_type type, weft_op op, uint64_t salt, int what)
 {
     bool wide = type == WEFT_DOUBLE || type == WEFT_COMPLEX_DOUBLE;
     double d = op == REF_WEIGHTED ? ref_weight(salt, me) : ref_factor(salt);
@@ -43,15 +43,15 @@ static weft_status reduce(weft_team *world, void *dst, const void *src, size_t c
     const void *factor = wide ? (const void *)&d : (const void *)&f;
     if (op == REF_WEIGHTED)
         return what == 0   ? weft_reducescatter_weighted(world, dst, src, count, type, factor)
-               : what == 1 ? weft_reduce_weighted(world, dst, src, count, type, factor)
-                           : weft_reduce_to_weighted(world, dst, src, count, type, factor, n - 1);
+               : what == 1 ? weft_allreduce_weighted(world, dst, src, count, type, factor)
+                           : weft_reduce_weighted(world, dst, src, count, type, factor, n - 1);
     if (op != REF_SCALED)
         return what == 0   ? weft_reducescatter(world, dst, src, count, type, op)
-               : what == 1 ? weft_reduce(world, dst, src, count, type, op)
-                           : weft_reduce_to(world, dst, src, count, type, op, n - 1);
+               : what == 1 ? weft_allreduce(world, dst, src, count, type, op)
+                           : weft_reduce(world, dst, src, count, type, op, n - 1);
     return what == 0   ? weft_reducescatter_scaled(world, dst, src, count, type, factor)
-           : what == 1 ? weft_reduce_scaled(world, dst, src, count, type, factor)
-                       : weft_reduce_to_scaled(world, dst, src, count, type, factor, n - 1);
+           : what == 1 ? weft_allreduce_scaled(world, dst, src, count, type, factor)
+                       : weft_reduce_scaled(world, dst, src, count, type, factor, n - 1);
 }
 
 static void one(weft_team *world, char *src, char *dst, weft_type type, weft_op op, size_t count)
@@ -61,24 +61,24 @@ static void one(weft_team *world, char *src, char *dst, weft_type type, weft_op 
     fill(src, type, count * (size_t)n, ++salt);
     memset(dst, 0xa5, (count + 1) * bytes);
     OK(weft_sync(world));
-    OK(reduce(world, dst, src, count, type, op, salt, 0));
+    OK(allreduce(world, dst, src, count, type, op, salt, 0));
     compare(dst, type, op, (size_t)me * count, count, salt);
     CHECK((unsigned char)dst[count * bytes] == 0xa5);
     OK(weft_sync(world));
-    OK(reduce(world, dst, src, count, type, op, salt, 2));
+    OK(allreduce(world, dst, src, count, type, op, salt, 2));
     if (me == n - 1)
         compare(dst, type, op, 0, count, salt);
     OK(weft_sync(world));
-    OK(reduce(world, dst, src, count, type, op, salt, 1));
+    OK(allreduce(world, dst, src, count, type, op, salt, 1));
     compare(dst, type, op, 0, count, salt);
     CHECK((unsigned char)dst[count * bytes] == 0xa5);
     OK(weft_sync(world));
-    OK(reduce(world, src, src, count, type, op, salt, 1));
+    OK(allreduce(world, src, src, count, type, op, salt, 1));
     compare(src, type, op, 0, count, salt);
     OK(weft_sync(world));
     fill(src, type, count * (size_t)n, ++salt); /* in place: dst is its own block of src */
     OK(weft_sync(world));
-    OK(reduce(world, src + (size_t)me * count * bytes, src, count, type, op, salt, 0));
+    OK(allreduce(world, src + (size_t)me * count * bytes, src, count, type, op, salt, 0));
     compare(src + (size_t)me * count * bytes, type, op, (size_t)me * count, count, salt);
 }
 
@@ -114,8 +114,8 @@ int main(void)
     one(world, src, dst, WEFT_FP8_E5M2, REF_SCALED, MOST);
     one(world, src, dst, WEFT_FLOAT, REF_SCALED, MOST);
     one(world, src, dst, WEFT_BFLOAT16, REF_WEIGHTED, MOST);
-    FAILS(weft_reduce_weighted(world, dst, src, 4, WEFT_FLOAT, NULL), WEFT_ERR_ARGUMENT,
-          "weft_reduce_weighted: factor is null");
+    FAILS(weft_allreduce_weighted(world, dst, src, 4, WEFT_FLOAT, NULL), WEFT_ERR_ARGUMENT,
+          "weft_allreduce_weighted: factor is null");
     FAILS(weft_reducescatter_weighted(world, dst, src, 4, WEFT_INT32, src), WEFT_ERR_TYPE,
           "real and complex");
     FAILS(weft_reducescatter(world, (float *)src + 4 * me + 1, src, 4, WEFT_FLOAT, WEFT_SUM),
@@ -127,13 +127,13 @@ int main(void)
     FAILS(weft_reducescatter(world, dst, src, 4, (weft_type)50, WEFT_SUM), WEFT_ERR_TYPE, "50");
     FAILS(weft_reducescatter(world, dst, &job, 4, WEFT_FLOAT, WEFT_SUM), WEFT_ERR_ADDRESS, "src");
     OK(weft_reducescatter(world, dst, src, 0, WEFT_FLOAT, WEFT_SUM));
-    FAILS(weft_reduce(world, dst, src, 4, WEFT_INT64, WEFT_AVG), WEFT_ERR_TYPE, "not defined");
-    FAILS(weft_reduce_scaled(world, dst, src, 4, WEFT_UINT8, src), WEFT_ERR_TYPE,
+    FAILS(weft_allreduce(world, dst, src, 4, WEFT_INT64, WEFT_AVG), WEFT_ERR_TYPE, "not defined");
+    FAILS(weft_allreduce_scaled(world, dst, src, 4, WEFT_UINT8, src), WEFT_ERR_TYPE,
           "real and complex");
-    FAILS(weft_reduce_scaled(world, dst, src, 4, WEFT_FLOAT, NULL), WEFT_ERR_ARGUMENT,
+    FAILS(weft_allreduce_scaled(world, dst, src, 4, WEFT_FLOAT, NULL), WEFT_ERR_ARGUMENT,
           "factor is null");
-    FAILS(weft_reduce_scaled(world, dst, src, 4, (weft_type)104, src), WEFT_ERR_TYPE, "104");
-    FAILS(weft_reduce_to_scaled(world, dst, src, 4, WEFT_FLOAT, src, n), WEFT_ERR_PE, "root");
+    FAILS(weft_allreduce_scaled(world, dst, src, 4, (weft_type)104, src), WEFT_ERR_TYPE, "104");
+    FAILS(weft_reduce_scaled(world, dst, src, 4, WEFT_FLOAT, src, n), WEFT_ERR_PE, "root");
     OK(weft_finalize(job));
     return 0;
 }

@@ -54,8 +54,8 @@ static void to_and_from_one(size_t bytes, int root)
         for (int pe = 0; pe < n; pe++)
             wanted[i] = (unsigned char)(wanted[i] + value(pe, i, 3));
     }
-    OK(weft_reduce_to(world, dst, src, bytes, WEFT_UINT8, WEFT_SUM, root));
-    compare("reduce_to", bytes);
+    OK(weft_reduce(world, dst, src, bytes, WEFT_UINT8, WEFT_SUM, root));
+    compare("reduce", bytes);
 }
 
 static size_t size_of(int from, int to, size_t most)
@@ -95,10 +95,9 @@ static void misuse(void)
     FAILS(weft_gather(world, dst, src, 8, n), WEFT_ERR_PE, "root");
     FAILS(weft_gather(world, wanted, src, 8, 0), WEFT_ERR_ADDRESS, "dst");
     FAILS(weft_scatter(world, dst, NULL, 8, 0), WEFT_ERR_ARGUMENT, "src is null");
-    FAILS(weft_reduce_to(world, dst, dst + 1, 8, WEFT_UINT8, WEFT_SUM, 0), WEFT_ERR_ARGUMENT,
+    FAILS(weft_reduce(world, dst, dst + 1, 8, WEFT_UINT8, WEFT_SUM, 0), WEFT_ERR_ARGUMENT,
           "overlap");
-    FAILS(weft_reduce_to(world, dst, src, 8, WEFT_FLOAT, WEFT_XOR, 0), WEFT_ERR_TYPE,
-          "not defined");
+    FAILS(weft_reduce(world, dst, src, 8, WEFT_FLOAT, WEFT_XOR, 0), WEFT_ERR_TYPE, "not defined");
     FAILS(weft_alltoallv(world, wanted, 8, words, words, src, words, words), WEFT_ERR_ADDRESS,
           "dst");
     FAILS(weft_alltoallv(world, dst, 8, words, words, src, NULL, words), WEFT_ERR_ARGUMENT,

@@ -7,7 +7,7 @@ static void sum_over(weft_team *team, long *room)
 {
     int n = weft_team_n_pes(team);
     room[0] = weft_team_my_pe(team) + 1;
-    OK(weft_reduce(team, room + 1, room, 1, WEFT_INT64, WEFT_SUM));
+    OK(weft_allreduce(team, room + 1, room, 1, WEFT_INT64, WEFT_SUM));
     CHECK(room[1] == (long)n * (n + 1) / 2);
 }
 

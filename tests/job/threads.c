@@ -50,11 +50,11 @@ static void collectives(weft_job *job, int me)
         for (int count = 1; count <= 5000; count = count * 9 + 1) {
             for (int i = 0; i < count; i++)
                 src[i] = me + i + round;
-            OK(weft_reduce(world, dst, src, (size_t)count, WEFT_INT64, WEFT_SUM));
+            OK(weft_allreduce(world, dst, src, (size_t)count, WEFT_INT64, WEFT_SUM));
             for (int i = 0; i < count; i++)
                 CHECK(dst[i] == PES * (PES - 1) / 2 + (long)PES * (i + round));
             OK(weft_sync(world)); /* dst may be overwritten */
-            OK(weft_fcollect(world, dst, src, (size_t)count * 8));
+            OK(weft_allgather(world, dst, src, (size_t)count * 8));
             for (int pe = 0; pe < PES; pe++)
                 CHECK(dst[pe * count] == pe + round);
             OK(weft_sync(world));

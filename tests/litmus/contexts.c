@@ -199,7 +199,7 @@ int main(int argc, char **argv)
         complete_all();
         OK(weft_sync(world));
     }
-    OK(weft_reduce(world, forbidden + 1, forbidden, 1, WEFT_INT64, WEFT_SUM));
+    OK(weft_allreduce(world, forbidden + 1, forbidden, 1, WEFT_INT64, WEFT_SUM));
     int64_t seen = forbidden[1];
     if (me == 0)
         printf("%s%s: the forbidden outcome came in %lld of %llu rounds\n", argv[1],

@@ -244,7 +244,7 @@ static int64_t look_for(int (*run)(uint64_t round), uint64_t *rounds)
             forbidden[0] += run(++*rounds) > 0;
             meet();
         }
-        OK(weft_reduce(weft_team_world(job), forbidden + 1, forbidden, 1, WEFT_INT64, WEFT_SUM));
+        OK(weft_allreduce(weft_team_world(job), forbidden + 1, forbidden, 1, WEFT_INT64, WEFT_SUM));
     }
     int64_t seen = forbidden[1];
     OK(weft_free(job, forbidden));

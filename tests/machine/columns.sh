@@ -56,7 +56,7 @@ for code in $("$weft" explain --codes | awk '/^[A-Z][A-Z0-9]*(-[A-Z0-9]+)+/ { pr
 done
 add explain --codes
 add explain coll broadcast 64M 4
-add explain coll reduce_to 1G 64
+add explain coll reduce 1G 64
 add doctor --machine container-2-of-8.json --against dgx-a100.json
 look
 # Nothing is lost by folding: the words are those of --full.

@@ -141,10 +141,10 @@ static void collectives(void)
     memcpy(copy, end - ROOM, ROOM);
     REFUSED(weft_alltoall(world, last - all + 1, source, N * sizeof(long)));
     REFUSED(weft_alltoalls(world, last - extent + 1, source, 2, 1, sizeof(long), N));
-    REFUSED(weft_fcollect(world, last - all + 1, source, N * sizeof(long)));
+    REFUSED(weft_allgather(world, last - all + 1, source, N * sizeof(long)));
     REFUSED(weft_broadcast(world, last - N + 1, source, N * sizeof(long), 0));
-    REFUSED(weft_reduce(world, last - N + 1, source, N, WEFT_INT64, WEFT_MIN));
-    REFUSED(weft_reduce(world, source, last - N + 1, N, WEFT_INT64, WEFT_MIN));
+    REFUSED(weft_allreduce(world, last - N + 1, source, N, WEFT_INT64, WEFT_MIN));
+    REFUSED(weft_allreduce(world, source, last - N + 1, N, WEFT_INT64, WEFT_MIN));
     shmem_barrier_all();
     CHECK(memcmp(copy, end - ROOM, ROOM) == 0);
 }

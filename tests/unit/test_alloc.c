@@ -64,8 +64,7 @@ static void host_blocks_come_from_the_heap(void **state)
     assert_int_equal(host_blocks(), 2);
     assert_int_equal(beneath.opens + beneath.syncs + beneath.fills, 0);
     void *third;
-    assert_int_equal(alloc(WEFT_HOST, 8, 1024, WEFT_ALLOC_ATOMICS | WEFT_ALLOC_SIGNALS, &third),
-                     WEFT_OK);
+    assert_int_equal(alloc(WEFT_HOST, 8, 1024, 0, &third), WEFT_OK);
     assert_int_equal(beneath.outcome.offset, 1024);
     assert_int_equal(beneath.record.offset, 1024);
     assert_int_equal(beneath.request.align, 1024);

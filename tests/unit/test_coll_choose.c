@@ -28,22 +28,22 @@ static void sizes(void **state)
         uint64_t bytes;
         enum coll_algorithm way;
     } rows[] = {
-        {COLL_REDUCE, 2, 8, COLL_ALGO_LL},
-        {COLL_REDUCE, 2, 64 << 10, COLL_ALGO_LL},
-        {COLL_REDUCE, 2, 4 << 20, COLL_ALGO_SIMPLE},
-        {COLL_REDUCE, 4, 4 << 10, COLL_ALGO_LL},
-        {COLL_REDUCE, 4, 64 << 10, COLL_ALGO_TWO_SHOT_LL},
-        {COLL_REDUCE, 4, 256 << 10, COLL_ALGO_SIMPLE},
-        {COLL_REDUCE, 4, 16 << 20, COLL_ALGO_SIMPLE},
-        {COLL_FCOLLECT, 4, 8, COLL_ALGO_LL},
-        {COLL_FCOLLECT, 4, 16 << 10, COLL_ALGO_LL},
-        {COLL_FCOLLECT, 4, 64 << 10, COLL_ALGO_SIMPLE},
-        {COLL_FCOLLECT, 4, 1 << 20, COLL_ALGO_SIMPLE},
+        {COLL_ALLREDUCE, 2, 8, COLL_ALGO_LL},
+        {COLL_ALLREDUCE, 2, 64 << 10, COLL_ALGO_LL},
+        {COLL_ALLREDUCE, 2, 4 << 20, COLL_ALGO_SIMPLE},
+        {COLL_ALLREDUCE, 4, 4 << 10, COLL_ALGO_LL},
+        {COLL_ALLREDUCE, 4, 64 << 10, COLL_ALGO_TWO_SHOT_LL},
+        {COLL_ALLREDUCE, 4, 256 << 10, COLL_ALGO_SIMPLE},
+        {COLL_ALLREDUCE, 4, 16 << 20, COLL_ALGO_SIMPLE},
+        {COLL_ALLGATHER, 4, 8, COLL_ALGO_LL},
+        {COLL_ALLGATHER, 4, 16 << 10, COLL_ALGO_LL},
+        {COLL_ALLGATHER, 4, 64 << 10, COLL_ALGO_SIMPLE},
+        {COLL_ALLGATHER, 4, 1 << 20, COLL_ALGO_SIMPLE},
         {COLL_ALLTOALL, 2, 64 << 10, COLL_ALGO_LL},
         {COLL_ALLTOALL, 2, 4 << 20, COLL_ALGO_SIMPLE},
         {COLL_ALLTOALL, 2, 64 << 20, COLL_ALGO_ENGINES},
         {COLL_ALLTOALL, 4, 4 << 20, COLL_ALGO_SIMPLE},
-        {COLL_FCOLLECT, 4, 64 << 20, COLL_ALGO_ENGINES},
+        {COLL_ALLGATHER, 4, 64 << 20, COLL_ALGO_ENGINES},
         {COLL_SCATTER, 4, 64 << 20, COLL_ALGO_ENGINES},
         {COLL_GATHER, 4, 64 << 20, COLL_ALGO_ENGINES},
         {COLL_BROADCAST, 2, 256 << 20, COLL_ALGO_ENGINES},
@@ -51,8 +51,8 @@ static void sizes(void **state)
         {COLL_BROADCAST, 4, 64 << 20, COLL_ALGO_SIMPLE},
         {COLL_REDUCESCATTER, 8, 8, COLL_ALGO_LL},
         {COLL_REDUCESCATTER, 8, 8 << 20, COLL_ALGO_SIMPLE},
-        {COLL_REDUCE_TO, 4, 64 << 10, COLL_ALGO_LL},
-        {COLL_REDUCE_TO, 4, 64 << 20, COLL_ALGO_STAGED}, /* it has no algorithm "simple" */
+        {COLL_REDUCE, 4, 64 << 10, COLL_ALGO_LL},
+        {COLL_REDUCE, 4, 64 << 20, COLL_ALGO_STAGED}, /* it has no algorithm "simple" */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct coll_question q = ask(rows[i].what, rows[i].members, rows[i].bytes);
@@ -74,20 +74,20 @@ static void lines(void **state)
         uint64_t bytes;
         enum coll_algorithm way;
     } rows[] = {
-        {COLL_REDUCE, 2, 8, COLL_ALGO_LL128},
-        {COLL_REDUCE, 4, 4 << 10, COLL_ALGO_LL128},
-        {COLL_REDUCE, 4, 64 << 10, COLL_ALGO_LL128},
-        {COLL_REDUCE, 4, 256 << 10, COLL_ALGO_TWO_SHOT_LL128},
-        {COLL_REDUCE, 4, 512 << 10, COLL_ALGO_SIMPLE},
-        {COLL_REDUCE, 4, 16 << 20, COLL_ALGO_SIMPLE},
-        {COLL_FCOLLECT, 4, 64 << 10, COLL_ALGO_LL128},
+        {COLL_ALLREDUCE, 2, 8, COLL_ALGO_LL128},
+        {COLL_ALLREDUCE, 4, 4 << 10, COLL_ALGO_LL128},
+        {COLL_ALLREDUCE, 4, 64 << 10, COLL_ALGO_LL128},
+        {COLL_ALLREDUCE, 4, 256 << 10, COLL_ALGO_TWO_SHOT_LL128},
+        {COLL_ALLREDUCE, 4, 512 << 10, COLL_ALGO_SIMPLE},
+        {COLL_ALLREDUCE, 4, 16 << 20, COLL_ALGO_SIMPLE},
+        {COLL_ALLGATHER, 4, 64 << 10, COLL_ALGO_LL128},
         {COLL_ALLTOALL, 2, 64 << 10, COLL_ALGO_LL128},
         {COLL_ALLTOALL, 4, 4 << 20, COLL_ALGO_SIMPLE},
         {COLL_BROADCAST, 4, 64 << 10, COLL_ALGO_LL128},
         {COLL_GATHER, 4, 64 << 10, COLL_ALGO_LL128},
         {COLL_SCATTER, 4, 64 << 10, COLL_ALGO_LL128},
-        {COLL_REDUCE_TO, 4, 64 << 10, COLL_ALGO_LL128},
-        {COLL_REDUCE_TO, 4, 64 << 20, COLL_ALGO_STAGED},
+        {COLL_REDUCE, 4, 64 << 10, COLL_ALGO_LL128},
+        {COLL_REDUCE, 4, 64 << 20, COLL_ALGO_STAGED},
     };
     struct coll_rates estimated = coll_rates_built_in;
     estimated.estimates = 1u << COLL_RATE_lines_gbps;
@@ -107,7 +107,7 @@ static void lines(void **state)
         assert_true(choice.algorithm != COLL_ALGO_LL128 &&
                     choice.algorithm != COLL_ALGO_TWO_SHOT_LL128);
     }
-    struct coll_question q = ask(COLL_FCOLLECT, 4, 16 << 10); /* LL128 not tested */
+    struct coll_question q = ask(COLL_ALLGATHER, 4, 16 << 10); /* LL128 not tested */
     q.forced = COLL_ALGO_LL128;
     assert_int_equal(coll_choose(&q, &coll_rates_built_in).algorithm, COLL_ALGO_LL);
     assert_true(coll_cost(&q, &coll_rates_built_in, COLL_ALGO_LL128) < 0);
@@ -131,13 +131,13 @@ static void scratch(void **state)
         uint64_t bytes;
         enum coll_algorithm way;
     } rows[] = {
-        {COLL_REDUCE, 4, 8, COLL_ALGO_LL},
-        {COLL_REDUCE, 4, 256 << 10, COLL_ALGO_TWO_SHOT_LL},
-        {COLL_REDUCE, 4, 16 << 20, COLL_ALGO_STAGED},
-        {COLL_REDUCE, 2, 16 << 20, COLL_ALGO_STAGED},
+        {COLL_ALLREDUCE, 4, 8, COLL_ALGO_LL},
+        {COLL_ALLREDUCE, 4, 256 << 10, COLL_ALGO_TWO_SHOT_LL},
+        {COLL_ALLREDUCE, 4, 16 << 20, COLL_ALGO_STAGED},
+        {COLL_ALLREDUCE, 2, 16 << 20, COLL_ALGO_STAGED},
         {COLL_REDUCESCATTER, 4, 16 << 20, COLL_ALGO_STAGED},
-        {COLL_FCOLLECT, 4, 64 << 10, COLL_ALGO_LL},
-        {COLL_FCOLLECT, 4, 16 << 20, COLL_ALGO_STAGED},
+        {COLL_ALLGATHER, 4, 64 << 10, COLL_ALGO_LL},
+        {COLL_ALLGATHER, 4, 16 << 20, COLL_ALGO_STAGED},
         {COLL_ALLTOALL, 2, 256 << 20, COLL_ALGO_STAGED},
         {COLL_BROADCAST, 4, 64 << 20, COLL_ALGO_STAGED},
         {COLL_GATHER, 4, 4 << 20, COLL_ALGO_STAGED},
@@ -178,7 +178,7 @@ static void scratch(void **state)
     struct coll_question q = ask(COLL_BROADCAST, 4, 4 << 20);
     assert_true(coll_cost(&q, &slow, COLL_ALGO_STAGED) < coll_cost(&q, &slow, COLL_ALGO_LL));
     assert_true(coll_choose(&q, &slow).algorithm != COLL_ALGO_STAGED);
-    q = ask(COLL_FCOLLECT, 64, 1 << 20); /* larger slots need fewer blocks */
+    q = ask(COLL_ALLGATHER, 64, 1 << 20); /* larger slots need fewer blocks */
     q.direct = false;
     q.set_bytes = COLL_NARROW_SET;
     q.forced = COLL_ALGO_STAGED;
@@ -191,7 +191,7 @@ static void check_scratch(const struct coll_question *q, const struct coll_choic
                           uint64_t bytes)
 {
     uint64_t n = (uint64_t)q->members;
-    unsigned sliced = q->what == COLL_REDUCE || q->what == COLL_REDUCE_TO;
+    unsigned sliced = q->what == COLL_ALLREDUCE || q->what == COLL_REDUCE;
     unsigned parts = (unsigned)n * (1 + sliced);
     uint64_t slot = coll_staging_slot_bytes(q->set_bytes, choice->blocks, parts);
     uint64_t each = sliced ? (bytes + n - 1) / n + 16 : bytes;
@@ -244,7 +244,7 @@ static void no_sms(void **state)
             q.most_blocks = 0;
             struct coll_choice choice = coll_choose(&q, &coll_rates_built_in);
             assert_int_equal(choice.blocks, 1);
-            if (what < COLL_REDUCE)
+            if (what < COLL_ALLREDUCE)
                 assert_int_equal(choice.algorithm, COLL_ALGO_ENGINES);
             else
                 assert_true(choice.algorithm != COLL_ALGO_ENGINES);
@@ -282,7 +282,7 @@ static void check(const struct coll_question *q)
     if (choice.algorithm == COLL_ALGO_LL) /* the data fits a slot */
         assert_true(units * COLL_UNIT_WIRE <= q->set_bytes / n);
     if (choice.algorithm == COLL_ALGO_TWO_SHOT_LL) {
-        assert_int_equal(q->what, COLL_REDUCE);
+        assert_int_equal(q->what, COLL_ALLREDUCE);
         assert_true((units + n - 1) / n * COLL_UNIT_WIRE <= q->set_bytes / (2 * n));
         uint64_t slice = (units + n - 1) / n;
         assert_true(slice * (n - 1) < units); /* no slice is empty, so all pairs exchange LL data */
@@ -290,7 +290,7 @@ static void check(const struct coll_question *q)
     if (choice.algorithm == COLL_ALGO_LL128)
         assert_true(pieces * COLL_PIECE_WIRE <= q->set_bytes / n);
     if (choice.algorithm == COLL_ALGO_TWO_SHOT_LL128) {
-        assert_int_equal(q->what, COLL_REDUCE);
+        assert_int_equal(q->what, COLL_ALLREDUCE);
         assert_true((pieces + n - 1) / n * COLL_PIECE_WIRE <= q->set_bytes / (2 * n));
         assert_true((pieces + n - 1) / n * (n - 1) < pieces);
     }
@@ -306,7 +306,8 @@ static void check(const struct coll_question *q)
     if (choice.algorithm == COLL_ALGO_ENGINES)
         assert_true(!q->strided && !q->checked);
     if (choice.algorithm == COLL_ALGO_ENGINES)
-        assert_true(q->what < COLL_REDUCE && choice.threads >= (unsigned)n && choice.blocks == 1);
+        assert_true(q->what < COLL_ALLREDUCE && choice.threads >= (unsigned)n &&
+                    choice.blocks == 1);
     if (choice.phases == 2) /* slices are at least a page, and none is empty */
         assert_true(q->what == COLL_BROADCAST && q->bytes / (n - 1) >= 4096);
     if (sized)
@@ -408,8 +409,8 @@ static void edges_as_written(void **state)
         480 * 2,  480 * 2 + 1,    480 * 32 + 1,     3 * 16 * 65,  3 * 480 * 3 + 1,
         8 << 10,  (8 << 10) - 2,  31 * (4 << 10),   1 << 19,      (3 << 18) - 1,
         20 << 20, (5 << 20) + 16, (1 << 20) * 9 + 9};
-    static const enum coll_what whats[] = {COLL_BROADCAST, COLL_FCOLLECT, COLL_REDUCE,
-                                           COLL_REDUCE_TO, COLL_COLLECT};
+    static const enum coll_what whats[] = {COLL_BROADCAST, COLL_ALLGATHER, COLL_ALLREDUCE,
+                                           COLL_REDUCE, COLL_COLLECT};
     static const int members[] = {1, 2, 3, 32, 33};
     static char text[1 << 18];
     size_t used = 0;

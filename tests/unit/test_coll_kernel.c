@@ -101,7 +101,7 @@ static void members_exchange_what_they_have(void **state)
     assert_string_equal(beneath.machine.gpu, "some GPU");
     assert_int_equal(beneath.machine.gpus, 3);
     assert_int_equal(beneath.machine.driver, 13010);
-    coll_kernel_choice(&team, &(struct coll_request){.what = COLL_FCOLLECT}, true);
+    coll_kernel_choice(&team, &(struct coll_request){.what = COLL_ALLGATHER}, true);
     assert_int_equal(beneath.question.forced, COLL_ALGO_LL128);
     assert_int_equal(beneath.question.most_blocks, 16);
 }
@@ -158,7 +158,7 @@ static void fewest_blocks_and_highest_number_count(void **state)
         assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_OK);
         assert_int_equal(beneath.begun_at, rows[i].number + 2);
         assert_int_equal(beneath.proof_blocks, rows[i].blocks);
-        coll_kernel_choice(&team, &(struct coll_request){.what = COLL_FCOLLECT}, true);
+        coll_kernel_choice(&team, &(struct coll_request){.what = COLL_ALLGATHER}, true);
         assert_int_equal(beneath.question.most_blocks, rows[i].blocks);
         free(team.coll);
         team.coll = NULL;
@@ -193,7 +193,7 @@ static void different_wishes_are_none(void **state)
         beneath.choices[CONFIG_COLL] = COLL_ALGO_SIMPLE;
         beneath.patch = patches[i];
         assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_OK);
-        coll_kernel_choice(&team, &(struct coll_request){.what = COLL_FCOLLECT}, true);
+        coll_kernel_choice(&team, &(struct coll_request){.what = COLL_ALLGATHER}, true);
         assert_int_equal(beneath.question.forced, i == 2 ? COLL_ALGO_SIMPLE : COLL_ALGO_AUTO);
         free(team.coll);
         team.coll = NULL;
@@ -331,7 +331,7 @@ static void without_sms_one_block_proves_lines(void **state)
     assert_int_equal(coll_kernel_is_faster(&team, 1, &pays), WEFT_OK);
     assert_int_equal(beneath.proof_blocks, 1);
     assert_true(coll_kernel_ll128(&team));
-    coll_kernel_choice(&team, &(struct coll_request){.what = COLL_FCOLLECT}, true);
+    coll_kernel_choice(&team, &(struct coll_request){.what = COLL_ALLGATHER}, true);
     assert_int_equal(beneath.question.most_blocks, 0);
 }
 
@@ -457,7 +457,7 @@ static void others_limit(void *all, size_t bytes)
 
 static int limit_now(void)
 {
-    coll_kernel_choice(&team, &(struct coll_request){.what = COLL_FCOLLECT}, true);
+    coll_kernel_choice(&team, &(struct coll_request){.what = COLL_ALLGATHER}, true);
     return beneath.question.most_blocks;
 }
 

@@ -28,28 +28,29 @@ static void each_way_has_its_kernels(void **state)
         uint32_t chunks;
     } rows[] = {
 #define KERNEL(name) COLL_weft_coll_##name, WEFT_FLOAT, WEFT_SUM, 0, 0, 0
-        {COLL_ALGO_TWO_SHOT_LL128, COLL_REDUCE, KERNEL(reduce_two_lines)},
-        {COLL_ALGO_LL128, COLL_REDUCE, KERNEL(reduce_one_lines)},
+        {COLL_ALGO_TWO_SHOT_LL128, COLL_ALLREDUCE, KERNEL(reduce_two_lines)},
+        {COLL_ALGO_LL128, COLL_ALLREDUCE, KERNEL(reduce_one_lines)},
         {COLL_ALGO_LL128, COLL_ALLTOALL, KERNEL(send_lines)},
         {COLL_ALGO_STAGED, COLL_COLLECT, KERNEL(sized_scratch)},
         {COLL_ALGO_SIMPLE, COLL_COLLECT, KERNEL(push_sized)},
         {COLL_ALGO_SIMPLE, COLL_ALLTOALLV, KERNEL(push_sized)},
         {COLL_ALGO_STAGED, COLL_BROADCAST, KERNEL(push_scratch)},
-        {COLL_ALGO_STAGED, COLL_REDUCE_TO, KERNEL(reduce_scratch)},
-        {COLL_ALGO_TWO_SHOT_LL, COLL_REDUCE, KERNEL(reduce_two)},
+        {COLL_ALGO_STAGED, COLL_REDUCE, KERNEL(reduce_scratch)},
+        {COLL_ALGO_TWO_SHOT_LL, COLL_ALLREDUCE, KERNEL(reduce_two)},
         {COLL_ALGO_LL, COLL_BROADCAST, KERNEL(send)},
         {COLL_ALGO_LL, COLL_REDUCESCATTER, KERNEL(reduce_one)},
-        {COLL_ALGO_SIMPLE, COLL_REDUCE, KERNEL(combine)},
+        {COLL_ALGO_SIMPLE, COLL_ALLREDUCE, KERNEL(combine)},
         {COLL_ALGO_SIMPLE, COLL_BROADCAST, KERNEL(push)},
 #undef KERNEL
 #define KERNEL(name, type, op) COLL_weft_coll_##name, type, op, 0, 0, 0
-        {COLL_ALGO_STAGED, COLL_REDUCE, KERNEL(reduce_scratch_more, WEFT_FLOAT, WEFT_AVG)},
-        {COLL_ALGO_STAGED, COLL_REDUCE, KERNEL(reduce_scratch_more, WEFT_FP8_E5M2, WEFT_SUM)},
-        {COLL_ALGO_TWO_SHOT_LL, COLL_REDUCE, KERNEL(reduce_two_more, WEFT_FLOAT, WEFT_DEV_SCALED)},
-        {COLL_ALGO_LL, COLL_REDUCE_TO, KERNEL(reduce_one_more, WEFT_FLOAT, WEFT_AVG)},
+        {COLL_ALGO_STAGED, COLL_ALLREDUCE, KERNEL(reduce_scratch_more, WEFT_FLOAT, WEFT_AVG)},
+        {COLL_ALGO_STAGED, COLL_ALLREDUCE, KERNEL(reduce_scratch_more, WEFT_FP8_E5M2, WEFT_SUM)},
+        {COLL_ALGO_TWO_SHOT_LL, COLL_ALLREDUCE,
+         KERNEL(reduce_two_more, WEFT_FLOAT, WEFT_DEV_SCALED)},
+        {COLL_ALGO_LL, COLL_REDUCE, KERNEL(reduce_one_more, WEFT_FLOAT, WEFT_AVG)},
         {COLL_ALGO_LL, COLL_BROADCAST, KERNEL(send, WEFT_FP8_E4M3, WEFT_AVG)},
         {COLL_ALGO_SIMPLE, COLL_REDUCESCATTER, KERNEL(combine_more, WEFT_FLOAT, WEFT_AVG)},
-        {COLL_ALGO_SIMPLE, COLL_REDUCE, KERNEL(combine, WEFT_HALF, WEFT_PROD)},
+        {COLL_ALGO_SIMPLE, COLL_ALLREDUCE, KERNEL(combine, WEFT_HALF, WEFT_PROD)},
 #undef KERNEL
 #define KERNEL(name, element, phases, chunks)                                                      \
     COLL_weft_coll_##name, WEFT_FLOAT, WEFT_SUM, element, phases, chunks
@@ -86,7 +87,7 @@ static void a_kernel_is_given_the_call(void **state)
 {
     (void)state;
     job.checking = false;
-    struct coll_request ask = ask_of(COLL_REDUCE_TO, GPU_HEAP + 0x3000, OWN_GPU + 0x40, 4096);
+    struct coll_request ask = ask_of(COLL_REDUCE, GPU_HEAP + 0x3000, OWN_GPU + 0x40, 4096);
     ask.root = OTHER_MEMBER;
     ask.factor = 2.5;
     ask.factor_at = (const void *)OWN_GPU;
@@ -108,7 +109,7 @@ static void a_kernel_is_given_the_call(void **state)
     assert_int_equal(call->root, OTHER_MEMBER);
     assert_int_equal(call->flow, COLL_TO);
     assert_int_equal(call->team, 5);
-    assert_int_equal(call->operation, WEFT_DEV_OP_REDUCE);
+    assert_int_equal(call->operation, WEFT_DEV_OP_ALLREDUCE);
     assert_int_equal(call->type, WEFT_DOUBLE);
     assert_int_equal(call->op, WEFT_MAX);
     assert_true(call->factor == 2.5);
@@ -135,9 +136,9 @@ static void steps_are_those_of_blocks(void **state)
         enum coll_what what;
         bool from, to, has_root, everywhere;
     } rows[] = {
-        {COLL_BROADCAST, false, false, true, false},    {COLL_FCOLLECT, false, true, false, false},
+        {COLL_BROADCAST, false, false, true, false},    {COLL_ALLGATHER, false, true, false, false},
         {COLL_ALLTOALL, true, true, false, false},      {COLL_GATHER, false, true, true, false},
-        {COLL_SCATTER, true, false, true, false},       {COLL_REDUCE, false, false, false, true},
+        {COLL_SCATTER, true, false, true, false},       {COLL_ALLREDUCE, false, false, false, true},
         {COLL_REDUCESCATTER, true, false, false, false}};
     for (size_t i = 0; i < 2 * sizeof rows / sizeof *rows; i++) {
         struct coll_request ask = ask_of(rows[i / 2].what, GPU_HEAP, OWN_GPU, 48);
@@ -216,19 +217,19 @@ static void the_question_names_what_the_choice_depends_on(void **state)
         weft_type type;
         bool direct, lines;
     } rows[] = {
-        {COLL_FCOLLECT, GPU_HEAP, OWN_GPU, WEFT_FLOAT, true, true},
-        {COLL_FCOLLECT, OWN_GPU, GPU_HEAP, WEFT_FLOAT, false, true},
-        {COLL_FCOLLECT, GPU_HEAP + GPU_HEAP_BYTES, GPU_HEAP, WEFT_FLOAT, false, true},
-        {COLL_FCOLLECT, GPU_HEAP + 1, OWN_GPU, WEFT_COMPLEX_DOUBLE, true, true},
-        {COLL_REDUCE, GPU_HEAP, OWN_GPU, WEFT_FLOAT, false, true},
-        {COLL_REDUCE, GPU_HEAP, GPU_HEAP + 64, WEFT_FLOAT, true, true},
-        {COLL_REDUCE, odd, GPU_HEAP + 64, WEFT_FLOAT, true, true},
-        {COLL_REDUCE, odd, GPU_HEAP + 64, WEFT_DOUBLE, false, true},
-        {COLL_REDUCE, GPU_HEAP + 64, odd, WEFT_DOUBLE, false, true},
-        {COLL_REDUCE, GPU_HEAP + 64, GPU_HEAP + 2, WEFT_FLOAT, false, true},
-        {COLL_REDUCE, GPU_HEAP + 8, GPU_HEAP + 64, WEFT_COMPLEX_DOUBLE, true, false},
-        {COLL_REDUCE, odd, GPU_HEAP + 64, WEFT_COMPLEX_DOUBLE, false, false},
-        {COLL_REDUCE, GPU_HEAP + 1, GPU_HEAP + 64, WEFT_FP8_E4M3, true, false},
+        {COLL_ALLGATHER, GPU_HEAP, OWN_GPU, WEFT_FLOAT, true, true},
+        {COLL_ALLGATHER, OWN_GPU, GPU_HEAP, WEFT_FLOAT, false, true},
+        {COLL_ALLGATHER, GPU_HEAP + GPU_HEAP_BYTES, GPU_HEAP, WEFT_FLOAT, false, true},
+        {COLL_ALLGATHER, GPU_HEAP + 1, OWN_GPU, WEFT_COMPLEX_DOUBLE, true, true},
+        {COLL_ALLREDUCE, GPU_HEAP, OWN_GPU, WEFT_FLOAT, false, true},
+        {COLL_ALLREDUCE, GPU_HEAP, GPU_HEAP + 64, WEFT_FLOAT, true, true},
+        {COLL_ALLREDUCE, odd, GPU_HEAP + 64, WEFT_FLOAT, true, true},
+        {COLL_ALLREDUCE, odd, GPU_HEAP + 64, WEFT_DOUBLE, false, true},
+        {COLL_ALLREDUCE, GPU_HEAP + 64, odd, WEFT_DOUBLE, false, true},
+        {COLL_ALLREDUCE, GPU_HEAP + 64, GPU_HEAP + 2, WEFT_FLOAT, false, true},
+        {COLL_ALLREDUCE, GPU_HEAP + 8, GPU_HEAP + 64, WEFT_COMPLEX_DOUBLE, true, false},
+        {COLL_ALLREDUCE, odd, GPU_HEAP + 64, WEFT_COMPLEX_DOUBLE, false, false},
+        {COLL_ALLREDUCE, GPU_HEAP + 1, GPU_HEAP + 64, WEFT_FP8_E4M3, true, false},
     };
     team.slot = 1;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -285,7 +286,7 @@ static void the_rest_of_slices_is_chosen_anew(void **state)
     (void)state;
     static const enum coll_algorithm ways[] = {COLL_ALGO_TWO_SHOT_LL, COLL_ALGO_TWO_SHOT_LL128};
     for (int i = 0; i < 2; i++) {
-        struct coll_request ask = ask_of(COLL_REDUCE, GPU_HEAP, OWN_GPU, 250);
+        struct coll_request ask = ask_of(COLL_ALLREDUCE, GPU_HEAP, OWN_GPU, 250);
         beneath.choice = (struct coll_choice){ways[i], 100, 2, 64, 0, 0, 1};
         beneath.launches = 0;
         assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
@@ -315,9 +316,9 @@ static void one_member_copies(void **state)
         weft_op op;
         int copies, launches;
     } rows[] = {{COLL_BROADCAST, OWN_GPU, 48, 0, WEFT_SUM, 1, 0},
-                {COLL_REDUCE, OWN_GPU, 48, 0, WEFT_SUM, 1, 0},
-                {COLL_REDUCE, GPU_HEAP, 48, 0, WEFT_SUM, 0, 0},
-                {COLL_REDUCE, OWN_GPU, 48, 0, WEFT_AVG, 0, 1},
+                {COLL_ALLREDUCE, OWN_GPU, 48, 0, WEFT_SUM, 1, 0},
+                {COLL_ALLREDUCE, GPU_HEAP, 48, 0, WEFT_SUM, 0, 0},
+                {COLL_ALLREDUCE, OWN_GPU, 48, 0, WEFT_AVG, 0, 1},
                 {COLL_ALLTOALL, OWN_GPU, 48, 8, WEFT_SUM, 0, 1},
                 {COLL_ALLTOALLV, OWN_GPU, 48, 0, WEFT_SUM, 0, 1},
                 {COLL_COLLECT, OWN_GPU, 48, 0, WEFT_SUM, 1, 0},
@@ -371,7 +372,7 @@ static void checking_mode_compares_members_first(void **state)
 {
     (void)state;
     job.checking = true;
-    struct coll_request ask = ask_of(COLL_REDUCE_TO, GPU_HEAP, OWN_GPU, 4096);
+    struct coll_request ask = ask_of(COLL_REDUCE, GPU_HEAP, OWN_GPU, 4096);
     ask.type = WEFT_DOUBLE;
     ask.op = WEFT_DEV_SCALED;
     ask.weighted = true;
@@ -386,7 +387,7 @@ static void checking_mode_compares_members_first(void **state)
     assert_ptr_equal(check->stream, 0x55);
     assert_int_equal(check->call.flow, COLL_ALL);
     assert_int_equal(check->call.header[COLL_HEADER_KIND],
-                     WEFT_DEV_OP_REDUCE | WEFT_DOUBLE << 8 | 101 << 16 |
+                     WEFT_DEV_OP_ALLREDUCE | WEFT_DOUBLE << 8 | 101 << 16 |
                          (uint64_t)(OTHER_MEMBER + 1) << 24 | (uint64_t)MEMBERS << 40);
     assert_int_equal(check->call.header[COLL_HEADER_BYTES], 4096);
     assert_int_equal(check->call.header[COLL_HEADER_DETAIL], 0);

@@ -464,7 +464,7 @@ static void the_leader_leaves_first(void **state)
     ops.team.leader = 2;
     uint64_t phase;
     fails = NULL;
-    assert_int_equal(coll_begin("f", &ops.team, BOX_OP_FCOLLECT, -1, 0, 0, &phase), WEFT_OK);
+    assert_int_equal(coll_begin("f", &ops.team, BOX_OP_ALLGATHER, -1, 0, 0, &phase), WEFT_OK);
     assert_int_equal(ops.team.leader, -1); /* any other collective cancels the leader */
 }
 
@@ -506,25 +506,25 @@ static void a_call_is_recorded_and_counted(void **state)
     assert_string_equal(base_last_error(), "f: team is null");
     assert_int_equal(phase, 0);
     ops.team.sequence = 8;
-    assert_int_equal(coll_begin("f", &ops.team, BOX_OP_REDUCE, 3, 24, 0, &phase), WEFT_OK);
+    assert_int_equal(coll_begin("f", &ops.team, BOX_OP_ALLREDUCE, 3, 24, 0, &phase), WEFT_OK);
     assert_int_equal(phase, 9);
     assert_int_equal(ops.team.sequence, 8 + TEAM_PHASES);
-    assert_int_equal(recorded.operation, BOX_OP_REDUCE);
+    assert_int_equal(recorded.operation, BOX_OP_ALLREDUCE);
     assert_int_equal(recorded.root, 3);
     assert_int_equal(recorded.slot, 6);
     assert_int_equal(recorded.bytes, 24);
     assert_int_equal(box.collectives, 0);
     ops.job.world = &ops.team;
     for (int i = 1; i < 3; i++) {
-        assert_int_equal(coll_begin("f", &ops.team, BOX_OP_REDUCE, 3, 24, 0, &phase), WEFT_OK);
+        assert_int_equal(coll_begin("f", &ops.team, BOX_OP_ALLREDUCE, 3, 24, 0, &phase), WEFT_OK);
         assert_int_equal(box.collectives, i);
     }
     job_failed_ = true;
     ops.fault = 1;
-    assert_int_equal(coll_begin("f", &ops.team, BOX_OP_REDUCE, 3, 24, 0, &phase),
+    assert_int_equal(coll_begin("f", &ops.team, BOX_OP_ALLREDUCE, 3, 24, 0, &phase),
                      WEFT_ERR_PEER_DEAD);
     ops.job.state = JOB_FINALIZED;
-    assert_int_equal(coll_begin("f", &ops.team, BOX_OP_REDUCE, 3, 24, 0, &phase),
+    assert_int_equal(coll_begin("f", &ops.team, BOX_OP_ALLREDUCE, 3, 24, 0, &phase),
                      WEFT_ERR_FINALIZED);
     assert_int_equal(box.collectives, 2);
     assert_int_equal(weft_sync(&ops.team), WEFT_ERR_FINALIZED);
@@ -541,13 +541,13 @@ static void members_that_call_differently_are_told(void **state)
         uint64_t other[4];
         const char *words;
     } rows[] = {
-        {BOX_OP_FCOLLECT, {BOX_OP_ALLTOALL, 25, 4, 5}, "f: PE 1 calls fcollect while PE"},
-        {BOX_OP_FCOLLECT, {BOX_OP_FCOLLECT, 25, 4, 5}, "f: 24 bytes at PE 1, 25 at PE"},
-        {BOX_OP_FCOLLECT, {BOX_OP_FCOLLECT, 24, (uint64_t)-1, 5}, "f: root 3 at PE 1, -1 at PE"},
-        {BOX_OP_FCOLLECT, {BOX_OP_FCOLLECT, 24, 3, 0x507}, "between PE 1 (0x506) and PE"},
-        {BOX_OP_REDUCE, {BOX_OP_REDUCE, 24, 3, 0x507}, "f: type and operation are "},
+        {BOX_OP_ALLGATHER, {BOX_OP_ALLTOALL, 25, 4, 5}, "f: PE 1 calls allgather while PE"},
+        {BOX_OP_ALLGATHER, {BOX_OP_ALLGATHER, 25, 4, 5}, "f: 24 bytes at PE 1, 25 at PE"},
+        {BOX_OP_ALLGATHER, {BOX_OP_ALLGATHER, 24, (uint64_t)-1, 5}, "f: root 3 at PE 1, -1 at PE"},
+        {BOX_OP_ALLGATHER, {BOX_OP_ALLGATHER, 24, 3, 0x507}, "between PE 1 (0x506) and PE"},
+        {BOX_OP_ALLREDUCE, {BOX_OP_ALLREDUCE, 24, 3, 0x507}, "f: type and operation are "},
         {BOX_OP_REDUCESCATTER, {BOX_OP_REDUCESCATTER, 24, 3, 0x406}, "f: type and operation are "},
-        {BOX_OP_REDUCE_TO, {BOX_OP_REDUCE_TO, 24, 3, 0x10506}, "f: the factors of PE 1 and PE "},
+        {BOX_OP_REDUCE, {BOX_OP_REDUCE, 24, 3, 0x10506}, "f: the factors of PE 1 and PE "},
     };
     ops.job.checking = true;
     team_of(2, 1, 2);

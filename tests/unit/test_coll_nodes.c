@@ -14,7 +14,7 @@
 
 enum { GUARD = 64, FROM = 128 + GUARD, TO = (12 << 20) + 64, FILL = 0x5a };
 
-enum what { SYNC, BROADCAST, FCOLLECT, COLLECT, ALLTOALL, ALLTOALLS };
+enum what { SYNC, BROADCAST, ALLGATHER, COLLECT, ALLTOALL, ALLTOALLS };
 
 static const struct layout layouts[] = {
     {.n = 5, .node = {0, 0, 1, 1, 1}, .nodes = true},
@@ -84,7 +84,7 @@ static void expect(int me, unsigned char *to)
     memset(to, FILL, destination_bytes() + GUARD);
     if (row->what == BROADCAST)
         memcpy(to, source_of(row->root, 0), bytes);
-    for (int i = 0; i < n && (row->what == FCOLLECT || row->what == COLLECT); at += bytes_of(i++))
+    for (int i = 0; i < n && (row->what == ALLGATHER || row->what == COLLECT); at += bytes_of(i++))
         memcpy(to + at, source_of(i, 0), bytes_of(i));
     for (int i = 0; i < n && row->what == ALLTOALL; at += bytes, i++)
         memcpy(to + at, source_of(i, (size_t)me * bytes), bytes);
@@ -118,7 +118,7 @@ static void body(int me)
         memcpy(src, source_of(me, 0), source_bytes()); /* written just before the call */
     m->status = row->what == SYNC        ? weft_sync(team)
                 : row->what == BROADCAST ? weft_broadcast(team, dst, src, row->bytes, row->root)
-                : row->what == FCOLLECT  ? weft_fcollect(team, dst, src, row->bytes)
+                : row->what == ALLGATHER ? weft_allgather(team, dst, src, row->bytes)
                 : row->what == COLLECT   ? weft_collect(team, dst, src, bytes_of(me))
                 : row->what == ALLTOALL
                     ? weft_alltoall(team, dst, src, row->bytes)
@@ -140,8 +140,8 @@ static const struct row rows[] = {
     {BROADCAST, 0, 24, 1, 0, 6, 48},
     {BROADCAST, 0, 5001, 3, 0, 6, 10002},
     {BROADCAST, 0, 40000, 2, 0, 6, 80000},
-    {FCOLLECT, 0, 40, 0, 0, 20, 400},
-    {FCOLLECT, 0, 5001, 0, 0, 30, 50010},
+    {ALLGATHER, 0, 40, 0, 0, 20, 400},
+    {ALLGATHER, 0, 5001, 0, 0, 30, 50010},
     {COLLECT, 0, 3000, 0, 0, 50, 27160},
     {ALLTOALL, 0, 40, 0, 0, 30, 960},
     {ALLTOALL, 0, 4096, 0, 0, 30, 98304},
@@ -154,8 +154,8 @@ static const struct row rows[] = {
     {BROADCAST, 1, 24, 1, 0, 12, 96},
     {BROADCAST, 1, 5001, 3, 0, 12, 20004},
     {BROADCAST, 1, 40000, 2, 0, 12, 160000},
-    {FCOLLECT, 1, 40, 0, 0, 56, 1120},
-    {FCOLLECT, 1, 5001, 0, 0, 84, 140028},
+    {ALLGATHER, 1, 40, 0, 0, 56, 1120},
+    {ALLGATHER, 1, 5001, 0, 0, 84, 140028},
     {COLLECT, 1, 3000, 0, 0, 140, 60448},
     {ALLTOALL, 1, 40, 0, 0, 100, 2320},
     {ALLTOALL, 1, 4096, 0, 0, 100, 229456},
@@ -168,8 +168,8 @@ static const struct row rows[] = {
     {BROADCAST, 2, 24, 1, 0, 28, 224},
     {BROADCAST, 2, 5001, 3, 0, 28, 40040},
     {BROADCAST, 2, 40000, 2, 0, 28, 320032},
-    {FCOLLECT, 2, 40, 0, 0, 80, 1600},
-    {FCOLLECT, 2, 5001, 0, 0, 104, 200104},
+    {ALLGATHER, 2, 40, 0, 0, 80, 1600},
+    {ALLGATHER, 2, 5001, 0, 0, 104, 200104},
     {COLLECT, 2, 3000, 0, 0, 180, 108704},
     {ALLTOALL, 2, 40, 0, 0, 134, 2256},
     {ALLTOALL, 2, 4096, 0, 0, 134, 213168},
@@ -182,8 +182,8 @@ static const struct row rows[] = {
     {BROADCAST, 3, 24, 1, 0, 6, 48},
     {BROADCAST, 3, 5001, 3, 0, 18, 30006},
     {BROADCAST, 3, 40000, 2, 0, 6, 80000},
-    {FCOLLECT, 3, 40, 0, 0, 24, 480},
-    {FCOLLECT, 3, 5001, 0, 0, 36, 60012},
+    {ALLGATHER, 3, 40, 0, 0, 24, 480},
+    {ALLGATHER, 3, 5001, 0, 0, 36, 60012},
     {COLLECT, 3, 3000, 0, 0, 60, 30208},
     {ALLTOALL, 3, 40, 0, 0, 24, 480},
     {ALLTOALL, 3, 4096, 0, 0, 36, 49152},
@@ -194,7 +194,7 @@ static const struct row rows[] = {
     {ALLTOALLS, 3, 24, 3, 1, 68, 384},
     {BROADCAST, 0, 1300001, 0, 0, 9, 1300001},
     {BROADCAST, 0, 4500000, 3, 0, 24, 4500000},
-    {FCOLLECT, 0, 262144, 0, 0, 20, 1310720},
+    {ALLGATHER, 0, 262144, 0, 0, 20, 1310720},
     {COLLECT, 0, 900000, 0, 0, 44, 4050080},
     {ALLTOALL, 0, 262144, 0, 0, 41, 3145728},
     {BROADCAST, 2, 1300000, 3, 0, 30, 5200016},

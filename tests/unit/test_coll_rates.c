@@ -457,8 +457,8 @@ static void not_written(void **state)
 static void choice(void **state)
 {
     (void)state;
-    struct coll_question q = {COLL_FCOLLECT, 2,  128 << 10,      COLL_WIDE_SET, false,
-                              true,          64, COLL_ALGO_AUTO, false,         false};
+    struct coll_question q = {COLL_ALLGATHER, 2,  128 << 10,      COLL_WIDE_SET, false,
+                              true,           64, COLL_ALGO_AUTO, false,         false};
     struct coll_rates rates = coll_rates_built_in;
     assert_int_equal(coll_choose(&q, &rates).algorithm, COLL_ALGO_LL);
     rates.packets_gbps = 20;
@@ -472,7 +472,7 @@ static void choice(void **state)
     assert_int_equal(coll_choose(&q, &rates).blocks, 16);
     q.bytes = 311000;
     assert_float_equal(coll_floor(&q, &coll_rates_built_in), 0.7 * 4 + 1, 1e-9);
-    q.what = COLL_REDUCE;
+    q.what = COLL_ALLREDUCE;
     q.members = 4;
     assert_float_equal(coll_least_bytes(&q), 1.5 * 311000, 1e-9);
     q.what = COLL_BROADCAST;

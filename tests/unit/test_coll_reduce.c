@@ -16,7 +16,7 @@
 enum { GUARD = 64, FROM = 128 + GUARD, TO = (12 << 20) + 64, FILL = 0x5a };
 
 enum what {
-    REDUCE,
+    ALLREDUCE,
     SCALED,
     WEIGHTED,
     EACH,
@@ -171,14 +171,14 @@ static void body(int me)
         /* The source is written just before the call. */
         store(src + k * element(), any_real(me, k), any_whole(me, k));
     switch (row->what) {
-    case REDUCE:
-        m->status = weft_reduce(team, dst, src, n, type, row->op);
+    case ALLREDUCE:
+        m->status = weft_allreduce(team, dst, src, n, type, row->op);
         break;
     case SCALED:
-        m->status = weft_reduce_scaled(team, dst, src, n, type, &factor);
+        m->status = weft_allreduce_scaled(team, dst, src, n, type, &factor);
         break;
     case WEIGHTED:
-        m->status = weft_reduce_weighted(team, dst, src, n, type, &factor);
+        m->status = weft_allreduce_weighted(team, dst, src, n, type, &factor);
         break;
     case EACH:
         m->status = weft_reducescatter(team, dst, src, n, type, row->op);
@@ -190,13 +190,13 @@ static void body(int me)
         m->status = weft_reducescatter_weighted(team, dst, src, n, type, &factor);
         break;
     case ONE:
-        m->status = weft_reduce_to(team, dst, src, n, type, row->op, row->root);
+        m->status = weft_reduce(team, dst, src, n, type, row->op, row->root);
         break;
     case ONE_SCALED:
-        m->status = weft_reduce_to_scaled(team, dst, src, n, type, &factor, row->root);
+        m->status = weft_reduce_scaled(team, dst, src, n, type, &factor, row->root);
         break;
     case ONE_WEIGHTED:
-        m->status = weft_reduce_to_weighted(team, dst, src, n, type, &factor, row->root);
+        m->status = weft_reduce_weighted(team, dst, src, n, type, &factor, row->root);
         break;
     }
     m->arrived = !m->status && crowd.failed < 0 && has_arrived(me);
@@ -212,11 +212,11 @@ static void check(size_t number)
 }
 
 static const struct row rows[] = {
-    {REDUCE, 0, 0, WEFT_FLOAT, WEFT_SUM, 14, false, 0, 0},
-    {REDUCE, 0, 0, WEFT_FLOAT, WEFT_AVG, 15, true, 0, 0},
-    {REDUCE, 0, 0, WEFT_INT64, WEFT_XOR, 1003, false, 0, 0},
-    {REDUCE, 0, 0, WEFT_FLOAT, WEFT_AVG, 3001, true, 0, 0},
-    {REDUCE, 0, 0, WEFT_BFLOAT16, WEFT_SUM, 1001, false, 48, 0},
+    {ALLREDUCE, 0, 0, WEFT_FLOAT, WEFT_SUM, 14, false, 0, 0},
+    {ALLREDUCE, 0, 0, WEFT_FLOAT, WEFT_AVG, 15, true, 0, 0},
+    {ALLREDUCE, 0, 0, WEFT_INT64, WEFT_XOR, 1003, false, 0, 0},
+    {ALLREDUCE, 0, 0, WEFT_FLOAT, WEFT_AVG, 3001, true, 0, 0},
+    {ALLREDUCE, 0, 0, WEFT_BFLOAT16, WEFT_SUM, 1001, false, 48, 0},
     {SCALED, 0, 0, WEFT_FLOAT, WEFT_SUM, 501, false, 48, 0},
     {WEIGHTED, 0, 0, WEFT_FLOAT, WEFT_SUM, 501, true, 48, 0},
     {EACH, 0, 0, WEFT_FLOAT, WEFT_AVG, 333, false, 36, 0},
@@ -225,11 +225,11 @@ static const struct row rows[] = {
     {ONE, 0, 2, WEFT_INT32, WEFT_SUM, 333, false, 16, 0},
     {ONE_SCALED, 0, 1, WEFT_FLOAT, WEFT_SUM, 77, true, 16, 0},
     {ONE_WEIGHTED, 0, 0, WEFT_FLOAT, WEFT_SUM, 77, false, 16, 0},
-    {REDUCE, 1, 0, WEFT_FLOAT, WEFT_SUM, 14, false, 48, 1344},
-    {REDUCE, 1, 0, WEFT_FLOAT, WEFT_AVG, 15, true, 158, 1104},
-    {REDUCE, 1, 0, WEFT_INT64, WEFT_XOR, 1003, false, 200, 96672},
-    {REDUCE, 1, 0, WEFT_FLOAT, WEFT_AVG, 3001, true, 200, 144432},
-    {REDUCE, 1, 0, WEFT_BFLOAT16, WEFT_SUM, 1001, false, 224, 32416},
+    {ALLREDUCE, 1, 0, WEFT_FLOAT, WEFT_SUM, 14, false, 48, 1344},
+    {ALLREDUCE, 1, 0, WEFT_FLOAT, WEFT_AVG, 15, true, 158, 1104},
+    {ALLREDUCE, 1, 0, WEFT_INT64, WEFT_XOR, 1003, false, 200, 96672},
+    {ALLREDUCE, 1, 0, WEFT_FLOAT, WEFT_AVG, 3001, true, 200, 144432},
+    {ALLREDUCE, 1, 0, WEFT_BFLOAT16, WEFT_SUM, 1001, false, 224, 32416},
     {SCALED, 1, 0, WEFT_FLOAT, WEFT_SUM, 501, false, 224, 32448},
     {WEIGHTED, 1, 0, WEFT_FLOAT, WEFT_SUM, 501, true, 272, 32832},
     {EACH, 1, 0, WEFT_FLOAT, WEFT_AVG, 333, false, 200, 53664},
@@ -238,11 +238,11 @@ static const struct row rows[] = {
     {ONE, 1, 2, WEFT_INT32, WEFT_SUM, 333, false, 164, 13704},
     {ONE_SCALED, 1, 1, WEFT_FLOAT, WEFT_SUM, 77, true, 164, 3464},
     {ONE_WEIGHTED, 1, 0, WEFT_FLOAT, WEFT_SUM, 77, false, 212, 3848},
-    {REDUCE, 2, 0, WEFT_FLOAT, WEFT_SUM, 14, false, 32, 896},
-    {REDUCE, 2, 0, WEFT_FLOAT, WEFT_AVG, 15, true, 102, 496},
-    {REDUCE, 2, 0, WEFT_INT64, WEFT_XOR, 1003, false, 138, 51552},
-    {REDUCE, 2, 0, WEFT_FLOAT, WEFT_AVG, 3001, true, 138, 77456},
-    {REDUCE, 2, 0, WEFT_BFLOAT16, WEFT_SUM, 1001, false, 192, 13000},
+    {ALLREDUCE, 2, 0, WEFT_FLOAT, WEFT_SUM, 14, false, 32, 896},
+    {ALLREDUCE, 2, 0, WEFT_FLOAT, WEFT_AVG, 15, true, 102, 496},
+    {ALLREDUCE, 2, 0, WEFT_INT64, WEFT_XOR, 1003, false, 138, 51552},
+    {ALLREDUCE, 2, 0, WEFT_FLOAT, WEFT_AVG, 3001, true, 138, 77456},
+    {ALLREDUCE, 2, 0, WEFT_BFLOAT16, WEFT_SUM, 1001, false, 192, 13000},
     {SCALED, 2, 0, WEFT_FLOAT, WEFT_SUM, 501, false, 192, 13008},
     {WEIGHTED, 2, 0, WEFT_FLOAT, WEFT_SUM, 501, true, 224, 13264},
     {EACH, 2, 0, WEFT_FLOAT, WEFT_AVG, 333, false, 152, 21504},
@@ -251,11 +251,11 @@ static const struct row rows[] = {
     {ONE, 2, 2, WEFT_INT32, WEFT_SUM, 333, false, 96, 2856},
     {ONE_SCALED, 2, 1, WEFT_FLOAT, WEFT_SUM, 77, true, 96, 808},
     {ONE_WEIGHTED, 2, 0, WEFT_FLOAT, WEFT_SUM, 77, false, 128, 1064},
-    {REDUCE, 3, 0, WEFT_FLOAT, WEFT_SUM, 14, false, 20, 560},
-    {REDUCE, 3, 0, WEFT_FLOAT, WEFT_AVG, 15, true, 30, 272},
-    {REDUCE, 3, 0, WEFT_INT64, WEFT_XOR, 1003, false, 32, 32128},
-    {REDUCE, 3, 0, WEFT_FLOAT, WEFT_AVG, 3001, true, 32, 48048},
-    {REDUCE, 3, 0, WEFT_BFLOAT16, WEFT_SUM, 1001, false, 144, 19280},
+    {ALLREDUCE, 3, 0, WEFT_FLOAT, WEFT_SUM, 14, false, 20, 560},
+    {ALLREDUCE, 3, 0, WEFT_FLOAT, WEFT_AVG, 15, true, 30, 272},
+    {ALLREDUCE, 3, 0, WEFT_INT64, WEFT_XOR, 1003, false, 32, 32128},
+    {ALLREDUCE, 3, 0, WEFT_FLOAT, WEFT_AVG, 3001, true, 32, 48048},
+    {ALLREDUCE, 3, 0, WEFT_BFLOAT16, WEFT_SUM, 1001, false, 144, 19280},
     {SCALED, 3, 0, WEFT_FLOAT, WEFT_SUM, 501, false, 144, 19296},
     {WEIGHTED, 3, 0, WEFT_FLOAT, WEFT_SUM, 501, true, 164, 19456},
     {EACH, 3, 0, WEFT_FLOAT, WEFT_AVG, 333, false, 104, 32032},
@@ -264,11 +264,11 @@ static const struct row rows[] = {
     {ONE, 3, 2, WEFT_INT32, WEFT_SUM, 333, false, 48, 5392},
     {ONE_SCALED, 3, 1, WEFT_FLOAT, WEFT_SUM, 77, true, 48, 1912},
     {ONE_WEIGHTED, 3, 0, WEFT_FLOAT, WEFT_SUM, 77, false, 68, 2072},
-    {REDUCE, 4, 0, WEFT_FLOAT, WEFT_SUM, 14, false, 48, 1344},
-    {REDUCE, 4, 0, WEFT_FLOAT, WEFT_AVG, 15, true, 116, 696},
-    {REDUCE, 4, 0, WEFT_INT64, WEFT_XOR, 1003, false, 32, 64224},
-    {REDUCE, 4, 0, WEFT_FLOAT, WEFT_AVG, 3001, true, 164, 136136},
-    {REDUCE, 4, 0, WEFT_BFLOAT16, WEFT_SUM, 1001, false, 240, 29552},
+    {ALLREDUCE, 4, 0, WEFT_FLOAT, WEFT_SUM, 14, false, 48, 1344},
+    {ALLREDUCE, 4, 0, WEFT_FLOAT, WEFT_AVG, 15, true, 116, 696},
+    {ALLREDUCE, 4, 0, WEFT_INT64, WEFT_XOR, 1003, false, 32, 64224},
+    {ALLREDUCE, 4, 0, WEFT_FLOAT, WEFT_AVG, 3001, true, 164, 136136},
+    {ALLREDUCE, 4, 0, WEFT_BFLOAT16, WEFT_SUM, 1001, false, 240, 29552},
     {SCALED, 4, 0, WEFT_FLOAT, WEFT_SUM, 501, false, 240, 29584},
     {WEIGHTED, 4, 0, WEFT_FLOAT, WEFT_SUM, 501, true, 288, 29968},
     {EACH, 4, 0, WEFT_FLOAT, WEFT_AVG, 333, false, 180, 58800},
@@ -277,11 +277,11 @@ static const struct row rows[] = {
     {ONE, 4, 2, WEFT_INT32, WEFT_SUM, 333, false, 100, 10848},
     {ONE_SCALED, 4, 1, WEFT_FLOAT, WEFT_SUM, 77, true, 100, 2040},
     {ONE_WEIGHTED, 4, 0, WEFT_FLOAT, WEFT_SUM, 77, false, 148, 3040},
-    {REDUCE, 5, 0, WEFT_FLOAT, WEFT_SUM, 14, false, 80, 2240},
-    {REDUCE, 5, 0, WEFT_FLOAT, WEFT_AVG, 15, true, 82, 1448},
-    {REDUCE, 5, 0, WEFT_INT64, WEFT_XOR, 1003, false, 82, 176656},
-    {REDUCE, 5, 0, WEFT_FLOAT, WEFT_AVG, 3001, true, 82, 264216},
-    {REDUCE, 5, 0, WEFT_BFLOAT16, WEFT_SUM, 1001, false, 240, 40360},
+    {ALLREDUCE, 5, 0, WEFT_FLOAT, WEFT_SUM, 14, false, 80, 2240},
+    {ALLREDUCE, 5, 0, WEFT_FLOAT, WEFT_AVG, 15, true, 82, 1448},
+    {ALLREDUCE, 5, 0, WEFT_INT64, WEFT_XOR, 1003, false, 82, 176656},
+    {ALLREDUCE, 5, 0, WEFT_FLOAT, WEFT_AVG, 3001, true, 82, 264216},
+    {ALLREDUCE, 5, 0, WEFT_BFLOAT16, WEFT_SUM, 1001, false, 240, 40360},
     {SCALED, 5, 0, WEFT_FLOAT, WEFT_SUM, 501, false, 240, 40400},
     {WEIGHTED, 5, 0, WEFT_FLOAT, WEFT_SUM, 501, true, 320, 41040},
     {EACH, 5, 0, WEFT_FLOAT, WEFT_AVG, 333, false, 200, 80240},
@@ -290,12 +290,12 @@ static const struct row rows[] = {
     {ONE, 5, 2, WEFT_INT32, WEFT_SUM, 333, false, 144, 16304},
     {ONE_SCALED, 5, 1, WEFT_FLOAT, WEFT_SUM, 77, true, 144, 4016},
     {ONE_WEIGHTED, 5, 0, WEFT_FLOAT, WEFT_SUM, 77, false, 224, 4656},
-    {REDUCE, 0, 0, WEFT_FLOAT, WEFT_SUM, 13001, false, 0, 0},
-    {REDUCE, 1, 0, WEFT_FLOAT, WEFT_SUM, 180003, true, 116, 4320264},
-    {REDUCE, 3, 0, WEFT_FLOAT, WEFT_AVG, 270003, true, 32, 2160056},
-    {REDUCE, 4, 0, WEFT_FLOAT, WEFT_SUM, 130003, true, 82, 2946796},
-    {REDUCE, 4, 0, WEFT_INT32, WEFT_SUM, 140003, true, 32, 2240080},
-    {REDUCE, 5, 0, WEFT_FLOAT, WEFT_SUM, 270003, false, 87, 11880228},
+    {ALLREDUCE, 0, 0, WEFT_FLOAT, WEFT_SUM, 13001, false, 0, 0},
+    {ALLREDUCE, 1, 0, WEFT_FLOAT, WEFT_SUM, 180003, true, 116, 4320264},
+    {ALLREDUCE, 3, 0, WEFT_FLOAT, WEFT_AVG, 270003, true, 32, 2160056},
+    {ALLREDUCE, 4, 0, WEFT_FLOAT, WEFT_SUM, 130003, true, 82, 2946796},
+    {ALLREDUCE, 4, 0, WEFT_INT32, WEFT_SUM, 140003, true, 32, 2240080},
+    {ALLREDUCE, 5, 0, WEFT_FLOAT, WEFT_SUM, 270003, false, 87, 11880228},
     {ONE, 0, 1, WEFT_FLOAT, WEFT_SUM, 1048577, false, 13, 0},
 };
 
@@ -374,14 +374,14 @@ static const struct wrong {
     int root;
     weft_status status;
 } wrongs[] = {
-    {REDUCE, -39, 640, 10, 0, WEFT_ERR_RANGE},
-    {REDUCE, 640, -39, 10, 0, WEFT_ERR_RANGE},
-    {REDUCE, -40, 640, 10, 0, WEFT_OK},
-    {REDUCE, 641, 1280, 10, 0, WEFT_ERR_ALIGNMENT},
-    {REDUCE, 640, 1281, 10, 0, WEFT_ERR_ALIGNMENT},
-    {REDUCE, 680, 640, 10, 0, WEFT_OK},
-    {REDUCE, -1, -1, 0, 0, WEFT_OK},
-    {REDUCE, 0, 640, SIZE_MAX / 3, 0, WEFT_ERR_RANGE},
+    {ALLREDUCE, -39, 640, 10, 0, WEFT_ERR_RANGE},
+    {ALLREDUCE, 640, -39, 10, 0, WEFT_ERR_RANGE},
+    {ALLREDUCE, -40, 640, 10, 0, WEFT_OK},
+    {ALLREDUCE, 641, 1280, 10, 0, WEFT_ERR_ALIGNMENT},
+    {ALLREDUCE, 640, 1281, 10, 0, WEFT_ERR_ALIGNMENT},
+    {ALLREDUCE, 680, 640, 10, 0, WEFT_OK},
+    {ALLREDUCE, -1, -1, 0, 0, WEFT_OK},
+    {ALLREDUCE, 0, 640, SIZE_MAX / 3, 0, WEFT_ERR_RANGE},
     {EACH, -39, 640, 10, 0, WEFT_ERR_RANGE},
     {EACH, 640, -119, 10, 0, WEFT_ERR_RANGE},
     {EACH, 640, -120, 10, 0, WEFT_OK},
@@ -415,11 +415,11 @@ static void body_wrong(int me)
 {
     struct member *m = &members[me];
     char *to = behind(me, wrong->to), *from = behind(me, wrong->from);
-    m->status =
-        wrong->what == REDUCE ? weft_reduce(&m->team, to, from, wrong->n, WEFT_FLOAT, WEFT_SUM)
-        : wrong->what == EACH
-            ? weft_reducescatter(&m->team, to, from, wrong->n, WEFT_FLOAT, WEFT_SUM)
-            : weft_reduce_to(&m->team, to, from, wrong->n, WEFT_FLOAT, WEFT_SUM, wrong->root);
+    m->status = wrong->what == ALLREDUCE
+                    ? weft_allreduce(&m->team, to, from, wrong->n, WEFT_FLOAT, WEFT_SUM)
+                : wrong->what == EACH
+                    ? weft_reducescatter(&m->team, to, from, wrong->n, WEFT_FLOAT, WEFT_SUM)
+                    : weft_reduce(&m->team, to, from, wrong->n, WEFT_FLOAT, WEFT_SUM, wrong->root);
 }
 
 static void arguments_that_are_wrong_are_refused(void **state)

@@ -157,8 +157,8 @@ static weft_status collectives(weft_job *job, uint64_t *gpu, uint64_t *other, ui
     fill_source(11);
     memcpy(host, source, 8000);
     DO(weft_broadcast(world, gpu, host, 8000, 0));
-    DO(weft_fcollect(world, other, gpu, 8000));
-    DO(weft_reduce(world, gpu, other, 1000, WEFT_INT64, WEFT_SUM));
+    DO(weft_allgather(world, other, gpu, 8000));
+    DO(weft_allreduce(world, gpu, other, 1000, WEFT_INT64, WEFT_SUM));
     DO(weft_alltoall(world, host + 1000, gpu, 8000));
     RIGHT(memcmp(host + 1000, source, 8000) == 0);
     DO(weft_team_split_strided(world, 0, 1, 1, &team));

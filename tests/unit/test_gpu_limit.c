@@ -92,7 +92,7 @@ static struct coll_call call_of(struct gpu_reporting reporting, uint64_t bytes)
         .members = MEMBERS,
         .root = -1,
         .flow = COLL_ALL,
-        .operation = WEFT_DEV_OP_FCOLLECT,
+        .operation = WEFT_DEV_OP_ALLGATHER,
         .pe = {10, 11, 12},
         .reporting = reporting,
     };
@@ -119,7 +119,7 @@ static void assert_expired(int pe)
     assert_in_range(box.records[0].waited_ns, LIMIT_NS, 2 * LIMIT_NS);
 }
 
-/* In each step of a staged fcollect all other members are slow. */
+/* In each step of a staged allgather all other members are slow. */
 static void plan_steps(uint64_t stop_before)
 {
     struct coll_area *own = &windows[0].area;

@@ -268,7 +268,7 @@ static void gpu_memory_is_for_its_own_functions(void **state)
     calls[0] = 0;
     assert_int_equal(weft_alltoall(&ops.team, gpu, source, 8), WEFT_OK);
     assert_non_null(strstr(calls, "; gpu_blocks 8 8 8; "));
-    assert_int_equal(weft_fcollect(&ops.team, own, gpu, 8), WEFT_OK);
+    assert_int_equal(weft_allgather(&ops.team, own, gpu, 8), WEFT_OK);
     assert_non_null(strstr(calls, "; gpu_blocks 0 8 8; "));
     assert_int_equal(weft_alltoalls(&ops.team, gpu, source, 2, 3, 4, 5), WEFT_OK);
     assert_non_null(strstr(calls, "; gpu_strided 2 3 4*5; "));

@@ -10,7 +10,8 @@
 
 #include "tests/unit/move.h"
 
-/* --------------------------------------------------------------------------- fcollect, alltoall */
+/* --------------------------------------------------------------------------- allgather, alltoall
+ */
 
 static void large_blocks_are_put_to_each_member(void **state)
 {
@@ -22,42 +23,42 @@ static void large_blocks_are_put_to_each_member(void **state)
     assert_memory_equal(own + TO + 57, source + 57, 57);
     assert_true(is_filled(own + TO, 0x5a, 57));
     assert_calls(WEFT_OK,
-                 "begin weft_fcollect -1 57 0; place dst 171; put 2 569<7 57 100; put 0 569<7 57 "
+                 "begin weft_allgather -1 57 0; place dst 171; put 2 569<7 57 100; put 0 569<7 57 "
                  "100; await 0 100; await 2 100; ",
-                 weft_fcollect(&ops.team, own + TO, source + 7, 57));
+                 weft_allgather(&ops.team, own + TO, source + 7, 57));
     assert_memory_equal(own + TO + 57, source + 7, 57);
     static const char *const steps[] = {"place", "put", "await"};
     static const char *const heard[] = {
-        "begin weft_fcollect -1 57 0; place dst 171; ",
-        "begin weft_fcollect -1 57 0; place dst 171; put 2 569<0 57 100; ",
-        ("begin weft_fcollect -1 57 0; place dst 171; put 2 569<0 57 100; put 0 569<0 57 100; "
+        "begin weft_allgather -1 57 0; place dst 171; ",
+        "begin weft_allgather -1 57 0; place dst 171; put 2 569<0 57 100; ",
+        ("begin weft_allgather -1 57 0; place dst 171; put 2 569<0 57 100; put 0 569<0 57 100; "
          "await 0 100; ")};
     for (int i = 0; i < 3; i++) {
         fails = steps[i];
-        assert_calls(WEFT_ERR_SYSTEM, heard[i], weft_fcollect(&ops.team, own + TO, source, 57));
+        assert_calls(WEFT_ERR_SYSTEM, heard[i], weft_allgather(&ops.team, own + TO, source, 57));
     }
     fails = "begin";
-    assert_calls(WEFT_ERR_SYSTEM, "begin weft_fcollect -1 57 0; ",
-                 weft_fcollect(&ops.team, own + TO, source, 57));
+    assert_calls(WEFT_ERR_SYSTEM, "begin weft_allgather -1 57 0; ",
+                 weft_allgather(&ops.team, own + TO, source, 57));
 }
 
 static void small_blocks_are_packets(void **state)
 {
     (void)state;
-    assert_calls(WEFT_OK, "begin weft_fcollect -1 56 0; place dst 168; exchange 3 56; ",
-                 weft_fcollect(&ops.team, own + TO, source + 3, 56));
+    assert_calls(WEFT_OK, "begin weft_allgather -1 56 0; place dst 168; exchange 3 56; ",
+                 weft_allgather(&ops.team, own + TO, source + 3, 56));
     assert_calls(WEFT_OK, "begin weft_alltoall -1 56 0; place dst 168; exchange_each 3 56; ",
                  weft_alltoall(&ops.team, own + TO, source + 3, 56));
     ops.team.nodes = &nodes;
-    assert_calls(WEFT_OK, "begin weft_fcollect -1 56 0; place dst 168; exchange 3 56; ",
-                 weft_fcollect(&ops.team, own + TO, source + 3, 56));
+    assert_calls(WEFT_OK, "begin weft_allgather -1 56 0; place dst 168; exchange 3 56; ",
+                 weft_allgather(&ops.team, own + TO, source + 3, 56));
     ops.team.nodes = NULL;
     ops.team.n = 64;
-    assert_calls(WEFT_OK, "begin weft_fcollect -1 8 0; place dst 512; exchange 3 8; ",
-                 weft_fcollect(&ops.team, own + TO, source + 3, 8));
+    assert_calls(WEFT_OK, "begin weft_allgather -1 8 0; place dst 512; exchange 3 8; ",
+                 weft_allgather(&ops.team, own + TO, source + 3, 8));
     ops.team.n = 65;
     calls[0] = 0;
-    assert_int_equal(weft_fcollect(&ops.team, own + TO, source + 3, 8), WEFT_OK);
+    assert_int_equal(weft_allgather(&ops.team, own + TO, source + 3, 8), WEFT_OK);
     assert_null(strstr(calls, "exchange"));
     assert_non_null(strstr(calls, "put 64 520<3 8 100; put 0 520<3"));
 }
@@ -73,13 +74,13 @@ static void large_blocks_to_other_nodes_travel_side_by_side(void **state)
         size_t bytes = COLL_NBI_LEAST - (i == 2);
         fails = i == 3 ? "await" : NULL;
         calls[0] = 0;
-        int status = weft_fcollect(&ops.team, own, blocks_of_all + bytes, bytes);
+        int status = weft_allgather(&ops.team, own, blocks_of_all + bytes, bytes);
         assert_int_equal(status, i == 3 ? WEFT_ERR_SYSTEM : WEFT_OK);
         assert_int_equal(strstr(calls, "100 nbi; ") != NULL, i == 0 || i == 3);
         assert_int_equal(strstr(calls, "; quiet; ") != NULL, i == 0);
     }
     fails = "quiet";
-    assert_int_equal(weft_fcollect(&ops.team, own, blocks_of_all + COLL_NBI_LEAST, COLL_NBI_LEAST),
+    assert_int_equal(weft_allgather(&ops.team, own, blocks_of_all + COLL_NBI_LEAST, COLL_NBI_LEAST),
                      WEFT_ERR_SYSTEM);
     __real_free(blocks_of_all);
 }
@@ -94,17 +95,17 @@ static void blocks_of_nodes_go_by_node(void **state)
         "1 1 100; ",
         weft_alltoall(&ops.team, own + TO, source + 16, 8));
     assert_calls(WEFT_OK,
-                 "begin weft_fcollect -1 57 0; place dst 171; nodes_collect 512 source 0:57 57:57 "
+                 "begin weft_allgather -1 57 0; place dst 171; nodes_collect 512 source 0:57 57:57 "
                  "114:57 100; ",
-                 weft_fcollect(&ops.team, own + TO, source, 57));
+                 weft_allgather(&ops.team, own + TO, source, 57));
     no_memory = true;
     assert_calls(WEFT_ERR_NO_MEMORY,
-                 "begin weft_fcollect -1 57 0; place dst 171; "
-                 "fail_all weft_fcollect: no private memory for 3 sizes; ",
-                 weft_fcollect(&ops.team, own + TO, source, 57));
+                 "begin weft_allgather -1 57 0; place dst 171; "
+                 "fail_all weft_allgather: no private memory for 3 sizes; ",
+                 weft_allgather(&ops.team, own + TO, source, 57));
     no_memory = false;
     fails = "nodes_collect";
-    assert_int_equal(weft_fcollect(&ops.team, own + TO, source, 57), WEFT_ERR_SYSTEM);
+    assert_int_equal(weft_allgather(&ops.team, own + TO, source, 57), WEFT_ERR_SYSTEM);
     fails = "nodes_alltoall";
     assert_int_equal(weft_alltoall(&ops.team, own + TO, source, 57), WEFT_ERR_SYSTEM);
     fails = "place";
@@ -114,10 +115,11 @@ static void blocks_of_nodes_go_by_node(void **state)
 static void wrong_blocks_are_refused(void **state)
 {
     (void)state;
-    assert_calls(WEFT_OK, "begin weft_fcollect -1 0 0; ", weft_fcollect(&ops.team, NULL, NULL, 0));
-    assert_calls(WEFT_ERR_ARGUMENT, "begin weft_fcollect -1 8 0; place dst 24; ",
-                 weft_fcollect(&ops.team, own, NULL, 8));
-    assert_string_equal(base_last_error(), "weft_fcollect: src is null");
+    assert_calls(WEFT_OK, "begin weft_allgather -1 0 0; ",
+                 weft_allgather(&ops.team, NULL, NULL, 0));
+    assert_calls(WEFT_ERR_ARGUMENT, "begin weft_allgather -1 8 0; place dst 24; ",
+                 weft_allgather(&ops.team, own, NULL, 8));
+    assert_string_equal(base_last_error(), "weft_allgather: src is null");
     calls[0] = 0;
     assert_int_equal(weft_alltoall(&ops.team, own, source, SIZE_MAX / 3 + 1), WEFT_ERR_RANGE);
     assert_null(strstr(calls, "place"));

@@ -11,9 +11,9 @@
 
 #include <stdint.h>
 
-enum op { OP_REDUCE, OP_FCOLLECT, OP_REDUCESCATTER, OP_ALLTOALL, OP_BROADCAST, OP_COUNT };
-static const char *const op_names[OP_COUNT] = {"reduce", "fcollect", "reducescatter", "alltoall",
-                                               "broadcast"};
+enum op { OP_ALLREDUCE, OP_ALLGATHER, OP_REDUCESCATTER, OP_ALLTOALL, OP_BROADCAST, OP_COUNT };
+static const char *const op_names[OP_COUNT] = {"allreduce", "allgather", "reducescatter",
+                                               "alltoall", "broadcast"};
 
 /* A library: its name, or the name of the mode; initialisation (sets me and n_pes); allocation of
  * both buffers; and the call that enqueues a collective of `bytes` (of the vector, or of a block)
@@ -42,7 +42,7 @@ static float bench_value(int pe, size_t i)
 static size_t blocks_of(enum op op, int dst)
 {
     int many =
-        dst ? op == OP_FCOLLECT || op == OP_ALLTOALL : op == OP_ALLTOALL || op == OP_REDUCESCATTER;
+        dst ? op == OP_ALLGATHER || op == OP_ALLTOALL : op == OP_ALLTOALL || op == OP_REDUCESCATTER;
     return many ? (size_t)n_pes : 1;
 }
 
@@ -52,7 +52,7 @@ static float bench_wanted(enum op op, size_t i, size_t words)
     size_t from = i / words, at = i % words;
     if (op == OP_BROADCAST)
         return bench_value(0, i);
-    if (op == OP_FCOLLECT || op == OP_ALLTOALL)
+    if (op == OP_ALLGATHER || op == OP_ALLTOALL)
         return bench_value((int)from, op == OP_ALLTOALL ? (size_t)me * words + at : at);
     for (int pe = 0; pe < n_pes; pe++)
         sum += bench_value(pe, op == OP_REDUCESCATTER ? (size_t)me * words + i : i);

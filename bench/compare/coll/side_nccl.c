@@ -54,10 +54,10 @@ static void call(enum op op, void *dst, void *src, size_t bytes, cudaStream_t st
 {
     size_t words = bytes / 4;
     switch (op) {
-    case OP_REDUCE:
+    case OP_ALLREDUCE:
         NCCL(ncclAllReduce(src, dst, words, ncclFloat, ncclSum, comm, stream));
         return;
-    case OP_FCOLLECT:
+    case OP_ALLGATHER:
         NCCL(ncclAllGather(src, dst, words, ncclFloat, comm, stream));
         return;
     case OP_REDUCESCATTER:

@@ -41,10 +41,10 @@ static void call(enum op op, void *dst, void *src, size_t bytes, cudaStream_t st
     size_t words = bytes / 4;
     int status = 0;
     switch (op) {
-    case OP_REDUCE:
+    case OP_ALLREDUCE:
         status = nvshmemx_float_sum_reduce_on_stream(NVSHMEM_TEAM_WORLD, to, from, words, stream);
         break;
-    case OP_FCOLLECT:
+    case OP_ALLGATHER:
         status = nvshmemx_float_fcollect_on_stream(NVSHMEM_TEAM_WORLD, to, from, words, stream);
         break;
     case OP_REDUCESCATTER:
@@ -69,10 +69,10 @@ static void host(enum op op, void *dst, void *src, size_t bytes)
     float *to = (float *)dst, *from = (float *)src;
     size_t words = bytes / 4;
     switch (op) {
-    case OP_REDUCE:
+    case OP_ALLREDUCE:
         nvshmem_float_sum_reduce(NVSHMEM_TEAM_WORLD, to, from, words);
         return;
-    case OP_FCOLLECT:
+    case OP_ALLGATHER:
         nvshmem_float_fcollect(NVSHMEM_TEAM_WORLD, to, from, words);
         return;
     case OP_REDUCESCATTER:

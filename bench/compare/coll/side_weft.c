@@ -42,11 +42,11 @@ static void barrier(void)
 static void call(enum op op, void *dst, void *src, size_t bytes, cudaStream_t stream)
 {
     switch (op) {
-    case OP_REDUCE:
-        OK(weft_reduce_on_stream(world, dst, src, bytes / 4, WEFT_FLOAT, WEFT_SUM, stream));
+    case OP_ALLREDUCE:
+        OK(weft_allreduce_on_stream(world, dst, src, bytes / 4, WEFT_FLOAT, WEFT_SUM, stream));
         return;
-    case OP_FCOLLECT:
-        OK(weft_fcollect_on_stream(world, dst, src, bytes, stream));
+    case OP_ALLGATHER:
+        OK(weft_allgather_on_stream(world, dst, src, bytes, stream));
         return;
     case OP_REDUCESCATTER:
         OK(weft_reducescatter_on_stream(world, dst, src, bytes / 4, WEFT_FLOAT, WEFT_SUM, stream));
@@ -62,11 +62,11 @@ static void call(enum op op, void *dst, void *src, size_t bytes, cudaStream_t st
 static void host(enum op op, void *dst, void *src, size_t bytes)
 {
     switch (op) {
-    case OP_REDUCE:
-        OK(weft_reduce(world, dst, src, bytes / 4, WEFT_FLOAT, WEFT_SUM));
+    case OP_ALLREDUCE:
+        OK(weft_allreduce(world, dst, src, bytes / 4, WEFT_FLOAT, WEFT_SUM));
         return;
-    case OP_FCOLLECT:
-        OK(weft_fcollect(world, dst, src, bytes));
+    case OP_ALLGATHER:
+        OK(weft_allgather(world, dst, src, bytes));
         return;
     case OP_REDUCESCATTER:
         OK(weft_reducescatter(world, dst, src, bytes / 4, WEFT_FLOAT, WEFT_SUM));

@@ -132,7 +132,7 @@ int main(void)
                 send_receive, bytes);
     }
     for (size_t i = 0; i < PLAN_COUNT(plan_reduce_bytes); i++) {
-        measure(row_name("reduce_host.%zu", plan_reduce_bytes[i]), "us", all_reduce,
+        measure(row_name("allreduce_host.%zu", plan_reduce_bytes[i]), "us", all_reduce,
                 plan_reduce_bytes[i]);
         check_sum(plan_reduce_bytes[i]);
     }

@@ -538,7 +538,7 @@ static double collective(const char *row, const struct shape *s)
     return greatest(span_ns(row, 1) / (double)rounds / 1e3);
 }
 
-static double reduce_by_host(const char *row, const struct shape *s)
+static double allreduce_by_host(const char *row, const struct shape *s)
 {
     uint64_t rounds = plan_collective_rounds(s->bytes);
     double start = now_ns();
@@ -578,7 +578,7 @@ static void collective_row(const char *row, measurement once, const struct shape
 
 static void collectives(void)
 {
-    static const char *const names[] = {"alltoall", "fcollect", "reduce", "reducescatter"};
+    static const char *const names[] = {"alltoall", "allgather", "allreduce", "reducescatter"};
     for (int what = BENCH_ALLTOALL; what <= BENCH_REDUCESCATTER; what++) {
         for (size_t i = 0; i < PLAN_COUNT(plan_collective_bytes); i++) {
             struct shape s = {plan_collective_bytes[i], 1, what};
@@ -591,7 +591,7 @@ static void collectives(void)
     }
     for (size_t i = 0; i < PLAN_COUNT(plan_reduce_bytes); i++) {
         struct shape s = {plan_reduce_bytes[i], 0, BENCH_REDUCE};
-        collective_row(row_name("reduce_host.%zu", s.bytes), reduce_by_host, &s);
+        collective_row(row_name("allreduce_host.%zu", s.bytes), allreduce_by_host, &s);
     }
 }
 

@@ -119,7 +119,7 @@ static inline void shmem_broadcastmem(weft_team *team, void *dst, const void *sr
 
 static inline void shmem_fcollectmem(weft_team *team, void *dst, const void *src, size_t bytes)
 {
-    over_check(weft_fcollect(team, dst, src, bytes));
+    over_check(weft_allgather(team, dst, src, bytes));
 }
 
 static inline void shmem_alltoallmem(weft_team *team, void *dst, const void *src, size_t bytes)
@@ -129,7 +129,7 @@ static inline void shmem_alltoallmem(weft_team *team, void *dst, const void *src
 
 static inline void shmem_long_sum_reduce(weft_team *team, long *dst, const long *src, size_t n)
 {
-    over_check(weft_reduce(team, dst, src, n, WEFT_INT64, WEFT_SUM));
+    over_check(weft_allreduce(team, dst, src, n, WEFT_INT64, WEFT_SUM));
 }
 
 #endif

@@ -32,7 +32,7 @@ int main(int argc, char **argv)
     OK(weft_put(ctx, src, words, sizeof words, me));
     OK(weft_quiet(ctx));
     if (sums) {
-        OK(weft_reduce(weft_team_world(job), dst, src, WORDS, WEFT_FLOAT, WEFT_SUM));
+        OK(weft_allreduce(weft_team_world(job), dst, src, WORDS, WEFT_FLOAT, WEFT_SUM));
     } else {
         OK(weft_put(ctx, dst, src, sizeof words, (me + 1) % n));
         OK(weft_barrier(weft_team_world(job)));

@@ -412,7 +412,7 @@ WEFT_DEVICE void weft_dev_data_begin(struct weft_dev_group *g)
  *                                        int root)
  *     `bytes` bytes of the root's src go to dst at every member. The root's own dst gets a copy,
  *     unless it is NULL there or equal to src.
- * int weft_{thread,warp,block}_fcollect(int team, void *dst, const void *src, size_t bytes)
+ * int weft_{thread,warp,block}_allgather(int team, void *dst, const void *src, size_t bytes)
  *     `bytes` bytes from each member, in the order of the team. src is this member's block of dst,
  *     or does not overlap dst.
  * int weft_{thread,warp,block}_alltoall(int team, void *dst, const void *src, size_t bytes)
@@ -475,7 +475,7 @@ WEFT_DEVICE struct weft_dev_args weft_dev_exchange_args(const struct weft_dev_gr
     return args;
 }
 
-/* Sends to every member. each = 0: the same block to all (fcollect); 1: each member its own block
+/* Sends to every member. each = 0: the same block to all (allgather); 1: each member its own block
  * (alltoall). */
 WEFT_DEVICE int weft_dev_exchange(int scope, int team, int operation, void *dst, const void *src,
                                   size_t bytes, int each)
@@ -581,9 +581,9 @@ WEFT_DEVICE int weft_dev_rooted(int scope, int team, int operation, void *dst, c
     {                                                                                              \
         return weft_dev_broadcast(constant, team, dst, src, bytes, root);                          \
     }                                                                                              \
-    WEFT_DEVICE int weft_##scope##_fcollect(int team, void *dst, const void *src, size_t bytes)    \
+    WEFT_DEVICE int weft_##scope##_allgather(int team, void *dst, const void *src, size_t bytes)   \
     {                                                                                              \
-        return weft_dev_exchange(constant, team, WEFT_DEV_OP_FCOLLECT, dst, src, bytes, 0);        \
+        return weft_dev_exchange(constant, team, WEFT_DEV_OP_ALLGATHER, dst, src, bytes, 0);       \
     }                                                                                              \
     WEFT_DEVICE int weft_##scope##_alltoall(int team, void *dst, const void *src, size_t bytes)    \
     {                                                                                              \

@@ -5,7 +5,7 @@
  *
  *   int weft_grid_meet(int team), weft_grid_sync(int team), weft_grid_barrier(int team)
  *   int weft_grid_broadcast(int team, void *dst, const void *src, size_t bytes, int root)
- *   int weft_grid_fcollect(int team, void *dst, const void *src, size_t bytes)
+ *   int weft_grid_allgather(int team, void *dst, const void *src, size_t bytes)
  *   int weft_grid_alltoall(int team, void *dst, const void *src, size_t bytes)
  *   int weft_grid_gather(int team, void *dst, const void *src, size_t bytes, int root)
  *   int weft_grid_scatter(int team, void *dst, const void *src, size_t bytes, int root)
@@ -15,19 +15,19 @@
  *                           const uint64_t *send_at)
  *   int weft_grid_alltoalls(int team, void *dst, const void *src, ptrdiff_t dst_stride,
  *                           ptrdiff_t src_stride, size_t element, size_t n)
- *   int weft_grid_reduce(int team, void *dst, const void *src, size_t n, weft_type type,
+ *   int weft_grid_allreduce(int team, void *dst, const void *src, size_t n, weft_type type,
  *                        weft_op op)
  *   int weft_grid_reducescatter(int team, void *dst, const void *src, size_t n, weft_type type,
  *                               weft_op op)
- *   int weft_grid_reduce_to(int team, void *dst, const void *src, size_t n, weft_type type,
+ *   int weft_grid_reduce(int team, void *dst, const void *src, size_t n, weft_type type,
  *                           weft_op op, int root)
- *   int weft_grid_reduce_scaled(int team, void *dst, const void *src, size_t n, weft_type type,
+ *   int weft_grid_allreduce_scaled(int team, void *dst, const void *src, size_t n, weft_type type,
  *                               double factor)
  *   int weft_grid_reducescatter_scaled(int team, void *dst, const void *src, size_t n,
  *                                      weft_type type, double factor)
- *   int weft_grid_reduce_to_scaled(int team, void *dst, const void *src, size_t n, weft_type type,
+ *   int weft_grid_reduce_scaled(int team, void *dst, const void *src, size_t n, weft_type type,
  *                                  double factor, int root)
- *   weft_grid_reduce_weighted(), _reducescatter_weighted() and _reduce_to_weighted() likewise
+ *   weft_grid_allreduce_weighted(), _reducescatter_weighted() and _reduce_weighted() likewise
  *       All threads of all blocks of the grid call them, with the same arguments.
  *   int weft_blocks_meet(unsigned blocks, int team), and the same form of each function above
  *       The threads of the first `blocks` blocks of the grid call them (weft_dev_block_rank() <
@@ -498,9 +498,9 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_reduce(unsigned blocks, int team, void *d
     {                                                                                              \
         return weft_dev_grid_broadcast(count, team, dst, src, bytes, root);                        \
     }                                                                                              \
-    WEFT_DEVICE int weft_##form##_fcollect(leading, void *dst, const void *src, size_t bytes)      \
+    WEFT_DEVICE int weft_##form##_allgather(leading, void *dst, const void *src, size_t bytes)     \
     {                                                                                              \
-        return weft_dev_grid_exchange(count, team, WEFT_DEV_OP_FCOLLECT, dst, src, bytes, 0);      \
+        return weft_dev_grid_exchange(count, team, WEFT_DEV_OP_ALLGATHER, dst, src, bytes, 0);     \
     }                                                                                              \
     WEFT_DEVICE int weft_##form##_alltoall(leading, void *dst, const void *src, size_t bytes)      \
     {                                                                                              \
@@ -534,8 +534,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_reduce(unsigned blocks, int team, void *d
     {                                                                                              \
         return weft_dev_grid_alltoalls(count, team, dst, src, dst_stride, src_stride, element, n); \
     }                                                                                              \
-    WEFT_DEVICE int weft_##form##_reduce(leading, void *dst, const void *src, size_t n,            \
-                                         weft_type type, weft_op op)                               \
+    WEFT_DEVICE int weft_##form##_allreduce(leading, void *dst, const void *src, size_t n,         \
+                                            weft_type type, weft_op op)                            \
     {                                                                                              \
         struct weft_dev_combining what = {type, weft_dev_op_of(op), 0, WEFT_DEV_ALL, 0};           \
         return weft_dev_grid_reduce(count, team, dst, src, n, what);                               \
@@ -546,8 +546,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_reduce(unsigned blocks, int team, void *d
         struct weft_dev_combining what = {type, weft_dev_op_of(op), 0, WEFT_DEV_EACH, 0};          \
         return weft_dev_grid_reduce(count, team, dst, src, n, what);                               \
     }                                                                                              \
-    WEFT_DEVICE int weft_##form##_reduce_to(leading, void *dst, const void *src, size_t n,         \
-                                            weft_type type, weft_op op, int root)                  \
+    WEFT_DEVICE int weft_##form##_reduce(leading, void *dst, const void *src, size_t n,            \
+                                         weft_type type, weft_op op, int root)                     \
     {                                                                                              \
         struct weft_dev_combining what = {type, weft_dev_op_of(op), 0, weft_dev_root_of(root), 0}; \
         return weft_dev_grid_reduce(count, team, dst, src, n, what);                               \
@@ -556,8 +556,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_reduce(unsigned blocks, int team, void *d
     WEFT_DEV_GRID_SUMS(form, count, weighted, 1, leading)
 
 #define WEFT_DEV_GRID_SUMS(form, count, kind, weighted, ...)                                       \
-    WEFT_DEVICE int weft_##form##_reduce_##kind(__VA_ARGS__, void *dst, const void *src, size_t n, \
-                                                weft_type type, double factor)                     \
+    WEFT_DEVICE int weft_##form##_allreduce_##kind(__VA_ARGS__, void *dst, const void *src,        \
+                                                   size_t n, weft_type type, double factor)        \
     {                                                                                              \
         struct weft_dev_combining what = {type, WEFT_DEV_SCALED, factor, WEFT_DEV_ALL, weighted};  \
         return weft_dev_grid_reduce(count, team, dst, src, n, what);                               \
@@ -568,9 +568,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_grid_reduce(unsigned blocks, int team, void *d
         struct weft_dev_combining what = {type, WEFT_DEV_SCALED, factor, WEFT_DEV_EACH, weighted}; \
         return weft_dev_grid_reduce(count, team, dst, src, n, what);                               \
     }                                                                                              \
-    WEFT_DEVICE int weft_##form##_reduce_to_##kind(__VA_ARGS__, void *dst, const void *src,        \
-                                                   size_t n, weft_type type, double factor,        \
-                                                   int root)                                       \
+    WEFT_DEVICE int weft_##form##_reduce_##kind(__VA_ARGS__, void *dst, const void *src, size_t n, \
+                                                weft_type type, double factor, int root)           \
     {                                                                                              \
         struct weft_dev_combining what = {type, WEFT_DEV_SCALED, factor, weft_dev_root_of(root),   \
                                           weighted};                                               \

@@ -17,22 +17,22 @@
  *                                            weft_type type, weft_op op)
  *     Member m gets elements m * n ... m * n + n - 1 of the combined sources, in dst[0 ... n - 1].
  *     dst is these elements of src, or does not overlap src.
- * int weft_{thread,warp,block}_reduce_to(int team, void *dst, const void *src, size_t n,
+ * int weft_{thread,warp,block}_reduce(int team, void *dst, const void *src, size_t n,
  *                                        weft_type type, weft_op op, int root)
- *     As reduce, but only the root gets the result. Every member passes dst, and only the root's is
- *     written. A call of another member returns when its source may be reused, which for a small
+ *     As allreduce, but only the root gets the result. Every member passes dst, and only the root's
+ * is written. A call of another member returns when its source may be reused, which for a small
  *     reduction is as soon as it is sent.
  * int weft_{thread,warp,block}_reduce_scaled(int team, void *dst, const void *src, size_t n,
  *                                            weft_type type, double factor)
- * int weft_{thread,warp,block}_reducescatter_scaled(...), _reduce_to_scaled(..., double factor,
+ * int weft_{thread,warp,block}_reducescatter_scaled(...), _reduce_scaled(..., double factor,
  *                                                                           int root)
  *     The same by WEFT_SUM of elements that are first multiplied by the factor, as
- *     weft_reduce_scaled() does; the factor is the same at every member. Where elements are
+ *     weft_allreduce_scaled() does; the factor is the same at every member. Where elements are
  *     combined in binary32, the factor is rounded to binary32.
  * int weft_{thread,warp,block}_reduce_weighted(...), _reducescatter_weighted(...),
- *                                              _reduce_to_weighted(...)
- *     The same with each member's own factor for its elements, as weft_reduce_weighted(). A small
- *     reduction takes the latency of the link once, as without a factor; before a large one the
+ *                                              _reduce_weighted(...)
+ *     The same with each member's own factor for its elements, as weft_allreduce_weighted(). A
+ * small reduction takes the latency of the link once, as without a factor; before a large one the
  *     members exchange their factors.
  * Types are those of the host API except WEFT_LONG_DOUBLE; WEFT_DEV_HALF, _BFLOAT16, _FP8_E4M3 and
  * _FP8_E5M2 are WEFT_HALF and so on. Elements are combined in the order of the team, those of 16
@@ -63,7 +63,7 @@ WEFT_DEVICE void weft_dev_reduce_fill(struct weft_dev_reduction *r, void *dst, c
 
 WEFT_DEVICE int weft_dev_reduce_operation(struct weft_dev_combining what)
 {
-    return what.to == WEFT_DEV_EACH ? WEFT_DEV_OP_REDUCESCATTER : WEFT_DEV_OP_REDUCE;
+    return what.to == WEFT_DEV_EACH ? WEFT_DEV_OP_REDUCESCATTER : WEFT_DEV_OP_ALLREDUCE;
 }
 
 WEFT_DEVICE int weft_dev_reduce_begin(struct weft_dev_reduction *r, int scope, int team, void *dst,
@@ -247,8 +247,8 @@ WEFT_DEVICE int weft_dev_root_of(int root)
 }
 
 #define WEFT_DEV_REDUCTIONS(scope, constant)                                                       \
-    WEFT_DEVICE int weft_##scope##_reduce(int team, void *dst, const void *src, size_t n,          \
-                                          weft_type type, weft_op op)                              \
+    WEFT_DEVICE int weft_##scope##_allreduce(int team, void *dst, const void *src, size_t n,       \
+                                             weft_type type, weft_op op)                           \
     {                                                                                              \
         struct weft_dev_combining what = {type, weft_dev_op_of(op), 0, WEFT_DEV_ALL, 0};           \
         return weft_dev_reduce(constant, team, dst, src, n, what);                                 \
@@ -259,8 +259,8 @@ WEFT_DEVICE int weft_dev_root_of(int root)
         struct weft_dev_combining what = {type, weft_dev_op_of(op), 0, WEFT_DEV_EACH, 0};          \
         return weft_dev_reduce(constant, team, dst, src, n, what);                                 \
     }                                                                                              \
-    WEFT_DEVICE int weft_##scope##_reduce_to(int team, void *dst, const void *src, size_t n,       \
-                                             weft_type type, weft_op op, int root)                 \
+    WEFT_DEVICE int weft_##scope##_reduce(int team, void *dst, const void *src, size_t n,          \
+                                          weft_type type, weft_op op, int root)                    \
     {                                                                                              \
         struct weft_dev_combining what = {type, weft_dev_op_of(op), 0, weft_dev_root_of(root), 0}; \
         return weft_dev_reduce(constant, team, dst, src, n, what);                                 \
@@ -269,8 +269,8 @@ WEFT_DEV_SCOPE_LIST(WEFT_DEV_REDUCTIONS)
 #undef WEFT_DEV_REDUCTIONS
 
 #define WEFT_DEV_SUMS(scope, constant, kind, weighted)                                             \
-    WEFT_DEVICE int weft_##scope##_reduce_##kind(int team, void *dst, const void *src, size_t n,   \
-                                                 weft_type type, double factor)                    \
+    WEFT_DEVICE int weft_##scope##_allreduce_##kind(int team, void *dst, const void *src,          \
+                                                    size_t n, weft_type type, double factor)       \
     {                                                                                              \
         struct weft_dev_combining what = {type, WEFT_DEV_SCALED, factor, WEFT_DEV_ALL, weighted};  \
         return weft_dev_reduce(constant, team, dst, src, n, what);                                 \
@@ -281,8 +281,8 @@ WEFT_DEV_SCOPE_LIST(WEFT_DEV_REDUCTIONS)
         struct weft_dev_combining what = {type, WEFT_DEV_SCALED, factor, WEFT_DEV_EACH, weighted}; \
         return weft_dev_reduce(constant, team, dst, src, n, what);                                 \
     }                                                                                              \
-    WEFT_DEVICE int weft_##scope##_reduce_to_##kind(                                               \
-        int team, void *dst, const void *src, size_t n, weft_type type, double factor, int root)   \
+    WEFT_DEVICE int weft_##scope##_reduce_##kind(int team, void *dst, const void *src, size_t n,   \
+                                                 weft_type type, double factor, int root)          \
     {                                                                                              \
         struct weft_dev_combining what = {type, WEFT_DEV_SCALED, factor, weft_dev_root_of(root),   \
                                           weighted};                                               \

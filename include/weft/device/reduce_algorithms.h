@@ -18,7 +18,7 @@
 /* ----------------------------------------------------------------------------------- slices
  *
  * Two-shot: member i combines slice i of all sources, which it reads in the order of the team, and
- * (for reduce) stores the result into all destinations. Every element is combined once, so all
+ * (for allreduce) stores the result into all destinations. Every element is combined once, so all
  * members have the same bits, and each link carries each byte once in and once out. */
 struct weft_dev_reduction {
     struct weft_dev_group g;

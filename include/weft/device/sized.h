@@ -31,7 +31,7 @@
  * element may have any size and alignment; fastest with 4, 8 or 16 bytes, aligned to that. Source
  * and destination do not overlap. WEFT_ERR_ARGUMENT: a stride or the element is less than 1.
  *
- * Collect and alltoallv take one more one-way latency of the link than fcollect and alltoall, in
+ * Collect and alltoallv take one more one-way latency of the link than allgather and alltoall, in
  * which the members exchange sizes and addresses without a fence. */
 
 /* A block is larger than its receiver's recv_bytes for it. */

@@ -7,7 +7,7 @@
  * A packet carries its sequence number, so there is neither fence nor sync: it takes the latency of
  * the link once. The staging buffer has two sets of slots, used in turn. A member that sends in
  * round r must know that no PE still reads the contents of this set, which are of round r - 2 or
- * earlier. In most rounds all members send to all; in some (reduce_to) all send to one, the root,
+ * earlier. In most rounds all members send to all; in some (reduce) all send to one, the root,
  * and no other member waits.
  *
  *   Round r - 1 was to all: this member has a packet of it from every other member, sent when all
@@ -23,7 +23,7 @@
  * A root is therefore at most two rounds late, and a member that repeatedly sends to one root waits
  * for a flag that was set a round ago. At the end of a round to one root, weft_dev_rooted_end()
  * stores which flag gates the reuse of the slots; other rounds pay one comparison for this. The
- * flags are those of data collectives, whose sequence numbers only grow. Litmus tests reduce and
+ * flags are those of data collectives, whose sequence numbers only grow. Litmus tests allreduce and
  * rooted; tests/model/room.pml.
  *
  * No member sends to a PE's own slot in its own staging buffer: a team over other paths combines
@@ -321,7 +321,8 @@ WEFT_DEVICE int weft_dev_compare_words(const struct weft_dev_group *g,
 /* Whether there is a third round; depends on arguments that the other rounds have found equal. */
 WEFT_DEVICE int weft_dev_has_more(const struct weft_dev_args *args)
 {
-    return args->operation == WEFT_DEV_OP_REDUCE || args->operation == WEFT_DEV_OP_REDUCESCATTER ||
+    return args->operation == WEFT_DEV_OP_ALLREDUCE ||
+           args->operation == WEFT_DEV_OP_REDUCESCATTER ||
            (args->operation == WEFT_DEV_OP_ALLTOALL && args->detail);
 }
 

@@ -289,9 +289,9 @@ WEFT_DEV_BOTH size_t weft_dev_staging_offset(int n_pes, int n_teams, int team)
     X(SYNC, "sync")                                                                                \
     X(BARRIER, "barrier")                                                                          \
     X(BROADCAST, "broadcast")                                                                      \
-    X(FCOLLECT, "fcollect")                                                                        \
+    X(ALLGATHER, "allgather")                                                                      \
     X(ALLTOALL, "alltoall")                                                                        \
-    X(REDUCE, "reduce")                                                                            \
+    X(ALLREDUCE, "allreduce")                                                                      \
     X(REDUCESCATTER, "reducescatter")                                                              \
     X(FENCE, "fence")                                                                              \
     X(QUIET, "quiet")                                                                              \

@@ -89,9 +89,9 @@ WEFT_NV_HOST int weft_nv_data_host(weft_status status)
                                                 size_t nelems)                                     \
     {                                                                                              \
         WEFT_NV_COLLECTIVE_SPLIT_##scope(                                                          \
-            weft_##scope##_fcollect(team, dest, source, nelems *(unit)),                           \
+            weft_##scope##_allgather(team, dest, source, nelems *(unit)),                          \
             weft_nv_data_host(                                                                     \
-                weft_fcollect(weft_nvshmem_team(team), dest, source, nelems *(unit))));            \
+                weft_allgather(weft_nvshmem_team(team), dest, source, nelems *(unit))));           \
     }
 #define WEFT_NV_ALLTOALL(name, suffix, scope, T, unit)                                             \
     WEFT_NV_COLLECTIVE_##scope int name##suffix(nvshmem_team_t team, T *dest, const T *source,     \
@@ -154,31 +154,31 @@ WEFT_NV_RMA_TYPES(WEFT_NV_ALLTOALLS)
 WEFT_NV_HOST int weft_nv_reduce_host(struct weft_nv_call c)
 {
     if (c.kind == WEFT_NV_CALL_REDUCE && c.type < WEFT_TYPE_COUNT)
-        return weft_nv_data_host(weft_reduce(weft_nvshmem_team(c.team), c.dst, c.src, c.n,
-                                             (weft_type)c.type, (weft_op)c.op));
+        return weft_nv_data_host(weft_allreduce(weft_nvshmem_team(c.team), c.dst, c.src, c.n,
+                                                (weft_type)c.type, (weft_op)c.op));
     return weft_nvshmem_now(&c, "nvshmem collective");
 }
 
-#define WEFT_NV_REDUCE_SCOPE(name, suffix, scope, T, type, op, all, WHAT)                          \
+#define WEFT_NV_REDUCE_SCOPE(name, suffix, scope, T, type, op, all, WHAT, OURS)                    \
     WEFT_NV_COLLECTIVE_##scope int name##suffix(nvshmem_team_t team, T *dest, const T *source,     \
                                                 size_t nreduce)                                    \
     {                                                                                              \
         WEFT_NV_COLLECTIVE_SPLIT_##scope(                                                          \
-            weft_##scope##_##WHAT(team, dest, source, nreduce, type, op),                          \
+            weft_##scope##_##OURS(team, dest, source, nreduce, type, op),                          \
             weft_nv_reduce_host(weft_nv_reduce_call(all, team, dest, source, nreduce, type, op))); \
     }
 #if WEFT_NV_DEVICE_PART
-#define WEFT_NV_REDUCE_FORMS(name, T, type, op, all, WHAT)                                         \
-    WEFT_NV_REDUCE_SCOPE(nvshmem_##name##_##WHAT, , thread, T, type, op, all, WHAT)                \
-    WEFT_NV_REDUCE_SCOPE(nvshmemx_##name##_##WHAT, _warp, warp, T, type, op, all, WHAT)            \
-    WEFT_NV_REDUCE_SCOPE(nvshmemx_##name##_##WHAT, _block, block, T, type, op, all, WHAT)
+#define WEFT_NV_REDUCE_FORMS(name, T, type, op, all, WHAT, OURS)                                   \
+    WEFT_NV_REDUCE_SCOPE(nvshmem_##name##_##WHAT, , thread, T, type, op, all, WHAT, OURS)          \
+    WEFT_NV_REDUCE_SCOPE(nvshmemx_##name##_##WHAT, _warp, warp, T, type, op, all, WHAT, OURS)      \
+    WEFT_NV_REDUCE_SCOPE(nvshmemx_##name##_##WHAT, _block, block, T, type, op, all, WHAT, OURS)
 #else
-#define WEFT_NV_REDUCE_FORMS(name, T, type, op, all, WHAT)                                         \
-    WEFT_NV_REDUCE_SCOPE(nvshmem_##name##_##WHAT, , thread, T, type, op, all, WHAT)
+#define WEFT_NV_REDUCE_FORMS(name, T, type, op, all, WHAT, OURS)                                   \
+    WEFT_NV_REDUCE_SCOPE(nvshmem_##name##_##WHAT, , thread, T, type, op, all, WHAT, OURS)
 #endif
 #define WEFT_NV_REDUCE_ONE(name, T, type, op)                                                      \
-    WEFT_NV_REDUCE_FORMS(name, T, type, op, 1, reduce)                                             \
-    WEFT_NV_REDUCE_FORMS(name, T, type, op, 0, reducescatter)
+    WEFT_NV_REDUCE_FORMS(name, T, type, op, 1, reduce, allreduce)                                  \
+    WEFT_NV_REDUCE_FORMS(name, T, type, op, 0, reducescatter, reducescatter)
 #define WEFT_NV_REDUCE_BITWISE(name, T, type)                                                      \
     WEFT_NV_REDUCE_ONE(name##_and, T, type, WEFT_AND)                                              \
     WEFT_NV_REDUCE_ONE(name##_or, T, type, WEFT_OR)                                                \

@@ -7,7 +7,7 @@
 #include <weft/nvshmem/host.h>
 #include <weft_device.h>
 
-/* A reduction of NVSHMEM's types and operations: as weft_block_reduce(), without the code for
+/* A reduction of NVSHMEM's types and operations: as weft_block_allreduce(), without the code for
  * averages, scaled sums and types of 8 bits, because each unit compiles this kernel. */
 WEFT_DEVICE int weft_nv_run_reduce(const struct weft_nv_call *c, int to)
 {
@@ -40,7 +40,7 @@ WEFT_DEVICE void weft_nv_run(const struct weft_nv_call *c)
         weft_block_broadcast(c->team, c->dst, c->src, c->n, c->pe);
         return;
     case WEFT_NV_CALL_FCOLLECT:
-        weft_block_fcollect(c->team, c->dst, c->src, c->n);
+        weft_block_allgather(c->team, c->dst, c->src, c->n);
         return;
     case WEFT_NV_CALL_ALLTOALL:
         weft_block_alltoall(c->team, c->dst, c->src, c->n);

@@ -48,7 +48,7 @@ static uint64_t slot_payload(const struct coll_question *q, enum coll_algorithm 
 /* Whether each member combines one slice and sends the result to the members that want it. */
 static bool has_slices(const struct coll_question *q)
 {
-    return q->what == COLL_REDUCE || q->what == COLL_REDUCE_TO;
+    return q->what == COLL_ALLREDUCE || q->what == COLL_REDUCE;
 }
 
 static uint64_t staged_slot(const struct coll_question *q, unsigned blocks)
@@ -72,7 +72,7 @@ static bool can_serve(const struct coll_question *q, enum coll_algorithm algorit
     uint64_t n = (uint64_t)q->members, least = q->bytes < most_bytes(q, algorithm) ? q->bytes : 0;
     bool sized = q->what == COLL_COLLECT || q->what == COLL_ALLTOALLV;
     if (algorithm == COLL_ALGO_SIMPLE)
-        return q->direct && q->what != COLL_REDUCE_TO;
+        return q->direct && q->what != COLL_REDUCE;
     if (algorithm == COLL_ALGO_ENGINES)
         return q->direct && !sized && !q->strided && !q->checked &&
                !coll_reduces(q->what); /* copy engines cannot combine elements */
@@ -84,14 +84,14 @@ static bool can_serve(const struct coll_question *q, enum coll_algorithm algorit
      * exchanges data. */
     uint64_t slices = n * n * (is_ll128(algorithm) ? PIECE : UNIT);
     return !is_two_shot(algorithm) ||
-           (q->what == COLL_REDUCE && n > 1 && (!least || least >= slices));
+           (q->what == COLL_ALLREDUCE && n > 1 && (!least || least >= slices));
 }
 
 /* Bytes that leave or reach the busiest GPU. */
 static double link_bytes(const struct coll_question *q, enum coll_algorithm algorithm)
 {
     double n = q->members, bytes = (double)q->bytes;
-    if (is_two_shot(algorithm) || (algorithm == COLL_ALGO_SIMPLE && q->what == COLL_REDUCE))
+    if (is_two_shot(algorithm) || (algorithm == COLL_ALGO_SIMPLE && q->what == COLL_ALLREDUCE))
         return 2 * (n - 1) / n * bytes;
     return algorithm == COLL_ALGO_SIMPLE && q->what == COLL_BROADCAST ? bytes : (n - 1) * bytes;
 }
@@ -179,11 +179,11 @@ double coll_least_bytes(const struct coll_question *q)
     double others = q->members - 1, bytes = (double)q->bytes;
     if (!others)
         return 0;
-    if (q->what == COLL_REDUCE)
+    if (q->what == COLL_ALLREDUCE)
         return 2 * others / q->members * bytes;
     /* Members may forward a broadcast, and all members may combine slices of a reduction to one
      * root. */
-    return q->what == COLL_BROADCAST || q->what == COLL_REDUCE_TO ? bytes : others * bytes;
+    return q->what == COLL_BROADCAST || q->what == COLL_REDUCE ? bytes : others * bytes;
 }
 
 double coll_flag_us(const struct coll_rates *rates)
@@ -240,7 +240,7 @@ static void size_simple(const struct coll_question *q, const struct coll_rates *
                         struct coll_choice *choice)
 {
     uint64_t others = (uint64_t)q->members - 1, bytes = q->bytes * (others ? others : 1);
-    if (q->what == COLL_REDUCE || q->what == COLL_BROADCAST)
+    if (q->what == COLL_ALLREDUCE || q->what == COLL_BROADCAST)
         bytes = q->bytes;
     choice->blocks = power_of_two(bytes / (uint64_t)rates->block_share_bytes, q->most_blocks);
     choice->threads = MOST_THREADS;

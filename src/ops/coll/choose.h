@@ -14,21 +14,21 @@
 
 enum coll_what {
     COLL_BROADCAST,
-    COLL_FCOLLECT,
+    COLL_ALLGATHER,
     COLL_ALLTOALL,
     COLL_GATHER,
     COLL_SCATTER,
-    COLL_REDUCE,
+    COLL_ALLREDUCE,
     COLL_REDUCESCATTER,
-    COLL_REDUCE_TO, /* the result goes to the root only */
-    COLL_COLLECT,   /* block sizes differ, and no host knows all of them */
+    COLL_REDUCE,  /* the result goes to the root only */
+    COLL_COLLECT, /* block sizes differ, and no host knows all of them */
     COLL_ALLTOALLV,
     COLL_WHATS
 };
 
 static inline bool coll_reduces(enum coll_what what)
 {
-    return what == COLL_REDUCE || what == COLL_REDUCESCATTER || what == COLL_REDUCE_TO;
+    return what == COLL_ALLREDUCE || what == COLL_REDUCESCATTER || what == COLL_REDUCE;
 }
 
 enum coll_algorithm {

@@ -213,7 +213,7 @@ static weft_status differ(const char *function, struct weft_team *team, int memb
                          (long long)mine[2], team->job->pe, (long long)theirs[2],
                          team->pes[member]);
     bool reduces =
-        mine[0] == BOX_OP_REDUCE || mine[0] == BOX_OP_REDUCESCATTER || mine[0] == BOX_OP_REDUCE_TO;
+        mine[0] == BOX_OP_ALLREDUCE || mine[0] == BOX_OP_REDUCESCATTER || mine[0] == BOX_OP_REDUCE;
     if (reduces && (uint16_t)mine[3] != (uint16_t)theirs[3])
         return base_fail(WEFT_ERR_MISMATCH,
                          "%s: type and operation are %s by %s at PE %d, %s by %s at PE %d",

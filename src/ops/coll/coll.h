@@ -201,9 +201,9 @@ weft_status coll_packet_await(struct weft_team *team, int member, uint64_t seque
                               enum box_operation operation, void *payload, size_t bytes);
 
 /* The collectives of a team whose members share nodes (team->nodes). collect: block i, bytes[i]
- * bytes long, lies at byte at[i] of the destination. reduce: requires that the members of each node
- * are consecutive in the team (nodes->in_order), or that the order of the elements does not change
- * the result. */
+ * bytes long, lies at byte at[i] of the destination. allreduce: requires that the members of each
+ * node are consecutive in the team (nodes->in_order), or that the order of the elements does not
+ * change the result. */
 weft_status coll_nodes_sync(struct weft_team *team, enum box_operation operation, uint64_t phase);
 weft_status coll_nodes_exchange(struct weft_team *team, enum box_operation operation,
                                 const void *mine, char *all, size_t bytes);

@@ -29,7 +29,7 @@ weft_status coll_kernel_reduction(const char *function, struct weft_team *team, 
                                   const struct combiner *c)
 {
     struct coll_request request = {.function = function,
-                                   .what = everywhere ? COLL_REDUCE : COLL_REDUCESCATTER,
+                                   .what = everywhere ? COLL_ALLREDUCE : COLL_REDUCESCATTER,
                                    .dst = dst,
                                    .src = src,
                                    .bytes = bytes,
@@ -90,8 +90,8 @@ weft_status coll_gpu_broadcast(struct weft_team *team, void *dst, const void *sr
 weft_status coll_gpu_blocks(struct weft_team *team, enum box_operation operation, void *dst,
                             const void *src, size_t src_step, size_t bytes, size_t at)
 {
-    struct coll_request request = {.function = src_step ? "weft_alltoall" : "weft_fcollect",
-                                   .what = src_step ? COLL_ALLTOALL : COLL_FCOLLECT,
+    struct coll_request request = {.function = src_step ? "weft_alltoall" : "weft_allgather",
+                                   .what = src_step ? COLL_ALLTOALL : COLL_ALLGATHER,
                                    .dst = dst,
                                    .src = src,
                                    .bytes = bytes};

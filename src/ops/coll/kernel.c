@@ -181,7 +181,7 @@ static uint64_t block_count(const struct weft_team *team, const struct coll_requ
                             bool dst)
 {
     switch (request->what) {
-    case COLL_FCOLLECT:
+    case COLL_ALLGATHER:
         return dst ? (uint64_t)team->n : 1;
     case COLL_GATHER:
         return dst && team->me == request->root ? (uint64_t)team->n : 1;
@@ -210,7 +210,7 @@ static uint64_t extent_bytes(const struct weft_team *team, const struct coll_req
 static bool is_used(const struct weft_team *team, const struct coll_request *request, bool dst)
 {
     bool root = team->me == request->root;
-    if (request->what == COLL_REDUCE_TO)
+    if (request->what == COLL_REDUCE)
         return !dst || root;
     if (request->what == COLL_SCATTER)
         return dst || root;
@@ -259,7 +259,7 @@ static weft_status check_overlap(const struct weft_team *team, const struct coll
         return WEFT_OK;
     uintptr_t dst = (uintptr_t)request->dst, src = (uintptr_t)request->src, own = src;
     uint64_t to = extent_bytes(team, request, true), from = extent_bytes(team, request, false);
-    if (request->what == COLL_FCOLLECT || request->what == COLL_GATHER)
+    if (request->what == COLL_ALLGATHER || request->what == COLL_GATHER)
         own = src - (uint64_t)team->me * request->bytes; /* the own block of dst */
     else if (request->what == COLL_SCATTER || request->what == COLL_REDUCESCATTER)
         own = src + (uint64_t)team->me * request->bytes; /* the own block of src */
@@ -347,13 +347,13 @@ static const struct {
     enum coll_flow flow;
 } kinds[COLL_WHATS] = {
     [COLL_BROADCAST] = {WEFT_DEV_OP_BROADCAST, COLL_FROM},
-    [COLL_FCOLLECT] = {WEFT_DEV_OP_FCOLLECT, COLL_ALL},
+    [COLL_ALLGATHER] = {WEFT_DEV_OP_ALLGATHER, COLL_ALL},
     [COLL_ALLTOALL] = {WEFT_DEV_OP_ALLTOALL, COLL_ALL},
     [COLL_GATHER] = {WEFT_DEV_OP_GATHER, COLL_TO},
     [COLL_SCATTER] = {WEFT_DEV_OP_SCATTER, COLL_FROM},
-    [COLL_REDUCE] = {WEFT_DEV_OP_REDUCE, COLL_ALL},
+    [COLL_ALLREDUCE] = {WEFT_DEV_OP_ALLREDUCE, COLL_ALL},
     [COLL_REDUCESCATTER] = {WEFT_DEV_OP_REDUCESCATTER, COLL_ALL},
-    [COLL_REDUCE_TO] = {WEFT_DEV_OP_REDUCE, COLL_TO},
+    [COLL_REDUCE] = {WEFT_DEV_OP_ALLREDUCE, COLL_TO},
     [COLL_COLLECT] = {WEFT_DEV_OP_COLLECT, COLL_ALL},
     [COLL_ALLTOALLV] = {WEFT_DEV_OP_ALLTOALLV, COLL_ALL},
 };
@@ -387,7 +387,7 @@ static void fill_call(const struct weft_team *team, const struct coll_request *r
     uintptr_t base = gpu_heap_own(&gpu->heap)->base;
     bool from_blocks = request->what == COLL_ALLTOALL || request->what == COLL_SCATTER ||
                        request->what == COLL_REDUCESCATTER;
-    bool to_blocks = request->what == COLL_FCOLLECT || request->what == COLL_ALLTOALL ||
+    bool to_blocks = request->what == COLL_ALLGATHER || request->what == COLL_ALLTOALL ||
                      request->what == COLL_GATHER;
     *call = (struct coll_call){
         .area = gpu->coll_offset + coll_area_offset(team->slot),
@@ -414,7 +414,7 @@ static void fill_call(const struct weft_team *team, const struct coll_request *r
         .factor = request->factor,
         .factor_at = request->factor_at,
         .weighted = request->weighted,
-        .everywhere = request->what == COLL_REDUCE,
+        .everywhere = request->what == COLL_ALLREDUCE,
         .counts = request->send_bytes,
         .src_at = request->send_at,
         .room_of = request->recv_bytes,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives that move data: broadcast, alltoall, alltoalls, fcollect, collect. A member puts
- * directly into the destinations, which OpenSHMEM requires to be ready. Small blocks of fcollect
+/* Collectives that move data: broadcast, alltoall, alltoalls, allgather, collect. A member puts
+ * directly into the destinations, which OpenSHMEM requires to be ready. Small blocks of allgather
  * and alltoall travel as packets, in the same cache line as the number that reports their
  * arrival. */
 #include "ops/coll/coll.h"
@@ -113,10 +113,10 @@ WEFT_EXPORT weft_status weft_broadcast(weft_team *team, void *dst, const void *s
     return coll_broadcast(team, dst, src, bytes, root, true);
 }
 
-/* --------------------------------------------------------------------- fcollect and alltoall */
+/* --------------------------------------------------------------------- allgather and alltoall */
 
 /* Every member puts one block to every member, at the position of the sender's rank. alltoall:
- * block i of src goes to member i. fcollect (src_step 0): the same block goes to all. */
+ * block i of src goes to member i. allgather (src_step 0): the same block goes to all. */
 static weft_status push_blocks(struct weft_team *team, enum box_operation operation,
                                struct symmetric_range to, const char *src, size_t src_step,
                                size_t bytes, uint64_t phase)
@@ -145,14 +145,14 @@ static weft_status no_memory_for_sizes(const char *function, struct weft_team *t
     return job_fail_all(team->job, status, base_last_error());
 }
 
-/* fcollect in a team whose members share nodes. */
+/* allgather in a team whose members share nodes. */
 static weft_status collect_equal(struct weft_team *team, enum box_operation operation,
                                  struct symmetric_range to, const void *src, size_t bytes,
                                  uint64_t phase)
 {
     size_t *at = malloc((size_t)team->n * 2 * sizeof *at), *sizes = at + team->n;
     if (!at)
-        return no_memory_for_sizes("weft_fcollect", team);
+        return no_memory_for_sizes("weft_allgather", team);
     for (int i = 0; i < team->n; i++) {
         at[i] = (size_t)i * bytes;
         sizes[i] = bytes;
@@ -210,9 +210,9 @@ WEFT_EXPORT weft_status weft_alltoall(weft_team *team, void *dst, const void *sr
     return all_blocks("weft_alltoall", team, BOX_OP_ALLTOALL, dst, src, bytes, true);
 }
 
-WEFT_EXPORT weft_status weft_fcollect(weft_team *team, void *dst, const void *src, size_t bytes)
+WEFT_EXPORT weft_status weft_allgather(weft_team *team, void *dst, const void *src, size_t bytes)
 {
-    return all_blocks("weft_fcollect", team, BOX_OP_FCOLLECT, dst, src, bytes, false);
+    return all_blocks("weft_allgather", team, BOX_OP_ALLGATHER, dst, src, bytes, false);
 }
 
 /* ------------------------------------------------------------------------------------ collect */

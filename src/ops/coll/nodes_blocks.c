@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of blocks by node. fcollect and collect: each block goes to one member of each other
+/* Collectives of blocks by node. allgather and collect: each block goes to one member of each other
  * node, which forwards it within its node. alltoall: small blocks of the members of a node go to
  * their target together. */
 #include "ops/coll/nodes.h"
 
-/* ------------------------------------------------------------------------- fcollect and collect */
+/* ------------------------------------------------------------------------- allgather and collect
+ */
 
 /* State of a collect: blocks go in chunks, and each PE forwards received chunks while more
  * arrive. */

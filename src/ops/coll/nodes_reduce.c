@@ -65,7 +65,7 @@ static weft_status receive_previous(struct slice *slice, uint64_t chunk)
     int before = member_at(team->nodes, team->nodes->mine - 1, slice->owner);
     weft_status status = WEFT_OK;
     if (slice->requested == chunk)
-        status = coll_await(team, before, slice->phase + chunk, BOX_OP_REDUCE);
+        status = coll_await(team, before, slice->phase + chunk, BOX_OP_ALLREDUCE);
     if (!status && slice->requested == chunk)
         status = request_previous(slice, chunk);
     if (!status)
@@ -130,7 +130,7 @@ static weft_status receive_results(struct slice *slice, bool wait)
         uint64_t phase = slice->phase + slice->distributed;
         if (!wait && !has_notified(team, from, phase))
             return WEFT_OK;
-        status = coll_await(team, from, phase, BOX_OP_REDUCE);
+        status = coll_await(team, from, phase, BOX_OP_ALLREDUCE);
         if (!status)
             status = return_result(slice);
     }
@@ -181,7 +181,7 @@ weft_status coll_nodes_reduce(struct weft_team *team, const struct coll_nodes_re
                             "no private memory to reduce over nodes");
     weft_status status = notify_neighbours(team, phase);
     if (owns && !status)
-        status = await_neighbours(team, phase, BOX_OP_REDUCE);
+        status = await_neighbours(team, phase, BOX_OP_ALLREDUCE);
     if (owns && !status)
         status = reduce_slice(&slice);
     if (!status) /* after a failure a requested chunk may still arrive in the buffer */
@@ -189,6 +189,6 @@ weft_status coll_nodes_reduce(struct weft_team *team, const struct coll_nodes_re
     for (int k = 0; k < nodes->least && !status; k++)
         if (k != nodes->local_me)
             status = coll_await(team, member_at(nodes, nodes->mine, k),
-                                slice.phase + slice.chunks.count, BOX_OP_REDUCE);
+                                slice.phase + slice.chunks.count, BOX_OP_ALLREDUCE);
     return status;
 }

@@ -39,7 +39,7 @@ static weft_status reduce_small(const struct reduction *reduction, void *dst, co
     _Alignas(16) char acc[PACKET_BYTES + 8], next[PACKET_BYTES + 8];
     struct weft_team *team = reduction->team;
     size_t bytes = n * reduction->c->element;
-    weft_status status = coll_exchange(team, BOX_OP_REDUCE, src, all, bytes);
+    weft_status status = coll_exchange(team, BOX_OP_ALLREDUCE, src, all, bytes);
     if (status)
         return status;
     access_copy(acc, all, bytes);
@@ -78,7 +78,7 @@ static weft_status sync_all(struct weft_team *team, uint64_t phase)
             status = coll_notify(team, i, phase);
     for (int i = 0; i < team->n && !status; i++)
         if (i != team->me)
-            status = coll_await(team, i, phase, BOX_OP_REDUCE);
+            status = coll_await(team, i, phase, BOX_OP_ALLREDUCE);
     return status;
 }
 
@@ -204,12 +204,12 @@ static weft_status reduce_over_nodes(const struct reduction *reduction, size_t n
         bytes[i] = chunk_begin(reduction, n, i + 1) - at[i];
     }
     struct symmetric_range mine = {reduction->to.segment, reduction->to.offset + at[team->me]};
-    weft_status status = coll_nodes_sync(team, BOX_OP_REDUCE, phase);
+    weft_status status = coll_nodes_sync(team, BOX_OP_ALLREDUCE, phase);
     if (!status)
         status = reduce_fetched(reduction, at[team->me], bytes[team->me]);
     if (!status)
-        status = coll_nodes_collect(team, BOX_OP_REDUCE, reduction->to, own_pointer(team, mine), at,
-                                    bytes, phase + 1);
+        status = coll_nodes_collect(team, BOX_OP_ALLREDUCE, reduction->to, own_pointer(team, mine),
+                                    at, bytes, phase + 1);
     free(at);
     return status;
 }
@@ -244,7 +244,8 @@ static weft_status reduce_by(const char *name, struct weft_team *team, void *dst
     if (__builtin_mul_overflow(n, c->element, &bytes))
         return base_fail(WEFT_ERR_RANGE, "%s: %zu elements are too many", name, n);
     uint64_t phase;
-    weft_status status = coll_begin(name, team, BOX_OP_REDUCE, -1, bytes, reduce_detail(c), &phase);
+    weft_status status =
+        coll_begin(name, team, BOX_OP_ALLREDUCE, -1, bytes, reduce_detail(c), &phase);
     if (status || n == 0)
         return status;
     status = coll_find_range(name, "dst", team, dst, bytes, &reduction.to);
@@ -265,7 +266,7 @@ static weft_status reduce_by(const char *name, struct weft_team *team, void *dst
     if (status || kernel)
         return status ? status : coll_kernel_reduction(name, team, true, dst, src, bytes, c);
     if (!c->combine || c->op == WEFT_DEV_SCALED || coll_on_gpu(team, dst, src))
-        return coll_pull_reduce(team, BOX_OP_REDUCE, dst, src, n, c, COLL_EVERYWHERE);
+        return coll_pull_reduce(team, BOX_OP_ALLREDUCE, dst, src, n, c, COLL_EVERYWHERE);
     if ((uintptr_t)dst % alignment_of[c->type] || (uintptr_t)src % alignment_of[c->type])
         return base_fail(WEFT_ERR_ALIGNMENT, "%s: dst %p or src %p is not aligned for its type",
                          name, dst, src);
@@ -280,27 +281,27 @@ static weft_status reduce_by(const char *name, struct weft_team *team, void *dst
     return reduce_large(&reduction, n, phase);
 }
 
-WEFT_EXPORT weft_status weft_reduce(weft_team *team, void *dst, const void *src, size_t n,
-                                    weft_type type, weft_op op)
+WEFT_EXPORT weft_status weft_allreduce(weft_team *team, void *dst, const void *src, size_t n,
+                                       weft_type type, weft_op op)
 {
     struct combiner c;
-    weft_status status = reduce_combiner("weft_reduce", type, op, &c);
-    return status ? status : reduce_by("weft_reduce", team, dst, src, n, &c);
+    weft_status status = reduce_combiner("weft_allreduce", type, op, &c);
+    return status ? status : reduce_by("weft_allreduce", team, dst, src, n, &c);
 }
 
-WEFT_EXPORT weft_status weft_reduce_scaled(weft_team *team, void *dst, const void *src, size_t n,
-                                           weft_type type, const void *factor)
+WEFT_EXPORT weft_status weft_allreduce_scaled(weft_team *team, void *dst, const void *src, size_t n,
+                                              weft_type type, const void *factor)
 {
     struct combiner c;
-    weft_status status = coll_scaled("weft_reduce_scaled", team, type, factor, &c);
-    return status ? status : reduce_by("weft_reduce_scaled", team, dst, src, n, &c);
+    weft_status status = coll_scaled("weft_allreduce_scaled", team, type, factor, &c);
+    return status ? status : reduce_by("weft_allreduce_scaled", team, dst, src, n, &c);
 }
 
-WEFT_EXPORT weft_status weft_reduce_weighted(weft_team *team, void *dst, const void *src, size_t n,
-                                             weft_type type, const void *factor)
+WEFT_EXPORT weft_status weft_allreduce_weighted(weft_team *team, void *dst, const void *src,
+                                                size_t n, weft_type type, const void *factor)
 {
     struct combiner c;
-    weft_status status = coll_scaled("weft_reduce_weighted", team, type, factor, &c);
+    weft_status status = coll_scaled("weft_allreduce_weighted", team, type, factor, &c);
     c.weighted = true;
-    return status ? status : reduce_by("weft_reduce_weighted", team, dst, src, n, &c);
+    return status ? status : reduce_by("weft_allreduce_weighted", team, dst, src, n, &c);
 }

@@ -199,8 +199,8 @@ WEFT_EXPORT weft_status weft_reducescatter_weighted(weft_team *team, void *dst, 
     return status ? status : reducescatter("weft_reducescatter_weighted", team, dst, src, n, &c);
 }
 
-static weft_status reduce_to(const char *name, struct weft_team *team, void *dst, const void *src,
-                             size_t n, const struct combiner *c, int root)
+static weft_status reduce(const char *name, struct weft_team *team, void *dst, const void *src,
+                          size_t n, const struct combiner *c, int root)
 {
     struct symmetric_range to, from;
     size_t bytes;
@@ -208,7 +208,7 @@ static weft_status reduce_to(const char *name, struct weft_team *team, void *dst
     if (__builtin_mul_overflow(n, c->element, &bytes))
         return base_fail(WEFT_ERR_RANGE, "%s: %zu elements are too many", name, n);
     weft_status status =
-        coll_begin(name, team, BOX_OP_REDUCE_TO, root, bytes, reduce_detail(c), &phase);
+        coll_begin(name, team, BOX_OP_REDUCE, root, bytes, reduce_detail(c), &phase);
     if (!status)
         status = coll_check_root(name, team, root);
     if (status || n == 0)
@@ -224,7 +224,7 @@ static weft_status reduce_to(const char *name, struct weft_team *team, void *dst
     if (status)
         return status;
     struct coll_request request = {.function = name,
-                                   .what = COLL_REDUCE_TO,
+                                   .what = COLL_REDUCE,
                                    .dst = dst,
                                    .src = src,
                                    .bytes = bytes,
@@ -238,31 +238,30 @@ static weft_status reduce_to(const char *name, struct weft_team *team, void *dst
         status = coll_choose_kernel(team, dst, src, bytes, &kernel);
     if (status || kernel)
         return status ? status : coll_kernel_run(team, &request);
-    return coll_pull_reduce(team, BOX_OP_REDUCE_TO, dst, src, n, c, root);
+    return coll_pull_reduce(team, BOX_OP_REDUCE, dst, src, n, c, root);
 }
 
-WEFT_EXPORT weft_status weft_reduce_to(weft_team *team, void *dst, const void *src, size_t n,
-                                       weft_type type, weft_op op, int root)
+WEFT_EXPORT weft_status weft_reduce(weft_team *team, void *dst, const void *src, size_t n,
+                                    weft_type type, weft_op op, int root)
 {
     struct combiner c;
-    weft_status status = reduce_combiner("weft_reduce_to", type, op, &c);
-    return status ? status : reduce_to("weft_reduce_to", team, dst, src, n, &c, root);
+    weft_status status = reduce_combiner("weft_reduce", type, op, &c);
+    return status ? status : reduce("weft_reduce", team, dst, src, n, &c, root);
 }
 
-WEFT_EXPORT weft_status weft_reduce_to_scaled(weft_team *team, void *dst, const void *src, size_t n,
-                                              weft_type type, const void *factor, int root)
+WEFT_EXPORT weft_status weft_reduce_scaled(weft_team *team, void *dst, const void *src, size_t n,
+                                           weft_type type, const void *factor, int root)
 {
     struct combiner c;
-    weft_status status = coll_scaled("weft_reduce_to_scaled", team, type, factor, &c);
-    return status ? status : reduce_to("weft_reduce_to_scaled", team, dst, src, n, &c, root);
+    weft_status status = coll_scaled("weft_reduce_scaled", team, type, factor, &c);
+    return status ? status : reduce("weft_reduce_scaled", team, dst, src, n, &c, root);
 }
 
-WEFT_EXPORT weft_status weft_reduce_to_weighted(weft_team *team, void *dst, const void *src,
-                                                size_t n, weft_type type, const void *factor,
-                                                int root)
+WEFT_EXPORT weft_status weft_reduce_weighted(weft_team *team, void *dst, const void *src, size_t n,
+                                             weft_type type, const void *factor, int root)
 {
     struct combiner c;
-    weft_status status = coll_scaled("weft_reduce_to_weighted", team, type, factor, &c);
+    weft_status status = coll_scaled("weft_reduce_weighted", team, type, factor, &c);
     c.weighted = true;
-    return status ? status : reduce_to("weft_reduce_to_weighted", team, dst, src, n, &c, root);
+    return status ? status : reduce("weft_reduce_weighted", team, dst, src, n, &c, root);
 }

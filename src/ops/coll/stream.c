@@ -69,8 +69,8 @@ static weft_status collective_on_stream(weft_team *team, const struct coll_reque
                          request->root, team->n);
     if (count == 0 && request->what != COLL_COLLECT && request->what != COLL_ALLTOALLV)
         return WEFT_OK;
-    bool reduces = request->what == COLL_REDUCE || request->what == COLL_REDUCESCATTER ||
-                   request->what == COLL_REDUCE_TO;
+    bool reduces = request->what == COLL_ALLREDUCE || request->what == COLL_REDUCESCATTER ||
+                   request->what == COLL_REDUCE;
     if (!stream_on_cuda(team->job) || !coll_kernel_serves(team) ||
         (reduces && request->type == WEFT_LONG_DOUBLE)) /* GPUs have no long double */
         return by_host(team, request, operation, count, stream);
@@ -99,15 +99,15 @@ WEFT_EXPORT weft_status weft_broadcast_on_stream(weft_team *team, void *dst, con
     return collective_on_stream(team, &request, BOX_OP_BROADCAST, bytes, stream);
 }
 
-WEFT_EXPORT weft_status weft_fcollect_on_stream(weft_team *team, void *dst, const void *src,
-                                                size_t bytes, weft_stream stream)
+WEFT_EXPORT weft_status weft_allgather_on_stream(weft_team *team, void *dst, const void *src,
+                                                 size_t bytes, weft_stream stream)
 {
-    struct coll_request request = {.function = "weft_fcollect_on_stream",
-                                   .what = COLL_FCOLLECT,
+    struct coll_request request = {.function = "weft_allgather_on_stream",
+                                   .what = COLL_ALLGATHER,
                                    .dst = dst,
                                    .src = src,
                                    .bytes = bytes};
-    return collective_on_stream(team, &request, BOX_OP_FCOLLECT, bytes, stream);
+    return collective_on_stream(team, &request, BOX_OP_ALLGATHER, bytes, stream);
 }
 
 WEFT_EXPORT weft_status weft_alltoall_on_stream(weft_team *team, void *dst, const void *src,
@@ -234,21 +234,24 @@ static weft_status scaled(weft_team *team, struct coll_request request,
     return reduction(team, &request, operation, n, &c, stream);
 }
 
-WEFT_EXPORT weft_status weft_reduce_on_stream(weft_team *team, void *dst, const void *src, size_t n,
-                                              weft_type type, weft_op op, weft_stream stream)
+WEFT_EXPORT weft_status weft_allreduce_on_stream(weft_team *team, void *dst, const void *src,
+                                                 size_t n, weft_type type, weft_op op,
+                                                 weft_stream stream)
 {
     struct coll_request request = {
-        .function = "weft_reduce_on_stream", .what = COLL_REDUCE, .dst = dst, .src = src};
-    return by_op(team, request, BOX_OP_REDUCE, n, type, op, stream);
+        .function = "weft_allreduce_on_stream", .what = COLL_ALLREDUCE, .dst = dst, .src = src};
+    return by_op(team, request, BOX_OP_ALLREDUCE, n, type, op, stream);
 }
 
-WEFT_EXPORT weft_status weft_reduce_scaled_on_stream(weft_team *team, void *dst, const void *src,
-                                                     size_t n, weft_type type, const void *factor,
-                                                     weft_stream stream)
+WEFT_EXPORT weft_status weft_allreduce_scaled_on_stream(weft_team *team, void *dst, const void *src,
+                                                        size_t n, weft_type type,
+                                                        const void *factor, weft_stream stream)
 {
-    struct coll_request request = {
-        .function = "weft_reduce_scaled_on_stream", .what = COLL_REDUCE, .dst = dst, .src = src};
-    return scaled(team, request, BOX_OP_REDUCE, n, type, factor, stream);
+    struct coll_request request = {.function = "weft_allreduce_scaled_on_stream",
+                                   .what = COLL_ALLREDUCE,
+                                   .dst = dst,
+                                   .src = src};
+    return scaled(team, request, BOX_OP_ALLREDUCE, n, type, factor, stream);
 }
 
 WEFT_EXPORT weft_status weft_reducescatter_on_stream(weft_team *team, void *dst, const void *src,
@@ -274,41 +277,40 @@ WEFT_EXPORT weft_status weft_reducescatter_scaled_on_stream(weft_team *team, voi
     return scaled(team, request, BOX_OP_REDUCESCATTER, n, type, factor, stream);
 }
 
-WEFT_EXPORT weft_status weft_reduce_to_on_stream(weft_team *team, void *dst, const void *src,
-                                                 size_t n, weft_type type, weft_op op, int root,
-                                                 weft_stream stream)
+WEFT_EXPORT weft_status weft_reduce_on_stream(weft_team *team, void *dst, const void *src, size_t n,
+                                              weft_type type, weft_op op, int root,
+                                              weft_stream stream)
 {
-    struct coll_request request = {.function = "weft_reduce_to_on_stream",
-                                   .what = COLL_REDUCE_TO,
-                                   .dst = dst,
-                                   .src = src,
-                                   .root = root};
-    return by_op(team, request, BOX_OP_REDUCE_TO, n, type, op, stream);
-}
-
-WEFT_EXPORT weft_status weft_reduce_to_scaled_on_stream(weft_team *team, void *dst, const void *src,
-                                                        size_t n, weft_type type,
-                                                        const void *factor, int root,
-                                                        weft_stream stream)
-{
-    struct coll_request request = {.function = "weft_reduce_to_scaled_on_stream",
-                                   .what = COLL_REDUCE_TO,
-                                   .dst = dst,
-                                   .src = src,
-                                   .root = root};
-    return scaled(team, request, BOX_OP_REDUCE_TO, n, type, factor, stream);
-}
-
-WEFT_EXPORT weft_status weft_reduce_weighted_on_stream(weft_team *team, void *dst, const void *src,
-                                                       size_t n, weft_type type, const void *factor,
-                                                       weft_stream stream)
-{
-    struct coll_request request = {.function = "weft_reduce_weighted_on_stream",
+    struct coll_request request = {.function = "weft_reduce_on_stream",
                                    .what = COLL_REDUCE,
                                    .dst = dst,
                                    .src = src,
-                                   .weighted = true};
+                                   .root = root};
+    return by_op(team, request, BOX_OP_REDUCE, n, type, op, stream);
+}
+
+WEFT_EXPORT weft_status weft_reduce_scaled_on_stream(weft_team *team, void *dst, const void *src,
+                                                     size_t n, weft_type type, const void *factor,
+                                                     int root, weft_stream stream)
+{
+    struct coll_request request = {.function = "weft_reduce_scaled_on_stream",
+                                   .what = COLL_REDUCE,
+                                   .dst = dst,
+                                   .src = src,
+                                   .root = root};
     return scaled(team, request, BOX_OP_REDUCE, n, type, factor, stream);
+}
+
+WEFT_EXPORT weft_status weft_allreduce_weighted_on_stream(weft_team *team, void *dst,
+                                                          const void *src, size_t n, weft_type type,
+                                                          const void *factor, weft_stream stream)
+{
+    struct coll_request request = {.function = "weft_allreduce_weighted_on_stream",
+                                   .what = COLL_ALLREDUCE,
+                                   .dst = dst,
+                                   .src = src,
+                                   .weighted = true};
+    return scaled(team, request, BOX_OP_ALLREDUCE, n, type, factor, stream);
 }
 
 WEFT_EXPORT weft_status weft_reducescatter_weighted_on_stream(weft_team *team, void *dst,
@@ -324,18 +326,17 @@ WEFT_EXPORT weft_status weft_reducescatter_weighted_on_stream(weft_team *team, v
     return scaled(team, request, BOX_OP_REDUCESCATTER, n, type, factor, stream);
 }
 
-WEFT_EXPORT weft_status weft_reduce_to_weighted_on_stream(weft_team *team, void *dst,
-                                                          const void *src, size_t n, weft_type type,
-                                                          const void *factor, int root,
-                                                          weft_stream stream)
+WEFT_EXPORT weft_status weft_reduce_weighted_on_stream(weft_team *team, void *dst, const void *src,
+                                                       size_t n, weft_type type, const void *factor,
+                                                       int root, weft_stream stream)
 {
-    struct coll_request request = {.function = "weft_reduce_to_weighted_on_stream",
-                                   .what = COLL_REDUCE_TO,
+    struct coll_request request = {.function = "weft_reduce_weighted_on_stream",
+                                   .what = COLL_REDUCE,
                                    .dst = dst,
                                    .src = src,
                                    .weighted = true,
                                    .root = root};
-    return scaled(team, request, BOX_OP_REDUCE_TO, n, type, factor, stream);
+    return scaled(team, request, BOX_OP_REDUCE, n, type, factor, stream);
 }
 
 WEFT_EXPORT weft_status weft_team_limit_sms(weft_team *team, int sms)

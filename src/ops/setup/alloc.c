@@ -187,8 +187,7 @@ WEFT_EXPORT weft_status weft_alloc(weft_job *job, weft_kind kind, size_t bytes, 
         return base_fail(WEFT_ERR_ARGUMENT,
                          "%s: align %zu is more than %zu, the most for %s memory", name, align,
                          most, kind == WEFT_HOST ? "host" : "GPU");
-    status = base_check_bits("weft_alloc: flags", flags,
-                             WEFT_ALLOC_ATOMICS | WEFT_ALLOC_SIGNALS | WEFT_ALLOC_ZERO);
+    status = base_check_bits("weft_alloc: flags", flags, WEFT_ALLOC_ZERO);
     if (status)
         return status;
     box_record(job->box, BOX_OP_ALLOC, -1, align, bytes);

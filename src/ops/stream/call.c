@@ -45,8 +45,8 @@ static weft_status run_collective(const struct stream_collective *c)
     switch (c->operation) {
     case BOX_OP_BROADCAST:
         return weft_broadcast(c->team, c->dst, c->src, c->count, c->root);
-    case BOX_OP_FCOLLECT:
-        return weft_fcollect(c->team, c->dst, c->src, c->count);
+    case BOX_OP_ALLGATHER:
+        return weft_allgather(c->team, c->dst, c->src, c->count);
     case BOX_OP_COLLECT:
         return weft_collect(c->team, c->dst, c->src, c->count);
     case BOX_OP_ALLTOALL:
@@ -54,14 +54,14 @@ static weft_status run_collective(const struct stream_collective *c)
     case BOX_OP_ALLTOALLS:
         return weft_alltoalls(c->team, c->dst, c->src, (ptrdiff_t)c->dst_stride,
                               (ptrdiff_t)c->src_stride, c->element, c->count);
-    case BOX_OP_REDUCE:
-        return weft_reduce(c->team, c->dst, c->src, c->count, c->type, c->op);
+    case BOX_OP_ALLREDUCE:
+        return weft_allreduce(c->team, c->dst, c->src, c->count, c->type, c->op);
     case BOX_OP_GATHER:
         return weft_gather(c->team, c->dst, c->src, c->count, c->root);
     case BOX_OP_SCATTER:
         return weft_scatter(c->team, c->dst, c->src, c->count, c->root);
-    case BOX_OP_REDUCE_TO:
-        return weft_reduce_to(c->team, c->dst, c->src, c->count, c->type, c->op, c->root);
+    case BOX_OP_REDUCE:
+        return weft_reduce(c->team, c->dst, c->src, c->count, c->type, c->op, c->root);
     case BOX_OP_ALLTOALLV:
         return weft_alltoallv(c->team, c->dst, c->count, c->recv_bytes, c->recv_at, c->src,
                               c->send_bytes, c->send_at);
@@ -73,16 +73,16 @@ static weft_status run_collective(const struct stream_collective *c)
 static weft_status run_scaled(const struct stream_collective *c)
 {
     const void *factor = c->factor_at ? c->factor_at : c->factor;
+    if (c->weighted && c->operation == BOX_OP_ALLREDUCE)
+        return weft_allreduce_weighted(c->team, c->dst, c->src, c->count, c->type, factor);
     if (c->weighted && c->operation == BOX_OP_REDUCE)
-        return weft_reduce_weighted(c->team, c->dst, c->src, c->count, c->type, factor);
-    if (c->weighted && c->operation == BOX_OP_REDUCE_TO)
-        return weft_reduce_to_weighted(c->team, c->dst, c->src, c->count, c->type, factor, c->root);
+        return weft_reduce_weighted(c->team, c->dst, c->src, c->count, c->type, factor, c->root);
     if (c->weighted)
         return weft_reducescatter_weighted(c->team, c->dst, c->src, c->count, c->type, factor);
+    if (c->operation == BOX_OP_ALLREDUCE)
+        return weft_allreduce_scaled(c->team, c->dst, c->src, c->count, c->type, factor);
     if (c->operation == BOX_OP_REDUCE)
-        return weft_reduce_scaled(c->team, c->dst, c->src, c->count, c->type, factor);
-    if (c->operation == BOX_OP_REDUCE_TO)
-        return weft_reduce_to_scaled(c->team, c->dst, c->src, c->count, c->type, factor, c->root);
+        return weft_reduce_scaled(c->team, c->dst, c->src, c->count, c->type, factor, c->root);
     return weft_reducescatter_scaled(c->team, c->dst, c->src, c->count, c->type, factor);
 }
 

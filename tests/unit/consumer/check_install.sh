@@ -41,6 +41,22 @@ cc "$here/consumer.c" -o "$prefix/c_static" $(pkg-config --cflags weft) "$libdir
     $(pkg-config --libs-only-l --static weft | sed 's/-lweft//')
 runs "$prefix/c_static"
 
+# A name of version 0.1 ends the compilation, and the message has the new name, which exists.
+sed -nE 's/^#define (weft_[a-z_]+)\(\.\.\.\) +WEFT_RENAMED\((weft_[a-z_]+)\)$/\1 \2/p' \
+    "$prefix/weft/include/weft/renamed.h" >"$prefix/renamed"
+[ "$(wc -l <"$prefix/renamed")" -ge 16 ]
+while read -r old new; do
+    printf '#include <weft/stream.h>\n#include <weft_device.h>\nvoid *at(void) { return (void *)%s; }\n' "$new" >"$prefix/new.c"
+    printf '#include <weft_device.h>\nint main(void) { return %s(0, 0); }\n' "$old" >"$prefix/old.c"
+    # shellcheck disable=SC2046
+    cc -c "$prefix/new.c" -o "$prefix/new.o" $(pkg-config --cflags weft)
+    # shellcheck disable=SC2046
+    if cc -c "$prefix/old.c" -o "$prefix/old.o" $(pkg-config --cflags weft) 2>"$prefix/log" ||
+        ! grep -q "now_$new\>" "$prefix/log"; then
+        echo "$old: the compiler does not name $new:" && cat "$prefix/log" && exit 1
+    fi
+done <"$prefix/renamed"
+
 # Installed files: the command runs, and the pages and headers are where they belong.
 [ "$("$prefix/weft/bin/weft" version)" = "weft $version" ]
 [ -e "$prefix/weft/include/weft.h" ]

@@ -3,6 +3,10 @@
 #include <stdio.h>
 #include <weft.h>
 
+#if WEFT_VERSION != WEFT_MAKE_VERSION(WEFT_VERSION_MAJOR, WEFT_VERSION_MINOR, WEFT_VERSION_PATCH)
+#error "WEFT_VERSION is not the version of its three parts"
+#endif
+
 int main(void)
 {
     weft_job *job;
