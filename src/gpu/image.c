@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The images of the kernels, included into the library by the assembler: the committed PTX texts,
- * and the fat binaries when the build had nvcc. */
+/* The images of the kernels, included into the library by the assembler: the committed PTX, as text
+ * or compressed, and the fat binaries when the build had nvcc. */
 #include "gpu/module.h"
 
 #include <stddef.h>
