@@ -134,7 +134,7 @@ static void drain_copies(struct bounce_worker *w)
 {
     for (int slot = 0; slot < 2; slot++)
         if (await_slot(w, slot) == WEFT_ERR_TIMEOUT)
-            atomic_store_explicit(&w->bounce->gpu->bounce_refused, true, memory_order_relaxed);
+            atomic_store_explicit(&w->bounce->gpu->bouncing.refused, true, memory_order_relaxed);
 }
 
 /* Copies pieces until none is left. The first failure is reported and stops the other threads. */
@@ -370,31 +370,32 @@ static void find_bounce_limits(struct gpu_bounce *b)
 /* The caller holds gpu->bounce_lock. NULL: copies by threads are not used. */
 static struct gpu_bounce *get_bounce(struct gpu *gpu)
 {
-    if (gpu->bounce || gpu->bounce_refused)
-        return gpu->bounce_refused ? NULL : gpu->bounce;
+    if (gpu->bouncing.threads || gpu->bouncing.refused)
+        return gpu->bouncing.refused ? NULL : gpu->bouncing.threads;
     int n = choose_thread_count(gpu);
-    if (n < 2 || create_bounce(gpu, n, &gpu->bounce)) {
+    if (n < 2 || create_bounce(gpu, n, &gpu->bouncing.threads)) {
         if (n >= 2)
             log_info("the driver does large copies from plain memory: %s", base_last_error());
-        gpu->bounce_refused = true;
+        gpu->bouncing.refused = true;
         return NULL;
     }
-    find_bounce_limits(gpu->bounce);
-    gpu->bounce_refused = !gpu->bounce->limits.in_from && !gpu->bounce->limits.out_from;
-    return gpu->bounce_refused ? NULL : gpu->bounce;
+    find_bounce_limits(gpu->bouncing.threads);
+    gpu->bouncing.refused =
+        !gpu->bouncing.threads->limits.in_from && !gpu->bouncing.threads->limits.out_from;
+    return gpu->bouncing.refused ? NULL : gpu->bouncing.threads;
 }
 
 bool gpu_bounce(struct gpu *gpu, struct gpu_stream *internal, void *dst, const void *src,
                 size_t bytes, weft_status *status)
 {
     if (bytes < GPU_BOUNCE_LEAST || gpu->owner ||
-        atomic_load_explicit(&gpu->bounce_refused, memory_order_relaxed))
+        atomic_load_explicit(&gpu->bouncing.refused, memory_order_relaxed))
         return false;
     enum gpu_place to = gpu_place_of(gpu, dst), from = gpu_place_of(gpu, src);
     bool in = to == GPU_PLACE_DEVICE && from == GPU_PLACE_PLAIN;
     if (!in && (to != GPU_PLACE_PLAIN || from != GPU_PLACE_DEVICE))
         return false;
-    if (pthread_mutex_trylock(&gpu->bounce_lock)) /* another thread copies or measures */
+    if (pthread_mutex_trylock(&gpu->bouncing.lock)) /* another thread copies or measures */
         return false;
     struct gpu_bounce *b = get_bounce(gpu);
     size_t least = !b ? 0 : in ? b->limits.in_from : b->limits.out_from;
@@ -404,7 +405,7 @@ bool gpu_bounce(struct gpu *gpu, struct gpu_stream *internal, void *dst, const v
         if (!*status)
             *status = copy_by_threads(b, dst, src, bytes, in);
     }
-    pthread_mutex_unlock(&gpu->bounce_lock);
+    pthread_mutex_unlock(&gpu->bouncing.lock);
     return is_faster;
 }
 
@@ -413,18 +414,18 @@ struct gpu_bounce_limits gpu_bounce_limits(struct gpu *gpu)
     struct gpu_bounce_limits limits = {0};
     if (gpu_enter(&gpu->device))
         return limits;
-    pthread_mutex_lock(&gpu->bounce_lock);
+    pthread_mutex_lock(&gpu->bouncing.lock);
     struct gpu_bounce *b = get_bounce(gpu);
     if (b)
         limits = b->limits;
-    pthread_mutex_unlock(&gpu->bounce_lock);
+    pthread_mutex_unlock(&gpu->bouncing.lock);
     gpu_leave(&gpu->device);
     return limits;
 }
 
 void gpu_bounce_stop(struct gpu *gpu)
 {
-    if (gpu->bounce)
-        destroy_bounce(gpu->bounce);
-    gpu->bounce = NULL;
+    if (gpu->bouncing.threads)
+        destroy_bounce(gpu->bouncing.threads);
+    gpu->bouncing.threads = NULL;
 }

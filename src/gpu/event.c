@@ -30,11 +30,11 @@ struct gpu_event {
 
 static void push_event(struct gpu *gpu, struct gpu_event *event)
 {
-    struct gpu_event **list = event->word ? &gpu->idle_words : &gpu->idle_events;
-    pthread_mutex_lock(&gpu->events_lock);
+    struct gpu_event **list = event->word ? &gpu->events.idle_words : &gpu->events.idle;
+    pthread_mutex_lock(&gpu->events.lock);
     event->next = *list;
     *list = event;
-    pthread_mutex_unlock(&gpu->events_lock);
+    pthread_mutex_unlock(&gpu->events.lock);
 }
 
 static weft_status create_event(struct gpu *gpu)
@@ -53,17 +53,17 @@ static weft_status create_event(struct gpu *gpu)
 
 static struct gpu_event *pop_event(struct gpu *gpu, struct gpu_event **list)
 {
-    pthread_mutex_lock(&gpu->events_lock);
+    pthread_mutex_lock(&gpu->events.lock);
     struct gpu_event *event = *list;
     if (event)
         *list = event->next;
-    pthread_mutex_unlock(&gpu->events_lock);
+    pthread_mutex_unlock(&gpu->events.lock);
     return event;
 }
 
 static struct gpu_event *pop_cuda_event(struct gpu *gpu)
 {
-    return pop_event(gpu, &gpu->idle_events);
+    return pop_event(gpu, &gpu->events.idle);
 }
 
 /* The device's context is current. */
@@ -102,10 +102,10 @@ weft_status gpu_event_record(struct gpu *gpu, unsigned stream_index, struct gpu_
 /* Best effort: without words, callers use CUDA events. */
 static void create_event_words(struct gpu *gpu)
 {
-    pthread_mutex_lock(&gpu->events_lock);
-    bool made = gpu->words_made;
-    gpu->words_made = true;
-    pthread_mutex_unlock(&gpu->events_lock);
+    pthread_mutex_lock(&gpu->events.lock);
+    bool made = gpu->events.words_made;
+    gpu->events.words_made = true;
+    pthread_mutex_unlock(&gpu->events.lock);
     for (size_t i = 0; !made && i < GPU_EVENT_WORDS; i++) {
         struct gpu_event *event = calloc(1, sizeof *event);
         if (!event)
@@ -153,9 +153,9 @@ weft_status gpu_store_recorded(struct gpu *gpu, unsigned stream_index, const str
     *result = NULL;
     if (!gpu->cuda.StreamBatchMemOp || n > GPU_MOST_WORDS)
         return WEFT_OK;
-    if (!gpu->words_made)
+    if (!gpu->events.words_made)
         create_event_words(gpu);
-    struct gpu_event *event = pop_event(gpu, &gpu->idle_words);
+    struct gpu_event *event = pop_event(gpu, &gpu->events.idle_words);
     if (!event)
         return WEFT_OK;
     weft_status status = gpu_enter(&gpu->device);
@@ -243,6 +243,6 @@ void gpu_events_free(struct gpu *gpu)
         gpu->cuda.EventDestroy(event->cuda_event);
         free(event);
     }
-    for (struct gpu_event *event; (event = pop_event(gpu, &gpu->idle_words)) != NULL;)
+    for (struct gpu_event *event; (event = pop_event(gpu, &gpu->events.idle_words)) != NULL;)
         free(event);
 }

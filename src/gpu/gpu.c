@@ -21,10 +21,10 @@ void gpu_resources_init(struct gpu *gpu)
 {
     pthread_mutex_init(&gpu->wait_lock, NULL);
     pthread_mutex_init(&gpu->load_lock, NULL);
-    pthread_mutex_init(&gpu->registrations_lock, NULL);
-    pthread_mutex_init(&gpu->events_lock, NULL);
-    pthread_mutex_init(&gpu->relay_buffer_lock, NULL);
-    pthread_mutex_init(&gpu->bounce_lock, NULL);
+    pthread_mutex_init(&gpu->registered.lock, NULL);
+    pthread_mutex_init(&gpu->events.lock, NULL);
+    pthread_mutex_init(&gpu->multipath.buffer_lock, NULL);
+    pthread_mutex_init(&gpu->bouncing.lock, NULL);
     for (int i = 0; i < GPU_STREAMS; i++)
         pthread_mutex_init(&gpu->streams[i].lock, NULL);
 }
@@ -33,10 +33,10 @@ void gpu_resources_end(struct gpu *gpu)
 {
     pthread_mutex_destroy(&gpu->wait_lock);
     pthread_mutex_destroy(&gpu->load_lock);
-    pthread_mutex_destroy(&gpu->registrations_lock);
-    pthread_mutex_destroy(&gpu->events_lock);
-    pthread_mutex_destroy(&gpu->relay_buffer_lock);
-    pthread_mutex_destroy(&gpu->bounce_lock);
+    pthread_mutex_destroy(&gpu->registered.lock);
+    pthread_mutex_destroy(&gpu->events.lock);
+    pthread_mutex_destroy(&gpu->multipath.buffer_lock);
+    pthread_mutex_destroy(&gpu->bouncing.lock);
     for (int i = 0; i < GPU_STREAMS; i++)
         pthread_mutex_destroy(&gpu->streams[i].lock);
 }
@@ -97,28 +97,30 @@ enum { TICKETS_BYTES = 4096 }; /* bytes of the count of error records, a page */
 static weft_status allocate_system_area(struct gpu *gpu, int team_slots)
 {
     size_t members = (size_t)gpu->boot->npes;
-    gpu->team_bytes = (sizeof(struct gpu_team_area) + members * sizeof(uint64_t) + 63) & ~63ul;
-    size_t teams = (gpu->team_bytes * (size_t)team_slots + 4095) & ~4095ul;
-    gpu->areas_bytes = weft_dev_staging_offset(gpu->boot->npes, team_slots, team_slots);
-    gpu->areas_bytes = (gpu->areas_bytes + 4095) & ~(size_t)4095;
+    gpu->layout.team_bytes =
+        (sizeof(struct gpu_team_area) + members * sizeof(uint64_t) + 63) & ~63ul;
+    size_t teams = (gpu->layout.team_bytes * (size_t)team_slots + 4095) & ~4095ul;
+    gpu->layout.areas_bytes = weft_dev_staging_offset(gpu->boot->npes, team_slots, team_slots);
+    gpu->layout.areas_bytes = (gpu->layout.areas_bytes + 4095) & ~(size_t)4095;
     size_t proofs = (members * sizeof(struct prove_area) + 63) & ~(size_t)63;
     size_t lines = 3 * members * GPU_LINE_BYTES, tests = members * GPU_MAP_TEST_BYTES;
-    size_t before = TICKETS_BYTES + gpu->areas_bytes + teams + proofs + lines + tests;
+    size_t before = TICKETS_BYTES + gpu->layout.areas_bytes + teams + proofs + lines + tests;
     before = (before + 4095) & ~(size_t)4095;
-    gpu->system_bytes = before + gpu_coll_bytes();
+    gpu->layout.system_bytes = before + gpu_coll_bytes();
     gpu->allocator = heap_create(gpu->heap.size);
     if (!gpu->allocator)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the GPU heap's allocator");
-    weft_status status = heap_alloc(gpu->allocator, gpu->system_bytes, 4096, &gpu->system_offset);
-    CUdeviceptr own = gpu_heap_own(&gpu->heap)->base + gpu->system_offset;
+    weft_status status =
+        heap_alloc(gpu->allocator, gpu->layout.system_bytes, 4096, &gpu->layout.system_offset);
+    CUdeviceptr own = gpu_heap_own(&gpu->heap)->base + gpu->layout.system_offset;
     gpu->reporting.tickets = (uint64_t *)(uintptr_t)own;
-    gpu->areas_offset = gpu->system_offset + TICKETS_BYTES;
-    gpu->teams_offset = gpu->areas_offset + gpu->areas_bytes;
-    gpu->proof_offset = gpu->teams_offset + teams;
-    gpu->lines_offset = gpu->proof_offset + proofs;
-    gpu->nic_lines_offset = gpu->lines_offset + members * GPU_LINE_BYTES;
-    gpu->map_test_offset = gpu->lines_offset + lines;
-    gpu->coll_offset = gpu->system_offset + before;
+    gpu->layout.areas_offset = gpu->layout.system_offset + TICKETS_BYTES;
+    gpu->layout.teams_offset = gpu->layout.areas_offset + gpu->layout.areas_bytes;
+    gpu->layout.proof_offset = gpu->layout.teams_offset + teams;
+    gpu->layout.lines_offset = gpu->layout.proof_offset + proofs;
+    gpu->layout.nic_lines_offset = gpu->layout.lines_offset + members * GPU_LINE_BYTES;
+    gpu->layout.map_test_offset = gpu->layout.lines_offset + lines;
+    gpu->layout.coll_offset = gpu->layout.system_offset + before;
     return status;
 }
 
@@ -128,8 +130,9 @@ static weft_status clear_system_area(struct gpu *gpu)
     if (status)
         return status;
     CUstream stream = gpu->streams[0].stream;
-    CUresult result = gpu->cuda.MemsetD8Async(gpu_heap_own(&gpu->heap)->base + gpu->system_offset,
-                                              0, gpu->system_bytes, stream);
+    CUresult result =
+        gpu->cuda.MemsetD8Async(gpu_heap_own(&gpu->heap)->base + gpu->layout.system_offset, 0,
+                                gpu->layout.system_bytes, stream);
     if (!result)
         result = gpu_map_write_tags(gpu, stream);
     status = result ? cuda_fail(&gpu->cuda, result, "clearing the GPU heap's system area")
@@ -177,7 +180,7 @@ static weft_status open_all(struct gpu *gpu, CUcontext current, int team_slots,
     log_step(&since, "relay GPUs");
     status = boot_agree(boot, status);
     if (!status)
-        status = gpu_heap_grow(&gpu->heap, gpu->system_offset + gpu->system_bytes);
+        status = gpu_heap_grow(&gpu->heap, gpu->layout.system_offset + gpu->layout.system_bytes);
     if (!status)
         status = boot_agree(boot, clear_system_area(gpu));
     log_step(&since, "allocating the first memory and mapping that of peers");
@@ -241,9 +244,9 @@ weft_status gpu_check(struct gpu *gpu)
 
 static void free_registrations(struct gpu *gpu)
 {
-    while (gpu->registrations) {
-        struct gpu_registration *first = gpu->registrations;
-        gpu->registrations = first->next;
+    while (gpu->registered.list) {
+        struct gpu_registration *first = gpu->registered.list;
+        gpu->registered.list = first->next;
         if (first->pinned_here)
             gpu->cuda.MemHostUnregister((void *)first->base);
         free(first);
@@ -293,7 +296,7 @@ void gpu_close(struct gpu *gpu)
         return;
     gpu_stripes_stop(gpu);
     gpu_relay_stop(gpu);
-    free(gpu->links);
+    free(gpu->multipath.links);
     if (gpu->device.context)
         gpu_resources_stop(gpu);
     if (gpu->heap.device)

@@ -72,6 +72,58 @@ struct gpu_relay_buffer {
     CUmemGenericAllocationHandle handle;
 };
 
+/* Offsets and sizes, in bytes, of the library's part of each window of the GPU heap. */
+struct gpu_layout {
+    size_t system_offset, system_bytes; /* the whole part */
+    size_t areas_offset, areas_bytes;   /* struct weft_dev_area of every team */
+    size_t teams_offset, team_bytes;    /* struct gpu_team_area of every team, and of one */
+    size_t proof_offset;                /* struct prove_area of every peer */
+    size_t lines_offset;                /* a line of GPU_LINE_BYTES for each peer, for path tests */
+    /* two such lines for each peer: a NIC of the peer writes the first, the second is the source of
+     * writes to the peer */
+    size_t nic_lines_offset;
+    size_t map_test_offset; /* GPU_MAP_TEST_BYTES for each peer, to test the CPU mapping */
+    size_t coll_offset;     /* struct coll_area of the first teams */
+};
+
+/* Memory of the program that was registered, and memory that is pinned. */
+struct gpu_registry {
+    pthread_mutex_t lock;
+    struct gpu_registration *list;
+    struct gpu_pins pins;
+    void **ranges; /* pinned by gpu_pin_range() */
+    size_t range_count;
+};
+
+/* Events that are not in use. */
+struct gpu_events {
+    pthread_mutex_t lock;
+    struct gpu_event *idle;       /* CUDA events */
+    struct gpu_event *idle_words; /* words of `pinned` that the GPU writes */
+    bool words_made;              /* idle_words was filled */
+};
+
+/* Copies by several CPU threads (gpu/bounce.h). */
+struct gpu_bouncing {
+    struct gpu_bounce *threads; /* NULL: none so far */
+    _Atomic bool refused;       /* they do not work or are not faster */
+    pthread_mutex_t lock;
+};
+
+/* Routes over other GPUs. */
+struct gpu_multipath {
+    /* [device.visible], indexed as heap.relays[]; NULL: not used */
+    struct gpu *_Atomic *relay_gpus;
+    struct gpu_links *links; /* links between the visible GPUs; NULL: not read yet */
+    /* [local PEs] routes of large copies; NULL: always one route (gpu/multipath/stripe.h) */
+    struct gpu_stripes *stripes;
+    /* called when the routes of large copies to a PE have been chosen */
+    void (*changed)(void *to, int pe);
+    void *changed_context;
+    struct gpu_relay_buffer buffer; /* for a relay GPU */
+    pthread_mutex_t buffer_lock;
+};
+
 struct gpu {
     struct gpu *owner; /* for a relay GPU: this PE's own GPU (gpu/multipath/relay.h); else NULL */
     struct cuda cuda;
@@ -90,51 +142,17 @@ struct gpu {
     /* host memory that kernels write to, and from which they read the sizes of an alltoallv */
     struct gpu_pinned *pinned;
     CUdeviceptr pinned_device;
-    size_t system_offset, system_bytes; /* the library's part of each window */
-    size_t areas_offset, areas_bytes;   /* struct weft_dev_area of every team */
-    size_t teams_offset;                /* offset of struct gpu_team_area of every team */
-    size_t proof_offset;                /* offset of struct prove_area of every peer */
-    /* offset of one line of GPU_LINE_BYTES for each peer, for path tests */
-    size_t lines_offset;
-    /* offset of two such lines for each peer: a NIC of the peer writes the first, the second is the
-     * source of writes to the peer */
-    size_t nic_lines_offset;
-    /* offset of GPU_MAP_TEST_BYTES for each peer, for the test of the CPU mapping */
-    size_t map_test_offset;
-    size_t coll_offset; /* offset of struct coll_area of the first teams */
-    size_t team_bytes;  /* bytes of one team's struct gpu_team_area */
-    int *slot_of;       /* [npes] index among the local PEs; -1: on another node */
-    pthread_mutex_t registrations_lock;
-    struct gpu_registration *registrations;
-    struct gpu_pins pins;
-    pthread_mutex_t events_lock;
-    struct gpu_event *idle_events; /* CUDA events that are not in use */
-    /* words of `pinned` that the GPU writes and that are not in use */
-    struct gpu_event *idle_words;
-    bool words_made;      /* idle_words was filled */
-    void **pinned_ranges; /* pinned by gpu_pin_range(); protected by registrations_lock */
-    size_t pinned_range_count;
-    /* copies by several CPU threads (gpu/bounce.h); NULL: none so far */
-    struct gpu_bounce *bounce;
-    _Atomic bool bounce_refused; /* copies by CPU threads do not work or are not faster */
+    struct gpu_layout layout;
+    int *slot_of; /* [npes] index among the local PEs; -1: on another node */
+    struct gpu_registry registered;
+    struct gpu_events events;
+    struct gpu_bouncing bouncing;
     /* A stream of the program still holds kernels of the library that no caller waits for. */
     bool work_left;
-    pthread_mutex_t bounce_lock;
     struct gpu_reporting reporting; /* where kernels report errors; the job sets the box */
     void *registered_box;
     uint64_t wait_limit_ns; /* WEFT_WAIT_LIMIT; 0 = none */
-
-    /* [device.visible], indexed as heap.relays[]; NULL: not used */
-    struct gpu *_Atomic *relay_gpus;
-    struct gpu_links *links; /* links between the visible GPUs; NULL: not read yet */
-    /* [local PEs] routes of large copies; NULL: always one route (gpu/multipath/stripe.h) */
-    struct gpu_stripes *stripes;
-    /* called when the routes of large copies to a PE have been chosen */
-    void (*stripes_changed)(void *to, int pe);
-    void *stripes_changed_context;
-    /* For a relay GPU: */
-    struct gpu_relay_buffer relay_buffer;
-    pthread_mutex_t relay_buffer_lock;
+    struct gpu_multipath multipath;
 };
 
 /* Pinned host memory that kernels read and write. */
@@ -174,7 +192,8 @@ void gpu_unpin_heap(struct gpu *gpu);
 /* Whether kernels may access [offset, offset + bytes) of a slot of the host heap. */
 static inline bool gpu_heap_pinned(const struct gpu *gpu, size_t offset, size_t bytes)
 {
-    size_t end = gpu->pins.count ? gpu->pins.ends[gpu->pins.count - 1] : 0;
+    size_t end =
+        gpu->registered.pins.count ? gpu->registered.pins.ends[gpu->registered.pins.count - 1] : 0;
     return offset < end && bytes <= end - offset;
 }
 
@@ -232,7 +251,8 @@ static inline CUdeviceptr gpu_address(const struct gpu *gpu, int slot, size_t of
 /* Returns the address of a team's area in the window of local PE `slot`. */
 static inline CUdeviceptr gpu_team_address(const struct gpu *gpu, int slot, int team_slot)
 {
-    return gpu_address(gpu, slot, gpu->teams_offset + (size_t)team_slot * gpu->team_bytes);
+    return gpu_address(gpu, slot,
+                       gpu->layout.teams_offset + (size_t)team_slot * gpu->layout.team_bytes);
 }
 
 /* ------------------------------------------------------------------------ for NICs (gpu/nic.c) */

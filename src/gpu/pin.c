@@ -19,13 +19,13 @@ static CUresult pin_block(struct gpu *gpu, char *address, size_t bytes)
     if (result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
         return CUDA_SUCCESS;
     if (!result)
-        gpu->pins.undo[gpu->pins.undo_count++] = address;
+        gpu->registered.pins.undo[gpu->registered.pins.undo_count++] = address;
     return result;
 }
 
 static weft_status pin_step(struct gpu *gpu, size_t from, size_t to)
 {
-    struct gpu_pins *pins = &gpu->pins;
+    struct gpu_pins *pins = &gpu->registered.pins;
     size_t room = (pins->undo_count + (size_t)pins->slot_count) * sizeof *pins->undo;
     void **undo = realloc(pins->undo, room);
     if (!undo)
@@ -44,7 +44,7 @@ static weft_status pin_step(struct gpu *gpu, size_t from, size_t to)
 void gpu_pin_heap(struct gpu *gpu, char *slots, size_t stride, size_t size, int slot_count,
                   size_t end)
 {
-    struct gpu_pins *pins = &gpu->pins;
+    struct gpu_pins *pins = &gpu->registered.pins;
     pins->slots = slots;
     pins->stride = stride;
     pins->size = size;
@@ -67,10 +67,10 @@ void gpu_pin_heap(struct gpu *gpu, char *slots, size_t stride, size_t size, int 
 
 void gpu_unpin_heap(struct gpu *gpu)
 {
-    for (size_t i = 0; i < gpu->pins.undo_count; i++)
-        gpu->cuda.MemHostUnregister(gpu->pins.undo[i]);
-    free(gpu->pins.undo);
-    gpu->pins = (struct gpu_pins){0};
+    for (size_t i = 0; i < gpu->registered.pins.undo_count; i++)
+        gpu->cuda.MemHostUnregister(gpu->registered.pins.undo[i]);
+    free(gpu->registered.pins.undo);
+    gpu->registered.pins = (struct gpu_pins){0};
     if (gpu->registered_box)
         gpu->cuda.MemHostUnregister(gpu->registered_box);
     gpu->registered_box = NULL;
@@ -78,15 +78,15 @@ void gpu_unpin_heap(struct gpu *gpu)
 
 static weft_status record_range(struct gpu *gpu, void *address)
 {
-    pthread_mutex_lock(&gpu->registrations_lock);
-    size_t count = gpu->pinned_range_count;
-    void **ranges = realloc(gpu->pinned_ranges, (count + 1) * sizeof *ranges);
+    pthread_mutex_lock(&gpu->registered.lock);
+    size_t count = gpu->registered.range_count;
+    void **ranges = realloc(gpu->registered.ranges, (count + 1) * sizeof *ranges);
     if (ranges) {
-        gpu->pinned_ranges = ranges;
+        gpu->registered.ranges = ranges;
         ranges[count] = address;
-        gpu->pinned_range_count++;
+        gpu->registered.range_count++;
     }
-    pthread_mutex_unlock(&gpu->registrations_lock);
+    pthread_mutex_unlock(&gpu->registered.lock);
     return ranges ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
 }
 
@@ -156,26 +156,26 @@ void gpu_unpin_range(struct gpu *gpu, const void *base, size_t bytes)
     size_t kept = 0;
     if (gpu_enter(&gpu->device))
         return;
-    pthread_mutex_lock(&gpu->registrations_lock);
-    for (size_t i = 0; i < gpu->pinned_range_count; i++) {
-        void *address = gpu->pinned_ranges[i];
+    pthread_mutex_lock(&gpu->registered.lock);
+    for (size_t i = 0; i < gpu->registered.range_count; i++) {
+        void *address = gpu->registered.ranges[i];
         if ((uintptr_t)address - (uintptr_t)base < bytes)
             gpu->cuda.MemHostUnregister(address);
         else
-            gpu->pinned_ranges[kept++] = address;
+            gpu->registered.ranges[kept++] = address;
     }
-    gpu->pinned_range_count = kept;
+    gpu->registered.range_count = kept;
     if (!kept) {
-        free(gpu->pinned_ranges);
-        gpu->pinned_ranges = NULL;
+        free(gpu->registered.ranges);
+        gpu->registered.ranges = NULL;
     }
-    pthread_mutex_unlock(&gpu->registrations_lock);
+    pthread_mutex_unlock(&gpu->registered.lock);
     gpu_leave(&gpu->device);
 }
 
 size_t gpu_pinned_run_bytes(const struct gpu *gpu, const void *address, size_t bytes)
 {
-    const struct gpu_pins *pins = gpu->owner ? &gpu->owner->pins : &gpu->pins;
+    const struct gpu_pins *pins = gpu->owner ? &gpu->owner->registered.pins : &gpu->registered.pins;
     size_t offset = (uintptr_t)address - (uintptr_t)pins->slots;
     if (!pins->count || offset >= pins->stride * (size_t)pins->slot_count)
         return bytes;

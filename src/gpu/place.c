@@ -9,14 +9,14 @@
 static bool find_registration(struct gpu *gpu, uintptr_t address, enum gpu_place *place)
 {
     bool found = false;
-    pthread_mutex_lock(&gpu->registrations_lock);
-    for (struct gpu_registration *r = gpu->registrations; r && !found; r = r->next) {
+    pthread_mutex_lock(&gpu->registered.lock);
+    for (struct gpu_registration *r = gpu->registered.list; r && !found; r = r->next) {
         if (address - r->base < r->bytes) {
             *place = r->device ? GPU_PLACE_DEVICE : GPU_PLACE_PINNED;
             found = true;
         }
     }
-    pthread_mutex_unlock(&gpu->registrations_lock);
+    pthread_mutex_unlock(&gpu->registered.lock);
     return found;
 }
 
@@ -28,7 +28,7 @@ enum gpu_place gpu_place_of(struct gpu *gpu, const void *pointer)
     if (address - gpu->heap.reservation < gpu->heap.reserved_bytes)
         return GPU_PLACE_DEVICE;
     enum gpu_place place;
-    if (gpu->registrations && find_registration(gpu, address, &place))
+    if (gpu->registered.list && find_registration(gpu, address, &place))
         return place;
     unsigned type = 0;
     /* The driver refuses an address that is unknown to it. */
@@ -89,7 +89,7 @@ static bool is_on_stack(uintptr_t address)
 enum gpu_place gpu_place_for_cpu(struct gpu *gpu, const void *pointer)
 {
     uintptr_t address = (uintptr_t)pointer;
-    const struct gpu_pins *pins = &gpu->pins;
+    const struct gpu_pins *pins = &gpu->registered.pins;
     if (address - (uintptr_t)pins->slots < pins->stride * (size_t)pins->slot_count)
         return GPU_PLACE_PINNED; /* the host heap, even if this part is not pinned yet */
     if (is_on_stack(address) || is_in_program(address))

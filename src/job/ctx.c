@@ -111,7 +111,7 @@ weft_status ctx_new(struct weft_job *job, struct weft_team *team, unsigned optio
     ctx->owner = &job_acts_for_others;
     ctx->owner_number = gettid();
     ctx->npes = (uint32_t)team->n;
-    ctx->fault = job->fault;
+    ctx->fault = job->failure.word;
     for (int s = 0; s < SEG_COUNT; s++) {
         if (s == SEG_SYSTEM)
             continue;
@@ -141,7 +141,7 @@ void ctx_empty(struct weft_ctx *ctx)
     memset(ctx->seg, 0, sizeof ctx->seg);
     ctx->npes = ctx->quick_npes = 0;
     ctx->gpu = NULL;
-    ctx->fault = &ctx->job->no_box_fault;
+    ctx->fault = &ctx->job->failure.no_box_word;
     for (int i = 0; i < ctx->open_count; i++)
         ctx->open[i].ops->close(ctx->open[i].state);
     memset(ctx->states, 0, sizeof ctx->states);

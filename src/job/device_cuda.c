@@ -28,7 +28,7 @@ static struct cuda_view *cuda_view_of(struct device_view *view)
 
 static size_t library_bytes(const struct gpu *gpu)
 {
-    return gpu->system_offset + gpu->system_bytes;
+    return gpu->layout.system_offset + gpu->layout.system_bytes;
 }
 
 /* Size of the whole window: memory is added as the heap grows, so the device state never
@@ -38,7 +38,7 @@ static size_t cuda_segment_bytes(struct device_view *view, enum weft_dev_segment
     struct cuda_view *cuda = cuda_view_of(view);
     if (segment == WEFT_DEV_HEAP)
         return cuda->gpu->heap.size - library_bytes(cuda->gpu);
-    if (segment == WEFT_DEV_OTHER && !cuda->gpu->pins.refused)
+    if (segment == WEFT_DEV_OTHER && !cuda->gpu->registered.pins.refused)
         return cuda->job->segments[SEG_HEAP].size;
     return 0;
 }
@@ -69,7 +69,7 @@ static uint64_t cuda_areas(struct device_view *view, int pe)
 {
     struct gpu *gpu = cuda_view_of(view)->gpu;
     int slot = direct_slot(cuda_view_of(view), pe);
-    return slot < 0 ? 0 : gpu_address(gpu, slot, gpu->areas_offset);
+    return slot < 0 ? 0 : gpu_address(gpu, slot, gpu->layout.areas_offset);
 }
 
 /* A pair whose atomics fail the path test is not mapped at all. A test may choose a path to this PE

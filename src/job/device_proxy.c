@@ -380,7 +380,7 @@ static weft_status start_ring(struct device_proxy *self, uint32_t number)
     ring->box = &job->box->proxies[number];
     weft_status status = ctx_new(job, job->world, 0, &ring->ctx);
     const struct proxy_owner owner = {ring, run_request, fence, quiet, progress};
-    uint32_t spin = device_proxy_shares_cpus(job, (int)self->n) ? 1 : job->spin;
+    uint32_t spin = device_proxy_shares_cpus(job, (int)self->n) ? 1 : job->waits.spin;
     if (!status)
         status = proxy_start(ring->proxy, &owner, spin);
     return status ? status : device_proxy_place(job, ring->proxy->thread);

@@ -390,7 +390,7 @@ static weft_status fill_state(struct weft_job *job, struct device_state *state)
         .slot_bytes = {(uint32_t)weft_dev_slot_bytes(job->npes, 0),
                        (uint32_t)weft_dev_slot_bytes(job->npes, WEFT_DEV_WIDE_TEAMS)},
         .rooms = weft_dev_staging_offset(job->npes, TEAM_SLOTS, 0),
-        .wait_limit_ns = job->wait_limit_ns,
+        .wait_limit_ns = job->waits.limit_ns,
         .checking = job->checking,
         .box = view->box,
         .tickets = view->tickets ? view->tickets : &view->box->tickets,

@@ -15,7 +15,7 @@ void job_gpu_attach(struct weft_ctx *ctx)
     struct gpu *gpu = ctx->job->gpu;
     if (!gpu)
         return;
-    size_t skipped = gpu->system_offset + gpu->system_bytes;
+    size_t skipped = gpu->layout.system_offset + gpu->layout.system_bytes;
     ctx->skipped[SEG_GPU] = skipped;
     ctx->seg[SEG_GPU].base = gpu_heap_own(&gpu->heap)->base + skipped;
     ctx->seg[SEG_GPU].size = gpu->heap.backed - skipped;
@@ -43,7 +43,7 @@ static void record_proofs(struct weft_job *job)
 {
     struct path_choice *choices = job->paths.choices[WEFT_GPU];
     for (int pe = 0; pe < job->npes; pe++) {
-        if (choices[pe].path == PATH_NONE || !job->proving)
+        if (choices[pe].path == PATH_NONE || !job->choosing.testing)
             choices[pe].proven = false;
         else if (job_direct(job, WEFT_GPU, pe))
             choices[pe].proven = true;
@@ -115,7 +115,7 @@ weft_status job_gpu_memory(struct weft_job *job)
 static weft_status choose_and_fill(struct weft_job *job)
 {
     weft_status status = job_choose_paths(job, WEFT_GPU);
-    if (status == WEFT_ERR_NO_PATH && !job->order.forced && !job->order.excluded)
+    if (status == WEFT_ERR_NO_PATH && !job->choosing.order.forced && !job->choosing.order.excluded)
         status = WEFT_OK;
     status = boot_agree(job->boot, status);
     if (!status)
@@ -132,7 +132,7 @@ static weft_status choose_and_fill(struct weft_job *job)
     status = boot_agree(job->boot, status);
     if (!status)
         status = job_gpu_pairs(job);
-    if (!status && job->proving)
+    if (!status && job->choosing.testing)
         status = prove_unmapped(job);
     return status ? status : refine_paths(job);
 }
@@ -143,7 +143,7 @@ weft_status job_gpu_open(struct weft_job *job)
         return WEFT_OK;
     struct gpu *gpu;
     weft_status status = gpu_open(&gpu, job->boot, job->program_context, TEAM_SLOTS,
-                                  relay_policy_of_order(&job->order));
+                                  relay_policy_of_order(&job->choosing.order));
     if (status)
         return status;
     struct weft_dev_box *box = device_box(job->box);
@@ -154,8 +154,8 @@ weft_status job_gpu_open(struct weft_job *job)
         return status;
     }
     job->gpu = job->paths.gpu = gpu;
-    gpu->stripes_changed = job_show_stripes;
-    gpu->stripes_changed_context = job;
+    gpu->multipath.changed = job_show_stripes;
+    gpu->multipath.changed_context = job;
     job->box->gpu = gpu->device.ordinal;
     job_gpu_pin(job, job->heap_end);
     return choose_and_fill(job);
@@ -185,16 +185,16 @@ void job_gpu_team_gone(struct weft_job *job, const struct weft_team *team)
     if (!job->gpu)
         return;
     CUdeviceptr area = gpu_team_address(job->gpu, job->boot->local_pe, team->slot);
-    if (gpu_fill(job->gpu, (void *)(uintptr_t)area, 0, job->gpu->team_bytes))
+    if (gpu_fill(job->gpu, (void *)(uintptr_t)area, 0, job->gpu->layout.team_bytes))
         log_warn("the area of a team for barriers on streams could not be cleared: %s",
                  base_last_error());
 }
 
 void job_gpu_close(struct weft_job *job)
 {
-    if (job->end_mappings)
-        job->end_mappings(job);
-    job->end_mappings = NULL;
+    if (job->modules.end_mappings)
+        job->modules.end_mappings(job);
+    job->modules.end_mappings = NULL;
     gpu_close(job->gpu);
     job->gpu = job->paths.gpu = NULL;
     free(job->gpu_pairs);

@@ -168,7 +168,7 @@ static void start_box(struct weft_job *job, const struct init_record *mine)
     box->gpu = -1;
     box->start_ns = clock_now_ns();
     box->heap_bytes = mine->heap_bytes;
-    box->wait_limit_ns = job->wait_limit_ns;
+    box->wait_limit_ns = job->waits.limit_ns;
     box->choices_offset = choices_offset(job->npes);
     ((struct box_choices *)((char *)box + box->choices_offset))->npes = (uint32_t)job->npes;
     char path[256];
@@ -182,7 +182,7 @@ static void start_box(struct weft_job *job, const struct init_record *mine)
     atomic_thread_fence(memory_order_release);
     box->magic = BOX_MAGIC;
     job->box = box;
-    job->fault = &device_box(box)->failed;
+    job->failure.word = &device_box(box)->failed;
 }
 
 /* After the barrier every local box must have the PE number of its slot; this detects a wrong
@@ -230,15 +230,15 @@ void job_set_spin(struct weft_job *job, bool threads)
     int64_t configured = config_int(CONFIG_TEST_SPIN);
     int wanted = job->boot->local_npes * (threads ? 2 : 1);
     if (configured >= 0)
-        job->spin = configured > UINT32_MAX ? UINT32_MAX : (uint32_t)configured;
+        job->waits.spin = configured > UINT32_MAX ? UINT32_MAX : (uint32_t)configured;
     else
-        job->spin = wanted > job->node_cpus ? SPIN_SHARED_CPUS : SPIN_SPARE_CPUS;
+        job->waits.spin = wanted > job->node_cpus ? SPIN_SHARED_CPUS : SPIN_SPARE_CPUS;
     bool polls_needed = false;
     for (int path = 0; path < PATH_COUNT; path++)
         polls_needed |= job->paths.common[path] && path_ops_of((enum path_id)path)->progress;
-    job->spin_between_polls = polls_needed && configured < 0 && job->spin > SPIN_BETWEEN_POLLS
-                                  ? SPIN_BETWEEN_POLLS
-                                  : job->spin;
+    job->waits.spin_between_polls =
+        polls_needed && configured < 0 && job->waits.spin > SPIN_BETWEEN_POLLS ? SPIN_BETWEEN_POLLS
+                                                                               : job->waits.spin;
 }
 
 static void count_cpus(struct weft_job *job, const struct init_record *all)
@@ -253,14 +253,14 @@ static void count_cpus(struct weft_job *job, const struct init_record *all)
  * PEs that cannot find each other. */
 static weft_status prove_initial(struct weft_job *job)
 {
-    uint64_t limit = job->wait_limit_ns, boot = config_duration_ns(CONFIG_BOOT_LIMIT);
+    uint64_t limit = job->waits.limit_ns, boot = config_duration_ns(CONFIG_BOOT_LIMIT);
     if (boot && (!limit || boot < limit)) {
-        job->wait_limit_ns = boot;
-        job->limit_name = "WEFT_BOOT_LIMIT";
+        job->waits.limit_ns = boot;
+        job->waits.limit_name = "WEFT_BOOT_LIMIT";
     }
     weft_status status = job_prove_paths(job, WEFT_HOST);
-    job->wait_limit_ns = limit;
-    job->limit_name = "WEFT_WAIT_LIMIT";
+    job->waits.limit_ns = limit;
+    job->waits.limit_name = "WEFT_WAIT_LIMIT";
     return status;
 }
 
@@ -300,7 +300,7 @@ static weft_status join_pes(struct weft_job *job, const weft_init_attr *attr)
         status = make_world(job);
     if (!status)
         status = check_boxes(job);
-    job->proving = prove;
+    job->choosing.testing = prove;
     if (!status && prove)
         status = prove_initial(job);
     return status ? status : device_init(job, device);
@@ -328,9 +328,9 @@ static void empty_handles(struct weft_job *job)
 static void end_callbacks(struct weft_job *job)
 {
     job_callbacks_stop(job);
-    if (job->end_host_callbacks)
-        job->end_host_callbacks(job);
-    job->end_host_callbacks = NULL;
+    if (job->modules.end_host_callbacks)
+        job->modules.end_host_callbacks(job);
+    job->modules.end_host_callbacks = NULL;
 }
 
 /* Records the end of this PE in its black box, for the other PEs and `weft attach`. */
@@ -373,7 +373,7 @@ static void tear_down(struct weft_job *job, weft_status why, const char *sentenc
     empty_handles(job);
     job_leave_paths(job, clean);
     job_gpu_close(job);
-    job->fault = &job->no_box_fault;
+    job->failure.word = &job->failure.no_box_word;
     job->box = NULL;
     drop_segments(job);
     heap_destroy(job->heap);
@@ -425,7 +425,7 @@ static void free_job(struct weft_job *job)
         free(team);
     }
     pthread_mutex_destroy(&job->lock);
-    pthread_mutex_destroy(&job->show_lock);
+    pthread_mutex_destroy(&job->choosing.show_lock);
     pthread_mutex_destroy(&job->contexts_lock);
     pthread_mutex_destroy(&job->callbacks.lock);
     pthread_cond_destroy(&job->callbacks.idle);
@@ -436,16 +436,16 @@ static void free_job(struct weft_job *job)
 static void set_wait_times(struct weft_job *job)
 {
     enum { MOST_NS = 1000 * 1000 * 1000, LEAST_NS = 2 * 1000 * 1000, CHECKS_PER_LIMIT = 16 };
-    job->wait_slice_ns = config_duration_ns(CONFIG_TEST_WAIT_SLICE);
-    job->wait_warn_ns = config_duration_ns(CONFIG_WAIT_WARN);
-    job->wait_limit_ns = config_duration_ns(CONFIG_WAIT_LIMIT);
-    job->limit_name = "WEFT_WAIT_LIMIT";
+    job->waits.slice_ns = config_duration_ns(CONFIG_TEST_WAIT_SLICE);
+    job->waits.warn_ns = config_duration_ns(CONFIG_WAIT_WARN);
+    job->waits.limit_ns = config_duration_ns(CONFIG_WAIT_LIMIT);
+    job->waits.limit_name = "WEFT_WAIT_LIMIT";
     uint64_t every = MOST_NS;
-    if (job->wait_warn_ns && job->wait_warn_ns / CHECKS_PER_LIMIT < every)
-        every = job->wait_warn_ns / CHECKS_PER_LIMIT;
-    if (job->wait_limit_ns && job->wait_limit_ns / CHECKS_PER_LIMIT < every)
-        every = job->wait_limit_ns / CHECKS_PER_LIMIT;
-    job->watch_every_ns = every > LEAST_NS ? every : LEAST_NS;
+    if (job->waits.warn_ns && job->waits.warn_ns / CHECKS_PER_LIMIT < every)
+        every = job->waits.warn_ns / CHECKS_PER_LIMIT;
+    if (job->waits.limit_ns && job->waits.limit_ns / CHECKS_PER_LIMIT < every)
+        every = job->waits.limit_ns / CHECKS_PER_LIMIT;
+    job->waits.watch_every_ns = every > LEAST_NS ? every : LEAST_NS;
 }
 
 static struct weft_job *new_job(const weft_init_attr *attr)
@@ -454,13 +454,13 @@ static struct weft_job *new_job(const weft_init_attr *attr)
     if (!job)
         return NULL;
     pthread_mutex_init(&job->lock, NULL);
-    pthread_mutex_init(&job->show_lock, NULL);
+    pthread_mutex_init(&job->choosing.show_lock, NULL);
     pthread_mutex_init(&job->contexts_lock, NULL);
     pthread_mutex_init(&job->callbacks.lock, NULL);
     pthread_cond_init(&job->callbacks.idle, NULL);
     for (int s = 0; s < SEG_COUNT; s++)
         job->segments[s].fd = -1;
-    job->fault = &job->no_box_fault;
+    job->failure.word = &job->failure.no_box_word;
     job->thread = attr->thread < WEFT_THREAD_SERIALIZED ? WEFT_THREAD_SERIALIZED : attr->thread;
     job->threads_are_pes = attr->group != NULL;
     job->checking = config_bool(CONFIG_CHECK);
@@ -474,7 +474,7 @@ weft_status job_enter(const weft_init_attr *attr, struct weft_job **result)
     struct weft_job *job = new_job(attr);
     if (!job)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a job");
-    weft_status status = path_order_parse(config_string(CONFIG_PATH), &job->order);
+    weft_status status = path_order_parse(config_string(CONFIG_PATH), &job->choosing.order);
     if (!status)
         status = attr->unique_id ? boot_open_id(&job->boot, attr->unique_id, attr->unique_id_pe,
                                                 attr->unique_id_npes)
@@ -532,15 +532,15 @@ weft_status job_finalized(const char *function)
 
 weft_status job_fail(struct weft_job *job, weft_status status, const char *sentence)
 {
-    char copy[sizeof job->failure];
+    char copy[sizeof job->failure.sentence];
     snprintf(copy, sizeof copy, "%s", sentence); /* `sentence` may be the last error itself */
     pthread_mutex_lock(&job->lock);
-    if (!atomic_load(&job->failed)) {
-        snprintf(job->failure, sizeof job->failure, "%s", copy);
+    if (!atomic_load(&job->failure.status)) {
+        snprintf(job->failure.sentence, sizeof job->failure.sentence, "%s", copy);
         snprintf(job->box->failure, sizeof job->box->failure, "%.255s", copy);
-        atomic_store_explicit(&job->failed, (int)status, memory_order_release);
+        atomic_store_explicit(&job->failure.status, (int)status, memory_order_release);
         /* Relaxed: a thread that sees the word reads the sentence under the lock. */
-        __atomic_store_n(job->fault, (int32_t)status, __ATOMIC_RELAXED);
+        __atomic_store_n(job->failure.word, (int32_t)status, __ATOMIC_RELAXED);
         log_info("%s", copy);
     }
     pthread_mutex_unlock(&job->lock);
@@ -549,7 +549,7 @@ weft_status job_fail(struct weft_job *job, weft_status status, const char *sente
 
 weft_status job_fail_all(struct weft_job *job, weft_status status, const char *sentence)
 {
-    char copy[sizeof job->failure];
+    char copy[sizeof job->failure.sentence];
     snprintf(copy, sizeof copy, "%s", sentence);
     job->boot->ops->fail(job->boot, status, copy);
     return job_fail(job, status, copy);
@@ -557,11 +557,11 @@ weft_status job_fail_all(struct weft_job *job, weft_status status, const char *s
 
 weft_status job_check_failed(struct weft_job *job)
 {
-    int failed = atomic_load_explicit(&job->failed, memory_order_acquire);
+    int failed = atomic_load_explicit(&job->failure.status, memory_order_acquire);
     if (failed) {
         char left[128];
         device_left_text(job, left, sizeof left);
-        return base_fail((weft_status)failed, "%s%s", job->failure, left);
+        return base_fail((weft_status)failed, "%s%s", job->failure.sentence, left);
     }
     return unlikely(job->device || job->gpu) ? device_check(job) : WEFT_OK;
 }

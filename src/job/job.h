@@ -116,6 +116,51 @@ struct job_callbacks {
     bool closed;
 };
 
+/* How the paths of the job are chosen and tested (path_choice.c). */
+struct job_choosing {
+    struct path_order order;
+    uint64_t tests[MEMORY_KINDS]; /* number of path tests so far, the same at every PE */
+    bool testing;                 /* at least one PE wants path tests */
+    /* [npes] what each PE lacks for each probed path */
+    char (*lacks[PATH_COUNT])[PATH_LACKS_BYTES];
+    /* protects the published path choices; no thread waits while it holds this */
+    pthread_mutex_t show_lock;
+};
+
+/* Limits and intervals of waits. */
+struct job_waits {
+    uint32_t spin;                        /* polls before a waiting PE yields */
+    uint32_t spin_between_polls;          /* the same where the change may arrive as a message */
+    uint64_t slice_ns, warn_ns, limit_ns; /* WEFT_WAIT_*; 0: none */
+    const char *limit_name;               /* name of the variable that set limit_ns */
+    uint64_t watch_every_ns;        /* interval at which a wait checks the PEs that it depends on */
+    _Atomic uint64_t next_check_ns; /* next time that a waiting thread checks for dead peers */
+};
+
+/* The failure of the job. */
+struct job_failure {
+    _Atomic int status; /* a weft_status that every further call returns */
+    char sentence[512]; /* written once, under the job's lock, before `status` */
+    /* One word for all failures: `failed` of the device box, written by device code and by
+     * job_fail(); without a box, no_box_word. */
+    int32_t *word;
+    int32_t no_box_word;
+};
+
+/* What modules above this one keep with the job, and what ends it. */
+struct job_modules {
+    /* list kept for captured graphs (ops/stream/stream.c) and never freed; each entry begins with
+     * the next pointer */
+    void *captured_signals;
+    void *host_callbacks; /* state of ops/stream/host_callback.c; freed by end_host_callbacks() */
+    void (*end_host_callbacks)(struct weft_job *job);
+    struct weft_file *files;       /* open files (ops/file/file.c); closed by end_files() */
+    struct file_tunes *file_tunes; /* also ended by end_files; NULL: no file has been opened */
+    void (*end_files)(struct weft_job *job);
+    void *mappings; /* mappings of ops/rma/map.c; ended by end_mappings() */
+    void (*end_mappings)(struct weft_job *job);
+};
+
 struct weft_job {
     _Atomic int state;
     struct weft_job *next_running; /* used by fork.c */
@@ -123,17 +168,11 @@ struct weft_job {
     int pe, npes;
     weft_thread thread;
     struct segment segments[SEG_COUNT];
-    struct path_order order;
-    struct path_world paths;       /* data of this job for the paths; holds choices[kind][pe] */
-    uint64_t proofs[MEMORY_KINDS]; /* number of path tests so far, the same at every PE */
-    bool proving;                  /* at least one PE wants path tests */
-    /* [npes] what each PE lacks for each probed path */
-    char (*lacks[PATH_COUNT])[PATH_LACKS_BYTES];
+    struct path_world paths; /* data of this job for the paths; holds choices[kind][pe] */
+    struct job_choosing choosing;
     struct box *box;
     struct heap *heap;
     pthread_mutex_t lock; /* protects the heap allocators and the lists of contexts and teams */
-    /* protects the published path choices; no thread waits while it holds this */
-    pthread_mutex_t show_lock;
     /* Keeps the list of contexts unchanged; its holder may wait. Changes of the list need both
      * locks, this one first. The holder takes `lock` separately for a wait. */
     pthread_mutex_t contexts_lock;
@@ -148,37 +187,18 @@ struct weft_job {
     struct gpu *gpu; /* NULL until GPU memory is first requested; paths.gpu is the same */
     bool *gpu_pairs; /* [npes * npes] which PE can load and store which PE's GPU memory */
     struct job_callbacks callbacks; /* host callbacks on streams */
-    /* list kept for captured graphs (ops/stream/stream.c) and never freed; each entry begins with
-     * the next pointer */
-    void *captured_signals;
-    void *host_callbacks; /* state of ops/stream/host_callback.c; freed by end_host_callbacks() */
-    void (*end_host_callbacks)(struct weft_job *job);
-    struct weft_file *files;       /* open files (ops/file/file.c); closed by end_files() */
-    struct file_tunes *file_tunes; /* also ended by end_files; NULL: no file has been opened */
-    void (*end_files)(struct weft_job *job);
-    void *mappings; /* mappings of ops/rma/map.c; ended by end_mappings() */
-    void (*end_mappings)(struct weft_job *job);
+    struct job_modules modules;
     void *program_context; /* CUDA context that was current before weft_init() */
     bool checking;
     bool ended_well; /* result of job_ended_well() after the black box is unmapped */
     bool threads_are_pes;
-    bool oversubscribed;         /* some node has more PEs than CPUs; the same at every PE */
-    int node_cpus;               /* number of CPUs that the PEs of this node may run on */
-    uint32_t spin;               /* polls before a waiting PE yields */
-    uint32_t spin_between_polls; /* the same, where the awaited change may arrive as a message */
-    uint64_t wait_slice_ns, wait_warn_ns, wait_limit_ns; /* WEFT_WAIT_*; 0: none */
-    const char *limit_name;  /* name of the variable that set wait_limit_ns */
-    uint64_t watch_every_ns; /* interval at which a wait checks the PEs that it depends on */
-    _Atomic int failed;      /* a weft_status that every further call returns */
-    char failure[512];       /* its message; written once, under the lock, before `failed` */
-    /* One word for all failures: `failed` of the device box, written by device code and by
-     * job_fail(); without a box, no_box_fault. */
-    int32_t *fault;
-    int32_t no_box_fault;
+    bool oversubscribed; /* some node has more PEs than CPUs; the same at every PE */
+    int node_cpus;       /* number of CPUs that the PEs of this node may run on */
+    struct job_waits waits;
+    struct job_failure failure;
     struct device_state *device; /* state for device code; NULL: device code was not started */
     /* watch for the library's own kernels on the program's streams, or NULL */
     struct device_watch *gpu_watch;
-    _Atomic uint64_t next_check_ns; /* next time that a waiting thread checks for dead peers */
 };
 
 /* The black box of a local PE. */
@@ -313,7 +333,7 @@ weft_status job_fail_all(struct weft_job *job, weft_status status, const char *s
  * made by every call of the API. */
 static inline bool job_failed(const struct weft_job *job)
 {
-    return unlikely(__atomic_load_n(job->fault, __ATOMIC_RELAXED) != 0);
+    return unlikely(__atomic_load_n(job->failure.word, __ATOMIC_RELAXED) != 0);
 }
 
 /* Returns WEFT_OK, or the failure of the job with its message as last error. */

@@ -85,9 +85,9 @@ weft_status life_check(struct weft_job *job)
     if (status)
         return status;
     uint64_t now = clock_now_ns();
-    uint64_t due = atomic_load_explicit(&job->next_check_ns, memory_order_relaxed);
+    uint64_t due = atomic_load_explicit(&job->waits.next_check_ns, memory_order_relaxed);
     if (now < due ||
-        !atomic_compare_exchange_strong(&job->next_check_ns, &due, now + CHECK_EVERY_NS))
+        !atomic_compare_exchange_strong(&job->waits.next_check_ns, &due, now + CHECK_EVERY_NS))
         return WEFT_OK;
     status = job->boot->ops->check(job->boot);
     if (status)

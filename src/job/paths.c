@@ -17,27 +17,28 @@
 uint32_t job_paths_wanted(const struct weft_job *job)
 {
     uint32_t wanted = 0;
-    for (int i = 0; i < job->order.count; i++)
-        wanted |= 1u << job->order.order[i];
-    for (int path = 0; path < PATH_COUNT && !job->order.forced && job->boot->nodes > 1; path++)
+    for (int i = 0; i < job->choosing.order.count; i++)
+        wanted |= 1u << job->choosing.order.order[i];
+    for (int path = 0; path < PATH_COUNT && !job->choosing.order.forced && job->boot->nodes > 1;
+         path++)
         wanted |= (uint32_t)path_ops_of((enum path_id)path)->automatic << path;
-    return wanted & ~job->order.excluded;
+    return wanted & ~job->choosing.order.excluded;
 }
 
 static weft_status find_path(struct weft_job *job, enum path_id path)
 {
     struct path_found *found = calloc(1, sizeof *found);
     job->paths.found[path] = found;
-    job->lacks[path] = calloc((size_t)job->npes, PATH_LACKS_BYTES);
+    job->choosing.lacks[path] = calloc((size_t)job->npes, PATH_LACKS_BYTES);
     weft_status status =
-        found && job->lacks[path]
+        found && job->choosing.lacks[path]
             ? WEFT_OK
             : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for path %s", path_name(path));
     status = boot_agree(job->boot, status);
     if (!status)
         status = boot_agree(job->boot, path_ops_of(path)->probe(&job->paths, found));
     return status ? status
-                  : job->boot->ops->allgather(job->boot, found->lacks, job->lacks[path],
+                  : job->boot->ops->allgather(job->boot, found->lacks, job->choosing.lacks[path],
                                               PATH_LACKS_BYTES);
 }
 
@@ -56,16 +57,16 @@ static void free_found(struct weft_job *job, enum path_id path)
     if (found && found->probe_result && found->drop)
         found->drop(found->probe_result);
     free(found);
-    free(job->lacks[path]);
+    free(job->choosing.lacks[path]);
     job->paths.found[path] = NULL;
-    job->lacks[path] = NULL;
+    job->choosing.lacks[path] = NULL;
 }
 
 /* Adds what a path's probe has found at both ends to the facts. */
 static void add_found(const struct weft_job *job, enum path_id path, int pe,
                       struct path_facts *facts)
 {
-    char(*lacks)[PATH_LACKS_BYTES] = job->lacks[path];
+    char(*lacks)[PATH_LACKS_BYTES] = job->choosing.lacks[path];
     if (!path_ops_of(path)->probe)
         return;
     if (!lacks) {
@@ -105,9 +106,9 @@ static struct path_facts facts_of(const struct weft_job *job, weft_kind kind, in
 static weft_status choose(struct weft_job *job, weft_kind kind, int pe)
 {
     struct path_facts facts = facts_of(job, kind, pe);
-    pthread_mutex_lock(&job->show_lock); /* a path may report a finding at the same time */
-    weft_status status = path_choose(&facts, &job->order, &job->paths.choices[kind][pe]);
-    pthread_mutex_unlock(&job->show_lock);
+    pthread_mutex_lock(&job->choosing.show_lock); /* a path may report a finding at the same time */
+    weft_status status = path_choose(&facts, &job->choosing.order, &job->paths.choices[kind][pe]);
+    pthread_mutex_unlock(&job->choosing.show_lock);
     job_show_choice(job, kind, pe, &facts);
     if (!status)
         return WEFT_OK;
@@ -221,7 +222,7 @@ static weft_status wait_step(struct path_wait *wait, uint64_t seen)
         *waiter = begun;
         waiter->expected = wait->expected;
         waiter->compare = BOX_COMPARE_REQUEST;
-        waiter->spin = waiter->job->spin; /* a path that waits polls by itself */
+        waiter->spin = waiter->job->waits.spin; /* a path that waits polls by itself */
     }
     return waiter_step(waiter, seen);
 }
@@ -241,7 +242,7 @@ void job_init_paths(struct weft_job *job)
     job->paths.pe = job->pe;
     job->paths.npes = job->npes;
     job->paths.boot = job->boot;
-    job->paths.wait_limit_ns = job->wait_limit_ns;
+    job->paths.wait_limit_ns = job->waits.limit_ns;
     job->paths.job = job;
     job->paths.wait_step = wait_step;
     job->paths.wait_end = wait_end;
@@ -297,12 +298,12 @@ static weft_status replace_path(struct weft_job *job, weft_kind kind, int pe, en
 static uint32_t unprobed_paths(const struct weft_job *job)
 {
     uint32_t paths = 0;
-    for (int path = 0; path < PATH_COUNT && !job->order.forced; path++) {
+    for (int path = 0; path < PATH_COUNT && !job->choosing.order.forced; path++) {
         const struct path_ops *ops = path_ops_of((enum path_id)path);
-        if (ops->probe && ops->automatic && !job->lacks[path])
+        if (ops->probe && ops->automatic && !job->choosing.lacks[path])
             paths |= 1u << path;
     }
-    return paths & ~job->order.excluded;
+    return paths & ~job->choosing.order.excluded;
 }
 
 /* Probes the remaining paths if some PE of the job has a pair without a path (stranded). */
@@ -398,7 +399,7 @@ _Static_assert(sizeof(struct prove_line) <= GPU_LINE_BYTES, "a line fits its pla
 
 static size_t lines_offset(const struct weft_job *job, weft_kind kind)
 {
-    return kind == WEFT_GPU ? job->gpu->lines_offset : prove_lines_offset(job->npes);
+    return kind == WEFT_GPU ? job->gpu->layout.lines_offset : prove_lines_offset(job->npes);
 }
 
 static struct remote line_at(struct weft_job *job, weft_kind kind, int pe)
@@ -425,7 +426,7 @@ static weft_status prove_once(struct weft_job *job, weft_kind kind,
                               bool *again)
 {
     const struct path_choice *choices = job->paths.choices[kind];
-    uint64_t test_number = ++job->proofs[kind];
+    uint64_t test_number = ++job->choosing.tests[kind];
     /* Each PE starts with the PE after itself. With the same order everywhere all PEs would wait
      * for one at a time, and connect to it at once over a network. */
     for (int i = 1; i <= job->npes; i++) {

@@ -53,9 +53,9 @@ static void show_taken(struct weft_job *job, weft_kind kind, int pe)
 void job_show_stripes(void *of, int pe)
 {
     struct weft_job *job = of;
-    pthread_mutex_lock(&job->show_lock);
+    pthread_mutex_lock(&job->choosing.show_lock);
     show_taken(job, WEFT_GPU, pe);
-    pthread_mutex_unlock(&job->show_lock);
+    pthread_mutex_unlock(&job->choosing.show_lock);
 }
 
 /* Where not all text fits, the reason for this path comes before the reasons against the others. */
@@ -63,14 +63,14 @@ void job_path_reason(struct weft_job *job, weft_kind kind, int pe, char *text, s
 {
     const struct path_choice *choice = &job->paths.choices[kind][pe];
     char whole[PATH_REASON_BYTES + SHOWN_MORE_BYTES + 8], more[SHOWN_MORE_BYTES];
-    pthread_mutex_lock(&job->show_lock);
+    pthread_mutex_lock(&job->choosing.show_lock);
     format_details(job, kind, pe, more);
     size_t length = (size_t)snprintf(whole, sizeof whole, "%s%s", choice->reason, more);
     if (length >= bytes && choice->path != PATH_NONE)
         snprintf(whole, sizeof whole, "%s%s%s%.*s", choice->reason + choice->chosen_at, more,
                  choice->chosen_at ? "; " : "", choice->chosen_at ? choice->chosen_at - 2 : 0,
                  choice->reason);
-    pthread_mutex_unlock(&job->show_lock);
+    pthread_mutex_unlock(&job->choosing.show_lock);
     base_shorten(text, bytes, whole);
 }
 
@@ -78,15 +78,16 @@ void job_show_choice(struct weft_job *job, weft_kind kind, int pe, const struct 
 {
     struct path_choice *choice = &job->paths.choices[kind][pe];
     struct box_choice *to = published_choice(job, kind, pe);
-    pthread_mutex_lock(&job->show_lock);
+    pthread_mutex_lock(&job->choosing.show_lock);
     for (int path = 0; path < PATH_COUNT; path++)
         if (!(choice->failed & 1u << path)) /* job_show_failed() has published details of those */
-            to->why[path] = box_reason(published_choices(job), path_why((enum path_id)path, facts,
-                                                                        &job->order, choice->path));
+            to->why[path] =
+                box_reason(published_choices(job),
+                           path_why((enum path_id)path, facts, &job->choosing.order, choice->path));
     choice->shown = choice->path == PATH_NONE ? 0 : to->why[choice->path];
     show_taken(job, kind, pe);
     to->path = (uint8_t)choice->path;
-    pthread_mutex_unlock(&job->show_lock);
+    pthread_mutex_unlock(&job->choosing.show_lock);
     job_show_proof(job, kind, pe);
 }
 
@@ -103,16 +104,16 @@ void job_show_failed(struct weft_job *job, weft_kind kind, int pe, enum path_id 
 {
     char text[2 * BOX_REASON_BYTES];
     snprintf(text, sizeof text, "its path test failed: %.*s", BOX_REASON_BYTES, evidence);
-    pthread_mutex_lock(&job->show_lock);
+    pthread_mutex_lock(&job->choosing.show_lock);
     published_choice(job, kind, pe)->why[path] = box_reason(published_choices(job), text);
-    pthread_mutex_unlock(&job->show_lock);
+    pthread_mutex_unlock(&job->choosing.show_lock);
 }
 
 void job_show_found(struct weft_job *job, weft_kind kind, int pe, const char *found)
 {
     struct path_choice *choice = &job->paths.choices[kind][pe];
-    pthread_mutex_lock(&job->show_lock);
+    pthread_mutex_lock(&job->choosing.show_lock);
     base_shorten(choice->found, sizeof choice->found, found);
     show_taken(job, kind, pe);
-    pthread_mutex_unlock(&job->show_lock);
+    pthread_mutex_unlock(&job->choosing.show_lock);
 }

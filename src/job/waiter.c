@@ -93,7 +93,7 @@ static weft_status time_out(const struct waiter *waiter)
     return base_fail(WEFT_ERR_TIMEOUT,
                      "%s; nothing has moved for %.1f s (limit %s); `weft attach %d` shows who "
                      "waits for whom",
-                     text, (double)waiter->idle_ns * 1e-9, waiter->job->limit_name,
+                     text, (double)waiter->idle_ns * 1e-9, waiter->job->waits.limit_name,
                      waiter->job->box->pid);
 }
 
@@ -110,7 +110,7 @@ static void warn_once(struct waiter *waiter)
  * counts as time without progress. */
 static void check_remote_nodes(struct waiter *waiter)
 {
-    uint64_t half = waiter->job->wait_limit_ns / 2;
+    uint64_t half = waiter->job->waits.limit_ns / 2;
     if (!half || waiter->idle_ns <= half || in_remote_check) {
         waiter->remote_checked = waiter->remote_checked && waiter->idle_ns;
         return;
@@ -141,10 +141,11 @@ static weft_status check_peers(struct waiter *waiter)
         check_remote_nodes(waiter);
     waiter->peers_idle_ns = waiter->idle_ns;
     waiter->peers_checked_ns = waiter->waited_ns;
-    if (job->wait_warn_ns && waiter->waited_ns >= job->wait_warn_ns && !waiter->warned &&
+    if (job->waits.warn_ns && waiter->waited_ns >= job->waits.warn_ns && !waiter->warned &&
         !in_remote_check)
         warn_once(waiter);
-    uint64_t limit = in_remote_check ? job->wait_limit_ns / REMOTE_LIMIT_SHARE : job->wait_limit_ns;
+    uint64_t limit =
+        in_remote_check ? job->waits.limit_ns / REMOTE_LIMIT_SHARE : job->waits.limit_ns;
     if (limit && waiter->idle_ns > limit)
         return time_out(waiter);
     return WEFT_OK;
@@ -152,7 +153,7 @@ static weft_status check_peers(struct waiter *waiter)
 
 static void count_time(struct waiter *waiter, uint64_t seen, uint64_t now)
 {
-    uint64_t slice = waiter->job->wait_slice_ns;
+    uint64_t slice = waiter->job->waits.slice_ns;
     uint64_t passed = waiter->checked_ns ? now - waiter->checked_ns : 0;
     if (slice && passed > slice)
         passed = slice;
@@ -194,7 +195,8 @@ static weft_status check_progress(struct waiter *waiter, uint64_t seen)
     weft_status status = life_check(waiter->job);
     if (status && waiter->team >= 0)
         status = name_operation(waiter, status);
-    if (!status && waiter->waited_ns - waiter->peers_checked_ns >= waiter->job->watch_every_ns)
+    if (!status &&
+        waiter->waited_ns - waiter->peers_checked_ns >= waiter->job->waits.watch_every_ns)
         status = check_peers(waiter);
     if (!status && waiter->idle_ns > SLEEP_AFTER_NS)
         sleep_briefly(waiter->idle_ns);

@@ -49,7 +49,7 @@ struct waiter {
 static inline uint32_t waiter_spin(const struct weft_job *job, int peer)
 {
     bool stores = peer >= 0 && job_direct(job, WEFT_HOST, peer);
-    return likely(stores) ? job->spin : job->spin_between_polls;
+    return likely(stores) ? job->waits.spin : job->waits.spin_between_polls;
 }
 
 #define WAITER(job_, operation_, peer_)                                                            \

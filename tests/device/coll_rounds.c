@@ -91,7 +91,7 @@ WEFT_DEVICE void streams_order(const struct coll_call *c)
 
 WEFT_DEVICE void offers_order(const struct coll_call *c)
 {
-    for (int i = 0; i < c->members && c->room; i++)
+    for (int i = 0; i < c->members && c->sized.room; i++)
         if (i != c->me)
             ADDRESS_BEHIND(&member_area(c, c->me)->here[i]);
 }
@@ -430,20 +430,20 @@ static struct coll_call call_of(const struct plan *p, struct window *const *w, i
         .flow = from_root ? COLL_FROM
                 : to_root ? COLL_TO
                           : COLL_ALL,
-        .type = WEFT_UINT32,
-        .op = WEFT_SUM,
-        .everywhere = p->what == ALLREDUCE,
+        .reduction.type = WEFT_UINT32,
+        .reduction.op = WEFT_SUM,
+        .reduction.everywhere = p->what == ALLREDUCE,
         .chunks = p->chunks,
-        .room = p->what == COLLECT || p->what == ALLTOALLV ? ROOM : 0,
-        .reporting = reporting,
+        .sized.room = p->what == COLLECT || p->what == ALLTOALLV ? ROOM : 0,
+        .record.reporting = reporting,
     };
     for (int i = 0; i < p->members; i++)
         c.part[i] = (char *)w[i];
     if (p->what == ALLTOALLV) {
-        c.counts = w[me]->counts;
-        c.src_at = w[me]->src_at;
-        c.room_of = w[me]->room_of;
-        c.dst_at = w[me]->dst_at;
+        c.sized.counts = w[me]->counts;
+        c.sized.src_at = w[me]->src_at;
+        c.sized.room_of = w[me]->room_of;
+        c.sized.dst_at = w[me]->dst_at;
     }
     return c;
 }

@@ -184,16 +184,17 @@ static void run_coll(int kernel, const struct coll_call *given)
 #undef ROW
     };
     struct coll_call call = *given;
-    void *reporting = &call.reporting;
+    void *reporting = &call.record.reporting;
     for (int i = 0; i < call.members; i++)
         call.part[i] = memory_at((uintptr_t)call.part[i]);
     call.dst = memory_at((uintptr_t)call.dst);
     call.src = memory_at((uintptr_t)call.src);
-    const uint64_t **arrays[] = {&call.counts, &call.src_at, &call.room_of, &call.dst_at};
+    const uint64_t **arrays[] = {&call.sized.counts, &call.sized.src_at, &call.sized.room_of,
+                                 &call.sized.dst_at};
     for (int i = 0; i < 4; i++)
         *arrays[i] = memory_at((uintptr_t)*arrays[i]);
-    call.factor_at = memory_at((uintptr_t)call.factor_at);
-    call.reporting = reporting_of(reporting);
+    call.reduction.factor_at = memory_at((uintptr_t)call.reduction.factor_at);
+    call.record.reporting = reporting_of(reporting);
     fake_stores = 0;
     if (kernel == FAKE_weft_coll_prove_lines)
         fake_whole_stores = whole_stores();

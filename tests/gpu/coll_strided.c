@@ -67,8 +67,8 @@ static void puts_are_few(void)
     struct gpu *gpu = job->gpu; /* the staging memory they used is zero again */
     size_t bytes = 4 * (size_t)coll_set_bytes(0);
     CHECK(!cuda.MemcpyDtoH(seen,
-                           gpu_heap_own(&gpu->heap)->base + gpu->coll_offset + coll_area_offset(0) +
-                               sizeof(struct coll_area),
+                           gpu_heap_own(&gpu->heap)->base + gpu->layout.coll_offset +
+                               coll_area_offset(0) + sizeof(struct coll_area),
                            bytes));
     for (size_t i = 0; i < bytes; i++)
         CHECK(seen[i] == 0);

@@ -193,7 +193,7 @@ static int leave_stuck(void)
     signal(SIGTERM, SIG_IGN); /* sent by weft run when it learns that PE 0 left */
     CHECK(!cuda.LaunchHostFunc(stream, wait_for_main, NULL));
     OK(weft_get_on_stream(ctx, plain, from, BYTES, next, stream));
-    job->wait_limit_ns = 1000 * 1000 * 1000;
+    job->waits.limit_ns = 1000 * 1000 * 1000;
     weft_status status = weft_finalize(job);
     char sentence[512];
     snprintf(sentence, sizeof sentence, "%s", weft_last_error());

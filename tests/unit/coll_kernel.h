@@ -428,7 +428,7 @@ static int set_up(void **state)
                                 .boot = &boot,
                                 .map = &map},
                        .coll = &gpu_coll,
-                       .coll_offset = 0x700000,
+                       .layout.coll_offset = 0x700000,
                        .slot_of = slot_of,
                        .reporting = {.limit_ns = 12345}};
     job = (struct weft_job){.gpu = &gpu, .default_ctx = &ctx};

@@ -147,7 +147,7 @@ static struct gpu_map *fake_make(const struct map_backend *way)
     gpu.boot = &boot;
     gpu.device.cuda = &gpu.cuda;
     snprintf(gpu.device.bus_id, sizeof gpu.device.bus_id, "0000:0d:00.0");
-    gpu.map_test_offset = TEST_AT;
+    gpu.layout.map_test_offset = TEST_AT;
     gpu.heap.device = &gpu.device;
     gpu.heap.boot = &boot;
     gpu.heap.size = WINDOW;

@@ -270,8 +270,8 @@ static int tear_down(void **state)
     (void)state;
     fails = NULL;
     other_thread = false;
-    if (ops.job.end_files)
-        ops.job.end_files(&ops.job);
+    if (ops.job.modules.end_files)
+        ops.job.modules.end_files(&ops.job);
     free(opened);
     opened = NULL;
     assert_int_equal(callocs.memory, 0);

@@ -202,7 +202,7 @@ static int set_up(void **state)
                            .shift = SHIFT,
                            .why = "is new"};
     ops.gpu.heap.map = &map;
-    ops.gpu.map_test_offset = TEST_AREA;
+    ops.gpu.layout.map_test_offset = TEST_AREA;
     for (int pe = 0; pe < OPS_PES; pe++) {
         memset((void *)ready[pe], 1, sizeof ready[pe]);
         windows[pe] = (struct gpu_map_window){
@@ -214,9 +214,9 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    if (ops.job.end_mappings)
-        ops.job.end_mappings(&ops.job);
-    assert_null(ops.job.mappings);
+    if (ops.job.modules.end_mappings)
+        ops.job.modules.end_mappings(&ops.job);
+    assert_null(ops.job.modules.mappings);
     callocs.left = -1;
     assert_int_equal(callocs.memory, 0);
     assert_true(none_is_held());

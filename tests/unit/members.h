@@ -404,7 +404,7 @@ static void make_member(const struct layout *layout, int me)
                                .default_ctx = &m->ctx,
                                .system_ctx = &m->system_ctx,
                                .box = &m->box,
-                               .fault = &m->fault};
+                               .failure.word = &m->fault};
     m->job.segments[SEG_HEAP].base = m->heap;
     m->job.segments[SEG_HEAP].size = MEMBER_HEAP;
     m->job.segments[SEG_SYSTEM].base = (char *)m->system;

@@ -234,7 +234,7 @@ static int open_end(void **context)
     gpu.heap = (struct gpu_heap){
         .boot = &boot, .size = WINDOW_BYTES, .backed = WINDOW_BYTES - MIB, .windows = windows};
     gpu.device.ordinal = 6;
-    gpu.nic_lines_offset = NIC_LINES;
+    gpu.layout.nic_lines_offset = NIC_LINES;
     end.world.gpu = &gpu;
     end.world.common[PATH_NET] = &end.net;
     return 0;

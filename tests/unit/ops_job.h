@@ -96,7 +96,7 @@ static inline void ops_begin(void)
                                     .reservation = OPS_GPU - OPS_GPU_OF_PEER,
                                     .reserved_bytes = (size_t)OPS_PES * OPS_GPU_OF_PEER,
                                     .windows = ops.windows},
-                           .system_bytes = OPS_GPU_SYSTEM,
+                           .layout.system_bytes = OPS_GPU_SYSTEM,
                            .slot_of = ops.slot_of};
     ops.job = (struct weft_job){.boot = &ops.boot,
                                 .pe = OPS_PE,
@@ -105,7 +105,7 @@ static inline void ops_begin(void)
                                 .world = &ops.team,
                                 .default_ctx = &ops.ctx,
                                 .system_ctx = &ops.system_ctx,
-                                .fault = &ops.fault};
+                                .failure.word = &ops.fault};
     ops.job.segments[SEG_HEAP].base = ops_heaps[OPS_PE];
     ops.job.segments[SEG_HEAP].size = OPS_HEAP;
     ops.job.paths = (struct path_world){.pe = OPS_PE, .npes = OPS_PES, .map = ops.map};

@@ -347,9 +347,9 @@ static int set_up(void **state)
     ops.gpu.device.context = (CUcontext)0x11;
     ops.gpu.device.device = 2;
     ops.gpu.reporting.limit_ns = 54321;
-    ops.gpu.pins = (struct gpu_pins){.count = 1, .ends = {OPS_HEAP / 2}};
-    ops.gpu.teams_offset = 0x100;
-    ops.gpu.team_bytes = 0x40;
+    ops.gpu.registered.pins = (struct gpu_pins){.count = 1, .ends = {OPS_HEAP / 2}};
+    ops.gpu.layout.teams_offset = 0x100;
+    ops.gpu.layout.team_bytes = 0x40;
     ops.team.slot = 3;
     return 0;
 }
@@ -357,9 +357,9 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    while (ops.job.captured_signals) {
-        void *first = ops.job.captured_signals;
-        ops.job.captured_signals = *(void **)first;
+    while (ops.job.modules.captured_signals) {
+        void *first = ops.job.modules.captured_signals;
+        ops.job.modules.captured_signals = *(void **)first;
         free(first);
     }
     assert_int_equal(beneath.entered, 0);

@@ -93,7 +93,7 @@ static void members_exchange_what_they_have(void **state)
     assert_int_equal(beneath.begun_at, 42);
     assert_int_equal(beneath.proofs, 1);
     assert_int_equal(beneath.proof_blocks, 16);
-    assert_int_equal(beneath.proof.operation, WEFT_DEV_OP_ALLTOALL);
+    assert_int_equal(beneath.proof.record.operation, WEFT_DEV_OP_ALLTOALL);
     assert_int_equal(beneath.proof.members, MEMBERS);
     assert_true(coll_kernel_ll128(&team));
     assert_memory_equal(coll_kernel_rates(&team), &file_rates, sizeof file_rates);

@@ -108,21 +108,21 @@ static void a_kernel_is_given_the_call(void **state)
     assert_int_equal(call->me, ME);
     assert_int_equal(call->root, OTHER_MEMBER);
     assert_int_equal(call->flow, COLL_TO);
-    assert_int_equal(call->team, 5);
-    assert_int_equal(call->operation, WEFT_DEV_OP_ALLREDUCE);
-    assert_int_equal(call->type, WEFT_DOUBLE);
-    assert_int_equal(call->op, WEFT_MAX);
-    assert_true(call->factor == 2.5);
-    assert_ptr_equal(call->factor_at, OWN_GPU);
-    assert_int_equal(call->weighted, 1);
-    assert_int_equal(call->everywhere, 0);
-    assert_int_equal(call->room, 777);
-    assert_int_equal(call->check, 0);
-    assert_int_equal(call->reporting.limit_ns, 12345);
+    assert_int_equal(call->record.team, 5);
+    assert_int_equal(call->record.operation, WEFT_DEV_OP_ALLREDUCE);
+    assert_int_equal(call->reduction.type, WEFT_DOUBLE);
+    assert_int_equal(call->reduction.op, WEFT_MAX);
+    assert_true(call->reduction.factor == 2.5);
+    assert_ptr_equal(call->reduction.factor_at, OWN_GPU);
+    assert_int_equal(call->reduction.weighted, 1);
+    assert_int_equal(call->reduction.everywhere, 0);
+    assert_int_equal(call->sized.room, 777);
+    assert_int_equal(call->checking.on, 0);
+    assert_int_equal(call->record.reporting.limit_ns, 12345);
     const CUdeviceptr parts[] = {0x80000000, GPU_HEAP, 0x90000000};
     for (int i = 0; i < MEMBERS; i++) {
         assert_ptr_equal(call->part[i], parts[i]);
-        assert_int_equal(call->pe[i], pes[i]);
+        assert_int_equal(call->record.pe[i], pes[i]);
     }
     assert_null(call->part[MEMBERS]);
     assert_int_equal(beneath.quiets, 1);
@@ -151,10 +151,10 @@ static void steps_are_those_of_blocks(void **state)
         const struct coll_call *call = &beneath.launched[0].call;
         assert_int_equal(call->src_step, rows[i / 2].from ? strided ? 144 : 48 : 0);
         assert_int_equal(call->dst_step, rows[i / 2].to ? strided ? 240 : 48 : 0);
-        assert_int_equal(call->src_apart, strided ? 6 : 0);
-        assert_int_equal(call->dst_apart, strided ? 10 : 0);
+        assert_int_equal(call->strided.src_apart, strided ? 6 : 0);
+        assert_int_equal(call->strided.dst_apart, strided ? 10 : 0);
         assert_int_equal(call->root, rows[i / 2].has_root ? ME : -1);
-        assert_int_equal(call->everywhere, rows[i / 2].everywhere);
+        assert_int_equal(call->reduction.everywhere, rows[i / 2].everywhere);
     }
 }
 
@@ -174,7 +174,7 @@ static void the_grain_divides_elements_and_addresses(void **state)
         ask.src_stride = ask.dst_stride = 2;
         beneath.launches = 0;
         assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
-        assert_int_equal(beneath.launched[0].call.grain, rows[i].grain);
+        assert_int_equal(beneath.launched[0].call.strided.grain, rows[i].grain);
     }
 }
 
@@ -203,7 +203,7 @@ static void the_room_of_a_collect_ends_with_its_memory(void **state)
         beneath.no_range = rows[i].no_range;
         beneath.launches = 0;
         assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
-        assert_int_equal(beneath.launched[0].call.room, rows[i].room);
+        assert_int_equal(beneath.launched[0].call.sized.room, rows[i].room);
     }
 }
 
@@ -269,7 +269,7 @@ static void what_is_too_much_for_one_round_goes_in_several(void **state)
         assert_int_equal(beneath.launches, 3);
         for (unsigned i = 0; i < 3; i++) {
             const struct coll_call *call = &beneath.launched[i].call;
-            assert_int_equal(call->first, 100 * i);
+            assert_int_equal(call->strided.first, 100 * i);
             assert_int_equal(call->bytes, i == 2 ? 50 : 100);
             assert_ptr_equal(call->dst, GPU_HEAP + (strided ? 0 : 100 * i));
             assert_ptr_equal(call->src, OWN_GPU + (strided ? 0 : 100 * i));
@@ -293,8 +293,8 @@ static void the_rest_of_slices_is_chosen_anew(void **state)
         assert_int_equal(beneath.question.bytes, 50);
         assert_int_equal(beneath.launches, 3);
         const struct coll_call *rest = &beneath.launched[2].call;
-        assert_int_equal(beneath.launched[1].call.first, 100);
-        assert_int_equal(rest->first, 0);
+        assert_int_equal(beneath.launched[1].call.strided.first, 100);
+        assert_int_equal(rest->strided.first, 0);
         assert_int_equal(rest->bytes, 50);
         assert_ptr_equal(rest->dst, GPU_HEAP + 200);
         assert_ptr_equal(rest->src, OWN_GPU + 200);
@@ -386,16 +386,16 @@ static void checking_mode_compares_members_first(void **state)
     assert_int_equal(check->threads, 64);
     assert_ptr_equal(check->stream, 0x55);
     assert_int_equal(check->call.flow, COLL_ALL);
-    assert_int_equal(check->call.header[COLL_HEADER_KIND],
+    assert_int_equal(check->call.checking.header[COLL_HEADER_KIND],
                      WEFT_DEV_OP_ALLREDUCE | WEFT_DOUBLE << 8 | 101 << 16 |
                          (uint64_t)(OTHER_MEMBER + 1) << 24 | (uint64_t)MEMBERS << 40);
-    assert_int_equal(check->call.header[COLL_HEADER_BYTES], 4096);
-    assert_int_equal(check->call.header[COLL_HEADER_DETAIL], 0);
-    assert_int_equal(check->call.header[COLL_HEADER_ALGORITHM],
+    assert_int_equal(check->call.checking.header[COLL_HEADER_BYTES], 4096);
+    assert_int_equal(check->call.checking.header[COLL_HEADER_DETAIL], 0);
+    assert_int_equal(check->call.checking.header[COLL_HEADER_ALGORITHM],
                      (uint64_t)COLL_weft_coll_combine_more << 32 | 4 << 16 | 512);
     assert_int_equal(beneath.launched[1].kernel, COLL_weft_coll_combine_more);
     assert_int_equal(beneath.launched[1].call.flow, COLL_TO);
-    assert_int_equal(beneath.launched[1].call.check, 1);
+    assert_int_equal(beneath.launched[1].call.checking.on, 1);
 
     beneath.launches = 0;
     ask = ask_of(COLL_ALLTOALL, GPU_HEAP, OWN_GPU, 48);
@@ -403,13 +403,13 @@ static void checking_mode_compares_members_first(void **state)
     ask.dst_stride = 6;
     ask.src_stride = ((uint64_t)1 << 32) + 7;
     assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
-    assert_int_equal(check->call.header[COLL_HEADER_DETAIL], (uint64_t)6 << 32 | 7);
-    assert_int_equal(check->call.header[COLL_HEADER_KIND] >> 24 & 0xffff, 0);
+    assert_int_equal(check->call.checking.header[COLL_HEADER_DETAIL], (uint64_t)6 << 32 | 7);
+    assert_int_equal(check->call.checking.header[COLL_HEADER_KIND] >> 24 & 0xffff, 0);
 
     beneath.launches = 0; /* the members have different sizes */
     ask = ask_of(COLL_COLLECT, GPU_HEAP, OWN_GPU, 48);
     assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
-    assert_int_equal(check->call.header[COLL_HEADER_BYTES], 0);
+    assert_int_equal(check->call.checking.header[COLL_HEADER_BYTES], 0);
     assert_int_equal(beneath.launches, 2);
     assert_int_equal(beneath.launched[1].call.bytes, 48);
 
@@ -449,7 +449,8 @@ static void the_host_waits_for_its_own_stream(void **state)
     assert_int_equal(coll_kernel_run(&team, &ask), WEFT_OK);
     assert_int_equal(beneath.launches, 1);
     assert_ptr_equal(beneath.launched[0].stream, gpu_coll.stream);
-    assert_ptr_equal(beneath.launched[0].call.counts, PLAIN); /* only alltoallv copies the sizes */
+    assert_ptr_equal(beneath.launched[0].call.sized.counts,
+                     PLAIN); /* only alltoallv copies the sizes */
     assert_int_equal(beneath.waits, 1);
     assert_int_equal(beneath.sizes, 0);
     assert_int_equal(beneath.exchanges, 1);
@@ -473,11 +474,11 @@ static void sizes_of_the_host_are_copied_where_the_kernel_reads_them(void **stat
     ask.dst_bytes = 99;
     assert_int_equal(coll_kernel_run(&team, &ask), WEFT_OK);
     const struct coll_call *call = &beneath.launched[0].call;
-    assert_ptr_equal(call->counts, PINNED + 0x100);
-    assert_ptr_equal(call->src_at, OWN_GPU);
-    assert_ptr_equal(call->room_of, PINNED + 0x300);
-    assert_ptr_equal(call->dst_at, PINNED + 0x400);
-    assert_int_equal(call->room, 99);
+    assert_ptr_equal(call->sized.counts, PINNED + 0x100);
+    assert_ptr_equal(call->sized.src_at, OWN_GPU);
+    assert_ptr_equal(call->sized.room_of, PINNED + 0x300);
+    assert_ptr_equal(call->sized.dst_at, PINNED + 0x400);
+    assert_int_equal(call->sized.room, 99);
     assert_int_equal(beneath.sizes, 3);
     assert_ptr_equal(ask.send_bytes, PLAIN);
 }

@@ -83,7 +83,7 @@ static void attributes_are_taken_as_far_as_they_go(void **state)
     (void)state;
     weft_file *other;
     weft_file_attr attr = {sizeof attr, 0640, 8, 4096};
-    ops.job.wait_limit_ns = 777;
+    ops.job.waits.limit_ns = 777;
     assert_calls(WEFT_OK, "settings; open; engine; ",
                  weft_file_open(&ops.job, path_text, WEFT_FILE_READ, &attr, &other));
     assert_memory_equal(&settings_attr, &attr, sizeof attr);
@@ -121,7 +121,7 @@ static void a_file_that_cannot_be_opened_leaves_nothing(void **state)
     callocs.left = 0;
     assert_calls(WEFT_ERR_NO_MEMORY, "settings; ", open_file(READ_WRITE));
     callocs.left = -1;
-    assert_ptr_equal(ops.job.files, first);
+    assert_ptr_equal(ops.job.modules.files, first);
     opened = first;
 }
 
@@ -137,11 +137,11 @@ static void a_closed_file_is_no_longer_listed(void **state)
     for (int k = 0; k < 3; k++) {
         assert_calls(WEFT_OK, "quiet; engine_close; close; ", weft_file_close(files[order[k]]));
         int listed = 0;
-        for (weft_file *file = ops.job.files; file; file = file->next)
+        for (weft_file *file = ops.job.modules.files; file; file = file->next)
             listed += file != files[order[k]];
         assert_int_equal(listed, 3 - k);
     }
-    assert_ptr_equal(ops.job.files, files[1]);
+    assert_ptr_equal(ops.job.modules.files, files[1]);
     opened = files[1];
     assert_calls(WEFT_OK, "", weft_file_close(NULL));
     forked = true;
@@ -174,25 +174,25 @@ static void the_end_of_a_job_closes_its_files(void **state)
     assert_int_equal(weft_file_open(&ops.job, path_text, WEFT_FILE_READ, NULL, &second), WEFT_OK);
     fails = "quiet";
     calls[0] = 0;
-    ops.job.end_files(&ops.job);
+    ops.job.modules.end_files(&ops.job);
     assert_string_equal(calls, "quiet; engine_close; close; warning; quiet; engine_close; close; "
                                "warning; cufile_end; tunes_free; ");
-    assert_null(ops.job.files);
-    assert_null(ops.job.file_tunes);
+    assert_null(ops.job.modules.files);
+    assert_null(ops.job.modules.file_tunes);
     assert_calls(WEFT_ERR_FINALIZED, "", weft_file_quiet(second));
     /* The handle stays valid until it is closed. */
     assert_calls(WEFT_OK, "", weft_file_close(second));
-    ops.job.end_files = NULL;
+    ops.job.modules.end_files = NULL;
 }
 
 static void measures_are_kept_once_for_all_files(void **state)
 {
     (void)state;
-    assert_ptr_equal(ops.job.file_tunes, some_tunes()); /* made with the first file */
+    assert_ptr_equal(ops.job.modules.file_tunes, some_tunes()); /* made with the first file */
     weft_file *other;
     for (int i = 0; i < 3; i++) {
         measured = i > 0;
-        ops.job.file_tunes = i == 2 ? NULL : some_tunes();
+        ops.job.modules.file_tunes = i == 2 ? NULL : some_tunes();
         no_tunes = i == 2;
         assert_calls(WEFT_OK,
                      i == 2 ? "settings; open; engine; tunes; " : "settings; open; engine; ",
@@ -201,7 +201,7 @@ static void measures_are_kept_once_for_all_files(void **state)
                      weft_file_read(other, own(AT), 8, 0, OPS_PE, NULL));
         assert_int_equal(weft_file_close(other), WEFT_OK);
     }
-    ops.job.file_tunes = some_tunes();
+    ops.job.modules.file_tunes = some_tunes();
 }
 
 /* --------------------------------------------------------------------------------- the memory */

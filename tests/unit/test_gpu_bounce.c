@@ -276,7 +276,7 @@ static int set_up(void **state)
     gpu.device.cuda = &gpu.cuda;
     gpu.boot = &boot;
     lane.stream = (CUstream)&streams[STREAMS - 1];
-    pthread_mutex_init(&gpu.bounce_lock, NULL);
+    pthread_mutex_init(&gpu.bouncing.lock, NULL);
     counted_begin();
     return 0;
 }
@@ -284,7 +284,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     gpu_bounce_stop(&gpu);
-    assert_null(gpu.bounce);
+    assert_null(gpu.bouncing.threads);
     assert_int_equal(streams_live, 0);
     assert_int_equal(pinned_live, 0);
     assert_int_equal(device_live, 0);
@@ -295,7 +295,7 @@ static int tear_down(void **state)
 static void use(const char *threads)
 {
     gpu_bounce_stop(&gpu);
-    gpu.bounce_refused = false;
+    gpu.bouncing.refused = false;
     setenv("WEFT_TEST_COPY_THREADS", threads, 1);
     config_reset();
     largest = 0;
@@ -309,8 +309,8 @@ static bool bounce(void *dst, const void *src, size_t bytes, weft_status *status
 {
     *status = WEFT_ERR_RANGE; /* a value that gpu_bounce() never returns */
     bool done = gpu_bounce(&gpu, &lane, dst, src, bytes, status);
-    assert_int_equal(pthread_mutex_trylock(&gpu.bounce_lock), 0);
-    pthread_mutex_unlock(&gpu.bounce_lock);
+    assert_int_equal(pthread_mutex_trylock(&gpu.bouncing.lock), 0);
+    pthread_mutex_unlock(&gpu.bouncing.lock);
     return done;
 }
 
@@ -369,15 +369,15 @@ static void what_is_not_large_or_not_plain_is_the_drivers(void **state)
     gpu.owner = &main; /* a relay GPU */
     assert_false(bounce(device, host, MIB, &status));
     gpu.owner = NULL;
-    gpu.bounce_refused = true;
+    gpu.bouncing.refused = true;
     assert_false(bounce(device, host, MIB, &status));
-    gpu.bounce_refused = false;
-    pthread_mutex_lock(&gpu.bounce_lock); /* another thread is copying */
+    gpu.bouncing.refused = false;
+    pthread_mutex_lock(&gpu.bouncing.lock); /* another thread is copying */
     status = WEFT_ERR_RANGE;
     assert_false(gpu_bounce(&gpu, &lane, device, host, MIB, &status));
-    pthread_mutex_unlock(&gpu.bounce_lock);
+    pthread_mutex_unlock(&gpu.bouncing.lock);
     assert_int_equal(status, WEFT_ERR_RANGE);
-    assert_null(gpu.bounce);
+    assert_null(gpu.bouncing.threads);
     assert_true(bounce(device, host, MIB, &status));
     copies = 0;
     settle_status = WEFT_ERR_SYSTEM; /* the stream has an error */
@@ -405,7 +405,7 @@ static void a_part_that_fails_is_the_callers(void **state)
             assert_true(bounce(dst, src, 6 * MIB, &status));
             assert_int_equal(status, WEFT_ERR_SYSTEM);
             assert_string_equal(base_last_error(), "it does not end");
-            assert_false(gpu.bounce_refused);
+            assert_false(gpu.bouncing.refused);
             fail_copy = fail_wait = 0;
             fill(src, 6 * MIB, (unsigned)k);
             assert_true(bounce(dst, src, 6 * MIB, &status));
@@ -414,7 +414,7 @@ static void a_part_that_fails_is_the_callers(void **state)
         }
     }
     wait_failure = WEFT_ERR_TIMEOUT; /* other parts are running and do not end */
-    while (!gpu.bounce_refused) {
+    while (!gpu.bouncing.refused) {
         fail_copy = copies + 3;
         fail_wait = waits + 2;
         assert_true(bounce(device, host, 6 * MIB, &status));
@@ -435,15 +435,15 @@ static void what_cannot_be_made_leaves_nothing(void **state)
             gpu_bounce_limits(&gpu); /* the variables have been read before */
         else
             assert_false(bounce(device, host, MIB, &status));
-        assert_true(gpu.bounce_refused);
-        assert_null(gpu.bounce);
+        assert_true(gpu.bouncing.refused);
+        assert_null(gpu.bouncing.threads);
         assert_int_equal(streams_live, 0);
         assert_int_equal(pinned_live, 0);
         assert_false(bounce(device, host, MIB, &status)); /* no second attempt is made */
     }
     use("1"); /* one thread means no threads */
     assert_false(bounce(device, host, MIB, &status));
-    assert_true(gpu.bounce_refused);
+    assert_true(gpu.bouncing.refused);
     assert_int_equal(allocations, 0);
 }
 
@@ -480,7 +480,7 @@ static void a_worker_without_a_context_leaves_its_part_to_others(void **state)
     gpu_bounce_stop(&gpu);
     push_fails = true;
     assert_int_equal(gpu_bounce_limits(&gpu).threads, 0);
-    assert_null(gpu.bounce);
+    assert_null(gpu.bouncing.threads);
 }
 
 static void sizes_are_measured_once(void **state)
@@ -510,7 +510,7 @@ static void sizes_are_measured_once(void **state)
         assert_string_equal(cache.name, "gpu-bounces-4");
         assert_int_equal(cache.kept, 1);
         assert_int_equal(cache.numbers[0], rows[i].from);
-        assert_int_equal(gpu.bounce_refused, rows[i].from == 0);
+        assert_int_equal(gpu.bouncing.refused, rows[i].from == 0);
         limits = gpu_bounce_limits(&gpu);
         assert_int_equal(limits.in_from, rows[i].from);
         assert_int_equal(engine_copies, 2 * 3 * rows[i].tried);
@@ -558,7 +558,7 @@ static void what_fails_while_it_is_measured_is_not_used(void **state)
         engine_ns[i] = 900;
     device_fails = true;
     assert_int_equal(gpu_bounce_limits(&gpu).threads, 0);
-    assert_true(gpu.bounce_refused);
+    assert_true(gpu.bouncing.refused);
     assert_int_equal(engine_copies, 0);
     device_fails = false;
     use("auto");

@@ -295,7 +295,7 @@ static int set_up(void **state)
         gpus[g].device.cuda = &gpus[g].cuda;
         gpus[g].device.ordinal = g;
         gpus[g].boot = &boot;
-        pthread_mutex_init(&gpus[g].events_lock, NULL);
+        pthread_mutex_init(&gpus[g].events.lock, NULL);
         for (int lane = 0; lane < GPU_STREAMS; lane++)
             gpus[g].streams[lane].stream = (CUstream)(uintptr_t)(FIRST + 10 * g + lane);
     }
@@ -408,17 +408,17 @@ static void several_ways_are_wanted_or_not(void **state)
     snprintf(more, sizeof more, "%d", GPU_ROUTES_MOST + 1);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         assert_int_equal(start_stripes(rows[i].wanted, rows[i].locals), rows[i].status);
-        assert_int_equal(gpu->stripes != NULL, rows[i].from != 0);
-        for (int slot = 0; gpu->stripes && slot < rows[i].locals; slot++)
-            assert_int_equal(gpu->stripes[slot].from, rows[i].from);
+        assert_int_equal(gpu->multipath.stripes != NULL, rows[i].from != 0);
+        for (int slot = 0; gpu->multipath.stripes && slot < rows[i].locals; slot++)
+            assert_int_equal(gpu->multipath.stripes[slot].from, rows[i].from);
         gpu_stripes_stop(gpu);
-        assert_null(gpu->stripes);
+        assert_null(gpu->multipath.stripes);
     }
     assert_int_equal(start_stripes(more, 2), WEFT_ERR_CONFIG);
     gpu_stripes_text(gpu, 0, words, sizeof words);
     assert_string_equal(words, "");
     assert_int_equal(start_stripes(most, 2), WEFT_OK);
-    snprintf(gpu->stripes[1].text, sizeof gpu->stripes[1].text, "two ways");
+    snprintf(gpu->multipath.stripes[1].text, sizeof gpu->multipath.stripes[1].text, "two ways");
     gpu_stripes_text(gpu, 1, words, 4);
     assert_string_equal(words, "two");
     gpu_stripes_text(gpu, -1, words, sizeof words);
@@ -438,7 +438,7 @@ static void large_copies_to_a_peer_are_dealt_out(void **state)
     gpu->heap.windows = windows;
     gpu->heap.reservation = (uintptr_t)dst;
     const ptrdiff_t apart = src - dst;
-    struct gpu_stripes *set = &gpu->stripes[1], made = three();
+    struct gpu_stripes *set = &gpu->multipath.stripes[1], made = three();
     set->decided = true;
     set->lead = gpu;
     set->routes = made.routes;
@@ -834,8 +834,9 @@ static void few_words_are_stored(void **state)
 static void copies_end_where_a_registration_does(void **state)
 {
     static const size_t ends[] = {5000, 8192};
-    gpu->pins = (struct gpu_pins){.slots = dst, .stride = 8192, .slot_count = 2, .count = 2};
-    memcpy(gpu->pins.ends, ends, sizeof ends);
+    gpu->registered.pins =
+        (struct gpu_pins){.slots = dst, .stride = 8192, .slot_count = 2, .count = 2};
+    memcpy(gpu->registered.pins.ends, ends, sizeof ends);
     assert_int_equal(gpu_pinned_run_bytes(gpu, dst + 4999, 9), 1);
     assert_int_equal(gpu_pinned_run_bytes(gpu, dst + 4000, 1000), 1000);
     assert_int_equal(gpu_pinned_run_bytes(gpu, dst + 5000, 10000), 3192);

@@ -92,9 +92,9 @@ static struct coll_call call_of(struct gpu_reporting reporting, uint64_t bytes)
         .members = MEMBERS,
         .root = -1,
         .flow = COLL_ALL,
-        .operation = WEFT_DEV_OP_ALLGATHER,
-        .pe = {10, 11, 12},
-        .reporting = reporting,
+        .record.operation = WEFT_DEV_OP_ALLGATHER,
+        .record.pe = {10, 11, 12},
+        .record.reporting = reporting,
     };
     for (int i = 0; i < MEMBERS; i++)
         call.part[i] = (char *)&windows[i];

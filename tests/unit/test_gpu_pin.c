@@ -144,7 +144,7 @@ static int set_up(void **state)
                              .GetErrorString = error_text};
     gpu.device = (struct gpu_device){.cuda = &gpu.cuda, .device = 7, .ordinal = 3};
     gpu.boot = &boot;
-    pthread_mutex_init(&gpu.registrations_lock, NULL);
+    pthread_mutex_init(&gpu.registered.lock, NULL);
     pthread_mutex_init(&gpu.heap.chunks_lock, NULL);
     return 0;
 }
@@ -187,7 +187,7 @@ static void the_heap_is_pinned_in_steps_that_double(void **state)
         assert_false(gpu_heap_pinned(&gpu, done - 9, 10));
         assert_false(gpu_heap_pinned(&gpu, done, 0));
     }
-    assert_int_equal(gpu.pins.size, 90 * (size_t)MIB);
+    assert_int_equal(gpu.registered.pins.size, 90 * (size_t)MIB);
     char box;
     gpu.registered_box = &box;
     registered[count++].at = &box;
@@ -195,7 +195,7 @@ static void the_heap_is_pinned_in_steps_that_double(void **state)
     assert_int_equal(count, 0);
     assert_int_equal(unregistered, n + 1);
     assert_null(gpu.registered_box);
-    assert_int_equal(gpu.pins.count, 0);
+    assert_int_equal(gpu.registered.pins.count, 0);
     gpu_unpin_heap(&gpu); /* nothing is left to unpin */
     assert_int_equal(unregistered, n + 1);
 }
@@ -218,8 +218,8 @@ static void memory_of_another_thread_is_its_own_to_unpin(void **state)
     failure = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
     fail_at = 2;
     pin(90 * (size_t)MIB, MIB);
-    assert_int_equal(gpu.pins.count, 1);
-    assert_false(gpu.pins.refused);
+    assert_int_equal(gpu.registered.pins.count, 1);
+    assert_false(gpu.registered.pins.refused);
     gpu_unpin_heap(&gpu);
     assert_int_equal(unregistered, 2);
     assert_int_equal(count, 0);
@@ -231,9 +231,9 @@ static void a_heap_that_is_refused_is_not_tried_again(void **state)
     pin(90 * (size_t)MIB, MIB);
     fail_at = calls + 2;
     pin(90 * (size_t)MIB, 5 * (size_t)MIB);
-    assert_true(gpu.pins.refused);
+    assert_true(gpu.registered.pins.refused);
     assert_non_null(strstr(base_last_error(), "of 4096 KiB of the host heap"));
-    assert_int_equal(gpu.pins.count, 1);
+    assert_int_equal(gpu.registered.pins.count, 1);
     assert_false(gpu_heap_pinned(&gpu, 4 * (size_t)MIB, 1));
     int before = calls;
     pin(90 * (size_t)MIB, 50 * (size_t)MIB);
@@ -243,8 +243,8 @@ static void a_heap_that_is_refused_is_not_tried_again(void **state)
     assert_int_equal(unregistered, 4);
     counted.fail_in = 0;
     pin(90 * (size_t)MIB, MIB);
-    assert_true(gpu.pins.refused);
-    gpu.pins.refused = false;
+    assert_true(gpu.registered.pins.refused);
+    gpu.registered.pins.refused = false;
     gpu_pin_heap(&gpu, NULL, STRIDE, 90 * (size_t)MIB, HOST, MIB); /* there is no host heap */
     push_answer = CUDA_ERROR_UNKNOWN;
     pin(90 * (size_t)MIB, MIB);
@@ -268,7 +268,7 @@ static void a_copy_ends_where_a_registration_does(void **state)
     assert_int_equal(gpu_pinned_run_bytes(&gpu, slots, 5 * (size_t)MIB), 5 * (size_t)MIB);
     pin(90 * (size_t)MIB, MIB);
     pin(90 * (size_t)MIB, 5 * (size_t)MIB);
-    gpu.pins.ends[2] = 9 * (size_t)MIB; /* left by an earlier heap */
+    gpu.registered.pins.ends[2] = 9 * (size_t)MIB; /* left by an earlier heap */
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *at = slots + rows[i].slot * STRIDE + rows[i].offset;
         assert_int_equal(gpu_pinned_run_bytes(&gpu, at, rows[i].bytes), rows[i].run);
@@ -292,7 +292,7 @@ static void ranges_are_unpinned_by_where_they_begin(void **state)
                      CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
     gpu_unpin_range(&gpu, base + 4096, 8192); /* the two ranges in the middle */
     assert_int_equal(unregistered, 2);
-    assert_int_equal(gpu.pinned_range_count, 2);
+    assert_int_equal(gpu.registered.range_count, 2);
     for (int i = 0; i < count; i++)
         assert_true(registered[i].at == base || registered[i].at == base + 12288);
     gpu_unpin_range(&gpu, base + 1, 12287);
@@ -303,8 +303,8 @@ static void ranges_are_unpinned_by_where_they_begin(void **state)
     push_answer = CUDA_SUCCESS;
     gpu_unpin_range(&gpu, base, 12289);
     assert_int_equal(count, 0);
-    assert_null(gpu.pinned_ranges);
-    assert_int_equal(gpu.pinned_range_count, 0);
+    assert_null(gpu.registered.ranges);
+    assert_int_equal(gpu.registered.range_count, 0);
     assert_int_equal(entered, 0);
 }
 
@@ -317,7 +317,7 @@ static void a_range_that_is_refused_is_not_noted(void **state)
     /* Another PE has registered it and will unregister it. */
     failure = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
     assert_int_equal(gpu_pin_range(&gpu, slots, 8192), WEFT_OK);
-    assert_int_equal(gpu.pinned_range_count, 0);
+    assert_int_equal(gpu.registered.range_count, 0);
     assert_int_equal(unregistered, 0);
     counted.fail_in = 0;
     assert_int_equal(gpu_pin_range(&gpu, slots, 8192), WEFT_ERR_NO_MEMORY);
@@ -378,7 +378,7 @@ static void registers_differ_from_memory(void **state)
         if (!rows[i].status)
             assert_int_equal(seen, (uintptr_t)slots + (rows[i].type ? 0 : MOVED));
         assert_int_equal(calls, rows[i].calls);
-        assert_int_equal(gpu.pinned_range_count, rows[i].noted);
+        assert_int_equal(gpu.registered.range_count, rows[i].noted);
         assert_int_equal(entered, 0);
         if (rows[i].noted) {
             assert_int_equal(registered[0].bytes, 64);
@@ -448,7 +448,7 @@ static void kinds_of_memory(void **state)
     };
     gpu.heap.reservation = 0x10000;
     gpu.heap.reserved_bytes = 100;
-    gpu.registrations = &first;
+    gpu.registered.list = &first;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         asked = 0;
         assert_int_equal(gpu_place_of(&gpu, (void *)rows[i].at), rows[i].place);
@@ -469,7 +469,7 @@ static void the_programs_own_memory_needs_no_driver(void **state)
     uintptr_t under = (uintptr_t)stack - 100000; /* below the used part of the stack */
     pointer_answer = CUDA_SUCCESS;
     pointer_type = CU_MEMORYTYPE_DEVICE;
-    gpu.pins = (struct gpu_pins){.slots = slots, .stride = 4096, .slot_count = 3};
+    gpu.registered.pins = (struct gpu_pins){.slots = slots, .stride = 4096, .slot_count = 3};
     assert_int_equal(gpu_place_for_cpu(&gpu, data), GPU_PLACE_PLAIN);
     assert_int_equal(gpu_place_for_cpu(&gpu, grown), GPU_PLACE_PLAIN);
     assert_int_equal(gpu_place_for_cpu(&gpu, stack), GPU_PLACE_PLAIN);

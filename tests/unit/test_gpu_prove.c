@@ -250,7 +250,7 @@ static int set_up(void **state)
     gpu.boot = &boot;
     gpu.heap.boot = &boot;
     gpu.heap.windows = windows;
-    gpu.proof_offset = PROOF_AT;
+    gpu.layout.proof_offset = PROOF_AT;
     gpu.wait_stream = (CUstream)STREAM;
     for (int slot = 0; slot < SLOTS; slot++) {
         windows[slot].base = 0x100000 * (CUdeviceptr)(slot + 1);

@@ -85,7 +85,7 @@ static weft_status exchange(struct gpu *gpu, struct pe *pe)
     enum { GROWN = 100 << 20 };
     struct boot *boot = gpu->boot;
     uint64_t mine = 100 + (uint64_t)boot->pe;
-    size_t first = gpu->system_offset + gpu->system_bytes;
+    size_t first = gpu->layout.system_offset + gpu->layout.system_bytes;
     CUdeviceptr own = 0;
     weft_status status = gpu_heap_grow(&gpu->heap, GROWN);
     if (status)

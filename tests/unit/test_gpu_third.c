@@ -128,7 +128,7 @@ weft_status __wrap_gpu_device_open(struct gpu_device *device, const struct cuda 
 void __wrap_gpu_resources_init(struct gpu *side);
 void __wrap_gpu_resources_init(struct gpu *side)
 {
-    pthread_mutex_init(&side->relay_buffer_lock, NULL);
+    pthread_mutex_init(&side->multipath.buffer_lock, NULL);
     note("init%d ", side->device.ordinal);
 }
 
@@ -490,9 +490,9 @@ static void third_gpus_are_started_and_lost(void **state)
     expect("init2 init3 stop3 end3 unused2 init4 ");
     assert_string_equal(windows[2].relay_text, "no streams");
     assert_int_equal(windows[2].relay, -1);
-    assert_null(gpu.relay_gpus[1]);
-    assert_int_equal(gpu.relay_gpus[2]->device.ordinal, 4);
-    assert_ptr_equal(gpu_relay_gpu(&gpu, 3), gpu.relay_gpus[2]);
+    assert_null(gpu.multipath.relay_gpus[1]);
+    assert_int_equal(gpu.multipath.relay_gpus[2]->device.ordinal, 4);
+    assert_ptr_equal(gpu_relay_gpu(&gpu, 3), gpu.multipath.relay_gpus[2]);
     assert_null(gpu_relay_gpu(&gpu, 2));
     gpu_relay_drop(&gpu.heap, 2, "again");
     expect("");
@@ -507,7 +507,7 @@ static void third_gpus_are_started_and_lost(void **state)
     assert_int_equal(windows[0].relay, 0);
     gpu_relay_stop(&gpu);
     expect("stop2 end2 stop4 end4 ");
-    assert_null(gpu.relay_gpus);
+    assert_null(gpu.multipath.relay_gpus);
     for (int i = 0; i < 2; i++) {
         counted.fail_in = i;
         windows[0].relay = 0, windows[0].stripes = 0;

@@ -305,9 +305,9 @@ static void numbers_of_ways(void **state)
         setenv("WEFT_TEST_STRIPES", rows[i].wanted, 1);
         config_reset();
         assert_int_equal(gpu_stripes_start(&gpu), rows[i].status);
-        assert_int_equal(gpu.stripes != NULL, rows[i].made);
+        assert_int_equal(gpu.multipath.stripes != NULL, rows[i].made);
         gpu_stripes_stop(&gpu);
-        assert_null(gpu.stripes);
+        assert_null(gpu.multipath.stripes);
     }
     unsetenv("WEFT_TEST_STRIPES");
     config_reset();

@@ -68,7 +68,7 @@ static void registered_memory_is_mapped_here_alone(void **state)
     (void)state;
     void *at;
     plain.base = (uintptr_t)some_memory;
-    ops.gpu.registrations = &plain;
+    ops.gpu.registered.list = &plain;
     assert_int_equal(map_it(some_memory, sizeof some_memory, OPS_PE, &at), WEFT_OK);
     assert_ptr_equal(at, some_memory);
     assert_int_equal(map_it(own_gpu(0x1040), 0xc0, OPS_PE, &at), WEFT_OK);
@@ -152,7 +152,7 @@ static void a_mapping_is_ended_once(void **state)
 {
     (void)state;
     void *at[3];
-    ops.gpu.registrations = &outer;
+    ops.gpu.registered.list = &outer;
     for (int i = 0; i < 3; i++)
         assert_int_equal(map_it(i == 1 ? own_gpu(0x1000) : gpu_at(0x800 + (size_t)i * 64), 8,
                                 i == 1 ? OPS_PE : 2, &at[i]),
@@ -167,7 +167,8 @@ static void a_mapping_is_ended_once(void **state)
     assert_int_equal(weft_unmap(&ops.job, at[0]), WEFT_OK);
     assert_null(beneath.ended);
     assert_int_equal(weft_unmap(&ops.job, NULL), WEFT_ERR_ARGUMENT);
-    ops.job.end_mappings(&ops.job); /* the job ends the remaining mappings when its GPU is closed */
+    ops.job.modules.end_mappings(
+        &ops.job); /* the job ends the remaining mappings when its GPU is closed */
     assert_int_equal(callocs.memory, 0);
     assert_int_equal(beneath.own_ends, 3);
     assert_int_equal(map_it(ops_heaps[OPS_PE], 8, OPS_PE, &at[0]), WEFT_OK);
@@ -240,7 +241,7 @@ static void memory_of_its_own_is_copied_through_its_mapping(void **state)
     for (int in = 0; in < 2; in++) {
         assert_int_equal(copy(in, own_gpu(0x1010), some_memory, 16), WEFT_OK);
         assert_int_equal(beneath.copies, !in); /* nothing is mapped yet */
-        ops.gpu.registrations = &outer;
+        ops.gpu.registered.list = &outer;
         if (!in) {
             assert_int_equal(map_it(gpu_at(0x900), 8, 2, &at), WEFT_OK);
             assert_int_equal(map_it(own_gpu(0x1000), 0x80, OPS_PE, &at), WEFT_OK);
@@ -264,7 +265,7 @@ static void memory_of_its_own_is_copied_through_its_mapping(void **state)
             assert_int_equal(beneath.bytes, rows[i].bytes);
         }
         if (!in) {
-            ops.job.end_mappings(&ops.job);
+            ops.job.modules.end_mappings(&ops.job);
             assert_int_equal(map_it(own_gpu(0x1000), 0x80, OPS_PE, &at), WEFT_OK);
         }
     }
@@ -349,7 +350,7 @@ static void a_flush_reads_back_through_the_mapping(void **state)
     assert_int_equal(weft_copy_flush(&ops.job, ops_at(2, SEG_GPU, 0x800)), WEFT_OK);
     assert_int_equal(beneath.settled, 1);
     map.backend = (const struct map_backend *)&map;
-    ops.gpu.registrations = &outer;
+    ops.gpu.registered.list = &outer;
     assert_int_equal(map_it(own_gpu(0x1000), 0x80, OPS_PE, &at), WEFT_OK);
     assert_int_equal(weft_copy_flush(&ops.job, own_gpu(0x1010)), WEFT_OK);
     assert_ptr_equal(beneath.settled_at, some_memory + 8 + 0x10);
@@ -361,7 +362,7 @@ static void a_flush_reads_back_through_the_mapping(void **state)
     assert_int_equal(weft_copy_flush(&ops.job, NULL), WEFT_ERR_ARGUMENT);
     assert_int_equal(weft_copy_flush(NULL, cpu), WEFT_ERR_ARGUMENT);
     assert_int_equal(beneath.settled, 4);
-    ops.job.end_mappings(&ops.job);
+    ops.job.modules.end_mappings(&ops.job);
     ops.job.gpu = NULL;
     assert_int_equal(weft_copy_flush(&ops.job, cpu), WEFT_OK);
     assert_int_equal(beneath.settled, 4);

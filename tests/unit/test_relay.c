@@ -170,7 +170,7 @@ static int prepare(void **state)
     own.heap.relay_count = 2;
     for (int i = 0; i < 3; i++)
         sides[i] = &side[i];
-    own.relay_gpus = (struct gpu * _Atomic *)sides;
+    own.multipath.relay_gpus = (struct gpu * _Atomic *)sides;
     peer = (struct peer){.pe = 1, .ops = &path_relay, .world = &world};
     calls[0] = '\0';
     fails = NULL;
@@ -294,7 +294,7 @@ static void a_quiet(void **state)
     sides[0] = &side[0];
     fails = "quiet";
     expect(path_relay.quiet(peer.state), WEFT_ERR_SYSTEM, "quiet,0");
-    own.relay_gpus = NULL;
+    own.multipath.relay_gpus = NULL;
     expect(path_relay.quiet(peer.state), WEFT_OK, "");
 }
 

@@ -290,7 +290,7 @@ static void a_captured_signal_of_the_host_is_kept(void **state)
     beneath.capturing = true;
     assert_int_equal(signal_on(host_at(24), WEFT_SIGNAL_ADD), WEFT_OK);
     void *first = beneath.host_argument;
-    assert_ptr_equal(ops.job.captured_signals, first);
+    assert_ptr_equal(ops.job.modules.captured_signals, first);
     assert_int_equal(beneath.given, 0);
     for (int replay = 1; replay <= 3; replay++) {
         beneath.host_function(first);
@@ -299,7 +299,7 @@ static void a_captured_signal_of_the_host_is_kept(void **state)
         assert_int_equal(beneath.made, replay);
     }
     assert_int_equal(signal_on(host_at(24), WEFT_SIGNAL_SET), WEFT_OK);
-    assert_ptr_equal(ops.job.captured_signals, beneath.host_argument);
+    assert_ptr_equal(ops.job.modules.captured_signals, beneath.host_argument);
     assert_ptr_equal(*(void **)beneath.host_argument, first);
     beneath.no_host_call = true; /* the kept signals stay */
     assert_true(signal_on(host_at(24), WEFT_SIGNAL_SET) != WEFT_OK);

@@ -261,9 +261,9 @@ static int tear_down(void **state)
     (void)state;
     beneath.passes = true;
     beneath.no_enter = false;
-    if (ops.job.host_callbacks)
-        ops.job.end_host_callbacks(&ops.job);
-    assert_null(ops.job.host_callbacks);
+    if (ops.job.modules.host_callbacks)
+        ops.job.modules.end_host_callbacks(&ops.job);
+    assert_null(ops.job.modules.host_callbacks);
     assert_false(ops.gpu.work_left);
     assert_int_equal(beneath.blocks, 0);
     assert_int_equal(beneath.frees, beneath.allocs);
@@ -438,15 +438,15 @@ static void a_captured_call_is_made_for_each_replay(void **state)
     assert_int_equal(ran[1], 1);
     /* The callback and its data stay allocated for graphs that outlive the job. */
     beneath.passes = true;
-    ops.job.end_host_callbacks(&ops.job);
-    assert_non_null(ops.job.host_callbacks);
+    ops.job.modules.end_host_callbacks(&ops.job);
+    assert_non_null(ops.job.modules.host_callbacks);
     assert_false(ops.gpu.work_left);
     beneath.words[0]->done = 0;
     beneath.come_to(beneath.host_argument[0]);
     assert_int_equal(beneath.words[0]->done, 1); /* the stream continues */
     assert_int_equal(ran[0], 5);
     assert_int_equal(beneath.given, 6);
-    ops.job.host_callbacks = NULL;
+    ops.job.modules.host_callbacks = NULL;
     assert_int_equal(beneath.blocks, 4); /* the callback, its argument, the page and the lists */
     beneath.blocks = 0;
     beneath.frees = beneath.allocs;
@@ -461,9 +461,9 @@ static void a_stream_that_has_not_passed_keeps_its_words(void **state)
     assert_int_equal(call(1, 0), WEFT_OK);
     beneath.words[0]->go = 1;
     let_run(0);
-    ops.job.end_host_callbacks(&ops.job);
+    ops.job.modules.end_host_callbacks(&ops.job);
     assert_true(ops.gpu.work_left);
-    assert_non_null(ops.job.host_callbacks);
+    assert_non_null(ops.job.modules.host_callbacks);
     assert_int_equal(beneath.frees, 0);
     assert_int_equal(beneath.joins, 1);
     assert_int_equal(ran[1], 0);
@@ -471,7 +471,7 @@ static void a_stream_that_has_not_passed_keeps_its_words(void **state)
     assert_int_equal(beneath.blocks, 2);         /* the page and the lists */
     beneath.blocks = 0;
     beneath.frees = beneath.allocs;
-    ops.job.host_callbacks = NULL;
+    ops.job.modules.host_callbacks = NULL;
     ops.gpu.work_left = false;
 }
 
@@ -485,10 +485,10 @@ static void the_last_call_must_have_been_passed(void **state)
         let_run(0);
         beneath.passes = passes;
         beneath.naps = 0;
-        ops.job.end_host_callbacks(&ops.job);
+        ops.job.modules.end_host_callbacks(&ops.job);
         assert_int_equal(beneath.naps, passes ? 1 : 50000);
         assert_int_equal(ops.gpu.work_left, !passes);
-        assert_int_equal(ops.job.host_callbacks == NULL, passes);
+        assert_int_equal(ops.job.modules.host_callbacks == NULL, passes);
         assert_int_equal(beneath.frees, passes);
         if (!passes)
             continue;
@@ -501,9 +501,9 @@ static void a_function_that_is_still_to_come_keeps_all(void **state)
     (void)state;
     ops.gpu.cuda.StreamWriteValue64 = NULL;
     assert_int_equal(call(0, 0), WEFT_OK);
-    ops.job.end_host_callbacks(&ops.job);
+    ops.job.modules.end_host_callbacks(&ops.job);
     assert_true(ops.gpu.work_left);
-    assert_non_null(ops.job.host_callbacks);
+    assert_non_null(ops.job.modules.host_callbacks);
     assert_int_equal(beneath.blocks, 4);
     beneath.come_to(beneath.host_argument[0]); /* frees the callback and its argument */
     assert_int_equal(beneath.words[0]->done, 1);
@@ -511,7 +511,7 @@ static void a_function_that_is_still_to_come_keeps_all(void **state)
     assert_int_equal(beneath.blocks, 2);
     beneath.blocks = 0;
     beneath.frees = beneath.allocs;
-    ops.job.host_callbacks = NULL;
+    ops.job.modules.host_callbacks = NULL;
     ops.gpu.work_left = false;
 }
 

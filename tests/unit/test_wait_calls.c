@@ -439,7 +439,7 @@ static void the_gpu_reads_what_the_cpu_cannot(void **state)
         WEFT_ERR_PEER_DEAD);
     beneath.failed = beneath.no_access = false;
     /* A read by the GPU is followed by a slow wait at once. */
-    ops.job.spin_between_polls = 1000;
+    ops.job.waits.spin_between_polls = 1000;
     beneath.no_peek = false;
     beneath.slow_fails_in = 0;
     assert_int_equal(

@@ -24,8 +24,8 @@ WEFT_DEVICE struct weft_dev_vec16 make_header_unit(const struct coll_call *c, ui
                                                    int unit)
 {
     struct weft_dev_vec16 v;
-    v.lo = unit ? factor : c->header[COLL_HEADER_KIND];
-    v.hi = unit ? c->header[COLL_HEADER_ALGORITHM] : c->header[COLL_HEADER_BYTES];
+    v.lo = unit ? factor : c->checking.header[COLL_HEADER_KIND];
+    v.hi = unit ? c->checking.header[COLL_HEADER_ALGORITHM] : c->checking.header[COLL_HEADER_BYTES];
     return v;
 }
 
@@ -34,8 +34,8 @@ KERNEL weft_coll_check(struct coll_call call)
     WEFT_SHARED(uint64_t, shared, [2]);
     const struct coll_call *c = &call;
     struct round r;
-    uint64_t factor = c->header[COLL_HEADER_DETAIL];
-    if (c->op == WEFT_DEV_SCALED && !c->weighted)
+    uint64_t factor = c->checking.header[COLL_HEADER_DETAIL];
+    if (c->reduction.op == WEFT_DEV_SCALED && !c->reduction.weighted)
         factor = weft_dev_bits_f64(make_reduction(c, 1).factor);
     if (round_begin(&r, c, shared))
         return;
@@ -53,9 +53,9 @@ KERNEL weft_coll_check(struct coll_call call)
                                                     (uint64_t)unit, 1, i);
             differs = !r.failed && (v.lo != own.lo || v.hi != own.hi);
             if (differs)
-                record_difference(c->reporting, c->operation, c->team, c->pe[i],
-                                  2 * unit + (v.lo == own.lo), v.lo != own.lo ? own.lo : own.hi,
-                                  v.lo != own.lo ? v.lo : v.hi);
+                record_difference(c->record.reporting, c->record.operation, c->record.team,
+                                  c->record.pe[i], 2 * unit + (v.lo == own.lo),
+                                  v.lo != own.lo ? own.lo : own.hi, v.lo != own.lo ? v.lo : v.hi);
         }
     if (weft_dev_sync_block_or(r.failed || differs)) {
         if (r.rank == 0)

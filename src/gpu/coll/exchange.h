@@ -24,13 +24,13 @@ struct sized_own {
 WEFT_DEVICE struct sized_own load_sizes(const struct coll_call *c, int member)
 {
     struct sized_own own = {c->bytes, 0, {c->bytes, 0}};
-    if (!c->counts)
+    if (!c->sized.counts)
         return own;
-    own.bytes = c->counts[member];
-    own.from = c->src_at[member];
-    own.offer.lo = c->dst_at[member];
-    own.offer.hi = c->room_of[member];
-    if (own.offer.lo > c->room || own.offer.hi > c->room - own.offer.lo)
+    own.bytes = c->sized.counts[member];
+    own.from = c->sized.src_at[member];
+    own.offer.lo = c->sized.dst_at[member];
+    own.offer.hi = c->sized.room_of[member];
+    if (own.offer.lo > c->sized.room || own.offer.hi > c->sized.room - own.offer.lo)
         own.offer.hi = 0;
     return own;
 }
@@ -77,15 +77,16 @@ WEFT_DEVICE int is_last_block(const struct round *r)
 WEFT_DEVICE void push_alone(struct round *r, const struct coll_call *c)
 {
     struct sized_own own = load_sizes(c, 0);
-    uint64_t at = c->counts ? own.offer.lo : 0, room = c->counts ? own.offer.hi : c->room;
+    uint64_t at = c->sized.counts ? own.offer.lo : 0,
+             room = c->sized.counts ? own.offer.hi : c->sized.room;
     r->c = c;
     r->threads = weft_dev_grid_dim_x() * weft_dev_block_dim_x();
     r->rank = weft_dev_block_x() * weft_dev_block_dim_x() + weft_dev_thread_x();
     if (own.bytes <= room)
         push_block(r, 0, c->src + own.from, own.bytes, at);
     else if (r->rank == 0)
-        record_refused_block(c->reporting, c->operation, c->team, c->pe[0], c->dst + at, own.bytes,
-                             room);
+        record_refused_block(c->record.reporting, c->record.operation, c->record.team,
+                             c->record.pe[0], c->dst + at, own.bytes, room);
 }
 
 /* Exchanges the offers. offers[2 i] and [2 i + 1]: offer of member i; sends[2 i] and [2 i + 1]:
@@ -128,9 +129,9 @@ WEFT_DEVICE struct sized_block find_block(const struct coll_call *c, const uint6
                                           const uint64_t *sends, int member, uint64_t before,
                                           uint64_t all)
 {
-    struct sized_block b = {sends[2 * member], sends[2 * member + 1], before, c->room, 0};
-    b.fits = all <= c->room;
-    if (!c->counts)
+    struct sized_block b = {sends[2 * member], sends[2 * member + 1], before, c->sized.room, 0};
+    b.fits = all <= c->sized.room;
+    if (!c->sized.counts)
         return b;
     b.at = offers[2 * member];
     b.room = offers[2 * member + 1];
@@ -151,8 +152,8 @@ WEFT_DEVICE void record_refused_blocks(const struct round *r, const uint64_t *of
     for (int i = 0; i < c->members; i++) {
         struct sized_block b = find_block(c, offers, sends, i, before, all);
         if (!b.fits)
-            record_refused_block(c->reporting, c->operation, c->team, c->pe[i],
-                                 destination_at(c, i, b.at), b.bytes, b.room);
+            record_refused_block(c->record.reporting, c->record.operation, c->record.team,
+                                 c->record.pe[i], destination_at(c, i, b.at), b.bytes, b.room);
     }
 }
 
@@ -176,7 +177,7 @@ KERNEL weft_coll_push_sized(struct coll_call call)
     if (round_begin(&r, c, shared))
         return;
     exchange_offers(&r, first, offers, sends);
-    for (int i = 0; i < c->members && !c->counts && !r.failed; i++) {
+    for (int i = 0; i < c->members && !c->sized.counts && !r.failed; i++) {
         before += i < c->me ? offers[2 * i] : 0;
         all += offers[2 * i];
     }

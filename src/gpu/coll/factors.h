@@ -17,14 +17,15 @@
  * slower. */
 WEFT_DEVICE struct weft_dev_how make_reduction(const struct coll_call *c, int more)
 {
-    weft_type type = (weft_type)c->type;
+    weft_type type = (weft_type)c->reduction.type;
     int widened = weft_dev_widened(type);
-    struct weft_dev_how h = {type, (weft_op)c->op, more || !widened ? widened : 8,
-                             more, c->members,     c->factor};
-    if (more && c->op == WEFT_DEV_SCALED && c->factor_at)
+    struct weft_dev_how h = {
+        type,       (weft_op)c->reduction.op, more || !widened ? widened : 8, more,
+        c->members, c->reduction.factor};
+    if (more && c->reduction.op == WEFT_DEV_SCALED && c->reduction.factor_at)
         h.factor = type == WEFT_DOUBLE || type == WEFT_COMPLEX_DOUBLE
-                       ? *(const double *)c->factor_at
-                       : (double)*(const float *)c->factor_at;
+                       ? *(const double *)c->reduction.factor_at
+                       : (double)*(const float *)c->reduction.factor_at;
     return h;
 }
 
@@ -38,7 +39,7 @@ WEFT_DEVICE void factors_send(const struct round *r, struct weft_dev_how h)
 {
     const struct coll_call *c = r->c;
     struct weft_dev_vec16 v = {weft_dev_bits_f64(h.factor), 0};
-    if (!h.more || !c->weighted || r->block != 0)
+    if (!h.more || !c->reduction.weighted || r->block != 0)
         return;
     for (int i = (int)weft_dev_thread_x(); i < c->members; i += (int)weft_dev_block_dim_x())
         if (i != c->me)
@@ -50,7 +51,7 @@ WEFT_DEVICE void factors_send(const struct round *r, struct weft_dev_how h)
 WEFT_DEVICE void factors_receive(struct round *r, struct weft_dev_how h, double *factors)
 {
     const struct coll_call *c = r->c;
-    if (!h.more || !c->weighted)
+    if (!h.more || !c->reduction.weighted)
         return;
     for (int i = (int)weft_dev_thread_x(); i < c->members; i += (int)weft_dev_block_dim_x()) {
         const char *slot = factor_slot(r, c->me, i);
@@ -66,7 +67,7 @@ WEFT_DEVICE void factors_receive(struct round *r, struct weft_dev_how h, double 
 /* Exchanges the factors in a round without LL packets. */
 WEFT_DEVICE void factors_exchange(struct round *r, struct weft_dev_how h, double *factors)
 {
-    if (!h.more || !r->c->weighted)
+    if (!h.more || !r->c->reduction.weighted)
         return;
     await_slots(r);
     factors_send(r, h);

@@ -144,12 +144,53 @@ enum coll_header {
     COLL_HEADER_WORDS
 };
 
+/* Part of the argument of reductions. */
+struct coll_reduction {
+    int32_t type, op; /* op may be WEFT_DEV_SCALED */
+    /* nonzero: the result goes to all members; 0: member i gets block i */
+    int32_t everywhere;
+    int32_t weighted; /* the factor applies to this member's elements only */
+    /* For a scaled sum. factor_at: address in GPU memory of a float or double, as elements are
+     * combined; NULL: `factor` is used. */
+    double factor;
+    const void *factor_at;
+};
+
+/* Part of the argument of weft_coll_push_sized and weft_coll_sized_scratch, in bytes for each
+ * member i: size of the block for it, its offset in src, size limit of the block from it, its
+ * offset in dst. NULL (collect): `bytes` of this member go to all, in the order of the team; they
+ * differ between members. */
+struct coll_sized {
+    const uint64_t *counts, *src_at, *room_of, *dst_at;
+    uint64_t room; /* bytes of dst */
+};
+
+/* Part of the argument of strided kernels, whose blocks are elements of `element` bytes, src_apart
+ * and dst_apart bytes apart. */
+struct coll_strided {
+    uint64_t element, src_apart, dst_apart;
+    uint64_t first; /* where `bytes` begin in the block without gaps */
+    uint32_t grain; /* 1, 2, 4 or 8 bytes, of which elements and all addresses are multiples */
+};
+
+/* What members compare in checking mode. */
+struct coll_checking {
+    int32_t on; /* nonzero in checking mode */
+    uint64_t header[COLL_HEADER_WORDS];
+};
+
+/* What error records need. */
+struct coll_record {
+    uint16_t pe[COLL_MEMBERS]; /* PE numbers of the members */
+    int32_t team, operation;
+    struct gpu_reporting reporting;
+};
+
 /* The argument of a kernel. Block i of the source goes to member i, and block i of the destination
  * comes from member i; with a step of 0 all blocks are the same. */
 struct coll_call {
-    char *part[COLL_MEMBERS];  /* address of each member's window of the GPU heap as mapped here */
-    uint16_t pe[COLL_MEMBERS]; /* for error records */
-    uint64_t area;             /* offset of the team's area in the windows */
+    char *part[COLL_MEMBERS]; /* address of each member's window of the GPU heap as mapped here */
+    uint64_t area;            /* offset of the team's area in the windows */
     char *dst;
     const char *src;
     /* offsets of dst and src in the windows, for stores and loads by other members */
@@ -158,33 +199,15 @@ struct coll_call {
     uint64_t src_step, dst_step;
     uint64_t set_bytes;
     int32_t members, me, root, flow;
-    int32_t team, operation; /* for error records */
-    int32_t type, op;        /* for reductions; op may be WEFT_DEV_SCALED */
-    /* nonzero: the result of a reduction goes to all members; 0: member i gets block i */
-    int32_t everywhere;
     uint32_t chunks; /* for weft_coll_spread */
     /* for weft_coll_meet: earlier stores of the stream are visible to the members that this member
      * meets */
     int32_t fenced;
-    /* For weft_coll_push_sized and weft_coll_sized_scratch, in bytes for each member i: size of the
-     * block for it, its offset in src, size limit of the block from it, its offset in dst. NULL
-     * (collect): `bytes` of this member go to all, in the order of the team; they differ between
-     * members. room: bytes of dst. */
-    const uint64_t *counts, *src_at, *room_of, *dst_at;
-    uint64_t room;
-    /* For strided kernels, whose blocks are elements of `element` bytes, src_apart and dst_apart
-     * bytes apart. first: where `bytes` begin in the block without gaps. grain: 1, 2, 4 or 8 bytes,
-     * of which elements and all addresses are multiples. */
-    uint64_t element, src_apart, dst_apart, first;
-    uint32_t grain;
-    /* For a scaled sum. factor_at: address in GPU memory of a float or double, as elements are
-     * combined; NULL: `factor` is used. */
-    double factor;
-    const void *factor_at;
-    int32_t weighted; /* the factor applies to this member's elements only */
-    int32_t check;    /* nonzero in checking mode */
-    uint64_t header[COLL_HEADER_WORDS];
-    struct gpu_reporting reporting;
+    struct coll_reduction reduction;
+    struct coll_sized sized;
+    struct coll_strided strided;
+    struct coll_checking checking;
+    struct coll_record record;
 };
 
 #endif

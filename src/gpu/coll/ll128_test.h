@@ -51,7 +51,7 @@ WEFT_DEVICE uint64_t proof_lines(void)
 
 WEFT_DEVICE struct limit proof_limit(const struct round *r)
 {
-    uint64_t most_ns = r->c->reporting.limit_ns;
+    uint64_t most_ns = r->c->record.reporting.limit_ns;
     return limit_start(most_ns && most_ns < PROOF_LIMIT_NS ? most_ns : PROOF_LIMIT_NS);
 }
 

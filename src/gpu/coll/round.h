@@ -58,15 +58,16 @@ WEFT_DEVICE_NOINLINE void record_timeout(struct gpu_reporting reporting, int ope
 WEFT_DEVICE void check_wait(struct round *r, struct wait_progress *p, int member, const void *at,
                             uint64_t wanted, uint64_t seen)
 {
-    enum wait_state state = check_wait_state(p, &r->c->reporting, seen);
+    enum wait_state state = check_wait_state(p, &r->c->record.reporting, seen);
     if (state == WAIT_ON)
         return;
     r->failed = 1;
     if (state == WAIT_EXPIRED)
-        record_timeout(r->c->reporting, r->c->operation, r->c->team, r->c->pe[member], at, wanted,
-                       seen, p->changed);
+        record_timeout(r->c->record.reporting, r->c->record.operation, r->c->record.team,
+                       r->c->record.pe[member], at, wanted, seen, p->changed);
     else
-        write_left_word(&r->c->reporting, (uint32_t)r->c->operation, r->c->team, r->c->pe[member]);
+        write_left_word(&r->c->record.reporting, (uint32_t)r->c->record.operation,
+                        r->c->record.team, r->c->record.pe[member]);
 }
 
 /* Waits until a flag that `member` sets is at least `value`. Acquire: the member's stores before
@@ -115,7 +116,7 @@ WEFT_DEVICE int round_begin(struct round *r, const struct coll_call *c, uint64_t
     if (weft_dev_thread_x() == 0) {
         shared[0] = weft_dev_atomic_add_u64(&r->own->tickets, each, RELAXED, WEFT_SCOPE_GPU);
         shared[1] = weft_dev_load_u64(&r->own->begun, RELAXED, WEFT_SCOPE_GPU);
-        if (c->check && weft_dev_load_u64(&r->own->refused, RELAXED, WEFT_SCOPE_GPU))
+        if (c->checking.on && weft_dev_load_u64(&r->own->refused, RELAXED, WEFT_SCOPE_GPU))
             shared[1] = UINT64_MAX; /* not a round number */
     }
     weft_dev_sync_block();

@@ -75,7 +75,7 @@ WEFT_DEVICE void combine_range(const struct round *r, struct weft_dev_how h, uin
         WEFT_UNROLL
         for (int u = 0; u < unroll; u++)
             v[u] = weft_dev_wide_end(h, &acc[u]);
-        for (i = c->everywhere ? 0 : c->members - 1; i < c->members; i++) {
+        for (i = c->reduction.everywhere ? 0 : c->members - 1; i < c->members; i++) {
             char *to = c->part[rotated_member(c, i)] + c->to - shift;
             WEFT_UNROLL
             for (int u = 0; u < unroll; u++)
@@ -134,7 +134,7 @@ WEFT_DEVICE void combine(const struct coll_call *c, uint64_t *shared, double *fa
         return;
     send_here(&r);
     factors_exchange(&r, h, factors);
-    if (c->everywhere) { /* slices are multiples of 16 bytes except the last */
+    if (c->reduction.everywhere) { /* slices are multiples of 16 bytes except the last */
         uint64_t slice = ((c->bytes + n - 1) / n + 15) & ~(uint64_t)15;
         begin = slice * me < c->bytes ? slice * me : c->bytes;
         end = begin + slice < c->bytes ? begin + slice : c->bytes;
@@ -151,7 +151,7 @@ WEFT_DEVICE void combine(const struct coll_call *c, uint64_t *shared, double *fa
         combine_vectors(&r, h, begin, vectors, shift);
         combine_elements(&r, h, vectors, end, shift);
     }
-    round_end(&r, c->everywhere);
+    round_end(&r, c->reduction.everywhere);
 }
 
 KERNEL_OF_512 weft_coll_combine(struct coll_call call)

@@ -54,14 +54,14 @@ WEFT_DEVICE void sized_place_blocks(const struct coll_call *c, struct sized_pair
     for (int i = 0; i < c->members; i++) {
         pairs[i].at = all;
         all += pairs[i].in;
-        fits &= all >= pairs[i].in && all <= c->room;
+        fits &= all >= pairs[i].in && all <= c->sized.room;
     }
     for (int i = 0; i < c->members && !fits; i++)
         pairs[i].in = pairs[i].in_begin = pairs[i].in_end = 0;
     if (fits)
         return;
     pairs[c->me].want = all; /* for sized_record_refused() */
-    pairs[c->me].room = c->room;
+    pairs[c->me].room = c->sized.room;
     pairs[c->me].out = 0;
 }
 
@@ -76,8 +76,9 @@ WEFT_DEVICE void sized_record_refused(const struct round *r, const struct sized_
         return;
     for (int i = 0; i < c->members; i++)
         if (pairs[i].out < pairs[i].want)
-            record_refused_block(c->reporting, c->operation, c->team, c->pe[i],
-                                 c->counts ? 0 : c->dst, pairs[i].want, pairs[i].room);
+            record_refused_block(c->record.reporting, c->record.operation, c->record.team,
+                                 c->record.pe[i], c->sized.counts ? 0 : c->dst, pairs[i].want,
+                                 pairs[i].room);
 }
 
 /* Fills `pairs`, shared by the block: first what this member has for each other member and has
@@ -88,14 +89,14 @@ WEFT_DEVICE void sized_exchange(struct round *r, const struct staging *s, struct
     await_slots(r);
     for (int i = (int)s->rank; i < c->members; i += (int)s->threads) {
         struct sized_own own = load_sizes(c, i);
-        struct weft_dev_vec16 sizes = {own.bytes, c->counts ? own.offer.hi : UINT64_MAX};
+        struct weft_dev_vec16 sizes = {own.bytes, c->sized.counts ? own.offer.hi : UINT64_MAX};
         if (i != c->me && s->block == 0)
             ll_send_unit(factor_slot(r, i, c->me), 0, sizes, 1, r->ll_flag);
         pairs[i].want = sizes.lo;
         pairs[i].room = sizes.hi; /* space that this member has for it, until that member reports
                                      its own space */
         pairs[i].from = own.from;
-        pairs[i].at = c->counts ? own.offer.lo : 0;
+        pairs[i].at = c->sized.counts ? own.offer.lo : 0;
     }
     for (int i = (int)s->rank; i < c->members; i += (int)s->threads) {
         const char *slot = factor_slot(r, c->me, i);
@@ -111,7 +112,7 @@ WEFT_DEVICE void sized_exchange(struct round *r, const struct staging *s, struct
         pairs[i] = p;
     }
     r->failed = weft_dev_sync_block_or(r->failed);
-    if (s->rank == 0 && !c->counts && !r->failed)
+    if (s->rank == 0 && !c->sized.counts && !r->failed)
         sized_place_blocks(c, pairs);
     weft_dev_sync_block();
 }

@@ -368,7 +368,7 @@ WEFT_DEVICE struct weft_dev_vec16 staging_combine(const struct round *r, const s
 /* Returns whether a member gets results of slices that other members combined. */
 WEFT_DEVICE int gets_results(const struct coll_call *c, int member)
 {
-    return c->everywhere || (c->flow == COLL_TO && member == c->root);
+    return c->reduction.everywhere || (c->flow == COLL_TO && member == c->root);
 }
 
 /* One step: parts go to the members that combine them; results, which only slices have, go to the
@@ -421,7 +421,7 @@ WEFT_DEVICE void reduce_staged(const struct coll_call *c, uint64_t *shared, doub
     struct round r;
     struct weft_dev_how h = make_reduction(c, more);
     uint64_t n = (uint64_t)c->members, slice = 0, step = 0;
-    int sliced = c->everywhere || c->flow == COLL_TO;
+    int sliced = c->reduction.everywhere || c->flow == COLL_TO;
     if (sliced)
         slice = ((c->bytes + n - 1) / n + 15) & ~(uint64_t)15;
     if (round_begin(&r, c, shared))

@@ -8,27 +8,27 @@
 
 #include "gpu/coll/round.h"
 
-/* Position of byte `at` of a block without gaps, counted from c->first: index of the element, and
- * offset in that element. */
+/* Position of byte `at` of a block without gaps, counted from strided.first: index of the element,
+ * and offset in that element. */
 struct strided_place {
     uint64_t element, within;
 };
 
 WEFT_DEVICE struct strided_place strided_place(const struct coll_call *c, uint64_t at)
 {
-    struct strided_place place = {c->first + at, 0};
-    if (c->element == 1)
+    struct strided_place place = {c->strided.first + at, 0};
+    if (c->strided.element == 1)
         return place;
-    place.within = place.element % c->element;
-    place.element /= c->element;
+    place.within = place.element % c->strided.element;
+    place.element /= c->strided.element;
     return place;
 }
 
 /* Advances to the next grain of the block; an element is a whole number of grains. */
 WEFT_DEVICE void strided_next(const struct coll_call *c, struct strided_place *place)
 {
-    place->within += c->grain;
-    if (place->within < c->element)
+    place->within += c->strided.grain;
+    if (place->within < c->strided.element)
         return;
     place->within = 0;
     place->element++;
@@ -41,9 +41,9 @@ WEFT_DEVICE struct weft_dev_vec16 strided_load(const struct coll_call *c, const 
     struct strided_place place = strided_place(c, COLL_UNIT * unit);
     uint64_t left = c->bytes - COLL_UNIT * unit;
     struct weft_dev_vec16 v = {0, 0};
-    for (unsigned k = 0; k < COLL_UNIT && k < left; k += c->grain) {
-        const char *at = block + place.element * c->src_apart + place.within;
-        uint64_t bits = weft_dev_element_load(at, c->grain).lo;
+    for (unsigned k = 0; k < COLL_UNIT && k < left; k += c->strided.grain) {
+        const char *at = block + place.element * c->strided.src_apart + place.within;
+        uint64_t bits = weft_dev_element_load(at, c->strided.grain).lo;
         if (k < 8)
             v.lo |= bits << 8 * k;
         else
@@ -58,10 +58,10 @@ WEFT_DEVICE void strided_deliver(const struct coll_call *c, char *block, uint64_
 {
     struct strided_place place = strided_place(c, COLL_UNIT * unit);
     uint64_t left = c->bytes - COLL_UNIT * unit;
-    for (unsigned k = 0; k < COLL_UNIT && k < left; k += c->grain) {
+    for (unsigned k = 0; k < COLL_UNIT && k < left; k += c->strided.grain) {
         struct weft_dev_vec16 piece = {k < 8 ? v.lo >> 8 * k : v.hi >> 8 * (k - 8), 0};
-        weft_dev_element_store(block + place.element * c->dst_apart + place.within, piece,
-                               c->grain);
+        weft_dev_element_store(block + place.element * c->strided.dst_apart + place.within, piece,
+                               c->strided.grain);
         strided_next(c, &place);
     }
 }
@@ -104,7 +104,7 @@ KERNEL weft_coll_send_strided(struct coll_call call)
 WEFT_DEVICE void strided_move(const struct round *r, char *to, const char *from)
 {
     const struct coll_call *c = r->c;
-    uint64_t pieces = c->bytes / c->grain;
+    uint64_t pieces = c->bytes / c->strided.grain;
     for (uint64_t first = r->rank; first < pieces;
          first += WEFT_DEV_UNROLL * (uint64_t)r->threads) {
         struct weft_dev_vec16 v[WEFT_DEV_UNROLL];
@@ -113,15 +113,15 @@ WEFT_DEVICE void strided_move(const struct round *r, char *to, const char *from)
         for (int k = 0; k < WEFT_DEV_UNROLL; k++) {
             uint64_t piece = first + (uint64_t)k * r->threads;
             struct strided_place place =
-                strided_place(c, (piece < pieces ? piece : first) * c->grain);
-            at[k] = place.element * c->dst_apart + place.within;
-            v[k] =
-                weft_dev_element_load(from + place.element * c->src_apart + place.within, c->grain);
+                strided_place(c, (piece < pieces ? piece : first) * c->strided.grain);
+            at[k] = place.element * c->strided.dst_apart + place.within;
+            v[k] = weft_dev_element_load(from + place.element * c->strided.src_apart + place.within,
+                                         c->strided.grain);
         }
         WEFT_UNROLL
         for (int k = 0; k < WEFT_DEV_UNROLL; k++)
             if (first + (uint64_t)k * r->threads < pieces)
-                weft_dev_element_store(to + at[k], v[k], c->grain);
+                weft_dev_element_store(to + at[k], v[k], c->strided.grain);
     }
 }
 

@@ -49,7 +49,7 @@ bool gpu_map_locate(const struct gpu *gpu, const void *address, int *slot, size_
 char *gpu_map_test_area(const struct gpu_map *map, int slot)
 {
     const struct gpu *gpu = map->gpu;
-    return map->windows[slot].base + gpu->map_test_offset +
+    return map->windows[slot].base + gpu->layout.map_test_offset +
            (size_t)gpu->boot->pe * GPU_MAP_TEST_BYTES;
 }
 
@@ -154,7 +154,7 @@ static weft_status test_window(struct gpu_map *map, int slot)
 {
     weft_status status = prepare_window(map, slot);
     if (!status)
-        status = map_range(map, slot, map->gpu->map_test_offset,
+        status = map_range(map, slot, map->gpu->layout.map_test_offset,
                            GPU_MAP_TEST_BYTES * (size_t)map->gpu->boot->npes);
     return status ? status : map_test(map, slot);
 }

@@ -89,7 +89,7 @@ CUresult gpu_map_write_tags(struct gpu *gpu, CUstream stream)
         uint64_t tag[TAG_WORDS];
         int reader = boot->local_pes[slot];
         make_tag(gpu, boot->local_pe, reader, tag);
-        CUdeviceptr at = gpu_heap_own(&gpu->heap)->base + gpu->map_test_offset +
+        CUdeviceptr at = gpu_heap_own(&gpu->heap)->base + gpu->layout.map_test_offset +
                          (size_t)reader * GPU_MAP_TEST_BYTES;
         result = gpu->cuda.MemcpyAsync(at, (uintptr_t)tag, sizeof tag, stream);
         if (!result)
@@ -127,8 +127,8 @@ weft_status map_test(struct gpu_map *map, int slot)
         unsigned short lead, bytes;
     } sizes[] = {{0, 8}, {1, 1}, {12, 4}, {3, 200}, {64, 64}, {77, 1001}, {0, GPU_MAP_TEST_BYTES}};
     struct gpu *gpu = map->gpu;
-    CUdeviceptr device =
-        gpu_address(gpu, slot, gpu->map_test_offset + (size_t)gpu->boot->pe * GPU_MAP_TEST_BYTES);
+    CUdeviceptr device = gpu_address(
+        gpu, slot, gpu->layout.map_test_offset + (size_t)gpu->boot->pe * GPU_MAP_TEST_BYTES);
     if (!device)
         return test_by_tag(map, slot);
     weft_status status = WEFT_OK;

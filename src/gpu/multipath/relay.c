@@ -279,23 +279,25 @@ static struct gpu *create_relay_gpu(struct gpu *gpu, int relay)
 void gpu_relay_start(struct gpu *gpu)
 {
     struct gpu_heap *heap = &gpu->heap;
-    gpu->relay_gpus = calloc((size_t)gpu->device.visible, sizeof *gpu->relay_gpus);
+    gpu->multipath.relay_gpus =
+        calloc((size_t)gpu->device.visible, sizeof *gpu->multipath.relay_gpus);
     for (int relay = 0; relay < heap->relay_count; relay++) {
-        if (gpu->relay_gpus && gpu_relay_used(heap, relay))
-            gpu->relay_gpus[relay] = create_relay_gpu(gpu, relay);
-        if (!gpu->relay_gpus || (gpu_relay_used(heap, relay) && !gpu->relay_gpus[relay]))
+        if (gpu->multipath.relay_gpus && gpu_relay_used(heap, relay))
+            gpu->multipath.relay_gpus[relay] = create_relay_gpu(gpu, relay);
+        if (!gpu->multipath.relay_gpus ||
+            (gpu_relay_used(heap, relay) && !gpu->multipath.relay_gpus[relay]))
             gpu_relay_remove(heap, relay,
-                             gpu->relay_gpus ? base_last_error() : "no private memory");
+                             gpu->multipath.relay_gpus ? base_last_error() : "no private memory");
     }
 }
 
 /* Opens a relay GPU and its streams. Returns its index; -1 with base_last_error(). */
 static int open_relay_gpu(struct gpu *gpu, int ordinal)
 {
-    int relay = gpu->relay_gpus ? open_relay_device(&gpu->heap, ordinal) : -1;
-    if (relay >= 0 && !gpu->relay_gpus[relay])
-        gpu->relay_gpus[relay] = create_relay_gpu(gpu, relay);
-    return relay >= 0 && gpu->relay_gpus[relay] ? relay : -1;
+    int relay = gpu->multipath.relay_gpus ? open_relay_device(&gpu->heap, ordinal) : -1;
+    if (relay >= 0 && !gpu->multipath.relay_gpus[relay])
+        gpu->multipath.relay_gpus[relay] = create_relay_gpu(gpu, relay);
+    return relay >= 0 && gpu->multipath.relay_gpus[relay] ? relay : -1;
 }
 
 static weft_status open_heap_to(struct gpu *gpu, int relay, int slot)
@@ -348,17 +350,17 @@ static void free_relay_buffer(struct gpu *relay_gpu, struct gpu_relay_buffer *bu
 
 void gpu_relay_stop(struct gpu *gpu)
 {
-    for (int relay = 0; gpu->relay_gpus && relay < gpu->device.visible; relay++) {
-        struct gpu *relay_gpu = gpu->relay_gpus[relay];
+    for (int relay = 0; gpu->multipath.relay_gpus && relay < gpu->device.visible; relay++) {
+        struct gpu *relay_gpu = gpu->multipath.relay_gpus[relay];
         if (!relay_gpu)
             continue;
         gpu_resources_stop(relay_gpu);
-        free_relay_buffer(relay_gpu, &relay_gpu->relay_buffer);
+        free_relay_buffer(relay_gpu, &relay_gpu->multipath.buffer);
         gpu_resources_end(relay_gpu);
         free(relay_gpu);
     }
-    free(gpu->relay_gpus);
-    gpu->relay_gpus = NULL;
+    free(gpu->multipath.relay_gpus);
+    gpu->multipath.relay_gpus = NULL;
 }
 
 /* -------------------------------------------------------- memory that a relay GPU cannot access */
@@ -435,17 +437,18 @@ weft_status gpu_relay_copy_staged(struct gpu *relay_gpu, unsigned stream_index, 
     bool out = !gpu_relay_reaches(relay_gpu, src); /* out of this PE's GPU, else into it */
     struct gpu *first = out ? relay_gpu->owner : relay_gpu,
                *second = out ? relay_gpu : relay_gpu->owner;
-    pthread_mutex_lock(&relay_gpu->relay_buffer_lock);
-    weft_status status = get_relay_buffer(relay_gpu, &relay_gpu->relay_buffer);
-    void *between = (void *)(uintptr_t)relay_gpu->relay_buffer.at;
+    pthread_mutex_lock(&relay_gpu->multipath.buffer_lock);
+    weft_status status = get_relay_buffer(relay_gpu, &relay_gpu->multipath.buffer);
+    void *between = (void *)(uintptr_t)relay_gpu->multipath.buffer.at;
     for (size_t done = 0; done < bytes && !status;) {
-        size_t now = bytes - done < relay_gpu->relay_buffer.bytes ? bytes - done
-                                                                  : relay_gpu->relay_buffer.bytes;
+        size_t now = bytes - done < relay_gpu->multipath.buffer.bytes
+                         ? bytes - done
+                         : relay_gpu->multipath.buffer.bytes;
         status = gpu_copy(first, stream_index, between, (const char *)src + done, now, GPU_DONE);
         if (!status)
             status = gpu_copy(second, stream_index, (char *)dst + done, between, now, GPU_DONE);
         done += now;
     }
-    pthread_mutex_unlock(&relay_gpu->relay_buffer_lock);
+    pthread_mutex_unlock(&relay_gpu->multipath.buffer_lock);
     return status;
 }

@@ -40,7 +40,7 @@ void gpu_relay_stop(struct gpu *gpu);
 static inline struct gpu *gpu_relay_gpu(const struct gpu *gpu, int slot)
 {
     int relay = gpu->heap.windows[slot].relay;
-    return relay < 0 ? NULL : gpu->relay_gpus[relay];
+    return relay < 0 ? NULL : gpu->multipath.relay_gpus[relay];
 }
 
 /* Returns whether a relay GPU can access `local`: host memory, and the heap, whose chunks are open

@@ -25,12 +25,12 @@ weft_status gpu_stripes_start(struct gpu *gpu)
                          (long long)wanted, GPU_ROUTES_MOST);
     if (wanted == 1 || locals < 2)
         return WEFT_OK;
-    gpu->stripes = calloc(locals, sizeof *gpu->stripes);
-    if (!gpu->stripes)
+    gpu->multipath.stripes = calloc(locals, sizeof *gpu->multipath.stripes);
+    if (!gpu->multipath.stripes)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for routes to %zu PEs", locals);
     for (size_t slot = 0; slot < locals; slot++) {
-        pthread_mutex_init(&gpu->stripes[slot].lock, NULL);
-        gpu->stripes[slot].from = wanted ? FORCED_FROM : GPU_STRIPE_MEASURE_BYTES;
+        pthread_mutex_init(&gpu->multipath.stripes[slot].lock, NULL);
+        gpu->multipath.stripes[slot].from = wanted ? FORCED_FROM : GPU_STRIPE_MEASURE_BYTES;
     }
     return WEFT_OK;
 }
@@ -49,22 +49,22 @@ static void destroy_events(struct gpu_stripes *set)
 
 void gpu_stripes_stop(struct gpu *gpu)
 {
-    for (int slot = 0; gpu->stripes && slot < gpu->boot->local_npes; slot++) {
-        destroy_events(&gpu->stripes[slot]);
-        pthread_mutex_destroy(&gpu->stripes[slot].lock);
+    for (int slot = 0; gpu->multipath.stripes && slot < gpu->boot->local_npes; slot++) {
+        destroy_events(&gpu->multipath.stripes[slot]);
+        pthread_mutex_destroy(&gpu->multipath.stripes[slot].lock);
     }
-    free(gpu->stripes);
-    gpu->stripes = NULL;
+    free(gpu->multipath.stripes);
+    gpu->multipath.stripes = NULL;
 }
 
 void gpu_stripes_text(struct gpu *gpu, int slot, char *text, size_t bytes)
 {
     text[0] = '\0';
-    if (!gpu->stripes || slot < 0)
+    if (!gpu->multipath.stripes || slot < 0)
         return;
-    pthread_mutex_lock(&gpu->stripes[slot].lock);
-    snprintf(text, bytes, "%s", gpu->stripes[slot].text);
-    pthread_mutex_unlock(&gpu->stripes[slot].lock);
+    pthread_mutex_lock(&gpu->multipath.stripes[slot].lock);
+    snprintf(text, bytes, "%s", gpu->multipath.stripes[slot].text);
+    pthread_mutex_unlock(&gpu->multipath.stripes[slot].lock);
 }
 
 /* ------------------------------------------------------------------------------- a striped copy */
@@ -202,7 +202,7 @@ static int open_route(struct gpu_stripes *set, struct gpu *gpu, int slot, int vi
 {
     int relay = gpu_relay_open(gpu, via == GPU_ROUTE_HOST ? peers : via, slot);
     if (relay >= 0 && via == GPU_ROUTE_HOST &&
-        gpu_host_route_open(&set->host, gpu, gpu->relay_gpus[relay]))
+        gpu_host_route_open(&set->host, gpu, gpu->multipath.relay_gpus[relay]))
         return -1;
     return relay;
 }
@@ -224,7 +224,7 @@ static void open_routes(struct gpu_stripes *set, struct gpu *gpu, int slot, int 
             continue;
         }
         set->mask |= 1u << relay;
-        set->issuer[n] = gpu->relay_gpus[relay];
+        set->issuer[n] = gpu->multipath.relay_gpus[relay];
         set->routes.via[n++] = set->routes.via[i];
     }
     set->routes.n = n;
@@ -244,17 +244,17 @@ static bool find_routes(struct gpu_stripes *set, struct gpu *gpu, int slot, size
     int64_t wanted = config_int(CONFIG_TEST_STRIPES);
     int most = wanted > 1 ? (int)wanted : GPU_ROUTES_MOST, ordinal = -1;
     CUdevice peer;
-    if (!gpu->links) {
-        gpu->links = malloc(sizeof *gpu->links);
-        if (!gpu->links)
+    if (!gpu->multipath.links) {
+        gpu->multipath.links = malloc(sizeof *gpu->multipath.links);
+        if (!gpu->multipath.links)
             return true;
-        gpu_links_read(&gpu->device, gpu->links);
+        gpu_links_read(&gpu->device, gpu->multipath.links);
     }
     gpu_device_find(&gpu->device, &gpu->heap.windows[slot].gpu.uuid, &peer, &ordinal);
-    gpu_routes_find(gpu->links, gpu->device.ordinal, ordinal, GPU_ROUTES_MOST, wanted > 1,
+    gpu_routes_find(gpu->multipath.links, gpu->device.ordinal, ordinal, GPU_ROUTES_MOST, wanted > 1,
                     &set->routes);
-    bool host = host_threshold() && gpu_routes_add_host(gpu->links, gpu->device.ordinal, ordinal,
-                                                        wanted > 1, &set->routes);
+    bool host = host_threshold() && gpu_routes_add_host(gpu->multipath.links, gpu->device.ordinal,
+                                                        ordinal, wanted > 1, &set->routes);
     set->measured_bytes = host ? host_threshold() : GPU_STRIPE_MEASURE_BYTES;
     if (wanted <= 1 && bytes < set->measured_bytes)
         return false;
@@ -280,10 +280,10 @@ static void disable_striping(struct gpu_stripes *set)
 
 static void report_routes(struct gpu *gpu, int slot)
 {
-    const char *text = gpu->stripes[slot].text;
+    const char *text = gpu->multipath.stripes[slot].text;
     log_info("copies to GPU memory of PE %d: %s", gpu->boot->local_pes[slot], text);
-    if (gpu->stripes_changed)
-        gpu->stripes_changed(gpu->stripes_changed_context, gpu->boot->local_pes[slot]);
+    if (gpu->multipath.changed)
+        gpu->multipath.changed(gpu->multipath.changed_context, gpu->boot->local_pes[slot]);
 }
 
 static void share_equally(struct gpu_stripes *set)
@@ -356,7 +356,7 @@ static bool is_in_heap(const struct gpu *gpu, const void *at)
 weft_status gpu_copy_peer(struct gpu *gpu, struct gpu *issuer, int slot, unsigned stream_index,
                           void *dst, const void *src, size_t bytes, enum gpu_copy_mode mode)
 {
-    struct gpu_stripes *set = gpu->stripes ? &gpu->stripes[slot] : NULL;
+    struct gpu_stripes *set = gpu->multipath.stripes ? &gpu->multipath.stripes[slot] : NULL;
     if (!set || bytes < atomic_load_explicit(&set->from, memory_order_relaxed) ||
         !is_in_heap(gpu, dst) || !is_in_heap(gpu, src))
         return gpu_copy(issuer, stream_index, dst, src, bytes, mode);

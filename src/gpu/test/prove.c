@@ -41,7 +41,8 @@ struct proof_run {
 /* Returns the address of local PE `from`'s area in local PE `at`'s window. */
 static CUdeviceptr area_address(const struct gpu *gpu, int at, int from)
 {
-    return gpu_address(gpu, at, gpu->proof_offset + (size_t)from * sizeof(struct prove_area));
+    return gpu_address(gpu, at,
+                       gpu->layout.proof_offset + (size_t)from * sizeof(struct prove_area));
 }
 
 static bool is_same_gpu(const struct gpu *gpu, int slot)

@@ -98,7 +98,7 @@ weft_status coll_engines_enqueue(struct gpu *gpu, const struct coll_call *call, 
         int n = phases == 1  ? list_block_copies(call, copies)
                 : phase == 0 ? list_slice_copies(call, copies)
                              : list_forwarded_copies(call, copies);
-        status = gpu_engines_copy(&gpu->coll->engines, gpu, stream, call->team, copies, n);
+        status = gpu_engines_copy(&gpu->coll->engines, gpu, stream, call->record.team, copies, n);
         if (!status)
             status = launch_barrier(gpu, call, threads, stream, true);
     }

@@ -390,7 +390,7 @@ static void fill_call(const struct weft_team *team, const struct coll_request *r
     bool to_blocks = request->what == COLL_ALLGATHER || request->what == COLL_ALLTOALL ||
                      request->what == COLL_GATHER;
     *call = (struct coll_call){
-        .area = gpu->coll_offset + coll_area_offset(team->slot),
+        .area = gpu->layout.coll_offset + coll_area_offset(team->slot),
         .dst = request->dst,
         .src = request->src,
         .to = (uintptr_t)request->dst - base,
@@ -398,36 +398,36 @@ static void fill_call(const struct weft_team *team, const struct coll_request *r
         .bytes = request->bytes,
         .src_step = from_blocks ? request->bytes * (request->element ? request->src_stride : 1) : 0,
         .dst_step = to_blocks ? request->bytes * (request->element ? request->dst_stride : 1) : 0,
-        .element = request->element,
-        .src_apart = request->src_stride * request->element,
-        .dst_apart = request->dst_stride * request->element,
-        .grain = grain_of(request),
+        .strided.element = request->element,
+        .strided.src_apart = request->src_stride * request->element,
+        .strided.dst_apart = request->dst_stride * request->element,
+        .strided.grain = grain_of(request),
         .set_bytes = coll_set_bytes(team->slot),
         .members = team->n,
         .me = team->me,
         .root = kinds[request->what].flow == COLL_ALL ? -1 : request->root,
         .flow = (int32_t)kinds[request->what].flow,
-        .team = team->slot,
-        .operation = (int32_t)kinds[request->what].operation,
-        .type = (int32_t)request->type,
-        .op = (int32_t)request->op,
-        .factor = request->factor,
-        .factor_at = request->factor_at,
-        .weighted = request->weighted,
-        .everywhere = request->what == COLL_ALLREDUCE,
-        .counts = request->send_bytes,
-        .src_at = request->send_at,
-        .room_of = request->recv_bytes,
-        .dst_at = request->recv_at,
-        .room =
+        .record.team = team->slot,
+        .record.operation = (int32_t)kinds[request->what].operation,
+        .reduction.type = (int32_t)request->type,
+        .reduction.op = (int32_t)request->op,
+        .reduction.factor = request->factor,
+        .reduction.factor_at = request->factor_at,
+        .reduction.weighted = request->weighted,
+        .reduction.everywhere = request->what == COLL_ALLREDUCE,
+        .sized.counts = request->send_bytes,
+        .sized.src_at = request->send_at,
+        .sized.room_of = request->recv_bytes,
+        .sized.dst_at = request->recv_at,
+        .sized.room =
             request->what == COLL_COLLECT ? bytes_to_end(gpu, request->dst) : request->dst_bytes,
-        .check = team->job->checking,
-        .reporting = gpu->reporting,
+        .checking.on = team->job->checking,
+        .record.reporting = gpu->reporting,
     };
     for (int i = 0; i < team->n; i++) {
         int slot = gpu->slot_of[team->pes[i]];
         call->part[i] = (char *)(uintptr_t)gpu->heap.windows[slot].base;
-        call->pe[i] = (uint16_t)team->pes[i];
+        call->record.pe[i] = (uint16_t)team->pes[i];
     }
 }
 
@@ -569,14 +569,14 @@ static weft_status compare_members(struct weft_team *team, const struct coll_req
                                    struct coll_call call, CUstream stream)
 {
     enum { THREADS = 64 };
-    call.header[COLL_HEADER_KIND] =
-        (uint64_t)call.operation | (uint64_t)(uint8_t)request->type << 8 |
+    call.checking.header[COLL_HEADER_KIND] =
+        (uint64_t)call.record.operation | (uint64_t)(uint8_t)request->type << 8 |
         (uint64_t)(uint8_t)((int)request->op + request->weighted) << 16 |
         (uint64_t)(uint16_t)(call.root + 1) << 24 | (uint64_t)team->n << 40;
-    call.header[COLL_HEADER_BYTES] = is_sized(request->what) ? 0 : request->bytes;
-    call.header[COLL_HEADER_DETAIL] =
+    call.checking.header[COLL_HEADER_BYTES] = is_sized(request->what) ? 0 : request->bytes;
+    call.checking.header[COLL_HEADER_DETAIL] =
         request->element ? request->dst_stride << 32 | (request->src_stride & UINT32_MAX) : 0;
-    call.header[COLL_HEADER_ALGORITHM] =
+    call.checking.header[COLL_HEADER_ALGORITHM] =
         (uint64_t)kernel << 32 | (uint64_t)choice->blocks << 16 | choice->threads;
     call.flow = COLL_ALL;
     return gpu_coll_launch(team->job->gpu, COLL_weft_coll_check, 1, THREADS, stream, &call);
@@ -613,7 +613,7 @@ static weft_status launch_rounds(struct weft_team *team, const struct coll_reque
     fill_call(team, request, &call);
     call.chunks = choice.chunks;
     enum coll_kernel kernel = kernel_of(request, &choice);
-    if (call.check)
+    if (call.checking.on)
         status = compare_members(team, request, &choice, kernel, call, stream);
     if (status)
         return status;
@@ -638,7 +638,7 @@ static weft_status launch_rounds(struct weft_team *team, const struct coll_reque
             rest.bytes = call.bytes;
             return launch_rounds(team, &rest, stream);
         }
-        call.first = at;
+        call.strided.first = at;
         call.dst = (char *)request->dst + (request->element ? 0 : at);
         call.src = (const char *)request->src + (request->element ? 0 : at);
         status = gpu_coll_launch(gpu, kernel, choice.blocks, choice.threads, stream, &call);

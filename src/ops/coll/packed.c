@@ -22,7 +22,7 @@ static struct slots slots_of(const struct weft_team *team)
 {
     size_t sets = 4 * (size_t)coll_set_bytes(team->slot);
     struct slots slots;
-    slots.out = team->job->gpu->coll_offset + (size_t)coll_area_offset(team->slot) +
+    slots.out = team->job->gpu->layout.coll_offset + (size_t)coll_area_offset(team->slot) +
                 sizeof(struct coll_area);
     slots.in = slots.out + sets / 2;
     slots.each = sets / 2 / (size_t)team->n / 64 * 64;

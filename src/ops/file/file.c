@@ -66,34 +66,34 @@ static weft_status close_file(weft_file *file)
 
 static void close_all(struct weft_job *job)
 {
-    while (job->files) {
-        weft_file *file = job->files;
-        job->files = file->next;
+    while (job->modules.files) {
+        weft_file *file = job->modules.files;
+        job->modules.files = file->next;
         if (close_file(file))
             log_warn("closing a file at weft_finalize(): %s", base_last_error());
     }
     file_cufile_end(job->gpu);
-    file_tunes_free(job->file_tunes);
-    job->file_tunes = NULL;
+    file_tunes_free(job->modules.file_tunes);
+    job->modules.file_tunes = NULL;
 }
 
 static void enlist(struct weft_job *job, weft_file *file)
 {
     pthread_mutex_lock(&job->lock);
-    file->next = job->files;
-    job->files = file;
-    job->end_files = close_all;
-    if (!job->file_tunes)
-        job->file_tunes = file_tunes_new(TRIAL_BYTES);
+    file->next = job->modules.files;
+    job->modules.files = file;
+    job->modules.end_files = close_all;
+    if (!job->modules.file_tunes)
+        job->modules.file_tunes = file_tunes_new(TRIAL_BYTES);
     pthread_mutex_unlock(&job->lock);
 }
 
 static void unlist(struct weft_job *job, weft_file *file)
 {
     pthread_mutex_lock(&job->lock);
-    weft_file *other = job->files;
+    weft_file *other = job->modules.files;
     if (other == file) {
-        job->files = file->next;
+        job->modules.files = file->next;
     } else {
         while (other && other->next != file)
             other = other->next;
@@ -117,7 +117,7 @@ WEFT_EXPORT weft_status weft_file_open(weft_job *job, const char *path, unsigned
     if (given)
         memcpy(&attr, given, given->size < sizeof attr ? given->size : sizeof attr);
     status = file_choose_settings(&attr, flags, &settings);
-    settings.wait_limit_ns = job->wait_limit_ns;
+    settings.wait_limit_ns = job->waits.limit_ns;
     if (status)
         return status;
     weft_file *file = calloc(1, sizeof *file);
@@ -262,7 +262,7 @@ static weft_status run_operation(const char *function, weft_file *file, bool wri
         status = file_find(function, file, write, part, &transfer);
     if (status || !part->bytes)
         return set_result(part->result, status);
-    struct file_tunes *tunes = file->measured ? file->job->file_tunes : NULL;
+    struct file_tunes *tunes = file->measured ? file->job->modules.file_tunes : NULL;
     return tunes ? file_engine_run_tuned(file->engine, tunes, file->handle.device, &transfer)
                  : file_engine_run(file->engine, &transfer, 1);
 }

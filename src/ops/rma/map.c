@@ -41,13 +41,13 @@ static const struct gpu_registration *find_registration(struct gpu *gpu, const v
                                                         size_t bytes)
 {
     const struct gpu_registration *found = NULL;
-    pthread_mutex_lock(&gpu->registrations_lock);
-    for (const struct gpu_registration *r = gpu->registrations; r && !found; r = r->next) {
+    pthread_mutex_lock(&gpu->registered.lock);
+    for (const struct gpu_registration *r = gpu->registered.list; r && !found; r = r->next) {
         size_t within = (uintptr_t)address - r->base;
         if (within < r->bytes && bytes <= r->bytes - within)
             found = r;
     }
-    pthread_mutex_unlock(&gpu->registrations_lock);
+    pthread_mutex_unlock(&gpu->registered.lock);
     return found;
 }
 
@@ -118,9 +118,9 @@ static weft_status map_registered(struct weft_job *job, void *address, int pe,
 /* Ends all mappings when the job's GPU side closes. */
 static void end_mappings(struct weft_job *job)
 {
-    while (job->mappings) {
-        struct mapping *first = job->mappings;
-        job->mappings = first->next;
+    while (job->modules.mappings) {
+        struct mapping *first = job->modules.mappings;
+        job->modules.mappings = first->next;
         gpu_map_own_end(job->gpu ? job->gpu->heap.map : NULL, &first->own);
         free(first);
     }
@@ -129,9 +129,9 @@ static void end_mappings(struct weft_job *job)
 static void keep_mapping(struct weft_job *job, struct mapping *mapping)
 {
     pthread_mutex_lock(&job->lock);
-    job->end_mappings = end_mappings;
-    mapping->next = job->mappings;
-    job->mappings = mapping;
+    job->modules.end_mappings = end_mappings;
+    mapping->next = job->modules.mappings;
+    job->modules.mappings = mapping;
     pthread_mutex_unlock(&job->lock);
 }
 
@@ -177,7 +177,7 @@ WEFT_EXPORT weft_status weft_unmap(weft_job *job, void *mapped)
     if (status)
         return status;
     pthread_mutex_lock(&job->lock);
-    struct mapping **at = (struct mapping **)&job->mappings, *found;
+    struct mapping **at = (struct mapping **)&job->modules.mappings, *found;
     while (*at && (*at)->at != mapped)
         at = &(*at)->next;
     found = *at;
@@ -207,10 +207,10 @@ WEFT_EXPORT weft_status weft_map_flush(weft_job *job, const void *mapped)
 static char *own_mapping(struct weft_job *job, const void *address, size_t bytes)
 {
     char *at = NULL;
-    if (!job->mappings)
+    if (!job->modules.mappings)
         return NULL;
     pthread_mutex_lock(&job->lock);
-    for (struct mapping *m = job->mappings; m && !at; m = m->next) {
+    for (struct mapping *m = job->modules.mappings; m && !at; m = m->next) {
         size_t within = (uintptr_t)address - m->own.address;
         if (m->own.memory && within < m->own.bytes && bytes <= m->own.bytes - within)
             at = m->own.at + within;
@@ -378,7 +378,7 @@ WEFT_EXPORT weft_status weft_map_query(weft_job *job, int pe, weft_map_info *inf
     if (gpu_map_works(map) && slot < 0) {
         snprintf(now.why, sizeof now.why, "PE %d is on another node", pe);
     } else if (gpu_map_works(map)) {
-        now.works = gpu_map_at(map, slot, job->gpu->map_test_offset, 1) != NULL;
+        now.works = gpu_map_at(map, slot, job->gpu->layout.map_test_offset, 1) != NULL;
         snprintf(now.way, sizeof now.way, "%s", gpu_map_backend_text(map));
         if (!now.works)
             snprintf(now.why, sizeof now.why, "%s", map->windows[slot].why);

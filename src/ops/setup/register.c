@@ -66,7 +66,7 @@ static weft_status prepare_range(struct gpu *gpu, struct gpu_registration *regis
 static const struct gpu_registration *overlapping(const struct gpu *gpu, uintptr_t base,
                                                   size_t bytes)
 {
-    for (const struct gpu_registration *r = gpu->registrations; r; r = r->next)
+    for (const struct gpu_registration *r = gpu->registered.list; r; r = r->next)
         if (base < r->base + r->bytes && r->base < base + bytes)
             return r;
     return NULL;
@@ -74,7 +74,7 @@ static const struct gpu_registration *overlapping(const struct gpu *gpu, uintptr
 
 static weft_status add_registration(struct gpu *gpu, struct gpu_registration *registration)
 {
-    pthread_mutex_lock(&gpu->registrations_lock);
+    pthread_mutex_lock(&gpu->registered.lock);
     const struct gpu_registration *other =
         overlapping(gpu, registration->base, registration->bytes);
     weft_status status = WEFT_OK;
@@ -85,10 +85,10 @@ static weft_status add_registration(struct gpu *gpu, struct gpu_registration *re
                       "registered already",
                       registration->bytes, registration->base, other->bytes, other->base);
     if (!status) {
-        registration->next = gpu->registrations;
-        gpu->registrations = registration;
+        registration->next = gpu->registered.list;
+        gpu->registered.list = registration;
     }
-    pthread_mutex_unlock(&gpu->registrations_lock);
+    pthread_mutex_unlock(&gpu->registered.lock);
     return status;
 }
 
@@ -133,14 +133,14 @@ WEFT_EXPORT weft_status weft_unregister(weft_job *job, void *address)
     if (status)
         return status;
     struct gpu *gpu = job->gpu;
-    pthread_mutex_lock(&gpu->registrations_lock);
-    struct gpu_registration **at = &gpu->registrations, *found;
+    pthread_mutex_lock(&gpu->registered.lock);
+    struct gpu_registration **at = &gpu->registered.list, *found;
     while (*at && (*at)->base != (uintptr_t)address)
         at = &(*at)->next;
     found = *at;
     if (found)
         *at = found->next;
-    pthread_mutex_unlock(&gpu->registrations_lock);
+    pthread_mutex_unlock(&gpu->registered.lock);
     if (!found)
         return base_fail(WEFT_ERR_ADDRESS, "%s: nothing is registered at %p", name, address);
     if (found->device)

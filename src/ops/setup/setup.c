@@ -68,8 +68,8 @@ WEFT_EXPORT weft_status weft_finalize(weft_job *job)
         return job_finalized("weft_finalize");
     weft_status status = job_callbacks_wait(job);
     /* Transfers of files into peers' memory end before the peers leave. */
-    if (job->end_files)
-        job->end_files(job);
+    if (job->modules.end_files)
+        job->modules.end_files(job);
     if (!status)
         status = coll_barrier("weft_finalize", job->world, BOX_OP_FINALIZE);
     /* The flags that report this PE's arrival to the others may still be in flight. */

@@ -349,7 +349,7 @@ static bool stop_stream(struct callback_stream *stream)
  * may still access stays with the job's handle. */
 static void end_callbacks(struct weft_job *job)
 {
-    struct callbacks *callbacks = job->host_callbacks;
+    struct callbacks *callbacks = job->modules.host_callbacks;
     pthread_mutex_lock(&callbacks->lock);
     callbacks->ended = true;
     bool left = callbacks->pending_functions != 0;
@@ -374,19 +374,19 @@ static void end_callbacks(struct weft_job *job)
         gpu_leave(&callbacks->gpu->device);
     pthread_mutex_destroy(&callbacks->lock);
     free(callbacks);
-    job->host_callbacks = NULL;
+    job->modules.host_callbacks = NULL;
 }
 
 static struct callbacks *get_callbacks(struct weft_job *job)
 {
     pthread_mutex_lock(&job->lock);
-    struct callbacks *callbacks = job->host_callbacks;
+    struct callbacks *callbacks = job->modules.host_callbacks;
     if (!callbacks && (callbacks = calloc(1, sizeof *callbacks))) {
         callbacks->job = job;
         callbacks->gpu = job->gpu;
         pthread_mutex_init(&callbacks->lock, NULL);
-        job->host_callbacks = callbacks;
-        job->end_host_callbacks = end_callbacks;
+        job->modules.host_callbacks = callbacks;
+        job->modules.end_host_callbacks = end_callbacks;
     }
     pthread_mutex_unlock(&job->lock);
     return callbacks;

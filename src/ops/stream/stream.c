@@ -167,8 +167,8 @@ static weft_status keep_host_signal(struct weft_job *job, struct host_signal sig
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a signal on a stream");
     **kept = signal;
     pthread_mutex_lock(&job->lock);
-    (*kept)->next = job->captured_signals;
-    job->captured_signals = *kept;
+    (*kept)->next = job->modules.captured_signals;
+    job->modules.captured_signals = *kept;
     pthread_mutex_unlock(&job->lock);
     return WEFT_OK;
 }

@@ -251,7 +251,7 @@ weft_status mapped_refine(const struct path_world *world, weft_kind kind, int pe
     const char *why = !map                 ? "WEFT_MAP=none"
                       : gpu_map_works(map) ? map->windows[slot].why
                                            : map->why;
-    if (gpu_map_works(map) && gpu_map_at(gpu->heap.map, slot, gpu->map_test_offset, 1))
+    if (gpu_map_works(map) && gpu_map_at(gpu->heap.map, slot, gpu->layout.map_test_offset, 1))
         snprintf(found, bytes, "small ones by the CPU, through %s", gpu_map_backend_text(map));
     else if (pe == world->pe) /* the reason is long, so only the PE's entry for itself states it */
         snprintf(found, bytes, "small ones not by the CPU: %s", why);

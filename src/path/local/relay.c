@@ -45,8 +45,8 @@ static weft_status relay_quiet(struct path_state *opaque)
 {
     const struct gpu *gpu = ((const struct by_gpu *)(const void *)opaque)->own;
     weft_status status = WEFT_OK;
-    for (int i = 0; gpu->relay_gpus && i < gpu->heap.relay_count && !status; i++) {
-        struct gpu *relay_gpu = gpu->relay_gpus[i];
+    for (int i = 0; gpu->multipath.relay_gpus && i < gpu->heap.relay_count && !status; i++) {
+        struct gpu *relay_gpu = gpu->multipath.relay_gpus[i];
         if (relay_gpu)
             status = gpu_quiet(relay_gpu);
     }

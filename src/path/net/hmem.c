@@ -370,15 +370,15 @@ static void fill_pattern(unsigned char *line, int from, int to, unsigned which)
 static void *own_test_line(struct path_common *net, int pe)
 {
     struct gpu *gpu = net->world->gpu;
-    return (void *)(uintptr_t)(gpu_heap_own(&gpu->heap)->base + gpu->nic_lines_offset +
+    return (void *)(uintptr_t)(gpu_heap_own(&gpu->heap)->base + gpu->layout.nic_lines_offset +
                                (2 * (size_t)pe + 1) * GPU_LINE_BYTES);
 }
 
 static struct remote peer_test_line(struct path_common *net, struct peer *peer)
 {
     struct gpu *gpu = net->world->gpu;
-    return (struct remote){peer, SEG_GPU,
-                           gpu->nic_lines_offset + 2 * (size_t)net->world->pe * GPU_LINE_BYTES};
+    return (struct remote){
+        peer, SEG_GPU, gpu->layout.nic_lines_offset + 2 * (size_t)net->world->pe * GPU_LINE_BYTES};
 }
 
 static weft_status compare_test_line(const unsigned char *seen, const unsigned char *expected,
@@ -510,7 +510,7 @@ static void describe_gpu_path(struct path_common *net, const struct net_peer *pe
 {
     struct net_gpu_region own_region;
     char rails[32];
-    net_get_own_region(net, net->world->gpu->nic_lines_offset, &own_region);
+    net_get_own_region(net, net->world->gpu->layout.nic_lines_offset, &own_region);
     format_rail_count(net, peer, rails, sizeof rails);
     bool both = is_reachable(&own_region);
     if (peer->gpu.access == NET_GPU_DIRECT)

@@ -313,7 +313,7 @@ static weft_status staged_refine(const struct path_world *world, weft_kind kind,
         return WEFT_OK;
     int slot = world->gpu->slot_of[pe];
     struct gpu_map *map = world->gpu->heap.map;
-    if (slot >= 0 && gpu_map_at(map, slot, world->gpu->map_test_offset, 1)) {
+    if (slot >= 0 && gpu_map_at(map, slot, world->gpu->layout.map_test_offset, 1)) {
         atomic_store_explicit(&common->channels[slot].cpu_access, true, memory_order_relaxed);
         snprintf(found, bytes, "small transfers by the CPU");
     } /* otherwise the reason of this PE's pair with itself says why */
