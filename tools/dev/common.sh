@@ -79,6 +79,12 @@ configure() {
     # Where no GPU runs them, a few programs show that kernels compile, and ./dev test assembles the library's alone, for
     # one architecture; ./dev long compiles all.
     [ -e /dev/nvidiactl ] || [ -n "${all_kernels:-}" ] || kernels=OFF
+    # The demo has no use for kernels without a GPU. With one, the driver compiles the library's in seconds.
+    [ "$preset" != default ] || nvcc+=(-UWEFT_NVCC -DWEFT_GPU_KERNELS=ON)
+    if [ -n "${demo_kernels:-}" ]; then
+        nvcc+=(-DWEFT_GPU_KERNELS=OFF -DWEFT_CUDA_GENCODE=-gencode=arch=compute_75,code=compute_75)
+        [ -e /dev/nvidiactl ] || nvcc+=(-DWEFT_NVCC=OFF)
+    fi
     [ $kernels = ON ] || [ -z "${quick_kernels:-}" ] ||
         nvcc=('-DWEFT_NVCC_FLAGS=-Xcicc;-O1;-Xptxas;-O0' -DWEFT_GPU_ARCHITECTURES=90
             -DWEFT_CUDA_GENCODE=-gencode=arch=compute_75,code=compute_75)
