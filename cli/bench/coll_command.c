@@ -7,6 +7,7 @@
 #include "bench/coll.h"
 #include "commands.h"
 
+#include "tool/coll_way.h"
 #include "tool/tool.h"
 
 #include <argp.h>
@@ -135,12 +136,17 @@ static error_t parse_coll(int key, char *argument, struct argp_state *state)
         options->form = COLL_CSV;
         return 0;
     case KEY_OPS:
-        if (!for_each_item(argument, item, sizeof item, parse_op, options))
+        if (!for_each_item(argument, item, sizeof item, parse_op, options)) {
+            const char *now = tool_coll_renamed(item, strlen(item));
+            if (now)
+                argp_error(state, "--ops: unknown operation \"%s\"; it is now called %s", item,
+                           now);
             argp_error(state,
                        "--ops: unknown operation \"%s\"; known are broadcast, allgather, "
                        "alltoall, gather, scatter, allreduce, reducescatter, reduce, collect, "
                        "alltoallv, alltoalls, alltoallv_skew",
                        item);
+        }
         return 0;
     case KEY_WAYS:
         if (!for_each_item(argument, item, sizeof item, parse_way, options))

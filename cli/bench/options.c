@@ -4,6 +4,7 @@
 #include "bench/bench.h"
 #include "commands.h"
 
+#include "tool/coll_way.h"
 #include "tool/tool.h"
 
 #include <argp.h>
@@ -137,6 +138,10 @@ static void parse_names(struct argp_state *state, struct bench_options *options,
         return;
     for (const char *name = names; *name;) {
         size_t length = strcspn(name, ",");
+        const char *now = tool_coll_renamed(name, length);
+        if (!bench_name_known(name, length) && now)
+            argp_error(state, "there is no benchmark \"%.*s\"; it is now called %s", (int)length,
+                       name, now);
         if (!bench_name_known(name, length))
             argp_error(state, "there is no benchmark \"%.*s\"; see --list", (int)length, name);
         name += length + (name[length] == ',');

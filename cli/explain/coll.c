@@ -22,6 +22,11 @@ static int refuse_value(const char *what, const char *value, const char *remedy)
 static int refuse_operation(const char *name)
 {
     char list[256] = "known are ";
+    const char *now = tool_coll_renamed(name, strlen(name));
+    if (now) {
+        snprintf(list, sizeof list, "it is now called %s", now);
+        return refuse_value("unknown operation", name, list);
+    }
     for (int i = 0; tool_coll_operation(i); i++) {
         size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", tool_coll_operation(i));

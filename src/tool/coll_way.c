@@ -29,6 +29,15 @@ const char *tool_coll_operation(int i)
     return i < OPERATIONS ? operations[i] : NULL;
 }
 
+const char *tool_coll_renamed(const char *name, size_t length)
+{
+    static const char *const renamed[][2] = {{"fcollect", "allgather"}, {"reduce_to", "reduce"}};
+    for (int i = 0; i < 2; i++)
+        if (strlen(renamed[i][0]) == length && strncmp(renamed[i][0], name, length) == 0)
+            return renamed[i][1];
+    return NULL;
+}
+
 /* Index of an operation; -1 when there is none of that name. */
 static int find_operation(const char *name)
 {

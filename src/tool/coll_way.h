@@ -41,4 +41,8 @@ bool tool_coll_way(const char *operation, uint64_t bytes, int members,
 /* Name of operation i, from 0 on; NULL after the last. */
 const char *tool_coll_operation(int i);
 
+/* Name of an operation that version 0.1 called `name`, of which `length` characters count; NULL if
+ * there is none. */
+const char *tool_coll_renamed(const char *name, size_t length);
+
 #endif

@@ -89,6 +89,10 @@ for wrong in "--ops sum" "--ways quick" "--sizes 0" "--sms 65" "--target gpu" "-
     [ $? = 2 ] || fail "$wrong: not refused as usage"
     [ -s words ] || fail "$wrong: no words"
 done
+on_gpus --ops allgather,reduce_to > /dev/null 2> words
+grep -q '"reduce_to"; it is now called reduce$' words || fail "an operation of 0.1: $(cat words)"
+"$weft" bench put,fcollect > /dev/null 2> words
+[ $? = 2 ] && grep -q '"fcollect"; it is now called allgather$' words || fail "a benchmark of 0.1: $(cat words)"
 FAKE_CUDA_DEVICES=2 on_gpus --pes 3 --tune > /dev/null 2> words && fail "--tune with a GPU of two PEs: no fault"
 grep -q "PEs share a GPU" words || fail "--tune with a GPU of two PEs: $(cat words)"
 grep -q "^PEs share a GPU" <<< "$(FAKE_CUDA_DEVICES=2 on_gpus --pes 3 --sizes 8 --ops allreduce --ways auto)" || fail "a shared GPU is not told"

@@ -50,6 +50,8 @@ says 0 '^  estimated rates: spread_us$' allreduce 8 --full
 WEFT_COLL=scratch says 0 'stores its blocks into a team buffer' collect 4K
 WEFT_COLL=scratch says 0 'the other PEs forward the root' broadcast 64M 4
 says 2 'unknown operation "sum"; known are broadcast' sum 8
+says 2 'unknown operation "fcollect"; it is now called allgather$' fcollect 8 4
+says 2 'unknown operation "reduce_to"; it is now called reduce$' reduce_to 8 4
 says 2 'invalid size "x"; expected bytes' allreduce x
 says 2 'invalid size "0"' allreduce 0
 says 2 'invalid number of PEs "65"; expected 1 to 64' allreduce 8 65
