@@ -117,22 +117,33 @@ struct freeze {
     char *base;
     size_t size;
     _Atomic int active;
+    _Atomic int late; /* faults that were delivered after the thaw */
     struct sigaction before;
 };
 static struct freeze *freeze_now;
 
+/* Waits while the pages are exchanged. A thread may have faulted before the thaw and get the signal
+ * after it: the handler therefore stays, and lets it repeat its instruction. More such faults than
+ * a program has threads are faults of the program. */
 static UNCHECKED void wait_for_thaw(int number, siginfo_t *info, void *unused)
 {
+    enum { LATE_MOST = 4096 };
     struct freeze *freeze = freeze_now;
     if (freeze && (size_t)((char *)info->si_addr - freeze->base) < freeze->size) {
+        bool waited = false;
         /* Acquire: pairs with the release in thaw(), after which the new pages are mapped. */
-        while (atomic_load_explicit(&freeze->active, memory_order_acquire))
+        while (atomic_load_explicit(&freeze->active, memory_order_acquire)) {
+            waited = true;
             syscall(SYS_sched_yield);
-        return;
+        }
+        if (waited || atomic_fetch_add(&freeze->late, 1) < LATE_MOST)
+            return;
     }
     /* Not caused by the exchange: the program's own handler or the default action gets it when the
-     * instruction is repeated. */
+     * instruction is repeated; or when it is sent again, if a process sent it. */
     sigaction(SIGSEGV, freeze ? &freeze->before : &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
+    if (info->si_code <= 0)
+        syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGSEGV);
 }
 
 static bool other_threads_run(void)
@@ -157,11 +168,15 @@ static weft_status freeze_threads(const struct data *data)
         return base_fail(WEFT_ERR_NO_MEMORY, "mmap of a page: %s", strerror(errno));
     *freeze = (struct freeze){.base = data->span.base, .size = data->span.size};
     atomic_store(&freeze->active, 1);
+    struct freeze *last = freeze_now;
     freeze_now = freeze;
     struct sigaction action = {.sa_sigaction = wait_for_thaw, .sa_flags = SA_SIGINFO | SA_NODEFER};
     sigfillset(&action.sa_mask);
     sigdelset(&action.sa_mask, SIGSEGV);
-    if (sigaction(SIGSEGV, &action, &freeze->before) == 0 && protect(data, PROT_READ) == 0)
+    int refused = sigaction(SIGSEGV, &action, &freeze->before);
+    if (last && !refused && freeze->before.sa_sigaction == wait_for_thaw)
+        freeze->before = last->before; /* the handler of an earlier exchange */
+    if (!refused && protect(data, PROT_READ) == 0)
         return WEFT_OK;
     return base_fail(WEFT_ERR_SYSTEM,
                      "other threads run already and could not be stopped from writing to global "
@@ -171,12 +186,9 @@ static weft_status freeze_threads(const struct data *data)
 
 static void thaw(void)
 {
-    struct freeze *freeze = freeze_now;
-    if (!freeze)
-        return;
-    atomic_store_explicit(&freeze->active, 0, memory_order_release);
-    /* A thread may still be in the handler: the page stays mapped, the handler is removed. */
-    sigaction(SIGSEGV, &freeze->before, NULL);
+    /* A thread may still be in the handler, or come to it: page and handler stay. */
+    if (freeze_now)
+        atomic_store_explicit(&freeze_now->active, 0, memory_order_release);
 }
 
 /* ----------------------------------------------------------------------------- exchanging pages */
@@ -234,11 +246,11 @@ static weft_status exchange_safely(const struct data *data, const struct pages *
     sigdelset(&all, SIGSEGV);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     syscall(SYS_getpid); /* binds syscall() */
-    freeze_now = NULL;
-    weft_status status = other_threads_run() ? freeze_threads(data) : WEFT_OK;
+    bool frozen = other_threads_run();
+    weft_status status = frozen ? freeze_threads(data) : WEFT_OK;
     long result = status ? 0 : exchange_pages(data, pages);
     int error = errno;
-    if (freeze_now && (status || result < 0))
+    if (frozen && (status || result < 0))
         protect(data, PROT_READ | PROT_WRITE);
     thaw();
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -6,6 +6,7 @@
 #define WEFT_TOOL_COLL_WAY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { TOOL_COLL_WAYS = 7, TOOL_COLL_MEMBERS = 64 };
