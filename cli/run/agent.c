@@ -29,8 +29,8 @@ static void handle_launcher_loss(struct run *run, const char *why)
         run_unwatch(run, agent->up.fd);
     if (run->alive > 0)
         run_say("the launcher is lost (%s); ending the PEs of this host", why);
-    run->result = 1;
-    if (run->phase == RUN_WORKING)
+    run->ending.result = 1;
+    if (run->ending.phase == RUN_WORKING)
         run_begin_end(run, -1, WEFT_ERR_BOOT, 1,
                       "the launcher (weft run) has ended; ending the job");
 }
@@ -185,9 +185,9 @@ static void start_pes(struct run *run)
     int result = run_find_program(run->options.command[0], &path);
     run->started_ns = clock_now_ns();
     if (!result && !run_start_pes(run, path))
-        result = run->result > 0 ? run->result : EXIT_FAULT;
+        result = run->ending.result > 0 ? run->ending.result : EXIT_FAULT;
     free(path);
-    run->result = -1; /* the launcher decides the result */
+    run->ending.result = -1; /* the launcher decides the result */
     int32_t *pids = calloc((size_t)run->options.npes, sizeof *pids);
     for (int pe = 0; pids && pe < run->started; pe++)
         pids[pe] = run->pes[pe].pid;
@@ -336,7 +336,7 @@ int run_agent_main(struct run *run)
     int result = EXIT_FAULT;
     if (!enter_directory(agent) || !run_prepare(run))
         goto out;
-    run->relay_stdin = false; /* PE 0 reads the rest of the agent's standard input */
+    run->input.relay = false; /* PE 0 reads the rest of the agent's standard input */
     if (!connect_to_launcher(run))
         goto out;
     result = run_loop(run);

@@ -50,7 +50,7 @@ static int failure_status(const struct run_pe *pe)
 /* Signals the whole process group, which includes the PE's child processes. */
 static void signal_pe(struct run *run, int pe, int number)
 {
-    if (run->hosts)
+    if (run->hosts.list)
         run_hosts_signal(run, pe, number);
     else if (run->pes[pe].pid > 0 && !run->pes[pe].exited)
         kill(-run->pes[pe].group, number);
@@ -70,14 +70,14 @@ static void terminate_pe(struct run *run, int pe)
 
 void run_begin_end(struct run *run, int pe, weft_status status, int result, const char *sentence)
 {
-    run->phase = RUN_NOTIFIED;
-    run->phase_ends_ns = clock_now_ns() + unjoined_ns;
-    run->end_status = status;
-    snprintf(run->end_sentence, sizeof run->end_sentence, "%s", sentence);
-    if (run->result < 0)
-        run->result = result;
-    if (run->result < 0)
-        run->culprit = pe;
+    run->ending.phase = RUN_NOTIFIED;
+    run->ending.phase_ends_ns = clock_now_ns() + unjoined_ns;
+    run->ending.status = status;
+    snprintf(run->ending.sentence, sizeof run->ending.sentence, "%s", sentence);
+    if (run->ending.result < 0)
+        run->ending.result = result;
+    if (run->ending.result < 0)
+        run->ending.culprit = pe;
     for (int other = 0; other < run->started; other++)
         if (run->pes[other].joined)
             run_send_end(run, other);
@@ -109,26 +109,27 @@ static bool was_signalled(const struct run *run, int pe)
 static bool postpone_end(struct run *run, int pe, weft_status status, int result,
                          const char *sentence)
 {
-    if (run->postponed.until_ns)
+    if (run->ending.postponed.until_ns)
         return true; /* the first reason counts */
-    if (pe < 0 || (!run->hosts && !run_another_is_dying(run, pe)))
+    if (pe < 0 || (!run->hosts.list && !run_another_is_dying(run, pe)))
         return false;
-    run->postponed.until_ns =
-        clock_now_ns() + (run->hosts && !run->some_dying ? hosts_postponed_ns : postponed_ns);
-    run->postponed.pe = pe;
-    run->postponed.status = status;
-    run->postponed.result = result;
-    snprintf(run->postponed.sentence, sizeof run->postponed.sentence, "%s", sentence);
+    run->ending.postponed.until_ns =
+        clock_now_ns() +
+        (run->hosts.list && !run->ending.some_dying ? hosts_postponed_ns : postponed_ns);
+    run->ending.postponed.pe = pe;
+    run->ending.postponed.status = status;
+    run->ending.postponed.result = result;
+    snprintf(run->ending.postponed.sentence, sizeof run->ending.postponed.sentence, "%s", sentence);
     return true;
 }
 
 void run_end(struct run *run, int pe, weft_status status, int result, const char *sentence)
 {
-    if (run->phase != RUN_WORKING)
+    if (run->ending.phase != RUN_WORKING)
         return;
     if (!was_signalled(run, pe) && postpone_end(run, pe, status, result, sentence))
         return;
-    run->postponed.until_ns = 0;
+    run->ending.postponed.until_ns = 0;
     if (result != 0) /* 0: a PE has ended the job on purpose and successfully */
         run_say("%s%s", sentence, run->alive > 0 ? "; ending the job" : "");
     run_begin_end(run, pe, status, result, sentence);
@@ -136,31 +137,31 @@ void run_end(struct run *run, int pe, weft_status status, int result, const char
 
 void run_end_postponed(struct run *run, bool now)
 {
-    if (!run->postponed.until_ns || run->phase != RUN_WORKING)
+    if (!run->ending.postponed.until_ns || run->ending.phase != RUN_WORKING)
         return;
-    if (!now && clock_now_ns() < run->postponed.until_ns &&
-        (run->hosts || run_another_is_dying(run, run->postponed.pe)))
+    if (!now && clock_now_ns() < run->ending.postponed.until_ns &&
+        (run->hosts.list || run_another_is_dying(run, run->ending.postponed.pe)))
         return;
-    run->postponed.until_ns = 0;
-    run_say("%s%s", run->postponed.sentence, run->alive > 0 ? "; ending the job" : "");
-    run_begin_end(run, run->postponed.pe, run->postponed.status, run->postponed.result,
-                  run->postponed.sentence);
-    if (run->result < 0 && run->pes[run->postponed.pe].exited)
-        run->result = failure_status(&run->pes[run->postponed.pe]);
+    run->ending.postponed.until_ns = 0;
+    run_say("%s%s", run->ending.postponed.sentence, run->alive > 0 ? "; ending the job" : "");
+    run_begin_end(run, run->ending.postponed.pe, run->ending.postponed.status,
+                  run->ending.postponed.result, run->ending.postponed.sentence);
+    if (run->ending.result < 0 && run->pes[run->ending.postponed.pe].exited)
+        run->ending.result = failure_status(&run->pes[run->ending.postponed.pe]);
 }
 
 /* Finds PEs whose connection is closed while they run: they called exec or closed descriptors.
  * PEs that are about to exit get a short time. */
 static void find_cut_off(struct run *run, uint64_t now)
 {
-    run->some_cut_off = false;
-    for (int number = 0; number < run->started && run->phase == RUN_WORKING; number++) {
+    run->ending.some_cut_off = false;
+    for (int number = 0; number < run->started && run->ending.phase == RUN_WORKING; number++) {
         struct run_pe *pe = &run->pes[number];
         if (!pe->cut_off_ns || pe->exited || !pe->joined)
             continue;
-        run->some_cut_off = true;
-        if (now - pe->cut_off_ns < (run->hosts ? hosts_cut_off_ns : cut_off_ns) ||
-            (!run->hosts && run_is_dying(pe->program)))
+        run->ending.some_cut_off = true;
+        if (now - pe->cut_off_ns < (run->hosts.list ? hosts_cut_off_ns : cut_off_ns) ||
+            (!run->hosts.list && run_is_dying(pe->program)))
             continue;
         pe->joined = false;
         pe->cut_off_ns = 0;
@@ -175,27 +176,27 @@ static void find_cut_off(struct run *run, uint64_t now)
 
 static void next_phase(struct run *run)
 {
-    if (run->phase == RUN_NOTIFIED) {
+    if (run->ending.phase == RUN_NOTIFIED) {
         for (int pe = 0; pe < run->started; pe++)
             if (!run->pes[pe].joined && !run->pes[pe].end_sent)
                 terminate_pe(run, pe);
-        run->phase = RUN_UNJOINED_TERMINATED;
-        run->phase_ends_ns += notified_ns - unjoined_ns;
+        run->ending.phase = RUN_UNJOINED_TERMINATED;
+        run->ending.phase_ends_ns += notified_ns - unjoined_ns;
         return;
     }
-    if (run->phase == RUN_UNJOINED_TERMINATED) {
+    if (run->ending.phase == RUN_UNJOINED_TERMINATED) {
         for (int pe = 0; pe < run->started; pe++)
             terminate_pe(run, pe);
-        run->phase = RUN_TERMINATED;
-        run->phase_ends_ns = clock_now_ns() + run->options.grace_ns;
+        run->ending.phase = RUN_TERMINATED;
+        run->ending.phase_ends_ns = clock_now_ns() + run->options.grace_ns;
         return;
     }
     for (int pe = 0; pe < run->started; pe++)
         if (!run->pes[pe].exited)
             run_say("%s did not end after SIGTERM; killed", run_pe_name(run, pe));
     run_signal_all(run, SIGKILL);
-    run->phase = RUN_KILLED;
-    run->phase_ends_ns = UINT64_MAX;
+    run->ending.phase = RUN_KILLED;
+    run->ending.phase_ends_ns = UINT64_MAX;
 }
 
 /* ------------------------------------------------------------------------------ a PE has ended */
@@ -228,13 +229,13 @@ static void judge_failure(struct run *run, int number)
     int result = exit_status_of(pe->wait_status);
     char text[256];
     describe_exit(run, number, text, sizeof text);
-    if (WIFSIGNALED(pe->wait_status) && WTERMSIG(pe->wait_status) == run->end_requested_by) {
+    if (WIFSIGNALED(pe->wait_status) && WTERMSIG(pe->wait_status) == run->ending.requested_by) {
         run_begin_end(run, number, WEFT_ERR_PEER_DEAD, result, text); /* the user asked for it */
     } else if (pe->jobs && !pe->joined && !others_joined_next_job(run, number)) {
         /* after weft_finalize() no PE waits for it, unless others have joined a next job */
         run_say("%s", text);
-        if (run->result < 0)
-            run->result = result;
+        if (run->ending.result < 0)
+            run->ending.result = result;
     } else {
         run_end(run, number, WEFT_ERR_PEER_DEAD, result, text);
     }
@@ -244,9 +245,10 @@ static void judge_exit(struct run *run, int number)
 {
     struct run_pe *pe = &run->pes[number];
     char text[256];
-    if (run->phase != RUN_WORKING) {
-        if (run->culprit == number && run->result < 0 && run->phase < RUN_TERMINATED)
-            run->result = failure_status(pe);
+    if (run->ending.phase != RUN_WORKING) {
+        if (run->ending.culprit == number && run->ending.result < 0 &&
+            run->ending.phase < RUN_TERMINATED)
+            run->ending.result = failure_status(pe);
         return;
     }
     if (exit_status_of(pe->wait_status) != 0) {
@@ -279,7 +281,7 @@ static void unwatch_process(struct run *run, int number)
 static bool follow_detached(struct run *run, int number)
 {
     struct run_pe *pe = &run->pes[number];
-    if (run->phase != RUN_WORKING || (pe->jobs && pe->program == pe->pid))
+    if (run->ending.phase != RUN_WORKING || (pe->jobs && pe->program == pe->pid))
         return false;
     pid_t next = run_find_detached(run, number);
     int pidfd = next > 0 ? (int)syscall(SYS_pidfd_open, next, 0) : -1;
@@ -289,7 +291,7 @@ static bool follow_detached(struct run *run, int number)
     waitpid(pe->pid, NULL, 0);
     pe->pid = next;
     pe->group = getpgid(next);
-    run->guard_groups[number] = pe->group;
+    run->guard.groups[number] = pe->group;
     pe->pidfd = pidfd;
     return run_watch(run, pidfd, EPOLLIN, RUN_EVENT_EXIT, number) == 0;
 }
@@ -347,15 +349,15 @@ void run_judge_exits(struct run *run)
 
 void run_request_end(struct run *run, int number)
 {
-    if (run->end_requested_by && run->phase == RUN_WORKING) {
+    if (run->ending.requested_by && run->ending.phase == RUN_WORKING) {
         char text[64];
         snprintf(text, sizeof text, "received a second request to end (%s)", strsignal(number));
         run_end(run, -1, WEFT_ERR_JOB, EXIT_BY_SIGNAL + number, text);
-        run->phase_ends_ns = 0; /* at once */
-    } else if (run->end_requested_by) {
-        run->phase_ends_ns = 0;
+        run->ending.phase_ends_ns = 0; /* at once */
+    } else if (run->ending.requested_by) {
+        run->ending.phase_ends_ns = 0;
     }
-    run->end_requested_by = number;
+    run->ending.requested_by = number;
     run_signal_all(run, number);
 }
 
@@ -368,20 +370,20 @@ static uint64_t timeout_at(const struct run *run)
 
 uint64_t run_end_due_ns(const struct run *run, uint64_t now)
 {
-    uint64_t due = run->phase == RUN_WORKING ? timeout_at(run) : run->phase_ends_ns;
-    if ((run->postponed.until_ns || run->some_cut_off) && now + RECHECK_NS < due)
+    uint64_t due = run->ending.phase == RUN_WORKING ? timeout_at(run) : run->ending.phase_ends_ns;
+    if ((run->ending.postponed.until_ns || run->ending.some_cut_off) && now + RECHECK_NS < due)
         due = now + RECHECK_NS;
     return due;
 }
 
 void run_end_by_time(struct run *run, uint64_t now)
 {
-    if (run->some_cut_off)
+    if (run->ending.some_cut_off)
         find_cut_off(run, now);
     run_end_postponed(run, false);
-    if (run->phase == RUN_WORKING && now >= timeout_at(run))
+    if (run->ending.phase == RUN_WORKING && now >= timeout_at(run))
         run_end(run, -1, WEFT_ERR_TIMEOUT, EXIT_TIMEOUT, "the job exceeded its --timeout");
-    else if (run->phase != RUN_WORKING && now >= run->phase_ends_ns)
+    else if (run->ending.phase != RUN_WORKING && now >= run->ending.phase_ends_ns)
         next_phase(run);
 }
 
@@ -390,7 +392,7 @@ void run_end_by_time(struct run *run, uint64_t now)
 void run_clean_up(struct run *run)
 {
     uint64_t until = clock_now_ns() + run->options.grace_ns;
-    const int ours = run->hosts ? 0 : run->started; /* agents do it on their hosts */
+    const int ours = run->hosts.list ? 0 : run->started; /* agents do it on their hosts */
     for (int pe = 0; pe < ours; pe++) {
         kill(-run->pes[pe].group, SIGTERM);
         kill(-run->pes[pe].group, SIGCONT);
@@ -405,7 +407,7 @@ void run_clean_up(struct run *run)
                 usleep(2000);
         }
         kill(-group, SIGKILL);
-        run->guard_groups[pe] = 0;
+        run->guard.groups[pe] = 0;
         run->pes[pe].pid = 0;
     }
     run_end_orphans(run);

@@ -22,9 +22,10 @@ enum { MOST_ADDRESSES = 32, SECRET_BYTES = 24, FINISH_SECONDS = 8 };
 
 const char *run_host_of(const struct run *run, int pe)
 {
-    for (int i = 0; i < run->host_count; i++)
-        if (pe >= run->hosts[i].first && pe < run->hosts[i].first + run->hosts[i].count)
-            return run->hosts[i].label;
+    for (int i = 0; i < run->hosts.count; i++)
+        if (pe >= run->hosts.list[i].first &&
+            pe < run->hosts.list[i].first + run->hosts.list[i].count)
+            return run->hosts.list[i].label;
     return run->agent ? run->agent->host : NULL;
 }
 
@@ -90,7 +91,7 @@ static void exec_agent_shell(struct run *run, int index, char **words, const int
      * must stay open. */
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    run->guard_groups[run->options.npes + index] = getpid();
+    run->guard.groups[run->options.npes + index] = getpid();
     for (int fd = 0; fd < 3; fd++)
         if (ends[fd] >= 0 && dup2(ends[fd], fd) < 0)
             _exit(127);
@@ -115,7 +116,7 @@ static bool open_shell_pipe(const struct run_host *host, int ends[2])
  * error. */
 static bool open_ends(struct run *run, int index, int *theirs)
 {
-    struct run_host *host = &run->hosts[index];
+    struct run_host *host = &run->hosts.list[index];
     int ends[2];
     theirs[0] = theirs[1] = theirs[2] = -1;
     if (!open_shell_pipe(host, ends))
@@ -154,7 +155,7 @@ static bool send_setup(struct run_host *host, const char *text, size_t bytes)
 
 static bool start_shell(struct run *run, int index, const char *setup, size_t bytes)
 {
-    struct run_host *host = &run->hosts[index];
+    struct run_host *host = &run->hosts.list[index];
     char **words = NULL, *text = NULL;
     int theirs[3];
     bool good = make_command(run, host, &words, &text) && open_ends(run, index, theirs) &&
@@ -173,7 +174,7 @@ static bool start_shell(struct run *run, int index, const char *setup, size_t by
         return false;
     setpgid(pid, pid);
     host->pid = pid;
-    run->guard_groups[run->options.npes + index] = pid;
+    run->guard.groups[run->options.npes + index] = pid;
     host->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (host->pidfd < 0) {
         run_say("watching the remote shell for %s: pidfd_open: %s", describe_host(host),
@@ -198,8 +199,8 @@ static weft_status check_agents(void *argument)
 {
     struct run *run = argument;
     struct pollfd watched = {.fd = run->signals, .events = POLLIN};
-    for (int i = 0; i < run->host_count; i++) {
-        struct run_host *host = &run->hosts[i];
+    for (int i = 0; i < run->hosts.count; i++) {
+        struct run_host *host = &run->hosts.list[i];
         int status;
         char how[96];
         if (host->pid <= 0 || waitpid(host->pid, &status, WNOHANG) != host->pid)
@@ -210,7 +211,7 @@ static weft_status check_agents(void *argument)
                          "%s: `%.300s` %s before weft started there; see its output above",
                          describe_host(host), host->rsh, how);
     }
-    for (int i = 0; run->options.prefix && i < run->host_count; i++) /* messages of the agents */
+    for (int i = 0; run->options.prefix && i < run->hosts.count; i++) /* messages of the agents */
         for (int stream = 0; stream < 2; stream++)
             run_read_source(run, run->options.npes + i, stream);
     if (poll(&watched, 1, 0) == 1)
@@ -225,10 +226,10 @@ static void wait_for_failed_agents(struct run *run)
     enum { STEPS = 30, STEP_US = 50000 };
     for (int step = 0; step < STEPS; step++) {
         bool some = false;
-        for (int i = 0; i < run->host_count; i++) {
-            struct pollfd ended = {.fd = run->hosts[i].pidfd, .events = POLLIN};
-            some |=
-                run->hosts[i].pid > 0 && run->host_wires[1 + i].fd < 0 && poll(&ended, 1, 0) == 0;
+        for (int i = 0; i < run->hosts.count; i++) {
+            struct pollfd ended = {.fd = run->hosts.list[i].pidfd, .events = POLLIN};
+            some |= run->hosts.list[i].pid > 0 && run->hosts.wires[1 + i].fd < 0 &&
+                    poll(&ended, 1, 0) == 0;
         }
         if (!some)
             return;
@@ -240,12 +241,12 @@ static bool start_shells(struct run *run, const char *secret, const char *job, i
 {
     struct rendezvous_address addresses[MOST_ADDRESSES];
     int count = listen_addresses(addresses, MOST_ADDRESSES, port);
-    for (int i = 0; i < run->host_count; i++) {
+    for (int i = 0; i < run->hosts.count; i++) {
         size_t bytes = 0;
         char *setup = run_setup_write(run, i, secret, job, addresses, count, &bytes);
         bool good = setup && start_shell(run, i, setup, bytes);
         if (!setup)
-            run_say("no memory for host %s", run->hosts[i].label);
+            run_say("no memory for host %s", run->hosts.list[i].label);
         if (setup)
             explicit_bzero(setup, bytes);
         free(setup);
@@ -257,17 +258,17 @@ static bool start_shells(struct run *run, const char *secret, const char *job, i
 
 static bool await_agents(struct run *run, const char *secret, const char *job, int listening)
 {
-    const char **names = calloc((size_t)run->host_count + 1, sizeof *names);
-    run->host_wires = calloc((size_t)run->host_count + 1, sizeof *run->host_wires);
-    if (!names || !run->host_wires) {
+    const char **names = calloc((size_t)run->hosts.count + 1, sizeof *names);
+    run->hosts.wires = calloc((size_t)run->hosts.count + 1, sizeof *run->hosts.wires);
+    if (!names || !run->hosts.wires) {
         free(names);
-        run_say("no memory for %d hosts", run->host_count);
+        run_say("no memory for %d hosts", run->hosts.count);
         return false;
     }
-    for (int i = 0; i < run->host_count; i++)
-        names[1 + i] = run->hosts[i].label;
+    for (int i = 0; i < run->hosts.count; i++)
+        names[1 + i] = run->hosts.list[i].label;
     struct rendezvous rendezvous = {.what = "weft run --hosts",
-                                    .n = run->host_count + 1,
+                                    .n = run->hosts.count + 1,
                                     .key = secret,
                                     .key_bytes = strlen(secret),
                                     .secret = "secret",
@@ -276,13 +277,13 @@ static bool await_agents(struct run *run, const char *secret, const char *job, i
                                     .still_wanted = check_agents,
                                     .argument = run};
     snprintf(rendezvous.job, sizeof rendezvous.job, "%s", job);
-    weft_status status = rendezvous_accept(&rendezvous, listening, run->host_wires);
+    weft_status status = rendezvous_accept(&rendezvous, listening, run->hosts.wires);
     free(names);
     char sentence[512];
     snprintf(sentence, sizeof sentence, "%s", status ? weft_last_error() : "");
     if (status == WEFT_ERR_TIMEOUT)
         wait_for_failed_agents(run);
-    for (int i = 0; status && run->options.prefix && i < run->host_count; i++)
+    for (int i = 0; status && run->options.prefix && i < run->hosts.count; i++)
         for (int stream = 0; stream < 2; stream++)
             run_read_source(run, run->options.npes + i, stream);
     if (status)
@@ -321,11 +322,11 @@ bool run_hosts_connect(struct run *run)
     explicit_bzero(secret, sizeof secret);
     if (listening >= 0)
         close(listening);
-    for (int i = 0; good && i < run->host_count; i++)
-        set_agent_address(&run->hosts[i], run->host_wires[1 + i].fd);
-    for (int i = 0; good && i < run->host_count; i++)
-        good = run_watch(run, run->host_wires[1 + i].fd, EPOLLIN, RUN_EVENT_HOST, i) == 0 &&
-               run_watch(run, run->hosts[i].pidfd, EPOLLIN, RUN_EVENT_HOST_EXIT, i) == 0;
+    for (int i = 0; good && i < run->hosts.count; i++)
+        set_agent_address(&run->hosts.list[i], run->hosts.wires[1 + i].fd);
+    for (int i = 0; good && i < run->hosts.count; i++)
+        good = run_watch(run, run->hosts.wires[1 + i].fd, EPOLLIN, RUN_EVENT_HOST, i) == 0 &&
+               run_watch(run, run->hosts.list[i].pidfd, EPOLLIN, RUN_EVENT_HOST_EXIT, i) == 0;
     return good;
 }
 
@@ -333,7 +334,7 @@ bool run_hosts_connect(struct run *run)
 
 static void watch_host(struct run *run, int host)
 {
-    const struct wire *wire = &run->host_wires[1 + host];
+    const struct wire *wire = &run->hosts.wires[1 + host];
     run->retry_soon |= wire->starved;
     run_rewatch(run, wire->fd, wire->unsent ? EPOLLIN | EPOLLOUT : EPOLLIN, RUN_EVENT_HOST, host);
 }
@@ -343,7 +344,7 @@ static void give_up_host(struct run *run, int index, const char *why);
 static void send_to_agent(struct run *run, int host, enum run_host_frame type, int number,
                           const void *payload, size_t bytes)
 {
-    struct wire *wire = &run->host_wires[1 + host];
+    struct wire *wire = &run->hosts.wires[1 + host];
     if (wire->fd < 0)
         return;
     weft_status status = wire_post(wire, type, number, payload, bytes, -1);
@@ -356,7 +357,7 @@ static void send_to_agent(struct run *run, int host, enum run_host_frame type, i
 static int host_of(const struct run *run, int pe)
 {
     int host = 0;
-    while (host + 1 < run->host_count && pe >= run->hosts[host + 1].first)
+    while (host + 1 < run->hosts.count && pe >= run->hosts.list[host + 1].first)
         host++;
     return host;
 }
@@ -372,12 +373,12 @@ void run_hosts_relay(void *owner, int pe, enum frame_type type, int number, cons
                      size_t bytes)
 {
     struct run *run = owner;
-    if (!run->hosts)
+    if (!run->hosts.list)
         return;
     /* The PEs of a host get the answer of an exchange together: if one got it earlier, its next
      * messages to the others could overtake their answers. */
     bool together = type == FRAME_ALL;
-    if (together ? pe != run->hosts[host_of(run, pe)].first : run->pes[pe].exited)
+    if (together ? pe != run->hosts.list[host_of(run, pe)].first : run->pes[pe].exited)
         return;
     struct host_relay relay = {.pe = together ? HOST_EVERY_PE : pe, .type = type, .number = number};
     char *frame = malloc(sizeof relay + bytes);
@@ -395,9 +396,9 @@ void run_hosts_relay(void *owner, int pe, enum frame_type type, int number, cons
 bool run_hosts_start(struct run *run)
 {
     run->started = run->alive = run->options.npes;
-    run->stdin_pipe = run->hosts[0].stdin_end;
-    run->hosts[0].stdin_end = -1;
-    for (int i = 0; i < run->host_count; i++)
+    run->input.pipe = run->hosts.list[0].stdin_end;
+    run->hosts.list[0].stdin_end = -1;
+    for (int i = 0; i < run->hosts.count; i++)
         send_to_agent(run, i, HOST_GO, 0, NULL, 0);
     return true;
 }
@@ -418,8 +419,8 @@ static void handle_pe_exit(struct run *run, int pe, int wait_status)
  * launcher too. */
 static void give_up_host(struct run *run, int index, const char *why)
 {
-    struct run_host *host = &run->hosts[index];
-    struct wire *wire = &run->host_wires[1 + index];
+    struct run_host *host = &run->hosts.list[index];
+    struct wire *wire = &run->hosts.wires[1 + index];
     char sentence[HUB_MOST_SENTENCE + 300], pes[64];
     if (host->lost || host->done)
         return;
@@ -437,12 +438,12 @@ static void give_up_host(struct run *run, int index, const char *why)
         run->pes[pe].lost = !run->pes[pe].exited;
         handle_pe_exit(run, pe, SIGKILL);
     }
-    if (any && run->phase == RUN_WORKING)
+    if (any && run->ending.phase == RUN_WORKING)
         run_end(run, -1, WEFT_ERR_PEER_DEAD, 1, sentence);
     else
         run_say("%s", sentence);
-    if (run->result <= 0)
-        run->result = 1;
+    if (run->ending.result <= 0)
+        run->ending.result = 1;
 }
 
 static void read_pids(struct run *run, const struct run_host *host, const struct wire_frame *frame)
@@ -463,11 +464,11 @@ static void handle_relay(struct run *run, const struct run_host *host, struct wi
     memcpy(&relay, frame->payload, sizeof relay);
     if (relay.pe < host->first || relay.pe >= host->first + host->count)
         return;
-    run->some_dying |= relay.dying != 0;
+    run->ending.some_dying |= relay.dying != 0;
     struct wire_frame *inner = wire_frame_make(
         relay.type, relay.number, frame->payload + sizeof relay, frame->bytes - sizeof relay, -1);
     if (!inner) {
-        give_up_host(run, (int)(host - run->hosts), "no memory for a frame from it");
+        give_up_host(run, (int)(host - run->hosts.list), "no memory for a frame from it");
         return;
     }
     inner->sender = relay.sender;
@@ -484,9 +485,10 @@ static void handle_agent_frame(struct run *run, struct run_host *host, struct wi
         read_pids(run, host, frame);
         break;
     case HOST_REFUSED:
-        run->result = run->result < 0 ? frame->number : run->result;
-        if (run->phase == RUN_WORKING)
-            run_begin_end(run, -1, WEFT_ERR_BOOT, run->result, "not every PE could be started");
+        run->ending.result = run->ending.result < 0 ? frame->number : run->ending.result;
+        if (run->ending.phase == RUN_WORKING)
+            run_begin_end(run, -1, WEFT_ERR_BOOT, run->ending.result,
+                          "not every PE could be started");
         for (pe = host->first; pe < host->first + host->count; pe++)
             handle_pe_exit(run, pe, 127 << 8);
         break;
@@ -503,7 +505,7 @@ static void handle_agent_frame(struct run *run, struct run_host *host, struct wi
     case HOST_LOST:
         if (ours && run->pes[pe].joined) {
             run->pes[pe].cut_off_ns = clock_now_ns();
-            run->some_cut_off = true;
+            run->ending.some_cut_off = true;
         }
         break;
     case HOST_PROGRAM_ENDED:
@@ -518,8 +520,8 @@ static void handle_agent_frame(struct run *run, struct run_host *host, struct wi
 
 void run_hosts_serve(struct run *run, int index, uint32_t events)
 {
-    struct run_host *host = &run->hosts[index];
-    struct wire *wire = &run->host_wires[1 + index];
+    struct run_host *host = &run->hosts.list[index];
+    struct wire *wire = &run->hosts.wires[1 + index];
     struct wire_frame *frame;
     char why[HUB_MOST_SENTENCE] = "its agent (`weft run` there) has ended";
     if (wire->fd < 0)
@@ -551,13 +553,13 @@ void run_hosts_serve(struct run *run, int index, uint32_t events)
 /* The last frames of the agent may still be in the socket. */
 void run_hosts_exited(struct run *run, int index)
 {
-    struct run_host *host = &run->hosts[index];
+    struct run_host *host = &run->hosts.list[index];
     int status;
     char how[96], why[512];
     if (host->pid <= 0 || waitpid(host->pid, &status, WNOHANG) != host->pid)
         return;
     host->pid = 0;
-    run->guard_groups[run->options.npes + index] = 0;
+    run->guard.groups[run->options.npes + index] = 0;
     run_unwatch(run, host->pidfd);
     run_hosts_serve(run, index, EPOLLIN);
     describe_status(status, how, sizeof how);
@@ -573,11 +575,11 @@ void run_hosts_exited(struct run *run, int index)
 bool run_hosts_wait(struct run *run)
 {
     bool some = false;
-    if (!run->hosts_end_ns)
-        run->hosts_end_ns =
+    if (!run->hosts.end_ns)
+        run->hosts.end_ns =
             clock_now_ns() + 2 * run->options.grace_ns + FINISH_SECONDS * RUN_SECOND_NS;
-    for (int i = 0; i < run->host_count; i++) {
-        struct run_host *host = &run->hosts[i];
+    for (int i = 0; i < run->hosts.count; i++) {
+        struct run_host *host = &run->hosts.list[i];
         if (!host->finishing && !host->lost)
             send_to_agent(run, i, HOST_FINISH, 0, NULL, 0);
         host->finishing = true;
@@ -588,35 +590,35 @@ bool run_hosts_wait(struct run *run)
 
 static void end_shell(struct run *run, int index)
 {
-    struct run_host *host = &run->hosts[index];
+    struct run_host *host = &run->hosts.list[index];
     if (host->pid <= 0)
         return;
     kill(-host->pid, SIGKILL);
     while (waitpid(host->pid, NULL, 0) < 0 && errno == EINTR)
         ;
     host->pid = 0;
-    run->guard_groups[run->options.npes + index] = 0;
+    run->guard.groups[run->options.npes + index] = 0;
 }
 
 /* Gives up agents that do not end, and PEs that do not end after SIGKILL. */
 void run_hosts_by_time(struct run *run, uint64_t now)
 {
-    if (run->phase == RUN_KILLED && !run->hosts_end_ns)
-        run->hosts_end_ns = now + FINISH_SECONDS * RUN_SECOND_NS;
-    if (!run->hosts_end_ns || now < run->hosts_end_ns)
+    if (run->ending.phase == RUN_KILLED && !run->hosts.end_ns)
+        run->hosts.end_ns = now + FINISH_SECONDS * RUN_SECOND_NS;
+    if (!run->hosts.end_ns || now < run->hosts.end_ns)
         return;
-    run->hosts_end_ns = UINT64_MAX;
-    for (int i = 0; i < run->host_count; i++)
-        if (run->hosts[i].pid > 0)
+    run->hosts.end_ns = UINT64_MAX;
+    for (int i = 0; i < run->hosts.count; i++)
+        if (run->hosts.list[i].pid > 0)
             give_up_host(run, i, "it has not ended in time; processes may be left there");
 }
 
 void run_hosts_close(struct run *run)
 {
-    for (int i = 0; i < run->host_count; i++) {
-        struct run_host *host = &run->hosts[i];
-        if (run->host_wires)
-            wire_close(&run->host_wires[1 + i]);
+    for (int i = 0; i < run->hosts.count; i++) {
+        struct run_host *host = &run->hosts.list[i];
+        if (run->hosts.wires)
+            wire_close(&run->hosts.wires[1 + i]);
         end_shell(run, i);
         if (host->pidfd >= 0)
             close(host->pidfd);
@@ -625,8 +627,8 @@ void run_hosts_close(struct run *run)
         free(host->rsh);
         free(host->name);
     }
-    free(run->host_wires);
-    free(run->hosts);
+    free(run->hosts.wires);
+    free(run->hosts.list);
     free(run->options.hosts);
     free(run->options.env);
 }

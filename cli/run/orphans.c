@@ -88,10 +88,10 @@ static bool is_known(const struct run *run, pid_t pid)
     for (int pe = 0; pe < run->started; pe++)
         if (run->pes[pe].pid == pid)
             return true;
-    for (int host = 0; host < run->host_count; host++)
-        if (run->hosts[host].pid == pid)
+    for (int host = 0; host < run->hosts.count; host++)
+        if (run->hosts.list[host].pid == pid)
             return true;
-    return pid == run->guard;
+    return pid == run->guard.pid;
 }
 
 /* Lists children that are neither PEs nor the guard. The next call overwrites *orphans. */
@@ -144,9 +144,9 @@ pid_t run_find_detached(struct run *run, int number)
                 return orphans[i];
             may_yet = true; /* a child of setsid(1) leaves the group only after its parent's end */
         }
-        if (!may_yet || run->linger_ms <= 0)
+        if (!may_yet || run->ending.linger_ms <= 0)
             return 0;
-        run->linger_ms -= END_STEP_US / 1000;
+        run->ending.linger_ms -= END_STEP_US / 1000;
         usleep(END_STEP_US);
     }
 }

@@ -168,14 +168,14 @@ static int milliseconds_to_wait(const struct run *run)
 {
     uint64_t now = clock_now_ns();
     uint64_t until = run_end_due_ns(run, now);
-    if (run->stdin_again_ns && run->stdin_again_ns < until)
-        until = run->stdin_again_ns;
+    if (run->input.again_ns && run->input.again_ns < until)
+        until = run->input.again_ns;
     if (run->retry_soon && now + 1000000 < until)
         until = now + 1000000;
-    if (run->next_reaping_ns < until)
-        until = run->next_reaping_ns;
-    if (run->hosts_end_ns && run->hosts_end_ns < until)
-        until = run->hosts_end_ns;
+    if (run->ending.next_reaping_ns < until)
+        until = run->ending.next_reaping_ns;
+    if (run->hosts.end_ns && run->hosts.end_ns < until)
+        until = run->hosts.end_ns;
     if (until == UINT64_MAX)
         return -1;
     if (until <= now)
@@ -189,15 +189,15 @@ static void handle_time(struct run *run)
     uint64_t now = clock_now_ns();
     if (run->retry_soon)
         run_retry_sending(run);
-    if (run->stdin_again_ns && now >= run->stdin_again_ns)
+    if (run->input.again_ns && now >= run->input.again_ns)
         run_relay_stdin(run);
-    if (now >= run->next_reaping_ns) {
+    if (now >= run->ending.next_reaping_ns) {
         run_reap_orphans(run);
-        run->next_reaping_ns = now + reaping_ns;
+        run->ending.next_reaping_ns = now + reaping_ns;
     }
     if (run->alive > 0)
         run_end_by_time(run, now);
-    if (run->hosts)
+    if (run->hosts.list)
         run_hosts_by_time(run, now);
 }
 
@@ -207,9 +207,9 @@ static bool loop_continues(struct run *run)
 {
     if (run->alive > 0)
         return true;
-    if (run->postponed.until_ns)
+    if (run->ending.postponed.until_ns)
         run_end_postponed(run, true);
-    return run->hosts ? run_hosts_wait(run) : run->agent && !run->agent->finish;
+    return run->hosts.list ? run_hosts_wait(run) : run->agent && !run->agent->finish;
 }
 
 /* Without events the launcher can neither serve the PEs nor see their end, so it kills them at
@@ -251,7 +251,7 @@ static bool make_output_dir(const char *path)
 
 bool run_prepare(struct run *run)
 {
-    run->sources = run->options.npes + run->host_count;
+    run->sources = run->options.npes + run->hosts.count;
     run->pes = calloc((size_t)run->sources, sizeof *run->pes);
     if (!run->pes || !run_open_hub(run)) {
         run_say("no memory for %d PEs", run->options.npes);
@@ -267,16 +267,16 @@ bool run_prepare(struct run *run)
         run_say("prctl(PR_SET_CHILD_SUBREAPER): %s", strerror(errno));
         return false;
     }
-    run->next_reaping_ns = clock_now_ns() + reaping_ns;
-    run->linger_ms = 50;
+    run->ending.next_reaping_ns = clock_now_ns() + reaping_ns;
+    run->ending.linger_ms = 50;
     run->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (run->epoll < 0 || !open_signals(run)) {
         run_say("preparing to wait: %s", strerror(errno));
         return false;
     }
     run_open_sinks(run);
-    run->stdin_terminal = isatty(STDIN_FILENO);
-    run->relay_stdin = run->stdin_terminal || run->hosts;
+    run->input.terminal = isatty(STDIN_FILENO);
+    run->input.relay = run->input.terminal || run->hosts.list;
     return true;
 }
 
@@ -307,32 +307,34 @@ int run_loop(struct run *run)
     run_stop_guard(run);
     sigprocmask(SIG_SETMASK, &run->old_mask, NULL); /* from here on Ctrl-C ends this process */
     run_drain_output(run);
-    return run->result >= 0 ? run->result : run->culprit >= 0 ? EXIT_FAULT : EXIT_GOOD;
+    return run->ending.result >= 0    ? run->ending.result
+           : run->ending.culprit >= 0 ? EXIT_FAULT
+                                      : EXIT_GOOD;
 }
 
 static void start_job(struct run *run, const char *path)
 {
     run->started_ns = clock_now_ns();
-    if (run->hosts ? run_hosts_start(run) : run_start_pes(run, path))
+    if (run->hosts.list ? run_hosts_start(run) : run_start_pes(run, path))
         return;
-    if (run->result < 0)
-        run->result = EXIT_FAULT;
-    run_begin_end(run, -1, WEFT_ERR_BOOT, run->result, "weft run could not start every PE");
+    if (run->ending.result < 0)
+        run->ending.result = EXIT_FAULT;
+    run_begin_end(run, -1, WEFT_ERR_BOOT, run->ending.result, "weft run could not start every PE");
 }
 
 static int run_here(struct run *run)
 {
     char *path = NULL;
-    int result = run->host_count ? 0 : run_find_program(run->options.command[0], &path);
+    int result = run->hosts.count ? 0 : run_find_program(run->options.command[0], &path);
     if (result)
         return result;
     hide_outer_socket();
-    if (run_prepare(run) && (!run->hosts || run_hosts_connect(run))) {
+    if (run_prepare(run) && (!run->hosts.list || run_hosts_connect(run))) {
         start_job(run, path);
         result = run_loop(run);
     } else {
         run_stop_guard(run);
-        result = run->result > 0 ? run->result : EXIT_FAULT;
+        result = run->ending.result > 0 ? run->ending.result : EXIT_FAULT;
     }
     run_hosts_close(run);
     free(path);
@@ -351,17 +353,18 @@ static bool list_hosts(struct run *run)
         free(options->env);
         return false;
     }
-    run->host_count = options->host_count;
-    run->hosts = run->host_count ? calloc((size_t)run->host_count, sizeof *run->hosts) : NULL;
-    for (int i = 0, first = 0; run->hosts && i < run->host_count; i++) {
+    run->hosts.count = options->host_count;
+    run->hosts.list =
+        run->hosts.count ? calloc((size_t)run->hosts.count, sizeof *run->hosts.list) : NULL;
+    for (int i = 0, first = 0; run->hosts.list && i < run->hosts.count; i++) {
         const char *at = strrchr(options->hosts[i].name, '@');
-        run->hosts[i] = (struct run_host){.name = options->hosts[i].name,
-                                          .label = at ? at + 1 : options->hosts[i].name,
-                                          .first = first,
-                                          .count = options->hosts[i].npes,
-                                          .pidfd = -1,
-                                          .stdin_end = -1};
-        first += run->hosts[i].count;
+        run->hosts.list[i] = (struct run_host){.name = options->hosts[i].name,
+                                               .label = at ? at + 1 : options->hosts[i].name,
+                                               .first = first,
+                                               .count = options->hosts[i].npes,
+                                               .pidfd = -1,
+                                               .stdin_end = -1};
+        first += run->hosts.list[i].count;
     }
     run->all = options->npes;
     return true;
@@ -384,8 +387,10 @@ static int run_as_agent(struct run *run)
 
 int cmd_run(int argc, char **argv)
 {
-    struct run run = {
-        .options = {.grace_ns = 2 * RUN_SECOND_NS}, .result = -1, .culprit = -1, .stdin_pipe = -1};
+    struct run run = {.options = {.grace_ns = 2 * RUN_SECOND_NS},
+                      .ending.result = -1,
+                      .ending.culprit = -1,
+                      .input.pipe = -1};
     if (!open_standard_streams())
         return EXIT_FAULT; /* there is no stream for a message */
     if (!run_parse_options(&run.options, argc, argv)) {

@@ -96,17 +96,61 @@ enum run_phase {
 struct run_host;
 struct run_agent;
 
+/* The agents of a job over several hosts. */
+struct run_hosts {
+    struct run_host *list; /* NULL: all PEs run here, or this is an agent */
+    int count;
+    struct wire *wires; /* [1 + i]: connection to the agent of list[i] */
+    uint64_t end_ns;    /* Time by which the agents must have ended; 0: not yet asked to end. */
+};
+
+/* How the job ends, and why. */
+struct run_ending {
+    enum run_phase phase;
+    uint64_t phase_ends_ns;
+    int result;       /* exit status of weft run, -1 while undecided */
+    int culprit;      /* PE whose exit status becomes `result`, or -1 */
+    int requested_by; /* signal by which the user asked the job to end, or 0 */
+    weft_status status;
+    char sentence[512];
+    struct { /* A reason to end that waits for a dying PE, which may be the real cause. */
+        uint64_t until_ns; /* Time at which the wait ends; 0: no reason waits. */
+        int pe, result;
+        weft_status status;
+        char sentence[512];
+    } postponed;
+    bool some_dying;          /* an agent reported a dying PE on its host */
+    bool some_cut_off;        /* cut_off_ns is set for some PE */
+    uint64_t next_reaping_ns; /* time of the next reaping of orphans */
+    int linger_ms;            /* time left for finding PEs that continue as daemons, in ms */
+};
+
+/* Standard input of the launcher, for PE 0. */
+struct run_input {
+    bool relay;
+    bool terminal;
+    bool watched;
+    uint64_t again_ns; /* time of the next attempt to read; 0: none */
+    size_t used;
+    char data[4096];
+    int pipe; /* writing end of PE 0's standard input when the launcher relays the terminal */
+};
+
+/* The process that ends the PEs when the launcher has died. */
+struct run_guard {
+    pid_t pid;
+    int pipe;
+    pid_t *groups; /* Process groups that it kills, in memory shared with it. */
+};
+
 struct run {
     struct run_options options;
     struct run_pe *pes; /* The PEs, followed by one entry for the streams of each host. */
     int first;          /* Number of the first PE here; not 0 on other hosts. */
     int all;            /* PEs of the whole job */
     int started;
-    int sources;            /* number of entries of `pes` whose streams are read here */
-    struct run_host *hosts; /* launcher of a job over several hosts; else NULL */
-    int host_count;
-    struct wire *host_wires; /* [1 + i]: connection to the agent of hosts[i] */
-    uint64_t hosts_end_ns; /* Time by which the agents must have ended; 0: not yet asked to end. */
+    int sources; /* number of entries of `pes` whose streams are read here */
+    struct run_hosts hosts;
     struct run_agent *agent; /* set when this `weft run` is an agent; else NULL */
     int alive;
 
@@ -118,41 +162,12 @@ struct run {
     struct hub hub;  /* Hub of the job. Its wires are the launcher's ends of the PEs' sockets. */
     bool retry_soon; /* Sending failed for lack of kernel memory or because too many descriptors are
                         in flight. */
-
-    /* end of the job */
-    enum run_phase phase;
-    uint64_t phase_ends_ns;
     uint64_t started_ns;
-    int result;           /* exit status of weft run, -1 while undecided */
-    int culprit;          /* PE whose exit status becomes `result`, or -1 */
-    int end_requested_by; /* signal by which the user asked the job to end, or 0 */
-    weft_status end_status;
-    char end_sentence[512];
-    struct { /* A reason to end that waits for a dying PE, which may be the real cause. */
-        uint64_t until_ns; /* Time at which the wait ends; 0: no reason waits. */
-        int pe, result;
-        weft_status status;
-        char sentence[512];
-    } postponed;
-    bool some_dying;          /* an agent reported a dying PE on its host */
-    bool some_cut_off;        /* cut_off_ns is set for some PE */
-    uint64_t next_reaping_ns; /* time of the next reaping of orphans */
-    int linger_ms;            /* time left for finding PEs that continue as daemons, in ms */
-
+    struct run_ending ending;
     struct run_sink sinks[2];
-    bool relay_stdin;
-    bool stdin_terminal;
-    bool stdin_watched;
-    uint64_t stdin_again_ns; /* time of the next attempt to read; 0: none */
-    size_t stdin_used;
-    char stdin_data[4096];
-    int stdin_pipe; /* writing end of PE 0's standard input when the launcher relays the terminal */
-
+    struct run_input input;
     char mark[96]; /* environment entry that marks every process of this job */
-    pid_t guard;
-    int guard_pipe;
-    pid_t *guard_groups; /* Process groups that the guard kills when the launcher has died. Memory
-                            shared with the guard. */
+    struct run_guard guard;
 };
 
 /* Source of an event of the loop. The lower half of the epoll data is the number of a PE, stream

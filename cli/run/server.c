@@ -32,8 +32,8 @@ void run_send_end(struct run *run, int pe)
     if (run->pes[pe].end_sent)
         return;
     run->pes[pe].end_sent = true;
-    hub_send(&run->hub, pe, FRAME_END, run->end_status, run->end_sentence,
-             strnlen(run->end_sentence, HUB_MOST_SENTENCE), -1);
+    hub_send(&run->hub, pe, FRAME_END, run->ending.status, run->ending.sentence,
+             strnlen(run->ending.sentence, HUB_MOST_SENTENCE), -1);
 }
 
 /* ------------------------------------------------------------------------------------ joining */
@@ -85,9 +85,9 @@ static void on_joined(void *owner, int number, pid_t sender)
     pe->jobs++;
     pe->program = sender;
     pe->program_gone = false;
-    if (!run->hosts)
+    if (!run->hosts.list)
         run_watch_program(run, number);
-    if (run->phase != RUN_WORKING) {
+    if (run->ending.phase != RUN_WORKING) {
         run_send_end(run, number);
         return;
     }
@@ -140,7 +140,7 @@ static void on_lost(void *owner, int number)
     struct run_pe *pe = &run->pes[number];
     run_close_socket(run, number);
     pe->cut_off_ns = pe->joined ? clock_now_ns() : 0;
-    run->some_cut_off |= pe->joined;
+    run->ending.some_cut_off |= pe->joined;
 }
 
 static void on_unsent_changed(void *owner, int number)

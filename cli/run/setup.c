@@ -79,7 +79,7 @@ char *run_setup_write(const struct run *run, int index, const char *secret, cons
                       const struct rendezvous_address *addresses, int count, size_t *bytes)
 {
     const struct run_options *options = &run->options;
-    const struct run_host *host = &run->hosts[index];
+    const struct run_host *host = &run->hosts.list[index];
     char *body = NULL, *text = NULL, directory[4096];
     size_t body_bytes = 0;
     FILE *to = open_memstream(&body, &body_bytes);
@@ -90,7 +90,7 @@ char *run_setup_write(const struct run *run, int index, const char *secret, cons
     write_string(to, "job", job);
     write_string(to, "host", host->label);
     write_number(to, "index", index);
-    write_number(to, "hosts", run->host_count);
+    write_number(to, "hosts", run->hosts.count);
     write_number(to, "first", host->first);
     write_number(to, "count", host->count);
     write_number(to, "pes", options->npes);

@@ -180,9 +180,9 @@ static void guard_main(struct run *run, int pipe_end)
     char nothing;
     while (read(0, &nothing, 1) < 0 && errno == EINTR)
         ;
-    for (int pe = 0; pe < run->options.npes + run->host_count; pe++)
-        if (run->guard_groups[pe] > 0)
-            kill(-run->guard_groups[pe], SIGKILL);
+    for (int pe = 0; pe < run->options.npes + run->hosts.count; pe++)
+        if (run->guard.groups[pe] > 0)
+            kill(-run->guard.groups[pe], SIGKILL);
     run_kill_marked(run->mark);
     _exit(0);
 }
@@ -202,36 +202,36 @@ static void make_mark(struct run *run)
 
 bool run_start_guard(struct run *run)
 {
-    size_t bytes = (size_t)(run->options.npes + run->host_count) * sizeof *run->guard_groups;
+    size_t bytes = (size_t)(run->options.npes + run->hosts.count) * sizeof *run->guard.groups;
     void *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int ends[2];
     if (shared == MAP_FAILED || pipe2(ends, O_CLOEXEC) < 0) {
         run_say("preparing the guard process: %s", strerror(errno));
         return false;
     }
-    run->guard_groups = shared;
+    run->guard.groups = shared;
     make_mark(run);
-    run->guard = fork();
-    if (run->guard == 0) {
+    run->guard.pid = fork();
+    if (run->guard.pid == 0) {
         close(ends[1]);
         guard_main(run, ends[0]);
     }
     close(ends[0]);
-    run->guard_pipe = ends[1];
-    if (run->guard < 0)
+    run->guard.pipe = ends[1];
+    if (run->guard.pid < 0)
         run_say("starting the guard process: %s", strerror(errno));
-    return run->guard > 0;
+    return run->guard.pid > 0;
 }
 
 void run_stop_guard(struct run *run)
 {
-    if (run->guard <= 0)
+    if (run->guard.pid <= 0)
         return;
-    kill(run->guard, SIGKILL);
-    while (waitpid(run->guard, NULL, 0) < 0 && errno == EINTR)
+    kill(run->guard.pid, SIGKILL);
+    while (waitpid(run->guard.pid, NULL, 0) < 0 && errno == EINTR)
         ;
-    run->guard = 0;
-    close(run->guard_pipe);
+    run->guard.pid = 0;
+    close(run->guard.pipe);
 }
 
 /* ----------------------------------------------------------------------------------- one PE */
@@ -272,7 +272,7 @@ static int child_main(void *argument)
     if (getppid() != child->launcher)
         _exit(127);
     setpgid(0, 0);
-    child->run->guard_groups[child->pe] = getpid();
+    child->run->guard.groups[child->pe] = getpid();
 
     const int descriptors[] = {child->in, child->out, child->err};
     for (int fd = 0; fd < 3; fd++)
@@ -317,11 +317,12 @@ static bool clone_child(struct child *child)
         waitpid(pid, NULL, 0);
         close(pe->pidfd);
         pe->pidfd = -1;
-        child->run->guard_groups[child->pe] = 0;
+        child->run->guard.groups[child->pe] = 0;
         run_say("starting PE %d: %s: %s", child->run->first + child->pe, child->failed,
                 strerror(child->error));
         if (child->failed == child->path)
-            child->run->result = child->error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+            child->run->ending.result =
+                child->error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
         return false;
     }
     pe->pid = pe->group = pid;
@@ -392,15 +393,15 @@ static bool open_streams(struct run *run, struct child *child)
     child->in = child->out = child->err = -1;
     if (!reads) {
         child->in = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    } else if (run->relay_stdin) {
+    } else if (run->input.relay) {
         int ends[2];
         if (pipe2(ends, O_CLOEXEC) == 0) {
             child->in = ends[0];
-            run->stdin_pipe = ends[1];
+            run->input.pipe = ends[1];
             fcntl(ends[1], F_SETFL, O_NONBLOCK);
         }
     }
-    if (child->in < 0 && (!reads || run->relay_stdin)) {
+    if (child->in < 0 && (!reads || run->input.relay)) {
         run_say("standard input of PE %d: %s%s", run->first + pe, strerror(errno),
                 errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
         return false;

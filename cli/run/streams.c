@@ -51,7 +51,7 @@ static void emit_line(struct run *run, int pe, int stream, const char *line, siz
     char prefix[96] = "";
     if (run->agent)
         snprintf(prefix, sizeof prefix, "[%s %d] ", run->agent->host, run->first + pe);
-    else if (!run->hosts) /* otherwise the agent has added it */
+    else if (!run->hosts.list) /* otherwise the agent has added it */
         snprintf(prefix, sizeof prefix, "[%d] ", pe);
     append_to_sink(&run->sinks[stream], prefix, strlen(prefix));
     append_to_sink(&run->sinks[stream], line, bytes);
@@ -127,8 +127,8 @@ static void fail_sink(struct run *run, int stream, int error)
         run_end(run, -1, WEFT_ERR_SYSTEM, 1, sentence);
     else
         run_say("%s", sentence);
-    if (run->result <= 0)
-        run->result = 1;
+    if (run->ending.result <= 0)
+        run->ending.result = 1;
 }
 
 static bool is_writable(const struct run_sink *sink)
@@ -247,12 +247,12 @@ void run_drain_output(struct run *run)
  * another host. */
 static void watch_stdin(struct run *run, bool watch)
 {
-    if (run->stdin_watched == watch)
+    if (run->input.watched == watch)
         return;
-    run->stdin_watched = watch;
+    run->input.watched = watch;
     if (watch && run_watch(run, STDIN_FILENO, EPOLLIN, RUN_EVENT_STDIN, 0) < 0) {
-        run->stdin_watched = false; /* a file or /dev/null, which is always readable */
-        run->stdin_again_ns = 1;
+        run->input.watched = false; /* a file or /dev/null, which is always readable */
+        run->input.again_ns = 1;
     }
     if (!watch)
         run_unwatch(run, STDIN_FILENO);
@@ -261,48 +261,48 @@ static void watch_stdin(struct run *run, bool watch)
 void run_end_stdin(struct run *run)
 {
     watch_stdin(run, false);
-    if (run->stdin_pipe >= 0)
-        close(run->stdin_pipe);
-    run->stdin_pipe = -1;
-    run->stdin_again_ns = 0;
+    if (run->input.pipe >= 0)
+        close(run->input.pipe);
+    run->input.pipe = -1;
+    run->input.again_ns = 0;
 }
 
 void run_relay_stdin(struct run *run)
 {
-    run->stdin_again_ns = 0;
-    if (run->stdin_pipe < 0)
+    run->input.again_ns = 0;
+    if (run->input.pipe < 0)
         return;
-    if (!run->stdin_used) {
-        if (run->stdin_terminal &&
+    if (!run->input.used) {
+        if (run->input.terminal &&
             tcgetpgrp(STDIN_FILENO) != getpgrp()) { /* in the background: try again later */
             watch_stdin(run, false);
-            run->stdin_again_ns = clock_now_ns() + RUN_SECOND_NS / 5;
+            run->input.again_ns = clock_now_ns() + RUN_SECOND_NS / 5;
             return;
         }
-        ssize_t n = read(STDIN_FILENO, run->stdin_data, sizeof run->stdin_data);
+        ssize_t n = read(STDIN_FILENO, run->input.data, sizeof run->input.data);
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
             return;
         if (n <= 0) {
             run_end_stdin(run);
             return;
         }
-        run->stdin_used = (size_t)n;
+        run->input.used = (size_t)n;
     }
-    ssize_t n = write(run->stdin_pipe, run->stdin_data, run->stdin_used);
+    ssize_t n = write(run->input.pipe, run->input.data, run->input.used);
     if (n < 0 && errno != EAGAIN && errno != EINTR) {
         run_end_stdin(run);
         return;
     }
     if (n > 0) {
-        run->stdin_used -= (size_t)n;
-        memmove(run->stdin_data, run->stdin_data + n, run->stdin_used);
+        run->input.used -= (size_t)n;
+        memmove(run->input.data, run->input.data + n, run->input.used);
     }
-    watch_stdin(run, run->stdin_used == 0);
-    if (run->stdin_used)
-        run->stdin_again_ns = clock_now_ns() + RUN_SECOND_NS / 100;
+    watch_stdin(run, run->input.used == 0);
+    if (run->input.used)
+        run->input.again_ns = clock_now_ns() + RUN_SECOND_NS / 100;
 }
 
 void run_start_stdin(struct run *run)
 {
-    watch_stdin(run, run->stdin_pipe >= 0);
+    watch_stdin(run, run->input.pipe >= 0);
 }

@@ -165,7 +165,7 @@ WEAK const char *run_pe_name(const struct run *run, int pe)
 
 WEAK int run_loop(struct run *run)
 {
-    log_call("loop, standard input %s", run->relay_stdin ? "relayed" : "left");
+    log_call("loop, standard input %s", run->input.relay ? "relayed" : "left");
     if (answers.loses_launcher)
         run->agent->up_lost = true;
     return 5;
@@ -263,7 +263,7 @@ WEAK int run_find_program(const char *name, char **path)
 WEAK bool run_start_pes(struct run *run, const char *path)
 {
     log_call("start %s of %d at %d ms", path, run->all, (int)(run->started_ns / 1000000));
-    run->result = answers.start_result ? answers.start_result : run->result;
+    run->ending.result = answers.start_result ? answers.start_result : run->ending.result;
     return strcmp(path, "broken") != 0;
 }
 
@@ -364,14 +364,14 @@ static pid_t made_groups[PES_MOST];
 __attribute__((unused)) static struct run made_run(int n)
 {
     struct run run = {.pes = made_pes,
-                      .guard_groups = made_groups,
+                      .guard.groups = made_groups,
                       .started = n,
                       .alive = n,
                       .all = n,
                       .sources = n,
-                      .result = -1,
-                      .culprit = -1,
-                      .stdin_pipe = -1};
+                      .ending.result = -1,
+                      .ending.culprit = -1,
+                      .input.pipe = -1};
     run.options.npes = n;
     for (int pe = 0; pe < PES_MOST; pe++) {
         made_pes[pe] = (struct run_pe){.pid = 501 + pe,

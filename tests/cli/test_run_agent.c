@@ -144,14 +144,14 @@ static void the_launcher_is_lost(void **state)
         "begin the end for PE -1, WEFT_ERR_BOOT, result 1: \"the launcher (weft run) has ended; "
         "ending the job\"\n");
     assert_true(agent.up_lost && agent.finish);
-    assert_int_equal(run.result, 1);
+    assert_int_equal(run.ending.result, 1);
     run_agent_exited(&run, 2);
     run_agent_receive(&run, EPOLLIN);
     expect_log("");
 
     run = made_agent();
     run.alive = 0;
-    run.phase = RUN_NOTIFIED;
+    run.ending.phase = RUN_NOTIFIED;
     agent.up.fd = -1;
     wire_answers.post = WEFT_ERR_NO_MEMORY;
     run_agent_exited(&run, 2);
@@ -279,7 +279,7 @@ static void the_launcher_has_the_pes_started(void **state)
 {
     struct run run = made_agent();
     run.options.npes = 4;
-    run.result = 9;
+    run.ending.result = 9;
     put_frame(&agent.up, HOST_GO, 0, NULL, 0, -1);
     put_frame(&agent.up, HOST_GO, 0, NULL, 0, -1); /* once */
     put_frame(&agent.up, HOST_FINISH, 0, NULL, 0, -1);
@@ -290,7 +290,7 @@ static void the_launcher_has_the_pes_started(void **state)
         "rewatch 1501 in: launcher 0\n");
     assert_true(agent.go && agent.finish);
     assert_int_equal(run.started_ns, 7 * RUN_SECOND_NS);
-    assert_int_equal(run.result, -1);
+    assert_int_equal(run.ending.result, -1);
     assert_int_equal(blocks, 0);
 
     run = made_agent();
@@ -309,7 +309,7 @@ static void the_launcher_has_the_pes_started(void **state)
     for (int i = 0; i < 4; i++) {
         char expected[100];
         run = made_agent();
-        run.result = results[i][0];
+        run.ending.result = results[i][0];
         run.options.command = (char *[]){"broken", NULL};
         put_frame(&agent.up, HOST_GO, 0, NULL, 0, -1);
         run_agent_receive(&run, EPOLLIN);
@@ -439,7 +439,7 @@ static struct run whole_agent(void)
     run.pes = __real_calloc(3, sizeof *run.pes);
     run.options.command = __real_calloc(2, sizeof *run.options.command);
     blocks = 3; /* freed by the agent */
-    run.relay_stdin = true;
+    run.input.relay = true;
     return run;
 }
 

@@ -81,9 +81,9 @@ static void exit_with(struct run *run, int pe, int wait_status)
 
 static void expect_end(const struct run *run, enum run_phase phase, int result, int culprit)
 {
-    assert_int_equal(run->phase, phase);
-    assert_int_equal(run->result, result);
-    assert_int_equal(run->culprit, culprit);
+    assert_int_equal(run->ending.phase, phase);
+    assert_int_equal(run->ending.result, result);
+    assert_int_equal(run->ending.culprit, culprit);
 }
 
 /* ------------------------------------------------------------------------- start of the end */
@@ -96,19 +96,19 @@ static void the_end_begins(void **state)
     run_begin_end(&run, 1, WEFT_ERR_JOB, 5, another_dies);
     expect_log("tell PE 0 the end\ntell PE 2 the end\n");
     expect_end(&run, RUN_NOTIFIED, 5, -1);
-    assert_int_equal(run.phase_ends_ns, 7250 * MS);
-    assert_int_equal(run.end_status, WEFT_ERR_JOB);
-    assert_string_equal(run.end_sentence, another_dies);
+    assert_int_equal(run.ending.phase_ends_ns, 7250 * MS);
+    assert_int_equal(run.ending.status, WEFT_ERR_JOB);
+    assert_string_equal(run.ending.sentence, another_dies);
 
     run = made_run(1);
     run_begin_end(&run, 0, WEFT_ERR_JOB, -1, "x");
     expect_end(&run, RUN_NOTIFIED, -1, 0);
     run = made_run(1);
-    run.result = 0;
+    run.ending.result = 0;
     run_begin_end(&run, 0, WEFT_ERR_JOB, 9, "x");
     expect_end(&run, RUN_NOTIFIED, 0, -1);
     run = made_run(1);
-    run.result = 3;
+    run.ending.result = 3;
     run_begin_end(&run, 0, WEFT_ERR_JOB, -1, "x");
     expect_end(&run, RUN_NOTIFIED, 3, -1);
 }
@@ -128,10 +128,10 @@ static void a_reason_is_said_once(void **state)
     expect_log("say \"it aborted\"\ntell PE 0 the end\n");
     run = made_run(1);
     run.alive = 1;
-    run.postponed.until_ns = 1;
+    run.ending.postponed.until_ns = 1;
     run_end(&run, -1, WEFT_ERR_JOB, 0, "all is well");
     expect_log(""); /* the first reason counts */
-    run.postponed.until_ns = 0;
+    run.ending.postponed.until_ns = 0;
     run_end(&run, 0, WEFT_ERR_JOB, 0, "all is well");
     expect_log("tell PE 0 the end\n");
     expect_end(&run, RUN_NOTIFIED, 0, -1);
@@ -176,15 +176,15 @@ static void a_failure_waits_for_who_is_dying(void **state)
     run_end(&run, 0, WEFT_ERR_JOB, -1, "first");
     expect_log("");
     expect_end(&run, RUN_WORKING, -1, -1);
-    assert_int_equal(run.postponed.until_ns, 12000 * MS);
-    assert_int_equal(run.postponed.pe, 0);
-    assert_int_equal(run.postponed.status, WEFT_ERR_JOB);
-    assert_int_equal(run.postponed.result, -1);
-    assert_string_equal(run.postponed.sentence, "first");
+    assert_int_equal(run.ending.postponed.until_ns, 12000 * MS);
+    assert_int_equal(run.ending.postponed.pe, 0);
+    assert_int_equal(run.ending.postponed.status, WEFT_ERR_JOB);
+    assert_int_equal(run.ending.postponed.result, -1);
+    assert_string_equal(run.ending.postponed.sentence, "first");
     answers.now_ns += 5;
     run_end(&run, 2, WEFT_ERR_SYSTEM, 2, "second");
-    assert_int_equal(run.postponed.until_ns, 12000 * MS);
-    assert_string_equal(run.postponed.sentence, "first");
+    assert_int_equal(run.ending.postponed.until_ns, 12000 * MS);
+    assert_string_equal(run.ending.postponed.sentence, "first");
     assert_int_equal(run_end_due_ns(&run, 1000), 5001000);
 
     /* The dying PE was killed by a signal: that is the reason. */
@@ -192,7 +192,7 @@ static void a_failure_waits_for_who_is_dying(void **state)
     run_judge_exits(&run);
     expect_log("say \"PE 1 was killed by signal 11 (Segmentation fault), core dumped; ending the "
                "job\"\ntell PE 0 the end\ntell PE 1 the end\ntell PE 2 the end\n");
-    assert_int_equal(run.postponed.until_ns, 0);
+    assert_int_equal(run.ending.postponed.until_ns, 0);
     expect_end(&run, RUN_NOTIFIED, 139, -1);
     assert_false(run.pes[1].to_judge);
 
@@ -201,7 +201,7 @@ static void a_failure_waits_for_who_is_dying(void **state)
     answers.dying[0] = 502;
     exit_with(&run, 0, EXIT_3);
     run_end(&run, 0, WEFT_ERR_JOB, -1, "x");
-    assert_int_equal(run.postponed.until_ns, 12000 * MS);
+    assert_int_equal(run.ending.postponed.until_ns, 12000 * MS);
     expect_log("");
 }
 
@@ -225,12 +225,12 @@ static void over_hosts_a_failure_always_waits(void **state)
     struct run_host host = {.count = 2};
     for (int dying = 0; dying < 2; dying++) {
         struct run run = made_run(2);
-        run.hosts = &host;
-        run.some_dying = dying;
+        run.hosts.list = &host;
+        run.ending.some_dying = dying;
         run_end(&run, 1, WEFT_ERR_JOB, 4, "x");
-        assert_int_equal(run.postponed.until_ns, dying ? 12000 * MS : 7300 * MS);
+        assert_int_equal(run.ending.postponed.until_ns, dying ? 12000 * MS : 7300 * MS);
         answers.dying[0] = 0;
-        answers.now_ns = run.postponed.until_ns - 1;
+        answers.now_ns = run.ending.postponed.until_ns - 1;
         run_end_postponed(&run, false);
         expect_log("");
         answers.now_ns++;
@@ -255,9 +255,9 @@ static void what_was_postponed_is_settled(void **state)
     answers.now_ns = 12000 * MS; /* the delay is over */
     run_end_postponed(&run, false);
     expect_log("say \"x; ending the job\"\ntell PE 0 the end\ntell PE 1 the end\n");
-    assert_int_equal(run.postponed.until_ns, 0);
-    assert_int_equal(run.end_status, WEFT_ERR_JOB);
-    assert_string_equal(run.end_sentence, "x");
+    assert_int_equal(run.ending.postponed.until_ns, 0);
+    assert_int_equal(run.ending.status, WEFT_ERR_JOB);
+    assert_string_equal(run.ending.sentence, "x");
 
     run = made_run(2);
     answers.dying[0] = 501;
@@ -303,11 +303,11 @@ static void what_was_postponed_is_settled(void **state)
     run = made_run(2);
     answers.dying[0] = 501;
     run_end(&run, 1, WEFT_ERR_JOB, 4, "x");
-    run.phase = RUN_TERMINATED;
+    run.ending.phase = RUN_TERMINATED;
     *call_log = '\0';
     run_end_postponed(&run, true);
     expect_log("");
-    assert_int_equal(run.postponed.until_ns, 12000 * MS);
+    assert_int_equal(run.ending.postponed.until_ns, 12000 * MS);
 }
 
 /* -------------------------------------------------------------------------------- timeouts */
@@ -322,14 +322,14 @@ static void a_closed_connection_ends_the_job(void **state)
     for (int hosts = 0; hosts < 2; hosts++) {
         uint64_t limit = hosts ? 1000 * MS : 200 * MS;
         struct run run = made_run(3);
-        run.hosts = hosts ? &host : NULL;
+        run.hosts.list = hosts ? &host : NULL;
         run.pes[1].cut_off_ns = 50;
         run_end_by_time(&run, 50 + limit); /* some_cut_off is not set */
         expect_log("");
-        run.some_cut_off = true;
+        run.ending.some_cut_off = true;
         run_end_by_time(&run, 49 + limit);
         expect_log("");
-        assert_true(run.some_cut_off);
+        assert_true(run.ending.some_cut_off);
         assert_int_equal(run_end_due_ns(&run, 100), 5000100);
         answers.dying[0] = run.pes[1].program = 888;
         if (!hosts) {
@@ -343,7 +343,7 @@ static void a_closed_connection_ends_the_job(void **state)
         assert_int_equal(run.pes[1].cut_off_ns, 0);
         if (hosts) {
             expect_log("");
-            assert_int_equal(run.postponed.until_ns, 7300 * MS);
+            assert_int_equal(run.ending.postponed.until_ns, 7300 * MS);
         } else {
             snprintf(all, sizeof all, "%stell PE 0 the end\ntell PE 2 the end\n", said);
             expect_log(all);
@@ -352,19 +352,19 @@ static void a_closed_connection_ends_the_job(void **state)
     }
     for (int why = 0; why < 3; why++) {
         struct run run = made_run(2);
-        run.some_cut_off = true;
+        run.ending.some_cut_off = true;
         run.pes[0].cut_off_ns = 50;
         run.pes[0].exited = why == 0;
         run.pes[0].joined = why != 1;
-        run.phase = why == 2 ? RUN_NOTIFIED : RUN_WORKING;
-        run.phase_ends_ns = UINT64_MAX;
+        run.ending.phase = why == 2 ? RUN_NOTIFIED : RUN_WORKING;
+        run.ending.phase_ends_ns = UINT64_MAX;
         run.pes[2].cut_off_ns = 50;
         run_end_by_time(&run, 9000 * MS);
         expect_log("");
-        assert_false(run.some_cut_off);
+        assert_false(run.ending.some_cut_off);
     }
     struct run run = made_run(1);
-    run.some_cut_off = true;
+    run.ending.some_cut_off = true;
     run.pes[0].cut_off_ns = 50;
     run_end_by_time(&run, 7000 * MS);
     expect_end(&run, RUN_NOTIFIED, 1, -1);
@@ -380,25 +380,25 @@ static void phases_follow_each_other(void **state)
     run_begin_end(&run, -1, WEFT_ERR_JOB, 1, "x");
     *call_log = '\0';
     run_end_by_time(&run, 7250 * MS - 1);
-    assert_int_equal(run.phase, RUN_NOTIFIED);
+    assert_int_equal(run.ending.phase, RUN_NOTIFIED);
     run_end_by_time(&run, 7250 * MS);
     expect_log("kill -601 15\nkill -601 18\n");
-    assert_int_equal(run.phase, RUN_UNJOINED_TERMINATED);
-    assert_int_equal(run.phase_ends_ns, 9000 * MS);
+    assert_int_equal(run.ending.phase, RUN_UNJOINED_TERMINATED);
+    assert_int_equal(run.ending.phase_ends_ns, 9000 * MS);
     assert_int_equal(run_end_due_ns(&run, 1), 9000 * MS);
     run.pes[1].exited = true;
     run.pes[2].pid = 0;
     answers.now_ns = 9100 * MS;
     run_end_by_time(&run, 9000 * MS);
     expect_log("kill -601 15\nkill -601 18\nkill -604 15\nkill -604 18\n");
-    assert_int_equal(run.phase, RUN_TERMINATED);
-    assert_int_equal(run.phase_ends_ns, 9400 * MS);
+    assert_int_equal(run.ending.phase, RUN_TERMINATED);
+    assert_int_equal(run.ending.phase_ends_ns, 9400 * MS);
     run_end_by_time(&run, 9400 * MS);
     expect_log("say \"PE 0 did not end after SIGTERM; killed\"\n"
                "say \"PE 2 did not end after SIGTERM; killed\"\n"
                "say \"PE 3 did not end after SIGTERM; killed\"\nkill -601 9\nkill -604 9\n");
-    assert_int_equal(run.phase, RUN_KILLED);
-    assert_int_equal(run.phase_ends_ns, UINT64_MAX);
+    assert_int_equal(run.ending.phase, RUN_KILLED);
+    assert_int_equal(run.ending.phase_ends_ns, UINT64_MAX);
 
     struct run_host host = {.count = 2};
     run = made_run(2);
@@ -410,7 +410,7 @@ static void phases_follow_each_other(void **state)
     expect_log("");
     run_end_by_time(&run, 9000 * MS);
     expect_log("kill -601 15\nkill -601 18\nkill -602 15\nkill -602 18\n");
-    run.hosts = &host;
+    run.hosts.list = &host;
     run_signal_all(&run, SIGUSR1);
     expect_log("signal 10 to PE 0 on its host\nsignal 10 to PE 1 on its host\n");
 }
@@ -424,13 +424,13 @@ static void a_limit_of_time(void **state)
     expect_log("");
     run.options.timeout_ns = 50;
     assert_int_equal(run_end_due_ns(&run, 5), 150);
-    run.some_cut_off = true;
+    run.ending.some_cut_off = true;
     assert_int_equal(run_end_due_ns(&run, 5), 150);
     run.options.timeout_ns = 5000000;
     assert_int_equal(run_end_due_ns(&run, 99), 5000099);
     assert_int_equal(run_end_due_ns(&run, 100), 5000100);
     assert_int_equal(run_end_due_ns(&run, 101), 5000100);
-    run.some_cut_off = false;
+    run.ending.some_cut_off = false;
     assert_int_equal(run_end_due_ns(&run, 5), 5000100);
     run.options.timeout_ns = 50;
     run_end_by_time(&run, 149);
@@ -442,7 +442,7 @@ static void a_limit_of_time(void **state)
     expect_log("say \"the job exceeded its --timeout; ending the job\"\n"
                "tell PE 0 the end\n");
     expect_end(&run, RUN_NOTIFIED, 124, -1);
-    assert_int_equal(run.end_status, WEFT_ERR_TIMEOUT);
+    assert_int_equal(run.ending.status, WEFT_ERR_TIMEOUT);
 }
 
 /* --------------------------------------------------------------------------- exits are judged */
@@ -472,7 +472,7 @@ static void judge_one(int wait_status, bool joined, int jobs, int others_jobs, i
     assert_false(run.pes[1].to_judge);
     assert_true(run.pes[2].to_judge);
     if (phase == RUN_NOTIFIED)
-        assert_int_equal(run.end_status, WEFT_ERR_PEER_DEAD);
+        assert_int_equal(run.ending.status, WEFT_ERR_PEER_DEAD);
 }
 
 static void exits_are_judged(void **state)
@@ -505,16 +505,16 @@ static void exits_are_judged(void **state)
 static void a_signal_of_the_user_is_not_explained(void **state)
 {
     struct run run = made_run(2);
-    run.end_requested_by = SIGINT;
+    run.ending.requested_by = SIGINT;
     exit_with(&run, 0, SIGINT);
     run_judge_exits(&run);
     expect_log("tell PE 0 the end\ntell PE 1 the end\n");
     expect_end(&run, RUN_NOTIFIED, 130, -1);
-    assert_string_equal(run.end_sentence, "PE 0 was killed by signal 2 (Interrupt)");
-    assert_int_equal(run.end_status, WEFT_ERR_PEER_DEAD);
+    assert_string_equal(run.ending.sentence, "PE 0 was killed by signal 2 (Interrupt)");
+    assert_int_equal(run.ending.status, WEFT_ERR_PEER_DEAD);
 
     run = made_run(2);
-    run.end_requested_by = SIGINT;
+    run.ending.requested_by = SIGINT;
     exit_with(&run, 0, SIGTERM);
     run_judge_exits(&run);
     expect_log("say \"PE 0 was killed by signal 15 (Terminated); ending the job\"\n"
@@ -561,31 +561,31 @@ static void the_culprits_status_counts(void **state)
 
     run = made_run(1);
     run_end(&run, 0, WEFT_ERR_JOB, -1, "x");
-    run.phase = RUN_UNJOINED_TERMINATED;
+    run.ending.phase = RUN_UNJOINED_TERMINATED;
     exit_with(&run, 0, EXIT_0);
     run_judge_exits(&run);
     expect_end(&run, RUN_UNJOINED_TERMINATED, 1, 0);
     run = made_run(1);
     run_end(&run, 0, WEFT_ERR_JOB, -1, "x");
-    run.phase = RUN_TERMINATED; /* the launcher killed it */
+    run.ending.phase = RUN_TERMINATED; /* the launcher killed it */
     exit_with(&run, 0, KILLED);
     run_judge_exits(&run);
     expect_end(&run, RUN_TERMINATED, -1, 0);
     *call_log = '\0';
-    run.end_requested_by = SIGKILL; /* the end has already begun */
+    run.ending.requested_by = SIGKILL; /* the end has already begun */
     run.pes[0].to_judge = true;
     run_judge_exits(&run);
     expect_log("");
 
     run = made_run(1); /* an existing result stays */
-    run.result = 0;
-    run.culprit = 0;
-    run.phase = RUN_NOTIFIED;
+    run.ending.result = 0;
+    run.ending.culprit = 0;
+    run.ending.phase = RUN_NOTIFIED;
     exit_with(&run, 0, EXIT_3);
     run_judge_exits(&run);
     expect_end(&run, RUN_NOTIFIED, 0, 0);
     run = made_run(1);
-    run.result = 0;
+    run.ending.result = 0;
     run.pes[0].joined = false;
     exit_with(&run, 0, EXIT_3);
     run_judge_exits(&run);
@@ -611,7 +611,7 @@ static void exits_are_seen_without_reaping(void **state)
         endings[1].si_pid = 502;
         endings[1].si_code = rows[i].code;
         endings[1].si_status = rows[i].status;
-        run.phase = RUN_TERMINATED;
+        run.ending.phase = RUN_TERMINATED;
         run_find_exits(&run);
         expect_log("unwatch 1102\nclose 1102\nserve PE 1\n");
         assert_int_equal(run.pes[1].wait_status, rows[i].wait_status);
@@ -644,7 +644,7 @@ static void exits_are_seen_without_reaping(void **state)
     endings[0].si_status = 3;
     run_find_exits(&run);
     expect_log("unwatch 1101\nclose 1101\nserve PE 0\nagent tells the exit of PE 0\n");
-    assert_int_equal(run.phase, RUN_WORKING);
+    assert_int_equal(run.ending.phase, RUN_WORKING);
     assert_false(run.pes[0].to_judge);
     memset(endings, 0, sizeof endings);
 }
@@ -682,8 +682,8 @@ static void a_daemon_is_followed(void **state)
         endings[0].si_code = why == 2 ? CLD_KILLED : CLD_EXITED;
         endings[0].si_status = why == 1 ? 1 : 0;
         run.pes[0].jobs = why == 3;
-        run.phase = why == 0 ? RUN_NOTIFIED : RUN_WORKING;
-        run.phase_ends_ns = UINT64_MAX;
+        run.ending.phase = why == 0 ? RUN_NOTIFIED : RUN_WORKING;
+        run.ending.phase_ends_ns = UINT64_MAX;
         answers.detached = why == 4 ? 0 : 700;
         answers.pidfd = why == 5 ? -1 : 1201;
         run_find_exits(&run);
@@ -710,26 +710,26 @@ static void the_user_asks_twice(void **state)
     struct run run = made_run(2);
     run_request_end(&run, SIGINT);
     expect_log("kill -601 2\nkill -602 2\n");
-    assert_int_equal(run.end_requested_by, SIGINT);
+    assert_int_equal(run.ending.requested_by, SIGINT);
     expect_end(&run, RUN_WORKING, -1, -1);
     answers.dying[0] = 501; /* does not delay a request of the user */
     run_request_end(&run, SIGTERM);
     expect_log("say \"received a second request to end (Terminated); ending the job\"\n"
                "tell PE 0 the end\ntell PE 1 the end\nkill -601 15\nkill -602 15\n");
     expect_end(&run, RUN_NOTIFIED, 143, -1);
-    assert_int_equal(run.end_status, WEFT_ERR_JOB);
-    assert_int_equal(run.phase_ends_ns, 0);
-    assert_int_equal(run.end_requested_by, SIGTERM);
-    run.phase_ends_ns = 77;
+    assert_int_equal(run.ending.status, WEFT_ERR_JOB);
+    assert_int_equal(run.ending.phase_ends_ns, 0);
+    assert_int_equal(run.ending.requested_by, SIGTERM);
+    run.ending.phase_ends_ns = 77;
     run_request_end(&run, SIGINT);
     expect_log("kill -601 2\nkill -602 2\n");
-    assert_int_equal(run.phase_ends_ns, 0);
+    assert_int_equal(run.ending.phase_ends_ns, 0);
 
     run = made_run(1);
-    run.phase = RUN_NOTIFIED;
-    run.phase_ends_ns = 77;
+    run.ending.phase = RUN_NOTIFIED;
+    run.ending.phase_ends_ns = 77;
     run_request_end(&run, SIGINT);
-    assert_int_equal(run.phase_ends_ns, 77);
+    assert_int_equal(run.ending.phase_ends_ns, 77);
 }
 
 /* ----------------------------------------------------------------------------- cleaning up */
@@ -770,7 +770,7 @@ static void what_is_left_is_ended(void **state)
     waits_interrupted = kills_find = 0;
     struct run_host host = {.count = 1};
     run = made_run(1);
-    run.hosts = &host;
+    run.hosts.list = &host;
     run_clean_up(&run);
     expect_log("end orphans\nunwatch the program of PE 0\nclose the hub\n");
 }

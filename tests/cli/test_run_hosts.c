@@ -351,15 +351,15 @@ static struct run made_job(void)
         made_wires[1 + i].fd = 1501 + i;
     }
     made_wires[0].fd = -1;
-    run.hosts = made_hosts;
-    run.host_count = 3;
-    run.host_wires = made_wires;
+    run.hosts.list = made_hosts;
+    run.hosts.count = 3;
+    run.hosts.wires = made_wires;
     run.signals = 1900;
     run.options.rsh = "ssh";
     run.options.weft = "weft";
     static pid_t groups[10];
     memset(groups, 0, sizeof groups);
-    run.guard_groups = groups;
+    run.guard.groups = groups;
     return run;
 }
 
@@ -370,8 +370,8 @@ static void forget(struct run *run)
         free(made_hosts[i].name);
         free(made_hosts[i].rsh);
     }
-    if (run->host_wires != made_wires)
-        free(run->host_wires);
+    if (run->hosts.wires != made_wires)
+        free(run->hosts.wires);
     assert_int_equal(blocks, 0);
     *call_log = '\0';
 }
@@ -388,7 +388,7 @@ static void hosts_of_pes(void **state)
     struct run_agent agent = {.host = "here"};
     run.agent = &agent;
     assert_string_equal(run_host_of(&run, 6), "here");
-    run.host_count = 0;
+    run.hosts.count = 0;
     assert_string_equal(run_host_of(&run, 0), "here");
     forget(&run);
 }
@@ -406,8 +406,8 @@ static struct run unconnected(int hosts)
         made_hosts[i].pid = 0;
         made_hosts[i].pidfd = made_hosts[i].stdin_end = -1;
     }
-    run.host_count = hosts;
-    run.host_wires = NULL;
+    run.hosts.count = hosts;
+    run.hosts.wires = NULL;
     run.options.npes = 6;
     return run;
 }
@@ -441,9 +441,9 @@ static void all_hosts_are_reached(void **state)
     assert_string_equal(made_hosts[1].rsh, "rsh b");
     assert_int_equal(made_hosts[1].pid, 802);
     assert_int_equal(made_hosts[1].pidfd, 1202);
-    assert_int_equal(run.guard_groups[6], 801);
-    assert_int_equal(run.guard_groups[7], 802);
-    assert_int_equal(run.guard_groups[5], 0);
+    assert_int_equal(run.guard.groups[6], 801);
+    assert_int_equal(run.guard.groups[7], 802);
+    assert_int_equal(run.guard.groups[5], 0);
     forget(&run);
 }
 
@@ -668,7 +668,7 @@ static void the_child_becomes_the_shell(void **state)
     become(&run,
            "fork\nsetpgid 0 0\nprctl death signal 9\ndup2 1401 0\n"
            "sigprocmask set USR1 0 USR2 1\nsignal 13 default\nexec rsh: rsh a -\n_exit 127\n");
-    assert_int_equal(run.guard_groups[6], getpid());
+    assert_int_equal(run.guard.groups[6], getpid());
     forget(&run);
     run = unconnected(1);
     run.options.prefix = run.pipe_was_ignored = true;
@@ -782,7 +782,7 @@ static void agents_are_told_to_start(void **state)
                "post to 1503: GO 0,\nrewatch 1503 in: host 2\n");
     assert_int_equal(run.started, 6);
     assert_int_equal(run.alive, 6);
-    assert_int_equal(run.stdin_pipe, 1801);
+    assert_int_equal(run.input.pipe, 1801);
     assert_int_equal(made_hosts[0].stdin_end, -1);
     assert_int_equal(made_hosts[1].stdin_end, 1802);
     forget(&run);
@@ -836,7 +836,7 @@ static void sending_fails(void **state)
     assert_false(run.pes[1].exited);
     assert_false(run.pes[3].exited);
     assert_int_equal(run.alive, 5);
-    assert_int_equal(run.result, 1);
+    assert_int_equal(run.ending.result, 1);
     forget(&run);
 }
 
@@ -858,7 +858,7 @@ static void frames_are_relayed(void **state)
     run_hosts_relay(&run, 2, FRAME_MISSING, 12, "why", 3);
     expect_log("unwatch 1502\nclose the wire of 1502\nend for PE -1, WEFT_ERR_PEER_DEAD, result 1: "
                "\"host b with PE 2 is lost: no memory for a frame to it\"\n");
-    run.hosts = NULL;
+    run.hosts.list = NULL;
     run_hosts_relay(&run, 5, FRAME_MISSING, 12, "why", 3);
     expect_log("");
     forget(&run);
@@ -871,7 +871,7 @@ static void agents_report(void **state)
     struct run run = made_job();
     struct wire *c = &made_wires[3];
     int32_t pids[] = {91, 92, 93, 94};
-    run.hosts[2].count = 3;
+    run.hosts.list[2].count = 3;
     put_frame(c, HOST_STARTED, 0, pids, sizeof pids, -1);
     run_hosts_serve(&run, 2, EPOLLIN);
     expect_log("read 1503\njudge exits\n");
@@ -914,10 +914,10 @@ static void agents_report(void **state)
     run.pes[4].joined = false;
     put_frame(c, HOST_LOST, 4, NULL, 0, -1);
     run_hosts_serve(&run, 2, EPOLLIN);
-    assert_false(run.some_cut_off);
+    assert_false(run.ending.some_cut_off);
     put_frame(c, HOST_LOST, 5, NULL, 0, -1);
     run_hosts_serve(&run, 2, EPOLLIN);
-    assert_true(run.some_cut_off);
+    assert_true(run.ending.some_cut_off);
     assert_int_equal(run.pes[5].cut_off_ns, 7000 * MS);
     assert_int_equal(run.pes[4].cut_off_ns, 0);
     assert_null(strstr(call_log, "program"));
@@ -937,7 +937,7 @@ static void agents_report(void **state)
     expect_log("read 1503\njudge exits\nunwatch 1503\nclose the wire of 1503\n");
     run_hosts_serve(&run, 2, EPOLLIN);
     expect_log("");
-    assert_int_equal(run.result, -1);
+    assert_int_equal(run.ending.result, -1);
     forget(&run);
 }
 
@@ -961,13 +961,13 @@ static void agents_pass_on_what_pes_say(void **state)
     run_hosts_serve(&run, 2, EPOLLIN);
     expect_log("read 1503\nhub takes from PE 5: 3 77 of 4000, -1, \"why\"\n"
                "hub takes from PE 3: 3 77 of 4000, -1,\njudge exits\n");
-    assert_false(run.some_dying);
+    assert_false(run.ending.some_dying);
     frame.relay.dying = 1;
     put_frame(c, HOST_RELAY, 0, &frame, sizeof frame.relay, -1);
     frame.relay.dying = 0;
     put_frame(c, HOST_RELAY, 0, &frame, sizeof frame.relay, -1);
     run_hosts_serve(&run, 2, EPOLLOUT);
-    assert_true(run.some_dying);
+    assert_true(run.ending.some_dying);
     assert_non_null(strstr(call_log, "flush 1503\nrewatch 1503 in: host 2\nread 1503\n"));
     *call_log = '\0';
     frame.relay.pe = 5;
@@ -989,22 +989,22 @@ static void an_agent_refuses(void **state)
     expect_log(
         "read 1503\nbegin the end for PE -1, WEFT_ERR_BOOT, result 126: \"not every PE could be "
         "started\"\njudge exits\n");
-    assert_int_equal(run.result, 126);
+    assert_int_equal(run.ending.result, 126);
     assert_int_equal(run.alive, 3);
     assert_false(run.pes[2].exited);
     assert_true(run.pes[3].exited && run.pes[5].exited);
     assert_false(run.pes[6].exited);
     assert_false(run.pes[3].to_judge);
     assert_int_equal(run.pes[4].wait_status, 127 << 8);
-    run.phase = RUN_NOTIFIED;
+    run.ending.phase = RUN_NOTIFIED;
     put_frame(&made_wires[2], HOST_REFUSED, 127, NULL, 0, -1);
     run_hosts_serve(&run, 1, EPOLLIN);
     expect_log("read 1502\njudge exits\n");
-    assert_int_equal(run.result, 126);
-    run.result = 0;
+    assert_int_equal(run.ending.result, 126);
+    run.ending.result = 0;
     put_frame(&made_wires[1], HOST_REFUSED, 127, NULL, 0, -1);
     run_hosts_serve(&run, 0, EPOLLIN);
-    assert_int_equal(run.result, 0);
+    assert_int_equal(run.ending.result, 0);
     forget(&run);
 }
 
@@ -1039,15 +1039,15 @@ static void agents_are_lost(void **state)
     for (int i = 0; i < 2; i++) { /* no PE runs there; the job is already ending */
         run = made_job();
         run.pes[2].exited = i == 0;
-        run.phase = i == 0 ? RUN_WORKING : RUN_NOTIFIED;
-        run.result = i == 0 ? 7 : 0;
+        run.ending.phase = i == 0 ? RUN_WORKING : RUN_NOTIFIED;
+        run.ending.result = i == 0 ? 7 : 0;
         wire_answers.read = WEFT_ERR_PEER_DEAD;
         run_hosts_serve(&run, 1, EPOLLIN);
         expect_log("read 1502\njudge exits\nunwatch 1502\nclose the wire of 1502\n"
                    "say \"host b with PE 2 is lost: its agent (`weft run` there) has ended\"\n");
         assert_int_equal(run.pes[2].lost, i == 1);
         assert_int_equal(run.alive, i == 0 ? 6 : 5);
-        assert_int_equal(run.result, i == 0 ? 7 : 1);
+        assert_int_equal(run.ending.result, i == 0 ? 7 : 1);
         forget(&run);
     }
 }
@@ -1066,7 +1066,7 @@ static void a_shell_ends(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char expected[400];
         struct run run = made_job();
-        run.guard_groups[7] = 802;
+        run.guard.groups[7] = 802;
         run_hosts_exited(&run, 1);
         expect_log("waitpid 802\n");
         system_.ended[0] = 802;
@@ -1079,7 +1079,7 @@ static void a_shell_ends(void **state)
             rows[i].why);
         expect_log(expected);
         assert_int_equal(made_hosts[1].pid, 0);
-        assert_int_equal(run.guard_groups[7], 0);
+        assert_int_equal(run.guard.groups[7], 0);
         run_hosts_exited(&run, 1);
         expect_log("");
         forget(&run);
@@ -1103,11 +1103,11 @@ static void agents_are_told_to_go(void **state)
     assert_true(run_hosts_wait(&run));
     expect_log("post to 1501: FINISH 0,\nrewatch 1501 in: host 0\n"
                "post to 1503: FINISH 0,\nrewatch 1503 in: host 2\n");
-    assert_int_equal(run.hosts_end_ns, 15600 * MS);
+    assert_int_equal(run.hosts.end_ns, 15600 * MS);
     answers.now_ns++;
     assert_true(run_hosts_wait(&run));
     expect_log("");
-    assert_int_equal(run.hosts_end_ns, 15600 * MS);
+    assert_int_equal(run.hosts.end_ns, 15600 * MS);
     made_hosts[0].pid = 0;
     assert_true(run_hosts_wait(&run));
     made_hosts[2].pid = 0;
@@ -1123,20 +1123,20 @@ static void agents_that_do_not_go_are_given_up(void **state)
     struct run run = made_job();
     run_hosts_by_time(&run, UINT64_MAX - 5);
     expect_log("");
-    run.phase = RUN_KILLED;
+    run.ending.phase = RUN_KILLED;
     run_hosts_by_time(&run, 100);
-    assert_int_equal(run.hosts_end_ns, 8000 * MS + 100);
+    assert_int_equal(run.hosts.end_ns, 8000 * MS + 100);
     run_hosts_by_time(&run, 200);
     run_hosts_by_time(&run, 8000 * MS + 99);
     expect_log("");
-    assert_int_equal(run.hosts_end_ns, 8000 * MS + 100);
+    assert_int_equal(run.hosts.end_ns, 8000 * MS + 100);
     made_hosts[1].lost = made_hosts[2].lost = true;
     run_hosts_by_time(&run, 8000 * MS + 100);
     expect_log(
         "unwatch 1501\nclose the wire of 1501\n"
         "say \"host a with PEs 0 to 1 is lost: it has not ended in time; processes may be left "
         "there\"\n");
-    run.hosts_end_ns = 0;
+    run.hosts.end_ns = 0;
     run_hosts_by_time(&run, 100);
     made_hosts[1].lost = made_hosts[2].lost = false;
     made_hosts[0].pid = 0;
@@ -1148,7 +1148,7 @@ static void agents_that_do_not_go_are_given_up(void **state)
         "there\"\nunwatch 1503\nclose the wire of 1503\n"
         "say \"host c with PEs 3 to 5 is lost: it has not ended in time; processes may be left "
         "there\"\n");
-    assert_int_equal(run.hosts_end_ns, UINT64_MAX);
+    assert_int_equal(run.hosts.end_ns, UINT64_MAX);
     run_hosts_by_time(&run, UINT64_MAX - 1);
     expect_log("");
     forget(&run);
@@ -1157,7 +1157,7 @@ static void agents_that_do_not_go_are_given_up(void **state)
 static void everything_is_closed(void **state)
 {
     struct run run = made_job();
-    run.guard_groups[7] = 802;
+    run.guard.groups[7] = 802;
     made_hosts[0].pid = 0;
     made_hosts[0].pidfd = made_hosts[1].stdin_end = -1;
     made_hosts[2].pid = 1;
@@ -1170,14 +1170,14 @@ static void everything_is_closed(void **state)
     memcpy(wires, made_wires, 4 * sizeof *wires);
     run.options.hosts = calloc(1, sizeof *run.options.hosts);
     run.options.env = calloc(1, sizeof *run.options.env);
-    run.hosts = hosts;
-    run.host_wires = wires;
+    run.hosts.list = hosts;
+    run.hosts.wires = wires;
     run_hosts_close(&run);
     expect_log("close the wire of 1501\nclose 1801\n"
                "close the wire of 1502\nkill -802 9\nwaitpid 802, waits\nwaitpid 802, waits\n"
                "close 1702\n"
                "close the wire of 1503\nkill -1 9\nwaitpid 1, waits\nclose 1703\nclose 1803\n");
-    assert_int_equal(run.guard_groups[7], 0);
+    assert_int_equal(run.guard.groups[7], 0);
     free(made_hosts[3].name);
     free(made_hosts[3].rsh);
     assert_int_equal(blocks, 0);

@@ -320,7 +320,7 @@ void run_end_by_time(struct run *run, uint64_t now)
 void run_end_postponed(struct run *run, bool now)
 {
     log_call("settle%s", now ? " now" : "");
-    run->postponed.until_ns = 0;
+    run->ending.postponed.until_ns = 0;
 }
 
 void run_retry_sending(struct run *run)
@@ -375,11 +375,12 @@ void run_hosts_by_time(struct run *run, uint64_t now)
 bool run_hosts_connect(struct run *run)
 {
     looping = run;
-    for (int i = 0; i < run->host_count; i++)
-        log_call("connect %s %s, PEs %d to %d, %d %d", run->hosts[i].name, run->hosts[i].label,
-                 run->hosts[i].first, run->hosts[i].first + run->hosts[i].count - 1,
-                 run->hosts[i].pidfd, run->hosts[i].stdin_end);
-    run->result = system_.result ? system_.result : run->result;
+    for (int i = 0; i < run->hosts.count; i++)
+        log_call("connect %s %s, PEs %d to %d, %d %d", run->hosts.list[i].name,
+                 run->hosts.list[i].label, run->hosts.list[i].first,
+                 run->hosts.list[i].first + run->hosts.list[i].count - 1, run->hosts.list[i].pidfd,
+                 run->hosts.list[i].stdin_end);
+    run->ending.result = system_.result ? system_.result : run->ending.result;
     return !system_.not_connected;
 }
 
@@ -392,9 +393,9 @@ bool run_hosts_start(struct run *run)
 void run_hosts_close(struct run *run)
 {
     log_call("close hosts");
-    for (int i = 0; i < run->host_count; i++)
-        free(run->hosts[i].name);
-    free(run->hosts);
+    for (int i = 0; i < run->hosts.count; i++)
+        free(run->hosts.list[i].name);
+    free(run->hosts.list);
     free(run->options.hosts);
 }
 
@@ -410,7 +411,7 @@ static struct run made_loop(void)
     system_.due_ns = UINT64_MAX;
     run.epoll = 1600;
     run.signals = 1601;
-    run.next_reaping_ns = UINT64_MAX;
+    run.ending.next_reaping_ns = UINT64_MAX;
     system_.waits = 1;
     blocks = 0;
     return run;
@@ -527,15 +528,15 @@ static void it_waits_as_long_as_it_may(void **state)
     expect_wait(&run, 9);
     system_.due_ns++;
     expect_wait(&run, 10);
-    run.stdin_again_ns = 7005 * MS;
+    run.input.again_ns = 7005 * MS;
     expect_wait(&run, 5);
-    run.stdin_again_ns = 7015 * MS;
+    run.input.again_ns = 7015 * MS;
     expect_wait(&run, 10);
-    run.hosts_end_ns = 7004 * MS;
+    run.hosts.end_ns = 7004 * MS;
     expect_wait(&run, 4);
-    run.hosts_end_ns = 7014 * MS;
+    run.hosts.end_ns = 7014 * MS;
     expect_wait(&run, 10);
-    run.next_reaping_ns = 7003 * MS;
+    run.ending.next_reaping_ns = 7003 * MS;
     expect_wait(&run, 3);
     run.retry_soon = true;
     expect_wait(&run, 1);
@@ -558,20 +559,20 @@ static void time_passes(void **state)
     struct run_host host = {.count = 3};
     system_.waits = 2;
     run.retry_soon = true;
-    run.stdin_again_ns = 7000 * MS;
-    run.next_reaping_ns = 7000 * MS;
-    run.hosts = &host;
+    run.input.again_ns = 7000 * MS;
+    run.ending.next_reaping_ns = 7000 * MS;
+    run.hosts.list = &host;
     run_loop(&run);
     expect_log(
         "start standard input\nwait 0\nretry sending\nrelay standard input\nreap orphans\n"
         "end by time 7000\nhosts by time 7000\nwait 0\nrelay standard input\nhosts by time 7000\n"
         "wait for hosts\nsettle now\nend standard input\nclean up\nstop the guard\n"
         "sigprocmask set\ndrain output\n");
-    assert_int_equal(run.next_reaping_ns, 17000 * MS);
+    assert_int_equal(run.ending.next_reaping_ns, 17000 * MS);
     run = made_loop();
     system_.waits = 2;
-    run.stdin_again_ns = 7001 * MS;
-    run.next_reaping_ns = 7001 * MS;
+    run.input.again_ns = 7001 * MS;
+    run.ending.next_reaping_ns = 7001 * MS;
     run.alive = 1;
     run_loop(&run);
     expect_log("start standard input\nwait 1\nend by time 7000\nwait 1\nsettle now\n"
@@ -582,9 +583,9 @@ static void what_it_goes_on_for(void **state)
 {
     struct run run = made_loop();
     struct run_host host = {.count = 3};
-    run.hosts = &host;
+    run.hosts.list = &host;
     run.alive = 0;
-    run.postponed.until_ns = 5;
+    run.ending.postponed.until_ns = 5;
     system_.hosts_linger = true;
     run_loop(&run);
     assert_non_null(strstr(call_log, "start standard input\nsettle now\nwait for hosts\nwait -1\n"
@@ -620,8 +621,8 @@ static void the_exit_status(void **state)
     for (int i = 0; i < 4; i++) {
         struct run run = made_loop();
         run.alive = 0;
-        run.result = rows[i][0];
-        run.culprit = rows[i][1];
+        run.ending.result = rows[i][0];
+        run.ending.culprit = rows[i][1];
         assert_int_equal(run_loop(&run), rows[i][2]);
         *call_log = '\0';
     }
@@ -632,7 +633,7 @@ static void the_exit_status(void **state)
 static void all_is_prepared(void **state)
 {
     struct run run = made_loop();
-    run.host_count = 2;
+    run.hosts.count = 2;
     run.options.output_dir = "out";
     assert_true(run_prepare(&run));
     expect_log("open the hub\nmkdir out 777\nstart the guard\nadopt orphans\nsignal 17 default\n"
@@ -645,21 +646,21 @@ static void all_is_prepared(void **state)
         assert_int_equal(run.pes[pe].streams[0].fd, -1);
         assert_int_equal(run.pes[pe].streams[1].fd, -1);
     }
-    assert_int_equal(run.next_reaping_ns, 17000 * MS);
-    assert_int_equal(run.linger_ms, 50);
+    assert_int_equal(run.ending.next_reaping_ns, 17000 * MS);
+    assert_int_equal(run.ending.linger_ms, 50);
     assert_false(run.pipe_was_ignored);
-    assert_false(run.relay_stdin);
+    assert_false(run.input.relay);
     assert_true(sigismember(&run.old_mask, SIGALRM));
     free(run.pes);
     struct run_host host = {.count = 3};
     for (int i = 0; i < 2; i++) {
         run = made_loop();
-        run.hosts = i ? &host : NULL;
+        run.hosts.list = i ? &host : NULL;
         system_.terminal = !i;
         assert_true(run_prepare(&run));
         assert_null(strstr(call_log, "mkdir"));
-        assert_true(run.relay_stdin);
-        assert_int_equal(run.stdin_terminal, !i);
+        assert_true(run.input.relay);
+        assert_int_equal(run.input.terminal, !i);
         assert_int_equal(run.pipe_was_ignored, !i);
         free(run.pes);
     }

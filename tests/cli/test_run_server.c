@@ -107,8 +107,8 @@ static void the_hub_opens_and_closes(void **state)
 static void the_end_is_told_once(void **state)
 {
     struct run run = opened(2);
-    run.end_status = WEFT_ERR_JOB;
-    strcpy(run.end_sentence, "why it ends, and so on");
+    run.ending.status = WEFT_ERR_JOB;
+    strcpy(run.ending.sentence, "why it ends, and so on");
     run_send_end(&run, 1);
     expect_log("end WEFT_ERR_JOB to 1 with -1: 22 bytes\n");
     run_send_end(&run, 1);
@@ -154,12 +154,12 @@ static void joining(void **state)
     assert_false(run.pes[1].program_gone);
 
     struct run_host host = {.count = 3}; /* on other hosts the agent watches it */
-    run.hosts = &host;
+    run.hosts.list = &host;
     events->joined(&run, 1, 777);
     expect_log("");
-    run.phase = RUN_NOTIFIED;
-    run.end_status = WEFT_ERR_JOB;
-    strcpy(run.end_sentence, "why it ends, and so on");
+    run.ending.phase = RUN_NOTIFIED;
+    run.ending.status = WEFT_ERR_JOB;
+    strcpy(run.ending.sentence, "why it ends, and so on");
     run.pes[0].exited = true;
     events->joined(&run, 1, 777);
     expect_log("end WEFT_ERR_JOB to 1 with -1: 22 bytes\n");
@@ -243,15 +243,15 @@ static void closing_its_connection(void **state)
     events->lost(&run, 1);
     expect_log("unwatch 1302\nclose the wire of 1302\n");
     assert_int_equal(run.pes[1].cut_off_ns, 0);
-    assert_false(run.some_cut_off);
+    assert_false(run.ending.some_cut_off);
     run.pes[2].joined = true;
     events->lost(&run, 2);
     expect_log("unwatch 1303\nclose the wire of 1303\n");
     assert_int_equal(run.pes[2].cut_off_ns, 7 * RUN_SECOND_NS);
-    assert_true(run.some_cut_off);
+    assert_true(run.ending.some_cut_off);
     events->lost(&run, 1); /* an earlier time is kept */
     expect_log("");
-    assert_true(run.some_cut_off);
+    assert_true(run.ending.some_cut_off);
     closed(&run);
 }
 

@@ -76,8 +76,8 @@ static struct run launcher(void)
     static char *command[] = {"./program", "an argument", "", NULL};
     static const char *env[] = {"OWN=value=2", "TAKEN", "ABSENT"};
     struct run run = made_run(8);
-    run.hosts = made_hosts;
-    run.host_count = 3;
+    run.hosts.list = made_hosts;
+    run.hosts.count = 3;
     run.options.command = command;
     run.options.env = env;
     run.options.env_count = 3;

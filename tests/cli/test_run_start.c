@@ -523,20 +523,20 @@ static void cpus_are_shared_out(void **state)
 static void the_guard_is_started_and_stopped(void **state)
 {
     struct run run = made_start(3);
-    run.host_count = 2;
+    run.hosts.count = 2;
     system_.fork_result = 77;
     assert_true(run_start_guard(&run));
     expect_log("map 20 bytes\npipe 1401 1402\nfork\nclose 1401\n");
-    assert_ptr_equal(run.guard_groups, shared_groups);
-    assert_int_equal(run.guard_pipe, 1402);
-    assert_int_equal(run.guard, 77);
+    assert_ptr_equal(run.guard.groups, shared_groups);
+    assert_int_equal(run.guard.pipe, 1402);
+    assert_int_equal(run.guard.pid, 77);
     assert_string_equal(run.mark, "WEFT_BOOT_JOB=444.1234567.000000089.abababababababab");
     system_.reads_interrupted = 1;
     run_stop_guard(&run);
     expect_log("kill 77 9\nwaitpid 77 0\nwaitpid 77 0\nclose 1402\n");
     run_stop_guard(&run);
     expect_log("");
-    run.guard = 1;
+    run.guard.pid = 1;
     system_.reads_interrupted = 1;
     system_.reads_errno = ECHILD;
     run_stop_guard(&run);
@@ -564,7 +564,7 @@ static void the_guard_kills(void **state)
     static const char *const ways[] = {NULL, "dup2", "close_range"};
     for (volatile int way = 0; way < 3; way++) {
         struct run run = made_start(2);
-        run.host_count = 1;
+        run.hosts.count = 1;
         fail_at(ways[way], 0, EBADF);
         if (setjmp(child) == 0) {
             memset(shared_groups, 0, sizeof shared_groups);
@@ -574,7 +574,7 @@ static void the_guard_kills(void **state)
             system_.reads_interrupted = 1;
             system_.reads_errno = way ? EINTR : EBADF;
             answers.all_made_up = true;
-            run.guard_groups = shared_groups;
+            run.guard.groups = shared_groups;
             run_start_guard(&run);
             fail_msg("the guard goes on");
         }
@@ -649,7 +649,7 @@ static void a_pe_of_an_agent_is_started(void **state)
 static void streams_are_redirected(void **state)
 {
     struct run run = made_start(1);
-    run.relay_stdin = true;
+    run.input.relay = true;
     run.options.prefix = true;
     assert_true(start(&run));
     assert_non_null(
@@ -658,7 +658,7 @@ static void streams_are_redirected(void **state)
                          "watch 1407 in: source 1\nclone\nprctl death signal 9\nsetpgid 0 0\n"
                          "dup2 1403 0\ndup2 1406 1\ndup2 1408 2\n"));
     assert_non_null(strstr(call_log, "close 1403\nclose 1406\nclose 1408\nclose 1402\n"));
-    assert_int_equal(run.stdin_pipe, 1404);
+    assert_int_equal(run.input.pipe, 1404);
     assert_int_equal(run.pes[0].streams[0].fd, 1405);
     assert_int_equal(run.pes[0].streams[1].fd, 1407);
     *call_log = '\0';
@@ -742,7 +742,7 @@ static void what_fails_is_said(void **state)
         assert_non_null(strstr(call_log, expected));
         assert_int_equal(run.started, 0);
         assert_int_equal(run.alive, 0);
-        assert_int_equal(run.result, -1);
+        assert_int_equal(run.ending.result, -1);
         assert_int_equal(blocks, 0);
         if (strstr(row->said, "starting PE 5: re") || row->as == BOUND) { /* the child failed */
             assert_int_equal(made_groups[0], 0);
@@ -761,7 +761,7 @@ static void what_else_fails(void **state)
         run = made_start(1);
         fail_at("execve", 0, errors[i]);
         assert_false(start(&run));
-        assert_int_equal(run.result, i ? 126 : 127);
+        assert_int_equal(run.ending.result, i ? 126 : 127);
         assert_non_null(strstr(call_log, i ? "waitpid 2304 0\nclose 1403\nsay \"starting PE 0: "
                                              "/bin/program: Permission denied\"\n"
                                            : "waitpid 2304 0\nclose 1403\nsay \"starting PE 0: "
@@ -769,7 +769,7 @@ static void what_else_fails(void **state)
     }
     for (int i = 0; i < 2; i++) { /* the relayed input */
         run = made_start(1);
-        run.relay_stdin = true;
+        run.input.relay = true;
         fail_at("pipe2", 0, i ? EMFILE : ENFILE);
         assert_false(start(&run));
         assert_non_null(
@@ -777,7 +777,7 @@ static void what_else_fails(void **state)
                                  "the limit of open files (ulimit -n)\"\n"
                                : "say \"standard input of PE 0: Too many open files in "
                                  "system\"\n"));
-        assert_int_equal(run.stdin_pipe, -1);
+        assert_int_equal(run.input.pipe, -1);
     }
     for (int i = 0; i < 2; i++) { /* watching its socket, or its process, fails */
         run = made_start(1);

@@ -180,7 +180,7 @@ static void lines_get_a_prefix(void **state)
     expect_written("[b 11] x\n");
     run.agent = NULL;
     struct run_host host = {.count = 1};
-    run.hosts = &host;
+    run.hosts.list = &host;
     gives("[b 11] x\n");
     run_read_source(&run, 1, 0);
     expect_written("[b 11] x\n");
@@ -316,7 +316,7 @@ static void nobody_reads_our_output(void **state)
         "unwatch 1022\nclose 1022\n");
     assert_true(run.sinks[1].broken);
     assert_int_equal(run.sinks[1].used, 0);
-    assert_int_equal(run.result, -1);
+    assert_int_equal(run.ending.result, -1);
     gives("more\n"); /* the other stream continues */
     system_.write_errno = 0;
     run_read_source(&run, 1, 0);
@@ -330,7 +330,7 @@ static void our_output_cannot_be_written(void **state)
         char expected[400];
         struct run run = made_streams();
         run.alive = stream;
-        run.result = stream ? 0 : 7;
+        run.ending.result = stream ? 0 : 7;
         gives("abc\nabc\n");
         system_.write_errno = ENOSPC;
         system_.writes_before = 1;
@@ -345,7 +345,7 @@ static void our_output_cannot_be_written(void **state)
                      "write 13 bytes to 1\nsay \"writing the PEs' output to standard output: No "
                      "space left on device\"\n");
         expect_log(expected);
-        assert_int_equal(run.result, stream ? 1 : 7);
+        assert_int_equal(run.ending.result, stream ? 1 : 7);
         assert_true(run.sinks[stream].broken);
         gives("more\n"); /* is read and dropped */
         run_read_source(&run, 0, stream);
@@ -421,10 +421,10 @@ static void the_rest_is_drained(void **state)
 static struct run made_input(void)
 {
     struct run run = made_streams();
-    run.stdin_pipe = 1700;
+    run.input.pipe = 1700;
     run_start_stdin(&run);
     expect_log("watch 0 in: stdin 0\n");
-    assert_true(run.stdin_watched);
+    assert_true(run.input.watched);
     return run;
 }
 
@@ -432,40 +432,40 @@ static void input_is_relayed(void **state)
 {
     struct run run = made_streams();
     run_start_stdin(&run); /* no input is relayed */
-    run.stdin_again_ns = 5;
+    run.input.again_ns = 5;
     run_relay_stdin(&run);
     expect_log("");
-    assert_int_equal(run.stdin_again_ns, 0);
+    assert_int_equal(run.input.again_ns, 0);
 
     run = made_input();
     gives("hello");
     run_relay_stdin(&run);
     expect_log("read 0 of 4096 bytes\nwrite 5 bytes to 1700\n");
     expect_written("hello");
-    assert_true(run.stdin_watched);
+    assert_true(run.input.watched);
     gives("hello");
     system_.most = 2;
     run_relay_stdin(&run);
     expect_log("read 0 of 4096 bytes\nwrite 5 bytes to 1700\nunwatch 0\n");
-    assert_int_equal(run.stdin_again_ns, 7010 * UINT64_C(1000000));
-    assert_int_equal(run.stdin_used, 3);
+    assert_int_equal(run.input.again_ns, 7010 * UINT64_C(1000000));
+    assert_int_equal(run.input.used, 3);
     static const int errors[] = {EAGAIN, EINTR};
     for (int i = 0; i < 2; i++) {
         system_.write_errno = errors[i];
         run_relay_stdin(&run);
         expect_log("write 3 bytes to 1700\n");
-        assert_int_equal(run.stdin_used, 3);
+        assert_int_equal(run.input.used, 3);
     }
     system_.write_errno = 0;
     system_.most = 100;
     run_relay_stdin(&run);
     expect_log("write 3 bytes to 1700\nwatch 0 in: stdin 0\n");
     expect_written("hello");
-    assert_int_equal(run.stdin_again_ns, 0);
+    assert_int_equal(run.input.again_ns, 0);
     gives(NULL);
     run_relay_stdin(&run); /* end of file */
     expect_log("read 0 of 4096 bytes\nunwatch 0\nclose 1700\n");
-    assert_int_equal(run.stdin_pipe, -1);
+    assert_int_equal(run.input.pipe, -1);
     run_end_stdin(&run);
     expect_log("");
 }
@@ -483,39 +483,39 @@ static void input_can_fail(void **state)
     struct run run = made_input();
     gives("x");
     system_.write_errno = EPIPE;
-    run.stdin_again_ns = 9;
+    run.input.again_ns = 9;
     run_relay_stdin(&run);
     expect_log("read 0 of 4096 bytes\nwrite 1 bytes to 1700\nunwatch 0\nclose 1700\n");
-    assert_int_equal(run.stdin_again_ns, 0);
+    assert_int_equal(run.input.again_ns, 0);
 
     run = made_input(); /* the launcher is in the background */
-    run.stdin_terminal = true;
+    run.input.terminal = true;
     system_.terminal_is_others = true;
     run_relay_stdin(&run);
     expect_log("unwatch 0\n");
-    assert_int_equal(run.stdin_again_ns, 7200 * UINT64_C(1000000));
+    assert_int_equal(run.input.again_ns, 7200 * UINT64_C(1000000));
     system_.terminal_is_others = false;
     gives("x");
     run_relay_stdin(&run);
     expect_log("read 0 of 4096 bytes\nwrite 1 bytes to 1700\nwatch 0 in: stdin 0\n");
-    run.stdin_terminal = false;
+    run.input.terminal = false;
     system_.terminal_is_others = true;
     gives("x");
     run_relay_stdin(&run);
     expect_log("read 0 of 4096 bytes\nwrite 1 bytes to 1700\n");
 
-    run.stdin_again_ns = 9;
+    run.input.again_ns = 9;
     run_end_stdin(&run);
-    assert_int_equal(run.stdin_again_ns, 0);
+    assert_int_equal(run.input.again_ns, 0);
     *call_log = '\0';
 
     run = made_streams(); /* a file is always ready, and epoll refuses it */
-    run.stdin_pipe = 1700;
+    run.input.pipe = 1700;
     answers.watch_fails_in = 0;
     run_start_stdin(&run);
     expect_log("watch 0 in: stdin 0, fails\n");
-    assert_false(run.stdin_watched);
-    assert_int_equal(run.stdin_again_ns, 1);
+    assert_false(run.input.watched);
+    assert_int_equal(run.input.again_ns, 1);
 }
 
 int main(void)
