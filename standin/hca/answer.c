@@ -11,9 +11,9 @@ enum { RETRANSMIT_SHIFT = 5 };
 
 static struct outstanding *oldest_outstanding(struct qp *qp)
 {
-    return qp->outstanding_head == qp->outstanding_tail
+    return qp->send.outstanding_head == qp->send.outstanding_tail
                ? NULL
-               : &qp->outstanding[qp->outstanding_head & qp->outstanding_mask];
+               : &qp->send.outstanding[qp->send.outstanding_head & qp->send.outstanding_mask];
 }
 
 static bool is_read(const struct outstanding *f)
@@ -26,7 +26,8 @@ static bool is_read(const struct outstanding *f)
 static void poison(struct qp *qp, uint16_t from, uint16_t to)
 {
     for (uint16_t i = from; i != to; i++)
-        memset(qp->ring + (size_t)(i & (qp->blocks - 1)) * WQE_BLOCK_BYTES, 0xff, WQE_BLOCK_BYTES);
+        memset(qp->send.ring + (size_t)(i & (qp->send.blocks - 1)) * WQE_BLOCK_BYTES, 0xff,
+               WQE_BLOCK_BYTES);
 }
 
 /* With a collapsed CQ, a program sees only the last of several simultaneous completions. */
@@ -35,17 +36,17 @@ void send_retire(struct qp *qp)
     struct outstanding *f, last = {0};
     struct cq *cq = qp->send_cq;
     uint32_t unseen = 0;
-    while ((f = oldest_outstanding(qp)) && psn_before(f->last_psn, qp->acked)) {
-        qp->reads -= is_read(f);
-        qp->outstanding_head++;
+    while ((f = oldest_outstanding(qp)) && psn_before(f->last_psn, qp->requester.acked)) {
+        qp->send.reads -= is_read(f);
+        qp->send.outstanding_head++;
         if (f->complete < 2)
             continue;
         last = *f;
         uint16_t end = (uint16_t)(last.index + last.blocks);
         if (qp->device->config->mode == MODE_ADVERSARIAL)
-            poison(qp, qp->released, end);
-        qp->released = end;
-        qp->count_completions++;
+            poison(qp, qp->send.released, end);
+        qp->send.released = end;
+        qp->counts.completions++;
         if (cq->collapsed)
             unseen++;
         else
@@ -55,48 +56,48 @@ void send_retire(struct qp *qp)
         cq->producer += unseen - 1;
         cq_write_request(cq, qp, &last);
     }
-    if (qp->taken != qp->producer || qp->fault.syndrome)
+    if (qp->send.taken != qp->send.producer || qp->send.fault.syndrome)
         qp_list(qp);
 }
 
 /* Marks all packets up to psn as acknowledged. */
 static void acknowledge_through(struct qp *qp, uint32_t psn)
 {
-    if (psn_before(psn, qp->acked))
+    if (psn_before(psn, qp->requester.acked))
         return;
-    qp->acked = psn_add(psn, 1);
-    qp->retries = qp->retry_count;
-    qp->rnr_tries = qp->rnr_retry;
-    qp->loss_noticed_at = 0;
-    qp->retransmissions = 0;
-    qp->response_lost = false;
-    if (qp->window && qp->window < roce_window(qp))
-        qp->window++;
+    qp->requester.acked = psn_add(psn, 1);
+    qp->requester.retries = qp->requester.retry_count;
+    qp->requester.rnr_tries = qp->requester.rnr_retry;
+    qp->requester.loss_noticed_at = 0;
+    qp->requester.retransmissions = 0;
+    qp->requester.response_lost = false;
+    if (qp->requester.window && qp->requester.window < roce_window(qp))
+        qp->requester.window++;
     send_retire(qp);
 }
 
 /* Retransmits from packet psn on, which belongs to an outstanding request. */
 static void retransmit_from(struct qp *qp, uint32_t psn)
 {
-    qp->count_retries++;
-    uint32_t first = qp->outstanding_head;
-    while (first != qp->outstanding_tail &&
-           psn_before(qp->outstanding[first & qp->outstanding_mask].last_psn, psn))
+    qp->counts.retries++;
+    uint32_t first = qp->send.outstanding_head;
+    while (first != qp->send.outstanding_tail &&
+           psn_before(qp->send.outstanding[first & qp->send.outstanding_mask].last_psn, psn))
         first++;
-    if (first == qp->outstanding_tail)
+    if (first == qp->send.outstanding_tail)
         return;
-    const struct outstanding *f = &qp->outstanding[first & qp->outstanding_mask];
-    qp->outstanding_tail = first;
+    const struct outstanding *f = &qp->send.outstanding[first & qp->send.outstanding_mask];
+    qp->send.outstanding_tail = first;
     /* Later requests are added again when they are retransmitted. */
-    qp->reads = 0;
-    for (uint32_t i = qp->outstanding_head; i != qp->outstanding_tail; i++)
-        qp->reads += is_read(&qp->outstanding[i & qp->outstanding_mask]);
-    qp->taken = f->index;
-    qp->psn = f->first_psn;
-    qp->resume_packets = (psn - f->first_psn) & 0xffffff;
-    qp->wqe_loaded = qp->wqe_outstanding = false;
-    qp->fault = (struct fault){0};
-    qp->response_lost = false;
+    qp->send.reads = 0;
+    for (uint32_t i = qp->send.outstanding_head; i != qp->send.outstanding_tail; i++)
+        qp->send.reads += is_read(&qp->send.outstanding[i & qp->send.outstanding_mask]);
+    qp->send.taken = f->index;
+    qp->requester.psn = f->first_psn;
+    qp->current.resume_packets = (psn - f->first_psn) & 0xffffff;
+    qp->current.loaded = qp->current.outstanding = false;
+    qp->send.fault = (struct fault){0};
+    qp->requester.response_lost = false;
     qp_list(qp);
 }
 
@@ -104,29 +105,31 @@ static void fail_retry_exceeded(struct qp *qp)
 {
     char text[ADDRESS_TEXT];
     struct outstanding *f = oldest_outstanding(qp);
-    log_error(qp->device, "QP 0x%x: no answer from QP 0x%x of %s%s", qp->qpn, qp->remote_qpn,
-              address_text(qp->remote, text),
-              !qp->link || atomic_load(&qp->link->dead) ? ", whose process is gone" : "");
+    log_error(qp->device, "QP 0x%x: no answer from QP 0x%x of %s%s", qp->qpn,
+              qp->requester.remote_qpn, address_text(qp->requester.remote, text),
+              !qp->requester.link || atomic_load(&qp->requester.link->dead)
+                  ? ", whose process is gone"
+                  : "");
     qp_fail(qp, f->index, f->opcode, SYNDROME_RETRY_EXCEEDED, 0);
 }
 
 /* Halves the window after packet loss, which may be congestion. */
 static void halve_window(struct qp *qp)
 {
-    if (qp->window > 2)
-        qp->window /= 2;
+    if (qp->requester.window > 2)
+        qp->requester.window /= 2;
 }
 
 /* Retransmits from packet psn on, or fails if the retry count is exhausted. */
 static void retry_from(struct qp *qp, uint32_t psn)
 {
-    if (!qp->retries) {
+    if (!qp->requester.retries) {
         fail_retry_exceeded(qp);
         return;
     }
-    qp->retries--;
-    qp->loss_noticed_at = 0;
-    qp->retransmissions = 0;
+    qp->requester.retries--;
+    qp->requester.loss_noticed_at = 0;
+    qp->requester.retransmissions = 0;
     retransmit_from(qp, psn);
     halve_window(qp);
 }
@@ -135,13 +138,14 @@ static void retry_from(struct qp *qp, uint32_t psn)
  * acknowledges earlier writes, but never an earlier read or atomic. */
 static bool find_missing_response(struct qp *qp, uint32_t psn, uint32_t *missing)
 {
-    if (!qp->reads)
+    if (!qp->send.reads)
         return false;
-    for (uint32_t i = qp->outstanding_head; i != qp->outstanding_tail; i++) {
-        struct outstanding *f = &qp->outstanding[i & qp->outstanding_mask];
+    for (uint32_t i = qp->send.outstanding_head; i != qp->send.outstanding_tail; i++) {
+        struct outstanding *f = &qp->send.outstanding[i & qp->send.outstanding_mask];
         if (!psn_before(f->first_psn, psn))
             return false;
-        *missing = psn_before(f->first_psn, qp->acked) ? qp->acked : f->first_psn;
+        *missing =
+            psn_before(f->first_psn, qp->requester.acked) ? qp->requester.acked : f->first_psn;
         if (is_read(f) && psn_before(*missing, psn))
             return true;
     }
@@ -155,7 +159,7 @@ static uint32_t acknowledge_up_to(struct qp *qp, uint32_t psn)
     uint32_t missing;
     if (find_missing_response(qp, psn, &missing))
         psn = missing;
-    if (psn != qp->acked)
+    if (psn != qp->requester.acked)
         acknowledge_through(qp, psn_add(psn, 0xffffff));
     return psn;
 }
@@ -165,17 +169,17 @@ static uint32_t acknowledge_up_to(struct qp *qp, uint32_t psn)
 static bool acknowledge_before(struct qp *qp, uint32_t psn)
 {
     uint32_t missing = acknowledge_up_to(qp, psn);
-    if (missing == psn || qp->response_lost)
+    if (missing == psn || qp->requester.response_lost)
         return missing == psn;
     retry_from(qp, missing);
-    qp->response_lost = true;
+    qp->requester.response_lost = true;
     return false;
 }
 
 static struct outstanding *find_outstanding(struct qp *qp, uint32_t psn)
 {
-    for (uint32_t i = qp->outstanding_head; i != qp->outstanding_tail; i++) {
-        struct outstanding *f = &qp->outstanding[i & qp->outstanding_mask];
+    for (uint32_t i = qp->send.outstanding_head; i != qp->send.outstanding_tail; i++) {
+        struct outstanding *f = &qp->send.outstanding[i & qp->send.outstanding_mask];
         if (!psn_before(psn, f->first_psn) && !psn_before(f->last_psn, psn))
             return f;
     }
@@ -207,13 +211,13 @@ static void handle_nak(struct qp *qp, const struct packet *p)
         qp_fail(qp, f->index, f->opcode, (uint8_t)p->immediate, 0);
         return;
     }
-    if (qp->rnr_retry != 7 && !qp->rnr_tries--) {
-        qp->rnr_tries = 0;
+    if (qp->requester.rnr_retry != 7 && !qp->requester.rnr_tries--) {
+        qp->requester.rnr_tries = 0;
         qp_fail(qp, f->index, f->opcode, SYNDROME_RNR_EXCEEDED, 0);
         return;
     }
-    qp->wait_until = qp->device->now + rnr_ns((uint8_t)p->length);
-    qp->loss_noticed_at = 0;
+    qp->requester.wait_until = qp->device->now + rnr_ns((uint8_t)p->length);
+    qp->requester.loss_noticed_at = 0;
     retransmit_from(qp, p->psn);
 }
 
@@ -265,12 +269,13 @@ static void handle_response_data(struct qp *qp, const struct packet *p)
     struct outstanding *f = find_outstanding(qp, p->psn);
     if (!f || !is_read(f))
         return;
-    uint32_t offset = ((p->psn - f->first_psn) & 0xffffff) * qp->mtu, rest = f->length - offset;
+    uint32_t offset = ((p->psn - f->first_psn) & 0xffffff) * qp->requester.mtu,
+             rest = f->length - offset;
     if ((p->kind == PACKET_READ_DATA) != (f->opcode == WQE_READ) ||
-        p->bytes != (rest < qp->mtu ? rest : qp->mtu)) {
+        p->bytes != (rest < qp->requester.mtu ? rest : qp->requester.mtu)) {
         log_error(qp->device,
                   "QP 0x%x: the response 0x%x to request 0x%x has %u bytes instead of %u", qp->qpn,
-                  p->psn, f->index, p->bytes, rest < qp->mtu ? rest : qp->mtu);
+                  p->psn, f->index, p->bytes, rest < qp->requester.mtu ? rest : qp->requester.mtu);
         qp_fail(qp, f->index, f->opcode, SYNDROME_BAD_RESPONSE, 0);
         return;
     }
@@ -296,18 +301,19 @@ static void handle_response_data(struct qp *qp, const struct packet *p)
 static void handle_late_response(struct qp *qp, const struct packet *p)
 {
     if (p->kind == PACKET_NAK && p->immediate != NAK_RNR && p->immediate != NAK_PSN_SEQUENCE) {
-        qp->late_nak = (uint8_t)p->immediate;
-        qp->late_nak_psn = p->psn;
+        qp->requester.late_nak = (uint8_t)p->immediate;
+        qp->requester.late_nak_psn = p->psn;
     }
-    acknowledge_up_to(qp, qp->psn);
+    acknowledge_up_to(qp, qp->requester.psn);
 }
 
 void send_apply_late_nak(struct qp *qp)
 {
-    struct packet p = {.kind = PACKET_NAK, .psn = qp->late_nak_psn, .immediate = qp->late_nak};
-    if (!qp->late_nak || !psn_before(qp->late_nak_psn, qp->psn))
+    struct packet p = {
+        .kind = PACKET_NAK, .psn = qp->requester.late_nak_psn, .immediate = qp->requester.late_nak};
+    if (!qp->requester.late_nak || !psn_before(qp->requester.late_nak_psn, qp->requester.psn))
         return;
-    qp->late_nak = 0;
+    qp->requester.late_nak = 0;
     handle_nak(qp, &p);
 }
 
@@ -315,11 +321,11 @@ static void handle_response(struct device *d, struct link_out *link, const struc
 {
     struct qp *qp = qp_find(d, p->to_qpn);
     /* Ignore responses to a QP that was reset or destroyed meanwhile. */
-    if (!qp || qp->link != link || (qp->state != QP_RTS && qp->state != QP_SQD) ||
-        p->from_qpn != qp->remote_qpn || psn_before(p->psn, qp->acked) ||
-        !psn_before(p->psn, qp->psn_limit))
+    if (!qp || qp->requester.link != link || (qp->state != QP_RTS && qp->state != QP_SQD) ||
+        p->from_qpn != qp->requester.remote_qpn || psn_before(p->psn, qp->requester.acked) ||
+        !psn_before(p->psn, qp->requester.psn_limit))
         return;
-    if (!psn_before(p->psn, qp->psn)) {
+    if (!psn_before(p->psn, qp->requester.psn)) {
         handle_late_response(qp, p);
         return;
     }
@@ -363,14 +369,15 @@ bool send_handle_responses(struct link_out *link, struct device *d)
  * side all responses. Over RoCE nothing is certain. */
 static bool are_packets_lost(const struct qp *qp)
 {
-    struct link_out *link = qp->link;
-    if (qp->outstanding_head == qp->outstanding_tail || qp->acked == qp->psn)
+    struct link_out *link = qp->requester.link;
+    if (qp->send.outstanding_head == qp->send.outstanding_tail ||
+        qp->requester.acked == qp->requester.psn)
         return false;
     if (!link || atomic_load(&link->dead) || link->roce)
         return true;
     uint64_t read = __atomic_load_n(&link->requests.shared->head, __ATOMIC_ACQUIRE);
     uint64_t answers = __atomic_load_n(&link->responses.shared->tail, __ATOMIC_ACQUIRE);
-    return read >= qp->link_position && answers == link->responses.own;
+    return read >= qp->requester.link_position && answers == link->responses.own;
 }
 
 /* Retransmits on a lossy network before the ACK timeout, which is meant for peers that do not
@@ -378,13 +385,14 @@ static bool are_packets_lost(const struct qp *qp)
 static void retransmit_early(struct qp *qp)
 {
     struct device *d = qp->device;
-    if (!qp->link || !qp->link->roce || d->now < qp->retransmit_at)
+    if (!qp->requester.link || !qp->requester.link->roce || d->now < qp->requester.retransmit_at)
         return;
-    qp->retransmit_at =
-        d->now + (RETRANSMIT_NS << (qp->retransmissions < RETRANSMIT_SHIFT ? qp->retransmissions
-                                                                           : RETRANSMIT_SHIFT));
-    qp->retransmissions++;
-    retransmit_from(qp, qp->acked);
+    qp->requester.retransmit_at =
+        d->now + (RETRANSMIT_NS << (qp->requester.retransmissions < RETRANSMIT_SHIFT
+                                        ? qp->requester.retransmissions
+                                        : RETRANSMIT_SHIFT));
+    qp->requester.retransmissions++;
+    retransmit_from(qp, qp->requester.acked);
     halve_window(qp);
 }
 
@@ -394,22 +402,23 @@ bool send_timers(struct qp *qp)
     struct device *d = qp->device;
     if (qp->state != QP_RTS)
         return false;
-    if (qp->wait_until)
+    if (qp->requester.wait_until)
         return true;
     if (!are_packets_lost(qp)) {
-        if (!qp->retransmissions)
-            qp->loss_noticed_at = 0;
-        return qp->outstanding_head != qp->outstanding_tail;
+        if (!qp->requester.retransmissions)
+            qp->requester.loss_noticed_at = 0;
+        return qp->send.outstanding_head != qp->send.outstanding_tail;
     }
-    if (!qp->loss_noticed_at)
-        qp->loss_noticed_at = d->now;
-    if (!qp->retransmissions)
-        qp->retransmit_at = qp->loss_noticed_at + RETRANSMIT_NS;
-    if (!qp->timeout || d->now - qp->loss_noticed_at < UINT64_C(4096) << qp->timeout) {
+    if (!qp->requester.loss_noticed_at)
+        qp->requester.loss_noticed_at = d->now;
+    if (!qp->requester.retransmissions)
+        qp->requester.retransmit_at = qp->requester.loss_noticed_at + RETRANSMIT_NS;
+    if (!qp->requester.timeout ||
+        d->now - qp->requester.loss_noticed_at < UINT64_C(4096) << qp->requester.timeout) {
         retransmit_early(qp);
         return true;
     }
-    retry_from(qp, qp->acked);
+    retry_from(qp, qp->requester.acked);
     return true;
 }
 
@@ -422,27 +431,27 @@ uint32_t send_target_address(const struct qp *qp, const struct wqe_address *a)
 
 bool send_same_target(const struct qp *qp, const struct wqe_address *a)
 {
-    return qp->remote_qpn == a->dctn && qp->remote == send_target_address(qp, a) &&
-           qp->remote_key == a->key;
+    return qp->requester.remote_qpn == a->dctn &&
+           qp->requester.remote == send_target_address(qp, a) && qp->requester.remote_key == a->key;
 }
 
 bool send_target(struct qp *qp, const struct wqe_address *a)
 {
     struct device *d = qp->device;
     uint32_t address = send_target_address(qp, a);
-    if (send_same_target(qp, a) && qp->link)
+    if (send_same_target(qp, a) && qp->requester.link)
         return true;
-    if (!qp->link || qp->link->address != address) {
+    if (!qp->requester.link || qp->requester.link->address != address) {
         link_release(d, qp);
         link_attach(d, qp, link_find(d, address));
-        if (!qp->link) {
+        if (!qp->requester.link) {
             link_request(d, address);
             return false;
         }
     }
-    qp->remote = address;
-    qp->remote_qpn = a->dctn;
-    qp->remote_key = a->key;
-    qp->opens_dc = true;
+    qp->requester.remote = address;
+    qp->requester.remote_qpn = a->dctn;
+    qp->requester.remote_key = a->key;
+    qp->requester.opens_dc = true;
     return true;
 }

@@ -39,14 +39,15 @@ static uint32_t padded(uint32_t bytes)
  * ring. */
 static void copy_ring(const struct qp *qp, uint32_t offset, void *to, uint32_t bytes)
 {
-    uint32_t size = qp->blocks * WQE_BLOCK_BYTES;
-    uint32_t at = ((uint32_t)qp->taken * WQE_BLOCK_BYTES + offset) & (size - 1), rest = size - at;
+    uint32_t size = qp->send.blocks * WQE_BLOCK_BYTES;
+    uint32_t at = ((uint32_t)qp->send.taken * WQE_BLOCK_BYTES + offset) & (size - 1),
+             rest = size - at;
     if (bytes <= rest) {
-        memcpy(to, qp->ring + at, bytes);
+        memcpy(to, qp->send.ring + at, bytes);
         return;
     }
-    memcpy(to, qp->ring + at, rest);
-    memcpy((uint8_t *)to + rest, qp->ring, bytes - rest);
+    memcpy(to, qp->send.ring + at, rest);
+    memcpy((uint8_t *)to + rest, qp->send.ring, bytes - rest);
 }
 
 /* A WQE, decoded from its first 48 bytes. */
@@ -59,8 +60,8 @@ struct write {
 
 static bool is_plain(const struct qp *qp, const struct wqe *w)
 {
-    return w->index == qp->taken && w->qpn == qp->qpn && !w->fence &&
-           w->blocks <= (uint16_t)(qp->producer - qp->taken) &&
+    return w->index == qp->send.taken && w->qpn == qp->qpn && !w->fence &&
+           w->blocks <= (uint16_t)(qp->send.producer - qp->send.taken) &&
            (w->opcode == WQE_WRITE || w->opcode == WQE_NOP);
 }
 
@@ -69,7 +70,8 @@ static bool read_write(const struct qp *qp, struct write *w)
 {
     uint32_t words[12];
     /* Copy it first: the program might change the ring, although it must not. */
-    memcpy(words, qp->ring + (size_t)(qp->taken & (qp->blocks - 1)) * WQE_BLOCK_BYTES, 48);
+    memcpy(words,
+           qp->send.ring + (size_t)(qp->send.taken & (qp->send.blocks - 1)) * WQE_BLOCK_BYTES, 48);
     wqe_control(words, &w->wqe);
     w->wqe.solicited = w->wqe.complete == 3;
     if (!is_plain(qp, &w->wqe))
@@ -96,22 +98,23 @@ static bool read_write(const struct qp *qp, struct write *w)
 
 static void add_burst_request(struct qp *qp, const struct wqe *w, uint32_t psn, uint32_t packets)
 {
-    qp->outstanding[qp->outstanding_tail++ & qp->outstanding_mask] =
+    qp->send.outstanding[qp->send.outstanding_tail++ & qp->send.outstanding_mask] =
         (struct outstanding){.first_psn = psn,
                              .last_psn = psn_add(psn, packets - 1),
-                             .index = qp->taken,
+                             .index = qp->send.taken,
                              .opcode = w->opcode,
                              .blocks = w->blocks,
                              .complete = w->complete,
                              .solicited = w->solicited};
-    qp->taken = (uint16_t)(qp->taken + w->blocks);
+    qp->send.taken = (uint16_t)(qp->send.taken + w->blocks);
 }
 
 static bool burst_allowed(const struct qp *qp)
 {
     const struct config *c = qp->device->config;
-    return qp->type == QP_RC && qp->link && !qp->link->roce && !qp->wqe_loaded &&
-           !qp->resume_packets && !qp->fault.syndrome && c->mode != MODE_ADVERSARIAL && !c->fail_at;
+    return qp->type == QP_RC && qp->requester.link && !qp->requester.link->roce &&
+           !qp->current.loaded && !qp->current.resume_packets && !qp->send.fault.syndrome &&
+           c->mode != MODE_ADVERSARIAL && !c->fail_at;
 }
 
 /* A burst packet that is being built. */
@@ -148,14 +151,15 @@ static inline bool read_short(const struct qp *qp, const uint8_t *at, uint16_t i
 /* Adds consecutive such writes. */
 static void add_shorts(struct qp *qp, struct burst *b)
 {
-    const uint16_t from = qp->taken, producer = qp->producer;
-    const uint32_t first_psn = psn_add(qp->psn, b->writes);
+    const uint16_t from = qp->send.taken, producer = qp->send.producer;
+    const uint32_t first_psn = psn_add(qp->requester.psn, b->writes);
     struct outstanding flight = {.opcode = WQE_WRITE, .blocks = 1};
     uint64_t sum = 0;
     uint32_t used = b->used, n = 0;
     for (; (uint16_t)(from + n) != producer && used + HEAD_BYTES + SHORT_ROOM <= BURST_BYTES; n++) {
         uint16_t index = (uint16_t)(from + n);
-        const uint8_t *at = qp->ring + (size_t)(index & (qp->blocks - 1)) * WQE_BLOCK_BYTES;
+        const uint8_t *at =
+            qp->send.ring + (size_t)(index & (qp->send.blocks - 1)) * WQE_BLOCK_BYTES;
         uint8_t *to = b->to + used;
         struct head head;
         uint32_t flags, psn = psn_add(first_psn, n);
@@ -171,11 +175,11 @@ static void add_shorts(struct qp *qp, struct burst *b)
         flight.index = index;
         flight.complete = flags >> 2 & 3;
         flight.solicited = flight.complete == 3;
-        qp->outstanding[(qp->outstanding_tail + n) & qp->outstanding_mask] = flight;
+        qp->send.outstanding[(qp->send.outstanding_tail + n) & qp->send.outstanding_mask] = flight;
     }
-    qp->count_bytes += sum;
-    qp->outstanding_tail += n;
-    qp->taken = (uint16_t)(from + n);
+    qp->counts.bytes += sum;
+    qp->send.outstanding_tail += n;
+    qp->send.taken = (uint16_t)(from + n);
     b->used = used;
     b->writes += n;
     b->requests += n;
@@ -186,9 +190,9 @@ static void add_shorts(struct qp *qp, struct burst *b)
 static bool add_other(struct qp *qp, struct burst *b)
 {
     struct write w;
-    if (qp->taken == qp->producer || !read_write(qp, &w))
+    if (qp->send.taken == qp->send.producer || !read_write(qp, &w))
         return false;
-    uint32_t psn = psn_add(qp->psn, b->writes), room = HEAD_BYTES + padded(w.head.bytes);
+    uint32_t psn = psn_add(qp->requester.psn, b->writes), room = HEAD_BYTES + padded(w.head.bytes);
     uint8_t *to = b->to + b->used;
     if (w.wqe.opcode == WQE_NOP) {
         add_burst_request(qp, &w.wqe, psn, 0);
@@ -205,7 +209,7 @@ static bool add_other(struct qp *qp, struct burst *b)
         memcpy(to + HEAD_BYTES, (const void *)(uintptr_t)w.memory, w.head.bytes);
     b->used += room;
     add_burst_request(qp, &w.wqe, psn, 1);
-    qp->count_bytes += w.head.bytes;
+    qp->counts.bytes += w.head.bytes;
     b->writes++;
     b->requests++;
     return true;
@@ -216,16 +220,16 @@ static void commit_burst(struct qp *qp, struct packet *p, const struct burst *b)
     *p = (struct packet){.bytes = b->used,
                          .kind = PACKET_WRITES,
                          .flags = PACKET_FIRST | PACKET_LAST,
-                         .to_qpn = qp->remote_qpn,
+                         .to_qpn = qp->requester.remote_qpn,
                          .from_qpn = qp->qpn,
-                         .psn = qp->psn,
+                         .psn = qp->requester.psn,
                          .length = b->writes};
-    ring_commit(&qp->link->requests, p);
-    qp->link->unpublished = true;
-    qp->link_position = qp->link->requests.own;
-    qp->psn = psn_add(qp->psn, b->writes);
-    if (psn_before(qp->psn_limit, qp->psn))
-        qp->psn_limit = qp->psn;
+    ring_commit(&qp->requester.link->requests, p);
+    qp->requester.link->unpublished = true;
+    qp->requester.link_position = qp->requester.link->requests.own;
+    qp->requester.psn = psn_add(qp->requester.psn, b->writes);
+    if (psn_before(qp->requester.psn_limit, qp->requester.psn))
+        qp->requester.psn_limit = qp->requester.psn;
 }
 
 /* Sends consecutive short writes in one packet and returns the number of WQEs. */
@@ -233,14 +237,14 @@ unsigned burst_send(struct qp *qp)
 {
     struct burst b = {0};
     struct packet *p;
-    if (!burst_allowed(qp) || qp->taken == qp->producer ||
-        !(p = ring_reserve(&qp->link->requests, BURST_BYTES)))
+    if (!burst_allowed(qp) || qp->send.taken == qp->send.producer ||
+        !(p = ring_reserve(&qp->requester.link->requests, BURST_BYTES)))
         return 0;
     b.to = (uint8_t *)(p + 1);
     do
         add_shorts(qp, &b);
     while (add_other(qp, &b));
-    qp->count_requests += b.requests;
+    qp->counts.requests += b.requests;
     qp->device->count_requests += b.requests;
     if (b.writes)
         commit_burst(qp, p, &b);

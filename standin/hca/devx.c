@@ -354,10 +354,10 @@ static int create_qp(struct command *c, struct mlx5dv_devx_obj *o)
     if (wrong)
         return refuse_command(c, STATUS_BAD_PARAM, wrong);
     o->qp = qp;
-    if (qp->gpu_ring && !qp->uar->gpu_address)
+    if (qp->send.gpu_ring && !qp->uar->gpu_address)
         gpu_engine_map_doorbell(c->device, qp->uar);
     device_lock(c->device); /* the engine reads both */
-    qp->uar->for_gpu = qp->gpu_ring != 0;
+    qp->uar->for_gpu = qp->send.gpu_ring != 0;
     device_unlock(c->device);
     set(c->out, out_number, qp->qpn);
     return 0;
@@ -471,10 +471,10 @@ static int query_qp(struct command *c, struct qp *qp)
         return refuse_command(c, STATUS_BAD_OUTPUT_LENGTH, "output too short");
     device_lock(c->device);
     set(c->out, qpc_state, states[qp->state]);
-    set(c->out, qpc_remote_qpn, qp->remote_qpn);
+    set(c->out, qpc_remote_qpn, qp->requester.remote_qpn);
     set(c->out, qpc_pd, qp->pd);
     set(c->out, qpc_send_cq, qp->send_cq->cqn);
-    set(c->out, qpc_send_psn, qp->psn);
+    set(c->out, qpc_send_psn, qp->requester.psn);
     set(c->out, qpc_receive_psn, qp->responder.expected_psn);
     device_unlock(c->device);
     return 0;
@@ -558,7 +558,7 @@ PUBLIC int mlx5dv_devx_obj_query(struct mlx5dv_devx_obj *obj, const void *in, si
 PUBLIC int mlx5dv_devx_obj_destroy(struct mlx5dv_devx_obj *obj)
 {
     struct device *d = obj->device;
-    if (obj->qp && obj->qp->gpu_ring)
+    if (obj->qp && obj->qp->send.gpu_ring)
         gpu_engine_release_queue(d, obj->qp);
     device_lock(d);
     if (obj->cq && obj->cq->users) {
@@ -570,7 +570,7 @@ PUBLIC int mlx5dv_devx_obj_destroy(struct mlx5dv_devx_obj *obj)
     if (obj->cq)
         cq_remove(obj->cq);
     /* The value in the doorbell register no longer belongs to a QP. */
-    if (obj->qp && obj->qp->gpu_ring && obj->qp->uar)
+    if (obj->qp && obj->qp->send.gpu_ring && obj->qp->uar)
         obj->qp->uar->by_cpu = false;
     if (obj->qp)
         qp_remove(obj->qp);

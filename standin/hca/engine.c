@@ -71,13 +71,13 @@ static bool run_queues(struct device *d, bool *timed)
     for (unsigned i = 0; i < d->work_count; i++) {
         struct qp *qp = d->work[i];
         bool ran = send_run(qp), waits = send_timers(qp);
-        bool more = ran || qp->fault.syndrome || qp->wqe_loaded ||
-                    (qp->state == QP_RTS && qp->taken != qp->producer);
+        bool more = ran || qp->send.fault.syndrome || qp->current.loaded ||
+                    (qp->state == QP_RTS && qp->send.taken != qp->send.producer);
         worked |= ran;
         *timed |= waits;
         if (more || waits)
             continue;
-        qp->listed = false;
+        qp->send.listed = false;
         d->work[i--] = d->work[--d->work_count];
     }
     return worked;

@@ -63,12 +63,13 @@ static void pause_ns(long ns)
 
 static bool is_gpu_runnable(const struct qp *qp)
 {
-    return qp->gpu_ring && !qp->by_gpu && !qp->leaving_gpu && qp->gpu_returns < RETURNS_MOST &&
-           qp->type == QP_RC && qp->state == QP_RTS && qp->send_cq->on_gpu &&
-           qp->send_cq->users <= 2 && qp->uar && qp->uar->queues == 1 && qp->uar->gpu_address &&
-           !qp->uar->cpu_poll_pending && qp->link && !qp->link->roce &&
-           !atomic_load(&qp->link->dead) && !qp->fault.syndrome && !qp->wqe_loaded &&
-           qp->taken == qp->producer && qp->outstanding_head == qp->outstanding_tail;
+    return qp->send.gpu_ring && !qp->send.by_gpu && !qp->send.leaving_gpu &&
+           qp->send.gpu_returns < RETURNS_MOST && qp->type == QP_RC && qp->state == QP_RTS &&
+           qp->send_cq->on_gpu && qp->send_cq->users <= 2 && qp->uar && qp->uar->queues == 1 &&
+           qp->uar->gpu_address && !qp->uar->cpu_poll_pending && qp->requester.link &&
+           !qp->requester.link->roce && !atomic_load(&qp->requester.link->dead) &&
+           !qp->send.fault.syndrome && !qp->current.loaded && qp->send.taken == qp->send.producer &&
+           qp->send.outstanding_head == qp->send.outstanding_tail;
 }
 
 static void hand_over_queue(struct gpu_engine *g, struct qp *qp)
@@ -76,32 +77,32 @@ static void hand_over_queue(struct gpu_engine *g, struct qp *qp)
     const struct cq *cq = qp->send_cq;
     g->owners[g->count] = qp;
     g->queues[g->count++] = (struct gpu_queue){
-        .ring = qp->gpu_ring,
+        .ring = qp->send.gpu_ring,
         .record = (uintptr_t)qp->record,
         .doorbell = qp->uar->gpu_address,
         .completion = (uintptr_t)cq->buffer,
-        .blocks = qp->blocks,
+        .blocks = qp->send.blocks,
         .number = qp->qpn,
-        .peer = qp->remote_qpn,
+        .peer = qp->requester.remote_qpn,
         .user_index = qp->user_index,
         .strict = qp->device->config->mode != MODE_LENIENT,
         .log_completions = cq->log_size,
         .rung = qp->uar->seen,
         .completions = cq->producer,
-        .producer = qp->producer,
-        .taken = qp->taken,
-        .released = qp->released,
+        .producer = qp->send.producer,
+        .taken = qp->send.taken,
+        .released = qp->send.released,
     };
-    qp->by_gpu = true;
+    qp->send.by_gpu = true;
     qp->uar->by_cpu = false;
 }
 
 static void count(struct qp *qp, struct gpu_queue *k)
 {
     struct device *d = qp->device;
-    qp->count_requests += k->requests;
-    qp->count_bytes += k->bytes;
-    qp->count_completions += k->completions - qp->send_cq->producer;
+    qp->counts.requests += k->requests;
+    qp->counts.bytes += k->bytes;
+    qp->counts.completions += k->completions - qp->send_cq->producer;
     qp->send_cq->producer = k->completions;
     d->count_requests += k->requests;
     d->count_by_gpu += k->requests;
@@ -115,9 +116,9 @@ static void reclaim_queue(struct gpu_engine *g, uint32_t i)
 {
     struct qp *qp = g->owners[i];
     const struct gpu_queue *k = &g->queues[i];
-    qp->producer = qp->taken = k->taken;
-    qp->released = k->released;
-    qp->by_gpu = false;
+    qp->send.producer = qp->send.taken = k->taken;
+    qp->send.released = k->released;
+    qp->send.by_gpu = false;
     if (qp->uar) {
         qp->uar->seen = 0;
         qp->uar->by_cpu = qp->uar->cpu_poll_pending = true;
@@ -128,16 +129,17 @@ static void reclaim_queue(struct gpu_engine *g, uint32_t i)
 
 static bool must_leave(const struct qp *qp, const struct gpu_queue *k)
 {
-    return qp->leaving_gpu || k->parked == GPU_UNUSUAL || qp->state != QP_RTS || !qp->link ||
-           atomic_load(&qp->link->dead);
+    return qp->send.leaving_gpu || k->parked == GPU_UNUSUAL || qp->state != QP_RTS ||
+           !qp->requester.link || atomic_load(&qp->requester.link->dead);
 }
 
 static uint64_t count_changes(const struct gpu_engine *g, const struct device *d)
 {
     uint64_t sum = __atomic_load_n(&d->wakeup[2], __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < g->count; i++)
-        if (g->owners[i]->link && g->owners[i]->link->wakeup)
-            sum += (uint64_t)__atomic_load_n(&g->owners[i]->link->wakeup[2], __ATOMIC_ACQUIRE)
+        if (g->owners[i]->requester.link && g->owners[i]->requester.link->wakeup)
+            sum += (uint64_t)__atomic_load_n(&g->owners[i]->requester.link->wakeup[2],
+                                             __ATOMIC_ACQUIRE)
                    << 20;
     return sum + g->count;
 }
@@ -150,14 +152,14 @@ static void update_owners(struct device *d, struct gpu_engine *g)
         count(qp, &g->queues[i]);
         if (!must_leave(qp, &g->queues[i]))
             continue;
-        qp->gpu_returns += g->queues[i].parked == GPU_UNUSUAL;
+        qp->send.gpu_returns += g->queues[i].parked == GPU_UNUSUAL;
         reclaim_queue(g, i--);
     }
     for (unsigned n = 1; n < MAX_QPS; n++) {
         struct qp *qp = d->qps[n];
         if (qp && is_gpu_runnable(qp) && g->count < GPU_QUEUES)
             hand_over_queue(g, qp);
-        else if (qp && qp->gpu_ring && qp->uar && !qp->by_gpu && qp->state != QP_RESET)
+        else if (qp && qp->send.gpu_ring && qp->uar && !qp->send.by_gpu && qp->state != QP_RESET)
             qp->uar->by_cpu = true;
     }
     uint64_t changes = count_changes(g, d);
@@ -178,7 +180,7 @@ static bool find_keys(struct device *d, struct gpu_engine *g)
         const struct gpu_key_request want = {.key = (uint32_t)k->lacks,
                                              .number = k->number,
                                              .peer = k->peer,
-                                             .remote = g->owners[i]->remote,
+                                             .remote = g->owners[i]->requester.remote,
                                              .is_remote =
                                                  k->lacks >> 32 == k->peer && k->peer != k->number};
         bool found = gpu_keys_add(d, &g->keys, g->driver, g->gpu, &want);
@@ -462,8 +464,8 @@ static void await_slice(struct device *d, struct gpu_engine *g)
 void gpu_engine_release_queue(struct device *d, struct qp *qp)
 {
     device_lock(d);
-    qp->leaving_gpu = true;
-    while (qp->by_gpu)
+    qp->send.leaving_gpu = true;
+    while (qp->send.by_gpu)
         await_slice(d, d->gpu);
     device_unlock(d);
 }

@@ -81,7 +81,7 @@ static bool look_up_key(struct device *d, uint32_t key, uint32_t number, uint32_
     if (!asking)
         return true;
     if (qp->type != QP_RC || (qp->state != QP_RTR && qp->state != QP_RTS) ||
-        qp->remote_qpn != asking)
+        qp->requester.remote_qpn != asking)
         return false;
     out->access &= ~all | qp->access;
     return true;

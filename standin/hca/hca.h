@@ -169,18 +169,8 @@ struct responder {
     struct responder *next;
 };
 
-struct qp {
-    struct device *device;
-    uint32_t qpn, pd, user_index;
-    enum qp_type type;
-    enum qp_state state;
-    struct cq *send_cq, *receive_cq;
-    struct srq *srq;
-    struct umem *memories[2];
-    struct uar *uar;
-    uint32_t *record; /* doorbell record: [0] receive queue, [1] send queue */
-
-    /* Send queue. Indices count 64-byte blocks modulo 2^16: released <= taken <= producer. */
+/* Send queue of a QP. Indices count 64-byte blocks modulo 2^16: released <= taken <= producer. */
+struct qp_send {
     uint8_t *ring;
     uint32_t blocks;
     /* Address of the send queue if it is in GPU memory, with the doorbell record; else 0. `ring` is
@@ -197,16 +187,19 @@ struct qp {
     struct outstanding *outstanding;
     uint32_t outstanding_head, outstanding_tail, outstanding_mask;
     unsigned reads;
+};
 
-    /* The WQE at `taken`, of which `offset` bytes were sent. */
-    bool wqe_loaded;         /* `wqe` and `words` hold it */
-    bool wqe_outstanding;    /* it is among the outstanding requests */
+/* The WQE at `taken` of a QP, of which `offset` bytes were sent. */
+struct qp_current {
+    bool loaded;             /* `wqe` and `words` hold it */
+    bool outstanding;        /* it is among the outstanding requests */
     uint32_t resume_packets; /* first packets of it that need not be retransmitted */
     uint32_t offset;
     struct wqe wqe;
     uint32_t words[WQE_MAX_UNITS * 4 + 4];
+};
 
-    /* Requester. */
+struct qp_requester {
     uint32_t remote_qpn;
     uint32_t remote; /* address */
     uint64_t remote_key;
@@ -230,17 +223,32 @@ struct qp {
     uint64_t retransmit_at;
     unsigned retransmissions; /* early retransmissions since the last progress */
     uint64_t link_position;   /* position in the link's request ring after the QP's last packet */
+};
 
-    /* Responder. */
+struct qp_counts {
+    uint64_t requests, bytes, completions, received, errors, retries;
+};
+
+struct qp {
+    struct device *device;
+    uint32_t qpn, pd, user_index;
+    enum qp_type type;
+    enum qp_state state;
+    struct cq *send_cq, *receive_cq;
+    struct srq *srq;
+    struct umem *memories[2];
+    struct uar *uar;
+    uint32_t *record; /* doorbell record: [0] receive queue, [1] send queue */
+    struct qp_send send;
+    struct qp_current current;
+    struct qp_requester requester;
     struct responder responder; /* DC target: head of a list */
     struct receive_queue receive;
     uint8_t access; /* MR_REMOTE_* */
     uint8_t rnr_timer;
     uint64_t dc_key;
     uint8_t attribute_memory[8]; /* QP attributes as they were set, for queries */
-
-    uint64_t count_requests, count_bytes, count_completions, count_received, count_errors,
-        count_retries;
+    struct qp_counts counts;
 };
 
 /* Connection to the HCA of one address: a ring of requests and a ring of responses. */

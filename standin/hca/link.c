@@ -379,15 +379,15 @@ struct link_out *link_connect(struct device *d, uint32_t address)
 
 void link_attach(struct device *d, struct qp *qp, struct link_out *l)
 {
-    qp->link = l;
+    qp->requester.link = l;
     if (l)
         l->users++;
 }
 
 void link_release(struct device *d, struct qp *qp)
 {
-    struct link_out *l = qp->link;
-    qp->link = NULL;
+    struct link_out *l = qp->requester.link;
+    qp->requester.link = NULL;
     if (!l || --l->users || !atomic_load(&l->dead))
         return;
     for (unsigned i = 0; i < d->out_count; i++)

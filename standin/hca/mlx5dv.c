@@ -177,9 +177,9 @@ static void show_qp(struct hca_qp *q, struct mlx5dv_qp *out)
 {
     const struct qp *qp = q->of;
     *out = (struct mlx5dv_qp){.dbrec = (__be32 *)qp->record};
-    out->sq.buf = qp->ring;
-    out->sq.wqe_cnt = qp->blocks;
-    out->sq.stride = qp->blocks ? WQE_BLOCK_BYTES : 0;
+    out->sq.buf = qp->send.ring;
+    out->sq.wqe_cnt = qp->send.blocks;
+    out->sq.stride = qp->send.blocks ? WQE_BLOCK_BYTES : 0;
     out->rq.buf = qp->receive.ring;
     out->rq.wqe_cnt = qp->receive.ring ? 1u << qp->receive.log_count : 0;
     out->rq.stride = qp->receive.ring ? 1u << qp->receive.log_stride : 0;

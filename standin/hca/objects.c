@@ -116,21 +116,21 @@ static void apply_attributes(struct qp *qp, const struct qp_modify *m, unsigned 
     if (what & MODIFY_TIMER)
         qp->rnr_timer = m->rnr_timer;
     if (what & MODIFY_PATH) {
-        qp->remote_qpn = m->remote_qpn;
-        qp->remote = m->remote;
-        qp->mtu = m->mtu;
-        qp->source_port = m->source_port;
+        qp->requester.remote_qpn = m->remote_qpn;
+        qp->requester.remote = m->remote;
+        qp->requester.mtu = m->mtu;
+        qp->requester.source_port = m->source_port;
         qp->responder.expected_psn = m->receive_psn & 0xffffff;
         qp->responder.ack_psn = psn_add(qp->responder.expected_psn, 0xffffff);
         qp->responder.qpn = m->remote_qpn;
         qp->responder.from = m->remote;
     }
     if (what & MODIFY_SEND) {
-        qp->psn = qp->acked = qp->psn_limit = m->send_psn & 0xffffff;
-        qp->max_reads = m->max_reads < MAX_READS ? m->max_reads : MAX_READS;
-        qp->timeout = m->timeout & 31;
-        qp->retry_count = qp->retries = m->retry_count & 7;
-        qp->rnr_retry = qp->rnr_tries = m->rnr_retry & 7;
+        qp->requester.psn = qp->requester.acked = qp->requester.psn_limit = m->send_psn & 0xffffff;
+        qp->requester.max_reads = m->max_reads < MAX_READS ? m->max_reads : MAX_READS;
+        qp->requester.timeout = m->timeout & 31;
+        qp->requester.retry_count = qp->requester.retries = m->retry_count & 7;
+        qp->requester.rnr_retry = qp->requester.rnr_tries = m->rnr_retry & 7;
     }
 }
 
@@ -138,7 +138,7 @@ int qp_modify(struct qp *qp, const struct qp_modify *m, unsigned what)
 {
     struct device *d = qp->device;
     struct link_out *link = NULL;
-    if (m->to != QP_RTS && qp->gpu_ring)
+    if (m->to != QP_RTS && qp->send.gpu_ring)
         gpu_engine_release_queue(d, qp);
     if (m->to == QP_RTR && qp->type == QP_RC && (what & MODIFY_PATH)) {
         link = link_connect(d, m->remote);
@@ -161,15 +161,15 @@ int qp_modify(struct qp *qp, const struct qp_modify *m, unsigned what)
         link_release(d, qp);
         /* The link may have died and been freed since it was connected. */
         link_attach(d, qp, link_find(d, m->remote));
-        qp->window = roce_window(qp);
+        qp->requester.window = roce_window(qp);
     }
     if (m->to != QP_ERROR)
         qp->state = m->to;
     if (m->to == QP_RTS)
         qp_list(qp);
-    if (m->to == QP_RTS && qp->gpu_ring && qp->uar)
+    if (m->to == QP_RTS && qp->send.gpu_ring && qp->uar)
         qp->uar->by_cpu = false; /* until the kernel returns the QP */
-    qp->leaving_gpu = false;
+    qp->send.leaving_gpu = false;
     device_changes(d);
     device_unlock(d);
     device_wake(d);

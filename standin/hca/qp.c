@@ -25,7 +25,7 @@ struct qp *qp_add(struct device *d)
         qp->device = d;
         qp->qpn = (uint32_t)d->lid << 12 | n;
         qp->user_index = qp->qpn;
-        qp->mtu = 1024;
+        qp->requester.mtu = 1024;
         d->qps[n] = qp;
         return qp;
     }
@@ -36,29 +36,30 @@ struct qp *qp_add(struct device *d)
 /* Sets the send queue. False: out of memory. */
 bool qp_set_ring(struct qp *qp, void *ring, uint32_t blocks)
 {
-    qp->ring = ring;
-    qp->blocks = blocks;
-    qp->outstanding_mask = blocks ? blocks - 1 : 0;
-    qp->outstanding = calloc(blocks ? blocks : 1, sizeof *qp->outstanding);
-    return qp->outstanding;
+    qp->send.ring = ring;
+    qp->send.blocks = blocks;
+    qp->send.outstanding_mask = blocks ? blocks - 1 : 0;
+    qp->send.outstanding = calloc(blocks ? blocks : 1, sizeof *qp->send.outstanding);
+    return qp->send.outstanding;
 }
 
 /* The local copy of the ring is empty and is filled by doorbells. */
 bool qp_set_gpu_ring(struct qp *qp, void *ring, uint32_t blocks)
 {
     void *here = calloc(blocks, WQE_BLOCK_BYTES);
-    qp->gpu_ring = (uintptr_t)ring;
+    qp->send.gpu_ring = (uintptr_t)ring;
     return here && qp_set_ring(qp, here, blocks);
 }
 
 bool qp_fetch(struct qp *qp, uint16_t end)
 {
-    uint16_t at = qp->producer;
-    while (qp->gpu_ring && at != end) {
-        uint32_t slot = at & (qp->blocks - 1), n = (uint16_t)(end - at);
-        n = n < qp->blocks - slot ? n : qp->blocks - slot;
+    uint16_t at = qp->send.producer;
+    while (qp->send.gpu_ring && at != end) {
+        uint32_t slot = at & (qp->send.blocks - 1), n = (uint16_t)(end - at);
+        n = n < qp->send.blocks - slot ? n : qp->send.blocks - slot;
         size_t offset = (size_t)slot * WQE_BLOCK_BYTES;
-        if (!memory_get(qp->device, qp->ring + offset, (void *)(uintptr_t)(qp->gpu_ring + offset),
+        if (!memory_get(qp->device, qp->send.ring + offset,
+                        (void *)(uintptr_t)(qp->send.gpu_ring + offset),
                         (size_t)n * WQE_BLOCK_BYTES))
             return false;
         at = (uint16_t)(at + n);
@@ -70,7 +71,7 @@ bool qp_record(struct qp *qp, unsigned which, uint16_t *value)
 {
     uint32_t word = 0;
     bool there = true;
-    if (qp->gpu_ring)
+    if (qp->send.gpu_ring)
         there = memory_get(qp->device, &word, &qp->record[which], sizeof word);
     else
         word = __atomic_load_n(&qp->record[which], __ATOMIC_ACQUIRE);
@@ -101,9 +102,9 @@ void qp_remove(struct qp *qp)
         qp->receive_cq->users--;
     if (qp->srq)
         qp->srq->users--;
-    if (qp->gpu_ring)
-        free(qp->ring);
-    free(qp->outstanding);
+    if (qp->send.gpu_ring)
+        free(qp->send.ring);
+    free(qp->send.outstanding);
     free(qp);
 }
 
@@ -116,19 +117,19 @@ void qp_reset(struct qp *qp)
     }
     respond_drop_acks(qp->device, qp);
     memset(&qp->responder, 0, sizeof qp->responder);
-    qp->producer = qp->taken = qp->released = 0;
-    qp->outstanding_head = qp->outstanding_tail = 0;
-    qp->reads = 0;
-    qp->wqe_loaded = qp->wqe_outstanding = false;
-    qp->resume_packets = 0;
-    qp->offset = 0;
-    qp->fault = (struct fault){0};
-    qp->late_nak = 0;
-    qp->psn = qp->acked = qp->psn_limit = 0;
-    qp->wait_until = qp->loss_noticed_at = 0;
-    qp->counted_end = 0;
-    qp->response_lost = false;
-    qp->retransmissions = 0;
+    qp->send.producer = qp->send.taken = qp->send.released = 0;
+    qp->send.outstanding_head = qp->send.outstanding_tail = 0;
+    qp->send.reads = 0;
+    qp->current.loaded = qp->current.outstanding = false;
+    qp->current.resume_packets = 0;
+    qp->current.offset = 0;
+    qp->send.fault = (struct fault){0};
+    qp->requester.late_nak = 0;
+    qp->requester.psn = qp->requester.acked = qp->requester.psn_limit = 0;
+    qp->requester.wait_until = qp->requester.loss_noticed_at = 0;
+    qp->requester.counted_end = 0;
+    qp->requester.response_lost = false;
+    qp->requester.retransmissions = 0;
     qp->receive.taken = 0;
     qp->state = QP_RESET;
     device_changes(qp->device);
@@ -137,9 +138,9 @@ void qp_reset(struct qp *qp)
 void qp_list(struct qp *qp)
 {
     struct device *d = qp->device;
-    if (qp->listed)
+    if (qp->send.listed)
         return;
-    qp->listed = true;
+    qp->send.listed = true;
     d->work[d->work_count++] = qp;
 }
 
@@ -148,14 +149,15 @@ void qp_to_error(struct qp *qp)
 {
     if (qp->state == QP_ERROR || qp->state == QP_RESET)
         return;
-    if (qp->outstanding_head != qp->outstanding_tail)
-        qp->taken = qp->outstanding[qp->outstanding_head & qp->outstanding_mask].index;
-    qp->outstanding_head = qp->outstanding_tail;
-    qp->reads = 0;
-    qp->wqe_loaded = qp->wqe_outstanding = false;
-    qp->resume_packets = 0;
-    qp->fault = (struct fault){0};
-    qp->late_nak = 0;
+    if (qp->send.outstanding_head != qp->send.outstanding_tail)
+        qp->send.taken =
+            qp->send.outstanding[qp->send.outstanding_head & qp->send.outstanding_mask].index;
+    qp->send.outstanding_head = qp->send.outstanding_tail;
+    qp->send.reads = 0;
+    qp->current.loaded = qp->current.outstanding = false;
+    qp->current.resume_packets = 0;
+    qp->send.fault = (struct fault){0};
+    qp->requester.late_nak = 0;
     qp->state = QP_ERROR;
     device_changes(qp->device);
     receive_flush(qp);
@@ -167,15 +169,15 @@ void qp_fail(struct qp *qp, uint16_t index, uint8_t opcode, uint8_t syndrome, ui
 {
     uint32_t control[4];
     struct wqe w;
-    memcpy(control, qp->ring + (size_t)(index & (qp->blocks - 1)) * WQE_BLOCK_BYTES, 16);
+    memcpy(control, qp->send.ring + (size_t)(index & (qp->send.blocks - 1)) * WQE_BLOCK_BYTES, 16);
     wqe_control(control, &w);
     cq_write_error(qp->send_cq, qp, false, index, opcode, syndrome, vendor);
-    qp->count_errors++;
+    qp->counts.errors++;
     log_error(qp->device, "QP 0x%x: request 0x%x (opcode 0x%02x) ended with syndrome 0x%02x",
               qp->qpn, index, opcode, syndrome);
     qp_to_error(qp);
-    qp->taken = (uint16_t)(index + (w.blocks ? w.blocks : 1));
-    if ((int16_t)(qp->producer - qp->taken) < 0)
-        qp->taken = qp->producer;
-    qp->released = qp->taken;
+    qp->send.taken = (uint16_t)(index + (w.blocks ? w.blocks : 1));
+    if ((int16_t)(qp->send.producer - qp->send.taken) < 0)
+        qp->send.taken = qp->send.producer;
+    qp->send.released = qp->send.taken;
 }

@@ -34,17 +34,18 @@ static void put_text(FILE *to, const char *text)
 static void put_queue(FILE *to, const struct qp *qp)
 {
     char peer[ADDRESS_TEXT] = "";
-    if (qp->remote_qpn)
-        address_text(qp->remote, peer);
+    if (qp->requester.remote_qpn)
+        address_text(qp->requester.remote, peer);
     fprintf(to,
             "{\"qpn\":%u,\"type\":\"%s\",\"state\":\"%s\",\"peer\":\"%s\",\"peer_qpn\":%u,"
             "\"posted\":%llu,\"waiting_blocks\":%u,\"in_flight\":%u,\"completed\":%llu,"
             "\"received\":%llu,\"bytes\":%llu,\"errors\":%llu,\"retries\":%llu}",
-            qp->qpn, type_names[qp->type], state_names[qp->state], peer, qp->remote_qpn,
-            (unsigned long long)qp->count_requests, (uint16_t)(qp->producer - qp->taken),
-            qp->outstanding_tail - qp->outstanding_head, (unsigned long long)qp->count_completions,
-            (unsigned long long)qp->count_received, (unsigned long long)qp->count_bytes,
-            (unsigned long long)qp->count_errors, (unsigned long long)qp->count_retries);
+            qp->qpn, type_names[qp->type], state_names[qp->state], peer, qp->requester.remote_qpn,
+            (unsigned long long)qp->counts.requests, (uint16_t)(qp->send.producer - qp->send.taken),
+            qp->send.outstanding_tail - qp->send.outstanding_head,
+            (unsigned long long)qp->counts.completions, (unsigned long long)qp->counts.received,
+            (unsigned long long)qp->counts.bytes, (unsigned long long)qp->counts.errors,
+            (unsigned long long)qp->counts.retries);
 }
 
 static void put_queues(FILE *to, const struct device *d)

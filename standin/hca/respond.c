@@ -191,7 +191,7 @@ static bool complete_receive(struct respond_request *r, uint8_t kind, uint32_t b
 {
     const struct packet *p = r->packet;
     r->responder->receiving = false;
-    r->qp->count_received++;
+    r->qp->counts.received++;
     cq_write_receive(r->qp->receive_cq, r->qp, kind, r->responder->receive_index, bytes,
                      p->immediate, p->flags & PACKET_SOLICITED);
     return finish_packet(r);
@@ -424,7 +424,8 @@ static bool find_responder(struct respond_request *r)
     r->qp = qp;
     if (!dc) {
         r->responder = &qp->responder;
-        return qp->type == QP_RC && qp->remote_qpn == p->from_qpn && qp->remote == r->link->address;
+        return qp->type == QP_RC && qp->requester.remote_qpn == p->from_qpn &&
+               qp->requester.remote == r->link->address;
     }
     uint64_t key;
     if (r->bytes < 8)

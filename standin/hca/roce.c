@@ -228,8 +228,8 @@ void roce_detach(struct link_out *out)
 
 uint32_t roce_window(const struct qp *qp)
 {
-    uint32_t most = WINDOW_BYTES / qp->mtu;
-    if (!qp->link || !qp->link->roce)
+    uint32_t most = WINDOW_BYTES / qp->requester.mtu;
+    if (!qp->requester.link || !qp->requester.link->roce)
         return 0;
     return most < WINDOW_PACKETS ? most : WINDOW_PACKETS;
 }
@@ -243,7 +243,7 @@ static struct source source_port_of(struct device *d, uint32_t qpn)
     struct roce *r = d->roce;
     const struct qp *qp = qp_find(d, qpn);
     struct source usual = {ROCE_PORT, r->socket};
-    uint16_t port = qp ? qp->source_port : 0;
+    uint16_t port = qp ? qp->requester.source_port : 0;
     if (!port || port == ROCE_PORT)
         return usual;
     for (unsigned i = 0; i < r->source_count; i++)
@@ -388,13 +388,16 @@ bool roce_send(struct device *d)
 
 static void send_control(struct qp *qp, uint8_t kind)
 {
-    struct packet p = {.kind = kind, .to_qpn = qp->remote_qpn, .from_qpn = qp->qpn, .psn = qp->psn};
-    add_datagram(qp->device, qp->link->address, &p, NULL);
+    struct packet p = {.kind = kind,
+                       .to_qpn = qp->requester.remote_qpn,
+                       .from_qpn = qp->qpn,
+                       .psn = qp->requester.psn};
+    add_datagram(qp->device, qp->requester.link->address, &p, NULL);
 }
 
 enum roce_peer_kind roce_query_peer(struct qp *qp)
 {
-    struct roce_peer *p = qp->link ? qp->link->roce : NULL;
+    struct roce_peer *p = qp->requester.link ? qp->requester.link->roce : NULL;
     uint64_t now = qp->device->now;
     if (!p)
         return ROCE_PEER_SOFT;
@@ -437,17 +440,18 @@ void roce_handle_datagram(struct device *d, const uint8_t *bytes, uint32_t n, ui
     if (!roce_target(bytes, n, &qpn))
         return;
     struct qp *qp = qp_find(d, qpn);
-    if (!qp || !qp->link || !qp->link->roce || qp->link->address != from)
+    if (!qp || !qp->requester.link || !qp->requester.link->roce ||
+        qp->requester.link->address != from)
         return;
     if (d->config->check_icrc && !roce_is_whole(bytes, n, &route)) {
         d->count_damaged++;
         return;
     }
-    if (!roce_decode(bytes, n, qp->mtu, &p, &payload, scratch))
+    if (!roce_decode(bytes, n, qp->requester.mtu, &p, &payload, scratch))
         return;
     /* Packets do not name their source QP: it is the one that this QP is connected to. */
-    p.from_qpn = qp->remote_qpn;
-    struct roce_peer *peer = qp->link->roce;
+    p.from_qpn = qp->requester.remote_qpn;
+    struct roce_peer *peer = qp->requester.link->roce;
     if (p.kind == PACKET_PROBE)
         send_control(qp, PACKET_PROBE_REPLY);
     else if (p.kind == PACKET_PROBE_REPLY)

@@ -16,8 +16,8 @@ enum {
 
 static void raise_fault(struct qp *qp, uint8_t syndrome, uint8_t vendor)
 {
-    if (!qp->fault.syndrome)
-        qp->fault = (struct fault){syndrome, vendor};
+    if (!qp->send.fault.syndrome)
+        qp->send.fault = (struct fault){syndrome, vendor};
     qp_list(qp);
 }
 
@@ -51,20 +51,20 @@ static void handle_doorbell(struct qp *qp, uint16_t index)
      * record covers both. */
     if ((int16_t)(record - index) > 0)
         index = record;
-    if ((int16_t)(index - qp->producer) <= 0)
+    if ((int16_t)(index - qp->send.producer) <= 0)
         return;
-    uint16_t used = (uint16_t)(index - qp->released);
-    if (used > qp->blocks) {
+    uint16_t used = (uint16_t)(index - qp->send.released);
+    if (used > qp->send.blocks) {
         log_error(d,
                   "QP 0x%x: doorbell 0x%x is %u blocks ahead of 0x%x, after which nothing has "
                   "completed, in a ring of %u: slots were reused before their completion",
-                  qp->qpn, index, used, qp->released, qp->blocks);
+                  qp->qpn, index, used, qp->send.released, qp->send.blocks);
         raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_OVERRUN);
         return;
     }
     if (!qp_fetch(qp, index))
         return;
-    qp->producer = index;
+    qp->send.producer = index;
     qp_list(qp);
 }
 
@@ -76,7 +76,7 @@ void send_doorbell(struct uar *uar, uint64_t value)
     uint32_t qpn = be32(words[1]) >> 8;
     uint16_t index = (uint16_t)(be32(words[0]) >> 8);
     struct qp *qp = qp_find(d, qpn);
-    if (!qp || !qp->ring) {
+    if (!qp || !qp->send.ring) {
         log_error(d, "doorbell on UAR %u for QP 0x%x, which does not exist or does not send",
                   uar->page_id, qpn);
     } else if (qp->uar != uar) {
@@ -92,9 +92,10 @@ void send_doorbell(struct uar *uar, uint64_t value)
     for (unsigned n = 1; n < MAX_QPS; n++) {
         struct qp *other = d->qps[n];
         uint16_t record;
-        if (!other || other == qp || other->uar != uar || !other->ring || other->state != QP_RTS)
+        if (!other || other == qp || other->uar != uar || !other->send.ring ||
+            other->state != QP_RTS)
             continue;
-        if (qp_record(other, 1, &record) && (int16_t)(record - other->producer) > 0)
+        if (qp_record(other, 1, &record) && (int16_t)(record - other->send.producer) > 0)
             handle_doorbell(other, record);
     }
 }
@@ -103,99 +104,101 @@ void send_doorbell(struct uar *uar, uint64_t value)
 
 void send_load(const struct qp *qp, uint16_t index, uint32_t *words, struct wqe *wqe)
 {
-    uint32_t mask = qp->blocks - 1, slot = index & mask;
-    memcpy(words, qp->ring + (size_t)slot * WQE_BLOCK_BYTES, WQE_UNIT_BYTES);
+    uint32_t mask = qp->send.blocks - 1, slot = index & mask;
+    memcpy(words, qp->send.ring + (size_t)slot * WQE_BLOCK_BYTES, WQE_UNIT_BYTES);
     wqe_control(words, wqe);
     size_t bytes = wqe->units * WQE_UNIT_BYTES,
-           room = (size_t)(qp->blocks - slot) * WQE_BLOCK_BYTES;
+           room = (size_t)(qp->send.blocks - slot) * WQE_BLOCK_BYTES;
     size_t first = bytes < room ? bytes : room;
     if (first > WQE_UNIT_BYTES)
-        memcpy(words + 4, qp->ring + (size_t)slot * WQE_BLOCK_BYTES + WQE_UNIT_BYTES,
+        memcpy(words + 4, qp->send.ring + (size_t)slot * WQE_BLOCK_BYTES + WQE_UNIT_BYTES,
                first - WQE_UNIT_BYTES);
     if (bytes > first)
-        memcpy((uint8_t *)words + first, qp->ring, bytes - first);
+        memcpy((uint8_t *)words + first, qp->send.ring, bytes - first);
 }
 
 static bool check_request(struct qp *qp, const struct wqe *w)
 {
     struct device *d = qp->device;
     bool strict = d->config->mode != MODE_LENIENT;
-    if (strict && w->index != qp->taken) {
-        log_error(d, "QP 0x%x: the request at 0x%x has index 0x%x", qp->qpn, qp->taken, w->index);
+    if (strict && w->index != qp->send.taken) {
+        log_error(d, "QP 0x%x: the request at 0x%x has index 0x%x", qp->qpn, qp->send.taken,
+                  w->index);
         raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_WRONG_INDEX);
     } else if (strict && w->qpn != qp->qpn) {
-        log_error(d, "QP 0x%x: the request at 0x%x is for QP 0x%x", qp->qpn, qp->taken, w->qpn);
+        log_error(d, "QP 0x%x: the request at 0x%x is for QP 0x%x", qp->qpn, qp->send.taken,
+                  w->qpn);
         raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_WRONG_QPN);
-    } else if (w->blocks > (uint16_t)(qp->producer - qp->taken)) {
+    } else if (w->blocks > (uint16_t)(qp->send.producer - qp->send.taken)) {
         log_error(d, "QP 0x%x: the request at 0x%x has %u blocks, but the doorbell is at 0x%x",
-                  qp->qpn, qp->taken, w->blocks, qp->producer);
+                  qp->qpn, qp->send.taken, w->blocks, qp->send.producer);
         raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_INCOMPLETE);
     }
-    return !qp->fault.syndrome;
+    return !qp->send.fault.syndrome;
 }
 
 /* Counts a WQE when it is first loaded, and returns true if SOFT_HCA_FAIL_AT makes it fail. */
 static bool must_inject_failure(struct qp *qp)
 {
     struct device *d = qp->device;
-    if ((int16_t)(qp->taken - qp->counted_end) < 0)
+    if ((int16_t)(qp->send.taken - qp->requester.counted_end) < 0)
         return false;
-    qp->counted_end = (uint16_t)(qp->taken + 1);
+    qp->requester.counted_end = (uint16_t)(qp->send.taken + 1);
     return ++d->count_requests == d->config->fail_at;
 }
 
 /* Loads the WQE at `taken`. False: the QP has a fault. */
 static bool load_next_wqe(struct qp *qp)
 {
-    struct wqe *w = &qp->wqe;
-    send_load(qp, qp->taken, qp->words, w);
+    struct wqe *w = &qp->current.wqe;
+    send_load(qp, qp->send.taken, qp->current.words, w);
     if (!check_request(qp, w))
         return false;
-    uint8_t syndrome = wqe_decode(qp->words, qp->type == QP_DCI, w);
+    uint8_t syndrome = wqe_decode(qp->current.words, qp->type == QP_DCI, w);
     if (syndrome) {
         log_error(qp->device,
                   "QP 0x%x: the request at 0x%x (opcode 0x%02x, %u units) cannot be decoded",
-                  qp->qpn, qp->taken, w->opcode, w->units);
+                  qp->qpn, qp->send.taken, w->opcode, w->units);
         raise_fault(qp, syndrome, VENDOR_MALFORMED);
         return false;
     }
     if (must_inject_failure(qp)) {
         log_error(qp->device, "QP 0x%x: request 0x%x fails because of SOFT_HCA_FAIL_AT=%u", qp->qpn,
-                  qp->taken, qp->device->config->fail_at);
+                  qp->send.taken, qp->device->config->fail_at);
         raise_fault(qp, SYNDROME_REMOTE_OPERATION, VENDOR_INJECTED);
         return false;
     }
-    if ((w->opcode == WQE_READ || wqe_is_atomic(w->opcode)) && !qp->max_reads) {
+    if ((w->opcode == WQE_READ || wqe_is_atomic(w->opcode)) && !qp->requester.max_reads) {
         log_error(qp->device,
                   "QP 0x%x: read or atomic at 0x%x, but the queue allows none (max_rd_atomic 0)",
-                  qp->qpn, qp->taken);
+                  qp->qpn, qp->send.taken);
         raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_NO_READS);
         return false;
     }
     uint32_t address = w->address.present ? send_target_address(qp, &w->address) : 1;
     if (!address || address_is_ipv4(address)) {
-        log_error(qp->device, "QP 0x%x: the request at 0x%x names %s", qp->qpn, qp->taken,
+        log_error(qp->device, "QP 0x%x: the request at 0x%x names %s", qp->qpn, qp->send.taken,
                   address ? "an IPv4 address, which DC does not support"
                           : "no LID or GID of a software HCA");
         raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_ADDRESS);
         return false;
     }
-    qp->wqe_loaded = true;
-    qp->offset = 0;
+    qp->current.loaded = true;
+    qp->current.offset = 0;
     return true;
 }
 
 /* Returns true if earlier requests must complete first. */
 static bool is_blocked(struct qp *qp)
 {
-    const struct wqe *w = &qp->wqe;
-    bool idle = qp->outstanding_head == qp->outstanding_tail,
+    const struct wqe *w = &qp->current.wqe;
+    bool idle = qp->send.outstanding_head == qp->send.outstanding_tail,
          read = w->opcode == WQE_READ || wqe_is_atomic(w->opcode);
-    if ((w->fence == 2 || w->fence == 4) && qp->reads)
+    if ((w->fence == 2 || w->fence == 4) && qp->send.reads)
         return true;
     if (w->fence == 3 && !idle)
         return true;
-    if (read && qp->reads >= qp->max_reads)
+    if (read && qp->send.reads >= qp->requester.max_reads)
         return true;
     return w->address.present && !idle && !send_same_target(qp, &w->address);
 }
@@ -204,22 +207,22 @@ static bool is_blocked(struct qp *qp)
 static uint8_t gather(struct qp *qp, uint64_t offset, uint8_t *to, uint64_t bytes)
 {
     struct wqe_segment s;
-    unsigned at = qp->wqe.data;
+    unsigned at = qp->current.wqe.data;
     bool fits;
-    while (bytes && wqe_segment_next(qp->words, qp->wqe.units, &at, &s, &fits)) {
+    while (bytes && wqe_segment_next(qp->current.words, qp->current.wqe.units, &at, &s, &fits)) {
         if (offset >= s.bytes) {
             offset -= s.bytes;
             continue;
         }
         uint64_t n = s.bytes - offset < bytes ? s.bytes - offset : bytes, memory;
         if (s.is_inline) {
-            memory = (uintptr_t)qp->words + s.address + offset;
+            memory = (uintptr_t)qp->current.words + s.address + offset;
         } else {
             enum mr_refusal r =
                 mr_find(&qp->device->keys, s.lkey, qp->pd, 0, s.address, s.bytes, &memory);
             if (r) {
                 log_error(qp->device, "QP 0x%x: request 0x%x reads 0x%llx + %u with lkey 0x%x: %s",
-                          qp->qpn, qp->taken, (unsigned long long)s.address, s.bytes, s.lkey,
+                          qp->qpn, qp->send.taken, (unsigned long long)s.address, s.bytes, s.lkey,
                           mr_refusal_text(r));
                 return SYNDROME_LOCAL_PROTECTION;
             }
@@ -238,58 +241,59 @@ static uint8_t gather(struct qp *qp, uint64_t offset, uint8_t *to, uint64_t byte
 
 static uint32_t packet_count(const struct qp *qp, uint64_t bytes)
 {
-    return bytes ? (uint32_t)((bytes + qp->mtu - 1) / qp->mtu) : 1;
+    return bytes ? (uint32_t)((bytes + qp->requester.mtu - 1) / qp->requester.mtu) : 1;
 }
 
 static struct outstanding *add_outstanding(struct qp *qp)
 {
-    const struct wqe *w = &qp->wqe;
-    struct outstanding *f = &qp->outstanding[qp->outstanding_tail & qp->outstanding_mask];
+    const struct wqe *w = &qp->current.wqe;
+    struct outstanding *f =
+        &qp->send.outstanding[qp->send.outstanding_tail & qp->send.outstanding_mask];
     bool read = w->opcode == WQE_READ || wqe_is_atomic(w->opcode);
     uint32_t packets = wqe_is_local(w->opcode) ? 0 : packet_count(qp, w->length);
-    *f = (struct outstanding){.first_psn = qp->psn,
-                              .last_psn = psn_add(qp->psn, packets - 1),
+    *f = (struct outstanding){.first_psn = qp->requester.psn,
+                              .last_psn = psn_add(qp->requester.psn, packets - 1),
                               .length = (uint32_t)w->length,
-                              .index = qp->taken,
+                              .index = qp->send.taken,
                               .opcode = w->opcode,
                               .blocks = w->blocks,
                               .complete = w->complete,
                               .solicited = w->complete == 3};
-    qp->outstanding_tail++;
-    qp->reads += read;
-    qp->count_requests++;
-    qp->count_bytes += w->length;
+    qp->send.outstanding_tail++;
+    qp->send.reads += read;
+    qp->counts.requests++;
+    qp->counts.bytes += w->length;
     return f;
 }
 
 static void finish_wqe(struct qp *qp)
 {
-    qp->taken = (uint16_t)(qp->taken + qp->wqe.blocks);
-    qp->wqe_loaded = qp->wqe_outstanding = false;
+    qp->send.taken = (uint16_t)(qp->send.taken + qp->current.wqe.blocks);
+    qp->current.loaded = qp->current.outstanding = false;
 }
 
 static void fill_header(struct qp *qp, struct packet *p, uint32_t payload)
 {
-    const struct wqe *w = &qp->wqe;
+    const struct wqe *w = &qp->current.wqe;
     *p = (struct packet){.bytes = payload,
-                         .flags = (uint8_t)(qp->offset ? 0 : PACKET_FIRST),
-                         .mtu = (uint16_t)qp->mtu,
-                         .to_qpn = qp->remote_qpn,
+                         .flags = (uint8_t)(qp->current.offset ? 0 : PACKET_FIRST),
+                         .mtu = (uint16_t)qp->requester.mtu,
+                         .to_qpn = qp->requester.remote_qpn,
                          .from_qpn = qp->qpn,
-                         .psn = qp->psn,
-                         .length = (uint32_t)(w->length - qp->offset),
+                         .psn = qp->requester.psn,
+                         .length = (uint32_t)(w->length - qp->current.offset),
                          .rkey = w->rkey,
-                         .address = w->remote + qp->offset};
+                         .address = w->remote + qp->current.offset};
     if (qp->type == QP_DCI)
-        p->flags |= PACKET_DC | (qp->opens_dc ? PACKET_OPENS : 0);
+        p->flags |= PACKET_DC | (qp->requester.opens_dc ? PACKET_OPENS : 0);
 }
 
 static uint8_t fill_payload(struct qp *qp, struct packet *p, uint32_t payload)
 {
-    const struct wqe *w = &qp->wqe;
+    const struct wqe *w = &qp->current.wqe;
     uint8_t *to = (uint8_t *)(p + 1);
     if (qp->type == QP_DCI) {
-        memcpy(to, &qp->remote_key, 8);
+        memcpy(to, &qp->requester.remote_key, 8);
         to += 8;
         p->bytes += 8;
     }
@@ -299,7 +303,7 @@ static uint8_t fill_payload(struct qp *qp, struct packet *p, uint32_t payload)
         memcpy(to, operands, sizeof operands);
         return SYNDROME_NONE;
     }
-    return gather(qp, qp->offset, to, payload);
+    return gather(qp, qp->current.offset, to, payload);
 }
 
 static void fill_kind(const struct wqe *w, struct packet *p, bool last)
@@ -328,15 +332,17 @@ static void fill_kind(const struct wqe *w, struct packet *p, bool last)
  * executed in part. */
 static uint32_t allowed_packets(const struct qp *qp, uint32_t numbers)
 {
-    uint32_t outstanding_packets = (qp->psn - qp->acked) & 0xffffff, part = roce_window(qp);
+    uint32_t outstanding_packets = (qp->requester.psn - qp->requester.acked) & 0xffffff,
+             part = roce_window(qp);
     part = part ? part : PSN_HALF_RANGE;
-    if (qp->wqe.opcode == WQE_READ) {
-        uint32_t to_end = part - qp->offset / qp->mtu % part;
+    if (qp->current.wqe.opcode == WQE_READ) {
+        uint32_t to_end = part - qp->current.offset / qp->requester.mtu % part;
         numbers = numbers < to_end ? numbers : to_end;
-        if (outstanding_packets && qp->offset)
+        if (outstanding_packets && qp->current.offset)
             return 0;
     }
-    return !outstanding_packets || outstanding_packets + numbers <= (qp->window ? qp->window : part)
+    return !outstanding_packets || outstanding_packets + numbers <=
+                                       (qp->requester.window ? qp->requester.window : part)
                ? numbers
                : 0;
 }
@@ -344,17 +350,18 @@ static uint32_t allowed_packets(const struct qp *qp, uint32_t numbers)
 /* Sends the next packet of the current WQE. False: there is no space now, or a fault. */
 static bool send_packet(struct qp *qp)
 {
-    const struct wqe *w = &qp->wqe;
+    const struct wqe *w = &qp->current.wqe;
     bool read = w->opcode == WQE_READ, atomic = wqe_is_atomic(w->opcode);
-    uint64_t rest = w->length - qp->offset;
+    uint64_t rest = w->length - qp->current.offset;
     uint32_t numbers = allowed_packets(qp, read ? packet_count(qp, rest) : 1);
     if (!numbers)
         return false;
     /* Bytes of the message that the packet carries or requests. */
-    uint64_t most = (uint64_t)numbers * qp->mtu;
+    uint64_t most = (uint64_t)numbers * qp->requester.mtu;
     uint32_t part = (uint32_t)(rest < most ? rest : most);
     uint32_t payload = read ? 0 : atomic ? 32 : part;
-    struct packet *p = ring_reserve(&qp->link->requests, payload + (qp->type == QP_DCI ? 8 : 0));
+    struct packet *p =
+        ring_reserve(&qp->requester.link->requests, payload + (qp->type == QP_DCI ? 8 : 0));
     if (!p)
         return false;
     bool last = part == rest;
@@ -365,20 +372,20 @@ static bool send_packet(struct qp *qp)
     uint8_t syndrome = fill_payload(qp, p, payload);
     if (syndrome) {
         /* The message stays incomplete at the responder; the request is no longer outstanding. */
-        qp->outstanding_tail--;
-        qp->reads -= atomic;
-        qp->wqe_loaded = qp->wqe_outstanding = false;
+        qp->send.outstanding_tail--;
+        qp->send.reads -= atomic;
+        qp->current.loaded = qp->current.outstanding = false;
         raise_fault(qp, syndrome, VENDOR_KEY);
         return false;
     }
-    ring_commit(&qp->link->requests, p);
-    qp->link->unpublished = true;
-    qp->link_position = qp->link->requests.own;
-    qp->opens_dc = false;
-    qp->psn = psn_add(qp->psn, numbers);
-    if (psn_before(qp->psn_limit, qp->psn))
-        qp->psn_limit = qp->psn;
-    qp->offset += part;
+    ring_commit(&qp->requester.link->requests, p);
+    qp->requester.link->unpublished = true;
+    qp->requester.link_position = qp->requester.link->requests.own;
+    qp->requester.opens_dc = false;
+    qp->requester.psn = psn_add(qp->requester.psn, numbers);
+    if (psn_before(qp->requester.psn_limit, qp->requester.psn))
+        qp->requester.psn_limit = qp->requester.psn;
+    qp->current.offset += part;
     if (last)
         finish_wqe(qp);
     send_apply_late_nak(qp);
@@ -388,14 +395,14 @@ static bool send_packet(struct qp *qp)
 /* Executes a WQE without packets. It completes in order. */
 static void run_local_wqe(struct qp *qp)
 {
-    uint8_t syndrome = gather(qp, 0, NULL, qp->wqe.length);
+    uint8_t syndrome = gather(qp, 0, NULL, qp->current.wqe.length);
     if (syndrome) {
-        qp->wqe_loaded = false;
+        qp->current.loaded = false;
         raise_fault(qp, syndrome, VENDOR_KEY);
         return;
     }
     /* DUMP reads local memory, which makes earlier NIC writes to it visible */
-    if (qp->wqe.opcode == WQE_DUMP)
+    if (qp->current.wqe.opcode == WQE_DUMP)
         adversary_flush(qp->device, &qp->device->apart, NULL);
     add_outstanding(qp);
     finish_wqe(qp);
@@ -406,9 +413,9 @@ static void run_local_wqe(struct qp *qp)
  * peer's kind is not known yet, or it is another kind. */
 static bool check_atomic_form(struct qp *qp)
 {
-    const struct wqe_atomic *a = &qp->wqe.atomic;
+    const struct wqe_atomic *a = &qp->current.wqe.atomic;
     char text[ADDRESS_TEXT];
-    if (!wqe_is_atomic(qp->wqe.opcode) ||
+    if (!wqe_is_atomic(qp->current.wqe.opcode) ||
         roce_is_standard_atomic(a->compare_swap, a->bytes, a->operand_mask, a->compare_mask))
         return true;
     enum roce_peer_kind other = roce_query_peer(qp);
@@ -418,9 +425,9 @@ static bool check_atomic_form(struct qp *qp)
         qp->device,
         "QP 0x%x: the atomic at 0x%x, %u bytes%s, has no RoCE packet format, and the peer at %s "
         "is not a software HCA, or does not answer",
-        qp->qpn, qp->taken, a->bytes, a->bytes == 8 ? " with a mask" : "",
-        address_text(qp->remote, text));
-    qp->wqe_loaded = false;
+        qp->qpn, qp->send.taken, a->bytes, a->bytes == 8 ? " with a mask" : "",
+        address_text(qp->requester.remote, text));
+    qp->current.loaded = false;
     raise_fault(qp, SYNDROME_REMOTE_INVALID_REQUEST, VENDOR_NO_FORM);
     return false;
 }
@@ -430,52 +437,56 @@ static bool start_wqe(struct qp *qp)
 {
     if (is_blocked(qp))
         return false;
-    if (qp->wqe.address.present && !send_target(qp, &qp->wqe.address))
+    if (qp->current.wqe.address.present && !send_target(qp, &qp->current.wqe.address))
         return false;
-    if (!qp->link || !ring_reserve(&qp->link->requests, qp->mtu + 8) || !check_atomic_form(qp))
+    if (!qp->requester.link ||
+        !ring_reserve(&qp->requester.link->requests, qp->requester.mtu + 8) ||
+        !check_atomic_form(qp))
         return false;
     add_outstanding(qp);
-    qp->wqe_outstanding = true;
-    qp->psn = psn_add(qp->psn, qp->resume_packets);
-    qp->offset = qp->resume_packets * qp->mtu;
-    qp->resume_packets = 0;
+    qp->current.outstanding = true;
+    qp->requester.psn = psn_add(qp->requester.psn, qp->current.resume_packets);
+    qp->current.offset = qp->current.resume_packets * qp->requester.mtu;
+    qp->current.resume_packets = 0;
     return true;
 }
 
 static bool run_request(struct qp *qp, uint64_t *bytes)
 {
-    if (!qp->wqe_loaded && !load_next_wqe(qp))
+    if (!qp->current.loaded && !load_next_wqe(qp))
         return false;
-    if (wqe_is_local(qp->wqe.opcode)) {
+    if (wqe_is_local(qp->current.wqe.opcode)) {
         if (is_blocked(qp))
             return false;
         run_local_wqe(qp);
         return true;
     }
-    if (!qp->wqe_outstanding && !start_wqe(qp))
+    if (!qp->current.outstanding && !start_wqe(qp))
         return false;
-    while (qp->wqe_loaded && *bytes < BYTES_A_PASS) {
-        *bytes += qp->mtu;
+    while (qp->current.loaded && *bytes < BYTES_A_PASS) {
+        *bytes += qp->requester.mtu;
         if (!send_packet(qp))
             return false;
     }
-    return !qp->wqe_loaded;
+    return !qp->current.loaded;
 }
 
 /* --- Flushing --- */
 
 static void flush(struct qp *qp)
 {
-    while (qp->taken != qp->producer) {
+    while (qp->send.taken != qp->send.producer) {
         uint32_t control[4];
         struct wqe w;
-        memcpy(control, qp->ring + (size_t)(qp->taken & (qp->blocks - 1)) * WQE_BLOCK_BYTES, 16);
+        memcpy(control,
+               qp->send.ring + (size_t)(qp->send.taken & (qp->send.blocks - 1)) * WQE_BLOCK_BYTES,
+               16);
         wqe_control(control, &w);
-        uint16_t rest = (uint16_t)(qp->producer - qp->taken);
+        uint16_t rest = (uint16_t)(qp->send.producer - qp->send.taken);
         uint16_t blocks = w.blocks ? w.blocks : 1;
-        cq_write_error(qp->send_cq, qp, false, qp->taken, w.opcode, SYNDROME_FLUSHED, 0);
-        qp->taken = (uint16_t)(qp->taken + (blocks < rest ? blocks : rest));
-        qp->released = qp->taken;
+        cq_write_error(qp->send_cq, qp, false, qp->send.taken, w.opcode, SYNDROME_FLUSHED, 0);
+        qp->send.taken = (uint16_t)(qp->send.taken + (blocks < rest ? blocks : rest));
+        qp->send.released = qp->send.taken;
     }
 }
 
@@ -486,31 +497,32 @@ bool send_run(struct qp *qp)
     uint64_t bytes = 0;
     bool worked = false;
     if (qp->state == QP_ERROR) {
-        worked = qp->ring && qp->taken != qp->producer;
+        worked = qp->send.ring && qp->send.taken != qp->send.producer;
         if (worked)
             flush(qp);
         return worked;
     }
-    if (qp->state != QP_RTS || (qp->wait_until && qp->device->now < qp->wait_until))
+    if (qp->state != QP_RTS ||
+        (qp->requester.wait_until && qp->device->now < qp->requester.wait_until))
         return false;
-    qp->wait_until = 0;
+    qp->requester.wait_until = 0;
     unsigned most = adversary_limit(qp->device, REQUESTS_A_PASS);
     for (unsigned n = 0; n < most && bytes < BYTES_A_PASS; n++) {
-        if (qp->state != QP_RTS || qp->fault.syndrome ||
-            (!qp->wqe_loaded && qp->taken == qp->producer))
+        if (qp->state != QP_RTS || qp->send.fault.syndrome ||
+            (!qp->current.loaded && qp->send.taken == qp->send.producer))
             break;
         unsigned short_writes = burst_send(qp);
         worked |= short_writes;
         n += short_writes;
-        if (!qp->wqe_loaded && qp->taken == qp->producer)
+        if (!qp->current.loaded && qp->send.taken == qp->send.producer)
             break;
         if (!run_request(qp, &bytes))
             break;
         worked = true;
     }
-    if (qp->fault.syndrome && qp->outstanding_head == qp->outstanding_tail) {
-        struct fault f = qp->fault;
-        qp_fail(qp, qp->taken, qp->wqe.opcode, f.syndrome, f.vendor);
+    if (qp->send.fault.syndrome && qp->send.outstanding_head == qp->send.outstanding_tail) {
+        struct fault f = qp->send.fault;
+        qp_fail(qp, qp->send.taken, qp->current.wqe.opcode, f.syndrome, f.vendor);
         worked = true;
     }
     return worked || bytes;

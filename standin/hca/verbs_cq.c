@@ -143,7 +143,7 @@ static enum ibv_wc_opcode opcode_of(uint8_t wqe_opcode)
 
 static void complete_send(struct hca_qp *q, const struct mlx5_cqe64 *e, struct ibv_wc *wc)
 {
-    uint32_t slot = be16toh(e->wqe_counter) & (q->of->blocks - 1);
+    uint32_t slot = be16toh(e->wqe_counter) & (q->of->send.blocks - 1);
     wc->wr_id = q->send_ids[slot];
     __atomic_store_n(&q->done, q->send_numbers[slot] + 1, __ATOMIC_RELEASE);
     wc->opcode = opcode_of((uint8_t)(be32toh(e->sop_drop_qpn) >> 24));

@@ -117,7 +117,7 @@ static int compose_wqe(struct draft *w, struct hca_qp *q, const struct ibv_send_
 static int write_request(struct hca_qp *q, const struct ibv_send_wr *wr)
 {
     struct draft w;
-    uint32_t mask = q->of->blocks - 1, slot = q->next & mask;
+    uint32_t mask = q->of->send.blocks - 1, slot = q->next & mask;
     if (q->posted - __atomic_load_n(&q->done, __ATOMIC_ACQUIRE) >= q->cap.max_send_wr)
         return ENOMEM;
     int e = compose_wqe(&w, q, wr);
@@ -126,7 +126,7 @@ static int write_request(struct hca_qp *q, const struct ibv_send_wr *wr)
     size_t blocks = (w.used + WQE_BLOCK_BYTES - 1) / WQE_BLOCK_BYTES;
     for (size_t b = 0; b < blocks; b++) {
         size_t rest = w.used - b * WQE_BLOCK_BYTES;
-        memcpy(q->of->ring + ((q->next + b) & mask) * WQE_BLOCK_BYTES,
+        memcpy(q->of->send.ring + ((q->next + b) & mask) * WQE_BLOCK_BYTES,
                w.bytes + b * WQE_BLOCK_BYTES, rest < WQE_BLOCK_BYTES ? rest : WQE_BLOCK_BYTES);
     }
     q->send_ids[slot] = wr->wr_id;
@@ -150,7 +150,7 @@ int verbs_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_w
 {
     struct hca_qp *q = qp_of(qp);
     int e = 0;
-    if (!q->of->ring) {
+    if (!q->of->send.ring) {
         *bad = wr;
         return EINVAL;
     }

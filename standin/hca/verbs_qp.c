@@ -380,7 +380,7 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *a, int mask)
     if (e)
         return e;
     if (q->of->type == QP_DCI && m.to == QP_RTR)
-        q->of->mtu = mask & IBV_QP_PATH_MTU ? 128u << a->path_mtu : 1024;
+        q->of->requester.mtu = mask & IBV_QP_PATH_MTU ? 128u << a->path_mtu : 1024;
     save_attributes(q, a, mask);
     qp->state = (enum ibv_qp_state)m.to;
     if (m.to == QP_RESET) {
@@ -399,7 +399,7 @@ PUBLIC int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *a, int mask,
     *a = q->attributes;
     device_lock(d);
     a->qp_state = a->cur_qp_state = (enum ibv_qp_state)q->of->state;
-    a->sq_psn = q->of->psn;
+    a->sq_psn = q->of->requester.psn;
     a->rq_psn = q->of->responder.expected_psn;
     device_unlock(d);
     qp->state = a->qp_state;

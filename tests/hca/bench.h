@@ -108,7 +108,7 @@ void link_request(struct device *d, uint32_t address)
 void link_attach(struct device *d, struct qp *qp, struct link_out *link)
 {
     (void)d;
-    qp->link = link;
+    qp->requester.link = link;
     if (link)
         link->users++;
 }
@@ -116,9 +116,9 @@ void link_attach(struct device *d, struct qp *qp, struct link_out *link)
 void link_release(struct device *d, struct qp *qp)
 {
     (void)d;
-    if (qp->link)
-        qp->link->users--;
-    qp->link = NULL;
+    if (qp->requester.link)
+        qp->requester.link->users--;
+    qp->requester.link = NULL;
 }
 
 uint32_t address_of_gid(const uint8_t *gid)
@@ -128,12 +128,12 @@ uint32_t address_of_gid(const uint8_t *gid)
 
 uint32_t roce_window(const struct qp *qp)
 {
-    return qp->link && qp->link->roce ? wire_window : 0;
+    return qp->requester.link && qp->requester.link->roce ? wire_window : 0;
 }
 
 enum roce_peer_kind roce_query_peer(struct qp *qp)
 {
-    return qp->link->roce ? wire_other : ROCE_PEER_SOFT;
+    return qp->requester.link->roce ? wire_other : ROCE_PEER_SOFT;
 }
 
 bool gpu_memory_holds(uint64_t address)
@@ -297,19 +297,19 @@ static inline struct qp *queue_make(enum qp_type type)
     uars[0].queues++;
     qp->record = queue_records[n];
     qp->state = QP_RTS;
-    qp->mtu = 256;
-    qp->psn = qp->acked = qp->psn_limit = 0xfffffd;
-    qp->max_reads = 2;
-    qp->retries = qp->retry_count = 2;
-    qp->rnr_tries = qp->rnr_retry = 1;
-    qp->timeout = 10;
+    qp->requester.mtu = 256;
+    qp->requester.psn = qp->requester.acked = qp->requester.psn_limit = 0xfffffd;
+    qp->requester.max_reads = 2;
+    qp->requester.retries = qp->requester.retry_count = 2;
+    qp->requester.rnr_tries = qp->requester.rnr_retry = 1;
+    qp->requester.timeout = 10;
     qp->access = MR_REMOTE_READ | MR_REMOTE_WRITE | MR_REMOTE_ATOMIC;
     qp->rnr_timer = 13;
     if (type == QP_RC) {
-        qp->remote_qpn = REMOTE_QPN + n;
-        qp->remote = REMOTE_LID;
+        qp->requester.remote_qpn = REMOTE_QPN + n;
+        qp->requester.remote = REMOTE_LID;
         link_attach(&device, qp, &links_out[0]);
-        qp->responder.qpn = qp->remote_qpn;
+        qp->responder.qpn = qp->requester.remote_qpn;
         qp->responder.from = REMOTE_LID;
         qp->responder.expected_psn = 0xfffffe;
         qp->responder.ack_psn = 0xfffffd;
@@ -568,37 +568,39 @@ static inline void say_stream(const struct responder *s)
 static inline void say_queue(const struct qp *qp)
 {
     say("  qp %x state %u blocks %x/%x/%x%s psn %06x/%06x/%06x reads %u", qp->qpn, qp->state,
-        qp->released, qp->taken, qp->producer, qp->listed ? " listed" : "", qp->acked, qp->psn,
-        qp->psn_limit, qp->reads);
-    for (uint32_t i = qp->outstanding_head; i != qp->outstanding_tail; i++) {
-        const struct outstanding *f = &qp->outstanding[i & qp->outstanding_mask];
+        qp->send.released, qp->send.taken, qp->send.producer, qp->send.listed ? " listed" : "",
+        qp->requester.acked, qp->requester.psn, qp->requester.psn_limit, qp->send.reads);
+    for (uint32_t i = qp->send.outstanding_head; i != qp->send.outstanding_tail; i++) {
+        const struct outstanding *f = &qp->send.outstanding[i & qp->send.outstanding_mask];
         say(" [%x %02x %06x-%06x %u/%u blocks %u complete %u%s]", f->index, f->opcode, f->first_psn,
             f->last_psn, f->received, f->length, f->blocks, f->complete,
             f->solicited ? " solicited" : "");
     }
-    if (qp->wqe_loaded)
-        say(" busy%s at %u", qp->wqe_outstanding ? " begun" : "", qp->offset);
-    if (qp->resume_packets)
-        say(" resume %u", qp->resume_packets);
-    if (qp->fault.syndrome)
-        say(" fault %x %x", qp->fault.syndrome, qp->fault.vendor);
-    if (qp->late_nak)
-        say(" late %x %06x", qp->late_nak, qp->late_nak_psn);
-    if (qp->response_lost | qp->opens_dc)
-        say("%s%s", qp->response_lost ? " gap" : "", qp->opens_dc ? " opens" : "");
-    if (qp->window)
-        say(" window %u", qp->window);
-    if (qp->wait_until)
-        say(" waits %lld", (long long)(qp->wait_until - device.now));
-    if (qp->loss_noticed_at)
-        say(" lost %lld", (long long)(qp->loss_noticed_at - device.now));
-    if (qp->retransmissions)
-        say(" resends %u at %lld", qp->retransmissions,
-            (long long)(qp->retransmit_at - device.now));
-    say(" tries %u %u counts %llu %llu %llu %llu %llu %llu\n", qp->retries, qp->rnr_tries,
-        (unsigned long long)qp->count_requests, (unsigned long long)qp->count_bytes,
-        (unsigned long long)qp->count_completions, (unsigned long long)qp->count_received,
-        (unsigned long long)qp->count_errors, (unsigned long long)qp->count_retries);
+    if (qp->current.loaded)
+        say(" busy%s at %u", qp->current.outstanding ? " begun" : "", qp->current.offset);
+    if (qp->current.resume_packets)
+        say(" resume %u", qp->current.resume_packets);
+    if (qp->send.fault.syndrome)
+        say(" fault %x %x", qp->send.fault.syndrome, qp->send.fault.vendor);
+    if (qp->requester.late_nak)
+        say(" late %x %06x", qp->requester.late_nak, qp->requester.late_nak_psn);
+    if (qp->requester.response_lost | qp->requester.opens_dc)
+        say("%s%s", qp->requester.response_lost ? " gap" : "",
+            qp->requester.opens_dc ? " opens" : "");
+    if (qp->requester.window)
+        say(" window %u", qp->requester.window);
+    if (qp->requester.wait_until)
+        say(" waits %lld", (long long)(qp->requester.wait_until - device.now));
+    if (qp->requester.loss_noticed_at)
+        say(" lost %lld", (long long)(qp->requester.loss_noticed_at - device.now));
+    if (qp->requester.retransmissions)
+        say(" resends %u at %lld", qp->requester.retransmissions,
+            (long long)(qp->requester.retransmit_at - device.now));
+    say(" tries %u %u counts %llu %llu %llu %llu %llu %llu\n", qp->requester.retries,
+        qp->requester.rnr_tries, (unsigned long long)qp->counts.requests,
+        (unsigned long long)qp->counts.bytes, (unsigned long long)qp->counts.completions,
+        (unsigned long long)qp->counts.received, (unsigned long long)qp->counts.errors,
+        (unsigned long long)qp->counts.retries);
     if (qp->state == QP_RTR || qp->responder.expected_psn != 0xfffffe || qp->responder.nak_sent ||
         qp->responder.receiving)
         say_stream(&qp->responder);
@@ -667,7 +669,7 @@ static inline void put_answer(struct qp *qp, struct packet p, const void *payloa
     if (!p.to_qpn)
         p.to_qpn = qp->qpn;
     if (!p.from_qpn)
-        p.from_qpn = qp->remote_qpn;
+        p.from_qpn = qp->requester.remote_qpn;
     *to = p;
     if (payload)
         memcpy(to + 1, payload, p.bytes);

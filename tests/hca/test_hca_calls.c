@@ -191,7 +191,7 @@ static void say_request(const struct ibv_qp *qp, unsigned block, unsigned count)
     const struct qp *of = qp_of((struct ibv_qp *)(uintptr_t)qp)->of;
     uint8_t bytes[16 * 64];
     for (unsigned i = 0; i < count; i++)
-        memcpy(bytes + 64 * i, of->ring + (size_t)((block + i) % of->blocks) * 64, 64);
+        memcpy(bytes + 64 * i, of->send.ring + (size_t)((block + i) % of->send.blocks) * 64, 64);
     say_words("request", bytes, 64 * (size_t)count);
 }
 
@@ -199,9 +199,10 @@ static void say_qp(const struct qp *q)
 {
     say("  qp %x state %u to %x at %u mtu %u port %x psn %x %x access %x timer %u "
         "reads %u timeout %u tries %u %u link %d\n",
-        q->qpn & 0xfff, q->state, q->remote_qpn & 0xfff, q->remote, q->mtu, q->source_port,
-        q->responder.expected_psn, q->psn, q->access, q->rnr_timer, q->max_reads, q->timeout,
-        q->retry_count, q->rnr_retry, q->link != NULL);
+        q->qpn & 0xfff, q->state, q->requester.remote_qpn & 0xfff, q->requester.remote,
+        q->requester.mtu, q->requester.source_port, q->responder.expected_psn, q->requester.psn,
+        q->access, q->rnr_timer, q->requester.max_reads, q->requester.timeout,
+        q->requester.retry_count, q->requester.rnr_retry, q->requester.link != NULL);
 }
 
 /* --- Queue pairs --- */
@@ -225,10 +226,10 @@ static void plans(void)
             a.cap.max_send_sge, a.cap.max_recv_sge, a.cap.max_inline_data);
         if (qp) {
             const struct hca_qp *q = qp_of(qp);
-            say(" blocks %u receive %u %u at %td %td bytes %zu", q->of->blocks,
+            say(" blocks %u receive %u %u at %td %td bytes %zu", q->of->send.blocks,
                 q->of->receive.log_count, q->of->receive.log_stride,
-                q->of->ring - (uint8_t *)q->memory, (uint8_t *)q->of->record - (uint8_t *)q->memory,
-                q->bytes);
+                q->of->send.ring - (uint8_t *)q->memory,
+                (uint8_t *)q->of->record - (uint8_t *)q->memory, q->bytes);
             assert_int_equal(ibv_destroy_qp(qp), 0);
         }
         say("\n");
@@ -310,7 +311,7 @@ static void kinds_of_queues(void)
             const struct qp *of = qp_of(qp)->of;
             say(" type %u/%u ring %d receive %d srq %u cqs %d %d key %llx pd %u/%u ex %d "
                 "ops %d all %d users %u %u uar %u handle %d context %d",
-                of->type, qp->qp_type, of->ring != NULL, of->receive.ring != NULL,
+                of->type, qp->qp_type, of->send.ring != NULL, of->receive.ring != NULL,
                 of->srq ? of->srq->number : 0, of->send_cq != NULL, of->receive_cq != NULL,
                 (unsigned long long)of->dc_key, of->pd, d->pds[of->pd], ibv_qp_to_qp_ex(qp) != NULL,
                 qp_of(qp)->ex.wr_start != NULL, qp_of(qp)->signal_all, cq_of(cq)->of->users,
@@ -465,9 +466,9 @@ static void moves(void)
         a.qp_state = i == 0 ? IBV_QPS_INIT : i == 1 ? IBV_QPS_RTR : IBV_QPS_RTS;
         if (i == 3)
             qp_of(qp)->of->state = QP_INIT, a.qp_state = IBV_QPS_RTR;
-        qp_of(qp)->of->mtu += 7;
+        qp_of(qp)->of->requester.mtu += 7;
         int e = ibv_modify_qp(qp, &a, IBV_QP_STATE | (i == 3 ? IBV_QP_PATH_MTU : 0));
-        say("of DC %u: %d mtu %u state %u\n", i, e, qp_of(qp)->of->mtu, qp->state);
+        say("of DC %u: %d mtu %u state %u\n", i, e, qp_of(qp)->of->requester.mtu, qp->state);
     }
     qp->state = 0;
     assert_int_equal(ibv_query_qp(qp, &shown, 0, &init), 0);
@@ -511,8 +512,8 @@ static void requests(void)
             say_request(qp, before, (unsigned)(q->next - before));
         say("  record %x doorbell %llx id %llx number %u\n", be32toh(q->of->record[1]),
             (unsigned long long)__builtin_bswap64(*q->of->uar->reg) & 0xffffff00ffffffff,
-            (unsigned long long)q->send_ids[before % q->of->blocks],
-            q->send_numbers[before % q->of->blocks]);
+            (unsigned long long)q->send_ids[before % q->of->send.blocks],
+            q->send_numbers[before % q->of->send.blocks]);
         q->done = q->posted;
         bad = NULL;
     }
@@ -884,7 +885,7 @@ static void completions(void)
     struct hca_qp *q = qp_of(qp);
     struct cq *of = cq_of(cq)->of;
     struct ibv_wc wc[8];
-    for (unsigned i = 0; i < q->of->blocks; i++) {
+    for (unsigned i = 0; i < q->of->send.blocks; i++) {
         q->send_ids[i] = 0x500 + i;
         q->send_numbers[i] = 70 + i;
     }
@@ -1404,22 +1405,22 @@ static void passes(void)
         bool worked = engine_pass(d, &timed);
         say("pass %u: %d timed %d now %llu doorbells %llu work %u listed %d seen %d\n", i, worked,
             timed, (unsigned long long)d->now - 3000000000, (unsigned long long)d->count_doorbells,
-            d->work_count, q->of->listed, q->of->uar->seen == *q->of->uar->reg);
+            d->work_count, q->of->send.listed, q->of->uar->seen == *q->of->uar->reg);
     }
     assert_memory_equal(memory, memory + 4096, 3000);
     struct ibv_wc wc;
     assert_int_equal(ibv_poll_cq(cq, 1, &wc), 1);
     assert_int_equal(wc.wr_id, 77);
     /* A queue that waits for the clock is visited again; others are removed. */
-    q->of->wait_until = d->now + 1000000;
+    q->of->requester.wait_until = d->now + 1000000;
     qp_list(q->of);
     assert_false(engine_pass(d, &timed));
     assert_true(timed);
-    assert_true(q->of->listed);
-    q->of->wait_until = 0;
+    assert_true(q->of->send.listed);
+    q->of->requester.wait_until = 0;
     assert_false(engine_pass(d, &timed));
     assert_false(timed);
-    assert_false(q->of->listed);
+    assert_false(q->of->send.listed);
     assert_int_equal(d->work_count, 0);
     /* A doorbell that the GPU polls is ignored. */
     q->of->uar->for_gpu = true;
@@ -1470,18 +1471,18 @@ static void reports(void)
         comm = i == 1 ? NULL : "a \"pro\\gram\"\x01\n";
         if (i == 1) {
             struct qp *of = qp_of(qp)->of;
-            of->remote_qpn = 0x1234;
-            of->remote = 9;
-            of->count_requests = 1;
-            of->count_completions = 2;
-            of->count_received = 3;
-            of->count_bytes = 4;
-            of->count_errors = 5;
-            of->count_retries = 6;
-            of->producer = 9;
-            of->taken = 2;
-            of->outstanding_tail = 3;
-            of->outstanding_head = 1;
+            of->requester.remote_qpn = 0x1234;
+            of->requester.remote = 9;
+            of->counts.requests = 1;
+            of->counts.completions = 2;
+            of->counts.received = 3;
+            of->counts.bytes = 4;
+            of->counts.errors = 5;
+            of->counts.retries = 6;
+            of->send.producer = 9;
+            of->send.taken = 2;
+            of->send.outstanding_tail = 3;
+            of->send.outstanding_head = 1;
             of->state = QP_SQE;
             of->type = QP_DCT;
             d->count_doorbells = 7;
@@ -1519,7 +1520,7 @@ static void reports(void)
             say_bytes(said, used_of), say("%.300s\n%s", said, said + used_of - 300);
     }
     qp_of(qp)->of->type = QP_RC;
-    qp_of(qp)->of->outstanding_head = qp_of(qp)->of->outstanding_tail = 0;
+    qp_of(qp)->of->send.outstanding_head = qp_of(qp)->of->send.outstanding_tail = 0;
     memset(d->keys.entries, 0, MAX_MRS * sizeof *d->keys.entries);
     d->line_count = 0;
     assert_int_equal(ibv_destroy_qp(qp) | ibv_destroy_qp(second), 0);

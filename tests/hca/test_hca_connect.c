@@ -301,8 +301,10 @@ static void say_queue(const struct ibv_qp *qp)
     const struct qp *q = qp_of((struct ibv_qp *)(uintptr_t)qp)->of;
     say("  qp state %u to %x at %u mtu %u expected %x psn %x access %x timer %u reads %u "
         "timeout %u tries %u %u\n",
-        q->state, short_qpn(q->remote_qpn), q->remote, q->mtu, q->responder.expected_psn, q->psn,
-        q->access, q->rnr_timer, q->max_reads, q->timeout, q->retry_count, q->rnr_retry);
+        q->state, short_qpn(q->requester.remote_qpn), q->requester.remote, q->requester.mtu,
+        q->responder.expected_psn, q->requester.psn, q->access, q->rnr_timer,
+        q->requester.max_reads, q->requester.timeout, q->requester.retry_count,
+        q->requester.rnr_retry);
 }
 
 static void replies(void)

@@ -61,7 +61,7 @@ static void say_qp(const struct qp *qp)
     say("  qp %x type %u state %u pd %u user %x cqs %x %x uar %u/%u ring %lx of %u record %lx\n",
         short_qpn(qp->qpn), qp->type, qp->state, qp->pd, qp->user_index, qp->send_cq->cqn,
         qp->receive_cq ? qp->receive_cq->cqn : 0, qp->uar->page_id, qp->uar->queues,
-        qp->ring ? (unsigned long)(qp->ring - arena) : 0, qp->blocks,
+        qp->send.ring ? (unsigned long)(qp->send.ring - arena) : 0, qp->send.blocks,
         (unsigned long)((uint8_t *)qp->record - arena));
     say("  receive %lx %u %u record %lx srq %u users %u %u\n",
         qp->receive.ring ? (unsigned long)(qp->receive.ring - arena) : 0, qp->receive.log_count,
@@ -69,12 +69,15 @@ static void say_qp(const struct qp *qp)
         qp->receive.record ? (unsigned long)((uint8_t *)qp->receive.record - arena) : 0,
         qp->srq ? qp->srq->number : 0, qp->memories[0]->users, qp->memories[1]->users);
     say("  to %x at %u mtu %u port %x psn %x/%x/%x expected %x said %x from %x %u\n",
-        short_qpn(qp->remote_qpn), qp->remote, qp->mtu, qp->source_port, qp->psn, qp->acked,
-        qp->psn_limit, qp->responder.expected_psn, qp->responder.ack_psn,
-        short_qpn(qp->responder.qpn), qp->responder.from);
+        short_qpn(qp->requester.remote_qpn), qp->requester.remote, qp->requester.mtu,
+        qp->requester.source_port, qp->requester.psn, qp->requester.acked, qp->requester.psn_limit,
+        qp->responder.expected_psn, qp->responder.ack_psn, short_qpn(qp->responder.qpn),
+        qp->responder.from);
     say("  access %x timer %u reads %u timeout %u tries %u %u %u %u link %d window %u%s\n",
-        qp->access, qp->rnr_timer, qp->max_reads, qp->timeout, qp->retry_count, qp->retries,
-        qp->rnr_retry, qp->rnr_tries, qp->link != NULL, qp->window, qp->listed ? " listed" : "");
+        qp->access, qp->rnr_timer, qp->requester.max_reads, qp->requester.timeout,
+        qp->requester.retry_count, qp->requester.retries, qp->requester.rnr_retry,
+        qp->requester.rnr_tries, qp->requester.link != NULL, qp->requester.window,
+        qp->send.listed ? " listed" : "");
 }
 
 static struct qp *qp_at(uint32_t number)
@@ -475,7 +478,7 @@ static void moves(void)
         good_move(RTR2RTS, qpn);
         put((struct part){0x18 + 0x70, 21, 3, log});
         assert_int_equal(command(o, 272, 16), 0);
-        say("  log %u: %u reads\n", log, qp->max_reads);
+        say("  log %u: %u reads\n", log, qp->requester.max_reads);
     }
     /* Queries. */
     for (unsigned state = QP_RESET; state <= QP_ERROR; state++) {

@@ -235,19 +235,19 @@ struct link_out *link_find(struct device *d, uint32_t address)
 void link_attach(struct device *d, struct qp *qp, struct link_out *link)
 {
     assert_ptr_equal(d, &device);
-    qp->link = link;
+    qp->requester.link = link;
 }
 
 void link_release(struct device *d, struct qp *qp)
 {
     assert_ptr_equal(d, &device);
-    say("  release %d\n", qp->link != NULL);
-    qp->link = NULL;
+    say("  release %d\n", qp->requester.link != NULL);
+    qp->requester.link = NULL;
 }
 
 uint32_t roce_window(const struct qp *qp)
 {
-    return qp->link ? 17 : 0;
+    return qp->requester.link ? 17 : 0;
 }
 
 void log_error(struct device *d, const char *format, ...)
@@ -282,7 +282,7 @@ void gpu_engine_release_queue(struct device *d, struct qp *qp)
     assert_ptr_equal(d, &device);
     assert_int_equal(lock_depth, 0);
     say("  leave\n");
-    qp->leaving_gpu = true;
+    qp->send.leaving_gpu = true;
 }
 
 static uint64_t far_register;
@@ -448,9 +448,9 @@ static void queues_are_visited_while_they_have_something(void **state)
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         setup(state);
-        struct qp first = {.qpn = 1, .listed = true, .state = QP_RTS},
-                  q = {.qpn = 2, .listed = true, .state = cases[i].qp_state},
-                  last = {.qpn = 3, .listed = true, .state = QP_RTS, .wqe_loaded = true};
+        struct qp first = {.qpn = 1, .send.listed = true, .state = QP_RTS},
+                  q = {.qpn = 2, .send.listed = true, .state = cases[i].qp_state},
+                  last = {.qpn = 3, .send.listed = true, .state = QP_RTS, .current.loaded = true};
         bool timed;
         device.work[0] = &first;
         device.work[1] = &q;
@@ -459,14 +459,14 @@ static void queues_are_visited_while_they_have_something(void **state)
         /* The first queue is removed and the last takes its place: that one is visited too. */
         worked_mask = cases[i].ran ? 1u << 2 : 0;
         timed_mask = cases[i].waits ? 1u << 2 : 0;
-        q.fault.syndrome = cases[i].fault;
-        q.wqe_loaded = cases[i].busy;
-        q.taken = cases[i].more;
+        q.send.fault.syndrome = cases[i].fault;
+        q.current.loaded = cases[i].busy;
+        q.send.taken = cases[i].more;
         assert_int_equal(pass(&timed), cases[i].worked);
         assert_int_equal(timed, cases[i].timed);
-        assert_false(first.listed);
-        assert_true(last.listed);
-        assert_int_equal(q.listed, cases[i].stays);
+        assert_false(first.send.listed);
+        assert_true(last.send.listed);
+        assert_int_equal(q.send.listed, cases[i].stays);
         assert_int_equal(device.work_count, cases[i].stays ? 2 : 1);
         assert_int_equal(strspn(called, "q"), 3);
         assert_ptr_equal(device.work[0], &last);
@@ -734,9 +734,9 @@ static void moves(void **state)
                         .type = i == 8 ? QP_DCI : QP_RC,
                         .state = QP_INIT,
                         .access = 5,
-                        .link = &links[0],
+                        .requester.link = &links[0],
                         .uar = i == 12 ? NULL : &u,
-                        .gpu_ring = i >= 9};
+                        .send.gpu_ring = i >= 9};
         struct qp_modify m = all;
         wakes = changes = 0;
         links_fail = i == 7;
@@ -750,12 +750,16 @@ static void moves(void **state)
         say("move %u: %d state %u access %x timer %u to %x at %u mtu %u port %x "
             "expected %x said %x stream %x %u psn %x %x %x reads %u timeout %u "
             "tries %u %u %u %u link %d window %u\n",
-            i, e, qp.state, qp.access, qp.rnr_timer, qp.remote_qpn, qp.remote, qp.mtu,
-            qp.source_port, qp.responder.expected_psn, qp.responder.ack_psn, qp.responder.qpn,
-            qp.responder.from, qp.psn, qp.acked, qp.psn_limit, qp.max_reads, qp.timeout,
-            qp.retry_count, qp.retries, qp.rnr_retry, qp.rnr_tries,
-            qp.link == &links[1] ? 2 : qp.link == &links[0], qp.window);
-        say("  cpu %d leaves %d wakes %u changes %u\n", u.by_cpu, qp.leaving_gpu, wakes, changes);
+            i, e, qp.state, qp.access, qp.rnr_timer, qp.requester.remote_qpn, qp.requester.remote,
+            qp.requester.mtu, qp.requester.source_port, qp.responder.expected_psn,
+            qp.responder.ack_psn, qp.responder.qpn, qp.responder.from, qp.requester.psn,
+            qp.requester.acked, qp.requester.psn_limit, qp.requester.max_reads,
+            qp.requester.timeout, qp.requester.retry_count, qp.requester.retries,
+            qp.requester.rnr_retry, qp.requester.rnr_tries,
+            qp.requester.link == &links[1] ? 2 : qp.requester.link == &links[0],
+            qp.requester.window);
+        say("  cpu %d leaves %d wakes %u changes %u\n", u.by_cpu, qp.send.leaving_gpu, wakes,
+            changes);
     }
 }
 

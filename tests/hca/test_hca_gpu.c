@@ -723,7 +723,7 @@ static void begin_keys(struct gpu_keys *keys)
                         .pd = 4,
                         .type = QP_RC,
                         .state = QP_RTS,
-                        .remote_qpn = 0x777,
+                        .requester.remote_qpn = 0x777,
                         .access = MR_REMOTE_READ | MR_REMOTE_WRITE};
     device.qps[3] = &queue;
     keys_of_device[6] =
@@ -775,7 +775,7 @@ static void own_keys(void)
             want = (struct gpu_key_request){6 << 8 | 2, 0x777, queue.qpn, OWN_LID, true};
             queue.state = i == 12 ? QP_INIT : i == 13 ? QP_RTR : QP_RTS;
             queue.type = i == 14 ? QP_DCI : QP_RC;
-            queue.remote_qpn += i == 15;
+            queue.requester.remote_qpn += i == 15;
         }
         say("own key %u\n", i);
         bool added = gpu_keys_add(&device, &keys, gpu_driver(), gpu, &want);
@@ -878,7 +878,7 @@ static void questions(void)
         struct answer a = {0};
         keys_of_device[6].bytes = 0x10000;
         if (i == 1)
-            queue.remote_qpn++;
+            queue.requester.remote_qpn++;
         if (i == 2)
             queue.state = QP_SQD;
         if (i == 3)
@@ -1042,14 +1042,14 @@ static void queues_make(void)
                                 .send_cq = &cqs[i],
                                 .uar = &uars[i],
                                 .record = (uint32_t *)(uintptr_t)(0x30000 + i),
-                                .gpu_ring = 0x40000 + i,
-                                .blocks = 64u << i,
-                                .remote_qpn = 0x900 + i,
-                                .remote = PEER_LID,
-                                .link = &peer_link,
-                                .producer = (uint16_t)(10 + i),
-                                .taken = (uint16_t)(10 + i),
-                                .released = (uint16_t)(5 + i)};
+                                .send.gpu_ring = 0x40000 + i,
+                                .send.blocks = 64u << i,
+                                .requester.remote_qpn = 0x900 + i,
+                                .requester.remote = PEER_LID,
+                                .requester.link = &peer_link,
+                                .send.producer = (uint16_t)(10 + i),
+                                .send.taken = (uint16_t)(10 + i),
+                                .send.released = (uint16_t)(5 + i)};
         device.qps[i + 1] = &queues[i];
     }
 }
@@ -1060,10 +1060,10 @@ static void say_queues(void)
         const struct qp *q = &queues[i];
         say("  qp %u: gpu %d cpu %d owed %d returns %u blocks %u/%u/%u seen %llx "
             "counts %llu %llu %llu completions %u\n",
-            i, q->by_gpu, uars[i].by_cpu, uars[i].cpu_poll_pending, q->gpu_returns, q->released,
-            q->taken, q->producer, (unsigned long long)uars[i].seen,
-            (unsigned long long)q->count_requests, (unsigned long long)q->count_bytes,
-            (unsigned long long)q->count_completions, cqs[i].producer);
+            i, q->send.by_gpu, uars[i].by_cpu, uars[i].cpu_poll_pending, q->send.gpu_returns,
+            q->send.released, q->send.taken, q->send.producer, (unsigned long long)uars[i].seen,
+            (unsigned long long)q->counts.requests, (unsigned long long)q->counts.bytes,
+            (unsigned long long)q->counts.completions, cqs[i].producer);
     }
     say("  device %llu %llu %llu\n", (unsigned long long)device.count_requests,
         (unsigned long long)device.count_by_gpu, (unsigned long long)device.count_doorbells);
@@ -1277,7 +1277,7 @@ static void slices(void)
                                           .access = 1,
                                           .tag = 2,
                                           .valid = true};
-    queues[2].gpu_ring = 0; /* not in GPU memory */
+    queues[2].send.gpu_ring = 0; /* not in GPU memory */
     in_slice = kernel;
     in_pause = stop_the_engine;
     slices_seen = 0;
@@ -1301,11 +1301,11 @@ static void given(void)
         struct gpu_engine *g = device.gpu;
         queues_make();
         struct qp *q = &queues[1];
-        queues[0].gpu_ring = 0;
+        queues[0].send.gpu_ring = 0;
         queues[2].state = QP_RESET;
-        q->gpu_ring = i == 1 ? 0 : q->gpu_ring;
-        q->leaving_gpu = i == 2;
-        q->gpu_returns = i == 3 ? 64 : 63;
+        q->send.gpu_ring = i == 1 ? 0 : q->send.gpu_ring;
+        q->send.leaving_gpu = i == 2;
+        q->send.gpu_returns = i == 3 ? 64 : 63;
         q->type = i == 4 ? QP_DCI : QP_RC;
         q->state = i == 5 ? QP_SQD : QP_RTS;
         cqs[1].on_gpu = i != 6;
@@ -1314,17 +1314,17 @@ static void given(void)
         uars[1].queues = i == 9 ? 2 : 1;
         uars[1].gpu_address = i == 10 ? 0 : 9;
         uars[1].cpu_poll_pending = i == 11;
-        q->link = i == 12 ? NULL : &peer_link;
+        q->requester.link = i == 12 ? NULL : &peer_link;
         peer_link.roce = i == 13 ? (void *)&config : NULL;
         atomic_store(&peer_link.dead, i == 14);
-        q->fault.syndrome = i == 15;
-        q->wqe_loaded = i == 16;
-        q->taken -= i == 17;
-        q->outstanding_tail += i == 18;
+        q->send.fault.syndrome = i == 15;
+        q->current.loaded = i == 16;
+        q->send.taken -= i == 17;
+        q->send.outstanding_tail += i == 18;
         config.mode = i == 19 ? MODE_LENIENT : MODE_STRICT;
-        q->by_gpu = i == 20;
+        q->send.by_gpu = i == 20;
         peer_link.wakeup = i == 21 ? NULL : peer_bell;
-        queues[2].by_gpu = i == 22;
+        queues[2].send.by_gpu = i == 22;
         in_slice = kernel;
         slices_seen = 20;
         static const char *const calls[] = {"launch", "copy", "copy", "stream_query"};
@@ -1349,7 +1349,7 @@ static void leaving(void)
     struct gpu_engine *g = device.gpu;
     queues_make();
     gpu_engine_release_queue(&device, &queues[0]);
-    assert_true(queues[0].leaving_gpu);
+    assert_true(queues[0].send.leaving_gpu);
     assert_int_equal(waits, 0);
     gpu_engine_flush(&device);
     assert_int_equal(waits, 0);

@@ -657,14 +657,14 @@ static void a_dead_link_goes_with_its_last_queue(void **state)
     link_attach(a, &first, l);
     link_attach(a, &second, l);
     link_attach(a, &second, NULL);
-    assert_null(second.link);
+    assert_null(second.requester.link);
     link_attach(a, &second, l);
     l->users--;
-    assert_ptr_equal(first.link, l);
+    assert_ptr_equal(first.requester.link, l);
     assert_int_equal(l->users, 2);
     atomic_store(&l->dead, true);
     link_release(a, &first);
-    assert_null(first.link);
+    assert_null(first.requester.link);
     assert_int_equal(a->out_count, 2);
     link_release(a, &first);
     assert_int_equal(l->users, 1);

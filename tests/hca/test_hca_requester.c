@@ -14,22 +14,22 @@ static void doorbells(void)
     send_doorbell(&uars[0], doorbell_of((LOCAL_LID << 12) + 77, 1));
     send_doorbell(&uars[0], doorbell_of(b->qpn, 1));
     send_doorbell(&uars[1], doorbell_of(c->qpn, 2));
-    uint8_t *ring = a->ring;
-    a->ring = NULL;
+    uint8_t *ring = a->send.ring;
+    a->send.ring = NULL;
     send_doorbell(&uars[0], doorbell_of(a->qpn, 1));
-    a->ring = ring;
+    a->send.ring = ring;
     look("doorbells that are for nobody");
     for (unsigned state = QP_RESET; state <= QP_ERROR; state++) {
         a->state = state;
-        a->producer = 0;
-        a->listed = false;
+        a->send.producer = 0;
+        a->send.listed = false;
         device.work_count = 0;
         queue_records[0][1] = big(1);
         send_doorbell(&uars[0], doorbell_of(a->qpn, 1));
         look("a doorbell in each state");
     }
     a->state = QP_RTS;
-    a->listed = false;
+    a->send.listed = false;
     device.work_count = 0;
     queue_records[0][1] = big(1);
     send_doorbell(&uars[0], doorbell_of(a->qpn, 1));
@@ -47,16 +47,16 @@ static void doorbells(void)
     look("one more than all");
     queue_records[0][1] = big(10);
     queue_records[0][0] = big(0x2222);
-    a->released = 4;
-    a->fault.vendor = 0x55;
+    a->send.released = 4;
+    a->send.fault.vendor = 0x55;
     send_doorbell(&uars[0], doorbell_of(a->qpn, 11));
     look("a record that is behind, after another fault");
-    b->fault = (struct fault){0};
+    b->send.fault = (struct fault){0};
     queue_records[1][1] = big(2);
     queue_records[1][0] = big(0x1234);
     send_doorbell(&uars[1], doorbell_of(b->qpn, 3));
     look("a record that is behind");
-    b->fault = (struct fault){0};
+    b->send.fault = (struct fault){0};
     config.mode = MODE_LENIENT;
     send_doorbell(&uars[1], doorbell_of(b->qpn, 3));
     look("a record that is behind, where that is let pass");
@@ -74,7 +74,7 @@ static void shared_registers(void)
         queue_records[i][1] = big(i + 1);
     send_doorbell(&uars[0], doorbell_of(q[1]->qpn, 1));
     look("the records of the others tell");
-    q[1]->producer = 0;
+    q[1]->send.producer = 0;
     q[2]->state = QP_SQD;
     queue_records[0][1] = big(2);
     queue_records[2][1] = big(7);
@@ -88,12 +88,12 @@ static void shared_registers(void)
     look("nor where one queue has the register");
     q[0]->uar->queues = 2;
     q[2]->state = QP_RTS;
-    uint8_t *ring = q[2]->ring;
-    q[2]->ring = NULL;
+    uint8_t *ring = q[2]->send.ring;
+    q[2]->send.ring = NULL;
     queue_records[0][1] = big(1);
     send_doorbell(&uars[0], doorbell_of(0x123456, 1));
     look("nor a queue without a ring, or with a record that is old");
-    q[2]->ring = ring;
+    q[2]->send.ring = ring;
 }
 
 static void far_rings(void)
@@ -102,7 +102,7 @@ static void far_rings(void)
     /* The ring is in the second half of the memory, the doorbell record behind it. */
     far_is_held = true;
     uint8_t *far = memory + MEMORY_BYTES / 2;
-    free(qp->outstanding);
+    free(qp->send.outstanding);
     assert_true(qp_set_gpu_ring(qp, far, BLOCKS));
     qp->record = (uint32_t *)(far + 4096);
     qp->record[0] = big(0x77);
@@ -113,7 +113,7 @@ static void far_rings(void)
     qp->record[1] = big(queue_next[0]);
     send_doorbell(&uars[0], doorbell_of(qp->qpn, queue_next[0]));
     run(qp, "requests in memory of a GPU");
-    acked(qp, qp->psn - 1, "are complete");
+    acked(qp, qp->requester.psn - 1, "are complete");
     while (queue_next[0] < 10)
         post_inline(qp, queue_next[0] + 1u, COMPLETES);
     memcpy(far, queue_rings[0], BLOCKS * 64);
@@ -124,7 +124,7 @@ static void far_rings(void)
     for (unsigned i = 1; i < 4; i++) {
         far_puts = far_gets = far_settles = 0;
         far_fail_at = i;
-        qp->producer = (uint16_t)(queue_next[0] - 3);
+        qp->send.producer = (uint16_t)(queue_next[0] - 3);
         send_doorbell(&uars[0], doorbell_of(qp->qpn, queue_next[0]));
         look("that cannot be read");
     }
@@ -141,20 +141,20 @@ static void kinds(void)
     for (unsigned i = 0; i < 3; i++) {
         post_send(qp, sends[i], 700 + i, (i == 2 ? 3 << 2 : COMPLETES) | (i == 1 ? 2 : 0));
         go(qp, "a message of three packets");
-        acked(qp, qp->psn - 1, "is acknowledged");
+        acked(qp, qp->requester.psn - 1, "is acknowledged");
         post_send(qp, sends[i], 256, COMPLETES | 2);
         go(qp, "a message of one packet");
-        acked(qp, qp->psn - 1, "is acknowledged");
+        acked(qp, qp->requester.psn - 1, "is acknowledged");
     }
     post_send(qp, WQE_SEND, 512, QUIET);
     request_begin(qp, WQE_SEND, 0, QUIET);
     request_end(qp);
     go(qp, "two packets, and one without data");
-    acked(qp, qp->psn - 1, "complete in silence");
+    acked(qp, qp->requester.psn - 1, "complete in silence");
     post_write(qp, 1025, COMPLETES);
     go(qp, "a write of five packets");
-    acked(qp, qp->acked + 2, "of which three have come");
-    acked(qp, qp->acked + 1, "and the others");
+    acked(qp, qp->requester.acked + 2, "of which three have come");
+    acked(qp, qp->requester.acked + 1, "and the others");
     request_begin(qp, WQE_WRITE_IMM, 0, COMPLETES | 2);
     put_remote(0x8800000000, 0x7701);
     put_segment(MEMORY + 5, 3, LKEY);
@@ -163,7 +163,7 @@ static void kinds(void)
     put_segment(MEMORY + 2000, 17, LKEY);
     request_end(qp);
     go(qp, "a write with immediate data of four segments");
-    acked(qp, qp->psn - 1, "is acknowledged");
+    acked(qp, qp->requester.psn - 1, "is acknowledged");
     post_read(qp, 600, COMPLETES);
     go(qp, "a read");
     post_fetch_add(qp, 0x1234, COMPLETES);
@@ -235,11 +235,12 @@ static void bad_answers_of_reads(void)
         if (!i)
             look("a read of two packets, a fetch-add, a write");
         if (cases[i].packet.psn - 0xfffffe < 2) /* the earlier packets were acknowledged */
-            qp->outstanding[0].first_psn = qp->outstanding[0].last_psn = qp->acked = 0xfffffe;
+            qp->send.outstanding[0].first_psn = qp->send.outstanding[0].last_psn =
+                qp->requester.acked = 0xfffffe;
         if (cases[i].packet.psn == 0xffffff) {
-            qp->outstanding_head++;
-            qp->acked = 0xffffff;
-            qp->reads--;
+            qp->send.outstanding_head++;
+            qp->requester.acked = 0xffffff;
+            qp->send.reads--;
         }
         say("%s:\n", cases[i].what);
         say_ring(&out_rings[0].far_requests);
@@ -253,9 +254,9 @@ static void bad_answers_of_reads(void)
             acked(qp, 0xfffffd, "answers in other states");
         }
     qp->state = QP_RTS;
-    qp->link = &links_out[1];
+    qp->requester.link = &links_out[1];
     acked(qp, 0xfffffd, "an answer from another link");
-    qp->link = &links_out[0];
+    qp->requester.link = &links_out[0];
 }
 
 /* Where the data of a read is placed. */
@@ -333,7 +334,7 @@ static void refusals(void)
             request_begin(qp, WQE_NOP, 0, QUIET);
         }
         if (i == 7 || i == 8) {
-            qp->max_reads = 0;
+            qp->requester.max_reads = 0;
             i == 7 ? post_read(qp, 300, QUIET) : post_fetch_add(qp, 1, QUIET);
         }
         if (i >= 9 && i <= 11) {
@@ -386,12 +387,13 @@ static void incomplete(void)
     bench_end();
     bench_begin();
     qp = queue_make(QP_RC);
-    qp->producer = qp->taken = qp->released = qp->counted_end = queue_next[0] = 6;
+    qp->send.producer = qp->send.taken = qp->send.released = qp->requester.counted_end =
+        queue_next[0] = 6;
     post_nop(qp, COMPLETES);
     post_inline(qp, 150, COMPLETES);
     go(qp, "over the end of the ring");
-    acked(qp, qp->psn - 1, "complete");
-    qp->producer = qp->taken = qp->released = queue_next[0] = 5;
+    acked(qp, qp->requester.psn - 1, "complete");
+    qp->send.producer = qp->send.taken = qp->send.released = queue_next[0] = 5;
     post_inline(qp, 150, COMPLETES);
     go(qp, "up to the end of the ring");
 }
@@ -420,22 +422,23 @@ static void bounds(void)
 {
     struct qp *qp = queue_make(QP_RC);
     config.mode = MODE_STRICT;
-    qp->mtu = 4096;
+    qp->requester.mtu = 4096;
     post_write(qp, 0xf000, COMPLETES);
     post_write(qp, 0x4001, COMPLETES);
     ring_doorbell(qp);
     assert_true(send_run(qp));
-    say("  sent %llu offset %u\n", (unsigned long long)links_out[0].requests.own, qp->offset);
+    say("  sent %llu offset %u\n", (unsigned long long)links_out[0].requests.own,
+        qp->current.offset);
     run(qp, "the ring is full");
     run(qp, "still");
     run(qp, "has room");
-    acked(qp, qp->psn - 1, "is complete");
+    acked(qp, qp->requester.psn - 1, "is complete");
     links_out[0].requests.size = links_out[0].requests.own = 0;
     bench_end();
     bench_begin();
     qp = queue_make(QP_RC);
-    qp->blocks = BLOCKS;
-    qp->window = 3;
+    qp->send.blocks = BLOCKS;
+    qp->requester.window = 3;
     links_out[0].roce = (void *)&wire_window;
     wire_window = 4;
     post_write(qp, 1024, COMPLETES);
@@ -444,24 +447,25 @@ static void bounds(void)
     go(qp, "a window of three packets");
     acked(qp, 0xfffffd, "moves on");
     run(qp, "by one, and grows");
-    acked(qp, qp->psn - 1, "and again");
+    acked(qp, qp->requester.psn - 1, "and again");
     run(qp, "a read in parts");
     uint8_t data[256] = {0};
     for (unsigned i = 0; i < 8; i++) {
-        put_answer(qp, (struct packet){.kind = PACKET_READ_DATA, .bytes = 256, .psn = qp->acked},
-                   data);
+        put_answer(
+            qp, (struct packet){.kind = PACKET_READ_DATA, .bytes = 256, .psn = qp->requester.acked},
+            data);
         take_answers("a packet of it");
         run(qp, "perhaps the next part");
     }
-    qp->window = 0;
+    qp->requester.window = 0;
     post_read(qp, 1500, COMPLETES);
     post_send(qp, WQE_SEND, 1000, COMPLETES);
     go(qp, "the whole part where there is no window");
     bench_end();
     bench_begin();
     qp = queue_make(QP_RC);
-    qp->mtu = 256;
-    qp->max_reads = 16;
+    qp->requester.mtu = 256;
+    qp->requester.max_reads = 16;
     for (unsigned i = 0; i < 4; i++) {
         request_begin(qp, WQE_READ, 0, QUIET);
         put_remote(0x5500000000, 0x5503);
@@ -470,18 +474,18 @@ static void bounds(void)
     }
     go(qp, "reads of more numbers than can be told apart");
     static uint8_t ring[512 * 64];
-    free(qp->outstanding);
+    free(qp->send.outstanding);
     qp_set_ring(qp, ring, 512);
-    qp->psn = qp->psn_limit = qp->acked = 0;
-    qp->wqe_loaded = qp->wqe_outstanding = false;
-    qp->outstanding_head = qp->outstanding_tail = 0;
-    qp->reads = 0;
-    qp->taken = qp->released = 0;
+    qp->requester.psn = qp->requester.psn_limit = qp->requester.acked = 0;
+    qp->current.loaded = qp->current.outstanding = false;
+    qp->send.outstanding_head = qp->send.outstanding_tail = 0;
+    qp->send.reads = 0;
+    qp->send.taken = qp->send.released = 0;
     for (unsigned i = 0; i < 400; i++) {
         uint32_t words[4] = {big(i << 8), big(qp->qpn << 8 | 1), big(i % 50 ? 0 : COMPLETES), 0};
         memcpy(ring + (i * 64), words, 16);
     }
-    qp->producer = 400;
+    qp->send.producer = 400;
     run(qp, "as many requests as a pass takes");
     run(qp, "and the others");
 }
@@ -515,12 +519,12 @@ static void targets_of_dc(void)
     take_answers("what is before it is complete");
     for (unsigned i = 0; i < 3; i++) {
         run(qp, "so that the next may go");
-        ack.psn = qp->psn - 1;
+        ack.psn = qp->requester.psn - 1;
         put_answer(qp, ack, NULL);
         take_answers("it is complete");
     }
-    qp->psn = qp->acked = qp->psn_limit = 77;
-    qp->outstanding_head = qp->outstanding_tail;
+    qp->requester.psn = qp->requester.acked = qp->requester.psn_limit = 77;
+    qp->send.outstanding_head = qp->send.outstanding_tail;
     for (unsigned i = 0; i < 5; i++) {
         request_begin(qp, i ? WQE_FETCH_ADD : WQE_SEND, 0, COMPLETES);
         put_address(3, i < 3 ? 4 : 4 | 1u << 31, i == 1 ? 0 : 77);
@@ -538,12 +542,13 @@ static void targets_of_dc(void)
             put_long(0);
         }
         put_segment(MEMORY, 8, LKEY);
-        qp->taken = qp->released = qp->producer = qp->counted_end = request_end(qp);
+        qp->send.taken = qp->send.released = qp->send.producer = qp->requester.counted_end =
+            request_end(qp);
         config.link = i >= 3 ? LINK_ROCE : LINK_IB;
-        qp->wqe_loaded = qp->wqe_outstanding = false;
-        qp->fault = (struct fault){0};
+        qp->current.loaded = qp->current.outstanding = false;
+        qp->send.fault = (struct fault){0};
         qp->state = QP_RTS;
-        qp->outstanding_head = qp->outstanding_tail;
+        qp->send.outstanding_head = qp->send.outstanding_tail;
         go(qp, "addresses: nobody's, none, IPv4, a GID's");
     }
 }
@@ -555,7 +560,7 @@ static void refused_by_the_peer(void)
         bench_end();
         bench_begin();
         struct qp *qp = queue_make(QP_RC);
-        qp->rnr_retry = qp->rnr_tries = i == 3 ? 7 : 1;
+        qp->requester.rnr_retry = qp->requester.rnr_tries = i == 3 ? 7 : 1;
         post_write(qp, 600, COMPLETES);
         post_nop(qp, COMPLETES);
         post_send(qp, WQE_SEND, 300, COMPLETES);
@@ -579,9 +584,9 @@ static void refused_by_the_peer(void)
                 refused(qp, 0, NAK_RNR, "no receive");
                 run(qp, "waits");
                 assert_int_equal(send_timers(qp), qp->state == QP_RTS);
-                device.now = qp->wait_until - 1;
+                device.now = qp->requester.wait_until - 1;
                 run(qp, "still");
-                device.now = qp->wait_until;
+                device.now = qp->requester.wait_until;
                 run(qp, "until then");
                 if (i == 3)
                     acked(qp, 0, "one of the two packets has come");
@@ -617,7 +622,7 @@ static void gaps(void)
 {
     uint8_t data[256] = {7, 8, 9};
     struct qp *qp = queue_make(QP_RC);
-    qp->retries = qp->retry_count = 3;
+    qp->requester.retries = qp->requester.retry_count = 3;
     post_write(qp, 300, COMPLETES);
     post_read(qp, 500, COMPLETES);
     post_write(qp, 300, COMPLETES);
@@ -657,7 +662,7 @@ static void gaps(void)
 static void timers(void)
 {
     struct qp *qp = queue_make(QP_RC);
-    qp->timeout = 10; /* 4.2 ms */
+    qp->requester.timeout = 10; /* 4.2 ms */
     assert_false(send_timers(qp));
     post_write(qp, 600, COMPLETES);
     ring_doorbell(qp);
@@ -691,7 +696,7 @@ static void timers(void)
     bench_end();
     bench_begin();
     qp = queue_make(QP_RC);
-    qp->timeout = 0;
+    qp->requester.timeout = 0;
     post_write(qp, 600, COMPLETES);
     ring_doorbell(qp);
     send_run(qp);
@@ -701,8 +706,8 @@ static void timers(void)
     device.now += UINT64_C(1) << 60;
     assert_true(send_timers(qp));
     look("for ever");
-    qp->timeout = 1;
-    qp->retries = 0;
+    qp->requester.timeout = 1;
+    qp->requester.retries = 0;
     assert_true(send_timers(qp));
     look("then the peer is given up");
     assert_false(send_timers(qp));
@@ -711,9 +716,9 @@ static void timers(void)
     qp = queue_make(QP_RC);
     links_out[0].roce = (void *)&wire_window;
     wire_window = 32;
-    qp->window = 12;
-    qp->timeout = 17;
-    qp->remote = 0x0a01020f;
+    qp->requester.window = 12;
+    qp->requester.timeout = 17;
+    qp->requester.remote = 0x0a01020f;
     post_write(qp, 600, COMPLETES);
     ring_doorbell(qp);
     send_run(qp);
@@ -722,22 +727,22 @@ static void timers(void)
         assert_true(send_timers(qp));
         run(qp, "a wire that loses packets");
     }
-    qp->acked = qp->psn;
+    qp->requester.acked = qp->requester.psn;
     assert_true(send_timers(qp));
     look("nothing is lost");
-    qp->outstanding_head = qp->outstanding_tail;
-    qp->retransmissions = 0;
-    qp->loss_noticed_at = 99;
+    qp->send.outstanding_head = qp->send.outstanding_tail;
+    qp->requester.retransmissions = 0;
+    qp->requester.loss_noticed_at = 99;
     assert_false(send_timers(qp));
     look("nothing is under way");
-    qp->link->users--;
-    qp->link = NULL;
-    qp->outstanding_tail++;
-    qp->acked--;
-    qp->timeout = 31;
+    qp->requester.link->users--;
+    qp->requester.link = NULL;
+    qp->send.outstanding_tail++;
+    qp->requester.acked--;
+    qp->requester.timeout = 31;
     assert_true(send_timers(qp));
     look("without a link");
-    qp->retries = 0;
+    qp->requester.retries = 0;
     device.now += UINT64_C(4096) << 31;
     send_timers(qp);
     look("given up");
@@ -761,7 +766,7 @@ static void collapsed(void)
     while (send_run(qp))
         ;
     look("three of the adversary");
-    acked(qp, qp->psn - 1, "whose slots are overwritten");
+    acked(qp, qp->requester.psn - 1, "whose slots are overwritten");
     say_bytes(queue_rings[0], sizeof queue_rings[0]);
     say("\n");
 }
@@ -776,12 +781,12 @@ static void short_writes(void)
     }
     post_nop(qp, COMPLETES);
     go(qp, "six short ones, and one of nothing");
-    acked(qp, qp->psn - 1, "complete");
+    acked(qp, qp->requester.psn - 1, "complete");
     post_inline(qp, 29, COMPLETES); /* two blocks */
     post_write(qp, 256, COMPLETES);
     post_inline(qp, 200, 3 << 2);
     go(qp, "others, over the end of the ring");
-    acked(qp, qp->psn - 1, "complete");
+    acked(qp, qp->requester.psn - 1, "complete");
     post_write(qp, 257, COMPLETES);
     post_inline(qp, 3, COMPLETES);
     post_write(qp, 5, COMPLETES | 1 << 5);
@@ -789,7 +794,7 @@ static void short_writes(void)
     post_send(qp, WQE_SEND, 5, COMPLETES);
     post_inline(qp, 7, COMPLETES);
     go(qp, "not all of these are short writes");
-    acked(qp, qp->psn - 1, "complete");
+    acked(qp, qp->requester.psn - 1, "complete");
     request_begin(qp, WQE_WRITE, 0, COMPLETES);
     put_remote(1, 2);
     put_segment(MEMORY + 1, 3, LKEY);
@@ -804,7 +809,7 @@ static void short_writes(void)
     put_remote(1, 2);
     request_end(qp);
     go(qp, "nor these");
-    acked(qp, qp->psn - 1, "complete");
+    acked(qp, qp->requester.psn - 1, "complete");
     far_is_held = true;
     request_begin(qp, WQE_WRITE, 0, COMPLETES);
     put_remote(1, 2);
@@ -816,7 +821,7 @@ static void short_writes(void)
     queue_rings[0][(queue_next[0] - 1) % BLOCKS * 64 + 2] ^= 1;
     go(qp, "the second says that it lies elsewhere");
     run(qp, "then");
-    acked(qp, qp->psn - 1, "complete");
+    acked(qp, qp->requester.psn - 1, "complete");
     run(qp, "fails");
 }
 
@@ -834,15 +839,15 @@ static void short_writes_apart(void)
         config.fail_at = i == 0 ? 1u << 30 : 0;
         config.mode = i == 1 ? MODE_ADVERSARIAL : i == 2 ? MODE_LENIENT : MODE_STRICT;
         qp->type = i == 3 ? QP_DCI : QP_RC;
-        qp->link = i == 4 ? NULL : &links_out[0];
+        qp->requester.link = i == 4 ? NULL : &links_out[0];
         links_out[0].roce = i == 5 ? (void *)&wire_window : NULL;
-        qp->wqe_loaded = i == 6;
-        qp->resume_packets = i == 7;
-        qp->fault.syndrome = i == 8;
-        qp->producer -= i == 9 ? 2 : 0;
+        qp->current.loaded = i == 6;
+        qp->current.resume_packets = i == 7;
+        qp->send.fault.syndrome = i == 8;
+        qp->send.producer -= i == 9 ? 2 : 0;
         links_out[0].requests.own += i == 10 ? RING_DATA - 4096 : 0;
         say("%u: %u\n", i, burst_send(qp));
-        qp->link = &links_out[0];
+        qp->requester.link = &links_out[0];
     }
 }
 
@@ -851,7 +856,7 @@ static void long_bursts(void)
     static uint8_t ring[512 * 64];
     struct qp *qp = queue_make(QP_RC);
     config.fail_at = 0;
-    free(qp->outstanding);
+    free(qp->send.outstanding);
     qp_set_ring(qp, ring, 512);
     for (unsigned k = 0; k < 3; k++) {
         for (unsigned i = 0; i < 130; i++) {
@@ -870,11 +875,11 @@ static void long_bursts(void)
             request_end(qp);
             memcpy(ring + index * 64, queue_rings[0] + index % BLOCKS * 64, 64);
         }
-        qp->producer = (uint16_t)(k * 130 + 130);
+        qp->send.producer = (uint16_t)(k * 130 + 130);
         qp_list(qp);
         run(qp, "more than a packet has room for");
         run(qp, "and more");
-        acked(qp, qp->psn - 1, "complete");
+        acked(qp, qp->requester.psn - 1, "complete");
     }
 }
 
@@ -974,14 +979,14 @@ static void paused(void)
     ring_doorbell(qp);
     qp->state = QP_ERROR;
     run(qp, "flushed by block");
-    qp->ring = NULL;
-    qp->producer++;
+    qp->send.ring = NULL;
+    qp->send.producer++;
     run(qp, "without a ring");
 }
 
 static void unlist(struct qp *qp)
 {
-    qp->listed = false;
+    qp->send.listed = false;
     device.work_count = 0;
 }
 
@@ -992,23 +997,23 @@ static void progress(void)
     post_write(qp, 600, COMPLETES);
     go(qp, "three packets");
     unlist(qp);
-    qp->loss_noticed_at = device.now - 5;
-    qp->retransmit_at = device.now + 7;
-    qp->retransmissions = 3;
-    qp->retries = qp->rnr_tries = 0;
+    qp->requester.loss_noticed_at = device.now - 5;
+    qp->requester.retransmit_at = device.now + 7;
+    qp->requester.retransmissions = 3;
+    qp->requester.retries = qp->requester.rnr_tries = 0;
     acked(qp, 0xfffffd, "the first has come");
     post_send(qp, WQE_SEND, 10, COMPLETES);
     ring_doorbell(qp);
     unlist(qp);
     acked(qp, 0xfffffe, "there is more to send");
-    qp->producer = qp->taken;
+    qp->send.producer = qp->send.taken;
     queue_next[0]--;
     unlist(qp);
     acked(qp, 0xffffff, "there is not");
     post_write(qp, 10, COMPLETES);
     go(qp, "one packet");
     unlist(qp);
-    qp->fault.syndrome = 9;
+    qp->send.fault.syndrome = 9;
     acked(qp, 0, "there is a fault");
     for (unsigned window = 0; window < 6; window++) {
         bench_end();
@@ -1019,11 +1024,11 @@ static void progress(void)
         request_end(qp);
         ring_doorbell(qp);
         send_run(qp);
-        qp->retransmissions = 4;
-        qp->retransmit_at = device.now;
-        qp->loss_noticed_at = device.now - 9;
-        qp->response_lost = window % 2;
-        qp->window = window;
+        qp->requester.retransmissions = 4;
+        qp->requester.retransmit_at = device.now;
+        qp->requester.loss_noticed_at = device.now - 9;
+        qp->requester.response_lost = window % 2;
+        qp->requester.window = window;
         unlist(qp);
         refused(qp, 0xfffffe, NAK_PSN_SEQUENCE, "back, which forgets the fault behind it");
     }
@@ -1122,12 +1127,12 @@ static void late_refusals(void)
         refused(qp, 0xfffffe, NAK_PSN_SEQUENCE, "from the second on");
         refused(qp, 1 + i / 2, SYNDROME_REMOTE_OPERATION, "refused meanwhile");
         links_out[0].requests.size = RING_DATA;
-        qp->window = 2;
+        qp->requester.window = 2;
         links_out[0].roce = (void *)&wire_window;
         wire_window = 2;
         for (unsigned k = 0; k < 3; k++) {
             run(qp, "two more");
-            acked(qp, qp->psn - 1, "come");
+            acked(qp, qp->requester.psn - 1, "come");
         }
         links_out[0].roce = NULL;
         run(qp, "then");
@@ -1147,16 +1152,16 @@ static void dc_links(void)
     a.full = false;
     assert_int_equal(send_target_address(qp, &a), REMOTE_LID);
     assert_true(send_target(qp, &a));
-    assert_ptr_equal(qp->link, &links_out[0]);
+    assert_ptr_equal(qp->requester.link, &links_out[0]);
     assert_int_equal(links_out[0].users, 1);
-    qp->opens_dc = false;
+    qp->requester.opens_dc = false;
     assert_true(send_target(qp, &a));
-    assert_false(qp->opens_dc);
+    assert_false(qp->requester.opens_dc);
     assert_int_equal(links_out[0].users, 1);
-    qp->link = NULL; /* the link was closed meanwhile */
+    qp->requester.link = NULL; /* the link was closed meanwhile */
     assert_true(send_target(qp, &a));
-    assert_true(qp->opens_dc);
-    assert_ptr_equal(qp->link, &links_out[0]);
+    assert_true(qp->requester.opens_dc);
+    assert_ptr_equal(qp->requester.link, &links_out[0]);
     links_out[0].users = 1;
     a.lid++;
     assert_false(send_same_target(qp, &a));
@@ -1164,11 +1169,11 @@ static void dc_links(void)
     assert_true(send_same_target(qp, &a));
     assert_int_equal(links_out[0].users, 0);
     assert_int_equal(links_out[1].users, 1);
-    assert_int_equal(qp->remote, REMOTE_LID + 1);
+    assert_int_equal(qp->requester.remote, REMOTE_LID + 1);
     a.lid = 99;
     assert_false(send_target(qp, &a));
     assert_int_equal(wanted, 99);
-    assert_null(qp->link);
+    assert_null(qp->requester.link);
     a.lid = REMOTE_LID;
     assert_true(send_target(qp, &a));
     a.key++;

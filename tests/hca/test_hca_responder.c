@@ -43,7 +43,7 @@ static void arrives(struct qp *qp, struct packet p, const void *payload)
     if (!p.to_qpn)
         p.to_qpn = qp->qpn;
     if (!p.from_qpn)
-        p.from_qpn = qp->remote_qpn;
+        p.from_qpn = qp->requester.remote_qpn;
     p.psn = (p.psn + next_psn) & 0xffffff;
     *to = p;
     if (payload)
@@ -148,7 +148,7 @@ static void refused_writes(void)
             p.length = 255;
         }
         if (i == 11)
-            link_in.address = 0x0a000203, qp->remote = 0x0a000203, p.rkey = 0;
+            link_in.address = 0x0a000203, qp->requester.remote = 0x0a000203, p.rkey = 0;
         arrives(qp, p, data);
         p = write_of(3, ONLY, 3, 0);
         p.psn = 1;
@@ -1010,7 +1010,7 @@ static void queue_numbers(void)
     struct qp *a = qp_add(&device), *b = qp_add(&device), *c = qp_add(&device);
     assert_int_equal(a->qpn, LOCAL_LID << 12 | 4095);
     assert_int_equal(a->user_index, a->qpn);
-    assert_int_equal(a->mtu, 1024);
+    assert_int_equal(a->requester.mtu, 1024);
     assert_int_equal(b->qpn, LOCAL_LID << 12 | 1);
     assert_int_equal(c->qpn, LOCAL_LID << 12 | 2);
     assert_ptr_equal(qp_find(&device, a->qpn), a);
@@ -1060,29 +1060,29 @@ static void queue_numbers(void)
 static void resets(void)
 {
     struct qp *qp = responder(QP_RC);
-    free(qp->outstanding);
+    free(qp->send.outstanding);
     assert_true(qp_set_ring(qp, NULL, 0));
-    assert_int_equal(qp->outstanding_mask, 0);
-    free(qp->outstanding);
+    assert_int_equal(qp->send.outstanding_mask, 0);
+    free(qp->send.outstanding);
     assert_true(qp_set_ring(qp, queue_rings[0], BLOCKS));
-    assert_int_equal(qp->outstanding_mask, BLOCKS - 1);
+    assert_int_equal(qp->send.outstanding_mask, BLOCKS - 1);
     for (unsigned round = 0; round < 2; round++) {
-        qp->producer = 5;
-        qp->taken = 4;
-        qp->released = 2;
-        qp->outstanding_head = 3;
-        qp->outstanding_tail = round ? 3 : 4;
-        qp->outstanding[3].index = 2;
-        qp->reads = 2;
-        qp->wqe_loaded = qp->wqe_outstanding = true;
-        qp->resume_packets = 2;
-        qp->offset = 3;
-        qp->fault = (struct fault){1, 2};
-        qp->late_nak = 3;
-        qp->wait_until = qp->loss_noticed_at = device.now;
-        qp->counted_end = 4;
-        qp->response_lost = true;
-        qp->retransmissions = 2;
+        qp->send.producer = 5;
+        qp->send.taken = 4;
+        qp->send.released = 2;
+        qp->send.outstanding_head = 3;
+        qp->send.outstanding_tail = round ? 3 : 4;
+        qp->send.outstanding[3].index = 2;
+        qp->send.reads = 2;
+        qp->current.loaded = qp->current.outstanding = true;
+        qp->current.resume_packets = 2;
+        qp->current.offset = 3;
+        qp->send.fault = (struct fault){1, 2};
+        qp->requester.late_nak = 3;
+        qp->requester.wait_until = qp->requester.loss_noticed_at = device.now;
+        qp->requester.counted_end = 4;
+        qp->requester.response_lost = true;
+        qp->requester.retransmissions = 2;
         qp->receive.taken = 1;
         entry(2, 0, MEMORY, 1, LKEY);
         qp->state = QP_RTS;
@@ -1092,18 +1092,18 @@ static void resets(void)
         qp_to_error(qp);
         look("once");
         qp_reset(qp);
-        say("  offset %u counted %u taken %u link %d\n", qp->offset, qp->counted_end,
-            qp->receive.taken, qp->link != NULL);
+        say("  offset %u counted %u taken %u link %d\n", qp->current.offset,
+            qp->requester.counted_end, qp->receive.taken, qp->requester.link != NULL);
         look("reset");
         qp_to_error(qp);
         look("not from there");
-        qp->listed = false;
+        qp->send.listed = false;
         device.work_count = 0;
     }
     /* A failure ends the request with this index, whatever its length. */
     for (unsigned i = 0; i < 3; i++) {
         qp->state = QP_RTS;
-        qp->producer = 7;
+        qp->send.producer = 7;
         queue_rings[0][3 * 64 + 7] = i == 0 ? 0 : i == 1 ? 9 : 40;
         qp_fail(qp, 3, 0x0a, 0x15, 0x88);
         look("a request fails");
@@ -1284,17 +1284,17 @@ static void odds(void)
     assert_int_equal(qp->receive.taken, 0);
     qp->receive_cq = &cqs[1];
     qp->state = QP_RTS;
-    qp->producer = 5;
-    qp->taken = 4;
-    qp->released = 2;
-    qp->outstanding_head = 3;
-    qp->outstanding_tail = 5;
-    qp->reads = 2;
-    qp->wqe_loaded = qp->wqe_outstanding = true;
-    qp->resume_packets = 2;
-    qp->fault = (struct fault){1, 2};
-    qp->late_nak = 3;
-    qp->psn = qp->acked = qp->psn_limit = 77;
+    qp->send.producer = 5;
+    qp->send.taken = 4;
+    qp->send.released = 2;
+    qp->send.outstanding_head = 3;
+    qp->send.outstanding_tail = 5;
+    qp->send.reads = 2;
+    qp->current.loaded = qp->current.outstanding = true;
+    qp->current.resume_packets = 2;
+    qp->send.fault = (struct fault){1, 2};
+    qp->requester.late_nak = 3;
+    qp->requester.psn = qp->requester.acked = qp->requester.psn_limit = 77;
     qp_reset(qp);
     look("reset from where all is under way");
 }

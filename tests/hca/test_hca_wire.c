@@ -297,10 +297,10 @@ static void begin_links(void)
     for (unsigned i = 0; i < 4; i++)
         queues[i] = (struct qp){.device = &device,
                                 .qpn = 0x5001 + i,
-                                .remote_qpn = 0x9001 + i,
-                                .link = &out[i / 2],
-                                .mtu = 1024,
-                                .psn = 0x77 + i};
+                                .requester.remote_qpn = 0x9001 + i,
+                                .requester.link = &out[i / 2],
+                                .requester.mtu = 1024,
+                                .requester.psn = 0x77 + i};
 }
 
 /* Puts a packet of this side into the ring, as the requester and the responder do. */
@@ -487,13 +487,13 @@ static void windows(void)
     static const uint32_t mtus[] = {256, 512, 1023, 1024, 1025, 2048, 4096};
     begin_links();
     for (unsigned i = 0; i < sizeof mtus / sizeof *mtus; i++) {
-        queues[0].mtu = mtus[i];
+        queues[0].requester.mtu = mtus[i];
         say("  mtu %u window %u\n", mtus[i], roce_window(&queues[0]));
     }
     struct link_out near = {0};
-    queues[0].link = &near;
+    queues[0].requester.link = &near;
     assert_int_equal(roce_window(&queues[0]), 0);
-    queues[0].link = NULL;
+    queues[0].requester.link = NULL;
     assert_int_equal(roce_window(&queues[0]), 0);
     end();
 }
@@ -512,9 +512,9 @@ static void packets_leave(void)
     assert_int_equal(out[0].requests.shared->head, out[0].requests.own);
     assert_int_equal(in[0].responses.shared->head, in[0].responses.own);
     say("ports of their own\n");
-    queues[0].source_port = 0xc123;
-    queues[1].source_port = ROCE_PORT;
-    queues[2].source_port = 0xc124;
+    queues[0].requester.source_port = 0xc123;
+    queues[1].requester.source_port = ROCE_PORT;
+    queues[2].requester.source_port = 0xc124;
     for (unsigned k = 0; k < 2; k++) {
         for (unsigned i = 0; i < 4; i++) {
             leaves(&out[i / 2].requests, write_of(i, 1 + i));
@@ -524,14 +524,14 @@ static void packets_leave(void)
     }
     say("one that another has\n");
     taken = 1;
-    queues[3].source_port = 0xc125;
+    queues[3].requester.source_port = 0xc125;
     leaves(&out[1].requests, write_of(3, 1));
     roce_send(&device);
     leaves(&out[1].requests, write_of(3, 2));
     roce_send(&device);
     say("more ports than are kept\n");
     for (unsigned i = 0; i < 64; i++) {
-        queues[3].source_port = (uint16_t)(0xd000 + i);
+        queues[3].requester.source_port = (uint16_t)(0xd000 + i);
         leaves(&out[1].requests, write_of(3, 1));
         roce_send(&device);
     }
@@ -597,10 +597,10 @@ static void captured(void)
     device.out_count = 2;
     queues[0] = (struct qp){.device = &device,
                             .qpn = 0x5001,
-                            .remote_qpn = 0x9001,
-                            .link = &out[0],
-                            .mtu = 256,
-                            .source_port = 0xc777};
+                            .requester.remote_qpn = 0x9001,
+                            .requester.link = &out[0],
+                            .requester.mtu = 256,
+                            .requester.source_port = 0xc777};
     leaves(&out[0].requests, write_of(0, 5));
     leaves(&out[0].requests, write_of(1, 6));
     most_at_a_time = 1;
@@ -689,13 +689,13 @@ static void packets_come(void)
     assert_true(roce_receive(&device));
     say_arrived();
     struct link_out near = {.address = PEER};
-    queues[0].link = &near;
+    queues[0].requester.link = &near;
     arrives(ack, NULL, PEER, OWN);
     roce_receive(&device);
-    queues[0].link = NULL;
+    queues[0].requester.link = NULL;
     arrives(ack, NULL, PEER, OWN);
     roce_receive(&device);
-    queues[0].link = &out[0];
+    queues[0].requester.link = &out[0];
     say_arrived();
     say("with a check that is wrong\n");
     for (unsigned check = 0; check < 2; check++) {
@@ -730,9 +730,9 @@ static void who_is_there(void)
 {
     begin_links();
     struct link_out near = {0};
-    queues[3].link = &near;
+    queues[3].requester.link = &near;
     assert_int_equal(roce_query_peer(&queues[3]), ROCE_PEER_SOFT);
-    queues[3].link = NULL;
+    queues[3].requester.link = NULL;
     assert_int_equal(roce_query_peer(&queues[3]), ROCE_PEER_SOFT);
     for (unsigned round = 0; round < 2; round++) {
         for (unsigned i = 0; i < 51; i++) {
