@@ -83,7 +83,8 @@ static void arrive(uint8_t opcode, uint8_t flags, int8_t offset, const uint8_t *
 {
     uint8_t bytes[ROCE_BYTES_MOST];
     bool answer = opcode >= 0x0d && opcode <= 0x12;
-    uint32_t base = answer || opcode == 0xc3 ? queue->acked : queue->responder.expected_psn;
+    uint32_t base =
+        answer || opcode == 0xc3 ? queue->requester.acked : queue->responder.expected_psn;
     uint32_t numbers[3] = {0, htobe32(c.qpn), htobe32((base + (uint32_t)offset) & 0xffffff)};
     memcpy(bytes, numbers, 12);
     bytes[0] = opcode;
@@ -115,7 +116,7 @@ static void arrive(uint8_t opcode, uint8_t flags, int8_t offset, const uint8_t *
 static void post(uint8_t what, uint8_t size)
 {
     uint64_t there = 0x1000, here = (uintptr_t)c.memory + GUARD + 8;
-    if ((uint16_t)(c.next - queue->released) > (1 << LOG_SQ) - 4 || queue->state != QP_RTS)
+    if ((uint16_t)(c.next - queue->send.released) > (1 << LOG_SQ) - 4 || queue->state != QP_RTS)
         return;
     posted++;
     if (what & 1) {
@@ -136,15 +137,16 @@ static void post(uint8_t what, uint8_t size)
 
 static void check(void)
 {
-    uint32_t flights = queue->outstanding_tail - queue->outstanding_head;
-    if (flights > queue->blocks || queue->reads > flights)
+    uint32_t flights = queue->send.outstanding_tail - queue->send.outstanding_head;
+    if (flights > queue->send.blocks || queue->send.reads > flights)
         abort();
     /* A partial retransmission begins before what is acknowledged and continues after it. */
-    uint32_t next = psn_add(queue->psn, queue->resume_packets);
+    uint32_t next = psn_add(queue->requester.psn, queue->current.resume_packets);
     if (queue->state == QP_RTS &&
-        (psn_before(next, queue->acked) || psn_before(queue->psn_limit, next)))
+        (psn_before(next, queue->requester.acked) || psn_before(queue->requester.psn_limit, next)))
         abort();
-    if ((int16_t)(queue->producer - queue->taken) < 0 || queue->retries > queue->retry_count)
+    if ((int16_t)(queue->send.producer - queue->send.taken) < 0 ||
+        queue->requester.retries > queue->requester.retry_count)
         abort();
     for (unsigned i = 0; i < GUARD; i++)
         if (c.memory[i] != 0x55 || c.memory[CLIENT_MEMORY - 1 - i] != 0x55)

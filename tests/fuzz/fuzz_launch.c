@@ -33,13 +33,13 @@ const char *run_pe_name(const struct run *run, int pe)
 
 void run_end(struct run *run, int pe, weft_status status, int result, const char *sentence)
 {
-    if (run->phase != RUN_WORKING)
+    if (run->ending.phase != RUN_WORKING)
         return;
     if (!*sentence || strlen(sentence) > HUB_MOST_SENTENCE || status >= 0)
         abort();
-    run->phase = RUN_NOTIFIED;
-    run->end_status = status;
-    strcpy(run->end_sentence, sentence);
+    run->ending.phase = RUN_NOTIFIED;
+    run->ending.status = status;
+    strcpy(run->ending.sentence, sentence);
     for (int other = 0; other < PES; other++)
         if (run->pes[other].joined)
             run_send_end(run, other);

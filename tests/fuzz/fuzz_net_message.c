@@ -79,7 +79,7 @@ static void make_right(struct net_end *end, struct net_head *head, uint8_t contr
 {
     const struct net_peer *peer = &end->peers[1 + from % (END_PES - 1)];
     bool answers = control & ANSWERS;
-    uint64_t last = answers ? peer->answers_received : peer->begun;
+    uint64_t last = answers ? peer->link.answers_received : peer->served.begun;
     head->from = peer->pe;
     head->auth_word = peer->incoming.auth_word;
     head->bytes = bytes;
@@ -87,11 +87,12 @@ static void make_right(struct net_end *end, struct net_head *head, uint8_t contr
     if (control & (IN_TURN | AHEAD))
         head->sequence = last + 1 + (control & AHEAD ? from / 2 : 0) +
                          (answers ? peer->incoming.first_answer : peer->incoming.first_request);
-    if (head->handled - peer->outgoing.first_request > peer->last_sent)
-        head->handled = peer->outgoing.first_request + head->handled % (peer->last_sent + 1);
-    if (head->answers_received - peer->outgoing.first_answer > peer->answers_sent)
+    if (head->handled - peer->outgoing.first_request > peer->requests.last_sent)
+        head->handled =
+            peer->outgoing.first_request + head->handled % (peer->requests.last_sent + 1);
+    if (head->answers_received - peer->outgoing.first_answer > peer->link.answers_sent)
         head->answers_received =
-            peer->outgoing.first_answer + head->answers_received % (peer->answers_sent + 1);
+            peer->outgoing.first_answer + head->answers_received % (peer->link.answers_sent + 1);
 }
 
 /* libFuzzer learns the words from comparisons, which an unauthenticated peer cannot. */
