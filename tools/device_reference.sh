@@ -42,7 +42,7 @@ END
     section 'Waits and tests (device/wait.h)' "$scoped(wait|signal_wait|test)"
     section 'Packets (device/packet.h)' "packet"
     section 'Collectives (device/collective.h, sized.h, reduce.h)' \
-        "$scoped(meet|sync|barrier|broadcast|f?collect|alltoall[sv]?|gather|scatter|(allreduce|reduce|reducescatter)(_scaled|_weighted)?)\("
+        "$scoped(meet|sync|barrier|broadcast|allgather|collect|alltoall[sv]?|gather|scatter|(allreduce|reduce|reducescatter)(_scaled|_weighted)?)\("
     section 'Collectives of several blocks (device/grid.h)' "weft_(grid|blocks)_"
 }
 

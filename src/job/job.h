@@ -116,7 +116,7 @@ struct job_callbacks {
     bool closed;
 };
 
-/* How the paths of the job are chosen and tested (path_choice.c). */
+/* How the paths of the job are chosen and tested (paths.c). */
 struct job_choosing {
     struct path_order order;
     uint64_t tests[MEMORY_KINDS]; /* number of path tests so far, the same at every PE */

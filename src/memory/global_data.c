@@ -143,7 +143,7 @@ static UNCHECKED void wait_for_thaw(int number, siginfo_t *info, void *unused)
      * instruction is repeated; or when it is sent again, if a process sent it. */
     sigaction(SIGSEGV, freeze ? &freeze->before : &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
     if (info->si_code <= 0)
-        syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGSEGV);
+        syscall(SYS_tgkill, syscall(SYS_getpid), syscall(SYS_gettid), SIGSEGV);
 }
 
 static bool other_threads_run(void)

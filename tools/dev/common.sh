@@ -80,7 +80,9 @@ configure() {
     # one architecture; ./dev long compiles all.
     [ -e /dev/nvidiactl ] || [ -n "${all_kernels:-}" ] || kernels=OFF
     # The demo has no use for kernels without a GPU. With one, the driver compiles the library's in seconds.
-    [ "$preset" != default ] || nvcc+=(-UWEFT_NVCC -DWEFT_GPU_KERNELS=ON)
+    [ "$preset" != default ] || nvcc+=(-DWEFT_GPU_KERNELS=ON)
+    # What an earlier demo has switched off.
+    ! grep -qs '^WEFT_NVCC:.*=OFF$' build/CMakeCache.txt || [ "$preset" != default ] || nvcc+=(-UWEFT_NVCC)
     if [ -n "${demo_kernels:-}" ]; then
         nvcc+=(-DWEFT_GPU_KERNELS=OFF -DWEFT_CUDA_GENCODE=-gencode=arch=compute_75,code=compute_75)
         [ -e /dev/nvidiactl ] || nvcc+=(-DWEFT_NVCC=OFF)
