@@ -206,7 +206,8 @@ static int shut_end(void **context)
 
 enum { WRITE = 1, HERE = 2, THERE = 4, DEVICE = 8, SURE = 16, PROOF = 32, SPREAD = 64 };
 
-/* Begins a fragment of `bytes` bytes at offset 240 of the peer's segment. */
+/* Begins a fragment of `bytes` bytes at offset 240 of the peer's segment, and takes its first
+ * steps. */
 static struct net_staged_fragment *begin(int what, enum segment_id segment, size_t bytes)
 {
     struct net_staged_fragment fragment = {.post = {.kind = NET_POST_STAGED, .peer = peer},
@@ -224,7 +225,10 @@ static struct net_staged_fragment *begin(int what, enum segment_id segment, size
         fragment.ends.keys[i] = (struct net_key){
             .key = KEY + (uint64_t)i, .base = ADDRESS + 1000 * (uint64_t)i, .known = 1};
     fragment.ends.descriptors[1] = local;
+    int before = end.access_count + copy_count + word_count;
     net_stage_begin(&end.state, &fragment);
+    assert_int_equal(end.access_count + copy_count + word_count, before);
+    net_stage_advance(&end.net);
     assert_ptr_equal(stage->fragments[(stage->last_begun - 1) % SLOTS].ends.descriptors[1], local);
     return &stage->fragments[(stage->last_begun - 1) % SLOTS];
 }

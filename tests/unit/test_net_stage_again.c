@@ -348,6 +348,7 @@ static void stages_of_several_peers_move_on(void **context)
     /* The stage in the middle of the list becomes idle. */
     begin(WRITE, SEG_HEAP, 52);
     net_stage_begin(&end.state, &fragment);
+    net_stage_advance(&end.net);
     access_done();
     net_stage_completed(&end.net, end.accesses[3].post, true);
     assert_true(net_stage_advance(&end.net));

@@ -397,6 +397,12 @@ static bool advance_put(struct path_common *net, struct net_staged_fragment *fra
 {
     bool follows = !net->rails[0].traits.delivery_complete && !fragment->retransmittable;
     switch (fragment->phase) {
+    case BEGUN:
+        if (fragment->uses_local_slot)
+            copy_into_slot(net, fragment);
+        else
+            fragment->phase = POSTING;
+        return true;
     case COPYING_IN:
         if (!is_copied(net, fragment)) {
             net->staging.needs_polling = true;
@@ -446,6 +452,9 @@ static void finish_get_in_place(struct path_common *net, struct net_staged_fragm
 static bool advance_get(struct path_common *net, struct net_staged_fragment *fragment)
 {
     switch (fragment->phase) {
+    case BEGUN:
+        fragment->phase = fragment->uses_peer_slot ? REQUESTING : POSTING;
+        return true;
     case REQUESTING:
         if (!try_notify_owner(net, fragment, NET_SLOT_GET))
             return false;
@@ -561,13 +570,7 @@ void net_stage_begin(struct net_state *state, const struct net_staged_fragment *
         count_once(&staged->counts_read, &channel->reads);
     }
     activate_stage(net, stage);
-    if (!staged->write)
-        staged->phase = staged->uses_peer_slot ? REQUESTING : POSTING;
-    else if (staged->uses_local_slot)
-        copy_into_slot(net, staged);
-    else
-        staged->phase = POSTING;
-    advance_stage(net, stage);
+    staged->phase = BEGUN;
 }
 
 void net_stage_free(struct path_common *net)

@@ -6,7 +6,7 @@
  *
  * For each peer this PE has slot_count local slots, and the peer has a staging buffer of as many
  * slots (net_get_staging_buffer()). Fragment n uses slot (n - 1) mod slot_count of both. It goes
- * through these phases, less those that an end without a slot does not need:
+ * through these phases after BEGUN, less those that an end without a slot does not need:
  *
  *   put  COPYING_IN (from the GPU to the local slot), POSTING, POSTED (the RMA write), NOTIFYING,
  *        NOTIFIED (the peer copies from its slot, in order with all other requests)
@@ -34,6 +34,7 @@
 #include "path/net/stripe.h"
 
 enum net_phase {
+    BEGUN,
     COPYING_IN,
     POSTING,
     POSTED,
@@ -92,8 +93,8 @@ struct net_stage {
     struct net_key peer_buffer_answer[NET_RAILS];
 };
 
-/* Begins a fragment in the next slot, and advances it as far as it goes without waiting. The caller
- * has checked that a slot is free: stage->last_begun - stage->last_retired < net->slot_count. */
+/* Begins a fragment in the next slot; net_stage_advance() does the rest. The caller has checked that
+ * a slot is free: stage->last_begun - stage->last_retired < net->slot_count. */
 void net_stage_begin(struct net_state *state, const struct net_staged_fragment *fragment);
 
 /* Moves both sides of a fragment into slots. *ready false: the peer has not yet sent the keys of

@@ -335,8 +335,10 @@ static weft_status begin_fragment(struct net_state *state, struct net_staged_fra
         return stage_by_requests(state, fragment);
     if (!status)
         status = await_free_slot(net, peer, fragment->write);
-    if (!status)
+    if (!status) {
         net_stage_begin(state, fragment);
+        net_stage_advance(net);
+    }
     return status ? status : net_check_failure(net, peer);
 }
 
