@@ -4,8 +4,8 @@
  * inline, for nvcc and, on simt, for gcc and clang.
  *
  * weft-nvshmem(7) lists the differences and the names that Weft does not have (using one stops the
- * compilation with a sentence). docs/nvshmem-reference.md lists every function by name. The
- * families are generated from the type lists of weft/nvshmem/types.h:
+ * compilation with a sentence). The page nvshmem-reference, which `./dev docs` makes, lists every
+ * function by name. The families are made from the type lists of weft/nvshmem/types.h:
  *   setup.h set-up, memory, teams    rma.h put, get, signals, order    amo.h atomics
  *   wait.h waits and tests           collective.h                      stream.h on streams
  *   warpgroup.h barriers of 128 threads   qp.h operations that name a queue   hint.h regions

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* OpenSHMEM 1.5 on Weft. The routines are described once each in the parts below; their names in
- * full, with prototypes, are in docs/shmem-reference.md.
+ * full, with prototypes, are on the page shmem-reference, which `./dev docs` makes.
  *
  * Macros that a program may define before it includes this file:
  *   SHMEM_NO_INLINE      every call goes to the library's symbol

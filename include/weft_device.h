@@ -40,7 +40,7 @@
  *   launch.h             kernels and launches on either target
  *
  * Completion, order and errors are described in device/rma.h, order.h and wait.h; docs/device.md is
- * the guide, docs/device-reference.md lists every function. */
+ * the guide; the page device-reference, which `./dev docs` makes, lists every function. */
 #ifndef WEFT_DEVICE_H
 #define WEFT_DEVICE_H
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Writes docs/reference.md from include/weft.h: awk -f tools/reference.awk include/weft.h
+# Makes the page of all functions of weft.h: awk -f tools/reference.awk include/weft.h
 # Every name stands there in full, those made by a list macro too, so that a text search finds it.
 # What it relies on in the header: a section begins with a ruler comment; a comment at the
 # beginning of a line is about what follows it; WEFT_ATOMIC_DECLARE(width, type) declares functions.
@@ -7,7 +7,7 @@
 BEGIN {
     print "# Reference of weft.h"
     print ""
-    print "Generated from `include/weft.h` by `./dev docs`; do not edit. The man pages `weft_*.3` tell"
+    print "Made from `include/weft.h` by `./dev docs`. The man pages `weft_*.3` tell"
     print "more about each group. An index of all functions is at the end."
 }
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Usage: site.sh FOLDER
-# The documentation as a site of HTML in FOLDER: README, guides, references and measurements
-# (cmark-gfm), manual pages (scdoc and mandoc), one index; links between them lead to the made pages.
+# Usage: site.sh BUILD
+# The documentation as a site of HTML in BUILD/site: README, guides, measurements and the references that
+# make_pages.sh left in BUILD/docs (cmark-gfm), manual pages (scdoc and mandoc), one index; links between
+# them lead to the made pages.
 # Every link into the site is followed; one that leads nowhere is a fault.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-out=$1
+build=$1 out=$1/site
 rm -rf "$out"
 mkdir -p "$out/man" "$out/measurements"
 
@@ -79,22 +80,24 @@ page() {
 }
 
 pages=()
-for source in README.md CHANGELOG.md CONTRIBUTING.md docs/*.md docs/measurements/*.md; do
-    target=$(echo "${source#docs/}" | tr '[:upper:]' '[:lower:]')
+for source in README.md CHANGELOG.md CONTRIBUTING.md docs/*.md docs/measurements/*.md "$build"/docs/*.md; do
+    target=${source#"$build"/}
+    target=$(echo "${target#docs/}" | tr '[:upper:]' '[:lower:]')
     target=${target%.md}.html
     page "$source" "$target"
     pages+=("$target|$(title_of "$source")")
 done
 
 # Manual pages; a name in bold with its section leads to the page that tells of it.
+manual=(docs/man/*.scd "$build"/docs/man/*.scd)
 names=$out/names
 : >"$names"
-for source in docs/man/*.scd; do
+for source in "${manual[@]}"; do
     file=$(basename "$source" .scd)
     sed -n '/^# NAME/{n;n;s/ - .*//;s/, */\n/g;p;q}' "$source" | sed "s,\$,.${file##*.} $file," >>"$names"
     echo "$file $file" >>"$names"
 done
-for source in docs/man/*.scd; do
+for source in "${manual[@]}"; do
     file=$(basename "$source" .scd)
     scdoc <"$source" | mandoc -Thtml -O fragment |
         awk -v names="$names" -v self="$file" -v missing="$out/missing" '
@@ -135,7 +138,8 @@ done
     echo '</ul>'
     for section in '1:Commands' '3:Functions' '7:Overviews'; do
         echo "<h2>Manual: ${section#*:}</h2><ul>"
-        for source in docs/man/*."${section%%:*}".scd; do
+        for source in "${manual[@]}"; do
+            [[ $source == *."${section%%:*}".scd ]] || continue
             file=$(basename "$source" .scd)
             about=$(sed -n '/^# NAME/{n;n;s/.* - //p;q}' "$source")
             echo "<li><a href=\"man/$file.html\">${file%.*}(${file##*.})</a> - $about</li>"

@@ -145,7 +145,7 @@ void findings_free(struct findings *findings)
 static void print_markdown(FILE *to)
 {
     fputs("# Reason codes\n\n"
-          "Made from `src/machine/reasons.def` by `weft explain --codes=md`; do not edit.\n\n"
+          "Made from `src/machine/reasons.def` by `weft explain --codes=md`.\n\n"
           "`weft explain` and `weft doctor` name each cause by a code. The meaning of a code never "
           "changes. `{dev}` stands for the device of the finding.\n\n"
           "| code | cause | evidence that is checked | remedy | who | lasts |\n"

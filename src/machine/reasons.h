@@ -86,7 +86,7 @@ bool findings_turn_off(const struct findings *findings, unsigned kinds);
 /* True when a finding has this reason. */
 bool findings_have(const struct findings *findings, enum reason reason);
 
-/* Prints the whole table as docs/reasons.md ("md"), or as the source of the manual page ("man"). */
+/* Prints the whole table as Markdown ("md"), or as the source of the manual page ("man"). */
 void reasons_print(FILE *to, const char *format);
 
 #endif

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Generates docs/nvshmem-reference.md from the output of functions.sh: the functions of one family
+# Makes the page of all functions of nvshmem.h from the output of functions.sh: those of one family
 # are listed under its name, with TYPE, OP or SIZE for the variable part.
 BEGIN {
     FS = "\t"
@@ -26,9 +26,8 @@ BEGIN {
 }
 END {
     print "# NVSHMEM reference\n"
-    print "Every function of `nvshmem.h` and `nvshmemx.h`. Made from the headers by"
-    print "`tests/nvshmem/reference.sh`; do not edit (`ninja nvshmem-docs`). What differs from NVSHMEM and"
-    print "what is left out: weft-nvshmem(7). " count " functions in " n " families."
+    print "Every function of `nvshmem.h` and `nvshmemx.h`. Made from the headers by `./dev docs`. What"
+    print "differs from NVSHMEM and what is left out: weft-nvshmem(7). " count " functions in " n " families."
     for (i = 1; i <= n; i++)
         printf "\n## %s\n\n%s\n\n```c\n%s```\n", order[i], said[where[order[i]]], lines[order[i]]
 }

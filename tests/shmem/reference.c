@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the reference page and the coverage table of OpenSHMEM from the headers.
- *   reference SOURCE reference  docs/shmem-reference.md: every routine in full
- *   reference SOURCE coverage   docs/shmem-coverage.md: section, routines and tests of each group
+/* Prints the reference page and the coverage table of OpenSHMEM from the headers.
+ *   reference SOURCE reference  every routine in full
+ *   reference SOURCE coverage   section, routines and tests of each group
  * For the coverage, standard input has a line "test symbol" for every symbol that a test's object
  * file refers to, also for inline routines that the test calls. Exits with 1 if no test calls a
  * routine. */
@@ -127,9 +127,8 @@ static void write_reference(void)
 {
     printf("# OpenSHMEM reference\n\n"
            "Every routine of `shmem.h` and `shmemx.h`, with the section of OpenSHMEM 1.5 that "
-           "describes it.\nMade from the headers by `tests/shmem/reference.c`; do not edit "
-           "(`ninja shmem-docs`). Each routine is\nalso there as `pshmem_...` "
-           "(`pshmem.h`).\n");
+           "describes it.\nMade from the headers by `./dev docs`. Each routine is\nalso there as "
+           "`pshmem_...` (`pshmem.h`).\n");
     for (int i = 0; i < ROWS; i++) {
         if (rows[i].section) {
             printf("%s\n## %s\n\nOpenSHMEM 1.5, ", i ? "```\n" : "", rows[i].name);
@@ -150,13 +149,13 @@ static void write_reference(void)
 static int write_coverage(void)
 {
     int faults = 0, routines = 0, groups = 0;
-    printf("# Coverage of OpenSHMEM 1.5\n\n"
-           "Made from the headers and the tests by `tests/shmem/reference.c`; do not edit "
-           "(`ninja shmem-docs`).\nThe routines of each group in full: "
-           "[shmem-reference.md](shmem-reference.md). Tests are in `tests/shmem/` and\nrun with "
-           "several numbers of PEs; a test stands here when its object file calls a routine of "
-           "the group.\nEach routine is called by one.\n\n"
-           "| group | section | routines | C11 | tests |\n| --- | --- | ---: | :-: | --- |\n");
+    printf(
+        "# Coverage of OpenSHMEM 1.5\n\n"
+        "Made from the headers and the tests by `./dev docs`. The routines of each group in full: "
+        "[shmem-reference.md](shmem-reference.md). Tests are in `tests/shmem/` and\nrun with "
+        "several numbers of PEs; a test stands here when its object file calls a routine of "
+        "the group.\nEach routine is called by one.\n\n"
+        "| group | section | routines | C11 | tests |\n| --- | --- | ---: | :-: | --- |\n");
     for (int i = 0; i < ROWS; i++) {
         if (!rows[i].section)
             continue;

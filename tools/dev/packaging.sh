@@ -9,12 +9,13 @@ verb_packages() {
     need_packages build docs site packages
     local folder=build-packages
     rm -f $folder/*.deb
-    step "making the site" tools/site.sh $folder/site || exit 1
     step "configuring $folder" cmake --preset default -B $folder -DBUILD_TESTING=OFF \
         -DCMAKE_INSTALL_PREFIX=/usr -DWEFT_OSH_PREFIX=lib/weft \
         -DWEFT_WERROR="$(werror default cc)" || exit 1
     step "building $folder" nice cmake --build $folder -j "$cores" --target weft weft_static weft_command weft_hca man ||
         exit 1
+    step "making the pages of all functions" tools/make_pages.sh $folder || exit 1
+    step "making the site" tools/site.sh $folder || exit 1
     step "packing" sh -c "cd $folder && cpack -G DEB" || exit 1
     step "checking with lintian" lintian --fail-on error,warning --suppress-tags "$not_asked" \
         --allow-root $folder/*.deb || exit 1

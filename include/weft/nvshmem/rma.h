@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* <nvshmem.h>: put, get, their nbi and strided forms, single values, signals, fence and quiet.
- * Every function is one line of a family below; docs/nvshmem-reference.md lists them by name. */
+ * Every function is one line of a family below; the page nvshmem-reference lists them by name. */
 #ifndef WEFT_NVSHMEM_RMA_H
 #define WEFT_NVSHMEM_RMA_H
 
