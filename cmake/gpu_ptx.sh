@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The committed PTX text of src/gpu/kernels.cu and src/gpu/coll/kernels.cu, and of the
-# software HCA's standin/hca/gpu_engine.cu, in generated/. A build without nvcc embeds it, and the driver compiles it on the machine with the GPU.
+# software HCA's standin/hca/gpu/engine.cu, in generated/. A build without nvcc embeds it, and the driver compiles it on the machine with the GPU.
 #   cmake/gpu_ptx.sh          writes each .ptx anew (needs nvcc)
 #   cmake/gpu_ptx.sh --check  exit 1 when one is not made from the present source
 # PTX ISA 6.4 and sm_70 are named because nothing newer is used, but for hints, which are left out: old drivers accept
@@ -58,5 +58,5 @@ while read -r source result; do
 done <<'END'
 src/gpu/kernels.cu generated/kernels.ptx
 src/gpu/coll/kernels.cu generated/coll_kernels.ptx
-standin/hca/gpu_engine.cu generated/hca_gpu_engine.ptx
+standin/hca/gpu/engine.cu generated/hca_gpu_engine.ptx
 END

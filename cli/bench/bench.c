@@ -2,8 +2,8 @@
 /* `weft bench`: starts a job of itself unless it is already in one, and runs the selected
  * benchmarks and sizes. The measurements themselves are in cli/bench/. */
 #include "bench/bench.h"
-#include "bench/coll_command.h"
-#include "bench/file_command.h"
+#include "bench/coll/command.h"
+#include "bench/file/command.h"
 #include "commands.h"
 
 #include "tool/tool.h"

@@ -2,7 +2,7 @@
 /* Bursts: consecutive short RDMA writes of a send queue go to the peer in one packet, with one
  * lookup, one ACK and one completion. Each WQE is checked as usual (send.c, respond.c). Other WQEs,
  * faulty ones and all WQEs of the adversarial mode are left to those files. */
-#include "gpu_memory.h"
+#include "gpu/memory.h"
 #include "hca.h"
 #include "send.h"
 

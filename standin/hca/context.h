@@ -32,7 +32,7 @@ struct hca_mr {
     struct ibv_mr mr;
     void *mapped; /* mapping of a dma-buf */
     size_t mapped_bytes;
-    bool on_gpu; /* its range is in gpu_memory.h's list */
+    bool on_gpu; /* its range is in gpu/memory.h's list */
 };
 
 struct hca_cq {
@@ -140,7 +140,7 @@ static inline struct hca_pd *pd_of(struct ibv_pd *pd)
     return HOLDER(pd, struct hca_pd, pd);
 }
 
-/* verbs_device.c */
+/* verbs/device.c */
 int device_number(struct ibv_device *device);
 /* Describes the port as ibv_query_port() does. */
 void port_describe(const struct device *d, struct ibv_port_attr *out);

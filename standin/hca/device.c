@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Devices of this process. Each is an HCA with one port and its own LID. All contexts opened on it
  * share it. Its engine and connector threads run while a context is open. */
-#include "gpu_engine.h"
+#include "gpu/engine.h"
 #include "hca.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ void device_wake_connector(struct device *d)
 
 void device_changes(struct device *d)
 {
-    /* Pairs with the load of a process that caches keys (gpu_engine.c). */
+    /* Pairs with the load of a process that caches keys (gpu/engine.c). */
     __atomic_add_fetch(&d->wakeup[2], 1, __ATOMIC_RELEASE);
 }
 

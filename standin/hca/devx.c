@@ -2,7 +2,7 @@
 /* DevX commands: buffers in the device's big-endian format. Field offsets are those of the
  * published device interface; the tables below list the fields that are used. */
 #include "context.h"
-#include "gpu_engine.h"
+#include "gpu/engine.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -176,7 +176,7 @@ struct qp_send {
     /* Address of the send queue if it is in GPU memory, with the doorbell record; else 0. `ring` is
      * then a copy of what was fetched. */
     uint64_t gpu_ring;
-    bool by_gpu;      /* the GPU kernel runs this QP (gpu_engine.h) */
+    bool by_gpu;      /* the GPU kernel runs this QP (gpu/engine.h) */
     bool leaving_gpu; /* the kernel must stop running it */
     /* times that the kernel returned the QP with a WQE that it does not execute */
     unsigned gpu_returns;
@@ -367,7 +367,7 @@ void device_changes(struct device *d);
 int start_thread(pthread_t *t, void *(*body)(void *), struct device *d);
 
 /* Returns the address that a GID of a software HCA stands for; 0: none (roce.h). In
- * verbs_device.c. */
+ * verbs/device.c. */
 uint32_t address_of_gid(const uint8_t *gid);
 
 /* log.c: adds a line to the error log; the caller holds the lock. */

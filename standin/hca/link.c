@@ -3,7 +3,7 @@
  * abstract UNIX socket of that name, which disappears with the process. A requester connects to it
  * and passes the memory of two rings, one for requests and one for responses. Each side wakes the
  * other's engine by a futex word in shared memory. */
-#include "gpu_engine.h"
+#include "gpu/engine.h"
 #include "hca.h"
 
 #include <errno.h>
@@ -409,7 +409,7 @@ void link_request(struct device *d, uint32_t address)
 
 /* --- The side that receives requests --- */
 
-/* Answers a connection that sends a query instead of a handshake (report.c, gpu_keys.c). */
+/* Answers a connection that sends a query instead of a handshake (report.c, gpu/keys.c). */
 static bool answer_query(struct device *d, int s)
 {
     char word[sizeof REPORT_QUERY];

@@ -2,7 +2,7 @@
 /* Stores to memory that a program polls, the clock, and random numbers. */
 #include "hca.h"
 
-#include "gpu_memory.h"
+#include "gpu/memory.h"
 
 #include <sched.h>
 #include <string.h>

@@ -2,9 +2,9 @@
 /* Functions of mlx5dv.h except commands (devx.c): doorbell pages, umems, and the inside of verbs
  * objects. */
 #include "context.h"
-#include "gpu_driver.h"
-#include "gpu_engine.h"
-#include "gpu_memory.h"
+#include "gpu/driver.h"
+#include "gpu/engine.h"
+#include "gpu/memory.h"
 
 #include <errno.h>
 #include <stdlib.h>

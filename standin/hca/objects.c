@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Doorbell pages, completion queues and QP state transitions, shared by verbs and DevX. */
 #include "context.h"
-#include "gpu_driver.h"
-#include "gpu_engine.h"
+#include "gpu/driver.h"
+#include "gpu/engine.h"
 
 #include <errno.h>
 #include <stdlib.h>

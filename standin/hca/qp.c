@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Queue pairs: numbers, states, and what happens to their requests on failure. Requested state
- * transitions are validated by devx.c and verbs_qp.c. */
+ * transitions are validated by devx.c and verbs/qp.c. */
 #include "hca.h"
 
 #include <infiniband/verbs.h>

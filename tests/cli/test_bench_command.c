@@ -2,8 +2,8 @@
 /* `weft bench` from its options to its texts and pages, compared with golden/bench_*.txt. The jobs
  * that it starts, the version, the date, the files and their rates are mocks. */
 #include "bench/bench.h"
-#include "bench/coll.h"
-#include "bench/file.h"
+#include "bench/coll/coll.h"
+#include "bench/file/file.h"
 #include "bench/plot.h"
 #include "commands.h"
 #include "run/run.h"

@@ -4,7 +4,7 @@
  * and library calls, and what the benchmarks compute from the kernels' records. */
 #include "bench_calls.h"
 
-#include "bench/device.h"
+#include "bench/device/device.h"
 #include "tool/tool.h"
 
 #include <weft/device/control.h>

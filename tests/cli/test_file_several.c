@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft bench file --folders` (file_several.c): the order of measurements, the exchange between
  * PEs, and the whole output of PE 0. The job and the measurement are mocks. */
-#include "bench/file.h"
+#include "bench/file/file.h"
 
 #include <errno.h>
 #include <setjmp.h>

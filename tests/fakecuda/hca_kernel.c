@@ -3,7 +3,7 @@
 #include "fake.h"
 
 #define LANES_AT(address) memory_at(address)
-#include "gpu_kernel.h"
+#include "gpu/kernel.h"
 
 void fake_hca_slice(const struct gpu_slice *slice)
 {

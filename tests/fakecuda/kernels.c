@@ -7,7 +7,7 @@
 #include "gpu/kernels.cu"
 
 #include "fake.h"
-#include "gpu_queue.h"
+#include "gpu/queue.h"
 
 #include <limits.h>
 #include <stdio.h>

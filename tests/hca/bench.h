@@ -5,7 +5,7 @@
 #ifndef WEFT_TESTS_HCA_BENCH_H
 #define WEFT_TESTS_HCA_BENCH_H
 
-#include "gpu_memory.h"
+#include "gpu/memory.h"
 #include "hca.h"
 #include "send.h"
 #include "trace.h"
@@ -68,7 +68,7 @@ static enum roce_peer_kind wire_other; /* roce_query_peer() */
 static unsigned far_puts, far_gets, far_settles, far_fail_at; /* 0: none fails */
 static bool far_is_held;
 
-/* --- Replaces link.c, roce.c, device.c, verbs_device.c, gpu_memory.c and the clock --- */
+/* --- Replaces link.c, roce.c, device.c, verbs/device.c, gpu/memory.c and the clock --- */
 
 void device_changes(struct device *d)
 {

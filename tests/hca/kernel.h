@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel of the software HCA's engine (standin/hca/gpu_kernel.h) on the CPU: a test calls its
+/* The kernel of the software HCA's engine (standin/hca/gpu/kernel.h) on the CPU: a test calls its
  * functions one by one, as any thread of any block, with a mock clock and counts of accesses,
  * fences and sleeps. */
 #ifndef WEFT_TESTS_HCA_KERNEL_H
@@ -19,7 +19,7 @@ static void *counted_address(unsigned long address)
     return (void *)address;
 }
 #define LANES_AT(address) counted_address(address)
-#include "gpu_lanes.h"
+#include "gpu/lanes.h"
 
 static uint32_t threads = 1, thread, block, block_count = 1;
 static uint64_t clock_ns, clock_step;
@@ -56,7 +56,7 @@ static inline void own_sleep(uint32_t ns)
 #define lanes_fence  own_fence
 #define lanes_clock  own_clock
 #define lanes_sleep  own_sleep
-#include "gpu_kernel.h"
+#include "gpu/kernel.h"
 
 /* Makes the call as each of `count` threads in turn. */
 #define BY_THREADS(count, call)                                                                    \

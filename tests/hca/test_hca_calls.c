@@ -4,7 +4,7 @@
  * log is compared with golden/hca_calls.txt. */
 #include "whole.h"
 
-#include "gpu_memory.h"
+#include "gpu/memory.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

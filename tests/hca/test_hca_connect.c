@@ -4,7 +4,7 @@
  * the test. The log is compared with golden/hca_connect.txt. */
 #include "whole.h"
 
-#include "cm.h"
+#include "cm/cm.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -4,8 +4,8 @@
  * kinds of verbs share. */
 #include "context.h"
 #include "fails.h"
-#include "gpu_driver.h"
-#include "gpu_engine.h"
+#include "gpu/driver.h"
+#include "gpu/engine.h"
 #include "trace.h"
 
 #include <linux/futex.h>

@@ -3,9 +3,9 @@
  * the engine's slices. The driver is a mock with two GPUs. The log is compared with
  * golden/hca_gpu.txt. */
 #include "fails.h"
-#include "gpu_driver.h"
-#include "gpu_engine.h"
-#include "gpu_memory.h"
+#include "gpu/driver.h"
+#include "gpu/engine.h"
+#include "gpu/memory.h"
 #include "hca.h"
 #include "trace.h"
 

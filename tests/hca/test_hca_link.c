@@ -3,7 +3,7 @@
  * over real sockets and memory. Each system call fails in turn, and no descriptor or memory is left
  * open. */
 #include "fails.h"
-#include "gpu_engine.h"
+#include "gpu/engine.h"
 #include "hca.h"
 
 #include <errno.h>

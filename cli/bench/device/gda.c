@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Path gda: a put and its completion, and `weft bench gda --trace`, the steps of one put from
+ * the call in the kernel to the completion that the NIC writes. */
+#include "bench/device/device.h"
+#include "device/gda_kernels.h"
+
+#include <jansson.h>
+#include <weft/device/control.h>
+
+enum { STALE = 7, SENT = 77 }; /* seeds */
+
+/* --------------------------------------------------------------------------------- put_quiet */
+
+weft_status device_put_quiet_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
+                                 double *ns)
+{
+    if (bench->me != bench->from)
+        return WEFT_OK;
+    weft_status status = WEFT_LAUNCH(put_quiet, 1, 1, 0, bench->device->stream, c->dst, c->src,
+                                     bench->to, iterations, bench->device->times);
+    return status ? status : device_finish(bench, 1, ns, NULL);
+}
+
+weft_status device_put_quiet_check(struct bench *bench, struct bench_case *c, bool *right)
+{
+    double ignored = 0;
+    weft_status status = device_fill(bench, c->src, 8, SENT);
+    if (!status)
+        status = device_fill(bench, c->dst, 8, STALE);
+    if (!status)
+        status = weft_barrier(bench->world);
+    if (!status)
+        status = device_put_quiet_run(bench, c, 1, &ignored);
+    if (!status)
+        status = weft_barrier(bench->world);
+    if (!status && bench->me == bench->to)
+        status = device_holds(bench, c->dst, 8, 0, SENT, right);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------- trace */
+
+enum { ROUNDS = 1024, WARM = 128, STEPS = 8, ADAPTER = 6 };
+
+static const char *const step_names[STEPS] = {
+    "slot reserved", "queue has space", "request written",     "doorbell record",
+    "doorbell rung", "turn passed",     "done by the adapter", "completion seen",
+};
+
+/* Offset to add to the NIC's clock to get the device's clock, chosen so that the fastest forward
+ * and return times are equal. 0 when both read one clock. */
+static double clock_offset(const struct bench *bench, const struct gda_trace *seen)
+{
+    double there = 1e300, back = 1e300;
+    if (bench->options->target == TARGET_SIMT)
+        return 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        double out = (double)seen[i].stamp - (double)seen[i].rung;
+        double in = (double)seen[i].seen - (double)seen[i].stamp;
+        there = out < there ? out : there;
+        back = in < back ? in : back;
+    }
+    return (back - there) / 2;
+}
+
+/* Mean end of each step in ns since the call. */
+static void average_steps(const struct bench *bench, const struct gda_trace *seen,
+                          double mean[STEPS])
+{
+    double offset = clock_offset(bench, seen);
+    for (int step = 0; step < STEPS; step++)
+        mean[step] = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        const uint64_t ends[STEPS] = {seen[i].reserved, seen[i].waited, seen[i].written,
+                                      seen[i].recorded, seen[i].rung,   seen[i].passed,
+                                      seen[i].stamp,    seen[i].seen};
+        for (int step = 0; step < STEPS; step++)
+            mean[step] +=
+                ((double)ends[step] - (double)seen[i].called + (step == ADAPTER ? offset : 0)) /
+                ROUNDS;
+    }
+}
+
+static void print_gda_steps(const struct bench *bench, const double mean[STEPS])
+{
+    printf("put of 8 bytes by one thread over %s and its completion, PE %d to PE %d, target %s, "
+           "mean of %d\n",
+           bench->path, bench->from, bench->to, bench_target_names[bench->options->target], ROUNDS);
+    printf("%-22s %12s %12s\n", "step", "took", "since call");
+    for (int step = 0; step < STEPS; step++)
+        printf("%-22s %12s %12s\n", step_names[step],
+               bench_us_text((mean[step] - (step ? mean[step - 1] : 0)) / 1e3).text,
+               bench_us_text(mean[step] / 1e3).text);
+}
+
+static void print_gda_steps_json(const struct bench *bench, const double mean[STEPS])
+{
+    json_t *steps = json_array();
+    for (int step = 0; step < STEPS; step++)
+        json_array_append_new(steps, json_pack("{s:s, s:f, s:f}", "step", step_names[step], "us",
+                                               (mean[step] - (step ? mean[step - 1] : 0)) / 1e3,
+                                               "since_call_us", mean[step] / 1e3));
+    json_t *row = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:o}", "bench", "gda_trace", "path",
+                            bench->path, "target", bench_target_names[bench->options->target],
+                            "from", bench->from, "to", bench->to, "rounds", ROUNDS, "steps", steps);
+    json_dumpf(row, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(6));
+    putchar('\n');
+    json_decref(row);
+}
+
+static weft_status trace_gda_rounds(struct bench *bench, uint64_t *word, struct gda_trace *trace)
+{
+    static struct gda_trace seen[ROUNDS];
+    static const int rounds[] = {WARM, ROUNDS};
+    double mean[STEPS], ignored = 0;
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < 2 && !status; i++) {
+        status = WEFT_LAUNCH(gda_trace, 1, 1, 0, bench->device->stream, word, bench->to,
+                             (uint64_t)rounds[i], trace, bench->device->times);
+        if (!status)
+            status = device_finish(bench, 1, &ignored, NULL);
+    }
+    if (!status)
+        status = weft_get(bench->ctx, seen, trace, sizeof seen, bench->me);
+    if (status)
+        return status;
+    average_steps(bench, seen, mean);
+    if (bench->options->json)
+        print_gda_steps_json(bench, mean);
+    else
+        print_gda_steps(bench, mean);
+    return WEFT_OK;
+}
+
+weft_status bench_gda_trace(struct bench *bench)
+{
+    void *trace = NULL, *word = NULL;
+    weft_status status = weft_alloc(bench->job, weft_device_kind(bench->job),
+                                    ROUNDS * sizeof(struct gda_trace), 0, WEFT_ALLOC_ZERO, &trace);
+    if (!status)
+        status = bench_alloc(bench, 4096, WEFT_ALLOC_ZERO, &word);
+    if (!status && bench->me == bench->from)
+        status = trace_gda_rounds(bench, word, trace);
+    if (!status)
+        status = weft_barrier(bench->world);
+    if (!status)
+        status = weft_free(bench->job, word);
+    return status ? status : weft_free(bench->job, trace);
+}
