@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The committed PTX text of src/gpu/kernels.cu and src/gpu/coll/kernels.cu, and of the
-# software HCA's standin/hca/gpu/engine.cu, in generated/. A build without nvcc embeds it, and the driver compiles it on the machine with the GPU.
+# software HCA's standin/hca/gpu/engine.cu, in generated/. A build without nvcc embeds it, and the driver
+# compiles it on the machine with the GPU.
 #   cmake/gpu_ptx.sh          writes each .ptx anew (needs nvcc)
 #   cmake/gpu_ptx.sh --check  exit 1 when one is not made from the present source
 # PTX ISA 6.4 and sm_70 are named because nothing newer is used, but for hints, which are left out: old drivers accept
@@ -21,7 +22,7 @@ sources() {
         seen="$seen|$file|"
         echo "$file"
         while read -r header; do
-            for header in "include/$header" "src/$header" "$(dirname "$source")/$header"; do
+            for header in "include/$header" "src/$header" "standin/hca/$header"; do
                 [ ! -f "$header" ] || todo="${todo:+$todo$'\n'}$header"
             done
         done < <(sed -nE 's/^ *# *include ["<]([^">]+)[">].*/\1/p' "$file")
@@ -36,8 +37,7 @@ fingerprint() {
 generate() {
     local folder
     folder=$(mktemp -d)
-    "$nvcc" -x cu -std=c++17 -ptx -DWEFT_OLD_PTX -arch="${WEFT_PTX_ARCH:-compute_75}" -Iinclude -Isrc -I"$(dirname "$source")" \
-        "$source" -o "$folder/k.ptx"
+    "$nvcc" -x cu -std=c++17 -ptx -DWEFT_OLD_PTX -arch="${WEFT_PTX_ARCH:-compute_75}" -Iinclude -Isrc -Istandin/hca "$source" -o "$folder/k.ptx"
     echo "// SPDX-License-Identifier: Apache-2.0"
     echo "// Made by cmake/gpu_ptx.sh from $source; fingerprint of the source:" \
          "$(fingerprint)"
