@@ -315,13 +315,14 @@ static const struct config_var *find_var(const char *name)
     return NULL;
 }
 
-/* The present name of a variable of Weft 0.1; NULL: there was none of this name, or it is gone. */
-static const char *new_name(const char *name)
+/* What a variable of Weft 0.1 has been replaced by; NULL: there was none of this name. */
+static const char *replacement_of(const char *name)
 {
     static const char *const renamed[][2] = {
         {"WEFT_NET_LOT", "WEFT_TEST_NET_SLOT_SIZE"},
         {"WEFT_NET_LOTS", "WEFT_TEST_NET_SLOTS"},
         {"WEFT_TEXT_PE", "the option --prefix of `weft run`"},
+        {"WEFT_GPU_STRIPE", "nothing: copies that are not split over streams are as fast"},
     };
     static const char prefix[] = "WEFT_", test_prefix[] = "WEFT_TEST_";
     for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++)
@@ -346,7 +347,7 @@ static weft_status check_entry(const char *entry)
     const char *text = entry[length] == '=' ? entry + length + 1 : "";
 
     const struct config_var *var = find_var(name);
-    const char *renamed = var ? NULL : new_name(name);
+    const char *renamed = var ? NULL : replacement_of(name);
     if (renamed)
         return base_fail(WEFT_ERR_CONFIG, "%s has been replaced by %s", name, renamed);
     if (!var)

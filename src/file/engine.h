@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Internal structures of the engine of an open file, only for engine.c, piece.c, run.c and
- * beside.c. A transfer is cut into pieces, and each piece goes through these phases:
+ * cufile_engine.c. A transfer is cut into pieces, and each piece goes through these phases:
  *
  *   read   SUBMITTED (the kernel has the request), ARRIVED, EMPTYING (the GPU copies out of the
  *          buffer), ENDED
@@ -102,7 +102,7 @@ struct file_engine {
     struct gpu *pinned_for;        /* GPU for which the buffers are pinned */
     struct file_engine *next_lost; /* in the list of engines with a broken queue (engine.c) */
 
-    /* The second engine, which transfers GPU memory by cuFile (beside.c). Guarded by
+    /* The second engine, which transfers GPU memory by cuFile (cufile_engine.c). Guarded by
      * `cufile_lock`. */
     pthread_mutex_t cufile_lock;
     struct file_engine *cufile_engine; /* NULL: none */
@@ -121,7 +121,7 @@ weft_status file_drive_begin(struct file_engine *engine, const struct file_trans
 weft_status file_drive_quiet(struct file_engine *engine);
 bool file_drive_busy(struct file_engine *engine);
 
-/* ----------------------------------------------------------------------------- beside.c */
+/* ---------------------------------------------------------------------- cufile_engine.c */
 
 /* The engine that runs the transfer: this one, or its cuFile engine, which the first transfer of
  * GPU memory opens. NULL with an error: WEFT_FILE_GPU requires cuFile, which does not work here. */

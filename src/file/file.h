@@ -7,8 +7,8 @@
  *   choose.c  number and size of requests, and the backend, from attributes and the environment
  *   tune.c    number and size of requests by measurement
  *   uring.c, threads.c   backends: queues that take requests and return completions
- *   cufile.c  the backend that transfers GPU memory by cuFile; beside.c: the second engine of a
- *             file, which uses it
+ *   cufile.c  the backend that transfers GPU memory by cuFile
+ *   cufile_engine.c  the second engine of a file, which uses it
  *   place.c   the memory of a transfer: copies by the CPU, by the GPU or over a path
  *   engine.c  the engine of an open file; piece.c: pieces, their requests and completions
  *   run.c     the thread that drives an engine, and the copies by CPU and GPU

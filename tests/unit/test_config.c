@@ -176,6 +176,8 @@ static void renamed(void **context)
         {"WEFT_NET_LOT", "WEFT_NET_LOT has been replaced by WEFT_TEST_NET_SLOT_SIZE"},
         {"WEFT_NET_LOTS", "WEFT_NET_LOTS has been replaced by WEFT_TEST_NET_SLOTS"},
         {"WEFT_TEXT_PE", "WEFT_TEXT_PE has been replaced by the option --prefix of `weft run`"},
+        {"WEFT_GPU_STRIPE",
+         "WEFT_GPU_STRIPE has been replaced by nothing: copies that are not split"},
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         setenv(names[i][0], "1", 1);
