@@ -68,7 +68,7 @@ bool adversary_delay_apart(struct device *d, uint32_t access, void *to, const vo
                            uint64_t bytes)
 {
     return d->config->apart && access & MR_REMOTE_WRITE &&
-           delay_write(d, &d->apart, NULL, to, from, bytes);
+           delay_write(d, &d->pending.apart, NULL, to, from, bytes);
 }
 
 /* Performs the delayed writes of that connection in any order; NULL: of all connections. */

@@ -241,8 +241,8 @@ static uint8_t scatter(struct qp *qp, uint16_t index, uint64_t offset, const uin
         uint64_t n = s.bytes - offset < bytes ? s.bytes - offset : bytes, memory;
         if (s.is_inline)
             return SYNDROME_LOCAL_QP_OPERATION;
-        enum mr_refusal r =
-            mr_find(&qp->device->keys, s.lkey, qp->pd, MR_LOCAL_WRITE, s.address, s.bytes, &memory);
+        enum mr_refusal r = mr_find(&qp->device->objects.keys, s.lkey, qp->pd, MR_LOCAL_WRITE,
+                                    s.address, s.bytes, &memory);
         if (r) {
             log_error(qp->device, "QP 0x%x: request 0x%x writes 0x%llx + %u with lkey 0x%x: %s",
                       qp->qpn, index, (unsigned long long)s.address, s.bytes, s.lkey,
@@ -250,7 +250,7 @@ static uint8_t scatter(struct qp *qp, uint16_t index, uint64_t offset, const uin
             return SYNDROME_LOCAL_PROTECTION;
         }
         void *to = (void *)(uintptr_t)(memory + offset);
-        uint32_t access = qp->device->keys.entries[s.lkey >> 8].access;
+        uint32_t access = qp->device->objects.keys.entries[s.lkey >> 8].access;
         if (!adversary_delay_apart(qp->device, access, to, from, n) &&
             !memory_put(qp->device, to, from, n))
             return SYNDROME_LOCAL_PROTECTION;

@@ -91,7 +91,7 @@ static bool read_write(const struct qp *qp, struct write *w)
         return false;
     if (w->is_inline)
         return true;
-    return !mr_find(&qp->device->keys, wqe_u32(words, 9), qp->pd, 0, wqe_u64(words, 10),
+    return !mr_find(&qp->device->objects.keys, wqe_u32(words, 9), qp->pd, 0, wqe_u64(words, 10),
                     w->head.bytes, &w->memory) &&
            !gpu_memory_holds(w->memory);
 }
@@ -245,7 +245,7 @@ unsigned burst_send(struct qp *qp)
         add_shorts(qp, &b);
     while (add_other(qp, &b));
     qp->counts.requests += b.requests;
-    qp->device->count_requests += b.requests;
+    qp->device->record.requests += b.requests;
     if (b.writes)
         commit_burst(qp, p, &b);
     if (b.local)

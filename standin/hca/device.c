@@ -17,32 +17,32 @@ static struct device *made_devices[8];
 
 void device_lock(struct device *d)
 {
-    atomic_fetch_add(&d->lock_waiters, 1);
-    pthread_mutex_lock(&d->lock);
-    atomic_fetch_sub(&d->lock_waiters, 1);
+    atomic_fetch_add(&d->threads.lock_waiters, 1);
+    pthread_mutex_lock(&d->threads.lock);
+    atomic_fetch_sub(&d->threads.lock_waiters, 1);
 }
 
 void device_unlock(struct device *d)
 {
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&d->threads.lock);
 }
 
 void device_wake(struct device *d)
 {
-    link_wake_engine(d->wakeup);
+    link_wake_engine(d->threads.wakeup);
 }
 
 void device_wake_connector(struct device *d)
 {
     /* If the pipe is full, the thread is awake already. */
-    ssize_t n = write(d->wake[1], "", 1);
+    ssize_t n = write(d->threads.wake[1], "", 1);
     (void)n;
 }
 
 void device_changes(struct device *d)
 {
     /* Pairs with the load of a process that caches keys (gpu/engine.c). */
-    __atomic_add_fetch(&d->wakeup[2], 1, __ATOMIC_RELEASE);
+    __atomic_add_fetch(&d->threads.wakeup[2], 1, __ATOMIC_RELEASE);
 }
 
 int start_thread(pthread_t *t, void *(*body)(void *), struct device *d)
@@ -58,12 +58,12 @@ int start_thread(pthread_t *t, void *(*body)(void *), struct device *d)
 
 static void stop_threads(struct device *d, bool engine)
 {
-    atomic_store(&d->stop, true);
+    atomic_store(&d->threads.stop, true);
     device_wake_connector(d);
     device_wake(d);
-    pthread_join(d->connector, NULL);
+    pthread_join(d->threads.connector, NULL);
     if (engine)
-        pthread_join(d->engine, NULL);
+        pthread_join(d->threads.engine, NULL);
 }
 
 static struct device *make_device(unsigned number)
@@ -76,30 +76,30 @@ static struct device *make_device(unsigned number)
     d->pid = getpid();
     d->config = config_get(NULL);
     d->random = d->config->seed;
-    d->key_next = mr_first();
-    pthread_mutex_init(&d->lock, NULL);
-    d->keys.count = MAX_MRS;
-    d->keys.entries = mmap(NULL, table, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    d->uar_top = 1;
-    bool linked = d->keys.entries != MAP_FAILED && !link_open(d);
+    d->objects.key_next = mr_first();
+    pthread_mutex_init(&d->threads.lock, NULL);
+    d->objects.keys.count = MAX_MRS;
+    d->objects.keys.entries = mmap(NULL, table, PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    d->objects.uar_top = 1;
+    bool linked = d->objects.keys.entries != MAP_FAILED && !link_open(d);
     if (!linked || roce_open(d)) {
         int e = errno;
         if (linked)
             link_close(d);
-        if (d->keys.entries != MAP_FAILED)
-            munmap(d->keys.entries, table);
+        if (d->objects.keys.entries != MAP_FAILED)
+            munmap(d->objects.keys.entries, table);
         free(d);
         errno = e;
         return NULL;
     }
-    int e = start_thread(&d->connector, connector_main, d);
-    if (!e && (e = start_thread(&d->engine, engine_main, d)))
+    int e = start_thread(&d->threads.connector, connector_main, d);
+    if (!e && (e = start_thread(&d->threads.engine, engine_main, d)))
         stop_threads(d, false);
     if (e) {
         link_close(d);
         roce_close(d);
-        munmap(d->keys.entries, table);
+        munmap(d->objects.keys.entries, table);
         free(d);
         errno = e;
         return NULL;
@@ -124,12 +124,12 @@ static void destroy(struct device *d)
     gpu_engine_stop(d);
     stop_threads(d, true);
     for (unsigned i = 0; i < MAX_QPS; i++)
-        if (d->qps[i])
-            qp_remove(d->qps[i]);
+        if (d->objects.qps[i])
+            qp_remove(d->objects.qps[i]);
     link_close(d);
     roce_close(d);
-    munmap(d->keys.entries, MAX_MRS * sizeof(struct mr_entry));
-    pthread_mutex_destroy(&d->lock);
+    munmap(d->objects.keys.entries, MAX_MRS * sizeof(struct mr_entry));
+    pthread_mutex_destroy(&d->threads.lock);
     free(d);
 }
 

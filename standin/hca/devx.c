@@ -163,7 +163,7 @@ static int begin_command(struct command *c, size_t in_least, size_t out_least)
 static void *umem_range(struct device *d, uint32_t id, uint64_t offset, uint64_t bytes,
                         uint64_t align, struct umem **owner)
 {
-    struct umem *u = id < MAX_UMEMS ? d->umems[id] : NULL;
+    struct umem *u = id < MAX_UMEMS ? d->objects.umems[id] : NULL;
     if (!u || offset > u->bytes || bytes > u->bytes - offset)
         return NULL;
     if (((uintptr_t)u->address + offset) % align)
@@ -307,15 +307,15 @@ static const char *fill_qp_context(struct command *c, struct qp *qp)
     uint32_t srq = get(c, qpc_srq);
     if (service != 0 && service != 5)
         return "service type is neither RC (0) nor DCI (5)";
-    if (pd >= MAX_PDS || !d->pds[pd])
+    if (pd >= MAX_PDS || !d->objects.pds[pd])
         return "no such protection domain";
-    if (send >= MAX_CQS || !d->cqs[send])
+    if (send >= MAX_CQS || !d->objects.cqs[send])
         return "no such completion queue for sends (cqn_snd)";
-    if (receive && (receive >= MAX_CQS || !d->cqs[receive]))
+    if (receive && (receive >= MAX_CQS || !d->objects.cqs[receive]))
         return "no such completion queue for receives (cqn_rcv)";
-    if (uar >= MAX_UARS || !d->uars[uar])
+    if (uar >= MAX_UARS || !d->objects.uars[uar])
         return "no such uar_page";
-    if (get(c, qpc_rq_type) == RQ_TYPE_SRQ && (srq >= MAX_SRQS || !d->srqs[srq]))
+    if (get(c, qpc_rq_type) == RQ_TYPE_SRQ && (srq >= MAX_SRQS || !d->objects.srqs[srq]))
         return "no such shared receive queue";
     const char *wrong = fill_rings(c, qp);
     if (wrong)
@@ -323,17 +323,17 @@ static const char *fill_qp_context(struct command *c, struct qp *qp)
     qp->type = service == 5 ? QP_DCI : QP_RC;
     qp->pd = pd;
     qp->user_index = get(c, qpc_user_index);
-    qp->send_cq = d->cqs[send];
+    qp->send_cq = d->objects.cqs[send];
     qp->send_cq->users++;
     if (receive) {
-        qp->receive_cq = d->cqs[receive];
+        qp->receive_cq = d->objects.cqs[receive];
         qp->receive_cq->users++;
     }
     if (get(c, qpc_rq_type) == RQ_TYPE_SRQ) {
-        qp->srq = d->srqs[srq];
+        qp->srq = d->objects.srqs[srq];
         qp->srq->users++;
     }
-    qp->uar = d->uars[uar];
+    qp->uar = d->objects.uars[uar];
     qp->uar->queues++;
     return NULL;
 }

@@ -42,8 +42,8 @@ static bool read_doorbell(struct device *d, struct uar *u, uint64_t *value)
 static bool poll_doorbells(struct device *d)
 {
     bool worked = false;
-    for (unsigned i = 1; i < d->uar_top; i++) {
-        struct uar *u = d->uars[i];
+    for (unsigned i = 1; i < d->objects.uar_top; i++) {
+        struct uar *u = d->objects.uars[i];
         if (!u || (u->for_gpu && !u->by_cpu))
             continue;
         uint64_t value;
@@ -68,8 +68,8 @@ static bool poll_doorbells(struct device *d)
 static bool run_queues(struct device *d, bool *timed)
 {
     bool worked = false;
-    for (unsigned i = 0; i < d->work_count; i++) {
-        struct qp *qp = d->work[i];
+    for (unsigned i = 0; i < d->pending.work_count; i++) {
+        struct qp *qp = d->pending.work[i];
         bool ran = send_run(qp), waits = send_timers(qp);
         bool more = ran || qp->send.fault.syndrome || qp->current.loaded ||
                     (qp->state == QP_RTS && qp->send.taken != qp->send.producer);
@@ -78,15 +78,15 @@ static bool run_queues(struct device *d, bool *timed)
         if (more || waits)
             continue;
         qp->send.listed = false;
-        d->work[i--] = d->work[--d->work_count];
+        d->pending.work[i--] = d->pending.work[--d->pending.work_count];
     }
     return worked;
 }
 
 static void publish(struct device *d)
 {
-    for (unsigned i = 0; i < d->out_count; i++) {
-        struct link_out *l = d->out[i];
+    for (unsigned i = 0; i < d->links.out_count; i++) {
+        struct link_out *l = d->links.out[i];
         if (!l->unpublished)
             continue;
         l->unpublished = false;
@@ -106,15 +106,15 @@ bool engine_pass(struct device *d, bool *timed)
     worked |= run_queues(d, timed);
     publish(d);
     worked |= roce_receive(d);
-    for (unsigned i = 0; i < d->in_count; i++)
-        worked |= respond_run(d->in[i], d);
-    for (unsigned i = 0; i < d->in_count; i++)
-        *timed |= d->in[i]->delayed.count != 0;
-    *timed |= adversary_flush_expired(d, &d->apart);
-    for (unsigned i = 0; i < d->out_count && !adversary_skips_step(d); i++)
-        worked |= send_handle_responses(d->out[i], d);
-    for (unsigned i = 0; i < d->notify_count; i++)
-        worked |= cq_notify(d->notify[i]);
+    for (unsigned i = 0; i < d->links.in_count; i++)
+        worked |= respond_run(d->links.in[i], d);
+    for (unsigned i = 0; i < d->links.in_count; i++)
+        *timed |= d->links.in[i]->delayed.count != 0;
+    *timed |= adversary_flush_expired(d, &d->pending.apart);
+    for (unsigned i = 0; i < d->links.out_count && !adversary_skips_step(d); i++)
+        worked |= send_handle_responses(d->links.out[i], d);
+    for (unsigned i = 0; i < d->pending.notify_count; i++)
+        worked |= cq_notify(d->pending.notify[i]);
     worked |= roce_send(d);
     return worked;
 }
@@ -128,17 +128,17 @@ static void sleep_idle(struct device *d, uint64_t idle_ns, bool timed)
         most = 50000;
     sleep = sleep < SHORTEST_SLEEP_NS ? SHORTEST_SLEEP_NS : sleep > most ? most : sleep;
     struct timespec t = {(time_t)(sleep / 1000000000), (long)(sleep % 1000000000)};
-    uint32_t seen = __atomic_load_n(&d->wakeup[0], __ATOMIC_RELAXED);
-    __atomic_store_n(&d->wakeup[1], 1, __ATOMIC_RELAXED);
+    uint32_t seen = __atomic_load_n(&d->threads.wakeup[0], __ATOMIC_RELAXED);
+    __atomic_store_n(&d->threads.wakeup[1], 1, __ATOMIC_RELAXED);
     /* Pairs with the fence of link_wake_engine(): after it, everything that was published without a
      * wake-up is visible. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     device_lock(d);
     bool unused, worked = engine_pass(d, &unused);
     device_unlock(d);
-    if (!worked && !atomic_load(&d->stop))
-        syscall(SYS_futex, d->wakeup, FUTEX_WAIT, seen, &t, NULL, 0);
-    __atomic_store_n(&d->wakeup[1], 0, __ATOMIC_RELAXED);
+    if (!worked && !atomic_load(&d->threads.stop))
+        syscall(SYS_futex, d->threads.wakeup, FUTEX_WAIT, seen, &t, NULL, 0);
+    __atomic_store_n(&d->threads.wakeup[1], 0, __ATOMIC_RELAXED);
 }
 
 /* Yields the CPU. Returns until when to sleep instead, or 0. */
@@ -154,15 +154,15 @@ void *engine_main(void *device)
     struct device *d = device;
     uint64_t last = clock_ns(), sleep_until = 0;
     prctl(PR_SET_TIMERSLACK, 1000UL);
-    while (!atomic_load(&d->stop)) {
+    while (!atomic_load(&d->threads.stop)) {
         bool timed;
         /* Other threads come first: they need the lock once, the engine all the time. */
-        while (atomic_load(&d->lock_waiters))
+        while (atomic_load(&d->threads.lock_waiters))
             sched_yield();
-        pthread_mutex_lock(&d->lock);
+        pthread_mutex_lock(&d->threads.lock);
         bool worked = engine_pass(d, &timed);
         uint64_t now = d->now;
-        pthread_mutex_unlock(&d->lock);
+        pthread_mutex_unlock(&d->threads.lock);
         if (worked)
             last = now;
         else if (now - last < YIELD_NS && now >= sleep_until)

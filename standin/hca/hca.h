@@ -307,52 +307,65 @@ struct device {
     unsigned users; /* contexts */
     pid_t pid;      /* process that owns the threads */
     const struct config *config;
-
-    pthread_mutex_t lock;
-    atomic_uint lock_waiters; /* threads waiting for the lock */
-    pthread_t engine, connector;
-    atomic_bool stop;
-    int listener, wake[2];
-    /* Shared with peers: [0] futex word that wakes the engine, [1] 1 while the engine sleeps, [2]
-     * count of changes of memory keys and QP permissions. */
-    uint32_t *wakeup;
-    int wakeup_fd;
-
-    struct mr_table keys;
-    uint32_t key_next;
-    struct qp *qps[MAX_QPS];
-    _Atomic(void *) owners[MAX_QPS]; /* Program objects of verbs QPs; read without the lock. */
-    uint32_t qp_next;
-    struct cq *cqs[MAX_CQS];
-    uint32_t cq_next;
-    struct srq *srqs[MAX_SRQS];
-    uint32_t srq_next;
-    struct umem *umems[MAX_UMEMS];
-    struct uar *uars[MAX_UARS];
-    unsigned uar_top;         /* 1 + highest used index */
-    unsigned pds[MAX_PDS];    /* users + 1 of each protection domain; 0: free */
-    struct qp *work[MAX_QPS]; /* QPs that have something to send or wait for a timer */
-    unsigned work_count;
-    struct cq *notify[MAX_CQS]; /* CQs with a completion channel */
-    unsigned notify_count;
-    struct link_out *out[MAX_LINKS];
-    unsigned out_count;
-    struct link_in *in[MAX_LINKS];
-    unsigned in_count;
-
-    struct delayed_writes apart; /* delayed results of reads (SOFT_HCA_APART) */
-
-    uint32_t requested_links[64]; /* addresses that the connector thread must connect to */
-    unsigned requested_count;
-
     uint64_t now; /* ns; time of this pass */
     uint64_t random;
-    struct log_line lines[LOG_LINES];
-    uint64_t line_count;
-    uint64_t count_requests, count_errors, count_doorbells, count_damaged;
-    uint64_t count_by_gpu;  /* requests executed by the GPU engine */
     struct roce *roce;      /* NULL: no RoCE address */
     struct gpu_engine *gpu; /* NULL: no send queue is in GPU memory */
+
+    struct {
+        pthread_mutex_t lock;     /* of all of this struct */
+        atomic_uint lock_waiters; /* threads waiting for the lock */
+        pthread_t engine, connector;
+        atomic_bool stop;
+        int listener, wake[2];
+        /* Shared with peers: [0] futex word that wakes the engine, [1] 1 while the engine sleeps,
+         * [2] count of changes of memory keys and QP permissions. */
+        uint32_t *wakeup;
+        int wakeup_fd;
+    } threads;
+
+    struct {
+        struct mr_table keys;
+        uint32_t key_next;
+        struct qp *qps[MAX_QPS];
+        _Atomic(void *) owners[MAX_QPS]; /* program objects of verbs QPs; read without the lock */
+        uint32_t qp_next;
+        struct cq *cqs[MAX_CQS];
+        uint32_t cq_next;
+        struct srq *srqs[MAX_SRQS];
+        uint32_t srq_next;
+        struct umem *umems[MAX_UMEMS];
+        struct uar *uars[MAX_UARS];
+        unsigned uar_top;      /* 1 + highest used index */
+        unsigned pds[MAX_PDS]; /* users + 1 of each protection domain; 0: free */
+    } objects;
+
+    /* What the next pass of the engine looks at. */
+    struct {
+        struct qp *work[MAX_QPS]; /* QPs that have something to send or wait for a timer */
+        unsigned work_count;
+        struct cq *notify[MAX_CQS]; /* CQs with a completion channel */
+        unsigned notify_count;
+        struct delayed_writes apart; /* delayed results of reads (SOFT_HCA_APART) */
+    } pending;
+
+    /* Connections with other processes. */
+    struct {
+        struct link_out *out[MAX_LINKS];
+        unsigned out_count;
+        struct link_in *in[MAX_LINKS];
+        unsigned in_count;
+        uint32_t requested[64]; /* addresses that the connector thread must connect to */
+        unsigned requested_count;
+    } links;
+
+    /* What `weft hca` shows. */
+    struct {
+        struct log_line lines[LOG_LINES];
+        uint64_t line_count;
+        uint64_t requests, errors, doorbells, damaged;
+        uint64_t by_gpu; /* requests executed by the GPU engine */
+    } record;
 };
 
 /* device.c */

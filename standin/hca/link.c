@@ -112,18 +112,18 @@ int link_open(struct device *d)
         if (errno != EADDRINUSE)
             break;
     }
-    d->wakeup_fd = lid && !listen(fd, 256) ? shared_memory(WAKEUP_BYTES, &wakeup) : -1;
-    if (d->wakeup_fd < 0 || pipe2(d->wake, O_CLOEXEC | O_NONBLOCK)) {
+    d->threads.wakeup_fd = lid && !listen(fd, 256) ? shared_memory(WAKEUP_BYTES, &wakeup) : -1;
+    if (d->threads.wakeup_fd < 0 || pipe2(d->threads.wake, O_CLOEXEC | O_NONBLOCK)) {
         int e = errno;
         close(fd);
-        if (d->wakeup_fd >= 0)
-            close(d->wakeup_fd);
+        if (d->threads.wakeup_fd >= 0)
+            close(d->threads.wakeup_fd);
         errno = e;
         return -1;
     }
-    d->wakeup = wakeup;
+    d->threads.wakeup = wakeup;
     d->lid = (uint16_t)lid;
-    d->listener = fd;
+    d->threads.listener = fd;
     return 0;
 }
 
@@ -152,16 +152,16 @@ static void free_link_in(struct link_in *l)
 
 void link_close(struct device *d)
 {
-    for (unsigned i = 0; i < d->out_count; i++)
-        free_link_out(d->out[i]);
-    for (unsigned i = 0; i < d->in_count; i++)
-        free_link_in(d->in[i]);
-    d->out_count = d->in_count = 0;
-    close(d->listener);
-    close(d->wake[0]);
-    close(d->wake[1]);
-    munmap(d->wakeup, WAKEUP_BYTES);
-    close(d->wakeup_fd);
+    for (unsigned i = 0; i < d->links.out_count; i++)
+        free_link_out(d->links.out[i]);
+    for (unsigned i = 0; i < d->links.in_count; i++)
+        free_link_in(d->links.in[i]);
+    d->links.out_count = d->links.in_count = 0;
+    close(d->threads.listener);
+    close(d->threads.wake[0]);
+    close(d->threads.wake[1]);
+    munmap(d->threads.wakeup, WAKEUP_BYTES);
+    close(d->threads.wakeup_fd);
 }
 
 /* --- Messages with file descriptors --- */
@@ -263,7 +263,7 @@ static int exchange_handshake(struct device *d, struct link_out *l, int memory_f
 {
     struct sockaddr_un a;
     struct handshake h = {HANDSHAKE_MAGIC, HANDSHAKE_VERSION, d->lid, (uint32_t)l->requests.size};
-    int fds[2] = {memory_fd, d->wakeup_fd}, wakeup = -1;
+    int fds[2] = {memory_fd, d->threads.wakeup_fd}, wakeup = -1;
     int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     socklen_t n = socket_name_of(l->address, &a);
     if (s < 0)
@@ -288,7 +288,7 @@ static int exchange_handshake(struct device *d, struct link_out *l, int memory_f
 static bool connect_self(struct device *d, struct link_out *l)
 {
     struct link_in *in = calloc(1, sizeof *in);
-    if (!in || d->in_count == MAX_LINKS) {
+    if (!in || d->links.in_count == MAX_LINKS) {
         free(in);
         return false;
     }
@@ -297,7 +297,7 @@ static bool connect_self(struct device *d, struct link_out *l)
     in->fd = -1;
     init_ring(&in->requests, l->requests.shared, l->requests.size);
     init_ring(&in->responses, l->responses.shared, l->responses.size);
-    d->in[d->in_count++] = in;
+    d->links.in[d->links.in_count++] = in;
     return true;
 }
 
@@ -306,7 +306,7 @@ static bool connect_roce(struct device *d, struct link_out *l)
 {
     struct link_in *in = calloc(1, sizeof *in);
     void *memory = NULL;
-    int fd = in && d->in_count < MAX_LINKS ? shared_memory(l->bytes, &memory) : -1;
+    int fd = in && d->links.in_count < MAX_LINKS ? shared_memory(l->bytes, &memory) : -1;
     if (fd < 0) {
         free(in);
         return false;
@@ -320,7 +320,7 @@ static bool connect_roce(struct device *d, struct link_out *l)
         free_link_in(in);
         return false;
     }
-    d->in[d->in_count++] = in;
+    d->links.in[d->links.in_count++] = in;
     return true;
 }
 
@@ -336,9 +336,9 @@ static bool connect_here(struct device *d, struct link_out *l)
 struct link_out *link_find(struct device *d, uint32_t address)
 {
     struct link_out *found = NULL;
-    for (unsigned i = 0; i < d->out_count; i++)
-        if (d->out[i]->address == address && (!found || !atomic_load(&d->out[i]->dead)))
-            found = d->out[i];
+    for (unsigned i = 0; i < d->links.out_count; i++)
+        if (d->links.out[i]->address == address && (!found || !atomic_load(&d->links.out[i]->dead)))
+            found = d->links.out[i];
     return found;
 }
 
@@ -366,11 +366,11 @@ struct link_out *link_connect(struct device *d, uint32_t address)
     close(fd);
     device_lock(d);
     other = find_live_link(d, address);
-    if (other || d->out_count == MAX_LINKS || !connect_here(d, l)) {
+    if (other || d->links.out_count == MAX_LINKS || !connect_here(d, l)) {
         free_link_out(l);
         l = other;
     } else {
-        d->out[d->out_count++] = l;
+        d->links.out[d->links.out_count++] = l;
     }
     device_unlock(d);
     device_wake_connector(d);
@@ -390,20 +390,20 @@ void link_release(struct device *d, struct qp *qp)
     qp->requester.link = NULL;
     if (!l || --l->users || !atomic_load(&l->dead))
         return;
-    for (unsigned i = 0; i < d->out_count; i++)
-        if (d->out[i] == l)
-            d->out[i--] = d->out[--d->out_count];
+    for (unsigned i = 0; i < d->links.out_count; i++)
+        if (d->links.out[i] == l)
+            d->links.out[i--] = d->links.out[--d->links.out_count];
     free_link_out(l);
 }
 
 void link_request(struct device *d, uint32_t address)
 {
-    for (unsigned i = 0; i < d->requested_count; i++)
-        if (d->requested_links[i] == address)
+    for (unsigned i = 0; i < d->links.requested_count; i++)
+        if (d->links.requested[i] == address)
             return;
-    if (d->requested_count == 64)
+    if (d->links.requested_count == 64)
         return;
-    d->requested_links[d->requested_count++] = address;
+    d->links.requested[d->links.requested_count++] = address;
     device_wake_connector(d);
 }
 
@@ -459,9 +459,10 @@ static void accept_connection(struct device *d, int s)
     init_ring(&in->requests, in->memory, h.ring_bytes);
     init_ring(&in->responses, (char *)in->memory + ring_memory_bytes(h.ring_bytes), h.ring_bytes);
     device_lock(d);
-    bool room = d->in_count < MAX_LINKS && !send_handshake(s, &mine, &d->wakeup_fd, 1);
+    bool room =
+        d->links.in_count < MAX_LINKS && !send_handshake(s, &mine, &d->threads.wakeup_fd, 1);
     if (room)
-        d->in[d->in_count++] = in;
+        d->links.in[d->links.in_count++] = in;
     device_unlock(d);
     if (!room)
         free_link_in(in);
@@ -470,21 +471,21 @@ static void accept_connection(struct device *d, int s)
 static void drop_link(struct device *d, int fd)
 {
     device_lock(d);
-    for (unsigned i = 0; i < d->in_count; i++) {
-        if (d->in[i]->fd != fd)
+    for (unsigned i = 0; i < d->links.in_count; i++) {
+        if (d->links.in[i]->fd != fd)
             continue;
         /* Execute requests that have arrived before the link is removed. */
-        for (unsigned n = 0; n < 1000 && respond_run(d->in[i], d); n++)
+        for (unsigned n = 0; n < 1000 && respond_run(d->links.in[i], d); n++)
             ;
-        for (unsigned k = 0; k < d->in[i]->pending_count; k++)
-            d->in[i]->pending_responders[k]->ack_pending = false;
-        free_link_in(d->in[i]);
-        d->in[i] = d->in[--d->in_count];
+        for (unsigned k = 0; k < d->links.in[i]->pending_count; k++)
+            d->links.in[i]->pending_responders[k]->ack_pending = false;
+        free_link_in(d->links.in[i]);
+        d->links.in[i] = d->links.in[--d->links.in_count];
         break;
     }
-    for (unsigned i = 0; i < d->out_count; i++)
-        if (d->out[i]->fd == fd)
-            link_dead(d, d->out[i]);
+    for (unsigned i = 0; i < d->links.out_count; i++)
+        if (d->links.out[i]->fd == fd)
+            link_dead(d, d->links.out[i]);
     device_unlock(d);
     device_wake(d);
 }
@@ -501,7 +502,8 @@ static void connect_requested(struct device *d)
 {
     for (;;) {
         device_lock(d);
-        uint32_t address = d->requested_count ? d->requested_links[--d->requested_count] : 0;
+        uint32_t address =
+            d->links.requested_count ? d->links.requested[--d->links.requested_count] : 0;
         device_unlock(d);
         if (!address)
             return;
@@ -515,28 +517,28 @@ void *connector_main(void *device)
 {
     struct device *d = device;
     struct pollfd *fds = NULL;
-    while (!atomic_load(&d->stop)) {
+    while (!atomic_load(&d->threads.stop)) {
         device_lock(d);
-        unsigned n = 2 + d->in_count + d->out_count, k = 2;
+        unsigned n = 2 + d->links.in_count + d->links.out_count, k = 2;
         struct pollfd *more = realloc(fds, n * sizeof *fds);
         if (!more) {
             device_unlock(d);
             break;
         }
         fds = more;
-        fds[0] = (struct pollfd){.fd = d->listener, .events = POLLIN};
-        fds[1] = (struct pollfd){.fd = d->wake[0], .events = POLLIN};
-        for (unsigned i = 0; i < d->in_count; i++)
-            fds[k++] = (struct pollfd){.fd = d->in[i]->fd, .events = POLLIN};
-        for (unsigned i = 0; i < d->out_count; i++)
-            fds[k++] = (struct pollfd){.fd = d->out[i]->fd, .events = POLLIN};
+        fds[0] = (struct pollfd){.fd = d->threads.listener, .events = POLLIN};
+        fds[1] = (struct pollfd){.fd = d->threads.wake[0], .events = POLLIN};
+        for (unsigned i = 0; i < d->links.in_count; i++)
+            fds[k++] = (struct pollfd){.fd = d->links.in[i]->fd, .events = POLLIN};
+        for (unsigned i = 0; i < d->links.out_count; i++)
+            fds[k++] = (struct pollfd){.fd = d->links.out[i]->fd, .events = POLLIN};
         device_unlock(d);
         if (poll(fds, n, -1) < 0)
             continue;
         char drain[64];
-        while (fds[1].revents && read(d->wake[0], drain, sizeof drain) > 0)
+        while (fds[1].revents && read(d->threads.wake[0], drain, sizeof drain) > 0)
             ;
-        int s = fds[0].revents ? accept4(d->listener, NULL, NULL, SOCK_CLOEXEC) : -1;
+        int s = fds[0].revents ? accept4(d->threads.listener, NULL, NULL, SOCK_CLOEXEC) : -1;
         if (s >= 0)
             accept_connection(d, s);
         /* Peers send nothing after the handshake, so any event is the end of the connection. */

@@ -17,13 +17,13 @@ const char *address_text(uint32_t address, char *text)
 
 void log_error(struct device *d, const char *format, ...)
 {
-    struct log_line *line = &d->lines[d->line_count % LOG_LINES];
+    struct log_line *line = &d->record.lines[d->record.line_count % LOG_LINES];
     va_list args;
     va_start(args, format);
     vsnprintf(line->text, sizeof line->text, format, args);
     va_end(args);
-    line->number = ++d->line_count;
-    d->count_errors++;
+    line->number = ++d->record.line_count;
+    d->record.errors++;
     if (d->config->log >= LOG_ERRORS)
         fprintf(stderr, "mlx5_soft%u (LID %u): %s\n", d->number, d->lid, line->text);
 }

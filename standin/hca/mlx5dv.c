@@ -81,8 +81,8 @@ PUBLIC void mlx5dv_devx_free_uar(struct mlx5dv_devx_uar *devx_uar)
     if (u->of->queues)
         log_error(d, "UAR %u was freed while %u queues use it", devx_uar->page_id, u->of->queues);
     for (unsigned i = 0; i < MAX_QPS; i++)
-        if (d->qps[i] && d->qps[i]->uar == u->of)
-            d->qps[i]->uar = NULL;
+        if (d->objects.qps[i] && d->objects.qps[i]->uar == u->of)
+            d->objects.qps[i]->uar = NULL;
     uar_remove(u->of);
     device_unlock(d);
     free(u);
@@ -124,10 +124,10 @@ PUBLIC struct mlx5dv_devx_umem *mlx5dv_devx_umem_reg(struct ibv_context *context
     }
     device_lock(d);
     uint32_t id = 1;
-    while (id < MAX_UMEMS && d->umems[id])
+    while (id < MAX_UMEMS && d->objects.umems[id])
         id++;
     if (id < MAX_UMEMS)
-        d->umems[id] = u;
+        d->objects.umems[id] = u;
     device_unlock(d);
     if (id == MAX_UMEMS) {
         free(h);
@@ -156,13 +156,13 @@ PUBLIC int mlx5dv_devx_umem_dereg(struct mlx5dv_devx_umem *umem)
     struct hca_umem *h = HOLDER(umem, struct hca_umem, umem);
     struct device *d = h->device;
     device_lock(d);
-    struct umem *u = d->umems[umem->umem_id];
+    struct umem *u = d->objects.umems[umem->umem_id];
     if (u->users) {
         log_error(d, "umem %u cannot be deregistered: %u objects use it", umem->umem_id, u->users);
         device_unlock(d);
         return EREMOTEIO;
     }
-    d->umems[umem->umem_id] = NULL;
+    d->objects.umems[umem->umem_id] = NULL;
     device_unlock(d);
     if (u->on_gpu)
         gpu_memory_remove((uintptr_t)u->address, u->bytes);

@@ -29,8 +29,8 @@ uint32_t mr_add(struct device *d, uint32_t pd, uint64_t address, uint64_t memory
     /* Uses the next free index, not the lowest: a removed key stays invalid for long, and its tag
      * changes as well. */
     for (uint32_t tries = 1; tries < MAX_MRS; tries++) {
-        uint32_t index = d->key_next++ % (MAX_MRS - 1) + 1;
-        struct mr_entry *e = &d->keys.entries[index];
+        uint32_t index = d->objects.key_next++ % (MAX_MRS - 1) + 1;
+        struct mr_entry *e = &d->objects.keys.entries[index];
         if (e->valid)
             continue;
         *e = (struct mr_entry){.address = address,
@@ -48,11 +48,11 @@ uint32_t mr_add(struct device *d, uint32_t pd, uint64_t address, uint64_t memory
 int mr_remove(struct device *d, uint32_t key)
 {
     uint32_t index = key >> 8;
-    if (index >= MAX_MRS || !d->keys.entries[index].valid ||
-        d->keys.entries[index].tag != (key & 0xff))
+    if (index >= MAX_MRS || !d->objects.keys.entries[index].valid ||
+        d->objects.keys.entries[index].tag != (key & 0xff))
         return EINVAL;
     respond_flush(d);
-    d->keys.entries[index].valid = false;
+    d->objects.keys.entries[index].valid = false;
     device_changes(d);
     return 0;
 }
@@ -60,7 +60,7 @@ int mr_remove(struct device *d, uint32_t key)
 bool mr_invalidate(struct device *d, uint32_t key, uint32_t pd)
 {
     uint32_t index = key >> 8;
-    struct mr_entry *e = &d->keys.entries[index < MAX_MRS ? index : 0];
+    struct mr_entry *e = &d->objects.keys.entries[index < MAX_MRS ? index : 0];
     if (!e->valid || e->tag != (key & 0xff) || e->pd != pd) {
         log_error(d,
                   "key 0x%x, which a message is to invalidate, does not belong to the queue's "

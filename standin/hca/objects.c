@@ -30,7 +30,7 @@ static bool make_register(struct uar *u, bool may_be_on_gpu)
 struct uar *uar_add(struct device *d, bool may_be_on_gpu)
 {
     for (uint32_t i = 1; i < MAX_UARS; i++) {
-        if (d->uars[i])
+        if (d->objects.uars[i])
             continue;
         struct uar *u = calloc(1, sizeof *u);
         if (!u)
@@ -41,8 +41,8 @@ struct uar *uar_add(struct device *d, bool may_be_on_gpu)
             free(u);
             return NULL;
         }
-        d->uars[i] = u;
-        d->uar_top = i >= d->uar_top ? i + 1 : d->uar_top;
+        d->objects.uars[i] = u;
+        d->objects.uar_top = i >= d->objects.uar_top ? i + 1 : d->objects.uar_top;
         return u;
     }
     return NULL;
@@ -54,9 +54,9 @@ void uar_remove(struct uar *u)
     const struct gpu_driver *driver = u->registered ? gpu_driver() : NULL;
     if (driver)
         driver->host_unregister(u->page);
-    d->uars[u->page_id] = NULL;
-    while (d->uar_top > 1 && !d->uars[d->uar_top - 1])
-        d->uar_top--;
+    d->objects.uars[u->page_id] = NULL;
+    while (d->objects.uar_top > 1 && !d->objects.uars[d->objects.uar_top - 1])
+        d->objects.uar_top--;
     if (!u->on_gpu)
         munmap(u->page, UAR_BYTES);
     free(u);
@@ -65,15 +65,15 @@ void uar_remove(struct uar *u)
 struct cq *cq_add(struct device *d)
 {
     for (unsigned tries = 1; tries < MAX_CQS; tries++) {
-        uint32_t n = d->cq_next++ % (MAX_CQS - 1) + 1;
-        if (d->cqs[n])
+        uint32_t n = d->objects.cq_next++ % (MAX_CQS - 1) + 1;
+        if (d->objects.cqs[n])
             continue;
         struct cq *cq = calloc(1, sizeof *cq);
         if (!cq)
             return NULL;
         cq->device = d;
         cq->cqn = n;
-        d->cqs[n] = cq;
+        d->objects.cqs[n] = cq;
         return cq;
     }
     return NULL;
@@ -82,13 +82,13 @@ struct cq *cq_add(struct device *d)
 void cq_remove(struct cq *cq)
 {
     struct device *d = cq->device;
-    for (unsigned i = 0; i < d->notify_count; i++)
-        if (d->notify[i] == cq)
-            d->notify[i--] = d->notify[--d->notify_count];
+    for (unsigned i = 0; i < d->pending.notify_count; i++)
+        if (d->pending.notify[i] == cq)
+            d->pending.notify[i--] = d->pending.notify[--d->pending.notify_count];
     for (unsigned i = 0; i < 2; i++)
         if (cq->memories[i])
             cq->memories[i]->users--;
-    d->cqs[cq->cqn] = NULL;
+    d->objects.cqs[cq->cqn] = NULL;
     free(cq);
 }
 

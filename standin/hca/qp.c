@@ -9,7 +9,7 @@
 
 struct qp *qp_find(struct device *d, uint32_t qpn)
 {
-    return qpn >> 12 == d->lid ? d->qps[qpn & (MAX_QPS - 1)] : NULL;
+    return qpn >> 12 == d->lid ? d->objects.qps[qpn & (MAX_QPS - 1)] : NULL;
 }
 
 struct qp *qp_add(struct device *d)
@@ -19,14 +19,14 @@ struct qp *qp_add(struct device *d)
         return NULL;
     /* A QP number is reused as late as possible: packets to the old QP may still be in transit. */
     for (unsigned tries = 1; tries < MAX_QPS; tries++) {
-        uint32_t n = d->qp_next++ % (MAX_QPS - 1) + 1;
-        if (d->qps[n])
+        uint32_t n = d->objects.qp_next++ % (MAX_QPS - 1) + 1;
+        if (d->objects.qps[n])
             continue;
         qp->device = d;
         qp->qpn = (uint32_t)d->lid << 12 | n;
         qp->user_index = qp->qpn;
         qp->requester.mtu = 1024;
-        d->qps[n] = qp;
+        d->objects.qps[n] = qp;
         return qp;
     }
     free(qp);
@@ -83,11 +83,11 @@ void qp_remove(struct qp *qp)
 {
     struct device *d = qp->device;
     qp_reset(qp);
-    for (unsigned i = 0; i < d->work_count; i++)
-        if (d->work[i] == qp)
-            d->work[i--] = d->work[--d->work_count];
+    for (unsigned i = 0; i < d->pending.work_count; i++)
+        if (d->pending.work[i] == qp)
+            d->pending.work[i--] = d->pending.work[--d->pending.work_count];
     respond_drop_acks(d, qp);
-    d->qps[qp->qpn & (MAX_QPS - 1)] = NULL;
+    d->objects.qps[qp->qpn & (MAX_QPS - 1)] = NULL;
     if (qp->uar) {
         qp->uar->queues--;
         if (qp->uar->sole_qp == qp)
@@ -141,7 +141,7 @@ void qp_list(struct qp *qp)
     if (qp->send.listed)
         return;
     qp->send.listed = true;
-    d->work[d->work_count++] = qp;
+    d->pending.work[d->pending.work_count++] = qp;
 }
 
 /* Moves the QP to ERROR. The engine flushes all incomplete requests (send_run()). */

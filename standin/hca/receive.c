@@ -58,7 +58,7 @@ uint8_t receive_scatter(struct qp *qp, uint16_t index, uint64_t offset, const vo
         }
         uint64_t n = room - offset < bytes ? room - offset : bytes;
         enum mr_refusal r =
-            mr_find(&qp->device->keys, lkey, pd, MR_LOCAL_WRITE, address, room, &memory);
+            mr_find(&qp->device->objects.keys, lkey, pd, MR_LOCAL_WRITE, address, room, &memory);
         if (r) {
             log_error(qp->device,
                       "QP 0x%x: receive entry 0x%x names 0x%llx + %llu with lkey 0x%x: %s", qp->qpn,

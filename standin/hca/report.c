@@ -53,10 +53,10 @@ static void put_queues(FILE *to, const struct device *d)
     const char *between = "";
     fputs(",\"queues\":[", to);
     for (unsigned i = 0; i < MAX_QPS; i++) {
-        if (!d->qps[i])
+        if (!d->objects.qps[i])
             continue;
         fputs(between, to);
-        put_queue(to, d->qps[i]);
+        put_queue(to, d->objects.qps[i]);
         between = ",";
     }
     fputc(']', to);
@@ -66,8 +66,8 @@ static void put_keys(FILE *to, const struct device *d)
 {
     unsigned all = 0;
     fputs(",\"keys\":[", to);
-    for (uint32_t i = 0; i < d->keys.count; i++) {
-        const struct mr_entry *e = &d->keys.entries[i];
+    for (uint32_t i = 0; i < d->objects.keys.count; i++) {
+        const struct mr_entry *e = &d->objects.keys.entries[i];
         if (!e->valid || ++all > KEYS_SHOWN)
             continue;
         fprintf(to,
@@ -82,12 +82,12 @@ static void put_keys(FILE *to, const struct device *d)
 
 static void put_log(FILE *to, const struct device *d)
 {
-    uint64_t first = d->line_count > LOG_LINES ? d->line_count - LOG_LINES : 0;
+    uint64_t first = d->record.line_count > LOG_LINES ? d->record.line_count - LOG_LINES : 0;
     fputs(",\"log\":[", to);
-    for (uint64_t i = first; i < d->line_count; i++) {
+    for (uint64_t i = first; i < d->record.line_count; i++) {
         if (i > first)
             fputc(',', to);
-        put_text(to, d->lines[i % LOG_LINES].text);
+        put_text(to, d->record.lines[i % LOG_LINES].text);
     }
     fputc(']', to);
 }
@@ -107,8 +107,8 @@ static void put_device(FILE *to, const struct device *d)
         ",\"device\":\"mlx5_soft%u\",\"lid\":%u,\"link\":\"%s\",\"mode\":\"%s\",\"doorbells\":%llu,"
         "\"requests\":%llu,\"by_gpu\":%llu,\"errors\":%llu",
         d->number, d->lid, d->config->link == LINK_IB ? "ib" : "roce", mode_names[d->config->mode],
-        (unsigned long long)d->count_doorbells, (unsigned long long)d->count_requests,
-        (unsigned long long)d->count_by_gpu, (unsigned long long)d->count_errors);
+        (unsigned long long)d->record.doorbells, (unsigned long long)d->record.requests,
+        (unsigned long long)d->record.by_gpu, (unsigned long long)d->record.errors);
 }
 
 static char *describe_device(struct device *d, size_t *bytes)

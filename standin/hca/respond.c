@@ -118,17 +118,17 @@ static bool acknowledge_by_response(struct respond_request *r)
 
 void respond_flush(struct device *d)
 {
-    for (unsigned i = 0; i < d->in_count; i++)
-        adversary_flush(d, &d->in[i]->delayed, NULL);
-    adversary_flush(d, &d->apart, NULL);
+    for (unsigned i = 0; i < d->links.in_count; i++)
+        adversary_flush(d, &d->links.in[i]->delayed, NULL);
+    adversary_flush(d, &d->pending.apart, NULL);
 }
 
 /* Drops all pending ACKs of a QP. */
 void respond_drop_acks(struct device *d, struct qp *qp)
 {
     respond_flush(d); /* delayed writes refer to its connections */
-    for (unsigned i = 0; i < d->in_count; i++) {
-        struct link_in *l = d->in[i];
+    for (unsigned i = 0; i < d->links.in_count; i++) {
+        struct link_in *l = d->links.in[i];
         for (unsigned k = 0; k < l->pending_count; k++) {
             if (l->pending[k] == qp)
                 drop_ack(l, k--);
@@ -166,7 +166,8 @@ static void *resolve_target(struct respond_request *r, uint32_t need, uint64_t b
     enum mr_refusal why = MR_NOT_PERMITTED;
     bool by_queue = !(r->qp->access & need);
     if (!by_queue)
-        why = mr_find(&r->device->keys, r->rkey, r->qp->pd, need, r->address, bytes, &memory);
+        why =
+            mr_find(&r->device->objects.keys, r->rkey, r->qp->pd, need, r->address, bytes, &memory);
     if (!why)
         return (void *)(uintptr_t)memory;
     log_error(r->device, "QP 0x%x: QP 0x%x of %s requests 0x%llx + %llu with rkey 0x%x (%s): %s",
@@ -235,7 +236,7 @@ static bool is_relaxed(const struct respond_request *r)
 {
     uint32_t index = r->rkey >> 8;
     return r->bytes && index < MAX_MRS &&
-           r->device->keys.entries[index].access & MR_RELAXED_ORDERING;
+           r->device->objects.keys.entries[index].access & MR_RELAXED_ORDERING;
 }
 
 /* Performs the delayed writes of the connection and of this process's reads: the request must not
@@ -243,7 +244,7 @@ static bool is_relaxed(const struct respond_request *r)
 static void flush_delayed(struct respond_request *r)
 {
     adversary_flush(r->device, &r->link->delayed, r->responder);
-    adversary_flush(r->device, &r->device->apart, NULL);
+    adversary_flush(r->device, &r->device->pending.apart, NULL);
 }
 
 static bool run_write(struct respond_request *r)

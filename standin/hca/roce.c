@@ -372,8 +372,8 @@ bool roce_send(struct device *d)
     bool worked = false;
     if (!d->roce)
         return false;
-    for (unsigned i = 0; i < d->out_count; i++) {
-        struct link_out *l = d->out[i];
+    for (unsigned i = 0; i < d->links.out_count; i++) {
+        struct link_out *l = d->links.out[i];
         if (!l->roce)
             continue;
         worked |= send_ring(d, l->address, &l->roce->leaving);
@@ -444,7 +444,7 @@ void roce_handle_datagram(struct device *d, const uint8_t *bytes, uint32_t n, ui
         qp->requester.link->address != from)
         return;
     if (d->config->check_icrc && !roce_is_whole(bytes, n, &route)) {
-        d->count_damaged++;
+        d->record.damaged++;
         return;
     }
     if (!roce_decode(bytes, n, qp->requester.mtu, &p, &payload, scratch))

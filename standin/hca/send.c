@@ -31,7 +31,7 @@ static void handle_doorbell(struct qp *qp, uint16_t index)
     bool strict = d->config->mode != MODE_LENIENT;
     if (!qp_record(qp, 1, &record))
         return;
-    d->count_doorbells++;
+    d->record.doorbells++;
     if (qp->state != QP_RTS && qp->state != QP_SQD && qp->state != QP_ERROR) {
         log_error(d, "QP 0x%x: doorbell 0x%x in state %u; it is ignored", qp->qpn, index,
                   qp->state);
@@ -90,7 +90,7 @@ void send_doorbell(struct uar *uar, uint64_t value)
     /* If several QPs share the register, it holds only the last doorbell. The records of the other
      * QPs show theirs. */
     for (unsigned n = 1; n < MAX_QPS; n++) {
-        struct qp *other = d->qps[n];
+        struct qp *other = d->objects.qps[n];
         uint16_t record;
         if (!other || other == qp || other->uar != uar || !other->send.ring ||
             other->state != QP_RTS)
@@ -144,7 +144,7 @@ static bool must_inject_failure(struct qp *qp)
     if ((int16_t)(qp->send.taken - qp->requester.counted_end) < 0)
         return false;
     qp->requester.counted_end = (uint16_t)(qp->send.taken + 1);
-    return ++d->count_requests == d->config->fail_at;
+    return ++d->record.requests == d->config->fail_at;
 }
 
 /* Loads the WQE at `taken`. False: the QP has a fault. */
@@ -219,7 +219,7 @@ static uint8_t gather(struct qp *qp, uint64_t offset, uint8_t *to, uint64_t byte
             memory = (uintptr_t)qp->current.words + s.address + offset;
         } else {
             enum mr_refusal r =
-                mr_find(&qp->device->keys, s.lkey, qp->pd, 0, s.address, s.bytes, &memory);
+                mr_find(&qp->device->objects.keys, s.lkey, qp->pd, 0, s.address, s.bytes, &memory);
             if (r) {
                 log_error(qp->device, "QP 0x%x: request 0x%x reads 0x%llx + %u with lkey 0x%x: %s",
                           qp->qpn, qp->send.taken, (unsigned long long)s.address, s.bytes, s.lkey,
@@ -403,7 +403,7 @@ static void run_local_wqe(struct qp *qp)
     }
     /* DUMP reads local memory, which makes earlier NIC writes to it visible */
     if (qp->current.wqe.opcode == WQE_DUMP)
-        adversary_flush(qp->device, &qp->device->apart, NULL);
+        adversary_flush(qp->device, &qp->device->pending.apart, NULL);
     add_outstanding(qp);
     finish_wqe(qp);
     send_retire(qp);

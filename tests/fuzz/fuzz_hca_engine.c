@@ -173,10 +173,10 @@ static void engine_run(void)
 {
     bool timed;
     for (unsigned idle = 0; idle < QUIET_PASSES; idle++) {
-        pthread_mutex_lock(&device->lock);
+        pthread_mutex_lock(&device->threads.lock);
         if (engine_pass(device, &timed))
             idle = 0;
-        pthread_mutex_unlock(&device->lock);
+        pthread_mutex_unlock(&device->threads.lock);
         if (device->config->mode == MODE_STRICT && idle > 3)
             return;
     }

@@ -55,7 +55,7 @@ static void open_once(void)
     c.remote_qpn = PEER_QPN;
     c.mtu = 1; /* 256 bytes: messages of several packets are short */
     device = context_of(c.context)->device;
-    queue = device->qps[c.qpn & (MAX_QPS - 1)];
+    queue = device->objects.qps[c.qpn & (MAX_QPS - 1)];
 }
 
 static void begin(void)

@@ -78,12 +78,12 @@ void device_changes(struct device *d)
 
 void device_lock(struct device *d)
 {
-    pthread_mutex_lock(&d->lock);
+    pthread_mutex_lock(&d->threads.lock);
 }
 
 void device_unlock(struct device *d)
 {
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&d->threads.lock);
 }
 
 void link_wake_engine(uint32_t *at)
@@ -93,9 +93,9 @@ void link_wake_engine(uint32_t *at)
 
 struct link_out *link_find(struct device *d, uint32_t address)
 {
-    for (unsigned i = 0; i < d->out_count; i++)
-        if (d->out[i]->address == address)
-            return d->out[i];
+    for (unsigned i = 0; i < d->links.out_count; i++)
+        if (d->links.out[i]->address == address)
+            return d->links.out[i];
     return NULL;
 }
 
@@ -209,13 +209,13 @@ static inline void bench_begin(void)
     /* Short writes are not combined unless a test wants it. */
     config.fail_at = 1u << 30;
     memset(&device, 0, sizeof device);
-    pthread_mutex_init(&device.lock, NULL);
+    pthread_mutex_init(&device.threads.lock, NULL);
     device.config = &config;
     device.lid = LOCAL_LID;
     device.random = 1;
-    device.wakeup = wakeup;
-    device.uar_top = 1;
-    device.keys = (struct mr_table){entries, MAX_MRS};
+    device.threads.wakeup = wakeup;
+    device.objects.uar_top = 1;
+    device.objects.keys = (struct mr_table){entries, MAX_MRS};
     bench_clock = device.now = 5000000000;
     memset(entries, 0, sizeof entries);
     key_make(LKEY, DOMAIN, MR_LOCAL_WRITE, MEMORY, 0, MEMORY_BYTES / 2);
@@ -241,7 +241,7 @@ static inline void bench_begin(void)
         links_out[i].address = REMOTE_LID + i;
         links_out[i].wakeup = r->wakeup;
         links_out[i].fd = -1;
-        device.out[device.out_count++] = &links_out[i];
+        device.links.out[device.links.out_count++] = &links_out[i];
         cqs[i] = (struct cq){.device = &device,
                              .cqn = 0x21 + i,
                              .buffer = cq_buffers[i],
@@ -253,12 +253,12 @@ static inline void bench_begin(void)
     link_in.address = REMOTE_LID;
     link_in.wakeup = in_rings.wakeup;
     link_in.fd = -1;
-    device.in[device.in_count++] = &link_in;
+    device.links.in[device.links.in_count++] = &link_in;
     for (unsigned i = 0; i < 3; i++) {
         uars[i] = (struct uar){.device = &device, .page_id = i + 1, .reg = &uar_registers[i]};
-        device.uars[i + 1] = &uars[i];
+        device.objects.uars[i + 1] = &uars[i];
     }
-    device.uar_top = 4;
+    device.objects.uar_top = 4;
     queue_count = 0;
     lines_seen = 0;
     changes = wanted = rings_of_bell = 0;
@@ -271,11 +271,11 @@ static inline void bench_begin(void)
 static inline void bench_end(void)
 {
     for (unsigned i = 0; i < MAX_QPS; i++)
-        if (device.qps[i])
-            qp_remove(device.qps[i]);
+        if (device.objects.qps[i])
+            qp_remove(device.objects.qps[i]);
     free(link_in.delayed.writes);
-    free(device.apart.writes);
-    pthread_mutex_destroy(&device.lock);
+    free(device.pending.apart.writes);
+    pthread_mutex_destroy(&device.threads.lock);
 }
 
 /* A queue in RTS, connected to REMOTE_QPN over the first link. */
@@ -537,8 +537,8 @@ static inline void say_memory(void)
 /* Replaces process addresses of GPU memory. */
 static inline void say_log(void)
 {
-    for (; lines_seen < device.line_count; lines_seen++) {
-        const struct log_line *l = &device.lines[lines_seen % LOG_LINES];
+    for (; lines_seen < device.record.line_count; lines_seen++) {
+        const struct log_line *l = &device.record.lines[lines_seen % LOG_LINES];
         const char *at = strstr(l->text, "GPU memory at 0x");
         unsigned long long address = at ? strtoull(at + 14, NULL, 16) : 0;
         say("  log %llu: ", (unsigned long long)l->number);
@@ -636,8 +636,8 @@ static inline void look(const char *what)
     say_memory();
     say_log();
     for (unsigned i = 0; i < queue_count; i++)
-        if (device.qps[i + 1])
-            say_queue_once(device.qps[i + 1]);
+        if (device.objects.qps[i + 1])
+            say_queue_once(device.objects.qps[i + 1]);
     if (changes | wanted | rings_of_bell)
         say("  changes %u wanted %u rings %u\n", changes, wanted, rings_of_bell);
     if (far_puts | far_gets)

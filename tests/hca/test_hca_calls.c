@@ -119,7 +119,7 @@ static int teardown(void **state)
     assert_int_equal(ibv_destroy_cq(cq), 0);
     assert_int_equal(ibv_dealloc_pd(pd), 0);
     for (unsigned i = 0; i < MAX_PDS; i++)
-        assert_int_equal(d->pds[i], 0);
+        assert_int_equal(d->objects.pds[i], 0);
     assert_int_equal(ibv_close_device(context), 0);
     if (blocks | maps)
         fail_msg("%ld blocks, %ld maps", blocks, maps);
@@ -243,7 +243,7 @@ static void plans(void)
         if (qp)
             assert_int_equal(ibv_destroy_qp(qp), 0);
         fails = "";
-        assert_int_equal(d->uar_top, 1);
+        assert_int_equal(d->objects.uar_top, 1);
     }
 }
 
@@ -313,14 +313,14 @@ static void kinds_of_queues(void)
                 "ops %d all %d users %u %u uar %u handle %d context %d",
                 of->type, qp->qp_type, of->send.ring != NULL, of->receive.ring != NULL,
                 of->srq ? of->srq->number : 0, of->send_cq != NULL, of->receive_cq != NULL,
-                (unsigned long long)of->dc_key, of->pd, d->pds[of->pd], ibv_qp_to_qp_ex(qp) != NULL,
-                qp_of(qp)->ex.wr_start != NULL, qp_of(qp)->signal_all, cq_of(cq)->of->users,
-                srq_of(srq)->of->users, of->uar->queues, qp->handle == qp->qp_num,
-                qp->qp_context == (void *)9);
-            assert_ptr_equal(atomic_load(&d->owners[of->qpn & 0xfff]), qp);
+                (unsigned long long)of->dc_key, of->pd, d->objects.pds[of->pd],
+                ibv_qp_to_qp_ex(qp) != NULL, qp_of(qp)->ex.wr_start != NULL, qp_of(qp)->signal_all,
+                cq_of(cq)->of->users, srq_of(srq)->of->users, of->uar->queues,
+                qp->handle == qp->qp_num, qp->qp_context == (void *)9);
+            assert_ptr_equal(atomic_load(&d->objects.owners[of->qpn & 0xfff]), qp);
             unsigned n = of->qpn & 0xfff;
             assert_int_equal(ibv_destroy_qp(qp), 0);
-            assert_null(atomic_load(&d->owners[n]));
+            assert_null(atomic_load(&d->objects.owners[n]));
         }
         say("\n");
     }
@@ -660,7 +660,7 @@ static void shared_queues(void)
                 s->of->queue.linked, s->of->pd, shown.max_wr, shown.max_sge, shown.srq_limit);
             assert_ptr_equal(srq->srq_context, (void *)3);
             assert_int_equal(srq->handle, s->of->number);
-            assert_int_equal(d->pds[s->of->pd], 2);
+            assert_int_equal(d->objects.pds[s->of->pd], 2);
             assert_int_equal(ibv_destroy_srq(srq), 0);
         }
         say("\n");
@@ -690,16 +690,16 @@ static void shared_queues(void)
         fails = "";
     }
     for (unsigned i = 1; i < MAX_SRQS; i++)
-        d->srqs[i] = (void *)&a;
+        d->objects.srqs[i] = (void *)&a;
     errno = 0;
     assert_null(ibv_create_srq(pd, &a));
     assert_int_equal(errno, ENOMEM);
-    d->srqs[9] = NULL;
+    d->objects.srqs[9] = NULL;
     srq = ibv_create_srq(pd, &a);
     assert_int_equal(srq->handle, 9);
-    memset(d->srqs, 0, sizeof d->srqs);
+    memset(d->objects.srqs, 0, sizeof d->objects.srqs);
     assert_int_equal(ibv_destroy_srq(srq), 0);
-    d->srq_next = MAX_SRQS - 2;
+    d->objects.srq_next = MAX_SRQS - 2;
     srq = ibv_create_srq(pd, &a);
     assert_int_equal(srq->handle, MAX_SRQS - 1);
     assert_int_equal(ibv_destroy_srq(srq), 0);
@@ -982,8 +982,8 @@ static void completion_queues(void)
                   *second = ibv_create_cq(context, 7, NULL, channel, 0), *got;
     void *of_program;
     assert_int_equal(channel->refcnt, 2);
-    assert_int_equal(d->notify_count, 2);
-    assert_ptr_equal(d->notify[0], cq_of(c)->of);
+    assert_int_equal(d->pending.notify_count, 2);
+    assert_ptr_equal(d->pending.notify[0], cq_of(c)->of);
     assert_int_equal(ibv_destroy_comp_channel(channel), EBUSY);
     cq_of(c)->consumer = 0x1000005;
     assert_int_equal(ibv_req_notify_cq(c, 0), 0);
@@ -1019,8 +1019,8 @@ static void completion_queues(void)
     cq_of(c)->of->users = 0;
     assert_int_equal(ibv_destroy_cq(c), 0);
     assert_int_equal(channel->refcnt, 1);
-    assert_int_equal(d->notify_count, 1);
-    assert_ptr_equal(d->notify[0], cq_of(second)->of);
+    assert_int_equal(d->pending.notify_count, 1);
+    assert_ptr_equal(d->pending.notify[0], cq_of(second)->of);
     assert_int_equal(ibv_destroy_cq(second), 0);
     assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
@@ -1034,7 +1034,7 @@ static void domains(void)
         more[i] = ibv_alloc_pd(context);
         assert_int_equal(more[i]->handle, 2 + i);
         assert_ptr_equal(more[i]->context, context);
-        assert_int_equal(d->pds[2 + i], 1);
+        assert_int_equal(d->objects.pds[2 + i], 1);
     }
     assert_int_equal(ibv_dealloc_pd(more[1]), 0);
     more[1] = ibv_alloc_pd(context);
@@ -1042,10 +1042,10 @@ static void domains(void)
     struct ibv_parent_domain_init_attr attr = {.pd = more[1]};
     struct ibv_pd *child = ibv_alloc_parent_domain(context, &attr);
     assert_int_equal(child->handle, 3);
-    assert_int_equal(d->pds[3], 2);
+    assert_int_equal(d->objects.pds[3], 2);
     assert_int_equal(ibv_dealloc_pd(more[1]), EBUSY);
     assert_int_equal(ibv_dealloc_pd(child), 0);
-    assert_int_equal(d->pds[3], 1);
+    assert_int_equal(d->objects.pds[3], 1);
     errno = 0;
     attr.comp_mask = 1 << 5;
     assert_null(ibv_alloc_parent_domain(context, &attr));
@@ -1061,15 +1061,15 @@ static void domains(void)
     for (unsigned i = 0; i < 3; i++)
         assert_int_equal(ibv_dealloc_pd(more[i]), 0);
     for (unsigned i = 2; i < MAX_PDS; i++)
-        d->pds[i] = 1;
+        d->objects.pds[i] = 1;
     errno = 0;
     assert_null(ibv_alloc_pd(context));
     assert_int_equal(errno, ENOMEM);
-    d->pds[MAX_PDS - 1] = 0;
+    d->objects.pds[MAX_PDS - 1] = 0;
     struct ibv_pd *last = ibv_alloc_pd(context);
     assert_int_equal(last->handle, MAX_PDS - 1);
     assert_int_equal(ibv_dealloc_pd(last), 0);
-    memset(d->pds + 2, 0, sizeof d->pds[0] * (MAX_PDS - 2));
+    memset(d->objects.pds + 2, 0, sizeof d->objects.pds[0] * (MAX_PDS - 2));
 }
 
 static void regions(void)
@@ -1096,7 +1096,7 @@ static void regions(void)
         assert_int_equal(mr ? 0 : errno, cases[i].error);
         if (!mr)
             continue;
-        const struct mr_entry *e = &d->keys.entries[mr->lkey >> 8];
+        const struct mr_entry *e = &d->objects.keys.entries[mr->lkey >> 8];
         assert_int_equal(mr->lkey, mr->rkey);
         assert_int_equal(mr->handle, mr->lkey);
         assert_ptr_equal(mr->addr, memory + 5);
@@ -1106,11 +1106,11 @@ static void regions(void)
         assert_true(e->address == 0x7000 + i && e->bytes == 100);
         assert_true(e->memory == (uintptr_t)memory + 5 && e->access == cases[i].access);
         assert_int_equal(e->pd, pd->handle);
-        assert_int_equal(d->pds[pd->handle], 2);
+        assert_int_equal(d->objects.pds[pd->handle], 2);
         assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
         assert_int_equal(ibv_dereg_mr(mr), 0);
         assert_false(e->valid);
-        assert_int_equal(d->pds[pd->handle], 1);
+        assert_int_equal(d->objects.pds[pd->handle], 1);
     }
     uint8_t *page =
         __real_mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -1122,10 +1122,10 @@ static void regions(void)
     assert_null(ibv_reg_mr(pd, (void *)-1, 5, 1));
     struct ibv_mr *mr = ibv_reg_mr(pd, page + 1, 4095, 1);
     assert_non_null(mr);
-    assert_int_equal(d->keys.entries[mr->lkey >> 8].address, (uintptr_t)page + 1);
-    d->keys.entries[mr->lkey >> 8].tag++;
+    assert_int_equal(d->objects.keys.entries[mr->lkey >> 8].address, (uintptr_t)page + 1);
+    d->objects.keys.entries[mr->lkey >> 8].tag++;
     assert_int_equal(ibv_dereg_mr(mr), EINVAL);
-    d->keys.entries[mr->lkey >> 8].tag--;
+    d->objects.keys.entries[mr->lkey >> 8].tag--;
     assert_int_equal(ibv_rereg_mr(mr, 1, pd, page, 1, 1), IBV_REREG_MR_ERR_INPUT);
     assert_int_equal(ibv_dereg_mr(mr), 0);
     mr = ibv_reg_mr(pd, (void *)-1, 0, 1); /* 0 bytes at any address */
@@ -1134,15 +1134,15 @@ static void regions(void)
     for (unsigned i = 0; i < 2; i++) {
         if (i)
             for (unsigned k = 1; k < MAX_MRS; k++)
-                d->keys.entries[k].valid = true;
+                d->objects.keys.entries[k].valid = true;
         else
             fail_next("calloc", 1, 0);
         errno = 0;
         assert_null(ibv_reg_mr(pd, memory, 8, 1));
         assert_int_equal(errno, i ? ENOMEM : 0);
-        assert_int_equal(d->pds[pd->handle], 1);
+        assert_int_equal(d->objects.pds[pd->handle], 1);
     }
-    memset(d->keys.entries, 0, MAX_MRS * sizeof *d->keys.entries);
+    memset(d->objects.keys.entries, 0, MAX_MRS * sizeof *d->objects.keys.entries);
     /* By descriptor: the program's own mapping if there is one, else a new mapping. */
     int fd = memfd_create("buffer", 0);
     assert_int_equal(ftruncate(fd, 16384), 0);
@@ -1155,7 +1155,7 @@ static void regions(void)
     mr = ibv_reg_dmabuf_mr(pd, 4096 + 77, 5, 0x10, fd, 1);
     assert_memory_equal(mr->addr, "there", 5);
     assert_int_equal(maps, before + 1);
-    assert_int_equal(d->keys.entries[mr->lkey >> 8].address, 0x10);
+    assert_int_equal(d->objects.keys.entries[mr->lkey >> 8].address, 0x10);
     assert_int_equal(HOLDER(mr, struct hca_mr, mr)->mapped_bytes, 82);
     assert_int_equal(ibv_dereg_mr(mr), 0);
     assert_int_equal(maps, before);
@@ -1185,7 +1185,7 @@ static void regions_of_gpus(void)
             by_file ? "file" : "address", gpu_kind, whole_config()->gpu, access, mr ? 0 : errno,
             gpu_added, gpu_removed);
         if (mr) {
-            const struct mr_entry *e = &d->keys.entries[mr->lkey >> 8];
+            const struct mr_entry *e = &d->objects.keys.entries[mr->lkey >> 8];
             say(" gpu %d iova %d", HOLDER(mr, struct hca_mr, mr)->on_gpu, e->address == 0x7000);
             assert_true(e->memory == (uintptr_t)&gpu_kind && e->bytes == 77 && e->access == 1);
             gpu_removed = 0;
@@ -1198,7 +1198,7 @@ static void regions_of_gpus(void)
     whole_config()->gpu = GPU_ANY;
 #undef ibv_reg_mr_iova
     struct ibv_mr *mr = ibv_reg_mr_iova(pd, memory, 100, 0x5000, 3);
-    const struct mr_entry *e = &d->keys.entries[mr->lkey >> 8];
+    const struct mr_entry *e = &d->objects.keys.entries[mr->lkey >> 8];
     assert_true(e->address == 0x5000 && e->bytes == 100 && e->access == 3);
     assert_int_equal(ibv_dereg_mr(mr), 0);
     errno = 0;
@@ -1332,8 +1332,8 @@ static void contexts(void)
     assert_int_equal(d->users, 2);
     assert_int_equal(d->pid, WHOLE_PID);
     assert_int_equal(d->random, 1);
-    assert_int_equal(d->key_next, 0x03030303 % (MAX_MRS - 1));
-    assert_int_equal(d->keys.count, MAX_MRS);
+    assert_int_equal(d->objects.key_next, 0x03030303 % (MAX_MRS - 1));
+    assert_int_equal(d->objects.keys.count, MAX_MRS);
     assert_int_equal(second->cmd_fd, -1);
     assert_int_equal(second->num_comp_vectors, 1);
     assert_ptr_equal(second->abi_compat, __VERBS_ABI_IS_EXTENDED);
@@ -1367,17 +1367,17 @@ static void contexts(void)
     }
     other = whole_open(1);
     assert_int_equal(ibv_close_device(other), 0);
-    uint32_t before = d->wakeup[2];
+    uint32_t before = d->threads.wakeup[2];
     device_changes(d);
-    assert_int_equal(d->wakeup[2], before + 1);
+    assert_int_equal(d->threads.wakeup[2], before + 1);
     char byte;
-    while (read(d->wake[0], &byte, 1) == 1)
+    while (read(d->threads.wake[0], &byte, 1) == 1)
         ;
     device_wake_connector(d);
-    assert_int_equal(read(d->wake[0], &byte, 1), 1);
-    unsigned wanted = atomic_load(&d->lock_waiters);
+    assert_int_equal(read(d->threads.wake[0], &byte, 1), 1);
+    unsigned wanted = atomic_load(&d->threads.lock_waiters);
     device_lock(d);
-    assert_int_equal(atomic_load(&d->lock_waiters), wanted);
+    assert_int_equal(atomic_load(&d->threads.lock_waiters), wanted);
     device_unlock(d);
 }
 
@@ -1404,8 +1404,8 @@ static void passes(void)
     for (unsigned i = 0; i < 6; i++) {
         bool worked = engine_pass(d, &timed);
         say("pass %u: %d timed %d now %llu doorbells %llu work %u listed %d seen %d\n", i, worked,
-            timed, (unsigned long long)d->now - 3000000000, (unsigned long long)d->count_doorbells,
-            d->work_count, q->of->send.listed, q->of->uar->seen == *q->of->uar->reg);
+            timed, (unsigned long long)d->now - 3000000000, (unsigned long long)d->record.doorbells,
+            d->pending.work_count, q->of->send.listed, q->of->uar->seen == *q->of->uar->reg);
     }
     assert_memory_equal(memory, memory + 4096, 3000);
     struct ibv_wc wc;
@@ -1421,19 +1421,19 @@ static void passes(void)
     assert_false(engine_pass(d, &timed));
     assert_false(timed);
     assert_false(q->of->send.listed);
-    assert_int_equal(d->work_count, 0);
+    assert_int_equal(d->pending.work_count, 0);
     /* A doorbell that the GPU polls is ignored. */
     q->of->uar->for_gpu = true;
     q->of->uar->cpu_poll_pending = true;
     *q->of->uar->reg += 1;
-    uint64_t bells = d->count_doorbells;
+    uint64_t bells = d->record.doorbells;
     assert_false(engine_pass(d, &timed));
     assert_true(q->of->uar->cpu_poll_pending);
     q->of->uar->by_cpu = true;
     assert_true(engine_pass(d, &timed));
     assert_false(q->of->uar->cpu_poll_pending);
     q->of->uar->for_gpu = false;
-    say("  doorbells %llu\n", (unsigned long long)(d->count_doorbells - bells));
+    say("  doorbells %llu\n", (unsigned long long)(d->record.doorbells - bells));
     /* A doorbell in GPU memory is polled at intervals. */
     q->of->uar->on_gpu = true;
     uint64_t at = q->of->uar->next_poll_ns;
@@ -1449,12 +1449,12 @@ static void passes(void)
     whole_config()->mode = MODE_ADVERSARIAL;
     for (unsigned i = 0; i < 12; i++) {
         *q->of->uar->reg += 1;
-        bells = d->count_doorbells;
+        bells = d->record.doorbells;
         bool worked = engine_pass(d, &timed);
-        say("  adversary %d %llu\n", worked, (unsigned long long)(d->count_doorbells - bells));
+        say("  adversary %d %llu\n", worked, (unsigned long long)(d->record.doorbells - bells));
     }
     whole_config()->mode = MODE_STRICT;
-    d->line_count = 0;
+    d->record.line_count = 0;
     assert_int_equal(ibv_destroy_qp(qp) | ibv_dereg_mr(mr), 0);
 }
 
@@ -1485,13 +1485,13 @@ static void reports(void)
             of->send.outstanding_head = 1;
             of->state = QP_SQE;
             of->type = QP_DCT;
-            d->count_doorbells = 7;
-            d->count_requests = 8;
-            d->count_by_gpu = 9;
-            d->count_errors = 10;
-            d->keys.entries[5] = (struct mr_entry){
+            d->record.doorbells = 7;
+            d->record.requests = 8;
+            d->record.by_gpu = 9;
+            d->record.errors = 10;
+            d->objects.keys.entries[5] = (struct mr_entry){
                 .address = 11, .bytes = 12, .pd = 13, .access = 5, .tag = 14, .valid = true};
-            d->keys.entries[7] = (struct mr_entry){.access = 10, .valid = true};
+            d->objects.keys.entries[7] = (struct mr_entry){.access = 10, .valid = true};
             log_error(d, "a line with \"quotes\" and \t");
             log_error(d, "another");
         }
@@ -1499,7 +1499,7 @@ static void reports(void)
             whole_config()->link = LINK_ROCE;
             whole_config()->mode = MODE_LENIENT;
             for (unsigned k = 10; k < 300; k++)
-                d->keys.entries[k].valid = true;
+                d->objects.keys.entries[k].valid = true;
             for (unsigned k = 0; k < 70; k++)
                 log_error(d, "line %u of many, each long enough for pieces", k);
         }
@@ -1521,8 +1521,8 @@ static void reports(void)
     }
     qp_of(qp)->of->type = QP_RC;
     qp_of(qp)->of->send.outstanding_head = qp_of(qp)->of->send.outstanding_tail = 0;
-    memset(d->keys.entries, 0, MAX_MRS * sizeof *d->keys.entries);
-    d->line_count = 0;
+    memset(d->objects.keys.entries, 0, MAX_MRS * sizeof *d->objects.keys.entries);
+    d->record.line_count = 0;
     assert_int_equal(ibv_destroy_qp(qp) | ibv_destroy_qp(second), 0);
     close(s[0]);
     close(s[1]);

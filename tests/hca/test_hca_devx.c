@@ -82,7 +82,7 @@ static void say_qp(const struct qp *qp)
 
 static struct qp *qp_at(uint32_t number)
 {
-    struct qp *qp = device_of(context)->qps[number & 0xfff];
+    struct qp *qp = device_of(context)->objects.qps[number & 0xfff];
     assert_non_null(qp);
     return qp;
 }
@@ -176,7 +176,7 @@ static void completion_queues(void)
         say_answer("create cq", i, o ? 0 : errno);
         if (!o)
             continue;
-        say_cq(device_of(context)->cqs[word(8) & 0xffffff]);
+        say_cq(device_of(context)->objects.cqs[word(8) & 0xffffff]);
         assert_int_equal(out[16], 0xee);
         assert_int_equal(mlx5dv_devx_obj_destroy(o), 0);
     }
@@ -203,24 +203,25 @@ static void completion_queues(void)
     struct device *d = device_of(context);
     struct cq other = {0};
     for (unsigned i = 1; i < MAX_CQS; i++)
-        d->cqs[i] = &other;
+        d->objects.cqs[i] = &other;
     good_cq();
     assert_null(create(272, 16));
     say_answer("none is left", 0, errno);
-    d->cqs[77] = NULL;
+    d->objects.cqs[77] = NULL;
     struct mlx5dv_devx_obj *o = create(272, 16);
     assert_non_null(o);
     assert_int_equal(word(8), 77);
     assert_int_equal(mlx5dv_devx_obj_destroy(o), 0);
-    memset(d->cqs, 0, sizeof d->cqs);
-    d->cq_next = MAX_CQS - 2;
+    memset(d->objects.cqs, 0, sizeof d->objects.cqs);
+    d->objects.cq_next = MAX_CQS - 2;
     struct mlx5dv_devx_obj *last = create(272, 16);
     assert_int_equal(word(8), MAX_CQS - 1);
     o = create(272, 16);
     assert_int_equal(word(8), 1);
-    assert_int_equal(small->umem_id ? d->umems[small->umem_id]->users : 0, 2);
+    assert_int_equal(small->umem_id ? d->objects.umems[small->umem_id]->users : 0, 2);
     assert_int_equal(mlx5dv_devx_obj_destroy(o) | mlx5dv_devx_obj_destroy(last), 0);
-    assert_int_equal(d->umems[small->umem_id]->users | d->umems[umem->umem_id]->users, 0);
+    assert_int_equal(
+        d->objects.umems[small->umem_id]->users | d->objects.umems[umem->umem_id]->users, 0);
 }
 
 /* --- Queue pairs --- */
@@ -327,14 +328,15 @@ static void queue_pairs(void)
             put(changes[i - 1]);
         struct mlx5dv_devx_obj *o = create(272, 16);
         say_answer("create qp", i, o ? 0 : errno);
-        say("  users %u %u\n", device_of(context)->cqs[send_cqn]->users,
-            device_of(context)->cqs[receive_cqn]->users);
+        say("  users %u %u\n", device_of(context)->objects.cqs[send_cqn]->users,
+            device_of(context)->objects.cqs[receive_cqn]->users);
         if (!o)
             continue;
         say_qp(qp_at(word(8)));
         assert_int_equal(mlx5dv_devx_obj_destroy(o), 0);
-        assert_int_equal(device_of(context)->umems[umem->umem_id]->users, 2); /* those of the CQs */
-        assert_int_equal(device_of(context)->uars[uar->page_id]->queues, 0);
+        assert_int_equal(device_of(context)->objects.umems[umem->umem_id]->users,
+                         2); /* those of the CQs */
+        assert_int_equal(device_of(context)->objects.uars[uar->page_id]->queues, 0);
     }
     good_qp();
     assert_null(create(271, 16));
@@ -348,11 +350,11 @@ static void queue_pairs(void)
     struct device *d = device_of(context);
     struct qp *other = (struct qp *)(void *)in;
     for (unsigned i = 1; i < MAX_QPS; i++)
-        d->qps[i] = other;
+        d->objects.qps[i] = other;
     good_qp();
     assert_null(create(272, 16));
     say_answer("none is left", 0, errno);
-    memset(d->qps, 0, sizeof d->qps);
+    memset(d->objects.qps, 0, sizeof d->objects.qps);
     good_qp();
     struct mlx5dv_devx_obj *o = create(272, 16);
     assert_non_null(o);
@@ -430,7 +432,7 @@ static void moves(void)
             int result = command(o, 272, 16);
             say("  %x from %u: %d status %02x, is %u\n", opcodes[i], from, result, out[0],
                 qp->state);
-            device_of(context)->line_count = 0;
+            device_of(context)->record.line_count = 0;
         }
     for (unsigned i = 0; i < CASES; i++) {
         qp->state = QP_INIT;
@@ -543,39 +545,39 @@ static void general(void)
 static void pages_and_memory(void)
 {
     struct device *d = device_of(context);
-    unsigned top = d->uar_top;
+    unsigned top = d->objects.uar_top;
     struct mlx5dv_devx_uar *more[3];
     for (unsigned i = 0; i < 3; i++) {
         more[i] = mlx5dv_devx_alloc_uar(context, 0);
         assert_int_equal(more[i]->page_id, top + i);
         assert_ptr_equal(more[i]->reg_addr, (char *)more[i]->base_addr + 0x800);
-        assert_ptr_equal(d->uars[top + i]->reg, more[i]->reg_addr);
-        assert_false(d->uars[top + i]->on_gpu);
+        assert_ptr_equal(d->objects.uars[top + i]->reg, more[i]->reg_addr);
+        assert_false(d->objects.uars[top + i]->on_gpu);
     }
-    assert_int_equal(d->uar_top, top + 3);
+    assert_int_equal(d->objects.uar_top, top + 3);
     mlx5dv_devx_free_uar(more[1]);
-    assert_int_equal(d->uar_top, top + 3);
+    assert_int_equal(d->objects.uar_top, top + 3);
     more[1] = mlx5dv_devx_alloc_uar(context, 0);
     assert_int_equal(more[1]->page_id, top + 1);
-    assert_int_equal(d->uar_top, top + 3);
+    assert_int_equal(d->objects.uar_top, top + 3);
     mlx5dv_devx_free_uar(more[1]);
     mlx5dv_devx_free_uar(more[2]);
-    assert_int_equal(d->uar_top, top + 1);
-    struct qp qp = {.uar = d->uars[more[0]->page_id]}, other = {.uar = NULL};
-    d->qps[5] = &qp;
-    d->qps[6] = &other;
+    assert_int_equal(d->objects.uar_top, top + 1);
+    struct qp qp = {.uar = d->objects.uars[more[0]->page_id]}, other = {.uar = NULL};
+    d->objects.qps[5] = &qp;
+    d->objects.qps[6] = &other;
     qp.uar->queues = 1;
     mlx5dv_devx_free_uar(more[0]);
     assert_null(qp.uar);
-    d->qps[5] = d->qps[6] = NULL;
+    d->objects.qps[5] = d->objects.qps[6] = NULL;
     say_log(context);
     for (unsigned i = 1; i < MAX_UARS; i++)
-        d->uars[i] = d->uars[i] ? d->uars[i] : (void *)&qp;
+        d->objects.uars[i] = d->objects.uars[i] ? d->objects.uars[i] : (void *)&qp;
     errno = 0;
     assert_null(mlx5dv_devx_alloc_uar(context, 0));
     assert_int_equal(errno, ENOMEM);
     for (unsigned i = 1; i < MAX_UARS; i++)
-        d->uars[i] = d->uars[i] == (void *)&qp ? NULL : d->uars[i];
+        d->objects.uars[i] = d->objects.uars[i] == (void *)&qp ? NULL : d->objects.uars[i];
     fail_next("calloc", 1, 0);
     assert_null(mlx5dv_devx_alloc_uar(context, 0));
     fail_next("calloc", 2, 0);
@@ -593,27 +595,27 @@ static void pages_and_memory(void)
     struct mlx5dv_devx_umem_in wanted = {.addr = arena + 64, .size = 77, .access = 1};
     struct mlx5dv_devx_umem *third = mlx5dv_devx_umem_reg_ex(context, &wanted);
     assert_int_equal(third->umem_id, 3);
-    assert_ptr_equal(d->umems[3]->address, arena + 64);
-    assert_int_equal(d->umems[3]->bytes, 77);
-    assert_false(d->umems[3]->on_gpu);
+    assert_ptr_equal(d->objects.umems[3]->address, arena + 64);
+    assert_int_equal(d->objects.umems[3]->bytes, 77);
+    assert_false(d->objects.umems[3]->on_gpu);
     wanted.comp_mask = 1;
     assert_null(mlx5dv_devx_umem_reg_ex(context, &wanted));
     assert_int_equal(errno, EOPNOTSUPP);
-    d->umems[3]->users = 1;
+    d->objects.umems[3]->users = 1;
     assert_int_equal(mlx5dv_devx_umem_dereg(third), EREMOTEIO);
     say_log(context);
-    d->umems[3]->users = 0;
+    d->objects.umems[3]->users = 0;
     assert_int_equal(mlx5dv_devx_umem_dereg(third), 0);
-    assert_null(d->umems[3]);
+    assert_null(d->objects.umems[3]);
     for (unsigned i = 3; i < MAX_UMEMS; i++)
-        d->umems[i] = (void *)&qp;
+        d->objects.umems[i] = (void *)&qp;
     assert_null(mlx5dv_devx_umem_reg(context, arena, 64, 0));
     assert_int_equal(errno, ENOMEM);
-    d->umems[MAX_UMEMS - 1] = NULL;
+    d->objects.umems[MAX_UMEMS - 1] = NULL;
     third = mlx5dv_devx_umem_reg(context, arena, 64, 0);
     assert_int_equal(third->umem_id, MAX_UMEMS - 1);
     assert_int_equal(mlx5dv_devx_umem_dereg(third), 0);
-    memset(d->umems + 3, 0, sizeof d->umems[0] * (MAX_UMEMS - 3));
+    memset(d->objects.umems + 3, 0, sizeof d->objects.umems[0] * (MAX_UMEMS - 3));
 }
 
 static void insides(void)

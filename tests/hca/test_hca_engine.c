@@ -55,7 +55,7 @@ void device_changes(struct device *d)
 int __wrap_pthread_mutex_lock(pthread_mutex_t *m);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *m)
 {
-    assert_ptr_equal(m, &device.lock);
+    assert_ptr_equal(m, &device.threads.lock);
     assert_int_equal(lock_depth, 0);
     lock_depth++;
     return 0;
@@ -79,7 +79,7 @@ bool adversary_skips_step(struct device *d)
 static bool expires[3]; /* for the device */
 bool adversary_flush_expired(struct device *d, struct delayed_writes *h)
 {
-    assert_ptr_equal(h, &d->apart);
+    assert_ptr_equal(h, &d->pending.apart);
     return expires[0];
 }
 
@@ -146,7 +146,7 @@ bool cq_notify(struct cq *cq)
     called[0] = '\0';
     calls = 0;
     if (!--passes_left)
-        atomic_store(&device.stop, true);
+        atomic_store(&device.threads.stop, true);
     clock_now += 1000;
     return works_at && passes_left == works_at;
 }
@@ -175,7 +175,7 @@ int __wrap_sched_yield(void);
 int __wrap_sched_yield(void)
 {
     yields++;
-    atomic_store(&device.lock_waiters, 0);
+    atomic_store(&device.threads.lock_waiters, 0);
     clock_now += away;
     return 0;
 }
@@ -339,8 +339,8 @@ static int setup(void **state)
     memset(&device, 0, sizeof device);
     config = (struct config){.idle_us = 1000};
     device.config = &config;
-    device.wakeup = wakeup;
-    device.uar_top = 1;
+    device.threads.wakeup = wakeup;
+    device.objects.uar_top = 1;
     memset(wakeup, 0, sizeof wakeup);
     memset(skips, 0, sizeof skips);
     memset(&sleeps, 0, sizeof sleeps);
@@ -373,10 +373,10 @@ static void doorbells_are_seen_once(void **state)
     uint64_t registers[3] = {0, 5, 0};
     struct uar uars[3] = {{.reg = &registers[0]}, {.reg = &registers[1]}, {.reg = &registers[2]}};
     bool timed = true;
-    device.uars[1] = &uars[0];
-    device.uars[3] = &uars[1];
-    device.uars[4] = &uars[2];
-    device.uar_top = 4;
+    device.objects.uars[1] = &uars[0];
+    device.objects.uars[3] = &uars[1];
+    device.objects.uars[4] = &uars[2];
+    device.objects.uar_top = 4;
     registers[2] = 9; /* beyond the last queue */
     uars[0].cpu_poll_pending = uars[1].cpu_poll_pending = true;
     assert_true(pass(&timed));
@@ -452,10 +452,10 @@ static void queues_are_visited_while_they_have_something(void **state)
                   q = {.qpn = 2, .send.listed = true, .state = cases[i].qp_state},
                   last = {.qpn = 3, .send.listed = true, .state = QP_RTS, .current.loaded = true};
         bool timed;
-        device.work[0] = &first;
-        device.work[1] = &q;
-        device.work[2] = &last;
-        device.work_count = 3;
+        device.pending.work[0] = &first;
+        device.pending.work[1] = &q;
+        device.pending.work[2] = &last;
+        device.pending.work_count = 3;
         /* The first queue is removed and the last takes its place: that one is visited too. */
         worked_mask = cases[i].ran ? 1u << 2 : 0;
         timed_mask = cases[i].waits ? 1u << 2 : 0;
@@ -467,9 +467,9 @@ static void queues_are_visited_while_they_have_something(void **state)
         assert_false(first.send.listed);
         assert_true(last.send.listed);
         assert_int_equal(q.send.listed, cases[i].stays);
-        assert_int_equal(device.work_count, cases[i].stays ? 2 : 1);
+        assert_int_equal(device.pending.work_count, cases[i].stays ? 2 : 1);
         assert_int_equal(strspn(called, "q"), 3);
-        assert_ptr_equal(device.work[0], &last);
+        assert_ptr_equal(device.pending.work[0], &last);
     }
 }
 
@@ -484,11 +484,11 @@ static void all_that_may_work_has_its_turn(void **state)
     struct ring_shared *shared = calloc(2, sizeof *shared);
     for (unsigned i = 0; i < 2; i++) {
         links[i].requests = (struct ring){.shared = &shared[i], .own = 77 + i};
-        device.out[i] = &links[i];
-        device.in[i] = &in[i];
-        device.notify[i] = &cqs[i];
+        device.links.out[i] = &links[i];
+        device.links.in[i] = &in[i];
+        device.pending.notify[i] = &cqs[i];
     }
-    device.out_count = device.in_count = device.notify_count = 2;
+    device.links.out_count = device.links.in_count = device.pending.notify_count = 2;
     assert_false(pass(&timed));
     assert_string_equal(called, "riioonns");
     /* The data in the rings is published, and peers in other processes are notified. */
@@ -528,15 +528,15 @@ static void all_that_may_work_has_its_turn(void **state)
 static void run_engine(unsigned idle_us)
 {
     config.idle_us = idle_us;
-    atomic_store(&device.stop, false);
+    atomic_store(&device.threads.stop, false);
     assert_null(engine_main(&device));
 }
 
 static int thread_setup(void **state)
 {
     setup(state);
-    device.notify[0] = &stopper;
-    device.notify_count = 1;
+    device.pending.notify[0] = &stopper;
+    device.pending.notify_count = 1;
     return 0;
 }
 
@@ -547,7 +547,7 @@ static void sleeps_get_longer(void **state)
     works_at = 0;
     away = 30000;
     wakeup[0] = 41;
-    atomic_store(&device.lock_waiters, 1);
+    atomic_store(&device.threads.lock_waiters, 1);
     run_engine(300);
     say("  yields %u, slack %u, asleep %u seen %u now %u\n", yields, slacks, sleeps.asleep,
         sleeps.seen, wakeup[1]);
@@ -609,16 +609,16 @@ static void pages(void **state)
         assert_ptr_equal(u[i]->reg, u[i]->page + 0x800);
         assert_false(u[i]->on_gpu);
         assert_int_equal(u[i]->gpu_address, 0);
-        assert_int_equal(device.uar_top, i + 2);
+        assert_int_equal(device.objects.uar_top, i + 2);
     }
     uar_remove(u[1]);
-    assert_int_equal(device.uar_top, 5);
-    assert_null(device.uars[2]);
+    assert_int_equal(device.objects.uar_top, 5);
+    assert_null(device.objects.uars[2]);
     uar_remove(u[3]);
-    assert_int_equal(device.uar_top, 4);
+    assert_int_equal(device.objects.uar_top, 4);
     u[1] = uar_add(&device, false);
     assert_int_equal(u[1]->page_id, 2);
-    assert_int_equal(device.uar_top, 4);
+    assert_int_equal(device.objects.uar_top, 4);
     far_register = 0x123400;
     u[3] = uar_add(&device, true);
     assert_true(u[3]->on_gpu);
@@ -644,62 +644,62 @@ static void pages(void **state)
     assert_null(uar_add(&device, false));
     fail_next("mmap", 1, 0);
     assert_null(uar_add(&device, false));
-    assert_null(device.uars[4]);
+    assert_null(device.objects.uars[4]);
     for (unsigned i = 4; i < MAX_UARS - 1; i++)
-        device.uars[i] = u[0];
+        device.objects.uars[i] = u[0];
     u[3] = uar_add(&device, false);
     assert_int_equal(u[3]->page_id, MAX_UARS - 1);
-    assert_int_equal(device.uar_top, MAX_UARS);
+    assert_int_equal(device.objects.uar_top, MAX_UARS);
     assert_null(uar_add(&device, false));
-    memset(device.uars + 4, 0, (MAX_UARS - 5) * sizeof *device.uars);
+    memset(device.objects.uars + 4, 0, (MAX_UARS - 5) * sizeof *device.objects.uars);
     uar_remove(u[3]);
-    assert_int_equal(device.uar_top, 4);
+    assert_int_equal(device.objects.uar_top, 4);
     uar_remove(u[2]);
     uar_remove(u[0]);
     uar_remove(u[1]);
-    assert_int_equal(device.uar_top, 1);
+    assert_int_equal(device.objects.uar_top, 1);
     assert_int_equal(maps, 0);
 }
 
 static void numbers_of_completion_queues(void **state)
 {
-    device.cq_next = MAX_CQS - 2;
+    device.objects.cq_next = MAX_CQS - 2;
     struct cq *a = cq_add(&device), *b = cq_add(&device), *c;
     assert_int_equal(a->cqn, MAX_CQS - 1);
     assert_int_equal(b->cqn, 1);
     assert_ptr_equal(a->device, &device);
-    assert_ptr_equal(device.cqs[1], b);
-    device.cqs[2] = a;
+    assert_ptr_equal(device.objects.cqs[1], b);
+    device.objects.cqs[2] = a;
     c = cq_add(&device);
     assert_int_equal(c->cqn, 3);
-    device.cqs[2] = NULL;
+    device.objects.cqs[2] = NULL;
     fail_next("calloc", 1, 0);
     assert_null(cq_add(&device));
     struct umem umems[2] = {{.users = 3}, {.users = 5}};
     c->memories[0] = &umems[0];
     c->memories[1] = &umems[1];
-    device.notify[0] = c;
-    device.notify[1] = a;
-    device.notify[2] = b;
-    device.notify_count = 3;
+    device.pending.notify[0] = c;
+    device.pending.notify[1] = a;
+    device.pending.notify[2] = b;
+    device.pending.notify_count = 3;
     cq_remove(c);
     assert_int_equal(umems[0].users, 2);
     assert_int_equal(umems[1].users, 4);
-    assert_int_equal(device.notify_count, 2);
-    assert_ptr_equal(device.notify[0], b);
-    assert_ptr_equal(device.notify[1], a);
-    assert_null(device.cqs[3]);
+    assert_int_equal(device.pending.notify_count, 2);
+    assert_ptr_equal(device.pending.notify[0], b);
+    assert_ptr_equal(device.pending.notify[1], a);
+    assert_null(device.objects.cqs[3]);
     cq_remove(a);
     cq_remove(b);
-    assert_int_equal(device.notify_count, 0);
+    assert_int_equal(device.pending.notify_count, 0);
     for (unsigned i = 1; i < MAX_CQS; i++)
-        device.cqs[i] = i == 5 ? NULL : (void *)&umems;
-    device.cq_next = 5;
+        device.objects.cqs[i] = i == 5 ? NULL : (void *)&umems;
+    device.objects.cq_next = 5;
     a = cq_add(&device);
     assert_int_equal(a->cqn, 5);
     assert_null(cq_add(&device));
     cq_remove(a);
-    memset(device.cqs, 0, sizeof device.cqs);
+    memset(device.objects.cqs, 0, sizeof device.objects.cqs);
 }
 
 static void moves(void **state)

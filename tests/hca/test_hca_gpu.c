@@ -453,7 +453,7 @@ int __wrap_pthread_join(pthread_t t, void **result)
 
 struct qp *qp_find(struct device *d, uint32_t qpn)
 {
-    return qpn >> 12 == OWN_LID ? d->qps[qpn & 0xfff] : NULL;
+    return qpn >> 12 == OWN_LID ? d->objects.qps[qpn & 0xfff] : NULL;
 }
 
 /* Peer of this LID: the other end of a socket pair. */
@@ -497,7 +497,7 @@ static void (*in_wait)(void);
 int __wrap_pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m);
 int __wrap_pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
 {
-    assert_ptr_equal(m, &device.lock);
+    assert_ptr_equal(m, &device.threads.lock);
     assert_true(locked);
     assert_true(waits++ < 10);
     if (in_wait)
@@ -522,8 +522,8 @@ static void begin(void)
     config = (struct config){.engine = ENGINE_GPU};
     device.config = &config;
     device.lid = OWN_LID;
-    device.wakeup = wakeup;
-    device.keys = (struct mr_table){keys_of_device, 64};
+    device.threads.wakeup = wakeup;
+    device.objects.keys = (struct mr_table){keys_of_device, 64};
     memset(wakeup, 0, sizeof wakeup);
     fails = "";
     depth = 0;
@@ -537,9 +537,9 @@ static void begin(void)
 
 static void say_log(void)
 {
-    for (uint64_t i = 0; i < device.line_count; i++)
-        say("  log: %s\n", device.lines[i % LOG_LINES].text);
-    device.line_count = 0;
+    for (uint64_t i = 0; i < device.record.line_count; i++)
+        say("  log: %s\n", device.record.lines[i % LOG_LINES].text);
+    device.record.line_count = 0;
 }
 
 /* --- Finding the driver --- */
@@ -725,7 +725,7 @@ static void begin_keys(struct gpu_keys *keys)
                         .state = QP_RTS,
                         .requester.remote_qpn = 0x777,
                         .access = MR_REMOTE_READ | MR_REMOTE_WRITE};
-    device.qps[3] = &queue;
+    device.objects.qps[3] = &queue;
     keys_of_device[6] =
         (struct mr_entry){.address = 0x9000,
                           .bytes = 0x3000,
@@ -820,8 +820,8 @@ static void full_table(void)
     for (unsigned i = 0; i < GPU_KEYS_MOST; i++) {
         queue.qpn = OWN_LID << 12 | (i + 1);
         want.number = queue.qpn;
-        memset(device.qps, 0, sizeof device.qps);
-        device.qps[i + 1] = &queue;
+        memset(device.objects.qps, 0, sizeof device.objects.qps);
+        device.objects.qps[i + 1] = &queue;
         assert_true(gpu_keys_add(&device, &keys, gpu_driver(), 0, &want));
         assert_int_equal(keys.count, i + 1);
         last = i;
@@ -1050,7 +1050,7 @@ static void queues_make(void)
                                 .send.producer = (uint16_t)(10 + i),
                                 .send.taken = (uint16_t)(10 + i),
                                 .send.released = (uint16_t)(5 + i)};
-        device.qps[i + 1] = &queues[i];
+        device.objects.qps[i + 1] = &queues[i];
     }
 }
 
@@ -1065,8 +1065,8 @@ static void say_queues(void)
             (unsigned long long)q->counts.requests, (unsigned long long)q->counts.bytes,
             (unsigned long long)q->counts.completions, cqs[i].producer);
     }
-    say("  device %llu %llu %llu\n", (unsigned long long)device.count_requests,
-        (unsigned long long)device.count_by_gpu, (unsigned long long)device.count_doorbells);
+    say("  device %llu %llu %llu\n", (unsigned long long)device.record.requests,
+        (unsigned long long)device.record.by_gpu, (unsigned long long)device.record.doorbells);
 }
 
 static unsigned slices_seen;
@@ -1227,8 +1227,8 @@ static void starts(void)
     joins = 0;
     config.log = LOG_ALL;
     device.number = 6;
-    device.count_by_gpu = 11;
-    device.count_requests = 22;
+    device.record.by_gpu = 11;
+    device.record.requests = 22;
     take_stderr();
     gpu_engine_stop(&device);
     say_stderr();

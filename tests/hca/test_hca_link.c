@@ -186,7 +186,7 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
         door_fds = count;
         int n = __real_poll(fds, count, 0);
         if (!n)
-            atomic_store(&b->stop, true);
+            atomic_store(&b->threads.stop, true);
         return due("poll") ? -1 : n;
     }
     assert_int_equal(timeout_ms, 5000);
@@ -270,7 +270,7 @@ void roce_detach(struct link_out *out)
 static void door_of(struct device *d)
 {
     in_door = true;
-    atomic_store(&d->stop, false);
+    atomic_store(&d->threads.stop, false);
     assert_null(connector_main(d));
     in_door = false;
 }
@@ -306,7 +306,8 @@ static int teardown(void **state)
     (void)state;
     link_close(a);
     link_close(b);
-    assert_int_equal(a->out_count + a->in_count + b->out_count + b->in_count, 0);
+    assert_int_equal(
+        a->links.out_count + a->links.in_count + b->links.out_count + b->links.in_count, 0);
     __real_free(a);
     __real_free(b);
     assert_int_equal(maps, 0);
@@ -340,15 +341,16 @@ static void a_lid_is_the_first_that_is_free(void **state)
         /* Checks the created objects: a listener, a nonblocking pipe, a sealed doorbell file. */
         int kind;
         socklen_t n = sizeof kind;
-        assert_int_equal(__real_getsockopt(d->listener, SOL_SOCKET, SO_ACCEPTCONN, &kind, &n), 0);
+        assert_int_equal(
+            __real_getsockopt(d->threads.listener, SOL_SOCKET, SO_ACCEPTCONN, &kind, &n), 0);
         assert_int_equal(kind, 1);
-        assert_int_equal(fcntl(d->wake[0], F_GETFL) & O_NONBLOCK, O_NONBLOCK);
-        assert_int_equal(fcntl(d->wake[1], F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
-        assert_int_equal(fcntl(d->listener, F_GETFL) & O_NONBLOCK, O_NONBLOCK);
-        assert_int_equal(fcntl(d->wakeup_fd, F_GET_SEALS),
+        assert_int_equal(fcntl(d->threads.wake[0], F_GETFL) & O_NONBLOCK, O_NONBLOCK);
+        assert_int_equal(fcntl(d->threads.wake[1], F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+        assert_int_equal(fcntl(d->threads.listener, F_GETFL) & O_NONBLOCK, O_NONBLOCK);
+        assert_int_equal(fcntl(d->threads.wakeup_fd, F_GET_SEALS),
                          F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
-        assert_int_equal(__real_lseek(d->wakeup_fd, 0, SEEK_END), BELL);
-        d->wakeup[1023] = 7;
+        assert_int_equal(__real_lseek(d->threads.wakeup_fd, 0, SEEK_END), BELL);
+        d->threads.wakeup[1023] = 7;
         int caller = link_open_socket(lid);
         assert_true(caller >= 0);
         close(caller);
@@ -466,11 +468,11 @@ static void two_devices_share_rings_and_bells(void **state)
     struct link_out *l = link_connect(a, b->lid);
     assert_non_null(l);
     assert_int_equal(handshakes > 0, 1);
-    assert_ptr_equal(a->out[0], l);
-    assert_int_equal(a->out_count, 1);
-    assert_int_equal(a->in_count, 0);
-    assert_int_equal(b->in_count, 1);
-    assert_int_equal(b->out_count, 0);
+    assert_ptr_equal(a->links.out[0], l);
+    assert_int_equal(a->links.out_count, 1);
+    assert_int_equal(a->links.in_count, 0);
+    assert_int_equal(b->links.in_count, 1);
+    assert_int_equal(b->links.out_count, 0);
     assert_false(atomic_load(&l->dead));
     assert_false(l->self);
     assert_int_equal(l->address, b->lid);
@@ -478,7 +480,7 @@ static void two_devices_share_rings_and_bells(void **state)
     assert_int_equal(l->responses.size, RING);
     assert_int_equal(l->bytes, 2 * RING_TOTAL);
     assert_int_equal(knocks, 1);
-    struct link_in *in = b->in[0];
+    struct link_in *in = b->links.in[0];
     assert_int_equal(in->address, a->lid);
     assert_int_equal(in->requests.size, RING);
     assert_int_equal(in->responses.size, RING);
@@ -488,20 +490,20 @@ static void two_devices_share_rings_and_bells(void **state)
     commit(&in->responses, 22);
     assert_int_equal(next_word(&in->requests), 11);
     assert_int_equal(next_word(&l->responses), 22);
-    a->wakeup[5] = 55;
-    b->wakeup[5] = 66;
+    a->threads.wakeup[5] = 55;
+    b->threads.wakeup[5] = 66;
     assert_int_equal(in->wakeup[5], 55);
     assert_int_equal(l->wakeup[5], 66);
     /* A second connect returns the same link, unless it is dead. */
     assert_ptr_equal(link_connect(a, b->lid), l);
-    assert_int_equal(a->out_count, 1);
+    assert_int_equal(a->links.out_count, 1);
     assert_ptr_equal(link_find(a, b->lid), l);
     assert_null(link_find(a, b->lid + 1u));
     atomic_store(&l->dead, true);
     assert_ptr_equal(link_find(a, b->lid), l);
     struct link_out *second = link_connect(a, b->lid);
     assert_ptr_not_equal(second, l);
-    assert_int_equal(a->out_count, 2);
+    assert_int_equal(a->links.out_count, 2);
     assert_ptr_equal(link_find(a, b->lid), second);
     atomic_store(&second->dead, true);
     assert_ptr_equal(link_find(a, b->lid), l);
@@ -531,16 +533,16 @@ static void nobody_there_is_a_dead_link(void **state)
         assert_true(atomic_load(&l->dead));
         assert_int_equal(l->fd, -1);
         assert_null(l->wakeup);
-        assert_int_equal(a->out_count, 1);
+        assert_int_equal(a->links.out_count, 1);
         if (!deaf)
             assert_int_equal(fails_at, 0);
         fails = "";
         b_is_deaf = false;
         door_of(b); /* b notices that a is gone */
-        assert_int_equal(b->in_count, 0);
+        assert_int_equal(b->links.in_count, 0);
         link_attach(a, &qp, l);
         link_release(a, &qp);
-        assert_int_equal(a->out_count, 0);
+        assert_int_equal(a->links.out_count, 0);
         assert_int_equal(open_files(), files);
     }
     other_user = true;
@@ -562,20 +564,20 @@ static void without_memory_there_is_no_link(void **state)
         fails_at = cases[i].at;
         assert_null(link_connect(a, b->lid));
         fails = "";
-        assert_int_equal(a->out_count, 0);
+        assert_int_equal(a->links.out_count, 0);
         assert_int_equal(open_files(), files);
     }
-    a->out_count = MAX_LINKS - 1;
+    a->links.out_count = MAX_LINKS - 1;
     struct link_out other = {.address = 0};
     for (unsigned i = 0; i < MAX_LINKS - 1; i++)
-        a->out[i] = &other;
+        a->links.out[i] = &other;
     struct link_out *last = link_connect(a, a->lid);
     assert_non_null(last);
-    assert_int_equal(a->out_count, MAX_LINKS);
+    assert_int_equal(a->links.out_count, MAX_LINKS);
     assert_null(link_connect(a, b->lid));
-    assert_int_equal(a->out_count, MAX_LINKS);
-    a->out_count = 1;
-    a->out[0] = last;
+    assert_int_equal(a->links.out_count, MAX_LINKS);
+    a->links.out_count = 1;
+    a->links.out[0] = last;
     door_of(b);
 }
 
@@ -587,8 +589,8 @@ static void a_device_reaches_itself(void **state)
     assert_non_null(l);
     assert_true(l->self);
     assert_false(atomic_load(&l->dead));
-    assert_int_equal(a->in_count, 1);
-    struct link_in *in = a->in[0];
+    assert_int_equal(a->links.in_count, 1);
+    struct link_in *in = a->links.in[0];
     assert_true(in->self);
     assert_int_equal(in->address, a->lid);
     assert_int_equal(in->fd, -1);
@@ -604,10 +606,10 @@ static void a_device_reaches_itself(void **state)
     fails_at = 2;
     assert_null(link_connect(a, a->lid));
     fails = "";
-    a->in_count = MAX_LINKS;
+    a->links.in_count = MAX_LINKS;
     assert_null(link_connect(a, a->lid));
-    a->in_count = 1;
-    assert_int_equal(a->out_count, 1);
+    a->links.in_count = 1;
+    assert_int_equal(a->links.out_count, 1);
 }
 
 static void a_wire_has_its_far_ends_here(void **state)
@@ -620,8 +622,8 @@ static void a_wire_has_its_far_ends_here(void **state)
     assert_non_null(l->roce);
     assert_int_equal(joined, 1);
     assert_int_equal(open_files(), files);
-    assert_int_equal(a->in_count, 1);
-    struct link_in *in = a->in[0];
+    assert_int_equal(a->links.in_count, 1);
+    struct link_in *in = a->links.in[0];
     assert_int_equal(in->address, address);
     assert_false(in->self);
     assert_int_equal(in->fd, -1);
@@ -639,10 +641,10 @@ static void a_wire_has_its_far_ends_here(void **state)
         fails = cases[i].call;
         fails_at = cases[i].at;
         joins = i != 3;
-        a->in_count = i == 4 ? MAX_LINKS : 1;
+        a->links.in_count = i == 4 ? MAX_LINKS : 1;
         assert_null(link_connect(a, address + 1));
-        a->in_count = 1;
-        assert_int_equal(a->out_count, 1);
+        a->links.in_count = 1;
+        assert_int_equal(a->links.out_count, 1);
         assert_int_equal(open_files(), files);
         fails = "";
     }
@@ -665,15 +667,15 @@ static void a_dead_link_goes_with_its_last_queue(void **state)
     atomic_store(&l->dead, true);
     link_release(a, &first);
     assert_null(first.requester.link);
-    assert_int_equal(a->out_count, 2);
+    assert_int_equal(a->links.out_count, 2);
     link_release(a, &first);
     assert_int_equal(l->users, 1);
     link_release(a, &second);
-    assert_int_equal(a->out_count, 1);
-    assert_ptr_equal(a->out[0], own);
+    assert_int_equal(a->links.out_count, 1);
+    assert_ptr_equal(a->links.out[0], own);
     link_attach(a, &first, own);
     link_release(a, &first);
-    assert_int_equal(a->out_count, 1); /* the link lives */
+    assert_int_equal(a->links.out_count, 1); /* the link lives */
 }
 
 static void wanted_links_are_connected_by_the_door(void **state)
@@ -682,24 +684,24 @@ static void wanted_links_are_connected_by_the_door(void **state)
     unsigned before = knocks;
     link_request(b, a->lid);
     link_request(b, a->lid);
-    assert_int_equal(b->requested_count, 1);
+    assert_int_equal(b->links.requested_count, 1);
     assert_int_equal(knocks, before + 1);
     link_request(b, b->lid);
-    assert_int_equal(b->requested_count, 2);
+    assert_int_equal(b->links.requested_count, 2);
     b_is_deaf = true;
-    assert_int_equal(write(b->wake[1], "abc", 3), 3);
+    assert_int_equal(write(b->threads.wake[1], "abc", 3), 3);
     unsigned woken = wakes;
     door_of(b);
-    assert_int_equal(b->requested_count, 0);
-    assert_int_equal(b->out_count, 2);
+    assert_int_equal(b->links.requested_count, 0);
+    assert_int_equal(b->links.out_count, 2);
     assert_int_equal(wakes, woken + 2);
     char byte;
-    assert_int_equal(read(b->wake[0], &byte, 1), -1); /* the pipe is empty */
+    assert_int_equal(read(b->threads.wake[0], &byte, 1), -1); /* the pipe is empty */
     for (unsigned i = 1; i <= 70; i++)
         link_request(b, i);
-    assert_int_equal(b->requested_count, 64);
-    assert_int_equal(b->requested_links[63], 64);
-    b->requested_count = 0;
+    assert_int_equal(b->links.requested_count, 64);
+    assert_int_equal(b->links.requested[63], 64);
+    b->links.requested_count = 0;
 }
 
 /* --- Accepting --- */
@@ -801,12 +803,12 @@ static void visitors_who_are_not_let_in(void **state)
         fails_at = cases[i].at;
         door_of(b);
         fails = "";
-        if (b->in_count != (unsigned)cases[i].in)
+        if (b->links.in_count != (unsigned)cases[i].in)
             fail_msg("case %u", i);
         if (cases[i].in) {
             struct handshake mine;
-            assert_int_equal(b->in[0]->address, 7);
-            assert_int_equal(b->in[0]->responses.size, LEAST);
+            assert_int_equal(b->links.in[0]->address, 7);
+            assert_int_equal(b->links.in[0]->responses.size, LEAST);
             assert_int_equal(recv(s, &mine, sizeof mine, MSG_DONTWAIT), sizeof mine);
             assert_int_equal(mine.magic, MAGIC);
             assert_int_equal(mine.version, 3);
@@ -820,7 +822,7 @@ static void visitors_who_are_not_let_in(void **state)
         close(fds[0]);
         close(fds[1]);
         door_of(b);
-        assert_int_equal(b->in_count, 0);
+        assert_int_equal(b->links.in_count, 0);
         assert_int_equal(open_files(), files);
     }
 }
@@ -834,10 +836,11 @@ static void rings_of_a_visitor(void **state)
         fds[2] = {memory_file(2 * (16384 + 128), F_SEAL_SHRINK), memory_file(BELL, F_SEAL_SHRINK)};
     greet(s, &hello, sizeof hello, fds, 2);
     door_of(b);
-    assert_int_equal(b->in_count, 1);
-    assert_int_equal(b->in[0]->address, 7); /* LIDs have 16 bits */
-    assert_ptr_equal(b->in[0]->requests.shared, b->in[0]->memory);
-    assert_ptr_equal(b->in[0]->responses.shared, (char *)b->in[0]->memory + 16384 + 128);
+    assert_int_equal(b->links.in_count, 1);
+    assert_int_equal(b->links.in[0]->address, 7); /* LIDs have 16 bits */
+    assert_ptr_equal(b->links.in[0]->requests.shared, b->links.in[0]->memory);
+    assert_ptr_equal(b->links.in[0]->responses.shared,
+                     (char *)b->links.in[0]->memory + 16384 + 128);
     close(fds[0]);
     close(fds[1]);
     close(s);
@@ -854,8 +857,8 @@ static void a_full_device_lets_nobody_in(void **state)
                                      memory_file(BELL, F_SEAL_SHRINK)};
         greet(s, &hello, sizeof hello, fds, 2);
         for (unsigned i = 0; i < MAX_LINKS; i++)
-            b->in[i] = &other;
-        b->in_count = full ? MAX_LINKS : MAX_LINKS - 1;
+            b->links.in[i] = &other;
+        b->links.in_count = full ? MAX_LINKS : MAX_LINKS - 1;
         if (!full) {
             fails = "sendmsg";
             fails_at = 1;
@@ -864,9 +867,9 @@ static void a_full_device_lets_nobody_in(void **state)
         door_of(b);
         fails = "";
         assert_int_equal(maps, before);
-        assert_int_equal(b->in_count, full ? MAX_LINKS : MAX_LINKS - 1);
+        assert_int_equal(b->links.in_count, full ? MAX_LINKS : MAX_LINKS - 1);
         assert_true(is_over(s));
-        b->in_count = 0;
+        b->links.in_count = 0;
         close(s);
         close(fds[0]);
         close(fds[1]);
@@ -901,7 +904,7 @@ static void questions_are_answered(void **state)
             fail_msg("case %u", i);
         other_user = false;
         assert_true(is_over(s));
-        assert_int_equal(b->in_count, 0);
+        assert_int_equal(b->links.in_count, 0);
         close(s);
         assert_int_equal(open_files(), files);
     }
@@ -915,12 +918,12 @@ static void who_goes_is_noticed(void **state)
     (void)second;
     b_is_deaf = true;
     struct link_in own = {.fd = -1, .address = 99};
-    b->in[1] = b->in[0];
-    b->in[0] = &own;
-    b->in_count = 2;
-    b->in[1]->pending_count = 2;
-    b->in[1]->pending_responders[0] = &streams[0];
-    b->in[1]->pending_responders[1] = &streams[1];
+    b->links.in[1] = b->links.in[0];
+    b->links.in[0] = &own;
+    b->links.in_count = 2;
+    b->links.in[1]->pending_count = 2;
+    b->links.in[1]->pending_responders[0] = &streams[0];
+    b->links.in[1]->pending_responders[1] = &streams[1];
     to_respond = 3;
     unsigned woken = wakes;
     link_dead(a, l);
@@ -929,11 +932,11 @@ static void who_goes_is_noticed(void **state)
     door_of(b);
     assert_int_equal(responded, 4);
     assert_int_equal(to_respond, 0);
-    assert_int_equal(b->in_count, 1);
-    assert_ptr_equal(b->in[0], &own);
+    assert_int_equal(b->links.in_count, 1);
+    assert_ptr_equal(b->links.in[0], &own);
     assert_false(streams[0].ack_pending || streams[1].ack_pending);
     assert_int_equal(wakes, woken + 1);
-    b->in_count = 0;
+    b->links.in_count = 0;
     /* The other direction: the connecting end notices that the peer has closed its socket. */
     b_is_deaf = false;
     there = link_connect(a, b->lid);
@@ -942,18 +945,18 @@ static void who_goes_is_noticed(void **state)
     responded = 0;
     struct device *saved = b;
     b = a; /* the device that accepts */
-    link_dead(saved, &(struct link_out){.fd = saved->in[0]->fd});
+    link_dead(saved, &(struct link_out){.fd = saved->links.in[0]->fd});
     door_of(a);
     b = saved;
     assert_true(atomic_load(&there->dead));
     assert_int_equal(there->fd, -1);
     assert_int_equal(responded, 0);
-    b->in[0]->fd = -1; /* closed above */
+    b->links.in[0]->fd = -1; /* closed above */
     /* The device does not wait for a busy peer. */
     assert_false(atomic_load(&link_connect(a, b->lid)->dead));
     responded = 0;
-    close(a->out[a->out_count - 1]->fd);
-    a->out[a->out_count - 1]->fd = -1;
+    close(a->links.out[a->links.out_count - 1]->fd);
+    a->links.out[a->links.out_count - 1]->fd = -1;
     door_of(b);
     assert_int_equal(responded, 1000);
     to_respond = 0;
@@ -980,7 +983,7 @@ static void the_door_looks_at_all_sockets(void **state)
     assert_int_equal(door_polls, 0);
     fails = "poll";
     fails_at = 1;
-    assert_int_equal(write(b->wake[1], "", 1), 1);
+    assert_int_equal(write(b->threads.wake[1], "", 1), 1);
     door_of(b);
     assert_int_equal(door_polls, 3); /* the first poll had no descriptors */
     fails = "";

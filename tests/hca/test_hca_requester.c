@@ -23,14 +23,14 @@ static void doorbells(void)
         a->state = state;
         a->send.producer = 0;
         a->send.listed = false;
-        device.work_count = 0;
+        device.pending.work_count = 0;
         queue_records[0][1] = big(1);
         send_doorbell(&uars[0], doorbell_of(a->qpn, 1));
         look("a doorbell in each state");
     }
     a->state = QP_RTS;
     a->send.listed = false;
-    device.work_count = 0;
+    device.pending.work_count = 0;
     queue_records[0][1] = big(1);
     send_doorbell(&uars[0], doorbell_of(a->qpn, 1));
     look("a doorbell that says nothing new");
@@ -60,7 +60,7 @@ static void doorbells(void)
     config.mode = MODE_LENIENT;
     send_doorbell(&uars[1], doorbell_of(b->qpn, 3));
     look("a record that is behind, where that is let pass");
-    say("  doorbells %llu\n", (unsigned long long)device.count_doorbells);
+    say("  doorbells %llu\n", (unsigned long long)device.record.doorbells);
 }
 
 static void shared_registers(void)
@@ -247,7 +247,7 @@ static void bad_answers_of_reads(void)
         put_answer(qp, cases[i].packet, data);
         take_answers(cases[i].what);
     }
-    struct qp *qp = device.qps[1];
+    struct qp *qp = device.objects.qps[1];
     for (unsigned state = QP_INIT; state <= QP_ERROR; state++)
         if (state != QP_RTS) {
             qp->state = state;
@@ -937,8 +937,8 @@ static void local_requests(void)
     go(qp, "a read, a dump that waits for it");
     put_answer(qp, (struct packet){.kind = PACKET_READ_DATA, .bytes = 16, .psn = 0xfffffd}, data);
     take_answers("the data are held back");
-    say("  held %u until %lld\n", device.apart.count,
-        (long long)(device.apart.writes[0].until - device.now));
+    say("  held %u until %lld\n", device.pending.apart.count,
+        (long long)(device.pending.apart.writes[0].until - device.now));
     run(qp, "until they are asked for");
     post_read(qp, 8, COMPLETES);
     go(qp, "a read");
@@ -987,7 +987,7 @@ static void paused(void)
 static void unlist(struct qp *qp)
 {
     qp->send.listed = false;
-    device.work_count = 0;
+    device.pending.work_count = 0;
 }
 
 /* What an acknowledgement and a retransmission reset, and which queues are visited again. */

@@ -64,8 +64,8 @@ static void respond(const char *what)
             link_in.delayed.count);
     assert_true(in_rings.far_requests.shared->head <= in_rings.far_requests.shared->tail);
     say("  read %llu\n", (unsigned long long)in_rings.far_requests.shared->head);
-    if (device.qps[1])
-        next_psn = device.qps[1]->responder.expected_psn;
+    if (device.objects.qps[1])
+        next_psn = device.objects.qps[1]->responder.expected_psn;
 }
 
 static struct packet write_of(uint32_t bytes, unsigned flags, uint32_t length, uint64_t at)
@@ -754,17 +754,17 @@ static void adversarial(void)
         adversary_delay_apart(&device, MR_REMOTE_WRITE, memory + 0x4000 + i, &byte, 1);
     }
     look("more than can be held");
-    say("  held %u\n", device.apart.count);
+    say("  held %u\n", device.pending.apart.count);
     assert_false(adversary_delay_apart(&device, MR_LOCAL_WRITE | MR_REMOTE_READ, memory, data, 1));
     assert_false(adversary_delay_apart(&device, MR_REMOTE_WRITE, memory, data, 0));
     assert_false(adversary_delay_apart(&device, MR_REMOTE_WRITE, memory, data, DELAYED_BYTES + 1));
     assert_true(adversary_delay_apart(&device, MR_REMOTE_WRITE, memory, data, DELAYED_BYTES));
-    say("  expires %d", adversary_flush_expired(&device, &device.apart));
+    say("  expires %d", adversary_flush_expired(&device, &device.pending.apart));
     device.now += 2000000;
-    say(" %d", adversary_flush_expired(&device, &device.apart));
+    say(" %d", adversary_flush_expired(&device, &device.pending.apart));
     look(" after 2 ms");
     device.now += 2000000;
-    assert_false(adversary_flush_expired(&device, &device.apart));
+    assert_false(adversary_flush_expired(&device, &device.pending.apart));
     look("after 4 ms");
     struct delayed_writes h = {0};
     uint64_t until[8];
@@ -945,7 +945,7 @@ static void keys(void)
     random_fails = true;
     assert_int_equal(mr_first(), 0);
     memset(entries, 0, sizeof entries);
-    device.key_next = MAX_MRS - 3;
+    device.objects.key_next = MAX_MRS - 3;
     random_fails = false;
     random_bytes = 5;
     uint32_t a = mr_add(&device, 3, 100, 200, 300, 7);
@@ -993,7 +993,7 @@ static void keys(void)
     /* First only the last index is free, then none. */
     for (uint32_t i = 1; i < MAX_MRS; i++)
         entries[i].valid = i != 1;
-    device.key_next = 1;
+    device.objects.key_next = 1;
     assert_int_equal(mr_add(&device, 3, 1, 1, 1, 7) >> 8, 1);
     assert_int_equal(mr_add(&device, 3, 1, 1, 1, 7), 0);
     for (int r = MR_FINE; r <= MR_OUT_OF_BOUNDS; r++)
@@ -1006,7 +1006,7 @@ static void keys(void)
 
 static void queue_numbers(void)
 {
-    device.qp_next = MAX_QPS - 2;
+    device.objects.qp_next = MAX_QPS - 2;
     struct qp *a = qp_add(&device), *b = qp_add(&device), *c = qp_add(&device);
     assert_int_equal(a->qpn, LOCAL_LID << 12 | 4095);
     assert_int_equal(a->user_index, a->qpn);
@@ -1020,11 +1020,11 @@ static void queue_numbers(void)
     assert_null(qp_find(&device, LOCAL_LID << 12 | 1));
     assert_int_equal(qp_add(&device)->qpn, LOCAL_LID << 12 | 3);
     for (unsigned i = 4; i < MAX_QPS - 1; i++)
-        device.qps[i] = a;
-    device.qp_next = 7;
+        device.objects.qps[i] = a;
+    device.objects.qp_next = 7;
     assert_int_equal(qp_add(&device)->qpn, LOCAL_LID << 12 | 1);
     assert_null(qp_add(&device));
-    memset(device.qps + 4, 0, sizeof device.qps[0] * (MAX_QPS - 5));
+    memset(device.objects.qps + 4, 0, sizeof device.objects.qps[0] * (MAX_QPS - 5));
     struct umem umems[2] = {{.users = 1}, {.users = 2}};
     a->memories[0] = &umems[0];
     a->memories[1] = &umems[1];
@@ -1041,7 +1041,7 @@ static void queue_numbers(void)
     qp_list(a);
     qp_list(c);
     qp_list(a);
-    assert_int_equal(device.work_count, 2);
+    assert_int_equal(device.pending.work_count, 2);
     qp_remove(a);
     assert_int_equal(umems[0].users, 0);
     assert_int_equal(umems[1].users, 1);
@@ -1049,12 +1049,12 @@ static void queue_numbers(void)
     assert_int_equal(cqs[1].users, 4);
     assert_int_equal(uars[0].queues, 6);
     assert_null(uars[0].sole_qp);
-    assert_int_equal(device.work_count, 1);
-    assert_ptr_equal(device.work[0], c);
+    assert_int_equal(device.pending.work_count, 1);
+    assert_ptr_equal(device.pending.work[0], c);
     qp_remove(c);
     assert_ptr_equal(uars[1].sole_qp, a);
     assert_int_equal(uars[1].queues, 0);
-    assert_int_equal(device.work_count, 0);
+    assert_int_equal(device.pending.work_count, 0);
 }
 
 static void resets(void)
@@ -1098,7 +1098,7 @@ static void resets(void)
         qp_to_error(qp);
         look("not from there");
         qp->send.listed = false;
-        device.work_count = 0;
+        device.pending.work_count = 0;
     }
     /* A failure ends the request with this index, whatever its length. */
     for (unsigned i = 0; i < 3; i++) {
@@ -1150,9 +1150,10 @@ static void logged(void)
     config.log = LOG_NONE;
     for (unsigned i = 3; i < LOG_LINES + 1; i++)
         log_error(&device, "line %u", i);
-    say("  %s, %s, %llu of %llu\n", device.lines[0].text, device.lines[1].text,
-        (unsigned long long)device.lines[0].number, (unsigned long long)device.line_count);
-    assert_int_equal(device.count_errors, LOG_LINES + 1);
+    say("  %s, %s, %llu of %llu\n", device.record.lines[0].text, device.record.lines[1].text,
+        (unsigned long long)device.record.lines[0].number,
+        (unsigned long long)device.record.line_count);
+    assert_int_equal(device.record.errors, LOG_LINES + 1);
 }
 
 /* Each operation places delayed writes first; otherwise it would see old data. */
@@ -1190,7 +1191,7 @@ static void held_writes_are_placed(void)
             respond_drop_acks(&device, qp);
             look("the queue goes");
         }
-        say("  held %u %u\n", link_in.delayed.count, device.apart.count);
+        say("  held %u %u\n", link_in.delayed.count, device.pending.apart.count);
         config.mode = MODE_STRICT;
         adversary_flush(&device, &link_in.delayed, NULL);
         say_memory();

@@ -292,7 +292,7 @@ static void begin_links(void)
         ring_make(&in[i].responses, 4 * i + 3);
         out[i].address = in[i].address = PEER + i;
         assert_true(roce_attach(&device, &out[i], &in[i]));
-        device.out[device.out_count++] = &out[i];
+        device.links.out[device.links.out_count++] = &out[i];
     }
     for (unsigned i = 0; i < 4; i++)
         queues[i] = (struct qp){.device = &device,
@@ -592,9 +592,9 @@ static void captured(void)
     out[0].address = PEER;
     assert_true(roce_attach(&device, &out[0], &in[0]));
     struct link_out near = {0};
-    device.out[0] = &near;
-    device.out[1] = &out[0];
-    device.out_count = 2;
+    device.links.out[0] = &near;
+    device.links.out[1] = &out[0];
+    device.links.out_count = 2;
     queues[0] = (struct qp){.device = &device,
                             .qpn = 0x5001,
                             .requester.remote_qpn = 0x9001,
@@ -707,7 +707,7 @@ static void packets_come(void)
         arrivals[2].port++;
         roce_receive(&device);
         say_arrived();
-        say("  damaged %llu\n", (unsigned long long)device.count_damaged);
+        say("  damaged %llu\n", (unsigned long long)device.record.damaged);
     }
     config.check_icrc = 0;
     say("more than one look takes\n");

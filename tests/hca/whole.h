@@ -157,10 +157,10 @@ static inline void pump(struct ibv_context *context)
 static inline void say_log(struct ibv_context *context)
 {
     struct device *d = device_of(context);
-    for (uint64_t i = d->line_count > LOG_LINES ? d->line_count - LOG_LINES : 0; i < d->line_count;
-         i++)
-        say("  log: %s\n", d->lines[i % LOG_LINES].text);
-    d->line_count = 0;
+    for (uint64_t i = d->record.line_count > LOG_LINES ? d->record.line_count - LOG_LINES : 0;
+         i < d->record.line_count; i++)
+        say("  log: %s\n", d->record.lines[i % LOG_LINES].text);
+    d->record.line_count = 0;
 }
 
 /* The number of a queue within its device. */

@@ -104,9 +104,9 @@ static void count(struct qp *qp, struct gpu_queue *k)
     qp->counts.bytes += k->bytes;
     qp->counts.completions += k->completions - qp->send_cq->producer;
     qp->send_cq->producer = k->completions;
-    d->count_requests += k->requests;
-    d->count_by_gpu += k->requests;
-    d->count_doorbells += k->doorbells;
+    d->record.requests += k->requests;
+    d->record.by_gpu += k->requests;
+    d->record.doorbells += k->doorbells;
     k->requests = k->bytes = k->doorbells = 0;
 }
 
@@ -135,7 +135,7 @@ static bool must_leave(const struct qp *qp, const struct gpu_queue *k)
 
 static uint64_t count_changes(const struct gpu_engine *g, const struct device *d)
 {
-    uint64_t sum = __atomic_load_n(&d->wakeup[2], __ATOMIC_ACQUIRE);
+    uint64_t sum = __atomic_load_n(&d->threads.wakeup[2], __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < g->count; i++)
         if (g->owners[i]->requester.link && g->owners[i]->requester.link->wakeup)
             sum += (uint64_t)__atomic_load_n(&g->owners[i]->requester.link->wakeup[2],
@@ -156,7 +156,7 @@ static void update_owners(struct device *d, struct gpu_engine *g)
         reclaim_queue(g, i--);
     }
     for (unsigned n = 1; n < MAX_QPS; n++) {
-        struct qp *qp = d->qps[n];
+        struct qp *qp = d->objects.qps[n];
         if (qp && is_gpu_runnable(qp) && g->count < GPU_QUEUES)
             hand_over_queue(g, qp);
         else if (qp && qp->send.gpu_ring && qp->uar && !qp->send.by_gpu && qp->state != QP_RESET)
@@ -404,8 +404,8 @@ void gpu_engine_stop(struct device *d)
     pthread_join(g->thread, NULL);
     if (d->config->log == LOG_ALL)
         fprintf(stderr, "mlx5_soft%u: GPU %d has executed %llu of %llu requests, in %llu slices\n",
-                d->number, g->gpu, (unsigned long long)d->count_by_gpu,
-                (unsigned long long)d->count_requests, (unsigned long long)g->slices);
+                d->number, g->gpu, (unsigned long long)d->record.by_gpu,
+                (unsigned long long)d->record.requests, (unsigned long long)g->slices);
     d->gpu = NULL;
 }
 
@@ -457,7 +457,7 @@ static void await_slice(struct device *d, struct gpu_engine *g)
     uint64_t begun = g->slices;
     while (g->slices == begun && !atomic_load(&g->stop)) {
         stop_slice(g);
-        pthread_cond_wait(&g->ended, &d->lock);
+        pthread_cond_wait(&g->ended, &d->threads.lock);
     }
 }
 

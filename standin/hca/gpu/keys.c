@@ -73,10 +73,10 @@ static bool look_up_key(struct device *d, uint32_t key, uint32_t number, uint32_
     const struct qp *qp = qp_find(d, number);
     uint64_t memory;
     uint32_t all = MR_REMOTE_WRITE | MR_REMOTE_READ | MR_REMOTE_ATOMIC;
-    if (!qp || key >> 8 >= d->keys.count)
+    if (!qp || key >> 8 >= d->objects.keys.count)
         return false;
-    *out = d->keys.entries[key >> 8];
-    if (mr_find(&d->keys, key, qp->pd, 0, out->address, out->bytes, &memory))
+    *out = d->objects.keys.entries[key >> 8];
+    if (mr_find(&d->objects.keys, key, qp->pd, 0, out->address, out->bytes, &memory))
         return false;
     if (!asking)
         return true;

@@ -55,7 +55,7 @@ PUBLIC struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *
     cq->events = &context_of(context)->events;
     if (channel) {
         cq->channel = &HOLDER(channel, struct hca_channel, channel)->pipe;
-        d->notify[d->notify_count++] = cq;
+        d->pending.notify[d->pending.notify_count++] = cq;
         channel->refcnt++;
     }
     device_unlock(d);
@@ -169,7 +169,7 @@ static void complete_receive_entry(struct hca_qp *q, const struct mlx5_cqe64 *e,
 static bool translate_cqe(struct hca_cq *h, const struct mlx5_cqe64 *e, struct ibv_wc *wc)
 {
     uint32_t qpn = be32toh(e->sop_drop_qpn) & 0xffffff;
-    struct hca_qp *q = atomic_load(&h->of->device->owners[qpn & (MAX_QPS - 1)]);
+    struct hca_qp *q = atomic_load(&h->of->device->objects.owners[qpn & (MAX_QPS - 1)]);
     /* Completions of a destroyed QP are skipped. */
     if (!q || q->of->qpn != qpn)
         return false;

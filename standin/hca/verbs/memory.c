@@ -27,10 +27,10 @@ PUBLIC struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
         return NULL;
     device_lock(d);
     for (uint32_t i = 1; i < MAX_PDS && !pd->number; i++)
-        if (!d->pds[i])
+        if (!d->objects.pds[i])
             pd->number = i;
     if (pd->number)
-        d->pds[pd->number] = 1;
+        d->objects.pds[pd->number] = 1;
     device_unlock(d);
     if (!pd->number) {
         free(pd);
@@ -47,9 +47,9 @@ PUBLIC int ibv_dealloc_pd(struct ibv_pd *ibpd)
     struct hca_pd *pd = pd_of(ibpd);
     struct device *d = context_of(ibpd->context)->device;
     device_lock(d);
-    bool busy = !pd->parent && d->pds[pd->number] > 1;
+    bool busy = !pd->parent && d->objects.pds[pd->number] > 1;
     if (!busy)
-        d->pds[pd->number] -= 1;
+        d->objects.pds[pd->number] -= 1;
     device_unlock(d);
     if (busy)
         return EBUSY;
@@ -89,7 +89,7 @@ static struct ibv_mr *add_mr(struct ibv_pd *ibpd, uint64_t memory, uint64_t byte
     device_lock(d);
     uint32_t key = mr_add(d, pd->number, iova, memory, bytes, (uint32_t)access);
     if (key)
-        d->pds[pd->number]++;
+        d->objects.pds[pd->number]++;
     device_unlock(d);
     if (!key) {
         free(mr);
@@ -189,7 +189,7 @@ PUBLIC int ibv_dereg_mr(struct ibv_mr *mr)
     device_lock(d);
     int e = mr_remove(d, mr->lkey);
     if (!e)
-        d->pds[pd_of(mr->pd)->number]--;
+        d->objects.pds[pd_of(mr->pd)->number]--;
     device_unlock(d);
     if (e)
         return e;

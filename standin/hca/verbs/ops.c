@@ -49,7 +49,7 @@ static struct ibv_pd *alloc_parent_domain(struct ibv_context *context,
     pd->pd.handle = pd->number = parent->number;
     pd->parent = parent;
     device_lock(d);
-    d->pds[pd->number]++;
+    d->objects.pds[pd->number]++;
     device_unlock(d);
     return &pd->pd;
 }

@@ -108,7 +108,7 @@ static void release(struct hca_qp *q)
 static void add_users(struct qp *qp, struct ibv_qp_init_attr_ex *a)
 {
     qp->pd = pd_of(a->pd)->number;
-    qp->device->pds[qp->pd]++;
+    qp->device->objects.pds[qp->pd]++;
     if (a->send_cq) {
         qp->send_cq = cq_of(a->send_cq)->of;
         qp->send_cq->users++;
@@ -151,7 +151,7 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
     add_users(qp, a);
     qp->type = type;
     qp->dc_key = dc_key;
-    atomic_store(&d->owners[qp->qpn & (MAX_QPS - 1)], q);
+    atomic_store(&d->objects.owners[qp->qpn & (MAX_QPS - 1)], q);
     device_unlock(d);
     q->qp.context = context;
     q->qp.qp_context = a->qp_context;
@@ -227,8 +227,8 @@ PUBLIC int ibv_destroy_qp(struct ibv_qp *qp)
     struct device *d = q->of->device;
     device_lock(d);
     struct uar *uar = q->of->uar;
-    atomic_store(&d->owners[q->of->qpn & (MAX_QPS - 1)], NULL);
-    d->pds[q->of->pd]--;
+    atomic_store(&d->objects.owners[q->of->qpn & (MAX_QPS - 1)], NULL);
+    d->objects.pds[q->of->pd]--;
     qp_remove(q->of);
     uar_remove(uar);
     device_unlock(d);

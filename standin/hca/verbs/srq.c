@@ -12,15 +12,15 @@ enum { MAX_SGE = 30 };
 static struct srq *srq_add(struct device *d)
 {
     for (unsigned tries = 1; tries < MAX_SRQS; tries++) {
-        uint32_t n = d->srq_next++ % (MAX_SRQS - 1) + 1;
-        if (d->srqs[n])
+        uint32_t n = d->objects.srq_next++ % (MAX_SRQS - 1) + 1;
+        if (d->objects.srqs[n])
             continue;
         struct srq *s = calloc(1, sizeof *s);
         if (!s)
             return NULL;
         s->device = d;
         s->number = n;
-        d->srqs[n] = s;
+        d->objects.srqs[n] = s;
         return s;
     }
     return NULL;
@@ -59,7 +59,7 @@ PUBLIC struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_att
     struct srq *of = s->memory && s->wr_ids ? srq_add(d) : NULL;
     if (of) {
         of->pd = pd_of(pd)->number;
-        d->pds[of->pd]++;
+        d->objects.pds[of->pd]++;
         of->owner = &s->srq;
         link_entries(s, count, log);
         of->queue =
@@ -127,8 +127,8 @@ PUBLIC int ibv_destroy_srq(struct ibv_srq *srq)
     device_lock(d);
     bool busy = s->of->users;
     if (!busy) {
-        d->srqs[s->of->number] = NULL;
-        d->pds[s->of->pd]--;
+        d->objects.srqs[s->of->number] = NULL;
+        d->objects.pds[s->of->pd]--;
         free(s->of);
     }
     device_unlock(d);
