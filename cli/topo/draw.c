@@ -593,6 +593,7 @@ void draw_machine(const struct machine *machine, struct drawing *d)
         draw_switched(machine, d);
     else if (fabric == DRAW_DIRECT)
         draw_ring(machine, d);
+    draw_faults(machine, d);
     double widest = draw_text_width(d->title, DRAW_TITLE, true);
     for (int i = 0; i < d->n_notes; i++) {
         double w = draw_text_width(d->notes[i], DRAW_FONT, false);

@@ -20,7 +20,7 @@ enum draw_kind {
     DRAW_FABRIC, /* NVSwitch */
 };
 
-enum { DRAW_TEXT = 96, DRAW_NOTES = 6 };
+enum { DRAW_TEXT = 96, DRAW_NOTES = 12 };
 
 /* Coordinates are pixels from the top left. Text is centred in a device and at the top left of a
  * frame. It is cut to fit, see draw_text_width(). */
@@ -35,6 +35,7 @@ struct draw_box {
     int row;                               /* row within the frame, from 0 */
     bool folded;                           /* its children take several rows */
     bool in_ring; /* second drawing of a GPU, in the ring of direct links */
+    bool fault;   /* `weft doctor` finds a fault of this device */
     int domain;   /* NVLink domain of a GPU, or of a switch with its own bus line; -1: none */
 };
 
@@ -46,7 +47,9 @@ struct draw_line {
     double lx, ly;  /* centre of the label */
     bool weak;      /* has fewer links than other lines of this kind */
     bool cpu;       /* connects CPU packages */
-    int domain;     /* domain whose bus line it leads to; -1: domains have no bus lines */
+    bool fault;     /* a pair with a fault: from both devices down to `down`, and across */
+    double down;
+    int domain; /* domain whose bus line it leads to; -1: domains have no bus lines */
 };
 
 struct drawing {
@@ -56,8 +59,8 @@ struct drawing {
     int n_domains; /* number of NVLink domains with switches */
     double w, h;
     char title[160], subtitle[160];
-    char notes[DRAW_NOTES][160]; /* legend of the lines */
-    int n_notes;
+    char notes[DRAW_NOTES][160]; /* legend of the lines, then the faults */
+    int n_notes, first_fault_note;
     double notes_x, notes_y;
 };
 
@@ -98,6 +101,8 @@ bool draw_spans_rows(const struct drawing *drawing);
 bool draw_is_interleaved(const struct drawing *drawing);
 double draw_bus_lines_height(int domains);
 void draw_ring(const struct machine *machine, struct drawing *drawing);
+/* Marks what `weft doctor` finds in the boxes placed so far. */
+void draw_faults(const struct machine *machine, struct drawing *drawing);
 
 /* Space in pixels below each row of GPUs for their links, and at the left when there are several
  * rows. */

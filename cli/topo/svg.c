@@ -20,6 +20,9 @@ static const struct paint paints[] = {
     [DRAW_DISK] = {"#fdeec4", "#a07d1c", 5},  [DRAW_FABRIC] = {"#b9e07f", "#4f7f00", 8},
 };
 
+#define FAULT "#c62828"
+#define TEXT  "#1c2733"
+
 /* Colour of lines to a switch: each NVLink domain with its own bus line has its own colour. */
 static const char *domain_colour(int domain)
 {
@@ -83,9 +86,12 @@ static void write_box(FILE *to, const struct draw_box *b)
     const struct paint *paint = &paints[b->kind];
     fprintf(to,
             "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%g\" fill=\"%s\" "
-            "stroke=\"%s\"/>\n",
+            "stroke=\"%s\"%s/>\n",
             b->x, b->y, b->w, b->h, paint->radius, paint->fill,
-            b->kind == DRAW_FABRIC && b->domain >= 0 ? domain_colour(b->domain) : paint->stroke);
+            b->fault                                   ? FAULT
+            : b->kind == DRAW_FABRIC && b->domain >= 0 ? domain_colour(b->domain)
+                                                       : paint->stroke,
+            b->fault ? " stroke-width=\"3\"" : "");
     if (b->kind <= DRAW_BRIDGE) {
         write_heading(to, b);
         return;
@@ -99,11 +105,18 @@ static void write_box(FILE *to, const struct draw_box *b)
 
 static void write_svg_line(FILE *to, const struct draw_line *l)
 {
+    if (l->fault) {
+        fprintf(to,
+                "<path d=\"M%.1f %.1fV%.1fH%.1fV%.1f\" fill=\"none\" stroke=\"" FAULT "\" "
+                "stroke-width=\"%g\" stroke-dasharray=\"5 3\"/>\n",
+                l->x1, l->y1, l->down, l->x2, l->y2, l->width);
+        return;
+    }
     fprintf(to,
             "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" "
             "stroke-width=\"%g\"/>\n",
             l->x1, l->y1, l->x2, l->y2,
-            l->weak  ? "#c62828"
+            l->weak  ? FAULT
             : l->cpu ? "#5b6b7b"
                      : domain_colour(l->domain),
             l->width);
@@ -111,7 +124,7 @@ static void write_svg_line(FILE *to, const struct draw_line *l)
 
 static void draw_label(FILE *to, const struct draw_line *l)
 {
-    double w = draw_text_width(l->label, DRAW_SMALL, false) + 2;
+    double w = draw_text_width(l->label, DRAW_SMALL, l->fault) + 2;
     if (!*l->label)
         return;
     if (!l->cpu)
@@ -119,7 +132,11 @@ static void draw_label(FILE *to, const struct draw_line *l)
                 "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"12\" fill=\"#ffffff\" "
                 "fill-opacity=\"0.85\"/>\n",
                 l->lx - w / 2, l->ly - 6, w);
-    write_svg_text(to, l->lx, l->ly + 4, w, DRAW_SMALL, false, "middle", l->label);
+    if (l->fault)
+        fputs("<g fill=\"" FAULT "\">", to);
+    write_svg_text(to, l->lx, l->ly + 4, w, DRAW_SMALL, l->fault, "middle", l->label);
+    if (l->fault)
+        fputs("</g>\n", to);
 }
 
 void topo_draw_svg(const struct drawing *d, FILE *to)
@@ -127,7 +144,8 @@ void topo_draw_svg(const struct drawing *d, FILE *to)
     fprintf(to,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
             "viewBox=\"0 0 %.0f %.0f\" font-family=\"Helvetica, Arial, DejaVu Sans, sans-serif\" "
-            "fill=\"#1c2733\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n<title>",
+            "fill=\"" TEXT
+            "\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n<title>",
             d->w, d->h, d->w, d->h);
     svg_text(to, d->title);
     fputs("</title>\n", to);
@@ -144,9 +162,12 @@ void topo_draw_svg(const struct drawing *d, FILE *to)
         write_svg_line(to, &d->lines[i]);
     for (int i = 0; i < d->n_lines; i++)
         draw_label(to, &d->lines[i]);
-    for (int i = 0; i < d->n_notes; i++)
+    for (int i = 0; i < d->n_notes; i++) {
+        fprintf(to, "<g fill=\"%s\">", i < d->first_fault_note ? TEXT : FAULT);
         write_svg_text(to, d->notes_x, d->notes_y + 18 * i, d->w - 2 * DRAW_MARGIN, DRAW_FONT,
                        false, "start", d->notes[i]);
+        fputs("</g>\n", to);
+    }
     fputs("</svg>\n", to);
 }
 
