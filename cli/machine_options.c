@@ -57,7 +57,8 @@ static error_t parse_machine(int key, char *argument, struct argp_state *state)
 static const struct argp_option options_list[] = {
     {"machine", 'm', "FILE", 0,
      "examine another machine: a recorded one, a topology file of NCCL or hwloc, the text of "
-     "nvidia-smi topo -m, or a description such as \"2 socket, 4 gpu each, nvlink switch\"",
+     "nvidia-smi topo -m ('-': standard input), or a description such as \"2 socket, 4 gpu each, "
+     "nvlink switch\"",
      0},
     {"what-if", 'w', "CHANGES", 0, "apply changes first, e.g. 'drop acs 0000:40:01.1'", 0},
     {"measure", 'M', NULL, 0, "measure pairs on this machine", 0},

@@ -10,6 +10,7 @@ cd "$(dirname "$0")/.."
 build=$1 out=$1/site
 rm -rf "$out"
 mkdir -p "$out/man" "$out/measurements"
+cp -r docs/pictures "$out/pictures"
 
 cat >"$out/weft.css" <<'END'
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
@@ -20,6 +21,7 @@ table { border-collapse: collapse; display: block; overflow-x: auto }
 td, th { border: 1px solid #ccc; padding: .2rem .6rem; text-align: left; vertical-align: top }
 table.head, table.foot, table.head td, table.foot td { border: 0; width: 100% }
 a { color: #035 }
+img { max-width: 100%; background: #fff }
 @media (prefers-color-scheme: dark) { body { background: #181818; color: #ddd } pre, code { background: #222 } a { color: #9cf } }
 END
 
@@ -63,6 +65,7 @@ page() {
             {
                 if (match($0, /^<h[1-6]>.*<\/h[1-6]>$/))
                     $0 = substr($0, 1, 3) " id=\"" name($0) "\">" substr($0, 5)
+                gsub(/<img src="docs\//, "<img src=\"")
                 line = ""
                 while (match($0, /<a href="[^"]*">/)) {
                     line = line substr($0, 1, RSTART - 1)
@@ -121,7 +124,7 @@ done
 
 {
     echo '<h1>Weft</h1>'
-    for group in 'Start here:readme examples changelog contributing' 'Guides:architecture glossary launching hosts security net gda hca files device simt machine benchmarks vm abi' \
+    for group in 'Start here:readme demo examples coming-from status changelog contributing' 'Guides:architecture glossary launching hosts security net gda hca files device simt machine benchmarks vm abi' \
         'References:reference device-reference shmem-reference shmem-coverage nvshmem-reference reasons'; do
         echo "<h2>${group%%:*}</h2><ul>"
         for name in ${group#*:}; do
@@ -171,7 +174,7 @@ while IFS=: read -r file link; do
         echo "${file#"$out"/}: there is no heading $anchor in ${goal#"$out"/}" >&2
         status=1
     fi
-done < <(find "$out" -name '*.html' -exec grep -oHE 'href="[^"]*"' {} + | sed -E 's/href="([^"]*)"/\1/')
+done < <(find "$out" -name '*.html' -exec grep -oHE '(href|src)="[^"]*"' {} + | sed -E 's/(href|src)="([^"]*)"/\2/')
 rm -f "$names"
 echo "$(find "$out" -name '*.html' | wc -l) pages in $out"
 exit $status

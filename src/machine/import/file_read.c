@@ -331,6 +331,8 @@ weft_status machine_read_file(const char *path, struct machine **machine)
 
 weft_status machine_load(const char *file_or_description, struct machine **machine)
 {
+    if (strcmp(file_or_description, "-") == 0)
+        return machine_read_file("/dev/stdin", machine);
     if (access(file_or_description, F_OK) == 0)
         return machine_read_file(file_or_description, machine);
     weft_status status = machine_synthetic(file_or_description, machine);
