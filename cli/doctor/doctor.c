@@ -161,6 +161,7 @@ static const char *status_of(const struct doctor_check *check)
         {"absent", "none"},
         {"fault", "FAULT"},
         {"unknown", "not verified"},
+        {"not-known", "not known"},
         {"not-offered", "not offered"},
         {"in-part", "in part"},
     };
@@ -209,18 +210,30 @@ static bool is_first_of_check(const struct diagnosis *d, const struct doctor_che
     return true;
 }
 
+/* A check of storage that found notes alone: they concern programs that read files. */
+static bool is_folded(const struct doctor_check *check)
+{
+    return strcmp(check->name, "storage") == 0 && check->n && !check->faults && !check->unknown;
+}
+
 static void print_diagnosis(const struct diagnosis *d, const struct machine *machine, int all)
 {
     columns_print(stdout, 8, "machine %s", machine->origin);
+    doctor_print_verdict(d);
+    putchar('\n');
     for (int c = 0; c < DOCTOR_CHECKS; c++) {
         const struct doctor_check *check = &d->checks[c];
+        if (is_folded(check) && !all) {
+            printf("%-12s  %s (%d note%s: --all)\n", status_of(check), check->title, check->n,
+                   check->n == 1 ? "" : "s");
+            continue;
+        }
         printf("%-12s  %s\n", status_of(check), check->title);
         for (int weight = WEIGHT_OFF; weight <= WEIGHT_NOTE; weight++)
             for (int i = check->first; i < check->first + check->n; i++)
                 if ((int)d->findings.list[i].weight == weight && is_first_of_check(d, check, i))
                     print_check(d, check, i, all);
     }
-    printf("%d fault%s, %d not verified\n", d->faults, d->faults == 1 ? "" : "s", d->unknown);
 }
 
 /* --- JSON ------------------------------------------------------------------------------------- */
@@ -238,8 +251,9 @@ static json_t *diagnosis_json(const struct diagnosis *d, const struct machine *m
                                         check->title, "status", doctor_state(check), "looked_at",
                                         check->examined, "findings", findings));
     }
-    return json_pack("{s:s, s:o, s:i, s:i}", "machine", machine->origin, "checks", checks, "faults",
-                     d->faults, "unknown", d->unknown);
+    return json_pack("{s:s, s:o, s:o, s:i, s:i}", "machine", machine->origin, "verdict",
+                     doctor_json_verdict(d), "checks", checks, "faults", d->faults, "unknown",
+                     d->unknown);
 }
 
 /* --- one machine ------------------------------------------------------------------------------ */

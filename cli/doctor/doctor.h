@@ -35,6 +35,13 @@ int doctor_print_comparison(const struct profile *seen, const struct profile *ex
 json_t *doctor_json_comparison(const struct profile *seen, const struct profile *expected,
                                const char *name);
 
+/* --- verdict.c: what to fix and what to check --- */
+
+void doctor_print_verdict(const struct diagnosis *diagnosis);
+/* A list of objects with the keys do ("fix" or "check"), code, place (of the greatest gain),
+ * places, gain_mbps, remedy and who. */
+json_t *doctor_json_verdict(const struct diagnosis *diagnosis);
+
 /* --- node.c: the report of a node --- */
 
 /* Returns the report as text, which the caller frees; NULL: no memory. */

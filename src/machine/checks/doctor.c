@@ -312,11 +312,50 @@ static int count_absent(const struct findings *findings, const struct doctor_che
     return n;
 }
 
+/* Whether a record knows one of these facts ("a|b|c"), or one that is not among these. */
+static bool knows(const struct machine *machine, const char *name, const char *facts, bool among)
+{
+    for (size_t r = 0; r < machine_n_records; r++) {
+        const struct machine_record *record = &machine_records[r];
+        size_t n;
+        const struct machine_field *fields = record->fields(&n);
+        for (size_t i = 0; strcmp(record->name, name) == 0 && i < record_count(machine, record);
+             i++)
+            for (size_t f = 0; f < n; f++) {
+                const char *at = (const char *)record_item(machine, record, i) + fields[f].offset;
+                bool known = fields[f].type <= FIELD_FLAG
+                                 ? ((const struct machine_number *)(const void *)at)->known
+                                 : ((const struct machine_text *)(const void *)at)->value != NULL;
+                if (known && word_is_one_of(fields[f].name, facts) == among)
+                    return true;
+            }
+    }
+    return false;
+}
+
+/* A file may tell which devices there are, and nothing of what a check looks at. */
+static bool is_told(const struct machine *machine, const char *check)
+{
+    static const char names[] = "index|name|vendor|bdf|numa",
+                      links[] = "gen|gen_max|width|width_max";
+    if (strcmp(check, "drivers") == 0)
+        return knows(machine, "drivers", "", false);
+    if (strcmp(check, "limits") == 0)
+        return knows(machine, "limits", "", false);
+    if (strcmp(check, "gpus") == 0)
+        return knows(machine, "gpus", names, false);
+    if (strcmp(check, "pcie") == 0)
+        return knows(machine, "pci", links, true) ||
+               knows(machine, "gpus", "pcie_gen|pcie_gen_max|pcie_width|pcie_width_max", true);
+    return true;
+}
+
 const char *doctor_state(const struct doctor_check *check)
 {
     return check->examined == 0               ? "absent"
            : check->faults                    ? "fault"
            : check->unknown                   ? "unknown"
+           : !check->known                    ? "not-known"
            : check->absent >= check->examined ? "not-offered"
            : check->absent                    ? "in-part"
                                               : "good";
@@ -379,6 +418,7 @@ void doctor_examine(const struct machine *machine, struct diagnosis *diagnosis)
         diagnosis->findings.place = NULL;
         diagnosis->findings.path = NULL;
         check->examined = checks[i].examine(machine, &diagnosis->findings);
+        check->known = is_told(machine, checks[i].name);
         count_findings(diagnosis, check);
     }
     diagnosis->findings.place = NULL;

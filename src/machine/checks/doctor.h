@@ -15,6 +15,7 @@ struct doctor_check {
     int faults, unknown; /* number of its findings of WEIGHT_OFF or _SLOW, and of WEIGHT_UNKNOWN */
     int examined;        /* GPUs, pairs, NICs ... that were examined */
     int absent;          /* of these, the ones without the feature of this check */
+    bool known;          /* some fact that this check looks at is known */
 };
 
 struct diagnosis {
@@ -24,7 +25,8 @@ struct diagnosis {
 };
 
 /* "absent" (nothing to examine), "fault", "unknown" (some facts could not be observed),
- * "not-offered" (no device has the feature), "in-part" (some devices lack it), "good". */
+ * "not-known" (no fact is known), "not-offered" (no device has the feature), "in-part" (some
+ * devices lack it), "good". */
 const char *doctor_state(const struct doctor_check *check);
 
 /* The caller releases the result with findings_free(&diagnosis->findings). */
