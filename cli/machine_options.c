@@ -99,6 +99,7 @@ struct machine *machine_options_read(const struct machine_options *options)
         }
     } else {
         machine = machine_read_live(&(struct machine_source){.root = "", .gpus = true});
+        machine_index(machine);
     }
     if (!set_threshold(options, machine)) {
         machine_free(machine);

@@ -15,7 +15,8 @@ enum { BAR_H = 40, BAR_OVER = 4, BUS_LINE_H = 22, BUS_LINE_FIRST = 24, BUS_LINE_
 int draw_links_up(const struct machine *m, int64_t gpu)
 {
     int n = 0;
-    for (size_t i = 0; i < m->n_links; i++)
+    struct machine_range range = machine_links_of(m, gpu);
+    for (size_t i = range.first; i < range.end; i++)
         n += number_is(m->links[i].gpu, gpu) && text_is(m->links[i].peer, "switch") &&
              number_is(m->links[i].active, 1);
     return n;

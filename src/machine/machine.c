@@ -100,6 +100,7 @@ static void *append_item(struct machine *machine, void *items, size_t *count, si
     }
     *moved = items;
     *count = n + 1;
+    machine->link_ranges = NULL;
     return (char *)items + n * item_bytes;
 }
 
@@ -163,34 +164,35 @@ void text_unknown(struct machine *machine, struct machine_text *text, const char
     va_end(arguments);
 }
 
-int64_t number_or(struct machine_number number, int64_t otherwise)
-{
-    return number.known ? number.value : otherwise;
-}
-
-const char *text_or(struct machine_text text, const char *otherwise)
-{
-    return text.value ? text.value : otherwise;
-}
-
-bool number_is(struct machine_number number, int64_t value)
-{
-    return number.known && number.value == value;
-}
-
-bool text_is(struct machine_text text, const char *value)
-{
-    return text.value && strcmp(text.value, value) == 0;
-}
-
 const char *why_unknown(const char *why)
 {
     return why ? why : "not recorded";
 }
 
+/* Where a PCI device of this address is, or would be, in the hash table. */
+static size_t pci_place(const struct machine *machine, const uint32_t *places, size_t n,
+                        const char *bdf)
+{
+    uint64_t hash = 14695981039346656037ull;
+    for (const char *at = bdf; *at; at++)
+        hash = (hash ^ (unsigned char)*at) * 1099511628211ull;
+    size_t place = (size_t)(hash % n);
+    while (places[place] && !text_is(machine->pci[places[place] - 1].bdf, bdf))
+        place = (place + 1) % n;
+    return place;
+}
+
 struct machine_pci *machine_find_pci(const struct machine *machine, const char *bdf)
 {
-    for (size_t i = 0; bdf && *bdf && i < machine->n_pci; i++)
+    if (!bdf || !*bdf)
+        return NULL;
+    if (machine->link_ranges) {
+        uint32_t found =
+            machine
+                ->pci_places[pci_place(machine, machine->pci_places, machine->n_pci_places, bdf)];
+        return found ? &machine->pci[found - 1] : NULL;
+    }
+    for (size_t i = 0; i < machine->n_pci; i++)
         if (text_is(machine->pci[i].bdf, bdf))
             return &machine->pci[i];
     return NULL;
@@ -202,6 +204,72 @@ struct machine_gpu *machine_find_gpu(const struct machine *machine, int64_t inde
         if (number_is(machine->gpus[i].index, index))
             return &machine->gpus[i];
     return NULL;
+}
+
+static void index_pci(struct machine *machine)
+{
+    size_t n = 2 * machine->n_pci + 1;
+    uint32_t *places = machine_alloc(machine, n * sizeof *places);
+    for (size_t i = 0; i < machine->n_pci; i++) {
+        const char *bdf = text_or(machine->pci[i].bdf, "");
+        size_t place = pci_place(machine, places, n, bdf);
+        if (*bdf && !places[place])
+            places[place] = (uint32_t)i + 1;
+    }
+    machine->pci_places = places;
+    machine->n_pci_places = n;
+}
+
+static void extend_range(struct machine_range *range, size_t i)
+{
+    if (!range->end)
+        range->first = i;
+    range->end = i + 1;
+}
+
+static void index_ports(struct machine *machine)
+{
+    struct machine_range *ranges = machine_alloc(machine, (machine->n_nics + 1) * sizeof *ranges);
+    for (size_t n = 0; n < machine->n_nics; n++)
+        for (size_t i = 0; i < machine->n_ports; i++)
+            if (text_is(machine->ports[i].nic, text_or(machine->nics[n].name, "")))
+                extend_range(&ranges[n], i);
+    machine->port_ranges = ranges;
+}
+
+void machine_index(struct machine *machine)
+{
+    index_pci(machine);
+    index_ports(machine);
+    int64_t most = -1;
+    for (size_t i = 0; i < machine->n_links; i++)
+        if (number_or(machine->links[i].gpu, -1) > most)
+            most = machine->links[i].gpu.value;
+    size_t n = (size_t)most + 1;
+    struct machine_range *ranges = machine_alloc(machine, (n + 1) * sizeof *ranges);
+    for (size_t i = 0; i < machine->n_links; i++) {
+        int64_t gpu = number_or(machine->links[i].gpu, -1);
+        if (gpu >= 0)
+            extend_range(&ranges[gpu], i);
+    }
+    machine->link_ranges = ranges;
+    machine->n_link_ranges = n;
+}
+
+struct machine_range machine_ports_of(const struct machine *machine, const struct machine_nic *nic)
+{
+    bool listed = nic >= machine->nics && nic < machine->nics + machine->n_nics;
+    if (!machine->link_ranges || !listed)
+        return (struct machine_range){0, machine->n_ports};
+    return machine->port_ranges[nic - machine->nics];
+}
+
+struct machine_range machine_links_of(const struct machine *machine, int64_t gpu)
+{
+    if (!machine->link_ranges)
+        return (struct machine_range){0, machine->n_links};
+    bool any = gpu >= 0 && (size_t)gpu < machine->n_link_ranges;
+    return any ? machine->link_ranges[gpu] : (struct machine_range){0, 0};
 }
 
 struct machine_nic *machine_find_nic(const struct machine *machine, const char *name)

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <weft.h>
 
@@ -57,7 +58,25 @@ struct machine {
     MACHINE_LISTS(LIST)
 #undef LIST
     struct machine_block *blocks; /* memory of every string and list */
+    /* Made by machine_index(): where the links of each GPU are, NULL: not made; where the ports of
+     * each NIC are; and a hash table of 1 + the index of each PCI device, 0: free. */
+    const struct machine_range *link_ranges, *port_ranges;
+    size_t n_link_ranges;
+    const uint32_t *pci_places;
+    size_t n_pci_places;
 };
+
+/* Items first ... end - 1 of a list. */
+struct machine_range {
+    size_t first, end;
+};
+
+/* Makes the look-ups of large machines fast. A list that grows afterwards ends that. */
+void machine_index(struct machine *machine);
+/* The range that contains every link of a GPU, perhaps besides others. */
+struct machine_range machine_links_of(const struct machine *machine, int64_t gpu);
+/* The range that contains every port of a NIC of the machine. */
+struct machine_range machine_ports_of(const struct machine *machine, const struct machine_nic *nic);
 
 enum { MACHINE_FILE_VERSION = 1 };
 
@@ -85,11 +104,24 @@ void text_unknown(struct machine *machine, struct machine_text *text, const char
     __attribute__((format(printf, 3, 4)));
 
 /* Returns the value, or `otherwise` when it is unknown. */
-int64_t number_or(struct machine_number number, int64_t otherwise);
-const char *text_or(struct machine_text text, const char *otherwise);
-bool number_is(struct machine_number number, int64_t value); /* known and equal */
-bool text_is(struct machine_text text, const char *value);   /* known and equal */
-const char *why_unknown(const char *why);                    /* "not recorded" for NULL */
+static inline int64_t number_or(struct machine_number number, int64_t otherwise)
+{
+    return number.known ? number.value : otherwise;
+}
+static inline const char *text_or(struct machine_text text, const char *otherwise)
+{
+    return text.value ? text.value : otherwise;
+}
+/* Known and equal. */
+static inline bool number_is(struct machine_number number, int64_t value)
+{
+    return number.known && number.value == value;
+}
+static inline bool text_is(struct machine_text text, const char *value)
+{
+    return text.value && strcmp(text.value, value) == 0;
+}
+const char *why_unknown(const char *why); /* "not recorded" for NULL */
 
 /* Look an item up; NULL when there is none. */
 struct machine_pci *machine_find_pci(const struct machine *machine, const char *bdf);

@@ -61,12 +61,64 @@ static void reserve_finding(struct findings *findings)
     findings->capacity = capacity;
 }
 
-/* The list has a finding of the same reason and evidence, of the same or a more severe weight. */
-static bool has_finding(const struct findings *findings, const struct finding *f)
+static unsigned chain_of(const struct findings *findings, const struct finding *f)
 {
-    for (int i = 0; i < findings->n; i++)
-        if (findings->list[i].reason == f->reason && findings->list[i].weight <= f->weight &&
-            strcmp(findings->list[i].evidence, f->evidence) == 0)
+    uint64_t hash = (uint64_t)f->reason + 14695981039346656037ull;
+    for (const char *at = f->evidence; *at; at++)
+        hash = (hash ^ (unsigned char)*at) * 1099511628211ull;
+    return (unsigned)(hash % (unsigned)findings->chains);
+}
+
+/* Adds the findings to their chains that are not in them yet. */
+static void chain_findings(struct findings *findings)
+{
+    if (findings->chains < findings->capacity) {
+        free(findings->latest);
+        free(findings->before);
+        findings->chains = findings->capacity;
+        findings->chained = 0;
+        memset(findings->of_reason, 0, sizeof findings->of_reason);
+        findings->latest = calloc((size_t)findings->chains, sizeof *findings->latest);
+        findings->before = calloc((size_t)findings->chains, sizeof *findings->before);
+        if (!findings->latest || !findings->before)
+            abort();
+    }
+    for (; findings->chained < findings->n; findings->chained++) {
+        int *latest = &findings->latest[chain_of(findings, &findings->list[findings->chained])];
+        findings->before[findings->chained] = *latest;
+        *latest = findings->chained + 1;
+        findings->of_reason[findings->list[findings->chained].reason]++;
+    }
+}
+
+int finding_before(struct findings *findings, int at, const struct finding *like)
+{
+    if (!findings->n)
+        return -1;
+    chain_findings(findings);
+    int one = findings->latest[chain_of(findings, like)] - 1;
+    for (; one >= 0; one = findings->before[one] - 1)
+        if (one < at && findings->list[one].reason == like->reason &&
+            strcmp(findings->list[one].evidence, like->evidence) == 0)
+            return one;
+    return -1;
+}
+
+void findings_cut(struct findings *findings, int n)
+{
+    findings->n = n;
+    findings->chained = 0;
+    memset(findings->of_reason, 0, sizeof findings->of_reason);
+    if (findings->latest)
+        memset(findings->latest, 0, (size_t)findings->chains * sizeof *findings->latest);
+}
+
+/* The list has a finding of the same reason and evidence, of the same or a more severe weight. */
+static bool has_finding(struct findings *findings, const struct finding *f)
+{
+    int at = findings->n;
+    while ((at = finding_before(findings, at, f)) >= 0)
+        if (findings->list[at].weight <= f->weight)
             return true;
     return false;
 }
@@ -98,12 +150,11 @@ bool findings_turn_off(const struct findings *findings, unsigned kinds)
     return false;
 }
 
-bool findings_have(const struct findings *findings, enum reason reason)
+bool findings_have(struct findings *findings, enum reason reason)
 {
-    for (int i = 0; i < findings->n; i++)
-        if (findings->list[i].reason == reason)
-            return true;
-    return false;
+    if (findings->n)
+        chain_findings(findings);
+    return findings->n && findings->of_reason[reason] > 0;
 }
 
 void findings_merge(struct findings *to, struct findings *from)
@@ -139,6 +190,8 @@ void finding_remedy(struct finding *finding, const char *remedy, const char *dev
 void findings_free(struct findings *findings)
 {
     free(findings->list);
+    free(findings->latest);
+    free(findings->before);
     memset(findings, 0, sizeof *findings);
 }
 

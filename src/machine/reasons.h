@@ -49,6 +49,7 @@ struct finding {
     unsigned
         routes_off;    /* kinds of routes that it turns off: ROUTE_BIT(kind); 0 unless WEIGHT_OFF */
     int64_t gain_mbps; /* MB/s that the repair adds to the pair; 0 when none or unknown */
+    bool dropped;      /* the list has the same with a more severe weight */
 };
 
 /* All-zero bytes are an empty list; findings_free() releases it. */
@@ -58,6 +59,12 @@ struct findings {
     const char *place;   /* copied to each finding that is added */
     const char *path;    /* copied to each finding that is added */
     unsigned routes_off; /* copied to each finding of WEIGHT_OFF that is added */
+    /* Chains of findings of the same reason and evidence: the latest finding of each chain, by
+     * hash, and the one before each finding; 1 + its index, 0: none. Made for `chained` findings.
+     */
+    int *latest, *before;
+    int chains, chained;
+    int of_reason[REASON_COUNT]; /* findings of each reason, of the chained ones */
 };
 
 /* Adds a finding, unless the list has one of the same reason and evidence with the same or a more
@@ -66,6 +73,12 @@ struct findings {
 struct finding *finding_add(struct findings *findings, enum reason reason, enum weight weight,
                             const char *device, const char *evidence_format, ...)
     __attribute__((format(printf, 5, 6)));
+
+/* The latest finding before index `at` with the reason and evidence of `like`; -1: none. */
+int finding_before(struct findings *findings, int at, const struct finding *like);
+
+/* Keeps the first n findings, which may have been changed. */
+void findings_cut(struct findings *findings, int n);
 
 /* Appends a change to the repair of a finding. Does nothing for NULL. */
 void finding_repair(struct finding *finding, const char *format, ...)
@@ -84,7 +97,7 @@ void findings_merge(struct findings *to, struct findings *from);
 bool findings_turn_off(const struct findings *findings, unsigned kinds);
 
 /* True when a finding has this reason. */
-bool findings_have(const struct findings *findings, enum reason reason);
+bool findings_have(struct findings *findings, enum reason reason);
 
 /* Prints the whole table as Markdown ("md"), or as the source of the manual page ("man"). */
 void reasons_print(FILE *to, const char *format);

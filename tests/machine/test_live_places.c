@@ -300,7 +300,7 @@ static bool told_of(const struct machine *m, enum reason reason, const char *a, 
 {
     static struct verdict v;
     static struct diagnosis d;
-    const struct findings *findings = a ? &v.findings : &d.findings;
+    struct findings *findings = a ? &v.findings : &d.findings;
     if (a && explain_pair(m, a, b, &v))
         fail_msg("%s", weft_last_error());
     if (!a)

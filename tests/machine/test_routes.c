@@ -284,6 +284,7 @@ static void test_cpu_links(void **state)
     assert_int_equal(whatif_apply(m, "set links[0].active no"), WEFT_OK);
     assert_int_equal(routes_cpu_links(m, 0).links, 9);
     m->n_links = 0;
+    machine_index(m);
     assert_near(rate_of(m, "host", "gpu0", ROUTE_HOST), 55400);
     machine_free(m);
 }

@@ -35,7 +35,8 @@ static void *alloc_zeroed(size_t n, size_t bytes)
 const struct machine_port *assign_port(const struct machine *machine, const struct machine_nic *nic)
 {
     const struct machine_port *best = NULL;
-    for (size_t i = 0; nic->name.value && i < machine->n_ports; i++) {
+    struct machine_range range = machine_ports_of(machine, nic);
+    for (size_t i = range.first; nic->name.value && i < range.end; i++) {
         const struct machine_port *port = &machine->ports[i];
         if (text_is(port->nic, nic->name.value) && text_is(port->state, "active") &&
             (!best || number_or(port->mbit, 0) > number_or(best->mbit, 0)))
@@ -46,7 +47,8 @@ const struct machine_port *assign_port(const struct machine *machine, const stru
 
 static bool any_state_known(const struct machine *machine, const struct machine_nic *nic)
 {
-    for (size_t i = 0; nic->name.value && i < machine->n_ports; i++)
+    struct machine_range range = machine_ports_of(machine, nic);
+    for (size_t i = range.first; nic->name.value && i < range.end; i++)
         if (text_is(machine->ports[i].nic, nic->name.value) && machine->ports[i].state.value)
             return true;
     return false;

@@ -368,14 +368,15 @@ static void drop_less_severe(struct findings *findings, int first)
     int kept = first;
     for (int i = first; i < findings->n; i++) {
         bool lesser = false;
-        for (int k = i + 1; k < findings->n && !lesser; k++)
-            lesser = findings->list[k].reason == findings->list[i].reason &&
-                     findings->list[k].weight < findings->list[i].weight &&
-                     strcmp(findings->list[k].evidence, findings->list[i].evidence) == 0;
-        if (!lesser)
-            findings->list[kept++] = findings->list[i];
+        const struct finding *f = &findings->list[i];
+        for (int k = findings->n; !lesser && (k = finding_before(findings, k, f)) > i;)
+            lesser = findings->list[k].weight < f->weight;
+        findings->list[i].dropped = lesser;
     }
-    findings->n = kept;
+    for (int i = first; i < findings->n; i++)
+        if (!findings->list[i].dropped)
+            findings->list[kept++] = findings->list[i];
+    findings_cut(findings, kept);
 }
 
 static void count_findings(struct diagnosis *d, struct doctor_check *check)

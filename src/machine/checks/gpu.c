@@ -179,7 +179,8 @@ struct link_count {
 static struct link_count count_links(const struct machine *machine, int64_t gpu)
 {
     struct link_count count = {0};
-    for (size_t i = 0; i < machine->n_links; i++) {
+    struct machine_range range = machine_links_of(machine, gpu);
+    for (size_t i = range.first; i < range.end; i++) {
         const struct machine_link *link = &machine->links[i];
         if (!number_is(link->gpu, gpu) || !link->active.known)
             continue;
@@ -233,7 +234,8 @@ static struct link_errors sum_link_errors(const struct machine *machine, int64_t
 {
     struct link_errors e = {.links = 0};
     int64_t first = -1, last = -2;
-    for (size_t i = 0; i < machine->n_links; i++) {
+    struct machine_range range = machine_links_of(machine, gpu);
+    for (size_t i = range.first; i < range.end; i++) {
         const struct machine_link *link = &machine->links[i];
         int64_t replays = number_or(link->replays, 0), crc = number_or(link->crc_errors, 0);
         int64_t recoveries = number_or(link->recoveries, 0), ecc = number_or(link->ecc_errors, 0);
@@ -270,7 +272,8 @@ void check_gpu_links(const struct machine *machine, const struct machine_gpu *gp
     const char *index = index_text(gpu);
     check_link_state(machine, gpu, findings);
     check_link_errors(machine, gpu, findings);
-    for (size_t i = 0; i < machine->n_links; i++) {
+    struct machine_range range = machine_links_of(machine, number_or(gpu->index, -1));
+    for (size_t i = range.first; i < range.end; i++) {
         const struct machine_link *link = &machine->links[i];
         if (!number_is(link->gpu, number_or(gpu->index, -1)) || !number_is(link->active, 1))
             continue;

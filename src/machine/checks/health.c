@@ -249,7 +249,8 @@ void check_link_health(const struct machine *machine, const struct machine_gpu *
     int64_t index = number_or(gpu->index, -1);
     char name[24];
     snprintf(name, sizeof name, "%" PRId64, index);
-    for (size_t i = 0; i < machine->n_links; i++) {
+    struct machine_range range = machine_links_of(machine, index);
+    for (size_t i = range.first; i < range.end; i++) {
         const struct machine_link *link = &machine->links[i];
         if (!number_is(link->gpu, index))
             continue;

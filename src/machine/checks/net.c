@@ -226,10 +226,10 @@ static const struct machine_nic *nearest_nic(const struct machine *machine,
     size_t n = 0;
     *level = LEVEL_UNKNOWN;
     for (size_t i = 0; i < machine->n_nics; i++) {
-        if (!assign_can_use(machine, &machine->nics[i]) ||
+        enum level here = nic_distance(machine, gpu, &machine->nics[i]);
+        if (here > *level || !assign_can_use(machine, &machine->nics[i]) ||
             is_slower(machine, &machine->nics[i], mbit))
             continue;
-        enum level here = nic_distance(machine, gpu, &machine->nics[i]);
         if (here < *level)
             n = 0;
         *level = here < *level ? here : *level;

@@ -329,7 +329,7 @@ weft_status machine_read_file(const char *path, struct machine **machine)
     return status;
 }
 
-weft_status machine_load(const char *file_or_description, struct machine **machine)
+static weft_status load_unindexed(const char *file_or_description, struct machine **machine)
 {
     if (strcmp(file_or_description, "-") == 0)
         return machine_read_file("/dev/stdin", machine);
@@ -342,4 +342,12 @@ weft_status machine_load(const char *file_or_description, struct machine **machi
         return base_fail_context(status, "no file \"%s\", and as a description",
                                  file_or_description);
     return WEFT_OK;
+}
+
+weft_status machine_load(const char *file_or_description, struct machine **machine)
+{
+    weft_status status = load_unindexed(file_or_description, machine);
+    if (!status)
+        machine_index(*machine);
+    return status;
 }

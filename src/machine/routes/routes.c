@@ -317,7 +317,8 @@ static struct link_bundle bundle_of(const struct machine *machine, int64_t a, in
                                     bool through_switch)
 {
     struct link_bundle bundle = {.through_switch = through_switch};
-    for (size_t i = 0; i < machine->n_links; i++) {
+    struct machine_range range = machine_links_of(machine, a);
+    for (size_t i = range.first; i < range.end; i++) {
         const struct machine_link *link = &machine->links[i];
         if (through_switch ? link_to_switch(link, a) : link_between(link, a, b))
             bundle_add(&bundle, link);
@@ -328,7 +329,8 @@ static struct link_bundle bundle_of(const struct machine *machine, int64_t a, in
 struct link_bundle routes_cpu_links(const struct machine *machine, int64_t gpu)
 {
     struct link_bundle bundle = {.links = 0};
-    for (size_t i = 0; i < machine->n_links; i++)
+    struct machine_range range = machine_links_of(machine, gpu);
+    for (size_t i = range.first; i < range.end; i++)
         if (link_to_cpu(&machine->links[i], gpu))
             bundle_add(&bundle, &machine->links[i]);
     return bundle;

@@ -295,6 +295,7 @@ weft_status whatif_apply(struct machine *machine, const char *changes)
     char *copy = strdup(changes), *save = NULL;
     weft_status status = WEFT_OK;
     int number = 1;
+    machine->link_ranges = NULL;
     for (char *one = copy ? strtok_r(copy, ";", &save) : NULL; one && !status;
          one = strtok_r(NULL, ";", &save), number++) {
         while (isspace((unsigned char)*one))
@@ -306,5 +307,6 @@ weft_status whatif_apply(struct machine *machine, const char *changes)
             base_fail_context(status, "change %d, \"%s\"", number, shown);
     }
     free(copy);
+    machine_index(machine);
     return status;
 }
