@@ -2,7 +2,9 @@
 /* `weft env`: the configuration variables with value, origin and meaning; a fault when the
  * environment holds an unknown name or a bad value. */
 #include "commands.h"
+#include "parse.h"
 
+#include "tool/choices.h"
 #include "tool/coll_rates.h"
 #include "tool/coll_scratch.h"
 #include "tool/tool.h"
@@ -115,12 +117,12 @@ int cmd_env(int argc, char **argv)
         .doc = "List Weft's configuration variables: value, origin and meaning. Exit status 1 "
                "when the environment holds an unknown WEFT_ name or a bad value."};
     struct env_options given = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &given);
+    cli_parse(&argp, argc, argv, 0, &given);
     if (given.json)
         print_env_json(given.all);
     else
         print_table(given.all);
-    if (config_check()) {
+    if (config_check() || choices_check_order(config_string(CONFIG_PATH))) {
         fprintf(stderr, "weft env: %s\n", weft_last_error());
         return EXIT_FAULT;
     }

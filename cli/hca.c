@@ -5,6 +5,7 @@
  * checks the peer's credentials (SO_PEERCRED), limits the time, and makes the answer safe for a
  * terminal (finding A23). Only the name, the request and the keys of the answer are known here. */
 #include "commands.h"
+#include "parse.h"
 
 #include "tool/tool.h"
 
@@ -302,7 +303,7 @@ int cmd_hca(int argc, char **argv)
             "keys, the last lines of the error log. Exit status 1 when there is none."};
     struct hca_options options = {.queues = true};
     int silent;
-    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    cli_parse(&argp, argc, argv, 0, &options);
     json_t *all = query_all_adapters(&options, &silent), *device;
     size_t i, n = json_array_size(all);
     if (options.json) {

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tool/tool.h"
+
 static const struct command {
     const char *name;
     int (*run)(int argc, char **argv);
@@ -57,6 +59,18 @@ static void flush_stdout(void)
     _exit(EXIT_FAULT);
 }
 
+static int refuse_command(const char *word)
+{
+    const char *names[COMMANDS];
+    for (int i = 0; i < COMMANDS; i++)
+        names[i] = commands[i].name;
+    const char *near = base_nearest(word, names, COMMANDS);
+    fprintf(stderr, "weft: there is no command \"%.60s\"%s%s\n\n", word,
+            near ? "; nearest: weft " : "", near ? near : "");
+    print_usage(stderr);
+    return EXIT_USAGE;
+}
+
 int main(int argc, char **argv)
 {
     argp_err_exit_status = EXIT_USAGE;
@@ -65,11 +79,18 @@ int main(int argc, char **argv)
         print_usage(stderr);
         return EXIT_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
+    if (strcmp(argv[1], "help") == 0 && argc > 2) { /* help COMMAND is COMMAND --help */
+        static char help[] = "--help";
+        argv[1] = argv[2];
+        argv[2] = help;
+        argc = 3;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
         print_usage(stdout);
         return EXIT_GOOD;
     }
-    if (strcmp(argv[1], "--version") == 0)
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
         argv[1] = "version";
     for (int i = 0; i < COMMANDS; i++) {
         if (strcmp(argv[1], commands[i].name) == 0) {
@@ -79,7 +100,5 @@ int main(int argc, char **argv)
             return commands[i].run(argc - 1, argv + 1);
         }
     }
-    fprintf(stderr, "weft: there is no command \"%s\"\n\n", argv[1]);
-    print_usage(stderr);
-    return EXIT_USAGE;
+    return refuse_command(argv[1]);
 }

@@ -2,6 +2,7 @@
 /* `weft nvshmem`: prints the folder that replaces an installation of NVSHMEM (cli/nvshmem). It
  * is located relative to the file of this command, so that an installation can be moved. */
 #include "commands.h"
+#include "parse.h"
 
 #include <argp.h>
 #include <limits.h>
@@ -62,7 +63,7 @@ int cmd_nvshmem(int argc, char **argv)
                "NVSHMEM_HOME=$(weft nvshmem)"};
     bool json = false;
     char bin[PATH_MAX] = "", prefix[PATH_MAX];
-    argp_parse(&argp, argc, argv, 0, NULL, &json);
+    cli_parse(&argp, argc, argv, 0, &json);
     ssize_t length = readlink("/proc/self/exe", bin, sizeof bin - 1);
     char *slash = length > 0 ? strrchr(bin, '/') : NULL;
     if (slash)

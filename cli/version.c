@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft version`: prints the version. */
 #include "commands.h"
+#include "parse.h"
 
 #include <argp.h>
 #include <stdio.h>
@@ -25,7 +26,7 @@ int cmd_version(int argc, char **argv)
     static const struct argp argp = {
         .options = options, .parser = parse_version, .doc = "Print the version of Weft."};
     int json = 0;
-    argp_parse(&argp, argc, argv, 0, NULL, &json);
+    cli_parse(&argp, argc, argv, 0, &json);
     printf(json ? "{\"version\": \"%s\"}\n" : "weft %s\n", weft_version());
     return EXIT_GOOD;
 }

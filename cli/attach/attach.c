@@ -2,6 +2,7 @@
 /* `weft attach PID`: shows what each PE of a job on this node does, read from the black boxes of
  * the PEs. */
 #include "attach/attach.h"
+#include "parse.h"
 
 #include "commands.h"
 
@@ -56,7 +57,7 @@ int cmd_attach(int argc, char **argv)
                "operations, which PE waits for which, and what is stuck. Works for the same user "
                "without further privileges, also when the process hangs."};
     struct attach_options options = {.history = 8};
-    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    cli_parse(&argp, argc, argv, 0, &options);
     struct boxes_job job;
     char why[512];
     if (!boxes_read(options.pid, &job, why, sizeof why)) {

@@ -3,6 +3,7 @@
  * started. */
 #include "bench/bench.h"
 #include "commands.h"
+#include "parse.h"
 
 #include "tool/coll_way.h"
 #include "tool/tool.h"
@@ -158,6 +159,15 @@ static void list_benchmarks(void)
     exit(EXIT_GOOD);
 }
 
+/* A job that this command starts has the PEs of the pair. */
+static void check_pair(struct argp_state *state, const struct bench_options *options)
+{
+    int pes = options->pes ? options->pes : 2;
+    if (!options->all_pairs && !bench_in_job() && (options->from >= pes || options->to >= pes))
+        argp_error(state, "--pair %d,%d: the job has the PEs 0 to %d; --pes N starts more",
+                   options->from, options->to, pes - 1);
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct bench_options *options = state->input;
@@ -228,6 +238,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case ARGP_KEY_END:
         if (options->all_pairs && !options->paths)
             argp_error(state, "--pair all needs --paths");
+        check_pair(state, options);
         if (options->html && options->paths && !bench_is_suite(options->names))
             argp_error(state, "--html and --paths go together only in `evaluation` and `gda`");
         return 0;
@@ -262,7 +273,7 @@ void bench_parse(int argc, char **argv, struct bench_options *options)
         .bind = true,
         .progress = -1,
     };
-    argp_parse(&argp, argc, argv, 0, NULL, options);
+    cli_parse(&argp, argc, argv, 0, options);
     bool proxy = bench_names_proxy(options);
     bool gda = strcmp(options->names, BENCH_GDA) == 0;
     options->bind &= !proxy; /* the proxy thread needs another CPU than the PE */

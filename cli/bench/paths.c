@@ -25,7 +25,8 @@ int bench_paths(const struct bench_options *given, int argc, char **argv)
     struct bench_sides paths;
     bool good = true;
     if (!sides_parse(options.paths, &paths)) {
-        fprintf(stderr, "weft bench: --paths %s: expected up to %d paths, e.g. p2p,staged\n",
+        fprintf(stderr,
+                "weft bench: --paths %s: expected up to %d of self, p2p, relay, staged, net, gda\n",
                 options.paths, SIDES_MAX);
         return EXIT_USAGE;
     }

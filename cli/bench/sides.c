@@ -4,6 +4,7 @@
 #include "bench/sides.h"
 
 #include "commands.h"
+#include "tool/choices.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,6 +13,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* "gda:cpu" is path gda. */
+static bool is_path(const char *side)
+{
+    char path[SIDE_NAME_BYTES];
+    snprintf(path, sizeof path, "%.*s", (int)strcspn(side, ":"), side);
+    return choices_check_order(path) == WEFT_OK;
+}
+
 bool sides_parse(const char *list, struct bench_sides *sides)
 {
     *sides = (struct bench_sides){0};
@@ -19,7 +28,9 @@ bool sides_parse(const char *list, struct bench_sides *sides)
         size_t length = strcspn(list, ",");
         if (!length || length >= SIDE_NAME_BYTES || sides->count == SIDES_MAX)
             return false;
-        snprintf(sides->side[sides->count++].path, SIDE_NAME_BYTES, "%.*s", (int)length, list);
+        snprintf(sides->side[sides->count].path, SIDE_NAME_BYTES, "%.*s", (int)length, list);
+        if (!is_path(sides->side[sides->count++].path))
+            return false;
         list += length + (list[length] == ',');
     }
     return sides->count > 0;

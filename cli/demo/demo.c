@@ -3,6 +3,7 @@
  * starts a job of itself in which the PEs test their paths, measure them, on GPUs if there are
  * any, and restore an image together. PE 0 prints the results. */
 #include "demo/demo.h"
+#include "parse.h"
 
 #include "commands.h"
 
@@ -253,6 +254,6 @@ int cmd_demo(int argc, char **argv)
                "other's memory, compare its speed with memcpy, and restore an image together, on "
                "GPUs if there are any. Exit status 1 when any result was wrong."};
     struct demo_options options = {.output = "weft-demo"};
-    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    cli_parse(&argp, argc, argv, 0, &options);
     return options.called ? run_pe(&options) : start_demo_job(&options);
 }

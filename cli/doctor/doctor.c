@@ -13,6 +13,7 @@
 #include "commands.h"
 #include "doctor/doctor.h"
 #include "machine/describe/growth.h"
+#include "parse.h"
 #include "tool/tool.h"
 
 enum {
@@ -442,7 +443,7 @@ int cmd_doctor(int argc, char **argv)
                "expected, or when a host cannot be reached."};
     struct doctor_options a = {.limit_ns = limit_usual_ns};
     run_say_as("weft doctor");
-    argp_parse(&argp, argc, argv, 0, NULL, &a);
+    cli_parse(&argp, argc, argv, 0, &a);
     int status = run_doctor(&a);
     for (int i = 0; i < a.reach.host_count; i++)
         free(a.reach.hosts[i].name);

@@ -17,6 +17,7 @@
 #include "machine/checks/explain.h"
 #include "machine/live/ladder.h"
 #include "machine_options.h"
+#include "parse.h"
 #include "probe.h"
 #include "tool/file_way.h"
 #include "tool/job_gpus.h"
@@ -581,7 +582,7 @@ int cmd_explain(int argc, char **argv)
     struct explain_arguments a = {.n = 0};
     if (argc > 1 && strcmp(argv[1], "coll") == 0 && !(argc > 2 && argv[2][0] == '-'))
         return explain_coll(argc - 2, argv + 2);
-    argp_parse(&argp, argc, argv, 0, NULL, &a);
+    cli_parse(&argp, argc, argv, 0, &a);
     if (a.codes) {
         print_codes(a.codes);
         return EXIT_GOOD;

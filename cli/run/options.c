@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command line of `weft run`. */
+#include "parse.h"
 #include "run/hosts.h"
 
 #include <argp.h>
@@ -125,7 +126,7 @@ static error_t parse_run(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_option option_table[] = {
-    {"pes", 'n', "N", 0, "number of PEs (processes) to start", 0},
+    {"pes", 'n', "N", 0, "number of PEs (processes) to start; also -np N", 0},
     {"prefix", KEY_PREFIX, NULL, 0, "put \"[pe] \" in front of every line of output", 0},
     {"output-dir", KEY_OUTPUT, "DIR", 0, "write each PE's output to DIR/pe.N.out and DIR/pe.N.err",
      0},
@@ -137,6 +138,7 @@ static const struct argp_option option_table[] = {
      0},
     {"hosts", KEY_HOSTS, "A[:N],B[:N]...", 0,
      "start N PEs on each of these hosts over ssh; may be repeated", 0},
+    {"host", 0, NULL, OPTION_ALIAS, NULL, 0},
     {"hostfile", KEY_HOSTFILE, "FILE", 0, "start PEs on the hosts in FILE, one host per line", 0},
     {"rsh", KEY_RSH, "COMMAND", 0,
      "command to use in place of ssh: it gets the host's name and a command. Also WEFT_RSH", 0},
@@ -161,5 +163,9 @@ static const struct argp argp = {
 
 bool run_parse_options(struct run_options *options, int argc, char **argv)
 {
-    return argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, options) == 0;
+    static char n[] = "-n";
+    for (int i = 1; i < argc && *argv[i] == '-' && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "-np") == 0) /* as mpirun has it */
+            argv[i++] = n;
+    return cli_parse(&argp, argc, argv, ARGP_IN_ORDER, options) == 0;
 }

@@ -2,6 +2,7 @@
 /* `weft topo`: shows the devices of the machine and how they are connected, and records a
  * machine. */
 #include "topo/topo.h"
+#include "parse.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -220,7 +221,7 @@ int cmd_topo(int argc, char **argv)
         .doc = "Show GPUs, NICs, disks and how they are connected: distance, expected and "
                "measured speed of every pair. With --what-if, the pairs that change."};
     struct topo_arguments a = {.times = -1};
-    argp_parse(&argp, argc, argv, 0, NULL, &a);
+    cli_parse(&argp, argc, argv, 0, &a);
     if (a.watch)
         return topo_watch(a.seconds, a.times);
     bool other = a.record || a.nccl || a.svg || a.html || a.tree || a.links || a.routes || a.assign;

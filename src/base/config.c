@@ -4,6 +4,7 @@
 
 #include "base/cpus.h"
 #include "base/status.h"
+#include "base/text.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -249,33 +250,12 @@ const char *config_origin(enum config_id id)
     return lookup_value(id)->from_environment ? "environment" : "default";
 }
 
-/* Edit distance (Levenshtein), for naming the nearest known variable. */
-static unsigned edit_distance(const char *a, const char *b)
-{
-    enum { LONGEST = 63 };
-    unsigned row[LONGEST + 1];
-    size_t columns = strnlen(b, LONGEST);
-    for (size_t j = 0; j <= columns; j++)
-        row[j] = (unsigned)j;
-    for (size_t i = 1; a[i - 1]; i++) {
-        unsigned diagonal = row[0];
-        row[0] = (unsigned)i;
-        for (size_t j = 1; j <= columns; j++) {
-            unsigned change = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            unsigned least = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
-            row[j] = change < least ? change : least;
-        }
-    }
-    return row[columns];
-}
-
 static const char *nearest_name(const char *name)
 {
     const char *best = config_vars[0].name;
-    unsigned best_distance = ~0u;
+    size_t best_distance = SIZE_MAX;
     for (int i = 0; i < CONFIG_COUNT; i++) {
-        unsigned distance = edit_distance(name, config_vars[i].name);
+        size_t distance = base_spelling_distance(name, config_vars[i].name);
         if (distance < best_distance) {
             best_distance = distance;
             best = config_vars[i].name;

@@ -2,6 +2,7 @@
 /* Shortening of text. See text.h. */
 #include "base/text.h"
 
+#include <stdint.h>
 #include <string.h>
 
 enum { LONGEST_WORD = 48 };
@@ -28,4 +29,39 @@ void base_shorten(char *to, size_t bytes, const char *text)
         end--;
     memmove(to, text, end);
     memcpy(to + end, sign, sizeof sign);
+}
+
+size_t base_spelling_distance(const char *a, const char *b)
+{
+    size_t row[65], n = strnlen(b, 64);
+    for (size_t j = 0; j <= n; j++)
+        row[j] = j;
+    for (size_t i = 1; a[i - 1]; i++) {
+        size_t corner = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= n; j++) {
+            size_t best = corner + (a[i - 1] != b[j - 1]);
+            corner = row[j];
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            row[j] = best;
+        }
+    }
+    return row[n];
+}
+
+const char *base_nearest(const char *word, const char *const *candidates, size_t n)
+{
+    const char *best = NULL;
+    size_t best_distance = strlen(word) / 2 + 1;
+    for (size_t i = 0; i < n; i++) {
+        size_t distance = candidates[i] ? base_spelling_distance(word, candidates[i]) : SIZE_MAX;
+        if (distance < best_distance) {
+            best_distance = distance;
+            best = candidates[i];
+        }
+    }
+    return best;
 }

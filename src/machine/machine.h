@@ -233,7 +233,4 @@ weft_status machine_set(struct machine *machine, const char *place, const char *
 /* A deep copy. */
 struct machine *machine_copy(const struct machine *machine);
 
-/* The candidate with the spelling nearest to `word`, or NULL when none is near. */
-const char *machine_nearest(const char *word, const char *const *candidates, size_t n);
-
 #endif

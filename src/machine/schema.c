@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "base/text.h"
 
 /* `self` is the struct whose fields are listed; each function below defines it. */
 #define NUMBER(name, lo, hi, about)                                                                \
@@ -59,42 +60,6 @@ bool word_is_one_of(const char *word, const char *words)
     return false;
 }
 
-/* Number of insertions, deletions and substitutions between two words of at most 64 letters. */
-static size_t spelling_distance(const char *a, const char *b)
-{
-    size_t row[65], n = strnlen(b, 64);
-    for (size_t j = 0; j <= n; j++)
-        row[j] = j;
-    for (size_t i = 1; a[i - 1]; i++) {
-        size_t corner = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= n; j++) {
-            size_t best = corner + (a[i - 1] != b[j - 1]);
-            corner = row[j];
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            row[j] = best;
-        }
-    }
-    return row[n];
-}
-
-const char *machine_nearest(const char *word, const char *const *candidates, size_t n)
-{
-    const char *best = NULL;
-    size_t best_distance = strlen(word) / 2 + 1;
-    for (size_t i = 0; i < n; i++) {
-        size_t distance = candidates[i] ? spelling_distance(word, candidates[i]) : SIZE_MAX;
-        if (distance < best_distance) {
-            best_distance = distance;
-            best = candidates[i];
-        }
-    }
-    return best;
-}
-
 const char *record_nearest_field(const struct machine_record *record, const char *word)
 {
     size_t n;
@@ -102,7 +67,7 @@ const char *record_nearest_field(const struct machine_record *record, const char
     const char *names[64];
     for (size_t i = 0; i < n && i < 64; i++)
         names[i] = fields[i].name;
-    return machine_nearest(word, names, n < 64 ? n : 64);
+    return base_nearest(word, names, n < 64 ? n : 64);
 }
 
 static const struct machine_record *find_record(const char *name, size_t length)

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "box/choices.h"
+#include "path/path.h"
 #include "tool/system_segment.h"
 
 _Static_assert((int)CHOICES_PATHS_MOST >= (int)BOX_PATHS, "every path has a place");
@@ -148,4 +149,10 @@ bool choices_read(int pid, int from, int to, struct choices *choices, char *why,
     bool good = read_from(&segment, pid, from, to, choices, why, why_bytes);
     system_segment_close(&segment);
     return good;
+}
+
+weft_status choices_check_order(const char *text)
+{
+    struct path_order order;
+    return path_order_parse(text, &order);
 }

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include <weft.h>
+
 enum { CHOICES_KINDS = 2, CHOICES_PATHS_MOST = 12, CHOICES_WHY_BYTES = 512 };
 
 enum choice_proof { CHOICE_UNUSED, CHOICE_NOT_PROVEN, CHOICE_PROVEN, CHOICE_FAILED };
@@ -42,6 +44,10 @@ bool choices_read(int pid, int from, int to, struct choices *choices, char *why,
  * PEs that have not started yet. */
 bool choices_read_all(int pid, void (*visit)(void *argument, const struct choices *one),
                       void *argument, char *why, int why_bytes);
+
+/* WEFT_ERR_CONFIG: the text is no value of WEFT_PATH; the message has the wrong word and the paths.
+ */
+weft_status choices_check_order(const char *text);
 
 /* Decodes the choices for PE `to` from the `bytes` of a slot of the system segment. False when the
  * slot has none. Also for tests. */

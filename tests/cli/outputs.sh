@@ -37,7 +37,7 @@ expect 0 "{\"version\": \"${BASH_REMATCH[1]}\"}" "$weft" version --json
 expect 0 'weft COMMAND --help' "$weft" help
 expect 2 'usage: weft COMMAND' "$weft"
 expect 2 'there is no command "benhc"' "$weft" benhc
-expect 2 'unrecognized option' "$weft" env --jsonx
+expect 2 'there is no option' "$weft" env --jsonx
 
 # --- env
 expect 0 'WEFT_HEAP_SIZE' env -u WEFT_HEAP_SIZE "$weft" env

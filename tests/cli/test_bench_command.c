@@ -60,9 +60,9 @@ static void print_row(const char *bench, const char *path, int pes, unsigned cta
            "\"bytes\":%u,\"us\":%.6f,\"gbytes_per_s\":%.6f,\"mops\":%.6f,\"verified\":%s}\n",
            bench, path, path[0] == 's' ? "simt" : "cuda", pes, ctas, bytes, us,
            bytes / us / 1e3 * ctas, ctas / us,
-           strcmp(path, "wrong") == 0   ? "false"
-           : strcmp(path, "blind") == 0 ? "null"
-                                        : "true");
+           strcmp(path, "slow") == 0   ? "false"
+           : strcmp(path, "self") == 0 ? "null"
+                                       : "true");
 }
 
 static const char *value_of(int argc, char **argv, const char *option, const char *preset)
@@ -102,7 +102,7 @@ static void print_rows(int argc, char **argv, const char *path)
             unsigned ctas = next_number(&c);
             for (const char *s = value_of(argc, argv, "--sizes=", "0"); *s;) {
                 unsigned bytes = next_number(&s);
-                if (strcmp(path, "few") != 0 || seen++ == 1)
+                if (strcmp(path, "weak") != 0 || seen++ == 1)
                     print_row(name, path, atoi(argv[2]), ctas, bytes);
             }
         }
@@ -127,9 +127,9 @@ int __wrap_cmd_run(int argc, char **argv)
         print_rows(argc, argv, path);
         printf("no row of %s\n", path);
     }
-    if (path && strcmp(path, "killed") == 0)
+    if (path && strcmp(path, "net") == 0)
         kill(getpid(), SIGKILL);
-    return path && strcmp(path, "broken") == 0 ? 3 : 0;
+    return path && strcmp(path, "relay") == 0 ? 3 : 0;
 }
 
 weft_status __wrap_weft_init(weft_job **job, const weft_init_attr *attr);
@@ -635,20 +635,21 @@ static void paths(void **state)
 {
     static const char *const words[] = {
         "put --paths p2p,staged --sizes=8,1000",
-        "put,get --paths few,gda:cpu,p2p --ctas=1,4 --sizes=64,4K --pes 3 --pair 2,1",
-        "put,p --paths p2p,few --sizes=8,16 --json",
-        "put --paths broken,p2p --sizes=1K",
-        "put --paths killed --sizes=1K",
-        "put --paths p2p,wrong --pair all --pes 3 --sizes=8",
-        "put --paths p2p,broken --pair all --pes 2 --sizes=8",
+        "put,get --paths weak,gda:cpu,p2p --ctas=1,4 --sizes=64,4K --pes 3 --pair 2,1",
+        "put,p --paths p2p,weak --sizes=8,16 --json",
+        "put --paths relay,p2p --sizes=1K",
+        "put --paths net --sizes=1K",
+        "put --paths p2p,slow --pair all --pes 3 --sizes=8",
+        "put --paths p2p,relay --pair all --pes 2 --sizes=8",
         "put --paths p2p --pes 1 --pair all",
         "put --paths p2p, --sizes=8",
         "put --paths ,p2p",
         "put --paths p2p,,staged",
-        "put --paths 1234567890123456789012345678901 --sizes=8",
-        "put --paths 12345678901234567890123456789012",
-        "put --paths a,b,c,d,e,f,g,h --sizes=8 --json",
-        "put --paths a,b,c,d,e,f,g,h,i",
+        "put --paths gda:123456789012345678901234567 --sizes=8",
+        "put --paths gda:1234567890123456789012345678",
+        "put --paths p2p,weak,gda,gda:a,gda:b,staged,gda:c,gda:d --sizes=8 --json",
+        "put --paths p2p,weak,gda,gda:a,gda:b,staged,gda:c,gda:d,gda:e",
+        "put --paths p2p,foo",
         NULL};
     many(cmd_bench, "weft bench", words);
     golden_is(GOLDEN "/bench_paths.txt", text);
@@ -661,7 +662,7 @@ static void suites(void **state)
     assert_true(fd >= 0);
     close(fd);
     static const char *const of_page[] = {
-        "evaluation --pes 5 --paths p2p,staged,few --sizes 8,100,4K --repetitions 4 --html",
+        "evaluation --pes 5 --paths p2p,staged,weak --sizes 8,100,4K --repetitions 4 --html",
         "gda --target simt --threads 96 --iters 7 --no-verify --no-bind --html",
         "evaluation --paths staged --ctas 1,3 --threads 32 --html", NULL};
     for (int i = 0; of_page[i]; i++) {
@@ -676,9 +677,9 @@ static void suites(void **state)
         free(copy);
     }
     static const char *const plain[] = {"gda --ctas 2 --paths gda:gpu --json",
-                                        "gda --ctas 1 --paths wrong",
-                                        "gda --ctas 1 --paths blind --target cuda",
-                                        "gda --ctas 1 --paths broken,p2p",
+                                        "gda --ctas 1 --paths slow",
+                                        "gda --ctas 1 --paths self --target cuda",
+                                        "gda --ctas 1 --paths relay,p2p",
                                         "evaluation --paths ,",
                                         "evaluation --html /nothing/page",
                                         "gda --ctas 1 --paths p2p --html /dev/full",

@@ -11,6 +11,8 @@
 
 #include "machine/machine.h"
 
+#include "base/text.h"
+
 static void parse_fails(const char *text, const char *line, const char *words)
 {
     struct machine *machine = NULL;
@@ -196,13 +198,13 @@ static void test_words_and_ranges(void **state)
 static void test_nearest(void **state)
 {
     const char *const names[] = {"index", NULL, "memory", "ecc", "mig"};
-    assert_string_equal(machine_nearest("memroy", names, 5), "memory");
-    assert_string_equal(machine_nearest("xecc", names, 5), "ecc");
-    assert_string_equal(machine_nearest("ec", names, 5), "ecc");
-    assert_string_equal(machine_nearest("mix", names, 5), "mig");
-    assert_null(machine_nearest("xyz", names, 5));
-    assert_null(machine_nearest("xy", names, 5));
-    assert_null(machine_nearest("xcx", names, 4)); /* one of three letters may differ */
+    assert_string_equal(base_nearest("memroy", names, 5), "memory");
+    assert_string_equal(base_nearest("xecc", names, 5), "ecc");
+    assert_string_equal(base_nearest("ec", names, 5), "ecc");
+    assert_string_equal(base_nearest("mix", names, 5), "mig");
+    assert_null(base_nearest("xyz", names, 5));
+    assert_null(base_nearest("xy", names, 5));
+    assert_null(base_nearest("xcx", names, 4)); /* one of three letters may differ */
 }
 
 /* A copy has its own memory for every text and reason. */

@@ -3,6 +3,7 @@
  * possible algorithm. This file has the options, the job, and the loop over operations, sizes
  * and algorithms. */
 #include "bench/coll/command.h"
+#include "parse.h"
 
 #include "bench/coll/coll.h"
 #include "commands.h"
@@ -200,7 +201,7 @@ static struct coll_options coll_options_of(int argc, char **argv)
     struct coll_options options = {
         .repetitions = 5, .verify = true, .sms = MOST_SMS, .target = TARGET_COUNT};
     bool some_op = false, some_way = false;
-    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    cli_parse(&argp, argc, argv, 0, &options);
     for (int i = 0; i < COLL_OPS; i++)
         some_op |= options.ops[i];
     for (int i = 0; i < COLL_WAYS; i++)

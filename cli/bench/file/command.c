@@ -8,6 +8,7 @@
 #include "bench/bench.h"
 #include "bench/file/file.h"
 #include "commands.h"
+#include "parse.h"
 
 #include "tool/tool.h"
 
@@ -213,7 +214,7 @@ static struct file_options file_options_of(int argc, char **argv)
                                    .repetitions = 3,
                                    .pes = 1,
                                    .methods = "weft,plain,fio,cufile"};
-    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    cli_parse(&argp, argc, argv, 0, &options);
     return options;
 }
 

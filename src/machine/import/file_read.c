@@ -14,6 +14,7 @@
 
 #include "base/read_file.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "machine/import/import.h"
 
 struct reader {
@@ -264,7 +265,7 @@ static weft_status read_key(struct reader *r, const char *key, json_t *value)
             return read_record(r, &machine_records[i], value);
         names[i] = machine_records[i].name;
     }
-    const char *near = machine_nearest(key, names, machine_n_records);
+    const char *near = base_nearest(key, names, machine_n_records);
     char what[200];
     snprintf(what, sizeof what, "there is no such list%s%s", near ? "; nearest: " : "",
              near ? near : "");

@@ -12,6 +12,7 @@
 #include "base/printable.h"
 #include "base/read_file.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "machine/describe/profile.h"
 #include "machine/import/import.h"
 #include "machine/machine.h"
@@ -62,7 +63,7 @@ static const char *nearest_fact(const char *name)
     const char *names[PROFILE_COUNT];
     for (int id = 0; id < PROFILE_COUNT; id++)
         names[id] = profile_infos[id].name;
-    return machine_nearest(name, names, PROFILE_COUNT);
+    return base_nearest(name, names, PROFILE_COUNT);
 }
 
 static weft_status parse_text(const char *name, int id, const char *text, struct profile_fact *fact)

@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "base/status.h"
+#include "base/text.h"
 #include "machine/facts.h"
 #include "machine/pci_config.h"
 
@@ -43,7 +44,7 @@ static weft_status unknown_endpoint(const struct machine *machine, const char *n
     for (size_t i = 0; i < machine->n_disks && n < 500; i++)
         names[n++] = machine->disks[i].name.value;
     names[n++] = "host";
-    const char *near = machine_nearest(name, names, n);
+    const char *near = base_nearest(name, names, n);
     char known[300] = "";
     for (size_t i = 0; i < n && strlen(known) < 240; i++)
         if (names[i])

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "base/text.h"
 #include "machine/pci_config.h"
 #include "machine/routes/routes.h"
 
@@ -28,7 +29,7 @@ static weft_status find_pci(struct machine *machine, const char *bdf, struct mac
     size_t n = 0;
     for (size_t i = 0; i < machine->n_pci && n < 1024; i++)
         names[n++] = machine->pci[i].bdf.value;
-    const char *near = machine_nearest(bdf, names, n);
+    const char *near = base_nearest(bdf, names, n);
     return base_fail(WEFT_ERR_ARGUMENT, "there is no PCI device %s%s%s", bdf,
                      near ? "; nearest: " : "", near ? near : "");
 }
@@ -220,7 +221,7 @@ static weft_status load_module(struct machine *machine, const struct words *w)
                 reset_peermem_rungs(machine);
             return machine_set(machine, place, "yes", true);
         }
-    const char *near = machine_nearest(w->at[2], modules, 4);
+    const char *near = base_nearest(w->at[2], modules, 4);
     return base_fail(WEFT_ERR_ARGUMENT,
                      "\"%s\" is not one of nvidia_peermem, gdrdrv, nvidia_fs, "
                      "nvidia_uvm%s%s",

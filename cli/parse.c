@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "parse.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "tool/tool.h"
+
+enum { NAMES_MOST = 128 };
+
+/* The options of a command and its children, and those that argp adds. */
+struct option_names {
+    const struct argp_option *list[NAMES_MOST];
+    size_t n;
+};
+
+static void collect_options(const struct argp *argp, struct option_names *names)
+{
+    for (const struct argp_option *o = argp->options;
+         o && (o->name || o->key || o->doc || o->group) && names->n < NAMES_MOST; o++)
+        names->list[names->n++] = o;
+    for (const struct argp_child *child = argp->children; child && child->argp; child++)
+        collect_options(child->argp, names);
+}
+
+static const struct argp_option *find_long(const struct option_names *names, const char *text,
+                                           size_t length)
+{
+    for (size_t i = 0; i < names->n; i++)
+        if (names->list[i]->name && strncmp(names->list[i]->name, text, length) == 0)
+            return names->list[i]; /* getopt accepts a beginning, and reports one of several */
+    return NULL;
+}
+
+static const struct argp_option *find_short(const struct option_names *names, int letter)
+{
+    for (size_t i = 0; i < names->n; i++)
+        if (names->list[i]->key == letter && isprint(letter))
+            return names->list[i];
+    return NULL;
+}
+
+static bool takes_next(const struct argp_option *option)
+{
+    return option && option->arg && !(option->flags & OPTION_ARG_OPTIONAL);
+}
+
+/* Ends the command where no option begins with the word. */
+static const struct argp_option *require_long(const struct option_names *names, const char *command,
+                                              const char *word)
+{
+    size_t length = strcspn(word, "=");
+    const struct argp_option *found = find_long(names, word, length);
+    const char *candidates[NAMES_MOST];
+    char shown[64];
+    if (found)
+        return found;
+    for (size_t i = 0; i < names->n; i++)
+        candidates[i] = names->list[i]->flags & OPTION_HIDDEN ? NULL : names->list[i]->name;
+    snprintf(shown, sizeof shown, "%.*s", (int)(length < 60 ? length : 60), word);
+    const char *near = base_nearest(shown, candidates, names->n);
+    fprintf(stderr, "%s: there is no option --%s%s%s (all: %s --help)\n", command, shown,
+            near ? "; nearest: --" : "", near ? near : "", command);
+    exit(EXIT_USAGE);
+}
+
+/* Whether the argument after this cluster of short options ("-jm") belongs to its last one. */
+static bool cluster_takes_next(const struct option_names *names, const char *letters)
+{
+    for (; *letters; letters++) {
+        const struct argp_option *option = find_short(names, (unsigned char)*letters);
+        if (option && option->arg)
+            return !letters[1] && takes_next(option);
+    }
+    return false;
+}
+
+error_t cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input)
+{
+    static const struct argp_option more[] = {
+        {"help", 0, NULL, 0, "", 0}, {"usage", 0, NULL, 0, "", 0}, {0}};
+    static const struct argp added = {.options = more};
+    struct option_names names = {.n = 0};
+    collect_options(argp, &names);
+    collect_options(&added, &names);
+    for (int i = 1; i < argc; i++) {
+        char *word = argv[i];
+        if (strcmp(word, "--") == 0 || (*word != '-' && flags & ARGP_IN_ORDER))
+            break;
+        if (strcmp(word, "-h") == 0 && !find_short(&names, 'h'))
+            argv[i] = "--help";
+        else if (word[0] == '-' && word[1] == '-')
+            i += takes_next(require_long(&names, argv[0], word + 2)) && !strchr(word, '=');
+        else if (word[0] == '-' && word[1])
+            i += cluster_takes_next(&names, word + 1);
+    }
+    return argp_parse(argp, argc, argv, flags, NULL, input);
+}

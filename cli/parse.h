@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How every subcommand reads its arguments. */
+#ifndef WEFT_CLI_PARSE_H
+#define WEFT_CLI_PARSE_H
+
+#include <argp.h>
+
+/* argp_parse(), and -h is --help. An option that does not exist ends the command with its nearest
+ * one and exit status 2. flags: ARGP_IN_ORDER or 0. Returns 0, or what a parser returned. */
+error_t cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input);
+
+#endif
