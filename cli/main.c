@@ -65,9 +65,8 @@ static int refuse_command(const char *word)
     for (int i = 0; i < COMMANDS; i++)
         names[i] = commands[i].name;
     const char *near = base_nearest(word, names, COMMANDS);
-    fprintf(stderr, "weft: there is no command \"%.60s\"%s%s\n\n", word,
+    fprintf(stderr, "weft: there is no command \"%.60s\"%s%s (all: weft help)\n", word,
             near ? "; nearest: weft " : "", near ? near : "");
-    print_usage(stderr);
     return EXIT_USAGE;
 }
 

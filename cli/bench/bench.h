@@ -181,6 +181,8 @@ extern const struct bench_entry bench_entries[];
 extern const int bench_entry_count;
 bool bench_selected(const struct bench_options *options, const struct bench_entry *entry);
 bool bench_name_known(const char *name, size_t length);
+/* The benchmark of the nearest name; NULL: none is near. */
+const char *bench_nearest(const char *name);
 /* Whether the options name a benchmark of the proxy. */
 bool bench_names_proxy(const struct bench_options *options);
 /* Finds the entry of this name for the scope, target and memory of `options`; NULL: none. */

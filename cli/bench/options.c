@@ -74,7 +74,10 @@ static int parse_choice(struct argp_state *state, const char *option, const char
     for (int i = 0; i < count; i++)
         if (strcmp(text, names[i]) == 0)
             return i;
-    argp_error(state, "--%s %s: unknown; expected %s, ...; see --help", option, text, names[0]);
+    char all[128] = "";
+    for (int i = 0, used = 0; i < count && used < (int)sizeof all; i++)
+        used += snprintf(all + used, sizeof all - (size_t)used, "%s%s", i ? ", " : "", names[i]);
+    argp_error(state, "--%s %s: expected one of %s", option, text, all);
     return 0;
 }
 
@@ -130,6 +133,15 @@ static void parse_pair(struct argp_state *state, struct bench_options *options, 
         argp_error(state, "--pair %s: expected two PE numbers, e.g. 0,1", text);
 }
 
+static void refuse_name(struct argp_state *state, const char *name, size_t length)
+{
+    char shown[64];
+    snprintf(shown, sizeof shown, "%.*s", (int)(length < 60 ? length : 60), name);
+    const char *near = bench_nearest(shown);
+    argp_error(state, "there is no benchmark \"%s\"%s%s; see --list", shown,
+               near ? "; nearest: " : "", near ? near : "");
+}
+
 static void parse_names(struct argp_state *state, struct bench_options *options, char *names)
 {
     if (options->names)
@@ -144,7 +156,7 @@ static void parse_names(struct argp_state *state, struct bench_options *options,
             argp_error(state, "there is no benchmark \"%.*s\"; it is now called %s", (int)length,
                        name, now);
         if (!bench_name_known(name, length))
-            argp_error(state, "there is no benchmark \"%.*s\"; see --list", (int)length, name);
+            refuse_name(state, name, length);
         name += length + (name[length] == ',');
     }
 }

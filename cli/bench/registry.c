@@ -2,6 +2,7 @@
 /* The table of benchmarks: one row per (bench, scope, target). Only this table decides which
  * benchmarks exist. */
 #include "bench/bench.h"
+#include "tool/tool.h"
 
 #include <string.h>
 
@@ -316,6 +317,15 @@ bool bench_name_known(const char *name, size_t length)
         if (name_matches(name, length, &bench_entries[i]))
             return true;
     return false;
+}
+
+const char *bench_nearest(const char *name)
+{
+    const char *names[256];
+    int n = bench_entry_count < 256 ? bench_entry_count : 256;
+    for (int i = 0; i < n; i++)
+        names[i] = bench_entries[i].name;
+    return base_nearest(name, names, (size_t)n);
 }
 
 bool bench_names_proxy(const struct bench_options *options)

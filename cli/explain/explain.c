@@ -44,6 +44,17 @@ static void parse_pes(struct argp_state *state, struct explain_arguments *a)
         argp_error(state, "--machine, --what-if and --measure do not go with PEs of a running job");
 }
 
+/* `end` alone is neither a pair nor a reason code. */
+static void refuse_end(struct argp_state *state, const char *end)
+{
+    const char *near = end && strchr(end, '-') ? reason_nearest(end) : NULL;
+    if (near)
+        argp_error(state, "there is no reason code %s; nearest: %s (all: weft explain --codes)",
+                   end, near);
+    else
+        argp_error(state, "name two ends, e.g. weft explain gpu0 gpu1, or a reason code");
+}
+
 static error_t parse_explain(int key, char *argument, struct argp_state *state)
 {
     struct explain_arguments *a = state->input;
@@ -73,7 +84,7 @@ static error_t parse_explain(int key, char *argument, struct argp_state *state)
         if (a->job && a->n)
             parse_pes(state, a);
         else if (!a->codes && !a->job && a->n < 2 && !(a->n == 1 && reason_find(a->ends[0])))
-            argp_error(state, "name two ends, e.g. weft explain gpu0 gpu1, or a reason code");
+            refuse_end(state, a->n ? a->ends[0] : NULL);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -42,6 +42,15 @@ static void parse_watch(struct topo_arguments *a, const char *argument, struct a
         argp_error(state, "--watch takes seconds from 0.01 to 86400, not \"%s\"", argument);
 }
 
+static error_t take_name(struct argp_state *state, const char *option, const char *name,
+                         const char **file)
+{
+    if (!*name)
+        argp_error(state, "%s: no file is named; '-' is standard output", option);
+    *file = name;
+    return 0;
+}
+
 static error_t parse_topo(int key, char *argument, struct argp_state *state)
 {
     struct topo_arguments *a = state->input;
@@ -65,11 +74,9 @@ static error_t parse_topo(int key, char *argument, struct argp_state *state)
         a->assign = 1;
         return 0;
     case KEY_SVG:
-        a->svg = argument;
-        return 0;
+        return take_name(state, "--svg", argument, &a->svg);
     case KEY_HTML:
-        a->html = argument;
-        return 0;
+        return take_name(state, "--html", argument, &a->html);
     case KEY_NCCL:
         a->nccl = argument ? argument : "-";
         return 0;

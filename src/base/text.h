@@ -9,8 +9,8 @@
  * appended. `to` may be the text itself. */
 void base_shorten(char *to, size_t bytes, const char *text);
 
-/* Number of insertions, deletions and substitutions between two words; of `b` the first 64 letters
- * count. */
+/* Number of letters inserted, deleted, replaced, or exchanged with their neighbour between two
+ * words; of `b` the first 64 letters count. */
 size_t base_spelling_distance(const char *a, const char *b);
 
 /* The candidate nearest to the word; NULL: more than half of the word's letters differ. NULL

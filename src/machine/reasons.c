@@ -5,6 +5,9 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+
+#include "base/text.h"
 
 #define USER     "user"
 #define ROOT     "root"
@@ -27,9 +30,17 @@ const char *const weight_names[] = {"off", "slow", "unknown", "note"};
 const struct reason_text *reason_find(const char *code)
 {
     for (int i = 0; i < REASON_COUNT; i++)
-        if (strcmp(reason_table[i].code, code) == 0)
+        if (strcasecmp(reason_table[i].code, code) == 0)
             return &reason_table[i];
     return NULL;
+}
+
+const char *reason_nearest(const char *code)
+{
+    const char *codes[REASON_COUNT];
+    for (int i = 0; i < REASON_COUNT; i++)
+        codes[i] = reason_table[i].code;
+    return base_nearest(code, codes, REASON_COUNT);
 }
 
 /* Copies a remedy and replaces each "{dev}" by the device. */

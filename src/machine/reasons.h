@@ -25,8 +25,10 @@ struct reason_text {
 
 extern const struct reason_text reason_table[REASON_COUNT];
 
-/* NULL when there is no such code. */
+/* In any case of letters. NULL when there is no such code. */
 const struct reason_text *reason_find(const char *code);
+/* The nearest code; NULL: none is near. */
+const char *reason_nearest(const char *code);
 
 /* Effect of a finding on the pair or the machine, the most severe first. */
 enum weight {
