@@ -47,6 +47,7 @@ struct bench_options {
     uint64_t iterations; /* 0: adaptive */
     int repetitions;
     bool verify, json, bind;
+    bool list;  /* --list: print the benchmarks and end */
     bool trace; /* --trace: print the steps of one operation instead of the points (proxy, gda) */
     int ctas, threads; /* grid of device scopes: number of blocks; threads of a block */
     int ctas_list[BENCH_SIZES_MAX], n_ctas; /* --ctas; each number is measured in turn as `ctas` */

@@ -161,6 +161,22 @@ static void parse_names(struct argp_state *state, struct bench_options *options,
     }
 }
 
+static void list_benchmarks_json(void)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < bench_entry_count; i++)
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s?, s:s, s:s, s:s}", "name", bench_entries[i].name,
+                                        "family", bench_entries[i].family, "scope",
+                                        bench_scope_names[bench_entries[i].scope], "target",
+                                        bench_target_names[bench_entries[i].target], "text",
+                                        bench_entries[i].text));
+    json_dumpf(list, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(list);
+    exit(EXIT_GOOD);
+}
+
 static void list_benchmarks(void)
 {
     for (int i = 0; i < bench_entry_count; i++)
@@ -242,12 +258,14 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         options->html = argument;
         return 0;
     case KEY_LIST:
-        list_benchmarks();
+        options->list = true;
         return 0;
     case KEY_PROGRESS:
         options->progress = strcmp(argument, "1") == 0;
         return 0;
     case ARGP_KEY_END:
+        if (options->list)
+            options->json ? list_benchmarks_json() : list_benchmarks();
         if (options->all_pairs && !options->paths)
             argp_error(state, "--pair all needs --paths");
         check_pair(state, options);

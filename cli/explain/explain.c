@@ -553,8 +553,22 @@ static int explain_job(const struct explain_arguments *a, struct machine *machin
     return worst;
 }
 
-static void print_codes(const char *format)
+static json_t *code_json(const struct reason_text *r)
 {
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "code", r->code, "cause", r->cause,
+                     "evidence", r->evidence, "remedy", r->remedy, "who", r->who, "lasts",
+                     r->lasts);
+}
+
+static void print_codes(const char *format, bool json)
+{
+    if (json) {
+        json_t *list = json_array();
+        for (int i = 0; i < REASON_COUNT; i++)
+            json_array_append_new(list, code_json(&reason_table[i]));
+        json_print(list);
+        return;
+    }
     if (strcmp(format, "text") != 0) {
         reasons_print(stdout, format);
         return;
@@ -563,9 +577,13 @@ static void print_codes(const char *format)
         columns_print(stdout, 19, "%-18s %s", reason_table[i].code, reason_table[i].cause);
 }
 
-static int explain_code(const char *code)
+static int explain_code(const char *code, bool json)
 {
     const struct reason_text *r = reason_find(code);
+    if (json) {
+        json_print(code_json(r));
+        return EXIT_GOOD;
+    }
     const char *const lines[][2] = {{"cause", r->cause},
                                     {"evidence", r->evidence},
                                     {"remedy", r->remedy},
@@ -595,13 +613,13 @@ int cmd_explain(int argc, char **argv)
         return explain_coll(argc - 2, argv + 2);
     cli_parse(&argp, argc, argv, 0, &a);
     if (a.codes) {
-        print_codes(a.codes);
+        print_codes(a.codes, a.options.json);
         return EXIT_GOOD;
     }
     if (a.job && a.n)
         return explain_pes(a.job, a.pes, a.options.json);
     if (a.n == 1)
-        return explain_code(a.ends[0]);
+        return explain_code(a.ends[0], a.options.json);
     struct machine *machine = machine_options_read(&a.options);
     if (!machine)
         return EXIT_USAGE;
