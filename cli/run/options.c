@@ -77,8 +77,6 @@ static error_t check_run_options(struct argp_state *state, const struct run_opti
         return 0;
     if (!options->command)
         argp_error(state, "no program given");
-    if (!options->npes && !options->host_count)
-        argp_error(state, "no number of PEs given (-n N)");
     return 0;
 }
 
@@ -126,7 +124,10 @@ static error_t parse_run(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_option option_table[] = {
-    {"pes", 'n', "N", 0, "number of PEs (processes) to start; also -np N", 0},
+    {"pes", 'n', "N", 0,
+     "number of PEs (processes) to start; also -np N. Without it: one for each GPU, else one for "
+     "each CPU",
+     0},
     {"prefix", KEY_PREFIX, NULL, 0, "put \"[pe] \" in front of every line of output", 0},
     {"output-dir", KEY_OUTPUT, "DIR", 0, "write each PE's output to DIR/pe.N.out and DIR/pe.N.err",
      0},

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -370,6 +371,41 @@ static bool list_hosts(struct run *run)
     return true;
 }
 
+/* GPUs that a PE would see. */
+static int count_gpus(void)
+{
+    enum { RUN_GPUS_MOST = 64 };
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    int n = 0;
+    if (visible) {
+        for (; *visible; n++) {
+            visible += strcspn(visible, ",");
+            visible += *visible == ',';
+        }
+        return n;
+    }
+    char path[32];
+    for (int i = 0; i < RUN_GPUS_MOST; i++) {
+        snprintf(path, sizeof path, "/dev/nvidia%d", i);
+        n += access(path, F_OK) == 0;
+    }
+    return n;
+}
+
+/* The number of PEs where the command line has none, with a line about it. */
+static void take_devices(struct run_options *options)
+{
+    int gpus = count_gpus(), most = BOOT_MOST_LAUNCHED;
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
+        cpus = CPU_COUNT(&allowed);
+    int n = gpus ? gpus : cpus > 0 ? (int)cpus : 1;
+    options->npes = n < most ? n : most;
+    run_say("%d PE%s, one for each %s; -n N starts another number", options->npes,
+            options->npes == 1 ? "" : "s", gpus ? "GPU" : "CPU");
+}
+
 static int run_as_agent(struct run *run)
 {
     struct run_agent agent = {.up = {.fd = -1}};
@@ -403,5 +439,7 @@ int cmd_run(int argc, char **argv)
         run_say("%s", weft_last_error());
         return EXIT_USAGE;
     }
+    if (!run.options.npes && !run.options.host_count)
+        take_devices(&run.options);
     return list_hosts(&run) ? run_here(&run) : EXIT_USAGE;
 }

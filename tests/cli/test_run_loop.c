@@ -784,8 +784,16 @@ static void what_ends_the_command_early(void **state)
     expect_command(2, "options 1 weft run\nweft run: WEFT_X is unknown\n");
     command[0] = "absent";
     char *arguments[] = {"weft run", "absent", NULL};
+    system_.options_npes = 2;
     assert_int_equal(cmd_run(2, arguments), 127);
     expect_log("options 2 weft run\nfind absent\n");
+    /* Without a number, the devices that the PEs see. */
+    system_.options_npes = 0;
+    setenv("CUDA_VISIBLE_DEVICES", "4,GPU-a,0", 1);
+    assert_int_equal(cmd_run(2, arguments), 127);
+    expect_log("options 2 weft run\nweft run: 3 PEs, one for each GPU; -n N starts another number\n"
+               "find absent\n");
+    unsetenv("CUDA_VISIBLE_DEVICES");
     command[0] = "program";
     system_.closed[0] = system_.closed[2] = true;
     system_.no_options = true;
