@@ -26,6 +26,7 @@ static const struct command {
      "explain the path between two devices or PEs, and why no better one is used"},
     {"doctor", cmd_doctor, "check the machine: drivers, limits, links, peer access, RDMA, storage"},
     {"hca", cmd_hca, "show the software adapters of running processes"},
+    {"info", cmd_info, "print the version, how Weft was built, and which libraries it finds"},
     {"topo", cmd_topo, "show GPUs, NICs, disks and the speed of every pair; record a machine"},
 #endif
     {"nvshmem", cmd_nvshmem,

@@ -37,7 +37,18 @@ expect 0 "{\"version\": \"${BASH_REMATCH[1]}\"}" "$weft" version --json
 expect 0 'weft COMMAND --help' "$weft" help
 expect 2 'usage: weft COMMAND' "$weft"
 expect 2 'there is no command "benhc"' "$weft" benhc
-expect 2 'there is no option' "$weft" env --jsonx
+expect 2 'there is no option --jsonx; nearest: --json' "$weft" env --jsonx
+expect 0 "$version" "$weft" -V
+expect 0 'weft COMMAND --help' "$weft" -h
+expect 0 'Usage: weft topo' "$weft" help topo
+expect 0 'Usage: weft topo' "$weft" topo -h
+expect 0 '-h' "$weft" run -n 1 echo -h # the program's own
+expect 1 'WEFT_PATH names "foo", which is not a path' env WEFT_PATH=p2p,foo "$weft" env
+
+# --- info: the stand-in of the CUDA driver is found, and a library that is absent is named
+expect 0 'CUDA driver         CUDA 1' env LD_LIBRARY_PATH="$standins" "$weft" info
+expect 0 '"sanitizer":' "$weft" info --json
+expect 0 'not found' env LD_LIBRARY_PATH=/nowhere "$weft" info
 
 # --- env
 expect 0 'WEFT_HEAP_SIZE' env -u WEFT_HEAP_SIZE "$weft" env
