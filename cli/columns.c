@@ -6,8 +6,30 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { USUAL = 100, LEAST = 40, MOST = 400 };
 
 static bool is_full;
+
+static int terminal_columns(void)
+{
+    struct winsize size;
+    bool known = isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
+    return known ? size.ws_col : 0;
+}
+
+int columns_limit(void)
+{
+    static int limit;
+    const char *variable = getenv("COLUMNS");
+    if (limit)
+        return limit;
+    int columns = variable ? atoi(variable) : terminal_columns();
+    limit = columns <= 0 ? USUAL : columns < LEAST ? LEAST : columns > MOST ? MOST : columns;
+    return limit;
+}
 
 void columns_set_full(bool full)
 {
@@ -55,7 +77,7 @@ static size_t bytes_that_fit(const char *text, int room, int least)
 
 static void print_folded(FILE *to, int hang, const char *text)
 {
-    size_t n = bytes_that_fit(text, COLUMNS, hang);
+    size_t n = bytes_that_fit(text, columns_limit(), hang);
     for (;;) {
         size_t end = n;
         while (end && text[end - 1] == ' ')
@@ -66,7 +88,7 @@ static void print_folded(FILE *to, int hang, const char *text)
         if (!*text)
             return;
         fprintf(to, "%*s", hang, "");
-        n = bytes_that_fit(text, COLUMNS - hang, 0);
+        n = bytes_that_fit(text, columns_limit() - hang, 0);
     }
 }
 
@@ -93,7 +115,7 @@ void columns_print_list(FILE *to, const char *name, const char *list)
     while (*list) {
         size_t n = strcspn(list, ",");
         n += list[n] == ',';
-        if (!is_full && used + (int)n >= COLUMNS && used) {
+        if (!is_full && used + (int)n >= columns_limit() && used) {
             fputs("\\\n", to);
             used = 0;
         }

@@ -9,15 +9,17 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { COLUMNS = 100 };
+/* Width of lines: the variable COLUMNS, else that of the terminal that standard output is, else
+ * 100; at least 40 and at most 400. */
+int columns_limit(void);
 
 /* With `full` (--full) no line is folded from here on. */
 void columns_set_full(bool full);
 bool columns_are_full(void);
 
-/* Prints text and ends the line. A line longer than COLUMNS is broken at spaces after column
- * `hang`; the continuation lines are indented by `hang` columns. A word that is longer than a
- * line is cut. */
+/* Prints text and ends the line. A line longer than columns_limit() is broken at spaces after
+ * column `hang`; the continuation lines are indented by `hang` columns. A word that is longer than
+ * a line is cut. */
 void columns_print(FILE *to, int hang, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

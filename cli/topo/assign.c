@@ -109,8 +109,10 @@ static void print_variables(const struct assignment *a, const struct variables *
     puts("\nfor every process of the node");
     columns_print_list(stdout, "export NCCL_IB_HCA=", v->nccl);
     if (*v->nvshmem) {
-        puts("\nfor NVSHMEM, where PE 0 of the node is on the first GPU above, PE 1 on the next, "
-             "...");
+        putchar('\n');
+        columns_print(stdout, 0,
+                      "for NVSHMEM, where PE 0 of the node is on the first GPU above, PE 1 "
+                      "on the next, ...");
         puts("export NVSHMEM_ENABLE_NIC_PE_MAPPING=1");
         columns_print_list(stdout, "export NVSHMEM_HCA_PE_MAPPING=", v->nvshmem);
     }

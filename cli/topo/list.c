@@ -68,7 +68,7 @@ static void print_pci_device(const struct machine *m, const struct machine_pci *
     if (pci->p2p_clique.known)
         snprintf(clique, sizeof clique, ", P2P clique %" PRId64, pci->p2p_clique.value);
     acs_text(pci, acs, sizeof acs);
-    int indent = 2 * depth < COLUMNS / 2 ? 2 * depth : COLUMNS / 2;
+    int indent = 2 * depth < columns_limit() / 2 ? 2 * depth : columns_limit() / 2;
     columns_print(to, indent + 4, "%*s%s %s%s%s%s%s%s", indent, "", text_or(pci->bdf, "?"),
                   device_name(m, pci), link, can, group, clique, acs);
     for (size_t i = 0; i < m->n_pci && depth < 64; i++)

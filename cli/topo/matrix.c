@@ -232,7 +232,7 @@ static void print_legend(const struct topo *topo, bool all, FILE *to)
         int more = (int)strlen(words[i][1]);
         if (!stands[i])
             continue;
-        bool fits = !used || used + 2 + more <= COLUMNS;
+        bool fits = !used || used + 2 + more <= columns_limit();
         fprintf(to, "%s%s", !used ? "" : fits ? "  " : "\n", words[i][1]);
         used = !used || !fits ? more : used + 2 + more;
     }
@@ -263,7 +263,8 @@ void topo_distances(const struct topo *topo, FILE *to)
     char label[32];
     int columns = topo->gpus ? topo->gpus : topo->n;
     struct area gpus = {.r1 = columns, .c1 = columns};
-    struct area others = {.r0 = columns, .r1 = topo->n, .c1 = columns, .least = 4, .most = COLUMNS};
+    struct area others = {
+        .r0 = columns, .r1 = topo->n, .c1 = columns, .least = 4, .most = columns_limit()};
     bool alike = columns < 2 || is_uniform(topo, &gpus, label, sizeof label);
     if (topo->n < 2)
         return;

@@ -26,7 +26,7 @@ void topo_label(const struct topo *topo, int a, int b, char *label, size_t size)
 /* Peer access as the driver reports it: "rwa" (read, write, atomics); '-' refused, '?' unknown. */
 void topo_access(const struct topo *topo, int a, int b, char access[4]);
 
-/* A summary in lines of at most COLUMNS columns; with --full all of it. */
+/* A summary in lines of at most columns_limit() columns; with --full all of it. */
 void topo_text(const struct topo *topo, FILE *to);
 /* Parts of the summary: a line for each kind of pair; the distance matrix; all matrices. */
 void topo_paths(const struct topo *topo, FILE *to);

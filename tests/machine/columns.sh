@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# No line that topo, explain, doctor or a what-if prints has more than 100 columns, on any machine
+# No line that topo, explain, doctor or a what-if prints has more than $COLUMNS (100) columns, on any machine
 # file; --full prints the same text in lines of any length.
 #   columns.sh WEFT FOLDER_OF_MACHINES [FILE...]      default: all files
 set -u
@@ -19,10 +19,10 @@ add() {
 }
 # Its lines, counted in characters; the command that printed one stands above it.
 look() {
-    LC_ALL=C.UTF-8 awk '/^\$ weft/ { if (NR > 2 && !printed) { print "prints nothing: " command; bad = 1 }
+    LC_ALL=C.UTF-8 awk -v most="${COLUMNS:-100}" '/^\$ weft/ { if (NR > 2 && !printed) { print "prints nothing: " command; bad = 1 }
                                     command = $0; printed = 0; next }
                        NF { printed = 1 }
-                       length($0) > 100 { print command ": " length($0) " columns: " $0; bad = 1 }
+                       length($0) > most { print command ": " length($0) " columns: " $0; bad = 1 }
                        / $/ { print command ": a space at the end: " $0; bad = 1 }
                        END { exit bad }' "$out" || failures=$((failures + 1))
     : >"$out"

@@ -3,6 +3,7 @@
 # With the environment variable WEFT_GOLDEN_UPDATE set, writes the file when it differs, and fails all
 # the same: what was written is to be read before it counts.
 # " | " stands for a semicolon, which would end a list item on the way here.
+unset(ENV{COLUMNS})
 string(REPLACE " | " "\\; " COMMAND "${COMMAND}")
 execute_process(COMMAND ${COMMAND} OUTPUT_VARIABLE output ERROR_VARIABLE errors RESULT_VARIABLE status
                 WORKING_DIRECTORY ${DIRECTORY})

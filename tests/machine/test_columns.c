@@ -134,8 +134,8 @@ static void test_list(void **state)
     fclose(to);
     char *fold = strstr(printed, "\\\n");
     assert_non_null(fold);
-    assert_true(fold - printed < COLUMNS);
-    assert_true(strlen(fold + 2) <= COLUMNS + 1);
+    assert_true(fold - printed < columns_limit());
+    assert_true(strlen(fold + 2) <= (size_t)columns_limit() + 1);
     memmove(fold, fold + 2, strlen(fold + 2) + 1); /* joined as a shell does */
     assert_memory_equal(printed, "export A=", 9);
     printed[strlen(printed) - 1] = '\0';
