@@ -63,7 +63,7 @@ static const struct argp_option options_list[] = {
     {"what-if", 'w', "CHANGES", 0, "apply changes first, e.g. 'drop acs 0000:40:01.1'", 0},
     {"measure", 'M', NULL, 0, "measure pairs on this machine", 0},
     {"full", 'f', NULL, 0,
-     "print everything, in lines of any length (default: at most 100 columns)", 0},
+     "print everything, in lines of any length (default: as wide as the terminal)", 0},
     {"fault-below", KEY_FAULT_BELOW, "PERCENT", 0,
      "report a fault where a measured rate is below this percentage of the expected one (80)", 0},
     {"json", 'j', NULL, 0, "print JSON", 0},

@@ -2,8 +2,8 @@
 # Runs COMMAND (a list) and compares what it prints, and its exit status, with the file GOLDEN.
 # With the environment variable WEFT_GOLDEN_UPDATE set, writes the file when it differs, and fails all
 # the same: what was written is to be read before it counts.
-# " | " stands for a semicolon, which would end a list item on the way here.
 unset(ENV{COLUMNS})
+# " | " stands for a semicolon, which would end a list item on the way here.
 string(REPLACE " | " "\\; " COMMAND "${COMMAND}")
 execute_process(COMMAND ${COMMAND} OUTPUT_VARIABLE output ERROR_VARIABLE errors RESULT_VARIABLE status
                 WORKING_DIRECTORY ${DIRECTORY})
