@@ -13,7 +13,7 @@ fault() {
 }
 
 # What the compiler sees, so that those made by a list macro are among them.
-declared=$(${CC:-cc} -E -P include/weft.h | grep -oE '\bweft_[a-z0-9_]+\(' | tr -d '(' | sort -u)
+declared=$(${CC:-cc} -E -P -Iinclude include/weft.h | grep -oE '\bweft_[a-z0-9_]+\(' | tr -d '(' | sort -u)
 [ -n "$declared" ] || fault "no function was found in include/weft.h"
 library=$(nm -D --defined-only "$2" | sed -nE 's/^[^ ]+ T (weft_[a-z0-9_]+)(@.*)?$/\1/p' | sort -u)
 reference=$(awk -f tools/reference.awk include/weft.h | sed -nE 's/^- `(weft_[a-z0-9_]+)`.*/\1/p' | sort -u)
