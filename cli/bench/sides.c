@@ -78,8 +78,19 @@ static int run_job(const struct bench_options *options, int argc, char **argv, c
     return pid > 0 && WIFEXITED(state) ? WEXITSTATUS(state) : -1;
 }
 
-/* Reads the rows that a job printed; other lines go to stderr. */
-static void read_rows(int fd, struct bench_side *side)
+/* A row names the path of its job, which is another where WEFT_PATH does not reach the memory. */
+static bool is_over(const json_t *row, const char *side)
+{
+    const char *path = json_string_value(json_object_get(row, "path"));
+    size_t length = strcspn(side, ":");
+    if (!path || strcmp(path, "self") == 0) /* a job of one PE */
+        return true;
+    return strlen(path) == length && memcmp(path, side, length) == 0;
+}
+
+/* Reads the rows that a job printed; other lines go to stderr. Rows over another path are left out,
+ * and *used names it. */
+static void read_rows(int fd, struct bench_side *side, char used[SIDE_NAME_BYTES])
 {
     char *line = NULL;
     size_t room = 0;
@@ -89,7 +100,10 @@ static void read_rows(int fd, struct bench_side *side)
     rewind(from);
     while (getline(&line, &room, from) > 0) {
         json_t *row = json_loads(line, 0, NULL);
-        if (row) {
+        if (row && !is_over(row, side->path)) {
+            snprintf(used, SIDE_NAME_BYTES, "%s", json_string_value(json_object_get(row, "path")));
+            json_decref(row);
+        } else if (row) {
             json_object_set_new(row, "side", json_string(side->path));
             json_array_append_new(side->rows, row);
         } else {
@@ -105,12 +119,20 @@ void sides_measure(const struct bench_options *options, int argc, char **argv,
 {
     for (int i = 0; i < sides->count; i++) {
         struct bench_side *side = &sides->side[i];
+        char used[SIDE_NAME_BYTES] = "";
         int fd = memfd_create("weft-bench-rows", MFD_CLOEXEC);
         if (!side->rows)
             side->rows = json_array();
         int code = fd < 0 ? -1 : run_job(options, argc, argv, side->path, fd);
         if (fd >= 0)
-            read_rows(fd, side);
+            read_rows(fd, side, used);
+        if (used[0]) {
+            sides->failed = true;
+            fprintf(stderr,
+                    "weft bench: PE %d to PE %d over %s: the job used path %s, since %s does not "
+                    "reach this memory\n",
+                    options->from, options->to, side->path, used, side->path);
+        }
         if (code) {
             sides->failed = true;
             fprintf(stderr, "weft bench: PE %d to PE %d over %s: no figures, or not all\n",
