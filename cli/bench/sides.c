@@ -79,7 +79,7 @@ static int run_job(const struct bench_options *options, int argc, char **argv, c
 }
 
 /* A row names the path of its job, which is another where WEFT_PATH does not reach the memory. */
-static bool is_over(const json_t *row, const char *side)
+static bool is_of_side(const json_t *row, const char *side)
 {
     const char *path = json_string_value(json_object_get(row, "path"));
     size_t length = strcspn(side, ":");
@@ -100,7 +100,7 @@ static void read_rows(int fd, struct bench_side *side, char used[SIDE_NAME_BYTES
     rewind(from);
     while (getline(&line, &room, from) > 0) {
         json_t *row = json_loads(line, 0, NULL);
-        if (row && !is_over(row, side->path)) {
+        if (row && !is_of_side(row, side->path)) {
             snprintf(used, SIDE_NAME_BYTES, "%s", json_string_value(json_object_get(row, "path")));
             json_decref(row);
         } else if (row) {
