@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Checks the words that begin with "-" before argp reads them. See parse.h. */
 #include "parse.h"
 
 #include <ctype.h>

@@ -378,7 +378,8 @@ static int count_gpus(void)
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     int n = 0;
     if (visible) {
-        for (; *visible; n++) {
+        /* "-1" and "NoDevFiles" hide all GPUs from there on. */
+        for (; *visible && *visible != '-' && strcmp(visible, "NoDevFiles") != 0; n++) {
             visible += strcspn(visible, ",");
             visible += *visible == ',';
         }

@@ -793,6 +793,10 @@ static void what_ends_the_command_early(void **state)
     assert_int_equal(cmd_run(2, arguments), 127);
     expect_log("options 2 weft run\nweft run: 3 PEs, one for each GPU; -n N starts another number\n"
                "find absent\n");
+    setenv("CUDA_VISIBLE_DEVICES", "2,-1,0", 1);
+    assert_int_equal(cmd_run(2, arguments), 127);
+    expect_log("options 2 weft run\nweft run: 1 PE, one for each GPU; -n N starts another number\n"
+               "find absent\n");
     unsetenv("CUDA_VISIBLE_DEVICES");
     command[0] = "program";
     system_.closed[0] = system_.closed[2] = true;
