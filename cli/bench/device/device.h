@@ -37,4 +37,17 @@ weft_status device_fill(struct bench *bench, void *words, size_t bytes, uint64_t
 weft_status device_holds(struct bench *bench, void *bytes, size_t n, size_t shift, uint64_t seed,
                          bool *right);
 
+/* The steps of one operation, which --trace prints. */
+struct device_steps {
+    const char *bench; /* value of the JSON key `bench` */
+    const char *operation;
+    const char *const *names;
+    const double *ends; /* ns from the call to the end of each step, mean of the rounds */
+    int count;
+    int rounds;
+};
+
+/* steps.c: prints a table, or one JSON object with --json. */
+void device_print_steps(const struct bench *bench, const struct device_steps *steps);
+
 #endif

@@ -4,7 +4,6 @@
 #include "bench/device/device.h"
 #include "device/gda_kernels.h"
 
-#include <jansson.h>
 #include <weft/device/control.h>
 
 enum { STALE = 7, SENT = 77 }; /* seeds */
@@ -81,33 +80,6 @@ static void average_steps(const struct bench *bench, const struct gda_trace *see
     }
 }
 
-static void print_gda_steps(const struct bench *bench, const double mean[STEPS])
-{
-    printf("put of 8 bytes by one thread over %s and its completion, PE %d to PE %d, target %s, "
-           "mean of %d\n",
-           bench->path, bench->from, bench->to, bench_target_names[bench->options->target], ROUNDS);
-    printf("%-22s %12s %12s\n", "step", "took", "since call");
-    for (int step = 0; step < STEPS; step++)
-        printf("%-22s %12s %12s\n", step_names[step],
-               bench_us_text((mean[step] - (step ? mean[step - 1] : 0)) / 1e3).text,
-               bench_us_text(mean[step] / 1e3).text);
-}
-
-static void print_gda_steps_json(const struct bench *bench, const double mean[STEPS])
-{
-    json_t *steps = json_array();
-    for (int step = 0; step < STEPS; step++)
-        json_array_append_new(steps, json_pack("{s:s, s:f, s:f}", "step", step_names[step], "us",
-                                               (mean[step] - (step ? mean[step - 1] : 0)) / 1e3,
-                                               "since_call_us", mean[step] / 1e3));
-    json_t *row = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:o}", "bench", "gda_trace", "path",
-                            bench->path, "target", bench_target_names[bench->options->target],
-                            "from", bench->from, "to", bench->to, "rounds", ROUNDS, "steps", steps);
-    json_dumpf(row, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(6));
-    putchar('\n');
-    json_decref(row);
-}
-
 static weft_status trace_gda_rounds(struct bench *bench, uint64_t *word, struct gda_trace *trace)
 {
     static struct gda_trace seen[ROUNDS];
@@ -125,10 +97,14 @@ static weft_status trace_gda_rounds(struct bench *bench, uint64_t *word, struct 
     if (status)
         return status;
     average_steps(bench, seen, mean);
-    if (bench->options->json)
-        print_gda_steps_json(bench, mean);
-    else
-        print_gda_steps(bench, mean);
+    device_print_steps(bench, &(struct device_steps){
+                                  .bench = "gda_trace",
+                                  .operation = "put of 8 bytes by one thread and its completion",
+                                  .names = step_names,
+                                  .ends = mean,
+                                  .count = STEPS,
+                                  .rounds = ROUNDS,
+                              });
     return WEFT_OK;
 }
 

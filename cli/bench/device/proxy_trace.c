@@ -7,7 +7,6 @@
 #include "device/steps.h"
 #include "tool/tool.h"
 
-#include <jansson.h>
 #include <weft/device/control.h>
 
 enum { ROUNDS = 1024, WARM = 128, TICKETS = 4096, STEPS = PROXY_STEPS };
@@ -21,36 +20,6 @@ static struct proxy_round round_of(const struct device_trace *device,
         {(double)device->called, (double)device->taken, (double)device->written, (double)put->seen,
          (double)put->decoded, (double)put->handed, (double)put->returned, (double)quiet->returned,
          (double)quiet->counted, (double)device->counted, (double)device->returned}};
-}
-
-static void print_proxy_steps(const struct bench *bench, const double mean[STEPS])
-{
-    printf("put_signal of 8 bytes and quiet through the proxy, PE %d to PE %d over %s, target %s, "
-           "mean of %d\n",
-           bench->from, bench->to, bench->path, bench_target_names[bench->options->target],
-           ROUNDS - 1);
-    printf("%-26s %12s %12s\n", "step", "took", "since call");
-    for (int step = 0; step < STEPS; step++)
-        printf("%-26s %12s %12s\n", proxy_step_names[step],
-               bench_us_text((mean[step] - (step ? mean[step - 1] : 0)) / 1e3).text,
-               bench_us_text(mean[step] / 1e3).text);
-}
-
-static void print_proxy_steps_json(const struct bench *bench, const double mean[STEPS])
-{
-    json_t *steps = json_array();
-    for (int step = 0; step < STEPS; step++)
-        json_array_append_new(steps,
-                              json_pack("{s:s, s:f, s:f}", "step", proxy_step_names[step], "us",
-                                        (mean[step] - (step ? mean[step - 1] : 0)) / 1e3,
-                                        "since_call_us", mean[step] / 1e3));
-    json_t *row =
-        json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:o}", "bench", "proxy_trace", "path",
-                  bench->path, "target", bench_target_names[bench->options->target], "from",
-                  bench->from, "to", bench->to, "rounds", ROUNDS - 1, "steps", steps);
-    json_dumpf(row, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(6));
-    putchar('\n');
-    json_decref(row);
 }
 
 static weft_status run_rounds(struct bench *bench, uint64_t *words, struct device_trace *trace,
@@ -84,10 +53,14 @@ static weft_status trace_proxy_rounds(struct bench *bench, uint64_t *words,
     for (int i = 0; i < ROUNDS - 1; i++)
         rounds[i] = round_of(&seen[i], times);
     proxy_steps_average(rounds, ROUNDS - 1, bench->options->target == TARGET_CUDA, mean);
-    if (bench->options->json)
-        print_proxy_steps_json(bench, mean);
-    else
-        print_proxy_steps(bench, mean);
+    device_print_steps(bench, &(struct device_steps){
+                                  .bench = "proxy_trace",
+                                  .operation = "put_signal of 8 bytes and quiet through the proxy",
+                                  .names = proxy_step_names,
+                                  .ends = mean,
+                                  .count = STEPS,
+                                  .rounds = ROUNDS - 1,
+                              });
     return WEFT_OK;
 }
 
