@@ -462,6 +462,14 @@ void receive_flush(struct qp *qp);
 #define REPORT_QUERY "show"
 void report_answer(struct device *d, int socket);
 
+/* message.c: messages of a UNIX socket with at most two file descriptors. message_receive() takes a
+ * message of exactly these bytes and descriptors, from a process of the same user; otherwise it
+ * returns false, with no descriptor left open. */
+bool message_send(int socket, const void *data, size_t bytes, const int *fds, unsigned count);
+bool message_receive(int socket, void *data, size_t bytes, int *fds, unsigned count,
+                     int timeout_ms);
+bool message_of_same_user(int socket);
+
 /* link.c */
 struct link_out *link_connect(struct device *d,
                               uint32_t address);                /* may wait; never under the lock */

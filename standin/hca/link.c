@@ -164,66 +164,18 @@ void link_close(struct device *d)
     close(d->threads.wakeup_fd);
 }
 
-/* --- Messages with file descriptors --- */
+/* --- Handshakes --- */
 
-static int send_handshake(int fd, const struct handshake *h, const int *fds, unsigned count)
+/* Receives a handshake with exactly `count` file descriptors. False: failed; none is left open. */
+static bool receive_handshake(int fd, struct handshake *h, int *fds, unsigned count)
 {
-    union {
-        char bytes[CMSG_SPACE(2 * sizeof(int))];
-        struct cmsghdr align;
-    } control = {{0}};
-    struct iovec iov = {.iov_base = (void *)h, .iov_len = sizeof *h};
-    struct msghdr m = {.msg_iov = &iov,
-                       .msg_iovlen = 1,
-                       .msg_control = control.bytes,
-                       .msg_controllen = CMSG_SPACE(count * sizeof(int))};
-    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(count * sizeof(int));
-    memcpy(CMSG_DATA(c), fds, count * sizeof(int));
-    return sendmsg(fd, &m, MSG_NOSIGNAL) == sizeof *h ? 0 : -1;
-}
-
-static bool is_same_user(int s)
-{
-    struct ucred peer;
-    socklen_t length = sizeof peer;
-    return !getsockopt(s, SOL_SOCKET, SO_PEERCRED, &peer, &length) && peer.uid == getuid();
-}
-
-/* Receives a handshake with exactly `count` file descriptors. Returns -1, with none left open, on
- * failure. */
-static int receive_handshake(int fd, struct handshake *h, int *fds, unsigned count)
-{
-    union {
-        char bytes[CMSG_SPACE(2 * sizeof(int))];
-        struct cmsghdr align;
-    } control = {{0}};
-    struct iovec iov = {.iov_base = h, .iov_len = sizeof *h};
-    struct msghdr m = {.msg_iov = &iov,
-                       .msg_iovlen = 1,
-                       .msg_control = control.bytes,
-                       .msg_controllen = sizeof control.bytes};
-    struct pollfd p = {.fd = fd, .events = POLLIN};
-    if (poll(&p, 1, HANDSHAKE_MS) != 1)
-        return -1;
-    ssize_t n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
-    struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&m);
-    unsigned got = 0;
-    int all[2];
-    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-        got = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-        memcpy(all, CMSG_DATA(c), got * sizeof(int)); /* the kernel passes no more than fit */
-    }
-    if (n == sizeof *h && got == count && is_same_user(fd) && h->magic == HANDSHAKE_MAGIC &&
-        h->version == HANDSHAKE_VERSION) {
-        memcpy(fds, all, count * sizeof(int));
-        return 0;
-    }
-    for (unsigned i = 0; i < got; i++)
-        close(all[i]);
-    return -1;
+    if (!message_receive(fd, h, sizeof *h, fds, count, HANDSHAKE_MS))
+        return false;
+    if (h->magic == HANDSHAKE_MAGIC && h->version == HANDSHAKE_VERSION)
+        return true;
+    for (unsigned i = 0; i < count; i++)
+        close(fds[i]);
+    return false;
 }
 
 /* --- The side that sends requests --- */
@@ -261,15 +213,12 @@ int link_open_socket(uint32_t lid)
 
 static int exchange_handshake(struct device *d, struct link_out *l, int memory_fd)
 {
-    struct sockaddr_un a;
     struct handshake h = {HANDSHAKE_MAGIC, HANDSHAKE_VERSION, d->lid, (uint32_t)l->requests.size};
     int fds[2] = {memory_fd, d->threads.wakeup_fd}, wakeup = -1;
-    int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    socklen_t n = socket_name_of(l->address, &a);
+    int s = link_open_socket(l->address);
     if (s < 0)
         return -1;
-    if (connect(s, (struct sockaddr *)&a, n) || send_handshake(s, &h, fds, 2) ||
-        receive_handshake(s, &h, &wakeup, 1)) {
+    if (!message_send(s, &h, sizeof h, fds, 2) || !receive_handshake(s, &h, &wakeup, 1)) {
         close(s);
         return -1;
     }
@@ -417,9 +366,9 @@ static bool answer_query(struct device *d, int s)
     ssize_t n = poll(&p, 1, HANDSHAKE_MS) == 1 ? recv(s, word, sizeof word, MSG_PEEK) : -1;
     bool shows = n == sizeof word - 1 && !memcmp(word, REPORT_QUERY, sizeof word - 1);
     bool key = n == sizeof word && !memcmp(word, GPU_KEYS_QUERY, sizeof word);
-    if (shows && is_same_user(s))
+    if (shows && message_of_same_user(s))
         report_answer(d, s);
-    if (key && is_same_user(s))
+    if (key && message_of_same_user(s))
         gpu_keys_answer_query(d, s);
     return shows || key;
 }
@@ -433,7 +382,7 @@ static void accept_connection(struct device *d, int s)
     struct handshake h, mine = {HANDSHAKE_MAGIC, HANDSHAKE_VERSION, d->lid, 0};
     int fds[2];
     struct link_in *in = calloc(1, sizeof *in);
-    if (!in || receive_handshake(s, &h, fds, 2)) {
+    if (!in || !receive_handshake(s, &h, fds, 2)) {
         free(in);
         close(s);
         return;
@@ -459,8 +408,8 @@ static void accept_connection(struct device *d, int s)
     init_ring(&in->requests, in->memory, h.ring_bytes);
     init_ring(&in->responses, (char *)in->memory + ring_memory_bytes(h.ring_bytes), h.ring_bytes);
     device_lock(d);
-    bool room =
-        d->links.in_count < MAX_LINKS && !send_handshake(s, &mine, &d->threads.wakeup_fd, 1);
+    bool room = d->links.in_count < MAX_LINKS &&
+                message_send(s, &mine, sizeof mine, &d->threads.wakeup_fd, 1);
     if (room)
         d->links.in[d->links.in_count++] = in;
     device_unlock(d);

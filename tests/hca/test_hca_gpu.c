@@ -299,6 +299,7 @@ static int import_handle(uint64_t *handle, void *fd, int type)
 {
     CALL("  import %d of a file %d", type,
          fcntl((int)(intptr_t)fd, F_GETFD) >= 0 && (intptr_t)fd > 2);
+    assert_int_equal(fcntl((int)(intptr_t)fd, F_GETFD), FD_CLOEXEC);
     *handle = 0x600;
     return done("import");
 }

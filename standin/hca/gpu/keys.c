@@ -6,7 +6,6 @@
 #include "gpu/driver.h"
 #include "gpu/engine.h"
 
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -146,27 +145,6 @@ static int export_memory(const struct gpu_driver *driver, uint64_t memory, uint6
     return fd;
 }
 
-static void send_key_reply(int socket, const struct key_reply *a, int fd)
-{
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control = {{0}};
-    struct iovec iov = {.iov_base = (void *)a, .iov_len = sizeof *a};
-    struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
-    if (fd >= 0) {
-        m.msg_control = control.bytes;
-        m.msg_controllen = sizeof control.bytes;
-        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(c), &fd, sizeof fd);
-    }
-    ssize_t n = sendmsg(socket, &m, MSG_NOSIGNAL);
-    (void)n; /* a peer that is gone needs no reply */
-}
-
 void gpu_keys_answer_query(struct device *d, int socket)
 {
     struct key_query q;
@@ -182,7 +160,7 @@ void gpu_keys_answer_query(struct device *d, int socket)
     if (fd >= 0)
         a = (struct key_reply){
             .address = e.address, .bytes = e.bytes, .access = e.access, .valid = 1};
-    send_key_reply(socket, &a, fd);
+    message_send(socket, &a, sizeof a, &fd, fd >= 0); /* a peer that is gone needs no reply */
     if (fd >= 0)
         close(fd);
 }
@@ -191,30 +169,12 @@ void gpu_keys_answer_query(struct device *d, int socket)
 static int request_key(const struct gpu_key_request *want, struct key_reply *a)
 {
     const struct key_query q = {GPU_KEYS_QUERY, want->key, want->peer, want->number};
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control = {{0}};
-    struct iovec iov = {.iov_base = a, .iov_len = sizeof *a};
-    struct msghdr m = {.msg_iov = &iov,
-                       .msg_iovlen = 1,
-                       .msg_control = control.bytes,
-                       .msg_controllen = sizeof control.bytes};
     int s = link_open_socket(want->remote), fd = -1;
-    struct pollfd p = {.fd = s, .events = POLLIN};
     if (s < 0)
         return -1;
-    if (send(s, &q, sizeof q, MSG_NOSIGNAL) == sizeof q && poll(&p, 1, ANSWER_MS) == 1) {
-        ssize_t n = recvmsg(s, &m, MSG_CMSG_CLOEXEC);
-        struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&m);
-        if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-            memcpy(&fd, CMSG_DATA(c), sizeof fd);
-        /* A message of another length is not a reply; its file is closed. */
-        if (fd >= 0 && n != sizeof *a) {
-            close(fd);
-            fd = -1;
-        }
-    }
+    if (send(s, &q, sizeof q, MSG_NOSIGNAL) != sizeof q ||
+        !message_receive(s, a, sizeof *a, &fd, 1, ANSWER_MS))
+        fd = -1;
     close(s);
     return fd;
 }
