@@ -3,6 +3,7 @@
 #include "base/config.h"
 
 #include "base/cpus.h"
+#include "base/log_levels.h"
 #include "base/status.h"
 #include "base/text.h"
 
@@ -119,6 +120,22 @@ static bool parse_cpus(const char *text)
     return !strcmp(text, "near") || !strcmp(text, "any") || cpus_parse(text, &ignored);
 }
 
+static bool parse_levels(const char *text, int64_t *number)
+{
+    log_levels levels = 0;
+    bool good = log_levels_parse(text, &levels);
+    *number = levels;
+    return good;
+}
+
+static bool parse_pattern(const char *text)
+{
+    for (; *text; text++)
+        if (*text == '%' && !strchr("hp%", *++text ? *text : '-'))
+            return false;
+    return true;
+}
+
 static bool parse_bool(const char *text, int64_t *number)
 {
     static const char *const words[] = {"0", "1", "no", "yes", "off", "on", "false", "true"};
@@ -159,6 +176,10 @@ static bool parse_value(const struct config_var *var, const char *text, int64_t 
         return parse_power(text, number);
     case CONFIG_CPUS:
         return parse_cpus(text);
+    case CONFIG_LEVELS:
+        return parse_levels(text, number);
+    case CONFIG_PATTERN:
+        return parse_pattern(text);
     case CONFIG_BOOL:
         return parse_bool(text, number);
     case CONFIG_CHOICE:
@@ -178,8 +199,9 @@ static void read_value(enum config_id id)
 {
     const struct config_var *var = &config_vars[id];
     struct value *value = &values[id];
-    /* A set-user-ID program must not load a library that its caller names. */
-    const char *text = id == CONFIG_TEST_HCA_LIB ? secure_getenv(var->name) : getenv(var->name);
+    /* A set-user-ID program must neither load a library nor write a file that its caller names. */
+    bool guarded = id == CONFIG_TEST_HCA_LIB || id == CONFIG_LOG_FILE;
+    const char *text = guarded ? secure_getenv(var->name) : getenv(var->name);
     value->from_environment = text != NULL;
     /* config_check() refuses a bad value; until then the default is used. */
     if (!text || !parse_value(var, text, &value->number)) {
@@ -279,6 +301,13 @@ static const char *describe_accepted(const struct config_var *var)
         return "bytes, such as 65536, 64K or 1.5G";
     case CONFIG_DURATION:
         return "a time, such as 30s, 250ms, 5m, or 0 for no limit";
+    case CONFIG_LEVELS:
+#define NAME(id, name) " " name
+        return "error, warn, info, debug, or a list such as warn,net:debug; "
+               "subsystems:" LOG_SUBSYSTEMS(NAME);
+#undef NAME
+    case CONFIG_PATTERN:
+        return "a file name with no % but %h (host), %p (process ID) and %%";
     case CONFIG_BOOL:
         return "0 or 1";
     case CONFIG_CHOICE:
@@ -301,6 +330,8 @@ static const char *replacement_of(const char *name)
     static const char *const renamed[][2] = {
         {"WEFT_NET_LOT", "WEFT_TEST_NET_SLOT_SIZE"},
         {"WEFT_NET_LOTS", "WEFT_TEST_NET_SLOTS"},
+        {"WEFT_FABRIC_RAILS", "WEFT_RAILS"},
+        {"WEFT_GDA_ADAPTERS", "WEFT_RAILS"},
         {"WEFT_TEXT_PE", "the option --prefix of `weft run`"},
         {"WEFT_GPU_STRIPE", "nothing: copies that are not split over streams are as fast"},
     };

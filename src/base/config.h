@@ -18,6 +18,8 @@ enum config_type {
     CONFIG_SIZE,     /* bytes; suffix K, M, G, T (powers of 1024) */
     CONFIG_DURATION, /* seconds, or with suffix ms, s, m, h; 0 = no limit */
     CONFIG_BOOL,     /* 1, 0, yes, no, on, off, true, false */
+    CONFIG_LEVELS,   /* log levels, see log_levels.h; the value is a log_levels */
+    CONFIG_PATTERN,  /* a file name, in which %h is the host, %p the process ID, %% a % */
     CONFIG_CHOICE,   /* one of the words a|b|c; the value is its index */
 };
 
@@ -26,8 +28,12 @@ enum config_type {
 #define CONFIG_USER_VARS(X)                                                                        \
     X(PATH, CONFIG_STRING, "", NULL,                                                               \
       "Paths that may be used, in this order, e.g. \"p2p,staged\"; \"^p2p\" excludes one.")        \
-    X(LOG, CONFIG_CHOICE, "warn", "error|warn|info|debug",                                         \
-      "What is logged to stderr; each level includes those before it.")                            \
+    X(LOG, CONFIG_LEVELS, "warn", NULL,                                                            \
+      "What is logged: error, warn, info or debug; other levels for subsystems, e.g. "             \
+      "\"warn,net:debug\".")                                                                       \
+    X(LOG_FILE, CONFIG_PATTERN, "", NULL,                                                          \
+      "File that log lines are appended to, with %h for the host and %p for the process ID; "      \
+      "empty: stderr.")                                                                            \
     X(HEAP_SIZE, CONFIG_SIZE, "4G", NULL,                                                          \
       "Size of each PE's symmetric host heap; only addresses are reserved, pages cost memory "     \
       "when touched.")                                                                             \
@@ -60,13 +66,11 @@ enum config_type {
     X(NET_GPU, CONFIG_CHOICE, "auto", "auto|direct|staged",                                        \
       "GPU memory over path net: auto = by the NIC where it can, direct = also by a CPU, "         \
       "staged = never in place.")                                                                  \
-    X(FABRIC_RAILS, CONFIG_INT, "0", NULL,                                                         \
-      "NICs that large transfers of a PE are striped over, 1 to 8; 0 = its share of the "          \
-      "nearest.")                                                                                  \
+    X(RAILS, CONFIG_CHOICE, "0", "0|1|2|3|4|5|6|7|8",                                              \
+      "NICs of a PE: path net stripes large transfers over them, path gda its queues; 0 = its "    \
+      "share of the nearest.")                                                                     \
     X(HCA, CONFIG_STRING, "auto", NULL,                                                            \
       "Adapters of path gda: auto, soft = the software HCA, or names such as mlx5_0,mlx5_1.")      \
-    X(GDA_ADAPTERS, CONFIG_INT, "0", NULL,                                                         \
-      "Adapters that a PE uses over path gda, 1 to 8; 0 = its share of the nearest.")              \
     X(GDA_QUEUES, CONFIG_INT, "2", NULL,                                                           \
       "Queue pairs of device code to each PE over path gda, 1 to 64.")                             \
     X(GDA_DOORBELL, CONFIG_CHOICE, "auto", "auto|gpu|cpu",                                         \

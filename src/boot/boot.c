@@ -232,6 +232,7 @@ static void warn_about_unused_launcher(void)
         const char *size = getenv(launchers[i].variable);
         if (size && atoi(size) > 1) {
             log_warn(
+                LOG_BOOT,
                 "%s is %s, but this process found no launcher to connect to and is a job of one "
                 "PE: %s",
                 launchers[i].variable, size, launchers[i].remedy);

@@ -402,15 +402,15 @@ static weft_status connect_over_tcp(struct pmix_boot *made)
     if (made->boot.pe == 0)
         status = unique_id_make(&id);
     if (status)
-        log_warn("connecting the PEs of several nodes: %s", base_last_error());
+        log_warn(LOG_BOOT, "connecting the PEs of several nodes: %s", base_last_error());
     status = distribute_value(made, &id, sizeof id);
     if (status)
         return status;
     struct boot *world = NULL;
     weft_status mine = boot_open_id(&world, &id, made->boot.pe, made->boot.npes);
     if (mine)
-        log_warn("PE %d%s: %s", made->boot.pe, boot_where(&made->boot, made->boot.pe).text,
-                 base_last_error());
+        log_warn(LOG_BOOT, "PE %d%s: %s", made->boot.pe,
+                 boot_where(&made->boot, made->boot.pe).text, base_last_error());
     status = agree_on_tcp(made, mine, &first, &where);
     if (!status && !first) {
         made->world = world;
@@ -419,7 +419,8 @@ static weft_status connect_over_tcp(struct pmix_boot *made)
     if (world)
         world->ops->close(world, false);
     if (!status && made->boot.pe == where)
-        log_warn("not all PEs reach PE 0 over TCP: the job uses PMIx alone. It notices the death "
+        log_warn(LOG_BOOT,
+                 "not all PEs reach PE 0 over TCP: the job uses PMIx alone. It notices the death "
                  "of a PE on another node only after WEFT_WAIT_LIMIT");
     return status;
 }

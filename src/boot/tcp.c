@@ -272,7 +272,8 @@ static void warn_about_short_secret(const struct environment *where)
 {
     size_t length = strlen(where->secret);
     if (where->rank == 0 && length < ENOUGH_SECRET)
-        log_warn("WEFT_SECRET has only %zu characters and can be guessed: use at least "
+        log_warn(LOG_BOOT,
+                 "WEFT_SECRET has only %zu characters and can be guessed: use at least "
                  "%d, for example from `openssl rand -hex 16`",
                  length, ENOUGH_SECRET);
 }

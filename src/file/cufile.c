@@ -129,7 +129,7 @@ static bool open_driver(struct cufile *calls, bool compat, struct file_why_not *
     if (error.error)
         return set_reason(why, "FILE-CUFILE", "through pinned memory: cuFileDriverOpen: %s",
                           cufile_error_text(error, text, sizeof text));
-    log_debug("files: cuFileDriverOpen took %llu ms",
+    log_debug(LOG_FILES, "cuFileDriverOpen took %llu ms",
               (unsigned long long)((clock_now_ns() - begin) / 1000000));
     if (compat || !allows_compat(calls))
         return true;
@@ -236,7 +236,8 @@ static void register_memory(struct gpu *gpu, const void *base, size_t bytes)
         gpu_leave(&gpu->device);
     }
     if (error.error)
-        log_debug("files: cuFileBufRegister of %zu bytes: %s; cuFile uses memory of its own", bytes,
+        log_debug(LOG_FILES,
+                  "files: cuFileBufRegister of %zu bytes: %s; cuFile uses memory of its own", bytes,
                   cufile_error_text(error, text, sizeof text));
     library.known[library.known_count++] = (struct known){gpu, base, error.error != 0};
 }

@@ -81,7 +81,7 @@ void file_cufile_engine_refused(struct file_engine *engine, int error)
              "through pinned memory: cuFile refused a transfer: %s",
              error < FILE_CUFILE_ERRORS ? strerror(error)
                                         : file_cufile_words(error, text, sizeof text));
-    log_warn("%s", engine->why_not.words);
+    log_warn(LOG_FILES, "%s", engine->why_not.words);
 }
 
 void file_cufile_engine_close(struct file_engine *engine)

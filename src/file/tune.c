@@ -149,7 +149,7 @@ static weft_status run_with_trials(struct file_tunes *tunes, struct tune *tune,
     weft_status status = run_trials(&parts, tunes->trial_bytes, ns);
     int best = status ? 0 : fastest_trial(ns);
     store_best(tunes, tune, best);
-    log_debug("files: %u requests of %zu KiB are the fastest of %d", shapes[best].depth,
+    log_debug(LOG_FILES, "%u requests of %zu KiB are the fastest of %d", shapes[best].depth,
               shapes[best].chunk >> 10, (int)SHAPES);
     if (!status) {
         file_engine_reshape(engine, shapes[best].depth, shapes[best].chunk);

@@ -362,7 +362,8 @@ static void find_bounce_limits(struct gpu_bounce *b)
         proof_cache_store_numbers(name, &gpu->device.uuid, gpu->cuda.driver_version,
                                   (size_t[2]){b->limits.in_from, b->limits.out_from}, 2);
     }
-    log_info("%d threads copy plain memory into GPU memory from %zu bytes on, out of it from %zu "
+    log_info(LOG_GPU,
+             "%d threads copy plain memory into GPU memory from %zu bytes on, out of it from %zu "
              "(0 = never)",
              b->n, b->limits.in_from, b->limits.out_from);
 }
@@ -375,7 +376,8 @@ static struct gpu_bounce *get_bounce(struct gpu *gpu)
     int n = choose_thread_count(gpu);
     if (n < 2 || create_bounce(gpu, n, &gpu->bouncing.threads)) {
         if (n >= 2)
-            log_info("the driver does large copies from plain memory: %s", base_last_error());
+            log_info(LOG_GPU, "the driver does large copies from plain memory: %s",
+                     base_last_error());
         gpu->bouncing.refused = true;
         return NULL;
     }

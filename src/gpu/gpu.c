@@ -145,7 +145,7 @@ static weft_status clear_system_area(struct gpu *gpu)
 static void log_step(uint64_t *since_ns, const char *step)
 {
     uint64_t now = clock_now_ns();
-    log_debug("GPU: %s took %.1f ms", step, (double)(now - *since_ns) * 1e-6);
+    log_debug(LOG_GPU, "GPU: %s took %.1f ms", step, (double)(now - *since_ns) * 1e-6);
     *since_ns = now;
 }
 
@@ -223,8 +223,8 @@ weft_status gpu_open(struct gpu **result, struct boot *boot, CUcontext current, 
         return base_fail(status, "%s", sentence);
     }
     char text[160];
-    log_info("uses %s: %s; kernels from the %s", gpu_device_text(&gpu->device, text, sizeof text),
-             gpu->device.why, gpu->module.image);
+    log_info(LOG_GPU, "uses %s: %s; kernels from the %s",
+             gpu_device_text(&gpu->device, text, sizeof text), gpu->device.why, gpu->module.image);
     *result = gpu;
     return WEFT_OK;
 }
@@ -260,7 +260,7 @@ static bool close_stream(struct gpu *gpu, CUstream stream)
         return true;
     weft_status status = gpu_wait_stream(gpu, stream, "its remaining operations");
     if (status)
-        log_warn("closing the GPU side: %s", base_last_error());
+        log_warn(LOG_GPU, "closing the GPU side: %s", base_last_error());
     gpu->cuda.StreamDestroy(stream);
     return status != WEFT_ERR_TIMEOUT;
 }

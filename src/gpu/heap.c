@@ -216,7 +216,7 @@ static void give_up_window(struct gpu_heap *heap, int slot)
     gpu_relay_drop(heap, slot, why);
     if (!heap->windows[slot].mapped)
         return;
-    log_info("GPU memory of PE %d cannot be mapped: %s", heap->boot->local_pes[slot], why);
+    log_info(LOG_GPU, "GPU memory of PE %d cannot be mapped: %s", heap->boot->local_pes[slot], why);
     gpu_heap_drop(heap, slot, why);
 }
 

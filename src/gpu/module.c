@@ -36,7 +36,7 @@ static weft_status load_image(const struct gpu_image *image, const struct gpu_de
         if (!result)
             return WEFT_OK;
         char error[160];
-        log_debug("cuModuleLoadData of the fat binary: %s; trying the PTX text",
+        log_debug(LOG_GPU, "cuModuleLoadData of the fat binary: %s; trying the PTX text",
                   cuda_error_text(cuda, result, error, sizeof error));
     }
     *kind = "PTX text";
@@ -44,7 +44,8 @@ static weft_status load_image(const struct gpu_image *image, const struct gpu_de
     result = compile_ptx(cuda, image->ptx, module);
     double took = (double)(clock_now_ns() - begun) * 1e-9;
     if (took > 1)
-        log_info("GPU %d: the driver compiled kernels for %.1f s and caches them for this user; a "
+        log_info(LOG_GPU,
+                 "GPU %d: the driver compiled kernels for %.1f s and caches them for this user; a "
                  "build with nvcc avoids this",
                  device->ordinal, took);
     if (!result)

@@ -57,7 +57,8 @@ void gpu_pin_heap(struct gpu *gpu, char *slots, size_t stride, size_t size, int 
     if (target > size)
         target = (size + 4095) & ~(size_t)4095;
     if (pin_step(gpu, done, target)) {
-        log_info("the host heap is not pinned beyond %zu MiB: %s", done >> 20, base_last_error());
+        log_info(LOG_GPU, "the host heap is not pinned beyond %zu MiB: %s", done >> 20,
+                 base_last_error());
         pins->refused = true;
     } else {
         pins->ends[pins->count++] = target;

@@ -137,7 +137,7 @@ static bool cuda_near_make(struct device_view *view, size_t bytes, void **mapped
     }
     gpu_leave(&gpu->device);
     if (status) {
-        log_info("the proxy's counters are in host memory: %s", base_last_error());
+        log_info(LOG_JOB, "the proxy's counters are in host memory: %s", base_last_error());
         return false;
     }
     cuda->near = extra;

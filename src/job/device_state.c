@@ -42,6 +42,7 @@ static void warn_missing_gda(const struct weft_job *job, const struct weft_devic
         return;
     warned = true;
     log_warn(
+        LOG_JOB,
         "path gda: a file with kernels was compiled without -DWEFT_DEVICE_GDA, so a thread of the "
         "host posts its requests to the NIC; compile it with that option");
 }
@@ -86,13 +87,15 @@ void device_register(struct weft_device_unit *unit)
 {
     if (unit->size < offsetof(struct weft_device_unit, pending) + sizeof unit->pending) {
         log_error(
+            LOG_JOB,
             "device code was compiled against another weft_device.h (its unit has %zu bytes; this "
             "library needs %zu): it will refuse to work",
             unit->size, sizeof *unit);
         return;
     }
     if (unit->version != WEFT_DEV_VERSION || unit->bytes > sizeof(struct weft_dev)) {
-        log_error("device code was compiled against another weft_device.h (state version %u of %u "
+        log_error(LOG_JOB,
+                  "device code was compiled against another weft_device.h (state version %u of %u "
                   "bytes; this library has version %d of %zu): it will refuse to work",
                   unit->version, unit->bytes, WEFT_DEV_VERSION, sizeof(struct weft_dev));
         return;
@@ -352,7 +355,7 @@ void device_team_gone(struct weft_job *job, const struct weft_team *team)
         status = clear_areas(state, weft_dev_staging_offset(job->npes, TEAM_SLOTS, team->slot),
                              weft_dev_staging_bytes(job->npes, team->slot));
     if (status)
-        log_warn("the device data of a team could not be cleared: %s", base_last_error());
+        log_warn(LOG_JOB, "the device data of a team could not be cleared: %s", base_last_error());
 }
 
 /* ---------------------------------------------------------------------------- start and stop */
@@ -553,7 +556,7 @@ void device_stop(struct weft_job *job)
         running = NULL;
         for (struct weft_device_unit *unit = units; unit; unit = unit->next) {
             if (unit->cuda == state->view->cuda && unit->upload(&no_state, state->view->ordinal))
-                log_debug("the device state of a unit could not be emptied");
+                log_debug(LOG_JOB, "the device state of a unit could not be emptied");
             unit->pending = 1;
         }
     }

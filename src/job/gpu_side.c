@@ -186,7 +186,7 @@ void job_gpu_team_gone(struct weft_job *job, const struct weft_team *team)
         return;
     CUdeviceptr area = gpu_team_address(job->gpu, job->boot->local_pe, team->slot);
     if (gpu_fill(job->gpu, (void *)(uintptr_t)area, 0, job->gpu->layout.team_bytes))
-        log_warn("the area of a team for barriers on streams could not be cleared: %s",
+        log_warn(LOG_JOB, "the area of a team for barriers on streams could not be cleared: %s",
                  base_last_error());
 }
 

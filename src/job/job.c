@@ -498,7 +498,7 @@ weft_status job_enter(const weft_init_attr *attr, struct weft_job **result)
         free_job(job);
         return base_fail(status, "%s", sentence);
     }
-    log_debug("joined a job of %d PEs through %s", job->npes, job->boot->ops->name);
+    log_debug(LOG_JOB, "joined a job of %d PEs through %s", job->npes, job->boot->ops->name);
     *result = job;
     return WEFT_OK;
 }
@@ -541,7 +541,7 @@ weft_status job_fail(struct weft_job *job, weft_status status, const char *sente
         atomic_store_explicit(&job->failure.status, (int)status, memory_order_release);
         /* Relaxed: a thread that sees the word reads the sentence under the lock. */
         __atomic_store_n(job->failure.word, (int32_t)status, __ATOMIC_RELAXED);
-        log_info("%s", copy);
+        log_info(LOG_JOB, "%s", copy);
     }
     pthread_mutex_unlock(&job->lock);
     return job_check_failed(job);

@@ -289,8 +289,8 @@ static weft_status replace_path(struct weft_job *job, weft_kind kind, int pe, en
         return base_fail(status, "%s; the test of path %s saw: %s", sentence, path_name(failed),
                          evidence);
     }
-    log_warn("between PE %d and PE %d path %s failed its test (%s); path %s replaces it", job->pe,
-             pe, path_name(failed), evidence, path_name(choice->path));
+    log_warn(LOG_JOB, "between PE %d and PE %d path %s failed its test (%s); path %s replaces it",
+             job->pe, pe, path_name(failed), evidence, path_name(choice->path));
     return WEFT_OK;
 }
 

@@ -18,6 +18,7 @@ void device_runtime_register(const struct weft_cuda_runtime *runtime)
     const struct weft_cuda_runtime *none = NULL;
     if (runtime->size < sizeof *runtime)
         log_error(
+            LOG_JOB,
             "a CUDA half was compiled against another weft/launch.h (its table has %zu bytes; this "
             "library needs %zu): its kernels are not used",
             runtime->size, sizeof *runtime);

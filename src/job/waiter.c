@@ -102,7 +102,7 @@ static void warn_once(struct waiter *waiter)
     char text[600];
     waiter->warned = true;
     describe_state(waiter, "has waited", text, sizeof text);
-    log_warn("%s; `weft attach %d` shows who waits for whom", text, waiter->job->box->pid);
+    log_warn(LOG_JOB, "%s; `weft attach %d` shows who waits for whom", text, waiter->job->box->pid);
 }
 
 /* Checks PEs of other nodes, once half of the limit has passed and the wait depends on them. While

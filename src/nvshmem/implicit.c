@@ -46,7 +46,7 @@ WEFT_EXPORT int weft_nvshmem_report(weft_status status, const char *function)
     if (!status)
         return 0;
     const char *sentence = weft_last_error();
-    log_error("%s: %s", function, sentence[0] ? sentence : weft_status_text(status));
+    log_error(LOG_SHMEM, "%s: %s", function, sentence[0] ? sentence : weft_status_text(status));
     return (int)status;
 }
 
@@ -54,7 +54,7 @@ WEFT_EXPORT int weft_nvshmem_check_bits(const char *what, unsigned long given, u
 {
     weft_status status = base_check_bits(what, given, known);
     if (status)
-        log_error("%s", weft_last_error());
+        log_error(LOG_SHMEM, "%s", weft_last_error());
     return (int)status;
 }
 
@@ -176,8 +176,8 @@ WEFT_EXPORT void *weft_nvshmem_alloc(size_t bytes, size_t align, int zeroed)
 {
     void *address = NULL;
     if (!implicit.job) {
-        log_warn("nvshmem_malloc: there is no job: before nvshmem_init() and after "
-                 "nvshmem_finalize() nothing is symmetric");
+        log_warn(LOG_SHMEM, "nvshmem_malloc: there is no job: before nvshmem_init() and after "
+                            "nvshmem_finalize() nothing is symmetric");
         return NULL;
     }
     weft_status status = weft_alloc(implicit.job, weft_device_kind(implicit.job), bytes, align,

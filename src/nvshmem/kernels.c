@@ -25,6 +25,7 @@ WEFT_EXPORT void weft_nvshmem_register(const struct weft_nvshmem_kernels *kernel
     const size_t needed = offsetof(struct weft_nvshmem_kernels, launch_config);
     if (kernels->size < needed)
         log_error(
+            LOG_SHMEM,
             "the program was compiled against another nvshmem.h (its table of kernels has %zu "
             "bytes; this library needs %zu): they are not used",
             kernels->size, needed);

@@ -21,7 +21,7 @@ static int create_ctx(const char *routine, weft_team *team, long options, shmem_
     status = team ? weft_ctx_create(team, flags, &made) : WEFT_ERR_ARGUMENT;
     /* Not an error (9.5): the program may try again. */
     if (status)
-        log_info("%s: no context was made: %s", routine,
+        log_info(LOG_SHMEM, "%s: no context was made: %s", routine,
                  team ? weft_last_error() : "the team is invalid");
     else
         *ctx = made;

@@ -21,7 +21,7 @@ static void *allocate_block(const char *routine, size_t size, size_t align, unsi
     complete_memory(routine);
     weft_status status = weft_alloc(shmem_own.job, WEFT_HOST, size, align, hints, &address);
     if (status == WEFT_ERR_NO_MEMORY || status == WEFT_ERR_ARGUMENT)
-        log_warn("%s: %s", routine, weft_last_error());
+        log_warn(LOG_SHMEM, "%s: %s", routine, weft_last_error());
     else if (status)
         weft_shmem_fail(routine, status);
     return status ? NULL : address;
@@ -49,7 +49,7 @@ static void *resize_block(const char *routine, void *ptr, size_t size)
     complete_memory(routine);
     weft_status status = weft_realloc(shmem_own.job, ptr, size, &resized);
     if (status == WEFT_ERR_NO_MEMORY) {
-        log_warn("%s: %s", routine, weft_last_error());
+        log_warn(LOG_SHMEM, "%s: %s", routine, weft_last_error());
         return NULL;
     }
     if (status)
@@ -62,7 +62,7 @@ static void *resize_block(const char *routine, void *ptr, size_t size)
 static void *allocate_aligned(const char *routine, size_t alignment, size_t size)
 {
     if (!alignment || (alignment & (alignment - 1))) {
-        log_warn("%s: alignment %zu is not a power of two", routine, alignment);
+        log_warn(LOG_SHMEM, "%s: alignment %zu is not a power of two", routine, alignment);
         return NULL;
     }
     return allocate_block(routine, size, alignment < sizeof(void *) ? sizeof(void *) : alignment,
@@ -99,8 +99,8 @@ SHMEM_ROUTINE(void *, shmem_calloc, (size_t count, size_t size))
 {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes)) {
-        log_warn("shmem_calloc: %zu elements of %zu bytes are more than memory can hold", count,
-                 size);
+        log_warn(LOG_SHMEM, "shmem_calloc: %zu elements of %zu bytes are more than memory can hold",
+                 count, size);
         return NULL;
     }
     return allocate_block("shmem_calloc", bytes, 0, WEFT_ALLOC_ZERO);

@@ -34,7 +34,7 @@ WEFT_EXPORT void weft_shmem_fail(const char *routine, weft_status status)
     if (strncmp(routine, "pshmem", 6) == 0)
         routine++;
     if (!shmem_own.job) {
-        log_error("%s was called before shmem_init or after shmem_finalize", routine);
+        log_error(LOG_SHMEM, "%s was called before shmem_init or after shmem_finalize", routine);
         exit(EXIT_FAILURE);
     }
     /* A PE that called shmem_global_exit(0) has ended the waits of the other PEs, which is not a
@@ -44,7 +44,7 @@ WEFT_EXPORT void weft_shmem_fail(const char *routine, weft_status status)
         _exit(EXIT_SUCCESS);
     }
     const char *sentence = weft_last_error();
-    log_error("%s: %s", routine, *sentence ? sentence : weft_status_text(status));
+    log_error(LOG_SHMEM, "%s: %s", routine, *sentence ? sentence : weft_status_text(status));
     fflush(NULL);
     weft_abort(shmem_own.job, EXIT_FAILURE);
 }
@@ -55,7 +55,7 @@ int shmem_result(const char *routine, weft_status status)
         return 0;
     if (status <= WEFT_ERR_PEER_DEAD || !shmem_own.job)
         weft_shmem_fail(routine, status);
-    log_error("%s: %s", routine[0] == 'p' ? routine + 1 : routine, weft_last_error());
+    log_error(LOG_SHMEM, "%s: %s", routine[0] == 'p' ? routine + 1 : routine, weft_last_error());
     return status;
 }
 
@@ -110,11 +110,12 @@ static weft_status join_job(int thread)
 static void join_job_or_exit(const char *routine, int thread)
 {
     if (shmem_own.job) {
-        log_warn("%s: the library is initialized already; the call has no effect", routine);
+        log_warn(LOG_SHMEM, "%s: the library is initialized already; the call has no effect",
+                 routine);
         return;
     }
     if (join_job(thread)) {
-        log_error("%s: %s", routine, weft_last_error());
+        log_error(LOG_SHMEM, "%s: %s", routine, weft_last_error());
         exit(EXIT_FAILURE);
     }
 }
@@ -127,7 +128,8 @@ SHMEM_ROUTINE(void, shmem_init, (void))
 SHMEM_ROUTINE(int, shmem_init_thread, (int requested, int *provided))
 {
     if (requested < SHMEM_THREAD_SINGLE || requested > SHMEM_THREAD_MULTIPLE) {
-        log_error("shmem_init_thread: %d is not a thread level (0 single ... 3 multiple)",
+        log_error(LOG_SHMEM,
+                  "shmem_init_thread: %d is not a thread level (0 single ... 3 multiple)",
                   requested);
         return WEFT_ERR_ARGUMENT;
     }
@@ -152,7 +154,7 @@ SHMEM_ROUTINE(void, shmem_query_thread, (int *provided))
 SHMEM_ROUTINE(void, shmem_finalize, (void))
 {
     if (!shmem_own.job && was_open) {
-        log_warn("shmem_finalize was called a second time; the call has no effect");
+        log_warn(LOG_SHMEM, "shmem_finalize was called a second time; the call has no effect");
         return;
     }
     if (!shmem_own.job)

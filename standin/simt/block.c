@@ -36,7 +36,7 @@ static void grid_vfail(struct grid *grid, const char *where, const char *format,
     char what[320];
     vsnprintf(what, sizeof what, format, args);
     snprintf(grid->report, sizeof grid->report, "kernel %s%s: %s", grid->attr.name, where, what);
-    log_error("simt: %s", grid->report);
+    log_error(LOG_SIMT, "%s", grid->report);
     tsan_release(&grid->end_tag);
     /* Pairs with the acquire in block_slice() and in stream_grid_done(). */
     __atomic_store_n(&grid->failed, 1, __ATOMIC_RELEASE);

@@ -103,7 +103,7 @@ WEFT_EXPORT void *weft_simt_shared(const void *site, const char *name, size_t by
 {
     struct lane *lane = simt_current;
     if (!lane) {
-        log_error("simt: shared memory %s is used outside a kernel", name);
+        log_error(LOG_SIMT, "shared memory %s is used outside a kernel", name);
         return NULL;
     }
     struct block *block = lane->warp->block;

@@ -255,11 +255,11 @@ group_gda() {
     extra="$extra WEFT_GDA_QUEUES=1"
     litmus gda 2 message_passing
     for queues in "SOFT_HCA_ENGINE=gpu WEFT_TEST_GDA_QUEUE_MEMORY=gpu" WEFT_TEST_GDA_QUEUE_MEMORY=host; do
-        extra="WEFT_TARGET=cuda WEFT_PATH=gda $queues SOFT_HCA_DEVICES=2 WEFT_GDA_ADAPTERS=2 LITMUS_ROUNDS=200"
+        extra="WEFT_TARGET=cuda WEFT_PATH=gda $queues SOFT_HCA_DEVICES=2 WEFT_RAILS=2 LITMUS_ROUNDS=200"
         programs gda 2 rma atomics signal
         litmus gda 2 message_passing put_signal
     done
-    extra="WEFT_PATH=gda SOFT_HCA_DEVICES=2 WEFT_GDA_ADAPTERS=2"
+    extra="WEFT_PATH=gda SOFT_HCA_DEVICES=2 WEFT_RAILS=2"
     run "gda rma" 2 60 "$build/bin/job_gpu_rma"
     run "gda atomic" 2 60 "$build/bin/job_gpu_atomic"
     for queues in "WEFT_GDA_QUEUES=1 WEFT_TEST_GDA_DEPTH=128" WEFT_GDA_DOORBELL=cpu WEFT_TEST_GDA_INITIATOR=cpu; do

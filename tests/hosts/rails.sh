@@ -63,14 +63,14 @@ at_most() { [ "$2" -le "$3" ] || fail "$1: $2 and not at most $3"; }
 
 # Both carry a part, which depends on what else the CPUs do; what is not large goes over the first.
 both() {
-    WEFT_FABRIC_RAILS=2 WEFT_TEST_FABRIC_STRIPE=64K share a run 0 "$weft" run --hosts a,b "$build/bin/rails" 2
+    WEFT_RAILS=2 WEFT_TEST_FABRIC_STRIPE=64K share a run 0 "$weft" run --hosts a,b "$build/bin/rails" 2
     says '^PE 0: .*net: provider .* on eth0 \(10\.77\.0\.0/24\).*; large transfers over eth0,eth1'
     at_least "KiB over eth0" $first $(((first + second) / 20))
     at_least "KiB over eth1" $second $(((first + second) / 20))
     at_least "KiB over eth1" $second 3000
-    WEFT_FABRIC_RAILS=2 WEFT_TEST_FABRIC_STRIPE=32M share a run 0 "$weft" run --hosts a,b "$build/bin/rails" 1
+    WEFT_RAILS=2 WEFT_TEST_FABRIC_STRIPE=32M share a run 0 "$weft" run --hosts a,b "$build/bin/rails" 1
     at_most "KiB over eth1, below the threshold" $second 200
-    WEFT_FABRIC_RAILS=2 WEFT_TEST_FABRIC_STRIPE=0 share a run 0 "$weft" run --hosts a,b "$build/bin/rails" 1
+    WEFT_RAILS=2 WEFT_TEST_FABRIC_STRIPE=0 share a run 0 "$weft" run --hosts a,b "$build/bin/rails" 1
     at_most "KiB over eth1, striped never" $second 200
 }
 
@@ -79,7 +79,7 @@ both() {
 registered() {
     local from
     for from in "" own; do
-        LD_LIBRARY_PATH=$build/fakefabric WEFT_FABRIC_PROVIDER=verbs WEFT_FABRIC_RAILS=2 WEFT_TEST_FABRIC_STRIPE=64K \
+        LD_LIBRARY_PATH=$build/fakefabric WEFT_FABRIC_PROVIDER=verbs WEFT_RAILS=2 WEFT_TEST_FABRIC_STRIPE=64K \
             share a run 0 "$weft" run --hosts a,b "$build/bin/rails" 1 2000003 $from
         says '^PE 0: .*provider verbs;ofi_rxm on eth0 .*; large transfers over eth0,eth1'
         at_least "KiB over eth0" $first 1000
@@ -91,15 +91,15 @@ registered() {
 programs() {
     local program
     for program in rma atomic team collective; do
-        WEFT_TEST_NODE_PES=2 WEFT_HEAP_SIZE=4M WEFT_FABRIC_RAILS=2 WEFT_TEST_FABRIC_STRIPE=4K run 0 "$weft" run --hosts a:2,b:2 \
+        WEFT_TEST_NODE_PES=2 WEFT_HEAP_SIZE=4M WEFT_RAILS=2 WEFT_TEST_FABRIC_STRIPE=4K run 0 "$weft" run --hosts a:2,b:2 \
             "$build/bin/job_$program"
     done
-    WEFT_FABRIC_INTERFACE='' WEFT_FABRIC_RAILS=2 WEFT_TEST_FABRIC_STRIPE=4K run 0 "$weft" run --hosts a,b,c "$build/bin/job_net" moves
+    WEFT_FABRIC_INTERFACE='' WEFT_RAILS=2 WEFT_TEST_FABRIC_STRIPE=4K run 0 "$weft" run --hosts a,b,c "$build/bin/job_net" moves
 }
 
 # GPU memory, of a stand-in for its driver, through pinned memory.
 gpu() {
-    LD_LIBRARY_PATH=$build/fakecuda WEFT_GPU_HEAP_SIZE=1G WEFT_HEAP_SIZE=16M WEFT_FABRIC_RAILS=2 WEFT_TEST_FABRIC_STRIPE=64K \
+    LD_LIBRARY_PATH=$build/fakecuda WEFT_GPU_HEAP_SIZE=1G WEFT_HEAP_SIZE=16M WEFT_RAILS=2 WEFT_TEST_FABRIC_STRIPE=64K \
         share a run 0 "$weft" run --hosts a,b "$build/bin/job_gpu_net" moves
     at_least "KiB over eth0" $first 2000
     at_least "KiB over eth1" $second 500
@@ -141,12 +141,10 @@ bad_input() {
     ip -n a link del only0
     WEFT_FABRIC_INTERFACE=, run 1 "$weft" run --hosts a,b "$build/bin/rails" 0
     says 'WEFT_FABRIC_INTERFACE names "", which'
-    WEFT_FABRIC_RAILS=9 run 1 "$weft" run --hosts a,b "$build/bin/rails" 0
-    says 'WEFT_FABRIC_RAILS is 9; a PE uses 1 to 8 NICs'
-    WEFT_FABRIC_RAILS=-1 run 1 "$weft" run --hosts a,b "$build/bin/rails" 0
-    says 'WEFT_FABRIC_RAILS is -1'
-    WEFT_FABRIC_RAILS=two run 2 "$weft" run --hosts a,b "$build/bin/rails" 0
-    says 'WEFT_FABRIC_RAILS'
+    WEFT_RAILS=9 run 2 "$weft" run --hosts a,b "$build/bin/rails" 0
+    says 'WEFT_RAILS is "9", which is not 0'
+    WEFT_RAILS=two run 2 "$weft" run --hosts a,b "$build/bin/rails" 0
+    says 'WEFT_RAILS'
     # shellcheck disable=SC2016
     run 1 "$weft" run --hosts a,b sh -c 'ulimit -n 16; exec "$0" 0' "$build/bin/rails"
     says 'fi_[a-z]+: .* \(provider tcp;ofi_rxm on eth[01]\); the limit of open files \(ulimit -n\) is 16, and (9|1[0-6]) are open'
@@ -166,7 +164,7 @@ slow_rail() {
                 return
             }
     done
-    WEFT_FABRIC_RAILS=2 share a run 0 "$weft" run --hosts a,b "$build/bin/rails" 6
+    WEFT_RAILS=2 share a run 0 "$weft" run --hosts a,b "$build/bin/rails" 6
     at_least "KiB over eth1" $second 1000
     at_most "KiB over the slow eth1" $second $((first / 3))
     for name in a b; do
@@ -181,7 +179,7 @@ start_program() {
     local program=$1
     shift
     : >"$out" # what the case before has said is not this job's
-    WEFT_FABRIC_RAILS=${rails:-2} "$weft" run --hosts a,b "$build/bin/$program" "$@" >"$out" 2>&1 &
+    WEFT_RAILS=${rails:-2} "$weft" run --hosts a,b "$build/bin/$program" "$@" >"$out" 2>&1 &
     launcher=$!
     await 30 grep -q ready "$out" || fail "the job did not begin"
     sleep 0.5
@@ -330,7 +328,7 @@ containers() {
         ip -n $name link set aaa0 up
         ip -n $name link set aaa1 up
     done
-    WEFT_FABRIC_INTERFACE='' WEFT_FABRIC_RAILS=3 run 0 "$weft" run --hosts a,b "$build/bin/rails" 1
+    WEFT_FABRIC_INTERFACE='' WEFT_RAILS=3 run 0 "$weft" run --hosts a,b "$build/bin/rails" 1
     says '^PE 0: .* on eth[01] .*; large transfers over eth[01],eth[01]$'
     says_not 'aaa0'
     for name in a b; do

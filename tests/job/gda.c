@@ -50,7 +50,7 @@ static int fewer(void)
     weft_path_info info = {.size = sizeof info, .kind = WEFT_HOST};
     const char *number = getenv("WEFT_PE");
     CHECK(number != NULL);
-    setenv("WEFT_GDA_ADAPTERS", strcmp(number, "0") ? "2" : "1", 1);
+    setenv("WEFT_RAILS", strcmp(number, "0") ? "2" : "1", 1);
     OK(weft_init(&job, NULL));
     int me = weft_my_pe(job), to = (me + 1) % weft_n_pes(job);
     OK(weft_path_query(job, to, &info));

@@ -362,14 +362,14 @@ weft_status __wrap_access_find_own(const char *function, const struct weft_ctx *
                : base_fail(WEFT_ERR_RANGE, "too long");
 }
 
-int __wrap_log_enabled(enum log_level level);
-int __wrap_log_enabled(enum log_level level)
+int __wrap_log_enabled(enum log_level level, enum log_subsystem subsystem);
+int __wrap_log_enabled(enum log_level level, enum log_subsystem subsystem)
 {
     return level <= LOG_DEBUG;
 }
 
-void __wrap_log_line(enum log_level level, const char *format, ...);
-void __wrap_log_line(enum log_level level, const char *format, ...)
+void __wrap_log_line(enum log_level level, enum log_subsystem subsystem, const char *format, ...);
+void __wrap_log_line(enum log_level level, enum log_subsystem subsystem, const char *format, ...)
 {
     va_list arguments;
     beneath.warnings += level == LOG_WARN;

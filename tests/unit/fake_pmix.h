@@ -275,8 +275,8 @@ pid_t __wrap_getpid(void)
     return process;
 }
 
-void __wrap_log_line(enum log_level level, const char *format, ...);
-void __wrap_log_line(enum log_level level, const char *format, ...)
+void __wrap_log_line(enum log_level level, enum log_subsystem subsystem, const char *format, ...);
+void __wrap_log_line(enum log_level level, enum log_subsystem subsystem, const char *format, ...)
 {
     va_list arguments;
     assert_int_equal(level, LOG_WARN);

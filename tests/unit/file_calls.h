@@ -241,8 +241,8 @@ enum gpu_place __wrap_gpu_place_of(struct gpu *gpu, const void *address)
     return ops_place_of(address);
 }
 
-void __wrap_log_line(enum log_level level, const char *format, ...);
-void __wrap_log_line(enum log_level level, const char *format, ...)
+void __wrap_log_line(enum log_level level, enum log_subsystem subsystem, const char *format, ...);
+void __wrap_log_line(enum log_level level, enum log_subsystem subsystem, const char *format, ...)
 {
     (void)format;
     assert_int_equal(level, LOG_WARN);

@@ -254,8 +254,8 @@ void __wrap_handshake_describe_peer(int fd, char *text, size_t size)
     snprintf(text, size, "peer %d", fd);
 }
 
-void __wrap_log_line(enum log_level level, const char *format, ...);
-void __wrap_log_line(enum log_level level, const char *format, ...)
+void __wrap_log_line(enum log_level level, enum log_subsystem subsystem, const char *format, ...);
+void __wrap_log_line(enum log_level level, enum log_subsystem subsystem, const char *format, ...)
 {
     va_list arguments;
     assert_int_equal(level, LOG_WARN);

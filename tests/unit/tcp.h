@@ -288,8 +288,8 @@ weft_status __wrap_crypto_load(const struct crypto_driver **driver)
     return os.crypto ? base_fail(os.crypto, "no crypto") : WEFT_OK;
 }
 
-void __wrap_log_line(enum log_level level, const char *format, ...);
-void __wrap_log_line(enum log_level level, const char *format, ...)
+void __wrap_log_line(enum log_level level, enum log_subsystem subsystem, const char *format, ...);
+void __wrap_log_line(enum log_level level, enum log_subsystem subsystem, const char *format, ...)
 {
     va_list list;
     assert_int_equal(level, LOG_WARN);

@@ -83,8 +83,8 @@ void __wrap_log_set_pe(int pe)
     did.log_pe = pe;
 }
 
-void __wrap_log_line(enum log_level level, const char *format, ...);
-void __wrap_log_line(enum log_level level, const char *format, ...)
+void __wrap_log_line(enum log_level level, enum log_subsystem subsystem, const char *format, ...);
+void __wrap_log_line(enum log_level level, enum log_subsystem subsystem, const char *format, ...)
 {
     va_list list;
     assert_int_equal(level, LOG_WARN);

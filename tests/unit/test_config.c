@@ -3,14 +3,21 @@
  * rejected. */
 #include "base/config.h"
 #include "base/cpus.h"
+#include "base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <regex.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -146,6 +153,152 @@ static void no_library_is_named_to_a_privileged_program(void **state)
     assert_string_equal(config_string(CONFIG_HCA), "soft");
 }
 
+static void no_file_is_written_for_a_privileged_program(void **state)
+{
+    (void)state;
+    setenv("WEFT_LOG_FILE", "/tmp/somewhere", 1);
+    assert_string_equal(config_string(CONFIG_LOG_FILE), "/tmp/somewhere");
+    config_reset();
+    privileged = 1;
+    assert_string_equal(config_string(CONFIG_LOG_FILE), "");
+}
+
+/* The levels of boot, coll, file, gda, gpu, job, net, shmem, simt, staged, by their first letters.
+ */
+static void log_levels_of_subsystems(void **state)
+{
+    (void)state;
+    static const char letters[] = "ewid";
+    static const struct {
+        const char *text, *levels;
+    } rows[] = {
+        {"warn", "wwwwwwwwww"},
+        {"DEBUG", "dddddddddd"},
+        {"info,net:debug", "iiiiiidiii"},
+        {"boot:error,staged:info", "ewwwwwwwwi"},
+        {"gda:info,gpu:info,error,Gda:Debug", "eeedeeeeee"},
+        {"", NULL},
+        {"warn,", NULL},
+        {",warn", NULL},
+        {"net", NULL},
+        {"net:", NULL},
+        {":info", NULL},
+        {"ne:info", NULL},
+        {"nets:info", NULL},
+        {"info net:debug", NULL},
+        {"infos", NULL},
+        {"net:info:debug", NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        setenv("WEFT_LOG", rows[i].text, 1);
+        config_reset();
+        assert_int_equal(config_check(), rows[i].levels ? WEFT_OK : WEFT_ERR_CONFIG);
+        for (int k = 0; rows[i].levels && k < LOG_SUBSYSTEM_COUNT; k++)
+            for (int level = LOG_ERROR; level <= LOG_DEBUG; level++)
+                assert_int_equal(log_enabled((enum log_level)level, (enum log_subsystem)k),
+                                 level <= strchr(letters, rows[i].levels[k]) - letters);
+    }
+}
+
+static void log_file_names(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        weft_status status;
+    } rows[] = {
+        {"", WEFT_OK},           {"a%h.%p%%", WEFT_OK},        {"%d", WEFT_ERR_CONFIG},
+        {"a%", WEFT_ERR_CONFIG}, {"%%%hx%P", WEFT_ERR_CONFIG}, {"/tmp/x y", WEFT_OK},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        setenv("WEFT_LOG_FILE", rows[i].text, 1);
+        config_reset();
+        assert_int_equal(config_check(), rows[i].status);
+        if (rows[i].status)
+            assert_non_null(strstr(weft_last_error(), "which is not a file name with no % but"));
+    }
+}
+
+/* Logs three lines in a process of its own, with its stderr in `folder`/stderr. */
+static int log_three_lines(const char *folder)
+{
+    char name[200];
+    int status;
+    pid_t child = fork();
+    if (!child) {
+        snprintf(name, sizeof name, "%s/stderr", folder);
+        dup2(open(name, O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
+        log_warn(LOG_NET, "lost on the %s", "way");
+        log_set_pe(7);
+        log_error(LOG_GDA, "broken\033[2J");
+        log_info(LOG_GPU, "not wanted");
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    return (int)child;
+}
+
+/* Matches the content of a file with an extended regular expression, and removes the file. */
+static void expect_content(const char *folder, const char *name, const char *expression)
+{
+    char path[300], text[2000] = "";
+    regex_t compiled;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    int fd = open(path, O_RDONLY);
+    assert_true(fd >= 0);
+    assert_in_range(read(fd, text, sizeof text - 1), 0, sizeof text - 2);
+    close(fd);
+    unlink(path);
+    assert_int_equal(regcomp(&compiled, expression, REG_EXTENDED | REG_NOSUB), 0);
+    if (regexec(&compiled, text, 0, NULL, 0))
+        fail_msg("%s: \"%s\" does not match %s", path, text, expression);
+    regfree(&compiled);
+}
+
+static void log_lines_of_a_file(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/weft-test-log-XXXXXX", pattern[100], name[300], host[65] = "";
+    assert_non_null(mkdtemp(folder));
+    snprintf(pattern, sizeof pattern, "%s/%%p.%%%%.%%h", folder);
+    setenv("WEFT_LOG_FILE", pattern, 1);
+    config_reset();
+    assert_int_equal(gethostname(host, sizeof host - 1), 0);
+    snprintf(name, sizeof name, "%d.%%.%s", log_three_lines(folder), host);
+#define DATE "20[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-6][0-9]\\.[0-9]{6}Z [^ ]+ "
+    expect_content(folder, name,
+                   "^" DATE "weft [0-9]+\\.[0-9]{6} warn net: lost on the way\n" DATE
+                   "weft\\[7\\] [0-9]+\\.[0-9]{6} error gda: broken\\?\\[2J\n$");
+#undef DATE
+    expect_content(folder, "stderr", "^weft\\[7\\] [0-9.]+ error gda: broken\\?\\[2J\n$");
+    rmdir(folder);
+}
+
+static void log_files_that_cannot_be_opened(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/weft-test-log-XXXXXX", fifo[100], missing[100], expected[400];
+    assert_non_null(mkdtemp(folder));
+    snprintf(fifo, sizeof fifo, "%s/fifo", folder); /* without a reader */
+    snprintf(missing, sizeof missing, "%s/none/log", folder);
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    const char *files[] = {fifo, missing};
+    const char *reasons[] = {"No such device or address", "No such file or directory"};
+    for (int i = 0; i < 2; i++) {
+        setenv("WEFT_LOG_FILE", files[i], 1);
+        config_reset();
+        log_three_lines(folder);
+        snprintf(expected, sizeof expected,
+                 "^weft: WEFT_LOG_FILE: %s cannot be opened: %s; log lines go to stderr\n"
+                 "weft [0-9.]+ warn net: lost on the way\nweft\\[7\\] [0-9.]+ error gda: ",
+                 files[i], reasons[i]);
+        expect_content(folder, "stderr", expected);
+    }
+    unlink(fifo);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 static void unknown_name_is_refused_with_nearest(void **state)
 {
     setenv("WEFT_HEAPSIZE", "8M", 1);
@@ -163,7 +316,10 @@ static void bad_value_is_refused_with_value(void **state)
     setenv("WEFT_WAIT_LIMIT", "1s", 1);
     setenv("WEFT_LOG", "loud", 1);
     assert_int_equal(config_check(), WEFT_ERR_CONFIG);
-    assert_non_null(strstr(weft_last_error(), "error|warn|info|debug"));
+    assert_string_equal(
+        weft_last_error(),
+        "WEFT_LOG is \"loud\", which is not error, warn, info, debug, or a list such "
+        "as warn,net:debug; subsystems: boot coll file gda gpu job net shmem simt staged");
 }
 
 /* A variable that was renamed since version 0.1 gives an error with its new name. */
@@ -175,6 +331,8 @@ static void renamed(void **context)
         {"WEFT_GDA_DEPTH", "WEFT_GDA_DEPTH has been replaced by WEFT_TEST_GDA_DEPTH"},
         {"WEFT_NET_LOT", "WEFT_NET_LOT has been replaced by WEFT_TEST_NET_SLOT_SIZE"},
         {"WEFT_NET_LOTS", "WEFT_NET_LOTS has been replaced by WEFT_TEST_NET_SLOTS"},
+        {"WEFT_FABRIC_RAILS", "WEFT_FABRIC_RAILS has been replaced by WEFT_RAILS"},
+        {"WEFT_GDA_ADAPTERS", "WEFT_GDA_ADAPTERS has been replaced by WEFT_RAILS"},
         {"WEFT_TEXT_PE", "WEFT_TEXT_PE has been replaced by the option --prefix of `weft run`"},
         {"WEFT_GPU_STRIPE",
          "WEFT_GPU_STRIPE has been replaced by nothing: copies that are not split"},
@@ -213,6 +371,11 @@ int main(void)
         cmocka_unit_test_setup(lists_of_cpus, reset),
         cmocka_unit_test_setup(bad_values_of_the_proxy, reset),
         cmocka_unit_test_setup(no_library_is_named_to_a_privileged_program, reset),
+        cmocka_unit_test_setup(no_file_is_written_for_a_privileged_program, reset),
+        cmocka_unit_test_setup(log_levels_of_subsystems, reset),
+        cmocka_unit_test_setup(log_file_names, reset),
+        cmocka_unit_test_setup(log_lines_of_a_file, reset),
+        cmocka_unit_test_setup(log_files_that_cannot_be_opened, reset),
         cmocka_unit_test_setup(unknown_name_is_refused_with_nearest, reset),
         cmocka_unit_test_setup(bad_value_is_refused_with_value, reset),
         cmocka_unit_test_setup(renamed, reset),

@@ -105,8 +105,8 @@ void __wrap_file_engine_close(struct file_engine *engine)
     beneath.closes++;
 }
 
-void __wrap_log_line(enum log_level level, const char *format, ...);
-void __wrap_log_line(enum log_level level, const char *format, ...)
+void __wrap_log_line(enum log_level level, enum log_subsystem subsystem, const char *format, ...);
+void __wrap_log_line(enum log_level level, enum log_subsystem subsystem, const char *format, ...)
 {
     (void)level, (void)format;
     beneath.warnings++;

@@ -240,7 +240,7 @@ static int setup(void **state)
 {
     (void)state;
     static const char *const names[] = {
-        "WEFT_HCA",        "WEFT_TEST_HCA_LIB",   "WEFT_GDA_ADAPTERS",
+        "WEFT_HCA",        "WEFT_TEST_HCA_LIB",   "WEFT_RAILS",
         "WEFT_GDA_QUEUES", "WEFT_TEST_GDA_DEPTH", "WEFT_TEST_GDA_CHUNK",
         "WEFT_PATH"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -294,7 +294,7 @@ static void the_nearest_are_taken(void **state)
         for (int k = 0; k < device_count; k++)
             if (strchr(rows[i].lacking, devices[k].name[0]))
                 devices[k].lacks = "a port";
-        setenv("WEFT_GDA_ADAPTERS", rows[i].wanted, 1);
+        setenv("WEFT_RAILS", rows[i].wanted, 1);
         assert_int_equal(find(), WEFT_OK);
         assert_int_equal(looked, rows[i].looked);
         assert_int_equal(freed_lists, 1);
@@ -316,7 +316,7 @@ static void as_near_as_the_last(void **state)
     add("b", NET_DISTANCE_PHB);
     add("c", NET_DISTANCE_PHB);
     add("d", NET_DISTANCE_NODE);
-    setenv("WEFT_GDA_ADAPTERS", "2", 1);
+    setenv("WEFT_RAILS", "2", 1);
     assert_int_equal(find(), WEFT_OK);
     assert_int_equal(looked, 3);
     assert_int_equal(candidates.count, 3);
@@ -380,11 +380,11 @@ static void adapters_are_alike(void **state)
             devices[1].speed += other & SPEED;
             devices[1].width += other & WIDTH;
             devices[1].ethernet = other & ETHERNET;
-            setenv("WEFT_GDA_ADAPTERS", wanted ? "2" : "0", 1);
+            setenv("WEFT_RAILS", wanted ? "2" : "0", 1);
             if (refused && wanted) {
                 assert_int_equal(find(), WEFT_ERR_CONFIG);
                 assert_string_equal(base_last_error(),
-                                    "WEFT_GDA_ADAPTERS is 2, but only b can be used; c lacks the "
+                                    "WEFT_RAILS is 2, but only b can be used; c lacks the "
                                     "link type of b: set it to 1 or less, or to 0 for this PE's "
                                     "share");
                 expect_taken("");
@@ -399,10 +399,10 @@ static void more_than_there_are(void **state)
 {
     (void)state;
     add_five();
-    setenv("WEFT_GDA_ADAPTERS", "6", 1);
+    setenv("WEFT_RAILS", "6", 1);
     assert_int_equal(find(), WEFT_ERR_CONFIG);
     assert_string_equal(base_last_error(),
-                        "WEFT_GDA_ADAPTERS is 6, but only b, c, d, a and e can be used: set it to "
+                        "WEFT_RAILS is 6, but only b, c, d, a and e can be used: set it to "
                         "5 or less, or to 0 for this PE's share");
     expect_taken("");
     for (int i = 0; i < device_count; i++)
@@ -547,11 +547,7 @@ static void configurations(void **state)
         bool good;
         const char *why;
     } rows[] = {
-        {"WEFT_GDA_ADAPTERS", "-1", false,
-         "WEFT_GDA_ADAPTERS is -1, which is not 1 to 8, nor 0 for the PE's share"},
-        {"WEFT_GDA_ADAPTERS", "9", false,
-         "WEFT_GDA_ADAPTERS is 9, which is not 1 to 8, nor 0 for the PE's share"},
-        {"WEFT_GDA_ADAPTERS", "8", true, ""},
+        {"WEFT_RAILS", "8", true, ""},
         {"WEFT_GDA_QUEUES", "0", false, "WEFT_GDA_QUEUES is 0, which is not 1 to 64"},
         {"WEFT_GDA_QUEUES", "1", true, ""},
         {"WEFT_GDA_QUEUES", "64", true, ""},

@@ -187,8 +187,8 @@ weft_status __wrap_fabric_open(const struct fabric **found)
     return open_status;
 }
 
-void __wrap_log_line(enum log_level level, const char *format, ...);
-void __wrap_log_line(enum log_level level, const char *format, ...)
+void __wrap_log_line(enum log_level level, enum log_subsystem subsystem, const char *format, ...);
+void __wrap_log_line(enum log_level level, enum log_subsystem subsystem, const char *format, ...)
 {
     va_list arguments;
     (void)level;
@@ -212,7 +212,7 @@ static int blocks_before;
 
 static int prepare(void **context)
 {
-    static const char *const variables[] = {"WEFT_FABRIC_RAILS", "WEFT_GPU", "WEFT_TARGET",
+    static const char *const variables[] = {"WEFT_RAILS", "WEFT_GPU", "WEFT_TARGET",
                                             "CUDA_VISIBLE_DEVICES"};
     (void)context;
     for (int i = 0; i < 4; i++)
@@ -283,7 +283,7 @@ static void candidates_are_exchanged_as_hashes(void **context)
     strcpy(entries[3].network, "10.0.0.0/24");
     strcpy(entries[1].network, "10.0.0.0/24");
     d.nears[1] = NET_DISTANCE_SYS;
-    setenv("WEFT_FABRIC_RAILS", "3", 1);
+    setenv("WEFT_RAILS", "3", 1);
     config_reset();
     assert_int_equal(take(), WEFT_OK);
     const struct net_candidate *list = d.told.list;
@@ -523,7 +523,7 @@ static void one_pe_of_a_node_warns_of_a_crowd(void **context)
         int local_pe, usable;
         const char *interface, *end;
     } rows[] = {
-        {true, true, 0, 2, "", "or set WEFT_FABRIC_RAILS=2 or more to spread large transfers"},
+        {true, true, 0, 2, "", "or set WEFT_RAILS=2 or more to spread large transfers"},
         {true, true, 0, 3, "nic3", "or unset it, so that each PE takes the nearest"},
         {false, true, 0, 2, "", NULL},
         {true, false, 0, 2, "", NULL},

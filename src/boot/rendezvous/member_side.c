@@ -200,7 +200,8 @@ static void record_answer(struct search *search, struct attempt *attempt,
         return;
     search->warned = true;
     handshake_describe_peer(attempt->fd, peer, sizeof peer);
-    log_warn("%s: the process that listens at %s does not know this PE's %s; waiting for the first "
+    log_warn(LOG_BOOT,
+             "%s: the process that listens at %s does not know this PE's %s; waiting for the first "
              "PE of this job",
              search->rendezvous->what, peer, get_secret_name(search));
 }

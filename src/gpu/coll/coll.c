@@ -31,7 +31,8 @@ static weft_status load_coll_kernels(struct gpu *gpu, struct gpu_coll *coll)
         }
     }
     if (!status)
-        log_debug("GPU %d: kernels of collectives from the %s", gpu->device.ordinal, kind);
+        log_debug(LOG_COLL, "GPU %d: kernels of collectives from the %s", gpu->device.ordinal,
+                  kind);
     gpu_leave(&gpu->device);
     return status;
 }

@@ -164,8 +164,8 @@ static void refuse_window(struct gpu_map *map, int slot)
     struct gpu_map_window *window = &map->windows[slot];
     snprintf(window->why, sizeof window->why, "%s", base_last_error());
     atomic_store(&window->refused, true);
-    log_info("GPU memory of PE %d is not mapped for the CPU: %s", map->gpu->boot->local_pes[slot],
-             window->why);
+    log_info(LOG_GPU, "GPU memory of PE %d is not mapped for the CPU: %s",
+             map->gpu->boot->local_pes[slot], window->why);
 }
 
 /* A range that cannot be mapped does not refuse the window: BAR1 may be full. */
@@ -186,7 +186,8 @@ bool gpu_map_extend(struct gpu_map *map, int slot, size_t offset, size_t bytes)
     if (!status)
         status = map_range(map, slot, offset, bytes);
     if (status == WEFT_ERR_NO_MEMORY && !atomic_exchange(&map->bar1_full, true))
-        log_info("not all GPU memory in use can be mapped for the CPU: %s", base_last_error());
+        log_info(LOG_GPU, "not all GPU memory in use can be mapped for the CPU: %s",
+                 base_last_error());
     pthread_mutex_unlock(&map->lock);
     return !status;
 }
@@ -208,7 +209,7 @@ static void import_memory(struct gpu_map *map, struct map_memory *memory, int fd
 {
     const struct map_backend *backend = map->backend;
     if (backend && backend->import && backend->import(map, memory, fd))
-        log_debug("memory of PE %d: %s", map->gpu->boot->local_pes[memory->slot],
+        log_debug(LOG_GPU, "memory of PE %d: %s", map->gpu->boot->local_pes[memory->slot],
                   base_last_error());
 }
 
@@ -350,7 +351,8 @@ void gpu_map_start(struct gpu *gpu)
     map->started = true;
     import_pending(map);
     pthread_mutex_unlock(&map->lock);
-    log_info("CPU mapping of GPU memory: %s", map->backend ? map->backend->what : map->why);
+    log_info(LOG_GPU, "CPU mapping of GPU memory: %s",
+             map->backend ? map->backend->what : map->why);
 }
 
 /* ------------------------------------------------------------------------------------ life time */

@@ -119,7 +119,8 @@ weft_status map_plain_import(struct gpu_map *map, struct map_memory *memory)
         map->plain = status ? GPU_MAP_REFUSED : GPU_MAP_PROVEN;
         if (status)
             snprintf(map->why_plain, sizeof map->why_plain, "%s", base_last_error());
-        log_info("CPU mapping of cudaMalloc() memory: %s", status ? map->why_plain : "works");
+        log_info(LOG_GPU, "CPU mapping of cudaMalloc() memory: %s",
+                 status ? map->why_plain : "works");
     }
     if (map->plain == GPU_MAP_REFUSED)
         return base_fail(

@@ -216,6 +216,7 @@ static void measure_mapped_copies(struct gpu_map *map, void *plain, void *pinned
     limits->store_pinned = pinned ? find_crossover(store_mapped, store_engine, &trial) : 0;
     limits->load_pinned = pinned ? find_crossover(load_mapped, load_engine, &trial) : 0;
     log_info(
+        LOG_GPU,
         "the CPU copies into GPU memory up to %zu bytes (%zu from pinned memory), out of it up to "
         "%zu bytes (%zu), with %s",
         limits->store_plain, limits->store_pinned, limits->load_plain, limits->load_pinned,
@@ -322,7 +323,7 @@ static void find_map_limits(struct gpu_map *map)
         return;
     }
     if (measure_now(map)) {
-        log_info("copies by the CPU could not be measured: %s", base_last_error());
+        log_info(LOG_GPU, "copies by the CPU could not be measured: %s", base_last_error());
         *l = default_limits;
         return;
     }

@@ -237,7 +237,7 @@ void gpu_relay_drop(struct gpu_heap *heap, int slot, const char *evidence)
     if (window->relay < 0)
         return;
     set_no_relay(window, evidence);
-    log_info("GPU memory of PE %d is not relayed: %s", heap->boot->local_pes[slot],
+    log_info(LOG_GPU, "GPU memory of PE %d is not relayed: %s", heap->boot->local_pes[slot],
              window->relay_text);
     gpu_heap_unmap_unused(heap, slot);
 }

@@ -219,8 +219,8 @@ static void open_routes(struct gpu_stripes *set, struct gpu *gpu, int slot, int 
             char name[GPU_ROUTE_NAME];
             gpu_route_name(set->routes.via[i], name);
             snprintf(set->text, sizeof set->text, "one route: %.150s", base_last_error());
-            log_info("copies to PE %d do not go over %s: %s", gpu->boot->local_pes[slot], name,
-                     base_last_error());
+            log_info(LOG_GPU, "copies to PE %d do not go over %s: %s", gpu->boot->local_pes[slot],
+                     name, base_last_error());
             continue;
         }
         set->mask |= 1u << relay;
@@ -281,7 +281,7 @@ static void disable_striping(struct gpu_stripes *set)
 static void report_routes(struct gpu *gpu, int slot)
 {
     const char *text = gpu->multipath.stripes[slot].text;
-    log_info("copies to GPU memory of PE %d: %s", gpu->boot->local_pes[slot], text);
+    log_info(LOG_GPU, "copies to GPU memory of PE %d: %s", gpu->boot->local_pes[slot], text);
     if (gpu->multipath.changed)
         gpu->multipath.changed(gpu->multipath.changed_context, gpu->boot->local_pes[slot]);
 }

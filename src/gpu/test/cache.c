@@ -84,7 +84,8 @@ static FILE *open_own(const char *path, int flags)
         return NULL;
     struct stat st;
     if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 022) {
-        log_warn("%s is not a file of this user alone; GPU test results are not cached in it",
+        log_warn(LOG_GPU,
+                 "%s is not a file of this user alone; GPU test results are not cached in it",
                  path);
         close(fd);
         return NULL;

@@ -211,7 +211,7 @@ static void apply_verdicts(struct proof_run *run, int slot, const struct pair_ve
         here->stage != PROVE_GOOD && (here->stage > PROVE_NO_FLAG || there->stage <= PROVE_NO_FLAG);
     snprintf(evidence, sizeof evidence, "the test failed, PE %d saw: %s", ours ? gpu->boot->pe : pe,
              ours ? here->evidence : there->evidence);
-    log_warn("GPU memory of PE %d is not accessed directly: %s", pe, evidence);
+    log_warn(LOG_GPU, "GPU memory of PE %d is not accessed directly: %s", pe, evidence);
     gpu_relay_add_fallback(gpu, slot);
     gpu_heap_drop(&gpu->heap, slot, evidence);
 }

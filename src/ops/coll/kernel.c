@@ -102,9 +102,9 @@ static void load_rates(const struct weft_team *team, struct coll_rates *rates)
     coll_kernel_machine(team->job, &machine);
     coll_rates_find(&machine, rates, &measured, path, sizeof path, why, sizeof why);
     if (*why && team->me == 0)
-        log_warn("collectives use the built-in rates: %s", why);
+        log_warn(LOG_COLL, "collectives use the built-in rates: %s", why);
     else if (*path)
-        log_debug("collectives use the rates of %s, measured %s", path, measured.date);
+        log_debug(LOG_COLL, "collectives use the rates of %s, measured %s", path, measured.date);
 }
 
 static void fill_call(const struct weft_team *team, const struct coll_request *request,
@@ -149,7 +149,7 @@ static weft_status prepare_team(struct weft_team *team)
         status = coll_prove_ll128(team, &call, blocks, &proven);
         coll->ll128_blocks = proven ? blocks : 0;
     } else if (!status && team->n > 1 && team->me == 0)
-        log_debug("collectives of %d PEs use LL and not LL128: %s", team->n,
+        log_debug(LOG_COLL, "collectives of %d PEs use LL and not LL128: %s", team->n,
                   job->checking ? "WEFT_CHECK=1" : "WEFT_PROVE=off or WEFT_CHECK=1 at a PE");
     if (status || !coll) {
         free(coll);
@@ -162,6 +162,7 @@ static weft_status prepare_team(struct weft_team *team)
     coll->rates = mine.rates_agree ? rates : coll_rates_built_in;
     if (!mine.rates_agree && team->me == 0)
         log_warn(
+            LOG_COLL,
             "the PEs of a team of %d have different rates of collectives, so the built-in rates "
             "are used; give all PEs the same file (WEFT_COLL_RATES)",
             team->n);

@@ -77,7 +77,8 @@ weft_status coll_prove_ll128(struct weft_team *team, struct coll_call *call, int
     *proven = false;
     if (share_a_gpu(team)) {
         if (team->me == 0)
-            log_debug("collectives of %d PEs use LL and not LL128: some PEs share a GPU", team->n);
+            log_debug(LOG_COLL, "collectives of %d PEs use LL and not LL128: some PEs share a GPU",
+                      team->n);
         return WEFT_OK;
     }
     weft_status status = run_kernel(gpu, call, blocks);
@@ -95,11 +96,13 @@ weft_status coll_prove_ll128(struct weft_team *team, struct coll_call *call, int
             status = base_fail((weft_status)all[i].status,
                                "PE %d could not prepare collectives on its GPU", team->pes[i]);
         else if (!all[i].status && saw != COLL_PROOF_GOOD && team->me == 0)
-            log_debug("collectives of %d PEs use LL and not LL128: PE %d saw %s of PE %d", team->n,
-                      team->pes[i], describe_result(saw), team->pes[of < team->n ? of : 0]);
+            log_debug(LOG_COLL, "collectives of %d PEs use LL and not LL128: PE %d saw %s of PE %d",
+                      team->n, team->pes[i], describe_result(saw),
+                      team->pes[of < team->n ? of : 0]);
     }
     if (all_whole && team->me == 0)
         log_debug(
+            LOG_COLL,
             "collectives of %d PEs may use LL128 with up to %d blocks: all lines arrived whole",
             team->n, blocks);
     *proven = all_whole;

@@ -70,7 +70,7 @@ static void close_all(struct weft_job *job)
         weft_file *file = job->modules.files;
         job->modules.files = file->next;
         if (close_file(file))
-            log_warn("closing a file at weft_finalize(): %s", base_last_error());
+            log_warn(LOG_FILES, "closing a file at weft_finalize(): %s", base_last_error());
     }
     file_cufile_end(job->gpu);
     file_tunes_free(job->modules.file_tunes);

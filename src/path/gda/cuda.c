@@ -157,7 +157,7 @@ weft_status gda_open_cuda(struct gda *gda, char *lacks, size_t bytes)
     gda_close_cuda(gda);
     if (config_int(CONFIG_GDA_DOORBELL) == RING_GPU)
         return base_fail(status, "%s", lacks);
-    log_warn("path gda: device code uses the proxy: %s", lacks);
+    log_warn(LOG_GDA, "path gda: device code uses the proxy: %s", lacks);
     return WEFT_OK;
 }
 

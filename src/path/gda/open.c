@@ -24,13 +24,7 @@ enum { DEVICES_MOST = 64, DEPTH_LEAST = 128, DEPTH_MOST = 32768, EACH_MOST = 64 
 static weft_status check_config(void)
 {
     int64_t each = config_int(CONFIG_GDA_QUEUES), depth = config_int(CONFIG_TEST_GDA_DEPTH);
-    int64_t adapters = config_int(CONFIG_GDA_ADAPTERS);
     uint64_t chunk = config_size(CONFIG_TEST_GDA_CHUNK);
-    if (adapters < 0 || adapters > GDA_ADAPTERS_MOST)
-        return base_fail(
-            WEFT_ERR_CONFIG,
-            "WEFT_GDA_ADAPTERS is %lld, which is not 1 to %d, nor 0 for the PE's share",
-            (long long)adapters, GDA_ADAPTERS_MOST);
     if (each < 1 || each > EACH_MOST)
         return base_fail(WEFT_ERR_CONFIG, "WEFT_GDA_QUEUES is %lld, which is not 1 to %d",
                          (long long)each, EACH_MOST);
@@ -225,7 +219,7 @@ static weft_status check_requested(const struct nic_finding *finding)
     list_names(adapters, names, sizeof names);
     return base_fail(
         WEFT_ERR_CONFIG,
-        "WEFT_GDA_ADAPTERS is %d, but only %s can be used%s%s: set it to %u or less, or to 0 for "
+        "WEFT_RAILS is %d, but only %s can be used%s%s: set it to %u or less, or to 0 for "
         "this PE's share",
         finding->candidates.requested, names, finding->lacks[0] ? "; " : "", finding->lacks,
         adapters->count);
@@ -237,7 +231,7 @@ static weft_status find_own_adapters(struct nic_finding *finding)
     weft_status status = check_config();
     if (status)
         return status;
-    finding->candidates.requested = (int32_t)config_int(CONFIG_GDA_ADAPTERS);
+    finding->candidates.requested = config_choice(CONFIG_RAILS);
     if (!find_library_folder(folder)) {
         snprintf(finding->lacks, finding->lacks_bytes,
                  "WEFT_HCA=soft: no folder weft-hca next to libweft; set WEFT_TEST_HCA_LIB to its "
@@ -249,7 +243,7 @@ static weft_status find_own_adapters(struct nic_finding *finding)
         return WEFT_OK;
     }
     open_nearest(finding);
-    log_debug("path gda: %u adapters, libraries %s", finding->adapters->count,
+    log_debug(LOG_GDA, "path gda: %u adapters, libraries %s", finding->adapters->count,
               folder[0] ? folder : "of the system");
     return check_requested(finding);
 }

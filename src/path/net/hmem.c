@@ -459,7 +459,7 @@ static weft_status prove_rail(struct net_state *state, struct net_peer *net_peer
         return net_check_failure(net, net_peer);
     snprintf(net_peer->gpu.reason, sizeof net_peer->gpu.reason, "its path test failed: %.*s",
              NET_REASON_BYTES - 30, net->proof_failed[0] ? net->proof_failed : base_last_error());
-    log_warn("path net: GPU memory of PE %d is not reached by %s: %s", peer.pe,
+    log_warn(LOG_NET, "path net: GPU memory of PE %d is not reached by %s: %s", peer.pe,
              net->rail_count > 1 ? net_interface_name(&net->rails[rail]) : "the NIC",
              net_peer->gpu.reason);
     return net_check_failure(net, net_peer);
@@ -562,8 +562,8 @@ void net_gpu_rail_lost(struct path_common *net, struct net_peer *peer, int rail)
              "%s, the last NIC that reached it, has failed: %s", net_interface_name(failed),
              failed->cause[0] ? failed->cause : "the peer has given it up");
     describe_gpu_path(net, peer, found, sizeof found);
-    log_warn("path net: GPU memory of PE %d goes through pinned memory from now on: %s", peer->pe,
-             peer->gpu.reason);
+    log_warn(LOG_NET, "path net: GPU memory of PE %d goes through pinned memory from now on: %s",
+             peer->pe, peer->gpu.reason);
     if (net->world->report_found)
         net->world->report_found(net->world, WEFT_GPU, peer->pe, found);
 }

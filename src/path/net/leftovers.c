@@ -63,7 +63,8 @@ void net_remove_leftovers(const struct path_world *world)
     if (folder)
         closedir(folder);
     if (removed)
-        log_info("path net: %d files of provider shm that killed processes have left in /dev/shm "
+        log_info(LOG_NET,
+                 "path net: %d files of provider shm that killed processes have left in /dev/shm "
                  "are removed",
                  removed);
 }

@@ -46,7 +46,8 @@ static struct fid_mr *register_on_first_rail(struct path_common *net, const void
     struct fid_mr *memory;
     int error = net_register_memory(&net->rails[0], base, bytes, access, &memory);
     if (error)
-        log_warn("path net: provider %s cannot register %zu bytes of %s: %s; peers reach them by "
+        log_warn(LOG_NET,
+                 "path net: provider %s cannot register %zu bytes of %s: %s; peers reach them by "
                  "messages",
                  net->provider, bytes, what, net->lib->strerror(-error));
     return memory;
@@ -190,7 +191,7 @@ static void pin_slab(struct path_common *net, struct net_slab *slab)
     madvise(slab->memory, slab->bytes, MADV_HUGEPAGE);
     slab->pinned = gpu_pin_range(gpu, slab->memory, slab->bytes) == WEFT_OK;
     if (!slab->pinned)
-        log_info("path net: staging memory is not pinned, so the driver copies twice: %s",
+        log_info(LOG_NET, "path net: staging memory is not pinned, so the driver copies twice: %s",
                  base_last_error());
 }
 

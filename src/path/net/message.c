@@ -409,14 +409,15 @@ static void drop_unauthenticated(struct path_common *net, int rail)
     if (net->warned_ns && now - net->warned_ns < (uint64_t)WARN_S * 1000 * 1000 * 1000)
         return;
     net->warned_ns = now;
-    log_warn("path net: %llu messages over %s came from no PE of this job and were dropped; "
+    log_warn(LOG_NET,
+             "path net: %llu messages over %s came from no PE of this job and were dropped; "
              "another program sends to this port (docs/security.md)",
              (unsigned long long)net->unauthenticated, net_interface_name(&net->rails[rail]));
 }
 
 void net_message_lost(struct path_common *net, struct net_message *message, int error)
 {
-    log_debug("path net: a message over %s arrived incomplete: %s",
+    log_debug(LOG_NET, "path net: a message over %s arrived incomplete: %s",
               net_interface_name(&net->rails[message->rail]), net->lib->strerror(error));
     repost_receive(net, message->rail, message);
 }

@@ -258,16 +258,6 @@ static weft_status find_providers(const struct net_config *config, int npes,
 
 /* --------------------------------------------------------------------------------------- choice */
 
-static weft_status check_rails_option(void)
-{
-    int64_t rails = config_int(CONFIG_FABRIC_RAILS);
-    return rails >= 0 && rails <= NET_RAILS
-               ? WEFT_OK
-               : base_fail(WEFT_ERR_CONFIG,
-                           "WEFT_FABRIC_RAILS is %lld; a PE uses 1 to %d NICs (0: its share)",
-                           (long long)rails, NET_RAILS);
-}
-
 weft_status net_find_nics(const struct path_world *world, struct net_selection **selection,
                           char *lacks, char *has)
 {
@@ -279,9 +269,7 @@ weft_status net_find_nics(const struct path_world *world, struct net_selection *
     struct net_exchange_record mine = {0}, all_pes;
     *selection = NULL;
     lacks[0] = has[0] = '\0';
-    weft_status status = check_rails_option();
-    if (!status)
-        status = find_providers(&config, world->npes, &lib, &providers, &mine);
+    weft_status status = find_providers(&config, world->npes, &lib, &providers, &mine);
     status = boot_agree(world->boot, status);
     if (!status)
         status = exchange_records(world, &mine, &all_pes, lacks, PATH_LACKS_BYTES);

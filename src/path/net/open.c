@@ -211,7 +211,7 @@ weft_status net_open(const struct path_world *world, struct net_selection *selec
     if (!status)
         status = net_start_thread(net);
     if (!status)
-        log_debug("path net: provider %s on %s, %s, %s", net->provider,
+        log_debug(LOG_NET, "path net: provider %s on %s, %s, %s", net->provider,
                   net_interface_name(&net->rails[0]),
                   net->rails[0].traits.delivery_complete ? "writes are confirmed"
                                                          : "messages follow writes",

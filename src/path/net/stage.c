@@ -341,7 +341,8 @@ static void begin_retransmission(struct path_common *net, struct net_staged_frag
         status = net_flush_gpu(net);
     if (fragment->write)
         count_once(&fragment->counts_unnotified, &get_channel(fragment)->unnotified);
-    log_debug("path net: a %s of %zu bytes at PE %d is retransmitted through pinned memory",
+    log_debug(LOG_NET,
+              "path net: a %s of %zu bytes at PE %d is retransmitted through pinned memory",
               fragment->write ? "write" : "read", fragment->bytes, fragment->post.peer->pe);
     fragment->phase = RETRANSMITTING;
     fragment->lost = false;

@@ -51,6 +51,7 @@ static void warn_rail_failed(const struct path_common *net, struct net_rail *rai
         return;
     rail->failure_reported = true;
     log_warn(
+        LOG_NET,
         "path net: %s is given up, since transfers to PE %d failed (provider %s): %s; %s continue "
         "over %s",
         net_interface_name(rail), peer->pe, net->provider, rail->cause,
@@ -209,7 +210,7 @@ static void close_failed_rail(struct path_common *net, struct net_rail *rail)
         requeue_fragment(net, rail, fragment);
     }
     report_closed_rail(net, rail_index(net, rail));
-    log_debug("path net: %s is %s: %s", net_interface_name(rail),
+    log_debug(LOG_NET, "path net: %s is %s: %s", net_interface_name(rail),
               rail->left_open ? "left open, with reads in flight" : "closed", rail->cause);
 }
 

@@ -35,8 +35,8 @@ static struct fid_mr *register_or_log(struct net_rail *rail, void *base, size_t 
     struct fid_mr *memory;
     int error = net_register_memory(rail, base, bytes, access, &memory);
     if (error)
-        log_info("path net: %s cannot register %zu bytes at %p: %s", net_interface_name(rail),
-                 bytes, base, strerror(error < 0 ? -error : error));
+        log_info(LOG_NET, "path net: %s cannot register %zu bytes at %p: %s",
+                 net_interface_name(rail), bytes, base, strerror(error < 0 ? -error : error));
     return memory;
 }
 

@@ -100,7 +100,7 @@ static void list_candidates(const struct path_world *world,
 {
     locate_own_pe(world, location);
     mine->count = count;
-    mine->requested_rails = (int32_t)config_int(CONFIG_FABRIC_RAILS);
+    mine->requested_rails = config_choice(CONFIG_RAILS);
     for (int i = 0; i < count; i++)
         mine->list[i] =
             make_candidate(providers->info[chosen[i]], &providers->entry[chosen[i]], location);
@@ -192,13 +192,13 @@ static void warn_shared_nic(const struct path_world *world, const struct net_con
     if (count < 2)
         return;
     append_interfaces(names, sizeof names, providers, every, NULL, count);
-    log_warn("path net: all %d PEs of this node use %s alone, while %s can be used; %s",
+    log_warn(LOG_NET, "path net: all %d PEs of this node use %s alone, while %s can be used; %s",
              world->boot->local_npes, interface, names,
              config->interface[0]
                  ? "list all of them in WEFT_FABRIC_INTERFACE, or unset it, so that each PE takes "
                    "the nearest"
                  : "bind the PEs to CPUs or GPUs near different NICs, or set "
-                   "WEFT_FABRIC_RAILS=2 or more to spread large transfers");
+                   "WEFT_RAILS=2 or more to spread large transfers");
 }
 
 /* ------------------------------------------------------------------------------------ selection */

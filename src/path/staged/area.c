@@ -119,7 +119,8 @@ bool staged_pin_channel(const struct staged_common *common, struct staged_channe
     if (!status)
         status = gpu_pin_range(gpu, memory->gpu_buffer, sizeof memory->gpu_buffer);
     if (status)
-        log_info("path staged: staging memory is not pinned, so the driver copies twice: %s",
+        log_info(LOG_STAGED,
+                 "path staged: staging memory is not pinned, so the driver copies twice: %s",
                  base_last_error());
     return true;
 }
