@@ -2,6 +2,8 @@
 /* Folds lines at spaces. See columns.h. */
 #include "columns.h"
 
+#include "colour.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -47,11 +49,21 @@ static bool starts_character(char c)
     return ((unsigned char)c & 0xc0) != 0x80;
 }
 
+/* Bytes of the SGR sequence (colour.h) at `text`; 0: there is none. */
+static size_t colour_bytes(const char *text)
+{
+    size_t n = text[0] == '\033' && text[1] == '[' ? 2 + strspn(text + 2, "0123456789;") : 0;
+    return n && text[n] == 'm' ? n + 1 : 0;
+}
+
 int columns_of(const char *text)
 {
     int columns = 0;
-    for (; *text; text++)
-        columns += starts_character(*text);
+    while (*text) {
+        size_t skipped = colour_bytes(text);
+        columns += !skipped && starts_character(*text);
+        text += skipped ? skipped : 1;
+    }
     return columns;
 }
 
@@ -62,7 +74,9 @@ static size_t bytes_that_fit(const char *text, int room, int least)
     size_t space = 0;
     int column = 0;
     for (size_t i = 0; text[i]; i++) {
-        if (!starts_character(text[i]))
+        size_t skipped = colour_bytes(text + i);
+        i += skipped ? skipped - 1 : 0;
+        if (skipped || !starts_character(text[i]))
             continue;
         if (column == room && text[i] == ' ')
             return i;
@@ -106,6 +120,11 @@ void columns_print(FILE *to, int hang, const char *format, ...)
     else
         print_folded(to, hang, text);
     free(text);
+}
+
+void columns_print_heading(FILE *to, const char *heading)
+{
+    fprintf(to, "\n%s%s%s\n", colour_begin(COLOUR_HEADING), heading, colour_end(COLOUR_HEADING));
 }
 
 void columns_print_list(FILE *to, const char *name, const char *list)

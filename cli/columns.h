@@ -23,6 +23,9 @@ bool columns_are_full(void);
 void columns_print(FILE *to, int hang, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Prints an empty line and the heading of what follows. */
+void columns_print_heading(FILE *to, const char *heading);
+
 /* Prints `name` and a comma-separated list as one shell line; a long list continues after "\\"
  * on the next line. */
 void columns_print_list(FILE *to, const char *name, const char *list);

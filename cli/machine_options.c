@@ -70,7 +70,10 @@ static const struct argp_option options_list[] = {
     {0},
 };
 
-const struct argp machine_options_argp = {.options = options_list, .parser = parse_machine};
+static const struct argp_child machine_children[] = {{&colour_argp, 0, NULL, 0}, {0}};
+
+const struct argp machine_options_argp = {
+    .options = options_list, .parser = parse_machine, .children = machine_children};
 
 /* The option has precedence over the variable, and that over the machine file. */
 static bool set_threshold(const struct machine_options *options, struct machine *machine)
@@ -224,6 +227,13 @@ json_t *json_fact_flag(struct machine_number number)
 json_t *json_fact_text(struct machine_text text)
 {
     return text.value ? json_string(text.value) : unknown_json(text.why);
+}
+
+enum colour colour_of_weight(enum weight weight)
+{
+    return weight == WEIGHT_NOTE      ? COLOUR_NONE
+           : weight == WEIGHT_UNKNOWN ? COLOUR_WARN
+                                      : COLOUR_FAULT;
 }
 
 json_t *json_finding(const struct finding *f)

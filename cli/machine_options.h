@@ -6,6 +6,7 @@
 #include <argp.h>
 #include <jansson.h>
 
+#include "colour.h"
 #include "columns.h"
 #include "machine/machine.h"
 #include "machine/reasons.h"
@@ -41,6 +42,9 @@ json_t *json_us(int64_t ns);
 json_t *json_fact_number(struct machine_number number);
 json_t *json_fact_flag(struct machine_number number);
 json_t *json_fact_text(struct machine_text text);
+
+/* Red: off or degraded; yellow: unknown; no colour: a note. */
+enum colour colour_of_weight(enum weight weight);
 
 json_t *json_finding(const struct finding *finding);
 void json_print(json_t *root);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "json_errors.h"
 #include "tool/tool.h"
 
 static const struct command {
@@ -48,15 +49,19 @@ static void print_usage(FILE *to)
 
 /* At exit: output that could not be written, on a full disk for instance, is a failure of the
  * command. */
-static void flush_stdout(void)
+static void finish_output(int status, void *unused)
 {
+    (void)unused;
     bool lost = ferror(stdout) != 0;
-    if (fclose(stdout) == 0 && !lost)
+    if (fclose(stdout) == 0 && !lost) {
+        json_errors_end(status);
         return;
+    }
     if (lost)
         fprintf(stderr, "weft: standard output could not be written; it is incomplete\n");
     else
         fprintf(stderr, "weft: standard output could not be written: %s\n", strerror(errno));
+    json_errors_end(EXIT_FAULT);
     _exit(EXIT_FAULT);
 }
 
@@ -74,7 +79,7 @@ static int refuse_command(const char *word)
 int main(int argc, char **argv)
 {
     argp_err_exit_status = EXIT_USAGE;
-    atexit(flush_stdout);
+    on_exit(finish_output, NULL);
     if (argc < 2) {
         print_usage(stderr);
         return EXIT_USAGE;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "json_errors.h"
 #include "tool/tool.h"
 
 enum { NAMES_MOST = 128 };
@@ -80,6 +81,34 @@ static bool cluster_takes_next(const struct option_names *names, const char *let
     return false;
 }
 
+/* Whether this cluster of short options ("-jm") holds -j. */
+static bool cluster_has_json(const struct option_names *names, const char *letters)
+{
+    for (; *letters; letters++) {
+        const struct argp_option *option = find_short(names, (unsigned char)*letters);
+        if (option && strcmp(option->name ? option->name : "", "json") == 0)
+            return true;
+        if (!option || option->arg)
+            return false;
+    }
+    return false;
+}
+
+/* Whether the arguments ask for JSON, which the command must offer. */
+static bool asks_for_json(const struct option_names *names, int argc, char **argv, unsigned flags)
+{
+    const struct argp_option *json = find_long(names, "json", strlen("json"));
+    for (int i = 1; json && i < argc; i++) {
+        const char *word = argv[i];
+        if (strcmp(word, "--") == 0 || (*word != '-' && flags & ARGP_IN_ORDER))
+            return false;
+        if (word[0] == '-' && word[1] == '-' ? find_long(names, word + 2, strlen(word + 2)) == json
+                                             : word[0] == '-' && cluster_has_json(names, word + 1))
+            return true;
+    }
+    return false;
+}
+
 error_t cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input)
 {
     static const struct argp_option more[] = {
@@ -88,6 +117,8 @@ error_t cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags
     struct option_names names = {.n = 0};
     collect_options(argp, &names);
     collect_options(&added, &names);
+    if (asks_for_json(&names, argc, argv, flags))
+        json_errors_begin();
     for (int i = 1; i < argc; i++) {
         char *word = argv[i];
         if (strcmp(word, "--") == 0 || (*word != '-' && flags & ARGP_IN_ORDER))

@@ -5,8 +5,9 @@
 
 #include <argp.h>
 
-/* argp_parse(), and -h is --help. An option that does not exist ends the command with its nearest
- * one and exit status 2. flags: ARGP_IN_ORDER or 0. Returns 0, or what a parser returned. */
+/* argp_parse(), with -h for --help. An option that does not exist ends the command
+ * with its nearest one and exit status 2. With --json, where the command has it, errors are JSON
+ * from here on. flags: ARGP_IN_ORDER or 0. Returns 0, or what a parser returned. */
 error_t cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input);
 
 #endif

@@ -4,6 +4,7 @@
 #include "attach/attach.h"
 #include "parse.h"
 
+#include "colour.h"
 #include "commands.h"
 
 #include <argp.h>
@@ -49,9 +50,11 @@ int cmd_attach(int argc, char **argv)
         {"history", 'n', "N", 0, "number of last operations to show (8)", 0},
         {0},
     };
+    static const struct argp_child children[] = {{&colour_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
         .options = known,
         .parser = parse_attach,
+        .children = children,
         .args_doc = "PID",
         .doc = "Show what each PE of the job of process PID does: state, waits, counters, last "
                "operations, which PE waits for which, and what is stuck. Works for the same user "

@@ -4,6 +4,8 @@
 
 #include <unistd.h>
 
+#include "colour.h"
+
 static void print_wait(FILE *to, const struct boxes_wait *wait, uint64_t now_ns)
 {
     fprintf(to, "    waiting %.1f s in %s", attach_seconds(now_ns, wait->since_ns),
@@ -49,7 +51,8 @@ static void print_pe(FILE *to, const struct boxes_pe *pe, uint64_t now_ns, int h
     fprintf(to, "PE %d  pid %d  %s  %s for %.1f s\n", pe->pe, pe->pid, pe->program,
             attach_state(pe), attach_seconds(now_ns, pe->start_ns));
     if (pe->failure[0])
-        fprintf(to, "    failed: %s\n", pe->failure);
+        fprintf(to, "    %sfailed%s: %s\n", colour_begin(COLOUR_FAULT), colour_end(COLOUR_FAULT),
+                pe->failure);
     for (int i = 0; i < pe->n_waits; i++)
         print_wait(to, &pe->waits[i], now_ns);
     for (int i = 0; i < pe->n_kernels; i++)
@@ -99,5 +102,5 @@ void attach_text(FILE *to, const struct boxes_job *job, int history)
             fprintf(to, "    PE %d --%s--> ?\n", pe->pe, pe->waits[0].operation);
     }
     attach_diagnose(job, sentence, sizeof sentence);
-    fprintf(to, "\n%s\n", sentence);
+    fprintf(to, "\n%s%s%s\n", colour_begin(COLOUR_HEADING), sentence, colour_end(COLOUR_HEADING));
 }

@@ -173,6 +173,22 @@ static const char *status_of(const struct doctor_check *check)
     return state;
 }
 
+static enum colour colour_of_status(const struct doctor_check *check)
+{
+    const char *state = doctor_state(check);
+    return strcmp(state, "good") == 0    ? COLOUR_OK
+           : strcmp(state, "fault") == 0 ? COLOUR_FAULT
+           : check->unknown              ? COLOUR_WARN
+                                         : COLOUR_NONE;
+}
+
+static void print_status(const struct doctor_check *check)
+{
+    enum colour colour = colour_of_status(check);
+    printf("%s%-12s%s  %s", colour_begin(colour), status_of(check), colour_end(colour),
+           check->title);
+}
+
 static const char *const weight_words[] = {"off", "degraded", "unknown", "note"};
 
 /* Prints the findings of one reason once, with the first three places. */
@@ -181,8 +197,10 @@ static void print_check(const struct diagnosis *d, const struct doctor_check *ch
 {
     const struct finding *f = &d->findings.list[first];
     const struct reason_text *r = &reason_table[f->reason];
+    enum colour colour = colour_of_weight(f->weight);
     int shown = 0, more = 0;
-    columns_print(stdout, 11, "  %-8s %s  %s", weight_words[f->weight], r->code, r->cause);
+    columns_print(stdout, 11, "  %s%-8s%s %s  %s", colour_begin(colour), weight_words[f->weight],
+                  colour_end(colour), r->code, r->cause);
     for (int i = first; i < check->first + check->n; i++) {
         const struct finding *other = &d->findings.list[i];
         if (other->reason != f->reason || other->weight != f->weight)
@@ -224,12 +242,12 @@ static void print_diagnosis(const struct diagnosis *d, const struct machine *mac
     putchar('\n');
     for (int c = 0; c < DOCTOR_CHECKS; c++) {
         const struct doctor_check *check = &d->checks[c];
+        print_status(check);
         if (is_folded(check) && !all) {
-            printf("%-12s  %s (%d note%s: --all)\n", status_of(check), check->title, check->n,
-                   check->n == 1 ? "" : "s");
+            printf(" (%d note%s: --all)\n", check->n, check->n == 1 ? "" : "s");
             continue;
         }
-        printf("%-12s  %s\n", status_of(check), check->title);
+        putchar('\n');
         for (int weight = WEIGHT_OFF; weight <= WEIGHT_NOTE; weight++)
             for (int i = check->first; i < check->first + check->n; i++)
                 if ((int)d->findings.list[i].weight == weight && is_first_of_check(d, check, i))

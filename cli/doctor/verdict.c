@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "colour.h"
 #include "columns.h"
 
 struct doctor_thing {
@@ -63,13 +64,15 @@ static void print_thing(const struct doctor_thing *thing)
     const struct finding *f = thing->first;
     const struct reason_text *r = &reason_table[f->reason];
     char more[32] = "", gain[48] = "", gbps[16];
+    enum colour colour = thing->fix ? COLOUR_FAULT : COLOUR_WARN;
     if (thing->places > 1)
         snprintf(more, sizeof more, " and %d more", thing->places - 1);
     if (f->gain_mbps)
         snprintf(gain, sizeof gain, ", %s GB/s more", show_gbps(f->gain_mbps, gbps, sizeof gbps));
-    columns_print(stdout, 9, "  %-5s  %s%s%s%s%s: %s%s%s%s", thing->fix ? "fix" : "check", r->code,
-                  *f->place ? ", " : "", f->place, more, gain, f->remedy, thing->fix ? " [" : "",
-                  thing->fix ? r->who : "", thing->fix ? "]" : "");
+    columns_print(stdout, 9, "  %s%-5s%s  %s%s%s%s%s: %s%s%s%s", colour_begin(colour),
+                  thing->fix ? "fix" : "check", colour_end(colour), r->code, *f->place ? ", " : "",
+                  f->place, more, gain, f->remedy, thing->fix ? " [" : "", thing->fix ? r->who : "",
+                  thing->fix ? "]" : "");
 }
 
 static void print_places(int places, int things)
@@ -83,9 +86,10 @@ void doctor_print_verdict(const struct diagnosis *d)
     static struct verdict_things things;
     find_things(d, &things);
     if (things.fixes)
-        printf("%d thing%s to fix", things.fixes, things.fixes == 1 ? "" : "s");
+        printf("%s%d thing%s to fix%s", colour_begin(COLOUR_FAULT), things.fixes,
+               things.fixes == 1 ? "" : "s", colour_end(COLOUR_FAULT));
     else
-        printf("nothing to fix");
+        printf("%snothing to fix%s", colour_begin(COLOUR_OK), colour_end(COLOUR_OK));
     print_places(things.fix_places, things.fixes);
     if (things.checks) {
         printf(", %d to check", things.checks);

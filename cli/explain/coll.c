@@ -4,9 +4,11 @@
 
 #include "columns.h"
 #include "commands.h"
+#include "machine_options.h"
 #include "tool/coll_way.h"
 #include "tool/tool.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,28 +119,43 @@ static void print_answer(const struct tool_coll_answer *a, uint64_t bytes, int m
     print_rates(a);
 }
 
-int explain_coll(int n, char **arguments)
+static json_t *answer_json(const struct tool_coll_answer *a, uint64_t bytes, int members)
+{
+    json_t *algorithms = json_array();
+    for (int i = 0; i < TOOL_COLL_WAYS && !a->sized; i++) {
+        const struct tool_coll_way *way = &a->ways[i];
+        json_array_append_new(algorithms, json_pack("{s:s, s:o, s:b}", "algorithm", way->name, "us",
+                                                    way->us < 0 ? json_null() : json_real(way->us),
+                                                    "taken", way->taken));
+    }
+    return json_pack("{s:s, s:I, s:i, s:b, s:o, s:s?, s:b, s:b, s:i, s:i, s:I, s:f, s:s}",
+                     "operation", a->operation, "bytes", (json_int_t)bytes, "pes", members,
+                     "bytes_are_of_each_block", a->blocks_each, "algorithms", algorithms,
+                     "weft_coll", a->wish, "weft_coll_taken", a->wish_taken, "host_puts", a->copies,
+                     "blocks", (int)a->blocks, "threads", (int)a->threads, "round_bytes",
+                     (json_int_t)a->round_bytes, "lower_bound_us", a->floor_us, "rates", a->rates);
+}
+
+int explain_coll(int n, const char *const *words, bool json)
 {
     struct tool_coll_answer answer;
     uint64_t bytes;
     char *end = "";
-    if (n > 0 && strcmp(arguments[n - 1], "--full") == 0) {
-        columns_set_full(true);
-        n--;
-    }
     if (n < 2 || n > 3) {
-        fprintf(stderr,
-                "usage: weft explain coll OPERATION BYTES [PES] [--full], e.g. weft explain coll "
-                "allreduce 1M 4\n");
+        fprintf(stderr, "weft explain coll: name OPERATION BYTES [PES], e.g. weft explain coll "
+                        "allreduce 1M 4\n");
         return EXIT_USAGE;
     }
-    long members = n == 3 ? strtol(arguments[2], &end, 10) : 8;
-    if (!config_parse_size(arguments[1], &bytes) || !bytes || bytes > (uint64_t)1 << 45)
-        return refuse_value("invalid size", arguments[1], "expected bytes such as 8, 64K or 1.5G");
+    long members = n == 3 ? strtol(words[2], &end, 10) : 8;
+    if (!config_parse_size(words[1], &bytes) || !bytes || bytes > (uint64_t)1 << 45)
+        return refuse_value("invalid size", words[1], "expected bytes such as 8, 64K or 1.5G");
     if (*end || members < 1 || members > TOOL_COLL_MEMBERS)
-        return refuse_value("invalid number of PEs", arguments[2], "expected 1 to 64");
-    if (!tool_coll_way(arguments[0], bytes, (int)members, &answer))
-        return refuse_operation(arguments[0]);
-    print_answer(&answer, bytes, (int)members);
+        return refuse_value("invalid number of PEs", words[2], "expected 1 to 64");
+    if (!tool_coll_way(words[0], bytes, (int)members, &answer))
+        return refuse_operation(words[0]);
+    if (json)
+        json_print(answer_json(&answer, bytes, (int)members));
+    else
+        print_answer(&answer, bytes, (int)members);
     return EXIT_GOOD;
 }

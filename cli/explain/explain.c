@@ -22,10 +22,12 @@
 #include "tool/file_way.h"
 #include "tool/job_gpus.h"
 
+enum { WORDS_MOST = 4 };
+
 struct explain_arguments {
     struct machine_options options;
     const char *codes;
-    const char *ends[2];
+    const char *ends[WORDS_MOST]; /* two ends, a reason code, or "coll" and what follows it */
     int n;
     int job;
     int pes[2]; /* with --job and two ends */
@@ -55,6 +57,18 @@ static void refuse_end(struct argp_state *state, const char *end)
         argp_error(state, "name two ends, e.g. weft explain gpu0 gpu1, or a reason code");
 }
 
+static bool is_about_coll(const struct explain_arguments *a)
+{
+    return a->n && strcmp(a->ends[0], "coll") == 0;
+}
+
+static void check_coll(struct argp_state *state, const struct explain_arguments *a)
+{
+    if (a->options.file || a->options.what_if || a->options.measure || a->job)
+        argp_error(state, "--machine, --what-if, --measure and --job do not go with coll, which is "
+                          "estimated from rates (WEFT_COLL_RATES)");
+}
+
 static error_t parse_explain(int key, char *argument, struct argp_state *state)
 {
     struct explain_arguments *a = state->input;
@@ -75,13 +89,15 @@ static error_t parse_explain(int key, char *argument, struct argp_state *state)
         state->child_inputs[0] = &a->options;
         return 0;
     case ARGP_KEY_ARG:
-        if (a->n == 2)
+        if (a->n == (is_about_coll(a) ? WORDS_MOST : 2))
             argp_error(state, "unexpected \"%s\"", argument);
         else
             a->ends[a->n++] = argument;
         return 0;
     case ARGP_KEY_END:
-        if (a->job && a->n)
+        if (is_about_coll(a))
+            check_coll(state, a);
+        else if (a->job && a->n)
             parse_pes(state, a);
         else if (!a->codes && !a->job && a->n < 2 && !(a->n == 1 && reason_find(a->ends[0])))
             refuse_end(state, a->n ? a->ends[0] : NULL);
@@ -105,9 +121,10 @@ enum { LABEL = 13 }; /* column at which the text of a line starts */
 static void print_verdict(const struct verdict *v)
 {
     char gbps[16], us[16];
-    printf("%s -> %s\n", v->a.name, v->b.name);
+    printf("%s%s -> %s%s\n", colour_begin(COLOUR_HEADING), v->a.name, v->b.name,
+           colour_end(COLOUR_HEADING));
     if (!v->chosen && !v->possible)
-        puts("  path       none");
+        printf("  path       %snone%s\n", colour_begin(COLOUR_FAULT), colour_end(COLOUR_FAULT));
     if (!v->chosen && v->possible)
         columns_print(stdout, LABEL,
                       "  path       none in this version of Weft; the machine offers %s, %s GB/s "
@@ -157,13 +174,17 @@ static void print_speed(const struct machine *machine, const char *what, int64_t
         printf("  %-10s %s GB/s\n", what, is);
         return;
     }
-    columns_print(stdout, LABEL, "  %-10s %s of %s GB/s, %s for %s", what, is,
-                  show_gbps(route->mbps, of, sizeof of),
-                  mbps < check_threshold(machine, route->mbps) ? "degraded"
-                  : mbps < route->mbps * 90 / 100              ? "slower than usual"
-                  : mbps > route->mbps * 110 / 100             ? "faster than usual"
-                                                               : "normal",
-                  kind_of(route, kind, sizeof kind));
+    bool degraded = mbps < check_threshold(machine, route->mbps);
+    bool slower = mbps < route->mbps * 90 / 100;
+    bool faster = mbps > route->mbps * 110 / 100;
+    enum colour colour = degraded ? COLOUR_FAULT : slower ? COLOUR_WARN : COLOUR_OK;
+    columns_print(stdout, LABEL, "  %-10s %s of %s GB/s, %s%s%s for %s", what, is,
+                  show_gbps(route->mbps, of, sizeof of), colour_begin(colour),
+                  degraded ? "degraded"
+                  : slower ? "slower than usual"
+                  : faster ? "faster than usual"
+                           : "normal",
+                  colour_end(colour), kind_of(route, kind, sizeof kind));
 }
 
 /* The result of the path test, for people: "passed" where files say "proven". */
@@ -280,12 +301,13 @@ static void print_finding(const struct findings *findings, int at)
 
 static void print_findings(const struct verdict *v, enum weight weight, const char *title)
 {
+    enum colour colour = colour_of_weight(weight);
     bool any = false;
     for (int i = 0; i < v->findings.n; i++) {
         if (v->findings.list[i].weight != weight || !is_first_of_reason(&v->findings, i))
             continue;
         if (!any)
-            printf("\n%s\n", title);
+            printf("\n%s%s%s\n", colour_begin(colour), title, colour_end(colour));
         any = true;
         print_finding(&v->findings, i);
     }
@@ -609,13 +631,13 @@ int cmd_explain(int argc, char **argv)
                "something is off or slow. coll: the algorithm of a collective on GPU memory, and "
                "the estimated time of each algorithm."};
     struct explain_arguments a = {.n = 0};
-    if (argc > 1 && strcmp(argv[1], "coll") == 0 && !(argc > 2 && argv[2][0] == '-'))
-        return explain_coll(argc - 2, argv + 2);
     cli_parse(&argp, argc, argv, 0, &a);
     if (a.codes) {
         print_codes(a.codes, a.options.json);
         return EXIT_GOOD;
     }
+    if (is_about_coll(&a))
+        return explain_coll(a.n - 1, a.ends + 1, a.options.json);
     if (a.job && a.n)
         return explain_pes(a.job, a.pes, a.options.json);
     if (a.n == 1)

@@ -268,7 +268,7 @@ void topo_distances(const struct topo *topo, FILE *to)
     bool alike = columns < 2 || is_uniform(topo, &gpus, label, sizeof label);
     if (topo->n < 2)
         return;
-    fputs("\nDistance\n", to);
+    columns_print_heading(to, "Distance");
     if (alike && columns > 1)
         fprintf(to, "%s%d pair%s of %s: %s\n", columns > 2 ? "all " : "",
                 columns * (columns - 1) / 2, columns > 2 ? "s" : "",
@@ -283,29 +283,27 @@ static void print_measured(const struct topo *topo, FILE *to)
 {
     if (topo->machine->n_measured == 0 || topo->gpus < 2)
         return;
-    fputs("\n"
-          "Measured/expected GB/s, row writes to column (BAD: test failed, OFF: no peer "
-          "access)\n",
-          to);
+    columns_print_heading(to, "Measured/expected GB/s, row writes to column (BAD: test failed, "
+                              "OFF: no peer access)");
     print_matrix(topo, topo->gpus, 12, cell_gbps_with_expected, to);
-    fputs("\nMeasured/expected us, one way, 8 bytes\n", to);
+    columns_print_heading(to, "Measured/expected us, one way, 8 bytes");
     print_matrix(topo, topo->gpus, 14, cell_us_with_expected, to);
 }
 
 void topo_matrices(const struct topo *topo, FILE *to)
 {
     if (topo->n > 1) {
-        fputs("\nDistance\n", to);
+        columns_print_heading(to, "Distance");
         print_matrix(topo, topo->n, 4, topo_label, to);
         print_legend(topo, true, to);
-        fputs("\nExpected GB/s, one way, large copies\n", to);
+        columns_print_heading(to, "Expected GB/s, one way, large copies");
         print_matrix(topo, topo->n, 4, cell_gbps, to);
     }
     if (topo->gpus > 1) {
-        fputs("\nExpected us, one way, 8 bytes\n", to);
+        columns_print_heading(to, "Expected us, one way, 8 bytes");
         print_matrix(topo, topo->gpus, 4, cell_us, to);
-        fputs("\nPeer access by the driver (r read, w write, a atomics, - refused, ? unknown)\n",
-              to);
+        columns_print_heading(to, "Peer access by the driver (r read, w write, a atomics, "
+                                  "- refused, ? unknown)");
         print_matrix(topo, topo->gpus, 4, cell_p2p, to);
     }
     print_measured(topo, to);

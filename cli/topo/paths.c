@@ -310,7 +310,8 @@ void topo_paths(const struct topo *topo, FILE *to)
 {
     if (topo->gpus == 0)
         return;
-    fputs("\nPaths: expected in one direction, GB/s of large copies and us of 8 bytes\n", to);
+    columns_print_heading(
+        to, "Paths: expected in one direction, GB/s of large copies and us of 8 bytes");
     print_section(topo, "GPU to GPU", topo->gpus, 0, topo->gpus, to);
     print_section(topo, "GPU to NIC", topo->gpus, topo->gpus, topo->gpus + topo->nics, to);
     print_section(topo, "GPU to disk", topo->gpus, topo->gpus + topo->nics, topo->n, to);

@@ -49,13 +49,15 @@ WEFT_COLL_SMS=5 says 0 '4 blocks of' allreduce 64M 2
 says 0 '^  estimated rates: spread_us$' allreduce 8 --full
 WEFT_COLL=scratch says 0 'stores its blocks into a team buffer' collect 4K
 WEFT_COLL=scratch says 0 'the other PEs forward the root' broadcast 64M 4
+says 0 "\"algorithm\": \"two-shot LL128\"," allreduce 1M 4 -j
+says 0 "two-shot LL128" --full allreduce 1M 4
 says 2 'unknown operation "sum"; known are broadcast' sum 8
 says 2 'unknown operation "fcollect"; it is now called allgather$' fcollect 8 4
 says 2 'unknown operation "reduce_to"; it is now called reduce$' reduce_to 8 4
 says 2 'invalid size "x"; expected bytes' allreduce x
 says 2 'invalid size "0"' allreduce 0
 says 2 'invalid number of PEs "65"; expected 1 to 64' allreduce 8 65
-says 2 'usage: weft explain coll OPERATION BYTES' allreduce
+says 2 'name OPERATION BYTES \[PES\], e.g. weft explain coll' allreduce
 # No line is longer than a terminal, unless all are wanted; the words are the same.
 for what in 'allreduce 8' 'broadcast 64M 4' 'alltoallv 1M' 'allgather 64K 4' 'alltoall 256M'; do
     for way in auto lines engines copies; do

@@ -45,6 +45,25 @@ expect 0 'Usage: weft topo' "$weft" topo -h
 expect 0 '-h' "$weft" run -n 1 echo -h # the program's own
 expect 1 'WEFT_PATH names "foo", which is not a path' env WEFT_PATH=p2p,foo "$weft" env
 
+# --- colours: on a terminal only, and neither where NO_COLOR is set nor where the terminal is dumb.
+coloured() { # yes or no, setting of the environment, option
+    timeout 100 env -u NO_COLOR TERM=xterm "$2" script -qec "$weft doctor -m $machines/no-gpu.json $3" /dev/null \
+        > "$folder/out" 2>&1 < /dev/null
+    grep -q 'nothing to fix' "$folder/out" || fail "a terminal, $2 $3: no verdict"
+    case $1:$(grep -c $'\033\\[32mnothing to fix\033\\[0m' "$folder/out") in
+    yes:1 | no:0) ;;
+    *) fail "colours on a terminal, $2 $3: not $1" ;;
+    esac
+}
+if command -v script > /dev/null; then
+    coloured yes A=1 ''
+    coloured yes NO_COLOR= ''
+    coloured no NO_COLOR=1 ''
+    coloured yes NO_COLOR=1 --color
+    coloured no TERM=dumb ''
+    coloured no A=1 --color=never
+fi
+
 # --- info: the stand-in of the CUDA driver is found, and a library that is absent is named
 expect 0 'CUDA driver         CUDA 1' env LD_LIBRARY_PATH="$standins" "$weft" info
 expect 0 '"sanitizer":' "$weft" info --json

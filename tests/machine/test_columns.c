@@ -121,6 +121,20 @@ static void test_utf8(void **state)
     free(text);
 }
 
+/* A colour takes no column and is never cut; an ESC that begins no colour is text. */
+static void test_colours(void **state)
+{
+    (void)state;
+    assert_int_equal(columns_of("\033[31mred\033[0m, \033[1;32mgreen\033[0m"), 10);
+    assert_int_equal(columns_of("\033[31x\033"), 6);
+    char *twenty = words(20, "\033[31mword\033[0m"), *more = words(21, "\033[31mword\033[0m");
+    char wanted[400];
+    expect(3, twenty, strcat(strcpy(wanted, twenty), "\n"));
+    expect(3, more, strcat(strcpy(wanted, twenty), "\n   \033[31mword\033[0m\n"));
+    free(twenty);
+    free(more);
+}
+
 static void test_list(void **state)
 {
     (void)state;
@@ -172,7 +186,7 @@ int main(void)
         cmocka_unit_test(test_exactly_full), cmocka_unit_test(test_long_words),
         cmocka_unit_test(test_label_stays),  cmocka_unit_test(test_utf8),
         cmocka_unit_test(test_list),         cmocka_unit_test(test_full),
-        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_numbers),      cmocka_unit_test(test_colours),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
