@@ -24,15 +24,12 @@ void json_errors_begin(void)
 /* Appends a line of what was kept to the sentences. */
 static void add_line(char *line, char *sentences)
 {
-    static const char hint[] = "Try `weft ";
     char *progress = strrchr(line, '\r'); /* which a terminal would have overwritten */
     if (progress)
         line = progress + 1;
     if (strncmp(line, "weft", 4) == 0 && strstr(line, ": "))
         line = strstr(line, ": ") + 2;
-    if (!*line || strncmp(line, hint, sizeof hint - 1) == 0)
-        return;
-    if (*sentences)
+    if (*line && *sentences)
         strcat(sentences, "\n");
     strcat(sentences, printable(line));
 }
@@ -58,6 +55,9 @@ void json_errors_end(int status)
     stderr = real_stderr;
     real_stderr = NULL;
     char *sentences = calloc(1, kept_bytes + 1), *rest = kept;
+    char *hint = strstr(kept, "Try `weft "); /* what argp adds */
+    if (hint)
+        *hint = '\0';
     for (char *line = strsep(&rest, "\n"); line && sentences; line = strsep(&rest, "\n"))
         add_line(line, sentences);
     if (sentences && *sentences)

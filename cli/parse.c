@@ -117,7 +117,8 @@ error_t cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags
     struct option_names names = {.n = 0};
     collect_options(argp, &names);
     collect_options(&added, &names);
-    if (asks_for_json(&names, argc, argv, flags))
+    /* A PE may be killed: what it says goes out at once. */
+    if (config_int(CONFIG_PE) < 0 && asks_for_json(&names, argc, argv, flags))
         json_errors_begin();
     for (int i = 1; i < argc; i++) {
         char *word = argv[i];

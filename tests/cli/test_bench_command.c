@@ -110,6 +110,12 @@ static void print_rows(int argc, char **argv, const char *path)
 }
 
 /* `weft run`: prints its arguments and, if JSON is requested, the rows. */
+/* What is said stays in order with what is done. */
+void __wrap_json_errors_begin(void);
+void __wrap_json_errors_begin(void)
+{
+}
+
 int __wrap_cmd_run(int argc, char **argv);
 int __wrap_cmd_run(int argc, char **argv)
 {
@@ -958,7 +964,8 @@ static int dump_coll(int argc, char **argv)
                                .bytes = (size_t)24 << i,
                                .us = {i % 3 ? 1.5 + i : -1, 99.94 + 0.01 * i, i % 4 ? 7 : -1},
                                .us_min = {i % 3 ? 1.25 + i : -1, 88.8, i % 4 ? 6.5 : -1},
-                               .gbps = i % 5 * 1.25,
+                               .busbw = i % 5 * 1.25,
+                               .algbw = i % 4 * 2.75,
                                .floor_us = i % 2 ? 0.75 : -1,
                                .model_us = i % 7 ? 2.5 : -1,
                                .blocks = (unsigned)i,
@@ -966,8 +973,9 @@ static int dump_coll(int argc, char **argv)
         coll_print_row(&b, &row);
     }
     for (int op = 0; op < COLL_OPS; op++)
-        printf("%s %d: %.6g %.6g %.6g, %zu %zu\n", coll_op_name(op), (int)coll_op_what(op),
-               coll_gbps(op, 1000, 5, 2), coll_gbps(op, 3000, 1, 3), coll_gbps(op, 3000, 2, 0),
+        printf("%s %d: %.6g %.6g %.6g, %.6g %.6g, %zu %zu\n", coll_op_name(op),
+               (int)coll_op_what(op), coll_busbw(op, 1000, 5, 2), coll_busbw(op, 3000, 1, 3),
+               coll_busbw(op, 3000, 2, 0), coll_algbw(op, 1000, 5, 2), coll_algbw(op, 3000, 2, 0),
                coll_src_bytes(op, 1000, 5), coll_dst_bytes(op, 1000, 5));
     return 0;
 }

@@ -59,7 +59,8 @@ struct coll_row {
     double us[COLL_HOWS];     /* median over the repetitions of the slowest PE's time; negative: not
                                  measured */
     double us_min[COLL_HOWS]; /* shortest repetition */
-    double gbps, floor_us, model_us;
+    double busbw, algbw;      /* GB/s */
+    double floor_us, model_us;
     unsigned blocks;
     int verified; /* 1 right, 0 wrong, -1 not compared */
 };
@@ -89,10 +90,13 @@ weft_status coll_time_one(struct coll_bench *b, int op, size_t bytes, double *us
 /* coll_print.c */
 void coll_print_head(const struct coll_bench *b);
 void coll_print_row(const struct coll_bench *b, const struct coll_row *row);
-/* Bandwidth in 10^9 bytes per second: for a broadcast and a reduction to one PE its bytes, for
- * an allreduce 2 (n - 1) / n times its bytes (bus bandwidth), for the others the bytes that
- * leave or reach the busiest PE, without gaps. */
-double coll_gbps(int op, size_t bytes, int members, double us);
+/* Bus bandwidth in 10^9 bytes per second, as nccl-tests define busbw: for a broadcast and a
+ * reduction to one PE its bytes, for an allreduce 2 (n - 1) / n times its bytes, for the others the
+ * bytes that leave or reach the busiest PE, without gaps. */
+double coll_busbw(int op, size_t bytes, int members, double us);
+/* Algorithm bandwidth, as nccl-tests define algbw: the bytes of the vector, or of all n blocks,
+ * over the time. */
+double coll_algbw(int op, size_t bytes, int members, double us);
 
 /* coll_tune.c: measures this machine's rates, prints them next to the built-in rates, and saves
  * them. */

@@ -364,10 +364,11 @@ static weft_status prepare_coll_bench(struct coll_bench *b)
 static void compute_row_rates(struct coll_bench *b, struct coll_row *row)
 {
     double us = row->us[row->us[COLL_GRAPH] >= 0 ? COLL_GRAPH : COLL_STREAM];
-    row->gbps = coll_gbps(row->op, row->bytes, b->members, us);
+    row->busbw = coll_busbw(row->op, row->bytes, b->members, us);
+    row->algbw = coll_algbw(row->op, row->bytes, b->members, us);
     if (!b->cuda) {
         double lines = b->bench.floors.two_lines_ns;
-        double moved = coll_gbps(row->op, row->bytes, b->members, 1) * 1e3;
+        double moved = coll_busbw(row->op, row->bytes, b->members, 1) * 1e3;
         row->floor_us = (lines > 0 ? 2 * lines / 1e3 : 0) + moved / b->memcpy_gbps / 1e3;
     }
 }

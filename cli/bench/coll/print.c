@@ -4,15 +4,26 @@
 
 #include <jansson.h>
 
-double coll_gbps(int op, size_t bytes, int members, double us)
+static bool has_blocks(enum coll_what what)
+{
+    return what != COLL_BROADCAST && what != COLL_REDUCE && what != COLL_ALLREDUCE;
+}
+
+double coll_busbw(int op, size_t bytes, int members, double us)
 {
     enum coll_what what = coll_op_what(op);
-    double n = members, moved = (n - 1) * (double)bytes;
-    if (what == COLL_BROADCAST || what == COLL_REDUCE)
-        moved = (double)bytes;
+    double n = members, moved = (double)bytes;
+    if (has_blocks(what))
+        moved = (n - 1) * (double)bytes;
     else if (what == COLL_ALLREDUCE)
         moved = 2 * (n - 1) / n * (double)bytes;
     return us > 0 ? moved / us / 1e3 : 0;
+}
+
+double coll_algbw(int op, size_t bytes, int members, double us)
+{
+    double all = has_blocks(coll_op_what(op)) ? (double)members * (double)bytes : (double)bytes;
+    return us > 0 ? all / us / 1e3 : 0;
 }
 
 static const char *target_of(const struct coll_bench *b)
@@ -29,7 +40,7 @@ static void table_head(const struct coll_bench *b)
            b->cuda ? "GPU" : "host", target_of(b));
     if (b->options->sms < 64)
         printf(", at most %d SMs", b->options->sms);
-    printf("; microseconds, the slowest PE's median\n");
+    printf("; microseconds, the slowest PE's median; algbw and busbw in GB/s, as of nccl-tests\n");
     if (!b->cuda) {
         printf("figures of the stand-in, not of a GPU; floor: memcpy of the bytes at %.3g GB/s and "
                "a round trip of a cache line, %.2f us, both measured now\n",
@@ -50,7 +61,7 @@ static void table_head(const struct coll_bench *b)
                    "order\n");
     }
     printf("\n%-14s %9s %-8s %9s %9s %9s %8s %8s %8s %8s  %s\n", "operation", "bytes", "way",
-           "graph", "stream", "host", "GB/s", "floor", "x floor", "model", "checked");
+           "graph", "stream", "host", "algbw", "busbw", "x floor", "model", "checked");
 }
 
 void coll_print_head(const struct coll_bench *b)
@@ -59,7 +70,8 @@ void coll_print_head(const struct coll_bench *b)
         table_head(b);
     else if (b->options->form == COLL_CSV)
         printf("op,bytes,way,taken,blocks,pes,target,sms,graph_us,stream_us,host_us,graph_min_us,"
-               "stream_min_us,host_min_us,gbytes_per_s,floor_us,ratio,model_us,verified\n");
+               "stream_min_us,host_min_us,gbytes_per_s,algbw_gbytes_per_s,floor_us,ratio,model_us,"
+               "verified\n");
     fflush(stdout);
 }
 
@@ -90,8 +102,8 @@ static void table_row(const struct coll_row *row)
     printf("%-8s", coll_way_names[row->way]);
     for (int how = 0; how < COLL_HOWS; how++)
         printf(" %9s", us_text(row->us[how], &text));
-    printf(" %8s", bench_number_text(row->gbps).text);
-    printf(" %8s", us_text(row->floor_us, &text));
+    printf(" %8s", bench_number_text(row->algbw).text);
+    printf(" %8s", bench_number_text(row->busbw).text);
     printf(" %8s", us_text(ratio_of(row), &text));
     printf(" %8s", us_text(row->model_us, &text));
     printf("  %s%s%s\n", found[row->verified + 1],
@@ -117,7 +129,8 @@ static void json_row(const struct coll_bench *b, const struct coll_row *row)
         snprintf(key, sizeof key, "%s_min_us", hows[how]);
         json_object_set_new(object, key, bench_json_figure(row->us_min[how]));
     }
-    json_object_set_new(object, "gbytes_per_s", json_real(row->gbps));
+    json_object_set_new(object, "gbytes_per_s", json_real(row->busbw));
+    json_object_set_new(object, "algbw_gbytes_per_s", json_real(row->algbw));
     json_object_set_new(object, "floor_us", bench_json_figure(row->floor_us));
     json_object_set_new(object, "ratio", bench_json_figure(ratio_of(row)));
     json_object_set_new(object, "model_us", bench_json_figure(row->model_us));
@@ -147,7 +160,8 @@ static void csv_row(const struct coll_bench *b, const struct coll_row *row)
         csv_figure(row->us[how]);
     for (int how = 0; how < COLL_HOWS; how++)
         csv_figure(row->us_min[how]);
-    csv_figure(row->gbps);
+    csv_figure(row->busbw);
+    csv_figure(row->algbw);
     csv_figure(row->floor_us);
     csv_figure(ratio_of(row));
     csv_figure(row->model_us);

@@ -44,6 +44,12 @@ static weft_status unknown_endpoint(const struct machine *machine, const char *n
     for (size_t i = 0; i < machine->n_disks && n < 500; i++)
         names[n++] = machine->disks[i].name.value;
     names[n++] = "host";
+    for (size_t i = 0; i < machine->n_interfaces; i++)
+        if (text_is(machine->interfaces[i].name, name))
+            return base_fail(WEFT_ERR_ARGUMENT,
+                             "%s is a network interface without RDMA: data goes there through host "
+                             "memory; name host in its place",
+                             name);
     const char *near = base_nearest(name, names, n);
     char known[300] = "";
     for (size_t i = 0; i < n && strlen(known) < 240; i++)
@@ -104,8 +110,24 @@ static bool find_gpu_end(const struct machine *machine, const char *name, struct
     return false;
 }
 
+/* The RDMA device behind a network interface; NULL: there is none. */
+static const char *nic_of_interface(const struct machine *machine, const char *interface)
+{
+    for (size_t i = 0; i < machine->n_ports; i++)
+        if (text_is(machine->ports[i].netdev, interface))
+            return machine->ports[i].nic.value;
+    for (size_t i = 0; i < machine->n_interfaces; i++)
+        if (text_is(machine->interfaces[i].name, interface) &&
+            *text_or(machine->interfaces[i].nic, ""))
+            return machine->interfaces[i].nic.value;
+    return NULL;
+}
+
 static bool find_nic_end(const struct machine *machine, const char *name, struct endpoint *end)
 {
+    const char *behind = nic_of_interface(machine, name);
+    if (behind)
+        name = behind;
     for (size_t i = 0; i < machine->n_nics; i++) {
         const struct machine_nic *n = &machine->nics[i];
         if (!n->name.value ||

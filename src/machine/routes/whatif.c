@@ -13,7 +13,7 @@
 #include "machine/pci_config.h"
 #include "machine/routes/routes.h"
 
-enum { WORDS_MOST = 8, CLIQUES_MOST = 16 };
+enum { WORDS_MOST = 8, CLIQUES_MOST = 16, BRIDGES_MOST = 64 };
 
 struct words {
     char *at[WORDS_MOST];
@@ -44,51 +44,96 @@ static weft_status find_changed_end(struct machine *machine, const char *name,
     return status;
 }
 
-/* drop acs BDF | drop acs all */
+/* The PCI function with this address, or of the device with this name ("gpu0"). */
+static weft_status find_function(struct machine *machine, const char *name,
+                                 struct machine_pci **pci)
+{
+    struct endpoint end;
+    if (strchr(name, ':'))
+        return find_pci(machine, name, pci);
+    weft_status status = endpoint_find(machine, name, &end);
+    *pci = !status && end.pci ? machine_find_pci(machine, end.pci->bdf.value) : NULL;
+    if (!status && !*pci)
+        status = base_fail(WEFT_ERR_ARGUMENT, "the PCI address of %s is not known", name);
+    return status;
+}
+
+/* The PCI functions that a change of ACS names: one by its address, the bridges above a device by
+ * the device's name, or all. */
+struct named_bridges {
+    struct machine_pci *list[BRIDGES_MOST];
+    int n;
+};
+
+static weft_status find_bridges(struct machine *machine, const char *name,
+                                struct named_bridges *named)
+{
+    struct machine_pci *at;
+    named->n = 0;
+    weft_status status = find_function(machine, name, &at);
+    if (status)
+        return status;
+    if (strchr(name, ':')) {
+        named->list[named->n++] = at;
+        return WEFT_OK;
+    }
+    while (named->n < BRIDGES_MOST && (at = machine_find_pci(machine, at->parent.value)))
+        named->list[named->n++] = at;
+    return named->n ? WEFT_OK
+                    : base_fail(WEFT_ERR_ARGUMENT, "no PCI bridge above %s is known", name);
+}
+
+/* drop acs BDF | drop acs DEVICE | drop acs all */
 static weft_status drop_acs(struct machine *machine, const struct words *w)
 {
+    static const int64_t redirects = ACS_RR | ACS_CR | ACS_EC;
     int changed = 0;
-    struct machine_pci *one = NULL;
-    if (strcmp(w->at[2], "all") != 0) {
-        weft_status status = find_pci(machine, w->at[2], &one);
-        if (status)
-            return status;
-        if (!one->acs_control.known)
-            return base_fail(WEFT_ERR_ARGUMENT, "the ACS control of %s is not known (%s)", w->at[2],
-                             why_unknown(one->acs_control.why));
-    }
-    for (size_t i = 0; i < machine->n_pci; i++) {
-        struct machine_pci *pci = &machine->pci[i];
-        if ((one && pci != one) || !pci->acs_control.known)
+    struct named_bridges named = {.n = 0};
+    bool all = strcmp(w->at[2], "all") == 0;
+    weft_status status = all ? WEFT_OK : find_bridges(machine, w->at[2], &named);
+    if (status)
+        return status;
+    if (named.n == 1 && !named.list[0]->acs_control.known)
+        return base_fail(WEFT_ERR_ARGUMENT, "the ACS control of %s is not known (%s)", w->at[2],
+                         why_unknown(named.list[0]->acs_control.why));
+    for (size_t i = 0; i < (all ? machine->n_pci : (size_t)named.n); i++) {
+        struct machine_pci *pci = all ? &machine->pci[i] : named.list[i];
+        if (!pci->acs_control.known)
             continue;
-        changed += (pci->acs_control.value & (ACS_RR | ACS_CR | ACS_EC)) != 0;
-        pci->acs_control.value &= ~(int64_t)(ACS_RR | ACS_CR | ACS_EC);
+        changed += (pci->acs_control.value & redirects) != 0;
+        pci->acs_control.value &= ~redirects;
     }
     return changed ? WEFT_OK
                    : base_fail(WEFT_ERR_ARGUMENT,
                                "ACS does not redirect there, so it cannot be dropped");
 }
 
-/* set acs BDF */
+/* set acs BDF | set acs DEVICE */
 static weft_status set_acs(struct machine *machine, const struct words *w)
 {
-    struct machine_pci *pci;
-    weft_status status = find_pci(machine, w->at[2], &pci);
-    if (status)
-        return status;
-    number_set(&pci->acs, 1);
-    number_set(&pci->acs_control, ACS_SV | ACS_RR | ACS_CR | ACS_UF);
-    return WEFT_OK;
+    struct named_bridges named;
+    weft_status status = find_bridges(machine, w->at[2], &named);
+    for (int i = 0; !status && i < named.n; i++) {
+        number_set(&named.list[i]->acs, 1);
+        number_set(&named.list[i]->acs_control, ACS_SV | ACS_RR | ACS_CR | ACS_UF);
+    }
+    return status;
+}
+
+/* The number of a GPU, "2" or "gpu2". */
+static long parse_gpu(const char *text, char **end)
+{
+    return strtol(strncmp(text, "gpu", 3) == 0 ? text + 3 : text, end, 10);
 }
 
 /* lose nvlink A:B (one link of that pair), lose nvlink A:B all, lose link A:switch */
 static weft_status lose_link(struct machine *machine, const struct words *w)
 {
     char *end;
-    long a = strtol(w->at[2], &end, 10);
+    long a = parse_gpu(w->at[2], &end);
     bool all = w->n == 4 && strcmp(w->at[3], "all") == 0;
     bool to_switch = strcmp(end, ":switch") == 0;
-    long b = *end == ':' && !to_switch ? strtol(end + 1, &end, 10) : -1;
+    long b = *end == ':' && !to_switch ? parse_gpu(end + 1, &end) : -1;
     int lost = 0;
     if ((*end && !to_switch) || (b < 0 && !to_switch) || (w->n == 4 && !all))
         return base_fail(WEFT_ERR_ARGUMENT, "write \"lose nvlink 2:5\", \"lose nvlink 2:5 all\" or "
@@ -179,18 +224,18 @@ static weft_status set_iommu(struct machine *machine, const struct words *w)
     return machine_set(machine, "system.iommu_mode", w->at[2], true);
 }
 
-/* width BDF N: the link runs with N lanes */
+/* width BDF|DEVICE N: the link runs with N lanes */
 static weft_status set_width(struct machine *machine, const struct words *w)
 {
     struct machine_pci *pci;
     char place[128];
-    weft_status status = find_pci(machine, w->at[1], &pci);
+    weft_status status = find_function(machine, w->at[1], &pci);
     if (status)
         return status;
-    snprintf(place, sizeof place, "pci[%s].width", w->at[1]);
+    snprintf(place, sizeof place, "pci[%s].width", pci->bdf.value);
     status = machine_set(machine, place, w->at[2], true);
     for (size_t i = 0; !status && i < machine->n_gpus; i++)
-        if (text_is(machine->gpus[i].bdf, w->at[1]))
+        if (text_is(machine->gpus[i].bdf, pci->bdf.value))
             machine->gpus[i].pcie_width = pci->width;
     return status;
 }
@@ -241,14 +286,14 @@ static const struct change {
 };
 
 const char *const whatif_help[] = {
-    "drop acs BDF|all               turn ACS redirection off",
-    "set acs BDF                    turn ACS redirection on",
+    "drop acs BDF|DEVICE|all        turn ACS redirection off, at all bridges above a device",
+    "set acs BDF|DEVICE             turn ACS redirection on",
     "lose nvlink A:B [all]          one link (or all) between two GPUs goes down",
     "lose nvlink A:switch [all]     a link of a GPU into the NVSwitches goes down",
     "move nic NAME under gpuN       move a NIC next to a GPU",
     "set iommu off|passthrough|translated",
     "load module NAME               nvidia_peermem, gdrdrv, nvidia_fs, nvidia_uvm",
-    "width BDF LANES                a PCIe link runs with that many lanes",
+    "width BDF|DEVICE LANES         a PCIe link runs with that many lanes",
     "set LIST[KEY].FACT VALUE       any fact of a machine file, e.g. set gpus[0].ecc no",
 };
 const int whatif_n_help = sizeof whatif_help / sizeof whatif_help[0];
