@@ -52,9 +52,10 @@ struct bench_options {
     int ctas, threads; /* grid of device scopes: number of blocks; threads of a block */
     int ctas_list[BENCH_SIZES_MAX], n_ctas; /* --ctas; each number is measured in turn as `ctas` */
     const char *html;
-    const char *paths; /* --paths; NULL: the path that the job chooses */
-    bool all_pairs;    /* --pair all */
-    int progress;      /* 1: shown, 0: not, -1: shown when stderr is a terminal */
+    const char *compare; /* --compare: the first file; `names` is the second */
+    const char *paths;   /* --paths; NULL: the path that the job chooses */
+    bool all_pairs;      /* --pair all */
+    int progress;        /* 1: shown, 0: not, -1: shown when stderr is a terminal */
 };
 
 /* The lower bound of the time of an operation on this machine. */
@@ -352,5 +353,9 @@ void bench_table_foot(FILE *to, const struct bench_point *points, int count);
 json_t *bench_json_figure(double value); /* null when negative (not measured) */
 void bench_json_row(FILE *to, const struct bench_point *point);
 void bench_html(FILE *to, const struct bench *bench, const struct bench_point *points, int count);
+
+/* compare.c: compares two runs that --json has saved ("-": standard input). Returns the exit
+ * status: 1 where a row of B is slower than that of A, 2 where nothing can be compared. */
+int bench_compare(const char *a, const char *b, bool json);
 
 #endif

@@ -30,6 +30,7 @@ enum {
     KEY_PATHS,
     KEY_ONE_PATH,
     KEY_TRACE,
+    KEY_COMPARE,
 };
 
 static const struct argp_option option_list[] = {
@@ -62,6 +63,8 @@ static const struct argp_option option_list[] = {
     {"no-bind", KEY_NO_BIND, NULL, 0, "do not bind each PE to its own CPU", 0},
     {"json", 'j', NULL, 0, "print each point as a JSON object on one line", 0},
     {"html", KEY_HTML, "FILE", 0, "also write an HTML page with plots", 0},
+    {"compare", KEY_COMPARE, "A", 0,
+     "compare two runs that --json has saved, files A and B; exit status 1 where B is slower", 0},
     {"list", KEY_LIST, NULL, 0, "list the benchmarks of this build", 0},
     {"one-path", KEY_ONE_PATH, NULL, OPTION_HIDDEN, "a job that --paths has started", 0},
     {"progress", KEY_PROGRESS, "0|1", OPTION_HIDDEN, "show progress on stderr", 0},
@@ -145,9 +148,11 @@ static void refuse_name(struct argp_state *state, const char *name, size_t lengt
 static void parse_names(struct argp_state *state, struct bench_options *options, char *names)
 {
     if (options->names)
-        argp_error(state, "expected one argument; separate benchmarks by commas: put,get");
+        argp_error(state, options->compare ? "--compare takes two files, A and B"
+                                           : "expected one argument; separate benchmarks by "
+                                             "commas: put,get");
     options->names = names;
-    if (bench_is_suite(names))
+    if (options->compare || bench_is_suite(names))
         return;
     for (const char *name = names; *name;) {
         size_t length = strcspn(name, ",");
@@ -260,6 +265,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case KEY_LIST:
         options->list = true;
         return 0;
+    case KEY_COMPARE:
+        options->compare = argument;
+        return 0;
     case KEY_PROGRESS:
         options->progress = strcmp(argument, "1") == 0;
         return 0;
@@ -276,6 +284,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         parse_names(state, options, argument);
         return 0;
     case ARGP_KEY_NO_ARGS:
+        if (options->compare)
+            argp_error(state, "--compare: name the second file: weft bench --compare %s B.json",
+                       options->compare);
         options->names = "all";
         return 0;
     }
@@ -287,7 +298,7 @@ void bench_parse(int argc, char **argv, struct bench_options *options)
     static const struct argp argp = {
         .options = option_list,
         .parser = parse,
-        .args_doc = "[NAME[,NAME...]]",
+        .args_doc = "[NAME[,NAME...]]\n--compare A B",
         .doc = "Measure the operations between the PEs of a job, compared with the bare machine "
                "in the same run. NAME is a benchmark of --list, a family (atomic, latency) or "
                "`all` (the default); or, alone, `evaluation` or `gda`. Starts the job itself, or "
@@ -304,6 +315,8 @@ void bench_parse(int argc, char **argv, struct bench_options *options)
         .progress = -1,
     };
     cli_parse(&argp, argc, argv, 0, options);
+    if (options->compare)
+        exit(bench_compare(options->compare, options->names, options->json));
     bool proxy = bench_names_proxy(options);
     bool gda = strcmp(options->names, BENCH_GDA) == 0;
     options->bind &= !proxy; /* the proxy thread needs another CPU than the PE */

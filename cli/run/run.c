@@ -19,6 +19,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { PES_PER_CPU = 4 }; /* more are asked for twice */
+
 static const uint64_t reaping_ns = 10 * RUN_SECOND_NS;
 
 /* Host name of an agent, printed in its messages since those of several hosts are mixed. */
@@ -393,15 +395,40 @@ static int count_gpus(void)
     return n;
 }
 
+/* The CPUs that this process may use. */
+static int count_cpus(void)
+{
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
+        return CPU_COUNT(&allowed);
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (int)online : 1;
+}
+
+/* At a terminal, asks before more PEs are started than the machine can run beside its user. The
+ * answer is read byte by byte, because what follows it belongs to PE 0. */
+static bool confirm_many(const struct run_options *options)
+{
+    static bool confirmed; /* weft bench starts several jobs */
+    int cpus = count_cpus();
+    char answer = 'n', c;
+    if (confirmed || options->npes <= PES_PER_CPU * cpus || !isatty(STDIN_FILENO) ||
+        !isatty(STDERR_FILENO))
+        return true;
+    fprintf(stderr,
+            "%s: %d PEs on %d CPU%s, %d for each, may slow this machine down. Start them? [y/N] ",
+            said_as, options->npes, cpus, cpus == 1 ? "" : "s", options->npes / cpus);
+    for (bool first = true; read(STDIN_FILENO, &c, 1) == 1 && c != '\n'; first = false)
+        answer = first ? c : answer;
+    confirmed = answer == 'y' || answer == 'Y';
+    return confirmed;
+}
+
 /* The number of PEs where the command line has none, with a line about it. */
 static void take_devices(struct run_options *options)
 {
     int gpus = count_gpus(), most = BOOT_MOST_LAUNCHED;
-    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    cpu_set_t allowed;
-    if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
-        cpus = CPU_COUNT(&allowed);
-    int n = gpus ? gpus : cpus > 0 ? (int)cpus : 1;
+    int n = gpus ? gpus : count_cpus();
     options->npes = n < most ? n : most;
     run_say("%d PE%s, one for each %s; -n N starts another number", options->npes,
             options->npes == 1 ? "" : "s", gpus ? "GPU" : "CPU");
@@ -442,5 +469,7 @@ int cmd_run(int argc, char **argv)
     }
     if (!run.options.npes && !run.options.host_count)
         take_devices(&run.options);
+    if (!run.options.host_count && !confirm_many(&run.options))
+        return EXIT_USAGE;
     return list_hosts(&run) ? run_here(&run) : EXIT_USAGE;
 }

@@ -64,6 +64,65 @@ if command -v script > /dev/null; then
     coloured no A=1 --color=never
 fi
 
+# --- more than four PEs for each CPU are asked for twice, at a terminal.
+if command -v script > /dev/null; then
+    many=$((5 * $(nproc)))
+    answer() { (echo "$1"; sleep 2) | timeout 100 script -qec "$weft run -n $many sh -c 'echo started; exit 7'" /dev/null; }
+    answer n > "$folder/out" 2>&1
+    [ $? = 2 ] && grep -q "$many PEs on .* Start them? \[y/N\]" "$folder/out" && ! grep -q 'started' "$folder/out" ||
+        fail "$many PEs refused at a terminal"
+    answer y > "$folder/out" 2>&1
+    [ $? = 7 ] && grep -q 'started' "$folder/out" || fail "$many PEs confirmed at a terminal"
+    expect 7 started "$weft" run -n $many sh -c 'echo started; exit 7'
+fi
+
+# --- bench --compare: times by the repetitions, rates, rows of one run only.
+cat > "$folder/a.json" << 'END'
+{"bench": "put", "path": "p2p", "pes": 2, "bytes": 8, "us": 1.0, "us_min": 0.9, "us_max": 1.4}
+{"bench": "put", "path": "p2p", "pes": 2, "bytes": 4096, "us": 2.0, "us_min": 1.9, "us_max": 2.2}
+{"bench": "get", "path": "p2p", "pes": 2, "bytes": 8, "us": 3.0, "us_min": 2.9, "us_max": 3.1}
+{"bench": "get", "path": "p2p", "pes": 2, "bytes": 16, "us": 3.0, "us_min": 2.5, "us_max": 3.1}
+{"bench": "coll", "op": "allreduce", "way": "auto", "pes": 2, "bytes": 8, "graph_us": null, "stream_us": 5.0, "stream_min_us": 4.5}
+{"bench": "file", "direction": "read", "block": 4096, "depth": 4, "bytes": 1048576, "weft_gbytes_per_s": 5.0}
+{"bench": "only_a", "us": 1.0}
+END
+cat > "$folder/b.json" << 'END'
+{"bench": "file", "direction": "read", "block": 4096, "depth": 4, "bytes": 1048576, "weft_gbytes_per_s": 4.0}
+{"bench": "put", "path": "p2p", "pes": 2, "bytes": 8, "us": 1.3, "us_min": 0.95, "us_max": 1.4}
+{"bench": "put", "path": "p2p", "pes": 2, "bytes": 4096, "us": 2.5, "us_min": 2.1, "us_max": 2.7}
+{"bench": "get", "path": "p2p", "pes": 2, "bytes": 8, "us": 1.5, "us_min": 1.4, "us_max": 1.6}
+{"bench": "get", "path": "p2p", "pes": 2, "bytes": 16, "us": 2.6, "us_min": 2.4, "us_max": 2.9}
+{"bench": "coll", "op": "allreduce", "way": "auto", "pes": 2, "bytes": 8, "graph_us": 3.0, "stream_us": 5.1, "stream_min_us": 5.05}
+END
+cat > "$folder/expected" << END
+A: $folder/a.json
+B: $folder/b.json
+
+benchmark                                    bytes         A         B    B/A
+put                                            8 B   1.00 us   1.30 us  1.300
+put                                          4 KiB   2.00 us   2.50 us  1.250  slower
+get                                            8 B   3.00 us   1.50 us  0.500  faster
+get                                           16 B   3.00 us   2.60 us  0.867
+coll allreduce auto, on a stream               8 B   5.00 us   5.10 us  1.020
+file, weft                                   1 MiB      5.00      4.00  0.800  slower
+
+2 slower, 1 faster, 3 the same (less than 3 % apart, or within the repetitions)
+weft bench: --compare: 1 rows are only in $folder/a.json, 0 only in $folder/b.json
+END
+expect 1 '2 slower' "$weft" bench --compare "$folder/a.json" "$folder/b.json"
+sort "$folder/expected" | diff - <(sort "$folder/out") || fail "bench --compare prints something else"
+sed -n 4p "$folder/a.json" | sed 's/"path": "p2p"/"path": "weak"/' >> "$folder/b.json"
+expect 1 'get, path p2p ' "$weft" bench --compare "$folder/b.json" "$folder/a.json"
+expect 1 '"figure":"us","a":2.0,"b":2.5,"b_over_a":1.25,"verdict":"slower"}' \
+    "$weft" bench --compare "$folder/a.json" "$folder/b.json" --json
+tail -n 1 "$folder/a.json" > "$folder/c.json"
+expect 0 '1 the same' "$weft" bench --compare "$folder/a.json" "$folder/c.json"
+expect 2 'name the second file' "$weft" bench --compare "$folder/a.json"
+expect 2 'has no row of' "$weft" bench --compare "$folder/a.json" /dev/null
+expect 2 'object 1: ' "$weft" bench --compare "$weft" "$folder/a.json"
+expect 2 'nowhere.json: No such file' "$weft" bench --compare "$folder/a.json" nowhere.json
+expect 2 'takes two files' "$weft" bench --compare "$folder/a.json" "$folder/b.json" c.json
+
 # --- info: the stand-in of the CUDA driver is found, and a library that is absent is named
 expect 0 'CUDA driver         CUDA 1' env LD_LIBRARY_PATH="$standins" "$weft" info
 expect 0 '"sanitizer":' "$weft" info --json
