@@ -7,6 +7,7 @@
 #include "nvshmem/unique_id.h"
 
 #include "base/log.h"
+#include "base/sentence.h"
 #include "job/device_state.h"
 
 #include <weft/nvshmem/constants.h>
@@ -45,8 +46,7 @@ WEFT_EXPORT int weft_nvshmem_report(weft_status status, const char *function)
 {
     if (!status)
         return 0;
-    const char *sentence = weft_last_error();
-    log_error(LOG_SHMEM, "%s: %s", function, sentence[0] ? sentence : weft_status_text(status));
+    log_error(LOG_SHMEM, "%s: %s", function, base_sentence("nvshmem", status));
     return (int)status;
 }
 

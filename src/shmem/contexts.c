@@ -22,7 +22,7 @@ static int create_ctx(const char *routine, weft_team *team, long options, shmem_
     /* Not an error (9.5): the program may try again. */
     if (status)
         log_info(LOG_SHMEM, "%s: no context was made: %s", routine,
-                 team ? weft_last_error() : "the team is invalid");
+                 team ? base_sentence("shmem", status) : "the team is invalid");
     else
         *ctx = made;
     return status;

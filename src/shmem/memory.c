@@ -21,7 +21,7 @@ static void *allocate_block(const char *routine, size_t size, size_t align, unsi
     complete_memory(routine);
     weft_status status = weft_alloc(shmem_own.job, WEFT_HOST, size, align, hints, &address);
     if (status == WEFT_ERR_NO_MEMORY || status == WEFT_ERR_ARGUMENT)
-        log_warn(LOG_SHMEM, "%s: %s", routine, weft_last_error());
+        log_warn(LOG_SHMEM, "%s: %s", routine, base_sentence("shmem", status));
     else if (status)
         weft_shmem_fail(routine, status);
     return status ? NULL : address;
@@ -49,7 +49,7 @@ static void *resize_block(const char *routine, void *ptr, size_t size)
     complete_memory(routine);
     weft_status status = weft_realloc(shmem_own.job, ptr, size, &resized);
     if (status == WEFT_ERR_NO_MEMORY) {
-        log_warn(LOG_SHMEM, "%s: %s", routine, weft_last_error());
+        log_warn(LOG_SHMEM, "%s: %s", routine, base_sentence("shmem", status));
         return NULL;
     }
     if (status)

@@ -12,6 +12,7 @@
 #include <shmemx.h>
 
 #include "base/log.h"
+#include "base/sentence.h"
 #include "base/status.h"
 
 #define SHMEM_ROUTINE(ret, name, params)                                                           \

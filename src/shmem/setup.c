@@ -43,8 +43,7 @@ WEFT_EXPORT void weft_shmem_fail(const char *routine, weft_status status)
         fflush(NULL);
         _exit(EXIT_SUCCESS);
     }
-    const char *sentence = weft_last_error();
-    log_error(LOG_SHMEM, "%s: %s", routine, *sentence ? sentence : weft_status_text(status));
+    log_error(LOG_SHMEM, "%s: %s", routine, base_sentence("shmem", status));
     fflush(NULL);
     weft_abort(shmem_own.job, EXIT_FAILURE);
 }
@@ -55,7 +54,8 @@ int shmem_result(const char *routine, weft_status status)
         return 0;
     if (status <= WEFT_ERR_PEER_DEAD || !shmem_own.job)
         weft_shmem_fail(routine, status);
-    log_error(LOG_SHMEM, "%s: %s", routine[0] == 'p' ? routine + 1 : routine, weft_last_error());
+    log_error(LOG_SHMEM, "%s: %s", routine[0] == 'p' ? routine + 1 : routine,
+              base_sentence("shmem", status));
     return status;
 }
 
@@ -114,8 +114,9 @@ static void join_job_or_exit(const char *routine, int thread)
                  routine);
         return;
     }
-    if (join_job(thread)) {
-        log_error(LOG_SHMEM, "%s: %s", routine, weft_last_error());
+    weft_status status = join_job(thread);
+    if (status) {
+        log_error(LOG_SHMEM, "%s: %s", routine, base_sentence("shmem", status));
         exit(EXIT_FAILURE);
     }
 }
