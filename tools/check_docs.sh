@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Usage: check_docs.sh SOURCE LIBWEFT.SO
 # A fault unless every function that weft.h declares is exported by the library, stands in the page that
-# tools/reference.awk makes and in the NAME line of a man page; every subcommand has a page; and
-# weft-nvshmem(7) names every function of NVSHMEM that is left out.
+# tools/reference.awk makes and in the NAME line of a man page; every subcommand has a page; every page has
+# its names in one line; and weft-nvshmem(7) names every function of NVSHMEM that is left out.
 set -u
 cd "$1" || exit 2
 status=0
@@ -31,6 +31,11 @@ done
 for name in $(sed -nE 's/^ *\{"([a-z]+)", cmd_.*/\1/p' cli/main.c); do
     [ -e "docs/man/weft-$name.1.scd" ] || fault "weft $name has no page docs/man/weft-$name.1.scd"
     grep -q "^\*$name\*$" docs/man/weft.1.scd || fault "weft $name is not in docs/man/weft.1.scd"
+done
+# docs/CMakeLists.txt and tools/site.sh read names and words from the line after "# NAME".
+for page in docs/man/*.scd; do
+    sed -n '/^# NAME/{n;n;p;q}' "$page" | grep -qE '^[A-Za-z0-9_+-]+(, [A-Za-z0-9_+-]+)* - ' ||
+        fault "$page: the line after # NAME is not \"name, name - words\""
 done
 left_out=$(sh tests/nvshmem/left_out.sh "$PWD" names)
 [ -n "$left_out" ] || fault "tests/nvshmem/left_out.sh names nothing"
