@@ -31,6 +31,26 @@ shmem_symbols() {
         nm "$object" | awk -v test="$(basename "$object" .o)" 'NF == 2 { print test, $2 }'
     done
 }
+# The configuration variables with their defaults: those for users, then the others.
+variables() {
+    env -i "$build/bin/weft" env >"$scratch/users" && env -i "$build/bin/weft" env --all >"$scratch/all" || return
+    awk '
+        function heading(text) { print "\n## " text "\n\n| variable | default | meaning |\n| --- | --- | --- |" }
+        BEGIN { print "# Configuration variables\n\nMade by `./dev docs` from what weft-env(1) prints." }
+        /^WEFT_/ {
+            name = $1
+            value = $3 == "\"\"" ? "" : $3
+            if (FNR == NR) users[name] = 1
+            if (FNR == 1) heading(FNR == NR ? "For users" : "Switches for tests, and what weft run sets")
+            next
+        }
+        name != "" && (FNR == NR || !(name in users)) {
+            sub(/^ +/, "")
+            gsub(/\|/, "\\|")
+            print "| `" name "` | " value " | " $0 " |"
+        }
+        { name = "" }' "$scratch/users" "$scratch/all"
+}
 coverage() {
     shmem_symbols | "$scratch/shmem" "$PWD" coverage
 }
@@ -38,7 +58,7 @@ coverage() {
 page reference.md awk -f tools/reference.awk include/weft.h
 page device-reference.md tools/device_reference.sh
 page nvshmem-reference.md nvshmem
-page reasons.md "$build/bin/weft" explain --codes=md
+page variables.md variables
 page man/weft-reasons.7.scd "$build/bin/weft" explain --codes=man
 if ${CC:-cc} -Iinclude tests/shmem/reference.c -o "$scratch/shmem"; then
     page shmem-reference.md "$scratch/shmem" "$PWD" reference

@@ -35,7 +35,8 @@ function print_text(text,    lines, n, i, line, bare) {
         bare = line
         sub(/^ +/, "", bare)
         if (line ~ /^  +[^ ]/ && line !~ /^   /)
-            bare = "- " bare
+            bare = "- " (match(bare, /^[a-z_]+  +/) ? "`" substr(bare, 1, index(bare, " ") - 1) "`: " \
+                substr(bare, RLENGTH + 1) : bare)
         print bare
     }
 }

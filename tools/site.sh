@@ -1,180 +1,181 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Usage: site.sh BUILD
-# The documentation as a site of HTML in BUILD/site: README, guides, measurements and the references that
-# make_pages.sh left in BUILD/docs (cmark-gfm), manual pages (scdoc and mandoc), one index; links between
-# them lead to the made pages.
-# Every link into the site is followed; one that leads nowhere is a fault.
+# The documentation as a site of HTML in BUILD/site: README as its start page, guides, measurements, the
+# pages that make_pages.sh left in BUILD/docs (cmark-gfm), manual pages (scdoc and mandoc), and a gallery of
+# pictures that BUILD/bin/weft draws. Each page has the navigation of all pages and search. It loads nothing
+# from elsewhere and needs no server. tools/site/check.sh follows every link.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-build=$1 out=$1/site
+build=$1 out=$1/site tools=tools/site
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
 rm -rf "$out"
-mkdir -p "$out/man" "$out/measurements"
+mkdir -p "$out/man" "$out/measurements" "$out/gallery" "$scratch/text/man" "$scratch/text/measurements"
 cp -r docs/pictures "$out/pictures"
+cp $tools/weft.css $tools/site.js "$out"
 
-cat >"$out/weft.css" <<'END'
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
-nav { border-bottom: 1px solid #ccc; margin-bottom: 1rem }
-pre, code { font: 14px/1.4 ui-monospace, monospace; background: #f5f5f3 }
-pre { padding: .6rem; overflow-x: auto }
-table { border-collapse: collapse; display: block; overflow-x: auto }
-td, th { border: 1px solid #ccc; padding: .2rem .6rem; text-align: left; vertical-align: top }
-table.head, table.foot, table.head td, table.foot td { border: 0; width: 100% }
-a { color: #035 }
-img { max-width: 100%; background: #fff }
-@media (prefers-color-scheme: dark) { body { background: #181818; color: #ddd } pre, code { background: #222 } a { color: #9cf } }
-END
-
-# frame TITLE ROOT: what comes on stdin as a page; ROOT leads from it to the site's top.
-frame() {
-    printf '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-    printf '<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>%s</title>\n' "$1"
-    printf '<link rel="stylesheet" href="%sweft.css">\n</head>\n<body>\n<nav><a href="%sindex.html">Weft</a></nav>\n' "$2" "$2"
-    cat
-    printf '</body>\n</html>\n'
-}
+# Groups of the navigation with their pages, in reading order.
+groups=(
+    'Start:index demo coming-from gallery status glossary'
+    'Programs:examples launching hosts device files abi security'
+    'Machines and networks:machine net gda man/weft-reasons.7'
+    'References:reference device-reference shmem-reference shmem-coverage nvshmem-reference variables'
+    'Manual pages:manual'
+    'Measurements:measurements/index'
+    'Work on Weft:architecture contributing benchmarks simt hca vm changelog'
+)
 
 title_of() {
-    sed -nE 's/^# +//p' "$1" | head -n 1
+    sed -nE 's/^# +//p' "$1" | head -n 1 | tr -d '`'
 }
 
-# page SOURCE TARGET: links to a page of Markdown lead to the page made of it; headings get names; links
-# to other files of the source are text.
+# README; the list of its section Documentation stands below the picture.
+start_page() {
+    awk '
+        /^## / { doors = /^## Documentation$/ }
+        FNR == NR { if (doors && /^(-|  )/) list = list $0 "\n"; next }
+        doors { next }
+        /^```/ && !done++ { printf "<div class=\"doors\">\n\n%s\n</div>\n\n", list }
+        { print }' README.md README.md
+}
+
+# page SOURCE TARGET FOLDER: the text of a page of Markdown; links in it are relative to FOLDER.
 page() {
     local source=$1 target=$2 root=
     case $target in measurements/*) root=../ ;; esac
     cmark-gfm --unsafe -e table -e autolink "$source" |
-        awk -v folder="$(dirname "$source")" '
-            function name(text) {
-                gsub(/<[^>]*>/, "", text); gsub(/&[a-z]+;/, "", text)
-                text = tolower(text); gsub(/[^a-z0-9 _-]/, "", text); gsub(/ /, "-", text)
-                return text
-            }
-            function local_target(link,    path, anchor) {
-                path = link; anchor = ""
-                if (match(path, /#/)) { anchor = substr(path, RSTART); path = substr(path, 1, RSTART - 1) }
-                if (path == "") return link
-                if (folder == ".") sub(/^docs\//, "", path)
-                if (path ~ /^man\/.*\.scd$/) { sub(/\.scd$/, ".html", path); return path anchor }
-                if (path ~ /^(\.\.\/)+README\.md$/ && folder == "docs") return "readme.html" anchor
-                if (path ~ /^\.\.\/(CHANGELOG|CONTRIBUTING)\.md$/) { sub(/^\.\.\//, "", path) }
-                if (path ~ /README\.md$/) return folder == "." && path == "README.md" ? "readme.html" anchor : ""
-                if (path ~ /\.md$/) { sub(/\.md$/, ".html", path); return tolower(path) anchor }
-                return ""
-            }
-            {
-                if (match($0, /^<h[1-6]>.*<\/h[1-6]>$/))
-                    $0 = substr($0, 1, 3) " id=\"" name($0) "\">" substr($0, 5)
-                gsub(/<img src="docs\//, "<img src=\"")
-                line = ""
-                while (match($0, /<a href="[^"]*">/)) {
-                    line = line substr($0, 1, RSTART - 1)
-                    link = substr($0, RSTART + 9, RLENGTH - 11)
-                    $0 = substr($0, RSTART + RLENGTH)
-                    if (link !~ /^[a-z]+:/) {
-                        link = local_target(link)
-                        if (link == "") { sub(/<\/a>/, ""); continue }
-                    }
-                    line = line "<a href=\"" link "\">"
-                }
-                print line $0
-            }' |
-        frame "$(title_of "$source")" "$root" >"$out/$target"
+        awk -f $tools/links.awk -f $tools/markdown.awk -v folder="$3" -v self="$target" -v root="$root" \
+            -v names="$scratch/names" -v missing="$scratch/missing" >"$scratch/text/$target"
+    printf '%s\t%s\n' "$target" "$(title_of "$source")" >>"$scratch/titles"
 }
 
-pages=()
-for source in README.md CHANGELOG.md CONTRIBUTING.md docs/*.md docs/measurements/*.md "$build"/docs/*.md; do
-    target=${source#"$build"/}
-    target=$(echo "${target#docs/}" | tr '[:upper:]' '[:lower:]')
-    target=${target%.md}.html
-    page "$source" "$target"
-    pages+=("$target|$(title_of "$source")")
-done
+# manual_page SOURCE: empty lines and indents of code are kept.
+manual_page() {
+    local file
+    file=$(basename "$1" .scd)
+    scdoc <"$1" | sed '/^\.nf/,/^\.fi/{s/^$/\\ /; s/^ /\\\& /}' | mandoc -Thtml -O fragment |
+        awk -f $tools/links.awk -f $tools/manual.awk -v title="${file%.*}(${file##*.})" -v self="man/$file.html" \
+            -v root=../ -v names="$scratch/names" -v missing="$scratch/missing" >"$scratch/text/man/$file.html"
+    printf 'man/%s.html\t%s(%s)\n' "$file" "${file%.*}" "${file##*.}" >>"$scratch/titles"
+}
 
-# Manual pages; a name in bold with its section leads to the page that tells of it.
-manual=(docs/man/*.scd "$build"/docs/man/*.scd)
-names=$out/names
-: >"$names"
-for source in "${manual[@]}"; do
-    file=$(basename "$source" .scd)
-    sed -n '/^# NAME/{n;n;s/ - .*//;s/, */\n/g;p;q}' "$source" | sed "s,\$,.${file##*.} $file," >>"$names"
-    echo "$file $file" >>"$names"
-done
-for source in "${manual[@]}"; do
-    file=$(basename "$source" .scd)
-    scdoc <"$source" | mandoc -Thtml -O fragment |
-        awk -v names="$names" -v self="$file" -v missing="$out/missing" '
-            BEGIN { while ((getline < names) > 0) page[$1] = $2 }
-            {
-                line = ""
-                while (match($0, /<b>[A-Za-z0-9_+-]+<\/b>\([1-8]\)/)) {
-                    text = substr($0, RSTART, RLENGTH)
-                    line = line substr($0, 1, RSTART - 1)
-                    $0 = substr($0, RSTART + RLENGTH)
-                    name = text; gsub(/<\/?b>|\)/, "", name); sub(/\(/, ".", name)
-                    if (name in page && page[name] != self)
-                        text = "<a href=\"" page[name] ".html\">" text "</a>"
-                    else if (name ~ /^(weft|osh)[a-z0-9_-]*\.[0-9]$/ && !(name in page))
-                        print self ": there is no page " name > missing
-                    line = line text
-                }
-                print line $0
-            }' | frame "${file%.*}(${file##*.})" ../ >"$out/man/$file.html"
-done
-
-{
-    echo '<h1>Weft</h1>'
-    for group in 'Start here:readme demo examples coming-from status changelog contributing' 'Guides:architecture glossary launching hosts security net gda hca files device simt machine benchmarks vm abi' \
-        'References:reference device-reference shmem-reference shmem-coverage nvshmem-reference reasons'; do
-        echo "<h2>${group%%:*}</h2><ul>"
-        for name in ${group#*:}; do
-            for entry in "${pages[@]}"; do
-                [ "${entry%%|*}" != "$name.html" ] || echo "<li><a href=\"$name.html\">${entry#*|}</a></li>"
-            done
-        done
-        echo '</ul>'
-    done
-    echo '<h2>Measurements</h2><ul>'
-    for entry in "${pages[@]}"; do
-        case $entry in measurements/*) echo "<li><a href=\"${entry%%|*}\">${entry#*|}</a></li>" ;; esac
-    done
-    echo '</ul>'
+manual_index() {
+    local section source file
+    echo '# Manual pages'
     for section in '1:Commands' '3:Functions' '7:Overviews'; do
-        echo "<h2>Manual: ${section#*:}</h2><ul>"
+        printf '\n## %s\n\n| page | what it describes |\n| --- | --- |\n' "${section#*:}"
         for source in "${manual[@]}"; do
-            [[ $source == *."${section%%:*}".scd ]] || continue
             file=$(basename "$source" .scd)
-            about=$(sed -n '/^# NAME/{n;n;s/.* - //p;q}' "$source")
-            echo "<li><a href=\"man/$file.html\">${file%.*}(${file##*.})</a> - $about</li>"
+            [ "${file##*.}" = "${section%%:*}" ] || continue
+            echo "| ${file%.*}(${file##*.}) | $(sed -n '/^# NAME/{n;n;s/.* - //p;q}' "$source") |"
         done
-        echo '</ul>'
     done
-} | frame Weft '' >"$out/index.html"
+}
 
-# Every page is in the index, and every link leads somewhere.
+# Lines "NAME<tab>PAGE" of what is linked wherever it is named, and lines "PAGE<tab>FUNCTION<tab>WORDS".
+mapfile -t manual < <(printf '%s\n' docs/man/*.scd "$build"/docs/man/*.scd | awk -F / '{ print $NF "\t" $0 }' |
+    LC_ALL=C sort -t . -k 2,2 -k 1,1 | cut -f 2)
+for source in "${manual[@]}"; do
+    file=$(basename "$source" .scd)
+    sed -n '/^# NAME/{n;n;p;q}' "$source" | awk -v page="man/$file.html" -v name="${file%.*}" -v section="${file##*.}" \
+        -v functions="$scratch/functions" '
+        {
+            print name "(" section ")\t" page
+            words = $0
+            sub(/.* - /, "", words)
+            sub(/ - .*/, "")
+            n = split($0, names, ", ")
+            for (i = 1; i <= n; i++) {
+                if (names[i] != name)
+                    print names[i] "(" section ")\t" page
+                if (section == 3) {
+                    print names[i] "()\t" page
+                    print page "\t" names[i] "\t" words >>functions
+                }
+            }
+            if (section == 1 && sub(/^weft-/, "", name))
+                print "weft " name "\t" page
+        }'
+done >"$scratch/names"
+sed -nE 's/^\*([A-Z0-9]+(-[A-Z0-9]+)+)\*$/\1\tman\/weft-reasons.7.html#\1/p' "$build"/docs/man/weft-reasons.7.scd \
+    >>"$scratch/names"
+for list in reference device-reference; do
+    grep -oE '\bweft_[a-z0-9_]+\(' "$build/docs/$list.md" | sort -u | sed "s/\(.*\)(/\1()\t$list.html#\1/"
+done | awk -F '\t' 'NR == FNR { there[$1] = 1; next } !there[$1]++' "$scratch/names" - >"$scratch/more"
+cat "$scratch/more" >>"$scratch/names"
+# Functions of the headers that no page describes by name are not linked.
+grep -rhoE '\bweft_[a-z0-9_]+' include | sort -u | sed 's/$/()\t/' |
+    awk -F '\t' 'NR == FNR { there[$1] = 1; next } !($1 in there)' "$scratch/names" - >"$scratch/more"
+cat "$scratch/more" >>"$scratch/names"
+sed -nE 's/^\| `(WEFT_[A-Z0-9_]+)`.*/\1\tvariables.html#\1/p' "$build"/docs/variables.md >>"$scratch/names"
+
+start_page >"$scratch/index.md"
+manual_index >"$scratch/manual.md"
+page "$scratch/index.md" index.html .
+page "$scratch/manual.md" manual.html docs
+page $tools/gallery.md gallery.html docs
+for source in CHANGELOG.md CONTRIBUTING.md docs/*.md docs/measurements/*.md "$build"/docs/*.md; do
+    target=${source#"$build"/}
+    folder=$(dirname "$target")
+    target=$(echo "${target#docs/}" | tr '[:upper:]' '[:lower:]')
+    page "$source" "${target%.md}.html" "$folder"
+done
+for source in "${manual[@]}"; do
+    manual_page "$source"
+done
+
+# What the gallery shows: the indented lines of its page are commands.
+case $build in /*) bin=$build/bin ;; *) bin=$PWD/$build/bin ;; esac
+(cd "$out/gallery" && sed -n 's/^    //p' "$OLDPWD/$tools/gallery.md" | PATH=$bin:$PATH bash -eu >/dev/null)
+
+# Lines "GROUP<tab>PAGE<tab>TITLE"; manual pages and measurements stand behind the list of them.
+for group in "${groups[@]}"; do
+    pages=()
+    for name in ${group#*:}; do
+        pages+=("$name.html")
+        case $name in
+        manual)
+            for source in "${manual[@]}"; do
+                file=man/$(basename "$source" .scd)
+                [[ "${groups[*]}" == *" $file"* ]] || pages+=("$file.html")
+            done
+            ;;
+        measurements/index) for source in $(printf '%s\n' docs/measurements/20*.md | sort -r); do pages+=("${source#docs/}"); done ;;
+        esac
+    done
+    for name in "${pages[@]}"; do
+        awk -F '\t' -v group="${group%%:*}" -v page="${name/%.md/.html}" \
+            '$1 == page { print group "\t" page "\t" $2; n++ } END { exit n != 1 }' "$scratch/titles" ||
+            { echo "the navigation names $name, and there is no such page" >&2; exit 1; }
+    done
+done >"$scratch/navigation"
+
+while IFS=$'\t' read -r target _; do
+    root=
+    case $target in */*) root=../ ;; esac
+    awk -f $tools/frame.awk -v self="$target" -v root="$root" -v navigation="$scratch/navigation" \
+        "$scratch/text/$target" "$scratch/text/$target" >"$out/$target"
+    awk -f $tools/index.awk -v page="$target" "$scratch/text/$target"
+done <"$scratch/titles" >"$scratch/entries"
+
+# The index of site.js. What is rather looked for comes first: a page's weight is by its group.
+{
+    printf 'const weft_index = '
+    jq -Rnc --rawfile navigation "$scratch/navigation" --rawfile functions "$scratch/functions" '
+        def weight: {"Manual pages": 1.5, "Start": 1.2, "Measurements": 0.5, "Work on Weft": 0.7}[.] // 1;
+        [$navigation | split("\n")[] | select(. != "") | split("\t") | [.[1], .[2], (.[0] | weight)]] as $pages
+        | ($pages | to_entries | map({key: .value[0], value: .key}) | from_entries) as $number
+        | [$functions | split("\n")[] | select(. != "") | split("\t") | [.[0], "", .[1], .[2]]] as $named
+        | {pages: $pages, entries: [($named[], (inputs | split("\t"))) | [$number[.[0]], .[1], .[2], (.[3] | sub("^ +"; "") | sub(" +$"; ""))]]}' \
+        "$scratch/entries"
+} >"$out/index.js"
+
 status=0
-if [ -e "$out/missing" ]; then
-    cat "$out/missing" >&2
-    rm "$out/missing"
+if [ -e "$scratch/missing" ]; then
+    sort -u "$scratch/missing" >&2
     status=1
 fi
-for entry in "${pages[@]}"; do
-    grep -qF "href=\"${entry%%|*}\"" "$out/index.html" || { echo "${entry%%|*} is not in the index" >&2; status=1; }
-done
-while IFS=: read -r file link; do
-    case $link in [a-z]*:*) continue ;; esac
-    path=${link%%#*} anchor=
-    case $link in *'#'*) anchor=${link#*#} ;; esac
-    goal=$file
-    [ -z "$path" ] || goal=$(dirname "$file")/$path
-    if [ ! -e "$goal" ]; then
-        echo "${file#"$out"/}: the link $link leads nowhere" >&2
-        status=1
-    elif [ -n "$anchor" ] && ! grep -qE "id=\"$anchor\"" "$goal"; then
-        echo "${file#"$out"/}: there is no heading $anchor in ${goal#"$out"/}" >&2
-        status=1
-    fi
-done < <(find "$out" -name '*.html' -exec grep -oHE '(href|src)="[^"]*"' {} + | sed -E 's/(href|src)="([^"]*)"/\2/')
-rm -f "$names"
+$tools/check.sh "$out" || status=1
 echo "$(find "$out" -name '*.html' | wc -l) pages in $out"
 exit $status

@@ -55,6 +55,7 @@ scdoc           command -v scdoc
 packages_site='
 mandoc          command -v mandoc
 cmark-gfm       command -v cmark-gfm
+jq              command -v jq
 '
 packages_coverage='
 gcovr           command -v gcovr

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+# Of a page of the site: one line "PAGE<tab>ID<tab>HEADING<tab>TEXT" for each anchor, with the text up to
+# the next one. Of the lists of functions only the functions' names.
+#   awk -f index.awk -v page=PAGE TEXT
+
+function bare(text) {
+    gsub(/<a class="anchor"[^>]*>#<\/a>/, "", text)
+    gsub(/<\/(td|th|p|li|div|h[1-6])>|<br\/?>/, " ", text)
+    gsub(/<[^>]*>/, "", text)
+    gsub(/&lt;/, "<", text)
+    gsub(/&gt;/, ">", text)
+    gsub(/&quot;/, "\"", text)
+    gsub(/&amp;/, "\\&", text)
+    gsub(/[ \t]+/, " ", text)
+    return text
+}
+
+function entry() {
+    gsub(/ +/, " ", text)
+    print page "\t" id "\t" heading "\t" text
+    text = ""
+}
+
+# Names of functions in the code of a list of functions; of anything else all.
+function words(line,    out) {
+    if (!in_code || page !~ /reference/)
+        return bare(line)
+    out = ""
+    while (match(line, /[a-z_0-9]+\(/)) {
+        if (substr(line, RSTART, RLENGTH - 1) != heading)
+            out = out " " substr(line, RSTART, RLENGTH - 1)
+        line = substr(line, RSTART + RLENGTH)
+    }
+    return out
+}
+
+/<pre/ { in_code = 1 }
+{
+    rest = $0
+    while (match(rest, /<(h[1-6]|p|td|span)[^>]* id="[^"]*"[^>]*>/)) {
+        before = substr(rest, 1, RSTART - 1)
+        tag = substr(rest, RSTART, RLENGTH)
+        rest = substr(rest, RSTART + RLENGTH)
+        text = text words(before) " "
+        entry()
+        id = tag
+        sub(/.* id="/, "", id)
+        sub(/".*/, "", id)
+        sub(/^</, "", tag)
+        sub(/ .*/, "", tag)
+        heading = rest
+        sub("</" tag ">.*", "", heading)
+        heading = bare(heading)
+        sub(/ +$/, "", heading)
+        sub(".*</" tag ">", "", rest)
+    }
+    text = text words(rest) " "
+}
+/<\/pre>/ { in_code = 0 }
+END { entry() }
