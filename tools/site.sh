@@ -110,6 +110,10 @@ grep -rhoE '\bweft_[a-z0-9_]+' include | sort -u | sed 's/$/()\t/' |
 cat "$scratch/more" >>"$scratch/names"
 sed -nE 's/^\| `(WEFT_[A-Z0-9_]+)`.*/\1\tvariables.html#\1/p' "$build"/docs/variables.md >>"$scratch/names"
 
+for list in device-reference shmem-reference shmem-coverage nvshmem-reference; do
+    printf '%s\t%s.html\n' $list $list >>"$scratch/names"
+done
+
 start_page >"$scratch/index.md"
 manual_index >"$scratch/manual.md"
 page "$scratch/index.md" index.html .

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Of a page of the site: one line "PAGE<tab>ID<tab>HEADING<tab>TEXT" for each anchor, with the text up to
-# the next one. Of the lists of functions only the functions' names.
+# the next one. Of the lists of functions only the functions' names; a text before a declaration is the
+# function's.
 #   awk -f index.awk -v page=PAGE TEXT
 
 function bare(text) {
@@ -17,7 +18,9 @@ function bare(text) {
 
 function entry() {
     gsub(/ +/, " ", text)
-    print page "\t" id "\t" heading "\t" text
+    if (!before_declaration)
+        print page "\t" id "\t" heading "\t" text
+    before_declaration = 0
     text = ""
 }
 
@@ -35,17 +38,28 @@ function words(line,    out) {
 }
 
 /<pre/ { in_code = 1 }
+/^<p>/ && tag == "span" {
+    entry()
+    before_declaration = 1
+    tag = "p"
+}
 {
     rest = $0
     while (match(rest, /<(h[1-6]|p|td|span)[^>]* id="[^"]*"[^>]*>/)) {
         before = substr(rest, 1, RSTART - 1)
-        tag = substr(rest, RSTART, RLENGTH)
+        id_tag = substr(rest, RSTART, RLENGTH)
         rest = substr(rest, RSTART + RLENGTH)
         text = text words(before) " "
+        is_declaration = id_tag ~ /^<span/
+        if (!is_declaration)
+            before_declaration = 0
+        carried = is_declaration && tag != "span" ? text : ""
         entry()
-        id = tag
+        text = carried
+        id = id_tag
         sub(/.* id="/, "", id)
         sub(/".*/, "", id)
+        tag = id_tag
         sub(/^</, "", tag)
         sub(/ .*/, "", tag)
         heading = rest

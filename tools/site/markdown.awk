@@ -34,7 +34,7 @@ function declare(line,    out, name) {
     while (match(line, /weft_[a-z0-9_]+\(/)) {
         name = substr(line, RSTART, RLENGTH - 1)
         out = out substr(line, 1, RSTART - 1)
-        out = out (used[name]++ ? name : "<span id=\"" name "\" class=\"name\">" name "</span>") "("
+        out = out (used[name]++ ? name : "<span id=\"" name "\">" name "</span>") "("
         line = substr(line, RSTART + RLENGTH)
     }
     return out line
@@ -54,7 +54,7 @@ in_code && !/^( |#|typedef)/ { $0 = declare($0) }
 previous == "<tr>" && self ~ /^(glossary|variables)\.html$/ && /^<td>/ {
     id = substr($0, 5, length($0) - 9)
     id = id ~ /^<code>/ ? substr(id, 7, length(id) - 13) : heading_id(id)
-    $0 = "<td id=\"" id "\" class=\"name\"" substr($0, 4)
+    $0 = "<td id=\"" id "\"" substr($0, 4)
 }
 { previous = $0 }
 
@@ -75,6 +75,8 @@ previous == "<tr>" && self ~ /^(glossary|variables)\.html$/ && /^<td>/ {
             }
         }
         line = line "<a href=\"" link "\">"
+        if (/^[a-z-]+\.md<\/a>/)
+            sub(/\.md/, "")
     }
     print link_names(line $0)
 }
