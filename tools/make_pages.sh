@@ -46,7 +46,7 @@ variables() {
         }
         name != "" && (FNR == NR || !(name in users)) {
             sub(/^ +/, "")
-            gsub(/\|/, "\\|")
+            gsub(/\|/, ", ")
             print "| `" name "` | " value " | " $0 " |"
         }
         { name = "" }' "$scratch/users" "$scratch/all"

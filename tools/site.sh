@@ -73,47 +73,46 @@ manual_index() {
     done
 }
 
-# Lines "NAME<tab>PAGE" of what is linked wherever it is named, and lines "PAGE<tab>FUNCTION<tab>WORDS".
+# names: lines "NAME<tab>PAGE" of what is linked wherever it is named; the first line of a name counts.
+# functions: lines "PAGE<tab>FUNCTION<tab>WORDS" of the manual.
+names() {
+    local source file list
+    for source in "${manual[@]}"; do
+        file=$(basename "$source" .scd)
+        sed -n '/^# NAME/{n;n;p;q}' "$source" |
+            awk -v page="man/$file.html" -v name="${file%.*}" -v section="${file##*.}" -v functions="$scratch/functions" '
+                {
+                    print name "(" section ")\t" page
+                    words = $0
+                    sub(/.* - /, "", words)
+                    sub(/ - .*/, "")
+                    n = split($0, names, ", ")
+                    for (i = 1; i <= n; i++) {
+                        print names[i] "(" section ")\t" page
+                        if (section == 3) {
+                            print names[i] "()\t" page
+                            print page "\t" names[i] "\t" words >>functions
+                        }
+                    }
+                    if (section == 1 && sub(/^weft-/, "", name))
+                        print "weft " name "\t" page
+                }'
+    done
+    sed -nE 's/^\*([A-Z0-9]+(-[A-Z0-9]+)+)\*$/\1\tman\/weft-reasons.7.html#\1/p' "$build"/docs/man/weft-reasons.7.scd
+    sed -nE 's/^\| `(WEFT_[A-Z0-9_]+)`.*/\1\tvariables.html#\1/p' "$build"/docs/variables.md
+    for list in reference device-reference; do
+        grep -oE '\bweft_[a-z0-9_]+\(' "$build/docs/$list.md" | sort -u | sed "s/\(.*\)(/\1()\t$list.html#\1/"
+    done
+    # Functions of the headers that no page describes by name exist, but have no page.
+    grep -rhoE '\bweft_[a-z0-9_]+' include | sort -u | sed 's/$/()\t/'
+    for list in device-reference shmem-reference shmem-coverage nvshmem-reference; do
+        printf '%s\t%s.html\n' $list $list
+    done
+}
+
 mapfile -t manual < <(printf '%s\n' docs/man/*.scd "$build"/docs/man/*.scd | awk -F / '{ print $NF "\t" $0 }' |
     LC_ALL=C sort -t . -k 2,2 -k 1,1 | cut -f 2)
-for source in "${manual[@]}"; do
-    file=$(basename "$source" .scd)
-    sed -n '/^# NAME/{n;n;p;q}' "$source" | awk -v page="man/$file.html" -v name="${file%.*}" -v section="${file##*.}" \
-        -v functions="$scratch/functions" '
-        {
-            print name "(" section ")\t" page
-            words = $0
-            sub(/.* - /, "", words)
-            sub(/ - .*/, "")
-            n = split($0, names, ", ")
-            for (i = 1; i <= n; i++) {
-                if (names[i] != name)
-                    print names[i] "(" section ")\t" page
-                if (section == 3) {
-                    print names[i] "()\t" page
-                    print page "\t" names[i] "\t" words >>functions
-                }
-            }
-            if (section == 1 && sub(/^weft-/, "", name))
-                print "weft " name "\t" page
-        }'
-done >"$scratch/names"
-sed -nE 's/^\*([A-Z0-9]+(-[A-Z0-9]+)+)\*$/\1\tman\/weft-reasons.7.html#\1/p' "$build"/docs/man/weft-reasons.7.scd \
-    >>"$scratch/names"
-for list in reference device-reference; do
-    grep -oE '\bweft_[a-z0-9_]+\(' "$build/docs/$list.md" | sort -u | sed "s/\(.*\)(/\1()\t$list.html#\1/"
-done | awk -F '\t' 'NR == FNR { there[$1] = 1; next } !there[$1]++' "$scratch/names" - >"$scratch/more"
-cat "$scratch/more" >>"$scratch/names"
-# Functions of the headers that no page describes by name are not linked.
-grep -rhoE '\bweft_[a-z0-9_]+' include | sort -u | sed 's/$/()\t/' |
-    awk -F '\t' 'NR == FNR { there[$1] = 1; next } !($1 in there)' "$scratch/names" - >"$scratch/more"
-cat "$scratch/more" >>"$scratch/names"
-sed -nE 's/^\| `(WEFT_[A-Z0-9_]+)`.*/\1\tvariables.html#\1/p' "$build"/docs/variables.md >>"$scratch/names"
-
-for list in device-reference shmem-reference shmem-coverage nvshmem-reference; do
-    printf '%s\t%s.html\n' $list $list >>"$scratch/names"
-done
-
+names >"$scratch/names"
 start_page >"$scratch/index.md"
 manual_index >"$scratch/manual.md"
 page "$scratch/index.md" index.html .
@@ -154,6 +153,8 @@ for group in "${groups[@]}"; do
             { echo "the navigation names $name, and there is no such page" >&2; exit 1; }
     done
 done >"$scratch/navigation"
+awk -F '\t' 'NR == FNR { there[$2] = 1; next } !($1 in there) { print "the page " $1 " is in no group of tools/site.sh"; n++ }
+    END { exit n > 0 }' "$scratch/navigation" "$scratch/titles" >&2
 
 while IFS=$'\t' read -r target _; do
     root=
@@ -163,7 +164,7 @@ while IFS=$'\t' read -r target _; do
     awk -f $tools/index.awk -v page="$target" "$scratch/text/$target"
 done <"$scratch/titles" >"$scratch/entries"
 
-# The index of site.js. What is rather looked for comes first: a page's weight is by its group.
+# The index of site.js. Results of manual pages come before those of measurements.
 {
     printf 'const weft_index = '
     jq -Rnc --rawfile navigation "$scratch/navigation" --rawfile functions "$scratch/functions" '

@@ -5,7 +5,8 @@
 BEGIN {
     while ((getline entry < names) > 0) {
         tab = index(entry, "\t")
-        page_of[substr(entry, 1, tab - 1)] = substr(entry, tab + 1)
+        if (!(substr(entry, 1, tab - 1) in page_of))
+            page_of[substr(entry, 1, tab - 1)] = substr(entry, tab + 1)
     }
     word = "[A-Za-z_][A-Za-z0-9_+-]*"
     pattern = "</?(a|pre|h[1-6])[^>]*>|<[^>]*>|weft [a-z]+|" word "(</b>)?\\([1-8]?\\)|" word

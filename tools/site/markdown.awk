@@ -50,7 +50,7 @@ self ~ /reference/ && /^<pre>/ { in_code = 1 }
 in_code && !/^( |#|typedef)/ { $0 = declare($0) }
 /<\/pre>/ { in_code = 0 }
 
-# The rows of these tables are looked for by the name in the first column.
+# Readers search these tables by the name in the first column.
 previous == "<tr>" && self ~ /^(glossary|variables)\.html$/ && /^<td>/ {
     id = substr($0, 5, length($0) - 9)
     id = id ~ /^<code>/ ? substr(id, 7, length(id) - 13) : heading_id(id)
