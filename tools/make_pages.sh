@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Makes the pages that list what the sources have, into BUILD/docs; none is in the repository.
 #   tools/make_pages.sh BUILD
-# BUILD has the command. The table of the tests of OpenSHMEM's routines needs the object files of tests/shmem.
+# BUILD has the command. The table of the tests of OpenSHMEM's routines needs the object files of
+# tests/shmem.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 build=$1
@@ -33,15 +34,22 @@ shmem_symbols() {
 }
 # The configuration variables with their defaults: those for users, then the others.
 variables() {
-    env -i "$build/bin/weft" env >"$scratch/users" && env -i "$build/bin/weft" env --all >"$scratch/all" || return
+    env -i "$build/bin/weft" env >"$scratch/users" || return
+    env -i "$build/bin/weft" env --all >"$scratch/all" || return
     awk '
-        function heading(text) { print "\n## " text "\n\n| variable | default | meaning |\n| --- | --- | --- |" }
-        BEGIN { print "# Configuration variables\n\nMade by `./dev docs` from what weft-env(1) prints." }
+        function heading(text) {
+            print "\n## " text "\n\n| variable | default | meaning |\n| --- | --- | --- |"
+        }
+        BEGIN {
+            print "# Configuration variables\n"
+            print "Made by `./dev docs` from what weft-env(1) prints."
+        }
         /^WEFT_/ {
             name = $1
             value = $3 == "\"\"" ? "" : $3
             if (FNR == NR) users[name] = 1
-            if (FNR == 1) heading(FNR == NR ? "For users" : "Switches for tests, and what weft run sets")
+            if (FNR == 1)
+                heading(FNR == NR ? "For users" : "Switches for tests, and what weft run sets")
             next
         }
         name != "" && (FNR == NR || !(name in users)) {

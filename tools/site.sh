@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Usage: site.sh BUILD
-# The documentation as a site of HTML in BUILD/site: README as its start page, guides, measurements, the
-# pages that make_pages.sh left in BUILD/docs (cmark-gfm), manual pages (scdoc and mandoc), and a gallery of
-# pictures that BUILD/bin/weft draws. Each page has the navigation of all pages and search. It loads nothing
-# from elsewhere and needs no server. tools/site/check.sh follows every link.
+# The documentation as a site of HTML in BUILD/site: README as its start page, guides, measurements,
+# the pages that make_pages.sh left in BUILD/docs (cmark-gfm), manual pages (scdoc and mandoc), and
+# a gallery of pictures that BUILD/bin/weft draws. Each page has the navigation of all pages, and
+# search. The site loads nothing from elsewhere and needs no server. tools/site/check.sh follows
+# every link.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$1 out=$1/site tools=tools/site
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 rm -rf "$out"
-mkdir -p "$out/man" "$out/measurements" "$out/gallery" "$scratch/text/man" "$scratch/text/measurements"
+mkdir -p "$out"/{man,measurements,gallery} "$scratch"/text/{man,measurements}
 cp -r docs/pictures "$out/pictures"
 cp $tools/weft.css $tools/site.js "$out"
 
@@ -20,7 +21,8 @@ groups=(
     'Start:index demo coming-from gallery status glossary'
     'Programs:examples launching hosts device files abi security'
     'Machines and networks:machine net gda man/weft-reasons.7'
-    'References:reference device-reference shmem-reference shmem-coverage nvshmem-reference variables'
+    'References:reference device-reference shmem-reference shmem-coverage nvshmem-reference
+                variables'
     'Manual pages:manual'
     'Measurements:measurements/index'
     'Work on Weft:architecture contributing benchmarks simt hca vm changelog'
@@ -40,13 +42,21 @@ start_page() {
         { print }' README.md README.md
 }
 
+# finish SCRIPT [variable...] of a page's HTML.
+finish() {
+    local script=$1
+    shift
+    awk -f $tools/links.awk -f "$tools/$script" -v names="$scratch/names" \
+        -v missing="$scratch/missing" "$@"
+}
+
 # page SOURCE TARGET FOLDER: the text of a page of Markdown; links in it are relative to FOLDER.
 page() {
     local source=$1 target=$2 root=
     case $target in measurements/*) root=../ ;; esac
     cmark-gfm --unsafe -e table -e autolink "$source" |
-        awk -f $tools/links.awk -f $tools/markdown.awk -v folder="$3" -v self="$target" -v root="$root" \
-            -v names="$scratch/names" -v missing="$scratch/missing" >"$scratch/text/$target"
+        finish markdown.awk -v folder="$3" -v self="$target" -v root="$root" \
+            >"$scratch/text/$target"
     printf '%s\t%s\n' "$target" "$(title_of "$source")" >>"$scratch/titles"
 }
 
@@ -55,8 +65,8 @@ manual_page() {
     local file
     file=$(basename "$1" .scd)
     scdoc <"$1" | sed '/^\.nf/,/^\.fi/{s/^$/\\ /; s/^ /\\\& /}' | mandoc -Thtml -O fragment |
-        awk -f $tools/links.awk -f $tools/manual.awk -v title="${file%.*}(${file##*.})" -v self="man/$file.html" \
-            -v root=../ -v names="$scratch/names" -v missing="$scratch/missing" >"$scratch/text/man/$file.html"
+        finish manual.awk -v title="${file%.*}(${file##*.})" -v self="man/$file.html" -v root=../ \
+            >"$scratch/text/man/$file.html"
     printf 'man/%s.html\t%s(%s)\n' "$file" "${file%.*}" "${file##*.}" >>"$scratch/titles"
 }
 
@@ -73,14 +83,15 @@ manual_index() {
     done
 }
 
-# names: lines "NAME<tab>PAGE" of what is linked wherever it is named; the first line of a name counts.
-# functions: lines "PAGE<tab>FUNCTION<tab>WORDS" of the manual.
+# names: lines "NAME<tab>PAGE" of what is linked wherever it is named; the first line of a name
+# counts. functions: lines "PAGE<tab>FUNCTION<tab>WORDS" of the manual.
 names() {
     local source file list
     for source in "${manual[@]}"; do
         file=$(basename "$source" .scd)
         sed -n '/^# NAME/{n;n;p;q}' "$source" |
-            awk -v page="man/$file.html" -v name="${file%.*}" -v section="${file##*.}" -v functions="$scratch/functions" '
+            awk -v page="man/$file.html" -v name="${file%.*}" -v section="${file##*.}" \
+                -v functions="$scratch/functions" '
                 {
                     print name "(" section ")\t" page
                     words = $0
@@ -98,10 +109,12 @@ names() {
                         print "weft " name "\t" page
                 }'
     done
-    sed -nE 's/^\*([A-Z0-9]+(-[A-Z0-9]+)+)\*$/\1\tman\/weft-reasons.7.html#\1/p' "$build"/docs/man/weft-reasons.7.scd
+    sed -nE 's/^\*([A-Z0-9]+(-[A-Z0-9]+)+)\*$/\1\tman\/weft-reasons.7.html#\1/p' \
+        "$build"/docs/man/weft-reasons.7.scd
     sed -nE 's/^\| `(WEFT_[A-Z0-9_]+)`.*/\1\tvariables.html#\1/p' "$build"/docs/variables.md
     for list in reference device-reference; do
-        grep -oE '\bweft_[a-z0-9_]+\(' "$build/docs/$list.md" | sort -u | sed "s/\(.*\)(/\1()\t$list.html#\1/"
+        grep -oE '\bweft_[a-z0-9_]+\(' "$build/docs/$list.md" | sort -u |
+            sed "s/\(.*\)(/\1()\t$list.html#\1/"
     done
     # Functions of the headers that no page describes by name exist, but have no page.
     grep -rhoE '\bweft_[a-z0-9_]+' include | sort -u | sed 's/$/()\t/'
@@ -110,8 +123,8 @@ names() {
     done
 }
 
-mapfile -t manual < <(printf '%s\n' docs/man/*.scd "$build"/docs/man/*.scd | awk -F / '{ print $NF "\t" $0 }' |
-    LC_ALL=C sort -t . -k 2,2 -k 1,1 | cut -f 2)
+mapfile -t manual < <(printf '%s\n' docs/man/*.scd "$build"/docs/man/*.scd |
+    awk -F / '{ print $NF "\t" $0 }' | LC_ALL=C sort -t . -k 2,2 -k 1,1 | cut -f 2)
 names >"$scratch/names"
 start_page >"$scratch/index.md"
 manual_index >"$scratch/manual.md"
@@ -130,7 +143,7 @@ done
 
 # What the gallery shows: the indented lines of its page are commands.
 case $build in /*) bin=$build/bin ;; *) bin=$PWD/$build/bin ;; esac
-(cd "$out/gallery" && sed -n 's/^    //p' "$OLDPWD/$tools/gallery.md" | PATH=$bin:$PATH bash -eu >/dev/null)
+sed -n 's/^    //p' $tools/gallery.md | (cd "$out/gallery" && PATH=$bin:$PATH bash -eu >/dev/null)
 
 # Lines "GROUP<tab>PAGE<tab>TITLE"; manual pages and measurements stand behind the list of them.
 for group in "${groups[@]}"; do
@@ -144,16 +157,24 @@ for group in "${groups[@]}"; do
                 [[ "${groups[*]}" == *" $file"* ]] || pages+=("$file.html")
             done
             ;;
-        measurements/index) for source in $(printf '%s\n' docs/measurements/20*.md | sort -r); do pages+=("${source#docs/}"); done ;;
+        measurements/index)
+            for source in $(printf '%s\n' docs/measurements/20*.md | sort -r); do
+                source=${source%.md}
+                pages+=("${source#docs/}.html")
+            done
+            ;;
         esac
     done
     for name in "${pages[@]}"; do
-        awk -F '\t' -v group="${group%%:*}" -v page="${name/%.md/.html}" \
-            '$1 == page { print group "\t" page "\t" $2; n++ } END { exit n != 1 }' "$scratch/titles" ||
+        awk -F '\t' -v group="${group%%:*}" -v page="$name" '
+            $1 == page { print group "\t" page "\t" $2; n++ }
+            END { exit n != 1 }' "$scratch/titles" ||
             { echo "the navigation names $name, and there is no such page" >&2; exit 1; }
     done
 done >"$scratch/navigation"
-awk -F '\t' 'NR == FNR { there[$2] = 1; next } !($1 in there) { print "the page " $1 " is in no group of tools/site.sh"; n++ }
+awk -F '\t' '
+    NR == FNR { there[$2] = 1; next }
+    !($1 in there) { print "the page " $1 " is in no group of tools/site.sh"; n++ }
     END { exit n > 0 }' "$scratch/navigation" "$scratch/titles" >&2
 
 while IFS=$'\t' read -r target _; do
@@ -168,11 +189,15 @@ done <"$scratch/titles" >"$scratch/entries"
 {
     printf 'const weft_index = '
     jq -Rnc --rawfile navigation "$scratch/navigation" --rawfile functions "$scratch/functions" '
-        def weight: {"Manual pages": 1.5, "Start": 1.2, "Measurements": 0.5, "Work on Weft": 0.7}[.] // 1;
-        [$navigation | split("\n")[] | select(. != "") | split("\t") | [.[1], .[2], (.[0] | weight)]] as $pages
+        def weight:
+            {"Manual pages": 1.5, "Start": 1.2, "Measurements": 0.5, "Work on Weft": 0.7}[.] // 1;
+        def lines: split("\n")[] | select(. != "") | split("\t");
+        [$navigation | lines | [.[1], .[2], (.[0] | weight)]] as $pages
         | ($pages | to_entries | map({key: .value[0], value: .key}) | from_entries) as $number
-        | [$functions | split("\n")[] | select(. != "") | split("\t") | [.[0], "", .[1], .[2]]] as $named
-        | {pages: $pages, entries: [($named[], (inputs | split("\t"))) | [$number[.[0]], .[1], .[2], (.[3] | sub("^ +"; "") | sub(" +$"; ""))]]}' \
+        | [$functions | lines | [.[0], "", .[1], .[2]]] as $named
+        | {pages: $pages, entries: [
+            ($named[], (inputs | split("\t")))
+            | [$number[.[0]], .[1], .[2], (.[3] | sub("^ +"; "") | sub(" +$"; ""))]]}' \
         "$scratch/entries"
 } >"$out/index.js"
 

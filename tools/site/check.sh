@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Usage: check.sh SITE
-# A fault where a link, an anchor or a picture of the site leads nowhere, a page is in no navigation, a page
-# would load something from elsewhere, or the index of the search lacks words that must be found.
+# A fault where a link, an anchor or a picture of the site leads nowhere, no page has a link to a
+# page, a page would load something from elsewhere, or the index of the search lacks words that must
+# be found.
 set -euo pipefail
 cd "$1"
 status=0
@@ -16,8 +17,9 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 find . -name '*.html' -printf '%P\n' | sort >"$scratch/pages"
 find . -type f -printf '%P\n' >"$scratch/goals"
-xargs grep -oHE ' id="[^"]*"' <"$scratch/pages" | sed -E 's/^([^:]*): id="(.*)"$/\1#\2/' >"$scratch/anchors"
-sort "$scratch/anchors" | uniq -d | while read -r twice; do echo "$twice stands twice"; done >"$scratch/faults"
+xargs grep -oHE ' id="[^"]*"' <"$scratch/pages" |
+    sed -E 's/^([^:]*): id="(.*)"$/\1#\2/' >"$scratch/anchors"
+sort "$scratch/anchors" | uniq -d | sed 's/$/ stands twice/' >"$scratch/faults"
 xargs grep -oHE ' (href|src)="[^"]*"' <"$scratch/pages" |
     sed -E 's/^([^:]*): (href|src)="(.*)"$/\1 \3/' | sort -u |
     awk -v goals="$scratch/goals" -v anchors="$scratch/anchors" '
@@ -42,17 +44,20 @@ xargs grep -oHE ' (href|src)="[^"]*"' <"$scratch/pages" |
         }
         END {
             for (goal in there)
-                if (goal ~ /\.(html|svg|png)$/ && !(goal in seen)) print "no page has a link to " goal
+                if (goal ~ /\.(html|svg|png)$/ && !(goal in seen))
+                    print "no page has a link to " goal
         }' >>"$scratch/faults"
 while read -r line; do fault "$line"; done <"$scratch/faults"
 
 # Only an <a> may name another site.
-found=$(grep -rnoE '<(link|script|img|iframe|source|object|embed|use)[^>]*(src|href)="?(https?:)?//[^>]*' . || true)
+tags='link|script|img|iframe|source|object|embed|use'
+found=$(grep -rnoE "<($tags)[^>]*(src|href)=\"?(https?:)?//[^>]*" . || true)
 found+=$(grep -rnoE '(@import|url\(|fetch\(|XMLHttpRequest|https?://).*' ./*.css site.js || true)
 [ -z "$found" ] || fault "the site loads what it does not have: $found"
 
 # What must be found, and where.
-[ "$(wc -c <index.js)" -lt 1000000 ] || fault "index.js has $(wc -c <index.js) bytes, more than 1 MB: let tools/site/index.awk leave text out"
+[ "$(wc -c <index.js)" -lt 1000000 ] ||
+    fault "index.js has over 1 MB, which is much for a page: let tools/site/index.awk leave text out"
 cat >"$scratch/words" <<'END'
 man/weft_put.3.html weft_put_nbi
 reference.html#weft_put_nbi weft_put_nbi
@@ -70,9 +75,12 @@ index.html#install ./dev install
 END
 found=$(sed 's/^const weft_index = //' index.js | jq -r --rawfile words "$scratch/words" '
     .pages as $pages
-    | [.entries[] | {place: ($pages[.[0]][0] + "#" + .[1] | sub("#$"; "")), text: (.[2] + " " + .[3] | ascii_downcase)}] as $entries
+    | [.entries[] | {
+        place: ($pages[.[0]][0] + "#" + .[1] | sub("#$"; "")),
+        text: (.[2] + " " + .[3] | ascii_downcase)}] as $entries
     | $words | split("\n")[] | select(. != "") | capture("^(?<place>[^ ]+) (?<words>.*)")
-    | . as $wanted | select(any($entries[]; .place == $wanted.place and (.text | contains($wanted.words | ascii_downcase))) | not)
+    | .place as $place | (.words | ascii_downcase) as $lower
+    | select(any($entries[]; .place == $place and (.text | contains($lower))) | not)
     | "search: \(.words) is not found at \(.place)"')
 [ -z "$found" ] || fault "$found"
 exit $status

@@ -16,7 +16,8 @@ function link(i, class) {
 }
 
 function print_navigation(    i, open) {
-    print "<input type=\"checkbox\" id=\"menu\" class=\"menu\"><label for=\"menu\" class=\"menu\">Menu</label>"
+    print "<input type=\"checkbox\" id=\"menu\" class=\"menu\">"
+    print "<label for=\"menu\" class=\"menu\">Menu</label>"
     print "<nav class=\"site\" aria-label=\"all pages\">"
     for (i = 1; i <= n; i++) {
         if (group[i] != group[i - 1]) {
@@ -34,9 +35,11 @@ function print_navigation(    i, open) {
 function print_contents(    i) {
     if (contents < 4)
         return
-    print "<details class=\"contents" (contents > 80 ? " long" : "") "\"><summary>On this page</summary><ul>"
+    print "<details class=\"contents" (contents > 80 ? " long" : "") "\">"
+    print "<summary>On this page</summary><ul>"
     for (i = 1; i <= contents; i++)
-        print "<li" (deep[i] ? " class=\"deep\"" : "") "><a href=\"#" place[i] "\">" heading[i] "</a></li>"
+        print "<li" (deep[i] ? " class=\"deep\"" : "") ">" \
+            "<a href=\"#" place[i] "\">" heading[i] "</a></li>"
     print "</ul></details>"
 }
 
@@ -51,8 +54,10 @@ function print_head() {
     print "<body" (self == "index.html" ? " class=\"start\"" : "") ">"
     print "<a class=\"skip\" href=\"#text\">Skip to the text</a>"
     print "<header><a class=\"home\" href=\"" root "index.html\">Weft</a>"
-    print "<form role=\"search\" hidden><input type=\"search\" id=\"search\" name=\"q\" autocomplete=\"off\""
-    print "  placeholder=\"Search (key /)\" aria-label=\"search the documentation\"></form></header>"
+    print "<form role=\"search\" hidden>"
+    print "<input type=\"search\" id=\"search\" name=\"q\" autocomplete=\"off\""
+    print "  placeholder=\"Search (key /)\" aria-label=\"search the documentation\">"
+    print "</form></header>"
     print "<div id=\"found\" hidden></div>"
     print "<div class=\"columns\">"
     print_navigation()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Links from a name in running text to the page that describes it: weft-topo(1), weft_put(), `weft topo`,
-# WEFT_PATH, P2P-ACS. The variable names is a file with lines "NAME<tab>PAGE"; root leads to the site's top.
+# Links from a name in running text to the page that describes it: weft-topo(1), weft_put(),
+# `weft topo`, WEFT_PATH, P2P-ACS. The variable names is a file with lines "NAME<tab>PAGE"; root
+# leads to the site's top.
 
 BEGIN {
     while ((getline entry < names) > 0) {

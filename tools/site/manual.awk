@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Of mandoc's HTML of a manual page: its headings are one level lower, below the page's name; each option
-# or name that a paragraph of its own explains gets an anchor.
+# Of mandoc's HTML of a manual page: its headings are one level lower, below the page's name; each
+# option or name that a paragraph of its own explains gets an anchor.
 #   mandoc -Thtml -O fragment | awk -f links.awk -f manual.awk -v title='NAME(SECTION)' ...
 
 function flush() {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# Of the HTML of a Markdown file: links to another file of Markdown lead to the page made of it, links to
-# other files of the source become text; headings, functions and the names in a table's first column get
-# anchors; tables get a box to scroll in.
-#   awk -f links.awk -f markdown.awk -v folder=FOLDER_OF_SOURCE -v self=PAGE -v root=ROOT -v names=FILE
+# Of the HTML of a Markdown file: links to another file of Markdown lead to the page made of it,
+# links to other files of the source become text; headings, functions and the names in a table's first
+# column get anchors; tables get a box to scroll in.
+#   awk -f links.awk -f markdown.awk -v folder=SOURCE -v self=PAGE -v root=ROOT -v names=FILE
 
 function local_target(link,    path, place) {
     path = link
@@ -20,8 +20,10 @@ function local_target(link,    path, place) {
         return path place
     }
     sub(/^\.\.\/(\.\.\/)?/, folder ~ /\/measurements$/ ? "../" : "", path)
+    if (path ~ /^(\.\.\/)?README\.md$/)
+        return substr(path, 1, length(path) - 9) "index.html" place
     if (path ~ /README\.md$/)
-        return path ~ /^(\.\.\/)?README\.md$/ ? substr(path, 1, length(path) - 9) "index.html" place : ""
+        return ""
     if (path !~ /\.md$/)
         return path ~ /^gallery\// ? path : ""
     sub(/\.md$/, ".html", path)
@@ -41,8 +43,9 @@ function declare(line,    out, name) {
 }
 
 match($0, /^<h[1-6]>.*<\/h[1-6]>$/) {
-    id = heading_id(substr($0, 5, length($0) - 9))
-    $0 = substr($0, 1, 3) " id=\"" id "\">" substr($0, 5, length($0) - 9) (/^<h1/ ? "" : anchor(id)) \
+    text = substr($0, 5, length($0) - 9)
+    id = heading_id(text)
+    $0 = substr($0, 1, 3) " id=\"" id "\">" text (/^<h1/ ? "" : anchor(id)) \
         substr($0, length($0) - 4)
 }
 

@@ -33,11 +33,15 @@
         return results.sort((a, b) => b[0] - a[0]).map(result => result[1]);
     }
 
+    function element(tag, text) {
+        return Object.assign(document.createElement(tag), { textContent: text });
+    }
+
     // Text as nodes, with the words marked.
     function marked(text, words, parent) {
         const escaped = words.map(word => word.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
         text.split(new RegExp('(' + escaped.join('|') + ')', 'i')).forEach((part, i) => {
-            parent.append(i % 2 ? Object.assign(document.createElement('mark'), { textContent: part }) : part);
+            parent.append(i % 2 ? element('mark', part) : part);
         });
     }
 
@@ -49,16 +53,16 @@
         const list = document.createElement('ol');
         for (const entry of results.slice(0, 40)) {
             const item = document.createElement('li');
-            const link = document.createElement('a');
+            const link = element('a', entry.heading || entry.page_title);
             link.href = root + entry.page + (entry.id ? '#' + entry.id : '');
-            link.textContent = entry.heading || entry.page_title;
             item.append(link);
             if (entry.heading && entry.heading !== entry.page_title)
-                item.append(' ', Object.assign(document.createElement('small'), { textContent: entry.page_title }));
+                item.append(' ', element('small', entry.page_title));
             const at = Math.max(0, ...words.map(word => entry.text.toLowerCase().indexOf(word)));
             const from = entry.text.lastIndexOf(' ', Math.max(0, at - 60)) + 1;
             const text = document.createElement('div');
-            marked(entry.text.slice(from, from + 180).replace(from + 180 < entry.text.length ? /\S*$/ : '', ''), words, text);
+            const cut = from + 180 < entry.text.length ? /\S*$/ : '';
+            marked(entry.text.slice(from, from + 180).replace(cut, ''), words, text);
             item.append(text);
             list.append(item);
         }
@@ -78,8 +82,12 @@
         script.onload = function () {
             entries = weft_index.entries.map(([number, id, heading, text]) => {
                 const [page, page_title, rank] = weft_index.pages[number];
-                return { page, page_title, rank, id, heading, text, name: (heading || page_title).toLowerCase(),
-                    title: page_title.toLowerCase(), words: ' ' + text.toLowerCase() };
+                return {
+                    page, page_title, rank, id, heading, text,
+                    name: (heading || page_title).toLowerCase(),
+                    title: page_title.toLowerCase(),
+                    words: ' ' + text.toLowerCase(),
+                };
             });
             show();
         };
@@ -94,9 +102,9 @@
     });
     field.addEventListener('focus', load);
     field.addEventListener('input', () => { load(); show(); });
-    found.addEventListener('click', event => { if (event.target.closest('a')) found.hidden = true; });
     document.addEventListener('click', event => {
-        if (!found.contains(event.target) && event.target !== field) found.hidden = true;
+        if (event.target.closest('#found a') || !event.target.closest('#found, #search'))
+            found.hidden = true;
     });
     document.addEventListener('keydown', event => {
         if (event.key === 'Escape') found.hidden = true;
