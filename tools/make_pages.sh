@@ -8,13 +8,14 @@ set -u
 cd "$(dirname "$0")/.." || exit 2
 build=$1
 mkdir -p "$build/docs/man"
-status=0
+status=0 made=
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 # page FILE COMMAND...: FILE is what COMMAND prints.
 page() {
     file=$build/docs/$1
+    made="$made $1"
     shift
     if ! "$@" >"$scratch/page" || [ ! -s "$scratch/page" ]; then
         echo "$file cannot be made: $*" >&2
@@ -74,4 +75,11 @@ if ${CC:-cc} -Iinclude tests/shmem/reference.c -o "$scratch/shmem"; then
 else
     status=1
 fi
+# Pages of an older version.
+for file in "$build"/docs/*.md; do
+    case "$made " in
+    *" ${file##*/} "*) ;;
+    *) rm -f "$file" ;;
+    esac
+done
 exit $status
