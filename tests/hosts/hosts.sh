@@ -379,7 +379,7 @@ unreachable() {
     cut_off b
     run 1 "$weft" run --hosts a,b true
     says 'weft run on b: connecting to the launcher: .*10\.77\.0\.254:[0-9]+: (No route to host|Connection timed out)'
-    says 'weft run: (host b: .* ended with status 1 before weft started there|weft run --hosts: 1 of 2 members did not come .*: b$)'
+    says 'weft run: (host b: .* ended with status 1 before weft started there|weft run --hosts: 1 of 2 members did not connect .*: b$)'
     join_again b
     run 1 "$weft" run --hosts a,nowhere true
     says 'weft run: host nowhere: .ip netns exec nowhere .* ended with status'

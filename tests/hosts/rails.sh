@@ -129,13 +129,13 @@ crowd() {
 
 bad_input() {
     WEFT_FABRIC_INTERFACE=eth0,moon1 run 1 "$weft" run --hosts a,b "$build/bin/rails" 0
-    says 'WEFT_FABRIC_INTERFACE names "moon1", which libfabric does not offer here; it offers eth[01], eth[01], lo'
+    says 'WEFT_FABRIC_INTERFACE names "moon1", which libfabric does not offer here; it offers eth[01], eth[01], lo(, shm)?'
     ip -n a link add only0 type veth peer name only1
     ip -n a addr add 10.99.0.1/24 dev only0
     ip -n a link set only0 up
     ip -n a link set only1 up
     WEFT_FABRIC_INTERFACE=only0 run 1 "$weft" run --hosts a,b "$build/bin/rails" 0
-    times 2 'WEFT_FABRIC_INTERFACE is "only0", which libfabric does not offer here; it offers eth[01], eth[01], lo'
+    times 3 'WEFT_FABRIC_INTERFACE is "only0", which libfabric does not offer here; it offers eth[01], eth[01], lo(, shm)?'
     says 'WEFT_ERR_CONFIG: PE 1 on b: WEFT_FABRIC_INTERFACE is "only0"'
     says_not 'PE [01].*: PE 1'
     ip -n a link del only0
