@@ -56,18 +56,13 @@ short_tsan_build=(-DWEFT_RUN_ONLY=ON
 # prepare PRESET TARGET... | prepare PRESET ctest-selection...: configures, and builds the targets, or
 # all that the selected tests run.
 prepare() {
-    local preset=$1 folder tests loaded=()
+    local preset=$1 folder
     folder=$(folder_of "$1")
     shift
     configure "$preset" ${short_form[@]+"${short_form[@]}"} || return
     case $1 in
     -*)
-        # What tests load they do not name as a program.
-        tests=$(ctest --test-dir "$folder" -N "$@")
-        ! grep -qE ': [^ ]*(gda|hca|verbs)' <<<"$tests" || loaded+=(weft_hca)
-        ! grep -qE ': [^ ]*(gpu|cuda|machine|cli|hca)' <<<"$tests" || loaded+=(fakecuda fakenvml)
-        nice -n 15 ninja -C "$folder" -j "$cores" weft_command ${loaded[@]+"${loaded[@]}"} \
-            $(targets_of "$folder" "$@")
+        nice -n 15 ninja -C "$folder" -j "$cores" weft_command $(targets_of "$folder" "$@")
         ;;
     *) nice -n 15 ninja -C "$folder" -j "$cores" "$@" ;;
     esac
@@ -226,7 +221,6 @@ check_tidy() {
 }
 
 verb_test() {
-    need_packages build test docs site fuzz format tidy
     # shellcheck disable=SC2034  # for configure
     quick_kernels=1
     build default all || exit 1
@@ -245,26 +239,63 @@ verb_test() {
     summary
 }
 
+# near_tests NAME < names: the five names that share most runs of three letters with NAME.
+near_tests() {
+    awk -v name="$1" '
+        BEGIN { for (i = 1; i <= length(name) - 2; i++) run[substr(name, i, 3)] }
+        { n = 0; for (i = 1; i <= length($0) - 2; i++) n += substr($0, i, 3) in run
+          if (n) printf "%d %d %s\n", n, length($0), $0 }' |
+        sort -k1,1nr -k2,2n | head -n 5 | cut -d' ' -f3-
+}
+
+# ./dev check NAME: a test, or all whose names begin with "NAME.".
+verb_check() {
+    [ $# = 1 ] || {
+        say "./dev check takes the name of a test (all: ctest --test-dir build -N)" >&2
+        exit 2
+    }
+    if ! grep -qs '^BUILD_TESTING:.*=ON' build/CMakeCache.txt; then
+        # shellcheck disable=SC2034  # for configure
+        quick_kernels=1
+        step "configuring build" configure default || exit 1
+    fi
+    # What a changed CMakeLists.txt has added.
+    step "renewing the list of tests" nice ninja -C build build.ninja || exit 1
+    local names name regex
+    names=$(ctest --test-dir build -N | sed -nE 's/^ *Test +#[0-9]+: ([^ ]+).*/\1/p')
+    for name in "$1" "$1."; do
+        regex="^$(sed 's/[][\.*^$()+?{|]/\\&/g' <<<"$name")"
+        [ "$name" = "$1." ] || regex+='$'
+        ! grep -qE "$regex" <<<"$names" || break
+        [ "$name" = "$1" ] || {
+            say "./dev: no test is called \"$1\"; near:" $(near_tests "$1" <<<"$names") >&2
+            exit 2
+        }
+    done
+    local targets
+    targets=$(targets_of build -R "$regex" | paste -sd ' ')
+    # shellcheck disable=SC2086  # one word a target
+    [ -z "$targets" ] ||
+        step "building what $1 needs" nice ninja -C build -j "$cores" $targets || exit 1
+    exec ctest --test-dir build -R "$regex" --output-on-failure -j "$cores"
+}
+
 verb_asan() {
-    need_packages build test
     run_asan ${1:+-R "$1"}
     summary
 }
 
 verb_tsan() {
-    need_packages build test
     run_tsan ${1:+-R "$1"}
     summary
 }
 
 verb_fuzz() {
-    need_packages build test fuzz
     run_fuzz "${1:-60}"
     summary
 }
 
 verb_soak() {
-    need_packages build test
     build default all || exit 1
     local end=$((SECONDS + ${1:-10} * 60)) round=0
     while [ $SECONDS -lt $end ]; do
@@ -276,13 +307,11 @@ verb_soak() {
 }
 
 verb_format() {
-    need_packages format
     sources '*.[ch]' -o -name '*.cu' | xargs "$(find_tool clang-format 14)" -i
     say "formatted; see git diff"
 }
 
 verb_lint() {
-    need_packages build test format tidy lint
     build default all || exit 1
     check_format
     check_clang 'tests/nvshmem/surface\.c' # each inline function twice
@@ -296,7 +325,6 @@ verb_lint() {
 
 # All but the fuzz targets and the hosts, which have their own verbs.
 verb_long() {
-    need_packages build test
     # shellcheck disable=SC2034  # for configure
     all_kernels=1
     build default all || exit 1
@@ -306,7 +334,6 @@ verb_long() {
 
 # The tests whose name tells the path that they force.
 verb_paths() {
-    need_packages build test
     build default all || exit 1
     local path
     for path in p2p weak slow staged relay net_tcp net_shm net_nodes net_verbs gda; do
@@ -317,7 +344,6 @@ verb_paths() {
 
 # Hosts are network namespaces: needs root, or user namespaces.
 verb_hosts() {
-    need_packages build test hosts
     build default all || exit 1
     tests build "jobs over several hosts" ctest -R '^hosts\.'
     summary
@@ -326,7 +352,6 @@ verb_hosts() {
 # Foreign calls that fail, ports that others hold, PEs that are killed: ROUNDS of the last, under weft run
 # and by rank variables; a tenth of them under mpirun, which takes a second to start.
 verb_faults() {
-    need_packages build test
     build default all || exit 1
     tests build "faults on purpose" ctest -R '^fault\.|^unit\.gpu|faults'
     local launcher rounds=${1:-200}
@@ -339,7 +364,6 @@ verb_faults() {
 }
 
 verb_coverage() {
-    need_packages build test coverage
     build coverage all || exit 1
     find build-coverage -name '*.gcda' -delete
     # The counters lie in the program's data, which these tests replace while threads run.

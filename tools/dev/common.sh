@@ -3,8 +3,6 @@
 
 log=build/log
 cores=$(nproc)
-mkdir -p build
-: >"$log"
 
 say() {
     printf '%s\n' "$*"
@@ -105,15 +103,28 @@ build() {
             nice cmake --build "$folder" -j "$cores" --target "$@"
 }
 
-# targets_of FOLDER [ctest selection]: what those tests run, as targets of ninja.
+# targets_of FOLDER [ctest selection]: what those tests run or load, as targets of ninja. A test that
+# gets the build folder itself needs all; one that gets its bin, what a user's program needs. The
+# library finds the software adapter by itself.
 targets_of() {
     local folder=$1
     shift
     # What ctest itself would tell leaves out the programs that are not there yet.
     ctest --test-dir "$folder" -N "$@" | sed -nE 's/^ *Test +#[0-9]+: ([^ ]+).*/\1/p' |
         awk 'NR == FNR { wanted[$1] = 1; next }
-             /^add_test\(/ { name = $1; gsub(/^add_test\((\[=*\[)?|\]=*\]$/, "", name); if (name in wanted) print }' \
-            - $(find "$folder" -name CTestTestfile.cmake) |
-        grep -oE "$PWD/$folder/(bin|lib)/[^\" ;]+" | sed "s,^$PWD/$folder/,," | sort -u |
-        grep -xFf - <(ninja -C "$folder" -t targets all | sed 's/: .*//') || true
+             /^(add_test|set_tests_properties)\(/ {
+                 name = $1
+                 gsub(/^[a-z_]*\((\[=*\[)?|\]=*\]$/, "", name)
+                 sub(/_BACKTRACE_TRIPLES.*/, "")
+                 if (name in wanted) print
+             }' - $(find "$folder" -name CTestTestfile.cmake) |
+        sed "/gda\\|hca\\|verbs/s,\$, $PWD/$folder/lib/weft-hca," |
+        { grep -oE "$PWD/$folder(/[^\" ;:]+)?" || true; } | sort -u | sed "s,^$PWD/$folder/*,," |
+        awk 'NR == FNR { rule[substr($1, 1, length($1) - 1)] = $2; next }
+             $0 == "" { print "all"; next }
+             $0 == "bin" { print "weft\nweft_static\nweft_command"; next }
+             $0 in rule && rule[$0] != "phony" { print; next }
+             { for (t in rule)
+                   if (index(t, $0 "/") == 1 && rule[t] ~ /^C_.*(LINKER|COMPILER)/) print t }' \
+            <(ninja -C "$folder" -t targets all) - | sort -u
 }

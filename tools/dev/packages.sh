@@ -123,6 +123,21 @@ apt_install() {
     as_root "${install[@]}" "$@" || { as_root apt-get update && as_root "${install[@]}" "$@"; }
 }
 
+# agree_packages PACKAGE...: on a terminal, asks whether they are to be installed. Elsewhere, with -y
+# and under CI they are, as scripts expect, and this says so.
+agree_packages() {
+    local answer
+    if [ -n "${packages_agreed:-}${CI:-}" ] || [ ! -t 0 ] || [ ! -t 1 ]; then
+        say "installs with apt-get, as root: $*"
+        return 0
+    fi
+    read -r -p "Install with apt-get, as root: $*? [Y/n] " answer || answer=n
+    case $answer in
+    '' | [Yy] | [Yy][Ee][Ss]) ;;
+    *) fail "not installed: $*. ./dev needs them; to install them: sudo apt-get install $*" ;;
+    esac
+}
+
 # need_packages GROUP...: installs what is missing, or says who can.
 need_packages() {
     local missing
@@ -135,6 +150,8 @@ need_packages() {
     [ "$(id -u)" = 0 ] || command -v sudo >/dev/null ||
         fail "missing packages: $missing. Installing needs root, and there is no sudo;" \
             "let an administrator run: apt-get install $missing"
+    # shellcheck disable=SC2086  # one word a package
+    agree_packages $missing
     if [ "$(id -u)" != 0 ] && ! sudo -n true 2>/dev/null; then
         say "sudo asks for your password to install: $missing"
         sudo true || fail "without sudo an administrator must run: apt-get install $missing"

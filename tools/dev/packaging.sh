@@ -6,7 +6,6 @@
 not_asked=initial-upload-closes-no-bugs
 
 verb_packages() {
-    need_packages build docs site packages
     local folder=build-packages
     rm -f $folder/*.deb
     step "configuring $folder" cmake --preset default -B $folder -DBUILD_TESTING=OFF \

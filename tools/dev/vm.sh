@@ -26,7 +26,6 @@ in_guests() {
 # ./dev vm [short | rxe CASE... | siw CASE... | rails CASE... | pair KIND CASE... | lines CASE... | hca CASE... | frames CASE... |
 #           files CASE...]
 verb_vm() {
-    need_packages build test vm
     build default all || exit 1
     step "installing to build/vm/installed" cmake --install build --prefix build/vm/installed || exit 1
     step "a guest's kernel, and what it starts with" prepare_vm || exit 1
