@@ -34,9 +34,9 @@ extern "C" {
 /* Version of this header; weft_version() gives the version of the loaded library. WEFT_VERSION is
  * the same as one number, to compare: #if WEFT_VERSION >= WEFT_MAKE_VERSION(0, 2, 0). */
 #define WEFT_VERSION_MAJOR                     0
-#define WEFT_VERSION_MINOR                     1
+#define WEFT_VERSION_MINOR                     2
 #define WEFT_VERSION_PATCH                     0
-#define WEFT_VERSION                           1000
+#define WEFT_VERSION                           2000
 
 #define WEFT_MAKE_VERSION(major, minor, patch) ((major)*1000000 + (minor)*1000 + (patch))
 

@@ -13,6 +13,8 @@ function local_target(link,    path, place) {
     }
     if (path == "")
         return link
+    if (path ~ /^(\.\.\/)*(SECURITY|CODE_OF_CONDUCT)\.md$/)
+        return ""
     if (folder == ".")
         sub(/^docs\//, "", path)
     if (path ~ /^man\/.*\.scd$/) {
