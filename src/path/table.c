@@ -189,8 +189,3 @@ const struct path_ops *path_ops_of(enum path_id path)
     pthread_once(&once, make_tables);
     return &tables[(unsigned)path < PATH_COUNT ? path : PATH_NONE];
 }
-
-const char *path_name(enum path_id path)
-{
-    return (unsigned)path < PATH_COUNT ? written[path]->name : "none";
-}
