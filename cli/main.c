@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft`: calls the subcommand. */
 #include "commands.h"
+#include "own_path.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -76,8 +77,27 @@ static int refuse_command(const char *word)
     return EXIT_USAGE;
 }
 
+#ifdef WEFT_SMALL
+/* Starts the whole command in place of this one; returns where it is not installed. */
+static void start_whole(char **argv)
+{
+    char path[PATH_MAX];
+    char *slash = cli_own_path(path) ? strrchr(path, '/') : NULL;
+    const char *whole = "/../libexec/weft/weft";
+    if (!slash || (size_t)(slash - path) + strlen(whole) >= sizeof path)
+        return;
+    memcpy(slash, whole, strlen(whole) + 1);
+    execv(path, argv);
+    if (errno != ENOENT)
+        fprintf(stderr, "weft: %s: %s; reinstall the package weft-bench\n", path, strerror(errno));
+}
+#endif
+
 int main(int argc, char **argv)
 {
+#ifdef WEFT_SMALL
+    start_whole(argv);
+#endif
     argp_err_exit_status = EXIT_USAGE;
     on_exit(finish_output, NULL);
     if (argc < 2) {

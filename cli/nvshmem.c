@@ -2,6 +2,7 @@
 /* `weft nvshmem`: prints the folder that replaces an installation of NVSHMEM (cli/nvshmem). It
  * is located relative to the file of this command, so that an installation can be moved. */
 #include "commands.h"
+#include "own_path.h"
 #include "parse.h"
 
 #include <argp.h>
@@ -64,8 +65,7 @@ int cmd_nvshmem(int argc, char **argv)
     bool json = false;
     char bin[PATH_MAX] = "", prefix[PATH_MAX];
     cli_parse(&argp, argc, argv, 0, &json);
-    ssize_t length = readlink("/proc/self/exe", bin, sizeof bin - 1);
-    char *slash = length > 0 ? strrchr(bin, '/') : NULL;
+    char *slash = cli_own_path(bin) ? strrchr(bin, '/') : NULL;
     if (slash)
         *slash = '\0';
     /* First the folder of an installation, then that of a build tree. */

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Debian packages by CPack, from the components of WeftInstall.cmake: libweft0, libweft-dev, weft,
-# weft-doc, and weft-hca where the software HCA is built. `./dev packages` makes them from a build that is configured for /usr, and checks them.
+# Debian packages by CPack, from the components of WeftInstall.cmake: libweft0, libweft-dev, weft (the
+# small command), weft-bench (the whole one, WEFT_SPLIT), weft-doc, and weft-hca where the software HCA
+# is built. `./dev packages` makes them from a build that is configured for /usr, and checks them.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME weft)
 set(CPACK_PACKAGE_VENDOR "The Weft authors")
@@ -12,6 +13,9 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ
     GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 set(CPACK_COMPONENTS_ALL library development command documentation)
+if(WEFT_SPLIT)
+  list(APPEND CPACK_COMPONENTS_ALL bench)
+endif()
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
@@ -40,7 +44,9 @@ weft_package(development libweft-dev libdevel
              "GPU communication on one symmetric memory - development"
              "This package holds the headers, the static library, the compiler wrappers\nof OpenSHMEM, a folder that stands for an installation of NVSHMEM, and\nthe manual pages of the functions.")
 weft_package(command weft net "GPU communication on one symmetric memory - command"
-             "This package holds the command weft, which starts jobs, measures, shows\nthe machine and explains its paths.")
+             "This package holds the command weft, which starts jobs, shows the machine,\nfinds what makes its GPU communication slow, and explains its paths.")
+weft_package(bench weft-bench net "GPU communication on one symmetric memory - measurements"
+             "This package holds what the command weft needs to measure GPUs, NICs and\nfiles, to look into a running job, and for the demo.")
 weft_package(documentation weft-doc doc
              "GPU communication on one symmetric memory - manuals"
              "This package holds the guides and all manual pages as a site in HTML.")
@@ -53,7 +59,9 @@ set(CPACK_DEBIAN_HCA_PACKAGE_SUGGESTS "weft")
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libweft0 (= ${PROJECT_VERSION}-1), libc6-dev")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS "weft, weft-doc")
+set(CPACK_DEBIAN_COMMAND_PACKAGE_RECOMMENDS "weft-bench (= ${PROJECT_VERSION}-1)")
 set(CPACK_DEBIAN_COMMAND_PACKAGE_SUGGESTS "libweft-dev, weft-doc")
+set(CPACK_DEBIAN_BENCH_PACKAGE_DEPENDS "weft (= ${PROJECT_VERSION}-1)")
 set(CPACK_DEBIAN_DOCUMENTATION_PACKAGE_ARCHITECTURE all)
 set(CPACK_DEBIAN_DOCUMENTATION_PACKAGE_SHLIBDEPS OFF)
 file(WRITE ${CMAKE_BINARY_DIR}/packages/triggers "activate-noawait ldconfig\n")
@@ -70,7 +78,7 @@ execute_process(COMMAND gzip -9nc ${CMAKE_BINARY_DIR}/packages/changelog
 execute_process(COMMAND gzip -9nc ${PROJECT_SOURCE_DIR}/CHANGELOG.md
                 OUTPUT_FILE ${CMAKE_BINARY_DIR}/packages/changelog.gz)
 if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
-  foreach(c LIBRARY DEVELOPMENT COMMAND DOCUMENTATION HCA)
+  foreach(c LIBRARY DEVELOPMENT COMMAND BENCH DOCUMENTATION HCA)
     string(TOLOWER ${c} component)
     install(FILES ${CMAKE_BINARY_DIR}/packages/copyright ${CMAKE_BINARY_DIR}/packages/changelog.gz
                   ${CMAKE_BINARY_DIR}/packages/changelog.Debian.gz

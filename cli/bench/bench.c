@@ -5,6 +5,7 @@
 #include "bench/coll/command.h"
 #include "bench/file/command.h"
 #include "commands.h"
+#include "own_path.h"
 
 #include "tool/tool.h"
 
@@ -21,13 +22,10 @@ bool bench_in_job(void)
 
 int bench_start_pes(int pes, bool bind, char *first, int argc, char **argv)
 {
-    static char self[4096];
+    static char self[PATH_MAX];
     char number[16];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length < 0) {
-        perror("weft bench: readlink(\"/proc/self/exe\")");
+    if (!cli_own_path(self))
         return EXIT_FAULT;
-    }
     snprintf(number, sizeof number, "%d", pes);
     char **args = calloc((size_t)argc + 9, sizeof *args);
     if (!args) {

@@ -3,6 +3,7 @@
  * starts a job of itself in which the PEs test their paths, measure them, on GPUs if there are
  * any, and restore an image together. PE 0 prints the results. */
 #include "demo/demo.h"
+#include "own_path.h"
 #include "parse.h"
 
 #include "commands.h"
@@ -216,13 +217,8 @@ static int run_demo_job(const struct demo_options *options, const char *self, co
 
 static int start_demo_job(struct demo_options *options)
 {
-    static char self[4096];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length < 0) {
-        perror("weft demo: readlink(\"/proc/self/exe\")");
-        return EXIT_FAULT;
-    }
-    if (!can_begin(options, self))
+    static char self[PATH_MAX];
+    if (!cli_own_path(self) || !can_begin(options, self))
         return EXIT_FAULT;
     json_t *links = demo_links();
     options->gpus = demo_links_gpus(links);

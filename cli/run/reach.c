@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "own_path.h"
 #include "tool/tool.h"
 
 bool run_reach_is_here(const char *host)
@@ -14,14 +15,6 @@ bool run_reach_is_here(const char *host)
     char own[256] = "";
     gethostname(own, sizeof own - 1);
     return strcmp(host, "localhost") == 0 || strcmp(host, own) == 0;
-}
-
-static const char *own_path(void)
-{
-    static char path[4096];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    path[n > 0 ? n : 0] = '\0';
-    return path;
 }
 
 /* The remote end of ssh passes the arguments to a shell, so they must not contain characters
@@ -35,13 +28,14 @@ static bool is_plain(const char *word)
 weft_status run_reach_command(const char *host, const char *rsh, const char *weft,
                               const char *const *arguments, char ***words, char **text)
 {
+    static char own[PATH_MAX];
     bool here = run_reach_is_here(host);
     size_t n_arguments = 0;
     int n = 0;
     *words = NULL;
     *text = NULL;
     if (!weft)
-        weft = own_path();
+        weft = cli_own_path(own) ? own : "";
     if (!is_plain(weft))
         return base_fail(WEFT_ERR_ARGUMENT,
                          "a remote shell would split or expand \"%s\": name the command on the "

@@ -32,9 +32,19 @@ depends=$(for package in "$folder"/*.deb; do dpkg-deb -f "$package" Depends; don
 # shellcheck disable=SC2086  # one word a package
 "${install[@]}" man-db openmpi-bin $depends >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
 files >"$work/before"
-for package in libweft0 libweft-dev weft weft-doc weft-hca; do
+packages="libweft0 libweft-dev weft weft-bench weft-doc weft-hca"
+for package in $packages; do
     ls "$folder/${package}_"*.deb >/dev/null || exit 1
 done
+
+# The small package alone.
+"${install[@]}" "$folder"/weft_*.deb >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
+[ "$(dpkg-query -W -f '${Installed-Size}' weft)" -lt 2048 ] || { echo "weft takes 2 MB and more"; exit 1; }
+needs '275 GB/s' weft explain gpu0 gpu1 --machine '8 a100, nvswitch'
+needs 'RDMA' weft doctor
+! weft bench put >"$work/said" 2>&1 || exit 1
+grep -q 'needs the package weft-bench' "$work/said" || { cat "$work/said"; exit 1; }
+
 "${install[@]}" "$folder"/*.deb >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
 
 "$(dirname "$0")/readme_program.sh" "$readme"
@@ -78,7 +88,8 @@ END
     needs 'weft-run' man oshrun
 )
 
-apt-get purge -y weft libweft0 libweft-dev weft-doc weft-hca >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
+# shellcheck disable=SC2086  # one word a package
+apt-get purge -y $packages >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
 files >"$work/after"
 if ! diff "$work/before" "$work/after" >"$work/left"; then
     head -n 30 "$work/left"

@@ -9,10 +9,10 @@ verb_packages() {
     local folder=build-packages
     rm -f $folder/*.deb
     step "configuring $folder" cmake --preset default -B $folder -DBUILD_TESTING=OFF \
-        -DCMAKE_INSTALL_PREFIX=/usr -DWEFT_OSH_PREFIX=lib/weft \
+        -DCMAKE_INSTALL_PREFIX=/usr -DWEFT_OSH_PREFIX=lib/weft -DWEFT_SPLIT=ON \
         -DWEFT_WERROR="$(werror default cc)" || exit 1
-    step "building $folder" nice cmake --build $folder -j "$cores" --target weft weft_static weft_nvshmem_device \
-        weft_command weft_hca man || exit 1
+    step "building $folder" nice cmake --build $folder -j "$cores" --target weft weft_static \
+        weft_nvshmem_device weft_command weft_small weft_hca man || exit 1
     step "making the pages of all functions" tools/make_pages.sh $folder || exit 1
     step "making the site" tools/site.sh $folder || exit 1
     step "packing" sh -c "cd $folder && cpack -G DEB" || exit 1

@@ -3,6 +3,7 @@
  * possible algorithm. This file has the options, the job, and the loop over operations, sizes
  * and algorithms. */
 #include "bench/coll/command.h"
+#include "own_path.h"
 #include "parse.h"
 
 #include "bench/coll/coll.h"
@@ -240,11 +241,10 @@ static void choose_target(struct coll_options *options)
 /* Runs `weft run -n N weft bench coll ...` with the same options. */
 static int start_coll_job(const struct coll_options *options, int argc, char **argv)
 {
-    static char self[4096];
+    static char self[PATH_MAX];
     char pes[16];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     char **args = calloc((size_t)argc + 6, sizeof *args);
-    if (length < 0 || !args) {
+    if (!cli_own_path(self) || !args) {
         perror("weft bench coll");
         free(args);
         return EXIT_FAULT;
