@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Usage: versions.sh SOURCE
-# The version of include/weft.h, from which CMake has it, is the one that every other place names.
+# The version of include/weft.h, from which CMake has it, is the one that every other place names, and
+# what ./dev installs to build Weft is what each recipe of packaging/ asks for.
 set -u
 cd "$1" || exit 2
 status=0
@@ -28,5 +29,52 @@ README.md|find_package\(weft +
 docs/abi.md|find_package\(weft +
 docs/demo.md|Weft +
 tests/unit/consumer/CMakeLists.txt|find_package\(weft +
+packaging/weft.spec|^Version: +
+packaging/weft.spec|The Weft authors - +
+packaging/conda/meta.yaml|version = "+
+packaging/spack/package.py|version\("+
+packaging/spack/package.py|/weft-+
 END
+
+# How Debian, RPM, conda-forge and Spack call the same; "-": not asked for.
+names='
+gcc            gcc                 compiler   c
+libc6-dev      -                   -          -
+cmake          cmake               cmake      cmake
+ninja-build    ninja-build         ninja      ninja
+pkg-config     pkgconf-pkg-config  pkg-config pkgconfig
+libjansson-dev jansson-devel       jansson    jansson
+libhwloc-dev   hwloc-devel         libhwloc   hwloc
+libexpat1-dev  expat-devel         libexpat   expat
+libpng-dev     libpng-devel        libpng     libpng
+libpmix-dev    pmix-devel          -          pmix
+libibverbs-dev rdma-core-devel     rdma-core  rdma-core
+librdmacm-dev  rdma-core-devel     rdma-core  rdma-core
+libfabric-dev  libfabric-devel     libfabric  libfabric
+scdoc          scdoc               -          -
+'
+# same COLUMN FILE < names: the names that FILE asks for are those of the column.
+same() {
+    local difference
+    difference=$(diff <(awk -v c="$1" '$c && $c != "-" { print $c }' <<<"$names" | sort -u) <(sort -u)) ||
+        {
+            echo "$2 does not ask for what tests/install/versions.sh lists (<: missing, >: not listed):"
+            grep '^[<>]' <<<"$difference"
+            status=1
+        }
+}
+same 1 tools/dev/packages.sh < <(
+    . tools/dev/packages.sh
+    # shellcheck disable=SC2154  # set by packages.sh
+    awk 'NF { print $1 }' <<<"$packages_build$packages_docs"
+)
+same 2 packaging/weft.spec < <(awk '$1 == "BuildRequires:" { print $2 }' packaging/weft.spec)
+same 3 packaging/conda/meta.yaml < <(
+    awk '/^[a-z]/ { asks = 0 } /^  (build|host):$/ && inside { asks = 1 } /^  run:$/ { asks = 0 }
+         /^requirements:/ { inside = 1 } asks && $1 == "-" { print $2 == "{{" ? "compiler" : $2 }' \
+        packaging/conda/meta.yaml
+)
+same 4 packaging/spack/package.py < <(
+    sed -nE 's/^    (depends_on|generator)\("([a-z0-9-]+).*/\2/p' packaging/spack/package.py
+)
 exit $status

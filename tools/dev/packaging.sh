@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced by ./dev: Debian packages, and whether they are as packages have to be.
+# Sourced by ./dev after checks.sh: Debian packages, and whether they are as packages have to be; the
+# recipes of packaging/, as far as this machine has what builds or checks them.
 
 # What lintian is not asked for, each with its reason. The packages are made for whoever builds them,
 # not uploaded: there is no number of a bug that asked for them.
 not_asked=initial-upload-closes-no-bugs
 
-verb_packages() {
+debian_packages() {
     local folder=build-packages
     rm -f $folder/*.deb
     step "configuring $folder" cmake --preset default -B $folder -DBUILD_TESTING=OFF \
@@ -20,4 +21,41 @@ verb_packages() {
         --allow-root $folder/*.deb || exit 1
     ls -1s --block-size=K $folder/*.deb
     say "to install them: apt-get install ./$folder/*.deb"
+}
+
+# make_source_tarball FILE FOLDER: the tree as it is, in FOLDER of the archive.
+make_source_tarball() {
+    tar --exclude='./build*' --exclude=./.git --transform "s,^\.,$2,S" -czf "$1" .
+}
+
+# Without a look at what is installed, which another system's package manager knows by other names.
+rpm_packages() {
+    local top=$PWD/build-packages/rpm version
+    version=$(sed -n 's/^Version: *//p' packaging/weft.spec)
+    rm -rf "$top" && mkdir -p "$top/SOURCES" &&
+        make_source_tarball "$top/SOURCES/weft-$version.tar.gz" "weft-$version" &&
+        nice rpmbuild -bb --nodeps --define "_topdir $top" --define "_smp_mflags -j$cores" \
+            packaging/weft.spec && rm -rf "$top/BUILD" "$top/BUILDROOT"
+}
+
+# recipe TOOL WORDS COMMAND...: a check where TOOL is here.
+recipe() {
+    local tool=$1 words=$2
+    shift 2
+    if command -v "$tool" >/dev/null; then
+        check "$words" "$@"
+    else
+        skip "$words: $tool is not here"
+    fi
+}
+
+verb_packages() {
+    debian_packages
+    check "versions and dependencies of all recipes" tests/install/versions.sh .
+    recipe rpmlint "RPM spec" rpmlint -r packaging/weft.rpmlintrc packaging/weft.spec
+    recipe rpmbuild "RPM packages in build-packages/rpm" rpm_packages
+    recipe conda-build "conda package" conda-build packaging/conda
+    recipe spack "Spack package" spack python -c 'exec(open("packaging/spack/package.py").read())'
+    recipe hadolint "Containerfile" hadolint packaging/Containerfile
+    summary
 }

@@ -30,7 +30,7 @@ make_of_tarball() {
     local tree=build-release/$name
     tar -xzf "$tree.tar.gz" -C build-release &&
         (cd "$tree" && ./dev -y packages) &&
-        mv "$tree"/build-packages/*.deb build-release/ &&
+        find "$tree/build-packages" \( -name '*.deb' -o -name '*.rpm' \) -exec mv -t build-release {} + &&
         tar -C "$tree/build-packages" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 \
             --numeric-owner -c site | gzip -9n >"$tree-site.tar.gz" &&
         rm -rf "${tree:?}"

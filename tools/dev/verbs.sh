@@ -24,7 +24,7 @@ format | format | | rewrite the sources as .clang-format says
 lint | build test format tidy lint | | check the format; clang-tidy; cppcheck; list what is large
 docs | build test docs site | | all documentation, with lists of all functions, as a site in build/site
 install [prefix] | build docs | | build and install (/usr/local)
-packages | build docs site packages | | Debian packages in build-packages/, checked by lintian
+packages | build docs site packages | | Debian packages in build-packages/, checked by lintian; the recipes of packaging/ (RPM, conda, Spack, container) built or checked as far as their tools are here
 release [--draft] [short] | build docs site packages | | tarball, packages, site and SHA256SUMS in build-release/, once the tree is clean and all versions agree; --draft: also before CHANGELOG.md has the date; short: the tarball alone
 chroot [release] | chroot | | install and packages tried in a bare Debian 12 (noble: Ubuntu 24.04); as root
 '
