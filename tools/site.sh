@@ -27,6 +27,12 @@ groups=(
     'Measurements:measurements/index'
     'Work on Weft:architecture contributing benchmarks simt hca vm changelog'
 )
+# Made only where the tests of OpenSHMEM are built.
+coverage=shmem-coverage
+if [ ! -e "$build/docs/$coverage.md" ]; then
+    groups=("${groups[@]/$coverage/}")
+    coverage=
+fi
 
 title_of() {
     sed -nE 's/^# +//p' "$1" | head -n 1 | tr -d '`'
@@ -118,7 +124,7 @@ names() {
     done
     # Functions of the headers that no page describes by name exist, but have no page.
     grep -rhoE '\bweft_[a-z0-9_]+' include | sort -u | sed 's/$/()\t/'
-    for list in device-reference shmem-reference shmem-coverage nvshmem-reference; do
+    for list in device-reference shmem-reference $coverage nvshmem-reference; do
         printf '%s\t%s.html\n' $list $list
     done
 }
