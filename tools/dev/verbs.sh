@@ -7,7 +7,7 @@ verbs='
 demo [option ...] | build | 75 s | build, then run `weft demo` with these options
 test | build test docs site fuzz format tidy | | build, then every test and check; what CI runs
 check NAME | build test | | build what a test needs, and run it; NAME is what ctest calls it, or the beginning up to a dot
-build | build | | configure and build into build/
+build | build | 0.9 GB with tests | configure and build into build/
 bench [argument ...] | build | | build, then run `weft bench` with these arguments
 long | build test | | every test, also those that `test` leaves out
 paths | build test | | the tests that force a path, path by path
