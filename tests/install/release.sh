@@ -46,8 +46,13 @@ git ls-files | sort | diff - "$folder/have" >"$folder/out" || {
     head -n 10 "$folder/out"
     failures=$((failures + 1))
 }
+! tar -tvzf "build-release/weft-$version.tar.gz" | grep '^.....w' || {
+    echo "files above of the tarball may be written by a group"
+    failures=$((failures + 1))
+}
 (
     cd "$folder/two" || exit 1
+    git config tar.umask 0077
     sed -i "0,/^## .*/s//## $version (unreleased)/" CHANGELOG.md
     [ -z "$(git status --porcelain)" ] || commit "unreleased"
     sleep 1.1 # another second on the clock

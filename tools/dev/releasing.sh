@@ -20,9 +20,9 @@ check_release() {
     tests/install/versions.sh . || fail "not all places name version $version"
 }
 
-# The commit as a tarball whose bytes depend on the commit alone.
+# The commit as a tarball whose bytes depend on the commit alone, not on settings of git.
 make_tarball() {
-    git archive --format=tar --prefix="weft-$version/" HEAD | gzip -9n >"build-release/$name.tar.gz"
+    git -c tar.umask=0022 archive --format=tar --prefix="weft-$version/" HEAD | gzip -9n >"build-release/$name.tar.gz"
 }
 
 # The packages and the site are made of the tarball, so that it is known to be whole.
