@@ -30,7 +30,8 @@ make_of_tarball() {
     local tree=build-release/$name
     tar -xzf "$tree.tar.gz" -C build-release &&
         (cd "$tree" && ./dev -y packages) &&
-        find "$tree/build-packages" \( -name '*.deb' -o -name '*.rpm' \) -exec mv -t build-release {} + &&
+        find "$tree/build-packages" -name _CPack_Packages -prune -o \
+            \( -name '*.deb' -o -name '*.rpm' \) -exec mv -t build-release {} + &&
         tar -C "$tree/build-packages" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 \
             --numeric-owner -c site | gzip -9n >"$tree-site.tar.gz" &&
         rm -rf "${tree:?}"
