@@ -17,11 +17,6 @@ const struct path_ops *path_ops_of(enum path_id path)
     return &named[path];
 }
 
-const char *path_name(enum path_id path)
-{
-    return (unsigned)path < PATH_COUNT ? named[path].name : "none";
-}
-
 weft_status job_fail(struct weft_job *job, weft_status status, const char *sentence)
 {
     (void)job, (void)status, (void)sentence;
