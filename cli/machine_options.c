@@ -100,6 +100,8 @@ struct machine *machine_options_read(const struct machine_options *options)
             fprintf(stderr, "weft: %s\n", weft_last_error());
             return NULL;
         }
+        if (machine->warnings)
+            fputs(machine->warnings, stderr);
     } else {
         machine = machine_read_live(&(struct machine_source){.root = "", .gpus = true});
         machine_index(machine);

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "machine_options.h"
 
@@ -39,6 +40,17 @@ static json_t *measured_json(const struct machine *machine, const char *a, const
         json_fact_text(m->errors_where));
 }
 
+/* Number of links between two GPUs, or why it is unknown. */
+static json_t *links_json(const struct topo *topo, int a, int b)
+{
+    struct link_bundle bundle =
+        routes_links(topo->machine, topo->ends[a].index, topo->ends[b].index);
+    const struct machine_gpu *gpu = machine_find_gpu(topo->machine, topo->ends[a].index);
+    if (bundle.unknown)
+        return json_pack("{s:s}", "unknown", why_unknown(gpu ? gpu->nvlinks.why : NULL));
+    return json_integer(bundle.links);
+}
+
 static json_t *pair_json(const struct topo *topo, int a, int b)
 {
     char label[32];
@@ -46,6 +58,7 @@ static json_t *pair_json(const struct topo *topo, int a, int b)
     int indices[ROUTES_MOST];
     int64_t total = 0;
     topo_label(topo, a, b, label, sizeof label);
+    label[1 + strcspn(label + 1, "?")] = '\0'; /* unknown links have a key of their own */
     explain_routes(topo->machine, &topo->ends[a], &topo->ends[b], &routes);
     json_t *list = json_array();
     for (int i = 0; i < routes.n; i++)
@@ -56,6 +69,8 @@ static json_t *pair_json(const struct topo *topo, int a, int b)
                   topo->ends[b].name, "distance", label, "routes", list, "striped", "ways",
                   disjoint, "expected_gbytes_per_s", json_gbps(total), "measured",
                   measured_json(topo->machine, topo->ends[a].name, topo->ends[b].name));
+    if (a < topo->gpus && b < topo->gpus)
+        json_object_set_new(object, "links", links_json(topo, a, b));
     const struct machine_p2p *p =
         a < topo->gpus && b < topo->gpus
             ? machine_find_p2p(topo->machine, topo->ends[a].index, topo->ends[b].index)

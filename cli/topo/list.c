@@ -151,7 +151,13 @@ void topo_links(const struct machine *m, FILE *to)
 {
     for (size_t i = 0; i < m->n_links; i++)
         print_link_line(&m->links[i], to);
-    if (m->n_links == 0)
+    int unknown = 0;
+    for (size_t i = 0; i < m->n_gpus; i++)
+        unknown += !routes_links_known(m, number_or(m->gpus[i].index, -1));
+    if (unknown)
+        fprintf(to, "the NVLink and xGMI links of %d GPU%s are unknown\n", unknown,
+                unknown == 1 ? "" : "s");
+    else if (m->n_links == 0)
         fputs("no NVLink or xGMI links\n", to);
 }
 

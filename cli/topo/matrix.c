@@ -216,6 +216,7 @@ static void print_legend(const struct topo *topo, bool all, FILE *to)
         {"SYS", "SYS: across NUMA nodes"},
         {"NET", "NET: in another host"},
         {"?", "?: unknown"},
+        {"", "#?: links unknown"},
     };
     bool stands[sizeof words / sizeof words[0]] = {false};
     int used = 0;
@@ -226,7 +227,8 @@ static void print_legend(const struct topo *topo, bool all, FILE *to)
                 continue;
             topo_label(topo, a, b, label, sizeof label);
             for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-                stands[i] |= strncmp(label, words[i][0], strlen(words[i][0])) == 0;
+                stands[i] |= *words[i][0] ? strncmp(label, words[i][0], strlen(words[i][0])) == 0
+                                          : strchr(label + 1, '?') != NULL;
         }
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         int more = (int)strlen(words[i][1]);
@@ -256,6 +258,16 @@ static bool is_uniform(const struct topo *topo, const struct area *area, char *l
     return *label;
 }
 
+/* Least width of a column of labels: "NODE", or "NODE?" where the links of a pair are unknown. */
+static int label_width(const struct topo *topo)
+{
+    for (int a = 0; a < topo->gpus; a++)
+        for (int b = a + 1; b < topo->gpus; b++)
+            if (routes_links(topo->machine, topo->ends[a].index, topo->ends[b].index).unknown)
+                return 5;
+    return 4;
+}
+
 /* Prints the distance matrix: columns are GPUs, rows are all devices, without GPUs when they are
  * all alike. Without a GPU each device is a column. */
 void topo_distances(const struct topo *topo, FILE *to)
@@ -263,8 +275,11 @@ void topo_distances(const struct topo *topo, FILE *to)
     char label[32];
     int columns = topo->gpus ? topo->gpus : topo->n;
     struct area gpus = {.r1 = columns, .c1 = columns};
-    struct area others = {
-        .r0 = columns, .r1 = topo->n, .c1 = columns, .least = 4, .most = columns_limit()};
+    struct area others = {.r0 = columns,
+                          .r1 = topo->n,
+                          .c1 = columns,
+                          .least = label_width(topo),
+                          .most = columns_limit()};
     bool alike = columns < 2 || is_uniform(topo, &gpus, label, sizeof label);
     if (topo->n < 2)
         return;
@@ -294,7 +309,7 @@ void topo_matrices(const struct topo *topo, FILE *to)
 {
     if (topo->n > 1) {
         columns_print_heading(to, "Distance");
-        print_matrix(topo, topo->n, 4, topo_label, to);
+        print_matrix(topo, topo->n, label_width(topo), topo_label, to);
         print_legend(topo, true, to);
         columns_print_heading(to, "Expected GB/s, one way, large copies");
         print_matrix(topo, topo->n, 4, cell_gbps, to);

@@ -113,17 +113,65 @@ static void open_pci(struct nccl *n, const struct machine_pci *pci, bool is_swit
     write_link(n, is_switch, gen, width);
 }
 
+/* Number of active links of this kind between a GPU and a switch or CPU. */
+static int links_to(const struct machine *m, const struct machine_gpu *gpu, const char *peer,
+                    const char *kind)
+{
+    int links = 0;
+    for (size_t i = 0; i < m->n_links; i++)
+        links += number_is(m->links[i].gpu, gpu->index.value) && text_is(m->links[i].peer, peer) &&
+                 text_is(m->links[i].kind, kind) && number_is(m->links[i].active, 1);
+    return links;
+}
+
+/* Writes the NVLink-C2C links of a GPU. NCCL requires their rate. */
+static void write_c2c(struct nccl *n, const struct machine_gpu *gpu, int depth)
+{
+    int links = links_to(n->machine, gpu, "cpu", "c2c");
+    struct link_bundle all = routes_cpu_links(n->machine, number_or(gpu->index, -1));
+    if (links && all.line_mbps)
+        fprintf(n->to, "%*s<c2c bw=\"%" PRId64 "\" count=\"%d\"/>\n", 2 * depth, "",
+                all.line_mbps / all.links, links);
+}
+
+static bool is_hidden_link(const struct machine_link *link, const struct machine_gpu *gpu)
+{
+    return number_is(link->gpu, gpu->index.value) && text_is(link->peer, "gpu") &&
+           !link->peer_gpu.known && number_is(link->active, 1) && has_address(link->peer_bdf.value);
+}
+
+/* Writes the links to GPUs that the machine does not list, as those of a container are. */
+static void write_hidden_links(struct nccl *n, const struct machine_gpu *gpu, int depth)
+{
+    const struct machine *m = n->machine;
+    for (size_t i = 0; i < m->n_links; i++) {
+        const struct machine_link *link = &m->links[i];
+        int before = 0, links = 0;
+        for (size_t k = 0; is_hidden_link(link, gpu) && k < m->n_links; k++) {
+            bool same = is_hidden_link(&m->links[k], gpu) &&
+                        text_is(m->links[k].peer_bdf, link->peer_bdf.value);
+            links += same;
+            before += same && k < i;
+        }
+        bool xgmi = text_is(link->kind, "xgmi");
+        if (links && !before)
+            fprintf(n->to, "%*s<%s target=\"%s\" count=\"%d\" tclass=\"%s\"/>\n", 2 * depth, "",
+                    xgmi ? "xgmi" : "nvlink", link->peer_bdf.value, links,
+                    xgmi ? "0x120000" : "0x030200");
+    }
+}
+
 /* Writes the links of a GPU, summed by destination. */
 static void write_nvlinks(struct nccl *n, const struct machine_gpu *gpu, int depth)
 {
+    static const char *const peers[][2] = {{"switch", "0x068000"}, {"cpu", "0x068001"}};
     const struct machine *m = n->machine;
-    int to_switch = 0;
-    for (size_t i = 0; i < m->n_links; i++)
-        to_switch += number_is(m->links[i].gpu, gpu->index.value) &&
-                     text_is(m->links[i].peer, "switch") && number_is(m->links[i].active, 1);
-    if (to_switch)
-        fprintf(n->to, "%*s<nvlink target=\"ffff:ff:00.0\" count=\"%d\" tclass=\"0x068000\"/>\n",
-                2 * depth, "", to_switch);
+    for (int k = 0; k < 2; k++) {
+        int links = links_to(m, gpu, peers[k][0], "nvlink");
+        if (links)
+            fprintf(n->to, "%*s<nvlink target=\"ffff:ff:00.0\" count=\"%d\" tclass=\"%s\"/>\n",
+                    2 * depth, "", links, peers[k][1]);
+    }
     for (size_t i = 0; i < m->n_gpus; i++) {
         struct link_bundle b = m->gpus[i].index.value == gpu->index.value
                                    ? (struct link_bundle){0}
@@ -156,30 +204,67 @@ static int64_t gpu_direct(const struct machine *m, const struct machine_gpu *gpu
 static void write_gpu(struct nccl *n, const struct machine_gpu *gpu, int depth)
 {
     fprintf(n->to, "%*s<gpu dev=\"%" PRId64 "\"", 2 * depth, "", number_or(gpu->index, -1));
-    if (gpu->cc_major.known && gpu->cc_minor.known)
+    bool sm = gpu->cc_major.known && gpu->cc_minor.known;
+    if (sm)
         fprintf(n->to, " sm=\"%" PRId64 "\"", 10 * gpu->cc_major.value + gpu->cc_minor.value);
     int64_t gdr = gpu_direct(n->machine, gpu);
     if (gdr >= 0)
         fprintf(n->to, " gdr=\"%" PRId64 "\"", gdr);
+    /* NCCL ignores it; --machine reads from it whether these are all links */
+    bool known = routes_links_known(n->machine, number_or(gpu->index, -1));
+    if (!known || !sm)
+        fprintf(n->to, " links=\"%s\"", known ? "all" : "unknown");
     fputs(">\n", n->to);
     write_nvlinks(n, gpu, depth + 1);
+    write_hidden_links(n, gpu, depth + 1);
+    write_c2c(n, gpu, depth + 1);
     fprintf(n->to, "%*s</gpu>\n", 2 * depth, "");
 }
 
-static void write_nic(struct nccl *n, const struct machine_nic *nic, int depth)
+/* Writes a <net> for each port; for a NIC without one, a <net> without port. */
+static void write_nets(struct nccl *n, const struct machine_nic *nic, int depth)
 {
-    fprintf(n->to, "%*s<nic>\n", 2 * depth, "");
-    for (size_t i = 0; i < n->machine->n_ports; i++) {
-        const struct machine_port *p = &n->machine->ports[i];
-        if (!nic->name.value || !text_is(p->nic, nic->name.value))
+    const struct machine *m = n->machine;
+    bool any = false;
+    for (size_t i = 0; i <= m->n_ports; i++) {
+        const struct machine_port *p = i < m->n_ports ? &m->ports[i] : NULL;
+        if (p ? !text_is(p->nic, nic->name.value) : any)
             continue;
-        fprintf(n->to, "%*s<net name=\"%s\" dev=\"%td\"", 2 * depth + 2, "", nic->name.value,
-                nic - n->machine->nics);
-        if (p->mbit.known)
+        fprintf(n->to, "%*s<net name=\"%s\" dev=\"%td\"", 2 * depth, "", nic->name.value,
+                nic - m->nics);
+        if (p && p->mbit.known)
             fprintf(n->to, " speed=\"%" PRId64 "\"", p->mbit.value);
-        fprintf(n->to, " port=\"%" PRId64 "\"/>\n", number_or(p->port, 1));
+        if (p)
+            fprintf(n->to, " port=\"%" PRId64 "\"", number_or(p->port, 1));
+        fputs("/>\n", n->to);
+        any = true;
     }
-    fprintf(n->to, "%*s</nic>\n", 2 * depth, "");
+}
+
+/* Whether a NIC has a name of its own. One from a file that has only PCI classes has the name of
+ * its PCI address, and NCCL finds the name on its machine. */
+static bool has_name(const struct machine_nic *nic)
+{
+    return nic->name.value && !text_is(nic->bdf, nic->name.value);
+}
+
+/* Writes all NICs of a PCI function; with an empty address, all without a place in the PCI tree. */
+static void write_nics(struct nccl *n, const char *bdf, int depth)
+{
+    const struct machine *m = n->machine;
+    bool opened = false;
+    for (size_t i = 0; i < m->n_nics; i++) {
+        const char *place = m->nics[i].bdf.value;
+        bool here = *bdf ? text_is(m->nics[i].bdf, bdf) : !machine_find_pci(m, place);
+        if (!here || !has_name(&m->nics[i]))
+            continue;
+        if (!opened)
+            fprintf(n->to, "%*s<nic>\n", 2 * depth, "");
+        opened = true;
+        write_nets(n, &m->nics[i], depth + 1);
+    }
+    if (opened)
+        fprintf(n->to, "%*s</nic>\n", 2 * depth, "");
 }
 
 static void write_device(struct nccl *n, const struct machine_pci *pci, int depth)
@@ -192,7 +277,7 @@ static void write_device(struct nccl *n, const struct machine_pci *pci, int dept
     if (gpu)
         write_gpu(n, gpu, depth + 1);
     else
-        write_nic(n, nic, depth + 1);
+        write_nics(n, pci->bdf.value, depth + 1);
     fprintf(n->to, "%*s</pci>\n", 2 * depth, "");
 }
 
@@ -357,7 +442,8 @@ static void write_model(struct nccl *n)
                 s->cpu_model_number.value);
 }
 
-static void write_cpu(struct nccl *n, int64_t numa)
+/* `first`: the first of the file, to which NCCL adds NICs without a place in the PCI tree. */
+static void write_cpu(struct nccl *n, int64_t numa, bool first)
 {
     const struct machine *m = n->machine;
     const struct machine_numa *node = machine_find_numa(m, numa);
@@ -373,6 +459,8 @@ static void write_cpu(struct nccl *n, int64_t numa)
     }
     if (n->flat)
         write_cliques(n, numa, DEPTH_TOP);
+    if (first)
+        write_nics(n, "", DEPTH_TOP);
     fputs("  </cpu>\n", n->to);
 }
 
@@ -403,7 +491,7 @@ void topo_nccl(const struct machine *machine, FILE *to)
         if (known || n_seen == 64 || !leads_somewhere(machine, &machine->pci[i], 0))
             continue;
         seen[n_seen++] = numa;
-        write_cpu(&n, numa);
+        write_cpu(&n, numa, n_seen == 1);
     }
     fputs("</system>\n", to);
 }

@@ -241,11 +241,12 @@ static void print_group(const struct groups *groups, const struct group *group, 
     format_figures(group, path, sizeof path);
     seen_words(group, seen, sizeof seen);
     snprintf(count, sizeof count, "%s%d %s", all ? "all " : "", group->n, pair_noun(group));
-    columns_print(to, 16, "%-13s %s%s%s%s%s%s%s%s", title, count,
-                  *group->direction.label ? " " : "", group->direction.label, path,
+    const char *label = group->direction.label;
+    columns_print(to, 16, "%-13s %s%s%s%s%s%s%s%s%s", title, count, *label ? " " : "", label, path,
                   *group->direction.path && group->direction.usable == ANSWER_UNKNOWN
                       ? "; unknown whether it is on"
                       : "",
+                  strchr(label + !!*label, '?') ? "; links unknown" : "",
                   access_words(group->direction.access), seen, who);
 }
 

@@ -44,7 +44,8 @@ void topo_label(const struct topo *topo, int a, int b, char *label, size_t size)
     else if (bundle.links)
         snprintf(label, size, "%s%d", strcmp(bundle.kind, "xgmi") == 0 ? "XG" : "NV", bundle.links);
     else
-        snprintf(label, size, "%s", level_name(routes_apart(topo->machine, x, y)));
+        snprintf(label, size, "%s%s", level_name(routes_apart(topo->machine, x, y)),
+                 bundle.unknown && routes_apart(topo->machine, x, y) != LEVEL_UNKNOWN ? "?" : "");
 }
 
 /* --- devices ---------------------------------------------------------------------------------- */

@@ -20,7 +20,8 @@ struct topo {
 
 void topo_collect(const struct machine *machine, struct topo *topo);
 
-/* The distance label of a pair in the matrix: "X", "NV18", "XG1", "PIX" ... */
+/* The distance label of a pair in the matrix: "X", "NV18", "XG1", "PIX" ... "PIX?": whether links
+ * connect the two GPUs is unknown. */
 void topo_label(const struct topo *topo, int a, int b, char *label, size_t size);
 
 /* Peer access as the driver reports it: "rwa" (read, write, atomics); '-' refused, '?' unknown. */

@@ -2,48 +2,7 @@
 /* Files of other programs read as machines: their facts are taken over, missing facts are unknown,
  * and an error is reported with its line. The files in imports/ were written for this test in the
  * published format of each program; the asserted values were read from them by hand. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "ends.h"
-#include "machine/checks/doctor.h"
-#include "machine/import/import.h"
-#include "machine/routes/routes.h"
-
-static struct machine *load(const char *name)
-{
-    struct machine *m;
-    char path[512];
-    snprintf(path, sizeof path, IMPORTS "/%s", name);
-    if (machine_load(path, &m))
-        fail_msg("%s: %s", name, weft_last_error());
-    return m;
-}
-
-static void is_refused(const char *text, const char *message)
-{
-    struct machine *m;
-    if (import_any(text, strlen(text), "x", &m) == WEFT_OK)
-        fail_msg("taken:\n%s", text);
-    assert_null(m);
-    if (strcmp(weft_last_error(), message) != 0)
-        fail_msg("\"%s\", expected \"%s\", of\n%.300s", weft_last_error(), message, text);
-}
-
-static void is_refused_with(const char *text, const char *part)
-{
-    struct machine *m;
-    assert_int_not_equal(import_any(text, strlen(text), "x", &m), WEFT_OK);
-    if (!strstr(weft_last_error(), part))
-        fail_msg("\"%.200s\" has no \"%s\"", weft_last_error(), part);
-}
+#include "imports.h"
 
 #define KINDS                                                                                      \
     "a machine file (weft topo --record), NCCL's or RCCL's topology (NCCL_TOPO_DUMP_FILE), "       \
@@ -162,6 +121,25 @@ static void test_smi_forms(void **state)
     assert_false(m->gpus[0].numa.known);
     assert_string_equal(m->gpus[0].numa.why, "nvidia-smi prints 0-1");
     machine_free(m);
+}
+
+/* As people paste it: below a prompt with a bracket, and in a message that quotes it. */
+static void test_smi_pasted(void **state)
+{
+    static const char *const pasted[] = {
+        "[user@host ~]$ nvidia-smi topo -m\n\tGPU0\tGPU1\nGPU0\tX\tNV4\nGPU1\tNV4\tX\n",
+        "> nvidia-smi topo -m\n> \tGPU0\tGPU1\n> GPU0\t X \tNV4\n> GPU1\tNV4\t X \n>\n> Legend:\n",
+        ">>  GPU0 GPU1\n> > GPU0 X NV4\n>> GPU1 NV4 X\n"};
+    for (size_t i = 0; i < sizeof pasted / sizeof pasted[0]; i++) {
+        struct machine *m;
+        if (import_any(pasted[i], strlen(pasted[i]), "x", &m))
+            fail_msg("%s:\n%s", weft_last_error(), pasted[i]);
+        assert_int_equal(m->n_gpus, 2);
+        assert_int_equal(routes_links(m, 0, 1).links, 4);
+        machine_free(m);
+    }
+    is_refused("> GPU0 GPU1\n> GPU0 X PIX\n>\n",
+               "x:3: there is no row of GPU1 (the text is truncated)");
 }
 
 /* Three GPUs linked in a row: the ends reach each other by relay only where a link is known not to
@@ -330,99 +308,6 @@ static void test_rccl(void **state)
     machine_free(m);
 }
 
-static void test_hwloc(void **state)
-{
-    struct machine *m = load("hwloc-2.xml");
-    assert_int_equal(m->n_packages, 2);
-    assert_int_equal(m->packages[0].cores.value, 2);
-    assert_int_equal(m->n_numa, 2);
-    assert_int_equal(m->numa[1].package.value, 1);
-    assert_string_equal(m->numa[1].cpus.value, "2-3");
-    assert_int_equal(m->numa[0].memory_bytes.value, 270000000000);
-    assert_string_equal(m->system.cpu_model.value, "Intel(R) Xeon(R) Platinum 8480C");
-    assert_int_equal(m->n_gpus, 3); /* the board's display adapter is no GPU */
-    assert_string_equal(m->gpus[1].bdf.value, "0000:1c:00.0");
-    assert_string_equal(m->gpus[1].uuid.value, "GPU-00000000-0000-0000-0000-000000000001");
-    assert_int_equal(m->gpus[0].memory_bytes.value, INT64_C(83006080) * 1024);
-    is_apart(m, "gpu0", "mlx5_0", "PIX");
-    is_apart(m, "gpu0", "gpu1", "PXB"); /* a switch below another */
-    is_apart(m, "gpu1", "nvme0n1", "PIX");
-    is_apart(m, "gpu0", "mlx5_1", "NODE");
-    is_apart(m, "gpu2", "mlx5_0", "SYS");
-    assert_string_equal(machine_find_pci(m, "0000:1b:00.0")->kind.value, "downstream");
-    assert_string_equal(machine_find_pci(m, "0000:18:00.0")->root.value, "0000:15");
-    /* the file has only lanes times rate */
-    assert_false(machine_find_pci(m, "0000:18:00.0")->gen_max.known);
-    assert_false(machine_find_pci(m, "0001:01:00.0")->numa.known); /* near both nodes */
-    assert_string_equal(machine_find_port(m, "mlx5_0")->state.value, "active");
-    assert_string_equal(machine_find_port(m, "mlx5_1")->state.value, "down");
-    assert_int_equal(m->disks[0].bytes.value, INT64_C(3750738264) * 1024);
-    assert_int_equal(m->n_links, 0);
-    assert_non_null(strstr(m->note, "ignored: distances"));
-    assert_null(m->system.hypervisor.value);
-    machine_free(m);
-}
-
-static void test_hwloc_old(void **state)
-{
-    struct machine *m = load("hwloc-1.xml");
-    assert_int_equal(m->n_packages, 2); /* the second has the type Socket */
-    assert_int_equal(m->numa[1].package.value, 1);
-    assert_int_equal(m->n_gpus, 2);
-    assert_string_equal(m->gpus[0].bdf.value, "0000:02:00.0"); /* rsmi0 */
-    assert_string_equal(m->gpus[1].name.value, "AMD Instinct MI210");
-    is_apart(m, "gpu0", "gpu1", "PHB");
-    machine_free(m);
-}
-
-#define TOPOLOGY(inside)                                                                           \
-    "<topology version=\"2.0\">\n<object type=\"Machine\">\n" inside "</object>\n</topology>\n"
-#define DEVICE(busid, type, inside)                                                                \
-    "<object type=\"PCIDev\" pci_busid=\"" busid "\" pci_type=\"" type "\">" inside "</object>\n"
-
-static void test_hwloc_refused(void **state)
-{
-    is_refused("<topology version=\"3.0\"/>",
-               "x:1: the file has format version 3.0, but this weft reads 1 and 2: write it "
-               "with lstopo --export-xml-flags v2");
-    is_refused("<topology version=\"new\"/>",
-               "x:1: <topology> version=\"new\" is not a version of hwloc's XML");
-    is_refused("<topology version=\"2.0\"/>", "x:1: <topology> has no object of type Machine");
-    is_refused(TOPOLOGY("<object/>"), "x:3: <object> has no type");
-    is_refused(TOPOLOGY("<object type=\"NUMANode\"/>"), "x:3: NUMANode has no os_index");
-    is_refused(TOPOLOGY("<object type=\"NUMANode\" os_index=\"0\"/>\n"
-                        "<object type=\"NUMANode\" os_index=\"0\"/>"),
-               "x:4: NUMANode 0 appears twice");
-    is_refused(TOPOLOGY("<object type=\"NUMANode\" os_index=\"0\" cpuset=\"0xf...f\"/>"),
-               "x:3: NUMANode cpuset=\"0xf...f\" is not a set such as 0x000000ff,0x0");
-    is_refused(TOPOLOGY(DEVICE("0000:01:00.0", "", "") DEVICE("0000:01:00.0", "", "")),
-               "x:4: pci_busid=\"0000:01:00.0\" appears twice");
-    is_refused(TOPOLOGY(DEVICE("1", "", "")),
-               "x:3: PCIDev pci_busid=\"1\": expected a PCI address such as 0000:3b:00.0");
-    is_refused(TOPOLOGY("<object type=\"Bridge\" bridge_type=\"0-1\" bridge_pci=\"0000:00\"/>"),
-               "x:3: Bridge bridge_pci=\"0000:00\": expected buses such as 0000:[00-3f]");
-    is_refused(TOPOLOGY(DEVICE("0000:01:00.0", "0302 [10de:2330]",
-                               "<object type=\"OSDev\" name=\"nvml0\" osdev_type=\"1\"/>")
-                            DEVICE("0000:02:00.0", "0302 [10de:2330]",
-                                   "<object type=\"OSDev\" name=\"nvml0\" osdev_type=\"1\"/>")),
-               "x:4: nvml0 appears twice");
-    is_refused(TOPOLOGY("<object type=\"OSDev\" osdev_type=\"1\"/>"), "x:3: OSDev has no name");
-}
-
-/* A board directly at the root complex occurs only in guests. */
-static void test_hwloc_guest(void **state)
-{
-    struct machine *m;
-    const char *text =
-        TOPOLOGY("<object type=\"Bridge\" bridge_type=\"0-1\" bridge_pci=\"0000:[00-00]\">" DEVICE(
-            "0000:00:05.0", "0302 [10de:2335]", "")
-                     DEVICE("0000:00:06.0", "0302 [10de:2335]", "") "</object>");
-    assert_int_equal(import_any(text, strlen(text), "x", &m), WEFT_OK);
-    assert_true(machine_is_flat(m));
-    is_apart(m, "gpu0", "gpu1", "?");
-    machine_free(m);
-}
-
 #define SYSTEM(inside) "<system version=\"1\">\n<cpu numaid=\"0\">\n" inside "</cpu>\n</system>\n"
 #define GPU(busid, dev, inside)                                                                    \
     "<pci busid=\"" busid "\" class=\"0x030200\"><gpu dev=\"" dev "\">" inside "</gpu></pci>\n"
@@ -444,58 +329,133 @@ static void test_nccl_no_place(void **state)
 static void test_nccl_refused(void **state)
 {
     is_refused("<system/>", "x:1: <system> has no version");
+    is_refused("<system version=\"new\"/>",
+               "x:1: <system> version=\"new\": expected the version of the format");
     is_refused(
         "<system version=\"3\"/>",
         "x:1: the file has format version 3, but this weft reads 1 (NCCL) and 2 (RCCL): use a "
         "newer weft");
-    is_refused(SYSTEM("<pci class=\"0x030200\"/>"), "x:3: <pci> has no busid");
-    is_refused(SYSTEM("<pci busid=\"3b\"/>"),
-               "x:3: <pci> busid=\"3b\": expected a PCI address such as 0000:3b:00.0");
-    is_refused(SYSTEM(GPU("0000:01:00.0", "0", "") GPU("0000:01:00.0", "1", "")),
-               "x:4: <pci busid=\"0000:01:00.0\"> appears twice");
-    is_refused(SYSTEM(GPU("0000:01:00.0", "0", "") GPU("0000:02:00.0", "0", "")),
-               "x:4: gpu dev=\"0\" appears twice: 0000:01:00.0 and 0000:02:00.0");
-    is_refused(SYSTEM(GPU("0000:01:00.0", "many", "")),
-               "x:3: <gpu> dev=\"many\": expected a whole number from 0 to 1023");
-    is_refused(SYSTEM(GPU("0000:01:00.0", "0", "<nvlink target=\"0000:02:00.0\" count=\"65\"/>")),
-               "x:3: <nvlink> count=\"65\": expected a whole number from 1 to 64");
-    is_refused(SYSTEM(GPU("0000:01:00.0", "0", "<nvlink target=\"0000:02:00.0\"/>")),
-               "x:3: <nvlink> has no count");
-    is_refused(SYSTEM(GPU("0000:01:00.0", "0",
-                          "<nvlink target=\"0000:02:00.0\" count=\"60\" tclass=\"0x030200\"/>"
-                          "<nvlink target=\"0000:03:00.0\" count=\"60\" tclass=\"0x030200\"/>")),
-               "x:3: gpu 0 has more than 64 links");
-    is_refused(SYSTEM(GPU("0000:01:00.0", "0", "<nvlink target=\"x\" count=\"1\"/>")),
-               "x:3: <nvlink> target=\"x\": expected a PCI address such as 0000:3b:00.0");
-    is_refused("<system version=\"1\">\n<cpu numaid=\"0\"/>\n<cpu numaid=\"0\"/></system>",
-               "x:3: <cpu numaid=\"0\"> appears twice");
-    is_refused(
-        "<system version=\"1\">\n<cpu affinity=\"fff,\" numaid=\"0\"/></system>",
-        "x:2: <cpu> affinity=\"fff,\": expected words of up to eight hexadecimal digits between "
-        "commas");
     is_refused(
         "<system version=\"1\">\n<cpu host_hash=\"0x1\" numaid=\"0\"/>\n"
         "<cpu host_hash=\"0x2\" numaid=\"0\"/></system>",
         "x:3: <cpu host_hash=\"0x2\"> is another host than the first <cpu> (0x1): weft reads one "
         "machine; use the file that NCCL writes in a job on one host");
-    is_refused(SYSTEM("<pci busid=\"0000:01:00.0\" root=\"y\"/>"),
-               "x:3: <pci> root=\"y\": expected a root complex such as 0000:00");
-    is_refused(SYSTEM("<nic><net name=\"a\" port=\"1\"/><net name=\"a\" port=\"1\"/></nic>"),
-               "x:3: port 1 of a appears twice");
+}
+
+/* NCCL and RCCL load files with values that they do not use: an odd one is left out with a warning.
+ */
+static void test_nccl_odd(void **state)
+{
+    struct machine *m;
+    is_warned(SYSTEM("<pci class=\"0x030200\"/>"),
+              "3: <pci> has no busid: what is below is left out");
+    m = is_read_with(SYSTEM("<pci busid=\"3b\"/>" GPU("0000:01:00.0", "5", "")),
+                     "3: <pci> busid=\"3b\": expected a PCI address such as 0000:3b:00.0; what is "
+                     "below is left out");
+    assert_int_equal(m->gpus[0].index.value, 5); /* the rest is read */
+    machine_free(m);
+    m = is_read_with(SYSTEM(GPU("0000:01:00.0", "4", "") GPU("0000:01:00.0", "1", "")),
+                     "4: <pci busid=\"0000:01:00.0\"> appears twice: the second is left out");
+    assert_int_equal(m->n_gpus, 1);
+    machine_free(m);
+    m = is_read_with(SYSTEM(GPU("0000:01:00.0", "0", "") GPU("0000:02:00.0", "0", "")),
+                     "4: gpu dev=\"0\" appears twice, 0000:01:00.0 and 0000:02:00.0: the second "
+                     "gets a free number");
+    assert_string_equal(machine_find_gpu(m, 1)->bdf.value, "0000:02:00.0");
+    machine_free(m);
+    m = is_read_with(SYSTEM(GPU("0000:01:00.0", "many", "")),
+                     "3: <gpu> dev=\"many\": expected a whole number from 0 to 1023; it is "
+                     "unknown");
+    assert_int_equal(m->n_gpus, 1);
+    machine_free(m);
+    m = is_read_with(
+        SYSTEM(GPU("0000:01:00.0", "0",
+                   "<nvlink target=\"0000:02:00.0\" count=\"65\"/>"
+                   "<nvlink target=\"0000:03:00.0\" count=\"2\"/>")),
+        "3: <nvlink> count=\"65\": expected a whole number from 1 to 64; these links are unknown");
+    assert_int_equal(m->n_links, 2);
+    assert_false(routes_links_known(m, 0));
+    machine_free(m);
+    is_warned(SYSTEM(GPU("0000:01:00.0", "0", "<nvlink target=\"0000:02:00.0\"/>")),
+              "3: <nvlink> has no count: these links are unknown");
+    m = is_read_with(
+        SYSTEM(GPU("0000:01:00.0", "0",
+                   "<nvlink target=\"0000:02:00.0\" count=\"60\" tclass=\"0x030200\"/>"
+                   "<nvlink target=\"0000:03:00.0\" count=\"60\" tclass=\"0x030200\"/>")),
+        "3: gpu 0 has more than 64 links: the rest is left out");
+    assert_int_equal(m->n_links, 60);
+    machine_free(m);
+    is_warned(SYSTEM(GPU("0000:01:00.0", "0", "<nvlink target=\"x\" count=\"1\"/>")),
+              "3: <nvlink> target=\"x\": expected a PCI address such as 0000:3b:00.0; these links "
+              "are unknown");
+    is_warned("<system version=\"1\">\n<cpu numaid=\"0\"/>\n<cpu numaid=\"0\"/></system>",
+              "3: <cpu numaid=\"0\"> appears twice: its devices are of one NUMA node");
+    m = is_read_with(SYSTEM("<pci busid=\"0000:01:00.0\" root=\"y\"/>"),
+                     "3: <pci> root=\"y\": expected a root complex such as 0000:00; it is unknown");
+    assert_null(m->pci[0].root.value);
+    machine_free(m);
+    m = is_read_with(
+        SYSTEM("<nic><net name=\"a\" port=\"1\" speed=\"7\"/><net name=\"a\" port=\"1\"/></nic>"),
+        "3: port 1 of a appears twice: the second is left out");
+    assert_int_equal(m->n_ports, 1);
+    machine_free(m);
+    is_warned(SYSTEM("<nic><net name=\"\" port=\"1\"/></nic>"),
+              "3: <net> name=\"\": expected the name of a NIC; this NIC is left out");
+    is_warned(
+        SYSTEM("<pci busid=\"0000:01:00.0\" class=\"0x020000\"><nic><net name=\"a\"/></nic></pci>"
+               "<pci busid=\"0000:02:00.0\" class=\"0x020000\"><nic><net name=\"a\"/></nic></pci>"),
+        "3: nic a appears twice, 0000:01:00.0 and 0000:02:00.0: the second is left out");
+    is_warned(SYSTEM("<nic><net name=\"e\" port=\"0\"/><net name=\"e\" port=\"0\"/></nic>"),
+              "3: interface e appears twice: the second is left out");
+}
+
+static void test_nccl_odd_cpus(void **state)
+{
+    is_warned(
+        "<system version=\"1\">\n<cpu affinity=\"fff,\" numaid=\"0\"/></system>",
+        "2: <cpu> affinity=\"fff,\": expected hexadecimal words such as 0000ffff; the CPUs are "
+        "unknown");
     char commas[2200], wide[2300];
     memset(commas, ',', sizeof commas);
     for (int more = 0; more < 2; more++) { /* 2048 words of 32 CPUs are read, one more is refused */
+        struct machine *m;
         snprintf(wide, sizeof wide,
                  "<system version=\"1\">\n<cpu affinity=\"%.*s\" numaid=\"0\"/></system>",
                  2047 + more, commas);
-        is_refused_with(wide, more ? "expected at most 65536 CPUs" : "expected words of up to");
+        assert_int_equal(import_any(wide, strlen(wide), "x", &m), WEFT_OK);
+        assert_non_null(strstr(m->warnings, more ? "expected at most 65536 CPUs"
+                                                 : "expected hexadecimal words"));
+        machine_free(m);
     }
-    is_refused(SYSTEM("<nic><net name=\"\" port=\"1\"/></nic>"),
-               "x:3: <net> name=\"\": expected the name of a NIC");
-    is_refused(
-        SYSTEM("<pci busid=\"0000:01:00.0\" class=\"0x020000\"><nic><net name=\"a\"/></nic></pci>"
-               "<pci busid=\"0000:02:00.0\" class=\"0x020000\"><nic><net name=\"a\"/></nic></pci>"),
-        "x:3: nic a appears twice: 0000:01:00.0 and 0000:02:00.0");
+    /* Of many warnings the first ones are kept. */
+    static char many[20000];
+    strcpy(many, "<system version=\"1\">\n<cpu numaid=\"0\">");
+    for (int i = 0; i < 100; i++)
+        strcat(many, "<pci busid=\"odd\"/>");
+    strcat(many, "</cpu></system>");
+    struct machine *m;
+    assert_int_equal(import_any(many, strlen(many), "x", &m), WEFT_OK);
+    assert_non_null(strstr(m->warnings, "weft: x: more such warnings are not printed\n"));
+    assert_true(strlen(m->warnings) < 2400);
+    machine_free(m);
+}
+
+/* Which links a file tells: all of a GPU that NCCL looked at, none of one by its PCI class. */
+static void test_nccl_unknown_links(void **state)
+{
+    struct machine *m;
+    static const char text[] =
+        SYSTEM("<pci busid=\"0000:01:00.0\" class=\"0x030200\"><gpu dev=\"0\" sm=\"90\"/></pci>"
+               "<pci busid=\"0000:02:00.0\" class=\"0x030200\"/>"
+               "<pci busid=\"0000:03:00.0\" class=\"0x030200\"/>"
+               "<pci busid=\"0000:04:00.0\" class=\"0x030200\">"
+               "<gpu dev=\"3\" sm=\"90\" links=\"unknown\"/></pci>");
+    assert_int_equal(import_any(text, strlen(text), "x", &m), WEFT_OK);
+    assert_true(routes_links_known(m, 0));
+    assert_false(routes_links(m, 1, 0).unknown); /* gpu0 has no link to gpu1 */
+    assert_true(routes_links(m, 1, 2).unknown);
+    assert_true(routes_links(m, 3, 2).unknown);
+    machine_free(m);
 }
 
 /* Text that XML itself forbids, and files that are no machine. */
@@ -565,16 +525,25 @@ static void test_without_expat(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_smi),           cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_smi_forms),     cmocka_unit_test(test_smi_routes),
-        cmocka_unit_test(test_smi_recorded),  cmocka_unit_test(test_smi_refused),
-        cmocka_unit_test(test_kinds),         cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_smi),
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_smi_forms),
+        cmocka_unit_test(test_smi_pasted),
+        cmocka_unit_test(test_smi_routes),
+        cmocka_unit_test(test_smi_recorded),
+        cmocka_unit_test(test_smi_refused),
+        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_addresses),
 #ifdef WITH_XML
-        cmocka_unit_test(test_nccl_dump),     cmocka_unit_test(test_nccl_by_hand),
-        cmocka_unit_test(test_hwloc),         cmocka_unit_test(test_hwloc_old),
-        cmocka_unit_test(test_hwloc_refused), cmocka_unit_test(test_hwloc_guest),
-        cmocka_unit_test(test_rccl),          cmocka_unit_test(test_nccl_no_place),
-        cmocka_unit_test(test_nccl_refused),  cmocka_unit_test(test_xml_refused),
+        cmocka_unit_test(test_nccl_dump),
+        cmocka_unit_test(test_nccl_by_hand),
+        cmocka_unit_test(test_rccl),
+        cmocka_unit_test(test_nccl_no_place),
+        cmocka_unit_test(test_nccl_odd),
+        cmocka_unit_test(test_nccl_odd_cpus),
+        cmocka_unit_test(test_nccl_unknown_links),
+        cmocka_unit_test(test_nccl_refused),
+        cmocka_unit_test(test_xml_refused),
         cmocka_unit_test(test_cut),
 #else
         cmocka_unit_test(test_without_expat),

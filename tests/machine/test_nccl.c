@@ -187,6 +187,53 @@ static bool same_links(const struct link_bundle *a, const struct link_bundle *b)
            (!a->links || strcmp(a->kind, b->kind) == 0);
 }
 
+/* What a GPU has of links and what the file tells of them, in words. */
+static void gpu_words(const struct machine *m, int64_t gpu, char *words, size_t size)
+{
+    struct link_bundle cpu = routes_cpu_links(m, gpu);
+    int up = 0;
+    for (size_t i = 0; i < m->n_links; i++)
+        up += number_is(m->links[i].gpu, gpu) && number_is(m->links[i].active, 1);
+    snprintf(words, size, "%d links, %d of %lld MB/s to the CPU, links %s", up, cpu.links,
+             (long long)cpu.line_mbps, routes_links_known(m, gpu) ? "known" : "unknown");
+}
+
+/* A NIC's place and ports in words. */
+static void nic_words(const struct machine *m, const struct machine_nic *nic, char *words,
+                      size_t size)
+{
+    size_t used = (size_t)snprintf(words, size, "at %s", text_or(nic->bdf, "?"));
+    for (size_t i = 0; i < m->n_ports; i++)
+        if (text_is(m->ports[i].nic, nic->name.value))
+            used += (size_t)snprintf(words + used, size - used, ", port %lld of %lld Mbit/s",
+                                     (long long)number_or(m->ports[i].port, -1),
+                                     (long long)number_or(m->ports[i].mbit, -1));
+}
+
+static void compare_devices(const char *name, const struct machine *m, const struct machine *again)
+{
+    char before[400], after[400];
+    assert_int_equal(again->n_gpus, m->n_gpus);
+    if (again->n_nics != m->n_nics || again->n_ports != m->n_ports)
+        fail_msg("%s: %zu NICs and %zu ports were read, %zu and %zu written", name, again->n_nics,
+                 again->n_ports, m->n_nics, m->n_ports);
+    for (size_t i = 0; i < m->n_gpus; i++) {
+        gpu_words(m, m->gpus[i].index.value, before, sizeof before);
+        gpu_words(again, m->gpus[i].index.value, after, sizeof after);
+        if (strcmp(before, after) != 0)
+            fail_msg("%s: gpu%zu: \"%s\" was read, \"%s\" written", name, i, after, before);
+    }
+    for (size_t i = 0; i < m->n_nics; i++) {
+        const struct machine_nic *nic = machine_find_nic(again, m->nics[i].name.value);
+        nic_words(m, &m->nics[i], before, sizeof before);
+        if (nic)
+            nic_words(again, nic, after, sizeof after);
+        if (!nic || strcmp(before, after) != 0)
+            fail_msg("%s: %s: \"%s\" was read, \"%s\" written", name, m->nics[i].name.value,
+                     nic ? after : "nothing", before);
+    }
+}
+
 /* Reads the file as --machine does. Returns how many pairs were compared. */
 static int compare_import(const char *name, const struct machine *m)
 {
@@ -196,6 +243,9 @@ static int compare_import(const char *name, const struct machine *m)
     int pairs = 0, n = ends_of(m, ends);
     if (import_any(text, strlen(text), name, &again))
         fail_msg("%s", weft_last_error());
+    if (again->warnings)
+        fail_msg("%s", again->warnings);
+    compare_devices(name, m, again);
     for (int a = 0; a < n; a++)
         for (int b = 0; b < n; b++, pairs++) {
             struct endpoint x, y;
@@ -241,7 +291,8 @@ static const char *const machines[] = {
     "vm-p2p-clique",
     "2 socket, 4 gpu each, nvlink hybrid-cube-mesh, 1 nic per 2 gpu",
     "8 h200, nvswitch, flat vm, nic per gpu, 2 disk",
-    "8 mi300x, xgmi mesh, nic per gpu"};
+    "8 mi300x, xgmi mesh, nic per gpu",
+    "4 gb200, nic per gpu"};
 
 static void test_distances(void **state)
 {
@@ -255,6 +306,9 @@ static void test_distances(void **state)
 }
 
 #ifdef WITH_XML
+static const char *const imports[] = {"hwloc-1.xml",      "hwloc-2.xml",   "hwloc-3.xml",
+                                      "nccl-by-hand.xml", "nccl-dump.xml", "rccl-dump.xml"};
+
 static int is_machine(const struct dirent *entry)
 {
     const char *end = strstr(entry->d_name, ".json");
@@ -280,7 +334,48 @@ static void test_read_again(void **state)
         pairs += m ? compare_import(machines[i], m) : 0;
         machine_free(m);
     }
+    for (size_t i = 0; i < sizeof imports / sizeof imports[0]; i++) {
+        struct machine *m;
+        char path[512];
+        snprintf(path, sizeof path, MACHINES "/../imports/%s", imports[i]);
+        assert_int_equal(machine_load(path, &m), WEFT_OK);
+        pairs += compare_import(imports[i], m);
+        machine_free(m);
+    }
     assert_true(pairs > 900);
+}
+
+/* Two RDMA devices of one PCI function, one without a port, one without a place in the PCI tree,
+ * and links to the CPU and to a GPU of another container. */
+static void test_odd_devices(void **state)
+{
+    struct machine *m = load("container-2-of-8");
+    const char *bdf = m->nics[0].bdf.value;
+    struct machine_nic *second = machine_add_nic(m);
+    text_set(m, &second->name, "mlx5_bond_0");
+    text_set(m, &second->bdf, bdf);
+    struct machine_port *port = machine_add_port(m);
+    text_set(m, &port->nic, "mlx5_bond_0");
+    number_set(&port->port, 2);
+    number_set(&port->mbit, 25000);
+    struct machine_nic *bare = machine_add_nic(m);
+    text_set(m, &bare->name, "hns_0");
+    text_set(m, &bare->bdf, bdf);
+    struct machine_nic *soft = machine_add_nic(m);
+    text_set(m, &soft->name, "siw0");
+    for (int i = 0; i < 3; i++) {
+        struct machine_link *link = machine_add_link(m);
+        text_set(m, &link->kind, "nvlink");
+        number_set(&link->gpu, 1);
+        number_set(&link->link, 20 + i);
+        number_set(&link->gen, 4);
+        number_set(&link->active, 1);
+        text_set(m, &link->peer, i ? "gpu" : "cpu");
+        if (i)
+            text_set(m, &link->peer_bdf, "0000:f0:00.0");
+    }
+    assert_true(compare_import("odd devices", m) > 10);
+    machine_free(m);
 }
 #endif
 
@@ -441,6 +536,7 @@ int main(void)
         cmocka_unit_test(test_made_addresses),
 #ifdef WITH_XML
         cmocka_unit_test(test_read_again),
+        cmocka_unit_test(test_odd_devices),
 #endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

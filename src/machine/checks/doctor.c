@@ -107,10 +107,18 @@ static int examine_gpus(const struct machine *machine, struct findings *findings
     return (int)machine->n_gpus;
 }
 
+static bool links_are_known(const struct machine *machine)
+{
+    for (size_t i = 0; i < machine->n_gpus; i++)
+        if (!routes_links_known(machine, number_or(machine->gpus[i].index, -1)))
+            return false;
+    return true;
+}
+
 static int examine_links(const struct machine *machine, struct findings *findings)
 {
     check_each_gpu(machine, findings, check_fabric, check_gpu_links, check_link_health);
-    return (int)machine->n_links;
+    return machine->n_links ? (int)machine->n_links : !links_are_known(machine);
 }
 
 static int examine_pcie(const struct machine *machine, struct findings *findings)
@@ -336,7 +344,7 @@ static bool knows(const struct machine *machine, const char *name, const char *f
 /* A file may tell which devices there are, and nothing of what a check looks at. */
 static bool is_told(const struct machine *machine, const char *check)
 {
-    static const char names[] = "index|name|vendor|bdf|numa",
+    static const char names[] = "index|name|vendor|bdf|numa|nvlinks",
                       links[] = "gen|gen_max|width|width_max";
     if (strcmp(check, "drivers") == 0)
         return knows(machine, "drivers", "", false);
@@ -344,6 +352,8 @@ static bool is_told(const struct machine *machine, const char *check)
         return knows(machine, "limits", "", false);
     if (strcmp(check, "gpus") == 0)
         return knows(machine, "gpus", names, false);
+    if (strcmp(check, "links") == 0)
+        return machine->n_links || links_are_known(machine);
     if (strcmp(check, "pcie") == 0)
         return knows(machine, "pci", links, true) ||
                knows(machine, "gpus", "pcie_gen|pcie_gen_max|pcie_width|pcie_width_max", true);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Imports hwloc's XML of lstopo, versions 1 and 2: nested <object type=...> with <info name
- * value/>. This file parses it itself, because libhwloc (2.9) does not check damaged files and
- * aborts the process on some of them. The file has one figure per PCIe link, lanes times rate, so
- * generation and width are unknown. It may have GPU links as a matrix of rates, which is ignored.
- */
+/* Imports hwloc's XML of lstopo, versions 1 to 3: nested <object type=...> with <info name value/>.
+ * This file parses it itself, because libhwloc (2.9) does not check damaged files and aborts the
+ * process on some of them. The file has one figure per PCIe link, lanes times rate, so generation
+ * and width are unknown. Version 3 has the facts of the operating system in <topology>, where the
+ * others have them in the Machine, and a bit mask of kinds for each OSDev. */
 #include "machine/import/import.h"
 
 #include <ctype.h>
@@ -15,11 +15,13 @@
 #include "base/status.h"
 
 enum {
+    VERSION_MOST = 3,
     WORDS_MOST = IMPORT_CPUS_MOST / 32,
     CLASS_NVME = 0x0108,
 };
 
-enum osdev { OSDEV_BLOCK, OSDEV_GPU, OSDEV_NETWORK, OSDEV_RDMA, OSDEV_DMA, OSDEV_COPROCESSOR };
+/* Kinds of an OSDev, as bits of version 3. */
+enum osdev { OSDEV_STORAGE = 1, OSDEV_NETWORK = 16, OSDEV_RDMA = 32 };
 
 /* A set of CPUs or nodes. */
 struct import_set {
@@ -30,7 +32,8 @@ struct import_set {
 struct hwloc_reader {
     struct import *im;
     struct import_set *packages; /* [package]: its CPUs */
-    bool distances;              /* the file has a matrix of distances, which is ignored */
+    bool distances;              /* the file has a matrix of distances that is ignored */
+    int version;                 /* of the format */
 };
 
 /* The current position in the object tree. */
@@ -390,12 +393,16 @@ static weft_status read_osdev(struct hwloc_reader *r, const struct xml_node *nod
         return import_fail(r->im, node->line, "OSDev has no name");
     if (!type || !import_number(type, 0, 255, &kind))
         return import_fail(r->im, node->line, "OSDev %.60s has no osdev_type", name);
+    /* before version 3 kinds are numbered: 0 storage, 2 network, 3 RDMA */
+    static const int64_t kinds[] = {OSDEV_STORAGE, 0, OSDEV_NETWORK, OSDEV_RDMA};
+    if (r->version < 3)
+        kind = kind < 4 ? kinds[kind] : 0;
     struct machine_gpu *gpu = gpu_of(r->im->machine, pci);
-    if (kind == OSDEV_RDMA)
+    if (kind & OSDEV_RDMA)
         return read_hwloc_nic(r, node, name, pci);
-    if (kind == OSDEV_NETWORK)
+    if (kind & OSDEV_NETWORK)
         return read_hwloc_interface(r, node, name, pci);
-    if (kind == OSDEV_BLOCK)
+    if (kind & OSDEV_STORAGE)
         return read_hwloc_disk(r, node, name, pci);
     return gpu ? read_hwloc_gpu(r, node, name, gpu) : WEFT_OK;
 }
@@ -506,7 +513,8 @@ static weft_status walk_objects(struct hwloc_reader *r, const struct xml_node *n
 {
     weft_status status = WEFT_OK;
     for (const struct xml_node *at = node->first; at && !status; at = at->next) {
-        r->distances |= strncmp(at->name, "distances", 9) == 0;
+        const char *name = strncmp(at->name, "distances", 9) == 0 ? xml_value(at, "name") : "";
+        r->distances |= !name || (*name && strcmp(name, "NVLinkBandwidth") != 0);
         if (!xml_is(at, "object"))
             continue;
         if (!xml_value(at, "type"))
@@ -521,19 +529,28 @@ static weft_status walk_objects(struct hwloc_reader *r, const struct xml_node *n
     return status;
 }
 
-static weft_status check_hwloc_version(const struct import *im, const struct xml_node *root)
+static weft_status read_hwloc_version(struct hwloc_reader *r, const struct xml_node *root)
 {
     const char *version = xml_value(root, "version");
-    if (version && (!isdigit((unsigned char)*version) || strtol(version, NULL, 10) < 1))
-        return import_fail(im, root->line,
+    long major = version && isdigit((unsigned char)*version) ? strtol(version, NULL, 10) : 0;
+    if (version && major < 1)
+        return import_fail(r->im, root->line,
                            "<topology> version=\"%.20s\" is not a version of hwloc's XML", version);
-    if (version && strtol(version, NULL, 10) > 2)
+    if (major > VERSION_MOST)
         return import_fail(
-            im, root->line,
-            "the file has format version %.20s, but this weft reads 1 and 2: write it with lstopo "
-            "--export-xml-flags v2",
-            version);
+            r->im, root->line,
+            "the file has format version %.20s, but this weft reads 1 to %d: write it with lstopo "
+            "--export-xml-flags v2, or use a newer weft",
+            version, VERSION_MOST);
+    r->version = (int)major;
     return WEFT_OK;
+}
+
+static void read_hwloc_system(struct machine *m, const struct xml_node *node)
+{
+    set_hwloc_text(m, &m->system.arch, info_of(node, "Architecture"));
+    set_hwloc_text(m, &m->system.kernel, info_of(node, "OSRelease"));
+    set_hwloc_text(m, &m->system.hostname, info_of(node, "HostName"));
 }
 
 weft_status import_hwloc(struct import *im, const char *text, size_t length)
@@ -543,7 +560,7 @@ weft_status import_hwloc(struct import *im, const char *text, size_t length)
     struct xml_node *root;
     weft_status status = import_xml(im, text, length, &root);
     if (!status)
-        status = check_hwloc_version(im, root);
+        status = read_hwloc_version(&r, root);
     if (status)
         return status;
     const struct xml_node *top = root->first;
@@ -551,9 +568,8 @@ weft_status import_hwloc(struct import *im, const char *text, size_t length)
         top = top->next;
     if (!top)
         return import_fail(im, root->line, "<topology> has no object of type Machine");
-    set_hwloc_text(m, &m->system.arch, info_of(top, "Architecture"));
-    set_hwloc_text(m, &m->system.kernel, info_of(top, "OSRelease"));
-    set_hwloc_text(m, &m->system.hostname, info_of(top, "HostName"));
+    read_hwloc_system(m, top);
+    read_hwloc_system(m, root);
     status = walk_objects(&r, root, true);
     if (!status)
         status = walk_objects(&r, root, false);
@@ -563,6 +579,7 @@ weft_status import_hwloc(struct import *im, const char *text, size_t length)
     if (status)
         return status;
     import_number_gpus(m);
+    import_hwloc_links(im, root);
     m->note = machine_printf(m, "read from hwloc's XML; facts it does not have are unknown%s",
                              r.distances ? "; ignored: distances" : "");
     return WEFT_OK;

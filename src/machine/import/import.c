@@ -26,6 +26,34 @@ weft_status import_fail(const struct import *im, unsigned long line, const char 
     return base_fail(WEFT_ERR_ARGUMENT, "%s:%lu: %s", im->name, line, what);
 }
 
+/* Appends a line. machine_printf() replaces characters that a terminal would obey, and ends of
+ * lines, so it makes each line by itself. */
+static void add_warning(struct machine *m, const char *line)
+{
+    size_t before = m->warnings ? strlen(m->warnings) : 0, n = strlen(line);
+    char *all = machine_alloc(m, before + n + 2);
+    memcpy(all, m->warnings ? m->warnings : "", before);
+    memcpy(all + before, line, n);
+    all[before + n] = '\n';
+    m->warnings = all;
+}
+
+void import_warn(const struct import *im, unsigned long line, const char *format, ...)
+{
+    enum { WARNINGS_MOST = 2000 }; /* characters */
+    struct machine *m = im->machine;
+    char what[600];
+    va_list arguments;
+    if (m->warnings && strlen(m->warnings) > WARNINGS_MOST)
+        return;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    add_warning(m, machine_printf(m, "weft: %s:%lu: %s", im->name, line, what));
+    if (strlen(m->warnings) > WARNINGS_MOST)
+        add_warning(m, machine_printf(m, "weft: %s: more such warnings are not printed", im->name));
+}
+
 /* --- used by all importers -------------------------------------------------------------------- */
 
 bool import_address(const char *text, char address[IMPORT_ADDRESS])
@@ -117,13 +145,31 @@ void import_number_gpus(struct machine *machine)
         qsort(machine->gpus, machine->n_gpus, sizeof *machine->gpus, by_index);
 }
 
+/* Whether `word` stands in `text` between characters that are no letters or digits, in any case of
+ * letters: "v100" in "Tesla V100-SXM3-32GB". */
+static bool name_has_word(const char *text, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *at = text; (at = strcasestr(at, word)); at++)
+        if ((at == text || !isalnum((unsigned char)at[-1])) && !isalnum((unsigned char)at[n]))
+            return true;
+    return false;
+}
+
+static bool is_generation_of(const struct machine_gpu *gpu, const struct fact_gpu *fact)
+{
+    if (gpu->cc_major.known && gpu->cc_minor.known)
+        return number_is(gpu->cc_major, fact->cc_major) && number_is(gpu->cc_minor, fact->cc_minor);
+    return name_has_word(text_or(gpu->name, ""), fact->word);
+}
+
 void import_link_generation(const struct machine_gpu *gpu, struct machine_link *link)
 {
     int64_t generation = 0;
-    for (int i = 0; i < fact_n_gpus && gpu->cc_major.known && gpu->cc_minor.known; i++) {
+    for (int i = 0; i < fact_n_gpus; i++) {
         const struct fact_gpu *fact = &fact_gpus[i];
         if (!fact->link_kind || !text_is(link->kind, fact->link_kind) ||
-            !number_is(gpu->cc_major, fact->cc_major) || !number_is(gpu->cc_minor, fact->cc_minor))
+            !is_generation_of(gpu, fact))
             continue;
         if (generation && generation != fact->link_generation)
             return;
@@ -173,7 +219,8 @@ static weft_status import_markup(struct import *im, const char *text, size_t len
     return import_fail(im, 1, "<%s> is no known file format; weft reads " KINDS, element);
 }
 
-/* True when a line begins with "GPU" and a number, as the heading and the rows of nvidia-smi do. */
+/* True when a line begins with "GPU" and a number, as the heading and the rows of nvidia-smi do. A
+ * message that quotes the text has '>' before it. */
 static bool has_gpu_line(const char *text, size_t length)
 {
     for (const char *at = text, *end = text + length; at && at < end;) {
@@ -181,7 +228,8 @@ static bool has_gpu_line(const char *text, size_t length)
         if (!gpu)
             return false;
         const char *before = gpu;
-        while (before > text && before[-1] != '\n' && isspace((unsigned char)before[-1]))
+        while (before > text && before[-1] != '\n' &&
+               (isspace((unsigned char)before[-1]) || before[-1] == '>'))
             before--;
         /* the escape sequence that underlines the heading ends in 'm' */
         bool first = before == text || before[-1] == '\n' || before[-1] == 'm';
@@ -200,7 +248,9 @@ weft_status import_any(const char *text, size_t length, const char *name, struct
         at = 3;
     while (at < length && isspace((unsigned char)text[at]))
         at++;
-    if (at < length && (text[at] == '{' || text[at] == '['))
+    bool matrix = at < length && text[at] != '{' && text[at] != '<' && has_gpu_line(text, length);
+    /* a matrix may stand below a prompt such as "[user@host ~]$" */
+    if (at < length && (text[at] == '{' || (text[at] == '[' && !matrix)))
         return machine_parse(text, length, name, machine);
     char origin[300];
     snprintf(origin, sizeof origin, "file %.280s", name);
@@ -210,7 +260,7 @@ weft_status import_any(const char *text, size_t length, const char *name, struct
         status = import_fail(&im, 1, "the file is empty; weft reads " KINDS);
     else if (text[at] == '<')
         status = import_markup(&im, text, length);
-    else if (has_gpu_line(text, length))
+    else if (matrix)
         status = import_smi(&im, text, length);
     else
         status = import_fail(&im, 1, "the file has no known format; weft reads " KINDS);

@@ -23,8 +23,18 @@ weft_status import_nccl(struct import *im, const char *text, size_t length);
 weft_status import_hwloc(struct import *im, const char *text, size_t length);
 weft_status import_smi(struct import *im, const char *text, size_t length);
 
+struct xml_node;
+/* Reads the links of the GPUs from the matrix NVLinkBandwidth of hwloc's XML. Without a matrix the
+ * links stay unknown. */
+void import_hwloc_links(struct import *im, const struct xml_node *root);
+
 /* Fails with WEFT_ERR_ARGUMENT and the message "FILE:LINE: ...". */
 weft_status import_fail(const struct import *im, unsigned long line, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Adds "FILE:LINE: ..." to the warnings of the machine: the rest of the file is still read. Of many
+ * warnings the first ones are kept. */
+void import_warn(const struct import *im, unsigned long line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 enum { IMPORT_ADDRESS = 24, IMPORT_DEVICES_MOST = 4096, IMPORT_CPUS_MOST = 65536 };
@@ -48,7 +58,8 @@ void import_name_gpu(struct machine *machine, struct machine_gpu *gpu, int64_t p
  * all GPUs by index. */
 void import_number_gpus(struct machine *machine);
 
-/* Sets the generation of a link from the GPU's compute capability, when that determines it. */
+/* Sets the generation of a link from the GPU's compute capability, else from its model name, when
+ * that determines it. */
 void import_link_generation(const struct machine_gpu *gpu, struct machine_link *link);
 
 /* --- XML -------------------------------------------------------------------------------------- */
@@ -57,9 +68,10 @@ struct xml_attribute {
     const char *key, *value;
 };
 
-/* An XML element; text between elements is not kept. */
+/* An XML element. */
 struct xml_node {
     const char *name;
+    const char *text; /* the text of an element without elements in it; NULL when blank */
     unsigned long line;
     const struct xml_attribute *attributes;
     size_t n_attributes;

@@ -28,6 +28,9 @@ enum {
     CLASS_NETWORK = 0x02,
 };
 
+/* The address that `weft topo --nccl` writes for the other end of links to switches and CPUs. */
+#define NO_PLACE "ffff:ff:00.0"
+
 struct nccl_reader {
     struct import *im;
     const char *host;    /* host_hash of the first <cpu> */
@@ -36,40 +39,33 @@ struct nccl_reader {
     int64_t numa;        /* NUMA node of the current <cpu> */
 };
 
-static weft_status bad_value(const struct nccl_reader *r, const struct xml_node *node,
-                             const char *key, const char *expected)
+/* NCCL and RCCL load files with values that they do not use. So an odd value is left out with a
+ * warning that says what becomes unknown, and the rest of the file is read. */
+static void warn_value(const struct nccl_reader *r, const struct xml_node *node, const char *key,
+                       const char *expected, const char *result)
 {
     const char *value = xml_value(node, key);
     if (!value)
-        return import_fail(r->im, node->line, "<%s> has no %s", node->name, key);
-    return import_fail(r->im, node->line, "<%s> %s=\"%.80s\": expected %s", node->name, key, value,
-                       expected);
+        import_warn(r->im, node->line, "<%s> has no %s: %s", node->name, key, result);
+    else
+        import_warn(r->im, node->line, "<%s> %s=\"%.80s\": expected %s; %s", node->name, key, value,
+                    expected, result);
 }
 
-/* Reads an attribute; when it is absent, the fact stays unknown. */
-static weft_status read_nccl_number(const struct nccl_reader *r, const struct xml_node *node,
-                                    const char *key, int64_t low, int64_t high,
-                                    struct machine_number *to)
+/* Reads an attribute; when it is absent or odd, the fact stays unknown. */
+static void read_nccl_number(const struct nccl_reader *r, const struct xml_node *node,
+                             const char *key, int64_t low, int64_t high, struct machine_number *to)
 {
     const char *value = xml_value(node, key);
     char expected[80];
     int64_t number;
     if (!value || !*value)
-        return WEFT_OK;
+        return;
     snprintf(expected, sizeof expected, "a whole number from %" PRId64 " to %" PRId64, low, high);
-    if (!import_number(value, low, high, &number))
-        return bad_value(r, node, key, expected);
-    number_set(to, number);
-    return WEFT_OK;
-}
-
-static weft_status read_nccl_address(const struct nccl_reader *r, const struct xml_node *node,
-                                     const char *key, char address[IMPORT_ADDRESS])
-{
-    const char *value = xml_value(node, key);
-    return value && import_address(value, address)
-               ? WEFT_OK
-               : bad_value(r, node, key, "a PCI address such as 0000:3b:00.0");
+    if (import_number(value, low, high, &number))
+        number_set(to, number);
+    else
+        warn_value(r, node, key, expected, "it is unknown");
 }
 
 /* Records an element that this version does not understand, for the note of the machine. */
@@ -87,35 +83,39 @@ static void record_ignored(struct nccl_reader *r, const struct xml_node *node)
 /* --- <cpu> ------------------------------------------------------------------------------------ */
 
 /* Converts "0fffff00,000fffff" (words of 32 CPUs, highest first) to "0-19,40-59". */
-static weft_status read_nccl_affinity(const struct nccl_reader *r, const struct xml_node *node,
-                                      struct machine_numa *to)
+static void read_nccl_affinity(const struct nccl_reader *r, const struct xml_node *node,
+                               struct machine_numa *to)
 {
-    static const char *const expected = "words of up to eight hexadecimal digits between commas";
+    static const char *const expected = "hexadecimal words such as 0000ffff",
+                             *const result = "the CPUs are unknown";
     const char *mask = xml_value(node, "affinity");
     struct machine *m = r->im->machine;
     if (!mask || !*mask)
-        return WEFT_OK;
+        return;
     size_t words = 1;
     for (const char *at = mask; *at; at++)
         words += *at == ',';
-    if (words > IMPORT_CPUS_MOST / 32)
-        return bad_value(r, node, "affinity", "at most 65536 CPUs");
+    if (words > IMPORT_CPUS_MOST / 32) {
+        warn_value(r, node, "affinity", "at most 65536 CPUs", result);
+        return;
+    }
     uint32_t *bits = machine_alloc(m, words * sizeof *bits);
     const char *at = mask;
     for (size_t i = words; i-- > 0;) {
         size_t digits = strspn(at, "0123456789abcdefABCDEF");
-        if (digits < 1 || digits > 8 || at[digits] != (i ? ',' : '\0'))
-            return bad_value(r, node, "affinity", expected);
+        if (digits < 1 || digits > 8 || at[digits] != (i ? ',' : '\0')) {
+            warn_value(r, node, "affinity", expected, result);
+            return;
+        }
         bits[i] = (uint32_t)strtoul(at, NULL, 16);
         at += digits + 1;
     }
     const char *list = import_cpu_list(m, bits, words);
     if (*list)
         text_set(m, &to->cpus, list);
-    return WEFT_OK;
 }
 
-static weft_status read_cpu_model(const struct nccl_reader *r, const struct xml_node *node)
+static void read_cpu_model(const struct nccl_reader *r, const struct xml_node *node)
 {
     struct machine *m = r->im->machine;
     struct machine_system *s = &m->system;
@@ -124,8 +124,8 @@ static weft_status read_cpu_model(const struct nccl_reader *r, const struct xml_
         text_set(m, &s->arch, strcmp(arch, "arm64") == 0 ? "aarch64" : arch);
     if (vendor && *vendor && strcmp(vendor, "unknown") != 0)
         text_set(m, &s->cpu_vendor, vendor);
-    weft_status status = read_nccl_number(r, node, "familyid", 0, 4096, &s->cpu_family);
-    return status ? status : read_nccl_number(r, node, "modelid", 0, 65536, &s->cpu_model_number);
+    read_nccl_number(r, node, "familyid", 0, 4096, &s->cpu_family);
+    read_nccl_number(r, node, "modelid", 0, 65536, &s->cpu_model_number);
 }
 
 /* Fails when the file describes several hosts. */
@@ -146,102 +146,130 @@ static weft_status check_one_host(struct nccl_reader *r, const struct xml_node *
 
 /* --- <gpu> and its links ---------------------------------------------------------------------- */
 
-static weft_status read_link_element(struct nccl_reader *r, const struct xml_node *node,
-                                     const struct machine_gpu *gpu, int64_t *number)
+/* The kind of the other end by its PCI class; NULL: unknown. */
+static const char *link_peer(const char *class)
+{
+    return !class                           ? NULL
+           : strcmp(class, "0x068000") == 0 ? "switch"
+           : strcmp(class, "0x068001") == 0 ? "cpu"
+           : strncmp(class, "0x03", 4) == 0 ? "gpu"
+           : strncmp(class, "0x12", 4) == 0 ? "gpu"
+                                            : NULL;
+}
+
+/* Reads the number of links of an element. False when it is odd: the GPU's links are then unknown.
+ */
+static bool read_link_count(const struct nccl_reader *r, const struct xml_node *node,
+                            const struct machine_gpu *gpu, int64_t *count)
+{
+    const char *value = xml_value(node, "count");
+    if (!value || !import_number(value, 1, LINKS_MOST, count)) {
+        warn_value(r, node, "count", "a whole number from 1 to 64", "these links are unknown");
+        return false;
+    }
+    if (number_or(gpu->nvlinks, 0) + *count <= LINKS_MOST)
+        return true;
+    import_warn(r->im, node->line, "gpu %" PRId64 " has more than %d links: the rest is left out",
+                gpu->index.value, LINKS_MOST);
+    return false;
+}
+
+/* Reads <nvlink> or <xgmi>. False when its links are unknown. */
+static bool read_link_element(const struct nccl_reader *r, const struct xml_node *node,
+                              struct machine_gpu *gpu)
 {
     struct machine *m = r->im->machine;
-    struct machine_number count = {0};
+    int64_t count;
     char target[IMPORT_ADDRESS] = "";
-    weft_status status = read_nccl_number(r, node, "count", 1, LINKS_MOST, &count);
-    if (status || !count.known)
-        return status ? status : bad_value(r, node, "count", "the number of links");
-    if (*number + count.value > LINKS_MOST)
-        return import_fail(r->im, node->line, "gpu %" PRId64 " has more than %d links",
-                           gpu->index.value, LINKS_MOST);
-    const char *class = xml_value(node, "tclass");
-    const char *peer = !class                           ? NULL
-                       : strcmp(class, "0x068000") == 0 ? "switch"
-                       : strcmp(class, "0x068001") == 0 ? "cpu"
-                       : strncmp(class, "0x03", 4) == 0 ? "gpu"
-                       : strncmp(class, "0x12", 4) == 0 ? "gpu"
-                                                        : NULL;
+    if (!read_link_count(r, node, gpu, &count))
+        return false;
+    const char *class = xml_value(node, "tclass"), *peer = link_peer(class);
     bool placed = xml_value(node, "target") && import_address(xml_value(node, "target"), target);
     /* NCCL writes no complete address for NVSwitches */
-    if (!placed && (!peer || strcmp(peer, "switch") != 0))
-        return bad_value(r, node, "target", "a PCI address such as 0000:3b:00.0");
-    for (int64_t i = 0; i < count.value; i++) {
+    bool needs = !peer || strcmp(peer, "gpu") == 0;
+    if (needs && !placed) {
+        warn_value(r, node, "target", "a PCI address such as 0000:3b:00.0",
+                   "these links are unknown");
+        return false;
+    }
+    for (int64_t i = 0; i < count; i++) {
         struct machine_link *link = machine_add_link(m);
         text_set(m, &link->kind, node->name);
         link->gpu = gpu->index;
-        number_set(&link->link, (*number)++);
+        number_set(&link->link, number_or(gpu->nvlinks, 0) + i);
         number_set(&link->active, 1);
         if (peer)
             text_set(m, &link->peer, peer);
         else
             text_unknown(m, &link->peer, "unknown PCI class \"%.20s\" of the other end",
                          class ? class : "");
-        if (placed && !(peer && strcmp(peer, "switch") == 0))
+        if (placed && (needs || strcmp(peer, "cpu") == 0) && strcmp(target, NO_PLACE) != 0)
             text_set(m, &link->peer_bdf, target);
         import_link_generation(gpu, link);
     }
-    return WEFT_OK;
+    number_set(&gpu->nvlinks, number_or(gpu->nvlinks, 0) + count);
+    return true;
 }
 
 /* Reads NVLink-C2C links to the CPU; `bw` is the rate of one link in MB/s. */
-static weft_status read_c2c(struct nccl_reader *r, const struct xml_node *node,
-                            const struct machine_gpu *gpu, int64_t *number)
+static void read_c2c(const struct nccl_reader *r, const struct xml_node *node,
+                     const struct machine_gpu *gpu, int64_t first)
 {
     struct machine *m = r->im->machine;
-    struct machine_number count = {0}, mbps = {0};
-    weft_status status = read_nccl_number(r, node, "count", 1, LINKS_MOST - *number, &count);
-    if (!status)
-        status = read_nccl_number(r, node, "bw", 1, 10000000, &mbps);
-    if (status || !count.known)
-        return status ? status : bad_value(r, node, "count", "the number of links");
-    for (int64_t i = 0; i < count.value; i++) {
+    struct machine_number mbps = {0};
+    int64_t count;
+    read_nccl_number(r, node, "bw", 1, 10000000, &mbps);
+    if (!read_link_count(r, node, gpu, &count))
+        return;
+    for (int64_t i = 0; i < count; i++) {
         struct machine_link *link = machine_add_link(m);
         text_set(m, &link->kind, "c2c");
         number_set(&link->gen, 1); /* the only generation so far */
         link->gpu = gpu->index;
-        number_set(&link->link, (*number)++);
+        number_set(&link->link, first + i);
         number_set(&link->active, 1);
         text_set(m, &link->peer, "cpu");
         link->mbps = mbps;
     }
-    return WEFT_OK;
 }
 
-static weft_status read_gpu_links(struct nccl_reader *r, const struct xml_node *node,
-                                  const struct machine_gpu *gpu)
+/* Reads the links of a GPU. NCCL writes `sm` when it has looked at the GPU, and then all links;
+ * `weft topo --nccl` writes links="all" or "unknown". Else links that are not in the file are
+ * unknown. */
+static void read_gpu_links(struct nccl_reader *r, const struct xml_node *node,
+                           struct machine_gpu *gpu)
 {
-    int64_t number = 0;
-    weft_status status = WEFT_OK;
-    for (const struct xml_node *at = node->first; at && !status; at = at->next)
+    const char *links = xml_value(node, "links");
+    bool whole = links ? strcmp(links, "all") == 0 : xml_value(node, "sm") != NULL;
+    for (const struct xml_node *at = node->first; at; at = at->next)
         if (xml_is(at, "nvlink") || xml_is(at, "xgmi"))
-            status = read_link_element(r, at, gpu, &number);
-        else if (xml_is(at, "c2c"))
-            status = read_c2c(r, at, gpu, &number);
-        else
+            whole &= read_link_element(r, at, gpu);
+    if (!whole)
+        number_unknown(r->im->machine, &gpu->nvlinks, "the file does not tell them all");
+    else if (!gpu->nvlinks.known)
+        number_set(&gpu->nvlinks, 0);
+    for (const struct xml_node *at = node->first; at; at = at->next)
+        if (xml_is(at, "c2c"))
+            read_c2c(r, at, gpu, number_or(gpu->nvlinks, 0));
+        else if (!xml_is(at, "nvlink") && !xml_is(at, "xgmi"))
             record_ignored(r, at);
-    return status;
 }
 
-static weft_status read_nccl_gpu(struct nccl_reader *r, const struct xml_node *node,
-                                 const struct machine_pci *pci, struct machine_gpu *gpu)
+static void read_nccl_gpu(struct nccl_reader *r, const struct xml_node *node,
+                          const struct machine_pci *pci, struct machine_gpu *gpu)
 {
     struct machine *m = r->im->machine;
     struct machine_number sm = {0}, index = {0};
-    weft_status status = read_nccl_number(r, node, "dev", 0, 1023, &index);
-    if (status)
-        return status;
+    read_nccl_number(r, node, "dev", 0, 1023, &index);
     if (index.known && machine_find_gpu(m, index.value))
-        return import_fail(r->im, node->line, "gpu dev=\"%" PRId64 "\" appears twice: %s and %s",
-                           index.value, text_or(machine_find_gpu(m, index.value)->bdf, "?"),
-                           text_or(pci->bdf, "?"));
-    gpu->index = index;
-    status = read_nccl_number(r, node, "sm", 10, 999, &sm);
-    if (status)
-        return status;
+        import_warn(r->im, node->line,
+                    "gpu dev=\"%" PRId64
+                    "\" appears twice, %s and %s: the second gets a free number",
+                    index.value, text_or(machine_find_gpu(m, index.value)->bdf, "?"),
+                    text_or(pci->bdf, "?"));
+    else
+        gpu->index = index;
+    read_nccl_number(r, node, "sm", 10, 999, &sm);
     if (sm.known) {
         number_set(&gpu->cc_major, sm.value / 10);
         number_set(&gpu->cc_minor, sm.value % 10);
@@ -253,83 +281,89 @@ static weft_status read_nccl_gpu(struct nccl_reader *r, const struct xml_node *n
         number_unknown(m, &gpu->rdma,
                        "gdr=\"%.8s\" in the file is what NCCL used, not what the GPU supports",
                        xml_value(node, "gdr"));
-    return WEFT_OK;
 }
 
 /* --- <nic> ------------------------------------------------------------------------------------ */
 
-/* Adds a NIC unless an earlier port has added it. A NIC with two PCI addresses is an error. */
-static weft_status find_nccl_nic(struct nccl_reader *r, const struct xml_node *node,
-                                 const char *name, const char *address)
+/* Adds a NIC unless an earlier port has added it. False when the name has another PCI address. */
+static bool find_nccl_nic(const struct nccl_reader *r, const struct xml_node *node,
+                          const char *name, const char *address)
 {
     struct machine *m = r->im->machine;
     const struct machine_nic *before = machine_find_nic(m, name);
-    if (before && strcmp(text_or(before->bdf, ""), address) != 0)
-        return import_fail(r->im, node->line, "nic %.60s appears twice: %s and %s", name,
-                           text_or(before->bdf, "?"), *address ? address : "?");
+    bool same = before && strcmp(text_or(before->bdf, ""), address) == 0;
+    if (before && !same)
+        import_warn(r->im, node->line, "nic %.60s appears twice, %s and %s: the second is left out",
+                    name, text_or(before->bdf, "?"), *address ? address : "?");
     if (before)
-        return WEFT_OK;
+        return same;
     struct machine_nic *nic = machine_add_nic(m);
     text_set(m, &nic->name, name);
     if (*address)
         text_set(m, &nic->bdf, address);
-    return WEFT_OK;
+    return true;
 }
 
-static weft_status read_net_port(struct nccl_reader *r, const struct xml_node *node,
-                                 const char *name)
+static void read_net_port(const struct nccl_reader *r, const struct xml_node *node,
+                          const char *name)
 {
     struct machine *m = r->im->machine;
     struct machine_number number = {0}, mbit = {0};
-    weft_status status = read_nccl_number(r, node, "port", 0, 255, &number);
-    if (!status)
-        status = read_nccl_number(r, node, "speed", 0, 100000000, &mbit);
-    if (status)
-        return status;
+    read_nccl_number(r, node, "port", 1, 255, &number);
+    read_nccl_number(r, node, "speed", 0, 100000000, &mbit);
+    if (!number.known && !mbit.known)
+        return; /* a NIC without a port */
     for (size_t i = 0; i < m->n_ports; i++)
         if (text_is(m->ports[i].nic, name) && number.known &&
-            number_is(m->ports[i].port, number.value))
-            return import_fail(r->im, node->line, "port %" PRId64 " of %.60s appears twice",
-                               number.value, name);
+            number_is(m->ports[i].port, number.value)) {
+            import_warn(r->im, node->line,
+                        "port %" PRId64 " of %.60s appears twice: the second is left out",
+                        number.value, name);
+            return;
+        }
     struct machine_port *port = machine_add_port(m);
     text_set(m, &port->nic, name);
     port->port = number;
     if (number_or(mbit, 0) > 0)
         port->mbit = mbit;
-    return WEFT_OK;
+}
+
+static void read_net_interface(const struct nccl_reader *r, const struct xml_node *node,
+                               const char *name, const char *address)
+{
+    struct machine *m = r->im->machine;
+    for (size_t i = 0; i < m->n_interfaces; i++)
+        if (text_is(m->interfaces[i].name, name)) {
+            import_warn(r->im, node->line, "interface %.60s appears twice: the second is left out",
+                        name);
+            return;
+        }
+    struct machine_netif *interface = machine_add_netif(m);
+    text_set(m, &interface->name, name);
+    if (*address)
+        text_set(m, &interface->bdf, address);
+    read_nccl_number(r, node, "speed", 0, 100000000, &interface->mbit);
 }
 
 /* NCCL counts ports of RDMA devices from 1; port 0 is a network interface for sockets. */
-static weft_status read_net(struct nccl_reader *r, const struct xml_node *node, const char *address)
+static void read_net(const struct nccl_reader *r, const struct xml_node *node, const char *address)
 {
-    struct machine *m = r->im->machine;
-    const char *name = xml_value(node, "name");
+    const char *name = xml_value(node, "name"), *port = xml_value(node, "port");
     if (!name || !*name)
-        return bad_value(r, node, "name", "the name of a NIC");
-    if (xml_value(node, "port") && strcmp(xml_value(node, "port"), "0") == 0) {
-        for (size_t i = 0; i < m->n_interfaces; i++)
-            if (text_is(m->interfaces[i].name, name))
-                return import_fail(r->im, node->line, "interface %.60s appears twice", name);
-        struct machine_netif *interface = machine_add_netif(m);
-        text_set(m, &interface->name, name);
-        if (*address)
-            text_set(m, &interface->bdf, address);
-        return read_nccl_number(r, node, "speed", 0, 100000000, &interface->mbit);
-    }
-    weft_status status = find_nccl_nic(r, node, name, address);
-    return status ? status : read_net_port(r, node, name);
+        warn_value(r, node, "name", "the name of a NIC", "this NIC is left out");
+    else if (port && strcmp(port, "0") == 0)
+        read_net_interface(r, node, name, address);
+    else if (find_nccl_nic(r, node, name, address))
+        read_net_port(r, node, name);
 }
 
-static weft_status read_nccl_nic(struct nccl_reader *r, const struct xml_node *node,
-                                 const char *address)
+static void read_nccl_nic(struct nccl_reader *r, const struct xml_node *node, const char *address)
 {
-    weft_status status = WEFT_OK;
-    for (const struct xml_node *at = node->first; at && !status; at = at->next)
+    for (const struct xml_node *at = node->first; at; at = at->next)
         if (xml_is(at, "net"))
-            status = read_net(r, at, address);
+            read_net(r, at, address);
         else
             record_ignored(r, at);
-    return status;
 }
 
 /* --- <pci> ------------------------------------------------------------------------------------ */
@@ -344,17 +378,13 @@ static void parse_link_speed(const char *speed, struct machine_number *to)
             number_set(to, (int64_t)i + 1);
 }
 
-static weft_status read_pci_facts(struct nccl_reader *r, const struct xml_node *node,
-                                  const char *address, const char *parent, struct machine_pci *pci)
+static void read_pci_facts(struct nccl_reader *r, const struct xml_node *node, const char *address,
+                           const char *parent, struct machine_pci *pci)
 {
     struct machine *m = r->im->machine;
-    weft_status status = read_nccl_number(r, node, "class", 0, 0xffffff, &pci->class);
-    if (!status)
-        status = read_nccl_number(r, node, "vendor", 0, 0xffff, &pci->vendor);
-    if (!status)
-        status = read_nccl_number(r, node, "device", 0, 0xffff, &pci->device);
-    if (status)
-        return status;
+    read_nccl_number(r, node, "class", 0, 0xffffff, &pci->class);
+    read_nccl_number(r, node, "vendor", 0, 0xffff, &pci->vendor);
+    read_nccl_number(r, node, "device", 0, 0xffff, &pci->device);
     const char *width = xml_value(node, "link_width");
     int64_t lanes;
     text_set(m, &pci->bdf, address);
@@ -368,7 +398,6 @@ static weft_status read_pci_facts(struct nccl_reader *r, const struct xml_node *
     parse_link_speed(xml_value(node, "link_speed"), &pci->gen_max);
     if (width && import_number(width, 1, 32, &lanes)) /* 0 or 255 mean unknown */
         number_set(&pci->width_max, lanes);
-    return WEFT_OK;
 }
 
 static const struct xml_node *child_of(const struct xml_node *node, const char *name)
@@ -385,56 +414,63 @@ static void set_pcie_link(const struct machine_pci *pci, struct machine_gpu *gpu
     gpu->pcie_width_max = pci->width_max;
 }
 
-static weft_status add_nccl_gpu(struct nccl_reader *r, const struct xml_node *node,
-                                const struct machine_pci *pci)
+static void add_nccl_gpu(struct nccl_reader *r, const struct xml_node *node,
+                         const struct machine_pci *pci)
 {
     struct machine *m = r->im->machine;
     struct machine_gpu found = {0};
     text_set(m, &found.bdf, pci->bdf.value);
     import_name_gpu(m, &found, number_or(pci->vendor, 0), number_or(pci->device, -1));
     set_pcie_link(pci, &found);
-    weft_status status = node ? read_nccl_gpu(r, node, pci, &found) : WEFT_OK;
-    if (!status)
-        *machine_add_gpu(m) = found;
-    return status;
+    if (node)
+        read_nccl_gpu(r, node, pci, &found);
+    else
+        number_unknown(m, &found.nvlinks, "the file has this GPU by its PCI class only");
+    *machine_add_gpu(m) = found;
 }
 
 /* Hand-written files may have <pci> devices without <gpu> or <nic>, which NCCL detects itself. */
-static weft_status add_nccl_device(struct nccl_reader *r, const struct xml_node *node,
-                                   const struct machine_pci *pci)
+static void add_nccl_device(struct nccl_reader *r, const struct xml_node *node,
+                            const struct machine_pci *pci)
 {
     const struct xml_node *gpu = child_of(node, "gpu"), *nic = child_of(node, "nic");
     int64_t class = number_or(pci->class, 0) >> 16;
     if (gpu || (!nic && (class == CLASS_DISPLAY || class == CLASS_ACCELERATOR)))
-        return add_nccl_gpu(r, gpu, pci);
-    if (nic)
-        return read_nccl_nic(r, nic, pci->bdf.value);
-    /* the name of this NIC is unknown, so its PCI address is its name */
-    return class == CLASS_NETWORK ? find_nccl_nic(r, node, pci->bdf.value, pci->bdf.value)
-                                  : WEFT_OK;
+        add_nccl_gpu(r, gpu, pci);
+    else if (nic)
+        read_nccl_nic(r, nic, pci->bdf.value);
+    else if (class == CLASS_NETWORK)
+        /* the name of this NIC is unknown, so its PCI address is its name */
+        find_nccl_nic(r, node, pci->bdf.value, pci->bdf.value);
 }
 
 static weft_status read_nccl_pci(struct nccl_reader *r, const struct xml_node *node,
                                  const char *parent)
 {
     struct machine *m = r->im->machine;
+    const char *busid = xml_value(node, "busid");
     char address[IMPORT_ADDRESS];
-    weft_status status = read_nccl_address(r, node, "busid", address);
-    if (status)
-        return status;
-    if (machine_find_pci(m, address))
-        return import_fail(r->im, node->line, "<pci busid=\"%s\"> appears twice", address);
+    if (!busid || !import_address(busid, address)) {
+        warn_value(r, node, "busid", "a PCI address such as 0000:3b:00.0",
+                   "what is below is left out");
+        return WEFT_OK;
+    }
+    if (machine_find_pci(m, address)) {
+        import_warn(r->im, node->line, "<pci busid=\"%s\"> appears twice: the second is left out",
+                    address);
+        return WEFT_OK;
+    }
     if (m->n_pci >= IMPORT_DEVICES_MOST)
         return import_fail(r->im, node->line, "there are more than %d PCI devices",
                            IMPORT_DEVICES_MOST);
     struct machine_pci pci = {0};
-    status = read_pci_facts(r, node, address, parent, &pci);
-    if (status)
-        return status;
+    read_pci_facts(r, node, address, parent, &pci);
     bool bridge = child_of(node, "pci") || number_or(pci.class, 0) >> 8 == CLASS_BRIDGE;
     text_set(m, &pci.kind, bridge ? "bridge" : "endpoint");
     *machine_add_pci(m) = pci;
-    status = bridge ? WEFT_OK : add_nccl_device(r, node, &pci);
+    weft_status status = WEFT_OK;
+    if (!bridge)
+        add_nccl_device(r, node, &pci);
     for (const struct xml_node *at = node->first; at && !status; at = at->next)
         if (xml_is(at, "pci"))
             status = read_nccl_pci(r, at, pci.bdf.value);
@@ -449,17 +485,18 @@ static weft_status read_branch(struct nccl_reader *r, const struct xml_node *nod
 {
     const char *root = xml_value(node, "root");
     char address[IMPORT_ADDRESS];
-    if (xml_is(node, "nic"))
-        return read_nccl_nic(r, node, "");
     if (!xml_is(node, "pci")) {
-        record_ignored(r, node);
+        if (xml_is(node, "nic"))
+            read_nccl_nic(r, node, "");
+        else
+            record_ignored(r, node);
         return WEFT_OK;
     }
     char whole[IMPORT_ADDRESS];
     snprintf(whole, sizeof whole, "%.16s:00.0", root ? root : "");
-    if (root && !import_address(whole, address))
-        return bad_value(r, node, "root", "a root complex such as 0000:00");
-    r->root = root;
+    r->root = root && import_address(whole, address) ? root : NULL;
+    if (root && !r->root)
+        warn_value(r, node, "root", "a root complex such as 0000:00", "it is unknown");
     return read_nccl_pci(r, node, "");
 }
 
@@ -468,20 +505,17 @@ static weft_status read_nccl_cpu(struct nccl_reader *r, const struct xml_node *n
     struct machine *m = r->im->machine;
     struct machine_number numa = {0};
     weft_status status = check_one_host(r, node);
-    if (!status)
-        status = read_nccl_number(r, node, "numaid", -1, 4095, &numa);
-    if (!status)
-        status = read_cpu_model(r, node);
-    if (status)
-        return status;
+    read_nccl_number(r, node, "numaid", -1, 4095, &numa);
+    read_cpu_model(r, node);
     r->numa = number_or(numa, -1);
-    if (r->numa >= 0 && machine_find_numa(m, r->numa))
-        return import_fail(r->im, node->line, "<cpu numaid=\"%" PRId64 "\"> appears twice",
-                           r->numa);
-    if (r->numa >= 0) {
+    if (r->numa >= 0 && machine_find_numa(m, r->numa)) {
+        import_warn(r->im, node->line,
+                    "<cpu numaid=\"%" PRId64 "\"> appears twice: its devices are of one NUMA node",
+                    r->numa);
+    } else if (r->numa >= 0) {
         struct machine_numa *node_to = machine_add_numa(m);
         node_to->index = numa;
-        status = read_nccl_affinity(r, node, node_to);
+        read_nccl_affinity(r, node, node_to);
     }
     for (const struct xml_node *at = node->first; at && !status; at = at->next)
         status = read_branch(r, at);
@@ -489,20 +523,19 @@ static weft_status read_nccl_cpu(struct nccl_reader *r, const struct xml_node *n
 }
 
 /* A link may name a GPU that comes later in the file, so links are read after all GPUs. */
-static weft_status read_all_links(struct nccl_reader *r, const struct xml_node *node)
+static void read_all_links(struct nccl_reader *r, const struct xml_node *node)
 {
     struct machine *m = r->im->machine;
     char address[IMPORT_ADDRESS];
-    weft_status status = WEFT_OK;
-    for (const struct xml_node *at = node->first; at && !status; at = at->next) {
+    for (const struct xml_node *at = node->first; at; at = at->next) {
         const struct xml_node *gpu = xml_is(at, "pci") ? child_of(at, "gpu") : NULL;
         for (size_t i = 0; gpu && i < m->n_gpus; i++)
-            if (import_address(xml_value(at, "busid"), address) && text_is(m->gpus[i].bdf, address))
-                status = read_gpu_links(r, gpu, &m->gpus[i]);
-        if (!status)
-            status = read_all_links(r, at);
+            if (import_address(xml_value(at, "busid"), address) &&
+                text_is(m->gpus[i].bdf, address) && !m->gpus[i].nvlinks.known &&
+                !m->gpus[i].nvlinks.why)
+                read_gpu_links(r, gpu, &m->gpus[i]);
+        read_all_links(r, at);
     }
-    return status;
 }
 
 static void name_peers(struct machine *m)
@@ -517,8 +550,11 @@ static weft_status check_nccl_version(const struct nccl_reader *r, const struct 
 {
     const char *value = xml_value(root, "version");
     int64_t version;
-    if (!value || !import_number(value, 0, INT64_MAX, &version))
-        return bad_value(r, root, "version", "the version of the format");
+    if (!value)
+        return import_fail(r->im, root->line, "<system> has no version");
+    if (!import_number(value, 0, INT64_MAX, &version))
+        return import_fail(r->im, root->line,
+                           "<system> version=\"%.80s\": expected the version of the format", value);
     if (version < 1 || version > VERSION_MOST)
         return import_fail(r->im, root->line,
                            "the file has format version %" PRId64
@@ -543,11 +579,11 @@ weft_status import_nccl(struct import *im, const char *text, size_t length)
     if (status)
         return status;
     import_number_gpus(im->machine);
-    status = read_all_links(&r, root);
+    read_all_links(&r, root);
     name_peers(im->machine);
     im->machine->note = machine_printf(
         im->machine, "read from a topology file of %s; facts it does not have are unknown%s%s",
         strcmp(xml_value(root, "version"), "2") == 0 ? "RCCL" : "NCCL",
         r.ignored ? "; ignored: " : "", r.ignored ? r.ignored : "");
-    return status;
+    return WEFT_OK;
 }

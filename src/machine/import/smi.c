@@ -2,9 +2,10 @@
 /* Imports the text of `nvidia-smi topo -m` (or -mp, -mps): a matrix of distances, then legends.
  * Reads the forms of several versions: NICs as columns of their own name, or as NIC0 ... with a
  * legend of names; columns "CPU Affinity", "NUMA Affinity" and "GPU NUMA ID" or fewer; SOC, the
- * former name of SYS; tabs, or the spaces of copied text; escape sequences that underline the
- * heading. The matrix has no PCI addresses, models, rates or port states. For a pair with NVLink it
- * has neither the PCIe distance nor whether a switch connects the two. These facts stay unknown. */
+ * former name of SYS; tabs, or the spaces of copied text; a prompt above it, "> " before quoted
+ * lines; escape sequences that underline the heading. The matrix has no PCI addresses, models,
+ * rates or port states. For a pair with NVLink it has neither the PCIe distance nor whether a
+ * switch connects the two. These facts stay unknown. */
 #include "machine/import/import.h"
 
 #include <ctype.h>
@@ -43,7 +44,8 @@ struct smi_reader {
 
 /* --- lines and words -------------------------------------------------------------------------- */
 
-/* Copies the next line without escape sequences and control characters; false at the end. */
+/* Copies the next line without escape sequences, control characters and the "> " of a message that
+ * quotes it; false at the end. */
 static bool next_line(struct smi_reader *r, char *line, size_t size)
 {
     size_t n = 0;
@@ -64,6 +66,8 @@ static bool next_line(struct smi_reader *r, char *line, size_t size)
     r->at += r->at < r->end;
     r->line++;
     line[n] = '\0';
+    for (char *quote = line + strspn(line, " "); *quote == '>'; quote += strspn(quote, " "))
+        *quote = ' ';
     return true;
 }
 

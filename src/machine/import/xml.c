@@ -2,6 +2,7 @@
 /* Parses XML into a tree of elements with line numbers, for all importers of XML. See import.h. */
 #include "machine/import/import.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
@@ -29,6 +30,8 @@ struct parse {
     struct import *im;
     XML_Parser parser;
     struct xml_node *root, *at;
+    char *text; /* text since the last tag, not terminated */
+    size_t n_text, text_capacity;
     int depth, elements;
     weft_status status; /* error of this file, not of expat */
 };
@@ -80,6 +83,7 @@ static void XMLCALL on_start(void *data, const XML_Char *name, const XML_Char **
     node->name = machine_printf(p->im->machine, "%s", name);
     node->line = line_of_parser(p);
     node->parent = p->at;
+    p->n_text = 0;
     keep_attributes(p, node, attributes);
     if (!p->at)
         p->root = node;
@@ -98,8 +102,32 @@ static void XMLCALL on_end(void *data, const XML_Char *name)
     (void)name;
     if (p->status)
         return;
+    if (!p->at->first && p->n_text)
+        p->at->text = machine_printf(p->im->machine, "%.*s", (int)p->n_text, p->text);
+    p->n_text = 0;
     p->depth--;
     p->at = p->at->parent;
+}
+
+/* expat passes the text of an element in parts. Space before the text is not kept. */
+static void XMLCALL on_text(void *data, const XML_Char *text, int length)
+{
+    struct parse *p = data;
+    size_t n = (size_t)length;
+    while (!p->n_text && n && strchr(" \t\r\n", *text)) {
+        text++;
+        n--;
+    }
+    if (p->status || !n)
+        return;
+    if (p->n_text + n > p->text_capacity) {
+        p->text_capacity = 2 * (p->n_text + n);
+        p->text = realloc(p->text, p->text_capacity);
+        if (!p->text)
+            abort();
+    }
+    memcpy(p->text + p->n_text, text, n);
+    p->n_text += n;
 }
 
 /* No topology file declares entities, and a few nested ones can expand to any size. */
@@ -152,9 +180,11 @@ weft_status import_xml(struct import *im, const char *text, size_t length, struc
         return base_fail(WEFT_ERR_NO_MEMORY, "%s: no memory to parse XML", im->name);
     XML_SetUserData(p.parser, &p);
     XML_SetElementHandler(p.parser, on_start, on_end);
+    XML_SetCharacterDataHandler(p.parser, on_text);
     XML_SetEntityDeclHandler(p.parser, on_entity);
     weft_status status = end_parse(&p, XML_Parse(p.parser, text, (int)length, XML_TRUE));
     XML_ParserFree(p.parser);
+    free(p.text);
     if (!status)
         *root = p.root;
     return status;

@@ -372,7 +372,32 @@ static bool other_fabric(const struct machine *machine, int64_t a, int64_t b)
            strcmp(x->fabric_cluster.value, y->fabric_cluster.value) != 0;
 }
 
-/* Number of links as an imported file has it. */
+/* The table of facts has the model by its PCI number, as one without links. */
+static bool has_no_links(const struct machine *machine, const struct machine_gpu *gpu)
+{
+    const struct machine_pci *pci = machine_find_pci(machine, gpu->bdf.value);
+    for (int i = 0; pci && i < fact_n_gpus; i++)
+        if (!fact_gpus[i].link_kind && text_is(gpu->vendor, fact_gpus[i].vendor) &&
+            number_is(pci->device, fact_gpus[i].pci_device))
+            return true;
+    return false;
+}
+
+bool routes_links_known(const struct machine *machine, int64_t gpu)
+{
+    const struct machine_gpu *g = machine_find_gpu(machine, gpu);
+    struct machine_range range = machine_links_of(machine, gpu);
+    if (!g || g->nvlinks.known || has_no_links(machine, g))
+        return true;
+    /* without a reason why the number is unknown, the links of a file are all links */
+    for (size_t i = range.first; i < range.end && !g->nvlinks.why; i++)
+        if (number_is(machine->links[i].gpu, gpu) && !text_is(machine->links[i].peer, "cpu"))
+            return true;
+    return false;
+}
+
+/* Number of links as an imported file has it. A file that has the distance of two GPUs instead
+ * tells that they have no link. A list of all links of one GPU tells it too. */
 static struct link_bundle imported_links(const struct machine *machine, int64_t a, int64_t b)
 {
     char name[32], other[32];
@@ -380,7 +405,9 @@ static struct link_bundle imported_links(const struct machine *machine, int64_t 
     snprintf(other, sizeof other, "gpu%" PRId64, b);
     const struct machine_distance *d = machine_find_distance(machine, name, other);
     if (!d || !d->links.known)
-        return (struct link_bundle){0};
+        return (struct link_bundle){.unknown = !(d && d->level.value) &&
+                                               !routes_links_known(machine, a) &&
+                                               !routes_links_known(machine, b)};
     return (struct link_bundle){.links = (int)d->links.value, .count_only = true, .kind = "nvlink"};
 }
 

@@ -57,6 +57,7 @@ struct link_bundle {
     int links; /* number of links that work in parallel */
     bool through_switch;
     bool count_only; /* an imported file has only the number: through_switch and rate are unknown */
+    bool unknown;    /* links is 0 because the machine file does not tell the links of the pair */
     const char *kind; /* "nvlink", "xgmi", NULL when links is 0 */
     int64_t generation;
     int64_t line_mbps; /* line rate of all links together, one direction */
@@ -64,6 +65,8 @@ struct link_bundle {
     int64_t latency_ns;
 };
 struct link_bundle routes_links(const struct machine *machine, int64_t a, int64_t b);
+/* Whether the links of a GPU to other GPUs and switches are known, or that it has none. */
+bool routes_links_known(const struct machine *machine, int64_t gpu);
 /* Active links between a GPU and a CPU (NVLink-C2C, or NVLink of POWER9). */
 struct link_bundle routes_cpu_links(const struct machine *machine, int64_t gpu);
 /* Display name of a link kind: "NVLink", "xGMI", "NVLink-C2C". */
