@@ -268,9 +268,17 @@ static int label_width(const struct topo *topo)
     return 4;
 }
 
-/* Prints the distance matrix: columns are GPUs, rows are all devices, without GPUs when they are
- * all alike. Without a GPU each device is a column. */
-void topo_distances(const struct topo *topo, FILE *to)
+static bool fits_on_lines(const struct topo *topo, int columns)
+{
+    int used = 0;
+    for (int a = 0; a < topo->n; a++)
+        used = name_width(topo, a) > used ? name_width(topo, a) : used;
+    for (int b = 0; b < columns; b++)
+        used += 2 + (name_width(topo, b) > 4 ? name_width(topo, b) : 4);
+    return used <= columns_limit();
+}
+
+void topo_matrix(const struct topo *topo, FILE *to)
 {
     char label[32];
     int columns = topo->gpus ? topo->gpus : topo->n;
@@ -281,9 +289,6 @@ void topo_distances(const struct topo *topo, FILE *to)
                           .least = label_width(topo),
                           .most = columns_limit()};
     bool alike = columns < 2 || is_uniform(topo, &gpus, label, sizeof label);
-    if (topo->n < 2)
-        return;
-    columns_print_heading(to, "Distance");
     if (alike && columns > 1)
         fprintf(to, "%s%d pair%s of %s: %s\n", columns > 2 ? "all " : "",
                 columns * (columns - 1) / 2, columns > 2 ? "s" : "",
@@ -291,6 +296,16 @@ void topo_distances(const struct topo *topo, FILE *to)
     others.r0 = alike ? columns : 0;
     if (others.r0 < others.r1)
         print_area(topo, others, topo_label, to);
+}
+
+void topo_distances(const struct topo *topo, FILE *to)
+{
+    int columns = topo->gpus ? topo->gpus : topo->n;
+    if (topo->n < 2)
+        return;
+    columns_print_heading(to, "Distance");
+    if (fits_on_lines(topo, columns) || !topo_host_distances(topo, to))
+        topo_matrix(topo, to);
     print_legend(topo, false, to);
 }
 

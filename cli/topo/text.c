@@ -120,9 +120,10 @@ static void print_kinds(const struct machine *m, FILE *to)
     }
 }
 
+enum { MANY = 16 }; /* GPUs or NICs that are listed one by one */
+
 static void print_gpus(const struct machine *m, FILE *to)
 {
-    enum { MANY = 16 };
     if (m->n_gpus == 0) {
         const char *why = m->drivers.driver.value ? NULL : m->drivers.driver.why;
         columns_print(to, LABEL, "gpus      none%s%s", why ? ": " : "", why ? why : "");
@@ -143,7 +144,8 @@ static const char *interface_of(const struct machine *m, const char *nic)
     return "";
 }
 
-static void print_nic(const struct machine *m, const struct machine_nic *n, FILE *to)
+/* Describes the first port of a NIC and its interface. */
+static void port_text(const struct machine *m, const struct machine_nic *n, char *text, size_t size)
 {
     const struct machine_port *p = machine_find_port(m, text_or(n->name, ""));
     const char *over = interface_of(m, text_or(n->name, ""));
@@ -153,9 +155,38 @@ static void print_nic(const struct machine *m, const struct machine_nic *n, FILE
     if (p)
         snprintf(port, sizeof port, "%s %s, %s", text_or(p->layer, "layer unknown"), rate,
                  text_or(p->state, "state unknown"));
-    columns_print(to, LABEL, "%-9s %s, %s, %s%s%s", text_or(n->name, "?"),
-                  text_or(n->model, "model unknown"), text_or(n->bdf, "place unknown"), port,
-                  *over ? ", " : "", over);
+    snprintf(text, size, "%s%s%s", port, *over ? ", " : "", over);
+}
+
+static void print_nic(const struct machine *m, const struct machine_nic *n, FILE *to)
+{
+    char port[200];
+    port_text(m, n, port, sizeof port);
+    columns_print(to, LABEL, "%-9s %s, %s, %s", text_or(n->name, "?"),
+                  text_or(n->model, "model unknown"), text_or(n->bdf, "place unknown"), port);
+}
+
+/* Prints many NICs by kind: consecutive equal NICs share a line. */
+static void print_nic_kinds(const struct machine *m, FILE *to)
+{
+    for (size_t i = 0, end; i < m->n_nics; i = end) {
+        char text[200], other[200], name[80];
+        const char *model = text_or(m->nics[i].model, "model unknown");
+        port_text(m, &m->nics[i], text, sizeof text);
+        for (end = i + 1; end < m->n_nics; end++) {
+            port_text(m, &m->nics[end], other, sizeof other);
+            if (strcmp(text, other) != 0 ||
+                strcmp(text_or(m->nics[end].model, "model unknown"), model) != 0)
+                break;
+        }
+        if (end == i + 1) {
+            print_nic(m, &m->nics[i], to);
+            continue;
+        }
+        snprintf(name, sizeof name, "%.30s..%.30s", text_or(m->nics[i].name, "?"),
+                 text_or(m->nics[end - 1].name, "?"));
+        columns_print(to, LABEL, "%-9s %zu x %s, %s (places: --full)", name, end - i, model, text);
+    }
 }
 
 /* Prints a network interface, unless it is in the line of its RDMA device. */
@@ -187,8 +218,11 @@ static void print_disk(const struct machine_disk *d, FILE *to)
 static void print_devices(const struct machine *m, FILE *to)
 {
     print_gpus(m, to);
-    for (size_t i = 0; i < m->n_nics; i++)
-        print_nic(m, &m->nics[i], to);
+    if (m->n_nics > MANY && !columns_are_full())
+        print_nic_kinds(m, to);
+    else
+        for (size_t i = 0; i < m->n_nics; i++)
+            print_nic(m, &m->nics[i], to);
     for (size_t i = 0; i < m->n_interfaces; i++)
         print_interface(&m->interfaces[i], to);
     for (size_t i = 0; i < m->n_disks; i++)

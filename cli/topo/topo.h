@@ -3,6 +3,7 @@
 #ifndef WEFT_CLI_TOPO_H
 #define WEFT_CLI_TOPO_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "machine/checks/explain.h"
@@ -29,10 +30,15 @@ void topo_access(const struct topo *topo, int a, int b, char access[4]);
 
 /* A summary in lines of at most columns_limit() columns; with --full all of it. */
 void topo_text(const struct topo *topo, FILE *to);
-/* Parts of the summary: a line for each kind of pair; the distance matrix; all matrices. */
+/* Parts of the summary: a line for each kind of pair; the distances; all matrices. */
 void topo_paths(const struct topo *topo, FILE *to);
 void topo_distances(const struct topo *topo, FILE *to);
 void topo_matrices(const struct topo *topo, FILE *to);
+/* The distance matrix: columns are GPUs, rows are all devices, without GPUs when they are all
+ * alike. Without a GPU each device is a column. */
+void topo_matrix(const struct topo *topo, FILE *to);
+/* The same of several hosts, by kinds of hosts. False, and nothing printed, for one host. */
+bool topo_host_distances(const struct topo *topo, FILE *to);
 /* Prints which NIC each GPU should use and the variables of NCCL, UCX and NVSHMEM. Returns 1
  * when a GPU has no NIC, else 0. */
 int topo_assign(const struct machine *machine, int json);

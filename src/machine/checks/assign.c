@@ -81,7 +81,7 @@ static void find_candidates(struct assign_work *w, int g)
     int64_t most = 0;
     for (size_t i = 0; i < w->n_nics; i++) {
         struct endpoint nic = endpoint_of_nic(m, &m->nics[i]);
-        if (!assign_can_use(m, &m->nics[i]))
+        if (!assign_can_use(m, &m->nics[i]) || routes_level(m, gpu.pci, nic.pci) == LEVEL_NET)
             continue;
         w->mbps[(size_t)g * w->n_nics + i] = expected_mbps(m, &gpu, &nic);
         most =
@@ -92,7 +92,7 @@ static void find_candidates(struct assign_work *w, int g)
             struct endpoint nic = endpoint_of_nic(m, &m->nics[i]);
             enum level level = routes_level(m, gpu.pci, nic.pci);
             bool fast = w->mbps[(size_t)g * w->n_nics + i] * 11 / 10 >= most;
-            if (!assign_can_use(m, &m->nics[i]) || !fast)
+            if (!assign_can_use(m, &m->nics[i]) || !fast || level == LEVEL_NET)
                 continue;
             nearest = pass == 0 && level < nearest ? level : nearest;
             w->candidate[(size_t)g * w->n_nics + i] = pass == 1 && level == nearest;
@@ -165,6 +165,8 @@ static void explain_none(const struct assign_work *w, struct assigned *a)
 {
     if (w->n_nics == 0)
         snprintf(a->why, sizeof a->why, "the machine has no RDMA device");
+    else if (w->result->down < (int)w->n_nics)
+        snprintf(a->why, sizeof a->why, "its host has no NIC with an active port");
     else
         snprintf(a->why, sizeof a->why, "no NIC has an active port: %d of %zu are down",
                  w->result->down, w->n_nics);

@@ -314,24 +314,27 @@ static bool link_to_switch(const struct machine_link *link, int64_t gpu)
     return number_is(link->gpu, gpu) && text_is(link->peer, "switch") && number_is(link->active, 1);
 }
 
-static int64_t link_line(const struct machine_link *link)
+/* The entry of the table of facts for a link; that of the link before it, when both are alike. */
+static const struct fact_link *link_fact(const struct machine_link *link,
+                                         const struct machine_link *last,
+                                         const struct fact_link *fact)
 {
-    const struct fact_link *fact = link->kind.value && link->gen.known
-                                       ? fact_find_link(link->kind.value, link->gen.value)
-                                       : NULL;
-    return number_or(link->mbps, fact ? fact->line_mbps : 0);
+    if (!link->kind.value || !link->gen.known)
+        return NULL;
+    if (last && text_is(last->kind, link->kind.value) && number_is(last->gen, link->gen.value))
+        return fact;
+    return fact_find_link(link->kind.value, link->gen.value);
 }
 
-static void bundle_add(struct link_bundle *bundle, const struct machine_link *link)
+static void bundle_add(struct link_bundle *bundle, const struct machine_link *link,
+                       const struct fact_link *fact)
 {
-    const struct fact_link *fact = link->kind.value && link->gen.known
-                                       ? fact_find_link(link->kind.value, link->gen.value)
-                                       : NULL;
+    int64_t line = number_or(link->mbps, fact ? fact->line_mbps : 0);
     bundle->links++;
     bundle->kind = text_or(link->kind, "nvlink");
     bundle->generation = number_or(link->gen, 0);
-    bundle->line_mbps += link_line(link);
-    bundle->mbps += fact ? link_line(link) * fact->permille / 1000 : 0;
+    bundle->line_mbps += line;
+    bundle->mbps += fact ? line * fact->permille / 1000 : 0;
     bundle->latency_ns = fact ? fact->latency_ns : 0;
 }
 
@@ -341,10 +344,15 @@ static struct link_bundle bundle_of(const struct machine *machine, int64_t a, in
 {
     struct link_bundle bundle = {.through_switch = through_switch};
     struct machine_range range = machine_links_of(machine, a);
+    const struct machine_link *last = NULL;
+    const struct fact_link *fact = NULL;
     for (size_t i = range.first; i < range.end; i++) {
         const struct machine_link *link = &machine->links[i];
-        if (through_switch ? link_to_switch(link, a) : link_between(link, a, b))
-            bundle_add(&bundle, link);
+        if (!(through_switch ? link_to_switch(link, a) : link_between(link, a, b)))
+            continue;
+        fact = link_fact(link, last, fact);
+        last = link;
+        bundle_add(&bundle, link, fact);
     }
     return bundle;
 }
@@ -355,7 +363,7 @@ struct link_bundle routes_cpu_links(const struct machine *machine, int64_t gpu)
     struct machine_range range = machine_links_of(machine, gpu);
     for (size_t i = range.first; i < range.end; i++)
         if (link_to_cpu(&machine->links[i], gpu))
-            bundle_add(&bundle, &machine->links[i]);
+            bundle_add(&bundle, &machine->links[i], link_fact(&machine->links[i], NULL, NULL));
     return bundle;
 }
 
