@@ -79,6 +79,10 @@ enum { DRAW_FONT = 12, DRAW_SMALL = 10, DRAW_TITLE = 18 };
 
 /* --- between the parts of drawing ------------------------------------------------------------- */
 
+bool draw_is_frame(enum draw_kind kind);
+/* Adds the devices and their frames, without places; with `by_domain` GPUs in the order of NVLink
+ * domains. Sets n_domains. */
+void draw_tree(const struct machine *machine, bool by_domain, struct drawing *drawing);
 int draw_add_box(struct drawing *drawing, enum draw_kind kind, int parent);
 struct draw_line *draw_add_line(struct drawing *drawing);
 void draw_note(struct drawing *drawing, const char *format, ...)
