@@ -129,16 +129,36 @@ static bool in_main_row(const struct draw_box *box)
 
 static struct extent measure_frame(struct layout *l, int frame);
 
+static bool is_other(const struct drawing *d, int frame, int box)
+{
+    return d->boxes[box].parent == frame && !in_main_row(&d->boxes[box]);
+}
+
+/* Width of the devices of a kind of a frame, from a box on, in one row. */
+static double kind_width(const struct drawing *d, int frame, int from)
+{
+    double w = -GAP;
+    for (int i = from; i < d->n_boxes; i++)
+        if (is_other(d, frame, i) && d->boxes[i].kind == d->boxes[from].kind)
+            w += d->boxes[i].w + GAP;
+    return w;
+}
+
 static double place_others(struct layout *l, int frame, double width)
 {
     struct drawing *d = l->d;
     double x = 0, y = 0;
     bool any = false;
+    enum draw_kind last = DRAW_FABRIC;
     for (int i = 0; i < d->n_boxes; i++) {
         struct draw_box *box = &d->boxes[i];
-        if (box->parent != frame || in_main_row(box))
+        if (!is_other(d, frame, i))
             continue;
-        if (any && x + box->w > width) {
+        /* a kind that does not fit into the rest of a row begins its own */
+        double kind = kind_width(d, frame, i);
+        bool begins = any && box->kind != last && x + kind > width && x > 0;
+        last = box->kind;
+        if (any && (x + box->w > width || begins)) {
             x = 0;
             y += DEVICE_H + GAP;
         }
@@ -150,17 +170,27 @@ static double place_others(struct layout *l, int frame, double width)
     return any ? y + DEVICE_H : 0;
 }
 
-/* Width of the devices other than GPUs, with at most `most` in a row. */
-static double others_width(const struct drawing *d, int frame, int most)
+/* Gives more than two devices other than GPUs one width, so that their rows are a grid. Returns the
+ * width of the grid: a square one next to GPUs, else with rows of six. */
+static double others_width(struct drawing *d, int frame, bool gpus)
 {
-    double w = 0;
-    int n = 0;
-    for (int i = 0; i < d->n_boxes && n < most; i++)
-        if (d->boxes[i].parent == frame && !in_main_row(&d->boxes[i])) {
-            w += d->boxes[i].w + (n ? GAP : 0);
+    double widest = 0, sum = 0;
+    int n = 0, columns = gpus ? 2 : 6;
+    for (int i = 0; i < d->n_boxes; i++)
+        if (is_other(d, frame, i)) {
+            widest = d->boxes[i].w > widest ? d->boxes[i].w : widest;
+            sum += d->boxes[i].w + (n ? GAP : 0);
             n++;
         }
-    return w;
+    if (n <= 2)
+        return sum;
+    for (int i = 0; i < d->n_boxes; i++)
+        if (is_other(d, frame, i))
+            d->boxes[i].w = widest;
+    while (columns * columns < n)
+        columns++;
+    columns = n < columns ? n : columns;
+    return columns * (widest + GAP) - GAP;
 }
 
 /* Aligns the boxes of a row at their lower edge. */
@@ -265,7 +295,7 @@ static struct extent measure_frame(struct layout *l, int frame)
     struct drawing *d = l->d;
     measure_children(l, frame);
     struct extent inner = place_main(l, frame, 0);
-    double least = others_width(d, frame, inner.w > 0 ? 2 : 6);
+    double least = others_width(d, frame, inner.w > 0);
     double width = inner.w > least ? inner.w : least;
     double others = place_others(l, frame, width);
     double down = others > 0 ? others + (inner.h > 0 ? GAP : 0) : 0;
@@ -306,7 +336,7 @@ static const char *link_words(const struct machine *m)
     for (size_t i = 0; i < m->n_links; i++)
         if (text_is(m->links[i].peer, "gpu") && number_is(m->links[i].active, 1))
             return text_is(m->links[i].kind, "xgmi") ? ", xGMI" : ", NVLink";
-    return "";
+    return draw_fabric_of(m) == DRAW_UNKNOWN ? ", links unknown" : "";
 }
 
 static void name_picture(const struct machine *m, struct drawing *d)
@@ -362,22 +392,30 @@ static void connect_packages(const struct machine *m, struct drawing *d)
         draw_note(d, "between CPU packages: %s", words);
 }
 
-/* Finds the shortest rows for which the drawing is still as wide as a slide. */
+/* Finds the shortest rows for which the drawing is still as wide as a slide, then shortens them as
+ * far as it takes no more rows, so that the last row is not much shorter than the others. */
 static struct extent fit_page(struct layout *l)
 {
     static const double widths[] = {1500, 2400, 3400, 4600};
-    struct extent e = {.w = 0};
+    struct extent e = {.w = 0}, shorter;
     for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++) {
         l->widest = widths[i];
         e = measure_frame(l, -1);
         if (e.w >= 1.2 * e.h)
             break;
     }
-    return e;
+    while (l->widest > 400) {
+        l->widest -= 20;
+        shorter = measure_frame(l, -1);
+        if (shorter.h > e.h + 0.5 || (shorter.w < 1.2 * shorter.h && shorter.w < e.w))
+            break;
+        e = shorter;
+    }
+    l->widest += 20;
+    return measure_frame(l, -1);
 }
 
-/* Widens the drawing and keeps its content centred. */
-static void widen_frame(struct drawing *d, double width)
+void draw_widen(struct drawing *d, double width)
 {
     double by = (width - d->w) / 2;
     for (int i = 0; i < d->n_boxes; i++)
@@ -401,11 +439,13 @@ static struct extent place_all(const struct machine *machine, bool by_domain, do
     return fit_page(&l);
 }
 
-void draw_machine(const struct machine *machine, struct drawing *d)
+/* Draws frames, devices and links. */
+static void draw_hosts(const struct machine *machine, struct drawing *d)
 {
     enum draw_fabric fabric = draw_fabric_of(machine);
-    struct extent e = place_all(machine, true, fabric == DRAW_SWITCHED ? DRAW_BUS : 0, d);
-    bool side = fabric == DRAW_SWITCHED && draw_spans_rows(d);
+    bool switched = fabric == DRAW_SWITCHED || fabric == DRAW_UNKNOWN;
+    struct extent e = place_all(machine, true, switched ? DRAW_BUS : 0, d);
+    bool side = switched && draw_spans_rows(d);
     make_absolute(d, -1, DRAW_MARGIN + (side ? DRAW_SIDE : 0), DRAW_HEAD);
     if (draw_is_interleaved(d)) {
         /* the tree does not allow that: order by GPU number, with space for bus lines */
@@ -418,18 +458,31 @@ void draw_machine(const struct machine *machine, struct drawing *d)
     d->w = e.w + 2 * DRAW_MARGIN + (side ? DRAW_SIDE : 0);
     d->h = DRAW_HEAD + e.h;
     connect_packages(machine, d);
-    if (fabric == DRAW_SWITCHED)
+    if (switched)
         draw_switched(machine, d);
     else if (fabric == DRAW_DIRECT)
         draw_ring(machine, d);
+}
+
+void draw_machine(const struct machine *machine, struct drawing *d)
+{
+    memset(d, 0, sizeof *d);
+    if (draw_racks(machine, d)) {
+        d->in_racks = true;
+        name_picture(machine, d);
+    } else {
+        draw_hosts(machine, d);
+    }
     draw_faults(machine, d);
     double widest = draw_text_width(d->title, DRAW_TITLE, true);
+    double second = draw_text_width(d->subtitle, DRAW_FONT, false);
+    widest = second > widest ? second : widest;
     for (int i = 0; i < d->n_notes; i++) {
         double w = draw_text_width(d->notes[i], DRAW_FONT, false);
         widest = w > widest ? w : widest;
     }
     if (d->w < widest + 2 * DRAW_MARGIN)
-        widen_frame(d, widest + 2 * DRAW_MARGIN);
+        draw_widen(d, widest + 2 * DRAW_MARGIN);
     d->notes_x = DRAW_MARGIN;
     d->notes_y = d->h + 22;
     d->h += 22 + 18 * d->n_notes;

@@ -10,6 +10,7 @@
 #include "machine/routes/routes.h"
 
 enum draw_kind {
+    DRAW_RACK, /* hosts that one NVLink domain spans */
     DRAW_HOST, /* a host, when there are several */
     DRAW_PACKAGE,
     DRAW_ROOT,   /* root complex */
@@ -36,6 +37,8 @@ struct draw_box {
     bool folded;                           /* its children take several rows */
     bool in_ring; /* second drawing of a GPU, in the ring of direct links */
     bool fault;   /* `weft doctor` finds a fault of this device */
+    bool beside;  /* a frame whose name is a line's label or stands beside its content */
+    bool unknown; /* a switch of unknown links: whether there is one is unknown */
     int domain;   /* NVLink domain of a GPU, or of a switch with its own bus line; -1: none */
 };
 
@@ -47,6 +50,7 @@ struct draw_line {
     double lx, ly;  /* centre of the label */
     bool weak;      /* has fewer links than other lines of this kind */
     bool cpu;       /* connects CPU packages */
+    bool unknown;   /* whether links connect its ends is unknown */
     bool fault;     /* a pair with a fault: from both devices down to `down`, and across */
     double down;
     int domain; /* domain whose bus line it leads to; -1: domains have no bus lines */
@@ -57,6 +61,7 @@ struct drawing {
     struct draw_line *lines;
     int n_boxes, n_lines, boxes_capacity, lines_capacity;
     int n_domains; /* number of NVLink domains with switches */
+    bool in_racks; /* drawn by draw_racks() */
     double w, h;
     char title[160], subtitle[160];
     char notes[DRAW_NOTES][160]; /* legend of the lines, then the faults */
@@ -85,17 +90,25 @@ bool draw_is_frame(enum draw_kind kind);
 void draw_tree(const struct machine *machine, bool by_domain, struct drawing *drawing);
 int draw_add_box(struct drawing *drawing, enum draw_kind kind, int parent);
 struct draw_line *draw_add_line(struct drawing *drawing);
+/* Widens the drawing and keeps its content centred. */
+void draw_widen(struct drawing *drawing, double width);
 void draw_note(struct drawing *drawing, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* The links between GPUs, below or at the side of the boxes placed so far. */
-enum draw_fabric { DRAW_NO_LINKS, DRAW_SWITCHED, DRAW_DIRECT };
+enum draw_fabric { DRAW_NO_LINKS, DRAW_SWITCHED, DRAW_DIRECT, DRAW_UNKNOWN };
 enum draw_fabric draw_fabric_of(const struct machine *machine);
 void draw_switched(const struct machine *machine, struct drawing *drawing);
 /* Returns the number of NVLink domains. of[i]: the domain of the i-th GPU of the machine, from
- * 0; -1 without links to a switch. */
+ * 0; -1 without links to a switch. Of one domain are also GPUs with unknown links, unless links
+ * between other GPUs show that there is no switch. */
 int draw_domains(const struct machine *machine, int *of);
 int draw_links_up(const struct machine *machine, int64_t gpu);
+/* Notes the links of a GPU with `links` of them: "NVSwitch: each line is 18x NVLink 5 ...". */
+void draw_note_switched(const struct machine *machine, struct drawing *drawing, int links,
+                        const char *subject);
+/* Draws NVLink domains that span hosts as racks. False, and nothing drawn, for other machines. */
+bool draw_racks(const struct machine *machine, struct drawing *drawing);
 void draw_bundle_words(const struct link_bundle *bundle, char *text, size_t size);
 /* True when a domain takes several rows of the drawing, so that its switch is drawn at their
  * left. */

@@ -83,6 +83,10 @@ static void connect_pair(struct drawing *d, int a, int b, const char *code)
     line.ly = line.down;
     snprintf(line.label, sizeof line.label, "%s", code);
     *draw_add_line(d) = line;
+    if (draw_text_width(code, DRAW_SMALL, true) + 16 > line.x2 - line.x1) { /* hides the line */
+        mark_device(d, a);
+        mark_device(d, b);
+    }
 }
 
 /* At how many places a reason was found, and the first of them. */
@@ -157,7 +161,7 @@ void draw_faults(const struct machine *machine, struct drawing *d)
     struct diagnosis diagnosis;
     doctor_examine(machine, &diagnosis);
     const struct findings *findings = &diagnosis.findings;
-    bool with_lines = count_pairs(d, findings) <= LINES_MOST;
+    bool with_lines = !d->in_racks && count_pairs(d, findings) <= LINES_MOST;
     for (int i = 0; i < findings->n; i++) {
         const struct finding *finding = &findings->list[i];
         int a, b;

@@ -10,19 +10,30 @@
 #include "machine/routes/routes.h"
 #include "topo/draw.h"
 
-enum { LABEL_H = 14, RING_W = 64, RING_H = 36 };
+enum {
+    LABEL_H = 14,
+    RING_W = 64,
+    RING_H = 36,
+    RING_MANY = 8, /* of more GPUs boxes are smaller, and the notes have the numbers of links */
+    MANY_W = 52,
+    MANY_H = 24,
+};
 
 enum draw_fabric draw_fabric_of(const struct machine *m)
 {
+    bool unknown = false;
     for (size_t i = 0; i < m->n_gpus; i++)
         if (draw_links_up(m, number_or(m->gpus[i].index, -1)))
             return DRAW_SWITCHED;
     for (size_t i = 0; i < m->n_gpus; i++)
-        for (size_t j = i + 1; j < m->n_gpus; j++)
-            if (routes_links(m, number_or(m->gpus[i].index, -1), number_or(m->gpus[j].index, -1))
-                    .links)
+        for (size_t j = i + 1; j < m->n_gpus; j++) {
+            struct link_bundle bundle =
+                routes_links(m, number_or(m->gpus[i].index, -1), number_or(m->gpus[j].index, -1));
+            if (bundle.links)
                 return DRAW_DIRECT;
-    return DRAW_NO_LINKS;
+            unknown |= bundle.unknown;
+        }
+    return unknown ? DRAW_UNKNOWN : DRAW_NO_LINKS;
 }
 
 static const char *title_of(const char *kind)
@@ -112,16 +123,16 @@ static void place_labels(struct drawing *d, int first)
     }
 }
 
-static int add_ring_box(struct drawing *d, int64_t gpu, double x, double y)
+static int add_ring_box(struct drawing *d, int64_t gpu, double x, double y, double w, double h)
 {
     int at = draw_add_box(d, DRAW_GPU, -1);
     struct draw_box *box = &d->boxes[at];
     box->gpu = gpu;
     box->in_ring = true;
-    box->w = RING_W;
-    box->h = RING_H;
-    box->x = x - RING_W / 2.0;
-    box->y = y - RING_H / 2.0;
+    box->w = w;
+    box->h = h;
+    box->x = x - w / 2;
+    box->y = y - h / 2;
     snprintf(box->name, DRAW_TEXT, "gpu%" PRId64, gpu);
     return at;
 }
@@ -130,7 +141,9 @@ static int add_ring_box(struct drawing *d, int64_t gpu, double x, double y)
 static double radius_of(int n)
 {
     const double pi = 3.14159265358979;
-    double least = 60 / (1 - cos(2 * pi / n)), side = (RING_W + 24) / (2 * sin(pi / n));
+    bool many = n > RING_MANY;
+    double least = (many ? 32 : 60) / (1 - cos(2 * pi / n));
+    double side = ((many ? MANY_W : RING_W) + 24) / (2 * sin(pi / n));
     double radius = n < 4 ? 120 : least > side ? least : side;
     return radius < 150 && n > 3 ? 150 : radius;
 }
@@ -139,57 +152,69 @@ static void place_ring(const struct machine *m, struct drawing *d)
 {
     const double pi = 3.14159265358979;
     int n = (int)m->n_gpus;
+    double w = n > RING_MANY ? MANY_W : RING_W, h = n > RING_MANY ? MANY_H : RING_H;
     double radius = radius_of(n), top = d->h + 30;
-    double middle = d->w / 2 > radius + RING_W ? d->w / 2 : radius + RING_W + DRAW_MARGIN;
+    if (d->w < 2 * (radius + RING_W + DRAW_MARGIN))
+        draw_widen(d, 2 * (radius + RING_W + DRAW_MARGIN));
+    double middle = d->w / 2;
     for (int i = 0; i < n; i++) {
-        double turn = 2 * pi * i / n - pi / 2 - pi / n, x = middle, y = top + radius + RING_H / 2.0;
+        double turn = 2 * pi * i / n - pi / 2 - pi / n, x = middle, y = top + radius + h / 2;
         if (n <= 2) { /* next to each other */
             x += (i - 0.5) * 2 * radius;
-            y = top + RING_H / 2.0;
+            y = top + h / 2;
         } else {
             x += radius * cos(turn);
             y += radius * sin(turn);
         }
-        add_ring_box(d, number_or(m->gpus[i].index, -1), x, y);
+        add_ring_box(d, number_or(m->gpus[i].index, -1), x, y, w, h);
     }
-    double right = middle + radius + RING_W;
-    d->w = right + DRAW_MARGIN > d->w ? right + DRAW_MARGIN : d->w;
-    d->h = top + (n <= 2 ? RING_H : 2 * radius + RING_H);
+    d->h = top + (n <= 2 ? h : 2 * radius + h);
 }
 
 /* Adds a legend entry: how many lines have this number of links. */
-static void note_bundle(struct drawing *d, int first, const struct link_bundle *b)
+static void note_bundle(const struct machine *m, struct drawing *d, int first,
+                        const struct link_bundle *b)
 {
-    char label[24], words[96];
+    char words[96];
     int n = 0;
-    snprintf(label, sizeof label, "%dx", b->links);
     for (int i = first; i < d->n_lines; i++)
-        n += strcmp(d->lines[i].label, label) == 0;
+        n += routes_links(m, d->boxes[d->lines[i].from].gpu, d->boxes[d->lines[i].to].gpu).links ==
+             b->links;
     draw_bundle_words(b, words, sizeof words);
     draw_note(d, "%d line%s of %s", n, n == 1 ? "" : "s", words);
 }
 
+static void connect_in_ring(struct drawing *d, int a, int b, const struct link_bundle *bundle)
+{
+    const struct draw_box *x = &d->boxes[a], *y = &d->boxes[b];
+    struct draw_line *line = draw_add_line(d);
+    line->from = a;
+    line->to = b;
+    line->unknown = bundle->unknown;
+    line->width = bundle->links > 4 ? 5 : 1 + bundle->links;
+    if (x->w < RING_W) /* many lines */
+        line->width /= 2;
+    leave_box(x, y->x + y->w / 2, y->y + y->h / 2, &line->x1, &line->y1);
+    leave_box(y, x->x + x->w / 2, x->y + x->h / 2, &line->x2, &line->y2);
+}
+
 void draw_ring(const struct machine *m, struct drawing *d)
 {
-    int ring = d->n_boxes, first = d->n_lines, most = 0;
+    int ring = d->n_boxes, first = d->n_lines, unknown = 0;
     struct link_bundle seen[DRAW_NOTES] = {0};
     int n_seen = 0;
     place_ring(m, d);
     for (int a = ring; a < d->n_boxes; a++)
         for (int b = a + 1; b < d->n_boxes; b++) {
             struct link_bundle bundle = routes_links(m, d->boxes[a].gpu, d->boxes[b].gpu);
-            if (!bundle.links)
+            if (!bundle.links && !bundle.unknown)
                 continue;
-            const struct draw_box *x = &d->boxes[a], *y = &d->boxes[b];
-            struct draw_line *line = draw_add_line(d);
-            line->from = a;
-            line->to = b;
-            line->width = bundle.links > 4 ? 5 : 1 + bundle.links;
-            leave_box(x, y->x + y->w / 2, y->y + y->h / 2, &line->x1, &line->y1);
-            leave_box(y, x->x + x->w / 2, x->y + x->h / 2, &line->x2, &line->y2);
-            snprintf(line->label, sizeof line->label, "%dx", bundle.links);
-            most = bundle.links > most ? bundle.links : most;
-            bool known = false;
+            connect_in_ring(d, a, b, &bundle);
+            unknown += bundle.unknown;
+            if (bundle.links && m->n_gpus <= RING_MANY)
+                snprintf(d->lines[d->n_lines - 1].label, sizeof d->lines->label, "%dx",
+                         bundle.links);
+            bool known = bundle.unknown;
             for (int i = 0; i < n_seen; i++)
                 known |= seen[i].links == bundle.links;
             if (!known && n_seen < DRAW_NOTES)
@@ -197,5 +222,7 @@ void draw_ring(const struct machine *m, struct drawing *d)
         }
     place_labels(d, first);
     for (int i = 0; i < n_seen; i++)
-        note_bundle(d, first, &seen[i]);
+        note_bundle(m, d, first, &seen[i]);
+    if (unknown)
+        draw_note(d, "dotted: unknown whether links connect these GPUs");
 }

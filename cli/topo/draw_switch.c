@@ -10,7 +10,7 @@
 #include "machine/routes/routes.h"
 #include "topo/draw.h"
 
-enum { BAR_H = 40, BAR_OVER = 4, BUS_LINE_H = 22, BUS_LINE_FIRST = 24, BUS_LINE_BOX_H = 18 };
+enum { BAR_H = 40, BAR_OVER = 2, BUS_LINE_H = 22, BUS_LINE_FIRST = 24, BUS_LINE_BOX_H = 18 };
 
 int draw_links_up(const struct machine *m, int64_t gpu)
 {
@@ -47,12 +47,19 @@ static double row_bottom(const struct drawing *d, int frame, int row)
 
 /* --- domains ---------------------------------------------------------------------------------- */
 
+static bool has_unknown_links(const struct machine *m, int64_t gpu)
+{
+    return !routes_links_known(m, gpu) && !draw_links_up(m, gpu);
+}
+
 int draw_domains(const struct machine *m, int *of)
 {
     int n = 0;
+    bool direct = draw_fabric_of(m) == DRAW_DIRECT;
     for (size_t i = 0; i < m->n_gpus; i++) {
+        int64_t gpu = number_or(m->gpus[i].index, -1);
         of[i] = -1;
-        if (!draw_links_up(m, number_or(m->gpus[i].index, -1)))
+        if (!draw_links_up(m, gpu) && (direct || m->n_gpus < 2 || !has_unknown_links(m, gpu)))
             continue;
         for (size_t k = 0; k < i && of[i] < 0; k++)
             if (of[k] >= 0 && strcmp(text_or(m->gpus[k].fabric_cluster, ""),
@@ -173,7 +180,7 @@ static void gather_connections(struct drawing *d, int bar, double y)
     line->width = 4;
 }
 
-static void note_switched(const struct machine *m, struct drawing *d, int most)
+void draw_note_switched(const struct machine *m, struct drawing *d, int most, const char *subject)
 {
     for (size_t i = 0; i < m->n_gpus; i++)
         for (size_t j = 0; j < m->n_gpus; j++) {
@@ -181,10 +188,10 @@ static void note_switched(const struct machine *m, struct drawing *d, int most)
                                           : routes_links(m, number_or(m->gpus[i].index, -1),
                                                          number_or(m->gpus[j].index, -1));
             char words[96];
-            if (b.links != most)
+            if (b.links != most || !most)
                 continue;
             draw_bundle_words(&b, words, sizeof words);
-            draw_note(d, "NVSwitch: each line is %s", words);
+            draw_note(d, "NVSwitch: %s %s", subject, words);
             return;
         }
 }
@@ -202,8 +209,9 @@ static int lines_down(const struct machine *m, struct drawing *d, int domain, do
     int first = d->n_lines, most = 0;
     for (int i = 0; i < d->n_boxes; i++) {
         const struct draw_box *gpu = &d->boxes[i];
-        int links = gpu->kind == DRAW_GPU && gpu->domain == domain ? draw_links_up(m, gpu->gpu) : 0;
-        if (!links)
+        bool here = gpu->kind == DRAW_GPU && gpu->domain == domain;
+        int links = here ? draw_links_up(m, gpu->gpu) : 0;
+        if (!here)
             continue;
         most = links > most ? links : most;
         struct draw_line *line = draw_add_line(d);
@@ -211,14 +219,26 @@ static int lines_down(const struct machine *m, struct drawing *d, int domain, do
         line->x1 = line->x2 = gpu->x + gpu->w / 2;
         line->y1 = gpu->y + gpu->h;
         line->y2 = bus_below(d, i, floor);
-        line->width = 3;
-        label_down(line, links);
+        line->width = links ? 3 : 2;
+        line->unknown = !links;
+        if (links)
+            label_down(line, links);
     }
     for (int i = first; i < d->n_lines; i++) {
         int links = 0;
         d->lines[i].weak = sscanf(d->lines[i].label, "%d", &links) == 1 && links < most;
     }
     return first;
+}
+
+/* A switch to which only unknown links lead. */
+static void name_unknown(struct drawing *d, int first, struct draw_box *bar)
+{
+    for (int i = first; i < d->n_lines; i++)
+        if (!d->lines[i].unknown)
+            return;
+    bar->unknown = true;
+    snprintf(bar->name, DRAW_TEXT, bar->w && bar->w < 100 ? "unknown" : "links unknown");
 }
 
 /* Places the switch below a row, as wide as its GPUs; below all rows it is as wide as the
@@ -230,6 +250,7 @@ static void bar_below(struct drawing *d, int first, bool all)
     double left = 1e9, right = 0;
     if (child >= 0)
         box->parent = d->boxes[child].parent; /* between the rows of that frame */
+    name_unknown(d, first, box);
     for (int i = first; i < d->n_lines; i++) {
         const struct draw_box *gpu = &d->boxes[d->lines[i].from];
         d->lines[i].to = bar;
@@ -257,8 +278,12 @@ static void bar_at_left(struct drawing *d, int first)
     box->y = top - 40;
     box->w = DRAW_SIDE - 30;
     box->h = bottom - box->y + 10;
+    name_unknown(d, first, box);
+    bool unknown = box->unknown;
     for (int i = first; i < lines; i++)
         gather_connections(d, bar, d->lines[i].y2);
+    for (int i = lines; i < d->n_lines; i++)
+        d->lines[i].unknown = unknown;
     d->h = (bottom > d->h ? bottom : d->h) + 14;
 }
 
@@ -341,7 +366,7 @@ void draw_switched(const struct machine *m, struct drawing *d)
     int most = 0;
     bool folded = false;
     if (draw_is_interleaved(d)) {
-        note_switched(m, d, add_bus_lines(m, d));
+        draw_note_switched(m, d, add_bus_lines(m, d), "each line is");
         return;
     }
     for (int i = 0; i < d->n_boxes; i++)
@@ -360,5 +385,10 @@ void draw_switched(const struct machine *m, struct drawing *d)
         else
             bar_below(d, first, d->n_domains == 1 && !folded);
     }
-    note_switched(m, d, most);
+    draw_note_switched(m, d, most, "each line is");
+    for (int i = 0; i < d->n_lines; i++)
+        if (d->lines[i].unknown) {
+            draw_note(d, "dotted: unknown whether links connect these GPUs");
+            return;
+        }
 }

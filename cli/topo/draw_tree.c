@@ -66,12 +66,12 @@ static int root_frame(const struct machine *m, const struct machine_pci *pci, st
     int at = find_or_add_frame(d, DRAW_ROOT, package, text_or(pci->root, "?"));
     int64_t numa = routes_numa(m, pci);
     snprintf(d->boxes[at].name, DRAW_TEXT, "root complex");
-    snprintf(d->boxes[at].more, DRAW_TEXT, "%.40s", text_or(pci->root, "?"));
+    snprintf(d->boxes[at].more, DRAW_TEXT, "%.40s", text_or(pci->root, "unknown"));
     if (machine_is_flat(m))
         snprintf(d->boxes[at].more, DRAW_TEXT, "flat: real places unknown");
     else if (numa >= 0)
-        snprintf(d->boxes[at].more, DRAW_TEXT, "%.40s, NUMA %" PRId64, text_or(pci->root, "?"),
-                 numa);
+        snprintf(d->boxes[at].more, DRAW_TEXT, "%.40s, NUMA %" PRId64,
+                 text_or(pci->root, "unknown"), numa);
     return at;
 }
 
@@ -176,9 +176,43 @@ static void add_disks(const struct machine *m, struct drawing *d)
     }
 }
 
+/* A root complex with a single device. */
+static bool is_lone(const struct drawing *d, int frame)
+{
+    int n = 0;
+    for (int i = 0; i < d->n_boxes && d->boxes[frame].kind == DRAW_ROOT; i++)
+        n += d->boxes[i].parent == frame ? (draw_is_frame(d->boxes[i].kind) ? 2 : 1) : 0;
+    return n == 1;
+}
+
+/* Many root complexes with a device each are no frames: the devices stand in the package. */
+static void drop_lone_roots(struct drawing *d)
+{
+    enum { LONE_MOST = 8 };
+    int lone = 0, kept = 0, *to = calloc((size_t)d->n_boxes + 1, sizeof *to);
+    if (!to)
+        abort();
+    for (int i = 0; i < d->n_boxes; i++)
+        lone += is_lone(d, i);
+    for (int i = 0; i < d->n_boxes; i++)
+        to[i] = is_lone(d, i) ? -1 : kept++;
+    for (int i = 0; i < d->n_boxes && lone > LONE_MOST; i++) {
+        struct draw_box box = d->boxes[i];
+        if (to[i] < 0)
+            continue;
+        if (box.parent >= 0 && to[box.parent] < 0)
+            box.parent = d->boxes[box.parent].parent;
+        box.parent = box.parent < 0 ? -1 : to[box.parent];
+        d->boxes[to[i]] = box;
+    }
+    d->n_boxes = lone > LONE_MOST ? kept : d->n_boxes;
+    free(to);
+}
+
 void draw_tree(const struct machine *machine, bool by_domain, struct drawing *d)
 {
     add_gpus(machine, by_domain, d);
     add_nics(machine, d);
     add_disks(machine, d);
+    drop_lone_roots(d);
 }

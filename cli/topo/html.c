@@ -10,12 +10,15 @@
 #include "machine_options.h"
 
 static const char topo_style[] =
-    "body{font-family:Helvetica,Arial,'DejaVu Sans',sans-serif;color:#1c2733;margin:24px;"
-    "max-width:1600px}svg{max-width:100%;height:auto}table{border-collapse:collapse;margin:8px 0 "
-    "24px}th,td{border:1px solid #c4ccd4;padding:4px 8px;text-align:right;font-size:13px}"
-    "th{background:#eef1f4}td small{display:block;color:#5b6b7b}td.good{background:#dff2c8}"
-    "td.fair{background:#fdf0c0}td.bad{background:#f9cfcf}td.none{background:#fff}"
-    "td.self{background:#eef1f4}";
+    ":root{color-scheme:light dark}body{font-family:Helvetica,Arial,'DejaVu Sans',sans-serif;"
+    "color:#1c2733;background:#fff;margin:24px;max-width:1600px}svg{max-width:100%;height:auto}"
+    "table{border-collapse:collapse;margin:8px 0 24px}th,td{border:1px solid #c4ccd4;"
+    "padding:4px 8px;text-align:right;font-size:13px}th,td.self{background:#eef1f4}"
+    "td small{display:block;color:#5b6b7b}td.good{background:#dff2c8}td.fair{background:#fdf0c0}"
+    "td.bad{background:#f9cfcf}@media (prefers-color-scheme:dark){body{color:#e6edf3;"
+    "background:#0d1117}th,td{border-color:#3a4654}th,td.self{background:#1c242c}"
+    "td small{color:#a7b5c2}td.good{background:#24400c}td.fair{background:#4a3b0c}"
+    "td.bad{background:#5c1f1f}}";
 
 /* Content of a cell: the measured and the expected value, and the class of their ratio. */
 struct cell {

@@ -81,7 +81,7 @@ static void check_boxes(const char *what, const struct drawing *d)
             fail_msg("%s: %s is outside of the picture", what, a->name);
         if (a->parent >= 0) {
             struct rect room = shrink(rect_of(&d->boxes[a->parent]), 2);
-            room.y1 += 16; /* the frame's heading */
+            room.y1 += d->boxes[a->parent].beside ? 0 : 16; /* the frame's heading */
             if (!contains(room, rect_of(a)))
                 fail_msg("%s: %s is not inside %s", what, a->name, d->boxes[a->parent].name);
         }
@@ -100,6 +100,10 @@ static void check_text(const char *what, const struct drawing *d)
             fail_msg("%s: box %d has no name", what, i);
         if (draw_text_width(b->name, DRAW_FONT, true) > b->w - (frame ? 14 : 4))
             fail_msg("%s: \"%s\" does not fit its box", what, b->name);
+        for (int k = 0; b->beside && k < d->n_boxes; k++)
+            if (d->boxes[k].parent == i &&
+                b->x + 10 + draw_text_width(b->name, DRAW_FONT, true) > d->boxes[k].x)
+                fail_msg("%s: \"%s\" runs into %s", what, b->name, d->boxes[k].name);
         if (!frame && draw_text_width(b->more, DRAW_SMALL, false) > b->w - 4)
             fail_msg("%s: \"%s\" does not fit its box", what, b->more);
     }
@@ -112,7 +116,7 @@ static void check_text(const char *what, const struct drawing *d)
  * of its own there: it may cross the frames of all lines that end on it. */
 static bool may_be_in(const struct drawing *d, const struct draw_line *line, int box)
 {
-    bool gathers = line->from >= 0 && d->boxes[line->from].kind == DRAW_FABRIC;
+    bool gathers = line->from >= 0 && line->to < 0 && d->boxes[line->from].kind == DRAW_FABRIC;
     bool from = draw_is_inside(d, line->from, box), to = draw_is_inside(d, line->to, box);
     if (!gathers)
         return line->from != box && line->to != box &&
@@ -193,10 +197,31 @@ static int links_up(const struct machine *m, int64_t gpu)
     return n;
 }
 
-/* The number of labelled lines is the number of bundles, and every GPU is drawn. */
+/* Lines that stand for links: of a ring of many GPUs they have no label, of racks one leads to each
+ * tray. */
+static int count_lines(const struct drawing *d)
+{
+    int lines = 0;
+    for (int i = 0; i < d->n_lines; i++) {
+        const struct draw_line *l = &d->lines[i];
+        bool in_ring = l->from >= 0 && d->boxes[l->from].in_ring;
+        lines += !l->unknown && !l->cpu && !l->fault && (l->label[0] || in_ring || d->in_racks);
+    }
+    return lines;
+}
+
+static int count_boxes(const struct drawing *d, enum draw_kind kind)
+{
+    int n = 0;
+    for (int i = 0; i < d->n_boxes; i++)
+        n += d->boxes[i].kind == kind && !d->boxes[i].in_ring;
+    return n;
+}
+
+/* The number of lines is the number of bundles, and every GPU and NIC is drawn. */
 static void check_complete(const char *what, const struct machine *m, const struct drawing *d)
 {
-    int bundles = 0, lines = 0, gpus = 0, nics = 0;
+    int bundles = 0;
     bool switched = draw_fabric_of(m) == DRAW_SWITCHED;
     for (size_t a = 0; a < m->n_gpus; a++) {
         int64_t x = number_or(m->gpus[a].index, -1);
@@ -204,16 +229,12 @@ static void check_complete(const char *what, const struct machine *m, const stru
         for (size_t b = a + 1; b < m->n_gpus && !switched; b++)
             bundles += routes_links(m, x, number_or(m->gpus[b].index, -1)).links > 0;
     }
-    for (int i = 0; i < d->n_lines; i++)
-        lines += d->lines[i].label[0] && !d->lines[i].cpu;
-    for (int i = 0; i < d->n_boxes; i++) {
-        gpus += d->boxes[i].kind == DRAW_GPU && !d->boxes[i].in_ring;
-        nics += d->boxes[i].kind == DRAW_NIC;
-    }
-    if (lines != bundles)
-        fail_msg("%s: %d lines for %d bundles", what, lines, bundles);
-    assert_int_equal(gpus, m->n_gpus);
-    assert_true(nics >= (int)m->n_nics);
+    if (d->in_racks)
+        bundles = count_boxes(d, DRAW_HOST);
+    if (count_lines(d) != bundles)
+        fail_msg("%s: %d lines for %d bundles", what, count_lines(d), bundles);
+    assert_int_equal(count_boxes(d, DRAW_GPU), m->n_gpus);
+    assert_true(count_boxes(d, DRAW_NIC) >= (int)m->n_nics);
 }
 
 static void check(const char *what, const char *changes)
@@ -266,6 +287,15 @@ static void test_descriptions(void **state)
         "16 h200, nvlink domain 4, 1 nic per 2 gpu",
         "32 h200, nvlink domain 8, nic per gpu",
         "16 h200, nvlink domain 2, flat vm",
+        "16 h100, nvlink mesh",
+        "19 h100, nvlink mesh, nic per gpu",
+        "2 socket, 4 h100 each, nvswitch, nic per gpu, 8 disk",
+        "2 socket, 4 l40s each, 4 gpu per pcie-switch, 3 nic per 2 gpu, 12 disk",
+        "144 gb200, nvlink domain 72, nic per gpu, 3 disk",
+        "144 gb200, nvlink domain 144, nic per gpu",
+        "144 gb200, nvlink domain 144, 72 node",
+        "48 gb200, nvlink domain 8, 2 nic per gpu",
+        "16 h100, nvlink domain 16, 2 node, 2 nic per gpu, 4 disk",
     };
     (void)state;
     for (size_t i = 0; i < sizeof described / sizeof described[0]; i++)
@@ -358,6 +388,103 @@ static void test_weak_line(void **state)
     machine_free(machine);
 }
 
+/* Two NVL72: two racks next to each other on a slide, a tray for each host, no frame for a device.
+ * The line of a tray is weak when one of its GPUs lost a link. */
+static void test_racks(void **state)
+{
+    (void)state;
+    struct machine *m = load("144 gb200, nvlink domain 72, nic per gpu", "lose nvlink 5:switch");
+    struct drawing d;
+    int weak = 0;
+    draw_machine(m, &d);
+    assert_true(d.in_racks);
+    assert_int_equal(count_boxes(&d, DRAW_RACK), 2);
+    assert_int_equal(count_boxes(&d, DRAW_HOST), 36);
+    assert_int_equal(count_boxes(&d, DRAW_ROOT) + count_boxes(&d, DRAW_PACKAGE), 0);
+    assert_true(d.w <= 1650 && d.h <= 1200);
+    for (int i = 0; i < d.n_lines; i++)
+        if (d.lines[i].weak) {
+            weak++;
+            assert_string_equal(d.boxes[d.lines[i].to].name, "node 1");
+        }
+    assert_int_equal(weak, 1);
+    bool noted = false;
+    for (int i = 0; i < d.n_notes; i++)
+        noted |= strcmp(d.notes[i], "red: gpu5 has 17x") == 0;
+    assert_true(noted);
+    draw_free(&d);
+    machine_free(m);
+    /* hosts whose domains do not reach another host are no trays */
+    m = load("2 node, 8 h100, nvswitch", NULL);
+    draw_machine(m, &d);
+    assert_false(d.in_racks);
+    draw_free(&d);
+    machine_free(m);
+}
+
+static int rows_of_kind(const struct drawing *d, enum draw_kind kind)
+{
+    int rows = 0;
+    for (int i = 0; i < d->n_boxes; i++) {
+        bool first = d->boxes[i].kind == kind;
+        for (int k = 0; k < i; k++)
+            first &= d->boxes[k].kind != kind || fabs(d->boxes[k].y - d->boxes[i].y) > 1;
+        rows += first;
+    }
+    return rows;
+}
+
+/* Eight disks of a switch are two rows of four, and 16 GPUs with direct links fit a slide. */
+static void test_proportions(void **state)
+{
+    (void)state;
+    struct drawing d;
+    struct machine *m = load("2 socket, 4 h100 each, nvswitch, nic per gpu, 8 disk", NULL);
+    draw_machine(m, &d);
+    assert_int_equal(count_boxes(&d, DRAW_DISK), 8);
+    assert_int_equal(rows_of_kind(&d, DRAW_DISK), 2);
+    assert_true(d.w > 1.5 * d.h);
+    draw_free(&d);
+    machine_free(m);
+    m = load("16 h100, nvlink mesh", NULL);
+    draw_machine(m, &d);
+    assert_true(d.w <= 1600 && d.h <= 1300);
+    assert_int_equal(rows_of_kind(&d, DRAW_ROOT), 2); /* four and four, not seven and one */
+    int in_row = 0;
+    for (int i = 0; i < d.n_boxes; i++)
+        in_row += d.boxes[i].kind == DRAW_ROOT && d.boxes[i].row == 1;
+    assert_int_equal(in_row, 4);
+    draw_free(&d);
+    machine_free(m);
+}
+
+/* Links that a file does not tell are dotted lines to a dotted switch. */
+static void test_unknown_links(void **state)
+{
+    (void)state;
+    struct machine *m = load("2 socket, 2 h100 each, nvlink none", NULL);
+    struct drawing d;
+    int dotted = 0, bars = 0;
+    draw_machine(m, &d);
+    assert_int_equal(d.n_lines, 0); /* known to have none */
+    draw_free(&d);
+    for (size_t i = 0; i < m->n_gpus; i++)
+        number_unknown(m, &m->gpus[i].nvlinks, "not in the file");
+    assert_int_equal(draw_fabric_of(m), DRAW_UNKNOWN);
+    draw_machine(m, &d);
+    check_boxes("unknown", &d);
+    check_lines("unknown", &d);
+    for (int i = 0; i < d.n_lines; i++)
+        dotted += d.lines[i].unknown && !d.lines[i].label[0];
+    for (int i = 0; i < d.n_boxes; i++)
+        bars += d.boxes[i].kind == DRAW_FABRIC && d.boxes[i].unknown;
+    assert_int_equal(dotted, 4);
+    assert_int_equal(bars, 1);
+    assert_string_equal(d.notes[0], "dotted: unknown whether links connect these GPUs");
+    draw_free(&d);
+    machine_free(m);
+}
+
 /* Nested like the machine: gpu0 of the DGX-1 is in a switch in a root complex in a package. */
 static void test_nesting(void **state)
 {
@@ -381,9 +508,11 @@ static void test_nesting(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files),     cmocka_unit_test(test_descriptions),
-        cmocka_unit_test(test_lanes),     cmocka_unit_test(test_domains_apart),
-        cmocka_unit_test(test_weak_line), cmocka_unit_test(test_nesting),
+        cmocka_unit_test(test_files),         cmocka_unit_test(test_descriptions),
+        cmocka_unit_test(test_lanes),         cmocka_unit_test(test_domains_apart),
+        cmocka_unit_test(test_weak_line),     cmocka_unit_test(test_nesting),
+        cmocka_unit_test(test_racks),         cmocka_unit_test(test_proportions),
+        cmocka_unit_test(test_unknown_links),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
