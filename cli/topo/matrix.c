@@ -294,6 +294,12 @@ void topo_matrix(const struct topo *topo, FILE *to)
                 columns * (columns - 1) / 2, columns > 2 ? "s" : "",
                 topo->gpus ? "GPUs" : "devices", label);
     others.r0 = alike ? columns : 0;
+    struct area nics = {.r0 = columns, .r1 = columns + topo->nics, .c1 = columns};
+    if (alike && topo->gpus && !fits_on_lines(topo, columns) &&
+        is_uniform(topo, &nics, label, sizeof label)) {
+        fprintf(to, "all %d pairs of a GPU and a NIC: %s\n", topo->gpus * topo->nics, label);
+        others.r0 = nics.r1;
+    }
     if (others.r0 < others.r1)
         print_area(topo, others, topo_label, to);
 }
