@@ -35,11 +35,11 @@ struct draw_box {
     int64_t gpu;                           /* GPU index, else -1 */
     int row;                               /* row within the frame, from 0 */
     bool folded;                           /* its children take several rows */
-    bool in_ring; /* second drawing of a GPU, in the ring of direct links */
-    bool fault;   /* `weft doctor` finds a fault of this device */
-    bool beside;  /* a frame whose name is a line's label or stands beside its content */
-    bool unknown; /* a switch of unknown links: whether there is one is unknown */
-    int domain;   /* NVLink domain of a GPU, or of a switch with its own bus line; -1: none */
+    bool in_ring;      /* second drawing of a GPU, in the ring of direct links */
+    bool fault;        /* `weft doctor` finds a fault of this device */
+    bool name_at_left; /* a frame whose name is at the left of its content */
+    bool unknown;      /* a switch of unknown links: whether there is one is unknown */
+    int domain;        /* NVLink domain of a GPU, or of a switch with its own bus line; -1: none */
 };
 
 struct draw_line {

@@ -121,7 +121,7 @@ static double device_width(const struct racks *r, enum draw_kind kind)
     return widest + 8 > 250 ? 250 : widest + 8;
 }
 
-/* Devices of a package stand together; in it GPUs, then NICs, then disks. */
+/* Devices of a package are adjacent: GPUs, then NICs, then disks. */
 static bool goes_before(const struct tray_device *a, const struct tray_device *b)
 {
     return a->package != b->package ? a->package < b->package : a->kind < b->kind;
@@ -170,7 +170,7 @@ static void add_tray(struct racks *r, int rack, int host)
     }
     struct draw_box *box = &d->boxes[tray];
     snprintf(box->name, DRAW_TEXT, "node %d", host);
-    box->beside = true;
+    box->name_at_left = true;
     box->w = right - DEVICE_GAP + TRAY_PAD;
     box->h = y + DEVICE_H + TRAY_PAD;
     free(list);

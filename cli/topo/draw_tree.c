@@ -185,7 +185,7 @@ static bool is_lone(const struct drawing *d, int frame)
     return n == 1;
 }
 
-/* Many root complexes with a device each are no frames: the devices stand in the package. */
+/* Many root complexes with a device each are no frames: the devices are in the package. */
 static void drop_lone_roots(struct drawing *d)
 {
     enum { LONE_MOST = 8 };

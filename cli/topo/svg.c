@@ -135,7 +135,7 @@ static void write_box(FILE *to, const struct draw_box *b)
             : b->unknown ? " stroke-dasharray=\"2 4\""
                          : "");
     if (b->kind <= DRAW_BRIDGE) {
-        if (b->beside)
+        if (b->name_at_left)
             write_svg_text(to, b->x + 10, b->y + b->h / 2 + 4, b->w - 14, DRAW_FONT, true, "start",
                            b->name);
         else

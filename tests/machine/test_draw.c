@@ -81,7 +81,7 @@ static void check_boxes(const char *what, const struct drawing *d)
             fail_msg("%s: %s is outside of the picture", what, a->name);
         if (a->parent >= 0) {
             struct rect room = shrink(rect_of(&d->boxes[a->parent]), 2);
-            room.y1 += d->boxes[a->parent].beside ? 0 : 16; /* the frame's heading */
+            room.y1 += d->boxes[a->parent].name_at_left ? 0 : 16; /* the frame's heading */
             if (!contains(room, rect_of(a)))
                 fail_msg("%s: %s is not inside %s", what, a->name, d->boxes[a->parent].name);
         }
@@ -100,7 +100,7 @@ static void check_text(const char *what, const struct drawing *d)
             fail_msg("%s: box %d has no name", what, i);
         if (draw_text_width(b->name, DRAW_FONT, true) > b->w - (frame ? 14 : 4))
             fail_msg("%s: \"%s\" does not fit its box", what, b->name);
-        for (int k = 0; b->beside && k < d->n_boxes; k++)
+        for (int k = 0; b->name_at_left && k < d->n_boxes; k++)
             if (d->boxes[k].parent == i &&
                 b->x + 10 + draw_text_width(b->name, DRAW_FONT, true) > d->boxes[k].x)
                 fail_msg("%s: \"%s\" runs into %s", what, b->name, d->boxes[k].name);
@@ -458,7 +458,7 @@ static void test_proportions(void **state)
     machine_free(m);
 }
 
-/* Links that a file does not tell are dotted lines to a dotted switch. */
+/* Links that a file does not report are dotted lines to a dotted switch. */
 static void test_unknown_links(void **state)
 {
     (void)state;

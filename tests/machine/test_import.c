@@ -440,7 +440,7 @@ static void test_nccl_odd_cpus(void **state)
     machine_free(m);
 }
 
-/* Which links a file tells: all of a GPU that NCCL looked at, none of one by its PCI class. */
+/* Which links a file reports: all of a GPU that NCCL looked at, none of one by its PCI class. */
 static void test_nccl_unknown_links(void **state)
 {
     struct machine *m;

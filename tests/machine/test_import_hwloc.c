@@ -95,7 +95,7 @@ static void test_hwloc_matrix(void **state)
     m = is_read_with(HETERO("OSDev:7 OSDev:9", "0 30000 40000 0"),
                      "7: NVLinkBandwidth: 30000 MB/s between OSDev:7 and OSDev:9 is not the rate "
                      "of up to 64 links; these links are unknown");
-    assert_int_equal(routes_links(m, 0, 1).links, 2); /* as the other row tells */
+    assert_int_equal(routes_links(m, 0, 1).links, 2); /* as the other row has it */
     assert_false(routes_links_known(m, 0));
     machine_free(m);
     static const char odd[] = "7: NVLinkBandwidth is no matrix of numbers with a row for each "
@@ -118,7 +118,7 @@ static void test_hwloc_old(void **state)
     assert_string_equal(m->gpus[0].bdf.value, "0000:02:00.0"); /* rsmi0 */
     assert_string_equal(m->gpus[1].name.value, "AMD Instinct MI210");
     is_apart(m, "gpu0", "gpu1", "PHB");
-    assert_true(routes_links(m, 0, 1).unknown); /* a file without a matrix does not tell links */
+    assert_true(routes_links(m, 0, 1).unknown); /* a file without a matrix reports no links */
     machine_free(m);
 }
 

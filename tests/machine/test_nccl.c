@@ -187,7 +187,7 @@ static bool same_links(const struct link_bundle *a, const struct link_bundle *b)
            (!a->links || strcmp(a->kind, b->kind) == 0);
 }
 
-/* What a GPU has of links and what the file tells of them, in words. */
+/* The links of a GPU, in words. */
 static void gpu_words(const struct machine *m, int64_t gpu, char *words, size_t size)
 {
     struct link_bundle cpu = routes_cpu_links(m, gpu);

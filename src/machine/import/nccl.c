@@ -245,7 +245,7 @@ static void read_gpu_links(struct nccl_reader *r, const struct xml_node *node,
         if (xml_is(at, "nvlink") || xml_is(at, "xgmi"))
             whole &= read_link_element(r, at, gpu);
     if (!whole)
-        number_unknown(r->im->machine, &gpu->nvlinks, "the file does not tell them all");
+        number_unknown(r->im->machine, &gpu->nvlinks, "the file does not report all of them");
     else if (!gpu->nvlinks.known)
         number_set(&gpu->nvlinks, 0);
     for (const struct xml_node *at = node->first; at; at = at->next)

@@ -405,7 +405,7 @@ bool routes_links_known(const struct machine *machine, int64_t gpu)
 }
 
 /* Number of links as an imported file has it. A file that has the distance of two GPUs instead
- * tells that they have no link. A list of all links of one GPU tells it too. */
+ * reports that they have no link, and so does a list of all links of one GPU. */
 static struct link_bundle imported_links(const struct machine *machine, int64_t a, int64_t b)
 {
     char name[32], other[32];

@@ -57,7 +57,7 @@ struct link_bundle {
     int links; /* number of links that work in parallel */
     bool through_switch;
     bool count_only; /* an imported file has only the number: through_switch and rate are unknown */
-    bool unknown;    /* links is 0 because the machine file does not tell the links of the pair */
+    bool unknown;    /* links is 0 because the machine file does not report the links of the pair */
     const char *kind; /* "nvlink", "xgmi", NULL when links is 0 */
     int64_t generation;
     int64_t line_mbps; /* line rate of all links together, one direction */
