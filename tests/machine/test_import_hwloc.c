@@ -84,8 +84,8 @@ static void test_hwloc_new(void **state)
 static void test_hwloc_matrix(void **state)
 {
     struct machine *m;
-    const char *text =
-        HETERO("OSDev:7 OSDev:9 Package:3", "1000000 40000 20000 40000 1000000 0 20000 0 1000000");
+    const char *text = HETERO("OSDev:7 OSDev:9 Package:3",
+                              "\n1000000 40000 20000\n40000 1000000 0\n20000 0\t1000000\n");
     assert_int_equal(import_any(text, strlen(text), "x", &m), WEFT_OK);
     assert_int_equal(routes_links(m, 0, 1).links, 2);
     assert_int_equal(routes_links(m, 0, 1).generation, 1);

@@ -109,7 +109,8 @@ static void XMLCALL on_end(void *data, const XML_Char *name)
     p->at = p->at->parent;
 }
 
-/* expat passes the text of an element in parts. Space before the text is not kept. */
+/* expat passes the text of an element in parts. Space before the text is not kept, and ends of
+ * lines in it are blanks. */
 static void XMLCALL on_text(void *data, const XML_Char *text, int length)
 {
     struct parse *p = data;
@@ -126,8 +127,8 @@ static void XMLCALL on_text(void *data, const XML_Char *text, int length)
         if (!p->text)
             abort();
     }
-    memcpy(p->text + p->n_text, text, n);
-    p->n_text += n;
+    for (size_t i = 0; i < n; i++)
+        p->text[p->n_text++] = strchr("\t\r\n", text[i]) ? ' ' : text[i];
 }
 
 /* No topology file declares entities, and a few nested ones can expand to any size. */
