@@ -281,7 +281,6 @@ static void test_descriptions(void **state)
         "72 b200, nvlink domain 72",
         "2 node, 2 socket, 4 gpu each, h100, nvswitch, nic per gpu",
         "8 gb200, nvlink domain 4, 2 node, 2 socket, nic per 2 gpu",
-        "144 gb200, nvlink domain 72",
         "4 node, 1 socket, 8 gpu each, l40s, 1 nic per 4 gpu",
         "2 socket, 8 h200, nvlink domain 4, nic per gpu",
         "16 h200, nvlink domain 4, 1 nic per 2 gpu",
@@ -291,10 +290,10 @@ static void test_descriptions(void **state)
         "19 h100, nvlink mesh, nic per gpu",
         "2 socket, 4 h100 each, nvswitch, nic per gpu, 8 disk",
         "2 socket, 4 l40s each, 4 gpu per pcie-switch, 3 nic per 2 gpu, 12 disk",
-        "144 gb200, nvlink domain 72, nic per gpu, 3 disk",
-        "144 gb200, nvlink domain 144, nic per gpu",
-        "144 gb200, nvlink domain 144, 72 node",
-        "48 gb200, nvlink domain 8, 2 nic per gpu",
+        "24 gb200, nvlink domain 12, nic per gpu, 3 disk",
+        "92 gb200, nvlink domain 92",
+        "72 gb200, nvlink domain 72, 72 node",
+        "24 gb200, nvlink domain 8, 2 nic per gpu",
         "16 h100, nvlink domain 16, 2 node, 2 nic per gpu, 4 disk",
     };
     (void)state;
@@ -393,10 +392,15 @@ static void test_weak_line(void **state)
 static void test_racks(void **state)
 {
     (void)state;
-    struct machine *m = load("144 gb200, nvlink domain 72, nic per gpu", "lose nvlink 5:switch");
+    const char *what = "144 gb200, nvlink domain 72, nic per 2 gpu";
+    struct machine *m = load(what, "lose nvlink 5:switch");
     struct drawing d;
     int weak = 0;
     draw_machine(m, &d);
+    check_boxes(what, &d);
+    check_text(what, &d);
+    check_lines(what, &d);
+    check_complete(what, m, &d);
     assert_true(d.in_racks);
     assert_int_equal(count_boxes(&d, DRAW_RACK), 2);
     assert_int_equal(count_boxes(&d, DRAW_HOST), 36);
