@@ -30,11 +30,10 @@ weft_status import_fail(const struct import *im, unsigned long line, const char 
  * lines, so it makes each line by itself. */
 static void add_warning(struct machine *m, const char *line)
 {
-    size_t before = m->warnings ? strlen(m->warnings) : 0, n = strlen(line);
-    char *all = machine_alloc(m, before + n + 2);
-    memcpy(all, m->warnings ? m->warnings : "", before);
-    memcpy(all + before, line, n);
-    all[before + n] = '\n';
+    const char *before = m->warnings ? m->warnings : "";
+    size_t size = strlen(before) + strlen(line) + 2;
+    char *all = machine_alloc(m, size);
+    snprintf(all, size, "%s%s\n", before, line);
     m->warnings = all;
 }
 
