@@ -366,6 +366,13 @@ static void test_domains_apart(void **state)
     assert_int_equal(bars, 4);
     draw_free(&d);
     machine_free(m);
+    /* five switches fit in a row, but a domain has three: it begins a row */
+    m = load("30 h200, nvlink domain 6", NULL);
+    draw_machine(m, &d);
+    assert_int_equal(d.n_domains, 5);
+    assert_false(draw_spans_rows(&d));
+    draw_free(&d);
+    machine_free(m);
 }
 
 /* The line of a GPU with fewer links than the others shows their number. */
