@@ -68,7 +68,8 @@ static void test_domains(void **state)
     assert_int_equal(routes_links(m, 7, 8).links, 0);
     assert_int_equal(explain_pair(m, "gpu0", "gpu15", &v), WEFT_OK);
     assert_int_equal(v.routes.n, 0);
-    assert_int_equal(v.findings.n, 0);
+    assert_int_equal(v.findings.n, 1);
+    assert_int_equal(v.findings.list[0].reason, REASON_OTHER_HOST);
     verdict_free(&v);
     machine_free(m);
     m = make("2 node, 8 h100, nvswitch"); /* each node has its own switch */

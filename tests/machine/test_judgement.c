@@ -20,7 +20,8 @@ static struct machine *load(const char *name, const char *changes)
 {
     char path[512];
     struct machine *m;
-    snprintf(path, sizeof path, MACHINES "/%s.json", name);
+    bool text = strncmp(name, "smi-", 4) == 0; /* of nvidia-smi topo -m */
+    snprintf(path, sizeof path, text ? MACHINES "/../imports/%s.txt" : MACHINES "/%s.json", name);
     if (machine_load(strchr(name, ' ') ? name : path, &m))
         fail_msg("%s", weft_last_error());
     if (changes && whatif_apply(m, changes))
@@ -174,6 +175,8 @@ static void test_never_good(void **state)
         {"dgx-a100", "set limits.uverbs_nodes 0", "gda", "not-offered"},
         {"dgx-a100", "set limits.uverbs_nodes 0", "rdma", "fault"},
         {"container-2-of-8", NULL, "gda", "not-offered"},
+        {"smi-nics", NULL, "links", "not-known"},
+        {"smi-nics", NULL, "gda", "not-known"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         static struct diagnosis d;
@@ -210,7 +213,8 @@ static void test_raid_levels(void **state)
         {"set disks[md1].raid_level raid6; load module nvidia_fs", true, true},
         {"set disks[md1].raid_level raid10; load module nvidia_fs", false, true},
         {"set disks[md1].raid_level raid0; set drivers.nvme_p2pdma yes", true, false},
-        {"set disks[md1].kind nvme; set drivers.nvme_p2pdma yes", false, false},
+        {"set disks[md1].kind nvme; set drivers.nvme_p2pdma yes; set drivers.driver 570.86.15",
+         false, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         static struct verdict v;
@@ -344,6 +348,143 @@ static void test_peermem_failures(void **state)
     assert_true(strlen(remedy) < sizeof((struct finding *)0)->remedy);
 }
 
+/* Each fault with the reason, weight and words that lead to its cause, and no others. */
+static void test_leads(void **state)
+{
+    static const struct {
+        const char *machine, *change;
+        enum reason reason;
+        int weight;
+        const char *remedy; /* a part of it */
+    } cases[] = {
+        /* GIDs: only link-local ones. */
+        {"dgx-a100",
+         "set ports[0].layer roce; set ports[0].roce v2; set ports[0].gid fe80:0000:0000:0000:1",
+         REASON_ROCE_GID, WEIGHT_SLOW, "ip addr add"},
+        {"dgx-a100",
+         "set ports[0].layer roce; set ports[0].roce v2; set ports[0].gid 2001:0000:0000:0000:1",
+         REASON_ROCE_GID, -1, NULL},
+        /* One of eight GPUs has lost its links: neither a bridge nor the hypervisor. */
+        {"h200-8-vm", "lose nvlink 2:switch all", REASON_NVLINK_DOWN, WEIGHT_OFF,
+         "nvidia-smi --gpu-reset -i 2"},
+        {"h200-8-vm", "lose nvlink 2:switch all", REASON_NVLINK_BRIDGE, -1, NULL},
+        {"h200-8-vm",
+         "lose nvlink 2:switch all; set p2p[1].write not-supported; set p2p[1].pci unknown",
+         REASON_P2P_VM_FLAT, WEIGHT_NOTE, NULL},
+        /* DevX: the privilege, or the firmware. */
+        {"dgx-a100", "set ladder[4].rung queues; set ladder[4].result failed; set ladder[4].err 1",
+         REASON_GDA_DEVX, WEIGHT_NOTE, "--privileged"},
+        {"dgx-a100", "set ladder[4].rung queues; set ladder[4].result failed; set ladder[4].err 95",
+         REASON_GDA_DEVX, WEIGHT_NOTE, "mlxconfig"},
+        /* The driver refuses a pair of one model. */
+        {"h200-8-vm", "set p2p[0].write not-supported", REASON_P2P_PAIR, WEIGHT_OFF, "dmesg"},
+        {"h200-8-vm", "set p2p[0].write not-supported", REASON_P2P_GPU, -1, NULL},
+        {"h200-8-vm", "set p2p[0].write not-supported; set gpus[0].name A2", REASON_P2P_GPU,
+         WEIGHT_NOTE, "same model"},
+        /* Partitions of the fabric. */
+        {"h200-2-vm", "set gpus[0].fabric_clique 3; set gpus[1].fabric_clique 5",
+         REASON_FABRIC_CLIQUE, WEIGHT_OFF, "one partition"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char remedy[400] = "";
+        struct machine *m = load(cases[i].machine, cases[i].change);
+        int weight = weight_of(m, cases[i].reason, remedy);
+        if (weight != cases[i].weight || (cases[i].remedy && !strstr(remedy, cases[i].remedy)))
+            fail_msg("%s, %s: %s has weight %d and remedy \"%s\"", cases[i].machine,
+                     cases[i].change, reason_table[cases[i].reason].code, weight, remedy);
+        machine_free(m);
+    }
+}
+
+/* NVML refuses to start when its version is not that of the kernel module. */
+static void test_driver_mismatch(void **state)
+{
+    struct machine *m = load("no-gpu", "set limits.nvidia_pci_devices 8");
+    text_unknown(m, &m->drivers.driver,
+                 "nvmlInitWithFlags of libnvidia-ml returned 18: "
+                 "Driver/library version mismatch");
+    text_set(m, &m->drivers.nvidia_module, "580.95.05");
+    assert_int_equal(weight_of(m, REASON_DRV_MISMATCH, NULL), WEIGHT_OFF);
+    assert_int_equal(weight_of(m, REASON_DRV_NONE, NULL), -1);
+    text_unknown(m, &m->drivers.driver, "libnvidia-ml.so.1: cannot open shared object file");
+    assert_int_equal(weight_of(m, REASON_DRV_MISMATCH, NULL), -1);
+    assert_int_equal(weight_of(m, REASON_DRV_NONE, NULL), WEIGHT_OFF);
+    machine_free(m);
+}
+
+/* The kernel's P2PDMA needs driver 570. */
+static void test_p2pdma_driver(void **state)
+{
+    static const char *const drivers[] = {"535.129.03", "570.86.15"};
+    static const enum answer usable[] = {ANSWER_NO, ANSWER_UNKNOWN};
+    for (int i = 0; i < 2; i++) {
+        static struct verdict v;
+        struct machine *m =
+            load("dgx-a100", "set drivers.nvme_p2pdma yes; set disks[md1].kind nvme");
+        text_set(m, &m->drivers.driver, drivers[i]);
+        assert_int_equal(explain_pair(m, "gpu2", "/raid/x", &v), WEFT_OK);
+        for (int r = 0; r < v.routes.n; r++)
+            if (v.routes.list[r].kind == ROUTE_PEER)
+                assert_int_equal(v.routes.list[r].usable, usable[i]);
+        verdict_free(&v);
+        machine_free(m);
+    }
+}
+
+/* A failed test of peer access: the remedy names ACS and IOMMU only where they may be the cause. */
+static void test_failed_test(void **state)
+{
+    static const char *const cases[][2] = {
+        {"set iommu off; drop acs all", "update driver"},
+        {"set iommu translated; drop acs all", "fix P2P-ACS and P2P-IOMMU"},
+        {"set system.iommu_mode unknown; drop acs all", "sudo weft explain gpu0 gpu1"},
+    };
+    for (int i = 0; i < 3; i++) {
+        char remedy[400] = "";
+        struct machine *m = load("2 h100, 2 gpu per pcie-switch, acs on", cases[i][0]);
+        struct machine_measured *measured = machine_add_measured(m);
+        text_set(m, &measured->a, "gpu0");
+        text_set(m, &measured->b, "gpu1");
+        text_set(m, &measured->proof, "failed");
+        assert_int_equal(weight_of(m, REASON_P2P_PROOF, remedy), WEIGHT_OFF);
+        if (!strstr(remedy, cases[i][1]))
+            fail_msg("%s: %s", cases[i][0], remedy);
+        machine_free(m);
+    }
+}
+
+/* How much a degraded fabric takes away is not known, so no rate is expected of its links. */
+static void test_degraded_fabric(void **state)
+{
+    static struct verdict v;
+    struct machine *m = load("h200-8-vm", "set gpus[3].fabric_degraded yes");
+    assert_int_equal(explain_pair(m, "gpu1", "gpu3", &v), WEFT_OK);
+    assert_int_equal(v.chosen->kind, ROUTE_LINK);
+    assert_int_equal(v.chosen->mbps, 0);
+    assert_non_null(strstr(v.chosen->limit, "below 395 GB/s"));
+    verdict_free(&v);
+    assert_int_equal(explain_pair(m, "gpu1", "gpu2", &v), WEFT_OK);
+    assert_in_range(v.chosen->mbps, 390000, 400000);
+    verdict_free(&v);
+    machine_free(m);
+}
+
+/* A NIC of another host: no path, and the reason. */
+static void test_other_host(void **state)
+{
+    static struct verdict v;
+    struct machine *m = load("8 gb200, nvlink domain 4, 2 node, nic per 2 gpu", NULL);
+    assert_int_equal(explain_pair(m, "gpu0", "nic3", &v), WEFT_OK);
+    assert_null(v.possible);
+    assert_true(findings_have(&v.findings, REASON_OTHER_HOST));
+    verdict_free(&v);
+    assert_int_equal(explain_pair(m, "gpu0", "nic0", &v), WEFT_OK);
+    assert_false(findings_have(&v.findings, REASON_OTHER_HOST));
+    verdict_free(&v);
+    assert_int_equal(weight_of(m, REASON_OTHER_HOST, NULL), -1);
+    machine_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -356,6 +497,12 @@ int main(void)
         cmocka_unit_test(test_before_turing),
         cmocka_unit_test(test_retrain),
         cmocka_unit_test(test_peermem_failures),
+        cmocka_unit_test(test_leads),
+        cmocka_unit_test(test_driver_mismatch),
+        cmocka_unit_test(test_p2pdma_driver),
+        cmocka_unit_test(test_failed_test),
+        cmocka_unit_test(test_degraded_fabric),
+        cmocka_unit_test(test_other_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

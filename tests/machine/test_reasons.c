@@ -26,7 +26,8 @@ static const struct {
     {REASON_P2P_CHIPSET, "p100-8", "set p2p[0].write chipset-not-supported", "gpu0", "gpu1"},
     {REASON_P2P_GEFORCE, "geforce-2-acs", NULL, "gpu0", "gpu1"},
     {REASON_P2P_REGKEY, "p100-8", "set p2p[0].write disabled-by-regkey", "gpu0", "gpu1"},
-    {REASON_P2P_GPU, "p100-8", "set p2p[0].write gpu-not-supported", "gpu0", "gpu1"},
+    {REASON_P2P_GPU, "p100-8", "set p2p[0].write gpu-not-supported; set gpus[0].name P4", "gpu0",
+     "gpu1"},
     {REASON_P2P_VM_FLAT, "vm-p2p-clique",
      "set pci[0000:01:00.0].p2p_clique unknown; set pci[0000:03:00.0].p2p_clique unknown", "gpu0",
      "gpu2"},
@@ -47,7 +48,8 @@ static const struct {
     {REASON_P2P_NO_ATOMICS, "p100-8", NULL, "gpu0", "gpu1"},
     {REASON_NVLINK_NONE, "dgx-1v", NULL, "gpu0", "gpu7"},
     {REASON_NVLINK_DOWN, "dgx-2", "lose nvlink 3:switch", NULL, NULL},
-    {REASON_NVLINK_BRIDGE, "dgx-2", "lose nvlink 3:switch all", NULL, NULL},
+    {REASON_NVLINK_BRIDGE, "h200-2-vm", "lose nvlink 0:switch all; lose nvlink 1:switch all", NULL,
+     NULL},
     {REASON_NVLINK_ERRORS, "dgx-2", "set links[7].crc_errors 12", NULL, NULL},
     {REASON_NVLINK_ERRORS, "dgx-2", "set links[7].failed_recoveries 1", NULL, NULL},
     {REASON_NVLINK_GROWING, "measured", "set measured[0].errors_grown 5", "gpu0", "gpu1"},
@@ -111,6 +113,8 @@ static const struct {
     {REASON_NIC_NO_VERBS, "dgx-a100", "set drivers.libibverbs -", NULL, NULL},
     {REASON_NIC_NO_NODE, "container-2-of-8", NULL, "gpu0", "mlx5_3"},
     {REASON_NIC_KEYS, "dgx-a100", NULL, NULL, NULL},
+    {REASON_OTHER_HOST, "8 gb200, nvlink domain 4, 2 node, nic per 2 gpu", NULL, "gpu0", "nic3"},
+    {REASON_P2P_PAIR, "h200-8-vm", "set p2p[0].write not-supported", NULL, NULL},
     {REASON_ROCE_GID, "mi300x-8", "set ports[1].roce v1", NULL, NULL},
     {REASON_ROCE_MTU, "mi300x-8", "set ports[1].mtu 1500", NULL, NULL},
     {REASON_ROCE_PFC, "mi300x-8", "set ports[1].pfc 0", NULL, NULL},
@@ -192,7 +196,7 @@ static struct machine *load(const char *name)
              measured  ? "h200-8-vm"
              : capture ? "geforce-2-acs"
                        : name);
-    if (machine_load(path, &m))
+    if (machine_load(strchr(name, ' ') ? name : path, &m))
         fail_msg("%s", weft_last_error());
     for (int i = 0; measured && i < 2; i++) {
         struct machine_measured *r = machine_add_measured(m);

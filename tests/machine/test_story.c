@@ -39,6 +39,7 @@ static const char *const machines[] = {
     "8 h100, 2 gpu per pcie-switch, 2 pcie-switch per pcie-switch, acs on, nic beside gpu0 gpu3",
     "4 mi250x, xgmi pairs, 2 numa per socket, 2 gpu per root-complex, nic per 2 gpu, 1 disk",
     "4 a10g, no pcie-switch, 2 socket, iommu on, nic beside gpu1",
+    "2 gb200, 2 socket",
     MACHINES "/gh200.json",
     MACHINES "/h100-1-vm.json",
 };
@@ -157,12 +158,42 @@ static void check_tables(const char *place, const struct machine *m, const struc
         return; /* the tables contain no files */
     explain_routes(m, &v->a, &v->b, &routes);
     assert_int_equal(routes.n, v->routes.n);
+    const struct route *best = routes_best(&routes);
+    if (!best != !v->possible || (v->chosen && strcmp(v->chosen->text, best->text) != 0))
+        fail_msg("%s: %s %s: topo takes %s, explain %s", place, v->a.name, v->b.name,
+                 best ? best->text : "none", v->chosen ? v->chosen->text : "none");
     for (int i = 0; i < routes.n; i++)
         if (routes.list[i].usable != v->routes.list[i].usable ||
             strcmp(routes.list[i].text, v->routes.list[i].text) != 0)
             fail_msg("%s: %s %s: the table has %s %s, the verdict %s %s", place, v->a.name,
                      v->b.name, routes.list[i].text, route_state(&routes.list[i]),
                      v->routes.list[i].text, route_state(&v->routes.list[i]));
+}
+
+/* What `weft doctor` finds on the machine; NULL: not compared. */
+static const struct diagnosis *diagnosis;
+
+static bool doctor_finds(const struct finding *f)
+{
+    for (int i = 0; i < diagnosis->findings.n; i++)
+        if (diagnosis->findings.list[i].reason == f->reason &&
+            strcmp(diagnosis->findings.list[i].evidence, f->evidence) == 0)
+            return true;
+    return false;
+}
+
+/* Doctor finds everything that turns a route of the pair off. It leaves out file systems that are
+ * on no disk. */
+static void check_diagnosis(const char *place, const struct verdict *v)
+{
+    if (v->mount && word_is_one_of(text_or(v->mount->type, "?"), "tmpfs|overlay"))
+        return;
+    for (int i = 0; diagnosis && i < v->findings.n; i++) {
+        const struct finding *f = &v->findings.list[i];
+        if (f->weight == WEIGHT_OFF && !doctor_finds(f))
+            fail_msg("%s: %s %s: doctor misses %s: %s", place, v->a.name, v->b.name,
+                     reason_table[f->reason].code, f->evidence);
+    }
 }
 
 static void check_pair(const char *place, const struct machine *m, const char *a, const char *b)
@@ -173,6 +204,7 @@ static void check_pair(const char *place, const struct machine *m, const char *a
         check_speeds(place, m, &v);
         check_brings(place, m, &v, a, b);
         check_tables(place, m, &v);
+        check_diagnosis(place, &v);
     }
     verdict_free(&v);
 }
@@ -194,18 +226,36 @@ static void check_machine(const char *place, const struct machine *m)
         check_pair(place, m, m->mounts[0].path.value, "gpu0");
 }
 
+/* Checks the GPU with every other device, the host and every mount. */
+static void check_pairs_of(const char *place, const struct machine *m, size_t gpu)
+{
+    char name[32], other[32];
+    snprintf(name, sizeof name, "gpu%zu", gpu);
+    for (size_t i = 0; i < m->n_gpus; i++) {
+        snprintf(other, sizeof other, "gpu%zu", i);
+        check_pair(place, m, name, other);
+    }
+    for (size_t i = 0; i < m->n_nics; i++)
+        check_pair(place, m, name, text_or(m->nics[i].name, "?"));
+    for (size_t i = 0; i < m->n_disks; i++)
+        check_pair(place, m, name, text_or(m->disks[i].name, "?"));
+    for (size_t i = 0; i < m->n_mounts; i++)
+        check_pair(place, m, name, text_or(m->mounts[i].path, "?"));
+    check_pair(place, m, name, "host");
+}
+
 static void test_as_they_are(void **state)
 {
+    static struct diagnosis d;
     for (size_t i = 0; i < MACHINES_COUNT; i++) {
         struct machine *m = load(i);
-        char a[32], b[32];
-        for (size_t x = 0; x < m->n_gpus; x++)
-            for (size_t y = 0; y < m->n_gpus; y++) {
-                snprintf(a, sizeof a, "gpu%zu", x);
-                snprintf(b, sizeof b, "gpu%zu", y);
-                check_pair(machines[i], m, a, b);
-            }
+        doctor_examine(m, &d);
+        diagnosis = &d;
+        for (size_t gpu = 0; gpu < m->n_gpus; gpu++)
+            check_pairs_of(machines[i], m, gpu);
         check_machine(machines[i], m);
+        diagnosis = NULL;
+        findings_free(&d.findings);
         machine_free(m);
     }
 }
@@ -276,6 +326,10 @@ static const char *const changes[] = {
     "set gpus[0].name GeForce",
     "set gpus[0].vendor other",
     "set gpus[0].bdf unknown",
+    "set gpus[0].fabric_degraded yes",
+    "set ladder[1].result failed; set ladder[2].result failed",
+    "set ladder[5].result failed; set ladder[6].result failed; set ladder[7].result failed",
+    "set p2p[0].write not-supported",
     "set system.hypervisor kvm",
     "lose nvlink 0:1 all",
     "lose nvlink 0:switch all",
@@ -287,6 +341,7 @@ static const char *const changes[] = {
 
 static void test_one_change(void **state)
 {
+    static struct diagnosis d;
     int done = 0;
     for (size_t i = 0; i < MACHINES_COUNT; i++)
         for (size_t c = 0; c < sizeof changes / sizeof changes[0]; c++) {
@@ -294,7 +349,11 @@ static void test_one_change(void **state)
             char told[256];
             if (whatif_apply(m, changes[c]) == WEFT_OK) {
                 snprintf(told, sizeof told, "%s, %s", machines[i], changes[c]);
+                doctor_examine(m, &d);
+                diagnosis = &d;
                 check_machine(told, m);
+                diagnosis = NULL;
+                findings_free(&d.findings);
                 done++;
             }
             machine_free(m);

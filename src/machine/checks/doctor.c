@@ -155,37 +155,54 @@ static void add_untested(int untested, int n, struct findings *findings)
                     "%d of %d pairs: no test result is recorded", untested, n);
 }
 
+/* Removes findings of a pair that no test has run. Returns how many. */
+static int remove_untested(struct findings *findings)
+{
+    int kept = 0;
+    for (int i = 0; i < findings->n; i++) {
+        const struct finding *f = &findings->list[i];
+        if (f->reason != REASON_P2P_UNPROVEN || f->weight != WEIGHT_UNKNOWN)
+            findings->list[kept++] = findings->list[i];
+    }
+    int removed = findings->n - kept;
+    findings_cut(findings, kept);
+    return removed;
+}
+
+/* Adds the findings of two GPUs. Returns true when no test of their peer access has run. */
+static bool examine_gpu_pair(const struct machine *machine, const struct endpoint *a,
+                             const struct endpoint *b, struct findings *findings)
+{
+    static struct routes routes;
+    char place[140];
+    snprintf(place, sizeof place, "%s %s", a->name, b->name);
+    struct findings own = {.place = place};
+    int first = findings->n;
+    explain_routes(machine, a, b, &routes);
+    if (!routes.n)
+        return false; /* in two hosts */
+    explain_findings(machine, a, b, NULL, &routes, &own);
+    bool untested = remove_untested(&own);
+    findings_merge(findings, &own);
+    explain_gains(machine, a, b, NULL, findings, first);
+    return untested;
+}
+
 static int examine_pairs(const struct machine *machine, struct findings *findings)
 {
     int n = 0, untested = 0;
     for (size_t i = 0; i < machine->n_gpus; i++)
         for (size_t j = 0; j < machine->n_gpus; j++) {
-            static struct routes routes;
             struct endpoint a, b;
-            char place[140];
             if (i == j || !endpoint_of_indexed_gpu(machine, i, &a) ||
                 !endpoint_of_indexed_gpu(machine, j, &b))
                 continue;
-            snprintf(place, sizeof place, "%s %s", a.name, b.name);
-            findings->place = place;
-            int first = findings->n;
-            explain_routes(machine, &a, &b, &routes);
-            check_peer(machine, &a, &b, &routes, findings);
-            check_measured(machine, &a, &b, &routes, findings);
-            bool tried = machine_find_measured(machine, a.name, b.name) != NULL;
-            struct findings one = {.n = 0};
-            untested += check_tested(machine, &a, &b, &routes, tried ? findings : &one);
-            findings_free(&one);
-            explain_gains(machine, &a, &b, NULL, findings, first);
-            findings->place = NULL;
+            untested += examine_gpu_pair(machine, &a, &b, findings);
             n++;
         }
     add_untested(untested, n, findings);
     return n;
 }
-
-typedef void pair_check(const struct machine *machine, const struct endpoint *gpu,
-                        const struct endpoint *nic, struct findings *findings);
 
 static bool was_tried(const struct machine *machine, const struct endpoint *gpu,
                       const struct machine_nic *nic)
@@ -203,34 +220,49 @@ static bool is_examined_pair(const struct machine *machine, const struct assigne
            (!was_tried(machine, gpu, given->nic) && was_tried(machine, gpu, nic));
 }
 
-/* Returns the number of pairs. */
-static int check_each_nic(const struct machine *machine, const struct assignment *assignment,
-                          struct findings *findings, bool nvidia, pair_check *check)
+/* Adds the findings of a GPU and a NIC: all of an examined pair, of another pair only those that
+ * turn a route off. `initiated`: those of GPU-initiated RDMA, else the others. */
+static void examine_gpu_nic(const struct machine *machine, const struct endpoint *gpu,
+                            const struct endpoint *nic, bool examined, bool initiated,
+                            struct findings *findings)
+{
+    static struct routes routes;
+    struct findings own = {.place = gpu->name};
+    int first = findings->n, kept = 0;
+    explain_routes(machine, gpu, nic, &routes);
+    explain_findings(machine, gpu, nic, NULL, &routes, &own);
+    for (int i = 0; i < own.n; i++) {
+        const struct finding *f = &own.list[i];
+        if ((strcmp(f->path, CHECK_GDA_PATH) == 0) == initiated &&
+            (examined || f->weight == WEIGHT_OFF))
+            own.list[kept++] = own.list[i];
+    }
+    findings_cut(&own, kept);
+    findings_merge(findings, &own);
+    if (!initiated)
+        explain_gains(machine, gpu, nic, NULL, findings, first);
+}
+
+/* Returns the number of examined pairs. `initiated` as in examine_gpu_nic(). */
+static int examine_each_nic(const struct machine *machine, const struct assignment *assignment,
+                            bool initiated, struct findings *findings)
 {
     int n = 0;
     for (size_t i = 0; i < machine->n_gpus; i++) {
         struct endpoint gpu, nic;
-        if (!endpoint_of_indexed_gpu(machine, i, &gpu) ||
-            (nvidia && !text_is(machine->gpus[i].vendor, "nvidia")))
+        bool able = !initiated || text_is(machine->gpus[i].vendor, "nvidia");
+        if (!endpoint_of_indexed_gpu(machine, i, &gpu))
             continue;
         for (size_t k = 0; k < machine->n_nics; k++) {
-            if (!endpoint_of_named_nic(machine, &machine->nics[k], &nic) ||
-                !is_examined_pair(machine, &assignment->list[i], &gpu, &machine->nics[k]))
+            if (!endpoint_of_named_nic(machine, &machine->nics[k], &nic))
                 continue;
-            findings->place = gpu.name;
-            check(machine, &gpu, &nic, findings);
-            n++;
+            bool examined =
+                able && is_examined_pair(machine, &assignment->list[i], &gpu, &machine->nics[k]);
+            examine_gpu_nic(machine, &gpu, &nic, examined, initiated, findings);
+            n += examined;
         }
     }
     return n;
-}
-
-static void check_one_gdr(const struct machine *machine, const struct endpoint *gpu,
-                          const struct endpoint *nic, struct findings *findings)
-{
-    int first = findings->n;
-    check_gdr(machine, gpu, nic, findings);
-    explain_gains(machine, gpu, nic, NULL, findings, first);
 }
 
 static int examine_rdma(const struct machine *machine, struct findings *findings)
@@ -246,7 +278,7 @@ static int examine_rdma(const struct machine *machine, struct findings *findings
     check_bonds(machine, findings);
     struct assignment assignment;
     assign_nics(machine, &assignment);
-    check_each_nic(machine, &assignment, findings, false, check_one_gdr);
+    examine_each_nic(machine, &assignment, false, findings);
     findings->place = "";
     check_shared_nics(machine, &assignment, findings);
     assignment_free(&assignment);
@@ -261,7 +293,7 @@ static int examine_gda(const struct machine *machine, struct findings *findings)
 {
     struct assignment assignment;
     assign_nics(machine, &assignment);
-    int n = check_each_nic(machine, &assignment, findings, true, check_gda);
+    int n = examine_each_nic(machine, &assignment, true, findings);
     assignment_free(&assignment);
     return n;
 }
@@ -357,6 +389,9 @@ static bool is_told(const struct machine *machine, const char *check)
     if (strcmp(check, "pcie") == 0)
         return knows(machine, "pci", links, true) ||
                knows(machine, "gpus", "pcie_gen|pcie_gen_max|pcie_width|pcie_width_max", true);
+    if (strcmp(check, "gda") == 0)
+        return machine->n_ladder || knows(machine, "nics", "driver", true) ||
+               knows(machine, "drivers", "libmlx5|peer_mapping_override", true);
     return true;
 }
 

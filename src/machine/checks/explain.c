@@ -102,14 +102,17 @@ static void explain_host(const struct machine *machine, const struct endpoint *d
     }
 }
 
-static void explain_kinds(const struct machine *machine, const struct endpoint *a,
-                          const struct endpoint *b, const struct machine_mount *mount,
-                          const struct routes *routes, struct findings *findings)
+void explain_findings(const struct machine *machine, const struct endpoint *a,
+                      const struct endpoint *b, const struct machine_mount *mount,
+                      const struct routes *routes, struct findings *findings)
 {
     const struct endpoint *gpu = a->kind == ENDPOINT_GPU ? a : b;
     const struct endpoint *other = gpu == a ? b : a;
-    if (!routes->n && routes_apart(machine, a, b) == LEVEL_NET)
+    if (!routes->n && routes_apart(machine, a, b) == LEVEL_NET) {
+        finding_add(findings, REASON_OTHER_HOST, WEIGHT_NOTE, NULL, "distance of %s and %s: NET",
+                    a->name, b->name);
         return; /* devices of two hosts share no hardware that a check could examine */
+    }
     if (a->kind == ENDPOINT_HOST || b->kind == ENDPOINT_HOST) {
         explain_host(machine, a->kind == ENDPOINT_HOST ? b : a, findings);
     } else if (gpu->kind != ENDPOINT_GPU) {
@@ -133,7 +136,7 @@ static void find_routes(const struct machine *machine, const struct endpoint *a,
     unsigned off = 0;
     routes_between(machine, a, b, routes);
     if (routes->n)
-        explain_kinds(machine, a, b, mount, routes, &findings);
+        explain_findings(machine, a, b, mount, routes, &findings);
     for (int i = 0; i < findings.n; i++)
         off |= findings.list[i].routes_off;
     findings_free(&findings);
@@ -222,12 +225,12 @@ weft_status explain_pair(const struct machine *machine, const char *a, const cha
     v->findings.place = place;
     add_ladder(machine, v);
     find_routes(machine, &v->a, &v->b, v->mount, &v->routes);
-    explain_kinds(machine, &v->a, &v->b, v->mount, &v->routes, &v->findings);
+    explain_findings(machine, &v->a, &v->b, v->mount, &v->routes, &v->findings);
     explain_gains(machine, &v->a, &v->b, v->mount, &v->findings, 0);
     v->findings.place = NULL;
     v->findings.path = NULL;
-    v->chosen = routes_taken(&v->routes);
     v->possible = routes_best(&v->routes);
+    v->chosen = v->possible && v->possible->offered ? v->possible : NULL;
     v->measured = machine_find_measured(machine, v->a.name, v->b.name);
     v->measured_back = machine_find_measured(machine, v->b.name, v->a.name);
     return WEFT_OK;

@@ -29,6 +29,12 @@ weft_status explain_pair(const struct machine *machine, const char *a, const cha
 void explain_routes(const struct machine *machine, const struct endpoint *a,
                     const struct endpoint *b, struct routes *routes);
 
+/* Adds everything that `explain` reports about a pair; `routes` are those of explain_routes().
+ * `doctor` uses this too, so that it misses nothing that `explain` finds. */
+void explain_findings(const struct machine *machine, const struct endpoint *a,
+                      const struct endpoint *b, const struct machine_mount *mount,
+                      const struct routes *routes, struct findings *findings);
+
 /* Sets gain_mbps of the findings of this pair from index `first` on: the rate of the best route
  * after the repair minus the rate of the best route now. `mount` as in a verdict. */
 void explain_gains(const struct machine *machine, const struct endpoint *a,

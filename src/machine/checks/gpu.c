@@ -195,12 +195,40 @@ static struct link_count count_links(const struct machine *machine, int64_t gpu)
     return count;
 }
 
+/* Another GPU of the same model has links that are up: then bridges and fabric are there. */
+static const struct machine_gpu *linked_sibling(const struct machine *machine,
+                                                const struct machine_gpu *gpu)
+{
+    for (size_t i = 0; i < machine->n_gpus; i++) {
+        const struct machine_gpu *other = &machine->gpus[i];
+        if (other != gpu && gpu->name.value && text_is(other->name, gpu->name.value) &&
+            count_links(machine, number_or(other->index, -1)).peers_up)
+            return other;
+    }
+    return NULL;
+}
+
+/* All links of this GPU alone are down. */
+static const struct machine_gpu *has_lost_links(const struct machine *machine, int64_t index)
+{
+    const struct machine_gpu *gpu = machine_find_gpu(machine, index);
+    struct link_count count = count_links(machine, index);
+    return gpu && count.all && !count.peers_up ? linked_sibling(machine, gpu) : NULL;
+}
+
 static void check_link_state(const struct machine *machine, const struct machine_gpu *gpu,
                              struct findings *findings)
 {
     const char *index = index_text(gpu);
     struct link_count count = count_links(machine, gpu->index.value);
-    if (count.all && !count.up)
+    const struct machine_gpu *sibling = has_lost_links(machine, gpu->index.value);
+    if (sibling && !count.up)
+        set_vendor_remedy(gpu, finding_add(findings, REASON_NVLINK_DOWN, WEIGHT_OFF, index,
+                                           "gpu%s: none of its %d links is up; gpu%" PRId64
+                                           " of the same model has %d",
+                                           index, count.all, number_or(sibling->index, -1),
+                                           count_links(machine, sibling->index.value).up));
+    else if (count.all && !count.up)
         set_vendor_remedy(gpu, finding_add(findings, REASON_NVLINK_BRIDGE, WEIGHT_OFF, index,
                                            "gpu%s: none of its %d links is up", index, count.all));
     else if (count.up < count.all)
@@ -315,11 +343,14 @@ static void check_clique(const struct machine_gpu *x, const struct machine_gpu *
                    x->fabric_clique.value != y->fabric_clique.value;
     if (!clusters && !cliques)
         return;
+    /* two clusters are two NVLink domains, as the machine was built */
     struct finding *f =
-        finding_add(findings, REASON_FABRIC_CLIQUE, WEIGHT_OFF, NULL,
+        finding_add(findings, REASON_FABRIC_CLIQUE, clusters ? WEIGHT_NOTE : WEIGHT_OFF, NULL,
                     "fabric clique %" PRId64 " and %" PRId64 "%s", number_or(x->fabric_clique, -1),
                     number_or(y->fabric_clique, -1), clusters ? ", different clusters" : "");
-    if (!clusters)
+    if (clusters && f)
+        f->routes_off = findings->routes_off;
+    else
         finding_repair(f, "set gpus[%s].fabric_clique %" PRId64, index_text(y),
                        x->fabric_clique.value);
 }
@@ -371,6 +402,29 @@ static void repair_peer_status(const struct machine *machine, const struct machi
         finding_repair(finding, "set p2p[%zu].pci ok", i);
 }
 
+static bool are_of_one_model(const struct machine *machine, int64_t a, int64_t b)
+{
+    const struct machine_gpu *x = machine_find_gpu(machine, a), *y = machine_find_gpu(machine, b);
+    return x && y && x->name.value && text_is(y->name, x->name.value);
+}
+
+/* Links connect the two GPUs, or the driver allows peer access to another pair of their model. So
+ * the model has peer access. */
+static bool should_have_access(const struct machine *machine, int64_t a, int64_t b)
+{
+    if (!are_of_one_model(machine, a, b))
+        return false;
+    if (routes_links(machine, a, b).links)
+        return true;
+    for (size_t i = 0; i < machine->n_p2p; i++) {
+        const struct machine_p2p *p = &machine->p2p[i];
+        if (text_is(p->write, "ok") && are_of_one_model(machine, number_or(p->a, -1), a) &&
+            are_of_one_model(machine, number_or(p->b, -1), a))
+            return true;
+    }
+    return false;
+}
+
 /* Adds the reason for the driver's refusal, from its status, the GPU model and the distance. */
 static void check_peer_status(const struct machine *machine, const struct endpoint *a,
                               const struct endpoint *b, const struct machine_p2p *p,
@@ -389,11 +443,18 @@ static void check_peer_status(const struct machine *machine, const struct endpoi
     else if (strcmp(status, "chipset-not-supported") == 0 ||
              strcmp(status, "topology-not-supported") == 0)
         reason = REASON_P2P_CHIPSET;
+    else if (should_have_access(machine, a->index, b->index))
+        reason = REASON_P2P_PAIR;
     struct finding *f = finding_add(
         findings, reason, weight, NULL, "the driver reports %s for %s %s (distance %s)%s%s", status,
         a->name, b->name, level_name(level), geforce ? ", " : "", geforce ? x->name.value : "");
-    if (reason == REASON_P2P_REGKEY)
+    if (reason == REASON_P2P_REGKEY || reason == REASON_P2P_PAIR)
         repair_peer_status(machine, p, f);
+    if (reason == REASON_P2P_GPU && are_of_one_model(machine, a->index, b->index))
+        finding_remedy(f,
+                       "none: no pair of {dev} has peer access on this machine; use a model that "
+                       "has it",
+                       text_or(x->name, "this model"));
 }
 
 /* In a virtual machine with a flat PCI tree the P2P cliques of the hypervisor decide, unless the
@@ -414,8 +475,10 @@ static bool check_flat(const struct machine *machine, const struct endpoint *a,
     }
     if (x.known && y.known)
         return false;
+    /* a GPU that has lost its links needs these, not peer access over PCIe */
+    bool lost = has_lost_links(machine, a->index) || has_lost_links(machine, b->index);
     struct finding *f =
-        finding_add(findings, REASON_P2P_VM_FLAT, WEIGHT_OFF, NULL,
+        finding_add(findings, REASON_P2P_VM_FLAT, lost ? WEIGHT_NOTE : WEIGHT_OFF, NULL,
                     "hypervisor %s, %s and %s are at the root complex without a P2P capability "
                     "(%s)",
                     text_or(machine->system.hypervisor, "?"), a->name, b->name,
@@ -423,6 +486,8 @@ static bool check_flat(const struct machine *machine, const struct endpoint *a,
     finding_repair(f, "set pci[%s].p2p_clique 0; set pci[%s].p2p_clique 0",
                    text_or(a->pci->bdf, "?"), text_or(b->pci->bdf, "?"));
     repair_peer_status(machine, p, f);
+    if (f)
+        f->routes_off = findings->routes_off;
     return true;
 }
 

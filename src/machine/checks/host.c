@@ -36,7 +36,14 @@ void check_drivers(const struct machine *machine, struct findings *findings)
 {
     const struct machine_driver *d = &machine->drivers;
     int64_t on_bus = number_or(machine->limits.nvidia_pci_devices, 0);
-    if (on_bus > 0 && !has_nvidia(machine) && !d->driver.value)
+    /* NVML refuses to start when its version is not that of the kernel module: error 18 */
+    bool refused = d->nvidia_module.value && d->driver.why &&
+                   (strstr(d->driver.why, "returned 18:") || strstr(d->driver.why, "mismatch"));
+    if (on_bus > 0 && !has_nvidia(machine) && !d->driver.value && refused)
+        finding_add(findings, REASON_DRV_MISMATCH, WEIGHT_OFF, NULL,
+                    "kernel module %s, user library %s; %s", d->nvidia_module.value,
+                    text_or(d->libcuda, "?"), d->driver.why);
+    else if (on_bus > 0 && !has_nvidia(machine) && !d->driver.value)
         finding_add(findings, REASON_DRV_NONE, WEIGHT_OFF, NULL,
                     "%" PRId64 " NVIDIA GPUs on the bus; %s", on_bus, why_unknown(d->driver.why));
     if (!has_nvidia(machine))

@@ -96,6 +96,29 @@ static void check_speed(const struct machine *machine, const struct machine_meas
                     *text_or(m->errors_where, "") ? ": " : "", text_or(m->errors_where, ""));
 }
 
+/* The remedy of the table names P2P-ACS and P2P-IOMMU: another one where neither is a cause. */
+static void set_test_remedy(const struct machine *machine, const struct endpoint *a,
+                            const struct endpoint *b, struct finding *finding)
+{
+    struct findings causes = {.n = 0};
+    check_pcie_route(machine, a, b, WEIGHT_SLOW, &causes);
+    bool known = a->pci && b->pci;
+    bool redirected =
+        findings_have(&causes, REASON_P2P_ACS) || findings_have(&causes, REASON_P2P_IOMMU);
+    if (findings_have(&causes, REASON_PCIE_READ) || !machine->system.iommu_mode.value)
+        finding_remedy(finding,
+                       "read ACS and IOMMU first: sudo weft explain {dev}; until then Weft does "
+                       "not use this peer access",
+                       finding->place);
+    else if (known && !redirected)
+        finding_remedy(finding,
+                       "ACS and IOMMU are not the cause here: update driver, firmware and BIOS, "
+                       "or report it to NVIDIA; until then NCCL_P2P_DISABLE=1 for NCCL (Weft does "
+                       "not use this peer access)",
+                       "");
+    findings_free(&causes);
+}
+
 void check_measured(const struct machine *machine, const struct endpoint *a,
                     const struct endpoint *b, const struct routes *routes,
                     struct findings *findings)
@@ -110,6 +133,8 @@ void check_measured(const struct machine *machine, const struct endpoint *a,
     if (m && text_is(m->proof, "failed"))
         f = finding_add(findings, REASON_P2P_PROOF, WEIGHT_OFF, pair, "%s: %s", pair,
                         text_or(m->evidence, "the peer access test failed"));
+    if (f)
+        set_test_remedy(machine, a, b, f);
     if (m && text_is(m->proof, "refused"))
         f = finding_add(findings, REASON_P2P_REFUSED, WEIGHT_OFF, pair, "%s: %s", pair,
                         text_or(m->evidence, "the driver refused"));

@@ -2,12 +2,13 @@
 /* Checks of NICs, of RDMA into GPU memory, and of files. See checks.h. */
 #include "machine/checks/checks.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROCE_MTU_LEAST = 4200 };
+enum { ROCE_MTU_LEAST = 4200, P2PDMA_DRIVER = 570 };
 
 static enum level nic_distance(const struct machine *machine, const struct endpoint *gpu,
                                const struct machine_nic *nic)
@@ -54,6 +55,11 @@ static void check_port(const struct machine *machine, const struct machine_port 
                                    nic, number_or(port->port, 0), port->roce.value,
                                    number_or(port->gids, 0)),
                        "set ports[%zu].roce v2", number);
+    else if (port->gid.value && (!*port->gid.value || strncmp(port->gid.value, "fe80:", 5) == 0))
+        finding_add(findings, REASON_ROCE_GID, WEIGHT_SLOW, netdev,
+                    "%s port %" PRId64 ": all %" PRId64 " GIDs are link-local (fe80::): they reach "
+                    "one subnet only, and NCCL does not select them",
+                    nic, number_or(port->port, 0), number_or(port->gids, 0));
     if (port->mtu.known && port->mtu.value < ROCE_MTU_LEAST)
         finding_add(findings, REASON_ROCE_MTU, WEIGHT_SLOW, netdev, "%s: MTU %" PRId64, netdev,
                     port->mtu.value);
@@ -327,13 +333,25 @@ static void check_nic_open(const struct machine *machine, const struct endpoint 
                     "%s %s: no queues, because the NIC cannot be opened", gpu->name, nic->name);
 }
 
+/* EPERM or EACCES: the NIC can, and the process may not. */
+static void add_no_queues(const struct machine_rung *queues, struct findings *findings)
+{
+    struct finding *f = rung_finding(findings, REASON_GDA_DEVX, WEIGHT_OFF, queues);
+    int64_t error = number_or(queues->err, 0);
+    if (error == EPERM || error == EACCES)
+        finding_remedy(f,
+                       "give the process the privilege: docker run --privileged, or the pod's "
+                       "securityContext privileged: true; without a container run it as root",
+                       "");
+}
+
 void check_gda(const struct machine *machine, const struct endpoint *gpu,
                const struct endpoint *nic, struct findings *findings)
 {
     const struct machine_nic *n = machine_find_nic(machine, nic->name);
     const struct machine_rung *doorbell = rung(machine, gpu, nic, "doorbell", "failed");
     const struct machine_rung *queues = rung(machine, gpu, nic, "queues", "failed");
-    findings->path = "GPU-initiated RDMA";
+    findings->path = CHECK_GDA_PATH;
     findings->routes_off = 0; /* concerns who posts the requests, not the route of the data */
     if (n->driver.value && strncmp(n->driver.value, "mlx5", 4) != 0) {
         finding_add(findings, REASON_GDA_NIC, WEIGHT_NOTE, nic->name, "%s has %s%s", nic->name,
@@ -344,7 +362,7 @@ void check_gda(const struct machine *machine, const struct endpoint *gpu,
     if (text_is(machine->drivers.libmlx5, ""))
         finding_add(findings, REASON_GDA_LIB, WEIGHT_OFF, NULL, "libmlx5.so.1 not found");
     if (queues)
-        rung_finding(findings, REASON_GDA_DEVX, WEIGHT_OFF, queues);
+        add_no_queues(queues, findings);
     if (number_is(machine->drivers.peer_mapping_override, 0))
         finding_add(findings, REASON_GDA_PEER_MAPPING, WEIGHT_SLOW, NULL,
                     "NVreg_RegistryDwords is \"%s\"",
@@ -453,25 +471,42 @@ static bool has_word(const char *text, const char *word)
     return false;
 }
 
+/* Version of the NVIDIA driver, 570 of "570.86.15"; `otherwise` when it is not known. */
+static long driver_major(const struct machine_driver *drivers, long otherwise)
+{
+    const char *version = text_or(drivers->driver, text_or(drivers->nvidia_module, ""));
+    long major = strtol(version, NULL, 10);
+    return major > 0 ? major : otherwise;
+}
+
+/* The driver is known to be too old for the kernel's P2PDMA. */
+static bool has_old_driver(const struct machine *machine)
+{
+    return driver_major(&machine->drivers, P2PDMA_DRIVER) < P2PDMA_DRIVER;
+}
+
 /* The kernel's P2PDMA needs no nvidia_fs; cuFile does not use it for a RAID. */
 static bool p2pdma_works(const struct machine *machine, const struct machine_mount *mount)
 {
     const struct machine_disk *disk = machine_find_disk(machine, text_or(mount->disk, ""));
-    return number_is(machine->drivers.nvme_p2pdma, 1) && !(disk && text_is(disk->kind, "raid"));
+    return number_is(machine->drivers.nvme_p2pdma, 1) && !has_old_driver(machine) &&
+           !(disk && text_is(disk->kind, "raid"));
 }
 
 static void check_module(const struct machine *machine, const struct machine_mount *mount,
                          struct findings *findings)
 {
     bool kernel = number_is(machine->drivers.nvme_p2pdma, 1);
-    bool works = p2pdma_works(machine, mount);
+    bool works = p2pdma_works(machine, mount), old = has_old_driver(machine);
     if (!number_is(machine->drivers.nvidia_fs, 0))
         return;
     struct finding *f =
         finding_add(findings, REASON_FILE_NO_FS_MODULE, works ? WEIGHT_NOTE : WEIGHT_OFF, NULL,
                     "module nvidia_fs is not loaded%s",
-                    kernel && !works ? ", and cuFile does not use P2PDMA for a RAID" : "");
-    if (kernel && !works)
+                    !kernel || works ? ""
+                    : old            ? ", and this driver is older than 570, which has P2PDMA"
+                                     : ", and cuFile does not use P2PDMA for a RAID");
+    if (kernel && !works && !old)
         finding_remedy(f, "modprobe nvidia_fs (package nvidia-gds)", "");
     finding_repair(f, "load module nvidia_fs");
 }

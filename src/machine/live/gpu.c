@@ -462,8 +462,8 @@ void live_gpu(struct machine *machine, const struct machine_source *source)
         read_nvidia(&r);
         nvml_close(&r.nvml);
     } else {
-        const char *why =
-            *source->root ? "read from a directory, without a driver" : weft_last_error();
+        const char *why = *source->root && !source->here ? "read from a directory, without a driver"
+                                                         : weft_last_error();
         text_unknown(machine, &machine->drivers.driver, "%s", why);
         text_unknown(machine, &machine->drivers.nvml, "%s", why);
         number_unknown(machine, &machine->drivers.cuda, "%s", why);

@@ -39,7 +39,7 @@ static void read_gids(struct machine *machine, const char *port_path, struct mac
         }
     }
     number_set(&port->gids, count);
-    text_set(machine, &port->gid, best ? best : "");
+    text_set(machine, &port->gid, best && strncmp(best, "fe80", 4) != 0 ? best : "");
     text_set(machine, &port->roce,
              text_is(port->layer, "roce") ? (v2   ? "v2"
                                              : v1 ? "v1"

@@ -34,6 +34,13 @@ static bool test_failed(const struct machine *machine, const char *a, const char
 
 /* --- GPU to GPU ------------------------------------------------------------------------------- */
 
+/* The fabric gives the GPU less than the bandwidth of its links; how much less is not known. */
+static bool is_degraded(const struct machine *machine, int64_t gpu)
+{
+    const struct machine_gpu *g = machine_find_gpu(machine, gpu);
+    return g && number_is(g->fabric_degraded, 1);
+}
+
 static void add_link_route(const struct machine *machine, const struct endpoint *a,
                            const struct endpoint *b, struct routes *routes)
 {
@@ -53,6 +60,12 @@ static void add_link_route(const struct machine *machine, const struct endpoint 
         snprintf(generation, sizeof generation, " %" PRId64, bundle.generation);
     snprintf(route->text, sizeof route->text, "%dx %s%s%s", bundle.links, link_title(bundle.kind),
              generation, bundle.through_switch ? " through NVSwitch" : "");
+    if (is_degraded(machine, a->index) || is_degraded(machine, b->index)) {
+        route->mbps = 0;
+        snprintf(route->limit, sizeof route->limit,
+                 "degraded fabric: below %" PRId64 " GB/s, by an unknown part", bundle.mbps / 1000);
+        return;
+    }
     if (!bundle.line_mbps)
         return;
     snprintf(route->limit, sizeof route->limit, "%d link%s of %" PRId64 ".%" PRId64 " GB/s",
@@ -355,20 +368,31 @@ static bool weft_supports(const struct machine *machine, const struct endpoint *
     return !gpu || text_is(gpu->vendor, "nvidia") || !gpu->vendor.value;
 }
 
-/* A direct link comes before a relay that copies faster: kernels can load and store over it, and no
- * kernel has to run on a relay GPU. */
 static int by_use_and_speed(const void *a, const void *b)
 {
     const struct route *x = a, *y = b;
     int use_x = x->usable != ANSWER_NO, use_y = y->usable != ANSWER_NO;
-    int link_x = x->kind == ROUTE_LINK, link_y = y->kind == ROUTE_LINK;
     if (use_x != use_y)
         return use_y - use_x;
-    if (link_x != link_y)
-        return link_y - link_x;
     if (x->mbps != y->mbps)
         return x->mbps < y->mbps ? 1 : -1;
     return x->kind != y->kind ? (int)x->kind - (int)y->kind : x->via - y->via;
+}
+
+/* Links before PCIe peer access before routes with an intermediate copy. */
+static int access_rank(const struct route *route)
+{
+    return route->kind == ROUTE_LINK ? 0 : route->kind == ROUTE_PEER ? 1 : 2;
+}
+
+/* Between two GPUs, peer access comes before a route that copies faster: kernels load and store
+ * over it, and no kernel has to run on a relay GPU. */
+static int by_use_and_access(const void *a, const void *b)
+{
+    const struct route *x = a, *y = b;
+    bool same_use = (x->usable != ANSWER_NO) == (y->usable != ANSWER_NO);
+    int rank_x = access_rank(x), rank_y = access_rank(y);
+    return same_use && rank_x != rank_y ? rank_x - rank_y : by_use_and_speed(a, b);
 }
 
 /* Host of a device or of a NUMA node; -1 when the machine is a single host. */
@@ -440,28 +464,10 @@ const char *route_state(const struct route *route)
     return (route->offered ? states : without)[route->usable];
 }
 
-static const struct route *first_offered(const struct routes *routes, bool direct)
-{
-    for (int i = 0; i < routes->n; i++) {
-        const struct route *route = &routes->list[i];
-        bool is_direct = route->kind == ROUTE_LINK || route->kind == ROUTE_PEER;
-        if (route->usable != ANSWER_NO && route->offered && (is_direct || !direct))
-            return route;
-    }
-    return NULL;
-}
-
-/* Between GPUs, peer access comes before a route that copies faster: kernels load and store over
- * it. */
-const struct route *routes_taken(const struct routes *routes)
-{
-    const struct route *direct = routes->gpus ? first_offered(routes, true) : NULL;
-    return direct ? direct : first_offered(routes, false);
-}
-
 void routes_sort(struct routes *routes)
 {
-    qsort(routes->list, (size_t)routes->n, sizeof routes->list[0], by_use_and_speed);
+    qsort(routes->list, (size_t)routes->n, sizeof routes->list[0],
+          routes->gpus ? by_use_and_access : by_use_and_speed);
 }
 
 const struct route *routes_best(const struct routes *routes)

@@ -106,7 +106,8 @@ bool route_is_direct(const struct route *route);
 enum { ROUTES_MOST = 72 };
 
 struct routes {
-    /* best first: usable routes first, of these a direct link first, then by rate */
+    /* best first: usable routes first; between two GPUs links, then PCIe peer access; then by rate
+     */
     struct route list[ROUTES_MOST];
     int n;
     bool gpus; /* both ends are GPUs */
@@ -122,11 +123,9 @@ const char *route_state(const struct route *route);
 /* Sorts the routes again after a change of `usable`. */
 void routes_sort(struct routes *routes);
 
-/* The best usable route of the machine; NULL when there is none. */
+/* The route that is used: the first of the list; NULL when none is usable. Weft uses it only when
+ * it is `offered`. */
 const struct route *routes_best(const struct routes *routes);
-
-/* The best usable route that Weft supports; NULL when there is none. */
-const struct route *routes_taken(const struct routes *routes);
 
 /* Usable routes that share no link, over which Weft stripes large transfers. Sets indices into
  * routes->list, best first, and their total rate in MB/s. Returns their number. */
