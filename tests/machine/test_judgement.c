@@ -381,6 +381,33 @@ static void test_leads(void **state)
         {"h200-8-vm", "set p2p[0].write not-supported", REASON_P2P_GPU, -1, NULL},
         {"h200-8-vm", "set p2p[0].write not-supported; set gpus[0].name A2", REASON_P2P_GPU,
          WEIGHT_NOTE, "same model"},
+        /* Xid by number. */
+        {"dgx-a100", "set gpus[1].xid 79; set gpus[1].xids 3; set gpus[1].xid_hardware yes",
+         REASON_GPU_XID, WEIGHT_SLOW, "power-cycle"},
+        {"dgx-a100", "set gpus[1].xid 31; set gpus[1].xids 1", REASON_GPU_XID, WEIGHT_NOTE,
+         "compute-sanitizer"},
+        {"dgx-a100", "set gpus[1].xid 74; set gpus[1].xids 1", REASON_GPU_XID, WEIGHT_NOTE,
+         "nvidia-smi nvlink -e -i 1"},
+        {"dgx-a100", "set gpus[1].xid 119; set gpus[1].xids 1", REASON_GPU_XID, WEIGHT_NOTE,
+         "nvidia-smi --gpu-reset -i 1"},
+        {"dgx-a100", "set gpus[1].xid 301; set gpus[1].xids 1", REASON_GPU_XID, WEIGHT_NOTE,
+         "nvidia-bug-report.sh"},
+        /* Confidential computing: the driver's peer status decides (Protected PCIe). */
+        {"h200-8-vm", "set drivers.conf_compute yes", REASON_P2P_CC, WEIGHT_NOTE, "-mgm"},
+        {"geforce-2-acs", "set drivers.conf_compute yes", REASON_P2P_CC, WEIGHT_OFF, "-mgm"},
+        /* NICs: EFA posts from GPUs in NCCL; one subnet or several. */
+        {"dgx-a100", "set nics[mlx5_0].driver efa", REASON_GDA_NIC, WEIGHT_NOTE,
+         "PeerMappingOverride=1"},
+        {"dgx-a100", "set nics[mlx5_0].driver irdma", REASON_GDA_NIC, WEIGHT_NOTE,
+         "none for this NIC"},
+        {"dgx-a100",
+         "set ports[1].gid 0000:0000:0000:0000:0000:ffff:0a00:0105; "
+         "set ports[3].gid 0000:0000:0000:0000:0000:ffff:0a00:0106",
+         REASON_NIC_RAILS, -1, NULL},
+        {"dgx-a100",
+         "set ports[1].gid fec0:0000:0000:0001:0000:0000:0a00:0105; "
+         "set ports[3].gid fec0:0000:0000:0001:0000:0000:0a00:0205",
+         REASON_NIC_RAILS, -1, NULL},
         /* Partitions of the fabric. */
         {"h200-2-vm", "set gpus[0].fabric_clique 3; set gpus[1].fabric_clique 5",
          REASON_FABRIC_CLIQUE, WEIGHT_OFF, "one partition"},

@@ -154,6 +154,7 @@ static void make_tree(void)
     put_text("boot/config-6.8.0-45-generic", "CONFIG_PCI_P2PDMA=y\n");
     put_text("proc/self/mounts", "/dev/nvme0n1 / xfs rw 0 0\n");
     put_text("proc/self/cgroup", "0::/\n");
+    put_link("proc/self/ns/pid", "pid:[4026531836]");
     put_text("sys/fs/cgroup/memory.max", "max\n");
     put_text("sys/kernel/iommu_groups/0/type", "identity\n");
 }
@@ -209,6 +210,29 @@ static void ip_over_infiniband(void)
     put_text("sys/class/net/ib0/operstate", "up\n");
     put_link("sys/class/net/ib0/device",
              "../../../devices/" ROOT0 "/0000:01:00.0/0000:02:01.0/0000:20:00.0");
+}
+
+/* Two subnets of InfiniBand. */
+static void two_rails(void)
+{
+    put_text("sys/devices/" ROOT0 "/0000:01:00.0/0000:02:01.0/0000:20:00.0/infiniband/mlx5_0/"
+             "ports/1/gids/0",
+             "fec0:0000:0000:0001:0ac0:ebff:feda:1cfb\n");
+    put_text("sys/devices/" ROOT1 "/0000:81:00.0/0000:82:01.0/0000:21:00.0/infiniband/mlx5_1/"
+             "ports/1/gids/0",
+             "fec0:0000:0000:0002:0ac0:ebff:feda:1cfc\n");
+}
+
+static void virtual_function(void)
+{
+    put_link("sys/devices/" ROOT0 "/0000:01:00.0/0000:02:01.0/0000:20:00.0/physfn",
+             "../0000:20:00.0");
+}
+
+static void pid_namespace(void)
+{
+    remove_below("proc/self/ns/pid");
+    put_link("proc/self/ns/pid", "pid:[4026532999]");
 }
 
 static void small_cgroup(void)
@@ -292,6 +316,9 @@ static const struct {
     {REASON_FILE_DEVICE, on_virtio, "", NULL, "gpu0", "/x", false},
     {REASON_FILE_FAR, NULL, "", NULL, "gpu1", "/x", false},
     {REASON_FILE_P2PDMA, no_p2pdma, "", NULL, "gpu0", "/x", false},
+    {REASON_NIC_RAILS, two_rails, "", NULL, NULL, NULL, false},
+    {REASON_NIC_VF, virtual_function, "", NULL, NULL, NULL, false},
+    {REASON_LIMIT_PIDS, pid_namespace, "", NULL, NULL, NULL, false},
     {REASON_LIMIT_MEMORY, small_cgroup, "memory=80000000000", NULL, NULL, NULL, false},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };

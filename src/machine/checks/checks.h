@@ -76,6 +76,8 @@ int check_raids(const struct machine *machine, struct findings *findings);
 void check_captures(const struct machine *machine, struct findings *findings);
 void check_services(const struct machine *machine, struct findings *findings);
 void check_bonds(const struct machine *machine, struct findings *findings);
+/* Adds a note when the active ports are in several subnets. */
+void check_rails(const struct machine *machine, struct findings *findings);
 /* For a machine without RDMA devices: names a PCI device that may be an RDMA NIC, or reports that
  * there is none. */
 void check_no_nic(const struct machine *machine, struct findings *findings);

@@ -276,6 +276,8 @@ static int examine_rdma(const struct machine *machine, struct findings *findings
         check_nic_health(machine, &nic, findings);
     }
     check_bonds(machine, findings);
+    findings->place = "";
+    check_rails(machine, findings);
     struct assignment assignment;
     assign_nics(machine, &assignment);
     examine_each_nic(machine, &assignment, false, findings);

@@ -541,8 +541,11 @@ static bool check_settings(const struct machine *machine, const struct endpoint 
     check_modes(machine, machine_find_gpu(machine, a->index), p, status, &own);
     check_modes(machine, machine_find_gpu(machine, b->index), p, status, &own);
     if (number_is(machine->drivers.conf_compute, 1)) {
-        struct finding *f = finding_add(&own, REASON_P2P_CC, WEIGHT_OFF, NULL,
-                                        "nvmlSystemGetConfComputeState: feature on");
+        /* Protected PCIe and encrypted NVLink keep peer access */
+        bool works = strcmp(status, "ok") == 0;
+        struct finding *f = finding_add(&own, REASON_P2P_CC, works ? WEIGHT_NOTE : WEIGHT_OFF, NULL,
+                                        "nvmlSystemGetConfComputeState: feature on%s",
+                                        works ? "; the driver offers peer access" : "");
         finding_repair(f, "set drivers.conf_compute no");
         repair_peer_status(machine, p, f);
     }

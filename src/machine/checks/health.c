@@ -159,6 +159,42 @@ void check_nic_health(const struct machine *machine, const struct endpoint *nic,
     check_pcie_health(machine, nic, findings);
 }
 
+/* Length of the part of a GID that names its subnet: of an IPv4 address (::ffff:a.b.c.d) the first
+ * 24 bits, else the first 64. 0: no routable GID is known. */
+static size_t subnet_length(const struct machine_port *port)
+{
+    static const char mapped[] = "0000:0000:0000:0000:0000:ffff:";
+    const char *gid = text_or(port->gid, "");
+    if (strlen(gid) != 39 || strncmp(gid, "fe80", 4) == 0 || !text_is(port->state, "active"))
+        return 0;
+    return strncmp(gid, mapped, strlen(mapped)) == 0 ? strlen(mapped) + 7 : 19;
+}
+
+void check_rails(const struct machine *machine, struct findings *findings)
+{
+    const struct machine_port *first = NULL, *other = NULL;
+    int ports = 0, subnets = 0;
+    for (size_t i = 0; i < machine->n_ports; i++) {
+        const struct machine_port *port = &machine->ports[i];
+        size_t length = subnet_length(port);
+        bool known = length == 0;
+        for (size_t k = 0; k < i && !known; k++)
+            known = subnet_length(&machine->ports[k]) == length &&
+                    strncmp(machine->ports[k].gid.value, port->gid.value, length) == 0;
+        ports += length > 0;
+        subnets += !known;
+        if (!known && !first)
+            first = port;
+        else if (!known && !other)
+            other = port;
+    }
+    if (other)
+        finding_add(findings, REASON_NIC_RAILS, WEIGHT_NOTE, NULL,
+                    "%d active ports in %d subnets: %s has %s, %s has %s", ports, subnets,
+                    text_or(first->nic, "?"), first->gid.value, text_or(other->nic, "?"),
+                    other->gid.value);
+}
+
 void check_bonds(const struct machine *machine, struct findings *findings)
 {
     for (size_t i = 0; i < machine->n_interfaces; i++) {
@@ -197,6 +233,56 @@ static void check_rows(const struct machine_gpu *gpu, const char *index, struct 
                     index, corrected, uncorrected);
 }
 
+/* What NVIDIA's Xid catalog advises, for the numbers that are seen most. NULL: not in this table.
+ */
+static const char *xid_remedy(int64_t xid)
+{
+    static const char *const reset = "nvidia-smi --gpu-reset -i {dev} (no job may run); if it "
+                                     "returns: reboot, then replace the GPU";
+    static const char *const program =
+        "restart the program and run it under compute-sanitizer: it used memory or instructions "
+        "wrongly; if several programs get it on this GPU alone: reset the GPU";
+    static const char *const link = "nvidia-smi nvlink -e -i {dev} names the link; reset the GPUs "
+                                    "or reboot; if it returns: replace board or cable";
+    static const struct {
+        int64_t xid;
+        const char *remedy;
+    } table[] = {
+        {13, program},
+        {31, program},
+        {45, "look for the Xid before it (dmesg | grep Xid): this one follows from another error "
+             "or from a program that was ended"},
+        {48, "nvidia-smi --gpu-reset -i {dev} (no job may run), which remaps the memory row; if it "
+             "returns: replace the GPU"},
+        {54, "check the power cables of the board"},
+        {62, reset},
+        {63, "none needed: a memory row will be remapped at the next reset"},
+        {64, "nvidia-smi --gpu-reset -i {dev}; a row could not be remapped: replace the GPU"},
+        {74, link},
+        {79, "power-cycle the machine: the GPU no longer answers on PCIe; if it returns: reseat "
+             "it, check its power, replace it"},
+        {92, "none needed; watch for Xid 48 and 64"},
+        {94, "restart the program that had the error: it was contained"},
+        {95, reset},
+        {109, reset},
+        {110, reset},
+        {119, reset},
+        {120, reset},
+        {144, link},
+        {145, link},
+        {146, link},
+        {147, link},
+        {148, link},
+        {149, link},
+        {150, link},
+        {154, "do what the line says; nvidia-smi -q prints it as GPU Recovery Action"},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (table[i].xid == xid)
+            return table[i].remedy;
+    return NULL;
+}
+
 /* The hardware behind an old Xid may be repaired since, which the log does not record: only a
  * hardware error of the last 24 hours is a fault. */
 static void check_xids(const struct machine_gpu *gpu, const char *index, struct findings *findings)
@@ -207,10 +293,15 @@ static void check_xids(const struct machine_gpu *gpu, const char *index, struct 
     char when[32] = "at an unknown time";
     if (gpu->xid_age_s.known)
         snprintf(when, sizeof when, "%" PRId64 " h ago", gpu->xid_age_s.value / 3600);
-    if (number_or(gpu->xids, 0) > 0 && gpu->xid.known)
+    if (number_or(gpu->xids, 0) == 0 || !gpu->xid.known)
+        return;
+    struct finding *f =
         finding_add(findings, REASON_GPU_XID, hardware && recent ? WEIGHT_SLOW : WEIGHT_NOTE, index,
                     "gpu%s: %" PRId64 " since boot, the last%s %s: %.150s", index, gpu->xids.value,
                     hardware ? " hardware error" : "", when, text_or(gpu->xid_text, "?"));
+    const char *remedy = xid_remedy(gpu->xid.value);
+    if (remedy)
+        finding_remedy(f, remedy, index);
 }
 
 void check_gpu_health(const struct machine *machine, const struct machine_gpu *gpu,

@@ -143,6 +143,9 @@ void check_limits(const struct machine *machine, struct findings *findings)
         finding_add(findings, REASON_LIMIT_SECCOMP, WEIGHT_NOTE, NULL,
                     "seccomp filter, no SYS_PTRACE, ptrace_scope %" PRId64,
                     number_or(l->ptrace_scope, 0));
+    if (number_is(l->own_pid_namespace, 1) && has_nvidia(machine))
+        finding_add(findings, REASON_LIMIT_PIDS, WEIGHT_NOTE, NULL,
+                    "/proc/self/ns/pid: a PID namespace of its own");
     check_gpu_nodes(machine, findings);
     check_memory(machine, findings);
 }

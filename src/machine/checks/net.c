@@ -93,6 +93,10 @@ void check_nic(const struct machine *machine, const struct endpoint *nic, struct
                         "%s over %s is IPoIB, mode %s, MTU %" PRId64, text_or(n->name, "?"),
                         nic->name, text_or(n->ipoib_mode, "?"), number_or(n->mtu, 0));
     }
+    if (nic->pci && number_is(nic->pci->virtual_function, 1))
+        finding_add(findings, REASON_NIC_VF, WEIGHT_NOTE, nic->name,
+                    "%s (%s) is an SR-IOV virtual function", nic->name,
+                    text_or(nic->pci->bdf, "?"));
     check_access(machine, findings);
     check_pcie(machine, nic, findings);
     findings->routes_off = routes_off;
@@ -354,8 +358,16 @@ void check_gda(const struct machine *machine, const struct endpoint *gpu,
     findings->path = CHECK_GDA_PATH;
     findings->routes_off = 0; /* concerns who posts the requests, not the route of the data */
     if (n->driver.value && strncmp(n->driver.value, "mlx5", 4) != 0) {
-        finding_add(findings, REASON_GDA_NIC, WEIGHT_NOTE, nic->name, "%s has %s%s", nic->name,
-                    *n->driver.value ? "driver " : "no driver", n->driver.value);
+        struct finding *f =
+            finding_add(findings, REASON_GDA_NIC, WEIGHT_NOTE, nic->name, "%s has %s%s", nic->name,
+                        *n->driver.value ? "driver " : "no driver", n->driver.value);
+        if (text_is(n->driver, "efa"))
+            finding_remedy(
+                f,
+                "Weft's CPU proxy posts the requests; NCCL's GIN posts them from GPUs of "
+                "P5en, P6-B200 and P6-B300: EFA installer 1.50 or newer, GDRCopy 2.5, "
+                "PeerMappingOverride=1 (aws-ofi-nccl, gin-getting-started)",
+                "");
         return;
     }
     check_nic_open(machine, gpu, nic, findings);

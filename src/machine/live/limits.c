@@ -52,6 +52,18 @@ static void read_status(struct machine *machine, const struct machine_source *so
     }
 }
 
+/* The kernel gives its first PID namespace a fixed number, PROC_PID_INIT_INO. */
+static void read_pid_namespace(struct machine *machine, const struct machine_source *source)
+{
+    struct machine_number *to = &machine->limits.own_pid_namespace;
+    struct live_path path = live_path(source, "proc/self/ns/pid");
+    char name[64];
+    if (live_link(path.text, name, sizeof name))
+        number_set(to, strcmp(name, "pid:[4026531836]") != 0);
+    else
+        number_unknown(machine, to, "%s: %s", path.text, strerror(errno));
+}
+
 static void read_huge_pages(struct machine *machine, const struct machine_source *source)
 {
     struct machine_limit *l = &machine->limits;
@@ -210,6 +222,7 @@ void live_limits(struct machine *machine, const struct machine_source *source)
         read_variable(machine, &l->weft_map, "WEFT_MAP");
     }
     read_status(machine, source);
+    read_pid_namespace(machine, source);
     if (live_exists(yama.text))
         live_number(machine, &l->ptrace_scope, yama.text);
     else
