@@ -270,9 +270,9 @@ static json_t *diagnosis_json(const struct diagnosis *d, const struct machine *m
                                         check->title, "status", doctor_state(check), "looked_at",
                                         check->examined, "findings", findings));
     }
-    return json_pack("{s:s, s:o, s:o, s:i, s:i}", "machine", machine->origin, "verdict",
-                     doctor_json_verdict(d), "checks", checks, "faults", d->faults, "unknown",
-                     d->unknown);
+    return json_pack("{s:s, s:o, s:o, s:o, s:i, s:i}", "machine", machine->origin, "verdict",
+                     doctor_json_verdict(d), "checks", checks, "libraries",
+                     doctor_json_libraries(machine), "faults", d->faults, "unknown", d->unknown);
 }
 
 /* --- one machine ------------------------------------------------------------------------------ */
@@ -308,6 +308,7 @@ static int print_machine(const struct machine *machine, const struct diagnosis *
         json_print(root);
     } else {
         print_diagnosis(d, machine, a->all || columns_are_full());
+        doctor_print_libraries(machine);
         if (expected)
             differs = doctor_print_comparison(&seen, expected, a->against);
     }

@@ -42,6 +42,14 @@ void doctor_print_verdict(const struct diagnosis *diagnosis);
  * places, gain_mbps, remedy and who. */
 json_t *doctor_json_verdict(const struct diagnosis *diagnosis);
 
+/* --- libraries.c: what NCCL and NVSHMEM will do --- */
+
+/* Prints nothing for a machine without GPUs of NVIDIA. */
+void doctor_print_libraries(const struct machine *machine);
+/* An object with the lists uses (library, scope, count, example, does) and variables (library,
+ * name, value, why; value null: not known). */
+json_t *doctor_json_libraries(const struct machine *machine);
+
 /* --- node.c: the report of a node --- */
 
 /* Returns the report as text, which the caller frees; NULL: no memory. */
