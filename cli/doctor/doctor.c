@@ -28,6 +28,7 @@ enum {
     KEY_WEFT,
     KEY_LIMIT,
     KEY_INTERVAL,
+    KEY_LOG,
     KEY_REPORT
 };
 
@@ -88,6 +89,9 @@ static error_t check_doctor_options(struct argp_state *state, const struct docto
         argp_error(state,
                    "--interval reads counters of this machine; it does not go with --machine and "
                    "--what-if");
+    if (a->log && (several || a->machine.file || a->machine.what_if || a->machine.measure ||
+                   a->expect || a->against || a->prometheus || a->interval_ns))
+        argp_error(state, "--log reads a log and not a machine; with it goes --json alone");
     if (a->prometheus && (a->machine.json || a->expect))
         argp_error(state, "--prometheus does not go with --json and --expect");
     return 0;
@@ -108,6 +112,9 @@ static error_t parse_doctor(int key, char *argument, struct argp_state *state)
         return 0;
     case KEY_EXPECT:
         a->expect = true;
+        return 0;
+    case KEY_LOG:
+        a->log = argument;
         return 0;
     case KEY_PROMETHEUS:
         a->prometheus = argument ? argument : "-";
@@ -134,6 +141,8 @@ static const struct argp_option doctor_option_list[] = {
      "print the facts of this machine as an expectation for "
      "--against",
      0},
+    {"log", KEY_LOG, "FILE", 0,
+     "read a log of NCCL (NCCL_DEBUG=INFO; \"-\": standard input) and print its slow paths", 0},
     {"prometheus", KEY_PROMETHEUS, "FILE", OPTION_ARG_OPTIONAL,
      "write metrics for the textfile collector of node_exporter; FILE is replaced atomically", 0},
     {"hosts", KEY_HOSTS, "A,B,N[01-16]...", 0,
@@ -437,6 +446,8 @@ static int run_doctor(const struct doctor_options *a)
     static struct profile expectation;
     const struct profile *expected = a->against ? &expectation : NULL;
     struct doctor_job job = {.boot = NULL};
+    if (a->log)
+        return doctor_read_log(a->log, a->machine.json);
     if (a->against && profile_load(a->against, &expectation)) {
         fprintf(stderr, "weft doctor: --against: %s\n", weft_last_error());
         return EXIT_USAGE;

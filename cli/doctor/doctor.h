@@ -15,6 +15,7 @@ struct doctor_options {
     struct machine_options machine;
     int quick, all;
     const char *against;    /* file or description of the expectation; NULL: none */
+    const char *log;        /* a log of NCCL to read; "-": standard input; NULL: the machine */
     const char *prometheus; /* file for metrics, "-": standard output; NULL: text */
     bool expect;            /* print this machine's facts as an expectation */
     bool report;            /* print the report that `weft doctor --hosts` on another host reads */
@@ -49,6 +50,12 @@ void doctor_print_libraries(const struct machine *machine);
 /* An object with the lists uses (library, scope, count, example, does) and variables (library,
  * name, value, why; value null: not known). */
 json_t *doctor_json_libraries(const struct machine *machine);
+
+/* --- log.c: a log of NCCL --- */
+
+/* Prints what the log says of slow paths. Returns the exit status: EXIT_USAGE after reporting why
+ * the file is no log of NCCL. */
+int doctor_read_log(const char *name, bool json);
 
 /* --- node.c: the report of a node --- */
 

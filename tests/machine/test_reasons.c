@@ -291,7 +291,7 @@ static void test_each_has_a_case(void **state)
         int n = 0;
         for (size_t i = 0; i < CASES; i++)
             n += (int)cases[i].reason == r;
-        if (n == 0)
+        if (n == 0 && strncmp(reason_table[r].code, "NCCL-", 5) != 0) /* test_nccl_log.c */
             fail_msg("%s is reached by no case", reason_table[r].code);
     }
     assert_true(REASON_COUNT >= 40);

@@ -154,6 +154,19 @@ static void test_infinity_fabric(void **state)
     machine_free(m);
 }
 
+/* Between two GPUs peer access comes first, though copies through the memory of these CPUs are
+ * expected to be faster. */
+static void test_access_before_speed(void **state)
+{
+    struct machine *m;
+    assert_int_equal(machine_load("2 gb200, 2 socket", &m), WEFT_OK);
+    struct routes routes = between(m, "gpu0", "gpu1");
+    assert_int_equal(routes.list[0].kind, ROUTE_PEER);
+    assert_int_equal(routes.list[1].kind, ROUTE_STAGED);
+    assert_true(routes.list[1].mbps > routes.list[0].mbps);
+    machine_free(m);
+}
+
 static void test_near_names(void **state)
 {
     struct machine *m = load("dgx-a100");
@@ -318,10 +331,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cube_mesh),         cmocka_unit_test(test_switches),
         cmocka_unit_test(test_root_complex_rule), cmocka_unit_test(test_levels),
-        cmocka_unit_test(test_infinity_fabric),   cmocka_unit_test(test_near_names),
-        cmocka_unit_test(test_lose_links),        cmocka_unit_test(test_across_packages),
-        cmocka_unit_test(test_redirected),        cmocka_unit_test(test_cpu_links),
-        cmocka_unit_test(test_load_module),       cmocka_unit_test(test_staged_nic),
+        cmocka_unit_test(test_infinity_fabric),   cmocka_unit_test(test_access_before_speed),
+        cmocka_unit_test(test_near_names),        cmocka_unit_test(test_lose_links),
+        cmocka_unit_test(test_across_packages),   cmocka_unit_test(test_redirected),
+        cmocka_unit_test(test_cpu_links),         cmocka_unit_test(test_load_module),
+        cmocka_unit_test(test_staged_nic),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
