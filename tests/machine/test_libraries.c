@@ -133,6 +133,23 @@ static void test_variables(void **state)
     libraries_free(&plan);
 }
 
+/* Names that udev gives: NVSHMEM looks for mlx5*. */
+static void test_prefix(void **state)
+{
+    struct machine *m;
+    assert_int_equal(machine_load("2 h100, nic per 2 gpu", &m), WEFT_OK);
+    text_set(m, &m->nics[0].driver, "mlx5_core");
+    libraries_plan(m, &plan);
+    assert_null(value_of("NVSHMEM_HCA_PREFIX"));
+    libraries_free(&plan);
+    text_set(m, &m->nics[0].name, "rocep80s0");
+    text_set(m, &m->ports[0].nic, "rocep80s0");
+    libraries_plan(m, &plan);
+    assert_string_equal(value_of("NVSHMEM_HCA_PREFIX"), "rocep");
+    libraries_free(&plan);
+    machine_free(m);
+}
+
 /* Beyond NCCL's limits only what has been tested is advised, and only where it is faster. */
 static void test_levels(void **state)
 {
@@ -192,9 +209,8 @@ static void test_interface(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_uses),
-        cmocka_unit_test(test_variables),
-        cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_uses),      cmocka_unit_test(test_variables),
+        cmocka_unit_test(test_prefix),    cmocka_unit_test(test_levels),
         cmocka_unit_test(test_interface),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -300,6 +300,18 @@ static void plan_nccl_host(const struct machine *machine, const struct endpoint 
                      nic->name, gpu->name, level_name(level));
 }
 
+/* NVSHMEM takes devices whose name begins with NVSHMEM_HCA_PREFIX, mlx5 by default. */
+static void advise_prefix(const struct endpoint *nic, struct library_plan *plan)
+{
+    char prefix[32];
+    snprintf(prefix, sizeof prefix, "%.*s", (int)strcspn(nic->name, "0123456789"), nic->name);
+    if (strncmp(nic->name, "mlx5", 4) != 0 && *prefix)
+        add_variable(plan, "NVSHMEM", "NVSHMEM_HCA_PREFIX", prefix,
+                     "NVSHMEM passes over %s: by default it takes only devices named mlx5* (3.4.5 "
+                     "or newer)",
+                     nic->name);
+}
+
 static void plan_nvshmem_host(const struct machine *machine, const struct endpoint *gpu,
                               const struct endpoint *nic, const char *driver,
                               struct library_plan *plan)
@@ -313,23 +325,29 @@ static void plan_nvshmem_host(const struct machine *machine, const struct endpoi
                      "IBRC, the default, needs a mlx5 NIC, and %s has driver efa", nic->name);
         add_variable(plan, "NVSHMEM", "NVSHMEM_LIBFABRIC_PROVIDER", "efa", "%s has driver efa",
                      nic->name);
-    } else if (*driver && strncmp(driver, "mlx5", 4) != 0) {
+        return;
+    }
+    if (*driver && strncmp(driver, "mlx5", 4) != 0) {
         add_use(plan, "NVSHMEM", hosts_scope, gpu->name, "fails: IBRC needs a mlx5 NIC, not %s",
                 driver);
-    } else if (works == ANSWER_NO) {
+        return;
+    }
+    if (works == ANSWER_NO) {
         add_use(plan, "NVSHMEM", hosts_scope, gpu->name,
                 "fails: the NIC cannot register the GPU's memory");
-    } else {
-        bool handlers = number_is(machine->drivers.peer_mapping_override, 1);
-        add_use(plan, "NVSHMEM", hosts_scope, gpu->name, "IBRC (a CPU thread posts)%s",
-                works == ANSWER_YES ? "" : ", if registration works (not tested)");
-        if (*driver)
-            add_variable(plan, "NVSHMEM", "NVSHMEM_IB_ENABLE_IBGDA", "1",
-                         "mlx5 NICs take requests from GPUs%s",
-                         handlers ? ", and PeerMappingOverride=1 lets GPUs ring the doorbell"
-                                  : "; without PeerMappingOverride=1 a CPU thread rings the "
-                                    "doorbell (NVSHMEM 3.4.5 or newer)");
+        return;
     }
+    add_use(plan, "NVSHMEM", hosts_scope, gpu->name, "IBRC (a CPU thread posts)%s",
+            works == ANSWER_YES ? "" : ", if registration works (not tested)");
+    if (!*driver)
+        return;
+    advise_prefix(nic, plan);
+    add_variable(plan, "NVSHMEM", "NVSHMEM_IB_ENABLE_IBGDA", "1",
+                 "mlx5 NICs take requests from GPUs%s",
+                 number_is(machine->drivers.peer_mapping_override, 1)
+                     ? ", and PeerMappingOverride=1 lets GPUs ring the doorbell"
+                     : "; without PeerMappingOverride=1 a CPU thread rings the doorbell (NVSHMEM "
+                       "3.4.5 or newer)");
 }
 
 static void advise_topology(const struct machine *machine, struct library_plan *plan)

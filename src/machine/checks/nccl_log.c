@@ -270,7 +270,8 @@ static void judge_variable(struct nccl_log *log, const char *text, long line)
 static void judge_text(struct nccl_log *log, const char *text, long line)
 {
     const char *type = strncmp(text, "Pattern 4,", 10) == 0 ? strstr(text, ", type ") : NULL;
-    if (strstr(text, "NET/IB : No device found"))
+    if (strstr(text, "NET/IB : No device found") ||
+        strstr(text, "Failed to initialize NET plugin IB"))
         count_line(log, REASON_NCCL_NO_IB, NULL, text, line);
     else if (strstr(text, "GPU Direct RDMA Disabled for"))
         count_line(log, REASON_NCCL_GDR_OFF, NULL, text, line);
