@@ -79,8 +79,10 @@ static void print_channels(const struct nccl_log *log)
 static void print_log_finding(const struct nccl_finding *f)
 {
     const struct reason_text *r = &reason_table[f->reason];
-    columns_print(stdout, 11, "  %-8s %s  %s%s%s", f->weight == WEIGHT_SLOW ? "degraded" : "note",
-                  r->code, r->cause, f->why ? ": " : "", f->why ? f->why : "");
+    enum colour colour = colour_of_weight(f->weight);
+    columns_print(stdout, 11, "  %s%-8s%s %s  %s%s%s", colour_begin(colour),
+                  f->weight == WEIGHT_SLOW ? "degraded" : "note", colour_end(colour), r->code,
+                  r->cause, f->why ? ": " : "", f->why ? f->why : "");
     columns_print(stdout, 13, "           line %ld, %d %s%s: %s", f->line, f->count,
                   f->channels ? "channel" : "line", f->count == 1 ? "" : "s", f->text);
     columns_print(stdout, 13, "           remedy: %s [%s; %s]", r->remedy, r->who, r->lasts);

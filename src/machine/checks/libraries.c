@@ -480,7 +480,8 @@ static void plan_nvls(const struct machine *machine, struct library_plan *plan)
     if (machine->n_gpus < 2)
         return;
     if (bundle.count_only)
-        add_use(plan, "NCCL", collectives_scope, "", "NVLS is not known: the file has no switches");
+        add_use(plan, "NCCL", collectives_scope, "",
+                "NVLS is not known: the file does not say whether an NVSwitch connects the GPUs");
     else if (!bundle.through_switch)
         add_use(plan, "NCCL", collectives_scope, "", "no NVLS: no NVSwitch connects the GPUs");
     else if (gpu->cc_major.known && gpu->cc_major.value < MULTICAST_MAJOR)
