@@ -76,16 +76,33 @@ static void print_channels(const struct nccl_log *log)
                   *text ? text : "none: NCCL_DEBUG=INFO prints them, WARN and VERSION do not");
 }
 
-static void print_log_finding(const struct nccl_finding *f)
+/* Prints all findings of one reason and weight together. */
+static void print_log_findings(const struct nccl_log *log, int first)
 {
+    const struct nccl_finding *f = &log->list[first];
     const struct reason_text *r = &reason_table[f->reason];
     enum colour colour = colour_of_weight(f->weight);
-    columns_print(stdout, 11, "  %s%-8s%s %s  %s%s%s", colour_begin(colour),
+    columns_print(stdout, 11, "  %s%-8s%s %s  %s", colour_begin(colour),
                   f->weight == WEIGHT_SLOW ? "degraded" : "note", colour_end(colour), r->code,
-                  r->cause, f->why ? ": " : "", f->why ? f->why : "");
-    columns_print(stdout, 13, "           line %ld, %d %s%s: %s", f->line, f->count,
-                  f->channels ? "channel" : "line", f->count == 1 ? "" : "s", f->text);
+                  r->cause);
+    for (int i = first; i < log->n; i++) {
+        const struct nccl_finding *one = &log->list[i];
+        if (one->reason != f->reason || one->weight != f->weight)
+            continue;
+        columns_print(stdout, 13, "           line %ld, %d %s%s: %s%s%s%s", one->line, one->count,
+                      one->channels ? "channel" : "line", one->count == 1 ? "" : "s", one->text,
+                      one->why ? " (" : "", one->why ? one->why : "", one->why ? ")" : "");
+    }
     columns_print(stdout, 13, "           remedy: %s [%s; %s]", r->remedy, r->who, r->lasts);
+}
+
+static bool is_first_of_log(const struct nccl_log *log, int at)
+{
+    for (int i = 0; i < at; i++)
+        if (log->list[i].reason == log->list[at].reason &&
+            log->list[i].weight == log->list[at].weight)
+            return false;
+    return true;
 }
 
 static void print_nccl_log(const char *name, const struct nccl_log *log)
@@ -100,10 +117,9 @@ static void print_nccl_log(const char *name, const struct nccl_log *log)
                log->faults == 1 ? "" : "s");
     else
         puts("nothing slow found");
-    for (int weight = WEIGHT_SLOW; weight <= WEIGHT_NOTE; weight++)
-        for (int i = 0; i < log->n; i++)
-            if ((int)log->list[i].weight == weight)
-                print_log_finding(&log->list[i]);
+    for (int i = 0; i < log->n; i++)
+        if (is_first_of_log(log, i))
+            print_log_findings(log, i);
     if (log->n)
         columns_print(stdout, 0,
                       "weft explain CODE explains a code; weft doctor examines the "

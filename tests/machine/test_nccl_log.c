@@ -123,6 +123,13 @@ static void test_hosts(void **state)
               "n1:3:4 [1] NCCL INFO comm 0x1 rank 1 nranks 2 cudaDev 1 - Init START\n"
               "n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] [send] via NET/IB/0\n");
     assert_null(find(REASON_NCCL_NET_INSIDE, NULL));
+    read_text("n1:1:2 [0] NCCL INFO NET/IB : No device found.\n"
+              "n1:1:2 [0] NCCL INFO NET/Socket : GPU Direct RDMA Disabled for HCA 0 'eth0'\n"
+              "n1:1:2 [0] NCCL INFO Channel 00/0 : 1[1] -> 0[0] [receive] via NET/Socket/0\n"
+              "n1:3:4 [1] NCCL INFO Channel 00/0 : 1[1] -> 0[0] [send] via NET/Socket/0\n");
+    assert_int_equal(find(REASON_NCCL_NO_IB, NULL)->weight, WEIGHT_NOTE);
+    assert_int_equal(find(REASON_NCCL_NET_INSIDE, NULL)->count, 1);
+    assert_null(find(REASON_NCCL_GDR_OFF, NULL));
     read_text("n1:1:2 [0] NCCL INFO Failed to initialize NET plugin IB\n");
     assert_int_equal(find(REASON_NCCL_NO_IB, NULL)->weight, WEIGHT_NOTE); /* of one host */
     read_text("NCCL INFO Channel 00/0 : 0[0] -> 1[1] via SHM\n");         /* without a host */

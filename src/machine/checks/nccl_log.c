@@ -273,7 +273,7 @@ static void judge_text(struct nccl_log *log, const char *text, long line)
     if (strstr(text, "NET/IB : No device found") ||
         strstr(text, "Failed to initialize NET plugin IB"))
         count_line(log, REASON_NCCL_NO_IB, NULL, text, line);
-    else if (strstr(text, "GPU Direct RDMA Disabled for"))
+    else if (strstr(text, "GPU Direct RDMA Disabled for") && strncmp(text, "NET/Socket", 10) != 0)
         count_line(log, REASON_NCCL_GDR_OFF, NULL, text, line);
     else if (strncmp(text, "P2P is disabled between", 23) == 0)
         count_line(log, REASON_NCCL_P2P_OFF, NULL, text, line);
@@ -327,21 +327,36 @@ static void weigh_findings(struct nccl_log_reader *reader)
 {
     struct nccl_log *log = reader->log;
     int all = 0;
+    bool tcp = false; /* between hosts */
     for (int t = 0; t < NCCL_TRANSPORTS; t++) {
         int sends = reader->sends[t], receives = reader->receives[t];
         log->channels[t] = sends > receives ? sends : receives;
         all += log->channels[t];
     }
+    for (int i = 0; i < log->n; i++)
+        tcp |= log->list[i].reason == REASON_NCCL_SOCKET;
     for (int i = 0; i < log->n; i++) {
         struct nccl_finding *f = &log->list[i];
         if (f->channels && f->receives > f->count)
             f->count = f->receives;
         if (f->reason == REASON_NCCL_NVLS ||
             (f->reason == REASON_NCCL_GDR_OFF && all && !log->channels[NCCL_NET_HOST]) ||
-            (f->reason == REASON_NCCL_NO_IB && !log->channels[NCCL_NET_SOCKET]))
+            (f->reason == REASON_NCCL_NO_IB && !tcp))
             f->weight = WEIGHT_NOTE;
         log->faults += f->weight == WEIGHT_SLOW;
     }
+}
+
+/* What is slow before notes, channels before other lines (the order of the reasons), then by line.
+ */
+static int by_weight_and_kind(const void *a, const void *b)
+{
+    const struct nccl_finding *x = a, *y = b;
+    if (x->weight != y->weight)
+        return x->weight < y->weight ? -1 : 1;
+    if (x->reason != y->reason)
+        return x->reason < y->reason ? -1 : 1;
+    return x->line < y->line ? -1 : x->line > y->line;
 }
 
 bool nccl_log_read(const char *text, size_t length, struct nccl_log *log)
@@ -354,6 +369,7 @@ bool nccl_log_read(const char *text, size_t length, struct nccl_log *log)
     each_line(reader, text, length, learn_line);
     each_line(reader, text, length, judge_line);
     weigh_findings(reader);
+    qsort(log->list, (size_t)log->n, sizeof log->list[0], by_weight_and_kind);
     free(reader);
     return log->own_lines > 0;
 }

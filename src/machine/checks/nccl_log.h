@@ -41,7 +41,7 @@ struct nccl_log {
     long own_lines;   /* of these, lines of NCCL */
     int hosts, ranks; /* number of hosts that wrote lines; size of the largest communicator */
     int channels[NCCL_TRANSPORTS];
-    struct nccl_finding list[NCCL_FINDINGS]; /* in the order of the first lines */
+    struct nccl_finding list[NCCL_FINDINGS]; /* what is slow first, channels before other lines */
     int n, faults;                           /* faults: findings of WEIGHT_SLOW */
 };
 
