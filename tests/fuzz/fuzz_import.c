@@ -8,6 +8,7 @@
 
 #include "machine/checks/doctor.h"
 #include "machine/checks/explain.h"
+#include "machine/checks/libraries.h"
 #include "machine/import/import.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -15,10 +16,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void ask(const struct machine *m)
 {
     static struct diagnosis diagnosis;
+    static struct library_plan plan;
     static struct verdict verdict;
     if (m->n_gpus > 16 || m->n_pci > 100)
         return; /* slow, but not wrong */
     doctor_examine(m, &diagnosis);
+    libraries_plan(m, &plan);
+    libraries_free(&plan);
     findings_free(&diagnosis.findings);
     const char *nic = m->n_nics ? m->nics[0].name.value : "host";
     const char *const ends[] = {"gpu0", "gpu1", "host", nic};

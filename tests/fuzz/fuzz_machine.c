@@ -9,6 +9,7 @@
 
 #include "machine/checks/doctor.h"
 #include "machine/checks/explain.h"
+#include "machine/checks/libraries.h"
 #include "machine/machine.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -18,6 +19,7 @@ enum { PAIRS_MOST = 12 };
 static void ask(const struct machine *m)
 {
     static struct diagnosis diagnosis;
+    static struct library_plan plan;
     static struct verdict verdict;
     const char *ends[PAIRS_MOST];
     char names[PAIRS_MOST][32];
@@ -25,6 +27,8 @@ static void ask(const struct machine *m)
     if (m->n_gpus > 24 || m->n_pci > 200)
         return; /* slow, but not wrong */
     doctor_examine(m, &diagnosis);
+    libraries_plan(m, &plan);
+    libraries_free(&plan);
     findings_free(&diagnosis.findings);
     ends[n++] = "host";
     for (size_t i = 0; i < m->n_gpus && n < 6; i++, n++) {

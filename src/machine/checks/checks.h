@@ -50,8 +50,6 @@ void check_nic(const struct machine *machine, const struct endpoint *nic,
                struct findings *findings);
 void check_gdr(const struct machine *machine, const struct endpoint *gpu,
                const struct endpoint *nic, struct findings *findings);
-/* `path` of the findings of check_gda(). */
-#define CHECK_GDA_PATH "GPU-initiated RDMA"
 void check_gda(const struct machine *machine, const struct endpoint *gpu,
                const struct endpoint *nic, struct findings *findings);
 /* Adds a finding for each NIC that several GPUs share. */

@@ -220,46 +220,56 @@ static bool is_examined_pair(const struct machine *machine, const struct assigne
            (!was_tried(machine, gpu, given->nic) && was_tried(machine, gpu, nic));
 }
 
-/* Adds the findings of a GPU and a NIC: all of an examined pair, of another pair only those that
- * turn a route off. `initiated`: those of GPU-initiated RDMA, else the others. */
+typedef void pair_check(const struct machine *machine, const struct endpoint *gpu,
+                        const struct endpoint *nic, struct findings *findings);
+
+/* Adds the findings of one check of a GPU and a NIC: all of an examined pair, of another pair only
+ * those that turn a route off. */
 static void examine_gpu_nic(const struct machine *machine, const struct endpoint *gpu,
-                            const struct endpoint *nic, bool examined, bool initiated,
+                            const struct endpoint *nic, bool examined, pair_check *check,
                             struct findings *findings)
 {
-    static struct routes routes;
     struct findings own = {.place = gpu->name};
     int first = findings->n, kept = 0;
-    explain_routes(machine, gpu, nic, &routes);
-    explain_findings(machine, gpu, nic, NULL, &routes, &own);
-    for (int i = 0; i < own.n; i++) {
-        const struct finding *f = &own.list[i];
-        if ((strcmp(f->path, CHECK_GDA_PATH) == 0) == initiated &&
-            (examined || f->weight == WEIGHT_OFF))
+    check(machine, gpu, nic, &own);
+    for (int i = 0; i < own.n; i++)
+        if (examined || own.list[i].weight == WEIGHT_OFF)
             own.list[kept++] = own.list[i];
-    }
     findings_cut(&own, kept);
     findings_merge(findings, &own);
-    if (!initiated)
+    if (examined) /* the machine gains nothing by a pair that is not used */
         explain_gains(machine, gpu, nic, NULL, findings, first);
 }
 
-/* Returns the number of examined pairs. `initiated` as in examine_gpu_nic(). */
+/* True when no route of the pair is off for a reason of the pair itself. What turns GPUDirect RDMA
+ * off without a test is of the GPU, and its own NIC shows it, or of the NIC alone. */
+static bool adds_nothing(const struct machine *machine, const struct assigned *given,
+                         const struct endpoint *gpu, const struct endpoint *nic, pair_check *check)
+{
+    bool tested = machine_find_rung(machine, gpu->index, nic->name, "export") != NULL;
+    return routes_apart(machine, gpu, nic) == LEVEL_NET ||
+           (check == check_gdr && given->nic && !tested);
+}
+
+/* Examines every GPU with every NIC, as `explain` does for one pair: by check_gdr(), which is for
+ * GPUs of all vendors, or by check_gda(). Returns the number of examined pairs. */
 static int examine_each_nic(const struct machine *machine, const struct assignment *assignment,
-                            bool initiated, struct findings *findings)
+                            pair_check *check, struct findings *findings)
 {
     int n = 0;
     for (size_t i = 0; i < machine->n_gpus; i++) {
         struct endpoint gpu, nic;
-        bool able = !initiated || text_is(machine->gpus[i].vendor, "nvidia");
+        bool able = check != check_gda || text_is(machine->gpus[i].vendor, "nvidia");
         if (!endpoint_of_indexed_gpu(machine, i, &gpu))
             continue;
         for (size_t k = 0; k < machine->n_nics; k++) {
-            if (!endpoint_of_named_nic(machine, &machine->nics[k], &nic))
+            const struct assigned *given = &assignment->list[i];
+            bool own = is_examined_pair(machine, given, &gpu, &machine->nics[k]);
+            if (!endpoint_of_named_nic(machine, &machine->nics[k], &nic) ||
+                (!own && adds_nothing(machine, given, &gpu, &nic, check)))
                 continue;
-            bool examined =
-                able && is_examined_pair(machine, &assignment->list[i], &gpu, &machine->nics[k]);
-            examine_gpu_nic(machine, &gpu, &nic, examined, initiated, findings);
-            n += examined;
+            examine_gpu_nic(machine, &gpu, &nic, able && own, check, findings);
+            n += able && own;
         }
     }
     return n;
@@ -280,7 +290,7 @@ static int examine_rdma(const struct machine *machine, struct findings *findings
     check_rails(machine, findings);
     struct assignment assignment;
     assign_nics(machine, &assignment);
-    examine_each_nic(machine, &assignment, false, findings);
+    examine_each_nic(machine, &assignment, check_gdr, findings);
     findings->place = "";
     check_shared_nics(machine, &assignment, findings);
     assignment_free(&assignment);
@@ -295,7 +305,7 @@ static int examine_gda(const struct machine *machine, struct findings *findings)
 {
     struct assignment assignment;
     assign_nics(machine, &assignment);
-    int n = examine_each_nic(machine, &assignment, true, findings);
+    int n = examine_each_nic(machine, &assignment, check_gda, findings);
     assignment_free(&assignment);
     return n;
 }

@@ -220,6 +220,12 @@ static void plan_nvshmem_pair(const struct machine *machine, const struct endpoi
                 "fails: the driver refuses peer access, and there is no mlx5 NIC");
 }
 
+/* False for a GPU without an index of its own: look-ups by its name would find another one. */
+static bool is_indexed(const struct machine *machine, const struct machine_gpu *gpu)
+{
+    return machine_find_gpu(machine, number_or(gpu->index, -1)) == gpu;
+}
+
 static void plan_pairs(const struct machine *machine, struct library_plan *plan)
 {
     static struct routes routes;
@@ -228,6 +234,8 @@ static void plan_pairs(const struct machine *machine, struct library_plan *plan)
         for (size_t j = i + 1; j < machine->n_gpus; j++) {
             struct endpoint a = endpoint_of_gpu(machine, &machine->gpus[i]);
             struct endpoint b = endpoint_of_gpu(machine, &machine->gpus[j]);
+            if (!is_indexed(machine, &machine->gpus[i]) || !is_indexed(machine, &machine->gpus[j]))
+                continue;
             explain_routes(machine, &a, &b, &routes);
             if (!routes.n && routes_apart(machine, &a, &b) == LEVEL_NET)
                 continue;
@@ -446,6 +454,9 @@ static void plan_hosts(const struct machine *machine, struct library_plan *plan)
     for (int i = 0; i < assignment.n; i++) {
         const struct machine_nic *assigned = assignment.list[i].nic;
         struct endpoint gpu = endpoint_of_gpu(machine, assignment.list[i].gpu);
+        if (!is_indexed(machine, assignment.list[i].gpu) ||
+            (assigned && machine_find_nic(machine, text_or(assigned->name, "")) != assigned))
+            continue;
         if (!assigned || !can_open_nics(machine)) {
             const char *why = assigned          ? "this process cannot open the NIC"
                               : machine->n_nics ? "no NIC has an active port"

@@ -355,7 +355,7 @@ void check_gda(const struct machine *machine, const struct endpoint *gpu,
     const struct machine_nic *n = machine_find_nic(machine, nic->name);
     const struct machine_rung *doorbell = rung(machine, gpu, nic, "doorbell", "failed");
     const struct machine_rung *queues = rung(machine, gpu, nic, "queues", "failed");
-    findings->path = CHECK_GDA_PATH;
+    findings->path = "GPU-initiated RDMA";
     findings->routes_off = 0; /* concerns who posts the requests, not the route of the data */
     if (n->driver.value && strncmp(n->driver.value, "mlx5", 4) != 0) {
         struct finding *f =
