@@ -86,6 +86,9 @@ static void test_uses(void **state)
         {"h200-8-vm", NULL, "NCCL", "hosts", "NET/Socket (TCP): there is no RDMA NIC", 8},
         {"4 h100, 2 socket, no pcie-switch, nic per 2 gpu", NULL, "NCCL", "hosts",
          "without GPUDirect RDMA: distance NODE", 4},
+        /* ACS slows the near NICs, and the libraries take them all the same */
+        {"8 h100, 2 socket, 4 gpu per pcie-switch, nic per 2 gpu, acs on", NULL, "NCCL", "hosts",
+         "NET/IB with GPUDirect RDMA", 8},
         {"mi300x-8", NULL, "NCCL", "pairs", "", -1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -121,6 +124,9 @@ static void test_variables(void **state)
         {"2 h100, 2 nic per gpu", "set ports[2].mbit 25000; set ports[2].state down", "NCCL_IB_HCA",
          NULL},
         {"2 h100, 2 nic per gpu", NULL, "NCCL_IB_HCA", NULL},
+        /* the slow NIC is the nearest of two GPUs */
+        {"4 h100, 2 gpu per pcie-switch, nic per 2 gpu", "set ports[1].mbit 25000", "NCCL_IB_HCA",
+         NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         make_plan(cases[i].machine, cases[i].change);

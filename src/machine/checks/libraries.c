@@ -378,6 +378,41 @@ static void advise_gid(const struct machine *machine, struct library_plan *plan)
                          "GID with an IP address (show_gids, or ibv_devinfo -v)");
 }
 
+/* The NIC that the libraries use for a GPU: the nearest, whatever its rate. Of several at that
+ * distance the one that Weft would assign. NULL: none can be used. */
+static const struct machine_nic *nearest_of(const struct machine *machine,
+                                            const struct endpoint *gpu,
+                                            const struct machine_nic *assigned)
+{
+    const struct machine_nic *nearest = NULL;
+    enum level least = LEVEL_UNKNOWN;
+    for (size_t i = 0; i < machine->n_nics; i++) {
+        const struct machine_nic *nic = &machine->nics[i];
+        if (!assign_can_use(machine, nic) ||
+            machine_find_nic(machine, text_or(nic->name, "")) != nic)
+            continue;
+        struct endpoint end = endpoint_of_nic(machine, nic);
+        enum level here = nccl_apart(machine, gpu, &end);
+        if (!nearest || here < least || (here == least && nic == assigned)) {
+            nearest = nic;
+            least = here;
+        }
+    }
+    return nearest;
+}
+
+/* The NIC is the nearest of some GPU, so that leaving it out would take GPUDirect RDMA from it. */
+static bool is_nearest(const struct machine *machine, const struct assignment *assignment,
+                       const struct machine_nic *nic)
+{
+    for (int i = 0; i < assignment->n; i++) {
+        struct endpoint gpu = endpoint_of_gpu(machine, assignment->list[i].gpu);
+        if (nearest_of(machine, &gpu, assignment->list[i].nic) == nic)
+            return true;
+    }
+    return false;
+}
+
 /* The highest rate of an active port in Mbit/s; 0: no rate is known. */
 static int64_t fastest_port(const struct machine *machine)
 {
@@ -390,9 +425,10 @@ static int64_t fastest_port(const struct machine *machine)
     return most;
 }
 
-/* Where some active NICs are slower than others (for storage or management), names the fast ones.
- * '=' selects exact names in NCCL. */
-static void advise_nics(const struct machine *machine, struct library_plan *plan)
+/* Where some active NICs are slower than others and no GPU's nearest (for storage or management),
+ * names the others. '=' selects exact names in NCCL. */
+static void advise_nics(const struct machine *machine, const struct assignment *assignment,
+                        struct library_plan *plan)
 {
     char *list;
     size_t size;
@@ -406,7 +442,7 @@ static void advise_nics(const struct machine *machine, struct library_plan *plan
         const struct machine_port *port = assign_port(machine, nic);
         if (!port || !port->mbit.known || !nic->name.value)
             continue;
-        if (port->mbit.value * 11 / 10 < most)
+        if (port->mbit.value * 11 / 10 < most && !is_nearest(machine, assignment, nic))
             slow = nic;
         else
             fprintf(to, "%c%s:%" PRId64, ftell(to) ? ',' : '=', nic->name.value,
@@ -414,9 +450,10 @@ static void advise_nics(const struct machine *machine, struct library_plan *plan
     }
     fclose(to);
     if (slow) {
-        add_variable(plan, "NCCL", "NCCL_IB_HCA", list,
-                     "%s is slower than these NICs, and NCCL takes every active NIC",
-                     slow->name.value);
+        add_variable(
+            plan, "NCCL", "NCCL_IB_HCA", list,
+            "%s is slower than others and no GPU's nearest, and NCCL takes every active NIC",
+            slow->name.value);
         add_variable(plan, "NVSHMEM", "NVSHMEM_HCA_LIST", list + 1,
                      "the same NICs; NVSHMEM chooses the nearest of them for each GPU");
     }
@@ -452,25 +489,24 @@ static void plan_hosts(const struct machine *machine, struct library_plan *plan)
     struct assignment assignment;
     assign_nics(machine, &assignment);
     for (int i = 0; i < assignment.n; i++) {
-        const struct machine_nic *assigned = assignment.list[i].nic;
         struct endpoint gpu = endpoint_of_gpu(machine, assignment.list[i].gpu);
-        if (!is_indexed(machine, assignment.list[i].gpu) ||
-            (assigned && machine_find_nic(machine, text_or(assigned->name, "")) != assigned))
+        if (!is_indexed(machine, assignment.list[i].gpu))
             continue;
-        if (!assigned || !can_open_nics(machine)) {
-            const char *why = assigned          ? "this process cannot open the NIC"
+        const struct machine_nic *used = nearest_of(machine, &gpu, assignment.list[i].nic);
+        if (!used || !can_open_nics(machine)) {
+            const char *why = used              ? "this process cannot open the NIC"
                               : machine->n_nics ? "no NIC has an active port"
                                                 : "there is no RDMA NIC";
             add_use(plan, "NCCL", hosts_scope, gpu.name, "NET/Socket (TCP): %s", why);
             add_use(plan, "NVSHMEM", hosts_scope, gpu.name, "fails: %s", why);
             continue;
         }
-        struct endpoint nic = endpoint_of_nic(machine, assigned);
-        plan_nccl_host(machine, &gpu, &nic, text_or(assigned->driver, ""), plan);
-        plan_nvshmem_host(machine, &gpu, &nic, text_or(assigned->driver, ""), plan);
+        struct endpoint nic = endpoint_of_nic(machine, used);
+        plan_nccl_host(machine, &gpu, &nic, text_or(used->driver, ""), plan);
+        plan_nvshmem_host(machine, &gpu, &nic, text_or(used->driver, ""), plan);
     }
     if (can_open_nics(machine)) {
-        advise_nics(machine, plan);
+        advise_nics(machine, &assignment, plan);
         advise_gid(machine, plan);
     }
     advise_interface(machine, plan);
