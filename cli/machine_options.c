@@ -243,8 +243,8 @@ json_t *json_finding(const struct finding *f)
     const struct reason_text *r = &reason_table[f->reason];
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "code", r->code,
                      "weight", weight_names[f->weight], "place", f->place, "path", f->path, "cause",
-                     r->cause, "evidence", f->evidence, "remedy", f->remedy, "who", r->who, "lasts",
-                     r->lasts, "what_if", f->repair, "gain_gbytes_per_s", json_gbps(f->gain_mbps));
+                     r->cause, "evidence", f->evidence, "remedy", f->remedy, "who", f->who, "lasts",
+                     f->lasts, "what_if", f->repair, "gain_gbytes_per_s", json_gbps(f->gain_mbps));
 }
 
 void json_print(json_t *root)

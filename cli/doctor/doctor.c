@@ -200,7 +200,13 @@ static void print_status(const struct doctor_check *check)
 
 static const char *const weight_words[] = {"off", "degraded", "unknown", "note"};
 
-/* Prints the findings of one reason once, with the first three places. */
+/* The two are printed together. */
+static bool have_one_remedy(const struct finding *a, const struct finding *b)
+{
+    return a->reason == b->reason && a->weight == b->weight && a->advice == b->advice;
+}
+
+/* Prints the findings of one reason and remedy once, with the first three places. */
 static void print_check(const struct diagnosis *d, const struct doctor_check *check, int first,
                         int all)
 {
@@ -212,7 +218,7 @@ static void print_check(const struct diagnosis *d, const struct doctor_check *ch
                   colour_end(colour), r->code, r->cause);
     for (int i = first; i < check->first + check->n; i++) {
         const struct finding *other = &d->findings.list[i];
-        if (other->reason != f->reason || other->weight != f->weight)
+        if (!have_one_remedy(f, other))
             continue;
         if (shown == 3 && !all) {
             more++;
@@ -225,15 +231,14 @@ static void print_check(const struct diagnosis *d, const struct doctor_check *ch
         printf("           and %d more (--all)\n", more);
     bool unknown = f->weight == WEIGHT_UNKNOWN;
     columns_print(stdout, 13, "           %s: %s%s%s%s%s%s", unknown ? "to see" : "remedy",
-                  f->remedy, unknown ? "" : " [", unknown ? "" : r->who, unknown ? "" : "; ",
-                  unknown ? "" : r->lasts, unknown ? "" : "]");
+                  f->remedy, unknown ? "" : " [", unknown ? "" : f->who, unknown ? "" : "; ",
+                  unknown ? "" : f->lasts, unknown ? "" : "]");
 }
 
 static bool is_first_of_check(const struct diagnosis *d, const struct doctor_check *check, int at)
 {
     for (int i = check->first; i < at; i++)
-        if (d->findings.list[i].reason == d->findings.list[at].reason &&
-            d->findings.list[i].weight == d->findings.list[at].weight)
+        if (have_one_remedy(&d->findings.list[i], &d->findings.list[at]))
             return false;
     return true;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verdict of `weft doctor`: what to fix and what to check, by what each would gain. A thing is
- * a reason, at however many places it was found. */
+ * a reason with one remedy, at however many places it was found. */
 #include "doctor/doctor.h"
 
 #include <stdlib.h>
@@ -9,6 +9,8 @@
 #include "colour.h"
 #include "columns.h"
 
+enum { VERDICT_THINGS = 4 * REASON_COUNT };
+
 struct doctor_thing {
     const struct finding *first; /* the finding of this reason whose repair gains most */
     int places;
@@ -16,7 +18,7 @@ struct doctor_thing {
 };
 
 struct verdict_things {
-    struct doctor_thing list[2 * REASON_COUNT];
+    struct doctor_thing list[VERDICT_THINGS];
     int n, fixes, fix_places, checks, check_places;
 };
 
@@ -25,8 +27,11 @@ static void count_thing(struct verdict_things *things, const struct finding *fin
     bool fix = finding->weight <= WEIGHT_SLOW;
     int at = 0;
     while (at < things->n &&
-           (things->list[at].first->reason != finding->reason || things->list[at].fix != fix))
+           (things->list[at].first->reason != finding->reason ||
+            things->list[at].first->advice != finding->advice || things->list[at].fix != fix))
         at++;
+    if (at == VERDICT_THINGS)
+        return;
     struct doctor_thing *thing = &things->list[at];
     if (at == things->n) {
         things->n++;
@@ -71,7 +76,7 @@ static void print_thing(const struct doctor_thing *thing)
         snprintf(gain, sizeof gain, ", %s GB/s more", show_gbps(f->gain_mbps, gbps, sizeof gbps));
     columns_print(stdout, 9, "  %s%-5s%s  %s%s%s%s%s: %s%s%s%s", colour_begin(colour),
                   thing->fix ? "fix" : "check", colour_end(colour), r->code, *f->place ? ", " : "",
-                  f->place, more, gain, f->remedy, thing->fix ? " [" : "", thing->fix ? r->who : "",
+                  f->place, more, gain, f->remedy, thing->fix ? " [" : "", thing->fix ? f->who : "",
                   thing->fix ? "]" : "");
 }
 
@@ -112,7 +117,7 @@ json_t *doctor_json_verdict(const struct diagnosis *d)
                                               things.list[i].fix ? "fix" : "check", "code", r->code,
                                               "place", f->place, "places", things.list[i].places,
                                               "gain_mbps", (json_int_t)f->gain_mbps, "remedy",
-                                              f->remedy, "who", r->who));
+                                              f->remedy, "who", f->who));
     }
     return list;
 }

@@ -266,12 +266,11 @@ static bool is_first_of_reason(const struct findings *findings, int at)
 /* Prints the remedy once for all findings that share it. */
 static void print_remedy(const struct finding *f)
 {
-    const struct reason_text *r = &reason_table[f->reason];
     char gain[16];
     columns_print(stdout, LABEL, "    %-8s %s", f->weight == WEIGHT_UNKNOWN ? "to see" : "remedy",
                   f->remedy);
     if (f->weight != WEIGHT_UNKNOWN)
-        columns_print(stdout, LABEL, "    who      %s; %s", r->who, r->lasts);
+        columns_print(stdout, LABEL, "    who      %s; %s", f->who, f->lasts);
     if (f->gain_mbps)
         printf("    gain     %s GB/s\n", show_gbps(f->gain_mbps, gain, sizeof gain));
 }

@@ -149,7 +149,10 @@ struct finding *finding_add(struct findings *findings, enum reason reason, enum 
     snprintf(f->place, sizeof f->place, "%s", findings->place ? findings->place : "");
     snprintf(f->path, sizeof f->path, "%s", findings->path ? findings->path : "");
     f->routes_off = weight == WEIGHT_OFF ? findings->routes_off : 0;
-    fill_remedy(f->remedy, sizeof f->remedy, reason_table[reason].remedy, device ? device : "");
+    f->advice = reason_table[reason].remedy;
+    f->who = reason_table[reason].who;
+    f->lasts = reason_table[reason].lasts;
+    fill_remedy(f->remedy, sizeof f->remedy, f->advice, device ? device : "");
     return has_finding(findings, f) ? NULL : &findings->list[findings->n++];
 }
 
@@ -194,8 +197,18 @@ void finding_repair(struct finding *finding, const char *format, ...)
 
 void finding_remedy(struct finding *finding, const char *remedy, const char *device)
 {
-    if (finding)
-        fill_remedy(finding->remedy, sizeof finding->remedy, remedy, device);
+    if (!finding)
+        return;
+    finding->advice = remedy;
+    fill_remedy(finding->remedy, sizeof finding->remedy, remedy, device);
+}
+
+void finding_by_user(struct finding *finding)
+{
+    if (!finding)
+        return;
+    finding->who = USER;
+    finding->lasts = PROCESS;
 }
 
 void findings_free(struct findings *findings)

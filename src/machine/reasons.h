@@ -43,11 +43,13 @@ extern const char *const weight_names[];
 struct finding {
     enum reason reason;
     enum weight weight;
-    char place[64];     /* "gpu0 gpu1", "mlx5_0", "limits" */
-    char path[64];      /* the route that it concerns; "" when none */
-    char evidence[256]; /* what the check observed */
-    char remedy[400];   /* with {dev} replaced by the device */
-    char repair[256];   /* changes (whatif.h) that have the effect of the remedy; "" when none */
+    char place[64];          /* "gpu0 gpu1", "mlx5_0", "limits" */
+    char path[64];           /* the route that it concerns; "" when none */
+    char evidence[256];      /* what the check observed */
+    char remedy[400];        /* with {dev} replaced by the device */
+    const char *advice;      /* the remedy before that replacement; equal pointers: one remedy */
+    const char *who, *lasts; /* who can apply the remedy, and its lifetime */
+    char repair[256]; /* changes (whatif.h) that have the effect of the remedy; "" when none */
     unsigned
         routes_off;    /* kinds of routes that it turns off: ROUTE_BIT(kind); 0 unless WEIGHT_OFF */
     int64_t gain_mbps; /* MB/s that the repair adds to the pair; 0 when none or unknown */
@@ -87,8 +89,12 @@ void finding_repair(struct finding *finding, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Replaces the remedy of the table where it cannot work on this device; {dev} stands for `device`.
- * Does nothing for NULL. */
+ * `remedy` is static. Does nothing for NULL. */
 void finding_remedy(struct finding *finding, const char *remedy, const char *device);
+
+/* For a remedy that the user applies to a program or container of their own. Does nothing for NULL.
+ */
+void finding_by_user(struct finding *finding);
 
 void findings_free(struct findings *findings);
 

@@ -423,6 +423,25 @@ static void test_leads(void **state)
     }
 }
 
+/* Two GPUs with different Xids have two remedies, of different people. */
+static void test_two_xids(void **state)
+{
+    static struct diagnosis d;
+    const struct finding *found[2] = {NULL, NULL};
+    struct machine *m = load("dgx-a100", "set gpus[1].xid 79; set gpus[1].xids 3; "
+                                         "set gpus[2].xid 13; set gpus[2].xids 1");
+    doctor_examine(m, &d);
+    for (int i = 0; i < d.findings.n; i++)
+        if (d.findings.list[i].reason == REASON_GPU_XID)
+            found[found[0] != NULL] = &d.findings.list[i];
+    assert_non_null(found[1]);
+    assert_ptr_not_equal(found[0]->advice, found[1]->advice);
+    assert_string_equal(found[0]->who, "root");
+    assert_string_equal(found[1]->who, "user");
+    findings_free(&d.findings);
+    machine_free(m);
+}
+
 /* NVML refuses to start when its version is not that of the kernel module. */
 static void test_driver_mismatch(void **state)
 {
@@ -525,6 +544,7 @@ int main(void)
         cmocka_unit_test(test_retrain),
         cmocka_unit_test(test_peermem_failures),
         cmocka_unit_test(test_leads),
+        cmocka_unit_test(test_two_xids),
         cmocka_unit_test(test_driver_mismatch),
         cmocka_unit_test(test_p2pdma_driver),
         cmocka_unit_test(test_failed_test),

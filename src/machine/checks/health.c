@@ -302,6 +302,8 @@ static void check_xids(const struct machine_gpu *gpu, const char *index, struct 
     const char *remedy = xid_remedy(gpu->xid.value);
     if (remedy)
         finding_remedy(f, remedy, index);
+    if (number_is(gpu->xid, 13) || number_is(gpu->xid, 31) || number_is(gpu->xid, 94))
+        finding_by_user(f); /* a program is to be restarted or fixed */
 }
 
 void check_gpu_health(const struct machine *machine, const struct machine_gpu *gpu,

@@ -341,11 +341,13 @@ static void add_no_queues(const struct machine_rung *queues, struct findings *fi
 {
     struct finding *f = rung_finding(findings, REASON_GDA_DEVX, WEIGHT_OFF, queues);
     int64_t error = number_or(queues->err, 0);
-    if (error == EPERM || error == EACCES)
-        finding_remedy(f,
-                       "give the process the privilege: docker run --privileged, or the pod's "
-                       "securityContext privileged: true; without a container run it as root",
-                       "");
+    if (error != EPERM && error != EACCES)
+        return;
+    finding_by_user(f);
+    finding_remedy(f,
+                   "give the process the privilege: docker run --privileged, or the pod's "
+                   "securityContext privileged: true; without a container run it as root",
+                   "");
 }
 
 void check_gda(const struct machine *machine, const struct endpoint *gpu,
