@@ -177,6 +177,8 @@ static void test_never_good(void **state)
         {"container-2-of-8", NULL, "gda", "not-offered"},
         {"smi-nics", NULL, "links", "not-known"},
         {"smi-nics", NULL, "gda", "not-known"},
+        {"smi-nics", NULL, "storage", "not-known"},
+        {"2 h100", NULL, "storage", "absent"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         static struct diagnosis d;

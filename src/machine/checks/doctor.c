@@ -401,6 +401,10 @@ static bool is_told(const struct machine *machine, const char *check)
     if (strcmp(check, "pcie") == 0)
         return knows(machine, "pci", links, true) ||
                knows(machine, "gpus", "pcie_gen|pcie_gen_max|pcie_width|pcie_width_max", true);
+    /* a description has what it names; a file of another program may have no disks at all */
+    if (strcmp(check, "storage") == 0)
+        return machine->n_disks || machine->n_mounts || machine->system.kernel.value ||
+               strncmp(machine->origin, "description", 11) == 0;
     if (strcmp(check, "gda") == 0)
         return machine->n_ladder || knows(machine, "nics", "driver", true) ||
                knows(machine, "drivers", "libmlx5|peer_mapping_override", true);
@@ -409,7 +413,8 @@ static bool is_told(const struct machine *machine, const char *check)
 
 const char *doctor_state(const struct doctor_check *check)
 {
-    return check->examined == 0               ? "absent"
+    bool storage = strcmp(check->name, "storage") == 0;
+    return check->examined == 0               ? storage && !check->known ? "not-known" : "absent"
            : check->faults                    ? "fault"
            : check->unknown                   ? "unknown"
            : !check->known                    ? "not-known"
