@@ -201,6 +201,10 @@ void finding_remedy(struct finding *finding, const char *remedy, const char *dev
         return;
     finding->advice = remedy;
     fill_remedy(finding->remedy, sizeof finding->remedy, remedy, device);
+    if (strncmp(remedy, "none needed", 11) == 0) {
+        finding->who = USER;
+        finding->lasts = NOTHING;
+    }
 }
 
 void finding_by_user(struct finding *finding)

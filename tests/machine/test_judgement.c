@@ -410,6 +410,10 @@ static void test_leads(void **state)
          "set ports[1].gid fec0:0000:0000:0001:0000:0000:0a00:0105; "
          "set ports[3].gid fec0:0000:0000:0001:0000:0000:0a00:0205",
          REASON_NIC_RAILS, -1, NULL},
+        /* No dma-buf on a GPU that the open module does not support: nvidia_peermem does it. */
+        {"dgx-1v", NULL, REASON_GDR_NO_DMABUF, WEIGHT_NOTE, "none needed: nvidia_peermem"},
+        {"dgx-1v", "set ladder[2].result failed; set drivers.nvidia_peermem no", REASON_GDR_CLOSED,
+         WEIGHT_OFF, "modprobe nvidia_peermem (dma-buf is not"},
         /* Partitions of the fabric. */
         {"h200-2-vm", "set gpus[0].fabric_clique 3; set gpus[1].fabric_clique 5",
          REASON_FABRIC_CLIQUE, WEIGHT_OFF, "one partition"},

@@ -139,14 +139,18 @@ static bool may_register(const struct machine *machine, const struct endpoint *g
 }
 
 /* The open kernel module, which exports dma-buf, needs a GPU System Processor (Turing and newer),
- * so older GPUs get another remedy. */
-static void set_generation_remedy(const struct machine_gpu *gpu, struct finding *finding)
+ * so older GPUs get another remedy; none where nvidia_peermem does what dma-buf would. */
+static void set_generation_remedy(const struct machine_gpu *gpu, bool peermem_works,
+                                  struct finding *finding)
 {
     int64_t major = number_or(gpu->cc_major, 99), minor = number_or(gpu->cc_minor, 0);
     if (major < 7 || (major == 7 && minor < 5))
         finding_remedy(finding,
-                       "modprobe nvidia_peermem (dma-buf is not possible: the open kernel module, "
-                       "which exports it, does not support {dev})",
+                       peermem_works
+                           ? "none needed: nvidia_peermem registers the memory of {dev}, which the "
+                             "open kernel module, and so dma-buf, does not support"
+                           : "modprobe nvidia_peermem (dma-buf is not possible: the open kernel "
+                             "module, which exports it, does not support {dev})",
                        text_or(gpu->name, "this GPU"));
 }
 
@@ -168,7 +172,8 @@ static void check_registration(const struct machine *machine, const struct endpo
     if ((failed = rung(machine, gpu, nic, "export", "failed"))) {
         f = rung_finding(findings, closed && !works ? REASON_GDR_CLOSED : REASON_GDR_NO_DMABUF,
                          weight, failed);
-        set_generation_remedy(machine_find_gpu(machine, gpu->index), f);
+        set_generation_remedy(machine_find_gpu(machine, gpu->index),
+                              rung(machine, gpu, nic, "peermem", "ok") != NULL, f);
         repair_rung(machine, gpu, nic, "export", f);
         repair_rung(machine, gpu, nic, "dmabuf", f);
     }
@@ -203,14 +208,14 @@ static void check_untried(const struct machine *machine, const struct endpoint *
     if (number_is(g->dmabuf, 0)) {
         f = finding_add(findings, REASON_GDR_NO_DMABUF, no_peermem ? WEIGHT_OFF : WEIGHT_NOTE, NULL,
                         "%s: CUDA attribute 124 (dma-buf) is 0", gpu->name);
-        set_generation_remedy(g, f);
+        set_generation_remedy(g, false, f);
         finding_repair(f, "load module nvidia_peermem");
     }
     if (closed && no_peermem) {
         f = finding_add(findings, REASON_GDR_CLOSED, WEIGHT_OFF, NULL,
                         "closed kernel module %s, nvidia_peermem is not loaded",
                         text_or(machine->drivers.nvidia_module, "?"));
-        set_generation_remedy(g, f);
+        set_generation_remedy(g, false, f);
         finding_repair(f, "load module nvidia_peermem");
     } else if (no_peermem)
         finding_add(findings, REASON_GDR_NO_PEERMEM, WEIGHT_NOTE, NULL,
