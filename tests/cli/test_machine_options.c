@@ -614,14 +614,17 @@ static void facts_as_json(void **state)
                         .path = "p2p",
                         .evidence = "seen",
                         .remedy = "do",
+                        .who = "somebody",
+                        .lasts = "a day",
                         .repair = "drop",
                         .gain_mbps = 2000};
     char expected[1500];
     const struct reason_text *r = &reason_table[3];
-    json_t *all = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:f}", "code",
-                            r->code, "weight", weight_names[WEIGHT_SLOW], "place", "gpu0", "path",
-                            "p2p", "cause", r->cause, "evidence", "seen", "remedy", "do", "who",
-                            r->who, "lasts", r->lasts, "what_if", "drop", "gain_gbytes_per_s", 2.0);
+    json_t *all =
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:f}", "code", r->code,
+                  "weight", weight_names[WEIGHT_SLOW], "place", "gpu0", "path", "p2p", "cause",
+                  r->cause, "evidence", "seen", "remedy", "do", "who", "somebody", "lasts", "a day",
+                  "what_if", "drop", "gain_gbytes_per_s", 2.0);
     char *text = json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(9));
     snprintf(expected, sizeof expected, "%s", text);
     free(text);
