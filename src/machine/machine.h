@@ -47,8 +47,8 @@ MACHINE_SINGLES(STRUCT)
 struct machine_block;
 
 struct machine {
-    const char *origin; /* "live", "file NAME", "description \"...\"" */
-    const char *note;   /* free text of a machine file, such as its source; NULL when none */
+    const char *origin;   /* "live", "file NAME", "description \"...\"" */
+    const char *note;     /* free text of a machine file, such as its source; NULL when none */
     const char *warnings; /* what was not understood of a file of another program, in lines of text;
                              NULL when nothing */
 #define SINGLE(member, singular, ...) struct machine_##singular member;
