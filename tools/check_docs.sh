@@ -36,6 +36,7 @@ done
 for page in docs/man/*.scd; do
     sed -n '/^# NAME/{n;n;p;q}' "$page" | grep -qE '^[A-Za-z0-9_+-]+(, [A-Za-z0-9_+-]+)* - ' ||
         fault "$page: the line after # NAME is not \"name, name - words\""
+    ! grep -q '^[|[]' "$page" || fault "$page: a table needs the preprocessor tbl, which lintian has not"
 done
 left_out=$(sh tests/nvshmem/left_out.sh "$PWD" names)
 [ -n "$left_out" ] || fault "tests/nvshmem/left_out.sh names nothing"
