@@ -2,6 +2,7 @@
 /* Replaces glibc's stream stderr, so that argp's messages are kept as well. See json_errors.h. */
 #include "json_errors.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +13,20 @@ static FILE *real_stderr;
 static char *kept;
 static size_t kept_bytes;
 
+/* A child writes to stderr itself: what it kept would end with it. */
+static void restore_in_child(void)
+{
+    if (real_stderr)
+        stderr = real_stderr;
+    real_stderr = NULL;
+}
+
 void json_errors_begin(void)
 {
     FILE *stream = real_stderr ? NULL : open_memstream(&kept, &kept_bytes);
     if (!stream)
         return;
+    pthread_atfork(NULL, NULL, restore_in_child);
     real_stderr = stderr;
     stderr = stream;
 }

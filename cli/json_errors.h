@@ -4,7 +4,7 @@
 #ifndef WEFT_CLI_JSON_ERRORS_H
 #define WEFT_CLI_JSON_ERRORS_H
 
-/* From here on, text for stderr is kept until json_errors_end(). */
+/* From here on, this process keeps text for stderr until json_errors_end(). */
 void json_errors_begin(void);
 
 /* Prints what was kept, without the prefix "weft COMMAND: " and without the hint of argp. */

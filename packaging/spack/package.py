@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Spack 1.0 and newer. This file is packages/weft/package.py of a repository (spack repo create); `spack
-# install --no-checksum weft` is called in the folder with the tarball of ./dev release.
+# Spack 1.0 and newer. This file is packages/weft/package.py of a repository (spack repo create).
+# `spack install --no-checksum weft` is called in the folder with the tarball of ./dev release.
 import os
 
 from spack_repo.builtin.build_systems.cmake import CMakePackage, generator

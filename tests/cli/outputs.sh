@@ -55,26 +55,25 @@ coloured() { # yes or no, setting of the environment, option
     *) fail "colours on a terminal, $2 $3: not $1" ;;
     esac
 }
-if command -v script > /dev/null; then
-    coloured yes A=1 ''
-    coloured yes NO_COLOR= ''
-    coloured no NO_COLOR=1 ''
-    coloured yes NO_COLOR=1 --color
-    coloured no TERM=dumb ''
-    coloured no A=1 --color=never
-fi
+coloured yes A=1 ''
+coloured yes NO_COLOR= ''
+coloured no NO_COLOR=1 ''
+coloured yes NO_COLOR=1 --color
+coloured no TERM=dumb ''
+coloured no A=1 --color=never
 
 # --- more than four PEs for each CPU are asked for twice, at a terminal.
-if command -v script > /dev/null; then
-    many=$((5 * $(nproc)))
-    answer() { (echo "$1"; sleep 2) | timeout 100 script -qec "$weft run -n $many sh -c 'echo started; exit 7'" /dev/null; }
-    answer n > "$folder/out" 2>&1
-    [ $? = 2 ] && grep -q "$many PEs on .* Start them? \[y/N\]" "$folder/out" && ! grep -q 'started' "$folder/out" ||
-        fail "$many PEs refused at a terminal"
-    answer y > "$folder/out" 2>&1
-    [ $? = 7 ] && grep -q 'started' "$folder/out" || fail "$many PEs confirmed at a terminal"
-    expect 7 started "$weft" run -n $many sh -c 'echo started; exit 7'
-fi
+many=$((5 * $(nproc)))
+answer() {
+    (echo "$1"; sleep 2) |
+        timeout 100 script -qec "$weft run -n $many sh -c 'echo started; exit 7'" /dev/null
+}
+answer n > "$folder/out" 2>&1
+[ $? = 2 ] && grep -q "$many PEs on .* Start them? \[y/N\]" "$folder/out" &&
+    ! grep -q 'started' "$folder/out" || fail "$many PEs refused at a terminal"
+answer y > "$folder/out" 2>&1
+[ $? = 7 ] && grep -q 'started' "$folder/out" || fail "$many PEs confirmed at a terminal"
+expect 7 started "$weft" run -n $many sh -c 'echo started; exit 7'
 
 # --- bench --compare: times by the repetitions, rates, rows of one run only.
 cat > "$folder/a.json" << 'END'
@@ -122,6 +121,9 @@ expect 2 'has no row of' "$weft" bench --compare "$folder/a.json" /dev/null
 expect 2 'object 1: ' "$weft" bench --compare "$weft" "$folder/a.json"
 expect 2 'nowhere.json: No such file' "$weft" bench --compare "$folder/a.json" nowhere.json
 expect 2 'takes two files' "$weft" bench --compare "$folder/a.json" "$folder/b.json" c.json
+
+# --- with --json a child that fails has its say: here the remote shell that does not exist.
+expect 1 'nowhere/rsh: No such file or directory' "$weft" doctor --hosts a --rsh /nowhere/rsh --json --limit 20s
 
 # --- info: the stand-in of the CUDA driver is found, and a library that is absent is named
 expect 0 'CUDA driver         CUDA 1' env LD_LIBRARY_PATH="$standins" "$weft" info

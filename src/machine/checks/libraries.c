@@ -360,7 +360,10 @@ static void plan_nvshmem_host(const struct machine *machine, const struct endpoi
 
 static void advise_topology(const struct machine *machine, struct library_plan *plan)
 {
-    bool linked = routes_links(machine, 0, 1).links > 0;
+    const struct machine_gpu *gpus = machine->gpus;
+    bool linked =
+        machine->n_gpus > 1 &&
+        routes_links(machine, number_or(gpus[0].index, -1), number_or(gpus[1].index, -1)).links > 0;
     if (machine_is_flat(machine) && (machine->n_nics || (machine->n_gpus > 1 && !linked)))
         add_variable(plan, "NCCL", "NCCL_TOPO_FILE", NULL,
                      "this guest has a flat PCI tree, so NCCL finds every distance to be PHB; a "
