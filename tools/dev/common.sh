@@ -3,6 +3,8 @@
 
 log=build/log
 cores=$(nproc)
+# Where ccache is installed, clones of one commit share what it keeps, wherever they lie.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
 say() {
     printf '%s\n' "$*"
