@@ -191,8 +191,10 @@ void machine_options_try(struct machine *machine)
     struct probe *probe;
     if (probe_open(machine, &probe))
         fprintf(stderr, "weft: not measured: %s\n", weft_last_error());
-    else
+    else {
+        machine_read_cuda(machine); /* what it cannot read stays unknown */
         measure_all(machine, probe, 1);
+    }
 }
 
 /* Rounds reals to few digits, so that the text is the same on every machine. */

@@ -361,7 +361,7 @@ static void all_is_measured(void **state)
     assert_string_equal(said, "");
     answers.terminal = true;
     keep_said(machine_options_try(m));
-    expect_log("open 2 GPUs: 0000:01:00.0 0000:02:00.0\ncount links of 2\nwarm GPUs\n"
+    expect_log("open 2 GPUs: 0000:01:00.0 0000:02:00.0\ncount links of 2\nask CUDA\nwarm GPUs\n"
                "measure quickly\nclose links\nclose PCIe\nclose GPUs\n");
     assert_string_equal(said, "\rmeasuring gpu0 gpu1      \r                                \r");
     answers.terminal = false;

@@ -22,6 +22,7 @@
  *                         run, each to its end; otherwise by their index
  *   FAKE_CUDA_IPC         see plain.c
  *   FAKE_CUDA_SEED        seed of its delays
+ *   FAKE_CUDA_MULTICAST   1: the driver offers multicast objects (only the attribute)
  *   FAKE_CUDA_PAGEABLE    1: the device accesses pageable host memory itself, when the copy
  *                         executes
  *   FAKE_CUDA_DMABUF      1: memory can be exported as a dma-buf
@@ -244,6 +245,9 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
         break;
     case 116: /* CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED */
         *value = setting("FAKE_CUDA_RDMA", 1);
+        break;
+    case CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED:
+        *value = setting("FAKE_CUDA_MULTICAST", 1);
         break;
     case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
         *value = setting("FAKE_CUDA_PAGEABLE", 1);

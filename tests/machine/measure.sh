@@ -48,6 +48,10 @@ FAKE_CUDA_LIE=1 expect 0 'no test result is recorded' quiet --quick
 FAKE_NVML_GROW=2 expect 0 'gpu1 link 3 crc data +' quiet
 expect 0 'ok            peer access between GPUs' quiet
 FAKE_CUDA_INIT=999 expect 0 'no test result is recorded' quiet
+plan() { "$weft" doctor "$@" | grep collectives; }
+expect 0 'NVLS: the driver offers multicast' plan
+FAKE_CUDA_MULTICAST=0 expect 0 'no NVLS: the driver offers no multicast for gpu0' plan
+expect 0 'NVLS, if the driver offers multicast (not known)' plan --quick
 FAKE_CUDA_LIE=1 expect 1 'BAD' sh -c "'$weft' topo --measure; '$weft' doctor > /dev/null"
 # Without --measure NVML alone is asked: CUDA takes seconds to start.
 if LD_DEBUG=files "$weft" topo 2>&1 | grep -q 'calling init.*libcuda'; then

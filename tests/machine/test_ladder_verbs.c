@@ -290,6 +290,11 @@ static void test_ask_cuda(void **state)
     struct machine *m = one_gpu();
     assert_int_equal(machine_read_cuda(m), WEFT_OK);
     assert_true(number_is(m->gpus[0].dmabuf, 1));
+    assert_true(number_is(m->gpus[0].multicast, 1));
+    setenv("FAKE_CUDA_MULTICAST", "0", 1);
+    assert_int_equal(machine_read_cuda(m), WEFT_OK);
+    unsetenv("FAKE_CUDA_MULTICAST");
+    assert_true(number_is(m->gpus[0].multicast, 0));
     cuda_fault_plan("DeviceGetAttribute", 1, CUDA_ERROR_INVALID_VALUE);
     m->gpus[0].dmabuf = m->gpus[0].rdma = (struct machine_number){0};
     assert_int_equal(machine_read_cuda(m), WEFT_OK);

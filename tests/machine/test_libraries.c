@@ -50,6 +50,14 @@ static const char *value_of(const char *name)
     return NULL;
 }
 
+static const char *why_of(const char *name)
+{
+    for (int i = 0; i < plan.n_variables; i++)
+        if (strcmp(plan.variables[i].name, name) == 0)
+            return plan.variables[i].why;
+    return NULL;
+}
+
 static void test_uses(void **state)
 {
     static const struct {
@@ -73,6 +81,11 @@ static void test_uses(void **state)
         {"h200-8-vm", NULL, "NCCL", "collectives", "NVLS, if", 0},
         {"h200-8-vm", "set gpus[0].fabric_state in-progress", "NCCL", "collectives",
          "no NVLS: fabric", 0},
+        {"h200-2-vm", "set gpus[0].multicast yes; set gpus[1].multicast yes", "NCCL", "collectives",
+         "NVLS: the driver offers", 0},
+        {"h200-2-vm", "set gpus[1].multicast yes", "NCCL", "collectives", "NVLS, if", 0},
+        {"h200-2-vm", "set gpus[1].multicast no", "NCCL", "collectives",
+         "no NVLS: the driver offers no multicast for gpu1", 0},
         {"dgx-a100", NULL, "NCCL", "collectives", "no NVLS: it needs Hopper", 0},
         {"dgx-1v", NULL, "NCCL", "collectives", "no NVLS: no NVSwitch", 0},
         /* other hosts */
@@ -113,6 +126,8 @@ static void test_variables(void **state)
         {"dgx-a100", "set ports[0].layer roce", "NCCL_IB_GID_INDEX", "?"},
         {"dgx-a100", "set nics[mlx5_0].driver efa", "NVSHMEM_REMOTE_TRANSPORT", "libfabric"},
         {"dgx-a100", "set nics[mlx5_0].driver efa", "NVSHMEM_LIBFABRIC_PROVIDER", "efa"},
+        {"vm-p2p-clique", NULL, "NCCL_IB_GID_INDEX", "?"},
+        {"vm-p2p-clique", "set gids[3].type roce-v1", "NCCL_IB_GID_INDEX", "?"},
         {"vm-p2p-clique", NULL, "NCCL_TOPO_FILE", "?"},
         {"h200-8-vm", NULL, "NCCL_TOPO_FILE", NULL},
         {"h200-2-measured", "set measured[0].proof failed", "NCCL_P2P_DISABLE", "1"},
@@ -185,6 +200,72 @@ static void test_levels(void **state)
     machine_free(m);
 }
 
+/* Each letter is a GID of a port, by index: l link-local and g routable IPv6, m link-local and i
+ * routable IPv4, small of RoCE v1, capital of RoCE v2; '-' an empty entry. */
+static void add_gids(struct machine *m, size_t port, const char *table)
+{
+    for (int i = 0; table[i]; i++) {
+        if (table[i] == '-')
+            continue;
+        struct machine_gid *gid = machine_add_gid(m);
+        gid->nic = m->ports[port].nic;
+        gid->port = m->ports[port].port;
+        number_set(&gid->index, i);
+        text_set(m, &gid->type, strchr("LGMI", table[i]) ? "roce-v2" : "roce-v1");
+        text_set(m, &gid->family, strchr("miMI", table[i]) ? "ipv4" : "ipv6");
+        number_set(&gid->routable, strchr("giGI", table[i]) != NULL);
+    }
+}
+
+/* Which index of the GID tables of two ports is advised: the rule of NCCL 2.21 takes the first 'I'
+ * or 'M', else the first 'i' or 'm', else index 0. */
+static void test_gids(void **state)
+{
+    static const struct {
+        const char *first, *second;
+        const char *value; /* "?": without a value; NULL: nothing is advised */
+        const char *words; /* in the reason */
+    } cases[] = {
+        {"I", "I", NULL, NULL},
+        {"lLiI", "lLiI", "?",
+         "before 2.21, which takes GID 0 (RoCE v1, link-local) of mlx5_0: GID 3"},
+        {"lLiIgG", "lLgGiI", "?", "no good index in common"},
+        {"IlL", "lLI", "?", "before 2.21, which takes GID 0 (RoCE v1, link-local) of mlx5_1"},
+        {"lLgG", "lLgG", "3",
+         "GID 0 (RoCE v1, link-local) of mlx5_0 is taken, GID 3 (RoCE v2, IPv6)"},
+        {"lLgG", "lLiI", "3", "of mlx5_0 is taken"},
+        {"lLiI", "lLgG", "3", "of mlx5_1 is taken"},
+        {"lLiG", "lLiG", "3", "GID 2 (RoCE v1, IPv4) of mlx5_0 is taken, GID 3 (RoCE v2, IPv6)"},
+        {"lMI", "lMI", "2",
+         "GID 1 (RoCE v2, link-local) of mlx5_0 is taken, GID 2 (RoCE v2, IPv4)"},
+        {"-GI", "-GI", "?", "takes GID 0 (empty) of mlx5_0: GID 2"},
+        {"-G", "-G", "1", "GID 0 (empty) of mlx5_0 is taken, GID 1 (RoCE v2, IPv6)"},
+        {"-G", "--G", "?", "no good index in common"},
+        {"G", "G", NULL, NULL},
+        {"lL", "lL", NULL, NULL}, /* ROCE-GID */
+        {"", "", "?", "takes GID 0: the index"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct machine *m;
+        assert_int_equal(machine_load("2 h100, nic per gpu", &m), WEFT_OK);
+        for (size_t k = 0; k < 2; k++)
+            text_set(m, &m->ports[k].layer, "roce");
+        add_gids(m, 0, cases[i].first);
+        add_gids(m, 1, cases[i].second);
+        libraries_plan(m, &plan);
+        const char *value = value_of("NCCL_IB_GID_INDEX"), *why = why_of("NCCL_IB_GID_INDEX");
+        if (!value != !cases[i].value || (value && strcmp(value, cases[i].value) != 0) ||
+            (value && !strstr(why, cases[i].words)))
+            fail_msg("%s, %s: %s: %s", cases[i].first, cases[i].second,
+                     value ? value : "not advised", value ? why : "");
+        /* NVSHMEM follows the rule of NCCL 2.21 */
+        bool old = !value || strstr(why, "before 2.21");
+        assert_true(old == !value_of("NVSHMEM_IB_GID_INDEX"));
+        libraries_free(&plan);
+        machine_free(m);
+    }
+}
+
 /* The fastest interface, where NCCL would take the first. */
 static void test_interface(void **state)
 {
@@ -217,7 +298,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_uses),      cmocka_unit_test(test_variables),
         cmocka_unit_test(test_prefix),    cmocka_unit_test(test_levels),
-        cmocka_unit_test(test_interface),
+        cmocka_unit_test(test_interface), cmocka_unit_test(test_gids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,7 +58,10 @@ static int make_tree(void **state)
         {"ports/1/gids/0", "fe80:0000:0000:0000:0000:0000:0000:0007\n"},
         {"ports/1/gids/1", "0000:0000:0000:0000:0000:ffff:0a00:0007\n"},
         {"ports/1/gids/2", "0000:0000:0000:0000:0000:0000:0000:0000\n"},
+        {"ports/1/gids/10", "2001:0db8:0000:0000:0000:0000:0000:0007\n"},
+        {"ports/1/gids/11", "0000:0000:0000:0000:0000:ffff:a9fe:0007\n"},
         {"ports/1/gid_attrs/types/0", "IB/RoCE v1\n"},
+        {"ports/1/gid_attrs/types/10", "RoCE v3\n"},
         {"ports/1/gid_attrs/types/1", "RoCE v2\n"},
         {"ports/1/counters/symbol_error", "3\n"},
     };
@@ -122,10 +125,41 @@ static void test_nic(void **state)
     assert_string_equal(m->ports[0].state.value, "active");
     assert_string_equal(m->ports[0].roce.value, "v2");
     assert_true(number_is(m->ports[0].mbit, 400000));
-    assert_true(number_is(m->ports[0].gids, 2));
+    assert_true(number_is(m->ports[0].gids, 4));
     assert_string_equal(m->ports[0].gid.value, "0000:0000:0000:0000:0000:ffff:0a00:0007");
     assert_true(number_is(m->ports[0].symbol_errors, 3));
     assert_false(m->ports[0].link_downed.known);
+    machine_free(m);
+}
+
+/* The table of GIDs by index, without its zero entries. */
+static void test_gids(void **state)
+{
+    static const struct {
+        int index;
+        const char *type, *family;
+        int routable;
+    } rows[] = {{0, "roce-v1", "ipv6", 0},
+                {1, "roce-v2", "ipv4", 1},
+                {10, NULL, "ipv6", 1},
+                {11, NULL, "ipv4", 0}};
+    struct machine *m = machine_read_live(&(struct machine_source){.root = root});
+    assert_int_equal(m->n_gids, 4);
+    for (size_t i = 0; i < 4; i++) {
+        const struct machine_gid *gid = &m->gids[i];
+        assert_string_equal(gid->nic.value, m->nics[0].name.value);
+        assert_true(number_is(gid->port, 1));
+        int row = number_is(gid->index, 0)    ? 0
+                  : number_is(gid->index, 1)  ? 1
+                  : number_is(gid->index, 10) ? 2
+                                              : 3;
+        assert_true(number_is(gid->index, rows[row].index));
+        assert_true(rows[row].type ? text_is(gid->type, rows[row].type) : !gid->type.value);
+        assert_string_equal(gid->family.value, rows[row].family);
+        assert_true(number_is(gid->routable, rows[row].routable));
+        if (row == 2)
+            assert_non_null(strstr(gid->type.why, "holds \"RoCE v3\""));
+    }
     machine_free(m);
 }
 
@@ -196,11 +230,9 @@ static void test_against_hwloc(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tree),
-        cmocka_unit_test(test_nic),
-        cmocka_unit_test(test_drivers_and_limits),
-        cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_against_hwloc),
+        cmocka_unit_test(test_tree),    cmocka_unit_test(test_nic),
+        cmocka_unit_test(test_gids),    cmocka_unit_test(test_drivers_and_limits),
+        cmocka_unit_test(test_nothing), cmocka_unit_test(test_against_hwloc),
     };
     return cmocka_run_group_tests(tests, make_tree, remove_tree);
 }

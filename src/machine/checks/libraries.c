@@ -242,13 +242,26 @@ static void plan_pairs(const struct machine *machine, struct library_plan *plan)
 
 /* --- collectives ------------------------------------------------------------------------------ */
 
+/* A GPU for which the driver offers no multicast, or else one for which that is not known. */
+static const struct machine_gpu *find_no_multicast(const struct machine *machine)
+{
+    const struct machine_gpu *found = NULL;
+    for (size_t i = 0; i < machine->n_gpus; i++) {
+        if (number_is(machine->gpus[i].multicast, 0))
+            return &machine->gpus[i];
+        if (!machine->gpus[i].multicast.known)
+            found = &machine->gpus[i];
+    }
+    return found;
+}
+
 /* NVLS needs multicast of NVSwitch: Hopper or newer, CUDA 12.1 and a completed fabric. */
 static void plan_nvls(const struct machine *machine, struct library_plan *plan)
 {
     int64_t first = number_or(machine->gpus[0].index, -1);
     int64_t second = machine->n_gpus > 1 ? number_or(machine->gpus[1].index, -1) : -1;
     struct link_bundle bundle = routes_links(machine, first, second);
-    const struct machine_gpu *gpu = &machine->gpus[0];
+    const struct machine_gpu *gpu = &machine->gpus[0], *without = find_no_multicast(machine);
     const char *state = text_or(gpu->fabric_state, "completed");
     if (machine->n_gpus < 2)
         return;
@@ -267,6 +280,13 @@ static void plan_nvls(const struct machine *machine, struct library_plan *plan)
     else if (machine->drivers.cuda.known && machine->drivers.cuda.value < MULTICAST_CUDA)
         library_add_use(plan, "NCCL", collectives_scope, "",
                         "no NVLS: the driver is older than CUDA 12.1");
+    else if (!without)
+        library_add_use(plan, "NCCL", collectives_scope, "", "NVLS: the driver offers multicast");
+    else if (without->multicast.known)
+        library_add_use(plan, "NCCL", collectives_scope, "",
+                        "no NVLS: the driver offers no multicast for gpu%" PRId64
+                        " (CUDA attribute 132)",
+                        number_or(without->index, 0));
     else
         library_add_use(plan, "NCCL", collectives_scope, "",
                         "NVLS, if the driver offers multicast (not known)");

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "machine/checks/gid.h"
+
 static const char hosts_scope[] = "GPUs to other hosts";
 
 /* Whether GPUDirect RDMA between the two works; a test result decides. */
@@ -134,15 +136,34 @@ static void advise_topology(const struct machine *machine, struct library_plan *
             "where the host has been recorded");
 }
 
-/* For RoCE: NCCL since 2.21 selects a GID itself. */
+/* One index holds for every port. NCCL since 2.21 selects a GID itself, so older versions alone
+ * get a "maybe". */
 static void advise_gid(const struct machine *machine, struct library_plan *plan)
 {
-    for (size_t i = 0; i < machine->n_ports; i++)
-        if (text_is(machine->ports[i].layer, "roce") && text_is(machine->ports[i].state, "active"))
+    struct gid_advice gid;
+    char index[24], *value = NULL;
+    gid_advise(machine, &gid);
+    if (gid.index >= 0) {
+        snprintf(index, sizeof index, "%" PRId64, gid.index);
+        value = index;
+    }
+    if (gid.nic)
+        for (int i = 0; i < 2; i++)
             library_add_variable(
-                plan, "NCCL", "NCCL_IB_GID_INDEX", NULL,
-                "only for NCCL before 2.21, which takes GID 0: the index of the RoCE v2 "
-                "GID with an IP address (show_gids, or ibv_devinfo -v)");
+                plan, i ? "NVSHMEM" : "NCCL", i ? "NVSHMEM_IB_GID_INDEX" : "NCCL_IB_GID_INDEX",
+                value, "by default %s of %s is taken, %s reaches other subnets%s", gid.taken,
+                gid.nic, gid.best, value ? "" : "; the ports have no good index in common");
+    else if (gid.old_nic)
+        library_add_variable(
+            plan, "NCCL", "NCCL_IB_GID_INDEX", NULL,
+            "only for NCCL before 2.21, which takes %s of %s: %s reaches other subnets%s",
+            gid.old_taken, gid.old_nic, gid.old_best,
+            value ? "" : "; the ports have no good index in common");
+    else if (gid.recorded < gid.ports)
+        library_add_variable(
+            plan, "NCCL", "NCCL_IB_GID_INDEX", NULL,
+            "only for NCCL before 2.21, which takes GID 0: the index of the RoCE v2 GID "
+            "with an IP address (show_gids, or ibv_devinfo -v)");
 }
 
 /* The NIC that the libraries use for a GPU: the nearest, whatever its rate. Of several at that

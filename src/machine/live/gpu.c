@@ -417,6 +417,7 @@ static void read_nvidia(struct gpu_reader *r)
         number_unknown(r->machine, &g->dmabuf, "%s", later);
         number_unknown(r->machine, &g->rdma, "%s", later);
         number_unknown(r->machine, &g->vmm, "%s", later);
+        number_unknown(r->machine, &g->multicast, "%s", later);
     }
     for (unsigned i = 0; i < r->n; i++) {
         read_links(r, r->devices[i], &r->machine->gpus[i]);

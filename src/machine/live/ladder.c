@@ -61,6 +61,7 @@ static void read_attributes(struct machine *machine, const struct cuda *cuda,
                    &gpu->rdma);
     read_attribute(machine, cuda, device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
                    &gpu->vmm);
+    read_attribute(machine, cuda, device, CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, &gpu->multicast);
 }
 
 weft_status machine_read_cuda(struct machine *machine)

@@ -10,7 +10,7 @@
 
 /* Runs the test and replaces the recorded steps of this pair. WEFT_ERR_UNSUPPORTED with the reason
  * when no step could run (no CUDA driver, no libibverbs, no such device); then no step is recorded.
- * Also sets the facts of the GPU that only CUDA reports (dmabuf, rdma, vmm). */
+ * Also sets the facts of the GPU that only CUDA reports (dmabuf, rdma, vmm, multicast). */
 weft_status machine_test_gdr(struct machine *machine, int64_t gpu, const char *nic);
 
 /* Sets those facts of every GPU. WEFT_ERR_UNSUPPORTED without a CUDA driver. */

@@ -17,6 +17,41 @@ static bool is_zero_gid(const char *gid)
                                                        39) == 0;
 }
 
+/* Link-local IPv4 addresses are 169.254.0.0/16, which is a9fe of an IPv4-mapped address. */
+static bool is_link_local(const char *gid, bool ipv4)
+{
+    return ipv4 ? strncmp(gid + 30, "a9fe", 4) == 0 : strncmp(gid, "fe80", 4) == 0;
+}
+
+/* `gid` has the form of sysfs: eight groups of four digits. */
+static struct machine_gid *add_gid(struct machine *machine, const struct machine_port *port,
+                                   const char *index, const char *gid)
+{
+    struct machine_gid *one = machine_add_gid(machine);
+    bool ipv4 = strncmp(gid, "0000:0000:0000:0000:0000:ffff:", 30) == 0;
+    one->nic = port->nic;
+    one->port = port->port;
+    number_set(&one->index, strtol(index, NULL, 10));
+    text_set(machine, &one->family, ipv4 ? "ipv4" : "ipv6");
+    number_set(&one->routable, !is_link_local(gid, ipv4));
+    return one;
+}
+
+/* The kernel names RoCE v1 and InfiniBand alike: "IB/RoCE v1". */
+static void read_gid_type(struct machine *machine, const char *path,
+                          const struct machine_port *port, struct machine_gid *one)
+{
+    char line[128];
+    if (!live_line(path, line, sizeof line))
+        text_unknown(machine, &one->type, "%s: %s", path, strerror(errno));
+    else if (strstr(line, "v2"))
+        text_set(machine, &one->type, "roce-v2");
+    else if (strstr(line, "v1"))
+        text_set(machine, &one->type, text_is(port->layer, "infiniband") ? "ib" : "roce-v1");
+    else
+        text_unknown(machine, &one->type, "%s holds \"%s\"", path, line);
+}
+
 static void read_gids(struct machine *machine, const char *port_path, struct machine_port *port)
 {
     char path[4200], line[128];
@@ -32,11 +67,11 @@ static void read_gids(struct machine *machine, const char *port_path, struct mac
         count++;
         if (!best || (strncmp(best, "fe80", 4) == 0 && strncmp(line, "fe80", 4) != 0))
             best = machine_printf(machine, "%s", line);
+        struct machine_gid *one = add_gid(machine, port, *names, line);
         snprintf(path, sizeof path, "%s/gid_attrs/types/%s", port_path, *names);
-        if (live_line(path, line, sizeof line)) {
-            v1 |= strstr(line, "v1") != NULL;
-            v2 |= strstr(line, "v2") != NULL;
-        }
+        read_gid_type(machine, path, port, one);
+        v1 |= text_is(one->type, "roce-v1");
+        v2 |= text_is(one->type, "roce-v2");
     }
     number_set(&port->gids, count);
     text_set(machine, &port->gid, best && strncmp(best, "fe80", 4) != 0 ? best : "");
