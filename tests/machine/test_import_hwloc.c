@@ -109,6 +109,69 @@ static void test_hwloc_matrix(void **state)
     is_warned(HETERO("", ""), odd);
 }
 
+#define XGMI_GPU(bus, number)                                                                      \
+    "<object type=\"PCIDev\" pci_busid=\"0000:" bus ":00.0\" pci_type=\"1200 [1002:" XGMI_ID       \
+    "]\">"                                                                                         \
+    "<object type=\"OSDev\" gp_index=\"" number "\" name=\"rsmi" number                            \
+    "\" osdev_type=\"1\"/></object>\n"
+#define XGMI_MATRIX(name, values)                                                                  \
+    "<distances2 type=\"OSDev\" nbobjs=\"3\" name=\"" name                                         \
+    "\"><indexes>0 1 2</indexes><u64values>" values "</u64values></distances2>\n"
+#define XGMI_ID "740c"
+#define XGMI(matrices)                                                                             \
+    "<topology version=\"2.0\">\n<object type=\"Machine\">\n" XGMI_GPU("21", "0")                  \
+        XGMI_GPU("22", "1") XGMI_GPU("23", "2") "</object>\n" matrices "</topology>\n"
+
+#define FEWER_HOPS                                                                                 \
+    "<distances2 type=\"OSDev\" name=\"XGMIHops\"><indexes>0 1</indexes>"                          \
+    "<u64values>0 9 9 0</u64values></distances2>"
+
+/* Three dies: four links within a module, one to the third die from one of the two alone. */
+static void test_hwloc_xgmi(void **state)
+{
+    static const char rates[] = XGMI(XGMI_MATRIX(
+        "XGMIBandwidth", "1000000 200000 50000 200000 1000000 50000 50000 50000 1000000")
+                                         XGMI_MATRIX("XGMIHops", "0 1 1 1 0 2 1 2 0"));
+    struct machine *m;
+    assert_int_equal(import_any(rates, strlen(rates), "x", &m), WEFT_OK);
+    assert_null(m->warnings);
+    assert_null(strstr(m->note, "ignored"));
+    struct link_bundle module = routes_links(m, 0, 1);
+    assert_int_equal(module.links, 4);
+    assert_string_equal(module.kind, "xgmi");
+    assert_int_equal(module.generation, 3);
+    assert_int_equal(routes_links(m, 2, 0).links, 1);
+    assert_int_equal(routes_links(m, 1, 2).links, 0); /* by another die */
+    assert_false(routes_links(m, 1, 2).unknown);
+    assert_int_equal(m->gpus[0].nvlinks.value, 5);
+    assert_int_equal(m->gpus[2].nvlinks.value, 1);
+    machine_free(m);
+
+    /* hops of other ends count for nothing; links of 64 GB/s */
+    static const char newer[] = XGMI(
+        XGMI_MATRIX("XGMIBandwidth", "0 64000 128000 64000 0 64000 128000 64000 0") FEWER_HOPS);
+    assert_int_equal(import_any(newer, strlen(newer), "x", &m), WEFT_OK);
+    assert_int_equal(routes_links(m, 0, 1).links, 1);
+    assert_int_equal(routes_links(m, 0, 2).links, 2);
+    machine_free(m);
+
+    m = is_read_with(
+        XGMI(XGMI_MATRIX("XGMIBandwidth",
+                         "1000000 100000 100000 100000 1000000 100000 100000 100000 1000000")),
+        "7: XGMIBandwidth: every pair has 100000 MB/s, which older hwloc writes for any number of "
+        "links; the links are unknown");
+    assert_true(routes_links(m, 0, 1).unknown);
+    assert_string_equal(m->gpus[0].nvlinks.why,
+                        "no matrix XGMIBandwidth of the file has all its links");
+    machine_free(m);
+    m = is_read_with(
+        XGMI(XGMI_MATRIX("XGMIBandwidth", "0 50000 70000 50000 0 50000 50000 50000 0")),
+        "7: XGMIBandwidth: 70000 MB/s between OSDev:0 and OSDev:2 is not the rate of up "
+        "to 64 links; these links are unknown");
+    assert_int_equal(routes_links(m, 0, 1).links, 1);
+    machine_free(m);
+}
+
 static void test_hwloc_old(void **state)
 {
     struct machine *m = load("hwloc-1.xml");
@@ -175,7 +238,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hwloc),         cmocka_unit_test(test_hwloc_old),
         cmocka_unit_test(test_hwloc_new),     cmocka_unit_test(test_hwloc_matrix),
-        cmocka_unit_test(test_hwloc_refused), cmocka_unit_test(test_hwloc_guest),
+        cmocka_unit_test(test_hwloc_refused), cmocka_unit_test(test_hwloc_xgmi),
+        cmocka_unit_test(test_hwloc_guest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -514,7 +514,8 @@ static weft_status walk_objects(struct hwloc_reader *r, const struct xml_node *n
     weft_status status = WEFT_OK;
     for (const struct xml_node *at = node->first; at && !status; at = at->next) {
         const char *name = strncmp(at->name, "distances", 9) == 0 ? xml_value(at, "name") : "";
-        r->distances |= !name || (*name && strcmp(name, "NVLinkBandwidth") != 0);
+        r->distances |=
+            !name || (*name && !word_is_one_of(name, "NVLinkBandwidth|XGMIBandwidth|XGMIHops"));
         if (!xml_is(at, "object"))
             continue;
         if (!xml_value(at, "type"))

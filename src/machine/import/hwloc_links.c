@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Imports the links of GPUs from hwloc's XML, versions 2 and 3: the matrix NVLinkBandwidth. Its
- * rows and columns are GPUs (nvml0), NVSwitches and, on POWER, CPU packages. A cell has the rate of
- * all links between two of them in MB/s, one direction, with the rate of one link by its generation
- * (source: hwloc/topology-nvml.c). So rate divided by rate is the number of links. */
+/* Imports the links of GPUs from hwloc's XML, versions 2 and 3: the matrices NVLinkBandwidth and
+ * XGMIBandwidth. Rows and columns are GPUs (nvml0, rsmi0), NVSwitches and, on POWER, CPU packages.
+ * A cell has the rate of all links between two of them in MB/s, one direction, with the rate of one
+ * link by its generation (source: hwloc/topology-nvml.c, topology-rsmi.c). So rate divided by rate
+ * is the number of links. XGMIBandwidth has pairs that other GPUs connect, too: the matrix XGMIHops
+ * has more than 1 for these. */
 #include "machine/import/import.h"
 
 #include <errno.h>
@@ -12,6 +14,8 @@
 #include "machine/facts.h"
 
 enum { ENDS_MOST = 256, LINKS_MOST = 64, LINK_OLD_MBPS = 20000, LINK_MBPS = 25000 };
+/* Rates of one xGMI link by amdgpu, and what older hwloc writes for any number of links. */
+enum { XGMI_MBPS = 50000, XGMI_NEW_MBPS = 64000, XGMI_ANY_MBPS = 100000 };
 
 /* A row or column. */
 struct link_end {
@@ -24,9 +28,12 @@ struct link_end {
 
 struct link_matrix {
     const struct xml_node *element;
+    const char *name; /* "NVLinkBandwidth", "XGMIBandwidth" */
+    bool xgmi;
     struct link_end ends[ENDS_MOST];
     int n;
-    int64_t *mbps; /* n * n cells */
+    int64_t *cells;                 /* n * n: MB/s, or hops */
+    const struct link_matrix *hops; /* NULL: the file has none for these ends */
 };
 
 /* --- the objects of the rows ------------------------------------------------------------------ */
@@ -110,11 +117,11 @@ static bool read_link_cells(struct machine *m, struct link_matrix *matrix)
 {
     int most = matrix->n * matrix->n, n = 0;
     char word[64];
-    matrix->mbps = machine_alloc(m, (size_t)most * sizeof *matrix->mbps);
+    matrix->cells = machine_alloc(m, (size_t)most * sizeof *matrix->cells);
     for (const struct xml_node *at = matrix->element->first; at; at = at->next) {
         const char *text = xml_is(at, "u64values") && at->text ? at->text : "";
         while (next_of_list(&text, word))
-            if (n == most || !import_number(word, 0, INT64_MAX, &matrix->mbps[n++]))
+            if (n == most || !import_number(word, 0, INT64_MAX, &matrix->cells[n++]))
                 return false;
         if (*text)
             return false;
@@ -127,9 +134,10 @@ static bool read_link_cells(struct machine *m, struct link_matrix *matrix)
 /* The number of links whose rates make up a cell; 0: not a multiple of the rate of one link. The
  * generation decides between the two rates of hwloc. Where it is unknown, the newer one goes
  * first. */
-static int64_t links_of_rate(int64_t mbps, int64_t generation)
+static int64_t links_of_rate(bool xgmi, int64_t mbps, int64_t generation)
 {
-    int64_t each = generation == 1                                  ? LINK_OLD_MBPS
+    int64_t each = xgmi              ? (mbps % XGMI_MBPS ? XGMI_NEW_MBPS : XGMI_MBPS)
+                   : generation == 1 ? LINK_OLD_MBPS
                    : generation >= 5 && mbps % (2 * LINK_MBPS) == 0 ? 2 * LINK_MBPS
                    : generation || mbps % LINK_MBPS == 0            ? LINK_MBPS
                                                                     : LINK_OLD_MBPS;
@@ -158,15 +166,15 @@ static bool add_cell_links(struct import *im, struct link_matrix *matrix, int ro
     struct machine *m = im->machine;
     struct link_end *from = &matrix->ends[row], *to = &matrix->ends[column];
     struct machine_link link = {.kind = {0}};
-    text_set(m, &link.kind, "nvlink");
+    text_set(m, &link.kind, matrix->xgmi ? "xgmi" : "nvlink");
     import_link_generation(from->gpu, &link);
-    int64_t mbps = matrix->mbps[row * matrix->n + column];
-    int64_t n = links_of_rate(mbps, number_or(link.gen, 0));
+    int64_t mbps = matrix->cells[row * matrix->n + column];
+    int64_t n = links_of_rate(matrix->xgmi, mbps, number_or(link.gen, 0));
     if (!n || from->links + n > LINKS_MOST) {
         import_warn(im, matrix->element->line,
-                    "NVLinkBandwidth: %lld MB/s between %s:%lld and %s:%lld is not the rate of up "
+                    "%s: %lld MB/s between %s:%lld and %s:%lld is not the rate of up "
                     "to %d links; these links are unknown",
-                    (long long)mbps, from->type, (long long)from->number, to->type,
+                    matrix->name, (long long)mbps, from->type, (long long)from->number, to->type,
                     (long long)to->number, LINKS_MOST);
         return false;
     }
@@ -182,42 +190,96 @@ static bool add_cell_links(struct import *im, struct link_matrix *matrix, int ro
     return true;
 }
 
+/* A cell that stands for links between the two ends themselves. */
+static bool is_direct(const struct link_matrix *matrix, int row, int column)
+{
+    int at = row * matrix->n + column;
+    return row != column && matrix->cells[at] > 0 && !(matrix->hops && matrix->hops->cells[at] > 1);
+}
+
+/* Every pair has the rate that older hwloc writes for any number of links. */
+static bool counts_no_links(const struct link_matrix *matrix)
+{
+    bool any = false;
+    for (int row = 0; row < matrix->n; row++)
+        for (int column = 0; column < matrix->n; column++)
+            if (is_direct(matrix, row, column)) {
+                any = true;
+                if (matrix->cells[row * matrix->n + column] != XGMI_ANY_MBPS)
+                    return false;
+            }
+    return matrix->xgmi && any;
+}
+
 static void add_matrix_links(struct import *im, struct link_matrix *matrix)
 {
+    if (counts_no_links(matrix)) {
+        import_warn(im, matrix->element->line,
+                    "%s: every pair has %d MB/s, which older hwloc writes for any number of links; "
+                    "the links are unknown",
+                    matrix->name, XGMI_ANY_MBPS);
+        return;
+    }
     for (int row = 0; row < matrix->n; row++) {
         struct link_end *end = &matrix->ends[row];
         if (!end->gpu || end->gpu->nvlinks.known)
             continue;
         bool whole = true;
         for (int column = 0; column < matrix->n; column++)
-            if (column != row && matrix->mbps[row * matrix->n + column] > 0)
+            if (is_direct(matrix, row, column))
                 whole &= add_cell_links(im, matrix, row, column);
         if (whole)
             number_set(&end->gpu->nvlinks, end->links);
     }
 }
 
+/* Reads the first matrix of that name. NULL: there is none, or it cannot be read, which is then a
+ * warning. */
+static struct link_matrix *read_link_matrix(struct import *im, const struct xml_node *root,
+                                            const char *name)
+{
+    for (const struct xml_node *at = root->first; at; at = at->next) {
+        const char *here = strncmp(at->name, "distances2", 10) == 0 ? xml_value(at, "name") : NULL;
+        if (!here || strcmp(here, name) != 0)
+            continue;
+        struct link_matrix *matrix = machine_alloc(im->machine, sizeof *matrix);
+        *matrix = (struct link_matrix){.element = at, .name = name};
+        if (read_link_ends(im->machine, matrix) && read_link_cells(im->machine, matrix))
+            return matrix;
+        import_warn(im, at->line,
+                    "%s is no matrix of numbers with a row for each index; the links are unknown",
+                    name);
+        return NULL;
+    }
+    return NULL;
+}
+
+static bool have_equal_ends(const struct link_matrix *a, const struct link_matrix *b)
+{
+    bool equal = a->n == b->n;
+    for (int i = 0; equal && i < a->n; i++)
+        equal =
+            a->ends[i].number == b->ends[i].number && strcmp(a->ends[i].type, b->ends[i].type) == 0;
+    return equal;
+}
+
 void import_hwloc_links(struct import *im, const struct xml_node *root)
 {
     struct machine *m = im->machine;
-    for (const struct xml_node *at = root->first; at; at = at->next) {
-        const char *name = strncmp(at->name, "distances2", 10) == 0 ? xml_value(at, "name") : NULL;
-        if (!name || strcmp(name, "NVLinkBandwidth") != 0)
+    for (int xgmi = 0; xgmi < 2; xgmi++) {
+        struct link_matrix *matrix =
+            read_link_matrix(im, root, xgmi ? "XGMIBandwidth" : "NVLinkBandwidth");
+        if (!matrix)
             continue;
-        struct link_matrix *matrix = machine_alloc(m, sizeof *matrix);
-        matrix->element = at;
-        if (!read_link_ends(m, matrix) || !read_link_cells(m, matrix)) {
-            import_warn(im, at->line,
-                        "NVLinkBandwidth is no matrix of numbers with a row for each index; the "
-                        "links are unknown");
-            continue;
-        }
+        const struct link_matrix *hops = xgmi ? read_link_matrix(im, root, "XGMIHops") : NULL;
+        matrix->xgmi = xgmi;
+        matrix->hops = hops && have_equal_ends(matrix, hops) ? hops : NULL;
         find_link_objects(matrix, root);
         find_link_gpus(m, matrix);
         add_matrix_links(im, matrix);
     }
     for (size_t i = 0; i < m->n_gpus; i++)
         if (!m->gpus[i].nvlinks.known)
-            number_unknown(m, &m->gpus[i].nvlinks,
-                           "no matrix NVLinkBandwidth of the file has all its links");
+            number_unknown(m, &m->gpus[i].nvlinks, "no matrix %s of the file has all its links",
+                           text_is(m->gpus[i].vendor, "amd") ? "XGMIBandwidth" : "NVLinkBandwidth");
 }

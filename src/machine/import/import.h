@@ -24,8 +24,8 @@ weft_status import_hwloc(struct import *im, const char *text, size_t length);
 weft_status import_smi(struct import *im, const char *text, size_t length);
 
 struct xml_node;
-/* Reads the links of the GPUs from the matrix NVLinkBandwidth of hwloc's XML. Without a matrix the
- * links stay unknown. */
+/* Reads the links of the GPUs from the matrices NVLinkBandwidth and XGMIBandwidth of hwloc's XML.
+ * Without a matrix the links stay unknown. */
 void import_hwloc_links(struct import *im, const struct xml_node *root);
 
 /* Fails with WEFT_ERR_ARGUMENT and the message "FILE:LINE: ...". */
