@@ -206,6 +206,56 @@ struct machine_gpu *machine_find_gpu(const struct machine *machine, int64_t inde
     return NULL;
 }
 
+/* The index of a PCI device in the list; n_pci: it is not in it. */
+static size_t pci_index(const struct machine *machine, const struct machine_pci *pci)
+{
+    bool listed = pci >= machine->pci && pci < machine->pci + machine->n_pci;
+    return listed ? (size_t)(pci - machine->pci) : machine->n_pci;
+}
+
+/* A bridge is mostly listed shortly before the devices below it, so the search first goes backward
+ * from the device, then over all. */
+static const struct machine_pci *search_parent(const struct machine *machine,
+                                               const struct machine_pci *pci)
+{
+    size_t from = pci_index(machine, pci);
+    for (size_t i = from < machine->n_pci ? from : 0; i-- > 0;)
+        if (text_is(machine->pci[i].bdf, pci->parent.value))
+            return &machine->pci[i];
+    return machine_find_pci(machine, pci->parent.value);
+}
+
+const struct machine_pci *machine_parent_of(const struct machine *machine,
+                                            const struct machine_pci *pci)
+{
+    size_t at = pci_index(machine, pci);
+    if (!*text_or(pci->parent, ""))
+        return NULL;
+    uint32_t parent = machine->link_ranges && at < machine->n_pci ? machine->pci_parents[at] : 0;
+    if (parent && text_is(machine->pci[parent - 1].bdf, pci->parent.value))
+        return &machine->pci[parent - 1];
+    return search_parent(machine, pci);
+}
+
+static const struct machine_gpu *search_gpu(const struct machine *machine,
+                                            const struct machine_pci *pci)
+{
+    for (size_t i = 0; i < machine->n_gpus; i++)
+        if (pci->bdf.value && text_is(machine->gpus[i].bdf, pci->bdf.value))
+            return &machine->gpus[i];
+    return NULL;
+}
+
+const struct machine_gpu *machine_gpu_at(const struct machine *machine,
+                                         const struct machine_pci *pci)
+{
+    size_t at = pci_index(machine, pci);
+    if (!machine->link_ranges || at == machine->n_pci)
+        return search_gpu(machine, pci);
+    uint32_t gpu = machine->pci_gpus[at];
+    return gpu ? &machine->gpus[gpu - 1] : NULL;
+}
+
 static void index_pci(struct machine *machine)
 {
     size_t n = 2 * machine->n_pci + 1;
@@ -218,6 +268,22 @@ static void index_pci(struct machine *machine)
     }
     machine->pci_places = places;
     machine->n_pci_places = n;
+}
+
+static void index_pci_relatives(struct machine *machine)
+{
+    uint32_t *parents = machine_alloc(machine, (machine->n_pci + 1) * sizeof *parents);
+    uint32_t *gpus = machine_alloc(machine, (machine->n_pci + 1) * sizeof *gpus);
+    for (size_t i = 0; i < machine->n_pci; i++) {
+        const struct machine_pci *pci = &machine->pci[i];
+        const struct machine_pci *parent =
+            *text_or(pci->parent, "") ? search_parent(machine, pci) : NULL;
+        const struct machine_gpu *gpu = search_gpu(machine, pci);
+        parents[i] = parent ? (uint32_t)(parent - machine->pci) + 1 : 0;
+        gpus[i] = gpu ? (uint32_t)(gpu - machine->gpus) + 1 : 0;
+    }
+    machine->pci_parents = parents;
+    machine->pci_gpus = gpus;
 }
 
 static void extend_range(struct machine_range *range, size_t i)
@@ -240,6 +306,7 @@ static void index_ports(struct machine *machine)
 void machine_index(struct machine *machine)
 {
     index_pci(machine);
+    index_pci_relatives(machine);
     index_ports(machine);
     int64_t most = -1;
     for (size_t i = 0; i < machine->n_links; i++)

@@ -66,6 +66,8 @@ struct machine {
     size_t n_link_ranges;
     const uint32_t *pci_places;
     size_t n_pci_places;
+    /* For each PCI device 1 + the index of its parent and of the GPU that it is, 0: none. */
+    const uint32_t *pci_parents, *pci_gpus;
 };
 
 /* Items first ... end - 1 of a list. */
@@ -127,6 +129,11 @@ const char *why_unknown(const char *why); /* "not recorded" for NULL */
 
 /* Look an item up; NULL when there is none. */
 struct machine_pci *machine_find_pci(const struct machine *machine, const char *bdf);
+/* The bridge above a PCI device; the GPU that a PCI device is. */
+const struct machine_pci *machine_parent_of(const struct machine *machine,
+                                            const struct machine_pci *pci);
+const struct machine_gpu *machine_gpu_at(const struct machine *machine,
+                                         const struct machine_pci *pci);
 struct machine_gpu *machine_find_gpu(const struct machine *machine, int64_t index);
 struct machine_nic *machine_find_nic(const struct machine *machine, const char *name);
 struct machine_disk *machine_find_disk(const struct machine *machine, const char *name);

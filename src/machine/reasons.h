@@ -63,6 +63,8 @@ struct findings {
     const char *place;   /* copied to each finding that is added */
     const char *path;    /* copied to each finding that is added */
     unsigned routes_off; /* copied to each finding of WEIGHT_OFF that is added */
+    bool off_only; /* the caller needs what turns routes off: costly checks of the rest may be left
+                    */
     /* Chains of findings of the same reason and evidence: the latest finding of each chain, by
      * hash, and the one before each finding; 1 + its index, 0: none. Made for `chained` findings.
      */

@@ -275,7 +275,8 @@ static int examine_each_nic(const struct machine *machine, const struct assignme
     return n;
 }
 
-static int examine_rdma(const struct machine *machine, struct findings *findings)
+static int examine_rdma(const struct machine *machine, const struct assignment *assignment,
+                        struct findings *findings)
 {
     for (size_t i = 0; i < machine->n_nics; i++) {
         struct endpoint nic;
@@ -288,12 +289,9 @@ static int examine_rdma(const struct machine *machine, struct findings *findings
     check_bonds(machine, findings);
     findings->place = "";
     check_rails(machine, findings);
-    struct assignment assignment;
-    assign_nics(machine, &assignment);
-    examine_each_nic(machine, &assignment, check_gdr, findings);
+    examine_each_nic(machine, assignment, check_gdr, findings);
     findings->place = "";
-    check_shared_nics(machine, &assignment, findings);
-    assignment_free(&assignment);
+    check_shared_nics(machine, assignment, findings);
     if (machine->n_nics == 0)
         check_no_nic(machine, findings);
     else
@@ -301,13 +299,10 @@ static int examine_rdma(const struct machine *machine, struct findings *findings
     return (int)machine->n_nics;
 }
 
-static int examine_gda(const struct machine *machine, struct findings *findings)
+static int examine_gda(const struct machine *machine, const struct assignment *assignment,
+                       struct findings *findings)
 {
-    struct assignment assignment;
-    assign_nics(machine, &assignment);
-    int n = examine_each_nic(machine, &assignment, check_gda, findings);
-    assignment_free(&assignment);
-    return n;
+    return examine_each_nic(machine, assignment, check_gda, findings);
 }
 
 /* Checks each mount with the GPU nearest to its disk. */
@@ -462,28 +457,35 @@ void doctor_examine(const struct machine *machine, struct diagnosis *diagnosis)
     static const struct {
         const char *name, *title;
         int (*examine)(const struct machine *machine, struct findings *findings);
+        int (*examine_nics)(const struct machine *machine, const struct assignment *assignment,
+                            struct findings *findings);
     } checks[DOCTOR_CHECKS] = {
-        {"drivers", "drivers and libraries", examine_drivers},
-        {"limits", "limits of this process", examine_limits},
-        {"gpus", "GPUs", examine_gpus},
-        {"links", "NVLink and xGMI links", examine_links},
-        {"pcie", "PCIe links", examine_pcie},
-        {"pairs", "peer access between GPUs", examine_pairs},
-        {"rdma", "NICs and GPUDirect RDMA", examine_rdma},
-        {"gda", "GPU-initiated RDMA", examine_gda},
-        {"storage", "GPUDirect Storage", examine_storage},
+        {"drivers", "drivers and libraries", examine_drivers, NULL},
+        {"limits", "limits of this process", examine_limits, NULL},
+        {"gpus", "GPUs", examine_gpus, NULL},
+        {"links", "NVLink and xGMI links", examine_links, NULL},
+        {"pcie", "PCIe links", examine_pcie, NULL},
+        {"pairs", "peer access between GPUs", examine_pairs, NULL},
+        {"rdma", "NICs and GPUDirect RDMA", NULL, examine_rdma},
+        {"gda", "GPU-initiated RDMA", NULL, examine_gda},
+        {"storage", "GPUDirect Storage", examine_storage, NULL},
     };
+    struct assignment assignment;
     memset(diagnosis, 0, sizeof *diagnosis);
+    assign_nics(machine, &assignment);
     for (int i = 0; i < DOCTOR_CHECKS; i++) {
         struct doctor_check *check = &diagnosis->checks[i];
         *check = (struct doctor_check){
             .name = checks[i].name, .title = checks[i].title, .first = diagnosis->findings.n};
         diagnosis->findings.place = NULL;
         diagnosis->findings.path = NULL;
-        check->examined = checks[i].examine(machine, &diagnosis->findings);
+        check->examined = checks[i].examine
+                              ? checks[i].examine(machine, &diagnosis->findings)
+                              : checks[i].examine_nics(machine, &assignment, &diagnosis->findings);
         check->known = is_told(machine, checks[i].name);
         count_findings(diagnosis, check);
     }
+    assignment_free(&assignment);
     diagnosis->findings.place = NULL;
     diagnosis->findings.path = NULL;
 }

@@ -132,7 +132,7 @@ static void find_routes(const struct machine *machine, const struct endpoint *a,
                         const struct endpoint *b, const struct machine_mount *mount,
                         struct routes *routes)
 {
-    struct findings findings = {.n = 0};
+    struct findings findings = {.off_only = true};
     unsigned off = 0;
     routes_between(machine, a, b, routes);
     if (routes->n)

@@ -309,7 +309,8 @@ static void add_gdr(const struct machine *machine, const struct endpoint *gpu,
         finding_add(findings, REASON_GDR_SLOW, WEIGHT_SLOW, NULL,
                     "%s %s: %" PRId64 " of %" PRId64 " MB/s", gpu->name, nic->name, r->mbps.value,
                     direct);
-    check_far(machine, gpu, nic, direct, findings);
+    if (!findings->off_only)
+        check_far(machine, gpu, nic, direct, findings);
     check_nic(machine, nic, findings);
     /* only a note when the route is off for another cause */
     check_pcie_route(machine, gpu, nic,
@@ -321,8 +322,10 @@ static void add_gdr(const struct machine *machine, const struct endpoint *gpu,
 void check_gdr(const struct machine *machine, const struct endpoint *gpu,
                const struct endpoint *nic, struct findings *findings)
 {
-    struct findings own = {
-        .place = findings->place, .path = "GPUDirect RDMA", .routes_off = ROUTE_BIT(ROUTE_PEER)};
+    struct findings own = {.place = findings->place,
+                           .path = "GPUDirect RDMA",
+                           .routes_off = ROUTE_BIT(ROUTE_PEER),
+                           .off_only = findings->off_only};
     findings->path = own.path;
     add_gdr(machine, gpu, nic, &own);
     findings_merge(findings, &own);

@@ -14,20 +14,6 @@
 #include "machine/facts.h"
 #include "machine/pci_config.h"
 
-/* A bridge is mostly listed shortly before the devices below it, so the search first goes backward
- * from the device, then over all. */
-static const struct machine_pci *parent_of(const struct machine *machine,
-                                           const struct machine_pci *pci)
-{
-    if (!*text_or(pci->parent, ""))
-        return NULL;
-    bool listed = pci >= machine->pci && pci < machine->pci + machine->n_pci;
-    for (size_t i = listed ? (size_t)(pci - machine->pci) : 0; i-- > 0;)
-        if (text_is(machine->pci[i].bdf, pci->parent.value))
-            return &machine->pci[i];
-    return machine_find_pci(machine, pci->parent.value);
-}
-
 /* --- endpoints -------------------------------------------------------------------------------- */
 
 static weft_status unknown_endpoint(const struct machine *machine, const char *name)
@@ -92,7 +78,8 @@ struct endpoint endpoint_of_nic(const struct machine *machine, const struct mach
     struct endpoint end = {.kind = ENDPOINT_NIC,
                            .index = nic - machine->nics,
                            .pci = machine_find_pci(machine, nic->bdf.value)};
-    snprintf(end.name, sizeof end.name, "%s", text_or(nic->name, "?"));
+    const char *name = text_or(nic->name, "?");
+    memcpy(end.name, name, strnlen(name, sizeof end.name - 1)); /* for every pair: no printf */
     return end;
 }
 
@@ -180,8 +167,8 @@ static int bridges_above(const struct machine *machine, const struct machine_pci
                          const struct machine_pci *found[DEEPEST])
 {
     int n = 0;
-    for (const struct machine_pci *at = parent_of(machine, pci); at && n < DEEPEST;
-         at = parent_of(machine, at))
+    for (const struct machine_pci *at = machine_parent_of(machine, pci); at && n < DEEPEST;
+         at = machine_parent_of(machine, at))
         found[n++] = at;
     return n;
 }
@@ -205,15 +192,15 @@ static int switches_up_to(const struct machine *machine, const struct machine_pc
                           const struct machine_pci *stop)
 {
     int n = 0;
-    for (const struct machine_pci *at = parent_of(machine, from); at && at != stop;
-         at = parent_of(machine, at))
+    for (const struct machine_pci *at = machine_parent_of(machine, from); at && at != stop;
+         at = machine_parent_of(machine, at))
         n += text_is(at->kind, "upstream") || text_is(at->kind, "bridge");
     return n;
 }
 
 int64_t routes_numa(const struct machine *machine, const struct machine_pci *pci)
 {
-    for (const struct machine_pci *at = pci; at; at = parent_of(machine, at))
+    for (const struct machine_pci *at = pci; at; at = machine_parent_of(machine, at))
         if (number_or(at->numa, -1) >= 0)
             return at->numa.value;
     return machine->n_numa == 1 ? number_or(machine->numa[0].index, -1) : -1;
@@ -435,15 +422,6 @@ struct link_bundle routes_links(const struct machine *machine, int64_t a, int64_
 
 /* --- PCIe ------------------------------------------------------------------------------------- */
 
-static const struct machine_gpu *gpu_at(const struct machine *machine,
-                                        const struct machine_pci *pci)
-{
-    for (size_t i = 0; i < machine->n_gpus; i++)
-        if (pci->bdf.value && text_is(machine->gpus[i].bdf, pci->bdf.value))
-            return &machine->gpus[i];
-    return NULL;
-}
-
 /* The smaller number; 0 stands for unknown. */
 static int64_t smaller_known(int64_t a, int64_t b)
 {
@@ -456,8 +434,8 @@ static int64_t smaller_known(int64_t a, int64_t b)
 static int64_t link_mbps(const struct machine *machine, const struct machine_pci *pci, char *text,
                          size_t size)
 {
-    const struct machine_gpu *gpu = gpu_at(machine, pci);
-    const struct machine_pci *above = parent_of(machine, pci);
+    const struct machine_gpu *gpu = machine_gpu_at(machine, pci);
+    const struct machine_pci *above = machine_parent_of(machine, pci);
     int64_t gen = gpu ? number_or(gpu->pcie_gen_max, 0) : 0;
     int64_t width = gpu ? number_or(gpu->pcie_width, 0) : 0;
     if (!gen)
@@ -487,7 +465,8 @@ int64_t routes_pcie_mbps_to(const struct machine *machine, const struct machine_
     int64_t least = 0;
     if (size)
         limit[0] = '\0';
-    for (const struct machine_pci *at = pci; at && at != stop; at = parent_of(machine, at)) {
+    for (const struct machine_pci *at = pci; at && at != stop;
+         at = machine_parent_of(machine, at)) {
         /* a downstream port and the device below it are the two ends of one link */
         if (text_is(at->kind, "downstream") || text_is(at->kind, "root-port"))
             continue;
@@ -511,8 +490,8 @@ int routes_acs_bridges(const struct machine *machine, const struct machine_pci *
                        const struct machine_pci *stop, const struct machine_pci **found, int most)
 {
     int n = 0;
-    for (const struct machine_pci *at = parent_of(machine, a); at && at != stop;
-         at = parent_of(machine, at))
+    for (const struct machine_pci *at = machine_parent_of(machine, a); at && at != stop;
+         at = machine_parent_of(machine, at))
         if (at->acs_control.known && (at->acs_control.value & (ACS_RR | ACS_CR)) && n < most)
             found[n++] = at;
     return n;
