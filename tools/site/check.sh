@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Usage: check.sh SITE
 # A fault where a link, an anchor or a picture of the site leads nowhere, no page has a link to a
-# page, a page would load something from elsewhere, or the index of the search lacks words that must
-# be found.
+# page, a page would load something from elsewhere, the index of the search lacks words that must be
+# found, or (with node) the search lists a place too late.
 set -euo pipefail
+tools=$(realpath "$(dirname "$0")")
 cd "$1"
 status=0
 fault() {
@@ -83,4 +84,23 @@ found=$(sed 's/^const weft_index = //' index.js | jq -r --rawfile words "$scratc
     | select(any($entries[]; .place == $place and (.text | contains($lower))) | not)
     | "search: \(.words) is not found at \(.place)"')
 [ -z "$found" ] || fault "$found"
+
+# What a reader types, and a place that must be among the first three.
+if command -v node >"$scratch/node"; then
+    while IFS=: read -r words place; do
+        node "$tools/search.js" . "$words" >"$scratch/first"
+        grep -qF "$(printf '\t')$place" "$scratch/first" ||
+            fault "search: \"$words\" does not list $place among the first three: $(cat "$scratch/first")"
+    done <<'END'
+put:reference.html#put-and-get
+allreduce:man/weft_collective.3.html
+NCCL slow:man/weft-doctor.1.html
+ACS:man/weft-reasons.7.html#P2P-ACS
+WEFT_PATH:variables.html#WEFT_PATH
+shmem_put:shmem-reference.html#
+install:index.html#install
+END
+else
+    echo "skipped: the order of the search, which needs node" >&2
+fi
 exit $status
