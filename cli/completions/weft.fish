@@ -9,4 +9,5 @@ function __weft_options
 end
 complete -c weft -n 'test (count (commandline -opc)) -eq 1' -f -a '(__weft_commands)'
 complete -c weft -n 'test (count (commandline -opc)) -gt 1' -a '(__weft_options)'
+complete -c weft -n '__fish_seen_subcommand_from help' -f -a '(__weft_commands)'
 complete -c weft -n '__fish_seen_subcommand_from explain' -a '(weft explain --codes | string match -r "^[A-Z0-9-]+")'
