@@ -35,7 +35,18 @@ rpm_packages() {
     rm -rf "$top" && mkdir -p "$top/SOURCES" &&
         make_source_tarball "$top/SOURCES/weft-$version.tar.gz" "weft-$version" &&
         nice rpmbuild -bb --nodeps --define "_topdir $top" --define "_smp_mflags -j$cores" \
-            packaging/weft.spec && rm -rf "$top/BUILD" "$top/BUILDROOT"
+            packaging/weft.spec && rm -rf "$top/BUILD" "$top/BUILDROOT" && rpm_packages_run "$top"
+}
+
+# rpm_packages_run FOLDER: the command from the unpacked packages, of both weft and weft-bench.
+rpm_packages_run() {
+    local root=$1/root package
+    rm -rf "$root" && mkdir "$root" || return
+    for package in "$1"/RPMS/*/*.rpm; do
+        rpm2archive "$package" && tar -xzf "$package.tgz" -C "$root" && rm "$package.tgz" || return
+    done
+    "$root/usr/bin/weft" topo --machine tests/machine/machines/h200-2-vm.json | grep '^gpu1 ' &&
+        "$root/usr/bin/weft" bench --list | grep '^put ' && rm -rf "$root"
 }
 
 # recipe TOOL WORDS COMMAND...: a check where TOOL is here.
