@@ -18,7 +18,7 @@
 #include <weft/launch.h>
 
 enum { KEY_IMAGE = 256, KEY_IN_JOB, KEY_GPUS, KEY_LINKS };
-enum { PES_BY_ITSELF = 4, PES_ON_GPUS = 8, MOST_PES = DEMO_PES_MAX };
+enum { PES_BY_ITSELF = 4, PES_ON_GPUS = 8, PES_PER_CPU = 4, MOST_PES = DEMO_PES_MAX };
 
 struct demo_options {
     const char *image, *output;
@@ -42,6 +42,12 @@ static const struct argp_option demo_option_list[] = {
     {0},
 };
 
+static int usable_cpus(void)
+{
+    cpu_set_t allowed;
+    return sched_getaffinity(0, sizeof allowed, &allowed) ? 1 : CPU_COUNT(&allowed);
+}
+
 static error_t parse_demo(int key, char *argument, struct argp_state *state)
 {
     struct demo_options *options = state->input;
@@ -54,6 +60,12 @@ static error_t parse_demo(int key, char *argument, struct argp_state *state)
         options->pes = (int)strtol(argument, &end, 10);
         if (!*argument || *end || options->pes < 2 || options->pes > MOST_PES)
             argp_error(state, "--pes %s: expected a whole number from 2 to %d", argument, MOST_PES);
+        else if (options->pes > PES_PER_CPU * usable_cpus())
+            argp_error(
+                state,
+                "--pes %s: at most %d here, %d for each CPU; more would keep this machine busy "
+                "for minutes",
+                argument, PES_PER_CPU * usable_cpus(), PES_PER_CPU);
         return 0;
     case 'o':
         options->output = argument;
@@ -75,12 +87,6 @@ static error_t parse_demo(int key, char *argument, struct argp_state *state)
 }
 
 /* ------------------------------------------------------------------------------ a PE of the job */
-
-static int usable_cpus(void)
-{
-    cpu_set_t allowed;
-    return sched_getaffinity(0, sizeof allowed, &allowed) ? 1 : CPU_COUNT(&allowed);
-}
 
 /* Ends the job, since the other PEs would wait for the PE that failed. */
 static int demo_give_up(const struct demo *demo)

@@ -44,6 +44,8 @@ expect 0 'Usage: weft topo' "$weft" help topo
 expect 0 'Usage: weft topo' "$weft" topo -h
 expect 0 '-h' "$weft" run -n 1 echo -h # the program's own
 expect 1 'WEFT_PATH names "foo", which is not a path' env WEFT_PATH=p2p,foo "$weft" env
+cpu=$(taskset -cp $$ | sed 's/.*: //; s/[,-].*//')
+expect 2 '--pes 5: at most 4 here' taskset -c "$cpu" "$weft" demo -n 5
 
 # --- colours: on a terminal only, and neither where NO_COLOR is set nor where the terminal is dumb.
 coloured() { # yes or no, setting of the environment, option
