@@ -75,6 +75,15 @@ static const struct argp_child machine_children[] = {{&colour_argp, 0, NULL, 0},
 const struct argp machine_options_argp = {
     .options = options_list, .parser = parse_machine, .children = machine_children};
 
+void machine_options_refuse(struct argp_state *state, const char *argument)
+{
+    if (access(argument, F_OK) == 0)
+        argp_error(state, "unexpected \"%s\"; a machine file is read with --machine=%s", argument,
+                   argument);
+    else
+        argp_error(state, "unexpected \"%s\"", argument);
+}
+
 /* The option has precedence over the variable, and that over the machine file. */
 static bool set_threshold(const struct machine_options *options, struct machine *machine)
 {

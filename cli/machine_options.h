@@ -31,6 +31,9 @@ struct machine *machine_options_read(const struct machine_options *options);
 void machine_options_measure(const struct machine_options *options, struct machine *machine,
                              int quick);
 
+/* Ends a command that takes no argument with an error; a file may be meant for --machine. */
+void machine_options_refuse(struct argp_state *state, const char *argument);
+
 /* Runs the path test and a short measurement on the GPUs of this machine; does not use NICs. */
 void machine_options_try(struct machine *machine);
 

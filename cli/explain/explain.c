@@ -54,7 +54,8 @@ static void refuse_end(struct argp_state *state, const char *end)
         argp_error(state, "there is no reason code %s; nearest: %s (all: weft explain --codes)",
                    end, near);
     else
-        argp_error(state, "name two ends, e.g. weft explain gpu0 gpu1, or a reason code");
+        argp_error(state, "name two ends%s, e.g. weft explain gpu0 gpu1, or a reason code",
+                   end && strchr(end, ',') ? " as two words" : "");
 }
 
 static bool is_about_coll(const struct explain_arguments *a)

@@ -90,7 +90,7 @@ static error_t parse_topo(int key, char *argument, struct argp_state *state)
         state->child_inputs[0] = &a->options;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "unexpected \"%s\"", argument);
+        machine_options_refuse(state, argument);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -176,6 +176,8 @@ static void test_near_names(void **state)
     assert_int_equal(endpoint_find(m, "gpu8", &end), WEFT_ERR_ARGUMENT);
     assert_int_equal(endpoint_find(m, "0000:47:00.0", &end), WEFT_OK);
     assert_string_equal(end.name, "gpu2");
+    assert_int_equal(endpoint_find(m, "MLX5_1", &end), WEFT_OK);
+    assert_string_equal(end.name, "mlx5_1");
     assert_int_equal(endpoint_find(m, "nic2", &end), WEFT_OK);
     assert_string_equal(end.name, "mlx5_2");
     assert_int_equal(endpoint_find(m, "7", &end), WEFT_OK);

@@ -339,7 +339,7 @@ static weft_status load_unindexed(const char *file_or_description, struct machin
     weft_status status = machine_synthetic(file_or_description, machine);
     if (status && strchr(file_or_description, '/'))
         return base_fail(WEFT_ERR_SYSTEM, "open %s: %s", file_or_description, strerror(ENOENT));
-    if (status && !strpbrk(file_or_description, " ,") && strpbrk(file_or_description, ".-_"))
+    if (status && !strpbrk(file_or_description, " ,"))
         return base_fail(WEFT_ERR_SYSTEM,
                          "there is no file %s here; a description has words, such as \"2 socket, 4 "
                          "gpu each\"",

@@ -118,7 +118,7 @@ static bool find_nic_end(const struct machine *machine, const char *name, struct
     for (size_t i = 0; i < machine->n_nics; i++) {
         const struct machine_nic *n = &machine->nics[i];
         if (!n->name.value ||
-            (strcmp(n->name.value, name) != 0 && index_after(name, "nic") != (int64_t)i &&
+            (strcasecmp(n->name.value, name) != 0 && index_after(name, "nic") != (int64_t)i &&
              !(n->bdf.value && strcasecmp(n->bdf.value, name) == 0)))
             continue;
         *end = endpoint_of_nic(machine, n);
