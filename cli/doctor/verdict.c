@@ -3,6 +3,7 @@
  * a reason with one remedy, at however many places it was found. */
 #include "doctor/doctor.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,6 +65,15 @@ static void find_things(const struct diagnosis *d, struct verdict_things *things
     qsort(things->list, (size_t)things->n, sizeof things->list[0], compare_things);
 }
 
+/* Length of the first sentence of a remedy: the rest stands with the finding below. */
+static int first_sentence(const char *remedy)
+{
+    const char *end = strstr(remedy, ". ");
+    while (end && !isupper((unsigned char)end[2]))
+        end = strstr(end + 1, ". ");
+    return end ? (int)(end - remedy) : (int)strlen(remedy);
+}
+
 static void print_thing(const struct doctor_thing *thing)
 {
     const struct finding *f = thing->first;
@@ -74,10 +84,10 @@ static void print_thing(const struct doctor_thing *thing)
         snprintf(more, sizeof more, " and %d more", thing->places - 1);
     if (f->gain_mbps)
         snprintf(gain, sizeof gain, ", %s GB/s more", show_gbps(f->gain_mbps, gbps, sizeof gbps));
-    columns_print(stdout, 9, "  %s%-5s%s  %s%s%s%s%s: %s%s%s%s", colour_begin(colour),
+    columns_print(stdout, 9, "  %s%-5s%s  %s%s%s%s%s: %.*s%s%s%s", colour_begin(colour),
                   thing->fix ? "fix" : "check", colour_end(colour), r->code, *f->place ? ", " : "",
-                  f->place, more, gain, f->remedy, thing->fix ? " [" : "", thing->fix ? f->who : "",
-                  thing->fix ? "]" : "");
+                  f->place, more, gain, first_sentence(f->remedy), f->remedy,
+                  thing->fix ? " [" : "", thing->fix ? f->who : "", thing->fix ? "]" : "");
 }
 
 static void print_places(int places, int things)

@@ -68,10 +68,10 @@ int run_find_program(const char *name, char **path)
         result = search_path(name, found, sizeof found);
     if (result == EXIT_NOT_FOUND)
         run_say("%s: there is no such program%s", name,
-                strchr(name, '/')                          ? ""
-                : name[strspn(name, "0123456789")] == '\0' ? "; -n starts a number of PEs"
-                                                           : " on PATH (one of this directory is "
-                                                             "started as ./name)");
+                strchr(name, '/')                            ? ""
+                : *name && !name[strspn(name, "0123456789")] ? "; -n starts a number of PEs"
+                                                             : " on PATH (one of this directory is "
+                                                               "started as ./name)");
     if (result == EXIT_NOT_EXECUTABLE)
         run_say("%s: not an executable file", name);
     if (result)
