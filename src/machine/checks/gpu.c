@@ -360,7 +360,7 @@ void check_links(const struct machine *machine, const struct endpoint *a, const 
     const struct machine_gpu *x = machine_find_gpu(machine, a->index);
     const struct machine_gpu *y = machine_find_gpu(machine, b->index);
     struct link_count from = count_links(machine, a->index), to = count_links(machine, b->index);
-    findings->path = "NVLink";
+    findings->path = link_title(x && text_is(x->vendor, "amd") ? "xgmi" : "nvlink");
     findings->routes_off = ROUTE_BIT(ROUTE_LINK);
     if (from.peers_up && to.peers_up && !routes_links(machine, a->index, b->index).links) {
         const struct route *best = routes_best(routes);
@@ -558,10 +558,11 @@ void check_peer(const struct machine *machine, const struct endpoint *a, const s
 {
     const struct machine_p2p *p = machine_find_p2p(machine, a->index, b->index);
     const struct route *best = routes_best(routes);
-    bool linked = routes_links(machine, a->index, b->index).links > 0;
+    struct link_bundle bundle = routes_links(machine, a->index, b->index);
+    bool linked = bundle.links > 0;
     const char *status = text_or(peer_status(p, linked), "unknown");
     bool known = strcmp(status, "unknown") != 0;
-    findings->path = linked ? "NVLink" : "PCIe peer-to-peer";
+    findings->path = linked ? link_title(bundle.kind) : "PCIe peer-to-peer";
     bool explained = check_settings(machine, a, b, p, status, findings);
     findings->routes_off = linked ? ROUTE_BIT(ROUTE_LINK) : ROUTE_BIT(ROUTE_PEER);
     bool flat = !linked && check_flat(machine, a, b, p, status, findings);
