@@ -26,7 +26,7 @@ bool gpu_store_word(struct gpu *gpu, struct gpu_stream *internal, CUdeviceptr at
     if (width == 4 && gpu->cuda.StreamWriteValue32)
         result = gpu->cuda.StreamWriteValue32(stream, at, (uint32_t)value,
                                               CU_STREAM_WRITE_VALUE_DEFAULT);
-    stream_queued(internal, WEFT_OK);
+    stream_queued(internal);
     return result == CUDA_SUCCESS;
 }
 
@@ -86,7 +86,7 @@ static weft_status load_word(struct gpu *gpu, struct gpu_stream *internal, CUdev
     __atomic_store_n(&internal->answer->value, blank, __ATOMIC_RELAXED);
     CUresult result = gpu->cuda.MemcpyAsync(destination, at & ~(CUdeviceptr)7, sizeof word,
                                             stream_begin_answered(internal, &completed));
-    stream_queued(internal, WEFT_OK);
+    stream_queued(internal);
     weft_status status = result ? cuda_fail(&gpu->cuda, result, "cuMemcpyAsync of 8 bytes at %#llx",
                                             (unsigned long long)at)
                                 : await_load(gpu, internal, blank, &word);
@@ -107,8 +107,8 @@ static weft_status store_value(struct gpu *gpu, struct gpu_stream *internal, CUd
     if (gpu_store_word(gpu, internal, at, value, width))
         return WEFT_OK;
     CUstream stream = stream_begin(internal);
-    weft_status status =
-        stream_queued(internal, gpu_copy_on(gpu, stream, (void *)(uintptr_t)at, &value, width));
+    weft_status status = gpu_copy_on(gpu, stream, (void *)(uintptr_t)at, &value, width);
+    stream_queued(internal);
     return status || !gpu->device.pageable ? status : stream_drain(gpu, internal);
 }
 
@@ -134,7 +134,7 @@ weft_status gpu_access(struct gpu *gpu, unsigned stream_index, CUdeviceptr at, i
     uint64_t completed;
     status = gpu_launch(&gpu->module, GPU_weft_kernel_atomic, 1, 1,
                         stream_begin_answered(internal, &completed), arguments);
-    stream_queued(internal, status);
+    stream_queued(internal);
     if (fetched && !status)
         status = stream_await_answer(gpu, internal);
     if (fetched && !status) {
@@ -160,7 +160,7 @@ weft_status gpu_signal(struct gpu *gpu, unsigned stream_index, CUdeviceptr signa
         void *arguments[] = {&nothing, &nothing, &bytes, &signal, &value, &how, &nothing, &bytes};
         status =
             gpu_launch(&gpu->module, GPU_weft_kernel_copy, 1, 1, stream_begin(internal), arguments);
-        stream_queued(internal, status);
+        stream_queued(internal);
     }
     gpu_leave(&gpu->device);
     return status;

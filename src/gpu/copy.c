@@ -12,8 +12,9 @@
 static weft_status queue_copy(struct gpu *gpu, struct gpu_stream *internal, void *dst,
                               const void *src, size_t bytes)
 {
-    CUstream stream = stream_begin(internal);
-    return stream_queued(internal, gpu_copy_on(gpu, stream, dst, src, bytes));
+    weft_status status = gpu_copy_on(gpu, stream_begin(internal), dst, src, bytes);
+    stream_queued(internal);
+    return status;
 }
 
 weft_status gpu_copy_on(struct gpu *gpu, CUstream stream, void *dst, const void *src, size_t bytes)
@@ -120,7 +121,7 @@ weft_status gpu_fill(struct gpu *gpu, void *address, unsigned char value, size_t
     struct gpu_stream *internal = &gpu->streams[0];
     CUresult result =
         gpu->cuda.MemsetD8Async((uintptr_t)address, value, bytes, stream_begin(internal));
-    stream_queued(internal, WEFT_OK);
+    stream_queued(internal);
     status =
         result ? cuda_fail(&gpu->cuda, result, "cuMemsetD8Async of %zu bytes at %p", bytes, address)
                : stream_drain(gpu, internal);
@@ -143,7 +144,7 @@ weft_status gpu_copy_strided(struct gpu *gpu, unsigned stream_index, void *dst, 
     status = gpu_launch(&gpu->module, GPU_weft_kernel_strided,
                         (unsigned)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS), THREADS,
                         stream_begin(internal), arguments);
-    stream_queued(internal, status);
+    stream_queued(internal);
     if (!status)
         status = stream_drain(gpu, internal);
     gpu_leave(&gpu->device);

@@ -171,7 +171,7 @@ weft_status gpu_store_recorded(struct gpu *gpu, unsigned stream_index, const str
     event->covers = atomic_load_explicit(&internal->queued, memory_order_acquire) + 1;
     CUstream stream = stream_begin(internal);
     CUresult refused = gpu->cuda.StreamBatchMemOp(stream, (unsigned)n + 1, list, 0);
-    stream_queued(internal, WEFT_OK);
+    stream_queued(internal);
     event->internal = internal;
     event->polls = 0;
     if (refused)

@@ -29,11 +29,10 @@ static inline CUstream stream_begin(struct gpu_stream *internal)
     return internal->stream;
 }
 
-/* Called after the operation was enqueued. Returns `status`. */
-static inline weft_status stream_queued(struct gpu_stream *internal, weft_status status)
+/* Called after the operation was enqueued. */
+static inline void stream_queued(struct gpu_stream *internal)
 {
     atomic_fetch_add_explicit(&internal->queued, 1, memory_order_acq_rel);
-    return status;
 }
 
 /* Called instead of stream_begin() for an operation with an answer. *completed: number of

@@ -154,7 +154,9 @@ weft_status gpu_stripe_parts(struct gpu_stripes *set, unsigned stream_index, voi
     struct gpu_stream *lead = stream_of(set->lead, stream_index);
     split_bytes(bytes, set, share, part);
     stream_begin(lead);
-    return stream_queued(lead, queue_shares(set, stream_index, dst, src, part));
+    weft_status status = queue_shares(set, stream_index, dst, src, part);
+    stream_queued(lead);
+    return status;
 }
 
 /* ----------------------------------------------------------------------------------- the routes */
