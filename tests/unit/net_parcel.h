@@ -219,14 +219,13 @@ static struct net_staged_fragment *begin(int what, enum segment_id segment, size
                                            .proof = what & PROOF,
                                            .spread = what & SPREAD,
                                            .remote = {.segment = segment, .offset = 240},
-                                           .local = (char *)local + 16,
                                            .bytes = bytes};
     for (int i = 0; i < NET_RAILS; i++)
         fragment.ends.keys[i] = (struct net_key){
             .key = KEY + (uint64_t)i, .base = ADDRESS + 1000 * (uint64_t)i, .known = 1};
     fragment.ends.descriptors[1] = local;
     int before = end.access_count + copy_count + word_count;
-    net_stage_begin(&end.state, &fragment);
+    net_stage_begin(&end.state, &fragment, (char *)local + 16);
     assert_int_equal(end.access_count + copy_count + word_count, before);
     net_stage_advance(&end.net);
     assert_ptr_equal(stage->fragments[(stage->last_begun - 1) % SLOTS].ends.descriptors[1], local);

@@ -38,7 +38,7 @@ static struct {
     unsigned local_rails; /* bit per rail: GPU memory of this PE is registered */
     size_t local_bytes;
     unsigned own_rails; /* bit per rail: host memory of this PE is registered */
-    int slabs, descriptors_asked;
+    int slabs;
     bool slab_fails;
     int asked;
     unsigned room_known; /* bit per rail of the peer: its staging buffer is registered */
@@ -61,12 +61,15 @@ static struct {
 
 static void *slab_descriptors[NET_RAILS];
 
-void __wrap_net_stage_begin(struct net_state *state, const struct net_staged_fragment *fragment);
-void __wrap_net_stage_begin(struct net_state *state, const struct net_staged_fragment *fragment)
+void __wrap_net_stage_begin(struct net_state *state, const struct net_staged_fragment *fragment,
+                            void *from);
+void __wrap_net_stage_begin(struct net_state *state, const struct net_staged_fragment *fragment,
+                            void *from)
 {
     assert_ptr_equal(state, &end.state);
     assert_true(d.begun_count < 16);
-    d.begun[d.begun_count++] = *fragment;
+    d.begun[d.begun_count] = *fragment;
+    d.begun[d.begun_count++].local = from;
     peer->stage->last_begun++;
     peer->stage->last_retired += !d.taken_at_a_time;
 }
@@ -101,27 +104,19 @@ bool __wrap_net_get_gpu_descriptors(struct path_common *net, const void *at, siz
     return d.local_rails;
 }
 
-void *__wrap_net_get_own_descriptor(struct path_common *net, const void *at, size_t *bytes);
-void *__wrap_net_get_own_descriptor(struct path_common *net, const void *at, size_t *bytes)
-{
-    assert_ptr_equal(net, &end.net);
-    assert_true((const char *)at >= local);
-    if (*bytes > d.local_bytes)
-        *bytes = d.local_bytes;
-    d.descriptors_asked++;
-    return d.own_rails & 1 ? &local[0] : NULL;
-}
-
-void *__wrap_net_get_rail_descriptor(struct path_common *net, struct net_rail *rail, const void *at,
-                                     const struct net_pin *pin);
-void *__wrap_net_get_rail_descriptor(struct path_common *net, struct net_rail *rail, const void *at,
-                                     const struct net_pin *pin)
+void *__wrap_net_get_host_descriptor(struct path_common *net, struct net_rail *rail, const void *at,
+                                     size_t *bytes);
+void *__wrap_net_get_host_descriptor(struct path_common *net, struct net_rail *rail, const void *at,
+                                     size_t *bytes)
 {
     int number = (int)(rail - net->rails);
+    assert_ptr_equal(net, &end.net);
     assert_true((const char *)at >= local);
-    assert_null(pin);
-    assert_non_null(rail->endpoint);
-    assert_true(number > 0 && number < END_RAILS);
+    assert_true(number >= 0 && number < END_RAILS);
+    if (!rail->endpoint || !rail->traits.registers_local)
+        return NULL;
+    if (*bytes > d.local_bytes)
+        *bytes = d.local_bytes;
     return d.own_rails >> number & 1 ? &local[number] : NULL;
 }
 

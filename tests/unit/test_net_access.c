@@ -211,10 +211,12 @@ static void own_memory_is_found_by_its_segment(void **context)
         {((size_t)1 << 40) + 100, 50, 50, -1, 0},
     };
     (void)context;
+    end.net.rails[0].traits.registers_local = true;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         size_t bytes = rows[i].bytes;
         d.chunks = 0;
-        void *found = net_get_own_descriptor(&end.net, heap + rows[i].at, &bytes);
+        void *found =
+            net_get_host_descriptor(&end.net, &end.net.rails[0], heap + rows[i].at, &bytes);
         assert_ptr_equal(found, rows[i].segment < 0 ? NULL : &registered);
         assert_int_equal(d.chunks, rows[i].segment >= 0);
         assert_int_equal(bytes, rows[i].left);
@@ -224,10 +226,10 @@ static void own_memory_is_found_by_its_segment(void **context)
         }
     }
     size_t bytes = 8;
-    assert_null(
-        net_get_own_descriptor(&end.net, (void *)64, &bytes)); /* a segment that is not mapped */
+    assert_null(net_get_host_descriptor(&end.net, &end.net.rails[0], (void *)64,
+                                        &bytes)); /* a segment that is not mapped */
     d.unregistered = true;
-    assert_null(net_get_own_descriptor(&end.net, heap, &bytes));
+    assert_null(net_get_host_descriptor(&end.net, &end.net.rails[0], heap, &bytes));
 }
 
 static void registered_memory_is_used_in_place(void **context)

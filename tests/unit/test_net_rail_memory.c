@@ -187,13 +187,15 @@ static void local_memory_of_a_segment_is_cut_at_its_chunk(void **context)
             assert_int_equal(memory->rail, r);
             assert_int_equal(memory->bytes, rows[i].chunk);
             assert_int_equal(memory->access, SEGMENT);
-            assert_ptr_equal(net_get_rail_descriptor(&end.net, &end.net.rails[r], rows[i].at, NULL),
-                             memory->handle);
+            assert_ptr_equal(
+                net_get_host_descriptor(&end.net, &end.net.rails[r], rows[i].at, &bytes),
+                memory->handle);
         }
     }
-    assert_null(net_get_rail_descriptor(&end.net, &end.net.rails[1], data + CHUNK, NULL));
+    size_t bytes = 60;
+    assert_null(net_get_host_descriptor(&end.net, &end.net.rails[1], data + CHUNK, &bytes));
     end.net.rails[1].traits.registers_local = false;
-    assert_null(net_get_rail_descriptor(&end.net, &end.net.rails[1], heap, NULL));
+    assert_null(net_get_host_descriptor(&end.net, &end.net.rails[1], heap, &bytes));
 }
 
 static void each_nic_that_works_must_take_local_memory(void **context)
@@ -229,7 +231,7 @@ static void memory_of_the_program_is_registered_for_its_transfers(void **context
         assert_int_equal(end.memory_count, 2 * (i + 1));
         assert_memory(2 * i, 0, memory, sizeof memory, i != 1 ? FI_WRITE : FI_READ);
         assert_memory(2 * i + 1, 2, memory, sizeof memory, i != 1 ? FI_WRITE : FI_READ);
-        assert_ptr_equal(net_get_rail_descriptor(&end.net, &end.net.rails[2], heap, pins[i]),
+        assert_ptr_equal(net_get_pin_descriptor(&end.net, &end.net.rails[2], pins[i]),
                          end.memories[2 * i + 1].handle);
     }
     assert_null(net_hold_pin(NULL));

@@ -326,10 +326,9 @@ static void stages_of_several_peers_move_on(void **context)
     other->peer = &end.peers[2];
     begin(WRITE, SEG_HEAP, 50);
     struct net_staged_fragment fragment = {.post = {.kind = NET_POST_STAGED, .peer = &end.peers[2]},
-                                           .local = (char *)local,
                                            .remote = {.segment = SEG_HEAP},
                                            .bytes = 20};
-    net_stage_begin(&end.state, &fragment);
+    net_stage_begin(&end.state, &fragment, local);
     begin(WRITE, SEG_HEAP, 51);
     assert_ptr_equal(end.net.staging.active, other);
     assert_ptr_equal(other->next, stage);
@@ -347,7 +346,7 @@ static void stages_of_several_peers_move_on(void **context)
     assert_idle(3);
     /* The stage in the middle of the list becomes idle. */
     begin(WRITE, SEG_HEAP, 52);
-    net_stage_begin(&end.state, &fragment);
+    net_stage_begin(&end.state, &fragment, local);
     net_stage_advance(&end.net);
     access_done();
     net_stage_completed(&end.net, end.accesses[3].post, true);

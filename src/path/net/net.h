@@ -692,10 +692,6 @@ void *net_alloc_gpu_slab(struct path_common *net, size_t bytes);
  * known 0: the NIC does not reach it. */
 void net_get_staging_buffer(struct path_common *net, struct net_peer *peer, size_t bytes,
                             struct net_key keys[NET_RAILS]);
-
-/* The descriptor of local memory in an own segment, on the first rail; it registers the chunk if
- * needed. *bytes is cut at the end of the chunk. NULL if the memory is in no segment. */
-void *net_get_own_descriptor(struct path_common *net, const void *local, size_t *bytes);
 void net_free_memory(struct path_common *net);
 
 /* -------------------------------------------------------------------- direct.c (lock held) */

@@ -551,7 +551,8 @@ static void activate_stage(struct path_common *net, struct net_stage *stage)
     net->staging.active = stage;
 }
 
-void net_stage_begin(struct net_state *state, const struct net_staged_fragment *fragment)
+void net_stage_begin(struct net_state *state, const struct net_staged_fragment *fragment,
+                     void *local)
 {
     struct path_common *net = state->net;
     struct net_peer *peer = fragment->post.peer;
@@ -561,6 +562,7 @@ void net_stage_begin(struct net_state *state, const struct net_staged_fragment *
     *staged = *fragment;
     staged->sequence = stage->last_begun;
     staged->state = state;
+    staged->local = local;
     state->in_flight++;
     for (int i = 0; i < NET_RAILS && staged->uses_peer_slot; i++)
         staged->ends.keys[i].base += slot_offset(net, staged);

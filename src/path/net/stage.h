@@ -93,9 +93,11 @@ struct net_stage {
     struct net_key peer_buffer_answer[NET_RAILS];
 };
 
-/* Begins a fragment in the next slot; net_stage_advance() does the rest. The caller has checked
- * that a slot is free: stage->last_begun - stage->last_retired < net->slot_count. */
-void net_stage_begin(struct net_state *state, const struct net_staged_fragment *fragment);
+/* Begins `fragment`, whose local side is `local`, in the next slot; net_stage_advance() does the
+ * rest. The caller has checked that a slot is free: stage->last_begun - stage->last_retired <
+ * net->slot_count. */
+void net_stage_begin(struct net_state *state, const struct net_staged_fragment *fragment,
+                     void *local);
 
 /* Moves both sides of a fragment into slots. *ready false: the peer has not yet sent the keys of
  * its staging buffer. It never waits. */

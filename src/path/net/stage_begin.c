@@ -131,13 +131,14 @@ static bool restrict_rails(struct path_common *net, struct net_staged_fragment *
 
 /* Whether the NIC can use the local side in place; fragment->bytes is cut at the end of its
  * registration. */
-static bool use_local_in_place(struct path_common *net, struct net_staged_fragment *fragment)
+static bool use_local_in_place(struct path_common *net, const void *local,
+                               struct net_staged_fragment *fragment)
 {
     const struct net_peer *peer = fragment->post.peer;
     struct net_ends *ends = &fragment->ends;
     if (fragment->local_is_gpu) { /* only rails that passed the path test */
         if (peer->gpu.access != NET_GPU_DIRECT ||
-            !net_get_gpu_descriptors(net, fragment->local, &fragment->bytes, ends->descriptors))
+            !net_get_gpu_descriptors(net, local, &fragment->bytes, ends->descriptors))
             return false;
         ends->rails &= peer->gpu.rails;
         for (int i = 0; i < net->rail_count; i++)
@@ -147,22 +148,20 @@ static bool use_local_in_place(struct path_common *net, struct net_staged_fragme
     }
     if (!net->rails[0].traits.registers_local)
         return true;
-    ends->descriptors[0] = net_get_own_descriptor(net, fragment->local, &fragment->bytes);
-    for (int i = 1; i < net->rail_count; i++)
+    for (int i = 0; i < net->rail_count; i++)
         ends->descriptors[i] =
-            net->rails[i].endpoint
-                ? net_get_rail_descriptor(net, &net->rails[i], fragment->local, NULL)
-                : NULL;
+            net_get_host_descriptor(net, &net->rails[i], local, &fragment->bytes);
     return restrict_rails(net, fragment);
 }
 
 /* Uses the local side in place, or a slot. */
-static weft_status choose_local_side(struct path_common *net, struct net_staged_fragment *fragment)
+static weft_status choose_local_side(struct path_common *net, const void *local,
+                                     struct net_staged_fragment *fragment)
 {
     struct net_stage *stage = fragment->post.peer->stage;
     uint8_t before = fragment->ends.rails;
     size_t bytes = fragment->bytes;
-    fragment->uses_local_slot = !use_local_in_place(net, fragment);
+    fragment->uses_local_slot = !use_local_in_place(net, local, fragment);
     if (!fragment->uses_local_slot)
         return WEFT_OK;
     fragment->bytes = bytes;
@@ -176,23 +175,23 @@ static weft_status choose_local_side(struct path_common *net, struct net_staged_
 }
 
 /* Transfers the fragment in messages: the peer has no memory that RMA operations reach. */
-static weft_status stage_by_requests(struct net_state *state,
+static weft_status stage_by_requests(struct net_state *state, void *local,
                                      const struct net_staged_fragment *fragment)
 {
     struct gpu *gpu = state->net->world->gpu;
-    void *host = fragment->local_is_gpu ? malloc(fragment->bytes) : fragment->local;
+    void *host = fragment->local_is_gpu ? malloc(fragment->bytes) : local;
     weft_status status =
         host ? WEFT_OK
              : base_fail(WEFT_ERR_NO_MEMORY, "path net: no private memory for %zu bytes",
                          fragment->bytes);
     if (!status && fragment->write && fragment->local_is_gpu)
-        status = gpu_copy(gpu, COPY_STREAM, host, fragment->local, fragment->bytes, GPU_DONE);
+        status = gpu_copy(gpu, COPY_STREAM, host, local, fragment->bytes, GPU_DONE);
     if (!status)
         status = fragment->write
                      ? net_put_by_requests(state, fragment->remote, host, fragment->bytes)
                      : net_get_by_requests(state, fragment->remote, host, fragment->bytes);
     if (!status && !fragment->write && fragment->local_is_gpu)
-        status = gpu_copy(gpu, COPY_STREAM, fragment->local, host, fragment->bytes, GPU_DONE);
+        status = gpu_copy(gpu, COPY_STREAM, local, host, fragment->bytes, GPU_DONE);
     if (fragment->local_is_gpu)
         free(host);
     return status;
@@ -320,23 +319,23 @@ weft_status net_stage_use_slots(struct path_common *net, struct net_staged_fragm
 
 /* Begins one fragment of at most fragment->bytes bytes, or at most fragment_bytes if it uses a
  * slot. */
-static weft_status begin_fragment(struct net_state *state, struct net_staged_fragment *fragment,
-                                  size_t fragment_bytes)
+static weft_status begin_fragment(struct net_state *state, void *local,
+                                  struct net_staged_fragment *fragment, size_t fragment_bytes)
 {
     struct path_common *net = state->net;
     struct net_peer *peer = fragment->post.peer;
     weft_status status = choose_remote_side(state, fragment);
     if (!status)
-        status = choose_local_side(net, fragment);
+        status = choose_local_side(net, local, fragment);
     bool through = fragment->uses_local_slot || fragment->uses_peer_slot;
     if (through && fragment->bytes > fragment_bytes)
         fragment->bytes = fragment_bytes;
     if (!status && !net_ends_share_rail(net, peer, &fragment->ends))
-        return stage_by_requests(state, fragment);
+        return stage_by_requests(state, local, fragment);
     if (!status)
         status = await_free_slot(net, peer, fragment->write);
     if (!status) {
-        net_stage_begin(state, fragment);
+        net_stage_begin(state, fragment, local);
         net_stage_advance(net);
     }
     return status ? status : net_check_failure(net, peer);
@@ -351,8 +350,7 @@ weft_status net_stage_transfer(struct net_state *state, struct remote at, void *
                                            .write = write,
                                            .local_is_gpu = device,
                                            .proof = net->proving,
-                                           .remote = at,
-                                           .local = local};
+                                           .remote = at};
     fragment.spread = net_is_striped(net, peer, bytes);
     fragment.retransmittable =
         fragment.spread || peer->link.rail || net_find_other_rail(net, peer, peer->link.rail) >= 0;
@@ -365,10 +363,10 @@ weft_status net_stage_transfer(struct net_state *state, struct remote at, void *
            most = net->rails[0].traits.max_bytes;
     while (bytes && !status) {
         fragment.bytes = bytes < most ? bytes : most;
-        status = begin_fragment(state, &fragment, fragment_bytes);
+        status = begin_fragment(state, local, &fragment, fragment_bytes);
         bytes -= fragment.bytes;
         fragment.remote.offset += fragment.bytes;
-        fragment.local += fragment.bytes;
+        local = (char *)local + fragment.bytes;
     }
     if (fragment.retransmittable)
         net_stripe_advance(net);

@@ -129,13 +129,15 @@ static ssize_t post_fragment(struct path_common *net, struct net_fragment *fragm
     struct net_peer *peer = fragment->post.peer;
     bool write = fragment->write && !confirm;
     void *descriptor, *local = fragment->local;
+    size_t bytes = confirm ? 1 : fragment->bytes;
     if (confirm)
         local = net_get_rail_scratch(net, rail, &descriptor);
     else if (fragment->ends)
         descriptor = fragment->ends->descriptors[fragment->rail];
+    else if (fragment->pin)
+        descriptor = net_get_pin_descriptor(net, rail, fragment->pin);
     else
-        descriptor = net_get_rail_descriptor(net, rail, local, fragment->pin);
-    size_t bytes = confirm ? 1 : fragment->bytes;
+        descriptor = net_get_host_descriptor(net, rail, local, &bytes);
     size_t offset = fragment->ends ? fragment->offset : fragment->offset % NET_CHUNK_BYTES;
     struct iovec here = {local, bytes};
     struct fi_rma_iov there = {key->base + offset, bytes, key->key};
@@ -374,35 +376,39 @@ bool net_is_striped(const struct path_common *net, const struct net_peer *peer, 
     return false;
 }
 
-/* Queues a copy of `content`. */
-static weft_status queue_fragment(struct net_fragment content)
+/* A copy of `content`, which is in no list yet. It holds the pin, and counts in the channel. */
+static struct net_fragment *make_fragment(const struct net_fragment *content)
 {
     struct net_fragment *fragment = malloc(sizeof *fragment);
     if (!fragment)
-        return base_fail(WEFT_ERR_NO_MEMORY, "path net: no private memory for a transfer");
-    *fragment = content;
+        return NULL;
+    *fragment = *content;
     fragment->post.kind = NET_POST_STRIPE;
     fragment->closing_rail = -1;
     net_hold_pin(fragment->pin);
     count_fragment(fragment, 1);
-    net_fragments_append(&fragment->state->net->striping.queued, fragment);
-    return WEFT_OK;
+    return fragment;
 }
 
-/* Cuts the range into fragments; *fragments: how many were queued. */
-static weft_status queue_range(struct net_fragment whole, uint32_t *fragments)
+/* Cuts the range into fragments like `content`; *fragments: how many were queued. */
+static weft_status queue_range(struct net_fragment content, char *local, size_t bytes,
+                               uint32_t *fragments)
 {
-    size_t most = whole.state->net->rails[0].traits.max_bytes, left = whole.bytes;
+    struct path_common *net = content.state->net;
+    size_t most = net->rails[0].traits.max_bytes;
     most = most < FRAGMENT_BYTES ? most : FRAGMENT_BYTES;
-    weft_status status = WEFT_OK;
-    for (*fragments = 0; left && !status; left -= whole.bytes) {
-        whole.bytes = left < most ? left : most;
-        status = queue_fragment(whole);
-        *fragments += !status;
-        whole.offset += whole.bytes;
-        whole.local += whole.bytes;
+    for (*fragments = 0; bytes; bytes -= content.bytes) {
+        content.bytes = bytes < most ? bytes : most;
+        struct net_fragment *fragment = make_fragment(&content);
+        if (!fragment)
+            return base_fail(WEFT_ERR_NO_MEMORY, "path net: no private memory for a transfer");
+        fragment->local = local;
+        net_fragments_append(&net->striping.queued, fragment);
+        *fragments += 1;
+        content.offset += content.bytes;
+        local += content.bytes;
     }
-    return status;
+    return WEFT_OK;
 }
 
 weft_status net_stripe_staged(struct net_state *state, const struct net_transfer *transfer,
@@ -412,18 +418,15 @@ weft_status net_stripe_staged(struct net_state *state, const struct net_transfer
                                              .state = state,
                                              .staged = transfer->staged,
                                              .ends = transfer->ends,
-                                             .local = transfer->local,
-                                             .bytes = transfer->bytes,
                                              .write = transfer->write,
                                              .spread = transfer->spread,
                                              .proof = transfer->proof},
-                       fragments);
+                       transfer->local, transfer->bytes, fragments);
 }
 
-/* Cuts the range at the ends of the chunks on both sides, and gets the keys. *bytes 0: the rails
+/* Gets the keys of the remote side; *bytes is cut at the end of its chunk. *bytes 0: the rails
  * cannot carry it. */
-static weft_status prepare_range(struct net_state *state, struct remote at, void *local, bool write,
-                                 bool spread, size_t *bytes, struct net_pin **pin)
+static weft_status prepare_remote(struct net_state *state, struct remote at, size_t *bytes)
 {
     struct path_common *net = state->net;
     struct net_peer *peer = &net->peers[at.peer->pe];
@@ -433,7 +436,6 @@ static weft_status prepare_range(struct net_state *state, struct remote at, void
     struct net_key first_rail_key = {0};
     if (*bytes > left)
         *bytes = left;
-    *pin = NULL;
     weft_status status = WEFT_OK;
     if (net_rail_usable(net, peer, 0))
         status = net_get_peer_key(state, peer, at.segment, chunk, &first_rail_key);
@@ -444,7 +446,7 @@ static weft_status prepare_range(struct net_state *state, struct remote at, void
     bool known =
         !status &&
         (peer->link.rail ? &keys[peer->rails.peers[peer->link.rail]] : &first_rail_key)->known;
-    if (!known || !net_prepare_local(net, local, bytes, write, spread ? pin : NULL))
+    if (!known)
         *bytes = 0;
     return status;
 }
@@ -466,25 +468,24 @@ void net_stripe_drop_lost(struct path_common *net, const struct net_peer *peer)
 weft_status net_stripe_host(struct net_state *state, struct remote at, void *local, size_t bytes,
                             bool write, size_t *queued)
 {
-    bool spread = net_is_striped(state->net, &state->net->peers[at.peer->pe], bytes);
-    size_t whole = bytes;
-    struct net_pin *pin;
-    weft_status status = prepare_range(state, at, local, write, spread, &whole, &pin);
+    struct path_common *net = state->net;
+    struct net_peer *peer = &net->peers[at.peer->pe];
+    struct net_fragment content = {.post.peer = peer,
+                                   .state = state,
+                                   .segment = (uint8_t)at.segment,
+                                   .write = write,
+                                   .spread = net_is_striped(net, peer, bytes),
+                                   .offset = at.offset};
     uint32_t fragments;
-    *queued = status ? 0 : whole;
+    weft_status status = prepare_remote(state, at, &bytes);
+    if (!bytes ||
+        !net_prepare_local(net, local, &bytes, write, content.spread ? &content.pin : NULL))
+        bytes = 0;
+    *queued = status ? 0 : bytes;
     if (!status)
-        status = queue_range((struct net_fragment){.post.peer = &state->net->peers[at.peer->pe],
-                                                   .state = state,
-                                                   .segment = (uint8_t)at.segment,
-                                                   .pin = pin,
-                                                   .write = write,
-                                                   .spread = spread,
-                                                   .offset = at.offset,
-                                                   .local = local,
-                                                   .bytes = whole},
-                             &fragments);
-    net_release_pin(state->net, pin);
-    net_stripe_advance(state->net);
+        status = queue_range(content, local, bytes, &fragments);
+    net_release_pin(net, content.pin);
+    net_stripe_advance(net);
     return status;
 }
 

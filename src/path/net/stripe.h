@@ -74,8 +74,14 @@ bool net_prepare_local(struct path_common *net, void *local, size_t *bytes, bool
 struct net_pin *net_hold_pin(struct net_pin *pin);
 void net_release_pin(struct path_common *net, struct net_pin *pin);
 
-void *net_get_rail_descriptor(struct path_common *net, struct net_rail *rail, const void *local,
-                              const struct net_pin *pin);
+void *net_get_pin_descriptor(const struct path_common *net, const struct net_rail *rail,
+                             const struct net_pin *pin);
+
+/* The descriptor of local memory in an own segment on this rail; it registers the chunk if needed.
+ * *bytes is cut at the end of the chunk. NULL if the memory is in no segment, or the rail needs or
+ * has no registration. */
+void *net_get_host_descriptor(struct path_common *net, struct net_rail *rail, const void *local,
+                              size_t *bytes);
 
 /* The keys of a peer's chunk on all its rails but the first. The first call asks the peer and
  * waits. */

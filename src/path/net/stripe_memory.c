@@ -163,25 +163,30 @@ bool net_prepare_local(struct path_common *net, void *local, size_t *bytes, bool
         return true;
     if (!find_own_segment(net, local, &segment, &offset))
         return pin && (*pin = make_pin(net, local, *bytes, write)) != NULL;
-    size_t left = NET_CHUNK_BYTES - offset % NET_CHUNK_BYTES;
-    if (*bytes > left)
-        *bytes = left;
     for (int i = 0; i < net->rail_count; i++)
-        if (net->rails[i].endpoint && !net_get_rail_descriptor(net, &net->rails[i], local, NULL))
+        if (net->rails[i].endpoint && !net_get_host_descriptor(net, &net->rails[i], local, bytes))
             return false;
     return true;
 }
 
-void *net_get_rail_descriptor(struct path_common *net, struct net_rail *rail, const void *local,
-                              const struct net_pin *pin)
+void *net_get_pin_descriptor(const struct path_common *net, const struct net_rail *rail,
+                             const struct net_pin *pin)
+{
+    return fi_mr_desc(pin->registered[rail - net->rails]);
+}
+
+void *net_get_host_descriptor(struct path_common *net, struct net_rail *rail, const void *local,
+                              size_t *bytes)
 {
     enum segment_id segment;
     size_t offset;
     char *base;
-    if (pin)
-        return fi_mr_desc(pin->registered[rail - net->rails]);
-    if (!rail->traits.registers_local || !find_own_segment(net, local, &segment, &offset))
+    if (!rail->endpoint || !rail->traits.registers_local ||
+        !find_own_segment(net, local, &segment, &offset))
         return NULL;
+    size_t left = NET_CHUNK_BYTES - offset % NET_CHUNK_BYTES;
+    if (*bytes > left)
+        *bytes = left;
     struct fid_mr *memory =
         rail == &net->rails[0]
             ? net_get_own_chunk(net, segment, offset / NET_CHUNK_BYTES, NULL)
