@@ -122,14 +122,8 @@ static void count_direct(struct net_state *state, const struct net_direct *direc
     direct->post.peer->link.unconfirmed_write = direct->post.peer->requests.last_sent + 1;
 }
 
-static weft_status transfer_by_requests(struct net_state *state, struct remote at, void *local,
-                                        size_t bytes, bool write)
-{
-    return write ? net_put_by_requests(state, at, local, bytes)
-                 : net_get_by_requests(state, at, local, bytes);
-}
-
-/* Posts the fragment as one RMA operation. *bytes is cut where the local side ends. */
+/* Posts the fragment as one RMA operation. *bytes is cut where the local side ends; 0: the rail was
+ * closed during the wait, and nothing is posted. */
 static weft_status try_post_direct(struct net_state *state, struct remote at, void *local,
                                    size_t *bytes, bool write, const struct net_key *key)
 {
@@ -152,31 +146,30 @@ static weft_status try_post_direct(struct net_state *state, struct remote at, vo
            (error = post_direct(net, direct, &here, descriptor, key, at.offset)) == -FI_EAGAIN)
         status = net_wait(net, peer, &wait);
     path_wait_end(&wait);
-    if (!status && error == -FI_EAGAIN) { /* The rail was closed during the wait. */
-        free_direct(net, direct);
-        return transfer_by_requests(state, at, local, *bytes, write);
-    }
-    if (!status && error) {
+    bool closed = !status && error == -FI_EAGAIN;
+    if (!status && error && !closed) {
         status =
             net_call_failed(net, &net->rails[0], write ? "fi_writemsg" : "fi_readmsg", (int)error);
         net_fail_peer(net, peer, WEFT_ERR_PATH, base_last_error());
         status = net_check_failure(net, peer);
     }
-    if (status)
+    if (closed)
+        *bytes = 0;
+    if (status || closed)
         free_direct(net, direct);
     else
         count_direct(state, direct, 1);
     return status;
 }
 
-/* Transfers one fragment: *bytes is cut at the end of the peer's chunk, at the provider's largest
- * operation and where the local side ends. */
+/* Transfers one fragment, in messages if no RMA operation can be posted. *bytes is cut at the end
+ * of the peer's chunk, at the provider's largest operation and where the local side ends. */
 static weft_status transfer_fragment(struct net_state *state, struct remote at, void *local,
                                      size_t *bytes, bool write)
 {
     struct net_peer *peer = &state->net->peers[at.peer->pe];
     size_t left = NET_CHUNK_BYTES - at.offset % NET_CHUNK_BYTES,
-           most = state->net->rails[0].traits.max_bytes;
+           most = state->net->rails[0].traits.max_bytes, posted = 0;
     struct net_key key;
     if (*bytes > left)
         *bytes = left;
@@ -184,11 +177,15 @@ static weft_status transfer_fragment(struct net_state *state, struct remote at, 
         *bytes = most;
     weft_status status =
         net_get_peer_key(state, peer, at.segment, at.offset / NET_CHUNK_BYTES, &key);
-    if (status)
-        return status;
-    if (key.known && net_rail_usable(state->net, peer, 0))
-        return try_post_direct(state, at, local, bytes, write, &key);
-    return transfer_by_requests(state, at, local, *bytes, write);
+    if (!status && key.known && net_rail_usable(state->net, peer, 0)) {
+        posted = *bytes;
+        status = try_post_direct(state, at, local, &posted, write, &key);
+    }
+    if (!status && !posted)
+        return write ? net_put_by_requests(state, at, local, *bytes)
+                     : net_get_by_requests(state, at, local, *bytes);
+    *bytes = posted;
+    return status;
 }
 
 static weft_status transfer_direct(struct net_state *state, struct remote at, void *local,
