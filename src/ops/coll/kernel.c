@@ -647,8 +647,8 @@ static weft_status launch_rounds(struct weft_team *team, const struct coll_reque
     return status;
 }
 
-static weft_status enqueue_request(struct weft_team *team, const struct coll_request *request,
-                                   CUstream stream)
+weft_status coll_kernel_enqueue(struct weft_team *team, const struct coll_request *request,
+                                weft_stream stream)
 {
     int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     exchange_capture_mode(team->job->gpu, &mode);
@@ -671,12 +671,6 @@ weft_status coll_kernel_is_faster(struct weft_team *team, uint64_t bytes, bool *
     weft_status status = team->coll ? WEFT_OK : prepare_team(team);
     *pays = status || !team->coll->mapped || bytes > CPU_BYTES || team->n > CPU_MEMBERS;
     return status;
-}
-
-weft_status coll_kernel_enqueue(struct weft_team *team, const struct coll_request *request,
-                                weft_stream stream)
-{
-    return enqueue_request(team, request, stream);
 }
 
 /* Returns the request with arrays that the kernel can read. Arrays in host memory are copied to the
@@ -702,7 +696,7 @@ weft_status coll_kernel_run(struct weft_team *team, const struct coll_request *r
         return status;
     pthread_mutex_lock(&gpu->coll->lock);
     struct coll_request staged = stage_sizes(team, request);
-    status = enqueue_request(team, &staged, gpu->coll->stream);
+    status = coll_kernel_enqueue(team, &staged, gpu->coll->stream);
     if (!status)
         status = gpu_enter(&gpu->device);
     if (!status) {

@@ -18,7 +18,6 @@ static weft_status by_host(weft_team *team, const struct coll_request *request,
         return base_fail_context(
             status, "argument dst (the GPUs of this team do not all access each other)");
     struct stream_collective what = {.operation = operation,
-                                     .team = team,
                                      .dst = request->dst,
                                      .src = request->src,
                                      .count = count,
@@ -36,7 +35,7 @@ static weft_status by_host(weft_team *team, const struct coll_request *request,
                                      .weighted = request->weighted};
     if (request->op == WEFT_DEV_SCALED && !request->factor_at)
         memcpy(what.factor, request->factor_bytes, sizeof what.factor);
-    return stream_call_collective(&what, stream);
+    return stream_call_collective(team, &what, stream);
 }
 
 static uint64_t detail_of(const struct coll_request *request)

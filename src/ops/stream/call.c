@@ -40,50 +40,50 @@ static weft_status send_signal(const struct call *call)
                                 call->pe);
 }
 
-static weft_status run_collective(const struct stream_collective *c)
+static weft_status run_collective(weft_team *team, const struct stream_collective *c)
 {
     switch (c->operation) {
     case BOX_OP_BROADCAST:
-        return weft_broadcast(c->team, c->dst, c->src, c->count, c->root);
+        return weft_broadcast(team, c->dst, c->src, c->count, c->root);
     case BOX_OP_ALLGATHER:
-        return weft_allgather(c->team, c->dst, c->src, c->count);
+        return weft_allgather(team, c->dst, c->src, c->count);
     case BOX_OP_COLLECT:
-        return weft_collect(c->team, c->dst, c->src, c->count);
+        return weft_collect(team, c->dst, c->src, c->count);
     case BOX_OP_ALLTOALL:
-        return weft_alltoall(c->team, c->dst, c->src, c->count);
+        return weft_alltoall(team, c->dst, c->src, c->count);
     case BOX_OP_ALLTOALLS:
-        return weft_alltoalls(c->team, c->dst, c->src, (ptrdiff_t)c->dst_stride,
+        return weft_alltoalls(team, c->dst, c->src, (ptrdiff_t)c->dst_stride,
                               (ptrdiff_t)c->src_stride, c->element, c->count);
     case BOX_OP_ALLREDUCE:
-        return weft_allreduce(c->team, c->dst, c->src, c->count, c->type, c->op);
+        return weft_allreduce(team, c->dst, c->src, c->count, c->type, c->op);
     case BOX_OP_GATHER:
-        return weft_gather(c->team, c->dst, c->src, c->count, c->root);
+        return weft_gather(team, c->dst, c->src, c->count, c->root);
     case BOX_OP_SCATTER:
-        return weft_scatter(c->team, c->dst, c->src, c->count, c->root);
+        return weft_scatter(team, c->dst, c->src, c->count, c->root);
     case BOX_OP_REDUCE:
-        return weft_reduce(c->team, c->dst, c->src, c->count, c->type, c->op, c->root);
+        return weft_reduce(team, c->dst, c->src, c->count, c->type, c->op, c->root);
     case BOX_OP_ALLTOALLV:
-        return weft_alltoallv(c->team, c->dst, c->count, c->recv_bytes, c->recv_at, c->src,
+        return weft_alltoallv(team, c->dst, c->count, c->recv_bytes, c->recv_at, c->src,
                               c->send_bytes, c->send_at);
     default:
-        return weft_reducescatter(c->team, c->dst, c->src, c->count, c->type, c->op);
+        return weft_reducescatter(team, c->dst, c->src, c->count, c->type, c->op);
     }
 }
 
-static weft_status run_scaled(const struct stream_collective *c)
+static weft_status run_scaled(weft_team *team, const struct stream_collective *c)
 {
     const void *factor = c->factor_at ? c->factor_at : c->factor;
     if (c->weighted && c->operation == BOX_OP_ALLREDUCE)
-        return weft_allreduce_weighted(c->team, c->dst, c->src, c->count, c->type, factor);
+        return weft_allreduce_weighted(team, c->dst, c->src, c->count, c->type, factor);
     if (c->weighted && c->operation == BOX_OP_REDUCE)
-        return weft_reduce_weighted(c->team, c->dst, c->src, c->count, c->type, factor, c->root);
+        return weft_reduce_weighted(team, c->dst, c->src, c->count, c->type, factor, c->root);
     if (c->weighted)
-        return weft_reducescatter_weighted(c->team, c->dst, c->src, c->count, c->type, factor);
+        return weft_reducescatter_weighted(team, c->dst, c->src, c->count, c->type, factor);
     if (c->operation == BOX_OP_ALLREDUCE)
-        return weft_allreduce_scaled(c->team, c->dst, c->src, c->count, c->type, factor);
+        return weft_allreduce_scaled(team, c->dst, c->src, c->count, c->type, factor);
     if (c->operation == BOX_OP_REDUCE)
-        return weft_reduce_scaled(c->team, c->dst, c->src, c->count, c->type, factor, c->root);
-    return weft_reducescatter_scaled(c->team, c->dst, c->src, c->count, c->type, factor);
+        return weft_reduce_scaled(team, c->dst, c->src, c->count, c->type, factor, c->root);
+    return weft_reducescatter_scaled(team, c->dst, c->src, c->count, c->type, factor);
 }
 
 static weft_status run_call(const struct call *call)
@@ -108,8 +108,9 @@ static weft_status run_call(const struct call *call)
     case SYNC:
         return weft_sync(call->team);
     case COLLECTIVE:
-        return call->collective.op == WEFT_DEV_SCALED ? run_scaled(&call->collective)
-                                                      : run_collective(&call->collective);
+        return call->collective.op == WEFT_DEV_SCALED
+                   ? run_scaled(call->team, &call->collective)
+                   : run_collective(call->team, &call->collective);
     }
     return WEFT_OK;
 }
@@ -159,21 +160,21 @@ weft_status stream_host_call(struct weft_job *job, weft_stream stream, void (*ru
     return status;
 }
 
-static weft_status enqueue_call(weft_stream stream, struct call call)
+static weft_status enqueue_call(struct weft_job *job, weft_stream stream, struct call call)
 {
     struct call *kept = malloc(sizeof *kept);
     if (!kept)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a call on a stream");
     *kept = call;
-    kept->job = call.ctx ? call.ctx->job : call.team->job;
-    return stream_host_call(kept->job, stream, run, kept);
+    kept->job = job;
+    return stream_host_call(job, stream, run, kept);
 }
 
 weft_status stream_call_put(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe,
                             weft_stream stream)
 {
     return enqueue_call(
-        stream,
+        ctx->job, stream,
         (struct call){.kind = PUT, .ctx = ctx, .dst = dst, .src = src, .bytes = bytes, .pe = pe});
 }
 
@@ -181,7 +182,7 @@ weft_status stream_call_get(weft_ctx *ctx, void *dst, const void *src, size_t by
                             weft_stream stream)
 {
     return enqueue_call(
-        stream,
+        ctx->job, stream,
         (struct call){.kind = GET, .ctx = ctx, .dst = dst, .src = src, .bytes = bytes, .pe = pe});
 }
 
@@ -189,22 +190,23 @@ weft_status stream_call_put_signal(weft_ctx *ctx, void *dst, const void *src, si
                                    uint64_t *signal, uint64_t value, weft_signal_op op, int pe,
                                    weft_stream stream)
 {
-    return enqueue_call(stream, (struct call){.kind = PUT_SIGNAL,
-                                              .ctx = ctx,
-                                              .dst = dst,
-                                              .src = src,
-                                              .bytes = bytes,
-                                              .signal = signal,
-                                              .value = value,
-                                              .op = (int)op,
-                                              .pe = pe});
+    return enqueue_call(ctx->job, stream,
+                        (struct call){.kind = PUT_SIGNAL,
+                                      .ctx = ctx,
+                                      .dst = dst,
+                                      .src = src,
+                                      .bytes = bytes,
+                                      .signal = signal,
+                                      .value = value,
+                                      .op = (int)op,
+                                      .pe = pe});
 }
 
 weft_status stream_call_signal(weft_ctx *ctx, uint64_t *signal, uint64_t value, weft_signal_op op,
                                int pe, weft_stream stream)
 {
     return enqueue_call(
-        stream,
+        ctx->job, stream,
         (struct call){
             .kind = SIGNAL, .ctx = ctx, .signal = signal, .value = value, .op = (int)op, .pe = pe});
 }
@@ -212,30 +214,32 @@ weft_status stream_call_signal(weft_ctx *ctx, uint64_t *signal, uint64_t value, 
 weft_status stream_call_signal_wait(weft_ctx *ctx, const uint64_t *signal, weft_cmp cmp,
                                     uint64_t value, weft_stream stream)
 {
-    return enqueue_call(stream, (struct call){.kind = WAIT,
-                                              .ctx = ctx,
-                                              .signal = (uint64_t *)signal,
-                                              .value = value,
-                                              .op = (int)cmp});
+    return enqueue_call(ctx->job, stream,
+                        (struct call){.kind = WAIT,
+                                      .ctx = ctx,
+                                      .signal = (uint64_t *)signal,
+                                      .value = value,
+                                      .op = (int)cmp});
 }
 
 weft_status stream_call_quiet(weft_ctx *ctx, weft_stream stream)
 {
-    return enqueue_call(stream, (struct call){.kind = QUIET, .ctx = ctx});
+    return enqueue_call(ctx->job, stream, (struct call){.kind = QUIET, .ctx = ctx});
 }
 
 weft_status stream_call_barrier(weft_team *team, weft_stream stream)
 {
-    return enqueue_call(stream, (struct call){.kind = BARRIER, .team = team});
+    return enqueue_call(team->job, stream, (struct call){.kind = BARRIER, .team = team});
 }
 
 weft_status stream_call_sync(weft_team *team, weft_stream stream)
 {
-    return enqueue_call(stream, (struct call){.kind = SYNC, .team = team});
+    return enqueue_call(team->job, stream, (struct call){.kind = SYNC, .team = team});
 }
 
-weft_status stream_call_collective(const struct stream_collective *what, weft_stream stream)
+weft_status stream_call_collective(weft_team *team, const struct stream_collective *what,
+                                   weft_stream stream)
 {
-    return enqueue_call(stream,
-                        (struct call){.kind = COLLECTIVE, .team = what->team, .collective = *what});
+    return enqueue_call(team->job, stream,
+                        (struct call){.kind = COLLECTIVE, .team = team, .collective = *what});
 }

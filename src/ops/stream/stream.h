@@ -41,7 +41,6 @@ weft_status stream_call_sync(weft_team *team, weft_stream stream);
 /* The arguments of a collective; only those that the operation has are set. */
 struct stream_collective {
     enum box_operation operation;
-    weft_team *team;
     void *dst;
     const void *src;
     size_t count; /* bytes, or elements for reductions */
@@ -54,7 +53,8 @@ struct stream_collective {
     bool weighted;
     const uint64_t *send_bytes, *send_at, *recv_bytes, *recv_at; /* for alltoallv */
 };
-weft_status stream_call_collective(const struct stream_collective *what, weft_stream stream);
+weft_status stream_call_collective(weft_team *team, const struct stream_collective *what,
+                                   weft_stream stream);
 
 /* Enqueues a host callback: run(argument) is called when the stream reaches it, and the stream
  * waits until it returns. The function owns `argument` and frees it with free(). In a graph the
