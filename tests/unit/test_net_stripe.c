@@ -837,6 +837,16 @@ static void transfers_between_segments(void **context)
     assert_int_equal(net_stripe_host(&end.state, at, local, LEAST - 1, true, &taken), WEFT_OK);
     expect_rails(0, "0000"); /* too small to be spread */
     complete_all();
+    /* Memory of the program stays registered until its last fragment has arrived. */
+    for (int i = 0; i < END_RAILS; i++)
+        end.net.rails[i].traits.registers_local = true;
+    assert_int_equal(net_stripe_host(&end.state, at, local, LEAST, true, &taken), WEFT_OK);
+    assert_int_equal(taken, LEAST);
+    assert_non_null(end.net.striping.pins);
+    complete_all();
+    assert_null(end.net.striping.pins);
+    for (int i = 0; i < END_RAILS; i++)
+        end.net.rails[i].traits.registers_local = false;
     home[2].known = 0; /* the first rail, the current one, has no key */
     assert_int_equal(net_stripe_host(&end.state, at, local, LEAST, true, &taken), WEFT_OK);
     assert_int_equal(taken, 0);
