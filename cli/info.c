@@ -15,14 +15,7 @@
 
 static const char sanitizer[] = WEFT_SANITIZE_NAME;
 
-static const char *kernels_built(void)
-{
-#ifdef WEFT_WITH_CUBINS
-    return "compiled, and PTX for other GPUs";
-#else
-    return "PTX, which the driver compiles at the first use";
-#endif
-}
+static const char kernels_built[] = WEFT_KERNELS_BUILT;
 
 static error_t parse_info(int key, char *argument, struct argp_state *state)
 {
@@ -42,7 +35,7 @@ static void print_info_json(const struct tool_library *libraries)
                                               l->version, "file", l->file, "why", l->why));
     }
     json_print(json_pack("{s:s, s:s, s:s, s:s, s:o}", "version", weft_version(), "compiler",
-                         __VERSION__, "sanitizer", sanitizer, "gpu_kernels", kernels_built(),
+                         __VERSION__, "sanitizer", sanitizer, "gpu_kernels", kernels_built,
                          "libraries", list));
 }
 
@@ -50,7 +43,7 @@ static void print_info_text(const struct tool_library *libraries)
 {
     printf("weft      %s\n", weft_version());
     printf("compiler  %s, sanitizer %s\n", __VERSION__, sanitizer);
-    printf("kernels   %s\n\nlibraries that Weft loads when it needs them\n", kernels_built());
+    printf("kernels   %s\n\nlibraries that Weft loads when it needs them\n", kernels_built);
     for (int i = 0; i < TOOL_LIBRARIES; i++) {
         const struct tool_library *l = &libraries[i];
         if (l->found)

@@ -12,6 +12,38 @@
 #   WEFT_CUDA_GENCODE      nvcc's options for what GPUs to compile for
 #   WEFT_NVCC_FLAGS        further options for nvcc, for the library's kernels too; for one target: its property WEFT_NVCC_OPTIONS
 
+# clang that compiles device code without a CUDA toolkit: 18 or newer, with LLVM's back end for
+# NVIDIA GPUs. WEFT_CLANG_NOTE says why there is none.
+function(_weft_find_clang)
+  if(DEFINED WEFT_CLANG)
+    return()
+  endif()
+  set(note "no clang (Debian 12: package clang-19, Ubuntu 24.04: clang-18)")
+  foreach(name clang-22 clang-21 clang-20 clang-19 clang-18 clang)
+    find_program(clang NAMES ${name} NO_CACHE)
+    if(NOT clang)
+      continue()
+    endif()
+    execute_process(COMMAND ${clang} -dumpversion OUTPUT_VARIABLE version ERROR_QUIET
+                    OUTPUT_STRIP_TRAILING_WHITESPACE)
+    execute_process(COMMAND ${clang} --print-targets OUTPUT_VARIABLE targets ERROR_QUIET)
+    if(version VERSION_GREATER_EQUAL 18 AND targets MATCHES "nvptx64")
+      set(WEFT_CLANG ${clang} CACHE FILEPATH "clang 18 or newer, for device code; OFF: none" FORCE)
+      return()
+    endif()
+    set(note "${clang} is clang ${version}; device code needs 18 or newer with nvptx64 (Debian 12: package clang-19, Ubuntu 24.04: clang-18)")
+    unset(clang)
+  endforeach()
+  set(WEFT_CLANG OFF CACHE FILEPATH "clang 18 or newer, for device code; OFF: none" FORCE)
+  set(WEFT_CLANG_NOTE "${note}" CACHE INTERNAL "")
+endfunction()
+_weft_find_clang()
+
+# PTX ISA 6.4 and sm_70: nothing here needs what came later, and drivers from 430 on compile it.
+set(_weft_clang_flags -x cuda --cuda-device-only -nocudainc -nocudalib --cuda-gpu-arch=sm_70
+    --cuda-feature=+ptx64 -S -O3 -std=c++17 -ffreestanding -fdeclspec -ffp-contract=fast
+    -Wno-unknown-cuda-version)
+
 # One pass of the compiler for both: nothing here needs instructions that came later.
 set(WEFT_CUDA_GENCODE "-gencode=arch=compute_75,code=[sm_90,compute_75]"
     CACHE STRING "nvcc options: the GPUs that kernels are compiled for")

@@ -54,8 +54,8 @@ typedef struct weft_gpu_info {
     char uuid[48];      /* "GPU-..." or "MIG-..." */
     char bus_id[20];    /* "0000:0d:00.0" */
     char why[160];      /* why this PE uses this GPU */
-    char kernels[32];   /* form of the library's kernels that the driver loaded: "fat binary" or
-                           "PTX text" */
+    char kernels[32];   /* form of the library's kernels that the driver loaded: "cubin" or
+                           "PTX" */
     size_t heap_window; /* addresses reserved for each PE's GPU heap, in bytes */
     size_t heap_backed; /* bytes of these addresses that have memory */
     size_t heap_used;   /* bytes in allocated blocks, including the library's own */

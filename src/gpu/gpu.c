@@ -223,7 +223,7 @@ weft_status gpu_open(struct gpu **result, struct boot *boot, CUcontext current, 
         return base_fail(status, "%s", sentence);
     }
     char text[160];
-    log_info(LOG_GPU, "uses %s: %s; kernels from the %s",
+    log_info(LOG_GPU, "uses %s: %s; kernels as %s",
              gpu_device_text(&gpu->device, text, sizeof text), gpu->device.why, gpu->module.image);
     *result = gpu;
     return WEFT_OK;

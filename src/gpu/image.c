@@ -1,29 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The images of the kernels, included into the library by the assembler: the committed PTX, as text
- * or compressed, and the fat binaries when the build had nvcc. */
+/* The library's kernels, included by the assembler: PTX, and cubins when the build had ptxas. See
+ * module.h. */
 #include "gpu/module.h"
 
 #include <stddef.h>
 
-/* Defines a hidden symbol with the bytes of a file; `end` terminates a text. */
-#define TAKE_IN(symbol, file, end)                                                                 \
+#ifdef WEFT_GPU_CODES
+/* Made by the build: GPU_CODE(symbol, image, compute capability or 0 for PTX, file), sorted by
+ * image and then from the highest compute capability to the PTX. */
+#define GPU_CODE(symbol, image, arch, file)                                                        \
     __asm__(".pushsection .rodata, \"a\"\n"                                                        \
-            ".balign 64\n"                                                                         \
-            ".globl " #symbol "\n"                                                                 \
-            ".hidden " #symbol "\n" #symbol ":\n"                                                  \
-            ".incbin \"" file "\"\n" end ".popsection\n");                                         \
-    extern const char symbol[] __attribute__((visibility("hidden")))
-
-TAKE_IN(gpu_kernels_ptx, WEFT_GPU_PTX, ".byte 0\n");
-TAKE_IN(gpu_coll_kernels_ptx, WEFT_GPU_COLL_PTX, ".byte 0\n");
-
-#ifdef WEFT_GPU_FATBIN
-TAKE_IN(gpu_kernels_fatbin, WEFT_GPU_FATBIN, "");
-TAKE_IN(gpu_coll_kernels_fatbin, WEFT_GPU_COLL_FATBIN, "");
-#else
-#define gpu_kernels_fatbin      NULL
-#define gpu_coll_kernels_fatbin NULL
+            ".balign 64\n" #symbol ":\n"                                                           \
+            ".incbin \"" file "\"\n" #symbol "_end:\n"                                             \
+            ".popsection\n");                                                                      \
+    extern const char symbol[] __attribute__((visibility("hidden")));                              \
+    extern const char symbol##_end[] __attribute__((visibility("hidden")));
+#include WEFT_GPU_CODES
+#undef GPU_CODE
 #endif
 
-const struct gpu_image gpu_kernels_image = {gpu_kernels_fatbin, gpu_kernels_ptx};
-const struct gpu_image gpu_coll_kernels_image = {gpu_coll_kernels_fatbin, gpu_coll_kernels_ptx};
+enum { KERNELS, COLL_KERNELS };
+
+static const struct gpu_code codes[] = {
+#ifdef WEFT_GPU_CODES
+#define GPU_CODE(symbol, image, arch, file) {image, arch, symbol, symbol##_end},
+#include WEFT_GPU_CODES
+#undef GPU_CODE
+#endif
+    {-1, 0, NULL, NULL}};
+
+const struct gpu_image gpu_kernels_image = {codes, KERNELS};
+const struct gpu_image gpu_coll_kernels_image = {codes, COLL_KERNELS};

@@ -13,7 +13,7 @@
 #define KERNEL extern "C" __global__ void
 /* For blocks of up to 512 threads: at most 128 registers for each thread, on any GPU that the
  * driver compiles for. */
-#define KERNEL_OF_512 extern "C" __global__ void __launch_bounds__(512)
+#define KERNEL_OF_512 extern "C" __global__ void __launch_bounds__(512, 1)
 #else
 #define KERNEL        void
 #define KERNEL_OF_512 void
@@ -92,13 +92,15 @@ WEFT_DEVICE enum wait_state check_wait_state(struct wait_progress *p,
 
 /* Writes a record in the format of device operations (weft_dev_record()), so that the host and
  * `weft attach` read both alike. since: time of the wait's start or of the last change, ns; 0: not
- * a wait. */
-WEFT_DEVICE void write_record_of(struct gpu_reporting reporting, uint32_t state, int status,
-                                 uint32_t operation, int team, int peer, const void *address,
-                                 uint64_t expected, uint64_t seen, int cmp, uint64_t since)
+ * a wait. Takes the members of gpu_reporting one by one: a structure by value would be copied to
+ * the stack, and with it the whole argument of the kernel. */
+WEFT_DEVICE void write_record_of(struct weft_dev_box *box, uint64_t *tickets, uint32_t state,
+                                 int status, uint32_t operation, int team, int peer,
+                                 const void *address, uint64_t expected, uint64_t seen, int cmp,
+                                 uint64_t since)
 {
-    uint64_t ticket = weft_dev_atomic_add_u64(reporting.tickets, 1, RELAXED, SYSTEM);
-    struct weft_dev_record *record = &reporting.box->records[ticket % WEFT_DEV_RECORDS];
+    uint64_t ticket = weft_dev_atomic_add_u64(tickets, 1, RELAXED, SYSTEM);
+    struct weft_dev_record *record = &box->records[ticket % WEFT_DEV_RECORDS];
     record->operation = operation;
     record->ticket = ticket;
     record->status = status;
@@ -114,7 +116,7 @@ WEFT_DEVICE void write_record_of(struct gpu_reporting reporting, uint32_t state,
     /* Release: pairs with the host's acquire loads. A reader that sees the state sees the other
      * fields; a reader that sees `failed` sees a record. */
     weft_dev_store_u32(&record->state, state, RELEASE, SYSTEM);
-    weft_dev_store_u32((uint32_t *)&reporting.box->failed, (uint32_t)status, RELEASE, SYSTEM);
+    weft_dev_store_u32((uint32_t *)&box->failed, (uint32_t)status, RELEASE, SYSTEM);
 }
 
 /* Notes a wait that ended because the job failed. It gets no record, since it is not the cause and
@@ -126,11 +128,11 @@ WEFT_DEVICE void write_left_word(const struct gpu_reporting *reporting, uint32_t
                        SYSTEM);
 }
 
-WEFT_DEVICE void write_record(struct gpu_reporting reporting, uint32_t operation, int team,
-                              int peer, const void *address, uint64_t expected, uint64_t seen,
-                              int cmp, uint64_t since)
+WEFT_DEVICE void write_record(struct weft_dev_box *box, uint64_t *tickets, uint32_t operation,
+                              int team, int peer, const void *address, uint64_t expected,
+                              uint64_t seen, int cmp, uint64_t since)
 {
-    write_record_of(reporting, WEFT_DEV_RECORD_EXPIRED, -101 /* WEFT_ERR_TIMEOUT */, operation,
+    write_record_of(box, tickets, WEFT_DEV_RECORD_EXPIRED, -101 /* WEFT_ERR_TIMEOUT */, operation,
                     team, peer, address, expected, seen, cmp, since);
 }
 

@@ -2,8 +2,11 @@
 /* Loads and launches the library's kernels. See module.h. */
 #include "gpu/module.h"
 
+#include <stdlib.h>
+
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/lz4.h"
 #include "base/status.h"
 
 static const char *const kernel_names[GPU_KERNEL_COUNT] = {
@@ -25,36 +28,75 @@ static CUresult compile_ptx(const struct cuda *cuda, const char *ptx, CUmodule *
     return result == CUDA_ERROR_INVALID_VALUE ? cuda->ModuleLoadData(module, ptx) : result;
 }
 
-static weft_status load_image(const struct gpu_image *image, const struct gpu_device *device,
-                              CUmodule *module, const char **kind)
+/* A cubin runs on later minor versions of its compute capability. */
+static bool runs_on(const struct gpu_code *code, const struct gpu_device *device)
 {
-    const struct cuda *cuda = device->cuda;
-    CUresult result = CUDA_ERROR_NO_BINARY_FOR_GPU;
-    if (image->fatbin) {
-        *kind = "fat binary";
-        result = cuda->ModuleLoadData(module, image->fatbin);
-        if (!result)
-            return WEFT_OK;
-        char error[160];
-        log_debug(LOG_GPU, "cuModuleLoadData of the fat binary: %s; trying the PTX text",
-                  cuda_error_text(cuda, result, error, sizeof error));
-    }
-    *kind = "PTX text";
+    return !code->arch || (code->arch / 10 == device->major && code->arch % 10 <= device->minor);
+}
+
+static CUresult compile_and_tell(const struct gpu_device *device, const char *ptx, CUmodule *module)
+{
     uint64_t begun = clock_now_ns();
-    result = compile_ptx(cuda, image->ptx, module);
+    CUresult result = compile_ptx(device->cuda, ptx, module);
     double took = (double)(clock_now_ns() - begun) * 1e-9;
     if (took > 1)
         log_info(LOG_GPU,
                  "GPU %d: the driver compiled kernels for %.1f s and caches them for this user; a "
-                 "build with nvcc avoids this",
+                 "build with ptxas avoids this",
                  device->ordinal, took);
-    if (!result)
+    return result;
+}
+
+static CUresult load_code(const struct gpu_code *code, const struct gpu_device *device,
+                          CUmodule *module)
+{
+    size_t bytes = (size_t)(code->end - code->begin);
+    char *unpacked = NULL;
+    if (lz4_is_frame(code->begin, bytes) && !(unpacked = lz4_decode(code->begin, bytes, &bytes)))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    const char *image = unpacked ? unpacked : code->begin;
+    CUresult result = code->arch ? device->cuda->ModuleLoadData(module, image)
+                                 : compile_and_tell(device, image, module);
+    free(unpacked);
+    return result;
+}
+
+/* A build without kernels loads an empty text: a driver refuses it, the stand-in, which has kernels
+ * of its own, does not. */
+static weft_status load_nothing(const struct gpu_device *device, CUmodule *module)
+{
+    if (!device->cuda->ModuleLoadData(module, ""))
         return WEFT_OK;
+    return base_fail(WEFT_ERR_UNSUPPORTED,
+                     "this libweft has no GPU kernels: it was built without a compiler for them; "
+                     "build it with clang 18 or newer, or with nvcc");
+}
+
+static weft_status load_image(const struct gpu_image *image, const struct gpu_device *device,
+                              CUmodule *module, const char **kind)
+{
+    CUresult result = CUDA_SUCCESS;
+    bool tried = false;
+    char error[160];
+    *kind = "PTX";
+    for (const struct gpu_code *code = image->codes; code->begin; code++) {
+        if (code->image != image->image || !runs_on(code, device))
+            continue;
+        if (tried)
+            log_debug(LOG_GPU, "cuModuleLoadData of the %s: %s; trying the next code", *kind,
+                      cuda_error_text(device->cuda, result, error, sizeof error));
+        *kind = code->arch ? "cubin" : "PTX";
+        tried = true;
+        result = load_code(code, device, module);
+        if (!result)
+            return WEFT_OK;
+    }
     *module = NULL;
-    return cuda_fail(cuda, result,
-                     "cuModuleLoadData of Weft's kernels (%s) for compute capability %d.%d%s",
-                     *kind, device->major, device->minor,
-                     image->fatbin ? "" : "; this build has no fat binary (nvcc was absent)");
+    if (!tried)
+        return load_nothing(device, module);
+    return cuda_fail(device->cuda, result,
+                     "cuModuleLoadData of Weft's kernels (%s) for compute capability %d.%d", *kind,
+                     device->major, device->minor);
 }
 
 weft_status gpu_image_load(const struct gpu_image *image, const struct gpu_device *device,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The library's kernels, loaded into a GPU's context: from the embedded fat binary when the library
- * was built with nvcc, else from the embedded PTX text, which the driver compiles. */
+/* The library's kernels, loaded into a GPU's context: from the embedded cubin where the build had
+ * ptxas and the GPU is of that generation, else from the embedded PTX, which the driver compiles.
+ */
 #ifndef WEFT_GPU_MODULE_H
 #define WEFT_GPU_MODULE_H
 
@@ -18,7 +19,7 @@ struct gpu_module {
     const struct gpu_device *device;
     CUmodule module;
     CUfunction functions[GPU_KERNEL_COUNT];
-    const char *image; /* "fat binary" or "PTX text" */
+    const char *image; /* "cubin" or "PTX" */
 };
 
 /* The device's context is current. */
@@ -29,14 +30,23 @@ void gpu_module_unload(struct gpu_module *module);
 weft_status gpu_launch(const struct gpu_module *module, enum gpu_kernel kernel, unsigned blocks,
                        unsigned threads, CUstream stream, void **arguments);
 
-/* One embedded source of kernels (image.c). fatbin is NULL when nvcc was absent at build time. */
+/* Code of one embedded source of kernels: PTX text or a cubin, as it is or as a frame of LZ4. */
+struct gpu_code {
+    int image;         /* which source */
+    int arch;          /* compute capability of a cubin times 10; 0: PTX */
+    const char *begin; /* NULL: the end of a list */
+    const char *end;
+};
+
+/* One embedded source of kernels (image.c). A list without code for it comes from a build without a
+ * compiler for kernels. */
 struct gpu_image {
-    const void *fatbin;
-    const char *ptx;
+    const struct gpu_code *codes; /* the best first */
+    int image;
 };
 extern const struct gpu_image gpu_kernels_image, gpu_coll_kernels_image;
 
-/* Loads an image and finds its `count` kernels by name. *kind: "fat binary" or "PTX text". On
+/* Loads an image and finds its `count` kernels by name. *kind: "cubin" or "PTX". On
  * failure nothing is left. The device's context is current. Loads all kernels at once. Since
  * CUDA 12.2 the driver loads a kernel at its first launch unless CUDA_MODULE_LOADING=EAGER, and
  * first waits for running kernels to end. One of those may wait for the kernel that is being

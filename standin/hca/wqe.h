@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#if defined(__CUDACC__)
+#if defined(__CUDACC__) || defined(__CUDA__)
 #define WQE_INLINE static inline __host__ __device__
 #else
 #define WQE_INLINE static inline

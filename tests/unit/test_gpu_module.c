@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shows how kernels are loaded: the fat binary before the PTX text, which is compiled on all CPUs
- * if the driver supports that. Shows also what happens with drivers that reject the fat binary or
- * do not know the option. */
+/* Shows how kernels are loaded: the cubin of the GPU's generation before the PTX, which is compiled
+ * on all CPUs if the driver supports that. Shows also what happens with drivers that reject the
+ * cubin or do not know the option, and in a build without kernels. */
 #include "base/status.h"
 #include "gpu/module.h"
 
@@ -13,12 +13,16 @@
 
 #include <cmocka.h>
 
-static const char fatbin[] = "fat binary", ptx[] = "PTX text";
+static const char cubin_90[] = "cubin for 9.0", cubin_80[] = "cubin for 8.0", ptx[] = "PTX";
+/* "PTX", packed by lz4 --content-size */
+static const char packed[] =
+    "\x04\x22\x4d\x18\x6c\x40\x03\0\0\0\0\0\0\0\xbd\x03\0\0\x80PTX\0\0\0\0";
 static struct cuda cuda;
-static CUresult of_fatbin, of_ptx, of_option; /* answers of the driver */
-/* f, p: the fat binary, the text is loaded; s: all CPUs compile the text; l: a function is loaded;
- * u: the module is unloaded. */
+static CUresult of_cubin, of_ptx, of_option, of_nothing; /* answers of the driver */
+/* 9, 8: that cubin is loaded; p: the text; n: nothing; s: all CPUs compile the text; l: a function
+ * is loaded; u: the module is unloaded. */
 static char calls[64];
+static int major = 9, minor;
 
 static CUresult answer(CUmodule *module, CUresult result)
 {
@@ -28,14 +32,19 @@ static CUresult answer(CUmodule *module, CUresult result)
 
 static CUresult load(CUmodule *module, const void *image)
 {
-    strcat(calls, image == fatbin ? "f" : "p");
-    return answer(module, image == fatbin ? of_fatbin : of_ptx);
+    const char *call = image == cubin_90         ? "9"
+                       : image == cubin_80       ? "8"
+                       : strcmp(image, ptx) == 0 ? "p"
+                       : strcmp(image, "") == 0  ? "n"
+                                                 : "?";
+    strcat(calls, call);
+    return answer(module, *call == 'p' ? of_ptx : *call == 'n' ? of_nothing : of_cubin);
 }
 
 static CUresult load_with(CUmodule *module, const void *image, unsigned count, int *options,
                           void **values)
 {
-    assert_ptr_equal(image, ptx);
+    assert_string_equal(image, ptx);
     assert_int_equal(count, 1);
     assert_int_equal(options[0], CU_JIT_SPLIT_COMPILE);
     assert_null(values[0]); /* 0: as many threads as CPUs */
@@ -71,11 +80,23 @@ static CUresult name_of(CUresult result, const char **text)
     return CUDA_SUCCESS;
 }
 
+#define CODE(image, arch, bytes)                                                                   \
+    {                                                                                              \
+        image, arch, bytes, bytes + sizeof bytes - 1                                               \
+    }
+/* Between codes of another image, which are never loaded. */
+static const struct gpu_code with_cubins[] = {CODE(0, 90, "?"),      CODE(1, 90, cubin_90),
+                                              CODE(1, 80, cubin_80), CODE(1, 0, ptx),
+                                              CODE(2, 0, "?"),       {-1, 0, NULL, NULL}};
+static const struct gpu_code without[] = {CODE(1, 0, ptx), {-1, 0, NULL, NULL}};
+static const struct gpu_code compressed[] = {CODE(1, 0, packed), {-1, 0, NULL, NULL}};
+static const struct gpu_code none[] = {CODE(0, 0, "?"), {-1, 0, NULL, NULL}};
+
 /* Loads the image, fills `calls` and `kind`, and returns the status. */
-static weft_status run(bool with_fatbin, const char *name, const char **kind)
+static weft_status run(const struct gpu_code *codes, const char *name, const char **kind)
 {
-    struct gpu_image image = {with_fatbin ? fatbin : NULL, ptx};
-    struct gpu_device device = {.cuda = &cuda, .major = 7};
+    struct gpu_image image = {codes, 1};
+    struct gpu_device device = {.cuda = &cuda, .major = major, .minor = minor};
     CUmodule module;
     CUfunction function;
     calls[0] = 0;
@@ -94,7 +115,9 @@ static int prepare(void **state)
                          .FuncLoad = load_function,
                          .GetErrorName = name_of,
                          .GetErrorString = name_of};
-    of_fatbin = of_ptx = of_option = CUDA_SUCCESS;
+    of_cubin = of_ptx = of_option = of_nothing = CUDA_SUCCESS;
+    major = 9;
+    minor = 0;
     return 0;
 }
 
@@ -102,22 +125,40 @@ static void all_cpus_compile(void **state)
 {
     const char *kind;
     (void)state;
-    assert_int_equal(run(false, "some", &kind), WEFT_OK);
+    assert_int_equal(run(without, "some", &kind), WEFT_OK);
     assert_string_equal(calls, "sl");
-    assert_string_equal(kind, "PTX text");
+    assert_string_equal(kind, "PTX");
+    assert_int_equal(run(compressed, "some", &kind), WEFT_OK);
+    assert_string_equal(calls, "sl");
 }
 
-static void fat_binary_first(void **state)
+/* A cubin runs on later minor versions of its compute capability, and on no others. */
+static void cubin_of_the_generation(void **state)
+{
+    const struct {
+        int major, minor;
+        const char *calls, *kind;
+    } cases[] = {{9, 0, "9l", "cubin"}, {9, 3, "9l", "cubin"}, {8, 0, "8l", "cubin"},
+                 {8, 6, "8l", "cubin"}, {7, 5, "sl", "PTX"},   {12, 1, "sl", "PTX"}};
+    const char *kind;
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        major = cases[i].major;
+        minor = cases[i].minor;
+        assert_int_equal(run(with_cubins, "some", &kind), WEFT_OK);
+        assert_string_equal(calls, cases[i].calls);
+        assert_string_equal(kind, cases[i].kind);
+    }
+}
+
+static void cubin_refused(void **state)
 {
     const char *kind;
     (void)state;
-    assert_int_equal(run(true, "some", &kind), WEFT_OK);
-    assert_string_equal(calls, "fl");
-    assert_string_equal(kind, "fat binary");
-    of_fatbin = CUDA_ERROR_NO_BINARY_FOR_GPU;
-    assert_int_equal(run(true, "some", &kind), WEFT_OK);
-    assert_string_equal(calls, "fsl");
-    assert_string_equal(kind, "PTX text");
+    of_cubin = CUDA_ERROR_NO_BINARY_FOR_GPU;
+    assert_int_equal(run(with_cubins, "some", &kind), WEFT_OK);
+    assert_string_equal(calls, "9sl");
+    assert_string_equal(kind, "PTX");
 }
 
 static void older_drivers(void **state)
@@ -125,31 +166,42 @@ static void older_drivers(void **state)
     const char *kind;
     (void)state;
     of_option = CUDA_ERROR_INVALID_VALUE;
-    assert_int_equal(run(false, "some", &kind), WEFT_OK);
+    assert_int_equal(run(without, "some", &kind), WEFT_OK);
     assert_string_equal(calls, "spl");
     cuda.ModuleLoadDataEx = NULL;
     cuda.FuncLoad = NULL;
-    assert_int_equal(run(false, "some", &kind), WEFT_OK);
+    assert_int_equal(run(without, "some", &kind), WEFT_OK);
     assert_string_equal(calls, "p");
 }
 
-/* After another error there is no second attempt, and the message names the remedy. */
+/* After another error there is no second attempt. */
 static void refused(void **state)
 {
     const char *kind;
     (void)state;
     of_ptx = CUDA_ERROR_OUT_OF_MEMORY;
-    assert_int_not_equal(run(false, "some", &kind), WEFT_OK);
+    assert_int_not_equal(run(without, "some", &kind), WEFT_OK);
     assert_string_equal(calls, "s");
-    assert_non_null(strstr(base_last_error(), "PTX text"));
-    assert_non_null(strstr(base_last_error(), "nvcc was absent"));
+    assert_non_null(strstr(base_last_error(), "(PTX) for compute capability 9.0"));
+}
+
+/* The stand-in of the driver has kernels of its own. */
+static void built_without(void **state)
+{
+    const char *kind;
+    (void)state;
+    assert_int_equal(run(none, "some", &kind), WEFT_OK);
+    assert_string_equal(calls, "nl");
+    of_nothing = CUDA_ERROR_NO_BINARY_FOR_GPU;
+    assert_int_equal(run(none, "some", &kind), WEFT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(base_last_error(), "clang 18 or newer"));
 }
 
 static void kernel_absent(void **state)
 {
     const char *kind;
     (void)state;
-    assert_int_not_equal(run(false, "absent", &kind), WEFT_OK);
+    assert_int_not_equal(run(without, "absent", &kind), WEFT_OK);
     assert_string_equal(calls, "su");
     assert_non_null(strstr(base_last_error(), "absent"));
 }
@@ -158,9 +210,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(all_cpus_compile, prepare),
-        cmocka_unit_test_setup(fat_binary_first, prepare),
+        cmocka_unit_test_setup(cubin_of_the_generation, prepare),
+        cmocka_unit_test_setup(cubin_refused, prepare),
         cmocka_unit_test_setup(older_drivers, prepare),
         cmocka_unit_test_setup(refused, prepare),
+        cmocka_unit_test_setup(built_without, prepare),
         cmocka_unit_test_setup(kernel_absent, prepare),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -223,10 +223,11 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_complex_f64(weft_op op, struct weft_d
 /* Not inlined: the code is in a program once, not at every load of every reduction. An SM can issue
  * about 70 warp instructions for each 16 bytes per lane that arrive over a link, so the call costs
  * no time. */
-WEFT_DEVICE_NOINLINE struct weft_dev_vec16
-weft_dev_combine_any(weft_type type, weft_op op, struct weft_dev_vec16 a, struct weft_dev_vec16 b)
+WEFT_DEVICE_NOINLINE struct weft_dev_vec16 weft_dev_combine_any(weft_type type, weft_op op,
+                                                                uint64_t a_lo, uint64_t a_hi,
+                                                                uint64_t b_lo, uint64_t b_hi)
 {
-    struct weft_dev_vec16 v;
+    struct weft_dev_vec16 v, a = {a_lo, a_hi}, b = {b_lo, b_hi};
 #define WEFT_DEV_COMBINE_CASE(T)                                                                   \
     if (type == T) {                                                                               \
         v.lo = weft_dev_combine_u64(T, op, a.lo, b.lo);                                            \
@@ -251,7 +252,7 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_combine(weft_type type, weft_op op,
                                    weft_dev_combine_u64(WEFT_FLOAT, WEFT_SUM, a.hi, b.hi)};
         return v;
     }
-    return weft_dev_combine_any(type, op, a, b);
+    return weft_dev_combine_any(type, op, a.lo, a.hi, b.lo, b.hi);
 }
 
 /* ---------------------------------------------------------------------- averages, scaled sums */
@@ -284,9 +285,10 @@ WEFT_DEVICE uint64_t weft_dev_each_f64(uint64_t v, int members, double factor)
 
 /* Elements of binary32 or binary64 divided by `members` or, with members = 0, multiplied by the
  * factor. Not inlined, as weft_dev_combine_any(). */
-WEFT_DEVICE_NOINLINE struct weft_dev_vec16 weft_dev_each(weft_type type, struct weft_dev_vec16 v,
+WEFT_DEVICE_NOINLINE struct weft_dev_vec16 weft_dev_each(weft_type type, uint64_t lo, uint64_t hi,
                                                          int members, double factor)
 {
+    struct weft_dev_vec16 v = {lo, hi};
     if (type == WEFT_FLOAT || type == WEFT_COMPLEX_FLOAT) {
         v.lo = weft_dev_each_f32(v.lo, members, (float)factor);
         v.hi = weft_dev_each_f32(v.hi, members, (float)factor);
@@ -346,7 +348,7 @@ WEFT_DEVICE float weft_dev_wide_load(struct weft_dev_how h, struct weft_dev_vec1
 WEFT_DEVICE struct weft_dev_vec16 weft_dev_plain_load(struct weft_dev_how h,
                                                       struct weft_dev_vec16 v)
 {
-    return h.more && h.op == WEFT_DEV_SCALED ? weft_dev_each(h.type, v, 0, h.factor) : v;
+    return h.more && h.op == WEFT_DEV_SCALED ? weft_dev_each(h.type, v.lo, v.hi, 0, h.factor) : v;
 }
 
 /* EACH(i, number of elements of the vector) for each element: the loops have constant bounds, so
@@ -414,7 +416,8 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_wide_end(struct weft_dev_how h,
 {
     struct weft_dev_vec16 v = {0, 0};
     if (!h.widened)
-        return h.more && h.op == WEFT_AVG ? weft_dev_each(h.type, w->v, h.members, 0) : w->v;
+        return h.more && h.op == WEFT_AVG ? weft_dev_each(h.type, w->v.lo, w->v.hi, h.members, 0)
+                                          : w->v;
 #define WEFT_DEV_END(i, of) weft_dev_narrow_store(h, &v, i, of, w->f[i])
     WEFT_DEV_WIDENED(h, WEFT_DEV_END)
 #undef WEFT_DEV_END

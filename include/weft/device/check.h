@@ -8,7 +8,7 @@
 
 #include <weft/device/wait.h>
 
-#if !defined __CUDACC__ || defined WEFT_DEVICE_CHECK
+#if WEFT_TARGET_SIMT || defined WEFT_DEVICE_CHECK
 #define WEFT_DEV_CHECKS 1
 #else
 #define WEFT_DEV_CHECKS 0

@@ -13,14 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The target of this compilation: exactly one of the two is 1. */
-#ifdef __CUDACC__
-#define WEFT_TARGET_CUDA 1
-#define WEFT_TARGET_SIMT 0
-#else
-#define WEFT_TARGET_CUDA 0
-#define WEFT_TARGET_SIMT 1
-#endif
+#include <weft/device/target.h>
 
 /* ------------------------------------------------------------------------------- qualifiers
  *
@@ -66,7 +59,7 @@
 /* 16 bytes that move as one vector, and that may hold any type. */
 struct weft_dev_vec16 {
     uint64_t lo, hi;
-#ifdef __CUDACC__
+#if WEFT_TARGET_CUDA
 } __align__(16);
 #else
 } __attribute__((aligned(16), may_alias));
@@ -75,7 +68,7 @@ struct weft_dev_vec16 {
 #define WEFT_DEV_LIKELY(x) __builtin_expect(!!(x), 1)
 
 /* Words of memory that the program may have written as another type. */
-#ifdef __CUDACC__
+#if WEFT_TARGET_CUDA
 typedef uint8_t weft_dev_any_u8;
 typedef uint16_t weft_dev_any_u16;
 typedef uint32_t weft_dev_any_u32;

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <weft/device/target.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -52,7 +54,7 @@ struct weft_dev_segment {
  * gda is therefore compiled only in files that define WEFT_DEVICE_GDA. In other files the proxy
  * takes requests for such a peer, and its host thread passes them to path gda. */
 #ifndef WEFT_DEV_CARRIERS
-#if defined __CUDACC__ && !defined WEFT_DEVICE_GDA
+#if WEFT_TARGET_CUDA && !defined WEFT_DEVICE_GDA
 #define WEFT_DEV_CARRIERS(X)   X(PROXY, proxy)
 #define WEFT_DEV_PROXY_FOR_GDA 1
 #else
@@ -61,7 +63,7 @@ struct weft_dev_segment {
 /* On simt, where memory accesses of a request cost more than registers, some transports also take a
  * single value as plain arguments:
  *     void weft_dev_NAME_p_value(const void *symmetric, unsigned bytes, uint64_t value, int pe) */
-#ifndef __CUDACC__
+#if WEFT_TARGET_SIMT
 #define WEFT_DEV_VALUE_CARRIERS(X) X(GDA, gda)
 #endif
 #endif
@@ -211,7 +213,7 @@ struct weft_dev_area {
 };
 
 /* Qualifiers of functions for host and device. */
-#ifdef __CUDACC__
+#if WEFT_TARGET_CUDA
 #define WEFT_DEV_BOTH __host__ __device__ static inline
 #else
 #define WEFT_DEV_BOTH static inline

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implementation of <weft/device/simt.h> for nvcc, sm_70 and newer: CUDA's intrinsics where they
- * exist, PTX for accesses with order and scope (PTX ISA 6.0 and newer). Only simt.h includes it. */
+/* Implementation of <weft/device/simt.h> for nvcc and clang, sm_70 and newer: CUDA's intrinsics
+ * where they exist, PTX for accesses with order and scope (PTX ISA 6.0 and newer). Only simt.h
+ * includes it. */
 #ifndef WEFT_DEVICE_TARGET_CUDA_H
 #define WEFT_DEVICE_TARGET_CUDA_H
 
+#ifndef WEFT_DEVICE_CUDA_CLANG_H
 #include <cuda_runtime.h>
+#endif
 
 #define WEFT_DEVICE                   static __device__ __forceinline__
 #define WEFT_DEVICE_NOINLINE          static __device__ __noinline__
@@ -220,10 +223,19 @@ WEFT_DEVICE void weft_dev_store_vec16_once(void *p, struct weft_dev_vec16 v)
     __stcs((ulonglong2 *)p, raw);
 }
 
-/* One access of 128 bits since PTX ISA 8.3. Before, and in PTX text for old drivers (WEFT_OLD_PTX),
- * a vector of two halves, each of which is a single access. */
-#if !defined WEFT_OLD_PTX &&                                                                       \
-    (__CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 3))
+/* Version of the PTX ISA that is written, times 10. nvcc writes its own version; clang writes the
+ * one that it is told (-target-feature +ptx64). */
+#ifndef WEFT_PTX_ISA
+#if __CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 3)
+#define WEFT_PTX_ISA 83
+#else
+#define WEFT_PTX_ISA 64
+#endif
+#endif
+
+/* One access of 128 bits since PTX ISA 8.3. Before, a vector of two halves, each of which is a
+ * single access. */
+#if WEFT_PTX_ISA >= 83
 #define WEFT_CUDA_VEC16_UNIT 16
 #define WEFT_CUDA_VEC16_LD   "{ .reg .b128 t; ld.relaxed.sys.b128 t, [%2]; mov.b128 {%0, %1}, t; }"
 #define WEFT_CUDA_VEC16_ST   "{ .reg .b128 t; mov.b128 t, {%1, %2}; st.relaxed.sys.b128 [%0], t; }"

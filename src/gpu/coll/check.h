@@ -11,10 +11,11 @@
 #include "gpu/coll/round.h"
 
 /* Out of line and by value, as record_timeout(). */
-WEFT_DEVICE_NOINLINE void record_difference(struct gpu_reporting reporting, int operation, int team,
-                                            int pe, int word, uint64_t mine, uint64_t theirs)
+WEFT_DEVICE_NOINLINE void record_difference(struct weft_dev_box *box, uint64_t *tickets,
+                                            int operation, int team, int pe, int word,
+                                            uint64_t mine, uint64_t theirs)
 {
-    write_record_of(reporting, WEFT_DEV_RECORD_REFUSED, -10 /* WEFT_ERR_MISMATCH */,
+    write_record_of(box, tickets, WEFT_DEV_RECORD_REFUSED, -10 /* WEFT_ERR_MISMATCH */,
                     (uint32_t)operation, team, pe, (const void *)(uintptr_t)word, mine, theirs, 0,
                     0);
 }
@@ -53,9 +54,10 @@ KERNEL weft_coll_check(struct coll_call call)
                                                     (uint64_t)unit, 1, i);
             differs = !r.failed && (v.lo != own.lo || v.hi != own.hi);
             if (differs)
-                record_difference(c->record.reporting, c->record.operation, c->record.team,
-                                  c->record.pe[i], 2 * unit + (v.lo == own.lo),
-                                  v.lo != own.lo ? own.lo : own.hi, v.lo != own.lo ? v.lo : v.hi);
+                record_difference(c->record.reporting.box, c->record.reporting.tickets,
+                                  c->record.operation, c->record.team, c->record.pe[i],
+                                  2 * unit + (v.lo == own.lo), v.lo != own.lo ? own.lo : own.hi,
+                                  v.lo != own.lo ? v.lo : v.hi);
         }
     if (weft_dev_sync_block_or(r.failed || differs)) {
         if (r.rank == 0)

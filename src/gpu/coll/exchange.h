@@ -36,11 +36,11 @@ WEFT_DEVICE struct sized_own load_sizes(const struct coll_call *c, int member)
 }
 
 /* Reports a block that is larger than the receiver's space for it; nothing is stored there. */
-WEFT_DEVICE_NOINLINE void record_refused_block(struct gpu_reporting reporting, int operation,
-                                               int team, int pe, const void *at, uint64_t bytes,
-                                               uint64_t room)
+WEFT_DEVICE_NOINLINE void record_refused_block(struct weft_dev_box *box, uint64_t *tickets,
+                                               int operation, int team, int pe, const void *at,
+                                               uint64_t bytes, uint64_t room)
 {
-    write_record_of(reporting, WEFT_DEV_RECORD_REFUSED, -4 /* WEFT_ERR_RANGE */,
+    write_record_of(box, tickets, WEFT_DEV_RECORD_REFUSED, -4 /* WEFT_ERR_RANGE */,
                     (uint32_t)operation, team, pe, at, bytes, room, 3 /* WEFT_LE */, 0);
 }
 
@@ -85,8 +85,9 @@ WEFT_DEVICE void push_alone(struct round *r, const struct coll_call *c)
     if (own.bytes <= room)
         push_block(r, 0, c->src + own.from, own.bytes, at);
     else if (r->rank == 0)
-        record_refused_block(c->record.reporting, c->record.operation, c->record.team,
-                             c->record.pe[0], c->dst + at, own.bytes, room);
+        record_refused_block(c->record.reporting.box, c->record.reporting.tickets,
+                             c->record.operation, c->record.team, c->record.pe[0], c->dst + at,
+                             own.bytes, room);
 }
 
 /* Exchanges the offers. offers[2 i] and [2 i + 1]: offer of member i; sends[2 i] and [2 i + 1]:
@@ -152,8 +153,9 @@ WEFT_DEVICE void record_refused_blocks(const struct round *r, const uint64_t *of
     for (int i = 0; i < c->members; i++) {
         struct sized_block b = find_block(c, offers, sends, i, before, all);
         if (!b.fits)
-            record_refused_block(c->record.reporting, c->record.operation, c->record.team,
-                                 c->record.pe[i], destination_at(c, i, b.at), b.bytes, b.room);
+            record_refused_block(c->record.reporting.box, c->record.reporting.tickets,
+                                 c->record.operation, c->record.team, c->record.pe[i],
+                                 destination_at(c, i, b.at), b.bytes, b.room);
     }
 }
 

@@ -120,8 +120,11 @@ WEFT_DEVICE struct weft_dev_vec16 unit_combine(struct round *r, struct weft_dev_
         if (h.more) { /* not unrolled: the code is large */
             WEFT_NO_UNROLL
             for (int k = 0; k < LOADED_TOGETHER && i + k < c->members; k++) {
-                struct ll_pair q = k == 0 ? p[0] : k == 1 ? p[1] : k == 2 ? p[2] : p[3];
-                member_combine(r, h, &acc, q, mine, slots, at, two, i + k);
+                member_combine(r, h, &acc, p[0], mine, slots, at, two, i + k);
+                /* constant indices, so that the array stays in registers */
+                p[0] = p[1];
+                p[1] = p[2];
+                p[2] = p[3];
             }
             continue;
         }

@@ -46,11 +46,11 @@ WEFT_DEVICE uint64_t slot_set_offset(const struct coll_call *c, uint64_t number)
 
 /* Writes the record of a wait that timed out. Out of line and by value, so that its arguments stay
  * in registers while no wait times out. */
-WEFT_DEVICE_NOINLINE void record_timeout(struct gpu_reporting reporting, int operation, int team,
-                                         int pe, const void *at, uint64_t expected, uint64_t seen,
-                                         uint64_t since)
+WEFT_DEVICE_NOINLINE void record_timeout(struct weft_dev_box *box, uint64_t *tickets, int operation,
+                                         int team, int pe, const void *at, uint64_t expected,
+                                         uint64_t seen, uint64_t since)
 {
-    write_record(reporting, (uint32_t)operation, team, pe, at, expected, seen, 5, since);
+    write_record(box, tickets, (uint32_t)operation, team, pe, at, expected, seen, 5, since);
 }
 
 /* Called after a poll at `at` for the value `wanted` of `member` that saw `seen`. A timeout, or the
@@ -63,8 +63,9 @@ WEFT_DEVICE void check_wait(struct round *r, struct wait_progress *p, int member
         return;
     r->failed = 1;
     if (state == WAIT_EXPIRED)
-        record_timeout(r->c->record.reporting, r->c->record.operation, r->c->record.team,
-                       r->c->record.pe[member], at, wanted, seen, p->changed);
+        record_timeout(r->c->record.reporting.box, r->c->record.reporting.tickets,
+                       r->c->record.operation, r->c->record.team, r->c->record.pe[member], at,
+                       wanted, seen, p->changed);
     else
         write_left_word(&r->c->record.reporting, (uint32_t)r->c->record.operation,
                         r->c->record.team, r->c->record.pe[member]);

@@ -76,9 +76,9 @@ WEFT_DEVICE void sized_record_refused(const struct round *r, const struct sized_
         return;
     for (int i = 0; i < c->members; i++)
         if (pairs[i].out < pairs[i].want)
-            record_refused_block(c->record.reporting, c->record.operation, c->record.team,
-                                 c->record.pe[i], c->sized.counts ? 0 : c->dst, pairs[i].want,
-                                 pairs[i].room);
+            record_refused_block(c->record.reporting.box, c->record.reporting.tickets,
+                                 c->record.operation, c->record.team, c->record.pe[i],
+                                 c->sized.counts ? 0 : c->dst, pairs[i].want, pairs[i].room);
 }
 
 /* Fills `pairs`, shared by the block: first what this member has for each other member and has

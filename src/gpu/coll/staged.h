@@ -343,12 +343,15 @@ WEFT_DEVICE struct weft_dev_vec16 staging_combine(const struct round *r, const s
         if (h.more) { /* not unrolled: the code is large */
             WEFT_NO_UNROLL
             for (int k = 0; k < LOADED_TOGETHER && i + k < c->members; k++) {
-                struct weft_dev_vec16 w = k == 0 ? v[0] : k == 1 ? v[1] : k == 2 ? v[2] : v[3];
                 h = member_reduction(r, h, i + k);
                 if (i + k)
-                    weft_dev_wide_add(h, &acc, w);
+                    weft_dev_wide_add(h, &acc, v[0]);
                 else
-                    weft_dev_wide_begin(h, &acc, w);
+                    weft_dev_wide_begin(h, &acc, v[0]);
+                /* constant indices, so that the array stays in registers */
+                v[0] = v[1];
+                v[1] = v[2];
+                v[2] = v[3];
             }
             continue;
         }

@@ -44,12 +44,17 @@ struct gpu_engine {
     uint64_t changes; /* sum of all change counts when the table was cleared */
 };
 
-/* PTX of the kernel, which the driver compiles. */
+/* PTX of the kernel, which the driver compiles; empty in a build without GPU kernels. */
+#ifdef WEFT_HCA_PTX
+#define TAKE_IN ".incbin \"" WEFT_HCA_PTX "\"\n"
+#else
+#define TAKE_IN
+#endif
 __asm__(".pushsection .rodata\n"
         ".globl weft_hca_image\n"
         ".hidden weft_hca_image\n"
         "weft_hca_image:\n"
-        ".incbin \"" WEFT_HCA_PTX "\"\n"
+        TAKE_IN
         ".byte 0\n"
         ".popsection\n");
 extern const char weft_hca_image[] __attribute__((visibility("hidden")));

@@ -11,7 +11,9 @@ struct lanes_16 {
     uint64_t low, high;
 };
 
-#if defined(__CUDACC__)
+#if defined(__CUDACC__) || defined(__CUDA__)
+
+#include <weft/device/target.h>
 
 #define LANES    256u
 #define LANES_FN static __device__ inline
@@ -70,15 +72,14 @@ LANES_FN uint32_t lanes_next(uint32_t *count)
 /* Stores to the thread block's shared memory, 16-byte aligned. */
 LANES_FN void lanes_put_16(uint32_t *to, struct lanes_16 v)
 {
-    *(uint4 *)to = make_uint4((uint32_t)v.low, (uint32_t)(v.low >> 32), (uint32_t)v.high,
-                              (uint32_t)(v.high >> 32));
+    *(ulonglong2 *)to = ulonglong2{v.low, v.high};
 }
 
 /* Called by all threads together. */
 LANES_FN void lanes_sum_long(uint64_t *at, uint64_t v)
 {
     for (int by = 16; by; by /= 2)
-        v += __shfl_xor_sync(~0u, v, by);
+        v += __shfl_xor_sync(~0u, (unsigned long long)v, by);
     if (!(threadIdx.x % 32) && v)
         atomicAdd((unsigned long long *)at, (unsigned long long)v);
 }
@@ -89,10 +90,14 @@ LANES_FN void lanes_sum(uint32_t *at, uint32_t v)
     if (!(threadIdx.x % 32) && v)
         atomicAdd(at, v);
 }
+LANES_FN uint32_t lanes_max(uint32_t x, uint32_t y)
+{
+    return x > y ? x : y;
+}
 LANES_FN void lanes_most(uint32_t *at, uint32_t v)
 {
     for (int by = 16; by; by /= 2)
-        v = max(v, __shfl_xor_sync(~0u, v, by));
+        v = lanes_max(v, __shfl_xor_sync(~0u, v, by));
     if (!(threadIdx.x % 32) && v)
         atomicMax(at, v);
 }
@@ -261,6 +266,10 @@ LANES_FN void lanes_sum_long(uint64_t *at, uint64_t v)
 LANES_FN void lanes_sum(uint32_t *at, uint32_t v)
 {
     *at += v;
+}
+LANES_FN uint32_t lanes_max(uint32_t x, uint32_t y)
+{
+    return x > y ? x : y;
 }
 LANES_FN void lanes_most(uint32_t *at, uint32_t v)
 {

@@ -56,7 +56,7 @@ struct gpu_slice {
 };
 
 static inline
-#if defined(__CUDACC__)
+#if defined(__CUDACC__) || defined(__CUDA__)
     __host__ __device__
 #endif
         uint32_t

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+# PTX of the library's kernels and of the software adapter's, made by clang, or by nvcc where there is
+# no clang that can.
+#   WEFT_KERNEL_COMPILER   clang or nvcc; empty: the first that is there
+set(WEFT_KERNEL_COMPILER "" CACHE STRING "compiler of the library's kernels: clang, nvcc; empty: the first that is there")
+option(WEFT_GPU_KERNELS "compile the library's kernels for GPUs" ON)
+set(weft_ptx_compiler ${WEFT_KERNEL_COMPILER})
+if(NOT WEFT_GPU_KERNELS)
+  set(weft_ptx_compiler none)
+elseif(NOT weft_ptx_compiler AND WEFT_CLANG)
+  set(weft_ptx_compiler clang)
+elseif(NOT weft_ptx_compiler AND WEFT_NVCC)
+  set(weft_ptx_compiler nvcc)
+elseif(NOT weft_ptx_compiler)
+  message(FATAL_ERROR "The library's GPU kernels need a compiler: ${WEFT_CLANG_NOTE}, and no nvcc. "
+                      "Install one, or build without GPUs: -DWEFT_GPU_KERNELS=OFF")
+endif()
+if((weft_ptx_compiler STREQUAL clang AND NOT WEFT_CLANG) OR (weft_ptx_compiler STREQUAL nvcc AND NOT WEFT_NVCC))
+  message(FATAL_ERROR "WEFT_KERNEL_COMPILER=${weft_ptx_compiler}, which is not here: ${WEFT_CLANG_NOTE}")
+endif()
+
+# weft_ptx(OUTPUT SOURCE): makes OUTPUT. Comments are left out, and hints that old drivers refuse.
+function(weft_ptx output source)
+  set(includes -I${PROJECT_SOURCE_DIR}/include -I${PROJECT_SOURCE_DIR}/src -I${PROJECT_SOURCE_DIR}/standin/hca)
+  set(depends -MD -MF ${output}.d -MT ${output})
+  if(weft_ptx_compiler STREQUAL clang)
+    set(command ${CMAKE_C_COMPILER_LAUNCHER} ${WEFT_CLANG} ${_weft_clang_flags} ${includes} ${depends})
+  else()
+    set(command ${WEFT_NVCC} -x cu -std=c++17 -ptx -arch=compute_75 -DWEFT_PTX_ISA=64 ${includes} ${depends})
+  endif()
+  file(RELATIVE_PATH shown ${PROJECT_SOURCE_DIR} ${source})
+  add_custom_command(OUTPUT ${output} DEPENDS ${source} DEPFILE ${output}.d VERBATIM
+    COMMAND ${command} ${source} -o ${output}
+    COMMAND sed -i -e "/^[[:space:]]*\\/\\//d" -e "/\\.pragma \"used_bytes_mask/d"
+            -e "s/^\\.version .*/.version 6.4/" -e "s/^\\.target .*/.target sm_70/" ${output}
+    COMMENT "PTX of ${shown} (${weft_ptx_compiler})")
+endfunction()
