@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 # Programs whose kernels are one source for two targets (<weft/launch.h>).
 #
-#   weft_add_program(NAME SOURCES FILE... [HOST_SOURCES FILE...])
+#   weft_add_program(NAME SOURCES FILE... [HOST_SOURCES FILE...] [NVCC])
 #       An executable; SOURCES are compiled for both targets, HOST_SOURCES by the C compiler alone.
-#   weft_kernel_sources(TARGET FILE...)
-#       Adds files that are compiled for both targets to an executable or library of C.
+#   weft_kernels(TARGET FILE... [NVCC])
+#       Adds files that are compiled for both targets to an executable or library of C. With NVCC
+#       they use CUDA C++ or CUDA's runtime, and only nvcc compiles them for cuda.
 #
-# Every file is compiled by the C compiler (simt and the host's code) and, where nvcc is found, also
-# by `nvcc -x cu` (cuda). Variables:
-#   WEFT_NVCC              the compiler; empty or OFF: simt only
+# Every file is compiled by the C compiler (simt and the host's code) and for cuda by clang, whose PTX
+# libweft loads and launches through the driver, or by nvcc, with the CUDA runtime. Variables:
+#   WEFT_KERNEL_COMPILER   clang, nvcc, or empty: clang where it is, else nvcc; none: simt only
+#   WEFT_CLANG             clang 18 or newer; OFF: none
+#   WEFT_CLANG_FLAGS       further options for clang
+#   WEFT_PTX_ISA           version of the PTX that clang writes, times 10: 64 for drivers from 460 on;
+#                          83 (drivers from 545 on) makes packets of 16 bytes
+#   WEFT_NVCC              nvcc; empty or OFF: none
 #   WEFT_CUDA_GENCODE      nvcc's options for what GPUs to compile for
-#   WEFT_NVCC_FLAGS        further options for nvcc, for the library's kernels too; for one target: its property WEFT_NVCC_OPTIONS
+#   WEFT_NVCC_FLAGS        further options for nvcc; for one target: its property WEFT_NVCC_OPTIONS
 
 # clang that compiles device code without a CUDA toolkit: 18 or newer, with LLVM's back end for
 # NVIDIA GPUs. WEFT_CLANG_NOTE says why there is none.
@@ -39,17 +45,19 @@ function(_weft_find_clang)
 endfunction()
 _weft_find_clang()
 
-# PTX ISA 6.4 and sm_70: nothing here needs what came later, and drivers from 430 on compile it.
-set(_weft_clang_flags -x cuda --cuda-device-only -nocudainc -nocudalib --cuda-gpu-arch=sm_70
-    --cuda-feature=+ptx64 -S -O3 -std=c++17 -ffreestanding -fdeclspec -ffp-contract=fast
-    -Wno-unknown-cuda-version)
+set(WEFT_KERNEL_COMPILER "" CACHE STRING "compiler of kernels: clang, nvcc, none; empty: the first that is there")
+set(WEFT_CLANG_FLAGS "" CACHE STRING "further clang options for kernels")
+set(WEFT_PTX_ISA 64 CACHE STRING "version of the PTX that clang writes for programs, times 10")
+set(_weft_clang_flags -x cuda --cuda-device-only -nocudainc -nocudalib --cuda-gpu-arch=sm_70 -S -O3
+    -std=c++17 -ffreestanding -fdeclspec -ffp-contract=fast -Wno-unknown-cuda-version)
+set(_weft_image_script ${CMAKE_CURRENT_LIST_DIR}/WeftImage.cmake)
 
 # One pass of the compiler for both: nothing here needs instructions that came later.
 set(WEFT_CUDA_GENCODE "-gencode=arch=compute_75,code=[sm_90,compute_75]"
     CACHE STRING "nvcc options: the GPUs that kernels are compiled for")
 set(WEFT_NVCC_FLAGS "" CACHE STRING "further nvcc options for kernels")
 find_program(WEFT_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda /opt/cuda
-             PATH_SUFFIXES bin DOC "CUDA compiler; without it kernels are built for simt only")
+             PATH_SUFFIXES bin DOC "CUDA compiler")
 if(WEFT_NVCC)
   cmake_path(GET WEFT_NVCC PARENT_PATH WEFT_CUDA_BIN)
   find_library(WEFT_CUDART cudart_static HINTS ${WEFT_CUDA_BIN}/.. PATH_SUFFIXES lib64 lib
@@ -57,7 +65,7 @@ if(WEFT_NVCC)
 endif()
 
 # The CUDA half of one file, as an object of `target`.
-function(_weft_cuda_object target file)
+function(_weft_nvcc_object target file)
   cmake_path(ABSOLUTE_PATH file BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} NORMALIZE
              OUTPUT_VARIABLE source)
   string(MAKE_C_IDENTIFIER "${file}" name)
@@ -78,25 +86,66 @@ function(_weft_cuda_object target file)
   set_source_files_properties(${object} PROPERTIES GENERATED TRUE EXTERNAL_OBJECT TRUE)
 endfunction()
 
-function(weft_kernel_sources target)
-  target_sources(${target} PRIVATE ${ARGN})
-  if(NOT WEFT_NVCC OR NOT WEFT_CUDART)
+# The PTX of one file, and the C file that makes it a part of `target`.
+function(_weft_clang_object target file)
+  cmake_path(ABSOLUTE_PATH file BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} NORMALIZE
+             OUTPUT_VARIABLE source)
+  string(MAKE_C_IDENTIFIER "${file}" name)
+  set(ptx ${CMAKE_CURRENT_BINARY_DIR}/${target}.cuda/${name}.ptx)
+  set(image ${CMAKE_CURRENT_BINARY_DIR}/${target}.cuda/${name}_image.c)
+  file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/${target}.cuda)
+  set(includes $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)
+  set(definitions $<TARGET_PROPERTY:${target},COMPILE_DEFINITIONS>)
+  add_custom_command(OUTPUT ${ptx} DEPENDS ${source} DEPFILE ${ptx}.d VERBATIM
+    COMMAND_EXPAND_LISTS COMMENT "PTX of ${file}"
+    COMMAND ${CMAKE_C_COMPILER_LAUNCHER} ${WEFT_CLANG} ${_weft_clang_flags} --cuda-feature=+ptx${WEFT_PTX_ISA}
+            -DWEFT_PTX_ISA=${WEFT_PTX_ISA} ${WEFT_CLANG_FLAGS} -MD -MF ${ptx}.d -MT ${ptx}
+            "$<$<BOOL:${includes}>:-I$<JOIN:${includes},;-I>>"
+            "$<$<BOOL:${definitions}>:-D$<JOIN:${definitions},;-D>>" ${source} -o ${ptx})
+  add_custom_command(OUTPUT ${image} DEPENDS ${ptx} ${_weft_image_script} VERBATIM COMMENT ""
+    COMMAND ${CMAKE_COMMAND} -DSOURCE=${file} -DPTX=${ptx} -DIMAGE=${image} -P ${_weft_image_script})
+  target_sources(${target} PRIVATE ${image})
+  set_source_files_properties(${image} PROPERTIES OBJECT_DEPENDS ${ptx})
+endfunction()
+
+function(weft_kernels target)
+  cmake_parse_arguments(PARSE_ARGV 1 K "NVCC" "" "")
+  set(files ${K_UNPARSED_ARGUMENTS})
+  target_sources(${target} PRIVATE ${files})
+  set(compiler ${WEFT_KERNEL_COMPILER})
+  if(K_NVCC OR (NOT compiler AND NOT WEFT_CLANG))
+    set(compiler nvcc)
+  elseif(NOT compiler)
+    set(compiler clang)
+  endif()
+  if(WEFT_KERNEL_COMPILER STREQUAL "none" OR (compiler STREQUAL "nvcc" AND (NOT WEFT_NVCC OR NOT WEFT_CUDART)))
     return()
   endif()
-  foreach(file ${ARGN})
-    _weft_cuda_object(${target} ${file})
+  foreach(file ${files})
+    cmake_language(CALL _weft_${compiler}_object ${target} ${file})
   endforeach()
-  # The program brings its own CUDA runtime; libweft links none.
-  target_link_libraries(${target} PRIVATE ${WEFT_CUDART} ${CMAKE_DL_LIBS} pthread rt)
+  if(compiler STREQUAL "nvcc")
+    # The program brings its own CUDA runtime; libweft links none.
+    target_link_libraries(${target} PRIVATE ${WEFT_CUDART} ${CMAKE_DL_LIBS} pthread rt)
+  endif()
+endfunction()
+
+# The name until 0.1.
+function(weft_kernel_sources)
+  message(FATAL_ERROR "weft_kernel_sources() is called weft_kernels() now")
 endfunction()
 
 function(weft_add_program name)
-  cmake_parse_arguments(P "" "" "SOURCES;HOST_SOURCES" ${ARGN})
+  cmake_parse_arguments(P "NVCC" "" "SOURCES;HOST_SOURCES" ${ARGN})
   add_executable(${name} ${P_HOST_SOURCES})
   if(TARGET weft::weft)
     target_link_libraries(${name} PRIVATE weft::weft)
   else()
     target_link_libraries(${name} PRIVATE weft)
   endif()
-  weft_kernel_sources(${name} ${P_SOURCES})
+  set(by_nvcc)
+  if(P_NVCC)
+    set(by_nvcc NVCC)
+  endif()
+  weft_kernels(${name} ${P_SOURCES} ${by_nvcc})
 endfunction()

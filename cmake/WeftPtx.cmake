@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # PTX of the library's kernels and of the software adapter's, made by clang, or by nvcc where there is
 # no clang that can.
-#   WEFT_KERNEL_COMPILER   clang or nvcc; empty: the first that is there
-set(WEFT_KERNEL_COMPILER "" CACHE STRING "compiler of the library's kernels: clang, nvcc; empty: the first that is there")
+# PTX ISA 6.4 and sm_70: nothing here needs what came later.
 option(WEFT_GPU_KERNELS "compile the library's kernels for GPUs" ON)
 set(weft_ptx_compiler ${WEFT_KERNEL_COMPILER})
 if(NOT WEFT_GPU_KERNELS)
@@ -15,7 +14,7 @@ elseif(NOT weft_ptx_compiler)
   message(FATAL_ERROR "The library's GPU kernels need a compiler: ${WEFT_CLANG_NOTE}, and no nvcc. "
                       "Install one, or build without GPUs: -DWEFT_GPU_KERNELS=OFF")
 endif()
-if((weft_ptx_compiler STREQUAL clang AND NOT WEFT_CLANG) OR (weft_ptx_compiler STREQUAL nvcc AND NOT WEFT_NVCC))
+if((weft_ptx_compiler STREQUAL "clang" AND NOT WEFT_CLANG) OR (weft_ptx_compiler STREQUAL "nvcc" AND NOT WEFT_NVCC))
   message(FATAL_ERROR "WEFT_KERNEL_COMPILER=${weft_ptx_compiler}, which is not here: ${WEFT_CLANG_NOTE}")
 endif()
 
@@ -23,8 +22,8 @@ endif()
 function(weft_ptx output source)
   set(includes -I${PROJECT_SOURCE_DIR}/include -I${PROJECT_SOURCE_DIR}/src -I${PROJECT_SOURCE_DIR}/standin/hca)
   set(depends -MD -MF ${output}.d -MT ${output})
-  if(weft_ptx_compiler STREQUAL clang)
-    set(command ${CMAKE_C_COMPILER_LAUNCHER} ${WEFT_CLANG} ${_weft_clang_flags} ${includes} ${depends})
+  if(weft_ptx_compiler STREQUAL "clang")
+    set(command ${CMAKE_C_COMPILER_LAUNCHER} ${WEFT_CLANG} ${_weft_clang_flags} --cuda-feature=+ptx64 -DWEFT_PTX_ISA=64 ${includes} ${depends})
   else()
     set(command ${WEFT_NVCC} -x cu -std=c++17 -ptx -arch=compute_75 -DWEFT_PTX_ISA=64 ${includes} ${depends})
   endif()

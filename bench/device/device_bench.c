@@ -12,6 +12,8 @@
 
 #include <getopt.h>
 
+#include <weft/gpu.h>
+
 enum { SIMT_THREADS = 64, SIMT_PROCESSORS = 2 };
 
 struct device_bench bench = {.only = ""};
@@ -34,8 +36,12 @@ static void set_up(void)
     bench.n_pes = weft_n_pes(bench.job);
     bench.peer = bench.n_pes > 1 ? bench.me == 0 : 0;
     bench.on_gpu = weft_target_get() == WEFT_CUDA;
-    int counted = bench.on_gpu && device_bench_processors ? device_bench_processors() : 0;
-    bench.processors = bench.on_gpu ? (counted > 0 ? (unsigned)counted : 132) : SIMT_PROCESSORS;
+    weft_gpu_info gpu = {.size = sizeof gpu};
+    bench.processors = SIMT_PROCESSORS;
+    if (bench.on_gpu) {
+        CHECK(weft_gpu_query(bench.job, &gpu));
+        bench.processors = (unsigned)gpu.processors;
+    }
     bench.processors = (unsigned)max_over_pes(bench.processors);
     bench.threads = bench.on_gpu ? PLAN_THREADS : SIMT_THREADS;
     size_t largest = bench.on_gpu ? plan_put_bytes[PLAN_COUNT(plan_put_bytes) - 1] : 65536;

@@ -373,14 +373,3 @@ WEFT_KERNEL(check_floats, (float *, dst), (size_t, n), (size_t, first), (int, ti
         mine += dst[i] != (float)((int)((first + i) % 64) * times + plus);
     count_wrong(wrong, mine);
 }
-
-#if WEFT_TARGET_CUDA
-extern "C" int device_bench_processors(void)
-{
-    int device = 0, n = 0;
-    if (cudaGetDevice(&device) != cudaSuccess ||
-        cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
-        return 0;
-    return n;
-}
-#endif

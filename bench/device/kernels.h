@@ -132,11 +132,4 @@ static inline uint64_t device_bench_word(uint64_t index)
     return (index + 1) * 0x9e3779b97f4a7c15u;
 }
 
-/* Returns the multiprocessors of the current GPU, 0 if unknown. NULL if there is no CUDA half. */
-#ifdef __cplusplus
-extern "C"
-#endif
-    int
-    device_bench_processors(void) __attribute__((weak, visibility("hidden")));
-
 #endif

@@ -59,6 +59,7 @@ typedef struct weft_gpu_info {
     size_t heap_window; /* addresses reserved for each PE's GPU heap, in bytes */
     size_t heap_backed; /* bytes of these addresses that have memory */
     size_t heap_used;   /* bytes in allocated blocks, including the library's own */
+    int processors;     /* streaming multiprocessors */
 } weft_gpu_info;
 
 /* Reports the GPU that this PE uses.

@@ -102,7 +102,16 @@ struct weft_cuda_runtime {
     int (*event_wait)(weft_stream stream, weft_event event);
     int (*event_synchronize)(weft_event event);
     int (*event_elapsed)(weft_event start, weft_event end, uint64_t *ns);
+    /* Number of blocks of the function that are resident on the current GPU at a time. */
+    int (*resident_blocks)(const void *function, unsigned threads, size_t shared_bytes,
+                           unsigned *blocks);
 };
+
+/* The same calls by the library itself, through the CUDA driver, for kernels of
+ * <weft/device/image.h>: `function` is a struct weft_image_kernel. A thread without a current
+ * context gets the primary context of the PE's GPU, before weft_init() that of the first visible
+ * GPU. */
+extern const struct weft_cuda_runtime weft_driver_runtime;
 
 /* A constructor of each CUDA half calls it; the first registered table is used. */
 void weft_cuda_register(const struct weft_cuda_runtime *runtime);
@@ -124,6 +133,12 @@ struct weft_kernel {
     const size_t *sizes;   /* size of each parameter, in bytes */
 };
 
+/* Sets *blocks to the number of blocks of `threads` threads with `shared_bytes` of dynamic shared
+ * memory that are resident at a time, on simt 1. Programs use WEFT_RESIDENT_BLOCKS.
+ * Errors: WEFT_ERR_ARGUMENT (dimensions), _UNSUPPORTED and _KERNEL as WEFT_LAUNCH. */
+weft_status weft_resident_blocks(const struct weft_kernel *kernel, unsigned threads,
+                                 size_t shared_bytes, unsigned *blocks);
+
 /* Launches a kernel on the target in use. Programs use WEFT_LAUNCH. */
 weft_status weft_launch(const struct weft_kernel *kernel, unsigned flags, weft_dim3 grid,
                         weft_dim3 block, size_t shared_bytes, weft_stream stream, void *args);
@@ -141,6 +156,8 @@ weft_status weft_launch(const struct weft_kernel *kernel, unsigned flags, weft_d
  *     Errors: WEFT_ERR_ARGUMENT (dimensions), _UNSUPPORTED (WEFT_TARGET=cuda without a GPU or
  *     without CUDA code), _KERNEL (the runtime refused; its sentence says why), _NO_MEMORY,
  * _SYSTEM. WEFT_LAUNCH_COOPERATIVE(...) The same; fails unless all blocks can be resident together.
+ * weft_status WEFT_RESIDENT_BLOCKS(name, threads, shared_bytes, unsigned *blocks);
+ *     See weft_resident_blocks().
  * WEFT_KERNEL_DECLARE(name, (type, name)...);
  *     Declares the kernel in another C file that launches it.
  */
@@ -171,6 +188,9 @@ static inline weft_dim3 weft_dim_number(size_t x)
 #define WEFT_LAUNCH_COOPERATIVE(name, grid, block, ...)                                            \
     weft_launch_##name(WEFT_LAUNCH_FLAG_COOPERATIVE, weft_dim_of(grid), weft_dim_of(block),        \
                        __VA_ARGS__)
+
+#define WEFT_RESIDENT_BLOCKS(name, threads, shared_bytes, blocks)                                  \
+    weft_resident_blocks(&weft_kernel_##name, threads, shared_bytes, blocks)
 
 /* ---------------------------------------------------------------------------- definition
  *

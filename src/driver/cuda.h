@@ -149,6 +149,7 @@ typedef union CUstreamBatchMemOpParams_union {
     X(CU_STREAM_MEM_OP_WRITE_VALUE_32, 2)                                                          \
     X(CU_STREAM_MEM_OP_WRITE_VALUE_64, 5)                                                          \
     X(CU_JIT_SPLIT_COMPILE, 34)                                                                    \
+    X(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 8)                                          \
     X(CU_EVENT_DISABLE_TIMING, 2)                                                                  \
     X(CU_MEMHOSTALLOC_PORTABLE, 1)                                                                 \
     X(CU_MEMHOSTALLOC_DEVICEMAP, 2)                                                                \
@@ -188,6 +189,7 @@ enum cuda_constant {
     X(DevicePrimaryCtxRelease, ("cuDevicePrimaryCtxRelease_v2"), 0, (CUdevice device), (device))   \
     X(CtxGetCurrent, ("cuCtxGetCurrent"), 0, (CUcontext * context), (context))                     \
     X(CtxPushCurrent, ("cuCtxPushCurrent_v2"), 0, (CUcontext context), (context))                  \
+    X(CtxSetCurrent, ("cuCtxSetCurrent"), 0, (CUcontext context), (context))                       \
     X(CtxPopCurrent, ("cuCtxPopCurrent_v2"), 0, (CUcontext * context), (context))                  \
     X(CtxGetDevice, ("cuCtxGetDevice"), 0, (CUdevice * device), (device))                          \
     X(CtxEnablePeerAccess, ("cuCtxEnablePeerAccess"), 0, (CUcontext peer, unsigned flags),         \
@@ -296,6 +298,7 @@ enum cuda_constant {
     X(EventDestroy, ("cuEventDestroy_v2"), 0, (CUevent event), (event))                            \
     X(EventRecord, ("cuEventRecord"), 0, (CUevent event, CUstream stream), (event, stream))        \
     X(EventQuery, ("cuEventQuery"), 0, (CUevent event), (event))                                   \
+    X(EventSynchronize, ("cuEventSynchronize"), 0, (CUevent event), (event))                       \
     X(EventElapsedTime, ("cuEventElapsedTime"), 0, (float *ms, CUevent begun, CUevent ended),      \
       (ms, begun, ended))                                                                          \
     X(ModuleLoadData, ("cuModuleLoadData"), 0, (CUmodule * module, const void *image),             \
@@ -307,6 +310,11 @@ enum cuda_constant {
     X(ModuleGetFunction, ("cuModuleGetFunction"), 0,                                               \
       (CUfunction * function, CUmodule module, const char *name), (function, module, name))        \
     X(FuncLoad, ("cuFuncLoad"), 1, (CUfunction function), (function))                              \
+    X(FuncSetAttribute, ("cuFuncSetAttribute"), 0,                                                 \
+      (CUfunction function, int attribute, int value), (function, attribute, value))               \
+    X(OccupancyMaxActiveBlocksPerMultiprocessor, ("cuOccupancyMaxActiveBlocksPerMultiprocessor"),  \
+      0, (int *blocks, CUfunction function, int threads, size_t shared_bytes),                     \
+      (blocks, function, threads, shared_bytes))                                                   \
     X(ModuleGetGlobal, ("cuModuleGetGlobal_v2"), 0,                                                \
       (CUdeviceptr * address, size_t * bytes, CUmodule module, const char *name),                  \
       (address, bytes, module, name))                                                              \
@@ -317,7 +325,13 @@ enum cuda_constant {
        unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream,                 \
        void **parameters, void **extra),                                                           \
       (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,          \
-       parameters, extra))
+       parameters, extra))                                                                         \
+    X(LaunchCooperativeKernel, ("cuLaunchCooperativeKernel"), 0,                                   \
+      (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,   \
+       unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream,                 \
+       void **parameters),                                                                         \
+      (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,          \
+       parameters))
 
 struct cuda {
 #define CUDA_FIELD(field, names, optional, parameters, arguments) CUresult(*field) parameters;

@@ -18,7 +18,7 @@ static const char *const kernel_names[GPU_KERNEL_COUNT] = {
 /* Compiles with as many threads as the machine has CPUs: 2.6 s for the kernels of collectives where
  * one thread took 11.9 s (H100, 16 CPUs). Drivers that do not know the option return
  * CUDA_ERROR_INVALID_VALUE. */
-static CUresult compile_ptx(const struct cuda *cuda, const char *ptx, CUmodule *module)
+CUresult gpu_compile_ptx(const struct cuda *cuda, const char *ptx, CUmodule *module)
 {
     int options[] = {CU_JIT_SPLIT_COMPILE};
     void *values[] = {0};
@@ -37,7 +37,7 @@ static bool runs_on(const struct gpu_code *code, const struct gpu_device *device
 static CUresult compile_and_tell(const struct gpu_device *device, const char *ptx, CUmodule *module)
 {
     uint64_t begun = clock_now_ns();
-    CUresult result = compile_ptx(device->cuda, ptx, module);
+    CUresult result = gpu_compile_ptx(device->cuda, ptx, module);
     double took = (double)(clock_now_ns() - begun) * 1e-9;
     if (took > 1)
         log_info(LOG_GPU,

@@ -46,6 +46,9 @@ struct gpu_image {
 };
 extern const struct gpu_image gpu_kernels_image, gpu_coll_kernels_image;
 
+/* Loads PTX, which the driver compiles on all CPUs if it can. A context is current. */
+CUresult gpu_compile_ptx(const struct cuda *cuda, const char *ptx, CUmodule *module);
+
 /* Loads an image and finds its `count` kernels by name. *kind: "cubin" or "PTX". On
  * failure nothing is left. The device's context is current. Loads all kernels at once. Since
  * CUDA 12.2 the driver loads a kernel at its first launch unless CUDA_MODULE_LOADING=EAGER, and

@@ -324,6 +324,14 @@ EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context)
     return CUDA_SUCCESS;
 }
 
+/* In place of the current context, if there is one. */
+EXPORT CUresult cuCtxSetCurrent(CUcontext context)
+{
+    if (depth)
+        depth--;
+    return cuCtxPushCurrent_v2(context);
+}
+
 EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *context)
 {
     if (!depth)

@@ -362,3 +362,43 @@ EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned gr
     op_submit(op);
     return CUDA_SUCCESS;
 }
+
+static bool is_function(CUfunction function)
+{
+    size_t kernel = (size_t)((const char *const *)function - kernel_names);
+    return kernel < FAKE_KERNELS;
+}
+
+/* All blocks must be resident together: one on each multiprocessor. */
+EXPORT CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
+                                          unsigned grid_z, unsigned block_x, unsigned block_y,
+                                          unsigned block_z, unsigned shared_bytes, CUstream stream,
+                                          void **parameters)
+{
+    enum { TOO_LARGE = 720 }; /* CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE */
+    int processors = 0;
+    cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0);
+    if (grid_x > (unsigned)processors)
+        return TOO_LARGE;
+    return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes,
+                          stream, parameters, NULL);
+}
+
+EXPORT CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value)
+{
+    enum { SHARED_MOST = 227 * 1024 };
+    return is_function(function) && attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES &&
+                   value >= 0 && value <= SHARED_MOST
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
+}
+
+EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function,
+                                                            int threads, size_t shared_bytes)
+{
+    (void)shared_bytes;
+    if (!is_function(function) || threads < 1 || threads > 1024)
+        return CUDA_ERROR_INVALID_VALUE;
+    *blocks = 2048 / threads;
+    return CUDA_SUCCESS;
+}

@@ -708,3 +708,10 @@ EXPORT CUresult cuEventQuery(CUevent event)
     pthread_mutex_unlock(&e->lock);
     return ready ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
+
+EXPORT CUresult cuEventSynchronize(CUevent event)
+{
+    while (cuEventQuery(event))
+        sched_yield();
+    return CUDA_SUCCESS;
+}

@@ -94,28 +94,11 @@ WEFT_KERNEL(resident, (struct course *, c), (int, me), (int, previous), (uint64_
     weft_dev_sync_block();
 }
 
-#if WEFT_TARGET_CUDA
-/* Number of blocks of THREADS threads that are resident on the GPU at a time. */
-extern "C" int resident_blocks(void)
-{
-    int device = 0, processors = 0, each = 0;
-    if (cudaGetDevice(&device) != cudaSuccess ||
-        cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device) !=
-            cudaSuccess ||
-        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, weft_cuda_kernel_resident, THREADS,
-                                                      0) != cudaSuccess)
-        return 0;
-    return processors * each;
-}
-#endif
-
 #if WEFT_HOST_CODE
-int resident_blocks(void) __attribute__((weak));
-
 static struct course *course;
 static int next, previous;
 
-static int blocks;
+static unsigned blocks;
 
 /* Prints the state after the kernel gave up, and fails the test. */
 static void tell(const char *what)
@@ -193,7 +176,7 @@ int main(void)
     weft_stream stream;
     device_begin();
     int on_gpu = weft_target_get() == WEFT_CUDA;
-    blocks = on_gpu ? resident_blocks() : 1;
+    OK(WEFT_RESIDENT_BLOCKS(resident, on_gpu ? THREADS : 32, 0, &blocks));
     CHECK(blocks > 0);
     next = (me + 1) % n_pes;
     previous = (me + n_pes - 1) % n_pes;

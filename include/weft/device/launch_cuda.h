@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CUDA half of <weft/launch.h>, which only nvcc compiles: kernel definitions, and the table of
- * the program's own CUDA runtime through which libweft launches. */
+/* The CUDA half of <weft/launch.h>: kernel definitions and, by nvcc, the table of the program's own
+ * CUDA runtime through which libweft launches. What clang compiles is PTX, which libweft loads and
+ * launches through the driver (<weft/device/image.h>). */
 #ifndef WEFT_DEVICE_LAUNCH_CUDA_H
 #define WEFT_DEVICE_LAUNCH_CUDA_H
+
+#ifndef WEFT_DEVICE_CUDA_CLANG_H
 
 #include <cuda_runtime.h>
 
@@ -100,6 +103,20 @@ static int weft_cuda_event_elapsed(weft_event start, weft_event end, uint64_t *n
     return error;
 }
 
+static int weft_cuda_resident_blocks(const void *function, unsigned threads, size_t shared_bytes,
+                                     unsigned *blocks)
+{
+    int device = 0, processors = 0, each = 0;
+    cudaError_t error = cudaGetDevice(&device);
+    if (error == cudaSuccess)
+        error = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+    if (error == cudaSuccess)
+        error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, function, (int)threads,
+                                                              shared_bytes);
+    *blocks = (unsigned)(processors * each);
+    return error;
+}
+
 static const struct weft_cuda_runtime weft_cuda_runtime_here = {
     sizeof(struct weft_cuda_runtime),
     weft_cuda_devices,
@@ -116,12 +133,15 @@ static const struct weft_cuda_runtime weft_cuda_runtime_here = {
     weft_cuda_event_wait,
     weft_cuda_event_synchronize,
     weft_cuda_event_elapsed,
+    weft_cuda_resident_blocks,
 };
 
 __attribute__((constructor)) static void weft_cuda_register_here(void)
 {
     weft_cuda_register(&weft_cuda_runtime_here);
 }
+
+#endif
 
 #define WEFT_KERNEL_DECLARE_0(name)      struct weft_kernel
 #define WEFT_KERNEL_DECLARE_N(name, ...) struct weft_kernel
@@ -136,6 +156,11 @@ __attribute__((constructor)) static void weft_cuda_register_here(void)
 #define WEFT_KERNEL_THREADS 1024
 #endif
 
+#ifdef WEFT_DEVICE_CUDA_CLANG_H
+#define WEFT_KERNEL_CUDA(name, params)                                                             \
+    extern "C" __global__ void __launch_bounds__(WEFT_KERNEL_THREADS, 1)                           \
+        weft_cuda_kernel_##name params
+#else
 #define WEFT_KERNEL_CUDA(name, params)                                                             \
     extern "C" __global__ void __launch_bounds__(WEFT_KERNEL_THREADS, 1)                           \
         weft_cuda_kernel_##name params;                                                            \
@@ -144,6 +169,7 @@ __attribute__((constructor)) static void weft_cuda_register_here(void)
     const struct weft_kernel_cuda weft_kernel_cuda_##name = {                                      \
         &weft_cuda_runtime_here, (const void *)weft_cuda_kernel_##name};                           \
     extern "C" __global__ void weft_cuda_kernel_##name params
+#endif
 
 #define WEFT_KERNEL_0(name) WEFT_KERNEL_CUDA(name, (void))
 #define WEFT_KERNEL_N(name, ...)                                                                   \

@@ -9,7 +9,16 @@
 #include <weft/device/simt.h>
 
 /* Only the host writes it, never while kernels run. weft_module_init() finds it by this name. */
+#ifdef WEFT_DEVICE_CUDA_CLANG_H
+extern "C" {
+__constant__ struct weft_dev weft_dev_state;
+}
+#else
 WEFT_CONST struct weft_dev weft_dev_state;
+#endif
+
+/* What clang compiles is registered by <weft/device/image.h>. */
+#ifndef WEFT_DEVICE_CUDA_CLANG_H
 
 #if WEFT_TARGET_CUDA
 
@@ -71,5 +80,7 @@ __attribute__((destructor)) static void weft_dev_unit_unregister(void)
 {
     weft_device_unregister(&weft_dev_unit);
 }
+
+#endif
 
 #endif

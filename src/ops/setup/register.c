@@ -166,7 +166,8 @@ WEFT_EXPORT weft_status weft_gpu_query(weft_job *job, weft_gpu_info *info)
     weft_gpu_info filled = {.size = info->size,
                             .ordinal = gpu->device.ordinal,
                             .heap_window = gpu->heap.size,
-                            .heap_backed = gpu->heap.backed};
+                            .heap_backed = gpu->heap.backed,
+                            .processors = gpu->device.multiprocessors};
     snprintf(filled.name, sizeof filled.name, "%s", gpu->device.name);
     snprintf(filled.uuid, sizeof filled.uuid, "%s", gpu->device.uuid_text);
     snprintf(filled.bus_id, sizeof filled.bus_id, "%s", gpu->device.bus_id);

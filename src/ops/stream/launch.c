@@ -41,13 +41,15 @@ static int on_cuda(const char *what)
     if (device_target() == WEFT_SIMT)
         return 0;
     if (!has_cuda)
-        return base_fail(WEFT_ERR_UNSUPPORTED,
-                         "%s: WEFT_TARGET is cuda, but the program has no CUDA code (it was built "
-                         "without nvcc); WEFT_TARGET=simt runs it on CPU threads",
-                         what);
+        return base_fail(
+            WEFT_ERR_UNSUPPORTED,
+            "%s: WEFT_TARGET is cuda, but the program has no CUDA code (none of "
+            "its files was built with weft_kernels()); WEFT_TARGET=simt runs it on CPU "
+            "threads",
+            what);
     if (n_devices <= 0)
         return base_fail(WEFT_ERR_UNSUPPORTED,
-                         "%s: WEFT_TARGET is cuda, but cudaGetDeviceCount finds no usable GPU; "
+                         "%s: WEFT_TARGET is cuda, but CUDA finds no usable GPU; "
                          "WEFT_TARGET=simt runs it on CPU threads",
                          what);
     return 1;
@@ -70,16 +72,22 @@ static weft_status from_cuda(const char *what, int error)
         return where ? from_cuda(what, cuda()->cuda_call) : simt_call;                             \
     } while (0)
 
+static weft_status not_compiled(const struct weft_kernel *kernel)
+{
+    return base_fail(
+        WEFT_ERR_UNSUPPORTED,
+        "%s: this kernel was not compiled for cuda; build its file with weft_kernels(), "
+        "or set WEFT_TARGET=simt",
+        kernel->name);
+}
+
 static weft_status launch_cuda(const struct weft_kernel *kernel, unsigned flags, weft_dim3 grid,
                                weft_dim3 block, size_t shared_bytes, weft_stream stream, void *args)
 {
     enum { MOST_PARAMS = 16 };
     void *params[MOST_PARAMS];
     if (!kernel->cuda)
-        return base_fail(WEFT_ERR_UNSUPPORTED,
-                         "launch of %s: it was not compiled for cuda; build its file with "
-                         "weft_kernel_sources(), or set WEFT_TARGET=simt",
-                         kernel->name);
+        return not_compiled(kernel);
     if (kernel->n_params > MOST_PARAMS)
         return base_fail(WEFT_ERR_ARGUMENT, "launch of %s: more than %d parameters", kernel->name,
                          MOST_PARAMS);
@@ -129,6 +137,19 @@ WEFT_EXPORT weft_status weft_launch(const struct weft_kernel *kernel, unsigned f
         .flags = flags & WEFT_LAUNCH_FLAG_COOPERATIVE ? WEFT_SIMT_COOPERATIVE : 0,
     };
     return weft_simt_launch(&attr, stream);
+}
+
+WEFT_EXPORT weft_status weft_resident_blocks(const struct weft_kernel *kernel, unsigned threads,
+                                             size_t shared_bytes, unsigned *blocks)
+{
+    *blocks = 1;
+    int where = on_cuda(kernel->name);
+    if (where <= 0)
+        return (weft_status)where;
+    if (!kernel->cuda)
+        return not_compiled(kernel);
+    return from_cuda(kernel->name, kernel->cuda->runtime->resident_blocks(
+                                       kernel->cuda->function, threads, shared_bytes, blocks));
 }
 
 WEFT_EXPORT weft_status weft_stream_create(weft_stream *stream)
