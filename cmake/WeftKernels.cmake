@@ -18,14 +18,19 @@
 #   WEFT_CUDA_GENCODE      nvcc's options for what GPUs to compile for
 #   WEFT_NVCC_FLAGS        further options for nvcc; for one target: its property WEFT_NVCC_OPTIONS
 
-# clang that compiles device code without a CUDA toolkit: 18 or newer, with LLVM's back end for
-# NVIDIA GPUs. WEFT_CLANG_NOTE says why there is none.
+# Device code needs clang 18 or newer, with LLVM's back end for NVIDIA GPUs. WEFT_CLANG_NOTE says why
+# there is none.
 function(_weft_find_clang)
-  if(DEFINED WEFT_CLANG)
+  set(names clang-22 clang-21 clang-20 clang-19 clang-18 clang)
+  if(WEFT_CLANG)
+    set(names ${WEFT_CLANG})
+  elseif(DEFINED WEFT_CLANG)
+    set(WEFT_CLANG_NOTE "WEFT_CLANG is off" PARENT_SCOPE)
     return()
   endif()
-  set(note "no clang (Debian 12: package clang-19, Ubuntu 24.04: clang-18)")
-  foreach(name clang-22 clang-21 clang-20 clang-19 clang-18 clang)
+  set(packages "Debian 12: package clang-19, Ubuntu 24.04: clang-18")
+  set(note "clang is not here (${packages})")
+  foreach(name ${names})
     find_program(clang NAMES ${name} NO_CACHE)
     if(NOT clang)
       continue()
@@ -34,14 +39,16 @@ function(_weft_find_clang)
                     OUTPUT_STRIP_TRAILING_WHITESPACE)
     execute_process(COMMAND ${clang} --print-targets OUTPUT_VARIABLE targets ERROR_QUIET)
     if(version VERSION_GREATER_EQUAL 18 AND targets MATCHES "nvptx64")
-      set(WEFT_CLANG ${clang} CACHE FILEPATH "clang 18 or newer, for device code; OFF: none" FORCE)
+      set(WEFT_CLANG ${clang} CACHE FILEPATH "clang 18 or newer, for device code; OFF: none")
       return()
     endif()
-    set(note "${clang} is clang ${version}; device code needs 18 or newer with nvptx64 (Debian 12: package clang-19, Ubuntu 24.04: clang-18)")
+    set(note "${clang} is clang ${version}, and device code needs 18 or newer with nvptx64 (${packages})")
     unset(clang)
   endforeach()
-  set(WEFT_CLANG OFF CACHE FILEPATH "clang 18 or newer, for device code; OFF: none" FORCE)
-  set(WEFT_CLANG_NOTE "${note}" CACHE INTERNAL "")
+  if(WEFT_CLANG)
+    message(FATAL_ERROR "WEFT_CLANG: ${note}")
+  endif()
+  set(WEFT_CLANG_NOTE "${note}" PARENT_SCOPE)
 endfunction()
 _weft_find_clang()
 
@@ -50,6 +57,7 @@ set(WEFT_CLANG_FLAGS "" CACHE STRING "further clang options for kernels")
 set(WEFT_PTX_ISA 64 CACHE STRING "version of the PTX that clang writes for programs, times 10")
 set(_weft_clang_flags -x cuda --cuda-device-only -nocudainc -nocudalib --cuda-gpu-arch=sm_70 -S -O3
     -std=c++17 -ffreestanding -fdeclspec -ffp-contract=fast -Wno-unknown-cuda-version)
+find_program(WEFT_LZ4 lz4 DOC "packs kernels; without it they are embedded as they are")
 set(_weft_image_script ${CMAKE_CURRENT_LIST_DIR}/WeftImage.cmake)
 
 # One pass of the compiler for both: nothing here needs instructions that came later.
@@ -103,7 +111,7 @@ function(_weft_clang_object target file)
             "$<$<BOOL:${includes}>:-I$<JOIN:${includes},;-I>>"
             "$<$<BOOL:${definitions}>:-D$<JOIN:${definitions},;-D>>" ${source} -o ${ptx})
   add_custom_command(OUTPUT ${image} DEPENDS ${ptx} ${_weft_image_script} VERBATIM COMMENT ""
-    COMMAND ${CMAKE_COMMAND} -DSOURCE=${file} -DPTX=${ptx} -DIMAGE=${image} -P ${_weft_image_script})
+    COMMAND ${CMAKE_COMMAND} -DSOURCE=${file} -DPTX=${ptx} -DIMAGE=${image} -DLZ4=${WEFT_LZ4} -P ${_weft_image_script})
   target_sources(${target} PRIVATE ${image})
   set_source_files_properties(${image} PROPERTIES OBJECT_DEPENDS ${ptx})
 endfunction()

@@ -4,7 +4,7 @@
 # PTX ISA 6.4 and sm_70: nothing here needs what came later.
 option(WEFT_GPU_KERNELS "compile the library's kernels for GPUs" ON)
 set(weft_ptx_compiler ${WEFT_KERNEL_COMPILER})
-if(NOT WEFT_GPU_KERNELS)
+if(NOT WEFT_GPU_KERNELS OR WEFT_KERNEL_COMPILER STREQUAL "none")
   set(weft_ptx_compiler none)
 elseif(NOT weft_ptx_compiler AND WEFT_CLANG)
   set(weft_ptx_compiler clang)

@@ -23,6 +23,8 @@ class Weft(CMakePackage):
     depends_on("c", type="build")
     depends_on("cmake@3.25:", type="build")
     depends_on("pkgconfig", type="build")
+    depends_on("llvm@18: +clang targets=nvptx", type="build")
+    depends_on("lz4", type="build")
     depends_on("jansson")
     depends_on("hwloc")
     depends_on("expat")
@@ -32,4 +34,4 @@ class Weft(CMakePackage):
     depends_on("libfabric")
 
     def cmake_args(self):
-        return ["-DBUILD_TESTING=OFF", "-DWEFT_WERROR=OFF", "-DWEFT_NVCC=OFF"]
+        return ["-DBUILD_TESTING=OFF", "-DWEFT_WERROR=OFF", "-DWEFT_KERNEL_COMPILER=clang"]

@@ -28,6 +28,16 @@ CUresult gpu_compile_ptx(const struct cuda *cuda, const char *ptx, CUmodule *mod
     return result == CUDA_ERROR_INVALID_VALUE ? cuda->ModuleLoadData(module, ptx) : result;
 }
 
+const char *gpu_unpack(const char *begin, const char *end, char **unpacked)
+{
+    size_t bytes = (size_t)(end - begin);
+    *unpacked = NULL;
+    if (!lz4_is_frame(begin, bytes))
+        return begin;
+    *unpacked = lz4_decode(begin, bytes, &bytes);
+    return *unpacked;
+}
+
 /* A cubin runs on later minor versions of its compute capability. */
 static bool runs_on(const struct gpu_code *code, const struct gpu_device *device)
 {
@@ -50,11 +60,10 @@ static CUresult compile_and_tell(const struct gpu_device *device, const char *pt
 static CUresult load_code(const struct gpu_code *code, const struct gpu_device *device,
                           CUmodule *module)
 {
-    size_t bytes = (size_t)(code->end - code->begin);
-    char *unpacked = NULL;
-    if (lz4_is_frame(code->begin, bytes) && !(unpacked = lz4_decode(code->begin, bytes, &bytes)))
+    char *unpacked;
+    const char *image = gpu_unpack(code->begin, code->end, &unpacked);
+    if (!image)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    const char *image = unpacked ? unpacked : code->begin;
     CUresult result = code->arch ? device->cuda->ModuleLoadData(module, image)
                                  : compile_and_tell(device, image, module);
     free(unpacked);

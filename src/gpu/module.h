@@ -46,6 +46,10 @@ struct gpu_image {
 };
 extern const struct gpu_image gpu_kernels_image, gpu_coll_kernels_image;
 
+/* Returns the code in a frame of LZ4, which *unpacked keeps until it is freed, or what is no frame
+ * as it is. NULL: no memory. */
+const char *gpu_unpack(const char *begin, const char *end, char **unpacked);
+
 /* Loads PTX, which the driver compiles on all CPUs if it can. A context is current. */
 CUresult gpu_compile_ptx(const struct cuda *cuda, const char *ptx, CUmodule *module);
 

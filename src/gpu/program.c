@@ -113,7 +113,11 @@ static CUresult load_image_here(struct weft_image *image, CUcontext context,
     struct weft_loaded *loaded = calloc(1, sizeof *loaded);
     if (!loaded)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult error = gpu_compile_ptx(&driver, image->begin, &loaded->module);
+    char *unpacked;
+    const char *ptx = gpu_unpack(image->begin, image->end, &unpacked);
+    CUresult error =
+        ptx ? gpu_compile_ptx(&driver, ptx, &loaded->module) : CUDA_ERROR_OUT_OF_MEMORY;
+    free(unpacked);
     if (error) {
         char text[160];
         log_error(LOG_GPU, "the kernels of %s cannot be loaded: %s", image->source,

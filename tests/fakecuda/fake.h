@@ -96,6 +96,7 @@ bool fake_peer_open(CUdevice by, CUdevice of); /* enabled by cuCtxEnablePeerAcce
 int fake_current_device(void);                 /* -1: no context is current */
 int fake_stream_device(CUstream stream);       /* -1: unknown */
 
+CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device);
 CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes);
 CUresult cuMemFree_v2(CUdeviceptr address);
 

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds Weft without its optional packages and runs every test with GPU memory on the GPUs of this
 # machine: one GPU shared by several PEs, then one PE for each GPU. Prints a table; exits with 1 if
-# a row failed. Needs CMake, a C compiler, nvcc (without it the embedded PTX is used) and an NVIDIA
-# driver.
+# a row failed. Needs CMake, a C compiler, clang 18 or newer or nvcc, and an NVIDIA driver.
 #   tests/gpu/run.sh [BUILD_FOLDER [GROUP ...]]
 # Groups: memory coll coll_large stripes shared device device_shared proxy staged relay net gda
 # examples files mapped faults figures; default: all.

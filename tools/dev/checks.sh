@@ -130,7 +130,7 @@ check_prepared() {
 # What a test needs that is not installed by ./dev: named, so that nobody takes its absence for a pass.
 note_absent() {
     command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] ||
-        skip "compiling kernels for a GPU: no nvcc here (CUDA toolkit)"
+        skip "programs with CUDA C++, cubins: no nvcc and no ptxas here (CUDA toolkit)"
     [ -e /dev/nvidiactl ] || skip "tests on a GPU: none here; kernels ran on the stand-in"
 }
 

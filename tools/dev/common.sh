@@ -70,29 +70,30 @@ folder_of() {
 
 # configure PRESET [option of cmake ...]: with the tests where what they need is here; ./dev test sees to that.
 configure() {
-    local preset=$1 compiler=cc testing=OFF launcher= kernels=ON
-    local nvcc=(-UWEFT_NVCC_FLAGS -UWEFT_GPU_ARCHITECTURES -UWEFT_CUDA_GENCODE)
+    local preset=$1 compiler=cc testing=OFF launcher= all=ON kernels=()
     shift
     ! pkg-config --exists cmocka || testing=ON
     [ "$preset" != clang ] || compiler=clang
     ! command -v ccache >/dev/null || launcher=-DCMAKE_C_COMPILER_LAUNCHER=ccache
-    # Where no GPU runs them, a few programs show that kernels compile, and ./dev test assembles the library's alone, for
-    # one architecture; ./dev long compiles all.
-    [ -e /dev/nvidiactl ] || [ -n "${all_kernels:-}" ] || kernels=OFF
-    # The demo has no use for kernels without a GPU. With one, the driver compiles the library's in seconds.
-    [ "$preset" != default ] || nvcc+=(-DWEFT_GPU_KERNELS=ON)
-    # What an earlier demo has switched off.
-    ! grep -qs '^WEFT_NVCC:.*=OFF$' build/CMakeCache.txt || [ "$preset" != default ] || nvcc+=(-UWEFT_NVCC)
-    if [ -n "${demo_kernels:-}" ]; then
-        nvcc+=(-DWEFT_GPU_KERNELS=OFF -DWEFT_CUDA_GENCODE=-gencode=arch=compute_75,code=compute_75)
-        [ -e /dev/nvidiactl ] || nvcc+=(-DWEFT_NVCC=OFF)
-    fi
-    [ $kernels = ON ] || [ -z "${quick_kernels:-}" ] ||
-        nvcc=('-DWEFT_NVCC_FLAGS=-Xcicc;-O1;-Xptxas;-O0' -DWEFT_GPU_ARCHITECTURES=90
+    # Where no GPU runs them, a few programs show that kernels compile, and ./dev test assembles the
+    # library's alone, for one architecture; ./dev long compiles all.
+    [ -e /dev/nvidiactl ] || [ -n "${all_kernels:-}" ] || all=OFF
+    # What an earlier demo or test has chosen.
+    [ "$preset" != default ] ||
+        kernels=(-DWEFT_GPU_KERNELS=ON -UWEFT_KERNEL_COMPILER -UWEFT_GPU_ARCHITECTURES -UWEFT_NVCC_FLAGS
+            -UWEFT_CUDA_GENCODE)
+    if [ -n "${demo_kernels:-}" ] && [ -e /dev/nvidiactl ]; then
+        # The driver compiles them in seconds.
+        kernels+=(-DWEFT_GPU_ARCHITECTURES=)
+    elif [ -n "${demo_kernels:-}" ]; then
+        kernels+=(-DWEFT_GPU_KERNELS=OFF -DWEFT_KERNEL_COMPILER=none)
+    elif [ $all = OFF ] && [ -n "${quick_kernels:-}" ]; then
+        kernels+=('-DWEFT_NVCC_FLAGS=-Xcicc;-O1;-Xptxas;-O0' -DWEFT_GPU_ARCHITECTURES=90
             -DWEFT_CUDA_GENCODE=-gencode=arch=compute_75,code=compute_75)
-    cmake --preset "$preset" -DBUILD_TESTING=$testing -DWEFT_ALL_KERNELS=$kernels $launcher \
+    fi
+    cmake --preset "$preset" -DBUILD_TESTING=$testing -DWEFT_ALL_KERNELS=$all $launcher \
         -DWEFT_WERROR="$(werror "$preset" "$compiler")" -DWEFT_RUN_ONLY=OFF -DWEFT_PLAIN= \
-        "${nvcc[@]}" "$@"
+        ${kernels[@]+"${kernels[@]}"} "$@"
 }
 
 # build PRESET TARGET...

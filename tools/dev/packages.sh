@@ -1,6 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sourced by ./dev: which packages of Debian 12 and Ubuntu 24.04 a verb needs, and how to get them.
 
+clang_package() {
+    case $(. /etc/os-release 2>/dev/null && echo "${VERSION_CODENAME:-}") in
+    noble) echo clang-18 ;;
+    *) echo clang-19 ;;
+    esac
+}
+
+have_clang() {
+    local version
+    for version in 22 21 20 19 18; do
+        ! command -v clang-$version || return 0
+    done
+    version=$(clang -dumpversion) && [ "${version%%.*}" -ge 18 ]
+}
+
 # PACKAGE PROBE for each; a package whose probe succeeds is not asked for, wherever it came from.
 packages_build='
 gcc             command -v cc
@@ -16,7 +31,12 @@ libpmix-dev     pkg-config --exists pmix
 libibverbs-dev  pkg-config --exists libibverbs
 librdmacm-dev   have_header rdma/rsocket.h
 libfabric-dev   pkg-config --exists libfabric
+lz4             command -v lz4
 '
+# The compiler of kernels: clang 18 or newer, under the name that the release has it.
+packages_kernels="
+$(clang_package) have_clang
+"
 packages_test='
 g++             command -v c++
 libcmocka-dev   pkg-config --exists cmocka

@@ -5,27 +5,27 @@
 # VERB ARGUMENTS | groups of packages (packages.sh) | time and disk | what it does
 verbs='
 demo [option ...] | build | 75 s | build, then run `weft demo` with these options
-test | build test docs site fuzz format tidy | | build, then every test and check; what CI runs
-check NAME | build test | | build what a test needs, and run it; NAME is what ctest calls it, or the beginning up to a dot
-build | build | 0.9 GB with tests | configure and build into build/
-bench [argument ...] | build | | build, then run `weft bench` with these arguments
-long | build test | | every test, also those that `test` leaves out
-paths | build test | | the tests that force a path, path by path
-hosts | build test hosts | | jobs over several hosts, which are network namespaces; under Slurm
-vm [short] | build test vm | 22 min | real verbs (soft RoCE, soft iWARP), bad lines, a camera, in virtual machines (Debian 12)
-faults [rounds] | build test | | foreign calls that fail at their k-th use; PEs killed at any moment (200)
+test | build kernels test docs site fuzz format tidy | | build, then every test and check; what CI runs
+check NAME | build kernels test | | build what a test needs, and run it; NAME is what ctest calls it, or the beginning up to a dot
+build | build kernels | 0.9 GB with tests | configure and build into build/
+bench [argument ...] | build kernels | | build, then run `weft bench` with these arguments
+long | build kernels test | | every test, also those that `test` leaves out
+paths | build kernels test | | the tests that force a path, path by path
+hosts | build kernels test hosts | | jobs over several hosts, which are network namespaces; under Slurm
+vm [short] | build kernels test vm | 22 min | real verbs (soft RoCE, soft iWARP), bad lines, a camera, in virtual machines (Debian 12)
+faults [rounds] | build kernels test | | foreign calls that fail at their k-th use; PEs killed at any moment (200)
 coverage | build test coverage | | lines of each folder that tests run; fails where a module is under 85 %
 asan [regex] | build test | 1 GB | tests under AddressSanitizer with UBSan
 tsan [regex] | build test | | tests under ThreadSanitizer
 fuzz [seconds] | build test fuzz | | run each fuzz target for so long (60)
 mutants [regex] | build test | 2 GB | seed faults into a copy, and list those that no test notices (--short, --resume); --random N --seed S [FOLDER...]: faults made by rule at lines that tests execute
-soak [minutes] | build test | | job, litmus and fault tests again and again until one fails (10)
+soak [minutes] | build kernels test | | job, litmus and fault tests again and again until one fails (10)
 format | format | | rewrite the sources as .clang-format says
-lint | build test format tidy lint | | check the format; clang-tidy; cppcheck; list what is large
-docs | build test docs site | | all documentation, with lists of all functions, as a site in build/site
-install [prefix] | build docs | | build and install (/usr/local)
-packages | build docs site packages | | Debian packages in build-packages/, checked by lintian; the recipes of packaging/ (RPM, conda, Spack, container) built or checked as far as their tools are here
-release [--draft] [short] | build docs site packages | | tarball, packages, site and SHA256SUMS in build-release/, once the tree is clean and all versions agree; --draft: also before CHANGELOG.md has the date; short: the tarball alone
+lint | build kernels test format tidy lint | | check the format; clang-tidy; cppcheck; list what is large
+docs | build kernels test docs site | | all documentation, with lists of all functions, as a site in build/site
+install [prefix] | build kernels docs | | build and install (/usr/local)
+packages | build kernels docs site packages | | Debian packages in build-packages/, checked by lintian; the recipes of packaging/ (RPM, conda, Spack, container) built or checked as far as their tools are here
+release [--draft] [short] | build kernels docs site packages | | tarball, packages, site and SHA256SUMS in build-release/, once the tree is clean and all versions agree; --draft: also before CHANGELOG.md has the date; short: the tarball alone
 chroot [release] | chroot | | install and packages tried in a bare Debian 12 (noble: Ubuntu 24.04); as root
 '
 

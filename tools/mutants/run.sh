@@ -85,7 +85,7 @@ construct() {
     local flags=(-DCMAKE_BUILD_TYPE=RelWithDebInfo)
     [ "$short" = 0 ] || flags=(-DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O0)
     cmake -S "$tree" -B "$build" -G Ninja "${flags[@]}" -DBUILD_TESTING=ON \
-        -DWEFT_WERROR=OFF -DWEFT_NVCC=OFF -DWEFT_GPU_KERNELS=OFF >"$folder/log" 2>&1 ||
+        -DWEFT_WERROR=OFF -DWEFT_KERNEL_COMPILER=none -DWEFT_GPU_KERNELS=OFF >"$folder/log" 2>&1 ||
         fail "configuring failed; see $folder/log"
     concerned >"$folder/concerned"
     programs >"$folder/programs"

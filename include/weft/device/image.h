@@ -17,10 +17,10 @@
 extern "C" {
 #endif
 
-/* PTX text that ends with a 0, or a cubin. */
+/* PTX text, as it is or as a frame of LZ4 (lz4 --content-size). */
 struct weft_image {
     const char *source; /* for messages */
-    const char *begin;
+    const char *begin, *end;
     struct weft_loaded *loaded; /* modules of it, one for each context; the library's */
 };
 
@@ -45,9 +45,11 @@ int weft_image_upload(struct weft_image *image, const struct weft_dev *state, si
             "weft_image_begin:\n"                                                                  \
             ".incbin \"" file "\"\n"                                                               \
             ".byte 0\n"                                                                            \
+            "weft_image_end:\n"                                                                    \
             ".popsection\n");                                                                      \
     extern const char weft_image_begin[] __attribute__((visibility("hidden")));                    \
-    static struct weft_image weft_image = {source, weft_image_begin, NULL};                        \
+    extern const char weft_image_end[] __attribute__((visibility("hidden")));                      \
+    static struct weft_image weft_image = {source, weft_image_begin, weft_image_end, NULL};        \
     __attribute__((constructor)) static void weft_image_register(void)                             \
     {                                                                                              \
         weft_cuda_register(&weft_driver_runtime);                                                  \
@@ -69,14 +71,13 @@ int weft_image_upload(struct weft_image *image, const struct weft_dev *state, si
     {                                                                                              \
         return weft_driver_runtime.error_text(error);                                              \
     }                                                                                              \
-    static struct weft_device_unit weft_image_unit = {                                             \
-        .size = sizeof weft_image_unit,                                                            \
-        .version = WEFT_DEV_VERSION,                                                               \
-        .bytes = sizeof(struct weft_dev),                                                          \
-        .cuda = 1,                                                                                 \
-        .upload = weft_image_unit_upload,                                                          \
-        .error_text = weft_image_unit_error,                                                       \
-        .carriers = WEFT_IMAGE_CARRIERS};                                  \
+    static struct weft_device_unit weft_image_unit = {.size = sizeof weft_image_unit,              \
+                                                      .version = WEFT_DEV_VERSION,                 \
+                                                      .bytes = sizeof(struct weft_dev),            \
+                                                      .cuda = 1,                                   \
+                                                      .upload = weft_image_unit_upload,            \
+                                                      .error_text = weft_image_unit_error,         \
+                                                      .carriers = WEFT_IMAGE_CARRIERS};            \
     __attribute__((constructor)) static void weft_image_unit_register(void)                        \
     {                                                                                              \
         weft_device_register(&weft_image_unit);                                                    \
