@@ -8,6 +8,7 @@ enum { EXIT_GOOD = 0, EXIT_FAULT = 1, EXIT_USAGE = 2 };
 
 int cmd_attach(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
+int cmd_cc(int argc, char **argv);
 int cmd_demo(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_env(int argc, char **argv);

@@ -22,6 +22,7 @@ static const struct command {
 #ifndef WEFT_REDUCED
     {"attach", cmd_attach, "show what the PEs of a running or hanging job are doing"},
     {"bench", cmd_bench, "measure the operations between PEs, compared with the bare machine"},
+    {"cc", cmd_cc, "compile and link a program with kernels, for host, simt and GPUs"},
     {"demo", cmd_demo, "show on this machine what Weft does"},
     {"env", cmd_env, "list the configuration variables with value and origin"},
     {"explain", cmd_explain,

@@ -12,7 +12,7 @@ configure_package_config_file(cmake/weft-config.cmake.in weft-config.cmake
                               INSTALL_DESTINATION ${libdir}/cmake/weft)
 write_basic_package_version_file(weft-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/weft-config.cmake ${CMAKE_BINARY_DIR}/weft-config-version.cmake
-              cmake/WeftKernels.cmake cmake/WeftImage.cmake
+              cmake/WeftKernels.cmake cmake/weft_image.sh
         DESTINATION ${libdir}/cmake/weft COMPONENT development)
 
 # Paths in weft.pc are relative to the file itself, so that the tree may be moved anywhere. Where the

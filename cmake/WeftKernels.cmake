@@ -58,7 +58,7 @@ set(WEFT_PTX_ISA 64 CACHE STRING "version of the PTX that clang writes for progr
 set(_weft_clang_flags -x cuda --cuda-device-only -nocudainc -nocudalib --cuda-gpu-arch=sm_70 -S -O3
     -std=c++17 -ffreestanding -fdeclspec -ffp-contract=fast -Wno-unknown-cuda-version)
 find_program(WEFT_LZ4 lz4 DOC "packs kernels; without it they are embedded as they are")
-set(_weft_image_script ${CMAKE_CURRENT_LIST_DIR}/WeftImage.cmake)
+set(_weft_image_script ${CMAKE_CURRENT_LIST_DIR}/weft_image.sh)
 
 # One pass of the compiler for both: nothing here needs instructions that came later.
 set(WEFT_CUDA_GENCODE "-gencode=arch=compute_75,code=[sm_90,compute_75]"
@@ -111,7 +111,7 @@ function(_weft_clang_object target file)
             "$<$<BOOL:${includes}>:-I$<JOIN:${includes},;-I>>"
             "$<$<BOOL:${definitions}>:-D$<JOIN:${definitions},;-D>>" ${source} -o ${ptx})
   add_custom_command(OUTPUT ${image} DEPENDS ${ptx} ${_weft_image_script} VERBATIM COMMENT ""
-    COMMAND ${CMAKE_COMMAND} -DSOURCE=${file} -DPTX=${ptx} -DIMAGE=${image} -DLZ4=${WEFT_LZ4} -P ${_weft_image_script})
+    COMMAND sh ${_weft_image_script} ${file} ${ptx} ${image} ${WEFT_LZ4})
   target_sources(${target} PRIVATE ${image})
   set_source_files_properties(${image} PROPERTIES OBJECT_DEPENDS ${ptx})
 endfunction()

@@ -209,8 +209,8 @@ KERNEL weft_kernel_wait(const void *at, int width, int is_signed, int cmp, int64
     if (met)
         *met = (uint64_t)good;
     if (!good && reporting.box)
-        write_record(reporting.box, reporting.tickets, WEFT_DEV_OP_SIGNAL_WAIT, -1, -1, at, (uint64_t)value, (uint64_t)now,
-                     cmp, limit.start);
+        write_record(reporting.box, reporting.tickets, WEFT_DEV_OP_SIGNAL_WAIT, -1, -1, at,
+                     (uint64_t)value, (uint64_t)now, cmp, limit.start);
 }
 
 /* One block. All operations of a member's stream before its barrier are visible to every member's
@@ -237,8 +237,9 @@ KERNEL weft_kernel_barrier(struct gpu_barrier barrier, struct gpu_reporting repo
                 break;
             }
             if (state == WAIT_EXPIRED) {
-                write_record(reporting.box, reporting.tickets, (uint32_t)barrier.operation, barrier.team, barrier.pe[i],
-                             &own->arrived[i], sequence, seen, 5, p.changed);
+                write_record(reporting.box, reporting.tickets, (uint32_t)barrier.operation,
+                             barrier.team, barrier.pe[i], &own->arrived[i], sequence, seen, 5,
+                             p.changed);
                 break;
             }
         }

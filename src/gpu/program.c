@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels of programs that were compiled by clang (<weft/device/image.h>): loads, fills and
- * launches them through the driver, and offers streams and events of it. It takes the place of the
- * CUDA runtime, whose rules it follows: a thread without a current context gets a primary one, and
- * a primary context that was used stays until the process ends. */
-#include <weft/device/image.h>
+/* Loads, fills and launches the kernels of programs. See program.h. */
+#include "gpu/program.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -46,7 +43,7 @@ static bool is_open(void)
     return opened;
 }
 
-static const char *error_text(int error)
+const char *program_error_text(int error)
 {
     static _Thread_local char text[256];
     if (!is_open())
@@ -54,7 +51,7 @@ static const char *error_text(int error)
     return cuda_error_text(&driver, error, text, sizeof text);
 }
 
-static int count_devices(void)
+int program_devices(void)
 {
     int n = 0;
     return is_open() && !driver.DeviceGetCount(&n) ? n : 0;
@@ -174,8 +171,8 @@ static CUresult enter_function(const void *kernel, CUfunction *function)
     return result;
 }
 
-WEFT_EXPORT int weft_image_upload(struct weft_image *image, const struct weft_dev *state,
-                                  size_t bytes, int ordinal)
+int program_upload(struct weft_image *image, const struct weft_dev *state, size_t bytes,
+                   int ordinal)
 {
     CUcontext context;
     CUdeviceptr address;
@@ -203,8 +200,8 @@ WEFT_EXPORT int weft_image_upload(struct weft_image *image, const struct weft_de
 /* --- launches ----------------------------------------------------------------------------------
  */
 
-static int launch(const void *kernel, const unsigned *grid, const unsigned *block,
-                  size_t shared_bytes, unsigned flags, weft_stream stream, void **params)
+int program_launch(const void *kernel, const unsigned *grid, const unsigned *block,
+                   size_t shared_bytes, unsigned flags, weft_stream stream, void **params)
 {
     CUfunction function;
     CUresult result = enter_function(kernel, &function);
@@ -221,8 +218,8 @@ static int launch(const void *kernel, const unsigned *grid, const unsigned *bloc
                                (unsigned)shared_bytes, stream, params, NULL);
 }
 
-static int count_resident_blocks(const void *kernel, unsigned threads, size_t shared_bytes,
-                                 unsigned *blocks)
+int program_resident_blocks(const void *kernel, unsigned threads, size_t shared_bytes,
+                            unsigned *blocks)
 {
     CUfunction function;
     CUdevice device;
@@ -243,25 +240,25 @@ static int count_resident_blocks(const void *kernel, unsigned threads, size_t sh
 /* --- streams and events ------------------------------------------------------------------------
  */
 
-static int create_stream(weft_stream *stream)
+int program_stream_create(weft_stream *stream)
 {
     CUresult result = enter();
     return result ? result : driver.StreamCreate((CUstream *)stream, CU_STREAM_NON_BLOCKING);
 }
 
-static int synchronize_stream(weft_stream stream)
+int program_stream_synchronize(weft_stream stream)
 {
     CUresult result = enter();
     return result ? result : driver.StreamSynchronize(stream);
 }
 
-static int destroy_stream(weft_stream stream)
+int program_stream_destroy(weft_stream stream)
 {
-    CUresult result = synchronize_stream(stream), destroyed = driver.StreamDestroy(stream);
+    CUresult result = program_stream_synchronize(stream), destroyed = driver.StreamDestroy(stream);
     return result ? result : destroyed;
 }
 
-static int query_stream(weft_stream stream, int *idle)
+int program_stream_query(weft_stream stream, int *idle)
 {
     CUresult result = enter();
     if (!result)
@@ -270,43 +267,43 @@ static int query_stream(weft_stream stream, int *idle)
     return result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result;
 }
 
-static int call_host(weft_stream stream, void (*fn)(void *arg), void *arg)
+int program_stream_host_call(weft_stream stream, void (*fn)(void *arg), void *arg)
 {
     CUresult result = enter();
     return result ? result : driver.LaunchHostFunc(stream, fn, arg);
 }
 
-static int create_event(weft_event *event)
+int program_event_create(weft_event *event)
 {
     CUresult result = enter();
     return result ? result : driver.EventCreate((CUevent *)event, 0);
 }
 
-static int destroy_event(weft_event event)
+int program_event_destroy(weft_event event)
 {
     CUresult result = enter();
     return result ? result : driver.EventDestroy(event);
 }
 
-static int record_event(weft_event event, weft_stream stream)
+int program_event_record(weft_event event, weft_stream stream)
 {
     CUresult result = enter();
     return result ? result : driver.EventRecord(event, stream);
 }
 
-static int wait_event(weft_stream stream, weft_event event)
+int program_event_wait(weft_stream stream, weft_event event)
 {
     CUresult result = enter();
     return result ? result : driver.StreamWaitEvent(stream, event, 0);
 }
 
-static int synchronize_event(weft_event event)
+int program_event_synchronize(weft_event event)
 {
     CUresult result = enter();
     return result ? result : driver.EventSynchronize(event);
 }
 
-static int elapsed_event(weft_event start, weft_event end, uint64_t *ns)
+int program_event_elapsed(weft_event start, weft_event end, uint64_t *ns)
 {
     float ms = 0;
     CUresult result = enter();
@@ -315,22 +312,3 @@ static int elapsed_event(weft_event start, weft_event end, uint64_t *ns)
     *ns = ms > 0 ? (uint64_t)((double)ms * 1e6) : 0;
     return result;
 }
-
-WEFT_EXPORT const struct weft_cuda_runtime weft_driver_runtime = {
-    .size = sizeof weft_driver_runtime,
-    .devices = count_devices,
-    .error_text = error_text,
-    .launch = launch,
-    .stream_create = create_stream,
-    .stream_destroy = destroy_stream,
-    .stream_synchronize = synchronize_stream,
-    .stream_query = query_stream,
-    .stream_host_call = call_host,
-    .event_create = create_event,
-    .event_destroy = destroy_event,
-    .event_record = record_event,
-    .event_wait = wait_event,
-    .event_synchronize = synchronize_event,
-    .event_elapsed = elapsed_event,
-    .resident_blocks = count_resident_blocks,
-};

@@ -4,6 +4,7 @@
 # tests and puts between GPU memories; it says what it skips, and a failed path test is a fault.
 #   demo_gpu.sh WEFT FOLDER_OF_THE_STAND-INS JSON_GET short|all
 set -u
+export WEFT_TARGET=simt # the stand-in runs the library's kernels, and not those of programs
 weft=$1 json_get=$3 form=$4
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

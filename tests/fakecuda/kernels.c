@@ -30,15 +30,25 @@ static const char *const kernel_names[] = {
         "weft_hca_slice",
 };
 
-/* An image "global NAME BYTES" is a module with one variable. */
+/* Whether an image has a variable: "global NAME BYTES" is a module with one, and PTX of device code
+ * has the state. Other PTX, and cubins, have none here. */
+static bool find_variable(const char *image, char name[64], size_t *bytes)
+{
+    if (strncmp(image, "global ", 7) == 0)
+        return sscanf(image, "global %63s %zu", name, bytes) == 2;
+    const char *state =
+        *image == '\n' || *image == '/' || *image == '.' ? strstr(image, " weft_dev_state[") : NULL;
+    strcpy(name, "weft_dev_state");
+    return state && sscanf(state, " weft_dev_state[%zu]", bytes) == 1;
+}
+
 EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {
     char name[64];
     size_t bytes;
     CUresult result = make(MODULE, (void **)module);
     struct object *o = (struct object *)*module;
-    if (!result && strncmp(image, "global ", 7) == 0 &&
-        sscanf(image, "global %63s %zu", name, &bytes) == 2) {
+    if (!result && find_variable(image, name, &bytes)) {
         CUdeviceptr address;
         result = cuMemAlloc_v2(&address, bytes);
         snprintf(o->name, sizeof o->name, "%s", name);

@@ -36,7 +36,7 @@ fails() {
 
 # Every group of packages that a verb names is there.
 for group in $(bash -c '. tools/dev/verbs.sh; cut -s -d"|" -f2 <<<"$verbs"'); do
-    fails "no packages_$group" grep -q "^packages_$group='" tools/dev/packages.sh
+    fails "no packages_$group" grep -q "^packages_$group=['\"]" tools/dev/packages.sh
 done
 # One package is missing until apt-get is asked for it.
 echo "missing_packages() { [ -e $folder/installed ] || echo toy-package; }" >>tools/dev/packages.sh

@@ -59,6 +59,10 @@ target_link_options(test_gpu_links PRIVATE LINKER:--wrap=nvml_open,--wrap=nvml_c
 weft_unit_test(wc SOURCES test_wc.c)
 weft_unit_test(gpu_module SOURCES test_gpu_module.c)
 weft_unit_test(lz4 SOURCES test_lz4.c)
+# Registers, stack and spills of the library's kernels.
+add_test(NAME unit.gpu_kernels COMMAND tools/kernels.sh ${PROJECT_BINARY_DIR} --check
+         WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+set_tests_properties(unit.gpu_kernels PROPERTIES LABELS unit TIMEOUT 60 SKIP_RETURN_CODE 77)
 weft_unit_test(gpu_peers SOURCES test_gpu_peers.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
 add_dependencies(test_gpu_peers fakecuda)
 weft_unit_test(gpu_relay SOURCES test_gpu_relay.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})

@@ -14,6 +14,7 @@ paths | build kernels test | | the tests that force a path, path by path
 hosts | build kernels test hosts | | jobs over several hosts, which are network namespaces; under Slurm
 vm [short] | build kernels test vm | 22 min | real verbs (soft RoCE, soft iWARP), bad lines, a camera, in virtual machines (Debian 12)
 faults [rounds] | build kernels test | | foreign calls that fail at their k-th use; PEs killed at any moment (200)
+kernels | build kernels | | registers, stack and spills of the kernels of libweft, for each compute capability (needs ptxas)
 coverage | build test coverage | | lines of each folder that tests run; fails where a module is under 85 %
 asan [regex] | build test | 1 GB | tests under AddressSanitizer with UBSan
 tsan [regex] | build test | | tests under ThreadSanitizer

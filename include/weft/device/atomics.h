@@ -19,13 +19,25 @@
 #include <weft/device/arithmetic.h>
 #include <weft/device/rma.h>
 
-/* Declares the local `T *at`. Where there is no direct address, the macro sends the request to
- * weft_dev_remote() and returns its result (bits), converted by `result`. */
+/* weft_dev_direct_atomic() outside the window, or where not every link supports atomics. */
+WEFT_DEVICE_NOINLINE char *weft_dev_direct_atomic_slow(const void *symmetric, int pe)
+{
+    return weft_dev_direct_atomic(symmetric, pe);
+}
+
+/* Declares the local `T *at`; in the window without a test for NULL. Where there is no direct
+ * address, the macro sends the request to weft_dev_remote() and returns its result (bits),
+ * converted by `result`. */
 #define WEFT_DEV_ATOMIC_AT(T, symmetric, ID, bits, compare, result)                                \
-    T *at = (T *)weft_dev_direct_atomic(symmetric, pe);                                            \
-    if (!at)                                                                                       \
-    return result(weft_dev_remote_word(WEFT_DEV_OP_ATOMIC, WEFT_DEV_ATOMIC_##ID, symmetric,        \
-                                       sizeof(T), bits, compare, pe))
+    T *at;                                                                                         \
+    if (WEFT_DEV_LIKELY(weft_dev_in_window(symmetric, pe) && weft_dev_state.all_atomics)) {        \
+        at = (T *)weft_dev_window(symmetric, pe);                                                  \
+    } else {                                                                                       \
+        at = (T *)weft_dev_direct_atomic_slow(symmetric, pe);                                      \
+        if (!at)                                                                                   \
+            return result(weft_dev_remote_word(WEFT_DEV_OP_ATOMIC, WEFT_DEV_ATOMIC_##ID,           \
+                                               symmetric, sizeof(T), bits, compare, pe));          \
+    }
 
 #define WEFT_DEV_AMO(W, name, primitive, ID)                                                       \
     WEFT_DEVICE uint##W##_t weft_thread_atomic_##name##W(void *dst, uint##W##_t value, int pe)     \

@@ -53,7 +53,22 @@ WEFT_DEVICE_NOINLINE void weft_dev_p_slow(void *dst, uint64_t value, unsigned by
         weft_dev_store_u8((uint8_t *)to, (uint8_t)value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
 }
 
-/* Instruction issue limits the rate of a block that only does p. The fast branch of p therefore
+/* g at an address that weft_dev_in_window() does not cover. */
+WEFT_DEVICE_NOINLINE uint64_t weft_dev_g_slow(const void *src, unsigned bytes, int pe)
+{
+    const char *from = weft_dev_direct_slow(src, 1, pe, 0);
+    if (!from)
+        return weft_dev_remote_word(WEFT_DEV_OP_G, 0, src, bytes, 0, 0, pe);
+    if (bytes == 8)
+        return weft_dev_load_u64((const uint64_t *)from, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    if (bytes == 4)
+        return weft_dev_load_u32((const uint32_t *)from, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    if (bytes == 2)
+        return weft_dev_load_u16((const uint16_t *)from, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    return weft_dev_load_u8((const uint8_t *)from, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+}
+
+/* Instruction issue limits the rate of a block that only does p or g. Their fast branch therefore
  * calls weft_dev_window(), whose result needs no test for NULL. */
 #define WEFT_DEV_P_G(N)                                                                            \
     WEFT_DEVICE void weft_thread_p##N(void *dst, uint##N##_t value, int pe)                        \
@@ -66,18 +81,16 @@ WEFT_DEVICE_NOINLINE void weft_dev_p_slow(void *dst, uint64_t value, unsigned by
     }                                                                                              \
     WEFT_DEVICE uint##N##_t weft_thread_g##N(const void *src, int pe)                              \
     {                                                                                              \
-        const char *from = weft_dev_direct_word(src, pe);                                          \
-        if (WEFT_DEV_LIKELY(from != NULL))                                                         \
-            return weft_dev_load_u##N((const uint##N##_t *)from, WEFT_ORDER_RELAXED,               \
-                                      WEFT_SCOPE_SYS);                                             \
-        return (uint##N##_t)weft_dev_remote_word(WEFT_DEV_OP_G, 0, src, N / 8, 0, 0, pe);          \
+        if (WEFT_DEV_LIKELY(weft_dev_in_window(src, pe)))                                          \
+            return weft_dev_load_u##N((const uint##N##_t *)weft_dev_window(src, pe),               \
+                                      WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);                         \
+        return (uint##N##_t)weft_dev_g_slow(src, N / 8, pe);                                       \
     }                                                                                              \
     WEFT_DEVICE uint##N##_t weft_thread_g##N##_cached(const void *src, int pe)                     \
     {                                                                                              \
-        const char *from = weft_dev_direct_word(src, pe);                                          \
-        if (WEFT_DEV_LIKELY(from != NULL))                                                         \
-            return *(const weft_dev_any_u##N *)from;                                               \
-        return (uint##N##_t)weft_dev_remote_word(WEFT_DEV_OP_G, 0, src, N / 8, 0, 0, pe);          \
+        if (WEFT_DEV_LIKELY(weft_dev_in_window(src, pe)))                                          \
+            return *(const weft_dev_any_u##N *)weft_dev_window(src, pe);                           \
+        return (uint##N##_t)weft_dev_g_slow(src, N / 8, pe);                                       \
     }
 WEFT_DEV_P_G(8)
 WEFT_DEV_P_G(16)

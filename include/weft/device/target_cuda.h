@@ -224,7 +224,7 @@ WEFT_DEVICE void weft_dev_store_vec16_once(void *p, struct weft_dev_vec16 v)
 }
 
 /* Version of the PTX ISA that is written, times 10. nvcc writes its own version; clang writes the
- * one that it is told (-target-feature +ptx64). */
+ * one that --cuda-feature=+ptx64 names. */
 #ifndef WEFT_PTX_ISA
 #if __CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 3)
 #define WEFT_PTX_ISA 83

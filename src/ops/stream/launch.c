@@ -3,6 +3,7 @@
  * through the table that its CUDA half registered, or the SIMT executor. Links neither CUDA runtime
  * nor driver. */
 #include "base/status.h"
+#include "gpu/program.h"
 #include "job/device_state.h"
 
 #include <weft/launch.h>
@@ -13,6 +14,31 @@
 WEFT_EXPORT void weft_cuda_register(const struct weft_cuda_runtime *runtime)
 {
     device_runtime_register(runtime);
+}
+
+WEFT_EXPORT const struct weft_cuda_runtime weft_driver_runtime = {
+    .size = sizeof weft_driver_runtime,
+    .devices = program_devices,
+    .error_text = program_error_text,
+    .launch = program_launch,
+    .stream_create = program_stream_create,
+    .stream_destroy = program_stream_destroy,
+    .stream_synchronize = program_stream_synchronize,
+    .stream_query = program_stream_query,
+    .stream_host_call = program_stream_host_call,
+    .event_create = program_event_create,
+    .event_destroy = program_event_destroy,
+    .event_record = program_event_record,
+    .event_wait = program_event_wait,
+    .event_synchronize = program_event_synchronize,
+    .event_elapsed = program_event_elapsed,
+    .resident_blocks = program_resident_blocks,
+};
+
+WEFT_EXPORT int weft_image_upload(struct weft_image *image, const struct weft_dev *state,
+                                  size_t bytes, int ordinal)
+{
+    return program_upload(image, state, bytes, ordinal);
 }
 
 WEFT_EXPORT weft_target weft_target_get(void)

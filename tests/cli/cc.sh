@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# `weft cc`: a program of two files with kernels, in one step and by objects, runs on simt; its PTX is
+# in it where clang is; what it cannot compile is named.
+#   cc.sh WEFT
+set -u
+weft=$1
+failures=0
+fail() {
+    printf 'FAILED: %s\n' "$*"
+    failures=$((failures + 1))
+}
+folder=$(mktemp -d "$PWD/cc.XXXXXX") && cd "$folder" || exit 1
+trap 'rm -rf "$folder"' EXIT
+cat > main.c << 'END'
+#include <stdio.h>
+#include <weft_device.h>
+#include "given.h"
+WEFT_KERNEL_DECLARE(twice, (uint64_t *, words), (int, n));
+WEFT_KERNEL(shift, (uint64_t *, slot))
+{
+    int next = (weft_dev_my_pe() + 1) % weft_dev_n_pes();
+    if (weft_dev_grid_rank() == 0)
+        weft_thread_p64(slot, (uint64_t)weft_dev_my_pe() + GIVEN, next);
+    weft_block_quiet();
+}
+#if WEFT_HOST_CODE
+int main(void)
+{
+    weft_job *job;
+    void *slot;
+    uint64_t seen = 0;
+    if (weft_init(&job, NULL) || weft_alloc(job, weft_device_kind(job), 8, 0, WEFT_ALLOC_ZERO, &slot) ||
+        WEFT_LAUNCH(shift, 1, 64, 0, NULL, slot) || weft_stream_synchronize(NULL) ||
+        weft_barrier(weft_team_world(job)) || WEFT_LAUNCH(twice, 1, 32, 0, NULL, slot, 1) ||
+        weft_stream_synchronize(NULL) || weft_get(weft_default_ctx(job), &seen, slot, 8, weft_my_pe(job)))
+        return 1;
+    printf("PE %d: %llu\n", weft_my_pe(job), (unsigned long long)seen);
+    return weft_finalize(job) != WEFT_OK;
+}
+#endif
+END
+cat > twice.c << 'END'
+#include <weft_device.h>
+WEFT_KERNEL(twice, (uint64_t *, words), (int, n))
+{
+    int i = (int)weft_dev_grid_rank();
+    if (i < n)
+        words[i] *= 2;
+}
+END
+mkdir given && echo '#define GIVEN 20' > given/given.h
+clang=yes
+words=$("$weft" cc -O1 -Igiven main.c twice.c -o whole 2>&1) || fail "status $?: $words"
+case $words in
+'') ;;
+*"run on simt alone: "*"clang-19"*) clang=no ;;
+*) fail "unexpected words: $words" ;;
+esac
+wanted="PE 0: 42
+PE 1: 40"
+seen=$(WEFT_TARGET=simt "$weft" run -n 2 ./whole | sort)
+[ "$seen" = "$wanted" ] || fail "whole: $seen"
+for file in main twice; do
+    "$weft" cc -c -Igiven $file.c 2> words || fail "-c $file.c: status $? $(cat words)"
+done
+"$weft" cc main.o twice.o -o parts || fail "linking: status $?"
+seen=$(WEFT_TARGET=simt "$weft" run -n 2 ./parts | sort)
+[ "$seen" = "$wanted" ] || fail "parts: $seen"
+if [ $clang = yes ]; then
+    for program in whole parts; do
+        for kernel in shift twice; do
+            nm $program | grep -q " weft_kernel_cuda_$kernel\$" || fail "$program has no $kernel for GPUs"
+        done
+    done
+fi
+"$weft" cc --simt -Igiven main.c twice.c -o simt 2> words || fail "--simt: status $?"
+[ ! -s words ] && ! nm simt | grep -q "[DdRr] weft_kernel_cuda_shift" || fail "--simt: $(cat words)"
+
+# WORDS STATUS argument...: the command fails with it.
+refuses() {
+    local text=$1 wanted=$2 status=0
+    shift 2
+    "$weft" cc "$@" > words 2>&1 || status=$?
+    [ $status = "$wanted" ] && grep -q -- "$text" words || fail "$*: status $status: $(cat words)"
+}
+refuses "none.c cannot be read" 2 none.c
+refuses "kernels in CUDA C++" 2 some.cu
+refuses "-o names no file" 2 twice.c -o
+refuses "2 sources for one file" 2 -c main.c twice.c -o both.o
+refuses "usage: weft cc" 2
+refuses "-E makes no program" 2 -E twice.c
+printf '#!/bin/sh\necho 14.0.6\n' > old && chmod +x old
+WEFT_CLANG=$PWD/old refuses "old is version 14.0.6; device code needs clang 18 or newer" 0 -Igiven main.c twice.c -o old_clang
+[ ! -e a.out ] || fail "a.out was left behind"
+[ $failures = 0 ]
