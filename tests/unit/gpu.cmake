@@ -58,6 +58,7 @@ weft_unit_test(gpu_links SOURCES test_gpu_links.c)
 target_link_options(test_gpu_links PRIVATE LINKER:--wrap=nvml_open,--wrap=nvml_close)
 weft_unit_test(wc SOURCES test_wc.c)
 weft_unit_test(gpu_module SOURCES test_gpu_module.c)
+weft_unit_test(gpu_program SOURCES test_gpu_program.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
 weft_unit_test(lz4 SOURCES test_lz4.c)
 # Registers, stack and spills of the library's kernels.
 add_test(NAME unit.gpu_kernels COMMAND tools/kernels.sh ${PROJECT_BINARY_DIR} --check
