@@ -172,6 +172,16 @@ void probe_close(struct probe *probe)
     free(probe);
 }
 
+void probe_prepare(void)
+{
+    probe_gpus_prepare();
+}
+
+void probe_wait(void)
+{
+    probe_gpus_wait();
+}
+
 void probe_warm(struct probe *probe)
 {
     probe_gpus_warm(probe->gpus);

@@ -9,6 +9,11 @@
 
 struct probe;
 
+/* Starts the CUDA driver while the caller reads the machine; probe_open() waits for it, and so does
+ * probe_wait() where nothing is opened. */
+void probe_prepare(void);
+void probe_wait(void);
+
 /* Opens a probe for the GPUs of `machine`, which must be this machine and outlive the probe.
  * WEFT_ERR_UNSUPPORTED: there is no CUDA driver. */
 weft_status probe_open(const struct machine *machine, struct probe **probe);

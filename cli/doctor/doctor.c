@@ -14,6 +14,7 @@
 #include "doctor/doctor.h"
 #include "machine/describe/growth.h"
 #include "parse.h"
+#include "probe.h"
 #include "tool/tool.h"
 
 enum {
@@ -345,26 +346,32 @@ static void read_counters_again(struct machine *machine, const struct doctor_opt
     machine_free(later);
 }
 
-/* Measures, and waits for counters to grow. */
-static void measure_machine(struct machine *machine, const struct doctor_options *a)
+/* Reads the machine, measures, and waits for counters to grow. NULL: it has printed why. */
+static struct machine *read_machine(const struct doctor_options *a)
 {
+    bool live = !a->machine.file && !a->quick;
+    if (live)
+        probe_prepare();
+    struct machine *machine = machine_options_read(&a->machine);
     uint64_t began_ns = clock_now_ns();
-    if (a->machine.measure && !a->quick)
+    if (machine && a->machine.measure && !a->quick)
         machine_options_measure(&a->machine, machine, 0);
-    else if (!a->machine.file && !a->quick && machine->n_gpus)
+    else if (machine && live && machine->n_gpus)
         machine_options_try(machine);
-    if (a->interval_ns)
+    if (live)
+        probe_wait();
+    if (machine && a->interval_ns)
         read_counters_again(machine, a, began_ns);
+    return machine;
 }
 
 /* Examines this machine and prints the selected output. */
 static int examine_machine(const struct doctor_options *a, const struct profile *expected)
 {
     static struct diagnosis diagnosis;
-    struct machine *machine = machine_options_read(&a->machine);
+    struct machine *machine = read_machine(a);
     if (!machine)
         return EXIT_USAGE;
-    measure_machine(machine, a);
     int status;
     if (a->expect) {
         status = print_expectation(machine);
@@ -383,10 +390,9 @@ static int examine_machine(const struct doctor_options *a, const struct profile 
 static char *make_report(const struct doctor_options *a)
 {
     static struct diagnosis diagnosis;
-    struct machine *machine = machine_options_read(&a->machine);
+    struct machine *machine = read_machine(a);
     if (!machine)
         return NULL;
-    measure_machine(machine, a);
     doctor_examine(machine, &diagnosis);
     char *report = doctor_node_write(machine, &diagnosis);
     findings_free(&diagnosis.findings);

@@ -190,9 +190,37 @@ static weft_status get_gpu(struct probe_gpus *gpus, int index, struct probe_gpu 
 
 /* --- all of them ------------------------------------------------------------------------------ */
 
+static struct {
+    pthread_t thread;
+    bool started;
+} preparation;
+
+/* The driver stays loaded, and initialized, until the process ends. */
+static void *start_driver(void *unused)
+{
+    static struct cuda cuda;
+    (void)unused;
+    cuda_open(&cuda); /* the next one to open it reports a failure */
+    return NULL;
+}
+
+void probe_gpus_prepare(void)
+{
+    if (!preparation.started)
+        preparation.started = pthread_create(&preparation.thread, NULL, start_driver, NULL) == 0;
+}
+
+void probe_gpus_wait(void)
+{
+    if (preparation.started)
+        pthread_join(preparation.thread, NULL);
+    preparation.started = false;
+}
+
 weft_status probe_gpus_open(struct probe_gpus **result, const char *const *addresses, int n)
 {
     *result = NULL;
+    probe_gpus_wait();
     struct probe_gpus *gpus = calloc(1, sizeof *gpus);
     if (!gpus)
         return base_fail(WEFT_ERR_NO_MEMORY, "no memory to measure with");

@@ -14,6 +14,11 @@ struct probe_gpus;
 
 enum { PROBE_GPUS_MOST = 64, PROBE_EVIDENCE = 256 };
 
+/* Starts the CUDA driver in a thread, which takes 0.1 s: the caller reads the machine meanwhile.
+ * probe_gpus_open() waits for it; a caller that opens nothing calls probe_gpus_wait(). */
+void probe_gpus_prepare(void);
+void probe_gpus_wait(void);
+
 /* Loads the driver; opens no GPU yet. `addresses` ("0000:0d:00.0", NULL: unknown) must outlive the
  * result. WEFT_ERR_UNSUPPORTED: no CUDA driver. */
 weft_status probe_gpus_open(struct probe_gpus **gpus, const char *const *addresses, int n);
