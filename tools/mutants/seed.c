@@ -177,10 +177,67 @@ static void read_list(const char *name)
     free(text);
 }
 
+/* After a string or character constant that begins at `at`. */
+static const char *skip_quoted(const char *at)
+{
+    char quote = *at++;
+    while (*at && *at != quote)
+        at += *at == '\\' && at[1] ? 2 : 1;
+    return *at ? at + 1 : at;
+}
+
+/* Whether brackets are closed where they are opened, and `?` and `:` are pairs. Outside brackets
+ * an expression has no `;`. */
+static bool is_whole(const char *text, bool expression)
+{
+    int depth = 0, open_choices = 0;
+    while (*text && depth >= 0 && open_choices >= 0) {
+        if (*text == '"' || *text == '\'') {
+            text = skip_quoted(text);
+            continue;
+        }
+        depth += strchr("([{", *text) != NULL;
+        depth -= strchr(")]}", *text) != NULL;
+        if (expression && depth == 0)
+            open_choices += (*text == '?') - (*text == ':');
+        if (expression && depth == 0 && *text == ';')
+            return false;
+        text++;
+    }
+    return depth == 0 && open_choices == 0;
+}
+
+static bool begins_statement(const char *text)
+{
+    static const char *const words[] = {"return", "if",    "for",      "while", "do",
+                                        "goto",   "break", "continue", "switch"};
+    size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyz_");
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strlen(words[i]) == length && strncmp(text, words[i], length) == 0)
+            return true;
+    return false;
+}
+
+/* A fault that cannot compile would stop the build of all. */
+static void check_text(struct fault *fault, const char *text)
+{
+    bool expression = fault->form == EXPRESSION;
+    if (!is_whole(text, expression) || (expression && begins_statement(text)))
+        complain(
+            fault,
+            expression ? "this is no whole expression: " : "this is no whole statement: ", text);
+}
+
 static void check_entry(struct fault *fault)
 {
-    if (!fault->file || !fault->tests || !fault->old || !fault->new)
+    if (!fault->file || !fault->tests || !fault->old || !fault->new) {
         complain(fault, "an entry needs file, tests, old and new", "");
+        return;
+    }
+    if (fault->form != RAW) {
+        check_text(fault, fault->old);
+        check_text(fault, fault->new);
+    }
 }
 
 /* ----------------------------------------------------------------------------------- seeding */
