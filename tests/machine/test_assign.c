@@ -12,6 +12,7 @@
 
 #include "machine/checks/assign.h"
 #include "machine/checks/doctor.h"
+#include "machine/checks/explain.h"
 #include "machine/routes/whatif.h"
 
 static struct machine *load(const char *what, const char *changes)
@@ -215,27 +216,62 @@ static void test_one_story(void **state)
         expect_one_story(cases[i][0], cases[i][1]);
 }
 
-/* Doctor reports the NIC whose test failed, although another one is assigned now. */
-static void test_failed_try_is_told(void **state)
+/* Doctor reports a test that failed with a NIC that is not assigned: its failure moved the GPU to
+ * another NIC, or the assigned NIC is not tested. The failure is a note where peermem works. */
+static void expect_told(const char *nic, const char *peermem, enum weight weight)
 {
     static struct diagnosis d;
     struct machine *m = load("8 h200, nic per gpu", NULL);
-    static const char *const rungs[][2] = {
-        {"export", "ok"}, {"dmabuf", "failed"}, {"peermem", "failed"}};
+    const char *const rungs[][2] = {{"export", "ok"}, {"dmabuf", "failed"}, {"peermem", peermem}};
     for (int i = 0; i < 3; i++) {
         struct machine_rung *r = machine_add_rung(m);
         number_set(&r->gpu, 0);
-        text_set(m, &r->nic, "mlx5_0");
+        text_set(m, &r->nic, nic);
         text_set(m, &r->rung, rungs[i][0]);
         text_set(m, &r->result, rungs[i][1]);
     }
-    bool told = false;
+    int found = -1;
     doctor_examine(m, &d);
     for (int i = 0; i < d.findings.n; i++)
-        told |= d.findings.list[i].reason == REASON_GDR_DMABUF_REG;
-    assert_true(told);
+        if (d.findings.list[i].reason == REASON_GDR_DMABUF_REG)
+            found = (int)d.findings.list[i].weight;
+    assert_int_equal(found, weight);
     findings_free(&d.findings);
     machine_free(m);
+}
+
+static void test_failed_try_is_told(void **state)
+{
+    expect_told("mlx5_0", "failed", WEIGHT_OFF);
+    expect_told("mlx5_5", "ok", WEIGHT_NOTE);
+}
+
+/* The better NIC that GDR-FAR names is the nearest of those that are not slower. */
+static void test_far_names_a_fast_nic(void **state)
+{
+    static const struct {
+        const char *changes, *better; /* NULL: none is better */
+    } cases[] = {
+        {NULL, "mlx5_0"},
+        {"set ports[0].mbit 25000", "mlx5_1"},
+        {"set ports[0].mbit 25000; set ports[1].mbit 25000", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        static struct verdict v;
+        struct machine *m = load("2 socket, 2 h200 each, nic per gpu", cases[i].changes);
+        const char *better = NULL;
+        assert_int_equal(explain_pair(m, "gpu0", "mlx5_3", &v), WEFT_OK);
+        for (int f = 0; f < v.findings.n; f++)
+            if (v.findings.list[f].reason == REASON_GDR_FAR)
+                better = strstr(v.findings.list[f].evidence, "mlx5_3 is at distance")
+                             ? strstr(v.findings.list[f].evidence, ", mlx5_") + 2
+                             : "?";
+        if (!better != !cases[i].better ||
+            (better && strncmp(better, cases[i].better, strlen(cases[i].better)) != 0))
+            fail_msg("%s: better is %s", cases[i].changes, better ? better : "none");
+        verdict_free(&v);
+        machine_free(m);
+    }
 }
 
 int main(void)
@@ -247,6 +283,7 @@ int main(void)
         cmocka_unit_test(test_down),
         cmocka_unit_test(test_none),
         cmocka_unit_test(test_slow_neighbour),
+        cmocka_unit_test(test_far_names_a_fast_nic),
         cmocka_unit_test(test_rails_and_sharers),
         cmocka_unit_test(test_one_story),
         cmocka_unit_test(test_failed_try_is_told),

@@ -214,7 +214,9 @@ static void test_raid_levels(void **state)
         {"set disks[md1].raid_level raid5; load module nvidia_fs", true, true},
         {"set disks[md1].raid_level raid6; load module nvidia_fs", true, true},
         {"set disks[md1].raid_level raid10; load module nvidia_fs", false, true},
-        {"set disks[md1].raid_level raid0; set drivers.nvme_p2pdma yes", true, false},
+        {"set disks[md1].raid_level raid0; set drivers.nvme_p2pdma yes; "
+         "set drivers.driver 570.86.15",
+         true, false},
         {"set disks[md1].kind nvme; set drivers.nvme_p2pdma yes; set drivers.driver 570.86.15",
          false, false},
     };
