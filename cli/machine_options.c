@@ -2,6 +2,7 @@
 /* Shared parts of topo, explain and doctor. See machine_options.h. */
 #include "machine_options.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,7 +82,7 @@ void machine_options_refuse(struct argp_state *state, const char *argument)
         argp_error(state, "unexpected \"%s\"; a machine file is read with --machine=%s", argument,
                    argument);
     else
-        argp_error(state, "unexpected \"%s\"", argument);
+        argp_error(state, "unexpected \"%s\"; %s takes options only", argument, state->name);
 }
 
 /* The option has precedence over the variable, and that over the machine file. */
@@ -92,8 +93,8 @@ static bool set_threshold(const struct machine_options *options, struct machine 
                   : variable             ? percentage(variable)
                                          : 0;
     if (variable && !percent) {
-        fprintf(stderr, "weft: %s=%s is not a percentage from 1 to 100\n",
-                config_vars[CONFIG_FAULT_PERCENT].name, variable);
+        fprintf(stderr, "%s: %s=%s is not a percentage from 1 to 100\n",
+                program_invocation_short_name, config_vars[CONFIG_FAULT_PERCENT].name, variable);
         return false;
     }
     if (percent)
@@ -101,16 +102,22 @@ static bool set_threshold(const struct machine_options *options, struct machine 
     return true;
 }
 
+static void print_warnings(const struct machine *machine)
+{
+    for (const char *line = machine->warnings; line && *line; line = strchr(line, '\n') + 1)
+        fprintf(stderr, "%s: %.*s\n", program_invocation_short_name, (int)strcspn(line, "\n"),
+                line);
+}
+
 struct machine *machine_options_read(const struct machine_options *options)
 {
     struct machine *machine = NULL;
     if (options->file) {
         if (machine_load(options->file, &machine)) {
-            fprintf(stderr, "weft: %s\n", weft_last_error());
+            fprintf(stderr, "%s: %s\n", program_invocation_short_name, weft_last_error());
             return NULL;
         }
-        if (machine->warnings)
-            fputs(machine->warnings, stderr);
+        print_warnings(machine);
     } else {
         machine = machine_read_live(&(struct machine_source){.root = "", .gpus = true});
         machine_index(machine);
@@ -120,7 +127,7 @@ struct machine *machine_options_read(const struct machine_options *options)
         return NULL;
     }
     if (options->what_if && whatif_apply(machine, options->what_if)) {
-        fprintf(stderr, "weft: --what-if: %s\n", weft_last_error());
+        fprintf(stderr, "%s: --what-if: %s\n", program_invocation_short_name, weft_last_error());
         machine_free(machine);
         return NULL;
     }
@@ -146,8 +153,8 @@ static bool climb_given(struct machine *machine)
         if (!nic || machine_find_rung(machine, gpu, nic->name.value, "export"))
             continue;
         if (machine_test_gdr(machine, gpu, nic->name.value))
-            fprintf(stderr, "weft: --measure: gpu%" PRId64 " %s: %s\n", gpu, nic->name.value,
-                    weft_last_error());
+            fprintf(stderr, "%s: --measure: gpu%" PRId64 " %s: %s\n", program_invocation_short_name,
+                    gpu, nic->name.value, weft_last_error());
         else
             climbed = true;
     }
@@ -171,7 +178,8 @@ static void measure_all(struct machine *machine, struct probe *probe, int quick)
     if (isatty(STDERR_FILENO))
         fputs("\r                                \r", stderr);
     if (status)
-        fprintf(stderr, "weft: some measurements failed: %s\n", weft_last_error());
+        fprintf(stderr, "%s: some measurements failed: %s\n", program_invocation_short_name,
+                weft_last_error());
     probe_close(probe);
 }
 
@@ -180,17 +188,18 @@ void machine_options_measure(const struct machine_options *options, struct machi
 {
     struct probe *probe;
     if (options->file) {
-        fprintf(stderr, "weft: --measure: %s is not this machine; the recorded figures are shown\n",
-                options->file);
+        fprintf(stderr, "%s: --measure: %s is not this machine; the recorded figures are shown\n",
+                program_invocation_short_name, options->file);
         return;
     }
     if (machine->n_gpus && machine_read_cuda(machine))
-        fprintf(stderr, "weft: --measure: %s\n", weft_last_error());
+        fprintf(stderr, "%s: --measure: %s\n", program_invocation_short_name, weft_last_error());
     climb_ladders(machine);
     if (machine->n_gpus == 0)
-        fprintf(stderr, "weft: --measure: there is no GPU to measure\n");
+        fprintf(stderr, "%s: --measure: there is no GPU to measure\n",
+                program_invocation_short_name);
     else if (probe_open(machine, &probe))
-        fprintf(stderr, "weft: --measure: %s\n", weft_last_error());
+        fprintf(stderr, "%s: --measure: %s\n", program_invocation_short_name, weft_last_error());
     else
         measure_all(machine, probe, quick);
 }
@@ -199,7 +208,7 @@ void machine_options_try(struct machine *machine)
 {
     struct probe *probe;
     if (probe_open(machine, &probe))
-        fprintf(stderr, "weft: not measured: %s\n", weft_last_error());
+        fprintf(stderr, "%s: not measured: %s\n", program_invocation_short_name, weft_last_error());
     else {
         machine_read_cuda(machine); /* what it cannot read stays unknown */
         measure_all(machine, probe, 1);

@@ -60,9 +60,11 @@ static void finish_output(int status, void *unused)
         return;
     }
     if (lost)
-        fprintf(stderr, "weft: standard output could not be written; it is incomplete\n");
+        fprintf(stderr, "%s: standard output could not be written; it is incomplete\n",
+                program_invocation_short_name);
     else
-        fprintf(stderr, "weft: standard output could not be written: %s\n", strerror(errno));
+        fprintf(stderr, "%s: standard output could not be written: %s\n",
+                program_invocation_short_name, strerror(errno));
     json_errors_end(EXIT_FAULT);
     _exit(EXIT_FAULT);
 }
@@ -122,7 +124,7 @@ int main(int argc, char **argv)
         if (strcmp(argv[1], commands[i].name) == 0) {
             static char name[64];
             snprintf(name, sizeof name, "weft %s", commands[i].name);
-            argv[1] = name;
+            argv[1] = program_invocation_short_name = name; /* which messages begin with */
             return commands[i].run(argc - 1, argv + 1);
         }
     }

@@ -2,6 +2,7 @@
 /* See own_path.h. */
 #include "own_path.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +12,8 @@ bool cli_own_path(char path[PATH_MAX])
     static const char whole[] = "/libexec/weft/weft", small[] = "/bin/weft";
     ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
     if (length < 0) {
-        perror("weft: readlink(\"/proc/self/exe\")");
+        fprintf(stderr, "%s: readlink(\"/proc/self/exe\"): %s\n", program_invocation_short_name,
+                strerror(errno));
         return false;
     }
     path[length] = '\0';

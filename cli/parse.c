@@ -109,6 +109,31 @@ static bool asks_for_json(const struct option_names *names, int argc, char **arg
     return false;
 }
 
+/* Argp calls this for an argument that the command does not take. */
+static error_t refuse_argument(int key, char *argument, struct argp_state *state)
+{
+    if (key != ARGP_KEY_ARG)
+        return ARGP_ERR_UNKNOWN;
+    argp_error(state, "unexpected \"%s\"; %s takes options only", argument, state->name);
+    return 0;
+}
+
+/* argp_parse() with refuse_argument() behind the parsers of the command. */
+static error_t parse_all(const struct argp *argp, int argc, char **argv, unsigned flags,
+                         void *input)
+{
+    static const struct argp refuse = {.parser = refuse_argument};
+    enum { CHILDREN_MOST = 8 };
+    struct argp_child children[CHILDREN_MOST + 2] = {{0}};
+    struct argp whole = *argp;
+    size_t n = 0;
+    for (; argp->children && argp->children[n].argp && n < CHILDREN_MOST; n++)
+        children[n] = argp->children[n];
+    children[n].argp = &refuse;
+    whole.children = children;
+    return argp_parse(&whole, argc, argv, flags, NULL, input);
+}
+
 error_t cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input)
 {
     static const struct argp_option more[] = {
@@ -131,5 +156,5 @@ error_t cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags
         else if (word[0] == '-' && word[1])
             i += cluster_takes_next(&names, word + 1);
     }
-    return argp_parse(argp, argc, argv, flags, NULL, input);
+    return parse_all(argp, argc, argv, flags, input);
 }

@@ -20,8 +20,8 @@ static weft_status refuse(const char *what)
 
 static int refuse_whole(char **argv)
 {
-    refuse(argv[0]);
-    fprintf(stderr, "weft: %s\n", weft_last_error());
+    refuse("this command");
+    fprintf(stderr, "%s: %s\n", argv[0], weft_last_error());
     return EXIT_FAULT;
 }
 

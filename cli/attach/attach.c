@@ -32,7 +32,9 @@ static error_t parse_attach(int key, char *argument, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         options->pid = (int)strtol(argument, &end, 10);
-        if (*end || options->pid <= 0 || state->arg_num)
+        if (state->arg_num)
+            argp_error(state, "unexpected \"%s\"; one process id is expected", argument);
+        if (*end || options->pid <= 0)
             argp_error(state, "\"%s\" is not a process id", argument);
         return 0;
     case ARGP_KEY_NO_ARGS:

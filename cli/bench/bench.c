@@ -274,6 +274,28 @@ static int refuse_options(const struct bench_options *options)
     return EXIT_USAGE;
 }
 
+/* Says which size of --sizes cannot be allocated: each benchmark of sizes has two buffers of at
+ * least the size. Of a GPU heap without a set size, only the PEs know the size. */
+static bool fits_heap(const struct bench_options *options)
+{
+    bool gpu = options->memory == MEMORY_GPU;
+    enum config_id id = gpu ? CONFIG_GPU_HEAP_SIZE : CONFIG_HEAP_SIZE;
+    uint64_t heap = config_size(id);
+    if (options->memory == MEMORY_COUNT || heap == 0)
+        return true;
+    for (int i = 0; i < options->n_sizes; i++) {
+        if (options->sizes[i] < heap / 2)
+            continue;
+        fprintf(stderr,
+                "weft bench: --sizes: two buffers of %s do not fit into the %s heap of %s; "
+                "choose smaller sizes or a larger %s\n",
+                bench_bytes_text(options->sizes[i]).text, gpu ? "GPU" : "host",
+                bench_bytes_text(heap).text, config_vars[id].name);
+        return false;
+    }
+    return true;
+}
+
 int cmd_bench(int argc, char **argv)
 {
     struct bench_options options;
@@ -305,6 +327,8 @@ int cmd_bench(int argc, char **argv)
     if (!options.trace &&
         !(options.target == TARGET_COUNT ? has_points_anywhere(&options) : count_points(&options)))
         return refuse_options(&options);
+    if (!fits_heap(&options))
+        return EXIT_USAGE;
     if (!options.pes)
         options.pes = 2;
     return options.paths ? bench_paths(&options, argc, argv)

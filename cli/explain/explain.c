@@ -91,7 +91,9 @@ static error_t parse_explain(int key, char *argument, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         if (a->n == (is_about_coll(a) ? WORDS_MOST : 2))
-            argp_error(state, "unexpected \"%s\"", argument);
+            argp_error(state, "unexpected \"%s\"; %s", argument,
+                       is_about_coll(a) ? "coll takes OPERATION BYTES [PES]"
+                                        : "two ends are explained, A and B");
         else
             a->ends[a->n++] = argument;
         return 0;

@@ -45,7 +45,7 @@ same run -n 1 --prefix sh -c 'echo "$WEFT_PE of 1"'
 WEFT_PATH=p2p,staeged "$small" env >"$folder/small" 2>&1
 grep -q 'WEFT_PATH names "staeged"' "$folder/small" || fail "weft env does not check WEFT_PATH"
 for command in attach bench demo; do
-    refuses "weft $command needs the package weft-bench" $command 1
+    refuses "weft $command: this command needs the package weft-bench" $command 1
 done
 refuses "a collective needs the package weft-bench" explain coll allreduce 8
 refuses "the table of all pairs of PEs needs the package weft-bench" explain --job $$

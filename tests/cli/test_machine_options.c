@@ -3,6 +3,7 @@
  * probe.c). GPUs, links and ladders are mocks. */
 #include "machine_options.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -331,12 +332,13 @@ static void the_machine_is_read(void **state)
     options.fault_percent = 0;
     keep_said(m = machine_options_read(&options));
     assert_null(m);
-    assert_string_equal(said, "weft: WEFT_FAULT_PERCENT=170 is not a percentage from 1 to 100\n");
+    assert_string_equal(said,
+                        "weft topo: WEFT_FAULT_PERCENT=170 is not a percentage from 1 to 100\n");
     unsetenv("WEFT_FAULT_PERCENT");
     options.file = "/nonexistent/machine";
     keep_said(m = machine_options_read(&options));
     assert_null(m);
-    assert_memory_equal(said, "weft: ", 6);
+    assert_memory_equal(said, "weft topo: ", 11);
     options.file = NULL;
     *call_log = '\0';
     keep_said(m = machine_options_read(&options));
@@ -346,7 +348,7 @@ static void the_machine_is_read(void **state)
     options.what_if = "no such change";
     keep_said(m = machine_options_read(&options));
     assert_null(m);
-    assert_memory_equal(said, "weft: --what-if: ", 17);
+    assert_memory_equal(said, "weft topo: --what-if: ", 22);
 }
 
 /* ------------------------------------------------------------------------------------ measuring */
@@ -367,26 +369,27 @@ static void all_is_measured(void **state)
     answers.terminal = false;
     answers.no_driver = answers.no_cuda = true;
     keep_said(machine_options_try(m));
-    assert_string_equal(said, "weft: not measured: no driver\n");
+    assert_string_equal(said, "weft topo: not measured: no driver\n");
     keep_said(machine_options_measure(&options, m, 1));
-    assert_string_equal(said, "weft: --measure: no CUDA\nweft: --measure: no driver\n");
+    assert_string_equal(said, "weft topo: --measure: no CUDA\nweft topo: --measure: no driver\n");
     answers.no_driver = answers.no_cuda = false;
     answers.fails = true;
     *call_log = '\0';
     keep_said(machine_options_measure(&options, m, 1));
-    assert_string_equal(said, "weft: some measurements failed: gpu0 is gone\n");
+    assert_string_equal(said, "weft topo: some measurements failed: gpu0 is gone\n");
     assert_non_null(strstr(call_log, "measure quickly\n"));
     *call_log = '\0';
     options.file = "FILE";
     keep_said(machine_options_measure(&options, m, 0));
-    assert_string_equal(said, "weft: --measure: FILE is not this machine; the recorded figures are "
-                              "shown\n");
+    assert_string_equal(said,
+                        "weft topo: --measure: FILE is not this machine; the recorded figures are "
+                        "shown\n");
     options.file = NULL;
     expect_log("");
     machine_free(m);
     m = machine_new("made up");
     keep_said(machine_options_measure(&options, m, 0));
-    assert_string_equal(said, "weft: --measure: there is no GPU to measure\n");
+    assert_string_equal(said, "weft topo: --measure: there is no GPU to measure\n");
     expect_log("free the assignment\n");
     machine_free(m);
 }
@@ -412,8 +415,8 @@ static void ladders_are_climbed(void **state)
     assigned = 4;
     answers.climb = WEFT_ERR_UNSUPPORTED;
     keep_said(machine_options_measure(&options, m, 0));
-    assert_string_equal(said, "weft: --measure: gpu2 mlx5_4: no verbs\n"
-                              "weft: --measure: gpu5 mlx5_4: no verbs\n");
+    assert_string_equal(said, "weft topo: --measure: gpu2 mlx5_4: no verbs\n"
+                              "weft topo: --measure: gpu5 mlx5_4: no verbs\n");
     expect_begin("ask CUDA\nclimb gpu2 mlx5_4\nclimb gpu5 mlx5_4\nfree the assignment\nopen");
     machine_free(m);
 }
@@ -642,6 +645,8 @@ static void facts_as_json(void **state)
 
 int main(void)
 {
+    static char name[] = "weft topo";
+    program_invocation_short_name = name; /* as cli/main.c has it */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_are_parsed),      cmocka_unit_test(the_machine_is_read),
         cmocka_unit_test(all_is_measured),         cmocka_unit_test(ladders_are_climbed),

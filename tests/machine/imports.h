@@ -45,7 +45,7 @@ static inline struct machine *is_read_with(const char *text, const char *warning
     char expected[400], seen[2400] = "";
     if (import_any(text, strlen(text), "x", &m) != WEFT_OK)
         fail_msg("%s: refused:\n%s", weft_last_error(), text);
-    snprintf(expected, sizeof expected, "weft: x:%s\n", warnings);
+    snprintf(expected, sizeof expected, "x:%s\n", warnings);
     snprintf(seen, sizeof seen, "%s", m->warnings ? m->warnings : "");
     if (strcmp(seen, expected) != 0)
         fail_msg("\"%s\", expected \"%s\", of\n%.300s", seen, expected, text);

@@ -435,7 +435,7 @@ static void test_nccl_odd_cpus(void **state)
     strcat(many, "</cpu></system>");
     struct machine *m;
     assert_int_equal(import_any(many, strlen(many), "x", &m), WEFT_OK);
-    assert_non_null(strstr(m->warnings, "weft: x: more such warnings are not printed\n"));
+    assert_non_null(strstr(m->warnings, "x: more such warnings are not printed\n"));
     assert_true(strlen(m->warnings) < 2400);
     machine_free(m);
 }

@@ -48,9 +48,9 @@ void import_warn(const struct import *im, unsigned long line, const char *format
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    add_warning(m, machine_printf(m, "weft: %s:%lu: %s", im->name, line, what));
+    add_warning(m, machine_printf(m, "%s:%lu: %s", im->name, line, what));
     if (strlen(m->warnings) > WARNINGS_MOST)
-        add_warning(m, machine_printf(m, "weft: %s: more such warnings are not printed", im->name));
+        add_warning(m, machine_printf(m, "%s: more such warnings are not printed", im->name));
 }
 
 /* --- used by all importers -------------------------------------------------------------------- */
