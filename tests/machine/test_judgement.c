@@ -416,6 +416,8 @@ static void test_leads(void **state)
         {"dgx-1v", NULL, REASON_GDR_NO_DMABUF, WEIGHT_NOTE, "none needed: nvidia_peermem"},
         {"dgx-1v", "set ladder[2].result failed; set drivers.nvidia_peermem no", REASON_GDR_CLOSED,
          WEIGHT_OFF, "modprobe nvidia_peermem (dma-buf is not"},
+        {"dgx-1v", "set ladder[2].result failed; set drivers.nvidia_peermem yes", REASON_GDR_CLOSED,
+         WEIGHT_OFF, "fix GDR-PEERMEM-REG"}, /* it is loaded */
         /* Partitions of the fabric. */
         {"h200-2-vm", "set gpus[0].fabric_clique 3; set gpus[1].fabric_clique 5",
          REASON_FABRIC_CLIQUE, WEIGHT_OFF, "one partition"},

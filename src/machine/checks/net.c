@@ -168,12 +168,18 @@ static void check_registration(const struct machine *machine, const struct endpo
                     "%s %s: registration with nvidia_peermem is not tested", gpu->name, nic->name);
     const struct machine_rung *failed;
     bool closed = text_is(machine->drivers.nvidia_flavor, "closed");
+    bool loaded = number_is(machine->drivers.nvidia_peermem, 1);
     struct finding *f;
     if ((failed = rung(machine, gpu, nic, "export", "failed"))) {
         f = rung_finding(findings, closed && !works ? REASON_GDR_CLOSED : REASON_GDR_NO_DMABUF,
                          weight, failed);
         set_generation_remedy(machine_find_gpu(machine, gpu->index),
                               rung(machine, gpu, nic, "peermem", "ok") != NULL, f);
+        if (loaded && rung(machine, gpu, nic, "peermem", "failed"))
+            finding_remedy(f,
+                           "fix GDR-PEERMEM-REG, or install the open kernel module if it supports "
+                           "this GPU (Turing or newer)",
+                           "");
         repair_rung(machine, gpu, nic, "export", f);
         repair_rung(machine, gpu, nic, "dmabuf", f);
     }
@@ -182,7 +188,6 @@ static void check_registration(const struct machine *machine, const struct endpo
         repair_rung(machine, gpu, nic, "dmabuf", f);
     }
     if ((failed = rung(machine, gpu, nic, "peermem", "failed"))) {
-        bool loaded = number_is(machine->drivers.nvidia_peermem, 1);
         f = rung_finding(findings, loaded ? REASON_GDR_PEERMEM_REG : REASON_GDR_NO_PEERMEM, weight,
                          failed);
         if (!loaded)
