@@ -25,8 +25,8 @@
  *                        teams
  *   device/sized.h       collect, alltoallv, alltoalls over teams
  *   device/reduce.h      allreduce, reducescatter, reduce over teams
- *   device/staging.h        staging slots through which team members exchange collectives'
- * arguments device/grid.h        all of these by several blocks of a kernel together
+ *   device/staging.h     staging slots through which members exchange the arguments of collectives
+ *   device/grid.h        all of these by several blocks of a kernel together
  *   device/remote.h      operations on PEs without direct addresses
  *   device/proxy.h       the ring to the host thread that carries out these operations
  *   device/gda.h         operations as RDMA requests that the GPU's threads post to the NIC

@@ -155,7 +155,9 @@ weft_status weft_launch(const struct weft_kernel *kernel, unsigned flags, weft_d
  *     converted to the kernel's parameters as in a function call.
  *     Errors: WEFT_ERR_ARGUMENT (dimensions), _UNSUPPORTED (WEFT_TARGET=cuda without a GPU or
  *     without CUDA code), _KERNEL (the runtime refused; its sentence says why), _NO_MEMORY,
- * _SYSTEM. WEFT_LAUNCH_COOPERATIVE(...) The same; fails unless all blocks can be resident together.
+ *     _SYSTEM.
+ * WEFT_LAUNCH_COOPERATIVE(...)
+ *     The same; fails unless all blocks can be resident together.
  * weft_status WEFT_RESIDENT_BLOCKS(name, threads, shared_bytes, unsigned *blocks);
  *     See weft_resident_blocks().
  * WEFT_KERNEL_DECLARE(name, (type, name)...);

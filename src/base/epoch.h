@@ -2,7 +2,7 @@
 /* Counters of operations that a later call must complete (by a read-back, a flush or a wait), where
  * several threads start and complete operations. Two counters instead of a flag: a flag must be
  * cleared before the completing work, and between the two another thread sees no pending operation
- * and returns although nothing is complete yet (finding A7).
+ * and returns although nothing is complete yet.
  *
  *     a thread that starts an operation    performs it, then calls epoch_give()
  *     a quiet                              if (epoch_is_open(&epoch, &upto)) { complete;

@@ -421,9 +421,10 @@ WEFT_DEVICE void weft_dev_data_begin(struct weft_dev_group *g)
  *     Block i of the root's dst becomes the `bytes` bytes of member i. Every member passes dst, and
  *     only the root's is written; a call of another member returns when its source may be reused.
  *     The root's src is its block of dst, or does not overlap dst.
- * int weft_{thread,warp,block}_scatter(int team, void *dst, const void *src, size_t bytes, int
- * root) Member i gets block i of the root's src. The root's dst is its own block of src, or does
- * not overlap src.
+ * int weft_{thread,warp,block}_scatter(int team, void *dst, const void *src, size_t bytes,
+ *                                      int root)
+ *     Member i gets block i of the root's src. The root's dst is its own block of src, or does not
+ *     overlap src.
  */
 WEFT_DEVICE struct weft_dev_args weft_dev_broadcast_args(const struct weft_dev_group *g,
                                                          const void *dst, const void *src,

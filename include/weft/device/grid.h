@@ -16,17 +16,17 @@
  *   int weft_grid_alltoalls(int team, void *dst, const void *src, ptrdiff_t dst_stride,
  *                           ptrdiff_t src_stride, size_t element, size_t n)
  *   int weft_grid_allreduce(int team, void *dst, const void *src, size_t n, weft_type type,
- *                        weft_op op)
+ *                           weft_op op)
  *   int weft_grid_reducescatter(int team, void *dst, const void *src, size_t n, weft_type type,
  *                               weft_op op)
  *   int weft_grid_reduce(int team, void *dst, const void *src, size_t n, weft_type type,
- *                           weft_op op, int root)
+ *                        weft_op op, int root)
  *   int weft_grid_allreduce_scaled(int team, void *dst, const void *src, size_t n, weft_type type,
- *                               double factor)
+ *                                  double factor)
  *   int weft_grid_reducescatter_scaled(int team, void *dst, const void *src, size_t n,
  *                                      weft_type type, double factor)
  *   int weft_grid_reduce_scaled(int team, void *dst, const void *src, size_t n, weft_type type,
- *                                  double factor, int root)
+ *                               double factor, int root)
  *   weft_grid_allreduce_weighted(), _reducescatter_weighted() and _reduce_weighted() likewise
  *       All threads of all blocks of the grid call them, with the same arguments.
  *   int weft_blocks_meet(unsigned blocks, int team), and the same form of each function above

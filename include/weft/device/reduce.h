@@ -9,8 +9,8 @@
 
 #include <weft/device/reduce_algorithms.h>
 
-/* int weft_{thread,warp,block}_reduce(int team, void *dst, const void *src, size_t n,
- *                                     weft_type type, weft_op op)
+/* int weft_{thread,warp,block}_allreduce(int team, void *dst, const void *src, size_t n,
+ *                                        weft_type type, weft_op op)
  *     For each i < n, dst[i] becomes src[i] of all members combined by op, at every member with the
  *     same bits. dst and src are the same block or do not overlap.
  * int weft_{thread,warp,block}_reducescatter(int team, void *dst, const void *src, size_t n,
@@ -18,22 +18,24 @@
  *     Member m gets elements m * n ... m * n + n - 1 of the combined sources, in dst[0 ... n - 1].
  *     dst is these elements of src, or does not overlap src.
  * int weft_{thread,warp,block}_reduce(int team, void *dst, const void *src, size_t n,
- *                                        weft_type type, weft_op op, int root)
+ *                                     weft_type type, weft_op op, int root)
  *     As allreduce, but only the root gets the result. Every member passes dst, and only the root's
- * is written. A call of another member returns when its source may be reused, which for a small
+ *     is written. A call of another member returns when its source may be reused, which for a small
  *     reduction is as soon as it is sent.
- * int weft_{thread,warp,block}_reduce_scaled(int team, void *dst, const void *src, size_t n,
- *                                            weft_type type, double factor)
- * int weft_{thread,warp,block}_reducescatter_scaled(...), _reduce_scaled(..., double factor,
- *                                                                           int root)
+ * int weft_{thread,warp,block}_allreduce_scaled(int team, void *dst, const void *src, size_t n,
+ *                                               weft_type type, double factor)
+ * int weft_{thread,warp,block}_reducescatter_scaled(...)
+ * int weft_{thread,warp,block}_reduce_scaled(..., double factor, int root)
  *     The same by WEFT_SUM of elements that are first multiplied by the factor, as
  *     weft_allreduce_scaled() does; the factor is the same at every member. Where elements are
  *     combined in binary32, the factor is rounded to binary32.
- * int weft_{thread,warp,block}_reduce_weighted(...), _reducescatter_weighted(...),
- *                                              _reduce_weighted(...)
+ * int weft_{thread,warp,block}_allreduce_weighted(...)
+ * int weft_{thread,warp,block}_reducescatter_weighted(...)
+ * int weft_{thread,warp,block}_reduce_weighted(...)
  *     The same with each member's own factor for its elements, as weft_allreduce_weighted(). A
- * small reduction takes the latency of the link once, as without a factor; before a large one the
- *     members exchange their factors.
+ *     small reduction takes the latency of the link once, as without a factor; before a large one
+ *     the members exchange their factors.
+ *
  * Types are those of the host API except WEFT_LONG_DOUBLE; WEFT_DEV_HALF, _BFLOAT16, _FP8_E4M3 and
  * _FP8_E5M2 are WEFT_HALF and so on. Elements are combined in the order of the team, those of 16
  * and 8 bits in binary32, and rounded once: every algorithm, scope and target, the host and streams

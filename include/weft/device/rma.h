@@ -312,7 +312,7 @@ WEFT_DEVICE uint64_t weft_thread_signal_fetch(const uint64_t *signal)
 /* The sync orders the stores of all threads before the first thread's fence, and that cumulative
  * fence orders them before the signal: one fence of the system instead of one per thread. Litmus
  * test put_signal. The sync also makes the source reusable, so the nbi form differs only with a
- * transport, where it returns when data and signal are issued (finding A6). */
+ * transport, where it returns when data and signal are issued. */
 WEFT_DEVICE void weft_dev_put_signal(int scope, void *dst, const void *src, size_t bytes,
                                      uint64_t *signal, uint64_t value, weft_signal_op op, int pe,
                                      int nbi)

@@ -139,8 +139,9 @@ typedef uint64_t __attribute__((may_alias)) weft_dev_any_u64;
  *                                            host cannot reach
  *
  *   WEFT_DEV_HOST_IN_TURN    1: threads that wait for one word of the host poll it in turns,
- * because many pollers delay other traffic; 0: each thread polls. On simt taking a turn is a write,
- * and a thread that writes does not yield its CPU
+ *                            because many pollers delay other traffic; 0: each thread polls. On
+ *                            simt taking a turn is a write, and a thread that writes does not yield
+ *                            its CPU
  *
  * Atomics return the previous value.
  *   T weft_dev_atomic_add_{u32,u64,f32,f64}(T *p, T value, order, scope)
@@ -156,8 +157,8 @@ typedef uint64_t __attribute__((may_alias)) weft_dev_any_u64;
  *   uint64_t weft_dev_clock_ns()       ns of a clock that all SMs (simt: all threads) share. On a
  *                                      GPU its resolution may be as coarse as 1 us
  *   uint64_t weft_dev_clock_cycles()   cycles of this SM (simt: the same as clock_ns)
- *   void     weft_dev_nanosleep(uint32_t ns)        yields to others for about `ns` ns, at most 1
- * ms
+ *   void     weft_dev_nanosleep(uint32_t ns)        yields to others for about `ns` ns, at most
+ *                                                   1 ms
  *
  * Bits and bit patterns
  *   unsigned weft_dev_popcount_u32(x), _u64         bits set

@@ -24,12 +24,14 @@
  *     it, or when its place runs past the receiver's `room`: the sender gets WEFT_ERR_RANGE, and
  *     the job fails. A member's block for itself may already be in its place; otherwise source and
  *     destination do not overlap.
- * int weft_{thread,warp,block}_alltoalls(int team, void *dst, const void *src, ptrdiff_t
- * dst_stride, ptrdiff_t src_stride, size_t element, size_t n) As alltoall, with n elements of
- * `element` bytes for each pair of PEs, dst_stride and src_stride elements apart (at least 1), also
- * from one member's block to the next. Memory between the elements of dst keeps its contents. An
- * element may have any size and alignment; fastest with 4, 8 or 16 bytes, aligned to that. Source
- * and destination do not overlap. WEFT_ERR_ARGUMENT: a stride or the element is less than 1.
+ * int weft_{thread,warp,block}_alltoalls(int team, void *dst, const void *src,
+ *                                        ptrdiff_t dst_stride, ptrdiff_t src_stride,
+ *                                        size_t element, size_t n)
+ *     As alltoall, with n elements of `element` bytes for each pair of PEs, dst_stride and
+ *     src_stride elements apart (at least 1), also from one member's block to the next. Memory
+ *     between the elements of dst keeps its contents. An element may have any size and alignment;
+ *     fastest with 4, 8 or 16 bytes, aligned to that. Source and destination do not overlap.
+ *     WEFT_ERR_ARGUMENT: a stride or the element is less than 1.
  *
  * Collect and alltoallv take one more one-way latency of the link than allgather and alltoall, in
  * which the members exchange sizes and addresses without a fence. */

@@ -1,35 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives over GPUs that access each other by load and store, for the host and for streams.
- * One file for each protocol. The table lists what a round costs (T: one transfer over a link,
- * about 0.8 us on NVLink 4; F: a fence after stores to peers, about 1.5 to 2 us) and the bytes on
- * each link for n members.
+ * One file for each protocol. In the table, T is one transfer over a link (about 0.8 us on NVLink
+ * 4), F a fence after stores to peers (about 1.5 to 2 us), n the number of members, and B the bytes
+ * of the operation. Units: one for each member. Copies: one at each end.
  *
- *   file             protocol and operation           kernels                        cost
- *                                                         bytes on each link
- *   ll.h   LL, one-shot                     _send, _reduce_one             1 T
- *                                                         2 x (n - 1) x bytes
- *                    LL, two-shot                     _reduce_two                    2 T
- *                                                         4 x (n - 1) / n x bytes
- *   ll128.h     LL128, one-shot                  _send_lines, _reduce_one_lines 1 T
- *                                                         1.07 x (n - 1) x bytes
- *                    LL128, two-shot                  _reduce_two_lines              2 T
- *                                                         2.13 x (n - 1) / n x bytes
- *   simple.h    simple: blocks, reductions       _push, _combine                2 T + F
- *                                                         the bytes themselves
- *   spread.h    simple: large broadcasts         _spread                        2 T + F
- *                                                         the bytes themselves
- *   exchange.h    simple: alltoallv, collect       _push_sized                    3 T + F
- *                                                         the bytes and a unit for each member
- *   staged.h   staged: the same operations      _push_scratch, _spread_scratch,
- *                                                     _reduce_scratch                3 T + F
- *                                                         the bytes, and a copy at each end
- *   sized.h     staged: alltoallv, collect       _sized_scratch                 4 T + F
- *                                                         also a unit for each member
- *   strided.h   elements with gaps               _send_strided, _push_strided,
- *                                                     _push_strided_scratch
- *                                                         as _send, _push and _push_scratch
- *   this file        synchronizes copies by           _meet, twice or more           2 T + F
- *                    copy engines                         the bytes, moved by no kernel
+ *  file        protocol: operations       cost     on each link       kernels
+ *  ll.h        LL, one-shot               1 T      2 (n - 1) B        _send, _reduce_one
+ *  ll.h        LL, two-shot               2 T      4 (n - 1) / n B    _reduce_two
+ *  ll128.h     LL128, one-shot            1 T      1.07 (n - 1) B     _{send,reduce_one}_lines
+ *  ll128.h     LL128, two-shot            2 T      2.13 (n - 1) / n B _reduce_two_lines
+ *  simple.h    simple: blocks, reductions 2 T + F  B                  _push, _combine
+ *  spread.h    simple: large broadcasts   2 T + F  B                  _spread
+ *  exchange.h  simple: alltoallv, collect 3 T + F  B, units           _push_sized
+ *  staged.h    staged: the same as simple 3 T + F  B, copies          _{push,spread,reduce}_scratch
+ *  sized.h     staged: alltoallv, collect 4 T + F  B, copies, units   _sized_scratch
+ *  kernels.cu  copy engines, synchronized 2 T + F  B, by no kernel    _meet, twice or more
+ *
+ * Elements with gaps (strided.h) cost what blocks cost: _send_strided as _send, _push_strided as
+ * _push, _push_strided_scratch as _push_scratch.
  *
  * An LL packet carries a flag, the number of its round, next to every 4 bytes of payload, so no
  * member needs a fence or waits for a separate flag. Packets go to slots of the team's area. Simple
