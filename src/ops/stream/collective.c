@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives in stream order: by the kernels of kernel.c where these can serve, else as host
- * callbacks that call the host functions (ops/stream/call.c). */
-#include "ops/stream/stream.h"
+/* Collectives in stream order: by the kernels of ops/coll/kernel.c where these can serve, else as
+ * host callbacks that call the host functions (call.c). */
 #include "ops/coll/kernel.h"
+#include "ops/stream/stream.h"
 
 #include <weft/device/arithmetic.h>
 
