@@ -19,6 +19,7 @@ struct coll_request {
     const void *src;
     uint64_t bytes; /* size of the vector of a broadcast or reduction, else of one block */
     int root;
+    size_t n; /* elements of a reduction or alltoalls on a stream, for the host function */
     /* For alltoalls: size of an element in bytes, and strides in elements. element is 0 for all
      * other collectives, which have no gaps. */
     uint64_t element, src_stride, dst_stride;

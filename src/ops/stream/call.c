@@ -22,7 +22,7 @@ struct call {
     uint64_t value;
     int op; /* weft_signal_op or weft_cmp */
     int pe;
-    struct stream_collective collective;
+    struct coll_request collective;
 };
 
 /* Completes the put before the stream continues: later work of the stream may depend on it, and no
@@ -40,50 +40,49 @@ static weft_status send_signal(const struct call *call)
                                 call->pe);
 }
 
-static weft_status run_collective(weft_team *team, const struct stream_collective *c)
+static weft_status run_collective(weft_team *team, const struct coll_request *c)
 {
-    switch (c->operation) {
-    case BOX_OP_BROADCAST:
-        return weft_broadcast(team, c->dst, c->src, c->count, c->root);
-    case BOX_OP_ALLGATHER:
-        return weft_allgather(team, c->dst, c->src, c->count);
-    case BOX_OP_COLLECT:
-        return weft_collect(team, c->dst, c->src, c->count);
-    case BOX_OP_ALLTOALL:
-        return weft_alltoall(team, c->dst, c->src, c->count);
-    case BOX_OP_ALLTOALLS:
-        return weft_alltoalls(team, c->dst, c->src, (ptrdiff_t)c->dst_stride,
-                              (ptrdiff_t)c->src_stride, c->element, c->count);
-    case BOX_OP_ALLREDUCE:
-        return weft_allreduce(team, c->dst, c->src, c->count, c->type, c->op);
-    case BOX_OP_GATHER:
-        return weft_gather(team, c->dst, c->src, c->count, c->root);
-    case BOX_OP_SCATTER:
-        return weft_scatter(team, c->dst, c->src, c->count, c->root);
-    case BOX_OP_REDUCE:
-        return weft_reduce(team, c->dst, c->src, c->count, c->type, c->op, c->root);
-    case BOX_OP_ALLTOALLV:
-        return weft_alltoallv(team, c->dst, c->count, c->recv_bytes, c->recv_at, c->src,
+    switch (c->what) {
+    case COLL_BROADCAST:
+        return weft_broadcast(team, c->dst, c->src, c->bytes, c->root);
+    case COLL_ALLGATHER:
+        return weft_allgather(team, c->dst, c->src, c->bytes);
+    case COLL_COLLECT:
+        return weft_collect(team, c->dst, c->src, c->bytes);
+    case COLL_ALLTOALL:
+        return c->element ? weft_alltoalls(team, c->dst, c->src, (ptrdiff_t)c->dst_stride,
+                                           (ptrdiff_t)c->src_stride, c->element, c->n)
+                          : weft_alltoall(team, c->dst, c->src, c->bytes);
+    case COLL_ALLREDUCE:
+        return weft_allreduce(team, c->dst, c->src, c->n, c->type, c->op);
+    case COLL_GATHER:
+        return weft_gather(team, c->dst, c->src, c->bytes, c->root);
+    case COLL_SCATTER:
+        return weft_scatter(team, c->dst, c->src, c->bytes, c->root);
+    case COLL_REDUCE:
+        return weft_reduce(team, c->dst, c->src, c->n, c->type, c->op, c->root);
+    case COLL_ALLTOALLV:
+        return weft_alltoallv(team, c->dst, c->dst_bytes, c->recv_bytes, c->recv_at, c->src,
                               c->send_bytes, c->send_at);
     default:
-        return weft_reducescatter(team, c->dst, c->src, c->count, c->type, c->op);
+        return weft_reducescatter(team, c->dst, c->src, c->n, c->type, c->op);
     }
 }
 
-static weft_status run_scaled(weft_team *team, const struct stream_collective *c)
+static weft_status run_scaled(weft_team *team, const struct coll_request *c)
 {
-    const void *factor = c->factor_at ? c->factor_at : c->factor;
-    if (c->weighted && c->operation == BOX_OP_ALLREDUCE)
-        return weft_allreduce_weighted(team, c->dst, c->src, c->count, c->type, factor);
-    if (c->weighted && c->operation == BOX_OP_REDUCE)
-        return weft_reduce_weighted(team, c->dst, c->src, c->count, c->type, factor, c->root);
+    const void *factor = c->factor_at ? c->factor_at : c->factor_bytes;
+    if (c->weighted && c->what == COLL_ALLREDUCE)
+        return weft_allreduce_weighted(team, c->dst, c->src, c->n, c->type, factor);
+    if (c->weighted && c->what == COLL_REDUCE)
+        return weft_reduce_weighted(team, c->dst, c->src, c->n, c->type, factor, c->root);
     if (c->weighted)
-        return weft_reducescatter_weighted(team, c->dst, c->src, c->count, c->type, factor);
-    if (c->operation == BOX_OP_ALLREDUCE)
-        return weft_allreduce_scaled(team, c->dst, c->src, c->count, c->type, factor);
-    if (c->operation == BOX_OP_REDUCE)
-        return weft_reduce_scaled(team, c->dst, c->src, c->count, c->type, factor, c->root);
-    return weft_reducescatter_scaled(team, c->dst, c->src, c->count, c->type, factor);
+        return weft_reducescatter_weighted(team, c->dst, c->src, c->n, c->type, factor);
+    if (c->what == COLL_ALLREDUCE)
+        return weft_allreduce_scaled(team, c->dst, c->src, c->n, c->type, factor);
+    if (c->what == COLL_REDUCE)
+        return weft_reduce_scaled(team, c->dst, c->src, c->n, c->type, factor, c->root);
+    return weft_reducescatter_scaled(team, c->dst, c->src, c->n, c->type, factor);
 }
 
 static weft_status run_call(const struct call *call)
@@ -237,9 +236,9 @@ weft_status stream_call_sync(weft_team *team, weft_stream stream)
     return enqueue_call(team->job, stream, (struct call){.kind = SYNC, .team = team});
 }
 
-weft_status stream_call_collective(weft_team *team, const struct stream_collective *what,
+weft_status stream_call_collective(weft_team *team, const struct coll_request *request,
                                    weft_stream stream)
 {
     return enqueue_call(team->job, stream,
-                        (struct call){.kind = COLLECTIVE, .team = team, .collective = *what});
+                        (struct call){.kind = COLLECTIVE, .team = team, .collective = *request});
 }

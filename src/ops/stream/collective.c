@@ -4,11 +4,8 @@
 #include "ops/coll/kernel.h"
 #include "ops/stream/stream.h"
 
-#include <weft/device/arithmetic.h>
-
 /* Enqueues a host callback. The host function checks the other arguments when it runs. */
-static weft_status by_host(weft_team *team, const struct coll_request *request,
-                           enum box_operation operation, size_t count, weft_stream stream)
+static weft_status by_host(weft_team *team, const struct coll_request *request, weft_stream stream)
 {
     enum segment_id segment;
     size_t offset;
@@ -17,25 +14,7 @@ static weft_status by_host(weft_team *team, const struct coll_request *request,
     if (status)
         return base_fail_context(
             status, "argument dst (the GPUs of this team do not all access each other)");
-    struct stream_collective what = {.operation = operation,
-                                     .dst = request->dst,
-                                     .src = request->src,
-                                     .count = count,
-                                     .root = request->root,
-                                     .element = request->element,
-                                     .src_stride = request->src_stride,
-                                     .dst_stride = request->dst_stride,
-                                     .type = request->type,
-                                     .op = request->op,
-                                     .send_bytes = request->send_bytes,
-                                     .send_at = request->send_at,
-                                     .recv_bytes = request->recv_bytes,
-                                     .recv_at = request->recv_at,
-                                     .factor_at = request->factor_at,
-                                     .weighted = request->weighted};
-    if (request->op == WEFT_DEV_SCALED && !request->factor_at)
-        memcpy(what.factor, request->factor_bytes, sizeof what.factor);
-    return stream_call_collective(team, &what, stream);
+    return stream_call_collective(team, request, stream);
 }
 
 static uint64_t detail_of(const struct coll_request *request)
@@ -51,8 +30,7 @@ static uint64_t detail_of(const struct coll_request *request)
 }
 
 static weft_status collective_on_stream(weft_team *team, const struct coll_request *request,
-                                        enum box_operation operation, size_t count,
-                                        weft_stream stream)
+                                        enum box_operation operation, weft_stream stream)
 {
     if (!team)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: team is null", request->function);
@@ -66,21 +44,19 @@ static weft_status collective_on_stream(weft_team *team, const struct coll_reque
     if (request->root < 0 || request->root >= team->n)
         return base_fail(WEFT_ERR_PE, "%s: root %d; the team has %d members", request->function,
                          request->root, team->n);
-    if (count == 0 && request->what != COLL_COLLECT && request->what != COLL_ALLTOALLV)
+    bool own_size = request->what == COLL_COLLECT || request->what == COLL_ALLTOALLV;
+    if (request->bytes == 0 && !own_size)
         return WEFT_OK;
-    bool reduces = request->what == COLL_ALLREDUCE || request->what == COLL_REDUCESCATTER ||
-                   request->what == COLL_REDUCE;
-    if (!stream_on_cuda(team->job) || !coll_kernel_serves(team) ||
-        (reduces && request->type == WEFT_LONG_DOUBLE)) /* GPUs have no long double */
-        return by_host(team, request, operation, count, stream);
-    bool host;
-    uint64_t phase;
-    status = coll_kernel_memory(team, request, &host);
+    bool host = !stream_on_cuda(team->job) || !coll_kernel_serves(team);
+    if (request->type == WEFT_LONG_DOUBLE)
+        host = true; /* GPUs have no long double */
+    if (!host)
+        status = coll_kernel_memory(team, request, &host);
     if (status)
         return status;
     if (host)
-        return by_host(team, request, operation, count, stream);
-    bool own_size = request->what == COLL_COLLECT || request->what == COLL_ALLTOALLV;
+        return by_host(team, request, stream);
+    uint64_t phase;
     status = coll_begin(request->function, team, operation, request->root,
                         own_size ? 0 : request->bytes, detail_of(request), &phase);
     return status ? status : coll_kernel_enqueue(team, request, stream);
@@ -95,7 +71,7 @@ WEFT_EXPORT weft_status weft_broadcast_on_stream(weft_team *team, void *dst, con
                                    .src = src,
                                    .bytes = bytes,
                                    .root = root};
-    return collective_on_stream(team, &request, BOX_OP_BROADCAST, bytes, stream);
+    return collective_on_stream(team, &request, BOX_OP_BROADCAST, stream);
 }
 
 WEFT_EXPORT weft_status weft_allgather_on_stream(weft_team *team, void *dst, const void *src,
@@ -106,7 +82,7 @@ WEFT_EXPORT weft_status weft_allgather_on_stream(weft_team *team, void *dst, con
                                    .dst = dst,
                                    .src = src,
                                    .bytes = bytes};
-    return collective_on_stream(team, &request, BOX_OP_ALLGATHER, bytes, stream);
+    return collective_on_stream(team, &request, BOX_OP_ALLGATHER, stream);
 }
 
 WEFT_EXPORT weft_status weft_alltoall_on_stream(weft_team *team, void *dst, const void *src,
@@ -117,7 +93,7 @@ WEFT_EXPORT weft_status weft_alltoall_on_stream(weft_team *team, void *dst, cons
                                    .dst = dst,
                                    .src = src,
                                    .bytes = bytes};
-    return collective_on_stream(team, &request, BOX_OP_ALLTOALL, bytes, stream);
+    return collective_on_stream(team, &request, BOX_OP_ALLTOALL, stream);
 }
 
 WEFT_EXPORT weft_status weft_alltoalls_on_stream(weft_team *team, void *dst, const void *src,
@@ -128,6 +104,7 @@ WEFT_EXPORT weft_status weft_alltoalls_on_stream(weft_team *team, void *dst, con
                                    .what = COLL_ALLTOALL,
                                    .dst = dst,
                                    .src = src,
+                                   .n = n,
                                    .element = element,
                                    .dst_stride = (uint64_t)dst_stride,
                                    .src_stride = (uint64_t)src_stride};
@@ -138,7 +115,7 @@ WEFT_EXPORT weft_status weft_alltoalls_on_stream(weft_team *team, void *dst, con
     if (__builtin_mul_overflow(n, element, &request.bytes))
         return base_fail(WEFT_ERR_RANGE, "%s: %zu elements of %zu bytes are too many",
                          request.function, n, element);
-    return collective_on_stream(team, &request, BOX_OP_ALLTOALLS, n, stream);
+    return collective_on_stream(team, &request, BOX_OP_ALLTOALLS, stream);
 }
 
 WEFT_EXPORT weft_status weft_collect_on_stream(weft_team *team, void *dst, const void *src,
@@ -149,7 +126,7 @@ WEFT_EXPORT weft_status weft_collect_on_stream(weft_team *team, void *dst, const
                                    .dst = dst,
                                    .src = src,
                                    .bytes = bytes};
-    return collective_on_stream(team, &request, BOX_OP_COLLECT, bytes, stream);
+    return collective_on_stream(team, &request, BOX_OP_COLLECT, stream);
 }
 
 WEFT_EXPORT weft_status weft_alltoallv_on_stream(weft_team *team, void *dst, size_t room,
@@ -167,7 +144,7 @@ WEFT_EXPORT weft_status weft_alltoallv_on_stream(weft_team *team, void *dst, siz
                                    .recv_bytes = recv_bytes,
                                    .recv_at = recv_at,
                                    .dst_bytes = room};
-    return collective_on_stream(team, &request, BOX_OP_ALLTOALLV, room, stream);
+    return collective_on_stream(team, &request, BOX_OP_ALLTOALLV, stream);
 }
 
 WEFT_EXPORT weft_status weft_gather_on_stream(weft_team *team, void *dst, const void *src,
@@ -179,7 +156,7 @@ WEFT_EXPORT weft_status weft_gather_on_stream(weft_team *team, void *dst, const 
                                    .src = src,
                                    .bytes = bytes,
                                    .root = root};
-    return collective_on_stream(team, &request, BOX_OP_GATHER, bytes, stream);
+    return collective_on_stream(team, &request, BOX_OP_GATHER, stream);
 }
 
 WEFT_EXPORT weft_status weft_scatter_on_stream(weft_team *team, void *dst, const void *src,
@@ -191,33 +168,34 @@ WEFT_EXPORT weft_status weft_scatter_on_stream(weft_team *team, void *dst, const
                                    .src = src,
                                    .bytes = bytes,
                                    .root = root};
-    return collective_on_stream(team, &request, BOX_OP_SCATTER, bytes, stream);
+    return collective_on_stream(team, &request, BOX_OP_SCATTER, stream);
 }
 
 static weft_status reduction(weft_team *team, struct coll_request *request,
-                             enum box_operation operation, size_t n, const struct combiner *c,
+                             enum box_operation operation, const struct combiner *c,
                              weft_stream stream)
 {
     request->type = c->type;
     request->op = c->op;
-    if (__builtin_mul_overflow(n, c->element, &request->bytes))
-        return base_fail(WEFT_ERR_RANGE, "%s: %zu elements are too many", request->function, n);
-    return collective_on_stream(team, request, operation, n, stream);
+    if (__builtin_mul_overflow(request->n, c->element, &request->bytes))
+        return base_fail(WEFT_ERR_RANGE, "%s: %zu elements are too many", request->function,
+                         request->n);
+    return collective_on_stream(team, request, operation, stream);
 }
 
 static weft_status by_op(weft_team *team, struct coll_request request, enum box_operation operation,
-                         size_t n, weft_type type, weft_op op, weft_stream stream)
+                         weft_type type, weft_op op, weft_stream stream)
 {
     struct combiner c;
     weft_status status = reduce_combiner(request.function, type, op, &c);
-    return status ? status : reduction(team, &request, operation, n, &c, stream);
+    return status ? status : reduction(team, &request, operation, &c, stream);
 }
 
 /* A factor in GPU memory is read when the stream reaches the collective; any other factor is read
  * now. */
 static weft_status scaled(weft_team *team, struct coll_request request,
-                          enum box_operation operation, size_t n, weft_type type,
-                          const void *factor, weft_stream stream)
+                          enum box_operation operation, weft_type type, const void *factor,
+                          weft_stream stream)
 {
     struct combiner c;
     weft_status status = reduce_scaled_combiner(request.function, type, factor, &c);
@@ -230,16 +208,19 @@ static weft_status scaled(weft_team *team, struct coll_request request,
         memcpy(request.factor_bytes, factor, reduce_factor_bytes(type));
         request.factor = (double)reduce_factor_of(type, factor);
     }
-    return reduction(team, &request, operation, n, &c, stream);
+    return reduction(team, &request, operation, &c, stream);
 }
 
 WEFT_EXPORT weft_status weft_allreduce_on_stream(weft_team *team, void *dst, const void *src,
                                                  size_t n, weft_type type, weft_op op,
                                                  weft_stream stream)
 {
-    struct coll_request request = {
-        .function = "weft_allreduce_on_stream", .what = COLL_ALLREDUCE, .dst = dst, .src = src};
-    return by_op(team, request, BOX_OP_ALLREDUCE, n, type, op, stream);
+    struct coll_request request = {.function = "weft_allreduce_on_stream",
+                                   .what = COLL_ALLREDUCE,
+                                   .dst = dst,
+                                   .src = src,
+                                   .n = n};
+    return by_op(team, request, BOX_OP_ALLREDUCE, type, op, stream);
 }
 
 WEFT_EXPORT weft_status weft_allreduce_scaled_on_stream(weft_team *team, void *dst, const void *src,
@@ -249,8 +230,9 @@ WEFT_EXPORT weft_status weft_allreduce_scaled_on_stream(weft_team *team, void *d
     struct coll_request request = {.function = "weft_allreduce_scaled_on_stream",
                                    .what = COLL_ALLREDUCE,
                                    .dst = dst,
-                                   .src = src};
-    return scaled(team, request, BOX_OP_ALLREDUCE, n, type, factor, stream);
+                                   .src = src,
+                                   .n = n};
+    return scaled(team, request, BOX_OP_ALLREDUCE, type, factor, stream);
 }
 
 WEFT_EXPORT weft_status weft_reducescatter_on_stream(weft_team *team, void *dst, const void *src,
@@ -260,8 +242,9 @@ WEFT_EXPORT weft_status weft_reducescatter_on_stream(weft_team *team, void *dst,
     struct coll_request request = {.function = "weft_reducescatter_on_stream",
                                    .what = COLL_REDUCESCATTER,
                                    .dst = dst,
-                                   .src = src};
-    return by_op(team, request, BOX_OP_REDUCESCATTER, n, type, op, stream);
+                                   .src = src,
+                                   .n = n};
+    return by_op(team, request, BOX_OP_REDUCESCATTER, type, op, stream);
 }
 
 WEFT_EXPORT weft_status weft_reducescatter_scaled_on_stream(weft_team *team, void *dst,
@@ -272,8 +255,9 @@ WEFT_EXPORT weft_status weft_reducescatter_scaled_on_stream(weft_team *team, voi
     struct coll_request request = {.function = "weft_reducescatter_scaled_on_stream",
                                    .what = COLL_REDUCESCATTER,
                                    .dst = dst,
-                                   .src = src};
-    return scaled(team, request, BOX_OP_REDUCESCATTER, n, type, factor, stream);
+                                   .src = src,
+                                   .n = n};
+    return scaled(team, request, BOX_OP_REDUCESCATTER, type, factor, stream);
 }
 
 WEFT_EXPORT weft_status weft_reduce_on_stream(weft_team *team, void *dst, const void *src, size_t n,
@@ -284,8 +268,9 @@ WEFT_EXPORT weft_status weft_reduce_on_stream(weft_team *team, void *dst, const 
                                    .what = COLL_REDUCE,
                                    .dst = dst,
                                    .src = src,
+                                   .n = n,
                                    .root = root};
-    return by_op(team, request, BOX_OP_REDUCE, n, type, op, stream);
+    return by_op(team, request, BOX_OP_REDUCE, type, op, stream);
 }
 
 WEFT_EXPORT weft_status weft_reduce_scaled_on_stream(weft_team *team, void *dst, const void *src,
@@ -296,8 +281,9 @@ WEFT_EXPORT weft_status weft_reduce_scaled_on_stream(weft_team *team, void *dst,
                                    .what = COLL_REDUCE,
                                    .dst = dst,
                                    .src = src,
+                                   .n = n,
                                    .root = root};
-    return scaled(team, request, BOX_OP_REDUCE, n, type, factor, stream);
+    return scaled(team, request, BOX_OP_REDUCE, type, factor, stream);
 }
 
 WEFT_EXPORT weft_status weft_allreduce_weighted_on_stream(weft_team *team, void *dst,
@@ -308,8 +294,9 @@ WEFT_EXPORT weft_status weft_allreduce_weighted_on_stream(weft_team *team, void 
                                    .what = COLL_ALLREDUCE,
                                    .dst = dst,
                                    .src = src,
+                                   .n = n,
                                    .weighted = true};
-    return scaled(team, request, BOX_OP_ALLREDUCE, n, type, factor, stream);
+    return scaled(team, request, BOX_OP_ALLREDUCE, type, factor, stream);
 }
 
 WEFT_EXPORT weft_status weft_reducescatter_weighted_on_stream(weft_team *team, void *dst,
@@ -321,8 +308,9 @@ WEFT_EXPORT weft_status weft_reducescatter_weighted_on_stream(weft_team *team, v
                                    .what = COLL_REDUCESCATTER,
                                    .dst = dst,
                                    .src = src,
+                                   .n = n,
                                    .weighted = true};
-    return scaled(team, request, BOX_OP_REDUCESCATTER, n, type, factor, stream);
+    return scaled(team, request, BOX_OP_REDUCESCATTER, type, factor, stream);
 }
 
 WEFT_EXPORT weft_status weft_reduce_weighted_on_stream(weft_team *team, void *dst, const void *src,
@@ -333,9 +321,10 @@ WEFT_EXPORT weft_status weft_reduce_weighted_on_stream(weft_team *team, void *ds
                                    .what = COLL_REDUCE,
                                    .dst = dst,
                                    .src = src,
+                                   .n = n,
                                    .weighted = true,
                                    .root = root};
-    return scaled(team, request, BOX_OP_REDUCE, n, type, factor, stream);
+    return scaled(team, request, BOX_OP_REDUCE, type, factor, stream);
 }
 
 WEFT_EXPORT weft_status weft_team_limit_sms(weft_team *team, int sms)

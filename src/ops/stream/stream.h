@@ -7,6 +7,7 @@
 
 #include "gpu/gpu.h"
 #include "ops/access.h"
+#include "ops/coll/kernel.h"
 #include "path/path.h"
 
 #include <weft/stream.h>
@@ -38,22 +39,7 @@ weft_status stream_call_quiet(weft_ctx *ctx, weft_stream stream);
 weft_status stream_call_barrier(weft_team *team, weft_stream stream);
 weft_status stream_call_sync(weft_team *team, weft_stream stream);
 
-/* The arguments of a collective; only those that the operation has are set. */
-struct stream_collective {
-    enum box_operation operation;
-    void *dst;
-    const void *src;
-    size_t count; /* bytes, or elements for reductions */
-    int root;
-    weft_type type;
-    size_t element, src_stride, dst_stride; /* for alltoalls, in bytes and elements */
-    weft_op op;                             /* may be WEFT_DEV_SCALED */
-    const void *factor_at; /* GPU memory with the factor of a scaled sum; NULL: `factor` is used */
-    _Alignas(16) char factor[16];
-    bool weighted;
-    const uint64_t *send_bytes, *send_at, *recv_bytes, *recv_at; /* for alltoallv */
-};
-weft_status stream_call_collective(weft_team *team, const struct stream_collective *what,
+weft_status stream_call_collective(weft_team *team, const struct coll_request *request,
                                    weft_stream stream);
 
 /* Enqueues a host callback: run(argument) is called when the stream reaches it, and the stream
