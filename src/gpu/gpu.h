@@ -295,8 +295,7 @@ bool gpu_sees_nic_writes(struct gpu *gpu);
 
 enum gpu_copy_mode {
     GPU_IN_ORDER, /* ordered after earlier and before later operations of the internal stream */
-    GPU_ANY_ORDER,
-    GPU_DONE, /* returns when the copy is complete and both buffers may be reused */
+    GPU_DONE,     /* returns when the copy is complete and both buffers may be reused */
 };
 
 /* Copies between any two memories. On return the caller may reuse `src` if it is plain host

@@ -653,7 +653,7 @@ static void a_fork_that_fails_is_over_on_return(void **state)
 static void quiet_waits_for_all_streams(void **state)
 {
     const size_t bytes = (9 << 20) + 5;
-    assert_int_equal(gpu_copy(gpu, 6, dst, src, bytes, GPU_ANY_ORDER), WEFT_OK);
+    assert_int_equal(gpu_copy(gpu, 6, dst, src, bytes, GPU_IN_ORDER), WEFT_OK);
     expect("C2:0+9437189 ");
     assert_int_equal(gpu_copy(gpu, 1, dst, src, bytes, GPU_IN_ORDER), WEFT_OK);
     expect("C1:0+9437189 ");
@@ -780,7 +780,6 @@ static void threads_take_what_they_like(void **state)
         bounce_status = WEFT_ERR_TIMEOUT;
         bounce_asked = 0;
         assert_int_equal(gpu_copy(gpu, 1, dst + 8, src + 8, 100, GPU_IN_ORDER), WEFT_OK);
-        assert_int_equal(gpu_copy(gpu, 1, dst + 8, src + 8, 100, GPU_ANY_ORDER), WEFT_OK);
         assert_int_equal(bounce_asked, 0);
         forget();
         assert_int_equal(gpu_copy(gpu, 1, dst + 8, src + 8, 100, GPU_DONE),

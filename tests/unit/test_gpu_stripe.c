@@ -89,7 +89,7 @@ static void put_all(struct gpu *gpu, struct pe *pe, unsigned char *plain)
             gpu_heap_begin_growing(&gpu->heap); /* as if another thread grew the heap */
         if (!status)
             status = gpu_copy_peer(gpu, gpu, other, 1, at(to + (size_t)copy * room()), at(from),
-                                   bytes, copy == 1 ? GPU_ANY_ORDER : GPU_DONE);
+                                   bytes, copy == 1 ? GPU_IN_ORDER : GPU_DONE);
         if (grow && copy == 0)
             gpu_heap_end_growing(&gpu->heap);
         if (!status)

@@ -33,14 +33,14 @@ static weft_status put(const struct gpu_target *to, const void *src, size_t byte
         return gpu_relay_copy_staged(to->gpu, to->stream, to->address, src, bytes);
     if (!nbi && is_plain(to, src))
         return gpu_copy_plain(to->gpu, to->stream, to->address, src, bytes);
-    return copy_peer(to, to->address, src, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
+    return copy_peer(to, to->address, src, bytes, nbi ? GPU_IN_ORDER : GPU_DONE);
 }
 
 static weft_status get(const struct gpu_target *from, void *dst, size_t bytes, bool nbi)
 {
     if (!is_reached(from, dst))
         return gpu_relay_copy_staged(from->gpu, from->stream, dst, from->address, bytes);
-    return copy_peer(from, dst, from->address, bytes, nbi ? GPU_ANY_ORDER : GPU_DONE);
+    return copy_peer(from, dst, from->address, bytes, nbi ? GPU_IN_ORDER : GPU_DONE);
 }
 
 /* Copies the elements one by one, for memory that kernels of the GPU cannot access. */
