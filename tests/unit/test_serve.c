@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests that the owner executes (src/path/serve.c), in host memory: every operation, the values
- * that it leaves, and the requests that are rejected. */
+ * that it leaves, and the requests that are rejected; and with a GPU that is imitated, the order of
+ * data in its memory and what follows in host memory. */
 #include "path/serve.h"
 
 #include "base/status.h"
+#include "gpu/gpu.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,6 +32,7 @@ static int tear_down(void **state)
 {
     (void)state;
     serve_close(serve);
+    world.gpu = NULL;
     return 0;
 }
 
@@ -162,6 +165,77 @@ static void put_signal(void **state)
     expect_complete(2);
 }
 
+/* ------------------------------------------------------------------------------- imitated GPU */
+
+enum { SIGNAL_AT = 512 };
+static unsigned char gpu_memory[BYTES];
+static const void *copy_from; /* of the copy on the stream that has not run */
+static void *copy_to;
+static size_t copy_bytes;
+
+weft_status __wrap_gpu_copy(struct gpu *gpu, unsigned stream_index, void *dst, const void *src,
+                            size_t bytes, enum gpu_copy_mode mode);
+weft_status __wrap_gpu_copy(struct gpu *gpu, unsigned stream_index, void *dst, const void *src,
+                            size_t bytes, enum gpu_copy_mode mode)
+{
+    (void)gpu, (void)stream_index;
+    assert_int_equal(mode, GPU_IN_ORDER);
+    copy_to = dst, copy_from = src, copy_bytes = bytes;
+    return WEFT_OK;
+}
+
+/* The copy runs now, before anything that follows the wait. */
+weft_status __wrap_gpu_stream_quiet(struct gpu *gpu, unsigned stream_index);
+weft_status __wrap_gpu_stream_quiet(struct gpu *gpu, unsigned stream_index)
+{
+    uint64_t signal;
+    (void)gpu, (void)stream_index;
+    memcpy(&signal, memory + SIGNAL_AT, sizeof signal);
+    assert_int_equal(signal, 40);
+    memcpy(copy_to, copy_from, copy_bytes);
+    return WEFT_OK;
+}
+
+weft_status __wrap_gpu_event_record(struct gpu *gpu, unsigned stream_index,
+                                    struct gpu_event **event);
+weft_status __wrap_gpu_event_record(struct gpu *gpu, unsigned stream_index,
+                                    struct gpu_event **event)
+{
+    (void)gpu, (void)stream_index, (void)event;
+    return WEFT_OK;
+}
+
+/* A signal in host memory waits for the data on the stream of the GPU. */
+static void signal_after_gpu_data(void **state)
+{
+    (void)state;
+    static struct gpu gpu;
+    static int slot_of[1];
+    static struct gpu_window window = {.base = 0, .mapped = true};
+    uint64_t signal = 40;
+    unsigned char data[40];
+    window.base = (uintptr_t)gpu_memory;
+    gpu.heap.windows = &window;
+    gpu.heap.size = BYTES;
+    gpu.slot_of = slot_of;
+    memset(data, 0xa7, sizeof data);
+    memset(gpu_memory, 0x5a, sizeof gpu_memory);
+    memcpy(memory + SIGNAL_AT, &signal, sizeof signal);
+    world.gpu = &gpu;
+    struct serve_request r = {.operation = SERVE_PUT_SIGNAL,
+                              .segment = SEG_GPU,
+                              .offset = 8,
+                              .bytes = sizeof data,
+                              .signal_offset = SIGNAL_AT,
+                              .signal_op = WEFT_SIGNAL_ADD,
+                              .value = 2};
+    assert_int_equal(serve_begin(serve, &r, data, NULL), WEFT_OK);
+    assert_memory_equal(gpu_memory + 8, data, sizeof data);
+    memcpy(&signal, memory + SIGNAL_AT, sizeof signal);
+    assert_int_equal(signal, 42);
+    expect_complete(1);
+}
+
 static void refused(void **state)
 {
     (void)state;
@@ -205,6 +279,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(store_and_load, set_up, tear_down),
         cmocka_unit_test_setup_teardown(atomics, set_up, tear_down),
         cmocka_unit_test_setup_teardown(put_signal, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(signal_after_gpu_data, set_up, tear_down),
         cmocka_unit_test_setup_teardown(refused, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
