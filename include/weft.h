@@ -24,12 +24,7 @@
 #ifndef WEFT_H
 #define WEFT_H
 
-#include <stddef.h>
-#include <stdint.h>
-
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include <weft/types.h>
 
 /* Version of this header; weft_version() gives the version of the loaded library. WEFT_VERSION is
  * the same as one number, to compare: #if WEFT_VERSION >= WEFT_MAKE_VERSION(0, 2, 0). */
@@ -40,41 +35,13 @@ extern "C" {
 
 #define WEFT_MAKE_VERSION(major, minor, patch) ((major)*1000000 + (minor)*1000 + (patch))
 
+#ifndef __CUDACC_RTC__ /* NVRTC: device code alone, which needs the types and nothing below */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* ------------------------------------------------------------------------------------ status */
-
-/* X(name, value, meaning). The value tells what the fault ends: the call (-1 ... -99), the
- * connection to a PE (-100 ... -199), or the job (-200 ...). */
-#define WEFT_STATUS_LIST(X)                                                                        \
-    X(WEFT_OK, 0, "success")                                                                       \
-    X(WEFT_ERR_ARGUMENT, -1, "an argument is null or out of its range")                            \
-    X(WEFT_ERR_PE, -2, "no such PE in this job, team or context")                                  \
-    X(WEFT_ERR_ADDRESS, -3, "the address is not in a symmetric segment")                           \
-    X(WEFT_ERR_RANGE, -4, "the transfer runs past the end of its segment")                         \
-    X(WEFT_ERR_TYPE, -5, "the type is unknown or not valid for this operation")                    \
-    X(WEFT_ERR_OP, -6, "the operation or comparison is unknown")                                   \
-    X(WEFT_ERR_CONFIG, -7, "a configuration variable is unknown or has a bad value")               \
-    X(WEFT_ERR_NO_MEMORY, -8, "the symmetric heap or the system has no memory of that size left")  \
-    X(WEFT_ERR_SYSTEM, -9, "the operating system refused a call")                                  \
-    X(WEFT_ERR_MISMATCH, -10, "the PEs called a collective function with different arguments")     \
-    X(WEFT_ERR_UNSUPPORTED, -11, "not supported here")                                             \
-    X(WEFT_ERR_FREE, -12, "not the start of an allocated block")                                   \
-    X(WEFT_ERR_NOT_MEMBER, -13, "this PE is not a member of the team")                             \
-    X(WEFT_ERR_ALIGNMENT, -14, "the address is not aligned for its type")                          \
-    X(WEFT_ERR_KERNEL, -15, "a kernel could not be started, or was ended for a fault in it")       \
-    X(WEFT_ERR_PEER_DEAD, -100, "a PE of the job has ended")                                       \
-    X(WEFT_ERR_TIMEOUT, -101, "the wait limit passed without progress")                            \
-    X(WEFT_ERR_NO_PATH, -102, "there is no usable path to that PE")                                \
-    X(WEFT_ERR_PATH, -103, "the path to that PE failed")                                           \
-    X(WEFT_ERR_FINALIZED, -200, "the job has been finalized")                                      \
-    X(WEFT_ERR_BOOT, -201, "the PEs of the job could not find each other")                         \
-    X(WEFT_ERR_JOB, -202, "the job has failed")                                                    \
-    X(WEFT_ERR_VERSION, -203, "the PEs run different versions of Weft")
-
-typedef enum weft_status {
-#define WEFT_STATUS_ENUM(name, value, text) name = value,
-    WEFT_STATUS_LIST(WEFT_STATUS_ENUM)
-#undef WEFT_STATUS_ENUM
-} weft_status;
 
 /* Returns the name of a status ("WEFT_ERR_PE"). */
 const char *weft_status_name(weft_status status);
@@ -97,77 +64,12 @@ typedef struct weft_team weft_team;   /* an ordered set of PEs */
 typedef struct weft_ctx weft_ctx;     /* a stream of operations, ordered by fence and quiet */
 typedef struct weft_group weft_group; /* PEs that are threads of one process */
 
-/* X(name, size in bytes, C type): element types for arithmetic and comparison. */
-#define WEFT_TYPE_LIST(X)                                                                          \
-    X(WEFT_INT8, 1, int8_t)                                                                        \
-    X(WEFT_INT16, 2, int16_t)                                                                      \
-    X(WEFT_INT32, 4, int32_t)                                                                      \
-    X(WEFT_INT64, 8, int64_t)                                                                      \
-    X(WEFT_UINT8, 1, uint8_t)                                                                      \
-    X(WEFT_UINT16, 2, uint16_t)                                                                    \
-    X(WEFT_UINT32, 4, uint32_t)                                                                    \
-    X(WEFT_UINT64, 8, uint64_t)                                                                    \
-    X(WEFT_FLOAT, 4, float)                                                                        \
-    X(WEFT_DOUBLE, 8, double)                                                                      \
-    X(WEFT_LONG_DOUBLE, 16, long double)                                                           \
-    X(WEFT_COMPLEX_FLOAT, 8, float _Complex)                                                       \
-    X(WEFT_COMPLEX_DOUBLE, 16, double _Complex)
-
-typedef enum weft_type {
-#define WEFT_TYPE_ENUM(name, size, ctype) name,
-    WEFT_TYPE_LIST(WEFT_TYPE_ENUM)
-#undef WEFT_TYPE_ENUM
-        WEFT_TYPE_COUNT,
-    /* Element types of reductions, of 16 and 8 bits, that C has no name for: IEEE binary16;
-     * bfloat16 (the upper half of a binary32); the two FP8 types of OCP (E4M3 has no infinity).
-     * Weft combines them in binary32 and rounds once, to nearest even. In FP8, too large a result
-     * and infinity become the largest finite number (448, 57344), and NaN becomes 0x7f. */
-    WEFT_HALF = 100,
-    WEFT_BFLOAT16 = 101,
-    WEFT_FP8_E4M3 = 102,
-    WEFT_FP8_E5M2 = 103
-} weft_type;
-
-typedef enum weft_op {
-    WEFT_AND, /* AND, OR, XOR: integer types */
-    WEFT_OR,
-    WEFT_XOR,
-    WEFT_MIN, /* MIN, MAX: integer and real types */
-    WEFT_MAX,
-    WEFT_SUM, /* SUM, PROD: every type; integers wrap */
-    WEFT_PROD,
-    WEFT_AVG, /* real and complex types: the sum, divided once by the number of members; not for
-                 integers, whose sums wrap */
-    WEFT_OP_COUNT
-} weft_op;
-
-/* Comparison of a wait or test; the values follow the order of OpenSHMEM's SHMEM_CMP_*. */
-typedef enum weft_cmp {
-    WEFT_EQ,
-    WEFT_NE,
-    WEFT_GT,
-    WEFT_LE,
-    WEFT_LT,
-    WEFT_GE,
-    WEFT_CMP_COUNT
-} weft_cmp;
-
-typedef enum weft_signal_op { WEFT_SIGNAL_SET, WEFT_SIGNAL_ADD } weft_signal_op;
-
-typedef enum weft_kind {
-    WEFT_HOST, /* memory of the host */
-    WEFT_GPU,  /* memory of this PE's GPU */
-} weft_kind;
-
 typedef enum weft_thread {
     WEFT_THREAD_SINGLE,
     WEFT_THREAD_FUNNELED,
     WEFT_THREAD_SERIALIZED, /* calls come from one thread at a time */
     WEFT_THREAD_MULTIPLE,   /* any thread may call at any time */
 } weft_thread;
-
-/* The largest size_t: waits and tests over several variables return it for "no such element". */
-#define WEFT_NONE ((size_t)-1)
 
 /* -------------------------------------------------------------------------- set-up, a job's PEs */
 
@@ -607,5 +509,7 @@ weft_status weft_prove(weft_job *job);
 #endif
 
 #include <weft/renamed.h>
+
+#endif
 
 #endif

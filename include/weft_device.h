@@ -39,16 +39,36 @@
  *   device/simt.h        the primitives below all of them
  *   launch.h             kernels and launches on either target
  *
+ * With WEFT_STATE_BY_POINTER defined, on cuda in C++, there is no copy of the job's state: the
+ * kernel gets its address (weft_device_state()), and the operations are members of a structure with
+ * it:
+ *
+ *     struct weft_device weft = {*state};
+ *     weft.weft_thread_p64(slot, 42, weft.weft_dev_my_pe() ^ 1);
+ *
+ * Transport gda is not compiled then; a host thread posts requests to the NIC.
+ *
  * Completion, order and errors are described in device/rma.h, order.h and wait.h; docs/device.md is
  * the guide; the page device-reference, which `./dev docs` makes, lists every function. */
 #ifndef WEFT_DEVICE_H
 #define WEFT_DEVICE_H
 
+#include <weft/device/arithmetic.h>
+#include <weft/device/control.h>
+#include <weft/device/move.h>
+#include <weft/device/packet_unit.h>
+#include <weft/launch.h>
+
+#ifdef WEFT_STATE_BY_POINTER
+#include <weft/device/members.h>
+
+struct weft_device {
+    const struct weft_dev &weft_dev_state;
+#endif
+
 #include <weft/device/access.h>
 #include <weft/device/atomics.h>
 #include <weft/device/collective.h>
-#include <weft/device/control.h>
-#include <weft/device/gda.h>
 #include <weft/device/grid.h>
 #include <weft/device/order.h>
 #include <weft/device/packet.h>
@@ -59,6 +79,11 @@
 #include <weft/device/sized.h>
 #include <weft/device/staging.h>
 #include <weft/device/wait.h>
-#include <weft/launch.h>
+
+#ifdef WEFT_STATE_BY_POINTER
+};
+#else
+#include <weft/device/gda.h>
+#endif
 
 #endif

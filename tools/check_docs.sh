@@ -16,7 +16,7 @@ fault() {
 declared=$(${CC:-cc} -E -P -Iinclude include/weft.h | grep -oE '\bweft_[a-z0-9_]+\(' | tr -d '(' | sort -u)
 [ -n "$declared" ] || fault "no function was found in include/weft.h"
 library=$(nm -D --defined-only "$2" | sed -nE 's/^[^ ]+ T (weft_[a-z0-9_]+)(@.*)?$/\1/p' | sort -u)
-reference=$(awk -f tools/reference.awk include/weft.h | sed -nE 's/^- `(weft_[a-z0-9_]+)`.*/\1/p' | sort -u)
+reference=$(awk -f tools/reference.awk include/weft.h include/weft/types.h | sed -nE 's/^- `(weft_[a-z0-9_]+)`.*/\1/p' | sort -u)
 pages=$(sed -nE '/^# NAME/{n;n;s/ - .*//;s/, /\n/g;p}' docs/man/weft_*.3.scd | sort -u)
 
 for name in $declared; do

@@ -64,7 +64,7 @@ coverage() {
     shmem_symbols | "$scratch/shmem" "$PWD" coverage
 }
 
-page reference.md awk -f tools/reference.awk include/weft.h
+page reference.md awk -f tools/reference.awk include/weft.h include/weft/types.h
 page device-reference.md tools/device_reference.sh
 page nvshmem-reference.md nvshmem
 page variables.md variables

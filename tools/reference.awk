@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Makes the page of all functions of weft.h: awk -f tools/reference.awk include/weft.h
+# Makes the page of all functions of weft.h, and of the types:
+#   awk -f tools/reference.awk include/weft.h include/weft/types.h
 # Every name stands there in full, those made by a list macro too, so that a text search finds it.
 # What it relies on in the header: a section begins with a ruler comment; a comment at the
 # beginning of a line is about what follows it; WEFT_ATOMIC_DECLARE(width, type) declares functions.
@@ -56,7 +57,9 @@ function expand(width, ctype,    i, line) {
     }
 }
 
+FNR == 1 { started = 0 }
 /^#define WEFT_H$/ { started = 1; next }
+FILENAME ~ /types\.h$/ && /^\/\* -+ .* \*\/$/ { started = 1 }
 !started {
     # The head comment: what the library is and what a program may rely on.
     if (/^\/\* Weft:/) { head = 1; sub(/^\/\* /, "") }

@@ -37,6 +37,8 @@
  * compiler's compilation, so that host functions and variables are defined once. */
 #define WEFT_HOST_CODE WEFT_TARGET_SIMT
 
+#ifndef __CUDACC_RTC__ /* NVRTC: kernels alone; the program launches them */
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -193,6 +195,8 @@ static inline weft_dim3 weft_dim_number(size_t x)
 
 #define WEFT_RESIDENT_BLOCKS(name, threads, shared_bytes, blocks)                                  \
     weft_resident_blocks(&weft_kernel_##name, threads, shared_bytes, blocks)
+
+#endif
 
 /* ---------------------------------------------------------------------------- definition
  *

@@ -4,7 +4,8 @@
 #ifndef WEFT_DEVICE_ARITHMETIC_H
 #define WEFT_DEVICE_ARITHMETIC_H
 
-#include <weft.h>
+#include <weft/types.h>
+
 #include <weft/device/narrow.h>
 #include <weft/device/simt.h>
 

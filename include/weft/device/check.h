@@ -48,10 +48,10 @@ WEFT_DEVICE void weft_dev_args_set_memory(struct weft_dev_args *args, const void
     args->same = same;
 }
 
-/* a * b, or UINT64_MAX when the product is larger. */
+/* a * b, or the largest uint64_t when the product is larger. */
 WEFT_DEVICE uint64_t weft_dev_times(uint64_t a, uint64_t b)
 {
-    return a && b > UINT64_MAX / a ? UINT64_MAX : a * b;
+    return a && b > ~(uint64_t)0 / a ? ~(uint64_t)0 : a * b;
 }
 
 /* Whether [a, a + a_bytes) and [b, b + b_bytes) have a byte in common. */
@@ -87,7 +87,9 @@ WEFT_DEVICE uint64_t weft_dev_arg_place(uint64_t address)
 }
 
 /* Defined in staging.h. */
+#ifndef WEFT_STATE_BY_POINTER
 WEFT_DEVICE_NOINLINE int weft_dev_compare_args(int scope, int team, struct weft_dev_args args);
+#endif
 
 /* Compares the members' arguments; returns WEFT_OK or an error. All members get an error when one
  * does, but the codes may differ. Called by a scope whose group has begun. */

@@ -7,6 +7,8 @@
 #include <weft.h>
 #include <weft/device/state.h>
 
+#ifndef __CUDACC_RTC__
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -66,6 +68,8 @@ weft_status weft_device_check(weft_job *job);
 
 #ifdef __cplusplus
 }
+#endif
+
 #endif
 
 #endif

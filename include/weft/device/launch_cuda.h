@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The CUDA half of <weft/launch.h>: kernel definitions and, by nvcc, the table of the program's own
  * CUDA runtime through which libweft launches. What clang compiles is PTX, which libweft loads and
- * launches through the driver (<weft/device/image.h>). */
+ * launches through the driver (<weft/device/image.h>). What NVRTC compiles, the program loads and
+ * launches: kernel NAME is the function weft_cuda_kernel_NAME. */
 #ifndef WEFT_DEVICE_LAUNCH_CUDA_H
 #define WEFT_DEVICE_LAUNCH_CUDA_H
 
-#ifndef WEFT_DEVICE_CUDA_CLANG_H
+#if !WEFT_DEVICE_ONLY
 
 #include <cuda_runtime.h>
 
@@ -156,7 +157,7 @@ __attribute__((constructor)) static void weft_cuda_register_here(void)
 #define WEFT_KERNEL_THREADS 1024
 #endif
 
-#ifdef WEFT_DEVICE_CUDA_CLANG_H
+#if WEFT_DEVICE_ONLY
 #define WEFT_KERNEL_CUDA(name, params)                                                             \
     extern "C" __global__ void __launch_bounds__(WEFT_KERNEL_THREADS, 1)                           \
         weft_cuda_kernel_##name params

@@ -4,7 +4,8 @@
 #ifndef WEFT_DEVICE_NARROW_H
 #define WEFT_DEVICE_NARROW_H
 
-#include <weft.h>
+#include <weft/types.h>
+
 #include <weft/device/simt.h>
 
 /* Names of device code for these types. */

@@ -53,6 +53,7 @@ WEFT_DEVICE struct weft_dev_request weft_dev_request_of(int operation, const voi
     return r;
 }
 
+#ifndef WEFT_STATE_BY_POINTER /* members of a structure are known before their definitions */
 #define WEFT_DEV_CARRIER_DECLARE(ID, name)                                                         \
     WEFT_DEVICE_NOINLINE uint64_t weft_dev_##name##_request(struct weft_dev_request *request);     \
     WEFT_DEVICE_NOINLINE void weft_dev_##name##_order(int quiet);
@@ -63,6 +64,7 @@ WEFT_DEV_CARRIERS(WEFT_DEV_CARRIER_DECLARE)
                                                         uint64_t value, int pe);
 WEFT_DEV_VALUE_CARRIERS(WEFT_DEV_CARRIER_DECLARE)
 #undef WEFT_DEV_CARRIER_DECLARE
+#endif
 
 /* Range that a request accesses at the peer, in bytes. */
 WEFT_DEVICE uint64_t weft_dev_request_extent(const struct weft_dev_request *r)

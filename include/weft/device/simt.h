@@ -10,8 +10,7 @@
 #ifndef WEFT_DEVICE_SIMT_H
 #define WEFT_DEVICE_SIMT_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include <weft/types.h>
 
 #include <weft/device/target.h>
 
@@ -57,13 +56,14 @@
 #define WEFT_SCOPE_SYS 2
 
 /* 16 bytes that move as one vector, and that may hold any type. */
-struct weft_dev_vec16 {
-    uint64_t lo, hi;
 #if WEFT_TARGET_CUDA
-} __align__(16);
+struct __align__(16) weft_dev_vec16
+{
 #else
-} __attribute__((aligned(16), may_alias));
+struct __attribute__((aligned(16), may_alias)) weft_dev_vec16 {
 #endif
+    uint64_t lo, hi;
+};
 
 #define WEFT_DEV_LIKELY(x) __builtin_expect(!!(x), 1)
 

@@ -65,8 +65,8 @@ WEFT_DEVICE int weft_dev_collect_place(const struct weft_dev_group *g, const voi
         total += size;
     }
     if (over)
-        return weft_dev_refuse_block(g->operation, g->m.number, weft_dev_state.me, dst, UINT64_MAX,
-                                     g->rank == 0);
+        return weft_dev_refuse_block(g->operation, g->m.number, weft_dev_state.me, dst,
+                                     ~(uint64_t)0, g->rank == 0);
     return total ? weft_dev_check(g, dst, total) : WEFT_OK;
 }
 
@@ -260,8 +260,8 @@ WEFT_DEVICE int weft_dev_gaps_begin(const struct weft_dev_group *g, struct weft_
     uint64_t places = weft_dev_times(s->n, (uint64_t)g->m.n);
     uint64_t bytes = weft_dev_times(s->dst_apart, places ? places - 1 : 0);
     return weft_dev_check(g, s->dst,
-                          bytes > UINT64_MAX - s->element ? UINT64_MAX
-                                                          : bytes + (places ? s->element : 0));
+                          bytes > ~(uint64_t)0 - s->element ? ~(uint64_t)0
+                                                            : bytes + (places ? s->element : 0));
 }
 
 /* Bytes from the first to the last of all members' elements; 0 when there are none, or when the
@@ -273,7 +273,7 @@ WEFT_DEVICE uint64_t weft_dev_gaps_extent(const struct weft_dev_gaps *s, int mem
     if (!places || stride < 1)
         return 0;
     uint64_t bytes = weft_dev_times(weft_dev_times((uint64_t)stride, s->element), places - 1);
-    return bytes > UINT64_MAX - s->element ? UINT64_MAX : bytes + s->element;
+    return bytes > ~(uint64_t)0 - s->element ? ~(uint64_t)0 : bytes + s->element;
 }
 
 /* Called before weft_dev_gaps_begin(). */

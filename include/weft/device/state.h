@@ -9,8 +9,7 @@
 #ifndef WEFT_DEVICE_STATE_H
 #define WEFT_DEVICE_STATE_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include <weft/types.h>
 
 #include <weft/device/target.h>
 
@@ -209,7 +208,12 @@ struct weft_dev_area {
      * 1]: the value to wait for, and the member whose phase flag must reach it. */
     uint64_t rooted, gate[2], gate_by[2];
     uint64_t reserved[4];
-    uint64_t flags[]; /* arrived[n_pes], then phase[n_pes] */
+    /* arrived[n_pes], then phase[n_pes] */
+#ifdef __CUDACC_RTC__
+    uint64_t flags[1]; /* NVRTC refuses an array without a size */
+#else
+    uint64_t flags[];
+#endif
 };
 
 /* Qualifiers of functions for host and device. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The target of this compilation: `cuda` under nvcc and under clang -x cuda, else `simt`. Exactly
- * one of the two macros is 1. */
+/* The target of this compilation: `cuda` under nvcc, under clang -x cuda and under NVRTC, else
+ * `simt`. Exactly one of the two macros is 1. WEFT_DEVICE_ONLY is 1 where the compiler has device
+ * code alone, and no CUDA runtime: clang without a toolkit, and NVRTC. */
 #ifndef WEFT_DEVICE_TARGET_H
 #define WEFT_DEVICE_TARGET_H
 
@@ -8,12 +9,18 @@
 #define WEFT_TARGET_CUDA 1
 #define WEFT_TARGET_SIMT 0
 /* clang without the headers of a CUDA toolkit */
-#if defined __clang__ && !defined __CLANG_CUDA_RUNTIME_WRAPPER_H__
+#if defined __CUDACC_RTC__
+#define WEFT_DEVICE_ONLY 1
+#elif defined __clang__ && !defined __CLANG_CUDA_RUNTIME_WRAPPER_H__
+#define WEFT_DEVICE_ONLY 1
 #include <weft/device/cuda_clang.h>
+#else
+#define WEFT_DEVICE_ONLY 0
 #endif
 #else
 #define WEFT_TARGET_CUDA 0
 #define WEFT_TARGET_SIMT 1
+#define WEFT_DEVICE_ONLY 0
 #endif
 
 #endif

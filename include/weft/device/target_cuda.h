@@ -5,7 +5,7 @@
 #ifndef WEFT_DEVICE_TARGET_CUDA_H
 #define WEFT_DEVICE_TARGET_CUDA_H
 
-#ifndef WEFT_DEVICE_CUDA_CLANG_H
+#if !WEFT_DEVICE_ONLY
 #include <cuda_runtime.h>
 #endif
 

@@ -9,7 +9,9 @@
 #include <weft/device/simt.h>
 
 /* Only the host writes it, never while kernels run. weft_module_init() finds it by this name. */
-#ifdef WEFT_DEVICE_CUDA_CLANG_H
+#ifndef WEFT_STATE_BY_POINTER
+
+#if WEFT_DEVICE_ONLY
 extern "C" {
 __constant__ struct weft_dev weft_dev_state;
 }
@@ -17,8 +19,9 @@ __constant__ struct weft_dev weft_dev_state;
 WEFT_CONST struct weft_dev weft_dev_state;
 #endif
 
-/* What clang compiles is registered by <weft/device/image.h>. */
-#ifndef WEFT_DEVICE_CUDA_CLANG_H
+/* <weft/device/image.h> registers what clang compiles. weft_module_init() gives the state to what
+ * NVRTC compiles. */
+#if !WEFT_DEVICE_ONLY
 
 #if WEFT_TARGET_CUDA
 
@@ -80,6 +83,8 @@ __attribute__((destructor)) static void weft_dev_unit_unregister(void)
 {
     weft_device_unregister(&weft_dev_unit);
 }
+
+#endif
 
 #endif
 
