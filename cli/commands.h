@@ -13,6 +13,7 @@ int cmd_demo(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_env(int argc, char **argv);
 int cmd_hca(int argc, char **argv);
+int cmd_include(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_nvshmem(int argc, char **argv);
 int cmd_run(int argc, char **argv);

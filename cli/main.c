@@ -32,6 +32,7 @@ static const struct command {
     {"info", cmd_info, "print the version, how Weft was built, and which libraries it finds"},
     {"topo", cmd_topo, "show GPUs, NICs, disks and the speed of every pair; record a machine"},
 #endif
+    {"include", cmd_include, "print the folder of the headers, for compilers that a program calls"},
     {"nvshmem", cmd_nvshmem,
      "print the folder to use as NVSHMEM_HOME in makefiles written for NVSHMEM"},
     {"run", cmd_run, "start a job of several PEs on this machine, or on several"},

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -25,4 +26,51 @@ bool cli_own_path(char path[PATH_MAX])
     if (access(other, X_OK) == 0)
         memcpy(path, other, strlen(other) + 1);
     return true;
+}
+
+static bool folder_has(const char *bin, const char *from_bin, const char *file,
+                       char folder[PATH_MAX])
+{
+    char path[2 * PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", bin, from_bin);
+    if (!realpath(path, folder))
+        return false;
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    return access(path, R_OK) == 0;
+}
+
+bool cli_find_folder(const char *command, const char *installed, const char *built,
+                     const char *file, char folder[PATH_MAX])
+{
+    char bin[PATH_MAX];
+    char *slash = cli_own_path(bin) ? strrchr(bin, '/') : NULL;
+    if (slash)
+        *slash = '\0';
+    if (slash && (folder_has(bin, installed, file, folder) || folder_has(bin, built, file, folder)))
+        return true;
+    fprintf(stderr,
+            "%s: there is no folder %s/%s with %s; install libweft-dev, or call the weft of an "
+            "installation or of a build tree\n",
+            command, slash ? bin : ".", installed, file);
+    return false;
+}
+
+/* Escapes quotes and backslashes in JSON. */
+void cli_print_folder(const char *key, const char *folder)
+{
+    if (!key) {
+        puts(folder);
+        return;
+    }
+    printf("{\"%s\": \"", key);
+    for (const char *c = folder; *c; c++) {
+        if ((unsigned char)*c < ' ') {
+            printf("\\u%04x", *c);
+            continue;
+        }
+        if (*c == '"' || *c == '\\')
+            putchar('\\');
+        putchar(*c);
+    }
+    fputs("\"}\n", stdout);
 }

@@ -11,4 +11,13 @@
  * message: /proc does not name it. */
 bool cli_own_path(char path[PATH_MAX]);
 
+/* Finds a folder of this installation, `installed`, or of this build tree, `built`, both relative
+ * to the folder of this command. The folder has the file `file`. False with a message of `command`.
+ */
+bool cli_find_folder(const char *command, const char *installed, const char *built,
+                     const char *file, char folder[PATH_MAX]);
+
+/* Prints a folder: as a line, or, with a key, as an object of JSON. */
+void cli_print_folder(const char *key, const char *folder);
+
 #endif
