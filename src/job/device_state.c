@@ -564,23 +564,8 @@ void device_stop(struct weft_job *job)
     free_state(job);
 }
 
-weft_status device_module_init(struct weft_job *job, void *module)
+const struct weft_dev *device_state_of(const struct weft_job *job, struct device_view **view)
 {
-    static const char symbol[] = "weft_dev_state";
-    if (!job->device || !job->device->view->module_symbol)
-        return base_fail(WEFT_ERR_UNSUPPORTED,
-                         "weft_module_init: the job runs no device code on cuda; call "
-                         "weft_device_start() first, with WEFT_TARGET=cuda or auto");
-    struct device_view *view = job->device->view;
-    uint64_t address;
-    size_t bytes;
-    weft_status status = view->module_symbol(view, module, symbol, &address, &bytes);
-    if (status)
-        return status;
-    if (bytes > sizeof(struct weft_dev))
-        return base_fail(WEFT_ERR_ARGUMENT,
-                         "weft_module_init: the module's %s has %zu bytes, this library's %zu: it "
-                         "was compiled against another weft_device.h",
-                         symbol, bytes, sizeof(struct weft_dev));
-    return view->symbol_write(view, address, &job->device->dev, bytes);
+    *view = job->device ? job->device->view : NULL;
+    return job->device ? &job->device->dev : NULL;
 }

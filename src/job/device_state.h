@@ -64,6 +64,8 @@ struct device_view {
     weft_status (*symbol_write)(struct device_view *view, uint64_t address, const void *from,
                                 size_t bytes);
 
+    void *state; /* copy of struct weft_dev, a table; NULL: device_state_address() not yet called */
+
     /* Frees everything including the view. No kernel of the job may run any more. */
     void (*close)(struct device_view *view);
 };
@@ -125,9 +127,13 @@ weft_status device_before_launch(void);
 void device_register(struct weft_device_unit *unit);
 void device_unregister(struct weft_device_unit *unit);
 
-/* Implement weft_device_start() and weft_module_init() for a running job. */
+/* The state of the job's device code and the view it is for; NULL: the job runs no device code. */
+const struct weft_dev *device_state_of(const struct weft_job *job, struct device_view **view);
+
+/* Implement weft_device_start(), weft_module_init() and weft_device_state() for a running job. */
 weft_status device_start(struct weft_job *job);
 weft_status device_module_init(struct weft_job *job, void *module);
+weft_status device_state_address(struct weft_job *job, const struct weft_dev **state);
 
 /* The current target (target.c). device_runtime() returns the program's CUDA runtime (NULL: none)
  * and the number of GPUs that it finds. */

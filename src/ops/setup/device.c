@@ -39,6 +39,19 @@ WEFT_EXPORT weft_status weft_module_init(weft_job *job, void *module)
     return status ? status : device_module_init(job, module);
 }
 
+WEFT_EXPORT weft_status weft_device_state(weft_job *job, int version, const struct weft_dev **state)
+{
+    weft_status status = check_device("weft_device_state", job);
+    if (!status && !state)
+        status = base_fail(WEFT_ERR_ARGUMENT, "weft_device_state: state is null");
+    if (!status && version != WEFT_DEV_VERSION)
+        status = base_fail(WEFT_ERR_ARGUMENT,
+                           "weft_device_state: the kernels have state version %d, this library %d; "
+                           "compile them with the headers of this library",
+                           version, WEFT_DEV_VERSION);
+    return status ? status : device_state_address(job, state);
+}
+
 WEFT_EXPORT weft_kind weft_device_kind(const weft_job *job)
 {
     (void)job;
