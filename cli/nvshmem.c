@@ -36,6 +36,6 @@ int cmd_nvshmem(int argc, char **argv)
     if (!cli_find_folder("weft nvshmem", WEFT_NVSHMEM_FROM_BIN, "../lib/weft-nvshmem",
                          "include/nvshmem.h", prefix))
         return EXIT_FAULT;
-    cli_print_folder(json ? "prefix" : NULL, prefix);
+    cli_print_path(json ? "prefix" : NULL, prefix);
     return EXIT_GOOD;
 }

@@ -56,14 +56,14 @@ bool cli_find_folder(const char *command, const char *installed, const char *bui
 }
 
 /* Escapes quotes and backslashes in JSON. */
-void cli_print_folder(const char *key, const char *folder)
+void cli_print_path(const char *key, const char *path)
 {
     if (!key) {
-        puts(folder);
+        puts(path);
         return;
     }
     printf("{\"%s\": \"", key);
-    for (const char *c = folder; *c; c++) {
+    for (const char *c = path; *c; c++) {
         if ((unsigned char)*c < ' ') {
             printf("\\u%04x", *c);
             continue;

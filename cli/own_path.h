@@ -17,7 +17,7 @@ bool cli_own_path(char path[PATH_MAX]);
 bool cli_find_folder(const char *command, const char *installed, const char *built,
                      const char *file, char folder[PATH_MAX]);
 
-/* Prints a folder: as a line, or, with a key, as an object of JSON. */
-void cli_print_folder(const char *key, const char *folder);
+/* Prints a path: as a line, or, with a key, as an object of JSON. */
+void cli_print_path(const char *key, const char *path);
 
 #endif

@@ -13,7 +13,7 @@ debian_packages() {
         -DCMAKE_INSTALL_PREFIX=/usr -DWEFT_OSH_PREFIX=lib/weft -DWEFT_SPLIT=ON \
         -DWEFT_WERROR="$(werror default cc)" || exit 1
     step "building $folder" nice cmake --build $folder -j "$cores" --target weft weft_static \
-        weft_nvshmem_device weft_command weft_small weft_hca man || exit 1
+        weft_nvshmem_device weft_command weft_bitcode weft_small weft_hca man || exit 1
     step "making the pages of all functions" tools/make_pages.sh $folder || exit 1
     step "making the site" tools/site.sh $folder || exit 1
     step "packing" sh -c "cd $folder && cpack -G DEB" || exit 1
