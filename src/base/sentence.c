@@ -42,7 +42,7 @@ static void append(char *to, size_t bytes, const char *from, size_t length)
 
 const char *base_sentence(const char *family, weft_status status)
 {
-    static _Thread_local char text[1400];
+    char *text = base_thread_text(BASE_TEXT_SENTENCE);
     const char *from = base_last_error();
     if (!*from)
         from = base_status_text(status);
@@ -56,11 +56,11 @@ const char *base_sentence(const char *family, weft_status status)
         }
         const char *same = length ? same_function(from, length) : NULL;
         if (same) {
-            append(text, sizeof text, family, strlen(family));
-            append(text, sizeof text, same, strlen(same));
+            append(text, BASE_TEXT_BYTES, family, strlen(family));
+            append(text, BASE_TEXT_BYTES, same, strlen(same));
             from += length;
         }
-        append(text, sizeof text, from, 1);
+        append(text, BASE_TEXT_BYTES, from, 1);
     }
     return text;
 }

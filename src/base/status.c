@@ -5,13 +5,41 @@
 
 #include "base/printable.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MESSAGE_BYTES = 1024, MOST_STRUCTURE_BYTES = 4096 };
 
-static _Thread_local char message[MESSAGE_BYTES];
+typedef char thread_text[BASE_TEXT_BYTES];
+
+static _Thread_local thread_text *texts; /* [BASE_TEXTS], allocated when a thread first needs one */
+static pthread_key_t texts_key;          /* frees them at the end of a thread */
+static pthread_once_t texts_once = PTHREAD_ONCE_INIT;
+static thread_text shared[BASE_TEXTS]; /* for threads that get no memory */
+
+static void free_texts(void *allocated)
+{
+    free(allocated);
+    texts = NULL;
+}
+
+static void make_texts_key(void)
+{
+    pthread_key_create(&texts_key, free_texts);
+}
+
+char *base_thread_text(enum base_text which)
+{
+    if (!texts) {
+        pthread_once(&texts_once, make_texts_key);
+        texts = calloc(BASE_TEXTS, sizeof *texts);
+        pthread_setspecific(texts_key, texts);
+    }
+    return texts ? texts[which] : shared[which];
+}
 
 weft_status base_fail(weft_status status, const char *format, ...)
 {
@@ -21,19 +49,19 @@ weft_status base_fail(weft_status status, const char *format, ...)
     vsnprintf(made, sizeof made, format, args);
     va_end(args);
     /* The message may contain text from a peer, a file or a host. */
-    strcpy(message, printable(made));
+    strcpy(base_thread_text(BASE_TEXT_ERROR), printable(made));
     return status;
 }
 
 weft_status base_fail_context(weft_status status, const char *format, ...)
 {
-    char earlier[MESSAGE_BYTES];
+    char *message = base_thread_text(BASE_TEXT_ERROR), earlier[MESSAGE_BYTES];
     memcpy(earlier, message, sizeof earlier);
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(message, sizeof message, format, args);
+    int n = vsnprintf(message, MESSAGE_BYTES, format, args);
     va_end(args);
-    size_t left = n >= 0 && (size_t)n < sizeof message ? sizeof message - (size_t)n : 0;
+    size_t left = n >= 0 && n < MESSAGE_BYTES ? (size_t)(MESSAGE_BYTES - n) : 0;
     if (left > sizeof ": ")
         snprintf(message + n, left, ": %.*s", (int)(left - sizeof ": "), earlier);
     printable(message);
@@ -67,7 +95,7 @@ weft_status base_check_size(const char *what, const void *given, size_t least, s
 
 const char *base_last_error(void)
 {
-    return message;
+    return texts ? texts[BASE_TEXT_ERROR] : shared[BASE_TEXT_ERROR];
 }
 
 const char *base_status_name(weft_status status)

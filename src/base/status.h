@@ -21,6 +21,13 @@ const char *base_last_error(void);
 const char *base_status_name(weft_status status);
 const char *base_status_text(weft_status status);
 
+/* A text of the calling thread, BASE_TEXT_BYTES bytes, at first empty. Larger thread-local
+ * variables have no place: those of a library that a running program loads must fit into the few
+ * hundred bytes that the loader has left, because simt_current is of model initial-exec. */
+enum { BASE_TEXT_BYTES = 1400 };
+enum base_text { BASE_TEXT_ERROR, BASE_TEXT_SENTENCE, BASE_TEXT_DRIVER, BASE_TEXTS };
+char *base_thread_text(enum base_text which);
+
 /* Prefixes the current message with a context ("heap: mmap of ..."). */
 weft_status base_fail_context(weft_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3), cold));

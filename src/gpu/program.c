@@ -45,10 +45,9 @@ static bool is_open(void)
 
 const char *program_error_text(int error)
 {
-    static _Thread_local char text[256];
     if (!is_open())
         return "the CUDA driver could not be loaded";
-    return cuda_error_text(&driver, error, text, sizeof text);
+    return cuda_error_text(&driver, error, base_thread_text(BASE_TEXT_DRIVER), BASE_TEXT_BYTES);
 }
 
 int program_devices(void)
