@@ -12,8 +12,9 @@ configure_package_config_file(cmake/weft-config.cmake.in weft-config.cmake
                               INSTALL_DESTINATION ${libdir}/cmake/weft)
 write_basic_package_version_file(weft-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/weft-config.cmake ${CMAKE_BINARY_DIR}/weft-config-version.cmake
-              cmake/WeftKernels.cmake cmake/weft_image.sh
+              cmake/WeftKernels.cmake
         DESTINATION ${libdir}/cmake/weft COMPONENT development)
+install(PROGRAMS cmake/weft_image.sh DESTINATION ${libdir}/cmake/weft COMPONENT development)
 
 # Paths in weft.pc are relative to the file itself, so that the tree may be moved anywhere. Where the
 # loader does not look by itself, what is linked with `pkg-config --libs weft` gets a run path; that
