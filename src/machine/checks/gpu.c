@@ -215,6 +215,35 @@ static const struct machine_gpu *has_lost_links(const struct machine *machine, i
     return gpu && count.all && !count.peers_up ? linked_sibling(machine, gpu) : NULL;
 }
 
+static bool has_links_to_gpus(const struct machine *machine, const struct machine_gpu *gpu)
+{
+    for (size_t i = 0; i < machine->n_gpus; i++)
+        if (&machine->gpus[i] != gpu &&
+            routes_links(machine, gpu->index.value, number_or(machine->gpus[i].index, -1)).links)
+            return true;
+    return false;
+}
+
+/* Returns the number of other GPUs if there are three or more and all of them have links to GPUs,
+ * but this one has none to any of them; else 0. A GPU of another model may have no NVLink. */
+static int left_alone(const struct machine *machine, const struct machine_gpu *gpu)
+{
+    int others = 0;
+    for (size_t i = 0; i < machine->n_gpus; i++) {
+        const struct machine_gpu *other = &machine->gpus[i];
+        if (other == gpu)
+            continue;
+        struct link_bundle links =
+            routes_links(machine, gpu->index.value, number_or(other->index, -1));
+        bool other_model =
+            gpu->name.value && other->name.value && !text_is(other->name, gpu->name.value);
+        if (links.links || links.unknown || other_model || !has_links_to_gpus(machine, other))
+            return 0;
+        others++;
+    }
+    return others >= 3 ? others : 0;
+}
+
 static void check_link_state(const struct machine *machine, const struct machine_gpu *gpu,
                              struct findings *findings)
 {
@@ -234,6 +263,12 @@ static void check_link_state(const struct machine *machine, const struct machine
         set_vendor_remedy(gpu, finding_add(findings, REASON_NVLINK_DOWN, WEIGHT_SLOW, index,
                                            "gpu%s: %d of %d links up; down: %s", index, count.up,
                                            count.all, count.down));
+    int others = count.all ? 0 : left_alone(machine, gpu);
+    if (others)
+        set_vendor_remedy(gpu, finding_add(findings, REASON_NVLINK_DOWN, WEIGHT_OFF, index,
+                                           "gpu%s has no link to another GPU; each of the other "
+                                           "%d GPUs has links",
+                                           index, others));
 }
 
 struct link_errors {
