@@ -5,39 +5,53 @@
 
 #include "base/printable.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum { MESSAGE_BYTES = 1024, MOST_STRUCTURE_BYTES = 4096 };
 
 typedef char thread_text[BASE_TEXT_BYTES];
 
-static _Thread_local thread_text *texts; /* [BASE_TEXTS], allocated when a thread first needs one */
-static pthread_key_t texts_key;          /* frees them at the end of a thread */
+static _Thread_local thread_text *texts; /* [BASE_TEXTS], mapped when a thread first needs one */
+static pthread_key_t texts_key;          /* unmaps them at the end of a thread */
 static pthread_once_t texts_once = PTHREAD_ONCE_INIT;
 static thread_text shared[BASE_TEXTS]; /* for threads that get no memory */
 
-static void free_texts(void *allocated)
+static void unmap_texts(void *mapped)
 {
-    free(allocated);
+    syscall(SYS_munmap, mapped, BASE_TEXTS * sizeof *texts);
     texts = NULL;
 }
 
 static void make_texts_key(void)
 {
-    pthread_key_create(&texts_key, free_texts);
+    pthread_key_create(&texts_key, unmap_texts);
+}
+
+/* By the kernel itself: a message is also made where an allocation has just failed. */
+static void map_texts(void)
+{
+    int kept = errno;
+    long at = syscall(SYS_mmap, NULL, BASE_TEXTS * sizeof *texts, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at != -1) {
+        texts = (thread_text *)at;
+        pthread_once(&texts_once, make_texts_key);
+        pthread_setspecific(texts_key, texts);
+    }
+    errno = kept;
 }
 
 char *base_thread_text(enum base_text which)
 {
-    if (!texts) {
-        pthread_once(&texts_once, make_texts_key);
-        texts = calloc(BASE_TEXTS, sizeof *texts);
-        pthread_setspecific(texts_key, texts);
-    }
+    if (!texts)
+        map_texts();
     return texts ? texts[which] : shared[which];
 }
 

@@ -88,8 +88,8 @@ int main(void)
     OK(weft_gpu_pair_query(job, next, &pair));
     CHECK(pair.usable == 1 && pair.evidence[0]);
     if (me == 0)
-        printf("GPU %d %s (%s), kernels as %s; to PE %d: %s\n", info.ordinal, info.name,
-               info.why, info.kernels, next, pair.evidence);
+        printf("GPU %d %s (%s), kernels as %s; to PE %d: %s\n", info.ordinal, info.name, info.why,
+               info.kernels, next, pair.evidence);
     FAILS(weft_gpu_pair_query(job, n, &pair), WEFT_ERR_PE, "the PEs are");
     pair.size = sizeof pair + 8;
     FAILS(weft_gpu_pair_query(job, next, &pair), WEFT_ERR_ARGUMENT, "pair.size is");

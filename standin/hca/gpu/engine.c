@@ -53,9 +53,7 @@ struct gpu_engine {
 __asm__(".pushsection .rodata\n"
         ".globl weft_hca_image\n"
         ".hidden weft_hca_image\n"
-        "weft_hca_image:\n"
-        TAKE_IN
-        ".byte 0\n"
+        "weft_hca_image:\n" TAKE_IN ".byte 0\n"
         ".popsection\n");
 extern const char weft_hca_image[] __attribute__((visibility("hidden")));
 
