@@ -201,13 +201,13 @@ static struct remote at(size_t offset)
 static void puts_and_gets(void **state)
 {
     (void)state;
-    expect(path_relay.put(at(8), bytes, 64, true), WEFT_OK, "copy");
+    expect(path_relay.put(at(8), bytes, 64, true), WEFT_OK, "copy,order");
     expect(path_relay.put(at(8), bytes, 64, false), WEFT_OK, "copy,done");
-    expect(path_relay.get(at(8), bytes, 64, true), WEFT_OK, "copy,get");
+    expect(path_relay.get(at(8), bytes, 64, true), WEFT_OK, "copy,get,order");
     expect(path_relay.get(at(8), bytes, 64, false), WEFT_OK, "copy,get,done");
     place = GPU_PLACE_PLAIN;
     expect(path_relay.put(at(8), bytes, 64, false), WEFT_OK, "plain");
-    expect(path_relay.put(at(8), bytes, 64, true), WEFT_OK, "copy");
+    expect(path_relay.put(at(8), bytes, 64, true), WEFT_OK, "copy,order");
     reached = false;
     expect(path_relay.put(at(8), bytes, 64, false), WEFT_OK, "around");
     expect(path_relay.get(at(8), bytes, 64, false), WEFT_OK, "around,get");
@@ -281,7 +281,8 @@ static void strided_by_a_kernel(void **state)
     expect(path_relay.iget(at(8), bytes, &strides), WEFT_ERR_SYSTEM, "strided,get,8,16,3");
     place = GPU_PLACE_PLAIN;
     fails = NULL;
-    expect(path_relay.iput(at(8), bytes, &strides), WEFT_OK, "copy copy copy quiet,1");
+    expect(path_relay.iput(at(8), bytes, &strides), WEFT_OK,
+           "copy,order copy,order copy,order quiet,1");
 }
 
 /* Quiet covers all relay GPUs, and ends at the first failure. */
