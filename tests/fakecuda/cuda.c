@@ -46,7 +46,7 @@
 struct object objects[MOST];
 _Atomic int objects_end = 1;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static size_t used_bytes[DEVICES];
+static _Atomic size_t used_bytes[DEVICES]; /* PEs may be threads */
 static unsigned long long numbers;
 static unsigned peers[DEVICES]; /* enabled access, as one bit for each device */
 static _Thread_local CUcontext stack[16];
@@ -132,7 +132,8 @@ EXPORT void fake_cuda_reset(void)
             close(objects[i].fd);
     memset(objects, 0, sizeof objects);
     objects_end = 1;
-    memset(used_bytes, 0, sizeof used_bytes);
+    for (int i = 0; i < DEVICES; i++)
+        used_bytes[i] = 0;
     memset(peers, 0, sizeof peers);
     depth = 0;
 }
