@@ -14,6 +14,7 @@ enum {
     HAS_SIZE = 0x08,
     HAS_DICTIONARY = 0x01,
     SHORTEST_MATCH = 4,
+    MOST_TIMES = 255, /* that the content is larger than its frame: a byte is a length of 255 */
     HEADER_BYTES = 4 + 2 + 8 + 1, /* magic, descriptor, size of the content, checksum */
 };
 static const uint32_t STORED = UINT32_C(1) << 31; /* in the size of a block: not compressed */
@@ -119,7 +120,7 @@ char *lz4_decode(const void *frame, size_t bytes, size_t *content_bytes)
     uint8_t flags = at[4];
     uint64_t size = read_32(at + 6) | (uint64_t)read_32(at + 10) << 32;
     if ((flags & VERSION_MASK) != VERSION || !(flags & HAS_SIZE) || flags & HAS_DICTIONARY ||
-        size >= SIZE_MAX)
+        size / MOST_TIMES > bytes)
         return NULL;
     uint8_t *content = malloc((size_t)size + 1);
     if (!content)

@@ -104,8 +104,6 @@ static void damaged(void **state)
         for (int bit = 0; bit < 8; bit++) {
             memcpy(frame, text_frame, sizeof frame);
             frame[i] ^= (uint8_t)(1 << bit);
-            if (i >= 12 && i < 14)
-                continue; /* a content of 16 TiB and more */
             free(lz4_decode(frame, sizeof frame, &bytes));
         }
 }
