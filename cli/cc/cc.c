@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft cc`: runs weftcc, the script beside this command. */
+/* `weft cc`: runs weftcc, the script in the folder of this command. */
 #include "commands.h"
 #include "own_path.h"
 

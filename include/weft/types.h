@@ -32,7 +32,7 @@ extern "C" {
 
 /* ------------------------------------------------------- types of host and device code */
 
-/* X(name, value, meaning). The value tells what the fault ends: the call (-1 ... -99), the
+/* X(name, value, meaning). The value says what the fault ends: the call (-1 ... -99), the
  * connection to a PE (-100 ... -199), or the job (-200 ...). */
 #define WEFT_STATUS_LIST(X)                                                                        \
     X(WEFT_OK, 0, "success")                                                                       \

@@ -25,8 +25,8 @@ class Job:
     """libweft by ctypes: what these kernels need of it."""
 
     def __init__(self):
-        beside = os.path.join(os.path.dirname(os.path.realpath(WEFT)), "..", "lib", "libweft.so.0")
-        name = os.environ.get("WEFT_LIBRARY", beside if os.path.exists(beside) else "libweft.so.0")
+        near = os.path.join(os.path.dirname(os.path.realpath(WEFT)), "..", "lib", "libweft.so.0")
+        name = os.environ.get("WEFT_LIBRARY", near if os.path.exists(near) else "libweft.so.0")
         self.weft = ctypes.CDLL(name)
         self.weft.weft_last_error.restype = ctypes.c_char_p
         self.weft.weft_team_world.restype = ctypes.c_void_p

@@ -82,7 +82,7 @@ static void decoded(void **state)
     free(content);
 }
 
-/* No frame is accepted without its end, and none with another size than it tells. */
+/* No frame is accepted without its end, and none whose content has another size than it says. */
 static void damaged(void **state)
 {
     uint8_t frame[sizeof text_frame];
