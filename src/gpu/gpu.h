@@ -24,6 +24,7 @@ enum {
     GPU_WIDE_BLOCK = 512,   /* bytes; up to this size that block has one warp */
     GPU_SIZES = 4,          /* size arrays of an alltoallv */
     GPU_SIZES_MEMBERS = 64, /* words in each size array, at most */
+    GPU_MAP_TAG_WORDS = 8,  /* 8-byte words of a tag by which a PE finds a peer's memory */
     /* completion events that are words in pinned memory; when all are in use, CUDA events serve */
     GPU_EVENT_WORDS = 40,
 };
@@ -167,6 +168,7 @@ struct gpu_pinned {
         uint64_t number, spare[7];
     } event_words[GPU_EVENT_WORDS];
     uint64_t sizes[GPU_SIZES][GPU_SIZES_MEMBERS]; /* of the alltoallv that the host called */
+    uint64_t map_tag[GPU_MAP_TAG_WORDS];          /* that gpu_map_write_tags() copies */
 };
 
 /* Opens the GPU side of every PE. Collective over the job. `current`: see gpu_device_open().

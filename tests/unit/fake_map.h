@@ -145,6 +145,8 @@ static struct gpu_map *fake_make(const struct map_backend *way)
     fake.tests = 0;
     fake.failure = WEFT_ERR_NO_MEMORY;
     gpu.boot = &boot;
+    static struct gpu_pinned pinned;
+    gpu.pinned = &pinned;
     gpu.device.cuda = &gpu.cuda;
     snprintf(gpu.device.bus_id, sizeof gpu.device.bus_id, "0000:0d:00.0");
     gpu.layout.map_test_offset = TEST_AT;

@@ -15,8 +15,6 @@
 
 /* ------------------------------------------------------------------------------------- the test */
 
-enum { TAG_WORDS = 8 }; /* 8-byte words of a tag */
-
 /* Never the same data twice, so that data of an earlier test is not taken for a result. */
 static void fill_random(unsigned char *data, size_t bytes)
 {
@@ -72,10 +70,10 @@ static weft_status test_size(struct gpu *gpu, char *mapped, CUdeviceptr device, 
 }
 
 /* Makes the tag that local PE `owner` writes into its memory for PE `reader`. */
-static void make_tag(const struct gpu *gpu, int owner, int reader, uint64_t tag[TAG_WORDS])
+static void make_tag(const struct gpu *gpu, int owner, int reader, uint64_t tag[GPU_MAP_TAG_WORDS])
 {
     uint64_t state = gpu->heap.windows[owner].gpu.job_tag + (uint64_t)reader * 0x9e3779b97f4a7c15u;
-    for (int i = 0; i < TAG_WORDS; i++) {
+    for (int i = 0; i < GPU_MAP_TAG_WORDS; i++) {
         state = state * 6364136223846793005u + 1442695040888963407u;
         tag[i] = state ^ state >> 29;
     }
@@ -85,13 +83,13 @@ CUresult gpu_map_write_tags(struct gpu *gpu, CUstream stream)
 {
     const struct boot *boot = gpu->boot;
     CUresult result = CUDA_SUCCESS;
+    uint64_t *tag = gpu->pinned->map_tag; /* the copy may outlive a call that fails */
     for (int slot = 0; gpu->heap.map && slot < boot->local_npes && !result; slot++) {
-        uint64_t tag[TAG_WORDS];
         int reader = boot->local_pes[slot];
         make_tag(gpu, boot->local_pe, reader, tag);
         CUdeviceptr at = gpu_heap_own(&gpu->heap)->base + gpu->layout.map_test_offset +
                          (size_t)reader * GPU_MAP_TEST_BYTES;
-        result = gpu->cuda.MemcpyAsync(at, (uintptr_t)tag, sizeof tag, stream);
+        result = gpu->cuda.MemcpyAsync(at, (uintptr_t)tag, sizeof gpu->pinned->map_tag, stream);
         if (!result)
             result = gpu->cuda.StreamSynchronize(stream);
     }
@@ -103,7 +101,7 @@ CUresult gpu_map_write_tags(struct gpu *gpu, CUstream stream)
  * memory. */
 static weft_status test_by_tag(struct gpu_map *map, int slot)
 {
-    uint64_t wanted[TAG_WORDS], found[TAG_WORDS];
+    uint64_t wanted[GPU_MAP_TAG_WORDS], found[GPU_MAP_TAG_WORDS];
     char *at = gpu_map_test_area(map, slot);
     make_tag(map->gpu, slot, map->gpu->boot->pe, wanted);
     wc_load(found, at, sizeof found);
